@@ -1,0 +1,96 @@
+/*
+** op.h: a differentiable operation is one const descriptor. `eval` computes values, `vjp` builds the
+** gradient out of other operations, so gradients have gradients. The Lua methods, help, README table,
+** gradient battery and allocation sweep all read the descriptor; nothing else names an operation.
+*/
+#ifndef PN_AUTODIFF_OP_H
+#define PN_AUTODIFF_OP_H
+
+#include "../tensor/tensor.h"
+
+enum { PNI_ATTR_INTS = 26, PNI_OP_INPUTS = 64 };
+
+/* Everything about a call that is not a tensor. */
+typedef struct pni_attr {
+  int ni;                   /* ints in use */
+  double r[2];              /* reals */
+  int64_t i[PNI_ATTR_INTS]; /* axes are 0-based and non-negative here */
+} pni_attr;
+
+typedef struct pni_op pni_op;
+
+/* One application: what infer, view and eval see. */
+typedef struct pni_call {
+  const pni_op *op;
+  pn_tensor *const *in;
+  int nin;
+  const pni_attr *attr; /* never NULL inside an op */
+} pni_call;
+
+enum {
+  PNI_OP_ELEMENTWISE = 1, /* result is the broadcast of the inputs; gradients are summed back */
+  PNI_OP_NODIFF = 2,      /* piecewise constant or integer valued: gradient is zero by definition */
+  PNI_OP_ANY_DTYPE = 4,   /* also int64 and bool inputs */
+  PNI_OP_INTEGER = 8,     /* also int64 inputs */
+  PNI_OP_ONCE = 16,       /* differentiable once only: the gradient's gradient is a named error */
+  PNI_OP_HIDDEN = 32      /* not offered as a Lua method: a part of other rows */
+};
+
+/* The open interval from which tests draw inputs; lo = hi = 0 means all reals. */
+typedef struct pni_domain {
+  double lo, hi;
+} pni_domain;
+
+struct pni_op {
+  const char *name; /* "softplus" */
+  /* How Lua calls it: "x:t", "x:t y:t", "x:t axes:A keepdim:b=false"... letters: t tensor, T list of
+   * tensors, a one axis, A axes (absent = all; stored as a bit mask), i integer, n number, b boolean,
+   * s sizes, P permutation of the axes. `=v` makes it optional. Ints go to attr->i in this order (a
+   * list last), numbers to attr->r. */
+  const char *args;
+  const char *doc; /* formula in one line, shapes, source */
+  int flags;
+  pni_domain domain[3];
+  /* Shape and dtype of the result; NULL: broadcast of all inputs, their common dtype. */
+  pn_status (*infer)(pn_context *c, const pni_call *call, pni_spec *out);
+  /* Fills the contiguous `out`. Exactly one of eval, view, map is present. */
+  pn_status (*eval)(pn_context *c, const pni_call *call, pn_tensor *out);
+  /* Shares the input's storage: sets stride and offset of `out`, whose shape is already set; returns
+   * false if that is impossible, and then eval is used. */
+  bool (*view)(const pni_call *call, pn_tensor *out);
+  /* Elementwise rows: one kernel per dtype (float64, float32, int64, bool), NULL where undefined. */
+  const pni_row *map;
+  /* d(loss)/d(in k) from g = d(loss)/d(y), or NULL with the reason in c; NULL row entry with
+   * PNI_OP_NODIFF. Called only for inputs that need it. Elementwise rows may return any shape that
+   * broadcasts; the engine sums it back. */
+  pn_tensor *(*vjp)(pn_context *c, pn_tensor *y, pn_tensor *g, int k);
+};
+
+/* Applies an op: checks, infers, computes, records. attr may be NULL. Scoped. */
+pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr);
+static inline pn_tensor *pni_apply1(pn_context *c, const pni_op *op, pn_tensor *x, const pni_attr *attr) {
+  return pni_apply(c, op, 1, (pn_tensor *[]){x}, attr);
+}
+static inline pn_tensor *pni_apply2(pn_context *c, const pni_op *op, pn_tensor *x, pn_tensor *y, const pni_attr *attr) {
+  return pni_apply(c, op, 2, (pn_tensor *[]){x, y}, attr);
+}
+
+/* Inside vjp: input k of node y. */
+static inline pn_tensor *pni_in(const pn_tensor *y, int k) { return y->in[k].t; }
+/* Sums g down to the shape of x (the adjoint of broadcasting). Scoped. */
+pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x);
+/* Constant with the dtype of x. Scoped. */
+pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value);
+/* All inputs floats of one dtype: the usual infer for linear algebra; PN_DTYPE names both otherwise. */
+pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype);
+
+/* The rows in the order of op.def. */
+int pni_op_count(void);
+const pni_op *pni_op_at(int i);
+const pni_op *pni_op_find(const char *name);
+
+#define X(name) extern const pni_op pni_op_##name;
+#include "op.def"
+#undef X
+
+#endif

@@ -1,0 +1,102 @@
+/*
+** context.h: the one object that owns allocator, error slot, generator, threads and scopes.
+** Every other file reaches memory, errors and cancellation through here. No mutable globals.
+*/
+#ifndef PN_BASE_CONTEXT_H
+#define PN_BASE_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "../penumbra.h"
+#include "rng.h"
+
+enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160 };
+
+typedef struct pni_threads pni_threads; /* threads.c */
+
+struct pn_rng {
+  pni_philox state;
+  pn_context *ctx; /* NULL for the context's own generator */
+};
+
+struct pn_context {
+  pn_allocator allocate;
+  void *allocator_data;
+  size_t limit;      /* bytes that may be held (in use + pooled), 0: none */
+  size_t held;       /* bytes taken from the allocator */
+  size_t pooled;     /* of these, bytes waiting in pool[] */
+  size_t peak;       /* largest in use */
+  size_t pool_limit; /* largest pooled */
+  void *pool[PNI_POOL_CLASSES]; /* free blocks by size class, linked through their first word */
+  uint64_t allocated; /* bytes ever handed out: the Lua binding credits its collector from it */
+
+  pn_status status; /* of the first failure since the last clear */
+  char message[PNI_MESSAGE];
+  atomic_int cancelled;
+  int64_t deadline; /* monotonic nanoseconds, 0: none */
+
+  pn_rng rng;
+  pni_threads *threads;
+  int num_threads;
+
+  pn_tensor **scope; /* results owned by open scopes, innermost last */
+  size_t scope_len, scope_cap;
+  pn_tensor *dying; /* tensors whose last reference is gone, waiting to be freed iteratively */
+  uint64_t next_id; /* of the next graph node: inputs have smaller ids than results */
+  int64_t objects;
+  bool freeing, closed, no_grad;
+};
+
+/* ---- memory: blocks are 64-byte aligned; the caller remembers the size ---- */
+
+/* n bytes, not cleared; NULL with PN_NOMEM set. n = 0 gives a valid block. */
+void *pni_alloc(pn_context *c, size_t n);
+/* The same, cleared. */
+void *pni_calloc(pn_context *c, size_t n);
+/* Gives back a block of pni_alloc; n must be what was asked for. NULL is a no-op. */
+void pni_free(pn_context *c, void *block, size_t n);
+/* count * size with overflow reported as PN_NOMEM. */
+void *pni_alloc_array(pn_context *c, int64_t count, size_t size);
+
+/* ---- errors: the first cause wins ---- */
+
+#if defined(__GNUC__)
+#define PNI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define PNI_PRINTF(f, a)
+#endif
+
+/* Records a failure unless one is pending; returns the pending status. Message form:
+ * `<where>: <role> must be <what>, got <value>`. */
+pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
+static inline bool pni_failed(const pn_context *c) { return c->status != PN_OK; }
+/* Fails with PN_CANCELLED if somebody asked for it or the deadline passed. Long loops call this. */
+pn_status pni_check_cancel(pn_context *c);
+
+/* ---- lifetime ---- */
+
+static inline void pni_object_born(pn_context *c) { c->objects++; }
+/* Call when an object's memory is gone: a closed context dies with its last object. */
+void pni_object_died(pn_context *c);
+
+/* ---- generators ---- */
+
+static inline pn_rng *pni_rng_or_default(pn_context *c, pn_rng *r) { return r ? r : &c->rng; }
+/* Reserves `positions` Philox positions of r (NULL: the context's) and returns where they start. */
+static inline pni_philox pni_rng_reserve(pn_context *c, pn_rng *r, uint64_t positions) {
+  pn_rng *g = pni_rng_or_default(c, r);
+  pni_philox at = g->state;
+  g->state.position += positions;
+  return at;
+}
+
+/* ---- threads.c ---- */
+
+/* body(data, begin, end) must not allocate, fail or touch the context except for reading cancelled. */
+typedef void (*pni_shard)(void *data, int64_t begin, int64_t end);
+/* Covers 0 .. n - 1 by shards of at least `grain` items; runs in place when n < 2 * grain. Which
+ * thread does which shard never influences results. Returns PN_CANCELLED if cancelled. */
+pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);
+void pni_threads_free(pn_context *c);
+
+#endif

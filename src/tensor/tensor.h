@@ -1,0 +1,115 @@
+/*
+** tensor.h: what a tensor is. A tensor is a strided view of a refcounted storage, and at the same
+** time a node of the graph that computed it (layer autodiff fills `op`, `attr` and `in`).
+** Once made, the elements of a tensor do not change; only parameters do, through pn_param_set and the
+** optimisers, and then storage->version counts it.
+*/
+#ifndef PN_TENSOR_TENSOR_H
+#define PN_TENSOR_TENSOR_H
+
+#include "../base/context.h"
+
+struct pni_op;   /* autodiff/op.h */
+struct pni_attr; /* autodiff/op.h */
+
+typedef struct pni_storage {
+  int32_t refs;
+  uint32_t version; /* bumped on every change after publication */
+  size_t bytes;     /* of data */
+  void *data;
+} pni_storage;
+
+enum { PNI_REQUIRES_GRAD = 1, PNI_PARAM = 2 };
+
+/* An input of a node, with the storage version it had when the node was recorded. */
+typedef struct pni_edge {
+  pn_tensor *t;
+  uint32_t version;
+} pni_edge;
+
+enum { PNI_INLINE_EDGES = 3 };
+
+struct pn_tensor {
+  int32_t refs;
+  int32_t flags;
+  int dtype; /* pn_dtype */
+  int ndim;
+  pn_context *ctx;
+  pni_storage *storage;
+  int64_t offset; /* of the first element, in elements */
+  int64_t numel;
+  int64_t shape[PN_MAX_DIMS];
+  int64_t stride[PN_MAX_DIMS]; /* in elements; 0 repeats, negative runs backwards */
+  /* graph: op is NULL for leaves and for results that no gradient flows through */
+  const struct pni_op *op;
+  struct pni_attr *attr;
+  pni_edge *in; /* `edges`, or a block of its own when nin > PNI_INLINE_EDGES */
+  int nin;
+  int32_t mark; /* scratch of one graph walk, 0 between walks */
+  pni_edge edges[PNI_INLINE_EDGES];
+  uint64_t id;
+  pn_tensor *grad; /* parameters: what pn_backward accumulated */
+  pn_tensor *link; /* list of tensors waiting to be freed */
+};
+
+/* Shape and element type of a result before it exists. */
+typedef struct pni_spec {
+  int dtype;
+  int ndim;
+  int64_t shape[PN_MAX_DIMS];
+} pni_spec;
+
+/* ---- tensor.c ---- */
+
+/* A contiguous tensor with uninitialised elements. New. PN_SHAPE on negative sizes or overflow. */
+pn_tensor *pni_tensor_new(pn_context *c, const pni_spec *spec);
+/* A view of t's storage with t's geometry; the caller may then change shape, stride, offset (and must
+ * set numel). New. */
+pn_tensor *pni_tensor_alias(pn_context *c, const pn_tensor *t);
+/* Hands a new tensor over to the open scope; NULL passes. */
+pn_tensor *pni_scoped(pn_context *c, pn_tensor *t);
+/* Address of the first element. */
+static inline void *pni_data(const pn_tensor *t) {
+  static const size_t size[] = {8, 4, 8, 1};
+  return (char *)t->storage->data + (ptrdiff_t)t->offset * (ptrdiff_t)size[t->dtype];
+}
+static inline size_t pni_itemsize(const pn_tensor *t) { return pn_dtype_size((pn_dtype)t->dtype); }
+static inline bool pni_is_float(const pn_tensor *t) { return t->dtype <= PN_FLOAT32; }
+bool pni_is_contiguous(const pn_tensor *t);
+void pni_set_contiguous_strides(pn_tensor *t);
+pni_spec pni_spec_of(const pn_tensor *t);
+int64_t pni_count(int ndim, const int64_t *shape);
+/* t itself (one more reference) if contiguous, else a contiguous copy. New, no graph. */
+pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);
+/* "[2, 3]" into buf (borrowed back); for messages. */
+const char *pni_shape_text(int ndim, const int64_t *shape, char buf[160]);
+/* One element as a double (row-major position). */
+double pni_element(const pn_tensor *t, int64_t position);
+
+/* ---- shape.c ---- */
+
+/* Normalises a 0-based axis that may be negative; -1 and PN_SHAPE on failure. `where` names the op. */
+int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim);
+/* The broadcast of two shapes, NumPy's rule. */
+pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, const pn_tensor *b, pni_spec *out);
+/* The strides of t when read as `ndim, shape` (t must broadcast to it); 0 where it repeats. */
+void pni_broadcast_strides(const pn_tensor *t, int ndim, int64_t *stride);
+
+/* A loop nest over up to 4 operands (operand 0 the output) with adjacent axes merged where possible. */
+typedef struct pni_loop {
+  int ndim, nop;
+  int64_t shape[PN_MAX_DIMS];     /* outermost first; the last axis is the inner loop */
+  int64_t stride[4][PN_MAX_DIMS]; /* elements */
+  char *base[4];
+  size_t size[4]; /* bytes per element */
+} pni_loop;
+/* Prepares a nest for `out` and the operands broadcast to its shape. */
+void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in);
+/* Calls row(data, n, pointers, strides) for each innermost row; sharded over threads when big. */
+typedef void (*pni_row)(void *data, int64_t n, char *const *p, const int64_t *stride);
+pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data);
+
+/* Copies (and converts) src, broadcast to dst's shape, into dst. */
+pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src);
+
+#endif
