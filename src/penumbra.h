@@ -210,3 +210,175 @@ PN_API int pn_set_no_grad(pn_context *c, int off);
 /* The same values, cut from the graph. Scoped. */
 PN_API pn_tensor *pn_detach(pn_context *c, pn_tensor *x);
 
+/* ---- elementwise ops: shapes broadcast, floats only unless said otherwise -------------------- */
+
+PN_API pn_tensor *pn_neg(pn_context *c, pn_tensor *x);         /* -x; also int64 */
+PN_API pn_tensor *pn_abs(pn_context *c, pn_tensor *x);         /* |x|; also int64 */
+PN_API pn_tensor *pn_sign(pn_context *c, pn_tensor *x);        /* -1, 0 or 1; also int64 */
+PN_API pn_tensor *pn_square(pn_context *c, pn_tensor *x);      /* x^2; also int64 */
+PN_API pn_tensor *pn_sqrt(pn_context *c, pn_tensor *x);        /* x^(1/2) */
+PN_API pn_tensor *pn_rsqrt(pn_context *c, pn_tensor *x);       /* x^(-1/2) */
+PN_API pn_tensor *pn_reciprocal(pn_context *c, pn_tensor *x);  /* 1 / x */
+PN_API pn_tensor *pn_exp(pn_context *c, pn_tensor *x);         /* e^x */
+PN_API pn_tensor *pn_expm1(pn_context *c, pn_tensor *x);       /* e^x - 1 */
+PN_API pn_tensor *pn_log(pn_context *c, pn_tensor *x);         /* natural logarithm */
+PN_API pn_tensor *pn_log1p(pn_context *c, pn_tensor *x);       /* log(1 + x) */
+PN_API pn_tensor *pn_log1mexp(pn_context *c, pn_tensor *x);    /* log(1 - e^x), x < 0 */
+PN_API pn_tensor *pn_sin(pn_context *c, pn_tensor *x);         /* sine */
+PN_API pn_tensor *pn_cos(pn_context *c, pn_tensor *x);         /* cosine */
+PN_API pn_tensor *pn_tan(pn_context *c, pn_tensor *x);         /* tangent */
+PN_API pn_tensor *pn_asin(pn_context *c, pn_tensor *x);        /* inverse sine */
+PN_API pn_tensor *pn_acos(pn_context *c, pn_tensor *x);        /* inverse cosine */
+PN_API pn_tensor *pn_atan(pn_context *c, pn_tensor *x);        /* inverse tangent */
+PN_API pn_tensor *pn_sinh(pn_context *c, pn_tensor *x);        /* hyperbolic sine */
+PN_API pn_tensor *pn_cosh(pn_context *c, pn_tensor *x);        /* hyperbolic cosine */
+PN_API pn_tensor *pn_tanh(pn_context *c, pn_tensor *x);        /* hyperbolic tangent */
+PN_API pn_tensor *pn_sigmoid(pn_context *c, pn_tensor *x);     /* 1 / (1 + e^-x) */
+PN_API pn_tensor *pn_log_sigmoid(pn_context *c, pn_tensor *x); /* log sigmoid(x) */
+PN_API pn_tensor *pn_softplus(pn_context *c, pn_tensor *x);    /* log(1 + e^x) */
+PN_API pn_tensor *pn_relu(pn_context *c, pn_tensor *x);        /* max(x, 0) */
+PN_API pn_tensor *pn_erf(pn_context *c, pn_tensor *x);         /* error function */
+PN_API pn_tensor *pn_erfc(pn_context *c, pn_tensor *x);        /* 1 - erf(x) */
+PN_API pn_tensor *pn_erfinv(pn_context *c, pn_tensor *x);      /* inverse of erf, |x| < 1 */
+PN_API pn_tensor *pn_ndtr(pn_context *c, pn_tensor *x);        /* cdf of the standard normal */
+PN_API pn_tensor *pn_log_ndtr(pn_context *c, pn_tensor *x);    /* its logarithm, exact in the tail */
+PN_API pn_tensor *pn_ndtri(pn_context *c, pn_tensor *x);       /* its inverse, 0 < x < 1 */
+PN_API pn_tensor *pn_lgamma(pn_context *c, pn_tensor *x);      /* log |Gamma(x)| */
+PN_API pn_tensor *pn_digamma(pn_context *c, pn_tensor *x);     /* d lgamma / dx */
+/* The n-th derivative of digamma; n = 1 is trigamma. */
+PN_API pn_tensor *pn_polygamma(pn_context *c, int n, pn_tensor *x);
+PN_API pn_tensor *pn_floor(pn_context *c, pn_tensor *x); /* round down */
+PN_API pn_tensor *pn_ceil(pn_context *c, pn_tensor *x);  /* round up */
+PN_API pn_tensor *pn_round(pn_context *c, pn_tensor *x); /* nearest integer, halves to even */
+
+PN_API pn_tensor *pn_add(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x + y; also int64 */
+PN_API pn_tensor *pn_sub(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x - y; also int64 */
+PN_API pn_tensor *pn_mul(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x y; also int64 */
+PN_API pn_tensor *pn_div(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x / y */
+PN_API pn_tensor *pn_pow(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x^y */
+PN_API pn_tensor *pn_maximum(pn_context *c, pn_tensor *x, pn_tensor *y); /* larger of the two; also int64 */
+PN_API pn_tensor *pn_minimum(pn_context *c, pn_tensor *x, pn_tensor *y); /* smaller of the two; also int64 */
+PN_API pn_tensor *pn_atan2(pn_context *c, pn_tensor *y, pn_tensor *x);   /* angle of (x, y) */
+PN_API pn_tensor *pn_logaddexp(pn_context *c, pn_tensor *x, pn_tensor *y); /* log(e^x + e^y) */
+PN_API pn_tensor *pn_xlogy(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x log y, 0 at x = 0 */
+PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y floor(x / y); also int64 */
+/* P(a, x), the regularised lower incomplete gamma function; differentiable in both. */
+PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
+/* d P(a, x) / d a. Not differentiable in a. */
+PN_API pn_tensor *pn_gammainc_grad_a(pn_context *c, pn_tensor *a, pn_tensor *x);
+
+/* Comparisons and logic: any dtype in, bool out, gradient zero. */
+PN_API pn_tensor *pn_eq(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x == y */
+PN_API pn_tensor *pn_ne(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x != y */
+PN_API pn_tensor *pn_lt(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x < y */
+PN_API pn_tensor *pn_le(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x <= y */
+PN_API pn_tensor *pn_gt(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x > y */
+PN_API pn_tensor *pn_ge(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x >= y */
+PN_API pn_tensor *pn_logical_and(pn_context *c, pn_tensor *x, pn_tensor *y); /* both non-zero */
+PN_API pn_tensor *pn_logical_or(pn_context *c, pn_tensor *x, pn_tensor *y);  /* one non-zero */
+PN_API pn_tensor *pn_logical_not(pn_context *c, pn_tensor *x);               /* is zero */
+PN_API pn_tensor *pn_isnan(pn_context *c, pn_tensor *x);                     /* is not a number */
+PN_API pn_tensor *pn_isinf(pn_context *c, pn_tensor *x);                     /* is infinite */
+PN_API pn_tensor *pn_isfinite(pn_context *c, pn_tensor *x);                  /* neither of the two */
+/* x where the bool tensor `condition` is true, else y. Any dtype of x and y. */
+PN_API pn_tensor *pn_where(pn_context *c, pn_tensor *condition, pn_tensor *x, pn_tensor *y);
+/* x limited to [low, high]; gradient one inside. */
+PN_API pn_tensor *pn_clamp(pn_context *c, pn_tensor *x, double low, double high);
+/* Converts the element type; differentiable between floats. Truncates towards zero to int64. */
+PN_API pn_tensor *pn_cast(pn_context *c, pn_tensor *x, pn_dtype dtype);
+
+/* ---- reductions: naxes = 0 with axes NULL reduces all ---------------------------------------- */
+
+/* Bit mask of a list of axes, for the reductions. */
+typedef struct pn_axes {
+  int n;               /* 0: all axes */
+  int axis[PN_MAX_DIMS];
+} pn_axes;
+#define PN_ALL ((pn_axes){0, {0}})
+
+PN_API pn_tensor *pn_sum(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* sum; also int64; bool counts */
+PN_API pn_tensor *pn_mean(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* mean */
+PN_API pn_tensor *pn_prod(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* product */
+PN_API pn_tensor *pn_max(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* largest; also int64 */
+PN_API pn_tensor *pn_min(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* smallest; also int64 */
+PN_API pn_tensor *pn_any(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* one non-zero: bool */
+PN_API pn_tensor *pn_all(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* no zero: bool */
+/* log sum exp; -inf (gradient 0) where everything is -inf. */
+PN_API pn_tensor *pn_logsumexp(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);
+/* Variance with divisor n - correction. */
+PN_API pn_tensor *pn_var(pn_context *c, pn_tensor *x, pn_axes axes, double correction, int keepdim);
+/* Square root of pn_var. */
+PN_API pn_tensor *pn_std(pn_context *c, pn_tensor *x, pn_axes axes, double correction, int keepdim);
+/* 0-based position of the first largest element along axis: int64. */
+PN_API pn_tensor *pn_argmax(pn_context *c, pn_tensor *x, int axis, int keepdim);
+/* 0-based position of the first smallest element along axis: int64. */
+PN_API pn_tensor *pn_argmin(pn_context *c, pn_tensor *x, int axis, int keepdim);
+PN_API pn_tensor *pn_cumsum(pn_context *c, pn_tensor *x, int axis);      /* running sum; also int64 */
+PN_API pn_tensor *pn_softmax(pn_context *c, pn_tensor *x, int axis);     /* e^x / sum e^x */
+PN_API pn_tensor *pn_log_softmax(pn_context *c, pn_tensor *x, int axis); /* x - logsumexp x */
+
+/* ---- shape: any dtype; views where strides allow --------------------------------------------- */
+
+/* The same elements in row-major order under another shape; one size may be -1. */
+PN_API pn_tensor *pn_reshape(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape);
+/* Axis k of the result is axis order[k] of x. */
+PN_API pn_tensor *pn_permute(pn_context *c, pn_tensor *x, int ndim, const int *order);
+/* Swaps two axes. */
+PN_API pn_tensor *pn_transpose(pn_context *c, pn_tensor *x, int axis1, int axis2);
+/* x repeated to `shape` by NumPy's rule. */
+PN_API pn_tensor *pn_broadcast_to(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape);
+/* Elements start, start + step, ... of one axis, `count` of them; step may be negative. */
+PN_API pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count, int64_t step);
+/* The sub-tensor at one position of an axis, which disappears. */
+PN_API pn_tensor *pn_select(pn_context *c, pn_tensor *x, int axis, int64_t index);
+PN_API pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis); /* a new axis of size 1 */
+PN_API pn_tensor *pn_squeeze(pn_context *c, pn_tensor *x, int axis);   /* drops an axis of size 1 */
+PN_API pn_tensor *pn_flip(pn_context *c, pn_tensor *x, int axis);      /* reversed along axis */
+/* The same values row-major in memory. */
+PN_API pn_tensor *pn_contiguous(pn_context *c, pn_tensor *x);
+/* n >= 1 tensors joined along an existing axis. */
+PN_API pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int axis);
+/* n >= 1 tensors of one shape joined along a new axis. */
+PN_API pn_tensor *pn_stack(pn_context *c, int n, pn_tensor *const *x, int axis);
+/* `before` and `after` elements of `value` added at the ends of one axis. */
+PN_API pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after, double value);
+PN_API pn_tensor *pn_tril(pn_context *c, pn_tensor *x, int64_t k); /* zero above diagonal k of the last two axes */
+PN_API pn_tensor *pn_triu(pn_context *c, pn_tensor *x, int64_t k); /* zero below diagonal k */
+/* Main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]. */
+PN_API pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x);
+/* [..., n] -> [..., n, n] with x on the diagonal. */
+PN_API pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x);
+
+/* ---- indexing: index tensors are int64, 0-based, and may be negative ------------------------ */
+
+/* out[i][j] = x[index[i][j]][j] (axis 0): index has x's ndim. PN_DOMAIN out of range. */
+PN_API pn_tensor *pn_gather(pn_context *c, pn_tensor *x, int axis, pn_tensor *index);
+/* x with src added at the places that pn_gather with the same index reads. */
+PN_API pn_tensor *pn_scatter_add(pn_context *c, pn_tensor *x, int axis, pn_tensor *index, pn_tensor *src);
+/* Sub-tensors of one axis in the order of `index`, whose shape replaces that axis. */
+PN_API pn_tensor *pn_take(pn_context *c, pn_tensor *x, int axis, pn_tensor *index);
+/* Adjoint of pn_take: zeros of size `size` at axis, g added at the indexed places. */
+PN_API pn_tensor *pn_take_add(pn_context *c, pn_tensor *g, int axis, pn_tensor *index, int64_t size);
+/* Positions of the non-zero elements, [count, ndim], row-major order. int64. */
+PN_API pn_tensor *pn_nonzero(pn_context *c, pn_tensor *x);
+/* The elements of x where the bool mask (shape of x's leading axes) is true: [count, ...]. */
+PN_API pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask);
+/* Order that sorts along axis, stable; NaN last. int64. */
+PN_API pn_tensor *pn_argsort(pn_context *c, pn_tensor *x, int axis, int descending);
+/* x sorted along axis, NaN last. */
+PN_API pn_tensor *pn_sort(pn_context *c, pn_tensor *x, int axis, int descending);
+/* Positions of the k largest (smallest) along axis, in order. int64. */
+PN_API pn_tensor *pn_argtopk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest);
+/* The k largest (smallest) along axis, in order. */
+PN_API pn_tensor *pn_topk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest);
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Matrix product over the last two axes, leading axes broadcast; 1-d operands as in NumPy. */
+PN_API pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -49,6 +49,8 @@ struct pn_context {
 
 /* ---- memory: blocks are 64-byte aligned; the caller remembers the size ---- */
 
+/* realloc and free under pn_allocator's signature. */
+void *pni_default_allocate(void *data, void *block, size_t old_size, size_t new_size);
 /* n bytes, not cleared; NULL with PN_NOMEM set. n = 0 gives a valid block. */
 void *pni_alloc(pn_context *c, size_t n);
 /* The same, cleared. */
@@ -70,6 +72,8 @@ void *pni_alloc_array(pn_context *c, int64_t count, size_t size);
  * `<where>: <role> must be <what>, got <value>`. */
 pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
 static inline bool pni_failed(const pn_context *c) { return c->status != PN_OK; }
+/* Monotonic clock in nanoseconds. */
+int64_t pni_now(void);
 /* Fails with PN_CANCELLED if somebody asked for it or the deadline passed. Long loops call this. */
 pn_status pni_check_cancel(pn_context *c);
 

@@ -42,7 +42,8 @@ struct pn_tensor {
   int64_t stride[PN_MAX_DIMS]; /* in elements; 0 repeats, negative runs backwards */
   /* graph: op is NULL for leaves and for results that no gradient flows through */
   const struct pni_op *op;
-  struct pni_attr *attr;
+  struct pni_attr *attr; /* attr_bytes long, or NULL */
+  size_t attr_bytes;
   pni_edge *in; /* `edges`, or a block of its own when nin > PNI_INLINE_EDGES */
   int nin;
   int32_t mark; /* scratch of one graph walk, 0 between walks */

@@ -1,0 +1,205 @@
+/*
+** backward.c: reverse accumulation. The graph below y is put in an order where inputs come first (an
+** explicit stack, no recursion), then walked from y down; each row's vjp builds the gradients with the
+** same builders, so with create_graph they can be differentiated again.
+*/
+#include <string.h>
+#include "op.h"
+
+/* A growing list of nodes. */
+typedef struct {
+  pn_tensor **v;
+  int64_t n, cap;
+} list;
+
+static pn_status push(pn_context *c, list *l, pn_tensor *t) {
+  if (l->n == l->cap) {
+    int64_t cap = l->cap ? 2 * l->cap : 64;
+    pn_tensor **v = pni_alloc_array(c, cap, sizeof *v);
+    if (!v) return c->status;
+    if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
+    pni_free(c, l->v, (size_t)l->cap * sizeof *v);
+    l->v = v;
+    l->cap = cap;
+  }
+  l->v[l->n++] = t;
+  return PN_OK;
+}
+
+static void list_free(pn_context *c, list *l) { pni_free(c, l->v, (size_t)l->cap * sizeof *l->v); }
+
+/* The nodes that gradients pass, inputs before results. While on the stack a node is marked -1; in
+ * `order` its mark is its place, counted from 1. Marks are reset by unmark. */
+static pn_status topological(pn_context *c, pn_tensor *y, list *order) {
+  list stack = {0};
+  push(c, &stack, y);
+  while (stack.n && !pni_failed(c)) {
+    pn_tensor *t = stack.v[stack.n - 1];
+    if (t->mark > 0) { /* reached twice before it was entered */
+      stack.n--;
+      continue;
+    }
+    if (t->mark == -1) { /* inputs are done */
+      stack.n--;
+      if (push(c, order, t) == PN_OK) t->mark = (int32_t)order->n;
+      continue;
+    }
+    t->mark = -1;
+    for (int k = 0; k < t->nin; k++) {
+      pn_tensor *in = t->in[k].t;
+      if (in->flags & PNI_REQUIRES_GRAD && in->mark == 0 && push(c, &stack, in)) break;
+    }
+  }
+  for (int64_t i = 0; i < stack.n; i++) stack.v[i]->mark = 0;
+  list_free(c, &stack);
+  return c->status;
+}
+
+static void unmark(const list *order) {
+  for (int64_t i = 0; i < order->n; i++) order->v[i]->mark = 0;
+}
+
+/* d y / d node for the nodes of `order`, as far as they are needed; each entry holds a reference. */
+typedef struct {
+  list order;
+  pn_tensor **grad;
+  uint8_t *needed;
+} sweep;
+
+static void sweep_free(pn_context *c, sweep *s) {
+  for (int64_t i = 0; s->grad && i < s->order.n; i++) pn_tensor_unref(s->grad[i]);
+  pni_free(c, s->grad, (size_t)s->order.n * sizeof *s->grad);
+  pni_free(c, s->needed, (size_t)s->order.n);
+  unmark(&s->order);
+  list_free(c, &s->order);
+}
+
+static pn_status fresh(pn_context *c, const pn_tensor *t) {
+  for (int k = 0; k < t->nin; k++) {
+    const pn_tensor *in = t->in[k].t;
+    if (in->storage->version == t->in[k].version) continue;
+    char buf[160];
+    return pni_fail(c, PN_STALE,
+                    "backward: a parameter under '%s' (shape %s) was changed after the graph was made; compute the "
+                    "loss again before differentiating",
+                    t->op->name, pni_shape_text(in->ndim, in->shape, buf));
+  }
+  return PN_OK;
+}
+
+/* Adds g to the gradient of node `at`. */
+static pn_status accumulate(pn_context *c, sweep *s, int64_t at, pn_tensor *g) {
+  pn_tensor **slot = &s->grad[at];
+  pn_tensor *sum = *slot ? pn_add(c, *slot, g) : g;
+  if (!sum) return c->status;
+  pn_tensor_ref(sum);
+  pn_tensor_unref(*slot);
+  *slot = sum;
+  return PN_OK;
+}
+
+static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
+  if (fresh(c, y)) return c->status;
+  for (int k = 0; k < y->nin; k++) {
+    pn_tensor *in = y->in[k].t;
+    if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[in->mark - 1]) continue;
+    pn_tensor *d = y->op->vjp(c, y, g, k);
+    if (d && y->op->flags & PNI_OP_ELEMENTWISE) d = pni_sum_to(c, d, in);
+    if (!d) return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);
+    if (accumulate(c, s, in->mark - 1, d)) return c->status;
+  }
+  return PN_OK;
+}
+
+static pn_status sweep_run(pn_context *c, sweep *s, pn_tensor *y) {
+  int64_t n = s->order.n;
+  for (int64_t i = 0; i < n; i++) { /* a node is needed if an input is */
+    pn_tensor *t = s->order.v[i];
+    for (int k = 0; k < t->nin && !s->needed[i]; k++) {
+      pn_tensor *in = t->in[k].t;
+      if (in->flags & PNI_REQUIRES_GRAD && s->needed[in->mark - 1]) s->needed[i] = 1;
+    }
+  }
+  size_t mark = pn_scope_open(c);
+  pn_tensor *one = pn_full(c, (pn_dtype)y->dtype, y->ndim, y->shape, 1);
+  s->grad[n - 1] = pn_tensor_ref(one);
+  for (int64_t i = n - 1; one && i >= 0; i--) {
+    pn_tensor *t = s->order.v[i];
+    if (!t->op || !s->needed[i] || !s->grad[i]) continue;
+    size_t inner = pn_scope_open(c);
+    pn_status status = through(c, s, t, s->grad[i]);
+    pn_scope_close(c, inner);
+    if (status) break;
+    if (s->needed[i] == 1) { /* not asked for itself: its gradient is spent */
+      pn_tensor_unref(s->grad[i]);
+      s->grad[i] = NULL;
+    }
+  }
+  pn_scope_close(c, mark);
+  return c->status;
+}
+
+static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
+  if (pni_failed(c)) return c->status;
+  if (!y) return pni_fail(c, PN_STATE, "backward: y must be a tensor, got NULL");
+  if (y->numel != 1) {
+    char buf[160];
+    return pni_fail(c, PN_SHAPE, "backward: y must have one element, got shape %s",
+                    pni_shape_text(y->ndim, y->shape, buf));
+  }
+  if (!(y->flags & PNI_REQUIRES_GRAD))
+    return pni_fail(c, PN_STATE, "backward: y does not depend on a parameter (made under no_grad, or of constants?)");
+  if (topological(c, y, &s->order)) return c->status;
+  s->grad = pni_calloc(c, (size_t)s->order.n * sizeof *s->grad);
+  s->needed = pni_calloc(c, (size_t)s->order.n);
+  return c->status;
+}
+
+pn_status pn_backward(pn_context *c, pn_tensor *y) {
+  sweep s = {0};
+  int old = pn_set_no_grad(c, 1);
+  if (sweep_start(c, &s, y) == PN_OK) {
+    for (int64_t i = 0; i < s.order.n; i++)
+      if (s.order.v[i]->flags & PNI_PARAM) s.needed[i] = 2;
+    sweep_run(c, &s, y);
+  }
+  /* all sums first, then all parameters: a failure leaves every gradient as it was */
+  size_t mark = pn_scope_open(c);
+  for (int64_t i = 0; i < s.order.n && !pni_failed(c); i++) {
+    pn_tensor *p = s.order.v[i];
+    if (s.needed[i] != 2 || !s.grad[i] || !p->grad) continue;
+    accumulate(c, &s, i, p->grad);
+  }
+  for (int64_t i = 0; i < s.order.n && !pni_failed(c); i++) {
+    pn_tensor *p = s.order.v[i];
+    if (s.needed[i] != 2 || !s.grad[i]) continue;
+    pn_tensor_unref(p->grad);
+    p->grad = s.grad[i];
+    s.grad[i] = NULL;
+  }
+  pn_scope_close(c, mark);
+  sweep_free(c, &s);
+  pn_set_no_grad(c, old);
+  return c->status;
+}
+
+pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph, pn_tensor **out) {
+  sweep s = {0};
+  int old = create_graph ? c->no_grad : pn_set_no_grad(c, 1);
+  if (sweep_start(c, &s, y) == PN_OK) {
+    for (int k = 0; k < n && !pni_failed(c); k++) {
+      if (!x[k] || !(x[k]->flags & PNI_REQUIRES_GRAD))
+        pni_fail(c, PN_STATE, "grad: input %d must be a parameter or depend on one", k + 1);
+      else if (x[k]->mark > 0)
+        s.needed[x[k]->mark - 1] = 2;
+    }
+    if (!pni_failed(c)) sweep_run(c, &s, y);
+  }
+  for (int k = 0; k < n && !pni_failed(c); k++) {
+    pn_tensor *g = x[k]->mark > 0 ? s.grad[x[k]->mark - 1] : NULL;
+    out[k] = g ? pni_scoped(c, pn_tensor_ref(g)) : pn_zeros(c, (pn_dtype)x[k]->dtype, x[k]->ndim, x[k]->shape);
+  }
+  sweep_free(c, &s);
+  pn_set_no_grad(c, old);
+  return c->status;
+}

@@ -1,0 +1,169 @@
+/*
+** op.c: applying an operation. One function does it for all rows: check inputs, infer the result,
+** view or compute, and record the node if a gradient may flow. A node keeps its inputs alive.
+*/
+#include <string.h>
+#include "op.h"
+
+static const pni_op *const rows[] = {
+#define X(name) &pni_op_##name,
+#include "op.def"
+#undef X
+};
+
+int pni_op_count(void) { return (int)(sizeof rows / sizeof rows[0]); }
+const pni_op *pni_op_at(int i) { return i >= 0 && i < pni_op_count() ? rows[i] : NULL; }
+
+const pni_op *pni_op_find(const char *name) {
+  for (int i = 0; i < pni_op_count(); i++)
+    if (strcmp(rows[i]->name, name) == 0) return rows[i];
+  return NULL;
+}
+
+static pn_status check_dtypes(pn_context *c, const pni_call *call) {
+  const pni_op *op = call->op;
+  if (op->flags & PNI_OP_ANY_DTYPE) return PN_OK;
+  for (int k = 0; k < call->nin; k++) {
+    int d = call->in[k]->dtype;
+    bool fits = d <= PN_FLOAT32 || (d == PN_INT64 && op->flags & PNI_OP_INTEGER);
+    if (!fits)
+      return pni_fail(c, PN_DTYPE, "%s: tensor must be %s, got %s (convert with :to)", op->name,
+                      op->flags & PNI_OP_INTEGER ? "float64, float32 or int64" : "float64 or float32",
+                      pn_dtype_name((pn_dtype)d));
+    if (d != call->in[0]->dtype)
+      return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)",
+                      op->name, pn_dtype_name((pn_dtype)call->in[0]->dtype), pn_dtype_name((pn_dtype)d));
+  }
+  return PN_OK;
+}
+
+pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype) {
+  *dtype = call->in[0]->dtype;
+  return check_dtypes(c, call);
+}
+
+static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *a = call->in[0];
+  *out = pni_spec_of(a);
+  if (call->nin == 1) return PN_OK;
+  const pn_tensor *b = call->in[1];
+  if (b->dtype != a->dtype && call->op->map)
+    return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)",
+                    call->op->name, pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
+  return pni_broadcast(c, call->op->name, a, b, out);
+}
+
+static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {
+  pni_row row = call->op->map[call->in[0]->dtype];
+  if (!row)
+    return pni_fail(c, PN_DTYPE, "%s: not defined for %s (convert with :to)", call->op->name,
+                    pn_dtype_name((pn_dtype)call->in[0]->dtype));
+  const pni_attr *a = call->attr;
+  void *data = a->ni ? (void *)(uintptr_t)a->i : (void *)(uintptr_t)a->r;
+  pni_loop l;
+  pni_loop_init(&l, out, call->nin, call->in);
+  return pni_loop_run(c, &l, row, data);
+}
+
+static pn_tensor *viewed(pn_context *c, const pni_call *call, const pni_spec *spec) {
+  pn_tensor *y = pni_tensor_alias(c, call->in[0]);
+  if (!y) return NULL;
+  y->ndim = spec->ndim;
+  y->numel = pni_count(spec->ndim, spec->shape);
+  memcpy(y->shape, spec->shape, sizeof y->shape);
+  if (call->op->view(call, y)) return y;
+  pn_tensor_unref(y);
+  return NULL;
+}
+
+static pn_tensor *computed(pn_context *c, const pni_call *call, const pni_spec *spec) {
+  pn_tensor *y = pni_tensor_new(c, spec);
+  if (!y) return NULL;
+  const pni_op *op = call->op;
+  pn_status s = op->map ? run_map(c, call, y) : op->eval(c, call, y);
+  if (s == PN_OK) return y;
+  pn_tensor_unref(y);
+  return NULL;
+}
+
+static pn_status record(pn_context *c, const pni_call *call, pn_tensor *y) {
+  const pni_attr *a = call->attr;
+  if (a->ni || a->r[0] != 0 || a->r[1] != 0) {
+    size_t bytes = offsetof(pni_attr, i) + (size_t)a->ni * sizeof a->i[0];
+    y->attr = pni_alloc(c, bytes);
+    if (!y->attr) return c->status;
+    memcpy(y->attr, a, bytes);
+    y->attr_bytes = bytes;
+  }
+  if (call->nin > PNI_INLINE_EDGES) {
+    pni_edge *in = pni_alloc_array(c, call->nin, sizeof *in);
+    if (!in) return c->status;
+    y->in = in;
+  }
+  for (int k = 0; k < call->nin; k++) {
+    y->in[k].t = pn_tensor_ref(call->in[k]);
+    y->in[k].version = call->in[k]->storage->version;
+  }
+  y->nin = call->nin;
+  y->op = call->op;
+  y->id = c->next_id++;
+  y->flags |= PNI_REQUIRES_GRAD;
+  return PN_OK;
+}
+
+static bool wants_gradient(const pn_context *c, const pni_call *call) {
+  if (c->no_grad || call->op->flags & PNI_OP_NODIFF) return false;
+  for (int k = 0; k < call->nin; k++)
+    if (call->in[k]->flags & PNI_REQUIRES_GRAD) return true;
+  return false;
+}
+
+pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr) {
+  static const pni_attr none = {0};
+  if (pni_failed(c) || pni_check_cancel(c)) return NULL;
+  for (int k = 0; k < nin; k++)
+    if (!in[k]) {
+      pni_fail(c, PN_STATE, "%s: input %d must be a tensor, got NULL", op->name, k + 1);
+      return NULL;
+    }
+  pni_call call = {op, in, nin, attr ? attr : &none};
+  pni_spec spec;
+  if (check_dtypes(c, &call)) return NULL;
+  if (op->infer ? op->infer(c, &call, &spec) : broadcast_all(c, &call, &spec)) return NULL;
+  pn_tensor *y = op->view ? viewed(c, &call, &spec) : NULL;
+  if (!y && (op->eval || op->map)) y = computed(c, &call, &spec);
+  if (y && wants_gradient(c, &call) && record(c, &call, y)) {
+    pn_tensor_unref(y);
+    return NULL;
+  }
+  return pni_scoped(c, y);
+}
+
+pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value) {
+  return x ? pn_scalar(c, (pn_dtype)x->dtype, value) : NULL;
+}
+
+pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
+  if (!g || !x) return NULL;
+  pn_axes axes = {0, {0}};
+  int lead = g->ndim - x->ndim;
+  bool same = lead == 0;
+  for (int i = 0; i < g->ndim; i++) {
+    if (i >= lead && x->shape[i - lead] == g->shape[i]) continue;
+    same = false;
+    if (i < lead || g->shape[i] != 1) axes.axis[axes.n++] = i;
+  }
+  if (same) return g;
+  if (axes.n) g = pn_sum(c, g, axes, 1);
+  if (g && g->ndim == x->ndim && memcmp(g->shape, x->shape, (size_t)x->ndim * sizeof *x->shape) == 0)
+    return g;
+  /* a gradient smaller than x (an op may return one value for all) is repeated */
+  if (g && pni_count(g->ndim, g->shape) < x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
+  return pn_reshape(c, g, x->ndim, x->shape);
+}
+
+int pn_set_no_grad(pn_context *c, int off) {
+  int old = c->no_grad;
+  c->no_grad = off != 0;
+  return old;
+}

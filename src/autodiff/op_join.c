@@ -1,0 +1,238 @@
+/*
+** op_join.c: building tensors from parts, and the triangles and diagonals of matrices.
+*/
+#include <string.h>
+#include "op.h"
+
+/* ---- concatenate: attr = axis ---- */
+
+static pn_status infer_concatenate(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *first = call->in[0];
+  int64_t axis = call->attr->i[0];
+  *out = pni_spec_of(first);
+  for (int k = 1; k < call->nin; k++) {
+    const pn_tensor *t = call->in[k];
+    if (t->dtype != first->dtype)
+      return pni_fail(c, PN_DTYPE, "concatenate: tensors must have one dtype, got %s and %s (convert with :to)",
+                      pn_dtype_name((pn_dtype)first->dtype), pn_dtype_name((pn_dtype)t->dtype));
+    bool fits = t->ndim == first->ndim;
+    for (int i = 0; fits && i < t->ndim; i++) fits = i == axis || t->shape[i] == first->shape[i];
+    if (!fits) {
+      char a[160], b[160];
+      return pni_fail(c, PN_SHAPE, "concatenate: shapes must agree outside axis %d, got %s and %s", (int)axis + 1,
+                      pni_shape_text(first->ndim, first->shape, a), pni_shape_text(t->ndim, t->shape, b));
+    }
+    out->shape[axis] += t->shape[axis];
+  }
+  return PN_OK;
+}
+
+static pn_status eval_concatenate(pn_context *c, const pni_call *call, pn_tensor *out) {
+  int64_t axis = call->attr->i[0], at = 0;
+  pn_tensor *window = pni_tensor_alias(c, out);
+  if (!window) return c->status;
+  for (int k = 0; k < call->nin && !pni_failed(c); k++) {
+    const pn_tensor *t = call->in[k];
+    window->shape[axis] = t->shape[axis];
+    window->offset = at * window->stride[axis];
+    window->numel = t->numel;
+    pni_copy(c, window, t);
+    at += t->shape[axis];
+  }
+  pn_tensor_unref(window);
+  return c->status;
+}
+
+static pn_tensor *vjp_concatenate(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  int axis = (int)y->attr->i[0];
+  int64_t at = 0;
+  for (int i = 0; i < k; i++) at += pni_in(y, i)->shape[axis];
+  return pn_slice(c, g, axis, at, pni_in(y, k)->shape[axis], 1);
+}
+
+pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int axis) {
+  if (n < 1) {
+    pni_fail(c, PN_DOMAIN, "concatenate: list must hold at least one tensor");
+    return NULL;
+  }
+  if (!x[0] || (axis = pni_axis(c, "concatenate", axis, x[0]->ndim)) < 0) return NULL;
+  return pni_apply(c, &pni_op_concatenate, n, x, &(pni_attr){.ni = 1, .i = {axis}});
+}
+
+const pni_op pni_op_concatenate = {.name = "concatenate",
+                                   .args = "list:T axis:a=1",
+                                   .doc = "tensors joined along an existing axis",
+                                   .flags = PNI_OP_ANY_DTYPE,
+                                   .infer = infer_concatenate,
+                                   .eval = eval_concatenate,
+                                   .vjp = vjp_concatenate};
+
+pn_tensor *pn_stack(pn_context *c, int n, pn_tensor *const *x, int axis) {
+  if (n < 1) {
+    pni_fail(c, PN_DOMAIN, "stack: list must hold at least one tensor");
+    return NULL;
+  }
+  if (!x[0] || (axis = pni_axis(c, "stack", axis, x[0]->ndim + 1)) < 0) return NULL;
+  pn_tensor **part = pni_alloc_array(c, n, sizeof *part);
+  if (!part) return NULL;
+  for (int k = 0; k < n; k++) part[k] = pn_unsqueeze(c, x[k], axis);
+  pn_tensor *y = pn_concatenate(c, n, part, axis);
+  pni_free(c, part, (size_t)n * sizeof *part);
+  return y;
+}
+
+/* ---- pad: attr = axis, before, after; r[0] the value ---- */
+
+static pn_status infer_pad(pn_context *c, const pni_call *call, pni_spec *out) {
+  const int64_t *i = call->attr->i;
+  *out = pni_spec_of(call->in[0]);
+  if (i[1] < 0 || i[2] < 0)
+    return pni_fail(c, PN_DOMAIN, "pad: before and after must not be negative, got %lld and %lld",
+                    (long long)i[1], (long long)i[2]);
+  out->shape[i[0]] += i[1] + i[2];
+  return PN_OK;
+}
+
+static pn_status eval_pad(pn_context *c, const pni_call *call, pn_tensor *out) {
+  const int64_t *i = call->attr->i;
+  const pn_tensor *x = call->in[0];
+  pn_tensor *window = pni_tensor_alias(c, out), *value = pn_scalar(c, (pn_dtype)out->dtype, call->attr->r[0]);
+  if (window && value && pni_copy(c, out, value) == PN_OK) {
+    window->shape[i[0]] = x->shape[i[0]];
+    window->offset = i[1] * window->stride[i[0]];
+    window->numel = x->numel;
+    pni_copy(c, window, x);
+  }
+  pn_tensor_unref(window);
+  return c->status;
+}
+
+static pn_tensor *vjp_pad(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  const int64_t *i = y->attr->i;
+  return pn_slice(c, g, (int)i[0], i[1], pni_in(y, 0)->shape[i[0]], 1);
+}
+
+pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after, double value) {
+  if (!x || (axis = pni_axis(c, "pad", axis, x->ndim)) < 0) return NULL;
+  return pni_apply1(c, &pni_op_pad, x, &(pni_attr){.ni = 3, .r = {value}, .i = {axis, before, after}});
+}
+
+const pni_op pni_op_pad = {.name = "pad",
+                           .args = "x:t axis:a before:i after:i value:n=0",
+                           .doc = "elements of one value added before and after along an axis",
+                           .flags = PNI_OP_ANY_DTYPE,
+                           .infer = infer_pad,
+                           .eval = eval_pad,
+                           .vjp = vjp_pad};
+
+/* ---- triangles and diagonals of the last two axes ---- */
+
+static pn_status infer_matrix(pn_context *c, const pni_call *call, pni_spec *out) {
+  *out = pni_spec_of(call->in[0]);
+  if (out->ndim < 2)
+    return pni_fail(c, PN_SHAPE, "%s: tensor must have at least 2 axes, got %d", call->op->name, out->ndim);
+  return PN_OK;
+}
+
+static pn_status eval_triangle(pn_context *c, const pni_call *call, pn_tensor *out) {
+  if (pni_copy(c, out, call->in[0])) return c->status;
+  bool lower = call->op == &pni_op_tril;
+  int64_t n = out->shape[out->ndim - 2], m = out->shape[out->ndim - 1], k = call->attr->i[0];
+  size_t size = pni_itemsize(out);
+  char *row = pni_data(out);
+  for (int64_t r = 0; out->numel && r < out->numel / m; r++, row += (size_t)m * size) {
+    int64_t diagonal = r % n + k;
+    int64_t from = lower ? diagonal + 1 : 0, to = lower ? m : diagonal;
+    from = from < 0 ? 0 : from;
+    to = to > m ? m : to;
+    if (to > from) memset(row + (size_t)from * size, 0, (size_t)(to - from) * size);
+  }
+  return PN_OK;
+}
+
+static pn_tensor *vjp_tril(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return (void)k, pn_tril(c, g, y->attr ? y->attr->i[0] : 0);
+}
+static pn_tensor *vjp_triu(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return (void)k, pn_triu(c, g, y->attr ? y->attr->i[0] : 0);
+}
+
+#define TRIANGLE(id, text)                                                                         \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int64_t k) {                                     \
+    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {k}});                         \
+  }                                                                                                \
+  const pni_op pni_op_##id = {.name = #id, .args = "x:t k:i=0", .doc = text,                       \
+                              .flags = PNI_OP_ANY_DTYPE, .infer = infer_matrix,                    \
+                              .eval = eval_triangle, .vjp = vjp_##id};
+TRIANGLE(tril, "zero above diagonal k of the last two axes")
+TRIANGLE(triu, "zero below diagonal k of the last two axes")
+
+static pn_status infer_diagonal(pn_context *c, const pni_call *call, pni_spec *out) {
+  if (infer_matrix(c, call, out)) return c->status;
+  int64_t n = out->shape[out->ndim - 2], m = out->shape[out->ndim - 1];
+  out->shape[--out->ndim - 1] = n < m ? n : m;
+  return PN_OK;
+}
+
+static bool view_diagonal(const pni_call *call, pn_tensor *out) {
+  const pn_tensor *x = call->in[0];
+  out->stride[out->ndim - 1] = x->stride[x->ndim - 2] + x->stride[x->ndim - 1];
+  return true;
+}
+
+static pn_tensor *vjp_diagonal(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  const pn_tensor *x = pni_in(y, 0);
+  int64_t n = x->shape[x->ndim - 2], m = x->shape[x->ndim - 1], d = n < m ? n : m;
+  pn_tensor *full = pn_diag_embed(c, g);
+  if (n > d) return pn_pad(c, full, -2, 0, n - d, 0);
+  return m > d ? pn_pad(c, full, -1, 0, m - d, 0) : full;
+}
+
+pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_diagonal, x, NULL); }
+
+const pni_op pni_op_diagonal = {.name = "diagonal",
+                                .args = "x:t",
+                                .doc = "main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]; a view",
+                                .flags = PNI_OP_ANY_DTYPE,
+                                .infer = infer_diagonal,
+                                .view = view_diagonal,
+                                .vjp = vjp_diagonal};
+
+static pn_status infer_diag_embed(pn_context *c, const pni_call *call, pni_spec *out) {
+  *out = pni_spec_of(call->in[0]);
+  if (out->ndim < 1 || out->ndim >= PN_MAX_DIMS)
+    return pni_fail(c, PN_SHAPE, "diag_embed: tensor must have 1 to %d axes, got %d", PN_MAX_DIMS - 1, out->ndim);
+  out->shape[out->ndim] = out->shape[out->ndim - 1];
+  out->ndim++;
+  return PN_OK;
+}
+
+static pn_status eval_diag_embed(pn_context *c, const pni_call *call, pn_tensor *out) {
+  if (out->numel == 0) return PN_OK;
+  memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  pn_tensor *window = pni_tensor_alias(c, out);
+  if (!window) return c->status;
+  int last = out->ndim - 1;
+  window->ndim = last;
+  window->stride[last - 1] = out->shape[last] + 1;
+  window->numel = call->in[0]->numel;
+  pni_copy(c, window, call->in[0]);
+  pn_tensor_unref(window);
+  return c->status;
+}
+
+static pn_tensor *vjp_diag_embed(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return (void)y, (void)k, pn_diagonal(c, g);
+}
+
+pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_diag_embed, x, NULL); }
+
+const pni_op pni_op_diag_embed = {.name = "diag_embed",
+                                  .args = "x:t",
+                                  .doc = "[..., n] -> [..., n, n] with x on the diagonal",
+                                  .flags = PNI_OP_ANY_DTYPE,
+                                  .infer = infer_diag_embed,
+                                  .eval = eval_diag_embed,
+                                  .vjp = vjp_diag_embed};

@@ -1,0 +1,315 @@
+/*
+** op_reduce.c: reductions over any axes. The tensor is brought to one of two layouts: contiguous rows
+** [kept, reduced], or, when the reduced axes lead (the gradient of a bias), contiguous lines
+** [reduced, kept] added up in place.
+** attr: i[0] bit mask of the axes (0: all), i[1] keepdim.
+*/
+#include <math.h>
+#include <string.h>
+#include "op.h"
+#include "../tensor/reduce.h"
+
+static uint32_t axis_mask(const pn_tensor *x, const pni_attr *a) {
+  uint32_t all = (1u << x->ndim) - 1;
+  return a->i[0] ? (uint32_t)a->i[0] : all;
+}
+
+static pn_status infer_reduce(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *x = call->in[0];
+  uint32_t mask = axis_mask(x, call->attr);
+  if (mask >> x->ndim)
+    return pni_fail(c, PN_SHAPE, "%s: axes must lie in the tensor's %d axes", call->op->name, x->ndim);
+  out->dtype = x->dtype == PN_BOOL ? PN_INT64 : x->dtype;
+  out->ndim = 0;
+  for (int i = 0; i < x->ndim; i++) {
+    if (!(mask >> i & 1))
+      out->shape[out->ndim++] = x->shape[i];
+    else if (call->attr->i[1])
+      out->shape[out->ndim++] = 1;
+  }
+  return PN_OK;
+}
+
+/* [kept, reduced] geometry of a reduction. */
+typedef struct {
+  int64_t kept, reduced;
+  bool leading; /* the reduced axes come first: lines instead of rows */
+  pn_tensor *x; /* contiguous in that order; one reference is ours */
+} layout;
+
+static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, layout *l) {
+  int order[PN_MAX_DIMS], n = 0;
+  bool leading = mask != 0, trailing = true;
+  for (int i = 0; i < x->ndim; i++) {
+    bool reduced = mask >> i & 1;
+    if (i > 0 && reduced && !(mask >> (i - 1) & 1)) leading = false;
+    if (i > 0 && !reduced && mask >> (i - 1) & 1) trailing = false;
+    if (i == 0 && !reduced) leading = false;
+    if (!reduced) order[n++] = i;
+  }
+  l->reduced = 1;
+  for (int i = 0; i < x->ndim; i++)
+    if (mask >> i & 1) {
+      order[n++] = i;
+      l->reduced *= x->shape[i];
+    }
+  l->kept = l->reduced ? x->numel / l->reduced : 0;
+  l->leading = leading && !trailing && pni_is_contiguous(x);
+  if (l->leading || trailing) return (l->x = pni_contiguous(c, x)) ? PN_OK : c->status;
+  pn_tensor *p = pni_tensor_alias(c, x);
+  if (!p) return c->status;
+  for (int i = 0; i < x->ndim; i++) {
+    p->shape[i] = x->shape[order[i]];
+    p->stride[i] = x->stride[order[i]];
+  }
+  l->x = pni_contiguous(c, p);
+  pn_tensor_unref(p);
+  return l->x ? PN_OK : c->status;
+}
+
+typedef struct {
+  const layout *l;
+  const pni_reducer *r;
+  char *x, *out;
+  int64_t size;
+} job;
+
+static void reduce_rows(void *data, int64_t begin, int64_t end) {
+  const job *j = data;
+  for (int64_t i = begin; i < end; i++)
+    j->r->row(j->x + i * j->l->reduced * j->size, j->l->reduced, j->out + i * j->size);
+}
+
+/* Columns begin .. end - 1 of all lines. */
+static void reduce_lines(void *data, int64_t begin, int64_t end) {
+  const job *j = data;
+  int64_t width = end - begin;
+  char *acc = j->out + begin * j->size, *x = j->x + begin * j->size;
+  memcpy(acc, x, (size_t)(width * j->size));
+  for (int64_t i = 1; i < j->l->reduced; i++) j->r->line(x + i * j->l->kept * j->size, width, acc);
+}
+
+static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int which) {
+  static const pni_reducer *const table[] = {pni_reducers_f64, pni_reducers_f32, pni_reducers_i64};
+  pn_tensor *x = call->in[0];
+  if (out->numel == 0) return PN_OK;
+  pn_tensor *counted = NULL;
+  if (x->dtype == PN_BOOL) {
+    pni_spec s = pni_spec_of(x);
+    s.dtype = PN_INT64;
+    if (!(counted = pni_tensor_new(c, &s)) || pni_copy(c, counted, x)) {
+      pn_tensor_unref(counted);
+      return c->status;
+    }
+    x = counted;
+  }
+  layout l;
+  pn_status status = arrange(c, x, axis_mask(x, call->attr), &l);
+  if (status == PN_OK) {
+    const pni_reducer *r = &table[x->dtype][which];
+    job j = {&l, r, pni_data(l.x), pni_data(out), (int64_t)pni_itemsize(x)};
+    bool lines = l.leading && r->line && l.reduced > 0;
+    int64_t grain = 32768 / (l.reduced + 1) + 1;
+    status = pni_parallel(c, out->numel, grain, lines ? reduce_lines : reduce_rows, &j);
+    pn_tensor_unref(l.x);
+  }
+  pn_tensor_unref(counted);
+  return status;
+}
+
+static pn_status nonempty(pn_context *c, const pni_call *call, const pn_tensor *out) {
+  if (call->in[0]->numel == 0 && out->numel > 0)
+    return pni_fail(c, PN_SHAPE, "%s: tensor must not be empty along the reduced axes", call->op->name);
+  return PN_OK;
+}
+
+static pn_status eval_sum(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return reduce(c, call, out, PNI_SUM);
+}
+static pn_status eval_prod(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return reduce(c, call, out, PNI_PROD);
+}
+static pn_status eval_max(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return nonempty(c, call, out) ? c->status : reduce(c, call, out, PNI_MAX);
+}
+static pn_status eval_min(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return nonempty(c, call, out) ? c->status : reduce(c, call, out, PNI_MIN);
+}
+static pn_status eval_logsumexp(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return nonempty(c, call, out) ? c->status : reduce(c, call, out, PNI_LOGSUMEXP);
+}
+
+/* mean = sum / n, scaled in place before the result is published */
+static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) {
+  if (nonempty(c, call, out) || reduce(c, call, out, PNI_SUM)) return c->status;
+  double scale = out->numel ? (double)out->numel / (double)call->in[0]->numel : 0;
+  if (out->dtype == PN_FLOAT64) {
+    double *v = pni_data(out);
+    for (int64_t i = 0; i < out->numel; i++) v[i] *= scale;
+  } else {
+    float *v = pni_data(out);
+    for (int64_t i = 0; i < out->numel; i++) v[i] = (float)((double)v[i] * scale);
+  }
+  return PN_OK;
+}
+
+/* ---- gradients: g and y are brought back to x's axes with size 1 where it was reduced ---- */
+
+static pn_tensor *expand(pn_context *c, pn_tensor *y, pn_tensor *t) {
+  const pn_tensor *x = pni_in(y, 0);
+  uint32_t mask = axis_mask(x, y->attr);
+  int64_t shape[PN_MAX_DIMS];
+  for (int i = 0; i < x->ndim; i++) shape[i] = mask >> i & 1 ? 1 : x->shape[i];
+  return pn_reshape(c, t, x->ndim, shape);
+}
+static pn_tensor *spread(pn_context *c, pn_tensor *y, pn_tensor *t) {
+  const pn_tensor *x = pni_in(y, 0);
+  return pn_broadcast_to(c, expand(c, y, t), x->ndim, x->shape);
+}
+static pn_tensor *vjp_sum(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return (void)k, spread(c, y, g);
+}
+static pn_tensor *vjp_mean(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  double n = (double)pni_in(y, 0)->numel / (double)(y->numel ? y->numel : 1);
+  return spread(c, y, pn_mul(c, g, pni_like(c, g, 1 / n)));
+}
+/* Ties share the gradient equally. */
+static pn_tensor *vjp_extreme(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  pn_tensor *x = pni_in(y, 0);
+  pn_tensor *hit = pn_cast(c, pn_eq(c, x, expand(c, y, y)), (pn_dtype)x->dtype);
+  pn_tensor *count = pni_apply1(c, &pni_op_sum, hit, y->attr);
+  return pn_mul(c, hit, expand(c, y, pn_div(c, g, count)));
+}
+/* softmax; where the result is -inf every input is, and the gradient is 0 */
+static pn_tensor *vjp_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  pn_tensor *empty = pn_eq(c, y, pni_like(c, y, -INFINITY));
+  pn_tensor *safe = pn_where(c, empty, pni_like(c, y, 0), y);
+  return pn_mul(c, expand(c, y, g), pn_exp(c, pn_sub(c, pni_in(y, 0), expand(c, y, safe))));
+}
+/* The product of the others: y / x, or, where the group holds exactly one zero, the product without it. */
+static pn_tensor *vjp_prod(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  pn_tensor *x = pni_in(y, 0), *one = pni_like(c, x, 1), *zero = pni_like(c, x, 0);
+  pn_tensor *is_zero = pn_eq(c, x, zero);
+  pn_tensor *zeros = expand(c, y, pni_apply1(c, &pni_op_sum, pn_cast(c, is_zero, (pn_dtype)x->dtype), y->attr));
+  pn_tensor *safe = pn_where(c, is_zero, one, x);
+  pn_tensor *rest = pn_div(c, expand(c, y, pni_apply1(c, &pni_op_prod, safe, y->attr)), safe);
+  pn_tensor *alone = pn_logical_and(c, is_zero, pn_eq(c, zeros, one));
+  pn_tensor *counts = pn_logical_or(c, pn_eq(c, zeros, zero), alone);
+  return pn_mul(c, expand(c, y, g), pn_where(c, counts, rest, zero));
+}
+
+/* ---- any, all, argmax, argmin ---- */
+
+static pn_status infer_test(pn_context *c, const pni_call *call, pni_spec *out) {
+  pn_status s = infer_reduce(c, call, out);
+  out->dtype = PN_BOOL;
+  return s;
+}
+
+static pn_status eval_test(pn_context *c, const pni_call *call, pn_tensor *out) {
+  bool all = call->op == &pni_op_all;
+  pn_tensor *x = call->in[0];
+  pni_spec s = pni_spec_of(x), rs = pni_spec_of(out);
+  s.dtype = PN_BOOL;
+  rs.dtype = PN_INT64;
+  pn_tensor *mask = pni_tensor_new(c, &s), *count = pni_tensor_new(c, &rs);
+  if (mask && count && pni_copy(c, mask, x) == PN_OK) {
+    pni_call sum = {&pni_op_sum, &mask, 1, call->attr};
+    if (reduce(c, &sum, count, PNI_SUM) == PN_OK) {
+      int64_t n = out->numel ? x->numel / out->numel : 0;
+      const int64_t *v = pni_data(count);
+      uint8_t *o = pni_data(out);
+      for (int64_t i = 0; i < out->numel; i++) o[i] = all ? v[i] == n : v[i] > 0;
+    }
+  }
+  pn_tensor_unref(mask);
+  pn_tensor_unref(count);
+  return c->status;
+}
+
+static pn_status infer_arg(pn_context *c, const pni_call *call, pni_spec *out) {
+  pni_attr a = {.ni = 2, .i = {(int64_t)1 << call->attr->i[0], call->attr->i[1]}};
+  pni_call reduced = {call->op, call->in, 1, &a};
+  pn_status s = infer_reduce(c, &reduced, out);
+  out->dtype = PN_INT64;
+  return s;
+}
+
+static pn_status eval_arg(pn_context *c, const pni_call *call, pn_tensor *out) {
+  static const pni_scanner *const table[] = {&pni_scanner_f64, &pni_scanner_f32, &pni_scanner_i64};
+  pn_tensor *x = call->in[0];
+  if (nonempty(c, call, out)) return c->status;
+  pn_tensor *d = pni_contiguous(c, x);
+  if (!d) return c->status;
+  int axis = (int)call->attr->i[0];
+  int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
+  const pni_scanner *s = table[x->dtype];
+  int64_t (*arg)(const void *, int64_t, int64_t) = call->op == &pni_op_argmax ? s->argmax : s->argmin;
+  int64_t *o = pni_data(out);
+  const char *p = pni_data(d);
+  for (int64_t i = 0; i < out->numel; i++)
+    o[i] = arg(p + (i / inner * n * inner + i % inner) * (int64_t)pni_itemsize(d), n, inner);
+  pn_tensor_unref(d);
+  return PN_OK;
+}
+
+/* ---- rows and builders ---- */
+
+static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x, pn_axes axes, int keepdim) {
+  pni_attr a = {.ni = 2, .i = {0, keepdim != 0}};
+  for (int k = 0; x && k < axes.n; k++) {
+    int axis = pni_axis(c, where, axes.axis[k], x->ndim);
+    if (axis >= 0) a.i[0] |= (int64_t)1 << axis;
+  }
+  return a;
+}
+
+#define ROW(id, extra, infer_fn, eval_fn, vjp_fn, lo_, hi_, text)                                  \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim) {                     \
+    pni_attr a = reduce_attr(c, #id, x, axes, keepdim);                                            \
+    return pni_apply1(c, &pni_op_##id, x, &a);                                                     \
+  }                                                                                                \
+  const pni_op pni_op_##id = {.name = #id, .args = "x:t axes:A keepdim:b=false", .doc = text,      \
+                              .flags = extra, .domain = {{lo_, hi_}}, .infer = infer_fn,           \
+                              .eval = eval_fn, .vjp = vjp_fn};
+
+ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, 0, 0, "sum over axes; bool counts into int64")
+ROW(mean, 0, infer_reduce, eval_mean, vjp_mean, 0, 0, "arithmetic mean over axes")
+ROW(prod, PNI_OP_INTEGER, infer_reduce, eval_prod, vjp_prod, 0.3, 2,
+    "product over axes; the second derivative is exact where no factor is zero")
+ROW(max, PNI_OP_INTEGER, infer_reduce, eval_max, vjp_extreme, 0, 0, "largest over axes; ties share the gradient")
+ROW(min, PNI_OP_INTEGER, infer_reduce, eval_min, vjp_extreme, 0, 0, "smallest over axes; ties share the gradient")
+ROW(logsumexp, 0, infer_reduce, eval_logsumexp, vjp_logsumexp, 0, 0,
+    "log sum e^x over axes; -inf with gradient 0 where all are -inf")
+ROW(any, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0, "is one non-zero; bool")
+ROW(all, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0, "is none zero; bool")
+
+#define ARG_ROW(id, text)                                                                          \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis, int keepdim) {                         \
+    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                           \
+    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 2, .i = {axis, keepdim != 0}});        \
+  }                                                                                                \
+  const pni_op pni_op_##id = {.name = #id, .args = "x:t axis:a=-1 keepdim:b=false", .doc = text,   \
+                              .flags = PNI_OP_INTEGER | PNI_OP_NODIFF, .infer = infer_arg,         \
+                              .eval = eval_arg};
+
+ARG_ROW(argmax, "0-based position of the first largest element along axis; int64")
+ARG_ROW(argmin, "0-based position of the first smallest element along axis; int64")
+
+/* Composition: the mean of the squared distance from the mean, n - correction in the divisor. */
+pn_tensor *pn_var(pn_context *c, pn_tensor *x, pn_axes axes, double correction, int keepdim) {
+  if (!x) return NULL;
+  pn_tensor *m = pn_mean(c, x, axes, 1);
+  pn_tensor *s = pn_sum(c, pn_square(c, pn_sub(c, x, m)), axes, keepdim);
+  if (!s) return NULL;
+  double n = (double)x->numel / (double)(m->numel ? m->numel : 1) - correction;
+  return pn_div(c, s, pni_like(c, x, n > 0 ? n : 0));
+}
+
+pn_tensor *pn_std(pn_context *c, pn_tensor *x, pn_axes axes, double correction, int keepdim) {
+  return pn_sqrt(c, pn_var(c, x, axes, correction, keepdim));
+}

@@ -1,0 +1,319 @@
+/*
+** op_shape.c: the same elements under another geometry. Views where strides allow it, copies where not.
+*/
+#include <string.h>
+#include "op.h"
+
+static void shape_attr(pni_attr *a, int ndim, const int64_t *shape) {
+  a->ni = ndim;
+  for (int i = 0; i < ndim && i < PNI_ATTR_INTS; i++) a->i[i] = shape[i];
+}
+
+static pn_status eval_copy(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return pni_copy(c, out, call->in[0]);
+}
+
+static bool ndim_fits(pn_context *c, const char *where, int ndim) {
+  if (ndim >= 0 && ndim <= PN_MAX_DIMS) return true;
+  pni_fail(c, PN_SHAPE, "%s: number of axes must be 0 to %d, got %d", where, PN_MAX_DIMS, ndim);
+  return false;
+}
+
+/* ---- reshape: attr = the sizes, one may be -1 ---- */
+
+static pn_status infer_reshape(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *x = call->in[0];
+  const pni_attr *a = call->attr;
+  char from[160], to[160];
+  int64_t known = 1;
+  int free_axis = -1;
+  out->dtype = x->dtype;
+  out->ndim = a->ni;
+  for (int i = 0; i < a->ni; i++) {
+    out->shape[i] = a->i[i];
+    if (a->i[i] == -1 && free_axis < 0)
+      free_axis = i;
+    else
+      known *= a->i[i];
+  }
+  if (free_axis >= 0 && known > 0 && x->numel % known == 0) {
+    out->shape[free_axis] = x->numel / known;
+    known = x->numel;
+  }
+  bool negative = false;
+  for (int i = 0; i < out->ndim; i++) negative |= out->shape[i] < 0;
+  if (negative || known != x->numel)
+    return pni_fail(c, PN_SHAPE, "reshape: shape must hold the %lld elements of %s, got %s",
+                    (long long)x->numel, pni_shape_text(x->ndim, x->shape, from),
+                    pni_shape_text(a->ni, a->i, to));
+  return PN_OK;
+}
+
+/* A view if memory order is kept: contiguous, or only axes of size 1 come and go. */
+static bool view_reshape(const pni_call *call, pn_tensor *out) {
+  const pn_tensor *x = call->in[0];
+  if (pni_is_contiguous(x)) {
+    pni_set_contiguous_strides(out);
+    return true;
+  }
+  int i = 0;
+  for (int k = 0; k < out->ndim; k++) {
+    out->stride[k] = 0;
+    if (out->shape[k] == 1) continue;
+    while (i < x->ndim && x->shape[i] == 1) i++;
+    if (i == x->ndim || x->shape[i] != out->shape[k]) return false;
+    out->stride[k] = x->stride[i++];
+  }
+  while (i < x->ndim && x->shape[i] == 1) i++;
+  return i == x->ndim;
+}
+
+static pn_tensor *vjp_reshape(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  return pn_reshape(c, g, pni_in(y, 0)->ndim, pni_in(y, 0)->shape);
+}
+
+pn_tensor *pn_reshape(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape) {
+  if (!x || !ndim_fits(c, "reshape", ndim)) return NULL;
+  pni_attr a = {0};
+  shape_attr(&a, ndim, shape);
+  return pni_apply1(c, &pni_op_reshape, x, &a);
+}
+
+const pni_op pni_op_reshape = {.name = "reshape",
+                               .args = "x:t shape:s",
+                               .doc = "the same elements, row-major, under another shape; one size may be -1",
+                               .flags = PNI_OP_ANY_DTYPE,
+                               .infer = infer_reshape,
+                               .view = view_reshape,
+                               .eval = eval_copy,
+                               .vjp = vjp_reshape};
+
+pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis) {
+  if (!x || !ndim_fits(c, "unsqueeze", x->ndim + 1)) return NULL;
+  if ((axis = pni_axis(c, "unsqueeze", axis, x->ndim + 1)) < 0) return NULL;
+  int64_t shape[PN_MAX_DIMS];
+  for (int i = 0; i <= x->ndim; i++) shape[i] = i < axis ? x->shape[i] : i == axis ? 1 : x->shape[i - 1];
+  return pn_reshape(c, x, x->ndim + 1, shape);
+}
+
+pn_tensor *pn_squeeze(pn_context *c, pn_tensor *x, int axis) {
+  if (!x || (axis = pni_axis(c, "squeeze", axis, x->ndim)) < 0) return NULL;
+  if (x->shape[axis] != 1) {
+    pni_fail(c, PN_SHAPE, "squeeze: axis must have size 1, got %lld", (long long)x->shape[axis]);
+    return NULL;
+  }
+  int64_t shape[PN_MAX_DIMS] = {0};
+  for (int i = 0, n = 0; i < x->ndim; i++)
+    if (i != axis) shape[n++] = x->shape[i];
+  return pn_reshape(c, x, x->ndim - 1, shape);
+}
+
+/* ---- permute: attr = the order ---- */
+
+static pn_status infer_permute(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *x = call->in[0];
+  const pni_attr *a = call->attr;
+  uint32_t seen = 0;
+  *out = pni_spec_of(x);
+  for (int i = 0; i < a->ni; i++)
+    if (a->i[i] >= 0 && a->i[i] < x->ndim) seen |= 1u << a->i[i];
+  if (a->ni != x->ndim || seen != (1u << x->ndim) - 1)
+    return pni_fail(c, PN_SHAPE, "permute: order must name each of the %d axes once", x->ndim);
+  for (int i = 0; i < x->ndim; i++) out->shape[i] = x->shape[a->i[i]];
+  return PN_OK;
+}
+
+static bool view_permute(const pni_call *call, pn_tensor *out) {
+  for (int i = 0; i < out->ndim; i++) out->stride[i] = call->in[0]->stride[call->attr->i[i]];
+  return true;
+}
+
+static pn_tensor *vjp_permute(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  int inverse[PN_MAX_DIMS];
+  for (int i = 0; i < y->ndim; i++) inverse[y->attr->i[i]] = i;
+  return pn_permute(c, g, y->ndim, inverse);
+}
+
+pn_tensor *pn_permute(pn_context *c, pn_tensor *x, int ndim, const int *order) {
+  if (!x || !ndim_fits(c, "permute", ndim)) return NULL;
+  pni_attr a = {.ni = ndim};
+  for (int i = 0; i < ndim; i++) a.i[i] = order[i] < 0 ? order[i] + x->ndim : order[i];
+  return pni_apply1(c, &pni_op_permute, x, &a);
+}
+
+const pni_op pni_op_permute = {.name = "permute",
+                               .args = "x:t order:P",
+                               .doc = "axis k of the result is axis order[k] of x; a view",
+                               .flags = PNI_OP_ANY_DTYPE,
+                               .infer = infer_permute,
+                               .view = view_permute,
+                               .vjp = vjp_permute};
+
+pn_tensor *pn_transpose(pn_context *c, pn_tensor *x, int axis1, int axis2) {
+  if (!x) return NULL;
+  int order[PN_MAX_DIMS];
+  for (int i = 0; i < x->ndim; i++) order[i] = i;
+  if ((axis1 = pni_axis(c, "transpose", axis1, x->ndim)) < 0) return NULL;
+  if ((axis2 = pni_axis(c, "transpose", axis2, x->ndim)) < 0) return NULL;
+  order[axis1] = axis2;
+  order[axis2] = axis1;
+  return pn_permute(c, x, x->ndim, order);
+}
+
+/* ---- broadcast_to: attr = the shape ---- */
+
+static pn_status infer_broadcast_to(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *x = call->in[0];
+  const pni_attr *a = call->attr;
+  char from[160], to[160];
+  bool fits = a->ni >= x->ndim;
+  out->dtype = x->dtype;
+  out->ndim = a->ni;
+  for (int i = 0; i < a->ni; i++) {
+    out->shape[i] = a->i[i];
+    int k = i - (a->ni - x->ndim);
+    fits = fits && a->i[i] >= 0 && (k < 0 || x->shape[k] == 1 || x->shape[k] == a->i[i]);
+  }
+  if (fits) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "broadcast_to: %s must broadcast to the shape, got %s",
+                  pni_shape_text(x->ndim, x->shape, from), pni_shape_text(a->ni, a->i, to));
+}
+
+static bool view_broadcast_to(const pni_call *call, pn_tensor *out) {
+  pni_broadcast_strides(call->in[0], out->ndim, out->stride);
+  return true;
+}
+
+static pn_tensor *vjp_broadcast_to(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  return pni_sum_to(c, g, pni_in(y, 0));
+}
+
+pn_tensor *pn_broadcast_to(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape) {
+  if (!x || !ndim_fits(c, "broadcast_to", ndim)) return NULL;
+  pni_attr a = {0};
+  shape_attr(&a, ndim, shape);
+  return pni_apply1(c, &pni_op_broadcast_to, x, &a);
+}
+
+const pni_op pni_op_broadcast_to = {.name = "broadcast_to",
+                                    .args = "x:t shape:s",
+                                    .doc = "x repeated to a shape by NumPy's rule; a view",
+                                    .flags = PNI_OP_ANY_DTYPE,
+                                    .infer = infer_broadcast_to,
+                                    .view = view_broadcast_to,
+                                    .vjp = vjp_broadcast_to};
+
+/* ---- slice: attr = axis, start, count, step; unslice, its adjoint, adds the axis size ---- */
+
+static pn_status infer_slice(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *x = call->in[0];
+  const int64_t *i = call->attr->i;
+  *out = pni_spec_of(x);
+  int64_t size = x->shape[i[0]], last = i[1] + (i[2] - 1) * i[3];
+  bool fits = i[2] == 0 || (i[2] > 0 && i[2] <= size && i[1] >= 0 && i[1] < size && last >= 0 && last < size);
+  if (!fits || i[3] == 0)
+    return pni_fail(c, PN_SHAPE, "slice: %lld elements from position %lld by %lld do not lie in axis %d of size %lld",
+                    (long long)i[2], (long long)i[1] + 1, (long long)i[3], (int)i[0] + 1, (long long)size);
+  out->shape[i[0]] = i[2];
+  return PN_OK;
+}
+
+static bool view_slice(const pni_call *call, pn_tensor *out) {
+  const int64_t *i = call->attr->i;
+  if (i[2] > 0) out->offset += i[1] * out->stride[i[0]];
+  out->stride[i[0]] *= i[3];
+  return true;
+}
+
+static pn_tensor *vjp_slice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  pni_attr a = *y->attr;
+  a.ni = 5;
+  a.i[4] = pni_in(y, 0)->shape[a.i[0]];
+  return pni_apply1(c, &pni_op_unslice, g, &a);
+}
+
+pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count, int64_t step) {
+  if (!x || (axis = pni_axis(c, "slice", axis, x->ndim)) < 0) return NULL;
+  return pni_apply1(c, &pni_op_slice, x, &(pni_attr){.ni = 4, .i = {axis, start, count, step}});
+}
+
+const pni_op pni_op_slice = {.name = "slice",
+                             .args = "x:t axis:a start:i count:i step:i=1",
+                             .doc = "count elements of one axis from start by step; a view",
+                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                             .infer = infer_slice,
+                             .view = view_slice,
+                             .vjp = vjp_slice};
+
+static pn_status infer_unslice(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c;
+  *out = pni_spec_of(call->in[0]);
+  out->shape[call->attr->i[0]] = call->attr->i[4];
+  return PN_OK;
+}
+
+static pn_status eval_unslice(pn_context *c, const pni_call *call, pn_tensor *out) {
+  if (out->numel) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  pn_tensor *window = pni_tensor_alias(c, out);
+  if (!window) return c->status;
+  const int64_t *i = call->attr->i;
+  window->shape[i[0]] = i[2];
+  window->offset += i[2] > 0 ? i[1] * window->stride[i[0]] : 0;
+  window->stride[i[0]] *= i[3];
+  window->numel = call->in[0]->numel;
+  pn_status s = pni_copy(c, window, call->in[0]);
+  pn_tensor_unref(window);
+  return s;
+}
+
+static pn_tensor *vjp_unslice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  const int64_t *i = y->attr->i;
+  return pn_slice(c, g, (int)i[0], i[1], i[2], i[3]);
+}
+
+const pni_op pni_op_unslice = {.name = "unslice",
+                               .args = "x:t axis:a start:i count:i step:i size:i",
+                               .doc = "the adjoint of slice: zeros of the given size with x at its places",
+                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                               .infer = infer_unslice,
+                               .eval = eval_unslice,
+                               .vjp = vjp_unslice};
+
+pn_tensor *pn_select(pn_context *c, pn_tensor *x, int axis, int64_t index) {
+  if (!x || (axis = pni_axis(c, "select", axis, x->ndim)) < 0) return NULL;
+  if (index < 0) index += x->shape[axis];
+  return pn_squeeze(c, pn_slice(c, x, axis, index, 1, 1), axis);
+}
+
+pn_tensor *pn_flip(pn_context *c, pn_tensor *x, int axis) {
+  if (!x || (axis = pni_axis(c, "flip", axis, x->ndim)) < 0) return NULL;
+  int64_t n = x->shape[axis];
+  return pn_slice(c, x, axis, n ? n - 1 : 0, n, -1);
+}
+
+/* ---- contiguous ---- */
+
+static pn_tensor *vjp_contiguous(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return (void)c, (void)y, (void)k, g;
+}
+
+pn_tensor *pn_contiguous(pn_context *c, pn_tensor *x) {
+  if (!x || pni_is_contiguous(x)) return x;
+  return pni_apply1(c, &pni_op_contiguous, x, NULL);
+}
+
+const pni_op pni_op_contiguous = {.name = "contiguous",
+                                  .args = "x:t",
+                                  .doc = "the same values row-major in memory",
+                                  .flags = PNI_OP_ANY_DTYPE,
+                                  .eval = eval_copy,
+                                  .vjp = vjp_contiguous};
+
+pn_tensor *pn_detach(pn_context *c, pn_tensor *x) {
+  return x ? pni_scoped(c, pni_tensor_alias(c, x)) : NULL;
+}

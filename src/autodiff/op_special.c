@@ -1,0 +1,117 @@
+/*
+** op_special.c: special functions with their derivatives (DLMF 7.2, 8.8, 5.15).
+*/
+#include <math.h>
+#include "op.h"
+#include "../tensor/map.h"
+
+typedef pn_tensor T;
+typedef pn_context C;
+#define IN pni_in(y, 0)
+#define K(v) pni_like(c, y, v)
+
+static const double two_over_root_pi = 1.12837916709551257390;
+static const double log_root_two_pi = 0.91893853320467274178;
+
+/* d erf = 2/sqrt(pi) e^(-x^2) */
+static T *gauss(C *c, T *x) { return pn_exp(c, pn_neg(c, pn_square(c, x))); }
+static T *d_erf(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_mul(c, gauss(c, IN), K(two_over_root_pi)));
+}
+static T *d_erfc(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_mul(c, gauss(c, IN), K(-two_over_root_pi)));
+}
+static T *d_erfinv(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_mul(c, pn_exp(c, pn_square(c, y)), K(1 / two_over_root_pi)));
+}
+/* log of the standard normal density */
+static T *log_phi(C *c, T *x) {
+  return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)), pni_like(c, x, log_root_two_pi));
+}
+static T *d_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN))); }
+static T *d_log_ndtr(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_exp(c, pn_sub(c, log_phi(c, IN), y)));
+}
+static T *d_ndtri(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y))));
+}
+static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
+static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
+static T *d_polygamma(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
+}
+
+/* log of the gamma(a, 1) density: (a - 1) log x - x - lgamma a, which is dP/dx */
+static T *log_density(C *c, T *a, T *x) {
+  T *t = pn_xlogy(c, pn_sub(c, a, pni_like(c, a, 1)), x);
+  return pn_sub(c, pn_sub(c, t, x), pn_lgamma(c, a));
+}
+static T *d_gammainc(C *c, T *y, T *g, int k) {
+  T *a = pni_in(y, 0), *x = pni_in(y, 1);
+  return pn_mul(c, g, k ? pn_exp(c, log_density(c, a, x)) : pn_gammainc_grad_a(c, a, x));
+}
+/* d(dP/da)/dx = d p / da = p (log x - digamma a); the second derivative in a has no closed form. */
+static T *d_gammainc_grad_a(C *c, T *y, T *g, int k) {
+  T *a = pni_in(y, 0), *x = pni_in(y, 1);
+  if (k == 0) {
+    pni_fail(c, PN_MISSING, "gammainc_grad_a: has no derivative in a");
+    return NULL;
+  }
+  T *slope = pn_sub(c, pn_log(c, x), pn_digamma(c, a));
+  return pn_mul(c, g, pn_mul(c, pn_exp(c, log_density(c, a, x)), slope));
+}
+
+#define ROW(id, lo_, hi_, text)                                                                    \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##id, x, NULL); } \
+  const pni_op pni_op_##id = {.name = #id, .args = "x:t", .doc = text,                             \
+                              .flags = PNI_OP_ELEMENTWISE, .domain = {{lo_, hi_}},                 \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
+                              .vjp = d_##id};
+
+ROW(erf, 0, 0, "error function, 2/sqrt(pi) integral of e^(-t^2) from 0 to x")
+ROW(erfc, 0, 0, "1 - erf(x), exact in the upper tail")
+ROW(erfinv, -0.9, 0.9, "inverse of erf on (-1, 1)")
+ROW(ndtr, 0, 0, "cdf of the standard normal")
+ROW(log_ndtr, 0, 0, "log of the standard normal cdf, exact in the lower tail")
+ROW(ndtri, 0.05, 0.95, "quantile of the standard normal, 0 < x < 1")
+ROW(lgamma, 0.2, 5, "log |Gamma(x)|")
+ROW(digamma, 0.2, 5, "derivative of lgamma")
+
+pn_tensor *pn_polygamma(pn_context *c, int n, pn_tensor *x) {
+  if (n < 0) {
+    pni_fail(c, PN_DOMAIN, "polygamma: n must not be negative, got %d", n);
+    return NULL;
+  }
+  if (n == 0) return pn_digamma(c, x);
+  return pni_apply1(c, &pni_op_polygamma, x, &(pni_attr){.ni = 1, .i = {n}});
+}
+const pni_op pni_op_polygamma = {.name = "polygamma",
+                                 .args = "x:t n:i=1",
+                                 .doc = "n-th derivative of digamma, n >= 1; n = 1 is trigamma",
+                                 .flags = PNI_OP_ELEMENTWISE,
+                                 .domain = {{0.4, 5}},
+                                 .map = (const pni_row[4]){pni_polygamma_f64, pni_polygamma_f32},
+                                 .vjp = d_polygamma};
+
+pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x) {
+  return pni_apply2(c, &pni_op_gammainc, a, x, NULL);
+}
+const pni_op pni_op_gammainc = {.name = "gammainc",
+                                .args = "a:t x:t",
+                                .doc = "P(a, x), the regularised lower incomplete gamma function",
+                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
+                                .domain = {{0.3, 4}, {0.2, 5}},
+                                .map = (const pni_row[4]){pni_gammainc_f64, pni_gammainc_f32},
+                                .vjp = d_gammainc};
+
+pn_tensor *pn_gammainc_grad_a(pn_context *c, pn_tensor *a, pn_tensor *x) {
+  return pni_apply2(c, &pni_op_gammainc_grad_a, a, x, NULL);
+}
+const pni_op pni_op_gammainc_grad_a = {
+    .name = "gammainc_grad_a",
+    .args = "a:t x:t",
+    .doc = "dP(a, x)/da; differentiable in x only",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+    .domain = {{0.3, 4}, {0.2, 5}},
+    .map = (const pni_row[4]){pni_gammainc_grad_a_f64, pni_gammainc_grad_a_f32},
+    .vjp = d_gammainc_grad_a};

@@ -1,0 +1,53 @@
+/*
+** param.c: parameters, the only tensors that change. Their storage is their own and counts versions, so
+** a graph that used old values is noticed.
+*/
+#include <string.h>
+#include "op.h"
+
+pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
+  if (!t || pni_failed(c)) return NULL;
+  if (!pni_is_float(t)) {
+    pni_fail(c, PN_DTYPE, "param: tensor must be float64 or float32, got %s", pn_dtype_name((pn_dtype)t->dtype));
+    return NULL;
+  }
+  pni_spec s = pni_spec_of(t);
+  pn_tensor *p = pni_tensor_new(c, &s);
+  if (!p) return NULL;
+  if (pni_copy(c, p, t)) {
+    pn_tensor_unref(p);
+    return NULL;
+  }
+  p->flags = PNI_REQUIRES_GRAD | PNI_PARAM;
+  return pni_scoped(c, p);
+}
+
+int pn_tensor_requires_grad(const pn_tensor *t) { return (t->flags & PNI_REQUIRES_GRAD) != 0; }
+int pn_tensor_is_param(const pn_tensor *t) { return (t->flags & PNI_PARAM) != 0; }
+pn_tensor *pn_tensor_grad(const pn_tensor *t) { return t->grad; }
+
+void pn_tensor_clear_grad(pn_tensor *t) {
+  pn_tensor_unref(t->grad);
+  t->grad = NULL;
+}
+
+pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t) {
+  if (pni_failed(c)) return c->status;
+  if (!param || !t || !(param->flags & PNI_PARAM))
+    return pni_fail(c, PN_STATE, "param_set: target must be a parameter");
+  if (param->dtype != t->dtype)
+    return pni_fail(c, PN_DTYPE, "param_set: dtype must be %s, got %s", pn_dtype_name((pn_dtype)param->dtype),
+                    pn_dtype_name((pn_dtype)t->dtype));
+  bool same = param->ndim == t->ndim && memcmp(param->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) == 0;
+  if (!same) {
+    char a[160], b[160];
+    return pni_fail(c, PN_SHAPE, "param_set: shape must be %s, got %s",
+                    pni_shape_text(param->ndim, param->shape, a), pni_shape_text(t->ndim, t->shape, b));
+  }
+  /* a view of the parameter itself must not be read while it is written */
+  pn_tensor *copy = t->storage == param->storage && !pni_is_contiguous(t) ? pni_contiguous(c, t) : pn_tensor_ref(t);
+  if (!copy) return c->status;
+  if (pni_copy(c, param, copy) == PN_OK) param->storage->version++;
+  pn_tensor_unref(copy);
+  return c->status;
+}

@@ -1,0 +1,163 @@
+/*
+** context.c: creation and end of a context, its error slot, cancellation and default generator.
+** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so hosts
+** with a collector may release things in any order.
+*/
+#define _POSIX_C_SOURCE 200809L
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "context.h"
+
+static const char *const status_names[] = {
+#define X(name, text) [PN_##name] = text,
+#include "status.def"
+#undef X
+};
+
+const char *pn_status_name(pn_status status) {
+  size_t n = sizeof status_names / sizeof status_names[0];
+  return (size_t)status < n ? status_names[status] : "?";
+}
+
+const char *pn_version(void) { return PN_VERSION; }
+
+static int processors(void) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n < 1 ? 1 : n > 256 ? 256 : (int)n;
+}
+
+pn_context *pn_context_new(const pn_context_config *config) {
+  pn_context_config cfg = {0};
+  if (config) cfg = *config;
+  pn_allocator allocate = cfg.allocate ? cfg.allocate : pni_default_allocate;
+  pn_context *c = allocate(cfg.allocator_data, NULL, 0, sizeof *c);
+  if (!c) return NULL;
+  memset(c, 0, sizeof *c);
+  c->allocate = allocate;
+  c->allocator_data = cfg.allocator_data;
+  c->limit = cfg.memory_limit;
+  c->pool_limit = cfg.pool_limit == 0            ? (size_t)256 << 20
+                  : cfg.pool_limit == PN_NO_POOL ? 0
+                                                 : cfg.pool_limit;
+  c->num_threads = cfg.threads > 0 ? cfg.threads : processors();
+  atomic_init(&c->cancelled, 0);
+  c->next_id = 1;
+  pn_seed(c, cfg.seed);
+  return c;
+}
+
+static void destroy(pn_context *c) {
+  pni_threads_free(c);
+  pni_free(c, c->scope, c->scope_cap * sizeof *c->scope);
+  c->scope = NULL;
+  pn_context_trim(c);
+  c->allocate(c->allocator_data, c, sizeof *c, 0);
+}
+
+void pn_context_close(pn_context *c) {
+  if (!c || c->closed) return;
+  pn_scope_close(c, 0);
+  c->closed = true;
+  if (c->objects == 0) destroy(c);
+}
+
+void pni_object_died(pn_context *c) {
+  c->objects--;
+  if (c->objects == 0 && c->closed && !c->freeing) destroy(c);
+}
+
+int64_t pn_context_objects(const pn_context *c) { return c->objects; }
+
+pn_status pn_context_status(const pn_context *c) { return c->status; }
+const char *pn_context_message(const pn_context *c) { return c->status ? c->message : ""; }
+
+void pn_context_clear_error(pn_context *c) {
+  c->status = PN_OK;
+  c->message[0] = '\0';
+}
+
+pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) {
+  if (c->status != PN_OK) return c->status;
+  c->status = status;
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(c->message, sizeof c->message, format, ap);
+  va_end(ap);
+  return status;
+}
+
+void pn_context_cancel(pn_context *c) {
+  atomic_store_explicit(&c->cancelled, 1, memory_order_relaxed);
+}
+void pn_context_uncancel(pn_context *c) {
+  atomic_store_explicit(&c->cancelled, 0, memory_order_relaxed);
+}
+
+int64_t pni_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void pn_context_set_deadline(pn_context *c, double seconds) {
+  c->deadline = seconds > 0 ? pni_now() + (int64_t)(seconds * 1e9) : 0;
+}
+
+pn_status pni_check_cancel(pn_context *c) {
+  if (atomic_load_explicit(&c->cancelled, memory_order_relaxed))
+    return pni_fail(c, PN_CANCELLED, "interrupted");
+  if (c->deadline && pni_now() > c->deadline) return pni_fail(c, PN_CANCELLED, "time limit reached");
+  return PN_OK;
+}
+
+/* ---- scopes ---- */
+
+size_t pn_scope_open(pn_context *c) { return c->scope_len; }
+
+void pn_scope_close(pn_context *c, size_t mark) {
+  while (c->scope_len > mark) pn_tensor_unref(c->scope[--c->scope_len]);
+}
+
+/* ---- generators ---- */
+
+void pn_seed(pn_context *c, uint64_t seed) { c->rng.state = pni_philox_seed(seed); }
+
+pn_rng *pn_context_rng(pn_context *c) { return &c->rng; }
+
+static pn_rng *generator(pn_context *c, pni_philox state) {
+  if (pni_failed(c)) return NULL;
+  pn_rng *r = pni_alloc(c, sizeof *r);
+  if (!r) return NULL;
+  r->state = state;
+  r->ctx = c;
+  pni_object_born(c);
+  return r;
+}
+
+pn_rng *pn_rng_new(pn_context *c, uint64_t seed) { return generator(c, pni_philox_seed(seed)); }
+
+pn_rng *pn_rng_split(pn_context *c, const pn_rng *rng, uint64_t index) {
+  if (!rng) return NULL;
+  return generator(c, pni_philox_split(&rng->state, index));
+}
+
+void pn_rng_free(pn_rng *rng) {
+  if (!rng || !rng->ctx) return;
+  pn_context *c = rng->ctx;
+  pni_free(c, rng, sizeof *rng);
+  pni_object_died(c);
+}
+
+void pn_rng_get_state(const pn_rng *rng, uint64_t state[2]) {
+  state[0] = rng->state.key;
+  state[1] = rng->state.position;
+}
+
+void pn_rng_set_state(pn_rng *rng, const uint64_t state[2]) {
+  rng->state.key = state[0];
+  rng->state.position = state[1];
+}

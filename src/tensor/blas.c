@@ -1,0 +1,120 @@
+#include <cblas.h>
+#include "blas.h"
+
+/* Present in OpenBLAS only. */
+#if defined(__GNUC__)
+extern void openblas_set_num_threads(int n) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+void pni_blas_single_thread(void) {
+  if (openblas_set_num_threads && openblas_get_num_threads && openblas_get_num_threads() != 1)
+    openblas_set_num_threads(1);
+}
+#else
+void pni_blas_single_thread(void) {}
+#endif
+
+/* How CBLAS sees a matrix: plain, transposed, or (ld = 0) not at all. */
+typedef struct {
+  CBLAS_TRANSPOSE trans;
+  int ld;
+} layout;
+
+static layout layout_of(const pn_tensor *t) {
+  int64_t rows = t->shape[t->ndim - 2], cols = t->shape[t->ndim - 1];
+  int64_t rs = t->stride[t->ndim - 2], cs = t->stride[t->ndim - 1];
+  if ((cs == 1 || cols == 1) && (rs >= cols || rows == 1))
+    return (layout){CblasNoTrans, (int)(rows == 1 ? (cols > 1 ? cols : 1) : rs)};
+  if ((rs == 1 || rows == 1) && (cs >= rows || cols == 1))
+    return (layout){CblasTrans, (int)(cols == 1 ? (rows > 1 ? rows : 1) : cs)};
+  return (layout){CblasNoTrans, 0};
+}
+
+typedef struct {
+  layout lx, ly;
+  int dtype;
+  int64_t m, n, k;
+  int64_t blocks, rows; /* row blocks per matrix, rows per block */
+  int nbatch;           /* leading axes */
+  const int64_t *shape;
+  int64_t sx[PN_MAX_DIMS], sy[PN_MAX_DIMS]; /* element strides of the leading axes */
+  const char *x, *y;
+  char *out;
+} job;
+
+static void gemm(const job *j, const char *x, const char *y, char *out, int64_t m) {
+  int M = (int)m, N = (int)j->n, K = (int)j->k;
+  if (j->dtype == PN_FLOAT64)
+    cblas_dgemm(CblasRowMajor, j->lx.trans, j->ly.trans, M, N, K, 1, (const double *)(const void *)x, j->lx.ld,
+                (const double *)(const void *)y, j->ly.ld, 0, (double *)(void *)out, N);
+  else
+    cblas_sgemm(CblasRowMajor, j->lx.trans, j->ly.trans, M, N, K, 1, (const float *)(const void *)x, j->lx.ld,
+                (const float *)(const void *)y, j->ly.ld, 0, (float *)(void *)out, N);
+}
+
+static void run(void *data, int64_t begin, int64_t end) {
+  const job *j = data;
+  int64_t size = j->dtype == PN_FLOAT64 ? 8 : 4;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t batch = i / j->blocks, row = i % j->blocks * j->rows, rest = batch, ox = 0, oy = 0;
+    for (int a = j->nbatch - 1; a >= 0; a--) {
+      int64_t at = rest % j->shape[a];
+      rest /= j->shape[a];
+      ox += at * j->sx[a];
+      oy += at * j->sy[a];
+    }
+    ox += row * (j->lx.trans == CblasNoTrans ? j->lx.ld : 1);
+    int64_t m = row + j->rows < j->m ? j->rows : j->m - row;
+    gemm(j, j->x + ox * size, j->y + oy * size, j->out + (batch * j->m + row) * j->n * size, m);
+  }
+}
+
+/* Strides of t's leading axes when broadcast to out's. */
+static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
+  pn_tensor lead = *t;
+  lead.ndim = t->ndim - 2;
+  pni_broadcast_strides(&lead, nbatch, stride);
+}
+
+static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
+  int nb = out->ndim - 2;
+  job j = {.lx = layout_of(x), .ly = layout_of(y), .dtype = x->dtype, .nbatch = nb, .shape = out->shape};
+  j.m = out->shape[nb];
+  j.n = out->shape[nb + 1];
+  j.k = x->shape[x->ndim - 1];
+  if (j.m > INT32_MAX || j.n > INT32_MAX || j.k > INT32_MAX || j.lx.ld < 0 || j.ly.ld < 0)
+    return pni_fail(c, PN_SHAPE, "matmul: sizes must be below 2^31");
+  j.x = pni_data(x);
+  j.y = pni_data(y);
+  j.out = pni_data(out);
+  batch_strides(x, nb, j.sx);
+  batch_strides(y, nb, j.sy);
+  int64_t batch = pni_count(nb, out->shape);
+  /* one folded product when y is shared and x's rows run on */
+  if (batch > 1 && y->ndim == 2 && pni_is_contiguous(x) && j.m * batch <= INT32_MAX) {
+    j.m *= batch;
+    j.nbatch = 0;
+    j.lx = (layout){CblasNoTrans, (int)(j.k > 1 ? j.k : 1)};
+    batch = 1;
+  }
+  int64_t work = j.m * j.n * j.k + 1;
+  j.rows = work > 4000000 && j.m > 64 ? (j.m / 8 + 31) / 32 * 32 : j.m;
+  j.blocks = (j.m + j.rows - 1) / j.rows;
+  int64_t unit = work / j.blocks;
+  return pni_parallel(c, batch * j.blocks, unit > 1000000 ? 1 : 1000000 / unit + 1, run, &j);
+}
+
+pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
+  if (out->numel == 0) return PN_OK;
+  if (x->shape[x->ndim - 1] == 0) {
+    pn_tensor zero = {.dtype = out->dtype};
+    (void)zero;
+    for (int64_t i = 0; i < out->numel * (int64_t)pni_itemsize(out); i++) ((char *)pni_data(out))[i] = 0;
+    return PN_OK;
+  }
+  pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);
+  pn_tensor *b = layout_of(y).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)y) : pni_contiguous(c, y);
+  if (a && b) multiply(c, a, b, out);
+  pn_tensor_unref(a);
+  pn_tensor_unref(b);
+  return c->status;
+}

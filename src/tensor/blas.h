@@ -1,0 +1,16 @@
+/*
+** blas.h: matrix products on CBLAS. Batches and row blocks are sharded over the context's own threads,
+** so the BLAS library is asked to keep to one; results do not depend on the number of threads.
+*/
+#ifndef PN_TENSOR_BLAS_H
+#define PN_TENSOR_BLAS_H
+
+#include "tensor.h"
+
+/* out[b] = x[b] y[b] over the last two axes, leading axes broadcast; all float of one dtype, out
+ * contiguous. */
+pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
+/* Asks an OpenBLAS to use one thread; other libraries are left alone. */
+void pni_blas_single_thread(void);
+
+#endif

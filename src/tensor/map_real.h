@@ -1,0 +1,116 @@
+/*
+** map_real.h: bodies of the elementwise kernels for floats, included once per type by map_f64.c and
+** map_f32.c, which define REAL, F(f) (the libm name for the type) and NAME(f) (the kernel's name).
+** NaN goes through every body; maximum and minimum return NaN if either operand is.
+*/
+#include <math.h>
+#include "../base/special.h"
+#include "map.h"
+#include "map_loop.h"
+
+#define UNARY(name, expr) PNI_LOOP1(NAME(name), REAL, REAL, expr)
+#define BINARY(name, expr) PNI_LOOP2(NAME(name), REAL, REAL, expr)
+#define COMPARE(name, expr) PNI_LOOP2(NAME(name), uint8_t, REAL, expr)
+#define SPECIAL(name, f) UNARY(name, f((double)x))
+
+UNARY(neg, -x)
+UNARY(abs, F(fabs)(x))
+UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
+UNARY(square, x * x)
+UNARY(sqrt, F(sqrt)(x))
+UNARY(rsqrt, 1 / F(sqrt)(x))
+UNARY(reciprocal, 1 / x)
+UNARY(exp, F(exp)(x))
+UNARY(expm1, F(expm1)(x))
+UNARY(log, F(log)(x))
+UNARY(log1p, F(log1p)(x))
+SPECIAL(log1mexp, pni_log1mexp)
+UNARY(sin, F(sin)(x))
+UNARY(cos, F(cos)(x))
+UNARY(tan, F(tan)(x))
+UNARY(asin, F(asin)(x))
+UNARY(acos, F(acos)(x))
+UNARY(atan, F(atan)(x))
+UNARY(sinh, F(sinh)(x))
+UNARY(cosh, F(cosh)(x))
+UNARY(tanh, F(tanh)(x))
+SPECIAL(sigmoid, pni_sigmoid)
+SPECIAL(log_sigmoid, pni_log_sigmoid)
+SPECIAL(softplus, pni_log1pexp)
+UNARY(relu, x > 0 || x != x ? x : 0)
+UNARY(erf, F(erf)(x))
+UNARY(erfc, F(erfc)(x))
+SPECIAL(erfinv, pni_erfinv)
+SPECIAL(ndtr, pni_ndtr)
+SPECIAL(log_ndtr, pni_log_ndtr)
+SPECIAL(ndtri, pni_ndtri)
+SPECIAL(lgamma, pni_lgamma)
+SPECIAL(digamma, pni_digamma)
+UNARY(floor, F(floor)(x))
+UNARY(ceil, F(ceil)(x))
+UNARY(round, F(rint)(x))
+
+BINARY(add, x + y)
+BINARY(sub, x - y)
+BINARY(mul, x *y)
+BINARY(div, x / y)
+BINARY(maximum, x > y || x != x ? x : y)
+BINARY(minimum, x < y || x != x ? x : y)
+BINARY(atan2, F(atan2)(x, y))
+BINARY(logaddexp, pni_logaddexp((double)x, (double)y))
+BINARY(xlogy, pni_xlogy((double)x, (double)y))
+BINARY(remainder, x - y * F(floor)(x / y))
+BINARY(gammainc, pni_gammainc((double)x, (double)y))
+BINARY(gammainc_grad_a, pni_gammainc_grad_a((double)x, (double)y))
+
+/* Small whole exponents are products: exact, and far faster than pow. */
+static PNI_LOOP2(general_pow, REAL, REAL, F(pow)(x, y))
+static PNI_LOOP1(cube, REAL, REAL, x * x * x)
+static PNI_LOOP1(same, REAL, REAL, x)
+
+void NAME(pow)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  REAL e = n && s[2] == 0 ? *(const REAL *)(const void *)p[2] : 0;
+  if (e == 2)
+    NAME(square)(data, n, p, s);
+  else if (e == 3)
+    cube(data, n, p, s);
+  else if (e == 1)
+    same(data, n, p, s);
+  else if (e == (REAL)0.5)
+    NAME(sqrt)(data, n, p, s);
+  else if (e == -1)
+    NAME(reciprocal)(data, n, p, s);
+  else
+    general_pow(data, n, p, s);
+}
+
+COMPARE(eq, x == y)
+COMPARE(ne, x != y)
+COMPARE(lt, x < y)
+COMPARE(le, x <= y)
+COMPARE(gt, x > y)
+COMPARE(ge, x >= y)
+COMPARE(logical_and, x != 0 && y != 0)
+COMPARE(logical_or, x != 0 || y != 0)
+PNI_LOOP1(NAME(isnan), uint8_t, REAL, x != x)
+PNI_LOOP1(NAME(isinf), uint8_t, REAL, isinf(x) != 0)
+PNI_LOOP1(NAME(isfinite), uint8_t, REAL, isfinite(x) != 0)
+PNI_LOOP1(NAME(logical_not), uint8_t, REAL, x == 0)
+
+void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  const double *limit = data;
+  REAL low = (REAL)limit[0], high = (REAL)limit[1];
+  REAL *o = (REAL *)(void *)p[0];
+  const REAL *a = (const REAL *)(const void *)p[1];
+  for (int64_t i = 0; i < n; i++) {
+    REAL x = a[i * s[1]];
+    o[i] = x < low ? low : x > high ? high : x;
+  }
+}
+
+void NAME(polygamma)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  int order = (int)*(const int64_t *)data;
+  REAL *o = (REAL *)(void *)p[0];
+  const REAL *a = (const REAL *)(const void *)p[1];
+  for (int64_t i = 0; i < n; i++) o[i] = (REAL)pni_polygamma(order, (double)a[i * s[1]]);
+}

@@ -1,0 +1,13 @@
+/* reduce_i64.c: reductions of int64; overflow wraps (the Makefile compiles with -fwrapv). */
+#define REAL     int64_t
+#define F(f)     f
+#define IS_FLOAT 0
+#include "reduce_real.h"
+
+const pni_reducer pni_reducers_i64[PNI_REDUCERS] = {
+    [PNI_SUM] = {sum_row, sum_line},
+    [PNI_PROD] = {prod_row, prod_line},
+    [PNI_MAX] = {max_row, max_line},
+    [PNI_MIN] = {min_row, min_line},
+};
+const pni_scanner pni_scanner_i64 = {cumsum_scan, NULL, NULL, argmax_row, argmin_row};

@@ -1,0 +1,129 @@
+/*
+** reduce_real.h: reduction bodies, included once per type with REAL, F(f), NAME(f), IS_FLOAT.
+** Sums run over blocks that are added pairwise, so the error grows with log n.
+*/
+#include <math.h>
+#include "reduce.h"
+
+enum { BLOCK = 256 };
+
+static REAL block_sum(const REAL *x, int64_t n) {
+  REAL lane[8] = {0};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int k = 0; k < 8; k++) lane[k] += x[i + k];
+  REAL s = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  for (; i < n; i++) s += x[i];
+  return s;
+}
+
+static REAL pairwise(const REAL *x, int64_t n) {
+  if (n <= BLOCK) return block_sum(x, n);
+  int64_t half = n / 2 / BLOCK * BLOCK;
+  if (half == 0) half = BLOCK;
+  return pairwise(x, half) + pairwise(x + half, n - half);
+}
+
+static void sum_row(const void *x, int64_t n, void *out) { *(REAL *)out = pairwise(x, n); }
+
+static void prod_row(const void *x_, int64_t n, void *out) {
+  const REAL *x = x_;
+  REAL p = 1;
+  for (int64_t i = 0; i < n; i++) p *= x[i];
+  *(REAL *)out = p;
+}
+
+/* NaN wins: it is neither smaller nor larger than anything, and it stays. */
+static void max_row(const void *x_, int64_t n, void *out) {
+  const REAL *x = x_;
+  REAL m = x[0];
+  for (int64_t i = 1; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+  *(REAL *)out = m;
+}
+
+static void min_row(const void *x_, int64_t n, void *out) {
+  const REAL *x = x_;
+  REAL m = x[0];
+  for (int64_t i = 1; i < n; i++) m = x[i] < m || x[i] != x[i] ? x[i] : m;
+  *(REAL *)out = m;
+}
+
+#define LINE(name, expr)                                                                           \
+  static void name(const void *x_, int64_t width, void *acc_) {                                    \
+    const REAL *x = x_;                                                                            \
+    REAL *acc = acc_;                                                                              \
+    for (int64_t i = 0; i < width; i++) {                                                          \
+      REAL a = acc[i], v = x[i];                                                                   \
+      acc[i] = (expr);                                                                             \
+    }                                                                                              \
+  }
+LINE(sum_line, a + v)
+LINE(prod_line, a *v)
+LINE(max_line, v > a || v != v ? v : a)
+LINE(min_line, v < a || v != v ? v : a)
+
+#if IS_FLOAT
+/* log sum e^x = m + log sum e^(x - m); -inf if all are, NaN if one is. */
+static void logsumexp_row(const void *x_, int64_t n, void *out) {
+  const REAL *x = x_;
+  REAL m;
+  max_row(x, n, &m);
+  if (!isfinite(m)) {
+    *(REAL *)out = m;
+    return;
+  }
+  REAL s = 0;
+  for (int64_t i = 0; i < n; i++) s += F(exp)(x[i] - m);
+  *(REAL *)out = m + F(log)(s);
+}
+
+static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_;
+  double s = 0; /* keeps float32 sums from drifting */
+  for (int64_t i = 0; i < n; i++) y[i * step] = (REAL)(s += (double)x[i * step]);
+}
+
+static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
+  REAL m = x[0];
+  for (int64_t i = 1; i < n; i++) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
+  return m;
+}
+
+static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, s = 0, m = strided_max(x, n, step);
+  for (int64_t i = 0; i < n; i++) s += y[i * step] = F(exp)(x[i * step] - m);
+  for (int64_t i = 0; i < n; i++) y[i * step] /= s;
+}
+
+static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, s = 0, m = strided_max(x, n, step);
+  for (int64_t i = 0; i < n; i++) s += F(exp)(x[i * step] - m);
+  REAL z = m + F(log)(s);
+  for (int64_t i = 0; i < n; i++) y[i * step] = x[i * step] - z;
+}
+#else
+static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, s = 0;
+  for (int64_t i = 0; i < n; i++) y[i * step] = s += x[i * step];
+}
+#endif
+
+static int64_t argmax_row(const void *x_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  int64_t best = 0;
+  for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++)
+    if (x[i * step] > x[best * step] || x[i * step] != x[i * step]) best = i;
+  return best;
+}
+
+static int64_t argmin_row(const void *x_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  int64_t best = 0;
+  for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++)
+    if (x[i * step] < x[best * step] || x[i * step] != x[i * step]) best = i;
+  return best;
+}

@@ -1,0 +1,197 @@
+/*
+** shape.c: NumPy's broadcasting and the loop nest that every strided kernel runs in. Adjacent axes that
+** are one run in memory for all operands are merged, so most nests end as a single inner loop.
+*/
+#include <string.h>
+#include "tensor.h"
+
+int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim) {
+  int64_t a = axis < 0 ? axis + ndim : axis;
+  if (a >= 0 && a < ndim) return (int)a;
+  pni_fail(c, PN_SHAPE, "%s: axis must lie in the tensor's %d axes, got number %lld", where, ndim,
+           (long long)(axis < 0 ? axis : axis + 1));
+  return -1;
+}
+
+pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, const pn_tensor *b,
+                        pni_spec *out) {
+  int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+  out->ndim = ndim;
+  for (int i = 1; i <= ndim; i++) {
+    int64_t m = i <= a->ndim ? a->shape[a->ndim - i] : 1;
+    int64_t n = i <= b->ndim ? b->shape[b->ndim - i] : 1;
+    if (m != n && m != 1 && n != 1) {
+      char x[160], y[160];
+      return pni_fail(c, PN_SHAPE, "%s: shapes must broadcast, got %s and %s", where,
+                      pni_shape_text(a->ndim, a->shape, x), pni_shape_text(b->ndim, b->shape, y));
+    }
+    out->shape[ndim - i] = m == 1 ? n : m;
+  }
+  return PN_OK;
+}
+
+void pni_broadcast_strides(const pn_tensor *t, int ndim, int64_t *stride) {
+  int lead = ndim - t->ndim;
+  for (int i = 0; i < ndim; i++)
+    stride[i] = i < lead || t->shape[i - lead] == 1 ? 0 : t->stride[i - lead];
+}
+
+/* Drops axes of size 1 and merges axis i into i + 1 where every operand continues its run. */
+static void merge(pni_loop *l) {
+  int n = 0;
+  for (int i = 0; i < l->ndim; i++) {
+    if (l->shape[i] == 1) continue;
+    bool joins = n > 0;
+    for (int k = 0; joins && k < l->nop; k++)
+      joins = l->stride[k][n - 1] == l->stride[k][i] * l->shape[i];
+    if (!joins) n++;
+    l->shape[n - 1] = joins ? l->shape[n - 1] * l->shape[i] : l->shape[i];
+    for (int k = 0; k < l->nop; k++) l->stride[k][n - 1] = l->stride[k][i];
+  }
+  if (n == 0) {
+    n = 1;
+    l->shape[0] = 1;
+    for (int k = 0; k < l->nop; k++) l->stride[k][0] = 1;
+  }
+  l->ndim = n;
+}
+
+void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in) {
+  l->ndim = out->ndim;
+  l->nop = nin + 1;
+  memcpy(l->shape, out->shape, sizeof l->shape);
+  for (int k = 0; k <= nin; k++) {
+    const pn_tensor *t = k ? in[k - 1] : out;
+    pni_broadcast_strides(t, out->ndim, l->stride[k]);
+    l->base[k] = pni_data(t);
+    l->size[k] = pni_itemsize(t);
+  }
+  merge(l);
+}
+
+typedef struct {
+  const pni_loop *l;
+  pni_row row;
+  void *data;
+} shard;
+
+/* Inner axis cut into pieces: operands advance by their stride. */
+static void run_inner(void *data, int64_t begin, int64_t end) {
+  const shard *s = data;
+  const pni_loop *l = s->l;
+  char *p[4];
+  int64_t stride[4];
+  for (int k = 0; k < l->nop; k++) {
+    stride[k] = l->stride[k][0];
+    p[k] = l->base[k] + begin * stride[k] * (int64_t)l->size[k];
+  }
+  s->row(s->data, end - begin, p, stride);
+}
+
+/* Rows begin .. end - 1 of the nest without its inner axis. */
+static void run_rows(void *data, int64_t begin, int64_t end) {
+  const shard *s = data;
+  const pni_loop *l = s->l;
+  int outer = l->ndim - 1;
+  int64_t at[PN_MAX_DIMS], stride[4];
+  char *p[4] = {NULL};
+  for (int k = 0; k < l->nop; k++) {
+    p[k] = l->base[k];
+    stride[k] = l->stride[k][outer];
+  }
+  int64_t rest = begin;
+  for (int i = outer - 1; i >= 0; i--) {
+    at[i] = rest % l->shape[i];
+    rest /= l->shape[i];
+    for (int k = 0; k < l->nop; k++) p[k] += at[i] * l->stride[k][i] * (int64_t)l->size[k];
+  }
+  for (int64_t r = begin; r < end; r++) {
+    char *q[4] = {p[0], p[1], p[2], p[3]};
+    s->row(s->data, l->shape[outer], q, stride);
+    for (int i = outer - 1; i >= 0; i--) {
+      for (int k = 0; k < l->nop; k++) p[k] += l->stride[k][i] * (int64_t)l->size[k];
+      if (++at[i] < l->shape[i]) break;
+      for (int k = 0; k < l->nop; k++) p[k] -= l->shape[i] * l->stride[k][i] * (int64_t)l->size[k];
+      at[i] = 0;
+    }
+  }
+}
+
+pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data) {
+  enum { GRAIN = 32768 };
+  shard s = {l, row, data};
+  if (l->ndim == 1) {
+    if (l->shape[0] <= 2 * GRAIN) {
+      if (l->shape[0] > 0) run_inner(&s, 0, l->shape[0]);
+      return PN_OK;
+    }
+    return pni_parallel(c, l->shape[0], GRAIN, run_inner, &s);
+  }
+  int64_t rows = pni_count(l->ndim - 1, l->shape), inner = l->shape[l->ndim - 1];
+  if (rows == 0 || inner == 0) return PN_OK;
+  if (rows * inner <= 2 * GRAIN) {
+    run_rows(&s, 0, rows);
+    return PN_OK;
+  }
+  return pni_parallel(c, rows, inner >= GRAIN ? 1 : GRAIN / inner, run_rows, &s);
+}
+
+/* ---- copying and converting ---- */
+
+#define COPY_ROW(name, D, S, expr)                                                                 \
+  static void name(void *data, int64_t n, char *const *p, const int64_t *s) {                      \
+    (void)data;                                                                                    \
+    D *d = (D *)(void *)p[0];                                                                      \
+    const S *x = (const S *)(const void *)p[1];                                                    \
+    if (s[0] == 1 && s[1] == 1)                                                                    \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        S v = x[i];                                                                                \
+        d[i] = expr;                                                                               \
+      }                                                                                            \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        S v = x[i * s[1]];                                                                         \
+        d[i * s[0]] = expr;                                                                        \
+      }                                                                                            \
+  }
+
+/* Float to int64 truncates; NaN gives 0, values out of range saturate. */
+static int64_t truncated(double v) {
+  if (v != v) return 0;
+  if (v >= 9223372036854775807.0) return INT64_MAX;
+  if (v <= -9223372036854775808.0) return INT64_MIN;
+  return (int64_t)v;
+}
+
+COPY_ROW(f64_f64, double, double, v)
+COPY_ROW(f64_f32, double, float, (double)v)
+COPY_ROW(f64_i64, double, int64_t, (double)v)
+COPY_ROW(f64_b, double, uint8_t, (double)v)
+COPY_ROW(f32_f64, float, double, (float)v)
+COPY_ROW(f32_f32, float, float, v)
+COPY_ROW(f32_i64, float, int64_t, (float)v)
+COPY_ROW(f32_b, float, uint8_t, (float)v)
+COPY_ROW(i64_f64, int64_t, double, truncated(v))
+COPY_ROW(i64_f32, int64_t, float, truncated((double)v))
+COPY_ROW(i64_i64, int64_t, int64_t, v)
+COPY_ROW(i64_b, int64_t, uint8_t, v)
+COPY_ROW(b_f64, uint8_t, double, v != 0)
+COPY_ROW(b_f32, uint8_t, float, v != 0)
+COPY_ROW(b_i64, uint8_t, int64_t, v != 0)
+COPY_ROW(b_b, uint8_t, uint8_t, v)
+
+static const pni_row copy_row[4][4] = {{f64_f64, f64_f32, f64_i64, f64_b},
+                                       {f32_f64, f32_f32, f32_i64, f32_b},
+                                       {i64_f64, i64_f32, i64_i64, i64_b},
+                                       {b_f64, b_f32, b_i64, b_b}};
+
+pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src) {
+  if (dst->dtype == src->dtype && dst->numel == src->numel && pni_is_contiguous(src) &&
+      pni_is_contiguous(dst)) {
+    if (src->numel) memcpy(pni_data(dst), pni_data(src), (size_t)src->numel * pni_itemsize(src));
+    return PN_OK;
+  }
+  pni_loop l;
+  pni_loop_init(&l, dst, 1, (pn_tensor *[]){(pn_tensor *)src});
+  return pni_loop_run(c, &l, copy_row[dst->dtype][src->dtype], NULL);
+}

@@ -1,0 +1,265 @@
+/*
+** tensor.c: storages, tensors, references. Freeing is iterative: a tensor whose last reference goes is
+** put on the context's list, and one loop empties the list, so a chain of a million nodes needs no
+** stack.
+*/
+#include <stdio.h>
+#include <string.h>
+#include "tensor.h"
+
+static const char *const dtype_names[] = {"float64", "float32", "int64", "bool"};
+static const size_t dtype_sizes[] = {8, 4, 8, 1};
+
+const char *pn_dtype_name(pn_dtype dtype) { return (unsigned)dtype < 4 ? dtype_names[dtype] : "?"; }
+size_t pn_dtype_size(pn_dtype dtype) { return (unsigned)dtype < 4 ? dtype_sizes[dtype] : 0; }
+
+/* ---- storage: header and data are one block; the header takes the first 64 bytes ---- */
+
+enum { HEADER = 64 };
+
+static pni_storage *storage_new(pn_context *c, size_t bytes) {
+  pni_storage *s = pni_alloc(c, HEADER + bytes);
+  if (!s) return NULL;
+  s->refs = 1;
+  s->version = 0;
+  s->bytes = bytes;
+  s->data = (char *)s + HEADER;
+  return s;
+}
+
+static void storage_unref(pn_context *c, pni_storage *s) {
+  if (s && --s->refs == 0) pni_free(c, s, HEADER + s->bytes);
+}
+
+/* ---- geometry ---- */
+
+int64_t pni_count(int ndim, const int64_t *shape) {
+  int64_t n = 1;
+  for (int i = 0; i < ndim; i++) n *= shape[i];
+  return n;
+}
+
+void pni_set_contiguous_strides(pn_tensor *t) {
+  int64_t s = 1;
+  for (int i = t->ndim - 1; i >= 0; i--) {
+    t->stride[i] = s;
+    s *= t->shape[i];
+  }
+}
+
+bool pni_is_contiguous(const pn_tensor *t) {
+  int64_t s = 1;
+  for (int i = t->ndim - 1; i >= 0; i--) {
+    if (t->shape[i] != 1 && t->stride[i] != s) return t->numel == 0;
+    s *= t->shape[i];
+  }
+  return true;
+}
+
+pni_spec pni_spec_of(const pn_tensor *t) {
+  pni_spec s = {.dtype = t->dtype, .ndim = t->ndim};
+  for (int i = 0; i < t->ndim; i++) s.shape[i] = t->shape[i];
+  return s;
+}
+
+const char *pni_shape_text(int ndim, const int64_t *shape, char buf[160]) {
+  int n = 0;
+  buf[n++] = '[';
+  for (int i = 0; i < ndim && n < 136; i++)
+    n += snprintf(buf + n, (size_t)(160 - n), i ? ", %lld" : "%lld", (long long)shape[i]);
+  buf[n++] = ']';
+  buf[n] = '\0';
+  return buf;
+}
+
+/* ---- tensors ---- */
+
+static pn_tensor *shell(pn_context *c) {
+  pn_tensor *t = pni_alloc(c, sizeof *t);
+  if (!t) return NULL;
+  t->refs = 1;
+  t->flags = 0;
+  t->ctx = c;
+  t->storage = NULL;
+  t->offset = 0;
+  t->op = NULL;
+  t->attr = NULL;
+  t->attr_bytes = 0;
+  t->in = t->edges;
+  t->nin = 0;
+  t->mark = 0;
+  t->id = 0;
+  t->grad = NULL;
+  t->link = NULL;
+  pni_object_born(c);
+  return t;
+}
+
+/* Elements of the shape, or -1 with PN_SHAPE. */
+static int64_t checked_count(pn_context *c, const pni_spec *spec) {
+  int64_t n = 1;
+  if (spec->ndim < 0 || spec->ndim > PN_MAX_DIMS) {
+    pni_fail(c, PN_SHAPE, "tensor: number of axes must be 0 to %d, got %d", PN_MAX_DIMS, spec->ndim);
+    return -1;
+  }
+  for (int i = 0; i < spec->ndim; i++) {
+    if (spec->shape[i] < 0) {
+      pni_fail(c, PN_SHAPE, "tensor: size of an axis must not be negative, got %lld",
+               (long long)spec->shape[i]);
+      return -1;
+    }
+    if (spec->shape[i] && n > ((int64_t)1 << 44) / spec->shape[i]) {
+      char buf[160];
+      pni_fail(c, PN_NOMEM, "tensor: shape %s is too large", pni_shape_text(spec->ndim, spec->shape, buf));
+      return -1;
+    }
+    n *= spec->shape[i];
+  }
+  return n;
+}
+
+pn_tensor *pni_tensor_new(pn_context *c, const pni_spec *spec) {
+  if (pni_failed(c)) return NULL;
+  int64_t n = checked_count(c, spec);
+  if (n < 0) return NULL;
+  pn_tensor *t = shell(c);
+  if (!t) return NULL;
+  t->dtype = spec->dtype;
+  t->ndim = spec->ndim;
+  t->numel = n;
+  for (int i = 0; i < spec->ndim; i++) t->shape[i] = spec->shape[i];
+  pni_set_contiguous_strides(t);
+  t->storage = storage_new(c, (size_t)n * dtype_sizes[t->dtype]);
+  if (t->storage) return t;
+  pn_tensor_unref(t);
+  return NULL;
+}
+
+pn_tensor *pni_tensor_alias(pn_context *c, const pn_tensor *t) {
+  if (pni_failed(c)) return NULL;
+  pn_tensor *v = shell(c);
+  if (!v) return NULL;
+  v->dtype = t->dtype;
+  v->ndim = t->ndim;
+  v->numel = t->numel;
+  v->offset = t->offset;
+  memcpy(v->shape, t->shape, sizeof v->shape);
+  memcpy(v->stride, t->stride, sizeof v->stride);
+  v->storage = t->storage;
+  v->storage->refs++;
+  return v;
+}
+
+pn_tensor *pni_scoped(pn_context *c, pn_tensor *t) {
+  if (!t) return NULL;
+  if (c->scope_len == c->scope_cap) {
+    size_t cap = c->scope_cap ? 2 * c->scope_cap : 64;
+    pn_tensor **list = pni_alloc(c, cap * sizeof *list);
+    if (!list) {
+      pn_tensor_unref(t);
+      return NULL;
+    }
+    if (c->scope_len) memcpy(list, c->scope, c->scope_len * sizeof *list);
+    pni_free(c, c->scope, c->scope_cap * sizeof *list);
+    c->scope = list;
+    c->scope_cap = cap;
+  }
+  c->scope[c->scope_len++] = t;
+  return t;
+}
+
+pn_tensor *pn_tensor_ref(pn_tensor *t) {
+  if (t) t->refs++;
+  return t;
+}
+
+static void bury(pn_context *c, pn_tensor *t) {
+  for (int k = 0; k < t->nin; k++) pn_tensor_unref(t->in[k].t);
+  if (t->in != t->edges) pni_free(c, t->in, (size_t)t->nin * sizeof *t->in);
+  pni_free(c, t->attr, t->attr_bytes);
+  pn_tensor_unref(t->grad);
+  storage_unref(c, t->storage);
+  pni_free(c, t, sizeof *t);
+  c->objects--;
+}
+
+void pn_tensor_unref(pn_tensor *t) {
+  if (!t || --t->refs > 0) return;
+  pn_context *c = t->ctx;
+  t->link = c->dying;
+  c->dying = t;
+  if (c->freeing) return;
+  c->freeing = true;
+  while (c->dying) {
+    pn_tensor *next = c->dying;
+    c->dying = next->link;
+    bury(c, next);
+  }
+  c->freeing = false;
+  c->objects++;
+  pni_object_died(c);
+}
+
+pn_dtype pn_tensor_dtype(const pn_tensor *t) { return (pn_dtype)t->dtype; }
+int pn_tensor_ndim(const pn_tensor *t) { return t->ndim; }
+const int64_t *pn_tensor_shape(const pn_tensor *t) { return t->shape; }
+int64_t pn_tensor_numel(const pn_tensor *t) { return t->numel; }
+const void *pn_tensor_data(const pn_tensor *t) { return pni_is_contiguous(t) ? pni_data(t) : NULL; }
+
+/* ---- reading elements ---- */
+
+static double load(const void *p, int dtype) {
+  switch (dtype) {
+  case PN_FLOAT64: return *(const double *)p;
+  case PN_FLOAT32: return (double)*(const float *)p;
+  case PN_INT64: return (double)*(const int64_t *)p;
+  default: return (double)*(const uint8_t *)p;
+  }
+}
+
+double pni_element(const pn_tensor *t, int64_t position) {
+  int64_t at = 0;
+  for (int i = t->ndim - 1; i >= 0; i--) {
+    at += position % t->shape[i] * t->stride[i];
+    position /= t->shape[i];
+  }
+  return load((const char *)pni_data(t) + at * (int64_t)dtype_sizes[t->dtype], t->dtype);
+}
+
+pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out) {
+  if (!t) return c->status ? c->status : pni_fail(c, PN_STATE, "item: tensor must not be NULL");
+  if (t->numel != 1) {
+    char buf[160];
+    return pni_fail(c, PN_SHAPE, "item: tensor must have one element, got shape %s",
+                    pni_shape_text(t->ndim, t->shape, buf));
+  }
+  *out = load(pni_data(t), t->dtype);
+  return PN_OK;
+}
+
+pn_status pn_tensor_copy_out(pn_context *c, const pn_tensor *t, double *out, int64_t n) {
+  if (!t) return c->status ? c->status : pni_fail(c, PN_STATE, "copy_out: tensor must not be NULL");
+  if (n != t->numel)
+    return pni_fail(c, PN_SHAPE, "copy_out: n must be %lld, got %lld", (long long)t->numel, (long long)n);
+  if (t->dtype == PN_FLOAT64 && pni_is_contiguous(t)) {
+    if (n) memcpy(out, pni_data(t), (size_t)n * sizeof *out);
+    return PN_OK;
+  }
+  pn_tensor *d = pni_contiguous(c, t);
+  if (!d) return c->status;
+  const char *p = pni_data(d);
+  for (int64_t i = 0; i < n; i++) out[i] = load(p + i * (int64_t)dtype_sizes[d->dtype], d->dtype);
+  pn_tensor_unref(d);
+  return PN_OK;
+}
+
+pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t) {
+  if (pni_is_contiguous(t)) return pn_tensor_ref((pn_tensor *)t);
+  pni_spec spec = pni_spec_of(t);
+  pn_tensor *d = pni_tensor_new(c, &spec);
+  if (d && pni_copy(c, d, t) != PN_OK) {
+    pn_tensor_unref(d);
+    return NULL;
+  }
+  return d;
+}
