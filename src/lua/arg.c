@@ -1,0 +1,108 @@
+/*
+** arg.c: all conversion between what a user types and what C takes: axes, sizes, dtypes, options.
+** Axes are 1-based in Lua and negative from the end; nothing else shifts numbers.
+*/
+#include <string.h>
+#include "penumbra_lua.h"
+
+pn_tensor *pni_test_tensor(lua_State *L, int i) {
+  pni_box *b = luaL_testudata(L, i, "penumbra.tensor");
+  if (b && !b->t) pni_error(L, "tensor was closed");
+  return b ? b->t : NULL;
+}
+
+pn_tensor *pni_check_tensor(lua_State *L, int i) {
+  pn_tensor *t = pni_test_tensor(L, i);
+  if (!t) pni_error(L, "argument %d must be a tensor, got %s", i, luaL_typename(L, i));
+  return t;
+}
+
+pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like) {
+  pni_box *b = luaL_testudata(L, i, "penumbra.tensor");
+  if (b) return b->t;
+  pn_dtype d = like ? (pn_dtype)like->dtype : pni_default_dtype(L);
+  if (lua_isboolean(L, i)) return pn_scalar(c, PN_BOOL, lua_toboolean(L, i));
+  if (d == PN_INT64 && !lua_isinteger(L, i)) d = PN_FLOAT64;
+  if (d == PN_BOOL) d = pni_default_dtype(L);
+  return pn_scalar(c, d, lua_tonumber(L, i));
+}
+
+int pni_check_axis(lua_State *L, int i, const char *where) {
+  int ok;
+  lua_Integer a = lua_tointegerx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: axis must be a whole number, got %s", where, luaL_typename(L, i));
+  if (a == 0 || a > 64 || a < -64) pni_error(L, "%s: axes count from 1 (or from -1 backwards), got %d", where, (int)a);
+  return (int)(a > 0 ? a - 1 : a);
+}
+
+int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out) {
+  bool list = lua_istable(L, i);
+  int n = list ? (int)lua_rawlen(L, i) : lua_gettop(L) - i + 1;
+  if (n > max) pni_error(L, "%s: at most %d numbers are possible, got %d", where, max, n);
+  for (int k = 0; k < n; k++) {
+    int ok;
+    if (list)
+      lua_rawgeti(L, i, k + 1);
+    else
+      lua_pushvalue(L, i + k);
+    out[k] = lua_tointegerx(L, -1, &ok);
+    if (!ok) pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1, luaL_tolstring(L, -1, NULL));
+    lua_pop(L, 1);
+  }
+  return n < 0 ? 0 : n;
+}
+
+pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent) {
+  if (lua_isnoneornil(L, i)) return absent;
+  const char *s = lua_tostring(L, i);
+  for (int d = 0; s && d < 4; d++)
+    if (strcmp(s, pn_dtype_name((pn_dtype)d)) == 0) return (pn_dtype)d;
+  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where, luaL_tolstring(L, i, NULL));
+  return absent;
+}
+
+pn_rng *pni_check_rng(lua_State *L, int i) {
+  if (lua_isnoneornil(L, i)) return NULL;
+  pni_rng_box *b = luaL_testudata(L, i, "penumbra.generator");
+  if (!b || !b->rng) pni_error(L, "generator must be a pn.generator, got %s", luaL_typename(L, i));
+  return b->rng;
+}
+
+/* Edit distance of two short words. */
+static int distance(const char *a, const char *b) {
+  int row[64], n = (int)strlen(b);
+  if (n > 62 || strlen(a) > 62) return 99;
+  for (int j = 0; j <= n; j++) row[j] = j;
+  for (int i = 0; a[i]; i++) {
+    int diagonal = row[0];
+    row[0] = i + 1;
+    for (int j = 0; j < n; j++) {
+      int change = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      int best = row[j] < diagonal ? row[j] + 1 : diagonal + 1;
+      row[j + 1] = change < best ? change : best;
+    }
+  }
+  return row[n];
+}
+
+void pni_check_options(lua_State *L, int i, const char *where, const char *const *names) {
+  i = lua_absindex(L, i);
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) != LUA_TSTRING) continue;
+    const char *key = lua_tostring(L, -1), *nearest = NULL;
+    int best = 99;
+    for (int k = 0; names[k]; k++) {
+      int d = distance(key, names[k]);
+      if (d < best) {
+        best = d;
+        nearest = names[k];
+      }
+    }
+    if (best == 0) continue;
+    if (nearest && best <= 3) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, nearest);
+    pni_error(L, "%s: unknown option '%s'", where, key);
+  }
+}

@@ -1,0 +1,249 @@
+/*
+** bind_op.c: the one function through which Lua calls every operation. What it accepts is read from the
+** row's `args` when the module opens; nothing here knows an operation by name.
+*/
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "penumbra_lua.h"
+
+enum { MAX_ARGS = 8 };
+
+typedef struct {
+  char kind;      /* letter of op.h */
+  bool optional;
+  double absent;  /* value when not given */
+  char name[16];
+} argument;
+
+typedef struct {
+  const pni_op *op;
+  int n;
+  argument arg[MAX_ARGS];
+} signature;
+
+/* Reads "x:t axes:A keepdim:b=false". */
+static void parse(signature *s, const pni_op *op) {
+  s->op = op;
+  s->n = 0;
+  for (const char *p = op->args; *p && s->n < MAX_ARGS;) {
+    argument *a = &s->arg[s->n++];
+    size_t len = strcspn(p, ":");
+    memset(a, 0, sizeof *a);
+    memcpy(a->name, p, len < 15 ? len : 15);
+    p += len + 1;
+    a->kind = *p++;
+    a->optional = a->kind == 'A';
+    if (*p == '=') {
+      a->optional = true;
+      a->absent = p[1] == 't' ? 1 : p[1] == 'f' ? 0 : strtod(p + 1, NULL);
+    }
+    p += strcspn(p, " ");
+    while (*p == ' ') p++;
+  }
+}
+
+/* Is the value at i a table of named options? */
+static bool is_options(lua_State *L, int i) {
+  if (i < 1 || !lua_istable(L, i) || lua_rawlen(L, i) > 0) return false;
+  lua_pushnil(L);
+  if (!lua_next(L, i)) return false;
+  bool named = lua_type(L, -2) == LUA_TSTRING;
+  lua_pop(L, 2);
+  return named;
+}
+
+static void check_names(lua_State *L, const signature *s, int options) {
+  const char *names[MAX_ARGS + 1];
+  for (int k = 0; k < s->n; k++) names[k] = s->arg[k].name;
+  names[s->n] = NULL;
+  pni_check_options(L, options, s->op->name, names);
+}
+
+static double real_argument(lua_State *L, const signature *s, const argument *a, int i) {
+  int ok;
+  double v = lua_tonumberx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", s->op->name, a->name, luaL_typename(L, i));
+  return v;
+}
+
+static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
+  int64_t list[PN_MAX_DIMS], mask = 0;
+  int n = 1;
+  if (lua_istable(L, i))
+    n = pni_check_sizes(L, i, s->op->name, PN_MAX_DIMS, list);
+  else
+    list[0] = pni_check_axis(L, i, s->op->name) + (lua_tointeger(L, i) > 0);
+  for (int k = 0; k < n; k++) {
+    int64_t a = list[k] > 0 ? list[k] - 1 : list[k] + ndim;
+    if (list[k] == 0 || a < 0 || a >= ndim)
+      pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim, (int)list[k]);
+    mask |= (int64_t)1 << a;
+  }
+  return mask;
+}
+
+static void wrong_tensor(lua_State *L, const signature *s, const argument *a, int i) {
+  pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name, luaL_typename(L, i));
+}
+
+/* What phase one gathers: stack places of the tensors, and the attributes. */
+typedef struct {
+  int place[PNI_OP_INPUTS];
+  int n;
+  pn_tensor *first; /* decides the dtype of numbers and the meaning of axes */
+  pni_attr attr;
+} gathered;
+
+static void add_tensor(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
+  pn_tensor *t = pni_test_tensor(L, i);
+  if (!t && !lua_isnumber(L, i) && !lua_isboolean(L, i)) wrong_tensor(L, s, a, i);
+  if (t && !g->first) g->first = t;
+  if (g->n == PNI_OP_INPUTS) pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
+  g->place[g->n++] = i;
+}
+
+static void add_list(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
+  if (!lua_istable(L, i)) pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, luaL_typename(L, i));
+  int n = (int)lua_rawlen(L, i);
+  luaL_checkstack(L, n + 8, "too many tensors");
+  for (int k = 1; k <= n; k++) {
+    lua_rawgeti(L, i, k);
+    add_tensor(L, s, a, g, lua_gettop(L));
+  }
+}
+
+static void one_argument(lua_State *L, const signature *s, const argument *a, gathered *g, int i, int reals) {
+  bool absent = lua_isnoneornil(L, i);
+  int ndim = g->first ? g->first->ndim : 0;
+  int64_t *slot = &g->attr.i[g->attr.ni];
+  if (absent && !a->optional) pni_error(L, "%s: %s is missing", s->op->name, a->name);
+  switch (a->kind) {
+  case 't': add_tensor(L, s, a, g, i); return;
+  case 'T': add_list(L, s, a, g, i); return;
+  case 'n': g->attr.r[reals] = absent ? a->absent : real_argument(L, s, a, i); return;
+  case 'A': *slot = absent ? 0 : axis_mask(L, s, i, ndim); break;
+  case 'a': {
+    int axis = absent ? (int)(a->absent > 0 ? a->absent - 1 : a->absent) : pni_check_axis(L, i, s->op->name);
+    *slot = axis < 0 ? axis + ndim : axis;
+    if (*slot < 0 || *slot >= (ndim ? ndim : 1))
+      pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim, axis < 0 ? axis : axis + 1);
+    break;
+  }
+  case 'b': *slot = absent ? a->absent != 0 : lua_toboolean(L, i); break;
+  case 'i': {
+    double v = absent ? a->absent : real_argument(L, s, a, i);
+    if (v != floor(v) || fabs(v) > 9e15) pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
+    *slot = (int64_t)v;
+    break;
+  }
+  default: { /* s, P: a list, the last argument */
+    g->attr.ni += pni_check_sizes(L, i, s->op->name, PN_MAX_DIMS, slot);
+    for (int k = 0; a->kind == 'P' && k < g->attr.ni; k++) g->attr.i[k] += g->attr.i[k] > 0 ? -1 : ndim;
+    return;
+  }
+  }
+  g->attr.ni++;
+}
+
+static void gather(lua_State *L, const signature *s, gathered *g) {
+  int top = lua_gettop(L), options = is_options(L, top) ? top : 0, reals = 0;
+  if (options) check_names(L, s, options);
+  bool open_ended = s->n && strchr("sP", s->arg[s->n - 1].kind);
+  if (!open_ended && top - (options != 0) > s->n)
+    pni_error(L, "%s: at most %d arguments are possible, got %d", s->op->name, s->n, top);
+  luaL_checkstack(L, MAX_ARGS + 8, "too many arguments");
+  for (int k = 0; k < s->n; k++) {
+    const argument *a = &s->arg[k];
+    int i = k + 1;
+    if (options && i >= options) {
+      lua_getfield(L, options, a->name);
+      i = lua_gettop(L);
+    } else if (i > top) {
+      lua_settop(L, lua_gettop(L) < top ? top : lua_gettop(L));
+      lua_pushnil(L);
+      i = lua_gettop(L);
+      if (strchr("sP", a->kind)) pni_error(L, "%s: %s is missing", s->op->name, a->name);
+    }
+    one_argument(L, s, a, g, i, reals);
+    reals += a->kind == 'n';
+  }
+}
+
+static int call(lua_State *L) {
+  const signature *s = lua_touserdata(L, lua_upvalueindex(1));
+  pn_context *c = lua_touserdata(L, lua_upvalueindex(2));
+  gathered g;
+  g.n = 0;
+  g.first = NULL;
+  g.attr.ni = 0;
+  g.attr.r[0] = g.attr.r[1] = 0;
+  gather(L, s, &g);
+  pni_box *b = pni_new_box(L);
+  for (int again = 0;; again++) {
+    size_t mark = pn_scope_open(c);
+    pn_tensor *in[PNI_OP_INPUTS];
+    for (int k = 0; k < g.n; k++) in[k] = pni_to_tensor(L, c, g.place[k], g.first);
+    pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
+    if (t || again || pn_context_status(c) != PN_NOMEM) return pni_finish(L, c, mark, b, t);
+    pn_scope_close(c, mark); /* out of memory: collect what Lua has dropped and try once more */
+    pn_context_clear_error(c);
+    lua_gc(L, LUA_GCCOLLECT, 0);
+  }
+}
+
+static void push_op(lua_State *L, const pni_op *op) {
+  signature *s = lua_newuserdatauv(L, sizeof *s, 0);
+  parse(s, op);
+  lua_pushlightuserdata(L, pni_lua_context(L));
+  lua_pushcclosure(L, call, 2);
+}
+
+/* Calls an operation by name: the metamethods of arithmetic. */
+static void set_meta(lua_State *L, int meta, const char *event, const char *op) {
+  push_op(L, pni_op_find(op));
+  lua_setfield(L, meta, event);
+}
+
+/* Unary minus and length get their operand twice. */
+static int once(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+static int refuse_order(lua_State *L) {
+  return pni_error(L, "tensors are compared element by element with x:lt(y), x:le(y), x:gt(y), x:ge(y)");
+}
+
+void pni_open_ops(lua_State *L) {
+  int core = lua_gettop(L);
+  pni_push_methods(L);
+  int methods = lua_gettop(L);
+  for (int i = 0; i < pni_op_count(); i++) {
+    const pni_op *op = pni_op_at(i);
+    if (op->flags & PNI_OP_HIDDEN) continue;
+    push_op(L, op);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, core, op->name);
+    lua_setfield(L, methods, op->name);
+  }
+  luaL_getmetatable(L, "penumbra.tensor");
+  int meta = lua_gettop(L);
+  set_meta(L, meta, "__add", "add");
+  set_meta(L, meta, "__sub", "sub");
+  set_meta(L, meta, "__mul", "mul");
+  set_meta(L, meta, "__div", "div");
+  set_meta(L, meta, "__pow", "pow");
+  set_meta(L, meta, "__mod", "remainder");
+  push_op(L, pni_op_find("neg"));
+  lua_pushcclosure(L, once, 1);
+  lua_setfield(L, meta, "__unm");
+  lua_pushcfunction(L, refuse_order);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, meta, "__lt");
+  lua_setfield(L, meta, "__le");
+  lua_settop(L, core);
+}

@@ -1,0 +1,321 @@
+/*
+** core.c: opening the module penumbra.core, the state's context, errors at the script's line, and the
+** one place where Lua's collector learns about tensor memory.
+*/
+#include <stdarg.h>
+#include <string.h>
+#include "penumbra_lua.h"
+
+/* One per Lua state, anchored in the registry; closes a context that it made. */
+typedef struct {
+  pn_context *c;
+  bool own;
+  int default_dtype;
+  size_t debt; /* bytes of results the collector has not been told about */
+} state;
+
+static const char state_key = 0;
+
+static int state_gc(lua_State *L) {
+  state *s = lua_touserdata(L, 1);
+  if (s->own) pn_context_close(s->c);
+  s->c = NULL;
+  s->own = false;
+  return 0;
+}
+
+static state *find(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+  state *s = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return s;
+}
+
+static state *attach(lua_State *L) {
+  state *s = lua_newuserdatauv(L, sizeof *s, 0);
+  memset(s, 0, sizeof *s);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, state_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
+  return s;
+}
+
+pn_context *pni_lua_context(lua_State *L) {
+  state *s = find(L);
+  if (s && s->c) return s->c;
+  if (!s) s = attach(L);
+  s->c = pn_context_new(NULL);
+  if (!s->c) luaL_error(L, "not enough memory");
+  s->own = true;
+  return s->c;
+}
+
+void pni_lua_set_context(lua_State *L, pn_context *c) {
+  state *s = find(L);
+  if (!s) s = attach(L);
+  if (s->own) pn_context_close(s->c);
+  s->c = c;
+  s->own = false;
+}
+
+pn_dtype pni_default_dtype(lua_State *L) {
+  state *s = find(L);
+  return s ? (pn_dtype)s->default_dtype : PN_FLOAT64;
+}
+
+/* ---- errors ---- */
+
+/* Is this function one of the module's own Lua files? */
+static bool is_ours(const char *source) {
+  if (strncmp(source, "=penumbra", 9) == 0) return true;
+  const char *p = strstr(source, "penumbra/");
+  return *source == '@' && p && (p[-1] == '/' || p[-1] == '@') && strstr(p, ".lua") && !strstr(p, "examples/") &&
+         !strstr(p, "spec/");
+}
+
+/* Pushes "script:line: " of the innermost Lua function that is not the module's own. */
+static void push_where(lua_State *L) {
+  lua_Debug ar;
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline > 0 && !is_ours(ar.source)) {
+      lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+      return;
+    }
+  }
+  lua_pushliteral(L, "");
+}
+
+int pni_error(lua_State *L, const char *format, ...) {
+  char text[PNI_MESSAGE];
+  va_list ap;
+  va_start(ap, format);
+  lua_pushvfstring(L, format, ap);
+  va_end(ap);
+  strncpy(text, lua_tostring(L, -1), sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  push_where(L);
+  lua_pushstring(L, text);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+int pni_raise(lua_State *L, pn_context *c) {
+  char text[PNI_MESSAGE];
+  strcpy(text, pn_context_message(c));
+  pn_context_clear_error(c);
+  push_where(L);
+  lua_pushstring(L, text[0] ? text : "unknown failure");
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+int pni_push_failure(lua_State *L, pn_context *c) {
+  char text[PNI_MESSAGE];
+  pn_status s = pn_context_status(c);
+  strcpy(text, pn_context_message(c));
+  pn_context_clear_error(c);
+  lua_pushnil(L);
+  lua_pushstring(L, text);
+  lua_pushstring(L, pn_status_name(s));
+  return 3;
+}
+
+/* core.error(message): raise at the script's line. */
+static int l_error(lua_State *L) { return pni_error(L, "%s", luaL_checkstring(L, 1)); }
+
+/* ---- boxes ---- */
+
+pni_box *pni_new_box(lua_State *L) {
+  pni_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->t = NULL;
+  luaL_setmetatable(L, "penumbra.tensor");
+  return b;
+}
+
+/* Tells the collector about memory it cannot see: a step of its work per 64 KiB of results. */
+static void credit(lua_State *L, size_t bytes) {
+  enum { GRAIN = 65536 };
+  state *s = find(L);
+  s->debt += bytes;
+  if (s->debt < GRAIN) return;
+  size_t kib = s->debt >> 10;
+  s->debt = 0;
+  lua_gc(L, LUA_GCSTEP, kib > 1u << 20 ? 1 << 20 : (int)kib);
+}
+
+void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t) {
+  b->t = pn_tensor_ref(t);
+  credit(L, sizeof *t + (t->storage->refs == 1 ? t->storage->bytes : 0));
+}
+
+void pni_push_tensor(lua_State *L, pn_tensor *t) { pni_fill_box(L, pni_new_box(L), t); }
+
+int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *t) {
+  if (t) pn_tensor_ref(t);
+  pn_scope_close(c, mark);
+  if (!t) {
+    if (pn_context_status(c) == PN_NOMEM) lua_gc(L, LUA_GCCOLLECT, 0);
+    return pni_raise(L, c);
+  }
+  b->t = t;
+  credit(L, sizeof *t + (t->storage->refs == 1 ? t->storage->bytes : 0));
+  return 1;
+}
+
+/* ---- settings ---- */
+
+static int l_default_dtype(lua_State *L) {
+  pni_lua_context(L);
+  pn_dtype d = pni_check_dtype(L, 1, "default_dtype", pni_default_dtype(L));
+  if (d > PN_FLOAT32) return pni_error(L, "default_dtype: must be float64 or float32, got %s", pn_dtype_name(d));
+  find(L)->default_dtype = (int)d;
+  lua_pushstring(L, pn_dtype_name(d));
+  return 1;
+}
+
+static int l_threads(lua_State *L) {
+  lua_Integer n = luaL_optinteger(L, 1, 0);
+  if (n < 0 || n > 256) return pni_error(L, "threads: n must be 1 to 256, got %d", (int)n);
+  lua_pushinteger(L, pn_context_threads(pni_lua_context(L), (int)n));
+  return 1;
+}
+
+/* memory() -> bytes in use, peak, live objects */
+static int l_memory(lua_State *L) {
+  size_t peak;
+  pn_context *c = pni_lua_context(L);
+  lua_pushinteger(L, (lua_Integer)pn_context_memory(c, &peak));
+  lua_pushinteger(L, (lua_Integer)peak);
+  lua_pushinteger(L, (lua_Integer)pn_context_objects(c));
+  return 3;
+}
+
+static int l_memory_limit(lua_State *L) {
+  pn_context_set_memory_limit(pni_lua_context(L), (size_t)luaL_checkinteger(L, 1));
+  return 0;
+}
+
+/* source(name) -> the text of an embedded module, or nil */
+extern const struct pni_embedded {
+  const char *name, *source;
+  size_t length;
+} pni_embedded_lua[] __attribute__((weak));
+
+static const struct pni_embedded *embedded(const char *name) {
+  if (!pni_embedded_lua) return NULL;
+  for (const struct pni_embedded *e = pni_embedded_lua; e->name; e++)
+    if (strcmp(e->name, name) == 0) return e;
+  return NULL;
+}
+
+static int l_source(lua_State *L) {
+  const struct pni_embedded *e = embedded(luaL_checkstring(L, 1));
+  if (!e) return 0;
+  lua_pushlstring(L, e->source, e->length);
+  return 1;
+}
+
+bool pni_push_embedded(lua_State *L, const char *name) {
+  const struct pni_embedded *e = embedded(name);
+  if (!e) return false;
+  lua_pushfstring(L, "=%s", name);
+  int status = luaL_loadbufferx(L, e->source, e->length, lua_tostring(L, -1), "t");
+  lua_remove(L, -2);
+  if (status != LUA_OK) lua_error(L);
+  return true;
+}
+
+/* A searcher for package.searchers: modules that came with the library. */
+static int search(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  if (pni_push_embedded(L, name)) {
+    lua_pushliteral(L, ":embedded:");
+    return 2;
+  }
+  lua_pushfstring(L, "no embedded module '%s'", name);
+  return 1;
+}
+
+void pni_open_libs(lua_State *L) {
+  luaL_openlibs(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_penumbra_core);
+  lua_setfield(L, -2, "penumbra.core");
+  lua_pop(L, 1);
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "searchers");
+  for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i >= 2; i--) { /* second, after preload */
+    lua_rawgeti(L, -1, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushcfunction(L, search);
+  lua_rawseti(L, -2, 2);
+  lua_pop(L, 2);
+}
+
+/* ---- rows: what help, README tables and the batteries read ---- */
+
+static void push_op_row(lua_State *L, const pni_op *op) {
+  lua_createtable(L, 0, 8);
+  lua_pushliteral(L, "op");
+  lua_setfield(L, -2, "kind");
+  lua_pushstring(L, op->name);
+  lua_setfield(L, -2, "name");
+  lua_pushstring(L, op->args);
+  lua_setfield(L, -2, "args");
+  lua_pushstring(L, op->doc);
+  lua_setfield(L, -2, "doc");
+  lua_pushboolean(L, op->vjp != NULL);
+  lua_setfield(L, -2, "differentiable");
+  lua_pushboolean(L, (op->flags & PNI_OP_ELEMENTWISE) != 0);
+  lua_setfield(L, -2, "elementwise");
+  lua_pushboolean(L, (op->flags & PNI_OP_HIDDEN) != 0);
+  lua_setfield(L, -2, "hidden");
+  lua_pushboolean(L, (op->flags & PNI_OP_ONCE) != 0);
+  lua_setfield(L, -2, "once");
+  lua_createtable(L, 3, 0);
+  for (int k = 0; k < 3; k++) {
+    lua_createtable(L, 2, 0);
+    lua_pushnumber(L, op->domain[k].lo);
+    lua_rawseti(L, -2, 1);
+    lua_pushnumber(L, op->domain[k].hi);
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_setfield(L, -2, "domain");
+}
+
+static int l_op_rows(lua_State *L) {
+  lua_createtable(L, pni_op_count(), 0);
+  for (int i = 0; i < pni_op_count(); i++) {
+    push_op_row(L, pni_op_at(i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"error", l_error},
+                                     {"default_dtype", l_default_dtype},
+                                     {"threads", l_threads},
+                                     {"memory", l_memory},
+                                     {"memory_limit", l_memory_limit},
+                                     {"source", l_source},
+                                     {"op_rows", l_op_rows},
+                                     {NULL, NULL}};
+
+int luaopen_penumbra_core(lua_State *L) {
+  luaL_checkversion(L);
+  pni_lua_context(L);
+  luaL_newlib(L, functions);
+  lua_pushliteral(L, PN_VERSION);
+  lua_setfield(L, -2, "version");
+  pni_open_tensor(L);
+  pni_open_index(L);
+  pni_open_ops(L);
+  pni_open_autodiff(L);
+  pni_open_random(L);
+  return 1;
+}

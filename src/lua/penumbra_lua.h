@@ -1,0 +1,91 @@
+/*
+** penumbra_lua.h: what the files of the binding share. Every binding function has four steps: check the
+** arguments (may raise), push the empty boxes, call C inside a scope, fill the boxes or raise. No C
+** resource is held across a Lua call that can raise, and no scope is open while Lua code runs.
+*/
+#ifndef PN_LUA_PENUMBRA_LUA_H
+#define PN_LUA_PENUMBRA_LUA_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include "../autodiff/op.h"
+
+/* A tensor as Lua sees it; t is NULL while empty and after close. */
+typedef struct pni_box {
+  pn_tensor *t;
+} pni_box;
+
+/* A generator as Lua sees it. */
+typedef struct pni_rng_box {
+  pn_rng *rng;
+} pni_rng_box;
+
+/* The module `penumbra.core`; may be opened any number of times in one state. */
+PN_API int luaopen_penumbra_core(lua_State *L);
+/* Opens Lua's standard libraries and makes `require "penumbra"` and its parts work from memory. */
+void pni_open_libs(lua_State *L);
+/* Makes an embedded module `name` available to require; false if there is none. */
+bool pni_push_embedded(lua_State *L, const char *name);
+/* The state's context; made on first use. */
+pn_context *pni_lua_context(lua_State *L);
+/* Gives the state a context before the first use; the state does not close it. */
+void pni_lua_set_context(lua_State *L, pn_context *c);
+
+/* ---- errors ---- */
+
+/* Raises `message` (and what) at the line of the script, past the module's own Lua files. */
+int pni_error(lua_State *L, const char *format, ...);
+/* Raises the context's pending error at the script's line and clears it. */
+int pni_raise(lua_State *L, pn_context *c);
+/* Clears the pending error and pushes nil, message, code (for operational failures). Returns 3. */
+int pni_push_failure(lua_State *L, pn_context *c);
+
+/* ---- tensors ---- */
+
+/* The tensor at stack index i, raising if it is none. Borrowed. */
+pn_tensor *pni_check_tensor(lua_State *L, int i);
+/* The same, or NULL. */
+pn_tensor *pni_test_tensor(lua_State *L, int i);
+/* Pushes an empty box. */
+pni_box *pni_new_box(lua_State *L);
+/* Fills a box with one more reference to t and tells the collector about t's memory. */
+void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t);
+/* Pushes a box for t (one more reference). May raise for lack of memory: hold nothing. */
+void pni_push_tensor(lua_State *L, pn_tensor *t);
+/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises. */
+int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *t);
+/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped. */
+pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like);
+
+/* ---- arguments ---- */
+
+/* A 1-based or negative axis at index i as C counts it; raises on 0. */
+int pni_check_axis(lua_State *L, int i, const char *where);
+/* A list of integers (a table at index i, or the numbers from i to the top); returns how many. */
+int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out);
+/* "float64" ... at index i; absent gives `absent`. */
+pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent);
+/* The dtype of numbers that nothing else decides. */
+pn_dtype pni_default_dtype(lua_State *L);
+/* A generator at index i, or NULL for nil. */
+pn_rng *pni_check_rng(lua_State *L, int i);
+/* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the nearest. */
+void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
+
+/* ---- parts of the module: each adds fields to the core table on the stack top ---- */
+
+void pni_open_tensor(lua_State *L);
+void pni_open_index(lua_State *L);
+void pni_open_ops(lua_State *L);
+void pni_open_autodiff(lua_State *L);
+void pni_open_random(lua_State *L);
+
+/* Pushes the table of tensor methods. */
+void pni_push_methods(lua_State *L);
+/* Pushes the text of a tensor. */
+void pni_push_text(lua_State *L, const pn_tensor *t);
+/* __index for keys that are not method names. */
+int pni_index(lua_State *L);
+
+#endif
