@@ -1,0 +1,167 @@
+--- Option tables: every constructor that takes `{key = value}` checks it here, so that a misspelt
+--- key is an error that names the nearest one, and a value of the wrong type is named with its role.
+---
+---     local o = options.check("optim.adam", given, {
+---       lr = 1e-3,                                  -- a number, with its default
+---       schedule = options.optional("function"),    -- may be absent
+---       num_data = options.required("number"),      -- must be given
+---       scheme = options.choice("systematic", "multinomial"),  -- the first is the default
+---       scale = options.any(1),                     -- a default, but of no fixed type
+---     })
+local core = require "penumbra.core"
+
+local options = {}
+
+local rule = {} -- metatable of the markers below
+
+--- May be absent (nil). `kind`, if given, is the Lua type of a present value, or "tensor".
+function options.optional(kind)
+  return setmetatable({kind = kind}, rule)
+end
+
+--- Must be given. `kind` as for `options.optional`.
+function options.required(kind)
+  return setmetatable({kind = kind, required = true}, rule)
+end
+
+--- One of these strings; the first is the default.
+function options.choice(...)
+  return setmetatable({kind = "string", default = (...), choices = {...}}, rule)
+end
+
+--- Has a default but accepts any type.
+function options.any(default)
+  return setmetatable({default = default}, rule)
+end
+
+--- The number of insertions, deletions, replacements and swaps of neighbours that turn string `a`
+--- into `b`, case apart (optimal string alignment; Damerau 1964). A wrong case counts a tenth.
+function options.distance(a, b)
+  local exact = a == b
+  a, b = a:lower(), b:lower()
+  local before, previous
+  local row = {}
+  for j = 0, #b do row[j] = j end
+  for i = 1, #a do
+    before, previous, row = previous, row, {[0] = i}
+    local ai = a:byte(i)
+    for j = 1, #b do
+      local bj = b:byte(j)
+      local cost = previous[j - 1] + (ai == bj and 0 or 1)
+      cost = math.min(cost, previous[j] + 1, row[j - 1] + 1)
+      if before and j > 1 and ai == b:byte(j - 1) and a:byte(i - 1) == bj then
+        cost = math.min(cost, before[j - 2] + 1)
+      end
+      row[j] = cost
+    end
+  end
+  return row[#b] + ((exact or row[#b] > 0) and 0 or 0.1)
+end
+
+--- The string of list `names` nearest to `name`, or nil if none is near enough to be a slip of the
+--- hand: a third of the letters may differ, at least one and at most three; a name that only goes
+--- on after `name` (three letters or more) counts as near. Ties go to the first in the alphabet.
+function options.nearest(name, names)
+  local limit = math.max(1, math.min(3, #name // 3))
+  local best, least
+  for _, candidate in ipairs(names) do
+    local d = options.distance(name, candidate)
+    if d > limit and #name >= 3 and candidate:sub(1, #name):lower() == name:lower() then d = limit end
+    if d <= limit and d < #candidate and (not least or d < least or d == least and candidate < best) then
+      best, least = candidate, d
+    end
+  end
+  return best
+end
+
+--- ", did you mean 'x'?" for the nearest of `names`, or "".
+function options.suggestion(name, names)
+  local near = type(name) == "string" and options.nearest(name, names)
+  return near and (", did you mean '%s'?"):format(near) or ""
+end
+
+local function type_of(value)
+  local meta = type(value) == "userdata" and getmetatable(value)
+  local name = type(meta) == "table" and rawget(meta, "__name")
+  return type(name) == "string" and name:gsub("^penumbra%.", "") or math.type(value) == "integer" and "number"
+    or type(value)
+end
+
+local function text_of(value)
+  if type(value) == "string" then return ("'%s'"):format(#value > 40 and value:sub(1, 37) .. "..." or value) end
+  if type(value) == "number" or type(value) == "boolean" then return tostring(value) end
+  return "a " .. type_of(value)
+end
+
+local articles = {["function"] = "a function", tensor = "a tensor", table = "a table", number = "a number",
+  string = "a string", boolean = "true or false"}
+
+local function is_a(value, kind)
+  if kind == "function" then
+    local meta = getmetatable(value)
+    return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+  end
+  return type_of(value) == kind
+end
+
+local function check_value(where, key, value, kind, choices)
+  if kind and not is_a(value, kind) then
+    core.error(("%s: %s must be %s, got %s"):format(where, key, articles[kind] or "a " .. kind, text_of(value)))
+  end
+  if not choices then return end
+  for _, choice in ipairs(choices) do
+    if choice == value then return end
+  end
+  local near = options.nearest(value, choices)
+  core.error(("%s: %s must be one of '%s', got %s%s"):format(where, key, table.concat(choices, "', '"),
+    text_of(value), near and (", did you mean '%s'?"):format(near) or ""))
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+local checked = {number = true, string = true, boolean = true, ["function"] = true, table = true}
+
+--- Checks the option table `given` (nil means none) of the function called `where` against `known`,
+--- whose values are defaults or the markers above. Returns a new table with every default filled in.
+--- A default of number, string, boolean, function or table type asks for a value of that type; where
+--- the default is `false`, any type is accepted. Raises at the script's line: an unknown key (naming
+--- the nearest), a missing required one, a wrong type, a string that is no choice.
+function options.check(where, given, known)
+  if given == nil then given = {} end
+  if type(given) ~= "table" then
+    core.error(("%s: options must be a table, got %s"):format(where, text_of(given)))
+  end
+  for key in pairs(given) do
+    if known[key] == nil then
+      local names = sorted_keys(known)
+      local near = options.suggestion(key, names)
+      core.error(("%s: unknown option '%s'%s"):format(where, tostring(key),
+        near ~= "" and near or #names > 0 and "; known: " .. table.concat(names, ", ") or ""))
+    end
+  end
+  local result = {}
+  for key, default in pairs(known) do
+    local value, kind, choices = given[key], type(default), nil
+    local required = false
+    if getmetatable(default) == rule then
+      kind, choices, required, default = default.kind, default.choices, default.required, default.default
+    elseif not checked[kind] or default == false then
+      kind = nil
+    end
+    if value == nil then
+      if required then core.error(("%s: option '%s' is required"):format(where, key)) end
+      value = default
+    else
+      check_value(where, key, value, kind, choices)
+    end
+    result[key] = value
+  end
+  return result
+end
+
+return options
