@@ -1,26 +1,53 @@
 # ---- user settings ----------------------------------------------------------------------------
-CC     = cc
-CFLAGS = -O2 -g
-PREFIX = /usr/local
-LUA    = lua5.4
-BUILD  = build
+CC       = cc
+CXX      = c++
+CFLAGS   = -O2 -g
+LDFLAGS  =
+PREFIX   = /usr/local
+DESTDIR  =
+LUA      = lua5.4
+LUA_PC   = lua5.4
+BLAS_PC  = openblas lapacke
+EDIT_PC  = libedit
+BUILD    = build
+JOBS     = 2
 # ------------------------------------------------------------------------------------------------
 
-VERSION  := 0.1.0
-PKGS     := openblas lapacke lua5.4 zlib libcjson
+VERSION := 0.1.0
+SONAME  := libpenumbra.so.0
+
+# Asked of pkg-config once, and only when something is compiled: `make deps` may have to install it.
+once     = $(eval $(1) := $(2))$($(1))
+PKGS     = $(BLAS_PC) zlib libcjson
+PKG_CPPFLAGS = $(call once,PKG_CPPFLAGS,$(shell pkg-config --cflags $(PKGS) $(LUA_PC)))
+PKG_LIBS     = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS)))
+PKG_LUA      = $(call once,PKG_LUA,$(shell pkg-config --libs $(LUA_PC)))
+PKG_EDIT     = $(call once,PKG_EDIT,$(shell pkg-config --libs $(EDIT_PC)))
+
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-CPPFLAGS += -D_DEFAULT_SOURCE $(shell pkg-config --cflags $(PKGS))
-LIBS      = $(shell pkg-config --libs openblas lapacke zlib libcjson) -lm -lpthread
-LUALIBS   = $(shell pkg-config --libs lua5.4)
 # -fwrapv: int64 tensors wrap around as NumPy's do
-ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -fno-math-errno $(CFLAGS) $(CPPFLAGS) -MMD -MP
+ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -fno-math-errno $(CFLAGS) $(SANITIZE) \
+             -D_DEFAULT_SOURCE $(PKG_CPPFLAGS) $(CPPFLAGS) -MMD -MP
+ALL_LDFLAGS = $(CFLAGS) $(SANITIZE) $(LDFLAGS)
+LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
-LUA_FILES := $(shell find lua -name '*.lua' | LC_ALL=C sort)
-LIB_SRC   := $(filter-out src/cli/%,$(wildcard src/*/*.c))
-LIB_OBJ   := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
-CLI_OBJ   := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
+LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
+LIB_SRC    := $(filter-out src/cli/%,$(wildcard src/*/*.c))
+LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
+CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
+SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
+EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
+C_FILES     = $(shell find src spec examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
+              $(BUILD)/penumbra.pc $(if $(CLI_OBJ),$(BUILD)/penumbra)
 
-all: $(BUILD)/libpenumbra.a $(BUILD)/libpenumbra.so.0 $(BUILD)/lua/penumbra/core.so $(if $(CLI_OBJ),$(BUILD)/penumbra)
+SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
+
+# ---- what is built -----------------------------------------------------------------------------
+
+all: $(ARTEFACTS)
+tests: all $(SPEC_PROG) $(EMBED_PROG)
 
 $(BUILD)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -28,29 +55,72 @@ $(BUILD)/obj/%.o: src/%.c
 
 $(BUILD)/embedded_lua.c: src/lua/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
-	@printf '%s\n' $(LUA_FILES) | $(LUA) src/lua/embed.lua lua $@
+	@printf '%s\n' $(LUA_FILES) | sed '/^$$/d' | $(LUA) src/lua/embed.lua lua $@
 
 $(BUILD)/obj/embedded_lua.o: $(BUILD)/embedded_lua.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c $< -o $@
 
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	@rm -f $@
+	ar rcs $@ $^
 
-$(BUILD)/libpenumbra.so.0: $(LIB_OBJ)
-	$(CC) -shared -Wl,-soname,libpenumbra.so.0 $(CFLAGS) -o $@ $^ $(LIBS) $(LUALIBS)
-	ln -sf libpenumbra.so.0 $(BUILD)/libpenumbra.so
+$(BUILD)/$(SONAME): $(LIB_OBJ)
+	$(CC) -shared -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)
+	@ln -sf libpenumbra.so.$(VERSION) $@
+	@ln -sf $(SONAME) $(BUILD)/libpenumbra.so
 
 # The host's interpreter provides Lua itself.
 $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(CC) -shared $(CFLAGS) -o $@ $^ $(LIBS)
+	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
-	$(CC) $(CFLAGS) -rdynamic -o $@ $^ $(LIBS) $(LUALIBS) $(shell pkg-config --libs libedit)
+	$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
+
+$(SPEC_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+
+$(EMBED_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -Isrc -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+
+$(BUILD)/penumbra.pc: Makefile
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(PREFIX)' 'exec_prefix=$${prefix}' 'libdir=$${prefix}/lib' \
+	  'includedir=$${prefix}/include' '' 'Name: penumbra' \
+	  'Description: An embeddable probabilistic deep-learning runtime' 'Version: $(VERSION)' \
+	  'Requires.private: $(PKGS) $(LUA_PC)' 'Libs: -L$${libdir} -lpenumbra' \
+	  'Libs.private: -lm -lpthread -ldl' 'Cflags: -I$${includedir}' > $@
+
+# ---- habits ------------------------------------------------------------------------------------
+
+deps:
+	@.ci/deps all
+
+demo:
+	@.ci/deps build demo
+	@$(SUBMAKE) all
+	$(BUILD)/penumbra examples/01_bayesian_regression.lua
+
+# Every test; the last line is `N passed, N failed, N skipped`.
+test:
+	@.ci/deps build test
+	@$(SUBMAKE) tests
+	@$(RUN) $(LUA) spec/run.lua
+
+# The static gates.
+check:
+	@.ci/deps build test check
+	@$(SUBMAKE) all
+	@$(RUN) $(LUA) spec/check.lua
+
+fmt:
+	clang-format -i $(C_FILES)
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all clean
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
+.PHONY: all tests deps demo test check fmt clean
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(EMBED_PROG:=.d)

@@ -1,0 +1,134 @@
+--- Runs every test: the C programs of spec/c, the busted specs, every example with --quick. Each is a
+--- job of its own whose last line may count (`N passed, N failed, N skipped`); without such a line the
+--- job counts as one test, decided by its exit code. Ends with the sum as one plain line.
+---   lua spec/run.lua [PATTERN]     only jobs whose name contains PATTERN
+--- Read from the environment: LUA, BUILD (where the programs are), JOBS, WRAP (put before commands).
+local lua = os.getenv "LUA" or "lua5.4"
+local build = os.getenv "BUILD" or "build"
+local jobs_at_once = os.getenv "JOBS" or "2"
+local wrap = os.getenv "WRAP" or ""
+local pattern = arg[1]
+local TIME_LIMIT = 1200 -- seconds per job
+
+local function lines(command)
+  local pipe = assert(io.popen(command))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+local function quote(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
+
+local function exists(path)
+  local file = io.open(path)
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function files(folder, name)
+  return lines(("find %s -name %s -type f 2>/dev/null | LC_ALL=C sort"):format(folder, quote(name)))
+end
+
+local root = lines("pwd")[1]
+if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
+local command = build .. "/penumbra"
+local scratch = build .. "/test"
+
+--- The jobs: name and shell command, the slow ones first so that none is left alone at the end.
+local function all_jobs()
+  local jobs = {}
+  local function add(name, line)
+    if not pattern or name:find(pattern, 1, true) then jobs[#jobs + 1] = {name = name, line = line} end
+  end
+  -- Examples run where they may leave pictures behind.
+  if exists(command) then
+    for _, path in ipairs(lines("find examples -name '*.lua' -not -path '*/embed/*' | LC_ALL=C sort")) do
+      add(path, ("cd %s && %s %s %s --quick"):format(quote(scratch), wrap, quote(command), quote(root .. "/" .. path)))
+    end
+  end
+  for _, path in ipairs(files("spec", "*_spec.lua")) do
+    add(path, ("%s busted --lua=%s -o spec/output.lua %s"):format(wrap, lua, quote(path)))
+  end
+  for _, path in ipairs(files("spec/c", "*_test.c")) do
+    add(path, wrap .. " " .. quote(build .. "/" .. path:gsub("%.c$", "")))
+  end
+  for _, path in ipairs(files("examples/embed", "*.c")) do
+    add(path, wrap .. " " .. quote(build .. "/" .. path:gsub("%.c$", "")))
+  end
+  return jobs
+end
+
+--- One script per job, run a few at once by xargs, which reports each as it ends.
+local function start(jobs)
+  os.execute("rm -rf " .. quote(scratch) .. " && mkdir -p " .. quote(scratch))
+  local list = assert(io.open(scratch .. "/list", "w"))
+  for i, job in ipairs(jobs) do
+    local script = assert(io.open(("%s/%d.sh"):format(scratch, i), "w"))
+    script:write("export LUA_PATH=", quote(root .. "/lua/?.lua;" .. root .. "/lua/?/init.lua;" .. root .. "/?.lua;;"), "\n")
+    script:write("export LUA_CPATH=", quote(build .. "/lua/?.so;;"), "\n")
+    script:write("export PENUMBRA=", quote(command), " BUILD=", quote(build), "\n")
+    script:write("unset LUA_PATH_5_4 LUA_CPATH_5_4 LUA_INIT LUA_INIT_5_4\n")
+    script:write(job.line, "\n")
+    script:close()
+    list:write(i, "\n")
+  end
+  list:close()
+  local limit = #lines("command -v timeout") > 0 and ("timeout -k 10 " .. TIME_LIMIT) or ""
+  local one = ([[cd %s; s=$(date +%%s); %s sh %s/$1.sh >%s/$1.out 2>&1 </dev/null; echo "$1 $? $(($(date +%%s)-s))"]]):format(
+    quote(root), limit, quote(scratch), quote(scratch))
+  return assert(io.popen(("xargs -P %s -n 1 sh -c %s sh <%s/list"):format(jobs_at_once, quote(one), quote(scratch))))
+end
+
+local function read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  return text
+end
+
+--- passed, failed, skipped of one job from its output and exit code.
+local function count(text, code)
+  local p, f, s
+  for line in text:gmatch "[^\n]+" do
+    local a, b, rest = line:match "^(%d+) passed, (%d+) failed(.*)$"
+    if a then p, f, s = tonumber(a), tonumber(b), tonumber(rest:match "(%d+) skipped" or 0) end
+  end
+  if not p then return code == 0 and 1 or 0, code == 0 and 0 or 1, 0 end
+  if code ~= 0 and f == 0 then f = 1 end -- it crashed after counting
+  return p, f, s
+end
+
+local jobs = all_jobs()
+local passed, failed, skipped, done, bad = 0, 0, 0, 0, {}
+if #jobs > 0 then
+  local pipe = start(jobs)
+  for line in pipe:lines() do
+    local i, code, seconds = line:match "^(%d+) (%d+) (%-?%d+)$"
+    local job = jobs[tonumber(i)]
+    local text = read(("%s/%s.out"):format(scratch, i))
+    local p, f, s = count(text, tonumber(code))
+    passed, failed, skipped, done = passed + p, failed + f, skipped + s, done + 1
+    job.done = true
+    print(("[%d/%d] %-4s %s: %d passed%s%s (%s s)"):format(done, #jobs, f > 0 and "FAIL" or "ok", job.name, p,
+      f > 0 and (", %d failed"):format(f) or "", s > 0 and (", %d skipped"):format(s) or "", seconds))
+    if f > 0 then
+      bad[#bad + 1] = job.name
+      print(text .. (tonumber(code) ~= 0 and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))
+    elseif s > 0 then
+      for skip in text:gmatch "skipped: [^\n]+" do print("       " .. skip) end
+    end
+    io.flush()
+  end
+  pipe:close()
+end
+for _, job in ipairs(jobs) do
+  if not job.done then
+    failed = failed + 1
+    bad[#bad + 1] = job.name .. " (did not run)"
+  end
+end
+for _, name in ipairs(bad) do print("failed: " .. name) end
+if passed + failed == 0 then print "no test ran" end
+print(("%d passed, %d failed, %d skipped"):format(passed, failed, skipped))
+os.exit(failed == 0 and passed > 0)
