@@ -7,8 +7,8 @@
 
 typedef pn_tensor T;
 typedef pn_context C;
-#define A pni_in(y, 0)
-#define B pni_in(y, 1)
+#define A    pni_in(y, 0)
+#define B    pni_in(y, 1)
 #define K(v) pni_like(c, y, v)
 
 static T *as_real(C *c, T *mask, T *y) { return pn_cast(c, mask, (pn_dtype)y->dtype); }
@@ -61,16 +61,23 @@ static T *d_remainder(C *c, T *y, T *g, int k) {
   }
 #define ROW(id, lo1, hi1, lo2, hi2, text)                                                          \
   BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {.name = #id, .args = "x:t y:t", .doc = text,                         \
-                              .flags = PNI_OP_ELEMENTWISE, .domain = {{lo1, hi1}, {lo2, hi2}},     \
+  const pni_op pni_op_##id = {.name = #id,                                                         \
+                              .args = "x:t y:t",                                                   \
+                              .doc = text,                                                         \
+                              .flags = PNI_OP_ELEMENTWISE,                                         \
+                              .domain = {{lo1, hi1}, {lo2, hi2}},                                  \
                               .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
                               .vjp = d_##id};
 #define INT_ROW(id, lo1, hi1, lo2, hi2, text)                                                      \
   BUILDER(id)                                                                                      \
   const pni_op pni_op_##id = {                                                                     \
-      .name = #id, .args = "x:t y:t", .doc = text, .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,   \
+      .name = #id,                                                                                 \
+      .args = "x:t y:t",                                                                           \
+      .doc = text,                                                                                 \
+      .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                                \
       .domain = {{lo1, hi1}, {lo2, hi2}},                                                          \
-      .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64}, .vjp = d_##id};
+      .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},                   \
+      .vjp = d_##id};
 
 INT_ROW(add, 0, 0, 0, 0, "x + y")
 INT_ROW(sub, 0, 0, 0, 0, "x - y")

@@ -7,7 +7,7 @@
 
 typedef pn_tensor T;
 typedef pn_context C;
-#define IN pni_in(y, 0)
+#define IN   pni_in(y, 0)
 #define K(v) pni_like(c, y, v)
 
 static T *d_neg(C *c, T *y, T *g, int k) { return (void)y, (void)k, pn_neg(c, g); }
@@ -18,7 +18,9 @@ static T *d_sqrt(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_mul(
 static T *d_rsqrt(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_mul(c, pn_pow(c, y, K(3)), K(-0.5)));
 }
-static T *d_reciprocal(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_square(c, y))); }
+static T *d_reciprocal(C *c, T *y, T *g, int k) {
+  return (void)k, pn_neg(c, pn_mul(c, g, pn_square(c, y)));
+}
 static T *d_exp(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, y); }
 static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, y, K(1))); }
 static T *d_log(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, IN); }
@@ -29,11 +31,17 @@ static T *d_log1mexp(C *c, T *y, T *g, int k) {
 }
 static T *d_sin(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_cos(c, IN)); }
 static T *d_cos(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_sin(c, IN))); }
-static T *d_tan(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, pn_square(c, y), K(1))); }
+static T *d_tan(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_add(c, pn_square(c, y), K(1)));
+}
 static T *circle(C *c, T *x) { return pn_rsqrt(c, pn_sub(c, pni_like(c, x, 1), pn_square(c, x))); }
 static T *d_asin(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, circle(c, IN)); }
-static T *d_acos(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, circle(c, IN))); }
-static T *d_atan(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, pn_square(c, IN), K(1))); }
+static T *d_acos(C *c, T *y, T *g, int k) {
+  return (void)k, pn_neg(c, pn_mul(c, g, circle(c, IN)));
+}
+static T *d_atan(C *c, T *y, T *g, int k) {
+  return (void)k, pn_div(c, g, pn_add(c, pn_square(c, IN), K(1)));
+}
 static T *d_sinh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_cosh(c, IN)); }
 static T *d_cosh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sinh(c, IN)); }
 static T *d_tanh(C *c, T *y, T *g, int k) {
@@ -52,26 +60,37 @@ static T *d_relu(C *c, T *y, T *g, int k) {
 }
 
 #define BUILDER(name)                                                                              \
-  pn_tensor *pn_##name(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##name, x, NULL); }
+  pn_tensor *pn_##name(pn_context *c, pn_tensor *x) {                                              \
+    return pni_apply1(c, &pni_op_##name, x, NULL);                                                 \
+  }
 
 /* A row whose kernels exist for floats only. */
 #define ROW(id, lo_, hi_, text)                                                                    \
   BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {.name = #id, .args = "x:t", .doc = text,                             \
-                              .flags = PNI_OP_ELEMENTWISE, .domain = {{lo_, hi_}},                 \
+  const pni_op pni_op_##id = {.name = #id,                                                         \
+                              .args = "x:t",                                                       \
+                              .doc = text,                                                         \
+                              .flags = PNI_OP_ELEMENTWISE,                                         \
+                              .domain = {{lo_, hi_}},                                              \
                               .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
                               .vjp = d_##id};
 /* A row that also takes int64. */
 #define INT_ROW(id, lo_, hi_, text)                                                                \
   BUILDER(id)                                                                                      \
   const pni_op pni_op_##id = {                                                                     \
-      .name = #id, .args = "x:t", .doc = text, .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,       \
+      .name = #id,                                                                                 \
+      .args = "x:t",                                                                               \
+      .doc = text,                                                                                 \
+      .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                                \
       .domain = {{lo_, hi_}},                                                                      \
-      .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64}, .vjp = d_##id};
+      .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},                   \
+      .vjp = d_##id};
 /* A row without gradient (piecewise constant). */
 #define STEP_ROW(id, text)                                                                         \
   BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {.name = #id, .args = "x:t", .doc = text,                             \
+  const pni_op pni_op_##id = {.name = #id,                                                         \
+                              .args = "x:t",                                                       \
+                              .doc = text,                                                         \
                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF,                         \
                               .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32}};
 

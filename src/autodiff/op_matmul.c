@@ -32,7 +32,8 @@ static pn_tensor *rows(pn_context *c, pn_tensor *t) {
 static pn_tensor *vjp_matmul(pn_context *c, pn_tensor *node, pn_tensor *g, int k) {
   pn_tensor *x = pni_in(node, 0), *y = pni_in(node, 1);
   if (k == 0) return pni_sum_to(c, pn_matmul(c, g, pn_transpose(c, y, -2, -1)), x);
-  if (y->ndim == 2 && x->ndim > 2 && node->numel) return pn_matmul(c, pn_transpose(c, rows(c, x), 0, 1), rows(c, g));
+  if (y->ndim == 2 && x->ndim > 2 && node->numel)
+    return pn_matmul(c, pn_transpose(c, rows(c, x), 0, 1), rows(c, g));
   return pni_sum_to(c, pn_matmul(c, pn_transpose(c, x, -2, -1), g), y);
 }
 
@@ -51,10 +52,11 @@ pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y) {
   return r;
 }
 
-const pni_op pni_op_matmul = {.name = "matmul",
-                              .args = "x:t y:t",
-                              .doc = "matrix product over the last two axes, [..., n, k] [..., k, m] -> [..., n, m]; "
-                                     "leading axes broadcast, 1-d operands as in NumPy",
-                              .infer = infer_matmul,
-                              .eval = eval_matmul,
-                              .vjp = vjp_matmul};
+const pni_op pni_op_matmul = {
+    .name = "matmul",
+    .args = "x:t y:t",
+    .doc = "matrix product over the last two axes, [..., n, k] [..., k, m] -> [..., n, m]; "
+           "leading axes broadcast, 1-d operands as in NumPy",
+    .infer = infer_matmul,
+    .eval = eval_matmul,
+    .vjp = vjp_matmul};

@@ -7,7 +7,7 @@
 
 typedef pn_tensor T;
 typedef pn_context C;
-#define IN pni_in(y, 0)
+#define IN   pni_in(y, 0)
 #define K(v) pni_like(c, y, v)
 
 static const double two_over_root_pi = 1.12837916709551257390;
@@ -26,9 +26,12 @@ static T *d_erfinv(C *c, T *y, T *g, int k) {
 }
 /* log of the standard normal density */
 static T *log_phi(C *c, T *x) {
-  return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)), pni_like(c, x, log_root_two_pi));
+  return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)),
+                pni_like(c, x, log_root_two_pi));
 }
-static T *d_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN))); }
+static T *d_ndtr(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN)));
+}
 static T *d_log_ndtr(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_exp(c, pn_sub(c, log_phi(c, IN), y)));
 }
@@ -36,7 +39,9 @@ static T *d_ndtri(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y))));
 }
 static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
-static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
+static T *d_digamma(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN));
+}
 static T *d_polygamma(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
 }
@@ -63,8 +68,11 @@ static T *d_gammainc_grad_a(C *c, T *y, T *g, int k) {
 
 #define ROW(id, lo_, hi_, text)                                                                    \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##id, x, NULL); } \
-  const pni_op pni_op_##id = {.name = #id, .args = "x:t", .doc = text,                             \
-                              .flags = PNI_OP_ELEMENTWISE, .domain = {{lo_, hi_}},                 \
+  const pni_op pni_op_##id = {.name = #id,                                                         \
+                              .args = "x:t",                                                       \
+                              .doc = text,                                                         \
+                              .flags = PNI_OP_ELEMENTWISE,                                         \
+                              .domain = {{lo_, hi_}},                                              \
                               .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
                               .vjp = d_##id};
 

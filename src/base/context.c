@@ -1,6 +1,7 @@
 /*
 ** context.c: creation and end of a context, its error slot, cancellation and default generator.
-** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so hosts
+** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so
+*hosts
 ** with a collector may release things in any order.
 */
 #define _POSIX_C_SOURCE 200809L
@@ -110,7 +111,8 @@ void pn_context_set_deadline(pn_context *c, double seconds) {
 pn_status pni_check_cancel(pn_context *c) {
   if (atomic_load_explicit(&c->cancelled, memory_order_relaxed))
     return pni_fail(c, PN_CANCELLED, "interrupted");
-  if (c->deadline && pni_now() > c->deadline) return pni_fail(c, PN_CANCELLED, "time limit reached");
+  if (c->deadline && pni_now() > c->deadline)
+    return pni_fail(c, PN_CANCELLED, "time limit reached");
   return PN_OK;
 }
 

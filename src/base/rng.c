@@ -1,8 +1,9 @@
 /* Philox blocks and the array fills. See rng.h for the counter's layout and the invariants.
  *
- * Every fill goes through chunks of whole blocks: words, then transforms, each a plain loop over small
- * stack buffers with no branch and no call, which the compiler turns into vector code. log, sin and cos are
- * polynomials of our own, so that the numbers do not depend on the C library either. */
+ * Every fill goes through chunks of whole blocks: words, then transforms, each a plain loop over
+ * small stack buffers with no branch and no call, which the compiler turns into vector code. log,
+ * sin and cos are polynomials of our own, so that the numbers do not depend on the C library
+ * either. */
 #include "rng.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ typedef struct words {
   uint32_t w[4][CHUNK]; /* word k of block j is w[k][j] */
 } words;
 
-/* One round: (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0)). */
+/* One round: (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0)).
+ */
 #define M0 0xD2511F53u
 #define M1 0xCD9E8D57u
 #define W0 0x9E3779B9u
@@ -62,14 +64,11 @@ pni_philox pni_philox_split(const pni_philox *parent, uint64_t index) {
 static int elements_log2(pni_fill_kind kind) {
   switch (kind) {
   case PNI_FILL_UNIFORM_F32:
-  case PNI_FILL_NORMAL_F32:
-    return 2;
+  case PNI_FILL_NORMAL_F32: return 2;
   case PNI_FILL_UNIFORM_F64:
   case PNI_FILL_NORMAL_F64:
-  case PNI_FILL_EXPONENTIAL_F64:
-    return 1;
-  default:
-    return 0;
+  case PNI_FILL_EXPONENTIAL_F64: return 1;
+  default: return 0;
   }
 }
 
@@ -116,7 +115,8 @@ static inline double log_f64(double x) {
   return e * 6.93147180369123816490e-01 + (2 * s + low);
 }
 
-/* sin and cos of 2 pi u, u in [0, 1]: 4u = k + r, |r| <= 1/2 exactly; Chebyshev fits, errors below 2e-17. */
+/* sin and cos of 2 pi u, u in [0, 1]: 4u = k + r, |r| <= 1/2 exactly; Chebyshev fits, errors below
+ * 2e-17. */
 static inline void sincos_f64(double u, double *sine, double *cosine) {
   double t = 4 * u;
   int32_t k = (int32_t)(t + 0.5);
@@ -177,8 +177,8 @@ static inline void sincos_f32(uint32_t w, float *sine, float *cosine) {
   *cosine = sign_c * (even * c + odd * s);
 }
 
-/* A chunk's transforms: words of blocks [0, count) to elements, count <= CHUNK. Inlined twice by run_chunk,
- * once with the constant CHUNK, which is the loop that becomes vector code. */
+/* A chunk's transforms: words of blocks [0, count) to elements, count <= CHUNK. Inlined twice by
+ * run_chunk, once with the constant CHUNK, which is the loop that becomes vector code. */
 typedef union chunk {
   double f64[2 * CHUNK];
   float f32[4 * CHUNK];
@@ -199,17 +199,14 @@ static inline void uniform_f32(const words *t, int count, chunk *out) {
 
 static inline void exponential_f64(const words *t, int count, chunk *out) {
   uniform_f64(t, count, out);
-  for (int j = 0; j < 2 * count; j++)
-    out->f64[j] = -log_f64(out->f64[j]);
+  for (int j = 0; j < 2 * count; j++) out->f64[j] = -log_f64(out->f64[j]);
 }
 
 /* Box-Muller: sqrt(-2 log u) (cos, sin)(2 pi v), one pair a block. */
 static inline void normal_f64(const words *t, int count, chunk *out) {
   double radius[CHUNK], sine[CHUNK], cosine[CHUNK];
-  for (int j = 0; j < count; j++)
-    radius[j] = -2 * log_f64(unit_f64(t->w[0][j], t->w[1][j]));
-  for (int j = 0; j < count; j++)
-    radius[j] = sqrt(radius[j]);
+  for (int j = 0; j < count; j++) radius[j] = -2 * log_f64(unit_f64(t->w[0][j], t->w[1][j]));
+  for (int j = 0; j < count; j++) radius[j] = sqrt(radius[j]);
   for (int j = 0; j < count; j++)
     sincos_f64(unit_f64(t->w[2][j], t->w[3][j]), &sine[j], &cosine[j]);
   for (int j = 0; j < count; j++) {
@@ -218,19 +215,19 @@ static inline void normal_f64(const words *t, int count, chunk *out) {
   }
 }
 
-/* Two pairs a block: radii from words 0 and 1, (w + 1/2) 2^-32 rounded to float; angles from 2 and 3. */
+/* Two pairs a block: radii from words 0 and 1, (w + 1/2) 2^-32 rounded to float; angles from 2
+ * and 3. */
 static inline void normal_f32(const words *t, int count, chunk *out) {
   for (int pair = 0; pair < 2; pair++) {
     float radius[CHUNK], sine[CHUNK], cosine[CHUNK];
     for (int j = 0; j < count; j++) {
       uint32_t w = t->w[pair][j];
-      float u = (float)(int32_t)(w >> 16) * 0x1p-16f + ((float)(int32_t)(w & 0xFFFF) + 0.5f) * 0x1p-32f;
+      float u =
+          (float)(int32_t)(w >> 16) * 0x1p-16f + ((float)(int32_t)(w & 0xFFFF) + 0.5f) * 0x1p-32f;
       radius[j] = -2 * log_f32(u);
     }
-    for (int j = 0; j < count; j++)
-      radius[j] = sqrtf(radius[j]);
-    for (int j = 0; j < count; j++)
-      sincos_f32(t->w[2 + pair][j], &sine[j], &cosine[j]);
+    for (int j = 0; j < count; j++) radius[j] = sqrtf(radius[j]);
+    for (int j = 0; j < count; j++) sincos_f32(t->w[2 + pair][j], &sine[j], &cosine[j]);
     for (int j = 0; j < count; j++) {
       out->f32[4 * j + 2 * pair] = radius[j] * cosine[j];
       out->f32[4 * j + 2 * pair + 1] = radius[j] * sine[j];
@@ -255,8 +252,10 @@ VARIANTS(normal_f32)
 VARIANTS(exponential_f64)
 
 static const fill_row fill_rows[] = {
-    [PNI_FILL_UNIFORM_F64] = {PNI_DOMAIN_UNIFORM, sizeof(double), uniform_f64_whole, uniform_f64_part},
-    [PNI_FILL_UNIFORM_F32] = {PNI_DOMAIN_UNIFORM, sizeof(float), uniform_f32_whole, uniform_f32_part},
+    [PNI_FILL_UNIFORM_F64] = {PNI_DOMAIN_UNIFORM, sizeof(double), uniform_f64_whole,
+                              uniform_f64_part},
+    [PNI_FILL_UNIFORM_F32] = {PNI_DOMAIN_UNIFORM, sizeof(float), uniform_f32_whole,
+                              uniform_f32_part},
     [PNI_FILL_NORMAL_F64] = {PNI_DOMAIN_NORMAL, sizeof(double), normal_f64_whole, normal_f64_part},
     [PNI_FILL_NORMAL_F32] = {PNI_DOMAIN_NORMAL, sizeof(float), normal_f32_whole, normal_f32_part},
     [PNI_FILL_EXPONENTIAL_F64] = {PNI_DOMAIN_EXPONENTIAL, sizeof(double), exponential_f64_whole,
@@ -300,15 +299,18 @@ void pni_fill_uniform_f64(uint64_t key, uint64_t position, uint64_t begin, uint6
   fill(PNI_FILL_UNIFORM_F64, key, position, begin, end, out);
 }
 
-void pni_fill_uniform_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, float *out) {
+void pni_fill_uniform_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
+                          float *out) {
   fill(PNI_FILL_UNIFORM_F32, key, position, begin, end, out);
 }
 
-void pni_fill_normal_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out) {
+void pni_fill_normal_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
+                         double *out) {
   fill(PNI_FILL_NORMAL_F64, key, position, begin, end, out);
 }
 
-void pni_fill_normal_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, float *out) {
+void pni_fill_normal_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
+                         float *out) {
   fill(PNI_FILL_NORMAL_F32, key, position, begin, end, out);
 }
 
@@ -325,20 +327,17 @@ static uint64_t product(uint64_t a, uint64_t b, uint64_t *low) {
   return a1 * b1 + (middle >> 32) + (cross >> 32);
 }
 
-/* Uniform on 0..range-1, range >= 1: the high half of word * range, retried with the next attempt while the
- * low half falls among the 2^64 mod range that would favour some values (Lemire 2019). */
+/* Uniform on 0..range-1, range >= 1: the high half of word * range, retried with the next attempt
+ * while the low half falls among the 2^64 mod range that would favour some values (Lemire 2019). */
 static uint64_t bounded(uint64_t key, uint64_t position, uint64_t range) {
   uint64_t excess = 0;
   for (uint32_t attempt = 0;; attempt++) {
     uint32_t w[4];
     pni_philox_block(key, position, attempt, PNI_DOMAIN_INT64, w);
     uint64_t low, high = product((uint64_t)w[1] << 32 | w[0], range, &low);
-    if (low >= range)
-      return high;
-    if (excess == 0)
-      excess = (0 - range) % range;
-    if (low >= excess)
-      return high;
+    if (low >= range) return high;
+    if (excess == 0) excess = (0 - range) % range;
+    if (low >= excess) return high;
   }
 }
 
@@ -352,8 +351,7 @@ void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t en
 }
 
 void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out) {
-  for (int64_t i = 0; i < n; i++)
-    out[i] = i;
+  for (int64_t i = 0; i < n; i++) out[i] = i;
   for (int64_t i = n - 1; i > 0; i--) {
     int64_t j = (int64_t)bounded(key, position + (uint64_t)i, (uint64_t)i + 1);
     int64_t kept = out[i];

@@ -1,5 +1,6 @@
-/* Scalar rejection samplers: gamma, Poisson, binomial. One position a draw; trial k reads the counters whose
- * attempt is k (or 2k, 2k + 1), so that a draw never depends on how many trials its neighbours took. */
+/* Scalar rejection samplers: gamma, Poisson, binomial. One position a draw; trial k reads the
+ * counters whose attempt is k (or 2k, 2k + 1), so that a draw never depends on how many trials its
+ * neighbours took. */
 #include "rng.h"
 #include "special.h"
 
@@ -21,30 +22,26 @@ static pair uniforms(uint64_t key, uint64_t position, uint32_t attempt, uint32_t
   return (pair){unit(w[0], w[1]), unit(w[2], w[3])};
 }
 
-/* log of a Gamma(a) draw, a >= 1: d v with v = (1 + x / sqrt(9d))^3, d = a - 1/3, x normal, accepted when
- * log u < x^2/2 + d (1 - v + log v) (Marsaglia & Tsang 2000). Attempt 2k is the normal, 2k + 1 is u. */
+/* log of a Gamma(a) draw, a >= 1: d v with v = (1 + x / sqrt(9d))^3, d = a - 1/3, x normal,
+ * accepted when log u < x^2/2 + d (1 - v + log v) (Marsaglia & Tsang 2000). Attempt 2k is the
+ * normal, 2k + 1 is u. */
 static double log_gamma_large(uint64_t key, uint64_t position, double a) {
   double d = a - 1.0 / 3, c = 1 / sqrt(9 * d);
   for (uint32_t k = 0;; k += 2) {
     pair n = uniforms(key, position, k, PNI_DOMAIN_GAMMA);
     double x = sqrt(-2 * log(n.u)) * cos(TWO_PI * n.v), t = c * x;
-    if (t <= -1)
-      continue;
+    if (t <= -1) continue;
     double log_v = 3 * log1p(t), rest = t * (3 + t * (3 + t)); /* v - 1 */
     double u = uniforms(key, position, k + 1, PNI_DOMAIN_GAMMA).u;
-    if (log(u) < 0.5 * x * x + d * (log_v - rest))
-      return log(d) + log_v;
+    if (log(u) < 0.5 * x * x + d * (log_v - rest)) return log(d) + log_v;
   }
 }
 
 /* For a < 1, Gamma(a) = Gamma(a + 1) U^(1/a), in logarithms. */
 double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration) {
-  if (!(concentration >= 0))
-    return NAN;
-  if (concentration == 0 || isinf(concentration))
-    return concentration == 0 ? -INFINITY : INFINITY;
-  if (concentration >= 1)
-    return log_gamma_large(key, position, concentration);
+  if (!(concentration >= 0)) return NAN;
+  if (concentration == 0 || isinf(concentration)) return concentration == 0 ? -INFINITY : INFINITY;
+  if (concentration >= 1) return log_gamma_large(key, position, concentration);
   double u = uniforms(key, position, 0, PNI_DOMAIN_GAMMA_BOOST).u;
   return log_gamma_large(key, position, concentration + 1) + log(u) / concentration;
 }
@@ -53,15 +50,14 @@ double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
   return exp(pni_log_gamma_draw(key, position, concentration));
 }
 
-/* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k); u beyond the last weight that
- * double precision can tell from 1 takes a new attempt. ratio(k) = slope / k - drop. */
+/* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k); u beyond the last
+ * weight that double precision can tell from 1 takes a new attempt. ratio(k) = slope / k - drop. */
 static double search(uint64_t key, uint64_t position, uint32_t domain, double start, double slope,
                      double drop) {
   for (uint32_t attempt = 0;; attempt++) {
     double u = uniforms(key, position, attempt, domain).u, weight = start;
     for (int k = 0; k < 200 && weight > 0; k++) {
-      if (u <= weight)
-        return k;
+      if (u <= weight) return k;
       u -= weight;
       weight *= slope / (k + 1) - drop;
     }
@@ -71,23 +67,18 @@ static double search(uint64_t key, uint64_t position, uint32_t domain, double st
 /* k log(k/m) + m - k >= 0, the deviance term of a count k with expectation m (Loader 2000). */
 static double deviance(double k, double m) {
   double mu = (m - k) / k;
-  if (k == 0)
-    return m;
+  if (k == 0) return m;
   return mu > -0.6 ? k * pni_log1p_gap(mu) : m - k - k * log(m / k);
 }
 
 /* log k! - (k log k - k + log(2 pi)/2 + log(k)/2); at 0 what makes log_root + error = 0. */
-static double count_error(double k) {
-  return k == 0 ? 0 : pni_stirling_error(k);
-}
+static double count_error(double k) { return k == 0 ? 0 : pni_stirling_error(k); }
 
 /* log sqrt(2 pi k), 0 at 0. */
-static double log_root(double k) {
-  return k == 0 ? 0 : 0.5 * log(TWO_PI * k);
-}
+static double log_root(double k) { return k == 0 ? 0 : 0.5 * log(TWO_PI * k); }
 
-/* Poisson's log probability by the saddle-point form, exact in relative terms for any rate (Loader 2000):
- * -deviance(k, rate) - log sqrt(2 pi k) - stirling_error(k). */
+/* Poisson's log probability by the saddle-point form, exact in relative terms for any rate (Loader
+ * 2000): -deviance(k, rate) - log sqrt(2 pi k) - stirling_error(k). */
 static double poisson_log_prob(double k, double rate) {
   return -deviance(k, rate) - log_root(k) - count_error(k);
 }
@@ -100,22 +91,16 @@ static double poisson_rejection(uint64_t key, uint64_t position, double rate) {
     pair t = uniforms(key, position, attempt, PNI_DOMAIN_POISSON);
     double u = t.u - 0.5, us = 0.5 - fabs(u);
     double k = floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && t.v <= squeeze)
-      return k;
-    if (!(us > 0) || k < 0 || (us < 0.013 && t.v > us))
-      continue;
-    if (log(t.v * inv_alpha / (a / (us * us) + b)) <= poisson_log_prob(k, rate))
-      return k;
+    if (us >= 0.07 && t.v <= squeeze) return k;
+    if (!(us > 0) || k < 0 || (us < 0.013 && t.v > us)) continue;
+    if (log(t.v * inv_alpha / (a / (us * us) + b)) <= poisson_log_prob(k, rate)) return k;
   }
 }
 
 double pni_poisson_draw(uint64_t key, uint64_t position, double rate) {
-  if (!(rate >= 0))
-    return NAN;
-  if (rate == 0 || isinf(rate))
-    return rate;
-  if (rate < 10)
-    return search(key, position, PNI_DOMAIN_POISSON, exp(-rate), rate, 0);
+  if (!(rate >= 0)) return NAN;
+  if (rate == 0 || isinf(rate)) return rate;
+  if (rate < 10) return search(key, position, PNI_DOMAIN_POISSON, exp(-rate), rate, 0);
   return poisson_rejection(key, position, rate);
 }
 
@@ -135,10 +120,8 @@ static double binomial_rejection(uint64_t key, uint64_t position, double n, doub
     pair t = uniforms(key, position, attempt, PNI_DOMAIN_BINOMIAL);
     double u = t.u - 0.5, us = 0.5 - fabs(u);
     double k = floor((2 * a / us + b) * u + centre);
-    if (us >= 0.07 && t.v <= squeeze)
-      return k;
-    if (!(us > 0) || k < 0 || k > n)
-      continue;
+    if (us >= 0.07 && t.v <= squeeze) return k;
+    if (!(us > 0) || k < 0 || k > n) continue;
     if (log(t.v * alpha / (a / (us * us) + b)) <= binomial_log_prob(k, n, p) - mode_log_prob)
       return k;
   }
@@ -146,14 +129,10 @@ static double binomial_rejection(uint64_t key, uint64_t position, double n, doub
 
 double pni_binomial_draw(uint64_t key, uint64_t position, double total_count, double prob) {
   double n = total_count;
-  if (!(n >= 0 && n <= 0x1p53 && n == floor(n) && prob >= 0 && prob <= 1))
-    return NAN;
-  if (prob > 0.5)
-    return n - pni_binomial_draw(key, position, n, 1 - prob);
-  if (n == 0 || prob == 0)
-    return 0;
-  if (n * prob >= 10)
-    return binomial_rejection(key, position, n, prob);
+  if (!(n >= 0 && n <= 0x1p53 && n == floor(n) && prob >= 0 && prob <= 1)) return NAN;
+  if (prob > 0.5) return n - pni_binomial_draw(key, position, n, 1 - prob);
+  if (n == 0 || prob == 0) return 0;
+  if (n * prob >= 10) return binomial_rejection(key, position, n, prob);
   double odds = prob / (1 - prob);
   return search(key, position, PNI_DOMAIN_BINOMIAL, exp(n * log1p(-prob)), (n + 1) * odds, odds);
 }

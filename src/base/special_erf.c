@@ -1,42 +1,37 @@
 /* Error function family and the standard normal distribution.
  *
- * erf and erfc are libm's. Everything else keeps its digits by carrying the rounding error of a squared
- * or scaled argument (one fma) into the exponential, and by never forming 1 - p where p is given. */
+ * erf and erfc are libm's. Everything else keeps its digits by carrying the rounding error of a
+ * squared or scaled argument (one fma) into the exponential, and by never forming 1 - p where p is
+ * given. */
 #include "special.h"
 
 #include <math.h>
 
-#define SQRT1_2 0.70710678118654752440        /* 1/sqrt(2), and what its double leaves out */
+#define SQRT1_2     0.70710678118654752440 /* 1/sqrt(2), and what its double leaves out */
 #define SQRT1_2_LOW (-4.8336466567264565e-17)
 #define INV_SQRT_PI 0.56418958354775628695
-#define LN2 0.69314718055994530942
+#define LN2         0.69314718055994530942
 
 /* e^(sign x^2), the rounding error of x^2 restored. */
 static double exp_square(double x, double sign) {
   double high = x * x;
-  if (!(high < 1e5))
-    return sign > 0 ? INFINITY : 0;
+  if (!(high < 1e5)) return sign > 0 ? INFINITY : 0;
   double low = fma(x, x, -high);
   double e = exp(sign * high);
   return isinf(e) ? e : e + e * (sign * low);
 }
 
 /* libm. Max error 1.2e-16. */
-double pni_erf(double x) {
-  return erf(x);
-}
+double pni_erf(double x) { return erf(x); }
 
 /* libm. 2 at -inf, 0 at inf. Max error 3.5e-16. */
-double pni_erfc(double x) {
-  return erfc(x);
-}
+double pni_erfc(double x) { return erfc(x); }
 
 /* e^(x^2) erfc(x): the product below 25, the asymptotic series (DLMF 7.12.1) above, where its
  * terms (1 * 3 * ... (2k-1)) / (2x^2)^k fall below 1e-17 at the sixth.
  * inf from x < -26.7 on, 0 at inf. Max error 7.3e-16. */
 double pni_erfcx(double x) {
-  if (isnan(x))
-    return x;
+  if (isnan(x)) return x;
   if (x < 25) {
     double e = exp_square(x, 1);
     return isinf(e) ? e : e * erfc(x);
@@ -58,31 +53,29 @@ static double ratio7(const double c[16], double t) {
 
 /* Rational approximations of the normal quantile: Wichura (1988), Algorithm AS 241, PPND16. */
 static const double quantile_centre[16] = {
-    3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3,
+    3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
     1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
-    3.3430575583588128105e+4, 2.5090809287301226727e+3,
-    1.0, 4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3,
+    3.3430575583588128105e+4, 2.5090809287301226727e+3, 1.0,
+    4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3,
     2.1213794301586595867e+4, 3.9307895800092710610e+4, 2.8729085735721942674e+4,
     5.2264952788528545610e+3};
 static const double quantile_middle[16] = {
-    1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0,
-    3.64784832476320460504e0, 1.27045825245236838258e0, 2.41780725177450611770e-1,
-    2.27238449892691845833e-2, 7.74545014278341407640e-4,
-    1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1,
+    1.42343711074968357734e0,  4.63033784615654529590e0,  5.76949722146069140550e0,
+    3.64784832476320460504e0,  1.27045825245236838258e0,  2.41780725177450611770e-1,
+    2.27238449892691845833e-2, 7.74545014278341407640e-4, 1.0,
+    2.05319162663775882187e0,  1.67638483018380384940e0,  6.89767334985100004550e-1,
     1.48103976427480074590e-1, 1.51986665636164571966e-2, 5.47593808499534494600e-4,
     1.05075007164441684324e-9};
 static const double quantile_tail[16] = {
-    6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0,
+    6.65790464350110377720e0,  5.46378491116411436990e0,  1.78482653991729133580e0,
     2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
-    2.71155556874348757815e-5, 2.01033439929228813265e-7,
-    1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2,
+    2.71155556874348757815e-5, 2.01033439929228813265e-7, 1.0,
+    5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2,
     7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
     2.04426310338993978564e-15};
 
 /* Quantile at 1/2 + q for |q| <= 0.425. */
-static double quantile_near(double q) {
-  return q * ratio7(quantile_centre, 0.180625 - q * q);
-}
+static double quantile_near(double q) { return q * ratio7(quantile_centre, 0.180625 - q * q); }
 
 /* Size of the quantile whose tail probability has logarithm log_tail. */
 static double quantile_far(double log_tail) {
@@ -93,48 +86,41 @@ static double quantile_far(double log_tail) {
 /* x with erf(x) = y. -inf and inf at -1 and 1, NaN outside. Max error 6.4e-16. */
 double pni_erfinv(double y) {
   double size = fabs(y);
-  if (size <= 0.85)
-    return SQRT1_2 * quantile_near(0.5 * y);
-  if (!(size < 1))
-    return size == 1 ? copysign(INFINITY, y) : NAN;
+  if (size <= 0.85) return SQRT1_2 * quantile_near(0.5 * y);
+  if (!(size < 1)) return size == 1 ? copysign(INFINITY, y) : NAN;
   return copysign(SQRT1_2 * quantile_far(log(0.5 * (1 - size))), y);
 }
 
 /* x with erfc(x) = y. inf at 0, -inf at 2, NaN outside. Max error 8.0e-16. */
 double pni_erfcinv(double y) {
-  if (!(y > 0 && y < 2))
-    return y == 0 ? INFINITY : y == 2 ? -INFINITY : NAN;
-  if (y >= 0.15 && y <= 1.85)
-    return SQRT1_2 * quantile_near(0.5 * (1 - y));
+  if (!(y > 0 && y < 2)) return y == 0 ? INFINITY : y == 2 ? -INFINITY : NAN;
+  if (y >= 0.15 && y <= 1.85) return SQRT1_2 * quantile_near(0.5 * (1 - y));
   double tail = y < 1 ? y : 2 - y;
   double size = SQRT1_2 * quantile_far(log(tail) - LN2);
   return y < 1 ? size : -size;
 }
 
-/* Phi(x) = erfc(-x/sqrt 2)/2. In the lower tail the rounding error d of t = -x/sqrt 2 is restored by
- * erfc(t + d) = erfc(t) - 2d/sqrt(pi) e^(-t^2). 0 at -inf, 1 at inf. Max error 9.9e-16 where normal. */
+/* Phi(x) = erfc(-x/sqrt 2)/2. In the lower tail the rounding error d of t = -x/sqrt 2 is restored
+ * by erfc(t + d) = erfc(t) - 2d/sqrt(pi) e^(-t^2). 0 at -inf, 1 at inf. Max error 9.9e-16 where
+ * normal. */
 double pni_ndtr(double x) {
   double t = -x * SQRT1_2;
-  if (!(t > 0.5 && t < 28))
-    return 0.5 * erfc(t);
+  if (!(t > 0.5 && t < 28)) return 0.5 * erfc(t);
   double d = fma(-x, SQRT1_2, -t) - x * SQRT1_2_LOW;
   return 0.5 * (erfc(t) - 2 * INV_SQRT_PI * d * exp_square(t, -1));
 }
 
-/* log Phi(x): log1p of the upper tail for x > 0, else -x^2/2 + log(erfcx(-x/sqrt 2)/2), two terms of
- * one sign. -inf at -inf and below -1.8e154, -0 at inf. Max error 6.5e-16. */
+/* log Phi(x): log1p of the upper tail for x > 0, else -x^2/2 + log(erfcx(-x/sqrt 2)/2), two terms
+ * of one sign. -inf at -inf and below -1.8e154, -0 at inf. Max error 6.5e-16. */
 double pni_log_ndtr(double x) {
-  if (x >= -1)
-    return x > 0 ? log1p(-pni_ndtr(-x)) : log(pni_ndtr(x));
+  if (x >= -1) return x > 0 ? log1p(-pni_ndtr(-x)) : log(pni_ndtr(x));
   return log(0.5 * pni_erfcx(-x * SQRT1_2)) - 0.5 * x * x;
 }
 
 /* x with Phi(x) = p. -inf at 0, inf at 1, NaN outside. Max error 6.7e-16. */
 double pni_ndtri(double p) {
   double q = p - 0.5;
-  if (fabs(q) <= 0.425)
-    return quantile_near(q);
-  if (!(p > 0 && p < 1))
-    return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
+  if (fabs(q) <= 0.425) return quantile_near(q);
+  if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
   return q < 0 ? -quantile_far(log(p)) : quantile_far(log1p(-p));
 }

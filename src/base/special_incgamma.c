@@ -17,13 +17,9 @@ typedef struct tails {
   double lower, upper;
 } tails;
 
-static tails from_lower(double p) {
-  return (tails){p, 1 - p};
-}
+static tails from_lower(double p) { return (tails){p, 1 - p}; }
 
-static tails from_upper(double q) {
-  return (tails){1 - q, q};
-}
+static tails from_upper(double q) { return (tails){1 - q, q}; }
 
 /* a phi(x/a) with phi(r) = r - 1 - log r: the exponent of the peak's profile. */
 static double exponent(double a, double x) {
@@ -33,10 +29,8 @@ static double exponent(double a, double x) {
 
 /* D = x^a e^-x / Gamma(a + 1). */
 static double prefactor(double a, double x) {
-  if (a >= 12)
-    return exp(-exponent(a, x)) / (sqrt(TWO_PI * a) * exp(pni_stirling_error(a)));
-  if (x > 2000)
-    return 0;
+  if (a >= 12) return exp(-exponent(a, x)) / (sqrt(TWO_PI * a) * exp(pni_stirling_error(a)));
+  if (x > 2000) return 0;
   double e = exp(-x / 2);
   return e * pow(x, a) * e / tgamma(1 + a);
 }
@@ -44,21 +38,40 @@ static double prefactor(double a, double x) {
 /* Taylor coefficients of eta / (r - 1) where eta^2 / 2 = r - 1 - log r, from the inversion of
  * v dv/deta = eta (1 + v), v = r - 1. They fall like (2 sqrt pi)^-n. */
 #define TEMME_TERMS 29
-static const double temme[TEMME_TERMS] = {
-    1.0, -3.3333333333333333333e-1, 8.3333333333333333333e-2, -1.4814814814814814815e-2,
-    1.1574074074074074074e-3, 3.5273368606701940035e-4, -1.787551440329218107e-4,
-    3.9192631785224377817e-5, -2.1854485106799921615e-6, -1.8540622107151599607e-6,
-    8.296711340953086005e-7, -1.7665952736826079304e-7, 6.7078535434014985804e-9,
-    1.0261809784240308043e-8, -4.3820360184533531866e-9, 9.1476995822367902342e-10,
-    -2.5514193994946249767e-11, -5.8307721325504250675e-11, 2.4361948020667416244e-11,
-    -5.0276692801141755891e-12, 1.1004392031956134771e-13, 3.3717632624009853788e-13,
-    -1.3923887224181620659e-13, 2.8534893807047443204e-14, -5.139111834242572619e-16,
-    -1.9752288294349442835e-15, 8.0995211567045613341e-16, -1.6522531216398161819e-16,
-    2.5305430097478884233e-18};
+static const double temme[TEMME_TERMS] = {1.0,
+                                          -3.3333333333333333333e-1,
+                                          8.3333333333333333333e-2,
+                                          -1.4814814814814814815e-2,
+                                          1.1574074074074074074e-3,
+                                          3.5273368606701940035e-4,
+                                          -1.787551440329218107e-4,
+                                          3.9192631785224377817e-5,
+                                          -2.1854485106799921615e-6,
+                                          -1.8540622107151599607e-6,
+                                          8.296711340953086005e-7,
+                                          -1.7665952736826079304e-7,
+                                          6.7078535434014985804e-9,
+                                          1.0261809784240308043e-8,
+                                          -4.3820360184533531866e-9,
+                                          9.1476995822367902342e-10,
+                                          -2.5514193994946249767e-11,
+                                          -5.8307721325504250675e-11,
+                                          2.4361948020667416244e-11,
+                                          -5.0276692801141755891e-12,
+                                          1.1004392031956134771e-13,
+                                          3.3717632624009853788e-13,
+                                          -1.3923887224181620659e-13,
+                                          2.8534893807047443204e-14,
+                                          -5.139111834242572619e-16,
+                                          -1.9752288294349442835e-15,
+                                          8.0995211567045613341e-16,
+                                          -1.6522531216398161819e-16,
+                                          2.5305430097478884233e-18};
 
-/* The correction S(a, eta) of Q = erfc(eta sqrt(a/2))/2 + e^(-a eta^2/2) S / sqrt(2 pi a), with its partial
- * derivatives. Differentiating Q gives eta S - S'/a = f/Gamma* - 1, f = eta/(r - 1); with
- * S = sum_n b_n eta^n / (1 + b_1/a) this is the backward recursion b_(n-1) = f_n + (n+1) b_(n+1) / a. */
+/* The correction S(a, eta) of Q = erfc(eta sqrt(a/2))/2 + e^(-a eta^2/2) S / sqrt(2 pi a), with its
+ * partial derivatives. Differentiating Q gives eta S - S'/a = f/Gamma* - 1, f = eta/(r - 1); with
+ * S = sum_n b_n eta^n / (1 + b_1/a) this is the backward recursion b_(n-1) = f_n + (n+1) b_(n+1) /
+ * a. */
 typedef struct correction {
   double value, by_a, by_eta;
 } correction;
@@ -77,9 +90,7 @@ static correction temme_correction(double a, double eta) {
   return (correction){s / norm, (s_a - s * norm_a / norm) / norm, s_eta / norm};
 }
 
-static int is_uniform(double a, double x) {
-  return a >= 12 && x > 0.3 * a && x < 2.35 * a;
-}
+static int is_uniform(double a, double x) { return a >= 12 && x > 0.3 * a && x < 2.35 * a; }
 
 /* The tail away from the mode, e^-E [erfcx(sqrt E)/2 +- S/sqrt(2 pi a)], E = a eta^2 / 2. */
 static tails uniform(double a, double x) {
@@ -118,8 +129,7 @@ static double fraction(double a, double x, double *by_a) {
     if (fabs(delta - 1) < 0.5 * DBL_EPSILON && (!by_a || fabs(h * ddelta) < 1e-16 * fabs(dh)))
       break;
   }
-  if (by_a)
-    *by_a = -dh / (h * h);
+  if (by_a) *by_a = -dh / (h * h);
   return 1 / h;
 }
 
@@ -132,43 +142,33 @@ static double upper_small(double a, double x) {
     power *= -x / n;
     double term = power / (a + n);
     sum += term;
-    if (fabs(term) < 1e-17 * fabs(sum))
-      break;
+    if (fabs(term) < 1e-17 * fabs(sum)) break;
   }
   return u - (1 - u) * a * sum;
 }
 
 /* Both tails; a and x positive and finite. */
 static tails both(double a, double x) {
-  if (is_uniform(a, x))
-    return uniform(a, x);
-  if (a < 1 && x <= 1.2)
-    return (tails){prefactor(a, x) * power_series(a, x), upper_small(a, x)};
-  if (x <= a)
-    return from_lower(prefactor(a, x) * power_series(a, x));
+  if (is_uniform(a, x)) return uniform(a, x);
+  if (a < 1 && x <= 1.2) return (tails){prefactor(a, x) * power_series(a, x), upper_small(a, x)};
+  if (x <= a) return from_lower(prefactor(a, x) * power_series(a, x));
   return from_upper(prefactor(a, x) * a * fraction(a, x, 0));
 }
 
-/* Edges: P = 1 at x = inf or a = 0, P = 0 at x = 0 or a = inf; NaN for both 0 or both inf, or negative. */
+/* Edges: P = 1 at x = inf or a = 0, P = 0 at x = 0 or a = inf; NaN for both 0 or both inf, or
+ * negative. */
 static tails checked(double a, double x) {
-  if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x)))
-    return (tails){NAN, NAN};
-  if (a == 0 || isinf(x))
-    return (tails){1, 0};
-  if (x == 0 || isinf(a))
-    return (tails){0, 1};
+  if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return (tails){NAN, NAN};
+  if (a == 0 || isinf(x)) return (tails){1, 0};
+  if (x == 0 || isinf(a)) return (tails){0, 1};
   return both(a, x);
 }
 
 /* @P@ */
-double pni_gammainc(double a, double x) {
-  return checked(a, x).lower;
-}
+double pni_gammainc(double a, double x) { return checked(a, x).lower; }
 
 /* @Q@ */
-double pni_gammaincc(double a, double x) {
-  return checked(a, x).upper;
-}
+double pni_gammaincc(double a, double x) { return checked(a, x).upper; }
 
 /* dP/da = sum_n t_n (log x - digamma(a+n+1)), t_n = D x^n / ((a+1) ... (a+n)), x <= a + 1. */
 static double grad_series(double a, double x) {
@@ -179,8 +179,7 @@ static double grad_series(double a, double x) {
     term *= x / (a + n);
     double add = term * (log_x - psi);
     sum += add;
-    if (fabs(add) < 1e-17 * fabs(sum) && psi > log_x)
-      break;
+    if (fabs(add) < 1e-17 * fabs(sum) && psi > log_x) break;
   }
   return sum;
 }
@@ -191,8 +190,9 @@ static double grad_fraction(double a, double x) {
   return -prefactor(a, x) * (f + a * f * (log(x) - pni_digamma(a + 1)) + a * f_a);
 }
 
-/* dP/da of the uniform expansion. With E = a eta^2 / 2 at fixed x: dE/da = -log r, deta/da = -(r-1)/(a eta):
- * dP/da = -e^-E / sqrt(2 pi a) [log r / eta + S log r - S/(2a) + dS/da - (r - 1)/(a eta) dS/deta]. */
+/* dP/da of the uniform expansion. With E = a eta^2 / 2 at fixed x: dE/da = -log r, deta/da =
+ * -(r-1)/(a eta): dP/da = -e^-E / sqrt(2 pi a) [log r / eta + S log r - S/(2a) + dS/da - (r - 1)/(a
+ * eta) dS/deta]. */
 static double grad_uniform(double a, double x) {
   double mu = (x - a) / a, log_r = log1p(mu);
   double e = exponent(a, x), eta = copysign(sqrt(2 * e / a), mu);
@@ -205,21 +205,18 @@ static double grad_uniform(double a, double x) {
 /* dP(a, x)/da, negative. At a = 0 the one-sided limit -E_1(x); 0 at x = 0 and x = inf; NaN outside.
  * @G@ */
 double pni_gammainc_grad_a(double a, double x) {
-  if (!(a >= 0 && x >= 0) || isinf(a) || (a == 0 && x == 0))
-    return NAN;
-  if (x == 0 || isinf(x))
-    return 0;
-  if (is_uniform(a, x))
-    return grad_uniform(a, x);
+  if (!(a >= 0 && x >= 0) || isinf(a) || (a == 0 && x == 0)) return NAN;
+  if (x == 0 || isinf(x)) return 0;
+  if (is_uniform(a, x)) return grad_uniform(a, x);
   return x <= 1.2 || x <= a ? grad_series(a, x) : grad_fraction(a, x);
 }
 
-/* Starting point: Wilson-Hilferty for a >= 1/2 unless it leaves the range, else p = x^a / Gamma(a+1). */
+/* Starting point: Wilson-Hilferty for a >= 1/2 unless it leaves the range, else p = x^a /
+ * Gamma(a+1). */
 static double first_guess(double a, double p) {
   if (a >= 0.5) {
     double t = 1 / (9 * a), root = 1 - t + pni_ndtri(p) * sqrt(t);
-    if (root > 0.2)
-      return a * root * root * root;
+    if (root > 0.2) return a * root * root * root;
   }
   double x = exp((log(p) + pni_lgamma1p(a)) / a);
   return p > 0.5 && x > 1 ? 1 - log1p(-p) : x;
@@ -242,17 +239,13 @@ static double halley_step(double a, double p, double x, double *residual) {
  * 0 at p = 0, inf at p = 1; NaN outside or for a <= 0 or a = inf. Underflows to 0 for small a.
  * @I@ */
 double pni_gammaincinv(double a, double p) {
-  if (!(a > 0 && p >= 0 && p <= 1) || isinf(a))
-    return NAN;
-  if (p == 0 || p == 1)
-    return p == 0 ? 0 : INFINITY;
+  if (!(a > 0 && p >= 0 && p <= 1) || isinf(a)) return NAN;
+  if (p == 0 || p == 1) return p == 0 ? 0 : INFINITY;
   double x = first_guess(a, p), low = 0, high = INFINITY;
-  if (x < DBL_MIN)
-    return x;
+  if (x < DBL_MIN) return x;
   for (int i = 0; i < 200; i++) {
     double residual, step = halley_step(a, p, x, &residual);
-    if (residual == 0)
-      break;
+    if (residual == 0) break;
     if (residual > 0)
       high = x;
     else
@@ -262,8 +255,7 @@ double pni_gammaincinv(double a, double p) {
       next = low == 0 ? x / 16 : isinf(high) ? x * 2 : sqrt(low) * sqrt(high);
     double moved = fabs(next - x);
     x = next;
-    if (moved <= 2 * DBL_EPSILON * x || x < DBL_MIN || high <= low * (1 + DBL_EPSILON))
-      break;
+    if (moved <= 2 * DBL_EPSILON * x || x < DBL_MIN || high <= low * (1 + DBL_EPSILON)) break;
   }
   return x;
 }

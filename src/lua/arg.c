@@ -31,7 +31,8 @@ int pni_check_axis(lua_State *L, int i, const char *where) {
   int ok;
   lua_Integer a = lua_tointegerx(L, i, &ok);
   if (!ok) pni_error(L, "%s: axis must be a whole number, got %s", where, luaL_typename(L, i));
-  if (a == 0 || a > 64 || a < -64) pni_error(L, "%s: axes count from 1 (or from -1 backwards), got %d", where, (int)a);
+  if (a == 0 || a > 64 || a < -64)
+    pni_error(L, "%s: axes count from 1 (or from -1 backwards), got %d", where, (int)a);
   return (int)(a > 0 ? a - 1 : a);
 }
 
@@ -46,7 +47,9 @@ int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *ou
     else
       lua_pushvalue(L, i + k);
     out[k] = lua_tointegerx(L, -1, &ok);
-    if (!ok) pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1, luaL_tolstring(L, -1, NULL));
+    if (!ok)
+      pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1,
+                luaL_tolstring(L, -1, NULL));
     lua_pop(L, 1);
   }
   return n < 0 ? 0 : n;
@@ -57,7 +60,8 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
   const char *s = lua_tostring(L, i);
   for (int d = 0; s && d < 4; d++)
     if (strcmp(s, pn_dtype_name((pn_dtype)d)) == 0) return (pn_dtype)d;
-  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where, luaL_tolstring(L, i, NULL));
+  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where,
+            luaL_tolstring(L, i, NULL));
   return absent;
 }
 
@@ -102,7 +106,8 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
       }
     }
     if (best == 0) continue;
-    if (nearest && best <= 3) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, nearest);
+    if (nearest && best <= 3)
+      pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, nearest);
     pni_error(L, "%s: unknown option '%s'", where, key);
   }
 }

@@ -1,5 +1,6 @@
 /*
-** penumbra_lua.h: what the files of the binding share. Every binding function has four steps: check the
+** penumbra_lua.h: what the files of the binding share. Every binding function has four steps: check
+*the
 ** arguments (may raise), push the empty boxes, call C inside a scope, fill the boxes or raise. No C
 ** resource is held across a Lua call that can raise, and no scope is open while Lua code runs.
 */
@@ -53,9 +54,11 @@ pni_box *pni_new_box(lua_State *L);
 void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t);
 /* Pushes a box for t (one more reference). May raise for lack of memory: hold nothing. */
 void pni_push_tensor(lua_State *L, pn_tensor *t);
-/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises. */
+/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises.
+ */
 int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *t);
-/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped. */
+/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped.
+ */
 pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like);
 
 /* ---- arguments ---- */
@@ -70,7 +73,8 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
 pn_dtype pni_default_dtype(lua_State *L);
 /* A generator at index i, or NULL for nil. */
 pn_rng *pni_check_rng(lua_State *L, int i);
-/* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the nearest. */
+/* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the
+ * nearest. */
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
 
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */

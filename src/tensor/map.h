@@ -8,14 +8,16 @@
 #include "tensor.h"
 
 #define PNI_UNARY_KERNELS(X)                                                                       \
-  X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p)   \
-  X(log1mexp) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid)      \
-  X(log_sigmoid) X(softplus) X(relu) X(erf) X(erfc) X(erfinv) X(ndtr) X(log_ndtr) X(ndtri)         \
-  X(lgamma) X(digamma) X(floor) X(ceil) X(round)
+  X(neg)                                                                                           \
+  X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p)          \
+      X(log1mexp) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid)  \
+          X(log_sigmoid) X(softplus) X(relu) X(erf) X(erfc) X(erfinv) X(ndtr) X(log_ndtr) X(ndtri) \
+              X(lgamma) X(digamma) X(floor) X(ceil) X(round)
 
 #define PNI_BINARY_KERNELS(X)                                                                      \
-  X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum) X(atan2) X(logaddexp) X(xlogy)          \
-  X(remainder) X(gammainc) X(gammainc_grad_a)
+  X(add)                                                                                           \
+  X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum) X(atan2) X(logaddexp) X(xlogy) X(remainder)    \
+      X(gammainc) X(gammainc_grad_a)
 
 #define PNI_COMPARE_KERNELS(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or)
 
@@ -30,7 +32,7 @@ PNI_COMPARE_KERNELS(X)
 PNI_TEST_KERNELS(X)
 #undef X
 
-#define PNI_INT_UNARY_KERNELS(X) X(neg) X(abs) X(sign) X(square)
+#define PNI_INT_UNARY_KERNELS(X)  X(neg) X(abs) X(sign) X(square)
 #define PNI_INT_BINARY_KERNELS(X) X(add) X(sub) X(mul) X(maximum) X(minimum) X(remainder)
 
 #define X(name) void pni_##name##_i64(void *, int64_t, char *const *, const int64_t *);

@@ -6,7 +6,7 @@
 #include "map_loop.h"
 
 #define WRAP(expr) ((int64_t)(expr))
-#define U(v) ((uint64_t)(v))
+#define U(v)       ((uint64_t)(v))
 
 PNI_LOOP1(pni_neg_i64, int64_t, int64_t, WRAP(0 - U(x)))
 PNI_LOOP1(pni_abs_i64, int64_t, int64_t, x < 0 ? WRAP(0 - U(x)) : x)
@@ -36,11 +36,11 @@ PNI_LOOP2(pni_remainder_i64, int64_t, int64_t, floored(x, y))
   PNI_LOOP2(NAME(logical_and), uint8_t, T, x != 0 && y != 0)                                       \
   PNI_LOOP2(NAME(logical_or), uint8_t, T, x != 0 || y != 0)                                        \
   PNI_LOOP1(NAME(logical_not), uint8_t, T, x == 0)                                                 \
-  PNI_LOOP1(NAME(isnan), uint8_t, T, x != x)                                                   \
-  PNI_LOOP1(NAME(isinf), uint8_t, T, x != x)                                                   \
+  PNI_LOOP1(NAME(isnan), uint8_t, T, x != x)                                                       \
+  PNI_LOOP1(NAME(isinf), uint8_t, T, x != x)                                                       \
   PNI_LOOP1(NAME(isfinite), uint8_t, T, x == x)
 #define I64(f) pni_##f##_i64
-#define B(f) pni_##f##_b
+#define B(f)   pni_##f##_b
 
 COMPARISONS(int64_t, I64)
 COMPARISONS(uint8_t, B)

@@ -1,4 +1,5 @@
-/* map_loop.h: the loops around elementwise bodies; contiguous and repeated operands get loops of their
+/* map_loop.h: the loops around elementwise bodies; contiguous and repeated operands get loops of
+*their
 ** own, so that compilers vectorise them. */
 #ifndef PN_TENSOR_MAP_LOOP_H
 #define PN_TENSOR_MAP_LOOP_H

@@ -8,15 +8,15 @@
 #include "map.h"
 #include "map_loop.h"
 
-#define UNARY(name, expr) PNI_LOOP1(NAME(name), REAL, REAL, expr)
-#define BINARY(name, expr) PNI_LOOP2(NAME(name), REAL, REAL, expr)
+#define UNARY(name, expr)   PNI_LOOP1(NAME(name), REAL, REAL, expr)
+#define BINARY(name, expr)  PNI_LOOP2(NAME(name), REAL, REAL, expr)
 #define COMPARE(name, expr) PNI_LOOP2(NAME(name), uint8_t, REAL, expr)
-#define SPECIAL(name, f) UNARY(name, f((double)x))
+#define SPECIAL(name, f)    UNARY(name, f((double)x))
 
 UNARY(neg, -x)
 UNARY(abs, F(fabs)(x))
 UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
-UNARY(square, x * x)
+UNARY(square, x *x)
 UNARY(sqrt, F(sqrt)(x))
 UNARY(rsqrt, 1 / F(sqrt)(x))
 UNARY(reciprocal, 1 / x)
@@ -64,11 +64,11 @@ BINARY(gammainc, pni_gammainc((double)x, (double)y))
 BINARY(gammainc_grad_a, pni_gammainc_grad_a((double)x, (double)y))
 
 /* Small whole exponents are products: exact, and far faster than pow. */
-static PNI_LOOP2(general_pow, REAL, REAL, F(pow)(x, y))
-static PNI_LOOP1(cube, REAL, REAL, x * x * x)
-static PNI_LOOP1(same, REAL, REAL, x)
+static PNI_LOOP2(general_pow, REAL, REAL,
+                 F(pow)(x, y)) static PNI_LOOP1(cube, REAL, REAL,
+                                                x *x *x) static PNI_LOOP1(same, REAL, REAL, x)
 
-void NAME(pow)(void *data, int64_t n, char *const *p, const int64_t *s) {
+    void NAME(pow)(void *data, int64_t n, char *const *p, const int64_t *s) {
   REAL e = n && s[2] == 0 ? *(const REAL *)(const void *)p[2] : 0;
   if (e == 2)
     NAME(square)(data, n, p, s);

@@ -12,7 +12,8 @@ static REAL block_sum(const REAL *x, int64_t n) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
     for (int k = 0; k < 8; k++) lane[k] += x[i + k];
-  REAL s = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  REAL s =
+      ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
   for (; i < n; i++) s += x[i];
   return s;
 }
@@ -86,7 +87,8 @@ static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
 
 static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
+  for (int64_t i = 1; i < n; i++)
+    m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
   return m;
 }
 

@@ -1,5 +1,6 @@
 /*
-** shape.c: NumPy's broadcasting and the loop nest that every strided kernel runs in. Adjacent axes that
+** shape.c: NumPy's broadcasting and the loop nest that every strided kernel runs in. Adjacent axes
+*that
 ** are one run in memory for all operands are merged, so most nests end as a single inner loop.
 */
 #include <string.h>
