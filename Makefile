@@ -5,6 +5,10 @@ CFLAGS   = -O2 -g
 LDFLAGS  =
 PREFIX   = /usr/local
 DESTDIR  =
+LIBDIR   = $(PREFIX)/lib
+LUA_VER  = 5.4
+LUADIR   = $(PREFIX)/share/lua/$(LUA_VER)
+LUACDIR  = $(PREFIX)/lib/lua/$(LUA_VER)
 LUA      = lua5.4
 LUA_PC   = lua5.4
 BLAS_PC  = openblas lapacke
@@ -32,6 +36,7 @@ ALL_LDFLAGS = $(CFLAGS) $(SANITIZE) $(LDFLAGS)
 LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
+LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
 LIB_SRC    := $(filter-out src/cli/%,$(wildcard src/*/*.c))
 LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
@@ -39,7 +44,7 @@ SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 C_FILES     = $(shell find src spec examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
-              $(BUILD)/penumbra.pc $(if $(CLI_OBJ),$(BUILD)/penumbra)
+              $(if $(CLI_OBJ),$(BUILD)/penumbra)
 
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
@@ -86,14 +91,6 @@ $(EMBED_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -Isrc -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
-$(BUILD)/penumbra.pc: Makefile
-	@mkdir -p $(@D)
-	@printf '%s\n' 'prefix=$(PREFIX)' 'exec_prefix=$${prefix}' 'libdir=$${prefix}/lib' \
-	  'includedir=$${prefix}/include' '' 'Name: penumbra' \
-	  'Description: An embeddable probabilistic deep-learning runtime' 'Version: $(VERSION)' \
-	  'Requires.private: $(PKGS) $(LUA_PC)' 'Libs: -L$${libdir} -lpenumbra' \
-	  'Libs.private: -lm -lpthread -ldl' 'Cflags: -I$${includedir}' > $@
-
 # ---- habits ------------------------------------------------------------------------------------
 
 deps:
@@ -116,11 +113,38 @@ check:
 	@$(SUBMAKE) all
 	@$(RUN) $(LUA) spec/check.lua
 
+# The pkg-config file follows PREFIX, so it is written at installation.
+install: all install-lua
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
+	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(DESTDIR)$(PREFIX)/bin/)
+	install -m 644 src/penumbra.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(BUILD)/libpenumbra.a $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(BUILD)/libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
+	ln -sf libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libpenumbra.so
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' \
+	  'Name: penumbra' 'Description: An embeddable probabilistic deep-learning runtime' \
+	  'Version: $(VERSION)' 'Requires.private: $(PKGS) $(LUA_PC)' 'Libs: -L$${libdir} -lpenumbra' \
+	  'Libs.private: -lm -lpthread -ldl' 'Cflags: -I$${includedir}' \
+	  > $(DESTDIR)$(LIBDIR)/pkgconfig/penumbra.pc
+
+# What `require "penumbra"` needs in a stock interpreter; all that the rock installs.
+install-lua: $(BUILD)/lua/penumbra/core.so
+	install -d $(DESTDIR)$(LUACDIR)/penumbra $(addprefix $(DESTDIR)$(LUADIR)/,$(LUA_DIRS))
+	install -m 755 $(BUILD)/lua/penumbra/core.so $(DESTDIR)$(LUACDIR)/penumbra/
+	$(foreach f,$(LUA_FILES),install -m 644 $(f) $(DESTDIR)$(LUADIR)/$(f:lua/%=%) &&) true
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(DESTDIR)$(PREFIX)/include/penumbra.h \
+	  $(addprefix $(DESTDIR)$(LIBDIR)/,libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
+	  $(DESTDIR)$(LIBDIR)/pkgconfig/penumbra.pc
+	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra
+
 fmt:
 	clang-format -i $(C_FILES)
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests deps demo test check fmt clean
+.PHONY: all tests deps demo test check install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(EMBED_PROG:=.d)

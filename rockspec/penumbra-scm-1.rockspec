@@ -1,0 +1,34 @@
+rockspec_format = "3.0"
+package = "penumbra"
+version = "scm-1"
+source = {
+  -- `luarocks make` builds the tree it stands in
+  url = "git+file://.",
+}
+description = {
+  summary = "An embeddable probabilistic deep-learning runtime",
+  detailed = [[
+Tensors with automatic differentiation, distributions, Bayesian layers and variational inference:
+a C library composed from Lua 5.4 scripts. Needs OpenBLAS (or another CBLAS and LAPACKE), zlib and
+cJSON, found through pkg-config.]],
+  license = "MIT",
+}
+dependencies = {
+  "lua >= 5.4, < 5.5",
+}
+test_dependencies = {
+  "busted >= 2.1",
+}
+build = {
+  type = "make",
+  build_target = "build/lua/penumbra/core.so",
+  install_target = "install-lua",
+  build_variables = {
+    LUA = "$(LUA)",
+  },
+  install_variables = {
+    LUA = "$(LUA)",
+    LUADIR = "$(LUADIR)",
+    LUACDIR = "$(LIBDIR)",
+  },
+}
