@@ -1,0 +1,85 @@
+--- Compares gradients with central differences.
+local core = require "penumbra.core"
+
+local M = {}
+
+local function differences(f, w, step)
+  local flat = w:detach():to("float64"):reshape({ w:numel() }):totable()
+  local shape, dtype, original = w:shape(), w:dtype(), core.tensor(w)
+  local out = {}
+  local function value_at(i, v)
+    local saved = flat[i]
+    flat[i] = v
+    w:set(core.tensor(flat):reshape(shape):to(dtype))
+    flat[i] = saved
+    return f()
+  end
+  local ok, message = pcall(function()
+    for i = 1, #flat do
+      local h = step * math.max(1, math.abs(flat[i]))
+      out[i] = (value_at(i, flat[i] + h) - value_at(i, flat[i] - h)) / (2 * h)
+    end
+  end)
+  w:set(original)
+  if not ok then
+    error(message, 0)
+  end
+  return out
+end
+
+local function compare(order, k, got, want, tolerance)
+  local values = got:reshape({ got:numel() }):totable()
+  local worst = 0
+  for i, v in ipairs(values) do
+    local err = math.abs(v - want[i]) / math.max(1, math.abs(want[i]))
+    if not (err <= tolerance) then
+      return nil, ("order %d, tensor %d, element %d: gradient %.10g, differences %.10g"):format(order, k, i, v, want[i])
+    end
+    worst = math.max(worst, err)
+  end
+  return worst
+end
+
+--- Are the gradients of f at the parameters right? f() must return a tensor that depends on them (not on
+--- random numbers); its elements are weighted by fixed numbers and summed. Compares first derivatives with
+--- central differences (relative 1e-4) and, with options.order = 2, second ones along a fixed direction
+--- (1e-3). Parameters come back unchanged. Returns the largest relative error, or nil and where it differs.
+--- Options: order (1), tolerance, tolerance2, step (1e-5).
+function M.check_gradients(f, params, options)
+  options = options or {}
+  local step = options.step or 1e-5
+  local function weighted()
+    local y = f()
+    local n = y:numel()
+    return (y:reshape({ n }) * (core.arange(n, { dtype = y:dtype() }) * 0.37 + 1):sin()):sum()
+  end
+  local function directional()
+    local total
+    for k, g in ipairs(core.grad(weighted(), params, { create_graph = true })) do
+      local d = (core.arange(g:numel(), { dtype = g:dtype() }) * 0.61 + k):cos():reshape(g:shape())
+      local part = (g * d):sum()
+      total = total and total + part or part
+    end
+    return total
+  end
+  local worst = 0
+  for order, y in ipairs { weighted, options.order == 2 and directional or nil } do
+    local value = y()
+    local grads = order == 2 and not value:requires_grad() and {} or core.grad(value, params)
+    for k, w in ipairs(params) do
+      local want = differences(function()
+        return y():item()
+      end, w, step)
+      local got = grads[k] or core.zeros(w:shape(), { dtype = w:dtype() })
+      local tolerance = order == 1 and (options.tolerance or 1e-4) or (options.tolerance2 or 1e-3)
+      local err, where = compare(order, k, got, want, tolerance)
+      if not err then
+        return nil, where
+      end
+      worst = math.max(worst, err)
+    end
+  end
+  return worst
+end
+
+return M

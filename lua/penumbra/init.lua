@@ -1,0 +1,82 @@
+--- Penumbra: probabilistic deep learning in one small runtime. This module gathers what the core offers
+--- (tensors, operations, gradients, random numbers) and loads the larger parts on first use:
+--- pn.dist, pn.nn, pn.optim, pn.infer, pn.train, pn.data, pn.plot.
+local core = require "penumbra.core"
+
+local pn = {}
+
+for name, value in pairs(core) do
+  pn[name] = value
+end
+for _, private in ipairs { "methods", "op_rows", "source", "error", "set_no_grad" } do
+  pn[private] = nil
+end
+
+local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true }
+-- single functions that live in a module of their own
+local members = {
+  check_gradients = "penumbra.gradcheck",
+  help = "penumbra.help",
+  save = "penumbra.data",
+  load = "penumbra.data",
+}
+
+setmetatable(pn, {
+  __index = function(_, name)
+    if parts[name] then
+      local part = require("penumbra." .. name)
+      pn[name] = part
+      return part
+    end
+    local home = members[name]
+    if home then
+      local member = require(home)[name]
+      pn[name] = member
+      return member
+    end
+    return nil
+  end,
+})
+
+--- Calls f(...) without recording a graph: results need no gradient and keep nothing alive.
+--- Returns what f returns; the setting is restored when f raises.
+function pn.no_grad(f, ...)
+  local before = core.set_no_grad(true)
+  local result = table.pack(pcall(f, ...))
+  core.set_no_grad(before)
+  if not result[1] then
+    error(result[2], 0)
+  end
+  return table.unpack(result, 2, result.n)
+end
+
+--- All rows (operations, distributions, layers...) as a list of {kind, name, doc, args, ...}: what help,
+--- the README's tables and the test batteries loop over.
+function pn.rows()
+  local rows = {}
+  for name, list in pairs(core) do
+    if type(list) == "function" and name:match "_rows$" then
+      for _, row in ipairs(list()) do
+        rows[#rows + 1] = row
+      end
+    end
+  end
+  table.sort(rows, function(a, b)
+    return a.kind == b.kind and a.name < b.name or a.kind < b.kind
+  end)
+  return rows
+end
+
+--- The names that load on first use: what completion offers beside the fields of the module.
+function pn.lazy_names()
+  local names = {}
+  for _, list in ipairs { parts, members } do
+    for name in pairs(list) do
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+return pn

@@ -1,0 +1,137 @@
+/*
+** autodiff.c: parameters, gradients, and switching recording off, as Lua sees them.
+*/
+#include "penumbra_lua.h"
+
+static int l_param(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  if (!luaL_testudata(L, 1, "penumbra.tensor") && !lua_isnumber(L, 1))
+    return pni_error(L, "param: value must be a tensor or a number, got %s", luaL_typename(L, 1));
+  pni_test_tensor(L, 1);
+  PNI_RETURN(L, c, pn_param(c, pni_to_tensor(L, c, 1, NULL)));
+}
+
+static int l_detach(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *x = pni_check_tensor(L, 1);
+  PNI_RETURN(L, c, pn_detach(c, x));
+}
+
+/* loss:backward() adds to w:grad() of every parameter below */
+static int l_backward(lua_State *L) {
+  pn_tensor *y = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_backward(c, y);
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : 0;
+}
+
+/* Results of pn_grad handed to their boxes. */
+static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_tensor **x,
+                        int create_graph, int list) {
+  pn_tensor *out[PNI_OP_INPUTS];
+  pni_box *box[PNI_OP_INPUTS];
+  for (int k = 0; k < n; k++) {
+    box[k] = pni_new_box(L);
+    lua_rawseti(L, list, k + 1);
+  }
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_grad(c, y, n, x, create_graph, out);
+  for (int k = 0; s == PN_OK && k < n; k++) box[k]->t = pn_tensor_ref(out[k]);
+  pn_scope_close(c, mark);
+  if (s) return pni_raise(L, c);
+  lua_pushvalue(L, list);
+  return 1;
+}
+
+static const char *const grad_options[] = {"create_graph", NULL};
+
+/* grad(y, {x...}, {create_graph = false}) -> list of dy/dx in the same order */
+static int l_grad(lua_State *L) {
+  pn_tensor *y = pni_check_tensor(L, 1), *x[PNI_OP_INPUTS];
+  int create_graph = 0;
+  if (!lua_istable(L, 2))
+    return pni_error(L, "grad: second argument must be a list of tensors, got %s",
+                     luaL_typename(L, 2));
+  int n = (int)lua_rawlen(L, 2);
+  if (n > PNI_OP_INPUTS)
+    return pni_error(L, "grad: at most %d tensors are possible, got %d", PNI_OP_INPUTS, n);
+  if (lua_istable(L, 3)) {
+    pni_check_options(L, 3, "grad", grad_options);
+    lua_getfield(L, 3, "create_graph");
+    create_graph = lua_toboolean(L, -1);
+  }
+  lua_settop(L, 2);
+  luaL_checkstack(L, n + 4, "too many tensors");
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, 2, k + 1);
+    x[k] = pni_test_tensor(L, -1);
+    if (!x[k])
+      return pni_error(L, "grad: element %d must be a tensor, got %s", k + 1, luaL_typename(L, -1));
+  }
+  lua_createtable(L, n, 0);
+  return finish_grads(L, pni_lua_context(L), y, n, x, create_graph, lua_gettop(L));
+}
+
+/* w:grad(): what backward left, or nil */
+static int l_gradient(lua_State *L) {
+  pn_tensor *g = pn_tensor_grad(pni_check_tensor(L, 1));
+  if (g)
+    pni_push_tensor(L, g);
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
+static int l_clear_grad(lua_State *L) {
+  pn_tensor_clear_grad(pni_check_tensor(L, 1));
+  return 0;
+}
+
+static int l_requires_grad(lua_State *L) {
+  lua_pushboolean(L, pn_tensor_requires_grad(pni_check_tensor(L, 1)));
+  return 1;
+}
+
+static int l_is_param(lua_State *L) {
+  lua_pushboolean(L, pn_tensor_is_param(pni_check_tensor(L, 1)));
+  return 1;
+}
+
+/* w:set(values) -> w */
+static int l_set(lua_State *L) {
+  pn_tensor *w = pni_check_tensor(L, 1), *t = pni_check_tensor(L, 2);
+  pn_context *c = pni_lua_context(L);
+  if (pn_param_set(c, w, t)) return pni_raise(L, c);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* set_no_grad(off) -> previous setting */
+static int l_set_no_grad(lua_State *L) {
+  lua_pushboolean(L, pn_set_no_grad(pni_lua_context(L), lua_toboolean(L, 1)));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"param", l_param},
+                                     {"grad", l_grad},
+                                     {"detach", l_detach},
+                                     {"set_no_grad", l_set_no_grad},
+                                     {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"backward", l_backward},
+                                   {"grad", l_gradient},
+                                   {"clear_grad", l_clear_grad},
+                                   {"detach", l_detach},
+                                   {"requires_grad", l_requires_grad},
+                                   {"is_param", l_is_param},
+                                   {"set", l_set},
+                                   {NULL, NULL}};
+
+void pni_open_autodiff(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  pni_push_methods(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pop(L, 1);
+}
