@@ -92,8 +92,7 @@ PN_API pn_status pn_context_status(const pn_context *c);
 PN_API const char *pn_context_message(const pn_context *c);
 /* Forgets the pending error, so that builders work again. */
 PN_API void pn_context_clear_error(pn_context *c);
-/* Asks the running call to stop with PN_CANCELLED. May be called from any thread or a signal
- * handler. */
+/* Asks the running call to stop with PN_CANCELLED. May be called from any thread or a signal handler. */
 PN_API void pn_context_cancel(pn_context *c);
 /* Withdraws a cancellation. */
 PN_API void pn_context_uncancel(pn_context *c);
@@ -146,11 +145,9 @@ PN_API size_t pn_dtype_size(pn_dtype dtype);
 /* A tensor of the given shape with zeros. Scoped; PN_SHAPE, PN_NOMEM. */
 PN_API pn_tensor *pn_zeros(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape);
 /* Every element `value`. Scoped; PN_SHAPE, PN_NOMEM. */
-PN_API pn_tensor *pn_full(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape,
-                          double value);
+PN_API pn_tensor *pn_full(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape, double value);
 /* A copy of `data`, row-major, of the element type `dtype` names. Scoped; PN_SHAPE, PN_NOMEM. */
-PN_API pn_tensor *pn_from_data(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape,
-                               const void *data);
+PN_API pn_tensor *pn_from_data(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape, const void *data);
 /* A 0-d tensor. Scoped; PN_NOMEM. */
 PN_API pn_tensor *pn_scalar(pn_context *c, pn_dtype dtype, double value);
 /* start, start + step, ... below stop (above, for a negative step). Scoped; PN_DOMAIN, PN_NOMEM. */
@@ -160,14 +157,11 @@ PN_API pn_tensor *pn_linspace(pn_context *c, pn_dtype dtype, double start, doubl
 /* The n x m matrix with ones on the diagonal. Scoped; PN_SHAPE, PN_NOMEM. */
 PN_API pn_tensor *pn_eye(pn_context *c, pn_dtype dtype, int64_t n, int64_t m);
 /* Uniform on (0, 1). rng NULL: the context's. Scoped; PN_DTYPE, PN_NOMEM. */
-PN_API pn_tensor *pn_rand(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim,
-                          const int64_t *shape);
+PN_API pn_tensor *pn_rand(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape);
 /* Standard normal. rng NULL: the context's. Scoped; PN_DTYPE, PN_NOMEM. */
-PN_API pn_tensor *pn_randn(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim,
-                           const int64_t *shape);
+PN_API pn_tensor *pn_randn(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape);
 /* Integers, uniform on low .. high - 1. Scoped; PN_DOMAIN, PN_NOMEM. */
-PN_API pn_tensor *pn_randint(pn_context *c, pn_rng *rng, int64_t low, int64_t high, int ndim,
-                             const int64_t *shape);
+PN_API pn_tensor *pn_randint(pn_context *c, pn_rng *rng, int64_t low, int64_t high, int ndim, const int64_t *shape);
 /* A random order of 0 .. n - 1. Scoped; PN_DOMAIN, PN_NOMEM. */
 PN_API pn_tensor *pn_randperm(pn_context *c, pn_rng *rng, int64_t n);
 
@@ -183,8 +177,7 @@ PN_API int pn_tensor_ndim(const pn_tensor *t);
 PN_API const int64_t *pn_tensor_shape(const pn_tensor *t);
 /* Number of elements. */
 PN_API int64_t pn_tensor_numel(const pn_tensor *t);
-/* The elements in row-major order, read only; NULL if t is a strided view (see pn_contiguous).
- * Borrowed. */
+/* The elements in row-major order, read only; NULL if t is a strided view (see pn_contiguous). Borrowed. */
 PN_API const void *pn_tensor_data(const pn_tensor *t);
 /* The elements, row-major, copied out as double into n = numel slots. PN_SHAPE. */
 PN_API pn_status pn_tensor_copy_out(pn_context *c, const pn_tensor *t, double *out, int64_t n);
@@ -193,8 +186,7 @@ PN_API pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out);
 
 /* ---- parameters and gradients --------------------------------------------------------------- */
 
-/* A parameter: a copy of t that gradients flow to and that optimisers may change. Scoped; PN_DTYPE.
- */
+/* A parameter: a copy of t that gradients flow to and that optimisers may change. Scoped; PN_DTYPE. */
 PN_API pn_tensor *pn_param(pn_context *c, pn_tensor *t);
 /* 1 if gradients flow to t. */
 PN_API int pn_tensor_requires_grad(const pn_tensor *t);
@@ -204,17 +196,15 @@ PN_API int pn_tensor_is_param(const pn_tensor *t);
 PN_API pn_tensor *pn_tensor_grad(const pn_tensor *t);
 /* Forgets a parameter's gradient. */
 PN_API void pn_tensor_clear_grad(pn_tensor *t);
-/* Overwrites a parameter with the values of t (same shape and dtype). Graphs that used the old
- * values become stale. PN_SHAPE, PN_DTYPE, PN_STATE. */
+/* Overwrites a parameter with the values of t (same shape and dtype). Graphs that used the old values
+ * become stale. PN_SHAPE, PN_DTYPE, PN_STATE. */
 PN_API pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t);
 /* Adds d y / d p to the gradient of every parameter p below the one-element y.
- * PN_SHAPE, PN_STATE (y does not depend on a parameter), PN_STALE, PN_NOMEM; gradients are left as
- * they were. */
+ * PN_SHAPE, PN_STATE (y does not depend on a parameter), PN_STALE, PN_NOMEM; gradients are left as they were. */
 PN_API pn_status pn_backward(pn_context *c, pn_tensor *y);
-/* out[k] = d y / d x[k], zeros where y does not depend on x[k]. With create_graph the results can
- * be differentiated again. Each out[k] is scoped. PN_SHAPE, PN_STATE, PN_STALE, PN_NOMEM. */
-PN_API pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph,
-                         pn_tensor **out);
+/* out[k] = d y / d x[k], zeros where y does not depend on x[k]. With create_graph the results can be
+ * differentiated again. Each out[k] is scoped. PN_SHAPE, PN_STATE, PN_STALE, PN_NOMEM. */
+PN_API pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph, pn_tensor **out);
 /* Stops (off = 1) or resumes recording; returns the previous setting. */
 PN_API int pn_set_no_grad(pn_context *c, int off);
 /* The same values, cut from the graph. Scoped. */
@@ -251,30 +241,27 @@ PN_API pn_tensor *pn_erf(pn_context *c, pn_tensor *x);         /* error function
 PN_API pn_tensor *pn_erfc(pn_context *c, pn_tensor *x);        /* 1 - erf(x) */
 PN_API pn_tensor *pn_erfinv(pn_context *c, pn_tensor *x);      /* inverse of erf, |x| < 1 */
 PN_API pn_tensor *pn_ndtr(pn_context *c, pn_tensor *x);        /* cdf of the standard normal */
-PN_API pn_tensor *pn_log_ndtr(pn_context *c, pn_tensor *x); /* its logarithm, exact in the tail */
-PN_API pn_tensor *pn_ndtri(pn_context *c, pn_tensor *x);    /* its inverse, 0 < x < 1 */
-PN_API pn_tensor *pn_lgamma(pn_context *c, pn_tensor *x);   /* log |Gamma(x)| */
-PN_API pn_tensor *pn_digamma(pn_context *c, pn_tensor *x);  /* d lgamma / dx */
+PN_API pn_tensor *pn_log_ndtr(pn_context *c, pn_tensor *x);    /* its logarithm, exact in the tail */
+PN_API pn_tensor *pn_ndtri(pn_context *c, pn_tensor *x);       /* its inverse, 0 < x < 1 */
+PN_API pn_tensor *pn_lgamma(pn_context *c, pn_tensor *x);      /* log |Gamma(x)| */
+PN_API pn_tensor *pn_digamma(pn_context *c, pn_tensor *x);     /* d lgamma / dx */
 /* The n-th derivative of digamma; n = 1 is trigamma. */
 PN_API pn_tensor *pn_polygamma(pn_context *c, int n, pn_tensor *x);
 PN_API pn_tensor *pn_floor(pn_context *c, pn_tensor *x); /* round down */
 PN_API pn_tensor *pn_ceil(pn_context *c, pn_tensor *x);  /* round up */
 PN_API pn_tensor *pn_round(pn_context *c, pn_tensor *x); /* nearest integer, halves to even */
 
-PN_API pn_tensor *pn_add(pn_context *c, pn_tensor *x, pn_tensor *y); /* x + y; also int64 */
-PN_API pn_tensor *pn_sub(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y; also int64 */
-PN_API pn_tensor *pn_mul(pn_context *c, pn_tensor *x, pn_tensor *y); /* x y; also int64 */
-PN_API pn_tensor *pn_div(pn_context *c, pn_tensor *x, pn_tensor *y); /* x / y */
-PN_API pn_tensor *pn_pow(pn_context *c, pn_tensor *x, pn_tensor *y); /* x^y */
-PN_API pn_tensor *pn_maximum(pn_context *c, pn_tensor *x,
-                             pn_tensor *y); /* larger of the two; also int64 */
-PN_API pn_tensor *pn_minimum(pn_context *c, pn_tensor *x,
-                             pn_tensor *y); /* smaller of the two; also int64 */
+PN_API pn_tensor *pn_add(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x + y; also int64 */
+PN_API pn_tensor *pn_sub(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x - y; also int64 */
+PN_API pn_tensor *pn_mul(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x y; also int64 */
+PN_API pn_tensor *pn_div(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x / y */
+PN_API pn_tensor *pn_pow(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x^y */
+PN_API pn_tensor *pn_maximum(pn_context *c, pn_tensor *x, pn_tensor *y);   /* larger of the two; also int64 */
+PN_API pn_tensor *pn_minimum(pn_context *c, pn_tensor *x, pn_tensor *y);   /* smaller of the two; also int64 */
 PN_API pn_tensor *pn_atan2(pn_context *c, pn_tensor *y, pn_tensor *x);     /* angle of (x, y) */
 PN_API pn_tensor *pn_logaddexp(pn_context *c, pn_tensor *x, pn_tensor *y); /* log(e^x + e^y) */
 PN_API pn_tensor *pn_xlogy(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x log y, 0 at x = 0 */
-PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x,
-                               pn_tensor *y); /* x - y floor(x / y); also int64 */
+PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y floor(x / y); also int64 */
 /* P(a, x), the regularised lower incomplete gamma function; differentiable in both. */
 PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
 /* d P(a, x) / d a. Not differentiable in a. */
@@ -292,7 +279,7 @@ PN_API pn_tensor *pn_logical_or(pn_context *c, pn_tensor *x, pn_tensor *y);  /* 
 PN_API pn_tensor *pn_logical_not(pn_context *c, pn_tensor *x);               /* is zero */
 PN_API pn_tensor *pn_isnan(pn_context *c, pn_tensor *x);                     /* is not a number */
 PN_API pn_tensor *pn_isinf(pn_context *c, pn_tensor *x);                     /* is infinite */
-PN_API pn_tensor *pn_isfinite(pn_context *c, pn_tensor *x); /* neither of the two */
+PN_API pn_tensor *pn_isfinite(pn_context *c, pn_tensor *x);                  /* neither of the two */
 /* x where the bool tensor `condition` is true, else y. Any dtype of x and y. */
 PN_API pn_tensor *pn_where(pn_context *c, pn_tensor *condition, pn_tensor *x, pn_tensor *y);
 /* x limited to [low, high]; gradient one inside. */
@@ -309,18 +296,13 @@ typedef struct pn_axes {
 } pn_axes;
 #define PN_ALL ((pn_axes){0, {0}})
 
-PN_API pn_tensor *pn_sum(pn_context *c, pn_tensor *x, pn_axes axes,
-                         int keepdim); /* sum; also int64; bool counts */
+PN_API pn_tensor *pn_sum(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* sum; also int64; bool counts */
 PN_API pn_tensor *pn_mean(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* mean */
 PN_API pn_tensor *pn_prod(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* product */
-PN_API pn_tensor *pn_max(pn_context *c, pn_tensor *x, pn_axes axes,
-                         int keepdim); /* largest; also int64 */
-PN_API pn_tensor *pn_min(pn_context *c, pn_tensor *x, pn_axes axes,
-                         int keepdim); /* smallest; also int64 */
-PN_API pn_tensor *pn_any(pn_context *c, pn_tensor *x, pn_axes axes,
-                         int keepdim); /* one non-zero: bool */
-PN_API pn_tensor *pn_all(pn_context *c, pn_tensor *x, pn_axes axes,
-                         int keepdim); /* no zero: bool */
+PN_API pn_tensor *pn_max(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* largest; also int64 */
+PN_API pn_tensor *pn_min(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* smallest; also int64 */
+PN_API pn_tensor *pn_any(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* one non-zero: bool */
+PN_API pn_tensor *pn_all(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* no zero: bool */
 /* log sum exp; -inf (gradient 0) where everything is -inf. */
 PN_API pn_tensor *pn_logsumexp(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);
 /* Variance with divisor n - correction. */
@@ -331,8 +313,8 @@ PN_API pn_tensor *pn_std(pn_context *c, pn_tensor *x, pn_axes axes, double corre
 PN_API pn_tensor *pn_argmax(pn_context *c, pn_tensor *x, int axis, int keepdim);
 /* 0-based position of the first smallest element along axis: int64. */
 PN_API pn_tensor *pn_argmin(pn_context *c, pn_tensor *x, int axis, int keepdim);
-PN_API pn_tensor *pn_cumsum(pn_context *c, pn_tensor *x, int axis);  /* running sum; also int64 */
-PN_API pn_tensor *pn_softmax(pn_context *c, pn_tensor *x, int axis); /* e^x / sum e^x */
+PN_API pn_tensor *pn_cumsum(pn_context *c, pn_tensor *x, int axis);      /* running sum; also int64 */
+PN_API pn_tensor *pn_softmax(pn_context *c, pn_tensor *x, int axis);     /* e^x / sum e^x */
 PN_API pn_tensor *pn_log_softmax(pn_context *c, pn_tensor *x, int axis); /* x - logsumexp x */
 
 /* ---- shape: any dtype; views where strides allow --------------------------------------------- */
@@ -346,8 +328,7 @@ PN_API pn_tensor *pn_transpose(pn_context *c, pn_tensor *x, int axis1, int axis2
 /* x repeated to `shape` by NumPy's rule. */
 PN_API pn_tensor *pn_broadcast_to(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape);
 /* Elements start, start + step, ... of one axis, `count` of them; step may be negative. */
-PN_API pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count,
-                           int64_t step);
+PN_API pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count, int64_t step);
 /* The sub-tensor at one position of an axis, which disappears. */
 PN_API pn_tensor *pn_select(pn_context *c, pn_tensor *x, int axis, int64_t index);
 PN_API pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis); /* a new axis of size 1 */
@@ -360,10 +341,8 @@ PN_API pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int 
 /* n >= 1 tensors of one shape joined along a new axis. */
 PN_API pn_tensor *pn_stack(pn_context *c, int n, pn_tensor *const *x, int axis);
 /* `before` and `after` elements of `value` added at the ends of one axis. */
-PN_API pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after,
-                         double value);
-PN_API pn_tensor *pn_tril(pn_context *c, pn_tensor *x,
-                          int64_t k); /* zero above diagonal k of the last two axes */
+PN_API pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after, double value);
+PN_API pn_tensor *pn_tril(pn_context *c, pn_tensor *x, int64_t k); /* zero above diagonal k of the last two axes */
 PN_API pn_tensor *pn_triu(pn_context *c, pn_tensor *x, int64_t k); /* zero below diagonal k */
 /* Main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]. */
 PN_API pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x);
@@ -375,13 +354,11 @@ PN_API pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x);
 /* out[i][j] = x[index[i][j]][j] (axis 0): index has x's ndim. PN_DOMAIN out of range. */
 PN_API pn_tensor *pn_gather(pn_context *c, pn_tensor *x, int axis, pn_tensor *index);
 /* x with src added at the places that pn_gather with the same index reads. */
-PN_API pn_tensor *pn_scatter_add(pn_context *c, pn_tensor *x, int axis, pn_tensor *index,
-                                 pn_tensor *src);
+PN_API pn_tensor *pn_scatter_add(pn_context *c, pn_tensor *x, int axis, pn_tensor *index, pn_tensor *src);
 /* Sub-tensors of one axis in the order of `index`, whose shape replaces that axis. */
 PN_API pn_tensor *pn_take(pn_context *c, pn_tensor *x, int axis, pn_tensor *index);
 /* Adjoint of pn_take: zeros of size `size` at axis, g added at the indexed places. */
-PN_API pn_tensor *pn_take_add(pn_context *c, pn_tensor *g, int axis, pn_tensor *index,
-                              int64_t size);
+PN_API pn_tensor *pn_take_add(pn_context *c, pn_tensor *g, int axis, pn_tensor *index, int64_t size);
 /* Positions of the non-zero elements, [count, ndim], row-major order. int64. */
 PN_API pn_tensor *pn_nonzero(pn_context *c, pn_tensor *x);
 /* The elements of x where the bool mask (shape of x's leading axes) is true: [count, ...]. */

@@ -1,8 +1,6 @@
 /*
-** backward.c: reverse accumulation. The graph below y is put in an order where inputs come first
-*(an
-** explicit stack, no recursion), then walked from y down; each row's vjp builds the gradients with
-*the
+** backward.c: reverse accumulation. The graph below y is put in an order where inputs come first (an
+** explicit stack, no recursion), then walked from y down; each row's vjp builds the gradients with the
 ** same builders, so with create_graph they can be differentiated again.
 */
 #include <string.h>
@@ -61,8 +59,7 @@ static void unmark(const list *order) {
   for (int64_t i = 0; i < order->n; i++) order->v[i]->mark = 0;
 }
 
-/* d y / d node for the nodes of `order`, as far as they are needed; each entry holds a reference.
- */
+/* d y / d node for the nodes of `order`, as far as they are needed; each entry holds a reference. */
 typedef struct {
   list order;
   pn_tensor **grad;
@@ -83,8 +80,7 @@ static pn_status fresh(pn_context *c, const pn_tensor *t) {
     if (in->storage->version == t->in[k].version) continue;
     char buf[160];
     return pni_fail(c, PN_STALE,
-                    "backward: a parameter under '%s' (shape %s) was changed after the graph was "
-                    "made; compute the "
+                    "backward: a parameter under '%s' (shape %s) was changed after the graph was made; compute the "
                     "loss again before differentiating",
                     t->op->name, pni_shape_text(in->ndim, in->shape, buf));
   }
@@ -109,8 +105,7 @@ static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
     if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[in->mark - 1]) continue;
     pn_tensor *d = y->op->vjp(c, y, g, k);
     if (d && y->op->flags & PNI_OP_ELEMENTWISE) d = pni_sum_to(c, d, in);
-    if (!d)
-      return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);
+    if (!d) return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);
     if (accumulate(c, s, in->mark - 1, d)) return c->status;
   }
   return PN_OK;
@@ -153,9 +148,7 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
                     pni_shape_text(y->ndim, y->shape, buf));
   }
   if (!(y->flags & PNI_REQUIRES_GRAD))
-    return pni_fail(
-        c, PN_STATE,
-        "backward: y does not depend on a parameter (made under no_grad, or of constants?)");
+    return pni_fail(c, PN_STATE, "backward: y does not depend on a parameter (made under no_grad, or of constants?)");
   if (topological(c, y, &s->order)) return c->status;
   s->grad = pni_calloc(c, (size_t)s->order.n * sizeof *s->grad);
   s->needed = pni_calloc(c, (size_t)s->order.n);
@@ -190,8 +183,7 @@ pn_status pn_backward(pn_context *c, pn_tensor *y) {
   return c->status;
 }
 
-pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph,
-                  pn_tensor **out) {
+pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph, pn_tensor **out) {
   sweep s = {0};
   int old = create_graph ? c->no_grad : pn_set_no_grad(c, 1);
   if (sweep_start(c, &s, y) == PN_OK) {
@@ -205,8 +197,7 @@ pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int c
   }
   for (int k = 0; k < n && !pni_failed(c); k++) {
     pn_tensor *g = x[k]->mark > 0 ? s.grad[x[k]->mark - 1] : NULL;
-    out[k] = g ? pni_scoped(c, pn_tensor_ref(g))
-               : pn_zeros(c, (pn_dtype)x[k]->dtype, x[k]->ndim, x[k]->shape);
+    out[k] = g ? pni_scoped(c, pn_tensor_ref(g)) : pn_zeros(c, (pn_dtype)x[k]->dtype, x[k]->ndim, x[k]->shape);
   }
   sweep_free(c, &s);
   pn_set_no_grad(c, old);

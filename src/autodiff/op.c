@@ -28,12 +28,10 @@ static pn_status check_dtypes(pn_context *c, const pni_call *call) {
     bool fits = d <= PN_FLOAT32 || (d == PN_INT64 && op->flags & PNI_OP_INTEGER);
     if (!fits)
       return pni_fail(c, PN_DTYPE, "%s: tensor must be %s, got %s (convert with :to)", op->name,
-                      op->flags & PNI_OP_INTEGER ? "float64, float32 or int64"
-                                                 : "float64 or float32",
+                      op->flags & PNI_OP_INTEGER ? "float64, float32 or int64" : "float64 or float32",
                       pn_dtype_name((pn_dtype)d));
     if (d != call->in[0]->dtype)
-      return pni_fail(c, PN_DTYPE,
-                      "%s: tensors must have one dtype, got %s and %s (convert with :to)", op->name,
+      return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", op->name,
                       pn_dtype_name((pn_dtype)call->in[0]->dtype), pn_dtype_name((pn_dtype)d));
   }
   return PN_OK;
@@ -50,9 +48,8 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
   if (call->nin == 1) return PN_OK;
   const pn_tensor *b = call->in[1];
   if (b->dtype != a->dtype && call->op->map)
-    return pni_fail(
-        c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)",
-        call->op->name, pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
+    return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", call->op->name,
+                    pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
   return pni_broadcast(c, call->op->name, a, b, out);
 }
 
@@ -121,8 +118,7 @@ static bool wants_gradient(const pn_context *c, const pni_call *call) {
   return false;
 }
 
-pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in,
-                     const pni_attr *attr) {
+pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr) {
   static const pni_attr none = {0};
   if (pni_failed(c) || pni_check_cancel(c)) return NULL;
   for (int k = 0; k < nin; k++)
@@ -159,9 +155,7 @@ pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
   }
   if (same) return g;
   if (axes.n) g = pn_sum(c, g, axes, 1);
-  if (g && g->ndim == x->ndim &&
-      memcmp(g->shape, x->shape, (size_t)x->ndim * sizeof *x->shape) == 0)
-    return g;
+  if (g && g->ndim == x->ndim && memcmp(g->shape, x->shape, (size_t)x->ndim * sizeof *x->shape) == 0) return g;
   /* a gradient smaller than x (an op may return one value for all) is repeated */
   if (g && pni_count(g->ndim, g->shape) < x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
   return pn_reshape(c, g, x->ndim, x->shape);

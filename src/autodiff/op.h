@@ -1,8 +1,6 @@
 /*
-** op.h: a differentiable operation is one const descriptor. `eval` computes values, `vjp` builds
-*the
-** gradient out of other operations, so gradients have gradients. The Lua methods, help, README
-*table,
+** op.h: a differentiable operation is one const descriptor. `eval` computes values, `vjp` builds the
+** gradient out of other operations, so gradients have gradients. The Lua methods, help, README table,
 ** gradient battery and allocation sweep all read the descriptor; nothing else names an operation.
 */
 #ifndef PN_AUTODIFF_OP_H
@@ -45,10 +43,10 @@ typedef struct pni_domain {
 
 struct pni_op {
   const char *name; /* "softplus" */
-  /* How Lua calls it: "x:t", "x:t y:t", "x:t axes:A keepdim:b=false"... letters: t tensor, T list
-   * of tensors, a one axis, A axes (absent = all; stored as a bit mask), i integer, n number, b
-   * boolean, s sizes, P permutation of the axes. `=v` makes it optional. Ints go to attr->i in this
-   * order (a list last), numbers to attr->r. */
+  /* How Lua calls it: "x:t", "x:t y:t", "x:t axes:A keepdim:b=false"... letters: t tensor, T list of
+   * tensors, a one axis, A axes (absent = all; stored as a bit mask), i integer, n number, b boolean,
+   * s sizes, P permutation of the axes. `=v` makes it optional. Ints go to attr->i in this order (a
+   * list last), numbers to attr->r. */
   const char *args;
   const char *doc; /* formula in one line, shapes, source */
   int flags;
@@ -57,11 +55,10 @@ struct pni_op {
   pn_status (*infer)(pn_context *c, const pni_call *call, pni_spec *out);
   /* Fills the contiguous `out`. Exactly one of eval, view, map is present. */
   pn_status (*eval)(pn_context *c, const pni_call *call, pn_tensor *out);
-  /* Shares the input's storage: sets stride and offset of `out`, whose shape is already set;
-   * returns false if that is impossible, and then eval is used. */
+  /* Shares the input's storage: sets stride and offset of `out`, whose shape is already set; returns
+   * false if that is impossible, and then eval is used. */
   bool (*view)(const pni_call *call, pn_tensor *out);
-  /* Elementwise rows: one kernel per dtype (float64, float32, int64, bool), NULL where undefined.
-   */
+  /* Elementwise rows: one kernel per dtype (float64, float32, int64, bool), NULL where undefined. */
   const pni_row *map;
   /* d(loss)/d(in k) from g = d(loss)/d(y), or NULL with the reason in c; NULL row entry with
    * PNI_OP_NODIFF. Called only for inputs that need it. Elementwise rows may return any shape that
@@ -70,14 +67,11 @@ struct pni_op {
 };
 
 /* Applies an op: checks, infers, computes, records. attr may be NULL. Scoped. */
-pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in,
-                     const pni_attr *attr);
-static inline pn_tensor *pni_apply1(pn_context *c, const pni_op *op, pn_tensor *x,
-                                    const pni_attr *attr) {
+pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr);
+static inline pn_tensor *pni_apply1(pn_context *c, const pni_op *op, pn_tensor *x, const pni_attr *attr) {
   return pni_apply(c, op, 1, (pn_tensor *[]){x}, attr);
 }
-static inline pn_tensor *pni_apply2(pn_context *c, const pni_op *op, pn_tensor *x, pn_tensor *y,
-                                    const pni_attr *attr) {
+static inline pn_tensor *pni_apply2(pn_context *c, const pni_op *op, pn_tensor *x, pn_tensor *y, const pni_attr *attr) {
   return pni_apply(c, op, 2, (pn_tensor *[]){x, y}, attr);
 }
 
@@ -87,8 +81,7 @@ static inline pn_tensor *pni_in(const pn_tensor *y, int k) { return y->in[k].t; 
 pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x);
 /* Constant with the dtype of x. Scoped. */
 pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value);
-/* All inputs floats of one dtype: the usual infer for linear algebra; PN_DTYPE names both
- * otherwise. */
+/* All inputs floats of one dtype: the usual infer for linear algebra; PN_DTYPE names both otherwise. */
 pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype);
 
 /* The rows in the order of op.def. */

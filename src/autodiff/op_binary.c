@@ -46,38 +46,33 @@ static T *d_logaddexp(C *c, T *y, T *g, int k) {
   return pn_mul(c, g, pn_sigmoid(c, pn_sub(c, pni_in(y, k), pni_in(y, 1 - k))));
 }
 /* d(a log b) = log b for a, a / b for b */
-static T *d_xlogy(C *c, T *y, T *g, int k) {
-  return k ? pn_mul(c, g, pn_div(c, A, B)) : pn_mul(c, g, pn_log(c, B));
-}
+static T *d_xlogy(C *c, T *y, T *g, int k) { return k ? pn_mul(c, g, pn_div(c, A, B)) : pn_mul(c, g, pn_log(c, B)); }
 /* a - b floor(a/b) */
 static T *d_remainder(C *c, T *y, T *g, int k) {
   (void)y;
   return k ? pn_neg(c, pn_mul(c, g, pn_floor(c, pn_div(c, A, B)))) : g;
 }
 
-#define BUILDER(name)                                                                              \
-  pn_tensor *pn_##name(pn_context *c, pn_tensor *x, pn_tensor *y) {                                \
-    return pni_apply2(c, &pni_op_##name, x, y, NULL);                                              \
-  }
-#define ROW(id, lo1, hi1, lo2, hi2, text)                                                          \
-  BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t y:t",                                                   \
-                              .doc = text,                                                         \
-                              .flags = PNI_OP_ELEMENTWISE,                                         \
-                              .domain = {{lo1, hi1}, {lo2, hi2}},                                  \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
+#define BUILDER(name)                                                                                                  \
+  pn_tensor *pn_##name(pn_context *c, pn_tensor *x, pn_tensor *y) { return pni_apply2(c, &pni_op_##name, x, y, NULL); }
+#define ROW(id, lo1, hi1, lo2, hi2, text)                                                                              \
+  BUILDER(id)                                                                                                          \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t y:t",                                                                       \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ELEMENTWISE,                                                             \
+                              .domain = {{lo1, hi1}, {lo2, hi2}},                                                      \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
                               .vjp = d_##id};
-#define INT_ROW(id, lo1, hi1, lo2, hi2, text)                                                      \
-  BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {                                                                     \
-      .name = #id,                                                                                 \
-      .args = "x:t y:t",                                                                           \
-      .doc = text,                                                                                 \
-      .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                                \
-      .domain = {{lo1, hi1}, {lo2, hi2}},                                                          \
-      .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},                   \
-      .vjp = d_##id};
+#define INT_ROW(id, lo1, hi1, lo2, hi2, text)                                                                          \
+  BUILDER(id)                                                                                                          \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t y:t",                                                                       \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                            \
+                              .domain = {{lo1, hi1}, {lo2, hi2}},                                                      \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},               \
+                              .vjp = d_##id};
 
 INT_ROW(add, 0, 0, 0, 0, "x + y")
 INT_ROW(sub, 0, 0, 0, 0, "x - y")

@@ -7,13 +7,11 @@
 
 static pn_status wants_index(pn_context *c, const char *where, const pn_tensor *index) {
   if (index->dtype == PN_INT64) return PN_OK;
-  return pni_fail(c, PN_DTYPE, "%s: index must be int64, got %s", where,
-                  pn_dtype_name((pn_dtype)index->dtype));
+  return pni_fail(c, PN_DTYPE, "%s: index must be int64, got %s", where, pn_dtype_name((pn_dtype)index->dtype));
 }
 
 /* index made contiguous with every entry in 0 .. size - 1. New. */
-static pn_tensor *checked_index(pn_context *c, const char *where, const pn_tensor *index,
-                                int64_t size) {
+static pn_tensor *checked_index(pn_context *c, const char *where, const pn_tensor *index, int64_t size) {
   pni_spec s = pni_spec_of(index);
   pn_tensor *d = pni_tensor_new(c, &s);
   if (!d || pni_copy(c, d, index)) goto failed;
@@ -21,8 +19,7 @@ static pn_tensor *checked_index(pn_context *c, const char *where, const pn_tenso
   for (int64_t i = 0; i < d->numel; i++) {
     int64_t at = v[i] < 0 ? v[i] + size : v[i];
     if (at < 0 || at >= size) {
-      pni_fail(c, PN_DOMAIN, "%s: index must lie in 0 to %lld, got %lld", where,
-               (long long)size - 1, (long long)v[i]);
+      pni_fail(c, PN_DOMAIN, "%s: index must lie in 0 to %lld, got %lld", where, (long long)size - 1, (long long)v[i]);
       goto failed;
     }
     v[i] = at;
@@ -49,16 +46,14 @@ static void add_to(int dtype, void *dst, const void *src, int64_t n) {
 
 /* ---- gather and scatter_add ---- */
 
-static pn_status check_gather(pn_context *c, const char *where, const pn_tensor *x,
-                              const pn_tensor *index, int64_t axis) {
+static pn_status check_gather(pn_context *c, const char *where, const pn_tensor *x, const pn_tensor *index,
+                              int64_t axis) {
   bool fits = index->ndim == x->ndim;
   for (int i = 0; fits && i < x->ndim; i++) fits = i == axis || index->shape[i] <= x->shape[i];
   if (fits) return wants_index(c, where, index);
   char a[160], b[160];
-  return pni_fail(c, PN_SHAPE,
-                  "%s: index must have the axes of x, none larger outside axis %d, got %s for %s",
-                  where, (int)axis + 1, pni_shape_text(index->ndim, index->shape, a),
-                  pni_shape_text(x->ndim, x->shape, b));
+  return pni_fail(c, PN_SHAPE, "%s: index must have the axes of x, none larger outside axis %d, got %s for %s", where,
+                  (int)axis + 1, pni_shape_text(index->ndim, index->shape, a), pni_shape_text(x->ndim, x->shape, b));
 }
 
 static pn_status infer_gather(pn_context *c, const pni_call *call, pni_spec *out) {
@@ -68,8 +63,7 @@ static pn_status infer_gather(pn_context *c, const pni_call *call, pni_spec *out
 }
 
 /* Element offset in x (strides st) that position `p` of index reads, the axis position replaced. */
-static int64_t place(const pn_tensor *index, const int64_t *st, int64_t axis, int64_t p,
-                     int64_t at) {
+static int64_t place(const pn_tensor *index, const int64_t *st, int64_t axis, int64_t p, int64_t at) {
   int64_t offset = at * st[axis];
   for (int i = index->ndim - 1; i >= 0; i--) {
     if (i != axis) offset += p % index->shape[i] * st[i];
@@ -109,8 +103,7 @@ pn_tensor *pn_gather(pn_context *c, pn_tensor *x, int axis, pn_tensor *index) {
 
 const pni_op pni_op_gather = {.name = "gather",
                               .args = "x:t axis:a index:t",
-                              .doc =
-                                  "out[i][j] = x[index[i][j]][j] for axis 1; index int64, 0-based",
+                              .doc = "out[i][j] = x[index[i][j]][j] for axis 1; index int64, 0-based",
                               .flags = PNI_OP_ANY_DTYPE,
                               .infer = infer_gather,
                               .eval = eval_gather,
@@ -120,12 +113,10 @@ static pn_status infer_scatter_add(pn_context *c, const pni_call *call, pni_spec
   const pn_tensor *x = call->in[0], *index = call->in[1], *src = call->in[2];
   *out = pni_spec_of(x);
   if (check_gather(c, "scatter_add", x, index, call->attr->i[0])) return c->status;
-  bool same = src->ndim == index->ndim &&
-              memcmp(src->shape, index->shape, (size_t)src->ndim * sizeof *src->shape) == 0;
+  bool same = src->ndim == index->ndim && memcmp(src->shape, index->shape, (size_t)src->ndim * sizeof *src->shape) == 0;
   if (!same) return pni_fail(c, PN_SHAPE, "scatter_add: src must have the shape of index");
   if (src->dtype != x->dtype || x->dtype == PN_BOOL)
-    return pni_fail(c, PN_DTYPE,
-                    "scatter_add: x and src must have one dtype that is not bool, got %s and %s",
+    return pni_fail(c, PN_DTYPE, "scatter_add: x and src must have one dtype that is not bool, got %s and %s",
                     pn_dtype_name((pn_dtype)x->dtype), pn_dtype_name((pn_dtype)src->dtype));
   return PN_OK;
 }
@@ -153,28 +144,26 @@ static pn_tensor *vjp_scatter_add(pn_context *c, pn_tensor *y, pn_tensor *g, int
 
 pn_tensor *pn_scatter_add(pn_context *c, pn_tensor *x, int axis, pn_tensor *index, pn_tensor *src) {
   if (!x || (axis = pni_axis(c, "scatter_add", axis, x->ndim)) < 0) return NULL;
-  return pni_apply(c, &pni_op_scatter_add, 3, (pn_tensor *[]){x, index, src},
-                   &(pni_attr){.ni = 1, .i = {axis}});
+  return pni_apply(c, &pni_op_scatter_add, 3, (pn_tensor *[]){x, index, src}, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
-const pni_op pni_op_scatter_add = {
-    .name = "scatter_add",
-    .args = "x:t axis:a index:t src:t",
-    .doc = "x with src added at the places that gather with the same index reads",
-    .flags = PNI_OP_ANY_DTYPE,
-    .infer = infer_scatter_add,
-    .eval = eval_scatter_add,
-    .vjp = vjp_scatter_add};
+const pni_op pni_op_scatter_add = {.name = "scatter_add",
+                                   .args = "x:t axis:a index:t src:t",
+                                   .doc = "x with src added at the places that gather with the same index reads",
+                                   .flags = PNI_OP_ANY_DTYPE,
+                                   .infer = infer_scatter_add,
+                                   .eval = eval_scatter_add,
+                                   .vjp = vjp_scatter_add};
 
 /* ---- take and take_add: [outer, axis, inner] blocks ---- */
 
-static pn_status splice(pn_context *c, const char *where, const pn_tensor *x, int64_t axis,
-                        const pn_tensor *index, pni_spec *out) {
+static pn_status splice(pn_context *c, const char *where, const pn_tensor *x, int64_t axis, const pn_tensor *index,
+                        pni_spec *out) {
   out->dtype = x->dtype;
   out->ndim = x->ndim - 1 + index->ndim;
   if (out->ndim > PN_MAX_DIMS)
-    return pni_fail(c, PN_SHAPE, "%s: result would have %d axes, at most %d are possible", where,
-                    out->ndim, PN_MAX_DIMS);
+    return pni_fail(c, PN_SHAPE, "%s: result would have %d axes, at most %d are possible", where, out->ndim,
+                    PN_MAX_DIMS);
   int n = 0;
   for (int i = 0; i < axis; i++) out->shape[n++] = x->shape[i];
   for (int i = 0; i < index->ndim; i++) out->shape[n++] = index->shape[i];
@@ -192,14 +181,12 @@ static pn_status eval_take(pn_context *c, const pni_call *call, pn_tensor *out) 
   pn_tensor *x = index ? pni_contiguous(c, call->in[0]) : NULL;
   if (x && out->numel) {
     int64_t outer = pni_count((int)axis, x->shape), m = index->numel;
-    int64_t inner =
-        pni_count(x->ndim - (int)axis - 1, x->shape + axis + 1) * (int64_t)pni_itemsize(x);
+    int64_t inner = pni_count(x->ndim - (int)axis - 1, x->shape + axis + 1) * (int64_t)pni_itemsize(x);
     const int64_t *at = pni_data(index);
     const char *p = pni_data(x);
     char *o = pni_data(out);
     for (int64_t a = 0; a < outer; a++)
-      for (int64_t i = 0; i < m; i++)
-        memcpy(o + (a * m + i) * inner, p + (a * n + at[i]) * inner, (size_t)inner);
+      for (int64_t i = 0; i < m; i++) memcpy(o + (a * m + i) * inner, p + (a * n + at[i]) * inner, (size_t)inner);
   }
   pn_tensor_unref(index);
   pn_tensor_unref(x);
@@ -220,8 +207,7 @@ pn_tensor *pn_take(pn_context *c, pn_tensor *x, int axis, pn_tensor *index) {
 const pni_op pni_op_take = {
     .name = "take",
     .args = "x:t axis:a index:t",
-    .doc =
-        "sub-tensors of axis in the order of index (int64, 0-based), whose shape replaces the axis",
+    .doc = "sub-tensors of axis in the order of index (int64, 0-based), whose shape replaces the axis",
     .flags = PNI_OP_ANY_DTYPE,
     .infer = infer_take,
     .eval = eval_take,
@@ -233,9 +219,7 @@ static pn_status infer_take_add(pn_context *c, const pni_call *call, pni_spec *o
   int64_t axis = call->attr->i[0];
   bool fits = g->ndim >= axis + index->ndim && g->dtype != PN_BOOL && call->attr->i[1] >= 0;
   for (int i = 0; fits && i < index->ndim; i++) fits = g->shape[axis + i] == index->shape[i];
-  if (!fits)
-    return pni_fail(c, PN_SHAPE, "take_add: g must hold the axes of index from axis %d on",
-                    (int)axis + 1);
+  if (!fits) return pni_fail(c, PN_SHAPE, "take_add: g must hold the axes of index from axis %d on", (int)axis + 1);
   out->dtype = g->dtype;
   out->ndim = 0;
   for (int i = 0; i < axis; i++) out->shape[out->ndim++] = g->shape[i];
@@ -250,8 +234,7 @@ static pn_status eval_take_add(pn_context *c, const pni_call *call, pn_tensor *o
   pn_tensor *index = checked_index(c, "take_add", call->in[1], n);
   pn_tensor *g = index ? pni_contiguous(c, call->in[0]) : NULL;
   if (g && g->numel) {
-    int64_t outer = pni_count((int)axis, out->shape), m = index->numel,
-            size = (int64_t)pni_itemsize(g);
+    int64_t outer = pni_count((int)axis, out->shape), m = index->numel, size = (int64_t)pni_itemsize(g);
     int64_t inner = pni_count(out->ndim - (int)axis - 1, out->shape + axis + 1);
     const int64_t *at = pni_data(index);
     const char *p = pni_data(g);
@@ -324,17 +307,15 @@ static pn_status eval_nonzero(pn_context *c, const pni_call *call, pn_tensor *ou
   return PN_OK;
 }
 
-pn_tensor *pn_nonzero(pn_context *c, pn_tensor *x) {
-  return pni_apply1(c, &pni_op_nonzero, x, NULL);
-}
+pn_tensor *pn_nonzero(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_nonzero, x, NULL); }
 
-const pni_op pni_op_nonzero = {
-    .name = "nonzero",
-    .args = "x:t",
-    .doc = "0-based positions of the non-zero elements, [count, ndim], row-major order; int64",
-    .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF,
-    .infer = infer_nonzero,
-    .eval = eval_nonzero};
+const pni_op pni_op_nonzero = {.name = "nonzero",
+                               .args = "x:t",
+                               .doc =
+                                   "0-based positions of the non-zero elements, [count, ndim], row-major order; int64",
+                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF,
+                               .infer = infer_nonzero,
+                               .eval = eval_nonzero};
 
 pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask) {
   if (!x || !mask) return NULL;
@@ -356,23 +337,23 @@ pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask) {
 
 /* ---- argsort: bottom-up merge sort, stable, NaN last ---- */
 
-#define MERGE_SORT(fname, T, BEFORE)                                                               \
-  static void fname(const T *key, int64_t *order, int64_t *spare, int64_t n, bool down) {          \
-    int64_t *from = order, *to = spare;                                                            \
-    for (int64_t width = 1; width < n; width *= 2) {                                               \
-      for (int64_t lo = 0; lo < n; lo += 2 * width) {                                              \
-        int64_t mid = lo + width < n ? lo + width : n, hi = mid + width < n ? mid + width : n;     \
-        int64_t i = lo, j = mid;                                                                   \
-        for (int64_t k = lo; k < hi; k++) {                                                        \
-          bool right = i >= mid || (j < hi && BEFORE(key[from[j]], key[from[i]]));                 \
-          to[k] = right ? from[j++] : from[i++];                                                   \
-        }                                                                                          \
-      }                                                                                            \
-      int64_t *t = from;                                                                           \
-      from = to;                                                                                   \
-      to = t;                                                                                      \
-    }                                                                                              \
-    if (from != order) memcpy(order, from, (size_t)n * sizeof *order);                             \
+#define MERGE_SORT(fname, T, BEFORE)                                                                                   \
+  static void fname(const T *key, int64_t *order, int64_t *spare, int64_t n, bool down) {                              \
+    int64_t *from = order, *to = spare;                                                                                \
+    for (int64_t width = 1; width < n; width *= 2) {                                                                   \
+      for (int64_t lo = 0; lo < n; lo += 2 * width) {                                                                  \
+        int64_t mid = lo + width < n ? lo + width : n, hi = mid + width < n ? mid + width : n;                         \
+        int64_t i = lo, j = mid;                                                                                       \
+        for (int64_t k = lo; k < hi; k++) {                                                                            \
+          bool right = i >= mid || (j < hi && BEFORE(key[from[j]], key[from[i]]));                                     \
+          to[k] = right ? from[j++] : from[i++];                                                                       \
+        }                                                                                                              \
+      }                                                                                                                \
+      int64_t *t = from;                                                                                               \
+      from = to;                                                                                                       \
+      to = t;                                                                                                          \
+    }                                                                                                                  \
+    if (from != order) memcpy(order, from, (size_t)n * sizeof *order);                                                 \
   }
 /* b strictly before a */
 #define REAL_BEFORE(b, a) ((a) != (a) ? (b) == (b) : down ? (b) > (a) : (b) < (a))
@@ -383,8 +364,7 @@ MERGE_SORT(sort_int, int64_t, INT_BEFORE)
 static pn_status infer_argsort(pn_context *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[0]);
   out->dtype = PN_INT64;
-  return out->ndim ? PN_OK
-                   : pni_fail(c, PN_SHAPE, "argsort: tensor must have an axis, got a 0-d one");
+  return out->ndim ? PN_OK : pni_fail(c, PN_SHAPE, "argsort: tensor must have an axis, got a 0-d one");
 }
 
 static void sort_along(const pn_tensor *keys, pn_tensor *out, int axis, bool down, int64_t *work) {
@@ -429,8 +409,7 @@ pn_tensor *pn_argsort(pn_context *c, pn_tensor *x, int axis, int descending) {
 
 const pni_op pni_op_argsort = {.name = "argsort",
                                .args = "x:t axis:a=-1 descending:b=false",
-                               .doc =
-                                   "0-based order that sorts along axis, stable, NaN last; int64",
+                               .doc = "0-based order that sorts along axis, stable, NaN last; int64",
                                .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF,
                                .infer = infer_argsort,
                                .eval = eval_argsort};
@@ -442,8 +421,7 @@ pn_tensor *pn_sort(pn_context *c, pn_tensor *x, int axis, int descending) {
 pn_tensor *pn_argtopk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest) {
   if (!x || (axis = pni_axis(c, "topk", axis, x->ndim)) < 0) return NULL;
   if (k < 0 || k > x->shape[axis]) {
-    pni_fail(c, PN_DOMAIN, "topk: k must lie in 0 to %lld, got %lld", (long long)x->shape[axis],
-             (long long)k);
+    pni_fail(c, PN_DOMAIN, "topk: k must lie in 0 to %lld, got %lld", (long long)x->shape[axis], (long long)k);
     return NULL;
   }
   return pn_slice(c, pn_argsort(c, x, axis, largest), axis, 0, k, 1);

@@ -13,16 +13,14 @@ static pn_status infer_concatenate(pn_context *c, const pni_call *call, pni_spec
   for (int k = 1; k < call->nin; k++) {
     const pn_tensor *t = call->in[k];
     if (t->dtype != first->dtype)
-      return pni_fail(c, PN_DTYPE,
-                      "concatenate: tensors must have one dtype, got %s and %s (convert with :to)",
+      return pni_fail(c, PN_DTYPE, "concatenate: tensors must have one dtype, got %s and %s (convert with :to)",
                       pn_dtype_name((pn_dtype)first->dtype), pn_dtype_name((pn_dtype)t->dtype));
     bool fits = t->ndim == first->ndim;
     for (int i = 0; fits && i < t->ndim; i++) fits = i == axis || t->shape[i] == first->shape[i];
     if (!fits) {
       char a[160], b[160];
-      return pni_fail(c, PN_SHAPE, "concatenate: shapes must agree outside axis %d, got %s and %s",
-                      (int)axis + 1, pni_shape_text(first->ndim, first->shape, a),
-                      pni_shape_text(t->ndim, t->shape, b));
+      return pni_fail(c, PN_SHAPE, "concatenate: shapes must agree outside axis %d, got %s and %s", (int)axis + 1,
+                      pni_shape_text(first->ndim, first->shape, a), pni_shape_text(t->ndim, t->shape, b));
     }
     out->shape[axis] += t->shape[axis];
   }
@@ -89,8 +87,8 @@ static pn_status infer_pad(pn_context *c, const pni_call *call, pni_spec *out) {
   const int64_t *i = call->attr->i;
   *out = pni_spec_of(call->in[0]);
   if (i[1] < 0 || i[2] < 0)
-    return pni_fail(c, PN_DOMAIN, "pad: before and after must not be negative, got %lld and %lld",
-                    (long long)i[1], (long long)i[2]);
+    return pni_fail(c, PN_DOMAIN, "pad: before and after must not be negative, got %lld and %lld", (long long)i[1],
+                    (long long)i[2]);
   out->shape[i[0]] += i[1] + i[2];
   return PN_OK;
 }
@@ -98,8 +96,7 @@ static pn_status infer_pad(pn_context *c, const pni_call *call, pni_spec *out) {
 static pn_status eval_pad(pn_context *c, const pni_call *call, pn_tensor *out) {
   const int64_t *i = call->attr->i;
   const pn_tensor *x = call->in[0];
-  pn_tensor *window = pni_tensor_alias(c, out),
-            *value = pn_scalar(c, (pn_dtype)out->dtype, call->attr->r[0]);
+  pn_tensor *window = pni_tensor_alias(c, out), *value = pn_scalar(c, (pn_dtype)out->dtype, call->attr->r[0]);
   if (window && value && pni_copy(c, out, value) == PN_OK) {
     window->shape[i[0]] = x->shape[i[0]];
     window->offset = i[1] * window->stride[i[0]];
@@ -116,11 +113,9 @@ static pn_tensor *vjp_pad(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   return pn_slice(c, g, (int)i[0], i[1], pni_in(y, 0)->shape[i[0]], 1);
 }
 
-pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after,
-                  double value) {
+pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after, double value) {
   if (!x || (axis = pni_axis(c, "pad", axis, x->ndim)) < 0) return NULL;
-  return pni_apply1(c, &pni_op_pad, x,
-                    &(pni_attr){.ni = 3, .r = {value}, .i = {axis, before, after}});
+  return pni_apply1(c, &pni_op_pad, x, &(pni_attr){.ni = 3, .r = {value}, .i = {axis, before, after}});
 }
 
 const pni_op pni_op_pad = {.name = "pad",
@@ -136,8 +131,7 @@ const pni_op pni_op_pad = {.name = "pad",
 static pn_status infer_matrix(pn_context *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[0]);
   if (out->ndim < 2)
-    return pni_fail(c, PN_SHAPE, "%s: tensor must have at least 2 axes, got %d", call->op->name,
-                    out->ndim);
+    return pni_fail(c, PN_SHAPE, "%s: tensor must have at least 2 axes, got %d", call->op->name, out->ndim);
   return PN_OK;
 }
 
@@ -164,16 +158,16 @@ static pn_tensor *vjp_triu(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   return (void)k, pn_triu(c, g, y->attr ? y->attr->i[0] : 0);
 }
 
-#define TRIANGLE(id, text)                                                                         \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int64_t k) {                                     \
-    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {k}});                         \
-  }                                                                                                \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t k:i=0",                                                 \
-                              .doc = text,                                                         \
-                              .flags = PNI_OP_ANY_DTYPE,                                           \
-                              .infer = infer_matrix,                                               \
-                              .eval = eval_triangle,                                               \
+#define TRIANGLE(id, text)                                                                                             \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int64_t k) {                                                         \
+    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {k}});                                             \
+  }                                                                                                                    \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t k:i=0",                                                                     \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ANY_DTYPE,                                                               \
+                              .infer = infer_matrix,                                                                   \
+                              .eval = eval_triangle,                                                                   \
                               .vjp = vjp_##id};
 TRIANGLE(tril, "zero above diagonal k of the last two axes")
 TRIANGLE(triu, "zero below diagonal k of the last two axes")
@@ -200,24 +194,20 @@ static pn_tensor *vjp_diagonal(pn_context *c, pn_tensor *y, pn_tensor *g, int k)
   return m > d ? pn_pad(c, full, -1, 0, m - d, 0) : full;
 }
 
-pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x) {
-  return pni_apply1(c, &pni_op_diagonal, x, NULL);
-}
+pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_diagonal, x, NULL); }
 
-const pni_op pni_op_diagonal = {
-    .name = "diagonal",
-    .args = "x:t",
-    .doc = "main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]; a view",
-    .flags = PNI_OP_ANY_DTYPE,
-    .infer = infer_diagonal,
-    .view = view_diagonal,
-    .vjp = vjp_diagonal};
+const pni_op pni_op_diagonal = {.name = "diagonal",
+                                .args = "x:t",
+                                .doc = "main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]; a view",
+                                .flags = PNI_OP_ANY_DTYPE,
+                                .infer = infer_diagonal,
+                                .view = view_diagonal,
+                                .vjp = vjp_diagonal};
 
 static pn_status infer_diag_embed(pn_context *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[0]);
   if (out->ndim < 1 || out->ndim >= PN_MAX_DIMS)
-    return pni_fail(c, PN_SHAPE, "diag_embed: tensor must have 1 to %d axes, got %d",
-                    PN_MAX_DIMS - 1, out->ndim);
+    return pni_fail(c, PN_SHAPE, "diag_embed: tensor must have 1 to %d axes, got %d", PN_MAX_DIMS - 1, out->ndim);
   out->shape[out->ndim] = out->shape[out->ndim - 1];
   out->ndim++;
   return PN_OK;
@@ -241,9 +231,7 @@ static pn_tensor *vjp_diag_embed(pn_context *c, pn_tensor *y, pn_tensor *g, int 
   return (void)y, (void)k, pn_diagonal(c, g);
 }
 
-pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x) {
-  return pni_apply1(c, &pni_op_diag_embed, x, NULL);
-}
+pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_diag_embed, x, NULL); }
 
 const pni_op pni_op_diag_embed = {.name = "diag_embed",
                                   .args = "x:t",

@@ -1,6 +1,5 @@
 /*
-** op_logic.c: comparisons (bool results, gradient zero by definition), selection, limits,
-*conversion.
+** op_logic.c: comparisons (bool results, gradient zero by definition), selection, limits, conversion.
 */
 #include "op.h"
 #include "../tensor/map.h"
@@ -12,34 +11,23 @@ static pn_status infer_bool(pn_context *c, const pni_call *call, pni_spec *out) 
   if (call->nin == 1) return PN_OK;
   const pn_tensor *b = call->in[1];
   if (a->dtype != b->dtype)
-    return pni_fail(
-        c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)",
-        call->op->name, pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
+    return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", call->op->name,
+                    pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
   return pni_broadcast(c, call->op->name, a, b, out);
 }
 
 enum { LOGIC = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF | PNI_OP_ANY_DTYPE };
 
-#define KERNELS(id)                                                                                \
+#define KERNELS(id)                                                                                                    \
   (const pni_row[4]) { pni_##id##_f64, pni_##id##_f32, pni_##id##_i64, pni_##id##_b }
-#define ROW2(id, text)                                                                             \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_tensor *y) {                                  \
-    return pni_apply2(c, &pni_op_##id, x, y, NULL);                                                \
-  }                                                                                                \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t y:t",                                                   \
-                              .doc = text,                                                         \
-                              .flags = LOGIC,                                                      \
-                              .infer = infer_bool,                                                 \
-                              .map = KERNELS(id)};
-#define ROW1(id, text)                                                                             \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##id, x, NULL); } \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t",                                                       \
-                              .doc = text,                                                         \
-                              .flags = LOGIC,                                                      \
-                              .infer = infer_bool,                                                 \
-                              .map = KERNELS(id)};
+#define ROW2(id, text)                                                                                                 \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_tensor *y) { return pni_apply2(c, &pni_op_##id, x, y, NULL); }    \
+  const pni_op pni_op_##id = {                                                                                         \
+      .name = #id, .args = "x:t y:t", .doc = text, .flags = LOGIC, .infer = infer_bool, .map = KERNELS(id)};
+#define ROW1(id, text)                                                                                                 \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##id, x, NULL); }                     \
+  const pni_op pni_op_##id = {                                                                                         \
+      .name = #id, .args = "x:t", .doc = text, .flags = LOGIC, .infer = infer_bool, .map = KERNELS(id)};
 
 ROW2(eq, "x == y, element by element; bool")
 ROW2(ne, "x ~= y, element by element; bool")
@@ -59,11 +47,9 @@ ROW1(isfinite, "is neither infinite nor NaN; bool")
 static pn_status infer_where(pn_context *c, const pni_call *call, pni_spec *out) {
   pn_tensor *m = call->in[0], *x = call->in[1], *y = call->in[2];
   if (m->dtype != PN_BOOL)
-    return pni_fail(c, PN_DTYPE, "where: condition must be bool, got %s",
-                    pn_dtype_name((pn_dtype)m->dtype));
+    return pni_fail(c, PN_DTYPE, "where: condition must be bool, got %s", pn_dtype_name((pn_dtype)m->dtype));
   if (x->dtype != y->dtype)
-    return pni_fail(c, PN_DTYPE,
-                    "where: x and y must have one dtype, got %s and %s (convert with :to)",
+    return pni_fail(c, PN_DTYPE, "where: x and y must have one dtype, got %s and %s (convert with :to)",
                     pn_dtype_name((pn_dtype)x->dtype), pn_dtype_name((pn_dtype)y->dtype));
   pni_spec xy;
   if (pni_broadcast(c, "where", x, y, &xy)) return c->status;
@@ -102,8 +88,8 @@ const pni_op pni_op_where = {.name = "where",
 static pn_tensor *vjp_clamp(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
   pn_tensor *x = pni_in(y, 0);
-  pn_tensor *inside = pn_logical_and(c, pn_ge(c, x, pni_like(c, x, y->attr->r[0])),
-                                     pn_le(c, x, pni_like(c, x, y->attr->r[1])));
+  pn_tensor *inside =
+      pn_logical_and(c, pn_ge(c, x, pni_like(c, x, y->attr->r[0])), pn_le(c, x, pni_like(c, x, y->attr->r[1])));
   return pn_where(c, inside, g, pni_like(c, g, 0));
 }
 

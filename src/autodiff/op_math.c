@@ -15,83 +15,62 @@ static T *d_abs(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sign(
 static T *d_square(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, IN, K(2))); }
 static T *d_sqrt(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_mul(c, y, K(2))); }
 /* d x^(-1/2) = -1/2 x^(-3/2) = -y^3 / 2 */
-static T *d_rsqrt(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_mul(c, pn_pow(c, y, K(3)), K(-0.5)));
-}
-static T *d_reciprocal(C *c, T *y, T *g, int k) {
-  return (void)k, pn_neg(c, pn_mul(c, g, pn_square(c, y)));
-}
+static T *d_rsqrt(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, pn_pow(c, y, K(3)), K(-0.5))); }
+static T *d_reciprocal(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_square(c, y))); }
 static T *d_exp(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, y); }
 static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, y, K(1))); }
 static T *d_log(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, IN); }
 static T *d_log1p(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, IN, K(1))); }
 /* d log(1 - e^x) = -e^x / (1 - e^x) = -1 / expm1(-x) */
-static T *d_log1mexp(C *c, T *y, T *g, int k) {
-  return (void)k, pn_neg(c, pn_div(c, g, pn_expm1(c, pn_neg(c, IN))));
-}
+static T *d_log1mexp(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_div(c, g, pn_expm1(c, pn_neg(c, IN)))); }
 static T *d_sin(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_cos(c, IN)); }
 static T *d_cos(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_sin(c, IN))); }
-static T *d_tan(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_add(c, pn_square(c, y), K(1)));
-}
+static T *d_tan(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, pn_square(c, y), K(1))); }
 static T *circle(C *c, T *x) { return pn_rsqrt(c, pn_sub(c, pni_like(c, x, 1), pn_square(c, x))); }
 static T *d_asin(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, circle(c, IN)); }
-static T *d_acos(C *c, T *y, T *g, int k) {
-  return (void)k, pn_neg(c, pn_mul(c, g, circle(c, IN)));
-}
-static T *d_atan(C *c, T *y, T *g, int k) {
-  return (void)k, pn_div(c, g, pn_add(c, pn_square(c, IN), K(1)));
-}
+static T *d_acos(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, circle(c, IN))); }
+static T *d_atan(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, pn_square(c, IN), K(1))); }
 static T *d_sinh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_cosh(c, IN)); }
 static T *d_cosh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sinh(c, IN)); }
-static T *d_tanh(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_sub(c, K(1), pn_square(c, y)));
-}
-static T *d_sigmoid(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_mul(c, y, pn_sub(c, K(1), y)));
-}
-static T *d_log_sigmoid(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_sigmoid(c, pn_neg(c, IN)));
-}
+static T *d_tanh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sub(c, K(1), pn_square(c, y))); }
+static T *d_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, y, pn_sub(c, K(1), y))); }
+static T *d_log_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sigmoid(c, pn_neg(c, IN))); }
 static T *d_softplus(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sigmoid(c, IN)); }
 /* Subgradient 0 at 0. */
 static T *d_relu(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_cast(c, pn_gt(c, y, K(0)), (pn_dtype)y->dtype));
 }
 
-#define BUILDER(name)                                                                              \
-  pn_tensor *pn_##name(pn_context *c, pn_tensor *x) {                                              \
-    return pni_apply1(c, &pni_op_##name, x, NULL);                                                 \
-  }
+#define BUILDER(name)                                                                                                  \
+  pn_tensor *pn_##name(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##name, x, NULL); }
 
 /* A row whose kernels exist for floats only. */
-#define ROW(id, lo_, hi_, text)                                                                    \
-  BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t",                                                       \
-                              .doc = text,                                                         \
-                              .flags = PNI_OP_ELEMENTWISE,                                         \
-                              .domain = {{lo_, hi_}},                                              \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
+#define ROW(id, lo_, hi_, text)                                                                                        \
+  BUILDER(id)                                                                                                          \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t",                                                                           \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ELEMENTWISE,                                                             \
+                              .domain = {{lo_, hi_}},                                                                  \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
                               .vjp = d_##id};
 /* A row that also takes int64. */
-#define INT_ROW(id, lo_, hi_, text)                                                                \
-  BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {                                                                     \
-      .name = #id,                                                                                 \
-      .args = "x:t",                                                                               \
-      .doc = text,                                                                                 \
-      .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                                \
-      .domain = {{lo_, hi_}},                                                                      \
-      .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},                   \
-      .vjp = d_##id};
+#define INT_ROW(id, lo_, hi_, text)                                                                                    \
+  BUILDER(id)                                                                                                          \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t",                                                                           \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                            \
+                              .domain = {{lo_, hi_}},                                                                  \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},               \
+                              .vjp = d_##id};
 /* A row without gradient (piecewise constant). */
-#define STEP_ROW(id, text)                                                                         \
-  BUILDER(id)                                                                                      \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t",                                                       \
-                              .doc = text,                                                         \
-                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF,                         \
+#define STEP_ROW(id, text)                                                                                             \
+  BUILDER(id)                                                                                                          \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t",                                                                           \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF,                                             \
                               .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32}};
 
 INT_ROW(neg, 0, 0, "-x")

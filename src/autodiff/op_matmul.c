@@ -8,8 +8,8 @@ static pn_status infer_matmul(pn_context *c, const pni_call *call, pni_spec *out
   const pn_tensor *x = call->in[0], *y = call->in[1];
   char a[160], b[160];
   if (x->ndim < 2 || y->ndim < 2 || x->shape[x->ndim - 1] != y->shape[y->ndim - 2])
-    return pni_fail(c, PN_SHAPE, "matmul: inner sizes must agree, got %s and %s",
-                    pni_shape_text(x->ndim, x->shape, a), pni_shape_text(y->ndim, y->shape, b));
+    return pni_fail(c, PN_SHAPE, "matmul: inner sizes must agree, got %s and %s", pni_shape_text(x->ndim, x->shape, a),
+                    pni_shape_text(y->ndim, y->shape, b));
   pn_tensor lx = {.ndim = x->ndim - 2}, ly = {.ndim = y->ndim - 2};
   for (int i = 0; i < lx.ndim; i++) lx.shape[i] = x->shape[i];
   for (int i = 0; i < ly.ndim; i++) ly.shape[i] = y->shape[i];
@@ -32,8 +32,7 @@ static pn_tensor *rows(pn_context *c, pn_tensor *t) {
 static pn_tensor *vjp_matmul(pn_context *c, pn_tensor *node, pn_tensor *g, int k) {
   pn_tensor *x = pni_in(node, 0), *y = pni_in(node, 1);
   if (k == 0) return pni_sum_to(c, pn_matmul(c, g, pn_transpose(c, y, -2, -1)), x);
-  if (y->ndim == 2 && x->ndim > 2 && node->numel)
-    return pn_matmul(c, pn_transpose(c, rows(c, x), 0, 1), rows(c, g));
+  if (y->ndim == 2 && x->ndim > 2 && node->numel) return pn_matmul(c, pn_transpose(c, rows(c, x), 0, 1), rows(c, g));
   return pni_sum_to(c, pn_matmul(c, pn_transpose(c, x, -2, -1), g), y);
 }
 
@@ -52,11 +51,10 @@ pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y) {
   return r;
 }
 
-const pni_op pni_op_matmul = {
-    .name = "matmul",
-    .args = "x:t y:t",
-    .doc = "matrix product over the last two axes, [..., n, k] [..., k, m] -> [..., n, m]; "
-           "leading axes broadcast, 1-d operands as in NumPy",
-    .infer = infer_matmul,
-    .eval = eval_matmul,
-    .vjp = vjp_matmul};
+const pni_op pni_op_matmul = {.name = "matmul",
+                              .args = "x:t y:t",
+                              .doc = "matrix product over the last two axes, [..., n, k] [..., k, m] -> [..., n, m]; "
+                                     "leading axes broadcast, 1-d operands as in NumPy",
+                              .infer = infer_matmul,
+                              .eval = eval_matmul,
+                              .vjp = vjp_matmul};

@@ -1,6 +1,5 @@
 /*
-** op_reduce.c: reductions over any axes. The tensor is brought to one of two layouts: contiguous
-*rows
+** op_reduce.c: reductions over any axes. The tensor is brought to one of two layouts: contiguous rows
 ** [kept, reduced], or, when the reduced axes lead (the gradient of a bias), contiguous lines
 ** [reduced, kept] added up in place.
 ** attr: i[0] bit mask of the axes (0: all), i[1] keepdim.
@@ -19,8 +18,7 @@ static pn_status infer_reduce(pn_context *c, const pni_call *call, pni_spec *out
   const pn_tensor *x = call->in[0];
   uint32_t mask = axis_mask(x, call->attr);
   if (mask >> x->ndim)
-    return pni_fail(c, PN_SHAPE, "%s: axes must lie in the tensor's %d axes", call->op->name,
-                    x->ndim);
+    return pni_fail(c, PN_SHAPE, "%s: axes must lie in the tensor's %d axes", call->op->name, x->ndim);
   out->dtype = x->dtype == PN_BOOL ? PN_INT64 : x->dtype;
   out->ndim = 0;
   for (int i = 0; i < x->ndim; i++) {
@@ -121,14 +119,11 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
 
 static pn_status nonempty(pn_context *c, const pni_call *call, const pn_tensor *out) {
   if (call->in[0]->numel == 0 && out->numel > 0)
-    return pni_fail(c, PN_SHAPE, "%s: tensor must not be empty along the reduced axes",
-                    call->op->name);
+    return pni_fail(c, PN_SHAPE, "%s: tensor must not be empty along the reduced axes", call->op->name);
   return PN_OK;
 }
 
-static pn_status eval_sum(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return reduce(c, call, out, PNI_SUM);
-}
+static pn_status eval_sum(pn_context *c, const pni_call *call, pn_tensor *out) { return reduce(c, call, out, PNI_SUM); }
 static pn_status eval_prod(pn_context *c, const pni_call *call, pn_tensor *out) {
   return reduce(c, call, out, PNI_PROD);
 }
@@ -169,9 +164,7 @@ static pn_tensor *spread(pn_context *c, pn_tensor *y, pn_tensor *t) {
   const pn_tensor *x = pni_in(y, 0);
   return pn_broadcast_to(c, expand(c, y, t), x->ndim, x->shape);
 }
-static pn_tensor *vjp_sum(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  return (void)k, spread(c, y, g);
-}
+static pn_tensor *vjp_sum(pn_context *c, pn_tensor *y, pn_tensor *g, int k) { return (void)k, spread(c, y, g); }
 static pn_tensor *vjp_mean(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
   double n = (double)pni_in(y, 0)->numel / (double)(y->numel ? y->numel : 1);
@@ -192,14 +185,12 @@ static pn_tensor *vjp_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, int k
   pn_tensor *safe = pn_where(c, empty, pni_like(c, y, 0), y);
   return pn_mul(c, expand(c, y, g), pn_exp(c, pn_sub(c, pni_in(y, 0), expand(c, y, safe))));
 }
-/* The product of the others: y / x, or, where the group holds exactly one zero, the product without
- * it. */
+/* The product of the others: y / x, or, where the group holds exactly one zero, the product without it. */
 static pn_tensor *vjp_prod(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
   pn_tensor *x = pni_in(y, 0), *one = pni_like(c, x, 1), *zero = pni_like(c, x, 0);
   pn_tensor *is_zero = pn_eq(c, x, zero);
-  pn_tensor *zeros =
-      expand(c, y, pni_apply1(c, &pni_op_sum, pn_cast(c, is_zero, (pn_dtype)x->dtype), y->attr));
+  pn_tensor *zeros = expand(c, y, pni_apply1(c, &pni_op_sum, pn_cast(c, is_zero, (pn_dtype)x->dtype), y->attr));
   pn_tensor *safe = pn_where(c, is_zero, one, x);
   pn_tensor *rest = pn_div(c, expand(c, y, pni_apply1(c, &pni_op_prod, safe, y->attr)), safe);
   pn_tensor *alone = pn_logical_and(c, is_zero, pn_eq(c, zeros, one));
@@ -253,8 +244,7 @@ static pn_status eval_arg(pn_context *c, const pni_call *call, pn_tensor *out) {
   int axis = (int)call->attr->i[0];
   int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
   const pni_scanner *s = table[x->dtype];
-  int64_t (*arg)(const void *, int64_t, int64_t) =
-      call->op == &pni_op_argmax ? s->argmax : s->argmin;
+  int64_t (*arg)(const void *, int64_t, int64_t) = call->op == &pni_op_argmax ? s->argmax : s->argmin;
   int64_t *o = pni_data(out);
   const char *p = pni_data(d);
   for (int64_t i = 0; i < out->numel; i++)
@@ -265,8 +255,7 @@ static pn_status eval_arg(pn_context *c, const pni_call *call, pn_tensor *out) {
 
 /* ---- rows and builders ---- */
 
-static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x, pn_axes axes,
-                            int keepdim) {
+static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x, pn_axes axes, int keepdim) {
   pni_attr a = {.ni = 2, .i = {0, keepdim != 0}};
   for (int k = 0; x && k < axes.n; k++) {
     int axis = pni_axis(c, where, axes.axis[k], x->ndim);
@@ -275,45 +264,41 @@ static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x
   return a;
 }
 
-#define ROW(id, extra, infer_fn, eval_fn, vjp_fn, lo_, hi_, text)                                  \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim) {                     \
-    pni_attr a = reduce_attr(c, #id, x, axes, keepdim);                                            \
-    return pni_apply1(c, &pni_op_##id, x, &a);                                                     \
-  }                                                                                                \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t axes:A keepdim:b=false",                                \
-                              .doc = text,                                                         \
-                              .flags = extra,                                                      \
-                              .domain = {{lo_, hi_}},                                              \
-                              .infer = infer_fn,                                                   \
-                              .eval = eval_fn,                                                     \
+#define ROW(id, extra, infer_fn, eval_fn, vjp_fn, lo_, hi_, text)                                                      \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim) {                                         \
+    pni_attr a = reduce_attr(c, #id, x, axes, keepdim);                                                                \
+    return pni_apply1(c, &pni_op_##id, x, &a);                                                                         \
+  }                                                                                                                    \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t axes:A keepdim:b=false",                                                    \
+                              .doc = text,                                                                             \
+                              .flags = extra,                                                                          \
+                              .domain = {{lo_, hi_}},                                                                  \
+                              .infer = infer_fn,                                                                       \
+                              .eval = eval_fn,                                                                         \
                               .vjp = vjp_fn};
 
-ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, 0, 0,
-    "sum over axes; bool counts into int64")
+ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, 0, 0, "sum over axes; bool counts into int64")
 ROW(mean, 0, infer_reduce, eval_mean, vjp_mean, 0, 0, "arithmetic mean over axes")
 ROW(prod, PNI_OP_INTEGER, infer_reduce, eval_prod, vjp_prod, 0.3, 2,
     "product over axes; the second derivative is exact where no factor is zero")
-ROW(max, PNI_OP_INTEGER, infer_reduce, eval_max, vjp_extreme, 0, 0,
-    "largest over axes; ties share the gradient")
-ROW(min, PNI_OP_INTEGER, infer_reduce, eval_min, vjp_extreme, 0, 0,
-    "smallest over axes; ties share the gradient")
+ROW(max, PNI_OP_INTEGER, infer_reduce, eval_max, vjp_extreme, 0, 0, "largest over axes; ties share the gradient")
+ROW(min, PNI_OP_INTEGER, infer_reduce, eval_min, vjp_extreme, 0, 0, "smallest over axes; ties share the gradient")
 ROW(logsumexp, 0, infer_reduce, eval_logsumexp, vjp_logsumexp, 0, 0,
     "log sum e^x over axes; -inf with gradient 0 where all are -inf")
-ROW(any, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0,
-    "is one non-zero; bool")
+ROW(any, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0, "is one non-zero; bool")
 ROW(all, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0, "is none zero; bool")
 
-#define ARG_ROW(id, text)                                                                          \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis, int keepdim) {                         \
-    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                           \
-    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 2, .i = {axis, keepdim != 0}});        \
-  }                                                                                                \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t axis:a=-1 keepdim:b=false",                             \
-                              .doc = text,                                                         \
-                              .flags = PNI_OP_INTEGER | PNI_OP_NODIFF,                             \
-                              .infer = infer_arg,                                                  \
+#define ARG_ROW(id, text)                                                                                              \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis, int keepdim) {                                             \
+    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                                               \
+    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 2, .i = {axis, keepdim != 0}});                            \
+  }                                                                                                                    \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t axis:a=-1 keepdim:b=false",                                                 \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_INTEGER | PNI_OP_NODIFF,                                                 \
+                              .infer = infer_arg,                                                                      \
                               .eval = eval_arg};
 
 ARG_ROW(argmax, "0-based position of the first largest element along axis; int64")

@@ -40,8 +40,7 @@ static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, scan
 
 static pn_status infer_axis(pn_context *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[0]);
-  if (out->ndim == 0)
-    return pni_fail(c, PN_SHAPE, "%s: tensor must have an axis, got a 0-d one", call->op->name);
+  if (out->ndim == 0) return pni_fail(c, PN_SHAPE, "%s: tensor must have an axis, got a 0-d one", call->op->name);
   return PN_OK;
 }
 
@@ -72,17 +71,17 @@ static pn_tensor *vjp_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, int
   return pn_sub(c, g, pn_mul(c, pn_exp(c, y), pn_sum(c, g, axis_of(y), 1)));
 }
 
-#define ROW(id, default_axis, extra, text)                                                         \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis) {                                      \
-    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                           \
-    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {axis}});                      \
-  }                                                                                                \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t axis:a=" default_axis,                                  \
-                              .doc = text,                                                         \
-                              .flags = extra,                                                      \
-                              .infer = infer_axis,                                                 \
-                              .eval = eval_##id,                                                   \
+#define ROW(id, default_axis, extra, text)                                                                             \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis) {                                                          \
+    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                                               \
+    return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {axis}});                                          \
+  }                                                                                                                    \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t axis:a=" default_axis,                                                      \
+                              .doc = text,                                                                             \
+                              .flags = extra,                                                                          \
+                              .infer = infer_axis,                                                                     \
+                              .eval = eval_##id,                                                                       \
                               .vjp = vjp_##id};
 
 ROW(cumsum, "-1", PNI_OP_INTEGER, "running sum along axis")

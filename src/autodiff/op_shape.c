@@ -1,6 +1,5 @@
 /*
-** op_shape.c: the same elements under another geometry. Views where strides allow it, copies where
-*not.
+** op_shape.c: the same elements under another geometry. Views where strides allow it, copies where not.
 */
 #include <string.h>
 #include "op.h"
@@ -44,9 +43,8 @@ static pn_status infer_reshape(pn_context *c, const pni_call *call, pni_spec *ou
   bool negative = false;
   for (int i = 0; i < out->ndim; i++) negative |= out->shape[i] < 0;
   if (negative || known != x->numel)
-    return pni_fail(c, PN_SHAPE, "reshape: shape must hold the %lld elements of %s, got %s",
-                    (long long)x->numel, pni_shape_text(x->ndim, x->shape, from),
-                    pni_shape_text(a->ni, a->i, to));
+    return pni_fail(c, PN_SHAPE, "reshape: shape must hold the %lld elements of %s, got %s", (long long)x->numel,
+                    pni_shape_text(x->ndim, x->shape, from), pni_shape_text(a->ni, a->i, to));
   return PN_OK;
 }
 
@@ -81,22 +79,20 @@ pn_tensor *pn_reshape(pn_context *c, pn_tensor *x, int ndim, const int64_t *shap
   return pni_apply1(c, &pni_op_reshape, x, &a);
 }
 
-const pni_op pni_op_reshape = {
-    .name = "reshape",
-    .args = "x:t shape:s",
-    .doc = "the same elements, row-major, under another shape; one size may be -1",
-    .flags = PNI_OP_ANY_DTYPE,
-    .infer = infer_reshape,
-    .view = view_reshape,
-    .eval = eval_copy,
-    .vjp = vjp_reshape};
+const pni_op pni_op_reshape = {.name = "reshape",
+                               .args = "x:t shape:s",
+                               .doc = "the same elements, row-major, under another shape; one size may be -1",
+                               .flags = PNI_OP_ANY_DTYPE,
+                               .infer = infer_reshape,
+                               .view = view_reshape,
+                               .eval = eval_copy,
+                               .vjp = vjp_reshape};
 
 pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis) {
   if (!x || !ndim_fits(c, "unsqueeze", x->ndim + 1)) return NULL;
   if ((axis = pni_axis(c, "unsqueeze", axis, x->ndim + 1)) < 0) return NULL;
   int64_t shape[PN_MAX_DIMS];
-  for (int i = 0; i <= x->ndim; i++)
-    shape[i] = i < axis ? x->shape[i] : i == axis ? 1 : x->shape[i - 1];
+  for (int i = 0; i <= x->ndim; i++) shape[i] = i < axis ? x->shape[i] : i == axis ? 1 : x->shape[i - 1];
   return pn_reshape(c, x, x->ndim + 1, shape);
 }
 
@@ -216,13 +212,10 @@ static pn_status infer_slice(pn_context *c, const pni_call *call, pni_spec *out)
   const int64_t *i = call->attr->i;
   *out = pni_spec_of(x);
   int64_t size = x->shape[i[0]], last = i[1] + (i[2] - 1) * i[3];
-  bool fits = i[2] == 0 ||
-              (i[2] > 0 && i[2] <= size && i[1] >= 0 && i[1] < size && last >= 0 && last < size);
+  bool fits = i[2] == 0 || (i[2] > 0 && i[2] <= size && i[1] >= 0 && i[1] < size && last >= 0 && last < size);
   if (!fits || i[3] == 0)
-    return pni_fail(
-        c, PN_SHAPE,
-        "slice: %lld elements from position %lld by %lld do not lie in axis %d of size %lld",
-        (long long)i[2], (long long)i[1] + 1, (long long)i[3], (int)i[0] + 1, (long long)size);
+    return pni_fail(c, PN_SHAPE, "slice: %lld elements from position %lld by %lld do not lie in axis %d of size %lld",
+                    (long long)i[2], (long long)i[1] + 1, (long long)i[3], (int)i[0] + 1, (long long)size);
   out->shape[i[0]] = i[2];
   return PN_OK;
 }
@@ -242,8 +235,7 @@ static pn_tensor *vjp_slice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   return pni_apply1(c, &pni_op_unslice, g, &a);
 }
 
-pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count,
-                    int64_t step) {
+pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count, int64_t step) {
   if (!x || (axis = pni_axis(c, "slice", axis, x->ndim)) < 0) return NULL;
   return pni_apply1(c, &pni_op_slice, x, &(pni_attr){.ni = 4, .i = {axis, start, count, step}});
 }
@@ -283,14 +275,13 @@ static pn_tensor *vjp_unslice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) 
   return pn_slice(c, g, (int)i[0], i[1], i[2], i[3]);
 }
 
-const pni_op pni_op_unslice = {
-    .name = "unslice",
-    .args = "x:t axis:a start:i count:i step:i size:i",
-    .doc = "the adjoint of slice: zeros of the given size with x at its places",
-    .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
-    .infer = infer_unslice,
-    .eval = eval_unslice,
-    .vjp = vjp_unslice};
+const pni_op pni_op_unslice = {.name = "unslice",
+                               .args = "x:t axis:a start:i count:i step:i size:i",
+                               .doc = "the adjoint of slice: zeros of the given size with x at its places",
+                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                               .infer = infer_unslice,
+                               .eval = eval_unslice,
+                               .vjp = vjp_unslice};
 
 pn_tensor *pn_select(pn_context *c, pn_tensor *x, int axis, int64_t index) {
   if (!x || (axis = pni_axis(c, "select", axis, x->ndim)) < 0) return NULL;
@@ -322,6 +313,4 @@ const pni_op pni_op_contiguous = {.name = "contiguous",
                                   .eval = eval_copy,
                                   .vjp = vjp_contiguous};
 
-pn_tensor *pn_detach(pn_context *c, pn_tensor *x) {
-  return x ? pni_scoped(c, pni_tensor_alias(c, x)) : NULL;
-}
+pn_tensor *pn_detach(pn_context *c, pn_tensor *x) { return x ? pni_scoped(c, pni_tensor_alias(c, x)) : NULL; }

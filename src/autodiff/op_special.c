@@ -15,9 +15,7 @@ static const double log_root_two_pi = 0.91893853320467274178;
 
 /* d erf = 2/sqrt(pi) e^(-x^2) */
 static T *gauss(C *c, T *x) { return pn_exp(c, pn_neg(c, pn_square(c, x))); }
-static T *d_erf(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_mul(c, gauss(c, IN), K(two_over_root_pi)));
-}
+static T *d_erf(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, gauss(c, IN), K(two_over_root_pi))); }
 static T *d_erfc(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_mul(c, gauss(c, IN), K(-two_over_root_pi)));
 }
@@ -26,22 +24,13 @@ static T *d_erfinv(C *c, T *y, T *g, int k) {
 }
 /* log of the standard normal density */
 static T *log_phi(C *c, T *x) {
-  return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)),
-                pni_like(c, x, log_root_two_pi));
+  return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)), pni_like(c, x, log_root_two_pi));
 }
-static T *d_ndtr(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN)));
-}
-static T *d_log_ndtr(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_exp(c, pn_sub(c, log_phi(c, IN), y)));
-}
-static T *d_ndtri(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y))));
-}
+static T *d_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN))); }
+static T *d_log_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, pn_sub(c, log_phi(c, IN), y))); }
+static T *d_ndtri(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y)))); }
 static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
-static T *d_digamma(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN));
-}
+static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
 static T *d_polygamma(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
 }
@@ -66,14 +55,14 @@ static T *d_gammainc_grad_a(C *c, T *y, T *g, int k) {
   return pn_mul(c, g, pn_mul(c, pn_exp(c, log_density(c, a, x)), slope));
 }
 
-#define ROW(id, lo_, hi_, text)                                                                    \
-  pn_tensor *pn_##id(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##id, x, NULL); } \
-  const pni_op pni_op_##id = {.name = #id,                                                         \
-                              .args = "x:t",                                                       \
-                              .doc = text,                                                         \
-                              .flags = PNI_OP_ELEMENTWISE,                                         \
-                              .domain = {{lo_, hi_}},                                              \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},           \
+#define ROW(id, lo_, hi_, text)                                                                                        \
+  pn_tensor *pn_##id(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##id, x, NULL); }                     \
+  const pni_op pni_op_##id = {.name = #id,                                                                             \
+                              .args = "x:t",                                                                           \
+                              .doc = text,                                                                             \
+                              .flags = PNI_OP_ELEMENTWISE,                                                             \
+                              .domain = {{lo_, hi_}},                                                                  \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
                               .vjp = d_##id};
 
 ROW(erf, 0, 0, "error function, 2/sqrt(pi) integral of e^(-t^2) from 0 to x")
@@ -115,11 +104,10 @@ const pni_op pni_op_gammainc = {.name = "gammainc",
 pn_tensor *pn_gammainc_grad_a(pn_context *c, pn_tensor *a, pn_tensor *x) {
   return pni_apply2(c, &pni_op_gammainc_grad_a, a, x, NULL);
 }
-const pni_op pni_op_gammainc_grad_a = {
-    .name = "gammainc_grad_a",
-    .args = "a:t x:t",
-    .doc = "dP(a, x)/da; differentiable in x only",
-    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-    .domain = {{0.3, 4}, {0.2, 5}},
-    .map = (const pni_row[4]){pni_gammainc_grad_a_f64, pni_gammainc_grad_a_f32},
-    .vjp = d_gammainc_grad_a};
+const pni_op pni_op_gammainc_grad_a = {.name = "gammainc_grad_a",
+                                       .args = "a:t x:t",
+                                       .doc = "dP(a, x)/da; differentiable in x only",
+                                       .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                       .domain = {{0.3, 4}, {0.2, 5}},
+                                       .map = (const pni_row[4]){pni_gammainc_grad_a_f64, pni_gammainc_grad_a_f32},
+                                       .vjp = d_gammainc_grad_a};

@@ -1,6 +1,5 @@
 /*
-** param.c: parameters, the only tensors that change. Their storage is their own and counts
-*versions, so
+** param.c: parameters, the only tensors that change. Their storage is their own and counts versions, so
 ** a graph that used old values is noticed.
 */
 #include <string.h>
@@ -9,8 +8,7 @@
 pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
   if (!t || pni_failed(c)) return NULL;
   if (!pni_is_float(t)) {
-    pni_fail(c, PN_DTYPE, "param: tensor must be float64 or float32, got %s",
-             pn_dtype_name((pn_dtype)t->dtype));
+    pni_fail(c, PN_DTYPE, "param: tensor must be float64 or float32, got %s", pn_dtype_name((pn_dtype)t->dtype));
     return NULL;
   }
   pni_spec s = pni_spec_of(t);
@@ -38,19 +36,16 @@ pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t) {
   if (!param || !t || !(param->flags & PNI_PARAM))
     return pni_fail(c, PN_STATE, "param_set: target must be a parameter");
   if (param->dtype != t->dtype)
-    return pni_fail(c, PN_DTYPE, "param_set: dtype must be %s, got %s",
-                    pn_dtype_name((pn_dtype)param->dtype), pn_dtype_name((pn_dtype)t->dtype));
-  bool same = param->ndim == t->ndim &&
-              memcmp(param->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) == 0;
+    return pni_fail(c, PN_DTYPE, "param_set: dtype must be %s, got %s", pn_dtype_name((pn_dtype)param->dtype),
+                    pn_dtype_name((pn_dtype)t->dtype));
+  bool same = param->ndim == t->ndim && memcmp(param->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) == 0;
   if (!same) {
     char a[160], b[160];
-    return pni_fail(c, PN_SHAPE, "param_set: shape must be %s, got %s",
-                    pni_shape_text(param->ndim, param->shape, a),
+    return pni_fail(c, PN_SHAPE, "param_set: shape must be %s, got %s", pni_shape_text(param->ndim, param->shape, a),
                     pni_shape_text(t->ndim, t->shape, b));
   }
   /* a view of the parameter itself must not be read while it is written */
-  pn_tensor *copy = t->storage == param->storage && !pni_is_contiguous(t) ? pni_contiguous(c, t)
-                                                                          : pn_tensor_ref(t);
+  pn_tensor *copy = t->storage == param->storage && !pni_is_contiguous(t) ? pni_contiguous(c, t) : pn_tensor_ref(t);
   if (!copy) return c->status;
   if (pni_copy(c, param, copy) == PN_OK) param->storage->version++;
   pn_tensor_unref(copy);

@@ -1,7 +1,6 @@
 /*
 ** context.c: creation and end of a context, its error slot, cancellation and default generator.
-** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so
-*hosts
+** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so hosts
 ** with a collector may release things in any order.
 */
 #define _POSIX_C_SOURCE 200809L
@@ -41,9 +40,7 @@ pn_context *pn_context_new(const pn_context_config *config) {
   c->allocate = allocate;
   c->allocator_data = cfg.allocator_data;
   c->limit = cfg.memory_limit;
-  c->pool_limit = cfg.pool_limit == 0            ? (size_t)256 << 20
-                  : cfg.pool_limit == PN_NO_POOL ? 0
-                                                 : cfg.pool_limit;
+  c->pool_limit = cfg.pool_limit == 0 ? (size_t)256 << 20 : cfg.pool_limit == PN_NO_POOL ? 0 : cfg.pool_limit;
   c->num_threads = cfg.threads > 0 ? cfg.threads : processors();
   atomic_init(&c->cancelled, 0);
   c->next_id = 1;
@@ -91,12 +88,8 @@ pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) {
   return status;
 }
 
-void pn_context_cancel(pn_context *c) {
-  atomic_store_explicit(&c->cancelled, 1, memory_order_relaxed);
-}
-void pn_context_uncancel(pn_context *c) {
-  atomic_store_explicit(&c->cancelled, 0, memory_order_relaxed);
-}
+void pn_context_cancel(pn_context *c) { atomic_store_explicit(&c->cancelled, 1, memory_order_relaxed); }
+void pn_context_uncancel(pn_context *c) { atomic_store_explicit(&c->cancelled, 0, memory_order_relaxed); }
 
 int64_t pni_now(void) {
   struct timespec t;
@@ -109,10 +102,8 @@ void pn_context_set_deadline(pn_context *c, double seconds) {
 }
 
 pn_status pni_check_cancel(pn_context *c) {
-  if (atomic_load_explicit(&c->cancelled, memory_order_relaxed))
-    return pni_fail(c, PN_CANCELLED, "interrupted");
-  if (c->deadline && pni_now() > c->deadline)
-    return pni_fail(c, PN_CANCELLED, "time limit reached");
+  if (atomic_load_explicit(&c->cancelled, memory_order_relaxed)) return pni_fail(c, PN_CANCELLED, "interrupted");
+  if (c->deadline && pni_now() > c->deadline) return pni_fail(c, PN_CANCELLED, "time limit reached");
   return PN_OK;
 }
 

@@ -28,7 +28,7 @@ struct pn_context {
   size_t peak;                  /* largest in use */
   size_t pool_limit;            /* largest pooled */
   void *pool[PNI_POOL_CLASSES]; /* free blocks by size class, linked through their first word */
-  uint64_t allocated; /* bytes ever handed out: the Lua binding credits its collector from it */
+  uint64_t allocated;           /* bytes ever handed out: the Lua binding credits its collector from it */
 
   pn_status status; /* of the first failure since the last clear */
   char message[PNI_MESSAGE];
@@ -96,8 +96,7 @@ static inline pni_philox pni_rng_reserve(pn_context *c, pn_rng *r, uint64_t posi
 
 /* ---- threads.c ---- */
 
-/* body(data, begin, end) must not allocate, fail or touch the context except for reading cancelled.
- */
+/* body(data, begin, end) must not allocate, fail or touch the context except for reading cancelled. */
 typedef void (*pni_shard)(void *data, int64_t begin, int64_t end);
 /* Covers 0 .. n - 1 by shards of at least `grain` items; runs in place when n < 2 * grain. Which
  * thread does which shard never influences results. Returns PN_CANCELLED if cancelled. */

@@ -76,8 +76,8 @@ void *pni_alloc(pn_context *c, size_t n) {
     memcpy(&c->pool[k], block, sizeof(void *));
     c->pooled -= size;
   } else if (!(block = fresh(c, size))) {
-    pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n,
-             c->held - c->pooled, c->limit);
+    pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n, c->held - c->pooled,
+             c->limit);
     return NULL;
   }
   c->allocated += size;
@@ -93,8 +93,7 @@ void *pni_calloc(pn_context *c, size_t n) {
 
 void *pni_alloc_array(pn_context *c, int64_t count, size_t size) {
   if (count < 0 || (size && (uint64_t)count > ((uint64_t)1 << 44) / size)) {
-    pni_fail(c, PN_NOMEM, "out of memory: %lld items of %zu bytes asked for", (long long)count,
-             size);
+    pni_fail(c, PN_NOMEM, "out of memory: %lld items of %zu bytes asked for", (long long)count, size);
     return NULL;
   }
   return pni_alloc(c, (size_t)count * size);

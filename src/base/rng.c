@@ -1,9 +1,8 @@
 /* Philox blocks and the array fills. See rng.h for the counter's layout and the invariants.
  *
- * Every fill goes through chunks of whole blocks: words, then transforms, each a plain loop over
- * small stack buffers with no branch and no call, which the compiler turns into vector code. log,
- * sin and cos are polynomials of our own, so that the numbers do not depend on the C library
- * either. */
+ * Every fill goes through chunks of whole blocks: words, then transforms, each a plain loop over small
+ * stack buffers with no branch and no call, which the compiler turns into vector code. log, sin and cos are
+ * polynomials of our own, so that the numbers do not depend on the C library either. */
 #include "rng.h"
 
 #include <math.h>
@@ -15,15 +14,14 @@ typedef struct words {
   uint32_t w[4][CHUNK]; /* word k of block j is w[k][j] */
 } words;
 
-/* One round: (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0)).
- */
+/* One round: (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0)). */
 #define M0 0xD2511F53u
 #define M1 0xCD9E8D57u
 #define W0 0x9E3779B9u
 #define W1 0xBB67AE85u
 
-static inline void philox(uint64_t key, uint64_t position, uint32_t attempt, uint32_t domain,
-                          uint32_t *o0, uint32_t *o1, uint32_t *o2, uint32_t *o3) {
+static inline void philox(uint64_t key, uint64_t position, uint32_t attempt, uint32_t domain, uint32_t *o0,
+                          uint32_t *o1, uint32_t *o2, uint32_t *o3) {
   uint32_t c0 = (uint32_t)position, c1 = (uint32_t)(position >> 32), c2 = attempt, c3 = domain;
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
   for (int round = 0; round < 10; round++) {
@@ -41,8 +39,7 @@ static inline void philox(uint64_t key, uint64_t position, uint32_t attempt, uin
   *o3 = c3;
 }
 
-void pni_philox_block(uint64_t key, uint64_t position, uint32_t attempt, uint32_t domain,
-                      uint32_t out[4]) {
+void pni_philox_block(uint64_t key, uint64_t position, uint32_t attempt, uint32_t domain, uint32_t out[4]) {
   philox(key, position, attempt, domain, out, out + 1, out + 2, out + 3);
 }
 
@@ -78,11 +75,9 @@ uint64_t pni_fill_positions(pni_fill_kind kind, uint64_t n) {
   return (n >> shift) + ((n & (per_block - 1)) != 0);
 }
 
-static inline void fill_words(words *t, uint64_t key, uint64_t position, int count,
-                              uint32_t domain) {
+static inline void fill_words(words *t, uint64_t key, uint64_t position, int count, uint32_t domain) {
   for (int j = 0; j < count; j++)
-    philox(key, position + (uint64_t)j, 0, domain, &t->w[0][j], &t->w[1][j], &t->w[2][j],
-           &t->w[3][j]);
+    philox(key, position + (uint64_t)j, 0, domain, &t->w[0][j], &t->w[1][j], &t->w[2][j], &t->w[3][j]);
 }
 
 /* (53 bits + 1) 2^-53 in (0, 1], through two signed 32-bit halves that vector units convert. */
@@ -115,8 +110,7 @@ static inline double log_f64(double x) {
   return e * 6.93147180369123816490e-01 + (2 * s + low);
 }
 
-/* sin and cos of 2 pi u, u in [0, 1]: 4u = k + r, |r| <= 1/2 exactly; Chebyshev fits, errors below
- * 2e-17. */
+/* sin and cos of 2 pi u, u in [0, 1]: 4u = k + r, |r| <= 1/2 exactly; Chebyshev fits, errors below 2e-17. */
 static inline void sincos_f64(double u, double *sine, double *cosine) {
   double t = 4 * u;
   int32_t k = (int32_t)(t + 0.5);
@@ -177,8 +171,8 @@ static inline void sincos_f32(uint32_t w, float *sine, float *cosine) {
   *cosine = sign_c * (even * c + odd * s);
 }
 
-/* A chunk's transforms: words of blocks [0, count) to elements, count <= CHUNK. Inlined twice by
- * run_chunk, once with the constant CHUNK, which is the loop that becomes vector code. */
+/* A chunk's transforms: words of blocks [0, count) to elements, count <= CHUNK. Inlined twice by run_chunk,
+ * once with the constant CHUNK, which is the loop that becomes vector code. */
 typedef union chunk {
   double f64[2 * CHUNK];
   float f32[4 * CHUNK];
@@ -193,8 +187,7 @@ static inline void uniform_f64(const words *t, int count, chunk *out) {
 
 static inline void uniform_f32(const words *t, int count, chunk *out) {
   for (int j = 0; j < count; j++)
-    for (int k = 0; k < 4; k++)
-      out->f32[4 * j + k] = (float)(int32_t)((t->w[k][j] >> 8) + 1) * 0x1p-24f;
+    for (int k = 0; k < 4; k++) out->f32[4 * j + k] = (float)(int32_t)((t->w[k][j] >> 8) + 1) * 0x1p-24f;
 }
 
 static inline void exponential_f64(const words *t, int count, chunk *out) {
@@ -207,23 +200,20 @@ static inline void normal_f64(const words *t, int count, chunk *out) {
   double radius[CHUNK], sine[CHUNK], cosine[CHUNK];
   for (int j = 0; j < count; j++) radius[j] = -2 * log_f64(unit_f64(t->w[0][j], t->w[1][j]));
   for (int j = 0; j < count; j++) radius[j] = sqrt(radius[j]);
-  for (int j = 0; j < count; j++)
-    sincos_f64(unit_f64(t->w[2][j], t->w[3][j]), &sine[j], &cosine[j]);
+  for (int j = 0; j < count; j++) sincos_f64(unit_f64(t->w[2][j], t->w[3][j]), &sine[j], &cosine[j]);
   for (int j = 0; j < count; j++) {
     out->f64[2 * j] = radius[j] * cosine[j];
     out->f64[2 * j + 1] = radius[j] * sine[j];
   }
 }
 
-/* Two pairs a block: radii from words 0 and 1, (w + 1/2) 2^-32 rounded to float; angles from 2
- * and 3. */
+/* Two pairs a block: radii from words 0 and 1, (w + 1/2) 2^-32 rounded to float; angles from 2 and 3. */
 static inline void normal_f32(const words *t, int count, chunk *out) {
   for (int pair = 0; pair < 2; pair++) {
     float radius[CHUNK], sine[CHUNK], cosine[CHUNK];
     for (int j = 0; j < count; j++) {
       uint32_t w = t->w[pair][j];
-      float u =
-          (float)(int32_t)(w >> 16) * 0x1p-16f + ((float)(int32_t)(w & 0xFFFF) + 0.5f) * 0x1p-32f;
+      float u = (float)(int32_t)(w >> 16) * 0x1p-16f + ((float)(int32_t)(w & 0xFFFF) + 0.5f) * 0x1p-32f;
       radius[j] = -2 * log_f32(u);
     }
     for (int j = 0; j < count; j++) radius[j] = sqrtf(radius[j]);
@@ -242,8 +232,8 @@ typedef struct fill_row {
   void (*part)(const words *t, int count, chunk *out);
 } fill_row;
 
-#define VARIANTS(name)                                                                             \
-  static void name##_whole(const words *t, chunk *out) { name(t, CHUNK, out); }                    \
+#define VARIANTS(name)                                                                                                 \
+  static void name##_whole(const words *t, chunk *out) { name(t, CHUNK, out); }                                        \
   static void name##_part(const words *t, int count, chunk *out) { name(t, count, out); }
 VARIANTS(uniform_f64)
 VARIANTS(uniform_f32)
@@ -252,14 +242,11 @@ VARIANTS(normal_f32)
 VARIANTS(exponential_f64)
 
 static const fill_row fill_rows[] = {
-    [PNI_FILL_UNIFORM_F64] = {PNI_DOMAIN_UNIFORM, sizeof(double), uniform_f64_whole,
-                              uniform_f64_part},
-    [PNI_FILL_UNIFORM_F32] = {PNI_DOMAIN_UNIFORM, sizeof(float), uniform_f32_whole,
-                              uniform_f32_part},
+    [PNI_FILL_UNIFORM_F64] = {PNI_DOMAIN_UNIFORM, sizeof(double), uniform_f64_whole, uniform_f64_part},
+    [PNI_FILL_UNIFORM_F32] = {PNI_DOMAIN_UNIFORM, sizeof(float), uniform_f32_whole, uniform_f32_part},
     [PNI_FILL_NORMAL_F64] = {PNI_DOMAIN_NORMAL, sizeof(double), normal_f64_whole, normal_f64_part},
     [PNI_FILL_NORMAL_F32] = {PNI_DOMAIN_NORMAL, sizeof(float), normal_f32_whole, normal_f32_part},
-    [PNI_FILL_EXPONENTIAL_F64] = {PNI_DOMAIN_EXPONENTIAL, sizeof(double), exponential_f64_whole,
-                                  exponential_f64_part},
+    [PNI_FILL_EXPONENTIAL_F64] = {PNI_DOMAIN_EXPONENTIAL, sizeof(double), exponential_f64_whole, exponential_f64_part},
 };
 
 /* Blocks first, first + 1, ... of one chunk, count <= CHUNK. */
@@ -275,8 +262,7 @@ static void run_chunk(const fill_row *row, uint64_t key, uint64_t first, int cou
 }
 
 /* Elements [begin, end): whole blocks are made, and the part that was asked for is copied. */
-static void fill(pni_fill_kind kind, uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                 void *out) {
+static void fill(pni_fill_kind kind, uint64_t key, uint64_t position, uint64_t begin, uint64_t end, void *out) {
   const fill_row *row = &fill_rows[kind];
   int shift = elements_log2(kind);
   char *to = out;
@@ -294,28 +280,23 @@ static void fill(pni_fill_kind kind, uint64_t key, uint64_t position, uint64_t b
   }
 }
 
-void pni_fill_uniform_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                          double *out) {
+void pni_fill_uniform_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out) {
   fill(PNI_FILL_UNIFORM_F64, key, position, begin, end, out);
 }
 
-void pni_fill_uniform_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                          float *out) {
+void pni_fill_uniform_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, float *out) {
   fill(PNI_FILL_UNIFORM_F32, key, position, begin, end, out);
 }
 
-void pni_fill_normal_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                         double *out) {
+void pni_fill_normal_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out) {
   fill(PNI_FILL_NORMAL_F64, key, position, begin, end, out);
 }
 
-void pni_fill_normal_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                         float *out) {
+void pni_fill_normal_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, float *out) {
   fill(PNI_FILL_NORMAL_F32, key, position, begin, end, out);
 }
 
-void pni_fill_exponential_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                              double *out) {
+void pni_fill_exponential_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out) {
   fill(PNI_FILL_EXPONENTIAL_F64, key, position, begin, end, out);
 }
 
@@ -327,8 +308,8 @@ static uint64_t product(uint64_t a, uint64_t b, uint64_t *low) {
   return a1 * b1 + (middle >> 32) + (cross >> 32);
 }
 
-/* Uniform on 0..range-1, range >= 1: the high half of word * range, retried with the next attempt
- * while the low half falls among the 2^64 mod range that would favour some values (Lemire 2019). */
+/* Uniform on 0..range-1, range >= 1: the high half of word * range, retried with the next attempt while the
+ * low half falls among the 2^64 mod range that would favour some values (Lemire 2019). */
 static uint64_t bounded(uint64_t key, uint64_t position, uint64_t range) {
   uint64_t excess = 0;
   for (uint32_t attempt = 0;; attempt++) {
@@ -341,8 +322,8 @@ static uint64_t bounded(uint64_t key, uint64_t position, uint64_t range) {
   }
 }
 
-void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, int64_t low,
-                    int64_t high, int64_t *out) {
+void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, int64_t low, int64_t high,
+                    int64_t *out) {
   uint64_t range = high > low ? (uint64_t)high - (uint64_t)low : 1;
   for (uint64_t i = begin; i < end; i++) {
     uint64_t bits = (uint64_t)low + bounded(key, position + i, range);

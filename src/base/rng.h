@@ -2,14 +2,13 @@
  *
  * One position of a stream is one block of four 32-bit words, a pure function of
  *   key (64 bits) and counter {position low, position high, attempt, domain}.
- * The domain separates what a position is used for, the attempt numbers the trials of a rejection
- * sampler. Nothing has state beyond (key, position): element i of a fill depends on key, base
- * position and i alone, not on how [begin, end) ranges are dealt to threads, nor on vector width.
- * That needs strict IEEE arithmetic: no -ffast-math, no contraction into fma (-std=c11 implies
- * -ffp-contract=off in gcc).
+ * The domain separates what a position is used for, the attempt numbers the trials of a rejection sampler.
+ * Nothing has state beyond (key, position): element i of a fill depends on key, base position and i alone,
+ * not on how [begin, end) ranges are dealt to threads, nor on vector width. That needs strict IEEE
+ * arithmetic: no -ffast-math, no contraction into fma (-std=c11 implies -ffp-contract=off in gcc).
  *
- * A caller owns a pni_philox, fills n elements at its position and then adds
- * pni_fill_positions(kind, n). Scalar draws consume one position each. */
+ * A caller owns a pni_philox, fills n elements at its position and then adds pni_fill_positions(kind, n).
+ * Scalar draws consume one position each. */
 #ifndef PN_BASE_RNG_H
 #define PN_BASE_RNG_H
 
@@ -34,14 +33,12 @@ enum {
 };
 
 /* The four words of one counter. */
-void pni_philox_block(uint64_t key, uint64_t position, uint32_t attempt, uint32_t domain,
-                      uint32_t out[4]);
+void pni_philox_block(uint64_t key, uint64_t position, uint32_t attempt, uint32_t domain, uint32_t out[4]);
 
 /* Generator at position 0 whose key is the seed through the finaliser of splitmix64. */
 pni_philox pni_philox_seed(uint64_t seed);
 
-/* Independent generator at position 0; depends on the parent's key and on index, not on its
- * position. */
+/* Independent generator at position 0; depends on the parent's key and on index, not on its position. */
 pni_philox pni_philox_split(const pni_philox *parent, uint64_t index);
 
 typedef enum pni_fill_kind {
@@ -57,27 +54,19 @@ typedef enum pni_fill_kind {
 /* Positions that n elements of a kind consume. */
 uint64_t pni_fill_positions(pni_fill_kind kind, uint64_t n);
 
-/* Fills: elements begin <= i < end of the virtual array that starts at position; out[0] is element
- * begin. */
+/* Fills: elements begin <= i < end of the virtual array that starts at position; out[0] is element begin. */
 
-/* Uniform on (0, 1]: multiples of 2^-53 (f64) and 2^-24 (f32). Never 0, so the logarithm is finite.
- */
-void pni_fill_uniform_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                          double *out);
-void pni_fill_uniform_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                          float *out);
-/* Standard normal by Box-Muller; the largest sizes are sqrt(106 log 2) = 8.57 and sqrt(66 log 2)
- * = 6.76. */
-void pni_fill_normal_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                         double *out);
+/* Uniform on (0, 1]: multiples of 2^-53 (f64) and 2^-24 (f32). Never 0, so the logarithm is finite. */
+void pni_fill_uniform_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out);
+void pni_fill_uniform_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, float *out);
+/* Standard normal by Box-Muller; the largest sizes are sqrt(106 log 2) = 8.57 and sqrt(66 log 2) = 6.76. */
+void pni_fill_normal_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out);
 void pni_fill_normal_f32(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, float *out);
 /* Exponential with rate 1, in [0, 36.8]. */
-void pni_fill_exponential_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end,
-                              double *out);
-/* Uniform integers low <= value < high, exactly (Lemire 2019). high <= low is read as the one value
- * low. */
-void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, int64_t low,
-                    int64_t high, int64_t *out);
+void pni_fill_exponential_f64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, double *out);
+/* Uniform integers low <= value < high, exactly (Lemire 2019). high <= low is read as the one value low. */
+void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, int64_t low, int64_t high,
+                    int64_t *out);
 /* A uniform permutation of 0..n-1 (Fisher-Yates), n positions. */
 void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out);
 

@@ -1,6 +1,5 @@
-/* Scalar rejection samplers: gamma, Poisson, binomial. One position a draw; trial k reads the
- * counters whose attempt is k (or 2k, 2k + 1), so that a draw never depends on how many trials its
- * neighbours took. */
+/* Scalar rejection samplers: gamma, Poisson, binomial. One position a draw; trial k reads the counters whose
+ * attempt is k (or 2k, 2k + 1), so that a draw never depends on how many trials its neighbours took. */
 #include "rng.h"
 #include "special.h"
 
@@ -22,9 +21,8 @@ static pair uniforms(uint64_t key, uint64_t position, uint32_t attempt, uint32_t
   return (pair){unit(w[0], w[1]), unit(w[2], w[3])};
 }
 
-/* log of a Gamma(a) draw, a >= 1: d v with v = (1 + x / sqrt(9d))^3, d = a - 1/3, x normal,
- * accepted when log u < x^2/2 + d (1 - v + log v) (Marsaglia & Tsang 2000). Attempt 2k is the
- * normal, 2k + 1 is u. */
+/* log of a Gamma(a) draw, a >= 1: d v with v = (1 + x / sqrt(9d))^3, d = a - 1/3, x normal, accepted when
+ * log u < x^2/2 + d (1 - v + log v) (Marsaglia & Tsang 2000). Attempt 2k is the normal, 2k + 1 is u. */
 static double log_gamma_large(uint64_t key, uint64_t position, double a) {
   double d = a - 1.0 / 3, c = 1 / sqrt(9 * d);
   for (uint32_t k = 0;; k += 2) {
@@ -50,10 +48,9 @@ double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
   return exp(pni_log_gamma_draw(key, position, concentration));
 }
 
-/* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k); u beyond the last
- * weight that double precision can tell from 1 takes a new attempt. ratio(k) = slope / k - drop. */
-static double search(uint64_t key, uint64_t position, uint32_t domain, double start, double slope,
-                     double drop) {
+/* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k); u beyond the last weight that
+ * double precision can tell from 1 takes a new attempt. ratio(k) = slope / k - drop. */
+static double search(uint64_t key, uint64_t position, uint32_t domain, double start, double slope, double drop) {
   for (uint32_t attempt = 0;; attempt++) {
     double u = uniforms(key, position, attempt, domain).u, weight = start;
     for (int k = 0; k < 200 && weight > 0; k++) {
@@ -77,11 +74,9 @@ static double count_error(double k) { return k == 0 ? 0 : pni_stirling_error(k);
 /* log sqrt(2 pi k), 0 at 0. */
 static double log_root(double k) { return k == 0 ? 0 : 0.5 * log(TWO_PI * k); }
 
-/* Poisson's log probability by the saddle-point form, exact in relative terms for any rate (Loader
- * 2000): -deviance(k, rate) - log sqrt(2 pi k) - stirling_error(k). */
-static double poisson_log_prob(double k, double rate) {
-  return -deviance(k, rate) - log_root(k) - count_error(k);
-}
+/* Poisson's log probability by the saddle-point form, exact in relative terms for any rate (Loader 2000):
+ * -deviance(k, rate) - log sqrt(2 pi k) - stirling_error(k). */
+static double poisson_log_prob(double k, double rate) { return -deviance(k, rate) - log_root(k) - count_error(k); }
 
 /* Transformed rejection with squeeze, PTRS of Hoermann (1993), for rate >= 10. */
 static double poisson_rejection(uint64_t key, uint64_t position, double rate) {
@@ -122,8 +117,7 @@ static double binomial_rejection(uint64_t key, uint64_t position, double n, doub
     double k = floor((2 * a / us + b) * u + centre);
     if (us >= 0.07 && t.v <= squeeze) return k;
     if (!(us > 0) || k < 0 || k > n) continue;
-    if (log(t.v * alpha / (a / (us * us) + b)) <= binomial_log_prob(k, n, p) - mode_log_prob)
-      return k;
+    if (log(t.v * alpha / (a / (us * us) + b)) <= binomial_log_prob(k, n, p) - mode_log_prob) return k;
   }
 }
 

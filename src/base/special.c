@@ -1,5 +1,5 @@
-/* Elementary combinations of log and exp that stay accurate where the plain formula cancels or
- * overflows. Cut-offs follow Maechler (2012), "Accurately computing log(1 - exp(-|a|))". */
+/* Elementary combinations of log and exp that stay accurate where the plain formula cancels or overflows.
+ * Cut-offs follow Maechler (2012), "Accurately computing log(1 - exp(-|a|))". */
 #include "special.h"
 
 #include <math.h>

@@ -1,9 +1,8 @@
 /* Special functions of real arguments: pure, reentrant, no allocation, no errno contract.
  *
- * Everywhere: NaN in gives NaN out; an argument outside the domain gives NaN; infinities and poles
- * give the limit where there is one. Each definition's comment states formula, source, edges and
- * the worst relative error seen on a dense random sweep against 50-digit arithmetic
- * (spec/golden/base). */
+ * Everywhere: NaN in gives NaN out; an argument outside the domain gives NaN; infinities and poles give
+ * the limit where there is one. Each definition's comment states formula, source, edges and the worst
+ * relative error seen on a dense random sweep against 50-digit arithmetic (spec/golden/base). */
 #ifndef PN_BASE_SPECIAL_H
 #define PN_BASE_SPECIAL_H
 

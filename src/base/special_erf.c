@@ -1,8 +1,7 @@
 /* Error function family and the standard normal distribution.
  *
- * erf and erfc are libm's. Everything else keeps its digits by carrying the rounding error of a
- * squared or scaled argument (one fma) into the exponential, and by never forming 1 - p where p is
- * given. */
+ * erf and erfc are libm's. Everything else keeps its digits by carrying the rounding error of a squared
+ * or scaled argument (one fma) into the exponential, and by never forming 1 - p where p is given. */
 #include "special.h"
 
 #include <math.h>
@@ -52,13 +51,12 @@ static double ratio7(const double c[16], double t) {
 }
 
 /* Rational approximations of the normal quantile: Wichura (1988), Algorithm AS 241, PPND16. */
-static const double quantile_centre[16] = {
-    3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
-    1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
-    3.3430575583588128105e+4, 2.5090809287301226727e+3, 1.0,
-    4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3,
-    2.1213794301586595867e+4, 3.9307895800092710610e+4, 2.8729085735721942674e+4,
-    5.2264952788528545610e+3};
+static const double quantile_centre[16] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
+                                           1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
+                                           3.3430575583588128105e+4, 2.5090809287301226727e+3, 1.0,
+                                           4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3,
+                                           2.1213794301586595867e+4, 3.9307895800092710610e+4, 2.8729085735721942674e+4,
+                                           5.2264952788528545610e+3};
 static const double quantile_middle[16] = {
     1.42343711074968357734e0,  4.63033784615654529590e0,  5.76949722146069140550e0,
     3.64784832476320460504e0,  1.27045825245236838258e0,  2.41780725177450611770e-1,
@@ -100,9 +98,8 @@ double pni_erfcinv(double y) {
   return y < 1 ? size : -size;
 }
 
-/* Phi(x) = erfc(-x/sqrt 2)/2. In the lower tail the rounding error d of t = -x/sqrt 2 is restored
- * by erfc(t + d) = erfc(t) - 2d/sqrt(pi) e^(-t^2). 0 at -inf, 1 at inf. Max error 9.9e-16 where
- * normal. */
+/* Phi(x) = erfc(-x/sqrt 2)/2. In the lower tail the rounding error d of t = -x/sqrt 2 is restored by
+ * erfc(t + d) = erfc(t) - 2d/sqrt(pi) e^(-t^2). 0 at -inf, 1 at inf. Max error 9.9e-16 where normal. */
 double pni_ndtr(double x) {
   double t = -x * SQRT1_2;
   if (!(t > 0.5 && t < 28)) return 0.5 * erfc(t);
@@ -110,8 +107,8 @@ double pni_ndtr(double x) {
   return 0.5 * (erfc(t) - 2 * INV_SQRT_PI * d * exp_square(t, -1));
 }
 
-/* log Phi(x): log1p of the upper tail for x > 0, else -x^2/2 + log(erfcx(-x/sqrt 2)/2), two terms
- * of one sign. -inf at -inf and below -1.8e154, -0 at inf. Max error 6.5e-16. */
+/* log Phi(x): log1p of the upper tail for x > 0, else -x^2/2 + log(erfcx(-x/sqrt 2)/2), two terms of
+ * one sign. -inf at -inf and below -1.8e154, -0 at inf. Max error 6.5e-16. */
 double pni_log_ndtr(double x) {
   if (x >= -1) return x > 0 ? log1p(-pni_ndtr(-x)) : log(pni_ndtr(x));
   return log(0.5 * pni_erfcx(-x * SQRT1_2)) - 0.5 * x * x;

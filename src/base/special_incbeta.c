@@ -1,10 +1,10 @@
 /* Regularised incomplete beta function I_x(a, b) (DLMF 8.17) and its inverse in x.
  *
- * A point is carried as x and y = 1 - x together, so that neither end of (0, 1) loses digits, and
- * both tails are returned. Regions: uniform   a, b >= 20 around the mean: an expansion of Temme's
- * kind, cost independent of a and b fraction  x below about the mean: continued fraction for I_x(a,
- * b)  (8.17.22) swapped   above: the same for I_y(b, a), or, for b < 1, its complement from the
- * power series
+ * A point is carried as x and y = 1 - x together, so that neither end of (0, 1) loses digits, and both
+ * tails are returned. Regions:
+ *   uniform   a, b >= 20 around the mean: an expansion of Temme's kind, cost independent of a and b
+ *   fraction  x below about the mean: continued fraction for I_x(a, b)  (8.17.22)
+ *   swapped   above: the same for I_y(b, a), or, for b < 1, its complement from the power series
  */
 #include "special.h"
 
@@ -21,8 +21,7 @@ typedef struct point {
   double x, y;
 } point;
 
-/* b x - a y with x + y = 1 exactly: products by fma, and the larger of x, y freed of its rounding.
- */
+/* b x - a y with x + y = 1 exactly: products by fma, and the larger of x, y freed of its rounding. */
 static double offset(double a, double b, point t) {
   double bx = b * t.x, ay = a * t.y;
   double low = fma(b, t.x, -bx) - fma(a, t.y, -ay);
@@ -35,8 +34,8 @@ static double profile(double r, double r_minus_1) {
   return r_minus_1 > -0.6 ? pni_log1p_gap(r_minus_1) : r_minus_1 - log(r);
 }
 
-/* a phi(x/p) + b phi(y/q), p = a/(a+b), q = 1 - p: the logarithm of the kernel below its peak,
- * since the linear parts cancel. */
+/* a phi(x/p) + b phi(y/q), p = a/(a+b), q = 1 - p: the logarithm of the kernel below its peak, since the
+ * linear parts cancel. */
 static double exponent(double a, double b, point t) {
   double d = offset(a, b, t), n = a + b;
   return a * profile(t.x * (n / a), d / a) + b * profile(t.y * (n / b), -d / b);
@@ -57,10 +56,10 @@ static double kernel(double a, double b, point t) {
   return exp(a * log_x + b * log_y - pni_lbeta(a, b));
 }
 
-/* x^a y^b / (B(a, b) I_x(a, b)) = b_0 + a_1/(b_1 + a_2/(b_2 + ...)), the even part of DLMF 8.17.22
- * in the form of DiDonato & Morris (1992), by Lentz's method; with l = a y - b x, positive below
- * the mean, a_n = (a+n-1) (a+b+n-1) n (b-n) x^2 / (a+2n-1)^2 b_n = n + n (b-n) x / (a+2n-1) + (a+n)
- * (l + 1 + n (1+y)) / (a+2n+1). */
+/* x^a y^b / (B(a, b) I_x(a, b)) = b_0 + a_1/(b_1 + a_2/(b_2 + ...)), the even part of DLMF 8.17.22 in the form
+ * of DiDonato & Morris (1992), by Lentz's method; with l = a y - b x, positive below the mean,
+ *   a_n = (a+n-1) (a+b+n-1) n (b-n) x^2 / (a+2n-1)^2
+ *   b_n = n + n (b-n) x / (a+2n-1) + (a+n) (l + 1 + n (1+y)) / (a+2n+1). */
 static double fraction(double a, double b, point t) {
   double base = 1 - offset(a, b, t), c = a * base / (a + 1), d = 0, h = c;
   for (int n = 1; n < 20000; n++) {
@@ -75,10 +74,9 @@ static double fraction(double a, double b, point t) {
   return h;
 }
 
-/* Coefficients of f = zeta / v where v dv/dzeta = zeta (1 + c v - m v^2), v = zeta + ...: the
- * inversion of -m zeta^2 / 2 = p log(x/p) + q log(y/q) in x = p + sqrt(p q m) v, with m = min(p, q)
- * and c = (q - p) sqrt(m / (p q)). At m = 0, c = 1 this is Temme's series of the incomplete gamma
- * function. */
+/* Coefficients of f = zeta / v where v dv/dzeta = zeta (1 + c v - m v^2), v = zeta + ...: the inversion of
+ * -m zeta^2 / 2 = p log(x/p) + q log(y/q) in x = p + sqrt(p q m) v, with m = min(p, q) and
+ * c = (q - p) sqrt(m / (p q)). At m = 0, c = 1 this is Temme's series of the incomplete gamma function. */
 #define TERMS 28
 static void inversion_series(double c, double m, double f[TERMS]) {
   double v[TERMS + 2] = {0, 1}, square[TERMS + 3] = {0, 0, 1};
@@ -95,9 +93,8 @@ static void inversion_series(double c, double m, double f[TERMS]) {
   }
 }
 
-/* S of I_x = erfc(-zeta sqrt(n/2))/2 - e^(-n zeta^2/2) S / sqrt(2 pi n), n = min(a, b):
- * differentiating, zeta S - S'/n = const f - 1, solved by b_(k-1) = f_k + (k+1) b_(k+1) / n, S =
- * sum b_k zeta^k / (1 + b_1/n). */
+/* S of I_x = erfc(-zeta sqrt(n/2))/2 - e^(-n zeta^2/2) S / sqrt(2 pi n), n = min(a, b): differentiating,
+ * zeta S - S'/n = const f - 1, solved by b_(k-1) = f_k + (k+1) b_(k+1) / n, S = sum b_k zeta^k / (1 + b_1/n). */
 static double correction(double a, double b, double zeta) {
   double f[TERMS], s[TERMS + 1] = {0}, sum = 0;
   double p = a / (a + b), q = b / (a + b), n = fmin(a, b), m = fmin(p, q);
@@ -123,8 +120,8 @@ static int uniform(double a, double b, point t, tails *out) {
   return 1;
 }
 
-/* log(a B(a, b)) = log Gamma(1+a) - [log Gamma(a+b) - log Gamma(b)], relatively exact as a -> 0:
- * there the bracket is Taylor's series a digamma(b) + a^2/2 digamma'(b) + ... */
+/* log(a B(a, b)) = log Gamma(1+a) - [log Gamma(a+b) - log Gamma(b)], relatively exact as a -> 0: there the bracket
+ * is Taylor's series a digamma(b) + a^2/2 digamma'(b) + ... */
 static double log_a_beta(double a, double b) {
   if (a > 0.01 * fmin(b, 1)) return log(a) + pni_lbeta(a, b);
   double rise = 0, factor = 1;
@@ -180,8 +177,8 @@ typedef struct problem {
   double a, b, p, q;
 } problem;
 
-/* Starting point: the normal approximation of Abramowitz & Stegun 26.5.22, or p = x^a / (a B),
- * which is a lower bound for b >= 1. */
+/* Starting point: the normal approximation of Abramowitz & Stegun 26.5.22, or p = x^a / (a B), which is a lower
+ * bound for b >= 1. */
 static double first_guess(const problem *t) {
   double a = t->a, b = t->b;
   double power = exp((log(t->p) + log_a_beta(a, b)) / a);
@@ -226,14 +223,13 @@ static double solve(const problem *t) {
   return x;
 }
 
-/* x with I_x(a, b) = p, solved for x or for 1 - x, whichever is below 1/2. 0 at p = 0, 1 at p = 1;
- * NaN unless a, b > 0 are finite and 0 <= p <= 1. Underflows to 0 for small a.
+/* x with I_x(a, b) = p, solved for x or for 1 - x, whichever is below 1/2. 0 at p = 0, 1 at p = 1; NaN
+ * unless a, b > 0 are finite and 0 <= p <= 1. Underflows to 0 for small a.
  * @J@ */
 double pni_betaincinv(double a, double b, double p) {
   if (!(a > 0 && b > 0 && p >= 0 && p <= 1) || isinf(a) || isinf(b)) return NAN;
   if (p == 0 || p == 1) return p;
   tails middle = both(a, b, (point){0.5, 0.5});
-  if (p <= 0.5 ? p <= middle.lower : 1 - p >= middle.upper)
-    return solve(&(problem){a, b, p, 1 - p});
+  if (p <= 0.5 ? p <= middle.lower : 1 - p >= middle.upper) return solve(&(problem){a, b, p, 1 - p});
   return 1 - solve(&(problem){b, a, 1 - p, p});
 }

@@ -68,10 +68,9 @@ static const double temme[TEMME_TERMS] = {1.0,
                                           -1.6522531216398161819e-16,
                                           2.5305430097478884233e-18};
 
-/* The correction S(a, eta) of Q = erfc(eta sqrt(a/2))/2 + e^(-a eta^2/2) S / sqrt(2 pi a), with its
- * partial derivatives. Differentiating Q gives eta S - S'/a = f/Gamma* - 1, f = eta/(r - 1); with
- * S = sum_n b_n eta^n / (1 + b_1/a) this is the backward recursion b_(n-1) = f_n + (n+1) b_(n+1) /
- * a. */
+/* The correction S(a, eta) of Q = erfc(eta sqrt(a/2))/2 + e^(-a eta^2/2) S / sqrt(2 pi a), with its partial
+ * derivatives. Differentiating Q gives eta S - S'/a = f/Gamma* - 1, f = eta/(r - 1); with
+ * S = sum_n b_n eta^n / (1 + b_1/a) this is the backward recursion b_(n-1) = f_n + (n+1) b_(n+1) / a. */
 typedef struct correction {
   double value, by_a, by_eta;
 } correction;
@@ -126,8 +125,7 @@ static double fraction(double a, double x, double *by_a) {
     double delta = c * d, ddelta = dc * d + c * dd;
     dh = dh * delta + h * ddelta;
     h *= delta;
-    if (fabs(delta - 1) < 0.5 * DBL_EPSILON && (!by_a || fabs(h * ddelta) < 1e-16 * fabs(dh)))
-      break;
+    if (fabs(delta - 1) < 0.5 * DBL_EPSILON && (!by_a || fabs(h * ddelta) < 1e-16 * fabs(dh))) break;
   }
   if (by_a) *by_a = -dh / (h * h);
   return 1 / h;
@@ -155,8 +153,7 @@ static tails both(double a, double x) {
   return from_upper(prefactor(a, x) * a * fraction(a, x, 0));
 }
 
-/* Edges: P = 1 at x = inf or a = 0, P = 0 at x = 0 or a = inf; NaN for both 0 or both inf, or
- * negative. */
+/* Edges: P = 1 at x = inf or a = 0, P = 0 at x = 0 or a = inf; NaN for both 0 or both inf, or negative. */
 static tails checked(double a, double x) {
   if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return (tails){NAN, NAN};
   if (a == 0 || isinf(x)) return (tails){1, 0};
@@ -190,9 +187,8 @@ static double grad_fraction(double a, double x) {
   return -prefactor(a, x) * (f + a * f * (log(x) - pni_digamma(a + 1)) + a * f_a);
 }
 
-/* dP/da of the uniform expansion. With E = a eta^2 / 2 at fixed x: dE/da = -log r, deta/da =
- * -(r-1)/(a eta): dP/da = -e^-E / sqrt(2 pi a) [log r / eta + S log r - S/(2a) + dS/da - (r - 1)/(a
- * eta) dS/deta]. */
+/* dP/da of the uniform expansion. With E = a eta^2 / 2 at fixed x: dE/da = -log r, deta/da = -(r-1)/(a eta):
+ * dP/da = -e^-E / sqrt(2 pi a) [log r / eta + S log r - S/(2a) + dS/da - (r - 1)/(a eta) dS/deta]. */
 static double grad_uniform(double a, double x) {
   double mu = (x - a) / a, log_r = log1p(mu);
   double e = exponent(a, x), eta = copysign(sqrt(2 * e / a), mu);
@@ -211,8 +207,7 @@ double pni_gammainc_grad_a(double a, double x) {
   return x <= 1.2 || x <= a ? grad_series(a, x) : grad_fraction(a, x);
 }
 
-/* Starting point: Wilson-Hilferty for a >= 1/2 unless it leaves the range, else p = x^a /
- * Gamma(a+1). */
+/* Starting point: Wilson-Hilferty for a >= 1/2 unless it leaves the range, else p = x^a / Gamma(a+1). */
 static double first_guess(double a, double p) {
   if (a >= 0.5) {
     double t = 1 / (9 * a), root = 1 - t + pni_ndtri(p) * sqrt(t);

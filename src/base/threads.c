@@ -1,8 +1,6 @@
 /*
-** threads.c: a small pool of workers per context. Work is cut into shards whose bounds depend only
-*on
-** n and grain, taken from an atomic counter; small work runs in place and wakes nobody. Workers
-*start
+** threads.c: a small pool of workers per context. Work is cut into shards whose bounds depend only on
+** n and grain, taken from an atomic counter; small work runs in place and wakes nobody. Workers start
 ** at the first big job. If a thread cannot be started the caller does the work alone.
 */
 #define _POSIX_C_SOURCE 200809L

@@ -31,43 +31,8 @@ int pni_check_axis(lua_State *L, int i, const char *where) {
   int ok;
   lua_Integer a = lua_tointegerx(L, i, &ok);
   if (!ok) pni_error(L, "%s: axis must be a whole number, got %s", where, luaL_typename(L, i));
-  if (a == 0 || a > 64 || a < -64)
-    pni_error(L, "%s: axes count from 1 (or from -1 backwards), got %d", where, (int)a);
+  if (a == 0 || a > 64 || a < -64) pni_error(L, "%s: axes count from 1 (or from -1 backwards), got %d", where, (int)a);
   return (int)(a > 0 ? a - 1 : a);
-}
-
-pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim) {
-  pn_axes out = PN_ALL;
-  if (lua_isnoneornil(L, i)) return out;
-  int64_t list[PN_MAX_DIMS];
-  if (lua_istable(L, i)) {
-    out.n = pni_check_sizes(L, i, where, PN_MAX_DIMS, list);
-  } else {
-    out.n = 1;
-    int ok;
-    list[0] = lua_tointegerx(L, i, &ok);
-    if (!ok)
-      pni_error(L, "%s: axis must be a whole number or a list, got %s", where, luaL_typename(L, i));
-  }
-  for (int k = 0; k < out.n; k++) {
-    int64_t a = list[k] > 0 ? list[k] - 1 : list[k] + ndim;
-    if (list[k] == 0 || a < 0 || a >= ndim)
-      pni_error(L, "%s: axis must lie in 1 .. %d (or count from -1 backwards), got %d", where, ndim,
-                (int)list[k]);
-    out.axis[k] = (int)a;
-  }
-  return out;
-}
-
-int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n) {
-  int ok;
-  lua_Integer p = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: position must be a whole number, got %s", where, luaL_typename(L, i));
-  int64_t at = p > 0 ? p - 1 : p + n;
-  if (p == 0 || at < 0 || at >= n)
-    pni_error(L, "%s: position must lie in 1 .. %I (or count from -1 backwards), got %I", where,
-              (LUAI_UACINT)n, (LUAI_UACINT)p);
-  return at;
 }
 
 int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out) {
@@ -81,9 +46,7 @@ int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *ou
     else
       lua_pushvalue(L, i + k);
     out[k] = lua_tointegerx(L, -1, &ok);
-    if (!ok)
-      pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1,
-                luaL_tolstring(L, -1, NULL));
+    if (!ok) pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1, luaL_tolstring(L, -1, NULL));
     lua_pop(L, 1);
   }
   return n < 0 ? 0 : n;
@@ -94,8 +57,7 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
   const char *s = lua_tostring(L, i);
   for (int d = 0; s && d < 4; d++)
     if (strcmp(s, pn_dtype_name((pn_dtype)d)) == 0) return (pn_dtype)d;
-  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where,
-            luaL_tolstring(L, i, NULL));
+  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where, luaL_tolstring(L, i, NULL));
   return absent;
 }
 
@@ -140,8 +102,7 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
       }
     }
     if (best == 0) continue;
-    if (nearest && best <= 3)
-      pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, nearest);
+    if (nearest && best <= 3) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, nearest);
     pni_error(L, "%s: unknown option '%s'", where, key);
   }
 }

@@ -28,8 +28,7 @@ static int l_backward(lua_State *L) {
 }
 
 /* Results of pn_grad handed to their boxes. */
-static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_tensor **x,
-                        int create_graph, int list) {
+static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_tensor **x, int create_graph, int list) {
   pn_tensor *out[PNI_OP_INPUTS];
   pni_box *box[PNI_OP_INPUTS];
   for (int k = 0; k < n; k++) {
@@ -52,11 +51,9 @@ static int l_grad(lua_State *L) {
   pn_tensor *y = pni_check_tensor(L, 1), *x[PNI_OP_INPUTS];
   int create_graph = 0;
   if (!lua_istable(L, 2))
-    return pni_error(L, "grad: second argument must be a list of tensors, got %s",
-                     luaL_typename(L, 2));
+    return pni_error(L, "grad: second argument must be a list of tensors, got %s", luaL_typename(L, 2));
   int n = (int)lua_rawlen(L, 2);
-  if (n > PNI_OP_INPUTS)
-    return pni_error(L, "grad: at most %d tensors are possible, got %d", PNI_OP_INPUTS, n);
+  if (n > PNI_OP_INPUTS) return pni_error(L, "grad: at most %d tensors are possible, got %d", PNI_OP_INPUTS, n);
   if (lua_istable(L, 3)) {
     pni_check_options(L, 3, "grad", grad_options);
     lua_getfield(L, 3, "create_graph");
@@ -67,8 +64,7 @@ static int l_grad(lua_State *L) {
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, 2, k + 1);
     x[k] = pni_test_tensor(L, -1);
-    if (!x[k])
-      return pni_error(L, "grad: element %d must be a tensor, got %s", k + 1, luaL_typename(L, -1));
+    if (!x[k]) return pni_error(L, "grad: element %d must be a tensor, got %s", k + 1, luaL_typename(L, -1));
   }
   lua_createtable(L, n, 0);
   return finish_grads(L, pni_lua_context(L), y, n, x, create_graph, lua_gettop(L));
@@ -114,11 +110,8 @@ static int l_set_no_grad(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"param", l_param},
-                                     {"grad", l_grad},
-                                     {"detach", l_detach},
-                                     {"set_no_grad", l_set_no_grad},
-                                     {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"param", l_param}, {"grad", l_grad}, {"detach", l_detach}, {"set_no_grad", l_set_no_grad}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"backward", l_backward},
                                    {"grad", l_gradient},

@@ -1,6 +1,5 @@
 /*
-** bind_op.c: the one function through which Lua calls every operation. What it accepts is read from
-*the
+** bind_op.c: the one function through which Lua calls every operation. What it accepts is read from the
 ** row's `args` when the module opens; nothing here knows an operation by name.
 */
 #include <math.h>
@@ -64,21 +63,28 @@ static void check_names(lua_State *L, const signature *s, int options) {
 static double real_argument(lua_State *L, const signature *s, const argument *a, int i) {
   int ok;
   double v = lua_tonumberx(L, i, &ok);
-  if (!ok)
-    pni_error(L, "%s: %s must be a number, got %s", s->op->name, a->name, luaL_typename(L, i));
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", s->op->name, a->name, luaL_typename(L, i));
   return v;
 }
 
 static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
-  pn_axes axes = pni_check_axes(L, i, s->op->name, ndim);
-  int64_t mask = 0;
-  for (int k = 0; k < axes.n; k++) mask |= (int64_t)1 << axes.axis[k];
+  int64_t list[PN_MAX_DIMS], mask = 0;
+  int n = 1;
+  if (lua_istable(L, i))
+    n = pni_check_sizes(L, i, s->op->name, PN_MAX_DIMS, list);
+  else
+    list[0] = pni_check_axis(L, i, s->op->name) + (lua_tointeger(L, i) > 0);
+  for (int k = 0; k < n; k++) {
+    int64_t a = list[k] > 0 ? list[k] - 1 : list[k] + ndim;
+    if (list[k] == 0 || a < 0 || a >= ndim)
+      pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim, (int)list[k]);
+    mask |= (int64_t)1 << a;
+  }
   return mask;
 }
 
 static void wrong_tensor(lua_State *L, const signature *s, const argument *a, int i) {
-  pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name,
-            luaL_typename(L, i));
+  pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name, luaL_typename(L, i));
 }
 
 /* What phase one gathers: stack places of the tensors, and the attributes. */
@@ -93,15 +99,13 @@ static void add_tensor(lua_State *L, const signature *s, const argument *a, gath
   pn_tensor *t = pni_test_tensor(L, i);
   if (!t && !lua_isnumber(L, i) && !lua_isboolean(L, i)) wrong_tensor(L, s, a, i);
   if (t && !g->first) g->first = t;
-  if (g->n == PNI_OP_INPUTS)
-    pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
+  if (g->n == PNI_OP_INPUTS) pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
   g->place[g->n++] = i;
 }
 
 static void add_list(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
   if (!lua_istable(L, i))
-    pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name,
-              luaL_typename(L, i));
+    pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, luaL_typename(L, i));
   int n = (int)lua_rawlen(L, i);
   luaL_checkstack(L, n + 8, "too many tensors");
   for (int k = 1; k <= n; k++) {
@@ -110,8 +114,7 @@ static void add_list(lua_State *L, const signature *s, const argument *a, gather
   }
 }
 
-static void one_argument(lua_State *L, const signature *s, const argument *a, gathered *g, int i,
-                         int reals) {
+static void one_argument(lua_State *L, const signature *s, const argument *a, gathered *g, int i, int reals) {
   bool absent = lua_isnoneornil(L, i);
   int ndim = g->first ? g->first->ndim : 0;
   int64_t *slot = &g->attr.i[g->attr.ni];
@@ -122,8 +125,7 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
   case 'n': g->attr.r[reals] = absent ? a->absent : real_argument(L, s, a, i); return;
   case 'A': *slot = absent ? 0 : axis_mask(L, s, i, ndim); break;
   case 'a': {
-    int axis = absent ? (int)(a->absent > 0 ? a->absent - 1 : a->absent)
-                      : pni_check_axis(L, i, s->op->name);
+    int axis = absent ? (int)(a->absent > 0 ? a->absent - 1 : a->absent) : pni_check_axis(L, i, s->op->name);
     *slot = axis < 0 ? axis + ndim : axis;
     if (*slot < 0 || *slot >= (ndim ? ndim : 1))
       pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim,
@@ -133,15 +135,13 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
   case 'b': *slot = absent ? a->absent != 0 : lua_toboolean(L, i); break;
   case 'i': {
     double v = absent ? a->absent : real_argument(L, s, a, i);
-    if (v != floor(v) || fabs(v) > 9e15)
-      pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
+    if (v != floor(v) || fabs(v) > 9e15) pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
     *slot = (int64_t)v;
     break;
   }
   default: { /* s, P: a list, the last argument */
     g->attr.ni += pni_check_sizes(L, i, s->op->name, PN_MAX_DIMS, slot);
-    for (int k = 0; a->kind == 'P' && k < g->attr.ni; k++)
-      g->attr.i[k] += g->attr.i[k] > 0 ? -1 : ndim;
+    for (int k = 0; a->kind == 'P' && k < g->attr.ni; k++) g->attr.i[k] += g->attr.i[k] > 0 ? -1 : ndim;
     return;
   }
   }
@@ -188,7 +188,9 @@ static int call(lua_State *L) {
     for (int k = 0; k < g.n; k++) in[k] = pni_to_tensor(L, c, g.place[k], g.first);
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
     if (t || again || pn_context_status(c) != PN_NOMEM) return pni_finish(L, c, mark, b, t);
-    pni_forget(L, c, mark);
+    pn_scope_close(c, mark); /* out of memory: collect what Lua has dropped and try once more */
+    pn_context_clear_error(c);
+    lua_gc(L, LUA_GCCOLLECT, 0);
   }
 }
 
@@ -215,8 +217,7 @@ static int once(lua_State *L) {
 }
 
 static int refuse_order(lua_State *L) {
-  return pni_error(
-      L, "tensors are compared element by element with x:lt(y), x:le(y), x:gt(y), x:ge(y)");
+  return pni_error(L, "tensors are compared element by element with x:lt(y), x:le(y), x:gt(y), x:ge(y)");
 }
 
 void pni_open_ops(lua_State *L) {

@@ -1,10 +1,8 @@
 /*
-** core.c: opening the module penumbra.core, the state's context, errors at the script's line, and
-*the
+** core.c: opening the module penumbra.core, the state's context, errors at the script's line, and the
 ** one place where Lua's collector learns about tensor memory.
 */
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include "penumbra_lua.h"
 
@@ -73,8 +71,8 @@ pn_dtype pni_default_dtype(lua_State *L) {
 static bool is_ours(const char *source) {
   if (strncmp(source, "=penumbra", 9) == 0) return true;
   const char *p = strstr(source, "penumbra/");
-  return *source == '@' && p && (p[-1] == '/' || p[-1] == '@') && strstr(p, ".lua") &&
-         !strstr(p, "examples/") && !strstr(p, "spec/");
+  return *source == '@' && p && (p[-1] == '/' || p[-1] == '@') && strstr(p, ".lua") && !strstr(p, "examples/") &&
+         !strstr(p, "spec/");
 }
 
 /* Pushes "script:line: " of the innermost Lua function that is not the module's own. */
@@ -96,7 +94,8 @@ int pni_error(lua_State *L, const char *format, ...) {
   va_start(ap, format);
   lua_pushvfstring(L, format, ap);
   va_end(ap);
-  snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
+  strncpy(text, lua_tostring(L, -1), sizeof text - 1);
+  text[sizeof text - 1] = '\0';
   push_where(L);
   lua_pushstring(L, text);
   lua_concat(L, 2);
@@ -166,19 +165,12 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
   return 1;
 }
 
-void pni_forget(lua_State *L, pn_context *c, size_t mark) {
-  pn_scope_close(c, mark);
-  pn_context_clear_error(c);
-  lua_gc(L, LUA_GCCOLLECT, 0);
-}
-
 /* ---- settings ---- */
 
 static int l_default_dtype(lua_State *L) {
   pni_lua_context(L);
   pn_dtype d = pni_check_dtype(L, 1, "default_dtype", pni_default_dtype(L));
-  if (d > PN_FLOAT32)
-    return pni_error(L, "default_dtype: must be float64 or float32, got %s", pn_dtype_name(d));
+  if (d > PN_FLOAT32) return pni_error(L, "default_dtype: must be float64 or float32, got %s", pn_dtype_name(d));
   find(L)->default_dtype = (int)d;
   lua_pushstring(L, pn_dtype_name(d));
   return 1;

@@ -27,8 +27,8 @@ static entry read_range(lua_State *L, int i, int64_t n) {
     int64_t at = v[k] > 0 ? v[k] - 1 : v[k] + n;
     bool empty = k == 1 && at == e.start - (e.step > 0 ? 1 : -1) && v[k] >= 0; /* {1, 0} is empty */
     if ((v[k] == 0 || at < 0 || at >= n) && !empty)
-      pni_error(L, "index: range must lie in 1 .. %I (or count from -1 backwards), got %I",
-                (LUAI_UACINT)n, (LUAI_UACINT)v[k]);
+      pni_error(L, "index: range must lie in 1 .. %I (or count from -1 backwards), got %I", (LUAI_UACINT)n,
+                (LUAI_UACINT)v[k]);
     if (k == 0)
       e.start = at;
     else
@@ -78,8 +78,7 @@ static pn_tensor *apply(pn_context *c, pn_tensor *x, const entry *e, int n) {
 static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
   int n = (int)lua_rawlen(L, 2), axis = 0;
   bool dots = false;
-  if (n > PN_MAX_DIMS + 1)
-    pni_error(L, "index: at most %d entries are possible, got %d", x->ndim, n);
+  if (n > PN_MAX_DIMS + 1) pni_error(L, "index: at most %d entries are possible, got %d", x->ndim, n);
   int out = 0;
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, 2, k);
@@ -87,8 +86,7 @@ static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
       dots = true;
       for (int rest = x->ndim - (n - 1); rest > 0; rest--, axis++) e[out++] = (entry){.kind = ALL};
     } else {
-      if (axis >= x->ndim)
-        pni_error(L, "index: the tensor has %d axes, got %d entries", x->ndim, n);
+      if (axis >= x->ndim) pni_error(L, "index: the tensor has %d axes, got %d entries", x->ndim, n);
       e[out++] = read_entry(L, lua_gettop(L), x->shape[axis++]);
     }
     lua_pop(L, 1); /* an index tensor stays reachable through the list at index 2 */
@@ -112,9 +110,7 @@ int pni_index(lua_State *L) {
   if (lua_istable(L, 2)) {
     n = read_list(L, x, e);
   } else {
-    if (x->ndim == 0)
-      return pni_error(L,
-                       "index: a tensor without axes cannot be indexed; x:item() gives its value");
+    if (x->ndim == 0) return pni_error(L, "index: a tensor without axes cannot be indexed; x:item() gives its value");
     e[0] = read_entry(L, 2, x->shape[0]);
   }
   PNI_RETURN(L, c, apply(c, x, e, n));
@@ -126,8 +122,7 @@ static int64_t integer(lua_State *L, int i, const char *where, const char *role,
   int ok;
   if (lua_isnoneornil(L, i)) return absent;
   lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok)
-    pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
   return v;
 }
 
@@ -155,8 +150,7 @@ static int l_slice(lua_State *L) {
     lua_pushinteger(L, v[k]);
     lua_rawseti(L, 2, k + 1);
   }
-  entry e =
-      x->shape[axis] == 0 ? (entry){.kind = RANGE, .step = 1} : read_range(L, 2, x->shape[axis]);
+  entry e = x->shape[axis] == 0 ? (entry){.kind = RANGE, .step = 1} : read_range(L, 2, x->shape[axis]);
   PNI_RETURN(L, c, pn_slice(c, x, axis, e.start, e.count, e.step));
 }
 
@@ -219,18 +213,15 @@ static pn_tensor *stack(lua_State *L, pn_context *c, int n, int axis) {
 static int l_stack(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   if (!lua_istable(L, 1))
-    return pni_error(L, "stack: first argument must be a list of tensors, got %s",
-                     luaL_typename(L, 1));
+    return pni_error(L, "stack: first argument must be a list of tensors, got %s", luaL_typename(L, 1));
   int axis = lua_isnoneornil(L, 2) ? 0 : pni_check_axis(L, 2, "stack"), n = (int)lua_rawlen(L, 1);
-  if (n < 1 || n > PNI_OP_INPUTS)
-    return pni_error(L, "stack: needs 1 to %d tensors, got %d", PNI_OP_INPUTS, n);
+  if (n < 1 || n > PNI_OP_INPUTS) return pni_error(L, "stack: needs 1 to %d tensors, got %d", PNI_OP_INPUTS, n);
   lua_settop(L, 2);
   luaL_checkstack(L, n + 8, "too many tensors");
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, 1, k);
     if (!pni_test_tensor(L, -1) && !lua_isnumber(L, -1))
-      return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k,
-                       luaL_typename(L, -1));
+      return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k, luaL_typename(L, -1));
   }
   PNI_RETURN(L, c, stack(L, c, n, axis));
 }
@@ -239,8 +230,7 @@ static int l_stack(lua_State *L) {
 
 /* Gives two results: x's elements at `order` along axis, and `order`. */
 static int finish_ordered(lua_State *L, pn_context *c, pn_tensor *x, int axis,
-                          pn_tensor *(*order)(pn_context *, pn_tensor *, int, int64_t, int),
-                          int64_t k, int flag) {
+                          pn_tensor *(*order)(pn_context *, pn_tensor *, int, int64_t, int), int64_t k, int flag) {
   pni_box *values = pni_new_box(L), *places = pni_new_box(L);
   size_t mark = pn_scope_open(c);
   pn_tensor *o = order(c, x, axis, k, flag), *v = pn_gather(c, x, axis, o);

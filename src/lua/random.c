@@ -27,8 +27,7 @@ static int finish(lua_State *L, pni_rng_box *b, pn_rng *rng) {
 static lua_Integer whole(lua_State *L, int i, const char *where, const char *role) {
   int ok;
   lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok)
-    pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
   return v;
 }
 
@@ -73,9 +72,7 @@ static int set_state(lua_State *L, pn_rng *g, int i) {
 static int l_state(lua_State *L) { return push_state(L, self(L)); }
 static int l_set_state(lua_State *L) { return set_state(L, self(L), 2); }
 static int l_rng_state(lua_State *L) { return push_state(L, pn_context_rng(pni_lua_context(L))); }
-static int l_set_rng_state(lua_State *L) {
-  return set_state(L, pn_context_rng(pni_lua_context(L)), 1);
-}
+static int l_set_rng_state(lua_State *L) { return set_state(L, pn_context_rng(pni_lua_context(L)), 1); }
 
 static int l_gc(lua_State *L) {
   pni_rng_box *b = luaL_checkudata(L, 1, "penumbra.generator");
@@ -90,8 +87,7 @@ static const luaL_Reg functions[] = {{"seed", l_seed},
                                      {"set_rng_state", l_set_rng_state},
                                      {NULL, NULL}};
 
-static const luaL_Reg methods[] = {
-    {"split", l_split}, {"state", l_state}, {"set_state", l_set_state}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"split", l_split}, {"state", l_state}, {"set_state", l_set_state}, {NULL, NULL}};
 
 void pni_open_random(lua_State *L) {
   luaL_setfuncs(L, functions, 0);

@@ -50,8 +50,7 @@ static made read_made(lua_State *L, int i, const char *where) {
     m.ndim = pni_check_sizes(L, i, where, PN_MAX_DIMS, m.shape);
   }
   for (int k = 0; k < m.ndim; k++)
-    if (m.shape[k] < 0)
-      pni_error(L, "%s: sizes must not be negative, got %d", where, (int)m.shape[k]);
+    if (m.shape[k] < 0) pni_error(L, "%s: sizes must not be negative, got %d", where, (int)m.shape[k]);
   return m;
 }
 
@@ -77,8 +76,7 @@ static double number_at(lua_State *L, int i, const char *where, const char *role
 static int64_t integer_at(lua_State *L, int i, const char *where, const char *role) {
   int ok;
   lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok)
-    pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
   return v;
 }
 
@@ -86,8 +84,7 @@ static int64_t integer_at(lua_State *L, int i, const char *where, const char *ro
 static int l_full(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   made m = {.dtype = pni_default_dtype(L)};
-  if (!lua_istable(L, 1))
-    pni_error(L, "full: shape must be a list of sizes, got %s", luaL_typename(L, 1));
+  if (!lua_istable(L, 1)) pni_error(L, "full: shape must be a list of sizes, got %s", luaL_typename(L, 1));
   m.ndim = pni_check_sizes(L, 1, "full", PN_MAX_DIMS, m.shape);
   if (lua_isboolean(L, 2)) m.dtype = PN_BOOL;
   double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : number_at(L, 2, "full", "value");
@@ -156,20 +153,17 @@ static int l_randperm(lua_State *L) {
 
 /* Finds the shape of the nested table on the stack top and checks every element. */
 static void measure(lua_State *L, made *m, int depth, int *booleans) {
-  if (depth >= PN_MAX_DIMS)
-    pni_error(L, "tensor: at most %d levels of tables are possible", PN_MAX_DIMS);
+  if (depth >= PN_MAX_DIMS) pni_error(L, "tensor: at most %d levels of tables are possible", PN_MAX_DIMS);
   int64_t n = (int64_t)lua_rawlen(L, -1);
   if (m->ndim == depth) m->shape[m->ndim++] = n;
   if (m->shape[depth] != n)
-    pni_error(L, "tensor: lists of one level must have one length, got %d and %d",
-              (int)m->shape[depth], (int)n);
+    pni_error(L, "tensor: lists of one level must have one length, got %d and %d", (int)m->shape[depth], (int)n);
   luaL_checkstack(L, 4, "too deep");
   for (int64_t i = 1; i <= n; i++) {
     int type = lua_rawgeti(L, -1, i);
     bool last = type != LUA_TTABLE;
     if (last && m->ndim > depth + 1)
-      pni_error(L, "tensor: element %d must be a list like the others, got %s", (int)i,
-                lua_typename(L, type));
+      pni_error(L, "tensor: element %d must be a list like the others, got %s", (int)i, lua_typename(L, type));
     if (!last && i > 1 && m->ndim == depth + 1)
       pni_error(L, "tensor: element %d must be a number like the others, got a table", (int)i);
     if (!last) {
@@ -297,8 +291,7 @@ static int l_item(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
   char text[160];
   if (t->numel != 1)
-    return pni_error(L, "item: tensor must have one element, got shape %s",
-                     pni_shape_text(t->ndim, t->shape, text));
+    return pni_error(L, "item: tensor must have one element, got shape %s", pni_shape_text(t->ndim, t->shape, text));
   push_at(L, t, t->offset);
   return 1;
 }
@@ -343,9 +336,8 @@ static int l_tostring(lua_State *L) {
 }
 
 static int l_newindex(lua_State *L) {
-  return pni_error(
-      L, "tensors do not change: build a new one with pn.where, x:scatter_add or pn.concatenate "
-         "(parameters: w:set(values))");
+  return pni_error(L, "tensors do not change: build a new one with pn.where, x:scatter_add or pn.concatenate "
+                      "(parameters: w:set(values))");
 }
 
 static int l_concat(lua_State *L) {
@@ -359,19 +351,11 @@ static int l_is_tensor(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg constructors[] = {{"tensor", l_tensor},
-                                        {"zeros", l_zeros},
-                                        {"ones", l_ones},
-                                        {"full", l_full},
-                                        {"arange", l_arange},
-                                        {"linspace", l_linspace},
-                                        {"eye", l_eye},
-                                        {"rand", l_rand},
-                                        {"randn", l_randn},
-                                        {"randint", l_randint},
-                                        {"randperm", l_randperm},
-                                        {"is_tensor", l_is_tensor},
-                                        {NULL, NULL}};
+static const luaL_Reg constructors[] = {
+    {"tensor", l_tensor}, {"zeros", l_zeros},       {"ones", l_ones},         {"full", l_full},
+    {"arange", l_arange}, {"linspace", l_linspace}, {"eye", l_eye},           {"rand", l_rand},
+    {"randn", l_randn},   {"randint", l_randint},   {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
+    {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"shape", l_shape},     {"size", l_size},   {"dtype", l_dtype},
                                    {"numel", l_numel},     {"ndim", l_ndim},   {"item", l_item},

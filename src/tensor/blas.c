@@ -44,12 +44,11 @@ typedef struct {
 static void gemm(const job *j, const char *x, const char *y, char *out, int64_t m) {
   int M = (int)m, N = (int)j->n, K = (int)j->k;
   if (j->dtype == PN_FLOAT64)
-    cblas_dgemm(CblasRowMajor, j->lx.trans, j->ly.trans, M, N, K, 1,
-                (const double *)(const void *)x, j->lx.ld, (const double *)(const void *)y,
-                j->ly.ld, 0, (double *)(void *)out, N);
+    cblas_dgemm(CblasRowMajor, j->lx.trans, j->ly.trans, M, N, K, 1, (const double *)(const void *)x, j->lx.ld,
+                (const double *)(const void *)y, j->ly.ld, 0, (double *)(void *)out, N);
   else
-    cblas_sgemm(CblasRowMajor, j->lx.trans, j->ly.trans, M, N, K, 1, (const float *)(const void *)x,
-                j->lx.ld, (const float *)(const void *)y, j->ly.ld, 0, (float *)(void *)out, N);
+    cblas_sgemm(CblasRowMajor, j->lx.trans, j->ly.trans, M, N, K, 1, (const float *)(const void *)x, j->lx.ld,
+                (const float *)(const void *)y, j->ly.ld, 0, (float *)(void *)out, N);
 }
 
 static void run(void *data, int64_t begin, int64_t end) {
@@ -78,8 +77,7 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
 
 static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
   int nb = out->ndim - 2;
-  job j = {
-      .lx = layout_of(x), .ly = layout_of(y), .dtype = x->dtype, .nbatch = nb, .shape = out->shape};
+  job j = {.lx = layout_of(x), .ly = layout_of(y), .dtype = x->dtype, .nbatch = nb, .shape = out->shape};
   j.m = out->shape[nb];
   j.n = out->shape[nb + 1];
   j.k = x->shape[x->ndim - 1];
@@ -110,8 +108,7 @@ pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_t
   if (x->shape[x->ndim - 1] == 0) {
     pn_tensor zero = {.dtype = out->dtype};
     (void)zero;
-    for (int64_t i = 0; i < out->numel * (int64_t)pni_itemsize(out); i++)
-      ((char *)pni_data(out))[i] = 0;
+    for (int64_t i = 0; i < out->numel * (int64_t)pni_itemsize(out); i++) ((char *)pni_data(out))[i] = 0;
     return PN_OK;
   }
   pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);

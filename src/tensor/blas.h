@@ -1,6 +1,5 @@
 /*
-** blas.h: matrix products on CBLAS. Batches and row blocks are sharded over the context's own
-*threads,
+** blas.h: matrix products on CBLAS. Batches and row blocks are sharded over the context's own threads,
 ** so the BLAS library is asked to keep to one; results do not depend on the number of threads.
 */
 #ifndef PN_TENSOR_BLAS_H

@@ -42,12 +42,9 @@ pn_tensor *pn_full(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape
   return t;
 }
 
-pn_tensor *pn_scalar(pn_context *c, pn_dtype dtype, double value) {
-  return pn_full(c, dtype, 0, NULL, value);
-}
+pn_tensor *pn_scalar(pn_context *c, pn_dtype dtype, double value) { return pn_full(c, dtype, 0, NULL, value); }
 
-pn_tensor *pn_from_data(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape,
-                        const void *data) {
+pn_tensor *pn_from_data(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape, const void *data) {
   pn_tensor *t = make(c, (int)dtype, ndim, shape);
   if (t && t->numel) memcpy(pni_data(t), data, (size_t)t->numel * pni_itemsize(t));
   return t;
@@ -62,8 +59,7 @@ static pn_tensor *sequence(pn_context *c, pn_dtype dtype, double start, double s
 pn_tensor *pn_arange(pn_context *c, pn_dtype dtype, double start, double stop, double step) {
   double n = ceil((stop - start) / step);
   if (step == 0 || !isfinite(n) || fabs(n) > 1e13) {
-    pni_fail(c, PN_DOMAIN, "arange: step must lead from start to stop, got %g, %g, %g", start, stop,
-             step);
+    pni_fail(c, PN_DOMAIN, "arange: step must lead from start to stop, got %g, %g, %g", start, stop, step);
     return NULL;
   }
   return sequence(c, dtype, start, step, n > 0 ? (int64_t)n : 0);
@@ -71,8 +67,8 @@ pn_tensor *pn_arange(pn_context *c, pn_dtype dtype, double start, double stop, d
 
 pn_tensor *pn_linspace(pn_context *c, pn_dtype dtype, double start, double stop, int64_t n) {
   if (n < 0 || dtype > PN_FLOAT32) {
-    pni_fail(c, PN_DOMAIN, "linspace: n must not be negative and dtype a float, got %lld and %s",
-             (long long)n, pn_dtype_name(dtype));
+    pni_fail(c, PN_DOMAIN, "linspace: n must not be negative and dtype a float, got %lld and %s", (long long)n,
+             pn_dtype_name(dtype));
     return NULL;
   }
   pn_tensor *t = sequence(c, dtype, start, n > 1 ? (stop - start) / (double)(n - 1) : 0, n);

@@ -26,18 +26,18 @@ static int64_t floored(int64_t x, int64_t y) {
 }
 PNI_LOOP2(pni_remainder_i64, int64_t, int64_t, floored(x, y))
 
-#define COMPARISONS(T, NAME)                                                                       \
-  PNI_LOOP2(NAME(eq), uint8_t, T, x == y)                                                          \
-  PNI_LOOP2(NAME(ne), uint8_t, T, x != y)                                                          \
-  PNI_LOOP2(NAME(lt), uint8_t, T, x < y)                                                           \
-  PNI_LOOP2(NAME(le), uint8_t, T, x <= y)                                                          \
-  PNI_LOOP2(NAME(gt), uint8_t, T, x > y)                                                           \
-  PNI_LOOP2(NAME(ge), uint8_t, T, x >= y)                                                          \
-  PNI_LOOP2(NAME(logical_and), uint8_t, T, x != 0 && y != 0)                                       \
-  PNI_LOOP2(NAME(logical_or), uint8_t, T, x != 0 || y != 0)                                        \
-  PNI_LOOP1(NAME(logical_not), uint8_t, T, x == 0)                                                 \
-  PNI_LOOP1(NAME(isnan), uint8_t, T, x != x)                                                       \
-  PNI_LOOP1(NAME(isinf), uint8_t, T, x != x)                                                       \
+#define COMPARISONS(T, NAME)                                                                                           \
+  PNI_LOOP2(NAME(eq), uint8_t, T, x == y)                                                                              \
+  PNI_LOOP2(NAME(ne), uint8_t, T, x != y)                                                                              \
+  PNI_LOOP2(NAME(lt), uint8_t, T, x < y)                                                                               \
+  PNI_LOOP2(NAME(le), uint8_t, T, x <= y)                                                                              \
+  PNI_LOOP2(NAME(gt), uint8_t, T, x > y)                                                                               \
+  PNI_LOOP2(NAME(ge), uint8_t, T, x >= y)                                                                              \
+  PNI_LOOP2(NAME(logical_and), uint8_t, T, x != 0 && y != 0)                                                           \
+  PNI_LOOP2(NAME(logical_or), uint8_t, T, x != 0 || y != 0)                                                            \
+  PNI_LOOP1(NAME(logical_not), uint8_t, T, x == 0)                                                                     \
+  PNI_LOOP1(NAME(isnan), uint8_t, T, x != x)                                                                           \
+  PNI_LOOP1(NAME(isinf), uint8_t, T, x != x)                                                                           \
   PNI_LOOP1(NAME(isfinite), uint8_t, T, x == x)
 #define I64(f) pni_##f##_i64
 #define B(f)   pni_##f##_b
@@ -45,14 +45,14 @@ PNI_LOOP2(pni_remainder_i64, int64_t, int64_t, floored(x, y))
 COMPARISONS(int64_t, I64)
 COMPARISONS(uint8_t, B)
 
-#define WHERE(fname, T)                                                                            \
-  void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                            \
-    (void)data;                                                                                    \
-    T *o = (T *)(void *)p[0];                                                                      \
-    const uint8_t *k = (const uint8_t *)p[1];                                                      \
-    const T *a = (const T *)(const void *)p[2];                                                    \
-    const T *b = (const T *)(const void *)p[3];                                                    \
-    for (int64_t i = 0; i < n; i++) o[i] = k[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                \
+#define WHERE(fname, T)                                                                                                \
+  void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                                                \
+    (void)data;                                                                                                        \
+    T *o = (T *)(void *)p[0];                                                                                          \
+    const uint8_t *k = (const uint8_t *)p[1];                                                                          \
+    const T *a = (const T *)(const void *)p[2];                                                                        \
+    const T *b = (const T *)(const void *)p[3];                                                                        \
+    for (int64_t i = 0; i < n; i++) o[i] = k[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                                    \
   }
 WHERE(pni_where_8, uint64_t)
 WHERE(pni_where_4, uint32_t)

@@ -1,6 +1,5 @@
 /*
-** random.c: tensors of random numbers. A call reserves its positions of the generator first;
-*element i
+** random.c: tensors of random numbers. A call reserves its positions of the generator first; element i
 ** then depends on key, position and i alone, so shards may run on any thread.
 */
 #include "tensor.h"
@@ -24,8 +23,7 @@ static void fill_shard(void *data, int64_t begin, int64_t end) {
   }
 }
 
-static pn_tensor *filled(pn_context *c, pn_rng *rng, int dtype, int ndim, const int64_t *shape,
-                         fill f) {
+static pn_tensor *filled(pn_context *c, pn_rng *rng, int dtype, int ndim, const int64_t *shape, fill f) {
   if (pni_failed(c)) return NULL;
   pni_spec s = {.dtype = dtype, .ndim = ndim};
   for (int i = 0; i < ndim && i < PN_MAX_DIMS; i++) s.shape[i] = shape[i];
@@ -38,8 +36,7 @@ static pn_tensor *filled(pn_context *c, pn_rng *rng, int dtype, int ndim, const 
 
 static bool float_only(pn_context *c, const char *where, pn_dtype dtype) {
   if (dtype <= PN_FLOAT32) return true;
-  pni_fail(c, PN_DTYPE, "%s: dtype must be float64 or float32, got %s", where,
-           pn_dtype_name(dtype));
+  pni_fail(c, PN_DTYPE, "%s: dtype must be float64 or float32, got %s", where, pn_dtype_name(dtype));
   return false;
 }
 
@@ -55,15 +52,12 @@ pn_tensor *pn_randn(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const 
   return filled(c, rng, (int)dtype, ndim, shape, f);
 }
 
-pn_tensor *pn_randint(pn_context *c, pn_rng *rng, int64_t low, int64_t high, int ndim,
-                      const int64_t *shape) {
+pn_tensor *pn_randint(pn_context *c, pn_rng *rng, int64_t low, int64_t high, int ndim, const int64_t *shape) {
   if (high <= low) {
-    pni_fail(c, PN_DOMAIN, "randint: high must be above low, got %lld and %lld", (long long)high,
-             (long long)low);
+    pni_fail(c, PN_DOMAIN, "randint: high must be above low, got %lld and %lld", (long long)high, (long long)low);
     return NULL;
   }
-  return filled(c, rng, PN_INT64, ndim, shape,
-                (fill){.kind = PNI_FILL_INT64, .low = low, .high = high});
+  return filled(c, rng, PN_INT64, ndim, shape, (fill){.kind = PNI_FILL_INT64, .low = low, .high = high});
 }
 
 pn_tensor *pn_randperm(pn_context *c, pn_rng *rng, int64_t n) {

@@ -5,9 +5,7 @@
 #include "reduce_real.h"
 
 const pni_reducer pni_reducers_f64[PNI_REDUCERS] = {
-    [PNI_SUM] = {sum_row, sum_line},         [PNI_PROD] = {prod_row, prod_line},
-    [PNI_MAX] = {max_row, max_line},         [PNI_MIN] = {min_row, min_line},
-    [PNI_LOGSUMEXP] = {logsumexp_row, NULL},
+    [PNI_SUM] = {sum_row, sum_line}, [PNI_PROD] = {prod_row, prod_line},      [PNI_MAX] = {max_row, max_line},
+    [PNI_MIN] = {min_row, min_line}, [PNI_LOGSUMEXP] = {logsumexp_row, NULL},
 };
-const pni_scanner pni_scanner_f64 = {cumsum_scan, softmax_scan, log_softmax_scan, argmax_row,
-                                     argmin_row};
+const pni_scanner pni_scanner_f64 = {cumsum_scan, softmax_scan, log_softmax_scan, argmax_row, argmin_row};

@@ -12,8 +12,7 @@ static REAL block_sum(const REAL *x, int64_t n) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
     for (int k = 0; k < 8; k++) lane[k] += x[i + k];
-  REAL s =
-      ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  REAL s = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
   for (; i < n; i++) s += x[i];
   return s;
 }
@@ -49,14 +48,14 @@ static void min_row(const void *x_, int64_t n, void *out) {
   *(REAL *)out = m;
 }
 
-#define LINE(name, expr)                                                                           \
-  static void name(const void *x_, int64_t width, void *acc_) {                                    \
-    const REAL *x = x_;                                                                            \
-    REAL *acc = acc_;                                                                              \
-    for (int64_t i = 0; i < width; i++) {                                                          \
-      REAL a = acc[i], v = x[i];                                                                   \
-      acc[i] = (expr);                                                                             \
-    }                                                                                              \
+#define LINE(name, expr)                                                                                               \
+  static void name(const void *x_, int64_t width, void *acc_) {                                                        \
+    const REAL *x = x_;                                                                                                \
+    REAL *acc = acc_;                                                                                                  \
+    for (int64_t i = 0; i < width; i++) {                                                                              \
+      REAL a = acc[i], v = x[i];                                                                                       \
+      acc[i] = (expr);                                                                                                 \
+    }                                                                                                                  \
   }
 LINE(sum_line, a + v)
 LINE(prod_line, a *v)
@@ -87,8 +86,7 @@ static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
 
 static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++)
-    m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
+  for (int64_t i = 1; i < n; i++) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
   return m;
 }
 

@@ -1,6 +1,5 @@
 /*
-** shape.c: NumPy's broadcasting and the loop nest that every strided kernel runs in. Adjacent axes
-*that
+** shape.c: NumPy's broadcasting and the loop nest that every strided kernel runs in. Adjacent axes that
 ** are one run in memory for all operands are merged, so most nests end as a single inner loop.
 */
 #include <string.h>
@@ -14,8 +13,7 @@ int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim) {
   return -1;
 }
 
-pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, const pn_tensor *b,
-                        pni_spec *out) {
+pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, const pn_tensor *b, pni_spec *out) {
   int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
   out->ndim = ndim;
   for (int i = 1; i <= ndim; i++) {
@@ -33,8 +31,7 @@ pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, co
 
 void pni_broadcast_strides(const pn_tensor *t, int ndim, int64_t *stride) {
   int lead = ndim - t->ndim;
-  for (int i = 0; i < ndim; i++)
-    stride[i] = i < lead || t->shape[i - lead] == 1 ? 0 : t->stride[i - lead];
+  for (int i = 0; i < ndim; i++) stride[i] = i < lead || t->shape[i - lead] == 1 ? 0 : t->stride[i - lead];
 }
 
 /* Drops axes of size 1 and merges axis i into i + 1 where every operand continues its run. */
@@ -43,8 +40,7 @@ static void merge(pni_loop *l) {
   for (int i = 0; i < l->ndim; i++) {
     if (l->shape[i] == 1) continue;
     bool joins = n > 0;
-    for (int k = 0; joins && k < l->nop; k++)
-      joins = l->stride[k][n - 1] == l->stride[k][i] * l->shape[i];
+    for (int k = 0; joins && k < l->nop; k++) joins = l->stride[k][n - 1] == l->stride[k][i] * l->shape[i];
     if (!joins) n++;
     l->shape[n - 1] = joins ? l->shape[n - 1] * l->shape[i] : l->shape[i];
     for (int k = 0; k < l->nop; k++) l->stride[k][n - 1] = l->stride[k][i];
@@ -139,21 +135,21 @@ pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data
 
 /* ---- copying and converting ---- */
 
-#define COPY_ROW(name, D, S, expr)                                                                 \
-  static void name(void *data, int64_t n, char *const *p, const int64_t *s) {                      \
-    (void)data;                                                                                    \
-    D *d = (D *)(void *)p[0];                                                                      \
-    const S *x = (const S *)(const void *)p[1];                                                    \
-    if (s[0] == 1 && s[1] == 1)                                                                    \
-      for (int64_t i = 0; i < n; i++) {                                                            \
-        S v = x[i];                                                                                \
-        d[i] = expr;                                                                               \
-      }                                                                                            \
-    else                                                                                           \
-      for (int64_t i = 0; i < n; i++) {                                                            \
-        S v = x[i * s[1]];                                                                         \
-        d[i * s[0]] = expr;                                                                        \
-      }                                                                                            \
+#define COPY_ROW(name, D, S, expr)                                                                                     \
+  static void name(void *data, int64_t n, char *const *p, const int64_t *s) {                                          \
+    (void)data;                                                                                                        \
+    D *d = (D *)(void *)p[0];                                                                                          \
+    const S *x = (const S *)(const void *)p[1];                                                                        \
+    if (s[0] == 1 && s[1] == 1)                                                                                        \
+      for (int64_t i = 0; i < n; i++) {                                                                                \
+        S v = x[i];                                                                                                    \
+        d[i] = expr;                                                                                                   \
+      }                                                                                                                \
+    else                                                                                                               \
+      for (int64_t i = 0; i < n; i++) {                                                                                \
+        S v = x[i * s[1]];                                                                                             \
+        d[i * s[0]] = expr;                                                                                            \
+      }                                                                                                                \
   }
 
 /* Float to int64 truncates; NaN gives 0, values out of range saturate. */
@@ -187,8 +183,7 @@ static const pni_row copy_row[4][4] = {{f64_f64, f64_f32, f64_i64, f64_b},
                                        {b_f64, b_f32, b_i64, b_b}};
 
 pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src) {
-  if (dst->dtype == src->dtype && dst->numel == src->numel && pni_is_contiguous(src) &&
-      pni_is_contiguous(dst)) {
+  if (dst->dtype == src->dtype && dst->numel == src->numel && pni_is_contiguous(src) && pni_is_contiguous(dst)) {
     if (src->numel) memcpy(pni_data(dst), pni_data(src), (size_t)src->numel * pni_itemsize(src));
     return PN_OK;
   }

@@ -1,6 +1,5 @@
 /*
-** tensor.c: storages, tensors, references. Freeing is iterative: a tensor whose last reference goes
-*is
+** tensor.c: storages, tensors, references. Freeing is iterative: a tensor whose last reference goes is
 ** put on the context's list, and one loop empties the list, so a chain of a million nodes needs no
 ** stack.
 */
@@ -100,20 +99,17 @@ static pn_tensor *shell(pn_context *c) {
 static int64_t checked_count(pn_context *c, const pni_spec *spec) {
   int64_t n = 1;
   if (spec->ndim < 0 || spec->ndim > PN_MAX_DIMS) {
-    pni_fail(c, PN_SHAPE, "tensor: number of axes must be 0 to %d, got %d", PN_MAX_DIMS,
-             spec->ndim);
+    pni_fail(c, PN_SHAPE, "tensor: number of axes must be 0 to %d, got %d", PN_MAX_DIMS, spec->ndim);
     return -1;
   }
   for (int i = 0; i < spec->ndim; i++) {
     if (spec->shape[i] < 0) {
-      pni_fail(c, PN_SHAPE, "tensor: size of an axis must not be negative, got %lld",
-               (long long)spec->shape[i]);
+      pni_fail(c, PN_SHAPE, "tensor: size of an axis must not be negative, got %lld", (long long)spec->shape[i]);
       return -1;
     }
     if (spec->shape[i] && n > ((int64_t)1 << 44) / spec->shape[i]) {
       char buf[160];
-      pni_fail(c, PN_NOMEM, "tensor: shape %s is too large",
-               pni_shape_text(spec->ndim, spec->shape, buf));
+      pni_fail(c, PN_NOMEM, "tensor: shape %s is too large", pni_shape_text(spec->ndim, spec->shape, buf));
       return -1;
     }
     n *= spec->shape[i];
@@ -243,8 +239,7 @@ pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out) {
 pn_status pn_tensor_copy_out(pn_context *c, const pn_tensor *t, double *out, int64_t n) {
   if (!t) return c->status ? c->status : pni_fail(c, PN_STATE, "copy_out: tensor must not be NULL");
   if (n != t->numel)
-    return pni_fail(c, PN_SHAPE, "copy_out: n must be %lld, got %lld", (long long)t->numel,
-                    (long long)n);
+    return pni_fail(c, PN_SHAPE, "copy_out: n must be %lld, got %lld", (long long)t->numel, (long long)n);
   if (t->dtype == PN_FLOAT64 && pni_is_contiguous(t)) {
     if (n) memcpy(out, pni_data(t), (size_t)n * sizeof *out);
     return PN_OK;

@@ -1,8 +1,7 @@
 /*
 ** tensor.h: what a tensor is. A tensor is a strided view of a refcounted storage, and at the same
 ** time a node of the graph that computed it (layer autodiff fills `op`, `attr` and `in`).
-** Once made, the elements of a tensor do not change; only parameters do, through pn_param_set and
-*the
+** Once made, the elements of a tensor do not change; only parameters do, through pn_param_set and the
 ** optimisers, and then storage->version counts it.
 */
 #ifndef PN_TENSOR_TENSOR_H
@@ -65,8 +64,8 @@ typedef struct pni_spec {
 
 /* A contiguous tensor with uninitialised elements. New. PN_SHAPE on negative sizes or overflow. */
 pn_tensor *pni_tensor_new(pn_context *c, const pni_spec *spec);
-/* A view of t's storage with t's geometry; the caller may then change shape, stride, offset (and
- * must set numel). New. */
+/* A view of t's storage with t's geometry; the caller may then change shape, stride, offset (and must
+ * set numel). New. */
 pn_tensor *pni_tensor_alias(pn_context *c, const pn_tensor *t);
 /* Hands a new tensor over to the open scope; NULL passes. */
 pn_tensor *pni_scoped(pn_context *c, pn_tensor *t);
@@ -90,17 +89,14 @@ double pni_element(const pn_tensor *t, int64_t position);
 
 /* ---- shape.c ---- */
 
-/* Normalises a 0-based axis that may be negative; -1 and PN_SHAPE on failure. `where` names the op.
- */
+/* Normalises a 0-based axis that may be negative; -1 and PN_SHAPE on failure. `where` names the op. */
 int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim);
 /* The broadcast of two shapes, NumPy's rule. */
-pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, const pn_tensor *b,
-                        pni_spec *out);
+pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, const pn_tensor *b, pni_spec *out);
 /* The strides of t when read as `ndim, shape` (t must broadcast to it); 0 where it repeats. */
 void pni_broadcast_strides(const pn_tensor *t, int ndim, int64_t *stride);
 
-/* A loop nest over up to 4 operands (operand 0 the output) with adjacent axes merged where
- * possible. */
+/* A loop nest over up to 4 operands (operand 0 the output) with adjacent axes merged where possible. */
 typedef struct pni_loop {
   int ndim, nop;
   int64_t shape[PN_MAX_DIMS];     /* outermost first; the last axis is the inner loop */
