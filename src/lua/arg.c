@@ -35,6 +35,38 @@ int pni_check_axis(lua_State *L, int i, const char *where) {
   return (int)(a > 0 ? a - 1 : a);
 }
 
+pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim) {
+  pn_axes out = PN_ALL;
+  if (lua_isnoneornil(L, i)) return out;
+  int64_t list[PN_MAX_DIMS];
+  if (lua_istable(L, i)) {
+    out.n = pni_check_sizes(L, i, where, PN_MAX_DIMS, list);
+  } else {
+    out.n = 1;
+    int ok;
+    list[0] = lua_tointegerx(L, i, &ok);
+    if (!ok) pni_error(L, "%s: axis must be a whole number or a list, got %s", where, luaL_typename(L, i));
+  }
+  for (int k = 0; k < out.n; k++) {
+    int64_t a = list[k] > 0 ? list[k] - 1 : list[k] + ndim;
+    if (list[k] == 0 || a < 0 || a >= ndim)
+      pni_error(L, "%s: axis must lie in 1 .. %d (or count from -1 backwards), got %d", where, ndim, (int)list[k]);
+    out.axis[k] = (int)a;
+  }
+  return out;
+}
+
+int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n) {
+  int ok;
+  lua_Integer p = lua_tointegerx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: position must be a whole number, got %s", where, luaL_typename(L, i));
+  int64_t at = p > 0 ? p - 1 : p + n;
+  if (p == 0 || at < 0 || at >= n)
+    pni_error(L, "%s: position must lie in 1 .. %I (or count from -1 backwards), got %I", where, (LUAI_UACINT)n,
+              (LUAI_UACINT)p);
+  return at;
+}
+
 int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out) {
   bool list = lua_istable(L, i);
   int n = list ? (int)lua_rawlen(L, i) : lua_gettop(L) - i + 1;

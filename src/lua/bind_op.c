@@ -68,18 +68,9 @@ static double real_argument(lua_State *L, const signature *s, const argument *a,
 }
 
 static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
-  int64_t list[PN_MAX_DIMS], mask = 0;
-  int n = 1;
-  if (lua_istable(L, i))
-    n = pni_check_sizes(L, i, s->op->name, PN_MAX_DIMS, list);
-  else
-    list[0] = pni_check_axis(L, i, s->op->name) + (lua_tointeger(L, i) > 0);
-  for (int k = 0; k < n; k++) {
-    int64_t a = list[k] > 0 ? list[k] - 1 : list[k] + ndim;
-    if (list[k] == 0 || a < 0 || a >= ndim)
-      pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim, (int)list[k]);
-    mask |= (int64_t)1 << a;
-  }
+  pn_axes axes = pni_check_axes(L, i, s->op->name, ndim);
+  int64_t mask = 0;
+  for (int k = 0; k < axes.n; k++) mask |= (int64_t)1 << axes.axis[k];
   return mask;
 }
 
@@ -188,9 +179,7 @@ static int call(lua_State *L) {
     for (int k = 0; k < g.n; k++) in[k] = pni_to_tensor(L, c, g.place[k], g.first);
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
     if (t || again || pn_context_status(c) != PN_NOMEM) return pni_finish(L, c, mark, b, t);
-    pn_scope_close(c, mark); /* out of memory: collect what Lua has dropped and try once more */
-    pn_context_clear_error(c);
-    lua_gc(L, LUA_GCCOLLECT, 0);
+    pni_forget(L, c, mark);
   }
 }
 

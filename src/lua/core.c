@@ -3,6 +3,7 @@
 ** one place where Lua's collector learns about tensor memory.
 */
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include "penumbra_lua.h"
 
@@ -94,8 +95,7 @@ int pni_error(lua_State *L, const char *format, ...) {
   va_start(ap, format);
   lua_pushvfstring(L, format, ap);
   va_end(ap);
-  strncpy(text, lua_tostring(L, -1), sizeof text - 1);
-  text[sizeof text - 1] = '\0';
+  snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
   push_where(L);
   lua_pushstring(L, text);
   lua_concat(L, 2);
@@ -163,6 +163,12 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
   b->t = t;
   credit(L, sizeof *t + (t->storage->refs == 1 ? t->storage->bytes : 0));
   return 1;
+}
+
+void pni_forget(lua_State *L, pn_context *c, size_t mark) {
+  pn_scope_close(c, mark);
+  pn_context_clear_error(c);
+  lua_gc(L, LUA_GCCOLLECT, 0);
 }
 
 /* ---- settings ---- */

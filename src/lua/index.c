@@ -1,6 +1,5 @@
 /*
-** index.c: x[...] and the methods that address elements. Positions a user types are 1-based and
-*negative
+** index.c: x[...] and the methods that address elements. Positions a user types are 1-based and negative
 ** from the end; ranges include both ends; index tensors are data and hold 0-based numbers.
 */
 #include <string.h>

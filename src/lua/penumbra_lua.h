@@ -53,15 +53,38 @@ pni_box *pni_new_box(lua_State *L);
 void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t);
 /* Pushes a box for t (one more reference). May raise for lack of memory: hold nothing. */
 void pni_push_tensor(lua_State *L, pn_tensor *t);
-/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises. */
+/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises.
+ */
 int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *t);
-/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped. */
+/* Runs a builder expression over `c` in a scope and returns its result from the binding function;
+ * when memory is lacking, collects what Lua has dropped and tries once more. No code that can raise
+ * inside. */
+#define PNI_RETURN(L, c, expr)                                                                                         \
+  do {                                                                                                                 \
+    pni_box *box_ = pni_new_box(L);                                                                                    \
+    for (int again_ = 0;; again_++) {                                                                                  \
+      size_t mark_ = pn_scope_open(c);                                                                                 \
+      pn_tensor *t_ = (expr);                                                                                          \
+      if (t_ || again_ || pn_context_status(c) != PN_NOMEM) return pni_finish(L, c, mark_, box_, t_);                  \
+      pni_forget(L, c, mark_);                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+/* After a first failure for lack of memory: closes the scope, clears the error, collects garbage.
+ */
+void pni_forget(lua_State *L, pn_context *c, size_t mark);
+/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped.
+ */
 pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like);
 
 /* ---- arguments ---- */
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);
+/* Axes at index i (a number, a list, or nil for all), 1-based or negative, of a tensor of ndim
+ * axes. */
+pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim);
+/* Position i of a list of n as C counts it, from 1-based or negative; raises outside. */
+int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n);
 /* A list of integers (a table at index i, or the numbers from i to the top); returns how many. */
 int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out);
 /* "float64" ... at index i; absent gives `absent`. */
@@ -70,7 +93,8 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
 pn_dtype pni_default_dtype(lua_State *L);
 /* A generator at index i, or NULL for nil. */
 pn_rng *pni_check_rng(lua_State *L, int i);
-/* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the nearest. */
+/* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the
+ * nearest. */
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
 
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */

@@ -1,6 +1,5 @@
 /*
-** random.c: the default generator and generators of one's own. A state is two whole numbers, so it
-*can be
+** random.c: the default generator and generators of one's own. A state is two whole numbers, so it can be
 ** saved anywhere and restored exactly.
 */
 #include "penumbra_lua.h"

@@ -1,8 +1,6 @@
 /*
-** tensor.c: the tensor as Lua sees it: making one from tables and sizes, asking about it, taking
-*its
-** elements out again. Everything that computes is an operation row (bind_op.c) or a method below
-*that
+** tensor.c: the tensor as Lua sees it: making one from tables and sizes, asking about it, taking its
+** elements out again. Everything that computes is an operation row (bind_op.c) or a method below that
 ** composes builders.
 */
 #include <string.h>

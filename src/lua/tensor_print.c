@@ -1,6 +1,5 @@
 /*
-** tensor_print.c: a tensor as text, the way NumPy shows arrays: one column width for all,
-*scientific only
+** tensor_print.c: a tensor as text, the way NumPy shows arrays: one column width for all, scientific only
 ** where plain digits would mislead, corners of big ones; a last line names dtype and shape.
 */
 #include <math.h>
