@@ -67,6 +67,16 @@ static bool view_reshape(const pni_call *call, pn_tensor *out) {
   return i == x->ndim;
 }
 
+/* Row-major order is shared by both shapes, so x is copied under its own. */
+static pn_status eval_reshape(pn_context *c, const pni_call *call, pn_tensor *out) {
+  const pn_tensor *x = call->in[0];
+  pn_tensor same = *out;
+  same.ndim = x->ndim;
+  memcpy(same.shape, x->shape, sizeof same.shape);
+  pni_set_contiguous_strides(&same);
+  return pni_copy(c, &same, x);
+}
+
 static pn_tensor *vjp_reshape(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
   return pn_reshape(c, g, pni_in(y, 0)->ndim, pni_in(y, 0)->shape);
@@ -85,7 +95,7 @@ const pni_op pni_op_reshape = {.name = "reshape",
                                .flags = PNI_OP_ANY_DTYPE,
                                .infer = infer_reshape,
                                .view = view_reshape,
-                               .eval = eval_copy,
+                               .eval = eval_reshape,
                                .vjp = vjp_reshape};
 
 pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis) {

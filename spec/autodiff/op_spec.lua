@@ -1,0 +1,144 @@
+-- The battery of operations: loops over the rows, so a new row is tested by being there. Values are
+-- checked against other programs elsewhere (spec/c/tensor_test.c); here: gradients of first and second
+-- order against differences, both element types, strided and broadcast inputs, errors.
+local pn = require "penumbra"
+
+local function floats(domain, shape, dtype, seed)
+  local g = pn.generator(seed)
+  local lo, hi = domain[1], domain[2]
+  if lo == 0 and hi == 0 then
+    lo, hi = -2, 2
+  end
+  local u = pn.rand(shape, { generator = g })
+  return (u * (0.9 * (hi - lo)) + (lo + 0.05 * (hi - lo))):to(dtype or "float64")
+end
+
+-- arguments of rows whose letters alone do not tell what fits a [2, 3] or [3, 3] tensor
+local special = {
+  reshape = { shape = { 3, 2 } },
+  broadcast_to = { shape = { 4, 2, 3 } },
+  permute = { order = { 2, 1 } },
+  pad = { axis = 2, before = 1, after = 2 },
+  gather = { axis = 1, index = pn.tensor({ { 0, 1, 1 }, { 1, 1, 0 } }, { dtype = "int64" }) },
+  scatter_add = { axis = 1, index = pn.tensor({ { 0, 1, 1 }, { 1, 1, 0 } }, { dtype = "int64" }) },
+  take = { axis = 2, index = pn.tensor({ { 2, 0 }, { 1, 2 } }, { dtype = "int64" }) },
+  clamp = { low = -0.8, high = 0.7 },
+  where = { condition = pn.tensor { { true, false, true }, { false, false, true } } },
+  polygamma = { n = 2 },
+  matmul = { shapes = { { 2, 3 }, { 3, 2 } } },
+  take_add = { axis = 1, index = pn.tensor({ 1, 0 }, { dtype = "int64" }), size = 3 },
+}
+
+local function parse(args)
+  local out = {}
+  for name, kind in args:gmatch "([%w_]+):(%a)" do
+    out[#out + 1] = { name = name, kind = kind }
+  end
+  return out
+end
+
+-- the row as a function of its float inputs, and those inputs
+local function case(row, dtype, shape)
+  local given = row.sample or special[row.name] or {}
+  local inputs, slots, position = {}, {}, 0
+  local args = parse(row.args)
+  for k, a in ipairs(args) do
+    if a.kind == "t" and given[a.name] then
+      slots[k] = given[a.name]
+    elseif a.kind == "t" then
+      position = position + 1
+      local at = given.shapes and given.shapes[position] or given.shape_in or shape
+      inputs[#inputs + 1] = floats(row.domain[position], at, dtype, 10 * position + 7)
+      slots[k] = #inputs
+    elseif a.kind == "T" then
+      inputs[1], inputs[2] = floats(row.domain[1], shape, dtype, 5), floats(row.domain[1], shape, dtype, 6)
+      slots[k] = "list"
+    else
+      slots[k] = given[a.name]
+    end
+  end
+  local function call(x)
+    local actual = {}
+    for k, a in ipairs(args) do
+      local slot = slots[k]
+      if slot == "list" then
+        actual[k] = { x[1], x[2] }
+      elseif a.kind == "t" and math.type(slot) then
+        actual[k] = x[slot]
+      else
+        actual[k] = slot
+      end
+    end
+    return pn[row.name](table.unpack(actual, 1, #args))
+  end
+  return call, inputs
+end
+
+local function params(inputs)
+  local out = {}
+  for k, x in ipairs(inputs) do
+    out[k] = pn.param(x)
+  end
+  return out
+end
+
+local count = 0
+
+describe("operation", function()
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == "op" and not row.hidden and row.differentiable then
+      count = count + 1
+      local shape = row.square and { 2, 3, 3 } or { 2, 3 }
+
+      it(row.name .. " has the gradients that differences show", function()
+        local call, inputs = case(row, "float64", shape)
+        local w = params(inputs)
+        assert(pn.check_gradients(function()
+          return call(w)
+        end, w, { order = row.once and 1 or 2 }))
+      end)
+
+      it(row.name .. " gives the same through strided inputs", function()
+        local call, inputs = case(row, "float64", shape)
+        local strided = {}
+        for k, x in ipairs(inputs) do -- every second element of a wider tensor, backwards
+          local n = x:size(-1)
+          local wide = pn.stack({ x:flip(-1), x * 0 + 0.5 }, -1)
+          local sizes = x:shape()
+          sizes[#sizes] = 2 * n
+          strided[k] = wide:reshape(sizes):slice(-1, 2 * n - 1, 1, -2)
+        end
+        local a, b = call(inputs), call(strided)
+        assert.is_true((a - b):abs():max():item() <= 1e-15 * math.max(1, a:abs():max():item()))
+      end)
+
+      it(row.name .. " agrees in float32", function()
+        local call64, in64 = case(row, "float64", shape)
+        local call32, in32 = case(row, "float32", shape)
+        local a, b = call64(in64), call32(in32)
+        assert.equal("float32", b:dtype())
+        local err = (a - b:to "float64"):abs() / (a:abs() + 1)
+        assert.is_true(err:max():item() < 2e-5)
+      end)
+
+      it(row.name .. " refuses two element types at once and names both", function()
+        local call, inputs = case(row, "float64", shape)
+        if #inputs > 1 then
+          inputs[2] = inputs[2]:to "float32"
+          local ok, message = pcall(call, inputs)
+          assert.is_false(ok)
+          assert.matches("float64", message)
+          assert.matches("float32", message)
+        else
+          local ok, message = pcall(call, { "no tensor" })
+          assert.is_false(ok)
+          assert.matches("tensor", message)
+        end
+      end)
+    end
+  end
+
+  it("rows are there", function()
+    assert.is_true(count > 50)
+  end)
+end)
