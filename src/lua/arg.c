@@ -6,7 +6,7 @@
 #include "penumbra_lua.h"
 
 pn_tensor *pni_test_tensor(lua_State *L, int i) {
-  pni_box *b = luaL_testudata(L, i, "penumbra.tensor");
+  pni_box *b = pni_test_box(L, pni_lua_state(L), i);
   if (b && !b->t) pni_error(L, "tensor was closed");
   return b ? b->t : NULL;
 }
@@ -18,7 +18,7 @@ pn_tensor *pni_check_tensor(lua_State *L, int i) {
 }
 
 pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like) {
-  pni_box *b = luaL_testudata(L, i, "penumbra.tensor");
+  pni_box *b = pni_test_box(L, pni_lua_state(L), i);
   if (b) return b->t;
   pn_dtype d = like ? (pn_dtype)like->dtype : pni_default_dtype(L);
   if (lua_isboolean(L, i)) return pn_scalar(c, PN_BOOL, lua_toboolean(L, i));

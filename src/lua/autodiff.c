@@ -33,7 +33,7 @@ static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_ten
   pni_box *box[PNI_OP_INPUTS];
   for (int k = 0; k < n; k++) {
     box[k] = pni_new_box(L);
-    lua_rawseti(L, list, k + 1);
+    lua_rawseti(L, list, k + 1); /* the list keeps it */
   }
   size_t mark = pn_scope_open(c);
   pn_status s = pn_grad(c, y, n, x, create_graph, out);
@@ -61,13 +61,14 @@ static int l_grad(lua_State *L) {
   }
   lua_settop(L, 2);
   luaL_checkstack(L, n + 4, "too many tensors");
+  lua_createtable(L, n, 0);
+  y = pni_check_tensor(L, 1); /* making the table may have run a finaliser */
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, 2, k + 1);
     x[k] = pni_test_tensor(L, -1);
     if (!x[k]) return pni_error(L, "grad: element %d must be a tensor, got %s", k + 1, luaL_typename(L, -1));
   }
-  lua_createtable(L, n, 0);
-  return finish_grads(L, pni_lua_context(L), y, n, x, create_graph, lua_gettop(L));
+  return finish_grads(L, pni_lua_context(L), y, n, x, create_graph, 3);
 }
 
 /* w:grad(): what backward left, or nil */

@@ -18,7 +18,9 @@ typedef struct {
 
 typedef struct {
   const pni_op *op;
+  pni_state *state;
   int n;
+  bool open_ended; /* the last argument is a list that may be given as numbers */
   argument arg[MAX_ARGS];
 } signature;
 
@@ -41,6 +43,7 @@ static void parse(signature *s, const pni_op *op) {
     p += strcspn(p, " ");
     while (*p == ' ') p++;
   }
+  s->open_ended = s->n && strchr("sP", s->arg[s->n - 1].kind);
 }
 
 /* Is the value at i a table of named options? */
@@ -81,13 +84,17 @@ static void wrong_tensor(lua_State *L, const signature *s, const argument *a, in
 /* What phase one gathers: stack places of the tensors, and the attributes. */
 typedef struct {
   int place[PNI_OP_INPUTS];
+  pni_box *box[PNI_OP_INPUTS]; /* NULL: a number at place[] */
   int n;
   pn_tensor *first; /* decides the dtype of numbers and the meaning of axes */
   pni_attr attr;
 } gathered;
 
 static void add_tensor(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
-  pn_tensor *t = pni_test_tensor(L, i);
+  pni_box *b = pni_test_box(L, s->state, i);
+  pn_tensor *t = b ? b->t : NULL;
+  if (b && !t) pni_error(L, "%s: tensor was closed", s->op->name);
+  g->box[g->n] = b;
   if (!t && !lua_isnumber(L, i) && !lua_isboolean(L, i)) wrong_tensor(L, s, a, i);
   if (t && !g->first) g->first = t;
   if (g->n == PNI_OP_INPUTS) pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
@@ -142,8 +149,7 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
 static void gather(lua_State *L, const signature *s, gathered *g) {
   int top = lua_gettop(L), options = is_options(L, top) ? top : 0, reals = 0;
   if (options) check_names(L, s, options);
-  bool open_ended = s->n && strchr("sP", s->arg[s->n - 1].kind);
-  if (!open_ended && top - (options != 0) > s->n)
+  if (!s->open_ended && top - (options != 0) > s->n)
     pni_error(L, "%s: at most %d arguments are possible, got %d", s->op->name, s->n, top);
   luaL_checkstack(L, MAX_ARGS + 8, "too many arguments");
   for (int k = 0; k < s->n; k++) {
@@ -165,7 +171,7 @@ static void gather(lua_State *L, const signature *s, gathered *g) {
 
 static int call(lua_State *L) {
   const signature *s = lua_touserdata(L, lua_upvalueindex(1));
-  pn_context *c = lua_touserdata(L, lua_upvalueindex(2));
+  pn_context *c = s->state->c;
   gathered g;
   g.n = 0;
   g.first = NULL;
@@ -176,7 +182,7 @@ static int call(lua_State *L) {
   for (int again = 0;; again++) {
     size_t mark = pn_scope_open(c);
     pn_tensor *in[PNI_OP_INPUTS];
-    for (int k = 0; k < g.n; k++) in[k] = pni_to_tensor(L, c, g.place[k], g.first);
+    for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.first);
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
     if (t || again || pn_context_status(c) != PN_NOMEM) return pni_finish(L, c, mark, b, t);
     pni_forget(L, c, mark);
@@ -186,8 +192,8 @@ static int call(lua_State *L) {
 static void push_op(lua_State *L, const pni_op *op) {
   signature *s = lua_newuserdatauv(L, sizeof *s, 0);
   parse(s, op);
-  lua_pushlightuserdata(L, pni_lua_context(L));
-  lua_pushcclosure(L, call, 2);
+  s->state = pni_lua_state(L);
+  lua_pushcclosure(L, call, 1);
 }
 
 /* Calls an operation by name: the metamethods of arithmetic. */

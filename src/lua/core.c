@@ -7,33 +7,25 @@
 #include <string.h>
 #include "penumbra_lua.h"
 
-/* One per Lua state, anchored in the registry; closes a context that it made. */
-typedef struct {
-  pn_context *c;
-  bool own;
-  int default_dtype;
-  size_t debt; /* bytes of results the collector has not been told about */
-} state;
-
 static const char state_key = 0;
 
 static int state_gc(lua_State *L) {
-  state *s = lua_touserdata(L, 1);
+  pni_state *s = lua_touserdata(L, 1);
   if (s->own) pn_context_close(s->c);
   s->c = NULL;
   s->own = false;
   return 0;
 }
 
-static state *find(lua_State *L) {
+pni_state *pni_lua_state(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
-  state *s = lua_touserdata(L, -1);
+  pni_state *s = lua_touserdata(L, -1);
   lua_pop(L, 1);
   return s;
 }
 
-static state *attach(lua_State *L) {
-  state *s = lua_newuserdatauv(L, sizeof *s, 0);
+static pni_state *attach(lua_State *L) {
+  pni_state *s = lua_newuserdatauv(L, sizeof *s, 0);
   memset(s, 0, sizeof *s);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, state_gc);
@@ -44,7 +36,7 @@ static state *attach(lua_State *L) {
 }
 
 pn_context *pni_lua_context(lua_State *L) {
-  state *s = find(L);
+  pni_state *s = pni_lua_state(L);
   if (s && s->c) return s->c;
   if (!s) s = attach(L);
   s->c = pn_context_new(NULL);
@@ -54,7 +46,7 @@ pn_context *pni_lua_context(lua_State *L) {
 }
 
 void pni_lua_set_context(lua_State *L, pn_context *c) {
-  state *s = find(L);
+  pni_state *s = pni_lua_state(L);
   if (!s) s = attach(L);
   if (s->own) pn_context_close(s->c);
   s->c = c;
@@ -62,7 +54,7 @@ void pni_lua_set_context(lua_State *L, pn_context *c) {
 }
 
 pn_dtype pni_default_dtype(lua_State *L) {
-  state *s = find(L);
+  pni_state *s = pni_lua_state(L);
   return s ? (pn_dtype)s->default_dtype : PN_FLOAT64;
 }
 
@@ -128,17 +120,37 @@ static int l_error(lua_State *L) { return pni_error(L, "%s", luaL_checkstring(L,
 
 /* ---- boxes ---- */
 
+static const char box_key = 0;
+
+void pni_new_box_metatable(lua_State *L) {
+  luaL_newmetatable(L, "penumbra.tensor");
+  pni_lua_state(L)->box_metatable = lua_topointer(L, -1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &box_key);
+}
+
+pni_box *pni_test_box(lua_State *L, const pni_state *s, int i) {
+  if (lua_type(L, i) != LUA_TUSERDATA || !lua_getmetatable(L, i)) return NULL;
+  bool ours = lua_topointer(L, -1) == s->box_metatable;
+  lua_pop(L, 1);
+  return ours ? lua_touserdata(L, i) : NULL;
+}
+
 pni_box *pni_new_box(lua_State *L) {
+  pni_state *s = pni_lua_state(L);
+  s->allocating = true;
   pni_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  s->allocating = false;
   b->t = NULL;
-  luaL_setmetatable(L, "penumbra.tensor");
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &box_key);
+  lua_setmetatable(L, -2);
   return b;
 }
 
 /* Tells the collector about memory it cannot see: a step of its work per 64 KiB of results. */
 static void credit(lua_State *L, size_t bytes) {
   enum { GRAIN = 65536 };
-  state *s = find(L);
+  pni_state *s = pni_lua_state(L);
   s->debt += bytes;
   if (s->debt < GRAIN) return;
   size_t kib = s->debt >> 10;
@@ -177,7 +189,7 @@ static int l_default_dtype(lua_State *L) {
   pni_lua_context(L);
   pn_dtype d = pni_check_dtype(L, 1, "default_dtype", pni_default_dtype(L));
   if (d > PN_FLOAT32) return pni_error(L, "default_dtype: must be float64 or float32, got %s", pn_dtype_name(d));
-  find(L)->default_dtype = (int)d;
+  pni_lua_state(L)->default_dtype = (int)d;
   lua_pushstring(L, pn_dtype_name(d));
   return 1;
 }

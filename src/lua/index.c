@@ -149,6 +149,7 @@ static int l_slice(lua_State *L) {
     lua_pushinteger(L, v[k]);
     lua_rawseti(L, 2, k + 1);
   }
+  x = pni_check_tensor(L, 1); /* making the table may have run a finaliser */
   entry e = x->shape[axis] == 0 ? (entry){.kind = RANGE, .step = 1} : read_range(L, 2, x->shape[axis]);
   PNI_RETURN(L, c, pn_slice(c, x, axis, e.start, e.count, e.step));
 }

@@ -21,12 +21,24 @@ typedef struct pni_rng_box {
   pn_rng *rng;
 } pni_rng_box;
 
+/* One per Lua state, anchored in its registry; closes a context that it made. */
+typedef struct pni_state {
+  pn_context *c;
+  bool own;
+  bool allocating; /* a box is being made: a script's finaliser that runs now may close nothing */
+  int default_dtype;
+  size_t debt;               /* bytes of results the collector has not been told about */
+  const void *box_metatable; /* identity of the tensors' metatable */
+} pni_state;
+
 /* The module `penumbra.core`; may be opened any number of times in one state. */
 PN_API int luaopen_penumbra_core(lua_State *L);
 /* Opens Lua's standard libraries and makes `require "penumbra"` and its parts work from memory. */
 void pni_open_libs(lua_State *L);
 /* Makes an embedded module `name` available to require; false if there is none. */
 bool pni_push_embedded(lua_State *L, const char *name);
+/* What belongs to this Lua state; NULL before the context is made or set. */
+pni_state *pni_lua_state(lua_State *L);
 /* The state's context; made on first use. */
 pn_context *pni_lua_context(lua_State *L);
 /* Gives the state a context before the first use; the state does not close it. */
@@ -43,6 +55,10 @@ int pni_push_failure(lua_State *L, pn_context *c);
 
 /* ---- tensors ---- */
 
+/* Pushes the tensors' metatable, made for the first time. */
+void pni_new_box_metatable(lua_State *L);
+/* The box at stack index i, empty or not, or NULL. */
+pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 /* The tensor at stack index i, raising if it is none. Borrowed. */
 pn_tensor *pni_check_tensor(lua_State *L, int i);
 /* The same, or NULL. */

@@ -316,8 +316,22 @@ static int l_totable(lua_State *L) {
 
 /* ---- giving up ---- */
 
+/* close() may come from a finaliser in the middle of a call that uses the tensor; then the collector
+ * frees it later. */
 static int l_close(lua_State *L) {
-  pni_box *b = luaL_checkudata(L, 1, "penumbra.tensor");
+  const pni_state *s = pni_lua_state(L);
+  pni_box *b = pni_test_box(L, s, 1);
+  if (!b) return pni_error(L, "close: must be called on a tensor, got %s", luaL_typename(L, 1));
+  if (s->allocating) return 0;
+  pn_tensor *t = b->t;
+  b->t = NULL;
+  pn_tensor_unref(t);
+  return 0;
+}
+
+/* Only the collector reaches this: the metatable is locked. */
+static int l_gc(lua_State *L) {
+  pni_box *b = lua_touserdata(L, 1);
   pn_tensor *t = b->t;
   b->t = NULL;
   pn_tensor_unref(t);
@@ -359,7 +373,7 @@ static const luaL_Reg methods[] = {{"shape", l_shape},     {"size", l_size},   {
                                    {"numel", l_numel},     {"ndim", l_ndim},   {"item", l_item},
                                    {"totable", l_totable}, {"close", l_close}, {NULL, NULL}};
 
-static const luaL_Reg events[] = {{"__gc", l_close},
+static const luaL_Reg events[] = {{"__gc", l_gc},
                                   {"__close", l_close},
                                   {"__tostring", l_tostring},
                                   {"__newindex", l_newindex},
@@ -377,7 +391,7 @@ void pni_open_tensor(lua_State *L) {
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &methods_key);
   lua_setfield(L, -2, "methods");
-  luaL_newmetatable(L, "penumbra.tensor");
+  pni_new_box_metatable(L);
   luaL_setfuncs(L, events, 0);
   lua_pushliteral(L, "penumbra.tensor");
   lua_setfield(L, -2, "__metatable");

@@ -53,7 +53,31 @@ static void merge(pni_loop *l) {
   l->ndim = n;
 }
 
+/* Whole tensors in one memory order, or single elements: one run without any merging. Gives false where
+ * some operand is neither. */
+static bool one_run(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in) {
+  if (!pni_is_contiguous(out)) return false;
+  for (int k = 0; k < nin; k++) {
+    if (in[k]->numel == 1)
+      l->stride[k + 1][0] = 0;
+    else if (in[k]->numel == out->numel && pni_is_contiguous(in[k]))
+      l->stride[k + 1][0] = 1;
+    else
+      return false;
+    l->base[k + 1] = pni_data(in[k]);
+    l->size[k + 1] = pni_itemsize(in[k]);
+  }
+  l->ndim = 1;
+  l->nop = nin + 1;
+  l->shape[0] = out->numel;
+  l->stride[0][0] = 1;
+  l->base[0] = pni_data(out);
+  l->size[0] = pni_itemsize(out);
+  return true;
+}
+
 void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in) {
+  if (one_run(l, out, nin, in)) return;
   l->ndim = out->ndim;
   l->nop = nin + 1;
   memcpy(l->shape, out->shape, sizeof l->shape);
