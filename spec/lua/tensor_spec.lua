@@ -1,0 +1,309 @@
+-- Tensors as a script sees them: making, asking, indexing, printing, giving up.
+local pn = require "penumbra"
+
+local function raises(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert.matches(pattern, message)
+  assert.matches("tensor_spec.lua:%d+: ", message)
+end
+
+local int = { dtype = "int64" }
+
+describe("making a tensor", function()
+  it("takes nested tables, and gives them back", function()
+    local t = { { 1, 2, 3 }, { 4, 5, 6 } }
+    local x = pn.tensor(t)
+    assert.same(t, x:totable())
+    assert.same({ 2, 3 }, x:shape())
+    assert.equal("float64", x:dtype())
+    assert.equal("bool", pn.tensor({ true, false }):dtype())
+    assert.same({ (1 << 53) + 1 }, pn.tensor({ (1 << 53) + 1 }, int):totable())
+    assert.equal("float32", pn.tensor({ 1, dtype = "float32" }):dtype())
+    assert.equal(2.5, pn.tensor(2.5):item())
+    assert.same({ 0 }, pn.tensor({}):shape())
+  end)
+
+  it("takes sizes as a list or as numbers, options in either", function()
+    assert.same({ 2, 3 }, pn.zeros({ 2, 3 }):shape())
+    assert.same({ 2, 3 }, pn.zeros(2, 3):shape())
+    assert.same({}, pn.ones():shape())
+    assert.equal("int64", pn.ones({ 2, dtype = "int64" }):dtype())
+    assert.equal("float32", pn.rand(2, 3, { dtype = "float32" }):dtype())
+    assert.same({ 7, 7 }, pn.full({ 2 }, 7):totable())
+    assert.same({ 1, 3, 5 }, pn.arange(1, 6, 2):totable())
+    assert.same({ 0, 0.5, 1 }, pn.linspace(0, 1, 3):totable())
+    assert.same({ { 1, 0 }, { 0, 1 } }, pn.eye(2):totable())
+  end)
+
+  it("says what is wrong", function()
+    raises("one length, got 2 and 1", pn.tensor, { { 1, 2 }, { 3 } })
+    raises("must be a list like the others", pn.tensor, { { 1 }, 2 })
+    raises("must be a number like the others", pn.tensor, { 1, { 2 } })
+    raises("numbers or booleans, got string", pn.tensor, { "a" })
+    raises("pn.stack joins tensors", pn.tensor, { pn.ones(2) })
+    raises("'dtype'", pn.zeros, { 2, dtyp = "int64" })
+    raises("'float64', 'float32', 'int64' or 'bool'", pn.zeros, { 2, dtype = "double" })
+    raises("sizes must not be negative", pn.zeros, { -1 })
+    raises("whole number", pn.zeros, { 1.5 })
+    raises("at most 8", pn.zeros, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    raises("memory", pn.zeros, 1 << 40)
+    raises("must be a number", pn.full, { 2 }, {})
+  end)
+end)
+
+describe("indexing", function()
+  local x = pn.arange(12):reshape { 3, 4 }
+
+  it("counts from 1 and from the end", function()
+    assert.same({ 0, 1, 2, 3 }, x[1]:totable())
+    assert.same({ 8, 9, 10, 11 }, x[-1]:totable())
+    assert.equal(6, x[{ 2, 3 }]:item())
+    assert.same({ 1, 5, 9 }, x[{ {}, 2 }]:totable())
+    assert.same({ 3, 7, 11 }, x[{ "...", -1 }]:totable())
+  end)
+
+  it("takes ranges with both ends", function()
+    assert.same({ { 5, 6 }, { 9, 10 } }, x[{ { 2, 3 }, { 2, 3 } }]:totable())
+    assert.same({ { 3, 2, 1, 0 } }, x[{ { 1 }, { 4, 1, -1 } }]:totable())
+    assert.same({ { 8, 9, 10, 11 }, { 0, 1, 2, 3 } }, x[{ { 3, 1, -2 } }]:totable())
+    assert.same({ { 1, 2 } }, x:slice(1, 1, 1):slice(2, 2, 3):totable())
+    assert.same({ 0, 4 }, x[{ { 2, 1 } }]:shape())
+    assert.same({ 3, 1 }, pn.arange(4):slice(1, -1, 1, -2):totable())
+  end)
+
+  it("takes index tensors, whose numbers are data and count from 0, and masks", function()
+    assert.same({ { 8, 9, 10, 11 }, { 0, 1, 2, 3 } }, x[pn.tensor({ 2, 0 }, int)]:totable())
+    assert.same({ { 1, 0 }, { 5, 4 }, { 9, 8 } }, x[{ {}, pn.tensor({ 1, 0 }, int) }]:totable())
+    assert.same({ 10, 11 }, x[x:gt(9)]:totable())
+    assert.same({ { 4, 5, 6, 7 } }, x[pn.tensor { false, true, false }]:totable())
+  end)
+
+  it("lets gradients through", function()
+    local w = pn.param(x)
+    assert(pn.check_gradients(function()
+      return w[{ { 2, 3 }, pn.tensor({ 1, 1, 3 }, int) }]:square()
+    end, { w }, { order = 2 }))
+    assert(pn.check_gradients(function()
+      return w[x:gt(4.5)]:square()
+    end, { w }))
+  end)
+
+  it("says what is wrong", function()
+    raises("must lie in 1 .. 3 .*got 4", function()
+      return x[4]
+    end)
+    raises("got 0", function()
+      return x[0]
+    end)
+    raises("2 axes, got 3 entries", function()
+      return x[{ 1, 1, 1 }]
+    end)
+    raises("step of a range must not be 0", function()
+      return x[{ { 1, 2, 0 } }]
+    end)
+    raises("int64", function()
+      return x[pn.tensor { 1.0 }]
+    end)
+    raises("no method or field 'shappe'", function()
+      return x:shappe()
+    end)
+    raises("do not change", function()
+      x[1] = 2
+    end)
+    raises("x:item", function()
+      return pn.tensor(1)[1]
+    end)
+    raises("element by element", function()
+      return x < x
+    end)
+  end)
+end)
+
+describe("printing", function()
+  local function text(x, want)
+    assert.equal(want, tostring(x))
+  end
+
+  it("is NumPy's", function()
+    text(pn.tensor { { 1, 2 }, { 3, 4 } }, "[[1 2]\n [3 4]]\nfloat64 [2, 2]")
+    text(pn.tensor { 1.5, -2, 0.25 }, "[ 1.50 -2.00  0.25]\nfloat64 [3]")
+    text(pn.tensor { 1e-8, 1 }, "[1.0000e-08 1.0000e+00]\nfloat64 [2]")
+    text(pn.tensor { 0 / 0, 1 / 0, -1 / 0, 1 }, "[ nan  inf -inf    1]\nfloat64 [4]")
+    text(pn.tensor({ 1, 20 }, int), "[ 1 20]\nint64 [2]")
+    text(pn.tensor { true, false }, "[ true false]\nbool [2]")
+    text(pn.tensor(2), "2  float64 []")
+    text(pn.zeros { 0, 3 }, "[]\nfloat64 [0, 3]")
+    text(pn.param(pn.ones(1)), "[1]\nfloat64 [1] parameter")
+    text(pn.param(pn.ones(1)) * 2, "[2]\nfloat64 [1] tracked")
+  end)
+
+  it("shows the corners of a big one", function()
+    local lines = {}
+    for line in tostring(pn.zeros { 100, 100 }):gmatch "[^\n]+" do
+      lines[#lines + 1] = line
+    end
+    assert.equal(8, #lines)
+    assert.equal("[[0 0 0 ... 0 0 0]", lines[1])
+    assert.equal(" ...", lines[4])
+  end)
+end)
+
+describe("giving up", function()
+  it("frees at once with close and <close>", function()
+    collectgarbage()
+    local before = pn.memory()
+    do
+      local x <close> = pn.zeros(1000000)
+      assert.is_true(pn.memory() >= before + 8000000)
+      assert.equal(1000000, x:numel())
+    end
+    assert.equal(before, (pn.memory()))
+    local y = pn.zeros(2)
+    y:close()
+    y:close()
+    assert.equal("tensor (closed)", tostring(y))
+    raises("closed", function()
+      return y + 1
+    end)
+    raises("closed", function()
+      return y:shape()
+    end)
+  end)
+
+  it("needs no collectgarbage in a loop", function()
+    collectgarbage()
+    local before, top = pn.memory(), 0
+    for _ = 1, 2000 do
+      local x = pn.zeros(100000)
+      assert(x)
+      top = math.max(top, (pn.memory()))
+    end
+    assert.is_true(top < before + 64e6, "peak " .. top)
+  end)
+
+  it("survives a finaliser that closes what a call is using", function()
+    for _ = 1, 200 do
+      local x, y = pn.rand(50), pn.rand(50)
+      setmetatable({}, {
+        __gc = function()
+          x:close()
+          y:close()
+        end,
+      })
+      for _ = 1, 50 do
+        local ok, message = pcall(function()
+          return x:slice(1, 1, 20):sum() + (x * y):sum() + pn.stack({ x, y }):sum()
+        end)
+        assert.is_true(ok or message:find "closed" ~= nil, message)
+      end
+      collectgarbage "step"
+    end
+  end)
+
+  it("keeps its metatable to itself", function()
+    assert.equal("penumbra.tensor", getmetatable(pn.zeros(1)))
+    assert.has_error(function()
+      setmetatable(pn.zeros(1), {})
+    end)
+  end)
+end)
+
+describe("gradients", function()
+  it("come as a list, in order, and can be differentiated again", function()
+    local a, b = pn.param(pn.tensor { 2.0 }), pn.param(pn.tensor { 3.0 })
+    local y = (a ^ 2 * b):sum()
+    local g = pn.grad(y, { b, a }, { create_graph = true })
+    assert.equal(4, g[1]:item())
+    assert.equal(12, g[2]:item())
+    local h = pn.grad(g[2]:sum(), { a, b })
+    assert.equal(6, h[1]:item())
+    assert.equal(4, h[2]:item())
+  end)
+
+  it("are left in parameters by backward, and added up", function()
+    local w = pn.param(pn.tensor { 1.0, 2.0 })
+    assert.is_nil(w:grad())
+    w:square():sum():backward()
+    w:square():sum():backward()
+    assert.same({ 4, 8 }, w:grad():totable())
+    w:clear_grad()
+    assert.is_nil(w:grad())
+  end)
+
+  it("are not recorded inside no_grad, which restores itself after an error", function()
+    local w = pn.param(pn.ones(2))
+    assert.is_false(pn.no_grad(function()
+      return (w * 2):requires_grad()
+    end))
+    assert.is_false((pcall(pn.no_grad, error, "x")))
+    assert.is_true((w * 2):requires_grad())
+    assert.is_false((w * 2):detach():requires_grad())
+  end)
+
+  it("of a changed parameter are refused", function()
+    local w = pn.param(pn.ones(2))
+    local y = w:square():sum()
+    w:set(pn.zeros(2))
+    raises("changed", y.backward, y)
+  end)
+
+  it("say what is wrong", function()
+    local w = pn.param(pn.ones(2))
+    raises("one element", function()
+      (w * 2):backward()
+    end)
+    raises("does not depend", function()
+      pn.ones(1):sum():backward()
+    end)
+    raises("list of tensors", function()
+      pn.grad(w:sum(), w)
+    end)
+    raises("create_graph", function()
+      pn.grad(w:sum(), { w }, { create_grph = true })
+    end)
+    raises("must be a parameter", function()
+      pn.ones(1):set(pn.ones(1))
+    end)
+    local ok, where = pn.check_gradients(function()
+      return w:detach():square() * w
+    end, { w })
+    assert.is_nil(ok)
+    assert.matches("gradient .* differences", where)
+  end)
+end)
+
+describe("random numbers", function()
+  it("come again with the seed and the state", function()
+    pn.seed(3)
+    local a = pn.randn(5):totable()
+    local state = pn.rng_state()
+    local b = pn.randn(5):totable()
+    pn.seed(3)
+    assert.same(a, pn.randn(5):totable())
+    pn.set_rng_state(state)
+    assert.same(b, pn.randn(5):totable())
+  end)
+
+  it("come from generators of one's own", function()
+    local g = pn.generator(1)
+    local s = g:split(0)
+    local a = pn.rand(4, { generator = g }):totable()
+    assert.same(a, pn.rand(4, { generator = pn.generator(1) }):totable())
+    assert.not_same(a, pn.rand(4, { generator = s }):totable())
+    local p = pn.randperm(100, { generator = g }):sort():totable()
+    assert.equal(99, p[100])
+    local n = pn.randint(-2, 3, { 1000 })
+    assert.equal(-2, n:min():item())
+    assert.equal(2, n:max():item())
+  end)
+end)
+
+describe("every row", function()
+  it("has a line of help and its arguments", function()
+    for _, row in ipairs(pn.rows()) do
+      assert.is_true(#row.doc > 2, row.name)
+      assert.is_true(#row.name > 1)
+    end
+  end)
+end)
