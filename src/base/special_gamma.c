@@ -57,7 +57,7 @@ static const double stirling[9] = {8.3333333333333333333e-2, -2.7777777777777777
  * 0 at inf, inf at 0. Max error 3e-16 for z >= 10; absolute 4e-15 below. */
 double pni_stirling_error(double z) {
   if (z < 10) return pni_lgamma(z) - ((z - 0.5) * log(z) - z + HALF_LOG_2PI);
-  return z < 1e100 ? polynomial(stirling, COUNT(stirling), 1 / (z * z)) / z : 0;
+  return polynomial(stirling, COUNT(stirling), z < 1e100 ? 1 / (z * z) : 0) / z;
 }
 
 /* pi cot(pi x), the period removed exactly first. */
