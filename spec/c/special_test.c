@@ -36,19 +36,19 @@ static void sweep(const char *name, call f, const golden_row *row, size_t n, dou
       at = &row[i];
     }
     if (!check_record(error <= bound))
-      printf("%s(%.17g, %.17g, %.17g): got %.17g, want %.17g (error %.3g, allowed %.3g)\n", name,
-             row[i].x[0], row[i].x[1], row[i].x[2], got, row[i].value, error, bound);
+      printf("%s(%.17g, %.17g, %.17g): got %.17g, want %.17g (error %.3g, allowed %.3g)\n", name, row[i].x[0],
+             row[i].x[1], row[i].x[2], got, row[i].value, error, bound);
   }
   if (verbose)
-    printf("%-16s %6zu values, max error %8.2e (stated %.2e) at %.17g %.17g %.17g\n", name, n,
-           worst, bound, at->x[0], at->x[1], at->x[2]);
+    printf("%-16s %6zu values, max error %8.2e (stated %.2e) at %.17g %.17g %.17g\n", name, n, worst, bound, at->x[0],
+           at->x[1], at->x[2]);
 }
 
-#define ONE(name)                                                                                  \
+#define ONE(name)                                                                                                      \
   static double call_##name(const double *x) { return pni_##name(x[0]); }
-#define TWO(name)                                                                                  \
+#define TWO(name)                                                                                                      \
   static double call_##name(const double *x) { return pni_##name(x[0], x[1]); }
-#define THREE(name)                                                                                \
+#define THREE(name)                                                                                                    \
   static double call_##name(const double *x) { return pni_##name(x[0], x[1], x[2]); }
 ONE(log1mexp)
 ONE(log1pexp)
@@ -82,8 +82,7 @@ TWO(gammaincinv)
 THREE(betainc)
 THREE(betaincinv)
 
-#define SWEEP(name, bound)                                                                         \
-  sweep(#name, call_##name, golden_##name, sizeof golden_##name / sizeof *golden_##name, bound)
+#define SWEEP(name, bound) sweep(#name, call_##name, golden_##name, sizeof golden_##name / sizeof *golden_##name, bound)
 
 int main(int argc, char **argv) {
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
