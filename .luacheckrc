@@ -1,0 +1,6 @@
+std = "lua54"
+max_line_length = 120
+exclude_files = {"build", "lua_modules"}
+files["spec/**/*_spec.lua"] = {std = "+busted"}
+files["spec/golden"] = {max_line_length = false}
+files["rockspec"] = {std = "+rockspec"}

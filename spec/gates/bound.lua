@@ -1,0 +1,39 @@
+--- Every public C function is reachable from Lua: an operation row of its name exists, or the binding
+--- calls it. The others stand in c_only.txt, each with its reason.
+local tool = require "spec.gates.tool"
+
+local function rows(root)
+  local names = {}
+  for name in (tool.read(root .. "/src/autodiff/op.def") or ""):gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
+  return names
+end
+
+return function(root)
+  local found, bound, listed, public = {}, rows(root), {}, {}
+  for _, path in ipairs(tool.files(root, "src/lua src/cli", "*.c", "*.h")) do
+    if not path:find "runtime" then -- the embedding interface is no binding
+      for name in tool.code(tool.read(root .. "/" .. path)):gmatch "pn_[%w_]+" do bound[name] = true end
+    end
+  end
+  for line in (tool.read(root .. "/spec/gates/c_only.txt") or ""):gmatch "[^\n]+" do
+    local name, reason = line:match "^(pn_[%w_]+)%s+(%S.*)$"
+    if name then
+      listed[name] = reason
+    elseif not line:find "^#" then
+      found[#found + 1] = "c_only.txt: no reason given: " .. line
+    end
+  end
+  for _, name in ipairs(tool.public(tool.read(root .. "/src/penumbra.h"))) do
+    public[name] = true
+    if not bound[name] and not listed[name] then
+      found[#found + 1] = name .. " is neither bound in Lua nor listed in spec/gates/c_only.txt"
+    elseif bound[name] and listed[name] then
+      found[#found + 1] = "c_only.txt: " .. name .. " is bound after all"
+    end
+  end
+  for name in pairs(listed) do
+    if not public[name] then found[#found + 1] = "c_only.txt: " .. name .. " does not exist" end
+  end
+  table.sort(found)
+  return found
+end

@@ -1,0 +1,66 @@
+--- What the gates share: running commands, listing and reading files.
+local tool = {}
+
+--- The lines a command prints.
+function tool.lines(command, ...)
+  local pipe = assert(io.popen(command:format(...)))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+--- A word for the shell.
+function tool.quote(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
+
+--- Files below root's folders whose names match one of the shell patterns, sorted, relative to root.
+function tool.files(root, folders, ...)
+  local tests = {}
+  for _, pattern in ipairs {...} do tests[#tests + 1] = "-name " .. tool.quote(pattern) end
+  return tool.lines("cd %s && find %s -type f \\( %s \\) 2>/dev/null | LC_ALL=C sort", tool.quote(root), folders,
+    table.concat(tests, " -o "))
+end
+
+--- A file's text, or nil.
+function tool.read(path)
+  local file = io.open(path, "rb")
+  if not file then return nil end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+--- Object files of the library (everything below the command), relative to build/obj.
+function tool.objects(build)
+  local list = {}
+  for _, path in ipairs(tool.lines("cd %s/obj && find . -name '*.o' | LC_ALL=C sort", tool.quote(build))) do
+    path = path:sub(3)
+    if not path:find "^cli/" then list[#list + 1] = path end
+  end
+  return list
+end
+
+--- C text with comments and string contents blanked, line numbers kept.
+function tool.code(text)
+  text = text:gsub("/%*.-%*/", function(s) return (s:gsub("[^\n]", " ")) end)
+  text = text:gsub("//[^\n]*", "")
+  return (text:gsub('"[^"\n]*"', '""'))
+end
+
+--- Names declared PN_API in a header's text, in order.
+function tool.public(text)
+  local names = {}
+  for declaration in tool.code(text):gmatch "\nPN_API%s+([^;]+);" do
+    names[#names + 1] = declaration:match "([%w_]+)%s*%("
+  end
+  return names
+end
+
+--- Does a command succeed? Also its output.
+function tool.run(command, ...)
+  local pipe = assert(io.popen("exec 2>&1; " .. command:format(...)))
+  local out = pipe:read "a"
+  return pipe:close() == true, out
+end
+
+return tool
