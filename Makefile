@@ -47,6 +47,7 @@ ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/co
               $(if $(CLI_OBJ),$(BUILD)/penumbra)
 
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+LUA_ENV = LUA_PATH='lua/?.lua;lua/?/init.lua;;' LUA_CPATH='$(BUILD)/lua/?.so;;'
 RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
 
 # ---- what is built -----------------------------------------------------------------------------
@@ -140,11 +141,17 @@ uninstall:
 	  $(DESTDIR)$(LIBDIR)/pkgconfig/penumbra.pc
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra
 
+# The README's tables, from the rows.
+docs: all
+	@.ci/deps docs
+	$(LUA_ENV) $(LUA) spec/readme.lua README.md > $(BUILD)/README.md
+	cp $(BUILD)/README.md README.md
+
 fmt:
 	clang-format -i $(C_FILES)
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests deps demo test check install install-lua uninstall fmt clean
+.PHONY: all tests deps demo test check docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(EMBED_PROG:=.d)

@@ -46,6 +46,8 @@ int main(void) {
 }
 ]]
 
+local SCRIPT = [[local pn = require "penumbra" print(pn.version, pn.exp(pn.tensor{0}):item())]]
+
 describe("an installed penumbra", function()
   local tmp, prefix
   local make = "env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory"
@@ -59,13 +61,14 @@ describe("an installed penumbra", function()
   end)
   teardown(function() must("rm -rf '%s'", tmp) end)
 
-  local function pkg(options) return ("PKG_CONFIG_PATH=%s/lib/pkgconfig pkg-config %s penumbra"):format(prefix, options) end
+  local function pkg(options)
+    return ("PKG_CONFIG_PATH=%s/lib/pkgconfig pkg-config %s penumbra"):format(prefix, options)
+  end
 
   --- require "penumbra" with nothing but the given tree on the paths, away from the checkout.
   local function require_from(tree)
     return must([[cd %s && env -u LUA_INIT LUA_PATH='%s/share/lua/5.4/?.lua;%s/share/lua/5.4/?/init.lua' \
-      LUA_CPATH='%s/lib/lua/5.4/?.so' %s -e 'local pn = require "penumbra" print(pn.version, pn.exp(pn.tensor{0}):item())']],
-      tmp, tree, tree, tree, lua)
+      LUA_CPATH='%s/lib/lua/5.4/?.so' %s -e '%s']], tmp, tree, tree, tree, lua, SCRIPT)
   end
 
   it("has every file in its place", function()
@@ -86,8 +89,7 @@ describe("an installed penumbra", function()
   end)
 
   it("runs scripts with the installed command", function()
-    assert.equal("0.1.0 1.0", must([[cd %s && env -u LUA_PATH -u LUA_CPATH prefix/bin/penumbra -e \
-      'local pn = require "penumbra" print(pn.version .. " " .. pn.exp(pn.tensor{0}):item())']], tmp))
+    assert.equal("0.1.0\t1.0", must("cd %s && env -u LUA_PATH -u LUA_CPATH prefix/bin/penumbra -e '%s'", tmp, SCRIPT))
   end)
 
   it("gives require 'penumbra' to a stock interpreter", function()

@@ -44,7 +44,8 @@ local function all_jobs()
   -- Examples run where they may leave pictures behind.
   if exists(command) then
     for _, path in ipairs(lines("find examples -name '*.lua' -not -path '*/embed/*' | LC_ALL=C sort")) do
-      add(path, ("cd %s && %s %s %s --quick"):format(quote(scratch), wrap, quote(command), quote(root .. "/" .. path)))
+      local script = quote(root .. "/" .. path)
+      add(path, ("cd %s && %s %s %s --quick"):format(quote(scratch), wrap, quote(command), script))
     end
   end
   for _, path in ipairs(files("spec", "*_spec.lua")) do
@@ -65,7 +66,7 @@ local function start(jobs)
   local list = assert(io.open(scratch .. "/list", "w"))
   for i, job in ipairs(jobs) do
     local script = assert(io.open(("%s/%d.sh"):format(scratch, i), "w"))
-    script:write("export LUA_PATH=", quote(root .. "/lua/?.lua;" .. root .. "/lua/?/init.lua;" .. root .. "/?.lua;;"), "\n")
+    script:write("export LUA_PATH=", quote((("R/lua/?.lua;R/lua/?/init.lua;R/?.lua;;"):gsub("R", root))), "\n")
     script:write("export LUA_CPATH=", quote(build .. "/lua/?.so;;"), "\n")
     script:write("export PENUMBRA=", quote(command), " BUILD=", quote(build), "\n")
     script:write("unset LUA_PATH_5_4 LUA_CPATH_5_4 LUA_INIT LUA_INIT_5_4\n")
@@ -75,8 +76,8 @@ local function start(jobs)
   end
   list:close()
   local limit = #lines("command -v timeout") > 0 and ("timeout -k 10 " .. TIME_LIMIT) or ""
-  local one = ([[cd %s; s=$(date +%%s); %s sh %s/$1.sh >%s/$1.out 2>&1 </dev/null; echo "$1 $? $(($(date +%%s)-s))"]]):format(
-    quote(root), limit, quote(scratch), quote(scratch))
+  local one = [[cd %s; s=$(date +%%s); %s sh %s/$1.sh >%s/$1.out 2>&1 </dev/null; echo "$1 $? $(($(date +%%s)-s))"]]
+  one = one:format(quote(root), limit, quote(scratch), quote(scratch))
   return assert(io.popen(("xargs -P %s -n 1 sh -c %s sh <%s/list"):format(jobs_at_once, quote(one), quote(scratch))))
 end
 
@@ -114,7 +115,7 @@ if #jobs > 0 then
       f > 0 and (", %d failed"):format(f) or "", s > 0 and (", %d skipped"):format(s) or "", seconds))
     if f > 0 then
       bad[#bad + 1] = job.name
-      print(text .. (tonumber(code) ~= 0 and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))
+      print(text .. (code ~= "0" and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))
     elseif s > 0 then
       for skip in text:gmatch "skipped: [^\n]+" do print("       " .. skip) end
     end

@@ -4,7 +4,8 @@ local tool = require "spec.gates.tool"
 
 local function rows(root)
   local names = {}
-  for name in (tool.read(root .. "/src/autodiff/op.def") or ""):gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
+  local list = tool.read(root .. "/src/autodiff/op.def") or ""
+  for name in list:gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
   return names
 end
 

@@ -8,7 +8,7 @@ return function(root)
   local found = {}
   local files = tool.files(root, "Makefile .ci rockspec src", "*")
   for _, path in ipairs(files) do
-    local text = tool.read(root .. "/" .. path)
+    local text = tool.uncommented(tool.read(root .. "/" .. path))
     for _, pattern in ipairs(PATTERNS) do
       local hit = text:match(pattern)
       if hit then found[#found + 1] = path .. ": " .. hit end

@@ -40,12 +40,13 @@ function tool.objects(build)
   return list
 end
 
---- C text with comments and string contents blanked, line numbers kept.
-function tool.code(text)
-  text = text:gsub("/%*.-%*/", function(s) return (s:gsub("[^\n]", " ")) end)
-  text = text:gsub("//[^\n]*", "")
-  return (text:gsub('"[^"\n]*"', '""'))
+--- C text with comments blanked, line numbers kept.
+function tool.uncommented(text)
+  return (text:gsub("/%*.-%*/", function(s) return (s:gsub("[^\n]", " ")) end))
 end
+
+--- The same with the contents of strings gone.
+function tool.code(text) return (tool.uncommented(text):gsub('"[^"\n]*"', '""')) end
 
 --- Names declared PN_API in a header's text, in order.
 function tool.public(text)

@@ -1,0 +1,204 @@
+--- Each gate of spec/gates catches a fault planted in a copy of this tree (`make check` shows that the tree
+--- itself passes).
+local tool = require "spec.gates.tool"
+local build = os.getenv "BUILD" or "build"
+local cc = os.getenv "CC" or "cc"
+
+local function must(line, ...)
+  local ok, out = tool.run(line, ...)
+  assert(ok, out)
+  return out
+end
+
+describe("make check", function()
+  local copy
+
+  before_each(function()
+    copy = must("mktemp -d"):gsub("%s+$", "")
+    local folders = "src lua spec rockspec $(ls -d examples 2>&-)"
+    must("cp -r Makefile README.md .ci .clang-format .luacheckrc %s %s/", folders, copy)
+  end)
+  after_each(function() must("rm -rf %s", copy) end)
+
+  local function add(path, text, at_front)
+    local old = at_front and tool.read(copy .. "/" .. path) or ""
+    local file = assert(io.open(copy .. "/" .. path, at_front and "w" or "a"))
+    file:write(text, old)
+    file:close()
+  end
+
+  --- Replaces plain text once.
+  local function edit(path, from, to)
+    local text = assert(tool.read(copy .. "/" .. path), path)
+    local first, last = text:find(from, 1, true)
+    assert(first, from .. " is not in " .. path)
+    local file = assert(io.open(copy .. "/" .. path, "w"))
+    file:write(text:sub(1, first - 1), to, text:sub(last + 1))
+    file:close()
+  end
+
+  --- A build folder that holds one object made from the given C text.
+  local function object(place, text)
+    must("mkdir -p %s/build/obj/%s", copy, place:match "^(.*)/")
+    add("build/fault.c", text)
+    must("%s -O2 -fPIC -c %s/build/fault.c -o %s/build/obj/%s", cc, copy, copy, place)
+    return copy .. "/build"
+  end
+
+  --- The gate complains about the copy in words that hold `expected`.
+  local function caught(name, expected, folder)
+    local complaints = require("spec.gates." .. name)(copy, folder or build)
+    local text = table.concat(complaints, "\n")
+    assert(text:find(expected, 1, true), ("gate %s did not catch it; it says: %s"):format(name, text))
+  end
+
+  it("layers: an include from above", function()
+    add("src/base/context.c", '#include "../tensor/tensor.h"\n')
+    caught("layers", "src/base/context.c")
+    caught("layers", "layer base includes ../tensor/tensor.h above it")
+  end)
+  it("layers: Lua's header below src/lua", function()
+    add("src/autodiff/op.c", "#include <lua.h>\n")
+    caught("layers", "layer autodiff includes Lua's lua.h")
+  end)
+  it("layers: a folder that is no layer", function()
+    must("mkdir %s/src/extra && touch %s/src/extra/a.c", copy, copy)
+    caught("layers", "src/extra is no layer")
+  end)
+
+  it("lists: a row without descriptor", function()
+    add("src/autodiff/op.def", "X(no_such_row)\n")
+    caught("lists", "no_such_row has no descriptor pni_op_no_such_row")
+    caught("lists", "no_such_row has no values below spec/golden")
+  end)
+  it("lists: a descriptor without row", function()
+    edit("src/autodiff/op.def", "X(matmul)", "")
+    caught("lists", "pni_op_matmul has no row")
+  end)
+  it("lists: a row that stands there twice", function()
+    add("src/autodiff/op.def", "X(matmul)\n")
+    caught("lists", "matmul stands there twice")
+  end)
+
+  it("symbols: an export of another name", function()
+    must("mkdir -p %s/build", copy)
+    add("build/fault.c", "int helper(void) { return 1; }\n")
+    must("%s -shared -fPIC %s/build/fault.c -o %s/build/libpenumbra.so.0", cc, copy, copy)
+    caught("symbols", "helper is exported, but its name", copy .. "/build")
+  end)
+  it("symbols: exported but not declared, declared but not exported", function()
+    edit("src/penumbra.h", "PN_API void pn_context_trim(", "void pn_context_trim(")
+    caught("symbols", "pn_context_trim is exported, but no header")
+    add("src/base/context.h", "/* no such function */\nPN_API int pn_no_such(void);\n")
+    caught("symbols", "pn_no_such is PN_API, but not exported")
+  end)
+
+  it("imports: printing, exiting, jumping, asserting", function()
+    local folder = object("base/fault.o", [[
+#include <assert.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+jmp_buf *there;
+int f(int x) { assert(x); printf("%d\n", x); fputs("a", stderr); if (x > 3) longjmp(*there, 1); exit(x); }
+]])
+    for _, name in ipairs {"printf", "exit", "longjmp", "__assert_fail", "stderr"} do
+      caught("imports", "base/fault.o imports " .. name, folder)
+    end
+  end)
+  it("imports: Lua below src/lua", function()
+    local folder = object("nn/fault.o", "int lua_gettop(void *); int f(void *L) { return lua_gettop(L); }\n")
+    caught("imports", "nn/fault.o imports lua_gettop below src/lua", folder)
+  end)
+
+  it("globals: initialised, zero, static, thread-local", function()
+    local folder = object("tensor/fault.o", [[
+int first = 1;
+static int second;
+static _Thread_local int fourth;
+int f(void) { static int third = 3; return first++ + second++ + third++ + fourth++; }
+static const char *const fine[] = {"a", "b"};
+const char *g(int i) { return fine[i]; }
+]])
+    for _, name in ipairs {"first", "second", "third", "fourth"} do
+      caught("globals", "tensor/fault.o: " .. name, folder)
+    end
+    for _, text in ipairs(require "spec.gates.globals"(copy, folder)) do assert.falsy(text:find "fine") end
+  end)
+
+  it("headers: one that needs another", function()
+    add("src/base/fault.h", "int64_t pni_fault(pn_context *c);\n")
+    caught("headers", "src/base/fault.h does not compile alone")
+  end)
+  it("headers: a public one that C++ refuses", function()
+    edit("src/penumbra.h", "typedef enum pn_dtype", "int pn_new(int class);\ntypedef enum pn_dtype")
+    caught("headers", "src/penumbra.h does not compile alone")
+  end)
+
+  it("documented: a C function without comment", function()
+    edit("src/penumbra.h", "/* Seeds the context's default generator. */\n", "\n")
+    caught("documented", "pn_seed has no comment")
+  end)
+  it("documented: a Lua function without comment", function()
+    add("lua/penumbra/fault.lua", "local m = {}\n\nfunction m.f() return 1 end\nreturn m\n")
+    caught("documented", "m.f has no --- comment")
+  end)
+
+  it("bound: a public function Lua cannot reach, a stale line in the list", function()
+    add("src/penumbra.h", "PN_API int pn_no_such(void);\n")
+    caught("bound", "pn_no_such is neither bound")
+    add("spec/gates/c_only.txt", "pn_never_was  because\npn_dtype_size\npn_exp  an operation\n")
+    caught("bound", "pn_never_was does not exist")
+    caught("bound", "no reason given: pn_dtype_size")
+    caught("bound", "pn_exp is bound after all")
+  end)
+
+  it("format: a line out of shape", function()
+    add("src/base/context.c", "int  pni_fault( void ){return 1 ;}\n")
+    caught("format", "src/base/context.c")
+  end)
+
+  it("luacheck: a global set", function()
+    add("lua/penumbra/fault.lua", "fault = 1\n")
+    caught("luacheck", "fault.lua:1:1")
+  end)
+
+  it("fast_math: a flag, a pragma", function()
+    edit("Makefile", "-std=c11", "-std=c11 -ff" .. "ast-math")
+    caught("fast_math", "Makefile")
+    add("src/base/special.c", '#pragma GCC optimize("-Of' .. 'ast")\n')
+    caught("fast_math", "src/base/special.c")
+  end)
+
+  it("sizes: file, header, function, folder", function()
+    add("src/base/long.c", ("int a;\n"):rep(601))
+    add("src/base/long.h", ("int a;\n"):rep(201))
+    add("src/base/body.c", "static int f(int x,\n             int y) {\n" .. ("  x++;\n"):rep(60) .. "}\n")
+    caught("sizes", "src/base/long.c has 601 lines")
+    caught("sizes", "src/base/long.h has 201 lines")
+    caught("sizes", "src/base/body.c:2: f has 62 lines")
+    must("for i in 1 2 3 4 5 6 7 8 9 10; do touch %s/src/base/a$i.c %s/src/base/b$i.c; done", copy, copy)
+    caught("sizes", "src/base holds")
+  end)
+
+  it("words: unfinished marks, machine paths, skipped specs", function()
+    add("src/base/fault.c", "/* TO" .. "DO: later */\nconst char *p = \"/ho" .. "me/me/x\";\n")
+    add("spec/fault_spec.lua", "describe('a', function()\n  pend" .. "ing('b')\nend)\n")
+    caught("words", "src/base/fault.c:1: says")
+    caught("words", "src/base/fault.c:2: says")
+    caught("words", "spec/fault_spec.lua:2: skips a spec")
+  end)
+
+  it("tree: a stray file, a nameless folder", function()
+    must("touch %s/notes.txt && mkdir %s/src/util", copy, copy)
+    caught("tree", "notes.txt does not belong")
+    caught("tree", "src/util")
+  end)
+
+  it("readme_tables: a table that is not what the rows give", function()
+    edit("README.md", "\n| `exp(x)`", "\n| `expo(x)`")
+    caught("readme_tables", "the tables differ")
+    edit("README.md", "rows: op", "rows: ops")
+    caught("readme_tables", "no table for rows of kind op")
+  end)
+end)

@@ -1,0 +1,50 @@
+--- Prints README.md with its tables made anew from pn.rows(): what stands between `<!-- rows: KIND -->` and
+--- `<!-- end rows -->` belongs to this program. `make docs` writes the result, `make check` compares it.
+---   lua spec/readme.lua [README.md]
+local pn = require "penumbra"
+
+local function cell(text) return (tostring(text or ""):gsub("|", "\\|"):gsub("%s+", " ")) end
+
+--- How a row is called: `args` is the grammar of operations ("x:t axis:a=-1") or a plain list.
+local function call(row)
+  if type(row.args) == "table" then
+    local names = {}
+    for k, a in ipairs(row.args) do names[k] = type(a) == "table" and (a.name or a[1]) or tostring(a) end
+    return row.name .. "(" .. table.concat(names, ", ") .. ")"
+  elseif type(row.args) == "string" and row.args:find ":" then
+    local names = {}
+    for name, rest in row.args:gmatch "([%w_]+):(%S+)" do
+      names[#names + 1] = name .. (rest:match "=.*" or ""):gsub("=", " = ")
+    end
+    return row.name .. "(" .. table.concat(names, ", ") .. ")"
+  end
+  return row.name
+end
+
+local function table_of(kind)
+  local lines = {"| call | what |", "|---|---|"}
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == kind and not row.hidden then
+      lines[#lines + 1] = ("| `%s` | %s |"):format(call(row), cell(row.doc))
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+local file = assert(io.open(arg[1] or "README.md"))
+local text = file:read "a"
+file:close()
+
+local seen = {}
+text = text:gsub("(<!%-%- rows: (%w+) %-%->\n).-(<!%-%- end rows %-%->)", function(open, kind, close)
+  seen[kind] = true
+  return open .. table_of(kind) .. "\n" .. close
+end)
+for _, row in ipairs(pn.rows()) do
+  if not seen[row.kind] then
+    seen[row.kind] = true
+    io.stderr:write("README.md has no table for rows of kind ", row.kind, "\n")
+    os.exit(1)
+  end
+end
+io.write(text)
