@@ -302,7 +302,7 @@ end)
 describe("every row", function()
   it("has a line of help and its arguments", function()
     for _, row in ipairs(pn.rows()) do
-      assert.is_true(#row.doc > 2, row.name)
+      assert.not_equal("", row.doc, row.name)
       assert.is_true(#row.name > 1)
     end
   end)
