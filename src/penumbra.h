@@ -377,6 +377,89 @@ PN_API pn_tensor *pn_topk(pn_context *c, pn_tensor *x, int64_t k, int axis, int 
 /* Matrix product over the last two axes, leading axes broadcast; 1-d operands as in NumPy. */
 PN_API pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y);
 
+/* x W + b in one node: [..., n, in], [in, out], [out] -> [..., n, out]. */
+PN_API pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_tensor *bias);
+
+/* ---- layers and optimisers ------------------------------------------------------------------- */
+
+/* A named option of a row; a list of them ends with name NULL. */
+typedef struct pn_option {
+  const char *name;
+  double number;    /* value of a number, 0 or 1 of a switch */
+  const char *word; /* value of a choice, else NULL */
+} pn_option;
+
+/* A tensor from the initialiser `name` (zeros constant normal uniform xavier he lecun). rng NULL: the context's;
+ * options may be NULL. Fans are the last two axes times the others. Scoped; PN_MISSING, PN_DTYPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim,
+                                const int64_t *shape, const pn_option *options);
+
+/* Parameters and the function they enter. Pure: forward has no effect on the layer. */
+typedef struct pn_layer pn_layer;
+
+/* A layer of the given type ("linear", "bayes_linear", "relu", ...) with its sizes (in, out; none for activations).
+ * options may be NULL. New; PN_MISSING, PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
+PN_API pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_t *sizes, pn_dtype dtype,
+                              pn_rng *rng, const pn_option *options);
+/* One more reference; returns l. */
+PN_API pn_layer *pn_layer_ref(pn_layer *l);
+/* One reference less; the last frees l. NULL is a no-op. */
+PN_API void pn_layer_unref(pn_layer *l);
+/* The layer's type name. Borrowed, static. */
+PN_API const char *pn_layer_type(const pn_layer *l);
+/* Number of parameters. */
+PN_API int pn_layer_num_params(const pn_layer *l);
+/* Parameter i (from 0), NULL out of range. Borrowed. */
+PN_API pn_tensor *pn_layer_param(const pn_layer *l, int i);
+/* Its name, as "weight". Borrowed, static. */
+PN_API const char *pn_layer_param_name(const pn_layer *l, int i);
+/* The output for x; layers that draw use rng (NULL: the context's). Scoped; PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng);
+/* The output at the posterior's means; forward where nothing is drawn. Scoped; PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_layer_mean(pn_context *c, const pn_layer *l, pn_tensor *x);
+/* KL divergence from posterior to prior over all the layer's parameters, 0-d; 0 for layers without. Scoped. */
+PN_API pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l);
+/* Mean and variance of the output given x, over the posterior; each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor **mean,
+                                  pn_tensor **variance);
+
+/* An optimiser over a fixed list of parameters, which it keeps alive. */
+typedef struct pn_optim pn_optim;
+
+/* An optimiser ("sgd", "adam") over n parameters. names (may be NULL, as may each) serve messages and state keys;
+ * options may be NULL. New; PN_MISSING, PN_STATE (no parameter, one twice), PN_DOMAIN, PN_NOMEM. */
+PN_API pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor *const *params,
+                              const char *const *names, const pn_option *options);
+/* One more reference; returns o. */
+PN_API pn_optim *pn_optim_ref(pn_optim *o);
+/* One reference less; the last frees o. NULL is a no-op. */
+PN_API void pn_optim_unref(pn_optim *o);
+/* Clears the gradients, differentiates the one-element loss and updates the parameters in place. Everything is
+ * checked first: on failure parameters and state are as they were. PN_NAN names the parameter and the operation
+ * where the first non-finite number arose; else as pn_backward. */
+PN_API pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss);
+/* The update alone, from grads[i] for parameter i (NULL: it rests); grads NULL: what pn_backward left. PN_NAN,
+ * PN_SHAPE, PN_DTYPE, PN_STATE; then nothing was changed. */
+PN_API pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *grads);
+/* Changes an option, as "lr". PN_DOMAIN. */
+PN_API pn_status pn_optim_set(pn_context *c, pn_optim *o, const char *option, double value);
+/* Reads an option. PN_DOMAIN. */
+PN_API pn_status pn_optim_get(pn_context *c, const pn_optim *o, const char *option, double *value);
+/* The optimiser's type name. Borrowed, static. */
+PN_API const char *pn_optim_type(const pn_optim *o);
+/* Number of parameters. */
+PN_API int pn_optim_num_params(const pn_optim *o);
+/* Parameter i (from 0), NULL out of range. Borrowed. */
+PN_API pn_tensor *pn_optim_param(const pn_optim *o, int i);
+/* Number of state tensors: the counts of updates, then the slots of each parameter. */
+PN_API int pn_optim_num_states(const pn_optim *o);
+/* The key of state tensor `index`, as "m.weight", written to buf, which is returned. */
+PN_API const char *pn_optim_state_name(const pn_optim *o, int index, char *buf, size_t size);
+/* A copy of state tensor `index`. Scoped; PN_DOMAIN, PN_NOMEM. */
+PN_API pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index);
+/* Restores a state tensor. PN_DOMAIN, PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value);
+
 #ifdef __cplusplus
 }
 #endif

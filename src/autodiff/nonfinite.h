@@ -1,0 +1,16 @@
+/* nonfinite.h: which operation made the first NaN or infinity. */
+#ifndef PN_AUTODIFF_NONFINITE_H
+#define PN_AUTODIFF_NONFINITE_H
+
+#include "../tensor/tensor.h"
+
+enum { PNI_CAUSE = 320 };
+
+/* Writes where the first non-finite number below the one-element y arose: the first node in topological
+ * order whose value is not finite while its inputs' are; if all values are finite, the first vjp on the
+ * way down that turned a finite gradient into another. `buf` is borrowed back. Leaves c's error as it is. */
+const char *pni_nonfinite_cause(pn_context *c, pn_tensor *y, char buf[PNI_CAUSE]);
+/* Every element is a finite number (always so for int64 and bool). */
+bool pni_all_finite(pn_context *c, const pn_tensor *t);
+
+#endif

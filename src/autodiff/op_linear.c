@@ -1,0 +1,69 @@
+/*
+** op_linear.c: the affine map of a layer, y = x W + b, one node instead of two. Its gradients are
+** g W^T for x, x^T g for W and the column sums of g for b.
+*/
+#include "op.h"
+#include "../tensor/blas.h"
+
+static pn_status infer_linear(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *x = call->in[0], *w = call->in[1], *b = call->in[2];
+  char s[160], t[160], u[160];
+  bool fits = x->ndim >= 2 && w->ndim == 2 && b->ndim == 1 && x->shape[x->ndim - 1] == w->shape[0] &&
+              b->shape[0] == w->shape[1];
+  if (!fits)
+    return pni_fail(c, PN_SHAPE, "linear: shapes must be [..., n, in], [in, out], [out], got %s, %s, %s",
+                    pni_shape_text(x->ndim, x->shape, s), pni_shape_text(w->ndim, w->shape, t),
+                    pni_shape_text(b->ndim, b->shape, u));
+  *out = pni_spec_of(x);
+  out->shape[out->ndim - 1] = w->shape[1];
+  return PN_OK;
+}
+
+#define ADD_ROWS(name, REAL)                                                                       \
+  static void name(REAL *restrict y, const REAL *b, int64_t step, int64_t rows, int64_t cols) {    \
+    for (int64_t i = 0; i < rows; i++, y += cols)                                                  \
+      for (int64_t j = 0; j < cols; j++) y[j] += b[j * step];                                      \
+  }
+ADD_ROWS(add_rows_f64, double)
+ADD_ROWS(add_rows_f32, float)
+
+static pn_status eval_linear(pn_context *c, const pni_call *call, pn_tensor *out) {
+  const pn_tensor *b = call->in[2];
+  if (out->numel == 0) return PN_OK;
+  if (pni_matmul(c, call->in[0], call->in[1], out)) return c->status;
+  int64_t cols = b->shape[0], rows = out->numel / cols;
+  if (out->dtype == PN_FLOAT64)
+    add_rows_f64(pni_data(out), pni_data(b), b->stride[0], rows, cols);
+  else
+    add_rows_f32(pni_data(out), pni_data(b), b->stride[0], rows, cols);
+  return PN_OK;
+}
+
+/* Rows of all batches under each other: [..., n, m] -> [N, m]. */
+static pn_tensor *rows_of(pn_context *c, pn_tensor *t) {
+  if (!t || t->ndim == 2) return t;
+  int64_t cols = t->shape[t->ndim - 1];
+  return pn_reshape(c, t, 2, (int64_t[]){cols ? t->numel / cols : 0, cols});
+}
+
+static pn_tensor *vjp_linear(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  if (k == 0) return pn_matmul(c, g, pn_transpose(c, pni_in(y, 1), 0, 1));
+  pn_tensor *flat = rows_of(c, g);
+  if (k == 1) return pn_matmul(c, pn_transpose(c, rows_of(c, pni_in(y, 0)), 0, 1), flat);
+  return pn_sum(c, flat, (pn_axes){1, {0}}, 0);
+}
+
+pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_tensor *bias) {
+  if (!x || !weight || !bias) return NULL;
+  if (x->ndim >= 2 && weight->ndim == 2 && bias->ndim == 1)
+    return pni_apply(c, &pni_op_linear, 3, (pn_tensor *[]){x, weight, bias}, NULL);
+  return pn_add(c, pn_matmul(c, x, weight), bias);
+}
+
+const pni_op pni_op_linear = {.name = "linear",
+                              .args = "x:t weight:t bias:t",
+                              .doc = "x W + b: [..., n, in], [in, out], [out] -> [..., n, out]",
+                              .flags = PNI_OP_HIDDEN,
+                              .infer = infer_linear,
+                              .eval = eval_linear,
+                              .vjp = vjp_linear};

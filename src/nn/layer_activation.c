@@ -1,0 +1,42 @@
+/*
+** layer_activation.c: activations as layers, so that they stand in a sequential.
+*/
+#include <math.h>
+#include "../autodiff/op.h"
+#include "layer.h"
+
+typedef pn_tensor T;
+typedef pn_context C;
+#define BODY(name) static T *f_##name(C *c, const pn_layer *l, T *x, pn_rng *r)
+#define SIMPLE(name)                                                                               \
+  BODY(name) { return (void)l, (void)r, pn_##name(c, x); }
+
+SIMPLE(relu)
+SIMPLE(tanh)
+SIMPLE(sigmoid)
+SIMPLE(softplus)
+/* max(x, slope x) for slopes below one */
+BODY(leaky_relu) { return (void)r, pn_maximum(c, x, pn_mul(c, x, pni_like(c, x, l->option[0]))); }
+/* x above 0, alpha (e^x - 1) below */
+BODY(elu) {
+  T *below = pn_expm1(c, pn_neg(c, pn_relu(c, pn_neg(c, x))));
+  return (void)r, pn_add(c, pn_relu(c, x), pn_mul(c, below, pni_like(c, x, l->option[0])));
+}
+BODY(gelu) { return (void)l, (void)r, pn_mul(c, x, pn_ndtr(c, x)); }
+BODY(silu) { return (void)l, (void)r, pn_mul(c, x, pn_sigmoid(c, x)); }
+
+static const pni_option none[] = {{0}};
+static const pni_option slope[] = {{"slope", NULL, 0.01, 0, 1, false, "factor below zero"}, {0}};
+static const pni_option alpha[] = {{"alpha", NULL, 1, 0, HUGE_VAL, false, "-alpha is the limit at -inf"}, {0}};
+
+#define ROW(id, text, origin, opts)                                                                \
+  const pni_layer pni_layer_##id = {.name = #id, .doc = text, .source = origin, .options = opts, .forward = f_##id};
+
+ROW(relu, "max(x, 0)", NULL, none)
+ROW(leaky_relu, "max(x, slope x)", "Maas, Hannun & Ng 2013", slope)
+ROW(elu, "x above 0, alpha (e^x - 1) below", "Clevert, Unterthiner & Hochreiter 2016", alpha)
+ROW(gelu, "x times the standard normal cdf of x", "Hendrycks & Gimpel 2016", none)
+ROW(silu, "x sigmoid(x)", "Elfwing, Uchibe & Doya 2018", none)
+ROW(tanh, "hyperbolic tangent", NULL, none)
+ROW(sigmoid, "1 / (1 + e^-x)", NULL, none)
+ROW(softplus, "log(1 + e^x)", NULL, none)

@@ -1,0 +1,180 @@
+/*
+** optimiser.c: optimiser objects: creation, options, the arrays beside the parameters, and their state
+** as tensors. The step itself is in optimiser_step.c.
+*/
+#include <stdio.h>
+#include <string.h>
+#include "optimiser.h"
+
+static const pni_optimiser *const rows[] = {
+#define X(name) &pni_optimiser_##name,
+#include "optimiser.def"
+#undef X
+};
+
+int pni_optimiser_count(void) { return (int)(sizeof rows / sizeof rows[0]); }
+const pni_optimiser *pni_optimiser_at(int i) { return i >= 0 && i < pni_optimiser_count() ? rows[i] : NULL; }
+
+const pni_optimiser *pni_optimiser_find(const char *name) {
+  for (int i = 0; name && i < pni_optimiser_count(); i++)
+    if (strcmp(rows[i]->name, name) == 0) return rows[i];
+  return NULL;
+}
+
+/* ---- life ---- */
+
+static void destroy(pn_optim *o) {
+  pn_context *c = o->ctx;
+  size_t n = (size_t)o->n, ns = n * (size_t)o->nslots;
+  for (size_t i = 0; o->param && i < n; i++) pn_tensor_unref(o->param[i]);
+  for (size_t i = 0; o->slot && i < ns; i++) pn_tensor_unref(o->slot[i]);
+  for (size_t i = 0; o->name && i < n; i++)
+    if (o->name[i]) pni_free(c, o->name[i], strlen(o->name[i]) + 1);
+  pni_free(c, o->param, n * sizeof *o->param);
+  pni_free(c, o->slot, ns * sizeof *o->slot);
+  pni_free(c, o->step, n * sizeof *o->step);
+  pni_free(c, o->name, n * sizeof *o->name);
+  pni_free(c, o, sizeof *o);
+  pni_object_died(c);
+}
+
+pn_optim *pn_optim_ref(pn_optim *o) {
+  if (o) o->refs++;
+  return o;
+}
+
+void pn_optim_unref(pn_optim *o) {
+  if (o && --o->refs == 0) destroy(o);
+}
+
+/* Every tensor is a parameter and none comes twice. */
+static pn_status check_params(pn_context *c, const char *where, int n, pn_tensor *const *p) {
+  if (n < 1) return pni_fail(c, PN_STATE, "%s: parameters must be at least one, got none", where);
+  int i = 0;
+  for (; i < n && !pni_failed(c); i++) {
+    if (!p[i] || !(p[i]->flags & PNI_PARAM))
+      pni_fail(c, PN_STATE, "%s: parameter %d must be made by param, got %s", where, i + 1,
+               p[i] ? "another tensor" : "NULL");
+    else if (p[i]->mark)
+      pni_fail(c, PN_STATE, "%s: parameter %d must be listed once, got it twice", where, i + 1);
+    else
+      p[i]->mark = 1;
+  }
+  for (int k = 0; k < i; k++)
+    if (p[k]) p[k]->mark = 0;
+  return c->status;
+}
+
+static pn_tensor *zeros_like(pn_context *c, const pn_tensor *p) {
+  pni_spec s = pni_spec_of(p);
+  pn_tensor *t = pni_tensor_new(c, &s);
+  if (t) memset(t->storage->data, 0, t->storage->bytes);
+  return t;
+}
+
+static pn_status fill(pn_context *c, pn_optim *o, pn_tensor *const *params, const char *const *names) {
+  size_t n = (size_t)o->n;
+  o->param = pni_calloc(c, n * sizeof *o->param);
+  o->slot = pni_calloc(c, n * (size_t)o->nslots * sizeof *o->slot);
+  o->step = pni_calloc(c, n * sizeof *o->step);
+  o->name = pni_calloc(c, n * sizeof *o->name);
+  for (int i = 0; i < o->n && !pni_failed(c); i++) {
+    o->param[i] = pn_tensor_ref(params[i]);
+    for (int k = 0; k < o->nslots; k++) o->slot[i * o->nslots + k] = zeros_like(c, params[i]);
+    if (!names || !names[i]) continue;
+    o->name[i] = pni_alloc(c, strlen(names[i]) + 1);
+    if (o->name[i]) memcpy(o->name[i], names[i], strlen(names[i]) + 1);
+  }
+  return c->status;
+}
+
+pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor *const *params, const char *const *names,
+                       const pn_option *options) {
+  if (pni_failed(c)) return NULL;
+  const pni_optimiser *row = pni_optimiser_find(type);
+  if (!row) {
+    pni_fail(c, PN_MISSING, "optim: there is no optimiser '%s'", type ? type : "NULL");
+    return NULL;
+  }
+  double v[PNI_OPTIONS];
+  if (pni_options_read(c, row->name, row->options, options, v) || check_params(c, row->name, n, params)) return NULL;
+  pn_optim *o = pni_calloc(c, sizeof *o);
+  if (!o) return NULL;
+  pni_object_born(c);
+  o->refs = 1;
+  o->ctx = c;
+  o->type = row;
+  o->n = n;
+  while (o->nslots < PNI_SLOTS && row->slot[o->nslots]) o->nslots++;
+  memcpy(o->option, v, sizeof o->option);
+  if (fill(c, o, params, names) == PN_OK) return o;
+  destroy(o);
+  return NULL;
+}
+
+/* ---- options ---- */
+
+pn_status pn_optim_set(pn_context *c, pn_optim *o, const char *option, double value) {
+  if (pni_failed(c)) return c->status;
+  return pni_option_set(c, o->type->name, o->type->options, &(pn_option){option, value, NULL}, o->option);
+}
+
+pn_status pn_optim_get(pn_context *c, const pn_optim *o, const char *option, double *value) {
+  int i = pni_option_find(o->type->options, option);
+  if (i < 0) return pni_fail(c, PN_DOMAIN, "%s: unknown option '%s'", o->type->name, option);
+  *value = o->option[i];
+  return PN_OK;
+}
+
+/* ---- state: entry 0 counts the updates, entry 1 + i * nslots + k is slot k of parameter i ---- */
+
+int pn_optim_num_states(const pn_optim *o) { return 1 + o->n * o->nslots; }
+
+const char *pn_optim_state_name(const pn_optim *o, int index, char *buf, size_t size) {
+  int i = (index - 1) / o->nslots, k = (index - 1) % o->nslots;
+  if (index == 0)
+    snprintf(buf, size, "step");
+  else if (o->name[i])
+    snprintf(buf, size, "%s.%s", o->type->slot[k], o->name[i]);
+  else
+    snprintf(buf, size, "%s.%d", o->type->slot[k], i + 1);
+  return buf;
+}
+
+static bool valid_index(pn_context *c, const pn_optim *o, int index) {
+  if (index >= 0 && index < pn_optim_num_states(o)) return true;
+  pni_fail(c, PN_DOMAIN, "%s: state number must lie in 0 to %d, got %d", o->type->name, pn_optim_num_states(o) - 1,
+           index);
+  return false;
+}
+
+pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index) {
+  if (pni_failed(c) || !valid_index(c, o, index)) return NULL;
+  if (index == 0) return pn_from_data(c, PN_INT64, 1, (int64_t[]){o->n}, o->step);
+  const pn_tensor *t = o->slot[index - 1];
+  return pn_from_data(c, (pn_dtype)t->dtype, t->ndim, t->shape, pni_data(t));
+}
+
+pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value) {
+  if (pni_failed(c) || !valid_index(c, o, index)) return c->status;
+  if (!value) return pni_fail(c, PN_STATE, "%s: state must be a tensor, got NULL", o->type->name);
+  pn_tensor steps = {.dtype = PN_INT64, .ndim = 1, .shape = {o->n}};
+  const pn_tensor *t = index ? o->slot[index - 1] : &steps;
+  char name[128], a[160], b[160];
+  pn_optim_state_name(o, index, name, sizeof name);
+  if (value->dtype != t->dtype)
+    return pni_fail(c, PN_DTYPE, "%s: '%s' must be %s, got %s", o->type->name, name, pn_dtype_name((pn_dtype)t->dtype),
+                    pn_dtype_name((pn_dtype)value->dtype));
+  if (value->ndim != t->ndim || memcmp(value->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0)
+    return pni_fail(c, PN_SHAPE, "%s: '%s' must have shape %s, got %s", o->type->name, name,
+                    pni_shape_text(t->ndim, t->shape, a), pni_shape_text(value->ndim, value->shape, b));
+  pn_tensor *d = pni_contiguous(c, value);
+  if (!d) return c->status;
+  if (d->numel) memcpy(index ? pni_data(t) : (void *)o->step, pni_data(d), (size_t)d->numel * pni_itemsize(d));
+  pn_tensor_unref(d);
+  return PN_OK;
+}
+
+int pn_optim_num_params(const pn_optim *o) { return o->n; }
+pn_tensor *pn_optim_param(const pn_optim *o, int i) { return i >= 0 && i < o->n ? o->param[i] : NULL; }
+const char *pn_optim_type(const pn_optim *o) { return o->type->name; }

@@ -1,0 +1,129 @@
+/*
+** optimiser_step.c: one step of any optimiser. First everything that can fail (gradients made contiguous
+** and checked), then the updates, which cannot: a failed step changes nothing.
+*/
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "../autodiff/nonfinite.h"
+#include "update.h"
+
+/* "'weight' (shape [50, 1])" or "parameter 2 (shape ...)". */
+static const char *param_text(const pn_optim *o, int i, char *buf, size_t size) {
+  char s[160];
+  pni_shape_text(o->param[i]->ndim, o->param[i]->shape, s);
+  if (o->name[i])
+    snprintf(buf, size, "'%s' (shape %s)", o->name[i], s);
+  else
+    snprintf(buf, size, "parameter %d (shape %s)", i + 1, s);
+  return buf;
+}
+
+static pn_status not_finite(pn_context *c, const pn_optim *o, int i, pn_tensor *loss) {
+  char who[256] = "the loss", cause[PNI_CAUSE] = "given by the caller";
+  if (loss) pni_nonfinite_cause(c, loss, cause);
+  if (i < 0) return pni_fail(c, PN_NAN, "%s: the loss must be finite: %s", o->type->name, cause);
+  return pni_fail(c, PN_NAN, "%s: gradient of %s must be finite: %s", o->type->name, param_text(o, i, who, sizeof who),
+                  cause);
+}
+
+/* The gradient of parameter i with its shape, dtype and row-major memory; a new reference. */
+static pn_tensor *usable(pn_context *c, const pn_optim *o, int i, pn_tensor *g) {
+  const pn_tensor *p = o->param[i];
+  char who[256], s[160];
+  if (g->dtype != p->dtype) {
+    pni_fail(c, PN_DTYPE, "%s: gradient of %s must be %s, got %s", o->type->name, param_text(o, i, who, sizeof who),
+             pn_dtype_name((pn_dtype)p->dtype), pn_dtype_name((pn_dtype)g->dtype));
+    return NULL;
+  }
+  if (g->ndim != p->ndim || memcmp(g->shape, p->shape, (size_t)p->ndim * sizeof *p->shape) != 0) {
+    pni_fail(c, PN_SHAPE, "%s: gradient of %s must have its shape, got %s", o->type->name,
+             param_text(o, i, who, sizeof who), pni_shape_text(g->ndim, g->shape, s));
+    return NULL;
+  }
+  return pni_contiguous(c, g);
+}
+
+static bool finite_sum(pn_context *c, const pn_tensor *g, double *total) {
+  double s = g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel)
+                                    : pni_sum_squares_f32(pni_data(g), g->numel);
+  *total += s;
+  return isfinite(s) || pni_all_finite(c, g); /* squares may overflow where the numbers do not */
+}
+
+/* The Euclidean norm of all gradients, safe against overflow: |g| = big |g / big|. */
+static double careful_norm(int n, pn_tensor *const *g) {
+  double big = 0, total = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0; i < n; i++)
+      for (int64_t k = 0; g[i] && k < g[i]->numel; k++) {
+        double v = fabs(pni_element(g[i], k));
+        if (pass == 0)
+          big = v > big ? v : big;
+        else
+          total += v / big * (v / big);
+      }
+  return big * sqrt(total);
+}
+
+static double clip_scale(const pn_optim *o, pn_tensor *const *g, double squares) {
+  double limit = HUGE_VAL;
+  int i = pni_option_find(o->type->options, "clip_norm");
+  if (i >= 0) limit = o->option[i];
+  if (limit == HUGE_VAL) return 1;
+  double norm = isfinite(squares) ? sqrt(squares) : careful_norm(o->n, g);
+  return norm > limit ? limit / norm : 1;
+}
+
+/* The updates: nothing here can fail. */
+static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
+  pni_update u = {.scale = scale};
+  int64_t last = -1;
+  for (int i = 0; i < o->n; i++) {
+    if (!g[i]) continue;
+    pn_tensor *p = o->param[i];
+    if (++o->step[i] != last) o->type->scalars(o->option, last = o->step[i], u.k);
+    u.n = p->numel;
+    u.param = pni_data(p);
+    u.grad = pni_data(g[i]);
+    for (int k = 0; k < o->nslots; k++) u.slot[k] = pni_data(o->slot[i * o->nslots + k]);
+    o->type->update[p->dtype](&u);
+    p->storage->version++;
+  }
+}
+
+/* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
+static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
+  pn_tensor **g = pni_calloc(c, (size_t)o->n * sizeof *g);
+  double squares = 0;
+  int used = 0, bad = -1;
+  for (int i = 0; g && i < o->n && !pni_failed(c); i++) {
+    pn_tensor *given = grads ? grads[i] : o->param[i]->grad;
+    if (!given || !(g[i] = usable(c, o, i, given))) continue;
+    used++;
+    if (!finite_sum(c, g[i], &squares) && bad < 0) bad = i;
+  }
+  if (bad >= 0) not_finite(c, o, bad, loss);
+  if (!pni_failed(c) && used == 0)
+    pni_fail(c, PN_STATE, "%s: no parameter of this optimiser has a gradient (does the loss depend on them?)",
+             o->type->name);
+  if (!pni_failed(c)) update_all(o, g, clip_scale(o, g, squares));
+  for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
+  pni_free(c, g, (size_t)o->n * sizeof *g);
+  return c->status;
+}
+
+pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss) {
+  if (pni_failed(c)) return c->status;
+  if (!o || !loss) return pni_fail(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
+  if (loss->numel == 1 && !pni_all_finite(c, loss)) return c->status ? c->status : not_finite(c, o, -1, loss);
+  for (int i = 0; i < o->n; i++) pn_tensor_clear_grad(o->param[i]);
+  if (pn_backward(c, loss)) return c->status;
+  return apply(c, o, NULL, loss);
+}
+
+pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *grads) {
+  if (pni_failed(c)) return c->status;
+  if (!o) return pni_fail(c, PN_STATE, "optim_apply: optimiser must not be NULL");
+  return apply(c, o, grads, NULL);
+}
