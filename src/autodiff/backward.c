@@ -41,7 +41,7 @@ static pn_status topological(pn_context *c, pn_tensor *y, list *order) {
     }
     if (t->mark == -1) { /* inputs are done */
       stack.n--;
-      if (push(c, order, t) == PN_OK) t->mark = (int32_t)order->n;
+      t->mark = push(c, order, t) == PN_OK ? (int32_t)order->n : 0;
       continue;
     }
     t->mark = -1;

@@ -19,10 +19,10 @@ static pn_status infer_linear(pn_context *c, const pni_call *call, pni_spec *out
   return PN_OK;
 }
 
-#define ADD_ROWS(name, REAL)                                                                       \
-  static void name(REAL *restrict y, const REAL *b, int64_t step, int64_t rows, int64_t cols) {    \
-    for (int64_t i = 0; i < rows; i++, y += cols)                                                  \
-      for (int64_t j = 0; j < cols; j++) y[j] += b[j * step];                                      \
+#define ADD_ROWS(name, REAL)                                                                                           \
+  static void name(REAL *restrict y, const REAL *b, int64_t step, int64_t rows, int64_t cols) {                        \
+    for (int64_t i = 0; i < rows; i++, y += cols)                                                                      \
+      for (int64_t j = 0; j < cols; j++) y[j] += b[j * step];                                                          \
   }
 ADD_ROWS(add_rows_f64, double)
 ADD_ROWS(add_rows_f32, float)

@@ -25,9 +25,7 @@ static pn_tensor *box(pn_context *c, const pni_init_call *a, double low, double 
   return affine(c, pn_rand(c, a->rng, a->dtype, a->ndim, a->shape), high - low, low);
 }
 
-static pn_tensor *make_zeros(pn_context *c, const pni_init_call *a) {
-  return pn_zeros(c, a->dtype, a->ndim, a->shape);
-}
+static pn_tensor *make_zeros(pn_context *c, const pni_init_call *a) { return pn_zeros(c, a->dtype, a->ndim, a->shape); }
 
 static pn_tensor *make_constant(pn_context *c, const pni_init_call *a) {
   return pn_full(c, a->dtype, a->ndim, a->shape, a->option[0]);
@@ -37,9 +35,7 @@ static pn_tensor *make_normal(pn_context *c, const pni_init_call *a) {
   return gaussian(c, a, a->option[0], a->option[1]);
 }
 
-static pn_tensor *make_uniform(pn_context *c, const pni_init_call *a) {
-  return box(c, a, a->option[0], a->option[1]);
-}
+static pn_tensor *make_uniform(pn_context *c, const pni_init_call *a) { return box(c, a, a->option[0], a->option[1]); }
 
 /* Variance gain^2 / fan, as a normal or as a uniform on +-sqrt(3 variance). */
 static pn_tensor *scaled(pn_context *c, const pni_init_call *a, double fan) {
@@ -56,31 +52,31 @@ static pn_tensor *make_he(pn_context *c, const pni_init_call *a) { return scaled
 static pn_tensor *make_lecun(pn_context *c, const pni_init_call *a) { return scaled(c, a, a->fan_in); }
 
 static const pni_option none[] = {{0}};
-static const pni_option constant_options[] = {
-    {"value", NULL, 0, -HUGE_VAL, HUGE_VAL, false, "of every element"}, {0}};
-static const pni_option normal_options[] = {
-    {"loc", NULL, 0, -HUGE_VAL, HUGE_VAL, false, "mean"},
-    {"scale", NULL, 0.01, 0, HUGE_VAL, false, "standard deviation"}, {0}};
-static const pni_option uniform_options[] = {
-    {"low", NULL, -0.05, -HUGE_VAL, HUGE_VAL, false, "lower end"},
-    {"high", NULL, 0.05, -HUGE_VAL, HUGE_VAL, false, "upper end"}, {0}};
+static const pni_option constant_options[] = {{"value", NULL, 0, -HUGE_VAL, HUGE_VAL, false, "of every element"}, {0}};
+static const pni_option normal_options[] = {{"loc", NULL, 0, -HUGE_VAL, HUGE_VAL, false, "mean"},
+                                            {"scale", NULL, 0.01, 0, HUGE_VAL, false, "standard deviation"},
+                                            {0}};
+static const pni_option uniform_options[] = {{"low", NULL, -0.05, -HUGE_VAL, HUGE_VAL, false, "lower end"},
+                                             {"high", NULL, 0.05, -HUGE_VAL, HUGE_VAL, false, "upper end"},
+                                             {0}};
 static const pni_option scaled_options[] = {
     {"gain", NULL, 1, 0, HUGE_VAL, false, "factor on the standard deviation"},
-    {"distribution", "normal uniform", 0, 0, 0, false, "normal or uniform, of the same variance"}, {0}};
+    {"distribution", "normal uniform", 0, 0, 0, false, "normal or uniform, of the same variance"},
+    {0}};
 
 const pni_initialiser pni_initialiser_zeros = {"zeros", NULL, "all zero", NULL, none, make_zeros};
-const pni_initialiser pni_initialiser_constant = {"constant", NULL, "all `value`", NULL, constant_options,
-                                                  make_constant};
-const pni_initialiser pni_initialiser_normal = {"normal", NULL, "normal with mean loc and standard deviation scale",
-                                                NULL, normal_options, make_normal};
-const pni_initialiser pni_initialiser_uniform = {"uniform", NULL, "uniform from low to high", NULL, uniform_options,
-                                                 make_uniform};
-const pni_initialiser pni_initialiser_xavier = {"xavier", "glorot", "variance 2 gain^2 / (in + out)",
-                                                "Glorot & Bengio 2010", scaled_options, make_xavier};
-const pni_initialiser pni_initialiser_he = {"he", "kaiming", "variance 2 gain^2 / in, for relu",
-                                            "He, Zhang, Ren & Sun 2015", scaled_options, make_he};
-const pni_initialiser pni_initialiser_lecun = {"lecun", NULL, "variance gain^2 / in",
-                                               "LeCun, Bottou, Orr & Mueller 1998", scaled_options, make_lecun};
+const pni_initialiser pni_initialiser_constant = {"constant",       NULL,         "all `value`", NULL,
+                                                  constant_options, make_constant};
+const pni_initialiser pni_initialiser_normal = {
+    "normal", NULL, "normal with mean loc and standard deviation scale", NULL, normal_options, make_normal};
+const pni_initialiser pni_initialiser_uniform = {"uniform",       NULL,        "uniform from low to high", NULL,
+                                                 uniform_options, make_uniform};
+const pni_initialiser pni_initialiser_xavier = {
+    "xavier", "glorot", "variance 2 gain^2 / (in + out)", "Glorot & Bengio 2010", scaled_options, make_xavier};
+const pni_initialiser pni_initialiser_he = {
+    "he", "kaiming", "variance 2 gain^2 / in, for relu", "He, Zhang, Ren & Sun 2015", scaled_options, make_he};
+const pni_initialiser pni_initialiser_lecun = {
+    "lecun", NULL, "variance gain^2 / in", "LeCun, Bottou, Orr & Mueller 1998", scaled_options, make_lecun};
 
 static const pni_initialiser *const rows[] = {
 #define X(name) &pni_initialiser_##name,

@@ -13,8 +13,8 @@ enum { PNI_LAYER_PARAMS = 4, PNI_LAYER_SIZES = 2 };
 
 typedef struct pni_layer {
   const char *name;
-  const char *doc;    /* formula in one line, shapes */
-  const char *source; /* of the formula, or NULL */
+  const char *doc;                         /* formula in one line, shapes */
+  const char *source;                      /* of the formula, or NULL */
   const char *size[PNI_LAYER_SIZES + 1];   /* sizes to be given: "in", "out"; NULL-terminated */
   const char *param[PNI_LAYER_PARAMS + 1]; /* names of the parameters, NULL-terminated */
   const pni_option *options;

@@ -8,7 +8,7 @@
 typedef pn_tensor T;
 typedef pn_context C;
 #define BODY(name) static T *f_##name(C *c, const pn_layer *l, T *x, pn_rng *r)
-#define SIMPLE(name)                                                                               \
+#define SIMPLE(name)                                                                                                   \
   BODY(name) { return (void)l, (void)r, pn_##name(c, x); }
 
 SIMPLE(relu)
@@ -29,7 +29,7 @@ static const pni_option none[] = {{0}};
 static const pni_option slope[] = {{"slope", NULL, 0.01, 0, 1, false, "factor below zero"}, {0}};
 static const pni_option alpha[] = {{"alpha", NULL, 1, 0, HUGE_VAL, false, "-alpha is the limit at -inf"}, {0}};
 
-#define ROW(id, text, origin, opts)                                                                \
+#define ROW(id, text, origin, opts)                                                                                    \
   const pni_layer pni_layer_##id = {.name = #id, .doc = text, .source = origin, .options = opts, .forward = f_##id};
 
 ROW(relu, "max(x, 0)", NULL, none)

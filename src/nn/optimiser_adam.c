@@ -30,11 +30,10 @@ static const pni_option options[] = {
     {"clip_norm", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest Euclidean norm of all gradients together"},
     {0}};
 
-const pni_optimiser pni_optimiser_adam = {
-    .name = "adam",
-    .doc = "Adam with both bias corrections; weight_decay makes it AdamW",
-    .source = "Kingma & Ba 2015; Loshchilov & Hutter 2019",
-    .options = options,
-    .slot = {"m", "v"},
-    .scalars = scalars,
-    .update = {pni_update_adam_f64, pni_update_adam_f32}};
+const pni_optimiser pni_optimiser_adam = {.name = "adam",
+                                          .doc = "Adam with both bias corrections; weight_decay makes it AdamW",
+                                          .source = "Kingma & Ba 2015; Loshchilov & Hutter 2019",
+                                          .options = options,
+                                          .slot = {"m", "v"},
+                                          .scalars = scalars,
+                                          .update = {pni_update_adam_f64, pni_update_adam_f32}};

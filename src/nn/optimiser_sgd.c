@@ -23,11 +23,10 @@ static const pni_option options[] = {
     {"clip_norm", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest Euclidean norm of all gradients together"},
     {0}};
 
-const pni_optimiser pni_optimiser_sgd = {
-    .name = "sgd",
-    .doc = "stochastic gradient descent: b = momentum b + g, p = p - lr b",
-    .source = "Sutskever et al. 2013",
-    .options = options,
-    .slot = {"momentum"},
-    .scalars = scalars,
-    .update = {pni_update_sgd_f64, pni_update_sgd_f32}};
+const pni_optimiser pni_optimiser_sgd = {.name = "sgd",
+                                         .doc = "stochastic gradient descent: b = momentum b + g, p = p - lr b",
+                                         .source = "Sutskever et al. 2013",
+                                         .options = options,
+                                         .slot = {"momentum"},
+                                         .scalars = scalars,
+                                         .update = {pni_update_sgd_f64, pni_update_sgd_f32}};

@@ -45,8 +45,8 @@ static pn_tensor *usable(pn_context *c, const pn_optim *o, int i, pn_tensor *g) 
 }
 
 static bool finite_sum(pn_context *c, const pn_tensor *g, double *total) {
-  double s = g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel)
-                                    : pni_sum_squares_f32(pni_data(g), g->numel);
+  double s =
+      g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel) : pni_sum_squares_f32(pni_data(g), g->numel);
   *total += s;
   return isfinite(s) || pni_all_finite(c, g); /* squares may overflow where the numbers do not */
 }

@@ -30,8 +30,7 @@ static int place_of(const char *choices, const char *word) {
 
 static pn_status set_word(pn_context *c, const char *where, const pni_option *o, const char *word, double *v) {
   int k = place_of(o->choices, word);
-  if (k < 0)
-    return pni_fail(c, PN_DOMAIN, "%s: %s must be one of: %s; got '%s'", where, o->name, o->choices, word);
+  if (k < 0) return pni_fail(c, PN_DOMAIN, "%s: %s must be one of: %s; got '%s'", where, o->name, o->choices, word);
   *v = k;
   return PN_OK;
 }
@@ -50,14 +49,15 @@ pn_status pni_option_set(pn_context *c, const char *where, const pni_option *row
   } else if (given->word) {
     return pni_fail(c, PN_DOMAIN, "%s: %s must be a number, got '%s'", where, o->name, given->word);
   } else if (!(x <= o->high && (o->open ? x > o->low : x >= o->low))) {
-    return pni_fail(c, PN_DOMAIN, "%s: %s must lie in %c%g, %g], got %g", where, o->name, o->open ? '(' : '[',
-                    o->low, o->high, x);
+    return pni_fail(c, PN_DOMAIN, "%s: %s must lie in %c%g, %g], got %g", where, o->name, o->open ? '(' : '[', o->low,
+                    o->high, x);
   }
   v[i] = x;
   return PN_OK;
 }
 
-pn_status pni_options_read(pn_context *c, const char *where, const pni_option *rows, const pn_option *given, double *v) {
+pn_status pni_options_read(pn_context *c, const char *where, const pni_option *rows, const pn_option *given,
+                           double *v) {
   for (int i = 0; rows && rows[i].name; i++) v[i] = rows[i].value;
   for (; given && given->name; given++)
     if (pni_option_set(c, where, rows, given, v)) return c->status;

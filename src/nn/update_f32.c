@@ -1,5 +1,5 @@
 /* update_f32.c: update kernels of float32. */
-#define REAL float
-#define SQRT sqrtf
+#define REAL    float
+#define SQRT    sqrtf
 #define NAME(f) f##_f32
 #include "update_real.h"

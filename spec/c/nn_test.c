@@ -1,0 +1,273 @@
+/* nn_test.c: layers and initialisers from C: values against plain loops, gradients against differences,
+ * moments and estimators against each other, refusals, lifetime. */
+#include <stdlib.h>
+#include "check.h"
+
+static pn_tensor *normal(pn_context *c, pn_dtype d, int64_t n, int64_t m) {
+  return pn_randn(c, NULL, d, 2, (int64_t[]){n, m});
+}
+
+static double item(pn_context *c, pn_tensor *t) {
+  double v = NAN;
+  pn_tensor_item(c, t, &v);
+  return v;
+}
+
+static const double *data(pn_tensor *t) { return t ? pn_tensor_data(t) : NULL; }
+
+/* y = x W + b by loops, for [2, 3, 4] inputs too. */
+static void test_linear(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_layer *l = pn_layer_new(c, "linear", 2, (int64_t[]){4, 5}, PN_FLOAT64, NULL,
+                             (pn_option[]){{"init", 0, "he"}, {"bias_init", 0, "lecun"}, {0}});
+  CHECK(l != NULL);
+  CHECK_INT(pn_layer_num_params(l), 2);
+  CHECK_STR(pn_layer_param_name(l, 1), "bias");
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 3, (int64_t[]){2, 3, 4});
+  pn_tensor *y = pn_layer_forward(c, l, x, NULL);
+  const double *w = data(pn_layer_param(l, 0)), *b = data(pn_layer_param(l, 1));
+  for (int i = 0; i < 6; i++)
+    for (int j = 0; j < 5; j++) {
+      double s = b[j];
+      for (int k = 0; k < 4; k++) s += data(x)[i * 4 + k] * w[k * 5 + j];
+      CHECK_NEAR(data(y)[i * 5 + j], s, 1e-13);
+    }
+  pn_tensor *one = pn_layer_forward(c, l, pn_select(c, pn_select(c, x, 0, 0), 0, 0), NULL);
+  CHECK_INT(pn_tensor_ndim(one), 1);
+  for (int j = 0; j < 5; j++) CHECK_NEAR(data(one)[j], data(y)[j], 1e-14);
+  CHECK(!pn_layer_forward(c, l, normal(c, PN_FLOAT64, 2, 3), NULL));
+  CHECK_FAIL(c, PN_SHAPE, "linear: input must have shape [..., 4], got [2, 3]");
+  CHECK(!pn_layer_forward(c, l, normal(c, PN_FLOAT32, 2, 4), NULL));
+  CHECK_FAIL(c, PN_DTYPE, "linear: input must be float64, got float32");
+  CHECK_NEAR(item(c, pn_layer_kl(c, l)), 0, 0);
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+}
+
+/* sum of sin(linear): its gradient in every parameter and in x, by central differences. */
+static pn_tensor *objective(pn_context *c, pn_tensor *x, pn_tensor *w, pn_tensor *b) {
+  return pn_sum(c, pn_sin(c, pn_linear(c, x, w, b)), PN_ALL, 0);
+}
+
+static void test_linear_gradient(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *p[3] = {pn_param(c, pn_randn(c, NULL, PN_FLOAT64, 3, (int64_t[]){2, 2, 3})),
+                     pn_param(c, normal(c, PN_FLOAT64, 3, 2)),
+                     pn_param(c, pn_randn(c, NULL, PN_FLOAT64, 1, (int64_t[]){2}))};
+  pn_tensor *g[3], *h[3];
+  CHECK_STATUS(c, pn_grad(c, objective(c, p[0], p[1], p[2]), 3, p, 1, g), PN_OK);
+  pn_tensor *s = pn_add(c, pn_sum(c, pn_square(c, g[0]), PN_ALL, 0), pn_sum(c, pn_square(c, g[1]), PN_ALL, 0));
+  CHECK_STATUS(c, pn_grad(c, pn_add(c, s, pn_sum(c, pn_square(c, g[2]), PN_ALL, 0)), 3, p, 0, h), PN_OK);
+  for (int k = 0; k < 3; k++) {
+    int64_t n = pn_tensor_numel(p[k]);
+    double first[12], second[12], v[12];
+    pn_tensor_copy_out(c, g[k], first, n);
+    pn_tensor_copy_out(c, h[k], second, n);
+    pn_tensor_copy_out(c, p[k], v, n);
+    for (int64_t i = 0; i < n; i++) {
+      double f[2], q[2], old = v[i];
+      for (int side = 0; side < 2; side++) {
+        v[i] = old + (side ? 1e-5 : -1e-5);
+        pn_tensor *r[3] = {p[0], p[1], p[2]}, *d[3];
+        r[k] = pn_param(c, pn_from_data(c, PN_FLOAT64, pn_tensor_ndim(p[k]), pn_tensor_shape(p[k]), v));
+        pn_tensor *y = objective(c, r[0], r[1], r[2]);
+        f[side] = item(c, y);
+        pn_grad(c, y, 3, r, 0, d);
+        q[side] = 0;
+        for (int a = 0; a < 3; a++) q[side] += item(c, pn_sum(c, pn_square(c, d[a]), PN_ALL, 0));
+      }
+      v[i] = old;
+      CHECK_NEAR(first[i], (f[1] - f[0]) / 2e-5, 1e-6);
+      CHECK_NEAR(second[i], (q[1] - q[0]) / 2e-5, 1e-5);
+    }
+  }
+  pn_scope_close(c, mark);
+}
+
+/* KL against the closed form summed in plain C; moments against the weights. */
+static void test_bayes_linear(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_option o[] = {{"prior_scale", 0.7, NULL}, {"posterior_scale", 0.3, NULL}, {"bias_init", 0, "he"}, {0}};
+  pn_layer *l = pn_layer_new(c, "bayes_linear", 2, (int64_t[]){3, 2}, PN_FLOAT64, NULL, o);
+  CHECK_INT(pn_layer_num_params(l), 4);
+  double kl = 0;
+  for (int k = 0; k < 4; k += 2)
+    for (int64_t i = 0; i < pn_tensor_numel(pn_layer_param(l, k)); i++) {
+      double m = data(pn_layer_param(l, k))[i], s = exp(data(pn_layer_param(l, k + 1))[i]);
+      kl += log(0.7 / s) + (s * s + m * m) / (2 * 0.7 * 0.7) - 0.5;
+    }
+  CHECK_NEAR(item(c, pn_layer_kl(c, l)), kl, 1e-13);
+  pn_tensor *x = normal(c, PN_FLOAT64, 4, 3), *m, *v;
+  CHECK_STATUS(c, pn_layer_moments(c, l, x, &m, &v), PN_OK);
+  for (int i = 0; i < 4; i++) {
+    double squares = 1; /* all scales are 0.3 */
+    for (int k = 0; k < 3; k++) squares += data(x)[i * 3 + k] * data(x)[i * 3 + k];
+    for (int j = 0; j < 2; j++) CHECK_NEAR(data(v)[i * 2 + j], 0.09 * squares, 1e-13);
+  }
+  pn_tensor *y = pn_layer_mean(c, l, x);
+  for (int i = 0; i < 8; i++) CHECK_NEAR(data(y)[i], data(m)[i], 0);
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+}
+
+/* Draws of both estimators have the layer's moments, within 6 standard errors. */
+static void test_estimators(pn_context *c, const char *estimator, int bias) {
+  enum { N = 4000, OUT = 2 };
+  size_t mark = pn_scope_open(c);
+  pn_option o[] = {{"estimator", 0, estimator}, {"posterior_scale", 0.4, NULL}, {"bias", bias, NULL}, {0}};
+  pn_layer *l = pn_layer_new(c, "bayes_linear", 2, (int64_t[]){3, OUT}, PN_FLOAT64, NULL, o);
+  pn_tensor *x = normal(c, PN_FLOAT64, 1, 3), *m, *v;
+  CHECK_STATUS(c, pn_layer_moments(c, l, x, &m, &v), PN_OK);
+  double sum[OUT] = {0}, squares[OUT] = {0};
+  for (int i = 0; i < N; i++) {
+    size_t inner = pn_scope_open(c);
+    pn_tensor *y = pn_layer_forward(c, l, x, NULL);
+    for (int j = 0; j < OUT; j++) {
+      double d = data(y)[j] - data(m)[j];
+      sum[j] += d;
+      squares[j] += d * d;
+    }
+    pn_scope_close(c, inner);
+  }
+  for (int j = 0; j < OUT; j++) {
+    double variance = data(v)[j];
+    CHECK(fabs(sum[j] / N) < 6 * sqrt(variance / N));
+    CHECK(fabs(squares[j] / N - variance) < 6 * variance * sqrt(2.0 / N));
+  }
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+}
+
+/* A dead row (all zeros) without bias has variance 0; its gradients must stay finite. */
+static void test_dead_row(pn_context *c, pn_dtype dtype) {
+  size_t mark = pn_scope_open(c);
+  pn_layer *l =
+      pn_layer_new(c, "bayes_linear", 2, (int64_t[]){3, 2}, dtype, NULL, (pn_option[]){{"bias", 0, NULL}, {0}});
+  pn_tensor *x = pn_param(c, pn_zeros(c, dtype, 2, (int64_t[]){4, 3}));
+  CHECK_STATUS(c, pn_backward(c, pn_sum(c, pn_square(c, pn_layer_forward(c, l, x, NULL)), PN_ALL, 0)), PN_OK);
+  double g[12];
+  pn_tensor_copy_out(c, pn_tensor_grad(x), g, 12);
+  for (int i = 0; i < 12; i++) CHECK(isfinite(g[i]));
+  pn_tensor_copy_out(c, pn_tensor_grad(pn_layer_param(l, 1)), g, 6);
+  for (int i = 0; i < 6; i++) CHECK(isfinite(g[i]));
+  pn_layer_unref(l);
+  pn_scope_close(c, mark);
+}
+
+/* Mean and variance of a large draw, within 6 standard errors. */
+static void test_initialiser(pn_context *c, const char *name, const pn_option *o, double mean, double variance,
+                             double kurtosis) {
+  enum { IN = 300, OUT = 100, N = IN * OUT };
+  size_t mark = pn_scope_open(c);
+  pn_tensor *t = pn_initialise(c, name, NULL, PN_FLOAT64, 2, (int64_t[]){IN, OUT}, o);
+  double s = 0, q = 0;
+  for (int i = 0; i < N; i++) s += data(t)[i] - mean, q += (data(t)[i] - mean) * (data(t)[i] - mean);
+  CHECK(fabs(s / N) <= 6 * sqrt(variance / N));
+  CHECK(fabs(q / N - variance) <= 6 * variance * sqrt((kurtosis - 1) / N));
+  pn_scope_close(c, mark);
+}
+
+static void test_initialisers(pn_context *c) {
+  pn_option uniform[] = {{"distribution", 0, "uniform"}, {0}}, gain[] = {{"gain", 2, NULL}, {0}};
+  test_initialiser(c, "zeros", NULL, 0, 0, 3);
+  test_initialiser(c, "constant", (pn_option[]){{"value", 3, NULL}, {0}}, 3, 0, 3);
+  test_initialiser(c, "normal", (pn_option[]){{"loc", 1, NULL}, {"scale", 2, NULL}, {0}}, 1, 4, 3);
+  test_initialiser(c, "uniform", (pn_option[]){{"low", 1, NULL}, {"high", 3, NULL}, {0}}, 2, 1.0 / 3, 1.8);
+  test_initialiser(c, "xavier", NULL, 0, 2.0 / 400, 3);
+  test_initialiser(c, "glorot", uniform, 0, 2.0 / 400, 1.8);
+  test_initialiser(c, "he", NULL, 0, 2.0 / 300, 3);
+  test_initialiser(c, "kaiming", uniform, 0, 2.0 / 300, 1.8);
+  test_initialiser(c, "lecun", gain, 0, 4.0 / 300, 3);
+  CHECK(!pn_initialise(c, "glorto", NULL, PN_FLOAT64, 0, NULL, NULL));
+  CHECK_FAIL(c, PN_MISSING, "'glorto'");
+  CHECK(!pn_initialise(c, "he", NULL, PN_FLOAT64, 0, NULL, (pn_option[]){{"distribution", 0, "cauchy"}, {0}}));
+  CHECK_FAIL(c, PN_DOMAIN, "distribution must be one of: normal uniform; got 'cauchy'");
+}
+
+static double activation(const char *name, double x) {
+  if (!strcmp(name, "relu")) return x > 0 ? x : 0;
+  if (!strcmp(name, "leaky_relu")) return x > 0 ? x : 0.01 * x;
+  if (!strcmp(name, "elu")) return x > 0 ? x : exp(x) - 1;
+  if (!strcmp(name, "gelu")) return x * 0.5 * (1 + erf(x / sqrt(2)));
+  if (!strcmp(name, "silu")) return x / (1 + exp(-x));
+  if (!strcmp(name, "tanh")) return tanh(x);
+  if (!strcmp(name, "sigmoid")) return 1 / (1 + exp(-x));
+  return log(1 + exp(x));
+}
+
+static void test_activations(pn_context *c) {
+  static const char *const names[] = {"relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "sigmoid", "softplus"};
+  const double x[] = {-3, -0.5, 0, 0.25, 2};
+  for (int k = 0; k < 8; k++) {
+    size_t mark = pn_scope_open(c);
+    pn_layer *l = pn_layer_new(c, names[k], 0, NULL, PN_FLOAT64, NULL, NULL);
+    pn_tensor *y = pn_layer_forward(c, l, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){5}, x), NULL);
+    for (int i = 0; i < 5; i++) CHECK_NEAR(data(y)[i], activation(names[k], x[i]), 1e-12);
+    pn_layer_unref(l);
+    pn_scope_close(c, mark);
+  }
+}
+
+static void test_refusals(pn_context *c) {
+  CHECK(!pn_layer_new(c, "liner", 0, NULL, PN_FLOAT64, NULL, NULL));
+  CHECK_FAIL(c, PN_MISSING, "'liner'");
+  CHECK(!pn_layer_new(c, "linear", 1, (int64_t[]){2}, PN_FLOAT64, NULL, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "linear: number of sizes must be 2, got 1");
+  CHECK(!pn_layer_new(c, "linear", 2, (int64_t[]){2, 0}, PN_FLOAT64, NULL, NULL));
+  CHECK_FAIL(c, PN_SHAPE, "linear: out must be at least 1, got 0");
+  CHECK(!pn_layer_new(c, "linear", 2, (int64_t[]){2, 2}, PN_INT64, NULL, NULL));
+  CHECK_FAIL(c, PN_DTYPE, "got int64");
+  CHECK(!pn_layer_new(c, "bayes_linear", 2, (int64_t[]){2, 2}, PN_FLOAT64, NULL,
+                      (pn_option[]){{"prior_scale", 0, NULL}, {0}}));
+  CHECK_FAIL(c, PN_DOMAIN, "bayes_linear: prior_scale must lie in (0, inf], got 0");
+}
+
+static void *fails_at(void *left, void *block, size_t old_size, size_t new_size) {
+  (void)old_size;
+  if (new_size == 0) {
+    free(block);
+    return NULL;
+  }
+  return --*(long *)left == 0 ? NULL : realloc(block, new_size);
+}
+
+/* Each allocation in turn fails: nothing leaks, nothing crashes. */
+static void test_allocation_failure(void) {
+  bool done = false;
+  for (long at = 1; !done && at < 500; at++) {
+    long left = at;
+    pn_context_config config = {.allocate = fails_at, .allocator_data = &left, .threads = 1, .pool_limit = PN_NO_POOL};
+    pn_context *c = pn_context_new(&config);
+    if (!c) continue;
+    size_t mark = pn_scope_open(c);
+    pn_layer *l = pn_layer_new(c, "bayes_linear", 2, (int64_t[]){2, 2}, PN_FLOAT64, NULL, NULL);
+    pn_tensor *y = l ? pn_layer_forward(c, l, normal(c, PN_FLOAT64, 3, 2), NULL) : NULL;
+    done = y && pn_layer_kl(c, l);
+    if (!done) CHECK_INT(pn_context_status(c), PN_NOMEM);
+    pn_layer_unref(l);
+    pn_scope_close(c, mark);
+    CHECK_INT(pn_context_objects(c), 0);
+    pn_context_close(c);
+  }
+  CHECK(done);
+}
+
+int main(void) {
+  pn_context *c = pn_context_new(&(pn_context_config){.seed = 7});
+  test_linear(c);
+  test_linear_gradient(c);
+  test_bayes_linear(c);
+  test_estimators(c, "local", 1);
+  test_estimators(c, "weights", 1);
+  test_estimators(c, "local", 0);
+  test_dead_row(c, PN_FLOAT64);
+  test_dead_row(c, PN_FLOAT32);
+  test_initialisers(c);
+  test_activations(c);
+  test_refusals(c);
+  test_allocation_failure();
+  CHECK_INT(pn_context_objects(c), 0);
+  CHECK_STATUS(c, pn_context_status(c), PN_OK);
+  pn_context_close(c);
+  CHECK_DONE();
+}
