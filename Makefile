@@ -92,6 +92,11 @@ $(EMBED_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -Isrc -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
+# `lua script args` as a program that sanitisers can be built into
+$(BUILD)/lua-interpreter: spec/c/interpreter.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -lm -ldl $(PKG_LUA)
+
 # ---- habits ------------------------------------------------------------------------------------
 
 deps:
@@ -113,6 +118,23 @@ check:
 	@.ci/deps build test check
 	@$(SUBMAKE) all
 	@$(RUN) $(LUA) spec/check.lua
+
+# The tests under sanitisers. Specs of the installation and of the gates are about the ordinary build.
+SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:exitcode=99 \
+          LSAN_OPTIONS=suppressions=$(CURDIR)/spec/c/lsan.supp:print_suppressions=0 \
+          TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' \
+          SPARE='install_spec gates_spec'
+
+asan:
+	@.ci/deps build test
+	@$(SUBMAKE) BUILD=$(BUILD)/asan CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' tests $(BUILD)/asan/lua-interpreter
+	@$(SAN_RUN) BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
+
+tsan:
+	@.ci/deps build test
+	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
+	@$(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
 
 # The pkg-config file follows PREFIX, so it is written at installation.
 install: all install-lua
@@ -153,5 +175,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests deps demo test check docs install install-lua uninstall fmt clean
+.PHONY: all tests deps demo test check asan tsan docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(EMBED_PROG:=.d)

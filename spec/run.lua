@@ -1,13 +1,14 @@
 --- Runs every test: the C programs of spec/c, the busted specs, every example with --quick. Each is a
 --- job of its own whose last line may count (`N passed, N failed, N skipped`); without such a line the
 --- job counts as one test, decided by its exit code. Ends with the sum as one plain line.
----   lua spec/run.lua [PATTERN]     only jobs whose name contains PATTERN
---- Read from the environment: LUA, BUILD (where the programs are), JOBS, WRAP (put before commands).
+---   lua spec/run.lua [PART]...     only jobs whose names contain one of the parts
+--- Read from the environment: LUA (the interpreter of the specs), BUILD (where the programs are), JOBS,
+--- SPARE (parts of names to leave out).
 local lua = os.getenv "LUA" or "lua5.4"
 local build = os.getenv "BUILD" or "build"
 local jobs_at_once = os.getenv "JOBS" or "2"
-local wrap = os.getenv "WRAP" or ""
-local pattern = arg[1]
+local spare = {}
+for part in (os.getenv "SPARE" or ""):gmatch "%S+" do spare[#spare + 1] = part end
 local TIME_LIMIT = 1200 -- seconds per job
 
 local function lines(command)
@@ -35,27 +36,36 @@ if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
 local command = build .. "/penumbra"
 local scratch = build .. "/test"
 
+local function contains(name, parts)
+  for _, part in ipairs(parts) do
+    if name:find(part, 1, true) then return true end
+  end
+  return false
+end
+
 --- The jobs: name and shell command, the slow ones first so that none is left alone at the end.
 local function all_jobs()
   local jobs = {}
   local function add(name, line)
-    if not pattern or name:find(pattern, 1, true) then jobs[#jobs + 1] = {name = name, line = line} end
+    if (#arg == 0 or contains(name, arg)) and not contains(name, spare) then
+      jobs[#jobs + 1] = {name = name, line = line}
+    end
   end
   -- Examples run where they may leave pictures behind.
   if exists(command) then
     for _, path in ipairs(lines("find examples -name '*.lua' -not -path '*/embed/*' | LC_ALL=C sort")) do
       local script = quote(root .. "/" .. path)
-      add(path, ("cd %s && %s %s %s --quick"):format(quote(scratch), wrap, quote(command), script))
+      add(path, ("cd %s && %s %s --quick"):format(quote(scratch), quote(command), script))
     end
   end
   for _, path in ipairs(files("spec", "*_spec.lua")) do
-    add(path, ("%s busted --lua=%s -o spec/output.lua %s"):format(wrap, lua, quote(path)))
+    add(path, ("busted --lua=%s -o spec/output.lua %s"):format(quote(lua), quote(path)))
   end
   for _, path in ipairs(files("spec/c", "*_test.c")) do
-    add(path, wrap .. " " .. quote(build .. "/" .. path:gsub("%.c$", "")))
+    add(path, quote(build .. "/" .. path:gsub("%.c$", "")))
   end
   for _, path in ipairs(files("examples/embed", "*.c")) do
-    add(path, wrap .. " " .. quote(build .. "/" .. path:gsub("%.c$", "")))
+    add(path, quote(build .. "/" .. path:gsub("%.c$", "")))
   end
   return jobs
 end
