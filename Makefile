@@ -46,6 +46,7 @@ C_FILES     = $(shell find src spec examples -name '*.[ch]' 2>/dev/null | LC_ALL
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
               $(if $(CLI_OBJ),$(BUILD)/penumbra)
 
+comma := ,
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 LUA_ENV = LUA_PATH='lua/?.lua;lua/?/init.lua;;' LUA_CPATH='$(BUILD)/lua/?.so;;'
 RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
@@ -76,10 +77,10 @@ $(BUILD)/$(SONAME): $(LIB_OBJ)
 	@ln -sf libpenumbra.so.$(VERSION) $@
 	@ln -sf $(SONAME) $(BUILD)/libpenumbra.so
 
-# The host's interpreter provides Lua itself.
+# The host's interpreter provides Lua itself. (Sanitisers name functions of modules that stay loaded.)
 $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) -shared $(ALL_LDFLAGS) $(if $(SANITIZE),-Wl$(comma)-z$(comma)nodelete) -o $@ $^ $(LIBS)
 
 $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 	$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
@@ -120,7 +121,7 @@ check:
 	@$(RUN) $(LUA) spec/check.lua
 
 # The tests under sanitisers. Specs of the installation and of the gates are about the ordinary build.
-SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:exitcode=99 \
+SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:exitcode=99 \
           LSAN_OPTIONS=suppressions=$(CURDIR)/spec/c/lsan.supp:print_suppressions=0 \
           TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' \
           SPARE='install_spec gates_spec'
