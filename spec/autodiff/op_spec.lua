@@ -138,6 +138,21 @@ describe("operation", function()
     end
   end
 
+  it("matmul takes vectors, batches and their broadcasts, with gradients", function()
+    for _, shapes in ipairs {
+      { { 3 }, { 3 } }, { { 3 }, { 3, 2 } }, { { 2, 3 }, { 3 } }, { { 4, 2, 3 }, { 3 } }, { { 3 }, { 4, 3, 2 } },
+      { { 4, 2, 3 }, { 3, 2 } }, { { 2, 3 }, { 4, 3, 2 } }, { { 4, 1, 2, 3 }, { 5, 3, 2 } },
+    } do
+      local a, b = pn.param(pn.randn(shapes[1])), pn.param(pn.randn(shapes[2]))
+      assert(pn.check_gradients(function()
+        return a:matmul(b)
+      end, { a, b }, { order = 2 }))
+    end
+    assert.equal(11, pn.tensor({ 1, 2 }):matmul(pn.tensor { 3, 4 }):item())
+    assert.same({ 5, 11 }, pn.tensor({ { 1, 2 }, { 3, 4 } }):matmul(pn.tensor { 1, 2 }):totable())
+    assert.same({ 7, 10 }, pn.tensor({ 1, 2 }):matmul(pn.tensor { { 1, 2 }, { 3, 4 } }):totable())
+  end)
+
   it("rows are there", function()
     assert.is_true(count > 50)
   end)

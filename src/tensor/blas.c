@@ -1,4 +1,5 @@
 #include <cblas.h>
+#include <string.h>
 #include "blas.h"
 
 /* Present in OpenBLAS only. */
@@ -76,10 +77,10 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
 }
 
 static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
-  int nb = out->ndim - 2;
+  int nb = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
   job j = {.lx = layout_of(x), .ly = layout_of(y), .dtype = x->dtype, .nbatch = nb, .shape = out->shape};
-  j.m = out->shape[nb];
-  j.n = out->shape[nb + 1];
+  j.m = x->shape[x->ndim - 2];
+  j.n = y->shape[y->ndim - 1];
   j.k = x->shape[x->ndim - 1];
   if (j.m > INT32_MAX || j.n > INT32_MAX || j.k > INT32_MAX || j.lx.ld < 0 || j.ly.ld < 0)
     return pni_fail(c, PN_SHAPE, "matmul: sizes must be below 2^31");
@@ -106,9 +107,7 @@ static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y,
 pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
   if (x->shape[x->ndim - 1] == 0) {
-    pn_tensor zero = {.dtype = out->dtype};
-    (void)zero;
-    for (int64_t i = 0; i < out->numel * (int64_t)pni_itemsize(out); i++) ((char *)pni_data(out))[i] = 0;
+    memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
     return PN_OK;
   }
   pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);

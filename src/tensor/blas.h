@@ -7,8 +7,9 @@
 
 #include "tensor.h"
 
-/* out[b] = x[b] y[b] over the last two axes, leading axes broadcast; all float of one dtype, out
- * contiguous. */
+/* out[b] = x[b] y[b] over the last two axes, leading axes broadcast; x and y have at least two axes, all
+ * float of one dtype. out is contiguous and starts with the broadcast leading axes; it may lack the row or
+ * column axis where that has size 1. */
 pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
 /* Asks an OpenBLAS to use one thread; other libraries are left alone. */
 void pni_blas_single_thread(void);
