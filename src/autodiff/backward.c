@@ -195,10 +195,15 @@ pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int c
     }
     if (!pni_failed(c)) sweep_run(c, &s, y);
   }
+  size_t first = c->scope_len; /* the results come to stand there; out is written when all exist */
   for (int k = 0; k < n && !pni_failed(c); k++) {
     pn_tensor *g = x[k]->mark > 0 ? s.grad[x[k]->mark - 1] : NULL;
-    out[k] = g ? pni_scoped(c, pn_tensor_ref(g)) : pn_zeros(c, (pn_dtype)x[k]->dtype, x[k]->ndim, x[k]->shape);
+    if (g)
+      pni_scoped(c, pn_tensor_ref(g));
+    else
+      pn_zeros(c, (pn_dtype)x[k]->dtype, x[k]->ndim, x[k]->shape);
   }
+  for (int k = 0; k < n && !pni_failed(c); k++) out[k] = c->scope[first + (size_t)k];
   sweep_free(c, &s);
   pn_set_no_grad(c, old);
   return c->status;

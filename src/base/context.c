@@ -27,7 +27,7 @@ const char *pn_version(void) { return PN_VERSION; }
 
 static int processors(void) {
   long n = sysconf(_SC_NPROCESSORS_ONLN);
-  return n < 1 ? 1 : n > 256 ? 256 : (int)n;
+  return n < 1 ? 1 : n > PNI_MAX_THREADS ? PNI_MAX_THREADS : (int)n;
 }
 
 pn_context *pn_context_new(const pn_context_config *config) {
@@ -41,7 +41,7 @@ pn_context *pn_context_new(const pn_context_config *config) {
   c->allocator_data = cfg.allocator_data;
   c->limit = cfg.memory_limit;
   c->pool_limit = cfg.pool_limit == 0 ? (size_t)256 << 20 : cfg.pool_limit == PN_NO_POOL ? 0 : cfg.pool_limit;
-  c->num_threads = cfg.threads > 0 ? cfg.threads : processors();
+  c->num_threads = cfg.threads <= 0 ? processors() : cfg.threads < PNI_MAX_THREADS ? cfg.threads : PNI_MAX_THREADS;
   atomic_init(&c->cancelled, 0);
   c->next_id = 1;
   pn_seed(c, cfg.seed);
@@ -98,7 +98,8 @@ int64_t pni_now(void) {
 }
 
 void pn_context_set_deadline(pn_context *c, double seconds) {
-  c->deadline = seconds > 0 ? pni_now() + (int64_t)(seconds * 1e9) : 0;
+  /* a century is no limit, and fits the clock */
+  c->deadline = seconds > 0 && seconds < 3e9 ? pni_now() + (int64_t)(seconds * 1e9) : 0;
 }
 
 pn_status pni_check_cancel(pn_context *c) {

@@ -10,7 +10,7 @@
 #include "../penumbra.h"
 #include "rng.h"
 
-enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160 };
+enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160, PNI_MAX_THREADS = 256 };
 
 typedef struct pni_threads pni_threads; /* threads.c */
 

@@ -22,6 +22,8 @@ void *pni_default_allocate(void *data, void *block, size_t old_size, size_t new_
 
 /* Class k holds blocks of class_size(k) bytes: 64, 80, 96, 112, 128, 160, ... */
 static size_t class_size(int k) { return ((size_t)(4 + k % 4) << (k / 4)) * (ALIGN / 4); }
+/* What a block of that class takes from the allocator, and what the account counts. */
+static size_t class_cost(int k) { return class_size(k) + ALIGN; }
 
 static int class_of(size_t n) {
   if (n <= ALIGN) return 0;
@@ -30,10 +32,10 @@ static int class_of(size_t n) {
   return shift * 4 + (int)(m >> shift) - 4 + 1;
 }
 
-static void release(pn_context *c, void *block, size_t size) {
+static void release(pn_context *c, void *block, size_t cost) {
   unsigned char *p = block;
-  c->allocate(c->allocator_data, p - p[-1], size + ALIGN, 0);
-  c->held -= size;
+  c->allocate(c->allocator_data, p - p[-1], cost, 0);
+  c->held -= cost;
 }
 
 void pn_context_trim(pn_context *c) {
@@ -41,26 +43,26 @@ void pn_context_trim(pn_context *c) {
     while (c->pool[k]) {
       void *block = c->pool[k];
       memcpy(&c->pool[k], block, sizeof(void *));
-      release(c, block, class_size(k));
+      release(c, block, class_cost(k));
     }
   }
   c->pooled = 0;
 }
 
-static void *fresh(pn_context *c, size_t size) {
-  if (c->limit && c->held + size > c->limit) {
+static void *fresh(pn_context *c, size_t cost) {
+  if (c->limit && c->held + cost > c->limit) {
     pn_context_trim(c);
-    if (c->held + size > c->limit) return NULL;
+    if (c->held + cost > c->limit) return NULL;
   }
-  unsigned char *raw = c->allocate(c->allocator_data, NULL, 0, size + ALIGN);
+  unsigned char *raw = c->allocate(c->allocator_data, NULL, 0, cost);
   if (!raw && c->pooled) {
     pn_context_trim(c);
-    raw = c->allocate(c->allocator_data, NULL, 0, size + ALIGN);
+    raw = c->allocate(c->allocator_data, NULL, 0, cost);
   }
   if (!raw) return NULL;
   size_t shift = ALIGN - ((uintptr_t)raw & (ALIGN - 1)); /* 1 .. 64 */
   raw[shift - 1] = (unsigned char)shift;
-  c->held += size;
+  c->held += cost;
   return raw + shift;
 }
 
@@ -70,17 +72,17 @@ void *pni_alloc(pn_context *c, size_t n) {
     return NULL;
   }
   int k = class_of(n);
-  size_t size = class_size(k);
+  size_t cost = class_cost(k);
   void *block = c->pool[k];
   if (block) {
     memcpy(&c->pool[k], block, sizeof(void *));
-    c->pooled -= size;
-  } else if (!(block = fresh(c, size))) {
+    c->pooled -= cost;
+  } else if (!(block = fresh(c, cost))) {
     pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n, c->held - c->pooled,
              c->limit);
     return NULL;
   }
-  c->allocated += size;
+  c->allocated += cost;
   if (c->held - c->pooled > c->peak) c->peak = c->held - c->pooled;
   return block;
 }
@@ -102,14 +104,14 @@ void *pni_alloc_array(pn_context *c, int64_t count, size_t size) {
 void pni_free(pn_context *c, void *block, size_t n) {
   if (!block) return;
   int k = class_of(n);
-  size_t size = class_size(k);
-  if (c->pooled + size > c->pool_limit) {
-    release(c, block, size);
+  size_t cost = class_cost(k);
+  if (c->pooled + cost > c->pool_limit) {
+    release(c, block, cost);
     return;
   }
   memcpy(block, &c->pool[k], sizeof(void *));
   c->pool[k] = block;
-  c->pooled += size;
+  c->pooled += cost;
 }
 
 size_t pn_context_memory(const pn_context *c, size_t *peak) {

@@ -22,11 +22,13 @@ struct pni_threads {
   int64_t total, grain;
   atomic_llong next; /* first item nobody took */
   atomic_int *cancelled;
+  int64_t deadline; /* of the current job, 0: none */
 };
 
 static void drain(pni_threads *p) {
   for (;;) {
     if (atomic_load_explicit(p->cancelled, memory_order_relaxed)) return;
+    if (p->deadline && pni_now() > p->deadline) return;
     int64_t begin = atomic_fetch_add(&p->next, p->grain);
     if (begin >= p->total) return;
     int64_t end = begin + p->grain < p->total ? begin + p->grain : p->total;
@@ -110,6 +112,7 @@ pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, 
   p->data = data;
   p->total = n;
   p->grain = grain;
+  p->deadline = c->deadline;
   atomic_store(&p->next, 0);
   p->busy = p->n;
   p->job++;
@@ -125,7 +128,7 @@ pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, 
 int pn_context_threads(pn_context *c, int n) {
   if (n >= 1 && n != c->num_threads) {
     pni_threads_free(c);
-    c->num_threads = n > 256 ? 256 : n;
+    c->num_threads = n > PNI_MAX_THREADS ? PNI_MAX_THREADS : n;
   }
   return c->num_threads;
 }
