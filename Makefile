@@ -56,6 +56,9 @@ RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
 all: $(ARTEFACTS)
 tests: all $(SPEC_PROG) $(EMBED_PROG)
 
+# Inner loops are worth the compiler's best effort; a CFLAGS of your own is taken as it is.
+$(filter %_f64.o %_f32.o %_i64.o %_int.o %/op_linear.o %/shape.o,$(LIB_OBJ)): CFLAGS += -O3
+
 $(BUILD)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c $< -o $@
