@@ -1,0 +1,89 @@
+/*
+** alloc_sweep.h: shows that a piece of work survives the failure of each of its allocations. The work is
+** run again and again in a fresh context whose allocator fails at the n-th request, once or from there
+** on, n = 1, 2, ... until nothing fails any more. Each time: the work reports failure with PN_NOMEM, no
+** object is left, the same context does the work right afterwards, and no block is left after closing.
+*/
+#ifndef PN_SPEC_ALLOC_SWEEP_H
+#define PN_SPEC_ALLOC_SWEEP_H
+
+#include <stdlib.h>
+#include "check.h"
+
+/* The work: true if everything succeeded. Results are left to the scope that is open around it; what is
+ * new (not scoped) it releases itself, on failure too. */
+typedef bool (*sweep_work)(pn_context *c, const void *data);
+
+typedef struct sweep_memory {
+  long requests; /* so far */
+  long fail_at;  /* 0: never */
+  bool lasting;  /* all later requests fail too */
+  long failed;   /* how many were refused */
+  long blocks;   /* not given back */
+} sweep_memory;
+
+static inline void *sweep_allocate(void *data, void *block, size_t old_size, size_t new_size) {
+  sweep_memory *m = data;
+  (void)old_size;
+  if (new_size == 0) {
+    if (block) m->blocks--;
+    free(block);
+    return NULL;
+  }
+  m->requests++;
+  if (m->fail_at && (m->requests == m->fail_at || (m->lasting && m->requests > m->fail_at))) {
+    m->failed++;
+    return NULL;
+  }
+  void *fresh = realloc(block, new_size);
+  if (fresh && !block) m->blocks++;
+  return fresh;
+}
+
+static inline bool sweep_say(const char *name, long n, const char *what) {
+  printf("%s, allocation %ld: %s\n", name, n, what);
+  return false;
+}
+
+/* One run that fails at the n-th request after the context's creation. *more: something did fail. */
+static inline bool sweep_once(const char *name, sweep_work work, const void *data, int threads, long n, bool lasting,
+                              bool *more) {
+  sweep_memory m = {0};
+  bool good = true;
+  pn_context *c = pn_context_new(&(pn_context_config){
+      .allocate = sweep_allocate, .allocator_data = &m, .pool_limit = PN_NO_POOL, .seed = 1, .threads = threads});
+  if (!c) return sweep_say(name, n, "no context");
+  m.requests = 0;
+  m.fail_at = n;
+  m.lasting = lasting;
+  size_t mark = pn_scope_open(c);
+  bool done = work(c, data);
+  *more = m.failed > 0;
+  m.fail_at = 0;
+  pn_scope_close(c, mark);
+  if (!done && !*more) good = sweep_say(name, n, pn_context_message(c));
+  if (!done && *more && pn_context_status(c) != PN_NOMEM) good = sweep_say(name, n, "the status is not PN_NOMEM");
+  if (done && pn_context_status(c) != PN_OK) good = sweep_say(name, n, "success with an error pending");
+  pn_context_clear_error(c);
+  if (pn_context_objects(c) != 0) good = sweep_say(name, n, "objects are left");
+  mark = pn_scope_open(c);
+  if (good && !work(c, data)) good = sweep_say(name, n, pn_context_message(c));
+  pn_scope_close(c, mark);
+  pn_context_clear_error(c);
+  pn_context_close(c);
+  if (m.blocks != 0) good = sweep_say(name, n, "memory is left");
+  return good;
+}
+
+/* Counts as one check. */
+static inline void sweep_threads(const char *name, sweep_work work, const void *data, int threads) {
+  bool good = true, more = true;
+  for (long n = 1; good && more; n++) good = sweep_once(name, work, data, threads, n, false, &more);
+  more = true;
+  for (long n = 1; good && more; n++) good = sweep_once(name, work, data, threads, n, true, &more);
+  check_record(good);
+}
+
+static inline void sweep(const char *name, sweep_work work, const void *data) { sweep_threads(name, work, data, 1); }
+
+#endif
