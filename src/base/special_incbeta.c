@@ -123,6 +123,7 @@ static int uniform(double a, double b, point t, tails *out) {
 /* log(a B(a, b)) = log Gamma(1+a) - [log Gamma(a+b) - log Gamma(b)], relatively exact as a -> 0: there the bracket
  * is Taylor's series a digamma(b) + a^2/2 digamma'(b) + ... */
 static double log_a_beta(double a, double b) {
+  if (a < 0.5 && b < 0.5) return pni_lgamma1p(a) + pni_lgamma1p(b) - pni_lgamma1p(a + b) + log1p(a / b);
   if (a > 0.01 * fmin(b, 1)) return log(a) + pni_lbeta(a, b);
   double rise = 0, factor = 1;
   for (int n = 0; n < 8; n++) {

@@ -172,11 +172,12 @@ def erfcx(x):
     return mp.exp(x * x) * mp.erfc(x)
 
 
-def newton(f, slope, x):
-    """Root of f near x by Newton's method at the working precision."""
+def newton(f, slope, x, top=inf):
+    """Root of f near x by Newton's method at the working precision, x kept below top."""
     x = mpf(x)
     for _ in range(60):
         step = f(x) / slope(x)
+        step = max(step, (x - top) / 2) if top < inf else step
         x -= step
         if abs(step) < abs(x) * mpf(10) ** (-mp.dps + 8):
             break
@@ -372,6 +373,11 @@ def gamma_tails(a, x, extra=0):
                 return total, 1 - total
 
 
+def tail_scale(v, *args):
+    """A tail e^-E: the rounding of its exponent alone costs E units."""
+    return abs(v) * (1 + abs(mp.log(abs(v)))) if v else 0
+
+
 def gamma_args(r, i):
     kind = i % 6
     if kind == 0:
@@ -400,19 +406,20 @@ def limits(lower):
                   ((math.inf, math.inf), NAN), ((-1.0, 1.0), NAN), ((1.0, -1.0), NAN), ((NAN, 1.0), NAN), ((1.0, NAN), NAN)])
 
 
-@function("gammainc", 2, gamma_args, GAMMA_EDGES + limits(1.0))
+@function("gammainc", 2, gamma_args, GAMMA_EDGES + limits(1.0), scale=tail_scale)
 def gammainc(a, x):
     return gamma_tails(a, x)[0]
 
 
-@function("gammaincc", 2, gamma_args, GAMMA_EDGES + limits(0.0))
+@function("gammaincc", 2, gamma_args, GAMMA_EDGES + limits(0.0), scale=tail_scale)
 def gammaincc(a, x):
     return gamma_tails(a, x)[1]
 
 
 @function("gammainc_grad_a", 2, gamma_args,
           [e for e in GAMMA_EDGES if e[0] < 1e4] + [(0.0, 0.5), (0.0, 3.0), (0.0, 20.0), (2000.0, 2000.0)] +
-          fixed([((1.0, 0.0), 0.0), ((1.0, math.inf), 0.0), ((0.0, 0.0), NAN), ((-1.0, 1.0), NAN), ((1.0, NAN), NAN)]))
+          fixed([((1.0, 0.0), 0.0), ((1.0, math.inf), 0.0), ((0.0, 0.0), NAN), ((-1.0, 1.0), NAN), ((1.0, NAN), NAN)]),
+          scale=tail_scale)
 def gammainc_grad_a(a, x):
     if a == 0:
         return -mp.e1(x)
@@ -512,7 +519,8 @@ BETA_LIMITS = [((1.0, 1.0, 0.0), 0.0), ((1.0, 1.0, 1.0), 1.0), ((0.0, 1.0, 0.5),
 
 @function("betainc", 3, beta_args,
           [(0.5, 0.5, 0.5), (1.0, 1.0, 0.3), (1e4, 1e4, 0.5), (1e4, 1e4, 0.49), (1e5, 10.0, 0.9999), (20.0, 20.0, 0.2), (2.0, 3.0, 1e-100),
-           (2.0, 3.0, 1 - 2.0**-53), (1e-10, 1e-10, 0.3)] + fixed(BETA_LIMITS))
+           (2.0, 3.0, 1 - 2.0**-53), (1e-10, 1e-10, 0.3)] + fixed(BETA_LIMITS),
+          scale=tail_scale)
 def betainc(a, b, x):
     return beta_tails(a, b, x)[0]
 
@@ -545,7 +553,7 @@ def solve_beta(a, b, k, target):
     def slope(u):
         x = mp.exp(u)
         return (1 if k == 0 else -1) * x * beta_density(a, b, x) / beta_tails(a, b, x)[k]
-    return mp.exp(newton(f, slope, mp.log(start)))
+    return mp.exp(newton(f, slope, mp.log(start), mpf(0)))
 
 
 # ---- output --------------------------------------------------------------------------------------
@@ -557,7 +565,7 @@ def rows_of(name, count):
     rows = []
     for args in plain + [sampler(r, i) for i in range(count)]:
         v = f(*[mpf(x) for x in args])
-        s = scale(float(v), *args) if scale else abs(float(v))
+        s = scale(mpf(v), *args) if scale else abs(v)
         if 0 < abs(v) < mpf("2.3e-308"):  # a subnormal result keeps fewer digits
             s = max(s, 5e-324 / 2.0**-52)
         rows.append((args, v, s))
