@@ -1,0 +1,275 @@
+/*
+** nn.c: layers as Lua sees them. A layer is callable and pure; its parameters are boxed once, when it is
+** made, so that the same parameter is always the same Lua value.
+*/
+#include "nn_lua.h"
+
+static const char layer_key = 0;
+
+typedef struct {
+  pn_layer *l;
+} box;
+
+static const pn_layer *check_layer(lua_State *L, int i) {
+  box *b = luaL_testudata(L, i, "penumbra.layer");
+  if (!b || !b->l) pni_error(L, "layer methods are called with a colon, as in layer:mean(x)");
+  return b->l;
+}
+
+static const char *const common[] = {"dtype", "generator", NULL};
+
+/* dtype and generator of the option table at index i. */
+static pn_rng *read_common(lua_State *L, int i, const char *where, pn_dtype *dtype) {
+  pn_rng *rng = NULL;
+  *dtype = pni_default_dtype(L);
+  if (!lua_istable(L, i)) return NULL;
+  lua_getfield(L, i, "dtype");
+  *dtype = pni_check_dtype(L, -1, where, *dtype);
+  lua_getfield(L, i, "generator");
+  rng = pni_check_rng(L, -1);
+  lua_pop(L, 2);
+  return rng;
+}
+
+/* layer(type, sizes, options) */
+static int l_layer(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const pni_layer *row = pni_layer_find(luaL_checkstring(L, 1));
+  int64_t size[PNI_LAYER_SIZES];
+  pn_option options[PNI_OPTIONS + 1];
+  pn_dtype dtype;
+  if (!row) return pni_error(L, "layer: there is no layer '%s'", lua_tostring(L, 1));
+  lua_settop(L, 3);
+  int n = lua_isnil(L, 2) ? 0 : pni_check_sizes(L, 2, row->name, PNI_LAYER_SIZES, size);
+  pni_read_options(L, row->name, row->options, 3, common, options);
+  pn_rng *rng = read_common(L, 3, row->name, &dtype);
+  box *b = lua_newuserdatauv(L, sizeof *b, 1);
+  b->l = NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &layer_key);
+  lua_setmetatable(L, -2);
+  lua_createtable(L, 0, PNI_LAYER_PARAMS);
+  b->l = pn_layer_new(c, row->name, n, size, dtype, rng, options);
+  if (!b->l) return pni_raise(L, c);
+  for (int k = 0; k < pn_layer_num_params(b->l); k++) {
+    lua_createtable(L, 2, 0);
+    lua_pushstring(L, pn_layer_param_name(b->l, k));
+    lua_rawseti(L, -2, 1);
+    pni_push_tensor(L, pn_layer_param(b->l, k));
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_setiuservalue(L, -2, 1);
+  return 1;
+}
+
+static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
+  pn_tensor *x = pni_test_tensor(L, i);
+  if (!x) pni_error(L, "%s: input must be a tensor, got %s", l->type->name, luaL_typename(L, i));
+  return x;
+}
+
+/* layer(x, generator) */
+static int l_call(lua_State *L) {
+  const box *b = lua_touserdata(L, 1); /* only the metatable leads here */
+  pn_context *c = pni_lua_state(L)->c;
+  pn_tensor *x = check_input(L, b->l, 2);
+  pn_rng *rng = pni_check_rng(L, 3);
+  PNI_RETURN(L, c, pn_layer_forward(c, b->l, x, rng));
+}
+
+static int l_mean(lua_State *L) {
+  const pn_layer *l = check_layer(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *x = check_input(L, l, 2);
+  PNI_RETURN(L, c, pn_layer_mean(c, l, x));
+}
+
+static int l_kl(lua_State *L) {
+  const pn_layer *l = check_layer(L, 1);
+  pn_context *c = pni_lua_context(L);
+  PNI_RETURN(L, c, pn_layer_kl(c, l));
+}
+
+/* layer:moments(x) -> mean, variance */
+static int l_moments(lua_State *L) {
+  const pn_layer *l = check_layer(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *mean, *variance;
+  check_input(L, l, 2);
+  pni_box *b[2] = {pni_new_box(L), pni_new_box(L)};
+  pn_tensor *x = check_input(L, l, 2); /* making a box may have run a finaliser */
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_layer_moments(c, l, x, &mean, &variance);
+  if (s == PN_OK) {
+    pni_fill_box(L, b[0], mean);
+    pni_fill_box(L, b[1], variance);
+  }
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : 2;
+}
+
+static int l_type(lua_State *L) {
+  lua_pushstring(L, pn_layer_type(check_layer(L, 1)));
+  return 1;
+}
+
+/* layer:stochastic(): is there a posterior, so that kl() is not zero by definition? */
+static int l_stochastic(lua_State *L) {
+  lua_pushboolean(L, check_layer(L, 1)->type->kl != NULL);
+  return 1;
+}
+
+/* layer:own_parameters() -> list of {name, parameter}, the same table every time */
+static int l_own_parameters(lua_State *L) {
+  check_layer(L, 1);
+  lua_getiuservalue(L, 1, 1);
+  return 1;
+}
+
+/* layer:configuration() -> sizes, {option = value} of those that differ from their defaults */
+static int l_configuration(lua_State *L) {
+  const pn_layer *l = check_layer(L, 1);
+  lua_newtable(L);
+  for (int k = 0; l->type->size[k]; k++) {
+    lua_pushinteger(L, l->size[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_newtable(L);
+  for (int k = 0; l->type->options[k].name; k++) {
+    const pni_option *o = &l->type->options[k];
+    if (l->option[k] >= o->value && l->option[k] <= o->value) continue;
+    pni_push_option_value(L, o, l->option[k]);
+    lua_setfield(L, -2, o->name);
+  }
+  return 2;
+}
+
+static int l_gc(lua_State *L) {
+  box *b = luaL_checkudata(L, 1, "penumbra.layer");
+  pn_layer_unref(b->l);
+  b->l = NULL;
+  return 0;
+}
+
+/* initialise(name, shape, options) */
+static int l_initialise(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const char *name = luaL_checkstring(L, 1);
+  const pni_initialiser *row = pni_initialiser_find(name);
+  int64_t shape[PN_MAX_DIMS];
+  pn_option options[PNI_OPTIONS + 1];
+  pn_dtype dtype;
+  if (!row) return pni_error(L, "initialise: there is no initialiser '%s'", name);
+  if (!lua_istable(L, 2)) return pni_error(L, "%s: shape must be a list of sizes, got %s", name, luaL_typename(L, 2));
+  int n = pni_check_sizes(L, 2, name, PN_MAX_DIMS, shape);
+  lua_settop(L, 3);
+  pni_read_options(L, name, row->options, 3, common, options);
+  pn_rng *rng = read_common(L, 3, name, &dtype);
+  PNI_RETURN(L, c, pn_initialise(c, row->name, rng, dtype, n, shape, options));
+}
+
+/* ---- rows ---- */
+
+static void set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+/* A list of the names up to NULL. */
+static void set_names(lua_State *L, const char *key, const char *const *names) {
+  lua_newtable(L);
+  for (int k = 0; names[k]; k++) {
+    lua_pushstring(L, names[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_setfield(L, -2, key);
+}
+
+static void set_args(lua_State *L, const char *const *sizes, const pni_option *options) {
+  luaL_Buffer B;
+  luaL_buffinit(L, &B);
+  for (int k = 0; sizes && sizes[k]; k++) {
+    lua_pushfstring(L, "%s%s:i", k ? " " : "", sizes[k]);
+    luaL_addvalue(&B);
+  }
+  pni_add_option_text(&B, L, options);
+  luaL_pushresult(&B);
+  const char *s = lua_tostring(L, -1);
+  if (*s == ' ') {
+    lua_pushstring(L, s + 1);
+    lua_replace(L, -2);
+  }
+  lua_setfield(L, -2, "args");
+}
+
+static int l_layer_rows(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; i < pni_layer_count(); i++) {
+    const pni_layer *row = pni_layer_at(i);
+    lua_newtable(L);
+    set_text(L, "kind", "layer");
+    set_text(L, "name", row->name);
+    set_text(L, "doc", row->doc);
+    set_text(L, "source", row->source);
+    set_names(L, "sizes", row->size);
+    set_names(L, "parameters", row->param);
+    set_args(L, row->size, row->options);
+    pni_push_options(L, row->options);
+    lua_setfield(L, -2, "options");
+    lua_pushboolean(L, row->kl != NULL);
+    lua_setfield(L, -2, "stochastic");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int l_initialiser_rows(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; i < pni_initialiser_count(); i++) {
+    const pni_initialiser *row = pni_initialiser_at(i);
+    lua_newtable(L);
+    set_text(L, "kind", "initialiser");
+    set_text(L, "name", row->name);
+    set_text(L, "alias", row->alias);
+    set_text(L, "doc", row->doc);
+    set_text(L, "source", row->source);
+    set_args(L, NULL, row->options);
+    pni_push_options(L, row->options);
+    lua_setfield(L, -2, "options");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"layer", l_layer},
+                                     {"initialise", l_initialise},
+                                     {"layer_rows", l_layer_rows},
+                                     {"initialiser_rows", l_initialiser_rows},
+                                     {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"mean", l_mean},
+                                   {"kl", l_kl},
+                                   {"moments", l_moments},
+                                   {"type", l_type},
+                                   {"stochastic", l_stochastic},
+                                   {"own_parameters", l_own_parameters},
+                                   {"configuration", l_configuration},
+                                   {NULL, NULL}};
+
+void pni_open_nn(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  luaL_newmetatable(L, "penumbra.layer");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &layer_key);
+  luaL_newlib(L, methods);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -4, "layer_methods");
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_call);
+  lua_setfield(L, -2, "__call");
+  lua_pushcfunction(L, l_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pushliteral(L, "layer");
+  lua_setfield(L, -2, "__name");
+  lua_setfield(L, -2, "layer_metatable");
+}

@@ -1,0 +1,215 @@
+/*
+** optim.c: optimisers as Lua sees them: opt:step(loss), options as fields, state as tensors.
+*/
+#include "nn_lua.h"
+
+static const char optim_key = 0;
+
+typedef struct {
+  pn_optim *o;
+} box;
+
+static pn_optim *check_optim(lua_State *L, int i) {
+  box *b = luaL_testudata(L, i, "penumbra.optimiser");
+  if (!b || !b->o) pni_error(L, "optimiser methods are called with a colon, as in opt:step(loss)");
+  return b->o;
+}
+
+/* The list of parameters at index 1 and of their names (or false) at index 2, as C arrays in one userdata that is
+ * pushed and keeps them until the call is over. */
+typedef struct {
+  int n;
+  pn_tensor **param;
+  const char **name;
+} lists;
+
+static lists read_lists(lua_State *L, const char *where, int params, int names) {
+  lists l = {.n = (int)lua_rawlen(L, params)};
+  size_t n = (size_t)l.n;
+  luaL_checkstack(L, 8, "too many parameters");
+  l.param = lua_newuserdatauv(L, (n ? n : 1) * (sizeof *l.param + sizeof *l.name), 0);
+  l.name = (const char **)(l.param + n);
+  for (int k = 0; k < l.n; k++) {
+    lua_rawgeti(L, params, k + 1);
+    l.param[k] = pni_test_tensor(L, -1);
+    if (!l.param[k]) pni_error(L, "%s: parameter %d must be a tensor, got %s", where, k + 1, luaL_typename(L, -1));
+    lua_pop(L, 1); /* the list keeps it */
+    l.name[k] = NULL;
+    if (!lua_istable(L, names)) continue;
+    if (lua_rawgeti(L, names, k + 1) == LUA_TSTRING) l.name[k] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+  }
+  return l;
+}
+
+/* optim(type, parameters, names or nil, options) */
+static int l_optim(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const pni_optimiser *row = pni_optimiser_find(luaL_checkstring(L, 1));
+  pn_option options[PNI_OPTIONS + 1];
+  if (!row) return pni_error(L, "optim: there is no optimiser '%s'", lua_tostring(L, 1));
+  lua_settop(L, 4);
+  if (!lua_istable(L, 2))
+    return pni_error(L, "%s: parameters must be a list of tensors, got %s", row->name, luaL_typename(L, 2));
+  pni_read_options(L, row->name, row->options, 4, NULL, options);
+  box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->o = NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &optim_key);
+  lua_setmetatable(L, -2);
+  lists l = read_lists(L, row->name, 2, 3);
+  b->o = pn_optim_new(c, row->name, l.n, l.param, l.name, options);
+  if (!b->o) return pni_raise(L, c);
+  lua_pop(L, 1);
+  return 1;
+}
+
+/* opt:step(loss) -> the loss as a number */
+static int l_step(lua_State *L) {
+  pn_optim *o = check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *loss = pni_test_tensor(L, 2);
+  double value = 0;
+  if (!loss) return pni_error(L, "step: loss must be a tensor, got %s", luaL_typename(L, 2));
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_optim_step(c, o, loss);
+  if (s == PN_OK) s = pn_tensor_item(c, loss, &value);
+  pn_scope_close(c, mark);
+  if (s) return pni_raise(L, c);
+  lua_pushnumber(L, value);
+  return 1;
+}
+
+/* opt:apply(list of gradients; false lets a parameter rest) */
+static int l_apply(lua_State *L) {
+  pn_optim *o = check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (!lua_istable(L, 2) || lua_rawlen(L, 2) != (size_t)o->n)
+    return pni_error(L, "apply: needs a list of %d gradients", o->n);
+  pn_tensor **g = lua_newuserdatauv(L, (size_t)o->n * sizeof *g, 0);
+  for (int k = 0; k < o->n; k++) {
+    bool rest = lua_rawgeti(L, 2, k + 1) == LUA_TBOOLEAN && !lua_toboolean(L, -1);
+    g[k] = rest ? NULL : pni_check_tensor(L, -1);
+    lua_pop(L, 1);
+  }
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_optim_apply(c, o, g);
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : 0;
+}
+
+static int l_num_states(lua_State *L) {
+  lua_pushinteger(L, pn_optim_num_states(check_optim(L, 1)));
+  return 1;
+}
+
+/* opt:state_at(i) -> key, copy */
+static int l_state_at(lua_State *L) {
+  const pn_optim *o = check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  int i = (int)luaL_checkinteger(L, 2) - 1;
+  char key[256];
+  if (i >= 0 && i < pn_optim_num_states(o)) lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
+  pni_box *b = pni_new_box(L);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *t = pn_optim_state(c, o, i);
+  pni_finish(L, c, mark, b, t);
+  return 2;
+}
+
+static int l_set_state_at(lua_State *L) {
+  pn_optim *o = check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  int i = (int)luaL_checkinteger(L, 2) - 1;
+  return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
+}
+
+static int l_type(lua_State *L) {
+  lua_pushstring(L, pn_optim_type(check_optim(L, 1)));
+  return 1;
+}
+
+/* opt.key: a method, else an option. */
+static int l_index(lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  const pn_optim *o = check_optim(L, 1);
+  int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
+  if (k < 0) return pni_error(L, "%s: no method or option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
+  pni_push_option_value(L, &o->type->options[k], o->option[k]);
+  return 1;
+}
+
+/* opt.lr = 0.01 */
+static int l_newindex(lua_State *L) {
+  pn_optim *o = check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_option given;
+  int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
+  if (k < 0) return pni_error(L, "%s: unknown option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
+  pni_read_option(L, o->type->name, &o->type->options[k], 3, &given);
+  if (given.word) return pni_error(L, "%s: '%s' is fixed", o->type->name, given.name);
+  return pn_optim_set(c, o, given.name, given.number) ? pni_raise(L, c) : 0;
+}
+
+static int l_gc(lua_State *L) {
+  box *b = luaL_checkudata(L, 1, "penumbra.optimiser");
+  pn_optim_unref(b->o);
+  b->o = NULL;
+  return 0;
+}
+
+static int l_rows(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; i < pni_optimiser_count(); i++) {
+    const pni_optimiser *row = pni_optimiser_at(i);
+    lua_newtable(L);
+    lua_pushliteral(L, "optimiser");
+    lua_setfield(L, -2, "kind");
+    lua_pushstring(L, row->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, row->doc);
+    lua_setfield(L, -2, "doc");
+    lua_pushstring(L, row->source);
+    lua_setfield(L, -2, "source");
+    luaL_Buffer B;
+    luaL_buffinit(L, &B);
+    luaL_addstring(&B, "parameters:T");
+    pni_add_option_text(&B, L, row->options);
+    luaL_pushresult(&B);
+    lua_setfield(L, -2, "args");
+    pni_push_options(L, row->options);
+    lua_setfield(L, -2, "options");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"optim", l_optim}, {"optimiser_rows", l_rows}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"step", l_step},
+                                   {"apply", l_apply},
+                                   {"num_states", l_num_states},
+                                   {"state_at", l_state_at},
+                                   {"set_state_at", l_set_state_at},
+                                   {"type", l_type},
+                                   {NULL, NULL}};
+
+void pni_open_optim(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  luaL_newmetatable(L, "penumbra.optimiser");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &optim_key);
+  luaL_newlib(L, methods);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -4, "optim_methods");
+  lua_pushcclosure(L, l_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_newindex);
+  lua_setfield(L, -2, "__newindex");
+  lua_pushcfunction(L, l_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pushliteral(L, "optimiser");
+  lua_setfield(L, -2, "__name");
+  lua_setfield(L, -2, "optim_metatable");
+}
