@@ -8,11 +8,16 @@ local pn = {}
 for name, value in pairs(core) do
   pn[name] = value
 end
-for _, private in ipairs { "methods", "op_rows", "source", "error", "set_no_grad" } do
+for _, private in ipairs {
+  "methods", "op_rows", "source", "error", "set_no_grad",
+  "new_layer", "layer_methods", "layer_metatable", "layer_rows", "initialise", "initialiser_rows",
+  "new_optim", "optim_methods", "optim_metatable", "optimiser_rows",
+} do
   pn[private] = nil
 end
 
-local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true }
+local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true,
+  metrics = true }
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "penumbra.gradcheck",

@@ -241,7 +241,7 @@ static int l_initialiser_rows(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"layer", l_layer},
+static const luaL_Reg functions[] = {{"new_layer", l_layer},
                                      {"initialise", l_initialise},
                                      {"layer_rows", l_layer_rows},
                                      {"initialiser_rows", l_initialiser_rows},

@@ -185,7 +185,7 @@ static int l_rows(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"optim", l_optim}, {"optimiser_rows", l_rows}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"new_optim", l_optim}, {"optimiser_rows", l_rows}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"step", l_step},
                                    {"apply", l_apply},

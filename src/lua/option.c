@@ -67,7 +67,10 @@ void pni_read_option(lua_State *L, const char *where, const pni_option *row, int
     out->word = lua_tostring(L, i);
   else
     pni_error(L, "%s: %s must be %s, got %s", where, row->name,
-              is_switch(row) ? "true or false" : row->choices ? "a word" : "a number", luaL_typename(L, i));
+              is_switch(row) ? "true or false"
+              : row->choices ? "a word"
+                             : "a number",
+              luaL_typename(L, i));
 }
 
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,

@@ -120,6 +120,8 @@ void pni_open_index(lua_State *L);
 void pni_open_ops(lua_State *L);
 void pni_open_autodiff(lua_State *L);
 void pni_open_random(lua_State *L);
+void pni_open_nn(lua_State *L);
+void pni_open_optim(lua_State *L);
 
 /* Pushes the table of tensor methods. */
 void pni_push_methods(lua_State *L);

@@ -1,0 +1,154 @@
+--- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
+---
+---     opt:step(loss)      clears gradients, differentiates, updates; returns the loss as a number
+---     opt:apply(grads)    the update alone, from a list of gradients (false: that parameter rests)
+---     opt.lr = 1e-4       options are fields that may be read and set
+---     opt:state()         table of tensors to save; opt:load_state(t) goes on exactly there
+---
+--- A gradient that is not finite raises, naming the parameter and the operation where the first such
+--- number arose; parameters and state are then as they were.
+local core = require "penumbra.core"
+
+local optim = {}
+
+-- A network, a list of parameters, or a table name -> parameter, as a list and its names.
+local function read_parameters(where, given)
+  if type(given) ~= "table" and type(given) ~= "userdata" then
+    core.error(("%s: parameters must be a list of tensors or a network, got %s"):format(where, type(given)))
+  end
+  if core.is_tensor(given) then
+    core.error(("%s: parameters must be a list of tensors, got one tensor (write {w})"):format(where))
+  end
+  if type(given) == "userdata" or getmetatable(given) then
+    given = given:parameters()
+  end
+  if #given > 0 or next(given) == nil then
+    return given, given.names
+  end
+  local list, names = {}, {}
+  for name in pairs(given) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for k, name in ipairs(names) do
+    list[k] = given[name]
+  end
+  return list, names
+end
+
+-- {betas = {b1, b2}} is another way to write {beta1 =, beta2 =}.
+local function read_options(where, given)
+  if type(given) ~= "table" or given.betas == nil then
+    return given
+  end
+  local betas, out = given.betas, {}
+  if type(betas) ~= "table" or #betas ~= 2 then
+    core.error(where .. ": betas must be a list of two numbers")
+  end
+  for key, value in pairs(given) do
+    out[key] = value
+  end
+  out.betas, out.beta1, out.beta2 = nil, betas[1], betas[2]
+  return out
+end
+
+for _, row in ipairs(core.optimiser_rows()) do
+  optim[row.name] = function(parameters, given)
+    local list, names = read_parameters(row.name, parameters)
+    return core.new_optim(row.name, list, names, read_options(row.name, given))
+  end
+end
+
+local methods = core.optim_methods
+
+--- Table key -> tensor: "step" (the updates that each parameter has had) and, per parameter, the
+--- optimiser's arrays, as "m.1.weight". Copies: later steps do not change them.
+function methods:state()
+  local state = {}
+  for i = 1, self:num_states() do
+    local key, value = self:state_at(i)
+    state[key] = value
+  end
+  return state
+end
+
+local function shape_text(t)
+  return "[" .. table.concat(t:shape(), ", ") .. "]"
+end
+
+--- Restores what state() gave. Missing, extra and misshapen entries raise, and then nothing has changed.
+function methods:load_state(state)
+  if type(state) ~= "table" then
+    core.error("load_state: state must be a table of tensors, got " .. type(state))
+  end
+  local wrong, known = {}, {}
+  for i = 1, self:num_states() do
+    local key, now = self:state_at(i)
+    local t = state[key]
+    known[key] = true
+    if t == nil then
+      wrong[#wrong + 1] = ("'%s' is missing"):format(key)
+    elseif not core.is_tensor(t) or t:dtype() ~= now:dtype() or shape_text(t) ~= shape_text(now) then
+      wrong[#wrong + 1] = ("'%s' must be a %s tensor of shape %s"):format(key, now:dtype(), shape_text(now))
+    end
+  end
+  for key in pairs(state) do
+    if not known[key] then
+      wrong[#wrong + 1] = ("'%s' is not part of this optimiser's state"):format(tostring(key))
+    end
+  end
+  if #wrong > 0 then
+    table.sort(wrong)
+    core.error(("load_state: %s"):format(table.concat(wrong, "; ")))
+  end
+  for i = 1, self:num_states() do
+    self:set_state_at(i, state[(self:state_at(i))])
+  end
+  return self
+end
+
+function core.optim_metatable.__tostring(opt)
+  local parts = {}
+  for _, row in ipairs(core.optimiser_rows()) do
+    for _, option in ipairs(row.name == opt:type() and row.options or {}) do
+      if option.name == "lr" or opt[option.name] ~= option.default then
+        parts[#parts + 1] = ("%s = %s"):format(option.name, tostring(opt[option.name]))
+      end
+    end
+  end
+  return ("%s(%s)"):format(opt:type(), table.concat(parts, ", "))
+end
+
+-- ---- schedules: functions of the step (from 1) that give a learning rate: opt.lr = schedule(step) ----
+
+--- From `from` down to `to` along half a cosine over `steps`, then `to`. Loshchilov & Hutter 2017.
+function optim.cosine(from, to, steps)
+  return function(step)
+    local t = math.min(1, (step - 1) / math.max(1, steps - 1))
+    return to + (from - to) * 0.5 * (1 + math.cos(math.pi * t))
+  end
+end
+
+--- From `from` to `to` in a straight line over `steps`, then `to`.
+function optim.ramp(from, to, steps)
+  return function(step)
+    return from + (to - from) * math.min(1, (step - 1) / math.max(1, steps - 1))
+  end
+end
+
+--- `from` times `factor` after every `every` steps.
+function optim.decay(from, factor, every)
+  return function(step)
+    return from * factor ^ ((step - 1) // every)
+  end
+end
+
+--- Rises from 0 over `steps`, then goes on with the schedule or number `after`.
+function optim.warmup(steps, after)
+  return function(step)
+    local rate = type(after) == "number" and after or after(math.max(1, step - steps))
+    return step < steps and rate * step / steps or rate
+  end
+end
+
+return optim
