@@ -266,6 +266,11 @@ PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x 
 PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
 /* d P(a, x) / d a. Not differentiable in a. */
 PN_API pn_tensor *pn_gammainc_grad_a(pn_context *c, pn_tensor *a, pn_tensor *x);
+/* x with P(a, x) = p; differentiable once in both. */
+PN_API pn_tensor *pn_gammaincinv(pn_context *c, pn_tensor *a, pn_tensor *p);
+/* The logarithm of one Gamma(a, 1) draw per element of a, differentiable once in a (implicitly, at a fixed
+ * quantile). rng NULL: the context's. */
+PN_API pn_tensor *pn_log_gamma_draw(pn_context *c, pn_rng *rng, pn_tensor *a);
 
 /* Comparisons and logic: any dtype in, bool out, gradient zero. */
 PN_API pn_tensor *pn_eq(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x == y */
@@ -380,6 +385,63 @@ PN_API pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y);
 /* x W + b in one node: [..., n, in], [in, out], [out] -> [..., n, out]. */
 PN_API pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_tensor *bias);
 
+/* ---- distributions --------------------------------------------------------------------------- */
+
+/* A distribution: a kind with values for its parameters. A value has shape sample + batch + event.
+ * Immutable; any number of references. Results are graph nodes, so gradients flow to the parameters. */
+typedef struct pn_dist pn_dist;
+
+/* Number of kinds, and the name of kind i (NULL outside). Borrowed, static. */
+PN_API int pn_dist_kind_count(void);
+PN_API const char *pn_dist_kind_name(int i);
+/* A distribution of the named kind with n parameters. names[k] belongs to values[k]; names NULL means the
+ * declared order (of alternative parameters only the first). Parameters broadcast to the batch shape and must
+ * have one float dtype. NULL with PN_MISSING (no such kind), PN_DOMAIN ("gamma: rate must be positive, got
+ * -1"), PN_SHAPE, PN_DTYPE, PN_SINGULAR, PN_NOMEM. New. */
+PN_API pn_dist *pn_dist_new(pn_context *c, const char *kind, int n, const char *const *names, pn_tensor *const *values);
+/* One more reference; returns d. NULL passes. */
+PN_API pn_dist *pn_dist_ref(pn_dist *d);
+/* One reference less; the last frees d. NULL is a no-op. */
+PN_API void pn_dist_unref(pn_dist *d);
+/* The kind's name. Borrowed, static. */
+PN_API const char *pn_dist_name(const pn_dist *d);
+/* Name of the set that values lie in, "positive". Borrowed, static. */
+PN_API const char *pn_dist_support(const pn_dist *d);
+/* Sizes of the batch axes; ndim receives how many. Borrowed. */
+PN_API const int64_t *pn_dist_batch_shape(const pn_dist *d, int *ndim);
+/* Sizes of the event axes; ndim receives how many. Borrowed. */
+PN_API const int64_t *pn_dist_event_shape(const pn_dist *d, int *ndim);
+/* A parameter as given, or derived if an alternative was given. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_param(pn_context *c, const pn_dist *d, const char *name);
+/* The last k batch axes become event axes: log_prob, entropy and KL sum over them. New; PN_SHAPE. */
+PN_API pn_dist *pn_dist_independent(pn_context *c, const pn_dist *d, int k);
+/* The same distribution repeated to a larger batch shape. New; PN_SHAPE. */
+PN_API pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t *batch_shape);
+/* Log density (mass) of x: shape sample + batch. -inf with gradient zero outside the support, NaN where x is.
+ * x is never stretched silently: a size-1 axis of x against a larger batch axis is PN_SHAPE, and so is an x with
+ * fewer axes than the batch unless the axes it has agree exactly. Scoped; PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x);
+/* Probability of values <= x; 0 and 1 below and above the support. Shapes as log_prob. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x);
+/* The value with cdf p; NaN outside [0, 1]. Shapes as log_prob. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p);
+/* Independent draws, shape `shape` + batch + event, without gradient. rng NULL: the context's. Scoped. */
+PN_API pn_tensor *pn_dist_sample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape);
+/* The same draws with a gradient to the parameters. Scoped; PN_MISSING where none exists. */
+PN_API pn_tensor *pn_dist_rsample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape);
+/* Expectation: shape batch + event. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_mean(pn_context *c, const pn_dist *d);
+/* Variance of each component: shape batch + event. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_variance(pn_context *c, const pn_dist *d);
+/* Square root of the variance. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_stddev(pn_context *c, const pn_dist *d);
+/* A value of largest density or mass: shape batch + event. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_mode(pn_context *c, const pn_dist *d);
+/* -E[log p], in nats: shape batch. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d);
+/* Kullback-Leibler divergence KL(p || q) = E_p[log p - log q] in closed form: shape of the joint batch.
+ * Scoped; PN_MISSING names a pair without closed form; PN_SHAPE. */
+PN_API pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q);
 /* ---- layers and optimisers ------------------------------------------------------------------- */
 
 /* A named option of a row; a list of them ends with name NULL. */

@@ -43,6 +43,9 @@ double pni_gammaincc(double a, double x);       /* Q(a, x) = 1 - P(a, x), upper 
 double pni_gammainc_grad_a(double a, double x); /* dP(a, x)/da */
 double pni_gammaincinv(double a, double p);     /* x with P(a, x) = p */
 
+/* special_implicit.c: derivatives of random variables in their parameters */
+double pni_log_gamma_slope(double a, double z); /* dz/da at fixed P(a, e^z) */
+
 /* special_incbeta.c: regularised incomplete beta function, a > 0, b > 0, 0 <= x <= 1 */
 double pni_betainc(double a, double b, double x);    /* I_x(a, b) */
 double pni_betaincinv(double a, double b, double p); /* x with I_x(a, b) = p */

@@ -1,0 +1,244 @@
+/*
+** dist_test.c: distributions as a C host uses them: making, messages, shapes, the guard, ownership, and
+** survival of allocation failure. Values are closed forms; the numbers proper are in spec/dist.
+*/
+#include <stdlib.h>
+#include "check.h"
+
+static pn_context *c;
+
+static pn_tensor *vec(int n, const double *v) {
+  int64_t shape[1] = {n};
+  return pn_from_data(c, PN_FLOAT64, 1, shape, v);
+}
+static pn_tensor *num(double v) { return pn_scalar(c, PN_FLOAT64, v); }
+
+static double item(pn_tensor *t) {
+  double v = NAN;
+  if (t) pn_tensor_item(c, t, &v);
+  return v;
+}
+
+static double at(pn_tensor *t, int i) {
+  double v[64] = {0};
+  if (!t || pn_tensor_numel(t) > 64 || pn_tensor_copy_out(c, t, v, pn_tensor_numel(t))) return NAN;
+  return v[i];
+}
+
+static pn_dist *make2(const char *kind, pn_tensor *a, pn_tensor *b) {
+  return pn_dist_new(c, kind, 2, NULL, (pn_tensor *[]){a, b});
+}
+
+static pn_dist *make1(const char *kind, const char *name, pn_tensor *a) {
+  return pn_dist_new(c, kind, 1, name ? &name : NULL, &a);
+}
+
+static void check_values(void) {
+  double log_root = 0.91893853320467274178;
+  pn_dist *d = make2("normal", num(1), num(2));
+  CHECK_NEAR(item(pn_dist_log_prob(c, d, num(2))), -0.125 - log(2) - log_root, 1e-14);
+  CHECK_NEAR(item(pn_dist_cdf(c, d, num(1))), 0.5, 1e-14);
+  CHECK_NEAR(item(pn_dist_icdf(c, d, num(0.5))), 1, 1e-14);
+  CHECK_NEAR(item(pn_dist_stddev(c, d)), 2, 1e-14);
+  CHECK(item(pn_dist_log_prob(c, d, num(INFINITY))) == -INFINITY);
+  CHECK(isnan(item(pn_dist_log_prob(c, d, num(NAN)))));
+  CHECK_STR(pn_dist_name(d), "normal");
+  CHECK_STR(pn_dist_support(d), "real");
+  pn_dist_unref(d);
+  d = make2("gamma", num(3), num(2)); /* 4 x^2 e^-2x */
+  CHECK_NEAR(item(pn_dist_log_prob(c, d, num(1.5))), log(4 * 2.25) - 3, 1e-13);
+  CHECK_NEAR(item(pn_dist_mean(c, d)), 1.5, 1e-14);
+  CHECK(item(pn_dist_log_prob(c, d, num(-1))) == -INFINITY);
+  CHECK_NEAR(item(pn_dist_cdf(c, d, pn_dist_icdf(c, d, num(0.3)))), 0.3, 1e-12);
+  CHECK(item(pn_dist_cdf(c, d, num(-1))) == 0);
+  pn_dist_unref(d);
+  d = make1("bernoulli", "logits", num(log(3)));
+  CHECK_NEAR(item(pn_dist_log_prob(c, d, num(1))), log(0.75), 1e-14);
+  CHECK_NEAR(item(pn_dist_param(c, d, "probs")), 0.75, 1e-14);
+  CHECK(item(pn_dist_log_prob(c, d, num(0.5))) == -INFINITY);
+  pn_dist_unref(d);
+  d = make1("categorical", NULL, vec(3, (double[]){0.2, 0, 0.8}));
+  int64_t shape[1] = {3};
+  pn_tensor *x = pn_from_data(c, PN_INT64, 1, shape, (int64_t[]){2, 1, 7});
+  pn_tensor *lp = pn_dist_log_prob(c, d, x);
+  CHECK_NEAR(at(lp, 0), log(0.8), 1e-14);
+  CHECK(at(lp, 1) == -INFINITY && at(lp, 2) == -INFINITY);
+  CHECK_NEAR(item(pn_dist_entropy(c, d)), -0.2 * log(0.2) - 0.8 * log(0.8), 1e-14);
+  CHECK_INT(item(pn_dist_mode(c, d)), 2);
+  CHECK(pn_dist_mean(c, d) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "categorical: mean does not exist");
+  pn_dist_unref(d);
+}
+
+static void check_refusals(void) {
+  CHECK(make2("gamma", num(1), num(-1)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "gamma: rate must be positive, got -1");
+  CHECK(make2("gamma", vec(2, (double[]){1, NAN}), num(1)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "gamma: concentration must be finite, got nan");
+  CHECK(make1("gamma", "rate", num(1)) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "gamma: concentration is missing");
+  CHECK(make1("gamma", "ratio", num(1)) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "gamma: there is no parameter 'ratio'");
+  CHECK(make2("bernoulli", num(0.5), num(1)) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "bernoulli: number of positional parameters must be at most 1, got 2");
+  const char *both[2] = {"probs", "logits"};
+  CHECK(pn_dist_new(c, "bernoulli", 2, both, (pn_tensor *[]){num(0.5), num(0)}) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "exactly one of probs, logits must be given, got 2 of them");
+  CHECK(pn_dist_new(c, "bernoulli", 0, NULL, NULL) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "exactly one of probs, logits must be given, got 0 of them");
+  CHECK(make1("categorical", NULL, vec(2, (double[]){0.5, 0.6})) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "categorical: probs must be probabilities that sum to 1, got [0.5, 0.6]");
+  CHECK(make1("categorical", NULL, num(1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "categorical: probs must have at least 1 axis, got shape []");
+  CHECK(make2("normal", num(0), pn_scalar(c, PN_FLOAT32, 1)) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "normal: parameters must have one dtype, got float64 for loc and float32 for scale");
+  CHECK(make2("normal", vec(2, (double[]){0, 0}), vec(3, (double[]){1, 1, 1})) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "batch shapes of the parameters must broadcast");
+  CHECK(make1("norml", NULL, num(1)) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "there is no distribution 'norml'");
+  CHECK(make2("normal", num(0), NULL) == NULL);
+  CHECK_FAIL(c, PN_STATE, "parameter 2 must be a tensor, got NULL");
+}
+
+static void check_guard(void) {
+  pn_tensor *five = pn_zeros(c, PN_FLOAT64, 1, (int64_t[]){5});
+  pn_tensor *column = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){5, 1});
+  pn_dist *d = make2("normal", five, num(1)), *e = make2("normal", column, num(1));
+  CHECK(pn_dist_log_prob(c, d, column) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "normal: log_prob: x would be stretched along an axis of size 1");
+  CHECK(pn_dist_log_prob(c, e, five) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "normal: log_prob: x has fewer axes than the batch and differs from it");
+  CHECK_INT(pn_tensor_numel(pn_dist_log_prob(c, d, num(0))), 5);
+  CHECK_INT(pn_tensor_numel(pn_dist_log_prob(c, e, column)), 5);
+  pn_dist *wide = pn_dist_expand(c, d, 2, (int64_t[]){3, 5});
+  CHECK_INT(pn_tensor_numel(pn_dist_log_prob(c, wide, five)), 15);
+  pn_dist *joint = pn_dist_independent(c, wide, 1);
+  int n;
+  CHECK_INT(pn_dist_batch_shape(joint, &n)[0], 3);
+  CHECK_INT(n, 1);
+  CHECK_INT(pn_dist_event_shape(joint, &n)[0], 5);
+  pn_tensor *lp = pn_dist_log_prob(c, joint, five);
+  CHECK_INT(pn_tensor_numel(lp), 3);
+  CHECK_NEAR(at(lp, 0), -5 * 0.91893853320467274178, 1e-14);
+  CHECK(pn_dist_log_prob(c, joint, num(0)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "x must have the event's axes");
+  CHECK(pn_dist_cdf(c, joint, five) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "normal: cdf does not exist after independent");
+  CHECK_INT(pn_tensor_numel(pn_dist_kl(c, joint, joint)), 3);
+  CHECK_INT(pn_tensor_ndim(pn_dist_sample(c, joint, NULL, 2, (int64_t[]){4, 2})), 4);
+  CHECK(pn_dist_kl(c, joint, d) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "kl: normal and normal must have one event shape, got [5] and []");
+  pn_dist *g = make2("gamma", num(1), num(1));
+  CHECK(pn_dist_kl(c, d, g) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "kl: there is no closed form for normal and gamma");
+  pn_dist_unref(d), pn_dist_unref(e), pn_dist_unref(wide), pn_dist_unref(joint), pn_dist_unref(g);
+}
+
+/* Draws depend on seed and position alone; sample never carries a graph, rsample does. */
+static void check_draws(void) {
+  pn_tensor *a = pn_param(c, pn_full(c, PN_FLOAT64, 1, (int64_t[]){3}, 0.7));
+  pn_dist *d = make2("gamma", a, num(2));
+  pn_rng *r1 = pn_rng_new(c, 5), *r2 = pn_rng_new(c, 5);
+  pn_tensor *x = pn_dist_sample(c, d, r1, 1, (int64_t[]){4}), *y = pn_dist_rsample(c, d, r2, 1, (int64_t[]){4});
+  for (int i = 0; i < 12; i++) CHECK(at(x, i) == at(y, i));
+  CHECK(!pn_tensor_requires_grad(x));
+  CHECK(pn_tensor_requires_grad(y));
+  pn_tensor *g = NULL;
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, y, PN_ALL, 0), 1, &a, 0, &g), PN_OK);
+  CHECK(at(g, 0) > 0);
+  uint64_t before[2], after[2];
+  pn_rng_get_state(pn_context_rng(c), before);
+  pn_dist_sample(c, d, r1, 0, NULL);
+  pn_rng_get_state(pn_context_rng(c), after);
+  CHECK(before[1] == after[1]);
+  pn_rng_free(r1), pn_rng_free(r2), pn_dist_unref(d);
+  d = make1("bernoulli", NULL, num(0.5));
+  CHECK(pn_dist_rsample(c, d, NULL, 0, NULL) == NULL);
+  CHECK_FAIL(c, PN_MISSING, "bernoulli: rsample does not exist");
+  pn_dist_unref(d);
+  d = make1("categorical", "logits", vec(3, (double[]){0, -INFINITY, 0}));
+  x = pn_dist_sample(c, d, NULL, 1, (int64_t[]){64});
+  CHECK_INT(pn_tensor_dtype(x), PN_INT64);
+  for (int i = 0; i < 64; i++) CHECK(at(x, i) == 0 || at(x, i) == 2);
+  pn_dist_unref(d);
+}
+
+/* ---- allocation failure: fail the k-th allocation, for every k until nothing fails ---- */
+
+typedef struct {
+  long left, live;
+} failing;
+
+static void *allocate(void *data, void *block, size_t old_size, size_t new_size) {
+  failing *f = data;
+  (void)old_size;
+  if (new_size == 0) {
+    f->live -= block != NULL;
+    free(block);
+    return NULL;
+  }
+  if (f->left >= 0 && f->left-- == 0) return NULL;
+  f->live += block == NULL;
+  return realloc(block, new_size);
+}
+
+/* A parameter that every constraint of its shape accepts. */
+static pn_tensor *legal(const char *kind, int k) {
+  static const double probs[2] = {0.4, 0.6}, matrix[4] = {1, 0, 0, 1};
+  if (strcmp(kind, "categorical") == 0) return vec(2, probs);
+  if (strcmp(kind, "multivariate_normal") == 0)
+    return k ? pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){2, 2}, matrix) : vec(2, probs);
+  return num(0.4);
+}
+
+static void exercise(const char *kind) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *v[2] = {legal(kind, 0), legal(kind, 1)};
+  pn_dist *d = pn_dist_new(c, kind, strcmp(kind, "bernoulli") && strcmp(kind, "categorical") ? 2 : 1, NULL, v);
+  pn_tensor *x = pn_dist_sample(c, d, NULL, 1, (int64_t[]){3});
+  pn_dist_log_prob(c, d, x);
+  pn_dist_entropy(c, d);
+  pn_dist_mode(c, d);
+  pn_dist_kl(c, d, d);
+  pn_dist *e = pn_dist_expand(c, d, 1, (int64_t[]){3}), *f = pn_dist_independent(c, e, 1);
+  pn_dist_log_prob(c, f, x);
+  pn_dist_unref(d), pn_dist_unref(e), pn_dist_unref(f);
+  pn_scope_close(c, mark);
+}
+
+static void check_failing_memory(void) {
+  pn_context *outer = c;
+  for (int i = 0; i < pn_dist_kind_count(); i++) {
+    const char *kind = pn_dist_kind_name(i);
+    failing f = {-1, 0};
+    pn_context_config config = {.allocate = allocate, .allocator_data = &f, .pool_limit = PN_NO_POOL, .threads = 1};
+    c = pn_context_new(&config);
+    pn_status s = PN_NOMEM;
+    for (long k = 0; s == PN_NOMEM && k < 10000; k++) {
+      f.left = k;
+      exercise(kind);
+      s = pn_context_status(c);
+      f.left = -1;
+      pn_context_clear_error(c);
+      if (pn_context_objects(c) != 0) CHECK_INT(pn_context_objects(c), 0);
+    }
+    CHECK_INT(s, PN_OK);
+    pn_context_close(c);
+    CHECK_INT(f.live, 0);
+  }
+  c = outer;
+}
+
+int main(void) {
+  c = pn_context_new(&(pn_context_config){.seed = 1});
+  size_t mark = pn_scope_open(c);
+  check_values();
+  check_refusals();
+  check_guard();
+  check_draws();
+  pn_scope_close(c, mark);
+  check_failing_memory();
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+  CHECK_DONE();
+}

@@ -1,0 +1,140 @@
+/*
+** categorical.c: Categorical(probs) or Categorical(logits) over the labels 0 .. n - 1 (int64 data),
+**   log p(x) = log probs[x] = logits[x] - logsumexp(logits)
+** Draws invert the distribution function: the first label whose running sum reaches u times the total. As u
+** lies in (0, 1], a label of probability 0 is never drawn and the search never runs off the end.
+*/
+#include <math.h>
+#include "distribution.h"
+
+typedef pn_tensor T;
+typedef pn_context C;
+typedef const pn_dist D;
+enum { PROBS, LOGITS };
+
+static T *given(D *d) { return d->param[pni_dist_given(d, LOGITS) ? LOGITS : PROBS]; }
+static int64_t classes(D *d) { return given(d)->shape[given(d)->ndim - 1]; }
+static T *derive_probs(C *c, D *d) { return pn_softmax(c, d->param[LOGITS], -1); }
+static T *derive_logits(C *c, D *d) { return pn_log(c, d->param[PROBS]); }
+static const pn_axes last = {1, {-1}};
+
+/* Normalised log probabilities, [batch, n]. */
+static T *log_probs(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_log_softmax(c, d->param[LOGITS], -1) : derive_logits(c, d);
+}
+
+static T *in_support(C *c, D *d, T *x) {
+  T *whole = pni_constraint_mask(c, &pni_constraint_nonnegative_integer, x);
+  return pn_logical_and(c, whole, pn_lt(c, x, pni_like(c, x, (double)classes(d))));
+}
+
+/* values[..., x] for values [batch, n] and x [sample, batch] or broadcasting with it */
+static T *pick(C *c, T *values, T *x) {
+  if (!values || !x) return NULL;
+  pn_tensor batch = {.ndim = values->ndim - 1};
+  for (int i = 0; i < batch.ndim; i++) batch.shape[i] = values->shape[i];
+  pni_spec s;
+  if (pni_broadcast(c, "categorical", &batch, x, &s)) return NULL;
+  T *index = pn_unsqueeze(c, pni_dist_expand_to(c, x, s.ndim, s.shape), -1);
+  if (!index) return NULL;
+  s.shape[s.ndim++] = values->shape[values->ndim - 1];
+  return pn_squeeze(c, pn_gather(c, pni_dist_expand_to(c, values, s.ndim, s.shape), -1, index), -1);
+}
+
+/* With probs the logarithm is taken after picking, so that an unused probability 0 has gradient 0. */
+static T *log_prob(C *c, D *d, T *x) {
+  if (pni_dist_given(d, LOGITS)) return pick(c, log_probs(c, d), x);
+  return pn_log(c, pick(c, d->param[PROBS], x));
+}
+
+static T *mode(C *c, D *d) { return pn_argmax(c, given(d), -1, 0); }
+
+/* sum of w v over the classes, 0 where w = 0 even if v is infinite */
+static T *expected(C *c, T *w, T *v) {
+  T *zero = pni_like(c, w, 0);
+  return pn_sum(c, pn_mul(c, w, pn_where(c, pn_eq(c, w, zero), zero, v)), last, 0);
+}
+
+/* log probabilities whose unused branch (probability 0) is cut off from gradients */
+static T *safe_log_probs(C *c, D *d) {
+  if (pni_dist_given(d, LOGITS)) return log_probs(c, d);
+  T *p = d->param[PROBS];
+  return pn_log(c, pn_where(c, pn_eq(c, p, pni_like(c, p, 0)), pni_like(c, p, 1), p));
+}
+
+static T *entropy(C *c, D *d) { return pn_neg(c, expected(c, pni_dist_param(c, d, PROBS), safe_log_probs(c, d))); }
+
+T *pni_kl_categorical_categorical(C *c, D *p, D *q) {
+  if (classes(p) != classes(q)) {
+    pni_fail(c, PN_SHAPE, "kl: categorical and categorical must have one number of classes, got %lld and %lld",
+             (long long)classes(p), (long long)classes(q));
+    return NULL;
+  }
+  T *w = pni_dist_param(c, p, PROBS);
+  return expected(c, w, pn_sub(c, safe_log_probs(c, p), log_probs(c, q)));
+}
+
+typedef struct {
+  pni_philox at;
+  const double *running; /* [batch, n] running sums */
+  int64_t n, batch;
+  int64_t *out;
+} draws;
+
+static void draw_shard(void *data, int64_t begin, int64_t end) {
+  const draws *w = data;
+  for (int64_t i = begin; i < end; i++) {
+    const double *s = w->running + i % w->batch * w->n;
+    double u;
+    pni_fill_uniform_f64(w->at.key, w->at.position, (uint64_t)i, (uint64_t)i + 1, &u);
+    double target = u * s[w->n - 1];
+    int64_t low = 0, high = w->n - 1; /* the first k with s[k] >= target lies in low .. high */
+    while (low < high) {
+      int64_t k = (low + high) / 2;
+      if (s[k] >= target)
+        high = k;
+      else
+        low = k + 1;
+    }
+    w->out[i] = low;
+  }
+}
+
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  int nb = pni_dist_base_ndim(d);
+  int64_t shape[PN_MAX_DIMS + 1];
+  for (int i = 0; i < nb; i++) shape[i] = d->shape[i];
+  shape[nb] = classes(d);
+  T *p = pn_cast(c, pni_dist_param(c, d, PROBS), PN_FLOAT64);
+  if (nb == PN_MAX_DIMS) {
+    pni_fail(c, PN_SHAPE, "categorical: sample: at most %d batch axes are possible", PN_MAX_DIMS - 1);
+    return NULL;
+  }
+  T *running = pn_contiguous(c, pn_cumsum(c, pni_dist_expand_to(c, p, nb + 1, shape), -1));
+  T *t = running ? pni_scoped(c, pni_tensor_new(c, out)) : NULL;
+  if (!t) return NULL;
+  draws w = {.running = pni_data(running), .n = classes(d), .batch = pni_count(nb, shape), .out = pni_data(t)};
+  w.at = pni_rng_reserve(c, rng, pni_fill_positions(PNI_FILL_UNIFORM_F64, (uint64_t)t->numel));
+  return pni_parallel(c, t->numel, 4096, draw_shard, &w) == PN_OK ? t : NULL;
+}
+
+const pni_distribution pni_dist_categorical = {
+    .name = "categorical",
+    .doc = "label x = 0 .. n - 1 with probability probs[x], or by logits up to a constant: "
+           "log p(x) = logits[x] - logsumexp(logits)",
+    .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35 (one trial)",
+    .param =
+        {{.name = "probs", .constraint = &pni_constraint_simplex, .axes = "n", .choice = 1, .derive = derive_probs},
+         {.name = "logits",
+          .constraint = &pni_constraint_log_weights,
+          .axes = "n",
+          .choice = 1,
+          .derive = derive_logits}},
+    .support = &pni_constraint_integer_interval,
+    .event = "",
+    .flags = PNI_DIST_DISCRETE | PNI_DIST_INTEGER,
+    .in_support = in_support,
+    .log_prob = log_prob,
+    .mode = mode,
+    .entropy = entropy,
+    .sample = sample};

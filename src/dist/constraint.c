@@ -1,0 +1,185 @@
+/*
+** constraint.c: the sets, and checking tensors against them one member at a time.
+*/
+#include "constraint.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const pni_constraint *const rows[] = {
+#define X(name) &pni_constraint_##name,
+#include "constraint.def"
+#undef X
+};
+
+int pni_constraint_count(void) { return (int)(sizeof rows / sizeof rows[0]); }
+const pni_constraint *pni_constraint_at(int i) { return i >= 0 && i < pni_constraint_count() ? rows[i] : NULL; }
+
+/* ---- walking over the members of a tensor ---- */
+
+/* Position of the first non-member, or the number of members if there is none; -1 with the reason in
+ * c. mask (may be NULL) receives one byte per member. */
+static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, uint8_t *mask) {
+  const int64_t *size = x->shape + x->ndim - k->rank;
+  int64_t each = pni_count(k->rank, size), n = pni_count(x->ndim - k->rank, x->shape), first = n;
+  pni_spec spec = pni_spec_of(x);
+  spec.dtype = PN_FLOAT64;
+  pn_tensor *d = x->dtype == PN_FLOAT64 && k->rank == 0 ? pni_contiguous(c, x) : pni_tensor_new(c, &spec);
+  if (!d) return -1;
+  if (d->storage != x->storage && pni_copy(c, d, x)) {
+    pn_tensor_unref(d);
+    return -1;
+  }
+  double *v = pni_data(d);
+  for (int64_t i = n - 1; i >= 0; i--) {
+    bool ok = k->holds(v + i * each, size);
+    if (mask) mask[i] = ok;
+    if (!ok) first = i;
+  }
+  pn_tensor_unref(d);
+  return first;
+}
+
+/* "-1" or "[0.5, 0.6, ...]" of member i. */
+static void describe(const pni_constraint *k, const pn_tensor *x, int64_t i, char buf[96]) {
+  int64_t each = pni_count(k->rank, x->shape + x->ndim - k->rank);
+  if (k->rank == 0) {
+    snprintf(buf, 96, "%.7g", pni_element(x, i));
+    return;
+  }
+  int n = snprintf(buf, 96, "[");
+  for (int64_t j = 0; j < each && j < 4; j++)
+    n += snprintf(buf + n, (size_t)(96 - n), j ? ", %.4g" : "%.4g", pni_element(x, i * each + j));
+  snprintf(buf + n, (size_t)(96 - n), each > 4 ? ", ...]" : "]");
+}
+
+pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const char *where, const char *role,
+                                 const pn_tensor *x) {
+  if (pni_failed(c)) return c->status;
+  int64_t n = pni_count(x->ndim - k->rank, x->shape), i = walk(c, k, x, NULL);
+  if (i < 0 || i == n) return c->status;
+  char got[96];
+  describe(k, x, i, got);
+  const char *must = k->rank == 0 && !isfinite(pni_element(x, i)) ? "finite" : k->must;
+  return pni_fail(c, PN_DOMAIN, "%s: %s must be %s, got %s", where, role, must, got);
+}
+
+pn_tensor *pni_constraint_mask(pn_context *c, const pni_constraint *k, const pn_tensor *x) {
+  if (pni_failed(c)) return NULL;
+  pni_spec spec = pni_spec_of(x);
+  spec.dtype = PN_BOOL;
+  spec.ndim -= k->rank;
+  pn_tensor *mask = pni_tensor_new(c, &spec);
+  if (mask && walk(c, k, x, pni_data(mask)) >= 0) return pni_scoped(c, mask);
+  pn_tensor_unref(mask);
+  return NULL;
+}
+
+pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtype dtype, const int64_t *size) {
+  if (!k->member) return pn_full(c, dtype, k->rank, size, 1);
+  pn_tensor *d = pn_zeros(c, PN_FLOAT64, k->rank, size);
+  if (!d) return NULL;
+  k->member(pni_data(d), size);
+  return pn_cast(c, d, dtype);
+}
+
+/* ---- scalars ---- */
+
+static bool real(double *x, const int64_t *size) { return (void)size, isfinite(*x); }
+static bool positive(double *x, const int64_t *size) { return (void)size, *x > 0 && isfinite(*x); }
+static bool nonnegative(double *x, const int64_t *size) { return (void)size, *x >= 0 && isfinite(*x); }
+static bool unit_interval(double *x, const int64_t *size) { return (void)size, *x >= 0 && *x <= 1; }
+static bool boolean(double *x, const int64_t *size) { return (void)size, *x == 0 || *x == 1; }
+static bool nonnegative_integer(double *x, const int64_t *size) {
+  return (void)size, *x >= 0 && *x == floor(*x) && isfinite(*x);
+}
+
+/* ---- vectors ---- */
+
+static bool real_vector(double *x, const int64_t *size) {
+  for (int64_t i = 0; i < size[0]; i++)
+    if (!isfinite(x[i])) return false;
+  return true;
+}
+
+/* Unnormalised logarithms: -inf stands for weight zero, but not everywhere. */
+static bool log_weights(double *x, const int64_t *size) {
+  double best = -INFINITY;
+  for (int64_t i = 0; i < size[0]; i++) {
+    if (!(x[i] < INFINITY)) return false;
+    best = fmax(best, x[i]);
+  }
+  return best > -INFINITY;
+}
+
+/* The tolerance allows for probabilities computed in float32. */
+static bool simplex(double *x, const int64_t *size) {
+  double sum = 0;
+  for (int64_t i = 0; i < size[0]; i++) {
+    if (!(x[i] >= 0)) return false;
+    sum += x[i];
+  }
+  return fabs(sum - 1) <= 1e-5;
+}
+
+static void uniform_simplex(double *x, const int64_t *size) {
+  for (int64_t i = 0; i < size[0]; i++) x[i] = 1 / (double)size[0];
+}
+
+/* ---- matrices ---- */
+
+static bool lower_cholesky(double *x, const int64_t *size) {
+  int64_t n = size[0];
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double v = x[i * n + j];
+      if (!isfinite(v) || (j > i && v != 0) || (j == i && v <= 0)) return false;
+    }
+  return true;
+}
+
+/* Symmetric to rounding, and every pivot of its Cholesky factorisation (done in place) positive. */
+static bool positive_definite(double *x, const int64_t *size) {
+  int64_t n = size[0];
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j <= i; j++) {
+      double a = x[i * n + j], b = x[j * n + i];
+      if (!isfinite(a) || !(fabs(a - b) <= 1e-6 * (fabs(x[i * n + i]) + fabs(x[j * n + j])))) return false;
+    }
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j <= i; j++) {
+      double s = x[i * n + j];
+      for (int64_t k = 0; k < j; k++) s -= x[i * n + k] * x[j * n + k];
+      if (i == j && !(s > 0)) return false;
+      x[i * n + j] = i == j ? sqrt(s) : s / x[j * n + j];
+    }
+  return true;
+}
+
+static void identity(double *x, const int64_t *size) {
+  for (int64_t i = 0; i < size[0]; i++) x[i * size[0] + i] = 1;
+}
+
+/* ---- rows ---- */
+
+#define ROW(id, text, rank_, discrete_, member_)                                                                       \
+  const pni_constraint pni_constraint_##id = {                                                                         \
+      .name = #id, .must = text, .rank = rank_, .discrete = discrete_, .holds = id, .member = member_};
+
+ROW(real, "a finite number", 0, false, NULL)
+ROW(positive, "positive", 0, false, NULL)
+ROW(nonnegative, "not negative", 0, false, NULL)
+ROW(unit_interval, "between 0 and 1", 0, false, NULL)
+ROW(boolean, "0 or 1", 0, true, NULL)
+ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
+ROW(log_weights, "logarithms below inf, not all -inf", 1, false, NULL)
+ROW(real_vector, "a vector of finite numbers", 1, false, NULL)
+ROW(simplex, "probabilities that sum to 1", 1, false, uniform_simplex)
+ROW(lower_cholesky, "a lower triangular matrix with positive diagonal", 2, false, identity)
+ROW(positive_definite, "a symmetric positive definite matrix", 2, false, identity)
+
+/* The upper end belongs to the distribution, which tests it in in_support. */
+const pni_constraint pni_constraint_integer_interval = {.name = "integer_interval",
+                                                        .must = "a whole number from 0 to the number of classes - 1",
+                                                        .discrete = true,
+                                                        .holds = nonnegative_integer};

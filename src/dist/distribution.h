@@ -1,0 +1,112 @@
+/*
+** distribution.h: a kind of distribution is one const descriptor, a distribution a kind with values for its
+** parameters. Constructors, messages, help, README table and test battery read the descriptor; nothing else
+** names a distribution. To add one: <name>.c with the descriptor at its bottom, a line in distribution.def,
+** golden values in spec/golden/dist.
+**
+** Shapes: a value has shape sample + batch + event. Parameters are kept as given; their shapes without the
+** event axes broadcast to the batch. The functions of a kind see parameters that broadcast and may return
+** anything that broadcasts to what the comment says; evaluate.c expands.
+*/
+#ifndef PN_DIST_DISTRIBUTION_H
+#define PN_DIST_DISTRIBUTION_H
+
+#include "constraint.h"
+#include "../autodiff/op.h"
+
+enum { PNI_DIST_PARAMS = 8 };
+
+typedef struct pni_distribution pni_distribution;
+
+typedef struct pni_parameter {
+  const char *name;
+  const pni_constraint *constraint;
+  /* Event axes, one letter each, "" for a number. Equal letters in a kind mean equal sizes. */
+  const char *axes;
+  int choice; /* parameters with the same non-zero choice are alternatives: exactly one is given */
+  bool optional;
+  double absent; /* value of an optional parameter that was not given */
+  /* An alternative out of the one that was given. */
+  pn_tensor *(*derive)(pn_context *c, const pn_dist *d);
+  bool kept; /* derive when the distribution is made, once */
+} pni_parameter;
+
+enum {
+  PNI_DIST_DISCRETE = 1, /* log_prob is the log of a mass */
+  PNI_DIST_INTEGER = 2,  /* values are int64 (labels); otherwise of the parameters' dtype */
+  PNI_DIST_TOTAL = 4     /* the formula of log_prob holds outside the support as well: no check */
+};
+
+/* Functions of the distribution alone: result of shape batch + event (entropy: batch). */
+#define PNI_DIST_VALUES X(mean) X(variance) X(mode) X(entropy)
+/* Functions of a value: sample + batch. (icdf: of a probability.) */
+#define PNI_DIST_POINTS X(log_prob) X(cdf) X(icdf)
+/* Draws: exactly `out`, which is sample + batch + event; log_prob excepted, all of these may be NULL. */
+#define PNI_DIST_DRAWS X(sample) X(rsample)
+
+struct pni_distribution {
+  const char *name; /* "gamma" */
+  const char *doc;  /* formula and meaning in one line */
+  const char *source;
+  pni_parameter param[PNI_DIST_PARAMS]; /* up to the first without name; positional order */
+  const pni_constraint *support;
+  const char *event; /* event axes by the letters of the parameters, "" for numbers */
+  int flags;
+  /* Supports that depend on parameters: bool of shape sample + batch. NULL: support->holds decides. */
+  pn_tensor *(*in_support)(pn_context *c, const pn_dist *d, pn_tensor *x);
+#define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d);
+  PNI_DIST_VALUES
+#undef X
+#define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d, pn_tensor *x);
+  PNI_DIST_POINTS
+#undef X
+/* sample NULL: rsample without gradient. */
+#define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d, pn_rng *rng, const pni_spec *out);
+  PNI_DIST_DRAWS
+#undef X
+};
+
+struct pn_dist {
+  int32_t refs;
+  pn_context *ctx;
+  const pni_distribution *kind;
+  pn_tensor *param[PNI_DIST_PARAMS]; /* NULL: an alternative that was not given and is not kept */
+  uint32_t given;                    /* bit k: param[k] came from the caller */
+  int dtype;                         /* of the parameters */
+  /* sizes of batch axes, then of event axes; the first of them that independent() moved count as event */
+  int64_t shape[PN_MAX_DIMS];
+  int batch_ndim, event_ndim;
+  int moved; /* batch axes that independent() made event axes; the kind's own batch is batch + moved */
+};
+
+/* Parameter k, derived if it was not given. Scoped or borrowed. */
+pn_tensor *pni_dist_param(pn_context *c, const pn_dist *d, int k);
+static inline bool pni_dist_given(const pn_dist *d, int k) { return (d->given >> k & 1) != 0; }
+/* The kind's own batch: what its functions see. */
+static inline int pni_dist_base_ndim(const pn_dist *d) { return d->batch_ndim + d->moved; }
+static inline int pni_dist_kind_event_ndim(const pn_dist *d) { return d->event_ndim - d->moved; }
+/* t repeated to exactly this shape; t itself if it has it. */
+pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64_t *shape);
+/* Sum over the axes that independent() moved, the last ones of t. */
+pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t);
+/* Does the kind offer the function ("mean")? */
+bool pni_dist_has(const pni_distribution *kind, const char *function);
+
+int pni_dist_count(void);
+const pni_distribution *pni_dist_at(int i);
+const pni_distribution *pni_dist_find(const char *name);
+
+typedef pn_tensor *(*pni_kl)(pn_context *c, const pn_dist *p, const pn_dist *q);
+/* The closed form for two kinds, or NULL. The result has the shape of the joint base batch. */
+pni_kl pni_kl_find(const pni_distribution *p, const pni_distribution *q);
+int pni_kl_count(void);
+void pni_kl_at(int i, const char **p, const char **q);
+
+#define X(name) extern const pni_distribution pni_dist_##name;
+#include "distribution.def"
+#undef X
+#define X(p, q) pn_tensor *pni_kl_##p##_##q(pn_context *c, const pn_dist *p_, const pn_dist *q_);
+#include "kl.def"
+#undef X
+
+#endif

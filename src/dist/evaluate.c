@@ -1,0 +1,201 @@
+/*
+** evaluate.c: what every distribution does the same way around the functions of its kind: shapes, dtypes, the
+** guard against silent stretching, values outside the support, broadcasting, and moved axes.
+*/
+#include <math.h>
+#include <string.h>
+#include "distribution.h"
+
+static void missing(pn_context *c, const pn_dist *d, const char *function) {
+  if (d->moved && (strcmp(function, "cdf") == 0 || strcmp(function, "icdf") == 0))
+    pni_fail(c, PN_MISSING, "%s: %s does not exist after independent", d->kind->name, function);
+  else
+    pni_fail(c, PN_MISSING, "%s: %s does not exist", d->kind->name, function);
+}
+
+pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64_t *shape) {
+  if (!t) return NULL;
+  if (t->ndim == ndim && memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) == 0) return t;
+  return pn_broadcast_to(c, t, ndim, shape);
+}
+
+pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t) {
+  if (!t || !d->moved) return t;
+  pn_axes axes = {.n = d->moved};
+  for (int i = 0; i < d->moved; i++) axes.axis[i] = t->ndim - 1 - i;
+  return pn_sum(c, t, axes, 0);
+}
+
+/* ---- values: one for the whole distribution ---- */
+
+#define VALUE(name, axes_in_result)                                                                                    \
+  pn_tensor *pn_dist_##name(pn_context *c, const pn_dist *d) {                                                         \
+    if (!d || pni_failed(c)) return NULL;                                                                              \
+    if (!d->kind->name) return missing(c, d, #name), NULL;                                                             \
+    return pni_dist_expand_to(c, d->kind->name(c, d), axes_in_result, d->shape);                                       \
+  }
+VALUE(mean, d->batch_ndim + d->event_ndim)
+VALUE(variance, d->batch_ndim + d->event_ndim)
+VALUE(mode, d->batch_ndim + d->event_ndim)
+
+pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d) {
+  if (!d || pni_failed(c)) return NULL;
+  if (!d->kind->entropy) return missing(c, d, "entropy"), NULL;
+  pn_tensor *t = pni_dist_expand_to(c, d->kind->entropy(c, d), pni_dist_base_ndim(d), d->shape);
+  return pni_dist_sum_moved(c, d, t);
+}
+
+pn_tensor *pn_dist_stddev(pn_context *c, const pn_dist *d) {
+  if (!d || pni_failed(c)) return NULL;
+  if (!d->kind->variance) return missing(c, d, "stddev"), NULL;
+  return pn_sqrt(c, pn_dist_variance(c, d));
+}
+
+/* ---- points: functions of a value ---- */
+
+static pn_status refuse(pn_context *c, const pn_dist *d, const char *function, const pn_tensor *x, const char *why) {
+  char a[160], b[160], e[160];
+  return pni_fail(c, PN_SHAPE, "%s: %s: x %s, got shape %s for batch %s and event %s", d->kind->name, function, why,
+                  pni_shape_text(x->ndim, x->shape, a), pni_shape_text(d->batch_ndim, d->shape, b),
+                  pni_shape_text(d->event_ndim, d->shape + d->batch_ndim, e));
+}
+
+/* Checks x against the guard; lead receives sample + base batch. */
+static pn_status check_shape(pn_context *c, const pn_dist *d, const char *function, const pn_tensor *x,
+                             pni_spec *lead) {
+  int n = x->ndim - d->event_ndim, nb = d->batch_ndim;
+  if (n < 0) return refuse(c, d, function, x, "must have the event's axes");
+  for (int i = 0; i < d->event_ndim; i++)
+    if (x->shape[n + i] != d->shape[nb + i]) return refuse(c, d, function, x, "must end with the event's sizes");
+  lead->ndim = n > nb ? n : nb;
+  for (int i = 1; i <= lead->ndim; i++) {
+    int64_t a = i <= n ? x->shape[n - i] : -1, b = i <= nb ? d->shape[nb - i] : -1;
+    lead->shape[lead->ndim - i] = a < 0 || (a == 1 && b >= 0) ? b : a;
+    if (a < 0 || b < 0 || a == b) continue;
+    if (a == 1)
+      return refuse(c, d, function, x, "would be stretched along an axis of size 1 (say so with :broadcast_to)");
+    if (b != 1) return refuse(c, d, function, x, "must broadcast with the batch");
+    if (n < nb) return refuse(c, d, function, x, "has fewer axes than the batch and differs from it");
+  }
+  for (int i = 0; i < d->moved; i++) lead->shape[lead->ndim++] = d->shape[nb + i];
+  return PN_OK;
+}
+
+/* x as the kind's functions take it. */
+static pn_tensor *convert(pn_context *c, const pn_dist *d, const char *function, pn_tensor *x) {
+  int want = d->kind->flags & PNI_DIST_INTEGER ? PN_INT64 : d->dtype;
+  if (x->dtype == want) return x;
+  if (want == PN_INT64 || !pni_is_float(x)) return pn_cast(c, x, (pn_dtype)want);
+  pni_fail(c, PN_DTYPE, "%s: %s: x must be %s as the parameters are, got %s (convert with :to)", d->kind->name,
+           function, pn_dtype_name((pn_dtype)d->dtype), pn_dtype_name((pn_dtype)x->dtype));
+  return NULL;
+}
+
+/* mask [lead] as [lead, 1 ...] so that it broadcasts over the kind's event axes. */
+static pn_tensor *over_event(pn_context *c, pn_tensor *mask, int rank) {
+  for (int i = 0; i < rank; i++) mask = pn_unsqueeze(c, mask, -1);
+  return mask;
+}
+
+static bool all_true(const pn_tensor *mask) {
+  const uint8_t *p = pni_data(mask);
+  for (int64_t i = 0; i < mask->numel; i++)
+    if (!p[i]) return false;
+  return true;
+}
+
+/* Which values are inside; NULL with no failure pending if all are. */
+static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  if (d->kind->flags & PNI_DIST_TOTAL) return NULL;
+  int old = pn_set_no_grad(c, 1);
+  pn_tensor *mask = d->kind->in_support ? d->kind->in_support(c, d, x) : pni_constraint_mask(c, d->kind->support, x);
+  mask = mask ? pn_contiguous(c, mask) : NULL;
+  pn_set_no_grad(c, old);
+  return mask && !all_true(mask) ? mask : NULL;
+}
+
+/* Log density where some values are outside: these are replaced by a member before the formula and the
+ * result by -inf (NaN for NaN) after it, so that neither values nor gradients see them. */
+static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *raw, pn_tensor *mask) {
+  int rank = pni_dist_kind_event_ndim(d);
+  pn_tensor *x = convert(c, d, "log_prob", raw);
+  if (!x) return NULL;
+  pn_tensor *member = pni_constraint_member(c, d->kind->support, (pn_dtype)x->dtype, d->shape + pni_dist_base_ndim(d));
+  if (d->kind->flags & PNI_DIST_INTEGER) member = pni_like(c, x, 0);
+  pn_tensor *safe = pn_where(c, over_event(c, mask, rank), x, member);
+  pn_tensor *lp = d->kind->log_prob(c, d, safe);
+  pn_tensor *nan = pn_isnan(c, raw);
+  pn_axes axes = {.n = rank};
+  for (int i = 0; i < rank; i++) axes.axis[i] = -1 - i;
+  if (rank) nan = pn_any(c, nan, axes, 0);
+  return pn_where(c, mask, lp, pn_where(c, nan, pni_like(c, lp, NAN), pni_like(c, lp, -INFINITY)));
+}
+
+pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  pni_spec lead;
+  if (!d || !x || pni_failed(c) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
+  pn_tensor *y = d->kind->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
+  pn_tensor *mask = y ? outside(c, d, y) : NULL;
+  if (pni_failed(c)) return NULL;
+  pn_tensor *lp = mask ? masked_log_prob(c, d, x, mask) : d->kind->log_prob(c, d, convert(c, d, "log_prob", y));
+  return pni_dist_sum_moved(c, d, pni_dist_expand_to(c, lp, lead.ndim, lead.shape));
+}
+
+typedef pn_tensor *(*point)(pn_context *c, const pn_dist *d, pn_tensor *x);
+
+static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const char *name, point f) {
+  pni_spec lead;
+  if (!d || !x || pni_failed(c)) return NULL;
+  if (!f || d->moved) return missing(c, d, name), NULL;
+  if (check_shape(c, d, name, x, &lead)) return NULL;
+  if (!pni_is_float(x)) x = pn_cast(c, x, (pn_dtype)d->dtype);
+  if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
+  return x ? pni_dist_expand_to(c, f(c, d, x), lead.ndim, lead.shape) : NULL;
+}
+
+pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  return at_point(c, d, x, "cdf", d ? d->kind->cdf : NULL);
+}
+
+pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p) {
+  return at_point(c, d, p, "icdf", d ? d->kind->icdf : NULL);
+}
+
+/* ---- draws ---- */
+
+static pn_status draw_shape(pn_context *c, const pn_dist *d, const char *function, int ndim, const int64_t *shape,
+                            pni_spec *out) {
+  int own = d->batch_ndim + d->event_ndim;
+  if (ndim < 0 || ndim + own > PN_MAX_DIMS)
+    return pni_fail(c, PN_SHAPE, "%s: %s: at most %d axes are possible, got %d", d->kind->name, function, PN_MAX_DIMS,
+                    ndim + own);
+  for (int i = 0; i < ndim; i++)
+    if (shape[i] < 0)
+      return pni_fail(c, PN_SHAPE, "%s: %s: size must not be negative, got %lld", d->kind->name, function,
+                      (long long)shape[i]);
+  *out = (pni_spec){.dtype = d->kind->flags & PNI_DIST_INTEGER ? PN_INT64 : d->dtype, .ndim = ndim + own};
+  for (int i = 0; i < out->ndim; i++) out->shape[i] = i < ndim ? shape[i] : d->shape[i - ndim];
+  return PN_OK;
+}
+
+pn_tensor *pn_dist_sample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape) {
+  pni_spec out;
+  if (!d || pni_failed(c) || draw_shape(c, d, "sample", ndim, shape, &out)) return NULL;
+  int old = pn_set_no_grad(c, 1);
+  pn_tensor *t = (d->kind->sample ? d->kind->sample : d->kind->rsample)(c, d, rng, &out);
+  t = pni_dist_expand_to(c, t, out.ndim, out.shape);
+  pn_set_no_grad(c, old);
+  return t;
+}
+
+pn_tensor *pn_dist_rsample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape) {
+  pni_spec out;
+  if (!d || pni_failed(c)) return NULL;
+  if (!d->kind->rsample) {
+    pni_fail(c, PN_MISSING, "%s: rsample does not exist: its draws have no derivative in the parameters",
+             d->kind->name);
+    return NULL;
+  }
+  if (draw_shape(c, d, "rsample", ndim, shape, &out)) return NULL;
+  return pni_dist_expand_to(c, d->kind->rsample(c, d, rng, &out), out.ndim, out.shape);
+}

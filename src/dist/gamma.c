@@ -1,0 +1,75 @@
+/*
+** gamma.c: Gamma(concentration a, rate b) on x > 0,
+**   log p(x) = a log b + (a - 1) log x - b x - lgamma(a),  mean a / b,  variance a / b^2
+** Draws: Marsaglia & Tsang (2000) in logarithms, so that tiny concentrations do not underflow to 0; their
+** gradient is implicit: dx/da = -(dP(a, x)/da) / p(x) (Figurnov, Mohamed & Mnih 2018).
+*/
+#include <float.h>
+#include <math.h>
+#include "distribution.h"
+
+typedef pn_tensor T;
+typedef pn_context C;
+typedef const pn_dist D;
+#define K(v) pni_like(c, d->param[RATE], v)
+#define a    d->param[CONCENTRATION]
+#define b    d->param[RATE]
+enum { CONCENTRATION, RATE };
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *t = pn_add(c, pn_mul(c, a, pn_log(c, b)), pn_mul(c, pn_sub(c, a, K(1)), pn_log(c, x)));
+  return pn_sub(c, pn_sub(c, t, pn_mul(c, b, x)), pn_lgamma(c, a));
+}
+
+/* P(a, b x); below 0 the probability is 0 and so is its slope. */
+static T *cdf(C *c, D *d, T *x) {
+  T *below = pn_le(c, x, K(0));
+  T *p = pn_gammainc(c, a, pn_mul(c, b, pn_where(c, below, K(1), x)));
+  return pn_where(c, below, K(0), p);
+}
+
+static T *icdf(C *c, D *d, T *p) { return pn_div(c, pn_gammaincinv(c, a, p), b); }
+static T *mean(C *c, D *d) { return pn_div(c, a, b); }
+static T *variance(C *c, D *d) { return pn_div(c, pn_div(c, a, b), b); }
+static T *mode(C *c, D *d) { return pn_div(c, pn_relu(c, pn_sub(c, a, K(1))), b); }
+
+/* a - log b + lgamma(a) + (1 - a) digamma(a) */
+static T *entropy(C *c, D *d) {
+  T *t = pn_add(c, pn_sub(c, a, pn_log(c, b)), pn_lgamma(c, a));
+  return pn_add(c, t, pn_mul(c, pn_sub(c, K(1), a), pn_digamma(c, a)));
+}
+
+/* x = e^z / b. z stays where e^z is a normal number, so that draws lie in the support. */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *wide = pni_dist_expand_to(c, a, out->ndim, out->shape);
+  T *z = pn_clamp(c, pn_log_gamma_draw(c, rng, wide), out->dtype == PN_FLOAT64 ? log(DBL_MIN) : log((double)FLT_MIN),
+                  INFINITY);
+  return pn_div(c, pn_exp(c, z), b);
+}
+
+/* (a_p - a_q) digamma(a_p) - lgamma(a_p) + lgamma(a_q) + a_q log(b_p / b_q) + a_p (b_q - b_p) / b_p */
+T *pni_kl_gamma_gamma(C *c, D *p, D *d) {
+  T *ap = p->param[CONCENTRATION], *bp = p->param[RATE];
+  T *t = pn_mul(c, pn_sub(c, ap, a), pn_digamma(c, ap));
+  t = pn_add(c, t, pn_sub(c, pn_lgamma(c, a), pn_lgamma(c, ap)));
+  t = pn_add(c, t, pn_mul(c, a, pn_sub(c, pn_log(c, bp), pn_log(c, b))));
+  return pn_add(c, t, pn_mul(c, ap, pn_div(c, pn_sub(c, b, bp), bp)));
+}
+
+const pni_distribution pni_dist_gamma = {
+    .name = "gamma",
+    .doc = "gamma with mean concentration / rate: "
+           "log p(x) = a log(b) + (a - 1) log(x) - b x - lgamma(a), a = concentration, b = rate, x > 0",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 17",
+    .param = {{.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
+    .support = &pni_constraint_positive,
+    .event = "",
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};
