@@ -42,6 +42,8 @@ LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
 SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
+BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
+FUZZ_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/fuzz/*.c))
 C_FILES     = $(shell find src spec examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
               $(if $(CLI_OBJ),$(BUILD)/penumbra)
@@ -88,7 +90,7 @@ $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 	$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
 
-$(SPEC_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
+$(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
@@ -140,6 +142,12 @@ tsan:
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
 	@$(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
 
+# Speed and size: a table, and the same in $(BUILD)/bench.json.
+bench:
+	@.ci/deps build
+	@$(SUBMAKE) all $(BENCH_PROG)
+	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
+
 # The pkg-config file follows PREFIX, so it is written at installation.
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
@@ -179,5 +187,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests deps demo test check asan tsan docs install install-lua uninstall fmt clean
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(EMBED_PROG:=.d)
+.PHONY: all tests deps demo test check asan tsan bench docs install install-lua uninstall fmt clean
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)
