@@ -1,0 +1,23 @@
+/*
+** cli.h: what the files of the command share. The command is the only part of Penumbra that prints,
+** exits and handles signals.
+*/
+#ifndef PN_CLI_CLI_H
+#define PN_CLI_CLI_H
+
+#include <stdbool.h>
+#include "../lua/penumbra_lua.h"
+
+/* ---- interrupt.c: Ctrl-C ---- */
+
+/* Handles SIGINT for this state. `patience` is how many unheeded interrupts it takes to kill us. */
+void cli_interrupt_install(lua_State *L, int patience);
+/* Was there an interrupt since the last call? Makes the state usable again. */
+bool cli_interrupt_clear(lua_State *L);
+
+/* ---- terminal editing, editline.c ---- */
+
+/* Pushes the table of functions that penumbra.repl uses in place of io.read. */
+int cli_push_editor(lua_State *L);
+
+#endif

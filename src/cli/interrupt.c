@@ -1,0 +1,83 @@
+/*
+** interrupt.c: Ctrl-C stops what runs, not the session. The handler cancels the context (tensor work
+** ends at its next check) and sets a hook that raises at the next Lua instruction. The hook stays
+** armed until cli_interrupt_clear, so that a script's own pcall cannot swallow the interrupt; after
+** the first error it grants some instructions, so that __close and handlers can tidy up.
+*/
+#include <signal.h>
+#include <string.h>
+#include "cli.h"
+
+enum { GRACE = 10000, WATCH = 10000 };
+
+/* What a signal handler can reach; it has no argument to carry it. */
+static struct {
+  lua_State *L;
+  pn_context *c;
+  volatile sig_atomic_t count;
+  int patience;
+} target;
+
+static void stop(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, stop, LUA_MASKCOUNT, GRACE);
+  luaL_error(L, "interrupted");
+}
+
+/* Hook of coroutines, which the handler cannot reach: looks now and then. */
+static void watch(lua_State *L, lua_Debug *ar) {
+  if (target.count) stop(L, ar);
+}
+
+static void on_signal(int number) {
+  if (++target.count >= target.patience) {
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  pn_context_cancel(target.c);
+  lua_sethook(target.L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
+/* coroutine.create and coroutine.wrap (upvalue 1): a new thread inherits its maker's hook. */
+static int watched(lua_State *L) {
+  lua_Hook old = lua_gethook(L);
+  int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_sethook(L, watch, LUA_MASKCOUNT, WATCH);
+  int status = lua_pcall(L, lua_gettop(L) - 1, 1, 0);
+  lua_sethook(L, old, mask, count);
+  if (target.count && L == target.L) lua_sethook(L, stop, LUA_MASKCOUNT, 1);
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+static void watch_coroutines(lua_State *L) {
+  static const char *const makers[] = {"create", "wrap"};
+  lua_getglobal(L, "coroutine");
+  for (int i = 0; i < 2; i++) {
+    lua_getfield(L, -1, makers[i]);
+    lua_pushcclosure(L, watched, 1);
+    lua_setfield(L, -2, makers[i]);
+  }
+  lua_pop(L, 1);
+}
+
+void cli_interrupt_install(lua_State *L, int patience) {
+  if (target.L != L) watch_coroutines(L);
+  target.L = L;
+  target.c = pni_lua_context(L);
+  target.patience = patience;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal; /* no SA_RESTART: reading a line ends, too */
+  sigaction(SIGINT, &action, NULL);
+}
+
+bool cli_interrupt_clear(lua_State *L) {
+  lua_sethook(L, NULL, 0, 0);
+  pn_context_uncancel(target.c);
+  bool was = target.count > 0;
+  target.count = 0;
+  return was;
+}
