@@ -1,8 +1,9 @@
 /*
 ** interrupt.c: Ctrl-C stops what runs, not the session. The handler cancels the context (tensor work
 ** ends at its next check) and sets a hook that raises at the next Lua instruction. The hook stays
-** armed until cli_interrupt_clear, so that a script's own pcall cannot swallow the interrupt; after
-** the first error it grants some instructions, so that __close and handlers can tidy up.
+** armed until cli_interrupt_clear, so that a script's own pcall cannot swallow the interrupt: after the
+** first error it grants some instructions, so that __close and handlers can tidy up; if these are used
+** up, every further instruction is an error.
 */
 #include <signal.h>
 #include <string.h>
@@ -16,11 +17,13 @@ static struct {
   pn_context *c;
   volatile sig_atomic_t count;
   int patience;
+  bool graced;
 } target;
 
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
-  lua_sethook(L, stop, LUA_MASKCOUNT, GRACE);
+  lua_sethook(L, stop, LUA_MASKCOUNT, target.graced ? 1 : GRACE);
+  target.graced = true;
   luaL_error(L, "interrupted");
 }
 
@@ -79,5 +82,6 @@ bool cli_interrupt_clear(lua_State *L) {
   pn_context_uncancel(target.c);
   bool was = target.count > 0;
   target.count = 0;
+  target.graced = false;
   return was;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "../tensor/blas.h"
 #include "penumbra_lua.h"
 
 static const char state_key = 0;
@@ -60,12 +61,33 @@ pn_dtype pni_default_dtype(lua_State *L) {
 
 /* ---- errors ---- */
 
-/* Is this function one of the module's own Lua files? */
-static bool is_ours(const char *source) {
-  if (strncmp(source, "=penumbra", 9) == 0) return true;
-  const char *p = strstr(source, "penumbra/");
-  return *source == '@' && p && (p[-1] == '/' || p[-1] == '@') && strstr(p, ".lua") && !strstr(p, "examples/") &&
-         !strstr(p, "spec/");
+/* An embedded Lua module. */
+extern const struct pni_embedded {
+  const char *name, *source;
+  size_t length;
+} pni_embedded_lua[];
+
+static const struct pni_embedded *embedded(const char *name) {
+  for (const struct pni_embedded *e = pni_embedded_lua; e->name; e++)
+    if (strcmp(e->name, name) == 0) return e;
+  return NULL;
+}
+
+bool pni_is_ours(const char *source) {
+  enum { LONGEST = 80 };
+  char name[LONGEST] = "penumbra.";
+  if (*source == '=') return embedded(source + 1) != NULL;
+  if (*source != '@') return false;
+  /* the last "penumbra/" of the path begins the module's name */
+  const char *p = NULL;
+  for (const char *q = source; (q = strstr(q, "penumbra/")); q++) p = q;
+  if (!p || (p[-1] != '/' && p[-1] != '@')) return false;
+  size_t n = strlen("penumbra.");
+  for (p += n; *p && n < LONGEST - 1; p++) name[n++] = *p == '/' ? '.' : *p;
+  if (n < strlen(".lua") || strncmp(name + n - 4, ".lua", 4) != 0) return false;
+  name[n - 4] = '\0';
+  if (n >= 9 && strcmp(name, "penumbra.init") == 0) return embedded("penumbra") != NULL;
+  return embedded(name) != NULL;
 }
 
 /* Pushes "script:line: " of the innermost Lua function that is not the module's own. */
@@ -73,7 +95,7 @@ static void push_where(lua_State *L) {
   lua_Debug ar;
   for (int level = 1; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline > 0 && !is_ours(ar.source)) {
+    if (ar.currentline > 0 && !pni_is_ours(ar.source)) {
       lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
       return;
     }
@@ -201,6 +223,14 @@ static int l_threads(lua_State *L) {
   return 1;
 }
 
+/* blas() -> name, version and processor type of the BLAS library */
+static int l_blas(lua_State *L) {
+  char text[160];
+  pni_blas_describe(text, sizeof text);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 /* memory() -> bytes in use, peak, live objects */
 static int l_memory(lua_State *L) {
   size_t peak;
@@ -217,22 +247,20 @@ static int l_memory_limit(lua_State *L) {
 }
 
 /* source(name) -> the text of an embedded module, or nil */
-extern const struct pni_embedded {
-  const char *name, *source;
-  size_t length;
-} pni_embedded_lua[] __attribute__((weak));
-
-static const struct pni_embedded *embedded(const char *name) {
-  if (!pni_embedded_lua) return NULL;
-  for (const struct pni_embedded *e = pni_embedded_lua; e->name; e++)
-    if (strcmp(e->name, name) == 0) return e;
-  return NULL;
-}
-
 static int l_source(lua_State *L) {
   const struct pni_embedded *e = embedded(luaL_checkstring(L, 1));
   if (!e) return 0;
   lua_pushlstring(L, e->source, e->length);
+  return 1;
+}
+
+/* modules() -> the names of the embedded modules */
+static int l_modules(lua_State *L) {
+  lua_newtable(L);
+  for (const struct pni_embedded *e = pni_embedded_lua; e->name; e++) {
+    lua_pushstring(L, e->name);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
   return 1;
 }
 
@@ -315,17 +343,15 @@ static int l_op_rows(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"error", l_error},
-                                     {"default_dtype", l_default_dtype},
-                                     {"threads", l_threads},
-                                     {"memory", l_memory},
-                                     {"memory_limit", l_memory_limit},
-                                     {"source", l_source},
-                                     {"op_rows", l_op_rows},
-                                     {NULL, NULL}};
+static const luaL_Reg functions[] = {{"error", l_error},     {"default_dtype", l_default_dtype},
+                                     {"threads", l_threads}, {"blas", l_blas},
+                                     {"memory", l_memory},   {"memory_limit", l_memory_limit},
+                                     {"source", l_source},   {"modules", l_modules},
+                                     {"op_rows", l_op_rows}, {NULL, NULL}};
 
 int luaopen_penumbra_core(lua_State *L) {
   luaL_checkversion(L);
+  pni_blas_single_thread();
   pni_lua_context(L);
   luaL_newlib(L, functions);
   lua_pushliteral(L, PN_VERSION);
@@ -337,5 +363,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_random(L);
   pni_open_nn(L);
   pni_open_optim(L);
+  pni_open_traceback(L);
+  pni_open_terminal(L);
   return 1;
 }

@@ -52,6 +52,10 @@ int pni_error(lua_State *L, const char *format, ...);
 int pni_raise(lua_State *L, pn_context *c);
 /* Clears the pending error and pushes nil, message, code (for operational failures). Returns 3. */
 int pni_push_failure(lua_State *L, pn_context *c);
+/* Does a chunk with this source (lua_Debug's) belong to Penumbra's own Lua modules? */
+bool pni_is_ours(const char *source);
+/* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
+void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int level);
 
 /* ---- tensors ---- */
 
@@ -122,6 +126,8 @@ void pni_open_autodiff(lua_State *L);
 void pni_open_random(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
+void pni_open_traceback(lua_State *L);
+void pni_open_terminal(lua_State *L);
 
 /* Pushes the table of tensor methods. */
 void pni_push_methods(lua_State *L);

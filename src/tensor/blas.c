@@ -1,4 +1,5 @@
 #include <cblas.h>
+#include <stdio.h>
 #include <string.h>
 #include "blas.h"
 
@@ -6,12 +7,26 @@
 #if defined(__GNUC__)
 extern void openblas_set_num_threads(int n) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
 void pni_blas_single_thread(void) {
   if (openblas_set_num_threads && openblas_get_num_threads && openblas_get_num_threads() != 1)
     openblas_set_num_threads(1);
 }
+
+void pni_blas_describe(char *out, size_t size) {
+  if (!openblas_get_config || !openblas_get_corename) {
+    snprintf(out, size, "a CBLAS library");
+    return;
+  }
+  const char *config = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
+  int n = (int)strcspn(config, " ");
+  if (config[n] == ' ') n += 1 + (int)strcspn(config + n + 1, " ");
+  snprintf(out, size, "%.*s (%s)", n, config, openblas_get_corename());
+}
 #else
 void pni_blas_single_thread(void) {}
+void pni_blas_describe(char *out, size_t size) { snprintf(out, size, "a CBLAS library"); }
 #endif
 
 /* How CBLAS sees a matrix: plain, transposed, or (ld = 0) not at all. */

@@ -13,5 +13,7 @@
 pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
 /* Asks an OpenBLAS to use one thread; other libraries are left alone. */
 void pni_blas_single_thread(void);
+/* Writes the library's name, version and the processor type whose kernels run. */
+void pni_blas_describe(char *out, size_t size);
 
 #endif

@@ -1,0 +1,279 @@
+/*
+** main.c: the command. Reads its options, makes a Lua state with Penumbra's modules inside, runs scripts,
+** and turns errors into one message, a short traceback and an exit code.
+*/
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "../tensor/blas.h"
+#include "cli.h"
+
+enum { EXIT_INTERRUPTED = 130, MAX_EXPRESSIONS = 64 };
+
+typedef struct {
+  const char *expression[MAX_EXPRESSIONS];
+  int expressions;
+  const char *seed, *threads, *dtype;
+  bool interactive, version, help, from_stdin;
+  int script; /* index in argv, 0: none */
+  int argc;
+  char **argv;
+} options;
+
+static const char usage[] = "usage: penumbra [options] [script [arguments]]\n"
+                            "  -e CODE       run CODE; may be given several times, before the script\n"
+                            "  -i            go on at the prompt afterwards\n"
+                            "  -             run standard input\n"
+                            "  --seed N      seed the default generator\n"
+                            "  --threads N   threads used for big work; results do not depend on it\n"
+                            "  --dtype T     default element type, float64 or float32\n"
+                            "  --version     versions, BLAS library and the processor type it runs for\n"
+                            "  --help        this text\n"
+                            "Without a script and -e it starts the prompt, or runs standard input if that is\n"
+                            "no terminal. A script finds its arguments in `arg`.\n";
+
+static int complain(const char *format, const char *what) {
+  fputs("penumbra: ", stderr);
+  fprintf(stderr, format, what);
+  fputs("\n", stderr);
+  return EXIT_FAILURE;
+}
+
+/* ---- options ---- */
+
+/* The value of option `name` at argv[*i]: `--name=value` or the next argument. NULL: not this option. */
+static const char *value_of(const options *o, int *i, const char *name, bool *bad) {
+  const char *given = o->argv[*i];
+  size_t n = strlen(name);
+  if (strncmp(given, name, n) != 0 || (given[n] != '\0' && given[n] != '=')) return NULL;
+  if (given[n] == '=') return given + n + 1;
+  if (*i + 1 < o->argc) return o->argv[++*i];
+  complain("option %s needs a value", name);
+  *bad = true;
+  return "";
+}
+
+/* Reads one option; returns false after complaining. */
+static bool read_option(options *o, int *i) {
+  bool bad = false;
+  const char *given = o->argv[*i], *value;
+  if (strcmp(given, "-i") == 0) return o->interactive = true;
+  if (strcmp(given, "--version") == 0 || strcmp(given, "-v") == 0) return o->version = true;
+  if (strcmp(given, "--help") == 0 || strcmp(given, "-h") == 0) return o->help = true;
+  if ((value = value_of(o, i, "--seed", &bad)))
+    o->seed = value;
+  else if ((value = value_of(o, i, "--threads", &bad)))
+    o->threads = value;
+  else if ((value = value_of(o, i, "--dtype", &bad)))
+    o->dtype = value;
+  else if ((value = value_of(o, i, "-e", &bad))) {
+    if (o->expressions == MAX_EXPRESSIONS) return complain("too many %s", "-e"), false;
+    o->expression[o->expressions++] = value;
+  } else {
+    complain("unknown option '%s'", given);
+    fputs(usage, stderr);
+    return false;
+  }
+  return !bad;
+}
+
+static bool read_options(options *o) {
+  for (int i = 1; i < o->argc; i++) {
+    const char *given = o->argv[i];
+    if (strcmp(given, "-") == 0) {
+      o->from_stdin = true;
+      o->script = i;
+      return true;
+    }
+    if (strcmp(given, "--") == 0) {
+      if (i + 1 < o->argc) o->script = i + 1;
+      return true;
+    }
+    if (*given != '-') {
+      o->script = i;
+      return true;
+    }
+    if (!read_option(o, &i)) return false;
+  }
+  return true;
+}
+
+static bool read_integer(const char *text, const char *option, long long low, long long high, long long *out) {
+  char *end;
+  errno = 0;
+  *out = strtoll(text, &end, 10);
+  if (!errno && *text && !*end && *out >= low && *out <= high) return true;
+  char what[160];
+  snprintf(what, sizeof what, "%s must be a whole number from %lld to %lld, got '%.40s'", option, low, high, text);
+  complain("%s", what);
+  return false;
+}
+
+static bool apply(lua_State *L, const options *o) {
+  long long n;
+  pn_context *c = pni_lua_context(L);
+  if (o->seed) {
+    if (!read_integer(o->seed, "--seed", INT64_MIN, INT64_MAX, &n)) return false;
+    pn_seed(c, (uint64_t)n);
+  }
+  if (o->threads) {
+    if (!read_integer(o->threads, "--threads", 1, 256, &n)) return false;
+    pn_context_threads(c, (int)n);
+  }
+  if (o->dtype) {
+    if (strcmp(o->dtype, "float64") != 0 && strcmp(o->dtype, "float32") != 0) {
+      complain("--dtype must be float64 or float32, got '%s'", o->dtype);
+      return false;
+    }
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "penumbra.core");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "default_dtype");
+    lua_pushstring(L, o->dtype);
+    lua_call(L, 1, 0);
+    lua_pop(L, 1);
+  }
+  return true;
+}
+
+/* ---- running ---- */
+
+static int on_error(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  if (!message) {
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
+      message = lua_tostring(L, -1);
+    else
+      message = lua_pushfstring(L, "error: the error object is a %s value", luaL_typename(L, 1));
+  }
+  pni_push_traceback(L, L, message, 1);
+  return 1;
+}
+
+/* Calls the function below its n arguments; prints what goes wrong. Returns the exit code. */
+static int call(lua_State *L, int n) {
+  int base = lua_gettop(L) - n;
+  lua_pushcfunction(L, on_error);
+  lua_insert(L, base);
+  int status = lua_pcall(L, n, 0, base);
+  bool interrupted = cli_interrupt_clear(L);
+  lua_remove(L, base);
+  if (status == LUA_OK) return EXIT_SUCCESS;
+  fflush(stdout);
+  const char *message = lua_tostring(L, -1);
+  fprintf(stderr, "%s\n", message ? message : "error: no message");
+  lua_pop(L, 1);
+  return interrupted ? EXIT_INTERRUPTED : EXIT_FAILURE;
+}
+
+static int load_error(lua_State *L) {
+  const char *message = lua_tostring(L, -1);
+  fprintf(stderr, "%s\n", message ? message : "error: no message");
+  lua_pop(L, 1);
+  return EXIT_FAILURE;
+}
+
+/* Calls strict.install() so that undefined globals are errors. */
+static int make_strict(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "penumbra.strict");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "install");
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+static int run_expression(lua_State *L, const char *code) {
+  if (luaL_loadbuffer(L, code, strlen(code), "=(command line)") != LUA_OK) return load_error(L);
+  return call(L, 0);
+}
+
+static int run_script(lua_State *L, const options *o) {
+  const char *name = o->from_stdin ? NULL : o->argv[o->script];
+  if (luaL_loadfile(L, name) != LUA_OK) return load_error(L);
+  int n = o->argc - o->script - 1;
+  luaL_checkstack(L, n + 8, "too many arguments");
+  for (int i = 1; i <= n; i++) lua_pushstring(L, o->argv[o->script + i]);
+  return call(L, n);
+}
+
+static int run_repl(lua_State *L) {
+  cli_interrupt_install(L, 3);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "penumbra.repl");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "run");
+  if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+    cli_push_editor(L);
+  else
+    lua_pushnil(L);
+  return call(L, 1);
+}
+
+static void push_arg(lua_State *L, const options *o) {
+  lua_createtable(L, o->argc - o->script, o->script + 1);
+  for (int i = 0; i < o->argc; i++) {
+    lua_pushstring(L, o->argv[i]);
+    lua_rawseti(L, -2, i - o->script);
+  }
+  lua_setglobal(L, "arg");
+}
+
+static void print_version(void) {
+  char blas[160];
+  pni_blas_describe(blas, sizeof blas);
+  printf("Penumbra %s, %s, %s\n", pn_version(), LUA_RELEASE, blas);
+}
+
+/* The whole run, inside one protected call. Upvalue-free; leaves the exit code on the stack. */
+static int protected_main(lua_State *L) {
+  const options *o = lua_touserdata(L, 1);
+  int code = EXIT_SUCCESS;
+  pni_open_libs(L);
+  push_arg(L, o);
+  cli_interrupt_install(L, 2);
+  if (!apply(L, o)) {
+    lua_pushinteger(L, EXIT_FAILURE);
+    return 1;
+  }
+  lua_pushcfunction(L, make_strict);
+  lua_call(L, 0, 0);
+  for (int i = 0; i < o->expressions && code == EXIT_SUCCESS; i++) code = run_expression(L, o->expression[i]);
+  bool idle = o->expressions == 0 && !o->version;
+  if (code == EXIT_SUCCESS) {
+    if (o->script > 0)
+      code = run_script(L, o);
+    else if (idle && !o->interactive && !isatty(STDIN_FILENO))
+      code = luaL_loadfile(L, NULL) == LUA_OK ? call(L, 0) : load_error(L);
+    else if (idle)
+      code = run_repl(L), idle = false;
+  }
+  if (o->interactive && !(o->script == 0 && o->expressions == 0)) code = run_repl(L);
+  lua_pushinteger(L, code);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  options o = {.argc = argc, .argv = argv};
+  if (!read_options(&o)) return EXIT_FAILURE;
+  if (o.help) return fputs(usage, stdout), EXIT_SUCCESS;
+  if (o.version) {
+    print_version();
+    if (o.script == 0 && o.expressions == 0 && !o.interactive) return EXIT_SUCCESS;
+  }
+  pni_blas_single_thread();
+  lua_State *L = luaL_newstate();
+  if (!L) return complain("%s", "not enough memory");
+  lua_pushcfunction(L, protected_main);
+  lua_pushlightuserdata(L, &o);
+  int code = EXIT_FAILURE;
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK)
+    code = (int)lua_tointeger(L, -1);
+  else
+    load_error(L);
+  lua_close(L);
+  if (fflush(stdout) != 0 && code == EXIT_SUCCESS) code = EXIT_FAILURE;
+  return code;
+}
