@@ -15,6 +15,7 @@ BLAS_PC  = openblas lapacke
 EDIT_PC  = libedit
 BUILD    = build
 JOBS     = 2
+FUZZ_SECONDS = 60
 # ------------------------------------------------------------------------------------------------
 
 VERSION := 0.1.0
@@ -49,6 +50,8 @@ ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/co
               $(if $(CLI_OBJ),$(BUILD)/penumbra)
 
 comma := ,
+# `make V=1` prints whole commands
+say = $(if $(V),,@echo '  $(1)' $(2) &&)
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 LUA_ENV = LUA_PATH='lua/?.lua;lua/?/init.lua;;' LUA_CPATH='$(BUILD)/lua/?.so;;'
 RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
@@ -57,13 +60,14 @@ RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
 
 all: $(ARTEFACTS)
 tests: all $(SPEC_PROG) $(EMBED_PROG)
+fuzzers: $(FUZZ_PROG)
 
 # Inner loops are worth the compiler's best effort; a CFLAGS of your own is taken as it is.
 $(filter %_f64.o %_f32.o %_i64.o %_int.o %/op_linear.o %/shape.o,$(LIB_OBJ)): CFLAGS += -O3
 
 $(BUILD)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
 
 $(BUILD)/embedded_lua.c: src/lua/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
@@ -71,37 +75,41 @@ $(BUILD)/embedded_lua.c: src/lua/embed.lua $(LUA_FILES)
 
 $(BUILD)/obj/embedded_lua.o: $(BUILD)/embedded_lua.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
 
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@) ar rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
-	$(CC) -shared -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)
+	$(call say,LD,$@) $(CC) -shared -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)
 	@ln -sf libpenumbra.so.$(VERSION) $@
 	@ln -sf $(SONAME) $(BUILD)/libpenumbra.so
 
 # The host's interpreter provides Lua itself. (Sanitisers name functions of modules that stay loaded.)
 $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(CC) -shared $(ALL_LDFLAGS) $(if $(SANITIZE),-Wl$(comma)-z$(comma)nodelete) -o $@ $^ $(LIBS)
+	$(call say,LD,$@) $(CC) -shared $(ALL_LDFLAGS) $(if $(SANITIZE),-Wl$(comma)-z$(comma)nodelete) -o $@ $^ $(LIBS)
 
 $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
-	$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
+	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)
 
 $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+
+$(FUZZ_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
 $(EMBED_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -Isrc -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -Isrc -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
 # `lua script args` as a program that sanitisers can be built into
 $(BUILD)/lua-interpreter: spec/c/interpreter.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -lm -ldl $(PKG_LUA)
+	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -lm -ldl $(PKG_LUA)
 
 # ---- habits ------------------------------------------------------------------------------------
 
@@ -148,6 +156,16 @@ bench:
 	@$(SUBMAKE) all $(BENCH_PROG)
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
+# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files.
+fuzz:
+	@.ci/deps build fuzz
+	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	  SANITIZE='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all' \
+	  fuzzers
+	@set -e; for p in $(FUZZ_PROG:$(BUILD)/%=$(BUILD)/fuzz/%); do echo "== $$p"; mkdir -p $$p.corpus; \
+	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
+	  $$(ls -d spec/golden/files 2>/dev/null); done
+
 # The pkg-config file follows PREFIX, so it is written at installation.
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
@@ -175,11 +193,13 @@ uninstall:
 	  $(DESTDIR)$(LIBDIR)/pkgconfig/penumbra.pc
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra
 
-# The README's tables, from the rows.
-docs: all
-	@.ci/deps docs
+# The README's tables from the rows, the Lua reference from the doc comments.
+docs:
+	@.ci/deps build docs
+	@$(SUBMAKE) all
 	$(LUA_ENV) $(LUA) spec/readme.lua README.md > $(BUILD)/README.md
 	cp $(BUILD)/README.md README.md
+	ldoc --quiet --config .ci/ldoc.lua --dir $(BUILD)/docs lua
 
 fmt:
 	clang-format -i $(C_FILES)
@@ -187,5 +207,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests deps demo test check asan tsan bench docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench fuzz docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

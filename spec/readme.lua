@@ -18,7 +18,7 @@ local function call(row)
     end
     return row.name .. "(" .. table.concat(names, ", ") .. ")"
   end
-  return row.name
+  return row.name .. "()"
 end
 
 local function table_of(kind)
