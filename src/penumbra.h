@@ -156,7 +156,7 @@ PN_API pn_tensor *pn_arange(pn_context *c, pn_dtype dtype, double start, double 
 PN_API pn_tensor *pn_linspace(pn_context *c, pn_dtype dtype, double start, double stop, int64_t n);
 /* The n x m matrix with ones on the diagonal. Scoped; PN_SHAPE, PN_NOMEM. */
 PN_API pn_tensor *pn_eye(pn_context *c, pn_dtype dtype, int64_t n, int64_t m);
-/* Uniform on (0, 1). rng NULL: the context's. Scoped; PN_DTYPE, PN_NOMEM. */
+/* Uniform on (0, 1]. rng NULL: the context's. Scoped; PN_DTYPE, PN_NOMEM. */
 PN_API pn_tensor *pn_rand(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape);
 /* Standard normal. rng NULL: the context's. Scoped; PN_DTYPE, PN_NOMEM. */
 PN_API pn_tensor *pn_randn(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape);

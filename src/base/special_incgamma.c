@@ -161,10 +161,10 @@ static tails checked(double a, double x) {
   return both(a, x);
 }
 
-/* @P@ */
+/* P(a, x). Max error 1.5e-15 of |P| (1 + |log P|): a tail e^-E carries the rounding of E. */
 double pni_gammainc(double a, double x) { return checked(a, x).lower; }
 
-/* @Q@ */
+/* Q(a, x). Max error 1.5e-15 of |Q| (1 + |log Q|). */
 double pni_gammaincc(double a, double x) { return checked(a, x).upper; }
 
 /* dP/da = sum_n t_n (log x - digamma(a+n+1)), t_n = D x^n / ((a+1) ... (a+n)), x <= a + 1. */
@@ -199,7 +199,7 @@ static double grad_uniform(double a, double x) {
 }
 
 /* dP(a, x)/da, negative. At a = 0 the one-sided limit -E_1(x); 0 at x = 0 and x = inf; NaN outside.
- * @G@ */
+ * Max error 2.5e-15 of |G| (1 + |log |G||). */
 double pni_gammainc_grad_a(double a, double x) {
   if (!(a >= 0 && x >= 0) || isinf(a) || (a == 0 && x == 0)) return NAN;
   if (x == 0 || isinf(x)) return 0;
@@ -232,7 +232,7 @@ static double halley_step(double a, double p, double x, double *residual) {
 
 /* x with P(a, x) = p, for 0 < p < 1: Halley steps in log x, kept inside a shrinking bracket.
  * 0 at p = 0, inf at p = 1; NaN outside or for a <= 0 or a = inf. Underflows to 0 for small a.
- * @I@ */
+ * Max error 3.5e-15 of x + min(p, 1 - p) / density(x), that is in x or in p, whichever is larger. */
 double pni_gammaincinv(double a, double p) {
   if (!(a > 0 && p >= 0 && p <= 1) || isinf(a)) return NAN;
   if (p == 0 || p == 1) return p == 0 ? 0 : INFINITY;
