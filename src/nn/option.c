@@ -28,9 +28,17 @@ static int place_of(const char *choices, const char *word) {
   return -1;
 }
 
+/* Length of the list without a space at its end. */
+static size_t length_of(const char *choices) {
+  size_t n = strlen(choices);
+  return n && choices[n - 1] == ' ' ? n - 1 : n;
+}
+
 static pn_status set_word(pn_context *c, const char *where, const pni_option *o, const char *word, double *v) {
   int k = place_of(o->choices, word);
-  if (k < 0) return pni_fail(c, PN_DOMAIN, "%s: %s must be one of: %s; got '%s'", where, o->name, o->choices, word);
+  if (k < 0)
+    return pni_fail(c, PN_DOMAIN, "%s: %s must be one of: %.*s; got '%s'", where, o->name, (int)length_of(o->choices),
+                    o->choices, word);
   *v = k;
   return PN_OK;
 }

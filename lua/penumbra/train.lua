@@ -1,0 +1,222 @@
+--- The training loop that most scripts want, and what stands around it. Nothing here is needed: a loop of
+--- `opt:step(loss)` does the same.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local train = {}
+
+-- ---- progress ----
+
+-- One line that is written over, at most ten times a second; `out` is a file.
+local function progress_line(out)
+  local width, last = 0, -1
+  return function(text, final)
+    local now = os.clock()
+    if not final and now - last < 0.1 then
+      return
+    end
+    last = now
+    out:write("\r", text, (" "):rep(width - #text), final and "\n" or "")
+    out:flush()
+    width = #text
+  end
+end
+
+local function silent() end
+
+local function epoch_text(s)
+  local parts = { ("epoch %d/%d"):format(s.epoch, s.epochs), ("loss %.4f"):format(s.loss) }
+  if s.score then
+    parts[#parts + 1] = ("validation %.4f (best %.4f)"):format(s.score, s.best)
+  end
+  parts[#parts + 1] = ("%.1f s"):format(s.seconds)
+  return table.concat(parts, "  ")
+end
+
+-- ---- minibatches ----
+
+local function check_data(data)
+  local n
+  if core.is_tensor(data) then
+    data = { data }
+  end
+  for k, t in ipairs(data) do
+    if not core.is_tensor(t) or t:ndim() == 0 then
+      core.error(("fit: data[%d] must be a tensor with data along its first axis"):format(k))
+    end
+    n = n or t:size(1)
+    if t:size(1) ~= n then
+      core.error(("fit: data[%d] must have %d rows like data[1], got %d"):format(k, n, t:size(1)))
+    end
+  end
+  if not n then
+    core.error "fit: data must be a tensor or a list of tensors"
+  end
+  return data, n
+end
+
+--- An iterator over minibatches of the tensors in the list `data` (rows along the first axis), in random
+--- order: for x, y in train.minibatches({x, y}, 32) do ... end. The last one may be smaller.
+--- Options: generator, shuffle (true).
+function train.minibatches(data, size, given)
+  local o = options.check("minibatches", given, { generator = options.optional(), shuffle = true })
+  local n
+  data, n = check_data(data)
+  local order = o.shuffle and core.randperm(n, { generator = o.generator })
+  local at = 0
+  return function()
+    if at >= n then
+      return nil
+    end
+    local first, last = at + 1, math.min(at + size, n)
+    at = last
+    local rows = order and order[{ { first, last } }]
+    local batch = {}
+    for k, t in ipairs(data) do
+      batch[k] = rows and t:take(1, rows) or t[{ { first, last } }]
+    end
+    return table.unpack(batch)
+  end
+end
+
+-- ---- fit ----
+
+local fit_options = {
+  data = options.required(),
+  loss = options.required "function",
+  optimiser = options.required(),
+  epochs = options.required "number",
+  batch_size = 0,
+  schedule = options.optional "function",
+  validate = options.optional "function",
+  validate_every = 1,
+  patience = math.huge,
+  model = options.optional(),
+  on_epoch = options.optional "function",
+  progress = options.any(false),
+  generator = options.optional(),
+}
+
+-- One pass over the data; returns the mean loss of its minibatches.
+local function one_epoch(o, data, size, s)
+  local total, count = 0, 0
+  local function step(first, ...)
+    if first == nil then
+      return false
+    end
+    s.step = s.step + 1
+    if o.schedule then
+      o.optimiser.lr = o.schedule(s.step)
+    end
+    total, count = total + o.optimiser:step(o.loss(first, ...)), count + 1
+    return true
+  end
+  local batches = train.minibatches(data, size, { generator = o.generator })
+  while step(batches()) do
+    s.updates = s.step
+  end
+  return total / count
+end
+
+-- Keeps the best score and the parameters that gave it; true when patience is over.
+local function judge(o, s)
+  s.score = o.validate(s.epoch)
+  if type(s.score) ~= "number" then
+    core.error(("fit: validate must return a number (larger is better), got %s"):format(type(s.score)))
+  end
+  if not s.best or s.score > s.best then
+    s.best, s.best_epoch = s.score, s.epoch
+    s.snapshot = o.model and o.model:state()
+  end
+  return s.epoch - s.best_epoch >= o.patience
+end
+
+local function run(o, data, size, s, report)
+  local start = os.clock()
+  for epoch = 1, o.epochs do
+    s.epoch = epoch
+    s.loss = one_epoch(o, data, size, s)
+    s.history[epoch] = s.loss
+    s.seconds = os.clock() - start
+    local enough = o.validate and epoch % o.validate_every == 0 and judge(o, s)
+    if o.on_epoch and o.on_epoch(s) == false then
+      enough = true
+    end
+    report(epoch_text(s))
+    if enough then
+      s.stopped = true
+      break
+    end
+  end
+end
+
+--- Trains by minibatches; returns a table with `history` (mean loss per epoch), `loss` (the last),
+--- `epoch`, `step`, `seconds` of processor time and, with validation, `score`, `best`, `best_epoch`.
+---
+---     train.fit{data = {x, y}, loss = function(x, y) ... end, optimiser = opt, epochs = 40}
+---
+--- data        a tensor or a list of tensors, data along the first axis
+--- loss        function of the minibatch's tensors; returns a 0-d tensor
+--- batch_size  default: all data at once
+--- schedule    function of the step (from 1): the learning rate (optim.cosine and others)
+--- validate    function of the epoch: a score, larger is better; run every `validate_every` epochs
+--- patience    epochs without a better score after which to stop
+--- model       network whose parameters of the best score are put back at the end
+--- on_epoch    function of the table that will be returned; false stops
+--- progress    true for a line on standard error, or a file
+--- generator   of the order of the data
+---
+--- An error or an interruption inside passes on as it is; every step is whole, so parameters and
+--- optimiser can be used, or training continued, afterwards.
+function train.fit(given)
+  local o = options.check("fit", given, fit_options)
+  local data, n = check_data(o.data)
+  local size = o.batch_size > 0 and o.batch_size or n
+  if o.model and not o.validate then
+    core.error "fit: model is only used with validate"
+  end
+  local s = { epoch = 0, epochs = o.epochs, step = 0, loss = 0 / 0, seconds = 0, history = {}, stopped = false }
+  local report = o.progress and progress_line(o.progress == true and io.stderr or o.progress) or silent
+  local ok, message = pcall(run, o, data, size, s, report)
+  if s.epoch > 0 and s.loss == s.loss then
+    report(epoch_text(s), true)
+  end
+  if not ok then
+    error(message, 0)
+  end
+  if s.snapshot then
+    o.model:load_state(s.snapshot)
+  end
+  s.snapshot = nil
+  return s
+end
+
+-- ---- standardising ----
+
+local standard = {}
+standard.__index = standard
+
+--- The standardised tensor.
+function standard:apply(x)
+  return (x - self.loc) / self.scale
+end
+standard.__call = standard.apply
+
+--- The way back: from standardised to the original unit.
+function standard:invert(z)
+  return z * self.scale + self.loc
+end
+
+--- Mean and standard deviation of every column of x (rows are data), as an object: s(x) standardises,
+--- s:invert(z) goes back, s.loc and s.scale are tensors. A constant column keeps scale 1. Take them
+--- from the training rows only.
+function train.standardise(x)
+  if not core.is_tensor(x) or x:ndim() == 0 then
+    core.error "standardise: x must be a tensor with data along its first axis"
+  end
+  local loc = x:mean(1)
+  local scale = (x - loc):square():mean(1):sqrt()
+  return setmetatable({ loc = loc, scale = core.where(scale:gt(0), scale, 1) }, standard)
+end
+
+return train
