@@ -18,7 +18,7 @@ end
 -- ELBO of a data set of N from a minibatch: N / B sum_b E log p(y_b | w) - KL(q | p), KL once.
 local function minibatch_elbo(given)
   local o = options.check("elbo", given, {
-    log_likelihood = options.required "tensor",
+    log_likelihood = options.required(),
     kl = options.required(),
     num_data = options.optional "number",
   })

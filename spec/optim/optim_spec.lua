@@ -1,0 +1,196 @@
+-- Optimisers: trajectories against spec/golden/optim/trajectories.py, failed steps, state, options.
+local pn = require "penumbra"
+local optim = pn.optim
+local cases = dofile "spec/golden/optim/trajectories.lua"
+
+local function start(dtype)
+  return pn.param(pn.tensor({ -0.5, 0.8 }, { dtype = dtype })), pn.param(pn.tensor({ 0, 2, -3 }, { dtype = dtype }))
+end
+
+-- Rosenbrock's function of p plus sum c (q - 1)^2, as in trajectories.py.
+local function objective(p, q)
+  local x, y = p[1], p[2]
+  local c = pn.tensor({ 1, 10, 0.1 }, { dtype = q:dtype() })
+  return (1 - x) ^ 2 + 10 * (y - x ^ 2) ^ 2 + (c * (q - 1) ^ 2):sum()
+end
+
+local function close(got, want, tolerance)
+  for k, v in ipairs(want) do
+    local err = math.abs(got[k] - v) / math.max(1, math.abs(v))
+    assert(err <= tolerance, ("element %d: got %.17g, want %.17g"):format(k, got[k], v))
+  end
+end
+
+describe("optimiser", function()
+  local covered = {}
+  for i, case in ipairs(cases) do
+    covered[case.kind] = true
+    for dtype, tolerance in pairs { float64 = 1e-12, float32 = 2e-4 } do
+      it(("%s follows the reference, case %d in %s"):format(case.kind, i, dtype), function()
+        local p, q = start(dtype)
+        local opt = optim[case.kind]({ p, q }, case.options)
+        for _ = 1, case.steps do
+          opt:step(objective(p, q))
+        end
+        close(p:totable(), case.want[1], tolerance)
+        close(q:totable(), case.want[2], tolerance)
+      end)
+    end
+  end
+
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == "optimiser" then
+      it(row.name .. " has a reference trajectory", function()
+        assert.is_true(covered[row.name])
+      end)
+
+      it(row.name .. " goes on exactly from a saved state", function()
+        local p, q = start()
+        local opt = optim[row.name]({ p = p, q = q }, { lr = 0.003 })
+        for _ = 1, 7 do
+          opt:step(objective(p, q))
+        end
+        local p2, q2 = pn.param(p), pn.param(q)
+        local other = optim[row.name]({ p = p2, q = q2 }, { lr = 0.003 }):load_state(opt:state())
+        for _ = 1, 7 do
+          opt:step(objective(p, q))
+          other:step(objective(p2, q2))
+        end
+        assert.same(p:totable(), p2:totable())
+        assert.same(q:totable(), q2:totable())
+      end)
+
+      it(row.name .. " is left as it was by a step that fails, and so are the parameters", function()
+        local p, q = start()
+        local opt = optim[row.name]({ first = p, second = q }, { lr = 0.1 })
+        opt:step(objective(p, q))
+        local before, state = { p:totable(), q:totable() }, opt:state()
+        local ok, message = pcall(opt.step, opt, objective(p, q) + (q * 0):sqrt():sum())
+        assert.is_false(ok)
+        assert.matches("gradient of 'second' %(shape %[3%]%)", message)
+        assert.matches("derivative of 'sqrt'", message)
+        assert.same(before, { p:totable(), q:totable() })
+        for key, value in pairs(opt:state()) do
+          assert.same(state[key]:totable(), value:totable())
+        end
+        opt:step(objective(p, q)) -- and it goes on
+      end)
+
+      it(row.name .. " refuses unknown and illegal options by name", function()
+        local p = start()
+        local ok, message = pcall(optim[row.name], { p }, { lrr = 1 })
+        assert.is_false(ok)
+        assert.matches("unknown option 'lrr', did you mean 'lr'", message)
+        ok, message = pcall(optim[row.name], { p }, { lr = -1 })
+        assert.is_false(ok)
+        assert.matches("lr must lie in", message)
+        ok, message = pcall(optim[row.name], { p }, { lr = "fast" })
+        assert.is_false(ok)
+        assert.matches("lr must be a number", message)
+      end)
+    end
+  end
+
+  it("names the operation that first gave NaN or infinity in the loss", function()
+    local w = pn.param(pn.tensor { 1.0, -1.0 })
+    local opt = optim.sgd { w }
+    local ok, message = pcall(opt.step, opt, w:log():exp():sum())
+    assert.is_false(ok)
+    assert.matches("'log' %(result of shape %[2%]%) gave NaN from finite inputs", message)
+    ok, message = pcall(opt.step, opt, ((w:square() * 1e6):exp() * 0):sum())
+    assert.is_false(ok)
+    assert.matches("'exp' %(result of shape %[2%]%) gave %+inf", message)
+    ok, message = pcall(opt.step, opt, (w * pn.tensor { 1, 0 / 0 }):sum())
+    assert.is_false(ok)
+    assert.matches("input 2 of 'mul' %(shape %[2%], a constant%) is NaN", message)
+    assert.same({ 1.0, -1.0 }, w:totable())
+  end)
+
+  it("says so when nothing depends on its parameters", function()
+    local a, b = pn.param(pn.tensor { 1.0 }), pn.param(pn.tensor { 1.0 })
+    local opt = optim.adam { a }
+    local ok, message = pcall(opt.step, opt, b:sum())
+    assert.is_false(ok)
+    assert.matches("does the loss depend on them", message)
+  end)
+
+  it("lets a parameter without gradient rest", function()
+    local a, b = pn.param(pn.tensor { 1.0 }), pn.param(pn.tensor { 1.0 })
+    local opt = optim.adam({ a = a, b = b }, { lr = 0.1 })
+    opt:step(a:sum())
+    assert.equal(1.0, b:item())
+    assert.same({ 1, 0 }, opt:state().step:totable())
+    -- the first step of Adam is lr in size, whenever it comes
+    opt:step(b:sum())
+    assert.is_true(math.abs(b:item() - 0.9) < 1e-8)
+  end)
+
+  it("clips the norm of all gradients together", function()
+    local a, b = pn.param(pn.tensor { 0.0 }), pn.param(pn.tensor { 0.0 })
+    local opt = optim.sgd({ a, b }, { lr = 1, clip_norm = 1 })
+    opt:apply { pn.tensor { 3.0 }, pn.tensor { 4.0 } }
+    close({ a:item(), b:item() }, { -0.6, -0.8 }, 1e-15)
+    opt:apply { pn.tensor { 0.3 }, false } -- short ones pass
+    close({ a:item(), b:item() }, { -0.9, -0.8 }, 1e-15)
+    opt:apply { pn.tensor { 3e200 }, pn.tensor { 4e200 } } -- whose squares overflow
+    close({ a:item(), b:item() }, { -1.5, -1.6 }, 1e-14)
+  end)
+
+  it("has options as fields", function()
+    local opt = optim.adam({ start() }, { betas = { 0.8, 0.9 } })
+    assert.equal(0.8, opt.beta1)
+    opt.lr = 0.25
+    assert.equal(0.25, opt.lr)
+    assert.equal("adam(lr = 0.25, beta1 = 0.8, beta2 = 0.9)", tostring(opt))
+    assert.has_error(function()
+      opt.lr = -1
+    end)
+    assert.has_error(function()
+      opt.rate = 1
+    end)
+    assert.has_error(function()
+      return opt.rate
+    end)
+  end)
+
+  it("refuses what is no parameter, and a parameter twice", function()
+    local p = start()
+    assert.has_error(function()
+      optim.adam { pn.zeros { 2 } }
+    end)
+    assert.has_error(function()
+      optim.adam { p, p }
+    end)
+    assert.has_error(function()
+      optim.adam {}
+    end)
+    assert.has_error(function()
+      optim.adam(p)
+    end)
+  end)
+
+  it("takes a state apart by name", function()
+    local opt = optim.adam({ w = pn.param(pn.zeros { 2 }) })
+    local state = opt:state()
+    state["m.w"], state.extra = pn.zeros { 3 }, pn.zeros { 1 }
+    state["v.w"] = nil
+    local ok, message = pcall(opt.load_state, opt, state)
+    assert.is_false(ok)
+    assert.matches("'v.w' is missing", message)
+    assert.matches("'m.w' must be a float64 tensor of shape %[2%]", message)
+    assert.matches("'extra' is not part", message)
+  end)
+
+  it("schedules start, end and never leave their range", function()
+    for name, schedule in pairs {
+      cosine = optim.cosine(1, 0.1, 11),
+      ramp = optim.ramp(1, 0.1, 11),
+    } do
+      assert.equal(1, schedule(1), name)
+      close({ schedule(6), schedule(11), schedule(50) }, { 0.55, 0.1, 0.1 }, 1e-15)
+    end
+    assert.equal(0.25, optim.decay(1, 0.5, 10)(21))
+    local warm = optim.warmup(4, 2)
+    assert.same({ 0.5, 1.0, 1.5, 2, 2 }, { warm(1), warm(2), warm(3), warm(4), warm(9) })
+  end)
+end)
