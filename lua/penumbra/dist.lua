@@ -1,0 +1,84 @@
+--- Distributions. A distribution is an immutable value: a kind with its parameters, which are numbers or
+--- tensors that broadcast to the batch shape.
+---
+---     local d = dist.normal(0, pn.ones(3))            -- parameters in declared order
+---     local d = dist.normal{loc = 0, scale = 2}       -- or by name; missing ones take their default
+---     d:log_prob(x)           log density or mass: sample + batch; -inf outside the support, NaN at NaN
+---     d:sample{n, m}          independent draws: sample + batch + event; no gradient
+---     d:rsample{n}            the same draws with a gradient to the parameters
+---     d:sample{n, generator = g}, d:sample({n}, g)    from a generator of one's own
+---     d:mean() d:variance() d:stddev() d:mode()       batch + event
+---     d:entropy()             in nats: batch
+---     d:cdf(x) d:icdf(p)      probability of values <= x, and its inverse
+---     d:independent(k)        the last k batch axes become event axes
+---     d:expand{sizes}         repeated to a larger batch shape
+---     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
+---     d.name d.support d.batch_shape d.event_shape    and every parameter by its name, d.loc
+---
+--- x is never stretched silently: a size-1 axis of x against a larger batch axis is an error, and so is an
+--- x with fewer axes than the batch unless the axes it has agree with it exactly.
+--- A function that a distribution does not have is an error that names both.
+local core = require "penumbra.core"
+
+local dist = {}
+
+local function is_named(t)
+  return type(t) == "table" and #t == 0
+end
+
+-- Positional arguments as a named table: of alternatives only the first is positional.
+local function by_name(row, ...)
+  local named, place, n = {}, 0, select("#", ...)
+  local previous
+  for _, p in ipairs(row.parameters) do
+    if not (p.choice and p.choice == previous) then
+      place = place + 1
+      if place <= n then
+        named[p.name] = (select(place, ...))
+      end
+    end
+    previous = p.choice
+  end
+  if n > place then
+    core.error(("%s: number of positional parameters must be at most %d, got %d"):format(row.name, place, n))
+  end
+  return named
+end
+
+-- Lists of numbers are taken as tensors.
+local function with_tensors(named)
+  local plain = {}
+  for name, value in pairs(named) do
+    plain[name] = type(value) == "table" and core.tensor(value) or value
+  end
+  return plain
+end
+
+local function constructor(row)
+  return function(first, ...)
+    local named = is_named(first) and select("#", ...) == 0 and first or by_name(row, first, ...)
+    return core.new_distribution(row.name, with_tensors(named))
+  end
+end
+
+for _, row in ipairs(core.distribution_rows()) do
+  dist[row.name] = constructor(row)
+end
+
+--- kl(p, q): Kullback-Leibler divergence E_p[log p(x) - log q(x)] in closed form, in nats; shape of the joint
+--- batch. A pair without closed form is an error that names it.
+dist.kl = core.kl
+
+--- kl_pairs(): list of {p, q}, the names of the pairs that kl knows.
+dist.kl_pairs = core.kl_pairs
+
+--- within(set, x): bool tensor, which members of x lie in the named set (a `support`, or the constraint of a
+--- parameter: "positive", "simplex", "lower_cholesky" ...).
+dist.within = core.within
+
+--- is(x): is x a distribution?
+function dist.is(x)
+  return type(x) == "userdata" and getmetatable(x) == "penumbra.distribution"
+end
+
+return dist

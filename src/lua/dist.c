@@ -1,0 +1,412 @@
+/*
+** dist.c: distributions as Lua sees them. Constructors, fields and methods are read from the rows; nothing
+** here knows a distribution by name.
+*/
+#include <string.h>
+#include "penumbra_lua.h"
+#include "../dist/distribution.h"
+
+typedef struct {
+  pn_dist *d;
+} box;
+
+static pn_dist *check_dist(lua_State *L, int i) {
+  box *b = luaL_testudata(L, i, "penumbra.distribution");
+  if (!b) pni_error(L, "argument %d must be a distribution, got %s", i, luaL_typename(L, i));
+  if (!b->d) pni_error(L, "distribution was closed");
+  return b->d;
+}
+
+static pn_dist *self(lua_State *L) {
+  if (!luaL_testudata(L, 1, "penumbra.distribution"))
+    pni_error(L, "distribution methods are called with a colon, as in d:sample{10}");
+  return check_dist(L, 1);
+}
+
+static box *new_box(lua_State *L) {
+  box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->d = NULL;
+  luaL_setmetatable(L, "penumbra.distribution");
+  return b;
+}
+
+/* Fills the box on the stack top, or raises. */
+static int finish(lua_State *L, pn_context *c, box *b, pn_dist *d) {
+  if (!d && pn_context_status(c) == PN_NOMEM) lua_gc(L, LUA_GCCOLLECT, 0);
+  if (!d) return pni_raise(L, c);
+  b->d = d;
+  return 1;
+}
+
+/* ---- making ---- */
+
+static void check_names(lua_State *L, const pni_distribution *kind, int i) {
+  const char *names[PNI_DIST_PARAMS + 1] = {NULL};
+  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) names[k] = kind->param[k].name;
+  pni_check_options(L, i, kind->name, names);
+}
+
+/* new_distribution(kind, {name = tensor or number}) */
+static int l_new(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const pni_distribution *kind = pni_dist_find(luaL_checkstring(L, 1));
+  const char *names[PNI_DIST_PARAMS];
+  int place[PNI_DIST_PARAMS], n = 0;
+  const pn_tensor *like = NULL;
+  if (!kind) return pni_error(L, "dist: there is no distribution '%s'", lua_tostring(L, 1));
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checkstack(L, PNI_DIST_PARAMS + 8, "too many parameters");
+  check_names(L, kind, 2);
+  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
+    const pni_parameter *p = &kind->param[k];
+    if (lua_getfield(L, 2, p->name) == LUA_TNIL) {
+      lua_pop(L, 1);
+      if (!p->optional) continue;
+      lua_pushnumber(L, p->absent);
+    }
+    place[n] = lua_gettop(L);
+    names[n] = p->name;
+    const pn_tensor *t = pni_test_tensor(L, place[n]);
+    if (!t && lua_type(L, place[n]) != LUA_TNUMBER)
+      return pni_error(L, "%s: %s must be a tensor or a number, got %s", kind->name, p->name,
+                       luaL_typename(L, place[n]));
+    if (t && !like) like = t;
+    n++;
+  }
+  box *b = new_box(L);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *value[PNI_DIST_PARAMS];
+  for (int k = 0; k < n; k++) value[k] = pni_to_tensor(L, c, place[k], like);
+  pn_dist *d = pn_dist_new(c, kind->name, n, names, value);
+  pn_scope_close(c, mark);
+  return finish(L, c, b, d);
+}
+
+static int l_independent(lua_State *L) {
+  pn_dist *d = self(L);
+  int ok;
+  lua_Integer k = lua_tointegerx(L, 2, &ok);
+  if (!ok || k < 0 || k > PN_MAX_DIMS)
+    return pni_error(L, "%s: independent: k must be a number of batch axes, got %s", pn_dist_name(d),
+                     luaL_tolstring(L, 2, NULL));
+  box *b = new_box(L);
+  return finish(L, d->ctx, b, pn_dist_independent(d->ctx, d, (int)k));
+}
+
+static int l_expand(lua_State *L) {
+  pn_dist *d = self(L);
+  int64_t shape[PN_MAX_DIMS];
+  int n = pni_check_sizes(L, 2, "expand", PN_MAX_DIMS, shape);
+  box *b = new_box(L);
+  return finish(L, d->ctx, b, pn_dist_expand(d->ctx, d, n, shape));
+}
+
+/* ---- computing ---- */
+
+#define VALUE(name)                                                                                                    \
+  static int l_##name(lua_State *L) {                                                                                  \
+    pn_dist *d = self(L);                                                                                              \
+    PNI_RETURN(L, d->ctx, pn_dist_##name(d->ctx, d));                                                                  \
+  }
+VALUE(mean)
+VALUE(variance)
+VALUE(stddev)
+VALUE(mode)
+VALUE(entropy)
+
+/* A tensor of the parameters' dtype: the one that numbers take. */
+static const pn_tensor *like(const pn_dist *d) {
+  for (int k = 0; k < PNI_DIST_PARAMS; k++)
+    if (d->param[k]) return d->param[k];
+  return NULL;
+}
+
+static pn_dist *with_point(lua_State *L, const char *function) {
+  pn_dist *d = self(L);
+  if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER && !lua_isboolean(L, 2))
+    pni_error(L, "%s: %s: x must be a tensor or a number, got %s", pn_dist_name(d), function, luaL_typename(L, 2));
+  return d;
+}
+
+#define POINT(name)                                                                                                    \
+  static int l_##name(lua_State *L) {                                                                                  \
+    pn_dist *d = with_point(L, #name);                                                                                 \
+    PNI_RETURN(L, d->ctx, pn_dist_##name(d->ctx, d, pni_to_tensor(L, d->ctx, 2, like(d))));                            \
+  }
+POINT(log_prob)
+POINT(cdf)
+POINT(icdf)
+
+static const char *const draw_options[] = {"generator", NULL};
+
+/* Sizes at index 2 (a list, which may hold `generator`, or numbers) and a generator or options after them. */
+static pn_rng *read_draw(lua_State *L, const char *where, int *ndim, int64_t *shape) {
+  pn_rng *rng = NULL;
+  int top = lua_gettop(L);
+  for (int i = top; i >= 2 && i >= top - 1; i--) {
+    if (luaL_testudata(L, i, "penumbra.generator")) rng = pni_check_rng(L, i);
+    if (!lua_istable(L, i)) continue;
+    pni_check_options(L, i, where, draw_options);
+    if (lua_getfield(L, i, "generator") != LUA_TNIL) rng = pni_check_rng(L, -1);
+    lua_pop(L, 1);
+  }
+  while (top > 2 && lua_type(L, top) != LUA_TNUMBER) top--;
+  bool sizes = top >= 2 && (lua_istable(L, 2) || lua_type(L, top) == LUA_TNUMBER);
+  lua_settop(L, top);
+  *ndim = sizes ? pni_check_sizes(L, 2, where, PN_MAX_DIMS, shape) : 0;
+  if (!sizes && top == 2 && !rng && !lua_isnil(L, 2))
+    pni_error(L, "%s: sizes must be a list of numbers, got %s", where, luaL_typename(L, 2));
+  return rng;
+}
+
+/* sample(sizes) or sample{sizes, generator = g} or sample(sizes, g) */
+#define DRAW(name)                                                                                                     \
+  static int l_##name(lua_State *L) {                                                                                  \
+    pn_dist *d = self(L);                                                                                              \
+    int n;                                                                                                             \
+    int64_t shape[PN_MAX_DIMS];                                                                                        \
+    pn_rng *rng = read_draw(L, #name, &n, shape);                                                                      \
+    PNI_RETURN(L, d->ctx, pn_dist_##name(d->ctx, d, rng, n, shape));                                                   \
+  }
+DRAW(sample)
+DRAW(rsample)
+
+static int l_kl(lua_State *L) {
+  pn_dist *p = check_dist(L, 1), *q = check_dist(L, 2);
+  PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
+}
+
+/* within(set, x): bool, which members of x lie in the set */
+static int l_within(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const char *name = luaL_checkstring(L, 1);
+  const pni_constraint *k = NULL;
+  for (int i = 0; i < pni_constraint_count(); i++)
+    if (strcmp(pni_constraint_at(i)->name, name) == 0) k = pni_constraint_at(i);
+  if (!k) return pni_error(L, "within: there is no set '%s'", name);
+  pn_tensor *x = pni_test_tensor(L, 2);
+  if (!x && lua_type(L, 2) != LUA_TNUMBER)
+    return pni_error(L, "within: x must be a tensor or a number, got %s", luaL_typename(L, 2));
+  int ndim = x ? x->ndim : 0;
+  if (ndim < k->rank) return pni_error(L, "within: members of '%s' have %d axes, got %d", k->name, k->rank, ndim);
+  PNI_RETURN(L, c, pni_constraint_mask(c, k, pni_to_tensor(L, c, 2, NULL)));
+}
+
+/* ---- asking ---- */
+
+static void push_shape(lua_State *L, int n, const int64_t *shape) {
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    lua_pushinteger(L, (lua_Integer)shape[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* parameters() -> {name = tensor} of those that were given: enough to save and make the distribution again */
+static int l_parameters(lua_State *L) {
+  pn_dist *d = self(L);
+  lua_createtable(L, 0, 4);
+  for (int k = 0; k < PNI_DIST_PARAMS; k++) {
+    if (!pni_dist_given(d, k)) continue;
+    pni_push_tensor(L, d->param[k]);
+    lua_setfield(L, -2, d->kind->param[k].name);
+  }
+  return 1;
+}
+
+/* d.batch_shape, d.loc ... : fields, after the methods in upvalue 1 */
+static int l_index(lua_State *L) {
+  pn_dist *d = self(L);
+  int n;
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "name") == 0) return lua_pushstring(L, pn_dist_name(d)), 1;
+  if (strcmp(key, "support") == 0) return lua_pushstring(L, pn_dist_support(d)), 1;
+  if (strcmp(key, "batch_shape") == 0) {
+    const int64_t *shape = pn_dist_batch_shape(d, &n);
+    return push_shape(L, n, shape), 1;
+  }
+  if (strcmp(key, "event_shape") == 0) {
+    const int64_t *shape = pn_dist_event_shape(d, &n);
+    return push_shape(L, n, shape), 1;
+  }
+  for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++)
+    if (strcmp(key, d->kind->param[k].name) == 0) PNI_RETURN(L, d->ctx, pn_dist_param(d->ctx, d, key));
+  return 0;
+}
+
+/* normal{loc = 0, scale = float64[3]} batch [3] event [] */
+static int l_tostring(lua_State *L) {
+  box *b = luaL_checkudata(L, 1, "penumbra.distribution");
+  if (!b->d) return lua_pushliteral(L, "closed distribution"), 1;
+  pn_dist *d = b->d;
+  char shape[160];
+  luaL_Buffer out;
+  luaL_buffinit(L, &out);
+  luaL_addstring(&out, d->kind->name);
+  const char *comma = "{";
+  for (int k = 0; k < PNI_DIST_PARAMS; k++) {
+    if (!pni_dist_given(d, k)) continue;
+    const pn_tensor *t = d->param[k];
+    if (t->ndim == 0)
+      lua_pushfstring(L, "%s%s = %f", comma, d->kind->param[k].name, (lua_Number)pni_element(t, 0));
+    else
+      lua_pushfstring(L, "%s%s = %s%s", comma, d->kind->param[k].name, pn_dtype_name((pn_dtype)t->dtype),
+                      pni_shape_text(t->ndim, t->shape, shape));
+    luaL_addvalue(&out);
+    comma = ", ";
+  }
+  luaL_addchar(&out, '}');
+  if (d->batch_ndim) {
+    lua_pushfstring(L, " batch %s", pni_shape_text(d->batch_ndim, d->shape, shape));
+    luaL_addvalue(&out);
+  }
+  if (d->event_ndim) {
+    lua_pushfstring(L, " event %s", pni_shape_text(d->event_ndim, d->shape + d->batch_ndim, shape));
+    luaL_addvalue(&out);
+  }
+  luaL_pushresult(&out);
+  return 1;
+}
+
+static int l_close(lua_State *L) {
+  box *b = luaL_checkudata(L, 1, "penumbra.distribution");
+  pn_dist_unref(b->d);
+  b->d = NULL;
+  return 0;
+}
+
+/* ---- rows ---- */
+
+static void set_string(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* {name =, constraint =, must =, axes =, choice =, default =} */
+static void push_parameter(lua_State *L, const pni_parameter *p) {
+  lua_createtable(L, 0, 6);
+  set_string(L, "name", p->name);
+  set_string(L, "constraint", p->constraint->name);
+  set_string(L, "must", p->constraint->must);
+  set_string(L, "axes", p->axes);
+  if (p->choice) {
+    lua_pushinteger(L, p->choice);
+    lua_setfield(L, -2, "choice");
+  }
+  if (p->optional) {
+    lua_pushnumber(L, p->absent);
+    lua_setfield(L, -2, "default");
+  }
+}
+
+/* "concentration, rate=1" or "probs | logits" */
+static void push_args(lua_State *L, const pni_distribution *kind) {
+  lua_pushliteral(L, "");
+  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
+    const pni_parameter *p = &kind->param[k];
+    bool other = k && p->choice && p[-1].choice == p->choice;
+    lua_pushfstring(L, "%s%s", k == 0 ? "" : other ? " | " : ", ", p->name);
+    if (p->optional)
+      lua_pushfstring(L, "=%I", (LUAI_UACINT)p->absent);
+    else
+      lua_pushliteral(L, "");
+    lua_concat(L, 3);
+  }
+}
+
+static void push_functions(lua_State *L, const pni_distribution *kind) {
+  static const char *const all[] = {"log_prob", "sample", "rsample", "mean", "variance",
+                                    "stddev",   "mode",   "entropy", "cdf",  "icdf"};
+  lua_createtable(L, 0, 10);
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    lua_pushboolean(L, pni_dist_has(kind, all[i]));
+    lua_setfield(L, -2, all[i]);
+  }
+  lua_pushboolean(L, pni_kl_find(kind, kind) != NULL);
+  lua_setfield(L, -2, "kl");
+}
+
+static void push_row(lua_State *L, const pni_distribution *kind) {
+  lua_createtable(L, 0, 12);
+  set_string(L, "kind", "distribution");
+  set_string(L, "name", kind->name);
+  set_string(L, "doc", kind->doc);
+  set_string(L, "source", kind->source);
+  set_string(L, "support", kind->support->name);
+  push_args(L, kind);
+  lua_setfield(L, -2, "args");
+  lua_pushinteger(L, (lua_Integer)strlen(kind->event));
+  lua_setfield(L, -2, "event_rank");
+  lua_pushboolean(L, (kind->flags & PNI_DIST_DISCRETE) != 0);
+  lua_setfield(L, -2, "discrete");
+  push_functions(L, kind);
+  lua_setfield(L, -2, "functions");
+  lua_createtable(L, PNI_DIST_PARAMS, 0);
+  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
+    push_parameter(L, &kind->param[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_setfield(L, -2, "parameters");
+}
+
+static int l_rows(lua_State *L) {
+  lua_createtable(L, pni_dist_count(), 0);
+  for (int i = 0; i < pni_dist_count(); i++) {
+    push_row(L, pni_dist_at(i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* kl_pairs() -> {{"normal", "normal"}, ...} */
+static int l_kl_pairs(lua_State *L) {
+  lua_createtable(L, pni_kl_count(), 0);
+  for (int i = 0; i < pni_kl_count(); i++) {
+    const char *p, *q;
+    pni_kl_at(i, &p, &q);
+    lua_createtable(L, 2, 0);
+    lua_pushstring(L, p);
+    lua_rawseti(L, -2, 1);
+    lua_pushstring(L, q);
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"new_distribution", l_new}, {"distribution_rows", l_rows}, {"kl", l_kl},
+                                     {"kl_pairs", l_kl_pairs},    {"within", l_within},          {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
+                                   {"cdf", l_cdf},
+                                   {"icdf", l_icdf},
+                                   {"sample", l_sample},
+                                   {"rsample", l_rsample},
+                                   {"mean", l_mean},
+                                   {"variance", l_variance},
+                                   {"stddev", l_stddev},
+                                   {"mode", l_mode},
+                                   {"entropy", l_entropy},
+                                   {"independent", l_independent},
+                                   {"expand", l_expand},
+                                   {"parameters", l_parameters},
+                                   {"close", l_close},
+                                   {NULL, NULL}};
+
+static const luaL_Reg events[] = {{"__tostring", l_tostring}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+
+void pni_open_dist(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  luaL_newmetatable(L, "penumbra.distribution");
+  luaL_setfuncs(L, events, 0);
+  luaL_newlib(L, methods);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -4, "distribution_methods");
+  lua_pushcclosure(L, l_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pushliteral(L, "penumbra.distribution");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
