@@ -1,0 +1,156 @@
+/*
+** sweep_model_test.c: distributions, layers, initialisers and optimisers survive the failure of each of
+** their allocations. Loops over the rows, so that a new one is swept by being there.
+*/
+#include "../../src/dist/distribution.h"
+#include "../../src/nn/initialiser.h"
+#include "../../src/nn/layer.h"
+#include "../../src/nn/optimiser.h"
+#include "alloc_sweep.h"
+
+enum { SIZE = 3, VARIANTS = 3 };
+
+/* Gradients of the sum of t, where there are any. */
+static bool differentiate(pn_context *c, pn_tensor *t) {
+  if (!t) return false;
+  if (!pn_tensor_requires_grad(t)) return true;
+  return pn_backward(c, pn_sum(c, t, PN_ALL, 0)) == PN_OK;
+}
+
+/* As a function of a row that may be missing: that is no failure. */
+static bool offered(pn_context *c, pn_tensor *t) {
+  if (t) return differentiate(c, t);
+  if (pn_context_status(c) != PN_MISSING) return false;
+  pn_context_clear_error(c);
+  return true;
+}
+
+/* ---- distributions ---- */
+
+typedef struct {
+  const pni_distribution *kind;
+  int variant; /* which of several alternative parameters is given */
+} dist_case;
+
+/* Parameter k in the variant: its number among the alternatives of its choice must be the variant's. */
+static bool given(const dist_case *d, int k) {
+  int choice = d->kind->param[k].choice, before = 0, all = 0;
+  if (!choice) return true;
+  for (int i = 0; i < PNI_DIST_PARAMS && d->kind->param[i].name; i++) {
+    if (d->kind->param[i].choice != choice) continue;
+    if (i < k) before++;
+    all++;
+  }
+  return before == (d->variant < all ? d->variant : all - 1);
+}
+
+static pn_dist *make_dist(pn_context *c, const dist_case *d) {
+  const char *names[PNI_DIST_PARAMS];
+  pn_tensor *values[PNI_DIST_PARAMS];
+  static const int64_t size[PN_MAX_DIMS] = {SIZE, SIZE, SIZE, SIZE, SIZE, SIZE, SIZE, SIZE};
+  int n = 0;
+  for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++) {
+    const pni_parameter *p = &d->kind->param[k];
+    if (!given(d, k)) continue;
+    pn_tensor *t = pni_constraint_member(c, p->constraint, PN_FLOAT64, size);
+    int more = (int)strlen(p->axes) - p->constraint->rank;
+    if (t && more > 0) t = pn_broadcast_to(c, t, (int)strlen(p->axes), size);
+    if (!t) return NULL;
+    names[n] = p->name;
+    values[n++] = pn_param(c, t);
+  }
+  return pn_dist_new(c, d->kind->name, n, names, values);
+}
+
+static bool use_dist(pn_context *c, const pn_dist *d) {
+  static const int64_t two[] = {2};
+  bool missing = !pni_dist_has(d->kind, "rsample");
+  pn_tensor *x = pn_dist_sample(c, d, NULL, 1, two);
+  if (!x || !offered(c, pn_dist_log_prob(c, d, x)) || !offered(c, pn_dist_cdf(c, d, x))) return false;
+  if (!offered(c, pn_dist_icdf(c, d, pn_full(c, PN_FLOAT64, 0, NULL, 0.3)))) return false;
+  if (!missing && !offered(c, pn_dist_rsample(c, d, NULL, 1, two))) return false;
+  if (!offered(c, pn_dist_mean(c, d)) || !offered(c, pn_dist_variance(c, d))) return false;
+  if (!offered(c, pn_dist_stddev(c, d)) || !offered(c, pn_dist_mode(c, d))) return false;
+  if (!offered(c, pn_dist_entropy(c, d)) || !offered(c, pn_dist_kl(c, d, d))) return false;
+  for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++)
+    if (!offered(c, pn_dist_param(c, d, d->kind->param[k].name))) return false;
+  return true;
+}
+
+static bool dist_work(pn_context *c, const void *data) {
+  pn_dist *d = make_dist(c, data);
+  bool done = d && use_dist(c, d);
+  pn_dist *wide = done ? pn_dist_expand(c, d, 1, (const int64_t[]){2}) : NULL;
+  pn_dist *joint = wide ? pn_dist_independent(c, wide, 1) : NULL;
+  done = joint && offered(c, pn_dist_entropy(c, joint)) &&
+         offered(c, pn_dist_log_prob(c, joint, pn_dist_sample(c, joint, NULL, 0, NULL)));
+  pn_dist_unref(joint);
+  pn_dist_unref(wide);
+  pn_dist_unref(d);
+  return done;
+}
+
+/* ---- layers ---- */
+
+static bool use_layer(pn_context *c, const pn_layer *l) {
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 2, (const int64_t[]){4, SIZE}), *mean, *variance;
+  if (!differentiate(c, pn_layer_forward(c, l, x, NULL)) || !differentiate(c, pn_layer_mean(c, l, x))) return false;
+  if (!differentiate(c, pn_layer_kl(c, l))) return false;
+  if (pn_layer_moments(c, l, x, &mean, &variance) == PN_OK) return differentiate(c, variance);
+  return offered(c, NULL);
+}
+
+static bool layer_work(pn_context *c, const void *data) {
+  const pni_layer *type = data;
+  static const int64_t sizes[] = {SIZE, 2};
+  int n = type->size[0] ? (type->size[1] ? 2 : 1) : 0;
+  pn_layer *l = pn_layer_new(c, type->name, n, sizes, PN_FLOAT64, NULL, NULL);
+  bool done = l && use_layer(c, l);
+  pn_layer_unref(l);
+  return done;
+}
+
+static bool initialise(pn_context *c, const void *data) {
+  return pn_initialise(c, data, NULL, PN_FLOAT64, 2, (const int64_t[]){4, SIZE}, NULL) != NULL;
+}
+
+/* ---- optimisers ---- */
+
+static bool use_optim(pn_context *c, pn_optim *o, pn_tensor *const *w) {
+  double lr;
+  for (int k = 0; k < 2; k++) {
+    pn_tensor *loss = pn_sum(c, pn_square(c, pn_mul(c, w[0], w[1])), PN_ALL, 0);
+    if (!loss || pn_optim_step(c, o, loss) != PN_OK) return false;
+  }
+  pn_tensor *grads[] = {pn_full(c, PN_FLOAT64, 1, (const int64_t[]){SIZE}, 0.5), NULL};
+  if (!grads[0] || pn_optim_apply(c, o, grads) != PN_OK) return false;
+  if (pn_optim_get(c, o, "lr", &lr) != PN_OK || pn_optim_set(c, o, "lr", lr / 2) != PN_OK) return false;
+  for (int i = 0; i < pn_optim_num_states(o); i++) {
+    pn_tensor *state = pn_optim_state(c, o, i);
+    if (!state || pn_optim_set_state(c, o, i, state) != PN_OK) return false;
+  }
+  return true;
+}
+
+static bool optim_work(pn_context *c, const void *data) {
+  pn_tensor *w[2];
+  for (int k = 0; k < 2; k++) {
+    pn_tensor *t = pn_full(c, PN_FLOAT64, 1, (const int64_t[]){SIZE}, k + 1.0);
+    if (!t || !(w[k] = pn_param(c, t))) return false;
+  }
+  pn_optim *o = pn_optim_new(c, data, 2, w, NULL, NULL);
+  bool done = o && use_optim(c, o, w);
+  pn_optim_unref(o);
+  return done;
+}
+
+int main(void) {
+  for (int i = 0; i < pni_dist_count(); i++)
+    for (int v = 0; v < VARIANTS; v++) sweep(pni_dist_at(i)->name, dist_work, &(dist_case){pni_dist_at(i), v});
+  for (int i = 0; i < pni_layer_count(); i++) sweep(pni_layer_at(i)->name, layer_work, pni_layer_at(i));
+  for (int i = 0; i < pni_initialiser_count(); i++)
+    sweep(pni_initialiser_at(i)->name, initialise, pni_initialiser_at(i)->name);
+  for (int i = 0; i < pni_optimiser_count(); i++)
+    sweep(pni_optimiser_at(i)->name, optim_work, pni_optimiser_at(i)->name);
+  CHECK_DONE();
+}
