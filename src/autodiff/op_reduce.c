@@ -37,7 +37,8 @@ typedef struct {
   pn_tensor *x; /* contiguous in that order; one reference is ours */
 } layout;
 
-static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, layout *l) {
+/* `lines`: the caller can reduce lines, so leading axes may stay in front. */
+static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, bool lines, layout *l) {
   int order[PN_MAX_DIMS], n = 0;
   bool leading = mask != 0, trailing = true;
   for (int i = 0; i < x->ndim; i++) {
@@ -54,7 +55,7 @@ static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, layout *l) 
       l->reduced *= x->shape[i];
     }
   l->kept = l->reduced ? x->numel / l->reduced : 0;
-  l->leading = leading && !trailing && pni_is_contiguous(x);
+  l->leading = lines && leading && !trailing && pni_is_contiguous(x) && l->reduced > 0;
   if (l->leading || trailing) return (l->x = pni_contiguous(c, x)) ? PN_OK : c->status;
   pn_tensor *p = pni_tensor_alias(c, x);
   if (!p) return c->status;
@@ -104,13 +105,12 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
     x = counted;
   }
   layout l;
-  pn_status status = arrange(c, x, axis_mask(x, call->attr), &l);
+  const pni_reducer *r = &table[x->dtype][which];
+  pn_status status = arrange(c, x, axis_mask(x, call->attr), r->line != NULL, &l);
   if (status == PN_OK) {
-    const pni_reducer *r = &table[x->dtype][which];
     job j = {&l, r, pni_data(l.x), pni_data(out), (int64_t)pni_itemsize(x)};
-    bool lines = l.leading && r->line && l.reduced > 0;
     int64_t grain = 32768 / (l.reduced + 1) + 1;
-    status = pni_parallel(c, out->numel, grain, lines ? reduce_lines : reduce_rows, &j);
+    status = pni_parallel(c, out->numel, grain, l.leading ? reduce_lines : reduce_rows, &j);
     pn_tensor_unref(l.x);
   }
   pn_tensor_unref(counted);

@@ -1,0 +1,185 @@
+-- The training loop, standardising, and the measures of calibration.
+local pn = require "penumbra"
+local nn, optim, train, metrics = pn.nn, pn.optim, pn.train, pn.metrics
+
+local function near(got, want, tolerance)
+  assert(math.abs(got - want) <= (tolerance or 1e-12), ("got %.15g, want %.15g"):format(got, want))
+end
+
+local function problem()
+  pn.seed(21)
+  local x = pn.randn { 50, 2 }
+  local y = x:matmul(pn.tensor { { 2.0 }, { -1.0 } }) + 0.5
+  local net = nn.linear(2, 1)
+  local opt = optim.adam(net:parameters(), { lr = 0.1 })
+  local function loss(a, b)
+    return (net(a) - b):square():mean()
+  end
+  return { data = { x, y }, loss = loss, optimiser = opt, epochs = 30, batch_size = 20 }, net
+end
+
+local function with(t, more)
+  for key, value in pairs(more) do
+    t[key] = value
+  end
+  return t
+end
+
+describe("minibatches", function()
+  it("cover every row once, rows of all tensors together", function()
+    local x = pn.arange(10):reshape { 10, 1 }
+    local sizes, seen = {}, {}
+    for a, b in train.minibatches({ x, x * 2 }, 4, { generator = pn.generator(1) }) do
+      sizes[#sizes + 1] = a:size(1)
+      for k, v in ipairs(a:totable()) do
+        seen[v[1]] = true
+        near(b[k]:item(), 2 * v[1])
+      end
+    end
+    assert.same({ 4, 4, 2 }, sizes)
+    for k = 0, 9 do
+      assert.is_true(seen[k])
+    end
+  end)
+end)
+
+describe("fit", function()
+  it("trains and tells", function()
+    local o, net = problem()
+    local s = train.fit(with(o, { epochs = 80 }))
+    assert.equal(80, #s.history)
+    assert.equal(240, s.step)
+    assert.is_true(s.loss < 1e-3 and s.loss < s.history[1] / 100)
+    near(net:state().bias:item(), 0.5, 0.02)
+  end)
+
+  it("is repeatable by seed", function()
+    local function once()
+      return train.fit((problem())).history
+    end
+    assert.same(once(), once())
+  end)
+
+  it("stops when validation does not get better, and puts the best parameters back", function()
+    local o, net = problem()
+    local best
+    local s = train.fit(with(o, {
+      model = net, patience = 3,
+      validate = function(epoch)
+        if epoch == 5 then
+          best = net:state().weight:totable()
+        end
+        return -math.abs(epoch - 5)
+      end,
+    }))
+    assert.equal(8, s.epoch)
+    assert.equal(5, s.best_epoch)
+    assert.is_true(s.stopped)
+    assert.same(best, net:state().weight:totable())
+  end)
+
+  it("sets the rate of the schedule, and stops when on_epoch says so", function()
+    local o = problem()
+    local s = train.fit(with(o, {
+      schedule = optim.decay(0.1, 0.5, 3),
+      on_epoch = function(now)
+        return now.epoch < 2
+      end,
+    }))
+    assert.equal(2, s.epoch)
+    near(o.optimiser.lr, 0.05)
+  end)
+
+  it("passes an error on and can be continued", function()
+    local o, net = problem()
+    local before
+    local ok, message = pcall(train.fit, with(o, {
+      on_epoch = function()
+        before = net:state().weight:totable()
+        error "interrupted"
+      end,
+    }))
+    assert.is_false(ok)
+    assert.matches("interrupted", message)
+    assert.same(before, net:state().weight:totable())
+    o.on_epoch = nil
+    assert.is_true(train.fit(o).loss < 0.5)
+  end)
+
+  it("writes one line of progress", function()
+    local text = {}
+    local file = { write = function(_, ...) text[#text + 1] = table.concat { ... } end, flush = function() end }
+    train.fit(with(problem(), { progress = file, epochs = 3 }))
+    local all = table.concat(text)
+    assert.matches("epoch 3/3  loss %d", all)
+    assert.equal(1, select(2, all:gsub("\n", "\n")))
+  end)
+
+  it("refuses what does not fit, by name", function()
+    local o = problem()
+    local ok, message = pcall(train.fit, with(o, { epoch = 3 }))
+    assert.is_false(ok)
+    assert.matches("unknown option 'epoch', did you mean 'epochs'", message)
+    o.epoch = nil
+    ok, message = pcall(train.fit, with(o, { data = { pn.zeros { 3 }, pn.zeros { 4 } } }))
+    assert.is_false(ok)
+    assert.matches("data%[2%] must have 3 rows like data%[1%], got 4", message)
+  end)
+end)
+
+describe("standardise", function()
+  it("gives mean 0 and deviation 1 and goes back; a constant column stays finite", function()
+    pn.seed(22)
+    local x = pn.concatenate({ pn.randn { 40, 2 } * 3 + 7, pn.full({ 40, 1 }, 4) }, 2)
+    local s = train.standardise(x)
+    local z = s(x)
+    assert.is_true(z:mean(1):abs():max():item() < 1e-13)
+    assert.is_true((z[{ {}, { 1, 2 } }]:square():mean(1) - 1):abs():max():item() < 1e-12)
+    assert.is_true(z:isfinite():all():item())
+    assert.is_true((s:invert(z) - x):abs():max():item() < 1e-13)
+  end)
+end)
+
+describe("metrics", function()
+  local loc, scale = pn.tensor { { 0.0, 1.0 }, { 2.0, 1.5 } }, pn.tensor { { 1.0 }, { 0.5 } }
+  local y = pn.tensor { 0.3, 1.2 }
+
+  local function density(v, m, s)
+    return math.exp(-0.5 * ((v - m) / s) ^ 2) / (s * math.sqrt(2 * math.pi))
+  end
+
+  it("mixture_log_prob is the log of the mean density", function()
+    local got = metrics.mixture_log_prob(y, loc, scale):totable()
+    near(got[1], math.log((density(0.3, 0, 1) + density(0.3, 2, 0.5)) / 2), 1e-12)
+    near(got[2], math.log((density(1.2, 1, 1) + density(1.2, 1.5, 0.5)) / 2), 1e-12)
+  end)
+
+  it("mixture_cdf integrates it, mixture_quantile inverts it", function()
+    local total, step = 0, 1e-3
+    for k = 0, 8000 - 1 do
+      local v = -7.7 + (k + 0.5) * step
+      total = total + step * (density(v, 0, 1) + density(v, 2, 0.5)) / 2
+    end
+    near(metrics.mixture_cdf(y, loc, scale):totable()[1], total, 1e-6)
+    for _, p in ipairs { 0.001, 0.25, 0.5, 0.95 } do
+      local q = metrics.mixture_quantile(p, loc, scale)
+      for _, u in ipairs(metrics.mixture_cdf(q, loc, scale):totable()) do
+        near(u, p, 1e-12)
+      end
+    end
+  end)
+
+  it("coverage of a calibrated prediction is the level, within 6 standard errors", function()
+    pn.seed(23)
+    local n = 20000
+    local centre = pn.randn { 1, n }
+    local data = (centre + pn.randn { 1, n } * 0.7):reshape { n }
+    for _, level in ipairs { 0.5, 0.9 } do
+      local error = math.sqrt(level * (1 - level) / n)
+      near(metrics.coverage(metrics.mixture_cdf(data, centre, 0.7), level), level, 6 * error)
+      local narrow = metrics.coverage(metrics.mixture_cdf(data, centre, 0.5), level)
+      assert.is_true(narrow < level - 6 * error) -- overconfidence shows
+    end
+    near(metrics.rmse(pn.tensor { 1.0, 2.0 }, pn.tensor { 4.0, 6.0 }), math.sqrt(12.5))
+  end)
+end)
