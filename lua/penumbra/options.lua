@@ -82,7 +82,7 @@ end
 
 local function type_of(value)
   local meta = type(value) == "userdata" and getmetatable(value)
-  local name = type(meta) == "table" and rawget(meta, "__name")
+  local name = type(meta) == "table" and rawget(meta, "__name") or meta
   return type(name) == "string" and name:gsub("^penumbra%.", "") or math.type(value) == "integer" and "number"
     or type(value)
 end
@@ -98,8 +98,8 @@ local articles = {["function"] = "a function", tensor = "a tensor", table = "a t
 
 local function is_a(value, kind)
   if kind == "function" then
-    local meta = getmetatable(value)
-    return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+    local meta = debug.getmetatable(value)
+    return type(value) == "function" or type(meta) == "table" and rawget(meta, "__call") ~= nil
   end
   return type_of(value) == kind
 end

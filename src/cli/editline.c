@@ -5,12 +5,14 @@
 **   add_history(line)   history_load(path)   history_save(path)
 **   complete(f)         f(line up to the cursor) -> list of candidates, number of bytes they replace
 **   interrupted()       was there a Ctrl-C since the last call?
+** Without a terminal only the last one exists.
 */
 #include <errno.h>
 #include <histedit.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cli.h"
 
@@ -148,8 +150,22 @@ static int l_history_load(lua_State *L) {
   return 1;
 }
 
+/* Makes the directories above a file; what fails shows when the file is opened. */
+static void make_parents(const char *path) {
+  char dir[1024];
+  size_t n = strlen(path);
+  if (n >= sizeof dir) return;
+  for (size_t i = 1; i < n; i++) {
+    if (path[i] != '/') continue;
+    memcpy(dir, path, i);
+    dir[i] = '\0';
+    mkdir(dir, 0700);
+  }
+}
+
 static int l_history_save(lua_State *L) {
   HistEvent ev;
+  make_parents(luaL_checkstring(L, 1));
   lua_pushboolean(L, history(self(L)->history, &ev, H_SAVE, luaL_checkstring(L, 1)) >= 0);
   return 1;
 }
@@ -177,13 +193,9 @@ static int close_editor(lua_State *L) {
   return 0;
 }
 
-static const luaL_Reg functions[] = {{"readline", l_readline},
-                                     {"add_history", l_add_history},
-                                     {"history_load", l_history_load},
-                                     {"history_save", l_history_save},
-                                     {"complete", l_complete},
-                                     {"interrupted", l_interrupted},
-                                     {NULL, NULL}};
+static const luaL_Reg functions[] = {{"readline", l_readline},         {"add_history", l_add_history},
+                                     {"history_load", l_history_load}, {"history_save", l_history_save},
+                                     {"complete", l_complete},         {NULL, NULL}};
 
 static bool open_editor(editor *e) {
   HistEvent ev;
@@ -206,8 +218,11 @@ static bool open_editor(editor *e) {
   return true;
 }
 
-int cli_push_editor(lua_State *L) {
+int cli_push_editor(lua_State *L, bool terminal) {
   lua_newtable(L);
+  lua_pushcfunction(L, l_interrupted);
+  lua_setfield(L, -2, "interrupted");
+  if (!terminal) return 1;
   editor *e = lua_newuserdatauv(L, sizeof *e, 0);
   *e = (editor){.completer = LUA_NOREF};
   lua_createtable(L, 0, 1);

@@ -205,10 +205,7 @@ static int run_repl(lua_State *L) {
   lua_pushliteral(L, "penumbra.repl");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "run");
-  if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
-    cli_push_editor(L);
-  else
-    lua_pushnil(L);
+  cli_push_editor(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
   return call(L, 1);
 }
 

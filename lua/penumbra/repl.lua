@@ -1,0 +1,329 @@
+--- The prompt. `penumbra` without arguments runs it with line editing; `lua5.4 -l penumbra.repl` runs it with
+--- plain reading. A line is an expression, whose values are shown, or a statement; one that is not finished
+--- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+local pretty = require "penumbra.pretty"
+local strict = require "penumbra.strict"
+
+local repl = {}
+
+local KEPT = 9 -- results that stay reachable
+
+---- one session, without input and output ----
+
+local session = {}
+session.__index = session
+
+--- A session: feed it lines. opt: `env`, the globals (default _G, made strict); `width` of results.
+function repl.session(opt)
+  local o = options.check("repl.session", opt, { env = options.optional "table", width = 79 })
+  local env = o.env or _G
+  strict.install(env, { assign = "anywhere" })
+  local self = setmetatable({ env = env, width = o.width, lines = {}, results = {}, locals = {} }, session)
+  if rawget(env, "pn") == nil then rawset(env, "pn", require "penumbra") end
+  if rawget(env, "help") == nil then
+    rawset(env, "help", function(...) return require("penumbra.help").help(...) end)
+  end
+  return self
+end
+
+--- Is the session in the middle of a statement?
+function session:unfinished() return #self.lines > 0 end
+
+--- Forgets the lines of an unfinished statement.
+function session:reset() self.lines = {} end
+
+-- Compiles the lines so far. Returns the chunk, or nil and "more", or nil and a message.
+local function compile(self, code)
+  local value, wrong = load("return " .. code, "=stdin", "t", self.env)
+  if value then return value end
+  local chunk, message = load(code, "=stdin", "t", self.env)
+  if chunk then return chunk end
+  if message:match "<eof>$" or wrong:match "<eof>$" then return nil, "more" end
+  return nil, message
+end
+
+local function keep(self, values)
+  for i = values.n, 1, -1 do
+    if values[i] ~= nil then table.insert(self.results, 1, values[i]) end
+  end
+  while #self.results > KEPT do table.remove(self.results) end
+  rawset(self.env, "_", self.results[1])
+  for i, value in ipairs(self.results) do rawset(self.env, "_" .. i, value) end
+end
+
+local function show(self, values)
+  local texts, long = {}, false
+  for i = 1, values.n do
+    texts[i] = pretty.format(values[i], { width = self.width })
+    long = long or texts[i]:find "\n" or #texts[i] > 30
+  end
+  return table.concat(texts, long and "\n" or "  ")
+end
+
+-- Frames outside the prompt's own chunk say nothing to the user.
+local function trim(text)
+  local head, frames = text:match "^(.-)(\n  [^\n]*:%d+: in .*)$"
+  if not head then return text end
+  frames = frames:gsub("(\n  stdin:%d+: in the main part).*$", "%1")
+  if not frames:sub(2):find "\n" then return head end
+  return head .. frames
+end
+
+local function on_error(message)
+  if type(message) ~= "string" then
+    local ok, text = pcall(pretty.format, message)
+    message = ok and type(message) ~= "nil" and text or "error: the error object is a " .. type(message) .. " value"
+  end
+  return core.traceback(message, 2)
+end
+
+-- Says so where an undefined name was a local of an earlier line, which ended with it.
+local function explain(self, message)
+  local name = message:match "undefined global '([^']*)'"
+  if not name or not self.locals[name] then return message end
+  local hint = "%1: it was local to an earlier line; leave out 'local' here"
+  return (message:gsub("(undefined global '[^']*')[^\n]*", hint))
+end
+
+local function note_locals(self, code)
+  for names in code:gmatch "%f[%w_]local%s+([%a_][%w_%s,]*)" do
+    for name in names:gmatch "[%a_][%w_]*" do self.locals[name] = name ~= "function" or nil end
+  end
+  local name = code:match "%f[%w_]local%s+function%s+([%a_][%w_]*)"
+  if name then self.locals[name] = true end
+end
+
+--- Takes one line. Returns "more" if the statement goes on; "ok" and the text of the results ("" without
+--- any); "error" and a message with a short traceback; "end" if the user wants to leave.
+function session:feed(line)
+  if #self.lines == 0 then
+    if line:match "^%s*$" then return "ok", "" end
+    if line:match "^%s*exit%s*%(?%s*%)?%s*;?%s*$" or line:match "^%s*quit%s*%(?%s*%)?%s*;?%s*$" then
+      if rawget(self.env, line:match "%a+") == nil then return "end", "" end
+    end
+    local asked = line:match "^%s*%?%s*(.-)%s*$"
+    if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
+    line = line:gsub("^%s*=", "", 1)
+    local method = line:match "^%s*([%a_][%w_.%[%]]*:[%a_][%w_]*)%s*$"
+    if method then return "error", ("stdin:1: %s is a method; call it, as in %s()"):format(method, method) end
+  end
+  self.lines[#self.lines + 1] = line
+  local code = table.concat(self.lines, "\n")
+  local chunk, message = compile(self, code)
+  if message == "more" then return "more", "" end
+  self.lines = {}
+  if not chunk then return "error", message end
+  local values = table.pack(xpcall(chunk, on_error))
+  if not values[1] then return "error", explain(self, trim(tostring(values[2]))) end
+  note_locals(self, code)
+  values = table.pack(table.unpack(values, 2, values.n))
+  if values.n == 0 then return "ok", "" end
+  keep(self, values)
+  local ok, text = xpcall(show, on_error, self, values)
+  return ok and "ok" or "error", text
+end
+
+---- completion ----
+
+local keywords = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
+  "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
+
+-- value[key] without running the user's code: raw fields, __index tables, and Penumbra's own objects.
+local function field(value, key)
+  for _ = 1, 20 do
+    if type(value) == "table" then
+      local raw = rawget(value, key)
+      if raw ~= nil then return raw end
+      if value == package.loaded.penumbra then return value[key] end
+    elseif type(value) == "userdata" and type(getmetatable(value)) == "string" then
+      local ok, found = pcall(function() return value[key] end)
+      return ok and found or nil
+    end
+    local meta = debug.getmetatable(value)
+    value = type(meta) == "table" and rawget(meta, "__index")
+    if type(value) ~= "table" then return nil end
+  end
+end
+
+-- Calls take(name, value) for what can follow a dot or colon after `value`.
+local function each_field(value, take)
+  for _ = 1, 20 do
+    if type(value) == "table" then
+      for key, v in next, value do
+        if type(key) == "string" then take(key, v) end
+      end
+      if value == package.loaded.penumbra then
+        for _, name in ipairs(value.lazy_names()) do take(name, nil) end
+      end
+    elseif type(value) == "userdata" then
+      for key, v in pairs(pretty.methods(value) or {}) do
+        if type(key) == "string" then take(key, v) end
+      end
+      return
+    end
+    local meta = debug.getmetatable(value)
+    value = type(meta) == "table" and rawget(meta, "__index")
+    if type(value) ~= "table" then return end
+  end
+end
+
+local function callable(value)
+  local meta = debug.getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and type(value) ~= "string" and meta.__call ~= nil
+end
+
+-- The value of `path`, names joined by dots and constant indices, starting at the globals.
+local function resolve(env, path)
+  local name, rest = path:match "^([%a_][%w_]*)(.*)$"
+  if not name then return nil end
+  local value = rawget(env, name)
+  while value ~= nil and rest ~= "" do
+    local key, after = rest:match "^[.:]([%a_][%w_]*)(.*)$"
+    if not key then
+      key, after = rest:match "^%[(%d+)%](.*)$"
+      key = math.tointeger(key)
+    end
+    if not key then
+      local quote
+      quote, key, after = rest:match "^%[([\"'])([^\"']*)%1%](.*)$"
+      if not quote then return nil end
+    end
+    value, rest = field(value, key), after
+  end
+  return value
+end
+
+--- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end
+--- of the text they replace.
+function repl.complete(env, text)
+  local path, separator, prefix = text:match "([%a_][%w_.:%[%]\"']*)([.:])([%a_]?[%w_]*)$"
+  local found, list = {}, {}
+  local function take(name, value)
+    if name:sub(1, #prefix) ~= prefix or not name:match "^[%a_][%w_]*$" then return end
+    if name:sub(1, 1) == "_" and prefix == "" then return end
+    if separator == ":" and value ~= nil and not callable(value) then return end
+    found[name] = true
+  end
+  if path then
+    each_field(resolve(env, path), take)
+  else
+    prefix = text:match "[%a_][%w_]*$"
+    if not prefix or text:match "%d[%a_][%w_]*$" then return {}, 0 end
+    for _, word in ipairs(keywords) do take(word, nil) end
+    each_field(env, take)
+  end
+  for name in pairs(found) do list[#list + 1] = name end
+  table.sort(list)
+  return list, #prefix
+end
+
+---- the loop ----
+
+local function history_path()
+  local state = os.getenv "XDG_STATE_HOME"
+  if not state or state == "" then
+    local home = os.getenv "HOME"
+    if not home or home == "" then return nil end
+    state = home .. "/.local/state"
+  end
+  return state .. "/penumbra/history"
+end
+
+local function banner()
+  return ("Penumbra %s, %s, %s\nhelp() shows the way, ?name explains a name, Ctrl-D ends"):format(core.version,
+    _VERSION, core.blas())
+end
+
+-- Reading without an editor: a prompt only where somebody sees it.
+local function plain_reader(visible)
+  return function(prompt)
+    if visible then
+      io.stdout:write(prompt)
+      io.stdout:flush()
+    end
+    return io.read "L"
+  end
+end
+
+local function open_history(editor)
+  local path = history_path()
+  if not path then return function() end end
+  editor.history_load(path)
+  return function(line)
+    editor.add_history(line)
+    editor.history_save(path)
+  end
+end
+
+local function is_colourful(file)
+  return core.terminal(file) and not os.getenv "NO_COLOR" and os.getenv "TERM" ~= "dumb"
+end
+
+local function report(text, colour)
+  io.stdout:flush()
+  if colour then text = text:gsub("^[^\n]*", "\27[31m%0\27[0m") end
+  io.stderr:write(text, "\n")
+end
+
+--- Runs the prompt until the input ends. `editor`: nil, or a table of functions in place of io.read, with
+--- readline(prompt) (nil at the end, false if interrupted), add_history, history_load, history_save,
+--- complete, interrupted; readline may be missing.
+function repl.run(editor)
+  editor = editor or {}
+  local visible = core.terminal(io.stdin) and core.terminal(io.stdout)
+  local state = repl.session { width = (core.terminal(io.stdout) or 80) - 1 }
+  local read = editor.readline or plain_reader(visible)
+  local remember = editor.readline and open_history(editor) or function() end
+  local interrupted = editor.interrupted or function() return false end
+  local colour = is_colourful(io.stderr)
+  if editor.complete then
+    editor.complete(function(text) return repl.complete(state.env, text) end)
+  end
+  if visible then print(banner()) end
+  while true do
+    local line = read(state:unfinished() and ">> " or "> ")
+    if line == nil then break end
+    if line == false then
+      state:reset()
+    else
+      line = line:gsub("\r?\n$", "")
+      if line:find "%S" then remember(line) end
+      local kind, text = state:feed(line)
+      if interrupted() then
+        state:reset()
+        report("interrupted", colour)
+      elseif kind == "error" then
+        report(text, colour)
+      elseif text ~= "" then
+        print(text)
+      end
+      if kind == "end" then break end
+    end
+  end
+  if state:unfinished() and not visible then
+    report("stdin: unfinished statement at the end of the input", colour)
+    return false
+  end
+  if visible and not editor.readline then print() end
+  return true
+end
+
+-- `lua5.4 -l penumbra.repl` and `-lpenumbra.repl`: the prompt instead of Lua's own.
+local function asked_for()
+  local given = rawget(_G, "arg")
+  if type(given) ~= "table" then return false end
+  for i = 1, #given do
+    if given[i] == "-lpenumbra.repl" or given[i] == "-l" and given[i + 1] == "penumbra.repl" then return true end
+  end
+  return false
+end
+
+if asked_for() then
+  package.loaded["penumbra.repl"] = repl
+  repl.run()
+  os.exit(true, true)
+end
+
+return repl

@@ -1,0 +1,216 @@
+local pretty = require "penumbra.pretty"
+local repl = require "penumbra.repl"
+
+local function fresh()
+  local env = setmetatable({}, { __index = _G })
+  for name, value in pairs(_G) do rawset(env, name, value) end
+  setmetatable(env, nil)
+  return repl.session { env = env }, env
+end
+
+-- Feeds lines and returns kind and text of the last answer.
+local function feed(state, ...)
+  local kind, text
+  for _, line in ipairs { ... } do kind, text = state:feed(line) end
+  return kind, text
+end
+
+describe("a session", function()
+  it("shows results without return", function()
+    local s = fresh()
+    assert.same({ "ok", "2" }, { feed(s, "1 + 1") })
+    assert.same({ "ok", '"a"  {1, 2}' }, { feed(s, '"a", {1, 2}') })
+    assert.same({ "ok", "nil" }, { feed(s, "nil") })
+    assert.same({ "ok", "3" }, { feed(s, "= 3") })
+    assert.same({ "ok", "" }, { feed(s, "x = 5") })
+    assert.same({ "ok", "" }, { feed(s, "") })
+    assert.same({ "ok", "5" }, { feed(s, "x") })
+  end)
+
+  it("shows tensors as the core prints them", function()
+    local s = fresh()
+    local _, text = feed(s, "pn.tensor{{1, 2}, {3, 4}}")
+    assert.equal("[[1 2]\n [3 4]]\nfloat64 [2, 2]", text)
+  end)
+
+  it("keeps the last results", function()
+    local s = fresh()
+    feed(s, "10", "20", "30")
+    assert.same({ "ok", "30  30  20  10" }, { feed(s, "_, _1, _2, _3") })
+    assert.same({ "ok", "30" }, { feed(s, "_") })
+    for i = 1, 20 do feed(s, tostring(i)) end
+    local _, text = feed(s, "_9")
+    assert.equal("12", text)
+  end)
+
+  it("goes on in the next line", function()
+    local s = fresh()
+    assert.equal("more", (s:feed "for i = 1, 3 do"))
+    assert.is_true(s:unfinished())
+    assert.equal("more", (s:feed "  total = (total0 or 0) + i" ))
+    assert.equal("error", (s:feed "end"))
+    assert.is_false(s:unfinished())
+    assert.same({ "ok", "6" }, { feed(s, "f = function(a)", "return a * 2", "end", "f(3)") })
+    assert.same({ "ok", '"a\\nb"' }, { feed(s, "[[a", "b]]") })
+    assert.same({ "ok", "{1, 2}" }, { feed(s, "{1,", "2}") })
+    feed(s, "do")
+    s:reset()
+    assert.same({ "ok", "7" }, { feed(s, "7") })
+  end)
+
+  it("reports errors at the line of the prompt", function()
+    local s = fresh()
+    assert.same({ "error", "stdin:1: boo" }, { feed(s, "error 'boo'") })
+    assert.same({ "error", "stdin:2: boo" }, { feed(s, "do", "error 'boo'", "end") })
+    local kind, text = feed(s, "pn.zeros{2}:matmul(pn.ones{3})")
+    assert.equal("error", kind)
+    assert.matches("^stdin:1: matmul: .*%[2%].*%[3%]$", text)
+    assert.same({ "error", "{code = 3}" }, { feed(s, "error{code = 3}") })
+    kind, text = feed(s, ")")
+    assert.equal("error", kind)
+    assert.matches("^stdin:1: unexpected symbol", text)
+    assert.equal("ok", (feed(s, "1")))
+  end)
+
+  it("shows a short traceback without its own frames", function()
+    local s = fresh()
+    feed(s, "function inner(n) error 'deep' end", "function outer() inner(1) return 1 end")
+    local _, text = feed(s, "local r = outer()")
+    assert.equal("stdin:1: deep\n  stdin:1: in function 'inner'\n  stdin:1: in function 'outer'\n" ..
+      "  stdin:1: in the main part", text)
+  end)
+
+  it("reports undefined globals and names near ones", function()
+    local s = fresh()
+    assert.same({ "error", "stdin:1: undefined global 'prnt', did you mean 'print'?" }, { feed(s, "prnt(1)") })
+    assert.same({ "error", "stdin:1: undefined global 'zeros', did you mean 'pn.zeros'?" }, { feed(s, "zeros{2}") })
+    local _, text = feed(s, "local a, b = 1, 2", "b")
+    assert.equal("stdin:1: undefined global 'b': it was local to an earlier line; leave out 'local' here", text)
+    assert.same({ "ok", "4" }, { feed(s, "function f() made = 4 end", "f()", "made") })
+  end)
+
+  it("survives values that cannot be shown", function()
+    local s = fresh()
+    assert.same({ "ok", "<table, cannot be shown>" },
+      { feed(s, "setmetatable({}, {__tostring = function() error 'no' end})") })
+    local kind, text = feed(s, "error(setmetatable({}, {__tostring = function() error 'no' end}))")
+    assert.equal("error", kind)
+    assert.equal("<table, cannot be shown>", text)
+    feed(s, "x = pn.ones{2}", "x:close()")
+    assert.same({ "ok", "tensor (closed)" }, { feed(s, "x") })
+  end)
+
+  it("explains methods that are not called", function()
+    local s = fresh()
+    assert.same({ "error", "stdin:1: x:shape is a method; call it, as in x:shape()" }, { feed(s, "x:shape") })
+  end)
+
+  it("ends", function()
+    local s, env = fresh()
+    assert.equal("end", (s:feed "exit"))
+    assert.equal("end", (s:feed "quit()"))
+    rawset(env, "exit", 3)
+    assert.same({ "ok", "3" }, { feed(s, "exit") })
+  end)
+end)
+
+describe("completion", function()
+  local _, env = fresh()
+  rawset(env, "config", { model = { layers = { 1, { width = 3, kind = "relu" } } }, seed = 1, ["not a name"] = 2 })
+  rawset(env, "x", require("penumbra").ones { 2 })
+
+  local function complete(text) return repl.complete(env, text) end
+
+  it("knows globals and keywords", function()
+    local list, n = complete "y = confi"
+    assert.same({ "config" }, list)
+    assert.equal(5, n)
+    assert.same({ "repeat", "require", "return" }, (complete "re"))
+    assert.same({}, (complete "nosuchname"))
+    assert.same({}, (complete "12e"))
+    assert.same({}, (complete "  "))
+  end)
+
+  it("knows fields of libraries", function()
+    assert.same({ "floor" }, (complete "math.fl"))
+    assert.same({ "logsumexp" }, (complete "pn.logsu"))
+    assert.same({ "dist" }, (complete "pn.dis"))
+  end)
+
+  it("knows nested tables", function()
+    assert.same({ "model", "seed" }, (complete "config."))
+    assert.same({ "layers" }, (complete "config.model.la"))
+    assert.same({ "kind", "width" }, (complete "print(config.model.layers[2]."))
+    assert.same({ "layers" }, (complete "config['model'].l"))
+    assert.same({}, (complete "config.nothing.x"))
+  end)
+
+  it("knows methods", function()
+    assert.same({ "matmul" }, (complete "x:mat"))
+    local found = {}
+    for _, name in ipairs((complete "x:")) do found[name] = true end
+    assert.is_true(found.shape and found.exp and found.sum)
+    rawset(env, "word", "text")
+    assert.same({ "format" }, (complete "word:fo"))
+    assert.same({}, (complete "config:s"))
+  end)
+
+  it("does not run the user's code", function()
+    rawset(env, "trap", setmetatable({}, { __index = function() error "ran" end, __call = function() error "ran" end }))
+    assert.same({}, (complete "trap.a.b"))
+    assert.same({}, (complete "trap:a"))
+  end)
+end)
+
+describe("pretty.format", function()
+  local function text(value, opt) return pretty.format(value, opt) end
+
+  it("writes tables as Lua does, keys sorted", function()
+    assert.equal('{1, 2, [5] = 3, a = 1, ["b c"] = 2, ["end"] = 3}',
+      text { 1, 2, [5] = 3, a = 1, ["b c"] = 2, ["end"] = 3 })
+    assert.equal("{}", text {})
+    assert.equal('"a\\"b\\n\\x01"', text 'a"b\n\1')
+  end)
+
+  it("names cycles", function()
+    local t = { inner = { deep = {} } }
+    t.inner.deep.top, t.inner.self = t, t.inner
+    assert.equal("{inner = {deep = {top = <cycle: it>}, self = <cycle: it.inner>}}", text(t))
+    local shared = {}
+    assert.equal("{{}, {}}", text { shared, shared })
+  end)
+
+  it("cuts what is long or deep", function()
+    local list, deep = {}, {}
+    for i = 1, 1000 do list[i] = i end
+    assert.matches("%.%.%. 940 more\n}$", text(list))
+    local at = deep
+    for _ = 1, 100 do
+      at.x = {}
+      at = at.x
+    end
+    assert.equal("{x = {x = {x = {x = {x = {x = {...}}}}}}}", text(deep))
+    local wide = { {} }
+    for i = 2, 40 do wide[i] = { wide[i - 1], wide[i - 1] } end
+    assert.is_true(#text(wide[40], { depth = 50 }) < 200000)
+    assert.is_true(#text(("x"):rep(1e6)) < 3000)
+  end)
+
+  it("breaks lines", function()
+    for line in text({ a = ("x"):rep(60), b = { ("y"):rep(60) } }):gmatch "[^\n]+" do
+      assert.is_true(#line <= 79)
+    end
+  end)
+
+  it("says where functions are from", function()
+    local f = function(a, b, ...) return a, b, ... end
+    assert.matches("^function%(a, b, %.%.%.%) .*repl_spec.lua:%d+$", text(f))
+    assert.equal("function (built in)", text(print))
+  end)
+
+  it("shows tensors inside tables in short", function()
+    local pn = require "penumbra"
+    assert.equal("{w = [1 1] float64 [2]}", text { w = pn.ones { 2 } })
+    assert.equal("{w = tensor float64 [20, 30]}", text { w = pn.ones { 20, 30 } })
+  end)
+end)
