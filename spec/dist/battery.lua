@@ -1,0 +1,682 @@
+--- What every distribution owes, from its row and its golden values: a list of {behaviour, function}. Nothing
+--- here knows a distribution by name; sets are treated by their name (how to step inside them).
+local pn = require "penumbra"
+local assert = require "luassert"
+
+local dist = pn.dist
+local DRAWS = 20000
+local battery = {}
+
+-- ---- numbers ----
+
+local function flat(t, out)
+  out = out or {}
+  if type(t) ~= "table" then
+    out[#out + 1] = t
+  else
+    for _, v in ipairs(t) do
+      flat(v, out)
+    end
+  end
+  return out
+end
+
+local function numbers(x)
+  return flat(type(x) == "userdata" and x:totable() or x)
+end
+
+local function close(got, want, rel, what)
+  got, want = numbers(got), numbers(want)
+  assert(#got == #want, ("%s: %d numbers, expected %d"):format(what, #got, #want))
+  for i, w in ipairs(want) do
+    local g = got[i]
+    local same = g == w or (g ~= g and w ~= w) or math.abs(g - w) <= rel * math.max(math.abs(w), 1e-4)
+    assert(same, ("%s: number %d is %.17g, expected %.17g"):format(what, i, g, w))
+  end
+end
+
+local function refuses(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
+end
+
+-- Mean of the numbers and its standard error.
+local function estimate(x)
+  local n, s = #x, 0
+  for _, v in ipairs(x) do
+    s = s + v
+  end
+  local m, q = s / n, 0
+  for _, v in ipairs(x) do
+    q = q + (v - m) ^ 2
+  end
+  return m, math.sqrt(q / (n - 1) / n)
+end
+
+-- The mean of x is `want` within 6 standard errors, which are at most `narrow` (absolute).
+local function agrees(x, want, narrow, what)
+  local m, se = estimate(x)
+  assert(6 * se <= narrow, ("%s: 6 standard errors are %g, more than %g"):format(what, 6 * se, narrow))
+  assert(math.abs(m - want) <= 6 * se + 1e-9 * math.abs(want),
+    ("%s: %.8g is not within 6 * %.3g of %.8g"):format(what, m, se, want))
+end
+
+-- ---- cases ----
+
+local function tensor(v, dtype)
+  return pn.tensor(v, { dtype = dtype or "float64" })
+end
+
+-- Parameters as tensors; `change` replaces some.
+local function parameters(case, change, dtype)
+  local t = {}
+  for name, v in pairs(case.params) do
+    t[name] = tensor(v, dtype)
+  end
+  for name, v in pairs(change or {}) do
+    t[name] = v
+  end
+  return t
+end
+
+local function make(row, case, change, dtype)
+  return dist[row.name](parameters(case, change, dtype))
+end
+
+local function ordinary(golden)
+  local list = {}
+  for _, case in ipairs(golden.cases) do
+    if not case.extreme then
+      list[#list + 1] = case
+    end
+  end
+  return list
+end
+
+local function given(row, case)
+  local list = {}
+  for _, p in ipairs(row.parameters) do
+    if case.params[p.name] ~= nil then
+      list[#list + 1] = p
+    end
+  end
+  return list
+end
+
+-- The points of a case at which the density is positive.
+local function inner_points(row, case)
+  local x = {}
+  for i, v in ipairs(case.x) do
+    if case.log_prob[i] > -1e5 then
+      x[#x + 1] = v
+    end
+  end
+  return pn.tensor(x, { dtype = row.discrete and row.support == "integer_interval" and "int64" or "float64" })
+end
+
+local function with_batch(t, batch, rank)
+  local shape, own = { table.unpack(batch) }, t:shape()
+  for i = #own - rank + 1, #own do
+    shape[#shape + 1] = own[i]
+  end
+  return t:broadcast_to(shape)
+end
+
+local function batched(row, case, batch)
+  local t = {}
+  for _, p in ipairs(given(row, case)) do
+    t[p.name] = with_batch(tensor(case.params[p.name]), batch, #p.axes)
+  end
+  return dist[row.name](t)
+end
+
+-- ---- directions that stay inside a set ----
+
+local step = {}
+function step.real(_, r)
+  return r
+end
+function step.positive(t, r)
+  return t * r
+end
+function step.unit_interval(t, r)
+  return t * (1 - t) * r
+end
+function step.simplex(t, r)
+  local u = t * r
+  return u - t * u:sum({ -1 }, true)
+end
+function step.log_weights(t, r)
+  return pn.where(t:isfinite(), r, 0 * r)
+end
+function step.lower_cholesky(_, r)
+  return (r * 0.3):tril()
+end
+function step.positive_definite(_, r)
+  return (r + r:t()) * 0.05
+end
+step.nonnegative = step.positive
+step.real_vector = step.real
+
+local generator = pn.generator(20)
+local function direction(set, t)
+  return assert(step[set], "no direction for " .. set)(t, pn.rand(t:shape(), { generator = generator }) - 0.3)
+end
+
+-- Compares the slope of f along u at t with central differences; order 2 also the slope of the slope. f maps
+-- a tensor to a 0-d tensor.
+local function check_slopes(f, t, u, order, what)
+  local function value(h)
+    return f(t + u * h):item()
+  end
+  local function slope(h, graph)
+    local x = pn.param((t + u * h):detach())
+    local y = f(x)
+    if not y:requires_grad() then
+      return x, tensor(0)
+    end
+    return x, (pn.grad(y, { x }, { create_graph = graph })[1] * u):sum()
+  end
+  local h = 1e-5
+  local _, first = slope(0)
+  local want = (value(h) - value(-h)) / (2 * h)
+  local function near(got, expected, rel, name)
+    assert(math.abs(got - expected) <= rel * math.max(1, math.abs(expected)),
+      ("%s: %s slope is %.10g, differences give %.10g"):format(what, name, got, expected))
+  end
+  near(first:item(), want, 1e-4, "first")
+  if order < 2 then
+    return
+  end
+  local x, again = slope(0, true)
+  local second = again:requires_grad() and (pn.grad(again, { x })[1] * u):sum():item() or 0
+  local _, above = slope(h)
+  local _, below = slope(-h)
+  near(second, (above:item() - below:item()) / (2 * h), 1e-3, "second")
+end
+
+-- ---- the behaviours ----
+
+function battery.refuses_illegal_parameters(row, golden, sets)
+  for _, p in ipairs(row.parameters) do
+    local case
+    for _, candidate in ipairs(golden.cases) do
+      case = case or candidate.params[p.name] ~= nil and candidate
+    end
+    assert(case, "no golden case gives " .. p.name)
+    for _, bad in ipairs(sets[p.constraint].outside) do
+      refuses(row.name .. ": " .. p.name .. " must be ", make, row, case, { [p.name] = tensor(bad) })
+    end
+    refuses(("%s: %s must be a tensor or a number"):format(row.name, p.name), make, row, case, { [p.name] = "x" })
+    refuses(("%s: %s must be float64 or float32"):format(row.name, p.name), make, row, case,
+      { [p.name] = pn.zeros { 2, 2, dtype = "int64" } })
+    if #p.axes > 0 then
+      refuses(("%s: %s must have at least"):format(row.name, p.name), make, row, case, { [p.name] = tensor(1) })
+    elseif #given(row, case) > 1 then
+      refuses(row.name .. ": parameters must have one dtype", make, row, case,
+        { [p.name] = tensor(case.params[p.name], "float32") })
+    end
+    if not p.default then
+      local t = parameters(case)
+      t[p.name] = nil
+      refuses(row.name .. ": ", dist[row.name], t)
+    end
+    if p.choice then
+      for _, other in ipairs(row.parameters) do
+        if other.choice == p.choice and other ~= p then
+          refuses(row.name .. ": exactly one of ", make, row, case, { [other.name] = tensor(case.params[p.name]) })
+        end
+      end
+    end
+  end
+  refuses(row.name .. ": unknown option 'paramter'", dist[row.name], { paramter = 1 })
+end
+
+function battery.shapes_follow_sample_batch_event(row, golden)
+  local case = golden.cases[1]
+  local d = make(row, case)
+  local event = d.event_shape
+  assert.equal(row.event_rank, #event)
+  local function joined(...)
+    local shape = {}
+    for _, part in ipairs { ... } do
+      for _, v in ipairs(part) do
+        shape[#shape + 1] = v
+      end
+    end
+    return shape
+  end
+  for _, batch in ipairs { {}, { 3 }, { 2, 3 }, { 1 }, { 0 } } do
+    local b = batched(row, case, batch)
+    assert.same(batch, b.batch_shape)
+    assert.same(event, b.event_shape)
+    for _, size in ipairs { {}, { 4 }, { 4, 2 }, { 0 } } do
+      local x = b:sample(size)
+      assert.same(joined(size, batch, event), x:shape())
+      assert.same(joined(size, batch), b:log_prob(x):shape())
+    end
+    for _, name in ipairs { "mean", "variance", "stddev", "mode" } do
+      if row.functions[name] then
+        assert.same(joined(batch, event), b[name](b):shape())
+      end
+    end
+    if row.functions.entropy then
+      assert.same(batch, b:entropy():shape())
+    end
+    if row.functions.kl then
+      assert.same(batch, dist.kl(b, d):shape())
+      assert.same(batch, dist.kl(d, b):shape())
+    end
+    if #batch > 0 then
+      local i = b:independent(1)
+      local last = table.remove(batch)
+      assert.same(batch, i.batch_shape)
+      assert.same(joined({ last }, event), i.event_shape)
+      local x = i:sample { 4 }
+      assert.same(joined({ 4 }, batch), i:log_prob(x):shape())
+      close(i:log_prob(x), b:log_prob(x):sum { -1 }, 1e-12, "independent")
+      if row.functions.kl then
+        close(dist.kl(i, i), dist.kl(b, b):sum { -1 }, 1e-12, "kl of independent")
+      end
+    end
+  end
+  local wide = batched(row, case, { 3, 1 }):expand { 2, 3, 4 }
+  assert.same({ 2, 3, 4 }, wide.batch_shape)
+  assert.same(joined({ 5, 2, 3, 4 }, event), wide:sample({ 5 }):shape())
+  refuses(row.name .. ": expand: ", wide.expand, wide, { 3, 4 })
+  refuses(row.name .. ": independent: k must be", wide.independent, wide, 4)
+end
+
+function battery.never_stretches_x_silently(row, golden)
+  local case = golden.cases[1]
+  local one = make(row, case)
+  local flat_batch, column = batched(row, case, { 5 }), batched(row, case, { 5, 1 })
+  refuses("would be stretched", flat_batch.log_prob, flat_batch, one:sample { 5, 1 })
+  refuses("would be stretched", flat_batch.log_prob, flat_batch, one:sample { 1 })
+  refuses("has fewer axes than the batch", column.log_prob, column, one:sample { 5 })
+  refuses("must broadcast with the batch", flat_batch.log_prob, flat_batch, one:sample { 4 })
+  assert.same({ 5 }, flat_batch:log_prob(one:sample()):shape())
+  assert.same({ 3, 5 }, batched(row, case, { 3, 5 }):log_prob(one:sample { 5 }):shape())
+  assert.same({ 7 }, one:log_prob(one:sample { 7 }):shape())
+  if row.event_rank > 0 then
+    refuses("must have the event's axes", one.log_prob, one, tensor(0))
+  end
+end
+
+function battery.has_the_golden_values(row, golden)
+  for k, case in ipairs(golden.cases) do
+    local d = make(row, case)
+    local function check(name, got, want)
+      close(got, want, 1e-8, ("case %d: %s"):format(k, name))
+    end
+    check("log_prob", d:log_prob(tensor(case.x)), case.log_prob)
+    if case.cdf then
+      check("cdf", d:cdf(tensor(case.at or case.x)), case.cdf)
+    end
+    if case.icdf then
+      check("icdf", d:icdf(tensor(case.p)), case.icdf)
+      assert(numbers(d:icdf(tensor { -0.1, 1.1 }))[1] ~= 0 and d:icdf(1.1):isnan():item() ~= 0, "icdf outside [0, 1]")
+    end
+    for _, name in ipairs { "mean", "variance", "entropy", "mode" } do
+      assert((case[name] ~= nil) == row.functions[name], ("case %d: golden %s"):format(k, name))
+      if case[name] then
+        check(name, d[name](d), case[name])
+      end
+    end
+    if case.variance then
+      check("stddev squared", d:stddev() ^ 2, case.variance)
+    end
+  end
+  for k, pair in ipairs(golden.kl) do
+    local p, q = make(row, { params = pair.p }), make(row, { params = pair.q })
+    close(dist.kl(p, q), pair.value, 1e-8, ("kl %d"):format(k))
+    close(dist.kl(p, p), 0, 1e-12, ("kl %d of itself"):format(k))
+  end
+end
+
+function battery.works_in_float32(row, golden)
+  for k, case in ipairs(ordinary(golden)) do
+    local d = make(row, case, nil, "float32")
+    local x = tensor(case.x, "float32")
+    local lp = d:log_prob(x)
+    assert.equal("float32", lp:dtype())
+    local wide = {} -- what float64 makes of the same rounded numbers
+    for name, t in pairs(d:parameters()) do
+      wide[name] = t:to "float64"
+    end
+    local reference = dist[row.name](wide)
+    close(lp, reference:log_prob(x:to "float64"), 2e-5, ("case %d: float32 log_prob"):format(k))
+    assert.equal(row.support == "integer_interval" and "int64" or "float32", d:sample({ 2 }):dtype())
+    if row.support ~= "integer_interval" then -- labels take any dtype
+      refuses("must be float32 as the parameters are, got float64", d.log_prob, d, tensor(case.x))
+    end
+  end
+end
+
+function battery.has_gradients(row, golden)
+  for k, case in ipairs(ordinary(golden)) do
+    local x = inner_points(row, case)
+    local weight = pn.rand({ x:size(1) }, { generator = generator })
+    local function log_prob(change, at)
+      return (make(row, case, change):log_prob(at or x) * weight):sum()
+    end
+    for _, p in ipairs(given(row, case)) do
+      local t = tensor(case.params[p.name])
+      local u = direction(p.constraint, t)
+      local function what(name)
+        return ("case %d: %s in %s"):format(k, name, p.name)
+      end
+      check_slopes(function(v)
+        return log_prob { [p.name] = v }
+      end, t, u, 2, what "log_prob")
+      for _, name in ipairs { "mean", "variance", "entropy" } do
+        if row.functions[name] then
+          check_slopes(function(v)
+            local d = make(row, case, { [p.name] = v })
+            return d[name](d):sum()
+          end, t, u, 2, what(name))
+        end
+      end
+      if row.functions.cdf and not row.discrete then
+        check_slopes(function(v)
+          return make(row, case, { [p.name] = v }):cdf(x):sum()
+        end, t, u, 1, what "cdf")
+      end
+      if row.functions.icdf and case.p then
+        check_slopes(function(v)
+          return make(row, case, { [p.name] = v }):icdf(tensor { 0.2, 0.77 }):sum()
+        end, t, u, 1, what "icdf")
+      end
+      if row.functions.kl then
+        local other = make(row, case)
+        local moved = t + u * 0.1
+        check_slopes(function(v)
+          local d = make(row, case, { [p.name] = v })
+          return (dist.kl(d, other) + dist.kl(other, d) * 2):sum()
+        end, moved, direction(p.constraint, moved), 2, what "kl")
+      end
+    end
+    if not row.discrete then
+      check_slopes(function(v)
+        return log_prob(nil, v)
+      end, x, direction(row.support, x), 2, ("case %d: log_prob in x"):format(k))
+    end
+  end
+end
+
+-- ---- total mass ----
+
+-- Points and weights of the trapezoidal rule after a substitution that makes the integrand decay at both ends.
+local rule = {}
+function rule.real(d)
+  local m, s = numbers(d:mean())[1], numbers(d:stddev())[1]
+  local t = pn.linspace(-12, 12, 4001)
+  return m + s * t:sinh(), s * t:cosh() * (24 / 4000)
+end
+function rule.positive(d)
+  local t = pn.linspace(-250, 20, 54001)
+  local x = t:exp() * numbers(d:mean())[1]
+  return x, x * (270 / 54000)
+end
+function rule.boolean()
+  return tensor { 0, 1 }, 1
+end
+function rule.nonnegative_integer()
+  return pn.arange(2000), 1
+end
+function rule.integer_interval()
+  return pn.arange(1000), 1
+end
+-- A grid of 12 standard deviations around the mean, for two components.
+function rule.real_vector(d)
+  local m, s = numbers(d:mean()), numbers(d:stddev())
+  if #m ~= 2 then
+    return nil
+  end
+  local n = 601
+  local axis = pn.linspace(-12, 12, n)
+  local a = (m[1] + s[1] * axis):reshape({ n, 1 }):broadcast_to { n, n }
+  local b = (m[2] + s[2] * axis):reshape({ 1, n }):broadcast_to { n, n }
+  return pn.stack({ a, b }, -1), s[1] * s[2] * (24 / (n - 1)) ^ 2
+end
+
+function battery.integrates_to_one(row, golden)
+  local integrated = 0
+  for k, case in ipairs(ordinary(golden)) do
+    local d = make(row, case)
+    local x, w = assert(rule[row.support], "no rule for " .. row.support)(d)
+    if x then
+      integrated = integrated + 1
+      close((d:log_prob(x):exp() * w):sum(), 1, 1e-8, ("case %d: total mass"):format(k))
+    end
+  end
+  assert(integrated > 0)
+end
+
+function battery.ends_at_the_edges_of_its_support(row, golden, sets)
+  for k, case in ipairs(ordinary(golden)) do
+    local inside = case.x[1]
+    local beyond = { table.unpack(sets[row.support].outside) }
+    if row.support == "integer_interval" then
+      beyond[#beyond + 1] = #case.x
+    end
+    for _, bad in ipairs(beyond) do
+      if #flat(bad) == #flat(inside) then
+        local t, leaves = {}, {}
+        for _, p in ipairs(given(row, case)) do
+          t[p.name] = pn.param(tensor(case.params[p.name]))
+          leaves[#leaves + 1] = t[p.name]
+        end
+        local d, nan = dist[row.name](t), false
+        for _, v in ipairs(flat(bad)) do
+          nan = nan or v ~= v
+        end
+        local lp = d:log_prob(tensor { bad, inside })
+        close(lp, { nan and 0 / 0 or -math.huge, case.log_prob[1] }, 1e-8, ("case %d: edge"):format(k))
+        if not nan and row.support ~= "real" then
+          for _, g in ipairs(pn.grad(d:log_prob(tensor(bad)):sum(), leaves)) do
+            close(g, 0 * g:detach(), 0, ("case %d: gradient outside"):format(k))
+          end
+        end
+      end
+    end
+    if row.functions.cdf then
+      local d = make(row, case)
+      close(d:cdf(tensor { -math.huge, math.huge }), { 0, 1 }, 1e-12, "cdf at the ends")
+    end
+  end
+end
+
+-- ---- draws ----
+
+-- Largest distance of the empirical distribution function from u's uniform one, times sqrt(n): above 3.23 with
+-- probability 2e-9 (Kolmogorov), 6 sigma of a normal.
+local function kolmogorov(u)
+  table.sort(u)
+  local n, worst = #u, 0
+  for i, v in ipairs(u) do
+    worst = math.max(worst, i / n - v, v - (i - 1) / n)
+  end
+  return worst * math.sqrt(n)
+end
+
+-- Pearson's statistic of the draws against the mass function, and its limit at 6 sigma.
+local function chi_square(d, draws, classes)
+  local count = {}
+  for _, v in ipairs(draws) do
+    count[v] = (count[v] or 0) + 1
+  end
+  local statistic, bins = 0, 0
+  for _, v in ipairs(classes) do
+    local expected = math.exp(d:log_prob(v):item()) * #draws
+    local seen = count[v] or 0
+    count[v] = nil
+    assert(expected > 0 or seen == 0, "a value of mass 0 was drawn")
+    if expected > 0 then
+      statistic, bins = statistic + (seen - expected) ^ 2 / expected, bins + 1
+    end
+  end
+  assert(next(count) == nil, "a value outside the classes was drawn")
+  return statistic, bins + 6 * math.sqrt(2 * bins) + 18
+end
+
+function battery.draws_have_its_law(row, golden)
+  for k, case in ipairs(golden.cases) do
+    local d = make(row, case)
+    local x = d:sample { DRAWS, generator = pn.generator(100 + k) }
+    assert(numbers(dist.within(row.support, x):logical_not():sum())[1] == 0, "draws outside the support")
+    assert(numbers(d:log_prob(x):isinf():sum())[1] == 0, "draws of density 0")
+    local what = ("case %d: "):format(k)
+    if row.functions.variance and not case.extreme then
+      local mean, variance = numbers(d:mean()), numbers(d:variance())
+      for i = 1, #mean do
+        local column = #mean == 1 and numbers(x) or numbers(x:slice(2, i, i))
+        local sd, squares = math.sqrt(variance[i]), {}
+        for j, v in ipairs(column) do
+          squares[j] = (v - mean[i]) ^ 2
+        end
+        agrees(column, mean[i], 0.05 * sd + 1e-300, what .. "mean of draws")
+        if not row.discrete then
+          agrees(squares, variance[i], 0.5 * variance[i], what .. "variance of draws")
+        end
+      end
+    end
+    if row.functions.cdf and not row.discrete and numbers(d:mean())[1] > 0.01 then
+      local distance = kolmogorov(numbers(d:cdf(x)))
+      assert(distance < 3.23, what .. "Kolmogorov-Smirnov " .. distance)
+    end
+    if row.discrete and row.event_rank == 0 then
+      local statistic, limit = chi_square(d, numbers(x), case.x)
+      assert(statistic < limit, what .. "chi-square " .. statistic)
+    end
+  end
+end
+
+function battery.draws_depend_on_the_generator_alone(row, golden)
+  local d = make(row, golden.cases[1])
+  local before = pn.rng_state()
+  local a, b = d:sample { 50, generator = pn.generator(7) }, d:sample({ 50 }, pn.generator(7))
+  assert.same(before, pn.rng_state())
+  assert.same(a:totable(), b:totable())
+  assert.is_false(a:requires_grad())
+  pn.seed(11)
+  local first = d:sample({ 20 }):totable()
+  assert.is_not.same(first, d:sample({ 20 }):totable())
+  pn.seed(11)
+  assert.same(first, d:sample({ 20 }):totable())
+end
+
+function battery.rsample_is_differentiable(row, golden)
+  if not row.functions.rsample then
+    return refuses(row.name .. ": rsample does not exist", function()
+      return make(row, golden.cases[1]):rsample { 2 }
+    end)
+  end
+  for k, case in ipairs(ordinary(golden)) do
+    local d = make(row, case)
+    assert.same(
+      d:sample({ 9, generator = pn.generator(5) }):totable(),
+      d:rsample({ 9, generator = pn.generator(5) }):totable()
+    )
+    for _, p in ipairs(given(row, case)) do
+      local t = tensor(case.params[p.name])
+      local u = direction(p.constraint, t)
+      -- one copy of the parameter per draw, so that the slope of each draw is seen
+      local copies = pn.param(with_batch(t, { DRAWS }, #p.axes))
+      local x = make(row, case, { [p.name] = copies }):rsample { generator = pn.generator(31 + k) }
+      local scale = numbers(d:stddev())[1]
+      local function slopes(y)
+        local g = pn.grad(y:sum(), { copies })[1] * u
+        return numbers(#p.axes > 0 and g:reshape({ DRAWS, -1 }):sum { 2 } or g)
+      end
+      local function exact(f)
+        local leaf = pn.param(t)
+        local y = f(make(row, case, { [p.name] = leaf }))
+        return y:requires_grad() and (pn.grad(y, { leaf })[1] * u):sum():item() or 0
+      end
+      local size = math.max(1e-3, scale)
+      local shift, components = d:mean(), #numbers(d:mean())
+      agrees(slopes(x), exact(function(q)
+        return q:mean():sum()
+      end), 0.5 * size * math.sqrt(components), ("case %d: slope of the mean in %s"):format(k, p.name))
+      agrees(slopes((x - shift) ^ 2), exact(function(q)
+        return (q:variance() + (q:mean() - shift) ^ 2):sum()
+      end), 2 * components * math.max(1e-6, scale * math.max(scale, 1)),
+        ("case %d: slope of the second moment in %s"):format(k, p.name))
+    end
+  end
+end
+
+-- Distribution q of a KL pair: the case with one parameter moved inside its set.
+local function moved(row, case)
+  local p = given(row, case)[1]
+  local t = tensor(case.params[p.name])
+  return make(row, case, { [p.name] = t + 0.5 * direction(p.constraint, t) })
+end
+
+function battery.entropy_and_kl_are_expectations(row, golden)
+  for k, case in ipairs(ordinary(golden)) do
+    local p = make(row, case)
+    local x = p:sample { DRAWS, generator = pn.generator(300 + k) }
+    local lp = p:log_prob(x)
+    if row.functions.entropy then
+      agrees(numbers(-lp), p:entropy():item(), 0.15 * math.max(1, #p.event_shape > 0 and p.event_shape[1] or 1),
+        ("case %d: entropy"):format(k))
+    end
+    if row.functions.kl then
+      local q = moved(row, case)
+      local value = dist.kl(p, q):item()
+      assert(value >= 0)
+      agrees(numbers(lp - q:log_prob(x)), value, 0.5 * math.sqrt(value) + 1e-6, ("case %d: kl"):format(k))
+    end
+  end
+end
+
+function battery.names_what_it_lacks(row, golden)
+  local d = make(row, golden.cases[1])
+  for name, there in pairs(row.functions) do
+    if not there and name ~= "kl" then
+      refuses(("%s: %s does not exist"):format(row.name, name), d[name], d, name == "rsample" and { 2 } or 0.5)
+    end
+  end
+  assert(row.functions.log_prob and row.functions.sample)
+  local pairs_known = {}
+  for _, pair in ipairs(dist.kl_pairs()) do
+    pairs_known[pair[1] .. " and " .. pair[2]] = true
+  end
+  for _, other in ipairs(pn.rows()) do
+    local pair = row.name .. " and " .. other.name
+    if other.kind == "distribution" and not pairs_known[pair] then
+      local case = require("spec.golden.dist." .. other.name).cases[1]
+      refuses("kl: there is no closed form for " .. pair, dist.kl, d, make(other, case))
+    end
+  end
+end
+
+function battery.can_be_saved_and_made_again(row, golden)
+  for _, case in ipairs(golden.cases) do
+    local d = make(row, case)
+    local again = dist[d.name](d:parameters())
+    local x = d:sample { 5 }
+    assert.same(d:log_prob(x):totable(), again:log_prob(x):totable())
+  end
+end
+
+function battery.says_what_it_is(row, golden)
+  local d = make(row, golden.cases[1])
+  assert.equal(row.name, d.name)
+  assert.equal(row.support, d.support)
+  assert.equal(row.name .. "{", tostring(d):sub(1, #row.name + 1))
+  assert(#row.doc > 20 and #row.source > 10 and #row.args > 0)
+  for name, value in pairs(golden.cases[1].params) do
+    close(d[name], value, 0, "field " .. name)
+    assert(tostring(d):find(name .. " = ", 1, true))
+  end
+  d:close()
+  refuses("distribution was closed", function()
+    return d:mean()
+  end)
+end
+
+return battery
