@@ -47,10 +47,9 @@ static T *d_logaddexp(C *c, T *y, T *g, int k) {
 }
 /* d(a log b) = log b for a, a / b for b */
 static T *d_xlogy(C *c, T *y, T *g, int k) { return k ? pn_mul(c, g, pn_div(c, A, B)) : pn_mul(c, g, pn_log(c, B)); }
-/* a - b floor(a/b) */
+/* a - b q with the whole quotient q = (a - y) / b */
 static T *d_remainder(C *c, T *y, T *g, int k) {
-  (void)y;
-  return k ? pn_neg(c, pn_mul(c, g, pn_floor(c, pn_div(c, A, B)))) : g;
+  return k ? pn_neg(c, pn_mul(c, g, pn_round(c, pn_div(c, pn_sub(c, A, y), B)))) : g;
 }
 
 #define BUILDER(name)                                                                                                  \

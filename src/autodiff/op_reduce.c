@@ -81,13 +81,30 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
     j->r->row(j->x + i * j->l->reduced * j->size, j->l->reduced, j->out + i * j->size);
 }
 
+/* n lines of `width` columns into acc; many lines by halves, so that errors grow with log n as along rows. Then
+ * width is at most a strip. */
+enum { BLOCK = 256, STRIP = 512 };
+static void fold_lines(const job *j, const char *x, int64_t n, int64_t width, char *acc) {
+  int64_t bytes = j->l->kept * j->size;
+  if (n <= BLOCK) {
+    memcpy(acc, x, (size_t)(width * j->size));
+    for (int64_t i = 1; i < n; i++) j->r->line(x + i * bytes, width, acc);
+    return;
+  }
+  _Alignas(8) char part[STRIP];
+  fold_lines(j, x, n / 2, width, acc);
+  fold_lines(j, x + n / 2 * bytes, n - n / 2, width, part);
+  j->r->line(part, width, acc);
+}
+
 /* Columns begin .. end - 1 of all lines. */
 static void reduce_lines(void *data, int64_t begin, int64_t end) {
   const job *j = data;
   int64_t width = end - begin;
   char *acc = j->out + begin * j->size, *x = j->x + begin * j->size;
-  memcpy(acc, x, (size_t)(width * j->size));
-  for (int64_t i = 1; i < j->l->reduced; i++) j->r->line(x + i * j->l->kept * j->size, width, acc);
+  int64_t step = j->l->reduced > BLOCK ? STRIP / j->size : width;
+  for (int64_t at = 0; at < width; at += step)
+    fold_lines(j, x + at * j->size, j->l->reduced, at + step < width ? step : width - at, acc + at * j->size);
 }
 
 static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int which) {

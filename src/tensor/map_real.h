@@ -59,7 +59,13 @@ BINARY(minimum, x < y || x != x ? x : y)
 BINARY(atan2, F(atan2)(x, y))
 BINARY(logaddexp, pni_logaddexp((double)x, (double)y))
 BINARY(xlogy, pni_xlogy((double)x, (double)y))
-BINARY(remainder, x - y * F(floor)(x / y))
+/* Floored, as Lua's % and NumPy's: the exact fmod, moved to the sign of y. */
+static REAL NAME(floored)(REAL x, REAL y) {
+  REAL r = F(fmod)(x, y);
+  if (r == 0) return F(copysign)(0, y);
+  return (r < 0) != (y < 0) ? r + y : r;
+}
+BINARY(remainder, NAME(floored)(x, y))
 BINARY(gammainc, pni_gammainc((double)x, (double)y))
 BINARY(gammainc_grad_a, pni_gammainc_grad_a((double)x, (double)y))
 
@@ -103,7 +109,8 @@ void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
   const REAL *a = (const REAL *)(const void *)p[1];
   for (int64_t i = 0; i < n; i++) {
     REAL x = a[i * s[1]];
-    o[i] = x < low ? low : x > high ? high : x;
+    x = x < low ? low : x;
+    o[i] = x > high ? high : x;
   }
 }
 

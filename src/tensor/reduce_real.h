@@ -72,9 +72,9 @@ static void logsumexp_row(const void *x_, int64_t n, void *out) {
     *(REAL *)out = m;
     return;
   }
-  REAL s = 0;
-  for (int64_t i = 0; i < n; i++) s += F(exp)(x[i] - m);
-  *(REAL *)out = m + F(log)(s);
+  double s = 0; /* float32 sums keep their digits */
+  for (int64_t i = 0; i < n; i++) s += (double)F(exp)(x[i] - m);
+  *(REAL *)out = (REAL)((double)m + log(s));
 }
 
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
@@ -92,17 +92,20 @@ static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
 
 static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
-  REAL *y = y_, s = 0, m = strided_max(x, n, step);
-  for (int64_t i = 0; i < n; i++) s += y[i * step] = F(exp)(x[i * step] - m);
-  for (int64_t i = 0; i < n; i++) y[i * step] /= s;
+  REAL *y = y_, m = strided_max(x, n, step);
+  double s = 0;
+  for (int64_t i = 0; i < n; i++) s += (double)(y[i * step] = F(exp)(x[i * step] - m));
+  REAL scale = (REAL)s;
+  for (int64_t i = 0; i < n; i++) y[i * step] /= scale;
 }
 
 static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
-  REAL *y = y_, s = 0, m = strided_max(x, n, step);
-  for (int64_t i = 0; i < n; i++) s += F(exp)(x[i * step] - m);
-  REAL z = m + F(log)(s);
-  for (int64_t i = 0; i < n; i++) y[i * step] = x[i * step] - z;
+  REAL *y = y_, m = strided_max(x, n, step);
+  double s = 0;
+  for (int64_t i = 0; i < n; i++) s += (double)F(exp)(x[i * step] - m);
+  REAL z = (REAL)log(s); /* apart from m, which may be far larger */
+  for (int64_t i = 0; i < n; i++) y[i * step] = (x[i * step] - m) - z;
 }
 #else
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {

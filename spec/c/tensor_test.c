@@ -1,0 +1,177 @@
+/*
+** tensor_test.c: operations against NumPy and SciPy (spec/golden/tensor/tensor.py). Each case is run with its
+** inputs laid out in memory in several ways: row-major, axes reversed, run backwards, every second element;
+** the values do not depend on that. Rows without a case are named with -v.
+*/
+#include "../../src/autodiff/op.h"
+#include "check.h"
+
+typedef struct golden_tensor {
+  int dtype, ndim;
+  int64_t shape[5];
+  int at;
+} golden_tensor;
+
+typedef struct golden_case {
+  const char *op;
+  int nin, in[3], out, ni;
+  int64_t i[8];
+  double r[2], tolerance, floor; /* relative above the floor, absolute below */
+} golden_case;
+
+#include "../golden/tensor/tensor_golden.h"
+
+enum { PLAIN, REVERSED, BACKWARDS, SPACED, LAYOUTS };
+
+static void store(pn_tensor *t, int64_t at, const golden_tensor *g, int64_t k) {
+  char *p = (char *)t->storage->data + (size_t)at * pn_dtype_size((pn_dtype)g->dtype);
+  if (g->dtype == PN_FLOAT64)
+    *(double *)(void *)p = golden_reals[g->at + k];
+  else if (g->dtype == PN_FLOAT32)
+    *(float *)(void *)p = (float)golden_reals[g->at + k];
+  else if (g->dtype == PN_INT64)
+    *(int64_t *)(void *)p = golden_ints[g->at + k];
+  else
+    *(uint8_t *)p = (uint8_t)golden_ints[g->at + k];
+}
+
+/* Writes the strides of a layout into `stride`, the place of element 0 into `offset`; returns the elements needed. */
+static int64_t geometry(const golden_tensor *g, int layout, int64_t *stride, int64_t *offset) {
+  int64_t run = 1;
+  *offset = 0;
+  for (int k = 0; k < g->ndim; k++) {
+    int axis = layout == REVERSED ? k : g->ndim - 1 - k;
+    stride[axis] = layout == SPACED ? 2 * run : run;
+    run *= g->shape[axis] * (layout == SPACED ? 2 : 1);
+  }
+  for (int a = 0; layout == BACKWARDS && run && a < g->ndim; a++) {
+    *offset += (g->shape[a] - 1) * stride[a];
+    stride[a] = -stride[a];
+  }
+  return run ? run : 1;
+}
+
+/* The golden tensor in a layout, what lies between its elements filled with 0x7f bytes. Scoped. */
+static pn_tensor *lay(pn_context *c, int index, int layout) {
+  const golden_tensor *g = &golden_tensors[index];
+  int64_t stride[PN_MAX_DIMS] = {0}, offset, room = geometry(g, layout, stride, &offset);
+  pn_tensor *t = pni_scoped(c, pni_tensor_new(c, &(pni_spec){.dtype = g->dtype, .ndim = 1, .shape = {room}}));
+  memset(t->storage->data, 0x7f, (size_t)room * pn_dtype_size((pn_dtype)g->dtype));
+  t->ndim = g->ndim;
+  t->offset = offset;
+  t->numel = 1;
+  for (int a = 0; a < g->ndim; a++) {
+    t->shape[a] = g->shape[a];
+    t->stride[a] = stride[a];
+    t->numel *= g->shape[a];
+  }
+  for (int64_t k = 0; k < t->numel; k++) {
+    int64_t at = offset, rest = k;
+    for (int a = g->ndim - 1; a >= 0; rest /= g->shape[a--]) at += rest % g->shape[a] * stride[a];
+    store(t, at, g, k);
+  }
+  return t;
+}
+
+/* ---- builders that are not rows ---- */
+
+static pn_axes axes_of(int64_t mask) {
+  pn_axes a = {0, {0}};
+  for (int k = 0; k < PN_MAX_DIMS; k++)
+    if (mask >> k & 1) a.axis[a.n++] = k;
+  return a;
+}
+
+static pn_tensor *built(pn_context *c, const golden_case *g, pn_tensor **x) {
+  const int64_t *i = g->i;
+  int a = (int)i[0], b = (int)i[1];
+#define IS(name) (strcmp(g->op, name) == 0)
+  if (IS("var")) return pn_var(c, x[0], axes_of(i[0]), g->r[0], b);
+  if (IS("std")) return pn_std(c, x[0], axes_of(i[0]), g->r[0], b);
+  if (IS("select")) return pn_select(c, x[0], a, i[1]);
+  if (IS("unsqueeze")) return pn_unsqueeze(c, x[0], a);
+  if (IS("squeeze")) return pn_squeeze(c, x[0], a);
+  if (IS("flip")) return pn_flip(c, x[0], a);
+  if (IS("transpose")) return pn_transpose(c, x[0], a, b);
+  if (IS("stack")) return pn_stack(c, g->nin, x, a);
+  if (IS("masked_select")) return pn_masked_select(c, x[0], x[1]);
+  if (IS("sort")) return pn_sort(c, x[0], a, b);
+  if (IS("topk")) return pn_topk(c, x[0], i[0], b, (int)i[2]);
+  if (IS("argtopk")) return pn_argtopk(c, x[0], i[0], b, (int)i[2]);
+  if (IS("pn_matmul")) return pn_matmul(c, x[0], x[1]);
+#undef IS
+  return NULL;
+}
+
+/* ---- comparison ---- */
+
+static bool same_element(const pn_tensor *t, int64_t k, const golden_tensor *g, const golden_case *of) {
+  if (g->dtype <= PN_FLOAT32) {
+    double want = golden_reals[g->at + k], got = pni_element(t, k);
+    if (g->dtype == PN_FLOAT32) want = (double)(float)want; /* also what overflows */
+    if (fabs(want) < of->floor) return fabs(got - want) <= of->tolerance;
+    return check_near(got, want, of->tolerance);
+  }
+  const void *p = pn_tensor_data(t);
+  if (!p) return pni_element(t, k) == (double)golden_ints[g->at + k];
+  return g->dtype == PN_INT64 ? ((const int64_t *)p)[k] == golden_ints[g->at + k]
+                              : ((const uint8_t *)p)[k] == golden_ints[g->at + k];
+}
+
+static void compare(pn_context *c, int number, int layout, const pn_tensor *t) {
+  const golden_case *k = &golden_cases[number];
+  const golden_tensor *g = &golden_tensors[k->out];
+  if (!check_record(t != NULL)) {
+    printf("case %d, %s: %s\n", number, k->op, pn_context_message(c));
+    return;
+  }
+  bool fits = t->dtype == g->dtype && t->ndim == g->ndim;
+  for (int a = 0; fits && a < g->ndim; a++) fits = t->shape[a] == g->shape[a];
+  if (!check_record(fits)) {
+    char got[160], want[160];
+    printf("case %d, %s: got %s %s, want %s %s\n", number, k->op, pn_dtype_name((pn_dtype)t->dtype),
+           pni_shape_text(t->ndim, t->shape, got), pn_dtype_name((pn_dtype)g->dtype),
+           pni_shape_text(g->ndim, g->shape, want));
+    return;
+  }
+  for (int64_t e = 0; e < t->numel; e++)
+    if (!check_record(same_element(t, e, g, k))) {
+      printf("case %d, %s (%s), layout %d, element %lld: got %.17g, want %.17g\n", number, k->op,
+             pn_dtype_name((pn_dtype)golden_tensors[k->in[0]].dtype), layout, (long long)e, pni_element(t, e),
+             g->dtype <= PN_FLOAT32 ? golden_reals[g->at + e] : (double)golden_ints[g->at + e]);
+      return;
+    }
+}
+
+static void run_case(pn_context *c, int number, int layout) {
+  const golden_case *g = &golden_cases[number];
+  const pni_op *op = pni_op_find(g->op);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x[3] = {NULL};
+  for (int k = 0; k < g->nin; k++) x[k] = lay(c, g->in[k], (layout + (layout ? k : 0)) % LAYOUTS);
+  pni_attr a = {.ni = g->ni, .r = {g->r[0], g->r[1]}};
+  memcpy(a.i, g->i, sizeof g->i);
+  pn_tensor *t = op ? pni_apply(c, op, g->nin, x, &a) : built(c, g, x);
+  compare(c, number, layout, t);
+  pn_context_clear_error(c);
+  pn_scope_close(c, mark);
+}
+
+static void golden(pn_context *c, bool verbose) {
+  int n = (int)(sizeof golden_cases / sizeof *golden_cases);
+  for (int k = 0; k < n; k++)
+    for (int layout = 0; layout < LAYOUTS; layout++) run_case(c, k, layout);
+  for (int i = 0; i < pni_op_count() && verbose; i++) {
+    int count = 0;
+    for (int k = 0; k < n; k++) count += strcmp(golden_cases[k].op, pni_op_at(i)->name) == 0;
+    if (!count) printf("%s: no golden values here\n", pni_op_at(i)->name);
+  }
+}
+
+int main(int argc, char **argv) {
+  pn_context *c = pn_context_new(NULL);
+  golden(c, argc > 1 && strcmp(argv[1], "-v") == 0);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+  CHECK_DONE();
+}
