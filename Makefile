@@ -123,7 +123,7 @@ demo:
 
 # Every test; the last line is `N passed, N failed, N skipped`.
 test:
-	@.ci/deps build test
+	@.ci/deps build test check
 	@$(SUBMAKE) tests
 	@$(RUN) $(LUA) spec/run.lua
 
@@ -140,13 +140,13 @@ SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=d
           SPARE='install_spec gates_spec'
 
 asan:
-	@.ci/deps build test
+	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/asan CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' tests $(BUILD)/asan/lua-interpreter
 	@$(SAN_RUN) BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
 
 tsan:
-	@.ci/deps build test
+	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
 	@$(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
 
@@ -166,7 +166,12 @@ fuzz:
 	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
 	  $$(ls -d spec/golden/files 2>/dev/null); done
 
-# The pkg-config file follows PREFIX, so it is written at installation.
+# The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
+# and leaves its dependencies shared, which `pkg-config --static` does not.
+pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: $(1)' \
+  'Description: An embeddable probabilistic deep-learning runtime' 'Version: $(VERSION)' '$(2)' 'Libs: $(3)' \
+  'Libs.private: $(4)' 'Cflags: -I$${includedir}' > $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
+
 install: all install-lua
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(if $(CLI_OBJ),install -m 755 $(BUILD)/penumbra $(DESTDIR)$(PREFIX)/bin/)
@@ -175,11 +180,8 @@ install: all install-lua
 	install -m 755 $(BUILD)/libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/
 	ln -sf libpenumbra.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libpenumbra.so
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' \
-	  'Name: penumbra' 'Description: An embeddable probabilistic deep-learning runtime' \
-	  'Version: $(VERSION)' 'Requires.private: $(PKGS) $(LUA_PC)' 'Libs: -L$${libdir} -lpenumbra' \
-	  'Libs.private: -lm -lpthread -ldl' 'Cflags: -I$${includedir}' \
-	  > $(DESTDIR)$(LIBDIR)/pkgconfig/penumbra.pc
+	$(call pkg_file,penumbra,Requires.private: $(PKGS) $(LUA_PC),-L$${libdir} -lpenumbra,-lm -lpthread -ldl)
+	$(call pkg_file,penumbra-static,Requires: $(PKGS) $(LUA_PC),$${libdir}/libpenumbra.a -lm -lpthread -ldl,)
 
 # What `require "penumbra"` needs in a stock interpreter; all that the rock installs.
 install-lua: $(BUILD)/lua/penumbra/core.so
@@ -190,7 +192,7 @@ install-lua: $(BUILD)/lua/penumbra/core.so
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/penumbra $(DESTDIR)$(PREFIX)/include/penumbra.h \
 	  $(addprefix $(DESTDIR)$(LIBDIR)/,libpenumbra.a libpenumbra.so.$(VERSION) $(SONAME) libpenumbra.so) \
-	  $(DESTDIR)$(LIBDIR)/pkgconfig/penumbra.pc
+	  $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,penumbra.pc penumbra-static.pc)
 	rm -rf $(DESTDIR)$(LUADIR)/penumbra $(DESTDIR)$(LUACDIR)/penumbra
 
 # The README's tables from the rows, the Lua reference from the doc comments.

@@ -45,17 +45,18 @@ describe("make check", function()
     return copy .. "/build"
   end
 
-  --- The gate complains about the copy in words that hold `expected`.
-  local function caught(name, expected, folder)
-    local complaints = require("spec.gates." .. name)(copy, folder or build)
-    local text = table.concat(complaints, "\n")
-    assert(text:find(expected, 1, true), ("gate %s did not catch it; it says: %s"):format(name, text))
+  --- The gate complains about the copy in words that hold each of the expected texts.
+  local function caught_in(folder, name, ...)
+    local text = table.concat(require("spec.gates." .. name)(copy, folder), "\n")
+    for _, expected in ipairs {...} do
+      assert(text:find(expected, 1, true), ("%s did not say: %s\nbut: %s"):format(name, expected, text))
+    end
   end
+  local function caught(name, ...) caught_in(build, name, ...) end
 
   it("layers: an include from above", function()
     add("src/base/context.c", '#include "../tensor/tensor.h"\n')
-    caught("layers", "src/base/context.c")
-    caught("layers", "layer base includes ../tensor/tensor.h above it")
+    caught("layers", "src/base/context.c", "layer base includes ../tensor/tensor.h above it")
   end)
   it("layers: Lua's header below src/lua", function()
     add("src/autodiff/op.c", "#include <lua.h>\n")
@@ -68,8 +69,7 @@ describe("make check", function()
 
   it("lists: a row without descriptor", function()
     add("src/autodiff/op.def", "X(no_such_row)\n")
-    caught("lists", "no_such_row has no descriptor pni_op_no_such_row")
-    caught("lists", "no_such_row has no values below spec/golden")
+    caught("lists", "no_such_row has no descriptor pni_op_no_such_row", "no_such_row has no values below spec/golden")
   end)
   it("lists: a descriptor without row", function()
     edit("src/autodiff/op.def", "X(matmul)", "")
@@ -84,13 +84,12 @@ describe("make check", function()
     must("mkdir -p %s/build", copy)
     add("build/fault.c", "int helper(void) { return 1; }\n")
     must("%s -shared -fPIC %s/build/fault.c -o %s/build/libpenumbra.so.0", cc, copy, copy)
-    caught("symbols", "helper is exported, but its name", copy .. "/build")
+    caught_in(copy .. "/build", "symbols", "helper is exported, but its name")
   end)
   it("symbols: exported but not declared, declared but not exported", function()
     edit("src/penumbra.h", "PN_API void pn_context_trim(", "void pn_context_trim(")
-    caught("symbols", "pn_context_trim is exported, but no header")
     add("src/base/context.h", "/* no such function */\nPN_API int pn_no_such(void);\n")
-    caught("symbols", "pn_no_such is PN_API, but not exported")
+    caught("symbols", "pn_context_trim is exported, but no header", "pn_no_such is PN_API, but not exported")
   end)
 
   it("imports: printing, exiting, jumping, asserting", function()
@@ -102,13 +101,12 @@ describe("make check", function()
 jmp_buf *there;
 int f(int x) { assert(x); printf("%d\n", x); fputs("a", stderr); if (x > 3) longjmp(*there, 1); exit(x); }
 ]])
-    for _, name in ipairs {"printf", "exit", "longjmp", "__assert_fail", "stderr"} do
-      caught("imports", "base/fault.o imports " .. name, folder)
-    end
+    local function says(name) return "base/fault.o imports " .. name end
+    caught_in(folder, "imports", says "printf", says "exit", says "longjmp", says "__assert_fail", says "stderr")
   end)
   it("imports: Lua below src/lua", function()
     local folder = object("nn/fault.o", "int lua_gettop(void *); int f(void *L) { return lua_gettop(L); }\n")
-    caught("imports", "nn/fault.o imports lua_gettop below src/lua", folder)
+    caught_in(folder, "imports", "nn/fault.o imports lua_gettop below src/lua")
   end)
 
   it("globals: initialised, zero, static, thread-local", function()
@@ -120,9 +118,8 @@ int f(void) { static int third = 3; return first++ + second++ + third++ + fourth
 static const char *const fine[] = {"a", "b"};
 const char *g(int i) { return fine[i]; }
 ]])
-    for _, name in ipairs {"first", "second", "third", "fourth"} do
-      caught("globals", "tensor/fault.o: " .. name, folder)
-    end
+    local function says(name) return "tensor/fault.o: " .. name end
+    caught_in(folder, "globals", says "first", says "second", says "third", says "fourth")
     for _, text in ipairs(require "spec.gates.globals"(copy, folder)) do assert.falsy(text:find "fine") end
   end)
 
@@ -146,11 +143,15 @@ const char *g(int i) { return fine[i]; }
 
   it("bound: a public function Lua cannot reach, a stale line in the list", function()
     add("src/penumbra.h", "PN_API int pn_no_such(void);\n")
-    caught("bound", "pn_no_such is neither bound")
     add("spec/gates/c_only.txt", "pn_never_was  because\npn_dtype_size\npn_exp  an operation\n")
-    caught("bound", "pn_never_was does not exist")
-    caught("bound", "no reason given: pn_dtype_size")
-    caught("bound", "pn_exp is bound after all")
+    caught("bound", "pn_no_such is neither bound", "pn_never_was does not exist", "no reason given: pn_dtype_size",
+      "pn_exp is bound after all")
+  end)
+
+  it("swept: a builder whose allocations nobody fails", function()
+    edit("src/penumbra.h", "PN_API pn_tensor *pn_neg(", "PN_API pn_tensor *pn_no_such(pn_context *c, int n);\n"
+      .. "PN_API pn_tensor *pn_neg(")
+    caught("swept", "pn_no_such stands in no allocation-failure sweep")
   end)
 
   it("format: a line out of shape", function()
@@ -165,34 +166,28 @@ const char *g(int i) { return fine[i]; }
 
   it("fast_math: a flag, a pragma", function()
     edit("Makefile", "-std=c11", "-std=c11 -ff" .. "ast-math")
-    caught("fast_math", "Makefile")
     add("src/base/special.c", '#pragma GCC optimize("-Of' .. 'ast")\n')
-    caught("fast_math", "src/base/special.c")
+    caught("fast_math", "Makefile", "src/base/special.c")
   end)
 
   it("sizes: file, header, function, folder", function()
     add("src/base/long.c", ("int a;\n"):rep(601))
     add("src/base/long.h", ("int a;\n"):rep(201))
     add("src/base/body.c", "static int f(int x,\n             int y) {\n" .. ("  x++;\n"):rep(60) .. "}\n")
-    caught("sizes", "src/base/long.c has 601 lines")
-    caught("sizes", "src/base/long.h has 201 lines")
-    caught("sizes", "src/base/body.c:2: f has 62 lines")
     must("for i in 1 2 3 4 5 6 7 8 9 10; do touch %s/src/base/a$i.c %s/src/base/b$i.c; done", copy, copy)
-    caught("sizes", "src/base holds")
+    caught("sizes", "src/base/long.c has 601 lines", "src/base/long.h has 201 lines",
+      "src/base/body.c:2: f has 62 lines", "src/base holds")
   end)
 
   it("words: unfinished marks, machine paths, skipped specs", function()
     add("src/base/fault.c", "/* TO" .. "DO: later */\nconst char *p = \"/ho" .. "me/me/x\";\n")
     add("spec/fault_spec.lua", "describe('a', function()\n  pend" .. "ing('b')\nend)\n")
-    caught("words", "src/base/fault.c:1: says")
-    caught("words", "src/base/fault.c:2: says")
-    caught("words", "spec/fault_spec.lua:2: skips a spec")
+    caught("words", "src/base/fault.c:1: says", "src/base/fault.c:2: says", "spec/fault_spec.lua:2: skips a spec")
   end)
 
   it("tree: a stray file, a nameless folder", function()
     must("touch %s/notes.txt && mkdir %s/src/util", copy, copy)
-    caught("tree", "notes.txt does not belong")
-    caught("tree", "src/util")
+    caught("tree", "notes.txt does not belong", "src/util")
   end)
 
   it("readme_tables: a table that is not what the rows give", function()

@@ -391,8 +391,9 @@ PN_API pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_t
  * Immutable; any number of references. Results are graph nodes, so gradients flow to the parameters. */
 typedef struct pn_dist pn_dist;
 
-/* Number of kinds, and the name of kind i (NULL outside). Borrowed, static. */
+/* Number of kinds. */
 PN_API int pn_dist_kind_count(void);
+/* The name of kind i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_dist_kind_name(int i);
 /* A distribution of the named kind with n parameters. names[k] belongs to values[k]; names NULL means the
  * declared order (of alternative parameters only the first). Parameters broadcast to the batch shape and must

@@ -77,6 +77,7 @@ typedef struct {
   X(topk, pn_topk(c, g->x, 2, 1, 0)) X(matmul, pn_matmul(c, g->x, g->m)) \
   X(matmul_vector, pn_matmul(c, g->x, g->vector)) \
   X(matmul_batch, pn_matmul(c, pn_broadcast_to(c, g->x, SHAPE(2, 2, 3)), g->s)) \
+  X(log_gamma_draw, pn_log_gamma_draw(c, NULL, g->x)) X(gammaincinv, pn_gammaincinv(c, g->x, g->y))                    \
   X(linear, pn_linear(c, g->x, g->m, pn_select(c, g->m, 0, 0)))
 /* clang-format on */
 

@@ -9,11 +9,13 @@ local function rows(root)
   return names
 end
 
-return function(root)
+return function(root, build)
   local found, bound, listed, public = {}, rows(root), {}, {}
-  for _, path in ipairs(tool.files(root, "src/lua src/cli", "*.c", "*.h")) do
-    if not path:find "runtime" then -- the embedding interface is no binding
-      for name in tool.code(tool.read(root .. "/" .. path)):gmatch "pn_[%w_]+" do bound[name] = true end
+  for _, object in ipairs(tool.objects(build)) do
+    if object:find "^lua/" and not object:find "runtime" then -- the embedding interface is no binding
+      for _, line in ipairs(tool.lines("nm -u %s", tool.quote(build .. "/obj/" .. object))) do
+        bound[line:match "U ([%w_]+)" or ""] = true
+      end
     end
   end
   for line in (tool.read(root .. "/spec/gates/c_only.txt") or ""):gmatch "[^\n]+" do

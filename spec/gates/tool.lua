@@ -17,7 +17,7 @@ function tool.quote(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
 function tool.files(root, folders, ...)
   local tests = {}
   for _, pattern in ipairs {...} do tests[#tests + 1] = "-name " .. tool.quote(pattern) end
-  return tool.lines("cd %s && find %s -type f \\( %s \\) 2>/dev/null | LC_ALL=C sort", tool.quote(root), folders,
+  return tool.lines("cd %s && find $(ls -d %s 2>&-) -type f \\( %s \\) 2>/dev/null | LC_ALL=C sort", tool.quote(root), folders,
     table.concat(tests, " -o "))
 end
 
