@@ -4,7 +4,7 @@ local pn = require "penumbra"
 local assert = require "luassert"
 
 local dist = pn.dist
-local DRAWS = 20000
+local DRAWS = 200000
 local battery = {}
 
 -- ---- numbers ----
@@ -41,17 +41,10 @@ local function refuses(pattern, f, ...)
   assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
 end
 
--- Mean of the numbers and its standard error.
+-- Mean of the elements of x and its standard error.
 local function estimate(x)
-  local n, s = #x, 0
-  for _, v in ipairs(x) do
-    s = s + v
-  end
-  local m, q = s / n, 0
-  for _, v in ipairs(x) do
-    q = q + (v - m) ^ 2
-  end
-  return m, math.sqrt(q / (n - 1) / n)
+  local n, mean = x:numel(), x:mean():item()
+  return mean, math.sqrt(((x - mean) ^ 2):sum():item() / (n - 1) / n)
 end
 
 -- The mean of x is `want` within 6 standard errors, which are at most `narrow` (absolute).
@@ -493,68 +486,101 @@ end
 -- Largest distance of the empirical distribution function from u's uniform one, times sqrt(n): above 3.23 with
 -- probability 2e-9 (Kolmogorov), 6 sigma of a normal.
 local function kolmogorov(u)
-  table.sort(u)
-  local n, worst = #u, 0
-  for i, v in ipairs(u) do
-    worst = math.max(worst, i / n - v, v - (i - 1) / n)
-  end
-  return worst * math.sqrt(n)
+  local n = u:numel()
+  local sorted, rank = u:sort(), pn.arange(n)
+  local above, below = ((rank + 1) / n - sorted):max():item(), (sorted - rank / n):max():item()
+  return math.max(above, below) * math.sqrt(n)
 end
 
 -- Pearson's statistic of the draws against the mass function, and its limit at 6 sigma.
 local function chi_square(d, draws, classes)
-  local count = {}
-  for _, v in ipairs(draws) do
-    count[v] = (count[v] or 0) + 1
-  end
-  local statistic, bins = 0, 0
+  local statistic, bins, total = 0, 0, 0
   for _, v in ipairs(classes) do
-    local expected = math.exp(d:log_prob(v):item()) * #draws
-    local seen = count[v] or 0
-    count[v] = nil
+    local expected = math.exp(d:log_prob(v):item()) * draws:numel()
+    local seen = draws:eq(v):sum():item()
+    total = total + seen
     assert(expected > 0 or seen == 0, "a value of mass 0 was drawn")
     if expected > 0 then
       statistic, bins = statistic + (seen - expected) ^ 2 / expected, bins + 1
     end
   end
-  assert(next(count) == nil, "a value outside the classes was drawn")
+  assert(total == draws:numel(), "a value outside the classes was drawn")
   return statistic, bins + 6 * math.sqrt(2 * bins) + 18
+end
+
+-- The components of x [n, ...] as a list of [n].
+local function columns(x)
+  local flat_x, list = x:reshape { x:size(1), -1 }, {}
+  for i = 1, flat_x:size(2) do
+    list[i] = flat_x:slice(2, i, i):reshape { -1 }
+  end
+  return list
 end
 
 function battery.draws_have_its_law(row, golden)
   for k, case in ipairs(golden.cases) do
     local d = make(row, case)
     local x = d:sample { DRAWS, generator = pn.generator(100 + k) }
-    assert(numbers(dist.within(row.support, x):logical_not():sum())[1] == 0, "draws outside the support")
-    assert(numbers(d:log_prob(x):isinf():sum())[1] == 0, "draws of density 0")
+    assert(dist.within(row.support, x):logical_not():sum():item() == 0, "draws outside the support")
+    assert(d:log_prob(x):isinf():sum():item() == 0, "draws of density 0")
     local what = ("case %d: "):format(k)
     if row.functions.variance and not case.extreme then
       local mean, variance = numbers(d:mean()), numbers(d:variance())
-      for i = 1, #mean do
-        local column = #mean == 1 and numbers(x) or numbers(x:slice(2, i, i))
-        local sd, squares = math.sqrt(variance[i]), {}
-        for j, v in ipairs(column) do
-          squares[j] = (v - mean[i]) ^ 2
-        end
-        agrees(column, mean[i], 0.05 * sd + 1e-300, what .. "mean of draws")
+      for i, column in ipairs(columns(x)) do
+        agrees(column, mean[i], 0.02 * math.sqrt(variance[i]), what .. "mean of draws")
         if not row.discrete then
-          agrees(squares, variance[i], 0.5 * variance[i], what .. "variance of draws")
+          agrees((column - mean[i]) ^ 2, variance[i], 0.1 * variance[i], what .. "variance of draws")
         end
       end
     end
     if row.functions.cdf and not row.discrete and numbers(d:mean())[1] > 0.01 then
-      local distance = kolmogorov(numbers(d:cdf(x)))
+      local distance = kolmogorov(d:cdf(x))
       assert(distance < 3.23, what .. "Kolmogorov-Smirnov " .. distance)
     end
     if row.discrete and row.event_rank == 0 then
-      local statistic, limit = chi_square(d, numbers(x), case.x)
+      local statistic, limit = chi_square(d, x, case.x)
       assert(statistic < limit, what .. "chi-square " .. statistic)
     end
   end
 end
 
+-- The case with one parameter moved inside its set, as tensors.
+local function moved_parameters(row, case)
+  local p = given(row, case)[1]
+  local t = tensor(case.params[p.name])
+  return parameters(case, { [p.name] = t + 0.5 * direction(p.constraint, t) })
+end
+
+function battery.draws_of_a_batch_have_each_its_law(row, golden)
+  for k, case in ipairs(ordinary(golden)) do
+    local first, second, both = parameters(case), moved_parameters(row, case), {}
+    for name, t in pairs(first) do
+      both[name] = pn.stack({ t, second[name] }, 1)
+    end
+    local x = dist[row.name](both):sample { DRAWS, generator = pn.generator(200 + k) }
+    for i, t in ipairs { first, second } do
+      local d = dist[row.name](t)
+      local own = x:slice(2, i, i):reshape(d:sample({ DRAWS }):shape())
+      agrees(-d:log_prob(own), d:entropy():item(), 0.1 * #columns(own), ("case %d: row %d"):format(k, i))
+    end
+    -- rows of one batch are independent
+    local pair = batched(row, case, { 2 }):sample { DRAWS, generator = pn.generator(250 + k) }
+    pair = pair:to "float64"
+    local a, b = columns(pair:slice(2, 1, 1)), columns(pair:slice(2, 2, 2))
+    for i in ipairs(a) do
+      local u, v = a[i] - a[i]:mean(), b[i] - b[i]:mean()
+      local scale = math.sqrt((u ^ 2):mean():item() * (v ^ 2):mean():item())
+      agrees(u * v, 0, 0.05 * scale, ("case %d: rows of a batch"):format(k))
+    end
+  end
+end
+
 function battery.draws_depend_on_the_generator_alone(row, golden)
-  local d = make(row, golden.cases[1])
+  local leaves = parameters(golden.cases[1])
+  for name, t in pairs(leaves) do
+    leaves[name] = pn.param(t)
+  end
+  local d = dist[row.name](leaves)
   local before = pn.rng_state()
   local a, b = d:sample { 50, generator = pn.generator(7) }, d:sample({ 50 }, pn.generator(7))
   assert.same(before, pn.rng_state())
@@ -588,7 +614,7 @@ function battery.rsample_is_differentiable(row, golden)
       local scale = numbers(d:stddev())[1]
       local function slopes(y)
         local g = pn.grad(y:sum(), { copies })[1] * u
-        return numbers(#p.axes > 0 and g:reshape({ DRAWS, -1 }):sum { 2 } or g)
+        return #p.axes > 0 and g:reshape({ DRAWS, -1 }):sum { 2 } or g
       end
       local function exact(f)
         local leaf = pn.param(t)
@@ -608,27 +634,19 @@ function battery.rsample_is_differentiable(row, golden)
   end
 end
 
--- Distribution q of a KL pair: the case with one parameter moved inside its set.
-local function moved(row, case)
-  local p = given(row, case)[1]
-  local t = tensor(case.params[p.name])
-  return make(row, case, { [p.name] = t + 0.5 * direction(p.constraint, t) })
-end
-
 function battery.entropy_and_kl_are_expectations(row, golden)
   for k, case in ipairs(ordinary(golden)) do
     local p = make(row, case)
     local x = p:sample { DRAWS, generator = pn.generator(300 + k) }
     local lp = p:log_prob(x)
     if row.functions.entropy then
-      agrees(numbers(-lp), p:entropy():item(), 0.15 * math.max(1, #p.event_shape > 0 and p.event_shape[1] or 1),
-        ("case %d: entropy"):format(k))
+      agrees(-lp, p:entropy():item(), 0.05 * #columns(x), ("case %d: entropy"):format(k))
     end
     if row.functions.kl then
-      local q = moved(row, case)
+      local q = dist[row.name](moved_parameters(row, case))
       local value = dist.kl(p, q):item()
       assert(value >= 0)
-      agrees(numbers(lp - q:log_prob(x)), value, 0.5 * math.sqrt(value) + 1e-6, ("case %d: kl"):format(k))
+      agrees(lp - q:log_prob(x), value, 0.1 * math.sqrt(value) + 1e-6, ("case %d: kl"):format(k))
     end
   end
 end
