@@ -4,6 +4,8 @@
 */
 #include <stdlib.h>
 #include "check.h"
+#include "../../src/base/special.h"
+#include "../golden/dist/implicit.h"
 
 static pn_context *c;
 
@@ -163,6 +165,31 @@ static void check_draws(void) {
   pn_dist_unref(d);
 }
 
+/* The logarithm of a gamma draw: its slope in the concentration, its law by two moments at 6 sigma. */
+static void check_log_gamma(void) {
+  for (size_t i = 0; i < sizeof log_gamma_slope / sizeof log_gamma_slope[0]; i++)
+    CHECK_NEAR(pni_log_gamma_slope(log_gamma_slope[i][0], log_gamma_slope[i][1]), log_gamma_slope[i][2], 1e-12);
+  CHECK(isnan(pni_log_gamma_slope(-1, 0)) && isnan(pni_log_gamma_slope(1, NAN)));
+  enum { N = 100000 };
+  for (size_t i = 0; i < sizeof log_gamma_draw / sizeof log_gamma_draw[0]; i++) {
+    size_t mark = pn_scope_open(c);
+    double a = log_gamma_draw[i][0], mean = log_gamma_draw[i][1], variance = log_gamma_draw[i][2];
+    pn_tensor *z = pn_log_gamma_draw(c, NULL, pn_full(c, PN_FLOAT64, 1, (int64_t[]){N}, a));
+    const double *v = pn_tensor_data(z);
+    double s = 0, q = 0, q2 = 0;
+    for (int k = 0; k < N; k++) {
+      double u = (v[k] - mean) * (v[k] - mean);
+      s += v[k] - mean;
+      q += u;
+      q2 += u * u;
+    }
+    CHECK(fabs(s / N) < 6 * sqrt(variance / N));
+    CHECK(fabs(q / N - variance) < 6 * sqrt((q2 / N - q / N * q / N) / N));
+    CHECK(sqrt((q2 / N - q / N * q / N) / N) < 0.02 * variance);
+    pn_scope_close(c, mark);
+  }
+}
+
 /* ---- allocation failure: fail the k-th allocation, for every k until nothing fails ---- */
 
 typedef struct {
@@ -236,6 +263,7 @@ int main(void) {
   check_refusals();
   check_guard();
   check_draws();
+  check_log_gamma();
   pn_scope_close(c, mark);
   check_failing_memory();
   CHECK_INT(pn_context_objects(c), 0);

@@ -301,18 +301,26 @@ static void push_parameter(lua_State *L, const pni_parameter *p) {
   }
 }
 
-/* "concentration, rate=1" or "probs | logits" */
+/* {"concentration", "rate = 1"} or {"probs or logits"} */
 static void push_args(lua_State *L, const pni_distribution *kind) {
-  lua_pushliteral(L, "");
+  int n = 0;
+  lua_createtable(L, PNI_DIST_PARAMS, 0);
   for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
     const pni_parameter *p = &kind->param[k];
     bool other = k && p->choice && p[-1].choice == p->choice;
-    lua_pushfstring(L, "%s%s", k == 0 ? "" : other ? " | " : ", ", p->name);
-    if (p->optional)
-      lua_pushfstring(L, "=%I", (LUAI_UACINT)p->absent);
-    else
-      lua_pushliteral(L, "");
-    lua_concat(L, 3);
+    if (other) {
+      lua_rawgeti(L, -1, n);
+      lua_pushfstring(L, "%s or %s", lua_tostring(L, -1), p->name);
+      lua_remove(L, -2);
+    } else if (p->optional) {
+      if (p->absent == (int)p->absent)
+        lua_pushfstring(L, "%s = %d", p->name, (int)p->absent);
+      else
+        lua_pushfstring(L, "%s = %f", p->name, p->absent);
+    } else {
+      lua_pushstring(L, p->name);
+    }
+    lua_rawseti(L, -2, other ? n : ++n);
   }
 }
 
