@@ -45,7 +45,7 @@ SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
 FUZZ_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/fuzz/*.c))
-C_FILES     = $(shell find src spec examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
               $(if $(CLI_OBJ),$(BUILD)/penumbra)
 

@@ -11,12 +11,9 @@ end
 
 return function(root, build)
   local found, bound, listed, public = {}, rows(root), {}, {}
-  for _, object in ipairs(tool.objects(build)) do
-    if object:find "^lua/" and not object:find "runtime" then -- the embedding interface is no binding
-      for _, line in ipairs(tool.lines("nm -u %s", tool.quote(build .. "/obj/" .. object))) do
-        bound[line:match "U ([%w_]+)" or ""] = true
-      end
-    end
+  for _, symbol in ipairs(tool.symbols(build)) do
+    local binding = symbol.object:find "^lua/" and not symbol.object:find "runtime" -- embedding is no binding
+    if binding and symbol.section == "*UND*" then bound[symbol.name] = true end
   end
   for line in (tool.read(root .. "/spec/gates/c_only.txt") or ""):gmatch "[^\n]+" do
     local name, reason = line:match "^(pn_[%w_]+)%s+(%S.*)$"

@@ -13,15 +13,13 @@ end
 
 return function(_, build)
   local found = {}
-  for _, object in ipairs(tool.objects(build)) do
-    for _, line in ipairs(tool.lines("nm -u %s", tool.quote(build .. "/obj/" .. object))) do
-      local name = line:match "([%w_]+)[@%w_.]*$"
-      local plain = name:gsub("^__(.+)_chk$", "%1")
-      if FORBIDDEN[name] or FORBIDDEN[plain] then
-        found[#found + 1] = object .. " imports " .. plain
-      elseif name:find "^luaL?_" and not object:find "^lua/" and object ~= "embedded_lua.o" then
-        found[#found + 1] = object .. " imports " .. name .. " below src/lua"
-      end
+  for _, symbol in ipairs(tool.symbols(build)) do
+    local object, name = symbol.object, symbol.name
+    local plain = name:gsub("^__(.+)_chk$", "%1")
+    if symbol.section == "*UND*" and (FORBIDDEN[name] or FORBIDDEN[plain]) then
+      found[#found + 1] = object .. " imports " .. plain
+    elseif symbol.section == "*UND*" and name:find "^luaL?_" and not object:find "^lua/" then
+      found[#found + 1] = object .. " imports " .. name .. " below src/lua"
     end
   end
   return found

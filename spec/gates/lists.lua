@@ -12,15 +12,13 @@ local function prefix_of(root, list)
   end
 end
 
---- Names of the constants whose symbols begin with prefix.
-local function descriptors(build, folder, prefix)
+--- Names of the constants of one folder whose symbols begin with prefix.
+local function descriptors(symbols, folder, prefix)
   local names = {}
-  for _, object in ipairs(tool.objects(build)) do
-    if object:find("^" .. folder .. "/") then
-      for _, line in ipairs(tool.lines("nm --defined-only %s", tool.quote(build .. "/obj/" .. object))) do
-        local name = line:match("^%x+ [RrDd] " .. prefix .. "([%w_]+)$")
-        if name then names[name] = object end
-      end
+  for _, symbol in ipairs(symbols) do
+    if symbol.object:find("^" .. folder .. "/") then
+      local name = symbol.name:match("^" .. prefix .. "([%w_]+)$")
+      if name and symbol.kind:find "O" and symbol.section ~= "*UND*" then names[name] = symbol.object end
     end
   end
   return names
@@ -42,6 +40,7 @@ end
 
 return function(root, build)
   local found, golden = {}, golden_words(root)
+  local symbols = tool.symbols(build)
   for _, list in ipairs(tool.files(root, "src", "*.def")) do
     local prefix, folder = prefix_of(root, list), list:match "^src/(.*)/"
     local rows = {}
@@ -50,7 +49,7 @@ return function(root, build)
         if rows[name] then found[#found + 1] = list .. ": " .. name .. " stands there twice" end
         rows[name] = true
       end
-      local made = descriptors(build, folder, prefix)
+      local made = descriptors(symbols, folder, prefix)
       for name in pairs(rows) do
         if not made[name] then found[#found + 1] = list .. ": " .. name .. " has no descriptor " .. prefix .. name end
         if not golden[name] and not NO_VALUES[list] then

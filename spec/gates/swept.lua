@@ -1,5 +1,5 @@
 --- Every public builder and action stands in an allocation-failure sweep: a program of spec/c that
---- includes alloc_sweep.h names it.
+--- includes alloc_sweep.h, or its list of rows (*.def), names it.
 local tool = require "spec.gates.tool"
 
 --- Functions that take a context and give a tensor, an object or a status: they may run out of memory.
@@ -18,9 +18,9 @@ end
 
 return function(root)
   local found, swept = {}, {}
-  for _, path in ipairs(tool.files(root, "spec/c", "*_test.c")) do
+  for _, path in ipairs(tool.files(root, "spec/c", "*_test.c", "*.def")) do
     local text = tool.read(root .. "/" .. path)
-    if text:find '#include "alloc_sweep.h"' then
+    if path:find "%.def$" or text:find '#include "alloc_sweep.h"' then
       for name in tool.code(text):gmatch "pn_[%w_]+" do swept[name] = true end
     end
   end

@@ -17,8 +17,9 @@ function tool.quote(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
 function tool.files(root, folders, ...)
   local tests = {}
   for _, pattern in ipairs {...} do tests[#tests + 1] = "-name " .. tool.quote(pattern) end
-  return tool.lines("cd %s && find $(ls -d %s 2>&-) -type f \\( %s \\) 2>/dev/null | LC_ALL=C sort", tool.quote(root), folders,
-    table.concat(tests, " -o "))
+  local found = tool.lines("cd %s && find $(ls -d %s 2>&-) -type f \\( %s \\) 2>&- | LC_ALL=C sort", tool.quote(root),
+    folders, table.concat(tests, " -o "))
+  return found
 end
 
 --- A file's text, or nil.
@@ -30,13 +31,20 @@ function tool.read(path)
   return text
 end
 
---- Object files of the library (everything below the command), relative to build/obj.
-function tool.objects(build)
-  local list = {}
-  for _, path in ipairs(tool.lines("cd %s/obj && find . -name '*.o' | LC_ALL=C sort", tool.quote(build))) do
-    path = path:sub(3)
-    if not path:find "^cli/" then list[#list + 1] = path end
+--- The symbols of the library's object files (everything below the command): a list of {object = path
+--- relative to build/obj, name =, section = ("*UND*" for imports), kind = objdump's flags}.
+function tool.symbols(build)
+  local list, object = {}, nil
+  for _, line in ipairs(tool.lines("cd %s/obj && objdump -t $(find . -name '*.o' -not -path './cli/*')",
+    tool.quote(build))) do
+    object = line:match "^%./(%S+):%s+file format" or object
+    -- value, seven columns of flags (d: the section itself), section, size, visibility, name
+    local kind, section, name = line:match "^%x+ (.......) (%S+)%s+%x+ ?%S* (%S+)$"
+    if name and not kind:find "d" then
+      list[#list + 1] = {object = object, name = name, section = section, kind = kind}
+    end
   end
+  table.sort(list, function(a, b) return a.object == b.object and a.name < b.name or a.object < b.object end)
   return list
 end
 
