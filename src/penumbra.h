@@ -239,6 +239,7 @@ PN_API pn_tensor *pn_softplus(pn_context *c, pn_tensor *x);    /* log(1 + e^x) *
 PN_API pn_tensor *pn_relu(pn_context *c, pn_tensor *x);        /* max(x, 0) */
 PN_API pn_tensor *pn_erf(pn_context *c, pn_tensor *x);         /* error function */
 PN_API pn_tensor *pn_erfc(pn_context *c, pn_tensor *x);        /* 1 - erf(x) */
+PN_API pn_tensor *pn_erfcx(pn_context *c, pn_tensor *x);       /* e^(x^2) erfc(x) */
 PN_API pn_tensor *pn_erfinv(pn_context *c, pn_tensor *x);      /* inverse of erf, |x| < 1 */
 PN_API pn_tensor *pn_ndtr(pn_context *c, pn_tensor *x);        /* cdf of the standard normal */
 PN_API pn_tensor *pn_log_ndtr(pn_context *c, pn_tensor *x);    /* its logarithm, exact in the tail */

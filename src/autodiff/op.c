@@ -66,10 +66,11 @@ static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {
 }
 
 static pn_tensor *viewed(pn_context *c, const pni_call *call, const pni_spec *spec) {
-  pn_tensor *y = pni_tensor_alias(c, call->in[0]);
+  int64_t n = pni_checked_count(c, spec);
+  pn_tensor *y = n < 0 ? NULL : pni_tensor_alias(c, call->in[0]);
   if (!y) return NULL;
   y->ndim = spec->ndim;
-  y->numel = pni_count(spec->ndim, spec->shape);
+  y->numel = n;
   memcpy(y->shape, spec->shape, sizeof y->shape);
   if (call->op->view(call, y)) return y;
   pn_tensor_unref(y);
@@ -86,9 +87,11 @@ static pn_tensor *computed(pn_context *c, const pni_call *call, const pni_spec *
   return NULL;
 }
 
+static const pni_attr no_attr; /* of calls without one */
+
 static pn_status record(pn_context *c, const pni_call *call, pn_tensor *y) {
   const pni_attr *a = call->attr;
-  if (a->ni || a->r[0] != 0 || a->r[1] != 0) {
+  if (a != &no_attr) {
     size_t bytes = offsetof(pni_attr, i) + (size_t)a->ni * sizeof a->i[0];
     y->attr = pni_alloc(c, bytes);
     if (!y->attr) return c->status;
@@ -119,19 +122,18 @@ static bool wants_gradient(const pn_context *c, const pni_call *call) {
 }
 
 pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr) {
-  static const pni_attr none = {0};
   if (pni_failed(c) || pni_check_cancel(c)) return NULL;
   for (int k = 0; k < nin; k++)
     if (!in[k]) {
       pni_fail(c, PN_STATE, "%s: input %d must be a tensor, got NULL", op->name, k + 1);
       return NULL;
     }
-  pni_call call = {op, in, nin, attr ? attr : &none};
+  pni_call call = {op, in, nin, attr ? attr : &no_attr};
   pni_spec spec;
   if (check_dtypes(c, &call)) return NULL;
   if (op->infer ? op->infer(c, &call, &spec) : broadcast_all(c, &call, &spec)) return NULL;
   pn_tensor *y = op->view ? viewed(c, &call, &spec) : NULL;
-  if (!y && (op->eval || op->map)) y = computed(c, &call, &spec);
+  if (!y && !pni_failed(c) && (op->eval || op->map)) y = computed(c, &call, &spec);
   if (y && wants_gradient(c, &call) && record(c, &call, y)) {
     pn_tensor_unref(y);
     return NULL;

@@ -21,9 +21,12 @@ static T *d_div(C *c, T *y, T *g, int k) {
   T *u = pn_div(c, g, B);
   return k ? pn_neg(c, pn_mul(c, u, y)) : u;
 }
-/* d(a^b) = b a^(b-1) for a, a^b log a for b (0 where a = 0) */
+/* d(a^b) = b a^(b-1) for a (0 where b = 0, at a = 0 too), a^b log a for b (0 where a = 0) */
 static T *d_pow(C *c, T *y, T *g, int k) {
-  if (k == 0) return pn_mul(c, g, pn_mul(c, B, pn_pow(c, A, pn_sub(c, B, K(1)))));
+  if (k == 0) {
+    T *slope = pn_mul(c, B, pn_pow(c, A, pn_sub(c, B, K(1))));
+    return pn_mul(c, g, pn_where(c, pn_eq(c, B, K(0)), K(0), slope));
+  }
   T *zero = pn_eq(c, A, K(0));
   T *safe = pn_where(c, zero, K(1), A);
   return pn_mul(c, g, pn_mul(c, y, pn_log(c, safe)));

@@ -217,7 +217,8 @@ const pni_op pni_op_take = {
 static pn_status infer_take_add(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *g = call->in[0], *index = call->in[1];
   int64_t axis = call->attr->i[0];
-  bool fits = g->ndim >= axis + index->ndim && g->dtype != PN_BOOL && call->attr->i[1] >= 0;
+  bool fits = g->ndim >= axis + index->ndim && g->ndim - index->ndim < PN_MAX_DIMS && g->dtype != PN_BOOL &&
+              call->attr->i[1] >= 0;
   for (int i = 0; fits && i < index->ndim; i++) fits = g->shape[axis + i] == index->shape[i];
   if (!fits) return pni_fail(c, PN_SHAPE, "take_add: g must hold the axes of index from axis %d on", (int)axis + 1);
   out->dtype = g->dtype;

@@ -89,7 +89,9 @@ static pn_status infer_pad(pn_context *c, const pni_call *call, pni_spec *out) {
   if (i[1] < 0 || i[2] < 0)
     return pni_fail(c, PN_DOMAIN, "pad: before and after must not be negative, got %lld and %lld", (long long)i[1],
                     (long long)i[2]);
-  out->shape[i[0]] += i[1] + i[2];
+  int64_t *size = &out->shape[i[0]];
+  if (__builtin_add_overflow(*size, i[1], size) || __builtin_add_overflow(*size, i[2], size))
+    return pni_fail(c, PN_NOMEM, "pad: %lld and %lld elements are too many", (long long)i[1], (long long)i[2]);
   return PN_OK;
 }
 

@@ -83,7 +83,7 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
 
 /* n lines of `width` columns into acc; many lines by halves, so that errors grow with log n as along rows. Then
  * width is at most a strip. */
-enum { BLOCK = 256, STRIP = 512 };
+enum { BLOCK = 64, STRIP = 512 };
 static void fold_lines(const job *j, const char *x, int64_t n, int64_t width, char *acc) {
   int64_t bytes = j->l->kept * j->size;
   if (n <= BLOCK) {

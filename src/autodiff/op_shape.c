@@ -33,8 +33,8 @@ static pn_status infer_reshape(pn_context *c, const pni_call *call, pni_spec *ou
     out->shape[i] = a->i[i];
     if (a->i[i] == -1 && free_axis < 0)
       free_axis = i;
-    else
-      known *= a->i[i];
+    else if (__builtin_mul_overflow(known, a->i[i], &known))
+      known = -1;
   }
   if (free_axis >= 0 && known > 0 && x->numel % known == 0) {
     out->shape[free_axis] = x->numel / known;
@@ -221,8 +221,10 @@ static pn_status infer_slice(pn_context *c, const pni_call *call, pni_spec *out)
   const pn_tensor *x = call->in[0];
   const int64_t *i = call->attr->i;
   *out = pni_spec_of(x);
-  int64_t size = x->shape[i[0]], last = i[1] + (i[2] - 1) * i[3];
-  bool fits = i[2] == 0 || (i[2] > 0 && i[2] <= size && i[1] >= 0 && i[1] < size && last >= 0 && last < size);
+  int64_t size = x->shape[i[0]], last;
+  bool fits = i[2] == 0 ||
+              (i[2] > 0 && i[2] <= size && i[1] >= 0 && i[1] < size && !__builtin_mul_overflow(i[2] - 1, i[3], &last) &&
+               !__builtin_add_overflow(last, i[1], &last) && last >= 0 && last < size);
   if (!fits || i[3] == 0)
     return pni_fail(c, PN_SHAPE, "slice: %lld elements from position %lld by %lld do not lie in axis %d of size %lld",
                     (long long)i[2], (long long)i[1] + 1, (long long)i[3], (int)i[0] + 1, (long long)size);

@@ -11,6 +11,7 @@ typedef pn_context C;
 #define K(v) pni_like(c, y, v)
 
 static const double two_over_root_pi = 1.12837916709551257390;
+static const double root_half = 0.70710678118654752440;
 static const double log_root_two_pi = 0.91893853320467274178;
 
 /* d erf = 2/sqrt(pi) e^(-x^2) */
@@ -27,7 +28,16 @@ static T *log_phi(C *c, T *x) {
   return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)), pni_like(c, x, log_root_two_pi));
 }
 static T *d_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN))); }
-static T *d_log_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, pn_sub(c, log_phi(c, IN), y))); }
+/* phi / Phi = sqrt(2/pi) / erfcx(-x / sqrt 2), exact in the lower tail */
+static T *d_log_ndtr(C *c, T *y, T *g, int k) {
+  T *tail = pn_erfcx(c, pn_mul(c, IN, K(-root_half)));
+  return (void)k, pn_div(c, pn_mul(c, g, K(root_half * two_over_root_pi)), tail);
+}
+/* d erfcx = 2 x erfcx - 2/sqrt(pi) */
+static T *d_erfcx(C *c, T *y, T *g, int k) {
+  T *rise = pn_mul(c, pn_mul(c, IN, K(2)), y);
+  return (void)k, pn_mul(c, g, pn_sub(c, rise, K(two_over_root_pi)));
+}
 static T *d_ndtri(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y)))); }
 static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
 static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
@@ -67,6 +77,7 @@ static T *d_gammainc_grad_a(C *c, T *y, T *g, int k) {
 
 ROW(erf, 0, 0, "error function, 2/sqrt(pi) integral of e^(-t^2) from 0 to x")
 ROW(erfc, 0, 0, "1 - erf(x), exact in the upper tail")
+ROW(erfcx, -2, 5, "e^(x^2) erfc(x), the scaled upper tail")
 ROW(erfinv, -0.9, 0.9, "inverse of erf on (-1, 1)")
 ROW(ndtr, 0, 0, "cdf of the standard normal")
 ROW(log_ndtr, 0, 0, "log of the standard normal cdf, exact in the lower tail")

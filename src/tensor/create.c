@@ -47,6 +47,8 @@ pn_tensor *pn_scalar(pn_context *c, pn_dtype dtype, double value) { return pn_fu
 pn_tensor *pn_from_data(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape, const void *data) {
   pn_tensor *t = make(c, (int)dtype, ndim, shape);
   if (t && t->numel) memcpy(pni_data(t), data, (size_t)t->numel * pni_itemsize(t));
+  uint8_t *truth = t && t->dtype == PN_BOOL ? pni_data(t) : NULL;
+  for (int64_t i = 0; truth && i < t->numel; i++) truth[i] = truth[i] != 0; /* inside, bool is 0 or 1 */
   return t;
 }
 

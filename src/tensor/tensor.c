@@ -95,8 +95,7 @@ static pn_tensor *shell(pn_context *c) {
   return t;
 }
 
-/* Elements of the shape, or -1 with PN_SHAPE. */
-static int64_t checked_count(pn_context *c, const pni_spec *spec) {
+int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
   int64_t n = 1;
   if (spec->ndim < 0 || spec->ndim > PN_MAX_DIMS) {
     pni_fail(c, PN_SHAPE, "tensor: number of axes must be 0 to %d, got %d", PN_MAX_DIMS, spec->ndim);
@@ -119,7 +118,7 @@ static int64_t checked_count(pn_context *c, const pni_spec *spec) {
 
 pn_tensor *pni_tensor_new(pn_context *c, const pni_spec *spec) {
   if (pni_failed(c)) return NULL;
-  int64_t n = checked_count(c, spec);
+  int64_t n = pni_checked_count(c, spec);
   if (n < 0) return NULL;
   pn_tensor *t = shell(c);
   if (!t) return NULL;

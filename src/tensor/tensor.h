@@ -80,6 +80,8 @@ bool pni_is_contiguous(const pn_tensor *t);
 void pni_set_contiguous_strides(pn_tensor *t);
 pni_spec pni_spec_of(const pn_tensor *t);
 int64_t pni_count(int ndim, const int64_t *shape);
+/* The same for a shape from outside: -1 with PN_SHAPE if a size is negative, PN_NOMEM beyond 2^44 elements. */
+int64_t pni_checked_count(pn_context *c, const pni_spec *spec);
 /* t itself (one more reference) if contiguous, else a contiguous copy. New, no graph. */
 pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);
 /* "[2, 3]" into buf (borrowed back); for messages. */

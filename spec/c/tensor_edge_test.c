@@ -1,0 +1,348 @@
+/*
+** tensor_edge_test.c: what values alone do not show. Creation, reading, refusals with their messages, sizes that
+** overflow, accuracy of long sums, gradients at edges, and results that do not depend on the number of threads.
+*/
+#include <stdlib.h>
+#include "../../src/autodiff/op.h"
+#include "check.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
+
+static double item(pn_context *c, pn_tensor *t) {
+  double v = NAN;
+  return pn_tensor_item(c, t, &v) == PN_OK ? v : NAN;
+}
+static double at(const pn_tensor *t, int64_t k) { return t ? pni_element(t, k) : NAN; }
+static pn_tensor *sum_all(pn_context *c, pn_tensor *t) { return pn_sum(c, t, PN_ALL, 0); }
+static pn_axes axis(int a) { return (pn_axes){1, {a}}; }
+
+static void creation(pn_context *c) {
+  pn_tensor *t = pn_arange(c, PN_INT64, 3, -4, -2); /* 3 1 -1 -3 */
+  CHECK_INT(pn_tensor_numel(t), 4);
+  CHECK_NEAR(at(t, 3), -3, 0);
+  CHECK_INT(pn_tensor_numel(pn_arange(c, PN_FLOAT64, 0, 1, 0.1)), 10);
+  CHECK_INT(pn_tensor_numel(pn_arange(c, PN_FLOAT64, 1, 0, 1)), 0);
+  CHECK(pn_arange(c, PN_FLOAT64, 0, 1, 0) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "step");
+  CHECK(pn_arange(c, PN_FLOAT64, 0, INFINITY, 1) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "step");
+  CHECK(pn_arange(c, PN_FLOAT64, 0, NAN, 1) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "step");
+  t = pn_linspace(c, PN_FLOAT32, 0, 0.3, 4);
+  CHECK_NEAR(at(t, 3), (double)0.3f, 0); /* the end exactly */
+  CHECK_NEAR(at(pn_linspace(c, PN_FLOAT64, 2, 9, 1), 0), 2, 0);
+  CHECK_INT(pn_tensor_numel(pn_linspace(c, PN_FLOAT64, 2, 9, 0)), 0);
+  CHECK(pn_linspace(c, PN_INT64, 0, 1, 3) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "int64");
+  t = pn_eye(c, PN_BOOL, 2, 3);
+  CHECK(at(t, 0) == 1 && at(t, 1) == 0 && at(t, 4) == 1 && at(t, 5) == 0);
+  CHECK_NEAR(item(c, pn_full(c, PN_INT64, 0, NULL, -7)), -7, 0);
+  CHECK(pn_full(c, PN_INT64, 0, NULL, 1e19) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "int64, got 1e+19");
+  CHECK(pn_full(c, PN_INT64, 0, NULL, NAN) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "int64");
+  CHECK_NEAR(item(c, pn_scalar(c, PN_BOOL, NAN)), 1, 0);
+  t = pn_from_data(c, PN_BOOL, SHAPE(3), (const uint8_t[]){7, 0, 255}); /* any non-zero byte is true */
+  CHECK_NEAR(item(c, pn_all(c, pn_eq(c, t, pn_from_data(c, PN_BOOL, SHAPE(3), (const uint8_t[]){1, 0, 1})), PN_ALL, 0)),
+             1, 0);
+  CHECK_INT(pn_tensor_numel(pn_zeros(c, PN_FLOAT64, SHAPE(2, 0, 5))), 0);
+  CHECK_INT(pn_tensor_ndim(pn_zeros(c, PN_FLOAT64, SHAPE(1, 1, 1, 1, 1, 1, 1, 2))), 8);
+}
+
+static void refused_shapes(pn_context *c) {
+  int64_t big = (int64_t)1 << 40, ten[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  CHECK(pn_zeros(c, PN_FLOAT64, SHAPE(2, -1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "-1");
+  CHECK(pn_zeros(c, PN_FLOAT64, 9, ten) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "0 to 8, got 9");
+  CHECK(pn_zeros(c, PN_FLOAT64, -1, ten) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "-1");
+  CHECK(pn_zeros(c, PN_FLOAT64, SHAPE(big, big)) == NULL);
+  CHECK_FAIL(c, PN_NOMEM, "too large");
+  CHECK(pn_zeros(c, (pn_dtype)7, 0, NULL) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "7");
+  pn_tensor *x = pn_arange(c, PN_FLOAT64, 0, 6, 1), *one = pn_scalar(c, PN_FLOAT64, 1);
+  CHECK(pn_broadcast_to(c, one, SHAPE(big, big)) == NULL); /* a view needs no memory, but its size must count */
+  CHECK_FAIL(c, PN_NOMEM, "too large");
+  CHECK(pn_broadcast_to(c, one, SHAPE(2, -1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "broadcast_to");
+  CHECK(pn_broadcast_to(c, x, SHAPE(3)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "[6] must broadcast");
+  CHECK(pn_reshape(c, x, SHAPE(4)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "6 elements of [6], got [4]");
+  CHECK(pn_reshape(c, x, SHAPE(-1, -1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "reshape");
+  CHECK(pn_reshape(c, x, SHAPE(-1, 0)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "reshape");
+  CHECK(pn_reshape(c, x, SHAPE(-2, -3)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "reshape");
+  /* 2 * 3 * 3074457345618258603 * 2 ... wraps to small numbers modulo 2^64 */
+  CHECK(pn_reshape(c, pn_zeros(c, PN_FLOAT64, SHAPE(0)), SHAPE((int64_t)1 << 32, (int64_t)1 << 32)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "reshape");
+  CHECK(pn_reshape(c, one, SHAPE(0x5555555555555555, 3, -1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "reshape");
+  CHECK(pn_slice(c, x, 0, 0, 5, (int64_t)1 << 62) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "slice");
+  CHECK(pn_slice(c, x, 0, 0, 7, 1) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "slice");
+  CHECK(pn_slice(c, x, 0, 5, 2, 1) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "slice");
+  CHECK(pn_slice(c, x, 0, 0, 2, 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "slice");
+  CHECK(pn_slice(c, x, 0, -1, 1, 1) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "slice");
+  CHECK(pn_permute(c, x, 2, (int[]){0, 0}) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "permute");
+  CHECK(pn_permute(c, pn_reshape(c, x, SHAPE(2, 3)), 2, (int[]){0, 0}) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "once");
+  CHECK(pn_squeeze(c, x, 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "size 1, got 6");
+  CHECK(pn_unsqueeze(c, x, 2) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "unsqueeze");
+  CHECK(pn_unsqueeze(c, pn_zeros(c, PN_FLOAT64, 8, ten), 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "got 9");
+  CHECK(pn_pad(c, x, 0, -1, 0, 0) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "-1");
+  CHECK(pn_pad(c, x, 0, INT64_MAX, INT64_MAX, 0) == NULL);
+  CHECK(pn_context_status(c) != PN_OK);
+  pn_context_clear_error(c);
+  CHECK(pn_sum(c, x, axis(1), 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "sum: axis");
+  CHECK(pn_sum(c, x, axis(-2), 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "number -2");
+}
+
+static void refused_operands(pn_context *c) {
+  pn_tensor *x = pn_arange(c, PN_FLOAT64, 0, 6, 1), *f = pn_cast(c, x, PN_FLOAT32), *i = pn_cast(c, x, PN_INT64);
+  pn_tensor *m = pn_reshape(c, x, SHAPE(2, 3)), *eight = pn_zeros(c, PN_FLOAT64, SHAPE(1, 1, 1, 1, 1, 1, 1, 1));
+  CHECK(pn_add(c, x, f) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "float64 and float32");
+  CHECK(pn_exp(c, i) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "got int64");
+  CHECK(pn_neg(c, pn_gt(c, x, x)) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "got bool");
+  CHECK(pn_lt(c, x, i) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "float64 and int64");
+  CHECK(pn_where(c, x, x, x) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "bool, got float64");
+  CHECK(pn_where(c, pn_gt(c, x, x), x, i) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "float64 and int64");
+  CHECK(pn_matmul(c, m, m) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "[2, 3] and [2, 3]");
+  CHECK(pn_matmul(c, m, pn_scalar(c, PN_FLOAT64, 1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "matmul");
+  CHECK(pn_matmul(c, pn_reshape(c, i, SHAPE(2, 3)), pn_reshape(c, i, SHAPE(3, 2))) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "int64");
+  CHECK(pn_max(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 0)), axis(1), 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "empty");
+  CHECK(pn_argmax(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 0)), 1, 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "empty");
+  CHECK(pn_softmax(c, pn_scalar(c, PN_FLOAT64, 1), 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "softmax");
+  CHECK(pn_take(c, x, 0, x) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "int64, got float64");
+  CHECK(pn_take(c, x, 0, pn_scalar(c, PN_INT64, 6)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "0 to 5, got 6");
+  CHECK(pn_take(c, x, 0, pn_scalar(c, PN_INT64, -7)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "got -7");
+  CHECK(pn_gather(c, m, 0, pn_zeros(c, PN_INT64, SHAPE(2, 4))) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "gather");
+  CHECK(pn_take_add(c, eight, 0, pn_scalar(c, PN_INT64, 0), 1) == NULL); /* the result would have nine axes */
+  CHECK_FAIL(c, PN_SHAPE, "take_add");
+  CHECK(pn_take(c, eight, 0, pn_zeros(c, PN_INT64, SHAPE(1, 1))) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "9 axes");
+  CHECK(pn_diag_embed(c, eight) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "diag_embed");
+  CHECK(pn_concatenate(c, 0, NULL, 0) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "at least one");
+  CHECK(pn_concatenate(c, 2, (pn_tensor *[]){x, m}, 0) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "[6] and [2, 3]");
+  CHECK(pn_stack(c, 2, (pn_tensor *[]){x, NULL}, 0) == NULL);
+  CHECK_FAIL(c, PN_STATE, "NULL");
+  CHECK(pn_cast(c, x, (pn_dtype)9) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "9");
+  CHECK(pn_polygamma(c, -1, x) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "-1");
+  CHECK(pn_topk(c, x, 7, 0, 1) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "0 to 6, got 7");
+  CHECK(pn_masked_select(c, m, pn_gt(c, x, x)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "mask");
+  double v, out[6];
+  CHECK_STATUS(c, pn_tensor_item(c, x, &v), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "[6]");
+  CHECK_STATUS(c, pn_tensor_copy_out(c, x, out, 5), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "6, got 5");
+  CHECK_STATUS(c, pn_tensor_item(c, NULL, &v), PN_STATE);
+  pn_context_clear_error(c);
+  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_flip(c, i, 0), out, 6), PN_OK);
+  CHECK(out[0] == 5 && out[5] == 0);
+}
+
+static void reading(pn_context *c) {
+  pn_tensor *m = pn_reshape(c, pn_arange(c, PN_FLOAT64, 0, 6, 1), SHAPE(2, 3)), *t = pn_transpose(c, m, 0, 1);
+  CHECK(pn_tensor_data(m) != NULL && pn_tensor_data(t) == NULL);
+  CHECK(t->storage == m->storage); /* a view */
+  CHECK(pn_tensor_data(pn_contiguous(c, t)) != NULL);
+  CHECK(pn_contiguous(c, m) == m);
+  CHECK(pn_cast(c, m, PN_FLOAT64) == m);
+  CHECK_NEAR(at(pn_reshape(c, t, SHAPE(6)), 1), 3, 0); /* row-major order of the view */
+  CHECK(pn_reshape(c, t, SHAPE(3, 1, 2))->storage == m->storage);
+  CHECK_STR(pn_dtype_name(PN_BOOL), "bool");
+  CHECK_STR(pn_dtype_name((pn_dtype)9), "?");
+  CHECK_INT(pn_dtype_size(PN_FLOAT32), 4);
+}
+
+/* ---- accuracy of long sums ---- */
+
+static void long_sums(pn_context *c) {
+  enum { MANY = 1000003 };
+  pn_tensor *t = pn_full(c, PN_FLOAT32, SHAPE(MANY), (double)0.1f);
+  double want = MANY * (double)0.1f;
+  CHECK_NEAR(item(c, sum_all(c, t)), want, 1e-6);
+  CHECK_NEAR(item(c, pn_mean(c, t, PN_ALL, 0)), (double)0.1f, 1e-6);
+  CHECK_NEAR(at(pn_cumsum(c, t, 0), MANY - 1), want, 1e-7);
+  CHECK_NEAR(item(c, pn_logsumexp(c, t, PN_ALL, 0)), log(MANY) + (double)0.1f, 2e-7);
+  CHECK_NEAR(item(c, sum_all(c, pn_cast(c, pn_softmax(c, t, 0), PN_FLOAT64))), 1, 2e-7);
+  /* down the columns, along the rows of a transposed view, over both ends */
+  t = pn_full(c, PN_FLOAT32, SHAPE(MANY, 3), (double)0.1f);
+  for (int k = 0; k < 3; k++) {
+    CHECK_NEAR(at(pn_sum(c, t, axis(0), 0), k), want, 1e-6);
+    CHECK_NEAR(at(pn_sum(c, pn_transpose(c, t, 0, 1), axis(1), 0), k), want, 1e-6);
+  }
+  t = pn_full(c, PN_FLOAT32, SHAPE(1000, 3, 1000), (double)0.1f);
+  CHECK_NEAR(at(pn_sum(c, t, (pn_axes){2, {0, 2}}, 0), 1), 1e6 * (double)0.1f, 1e-6);
+  t = pn_full(c, PN_FLOAT64, SHAPE(MANY), 0.1);
+  CHECK_NEAR(item(c, sum_all(c, t)), MANY * 0.1, 2e-15);
+  CHECK_NEAR(at(pn_sum(c, pn_reshape(c, t, SHAPE(MANY, 1)), axis(0), 0), 0), MANY * 0.1, 2e-15);
+  CHECK_NEAR(item(c, sum_all(c, pn_full(c, PN_BOOL, SHAPE(MANY), 1))), MANY, 0);
+  /* the variance of numbers far from zero */
+  t = pn_add(c, pn_remainder(c, pn_arange(c, PN_FLOAT64, 0, 1e6, 1), pn_scalar(c, PN_FLOAT64, 2)),
+             pn_scalar(c, PN_FLOAT64, 1e9));
+  CHECK_NEAR(item(c, pn_var(c, t, PN_ALL, 0, 0)), 0.25, 1e-9);
+}
+
+/* ---- gradients at edges ---- */
+
+static double slope(pn_context *c, pn_tensor *y, pn_tensor *x) {
+  pn_tensor *g = NULL;
+  if (pn_grad(c, sum_all(c, y), 1, &x, 0, &g)) {
+    printf("%s\n", pn_context_message(c));
+    pn_context_clear_error(c);
+    return NAN;
+  }
+  return at(g, 0);
+}
+static pn_tensor *param(pn_context *c, double v) { return pn_param(c, pn_scalar(c, PN_FLOAT64, v)); }
+static pn_tensor *number(pn_context *c, double v) { return pn_scalar(c, PN_FLOAT64, v); }
+
+static void edge_gradients(pn_context *c) {
+  pn_tensor *x = param(c, 0);
+  CHECK_NEAR(slope(c, pn_pow(c, x, number(c, 0)), x), 0, 0);
+  CHECK_NEAR(slope(c, pn_pow(c, x, number(c, 1)), x), 1, 0);
+  CHECK_NEAR(slope(c, pn_pow(c, x, number(c, 2)), x), 0, 0);
+  CHECK_NEAR(slope(c, pn_pow(c, x, number(c, 0.5)), x), INFINITY, 0);
+  CHECK_NEAR(slope(c, pn_pow(c, number(c, 0), param(c, 2)), x = param(c, 2)), 0, 0); /* not below y */
+  x = param(c, 2);
+  CHECK_NEAR(slope(c, pn_pow(c, number(c, 0), x), x), 0, 0);
+  x = param(c, -2);
+  CHECK_NEAR(slope(c, pn_pow(c, x, number(c, 3)), x), 12, 1e-15);
+  CHECK_NEAR(slope(c, pn_clamp(c, x, 0, 0), x), 0, 0);
+  CHECK_NEAR(slope(c, pn_clamp(c, x, -2, 0), x), 1, 0);
+  CHECK_NEAR(slope(c, pn_clamp(c, x, -INFINITY, INFINITY), x), 1, 0);
+  CHECK_NEAR(slope(c, pn_clamp(c, x, -1, 5), x), 0, 0);
+  x = param(c, 0);
+  CHECK_NEAR(slope(c, pn_abs(c, x), x), 0, 0);
+  CHECK_NEAR(slope(c, pn_relu(c, x), x), 0, 0);
+  CHECK_NEAR(slope(c, pn_maximum(c, x, number(c, 0)), x), 0.5, 0);
+  CHECK_NEAR(slope(c, pn_clamp(c, x, 0, 0), x), 1, 0);
+  CHECK_NEAR(slope(c, pn_xlogy(c, x, number(c, 2)), x), log(2), 1e-15);
+  x = param(c, 7.5);
+  CHECK_NEAR(slope(c, pn_remainder(c, number(c, 7.5), x), x), -1, 0);
+  x = param(c, 2);
+  CHECK_NEAR(slope(c, pn_remainder(c, number(c, -7.5), x), x), 4, 0);
+  x = param(c, -800);
+  CHECK_NEAR(slope(c, pn_log_sigmoid(c, x), x), 1, 0);
+  CHECK_NEAR(slope(c, pn_softplus(c, x), x), 0, 1e-300);
+  CHECK_NEAR(slope(c, pn_log_ndtr(c, x), x), 800.0012499960938, 1e-14); /* -x + 1/-x - 2/(-x)^3 */
+  x = param(c, -1e9);
+  CHECK_NEAR(slope(c, pn_log_ndtr(c, x), x), 1e9, 1e-15);
+  x = param(c, 60);
+  CHECK_NEAR(slope(c, pn_log_ndtr(c, x), x), 0, 1e-300);
+  x = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(3), -INFINITY));
+  CHECK_NEAR(slope(c, pn_logsumexp(c, x, PN_ALL, 0), x), 0, 0);
+  /* products with no, one and two zeros */
+  static const double v[3][3] = {{2, 3, 4}, {0, 3, 4}, {0, 0, 4}}, want[3] = {12, 12, 0};
+  for (int k = 0; k < 3; k++) {
+    x = pn_param(c, pn_from_data(c, PN_FLOAT64, SHAPE(3), v[k]));
+    CHECK_NEAR(slope(c, pn_prod(c, x, PN_ALL, 0), x), want[k], 1e-15);
+  }
+  x = pn_param(c, pn_from_data(c, PN_FLOAT64, SHAPE(4), (const double[]){5, 1, 5, 2}));
+  CHECK_NEAR(slope(c, pn_max(c, x, PN_ALL, 0), x), 0.5, 0); /* ties share */
+  /* through tensors without elements */
+  pn_tensor *b = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(1, 3), 2)), *none = pn_zeros(c, PN_FLOAT64, SHAPE(0, 3));
+  CHECK_NEAR(slope(c, pn_mul(c, none, b), b), 0, 0);
+  CHECK_NEAR(slope(c, pn_matmul(c, b, pn_zeros(c, PN_FLOAT64, SHAPE(3, 0))), b), 0, 0);
+  CHECK_NEAR(slope(c, pn_slice(c, b, 1, 0, 0, 1), b), 0, 0);
+  CHECK_INT(pn_context_status(c), PN_OK);
+}
+
+/* ---- threads ---- */
+
+typedef pn_tensor *(*build)(pn_context *c, pn_tensor *x);
+static pn_tensor *b_exp(pn_context *c, pn_tensor *x) { return pn_exp(c, x); }
+static pn_tensor *b_add(pn_context *c, pn_tensor *x) { return pn_add(c, x, pn_select(c, x, 0, 1)); }
+static pn_tensor *b_strided(pn_context *c, pn_tensor *x) { return pn_tanh(c, pn_transpose(c, x, 0, 2)); }
+static pn_tensor *b_sum(pn_context *c, pn_tensor *x) { return sum_all(c, x); }
+static pn_tensor *b_sum0(pn_context *c, pn_tensor *x) { return pn_sum(c, x, axis(0), 0); }
+static pn_tensor *b_sum1(pn_context *c, pn_tensor *x) { return pn_sum(c, x, axis(1), 0); }
+static pn_tensor *b_sum2(pn_context *c, pn_tensor *x) { return pn_sum(c, x, axis(2), 0); }
+static pn_tensor *b_lse(pn_context *c, pn_tensor *x) { return pn_logsumexp(c, x, axis(1), 1); }
+static pn_tensor *b_softmax(pn_context *c, pn_tensor *x) { return pn_softmax(c, x, 1); }
+static pn_tensor *b_cumsum(pn_context *c, pn_tensor *x) { return pn_cumsum(c, x, 0); }
+static pn_tensor *b_matmul(pn_context *c, pn_tensor *x) { return pn_matmul(c, x, pn_transpose(c, x, -1, -2)); }
+static pn_tensor *b_tall(pn_context *c, pn_tensor *x) {
+  pn_tensor *m = pn_reshape(c, x, SHAPE(-1, 120));
+  return pn_matmul(c, m, pn_transpose(c, pn_slice(c, m, 0, 0, 90, 1), 0, 1));
+}
+static pn_tensor *b_sort(pn_context *c, pn_tensor *x) { return pn_sort(c, x, 2, 0); }
+static pn_tensor *b_grad(pn_context *c, pn_tensor *x) {
+  pn_tensor *w = pn_param(c, x), *g = NULL, *y = pn_mean(c, pn_square(c, pn_softmax(c, w, 2)), PN_ALL, 0);
+  return pn_grad(c, y, 1, &w, 0, &g) ? NULL : g;
+}
+
+static void any_threads(void) {
+  static const build list[] = {b_exp, b_add,     b_strided, b_sum,    b_sum0, b_sum1, b_sum2,
+                               b_lse, b_softmax, b_cumsum,  b_matmul, b_tall, b_sort, b_grad};
+  static const int threads[] = {2, 3, 7};
+  for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++)
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+      pn_context *one = pn_context_new(&(pn_context_config){.threads = 1, .seed = 4});
+      pn_tensor *want = pn_contiguous(one, list[k](one, pn_randn(one, NULL, (pn_dtype)dtype, SHAPE(30, 70, 120))));
+      for (int t = 0; t < 3; t++) {
+        pn_context *c = pn_context_new(&(pn_context_config){.threads = threads[t], .seed = 4});
+        pn_tensor *got = pn_contiguous(c, list[k](c, pn_randn(c, NULL, (pn_dtype)dtype, SHAPE(30, 70, 120))));
+        bool same = want && got && want->numel == got->numel &&
+                    memcmp(pni_data(want), pni_data(got), (size_t)got->numel * pni_itemsize(got)) == 0;
+        if (!check_record(same)) printf("builder %zu, %d threads: results differ\n", k, threads[t]);
+        pn_context_close(c);
+      }
+      pn_context_close(one);
+    }
+}
+
+int main(void) {
+  pn_context *c = pn_context_new(NULL);
+  void (*const part[])(pn_context *) = {creation, refused_shapes, refused_operands, reading, long_sums, edge_gradients};
+  for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
+    size_t mark = pn_scope_open(c);
+    part[k](c);
+    pn_scope_close(c, mark);
+    CHECK_INT(pn_context_objects(c), 0);
+    CHECK_INT(pn_context_status(c), PN_OK);
+    pn_context_clear_error(c);
+  }
+  pn_context_close(c);
+  any_threads();
+  CHECK_DONE();
+}
