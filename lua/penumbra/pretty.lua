@@ -68,6 +68,7 @@ end
 local writer = {}
 writer.__index = writer
 
+--- A value without parts.
 function writer:scalar(value)
   local kind = type(value)
   if kind == "string" then return quoted(#value > self.text and value:sub(1, self.text) .. "..." or value) end
@@ -107,6 +108,7 @@ function writer:entries(t, indent, path)
   return list
 end
 
+--- Any value.
 function writer:value(value, indent, path)
   self.budget = self.budget - 1
   if type(value) ~= "table" or metafield(value, "__tostring") then return self:scalar(value) end

@@ -2,9 +2,9 @@
 """Golden values of src/base/special*.c from mpmath: writes special_golden.h beside this file.
 
     python3 special.py            # 60 random points a function and all edges: what is checked in
-    python3 special.py 5000 /tmp/dense.h [name...]
+    python3 special.py 5000 dense.h [name...]
                                   # the dense sweep that the comments' "Max error" come from:
-                                  # cc -DGOLDEN='"/tmp/dense.h"' special_test.c ..., run with -v
+                                  # cc -DGOLDEN='"dense.h"' special_test.c ..., run with -v
 
 Every argument is a double, taken exactly; every value is computed at 50 digits or more (more where a
 tail is the difference of two numbers). A row is {{a, b, c}, value, rest, scale}: the value is value + rest,

@@ -3,7 +3,7 @@
 y = X w + e, e ~ normal(0, noise^2), w ~ normal(0, prior^2 I). With L = X'X / noise^2 + I / prior^2 the posterior
 is normal(L^-1 X'y / noise^2, L^-1) (Bishop 2006, 3.49 to 3.51); the evidence is the density of y under
 normal(0, noise^2 I + prior^2 X X').
-Run: /tmp/venv/bin/python linear_posterior.py > linear_posterior.lua
+Run: python3 linear_posterior.py > linear_posterior.lua
 """
 import numpy as np
 from scipy.stats import multivariate_normal
