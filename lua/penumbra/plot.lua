@@ -1,0 +1,478 @@
+--- Pictures, drawn by gnuplot when it is installed, as SVG or PNG by the file's name.
+---
+---     local ok, message = pn.plot.save("band.svg", {
+---       title = "Predictive band", x_label = "x", y_label = "y",
+---       pn.plot.fan(x, { q05, q25, q50, q75, q95 }, { label = "prediction" }),
+---       pn.plot.points(data_x, data_y, { label = "data" }),
+---     })
+---
+--- A panel is a table of marks and labels; `save` takes one panel, or a list of panels made by
+--- `plot.panel`. Values may be tensors of any shape (read in row-major order) or lists of numbers;
+--- what is not finite is left out.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local plot = {}
+
+---- the look ----
+
+-- Told apart by people who do not see all colours; after Wong (2011), Nature Methods 8, 441.
+local colours = { "#2f6db3", "#d9752b", "#3a9276", "#b5486a", "#7a62ad", "#8a7433", "#5f6b78" }
+local viridis = "0 '#440154', 1 '#482878', 2 '#3e4989', 3 '#31688e', 4 '#26828e', 5 '#1f9e89', 6 '#35b779', " ..
+  "7 '#6ece58', 8 '#b5de2b', 9 '#fde725'"
+
+local theme = [[
+set encoding utf8
+set border 3 linecolor rgb '#5a5a5a' linewidth 1
+set tics nomirror out scale 0.5 textcolor rgb '#333333'
+set grid back linecolor rgb '#e4e4e4' linetype 1 linewidth 0.7
+set datafile missing 'NaN'
+set key noautotitle Left reverse samplen 1.6 spacing 1.15 textcolor rgb '#333333'
+set style fill solid 1 noborder
+]]
+
+---- values ----
+
+local function append(list, value, where, role)
+  if type(value) == "number" then
+    list[#list + 1] = value
+  elseif type(value) == "boolean" then
+    list[#list + 1] = value and 1 or 0
+  elseif type(value) == "table" then
+    for _, v in ipairs(value) do append(list, v, where, role) end
+  elseif type(value) == "userdata" and getmetatable(value) == "penumbra.tensor" then
+    append(list, value:totable(), where, role)
+  else
+    core.error(("%s: %s must be a tensor or a list of numbers, got a %s"):format(where, role, type(value)))
+  end
+end
+
+-- A tensor or (nested) list as a flat list of numbers; n, if given, is how many there must be.
+local function values_of(value, where, role, n)
+  local list = {}
+  append(list, value, where, role)
+  if n and #list ~= n then
+    core.error(("%s: %s must have %d values as x has, got %d"):format(where, role, n, #list))
+  end
+  return list
+end
+
+-- x and how many; x == nil counts 1, 2, ... as far as y goes.
+local function positions(x, y, where)
+  if x ~= nil then return values_of(x, where, "x") end
+  local list = {}
+  for i = 1, #values_of(y, where, "y") do list[i] = i end
+  return list
+end
+
+-- The rows of a matrix: a 2-d tensor or a list of equally long lists.
+local function rows_of(matrix, where, role)
+  if type(matrix) == "userdata" and getmetatable(matrix) == "penumbra.tensor" then matrix = matrix:totable() end
+  if type(matrix) ~= "table" or #matrix == 0 then
+    core.error(("%s: %s must be a 2-d tensor or a list of lists"):format(where, role))
+  end
+  local rows = {}
+  for i = 1, #matrix do
+    if type(matrix[i]) == "number" then core.error(("%s: %s must have 2 axes, got 1"):format(where, role)) end
+    rows[i] = values_of(matrix[i], where, role)
+    if #rows[i] ~= #rows[1] then
+      core.error(("%s: rows of %s must be equally long, got %d and %d"):format(where, role, #rows[1], #rows[i]))
+    end
+  end
+  return rows
+end
+
+local function number(v)
+  if v ~= v or v == math.huge or v == -math.huge then return "NaN" end
+  return ("%.10g"):format(v)
+end
+
+-- Columns side by side, as the lines of a gnuplot data block.
+local function lines_of(...)
+  local columns, lines, row = { ... }, {}, {}
+  for i = 1, #columns[1] do
+    for k, column in ipairs(columns) do row[k] = number(column[i]) end
+    lines[i] = table.concat(row, " ")
+  end
+  return lines
+end
+
+---- marks: each is {data = lines, style(colour) -> gnuplot's words} ----
+
+local mark = {}
+mark.__index = mark
+mark.__name = "mark"
+
+local function new_mark(fields) return setmetatable(fields, mark) end
+
+local function style_options(where, opt, more)
+  local known = { label = options.optional "string", colour = options.optional "string" }
+  for key, value in pairs(more or {}) do known[key] = value end
+  local o = options.check(where, opt, known)
+  if o.colour and not o.colour:match "^#%x%x%x%x%x%x$" then
+    core.error(("%s: colour must be like '#2f6db3', got '%s'"):format(where, o.colour))
+  end
+  return o
+end
+
+--- A line through (x, y). x nil: 1, 2, ... Options: label, colour "#rrggbb", width (2), dashed (false).
+function plot.line(x, y, opt)
+  local o = style_options("plot.line", opt, { width = 2, dashed = false })
+  local at = positions(x, y, "plot.line")
+  return new_mark { label = o.label, colour = o.colour, data = lines_of(at, values_of(y, "plot.line", "y", #at)),
+    style = ("using 1:2 with lines linewidth %g dashtype %d linecolor rgb '%%s'"):format(o.width, o.dashed and 2 or 1) }
+end
+
+--- Dots at (x, y). x nil: 1, 2, ... Options: label, colour, size (0.6).
+function plot.points(x, y, opt)
+  local o = style_options("plot.points", opt, { size = 0.6 })
+  local at = positions(x, y, "plot.points")
+  return new_mark { label = o.label, colour = o.colour, data = lines_of(at, values_of(y, "plot.points", "y", #at)),
+    style = ("using 1:2 with points pointtype 7 pointsize %g linecolor rgb '%%s'"):format(o.size) }
+end
+
+--- Dots at (x, y) with vertical bars. `err`: the half length per dot, or {lower = , upper = } as ends.
+--- Options: label, colour, size (0.6).
+function plot.error_bars(x, y, err, opt)
+  local where = "plot.error_bars"
+  local o = style_options(where, opt, { size = 0.6 })
+  local at = positions(x, y, where)
+  local centre, low, high = values_of(y, where, "y", #at), {}, {}
+  if type(err) == "table" and (err.lower or err.upper) then
+    low, high = values_of(err.lower, where, "err.lower", #at), values_of(err.upper, where, "err.upper", #at)
+  else
+    for i, e in ipairs(values_of(err, where, "err", #at)) do low[i], high[i] = centre[i] - e, centre[i] + e end
+  end
+  return new_mark { label = o.label, colour = o.colour, data = lines_of(at, centre, low, high),
+    style = ("using 1:2:3:4 with yerrorbars pointtype 7 pointsize %g linewidth 1.3 linecolor rgb '%%s'")
+      :format(o.size), roomy = true }
+end
+
+--- The area between lower and upper. Options: label, colour, opacity (0.25).
+function plot.band(x, lower, upper, opt)
+  local o = style_options("plot.band", opt, { opacity = 0.25 })
+  local at = positions(x, lower, "plot.band")
+  return new_mark { label = o.label, colour = o.colour,
+    data = lines_of(at, values_of(lower, "plot.band", "lower", #at), values_of(upper, "plot.band", "upper", #at)),
+    style = ("using 1:2:3 with filledcurves fillstyle transparent solid %g noborder linecolor rgb '%%s'")
+      :format(o.opacity) }
+end
+
+--- Nested intervals: `quantiles` are curves from the lowest to the highest, a list of vectors or a tensor
+--- [number of curves, n]; first and last bound the widest band, and so on; with an odd number the middle
+--- one becomes a line. Options: label, colour, opacity of each band (0.22). Returns a list of marks.
+function plot.fan(x, quantiles, opt)
+  local o = style_options("plot.fan", opt, { opacity = 0.22 })
+  local rows = rows_of(quantiles, "plot.fan", "quantiles")
+  if #rows < 2 then core.error(("plot.fan: quantiles must be at least 2 curves, got %d"):format(#rows)) end
+  local marks, at = { fan = true }, positions(x, rows[1], "plot.fan")
+  for i = 1, #rows // 2 do
+    marks[i] = plot.band(at, rows[i], rows[#rows + 1 - i], { colour = o.colour, opacity = o.opacity })
+  end
+  if #rows % 2 == 1 then marks[#marks + 1] = plot.line(at, rows[#rows // 2 + 1], { colour = o.colour }) end
+  marks[#marks].label = o.label
+  return marks
+end
+
+-- Edges of equally wide bins; how many: Freedman and Diaconis (1981), between 5 and 80.
+local function bin_edges(sorted, bins)
+  local n, low, high = #sorted, sorted[1], sorted[#sorted]
+  if low == high then low, high = low - 0.5, high + 0.5 end
+  if not bins then
+    local spread = sorted[(3 * n + 3) // 4] - sorted[(n + 3) // 4]
+    local width = 2 * spread * n ^ (-1 / 3)
+    bins = width > 0 and math.ceil(math.min((high - low) / width, 80)) or 10
+    bins = math.max(bins, 5)
+  end
+  return low, (high - low) / bins, bins
+end
+
+--- How often values fall where. Options: bins (chosen from the data), density (false: counts; true: area
+--- one), label, colour, opacity (0.65).
+function plot.histogram(values, opt)
+  local o = style_options("plot.histogram", opt, { bins = options.optional "number", density = false, opacity = 0.65 })
+  local sorted = {}
+  for _, v in ipairs(values_of(values, "plot.histogram", "values")) do
+    if number(v) ~= "NaN" then sorted[#sorted + 1] = v end
+  end
+  if #sorted == 0 then core.error "plot.histogram: values must hold a finite number" end
+  if o.bins and (o.bins < 1 or o.bins % 1 ~= 0) then
+    core.error(("plot.histogram: bins must be a whole number above 0, got %s"):format(o.bins))
+  end
+  table.sort(sorted)
+  local low, width, bins = bin_edges(sorted, o.bins)
+  local counts, centres, widths = {}, {}, {}
+  for i = 1, bins do counts[i], centres[i], widths[i] = 0, low + (i - 0.5) * width, width end
+  for _, v in ipairs(sorted) do
+    local i = math.min(math.floor((v - low) / width) + 1, bins)
+    counts[i] = counts[i] + 1
+  end
+  if o.density then
+    for i = 1, bins do counts[i] = counts[i] / (#sorted * width) end
+  end
+  return new_mark { label = o.label, colour = o.colour, data = lines_of(centres, counts, widths), counts = counts,
+    style = ("using 1:2:3 with boxes fillstyle transparent solid %g border rgb '#ffffff' linecolor rgb '%%s'")
+      :format(o.opacity),
+    from_zero = true }
+end
+
+local function axis_or_count(axis, n, where, role)
+  if axis ~= nil then
+    local list = values_of(axis, where, role)
+    if #list ~= n then core.error(("%s: %s must have %d values, got %d"):format(where, role, n, #list)) end
+    return list
+  end
+  local list = {}
+  for i = 1, n do list[i] = i end
+  return list
+end
+
+--- A matrix in colours, its first row on top; with `y` given the rows stand at these heights instead.
+--- Options: x, y (centres of columns and rows), colour_label.
+function plot.heatmap(matrix, opt)
+  local where = "plot.heatmap"
+  local o = options.check(where, opt, { x = options.optional(), y = options.optional(),
+    colour_label = options.optional "string" })
+  local rows = rows_of(matrix, where, "matrix")
+  local xs, ys = axis_or_count(o.x, #rows[1], where, "x"), axis_or_count(o.y, #rows, where, "y")
+  local px, py, pz = {}, {}, {}
+  for i, row in ipairs(rows) do
+    for j, v in ipairs(row) do
+      local k = #pz + 1
+      px[k], py[k], pz[k] = xs[j], ys[i], v
+    end
+  end
+  return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image pixels", image = true,
+    downwards = o.y == nil, colour_label = o.colour_label }
+end
+
+---- panels ----
+
+local panel_options = { title = options.optional "string", x_label = options.optional "string",
+  y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
+  x_log = false, y_log = false, legend = options.choice("top right", "top left", "bottom right", "bottom left",
+  "below", "none") }
+local figure_options = { title = options.optional "string", size = options.optional "table",
+  columns = options.optional "number" }
+
+local panel_kind = {}
+
+--- One picture of several. Marks in the order in which they are drawn, and title, x_label, y_label, x_range
+--- {low, high}, y_range, x_log, y_log, legend ("top right", "top left", "bottom right", "bottom left",
+--- "below", "none").
+function plot.panel(content)
+  local where = "plot.panel"
+  if type(content) ~= "table" then core.error(where .. ": needs a table of marks") end
+  local given, marks = {}, {}
+  for key, value in pairs(content) do
+    if math.type(key) ~= "integer" then given[key] = value end
+  end
+  for i, item in ipairs(content) do
+    local list = type(item) == "table" and item.fan and item or { item }
+    for _, m in ipairs(list) do
+      if getmetatable(m) ~= mark then
+        core.error(("%s: item %d must be a mark such as plot.line(x, y), got a %s"):format(where, i, type(m)))
+      end
+      marks[#marks + 1] = m
+    end
+    if item.fan then item[1].fan_start, item[1].fan_size = true, #item end
+  end
+  if #marks == 0 then core.error(where .. ": needs at least one mark") end
+  local o = options.check(where, given, panel_options)
+  o.marks = marks
+  return setmetatable(o, panel_kind)
+end
+
+-- A gnuplot string that can only mean itself: whatever is no letter, digit or blank as an octal escape.
+-- (Doubled quotes in a single-quoted string are misread at its start; a backquote would run a command.
+-- Backslashes are undone twice.)
+local function quote(text)
+  return '"' .. text:gsub("%c+", " "):gsub("\\", "\\\\"):gsub("[\1-\31!-/:-@%[-`{-\127]", function(ch)
+    return ("\\%03o"):format(ch:byte())
+  end) .. '"'
+end
+
+local function range(out, axis, r, reverse)
+  local where = "plot.panel"
+  if r then
+    if type(r[1]) ~= "number" or type(r[2]) ~= "number" or not (r[1] < r[2] or r[1] > r[2]) then
+      core.error(("%s: %s_range must be {low, high}"):format(where, axis))
+    end
+    out[#out + 1] = ("set %srange [%.10g:%.10g]"):format(axis, r[1], r[2])
+  elseif reverse then
+    out[#out + 1] = ("set %srange [*:*] reverse"):format(axis)
+  end
+end
+
+-- Each mark takes the next colour; the marks of a fan share one.
+local function colour_marks(marks)
+  local used, sharing = 0, 0
+  local list = {}
+  for i, m in ipairs(marks) do
+    if m.fan_start then sharing = m.fan_size end
+    if not m.image and not m.colour and (sharing == 0 or m.fan_start) then used = used + 1 end
+    list[i] = m.colour or colours[(math.max(used, 1) - 1) % #colours + 1]
+    if sharing > 0 then sharing = sharing - 1 end
+  end
+  return list
+end
+
+local places = { below = "set key outside below horizontal", none = "unset key" }
+
+local function write_panel(out, p)
+  local image, from_zero, roomy, labelled
+  for _, m in ipairs(p.marks) do
+    image, from_zero = image or m.image and m, from_zero or m.from_zero
+    roomy, labelled = roomy or m.roomy, labelled or m.label
+  end
+  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
+  if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
+  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
+  if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
+  if p.x_log then add "set logscale x" end
+  if p.y_log then add "set logscale y" end
+  range(out, "x", p.x_range)
+  range(out, "y", p.y_range, image and image.downwards)
+  if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
+  if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
+  add("%s", labelled and (places[p.legend] or "set key inside " .. p.legend) or "unset key")
+  if image then
+    add("set palette defined (%s)", viridis)
+    add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
+  end
+  local parts, colour = {}, colour_marks(p.marks)
+  for i, m in ipairs(p.marks) do
+    add("$data%d << EOD", i)
+    for _, line in ipairs(m.data) do out[#out + 1] = line end
+    add "EOD"
+    local title = m.label and "title " .. quote(m.label) or "notitle"
+    parts[i] = ("$data%d %s %s"):format(i, m.style:format(colour[i]), title)
+  end
+  add("plot %s", table.concat(parts, ", "))
+end
+
+local function reset(out)
+  out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
+    "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
+end
+
+---- the picture ----
+
+local terminals = {
+  svg = "set terminal svg noenhanced size %d,%d font 'Helvetica,13' background '#ffffff'",
+  png = "set terminal pngcairo noenhanced size %d,%d font 'Sans,11' fontscale 2 linewidth 2 pointscale 2 " ..
+    "background '#ffffff'",
+}
+
+local function figure_size(o, columns, rows, many)
+  if not o.size then
+    if many then return columns * 440, rows * 330 + (o.title and 30 or 0) end
+    return 680, 430
+  end
+  local w, h = o.size[1], o.size[2]
+  if type(w) ~= "number" or type(h) ~= "number" or not (w >= 50 and w <= 10000 and h >= 50 and h <= 10000) then
+    core.error "plot.save: size must be {width, height}, each from 50 to 10000"
+  end
+  return w, h
+end
+
+-- Panels and figure options of what the user gave to save.
+local function read_figure(content, opt)
+  if getmetatable(content) == panel_kind then content = { content } end
+  if type(content) ~= "table" then core.error "plot.save: needs a panel or a list of panels" end
+  local many = getmetatable(content[1]) == panel_kind
+  local given, own = {}, {}
+  for key, value in pairs(opt or {}) do given[key] = value end
+  for key, value in pairs(content) do
+    if key == "size" or key == "columns" or many and key == "title" then given[key] = value else own[key] = value end
+  end
+  local o = options.check("plot.save", given, figure_options)
+  if not many then return { plot.panel(own) }, o end
+  for i, p in ipairs(content) do
+    if getmetatable(p) ~= panel_kind then core.error(("plot.save: item %d must be a plot.panel"):format(i)) end
+  end
+  for key in pairs(own) do
+    if math.type(key) ~= "integer" then core.error(("plot.save: unknown option '%s'"):format(tostring(key))) end
+  end
+  return content, o
+end
+
+--- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
+function plot.script(target, kind, content, opt)
+  local panels, o = read_figure(content, opt)
+  local columns = o.columns or math.ceil(math.sqrt(#panels))
+  if columns < 1 or columns % 1 ~= 0 then core.error "plot.save: columns must be a whole number above 0" end
+  local rows = (#panels + columns - 1) // columns
+  local w, h = figure_size(o, columns, rows, #panels > 1)
+  local scale = kind == "png" and 2 or 1
+  if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
+  local out = { terminals[kind]:format(math.floor(w * scale), math.floor(h * scale)), "set output " .. quote(target),
+    theme }
+  if #panels > 1 then
+    local title = o.title and " title " .. quote(o.title) or ""
+    out[#out + 1] = ("set multiplot layout %d,%d"):format(rows, columns) .. title
+  elseif o.title then
+    panels[1].title = panels[1].title or o.title
+  end
+  for _, p in ipairs(panels) do
+    reset(out)
+    write_panel(out, p)
+  end
+  if #panels > 1 then out[#out + 1] = "unset multiplot" end
+  out[#out + 1] = "unset output\n"
+  return table.concat(out, "\n")
+end
+
+-- Runs gnuplot on a script. Returns true, or nil, message, code.
+local function run_gnuplot(script)
+  local name = os.tmpname()
+  local file, message = io.open(name, "wb")
+  if not file then return nil, "plot.save: " .. message, "io" end
+  file:write(script)
+  file:close()
+  local pipe = io.popen("gnuplot -d '" .. name .. "' 2>&1 </dev/null")
+  local said = pipe:read "a"
+  local ok, _, code = pipe:close()
+  os.remove(name)
+  if ok then return true end
+  if code == 127 then
+    return nil, "plot.save: gnuplot is not installed (Debian: apt install gnuplot-nox)", "missing"
+  end
+  said = said:gsub("\n+$", ""):match "[^\n]*$" or ""
+  return nil, "plot.save: gnuplot failed: " .. said, "state"
+end
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  local size = file and file:seek "end"
+  if file then file:close() end
+  return size and size > 0
+end
+
+--- Draws `content` into the file `path`, whose name ends in .svg or .png. content: a panel (a table of
+--- marks with labels, see `plot.panel`), or a list of panels. Options, there or in `opt`: size {width,
+--- height} in points, title, columns (of panels). The file appears whole or not at all. Returns the path,
+--- or nil, message, code: "missing" without gnuplot, "io" if the file cannot be written.
+function plot.save(path, content, opt)
+  if type(path) ~= "string" then core.error(("plot.save: path must be a string, got a %s"):format(type(path))) end
+  local kind = (path:match "%.(%a+)$" or ""):lower()
+  if not terminals[kind] then core.error(("plot.save: path must end in .svg or .png, got '%s'"):format(path)) end
+  if path:find "%c" then core.error "plot.save: path must not contain control characters" end
+  local unique = os.tmpname()
+  os.remove(unique)
+  local target = ("%s.%s.tmp"):format(path, unique:match "[%w_]+$")
+  local script = plot.script(target, kind, content, opt)
+  local probe, message = io.open(target, "wb")
+  if not probe then return nil, "plot.save: " .. message:gsub("%.[%w_]+%.tmp", ""), "io" end
+  probe:close()
+  local ok, code
+  ok, message, code = run_gnuplot(script)
+  if ok and not exists(target) then ok, message, code = nil, "plot.save: gnuplot wrote nothing", "state" end
+  if ok then ok, message = os.rename(target, path) end
+  if ok then return path end
+  os.remove(target)
+  return nil, message, code or "io"
+end
+
+return plot

@@ -1,0 +1,154 @@
+local pn = require "penumbra"
+local plot = require "penumbra.plot"
+
+local folder = os.tmpname()
+os.remove(folder)
+os.execute("mkdir '" .. folder .. "'")
+
+local function read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read "a"
+  if file then file:close() end
+  return text
+end
+
+local function names()
+  local pipe = io.popen("ls -A '" .. folder .. "'")
+  local text = pipe:read "a"
+  pipe:close()
+  return text
+end
+
+local function count(text, word)
+  local _, n = text:gsub(word, "")
+  return n
+end
+
+describe("plot.save", function()
+  teardown(function() os.execute("rm -rf '" .. folder .. "'") end)
+
+  local x = pn.linspace(-3, 3, 50)
+
+  it("draws a predictive band as SVG", function()
+    local path = folder .. "/band.svg"
+    local m = x:sin()
+    assert.equal(path, plot.save(path, { title = "A band", x_label = "x", y_label = "y",
+      plot.fan(x, { m - 1, m - 0.5, m, m + 0.5, m + 1 }, { label = "prediction" }),
+      plot.points({ 0, 1 }, { 0, 1 }, { label = "data" }) }))
+    local text = read(path)
+    assert.matches("^<%?xml", text)
+    assert.matches("</svg>%s*$", text)
+    for _, word in ipairs { ">A band<", ">prediction<", ">data<" } do assert.matches(word, text, 1, true) end
+    assert.is_true(count(text, "fill%-opacity") >= 2)
+    assert.equal("band.svg\n", names())
+  end)
+
+  it("draws several panels as PNG", function()
+    local path = folder .. "/many.png"
+    assert.equal(path, plot.save(path, {
+      plot.panel { title = "one", plot.histogram(pn.randn { 500 }, { density = true }),
+        plot.line(x, (x * x * -0.5):exp()) },
+      plot.panel { title = "two", plot.heatmap(pn.randn { 6, 9 }, { colour_label = "value" }) },
+      plot.panel { title = "three", plot.error_bars({ 1, 2, 3 }, { 2, 3, 1 }, { 0.5, 0.2, 0.1 }) },
+      plot.panel { title = "four", y_log = true, legend = "below",
+        plot.line(nil, { 1, 0.1, 0.01 }, { label = "loss" }) },
+      title = "all", columns = 2, size = { 600, 400 } }))
+    local text = read(path)
+    assert.equal("\137PNG\r\n\26\n", text:sub(1, 8))
+    assert.equal(1200, (string.unpack(">I4", text, 17)))
+    assert.equal(800, (string.unpack(">I4", text, 21)))
+  end)
+
+  it("writes text as it stands", function()
+    local path = folder .. "/text.svg"
+    local odd = "50 % of 'x_1' {a^2} `date` $HOME \\n \"q\" @pi|ls"
+    assert.equal(path, plot.save(path, { title = odd, plot.line(nil, { 1, 2 }, { label = odd }) }))
+    local text = read(path):gsub("<title>.-</title>", ""):gsub("&lt;", "<"):gsub("&gt;", ">")
+      :gsub("&quot;", '"'):gsub("&apos;", "'"):gsub("&#39;", "'"):gsub("&amp;", "&")
+    assert.equal(2, count(text, odd:gsub("%p", "%%%0")))
+  end)
+
+  it("runs nothing that is hidden in names", function()
+    local trap = folder .. "/trap"
+    local texts = { "'\nsystem 'touch " .. trap .. "'", "''; system 'touch " .. trap .. "'; '", '"; system "touch ' ..
+      trap .. '"; "', "`touch " .. trap .. "`", "\\042; system 'touch " .. trap .. "'" }
+    for i, name in ipairs { "'; touch trap; '.svg", "$(touch trap).svg", "`touch trap`.svg",
+      "a' ; system 'touch trap.svg", "|touch trap .svg" } do
+      local path = folder .. "/" .. name
+      local saved = plot.save(path, { title = texts[i], x_label = texts[i],
+        plot.line(nil, { 1, 2 }, { label = texts[i] }) })
+      assert.equal(path, saved)
+      assert.is_not_nil(read(path))
+      assert.is_nil(read(trap))
+      os.remove(path)
+    end
+    assert.error_matches(function() plot.save("a\nb.svg", { plot.line(nil, { 1, 2 }) }) end, "control characters")
+  end)
+
+  it("leaves out what is not finite", function()
+    local path = folder .. "/nan.svg"
+    assert.equal(path, plot.save(path, { plot.line(nil, { 1, 0 / 0, 2, math.huge, 3 }) }))
+    assert.not_matches("nan", read(path):lower():gsub("nanum", ""))
+  end)
+
+  it("leaves the old file where it fails", function()
+    local path = folder .. "/old.svg"
+    local file = io.open(path, "wb")
+    file:write "old"
+    file:close()
+    local ok, message, code = plot.save(path, { plot.line(nil, { 0 / 0, 0 / 0 }) })
+    assert.is_nil(ok)
+    assert.matches("^plot.save: gnuplot failed: ", message)
+    assert.equal("state", code)
+    assert.equal("old", read(path))
+    assert.not_matches("tmp", names())
+    ok, message, code = plot.save(folder .. "/none/a.svg", { plot.line(nil, { 1, 2 }) })
+    assert.is_nil(ok)
+    assert.matches("/none/a.svg: No such file or directory$", message)
+    assert.equal("io", code)
+  end)
+
+  it("says so without gnuplot", function()
+    local build = os.getenv "BUILD" or "build"
+    local code = [[local plot = require "penumbra.plot" print(plot.save("]] .. folder ..
+      [[/x.svg", {plot.line(nil, {1, 2})}))]]
+    local pipe = io.popen(("PATH=/nonexistent %s/penumbra -e '%s' 2>&1"):format(build, code))
+    local said = pipe:read "a"
+    pipe:close()
+    assert.matches("^nil%s+plot.save: gnuplot is not installed.*missing\n$", said)
+    assert.is_nil(read(folder .. "/x.svg"))
+  end)
+
+  it("names what is wrong", function()
+    local function refuses(pattern, f) assert.error_matches(f, pattern) end
+    refuses("plot.line: y must have 50 values as x has, got 2", function() plot.line(x, { 1, 2 }) end)
+    refuses("plot.line: y must be a tensor or a list of numbers, got a string", function() plot.line(nil, "abc") end)
+    refuses("unknown option 'color', did you mean 'colour'",
+      function() plot.line(nil, { 1 }, { color = "#ff0000" }) end)
+    refuses("colour must be like '#2f6db3', got 'red'", function() plot.line(nil, { 1 }, { colour = "red" }) end)
+    refuses("path must end in .svg or .png, got 'x.pdf'", function() plot.save("x.pdf", { plot.line(nil, { 1 }) }) end)
+    refuses("unknown option 'titel', did you mean 'title'",
+      function() plot.save("x.svg", { titel = "", plot.line(nil, { 1 }) }) end)
+    refuses("needs at least one mark", function() plot.save("x.svg", { title = "" }) end)
+    refuses("item 1 must be a mark", function() plot.save("x.svg", { { 1, 2 } }) end)
+    refuses("matrix must have 2 axes, got 1", function() plot.heatmap { 1, 2 } end)
+    refuses("rows of matrix must be equally long, got 2 and 1", function() plot.heatmap { { 1, 2 }, { 3 } } end)
+    refuses("quantiles must be at least 2 curves, got 1", function() plot.fan(nil, { { 1, 2 } }) end)
+    refuses("must be one of", function() plot.panel { plot.line(nil, { 1 }), legend = "somewhere" } end)
+  end)
+end)
+
+describe("plot.histogram", function()
+  it("counts every finite value once", function()
+    local h = plot.histogram({ 0, 0.5, 1, 1.5, 2, 2.5, 3, 0 / 0, math.huge }, { bins = 3 })
+    assert.same({ 2, 2, 3 }, h.counts)
+    h = plot.histogram({ 5, 5, 5 }, { bins = 2 })
+    assert.same({ 0, 3 }, h.counts)
+  end)
+
+  it("has area one as a density", function()
+    local h, area = plot.histogram(pn.randn { 1000 }, { density = true }), 0
+    for i, line in ipairs(h.data) do area = area + h.counts[i] * tonumber(line:match "%S+$") end
+    assert.is_true(math.abs(area - 1) < 1e-9)
+  end)
+end)

@@ -1,0 +1,120 @@
+local core = require "penumbra.core"
+local pn = require "penumbra"
+local progress = require "penumbra.progress"
+
+-- Something to write to that remembers it.
+local function paper()
+  local out = { text = "" }
+  function out:write(...)
+    for _, s in ipairs { ... } do self.text = self.text .. s end
+    return self
+  end
+  function out:flush() return self end
+  return out
+end
+
+local function lines(text)
+  local list = {}
+  for line in text:gmatch "[^\n]+" do list[#list + 1] = line end
+  return list
+end
+
+local function wait(seconds)
+  local stop = core.clock() + seconds
+  repeat until core.clock() >= stop
+end
+
+describe("a progress line", function()
+  it("is plain where nobody watches", function()
+    local out = paper()
+    local bar = progress.new { total = 4, label = "train", out = out, every = 0 }
+    for i = 1, 4 do
+      wait(0.001)
+      bar:step(1, "loss", 1 / i)
+    end
+    bar:finish()
+    bar:finish()
+    local list = lines(out.text)
+    assert.equal(5, #list)
+    assert.matches("^train   25 %%  1/4  loss 1  [%d.e+]+/s  0.0 s left$", list[1])
+    assert.matches("^train  100 %%  4/4  loss 0.25  [%d.e+]+/s  0.0 s$", list[5])
+    assert.not_matches("[\r\27]", out.text)
+  end)
+
+  it("is rewritten in place on a terminal", function()
+    local out = paper()
+    local bar = progress.new { total = 2, out = out, every = 0 }
+    bar.terminal = true
+    bar:step()
+    bar:print "a note"
+    bar:step()
+    bar:finish()
+    assert.matches("^\r 50 %%  1/2  [^\n]*\27%[K\r\27%[Ka note\n\r 50 %%  1/2", out.text)
+    assert.matches("\r100 %%  2/2  [^\r\n]*\27%[K\n$", out.text)
+  end)
+
+  it("reads tensors when it writes", function()
+    local out = paper()
+    local bar = progress.new { out = out, every = 0 }
+    bar:step(1, "elbo", pn.full({}, -1.5), "note", "ok")
+    bar:finish()
+    assert.matches("^1  elbo %-1.5  note ok  ", out.text)
+  end)
+
+  it("keeps to the width", function()
+    local out = paper()
+    local bar = progress.new { out = out, every = 0, width = 30, label = ("long "):rep(20) }
+    bar:step()
+    for _, line in ipairs(lines(out.text)) do assert.is_true(#line <= 30) end
+  end)
+
+  it("costs next to nothing", function()
+    local out = paper()
+    local bar = progress.new { total = 1e6, out = out, every = 0.02 }
+    local start = core.clock()
+    for _ = 1, 1e6 do bar:step(1, "loss", 0.5) end
+    local spent = core.clock() - start
+    bar:finish()
+    assert.is_true(#lines(out.text) <= spent / 0.02 + 2)
+    assert.is_true(#lines(out.text) >= 2)
+  end)
+
+  it("goes on steadily when steps become slow", function()
+    local out = paper()
+    local bar = progress.new { out = out, every = 0.01 }
+    for _ = 1, 200000 do bar:step() end
+    local before = #lines(out.text)
+    for _ = 1, 50000 do bar:step() end
+    for _ = 1, 100 do
+      wait(0.002)
+      bar:step()
+    end
+    assert.is_true(#lines(out.text) >= before + 5)
+  end)
+
+  it("ends with its variable", function()
+    local out = paper()
+    do
+      local bar <close> = progress.new { out = out, every = 100 }
+      bar:step(3)
+    end
+    assert.matches("^3  ", out.text)
+  end)
+
+  it("refuses unknown options", function()
+    assert.error_matches(function() progress.new { totl = 1 } end, "unknown option 'totl', did you mean 'total'")
+  end)
+end)
+
+describe("progress.duration", function()
+  it("writes times as people do", function()
+    assert.equal("0.0 s", progress.duration(0))
+    assert.equal("9.9 s", progress.duration(9.94))
+    assert.equal("10 s", progress.duration(9.96))
+    assert.equal("59 s", progress.duration(59.4))
+    assert.equal("1:00", progress.duration(59.6))
+    assert.equal("3:07", progress.duration(187))
+    assert.equal("2:03:07", progress.duration(7387))
+    assert.equal("?", progress.duration(1 / 0))
+  end)
+end)
