@@ -386,6 +386,27 @@ PN_API pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y);
 /* x W + b in one node: [..., n, in], [in, out], [out] -> [..., n, out]. */
 PN_API pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_tensor *bias);
 
+/* ---- linear algebra: matrices are the last two axes, leading axes a batch; float dtypes -------- */
+/* A matrix that has no factorisation is PN_SINGULAR, one that is not finite PN_NAN; the message names the first
+ * such matrix of the batch (from 1). Right sides are [..., n, k] or [n], broadcast, and may hold anything. */
+
+/* Lower triangle L with L L^T = (x + x^T) / 2, which must be positive definite: [..., n, n]. */
+PN_API pn_tensor *pn_cholesky(pn_context *c, pn_tensor *x);
+/* x with a x = b, or a^T x = b; reads only the lower (upper) triangle of a. */
+PN_API pn_tensor *pn_solve_triangular(pn_context *c, pn_tensor *a, pn_tensor *b, int upper, int transpose);
+/* x with l l^T x = b, l a lower triangle as from pn_cholesky. */
+PN_API pn_tensor *pn_cholesky_solve(pn_context *c, pn_tensor *l, pn_tensor *b);
+/* x with a x = b for any invertible a. */
+PN_API pn_tensor *pn_solve(pn_context *c, pn_tensor *a, pn_tensor *b);
+/* The inverse matrix. */
+PN_API pn_tensor *pn_inverse(pn_context *c, pn_tensor *x);
+/* log |det x|: [...]; -inf for a singular x, whose gradient is PN_SINGULAR. */
+PN_API pn_tensor *pn_logdet(pn_context *c, pn_tensor *x);
+/* Determinant: [...]; its gradient needs an invertible x. */
+PN_API pn_tensor *pn_det(pn_context *c, pn_tensor *x);
+/* Sign of the determinant, -1, 0 or 1: [...]; gradient zero. */
+PN_API pn_tensor *pn_det_sign(pn_context *c, pn_tensor *x);
+
 /* ---- distributions --------------------------------------------------------------------------- */
 
 /* A distribution: a kind with values for its parameters. A value has shape sample + batch + event.

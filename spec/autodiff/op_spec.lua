@@ -26,6 +26,13 @@ local special = {
   where = { condition = pn.tensor { { true, false, true }, { false, false, true } } },
   polygamma = { n = 2 },
   matmul = { shapes = { { 2, 3 }, { 3, 2 } } },
+  cholesky = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" } },
+  solve_triangular = { shapes = { { 2, 3, 3 }, { 3, 2 } }, adjust = { "diagonal" } },
+  cholesky_solve = { shapes = { { 3, 3 }, { 2, 3, 2 } }, adjust = { "diagonal" } },
+  solve = { shapes = { { 2, 3, 3 }, { 2, 3, 1 } }, adjust = { "diagonal" } },
+  inverse = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" } },
+  logdet = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" } },
+  det = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" } },
   take_add = { axis = 1, index = pn.tensor({ 1, 0 }, { dtype = "int64" }), size = 3 },
 }
 
@@ -48,7 +55,11 @@ local function case(row, dtype, shape)
     elseif a.kind == "t" then
       position = position + 1
       local at = given.shapes and given.shapes[position] or given.shape_in or shape
-      inputs[#inputs + 1] = floats(row.domain[position], at, dtype, 10 * position + 7)
+      local x = floats(row.domain[position], at, dtype, 10 * position + 7)
+      if given.adjust and given.adjust[position] == "diagonal" then -- far from singular
+        x = x * 0.4 + pn.eye(3):to(dtype) * 3
+      end
+      inputs[#inputs + 1] = x
       slots[k] = #inputs
     elseif a.kind == "T" then
       inputs[1], inputs[2] = floats(row.domain[1], shape, dtype, 5), floats(row.domain[1], shape, dtype, 6)

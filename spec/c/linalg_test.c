@@ -1,0 +1,341 @@
+/*
+** linalg_test.c: linear algebra against NumPy and SciPy, against itself one matrix at a time, through both
+** paths of small matrices, on strided, broadcast and empty batches, and where no factorisation exists.
+*/
+#include "../../src/autodiff/op.h"
+#include "../../src/tensor/linalg.h"
+#include "../golden/linalg/linalg_golden.h"
+#include "alloc_sweep.h"
+#include "gradient.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+
+typedef pn_tensor T;
+typedef pn_context C;
+
+static T *mt(C *c, T *x) { return pn_transpose(c, x, -2, -1); }
+static T *random_tensor(C *c, pn_dtype d, int ndim, const int64_t *shape) { return pn_randn(c, NULL, d, ndim, shape); }
+
+/* x x^T + n I */
+static T *positive(C *c, T *x) {
+  int64_t n = x ? x->shape[x->ndim - 1] : 0;
+  T *shift = pn_mul(c, pn_eye(c, (pn_dtype)x->dtype, n, n), pn_scalar(c, (pn_dtype)x->dtype, (double)n));
+  return pn_add(c, pn_matmul(c, x, mt(c, x)), shift);
+}
+
+/* x + n I: far from singular, not symmetric. */
+static T *regular(C *c, T *x) {
+  int64_t n = x ? x->shape[x->ndim - 1] : 0;
+  return pn_add(c, x, pn_mul(c, pn_eye(c, (pn_dtype)x->dtype, n, n), pn_scalar(c, (pn_dtype)x->dtype, (double)n)));
+}
+
+/* Largest |x - y| / max(1, max |y|), NaN if shapes differ. */
+static double distance(C *c, T *x, T *y) {
+  double d = 0, scale = 1;
+  if (!x || !y || x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) != 0) return NAN;
+  if (x->numel == 0) return 0;
+  pn_tensor_item(c, pn_max(c, pn_abs(c, pn_sub(c, x, y)), PN_ALL, 0), &d);
+  pn_tensor_item(c, pn_max(c, pn_abs(c, y), PN_ALL, 0), &scale);
+  return d / fmax(1, scale);
+}
+#define CHECK_SAME(c, x, y, tolerance) CHECK(distance(c, x, y) <= (tolerance))
+
+static void golden(C *c, T *x, const double *want, int64_t size) {
+  double got[2048];
+  CHECK_STATUS(c, pn_tensor_copy_out(c, x, got, size), PN_OK);
+  bool ok = true;
+  for (int64_t i = 0; i < size; i++) ok = ok && fabs(got[i] - want[i]) <= 1e-10 * fmax(1, fabs(want[i]));
+  CHECK(ok);
+}
+#define GOLDEN(c, x, name) golden(c, x, golden_##name, (int64_t)(sizeof golden_##name / sizeof(double)))
+
+#define GOLDENS(tag, batch, n, k)                                                                                      \
+  static void goldens_##tag(C *c) {                                                                                    \
+    size_t mark = pn_scope_open(c);                                                                                    \
+    T *a = pn_from_data(c, PN_FLOAT64, SHAPE(batch, n, n), golden_a_##tag);                                            \
+    T *p = pn_from_data(c, PN_FLOAT64, SHAPE(batch, n, n), golden_p_##tag);                                            \
+    T *b = pn_from_data(c, PN_FLOAT64, SHAPE(batch, n, k), golden_b_##tag);                                            \
+    GOLDEN(c, pn_cholesky(c, p), cholesky_##tag);                                                                      \
+    GOLDEN(c, pn_solve_triangular(c, a, b, 0, 0), solve_triangular_##tag);                                             \
+    GOLDEN(c, pn_solve_triangular(c, a, b, 1, 1), solve_triangular_upper_t_##tag);                                     \
+    GOLDEN(c, pn_cholesky_solve(c, pn_cholesky(c, p), b), cholesky_solve_##tag);                                       \
+    GOLDEN(c, pn_solve(c, a, b), solve_##tag);                                                                         \
+    GOLDEN(c, pn_inverse(c, a), inverse_##tag);                                                                        \
+    GOLDEN(c, pn_logdet(c, a), logdet_##tag);                                                                          \
+    GOLDEN(c, pn_det_sign(c, a), det_sign_##tag);                                                                      \
+    GOLDEN(c, pn_det(c, a), det_##tag);                                                                                \
+    pn_scope_close(c, mark);                                                                                           \
+  }
+GOLDENS(s, 3, 4, 2)
+GOLDENS(l, 2, 20, 3)
+
+/* ---- both paths of small matrices ---- */
+
+static T *on_path(C *c, int path, int kind, int flags, T *a, T *b) {
+  pni_spec s = pni_spec_of(b ? b : a);
+  if (kind >= PNI_SMALL_LOGDET) s.ndim -= 2;
+  T *out = pni_scoped(c, pni_tensor_new(c, &s));
+  return out && pni_linalg(c, "test", path, kind, flags, a, b, out) == PN_OK ? out : NULL;
+}
+
+static void paths_agree(C *c, pn_dtype dtype, int64_t n, int64_t batch) {
+  size_t mark = pn_scope_open(c);
+  double tolerance = dtype == PN_FLOAT64 ? 1e-12 : 1e-4;
+  int64_t k = n % 5 + 1;
+  T *x = random_tensor(c, dtype, SHAPE(batch, n, n)), *p = positive(c, x), *a = regular(c, x);
+  T *b = random_tensor(c, dtype, SHAPE(batch, n, k));
+  T *rows = pn_flip(c, a, 1); /* the diagonal of flipped rows is small: exchanges happen */
+  for (int kind = 0; kind < PNI_SMALL_KINDS; kind++) {
+    bool system = kind == PNI_SMALL_TRIANGULAR || kind == PNI_SMALL_CHOLESKY_SOLVE || kind == PNI_SMALL_SOLVE;
+    T *m = kind == PNI_SMALL_CHOLESKY ? p : kind >= PNI_SMALL_SOLVE ? rows : a;
+    for (int flags = 0; flags < (kind == PNI_SMALL_TRIANGULAR ? 4 : 1); flags++)
+      CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, kind, flags, m, system ? b : NULL),
+                 on_path(c, PNI_PATH_LAPACK, kind, flags, m, system ? b : NULL), tolerance);
+  }
+  /* matrices and right sides read through other strides */
+  CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, PNI_SMALL_SOLVE, 0, mt(c, rows), pn_flip(c, b, 2)),
+             on_path(c, PNI_PATH_LAPACK, PNI_SMALL_SOLVE, 0, mt(c, rows), pn_flip(c, b, 2)), tolerance);
+  CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, PNI_SMALL_TRIANGULAR, PNI_UPPER, mt(c, a), b),
+             on_path(c, PNI_PATH_LAPACK, PNI_SMALL_TRIANGULAR, PNI_UPPER, mt(c, a), b), tolerance);
+  pn_scope_close(c, mark);
+}
+
+/* Every instruction set gives the same bits whatever its neighbours in a group are. */
+static void neighbours(C *c, pn_dtype dtype) {
+  size_t mark = pn_scope_open(c);
+  T *x = random_tensor(c, dtype, SHAPE(37, 6, 6)), *p = positive(c, x);
+  T *whole = on_path(c, PNI_PATH_SMALL, PNI_SMALL_CHOLESKY, 0, p, NULL);
+  for (int64_t i = 0; i < 37; i += 9) {
+    T *one = on_path(c, PNI_PATH_SMALL, PNI_SMALL_CHOLESKY, 0, pn_slice(c, p, 0, i, 1, 1), NULL);
+    CHECK_SAME(c, one, pn_slice(c, whole, 0, i, 1, 1), 0);
+  }
+  pn_scope_close(c, mark);
+}
+
+/* ---- a batch is its matrices one by one ---- */
+
+typedef T *(*unary)(C *c, T *x);
+
+static void batch_is_loop(C *c, unary f, int64_t n, bool definite) {
+  size_t mark = pn_scope_open(c);
+  T *x = random_tensor(c, PN_FLOAT64, SHAPE(2, 3, n, n)), *a = definite ? positive(c, x) : regular(c, x);
+  T *all = f(c, a), *strided = f(c, mt(c, a)), *copied = f(c, pn_contiguous(c, mt(c, a)));
+  CHECK_SAME(c, strided, copied, 1e-13);
+  for (int64_t i = 0; i < 2; i++)
+    for (int64_t j = 0; j < 3; j++) {
+      T *one = f(c, pn_select(c, pn_select(c, a, 0, i), 0, j));
+      CHECK_SAME(c, pn_select(c, pn_select(c, all, 0, i), 0, j), one, 1e-13);
+    }
+  pn_scope_close(c, mark);
+}
+
+static T *solve_lower(C *c, T *a, T *b) { return pn_solve_triangular(c, a, b, 0, 0); }
+typedef T *(*binary)(C *c, T *a, T *b);
+
+/* Leading axes broadcast either way, and a vector is one column. */
+static void broadcasts(C *c, binary f, int64_t n) {
+  size_t mark = pn_scope_open(c);
+  T *a = regular(c, random_tensor(c, PN_FLOAT64, SHAPE(n, n)));
+  T *many = regular(c, random_tensor(c, PN_FLOAT64, SHAPE(5, 1, n, n)));
+  T *b = random_tensor(c, PN_FLOAT64, SHAPE(3, n, 1)), *v = random_tensor(c, PN_FLOAT64, SHAPE(n));
+  T *shared = f(c, a, b), *both = f(c, many, b), *vector = f(c, many, v);
+  for (int64_t i = 0; i < 3; i++) CHECK_SAME(c, pn_select(c, shared, 0, i), f(c, a, pn_select(c, b, 0, i)), 1e-12);
+  for (int64_t i = 0; i < 5; i++) {
+    T *m = pn_select(c, pn_select(c, many, 0, i), 0, 0);
+    CHECK_SAME(c, pn_select(c, pn_select(c, both, 0, i), 0, 2), f(c, m, pn_select(c, b, 0, 2)), 1e-12);
+    CHECK_SAME(c, pn_select(c, pn_select(c, vector, 0, i), 0, 0), f(c, m, v), 1e-12);
+  }
+  CHECK_SAME(c, pn_unsqueeze(c, f(c, a, v), 1), f(c, a, pn_unsqueeze(c, v, 1)), 1e-13);
+  pn_scope_close(c, mark);
+}
+
+/* ---- nothing to do ---- */
+
+static void empty(C *c) {
+  size_t mark = pn_scope_open(c);
+  T *none = pn_zeros(c, PN_FLOAT64, SHAPE(2, 0, 0)), *no_batch = pn_zeros(c, PN_FLOAT32, SHAPE(0, 3, 3));
+  unary square[] = {pn_cholesky, pn_inverse};
+  for (int i = 0; i < 2; i++) {
+    CHECK_SAME(c, square[i](c, none), none, 0);
+    CHECK_SAME(c, square[i](c, no_batch), no_batch, 0);
+  }
+  CHECK_SAME(c, pn_logdet(c, none), pn_zeros(c, PN_FLOAT64, SHAPE(2)), 0);
+  CHECK_SAME(c, pn_det(c, none), pn_full(c, PN_FLOAT64, SHAPE(2), 1), 0);
+  CHECK_SAME(c, pn_det_sign(c, none), pn_full(c, PN_FLOAT64, SHAPE(2), 1), 0);
+  CHECK_SAME(c, pn_det(c, no_batch), pn_zeros(c, PN_FLOAT32, SHAPE(0)), 0);
+  T *b = pn_zeros(c, PN_FLOAT64, SHAPE(2, 0, 3)), *a = pn_zeros(c, PN_FLOAT64, SHAPE(3, 3));
+  T *no_column = pn_zeros(c, PN_FLOAT64, SHAPE(3, 0));
+  binary system[] = {pn_solve, pn_cholesky_solve, solve_lower};
+  for (int i = 0; i < 3; i++) {
+    CHECK_SAME(c, system[i](c, none, b), b, 0);
+    CHECK_SAME(c, system[i](c, a, no_column), no_column, 0);
+    T *w = pn_param(c, none), *r = pn_param(c, b), *in[] = {w, r}, *g[2];
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, system[i](c, w, r), PN_ALL, 0), 2, in, 0, g), PN_OK);
+    CHECK_SAME(c, g[1], b, 0);
+  }
+  T *w = pn_param(c, none), *g = NULL;
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_cholesky(c, w), PN_ALL, 0), 1, &w, 0, &g), PN_OK);
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_logdet(c, w), PN_ALL, 0), 1, &w, 0, &g), PN_OK);
+  pn_scope_close(c, mark);
+}
+
+/* ---- failures ---- */
+
+/* `count` identity matrices of order n, with one element of matrix i changed. */
+static T *spoilt(C *c, int64_t count, int64_t n, int64_t i, int64_t row, int64_t col, double value) {
+  T *eye = pn_contiguous(c, pn_broadcast_to(c, pn_eye(c, PN_FLOAT64, n, n), SHAPE(2, count / 2, n, n)));
+  if (eye) ((double *)pni_data(eye))[(i * n + row) * n + col] = value;
+  return eye;
+}
+
+static void failures(C *c) {
+  const int64_t batch[] = {2, 8, 40};
+  for (int b = 0; b < 3; b++)
+    for (int64_t n = 3; n <= 20; n += 17) {
+      size_t mark = pn_scope_open(c);
+      int64_t i = batch[b] - 1;
+      char name[64];
+      snprintf(name, sizeof name, "matrix [2, %lld] of the batch must be", (long long)batch[b] / 2);
+      T *v = pn_full(c, PN_FLOAT64, SHAPE(n), 1);
+      T *minor = spoilt(c, batch[b], n, i, 1, 1, -1), *zero = spoilt(c, batch[b], n, i, 1, 1, 0);
+      T *nan = spoilt(c, batch[b], n, i, 2, 0, NAN), *inf = spoilt(c, batch[b], n, i, 2, 0, INFINITY);
+      CHECK(pn_cholesky(c, minor) == NULL);
+      CHECK(strstr(pn_context_message(c), name) != NULL);
+      CHECK_FAIL(c, PN_SINGULAR, "leading minor of order 2");
+      CHECK(pn_cholesky(c, zero) == NULL);
+      CHECK_FAIL(c, PN_SINGULAR, "leading minor of order 2");
+      CHECK(pn_cholesky(c, nan) == NULL);
+      CHECK(strstr(pn_context_message(c), name) != NULL);
+      CHECK_FAIL(c, PN_NAN, "finite");
+      CHECK(pn_solve(c, zero, v) == NULL);
+      CHECK(strstr(pn_context_message(c), name) != NULL);
+      CHECK_FAIL(c, PN_SINGULAR, "step 2");
+      CHECK(pn_inverse(c, zero) == NULL);
+      CHECK_FAIL(c, PN_SINGULAR, "invertible");
+      CHECK(pn_solve(c, inf, v) == NULL);
+      CHECK_FAIL(c, PN_NAN, "finite");
+      CHECK(pn_det(c, nan) == NULL);
+      CHECK_FAIL(c, PN_NAN, "det: ");
+      CHECK(pn_solve_triangular(c, zero, v, 0, 0) == NULL);
+      CHECK_FAIL(c, PN_SINGULAR, "place 2 of its diagonal");
+      CHECK(pn_solve_triangular(c, nan, v, 0, 0) == NULL);
+      CHECK_FAIL(c, PN_NAN, "finite");
+      CHECK(pn_solve_triangular(c, nan, v, 1, 0) != NULL); /* the other triangle is not read */
+      CHECK(pn_cholesky_solve(c, zero, v) == NULL);
+      CHECK_FAIL(c, PN_SINGULAR, "place 2 of its diagonal");
+      /* determinants of singular matrices are numbers */
+      CHECK_NEAR(pni_element(pn_logdet(c, zero), i), -INFINITY, 0);
+      CHECK_NEAR(pni_element(pn_det(c, zero), i), 0, 0);
+      CHECK_NEAR(pni_element(pn_det_sign(c, zero), i), 0, 0);
+      CHECK_NEAR(pni_element(pn_det(c, minor), i), -1, 0);
+      CHECK_NEAR(pni_element(pn_det_sign(c, minor), i), -1, 0);
+      CHECK_NEAR(pni_element(pn_logdet(c, minor), 0), 0, 0);
+      pn_scope_close(c, mark);
+    }
+  size_t mark = pn_scope_open(c);
+  CHECK(pn_cholesky(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 2))) == NULL);
+  CHECK_FAIL(c, PN_SINGULAR, "cholesky: matrix must be positive definite");
+  CHECK(pn_cholesky(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 3))) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "[..., n, n], got [2, 3]");
+  CHECK(pn_cholesky(c, pn_zeros(c, PN_INT64, SHAPE(2, 2))) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "got int64");
+  CHECK(pn_solve(c, pn_eye(c, PN_FLOAT64, 2, 2), pn_zeros(c, PN_FLOAT64, SHAPE(3, 1))) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "solve: right side of a matrix [2, 2] must be [..., 2, k] or [2], got [3, 1]");
+  CHECK(pn_solve(c, pn_eye(c, PN_FLOAT64, 2, 2), pn_scalar(c, PN_FLOAT64, 1)) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "got []");
+  CHECK(pn_solve(c, pn_eye(c, PN_FLOAT64, 2, 2), pn_zeros(c, PN_FLOAT32, SHAPE(2))) == NULL);
+  CHECK_FAIL(c, PN_DTYPE, "float64 and float32");
+  pn_scope_close(c, mark);
+}
+
+/* NaN in a right side stays in its column. */
+static void nan_columns(C *c, int64_t n, int64_t batch) {
+  size_t mark = pn_scope_open(c);
+  binary system[] = {pn_solve, pn_cholesky_solve, solve_lower};
+  T *a = regular(c, random_tensor(c, PN_FLOAT64, SHAPE(n, n)));
+  T *b = pn_full(c, PN_FLOAT64, SHAPE(batch, n, 2), 1);
+  for (int64_t i = 0; b && i < n; i++) ((double *)pni_data(b))[2 * i] = NAN;
+  for (int i = 0; i < 3; i++) {
+    T *x = system[i](c, a, b);
+    CHECK(x && isnan(pni_element(x, 0)) && isfinite(pni_element(x, 1)));
+    x = system[i](c, a, pn_slice(c, b, 2, 0, 1, 1)); /* right sides as rows */
+    CHECK(x && isnan(pni_element(x, 0)) && isfinite(pni_element(x, n)));
+  }
+  pn_scope_close(c, mark);
+}
+
+/* ---- gradients ---- */
+
+static T *f_cholesky(C *c, T *const *x) { return pn_cholesky(c, x[0]); }
+static T *f_lower(C *c, T *const *x) { return pn_solve_triangular(c, x[0], x[1], 0, 0); }
+static T *f_upper_t(C *c, T *const *x) { return pn_solve_triangular(c, x[0], x[1], 1, 1); }
+static T *f_cholesky_solve(C *c, T *const *x) { return pn_cholesky_solve(c, x[0], x[1]); }
+static T *f_solve(C *c, T *const *x) { return pn_solve(c, x[0], x[1]); }
+static T *f_inverse(C *c, T *const *x) { return pn_inverse(c, x[0]); }
+static T *f_logdet(C *c, T *const *x) { return pn_logdet(c, x[0]); }
+static T *f_det(C *c, T *const *x) { return pn_det(c, x[0]); }
+
+static void gradients(C *c) {
+  size_t mark = pn_scope_open(c);
+  T *x = random_tensor(c, PN_FLOAT64, SHAPE(5, 3, 3)), *a = pn_param(c, regular(c, x));
+  T *p = pn_param(c, positive(c, x)), *b = random_tensor(c, PN_FLOAT64, SHAPE(5, 3, 2));
+  T *system[] = {a, pn_param(c, b)}, *vector[] = {a, pn_param(c, random_tensor(c, PN_FLOAT64, SHAPE(3)))};
+  T *shared[] = {pn_param(c, pn_select(c, a, 0, 1)), pn_param(c, b)};
+  T *rows[] = {shared[0], pn_param(c, pn_slice(c, b, 2, 0, 1, 1))};
+  gradient_check(c, "cholesky", f_cholesky, 1, &p);
+  gradient_check(c, "inverse", f_inverse, 1, &a);
+  gradient_check(c, "logdet", f_logdet, 1, &a);
+  gradient_check(c, "det", f_det, 1, &a);
+  gradient_function f[] = {f_lower, f_upper_t, f_cholesky_solve, f_solve};
+  for (int i = 0; i < 4; i++) {
+    gradient_check(c, "system", f[i], 2, system);
+    gradient_check(c, "system of vectors", f[i], 2, vector);
+    gradient_check(c, "system with one matrix", f[i], 2, shared);
+    gradient_check(c, "system with one matrix, one column", f[i], 2, rows);
+  }
+  pn_scope_close(c, mark);
+}
+
+/* ---- memory ---- */
+
+static bool factor_and_solve(C *c, const void *data) {
+  int64_t n = *(const int64_t *)data;
+  T *x = random_tensor(c, PN_FLOAT64, SHAPE(9, n, n));
+  T *a = x ? pn_param(c, regular(c, x)) : NULL, *p = a ? positive(c, a) : NULL, *v = pn_select(c, x, 0, 0);
+  T *y = pn_add(c, pn_solve(c, a, v), pn_cholesky_solve(c, pn_cholesky(c, p), v));
+  y = pn_add(c, y, pn_solve_triangular(c, mt(c, a), pn_inverse(c, a), 0, 1));
+  y = pn_add(c, pn_sum(c, y, PN_ALL, 0), pn_sum(c, pn_add(c, pn_logdet(c, a), pn_det(c, a)), PN_ALL, 0));
+  return y && pn_backward(c, y) == PN_OK;
+}
+
+int main(void) {
+  C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
+  goldens_s(c);
+  goldens_l(c);
+  for (int64_t n = 1; n <= 16; n++) {
+    paths_agree(c, PN_FLOAT64, n, 1 + 5 * (n % 4));
+    paths_agree(c, PN_FLOAT32, n, 1 + 9 * (n % 4));
+  }
+  neighbours(c, PN_FLOAT64);
+  neighbours(c, PN_FLOAT32);
+  const int64_t orders[] = {1, 4, 23};
+  for (int i = 0; i < 3; i++) {
+    batch_is_loop(c, pn_cholesky, orders[i], true);
+    batch_is_loop(c, pn_inverse, orders[i], false);
+    batch_is_loop(c, pn_logdet, orders[i], false);
+    broadcasts(c, pn_solve, orders[i]);
+    broadcasts(c, pn_cholesky_solve, orders[i]);
+    broadcasts(c, solve_lower, orders[i]);
+    nan_columns(c, orders[i], 2);
+    nan_columns(c, orders[i], 9);
+  }
+  empty(c);
+  failures(c);
+  gradients(c);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+  sweep("small systems", factor_and_solve, &orders[1]);
+  sweep("systems", factor_and_solve, &orders[2]);
+  CHECK_DONE();
+}

@@ -1,0 +1,315 @@
+/*
+** linalg.c: from batches to matrices. A job knows where matrix i of each operand lies; its body handles a
+** range of matrices and remembers the first that failed. Scratch memory is taken before the threads start.
+*/
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include "blas.h"
+#include "linalg.h"
+#include "small.h"
+
+/* Batches at least this large go to the interleaved path (measured: spec/bench/linalg.c). */
+enum { SMALL_BATCH = 4, SHARDS = 32 };
+
+enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
+
+typedef struct {
+  const char *where;
+  const pni_lapack *f;
+  pni_small_group group;
+  int lanes; /* 0: the LAPACK path */
+  int64_t size, count, grain;
+  int nlead;
+  const int64_t *lead;
+  int64_t a_step[PN_MAX_DIMS], b_step[PN_MAX_DIMS];
+  pni_matrix a, b; /* of matrix 0; b.data NULL: the identity */
+  pni_small s;
+  char *out, *scratch;
+  int *pivots;
+  int64_t out_step, scratch_step; /* elements per matrix; elements per shard */
+  _Atomic int64_t failed;         /* matrix << CODE_BITS | code of the first failure */
+} job;
+
+static void report(job *j, int64_t i, int code) {
+  int64_t mine = i << CODE_BITS | code, seen = atomic_load(&j->failed);
+  while (mine < seen && !atomic_compare_exchange_weak(&j->failed, &seen, mine)) {
+  }
+}
+
+/* Element offset of matrix i. */
+static int64_t offset(const job *j, const int64_t *step, int64_t i) {
+  int64_t at = 0;
+  for (int k = j->nlead - 1; k >= 0; k--) {
+    at += i % j->lead[k] * step[k];
+    i /= j->lead[k];
+  }
+  return at;
+}
+
+static pni_matrix matrix_at(const job *j, pni_matrix m, const int64_t *step, int64_t i) {
+  if (m.data) m.data = (const char *)m.data + offset(j, step, i) * j->size;
+  return m;
+}
+
+/* ---- the LAPACK path ---- */
+
+static int triangle_read(const job *j) {
+  if (j->s.kind == PNI_SMALL_TRIANGULAR) return j->s.flags & PNI_UPPER ? PNI_UPPER : PNI_TRANSPOSE;
+  return j->s.kind == PNI_SMALL_CHOLESKY_SOLVE ? PNI_TRANSPOSE : 0;
+}
+
+static int by_lu(const job *j, pni_matrix a, pni_matrix b, void *out, void *lu, int *pivot) {
+  int n = j->s.n;
+  j->f->load(lu, (pni_matrix){a.data, n, n, a.col_stride, a.row_stride}); /* column-major */
+  int info = j->f->lu(lu, pivot, n);
+  if (j->s.kind >= PNI_SMALL_LOGDET) {
+    double det[3];
+    j->f->lu_det(lu, pivot, n, det);
+    if (j->size == 8)
+      *(double *)out = det[j->s.kind - PNI_SMALL_LOGDET];
+    else
+      *(float *)out = (float)det[j->s.kind - PNI_SMALL_LOGDET];
+    return 0;
+  }
+  if (info) return info;
+  if (j->s.kind == PNI_SMALL_INVERSE)
+    j->f->identity(out, n);
+  else
+    j->f->load(out, b);
+  j->f->lu_solve(lu, pivot, out, n, j->s.k);
+  return 0;
+}
+
+/* A triangle as BLAS takes it: rows of unit stride, or the transposed triangle. */
+static int blas_triangle(const pni_matrix *a, int flags, int *lda) {
+  bool swap = a->col_stride != 1;
+  int64_t ld = swap ? a->col_stride : a->row_stride;
+  *lda = (int)(ld > a->rows ? ld : a->rows);
+  return swap ? flags ^ (PNI_UPPER | PNI_TRANSPOSE) : flags;
+}
+
+static int by_triangle(const job *j, pni_matrix a, pni_matrix b, void *out) {
+  int lda, flags = blas_triangle(&a, j->s.flags, &lda), zero = j->f->zero_diagonal(a.data, lda, j->s.n);
+  if (zero) return zero;
+  j->f->load(out, b);
+  j->f->triangular(a.data, lda, flags, out, j->s.n, j->s.k);
+  if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE) j->f->triangular(a.data, lda, flags ^ PNI_TRANSPOSE, out, j->s.n, j->s.k);
+  return 0;
+}
+
+static void run_lapack(void *data, int64_t begin, int64_t end) {
+  job *j = data;
+  int64_t shard = begin / j->grain;
+  char *lu = j->scratch ? j->scratch + shard * j->scratch_step * j->size : NULL;
+  int *pivot = j->pivots ? j->pivots + shard * j->s.n : NULL;
+  for (int64_t i = begin; i < end; i++) {
+    pni_matrix a = matrix_at(j, j->a, j->a_step, i), b = matrix_at(j, j->b, j->b_step, i);
+    char *out = j->out + i * j->out_step * j->size;
+    int info;
+    if (!j->f->finite(a, triangle_read(j)))
+      info = CODE_NAN;
+    else if (j->s.kind == PNI_SMALL_CHOLESKY) {
+      j->f->load_symmetric(out, a);
+      info = j->f->cholesky(out, j->s.n);
+    } else if (j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE)
+      info = by_triangle(j, a, b, out);
+    else
+      info = by_lu(j, a, b, out, lu, pivot);
+    if (info) report(j, i, info);
+  }
+}
+
+/* ---- one triangle, one right side per matrix of the batch: the right sides are the rows of a matrix ---- */
+
+static bool is_shared_triangle(const job *j) {
+  bool triangle = j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE, shared = j->count > 1;
+  for (int k = 0; k < j->nlead; k++) shared = shared && (j->a_step[k] == 0 || j->lead[k] == 1);
+  return triangle && shared && j->s.k == 1;
+}
+
+static void run_rows(void *data, int64_t begin, int64_t end) {
+  job *j = data;
+  int lda, flags = blas_triangle(&j->a, j->s.flags, &lda);
+  int n = j->s.n, count = (int)(end - begin);
+  char *out = j->out + begin * n * j->size;
+  for (int64_t i = begin; i < end; i++) j->f->load(j->out + i * n * j->size, matrix_at(j, j->b, j->b_step, i));
+  j->f->triangular_rows(j->a.data, lda, flags, out, n, count);
+  if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE)
+    j->f->triangular_rows(j->a.data, lda, flags ^ PNI_TRANSPOSE, out, n, count);
+}
+
+static void check_shared(job *j) {
+  int lda, zero;
+  blas_triangle(&j->a, j->s.flags, &lda);
+  if (!j->f->finite(j->a, triangle_read(j)))
+    report(j, 0, CODE_NAN);
+  else if ((zero = j->f->zero_diagonal(j->a.data, lda, j->s.n)) != 0)
+    report(j, 0, zero);
+}
+
+/* ---- the interleaved path: an item is a group of matrices ---- */
+
+static void run_groups(void *data, int64_t begin, int64_t end) {
+  job *j = data;
+  for (int64_t g = begin; g < end; g++) {
+    const void *a[PNI_SMALL_LANES], *b[PNI_SMALL_LANES];
+    void *out[PNI_SMALL_LANES];
+    int info[PNI_SMALL_LANES] = {0};
+    int64_t first = g * j->lanes;
+    int count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
+    for (int l = 0; l < count; l++) {
+      a[l] = matrix_at(j, j->a, j->a_step, first + l).data;
+      b[l] = matrix_at(j, j->b, j->b_step, first + l).data;
+      out[l] = j->out + (first + l) * j->out_step * j->size;
+    }
+    j->group(&j->s, count, a, b, out, info);
+    for (int l = 0; l < count; l++)
+      if (info[l]) report(j, first + l, info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : info[l]);
+  }
+}
+
+/* ---- setting up ---- */
+
+static pni_matrix matrix_of(const pn_tensor *t) {
+  return (pni_matrix){pni_data(t), t->shape[t->ndim - 2], t->shape[t->ndim - 1], t->stride[t->ndim - 2],
+                      t->stride[t->ndim - 1]};
+}
+
+static void lead_steps(const pn_tensor *t, int nlead, int64_t *step) {
+  pn_tensor lead = *t;
+  lead.ndim = t->ndim - 2;
+  pni_broadcast_strides(&lead, nlead, step);
+}
+
+/* "matrix [2, 3] " for a batch, "matrix " else. */
+static const char *name_of(int nlead, const int64_t *lead, int64_t i, char buf[200]) {
+  char shape[160];
+  int64_t at[PN_MAX_DIMS];
+  for (int k = nlead - 1; k >= 0; k--) {
+    at[k] = i % lead[k] + 1;
+    i /= lead[k];
+  }
+  snprintf(buf, 200, nlead ? "matrix %s of the batch" : "matrix%s", nlead ? pni_shape_text(nlead, at, shape) : "");
+  return buf;
+}
+
+static pn_status complain(pn_context *c, const char *where, int kind, int nlead, const int64_t *lead, int64_t i,
+                          int code) {
+  char buf[200];
+  const char *name = name_of(nlead, lead, i, buf);
+  if (code == CODE_NAN) return pni_fail(c, PN_NAN, "%s: %s must be finite, got inf or nan", where, name);
+  switch (kind) {
+  case PNI_SMALL_CHOLESKY:
+    return pni_fail(c, PN_SINGULAR, "%s: %s must be positive definite, got a leading minor of order %d that is not",
+                    where, name, code);
+  case PNI_SMALL_TRIANGULAR:
+  case PNI_SMALL_CHOLESKY_SOLVE:
+    return pni_fail(c, PN_SINGULAR, "%s: %s must be invertible, got 0 at place %d of its diagonal", where, name, code);
+  default:
+    return pni_fail(c, PN_SINGULAR,
+                    "%s: %s must be invertible, got a pivot of 0 in elimination step %d (a leading minor of order %d "
+                    "has no full rank)",
+                    where, name, code, code);
+  }
+}
+
+static pn_status take_scratch(pn_context *c, job *j, int64_t shards) {
+  int64_t n = j->s.n;
+  j->scratch_step = n * n;
+  j->scratch = pni_alloc_array(c, shards * n * n, (size_t)j->size);
+  j->pivots = j->scratch ? pni_alloc_array(c, shards * n, sizeof *j->pivots) : NULL;
+  return c->status;
+}
+
+static void drop_scratch(pn_context *c, job *j, int64_t shards) {
+  int64_t n = j->s.n;
+  if (j->scratch) pni_free(c, j->scratch, (size_t)(shards * n * n * j->size));
+  if (j->pivots) pni_free(c, j->pivots, (size_t)(shards * n) * sizeof *j->pivots);
+}
+
+static pn_status run_job(pn_context *c, job *j, int path) {
+  int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
+  bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
+  bool small = fits && (path == PNI_PATH_SMALL || items >= SMALL_BATCH);
+  bool rows = is_shared_triangle(j) && path != PNI_PATH_SMALL;
+  pni_shard body = rows ? run_rows : small ? run_groups : run_lapack;
+  if (body == run_groups) {
+    j->group = j->size == 8 ? pni_small_f64(&j->lanes) : pni_small_f32(&j->lanes);
+    items = (j->count + j->lanes - 1) / j->lanes;
+    work *= 2; /* interleaving */
+  }
+  if (rows) check_shared(j);
+  int64_t grain = 400000 / work + 1;
+  if (grain < (items + SHARDS - 1) / SHARDS) grain = (items + SHARDS - 1) / SHARDS;
+  if (rows && grain < 64) grain = 64;
+  j->grain = grain;
+  int64_t shards = (items + grain - 1) / grain;
+  bool factored = body == run_lapack && j->s.kind >= PNI_SMALL_SOLVE;
+  if (!factored || take_scratch(c, j, shards) == PN_OK)
+    if (atomic_load(&j->failed) == INT64_MAX) pni_parallel(c, items, grain, body, j);
+  drop_scratch(c, j, shards);
+  return c->status;
+}
+
+/* A triangle that BLAS can read: one of its strides is 1 and the other does not overlap. */
+static bool blas_reads(const pn_tensor *a) {
+  int64_t n = a->shape[a->ndim - 1], rs = a->stride[a->ndim - 2], cs = a->stride[a->ndim - 1];
+  return n == 1 || (cs == 1 && rs >= n) || (rs == 1 && cs >= n);
+}
+
+static pn_status solve_batch(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
+                             const pn_tensor *b, pn_tensor *out) {
+  if (out->numel == 0) return PN_OK;
+  bool scalar = kind >= PNI_SMALL_LOGDET;
+  int nlead = out->ndim - (scalar ? 0 : 2);
+  job j = {.where = where,
+           .f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
+           .size = (int64_t)pni_itemsize(a),
+           .count = pni_count(nlead, out->shape),
+           .nlead = nlead,
+           .lead = out->shape,
+           .out = pni_data(out),
+           .failed = INT64_MAX};
+  if (a->shape[a->ndim - 1] > 30000 || (b && b->shape[b->ndim - 1] > INT32_MAX))
+    return pni_fail(c, PN_SHAPE, "%s: order of a matrix must be at most 30000", where);
+  pn_tensor *own = NULL;
+  if ((kind == PNI_SMALL_TRIANGULAR || kind == PNI_SMALL_CHOLESKY_SOLVE) && !blas_reads(a)) {
+    if (!(own = pni_contiguous(c, a))) return c->status;
+    a = own;
+  }
+  j.a = matrix_of(a);
+  if (j.a.rows == 1) j.a.row_stride = j.a.col_stride = 1;
+  lead_steps(a, nlead, j.a_step);
+  if (b) {
+    j.b = matrix_of(b);
+    lead_steps(b, nlead, j.b_step);
+  }
+  int64_t n = j.a.rows, k = scalar ? 0 : b ? j.b.cols : n;
+  j.s = (pni_small){kind, flags, (int)n, (int)k, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
+  j.out_step = scalar ? 1 : n * k;
+  run_job(c, &j, path);
+  pn_tensor_unref(own);
+  int64_t failed = atomic_load(&j.failed);
+  if (failed == INT64_MAX || pni_failed(c)) return c->status;
+  return complain(c, where, kind, nlead, out->shape, failed >> CODE_BITS, (int)(failed & INT32_MAX));
+}
+
+/* The determinant of no rows is 1. */
+static pn_status empty_det(int kind, pn_tensor *out) {
+  double *d = pni_data(out);
+  float *f = pni_data(out);
+  for (int64_t i = 0; i < out->numel; i++)
+    if (out->dtype == PN_FLOAT64)
+      d[i] = kind == PNI_SMALL_LOGDET ? 0 : 1;
+    else
+      f[i] = kind == PNI_SMALL_LOGDET ? 0 : 1;
+  return PN_OK;
+}
+
+pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
+                     const pn_tensor *b, pn_tensor *out) {
+  if (a->shape[a->ndim - 1] == 0) return kind >= PNI_SMALL_LOGDET ? empty_det(kind, out) : PN_OK;
+  return solve_batch(c, where, path, kind, flags, a, b, out);
+}

@@ -1,0 +1,33 @@
+/*
+** linalg.h: linear algebra over batches of matrices: the last two axes are the matrix, the leading ones the
+** batch. Batches of small matrices go to small.h, everything else to lapack.h; both are sharded over the
+** context's threads, and which thread does what never changes a result. Shapes were checked by the caller
+** and `out` is contiguous. A failure names the first matrix that has no factorisation, 1-based:
+** PN_SINGULAR; PN_NAN for a matrix that is not finite. Right sides may hold anything: NaN stays in its column.
+*/
+#ifndef PN_TENSOR_LINALG_H
+#define PN_TENSOR_LINALG_H
+
+#include "small.h"
+
+/* How a batch of small matrices is computed: by its size, or always so (tests and measurements). */
+enum { PNI_PATH_CHOICE, PNI_PATH_LAPACK, PNI_PATH_SMALL };
+
+/* The problem `kind` for each matrix of a and b (NULL where none is needed):
+ *   PNI_SMALL_CHOLESKY        L with L L^T = (a + a^T) / 2
+ *   PNI_SMALL_TRIANGULAR      op(a)^-1 b; flags PNI_UPPER (else lower), PNI_TRANSPOSE
+ *   PNI_SMALL_CHOLESKY_SOLVE  (a a^T)^-1 b for a lower triangle a
+ *   PNI_SMALL_SOLVE, _INVERSE a^-1 b, a^-1
+ *   PNI_SMALL_LOGDET, _DET, _DET_SIGN   log |det a|, det a, its sign; -inf, 0, 0 of a singular matrix
+ * `where` begins the message of a failure. */
+pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
+                     const pn_tensor *b, pn_tensor *out);
+
+/* Packed factors, one row of `out` [..., size] per matrix, k = min(m, n): */
+pn_status pni_qr(pn_context *c, const char *where, const pn_tensor *x, pn_tensor *out); /* q [m, k], r [k, n] */
+pn_status pni_eigh(pn_context *c, const char *where, const pn_tensor *x,
+                   pn_tensor *out); /* values [n], vectors [n, n] */
+pn_status pni_svd(pn_context *c, const char *where, const pn_tensor *x,
+                  pn_tensor *out); /* u [m, k], s [k], vt [k, n] */
+
+#endif

@@ -1,0 +1,45 @@
+/*
+** small.h: linear algebra for batches of small matrices, n <= PNI_SMALL_MAX. A group of PNI_SMALL_LANES
+** matrices is interleaved (element [i, j] of all of them is one vector), so that every step of the
+** textbook algorithm is one vector instruction and no step depends on how small a matrix is.
+** Compiled for several instruction sets, of which the processor's best is taken; all do the same operations
+** in the same order (no fused multiply-add), so they give the same bits.
+*/
+#ifndef PN_TENSOR_SMALL_H
+#define PN_TENSOR_SMALL_H
+
+#include "lapack.h"
+
+enum { PNI_SMALL_MAX = 16, PNI_SMALL_BYTES = 64, PNI_SMALL_LANES = 16 /* at most: of float32 */ };
+
+typedef enum pni_small_kind {
+  PNI_SMALL_CHOLESKY,
+  PNI_SMALL_TRIANGULAR,
+  PNI_SMALL_CHOLESKY_SOLVE,
+  PNI_SMALL_SOLVE,
+  PNI_SMALL_INVERSE,
+  PNI_SMALL_LOGDET,
+  PNI_SMALL_DET,
+  PNI_SMALL_DET_SIGN,
+  PNI_SMALL_KINDS
+} pni_small_kind;
+
+/* What all matrices of a batch share. Strides in elements; out is row-major. */
+typedef struct pni_small {
+  pni_small_kind kind;
+  int flags; /* PNI_UPPER, PNI_TRANSPOSE */
+  int n, k;  /* order, right sides */
+  int64_t a_row, a_col, b_row, b_col;
+} pni_small;
+
+enum { PNI_SMALL_NOT_FINITE = -1 };
+
+/* One group of `count` <= lanes matrices; info receives per matrix 0, the order of the failing minor, or
+ * PNI_SMALL_NOT_FINITE. */
+typedef void (*pni_small_group)(const pni_small *s, int count, const void *const *a, const void *const *b,
+                                void *const *out, int *info);
+/* The group function of an element type for this processor, and its number of lanes. */
+pni_small_group pni_small_f64(int *lanes);
+pni_small_group pni_small_f32(int *lanes);
+
+#endif

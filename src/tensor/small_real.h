@@ -1,0 +1,254 @@
+/*
+** small_real.h: the interleaved algorithms for one element type and one instruction set, included with REAL,
+** INTEGER (of the same size), F(name), NAME(name), TARGET. Vectors are the compiler's own (GCC and Clang), so
+** the text is the same for every processor. A lane whose matrix has failed goes on with harmless numbers.
+*/
+
+#define FN    static inline TARGET
+#define VEC   NAME(vec)
+#define MASK  NAME(mask)
+#define LANES ((int)(PNI_SMALL_BYTES / sizeof(REAL)))
+#define ORDER PNI_SMALL_MAX
+#define LANE  NAME(lane)
+/* m ? x : y for each lane */
+#define SELECT(m, x, y) ((VEC)(((MASK)(x) & (m)) | ((MASK)(y) & ~(m))))
+
+typedef REAL VEC __attribute__((vector_size(PNI_SMALL_BYTES)));
+typedef INTEGER MASK __attribute__((vector_size(PNI_SMALL_BYTES)));
+typedef REAL LANE __attribute__((may_alias));
+
+/* dst[i * cols + j] takes element [i, j] of every matrix; idle lanes repeat matrix 0. */
+FN void NAME(interleave)(VEC *dst, int count, const void *const *src, int rows, int cols, int64_t rs, int64_t cs) {
+  for (int l = 0; l < LANES; l++) {
+    const REAL *s = src[l < count ? l : 0];
+    LANE *d = (LANE *)dst + l;
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < cols; j++, d += LANES) *d = s[i * rs + j * cs];
+  }
+}
+
+FN void NAME(deinterleave)(void *const *dst, int count, const VEC *src, int size) {
+  for (int l = 0; l < count; l++) {
+    REAL *d = dst[l];
+    const LANE *s = (const LANE *)src + l;
+    for (int e = 0; e < size; e++) d[e] = s[e * LANES];
+  }
+}
+
+/* Reports lanes where 0 * element summed over the elements is not 0. */
+FN void NAME(check_sum)(const VEC *zero, int count, int *info) {
+  const LANE *z = (const LANE *)zero;
+  for (int l = 0; l < count; l++)
+    if (!(z[l] == 0)) info[l] = PNI_SMALL_NOT_FINITE;
+}
+
+FN void NAME(check_finite)(const VEC *a, int n, int lower_only, int count, int *info) {
+  VEC zero = {0};
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < (lower_only ? i + 1 : n); j++) zero += a[i * n + j] * 0;
+  NAME(check_sum)(&zero, count, info);
+}
+
+/* Lanes of `value` that are not above `bound` (pivots) become 1 and are reported as failing at step j. */
+FN void NAME(check_pivot)(VEC *value, int positive, int j, int *info) {
+  LANE *v = (LANE *)value;
+  for (int l = 0; l < LANES; l++)
+    if (!(positive ? v[l] > 0 : v[l] != 0)) {
+      v[l] = 1;
+      if (!info[l]) info[l] = j + 1;
+    }
+}
+
+FN void NAME(square_root)(VEC *value) {
+  LANE *v = (LANE *)value;
+  for (int l = 0; l < LANES; l++) v[l] = F(sqrt)(v[l]);
+}
+
+/* a (lower triangle) becomes L; inverse receives 1 / L[j, j]. Left-looking, by columns:
+ * L[j, j]^2 = a[j, j] - sum_k L[j, k]^2, L[i, j] = (a[i, j] - sum_k L[i, k] L[j, k]) / L[j, j]. */
+FN void NAME(cholesky)(VEC *a, int n, VEC *inverse, int *info) {
+  for (int j = 0; j < n; j++) {
+    const VEC *row = a + j * n;
+    VEC d = row[j];
+    for (int k = 0; k < j; k++) d -= row[k] * row[k];
+    NAME(check_pivot)(&d, 1, j, info);
+    NAME(square_root)(&d);
+    VEC r = 1 / d;
+    inverse[j] = r;
+    a[j * n + j] = d;
+    int i = j + 1;
+    for (; i + 2 <= n; i += 2) {
+      VEC *x = a + i * n, *y = x + n, s = x[j], t = y[j];
+      for (int k = 0; k < j; k++) {
+        s -= x[k] * row[k];
+        t -= y[k] * row[k];
+      }
+      x[j] = s * r;
+      y[j] = t * r;
+    }
+    for (; i < n; i++) {
+      VEC *x = a + i * n, s = x[j];
+      for (int k = 0; k < j; k++) s -= x[k] * row[k];
+      x[j] = s * r;
+    }
+  }
+}
+
+/* b [n, k] becomes op(a)^-1 b with the reciprocals of the diagonal given. Element [i, j] of the triangle is
+ * a[i * si + j * sj]; lower: forwards, else backwards. */
+FN void NAME(substitute)(const VEC *a, int si, int sj, int lower, const VEC *inverse, VEC *b, int n, int k) {
+  for (int step = 0; step < n; step++) {
+    int i = lower ? step : n - 1 - step, from = lower ? 0 : i + 1, to = lower ? i : n;
+    const VEC *row = a + i * si;
+    VEC *x = b + i * k;
+    for (int c = 0; c < k; c++) {
+      VEC s = x[c];
+      for (int j = from; j < to; j++) s -= row[j * sj] * b[j * k + c];
+      x[c] = s * inverse[i];
+    }
+  }
+}
+
+/* Exchanges rows j and at[l] of lane l, from column `from`. */
+FN void NAME(exchange)(VEC *a, int width, int from, int j, const VEC *at) {
+  const LANE *row = (const LANE *)at;
+  for (int l = 0; l < LANES; l++) {
+    int p = (int)row[l];
+    if (p == j) continue;
+    LANE *x = (LANE *)(a + j * width + from) + l, *y = (LANE *)(a + p * width + from) + l;
+    for (int c = 0; c < (width - from) * LANES; c += LANES) {
+      REAL t = x[c];
+      x[c] = y[c];
+      y[c] = t;
+    }
+  }
+}
+
+/* Gaussian elimination of the n x width rows [A | B] with the largest pivot of each column; the diagonal keeps
+ * the pivots, inverse their reciprocals. sign is multiplied by that of the exchanges. */
+FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, int *info) {
+  for (int j = 0; j < n; j++) {
+    VEC best = a[j * width + j], none = {0}, at = none + (REAL)j;
+    best = SELECT(best < 0, -best, best);
+    for (int i = j + 1; i < n; i++) {
+      VEC v = a[i * width + j];
+      v = SELECT(v < 0, -v, v);
+      MASK larger = v > best;
+      best = SELECT(larger, v, best);
+      at = SELECT(larger, none + (REAL)i, at);
+    }
+    *sign = SELECT(at != (REAL)j, -*sign, *sign);
+    NAME(exchange)(a, width, j, j, &at);
+    VEC pivot = a[j * width + j];
+    NAME(check_pivot)(&pivot, 0, j, info);
+    VEC r = 1 / pivot;
+    inverse[j] = r;
+    const VEC *top = a + j * width;
+    for (int i = j + 1; i < n; i++) {
+      VEC *row = a + i * width, m = row[j] * r;
+      for (int c = j + 1; c < width; c++) row[c] -= m * top[c];
+    }
+  }
+}
+
+/* ---- the problems ---- */
+
+FN void NAME(run_cholesky)(const pni_small *s, int count, const void *const *a, void *const *out, int *info) {
+  VEC m[ORDER * ORDER], inverse[ORDER], zero = {0}, nothing = {0};
+  int n = s->n;
+  NAME(interleave)(m, count, a, n, n, s->a_row, s->a_col);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j <= i; j++) {
+      m[i * n + j] = m[i * n + j] * (REAL)0.5 + m[j * n + i] * (REAL)0.5;
+      zero += m[i * n + j] * 0;
+    }
+  NAME(check_sum)(&zero, count, info);
+  NAME(cholesky)(m, n, inverse, info);
+  for (int i = 0; i < n; i++)
+    for (int j = i + 1; j < n; j++) m[i * n + j] = nothing;
+  NAME(deinterleave)(out, count, m, n * n);
+}
+
+FN void NAME(run_triangular)(const pni_small *s, int count, const void *const *a, const void *const *b,
+                             void *const *out, int *info) {
+  VEC m[ORDER * ORDER], x[ORDER * ORDER], inverse[ORDER];
+  int n = s->n, k = s->k, upper = (s->flags & PNI_UPPER) != 0, swap = (s->flags & PNI_TRANSPOSE) != 0;
+  /* read so that the triangle is a lower one, then solve with it or its transpose */
+  NAME(interleave)(m, count, a, n, n, upper ? s->a_col : s->a_row, upper ? s->a_row : s->a_col);
+  NAME(interleave)(x, count, b, n, k, s->b_row, s->b_col);
+  NAME(check_finite)(m, n, 1, count, info);
+  for (int i = 0; i < n; i++) {
+    VEC d = m[i * n + i];
+    NAME(check_pivot)(&d, 0, i, info);
+    inverse[i] = 1 / d;
+  }
+  int lower = s->kind == PNI_SMALL_CHOLESKY_SOLVE || upper == swap;
+  NAME(substitute)(m, lower ? n : 1, lower ? 1 : n, lower, inverse, x, n, k);
+  if (s->kind == PNI_SMALL_CHOLESKY_SOLVE) NAME(substitute)(m, 1, n, 0, inverse, x, n, k);
+  NAME(deinterleave)(out, count, x, n * k);
+}
+
+FN void NAME(run_solve)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out,
+                        int *info) {
+  VEC m[ORDER * ORDER * 2], x[ORDER * ORDER], inverse[ORDER], one = {0}, none = {0};
+  one += 1;
+  int n = s->n, k = s->k, width = n + k;
+  NAME(interleave)(x, count, a, n, n, s->a_row, s->a_col);
+  NAME(check_finite)(x, n, 0, count, info);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) m[i * width + j] = x[i * n + j];
+  if (s->kind == PNI_SMALL_SOLVE) NAME(interleave)(x, count, b, n, k, s->b_row, s->b_col);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < k; j++) m[i * width + n + j] = s->kind == PNI_SMALL_SOLVE ? x[i * k + j] : i == j ? one : none;
+  NAME(eliminate)(m, n, width, inverse, &one, info);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < k; j++) x[i * k + j] = m[i * width + n + j];
+  NAME(substitute)(m, width, 1, 0, inverse, x, n, k);
+  NAME(deinterleave)(out, count, x, n * k);
+}
+
+FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void *const *out, int *info) {
+  VEC m[ORDER * ORDER], inverse[ORDER], sign = {0};
+  int n = s->n, zero[LANES];
+  sign += 1;
+  NAME(interleave)(m, count, a, n, n, s->a_row, s->a_col);
+  NAME(check_finite)(m, n, 0, count, info);
+  for (int l = 0; l < LANES; l++) zero[l] = 0;
+  NAME(eliminate)(m, n, n, inverse, &sign, zero);
+  for (int l = 0; l < count; l++) {
+    const LANE *d = (const LANE *)m + l;
+    REAL product = ((LANE *)&sign)[l], log_abs = 0;
+    for (int i = 0; i < n; i++) {
+      REAL v = d[i * (n + 1) * LANES];
+      product *= s->kind == PNI_SMALL_DET_SIGN ? (v > 0 ? 1 : v < 0 ? -1 : 0) : v;
+      if (s->kind == PNI_SMALL_LOGDET) log_abs += F(log)(F(fabs)(v));
+    }
+    if (zero[l]) product = 0, log_abs = -INFINITY;
+    *(REAL *)out[l] = s->kind == PNI_SMALL_LOGDET ? log_abs : product;
+  }
+}
+
+static TARGET void NAME(group)(const pni_small *s, int count, const void *const *a, const void *const *b,
+                               void *const *out, int *info) {
+  int state[LANES];
+  for (int l = 0; l < LANES; l++) state[l] = 0;
+  if (s->kind == PNI_SMALL_CHOLESKY)
+    NAME(run_cholesky)(s, count, a, out, state);
+  else if (s->kind == PNI_SMALL_TRIANGULAR || s->kind == PNI_SMALL_CHOLESKY_SOLVE)
+    NAME(run_triangular)(s, count, a, b, out, state);
+  else if (s->kind == PNI_SMALL_SOLVE || s->kind == PNI_SMALL_INVERSE)
+    NAME(run_solve)(s, count, a, b, out, state);
+  else
+    NAME(run_det)(s, count, a, out, state);
+  for (int l = 0; l < count; l++) info[l] = state[l];
+}
+
+#undef FN
+#undef VEC
+#undef MASK
+#undef LANES
+#undef ORDER
+#undef LANE
+#undef SELECT
+#undef NAME
+#undef TARGET
