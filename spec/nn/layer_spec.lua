@@ -13,6 +13,8 @@ local function max_difference(a, b)
   return (a - b):abs():max():item()
 end
 
+local golden = dofile "spec/golden/nn/layers.lua"
+
 local rows = {}
 for _, row in ipairs(pn.rows()) do
   if row.kind == "layer" then
@@ -35,6 +37,34 @@ describe("layer", function()
       assert(pn.check_gradients(function()
         return layer(x, pn.generator(1)) -- the same noise at every call
       end, params, { order = 2 }))
+    end)
+
+    it(row.name .. " gives the values of spec/golden/nn/layers.py", function()
+      local want = assert(golden[row.name])
+      for dtype, tolerance in pairs { float64 = 1e-12, float32 = 2e-6 } do
+        local options = { dtype = #row.sizes > 0 and dtype or nil }
+        for key, value in pairs(want.options or {}) do
+          options[key] = value
+        end
+        local layer, x, state = make(row, options), pn.tensor(golden.x, { dtype = dtype }), {}
+        for key, value in pairs(want.state or {}) do
+          state[key] = pn.tensor(value, { dtype = dtype })
+        end
+        layer:load_state(state)
+        local function check(got, values)
+          local expected = pn.tensor(values)
+          assert.is_true(max_difference(got:to "float64", expected) <= tolerance * expected:abs():max():item())
+        end
+        check(layer:mean(x), want.mean)
+        if want.kl then
+          check(layer:kl(), want.kl)
+        end
+        if want.variance then
+          local mean, variance = layer:moments(x)
+          check(mean, want.mean)
+          check(variance, want.variance)
+        end
+      end
     end)
 
     it(row.name .. " is pure: the same input gives the same output, whatever was called between", function()

@@ -6,7 +6,7 @@
 #include "update.h"
 
 /* d = scale g + decay p;  b = momentum b + d;  p -= lr (nesterov ? d + momentum b : b) */
-void NAME(pni_update_sgd)(const pni_update *u) {
+static PNI_VECTOR void sgd(const pni_update *u) {
   REAL *restrict p = u->param, *restrict b = u->slot[0];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], momentum = (REAL)u->k[1], decay = (REAL)u->k[2], scale = (REAL)u->scale;
@@ -20,7 +20,7 @@ void NAME(pni_update_sgd)(const pni_update *u) {
 }
 
 /* m and v are the running moments; both corrections are in the scalars. */
-void NAME(pni_update_adam)(const pni_update *u) {
+static PNI_VECTOR void adam(const pni_update *u) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -34,6 +34,10 @@ void NAME(pni_update_adam)(const pni_update *u) {
     p[i] = keep * p[i] - rate * a / (SQRT(s) * root + eps);
   }
 }
+
+/* The clones stay static: their dispatchers would be exported. */
+void NAME(pni_update_sgd)(const pni_update *u) { sgd(u); }
+void NAME(pni_update_adam)(const pni_update *u) { adam(u); }
 
 double NAME(pni_sum_squares)(const void *data, int64_t n) {
   const REAL *x = data;
