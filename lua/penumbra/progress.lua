@@ -58,7 +58,8 @@ local function text_of(self, now)
   local parts = {}
   if self.label ~= "" then parts[1] = self.label end
   if self.total then
-    parts[#parts + 1] = ("%3.0f %%  %.10g/%.10g"):format(100 * self.done / math.max(self.total, 1), self.done, self.total)
+    local percent = 100 * self.done / math.max(self.total, 1)
+    parts[#parts + 1] = ("%3.0f %%  %.10g/%.10g"):format(percent, self.done, self.total)
   else
     parts[#parts + 1] = ("%.10g"):format(self.done)
   end
