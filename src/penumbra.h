@@ -407,6 +407,89 @@ PN_API pn_tensor *pn_det(pn_context *c, pn_tensor *x);
 /* Sign of the determinant, -1, 0 or 1: [...]; gradient zero. */
 PN_API pn_tensor *pn_det_sign(pn_context *c, pn_tensor *x);
 
+/* ---- files -----------------------------------------------------------------------------------
+ * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),
+ * PN_DTYPE (elements that no tensor holds), PN_SHAPE (more than PN_MAX_DIMS axes), PN_DOMAIN, PN_NOMEM.
+ * What a file claims about itself is held against its real size before memory is taken. Gzipped files
+ * are recognised by their content; a target name that ends in ".gz" is gzipped. Integers of all widths
+ * load as int64, half precision as float32. Savers replace the target when all is on disk; a failure
+ * leaves the old file as it was. */
+
+/* A list of texts. */
+typedef struct pn_names pn_names;
+/* Number of texts; 0 for NULL. */
+PN_API int64_t pn_names_count(const pn_names *names);
+/* Text i (from 0), NULL out of range. Borrowed. */
+PN_API const char *pn_names_at(const pn_names *names, int64_t i);
+/* Releases a list. NULL is a no-op. */
+PN_API void pn_names_free(pn_names *names);
+
+/* Named tensors in order, and text under keys: what .npz and safetensors files hold. */
+typedef struct pn_archive pn_archive;
+/* An empty archive. New; PN_NOMEM. */
+PN_API pn_archive *pn_archive_new(pn_context *c);
+/* Releases an archive and its references. NULL is a no-op. */
+PN_API void pn_archive_free(pn_archive *a);
+/* Adds t (one more reference) under a name of its own. PN_DOMAIN if the name is taken; PN_NOMEM. */
+PN_API pn_status pn_archive_add(pn_context *c, pn_archive *a, const char *name, pn_tensor *t);
+/* Number of tensors; 0 for NULL. */
+PN_API int64_t pn_archive_count(const pn_archive *a);
+/* Name of tensor i (from 0), NULL out of range. Borrowed. */
+PN_API const char *pn_archive_name(const pn_archive *a, int64_t i);
+/* Tensor i (from 0), NULL out of range. Borrowed. */
+PN_API pn_tensor *pn_archive_tensor(const pn_archive *a, int64_t i);
+/* The tensor of a name, NULL if there is none. Borrowed. */
+PN_API pn_tensor *pn_archive_find(const pn_archive *a, const char *name);
+/* Puts a text under a key, replacing what was there. PN_NOMEM. */
+PN_API pn_status pn_archive_set_text(pn_context *c, pn_archive *a, const char *key, const char *text);
+/* Number of texts; 0 for NULL. */
+PN_API int64_t pn_archive_text_count(const pn_archive *a);
+/* Key i (from 0), NULL out of range. Borrowed. */
+PN_API const char *pn_archive_text_key(const pn_archive *a, int64_t i);
+/* The text under a key, NULL if there is none. Borrowed. */
+PN_API const char *pn_archive_text(const pn_archive *a, const char *key);
+
+/* How a CSV file is read; zeros are the defaults. */
+typedef struct pn_csv_options {
+  char delimiter;                  /* 0: found out among tab ; | , and blanks. ' ': runs of blanks */
+  int header;                      /* 0: found out, 1: the first line is one, -1: there is none */
+  pn_dtype dtype;                  /* of the result: float64, float32 or int64 */
+  const char *missing;             /* one more text that means a missing value; NULL: none */
+  int num_columns;                 /* 0: all columns, else those of `columns` or `column_names` */
+  const int64_t *columns;          /* 0-based positions, negative from the end; NULL: by name */
+  const char *const *column_names; /* names in the header */
+} pn_csv_options;
+
+/* A table of numbers as [rows, columns]. Empty cells, NA, N/A, NaN, null, None and ? are missing: NaN (an
+ * error for int64). Cells may be quoted, lines end in LF or CRLF, empty lines are passed over. options may
+ * be NULL. names (may be NULL) receives the header's texts for the columns read, a list of none without a
+ * header: new. Errors name line and column. Scoped. */
+PN_API pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
+/* Writes a 1-d tensor (one column) or 2-d tensor; numbers read back exactly. delimiter 0: comma. names: one
+ * per column, or NULL for no header. PN_SHAPE, PN_DOMAIN, PN_IO. */
+PN_API pn_status pn_save_csv(pn_context *c, const char *path, const pn_tensor *t, char delimiter,
+                             const char *const *names);
+/* NumPy's array file, versions 1 to 3, either byte and axis order. Scoped. */
+PN_API pn_tensor *pn_load_npy(pn_context *c, const char *path);
+/* Writes what numpy.save would. PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_npy(pn_context *c, const char *path, const pn_tensor *t);
+/* NumPy's archive of arrays, stored or deflated; names without ".npy". New. */
+PN_API pn_archive *pn_load_npz(pn_context *c, const char *path);
+/* Writes what numpy.savez (numpy.savez_compressed with `compressed`) would; texts are left out. PN_LIMIT
+ * from 4 GiB on; PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_npz(pn_context *c, const char *path, const pn_archive *a, int compressed);
+/* An IDX file (MNIST's format). Scoped. */
+PN_API pn_tensor *pn_load_idx(pn_context *c, const char *path);
+/* The same, converted to dtype while it is read. Scoped. */
+PN_API pn_tensor *pn_load_idx_as(pn_context *c, const char *path, pn_dtype dtype);
+/* Writes an IDX file: floats as they are, integers in one unsigned byte if all fit, else in four (PN_DOMAIN
+ * where they do not), booleans in one. PN_SHAPE, PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_idx(pn_context *c, const char *path, const pn_tensor *t);
+/* A safetensors file; texts are its __metadata__. Order as in the file's data. New. */
+PN_API pn_archive *pn_load_safetensors(pn_context *c, const char *path);
+/* Writes a safetensors file. PN_DOMAIN (a name that is not UTF-8, or is __metadata__), PN_IO, PN_NOMEM. */
+PN_API pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_archive *a);
+
 /* ---- distributions --------------------------------------------------------------------------- */
 
 /* A distribution: a kind with values for its parameters. A value has shape sample + batch + event.
