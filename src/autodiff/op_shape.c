@@ -241,9 +241,8 @@ static bool view_slice(const pni_call *call, pn_tensor *out) {
 
 static pn_tensor *vjp_slice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
-  pni_attr a = *y->attr;
-  a.ni = 5;
-  a.i[4] = pni_in(y, 0)->shape[a.i[0]];
+  const int64_t *i = y->attr->i; /* a node keeps only the attributes in use: no copy of the whole */
+  pni_attr a = {.ni = 5, .i = {i[0], i[1], i[2], i[3], pni_in(y, 0)->shape[i[0]]}};
   return pni_apply1(c, &pni_op_unslice, g, &a);
 }
 
