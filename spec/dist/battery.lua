@@ -5,6 +5,7 @@ local assert = require "luassert"
 
 local dist = pn.dist
 local DRAWS = 200000
+local FEWER = 50000 -- where every draw has parameters of its own
 local battery = {}
 
 -- ---- numbers ----
@@ -557,14 +558,14 @@ function battery.draws_of_a_batch_have_each_its_law(row, golden)
     for name, t in pairs(first) do
       both[name] = pn.stack({ t, second[name] }, 1)
     end
-    local x = dist[row.name](both):sample { DRAWS, generator = pn.generator(200 + k) }
+    local x = dist[row.name](both):sample { FEWER, generator = pn.generator(200 + k) }
     for i, t in ipairs { first, second } do
       local d = dist[row.name](t)
-      local own = x:slice(2, i, i):reshape(d:sample({ DRAWS }):shape())
+      local own = x:slice(2, i, i):reshape(d:sample({ FEWER }):shape())
       agrees(-d:log_prob(own), d:entropy():item(), 0.1 * #columns(own), ("case %d: row %d"):format(k, i))
     end
     -- rows of one batch are independent
-    local pair = batched(row, case, { 2 }):sample { DRAWS, generator = pn.generator(250 + k) }
+    local pair = batched(row, case, { 2 }):sample { FEWER, generator = pn.generator(250 + k) }
     pair = pair:to "float64"
     local a, b = columns(pair:slice(2, 1, 1)), columns(pair:slice(2, 2, 2))
     for i in ipairs(a) do
@@ -609,12 +610,12 @@ function battery.rsample_is_differentiable(row, golden)
       local t = tensor(case.params[p.name])
       local u = direction(p.constraint, t)
       -- one copy of the parameter per draw, so that the slope of each draw is seen
-      local copies = pn.param(with_batch(t, { DRAWS }, #p.axes))
+      local copies = pn.param(with_batch(t, { FEWER }, #p.axes))
       local x = make(row, case, { [p.name] = copies }):rsample { generator = pn.generator(31 + k) }
       local scale = numbers(d:stddev())[1]
       local function slopes(y)
         local g = pn.grad(y:sum(), { copies })[1] * u
-        return #p.axes > 0 and g:reshape({ DRAWS, -1 }):sum { 2 } or g
+        return #p.axes > 0 and g:reshape({ FEWER, -1 }):sum { 2 } or g
       end
       local function exact(f)
         local leaf = pn.param(t)
