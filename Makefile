@@ -38,7 +38,7 @@ LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
 LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
-LIB_SRC    := $(filter-out src/cli/%,$(wildcard src/*/*.c))
+LIB_SRC    := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
 SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))

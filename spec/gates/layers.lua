@@ -3,21 +3,29 @@ local tool = require "spec.gates.tool"
 
 local LAYER = {base = 0, tensor = 1, autodiff = 2, dist = 3, nn = 4, infer = 5, smc = 6, lua = 7, cli = 8}
 
+--- The path that `own` means in a file of src/folder/..., relative to src.
+local function resolve(path, own)
+  local parts = {}
+  for part in (path:match "^src/(.*)/" .. "/" .. own):gmatch "[^/]+" do
+    if part == ".." then parts[#parts] = nil else parts[#parts + 1] = part end
+  end
+  return table.concat(parts, "/")
+end
+
 local function includes(path, text, folder, complain)
   local number = 0
   for line in (text .. "\n"):gmatch "(.-)\n" do
     number = number + 1
     local where = path .. ":" .. number .. ": "
     local system, own = line:match "^%s*#%s*include%s*<([^>]+)>", line:match '^%s*#%s*include%s*"([^"]+)"'
+    local target = own and resolve(path, own)
+    local layer = target and LAYER[target:match "^[^/]*"]
     if system and system:find "^lua[%a]*%.h" and LAYER[folder] < LAYER.lua then
       complain(where .. "layer " .. folder .. " includes Lua's " .. system)
-    elseif own and own ~= "../penumbra.h" then
-      local target = own:match "^%.%./([%w_]+)/" or (not own:find "/" and folder)
-      if not LAYER[target] then
-        complain(where .. own .. " lies in no layer")
-      elseif LAYER[target] > LAYER[folder] then
-        complain(where .. "layer " .. folder .. " includes " .. own .. " above it")
-      end
+    elseif target and target ~= "penumbra.h" and not layer then
+      complain(where .. own .. " lies in no layer")
+    elseif layer and layer > LAYER[folder] then
+      complain(where .. "layer " .. folder .. " includes " .. own .. " above it")
     end
   end
 end
@@ -26,7 +34,7 @@ return function(root)
   local found = {}
   local function complain(text) found[#found + 1] = text end
   for _, path in ipairs(tool.files(root, "src", "*.[ch]", "*.def")) do
-    local folder = path:match "^src/([%w_]+)/[^/]+$"
+    local folder = path:match "^src/([%w_]+)/"
     if folder and not LAYER[folder] then
       complain(path .. ": src/" .. folder .. " is no layer")
     elseif folder then

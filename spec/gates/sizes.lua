@@ -1,4 +1,5 @@
---- Size budget: C file 600 lines, header 200 (except the public one), function 60, folder 30 files.
+--- Size budget: C file 600 lines, header 200 (except the public one; *_real.h holds the bodies of kernels and
+--- counts as a C file), function 60, folder 30 files.
 local tool = require "spec.gates.tool"
 
 local FILE, HEADER, FUNCTION, FOLDER = 600, 200, 60, 30
@@ -28,7 +29,7 @@ return function(root)
   for _, path in ipairs(tool.files(root, "src examples", "*.[ch]")) do
     local text = tool.read(root .. "/" .. path)
     local _, lines = text:gsub("\n", "")
-    local limit = path:find "%.h$" and HEADER or FILE
+    local limit = path:find "%.h$" and not path:find "_real%.h$" and HEADER or FILE
     if lines > limit and path ~= "src/penumbra.h" then
       found[#found + 1] = ("%s has %d lines, limit %d"):format(path, lines, limit)
     end
