@@ -79,6 +79,7 @@ TWO(gammainc)
 TWO(gammaincc)
 TWO(gammainc_grad_a)
 TWO(gammaincinv)
+TWO(log_gamma_slope)
 THREE(betainc)
 THREE(betaincinv)
 
@@ -114,6 +115,7 @@ int main(int argc, char **argv) {
   SWEEP(gammainc, 1.5e-15);
   SWEEP(gammaincc, 1.5e-15);
   SWEEP(gammainc_grad_a, 2.5e-15);
+  SWEEP(log_gamma_slope, 7e-15);
   SWEEP(gammaincinv, 3.5e-15);
   SWEEP(betainc, 4e-15);
   SWEEP(betaincinv, 5e-15);

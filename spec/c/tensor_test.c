@@ -3,23 +3,7 @@
 ** inputs laid out in memory in several ways: row-major, axes reversed, run backwards, every second element;
 ** the values do not depend on that. Rows without a case are named with -v.
 */
-#include "../../src/autodiff/op.h"
-#include "check.h"
-
-typedef struct golden_tensor {
-  int dtype, ndim;
-  int64_t shape[5];
-  int at;
-} golden_tensor;
-
-typedef struct golden_case {
-  const char *op;
-  int nin, in[3], out, ni;
-  int64_t i[8];
-  double r[2], tolerance, floor; /* relative above the floor, absolute below */
-} golden_case;
-
-#include "../golden/tensor/tensor_golden.h"
+#include "golden_case.h"
 
 enum { PLAIN, REVERSED, BACKWARDS, SPACED, LAYOUTS };
 
@@ -73,36 +57,6 @@ static pn_tensor *lay(pn_context *c, int index, int layout) {
   return t;
 }
 
-/* ---- builders that are not rows ---- */
-
-static pn_axes axes_of(int64_t mask) {
-  pn_axes a = {0, {0}};
-  for (int k = 0; k < PN_MAX_DIMS; k++)
-    if (mask >> k & 1) a.axis[a.n++] = k;
-  return a;
-}
-
-static pn_tensor *built(pn_context *c, const golden_case *g, pn_tensor **x) {
-  const int64_t *i = g->i;
-  int a = (int)i[0], b = (int)i[1];
-#define IS(name) (strcmp(g->op, name) == 0)
-  if (IS("var")) return pn_var(c, x[0], axes_of(i[0]), g->r[0], b);
-  if (IS("std")) return pn_std(c, x[0], axes_of(i[0]), g->r[0], b);
-  if (IS("select")) return pn_select(c, x[0], a, i[1]);
-  if (IS("unsqueeze")) return pn_unsqueeze(c, x[0], a);
-  if (IS("squeeze")) return pn_squeeze(c, x[0], a);
-  if (IS("flip")) return pn_flip(c, x[0], a);
-  if (IS("transpose")) return pn_transpose(c, x[0], a, b);
-  if (IS("stack")) return pn_stack(c, g->nin, x, a);
-  if (IS("masked_select")) return pn_masked_select(c, x[0], x[1]);
-  if (IS("sort")) return pn_sort(c, x[0], a, b);
-  if (IS("topk")) return pn_topk(c, x[0], i[0], b, (int)i[2]);
-  if (IS("argtopk")) return pn_argtopk(c, x[0], i[0], b, (int)i[2]);
-  if (IS("pn_matmul")) return pn_matmul(c, x[0], x[1]);
-#undef IS
-  return NULL;
-}
-
 /* ---- comparison ---- */
 
 static bool same_element(const pn_tensor *t, int64_t k, const golden_tensor *g, const golden_case *of) {
@@ -145,25 +99,20 @@ static void compare(pn_context *c, int number, int layout, const pn_tensor *t) {
 
 static void run_case(pn_context *c, int number, int layout) {
   const golden_case *g = &golden_cases[number];
-  const pni_op *op = pni_op_find(g->op);
   size_t mark = pn_scope_open(c);
   pn_tensor *x[3] = {NULL};
   for (int k = 0; k < g->nin; k++) x[k] = lay(c, g->in[k], (layout + (layout ? k : 0)) % LAYOUTS);
-  pni_attr a = {.ni = g->ni, .r = {g->r[0], g->r[1]}};
-  memcpy(a.i, g->i, sizeof g->i);
-  pn_tensor *t = op ? pni_apply(c, op, g->nin, x, &a) : built(c, g, x);
-  compare(c, number, layout, t);
+  compare(c, number, layout, golden_apply(c, g, x));
   pn_context_clear_error(c);
   pn_scope_close(c, mark);
 }
 
 static void golden(pn_context *c, bool verbose) {
-  int n = (int)(sizeof golden_cases / sizeof *golden_cases);
-  for (int k = 0; k < n; k++)
+  for (int k = 0; k < GOLDEN_CASES; k++)
     for (int layout = 0; layout < LAYOUTS; layout++) run_case(c, k, layout);
   for (int i = 0; i < pni_op_count() && verbose; i++) {
     int count = 0;
-    for (int k = 0; k < n; k++) count += strcmp(golden_cases[k].op, pni_op_at(i)->name) == 0;
+    for (int k = 0; k < GOLDEN_CASES; k++) count += strcmp(golden_cases[k].op, pni_op_at(i)->name) == 0;
     if (!count) printf("%s: no golden values here\n", pni_op_at(i)->name);
   }
 }

@@ -41,6 +41,14 @@ static double exponent(double a, double b, point t) {
   return a * profile(t.x * (n / a), d / a) + b * profile(t.y * (n / b), -d / b);
 }
 
+/* v^l w^s / B(l, s) for s < 10 <= l, v + w = 1, as (l w)^s / Gamma(s) times e^(l log v + D), where Stirling's formula
+ * leaves D = log Gamma(l+s) - log Gamma(l) - s log l = (l+s-1/2) log(1 + s/l) - s + small: nothing large cancels. */
+static double lopsided(double l, double s, double v, double w) {
+  double log_v = v < 0.5 ? log(v) : log1p(-w);
+  double d = (l + s - 0.5) * log1p(s / l) - s + (pni_stirling_error(l + s) - pni_stirling_error(l));
+  return pow(l * w, s) / tgamma(s) * exp(l * log_v + d);
+}
+
 /* x^a y^b / B(a, b). */
 static double kernel(double a, double b, point t) {
   if (a >= 10 && b >= 10) {
@@ -51,6 +59,8 @@ static double kernel(double a, double b, point t) {
     double norm = tgamma(a + b) / tgamma(a) / tgamma(b);
     if (norm > 0 && !isinf(norm)) return pow(t.x, a) * pow(t.y, b) * norm;
   }
+  if (a >= 10 && b > 1e-300 && a * t.y < 1e20) return lopsided(a, b, t.x, t.y);
+  if (b >= 10 && a > 1e-300 && b * t.x < 1e20) return lopsided(b, a, t.y, t.x);
   double log_x = t.x < 0.5 ? log(t.x) : log1p(-t.y);
   double log_y = t.y < 0.5 ? log(t.y) : log1p(-t.x);
   return exp(a * log_x + b * log_y - pni_lbeta(a, b));

@@ -465,6 +465,18 @@ def gammaincinv(a, p):
     return mp.exp(newton(f, slope, start))
 
 
+def slope_args(r, i):
+    a = log_uniform(r, 1e-3, 1e4) if i % 3 else log_uniform(r, 0.1, 10)
+    x = sc.gammaincinv(a, r.uniform(1e-6, 1))
+    return a, (math.log(x) if x > 0 else -1e3)
+
+
+@function("log_gamma_slope", 2, slope_args, [(0.01, -500.0), (1.0, 0.0), (1e-3, -2000.0)] + fixed([((0.0, 1.0), NAN), ((1.0, NAN), NAN), ((-1.0, 1.0), NAN)]))
+def log_gamma_slope(a, z):
+    x = mp.exp(mpf(z))
+    return -gammainc_grad_a(a, x) / (x * gamma_density(a, x))
+
+
 # ---- special_incbeta.c ---------------------------------------------------------------------------
 
 def beta_lower(a, b, x, digits):
@@ -498,7 +510,11 @@ def beta_tails(a, b, x):
 
 
 def beta_args(r, i):
-    kind = i % 5
+    kind = i % 6
+    if kind == 5:
+        s, l = log_uniform(r, 0.2, 15), log_uniform(r, 15, 1e8)
+        w = min(0.9, s / l * log_uniform(r, 0.2, 4))
+        return (s, l, w) if i % 4 == 1 else (l, s, 1 - w)
     if kind == 0:
         a, b = log_uniform(r, 0.05, 30), log_uniform(r, 0.05, 30)
         return a, b, r.uniform(0.001, 0.999)
