@@ -406,6 +406,16 @@ PN_API pn_tensor *pn_logdet(pn_context *c, pn_tensor *x);
 PN_API pn_tensor *pn_det(pn_context *c, pn_tensor *x);
 /* Sign of the determinant, -1, 0 or 1: [...]; gradient zero. */
 PN_API pn_tensor *pn_det_sign(pn_context *c, pn_tensor *x);
+/* x = q r, q [..., m, k] with orthonormal columns, r [..., k, n] upper triangular, k = min(m, n); signs as LAPACK
+ * gives them. Each scoped. The gradient needs the first k columns of x to be independent (else PN_SINGULAR). */
+PN_API pn_status pn_qr(pn_context *c, pn_tensor *x, pn_tensor **q, pn_tensor **r);
+/* (x + x^T) / 2 = v diag(w) v^T: values w [..., n] ascending, vectors v [..., n, n] in columns, up to sign. Each
+ * scoped. Vectors of equal values are not unique and have no gradient: terms with 1 / (w[j] - w[i]) are left out
+ * where the two are equal, which is exact for functions of the values and for those that treat equal ones alike. */
+PN_API pn_status pn_eigh(pn_context *c, pn_tensor *x, pn_tensor **values, pn_tensor **vectors);
+/* x = u diag(s) vt: u [..., m, k], s [..., k] descending, vt [..., k, n], k = min(m, n), up to sign. Each scoped.
+ * Gradients of u and vt where singular values are equal as for pn_eigh. */
+PN_API pn_status pn_svd(pn_context *c, pn_tensor *x, pn_tensor **u, pn_tensor **s, pn_tensor **vt);
 
 /* ---- files -----------------------------------------------------------------------------------
  * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),

@@ -183,22 +183,21 @@ static void lead_steps(const pn_tensor *t, int nlead, int64_t *step) {
   pni_broadcast_strides(&lead, nlead, step);
 }
 
-/* "matrix [2, 3] " for a batch, "matrix " else. */
-static const char *name_of(int nlead, const int64_t *lead, int64_t i, char buf[200]) {
+const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[PNI_MATRIX_NAME]) {
   char shape[160];
   int64_t at[PN_MAX_DIMS];
   for (int k = nlead - 1; k >= 0; k--) {
     at[k] = i % lead[k] + 1;
     i /= lead[k];
   }
-  snprintf(buf, 200, nlead ? "matrix %s of the batch" : "matrix%s", nlead ? pni_shape_text(nlead, at, shape) : "");
+  snprintf(buf, PNI_MATRIX_NAME, nlead ? "matrix %s of the batch" : "matrix%s", nlead ? pni_shape_text(nlead, at, shape) : "");
   return buf;
 }
 
 static pn_status complain(pn_context *c, const char *where, int kind, int nlead, const int64_t *lead, int64_t i,
                           int code) {
-  char buf[200];
-  const char *name = name_of(nlead, lead, i, buf);
+  char buf[PNI_MATRIX_NAME];
+  const char *name = pni_matrix_name(nlead, lead, i, buf);
   if (code == CODE_NAN) return pni_fail(c, PN_NAN, "%s: %s must be finite, got inf or nan", where, name);
   switch (kind) {
   case PNI_SMALL_CHOLESKY:

@@ -23,11 +23,8 @@ enum { PNI_PATH_CHOICE, PNI_PATH_LAPACK, PNI_PATH_SMALL };
 pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                      const pn_tensor *b, pn_tensor *out);
 
-/* Packed factors, one row of `out` [..., size] per matrix, k = min(m, n): */
-pn_status pni_qr(pn_context *c, const char *where, const pn_tensor *x, pn_tensor *out); /* q [m, k], r [k, n] */
-pn_status pni_eigh(pn_context *c, const char *where, const pn_tensor *x,
-                   pn_tensor *out); /* values [n], vectors [n, n] */
-pn_status pni_svd(pn_context *c, const char *where, const pn_tensor *x,
-                  pn_tensor *out); /* u [m, k], s [k], vt [k, n] */
+enum { PNI_MATRIX_NAME = 200 };
+/* "matrix [2, 3] of the batch" or "matrix" into buf, which is returned. */
+const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[PNI_MATRIX_NAME]);
 
 #endif
