@@ -383,6 +383,11 @@ PN_API pn_tensor *pn_topk(pn_context *c, pn_tensor *x, int64_t k, int axis, int 
 /* Matrix product over the last two axes, leading axes broadcast; 1-d operands as in NumPy. */
 PN_API pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y);
 
+/* Sum of products of n operands in index notation: "bij,bjk->bik". Without "->" the result has the indices that
+ * occur once, alphabetically; a repeated index in one operand is its diagonal; "..." are leading axes that
+ * broadcast. Contracted from left to right. PN_DOMAIN, PN_SHAPE. */
+PN_API pn_tensor *pn_einsum(pn_context *c, const char *spec, int n, pn_tensor *const *x);
+
 /* x W + b in one node: [..., n, in], [in, out], [out] -> [..., n, out]. */
 PN_API pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_tensor *bias);
 

@@ -45,8 +45,8 @@ struct pni_op {
   const char *name; /* "softplus" */
   /* How Lua calls it: "x:t", "x:t y:t", "x:t axes:A keepdim:b=false"... letters: t tensor, T list of
    * tensors, a one axis, A axes (absent = all; stored as a bit mask), i integer, n number, b boolean,
-   * s sizes, P permutation of the axes. `=v` makes it optional. Ints go to attr->i in this order (a
-   * list last), numbers to attr->r. */
+   * p pair (a number or a list of two; two ints), s sizes, P permutation of the axes. `=v` makes it
+   * optional. Ints go to attr->i in this order (a list last), numbers to attr->r. */
   const char *args;
   const char *doc; /* formula in one line, shapes, source */
   int flags;

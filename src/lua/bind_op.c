@@ -70,6 +70,20 @@ static double real_argument(lua_State *L, const signature *s, const argument *a,
   return v;
 }
 
+/* A number for both axes of an image, or {rows, columns}. */
+static void pair_argument(lua_State *L, const signature *s, const argument *a, int i, int64_t *out) {
+  int n = 1;
+  out[0] = out[1] = (int64_t)a->absent;
+  if (lua_isnoneornil(L, i)) return;
+  if (lua_istable(L, i))
+    n = pni_check_sizes(L, i, s->op->name, 2, out);
+  else
+    out[0] = out[1] = (int64_t)real_argument(L, s, a, i);
+  if (n == 2 || (n == 1 && !lua_istable(L, i) && (double)out[0] == lua_tonumber(L, i))) return;
+  pni_error(L, "%s: %s must be a whole number or a list of two, got %s", s->op->name, a->name,
+            luaL_tolstring(L, i, NULL));
+}
+
 static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
   pn_axes axes = pni_check_axes(L, i, s->op->name, ndim);
   int64_t mask = 0;
@@ -130,6 +144,10 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
                 axis < 0 ? axis : axis + 1);
     break;
   }
+  case 'p':
+    pair_argument(L, s, a, i, slot);
+    g->attr.ni++;
+    break;
   case 'b': *slot = absent ? a->absent != 0 : lua_toboolean(L, i); break;
   case 'i': {
     double v = absent ? a->absent : real_argument(L, s, a, i);
@@ -169,6 +187,7 @@ static void gather(lua_State *L, const signature *s, gathered *g) {
   }
 }
 
+/* Mistakes raise; a factorisation that does not exist is an operational failure: nil, message, code. */
 static int call(lua_State *L) {
   const signature *s = lua_touserdata(L, lua_upvalueindex(1));
   pn_context *c = s->state->c;
@@ -184,6 +203,10 @@ static int call(lua_State *L) {
     pn_tensor *in[PNI_OP_INPUTS];
     for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.first);
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
+    if (!t && pn_context_status(c) == PN_SINGULAR) {
+      pn_scope_close(c, mark);
+      return pni_push_failure(L, c);
+    }
     if (t || again || pn_context_status(c) != PN_NOMEM) return pni_finish(L, c, mark, b, t);
     pni_forget(L, c, mark);
   }

@@ -124,6 +124,7 @@ void pni_open_index(lua_State *L);
 void pni_open_ops(lua_State *L);
 void pni_open_autodiff(lua_State *L);
 void pni_open_random(lua_State *L);
+void pni_open_linalg(lua_State *L);
 void pni_open_dist(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);

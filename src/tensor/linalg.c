@@ -190,7 +190,8 @@ const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[
     at[k] = i % lead[k] + 1;
     i /= lead[k];
   }
-  snprintf(buf, PNI_MATRIX_NAME, nlead ? "matrix %s of the batch" : "matrix%s", nlead ? pni_shape_text(nlead, at, shape) : "");
+  snprintf(buf, PNI_MATRIX_NAME, nlead ? "matrix %s of the batch" : "matrix%s",
+           nlead ? pni_shape_text(nlead, at, shape) : "");
   return buf;
 }
 
