@@ -1,8 +1,7 @@
 /*
-** dist_test.c: distributions as a C host uses them: making, messages, shapes, the guard, ownership, and
-** survival of allocation failure. Values are closed forms; the numbers proper are in spec/dist.
+** dist_test.c: distributions as a C host uses them: making, messages, shapes, the guard and
+** ownership. Values are closed forms; the numbers proper are in spec/dist.
 */
-#include <stdlib.h>
 #include "check.h"
 #include "../../src/base/special.h"
 #include "../golden/dist/implicit.h"
@@ -190,72 +189,6 @@ static void check_log_gamma(void) {
   }
 }
 
-/* ---- allocation failure: fail the k-th allocation, for every k until nothing fails ---- */
-
-typedef struct {
-  long left, live;
-} failing;
-
-static void *allocate(void *data, void *block, size_t old_size, size_t new_size) {
-  failing *f = data;
-  (void)old_size;
-  if (new_size == 0) {
-    f->live -= block != NULL;
-    free(block);
-    return NULL;
-  }
-  if (f->left >= 0 && f->left-- == 0) return NULL;
-  f->live += block == NULL;
-  return realloc(block, new_size);
-}
-
-/* A parameter that every constraint of its shape accepts. */
-static pn_tensor *legal(const char *kind, int k) {
-  static const double probs[2] = {0.4, 0.6}, matrix[4] = {1, 0, 0, 1};
-  if (strcmp(kind, "categorical") == 0) return vec(2, probs);
-  if (strcmp(kind, "multivariate_normal") == 0)
-    return k ? pn_from_data(c, PN_FLOAT64, 2, (int64_t[]){2, 2}, matrix) : vec(2, probs);
-  return num(0.4);
-}
-
-static void exercise(const char *kind) {
-  size_t mark = pn_scope_open(c);
-  pn_tensor *v[2] = {legal(kind, 0), legal(kind, 1)};
-  pn_dist *d = pn_dist_new(c, kind, strcmp(kind, "bernoulli") && strcmp(kind, "categorical") ? 2 : 1, NULL, v);
-  pn_tensor *x = pn_dist_sample(c, d, NULL, 1, (int64_t[]){3});
-  pn_dist_log_prob(c, d, x);
-  pn_dist_entropy(c, d);
-  pn_dist_mode(c, d);
-  pn_dist_kl(c, d, d);
-  pn_dist *e = pn_dist_expand(c, d, 1, (int64_t[]){3}), *f = pn_dist_independent(c, e, 1);
-  pn_dist_log_prob(c, f, x);
-  pn_dist_unref(d), pn_dist_unref(e), pn_dist_unref(f);
-  pn_scope_close(c, mark);
-}
-
-static void check_failing_memory(void) {
-  pn_context *outer = c;
-  for (int i = 0; i < pn_dist_kind_count(); i++) {
-    const char *kind = pn_dist_kind_name(i);
-    failing f = {-1, 0};
-    pn_context_config config = {.allocate = allocate, .allocator_data = &f, .pool_limit = PN_NO_POOL, .threads = 1};
-    c = pn_context_new(&config);
-    pn_status s = PN_NOMEM;
-    for (long k = 0; s == PN_NOMEM && k < 10000; k++) {
-      f.left = k;
-      exercise(kind);
-      s = pn_context_status(c);
-      f.left = -1;
-      pn_context_clear_error(c);
-      if (pn_context_objects(c) != 0) CHECK_INT(pn_context_objects(c), 0);
-    }
-    CHECK_INT(s, PN_OK);
-    pn_context_close(c);
-    CHECK_INT(f.live, 0);
-  }
-  c = outer;
-}
-
 int main(void) {
   c = pn_context_new(&(pn_context_config){.seed = 1});
   size_t mark = pn_scope_open(c);
@@ -265,7 +198,6 @@ int main(void) {
   check_draws();
   check_log_gamma();
   pn_scope_close(c, mark);
-  check_failing_memory();
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
   CHECK_DONE();
