@@ -6,7 +6,7 @@ return function(bench)
     for _ = 1, 5 do
       local out = bench.run(("a=$(date +%%s%%N); i=0; while [ $i -lt %d ]; do %s -e '%s' </dev/null >/dev/null 2>&1 "
         .. "|| exit 1; i=$((i+1)); done; echo $(($(date +%%s%%N)-a))"):format(n, bench.command, what))
-      best = math.min(best, tonumber(assert(out, "the command fails")) / n / 1e6)
+      best = math.min(best, tonumber((assert(out, "the command fails"))) / n / 1e6)
     end
     return best
   end
