@@ -169,20 +169,34 @@ pni_box *pni_new_box(lua_State *L) {
   return b;
 }
 
-/* Tells the collector about memory it cannot see: a step of its work per 64 KiB of results. */
-static void credit(lua_State *L, size_t bytes) {
-  enum { GRAIN = 65536 };
+/* Tells the collector about memory it cannot see: a step of its work per 64 KiB by which the context has grown
+ * since the last look. Growth, not the size of results: one result may keep many nodes of a graph alive.
+ * Steps alone do not do: in generational mode (that of the `lua` command) a box that survives two of them is old,
+ * and old ones wait until Lua's own heap has doubled. So when tensors have doubled, everything is collected; that
+ * is paid for by growth of at least Lua's heap. */
+static void credit(lua_State *L) {
+  enum { GRAIN = 65536, FLOOR = 16 << 20 };
   pni_state *s = pni_lua_state(L);
-  s->debt += bytes;
+  size_t now = pn_context_memory(s->c, NULL);
+  if (now > s->seen) s->debt += now - s->seen;
+  s->seen = now;
   if (s->debt < GRAIN) return;
   size_t kib = s->debt >> 10;
   s->debt = 0;
-  lua_gc(L, LUA_GCSTEP, kib > 1u << 20 ? 1 << 20 : (int)kib);
+  if (now > FLOOR && now > s->full) {
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    s->seen = pn_context_memory(s->c, NULL);
+    size_t heap = (size_t)lua_gc(L, LUA_GCCOUNT, 0) << 10;
+    s->full = 2 * s->seen + (heap > FLOOR ? heap : FLOOR);
+  } else {
+    lua_gc(L, LUA_GCSTEP, kib > 1u << 20 ? 1 << 20 : (int)kib);
+    s->seen = pn_context_memory(s->c, NULL);
+  }
 }
 
 void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t) {
   b->t = pn_tensor_ref(t);
-  credit(L, sizeof *t + (t->storage->refs == 1 ? t->storage->bytes : 0));
+  credit(L);
 }
 
 void pni_push_tensor(lua_State *L, pn_tensor *t) { pni_fill_box(L, pni_new_box(L), t); }
@@ -195,7 +209,7 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
     return pni_raise(L, c);
   }
   b->t = t;
-  credit(L, sizeof *t + (t->storage->refs == 1 ? t->storage->bytes : 0));
+  credit(L);
   return 1;
 }
 

@@ -27,7 +27,9 @@ typedef struct pni_state {
   bool own;
   bool allocating; /* a box is being made: a script's finaliser that runs now may close nothing */
   int default_dtype;
-  size_t debt;               /* bytes of results the collector has not been told about */
+  size_t debt;               /* bytes of growth the collector has not been told about */
+  size_t seen;               /* bytes in use at the last look */
+  size_t full;               /* bytes in use above which everything is collected */
   const void *box_metatable; /* identity of the tensors' metatable */
 } pni_state;
 
