@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
   SWEEP(gammainc_grad_a, 2.5e-15);
   SWEEP(log_gamma_slope, 7e-15);
   SWEEP(gammaincinv, 3.5e-15);
-  SWEEP(betainc, 4e-15);
+  SWEEP(betainc, 5e-15);
   SWEEP(betaincinv, 5e-15);
   CHECK_DONE();
 }

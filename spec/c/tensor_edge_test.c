@@ -222,6 +222,35 @@ static void long_sums(pn_context *c) {
   CHECK_NEAR(item(c, pn_var(c, t, PN_ALL, 0, 0)), 0.25, 1e-9);
 }
 
+/* Columns of every length and width: whole numbers, so the sum is exact in any order. */
+static void columns(pn_context *c, pn_dtype dtype) {
+  static const int64_t widths[] = {1, 2, 3, 7, 30, 33, 64, 65, 200, 300};
+  int wrong = 0;
+  for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
+    for (int64_t n = 1, m = widths[k]; n < 1200; n += 1 + n / 9) {
+      size_t mark = pn_scope_open(c);
+      pn_tensor *x = pn_cast(c, pn_randint(c, NULL, -50, 50, SHAPE(n, m)), dtype);
+      pn_tensor *sum = pn_sum(c, x, axis(0), 0), *top = pn_max(c, x, axis(0), 0);
+      for (int64_t j = 0; j < m; j++) {
+        double s = 0, t = -INFINITY;
+        for (int64_t i = 0; i < n; i++) {
+          double v = at(x, i * m + j);
+          s += v;
+          t = fmax(t, v);
+        }
+        wrong += at(sum, j) != s || at(top, j) != t;
+      }
+      pn_scope_close(c, mark);
+    }
+  CHECK_INT(wrong, 0);
+}
+
+static void all_columns(pn_context *c) {
+  columns(c, PN_FLOAT64);
+  columns(c, PN_FLOAT32);
+  columns(c, PN_INT64);
+}
+
 /* ---- gradients at edges ---- */
 
 static double slope(pn_context *c, pn_tensor *y, pn_tensor *x) {
@@ -333,7 +362,8 @@ static void any_threads(void) {
 
 int main(void) {
   pn_context *c = pn_context_new(NULL);
-  void (*const part[])(pn_context *) = {creation, refused_shapes, refused_operands, reading, long_sums, edge_gradients};
+  void (*const part[])(pn_context *) = {creation,  refused_shapes, refused_operands, reading,
+                                        long_sums, all_columns,    edge_gradients};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);

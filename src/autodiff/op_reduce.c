@@ -81,30 +81,42 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
     j->r->row(j->x + i * j->l->reduced * j->size, j->l->reduced, j->out + i * j->size);
 }
 
-/* n lines of `width` columns into acc; many lines by halves, so that errors grow with log n as along rows. Then
- * width is at most a strip. */
-enum { BLOCK = 64, STRIP = 512 };
-static void fold_lines(const job *j, const char *x, int64_t n, int64_t width, char *acc) {
-  int64_t bytes = j->l->kept * j->size;
+/* n lines of `width` columns, `bytes` apart, into acc; many lines by halves, so that errors grow with log n as along
+ * rows. Then width is at most a strip. */
+enum { BLOCK = 64, STRIP = 1024 };
+static void fold_lines(const job *j, const char *x, int64_t n, int64_t bytes, int64_t width, char *acc) {
   if (n <= BLOCK) {
     memcpy(acc, x, (size_t)(width * j->size));
     for (int64_t i = 1; i < n; i++) j->r->line(x + i * bytes, width, acc);
     return;
   }
   _Alignas(8) char part[STRIP];
-  fold_lines(j, x, n / 2, width, acc);
-  fold_lines(j, x + n / 2 * bytes, n - n / 2, width, part);
+  fold_lines(j, x, n / 2, bytes, width, acc);
+  fold_lines(j, x + n / 2 * bytes, n - n / 2, bytes, width, part);
   j->r->line(part, width, acc);
+}
+
+/* Short lines: as many as a strip holds count as one line, whose parts are folded at the end. */
+static void fold_short(const job *j) {
+  int64_t n = j->l->reduced, width = j->l->kept, bytes = width * j->size, group = STRIP / bytes;
+  _Alignas(8) char sum[STRIP];
+  fold_lines(j, j->x, n / group, group * bytes, group * width, sum);
+  for (int64_t i = n / group * group; i < n; i++) j->r->line(j->x + i * bytes, width, sum);
+  fold_lines(j, sum, group, bytes, width, j->out);
 }
 
 /* Columns begin .. end - 1 of all lines. */
 static void reduce_lines(void *data, int64_t begin, int64_t end) {
   const job *j = data;
-  int64_t width = end - begin;
+  int64_t width = end - begin, bytes = j->l->kept * j->size;
+  if (4 * bytes <= STRIP && j->l->reduced * bytes >= 2 * STRIP) {
+    fold_short(j);
+    return;
+  }
   char *acc = j->out + begin * j->size, *x = j->x + begin * j->size;
   int64_t step = j->l->reduced > BLOCK ? STRIP / j->size : width;
   for (int64_t at = 0; at < width; at += step)
-    fold_lines(j, x + at * j->size, j->l->reduced, at + step < width ? step : width - at, acc + at * j->size);
+    fold_lines(j, x + at * j->size, j->l->reduced, bytes, at + step < width ? step : width - at, acc + at * j->size);
 }
 
 static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int which) {
@@ -127,6 +139,7 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
   if (status == PN_OK) {
     job j = {&l, r, pni_data(l.x), pni_data(out), (int64_t)pni_itemsize(x)};
     int64_t grain = 32768 / (l.reduced + 1) + 1;
+    if (l.leading && grain < STRIP / j.size) grain = STRIP / j.size; /* whole strips, and short lines in one piece */
     status = pni_parallel(c, out->numel, grain, l.leading ? reduce_lines : reduce_rows, &j);
     pn_tensor_unref(l.x);
   }

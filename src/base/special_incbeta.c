@@ -179,7 +179,7 @@ static tails both(double a, double b, point t) {
 }
 
 /* I_x(a, b). 0 at x = 0, 1 at x = 1; NaN unless a, b > 0 are finite and 0 <= x <= 1.
- * Max error 4e-15 of |I| (1 + |log I|). */
+ * Max error 5e-15 of |I| (1 + |log I|). */
 double pni_betainc(double a, double b, double x) {
   if (!(a > 0 && b > 0 && x >= 0 && x <= 1) || isinf(a) || isinf(b)) return NAN;
   if (x == 0 || x == 1) return x;
