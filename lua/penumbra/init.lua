@@ -9,7 +9,7 @@ for name, value in pairs(core) do
   pn[name] = value
 end
 for _, private in ipairs {
-  "methods", "op_rows", "linalg_rows", "source", "error", "set_no_grad", "traceback", "terminal", "modules",
+  "methods", "op_rows", "linalg_rows", "source", "error", "set_no_grad", "traceback", "terminal", "modules", "files",
   "new_layer", "layer_methods", "layer_metatable", "layer_rows", "initialise", "initialiser_rows",
   "new_optim", "optim_methods", "optim_metatable", "optimiser_rows",
 } do

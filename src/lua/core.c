@@ -381,5 +381,6 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_optim(L);
   pni_open_traceback(L);
   pni_open_terminal(L);
+  pni_open_file(L);
   return 1;
 }

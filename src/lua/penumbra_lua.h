@@ -132,6 +132,7 @@ void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_terminal(lua_State *L);
+void pni_open_file(lua_State *L);
 
 /* Pushes the table of tensor methods. */
 void pni_push_methods(lua_State *L);

@@ -1,0 +1,362 @@
+--- Data: files in and out, splits, minibatches, standardising.
+---
+---     local x, names = assert(pn.data.csv("energy.csv.gz"))
+---     local train, test = pn.data.split({inputs, targets}, 0.9)
+---     for xb, yb in pn.data.batches(train, {size = 32}) do ... end
+---     assert(pn.save("net.safetensors", net:state()))
+---     net:load_state(assert(pn.load("net.safetensors")))
+---
+--- A file that is missing, damaged or of another kind gives nil, message, code ("io", "format", "dtype",
+--- "shape", "domain", "memory"); a wrong argument raises. A save that fails leaves the old file as it was.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local data = {}
+
+local files = core.files
+
+-- ---- loading ----
+
+--- A table of numbers as a tensor [rows, columns], and the list of column names (nil without a header).
+--- Gzipped files are recognised. Empty cells, NA, N/A, NaN, null, None and ? become NaN; other text is an
+--- error that names line and column. Options:
+---   delimiter  one character (found out if not given; " " means runs of blanks)
+---   header     true or false (found out if not given)
+---   columns    list of names, or of positions from 1 (-1 is the last): what to read, in this order
+---   missing    one more text that means a missing value
+---   dtype      "float64", "float32" or "int64" (where a missing value is an error); pn.default_dtype()
+function data.csv(path, given)
+  local o = options.check("csv", given, {
+    delimiter = options.optional "string",
+    header = options.optional "boolean",
+    columns = options.optional "table",
+    missing = options.optional "string",
+    dtype = options.optional "string",
+  })
+  return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns)
+end
+
+--- The tensor in a NumPy .npy file (may be gzipped). Integers load as int64, half precision as float32.
+function data.npy(path)
+  return files.load_npy(path)
+end
+
+--- The tensor in an IDX file, MNIST's format (may be gzipped). Integers load as int64; {dtype = "float32"}
+--- converts while reading, which needs half the memory.
+function data.idx(path, given)
+  local o = options.check("idx", given, {dtype = options.optional "string"})
+  return files.load_idx(path, o.dtype)
+end
+
+--- The arrays of a NumPy .npz file: a table name -> tensor, and the list of names in the file's order.
+function data.npz(path)
+  local tensors, names, code = files.load_npz(path)
+  if not tensors then
+    return nil, names, code
+  end
+  return tensors, names
+end
+
+-- "a.b.c" -> t.a.b.c; a part that is a whole number becomes an index.
+local function nest(flat)
+  local root = {}
+  for name, tensor in pairs(flat) do
+    local at, last = root, nil
+    for part in (name .. "."):gmatch "(.-)%." do
+      if last ~= nil then
+        if at[last] == nil then
+          at[last] = {}
+        elseif type(at[last]) ~= "table" then
+          return nil, ("load: '%s' is a tensor and a table"):format(name), "format"
+        end
+        at = at[last]
+      end
+      last = math.tointeger(part) or part
+    end
+    if at[last] ~= nil then
+      return nil, ("load: '%s' is a tensor and a table"):format(name), "format"
+    end
+    at[last] = tensor
+  end
+  return root
+end
+
+--- The tensors of a safetensors file (PyTorch's and others'): a table name -> tensor, and the file's metadata
+--- as a table of strings. {nested = true} turns dotted names into tables within tables. F64, F32, I64 and BOOL
+--- load as they are, narrower integers as int64, F16 and BF16 as float32.
+function data.safetensors(path, given)
+  local o = options.check("load", given, {nested = false})
+  local tensors, names, texts = files.load_safetensors(path)
+  if not tensors then
+    return nil, names, texts
+  end
+  if o.nested then
+    local nested, message, code = nest(tensors)
+    if not nested then
+      return nil, message, code
+    end
+    tensors = nested
+  end
+  return tensors, texts
+end
+
+-- ---- saving ----
+
+--- Writes a tensor [n] or [rows, columns] as CSV, gzipped if the name ends in .gz; numbers read back exactly.
+--- Options: names (the header, a list), delimiter (","). Returns true, or nil, message, code.
+function data.save_csv(path, tensor, given)
+  local o = options.check("save_csv", given, {
+    names = options.optional "table",
+    delimiter = options.optional "string",
+  })
+  return files.save_csv(path, tensor, o.delimiter, o.names)
+end
+
+--- Writes what numpy.load reads, gzipped if the name ends in .gz. Returns true, or nil, message, code.
+function data.save_npy(path, tensor)
+  return files.save_npy(path, tensor)
+end
+
+--- Writes an IDX file, gzipped if the name ends in .gz. Integers take one unsigned byte each if all fit, else
+--- four. Returns true, or nil, message, code.
+function data.save_idx(path, tensor)
+  return files.save_idx(path, tensor)
+end
+
+-- The leaves of a table of tensors as sorted names and the tensors in that order.
+local function flatten(where, tree)
+  if type(tree) ~= "table" then
+    core.error(("%s: tensors must be a table, got %s"):format(where, type(tree)))
+  end
+  local flat, names, open = {}, {}, {}
+  local function walk(prefix, t)
+    if open[t] then
+      core.error(("%s: table '%s' contains itself"):format(where, prefix))
+    end
+    open[t] = true
+    for key, value in pairs(t) do
+      if type(key) ~= "string" and math.type(key) ~= "integer" then
+        core.error(("%s: names must be strings or whole numbers, got %s"):format(where, tostring(key)))
+      end
+      local name = prefix == "" and tostring(key) or prefix .. "." .. key
+      if core.is_tensor(value) then
+        if flat[name] then
+          core.error(("%s: two tensors have the name '%s'"):format(where, name))
+        end
+        flat[name] = value
+        names[#names + 1] = name
+      elseif type(value) == "table" then
+        walk(name, value)
+      else
+        core.error(("%s: '%s' must be a tensor or a table of tensors, got %s"):format(where, name, type(value)))
+      end
+    end
+    open[t] = nil
+  end
+  walk("", tree)
+  table.sort(names)
+  local tensors = {}
+  for k, name in ipairs(names) do
+    tensors[k] = flat[name]
+  end
+  return names, tensors
+end
+
+--- Writes a table of tensors as .npz, which numpy.load reads; tables within it become dotted names. Options:
+--- compressed (false). Returns true, or nil, message, code.
+function data.save_npz(path, tensors, given)
+  local o = options.check("save_npz", given, {compressed = false})
+  local names, list = flatten("save_npz", tensors)
+  return files.save_npz(path, names, list, o.compressed)
+end
+
+--- Writes a table of tensors as a safetensors file; tables within it become dotted names ({a = {b = x}} is
+--- "a.b"). metadata: a table of strings. Returns true, or nil, message, code.
+function data.save_safetensors(path, tensors, metadata)
+  local names, list = flatten("save", tensors)
+  local keys, texts = {}, {}
+  if metadata ~= nil and type(metadata) ~= "table" then
+    core.error("save: metadata must be a table of strings, got " .. type(metadata))
+  end
+  for key, text in pairs(metadata or {}) do
+    if type(key) ~= "string" or type(text) ~= "string" then
+      core.error(("save: metadata must be a table of strings, got %s under '%s'"):format(type(text), tostring(key)))
+    end
+    keys[#keys + 1] = key
+  end
+  table.sort(keys)
+  for k, key in ipairs(keys) do
+    texts[k] = metadata[key]
+  end
+  return files.save_safetensors(path, names, list, keys, texts)
+end
+
+data.save = data.save_safetensors
+data.load = data.safetensors
+
+-- ---- rows: every function takes one tensor or a list of tensors with the same first size ----
+
+-- A list of tensors, its number of rows, and whether one tensor was given.
+local function read_rows(where, given)
+  local single = core.is_tensor(given)
+  local list = single and {given} or given
+  if type(list) ~= "table" or #list == 0 then
+    core.error(("%s: data must be a tensor or a list of tensors, got %s"):format(where,
+      type(given) == "table" and "an empty list" or type(given)))
+  end
+  local n
+  for k, x in ipairs(list) do
+    if not core.is_tensor(x) then
+      core.error(("%s: data[%d] must be a tensor, got %s"):format(where, k, type(x)))
+    end
+    if x:ndim() == 0 then
+      core.error(("%s: data[%d] must have rows, got a tensor without axes"):format(where, k))
+    end
+    n = n or x:size(1)
+    if x:size(1) ~= n then
+      core.error(("%s: all tensors must have the same number of rows, got %d and %d"):format(where, n, x:size(1)))
+    end
+  end
+  return list, n, single
+end
+
+-- The rows at `index` of every tensor; one tensor again if one was given.
+local function take_rows(list, single, index)
+  local out = {}
+  for k, x in ipairs(list) do
+    out[k] = x:take(1, index)
+  end
+  return single and out[1] or out
+end
+
+local function integers(list)
+  return core.tensor(list, {dtype = "int64"})
+end
+
+local function order_of(n, shuffle, generator)
+  if shuffle then
+    return core.randperm(n, {generator = generator})
+  end
+  return core.arange(n, {dtype = "int64"})
+end
+
+--- Splits rows: split(x, {0.8, 0.1, 0.1}) gives three tensors; one number f means {f, 1 - f}. x may be a list
+--- of tensors with the same first size, then each part is such a list. Sizes are rounded so that they add up.
+--- Options: shuffle (true), generator.
+function data.split(x, fractions, given)
+  local o = options.check("split", given, {shuffle = true, generator = options.optional()})
+  local list, n, single = read_rows("split", x)
+  if type(fractions) == "number" then
+    fractions = {fractions, 1 - fractions}
+  end
+  if type(fractions) ~= "table" or #fractions == 0 then
+    core.error("split: fractions must be a number or a list of numbers, got " .. type(fractions))
+  end
+  local total = 0
+  for _, f in ipairs(fractions) do
+    if type(f) ~= "number" or not (f >= 0 and f <= 1) then
+      core.error("split: fractions must lie in 0 to 1, got " .. tostring(f))
+    end
+    total = total + f
+  end
+  if total > 1 + 1e-9 then
+    core.error(("split: fractions must add up to at most 1, got %g"):format(total))
+  end
+  local order, parts, sum, first = order_of(n, o.shuffle, o.generator), {}, 0, 0
+  for k, f in ipairs(fractions) do
+    sum = sum + f
+    local stop = math.min(n, math.floor(sum * n + 0.5))
+    parts[k] = take_rows(list, single, stop > first and order:slice(1, first + 1, stop) or integers {})
+    first = stop
+  end
+  return table.unpack(parts)
+end
+
+--- Splits off given rows: returns the rows not named in `index`, in order, and those at `index`. index: a list
+--- or an int64 tensor of row numbers from 0, as files of standard splits hold them.
+function data.holdout(x, index)
+  local list, n, single = read_rows("holdout", x)
+  local held, rest = {}, {}
+  if type(index) == "table" then
+    index = integers(index)
+  elseif not core.is_tensor(index) then
+    core.error("holdout: index must be a list or a tensor of row numbers, got " .. type(index))
+  end
+  for _, i in ipairs(index:reshape(-1):totable()) do
+    if math.tointeger(i) == nil or i < 0 or i >= n then
+      core.error(("holdout: row numbers must lie in 0 to %d, got %s"):format(n - 1, tostring(i)))
+    end
+    held[math.tointeger(i)] = true
+  end
+  for i = 0, n - 1 do
+    if not held[i] then
+      rest[#rest + 1] = i
+    end
+  end
+  return take_rows(list, single, integers(rest)), take_rows(list, single, index:reshape(-1):to("int64"))
+end
+
+--- Iterates over minibatches: for xb, yb in pn.data.batches({x, y}, {size = 32}) do ... end. x may be one
+--- tensor. Each call is one epoch; shuffled anew each time. Options: size (required), shuffle (true),
+--- drop_last (false: the last batch may be smaller), generator.
+function data.batches(x, given)
+  local o = options.check("batches", given, {
+    size = options.required "number",
+    shuffle = true,
+    drop_last = false,
+    generator = options.optional(),
+  })
+  local size = math.tointeger(o.size)
+  if not size or size < 1 then
+    core.error("batches: size must be a whole number from 1, got " .. tostring(o.size))
+  end
+  local list, n = read_rows("batches", x)
+  local order, first = o.shuffle and core.randperm(n, {generator = o.generator}), 0
+  local last = o.drop_last and n - n % size or n
+  return function()
+    if first >= last then
+      return nil
+    end
+    local count, out = math.min(size, last - first), {}
+    local index = order and order:slice(1, first + 1, first + count)
+    for k, t in ipairs(list) do
+      out[k] = index and t:take(1, index) or t:slice(1, first + 1, first + count)
+    end
+    first = first + count
+    return table.unpack(out)
+  end
+end
+
+-- ---- standardising ----
+
+local scaler = {}
+scaler.__index = scaler
+scaler.__name = "penumbra.scaler"
+
+--- x in standard units: (x - mean) / scale.
+function scaler:apply(x)
+  return (x - self.mean) / self.scale
+end
+
+--- The way back: z * scale + mean.
+function scaler:invert(z)
+  return z * self.scale + self.mean
+end
+
+--- Standardises columns: returns (x - mean) / scale over the first axis, and the scaler that does the same to
+--- other data (s:apply(x)), undoes it (s:invert(z)) and holds s.mean and s.scale. scale is the standard
+--- deviation (divisor n), and 1 for a constant column. To be fitted on training data alone.
+function data.standardise(x)
+  if not core.is_tensor(x) or x:ndim() == 0 or x:size(1) == 0 then
+    core.error("standardise: x must be a tensor with rows")
+  end
+  local mean = x:mean(1)
+  local scale = x:std(1, 0)
+  -- a column of one value may leave rounding noise of its mean behind
+  local constant = x:max(1):eq(x:min(1))
+  local s = setmetatable({mean = mean, scale = core.where(constant, core.ones(scale:shape(), {dtype = x:dtype()}),
+    scale)}, scaler)
+  return s:apply(x), s
+end
+
+return data
