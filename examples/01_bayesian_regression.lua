@@ -1,5 +1,6 @@
 --- Bayesian regression with a small network: curve and noise are learned together, and the prediction says
---- how sure it is. Data: 1000 noisy points of a curve, none between 0.5 and 1.2.
+--- how sure it is. Data: 1000 noisy points of a curve. (Independent posteriors are too sure of themselves
+--- where there are no data: look at the ends of the picture.)
 ---
 ---     penumbra examples/01_bayesian_regression.lua [--quick] [--seed N] [--out FILE.svg]
 local pn = require "penumbra"
@@ -23,14 +24,13 @@ while arg[i] do
 end
 pn.seed(seed)
 
--- The data: y = curve(x) + noise, x on both sides of a gap.
+-- The data: y = curve(x) + noise.
 local noise_sd = 0.15
 local function curve(x)
   return (x * 3):sin() + x * 0.5
 end
 local function sample(n)
-  local u = pn.rand { n, 1 }
-  local x = pn.where(u:lt(0.6), u * (2.5 / 0.6) - 2, u * 2.0)
+  local x = pn.rand { n, 1 } * 4 - 2
   return x, curve(x) + pn.randn { n, 1 } * noise_sd
 end
 local x_train, y_train = sample(1000)
@@ -91,3 +91,21 @@ row("RMSE", metrics.rmse(y, loc:mean(1)), metrics.rmse(y_test, curve(x_test)))
 row("coverage of 50 % intervals", metrics.coverage(cdf, 0.5), 0.5)
 row("coverage of 90 % intervals", metrics.coverage(cdf, 0.9), 0.9)
 row("noise", scale:item(), noise_sd)
+
+-- The picture: quantiles of the prediction over a grid that reaches beyond the data.
+local grid = pn.linspace(-2.6, 2.6, 200)
+local grid_loc, grid_scale = predict(grid:unsqueeze(2), 300)
+local quantiles = {}
+for k, p in ipairs { 0.05, 0.25, 0.5, 0.75, 0.95 } do
+  quantiles[k] = metrics.mixture_quantile(p, grid_loc, grid_scale)
+end
+local picture, why = pn.plot.save(out, {
+  title = "Bayesian regression: 50 % and 90 % of the prediction",
+  x_label = "x",
+  y_label = "y",
+  legend = "top left",
+  pn.plot.points(x_train, y_train, { label = "data", size = 0.25, colour = "#888888" }),
+  pn.plot.fan(grid, quantiles, { label = "prediction" }),
+  pn.plot.line(grid, curve(grid), { label = "the truth", colour = "#000000", dashed = true, width = 1 }),
+})
+print(picture and "picture: " .. picture or "no picture: " .. why)

@@ -2,36 +2,9 @@
 --- `opt:step(loss)` does the same.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local progress = require "penumbra.progress"
 
 local train = {}
-
--- ---- progress ----
-
--- One line that is written over, at most ten times a second; `out` is a file.
-local function progress_line(out)
-  local width, last = 0, -1
-  return function(text, final)
-    local now = os.clock()
-    if not final and now - last < 0.1 then
-      return
-    end
-    last = now
-    out:write("\r", text, (" "):rep(width - #text), final and "\n" or "")
-    out:flush()
-    width = #text
-  end
-end
-
-local function silent() end
-
-local function epoch_text(s)
-  local parts = { ("epoch %d/%d"):format(s.epoch, s.epochs), ("loss %.4f"):format(s.loss) }
-  if s.score then
-    parts[#parts + 1] = ("validation %.4f (best %.4f)"):format(s.score, s.best)
-  end
-  parts[#parts + 1] = ("%.1f s"):format(s.seconds)
-  return table.concat(parts, "  ")
-end
 
 -- ---- minibatches ----
 
@@ -98,22 +71,24 @@ local fit_options = {
 }
 
 -- One pass over the data; returns the mean loss of its minibatches.
-local function one_epoch(o, data, size, s)
+local function one_epoch(o, data, size, s, bar)
   local total, count = 0, 0
   local function step(first, ...)
     if first == nil then
       return false
     end
-    s.step = s.step + 1
     if o.schedule then
-      o.optimiser.lr = o.schedule(s.step)
+      o.optimiser.lr = o.schedule(s.step + 1)
     end
-    total, count = total + o.optimiser:step(o.loss(first, ...)), count + 1
+    local loss = o.optimiser:step(o.loss(first, ...))
+    s.step, total, count = s.step + 1, total + loss, count + 1
+    if bar then
+      bar:step(1, "epoch", s.epoch, "loss", loss, s.best and "best" or nil, s.best)
+    end
     return true
   end
   local batches = train.minibatches(data, size, { generator = o.generator })
-  while step(batches()) do
-    s.updates = s.step
+  while step(batches()) do -- every step is whole: an error leaves parameters that can be used
   end
   return total / count
 end
@@ -131,18 +106,17 @@ local function judge(o, s)
   return s.epoch - s.best_epoch >= o.patience
 end
 
-local function run(o, data, size, s, report)
+local function run(o, data, size, s, bar)
   local start = os.clock()
   for epoch = 1, o.epochs do
     s.epoch = epoch
-    s.loss = one_epoch(o, data, size, s)
+    s.loss = one_epoch(o, data, size, s, bar)
     s.history[epoch] = s.loss
     s.seconds = os.clock() - start
     local enough = o.validate and epoch % o.validate_every == 0 and judge(o, s)
     if o.on_epoch and o.on_epoch(s) == false then
       enough = true
     end
-    report(epoch_text(s))
     if enough then
       s.stopped = true
       break
@@ -176,10 +150,12 @@ function train.fit(given)
     core.error "fit: model is only used with validate"
   end
   local s = { epoch = 0, epochs = o.epochs, step = 0, loss = 0 / 0, seconds = 0, history = {}, stopped = false }
-  local report = o.progress and progress_line(o.progress == true and io.stderr or o.progress) or silent
-  local ok, message = pcall(run, o, data, size, s, report)
-  if s.epoch > 0 and s.loss == s.loss then
-    report(epoch_text(s), true)
+  local steps = o.epochs * math.ceil(n / size)
+  local bar = o.progress and progress.new { total = steps, label = "training",
+    out = o.progress == true and io.stderr or o.progress } or nil
+  local ok, message = pcall(run, o, data, size, s, bar)
+  if bar then
+    bar:finish()
   end
   if not ok then
     error(message, 0)
