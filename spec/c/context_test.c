@@ -365,6 +365,27 @@ static void failing_backward(void) {
   }
 }
 
+/* A backward pass that fails leaves every gradient as it was. */
+static void gradients_kept(void) {
+  for (long k = 1; k < 80; k++) {
+    heap h = {0};
+    pn_context *c = context_on(&h, 0, PN_NO_POOL, 1);
+    pn_tensor *w[3], *y = pn_scalar(c, PN_FLOAT64, 1);
+    for (int i = 0; i < 3; i++) y = pn_mul(c, y, pn_exp(c, w[i] = pn_param(c, pn_scalar(c, PN_FLOAT64, i + 1))));
+    CHECK_STATUS(c, pn_backward(c, y), PN_OK);
+    double before[3], twice = 0;
+    for (int i = 0; i < 3; i++) before[i] = pni_element(pn_tensor_grad(w[i]), 0);
+    h.fail_at = h.calls + k;
+    pn_status s = pn_backward(c, y);
+    h.fail_at = 0;
+    for (int i = 0; i < 3; i++) twice += pni_element(pn_tensor_grad(w[i]), 0) / before[i];
+    CHECK(s == PN_OK ? twice == 6 : s == PN_NOMEM && twice == 3);
+    pn_context_clear_error(c);
+    pn_context_close(c);
+    CHECK_INT(h.live, 0);
+  }
+}
+
 int main(void) {
   accounting();
   block_sizes();
@@ -380,5 +401,6 @@ int main(void) {
   closed_early();
   failing_allocations();
   failing_backward();
+  gradients_kept();
   CHECK_DONE();
 }
