@@ -643,6 +643,127 @@ PN_API pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index);
 /* Restores a state tensor. PN_DOMAIN, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value);
 
+/* ---- the runtime inside a host program -------------------------------------------------------- */
+
+/*
+** A runtime is a Lua state with a context of its own, behind limits. One thread in a runtime at a time
+** (pn_runtime_cancel excepted); any number of runtimes in a process, in any threads.
+**
+** Every action below starts a fresh account of instructions, time and output, and ends in one of these:
+**   PN_OK         done
+**   PN_SCRIPT     the script has a syntax error, raised an error, or returned what is no array
+**   PN_NOMEM      the byte limit was reached, or the allocator refused
+**   PN_LIMIT      the instruction or output limit was reached
+**   PN_CANCELLED  pn_runtime_cancel was called or the time limit passed
+**   PN_IO         a file cannot be read
+**   PN_MISSING    there is no global of that name
+**   PN_SHAPE, PN_DTYPE, PN_DOMAIN   an argument of the call itself is wrong; no script ran
+**   PN_STATE      the runtime is NULL, or this is a call from within its own output callback
+** After each of them the runtime is usable: globals keep what the script assigned before it was stopped.
+** (What a script keeps in globals stays charged: a runtime filled to its byte limit goes on answering
+** PN_NOMEM until it is closed, or the limit is raised, or a call drops the globals.)
+** PN_LIMIT and PN_CANCELLED cannot be caught by pcall, coroutines, error handlers or to-be-closed
+** variables. A memory error can, as in Lua; the limit holds all the same.
+*/
+typedef struct pn_runtime pn_runtime;
+
+/* What scripts may use; bits of pn_runtime_config.libraries. */
+enum {
+  PN_LIB_BASE = 1,          /* print, pairs, pcall, load (text only), ...; always there */
+  PN_LIB_STRING = 2,        /* string; patterns answer to the limits, string.dump is left out */
+  PN_LIB_TABLE = 4,         /* table */
+  PN_LIB_MATH = 8,          /* math */
+  PN_LIB_UTF8 = 16,         /* utf8 */
+  PN_LIB_COROUTINE = 32,    /* coroutine */
+  PN_LIB_TIME = 64,         /* os.time, os.clock, os.date, os.difftime */
+  PN_LIB_PENUMBRA = 128,    /* require "penumbra" and its parts, from memory; nothing that opens files */
+  PN_LIB_FILES = 256,       /* io, dofile, loadfile, os.remove, os.rename, os.tmpname, Penumbra's readers and writers */
+  PN_LIB_PACKAGE = 512,     /* require and package of stock Lua, C modules included. For trusted scripts */
+  PN_LIB_OS = 1024,         /* os.execute, os.getenv, io.popen (with PN_LIB_FILES). For trusted scripts */
+  PN_LIB_DEBUG = 2048,      /* debug, which can switch every limit off. For trusted scripts */
+  PN_LIB_FINALIZERS = 4096, /* __gc in Lua, which no instruction or time limit interrupts. For trusted scripts */
+  PN_LIBS_NONE = PN_LIB_BASE,
+  PN_LIBS_SAFE = 255,
+  PN_LIBS_FULL = 8191 /* os.exit and os.setlocale, which act on the whole process, are never there */
+};
+
+/* Receives what print writes, a line at a time. Must not call into the runtime, nor jump out of it. */
+typedef void (*pn_output)(void *data, const char *text, size_t length);
+
+/* Limits of one call; 0: none. */
+typedef struct pn_limits {
+  size_t memory;         /* bytes held at once by Lua and tensors together; kept between calls */
+  uint64_t instructions; /* of Lua's virtual machine, counted in steps of 100 */
+  double seconds;        /* wall clock. Interrupts Lua and tensor operations within some milliseconds */
+  uint64_t output;       /* bytes printed */
+} pn_limits;
+
+typedef struct pn_runtime_config {
+  pn_context_config context; /* allocator, seed, threads; its memory_limit gives way to limits.memory if that is set */
+  pn_limits limits;          /* of every call until pn_runtime_set_limits */
+  unsigned libraries;        /* PN_LIB_ bits; 0: PN_LIBS_SAFE */
+  pn_output output;          /* NULL: print is silent */
+  void *output_data;         /* first argument of output */
+} pn_runtime_config;
+
+/* An array that crosses the border: row-major, no gaps.
+ * In: everything but capacity is read; the elements are copied.
+ * Out, data NULL: dtype, ndim, shape and data describe the result, borrowed until the next call with the runtime.
+ * Out, data set:  the result is copied there as the given dtype; capacity says how many elements fit; ndim and
+ *                 shape are written. Floats convert to each other, int64 and bool to all but bool; PN_DTYPE otherwise. */
+typedef struct pn_array {
+  pn_dtype dtype;
+  int ndim;
+  int64_t shape[PN_MAX_DIMS];
+  void *data;
+  int64_t capacity;
+} pn_array;
+
+#define PN_MAX_ARRAYS 64
+
+/* A runtime in *out; config may be NULL (safe libraries, no limits). PN_NOMEM, PN_DOMAIN. New. */
+PN_API pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out);
+/* Ends the runtime. Tensors that the host holds references to live on. NULL is a no-op; so is a call from
+ * within the output callback. */
+PN_API void pn_runtime_close(pn_runtime *rt);
+/* Runs a script of `length` bytes ((size_t)-1: up to the zero byte). `name` (NULL: "script") stands in messages. */
+PN_API pn_status pn_runtime_run_string(pn_runtime *rt, const char *script, size_t length, const char *name);
+/* Runs a script file (text only). PN_IO if it cannot be read. */
+PN_API pn_status pn_runtime_run_file(pn_runtime *rt, const char *path);
+/* Calls the global function `name` ("model.predict" looks inside a table) with nin tensors. Its first nout
+ * results, each a tensor, number, boolean or (nested) list of numbers, go to out; PN_SCRIPT if one is missing or
+ * something else, PN_SHAPE if a host's buffer is too small. On failure `out` is as it was, host buffers may
+ * hold some results. nin and nout are at most PN_MAX_ARRAYS. */
+PN_API pn_status pn_runtime_call(pn_runtime *rt, const char *name, int nin, const pn_array *in, int nout,
+                                 pn_array *out);
+/* Assigns a number to a global (or to a field: "config.rate"; the table must exist). */
+PN_API pn_status pn_runtime_set_number(pn_runtime *rt, const char *name, double value);
+/* The number, or only element of a tensor, in a global. PN_MISSING, PN_DTYPE if it is no number. */
+PN_API pn_status pn_runtime_get_number(pn_runtime *rt, const char *name, double *value);
+/* Assigns a tensor to a global, as pn_runtime_set_number does. */
+PN_API pn_status pn_runtime_set_array(pn_runtime *rt, const char *name, const pn_array *in);
+/* The tensor, number, boolean or list in a global, as a result of pn_runtime_call. PN_MISSING, PN_DTYPE, PN_SHAPE. */
+PN_API pn_status pn_runtime_get_array(pn_runtime *rt, const char *name, pn_array *out);
+/* Status of the last call. */
+PN_API pn_status pn_runtime_status(const pn_runtime *rt);
+/* Its message, with script and line where there is one; never empty after a failure, "" after PN_OK.
+ * Borrowed until the next call. */
+PN_API const char *pn_runtime_message(const pn_runtime *rt);
+/* The functions that were running when it failed, one a line, innermost first; "" when no script ran or memory
+ * was lacking. Borrowed until the next call. */
+PN_API const char *pn_runtime_traceback(const pn_runtime *rt);
+/* Stops the running call, or the next one, with PN_CANCELLED. May be called from any thread or a signal
+ * handler, any time before pn_runtime_close. The call that ends with PN_CANCELLED uses it up. */
+PN_API void pn_runtime_cancel(pn_runtime *rt);
+/* Withdraws a cancellation that no call has used up. Any thread. */
+PN_API void pn_runtime_uncancel(pn_runtime *rt);
+/* Replaces the limits from the next call on. PN_STATE, PN_DOMAIN (negative or NaN seconds). */
+PN_API pn_status pn_runtime_set_limits(pn_runtime *rt, const pn_limits *limits);
+/* Bytes in use by Lua and tensors; `peak` (may be NULL) receives the largest value so far. */
+PN_API size_t pn_runtime_memory(const pn_runtime *rt, size_t *peak);
+/* The runtime's context, for builders between calls. Borrowed. */
+PN_API pn_context *pn_runtime_context(pn_runtime *rt);
+
 #ifdef __cplusplus
 }
 #endif

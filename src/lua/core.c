@@ -8,7 +8,7 @@
 #include "../tensor/blas.h"
 #include "penumbra_lua.h"
 
-static const char state_key = 0;
+static const char state_key = 0, raised_key = 0;
 
 static int state_gc(lua_State *L) {
   pni_state *s = lua_touserdata(L, 1);
@@ -118,12 +118,26 @@ int pni_error(lua_State *L, const char *format, ...) {
 
 int pni_raise(lua_State *L, pn_context *c) {
   char text[PNI_MESSAGE];
+  pn_status status = pn_context_status(c);
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
   push_where(L);
   lua_pushstring(L, text[0] ? text : "unknown failure");
   lua_concat(L, 2);
+  if (status == PN_NOMEM || status == PN_CANCELLED) {
+    pni_lua_state(L)->raised = (int)status;
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &raised_key);
+  }
   return lua_error(L);
+}
+
+pn_status pni_raised(lua_State *L, int i) {
+  i = lua_absindex(L, i);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &raised_key);
+  bool same = lua_rawequal(L, -1, i) && !lua_isnil(L, -1);
+  lua_pop(L, 1);
+  return same ? (pn_status)pni_lua_state(L)->raised : PN_OK;
 }
 
 int pni_push_failure(lua_State *L, pn_context *c) {

@@ -31,6 +31,7 @@ typedef struct pni_state {
   size_t seen;               /* bytes in use at the last look */
   size_t full;               /* bytes in use above which everything is collected */
   const void *box_metatable; /* identity of the tensors' metatable */
+  int raised;                /* status behind the last error value raised for lack of memory or time */
 } pni_state;
 
 /* The module `penumbra.core`; may be opened any number of times in one state. */
@@ -52,6 +53,9 @@ void pni_lua_set_context(lua_State *L, pn_context *c);
 int pni_error(lua_State *L, const char *format, ...);
 /* Raises the context's pending error at the script's line and clears it. */
 int pni_raise(lua_State *L, pn_context *c);
+/* PN_NOMEM or PN_CANCELLED if the error value at index i is the last that pni_raise raised for such a
+ * failure, else PN_OK. */
+pn_status pni_raised(lua_State *L, int i);
 /* Clears the pending error and pushes nil, message, code (for operational failures). Returns 3. */
 int pni_push_failure(lua_State *L, pn_context *c);
 /* Does a chunk with this source (lua_Debug's) belong to Penumbra's own Lua modules? */

@@ -1,0 +1,74 @@
+/*
+** runtime.h: a Lua state with a context of its own, behind limits. One word of every Lua thread (its extra
+** space) points to the runtime. A limit trips once per call: from then on every instruction, on every thread,
+** raises again, so that no pcall outlives it; the outermost call reports `tripped` whatever Lua says.
+*/
+#ifndef PN_LUA_RUNTIME_H
+#define PN_LUA_RUNTIME_H
+
+#include "penumbra_lua.h"
+
+enum { PNI_INTERVAL = 100, PNI_TRACEBACK = 2048 };
+
+struct pn_runtime {
+  pn_context *c;
+  lua_State *L;
+  pn_limits limits;
+  unsigned libraries;
+  pn_output output;
+  void *output_data;
+
+  bool running;                   /* a call is in progress */
+  pn_status tripped;              /* the limit that ended the current call */
+  uint64_t steps;                 /* instructions of the current call */
+  uint64_t printed;               /* bytes printed by the current call */
+  int interval;                   /* instructions between two looks */
+  size_t after_gc;                /* bytes in use after the last forced collection */
+  pn_tensor *held[PN_MAX_ARRAYS]; /* what the host borrows until the next call */
+  int nheld;
+
+  pn_status status; /* of the last call */
+  char message[PNI_MESSAGE];
+  char traceback[PNI_TRACEBACK];
+};
+
+/* What one entry into Lua is about; bodies find it as their only argument. */
+typedef struct pni_job {
+  pn_runtime *rt;
+  const char *name;   /* of a global, a script or a file */
+  const char *script; /* text of `length` bytes */
+  size_t length;
+  double number;
+  int nin, nout;
+  const pn_array *in;
+  pn_array *out;
+  pn_status status; /* what a failure means, when it is not the script's; PN_OK: PN_SCRIPT */
+} pni_job;
+
+/* The runtime that a thread belongs to. Only for functions that exist nowhere else. */
+static inline pn_runtime *pni_runtime_of(lua_State *L) { return *(pn_runtime **)lua_getextraspace(L); }
+
+/* Runs body(job) in protected mode under the limits and puts down how it ended. */
+pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job);
+/* Fails a call before Lua is entered. */
+pn_status pni_runtime_refuse(pn_runtime *rt, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
+/* Makes the runtime ready for a call; PN_STATE if it is not to be called. */
+pn_status pni_runtime_begin(pn_runtime *rt);
+/* Counts `steps` and raises if a limit was reached. C functions that loop call it as they go. */
+void pni_runtime_poll(lua_State *L, uint64_t steps);
+/* Raises if a limit has tripped: after a C function that catches errors. */
+void pni_runtime_pass_on(lua_State *L);
+/* Trips the limit `status` and raises. */
+int pni_runtime_trip(lua_State *L, pn_status status, const char *what);
+/* Job body: opens the libraries that the runtime grants. */
+int pni_runtime_open(lua_State *L);
+
+/* Replaces functions of the library table on the stack top by ones that answer to the limits. */
+void pni_guard_base(lua_State *L);
+void pni_guard_coroutine(lua_State *L);
+void pni_guard_string(lua_State *L);
+void pni_guard_table(lua_State *L);
+/* Pushes a function that polls and then calls the function at index i. */
+void pni_push_polling(lua_State *L, int i);
+
+#endif
