@@ -16,9 +16,9 @@ static int l_rep(lua_State *L) {
   }
   if (n > LUA_MAXINTEGER / (lua_Integer)(l + lsep)) return luaL_error(L, "resulting string too large");
   size_t unit = l + lsep, total = (size_t)n * unit - lsep;
-  pni_runtime_poll(L, total / 1024);
   luaL_Buffer b;
   char *p = luaL_buffinitsize(L, &b, total + lsep);
+  pni_runtime_poll(L, total / 1024);
   memcpy(p, s, l);
   memcpy(p + l, sep, lsep);
   for (size_t have = unit; have < total; have *= 2) memcpy(p + have, p, have < total - have ? have : total - have);

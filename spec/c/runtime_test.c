@@ -1,0 +1,468 @@
+/*
+** runtime_test.c: runtimes from a host's side. The table `hostile` holds scripts that try to outlive, evade
+** or break a runtime; each must leave the host alive, answer with the documented status and a message, stay
+** inside the byte limit, and leave the runtime usable with its account back where it was.
+*/
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "check.h"
+
+/* ---- an allocator that counts, and fails on demand ---- */
+
+typedef struct {
+  size_t live, most;
+  long blocks, calls, fail_at; /* fail_at 0: never */
+} counter;
+
+static void *count_allocate(void *data, void *block, size_t old_size, size_t new_size) {
+  counter *n = data;
+  size_t old = block ? old_size : 0;
+  if (new_size == 0) {
+    if (block) n->blocks--;
+    n->live -= old;
+    free(block);
+    return NULL;
+  }
+  if (new_size > old && n->fail_at && ++n->calls >= n->fail_at) return NULL;
+  void *p = realloc(block, new_size);
+  if (!p) return NULL;
+  if (!block) n->blocks++;
+  n->live += new_size - old;
+  if (n->live > n->most) n->most = n->live;
+  return p;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static pn_status run(pn_runtime *rt, const char *script) { return pn_runtime_run_string(rt, script, (size_t)-1, NULL); }
+
+/* ---- hostile scripts ---- */
+
+enum { MEMORY = 16 << 20, CONTEXT = 8192 };
+
+typedef struct {
+  const char *name, *script;
+  pn_status want; /* PN_LIMIT: or PN_CANCELLED, on a slow machine */
+} row;
+
+static const row hostile[] = {
+#include "runtime_rows.h"
+};
+
+/* Drops every global that a row made. */
+static const char clean[] = "for k in pairs(_G) do if not keep[k] then _G[k] = nil end end "
+                            "for i = 1, 12 do collectgarbage() end"; /* stacks shrink by halves */
+
+static pn_runtime *fresh(counter *n, unsigned libraries) {
+  pn_runtime_config cfg = {.context = {.allocate = count_allocate, .allocator_data = n, .threads = 1},
+                           .limits = {.memory = MEMORY, .instructions = 3000000, .seconds = 1, .output = 100000},
+                           .libraries = libraries};
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(&cfg, &rt), PN_OK);
+  return rt;
+}
+
+static void attack(const row *r) {
+  counter n = {0};
+  pn_runtime *rt = fresh(&n, 0);
+  if (!rt) return;
+  CHECK_INT(run(rt, "function answer() return 42 end keep = {} pn = require 'penumbra' "
+                    "for k in pairs(_G) do keep[k] = true end"),
+            PN_OK);
+  CHECK_INT(run(rt, clean), PN_OK);
+  size_t before = pn_runtime_memory(rt, NULL);
+  double start = now();
+  pn_status got = run(rt, r->script);
+  double took = now() - start;
+  bool told = (pn_runtime_message(rt)[0] != '\0') == (got != PN_OK);
+  bool right = got == r->want || (r->want == PN_LIMIT && got == PN_CANCELLED); /* whichever comes first */
+  if (!check_record(right && told && took < 3))
+    printf("%s: got %s in %.2f s, want %s; message \"%s\"\n", r->name, pn_status_name(got), took,
+           pn_status_name(r->want), pn_runtime_message(rt));
+  if (!check_record(n.most <= MEMORY + CONTEXT)) printf("%s: %zu bytes held, limit %d\n", r->name, n.most, MEMORY);
+  pn_array out = {0};
+  got = run(rt, clean);
+  if (got == PN_NOMEM) { /* a script may leave its globals full: as documented, the host makes room */
+    pn_limits l = {.instructions = 3000000, .seconds = 1};
+    CHECK_INT(pn_runtime_set_limits(rt, &l), PN_OK);
+    got = run(rt, clean);
+  }
+  if (got == PN_OK) got = pn_runtime_call(rt, "answer", 0, NULL, 1, &out);
+  if (!check_record(got == PN_OK && out.dtype == PN_INT64 && *(int64_t *)out.data == 42))
+    printf("%s: afterwards: %s \"%s\"\n", r->name, pn_status_name(got), pn_runtime_message(rt));
+  run(rt, clean);
+  size_t after = pn_runtime_memory(rt, NULL);
+  if (!check_record(after < before + 16384)) printf("%s: %zu bytes before, %zu after\n", r->name, before, after);
+  pn_runtime_close(rt);
+  if (!check_record(n.live == 0 && n.blocks == 0)) printf("%s: %zu bytes leaked\n", r->name, n.live);
+}
+
+/* ---- values in and out ---- */
+
+static void test_values(void) {
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+  CHECK_INT(run(rt, "function id(x) return x end function two(x, y) return x + y, x:dtype() == 'float64' end "
+                    "function list() return {{1, 2}, {3, 4}} end function nothing() end function text() return 'x' end "
+                    "model = {sub = {f = function(x) return x * 2 end}} function t(x) return x:t() end"),
+            PN_OK);
+  double f64[6] = {1, 2, 3, 4, 5, 6}, back[6] = {0};
+  float f32[3] = {1.5f, -2, 3};
+  int64_t i64[2] = {INT64_MAX, INT64_MIN};
+  uint8_t flags[3] = {1, 0, 1};
+  pn_array in[2] = {{.dtype = PN_FLOAT64, .ndim = 2, .shape = {2, 3}, .data = f64}}, out[2] = {{0}};
+  CHECK_INT(pn_runtime_call(rt, "id", 1, in, 1, out), PN_OK);
+  CHECK(out[0].dtype == PN_FLOAT64 && out[0].ndim == 2 && out[0].shape[0] == 2 && out[0].shape[1] == 3);
+  CHECK(memcmp(out[0].data, f64, sizeof f64) == 0);
+  out[0] = (pn_array){.dtype = PN_FLOAT64, .data = back, .capacity = 6};
+  CHECK_INT(pn_runtime_call(rt, "t", 1, in, 1, out), PN_OK); /* a strided result */
+  CHECK(out[0].shape[0] == 3 && out[0].shape[1] == 2 && back[1] == 4 && back[5] == 6 && out[0].data == back);
+  out[0].capacity = 5;
+  CHECK_INT(pn_runtime_call(rt, "t", 1, in, 1, out), PN_SHAPE);
+  CHECK(strstr(pn_runtime_message(rt), "6 elements") != NULL);
+  in[0] = (pn_array){.dtype = PN_FLOAT32, .ndim = 1, .shape = {3}, .data = f32};
+  out[0] = (pn_array){.dtype = PN_FLOAT64, .data = back, .capacity = 6};
+  CHECK_INT(pn_runtime_call(rt, "id", 1, in, 1, out), PN_OK);
+  CHECK(back[0] == 1.5 && back[1] == -2 && out[0].ndim == 1);
+  in[0] = (pn_array){.dtype = PN_INT64, .ndim = 1, .shape = {2}, .data = i64};
+  out[0] = (pn_array){0};
+  CHECK_INT(pn_runtime_call(rt, "id", 1, in, 1, out), PN_OK);
+  CHECK(out[0].dtype == PN_INT64 && memcmp(out[0].data, i64, sizeof i64) == 0);
+  out[0] = (pn_array){.dtype = PN_BOOL, .data = back, .capacity = 6};
+  CHECK_INT(pn_runtime_call(rt, "id", 1, in, 1, out), PN_DTYPE);
+  in[0] = (pn_array){.dtype = PN_BOOL, .ndim = 1, .shape = {3}, .data = flags};
+  out[0] = (pn_array){0};
+  CHECK_INT(pn_runtime_call(rt, "id", 1, in, 1, out), PN_OK);
+  CHECK(out[0].dtype == PN_BOOL && memcmp(out[0].data, flags, 3) == 0);
+  in[0] = (pn_array){.dtype = PN_FLOAT64, .ndim = 0, .data = f64};
+  in[1] = (pn_array){.dtype = PN_FLOAT64, .ndim = 1, .shape = {6}, .data = f64};
+  out[0] = out[1] = (pn_array){0};
+  CHECK_INT(pn_runtime_call(rt, "two", 2, in, 2, out), PN_OK);
+  CHECK(out[0].ndim == 1 && ((double *)out[0].data)[5] == 7 && out[1].dtype == PN_BOOL && *(uint8_t *)out[1].data);
+  in[0] = (pn_array){.dtype = PN_FLOAT64, .ndim = 2, .shape = {0, 3}}; /* no elements */
+  CHECK_INT(pn_runtime_call(rt, "id", 1, in, 1, out), PN_OK);
+  CHECK(out[0].ndim == 2 && out[0].shape[0] == 0);
+  out[0] = (pn_array){0};
+  CHECK_INT(pn_runtime_call(rt, "list", 0, NULL, 1, out), PN_OK);
+  CHECK(out[0].ndim == 2 && out[0].shape[0] == 2 && ((double *)out[0].data)[2] == 3);
+  in[0] = (pn_array){.dtype = PN_FLOAT64, .ndim = 0, .data = f64};
+  out[0] = (pn_array){0};
+  CHECK_INT(pn_runtime_call(rt, "model.sub.f", 1, in, 1, out), PN_OK);
+  CHECK(*(double *)out[0].data == 2);
+  pn_array kept = out[0] = (pn_array){.dtype = PN_FLOAT64, .data = back, .capacity = 6};
+  CHECK_INT(pn_runtime_call(rt, "nothing", 0, NULL, 1, out), PN_SCRIPT);
+  CHECK_INT(pn_runtime_call(rt, "text", 0, NULL, 1, out), PN_SCRIPT);
+  CHECK_INT(pn_runtime_call(rt, "model.none.f", 0, NULL, 0, NULL), PN_MISSING);
+  CHECK_INT(pn_runtime_call(rt, "absent", 0, NULL, 1, out), PN_MISSING);
+  CHECK(memcmp(&kept, out, sizeof kept) == 0);
+  CHECK_INT(pn_runtime_call(rt, "nothing", 0, NULL, 0, NULL), PN_OK);
+  pn_runtime_close(rt);
+}
+
+static void test_globals(void) {
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+  double v = 0, data[2] = {3, 4};
+  CHECK_INT(pn_runtime_set_number(rt, "a", 2.5), PN_OK);
+  CHECK_INT(run(rt, "b = a * 2 config = {} s = 'text' t = require('penumbra').tensor{7}"), PN_OK);
+  CHECK_INT(pn_runtime_get_number(rt, "b", &v), PN_OK);
+  CHECK(v == 5);
+  CHECK_INT(pn_runtime_get_number(rt, "t", &v), PN_OK);
+  CHECK(v == 7);
+  CHECK_INT(pn_runtime_set_number(rt, "config.rate", 0.1), PN_OK);
+  CHECK_INT(pn_runtime_get_number(rt, "config.rate", &v), PN_OK);
+  CHECK(v == 0.1);
+  CHECK_INT(pn_runtime_set_number(rt, "none.rate", 0.1), PN_MISSING);
+  CHECK_INT(pn_runtime_get_number(rt, "none", &v), PN_MISSING);
+  CHECK_INT(pn_runtime_get_number(rt, "s", &v), PN_DTYPE);
+  CHECK_INT(pn_runtime_get_number(rt, "config", &v), PN_DTYPE);
+  pn_array a = {.dtype = PN_FLOAT64, .ndim = 1, .shape = {2}, .data = data}, out = {0};
+  CHECK_INT(pn_runtime_set_array(rt, "x", &a), PN_OK);
+  CHECK_INT(run(rt, "y = x * x"), PN_OK);
+  CHECK_INT(pn_runtime_get_array(rt, "y", &out), PN_OK);
+  CHECK(out.ndim == 1 && ((double *)out.data)[1] == 16);
+  CHECK_INT(pn_runtime_get_array(rt, "s", &out), PN_DTYPE);
+  CHECK_INT(pn_runtime_get_array(rt, "print", &out), PN_DTYPE);
+  CHECK_INT(pn_runtime_get_array(rt, "none", &out), PN_MISSING);
+  a.shape[0] = -1;
+  CHECK_INT(pn_runtime_set_array(rt, "x", &a), PN_SHAPE);
+  a = (pn_array){.dtype = (pn_dtype)9, .data = data};
+  CHECK_INT(pn_runtime_set_array(rt, "x", &a), PN_DTYPE);
+  a = (pn_array){.dtype = PN_FLOAT64, .ndim = 9, .data = data};
+  CHECK_INT(pn_runtime_set_array(rt, "x", &a), PN_SHAPE);
+  a = (pn_array){.dtype = PN_FLOAT64, .ndim = 1, .shape = {2}};
+  CHECK_INT(pn_runtime_set_array(rt, "x", &a), PN_DOMAIN);
+  CHECK_INT(pn_runtime_set_array(rt, "x", NULL), PN_DOMAIN);
+  CHECK_INT(pn_runtime_call(rt, "print", 65, &a, 0, NULL), PN_DOMAIN);
+  CHECK_INT(pn_runtime_set_number(NULL, "a", 1), PN_STATE);
+  CHECK_INT(pn_runtime_run_string(rt, NULL, 0, NULL), PN_DOMAIN);
+  CHECK(pn_runtime_message(rt)[0] != '\0');
+  pn_runtime_close(rt);
+}
+
+/* ---- errors, files, output ---- */
+
+static void test_errors(void) {
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+  CHECK_INT(pn_runtime_run_string(rt, "\n\nlocal function f() error('boom') end\nf()", (size_t)-1, "model.lua"),
+            PN_SCRIPT);
+  CHECK_STR(pn_runtime_message(rt), "model.lua:3: boom");
+  CHECK(strstr(pn_runtime_traceback(rt), "model.lua:4: in main chunk") != NULL);
+  CHECK_INT(pn_runtime_run_string(rt, "x = = 1", (size_t)-1, "bad.lua"), PN_SCRIPT);
+  CHECK(strstr(pn_runtime_message(rt), "bad.lua:1:") == pn_runtime_message(rt));
+  CHECK_INT(run(rt, "local pn = require 'penumbra'\nreturn pn.zeros(2):matmul(pn.zeros(3, 3))"), PN_SCRIPT);
+  CHECK(strstr(pn_runtime_message(rt), "script:2: matmul") != NULL);
+  CHECK_INT(run(rt, "error({code = 1})"), PN_SCRIPT);
+  CHECK_STR(pn_runtime_message(rt), "error object is a table value");
+  CHECK_INT(run(rt, "return 1"), PN_OK);
+  CHECK_STR(pn_runtime_message(rt), "");
+  CHECK_INT(pn_runtime_status(rt), PN_OK);
+  CHECK_INT(pn_runtime_run_string(rt, "\033Lua", 4, NULL), PN_SCRIPT); /* bytecode */
+  CHECK_INT(pn_runtime_run_file(rt, "/nonexistent/script.lua"), PN_IO);
+  CHECK(strstr(pn_runtime_message(rt), "nonexistent") != NULL);
+  CHECK_INT(pn_runtime_run_file(rt, "/"), PN_IO);
+  CHECK_INT(run(NULL, "x = 1"), PN_STATE);
+  CHECK(pn_runtime_message(NULL)[0] != '\0');
+  pn_limits bad = {.seconds = NAN}, one = {.instructions = 1};
+  CHECK_INT(pn_runtime_set_limits(rt, &bad), PN_DOMAIN);
+  CHECK_INT(pn_runtime_set_limits(rt, &one), PN_OK);
+  CHECK_INT(run(rt, "local x = 1 x = x + 1 x = x + 1"), PN_LIMIT);
+  CHECK_INT(pn_runtime_set_limits(rt, &(pn_limits){0}), PN_OK);
+  CHECK_INT(run(rt, "for i = 1, 1e6 do end"), PN_OK);
+  pn_runtime_close(rt);
+  pn_runtime_close(NULL);
+  pn_runtime_config cfg = {.libraries = 1u << 30};
+  CHECK_INT(pn_runtime_new(&cfg, &rt), PN_DOMAIN);
+  cfg = (pn_runtime_config){.limits = {.memory = 20000}};
+  CHECK_INT(pn_runtime_new(&cfg, &rt), PN_NOMEM);
+}
+
+typedef struct {
+  pn_runtime *rt;
+  char text[64];
+  size_t n;
+  pn_status inside;
+} sink;
+
+static void collect(void *data, const char *text, size_t length) {
+  sink *s = data;
+  if (s->n + length < sizeof s->text) memcpy(s->text + s->n, text, length);
+  s->n += length;
+  s->inside = pn_runtime_run_string(s->rt, "x = 1", 5, NULL);
+  pn_runtime_close(s->rt);
+}
+
+static void test_output(void) {
+  sink s = {0};
+  pn_runtime_config cfg = {.output = collect, .output_data = &s, .limits = {.output = 40}};
+  CHECK_INT(pn_runtime_new(&cfg, &s.rt), PN_OK);
+  CHECK_INT(run(s.rt, "print('a', 1, nil) print()"), PN_OK);
+  CHECK_STR(s.text, "a\t1\tnil\n\n");
+  CHECK_INT(s.inside, PN_STATE);
+  CHECK_INT(run(s.rt, "while true do pcall(print, 'xxxxxxxx') end"), PN_LIMIT);
+  CHECK(s.n <= 9 + 40);
+  CHECK_INT(run(s.rt, "print(setmetatable({}, {__tostring = function() return 'me' end}))"), PN_OK);
+  pn_runtime_close(s.rt);
+}
+
+static void test_libraries(void) {
+  static const struct {
+    unsigned libraries;
+    const char *there, *absent;
+  } sets[] = {
+      {0, "string table math utf8 coroutine os.time os.clock require print pcall load",
+       "io debug dofile loadfile os.execute os.exit os.getenv os.remove os.setlocale string.dump package.loadlib"},
+      {PN_LIBS_NONE, "print pcall pairs load", "string table math os io debug require package coroutine utf8"},
+      {PN_LIBS_FULL, "io debug dofile os.execute os.getenv os.remove package.loadlib", "os.exit os.setlocale"},
+      {PN_LIBS_SAFE | PN_LIB_FILES, "io.open dofile os.remove", "io.popen os.execute debug package.loadlib"},
+  };
+  for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+    pn_runtime_config cfg = {.libraries = sets[i].libraries};
+    pn_runtime *rt = NULL;
+    CHECK_INT(pn_runtime_new(&cfg, &rt), PN_OK);
+    for (int want = 0; want < 2; want++) {
+      char list[256], script[256];
+      strcpy(list, want ? sets[i].there : sets[i].absent);
+      for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
+        snprintf(script, sizeof script, "if (%s ~= nil) ~= (1 == %d) then error('%s') end", name, want, name);
+        if (!check_record(run(rt, script) == PN_OK)) printf("libraries %u: %s\n", sets[i].libraries, pn_runtime_message(rt));
+      }
+    }
+    pn_runtime_close(rt);
+  }
+}
+
+/* ---- cancelling from another thread ---- */
+
+typedef struct {
+  pn_runtime *rt;
+  double at; /* when the cancellation was asked for */
+} canceller;
+
+static void *cancel_soon(void *data) {
+  canceller *k = data;
+  nanosleep(&(struct timespec){0, 50000000}, NULL);
+  k->at = now();
+  pn_runtime_cancel(k->rt);
+  return NULL;
+}
+
+static void test_cancel(void) {
+  static const char *const scripts[] = {
+      "while true do end",
+      "while true do pcall(function() while true do end end) end",
+      "local pn = require 'penumbra' local x = pn.rand(400, 400) while true do x = x:matmul(x):tanh() end",
+      "local pn = require 'penumbra' local x = pn.rand(3000, 3000) while true do x = (x:matmul(x)):sigmoid() end",
+      "local pn = require 'penumbra' local x = pn.rand(20000000) while true do pcall(pn.exp, x) end",
+      "local s = ('x'):rep(1 << 20) while true do local t = s .. s .. s .. s end",
+      "while true do local s = ('xy'):rep(1 << 22) end",
+      "local t = {} for i = 1, 1000000 do t[i] = (i * 7919) % 1000003 end while true do table.sort(t) "
+      "table.sort(t, function(a, b) return a > b end) end",
+      "while true do table.move({}, 1, 1 << 60, 2) end",
+      //      "local s = ('a'):rep(100000) while true do s:find(('.-'):rep(12) .. 'b') end",
+  };
+  for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+    pn_runtime *rt = NULL;
+    pthread_t thread;
+    CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+    canceller k = {.rt = rt};
+    pthread_create(&thread, NULL, cancel_soon, &k);
+    pn_status s = run(rt, scripts[i]);
+    double late = now();
+    pthread_join(thread, NULL);
+    late -= k.at;
+    double allowed = getenv("PN_SLOW") ? 5 : 0.1;
+    if (!check_record(s == PN_CANCELLED && late < allowed))
+      printf("cancel %zu: %s after %.3f s: %s\n", i, pn_status_name(s), late, pn_runtime_message(rt));
+    CHECK_INT(run(rt, "x = 1"), PN_OK); /* used up */
+    pn_runtime_close(rt);
+  }
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+  pn_runtime_cancel(rt); /* before the call */
+  CHECK_INT(run(rt, "while true do end"), PN_CANCELLED);
+  pn_runtime_cancel(rt);
+  pn_runtime_uncancel(rt);
+  CHECK_INT(run(rt, "for i = 1, 1000 do end"), PN_OK);
+  pn_runtime_close(rt);
+}
+
+static void test_deadline(void) {
+  pn_runtime_config cfg = {.limits = {.seconds = 0.1}};
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(&cfg, &rt), PN_OK);
+  double start = now();
+  CHECK_INT(run(rt, "while true do pcall(error) end"), PN_CANCELLED);
+  CHECK(strstr(pn_runtime_message(rt), "time limit") != NULL);
+  double took = now() - start;
+  CHECK(took >= 0.1 && took < 1);
+  CHECK_INT(run(rt, "x = 1"), PN_OK);
+  pn_runtime_close(rt);
+}
+
+/* ---- two runtimes, two threads ---- */
+
+static void *train(void *data) {
+  int seed = *(int *)data;
+  pn_runtime_config cfg = {.context = {.seed = (uint64_t)seed, .threads = 1}};
+  pn_runtime *rt = NULL;
+  double *v = malloc(sizeof *v);
+  *v = -1;
+  if (pn_runtime_new(&cfg, &rt) == PN_OK &&
+      run(rt, "local pn = require 'penumbra' local w = pn.zeros(3) local x = pn.randn(50, 3) "
+              "for i = 1, 200 do w = w + x:mean(1) * 0.1 end result = (w * w):sum():item()") == PN_OK)
+    pn_runtime_get_number(rt, "result", v);
+  pn_runtime_close(rt);
+  return v;
+}
+
+static void test_threads(void) {
+  pthread_t thread[4];
+  int seed[4] = {1, 2, 1, 2};
+  double *v[4];
+  for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, train, &seed[i]);
+  for (int i = 0; i < 4; i++) {
+    void *p;
+    pthread_join(thread[i], &p);
+    v[i] = p;
+  }
+  CHECK(*v[0] > 0 && *v[0] == *v[2] && *v[1] == *v[3] && *v[0] != *v[1]);
+  for (int i = 0; i < 4; i++) free(v[i]);
+}
+
+/* ---- the n-th allocation fails ---- */
+
+static pn_status life(counter *n) {
+  pn_runtime_config cfg = {.context = {.allocate = count_allocate, .allocator_data = n, .threads = 1}};
+  double data[4] = {1, 2, 3, 4};
+  pn_array in = {.dtype = PN_FLOAT64, .ndim = 2, .shape = {2, 2}, .data = data}, out = {0};
+  pn_runtime *rt = NULL;
+  pn_status s = pn_runtime_new(&cfg, &rt);
+  if (s) return s;
+  s = run(rt, "local pn = require 'penumbra' local w = pn.param(pn.ones(2, 2)) "
+              "function f(x) local l = (x:matmul(w)):exp():sum() local g = pn.grad(l, {w}) return g[1], tostring(x) end");
+  if (!s) s = pn_runtime_call(rt, "f", 1, &in, 1, &out);
+  if (!s) s = pn_runtime_set_array(rt, "x", &in);
+  if (!s) s = pn_runtime_get_array(rt, "x", &out);
+  if (s) CHECK(pn_runtime_message(rt)[0] != '\0');
+  n->fail_at = 0;
+  CHECK_INT(run(rt, "x = 1"), PN_OK); /* usable, whatever failed */
+  pn_runtime_close(rt);
+  return s;
+}
+
+/* Everything after the k-th allocation fails too, so that retrying does not hide it. */
+static void test_allocation_failures(void) {
+  long k = 1, step = getenv("PN_SLOW") ? 13 : 1;
+  for (;; k += step) {
+    counter n = {.fail_at = k};
+    pn_status s = life(&n);
+    if (!check_record(n.live == 0 && n.blocks == 0)) printf("allocation %ld: %zu bytes leaked\n", k, n.live);
+    if (s == PN_OK) break;
+    if (!check_record(s == PN_NOMEM)) printf("allocation %ld: %s\n", k, pn_status_name(s));
+  }
+  CHECK(k > 100);
+}
+
+static void test_memory_limit_is_exact(void) {
+  for (size_t limit = 150000; limit < 1200000; limit += 50021) {
+    counter n = {0};
+    pn_runtime_config cfg = {.context = {.allocate = count_allocate, .allocator_data = &n, .threads = 1},
+                             .limits = {.memory = limit}};
+    pn_runtime *rt = NULL;
+    pn_status s = pn_runtime_new(&cfg, &rt);
+    if (s == PN_OK) {
+      CHECK_INT(run(rt, "t = {} while true do t[#t + 1] = ('x'):rep(100) .. #t end"), PN_NOMEM);
+      CHECK_INT(run(rt, "t = nil"), PN_OK);
+      CHECK_INT(run(rt, "t = {} local z = require('penumbra').zeros while true do t[#t + 1] = z(100) end"), PN_NOMEM);
+      CHECK(n.most <= limit + CONTEXT && n.most > limit - limit / 4);
+      pn_runtime_close(rt);
+    } else {
+      CHECK_INT(s, PN_NOMEM);
+    }
+    CHECK(n.live == 0 && n.most <= limit + CONTEXT);
+  }
+}
+
+int main(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  test_values();
+  test_globals();
+  test_errors();
+  test_output();
+  test_libraries();
+  for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) attack(&hostile[i]);
+  test_cancel();
+  test_deadline();
+  test_threads();
+  test_allocation_failures();
+  test_memory_limit_is_exact();
+  CHECK_DONE();
+}
