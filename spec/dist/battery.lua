@@ -682,12 +682,17 @@ function battery.names_what_it_lacks(row, golden)
 end
 
 function battery.can_be_saved_and_made_again(row, golden)
+  local path = os.tmpname()
   for _, case in ipairs(golden.cases) do
     local d = make(row, case)
-    local again = dist[d.name](d:parameters())
+    assert(pn.save(path, d:parameters()))
+    local saved = assert(pn.load(path))
+    local again = dist[d.name](saved)
     local x = d:sample { 5 }
     assert.same(d:log_prob(x):totable(), again:log_prob(x):totable())
+    assert.equal(tostring(d), tostring(again))
   end
+  os.remove(path)
 end
 
 function battery.says_what_it_is(row, golden)
