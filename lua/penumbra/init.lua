@@ -5,15 +5,16 @@ local core = require "penumbra.core"
 
 local pn = {}
 
-for name, value in pairs(core) do
-  pn[name] = value
+-- what the other modules are made of stays in the core
+local private = {}
+for name in ([[methods source error set_no_grad traceback terminal modules files initialise]]):gmatch "%S+" do
+  private[name] = true
 end
-for _, private in ipairs {
-  "methods", "op_rows", "linalg_rows", "source", "error", "set_no_grad", "traceback", "terminal", "modules", "files",
-  "new_layer", "layer_methods", "layer_metatable", "layer_rows", "initialise", "initialiser_rows",
-  "new_optim", "optim_methods", "optim_metatable", "optimiser_rows",
-} do
-  pn[private] = nil
+for name, value in pairs(core) do
+  local inner = name:find "_rows$" or name:find "_methods$" or name:find "_metatable$" or name:find "^new_"
+  if not inner and not private[name] then
+    pn[name] = value
+  end
 end
 
 local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true,

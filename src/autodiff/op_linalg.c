@@ -66,8 +66,8 @@ static pn_status infer_solve(C *c, const pni_call *call, pni_spec *out) {
   if (needs_square(c, call)) return c->status;
   T a = *call->in[0], b = as_columns(call->in[1]);
   char s[160], t[160];
-  int64_t n = a.shape[a.ndim - 1], k = b.shape[b.ndim - 1];
-  if (call->in[1]->ndim == 0 || b.shape[b.ndim - 2] != n)
+  int64_t n = a.shape[a.ndim - 1], k = b.ndim ? b.shape[b.ndim - 1] : 0;
+  if (b.ndim == 0 || b.shape[b.ndim - 2] != n)
     return pni_fail(c, PN_SHAPE, "%s: right side of a matrix %s must be [..., %lld, k] or [%lld], got %s",
                     call->op->name, pni_shape_text(a.ndim, a.shape, s), (long long)n, (long long)n,
                     pni_shape_text(call->in[1]->ndim, call->in[1]->shape, t));
