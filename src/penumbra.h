@@ -505,6 +505,30 @@ PN_API pn_archive *pn_load_safetensors(pn_context *c, const char *path);
 /* Writes a safetensors file. PN_DOMAIN (a name that is not UTF-8, or is __metadata__), PN_IO, PN_NOMEM. */
 PN_API pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_archive *a);
 
+/* ---- images: [n, channels, rows, columns], float dtypes; pairs are rows, columns ---------------- */
+
+/* 0 stands for 1 in stride, dilation and groups; output_padding is conv_transpose2d's. NULL: all defaults. */
+typedef struct pn_conv2d_options {
+  int64_t stride[2], padding[2], dilation[2], groups, output_padding[2];
+} pn_conv2d_options;
+
+/* Cross-correlation with weight [out, in / groups, kr, kc], zeros beyond the edges; result sizes are
+ * floor((size + 2 padding - dilation (k - 1) - 1) / stride) + 1. PN_SHAPE, PN_DOMAIN, PN_DTYPE. */
+PN_API pn_tensor *pn_conv2d(pn_context *c, pn_tensor *x, pn_tensor *weight, const pn_conv2d_options *options);
+/* The adjoint of pn_conv2d in its images, weight [in, out / groups, kr, kc]; result sizes are
+ * (size - 1) stride - 2 padding + dilation (k - 1) + 1 + output_padding, output_padding < stride. */
+PN_API pn_tensor *pn_conv_transpose2d(pn_context *c, pn_tensor *x, pn_tensor *weight, const pn_conv2d_options *options);
+/* The gradient of pn_conv2d in its weight, whose kernel is rows x columns, from the gradient g of its result. */
+PN_API pn_tensor *pn_conv2d_weight(pn_context *c, pn_tensor *x, pn_tensor *g, int64_t rows, int64_t columns,
+                                   const pn_conv2d_options *options);
+/* Largest element of each window; sizes floor((size + 2 padding - kernel) / stride) + 1. stride NULL: the kernel;
+ * padding NULL: none, at most kernel / 2; beyond the edges is -inf. NaN wins. */
+PN_API pn_tensor *pn_max_pool2d(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
+                                const int64_t *padding);
+/* Mean of each window; beyond the edges is 0, or left out of the mean without count_include_pad. */
+PN_API pn_tensor *pn_avg_pool2d(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
+                                const int64_t *padding, int count_include_pad);
+
 /* ---- distributions --------------------------------------------------------------------------- */
 
 /* A distribution: a kind with values for its parameters. A value has shape sample + batch + event.

@@ -36,6 +36,11 @@ local special = {
   eigh = { shapes = { { 2, 3, 3 } } },
   slogdet = { shapes = { { 2, 3, 3 } }, adjust = { "diagonal" }, result = 2 },
   einsum = { spec = "ij,kj->ik" },
+  conv2d = { shapes = { { 2, 2, 4, 5 }, { 2, 1, 3, 2 } }, stride = { 1, 2 }, padding = 1, groups = 2 },
+  conv_transpose2d = { shapes = { { 2, 2, 2, 3 }, { 2, 1, 3, 2 } }, stride = { 1, 2 }, groups = 2,
+    output_padding = { 0, 1 } },
+  max_pool2d = { shapes = { { 2, 1, 4, 5 } }, kernel = { 2, 3 }, padding = { 1, 0 } },
+  avg_pool2d = { shapes = { { 2, 1, 4, 5 } }, kernel = 2, stride = { 1, 2 }, count_include_pad = false },
   take_add = { axis = 1, index = pn.tensor({ 1, 0 }, { dtype = "int64" }), size = 3 },
 }
 

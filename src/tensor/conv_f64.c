@@ -1,0 +1,5 @@
+/* conv_f64.c: convolution and pooling of float64. */
+#define REAL       double
+#define BLAS(name) cblas_d##name
+#define TABLE      pni_conv_kernels_f64
+#include "conv_real.h"
