@@ -47,14 +47,16 @@ static T *variance(C *c, D *d) {
 }
 static T *mode(C *c, D *d) { return pn_cast(c, pn_gt(c, probs(c, d), K(0.5)), (pn_dtype)d->dtype); }
 
-/* -p log p - (1 - p) log(1 - p), with 0 log 0 = 0; of logits a sum of positive terms */
+/* -p log p - (1 - p) log(1 - p), with 0 log 0 = 0; of logits a sum of positive terms. log1p keeps the digits of
+ * a small p that 1 - p rounds away. */
 static T *entropy(C *c, D *d) {
   if (pni_dist_given(d, LOGITS)) {
     T *l = d->param[LOGITS], *m = pn_neg(c, l);
     return pn_add(c, pn_mul(c, pn_sigmoid(c, l), pn_softplus(c, m)), pn_mul(c, pn_sigmoid(c, m), pn_softplus(c, l)));
   }
-  T *p = d->param[PROBS], *q = pn_sub(c, K(1), p);
-  return pn_neg(c, pn_add(c, pn_xlogy(c, p, p), pn_xlogy(c, q, q)));
+  T *p = d->param[PROBS], *below = pn_where(c, pn_eq(c, p, K(1)), K(0), p);
+  T *rest = pn_mul(c, pn_sub(c, K(1), p), pn_log1p(c, pn_neg(c, below)));
+  return pn_neg(c, pn_add(c, pn_xlogy(c, p, p), rest));
 }
 
 /* 1 where u <= p; u is uniform on (0, 1], so p = 0 never and p = 1 always happens. */
