@@ -73,6 +73,7 @@ describe("options.nearest", function()
     assert.equal("log_prob", options.nearest("logprob", names))
     assert.equal("softmax", options.nearest("SoftMax", names))
     assert.is_nil(options.nearest("quaternion", names))
+    assert.equal("softmax", options.nearest("sftmx", names))
     assert.is_nil(options.nearest("x", names))
   end)
 

@@ -58,15 +58,31 @@ function options.distance(a, b)
   return row[#b] + ((exact or row[#b] > 0) and 0 or 0.1)
 end
 
+-- Are all letters of `name` in `candidate`, in order, the first one first, at most three missing?
+local function abbreviates(name, candidate)
+  if #candidate > #name + 3 or name:byte() ~= candidate:byte() then return false end
+  local at = 1
+  for ch in name:gmatch "." do
+    at = candidate:find(ch, at, true)
+    if not at then return false end
+    at = at + 1
+  end
+  return true
+end
+
 --- The string of list `names` nearest to `name`, or nil if none is near enough to be a slip of the
 --- hand: a third of the letters may differ, at least one and at most three; a name that only goes
---- on after `name` (three letters or more) counts as near. Ties go to the first in the alphabet.
+--- on after `name` (three letters or more) counts as near, and so does one that `name` abbreviates by
+--- up to three letters. Ties go to the first in the alphabet.
 function options.nearest(name, names)
   local limit = math.max(1, math.min(3, #name // 3))
   local best, least
   for _, candidate in ipairs(names) do
     local d = options.distance(name, candidate)
-    if d > limit and #name >= 3 and candidate:sub(1, #name):lower() == name:lower() then d = limit end
+    if d > limit and #name >= 3 and (candidate:sub(1, #name):lower() == name:lower() or abbreviates(name, candidate))
+    then
+      d = limit
+    end
     if d <= limit and d < #candidate and (not least or d < least or d == least and candidate < best) then
       best, least = candidate, d
     end

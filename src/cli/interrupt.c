@@ -24,7 +24,10 @@ static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, stop, LUA_MASKCOUNT, target.graced ? 1 : GRACE);
   target.graced = true;
-  luaL_error(L, "interrupted");
+  luaL_where(L, 0);
+  lua_pushliteral(L, "interrupted");
+  lua_concat(L, 2);
+  lua_error(L);
 }
 
 /* Hook of coroutines, which the handler cannot reach: looks now and then. */

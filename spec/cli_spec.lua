@@ -1,0 +1,416 @@
+--- Runs the command itself: scripts, options, errors, Ctrl-C, and the prompt through a pipe and on a
+--- pseudo-terminal made by script(1).
+local core = require "penumbra.core"
+
+local build = os.getenv "BUILD" or "build"
+local command = build .. "/penumbra"
+local folder = os.tmpname()
+os.remove(folder)
+os.execute("mkdir '" .. folder .. "'")
+
+local function quote(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
+
+local function write(name, text)
+  local path = folder .. "/" .. name
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+  return path
+end
+
+local function read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  return text
+end
+
+-- Runs a shell line; returns its exit code, standard output and standard error.
+local function shell(line)
+  local _, _, code = os.execute(("{ %s; } >%s/out 2>%s/err"):format(line, folder, folder))
+  return code, read(folder .. "/out"), read(folder .. "/err")
+end
+
+-- Runs the command with these arguments (shell words), standard input empty.
+local function run(arguments) return shell(command .. " " .. arguments .. " </dev/null") end
+
+describe("penumbra", function()
+
+teardown(function() os.execute("rm -rf " .. quote(folder)) end)
+
+describe("the command", function()
+  it("runs a script with its arguments", function()
+    local path = write("args.lua", "print(arg[0], arg[1], arg[2], #arg, ...) print(arg[-1])")
+    local code, out, err = run(path .. " one 'two 2'")
+    assert.equal(0, code)
+    assert.equal(path .. "\tone\ttwo 2\t2\tone\ttwo 2\n" .. command .. "\n", out)
+    assert.equal("", err)
+    code, out = run("--seed 3 -e 'x = 1' " .. path .. " --seed")
+    assert.equal(0, code)
+    assert.matches("\t%-%-seed\tnil\t1\t%-%-seed\n", out)
+  end)
+
+  it("runs expressions in order", function()
+    local code, out = run "-e 'x = 1' -e 'print(x + 1)'"
+    assert.equal(0, code)
+    assert.equal("2\n", out)
+    code, out = run "-e 'error(1, 0)' -e 'print(2)'"
+    assert.equal(1, code)
+    assert.equal("", out)
+  end)
+
+  it("runs standard input", function()
+    local code, out, err = shell("echo 'print(1 + 1, arg[0])' | " .. command)
+    assert.same({ 0, "2\t" .. command .. "\n", "" }, { code, out, err })
+    code, out = shell("echo 'print(...)' | " .. command .. " - a b")
+    assert.same({ 0, "a\tb\n" }, { code, out })
+    code, out, err = shell("printf 'local x = 1\\nfor' | " .. command)
+    assert.same({ 1, "", "stdin:2: <name> expected near <eof>\n" }, { code, out, err })
+  end)
+
+  it("tells versions, BLAS and processor", function()
+    local code, out = run "--version"
+    assert.equal(0, code)
+    assert.equal(("Penumbra %s, Lua 5.4.%s, %s\n"):format(core.version, out:match "Lua 5%.4%.(%d+)", core.blas()), out)
+    code, out = run "--help"
+    assert.equal(0, code)
+    for _, word in ipairs { "-e ", "-i ", "--seed", "--threads", "--dtype", "--version", "--help" } do
+      assert.is_truthy(out:find(word, 1, true))
+    end
+  end)
+
+  it("refuses what it does not know", function()
+    local code, out, err, _ = run "--sed 3"
+    assert.equal(1, code)
+    assert.equal("", out)
+    assert.matches("^penumbra: unknown option '%-%-sed'\nusage: ", err)
+    for arguments, message in pairs {
+      ["--seed"] = "option %-%-seed needs a value",
+      ["--seed x -e ''"] = "%-%-seed must be a whole number from %-%d+ to %d+, got 'x'",
+      ["--threads 0 -e ''"] = "%-%-threads must be a whole number from 1 to 256, got '0'",
+      ["--dtype int8 -e ''"] = "%-%-dtype must be float64 or float32, got 'int8'",
+      ["-e"] = "option %-e needs a value",
+    } do
+      code, _, err = run(arguments)
+      assert.equal(1, code)
+      assert.matches("^penumbra: " .. message, err)
+    end
+    code, _, err = run(folder .. "/none.lua")
+    assert.equal(1, code)
+    assert.matches("none.lua", err)
+  end)
+
+  it("sets seed, threads and dtype", function()
+    local show = [[-e 'local pn = require "penumbra"
+      print(pn.randn{2}:sum():item(), pn.threads(), pn.zeros{1}:dtype())']]
+    local _, first = run("--seed 5 --threads 1 " .. show)
+    local _, again = run("--seed=5 --threads=2 " .. show)
+    local _, other = run("--seed 6 --dtype float32 " .. show)
+    assert.matches("\t1\tfloat64\n$", first)
+    assert.matches("\t2\tfloat64\n$", again)
+    assert.matches("\tfloat32\n$", other)
+    assert.equal(first:match "^%S+", again:match "^%S+")
+    assert.not_equal(first:match "^%S+", other:match "^%S+")
+  end)
+
+  it("sets no globals for scripts", function()
+    local code, out = run [[-e 'print(rawget(_G, "pn"), rawget(_G, "penumbra"), rawget(_G, "help"))']]
+    assert.same({ 0, "nil\tnil\tnil\n" }, { code, out })
+  end)
+
+  it("points at the script's line", function()
+    local path = write("bad.lua", [[
+local pn = require "penumbra"
+local function loss(w)
+  local y = w:matmul(pn.zeros{5, 2})
+  return y
+end
+local function step() local l = loss(pn.ones{3, 4}) return l end
+local l = step()
+]])
+    local code, out, err = run(path)
+    assert.equal(1, code)
+    assert.equal("", out)
+    local expected = [[
+FILE:3: matmul: inner sizes must agree, got [3, 4] and [5, 2]
+  FILE:3: in function 'loss'
+  FILE:6: in function 'step'
+  FILE:7: in the main part
+]]
+    assert.equal(expected, (err:gsub(path:gsub("%p", "%%%0"), "FILE")))
+  end)
+
+  it("hides its own frames", function()
+    local path = write("inner.lua", [[
+local pn = require "penumbra"
+local function f() local r = pn.no_grad(function() error "inside" end) return r end
+local r = f()
+]])
+    local _, _, err = run(path)
+    assert.not_matches("penumbra%.", err)
+    assert.not_matches("%[C%]", err)
+    path = write("options.lua", 'local plot = require "penumbra.plot"\nplot.line(nil, {1}, {colr = 1})\n')
+    _, _, err = run(path)
+    assert.equal(path .. ":2: plot.line: unknown option 'colr', did you mean 'colour'?\n", err)
+  end)
+
+  it("reports any error object", function()
+    for object, message in pairs {
+      ["{}"] = "error: the error object is a table value\n",
+      ["nil"] = "error: the error object is a nil value\n",
+      ['setmetatable({}, {__tostring = function() return "mine" end})'] = "mine\n",
+      ["12"] = "12\n",
+    } do
+      local code, _, err = run("-e " .. quote("error(" .. object .. ", 0)"))
+      assert.same({ 1, message }, { code, err })
+    end
+  end)
+
+  it("survives endless recursion", function()
+    local start = core.clock()
+    local code, _, err = run [[-e 'local function f(n) local x = f(n + 1) return x end f(1)']]
+    assert.equal(1, code)
+    assert.matches("stack overflow", err)
+    local _, count = err:gsub("\n", "")
+    assert.is_true(count < 20)
+    assert.is_true(core.clock() - start < 20)
+  end)
+
+  it("reports undeclared globals", function()
+    local path = write("strict.lua", "local x = 1\nprint(undefned)\n")
+    local code, _, err = run(path)
+    assert.same({ 1, path .. ":2: undefined global 'undefned'\n" }, { code, err })
+    path = write("assign.lua", "local function f() count = 1 end\nf()\n")
+    code, _, err = run(path)
+    assert.equal(1, code)
+    assert.matches("assign.lua:1: assignment to undeclared global 'count' in a function", err)
+  end)
+
+  it("passes exit codes on", function()
+    assert.equal(3, (run "-e 'os.exit(3)'"))
+    assert.equal(1, (run "-e 'os.exit(false)'"))
+    assert.equal(0, (run "-e 'os.exit(true, true)'"))
+  end)
+
+  it("starts quickly", function()
+    -- the aim is 10 ms; the bound only catches a start that loads what it should not
+    local start = core.clock()
+    for _ = 1, 5 do run "-e 'x = 1'" end
+    assert.is_true((core.clock() - start) / 5 < 0.5)
+  end)
+end)
+
+describe("Ctrl-C", function()
+  -- Starts a script that makes the file `ready`, interrupts it, and returns exit code and standard error.
+  local function interrupt(code)
+    os.remove(folder .. "/ready")
+    local path = write("long.lua", ("io.open(%q, 'w'):close()\n"):format(folder .. "/ready") .. code)
+    local line = ([[%s %s & pid=$!; i=0
+      while [ ! -e %s/ready ] && [ $i -lt 500 ]; do sleep 0.02; i=$((i+1)); done
+      sleep 0.1; kill -INT $pid; ( sleep 20; kill -KILL $pid ) 2>/dev/null & watch=$!
+      wait $pid; code=$?; kill $watch; exit $code]]):format(command, path, folder)
+    -- background jobs of a plain sh ignore SIGINT; the command sets its own handler
+    local exit, out, err = shell("sh -c " .. quote(line))
+    return exit, err, out
+  end
+
+  it("ends a loop with code 130", function()
+    local code, err = interrupt "while true do end"
+    assert.equal(130, code)
+    assert.matches("long.lua:2: interrupted\n", err)
+  end)
+
+  it("ends a loop that catches errors", function()
+    local code, err = interrupt "while true do pcall(function() while true do end end) end"
+    assert.equal(130, code)
+    assert.matches("interrupted", err)
+  end)
+
+  it("ends a loop in a coroutine", function()
+    local code, err = interrupt [[coroutine.wrap(function()
+  while true do pcall(function() while true do end end) end
+end)()]]
+    assert.equal(130, code)
+    assert.matches("interrupted", err)
+  end)
+
+  it("ends tensor work", function()
+    local code = interrupt [[local pn = require "penumbra"
+local x = pn.ones{400, 400}
+while true do x = x:matmul(x) * 0.001 end]]
+    assert.equal(130, code)
+  end)
+
+  it("lets a script tidy up", function()
+    local code, _, out = interrupt [[local guard <close> = setmetatable({}, {__close = function()
+  for i = 1, 100 do end
+  print "tidied"
+end})
+while true do end]]
+    assert.same({ 130, "tidied\n" }, { code, out })
+  end)
+end)
+
+describe("the prompt through a pipe", function()
+  local function session(text, environment)
+    return shell(("printf %%s %s | %s %s -i"):format(quote(text), environment or "", command))
+  end
+
+  it("shows results and nothing else", function()
+    local code, out, err = session "x = 20\nx + 1\n_ * 2\n'a', {1, b = 2}\n\npn.ones{2}\n"
+    assert.same({ 0, '21\n42\n"a"  {1, b = 2}\n[1 1]\nfloat64 [2]\n', "" }, { code, out, err })
+  end)
+
+  it("goes on after errors", function()
+    local code, out, err = session "1 +\n2\nerror 'boo'\nnothere\n)\n7\n"
+    assert.equal(0, code)
+    assert.equal("3\n7\n", out)
+    assert.equal("stdin:1: boo\nstdin:1: undefined global 'nothere'\nstdin:1: unexpected symbol near ')'\n", err)
+  end)
+
+  it("says when the input ends inside a statement", function()
+    local code, _, err = session "for i = 1, 2 do\n"
+    assert.equal(0, code)
+    assert.equal("stdin: unfinished statement at the end of the input\n", err)
+  end)
+
+  it("follows a script", function()
+    local path = write("before.lua", "made = 41\n")
+    local code, out = shell(("echo 'made + 1' | %s -i %s"):format(command, path))
+    assert.same({ 0, "42\n" }, { code, out })
+    code, out = shell(("echo 'made + 1' | %s -e 'made = 1' -i"):format(command))
+    assert.same({ 0, "2\n" }, { code, out })
+  end)
+
+  it("runs in the stock interpreter", function()
+    local lua = os.getenv "LUA" or "lua5.4"
+    if lua:find "penumbra" then lua = "lua5.4" end
+    local paths = ("LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/lua/?.so'"):format(build)
+    local code, out, err = shell(("printf 'pn.ones{2}\\nnope\\n1+1\\n' | %s %s -l penumbra.repl"):format(paths, lua))
+    assert.equal(0, code)
+    assert.equal("[1 1]\nfloat64 [2]\n2\n", out)
+    assert.equal("stdin:1: undefined global 'nope'\n", err)
+    code, out = shell(("echo '3' | %s %s -lpenumbra.repl"):format(paths, lua))
+    assert.same({ 0, "3\n" }, { code, out })
+    code, out = shell(("%s %s -e 'require \"penumbra.repl\" print(1)' </dev/null"):format(paths, lua))
+    assert.same({ 0, "1\n" }, { code, out })
+  end)
+end)
+
+describe("the prompt on a terminal", function()
+  local term = {}
+  term.__index = term
+
+  -- Starts `line` on a pseudo-terminal of its own.
+  local function terminal(line)
+    local name = folder .. "/term"
+    os.execute(("rm -f %s.in %s.out && mkfifo %s.in && : >%s.out"):format(name, name, name, name))
+    local wrapped = ("stty cols 100 rows 30; %s; echo \"[code $?]\""):format(line)
+    os.execute(("TERM=xterm script -qefc %s /dev/null <%s.in >%s.out 2>&1 &"):format(quote(wrapped), name, name))
+    return setmetatable({ input = assert(io.open(name .. ".in", "wb")), output = name .. ".out", seen = 0 }, term)
+  end
+
+  function term:send(text)
+    self.input:write(text)
+    self.input:flush()
+  end
+
+  -- Waits for `pattern` in what has appeared since the last match; returns the text up to its end.
+  function term:expect(pattern)
+    local stop = core.clock() + 30
+    repeat
+      local text = read(self.output):sub(self.seen + 1)
+      local _, last = text:find(pattern)
+      if last then
+        self.seen = self.seen + last
+        return text:sub(1, last)
+      end
+      os.execute "sleep 0.02"
+    until core.clock() > stop
+    error(("waited in vain for %q after %q"):format(pattern, read(self.output):sub(self.seen + 1)), 2)
+  end
+
+  function term:close() self.input:close() end
+
+  local state = folder .. "/state"
+  local start = ("XDG_STATE_HOME=%s %s"):format(quote(state), command)
+
+  it("completes, keeps history, interrupts and ends", function()
+    local t = terminal(start)
+    t:expect "Penumbra .*Ctrl%-D ends.*> "
+    t:send "xvalue = pn.on\t{2, 2}\r"
+    t:expect "{2, 2}\r?\n.*> "
+    t:send "xval\t:sha\t()\r"
+    t:expect "\n{2, 2}\r?\n"
+    t:send "pn.log_\t\t"
+    t:expect "log_ndtr +log_sigmoid +log_softmax"
+    t:send "\21" -- kills the line
+    t:send "for i = 1, 2 do\r"
+    t:expect "\n[^\n]*>> "
+    t:send "yvalue = i * 21 end\r"
+    t:expect "\n[^\n]*> "
+    t:send "yvalue\r"
+    t:expect "\n42\r?\n.*> "
+    -- a long computation
+    t:send "while true do end\r"
+    t:expect "while true do end.*\n"
+    os.execute "sleep 0.2"
+    t:send "\3"
+    t:expect "interrupted.*> "
+    t:send "w = pn.ones{500, 500} while true do w = w:matmul(w) * 1e-3 end\r"
+    t:expect "1e%-3 end.*\n"
+    os.execute "sleep 0.3"
+    t:send "\3"
+    t:expect "interrupted.*> "
+    -- an unfinished statement is dropped
+    t:send "do\r"
+    t:expect "\n[^\n]*>> "
+    t:send "\3"
+    t:expect "\n> "
+    t:send "xvalue:sum():item()\r"
+    t:expect "\n4%.?0?\r?\n.*> "
+    t:send "111 + 111\r"
+    t:expect "\n222\r?\n.*> "
+    t:send "\16\r" -- the line above
+    t:expect "\n222\r?\n.*> "
+    t:send "noname\r"
+    t:expect "\27%[31mstdin:1: undefined global 'noname'\27%[0m"
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+    assert.matches("111", read(state .. "/penumbra/history"))
+  end)
+
+  it("remembers the last session", function()
+    local t = terminal(start .. " -i -e 'print(1)'")
+    t:expect "ends.*> "
+    t:send "\16\16\r"
+    t:expect "\n222\r?\n.*> "
+    t:send "exit\r"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
+  it("does without colours where asked", function()
+    local t = terminal("NO_COLOR=1 " .. start)
+    t:expect "ends.*> "
+    t:send "noname\r"
+    assert.not_matches("\27%[31m", t:expect "undefined global 'noname'")
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
+  it("reads plainly in the stock interpreter", function()
+    local paths = ("LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/lua/?.so'"):format(build)
+    local t = terminal(paths .. " lua5.4 -l penumbra.repl")
+    t:expect "ends.*> "
+    t:send "6 * 7\r"
+    t:expect "\n42\r?\n> "
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+end)
+
+end)
