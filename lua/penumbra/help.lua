@@ -1,0 +1,401 @@
+--- Help on everything public, gathered when it is first asked for: from the rows of the core, from the
+--- `---` comments of the Lua modules that came with it, and from penumbra.reference.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local M = {}
+
+-- An entry: title (one line: how it is called), name (last word), qualified, kind, text.
+local index -- list of entries, built on first use
+
+---- the rows ----
+
+local homes = { op = "pn", distribution = "pn.dist", layer = "pn.nn", optimiser = "pn.optim" }
+
+-- "x:t axes:A keepdim:b=false" -> "x [, axes] [, keepdim = false]"
+local function signature(args)
+  if type(args) == "table" then return table.concat(args, ", ") end
+  local list = ""
+  for name, kind, default in (args or ""):gmatch "([%w_]+):(%a)=?(%S*)" do
+    local optional = default ~= "" or kind == "A"
+    local part = optional and default ~= "" and ("%s = %s"):format(name, default) or name
+    local comma = list == "" and "" or optional and " [, " or ", "
+    list = list .. comma .. part .. (optional and list ~= "" and "]" or "")
+  end
+  return list
+end
+
+local function names_where(map, wanted)
+  local list = {}
+  for name, value in pairs(map) do
+    if value == wanted then list[#list + 1] = name end
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+local function number_text(v)
+  if v == math.huge then return "inf" end
+  if v == -math.huge then return "-inf" end
+  return ("%g"):format(v)
+end
+
+-- What of a row is worth telling beyond `doc`.
+local function row_text(row, method)
+  local lines = { row.doc }
+  local function add(...) lines[#lines + 1] = (...):format(select(2, ...)) end
+  if row.kind == "distribution" then
+    for _, p in ipairs(row.parameters or {}) do
+      add("  %s%s: %s%s", p.name, p.choice and " (one of the alternatives)" or "", p.must or p.constraint,
+        p.default and ", default " .. number_text(p.default) or "")
+    end
+    add("Values: %s%s.", tostring(row.support):gsub("_", " "), row.discrete and ", discrete" or "")
+    if row.functions then
+      local lacking = names_where(row.functions, false)
+      add("Has %s%s.", names_where(row.functions, true), lacking ~= "" and "; has no " .. lacking or "")
+    end
+  elseif type(row.options) == "table" and row.kind ~= "op" then
+    for _, o in ipairs(row.options) do
+      if type(o) == "table" and o.name and o.doc then add("  %s: %s", o.name, o.doc) end
+    end
+  end
+  if row.kind == "op" then
+    if method then add("Also x:%s(...).", row.name) end
+    if row.differentiable == false then add "No gradient flows through." end
+  end
+  if row.source and row.source ~= "" then add("Source: %s.", row.source) end
+  return table.concat(lines, "\n")
+end
+
+local function add_rows(list)
+  for _, row in ipairs(require("penumbra").rows()) do
+    if not row.hidden and row.doc then
+      local home = homes[row.kind]
+      local method = row.kind == "op" and core.methods[row.name] ~= nil
+      local qualified = home and home .. "." .. row.name or row.name
+      local call = ("%s(%s)"):format(qualified, signature(row.args))
+      if row.kind == "initialiser" then
+        call, qualified = ('the initialiser "%s"'):format(row.name), "initialiser " .. row.name
+      end
+      list[#list + 1] = { title = call, name = row.name, qualified = qualified, kind = row.kind, method = method,
+        text = row_text(row, method) }
+    end
+  end
+end
+
+---- the comments of the Lua modules ----
+
+-- Modules that are no part of `pn` and of no use to a script.
+local internal = { reference = true, help = true, pretty = true, gradcheck = true }
+
+-- The name under which a script reaches `name` of module "penumbra.plot": "pn.plot.name".
+local function qualify(module, name)
+  local pn = require "penumbra"
+  local part = module:match "^penumbra%.(.+)$"
+  if not part then return "pn." .. name end
+  if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
+  if internal[part] then return pn[name] ~= nil and "pn." .. name or nil end
+  return ('require "%s".%s'):format(module, name)
+end
+
+local function add_module(list, module)
+  local source = core.source(module)
+  local returned = source:match "\nreturn ([%a_][%w_]*)%s*$"
+  local part = module:match "^penumbra%.(.+)$"
+  local comment, head = {}, nil
+  for line in (source .. "\n"):gmatch "(.-)\r?\n" do
+    local text = line:match "^%-%-%-%-*%s?(.*)$"
+    if text and line:match "^%-%-%-[^%-]" or line == "---" then
+      comment[#comment + 1] = text
+    else
+      if not head and #comment > 0 then
+        head = table.concat(comment, "\n")
+        if not line:match "^function" then comment = {} end
+      end
+      local owner, joint, name, args = line:match "^function ([%a_][%w_]*)([.:])([%a_][%w_]*)%((.-)%)"
+      if not owner then owner, name = line:match "^([%a_][%w_]*)%.([%a_][%w_]*) =" end
+      if owner and #comment > 0 then
+        local body = table.concat(comment, "\n")
+        if joint == ":" or owner ~= returned then
+          local what = joint == ":" and (part or "pn") .. ":" .. name or nil
+          if what then
+            list[#list + 1] = { title = ("%s(%s)"):format(what, args or ""), name = name, qualified = what,
+              kind = "method", text = body }
+          end
+        else
+          local qualified = qualify(module, name)
+          if qualified then
+            list[#list + 1] = { title = args and ("%s(%s)"):format(qualified, args) or qualified, name = name,
+              qualified = qualified, kind = "function", text = body }
+          end
+        end
+      end
+      comment = {}
+    end
+  end
+  if head and part and not internal[part] and require("penumbra")[part] ~= nil then
+    list[#list + 1] = { title = "pn." .. part, name = part, qualified = "pn." .. part, kind = "module", text = head }
+  end
+end
+
+local function add_reference(list)
+  local entry
+  for line in require("penumbra.reference"):gmatch "[^\n]+" do
+    if line:match "^%s" then
+      entry.text = (entry.text and entry.text .. "\n" or "") .. line:sub(3)
+    else
+      local qualified = line:match "^[%w_.:]+"
+      entry = { title = line, name = qualified:match "[%w_]+$", qualified = qualified,
+        kind = qualified:match "^x:" and "method" or "function" }
+      list[#list + 1] = entry
+    end
+  end
+end
+
+local function entries()
+  if index then return index end
+  local list = {}
+  add_rows(list)
+  add_reference(list)
+  for _, module in ipairs(core.modules()) do
+    pcall(add_module, list, module) -- a part that cannot be loaded has no help
+  end
+  index = list
+  return list
+end
+
+---- finding ----
+
+-- "x:matmul", "pn.dist.normal" and "dist.normal" mean what they say; a bare name means every entry so called.
+local function find(name)
+  local found = {}
+  local wanted = name:gsub("%(.*$", ""):gsub("^penumbra%.", "pn."):match "^%s*(.-)%s*$"
+  for _, e in ipairs(entries()) do
+    if e.qualified == wanted or e.qualified == "pn." .. wanted then found[#found + 1] = e end
+  end
+  if #found > 0 then return found end
+  local method = wanted:match ":([%w_]+)$"
+  for _, e in ipairs(entries()) do
+    local is_method = method and (e.method or e.kind == "method" or e.text:find(":" .. method, 1, true))
+    if e.name == (method or wanted) and (is_method or not method) then
+      found[#found + 1] = e
+    end
+  end
+  return found
+end
+
+local function near(name)
+  local names, seen = {}, {}
+  for _, e in ipairs(entries()) do
+    for _, text in ipairs { e.name, e.qualified } do
+      if not seen[text] then
+        seen[text] = true
+        names[#names + 1] = text
+      end
+    end
+  end
+  return options.nearest(name:match "[%w_]+$" or name, names) or options.nearest(name, names)
+end
+
+-- Entries whose text holds the word.
+local function mentioning(word)
+  local list = {}
+  for _, e in ipairs(entries()) do
+    if e.kind ~= "module" and e.text:lower():find(word:lower(), 1, true) then list[#list + 1] = e.qualified end
+  end
+  return list
+end
+
+---- telling ----
+
+-- The first sentence, or as much of it as stands before a colon or semicolon.
+local function first_line(text)
+  local line = text:match "^[^\n]*" or ""
+  for _, stop in ipairs { "%f[%w)%]][%w)%]]+()[:;]%s", "()%.%s", "()%.$" } do
+    local at = line:match("^.-" .. stop)
+    if at and at > 14 then line = line:sub(1, at - 1) end
+  end
+  return line
+end
+
+-- Lines of at most 100 bytes, broken at blanks; what is broken goes on `more` further in.
+local function wrap(text, more)
+  return (text:gsub("[^\n]+", function(line)
+    if #line <= 100 then return line end
+    local start = line:match "^%s*" .. more
+    local lines, row = {}, nil
+    for word in line:gmatch "%S+" do
+      if row and #row + 1 + #word > 100 then
+        lines[#lines + 1] = row
+        row = start .. word
+      else
+        row = row and row .. " " .. word or line:match "^%s*" .. word
+      end
+    end
+    lines[#lines + 1] = row
+    return table.concat(lines, "\n")
+  end))
+end
+
+local function indent(text) return (("  " .. text:gsub("\n", "\n  ")):gsub("%s+\n", function(s)
+  return s:gsub("[ \t]", "")
+end)) end
+
+local function tell(list)
+  local parts = {}
+  for i, e in ipairs(list) do parts[i] = wrap(e.title, "    ") .. "\n" .. wrap(indent(e.text), "") end
+  return table.concat(parts, "\n\n")
+end
+
+-- What belongs to a module, a line each.
+local function contents(prefix)
+  local lines, width, list = {}, 0, {}
+  for _, e in ipairs(entries()) do
+    local rest = e.qualified:sub(1, #prefix + 1) == prefix .. "." and e.qualified:sub(#prefix + 2)
+    if rest and not rest:find "[.:]" and e.kind ~= "module" then
+      list[#list + 1] = { rest, first_line(e.text) }
+      width = math.max(width, math.min(#rest, 24))
+    end
+  end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  for i, item in ipairs(list) do
+    local line = ("  %-" .. width .. "s  %s"):format(item[1], item[2])
+    lines[i] = #line > 100 and line:sub(1, 97) .. "..." or line
+  end
+  return table.concat(lines, "\n")
+end
+
+local function about_module(name)
+  local found = find(name)
+  local head = found[1] and found[1].kind == "module" and tell { found[1] } or name
+  local list = contents(name)
+  return list ~= "" and head .. "\n\n" .. list or head
+end
+
+local overview = [[
+Penumbra %s: tensors, gradients, distributions and Bayesian layers for Lua.
+
+  x = pn.tensor{{1, 2}, {3, 4}}     a tensor; also pn.zeros{2, 3}, pn.randn{5}, pn.linspace(0, 1, 11)
+  x:matmul(x) + x:exp() * 2         operations are methods or functions of pn and broadcast
+  x[1]  x:slice(2, 1, 1)  x:sum(1)  positions and axes count from 1, or back from -1
+  w = pn.param(pn.randn{2, 1})      a parameter; g = pn.grad(x:matmul(w):sum(), {w})
+  d = pn.dist.normal(0, 1)          a distribution; d:sample{3}, d:log_prob(0.5)
+  net = pn.nn.sequential{pn.nn.linear(2, 8), pn.nn.relu(), pn.nn.linear(8, 1)}
+  opt = pn.optim.adam(net:parameters(), {lr = 1e-3})      opt:step(loss)
+
+help"matmul" or ?matmul   what one thing does         help(x)     what a value is
+help"pn"                  all functions of pn         help"dist"  everything in a part
+Parts: %s.]]
+
+local function about_all()
+  local parts = {}
+  for _, e in ipairs(entries()) do
+    if e.kind == "module" then parts[#parts + 1] = e.name end
+  end
+  table.sort(parts)
+  return overview:format(core.version, table.concat(parts, ", "))
+end
+
+local function about_tensor(x)
+  local sizes = table.concat(x:shape(), ", ")
+  local more = x:is_param() and ", a parameter" or x:requires_grad() and ", part of a graph" or ""
+  local names = {}
+  for name in pairs(core.methods) do names[#names + 1] = name end
+  table.sort(names)
+  local lines, line = {}, " "
+  for _, name in ipairs(names) do
+    if #line + #name > 90 then
+      lines[#lines + 1] = line
+      line = " "
+    end
+    line = line .. " " .. name
+  end
+  lines[#lines + 1] = line
+  return ("a tensor: %s [%s]%s\n\nIts methods (help\"x:matmul\" and so on):\n%s"):format(x:dtype(), sizes, more,
+    table.concat(lines, "\n"))
+end
+
+local function about_name(name)
+  local bare = name:gsub("^penumbra$", "pn")
+  if bare == "pn" then return "pn, the module penumbra\n\n" .. contents "pn" end
+  local found = find(bare)
+  if #found == 0 then
+    local guess = near(bare)
+    if guess then return ("nothing is called '%s'; did you mean '%s'?"):format(name, guess) end
+    local list = #bare > 2 and mentioning(bare) or {}
+    if #list == 0 then return ("nothing is called '%s'; help() shows the way"):format(name) end
+    return ("nothing is called '%s'; it is mentioned by %s"):format(name,
+      table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or ""))
+  end
+  if found[1].kind == "module" then return about_module(found[1].qualified) end
+  return tell(found)
+end
+
+-- The qualified names of fields of pn and its parts that are `value`.
+local function names_of(value)
+  local pn = require "penumbra"
+  local list = {}
+  local function look(t, prefix)
+    for key, v in next, t do
+      if rawequal(v, value) and type(key) == "string" then list[#list + 1] = prefix .. key end
+    end
+  end
+  look(pn, "pn.")
+  for key, part in next, pn do
+    if type(part) == "table" and type(key) == "string" then
+      if rawequal(part, value) then return { "pn." .. key } end
+      look(part, "pn." .. key .. ".")
+    end
+  end
+  if #list == 0 then look(core.methods, "x:") end
+  table.sort(list)
+  return list
+end
+
+local function about_object(value)
+  local name = getmetatable(value)
+  if name == "penumbra.tensor" then return about_tensor(value) end
+  local lines = { tostring(value) }
+  local ok, kind = pcall(function() return value.name end)
+  if ok and type(kind) == "string" then
+    local found = {}
+    for _, e in ipairs(find(kind)) do
+      if name == "penumbra." .. e.kind then found[1] = e end
+    end
+    if found[1] then lines[2] = tell(found) end
+  end
+  local names = {}
+  for method in pairs(require("penumbra.pretty").methods(value) or {}) do
+    if type(method) == "string" and not method:match "^_" then names[#names + 1] = method end
+  end
+  table.sort(names)
+  if #names > 0 then lines[#lines + 1] = "Its methods: " .. table.concat(names, ", ") .. "." end
+  return table.concat(lines, "\n\n")
+end
+
+--- What help says, as text. `x` is a name ("matmul", "dist.normal", "x:sum", "nn"), a function, a part of pn, a
+--- tensor or another value; without argument an overview.
+function M.text(...)
+  if select("#", ...) == 0 then return about_all() end
+  local x = ...
+  if type(x) == "string" then return about_name(x) end
+  if rawequal(x, require "penumbra") then return about_name "pn" end
+  if type(x) == "function" or type(x) == "table" then
+    local names = names_of(x)
+    if names[1] then return about_name(names[1]) end
+    if type(x) == "function" then
+      return require("penumbra.pretty").format(x) .. "\n\nNo help: this function is not part of Penumbra."
+    end
+  end
+  if type(x) == "userdata" or type(x) == "table" and getmetatable(x) ~= nil then return about_object(x) end
+  return ("a %s: %s"):format(type(x), require("penumbra.pretty").format(x))
+end
+
+--- Prints what there is to say about `x`: a name ("matmul", "dist.normal", "x:sum", "nn"), a function, a part of pn,
+--- a tensor or another value. Without argument an overview.
+function M.help(...) print(M.text(...)) end
+
+--- The list of all entries, each with `qualified`, `title`, `kind`, `text`.
+function M.entries() return entries() end
+
+return M

@@ -1,0 +1,119 @@
+--- What help says of the functions of the core that have no row of their own: for each a line with the call
+--- and indented lines of text. `x:` starts the methods of tensors that are no functions of `pn`.
+return [[
+pn.tensor(data [, {dtype = }])
+  A tensor of the numbers or booleans in `data`, a (nested) list: {{1, 2}, {3, 4}} has shape {2, 2}. A tensor is
+  copied, without its graph. Also pn.tensor{1, 2, dtype = "float32"}. dtypes: float64 (default), float32, int64, bool.
+pn.zeros(sizes [, {dtype = }])
+  Zeros: pn.zeros{2, 3} or pn.zeros(2, 3).
+pn.ones(sizes [, {dtype = }])
+  Ones: pn.ones{2, 3} or pn.ones(2, 3).
+pn.full(sizes, value [, {dtype = }])
+  The same value everywhere: pn.full({2, 3}, 0.5).
+pn.arange([start,] stop [, step] [, {dtype = }])
+  start, start + step, ... below stop (above, for a negative step). start is 0, step 1 unless given.
+pn.linspace(start, stop, n [, {dtype = }])
+  n values from start to stop, both included.
+pn.eye(n [, m] [, {dtype = }])
+  The n x m matrix with ones on the diagonal.
+pn.rand(sizes [, {dtype = , generator = }])
+  Independent draws, uniform on (0, 1): pn.rand{2, 3}.
+pn.randn(sizes [, {dtype = , generator = }])
+  Independent standard normal draws: pn.randn{2, 3}.
+pn.randint(low, high, sizes [, {generator = }])
+  Whole numbers, uniform on low .. high - 1; int64.
+pn.randperm(n [, {generator = }])
+  The numbers 0 .. n - 1 in random order; int64. Fit for x:take: they are 0-based.
+pn.is_tensor(x)
+  true if x is a tensor.
+pn.seed(n)
+  Seeds the default generator. Draws depend on seed and position alone, not on the number of threads.
+pn.generator(seed)
+  A generator of one's own, for the option `generator`. g:split(k) is its independent stream number k;
+  g:state() and g:set_state(s) save and restore the position.
+pn.rng_state()
+  The state of the default generator, a list of two whole numbers.
+pn.set_rng_state(state)
+  Restores what pn.rng_state() gave.
+pn.param(value)
+  A parameter: a copy of a tensor (or number) that gradients flow to and that optimisers change.
+pn.grad(y, {x, ...} [, {create_graph = false}])
+  The gradients of the one-element y with respect to each x, a list in the same order; zeros where y does not
+  depend on x. With create_graph they can be differentiated again.
+pn.detach(x)
+  The same values, cut from the graph: no gradient flows through. Also x:detach().
+pn.default_dtype([name])
+  Sets the element type of new tensors, "float64" or "float32"; returns the one in force.
+pn.threads([n])
+  Sets how many threads big work uses; returns the number. Results do not depend on it.
+pn.memory()
+  Bytes held by live tensors, the largest value so far, and the number of live objects.
+pn.memory_limit(bytes)
+  Work that would hold more fails with an error; 0 removes the limit.
+pn.clock()
+  Seconds of a clock that never goes back, for timing.
+pn.blas()
+  Name, version and processor type of the linear algebra library.
+pn.select(x, axis, index)
+  The sub-tensor at one position of an axis, which disappears. Positions count from 1, or back from -1.
+  Also x:select(axis, index) and x[index] for the first axis.
+pn.slice(x, axis, first, last [, step])
+  Positions first to last of one axis, both included, from 1 or back from -1. Also x:slice(...), and for
+  several axes x[{{2, 5}, {}, 3}]: a list of two is a range, {} everything, a number one position, a tensor of
+  int64 positions (0-based), a tensor of bool a mask.
+pn.transpose(x [, axis1, axis2])
+  Swaps two axes, the last two unless said otherwise. Also x:transpose(...).
+pn.t(x)
+  The transposed matrix: the last two axes swapped. Also x:t().
+pn.unsqueeze(x, axis)
+  A new axis of size 1 at that place. Also x:unsqueeze(axis).
+pn.squeeze(x [, axis])
+  Drops an axis of size 1, or all of them. Also x:squeeze(axis).
+pn.flip(x, axis)
+  The positions of an axis in reverse. Also x:flip(axis).
+pn.masked_select(x, mask)
+  The elements where the bool tensor `mask` is true, in a row. Also x[mask].
+pn.stack({x, ...} [, axis])
+  Tensors of one shape joined along a new axis, the first unless said otherwise.
+pn.sort(x [, axis] [, descending])
+  Values sorted along an axis (the last), and their positions (0-based, int64); NaN last. Also x:sort(...).
+pn.topk(x, k [, axis] [, largest])
+  The k largest (or, with largest = false, smallest) along an axis in order, and their positions (0-based).
+pn.var(x [, axes] [, correction] [, keepdim])
+  Variance with divisor n - correction (1 unless given). Also x:var(...).
+pn.std(x [, axes] [, correction] [, keepdim])
+  Square root of the variance. Also x:std(...).
+pn.to(x, dtype)
+  The same values as another element type: "float64", "float32", "int64", "bool". Also x:to(dtype).
+pn.kl(p, q)
+  Kullback-Leibler divergence of two distributions; the same as pn.dist.kl.
+x:shape()
+  The list of sizes.
+x:size(axis)
+  The size of one axis; axes count from 1, or back from -1.
+x:ndim()
+  How many axes.
+x:numel()
+  How many elements.
+x:dtype()
+  The name of the element type.
+x:item()
+  The only element as a number.
+x:totable()
+  The elements as (nested) lists of numbers.
+x:backward()
+  For a one-element loss: adds its gradient to w:grad() of every parameter w that it depends on.
+x:grad()
+  The gradient that backward left in a parameter, or nil.
+x:clear_grad()
+  Forgets a parameter's gradient.
+x:requires_grad()
+  true if gradients flow to x.
+x:is_param()
+  true if x was made by pn.param.
+x:set(values)
+  Overwrites a parameter with the values of a tensor of the same shape; returns it. Graphs that used the old
+  values can no longer be differentiated.
+x:close()
+  Frees the memory now instead of when the collector finds out.
+]]

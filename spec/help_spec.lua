@@ -1,0 +1,110 @@
+local core = require "penumbra.core"
+local help = require "penumbra.help"
+local pn = require "penumbra"
+
+local function has(text, ...)
+  for _, word in ipairs { ... } do
+    assert(text:find(word, 1, true), ("%q is not in:\n%s"):format(word, text))
+  end
+end
+
+describe("help", function()
+  it("without argument is an overview", function()
+    has(help.text(), "Penumbra " .. core.version, "pn.tensor{", "x:matmul", "pn.grad", "pn.dist.normal", 'help"matmul"',
+      "dist", "plot")
+    for line in help.text():gmatch "[^\n]+" do assert.is_true(#line <= 100) end
+  end)
+
+  it("knows operations by any of their names", function()
+    local text = help.text "matmul"
+    has(text, "pn.matmul(x, y)", "matrix product", "Also x:matmul(...)")
+    for _, name in ipairs { "pn.matmul", "x:matmul", "pn.matmul(x, y)", "penumbra.matmul" } do
+      assert.equal(text, help.text(name))
+    end
+    assert.equal(text, help.text(pn.matmul))
+    has(help.text "sum", "pn.sum(x [, axes] [, keepdim = false])")
+  end)
+
+  it("has a text for every row", function()
+    local known = {}
+    for _, e in ipairs(help.entries()) do known[e.kind .. " " .. e.name] = e.qualified end
+    for _, row in ipairs(pn.rows()) do
+      local qualified = known[row.kind .. " " .. row.name]
+      if not row.hidden then has(help.text(qualified), row.doc:match "^%S+") end
+    end
+  end)
+
+  it("tells parameters, values and functions of a distribution", function()
+    has(help.text "dist.gamma", "pn.dist.gamma(concentration, rate = 1)", "rate: positive, default 1",
+      "Values: positive.", "rsample", "Source: ")
+    assert.equal(help.text "pn.dist.gamma", help.text(pn.dist.gamma))
+    has(help.text "normal", "pn.dist.normal(")
+    has(help.text(pn.dist.normal(0, 1)), "normal{loc", "standard deviation", "log_prob")
+  end)
+
+  it("reads the comments of Lua modules", function()
+    has(help.text "plot.fan", "pn.plot.fan(x, quantiles, opt)", "Nested intervals")
+    assert.equal(help.text "plot.fan", help.text(pn.plot.fan))
+    has(help.text "check_gradients", "pn.check_gradients(", "central differences")
+    has(help.text "no_grad", "pn.no_grad(f, ...)", "without recording a graph")
+    has(help.text(pn.plot), "pn.plot", "heatmap", "A matrix in colours")
+    assert.equal(help.text(pn.plot), help.text "plot")
+  end)
+
+  it("lists what is in pn", function()
+    local text = help.text(pn)
+    assert.equal(text, help.text "pn")
+    has(text, "\n  matmul ", "\n  zeros ", "\n  exp ")
+  end)
+
+  it("describes values", function()
+    has(help.text(pn.ones { 2, 3 }), "a tensor: float64 [2, 3]", " matmul ", " backward ")
+    has(help.text(pn.param(pn.ones { 2 })), "[2], a parameter")
+    has(help.text(function() end), "help_spec.lua", "not part of Penumbra")
+    has(help.text(3), "a number: 3")
+    has(help.text(nil), "a nil")
+    has(help.text { 1 }, "a table: {1}")
+  end)
+
+  it("names near ones for what it does not know", function()
+    assert.equal("nothing is called 'mtmul'; did you mean 'matmul'?", help.text "mtmul")
+    assert.equal("nothing is called 'Cholesky'; did you mean 'cholesky'?", help.text "Cholesky")
+    has(help.text "determinant of", "nothing is called")
+    has(help.text "xyzzy", "help() shows the way")
+    has(help.text "divergence", "it is mentioned by", "pn.kl")
+  end)
+
+  it("prints", function()
+    local said
+    local old = print
+    _G.print = function(text) said = text end
+    local ok = pcall(pn.help, "exp")
+    _G.print = old
+    assert.is_true(ok)
+    assert.equal(help.text "exp", said)
+  end)
+
+  it("knows every public function", function()
+    local known, missing = {}, {}
+    for _, e in ipairs(help.entries()) do
+      assert.is_string(e.text, e.qualified)
+      assert.is_true(#e.text > 0)
+      known[e.qualified] = true
+    end
+    local function look(t, prefix)
+      for name, value in pairs(t) do
+        if type(value) == "function" and not known[prefix .. name] then missing[#missing + 1] = prefix .. name end
+      end
+    end
+    for _, name in ipairs(pn.lazy_names()) do local _ = pcall(function() return pn[name] end) end
+    look(pn, "pn.")
+    for name, part in pairs(pn) do
+      if type(part) == "table" then look(part, "pn." .. name .. ".") end
+    end
+    for name in pairs(core.methods) do
+      if not known["pn." .. name] and not known["x:" .. name] then missing[#missing + 1] = "x:" .. name end
+    end
+    table.sort(missing)
+    assert.same({}, missing)
+  end)
+end)
