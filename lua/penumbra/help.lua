@@ -152,6 +152,30 @@ local function add_reference(list)
   end
 end
 
+-- Functions that have a second name: pn.save is pn.data.save_safetensors.
+local function add_aliases(list)
+  local pn = require "penumbra"
+  local by_name, by_value = {}, {}
+  for _, e in ipairs(list) do by_name[e.qualified] = e end
+  local function each(visit)
+    for _, name in ipairs(pn.lazy_names()) do
+      local ok, value = pcall(function() return pn[name] end)
+      if ok and type(value) == "function" then visit("pn." .. name, value) end
+      for key, f in next, ok and type(value) == "table" and value or {} do
+        if type(f) == "function" then visit(("pn.%s.%s"):format(name, key), f) end
+      end
+    end
+  end
+  each(function(qualified, f) by_value[f] = by_value[f] or by_name[qualified] end)
+  each(function(qualified, f)
+    local e = by_value[f]
+    if e and not by_name[qualified] then
+      list[#list + 1] = { title = qualified .. (e.title:match "%(.*$" or ""), name = qualified:match "[%w_]+$",
+        qualified = qualified, kind = e.kind, text = ("The same as %s. %s"):format(e.qualified, e.text) }
+    end
+  end)
+end
+
 local function entries()
   if index then return index end
   local list = {}
@@ -160,6 +184,7 @@ local function entries()
   for _, module in ipairs(core.modules()) do
     pcall(add_module, list, module) -- a part that cannot be loaded has no help
   end
+  add_aliases(list)
   index = list
   return list
 end
@@ -275,7 +300,7 @@ end
 local overview = [[
 Penumbra %s: tensors, gradients, distributions and Bayesian layers for Lua.
 
-  x = pn.tensor{{1, 2}, {3, 4}}     a tensor; also pn.zeros{2, 3}, pn.randn{5}, pn.linspace(0, 1, 11)
+  x = pn.tensor{{1, 2}, {3, 4}}     a tensor; also pn.zeros{2, 3}, pn.randn{5}, pn.eye(3)
   x:matmul(x) + x:exp() * 2         operations are methods or functions of pn and broadcast
   x[1]  x:slice(2, 1, 1)  x:sum(1)  positions and axes count from 1, or back from -1
   w = pn.param(pn.randn{2, 1})      a parameter; g = pn.grad(x:matmul(w):sum(), {w})
