@@ -171,7 +171,7 @@ local function add_aliases(list)
     local e = by_value[f]
     if e and not by_name[qualified] then
       list[#list + 1] = { title = qualified .. (e.title:match "%(.*$" or ""), name = qualified:match "[%w_]+$",
-        qualified = qualified, kind = e.kind, text = ("The same as %s. %s"):format(e.qualified, e.text) }
+        qualified = qualified, kind = e.kind, text = ("The same as %s.\n%s"):format(e.qualified, e.text) }
     end
   end)
 end
@@ -243,14 +243,14 @@ local function first_line(text)
   return line
 end
 
--- Lines of at most 100 bytes, broken at blanks; what is broken goes on `more` further in.
+-- Lines of at most 120 bytes, broken at blanks; what is broken goes on `more` further in.
 local function wrap(text, more)
   return (text:gsub("[^\n]+", function(line)
-    if #line <= 100 then return line end
+    if #line <= 120 then return line end
     local start = line:match "^%s*" .. more
     local lines, row = {}, nil
     for word in line:gmatch "%S+" do
-      if row and #row + 1 + #word > 100 then
+      if row and #row + 1 + #word > 120 then
         lines[#lines + 1] = row
         row = start .. word
       else
