@@ -232,8 +232,8 @@ local function save(x, y)
   local sx, sy = train.standardise(x), train.standardise(y)
   local net, beta = fit(sx(x), sy(y))
   local state = net:state()
-  state["input.loc"], state["input.scale"] = sx.loc, sx.scale
-  state["target.loc"], state["target.scale"] = sy.loc, sy.scale
+  state["input.loc"], state["input.scale"] = sx.mean, sx.scale
+  state["target.loc"], state["target.scale"] = sy.mean, sy.scale
   state["noise.beta"] = pn.tensor(beta)
   assert(pn.save(option.save, state))
   print(("saved %s: %d inputs, %d units"):format(option.save, x:size(2), option.hidden))

@@ -338,6 +338,8 @@ function scaler:apply(x)
   return (x - self.mean) / self.scale
 end
 
+scaler.__call = scaler.apply
+
 --- The way back: z * scale + mean.
 function scaler:invert(z)
   return z * self.scale + self.mean

@@ -1,19 +1,19 @@
 --- The training loop that most scripts want, and what stands around it. Nothing here is needed: a loop of
 --- `opt:step(loss)` does the same.
 local core = require "penumbra.core"
+local files = require "penumbra.data"
 local options = require "penumbra.options"
 local progress = require "penumbra.progress"
 
 local train = {}
 
--- ---- minibatches ----
+-- ---- fit ----
 
+-- The number of rows, which all tensors of the list have.
 local function check_data(data)
   local n
-  if core.is_tensor(data) then
-    data = { data }
-  end
-  for k, t in ipairs(data) do
+  data = core.is_tensor(data) and { data } or data
+  for k, t in ipairs(type(data) == "table" and data or {}) do
     if not core.is_tensor(t) or t:ndim() == 0 then
       core.error(("fit: data[%d] must be a tensor with data along its first axis"):format(k))
     end
@@ -27,32 +27,6 @@ local function check_data(data)
   end
   return data, n
 end
-
---- An iterator over minibatches of the tensors in the list `data` (rows along the first axis), in random
---- order: for x, y in train.minibatches({x, y}, 32) do ... end. The last one may be smaller.
---- Options: generator, shuffle (true).
-function train.minibatches(data, size, given)
-  local o = options.check("minibatches", given, { generator = options.optional(), shuffle = true })
-  local n
-  data, n = check_data(data)
-  local order = o.shuffle and core.randperm(n, { generator = o.generator })
-  local at = 0
-  return function()
-    if at >= n then
-      return nil
-    end
-    local first, last = at + 1, math.min(at + size, n)
-    at = last
-    local rows = order and order[{ { first, last } }]
-    local batch = {}
-    for k, t in ipairs(data) do
-      batch[k] = rows and t:take(1, rows) or t[{ { first, last } }]
-    end
-    return table.unpack(batch)
-  end
-end
-
--- ---- fit ----
 
 local fit_options = {
   data = options.required(),
@@ -87,7 +61,7 @@ local function one_epoch(o, data, size, s, bar)
     end
     return true
   end
-  local batches = train.minibatches(data, size, { generator = o.generator })
+  local batches = files.batches(data, { size = size, generator = o.generator })
   while step(batches()) do -- every step is whole: an error leaves parameters that can be used
   end
   return total / count
@@ -167,32 +141,11 @@ function train.fit(given)
   return s
 end
 
--- ---- standardising ----
-
-local standard = {}
-standard.__index = standard
-
---- The standardised tensor.
-function standard:apply(x)
-  return (x - self.loc) / self.scale
-end
-standard.__call = standard.apply
-
---- The way back: from standardised to the original unit.
-function standard:invert(z)
-  return z * self.scale + self.loc
-end
-
---- Mean and standard deviation of every column of x (rows are data), as an object: s(x) standardises,
---- s:invert(z) goes back, s.loc and s.scale are tensors. A constant column keeps scale 1. Take them
---- from the training rows only.
+--- The scaler of x's columns: s(x) gives mean 0 and standard deviation 1, s:invert(z) goes back; a constant
+--- column keeps scale 1. Take it from the training rows only. (pn.data.standardise also returns s(x).)
 function train.standardise(x)
-  if not core.is_tensor(x) or x:ndim() == 0 then
-    core.error "standardise: x must be a tensor with data along its first axis"
-  end
-  local loc = x:mean(1)
-  local scale = (x - loc):square():mean(1):sqrt()
-  return setmetatable({ loc = loc, scale = core.where(scale:gt(0), scale, 1) }, standard)
+  local _, scaler = files.standardise(x)
+  return scaler
 end
 
 return train

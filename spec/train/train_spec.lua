@@ -25,24 +25,6 @@ local function with(t, more)
   return t
 end
 
-describe("minibatches", function()
-  it("cover every row once, rows of all tensors together", function()
-    local x = pn.arange(10):reshape { 10, 1 }
-    local sizes, seen = {}, {}
-    for a, b in train.minibatches({ x, x * 2 }, 4, { generator = pn.generator(1) }) do
-      sizes[#sizes + 1] = a:size(1)
-      for k, v in ipairs(a:totable()) do
-        seen[v[1]] = true
-        near(b[k]:item(), 2 * v[1])
-      end
-    end
-    assert.same({ 4, 4, 2 }, sizes)
-    for k = 0, 9 do
-      assert.is_true(seen[k])
-    end
-  end)
-end)
-
 describe("fit", function()
   it("trains and tells", function()
     local o, net = problem()

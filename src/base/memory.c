@@ -119,4 +119,8 @@ size_t pn_context_memory(const pn_context *c, size_t *peak) {
   return c->held - c->pooled;
 }
 
-void pn_context_set_memory_limit(pn_context *c, size_t bytes) { c->limit = bytes; }
+/* What waits for reuse counts as held, so that it cannot be handed out beyond the limit. */
+void pn_context_set_memory_limit(pn_context *c, size_t bytes) {
+  c->limit = bytes;
+  if (bytes && c->held > bytes) pn_context_trim(c);
+}
