@@ -326,6 +326,7 @@ static void test_cancel(void) {
       "local t = {} for i = 1, 1000000 do t[i] = (i * 7919) % 1000003 end while true do table.sort(t) "
       "table.sort(t, function(a, b) return a > b end) end",
       "while true do table.move({}, 1, 1 << 60, 2) end",
+      "local s = ('a'):rep(100000) while true do s:find(('.-'):rep(12) .. 'b') end",
   };
   int tries = 0; /* a busy machine may be late */
   for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {

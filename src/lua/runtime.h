@@ -67,6 +67,7 @@ int pni_runtime_open(lua_State *L);
 void pni_guard_base(lua_State *L);
 void pni_guard_coroutine(lua_State *L);
 void pni_guard_string(lua_State *L);
+void pni_guard_pattern(lua_State *L);
 void pni_guard_table(lua_State *L);
 /* Pushes a function that polls and then calls the function at index i. */
 void pni_push_polling(lua_State *L, int i);

@@ -29,6 +29,7 @@ static int l_rep(lua_State *L) {
 void pni_guard_string(lua_State *L) {
   static const luaL_Reg functions[] = {{"rep", l_rep}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
+  pni_guard_pattern(L);
   lua_pushnil(L);
   lua_setfield(L, -2, "dump");
 }

@@ -12,17 +12,22 @@ static inline void watch(lua_State *L, lua_Unsigned k) {
   if (k % STRIDE == STRIDE - 1) pni_runtime_poll(L, STRIDE);
 }
 
-/* Things that may stand for a table: tables, and what has the metamethods. */
-static void check_table(lua_State *L, int i) {
-  if (lua_istable(L, i)) return;
-  if (luaL_getmetafield(L, i, "__index") == LUA_TNIL) luaL_checktype(L, i, LUA_TTABLE);
-  lua_pop(L, 1);
+enum { READ = 1, WRITE = 2, LENGTH = 4 };
+
+/* Tables, and what has the metamethods that the use asks for. */
+static void check_table(lua_State *L, int i, int use) {
+  static const char *const events[] = {"__index", "__newindex", "__len"};
+  for (int k = 0; k < 3 && !lua_istable(L, i); k++) {
+    if (!(use & 1 << k)) continue;
+    if (luaL_getmetafield(L, i, events[k]) == LUA_TNIL) luaL_checktype(L, i, LUA_TTABLE);
+    lua_pop(L, 1);
+  }
 }
 
 static int l_concat(lua_State *L) {
   size_t n;
+  check_table(L, 1, READ | LENGTH);
   const char *separator = luaL_optlstring(L, 2, "", &n);
-  check_table(L, 1);
   lua_Integer i = luaL_optinteger(L, 3, 1);
   lua_Integer last = lua_isnoneornil(L, 4) ? luaL_len(L, 1) : luaL_checkinteger(L, 4);
   luaL_Buffer b;
@@ -30,7 +35,9 @@ static int l_concat(lua_State *L) {
   for (lua_Unsigned k = 0; i <= last; k++, i++) {
     watch(L, k);
     lua_geti(L, 1, i);
-    if (!lua_isstring(L, -1)) return luaL_error(L, "invalid value (at index %I) in table for 'concat'", (LUAI_UACINT)i);
+    if (!lua_isstring(L, -1))
+      return luaL_error(L, "invalid value (%s) at index %I in table for 'concat'", luaL_typename(L, -1),
+                        (LUAI_UACINT)i);
     luaL_addvalue(&b);
     if (i == last) break; /* i + 1 may not exist */
     luaL_addlstring(&b, separator, n);
@@ -40,7 +47,7 @@ static int l_concat(lua_State *L) {
 }
 
 static int l_insert(lua_State *L) {
-  check_table(L, 1);
+  check_table(L, 1, READ | WRITE | LENGTH);
   lua_Integer end = (lua_Integer)((lua_Unsigned)luaL_len(L, 1) + 1), at = end;
   int n = lua_gettop(L);
   if (n != 2 && n != 3) return luaL_error(L, "wrong number of arguments to 'insert'");
@@ -58,11 +65,9 @@ static int l_insert(lua_State *L) {
 }
 
 static int l_remove(lua_State *L) {
-  check_table(L, 1);
+  check_table(L, 1, READ | WRITE | LENGTH);
   lua_Integer size = luaL_len(L, 1), at = luaL_optinteger(L, 2, size);
-  if (!lua_isnone(L, 2))
-    luaL_argcheck(L, (lua_Unsigned)size + 1u >= (lua_Unsigned)at && (at >= 1 || at == size), 2,
-                  "position out of bounds");
+  if (at != size) luaL_argcheck(L, (lua_Unsigned)at - 1u <= (lua_Unsigned)size, 2, "position out of bounds");
   lua_geti(L, 1, at);
   for (; at < size; at++) {
     watch(L, (lua_Unsigned)at);
@@ -78,8 +83,8 @@ static int l_remove(lua_State *L) {
 static int l_move(lua_State *L) {
   lua_Integer first = luaL_checkinteger(L, 2), last = luaL_checkinteger(L, 3), to = luaL_checkinteger(L, 4);
   int target = lua_isnoneornil(L, 5) ? 1 : 5;
-  check_table(L, 1);
-  check_table(L, target);
+  check_table(L, 1, READ);
+  check_table(L, target, WRITE);
   if (last >= first) {
     luaL_argcheck(L, first > 0 || last < LUA_MAXINTEGER + first, 3, "too many elements to move");
     lua_Integer n = last - first + 1;
@@ -104,6 +109,7 @@ static int less(lua_State *L) {
 
 /* The library's own sort with an order that polls. */
 static int l_sort(lua_State *L) {
+  check_table(L, 1, READ | WRITE | LENGTH);
   if (lua_isnoneornil(L, 2)) {
     lua_settop(L, 1);
     lua_pushcfunction(L, less);
