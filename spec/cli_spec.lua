@@ -235,10 +235,11 @@ end)()]]
   end)
 
   it("ends tensor work", function()
-    local code = interrupt [[local pn = require "penumbra"
+    local code, err = interrupt [[local pn = require "penumbra"
 local x = pn.ones{400, 400}
 while true do x = x:matmul(x) * 0.001 end]]
     assert.equal(130, code)
+    assert.matches("long.lua:4: ", err)
   end)
 
   it("lets a script tidy up", function()
@@ -387,6 +388,16 @@ describe("the prompt on a terminal", function()
     t:send "\16\16\r"
     t:expect "\n222\r?\n.*> "
     t:send "exit\r"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
+  it("takes letters beyond ASCII", function()
+    local t = terminal("LC_ALL=C.UTF-8 " .. start)
+    t:expect "ends.*> "
+    t:send "#'\195\169t\195\169'\r"
+    t:expect "\n5\r?\n.*> "
+    t:send "\4"
     t:expect "%[code 0%]"
     t:close()
   end)

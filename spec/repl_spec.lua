@@ -100,6 +100,20 @@ describe("a session", function()
     assert.same({ "ok", "tensor (closed)" }, { feed(s, "x") })
   end)
 
+  it("asks for help in short", function()
+    local s = fresh()
+    local said = {}
+    local old = print
+    _G.print = function(text) said[#said + 1] = text end
+    feed(s, "?matmul", "help matmul", "help 'matmul'", "?")
+    _G.print = old
+    assert.equal(4, #said)
+    assert.matches("^pn.matmul%(x, y%)", said[1])
+    assert.equal(said[1], said[2])
+    assert.equal(said[1], said[3])
+    assert.matches("^Penumbra ", said[4])
+  end)
+
   it("explains methods that are not called", function()
     local s = fresh()
     assert.same({ "error", "stdin:1: x:shape is a method; call it, as in x:shape()" }, { feed(s, "x:shape") })
@@ -128,7 +142,7 @@ describe("completion", function()
     assert.same({ "repeat", "require", "return" }, (complete "re"))
     assert.same({}, (complete "nosuchname"))
     assert.same({}, (complete "12e"))
-    assert.same({}, (complete "  "))
+    assert.same({ "  " }, (complete "  "))
   end)
 
   it("knows fields of libraries", function()
@@ -153,6 +167,13 @@ describe("completion", function()
     rawset(env, "word", "text")
     assert.same({ "format" }, (complete "word:fo"))
     assert.same({}, (complete "config:s"))
+  end)
+
+  it("knows parameters of distributions", function()
+    rawset(env, "d", require("penumbra").dist.normal(0, 1))
+    assert.same({ "scale" }, (complete "d.sca"))
+    assert.same({ "log_prob" }, (complete "d:log"))
+    assert.same({}, (complete "d:sca"))
   end)
 
   it("does not run the user's code", function()

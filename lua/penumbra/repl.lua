@@ -103,7 +103,7 @@ function session:feed(line)
     if line:match "^%s*exit%s*%(?%s*%)?%s*;?%s*$" or line:match "^%s*quit%s*%(?%s*%)?%s*;?%s*$" then
       if rawget(self.env, line:match "%a+") == nil then return "end", "" end
     end
-    local asked = line:match "^%s*%?%s*(.-)%s*$"
+    local asked = line:match "^%s*%?%s*(.-)%s*$" or line:match "^%s*help%s+([%a_][%w_.:]*)%s*$"
     if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
     line = line:gsub("^%s*=", "", 1)
     local method = line:match "^%s*([%a_][%w_.%[%]]*:[%a_][%w_]*)%s*$"
@@ -147,6 +147,17 @@ local function field(value, key)
   end
 end
 
+-- Calls take(name) for the fields that a distribution has beside its methods.
+local function each_parameter(value, take)
+  local ok, name = pcall(function() return value.name end)
+  for _, row in ipairs(ok and type(name) == "string" and core.distribution_rows and core.distribution_rows() or {}) do
+    if row.name == name then
+      for _, parameter in ipairs(row.parameters) do take(parameter.name) end
+      for _, field_name in ipairs { "name", "support", "batch_shape", "event_shape" } do take(field_name) end
+    end
+  end
+end
+
 -- Calls take(name, value) for what can follow a dot or colon after `value`.
 local function each_field(value, take)
   for _ = 1, 20 do
@@ -160,6 +171,9 @@ local function each_field(value, take)
     elseif type(value) == "userdata" then
       for key, v in pairs(pretty.methods(value) or {}) do
         if type(key) == "string" then take(key, v) end
+      end
+      if getmetatable(value) == "penumbra.distribution" then
+        each_parameter(value, function(key) take(key, 0) end)
       end
       return
     end
@@ -196,7 +210,7 @@ local function resolve(env, path)
 end
 
 --- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end
---- of the text they replace.
+--- of the text they replace. At the start of a line the tab key indents.
 function repl.complete(env, text)
   local path, separator, prefix = text:match "([%a_][%w_.:%[%]\"']*)([.:])([%a_]?[%w_]*)$"
   local found, list = {}, {}
@@ -209,6 +223,7 @@ function repl.complete(env, text)
   if path then
     each_field(resolve(env, path), take)
   else
+    if not text:find "%S" then return { "  " }, 0 end -- indents
     prefix = text:match "[%a_][%w_]*$"
     if not prefix or text:match "%d[%a_][%w_]*$" then return {}, 0 end
     for _, word in ipairs(keywords) do take(word, nil) end

@@ -9,6 +9,7 @@
 */
 #include <errno.h>
 #include <histedit.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,7 @@ static const luaL_Reg functions[] = {{"readline", l_readline},         {"add_his
 
 static bool open_editor(editor *e) {
   HistEvent ev;
+  setlocale(LC_CTYPE, ""); /* letters beyond ASCII */
   e->el = el_init("penumbra", stdin, stdout, stderr);
   e->history = history_init();
   if (!e->el || !e->history) return false;

@@ -20,11 +20,24 @@ static struct {
   bool graced;
 } target;
 
+/* Pushes "script:line: " of the innermost line of the script. */
+static void push_where(lua_State *L) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline > 0 && !pni_is_ours(ar.source)) {
+      lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+      return;
+    }
+  }
+  lua_pushliteral(L, "");
+}
+
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, stop, LUA_MASKCOUNT, target.graced ? 1 : GRACE);
   target.graced = true;
-  luaL_where(L, 0);
+  push_where(L);
   lua_pushliteral(L, "interrupted");
   lua_concat(L, 2);
   lua_error(L);
