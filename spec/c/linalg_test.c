@@ -101,7 +101,34 @@ static void paths_agree(C *c, pn_dtype dtype, int64_t n, int64_t batch) {
   pn_scope_close(c, mark);
 }
 
-/* Every instruction set gives the same bits whatever its neighbours in a group are. */
+/* Every instruction set gives the same bits, for groups full or not. */
+static void instruction_sets(C *c, pn_dtype dtype, int n, int count) {
+  size_t mark = pn_scope_open(c);
+  int lanes, info[PNI_SMALL_LANES];
+  size_t size = pn_dtype_size(dtype), bytes = (size_t)(n * n) * size;
+  T *x = random_tensor(c, dtype, SHAPE(count, n, n)), *p = positive(c, x),
+    *b = random_tensor(c, dtype, SHAPE(count, n, n));
+  const void *a_at[PNI_SMALL_LANES], *b_at[PNI_SMALL_LANES];
+  void *out[PNI_SMALL_LANES];
+  unsigned char got[3][PNI_SMALL_LANES * 16 * 16 * 8] = {{0}};
+  for (int kind = 0; kind < PNI_SMALL_KINDS; kind++) {
+    pni_small s = {.kind = (pni_small_kind)kind, .n = n, .k = n, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1};
+    for (int level = 0; level <= PNI_SMALL_BEST; level++) {
+      pni_small_group group = dtype == PN_FLOAT64 ? pni_small_f64(level, &lanes) : pni_small_f32(level, &lanes);
+      for (int l = 0; l < count; l++) {
+        a_at[l] = (const char *)pni_data(p) + (size_t)l * bytes;
+        b_at[l] = (const char *)pni_data(b) + (size_t)l * bytes;
+        out[l] = got[level] + (size_t)l * bytes;
+      }
+      group(&s, count < lanes ? count : lanes, a_at, b_at, out, info);
+    }
+    CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
+    CHECK(memcmp(got[0], got[2], sizeof got[0]) == 0);
+  }
+  pn_scope_close(c, mark);
+}
+
+/* A matrix's result does not depend on its neighbours in a group. */
 static void neighbours(C *c, pn_dtype dtype) {
   size_t mark = pn_scope_open(c);
   T *x = random_tensor(c, dtype, SHAPE(37, 6, 6)), *p = positive(c, x);
@@ -316,6 +343,10 @@ int main(void) {
   for (int64_t n = 1; n <= 16; n++) {
     paths_agree(c, PN_FLOAT64, n, 1 + 5 * (n % 4));
     paths_agree(c, PN_FLOAT32, n, 1 + 9 * (n % 4));
+  }
+  for (int n = 1; n <= 16; n++) {
+    instruction_sets(c, PN_FLOAT64, n, n % 8 + 1);
+    instruction_sets(c, PN_FLOAT32, n, n);
   }
   neighbours(c, PN_FLOAT64);
   neighbours(c, PN_FLOAT32);

@@ -79,9 +79,9 @@ static void pair_argument(lua_State *L, const signature *s, const argument *a, i
     n = pni_check_sizes(L, i, s->op->name, 2, out);
   else
     out[0] = out[1] = (int64_t)real_argument(L, s, a, i);
-  if (n == 2 || (n == 1 && !lua_istable(L, i) && (double)out[0] == lua_tonumber(L, i))) return;
+  if (lua_istable(L, i) ? n == 2 : (double)out[0] == lua_tonumber(L, i)) return;
   pni_error(L, "%s: %s must be a whole number or a list of two, got %s", s->op->name, a->name,
-            luaL_tolstring(L, i, NULL));
+            lua_istable(L, i) ? "another list" : lua_tostring(L, i));
 }
 
 static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {

@@ -10,8 +10,9 @@
 #include "linalg.h"
 #include "small.h"
 
-/* Batches at least this large go to the interleaved path (measured: spec/bench/linalg.c). */
-enum { SMALL_BATCH = 4, SHARDS = 32 };
+/* A batch that fills half of a group's lanes goes to the interleaved path (spec/bench/linalg.c: from there on
+ * it is the faster one for every order up to 16 and every problem). */
+enum { SHARDS = 32 };
 
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
 
@@ -21,9 +22,8 @@ typedef struct {
   pni_small_group group;
   int lanes; /* 0: the LAPACK path */
   int64_t size, count, grain;
-  int nlead;
-  const int64_t *lead;
-  int64_t a_step[PN_MAX_DIMS], b_step[PN_MAX_DIMS];
+  int nlead; /* leading axes, merged where both operands run on */
+  int64_t lead[PN_MAX_DIMS], a_step[PN_MAX_DIMS], b_step[PN_MAX_DIMS];
   pni_matrix a, b; /* of matrix 0; b.data NULL: the identity */
   pni_small s;
   char *out, *scratch;
@@ -38,18 +38,19 @@ static void report(job *j, int64_t i, int code) {
   }
 }
 
-/* Element offset of matrix i. */
-static int64_t offset(const job *j, const int64_t *step, int64_t i) {
+/* Where matrix i of an operand starts. */
+static const void *data_at(const job *j, const pni_matrix *m, const int64_t *step, int64_t i) {
   int64_t at = 0;
-  for (int k = j->nlead - 1; k >= 0; k--) {
+  if (!m->data) return NULL;
+  for (int k = j->nlead - 1; k > 0; k--) {
     at += i % j->lead[k] * step[k];
     i /= j->lead[k];
   }
-  return at;
+  return (const char *)m->data + (at + i * step[0]) * j->size;
 }
 
 static pni_matrix matrix_at(const job *j, pni_matrix m, const int64_t *step, int64_t i) {
-  if (m.data) m.data = (const char *)m.data + offset(j, step, i) * j->size;
+  m.data = data_at(j, &m, step, i);
   return m;
 }
 
@@ -160,8 +161,8 @@ static void run_groups(void *data, int64_t begin, int64_t end) {
     int64_t first = g * j->lanes;
     int count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
     for (int l = 0; l < count; l++) {
-      a[l] = matrix_at(j, j->a, j->a_step, first + l).data;
-      b[l] = matrix_at(j, j->b, j->b_step, first + l).data;
+      a[l] = data_at(j, &j->a, j->a_step, first + l);
+      b[l] = data_at(j, &j->b, j->b_step, first + l);
       out[l] = j->out + (first + l) * j->out_step * j->size;
     }
     j->group(&j->s, count, a, b, out, info);
@@ -181,6 +182,18 @@ static void lead_steps(const pn_tensor *t, int nlead, int64_t *step) {
   pn_tensor lead = *t;
   lead.ndim = t->ndim - 2;
   pni_broadcast_strides(&lead, nlead, step);
+}
+
+static void merge_lead(job *j, const int64_t *shape) {
+  int n = 0;
+  for (int k = 0; k < j->nlead; k++) {
+    bool joins = n > 0 && j->a_step[n - 1] == j->a_step[k] * shape[k] && j->b_step[n - 1] == j->b_step[k] * shape[k];
+    if (!joins) n++;
+    j->lead[n - 1] = joins ? j->lead[n - 1] * shape[k] : shape[k];
+    j->a_step[n - 1] = j->a_step[k];
+    j->b_step[n - 1] = j->b_step[k];
+  }
+  j->nlead = n;
 }
 
 const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[PNI_MATRIX_NAME]) {
@@ -232,11 +245,11 @@ static void drop_scratch(pn_context *c, job *j, int64_t shards) {
 static pn_status run_job(pn_context *c, job *j, int path) {
   int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
   bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
-  bool small = fits && (path == PNI_PATH_SMALL || items >= SMALL_BATCH);
+  bool small = fits && (path == PNI_PATH_SMALL || items * j->size * 2 >= PNI_SMALL_BYTES);
   bool rows = is_shared_triangle(j) && path != PNI_PATH_SMALL;
   pni_shard body = rows ? run_rows : small ? run_groups : run_lapack;
   if (body == run_groups) {
-    j->group = j->size == 8 ? pni_small_f64(&j->lanes) : pni_small_f32(&j->lanes);
+    j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
     items = (j->count + j->lanes - 1) / j->lanes;
     work *= 2; /* interleaving */
   }
@@ -269,7 +282,6 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
            .size = (int64_t)pni_itemsize(a),
            .count = pni_count(nlead, out->shape),
            .nlead = nlead,
-           .lead = out->shape,
            .out = pni_data(out),
            .failed = INT64_MAX};
   if (a->shape[a->ndim - 1] > 30000 || (b && b->shape[b->ndim - 1] > INT32_MAX))
@@ -286,6 +298,7 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
     j.b = matrix_of(b);
     lead_steps(b, nlead, j.b_step);
   }
+  merge_lead(&j, out->shape);
   int64_t n = j.a.rows, k = scalar ? 0 : b ? j.b.cols : n;
   j.s = (pni_small){kind, flags, (int)n, (int)k, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;

@@ -38,8 +38,10 @@ enum { PNI_SMALL_NOT_FINITE = -1 };
  * PNI_SMALL_NOT_FINITE. */
 typedef void (*pni_small_group)(const pni_small *s, int count, const void *const *a, const void *const *b,
                                 void *const *out, int *info);
-/* The group function of an element type for this processor, and its number of lanes. */
-pni_small_group pni_small_f64(int *lanes);
-pni_small_group pni_small_f32(int *lanes);
+/* The group function of an element type and its number of lanes: the best that this processor has, up to
+ * `level` (0: any processor; 1: AVX2; 2: AVX-512). */
+enum { PNI_SMALL_BEST = 2 };
+pni_small_group pni_small_f64(int level, int *lanes);
+pni_small_group pni_small_f32(int level, int *lanes);
 
 #endif

@@ -1,6 +1,7 @@
 /*
 ** small_real.h: the interleaved algorithms for one element type and one instruction set, included with REAL,
-** INTEGER (of the same size), F(name), NAME(name), TARGET. Vectors are the compiler's own (GCC and Clang), so
+** INTEGER (of the same size), F(name), NAME(name), TARGET; SHUFFLE and the index lists LOWs, HIGHs where
+** whole vectors can be permuted. Vectors are the compiler's own (GCC and Clang), so
 ** the text is the same for every processor. A lane whose matrix has failed goes on with harmless numbers.
 */
 
@@ -17,8 +18,60 @@ typedef REAL VEC __attribute__((vector_size(PNI_SMALL_BYTES)));
 typedef INTEGER MASK __attribute__((vector_size(PNI_SMALL_BYTES)));
 typedef REAL LANE __attribute__((may_alias));
 
+#ifdef SHUFFLE
+/* One step of a transpose: v[i][j + s] and v[i + s][j] change places, s = 1, 2, 4... */
+#define STEP(s)                                                                                                        \
+  for (int i = 0; i < LANES; i++)                                                                                      \
+    if (!(i & (s))) {                                                                                                  \
+      VEC x = v[i], y = v[i + (s)];                                                                                    \
+      v[i] = __builtin_shufflevector(x, y, LOW##s);                                                                    \
+      v[i + (s)] = __builtin_shufflevector(x, y, HIGH##s);                                                             \
+    }
+
+/* Element e of vector l and element l of vector e change places. */
+FN void NAME(transpose)(VEC *v) {
+  STEP(1)
+  STEP(2)
+  STEP(4)
+#ifdef LOW8
+  STEP(8)
+#endif
+}
+#undef STEP
+
+/* `blocks` times LANES elements of each matrix, which lie side by side. */
+FN void NAME(interleave_blocks)(VEC *dst, int count, const void *const *src, int blocks) {
+  for (int k = 0; k < blocks; k++) {
+    for (int l = 0; l < LANES; l++)
+      memcpy(&dst[k * LANES + l], (const REAL *)src[l < count ? l : 0] + k * LANES, sizeof(VEC));
+    NAME(transpose)(dst + k * LANES);
+  }
+}
+
+FN void NAME(deinterleave_blocks)(void *const *dst, int count, const VEC *src, int blocks) {
+  for (int k = 0; k < blocks; k++) {
+    VEC v[LANES];
+    for (int l = 0; l < LANES; l++) v[l] = src[k * LANES + l];
+    NAME(transpose)(v);
+    for (int l = 0; l < count; l++) memcpy((REAL *)dst[l] + k * LANES, &v[l], sizeof(VEC));
+  }
+}
+#endif
+
 /* dst[i * cols + j] takes element [i, j] of every matrix; idle lanes repeat matrix 0. */
 FN void NAME(interleave)(VEC *dst, int count, const void *const *src, int rows, int cols, int64_t rs, int64_t cs) {
+#ifdef SHUFFLE
+  if ((cs == 1 || cols == 1) && (rs == cols || rows == 1)) {
+    int blocks = rows * cols / LANES, done = blocks * LANES;
+    NAME(interleave_blocks)(dst, count, src, blocks);
+    for (int l = 0; l < LANES; l++) {
+      const REAL *s = src[l < count ? l : 0];
+      LANE *d = (LANE *)dst + l;
+      for (int e = done; e < rows * cols; e++) d[e * LANES] = s[e];
+    }
+    return;
+  }
+#endif
   for (int l = 0; l < LANES; l++) {
     const REAL *s = src[l < count ? l : 0];
     LANE *d = (LANE *)dst + l;
@@ -28,10 +81,15 @@ FN void NAME(interleave)(VEC *dst, int count, const void *const *src, int rows, 
 }
 
 FN void NAME(deinterleave)(void *const *dst, int count, const VEC *src, int size) {
+  int done = 0;
+#ifdef SHUFFLE
+  done = size / LANES * LANES;
+  NAME(deinterleave_blocks)(dst, count, src, size / LANES);
+#endif
   for (int l = 0; l < count; l++) {
     REAL *d = dst[l];
     const LANE *s = (const LANE *)src + l;
-    for (int e = 0; e < size; e++) d[e] = s[e * LANES];
+    for (int e = done; e < size; e++) d[e] = s[e * LANES];
   }
 }
 
@@ -252,3 +310,4 @@ static TARGET void NAME(group)(const pni_small *s, int count, const void *const 
 #undef SELECT
 #undef NAME
 #undef TARGET
+#undef SHUFFLE

@@ -1,0 +1,115 @@
+/*
+** linalg.c: batched small matrices, interleaved against one LAPACK call each: nanoseconds per matrix. With the
+** argument `sizes` prints the time of both for each order and batch, which is where the choice in
+** src/tensor/linalg.c comes from.
+*/
+#include <stdio.h>
+#include <string.h>
+#include "../../src/autodiff/op.h"
+#include "../../src/tensor/blas.h"
+#include "../../src/tensor/linalg.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+
+typedef pn_tensor T;
+typedef pn_context C;
+
+typedef struct {
+  T *a, *p, *l, *b; /* general, positive definite, triangular, right sides */
+  T *square, *columns, *numbers;
+} problem;
+
+static problem make(C *c, pn_dtype dtype, int64_t batch, int64_t n, int64_t k) {
+  problem x;
+  T *m = pn_randn(c, NULL, dtype, SHAPE(batch, n, n)), *shift = pn_eye(c, dtype, n, n);
+  x.a = pn_add(c, m, shift);
+  x.p = pn_add(c, pn_matmul(c, m, pn_transpose(c, m, 1, 2)), shift);
+  x.l = pn_cholesky(c, x.p);
+  x.b = pn_randn(c, NULL, dtype, SHAPE(batch, n, k));
+  x.square = pn_zeros(c, dtype, SHAPE(batch, n, n));
+  x.columns = pn_zeros(c, dtype, SHAPE(batch, n, k));
+  x.numbers = pn_zeros(c, dtype, SHAPE(batch));
+  return x;
+}
+
+/* "cholesky+solve" is kind -1. */
+static void once(C *c, int path, int kind, const problem *x) {
+  if (kind < 0) {
+    pni_linalg(c, "bench", path, PNI_SMALL_CHOLESKY, 0, x->p, NULL, x->square);
+    pni_linalg(c, "bench", path, PNI_SMALL_CHOLESKY_SOLVE, 0, x->square, x->b, x->columns);
+  } else if (kind == PNI_SMALL_CHOLESKY)
+    pni_linalg(c, "bench", path, kind, 0, x->p, NULL, x->square);
+  else if (kind == PNI_SMALL_INVERSE)
+    pni_linalg(c, "bench", path, kind, 0, x->a, NULL, x->square);
+  else if (kind >= PNI_SMALL_LOGDET)
+    pni_linalg(c, "bench", path, kind, 0, x->a, NULL, x->numbers);
+  else
+    pni_linalg(c, "bench", path, kind, 0, kind == PNI_SMALL_SOLVE ? x->a : x->l, x->b, x->columns);
+}
+
+/* Nanoseconds per matrix, the best of several rounds. */
+static double measure(C *c, int path, int kind, const problem *x) {
+  int64_t batch = x->a->shape[0], calls = 1, start, spent;
+  double best = 1e30;
+  for (;; calls *= 2) {
+    start = pni_now();
+    for (int64_t i = 0; i < calls; i++) once(c, path, kind, x);
+    if ((spent = pni_now() - start) > 5000000) break;
+  }
+  for (int round = 0; round < 7; round++) {
+    start = pni_now();
+    for (int64_t i = 0; i < calls; i++) once(c, path, kind, x);
+    spent = pni_now() - start;
+    double ns = (double)spent / (double)(calls * batch);
+    if (ns < best) best = ns;
+  }
+  return best;
+}
+
+static const char *const names[] = {"cholesky", "triangular", "cholesky_solve", "solve", "inverse", "logdet"};
+
+static void sizes(C *c, pn_dtype dtype) {
+  const int64_t orders[] = {1, 2, 3, 4, 6, 8, 10, 12, 16}, batches[] = {1, 2, 4, 8, 16, 1000};
+  for (int kind = 0; kind <= PNI_SMALL_LOGDET; kind++)
+    for (int o = 0; o < 9; o++) {
+      printf("%-14s %s n=%2lld:", names[kind], pn_dtype_name(dtype), (long long)orders[o]);
+      for (int b = 0; b < 6; b++) {
+        size_t mark = pn_scope_open(c);
+        problem x = make(c, dtype, batches[b], orders[o], 1);
+        printf("  %lld: %.0f|%.0f", (long long)batches[b], measure(c, PNI_PATH_SMALL, kind, &x),
+               measure(c, PNI_PATH_LAPACK, kind, &x));
+        pn_scope_close(c, mark);
+      }
+      printf("\n");
+    }
+}
+
+static void report(C *c, const char *name, int kind, pn_dtype dtype, int64_t n) {
+  size_t mark = pn_scope_open(c);
+  problem x = make(c, dtype, 3200, n, 1);
+  double small = measure(c, PNI_PATH_SMALL, kind, &x), lapack = measure(c, PNI_PATH_LAPACK, kind, &x);
+  printf("%s, 3200 of %lldx%lld %s, interleaved\t%.1f\tns\t\n", name, (long long)n, (long long)n, pn_dtype_name(dtype),
+         small);
+  printf("%s, 3200 of %lldx%lld %s, LAPACK\t%.1f\tns\t\n", name, (long long)n, (long long)n, pn_dtype_name(dtype),
+         lapack);
+  pn_scope_close(c, mark);
+}
+
+int main(int argc, char **argv) {
+  C *c = pn_context_new(&(pn_context_config){.seed = 1, .threads = 1});
+  pni_blas_single_thread();
+  if (argc > 1 && strcmp(argv[1], "sizes") == 0) {
+    sizes(c, PN_FLOAT64);
+    sizes(c, PN_FLOAT32);
+  } else {
+    report(c, "cholesky + solve", -1, PN_FLOAT64, 4);
+    report(c, "cholesky + solve", -1, PN_FLOAT64, 10);
+    report(c, "cholesky + solve", -1, PN_FLOAT32, 4);
+    report(c, "cholesky + solve", -1, PN_FLOAT32, 10);
+    report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 4);
+    report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 10);
+  }
+  pn_context_close(c);
+  return 0;
+}
