@@ -30,8 +30,8 @@ PKG_LUA      = $(call once,PKG_LUA,$(shell pkg-config --libs $(LUA_PC)))
 PKG_EDIT     = $(call once,PKG_EDIT,$(shell pkg-config --libs $(EDIT_PC)))
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-# -fwrapv: int64 tensors wrap around as NumPy's do
-ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -fno-math-errno $(CFLAGS) $(SANITIZE) \
+# -fwrapv: int64 tensors wrap around as NumPy's do; -ffp-contract=off: the same draws on every machine
+ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -ffp-contract=off -fno-math-errno $(CFLAGS) $(SANITIZE) \
              -D_DEFAULT_SOURCE $(PKG_CPPFLAGS) $(CPPFLAGS) -MMD -MP
 ALL_LDFLAGS = $(CFLAGS) $(SANITIZE) $(LDFLAGS)
 LIBS       = $(PKG_LIBS) -lm -lpthread -ldl

@@ -389,6 +389,61 @@ static void any_cut(void) {
   CHECK_INT(pni_fill_positions(PNI_FILL_UNIFORM_F64, 0), 0);
 }
 
+/* ---- the numbers themselves ---- */
+
+/* The transforms against the C library: Box-Muller and -log u from the same words. */
+static void transforms(void) {
+  enum { M = 100000 };
+  static double normal[M], exponential[M];
+  double worst[2] = {0};
+  pni_fill_normal_f64(21, 0, 0, M, normal);
+  pni_fill_exponential_f64(21, 0, 0, M, exponential);
+  for (uint64_t j = 0; j < M / 2; j++) {
+    uint32_t w[4];
+    pni_philox_block(21, j, 0, PNI_DOMAIN_NORMAL, w);
+    double u = ((double)(w[0] >> 5) * 67108864.0 + (w[1] >> 6) + 1) * 0x1p-53;
+    double v = ((double)(w[2] >> 5) * 67108864.0 + (w[3] >> 6) + 1) * 0x1p-53;
+    double r = sqrt(-2 * log(u)), angle = 6.283185307179586477 * (v - (v > 0.5)); /* kept small for the library */
+    worst[0] = fmax(worst[0], fmax(fabs(normal[2 * j] - r * cos(angle)), fabs(normal[2 * j + 1] - r * sin(angle))));
+    pni_philox_block(21, j, 0, PNI_DOMAIN_EXPONENTIAL, w);
+    u = ((double)(w[0] >> 5) * 67108864.0 + (w[1] >> 6) + 1) * 0x1p-53;
+    worst[1] = fmax(worst[1], fabs(exponential[2 * j] + log(u)) / (-log(u) + 1e-300));
+  }
+  CHECK(worst[0] < 4e-15);
+  CHECK(worst[1] < 5e-16);
+}
+
+static uint64_t digest(const void *data, size_t bytes) {
+  const unsigned char *p = data;
+  uint64_t h = 14695981039346656037u; /* FNV-1a */
+  for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * 1099511628211u;
+  return h;
+}
+
+/* A seed's numbers are fixed for good, on every machine with IEEE arithmetic, bit for bit. */
+static void fixed_numbers(void) {
+  static union {
+    double f64[4096];
+    float f32[4096];
+    int64_t i64[4096];
+  } t;
+  uint64_t key = pni_philox_seed(2024).key;
+  pni_fill_uniform_f64(key, 5, 0, 4096, t.f64);
+  CHECK_INT(digest(t.f64, sizeof t.f64), 633197198524637677);
+  pni_fill_uniform_f32(key, 5, 0, 4096, t.f32);
+  CHECK_INT(digest(t.f32, sizeof t.f32), 1421753303694945491);
+  pni_fill_normal_f64(key, 5, 0, 4096, t.f64);
+  CHECK_INT(digest(t.f64, sizeof t.f64), 9112057961645238328);
+  pni_fill_normal_f32(key, 5, 0, 4096, t.f32);
+  CHECK_INT(digest(t.f32, sizeof t.f32), 5442311288230598366);
+  pni_fill_exponential_f64(key, 5, 0, 4096, t.f64);
+  CHECK_INT(digest(t.f64, sizeof t.f64), 3275214518097216119);
+  pni_fill_int64(key, 5, 0, 4096, -100, 1000000007, t.i64);
+  CHECK_INT(digest(t.i64, sizeof t.i64), 8027283524497980150);
+  pni_permutation(key, 5, 4096, t.i64);
+  CHECK_INT(digest(t.i64, sizeof t.i64), -7126542664623578643);
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(NULL);
   CHECK(pn_rand(c, NULL, PN_INT64, 0, NULL) == NULL);
@@ -416,6 +471,8 @@ int main(void) {
   saved_state();
   any_threads();
   any_cut();
+  transforms();
+  fixed_numbers();
   refusals();
   CHECK_DONE();
 }

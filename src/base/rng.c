@@ -5,6 +5,10 @@
  * polynomials of our own, so that the numbers do not depend on the C library either. */
 #include "rng.h"
 
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF /* clang fuses products and sums unless told not to */
+#endif
+
 #include <math.h>
 #include <string.h>
 

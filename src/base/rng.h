@@ -5,7 +5,7 @@
  * The domain separates what a position is used for, the attempt numbers the trials of a rejection sampler.
  * Nothing has state beyond (key, position): element i of a fill depends on key, base position and i alone,
  * not on how [begin, end) ranges are dealt to threads, nor on vector width. That needs strict IEEE
- * arithmetic: no -ffast-math, no contraction into fma (-std=c11 implies -ffp-contract=off in gcc).
+ * arithmetic: no -ffast-math, no contraction into fma (-ffp-contract=off).
  *
  * A caller owns a pni_philox, fills n elements at its position and then adds pni_fill_positions(kind, n).
  * Scalar draws consume one position each. */
