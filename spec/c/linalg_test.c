@@ -3,7 +3,7 @@
 ** paths of small matrices, on strided, broadcast and empty batches, and where no factorisation exists.
 */
 #include "../../src/autodiff/op.h"
-#include "../../src/tensor/linalg.h"
+#include "../../src/tensor/linalg/linalg.h"
 #include "../golden/linalg/linalg_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"

@@ -8,7 +8,7 @@
 ** there and large near there. Second derivatives need distinct values.
 */
 #include "op.h"
-#include "../tensor/factor.h"
+#include "../tensor/linalg/factor.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

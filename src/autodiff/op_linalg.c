@@ -4,7 +4,7 @@
 ** differentiation", and Murray (2016), "Differentiation of the Cholesky decomposition", arXiv:1602.07527.
 */
 #include "op.h"
-#include "../tensor/linalg.h"
+#include "../tensor/linalg/linalg.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

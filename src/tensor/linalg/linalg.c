@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include "blas.h"
+#include "../blas.h"
 #include "linalg.h"
 #include "small.h"
 

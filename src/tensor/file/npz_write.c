@@ -1,5 +1,5 @@
 /*
-** file_npz_write.c: writing .npz: local header and data of each member, then the central directory.
+** npz_write.c: writing .npz: local header and data of each member, then the central directory.
 ** Stored members carry their checksum in front; deflated ones have sizes and checksum behind them. All
 ** below 4 GiB, so that no ZIP64 field is needed. Source: PKWARE APPNOTE.TXT 6.3.10.
 */

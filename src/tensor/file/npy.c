@@ -1,5 +1,5 @@
 /*
-** file_npy.c: NumPy's array files, versions 1, 2 and 3: the magic, the version, the length of the header,
+** npy.c: NumPy's array files, versions 1, 2 and 3: the magic, the version, the length of the header,
 ** a Python dict literal {'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }, then the elements.
 ** Source: NEP 1 and numpy.lib.format. Structured, string and object arrays are refused by name.
 */

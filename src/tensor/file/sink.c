@@ -1,5 +1,5 @@
 /*
-** file_sink.c: sinks. The new content goes to a file of its own in the target's folder, is brought to
+** sink.c: sinks. The new content goes to a file of its own in the target's folder, is brought to
 ** disk, and is then renamed onto the target: a reader sees the old file or the new one, and a failure
 ** on the way leaves the old one. A device or pipe cannot be replaced and is written directly.
 */

@@ -8,7 +8,7 @@
 #define PN_TENSOR_FILE_H
 
 #include <zlib.h>
-#include "tensor.h"
+#include "../tensor.h"
 
 enum { PNI_FILE_CHUNK = 1 << 16, PNI_FILE_PATH = 4096, PNI_INFLATE_RATIO = 1032 };
 
@@ -51,7 +51,7 @@ const char *pni_printable(const char *text, size_t n, char buf[64]);
 /* zlib takes its memory from the context. */
 void pni_zlib_memory(z_stream *z, pn_context *c);
 
-/* ---- file_sink.c: writing ---- */
+/* ---- sink.c: writing ---- */
 
 typedef struct pni_sink {
   pn_context *c;
@@ -78,7 +78,7 @@ pn_status pni_sink_close(pni_sink *s, pn_status status);
 /* Does the name end in ".gz"? */
 bool pni_is_gz(const char *path);
 
-/* ---- file_element.c: numbers as they stand in files ---- */
+/* ---- element.c: numbers as they stand in files ---- */
 
 typedef struct pni_element_type {
   const char *npy;         /* kind and size: "f8" */
@@ -104,7 +104,7 @@ pn_tensor *pni_source_tensor_as(pni_source *s, const pni_element_type *e, bool b
 /* Writes the elements of t row-major, big- or little-endian. */
 pn_status pni_sink_tensor(pni_sink *s, const pn_tensor *t, bool big_endian);
 
-/* ---- file_npy.c: shared with file_npz.c ---- */
+/* ---- npy.c: shared with npz.c ---- */
 
 /* Reads one array. New. */
 pn_tensor *pni_npy_read(pni_source *s);

@@ -1,10 +1,10 @@
 /*
-** file_csv.c: tables of numbers. The text is read as a whole and gone through twice: the first time
+** csv.c: tables of numbers. The text is read as a whole and gone through twice: the first time
 ** counts rows and checks that all have the same number of cells, the second converts.
 */
 #include <math.h>
 #include <string.h>
-#include "file_csv.h"
+#include "csv.h"
 
 typedef struct {
   pni_source *s;

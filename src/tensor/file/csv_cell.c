@@ -1,12 +1,12 @@
 /*
-** file_csv_cell.c: cells of CSV and the numbers in them, read and written alike in every locale. Source of the
+** csv_cell.c: cells of CSV and the numbers in them, read and written alike in every locale. Source of the
 ** cell grammar: RFC 4180, with any delimiter, LF or CRLF, and blanks around quotes.
 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "file_csv.h"
+#include "csv.h"
 
 /* ---- cells ---- */
 

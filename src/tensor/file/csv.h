@@ -1,5 +1,5 @@
 /*
-** file_csv.h: the two halves of reading CSV: cells and numbers (file_csv_cell.c), tables (file_csv.c).
+** csv.h: the two halves of reading CSV: cells and numbers (csv_cell.c), tables (csv.c).
 */
 #ifndef PN_TENSOR_FILE_CSV_H
 #define PN_TENSOR_FILE_CSV_H

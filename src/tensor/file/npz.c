@@ -1,5 +1,5 @@
 /*
-** file_npz.c: NumPy's .npz, a ZIP archive whose members are .npy files. The central directory is what
+** npz.c: NumPy's .npz, a ZIP archive whose members are .npy files. The central directory is what
 ** counts; members are stored or deflated, ZIP64 fields are understood. Members may not overlap (the trick
 ** of ZIP bombs), lie inside the file, and are checked against their CRC-32.
 ** Source: PKWARE APPNOTE.TXT 6.3.10, sections 4.3 to 4.5.

@@ -1,5 +1,5 @@
 /*
-** file_element.c: numbers as they stand in files, and as tensors hold them. Integers widen to int64,
+** element.c: numbers as they stand in files, and as tensors hold them. Integers widen to int64,
 ** half precision to float32; both keep every value. uint64 is read when its values fit.
 */
 #include <math.h>

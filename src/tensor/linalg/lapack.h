@@ -7,7 +7,7 @@
 #ifndef PN_TENSOR_LAPACK_H
 #define PN_TENSOR_LAPACK_H
 
-#include "tensor.h"
+#include "../tensor.h"
 
 enum { PNI_UPPER = 1, PNI_TRANSPOSE = 2 };
 

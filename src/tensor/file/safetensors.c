@@ -1,5 +1,5 @@
 /*
-** file_safetensors.c: safetensors: the header's length (8 bytes, little-endian), a JSON object
+** safetensors.c: safetensors: the header's length (8 bytes, little-endian), a JSON object
 **   {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ..., "__metadata__": {"key": "text"}}
 ** and the elements, little-endian. Source: github.com/huggingface/safetensors, "Format". As there, the
 ** tensors must cover the data without holes or overlaps. libcjson reads and writes the header; it takes

@@ -1,5 +1,5 @@
 /*
-** file_idx.c: the IDX format of the MNIST files: two zero bytes, the element type, the number of axes, the
+** idx.c: the IDX format of the MNIST files: two zero bytes, the element type, the number of axes, the
 ** sizes as big-endian 32-bit numbers, then the elements big-endian and row-major.
 ** Source: yann.lecun.com/exdb/mnist, "the IDX file format".
 */
