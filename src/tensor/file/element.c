@@ -111,19 +111,19 @@ static pn_status check_values(const pni_source *s, int kind, pn_tensor *t) {
 /* ---- reading ---- */
 
 int64_t pni_source_count(const pni_source *s, const pni_element_type *e, int ndim, const int64_t *shape) {
+  const int64_t largest = (int64_t)1 << 44; /* of any tensor */
   int64_t most = s->room / e->size, n = 1;
   bool empty = false, much = false;
   for (int i = 0; i < ndim; i++) {
-    if (shape[i] < 0 || shape[i] > (int64_t)1 << 44) {
-      pni_source_fail(s, PN_FORMAT, "is damaged: an axis has the size %lld", (long long)shape[i]);
-      return -1;
-    }
     empty = empty || shape[i] == 0;
-    much = much || (shape[i] && n > most / shape[i]);
+    much = much || shape[i] < 0 || shape[i] > largest;
+  }
+  if (empty) most = largest; /* sizes beside a zero cost nothing, but strides are their products */
+  for (int i = 0; i < ndim && !much; i++) {
+    much = shape[i] && n > most / shape[i];
     if (shape[i] && !much) n *= shape[i];
   }
-  if (empty) return 0;
-  if (!much && n <= most) return n;
+  if (!much && n <= most) return empty ? 0 : n;
   char buf[160];
   pni_source_fail(s, PN_FORMAT, "is damaged: it claims shape %s of %d-byte elements but can hold only %lld bytes",
                   pni_shape_text(ndim, shape, buf), e->size, (long long)s->room);
