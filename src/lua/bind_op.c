@@ -13,7 +13,7 @@ typedef struct {
   char kind; /* letter of op.h */
   bool optional;
   double absent; /* value when not given */
-  char name[16];
+  char name[32];
 } argument;
 
 typedef struct {
@@ -32,7 +32,7 @@ static void parse(signature *s, const pni_op *op) {
     argument *a = &s->arg[s->n++];
     size_t len = strcspn(p, ":");
     memset(a, 0, sizeof *a);
-    memcpy(a->name, p, len < 15 ? len : 15);
+    memcpy(a->name, p, len < 31 ? len : 31);
     p += len + 1;
     a->kind = *p++;
     a->optional = a->kind == 'A';
