@@ -7,7 +7,7 @@
 #include <string.h>
 #include "../../src/autodiff/op.h"
 #include "../../src/tensor/blas.h"
-#include "../../src/tensor/linalg.h"
+#include "../../src/tensor/linalg/linalg.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }

@@ -5,7 +5,8 @@
 
 Arrays are row-major; `a` is a batch of general matrices, `p` of positive definite ones, `b` right sides.
 Factors whose signs are free (qr, eigh, svd) are checked by reconstruction; of them only what is unique is
-stored: |r|, eigenvalues, singular values.
+stored: |r|, eigenvalues, singular values. Rows checked so: cholesky, solve_triangular, cholesky_solve, solve,
+inverse, logdet, det, det_sign, packed_qr, packed_eigh, packed_svd.
 """
 from pathlib import Path
 
