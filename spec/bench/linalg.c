@@ -96,12 +96,41 @@ static void report(C *c, const char *name, int kind, pn_dtype dtype, int64_t n) 
   pn_scope_close(c, mark);
 }
 
+/* x y for batches of n x n: interleaved, and one BLAS call each (as a batch too small for a group). */
+static void products(C *c, pn_dtype dtype, int64_t n, int64_t batch) {
+  size_t mark = pn_scope_open(c);
+  T *x = pn_randn(c, NULL, dtype, SHAPE(batch, n, n)), *y = pn_randn(c, NULL, dtype, SHAPE(batch, n, n));
+  T *z = pn_zeros(c, dtype, SHAPE(batch, n, n)), one_x = *x, one_y = *y, one_z = *z;
+  one_x.shape[0] = one_y.shape[0] = one_z.shape[0] = 2;
+  one_x.numel = one_y.numel = one_z.numel = 2 * n * n;
+  double best[2] = {1e30, 1e30};
+  for (int round = 0; round < 200; round++)
+    for (int way = 0; way < 2; way++) {
+      int64_t start = pni_now();
+      for (int64_t i = 0; way == 1 && i < batch; i += 2) {
+        one_x.offset = one_y.offset = one_z.offset = i * n * n;
+        pni_matmul(c, &one_x, &one_y, &one_z);
+      }
+      if (way == 0) pni_matmul(c, x, y, z);
+      double ns = (double)(pni_now() - start) / (double)batch;
+      if (ns < best[way]) best[way] = ns;
+    }
+  printf("matmul, %lld of %lldx%lld %s, interleaved\t%.1f\tns\t\n", (long long)batch, (long long)n, (long long)n,
+         pn_dtype_name(dtype), best[0]);
+  printf("matmul, %lld of %lldx%lld %s, BLAS\t%.1f\tns\t\n", (long long)batch, (long long)n, (long long)n,
+         pn_dtype_name(dtype), best[1]);
+  pn_scope_close(c, mark);
+}
+
 int main(int argc, char **argv) {
   C *c = pn_context_new(&(pn_context_config){.seed = 1, .threads = 1});
   pni_blas_single_thread();
   if (argc > 1 && strcmp(argv[1], "sizes") == 0) {
-    sizes(c, PN_FLOAT64);
-    sizes(c, PN_FLOAT32);
+    if (argc < 3) sizes(c, PN_FLOAT64);
+    if (argc < 3) sizes(c, PN_FLOAT32);
+    for (int64_t n = 1; n <= 16; n++)
+      for (int64_t batch = 4; batch <= 1024; batch *= 16)
+        products(c, PN_FLOAT64, n, batch), products(c, PN_FLOAT32, n, batch);
   } else {
     report(c, "cholesky + solve", -1, PN_FLOAT64, 4);
     report(c, "cholesky + solve", -1, PN_FLOAT64, 10);
@@ -109,6 +138,8 @@ int main(int argc, char **argv) {
     report(c, "cholesky + solve", -1, PN_FLOAT32, 10);
     report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 4);
     report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 10);
+    products(c, PN_FLOAT64, 4, 3200);
+    products(c, PN_FLOAT64, 10, 3200);
   }
   pn_context_close(c);
   return 0;

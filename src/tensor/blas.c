@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "blas.h"
+#include "linalg/linalg.h"
 
 /* Present in OpenBLAS only. */
 #if defined(__GNUC__)
@@ -125,6 +126,8 @@ pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_t
     memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
     return PN_OK;
   }
+  bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
+  if (!folds && pni_small_matmul(c, x, y, out)) return c->status;
   pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);
   pn_tensor *b = layout_of(y).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)y) : pni_contiguous(c, y);
   if (a && b) multiply(c, a, b, out);

@@ -300,7 +300,7 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   }
   merge_lead(&j, out->shape);
   int64_t n = j.a.rows, k = scalar ? 0 : b ? j.b.cols : n;
-  j.s = (pni_small){kind, flags, (int)n, (int)k, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
+  j.s = (pni_small){kind, flags, (int)n, (int)k, 0, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
   run_job(c, &j, path);
   pn_tensor_unref(own);
@@ -325,4 +325,28 @@ pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int f
                      const pn_tensor *b, pn_tensor *out) {
   if (a->shape[a->ndim - 1] == 0) return kind >= PNI_SMALL_LOGDET ? empty_det(kind, out) : PN_OK;
   return solve_batch(c, where, path, kind, flags, a, b, out);
+}
+
+bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
+  int nlead = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
+  int64_t n = x->shape[x->ndim - 2], inner = x->shape[x->ndim - 1], k = y->shape[y->ndim - 1];
+  if (n > PNI_SMALL_MAX || inner > PNI_SMALL_MAX || k > PNI_SMALL_MAX) return false;
+  job j = {.size = (int64_t)pni_itemsize(x),
+           .count = pni_count(nlead, out->shape),
+           .nlead = nlead,
+           .a = matrix_of(x),
+           .b = matrix_of(y),
+           .out = pni_data(out),
+           .out_step = n * k,
+           .failed = INT64_MAX};
+  if (j.count * j.size * 2 < PNI_SMALL_BYTES) return false;
+  j.group = j.size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j.lanes) : pni_small_f32(PNI_SMALL_BEST, &j.lanes);
+  j.s = (pni_small){PNI_SMALL_MATMUL, 0, (int)n, (int)k, (int)inner, j.a.row_stride, j.a.col_stride, j.b.row_stride,
+                    j.b.col_stride};
+  lead_steps(x, nlead, j.a_step);
+  lead_steps(y, nlead, j.b_step);
+  merge_lead(&j, out->shape);
+  int64_t groups = (j.count + j.lanes - 1) / j.lanes;
+  pni_parallel(c, groups, 100000 / (n * inner * k + 8) + 1, run_groups, &j);
+  return true;
 }

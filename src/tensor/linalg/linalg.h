@@ -23,6 +23,9 @@ enum { PNI_PATH_CHOICE, PNI_PATH_LAPACK, PNI_PATH_SMALL };
 pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                      const pn_tensor *b, pn_tensor *out);
 
+/* out = x y as pni_matmul (blas.h) takes them, if the batch is one for the interleaved path; false: it is not. */
+bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
+
 enum { PNI_MATRIX_NAME = 200 };
 /* "matrix [2, 3] of the batch" or "matrix" into buf, which is returned. */
 const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[PNI_MATRIX_NAME]);

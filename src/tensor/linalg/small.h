@@ -21,7 +21,8 @@ typedef enum pni_small_kind {
   PNI_SMALL_LOGDET,
   PNI_SMALL_DET,
   PNI_SMALL_DET_SIGN,
-  PNI_SMALL_KINDS
+  PNI_SMALL_KINDS,
+  PNI_SMALL_MATMUL = PNI_SMALL_KINDS /* a [n, inner] times b [inner, k]; no finite check */
 } pni_small_kind;
 
 /* What all matrices of a batch share. Strides in elements; out is row-major. */
@@ -29,6 +30,7 @@ typedef struct pni_small {
   pni_small_kind kind;
   int flags; /* PNI_UPPER, PNI_TRANSPOSE */
   int n, k;  /* order, right sides */
+  int inner; /* of a product */
   int64_t a_row, a_col, b_row, b_col;
 } pni_small;
 

@@ -286,6 +286,38 @@ FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void 
   }
 }
 
+FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out) {
+  VEC x[ORDER * ORDER], y[ORDER * ORDER], z[ORDER * ORDER];
+  int n = s->n, k = s->k, inner = s->inner;
+  NAME(interleave)(x, count, a, n, inner, s->a_row, s->a_col);
+  NAME(interleave)(y, count, b, inner, k, s->b_row, s->b_col);
+  for (int i = 0; i < n; i++) {
+    const VEC *row = x + i * inner;
+    int j = 0;
+    for (; j + 4 <= k; j += 4) {
+      VEC p = {0}, q = {0}, r = {0}, t = {0};
+      for (int l = 0; l < inner; l++) {
+        const VEC *w = y + l * k + j, v = row[l];
+        p += v * w[0];
+        q += v * w[1];
+        r += v * w[2];
+        t += v * w[3];
+      }
+      VEC *to = z + i * k + j;
+      to[0] = p;
+      to[1] = q;
+      to[2] = r;
+      to[3] = t;
+    }
+    for (; j < k; j++) {
+      VEC p = {0};
+      for (int l = 0; l < inner; l++) p += row[l] * y[l * k + j];
+      z[i * k + j] = p;
+    }
+  }
+  NAME(deinterleave)(out, count, z, n * k);
+}
+
 static TARGET void NAME(group)(const pni_small *s, int count, const void *const *a, const void *const *b,
                                void *const *out, int *info) {
   int state[LANES];
@@ -296,6 +328,8 @@ static TARGET void NAME(group)(const pni_small *s, int count, const void *const 
     NAME(run_triangular)(s, count, a, b, out, state);
   else if (s->kind == PNI_SMALL_SOLVE || s->kind == PNI_SMALL_INVERSE)
     NAME(run_solve)(s, count, a, b, out, state);
+  else if (s->kind == PNI_SMALL_MATMUL)
+    NAME(run_matmul)(s, count, a, b, out);
   else
     NAME(run_det)(s, count, a, out, state);
   for (int l = 0; l < count; l++) info[l] = state[l];
