@@ -731,10 +731,11 @@ typedef struct pn_runtime_config {
 } pn_runtime_config;
 
 /* An array that crosses the border: row-major, no gaps.
- * In: everything but capacity is read; the elements are copied.
- * Out, data NULL: dtype, ndim, shape and data describe the result, borrowed until the next call with the runtime.
- * Out, data set:  the result is copied there as the given dtype; capacity says how many elements fit; ndim and
- *                 shape are written. Floats convert to each other, int64 and bool to all but bool; PN_DTYPE otherwise. */
+ * In:  everything but capacity is read; the elements are copied.
+ * Out, capacity 0: dtype, ndim, shape and data come to describe the result. The data are borrowed until the next
+ *      call with the runtime, which may still take them as input; the struct can be used again as it is.
+ * Out, capacity n: the result is copied to the host's `data`, as the given dtype; n says how many elements fit;
+ *      ndim and shape are written. Everything converts to floats, bool also to int64; PN_DTYPE otherwise. */
 typedef struct pn_array {
   pn_dtype dtype;
   int ndim;

@@ -192,9 +192,12 @@ static pn_status verdict(lua_State *L, pn_runtime *rt, int lua_status, pn_status
   return raised;
 }
 
+void pni_runtime_release(pn_runtime *rt) {
+  while (rt->nheld) pn_tensor_unref(rt->held[--rt->nheld]);
+}
+
 pn_status pni_runtime_begin(pn_runtime *rt) {
   if (!rt || rt->running) return PN_STATE;
-  while (rt->nheld) pn_tensor_unref(rt->held[--rt->nheld]);
   pn_context_clear_error(rt->c);
   rt->status = PN_OK;
   rt->message[0] = rt->traceback[0] = '\0';
@@ -237,7 +240,7 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   if (rt->status == PN_CANCELLED) pn_context_uncancel(c);
   if (rt->status != PN_OK) {
     c->no_grad = no_grad;
-    while (rt->nheld) pn_tensor_unref(rt->held[--rt->nheld]);
+    pni_runtime_release(rt);
   }
   lua_settop(L, 0);
   pn_scope_close(c, mark);
@@ -286,7 +289,7 @@ pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
 void pn_runtime_close(pn_runtime *rt) {
   if (!rt || rt->running) return;
   pn_context *c = rt->c;
-  while (rt->nheld) pn_tensor_unref(rt->held[--rt->nheld]);
+  pni_runtime_release(rt);
   if (rt->L) lua_close(rt->L);
   pni_free(c, rt, sizeof *rt);
   pn_context_close(c);

@@ -54,6 +54,8 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job);
 pn_status pni_runtime_refuse(pn_runtime *rt, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
 /* Makes the runtime ready for a call; PN_STATE if it is not to be called. */
 pn_status pni_runtime_begin(pn_runtime *rt);
+/* Gives up what the host has borrowed. */
+void pni_runtime_release(pn_runtime *rt);
 /* Counts `steps` and raises if a limit was reached. C functions that loop call it as they go. */
 void pni_runtime_poll(lua_State *L, uint64_t steps);
 /* Raises if a limit has tripped: after a C function that catches errors. */

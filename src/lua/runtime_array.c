@@ -121,12 +121,12 @@ static void take_result(lua_State *L, pni_job *j, int i, int k, pn_array *out) {
   pn_runtime *rt = j->rt;
   pn_array a = j->out[k];
   pn_tensor *t = result_tensor(L, j, i, k + 1);
-  pn_dtype have = (pn_dtype)t->dtype, want = a.data ? a.dtype : have;
+  pn_dtype have = (pn_dtype)t->dtype, want = a.capacity ? a.dtype : have;
   j->status = PN_DTYPE;
   if (!converts(have, want))
     luaL_error(L, "%s: result %d must be %s, got %s", j->name, k + 1, pn_dtype_name(want), pn_dtype_name(have));
   j->status = PN_SHAPE;
-  if (a.data && t->numel > a.capacity)
+  if (a.capacity && t->numel > a.capacity)
     luaL_error(L, "%s: result %d has %I elements, the buffer room for %I", j->name, k + 1, (LUAI_UACINT)t->numel,
                (LUAI_UACINT)a.capacity);
   j->status = PN_OK;
@@ -140,10 +140,7 @@ static void take_result(lua_State *L, pni_job *j, int i, int k, pn_array *out) {
   a.dtype = want;
   a.ndim = p->ndim;
   memcpy(a.shape, p->shape, sizeof a.shape);
-  if (!a.data) {
-    a.data = pni_data(p);
-    a.capacity = p->numel;
-  }
+  if (!a.capacity) a.data = pni_data(p);
   *out = a;
 }
 
@@ -152,19 +149,21 @@ static void take_results(lua_State *L, pni_job *j, int first) {
   for (int k = 0; k < j->nout; k++) take_result(L, j, first + k, k, &taken[k]);
   for (int k = 0; k < j->nout; k++) { /* nothing fails any more */
     const pn_tensor *p = j->rt->held[k];
-    if (j->out[k].data && p->numel)
-      memcpy(j->out[k].data, pni_data(p), (size_t)p->numel * pn_dtype_size(taken[k].dtype));
+    if (taken[k].capacity && p->numel)
+      memcpy(taken[k].data, pni_data(p), (size_t)p->numel * pn_dtype_size(taken[k].dtype));
     j->out[k] = taken[k];
   }
 }
 
 static pn_status check_output(pn_runtime *rt, const pn_array *a, const char *where, int k) {
   if (!a) return pni_runtime_refuse(rt, PN_DOMAIN, "%s: arrays must not be NULL", where);
-  if (a->data && (unsigned)a->dtype > PN_BOOL)
-    return pni_runtime_refuse(rt, PN_DTYPE, "%s: result %d: unknown dtype number %d", where, k, (int)a->dtype);
-  if (a->data && a->capacity < 0)
+  if (a->capacity < 0)
     return pni_runtime_refuse(rt, PN_DOMAIN, "%s: result %d: capacity must not be negative, got %lld", where, k,
                               (long long)a->capacity);
+  if (a->capacity && !a->data)
+    return pni_runtime_refuse(rt, PN_DOMAIN, "%s: result %d: data must not be NULL", where, k);
+  if (a->capacity && (unsigned)a->dtype > PN_BOOL)
+    return pni_runtime_refuse(rt, PN_DTYPE, "%s: result %d: unknown dtype number %d", where, k, (int)a->dtype);
   return PN_OK;
 }
 
@@ -179,12 +178,14 @@ static int run_loaded(lua_State *L, pni_job *j, int status) {
 
 static int run_string(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
+  pni_runtime_release(j->rt);
   lua_pushfstring(L, "=%s", j->name);
   return run_loaded(L, j, luaL_loadbufferx(L, j->script, j->length, lua_tostring(L, -1), "t"));
 }
 
 static int run_file(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
+  pni_runtime_release(j->rt);
   return run_loaded(L, j, luaL_loadfilex(L, j->name, "t"));
 }
 
@@ -210,6 +211,7 @@ static int call(lua_State *L) {
   luaL_checkstack(L, j->nin + j->nout + 8, "too many arrays");
   find_global(L, j);
   for (int k = 0; k < j->nin; k++) push_array(L, j->rt->c, &j->in[k]);
+  pni_runtime_release(j->rt); /* which may have been the inputs */
   lua_call(L, j->nin, j->nout);
   take_results(L, j, 2);
   return 0;
@@ -233,6 +235,7 @@ pn_status pn_runtime_call(pn_runtime *rt, const char *name, int nin, const pn_ar
 
 static int set_number(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
+  pni_runtime_release(j->rt);
   lua_pushnumber(L, j->number);
   assign_global(L, j);
   return 0;
@@ -240,6 +243,7 @@ static int set_number(lua_State *L) {
 
 static int get_number(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
+  pni_runtime_release(j->rt);
   find_global(L, j);
   pn_tensor *t = pni_test_tensor(L, -1);
   j->status = PN_DTYPE;
@@ -254,12 +258,14 @@ static int get_number(lua_State *L) {
 static int set_array(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
   push_array(L, j->rt->c, j->in);
+  pni_runtime_release(j->rt);
   assign_global(L, j);
   return 0;
 }
 
 static int get_array(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
+  pni_runtime_release(j->rt);
   find_global(L, j);
   if (lua_isfunction(L, -1) || lua_isstring(L, -1) != (lua_type(L, -1) == LUA_TNUMBER)) {
     j->status = PN_DTYPE;

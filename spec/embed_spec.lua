@@ -1,0 +1,62 @@
+--- Host programs against an installed library: examples/embed compiled with what pkg-config says, linked
+--- shared and static, plain and with sanitisers in the host. (`make asan` and `make tsan` run the same
+--- programs with the library instrumented too.)
+local build = os.getenv "BUILD" or "build"
+
+local function sh(line, ...)
+  local pipe = assert(io.popen("exec 2>&1; " .. line:format(...)))
+  local out = pipe:read "a"
+  local _, _, code = pipe:close()
+  return code or 0, out
+end
+
+local function must(line, ...)
+  local code, out = sh(line, ...)
+  assert(code == 0, line:format(...) .. "\n" .. out)
+  return (out:gsub("%s+$", ""))
+end
+
+describe("a host program", function()
+  local tmp, pkg
+  setup(function()
+    tmp = must "mktemp -d"
+    must("env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory install BUILD='%s' PREFIX='%s/prefix'", build, tmp)
+    pkg = ("PKG_CONFIG_PATH=%s/prefix/lib/pkgconfig pkg-config"):format(tmp)
+  end)
+  teardown(function() must("rm -rf '%s'", tmp) end)
+
+  local expected = {
+    predict = function(out)
+      assert.truthy(out:find("all as expected", 1, true), out)
+      for _, status in ipairs {"script", "limit"} do
+        assert.truthy(out:find("not loaded (" .. status .. ")", 1, true), out)
+      end
+    end,
+    two_runtimes = function(out)
+      assert.truthy(out:find("trainer:%d+: interrupted"), out)
+      assert.truthy(out:find("weights 1.0000 -2.0000 3.0000 0.5000", 1, true), out)
+    end,
+  }
+
+  local kinds = {
+    {"the shared library", "-Wall -Wextra -Werror", "--libs"},
+    {"the static library", "-Wall -Wextra -Werror", "--static --libs"},
+    {"sanitisers for addresses and undefined behaviour",
+     "-g -fsanitize=address,undefined -fno-sanitize-recover=all", "--libs"},
+    {"the sanitiser for threads", "-g -fsanitize=thread", "--libs"},
+  }
+
+  for name, check in pairs(expected) do
+    for i, kind in ipairs(kinds) do
+      it(("%s runs with %s"):format(name, kind[1]), function()
+        local libs = must("%s %s penumbra", pkg, kind[3])
+        if kind[3]:find "static" then libs = libs:gsub("%-lpenumbra", "-l:libpenumbra.a") end
+        local program = ("%s/%s-%d"):format(tmp, name, i)
+        must("cc -std=c11 -D_DEFAULT_SOURCE %s examples/embed/%s.c $(%s --cflags penumbra) %s -lm -lpthread -o %s", kind[2],
+          name, pkg, libs, program)
+        check(must("cd %s && OPENBLAS_NUM_THREADS=1 LD_LIBRARY_PATH=%s/prefix/lib TSAN_OPTIONS=suppressions=$OLDPWD/spec/c/tsan.supp "
+          .. "%s", tmp, tmp, program))
+      end)
+    end
+  end
+end)
