@@ -79,7 +79,7 @@ static void torture(const char *file) {
     for (unsigned flips = 1 + random_below(3); flips; flips--) {
       static const unsigned char nasty[] = {0, 0xff, 0x80, 0x7f, '"', '9', '{', '-'};
       unsigned at = random_below((unsigned)(random_below(2) && n > 100 ? 100 : n)); /* headers more often */
-      q[at] = random_below(2) ? nasty[random_below(8)] : (unsigned char)(q[at] ^ 1u << random_below(8));
+      q[at] = (unsigned char)(random_below(2) ? nasty[random_below(8)] : q[at] ^ (1u << random_below(8)));
     }
     write_bytes(victim, q, n);
     load(file, n);

@@ -1,0 +1,8 @@
+/*
+** npy.c: fuzz target of pn_load_npy.
+*/
+#include "fuzz.h"
+
+static void load(pn_context *c, const char *path) { pn_load_npy(c, path); }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_run(data, size, load); }

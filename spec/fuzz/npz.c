@@ -1,0 +1,8 @@
+/*
+** npz.c: fuzz target of pn_load_npz.
+*/
+#include "fuzz.h"
+
+static void load(pn_context *c, const char *path) { pn_archive_free(pn_load_npz(c, path)); }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_run(data, size, load); }

@@ -1,0 +1,8 @@
+/*
+** safetensors.c: fuzz target of pn_load_safetensors.
+*/
+#include "fuzz.h"
+
+static void load(pn_context *c, const char *path) { pn_archive_free(pn_load_safetensors(c, path)); }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_run(data, size, load); }
