@@ -211,7 +211,7 @@ static bool open_editor(editor *e) {
   el_set(e->el, EL_PROMPT_ESC, prompt_of, '\1');
   el_set(e->el, EL_EDITOR, "emacs");
   el_set(e->el, EL_HIST, history, e->history);
-  el_set(e->el, EL_ADDFN, "penumbra-complete", "completes a name", on_tab);
+  el_wset(e->el, EL_ADDFN, L"penumbra-complete", L"completes a name", on_tab); /* el_set would leak copies */
   el_set(e->el, EL_BIND, "^I", "penumbra-complete", NULL);
   el_set(e->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
   el_set(e->el, EL_BIND, "\\e[1;5D", "ed-prev-word", NULL);
