@@ -52,10 +52,10 @@ describe("a host program", function()
         local libs = must("%s %s penumbra", pkg, kind[3])
         if kind[3]:find "static" then libs = libs:gsub("%-lpenumbra", "-l:libpenumbra.a") end
         local program = ("%s/%s-%d"):format(tmp, name, i)
-        must("cc -std=c11 -D_DEFAULT_SOURCE %s examples/embed/%s.c $(%s --cflags penumbra) %s -lm -lpthread -o %s", kind[2],
-          name, pkg, libs, program)
-        check(must("cd %s && OPENBLAS_NUM_THREADS=1 LD_LIBRARY_PATH=%s/prefix/lib TSAN_OPTIONS=suppressions=$OLDPWD/spec/c/tsan.supp "
-          .. "%s", tmp, tmp, program))
+        must("cc -std=c11 %s examples/embed/%s.c $(%s --cflags penumbra) %s -lm -lpthread -o %s", kind[2], name, pkg,
+          libs, program)
+        check(must([[cd %s && OPENBLAS_NUM_THREADS=1 LD_LIBRARY_PATH=%s/prefix/lib \
+          TSAN_OPTIONS=suppressions=$OLDPWD/spec/c/tsan.supp %s]], tmp, tmp, program))
       end)
     end
   end

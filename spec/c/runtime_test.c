@@ -61,7 +61,7 @@ typedef struct {
 } row;
 
 static const row hostile[] = {
-#include "runtime_rows.h"
+#include "runtime_rows.def"
 };
 
 /* Drops every global that a row made. */
