@@ -13,7 +13,10 @@ local options = require "penumbra.options"
 
 local data = {}
 
-local files = core.files
+-- a host can keep files from its scripts
+local files = core.files or setmetatable({}, {__index = function(_, name)
+  core.error(name .. ": this script may not open files")
+end})
 
 -- ---- loading ----
 

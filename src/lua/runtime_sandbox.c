@@ -240,6 +240,7 @@ static int open_core(lua_State *L) {
   luaopen_penumbra_core(L);
   lua_pushcfunction(L, l_refuse_limit);
   lua_setfield(L, -2, "memory_limit");
+  if (!grants(L, PN_LIB_FILES)) drop(L, "files");
   lua_pushcfunction(L, l_threads);
   lua_setfield(L, -2, "threads");
   return 1;
