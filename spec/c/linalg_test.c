@@ -111,16 +111,20 @@ static void instruction_sets(C *c, pn_dtype dtype, int n, int count) {
   const void *a_at[PNI_SMALL_LANES], *b_at[PNI_SMALL_LANES];
   void *out[PNI_SMALL_LANES];
   unsigned char got[3][PNI_SMALL_LANES * 16 * 16 * 8] = {{0}};
-  for (int kind = 0; kind < PNI_SMALL_KINDS; kind++) {
-    pni_small s = {.kind = (pni_small_kind)kind, .n = n, .k = n, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1};
+  for (int kind = 0; kind <= PNI_SMALL_MATMUL; kind++) {
+    pni_small s = {
+        .kind = (pni_small_kind)kind, .n = n, .k = n, .inner = n, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1};
     for (int level = 0; level <= PNI_SMALL_BEST; level++) {
       pni_small_group group = dtype == PN_FLOAT64 ? pni_small_f64(level, &lanes) : pni_small_f32(level, &lanes);
-      for (int l = 0; l < count; l++) {
-        a_at[l] = (const char *)pni_data(p) + (size_t)l * bytes;
-        b_at[l] = (const char *)pni_data(b) + (size_t)l * bytes;
-        out[l] = got[level] + (size_t)l * bytes;
+      for (int first = 0; first < count; first += lanes) {
+        int here = count - first < lanes ? count - first : lanes;
+        for (int l = 0; l < here; l++) {
+          a_at[l] = (const char *)pni_data(p) + (size_t)(first + l) * bytes;
+          b_at[l] = (const char *)pni_data(b) + (size_t)(first + l) * bytes;
+          out[l] = got[level] + (size_t)(first + l) * bytes;
+        }
+        group(&s, here, a_at, b_at, out, info);
       }
-      group(&s, count < lanes ? count : lanes, a_at, b_at, out, info);
     }
     CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
     CHECK(memcmp(got[0], got[2], sizeof got[0]) == 0);

@@ -10,9 +10,9 @@
 #include "linalg.h"
 #include "small.h"
 
-/* A batch that fills half of a group's lanes goes to the interleaved path (spec/bench/linalg.c: from there on
- * it is the faster one for every order up to 16 and every problem). */
-enum { SHARDS = 32 };
+/* From LEAST_BATCH matrices on, the interleaved path is the faster one for every problem and order, even where it
+ * leaves lanes idle (spec/bench/linalg.c). */
+enum { SHARDS = 32, LEAST_BATCH = 4 };
 
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
 
@@ -242,14 +242,18 @@ static void drop_scratch(pn_context *c, job *j, int64_t shards) {
   if (j->pivots) pni_free(c, j->pivots, (size_t)(shards * n) * sizeof *j->pivots);
 }
 
+static void choose_group(job *j) {
+  j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
+}
+
 static pn_status run_job(pn_context *c, job *j, int path) {
   int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
   bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
-  bool small = fits && (path == PNI_PATH_SMALL || items * j->size * 2 >= PNI_SMALL_BYTES);
+  choose_group(j);
+  bool small = fits && (path == PNI_PATH_SMALL || j->count >= LEAST_BATCH);
   bool rows = is_shared_triangle(j) && path != PNI_PATH_SMALL;
   pni_shard body = rows ? run_rows : small ? run_groups : run_lapack;
   if (body == run_groups) {
-    j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
     items = (j->count + j->lanes - 1) / j->lanes;
     work *= 2; /* interleaving */
   }
@@ -330,7 +334,9 @@ pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int f
 bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
   int nlead = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
   int64_t n = x->shape[x->ndim - 2], inner = x->shape[x->ndim - 1], k = y->shape[y->ndim - 1];
-  if (n > PNI_SMALL_MAX || inner > PNI_SMALL_MAX || k > PNI_SMALL_MAX) return false;
+  int64_t largest = n > inner ? n : inner;
+  if (k > largest) largest = k;
+  if (largest > PNI_SMALL_MAX) return false;
   job j = {.size = (int64_t)pni_itemsize(x),
            .count = pni_count(nlead, out->shape),
            .nlead = nlead,
@@ -339,8 +345,10 @@ bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_
            .out = pni_data(out),
            .out_step = n * k,
            .failed = INT64_MAX};
-  if (j.count * j.size * 2 < PNI_SMALL_BYTES) return false;
-  j.group = j.size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j.lanes) : pni_small_f32(PNI_SMALL_BEST, &j.lanes);
+  choose_group(&j);
+  /* BLAS has tuned kernels for products, short vectors gain nothing over them (spec/bench/linalg.c) */
+  bool wide = j.lanes * j.size == 64;
+  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!wide && largest > PNI_SMALL_MAX / 2)) return false;
   j.s = (pni_small){PNI_SMALL_MATMUL, 0, (int)n, (int)k, (int)inner, j.a.row_stride, j.a.col_stride, j.b.row_stride,
                     j.b.col_stride};
   lead_steps(x, nlead, j.a_step);

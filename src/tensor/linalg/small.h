@@ -1,6 +1,6 @@
 /*
-** small.h: linear algebra for batches of small matrices, n <= PNI_SMALL_MAX. A group of PNI_SMALL_LANES
-** matrices is interleaved (element [i, j] of all of them is one vector), so that every step of the
+** small.h: linear algebra for batches of small matrices, n <= PNI_SMALL_MAX. A group of matrices,
+** one per lane of the processor's vectors, is interleaved (element [i, j] of all of them is one vector), so that every step of the
 ** textbook algorithm is one vector instruction and no step depends on how small a matrix is.
 ** Compiled for several instruction sets, of which the processor's best is taken; all do the same operations
 ** in the same order (no fused multiply-add), so they give the same bits.
@@ -10,7 +10,7 @@
 
 #include "lapack.h"
 
-enum { PNI_SMALL_MAX = 16, PNI_SMALL_BYTES = 64, PNI_SMALL_LANES = 16 /* at most: of float32 */ };
+enum { PNI_SMALL_MAX = 16, PNI_SMALL_LANES = 16 /* at most */ };
 
 typedef enum pni_small_kind {
   PNI_SMALL_CHOLESKY,

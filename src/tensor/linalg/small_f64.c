@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "small.h"
+#include "small_shuffle.h"
 
 #define REAL    double
 #define INTEGER long long
@@ -9,39 +10,30 @@
 
 #define NAME(name) name##_base
 #define TARGET
+#define WIDTH 2
 #include "small_real.h"
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #define NAME(name) name##_avx2
 #define TARGET     __attribute__((target("avx2")))
+#define WIDTH      4
 #include "small_real.h"
-
-/* GCC splits such permutations into single elements where the processor has no vectors of this length. */
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define SHUFFLE
-#endif
-#endif
-#define LOW1  0, 8, 2, 10, 4, 12, 6, 14
-#define HIGH1 1, 9, 3, 11, 5, 13, 7, 15
-#define LOW2  0, 1, 8, 9, 4, 5, 12, 13
-#define HIGH2 2, 3, 10, 11, 6, 7, 14, 15
-#define LOW4  0, 1, 2, 3, 8, 9, 10, 11
-#define HIGH4 4, 5, 6, 7, 12, 13, 14, 15
 
 #define NAME(name) name##_avx512
 #define TARGET     __attribute__((target("avx512f,avx512dq")))
+#define WIDTH      8
 #include "small_real.h"
 
 pni_small_group pni_small_f64(int level, int *lanes) {
-  *lanes = PNI_SMALL_BYTES / (int)sizeof(REAL);
-  if (level > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return group_avx512;
-  return level > 0 && __builtin_cpu_supports("avx2") ? group_avx2 : group_base;
+  bool avx512 = level > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+  bool avx2 = level > 0 && __builtin_cpu_supports("avx2");
+  *lanes = avx512 ? 8 : avx2 ? 4 : 2;
+  return avx512 ? group_avx512 : avx2 ? group_avx2 : group_base;
 }
 #else
 pni_small_group pni_small_f64(int level, int *lanes) {
   (void)level;
-  *lanes = PNI_SMALL_BYTES / (int)sizeof(REAL);
+  *lanes = 2;
   return group_base;
 }
 #endif

@@ -1,43 +1,49 @@
 /*
 ** small_real.h: the interleaved algorithms for one element type and one instruction set, included with REAL,
-** INTEGER (of the same size), F(name), NAME(name), TARGET; SHUFFLE and the index lists LOWs, HIGHs where
-** whole vectors can be permuted. Vectors are the compiler's own (GCC and Clang), so
+** INTEGER (of the same size), F(name), NAME(name), TARGET and WIDTH, the lanes of its widest vector. Vectors are the compiler's own (GCC and Clang), so
 ** the text is the same for every processor. A lane whose matrix has failed goes on with harmless numbers.
 */
 
 #define FN    static inline TARGET
 #define VEC   NAME(vec)
 #define MASK  NAME(mask)
-#define LANES ((int)(PNI_SMALL_BYTES / sizeof(REAL)))
+#define LANES WIDTH
 #define ORDER PNI_SMALL_MAX
 #define LANE  NAME(lane)
 /* m ? x : y for each lane */
 #define SELECT(m, x, y) ((VEC)(((MASK)(x) & (m)) | ((MASK)(y) & ~(m))))
 
-typedef REAL VEC __attribute__((vector_size(PNI_SMALL_BYTES)));
-typedef INTEGER MASK __attribute__((vector_size(PNI_SMALL_BYTES)));
+typedef REAL VEC __attribute__((vector_size(WIDTH * sizeof(REAL))));
+typedef INTEGER MASK __attribute__((vector_size(WIDTH * sizeof(REAL))));
 typedef REAL LANE __attribute__((may_alias));
 
-#ifdef SHUFFLE
-/* One step of a transpose: v[i][j + s] and v[i + s][j] change places, s = 1, 2, 4... */
+#ifdef PNI_HAS_SHUFFLE
+#define PASTE_(kind, w, s) kind##_##w##_##s
+#define PASTE(kind, w, s)  PASTE_(kind, w, s)
 #define STEP(s)                                                                                                        \
   for (int i = 0; i < LANES; i++)                                                                                      \
     if (!(i & (s))) {                                                                                                  \
       VEC x = v[i], y = v[i + (s)];                                                                                    \
-      v[i] = __builtin_shufflevector(x, y, LOW##s);                                                                    \
-      v[i + (s)] = __builtin_shufflevector(x, y, HIGH##s);                                                             \
+      v[i] = __builtin_shufflevector(x, y, PASTE(LOW, WIDTH, s));                                                      \
+      v[i + (s)] = __builtin_shufflevector(x, y, PASTE(HIGH, WIDTH, s));                                               \
     }
 
 /* Element e of vector l and element l of vector e change places. */
 FN void NAME(transpose)(VEC *v) {
   STEP(1)
+#if WIDTH > 2
   STEP(2)
+#endif
+#if WIDTH > 4
   STEP(4)
-#ifdef LOW8
+#endif
+#if WIDTH > 8
   STEP(8)
 #endif
 }
 #undef STEP
+#undef PASTE
+#undef PASTE_
 
 /* `blocks` times LANES elements of each matrix, which lie side by side. */
 FN void NAME(interleave_blocks)(VEC *dst, int count, const void *const *src, int blocks) {
@@ -60,7 +66,7 @@ FN void NAME(deinterleave_blocks)(void *const *dst, int count, const VEC *src, i
 
 /* dst[i * cols + j] takes element [i, j] of every matrix; idle lanes repeat matrix 0. */
 FN void NAME(interleave)(VEC *dst, int count, const void *const *src, int rows, int cols, int64_t rs, int64_t cs) {
-#ifdef SHUFFLE
+#ifdef PNI_HAS_SHUFFLE
   if ((cs == 1 || cols == 1) && (rs == cols || rows == 1)) {
     int blocks = rows * cols / LANES, done = blocks * LANES;
     NAME(interleave_blocks)(dst, count, src, blocks);
@@ -82,7 +88,7 @@ FN void NAME(interleave)(VEC *dst, int count, const void *const *src, int rows, 
 
 FN void NAME(deinterleave)(void *const *dst, int count, const VEC *src, int size) {
   int done = 0;
-#ifdef SHUFFLE
+#ifdef PNI_HAS_SHUFFLE
   done = size / LANES * LANES;
   NAME(deinterleave_blocks)(dst, count, src, size / LANES);
 #endif
@@ -344,4 +350,4 @@ static TARGET void NAME(group)(const pni_small *s, int count, const void *const 
 #undef SELECT
 #undef NAME
 #undef TARGET
-#undef SHUFFLE
+#undef WIDTH
