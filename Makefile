@@ -136,7 +136,7 @@ check:
 # The tests under sanitisers. Specs of the installation and of the gates are about the ordinary build.
 SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:exitcode=99 \
           LSAN_OPTIONS=suppressions=$(CURDIR)/spec/c/lsan.supp:print_suppressions=0 \
-          TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' \
+          TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' PN_SLOW=1 \
           SPARE='install_spec gates_spec'
 
 asan:
