@@ -1,5 +1,5 @@
 /*
-** interpreter.c: the smallest `lua script args` and `lua -l module`, for running the specs in a sanitised process. Closes its
+** interpreter.c: the smallest `lua script args`, for running the specs in a sanitised process. Closes its
 ** state before it ends, so that what is left is a leak.
 */
 #include <lauxlib.h>
@@ -12,13 +12,6 @@ static int traceback(lua_State *L) {
   return 1;
 }
 
-static int load_module(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushvalue(L, 1);
-  lua_call(L, 1, 0);
-  return 0;
-}
-
 static int run(lua_State *L, int argc, char **argv) {
   lua_createtable(L, argc, 1);
   for (int i = 0; i < argc; i++) {
@@ -27,11 +20,6 @@ static int run(lua_State *L, int argc, char **argv) {
   }
   lua_setglobal(L, "arg");
   lua_pushcfunction(L, traceback);
-  if (argv[1][0] == '-' && argv[1][1] == 'l') {
-    lua_pushcfunction(L, load_module);
-    lua_pushstring(L, argv[1][2] || argc < 3 ? argv[1] + 2 : argv[2]);
-    return lua_pcall(L, 1, 0, 0);
-  }
   int status = luaL_loadfile(L, argv[1]);
   for (int i = 2; status == LUA_OK && i < argc; i++) lua_pushstring(L, argv[i]);
   if (status == LUA_OK) status = lua_pcall(L, argc - 2, 0, 1);

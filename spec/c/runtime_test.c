@@ -435,7 +435,6 @@ static pn_status life(counter *n) {
           "function f(x) local l = (x:matmul(w)):exp():sum() local g = pn.grad(l, {w}) return g[1], tostring(x) end");
   if (!s) s = pn_runtime_call(rt, "f", 1, &in, 1, &out);
   if (!s) s = pn_runtime_set_array(rt, "x", &in);
-  out = (pn_array){0}; /* what it described was borrowed until this call */
   if (!s) s = pn_runtime_get_array(rt, "x", &out);
   if (s) CHECK(pn_runtime_message(rt)[0] != '\0');
   CHECK_INT(run(rt, "x = 1"), PN_OK); /* usable, whatever failed */
