@@ -265,6 +265,14 @@ static void failures(C *c) {
       pn_scope_close(c, mark);
     }
   size_t mark = pn_scope_open(c);
+  /* the matrix is counted in its own batch */
+  T *two = spoilt(c, 2, 3, 1, 0, 0, 0), *sides = pn_full(c, PN_FLOAT64, SHAPE(5, 2, 1, 3, 2), 1);
+  CHECK(pn_solve(c, two, sides) == NULL);
+  CHECK_FAIL(c, PN_SINGULAR, "solve: matrix [2, 1] of the batch must be");
+  CHECK(pn_solve(c, pn_zeros(c, PN_FLOAT64, SHAPE(3, 3)), sides) == NULL);
+  CHECK_FAIL(c, PN_SINGULAR, "solve: matrix must be");
+  CHECK(pn_cholesky_solve(c, pn_full(c, PN_FLOAT64, SHAPE(3, 3), NAN), pn_slice(c, sides, -1, 0, 1, 1)) == NULL);
+  CHECK_FAIL(c, PN_NAN, "cholesky_solve: matrix must be finite");
   CHECK(pn_cholesky(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 2))) == NULL);
   CHECK_FAIL(c, PN_SINGULAR, "cholesky: matrix must be positive definite");
   CHECK(pn_cholesky(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 3))) == NULL);

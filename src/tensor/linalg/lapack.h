@@ -39,6 +39,8 @@ typedef struct pni_lapack {
   int (*lu)(void *a, int *pivot, int n);
   /* b (row-major [n, k]) becomes A^-1 b. */
   void (*lu_solve)(const void *lu, const int *pivot, void *b, int n, int k);
+  /* The same for `count` right sides that are the rows of b [count, n]. */
+  void (*lu_solve_rows)(const void *lu, const int *pivot, void *b, int n, int count);
   /* out: log |det A|, det A, its sign; -inf, 0, 0 of a singular matrix. */
   void (*lu_det)(const void *lu, const int *pivot, int n, double out[3]);
   /* Sizes of `work` in elements and `iwork` in ints for an m x n matrix. */

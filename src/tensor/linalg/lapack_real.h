@@ -88,6 +88,10 @@ static void lu_solve(const void *lu_, const int *pivot, void *b_, int n, int k) 
   BLAS(trsm)(CblasColMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, k, n, 1, lu_, n, b, k);
 }
 
+static void lu_solve_rows(const void *lu_, const int *pivot, void *b, int n, int count) {
+  LAPACK(getrs)(LAPACK_COL_MAJOR, 'N', n, count, lu_, n, pivot, b, n);
+}
+
 static void lu_det(const void *lu_, const int *pivot, int n, double out[3]) {
   const REAL *a = lu_;
   double sign = 1, log_abs = 0, det = 1;
@@ -183,6 +187,7 @@ const pni_lapack TABLE = {
     .triangular_rows = triangular_rows,
     .lu = lu,
     .lu_solve = lu_solve,
+    .lu_solve_rows = lu_solve_rows,
     .lu_det = lu_det,
     .qr_work = qr_work,
     .qr = qr,

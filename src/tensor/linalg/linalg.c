@@ -17,7 +17,6 @@ enum { SHARDS = 32, LEAST_BATCH = 4 };
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
 
 typedef struct {
-  const char *where;
   const pni_lapack *f;
   pni_small_group group;
   int lanes; /* 0: the LAPACK path */
@@ -122,32 +121,47 @@ static void run_lapack(void *data, int64_t begin, int64_t end) {
   }
 }
 
-/* ---- one triangle, one right side per matrix of the batch: the right sides are the rows of a matrix ---- */
+/* ---- one matrix for the whole batch: it is factored once; single columns are the rows of one matrix ---- */
 
-static bool is_shared_triangle(const job *j) {
+static bool is_shared(const job *j) {
   bool triangle = j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE, shared = j->count > 1;
   for (int k = 0; k < j->nlead; k++) shared = shared && (j->a_step[k] == 0 || j->lead[k] == 1);
-  return triangle && shared && j->s.k == 1;
+  return shared && ((triangle && j->s.k == 1) || j->s.kind == PNI_SMALL_SOLVE);
 }
 
-static void run_rows(void *data, int64_t begin, int64_t end) {
-  job *j = data;
-  int lda, flags = blas_triangle(&j->a, j->s.flags, &lda);
-  int n = j->s.n, count = (int)(end - begin);
-  char *out = j->out + begin * n * j->size;
-  for (int64_t i = begin; i < end; i++) j->f->load(j->out + i * n * j->size, matrix_at(j, j->b, j->b_step, i));
+static void solve_rows(const job *j, char *out, int count) {
+  int lda, flags = blas_triangle(&j->a, j->s.flags, &lda), n = j->s.n;
+  if (j->s.kind == PNI_SMALL_SOLVE) {
+    j->f->lu_solve_rows(j->scratch, j->pivots, out, n, count);
+    return;
+  }
   j->f->triangular_rows(j->a.data, lda, flags, out, n, count);
   if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE)
     j->f->triangular_rows(j->a.data, lda, flags ^ PNI_TRANSPOSE, out, n, count);
 }
 
-static void check_shared(job *j) {
-  int lda, zero;
+static void run_shared(void *data, int64_t begin, int64_t end) {
+  job *j = data;
+  for (int64_t i = begin; i < end; i++) {
+    char *out = j->out + i * j->out_step * j->size;
+    j->f->load(out, matrix_at(j, j->b, j->b_step, i));
+    if (j->s.k > 1) j->f->lu_solve(j->scratch, j->pivots, out, j->s.n, j->s.k);
+  }
+  if (j->s.k == 1) solve_rows(j, j->out + begin * j->out_step * j->size, (int)(end - begin));
+}
+
+/* Checks the matrix; factors it into the scratch of the first shard. */
+static void prepare_shared(job *j) {
+  int lda, info = 0, n = j->s.n;
   blas_triangle(&j->a, j->s.flags, &lda);
   if (!j->f->finite(j->a, triangle_read(j)))
-    report(j, 0, CODE_NAN);
-  else if ((zero = j->f->zero_diagonal(j->a.data, lda, j->s.n)) != 0)
-    report(j, 0, zero);
+    info = CODE_NAN;
+  else if (j->s.kind == PNI_SMALL_SOLVE) {
+    j->f->load(j->scratch, (pni_matrix){j->a.data, n, n, j->a.col_stride, j->a.row_stride});
+    info = j->f->lu(j->scratch, j->pivots, n);
+  } else
+    info = j->f->zero_diagonal(j->a.data, lda, n);
+  if (info) report(j, 0, info);
 }
 
 /* ---- the interleaved path: an item is a group of matrices ---- */
@@ -208,10 +222,20 @@ const char *pni_matrix_name(int nlead, const int64_t *lead, int64_t i, char buf[
   return buf;
 }
 
-static pn_status complain(pn_context *c, const char *where, int kind, int nlead, const int64_t *lead, int64_t i,
-                          int code) {
+/* Number of the matrix of `a` that problem i of the batch is about. */
+static int64_t own_number(const pn_tensor *a, int nlead, const int64_t *lead, int64_t i) {
+  int64_t number = 0, step = 1;
+  for (int k = nlead - 1, own = a->ndim - 3; own >= 0; k--, own--) {
+    if (a->shape[own] > 1) number += i % lead[k] * step;
+    step *= a->shape[own];
+    i /= lead[k];
+  }
+  return number;
+}
+
+static pn_status complain(pn_context *c, const char *where, int kind, const pn_tensor *a, int64_t number, int code) {
   char buf[PNI_MATRIX_NAME];
-  const char *name = pni_matrix_name(nlead, lead, i, buf);
+  const char *name = pni_matrix_name(a->ndim - 2, a->shape, number, buf);
   if (code == CODE_NAN) return pni_fail(c, PN_NAN, "%s: %s must be finite, got inf or nan", where, name);
   switch (kind) {
   case PNI_SMALL_CHOLESKY:
@@ -251,21 +275,22 @@ static pn_status run_job(pn_context *c, job *j, int path) {
   bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
   choose_group(j);
   bool small = fits && (path == PNI_PATH_SMALL || j->count >= LEAST_BATCH);
-  bool rows = is_shared_triangle(j) && path != PNI_PATH_SMALL;
-  pni_shard body = rows ? run_rows : small ? run_groups : run_lapack;
+  bool shared = path == PNI_PATH_CHOICE && is_shared(j);
+  pni_shard body = shared ? run_shared : small ? run_groups : run_lapack;
   if (body == run_groups) {
     items = (j->count + j->lanes - 1) / j->lanes;
     work *= 2; /* interleaving */
-  }
-  if (rows) check_shared(j);
+  } else if (shared)
+    work = n * n * j->s.k + 8;
   int64_t grain = 400000 / work + 1;
   if (grain < (items + SHARDS - 1) / SHARDS) grain = (items + SHARDS - 1) / SHARDS;
-  if (rows && grain < 64) grain = 64;
   j->grain = grain;
-  int64_t shards = (items + grain - 1) / grain;
-  bool factored = body == run_lapack && j->s.kind >= PNI_SMALL_SOLVE;
-  if (!factored || take_scratch(c, j, shards) == PN_OK)
+  int64_t shards = shared ? 1 : (items + grain - 1) / grain; /* that need scratch */
+  bool factored = body != run_groups && j->s.kind >= PNI_SMALL_SOLVE;
+  if (!factored || take_scratch(c, j, shards) == PN_OK) {
+    if (shared) prepare_shared(j);
     if (atomic_load(&j->failed) == INT64_MAX) pni_parallel(c, items, grain, body, j);
+  }
   drop_scratch(c, j, shards);
   return c->status;
 }
@@ -281,8 +306,7 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   if (out->numel == 0) return PN_OK;
   bool scalar = kind >= PNI_SMALL_LOGDET;
   int nlead = out->ndim - (scalar ? 0 : 2);
-  job j = {.where = where,
-           .f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
+  job j = {.f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
            .size = (int64_t)pni_itemsize(a),
            .count = pni_count(nlead, out->shape),
            .nlead = nlead,
@@ -307,10 +331,13 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   j.s = (pni_small){kind, flags, (int)n, (int)k, 0, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
   run_job(c, &j, path);
-  pn_tensor_unref(own);
   int64_t failed = atomic_load(&j.failed);
-  if (failed == INT64_MAX || pni_failed(c)) return c->status;
-  return complain(c, where, kind, nlead, out->shape, failed >> CODE_BITS, (int)(failed & INT32_MAX));
+  if (failed != INT64_MAX && !pni_failed(c)) {
+    int64_t number = own_number(a, nlead, out->shape, failed >> CODE_BITS);
+    complain(c, where, kind, a, number, (int)(failed & INT32_MAX));
+  }
+  pn_tensor_unref(own);
+  return c->status;
 }
 
 /* The determinant of no rows is 1. */
