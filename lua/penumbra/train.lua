@@ -81,12 +81,12 @@ local function judge(o, s)
 end
 
 local function run(o, data, size, s, bar)
-  local start = os.clock()
+  local start = core.clock()
   for epoch = 1, o.epochs do
     s.epoch = epoch
     s.loss = one_epoch(o, data, size, s, bar)
     s.history[epoch] = s.loss
-    s.seconds = os.clock() - start
+    s.seconds = core.clock() - start
     local enough = o.validate and epoch % o.validate_every == 0 and judge(o, s)
     if o.on_epoch and o.on_epoch(s) == false then
       enough = true
@@ -99,7 +99,7 @@ local function run(o, data, size, s, bar)
 end
 
 --- Trains by minibatches; returns a table with `history` (mean loss per epoch), `loss` (the last),
---- `epoch`, `step`, `seconds` of processor time and, with validation, `score`, `best`, `best_epoch`.
+--- `epoch`, `step`, `seconds` and, with validation, `score`, `best`, `best_epoch`.
 ---
 ---     train.fit{data = {x, y}, loss = function(x, y) ... end, optimiser = opt, epochs = 40}
 ---
