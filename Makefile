@@ -143,7 +143,7 @@ asan:
 	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/asan CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' tests $(BUILD)/asan/lua-interpreter
-	@$(SAN_RUN) BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
+	@$(SAN_RUN) SANITIZE='-fsanitize=address,undefined' BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
 
 tsan:
 	@.ci/deps build test check

@@ -22,5 +22,19 @@ describe("README.md", function()
     end)
   end
 
+  it("has a C program that compiles, runs and prints", function()
+    local build = os.getenv "BUILD" or "build"
+    local folder = io.popen "mktemp -d":read "l"
+    local file = assert(io.open(folder .. "/host.c", "w"))
+    file:write((assert(text:match "```c\n(.-)```")))
+    file:close()
+    local pipe = io.popen(("exec 2>&1; %s -std=c11 -Wall -Wextra -Werror %s -Isrc %s/host.c -o %s/host -L%s -lpenumbra "
+      .. "&& LD_LIBRARY_PATH=%s %s/host; rm -r %s"):format(os.getenv "CC" or "cc", os.getenv "SANITIZE" or "", folder,
+      folder, build, build, folder, folder))
+    local out = pipe:read "a"
+    pipe:close()
+    assert.truthy(out:find("^1 2.71828 7.38906\n[^\n]*instruction"), out)
+  end)
+
   it("has a tour", function() assert.is_true(count >= 1) end)
 end)
