@@ -52,6 +52,18 @@ describe("making a tensor", function()
   end)
 end)
 
+describe("a number among tensors", function()
+  it("takes the element type of the float tensors, whatever else is there", function()
+    local f, b = pn.ones({ 2, dtype = "float32" }), pn.tensor { true, false }
+    assert.equal("float32", (f * 2):dtype())
+    assert.equal("float32", (2 - f):dtype())
+    assert.equal("float32", pn.where(b, 0.5, f):dtype())
+    assert.equal("float32", pn.where(b, f, 0.5):dtype())
+    assert.equal("float64", pn.where(b, 1, 0.5):dtype())
+    assert.equal("int64", (pn.ones({ 2, dtype = "int64" }) + 1):dtype())
+  end)
+end)
+
 describe("indexing", function()
   local x = pn.arange(12):reshape { 3, 4 }
 

@@ -100,7 +100,8 @@ typedef struct {
   int place[PNI_OP_INPUTS];
   pni_box *box[PNI_OP_INPUTS]; /* NULL: a number at place[] */
   int n;
-  pn_tensor *first; /* decides the dtype of numbers and the meaning of axes */
+  pn_tensor *first; /* decides the meaning of axes */
+  pn_tensor *like;  /* decides the dtype of numbers: the first float tensor, else int64, else bool */
   pni_attr attr;
 } gathered;
 
@@ -111,6 +112,8 @@ static void add_tensor(lua_State *L, const signature *s, const argument *a, gath
   g->box[g->n] = b;
   if (!t && !lua_isnumber(L, i) && !lua_isboolean(L, i)) wrong_tensor(L, s, a, i);
   if (t && !g->first) g->first = t;
+  bool is_float = t && pni_is_float(t);
+  if (t && (!g->like || (!pni_is_float(g->like) && (is_float || g->like->dtype > t->dtype)))) g->like = t;
   if (g->n == PNI_OP_INPUTS) pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
   g->place[g->n++] = i;
 }
@@ -193,7 +196,7 @@ static int call(lua_State *L) {
   pn_context *c = s->state->c;
   gathered g;
   g.n = 0;
-  g.first = NULL;
+  g.first = g.like = NULL;
   g.attr.ni = 0;
   g.attr.r[0] = g.attr.r[1] = 0;
   gather(L, s, &g);
@@ -201,7 +204,7 @@ static int call(lua_State *L) {
   for (int again = 0;; again++) {
     size_t mark = pn_scope_open(c);
     pn_tensor *in[PNI_OP_INPUTS];
-    for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.first);
+    for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.like);
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
     if (!t && pn_context_status(c) == PN_SINGULAR) {
       pn_scope_close(c, mark);
