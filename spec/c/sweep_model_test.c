@@ -52,7 +52,9 @@ static pn_dist *make_dist(pn_context *c, const dist_case *d) {
   for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++) {
     const pni_parameter *p = &d->kind->param[k];
     if (!given(d, k)) continue;
-    pn_tensor *t = pni_constraint_member(c, p->constraint, PN_FLOAT64, size);
+    double example = p->optional ? p->absent : p->example;
+    pn_tensor *t = example == 0 && !p->optional ? pni_constraint_member(c, p->constraint, PN_FLOAT64, size)
+                                                : pn_scalar(c, PN_FLOAT64, example);
     int more = (int)strlen(p->axes) - p->constraint->rank;
     if (t && more > 0) t = pn_broadcast_to(c, t, (int)strlen(p->axes), size);
     if (!t) return NULL;

@@ -86,9 +86,12 @@ pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtyp
 /* ---- scalars ---- */
 
 static bool real(double *x, const int64_t *size) { return (void)size, isfinite(*x); }
+static bool extended_real(double *x, const int64_t *size) { return (void)size, !isnan(*x); }
 static bool positive(double *x, const int64_t *size) { return (void)size, *x > 0 && isfinite(*x); }
 static bool nonnegative(double *x, const int64_t *size) { return (void)size, *x >= 0 && isfinite(*x); }
 static bool unit_interval(double *x, const int64_t *size) { return (void)size, *x >= 0 && *x <= 1; }
+static bool open_unit_interval(double *x, const int64_t *size) { return (void)size, *x > 0 && *x < 1; }
+static void half(double *x, const int64_t *size) { (void)size, *x = 0.5; }
 static bool boolean(double *x, const int64_t *size) { return (void)size, *x == 0 || *x == 1; }
 static bool nonnegative_integer(double *x, const int64_t *size) {
   return (void)size, *x >= 0 && *x == floor(*x) && isfinite(*x);
@@ -165,11 +168,17 @@ static void identity(double *x, const int64_t *size) {
 #define ROW(id, text, rank_, discrete_, member_)                                                                       \
   const pni_constraint pni_constraint_##id = {                                                                         \
       .name = #id, .must = text, .rank = rank_, .discrete = discrete_, .holds = id, .member = member_};
+/* An interval with its ends. */
+#define RANGE(id, text, low_, high_, member_)                                                                          \
+  const pni_constraint pni_constraint_##id = {                                                                         \
+      .name = #id, .must = text, .low = low_, .high = high_, .holds = id, .member = member_};
 
-ROW(real, "a finite number", 0, false, NULL)
-ROW(positive, "positive", 0, false, NULL)
-ROW(nonnegative, "not negative", 0, false, NULL)
-ROW(unit_interval, "between 0 and 1", 0, false, NULL)
+RANGE(real, "a finite number", -INFINITY, INFINITY, NULL)
+ROW(extended_real, "a number", 0, false, NULL)
+RANGE(positive, "positive", 0, INFINITY, NULL)
+RANGE(nonnegative, "not negative", 0, INFINITY, NULL)
+RANGE(unit_interval, "between 0 and 1", 0, 1, half)
+RANGE(open_unit_interval, "above 0 and below 1", 0, 1, half)
 ROW(boolean, "0 or 1", 0, true, NULL)
 ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
 ROW(log_weights, "logarithms below inf, not all -inf", 1, false, NULL)
@@ -178,8 +187,13 @@ ROW(simplex, "probabilities that sum to 1", 1, false, uniform_simplex)
 ROW(lower_cholesky, "a lower triangular matrix with positive diagonal", 2, false, identity)
 ROW(positive_definite, "a symmetric positive definite matrix", 2, false, identity)
 
-/* The upper end belongs to the distribution, which tests it in in_support. */
-const pni_constraint pni_constraint_integer_interval = {.name = "integer_interval",
-                                                        .must = "a whole number from 0 to the number of classes - 1",
-                                                        .discrete = true,
-                                                        .holds = nonnegative_integer};
+/* Sets whose ends are the distribution's: it tests them in in_support. */
+#define OPEN(id, text, discrete_, holds_, member_)                                                                     \
+  const pni_constraint pni_constraint_##id = {                                                                         \
+      .name = #id, .must = text, .discrete = discrete_, .holds = holds_, .member = member_};
+
+static void zero(double *x, const int64_t *size) { (void)size, *x = 0; }
+OPEN(interval, "between the distribution's ends", false, real, NULL)
+OPEN(point, "the distribution's point", true, real, NULL)
+OPEN(integer_interval, "a whole number from 0 to the number of classes - 1", true, nonnegative_integer, zero)
+OPEN(trials, "a whole number from 0 to the number of trials", true, nonnegative_integer, zero)

@@ -12,6 +12,7 @@ typedef struct pni_constraint {
   const char *must; /* completes "must be ...", "positive" */
   int rank;         /* trailing axes that one member of the set takes */
   bool discrete;
+  double low, high; /* ends of a set of numbers that is an interval; both 0 otherwise */
   /* Is this one a member? `x` holds it row-major as doubles and may be overwritten if rank > 0;
    * `size` its sizes. NaN never is. */
   bool (*holds)(double *x, const int64_t *size);

@@ -209,7 +209,10 @@ static pn_status find_shape(pn_context *c, pn_dist *d) {
   if (d->batch_ndim + d->event_ndim > PN_MAX_DIMS)
     return pni_fail(c, PN_SHAPE, "%s: at most %d axes are possible", d->kind->name, PN_MAX_DIMS);
   memcpy(d->shape, batch.shape, sizeof d->shape);
-  for (int i = 0; i < d->event_ndim; i++) d->shape[d->batch_ndim + i] = size[d->kind->event[i] - 'a'];
+  for (int i = 0; i < d->event_ndim; i++) {
+    char axis = d->kind->event[i];
+    d->shape[d->batch_ndim + i] = axis <= '9' ? axis - '0' : size[axis - 'a'];
+  }
   return PN_OK;
 }
 
@@ -225,6 +228,22 @@ static pn_status check_values(pn_context *c, pn_dist *d) {
     pn_tensor *t = p[k].derive(c, d);
     if (!t) return c->status;
     d->param[k] = pn_tensor_ref(t);
+  }
+  return d->kind->check ? d->kind->check(c, d) : PN_OK;
+}
+
+pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int high) {
+  pn_tensor *a = d->param[low], *b = d->param[high], *both[2] = {NULL};
+  pni_spec s;
+  if (pni_broadcast(c, d->kind->name, a, b, &s)) return c->status;
+  both[0] = pn_contiguous(c, pni_dist_expand_to(c, pn_detach(c, a), s.ndim, s.shape));
+  both[1] = pn_contiguous(c, pni_dist_expand_to(c, pn_detach(c, b), s.ndim, s.shape));
+  if (!both[0] || !both[1]) return c->status;
+  for (int64_t i = 0; i < both[0]->numel; i++) {
+    double x = pni_element(both[0], i), y = pni_element(both[1], i);
+    if (!(x < y))
+      return pni_fail(c, PN_DOMAIN, "%s: %s must be above %s, got %.7g for %.7g", d->kind->name,
+                      d->kind->param[high].name, d->kind->param[low].name, y, x);
   }
   return PN_OK;
 }

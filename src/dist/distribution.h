@@ -28,7 +28,8 @@ typedef struct pni_parameter {
   double absent; /* value of an optional parameter that was not given */
   /* An alternative out of the one that was given. */
   pn_tensor *(*derive)(pn_context *c, const pn_dist *d);
-  bool kept; /* derive when the distribution is made, once */
+  bool kept;      /* derive when the distribution is made, once */
+  double example; /* a value for tests where a member of the constraint does not do; 0: it does */
 } pni_parameter;
 
 enum {
@@ -50,8 +51,10 @@ struct pni_distribution {
   const char *source;
   pni_parameter param[PNI_DIST_PARAMS]; /* up to the first without name; positional order */
   const pni_constraint *support;
-  const char *event; /* event axes by the letters of the parameters, "" for numbers */
+  const char *event; /* event axes by the letters of the parameters or by fixed sizes ("2"), "" for numbers */
   int flags;
+  /* What no single parameter shows (low below high): "<kind>: <role> must be ..., got ...". May be NULL. */
+  pn_status (*check)(pn_context *c, const pn_dist *d);
   /* Supports that depend on parameters: bool of shape sample + batch. NULL: support->holds decides. */
   pn_tensor *(*in_support)(pn_context *c, const pn_dist *d, pn_tensor *x);
 #define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d);
@@ -89,6 +92,9 @@ static inline int pni_dist_kind_event_ndim(const pn_dist *d) { return d->event_n
 pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64_t *shape);
 /* Sum over the axes that independent() moved, the last ones of t. */
 pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t);
+/* PN_OK if parameter `low` is below parameter `high` everywhere; else PN_DOMAIN "<kind>: <high> must be above <low>, got
+ * ..."; parameters by their numbers. */
+pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int high);
 /* Does the kind offer the function ("mean")? */
 bool pni_dist_has(const pni_distribution *kind, const char *function);
 

@@ -121,7 +121,6 @@ static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *ra
   pn_tensor *x = convert(c, d, "log_prob", raw);
   if (!x) return NULL;
   pn_tensor *member = pni_constraint_member(c, d->kind->support, (pn_dtype)x->dtype, d->shape + pni_dist_base_ndim(d));
-  if (d->kind->flags & PNI_DIST_INTEGER) member = pni_like(c, x, 0);
   pn_tensor *safe = pn_where(c, over_event(c, mask, rank), x, member);
   pn_tensor *lp = d->kind->log_prob(c, d, safe);
   pn_tensor *nan = pn_isnan(c, raw);
@@ -153,12 +152,44 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
   return x ? pni_dist_expand_to(c, f(c, d, x), lead.ndim, lead.shape) : NULL;
 }
 
+/* Is an element at or beyond an end of [low, high]? */
+static bool reaches(const pn_tensor *x, double low, double high) {
+  const double *v = x->dtype == PN_FLOAT64 ? pni_data(x) : NULL;
+  const float *w = v ? NULL : pni_data(x);
+  for (int64_t i = 0; i < x->numel; i++) {
+    double e = v ? v[i] : (double)w[i];
+    if (e <= low || e >= high) return true;
+  }
+  return false;
+}
+
+/* The distribution function between the ends of the support; 0 below and 1 above, where its slope is 0. */
+static pn_tensor *cdf_between(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  double low = d->kind->support->low, high = d->kind->support->high;
+  pn_tensor *flat = low < high ? pn_contiguous(c, x) : NULL;
+  if (!flat || !reaches(flat, low, high)) return flat || low >= high ? d->kind->cdf(c, d, x) : NULL;
+  pn_tensor *under = pn_le(c, x, pni_like(c, x, low)), *over = pn_ge(c, x, pni_like(c, x, high));
+  pn_tensor *member = pni_constraint_member(c, d->kind->support, (pn_dtype)x->dtype, NULL);
+  pn_tensor *inner = d->kind->cdf(c, d, pn_where(c, pn_logical_or(c, under, over), member, x));
+  return pn_where(c, under, pni_like(c, x, 0), pn_where(c, over, pni_like(c, x, 1), inner));
+}
+
 pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x) {
-  return at_point(c, d, x, "cdf", d ? d->kind->cdf : NULL);
+  return at_point(c, d, x, "cdf", d && d->kind->cdf ? cdf_between : NULL);
+}
+
+/* The quantile of a probability; NaN of anything else. */
+static pn_tensor *quantile(pn_context *c, const pn_dist *d, pn_tensor *p) {
+  pn_tensor *zero = pni_like(c, p, 0), *one = pni_like(c, p, 1);
+  pn_tensor *inside = pn_logical_and(c, pn_ge(c, p, zero), pn_le(c, p, one));
+  inside = inside ? pn_contiguous(c, inside) : NULL;
+  if (!inside || all_true(inside)) return inside ? d->kind->icdf(c, d, p) : NULL;
+  pn_tensor *x = d->kind->icdf(c, d, pn_where(c, inside, p, pni_like(c, p, 0.5)));
+  return pn_where(c, inside, x, pni_like(c, p, NAN));
 }
 
 pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p) {
-  return at_point(c, d, p, "icdf", d ? d->kind->icdf : NULL);
+  return at_point(c, d, p, "icdf", d && d->kind->icdf ? quantile : NULL);
 }
 
 /* ---- draws ---- */

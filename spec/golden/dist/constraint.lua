@@ -2,12 +2,17 @@
 local nan, inf = 0 / 0, math.huge
 return {
   real = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } },
+  extended_real = { inside = { 0, inf, -inf }, outside = { nan } },
   positive = { inside = { 1, 1e-300, 1e300 }, outside = { 0, -1, nan, inf } },
   nonnegative = { inside = { 0, 1e300 }, outside = { -1e-300, nan, inf } },
   unit_interval = { inside = { 0, 0.5, 1 }, outside = { -0.1, 1.1, nan, inf } },
+  open_unit_interval = { inside = { 1e-300, 0.5 }, outside = { 0, 1, -0.1, 1.1, nan, inf } },
+  interval = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- the ends are the distribution's
+  point = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- so is the point
   boolean = { inside = { 0, 1 }, outside = { 0.5, -1, 2, nan } },
   nonnegative_integer = { inside = { 0, 1, 1e9 }, outside = { -1, 0.5, nan, inf } },
   integer_interval = { inside = { 0, 1 }, outside = { -1, 0.5, nan, inf } },
+  trials = { inside = { 0, 1 }, outside = { -1, 0.5, nan, inf } },
   log_weights = { inside = { { 0, -inf }, { -3, 400 } }, outside = { { 0, nan }, { inf, 0 }, { -inf, -inf } } },
   real_vector = { inside = { { 0, -1e300 } }, outside = { { nan, 0 }, { 0, inf } } },
   simplex = { inside = { { 0.4, 0.6 }, { 1, 0 } }, outside = { { 0.5, 0.6 }, { 1.5, -0.5 }, { nan, 1 }, { 0, 0 } } },

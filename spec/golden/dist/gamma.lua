@@ -61,6 +61,7 @@ return {
       variance = 0.001,
       entropy = -992.6668174744946,
       mode = 0.0,
+      coarse = true,
     },
     {
       params = {concentration = 10000.0, rate = 7.0},

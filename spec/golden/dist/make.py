@@ -27,9 +27,9 @@ def lua(v):
     return repr(v)
 
 
-def write(name, cases, kl):
+def write(name, cases, kl, script="make.py"):
     with open(os.path.join(HERE, name + ".lua"), "w") as f:
-        f.write("-- Written by make.py.\nreturn {\n  cases = {\n")
+        f.write("-- Written by " + script + ".\nreturn {\n  cases = {\n")
         for case in cases:
             f.write("    {\n")
             for key, value in case.items():
@@ -83,6 +83,7 @@ def gamma():
         x = [m * t for t in (1e-6, 0.05, 0.6, 1.0, 1.5, 4.0)]
         case = scalar(d, dict(concentration=a, rate=b), x, P if not extreme else [0.6, 0.9, 0.999],
                       max(a - 1, 0) / b, extreme)
+        case["coarse"] = True if a < 0.01 else None  # draws are cut off at the smallest normal number
         case["entropy"] = a - math.log(b) + special.gammaln(a) + (1 - a) * special.digamma(a)
         if not extreme:
             assert abs(case["entropy"] - float(d.entropy())) < 1e-9
@@ -173,5 +174,6 @@ def multivariate_normal():
     write("multivariate_normal", cases, kl)
 
 
-for make in (normal, gamma, bernoulli, categorical, multivariate_normal):
-    make()
+if __name__ == "__main__":
+    for make in (normal, gamma, bernoulli, categorical, multivariate_normal):
+        make()

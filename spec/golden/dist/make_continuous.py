@@ -1,0 +1,155 @@
+"""Reference values for distributions of numbers with a density: spec/golden/dist/<name>.lua, from mpmath.
+
+Run: python3 make_continuous.py [name...]   (needs mpmath; writes beside itself)
+"""
+import sys
+from mpmath import mp, mpf, inf, log, exp, sqrt, pi, erf, erfc, erfinv, euler
+from make import write
+from scalar import Family, case, kls
+
+P = [1e-10, 0.001, 0.2, 0.5, 0.77, 0.999]
+rows = {}
+
+
+def row(formulas):
+    """Marks formulas of a family; its cases follow under the same name."""
+    family = Family(formulas)
+
+    def cases(make):
+        rows[formulas.__name__] = lambda: write(formulas.__name__, *make(family), script="make_continuous.py")
+        return make
+    return family, cases
+
+
+def phi(z):
+    return -z * z / 2 - log(2 * pi) / 2
+
+
+def ndtr(z):
+    return erfc(-z / sqrt(mpf(2))) / 2
+
+
+# ---- log_normal ----
+def log_normal(loc, scale):
+    return dict(log_pdf=lambda x: phi((log(x) - loc) / scale) - log(x * scale), ends=(mpf(0), inf),
+                cdf=lambda x: ndtr((log(x) - loc) / scale) if x > 0 else mpf(0), sf=lambda x: ndtr(-(log(x) - loc) / scale),
+                mean=exp(loc + scale ** 2 / 2), variance=mp.expm1(scale ** 2) * exp(2 * loc + scale ** 2),
+                mode=exp(loc - scale ** 2), entropy=loc + log(scale) + log(2 * pi) / 2 + mpf(1) / 2,
+                cuts=[exp(loc + scale * k) for k in (-12, -6, -3, -1, 0, 1, 3, 6, 12)])
+
+
+F, cases = row(log_normal)
+
+
+@cases
+def _(F):
+    import math
+    def x(loc, scale):
+        return [math.exp(loc + scale * z) for z in (-12.0, -3.0, -0.4, 0.1, 1.3, 8.0)]
+    c = [case(F, v, x(*v), P, heavy=v[1] > 0.6) for v in [(0.3, 0.5), (-1.0, 0.25), (2.0, 1.0)]]
+    c += [case(F, v, x(*v), P, extreme=True) for v in [(0.0, 8.0), (300.0, 2.0), (-5.0, 1e-4)]]
+    return c, kls(F, [((0.3, 0.5), (0.0, 0.9)), ((1.0, 0.5), (1.0, 2.0))])
+
+
+# ---- half_normal ----
+def half_normal(scale):
+    return dict(log_pdf=lambda x: log(mpf(2)) + phi(x / scale) - log(scale), ends=(mpf(0), inf),
+                cdf=lambda x: erf(x / scale / sqrt(mpf(2))), sf=lambda x: erfc(x / scale / sqrt(mpf(2))),
+                mean=scale * sqrt(2 / pi), variance=scale ** 2 * (1 - 2 / pi), mode=mpf(0),
+                entropy=log(pi / 2) / 2 + mpf(1) / 2 + log(scale), cuts=[scale * k for k in (1, 3, 8, 15)])
+
+
+F, cases = row(half_normal)
+
+
+@cases
+def _(F):
+    c = [case(F, (s,), [s * t for t in (0.0, 1e-6, 0.4, 1.3, 5.0, 38.0)], P, extreme=s in (1e-6, 1e8))
+         for s in (1.0, 2.7, 0.05, 1e-6, 1e8)]
+    return c, kls(F, [((1.0,), (2.5,)), ((3.0,), (0.8,))])
+
+
+# ---- laplace ----
+def laplace(loc, scale):
+    def tail(t):
+        return exp(-t / scale) / 2
+    return dict(log_pdf=lambda x: -abs(x - loc) / scale - log(2 * scale), ends=(-inf, inf),
+                cdf=lambda x: tail(loc - x) if x <= loc else 1 - tail(x - loc),
+                sf=lambda x: tail(x - loc) if x >= loc else 1 - tail(loc - x),
+                mean=loc, variance=2 * scale ** 2, mode=loc, entropy=1 + log(2 * scale),
+                cuts=[loc + scale * k for k in (-40, -10, -3, 0, 3, 10, 40)])
+
+
+F, cases = row(laplace)
+
+
+@cases
+def _(F):
+    c = [case(F, (m, s), [m + s * t for t in (-800.0, -5.0, -0.3, 0.2, 2.0, 1e6)], P, extreme=s < 1e-2)
+         for m, s in [(0.0, 1.0), (0.7, 2.3), (-4.0, 0.3), (1e3, 1e-3)]]
+    return c, kls(F, [((0.3, 1.7), (-0.2, 0.9)), ((1.0, 0.5), (1.0, 2.0)), ((-3.0, 1.0), (2.0, 4.0))])
+
+
+# ---- uniform ----
+def uniform(low, high):
+    return dict(log_pdf=lambda x: -log(high - low), ends=(low, high), cdf=lambda x: (x - low) / (high - low),
+                sf=lambda x: (high - x) / (high - low), mean=(low + high) / 2, variance=(high - low) ** 2 / 12,
+                mode=(low + high) / 2, entropy=log(high - low), cuts=[(low + high) / 2])
+
+
+F, cases = row(uniform)
+
+
+def bounded(F, v, t, **more):
+    low, high = v
+    w = high - low
+    return case(F, v, t, P, range=[low, high], beyond=[low - 0.25 * w, high + 0.25 * w, -inf, inf, mp.nan], **more)
+
+
+@cases
+def _(F):
+    c = [bounded(F, v, [v[0] + (v[1] - v[0]) * t for t in ((0.0, 0.25, 1.0) if e else (0.01, 0.25, 0.5, 0.875))], extreme=e)
+         for v, e in [((0.0, 0.8), False), ((-1.5, 2.0), False), ((2.0, 1e9), True), ((-1e-9, 1e-9), True)]]
+    return c, kls(F, [((0.0, 1.0), (-0.5, 2.0)), ((0.0, 1.0), (0.1, 2.0)), ((0.0, 2.0), (0.0, 3.0))])
+
+
+# ---- exponential ----
+def exponential(rate):
+    return dict(log_pdf=lambda x: log(rate) - rate * x, ends=(mpf(0), inf), cdf=lambda x: -mp.expm1(-rate * x),
+                sf=lambda x: exp(-rate * x), mean=1 / rate, variance=1 / rate ** 2, mode=mpf(0), entropy=1 - log(rate),
+                cuts=[k / rate for k in (1, 5, 20, 60)])
+
+
+F, cases = row(exponential)
+
+
+@cases
+def _(F):
+    c = [case(F, (r,), [t / r for t in (0.0, 1e-6, 0.4, 1.3, 30.0, 1e6)], P, extreme=r in (1e-7, 1e9))
+         for r in (0.7, 2.5, 40.0, 1e-7, 1e9)]
+    return c, kls(F, [((1.0,), (2.5,)), ((3.0,), (0.8,))])
+
+
+# ---- log_uniform ----
+def log_uniform(low, high):
+    w = log(high / low)
+    mean = (high - low) / w
+    return dict(log_pdf=lambda x: -log(x) - log(w), ends=(low, high), cdf=lambda x: log(x / low) / w,
+                sf=lambda x: log(high / x) / w, mean=mean, variance=(high ** 2 - low ** 2) / (2 * w) - mean ** 2,
+                mode=low, entropy=log(low * high) / 2 + log(w), cuts=[sqrt(low * high)])
+
+
+F, cases = row(log_uniform)
+
+
+@cases
+def _(F):
+    c = [bounded(F, v, [v[0] * (v[1] / v[0]) ** t for t in (0.01, 0.25, 0.5, 0.875)], extreme=e)
+         for v, e in [((0.5, 2.0), False), ((0.01, 3.0), False), ((1e-8, 1e8), True)]]
+    return c, kls(F, [((1.0, 2.0), (0.5, 3.0)), ((1.0, 2.0), (1.1, 3.0))])
+
+
+if __name__ == "__main__":
+    for name, make in rows.items():
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make()

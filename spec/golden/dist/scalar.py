@@ -1,0 +1,128 @@
+"""Cases of distributions of real numbers from nothing but their densities, in mpmath at 40 digits.
+
+A family gives its log density, distribution function, moments and entropy as formulas; for ordinary parameters each
+is checked here against quadrature of the density, so that a wrong formula stops the script.
+"""
+import inspect
+from mpmath import mp, mpf, inf
+
+mp.dps = 40
+
+
+def number(v):
+    return float(v)
+
+
+class Family:
+    """formulas(**parameters) gives a dict: log_pdf, ends (low, high), and any of cdf, sf, mean, variance, entropy, mode,
+    cuts (where to split integrals)."""
+
+    def __init__(self, formulas):
+        self.formulas = formulas
+        self.name = formulas.__name__
+        self.parameters = list(inspect.signature(formulas).parameters)
+
+    def at(self, values):
+        return Member(self.formulas(**{k: mpf(v) for k, v in zip(self.parameters, values)}))
+
+    def named(self, values):
+        return dict(zip(self.parameters, values))
+
+
+class Member:
+    def __init__(self, d):
+        self.d = d
+
+    def __getattr__(self, name):
+        return self.__dict__["d"].get(name)
+
+    def pdf(self, x):
+        return mp.exp(self.log_pdf(x))
+
+    def integral(self, f, low=None, high=None):
+        """of f(x) p(x)"""
+        a, b = self.ends
+        a, b = (a if low is None else max(a, low)), (b if high is None else min(b, high))
+        cuts = [a] + sorted(t for t in self.cuts or () if a < t < b) + [b]
+        mp.dps = 25
+        value = mp.quad(lambda x: f(x) * self.pdf(x), cuts, maxdegree=9)
+        mp.dps = 40
+        return value
+
+    def quantile(self, p):
+        """by bisection, then secant; in the tail that is smaller"""
+        p = mpf(p)
+        low, high = self.ends
+        f = (lambda x: mp.log(self.cdf(x) / p)) if p <= 0.5 or not self.sf else (lambda x: -mp.log(self.sf(x) / (1 - p)))
+        a = low if low > -inf else mpf(-1)
+        while low == -inf and self.cdf(a) > p:
+            a *= 4
+        b = high if high < inf else mpf(1)
+        while high == inf and self.cdf(b) < p:
+            b *= 4
+        for _ in range(400):
+            if a > 0 and b / a > 4:
+                m = mp.sqrt(a * b)
+            elif b < 0 and a / b > 4:
+                m = -mp.sqrt(a * b)
+            elif a == 0 and b < 1e-3:
+                m = b / 1024
+            else:
+                m = (a + b) / 2
+            inside = self.cdf(m)
+            if inside == 0 or f(m) < 0:
+                a = m
+            else:
+                b = m
+            if abs(b - a) <= 1e-19 * max(abs(a), abs(b)):
+                break
+        x = (a + b) / 2
+        return mpf(0) if abs(x) < 1e-25 and low < 0 < high else x
+
+    def check(self):
+        def near(got, want, what):
+            assert abs(got - want) <= 1e-9 * max(1, abs(want)), (what, got, want)
+        near(self.integral(lambda x: 1), 1, "mass")
+        if self.mean is not None and mp.isfinite(self.mean):
+            near(self.integral(lambda x: x), self.mean, "mean")
+        if self.variance is not None and mp.isfinite(self.variance):
+            near(self.integral(lambda x: (x - self.mean) ** 2), self.variance, "variance")
+        if self.entropy is not None:
+            near(self.integral(lambda x: -self.log_pdf(x)), self.entropy, "entropy")
+        if self.cdf is not None:
+            a, b = self.ends
+            for x in (self.cuts or ())[:3]:
+                near(self.integral(lambda x: 1, high=x), self.cdf(x), "cdf")
+
+
+def case(family, values, x, p=None, extreme=False, heavy=False, check=True, **more):
+    """x: functions of the member or numbers. heavy: moments that draws cannot show."""
+    m = family.at(values)
+    if check and not extreme:
+        m.check()
+    x = [float(v) for v in x]
+    out = dict(params=family.named(values), extreme=extreme or None, heavy=heavy or None, x=x,
+               log_prob=[number(m.log_pdf(mpf(v))) for v in x])
+    if m.cdf:
+        out["cdf"] = [number(m.cdf(mpf(v))) for v in x]
+        if p:
+            out["p"] = p
+            out["icdf"] = [number(m.quantile(v)) for v in p]
+    for key in ("mean", "variance", "entropy", "mode"):
+        if m.d.get(key) is not None:
+            out[key] = number(m.d[key])
+    out.update(more)
+    return out
+
+
+def kl(p, q):
+    """E_p[log p - log q] of two members by quadrature; inf if q does not cover p."""
+    if q.ends[0] > p.ends[0] or q.ends[1] < p.ends[1]:
+        return inf
+    cuts = set(p.cuts or ()) | set(q.cuts or ())
+    joint = Member(dict(p.d, cuts=sorted(cuts)))
+    return joint.integral(lambda x: p.log_pdf(x) - q.log_pdf(x))
+
+
+def kls(family, pairs):
+    return [(family.named(a), family.named(b), number(kl(family.at(a), family.at(b)))) for a, b in pairs]

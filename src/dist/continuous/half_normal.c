@@ -1,0 +1,49 @@
+/*
+** half_normal.c: HalfNormal(scale) on x >= 0, |Normal(0, scale)|,
+**   log p(x) = log(2) - (x / scale)^2 / 2 - log scale - log(2 pi) / 2
+** Kullback-Leibler: that of the two normals.
+*/
+#include "../formula.h"
+
+#define scale d->param[0]
+
+static const double root_half = 0.70710678118654752440;
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *norm = plus(c, pn_log(c, scale), LOG_ROOT_TWO_PI - LOG_2);
+  return pn_sub(c, times(c, pn_square(c, pn_div(c, x, scale)), -0.5), norm);
+}
+
+static T *cdf(C *c, D *d, T *x) { return pn_erf(c, times(c, pn_div(c, x, scale), root_half)); }
+static T *icdf(C *c, D *d, T *p) { return times(c, pn_mul(c, scale, pn_erfinv(c, p)), 2 * root_half); }
+static T *mean(C *c, D *d) { return times(c, scale, sqrt(2 / PI)); }
+static T *variance(C *c, D *d) { return times(c, pn_square(c, scale), 1 - 2 / PI); }
+static T *mode(C *c, D *d) { return constant(c, d, 0); }
+static T *entropy(C *c, D *d) { return plus(c, pn_log(c, scale), 0.5 + LOG_ROOT_TWO_PI - LOG_2); }
+
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  return pn_mul(c, scale, pn_abs(c, normal_draw(c, rng, out)));
+}
+
+/* (r^2 - 1) / 2 - log r, r = scale_p / scale_q */
+T *pni_kl_half_normal_half_normal(C *c, D *p, D *d) {
+  T *ratio = pn_div(c, p->param[0], scale);
+  return pn_sub(c, times(c, plus(c, pn_square(c, ratio), -1), 0.5), pn_log(c, ratio));
+}
+
+const pni_distribution pni_dist_half_normal = {
+    .name = "half_normal",
+    .doc = "size of a normal around 0 with standard deviation scale: "
+           "log p(x) = log(2) - (x / scale)^2 / 2 - log(scale) - log(2 pi) / 2, x >= 0",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 13.10 (folded normal)",
+    .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
+    .support = &pni_constraint_nonnegative,
+    .event = "",
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};

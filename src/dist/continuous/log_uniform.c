@@ -1,0 +1,64 @@
+/*
+** log_uniform.c: LogUniform(low, high) on low <= x <= high, 0 < low: the scale-invariant prior of a positive scale,
+**   log p(x) = -log x - log w,  w = log(high / low),  mean (high - low) / w,  E[x^2] = (high^2 - low^2) / (2 w)
+** Kullback-Leibler: log(w_q / w_p) where q's interval holds p's, else inf.
+*/
+#include "../formula.h"
+
+#define low  d->param[LOW]
+#define high d->param[HIGH]
+enum { LOW, HIGH };
+
+static pn_status check(C *c, D *d) { return pni_dist_require_order(c, d, LOW, HIGH); }
+static T *width(C *c, D *d) { return pn_sub(c, pn_log(c, high), pn_log(c, low)); }
+
+static T *in_support(C *c, D *d, T *x) { return pn_logical_and(c, pn_ge(c, x, low), pn_le(c, x, high)); }
+static T *log_prob(C *c, D *d, T *x) { return pn_neg(c, pn_add(c, pn_log(c, x), pn_log(c, width(c, d)))); }
+
+static T *cdf(C *c, D *d, T *x) {
+  T *left = pn_le(c, x, low), *right = pn_ge(c, x, high), *mid = pn_where(c, pn_logical_or(c, left, right), low, x);
+  T *part = pn_div(c, pn_log(c, pn_div(c, mid, low)), width(c, d));
+  return but(c, left, 0, but(c, right, 1, part));
+}
+
+static T *icdf(C *c, D *d, T *p) { return pn_mul(c, low, pn_exp(c, pn_mul(c, width(c, d), p))); }
+static T *mean(C *c, D *d) { return pn_div(c, pn_sub(c, high, low), width(c, d)); }
+static T *variance(C *c, D *d) {
+  T *square = pn_mul(c, mean(c, d), times(c, pn_add(c, high, low), 0.5));
+  return pn_sub(c, square, pn_square(c, mean(c, d)));
+}
+static T *mode(C *c, D *d) { return (void)c, low; }
+/* E[log x] + log w */
+static T *entropy(C *c, D *d) {
+  T *middle = times(c, pn_add(c, pn_log(c, low), pn_log(c, high)), 0.5);
+  return pn_add(c, middle, pn_log(c, width(c, d)));
+}
+
+/* Rounding may pass the ends. */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  return pn_maximum(c, pn_minimum(c, icdf(c, d, uniform_draw(c, rng, out)), high), low);
+}
+
+T *pni_kl_log_uniform_log_uniform(C *c, D *p, D *d) {
+  T *holds = pn_logical_and(c, pn_ge(c, p->param[LOW], low), pn_le(c, p->param[HIGH], high));
+  return only(c, holds, pn_log(c, pn_div(c, width(c, d), width(c, p))), INFINITY);
+}
+
+const pni_distribution pni_dist_log_uniform = {
+    .name = "log_uniform",
+    .doc = "uniform in the logarithm, a prior for scales: log p(x) = -log(x) - log(log(high / low)), low <= x <= high",
+    .source = "Jeffreys, Theory of Probability, 3.1; on a bounded range",
+    .param = {{.name = "low", .constraint = &pni_constraint_positive, .axes = "", .example = 0.5},
+              {.name = "high", .constraint = &pni_constraint_positive, .axes = ""}},
+    .support = &pni_constraint_interval,
+    .event = "",
+    .check = check,
+    .in_support = in_support,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};
