@@ -215,7 +215,7 @@ const pni_op pni_op_cholesky = {.name = "cholesky",
                                 .args = "x:t",
                                 .doc =
                                     "lower triangle L with L L^T = (x + x^T) / 2: [..., n, n] -> [..., n, n]; x must "
-                                    "be positive definite",
+                                    "be positive definite; nil, message, code if not",
                                 .infer = infer_square,
                                 .eval = eval_cholesky,
                                 .vjp = vjp_cholesky};
@@ -224,7 +224,7 @@ const pni_op pni_op_solve_triangular = {
     .name = "solve_triangular",
     .args = "a:t b:t upper:b=false transpose:b=false",
     .doc = "x with a x = b (a^T x = b), from the lower (upper) triangle of a alone: [..., n, n], [..., n, k] or [n]; "
-           "leading axes broadcast",
+           "leading axes broadcast; nil, message, code for a singular matrix",
     .infer = infer_solve,
     .eval = eval_solve_triangular,
     .vjp = vjp_solve_triangular};
@@ -233,7 +233,7 @@ const pni_op pni_op_cholesky_solve = {
     .name = "cholesky_solve",
     .args = "l:t b:t",
     .doc = "x with l l^T x = b for the lower triangle of l, a Cholesky factor: [..., n, n], [..., n, k] or [n]; "
-           "leading axes broadcast",
+           "leading axes broadcast; nil, message, code for a singular matrix",
     .infer = infer_solve,
     .eval = eval_cholesky_solve,
     .vjp = vjp_cholesky_solve};
@@ -241,17 +241,18 @@ const pni_op pni_op_cholesky_solve = {
 const pni_op pni_op_solve = {.name = "solve",
                              .args = "a:t b:t",
                              .doc = "x with a x = b, by elimination with row exchanges: [..., n, n], [..., n, k] or "
-                                    "[n]; leading axes broadcast",
+                                    "[n]; leading axes broadcast; nil, message, code for a singular matrix",
                              .infer = infer_solve,
                              .eval = eval_solve,
                              .vjp = vjp_solve};
 
-const pni_op pni_op_inverse = {.name = "inverse",
-                               .args = "x:t",
-                               .doc = "inverse matrix, [..., n, n] -> [..., n, n]",
-                               .infer = infer_square,
-                               .eval = eval_inverse,
-                               .vjp = vjp_inverse};
+const pni_op pni_op_inverse = {
+    .name = "inverse",
+    .args = "x:t",
+    .doc = "inverse matrix, [..., n, n] -> [..., n, n]; nil, message, code for a singular matrix",
+    .infer = infer_square,
+    .eval = eval_inverse,
+    .vjp = vjp_inverse};
 
 const pni_op pni_op_logdet = {.name = "logdet",
                               .args = "x:t",

@@ -2,6 +2,7 @@
 ** conv_real.h: kernels of convolution and pooling for one type, included with REAL, BLAS(name), TABLE.
 */
 #include <cblas.h>
+#include <math.h>
 #include <string.h>
 #include "conv.h"
 
@@ -83,42 +84,64 @@ static REAL weight_of(const pni_conv *g, int what, int64_t count) {
   return 1 / (REAL)(what == PNI_POOL_MEAN ? g->kernel[0] * g->kernel[1] : count);
 }
 
-static void pool(const pni_conv *g, int what, const void *x_, void *y_) {
-  const REAL *x = x_;
+/* Place of the first largest element of each window; a NaN counts as the largest. */
+static void places(const pni_conv *g, const REAL *x, int64_t *at) {
   int64_t w = g->image[1], i0, i1, j0, j1;
   for (int64_t p = 0; p < g->out[0]; p++)
     for (int64_t q = 0; q < g->out[1]; q++) {
       window(g, 0, p, &i0, &i1);
       window(g, 1, q, &j0, &j1);
-      int64_t at = p * g->out[1] + q, best = i0 * w + j0;
-      REAL sum = 0;
+      int64_t best = i0 * w + j0;
       for (int64_t i = i0; i < i1; i++)
-        for (int64_t k = i * w + j0; k < i * w + j1; k++) {
-          sum += x[k];
+        for (int64_t k = i * w + j0; k < i * w + j1; k++)
           if (x[best] == x[best] && (x[k] > x[best] || x[k] != x[k])) best = k;
-        }
-      if (what == PNI_POOL_MAX)
-        ((REAL *)y_)[at] = x[best];
-      else if (what == PNI_POOL_MAX_AT)
-        ((int64_t *)y_)[at] = best;
-      else
-        ((REAL *)y_)[at] = sum * weight_of(g, what, (i1 - i0) * (j1 - j0));
+      *at++ = best;
     }
+}
+
+/* One output row at a time, all windows of it taking their element [i, j] together. */
+static void pool(const pni_conv *g, int what, const void *x_, void *y_) {
+  const REAL *x = x_;
+  REAL *y = y_;
+  int64_t w = g->image[1], ow = g->out[1], s = g->stride[1], i0, i1, j0, j1, q0, q1;
+  if (what == PNI_POOL_MAX_AT) {
+    places(g, x, y_);
+    return;
+  }
+  for (int64_t p = 0; p < g->out[0]; p++, y += ow) {
+    window(g, 0, p, &i0, &i1);
+    for (int64_t q = 0; q < ow; q++) y[q] = what == PNI_POOL_MAX ? (REAL)-INFINITY : 0;
+    for (int64_t i = i0; i < i1; i++)
+      for (int64_t j = 0; j < g->kernel[1]; j++) {
+        inside(j - g->padding[1], s, w, ow, &q0, &q1);
+        const REAL *from = x + i * w + j - g->padding[1];
+        if (what == PNI_POOL_MAX)
+          for (int64_t q = q0; q < q1; q++)
+            y[q] = from[q * s] > y[q] || from[q * s] != from[q * s] ? from[q * s] : y[q];
+        else
+          for (int64_t q = q0; q < q1; q++) y[q] += from[q * s];
+      }
+    for (int64_t q = 0; q < ow && what != PNI_POOL_MAX; q++) {
+      window(g, 1, q, &j0, &j1);
+      y[q] *= weight_of(g, what, (i1 - i0) * (j1 - j0));
+    }
+  }
 }
 
 static void unpool(const pni_conv *g, int what, const void *y_, void *x_) {
   const REAL *y = y_;
   REAL *x = x_;
-  int64_t w = g->image[1], i0, i1, j0, j1;
+  int64_t w = g->image[1], ow = g->out[1], i0, i1, j0, j1;
   memset(x, 0, (size_t)(g->image[0] * w) * sizeof *x);
-  for (int64_t p = 0; p < g->out[0]; p++)
-    for (int64_t q = 0; q < g->out[1]; q++) {
-      window(g, 0, p, &i0, &i1);
+  for (int64_t p = 0; p < g->out[0]; p++, y += ow) {
+    window(g, 0, p, &i0, &i1);
+    for (int64_t q = 0; q < ow; q++) {
       window(g, 1, q, &j0, &j1);
-      REAL v = y[p * g->out[1] + q] * weight_of(g, what, (i1 - i0) * (j1 - j0));
+      REAL v = y[q] * weight_of(g, what, (i1 - i0) * (j1 - j0));
       for (int64_t i = i0; i < i1; i++)
         for (int64_t k = i * w + j0; k < i * w + j1; k++) x[k] += v;
     }
+  }
 }
 
 const pni_conv_kernels TABLE = {patches, scatter, gemm, add, pool, unpool};

@@ -90,6 +90,8 @@ pn_status pni_factor(pn_context *c, const char *where, int kind, const pn_tensor
            .out = pni_data(out),
            .failed = INT64_MAX};
   if (m > 30000 || n > 30000) return pni_fail(c, PN_SHAPE, "%s: sides of a matrix must be at most 30000", where);
+  if (kind == PNI_FACTOR_SVD && m > 16384 && n > 16384) /* LAPACK counts its work in 32 bits */
+    return pni_fail(c, PN_SHAPE, "%s: the shorter side of a matrix must be at most 16384", where);
   void (*sizes)(int, int, int64_t *, int64_t *) = kind == PNI_FACTOR_QR     ? j.f->qr_work
                                                   : kind == PNI_FACTOR_EIGH ? j.f->eigh_work
                                                                             : j.f->svd_work;

@@ -6,6 +6,8 @@
 #ifndef PN_TENSOR_LINALG_SMALL_SHUFFLE_H
 #define PN_TENSOR_LINALG_SMALL_SHUFFLE_H
 
+#include "small.h"
+
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define PNI_HAS_SHUFFLE
