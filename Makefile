@@ -119,7 +119,7 @@ deps:
 demo:
 	@.ci/deps build demo
 	@$(SUBMAKE) all
-	$(BUILD)/penumbra examples/01_bayesian_regression.lua
+	$(BUILD)/penumbra examples/01_bayesian_regression.lua --out $(BUILD)/bayesian_regression.svg
 
 # Every test; the last line is `N passed, N failed, N skipped`.
 test:
