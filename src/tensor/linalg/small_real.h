@@ -21,6 +21,7 @@ typedef REAL LANE __attribute__((may_alias));
 #define PASTE_(kind, w, s) kind##_##w##_##s
 #define PASTE(kind, w, s)  PASTE_(kind, w, s)
 #define STEP(s)                                                                                                        \
+  PNI_UNROLL                                                                                                           \
   for (int i = 0; i < LANES; i++)                                                                                      \
     if (!(i & (s))) {                                                                                                  \
       VEC x = v[i], y = v[i + (s)];                                                                                    \
@@ -48,18 +49,24 @@ FN void NAME(transpose)(VEC *v) {
 /* `blocks` times LANES elements of each matrix, which lie side by side. */
 FN void NAME(interleave_blocks)(VEC *dst, int count, const void *const *src, int blocks) {
   for (int k = 0; k < blocks; k++) {
-    for (int l = 0; l < LANES; l++)
-      memcpy(&dst[k * LANES + l], (const REAL *)src[l < count ? l : 0] + k * LANES, sizeof(VEC));
-    NAME(transpose)(dst + k * LANES);
+    VEC v[LANES];
+    PNI_UNROLL
+    for (int l = 0; l < LANES; l++) memcpy(&v[l], (const REAL *)src[l < count ? l : 0] + k * LANES, sizeof(VEC));
+    NAME(transpose)(v);
+    PNI_UNROLL
+    for (int l = 0; l < LANES; l++) dst[k * LANES + l] = v[l];
   }
 }
 
 FN void NAME(deinterleave_blocks)(void *const *dst, int count, const VEC *src, int blocks) {
   for (int k = 0; k < blocks; k++) {
     VEC v[LANES];
+    PNI_UNROLL
     for (int l = 0; l < LANES; l++) v[l] = src[k * LANES + l];
     NAME(transpose)(v);
-    for (int l = 0; l < count; l++) memcpy((REAL *)dst[l] + k * LANES, &v[l], sizeof(VEC));
+    PNI_UNROLL
+    for (int l = 0; l < LANES; l++)
+      if (l < count) memcpy((REAL *)dst[l] + k * LANES, &v[l], sizeof(VEC));
   }
 }
 #endif

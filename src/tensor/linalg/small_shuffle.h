@@ -8,6 +8,13 @@
 
 #include "small.h"
 
+/* Loops over the lanes of a transpose must become straight code on registers. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PNI_UNROLL _Pragma("GCC unroll 16")
+#else
+#define PNI_UNROLL
+#endif
+
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define PNI_HAS_SHUFFLE
