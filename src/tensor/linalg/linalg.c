@@ -10,8 +10,8 @@
 #include "linalg.h"
 #include "small.h"
 
-/* From LEAST_BATCH matrices on, the interleaved path is the faster one for every problem and order, even where it
- * leaves lanes idle (spec/bench/linalg.c). */
+/* From LEAST_BATCH matrices on, the interleaved path was the faster one for every problem and order, even where it
+ * leaves lanes idle (`spec/bench/linalg sizes`, measured with AVX-512; with shorter vectors only for large batches). */
 enum { SHARDS = 32, LEAST_BATCH = 4 };
 
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
