@@ -1,6 +1,6 @@
 /* reduce_f32.c: reductions of float32. */
 #define REAL     float
-#define F(name)  name##f
+#define VECTOR   pni_vector_f32
 #define IS_FLOAT 1
 #include "reduce_real.h"
 

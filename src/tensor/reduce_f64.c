@@ -1,6 +1,6 @@
 /* reduce_f64.c: reductions of float64. */
 #define REAL     double
-#define F(f)     f
+#define VECTOR   pni_vector_f64
 #define IS_FLOAT 1
 #include "reduce_real.h"
 

@@ -1,6 +1,5 @@
 /* reduce_i64.c: reductions of int64; overflow wraps (the Makefile compiles with -fwrapv). */
 #define REAL     int64_t
-#define F(f)     f
 #define IS_FLOAT 0
 #include "reduce_real.h"
 

@@ -1,9 +1,11 @@
 /*
-** reduce_real.h: reduction bodies, included once per type with REAL, F(f), NAME(f), IS_FLOAT.
+** reduce_real.h: reduction bodies, included once per type with REAL, IS_FLOAT and, for floats,
+** VECTOR (the vector functions of the type).
 ** Sums run over blocks that are added pairwise, so the error grows with log n.
 */
 #include <math.h>
 #include "reduce.h"
+#include "vector/vector.h"
 
 enum { BLOCK = 256 };
 
@@ -63,6 +65,23 @@ LINE(max_line, v > a || v != v ? v : a)
 LINE(min_line, v < a || v != v ? v : a)
 
 #if IS_FLOAT
+/* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep their
+ * digits in double. */
+static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
+  double lane[8] = {0};
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    REAL shifted[BLOCK], e[BLOCK];
+    int64_t size = n - at < BLOCK ? n - at : BLOCK, padded = (size + 7) / 8 * 8;
+    for (int64_t i = 0; i < size; i++) shifted[i] = x[(at + i) * step] - m;
+    VECTOR(PNI_VECTOR_exp, shifted, 1, e, size);
+    for (int64_t i = size; i < padded; i++) e[i] = 0;
+    for (int64_t i = 0; i < padded; i += 8)
+      for (int k = 0; k < 8; k++) lane[k] += (double)e[i + k];
+    for (int64_t i = 0; y && i < size; i++) y[(at + i) * step] = e[i];
+  }
+  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
 /* log sum e^x = m + log sum e^(x - m); -inf if all are, NaN if one is. */
 static void logsumexp_row(const void *x_, int64_t n, void *out) {
   const REAL *x = x_;
@@ -72,9 +91,7 @@ static void logsumexp_row(const void *x_, int64_t n, void *out) {
     *(REAL *)out = m;
     return;
   }
-  double s = 0; /* float32 sums keep their digits */
-  for (int64_t i = 0; i < n; i++) s += (double)F(exp)(x[i] - m);
-  *(REAL *)out = (REAL)((double)m + log(s));
+  *(REAL *)out = (REAL)((double)m + log(exp_sum(x, n, 1, m, NULL)));
 }
 
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
@@ -92,19 +109,14 @@ static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
 
 static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
-  REAL *y = y_, m = strided_max(x, n, step);
-  double s = 0;
-  for (int64_t i = 0; i < n; i++) s += (double)(y[i * step] = F(exp)(x[i * step] - m));
-  REAL scale = (REAL)s;
+  REAL *y = y_, scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
   for (int64_t i = 0; i < n; i++) y[i * step] /= scale;
 }
 
 static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
   REAL *y = y_, m = strided_max(x, n, step);
-  double s = 0;
-  for (int64_t i = 0; i < n; i++) s += (double)F(exp)(x[i * step] - m);
-  REAL z = (REAL)log(s); /* apart from m, which may be far larger */
+  REAL z = (REAL)log(exp_sum(x, n, step, m, NULL)); /* apart from m, which may be far larger */
   for (int64_t i = 0; i < n; i++) y[i * step] = (x[i * step] - m) - z;
 }
 #else

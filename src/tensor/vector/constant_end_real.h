@@ -1,0 +1,24 @@
+/* constant_end_real.h: forgets the constants of one type. No guard. */
+#undef REAL
+#undef BITS
+#undef DIGITS
+#undef BIAS
+#undef SIGN_BIT
+#undef ROUNDER
+#undef EXPONENT_BITS
+#undef EXPONENT_BASE
+#undef ONE_BITS
+#undef ROOT_HALF_BITS
+#undef NORMAL_MIN
+#undef LIFT
+#undef LIFT_LOG2
+#undef LN2_HIGH
+#undef LN2_LOW
+#undef EXP_MIN
+#undef EXP_MAX
+#undef TANH_MAX
+#undef TINY
+#undef POLY_EXP
+#undef POLY_LOG
+#undef FIRST
+#undef NEXT

@@ -1,0 +1,141 @@
+/*
+** elementary_real.h: exponentials and logarithms as branch-free bodies, for one element type and one instruction
+** set. Included by level_real.h with REAL, BITS (unsigned, of the same size), FN, NAME, MADD and the constants of
+** the type below. A body is a plain function of one number; loops over it become vector code. All operations are
+** IEEE ones of fixed order, so an element's result does not depend on where in an array it stands.
+** Errors in units of the last place (ULP) are the largest seen by spec/c/vector_test.c over all instruction sets.
+*/
+
+#define FIRST(c) REAL p = (c);
+#define NEXT(c)  p = MADD(p, x, (c));
+FN REAL NAME(poly_exp)(REAL x) { POLY_EXP(FIRST, NEXT) return p; }
+FN REAL NAME(poly_log)(REAL x) { POLY_LOG(FIRST, NEXT) return p; }
+
+FN BITS NAME(bits)(REAL x) {
+  BITS b;
+  memcpy(&b, &x, sizeof b);
+  return b;
+}
+FN REAL NAME(real)(BITS b) {
+  REAL x;
+  memcpy(&x, &b, sizeof x);
+  return x;
+}
+FN REAL NAME(absolute)(REAL x) { return NAME(real)(NAME(bits)(x) & ~SIGN_BIT); }
+FN REAL NAME(with_sign)(REAL size, REAL sign) {
+  return NAME(real)((NAME(bits)(size) & ~SIGN_BIT) | (NAME(bits)(sign) & SIGN_BIT));
+}
+
+/* Adding ROUNDER = 3/2 2^(digits - 1) rounds to a whole number, which the low bits of the sum then hold. */
+FN REAL NAME(power_of_two)(REAL rounded) { return NAME(real)((NAME(bits)(rounded) + BIAS) << DIGITS); }
+
+/* y 2^k for whole |k| <= 2 * the type's largest exponent, one rounding: two factors, the first exact. */
+FN REAL NAME(scale)(REAL y, REAL k) {
+  REAL half = MADD(k, (REAL)0.5, ROUNDER), a = half - ROUNDER;
+  return y * NAME(power_of_two)(half) * NAME(power_of_two)((k - a) + ROUNDER);
+}
+
+/* x = k log 2 + r with |r| <= log(2)/2; returns e^r - 1 = r + r^2 P(r). */
+FN REAL NAME(reduced_expm1)(REAL x, REAL *k) {
+  REAL n = MADD(x, (REAL)1.4426950408889634074, ROUNDER) - ROUNDER;
+  REAL high = MADD(n, -LN2_HIGH, x), r = MADD(n, -LN2_LOW, high), low = MADD(n, -LN2_LOW, high - r);
+  *k = n;
+  return r + MADD(r * r, NAME(poly_exp)(r), low);
+}
+
+/* NaN passes both comparisons. */
+FN REAL NAME(limited)(REAL x, REAL low, REAL high) {
+  x = x < low ? low : x;
+  return x > high ? high : x;
+}
+
+/* e^x = 2^k e^r. 0 at -inf, inf from the overflow on; denormal results are rounded once. Below 1 ULP. */
+FN REAL NAME(exp)(REAL x) {
+  REAL k, p = NAME(reduced_expm1)(NAME(limited)(x, EXP_MIN, EXP_MAX), &k);
+  return NAME(scale)(1 + p, k);
+}
+
+/* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), whose last term is exact while it matters. -1 at -inf, -0 at -0. 1.5 ULP. */
+FN REAL NAME(expm1)(REAL x) {
+  REAL k, p = NAME(reduced_expm1)(NAME(limited)(x, EXP_MIN, EXP_MAX), &k);
+  REAL s = NAME(power_of_two)(NAME(limited)(k, -(REAL)60, (REAL)60) + ROUNDER);
+  REAL small = MADD(s, p, s - 1);
+  REAL y = k > 59 ? NAME(scale)(1 + p, k) : small;
+  return NAME(absolute)(x) < TINY ? x : y;
+}
+
+/* log(2^k (1 + f)) + c for 1 + f in [1/sqrt 2, sqrt 2]: with s = f / (2 + f) and R = s^2 P(s^2),
+ * log(1 + f) = f - (f^2/2 - s (f^2/2 + R)), as in fdlibm's e_log.c. */
+FN REAL NAME(log_sum)(REAL k, REAL f, REAL c) {
+  REAL s = f / (2 + f), z = s * s, h = (REAL)0.5 * f * f;
+  REAL low = MADD(s, MADD(z, NAME(poly_log)(z), h), MADD(k, LN2_LOW, c));
+  return MADD(k, LN2_HIGH, f - (h - low));
+}
+
+/* x = 2^k m, m in [1/sqrt 2, sqrt 2), for normal x > 0. */
+FN REAL NAME(split)(REAL x, REAL *k) {
+  BITS shifted = NAME(bits)(x) + (ONE_BITS - ROOT_HALF_BITS);
+  *k = NAME(real)((shifted >> DIGITS) | EXPONENT_BITS) - EXPONENT_BASE;
+  return NAME(real)((shifted & (((BITS)1 << DIGITS) - 1)) + ROOT_HALF_BITS);
+}
+
+/* What log and log1p give where the argument x of the logarithm is not positive and finite. */
+FN REAL NAME(log_edge)(REAL x, REAL y) {
+  y = x > 0 ? y : x == 0 ? -INFINITY : NAN;
+  return x < INFINITY ? y : x;
+}
+
+/* Natural logarithm, denormals included. -inf at +-0, NaN below, inf at inf. Below 1 ULP. */
+FN REAL NAME(log)(REAL x) {
+  REAL k, lift = x < NORMAL_MIN ? LIFT : 1, lifted = x < NORMAL_MIN ? LIFT_LOG2 : 0;
+  REAL m = NAME(split)(x * lift, &k);
+  REAL y = NAME(log_sum)(k - lifted, m - 1, 0);
+  return NAME(log_edge)(x, y);
+}
+
+/* log u + c/u, u > 0 normal: what rounding took from u is given back. */
+FN REAL NAME(log_corrected)(REAL u, REAL c) {
+  REAL k, m = NAME(split)(u, &k);
+  return NAME(log_sum)(k, m - 1, c / u);
+}
+
+/* log(1 + x): -inf at -1, NaN below, -0 at -0. Below 1.5 ULP. */
+FN REAL NAME(log1p)(REAL x) {
+  REAL u = 1 + x, c = x < 1 ? x - (u - 1) : 1 - (u - x), k;
+  REAL m = NAME(split)(u, &k);
+  REAL f = k == 0 ? x : m - 1; /* 1 + x is not rounded where that is small */
+  REAL y = NAME(log_sum)(k, f, k == 0 ? 0 : c / u);
+  y = NAME(log_edge)(u, y);
+  return NAME(absolute)(x) < TINY ? x : y;
+}
+
+/* log(1 - e^x), x <= 0: log(-expm1(x)) above -log 2, else log1p(-e^x). -inf at 0, NaN above. 2 ULP. */
+FN REAL NAME(log1mexp)(REAL x) {
+  REAL e = NAME(exp)(x), near = -NAME(expm1)(x), u = x > -(REAL)0.6931471805599453 ? near : 1 - e;
+  REAL c = x > -(REAL)0.6931471805599453 ? 0 : (1 - u) - e;
+  REAL y = NAME(log_edge)(u, NAME(log_corrected)(u < NORMAL_MIN ? NORMAL_MIN : u, c));
+  REAL tail = y == 0 ? -e : y;
+  return NAME(absolute)(x) < NORMAL_MIN ? NAME(log)(-x) : tail;
+}
+
+/* (e^2x - 1) / (e^2x + 1). 2.2 ULP. */
+FN REAL NAME(tanh)(REAL x) {
+  REAL a = NAME(absolute)(x), e = NAME(expm1)(NAME(limited)(2 * a, 0, TANH_MAX));
+  REAL y = NAME(with_sign)(e / (e + 2), x);
+  return a < TINY ? x : y;
+}
+
+/* 1 / (1 + e^-x) as {1 or e^-|x|} / (1 + e^-|x|), so that neither tail loses digits. 2 ULP. */
+FN REAL NAME(sigmoid)(REAL x) {
+  REAL e = NAME(exp)(-NAME(absolute)(x));
+  return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|). 2 ULP. */
+FN REAL NAME(softplus)(REAL x) {
+  REAL tail = NAME(log1p)(NAME(exp)(-NAME(absolute)(x)));
+  return (x < 0 ? 0 : x) + tail;
+}
+
+/* -softplus(-x). 2 ULP. */
+FN REAL NAME(log_sigmoid)(REAL x) { return -NAME(softplus)(-x); }

@@ -1,0 +1,111 @@
+/*
+** level_real.h: everything of one instruction set, included once by each level_*.c with LEVEL (the table's name),
+** TARGET (the function attribute) and FUSED (whether one instruction does x y + z).
+*/
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include "../../base/quantile.h"
+#include "../../base/special.h"
+#include "polynomial.h"
+#include "vector.h"
+
+#if defined(__GNUC__)
+#define FN static inline __attribute__((always_inline)) TARGET
+#else
+#define FN static inline
+#endif
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define UNROLL _Pragma("GCC unroll 16")
+#else
+#define UNROLL
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF /* fused where the text says so, nowhere else */
+#endif
+
+#if FUSED
+#define MADD(x, y, z) FMA(x, y, z)
+#else
+#define MADD(x, y, z) ((x) * (y) + (z))
+#endif
+
+#define NAME(f) f##_f32
+#define FMA     fmaf
+#include "constant_f32_real.h"
+#include "elementary_real.h"
+#include "constant_end_real.h"
+#undef NAME
+#undef FMA
+
+#define NAME(f) f##_f64
+#define FMA     fma
+#include "constant_f64_real.h"
+#include "elementary_real.h"
+#include "special_real.h"
+
+/* ---- loops ---- */
+
+#define LOOP(T, suffix, name, expr)                                                                                    \
+  TARGET static void loop_##name##_##suffix(const T *restrict a, T *restrict o, int64_t groups) {                      \
+    for (int64_t i = 0; i < groups * PNI_VECTOR_GROUP; i++) {                                                          \
+      T x = a[i];                                                                                                      \
+      o[i] = expr;                                                                                                     \
+    }                                                                                                                  \
+  }
+
+/* Elements outside [low, high] are left to a scalar function. */
+#define GUARDED(T, suffix, name, expr, low, high, scalar)                                                              \
+  LOOP(T, suffix, name##_inside, expr)                                                                                 \
+  TARGET static void loop_##name##_##suffix(const T *a, T *o, int64_t groups) {                                        \
+    loop_##name##_inside_##suffix(a, o, groups);                                                                       \
+    for (; groups-- > 0; a += PNI_VECTOR_GROUP, o += PNI_VECTOR_GROUP) {                                               \
+      int inside = 0;                                                                                                  \
+      for (int i = 0; i < PNI_VECTOR_GROUP; i++) inside += a[i] >= (T)(low) && a[i] <= (T)(high);                      \
+      if (inside == PNI_VECTOR_GROUP) continue;                                                                        \
+      for (int i = 0; i < PNI_VECTOR_GROUP; i++)                                                                       \
+        if (!(a[i] >= (T)(low) && a[i] <= (T)(high))) o[i] = (T)scalar((double)a[i]);                                  \
+    }                                                                                                                  \
+  }
+
+#define BOTH(name)                                                                                                     \
+  LOOP(double, f64, name, name##_f64(x))                                                                               \
+  LOOP(float, f32, name, name##_f32(x))
+#define WIDE(name)                                                                                                     \
+  LOOP(double, f64, name, name##_f64(x))                                                                               \
+  LOOP(float, f32, name, (float)name##_f64((double)x))
+#define WIDE_GUARDED(name, low, high, scalar)                                                                          \
+  GUARDED(double, f64, name, name##_f64(x), low, high, scalar)                                                         \
+  GUARDED(float, f32, name, (float)name##_f64((double)x), low, high, scalar)
+
+BOTH(exp)
+BOTH(expm1)
+BOTH(log)
+BOTH(log1p)
+BOTH(log1mexp)
+BOTH(tanh)
+BOTH(sigmoid)
+BOTH(log_sigmoid)
+BOTH(softplus)
+WIDE(erf)
+WIDE(erfc)
+WIDE(erfcx)
+WIDE(erfinv)
+WIDE(ndtr)
+WIDE(log_ndtr)
+WIDE(ndtri)
+WIDE_GUARDED(sin, -1e6, 1e6, sin)
+WIDE_GUARDED(cos, -1e6, 1e6, cos)
+WIDE_GUARDED(lgamma, 0, INFINITY, pni_lgamma)
+WIDE_GUARDED(digamma, 1e-30, INFINITY, pni_digamma)
+
+const pni_vector_level LEVEL = {
+#define X(name) loop_##name##_f64,
+    .f64 = {PNI_VECTOR_FUNCTIONS(X)},
+#undef X
+#define X(name) loop_##name##_f32,
+    .f32 = {PNI_VECTOR_FUNCTIONS(X)},
+#undef X
+};
