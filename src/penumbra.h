@@ -748,7 +748,7 @@ typedef struct pn_array {
 
 /* A runtime in *out; config may be NULL (safe libraries, no limits). PN_NOMEM, PN_DOMAIN. New. */
 PN_API pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out);
-/* Ends the runtime. Tensors that the host holds references to live on. NULL is a no-op; so is a call from
+/* Ends the runtime and everything made in its context: keep no references. NULL is a no-op; so is a call from
  * within the output callback. */
 PN_API void pn_runtime_close(pn_runtime *rt);
 /* Runs a script of `length` bytes ((size_t)-1: up to the zero byte). `name` (NULL: "script") stands in messages. */

@@ -114,8 +114,9 @@ local articles = {["function"] = "a function", tensor = "a tensor", table = "a t
 
 local function is_a(value, kind)
   if kind == "function" then
-    local meta = debug.getmetatable(value)
-    return type(value) == "function" or type(meta) == "table" and rawget(meta, "__call") ~= nil
+    if type(value) == "function" then return true end
+    local meta = (debug and debug.getmetatable or getmetatable)(value) -- a sandbox may have no debug
+    return type(meta) == "table" and rawget(meta, "__call") ~= nil
   end
   return type_of(value) == kind
 end

@@ -30,6 +30,7 @@ end
 
 --- "function(x, y) script.lua:3" for a Lua function, "function" for one in C.
 local function function_text(f)
+  if not debug then return "function" end -- a sandbox
   local info = debug.getinfo(f, "Su")
   if info.what == "C" then return "function (built in)" end
   local names = {}
@@ -48,7 +49,7 @@ local function before(a, b)
 end
 
 local function metafield(value, name)
-  local meta = debug.getmetatable(value)
+  local meta = (debug and debug.getmetatable or getmetatable)(value)
   return type(meta) == "table" and rawget(meta, name) or nil
 end
 

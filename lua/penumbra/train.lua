@@ -125,7 +125,7 @@ function train.fit(given)
   end
   local s = { epoch = 0, epochs = o.epochs, step = 0, loss = 0 / 0, seconds = 0, history = {}, stopped = false }
   local steps = o.epochs * math.ceil(n / size)
-  local bar = o.progress and progress.new { total = steps, label = "training",
+  local bar = o.progress and io and progress.new { total = steps, label = "training",
     out = o.progress == true and io.stderr or o.progress } or nil
   local ok, message = pcall(run, o, data, size, s, bar)
   if bar then

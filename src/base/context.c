@@ -63,6 +63,12 @@ void pn_context_close(pn_context *c) {
   if (c->objects == 0) destroy(c);
 }
 
+void pni_context_end(pn_context *c) {
+  pni_threads_free(c);
+  pni_release_all(c);
+  c->allocate(c->allocator_data, c, sizeof *c, 0);
+}
+
 void pni_object_died(pn_context *c) {
   c->objects--;
   if (c->objects == 0 && c->closed && !c->freeing) destroy(c);

@@ -28,6 +28,7 @@ struct pn_context {
   size_t peak;                  /* largest in use */
   size_t pool_limit;            /* largest pooled */
   void *pool[PNI_POOL_CLASSES]; /* free blocks by size class, linked through their first word */
+  uintptr_t blocks;             /* the newest of all blocks, linked through their headers (memory.c) */
   uint64_t allocated;           /* bytes ever handed out: the Lua binding credits its collector from it */
 
   pn_status status; /* of the first failure since the last clear */
@@ -45,6 +46,7 @@ struct pn_context {
   uint64_t next_id; /* of the next graph node: inputs have smaller ids than results */
   int64_t objects;
   bool freeing, closed, no_grad;
+  bool no_files; /* readers and writers refuse: a script runs that was not granted files */
 };
 
 /* ---- memory: blocks are 64-byte aligned; the caller remembers the size ---- */
@@ -57,6 +59,8 @@ void *pni_alloc(pn_context *c, size_t n);
 void *pni_calloc(pn_context *c, size_t n);
 /* Gives back a block of pni_alloc; n must be what was asked for. NULL is a no-op. */
 void pni_free(pn_context *c, void *block, size_t n);
+/* Gives every block back, used or not. Only the end of a context calls it. */
+void pni_release_all(pn_context *c);
 /* count * size with overflow reported as PN_NOMEM. */
 void *pni_alloc_array(pn_context *c, int64_t count, size_t size);
 
@@ -79,6 +83,8 @@ pn_status pni_check_cancel(pn_context *c);
 
 /* ---- lifetime ---- */
 
+/* Ends the context with everything that lives in it. Nobody may hold a reference any more. */
+void pni_context_end(pn_context *c);
 static inline void pni_object_born(pn_context *c) { c->objects++; }
 /* Call when an object's memory is gone: a closed context dies with its last object. */
 void pni_object_died(pn_context *c);

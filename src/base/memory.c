@@ -1,7 +1,9 @@
 /*
 ** memory.c: the context's account. Blocks come in size classes, four per doubling, and go back to a
 ** free list of their class, so that a loop that has warmed up allocates nothing. Blocks are 64-byte
-** aligned; the byte before a block says how far it lies into what the allocator gave.
+** aligned. What lies between the allocator's address and the block (16 bytes at least) links all blocks
+** of the context in one list, so that a context can end whatever is still alive in it. Addresses of blocks
+** have six zero bits; in them the two links carry the block's class and its distance.
 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,10 +34,42 @@ static int class_of(size_t n) {
   return shift * 4 + (int)(m >> shift) - 4 + 1;
 }
 
-static void release(pn_context *c, void *block, size_t cost) {
+/* Stands before a block. Low bits of `next`: distance / 8 - 1, three bits of the class; of `prev`: the others. */
+typedef struct {
+  uintptr_t next, prev;
+} link;
+
+static const uintptr_t LOW = ALIGN - 1;
+
+static link *link_of(uintptr_t block) { return (link *)block - 1; }
+
+/* Replaces the address in a link and leaves its low bits. */
+static void point(uintptr_t *to, uintptr_t block) { *to = block | (*to & LOW); }
+
+static void enlist(pn_context *c, unsigned char *p, size_t distance, int k) {
+  uintptr_t at = (uintptr_t)p;
+  *link_of(at) = (link){c->blocks | (uintptr_t)(distance / 8 - 1) | (uintptr_t)(k & 7) << 3, (uintptr_t)(k >> 3)};
+  if (c->blocks) point(&link_of(c->blocks)->prev, at);
+  c->blocks = at;
+}
+
+static void release(pn_context *c, void *block) {
   unsigned char *p = block;
-  c->allocate(c->allocator_data, p - p[-1], cost, 0);
+  link l = *link_of((uintptr_t)p);
+  uintptr_t next = l.next & ~LOW, prev = l.prev & ~LOW;
+  size_t distance = ((l.next & 7) + 1) * 8, cost = class_cost((int)((l.next >> 3 & 7) | (l.prev & LOW) << 3));
+  if (next) point(&link_of(next)->prev, prev);
+  if (prev)
+    point(&link_of(prev)->next, next);
+  else
+    c->blocks = next;
+  c->allocate(c->allocator_data, p - distance, cost, 0);
   c->held -= cost;
+}
+
+void pni_release_all(pn_context *c) {
+  while (c->blocks) release(c, (void *)c->blocks);
+  c->pooled = 0;
 }
 
 void pn_context_trim(pn_context *c) {
@@ -43,13 +77,14 @@ void pn_context_trim(pn_context *c) {
     while (c->pool[k]) {
       void *block = c->pool[k];
       memcpy(&c->pool[k], block, sizeof(void *));
-      release(c, block, class_cost(k));
+      release(c, block);
     }
   }
   c->pooled = 0;
 }
 
-static void *fresh(pn_context *c, size_t cost) {
+static void *fresh(pn_context *c, int k) {
+  size_t cost = class_cost(k);
   if (c->limit && c->held + cost > c->limit) {
     pn_context_trim(c);
     if (c->held + cost > c->limit) return NULL;
@@ -60,10 +95,14 @@ static void *fresh(pn_context *c, size_t cost) {
     raw = c->allocate(c->allocator_data, NULL, 0, cost);
   }
   if (!raw) return NULL;
-  size_t shift = ALIGN - ((uintptr_t)raw & (ALIGN - 1)); /* 1 .. 64 */
-  raw[shift - 1] = (unsigned char)shift;
+  size_t distance = ALIGN - ((uintptr_t)raw & (ALIGN - 1)); /* 16 .. 64, as malloc aligns to 16 */
+  if (distance < sizeof(link)) {
+    c->allocate(c->allocator_data, raw, cost, 0);
+    return NULL;
+  }
+  enlist(c, raw + distance, distance, k);
   c->held += cost;
-  return raw + shift;
+  return raw + distance;
 }
 
 void *pni_alloc(pn_context *c, size_t n) {
@@ -77,7 +116,7 @@ void *pni_alloc(pn_context *c, size_t n) {
   if (block) {
     memcpy(&c->pool[k], block, sizeof(void *));
     c->pooled -= cost;
-  } else if (!(block = fresh(c, cost))) {
+  } else if (!(block = fresh(c, k))) {
     pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n, c->held - c->pooled,
              c->limit);
     return NULL;
@@ -106,7 +145,7 @@ void pni_free(pn_context *c, void *block, size_t n) {
   int k = class_of(n);
   size_t cost = class_cost(k);
   if (c->pooled + cost > c->pool_limit) {
-    release(c, block, cost);
+    release(c, block);
     return;
   }
   memcpy(block, &c->pool[k], sizeof(void *));

@@ -70,11 +70,11 @@ static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
 
 /* layer(x, generator) */
 static int l_call(lua_State *L) {
-  const box *b = lua_touserdata(L, 1); /* only the metatable leads here */
+  const pn_layer *l = check_layer(L, 1); /* a script may take __call out of the metatable */
   pn_context *c = pni_lua_state(L)->c;
-  pn_tensor *x = check_input(L, b->l, 2);
+  pn_tensor *x = check_input(L, l, 2);
   pn_rng *rng = pni_check_rng(L, 3);
-  PNI_RETURN(L, c, pn_layer_forward(c, b->l, x, rng));
+  PNI_RETURN(L, c, pn_layer_forward(c, l, x, rng));
 }
 
 static int l_mean(lua_State *L) {

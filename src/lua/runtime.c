@@ -219,6 +219,7 @@ static void arm(pn_runtime *rt) {
   rt->after_gc = 0;
   rt->interval = most && most < PNI_INTERVAL ? (int)most : PNI_INTERVAL;
   rt->running = true;
+  rt->c->no_files = !(rt->libraries & PN_LIB_FILES);
   pn_context_set_deadline(rt->c, rt->limits.seconds);
   lua_sethook(rt->L, hook, LUA_MASKCOUNT, rt->interval);
   lua_gc(rt->L, LUA_GCRESTART);
@@ -246,6 +247,7 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   pn_scope_close(c, mark);
   pn_context_clear_error(c);
   pn_context_set_deadline(c, 0);
+  c->no_files = false;
   rt->running = false;
   return rt->status;
 }
@@ -286,13 +288,14 @@ pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
   return s;
 }
 
+/* A script can lose finalisers (by emptying a metatable, or when memory lacks for the call of one), and with
+ * them what they would have released: the context ends with all its blocks. */
 void pn_runtime_close(pn_runtime *rt) {
   if (!rt || rt->running) return;
   pn_context *c = rt->c;
   pni_runtime_release(rt);
   if (rt->L) lua_close(rt->L);
-  pni_free(c, rt, sizeof *rt);
-  pn_context_close(c);
+  pni_context_end(c);
 }
 
 pn_status pn_runtime_status(const pn_runtime *rt) { return rt ? rt->status : PN_STATE; }

@@ -243,6 +243,7 @@ static int open_core(lua_State *L) {
   if (!grants(L, PN_LIB_FILES)) drop(L, "files");
   lua_pushcfunction(L, l_threads);
   lua_setfield(L, -2, "threads");
+  if (!grants(L, PN_LIB_FILES)) drop(L, "files"); /* the context refuses as well */
   return 1;
 }
 

@@ -44,6 +44,9 @@ static pn_status open_beside(pni_sink *s, const struct stat *old) {
 
 static pn_status open_target(pni_sink *s) {
   struct stat st;
+  if (s->c->no_files)
+    return pni_fail(s->c, PN_IO, "%s: file '%s' cannot be written: files are not granted to this script", s->where,
+                    s->path);
   if (strlen(s->path) >= sizeof s->target - 32) {
     errno = ENAMETOOLONG;
     return refuse(s, "cannot be written");
