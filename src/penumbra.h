@@ -667,6 +667,48 @@ PN_API pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index);
 /* Restores a state tensor. PN_DOMAIN, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value);
 
+/* ---- capture and replay ------------------------------------------------------------------------
+ * A capture notes what is computed between its begin and its end; the plan it gives does the same again on
+ * other inputs of the same shapes, from memory laid out once, to the same bits as an eager call:
+ *
+ *     pn_capture_begin(c, 1, &x, &inside);
+ *     pn_tensor *loss = f(c, inside);             builders, pn_grad and pn_optim_step as ever
+ *     pn_plan *plan = pn_capture_end(c, 1, &loss);
+ *     pn_plan_run(c, plan, 1, &x2, &loss2);       and so on
+ *
+ * Parameters are read in place, and an update by pn_optim_step is repeated. Draws are repeated as fresh
+ * draws of the same generator: a replay takes the positions that the eager call would. Everything else from
+ * outside is a constant. What would be frozen is refused with PN_STATE: taking numbers out of a tensor that
+ * varies, results whose shape depends on values, making or setting parameters, making or seeding generators. */
+
+/* The steps of a captured computation. */
+typedef struct pn_plan pn_plan;
+
+/* Begins a capture. inside[k] stands for in[k] (data, no parameter) in what is captured; each is scoped.
+ * PN_STATE within another capture; PN_NOMEM. */
+PN_API pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside);
+/* Ends the capture, also on failure; out are the results of the plan. A failure that is pending makes it
+ * fail. New; PN_STATE, PN_NOMEM. */
+PN_API pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out);
+/* Ends the capture without a plan. A no-op if there is none. */
+PN_API void pn_capture_cancel(pn_context *c);
+/* 1 while a capture is going on. */
+PN_API int pn_capturing(const pn_context *c);
+/* One more reference; returns p. */
+PN_API pn_plan *pn_plan_ref(pn_plan *p);
+/* One reference less; the last frees p. NULL is a no-op. */
+PN_API void pn_plan_unref(pn_plan *p);
+/* 1 if the inputs have the number, shapes and dtypes that p was captured with. */
+PN_API int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in);
+/* Replays p; each out[k] is scoped, new data without a graph. Gives back any failure of the operations; then
+ * parameters and generators are as they were. Allocates nothing but the results once the context's pool is
+ * warm. PN_SHAPE if the inputs do not fit, PN_NAN from an update, PN_CANCELLED, PN_NOMEM. */
+PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out);
+/* Number of steps of a replay. */
+PN_API int pn_plan_num_steps(const pn_plan *p);
+/* Bytes that its tensors take together. */
+PN_API size_t pn_plan_memory(const pn_plan *p);
+
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 
 /*

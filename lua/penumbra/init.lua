@@ -8,7 +8,7 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad traceback terminal modules files initialise kl_pairs
-  within]]):gmatch "%S+" do
+  within capture]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -23,6 +23,7 @@ local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, 
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "penumbra.gradcheck",
+  compile = "penumbra.compile",
   help = "penumbra.help",
   save = "penumbra.data",
   load = "penumbra.data",

@@ -168,6 +168,7 @@ pn_status pn_backward(pn_context *c, pn_tensor *y) {
   for (int64_t i = 0; i < s.order.n && !pni_failed(c); i++) {
     pn_tensor *p = s.order.v[i];
     if (s.needed[i] != 2 || !s.grad[i] || !p->grad) continue;
+    if (!pni_has_slot(c, p->grad)) pni_refuse_capture(c, "adding to an earlier gradient", "use grad");
     accumulate(c, &s, i, p->grad);
   }
   for (int64_t i = 0; i < s.order.n && !pni_failed(c); i++) {

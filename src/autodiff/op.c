@@ -4,6 +4,7 @@
 */
 #include <string.h>
 #include "op.h"
+#include "replay/replay.h"
 
 static const pni_op *const rows[] = {
 #define X(name) &pni_op_##name,
@@ -130,11 +131,12 @@ pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const 
     }
   pni_call call = {op, in, nin, attr ? attr : &no_attr};
   pni_spec spec;
+  if (c->recorder && pni_record_refuses(c, &call)) return NULL;
   if (check_dtypes(c, &call)) return NULL;
   if (op->infer ? op->infer(c, &call, &spec) : broadcast_all(c, &call, &spec)) return NULL;
   pn_tensor *y = op->view ? viewed(c, &call, &spec) : NULL;
   if (!y && !pni_failed(c) && (op->eval || op->map)) y = computed(c, &call, &spec);
-  if (y && wants_gradient(c, &call) && record(c, &call, y)) {
+  if (y && ((c->recorder && pni_record_apply(c, &call, y)) || (wants_gradient(c, &call) && record(c, &call, y)))) {
     pn_tensor_unref(y);
     return NULL;
   }

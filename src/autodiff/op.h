@@ -33,7 +33,10 @@ enum {
   PNI_OP_ANY_DTYPE = 4,   /* also int64 and bool inputs */
   PNI_OP_INTEGER = 8,     /* also int64 inputs */
   PNI_OP_ONCE = 16,       /* differentiable once only: the gradient's gradient is a named error */
-  PNI_OP_HIDDEN = 32      /* not offered as a Lua method: a part of other rows */
+  PNI_OP_HIDDEN = 32,     /* not offered as a Lua method: a part of other rows */
+  PNI_OP_DRAW = 64,       /* attr i[0], i[1]: key and position of a generator, reserved just before */
+  PNI_OP_DYNAMIC = 128,   /* the result's shape depends on values: no part of a capture */
+  PNI_OP_CHECK = 256      /* evaluated for its failure: kept in a plan though nobody uses the result */
 };
 
 /* The open interval from which tests draw inputs; lo = hi = 0 means all reals. */

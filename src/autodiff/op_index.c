@@ -314,7 +314,7 @@ const pni_op pni_op_nonzero = {.name = "nonzero",
                                .args = "x:t",
                                .doc =
                                    "0-based positions of the non-zero elements, [count, ndim], row-major order; int64",
-                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF,
+                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_DYNAMIC,
                                .infer = infer_nonzero,
                                .eval = eval_nonzero};
 

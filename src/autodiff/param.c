@@ -11,6 +11,7 @@ pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
     pni_fail(c, PN_DTYPE, "param: tensor must be float64 or float32, got %s", pn_dtype_name((pn_dtype)t->dtype));
     return NULL;
   }
+  if (pni_refuse_capture(c, "param", "make parameters outside")) return NULL;
   pni_spec s = pni_spec_of(t);
   pn_tensor *p = pni_tensor_new(c, &s);
   if (!p) return NULL;
@@ -19,6 +20,7 @@ pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
     return NULL;
   }
   p->flags = PNI_REQUIRES_GRAD | PNI_PARAM;
+  p->storage->version = 1;
   return pni_scoped(c, p);
 }
 
@@ -32,7 +34,7 @@ void pn_tensor_clear_grad(pn_tensor *t) {
 }
 
 pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t) {
-  if (pni_failed(c)) return c->status;
+  if (pni_failed(c) || pni_refuse_capture(c, "setting a parameter", "do it outside")) return c->status;
   if (!param || !t || !(param->flags & PNI_PARAM))
     return pni_fail(c, PN_STATE, "param_set: target must be a parameter");
   if (param->dtype != t->dtype)

@@ -130,10 +130,15 @@ pn_rng *pn_context_rng(pn_context *c) { return &c->rng; }
 
 static pn_rng *generator(pn_context *c, pni_philox state) {
   if (pni_failed(c)) return NULL;
+  if (c->recorder) {
+    pni_fail(c, PN_STATE, "compile: a generator must be made outside the function that is compiled");
+    return NULL;
+  }
   pn_rng *r = pni_alloc(c, sizeof *r);
   if (!r) return NULL;
   r->state = state;
   r->ctx = c;
+  r->refs = 1;
   pni_object_born(c);
   return r;
 }
@@ -146,7 +151,7 @@ pn_rng *pn_rng_split(pn_context *c, const pn_rng *rng, uint64_t index) {
 }
 
 void pn_rng_free(pn_rng *rng) {
-  if (!rng || !rng->ctx) return;
+  if (!rng || !rng->ctx || --rng->refs > 0) return;
   pn_context *c = rng->ctx;
   pni_free(c, rng, sizeof *rng);
   pni_object_died(c);

@@ -12,11 +12,13 @@
 
 enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160, PNI_MAX_THREADS = 256 };
 
-typedef struct pni_threads pni_threads; /* threads.c */
+typedef struct pni_threads pni_threads;   /* threads.c */
+typedef struct pni_recorder pni_recorder; /* tensor/tensor.h */
 
 struct pn_rng {
   pni_philox state;
   pn_context *ctx; /* NULL for the context's own generator */
+  int32_t refs;    /* of a generator with ctx: its owner's and those of plans that draw from it */
 };
 
 struct pn_context {
@@ -42,8 +44,12 @@ struct pn_context {
 
   pn_tensor **scope; /* results owned by open scopes, innermost last */
   size_t scope_len, scope_cap;
-  pn_tensor *dying; /* tensors whose last reference is gone, waiting to be freed iteratively */
-  uint64_t next_id; /* of the next graph node: inputs have smaller ids than results */
+  pn_tensor *dying;       /* tensors whose last reference is gone, waiting to be freed iteratively */
+  uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
+  pni_recorder *recorder; /* of the capture that is going on, else NULL */
+  uint32_t captures;      /* begun so far */
+  pn_rng *drawn_from;     /* the last reservation: generator and how many positions */
+  uint64_t drawn_positions;
   int64_t objects;
   bool freeing, closed, no_grad;
   bool no_files; /* readers and writers refuse: a script runs that was not granted files */
@@ -92,11 +98,18 @@ void pni_object_died(pn_context *c);
 /* ---- generators ---- */
 
 static inline pn_rng *pni_rng_or_default(pn_context *c, pn_rng *r) { return r ? r : &c->rng; }
+/* One more reference to a generator; pn_rng_free gives it back. */
+static inline pn_rng *pni_rng_ref(pn_rng *r) {
+  if (r->ctx) r->refs++;
+  return r;
+}
 /* Reserves `positions` Philox positions of r (NULL: the context's) and returns where they start. */
 static inline pni_philox pni_rng_reserve(pn_context *c, pn_rng *r, uint64_t positions) {
   pn_rng *g = pni_rng_or_default(c, r);
   pni_philox at = g->state;
   g->state.position += positions;
+  c->drawn_from = g;
+  c->drawn_positions = positions;
   return at;
 }
 

@@ -5,6 +5,7 @@
 ** lies in (0, 1], a label of probability 0 is never drawn and the search never runs off the end.
 */
 #include <math.h>
+#include <string.h>
 #include "distribution.h"
 
 typedef pn_tensor T;
@@ -100,6 +101,30 @@ static void draw_shard(void *data, int64_t begin, int64_t end) {
   }
 }
 
+/* The draws as an operation on the running sums. attr: key, position, then the shape of the result. */
+enum { KEY, POSITION, SHAPE };
+
+static pn_status infer_draws(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c;
+  *out = (pni_spec){.dtype = PN_INT64, .ndim = call->attr->ni - SHAPE};
+  memcpy(out->shape, call->attr->i + SHAPE, (size_t)out->ndim * sizeof *out->shape);
+  return PN_OK;
+}
+
+static pn_status eval_draws(pn_context *c, const pni_call *call, pn_tensor *out) {
+  const T *running = call->in[0];
+  int64_t n = running->shape[running->ndim - 1];
+  draws w = {.running = pni_data(running), .n = n, .batch = n ? running->numel / n : 0, .out = pni_data(out)};
+  w.at.key = (uint64_t)call->attr->i[KEY];
+  w.at.position = (uint64_t)call->attr->i[POSITION];
+  return pni_parallel(c, out->numel, 4096, draw_shard, &w);
+}
+
+static const pni_op draw_labels = {.name = "draw_labels",
+                                   .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_DRAW,
+                                   .infer = infer_draws,
+                                   .eval = eval_draws};
+
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   int nb = pni_dist_base_ndim(d);
   int64_t shape[PN_MAX_DIMS + 1];
@@ -111,11 +136,12 @@ static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
     return NULL;
   }
   T *running = pn_contiguous(c, pn_cumsum(c, pni_dist_expand_to(c, p, nb + 1, shape), -1));
-  T *t = running ? pni_scoped(c, pni_tensor_new(c, out)) : NULL;
-  if (!t) return NULL;
-  draws w = {.running = pni_data(running), .n = classes(d), .batch = pni_count(nb, shape), .out = pni_data(t)};
-  w.at = pni_rng_reserve(c, rng, pni_fill_positions(PNI_FILL_UNIFORM_F64, (uint64_t)t->numel));
-  return pni_parallel(c, t->numel, 4096, draw_shard, &w) == PN_OK ? t : NULL;
+  if (!running) return NULL;
+  uint64_t n = (uint64_t)pni_count(out->ndim, out->shape);
+  pni_philox at = pni_rng_reserve(c, rng, pni_fill_positions(PNI_FILL_UNIFORM_F64, n));
+  pni_attr a = {.ni = SHAPE + out->ndim, .i = {(int64_t)at.key, (int64_t)at.position}};
+  memcpy(a.i + SHAPE, out->shape, (size_t)out->ndim * sizeof *out->shape);
+  return pni_apply1(c, &draw_labels, running, &a);
 }
 
 const pni_distribution pni_dist_categorical = {

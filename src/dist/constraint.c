@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../autodiff/op.h"
 
 static const pni_constraint *const rows[] = {
 #define X(name) &pni_constraint_##name,
@@ -53,9 +54,8 @@ static void describe(const pni_constraint *k, const pn_tensor *x, int64_t i, cha
   snprintf(buf + n, (size_t)(96 - n), each > 4 ? ", ...]" : "]");
 }
 
-pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const char *where, const char *role,
-                                 const pn_tensor *x) {
-  if (pni_failed(c)) return c->status;
+static pn_status require(pn_context *c, const pni_constraint *k, const char *where, const char *role,
+                         const pn_tensor *x) {
   int64_t n = pni_count(x->ndim - k->rank, x->shape), i = walk(c, k, x, NULL);
   if (i < 0 || i == n) return c->status;
   char got[96];
@@ -64,15 +64,60 @@ pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const c
   return pni_fail(c, PN_DOMAIN, "%s: %s must be %s, got %s", where, role, must, got);
 }
 
+/* The check as an operation without a result, so that a plan makes it anew. attr: the constraint and the
+ * two names, which are static. */
+static pn_status infer_check(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c, (void)call;
+  *out = (pni_spec){.dtype = PN_BOOL};
+  return PN_OK;
+}
+
+static pn_status eval_check(pn_context *c, const pni_call *call, pn_tensor *out) {
+  const int64_t *i = call->attr->i;
+  *(uint8_t *)pni_data(out) = 1;
+  return require(c, (const pni_constraint *)(intptr_t)i[0], (const char *)(intptr_t)i[1], (const char *)(intptr_t)i[2],
+                 call->in[0]);
+}
+
+static const pni_op check = {.name = "require",
+                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_CHECK,
+                             .infer = infer_check,
+                             .eval = eval_check};
+
+pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const char *where, const char *role,
+                                 const pn_tensor *x) {
+  if (pni_failed(c)) return c->status;
+  if (!c->recorder) return require(c, k, where, role, x);
+  pni_attr a = {.ni = 3, .i = {(int64_t)(intptr_t)k, (int64_t)(intptr_t)where, (int64_t)(intptr_t)role}};
+  pni_apply1(c, &check, (pn_tensor *)(uintptr_t)x, &a);
+  return c->status;
+}
+
+/* The mask as an operation, so that a plan computes it anew. attr: the constraint. */
+static const pni_constraint *constraint_of(const pni_call *call) {
+  return (const pni_constraint *)(intptr_t)call->attr->i[0];
+}
+
+static pn_status infer_mask(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c;
+  *out = pni_spec_of(call->in[0]);
+  out->dtype = PN_BOOL;
+  out->ndim -= constraint_of(call)->rank;
+  return PN_OK;
+}
+
+static pn_status eval_mask(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return walk(c, constraint_of(call), call->in[0], pni_data(out)) < 0 ? c->status : PN_OK;
+}
+
+static const pni_op within = {.name = "within",
+                              .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_HIDDEN,
+                              .infer = infer_mask,
+                              .eval = eval_mask};
+
 pn_tensor *pni_constraint_mask(pn_context *c, const pni_constraint *k, const pn_tensor *x) {
-  if (pni_failed(c)) return NULL;
-  pni_spec spec = pni_spec_of(x);
-  spec.dtype = PN_BOOL;
-  spec.ndim -= k->rank;
-  pn_tensor *mask = pni_tensor_new(c, &spec);
-  if (mask && walk(c, k, x, pni_data(mask)) >= 0) return pni_scoped(c, mask);
-  pn_tensor_unref(mask);
-  return NULL;
+  pni_attr a = {.ni = 1, .i = {(int64_t)(intptr_t)k}};
+  return pni_apply1(c, &within, (pn_tensor *)(uintptr_t)x, &a);
 }
 
 pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtype dtype, const int64_t *size) {

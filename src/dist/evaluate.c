@@ -104,14 +104,15 @@ static bool all_true(const pn_tensor *mask) {
   return true;
 }
 
-/* Which values are inside; NULL with no failure pending if all are. */
+/* Which values are inside; NULL with no failure pending if all are. A capture does not know what later calls
+ * bring. */
 static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
   if (d->kind->flags & PNI_DIST_TOTAL) return NULL;
   int old = pn_set_no_grad(c, 1);
   pn_tensor *mask = d->kind->in_support ? d->kind->in_support(c, d, x) : pni_constraint_mask(c, d->kind->support, x);
   mask = mask ? pn_contiguous(c, mask) : NULL;
   pn_set_no_grad(c, old);
-  return mask && !all_true(mask) ? mask : NULL;
+  return mask && ((c->recorder && pni_varies(c, mask)) || !all_true(mask)) ? mask : NULL;
 }
 
 /* Log density where some values are outside: these are replaced by a member before the formula and the

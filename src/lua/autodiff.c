@@ -21,6 +21,7 @@ static int l_detach(lua_State *L) {
 static int l_backward(lua_State *L) {
   pn_tensor *y = pni_check_tensor(L, 1);
   pn_context *c = pni_lua_context(L);
+  if (pni_refuse_capture(c, "loss:backward()", "use pn.grad, or give the optimiser to compile")) return pni_raise(L, c);
   size_t mark = pn_scope_open(c);
   pn_status s = pn_backward(c, y);
   pn_scope_close(c, mark);

@@ -188,7 +188,7 @@ pni_box *pni_new_box(lua_State *L) {
  * Steps alone do not do: in generational mode (that of the `lua` command) a box that survives two of them is old,
  * and old ones wait until Lua's own heap has doubled. So when tensors have doubled, everything is collected; that
  * is paid for by growth of at least Lua's heap. */
-static void credit(lua_State *L) {
+void pni_tell_collector(lua_State *L) {
   enum { GRAIN = 65536, FLOOR = 16 << 20 };
   pni_state *s = pni_lua_state(L);
   size_t now = pn_context_memory(s->c, NULL);
@@ -210,7 +210,7 @@ static void credit(lua_State *L) {
 
 void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t) {
   b->t = pn_tensor_ref(t);
-  credit(L);
+  pni_tell_collector(L);
 }
 
 void pni_push_tensor(lua_State *L, pn_tensor *t) { pni_fill_box(L, pni_new_box(L), t); }
@@ -223,7 +223,7 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
     return pni_raise(L, c);
   }
   b->t = t;
-  credit(L);
+  pni_tell_collector(L);
   return 1;
 }
 
@@ -393,6 +393,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_dist(L);
   pni_open_nn(L);
   pni_open_optim(L);
+  pni_open_replay(L);
   pni_open_traceback(L);
   pni_open_terminal(L);
   pni_open_file(L);

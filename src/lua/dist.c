@@ -241,6 +241,9 @@ static int l_tostring(lua_State *L) {
   box *b = luaL_checkudata(L, 1, "penumbra.distribution");
   if (!b->d) return lua_pushliteral(L, "closed distribution"), 1;
   pn_dist *d = b->d;
+  for (int k = 0; k < PNI_DIST_PARAMS; k++)
+    if (d->param[k] && d->param[k]->ndim == 0 && pni_check_read(d->ctx, d->param[k], "tostring"))
+      return pni_raise(L, d->ctx);
   char shape[160];
   luaL_Buffer out;
   luaL_buffinit(L, &out);

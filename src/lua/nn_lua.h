@@ -19,4 +19,7 @@ void pni_read_option(lua_State *L, const char *where, const pni_option *row, int
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,
                       pn_option *out);
 
+/* The optimiser at index i; raises if it is none. Borrowed. */
+pn_optim *pni_check_optim(lua_State *L, int i);
+
 #endif

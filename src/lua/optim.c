@@ -9,7 +9,7 @@ typedef struct {
   pn_optim *o;
 } box;
 
-static pn_optim *check_optim(lua_State *L, int i) {
+pn_optim *pni_check_optim(lua_State *L, int i) {
   box *b = luaL_testudata(L, i, "penumbra.optimiser");
   if (!b || !b->o) pni_error(L, "optimiser methods are called with a colon, as in opt:step(loss)");
   return b->o;
@@ -65,11 +65,12 @@ static int l_optim(lua_State *L) {
 
 /* opt:step(loss) -> the loss as a number */
 static int l_step(lua_State *L) {
-  pn_optim *o = check_optim(L, 1);
+  pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *loss = pni_test_tensor(L, 2);
   double value = 0;
   if (!loss) return pni_error(L, "step: loss must be a tensor, got %s", luaL_typename(L, 2));
+  if (pni_refuse_capture(c, "opt:step", "give the optimiser to compile, {optimiser = opt}")) return pni_raise(L, c);
   size_t mark = pn_scope_open(c);
   pn_status s = pn_optim_step(c, o, loss);
   if (s == PN_OK) s = pn_tensor_item(c, loss, &value);
@@ -81,7 +82,7 @@ static int l_step(lua_State *L) {
 
 /* opt:apply(list of gradients; false lets a parameter rest) */
 static int l_apply(lua_State *L) {
-  pn_optim *o = check_optim(L, 1);
+  pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (!lua_istable(L, 2) || lua_rawlen(L, 2) != (size_t)o->n)
     return pni_error(L, "apply: needs a list of %d gradients", o->n);
@@ -98,13 +99,13 @@ static int l_apply(lua_State *L) {
 }
 
 static int l_num_states(lua_State *L) {
-  lua_pushinteger(L, pn_optim_num_states(check_optim(L, 1)));
+  lua_pushinteger(L, pn_optim_num_states(pni_check_optim(L, 1)));
   return 1;
 }
 
 /* opt:state_at(i) -> key, copy */
 static int l_state_at(lua_State *L) {
-  const pn_optim *o = check_optim(L, 1);
+  const pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   int i = (int)luaL_checkinteger(L, 2) - 1;
   char key[256];
@@ -117,14 +118,14 @@ static int l_state_at(lua_State *L) {
 }
 
 static int l_set_state_at(lua_State *L) {
-  pn_optim *o = check_optim(L, 1);
+  pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   int i = (int)luaL_checkinteger(L, 2) - 1;
   return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
 }
 
 static int l_type(lua_State *L) {
-  lua_pushstring(L, pn_optim_type(check_optim(L, 1)));
+  lua_pushstring(L, pn_optim_type(pni_check_optim(L, 1)));
   return 1;
 }
 
@@ -133,7 +134,7 @@ static int l_index(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
-  const pn_optim *o = check_optim(L, 1);
+  const pn_optim *o = pni_check_optim(L, 1);
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
   if (k < 0) return pni_error(L, "%s: no method or option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
   pni_push_option_value(L, &o->type->options[k], o->option[k]);
@@ -142,7 +143,7 @@ static int l_index(lua_State *L) {
 
 /* opt.lr = 0.01 */
 static int l_newindex(lua_State *L) {
-  pn_optim *o = check_optim(L, 1);
+  pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_option given;
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;

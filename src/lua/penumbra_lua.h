@@ -79,6 +79,8 @@ pni_box *pni_new_box(lua_State *L);
 void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t);
 /* Pushes a box for t (one more reference). May raise for lack of memory: hold nothing. */
 void pni_push_tensor(lua_State *L, pn_tensor *t);
+/* Tells the collector about memory that boxes have come to hold. */
+void pni_tell_collector(lua_State *L);
 /* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises.
  */
 int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *t);
@@ -134,6 +136,7 @@ void pni_open_linalg(lua_State *L);
 void pni_open_dist(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
+void pni_open_replay(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);

@@ -30,7 +30,13 @@ static lua_Integer whole(lua_State *L, int i, const char *where, const char *rol
   return v;
 }
 
+static void refuse_capture(lua_State *L, const char *what) {
+  pn_context *c = pni_lua_context(L);
+  if (pni_refuse_capture(c, what, "do it outside")) pni_raise(L, c);
+}
+
 static int l_seed(lua_State *L) {
+  refuse_capture(L, "seeding");
   pn_seed(pni_lua_context(L), (uint64_t)whole(L, 1, "seed", "seed"));
   return 0;
 }
@@ -49,6 +55,7 @@ static int l_split(lua_State *L) {
 }
 
 static int push_state(lua_State *L, const pn_rng *g) {
+  refuse_capture(L, "a generator's state");
   uint64_t s[2];
   pn_rng_get_state(g, s);
   lua_createtable(L, 2, 0);
@@ -60,6 +67,7 @@ static int push_state(lua_State *L, const pn_rng *g) {
 }
 
 static int set_state(lua_State *L, pn_rng *g, int i) {
+  refuse_capture(L, "a generator's state");
   int64_t v[2];
   if (!lua_istable(L, i) || pni_check_sizes(L, i, "set_state", 2, v) != 2)
     return pni_error(L, "set_state: needs the list of two numbers that state() gives");

@@ -241,6 +241,7 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   if (rt->status == PN_CANCELLED) pn_context_uncancel(c);
   if (rt->status != PN_OK) {
     c->no_grad = no_grad;
+    pn_capture_cancel(c);
     pni_runtime_release(rt);
   }
   lua_settop(L, 0);

@@ -290,6 +290,8 @@ static int l_item(lua_State *L) {
   char text[160];
   if (t->numel != 1)
     return pni_error(L, "item: tensor must have one element, got shape %s", pni_shape_text(t->ndim, t->shape, text));
+  pn_context *c = pni_lua_context(L);
+  if (pni_check_read(c, t, "item")) return pni_raise(L, c);
   push_at(L, t, t->offset);
   return 1;
 }
@@ -310,6 +312,8 @@ static void push_table(lua_State *L, const pn_tensor *t, int axis, int64_t offse
 
 static int l_totable(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (pni_check_read(c, t, "totable")) return pni_raise(L, c);
   push_table(L, t, 0, t->offset);
   return 1;
 }
@@ -340,6 +344,8 @@ static int l_gc(lua_State *L) {
 
 static int l_tostring(lua_State *L) {
   pni_box *b = luaL_checkudata(L, 1, "penumbra.tensor");
+  pn_context *c = pni_lua_context(L);
+  if (b->t && pni_check_read(c, b->t, "tostring")) return pni_raise(L, c);
   if (b->t)
     pni_push_text(L, b->t);
   else

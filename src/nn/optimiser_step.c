@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../autodiff/nonfinite.h"
+#include "../autodiff/replay/replay.h"
 #include "update.h"
 
 /* "'weight' (shape [50, 1])" or "parameter 2 (shape ...)". */
@@ -113,17 +114,41 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
   return c->status;
 }
 
+/* ---- a step as part of a plan: inputs are the loss (or nothing) and the gradients ---- */
+
+static pn_status replay(pn_context *c, void *object, int n, pn_tensor *const *in) {
+  (void)n;
+  if (in[0] && !pni_all_finite(c, in[0])) return c->status ? c->status : not_finite(c, object, -1, NULL);
+  return apply(c, object, in + 1, NULL);
+}
+
+static void retain(void *object) { pn_optim_ref(object); }
+static void release(void *object) { pn_optim_unref(object); }
+
+static pn_status record(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads) {
+  static const pni_effect update = {replay, retain, release};
+  if (!c->recorder) return PN_OK;
+  int n = o->n + 1;
+  pn_tensor **in = pni_alloc_array(c, n, sizeof *in);
+  if (!in) return c->status;
+  in[0] = loss;
+  for (int i = 0; i < o->n; i++) in[i + 1] = grads ? grads[i] : o->param[i]->grad;
+  pni_record_effect(c, &update, o, n, in);
+  pni_free(c, in, (size_t)n * sizeof *in);
+  return c->status;
+}
+
 pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss) {
   if (pni_failed(c)) return c->status;
   if (!o || !loss) return pni_fail(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
   if (loss->numel == 1 && !pni_all_finite(c, loss)) return c->status ? c->status : not_finite(c, o, -1, loss);
   for (int i = 0; i < o->n; i++) pn_tensor_clear_grad(o->param[i]);
   if (pn_backward(c, loss)) return c->status;
-  return apply(c, o, NULL, loss);
+  return record(c, o, loss, NULL) ? c->status : apply(c, o, NULL, loss);
 }
 
 pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *grads) {
   if (pni_failed(c)) return c->status;
   if (!o) return pni_fail(c, PN_STATE, "optim_apply: optimiser must not be NULL");
-  return apply(c, o, grads, NULL);
+  return record(c, o, NULL, grads) ? c->status : apply(c, o, grads, NULL);
 }

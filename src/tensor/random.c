@@ -23,15 +23,22 @@ static void fill_shard(void *data, int64_t begin, int64_t end) {
   }
 }
 
-static pn_tensor *filled(pn_context *c, pn_rng *rng, int dtype, int ndim, const int64_t *shape, fill f) {
+pn_status pni_draw_into(pn_context *c, pn_rng *rng, const pni_draw *d, pn_tensor *t) {
+  fill f = {.kind = d->kind, .low = d->low, .high = d->high, .out = pni_data(t)};
+  f.at = pni_rng_reserve(c, rng, pni_fill_positions(d->kind, (uint64_t)t->numel));
+  if (!d->permutation) return pni_parallel(c, t->numel, 16384, fill_shard, &f);
+  pni_permutation(f.at.key, f.at.position, t->numel, f.out);
+  return PN_OK;
+}
+
+static pn_tensor *filled(pn_context *c, pn_rng *rng, int dtype, int ndim, const int64_t *shape, pni_draw d) {
   if (pni_failed(c)) return NULL;
   pni_spec s = {.dtype = dtype, .ndim = ndim};
   for (int i = 0; i < ndim && i < PN_MAX_DIMS; i++) s.shape[i] = shape[i];
   pn_tensor *t = pni_scoped(c, pni_tensor_new(c, &s));
-  if (!t) return NULL;
-  f.at = pni_rng_reserve(c, rng, pni_fill_positions(f.kind, (uint64_t)t->numel));
-  f.out = pni_data(t);
-  return pni_parallel(c, t->numel, 16384, fill_shard, &f) == PN_OK ? t : NULL;
+  if (!t || pni_draw_into(c, rng, &d, t)) return NULL;
+  if (c->recorder && c->recorder->drawn(c, t, pni_rng_or_default(c, rng), &d)) return NULL;
+  return t;
 }
 
 static bool float_only(pn_context *c, const char *where, pn_dtype dtype) {
@@ -42,14 +49,14 @@ static bool float_only(pn_context *c, const char *where, pn_dtype dtype) {
 
 pn_tensor *pn_rand(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape) {
   if (!float_only(c, "rand", dtype)) return NULL;
-  fill f = {.kind = dtype == PN_FLOAT64 ? PNI_FILL_UNIFORM_F64 : PNI_FILL_UNIFORM_F32};
-  return filled(c, rng, (int)dtype, ndim, shape, f);
+  pni_draw d = {.kind = dtype == PN_FLOAT64 ? PNI_FILL_UNIFORM_F64 : PNI_FILL_UNIFORM_F32};
+  return filled(c, rng, (int)dtype, ndim, shape, d);
 }
 
 pn_tensor *pn_randn(pn_context *c, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape) {
   if (!float_only(c, "randn", dtype)) return NULL;
-  fill f = {.kind = dtype == PN_FLOAT64 ? PNI_FILL_NORMAL_F64 : PNI_FILL_NORMAL_F32};
-  return filled(c, rng, (int)dtype, ndim, shape, f);
+  pni_draw d = {.kind = dtype == PN_FLOAT64 ? PNI_FILL_NORMAL_F64 : PNI_FILL_NORMAL_F32};
+  return filled(c, rng, (int)dtype, ndim, shape, d);
 }
 
 pn_tensor *pn_randint(pn_context *c, pn_rng *rng, int64_t low, int64_t high, int ndim, const int64_t *shape) {
@@ -57,7 +64,7 @@ pn_tensor *pn_randint(pn_context *c, pn_rng *rng, int64_t low, int64_t high, int
     pni_fail(c, PN_DOMAIN, "randint: high must be above low, got %lld and %lld", (long long)high, (long long)low);
     return NULL;
   }
-  return filled(c, rng, PN_INT64, ndim, shape, (fill){.kind = PNI_FILL_INT64, .low = low, .high = high});
+  return filled(c, rng, PN_INT64, ndim, shape, (pni_draw){.kind = PNI_FILL_INT64, .low = low, .high = high});
 }
 
 pn_tensor *pn_randperm(pn_context *c, pn_rng *rng, int64_t n) {
@@ -65,10 +72,5 @@ pn_tensor *pn_randperm(pn_context *c, pn_rng *rng, int64_t n) {
     pni_fail(c, PN_DOMAIN, "randperm: n must not be negative, got %lld", (long long)n);
     return NULL;
   }
-  pni_spec s = {.dtype = PN_INT64, .ndim = 1, .shape = {n}};
-  pn_tensor *t = pni_failed(c) ? NULL : pni_scoped(c, pni_tensor_new(c, &s));
-  if (!t) return NULL;
-  pni_philox at = pni_rng_reserve(c, rng, (uint64_t)n);
-  pni_permutation(at.key, at.position, n, pni_data(t));
-  return t;
+  return filled(c, rng, PN_INT64, 1, &n, (pni_draw){.kind = PNI_FILL_SCALAR, .permutation = true});
 }

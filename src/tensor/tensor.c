@@ -88,6 +88,7 @@ static pn_tensor *shell(pn_context *c) {
   t->in = t->edges;
   t->nin = 0;
   t->mark = 0;
+  t->slot = 0;
   t->id = 0;
   t->grad = NULL;
   t->link = NULL;
@@ -145,6 +146,7 @@ pn_tensor *pni_tensor_alias(pn_context *c, const pn_tensor *t) {
   memcpy(v->stride, t->stride, sizeof v->stride);
   v->storage = t->storage;
   v->storage->refs++;
+  v->slot = t->slot;
   return v;
 }
 
@@ -202,7 +204,10 @@ pn_dtype pn_tensor_dtype(const pn_tensor *t) { return (pn_dtype)t->dtype; }
 int pn_tensor_ndim(const pn_tensor *t) { return t->ndim; }
 const int64_t *pn_tensor_shape(const pn_tensor *t) { return t->shape; }
 int64_t pn_tensor_numel(const pn_tensor *t) { return t->numel; }
-const void *pn_tensor_data(const pn_tensor *t) { return pni_is_contiguous(t) ? pni_data(t) : NULL; }
+const void *pn_tensor_data(const pn_tensor *t) {
+  if (pni_check_read(t->ctx, t, "data")) return NULL;
+  return pni_is_contiguous(t) ? pni_data(t) : NULL;
+}
 
 /* ---- reading elements ---- */
 
@@ -231,6 +236,7 @@ pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out) {
     return pni_fail(c, PN_SHAPE, "item: tensor must have one element, got shape %s",
                     pni_shape_text(t->ndim, t->shape, buf));
   }
+  if (pni_check_read(c, t, "item")) return c->status;
   *out = load(pni_data(t), t->dtype);
   return PN_OK;
 }
@@ -239,6 +245,7 @@ pn_status pn_tensor_copy_out(pn_context *c, const pn_tensor *t, double *out, int
   if (!t) return c->status ? c->status : pni_fail(c, PN_STATE, "copy_out: tensor must not be NULL");
   if (n != t->numel)
     return pni_fail(c, PN_SHAPE, "copy_out: n must be %lld, got %lld", (long long)t->numel, (long long)n);
+  if (pni_check_read(c, t, "copy_out")) return c->status;
   if (t->dtype == PN_FLOAT64 && pni_is_contiguous(t)) {
     if (n) memcpy(out, pni_data(t), (size_t)n * sizeof *out);
     return PN_OK;
@@ -260,4 +267,19 @@ pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t) {
     return NULL;
   }
   return d;
+}
+
+/* ---- capture ---- */
+
+pn_status pni_refuse_read(pn_context *c, const pn_tensor *t, const char *what) {
+  if (!pni_varies(c, t)) return PN_OK;
+  return pni_fail(c, PN_STATE,
+                  "compile: %s reads a value that differs from call to call, and what is done with it would be frozen "
+                  "(choose with where, or return the tensor and read it outside)",
+                  what);
+}
+
+pn_status pni_refuse_capture(pn_context *c, const char *what, const char *instead) {
+  if (!c->recorder) return c->status;
+  return pni_fail(c, PN_STATE, "compile: %s cannot be part of a compiled function: %s", what, instead);
 }

@@ -14,7 +14,7 @@ struct pni_attr; /* autodiff/op.h */
 
 typedef struct pni_storage {
   int32_t refs;
-  uint32_t version; /* bumped on every change after publication */
+  uint32_t version; /* counts changes: 0 for storages that never change, parameters start at 1 */
   size_t bytes;     /* of data */
   void *data;
 } pni_storage;
@@ -46,7 +46,8 @@ struct pn_tensor {
   size_t attr_bytes;
   pni_edge *in; /* `edges`, or a block of its own when nin > PNI_INLINE_EDGES */
   int nin;
-  int32_t mark; /* scratch of one graph walk, 0 between walks */
+  int32_t mark;  /* scratch of one graph walk, 0 between walks */
+  uint64_t slot; /* what the tensor is to a capture, see pni_recorder; of an old capture: nothing */
   pni_edge edges[PNI_INLINE_EDGES];
   uint64_t id;
   pn_tensor *grad; /* parameters: what pn_backward accumulated */
@@ -88,6 +89,38 @@ pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);
 const char *pni_shape_text(int ndim, const int64_t *shape, char buf[160]);
 /* One element as a double (row-major position). */
 double pni_element(const pn_tensor *t, int64_t position);
+
+/* ---- capture ---- */
+
+/* How random numbers fill a tensor: element i depends on the generator's key, the position and i alone. */
+typedef struct pni_draw {
+  pni_fill_kind kind;
+  bool permutation; /* of 0 .. n - 1, else by kind */
+  int64_t low, high;
+} pni_draw;
+/* Reserves positions of rng (NULL: the context's) and fills the contiguous t. */
+pn_status pni_draw_into(pn_context *c, pn_rng *rng, const pni_draw *d, pn_tensor *t);
+
+/* What a capture (autodiff/replay) shows to the layers below it. */
+struct pni_recorder {
+  /* t was just filled from rng. */
+  pn_status (*drawn)(pn_context *c, pn_tensor *t, pn_rng *rng, const pni_draw *d);
+};
+/* A tensor's slot: number of the capture, PNI_SLOT_CONSTANT or 0, its place on the tape. */
+#define PNI_SLOT_CONSTANT ((uint64_t)1 << 31)
+static inline bool pni_has_slot(const pn_context *c, const pn_tensor *t) { return t->slot >> 32 == c->captures; }
+/* Will t hold other numbers when what is being captured runs again? */
+static inline bool pni_varies(const pn_context *c, const pn_tensor *t) {
+  return t->storage->version != 0 || (pni_has_slot(c, t) && !(t->slot & PNI_SLOT_CONSTANT));
+}
+/* Refuses to take numbers out of a tensor that varies: what the caller does with them would be frozen.
+ * `what` names the call. */
+pn_status pni_refuse_read(pn_context *c, const pn_tensor *t, const char *what);
+static inline pn_status pni_check_read(pn_context *c, const pn_tensor *t, const char *what) {
+  return c->recorder ? pni_refuse_read(c, t, what) : PN_OK;
+}
+/* Fails while a capture is going on: `what` has an effect that a plan does not repeat; `instead` helps. */
+pn_status pni_refuse_capture(pn_context *c, const char *what, const char *instead);
 
 /* ---- shape.c ---- */
 

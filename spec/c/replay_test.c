@@ -1,0 +1,301 @@
+/*
+** replay_test.c: capture and replay from C: results, gradients, updates and draws against eager calls;
+** no allocation per replay; refusals; cancellation; failure of every allocation; any order of closing.
+*/
+#include "alloc_sweep.h"
+
+#include "../../src/autodiff/replay/replay.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
+
+/* ---- a model: y = tanh(x W + b) V with noise; its loss ---- */
+
+typedef struct {
+  pn_tensor *w, *b, *v;
+  pn_optim *opt;
+} model;
+
+static model make_model(pn_context *c, pn_dtype dtype) {
+  model m = {pn_param(c, pn_randn(c, NULL, dtype, SHAPE(3, 5))), pn_param(c, pn_zeros(c, dtype, SHAPE(5))),
+             pn_param(c, pn_randn(c, NULL, dtype, SHAPE(5, 1))), NULL};
+  m.opt = pn_optim_new(c, "adam", 3, (pn_tensor *[]){m.w, m.b, m.v}, NULL, NULL);
+  return m;
+}
+
+static pn_tensor *loss_of(pn_context *c, const model *m, pn_tensor *x) {
+  pn_tensor *h = pn_tanh(c, pn_linear(c, x, m->w, m->b)), *y = pn_matmul(c, h, m->v);
+  if (!y) return NULL;
+  pn_tensor *noise = pn_randn(c, NULL, pn_tensor_dtype(y), pn_tensor_ndim(y), pn_tensor_shape(y));
+  return pn_mean(c, pn_square(c, pn_sub(c, y, noise)), PN_ALL, 0);
+}
+
+static pn_plan *capture_step(pn_context *c, const model *m, pn_tensor *x, pn_tensor **loss) {
+  pn_tensor *inside;
+  if (pn_capture_begin(c, 1, &x, &inside)) return NULL;
+  *loss = loss_of(c, m, inside);
+  pn_optim_step(c, m->opt, *loss);
+  return pn_capture_end(c, 1, loss);
+}
+
+static double item(pn_context *c, pn_tensor *t) {
+  double v = NAN;
+  pn_tensor_item(c, t, &v);
+  return v;
+}
+
+static void training(pn_dtype dtype) {
+  pn_context *c = pn_context_new(NULL), *e = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c), emark = pn_scope_open(e);
+  model m = make_model(c, dtype), n = make_model(e, dtype);
+  pn_plan *plan = NULL;
+  for (int k = 0; k < 50; k++) {
+    size_t inner = pn_scope_open(c), einner = pn_scope_open(e);
+    pn_tensor *x = pn_randn(c, NULL, dtype, SHAPE(8, 3)), *ex = pn_randn(e, NULL, dtype, SHAPE(8, 3)), *loss;
+    if (k == 0) {
+      plan = capture_step(c, &m, x, &loss);
+      CHECK(plan != NULL);
+      CHECK(!pn_capturing(c));
+    } else {
+      CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &loss), PN_OK);
+    }
+    pn_tensor *want = loss_of(e, &n, ex);
+    CHECK_STATUS(e, pn_optim_step(e, n.opt, want), PN_OK);
+    CHECK_NEAR(item(c, loss), item(e, want), 0);
+    pn_scope_close(c, inner);
+    pn_scope_close(e, einner);
+  }
+  CHECK(memcmp(pn_tensor_data(m.w), pn_tensor_data(n.w), 15 * pn_dtype_size(dtype)) == 0);
+  CHECK(pn_plan_num_steps(plan) > 5 && pn_plan_memory(plan) > 0);
+  pn_plan_unref(plan);
+  pn_optim_unref(m.opt);
+  pn_optim_unref(n.opt);
+  pn_scope_close(c, mark);
+  pn_scope_close(e, emark);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+  pn_context_close(e);
+}
+
+/* A replay takes nothing from the allocator once the pool is warm. */
+static void no_allocation(void) {
+  sweep_memory mem = {0};
+  pn_context *c =
+      pn_context_new(&(pn_context_config){.allocate = sweep_allocate, .allocator_data = &mem, .threads = 1});
+  size_t mark = pn_scope_open(c);
+  model m = make_model(c, PN_FLOAT32);
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT32, SHAPE(32, 3)), *loss;
+  pn_plan *plan = capture_step(c, &m, x, &loss);
+  long before = 0;
+  for (int k = 0; k < 1000; k++) {
+    if (k == 5) before = mem.requests;
+    size_t inner = pn_scope_open(c);
+    CHECK(pn_plan_run(c, plan, 1, &x, &loss) == PN_OK);
+    pn_scope_close(c, inner);
+  }
+  CHECK_INT(mem.requests - before, 0);
+  pn_plan_unref(plan);
+  pn_optim_unref(m.opt);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+  CHECK_INT(mem.blocks, 0);
+}
+
+/* ---- gradients of gradients, views, several results, no inputs ---- */
+
+static void gradients(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 2)), *x = pn_scalar(c, PN_FLOAT64, 3), *in, *g, *h, *out[2];
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  pn_tensor *y = pn_mul(c, pn_mul(c, w, pn_square(c, w)), in); /* w^3 x */
+  CHECK_STATUS(c, pn_grad(c, y, 1, &w, 1, &g), PN_OK);
+  CHECK_STATUS(c, pn_grad(c, g, 1, &w, 0, &h), PN_OK);
+  pn_plan *plan = pn_capture_end(c, 2, (pn_tensor *[]){g, h});
+  CHECK_STATUS(c, pn_param_set(c, w, x), PN_OK);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, out), PN_OK);
+  CHECK_NEAR(item(c, out[0]), 3 * 9 * 3, 1e-15);
+  CHECK_NEAR(item(c, out[1]), 6 * 3 * 3, 1e-15);
+  CHECK(!pn_tensor_requires_grad(out[0]));
+  pn_plan *again = pn_plan_ref(plan);
+  pn_plan_unref(plan);
+  pn_plan_unref(again);
+  pn_plan_unref(NULL);
+  CHECK(pn_plan_ref(NULL) == NULL);
+  /* the input itself, a view of it, a constant and a parameter as results */
+  pn_tensor *v = pn_arange(c, PN_FLOAT64, 0, 6, 1), *res[4], *part = pn_slice(c, v, 0, 2, 3, 1);
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &part, &in), PN_OK);
+  plan = pn_capture_end(c, 4, (pn_tensor *[]){in, pn_flip(c, in, 0), v, w});
+  part = pn_slice(c, v, 0, 3, 3, 1);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &part, res), PN_OK);
+  CHECK_NEAR(pni_element(res[0], 0), 3, 0);
+  CHECK_NEAR(pni_element(res[1], 0), 5, 0);
+  CHECK_NEAR(pni_element(res[2], 5), 5, 0);
+  CHECK_NEAR(pni_element(res[3], 0), 3, 0);
+  CHECK(!pn_tensor_is_param(res[3]));
+  pn_plan_unref(plan);
+  CHECK_STATUS(c, pn_capture_begin(c, 0, NULL, NULL), PN_OK);
+  plan = pn_capture_end(c, 1, (pn_tensor *[]){pn_exp(c, w)});
+  CHECK_STATUS(c, pn_plan_run(c, plan, 0, NULL, out), PN_OK);
+  CHECK_NEAR(item(c, out[0]), exp(3), 1e-15);
+  pn_plan_unref(plan);
+  pn_scope_close(c, mark);
+}
+
+/* ---- refusals ---- */
+
+/* What `expr` does inside a capture on x is refused with `text`. */
+#define REFUSED(expr, text)                                                                                            \
+  do {                                                                                                                 \
+    pn_tensor *in_;                                                                                                    \
+    CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in_), PN_OK);                                                          \
+    (void)(expr);                                                                                                      \
+    CHECK(pn_capture_end(c, 1, &in_) == NULL);                                                                         \
+    CHECK(!pn_capturing(c));                                                                                           \
+    CHECK_FAIL(c, PN_STATE, text);                                                                                     \
+  } while (0)
+
+static void refusals(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), 2), *w = pn_param(c, x), *in, *h = pn_exp(c, w), *out;
+  double v[3];
+  REFUSED(pn_tensor_copy_out(c, in_, v, 3), "copy_out");
+  REFUSED(pn_tensor_item(c, pn_sum(c, in_, PN_ALL, 0), v), "item");
+  REFUSED(pn_tensor_data(pn_exp(c, w)), "data");
+  REFUSED(pn_nonzero(c, in_), "nonzero");
+  REFUSED(pn_masked_select(c, w, pn_gt(c, in_, x)), "nonzero");
+  REFUSED(pn_param(c, x), "param");
+  REFUSED(pn_param_set(c, w, x), "parameter");
+  REFUSED(pn_rng_new(c, 1), "generator");
+  REFUSED(pn_capture_begin(c, 0, NULL, NULL), "capture");
+  REFUSED(pn_mul(c, h, in_), "outside");
+  CHECK(pn_capture_end(c, 0, NULL) == NULL);
+  CHECK_FAIL(c, PN_STATE, "none to end");
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &w, &in), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "a parameter");
+  CHECK_STATUS(c, pn_capture_begin(c, 1, (pn_tensor *[]){NULL}, &in), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "NULL");
+  pn_capture_cancel(c);
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  pn_plan *plan = pn_capture_end(c, 1, (pn_tensor *[]){pn_exp(c, in)});
+  CHECK(pn_plan_fits(plan, 1, &x));
+  pn_tensor *other = pn_zeros(c, PN_FLOAT64, SHAPE(4)), *narrow = pn_cast(c, x, PN_FLOAT32);
+  CHECK(!pn_plan_fits(plan, 0, NULL) && !pn_plan_fits(plan, 1, &other) && !pn_plan_fits(plan, 1, &narrow));
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &other, &out), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "float64 [3], got float64 [4]");
+  CHECK_STATUS(c, pn_plan_run(c, plan, 0, NULL, &out), PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "number of inputs");
+  REFUSED(pn_plan_run(c, plan, 1, &x, &out), "replaying");
+  pn_plan_unref(plan);
+  /* a constant may be read; what is not recorded any more too */
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  CHECK_STATUS(c, pn_tensor_copy_out(c, pn_exp(c, x), v, 3), PN_OK);
+  pn_capture_cancel(c);
+  CHECK_STATUS(c, pn_tensor_copy_out(c, in, v, 3), PN_OK);
+  pn_scope_close(c, mark);
+}
+
+/* ---- cancellation and failures within a replay ---- */
+
+static void stopping(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  model m = make_model(c, PN_FLOAT64);
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(4, 3)), *loss, *out = NULL;
+  pn_plan *plan = capture_step(c, &m, x, &loss);
+  uint64_t before[2], after[2];
+  double w[15], now[15];
+  pn_tensor_copy_out(c, m.w, w, 15);
+  pn_rng_get_state(pn_context_rng(c), before);
+  pn_context_cancel(c);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &out), PN_CANCELLED);
+  pn_context_uncancel(c);
+  CHECK_FAIL(c, PN_CANCELLED, "interrupted");
+  pn_tensor *bad = pn_full(c, PN_FLOAT64, SHAPE(4, 3), NAN);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &bad, &out), PN_NAN);
+  CHECK_FAIL(c, PN_NAN, "finite");
+  CHECK(out == NULL);
+  pn_rng_get_state(pn_context_rng(c), after);
+  pn_tensor_copy_out(c, m.w, now, 15);
+  CHECK(memcmp(before, after, sizeof before) == 0 && memcmp(w, now, sizeof w) == 0);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &out), PN_OK);
+  pn_plan_unref(plan);
+  pn_optim_unref(m.opt);
+  pn_scope_close(c, mark);
+}
+
+/* ---- large tensors: shards, and the same bits for any number of threads ---- */
+
+static void threads(void) {
+  double sum[2];
+  for (int n = 1; n <= 2; n++) {
+    pn_context *c = pn_context_new(&(pn_context_config){.threads = n});
+    size_t mark = pn_scope_open(c);
+    pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(700, 300)), *row = pn_randn(c, NULL, PN_FLOAT64, SHAPE(300));
+    pn_tensor *in, *out, *e = pn_randn(c, NULL, PN_FLOAT64, SHAPE(700, 300));
+    CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+    pn_tensor *y = pn_mul(c, pn_tanh(c, pn_add(c, in, row)), pn_exp(c, pn_neg(c, pn_square(c, in))));
+    y = pn_sum(c, pn_sub(c, pn_mul(c, y, y), pn_sin(c, y)), PN_ALL, 0);
+    pn_plan *plan = pn_capture_end(c, 1, &y);
+    CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, &out), PN_OK);
+    CHECK_NEAR(item(c, out), item(c, y), 0);
+    CHECK_STATUS(c, pn_plan_run(c, plan, 1, &e, &out), PN_OK);
+    sum[n - 1] = item(c, out);
+    pn_plan_unref(plan);
+    pn_scope_close(c, mark);
+    pn_context_close(c);
+  }
+  CHECK_NEAR(sum[0], sum[1], 0);
+}
+
+/* ---- closing: a plan and its generator keep what they need ---- */
+
+static void closing(void) {
+  sweep_memory mem = {0};
+  pn_context *c = pn_context_new(&(pn_context_config){.allocate = sweep_allocate, .allocator_data = &mem});
+  size_t mark = pn_scope_open(c);
+  pn_rng *rng = pn_rng_new(c, 3);
+  pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 2)), *out;
+  CHECK_STATUS(c, pn_capture_begin(c, 0, NULL, NULL), PN_OK);
+  pn_tensor *y = pn_mul(c, w, pn_randn(c, rng, PN_FLOAT64, SHAPE(3)));
+  pn_plan *plan = pn_capture_end(c, 1, &y);
+  pn_rng_free(rng);
+  pn_scope_close(c, mark);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 0, NULL, &out), PN_OK);
+  pn_scope_close(c, mark);
+  CHECK_STATUS(c, pn_capture_begin(c, 0, NULL, NULL), PN_OK);
+  pn_exp(c, pn_scalar(c, PN_FLOAT64, 1));
+  pn_capture_cancel(c);
+  pn_context_close(c);
+  pn_plan_unref(plan);
+  CHECK_INT(mem.blocks, 0);
+}
+
+/* ---- failing allocations ---- */
+
+static bool work(pn_context *c, const void *data) {
+  (void)data;
+  pn_tensor *loss = NULL, *x, *out;
+  model m = make_model(c, PN_FLOAT64);
+  x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(4, 3));
+  pn_plan *plan = x && m.opt ? capture_step(c, &m, x, &loss) : NULL;
+  if (pn_capturing(c)) pn_capture_cancel(c);
+  bool done = plan && pn_plan_run(c, plan, 1, &x, &out) == PN_OK && pn_plan_run(c, plan, 1, &x, &out) == PN_OK;
+  pn_plan_unref(plan);
+  pn_optim_unref(m.opt);
+  return done;
+}
+
+int main(void) {
+  training(PN_FLOAT64);
+  training(PN_FLOAT32);
+  no_allocation();
+  pn_context *c = pn_context_new(NULL);
+  gradients(c);
+  refusals(c);
+  stopping(c);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+  threads();
+  closing();
+  sweep("capture and replay", work, NULL);
+  CHECK_DONE();
+}

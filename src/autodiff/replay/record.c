@@ -1,0 +1,202 @@
+/*
+** record.c: the recorder. A tensor's slot says what it is to the capture: a value of the tape that varies,
+** a constant of the tape, or (no slot) nothing the tape has seen. Slots carry the number of the capture, so
+** those of an old one mean nothing and need not be taken back.
+*/
+#include <string.h>
+#include "replay.h"
+
+/* Makes room for `more` items. */
+static pn_status reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64_t more, size_t size) {
+  if (n + more <= *cap) return PN_OK;
+  int64_t room = *cap ? 2 * *cap : 64;
+  while (room < n + more) room *= 2;
+  void *fresh = pni_alloc_array(c, room, size);
+  if (!fresh) return c->status;
+  if (n) memcpy(fresh, *v, (size_t)n * size);
+  pni_free(c, *v, (size_t)*cap * size);
+  *v = fresh;
+  *cap = room;
+  return PN_OK;
+}
+#define RESERVE(c, l, more) reserve(c, (void **)&(l).v, (l).n, &(l).cap, more, sizeof *(l).v)
+
+static pni_tape *tape_of(const pn_context *c) { return (pni_tape *)c->recorder; }
+
+static uint64_t slot_of(const pn_context *c, int at, bool constant) {
+  return (uint64_t)c->captures << 32 | (constant ? PNI_SLOT_CONSTANT : 0) | (uint64_t)at;
+}
+
+static int place(const pn_tensor *t) { return (int)(t->slot & (PNI_SLOT_CONSTANT - 1)); }
+
+/* A new value with t's geometry; room was made. */
+static int add_value(pn_context *c, pni_tape *tape, pn_tensor *t, int kind) {
+  int at = (int)tape->value.n++;
+  pni_value *v = &tape->value.v[at];
+  v->t = *t;
+  v->kind = kind;
+  v->base = at;
+  v->outside = NULL;
+  t->slot = slot_of(c, at, kind == PNI_VALUE_OUTSIDE && t->storage->version == 0);
+  return at;
+}
+
+/* Results that were computed from parameters before the capture would not follow the parameters. */
+static pn_status check_outside(pn_context *c, const pn_tensor *t) {
+  if (!(t->flags & PNI_REQUIRES_GRAD) || t->flags & PNI_PARAM || pni_has_slot(c, t)) return PN_OK;
+  return pni_fail(c, PN_STATE,
+                  "compile: a tensor that was computed from parameters outside the function is used inside (compute it "
+                  "inside, or cut it off with detach)");
+}
+
+int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t) {
+  if (pni_has_slot(c, t)) return place(t);
+  if (check_outside(c, t) || RESERVE(c, tape->value, 1)) return -1;
+  int at = add_value(c, tape, t, PNI_VALUE_OUTSIDE);
+  tape->value.v[at].outside = pn_tensor_ref(t);
+  return at;
+}
+
+/* Notes something with n inputs; the caller fills in what it is. NULL with the reason in c. */
+static pni_note *add_note(pn_context *c, pni_tape *tape, int n, pn_tensor *const *in) {
+  if (RESERVE(c, tape->note, 1) || RESERVE(c, tape->edge, n) || RESERVE(c, tape->value, 1)) return NULL;
+  int64_t first = tape->edge.n;
+  for (int k = 0; k < n; k++) {
+    int at = in[k] ? pni_tape_value(c, tape, in[k]) : -1;
+    if (pni_failed(c)) return NULL;
+    tape->edge.v[first + k] = at;
+  }
+  if (RESERVE(c, tape->value, 1)) return NULL; /* of the result */
+  tape->edge.n += n;
+  pni_note *note = &tape->note.v[tape->note.n++];
+  *note = (pni_note){.attr = -1, .first = first, .nin = n, .out = -1};
+  return note;
+}
+
+static pn_status drawn(pn_context *c, pn_tensor *t, pn_rng *rng, const pni_draw *d) {
+  pni_tape *tape = tape_of(c);
+  pni_note *note = add_note(c, tape, 0, NULL);
+  if (!note) return c->status;
+  note->out = add_value(c, tape, t, PNI_VALUE_OWN);
+  note->rng = pni_rng_ref(rng);
+  note->positions = c->drawn_positions;
+  note->draw = *d;
+  return PN_OK;
+}
+
+pn_status pni_record_refuses(pn_context *c, const pni_call *call) {
+  bool varies = false;
+  for (int k = 0; k < call->nin; k++) {
+    if (check_outside(c, call->in[k])) return c->status;
+    varies |= pni_varies(c, call->in[k]);
+  }
+  if (varies && call->op->flags & PNI_OP_DYNAMIC)
+    return pni_fail(c, PN_STATE,
+                    "compile: the shape of %s's result depends on values that differ from call to call (weigh with a "
+                    "mask, or choose with where)",
+                    call->op->name);
+  return PN_OK;
+}
+
+static pn_status copy_attr(pn_context *c, pni_tape *tape, const pni_attr *a, int64_t *at) {
+  int64_t words = (int64_t)(offsetof(pni_attr, i) / sizeof(int64_t)) + a->ni;
+  if (RESERVE(c, tape->word, words)) return c->status;
+  *at = tape->word.n;
+  memcpy(tape->word.v + *at, a, (size_t)words * sizeof(int64_t));
+  tape->word.n += words;
+  return PN_OK;
+}
+
+pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y) {
+  pni_tape *tape = tape_of(c);
+  bool varies = (call->op->flags & PNI_OP_DRAW) != 0;
+  for (int k = 0; k < call->nin; k++) varies |= pni_varies(c, call->in[k]);
+  if (!varies) { /* y is a constant. It may be a view of one: then its slot is not its own */
+    y->slot = 0;
+    return PN_OK;
+  }
+  int64_t attr = -1;
+  if (copy_attr(c, tape, call->attr, &attr)) return c->status;
+  pni_note *note = add_note(c, tape, call->nin, call->in);
+  if (!note) return c->status;
+  bool view = call->op->view && y->storage == call->in[0]->storage;
+  note->op = call->op;
+  note->attr = attr;
+  note->out = add_value(c, tape, y, view ? PNI_VALUE_VIEW : PNI_VALUE_OWN);
+  if (view) tape->value.v[note->out].base = tape->value.v[tape->edge.v[note->first]].base;
+  if (!(call->op->flags & PNI_OP_DRAW)) return PN_OK;
+  note->rng = pni_rng_ref(c->drawn_from);
+  note->positions = c->drawn_positions;
+  return PN_OK;
+}
+
+pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *object, int n, pn_tensor *const *in) {
+  pni_note *note = add_note(c, tape_of(c), n, in);
+  if (!note) return c->status;
+  note->effect = effect;
+  note->object = object;
+  effect->retain(object);
+  return PN_OK;
+}
+
+/* ---- begin and end ---- */
+
+void pni_tape_free(pn_context *c, pni_tape *tape) {
+  for (int64_t i = 0; i < tape->value.n; i++) pn_tensor_unref(tape->value.v[i].outside);
+  for (int64_t i = 0; i < tape->note.n; i++) {
+    const pni_note *note = &tape->note.v[i];
+    if (note->effect) note->effect->release(note->object);
+    pn_rng_free(note->rng);
+  }
+  pni_free(c, tape->value.v, (size_t)tape->value.cap * sizeof *tape->value.v);
+  pni_free(c, tape->note.v, (size_t)tape->note.cap * sizeof *tape->note.v);
+  pni_free(c, tape->edge.v, (size_t)tape->edge.cap * sizeof *tape->edge.v);
+  pni_free(c, tape->word.v, (size_t)tape->word.cap * sizeof *tape->word.v);
+  pni_free(c, tape, sizeof *tape);
+}
+
+/* The stand-in of an input: the same values, contiguous, nothing but data. */
+static pn_tensor *stand_in(pn_context *c, pni_tape *tape, int k, const pn_tensor *t) {
+  if (!t || t->flags & PNI_REQUIRES_GRAD) {
+    pni_fail(c, PN_STATE, "compile: input %d must be data, got %s", k + 1,
+             !t                     ? "NULL"
+             : t->flags & PNI_PARAM ? "a parameter (the function reads parameters in place)"
+                                    : "a tensor that depends on parameters (detach it)");
+    return NULL;
+  }
+  pn_tensor *d = pni_contiguous(c, t);
+  pn_tensor *s = d ? pni_scoped(c, pni_tensor_alias(c, d)) : NULL;
+  pn_tensor_unref(d);
+  if (!s || RESERVE(c, tape->value, 1)) return NULL;
+  add_value(c, tape, s, PNI_VALUE_INPUT);
+  return s;
+}
+
+pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside) {
+  if (pni_failed(c) || pni_refuse_capture(c, "another capture", "end the one that is going on")) return c->status;
+  pni_tape *tape = pni_calloc(c, sizeof *tape);
+  if (!tape) return c->status;
+  tape->recorder.drawn = drawn;
+  tape->ninput = n;
+  c->captures++;
+  size_t first = c->scope_len;
+  for (int k = 0; k < n; k++)
+    if (!stand_in(c, tape, k, in[k])) {
+      pni_tape_free(c, tape);
+      return c->status;
+    }
+  for (int k = 0; k < n; k++) inside[k] = c->scope[first + (size_t)k];
+  pni_object_born(c);
+  c->recorder = &tape->recorder;
+  return PN_OK;
+}
+
+int pn_capturing(const pn_context *c) { return c->recorder != NULL; }
+
+void pn_capture_cancel(pn_context *c) {
+  pni_tape *tape = tape_of(c);
+  if (!tape) return;
+  c->recorder = NULL;
+  pni_tape_free(c, tape);
+  pni_object_died(c);
+}

@@ -1,0 +1,127 @@
+/*
+** replay.h: capture and replay. While a capture goes on, the recorder notes every operation whose result
+** depends on the inputs, on parameters or on draws (record.c); what depends on constants alone is a
+** constant. The tape becomes a plan: dead notes dropped, memory laid out once (plan.c). A replay walks the
+** steps of the plan (run.c) with the same kernels as the eager call, so results are the same bits.
+*/
+#ifndef PN_AUTODIFF_REPLAY_REPLAY_H
+#define PN_AUTODIFF_REPLAY_REPLAY_H
+
+#include "../op.h"
+
+/* Something with an effect that a plan repeats: the update of an optimiser. run gets the tensors that were
+ * noted (NULL where none was) and must change nothing when it fails. */
+typedef struct pni_effect {
+  pn_status (*run)(pn_context *c, void *object, int n, pn_tensor *const *in);
+  void (*retain)(void *object);
+  void (*release)(void *object);
+} pni_effect;
+
+/* ---- record.c: called by the layers only while c->recorder is set ---- */
+
+/* Fails if a plan cannot hold the call. */
+pn_status pni_record_refuses(pn_context *c, const pni_call *call);
+/* Notes that y is the result of the call. */
+pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y);
+/* Notes an effect that has just happened. in[k] may be NULL. */
+pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *object, int n, pn_tensor *const *in);
+
+/* ---- what a tape and a plan hold ---- */
+
+enum { PNI_VALUE_INPUT, PNI_VALUE_OUTSIDE, PNI_VALUE_OWN, PNI_VALUE_VIEW };
+
+/* A tensor: its geometry, and whose memory it uses. */
+typedef struct pni_value {
+  pn_tensor t;        /* a copy; the plan gives it a storage of its own */
+  int kind;           /* PNI_VALUE_... */
+  int base;           /* the value whose memory it uses: itself unless a view */
+  pn_tensor *outside; /* of PNI_VALUE_OUTSIDE: constant or parameter, a reference is ours */
+} pni_value;
+
+/* What happened, in order. */
+typedef struct pni_note {
+  const pni_op *op;         /* NULL: a draw or an effect */
+  const pni_effect *effect; /* NULL: a draw or an operation */
+  void *object;             /* of the effect, a reference is ours */
+  int64_t attr;             /* first of the attribute's words, -1: none */
+  int64_t first;            /* of its inputs in `edge` */
+  int nin, out;             /* out -1: an effect */
+  pn_rng *rng;              /* what it draws from, a reference is ours, or NULL */
+  uint64_t positions;
+  pni_draw draw;
+} pni_note;
+
+/* A list that grows. */
+#define PNI_LIST(T)                                                                                                    \
+  struct {                                                                                                             \
+    T *v;                                                                                                              \
+    int64_t n, cap;                                                                                                    \
+  }
+
+typedef struct pni_tape {
+  pni_recorder recorder; /* first */
+  PNI_LIST(pni_value) value;
+  PNI_LIST(pni_note) note;
+  PNI_LIST(int) edge;     /* inputs of the notes: values, -1 for none */
+  PNI_LIST(int64_t) word; /* attributes */
+  int ninput;             /* the first values are the inputs */
+} pni_tape;
+
+/* The value that t is on the tape, made if it is new; -1 with the reason in c. */
+int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t);
+void pni_tape_free(pn_context *c, pni_tape *tape);
+
+/* ---- plans ---- */
+
+/* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
+enum { PNI_RUN = 65536 };
+
+enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
+
+/* One thing to do in a replay. */
+typedef struct pni_step {
+  int kind;
+  int note;
+  union {
+    struct { /* RUN: one inner loop */
+      pni_row row;
+      void *data;
+      int64_t n, stride[4];
+      char *p[4];
+    } run;
+    struct { /* LOOP: a nest */
+      pni_row row;
+      void *data;
+      pni_loop *nest;
+    } loop;
+    struct { /* EVAL: whatever the operation does */
+      pni_call call;
+      pn_tensor *out;
+      pni_attr *drawn; /* key and position go there, or NULL */
+    } eval;
+    struct { /* EFFECT */
+      pn_tensor *const *in;
+    } effect;
+    struct { /* DRAW */
+      pn_tensor *out;
+    } draw;
+  } u;
+} pni_step;
+
+struct pn_plan {
+  int32_t refs;
+  pn_context *ctx;
+  pni_tape *tape;
+  pni_storage *storage; /* one per value, for those with memory of their own */
+  pn_tensor **arg;      /* one per edge */
+  pni_step *step;
+  int64_t nstep, step_cap;
+  pni_loop *nest;
+  int64_t nest_cap;
+  int *out;
+  int nout;
+  char *arena;
+  size_t arena_bytes;
+};
+
+#endif

@@ -1,0 +1,110 @@
+/*
+** run.c: replaying a plan. Inputs are copied to their places, the steps run in order, results are copied
+** out. Nothing is allocated but the results; what an operation needs for itself comes from the context's
+** pool, which a loop that has warmed up leaves as it is.
+*/
+#include <string.h>
+#include "replay.h"
+
+static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
+  if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->shape[i] != b->shape[i]) return false;
+  return true;
+}
+
+int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in) {
+  if (n != p->tape->ninput) return 0;
+  for (int k = 0; k < n; k++)
+    if (!in[k] || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
+  return 1;
+}
+
+static pn_status refuse(pn_context *c, const pn_plan *p, int n, pn_tensor *const *in) {
+  if (n != p->tape->ninput)
+    return pni_fail(c, PN_SHAPE, "plan: number of inputs must be %d, got %d", p->tape->ninput, n);
+  for (int k = 0; k < n; k++) {
+    const pn_tensor *t = &p->tape->value.v[k].t;
+    char a[160], b[160];
+    if (!in[k]) return pni_fail(c, PN_STATE, "plan: input %d must be a tensor, got NULL", k + 1);
+    if (!same_shape(in[k], t))
+      return pni_fail(c, PN_SHAPE, "plan: input %d must be %s %s, got %s %s", k + 1, pn_dtype_name((pn_dtype)t->dtype),
+                      pni_shape_text(t->ndim, t->shape, a), pn_dtype_name((pn_dtype)in[k]->dtype),
+                      pni_shape_text(in[k]->ndim, in[k]->shape, b));
+  }
+  return c->status;
+}
+
+static pn_status draw(pn_context *c, const pn_plan *p, const pni_step *s) {
+  const pni_note *note = &p->tape->note.v[s->note];
+  return pni_draw_into(c, note->rng, &note->draw, s->u.draw.out);
+}
+
+static pn_status eval(pn_context *c, const pn_plan *p, const pni_step *s) {
+  if (s->u.eval.drawn) {
+    const pni_note *note = &p->tape->note.v[s->note];
+    pni_philox at = pni_rng_reserve(c, note->rng, note->positions);
+    s->u.eval.drawn->i[0] = (int64_t)at.key;
+    s->u.eval.drawn->i[1] = (int64_t)at.position;
+  }
+  return s->u.eval.call.op->eval(c, &s->u.eval.call, s->u.eval.out);
+}
+
+static pn_status effect(pn_context *c, const pn_plan *p, const pni_step *s) {
+  const pni_note *note = &p->tape->note.v[s->note];
+  if (pni_check_cancel(c)) return c->status;
+  return note->effect->run(c, note->object, note->nin, s->u.effect.in);
+}
+
+static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
+  switch (s->kind) {
+  case PNI_STEP_RUN: s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride); return PN_OK;
+  case PNI_STEP_LOOP: return pni_loop_run(c, s->u.loop.nest, s->u.loop.row, s->u.loop.data);
+  case PNI_STEP_DRAW: return draw(c, p, s);
+  case PNI_STEP_EVAL: return eval(c, p, s);
+  default: return effect(c, p, s);
+  }
+}
+
+/* Steps 0 .. n - 1 are undone as far as generators are concerned. */
+static void rewind_draws(const pn_plan *p, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    const pni_note *note = &p->tape->note.v[p->step[i].note];
+    if (note->rng) note->rng->state.position -= note->positions;
+  }
+}
+
+static pn_status run_steps(pn_context *c, const pn_plan *p) {
+  size_t mark = pn_scope_open(c);
+  int64_t i = 0;
+  pn_status status = PN_OK;
+  for (; i < p->nstep && status == PN_OK; i++) {
+    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed))
+      status = pni_check_cancel(c);
+    else
+      status = one(c, p, &p->step[i]);
+  }
+  if (status) rewind_draws(p, i);
+  pn_scope_close(c, mark);
+  return status;
+}
+
+pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
+  if (pni_failed(c) || pni_check_cancel(c)) return c->status;
+  if (pni_refuse_capture(c, "replaying a plan", "call the function itself")) return c->status;
+  if (!pn_plan_fits(p, nin, in)) return refuse(c, p, nin, in);
+  for (int k = 0; k < nin; k++)
+    if (pni_copy(c, &p->tape->value.v[k].t, in[k])) return c->status;
+  size_t first = c->scope_len;
+  for (int k = 0; k < p->nout; k++) { /* before anything takes effect */
+    pni_spec spec = pni_spec_of(&p->tape->value.v[p->out[k]].t);
+    if (!pni_scoped(c, pni_tensor_new(c, &spec))) return c->status;
+  }
+  if (run_steps(c, p)) return c->status;
+  for (int k = 0; k < p->nout; k++) {
+    pn_tensor *r = c->scope[first + (size_t)k];
+    if (pni_copy(c, r, &p->tape->value.v[p->out[k]].t)) return c->status;
+  }
+  for (int k = 0; k < p->nout; k++) out[k] = c->scope[first + (size_t)k];
+  return PN_OK;
+}

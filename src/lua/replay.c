@@ -1,0 +1,290 @@
+/*
+** replay.c: compiled functions as Lua sees them. The object keeps one plan per shapes of the arguments,
+** the latest used first; a call that fits none goes to the Lua function that captures (compile.lua).
+** A function whose upvalues have changed since is captured anew: numbers and tensors that it reads there
+** are constants of its plans.
+*/
+#include <string.h>
+#include "nn_lua.h"
+
+enum { MOST_PLANS = 64, ARGUMENTS = 64 };
+enum { MISS = 1, FUNCTION, SEEN, USER_VALUES = SEEN }; /* capturing function, f, its upvalues at the last capture */
+
+typedef struct {
+  pn_plan *plan;
+  int dtype;    /* default dtype that it was captured with */
+  int nresults; /* of the function */
+} entry;
+
+typedef struct {
+  entry plan[MOST_PLANS]; /* latest used first */
+  int n, limit;
+  int captures;
+  bool update; /* the first result is a loss that an optimiser steps on: given back as a number */
+} compiled;
+
+static compiled *self_of(lua_State *L) { return luaL_checkudata(L, 1, "penumbra.compiled"); }
+
+static void forget(compiled *f) {
+  while (f->n) pn_plan_unref(f->plan[--f->n].plan);
+}
+
+/* new_compiled(miss, f, limit, update) */
+static int l_new(lua_State *L) {
+  lua_settop(L, 4);
+  compiled *f = lua_newuserdatauv(L, sizeof *f, USER_VALUES);
+  memset(f, 0, sizeof *f);
+  f->limit = (int)luaL_checkinteger(L, 3);
+  f->update = lua_toboolean(L, 4);
+  if (f->limit < 1 || f->limit > MOST_PLANS)
+    return pni_error(L, "compile: plans must be 1 to %d, got %d", MOST_PLANS, f->limit);
+  luaL_setmetatable(L, "penumbra.compiled");
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, MISS);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, FUNCTION);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, SEEN);
+  return 1;
+}
+
+/* ---- upvalues ---- */
+
+/* Does f see what it saw at the last capture? */
+static bool unchanged(lua_State *L) {
+  bool same = true;
+  lua_getiuservalue(L, 1, FUNCTION);
+  lua_getiuservalue(L, 1, SEEN);
+  int f = lua_gettop(L) - 1;
+  for (int i = 1; same && lua_getupvalue(L, f, i); i++) {
+    lua_rawgeti(L, f + 1, i);
+    same = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+  }
+  lua_settop(L, f - 1);
+  return same;
+}
+
+static void remember(lua_State *L) {
+  lua_getiuservalue(L, 1, FUNCTION);
+  lua_getiuservalue(L, 1, SEEN);
+  int f = lua_gettop(L) - 1;
+  for (int i = 1; lua_getupvalue(L, f, i); i++) lua_rawseti(L, f + 1, i);
+  lua_settop(L, f - 1);
+}
+
+/* ---- calling ---- */
+
+/* The plan that fits, moved to the front, or NULL. */
+static const entry *find(compiled *f, int n, pn_tensor *const *in, int dtype) {
+  for (int i = 0; i < f->n; i++) {
+    if (f->plan[i].dtype != dtype || !pn_plan_fits(f->plan[i].plan, n, in)) continue;
+    if (i > 0) {
+      entry e = f->plan[i];
+      memmove(f->plan + 1, f->plan, (size_t)i * sizeof e);
+      f->plan[0] = e;
+    }
+    return f->plan;
+  }
+  return NULL;
+}
+
+static int miss(lua_State *L, int n) {
+  lua_settop(L, n + 1);
+  lua_getiuservalue(L, 1, MISS);
+  lua_insert(L, 1);
+  lua_call(L, n + 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* Runs the plan; results are pushed. */
+static int replay(lua_State *L, compiled *f, int n, pn_tensor *const *in) {
+  pn_context *c = pni_lua_context(L);
+  pn_plan *plan = f->plan[0].plan;
+  int nout = f->plan[0].nresults, top = lua_gettop(L);
+  pni_box *box[ARGUMENTS];
+  luaL_checkstack(L, nout + 4, "too many results");
+  if (f->update) lua_pushnumber(L, 0);
+  for (int k = f->update; k < nout; k++) box[k] = pni_new_box(L);
+  pn_tensor *out[ARGUMENTS];
+  double loss = 0;
+  size_t mark = pn_scope_open(c);
+  pn_plan_ref(plan);
+  pn_status s = pn_plan_run(c, plan, n, in, out);
+  if (s == PN_OK && f->update) s = pn_tensor_item(c, out[0], &loss);
+  for (int k = f->update; s == PN_OK && k < nout; k++) box[k]->t = pn_tensor_ref(out[k]);
+  pn_scope_close(c, mark);
+  pn_plan_unref(plan);
+  if (s == PN_NAN && f->update) { /* the eager call, with the same draws, finds the cause */
+    pn_context_clear_error(c);
+    forget(f);
+    return miss(L, n);
+  }
+  if (s) return pni_raise(L, c);
+  if (f->update) {
+    lua_pushnumber(L, loss);
+    lua_replace(L, top + 1);
+  }
+  pni_tell_collector(L);
+  return nout;
+}
+
+/* f(...) */
+static int l_call(lua_State *L) {
+  compiled *f = self_of(L);
+  pn_context *c = pni_lua_context(L);
+  int n = lua_gettop(L) - 1;
+  pn_tensor *in[ARGUMENTS];
+  if (n > ARGUMENTS) return pni_error(L, "compile: at most %d arguments are possible, got %d", ARGUMENTS, n);
+  for (int k = 0; k < n; k++) {
+    in[k] = pni_test_tensor(L, k + 2);
+    if (!in[k])
+      return pni_error(L, "compile: argument %d must be a tensor, got %s (a number that changes: pn.tensor(v))", k + 1,
+                       luaL_typename(L, k + 2));
+  }
+  if (c->recorder || !unchanged(L) || !find(f, n, in, (int)pni_default_dtype(L))) return miss(L, n);
+  return replay(L, f, n, in);
+}
+
+/* ---- capturing ---- */
+
+/* look(compiled): before a capture. Plans whose constants have other values now are forgotten. */
+static int l_look(lua_State *L) {
+  compiled *f = self_of(L);
+  if (!unchanged(L)) forget(f);
+  return 0;
+}
+
+/* begin(tensors...) -> what stands for them inside */
+static int l_begin(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  int n = lua_gettop(L);
+  pn_tensor *in[ARGUMENTS], *inside[ARGUMENTS];
+  pni_box *box[ARGUMENTS];
+  luaL_checkstack(L, n + 4, "too many arguments");
+  for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
+  for (int k = 0; k < n; k++) in[k] = pni_check_tensor(L, k + 1);
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_capture_begin(c, n, in, inside);
+  for (int k = 0; s == PN_OK && k < n; k++) box[k]->t = pn_tensor_ref(inside[k]);
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : n;
+}
+
+/* The plan becomes the first of f; the one longest unused gives way. */
+static void keep(lua_State *L, compiled *f, pn_plan *plan, int nresults) {
+  if (f->n == f->limit) pn_plan_unref(f->plan[--f->n].plan);
+  memmove(f->plan + 1, f->plan, (size_t)f->n * sizeof *f->plan);
+  f->plan[0] = (entry){plan, (int)pni_default_dtype(L), nresults};
+  f->n++;
+  f->captures++;
+}
+
+/* finish(compiled, results...) -> the results without graph, the loss as a number */
+static int l_finish(lua_State *L) {
+  compiled *f = self_of(L);
+  pn_context *c = pni_lua_context(L);
+  int n = lua_gettop(L) - 1;
+  pn_tensor *out[ARGUMENTS];
+  pni_box *box[ARGUMENTS];
+  if (n < 1 || n > ARGUMENTS)
+    return pni_error(L, "compile: the function must return 1 to %d tensors, got %d", ARGUMENTS, n);
+  luaL_checkstack(L, n + 4, "too many results");
+  remember(L); /* what f itself has changed is no reason to capture anew */
+  for (int k = 0; k < n; k++) {
+    out[k] = pni_test_tensor(L, k + 2);
+    if (!out[k])
+      return pni_error(L, "compile: result %d of the function must be a tensor, got %s", k + 1,
+                       luaL_typename(L, k + 2));
+  }
+  for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
+  size_t mark = pn_scope_open(c);
+  pn_plan *plan = pn_capture_end(c, n, out);
+  for (int k = 0; plan && k < n; k++) {
+    pn_tensor *t = pn_detach(c, out[k]);
+    if (t) box[k]->t = pn_tensor_ref(t);
+  }
+  pn_scope_close(c, mark);
+  if (pn_context_status(c)) {
+    pn_plan_unref(plan);
+    return pni_raise(L, c);
+  }
+  keep(L, f, plan, n);
+  if (!f->update) return n;
+  double loss;
+  if (pn_tensor_item(c, out[0], &loss)) return pni_raise(L, c);
+  lua_pushnumber(L, loss);
+  lua_replace(L, -n - 1);
+  return n;
+}
+
+static int l_cancel(lua_State *L) {
+  pn_capture_cancel(pni_lua_context(L));
+  return 0;
+}
+
+static int l_going_on(lua_State *L) {
+  lua_pushboolean(L, pn_capturing(pni_lua_context(L)));
+  return 1;
+}
+
+/* update(opt, loss): a step whose loss nobody reads */
+static int l_update(lua_State *L) {
+  pn_optim *o = pni_check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *loss = pni_test_tensor(L, 2);
+  if (!loss) return pni_error(L, "compile: the function must return the loss first, got %s", luaL_typename(L, 2));
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_optim_step(c, o, loss);
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : 0;
+}
+
+/* ---- asking ---- */
+
+static int l_plans(lua_State *L) {
+  const compiled *f = self_of(L);
+  lua_createtable(L, f->n, 0);
+  for (int i = 0; i < f->n; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushinteger(L, pn_plan_num_steps(f->plan[i].plan));
+    lua_setfield(L, -2, "steps");
+    lua_pushinteger(L, (lua_Integer)pn_plan_memory(f->plan[i].plan));
+    lua_setfield(L, -2, "bytes");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int l_captures(lua_State *L) {
+  lua_pushinteger(L, self_of(L)->captures);
+  return 1;
+}
+
+static int l_forget(lua_State *L) {
+  forget(self_of(L));
+  return 0;
+}
+
+static const luaL_Reg functions[] = {{"begin", l_begin}, {"finish", l_finish}, {"cancel", l_cancel},
+                                     {"new", l_new},     {"update", l_update}, {"going_on", l_going_on},
+                                     {"look", l_look},   {NULL, NULL}};
+
+static const luaL_Reg methods[] = {
+    {"plans", l_plans}, {"captures", l_captures}, {"forget", l_forget}, {"close", l_forget}, {NULL, NULL}};
+
+static const luaL_Reg events[] = {{"__call", l_call}, {"__gc", l_forget}, {"__close", l_forget}, {NULL, NULL}};
+
+void pni_open_replay(lua_State *L) {
+  luaL_newlib(L, functions);
+  lua_setfield(L, -2, "capture");
+  luaL_newmetatable(L, "penumbra.compiled");
+  luaL_setfuncs(L, events, 0);
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pushliteral(L, "penumbra.compiled");
+  lua_setfield(L, -2, "__metatable");
+  lua_pushliteral(L, "compiled function");
+  lua_setfield(L, -2, "__name");
+  lua_pop(L, 1);
+}
