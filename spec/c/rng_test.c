@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include "../../src/base/context.h"
 #include "../../src/base/special.h"
+#include "../../src/base/cpu.h"
+#include "../../src/base/rng_fill.h"
 #include "check.h"
 
 /* Known answers of the Random123 distribution (Salmon et al. 2011), kat_vectors: philox 4x32 10. */
@@ -444,6 +446,19 @@ static void fixed_numbers(void) {
   CHECK_INT(digest(t.i64, sizeof t.i64), -7126542664623578643);
 }
 
+/* Every instruction set gives the same bits, chunks of every length too. */
+static void any_level(void) {
+  for (int level = 1; level <= pni_cpu_level(); level++)
+    for (int kind = 0; kind <= PNI_FILL_EXPONENTIAL_F64; kind++)
+      for (uint64_t key = 1; key <= 200; key++)
+        for (int groups = 1; groups <= PNI_RNG_CHUNK / PNI_RNG_GROUP; groups++) {
+          pni_rng_values want = {{0}}, got = {{0}};
+          pni_rng_at(PNI_CPU_PORTABLE)->chunk[kind](key * 12345, key << 20, groups, &want);
+          pni_rng_at(level)->chunk[kind](key * 12345, key << 20, groups, &got);
+          CHECK(memcmp(&got, &want, sizeof got) == 0);
+        }
+}
+
 static void refusals(void) {
   pn_context *c = pn_context_new(NULL);
   CHECK(pn_rand(c, NULL, PN_INT64, 0, NULL) == NULL);
@@ -473,6 +488,7 @@ int main(void) {
   any_cut();
   transforms();
   fixed_numbers();
+  any_level();
   refusals();
   CHECK_DONE();
 }
