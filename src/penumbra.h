@@ -529,6 +529,49 @@ PN_API pn_tensor *pn_max_pool2d(pn_context *c, pn_tensor *x, const int64_t kerne
 PN_API pn_tensor *pn_avg_pool2d(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
                                 const int64_t *padding, int count_include_pad);
 
+/* ---- bijectors ------------------------------------------------------------------------------- */
+
+/* A differentiable map with an inverse: a kind with values for its parameters. x is lead + in axes, y lead + out
+ * axes. Any number of references. The last pair (x, y) that was computed without a graph is kept, so that the
+ * inverse of a y just made is exact and free; where a gradient is asked for it is computed anew. */
+typedef struct pn_bijector pn_bijector;
+
+/* Number of kinds. */
+PN_API int pn_bijector_kind_count(void);
+/* The name of kind i, from 0, or NULL outside. Borrowed, static. */
+PN_API const char *pn_bijector_kind_name(int i);
+/* A bijector of the named kind with n parameters. names[k] belongs to values[k]; names NULL means the declared
+ * order. Floats have one dtype. NULL with PN_MISSING, PN_DOMAIN ("affine: scale must be a finite number other than
+ * 0, got 0"), PN_SHAPE, PN_DTYPE, PN_NOMEM. New. */
+PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, const char *const *names,
+                                    pn_tensor *const *values);
+/* A bijector made of n bijectors: kind "chain" (applied first to last) or "inverse" (of one). New; PN_MISSING,
+ * PN_STATE, PN_DTYPE, PN_SHAPE, PN_NOMEM. */
+PN_API pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts);
+/* One more reference; returns b. NULL passes. */
+PN_API pn_bijector *pn_bijector_ref(pn_bijector *b);
+/* One reference less; the last frees b. NULL is a no-op. */
+PN_API void pn_bijector_unref(pn_bijector *b);
+/* The kind's name. Borrowed, static. */
+PN_API const char *pn_bijector_name(const pn_bijector *b);
+/* Name of a set that holds every x it takes. Borrowed, static. */
+PN_API const char *pn_bijector_domain(const pn_bijector *b);
+/* Name of a set that holds every y it gives. Borrowed, static. */
+PN_API const char *pn_bijector_codomain(const pn_bijector *b);
+/* Axes of one x. */
+PN_API int pn_bijector_domain_rank(const pn_bijector *b);
+/* Axes of one y. */
+PN_API int pn_bijector_codomain_rank(const pn_bijector *b);
+/* A parameter. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_bijector_param(pn_context *c, const pn_bijector *b, const char *name);
+/* y of x. Scoped; PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_bijector_forward(pn_context *c, pn_bijector *b, pn_tensor *x);
+/* x of y; NaN or infinite at a y that no x gives. Scoped; PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_bijector_inverse(pn_context *c, pn_bijector *b, pn_tensor *y);
+/* log |det dy/dx| at x, over free coordinates (all but the last entry of a simplex vector, lower triangles of
+ * matrices): shape lead. Scoped; PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_bijector_log_abs_det(pn_context *c, pn_bijector *b, pn_tensor *x);
+
 /* ---- distributions --------------------------------------------------------------------------- */
 
 /* A distribution: a kind with values for its parameters. A value has shape sample + batch + event.
@@ -587,6 +630,13 @@ PN_API pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d);
 /* Kullback-Leibler divergence KL(p || q) = E_p[log p - log q] in closed form: shape of the joint batch.
  * Scoped; PN_MISSING names a pair without closed form; PN_SHAPE. */
 PN_API pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q);
+/* ---- distributions made of distributions ------------------------------------------------------ */
+
+/* The law of y = map(x) for x from base. Base axes that the bijector needs beyond the base's event become event
+ * axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. New; PN_SHAPE, PN_DTYPE, PN_DOMAIN where base has values
+ * that the bijector does not take. */
+PN_API pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *base, pn_bijector *map);
+
 /* ---- layers and optimisers ------------------------------------------------------------------- */
 
 /* A named option of a row; a list of them ends with name NULL. */

@@ -81,4 +81,11 @@ function dist.is(x)
   return type(x) == "userdata" and getmetatable(x) == "penumbra.distribution"
 end
 
+--- bijector: maps with an inverse and a log-determinant (pn.help "penumbra.bijector").
+dist.bijector = require "penumbra.bijector"
+
+--- transformed(base, map): the law of map(x) for x from base, map a bijector. Batch axes of base that the bijector
+--- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|.
+dist.transformed = core.new_transformed
+
 return dist

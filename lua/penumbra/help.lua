@@ -10,7 +10,8 @@ local index -- list of entries, built on first use
 
 ---- the rows ----
 
-local homes = { op = "pn", distribution = "pn.dist", layer = "pn.nn", optimiser = "pn.optim" }
+local homes = { op = "pn", distribution = "pn.dist", bijector = "pn.dist.bijector",
+  composite = "pn.dist", layer = "pn.nn", optimiser = "pn.optim" }
 
 -- "x:t axes:A keepdim:b=false" -> "x [, axes] [, keepdim = false]"
 local function signature(args)
@@ -54,6 +55,9 @@ local function row_text(row, method)
       local lacking = names_where(row.functions, false)
       add("Has %s%s.", names_where(row.functions, true), lacking ~= "" and "; has no " .. lacking or "")
     end
+  elseif row.kind == "bijector" then
+    for _, p in ipairs(row.parameters) do add("  %s: %s", p.name, p.must) end
+    if row.parts == 0 then add("From %s to %s.", (row.domain:gsub("_", " ")), (row.codomain:gsub("_", " "))) end
   elseif type(row.options) == "table" and row.kind ~= "op" then
     for _, o in ipairs(row.options) do
       if type(o) == "table" and o.name and o.doc then add("  %s: %s", o.name, o.doc) end

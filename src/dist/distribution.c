@@ -44,25 +44,38 @@ void pn_dist_unref(pn_dist *d) {
   if (!d || --d->refs > 0) return;
   pn_context *c = d->ctx;
   for (int k = 0; k < PNI_DIST_PARAMS; k++) pn_tensor_unref(d->param[k]);
+  for (int i = 0; i < d->nparts; i++) pn_dist_unref(d->part[i]);
+  pni_free(c, d->part, (size_t)d->nparts * sizeof(pn_dist *));
+  pn_bijector_unref(d->map);
   pni_free(c, d, sizeof *d);
   pni_object_died(c);
 }
 
-static pn_dist *shell(pn_context *c, const pni_distribution *kind) {
+pn_dist *pni_dist_shell(pn_context *c, const pni_distribution *kind) {
   pn_dist *d = pni_calloc(c, sizeof *d);
   if (!d) return NULL;
   d->refs = 1;
   d->ctx = c;
   d->kind = kind;
+  d->support = kind->support;
+  d->flags = kind->flags;
   pni_object_born(c);
   return d;
 }
 
 static pn_dist *copy(pn_context *c, const pn_dist *d) {
-  pn_dist *e = shell(c, d->kind);
+  pn_dist *e = pni_dist_shell(c, d->kind);
   if (!e) return NULL;
+  pn_dist **part = d->nparts ? pni_alloc_array(c, d->nparts, sizeof *part) : NULL;
+  if (d->nparts && !part) {
+    pn_dist_unref(e);
+    return NULL;
+  }
   memcpy(e, d, sizeof *e);
   e->refs = 1;
+  e->part = part;
+  for (int i = 0; i < d->nparts; i++) part[i] = pn_dist_ref(d->part[i]);
+  pn_bijector_ref(e->map);
   for (int k = 0; k < PNI_DIST_PARAMS; k++) pn_tensor_ref(e->param[k]);
   return e;
 }
@@ -260,7 +273,7 @@ pn_dist *pn_dist_new(pn_context *c, const char *name, int n, const char *const *
       pni_fail(c, PN_STATE, "%s: parameter %d must be a tensor, got NULL", name, i + 1);
       return NULL;
     }
-  pn_dist *d = shell(c, kind);
+  pn_dist *d = pni_dist_shell(c, kind);
   if (!d) return NULL;
   size_t mark = pn_scope_open(c);
   bool ok = accept_all(c, d, n, names, values) == PN_OK && complete(c, d) == PN_OK && find_shape(c, d) == PN_OK &&
@@ -312,7 +325,7 @@ pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t
 /* ---- asking ---- */
 
 const char *pn_dist_name(const pn_dist *d) { return d->kind->name; }
-const char *pn_dist_support(const pn_dist *d) { return d->kind->support->name; }
+const char *pn_dist_support(const pn_dist *d) { return d->support->name; }
 
 const int64_t *pn_dist_batch_shape(const pn_dist *d, int *ndim) {
   *ndim = d->batch_ndim;

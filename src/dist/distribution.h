@@ -80,6 +80,13 @@ struct pn_dist {
   int64_t shape[PN_MAX_DIMS];
   int batch_ndim, event_ndim;
   int moved; /* batch axes that independent() made event axes; the kind's own batch is batch + moved */
+  /* the kind's; composites have their own */
+  const pni_constraint *support;
+  int flags;
+  /* composites: what they are made of; the batch of a part broadcasts to the kind's own batch */
+  pn_dist **part;
+  int nparts;
+  pn_bijector *map;
 };
 
 /* Parameter k, derived if it was not given. Scoped or borrowed. */
@@ -95,6 +102,10 @@ pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t);
 /* PN_OK if parameter `low` is below parameter `high` everywhere; else PN_DOMAIN "<kind>: <high> must be above <low>, got
  * ..."; parameters by their numbers. */
 pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int high);
+/* A distribution of the kind without parameters or shape. New. */
+pn_dist *pni_dist_shell(pn_context *c, const pni_distribution *kind);
+/* Records that a function does not exist; returns NULL. */
+pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *function);
 /* Does the kind offer the function ("mean")? */
 bool pni_dist_has(const pni_distribution *kind, const char *function);
 

@@ -6,11 +6,12 @@
 #include <string.h>
 #include "distribution.h"
 
-static void missing(pn_context *c, const pn_dist *d, const char *function) {
+pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *function) {
   if (d->moved && (strcmp(function, "cdf") == 0 || strcmp(function, "icdf") == 0))
     pni_fail(c, PN_MISSING, "%s: %s does not exist after independent", d->kind->name, function);
   else
     pni_fail(c, PN_MISSING, "%s: %s does not exist", d->kind->name, function);
+  return NULL;
 }
 
 pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64_t *shape) {
@@ -31,7 +32,7 @@ pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t) {
 #define VALUE(name, axes_in_result)                                                                                    \
   pn_tensor *pn_dist_##name(pn_context *c, const pn_dist *d) {                                                         \
     if (!d || pni_failed(c)) return NULL;                                                                              \
-    if (!d->kind->name) return missing(c, d, #name), NULL;                                                             \
+    if (!d->kind->name) return pni_dist_missing(c, d, #name);                                                          \
     return pni_dist_expand_to(c, d->kind->name(c, d), axes_in_result, d->shape);                                       \
   }
 VALUE(mean, d->batch_ndim + d->event_ndim)
@@ -40,14 +41,14 @@ VALUE(mode, d->batch_ndim + d->event_ndim)
 
 pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d) {
   if (!d || pni_failed(c)) return NULL;
-  if (!d->kind->entropy) return missing(c, d, "entropy"), NULL;
+  if (!d->kind->entropy) return pni_dist_missing(c, d, "entropy");
   pn_tensor *t = pni_dist_expand_to(c, d->kind->entropy(c, d), pni_dist_base_ndim(d), d->shape);
   return pni_dist_sum_moved(c, d, t);
 }
 
 pn_tensor *pn_dist_stddev(pn_context *c, const pn_dist *d) {
   if (!d || pni_failed(c)) return NULL;
-  if (!d->kind->variance) return missing(c, d, "stddev"), NULL;
+  if (!d->kind->variance) return pni_dist_missing(c, d, "stddev");
   return pn_sqrt(c, pn_dist_variance(c, d));
 }
 
@@ -83,7 +84,7 @@ static pn_status check_shape(pn_context *c, const pn_dist *d, const char *functi
 
 /* x as the kind's functions take it. */
 static pn_tensor *convert(pn_context *c, const pn_dist *d, const char *function, pn_tensor *x) {
-  int want = d->kind->flags & PNI_DIST_INTEGER ? PN_INT64 : d->dtype;
+  int want = d->flags & PNI_DIST_INTEGER ? PN_INT64 : d->dtype;
   if (x->dtype == want) return x;
   if (want == PN_INT64 || !pni_is_float(x)) return pn_cast(c, x, (pn_dtype)want);
   pni_fail(c, PN_DTYPE, "%s: %s: x must be %s as the parameters are, got %s (convert with :to)", d->kind->name,
@@ -104,12 +105,22 @@ static bool all_true(const pn_tensor *mask) {
   return true;
 }
 
+/* Axes of an event over which its set repeats: those of a composite may have more than the set. */
+static int repeats(const pn_dist *d) { return pni_dist_kind_event_ndim(d) - d->support->rank; }
+
+static pn_tensor *all_last(pn_context *c, pn_tensor *mask, int n) {
+  pn_axes axes = {.n = n};
+  for (int i = 0; i < n; i++) axes.axis[i] = -1 - i;
+  return mask && n > 0 ? pn_all(c, mask, axes, 0) : mask;
+}
+
 /* Which values are inside; NULL with no failure pending if all are. A capture does not know what later calls
  * bring. */
 static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
-  if (d->kind->flags & PNI_DIST_TOTAL) return NULL;
+  if (d->flags & PNI_DIST_TOTAL) return NULL;
   int old = pn_set_no_grad(c, 1);
-  pn_tensor *mask = d->kind->in_support ? d->kind->in_support(c, d, x) : pni_constraint_mask(c, d->kind->support, x);
+  pn_tensor *mask = d->kind->in_support ? d->kind->in_support(c, d, x)
+                                        : all_last(c, pni_constraint_mask(c, d->support, x), repeats(d));
   mask = mask ? pn_contiguous(c, mask) : NULL;
   pn_set_no_grad(c, old);
   return mask && ((c->recorder && pni_varies(c, mask)) || !all_true(mask)) ? mask : NULL;
@@ -121,7 +132,8 @@ static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *ra
   int rank = pni_dist_kind_event_ndim(d);
   pn_tensor *x = convert(c, d, "log_prob", raw);
   if (!x) return NULL;
-  pn_tensor *member = pni_constraint_member(c, d->kind->support, (pn_dtype)x->dtype, d->shape + pni_dist_base_ndim(d));
+  const int64_t *size = d->shape + pni_dist_base_ndim(d) + repeats(d);
+  pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, size);
   pn_tensor *safe = pn_where(c, over_event(c, mask, rank), x, member);
   pn_tensor *lp = d->kind->log_prob(c, d, safe);
   pn_tensor *nan = pn_isnan(c, raw);
@@ -134,7 +146,7 @@ static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *ra
 pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
   pni_spec lead;
   if (!d || !x || pni_failed(c) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
-  pn_tensor *y = d->kind->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
+  pn_tensor *y = d->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
   pn_tensor *mask = y ? outside(c, d, y) : NULL;
   if (pni_failed(c)) return NULL;
   pn_tensor *lp = mask ? masked_log_prob(c, d, x, mask) : d->kind->log_prob(c, d, convert(c, d, "log_prob", y));
@@ -146,7 +158,7 @@ typedef pn_tensor *(*point)(pn_context *c, const pn_dist *d, pn_tensor *x);
 static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const char *name, point f) {
   pni_spec lead;
   if (!d || !x || pni_failed(c)) return NULL;
-  if (!f || d->moved) return missing(c, d, name), NULL;
+  if (!f || d->moved) return pni_dist_missing(c, d, name);
   if (check_shape(c, d, name, x, &lead)) return NULL;
   if (!pni_is_float(x)) x = pn_cast(c, x, (pn_dtype)d->dtype);
   if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
@@ -166,11 +178,11 @@ static bool reaches(const pn_tensor *x, double low, double high) {
 
 /* The distribution function between the ends of the support; 0 below and 1 above, where its slope is 0. */
 static pn_tensor *cdf_between(pn_context *c, const pn_dist *d, pn_tensor *x) {
-  double low = d->kind->support->low, high = d->kind->support->high;
+  double low = d->support->low, high = d->support->high;
   pn_tensor *flat = low < high ? pn_contiguous(c, x) : NULL;
   if (!flat || !reaches(flat, low, high)) return flat || low >= high ? d->kind->cdf(c, d, x) : NULL;
   pn_tensor *under = pn_le(c, x, pni_like(c, x, low)), *over = pn_ge(c, x, pni_like(c, x, high));
-  pn_tensor *member = pni_constraint_member(c, d->kind->support, (pn_dtype)x->dtype, NULL);
+  pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, NULL);
   pn_tensor *inner = d->kind->cdf(c, d, pn_where(c, pn_logical_or(c, under, over), member, x));
   return pn_where(c, under, pni_like(c, x, 0), pn_where(c, over, pni_like(c, x, 1), inner));
 }
@@ -205,7 +217,7 @@ static pn_status draw_shape(pn_context *c, const pn_dist *d, const char *functio
     if (shape[i] < 0)
       return pni_fail(c, PN_SHAPE, "%s: %s: size must not be negative, got %lld", d->kind->name, function,
                       (long long)shape[i]);
-  *out = (pni_spec){.dtype = d->kind->flags & PNI_DIST_INTEGER ? PN_INT64 : d->dtype, .ndim = ndim + own};
+  *out = (pni_spec){.dtype = d->flags & PNI_DIST_INTEGER ? PN_INT64 : d->dtype, .ndim = ndim + own};
   for (int i = 0; i < out->ndim; i++) out->shape[i] = i < ndim ? shape[i] : d->shape[i - ndim];
   return PN_OK;
 }

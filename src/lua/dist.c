@@ -3,14 +3,11 @@
 ** here knows a distribution by name.
 */
 #include <string.h>
-#include "penumbra_lua.h"
-#include "../dist/distribution.h"
+#include "dist_lua.h"
 
-typedef struct {
-  pn_dist *d;
-} box;
+typedef pni_dist_box box;
 
-static pn_dist *check_dist(lua_State *L, int i) {
+pn_dist *pni_check_dist(lua_State *L, int i) {
   box *b = luaL_testudata(L, i, "penumbra.distribution");
   if (!b) pni_error(L, "argument %d must be a distribution, got %s", i, luaL_typename(L, i));
   if (!b->d) pni_error(L, "distribution was closed");
@@ -20,10 +17,10 @@ static pn_dist *check_dist(lua_State *L, int i) {
 static pn_dist *self(lua_State *L) {
   if (!luaL_testudata(L, 1, "penumbra.distribution"))
     pni_error(L, "distribution methods are called with a colon, as in d:sample{10}");
-  return check_dist(L, 1);
+  return pni_check_dist(L, 1);
 }
 
-static box *new_box(lua_State *L) {
+pni_dist_box *pni_new_dist_box(lua_State *L) {
   box *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->d = NULL;
   luaL_setmetatable(L, "penumbra.distribution");
@@ -31,7 +28,7 @@ static box *new_box(lua_State *L) {
 }
 
 /* Fills the box on the stack top, or raises. */
-static int finish(lua_State *L, pn_context *c, box *b, pn_dist *d) {
+int pni_finish_dist(lua_State *L, pn_context *c, box *b, pn_dist *d) {
   if (!d && pn_context_status(c) == PN_NOMEM) lua_gc(L, LUA_GCCOLLECT, 0);
   if (!d) return pni_raise(L, c);
   b->d = d;
@@ -73,13 +70,13 @@ static int l_new(lua_State *L) {
     if (t && !like) like = t;
     n++;
   }
-  box *b = new_box(L);
+  box *b = pni_new_dist_box(L);
   size_t mark = pn_scope_open(c);
   pn_tensor *value[PNI_DIST_PARAMS];
   for (int k = 0; k < n; k++) value[k] = pni_to_tensor(L, c, place[k], like);
   pn_dist *d = pn_dist_new(c, kind->name, n, names, value);
   pn_scope_close(c, mark);
-  return finish(L, c, b, d);
+  return pni_finish_dist(L, c, b, d);
 }
 
 static int l_independent(lua_State *L) {
@@ -89,16 +86,16 @@ static int l_independent(lua_State *L) {
   if (!ok || k < 0 || k > PN_MAX_DIMS)
     return pni_error(L, "%s: independent: k must be a number of batch axes, got %s", pn_dist_name(d),
                      luaL_tolstring(L, 2, NULL));
-  box *b = new_box(L);
-  return finish(L, d->ctx, b, pn_dist_independent(d->ctx, d, (int)k));
+  box *b = pni_new_dist_box(L);
+  return pni_finish_dist(L, d->ctx, b, pn_dist_independent(d->ctx, d, (int)k));
 }
 
 static int l_expand(lua_State *L) {
   pn_dist *d = self(L);
   int64_t shape[PN_MAX_DIMS];
   int n = pni_check_sizes(L, 2, "expand", PN_MAX_DIMS, shape);
-  box *b = new_box(L);
-  return finish(L, d->ctx, b, pn_dist_expand(d->ctx, d, n, shape));
+  box *b = pni_new_dist_box(L);
+  return pni_finish_dist(L, d->ctx, b, pn_dist_expand(d->ctx, d, n, shape));
 }
 
 /* ---- computing ---- */
@@ -115,10 +112,10 @@ VALUE(mode)
 VALUE(entropy)
 
 /* A tensor of the parameters' dtype: the one that numbers take. */
-static const pn_tensor *like(const pn_dist *d) {
+const pn_tensor *pni_dist_like(const pn_dist *d) {
   for (int k = 0; k < PNI_DIST_PARAMS; k++)
-    if (d->param[k]) return d->param[k];
-  return NULL;
+    if (d->param[k] && pni_is_float(d->param[k])) return d->param[k];
+  return d->nparts ? pni_dist_like(d->part[d->nparts - 1]) : NULL;
 }
 
 static pn_dist *with_point(lua_State *L, const char *function) {
@@ -131,7 +128,7 @@ static pn_dist *with_point(lua_State *L, const char *function) {
 #define POINT(name)                                                                                                    \
   static int l_##name(lua_State *L) {                                                                                  \
     pn_dist *d = with_point(L, #name);                                                                                 \
-    PNI_RETURN(L, d->ctx, pn_dist_##name(d->ctx, d, pni_to_tensor(L, d->ctx, 2, like(d))));                            \
+    PNI_RETURN(L, d->ctx, pn_dist_##name(d->ctx, d, pni_to_tensor(L, d->ctx, 2, pni_dist_like(d))));                   \
   }
 POINT(log_prob)
 POINT(cdf)
@@ -172,7 +169,7 @@ DRAW(sample)
 DRAW(rsample)
 
 static int l_kl(lua_State *L) {
-  pn_dist *p = check_dist(L, 1), *q = check_dist(L, 2);
+  pn_dist *p = pni_check_dist(L, 1), *q = pni_check_dist(L, 2);
   PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
 }
 
@@ -194,7 +191,7 @@ static int l_within(lua_State *L) {
 
 /* ---- asking ---- */
 
-static void push_shape(lua_State *L, int n, const int64_t *shape) {
+void pni_push_sizes(lua_State *L, int n, const int64_t *shape) {
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     lua_pushinteger(L, (lua_Integer)shape[i]);
@@ -214,6 +211,21 @@ static int l_parameters(lua_State *L) {
   return 1;
 }
 
+/* What a composite is made of; a bijector last. */
+static int push_parts(lua_State *L, pn_dist *d) {
+  lua_createtable(L, d->nparts, 0);
+  for (int i = 0; i < d->nparts; i++) {
+    box *b = pni_new_dist_box(L);
+    b->d = pn_dist_ref(d->part[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  if (d->map) {
+    pni_push_bijector(L, d->map);
+    lua_rawseti(L, -2, d->nparts + 1);
+  }
+  return 1;
+}
+
 /* d.batch_shape, d.loc ... : fields, after the methods in upvalue 1 */
 static int l_index(lua_State *L) {
   pn_dist *d = self(L);
@@ -222,14 +234,15 @@ static int l_index(lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "name") == 0) return lua_pushstring(L, pn_dist_name(d)), 1;
+  if (strcmp(key, "parts") == 0) return push_parts(L, d);
   if (strcmp(key, "support") == 0) return lua_pushstring(L, pn_dist_support(d)), 1;
   if (strcmp(key, "batch_shape") == 0) {
     const int64_t *shape = pn_dist_batch_shape(d, &n);
-    return push_shape(L, n, shape), 1;
+    return pni_push_sizes(L, n, shape), 1;
   }
   if (strcmp(key, "event_shape") == 0) {
     const int64_t *shape = pn_dist_event_shape(d, &n);
-    return push_shape(L, n, shape), 1;
+    return pni_push_sizes(L, n, shape), 1;
   }
   for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++)
     if (strcmp(key, d->kind->param[k].name) == 0) PNI_RETURN(L, d->ctx, pn_dist_param(d->ctx, d, key));
@@ -260,7 +273,16 @@ static int l_tostring(lua_State *L) {
     luaL_addvalue(&out);
     comma = ", ";
   }
-  luaL_addchar(&out, '}');
+  for (int i = 0; i < d->nparts; i++, comma = ", ") {
+    lua_pushfstring(L, "%s%s", comma, d->part[i]->kind->name);
+    luaL_addvalue(&out);
+  }
+  if (d->map) {
+    lua_pushfstring(L, "%s%s", comma, d->map->kind->name);
+    luaL_addvalue(&out);
+    comma = ", ";
+  }
+  luaL_addstring(&out, *comma == '{' ? "{}" : "}");
   if (d->batch_ndim) {
     lua_pushfstring(L, " batch %s", pni_shape_text(d->batch_ndim, d->shape, shape));
     luaL_addvalue(&out);
@@ -282,18 +304,22 @@ static int l_close(lua_State *L) {
 
 /* ---- rows ---- */
 
-static void set_string(lua_State *L, const char *key, const char *value) {
+void pni_set_string(lua_State *L, const char *key, const char *value) {
   lua_pushstring(L, value);
   lua_setfield(L, -2, key);
 }
 
 /* {name =, constraint =, must =, axes =, choice =, default =} */
-static void push_parameter(lua_State *L, const pni_parameter *p) {
+void pni_push_parameter(lua_State *L, const pni_parameter *p) {
   lua_createtable(L, 0, 6);
-  set_string(L, "name", p->name);
-  set_string(L, "constraint", p->constraint->name);
-  set_string(L, "must", p->constraint->must);
-  set_string(L, "axes", p->axes);
+  pni_set_string(L, "name", p->name);
+  pni_set_string(L, "constraint", p->constraint->name);
+  pni_set_string(L, "must", p->constraint->must);
+  pni_set_string(L, "axes", p->axes);
+  if (p->constraint->discrete) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "discrete");
+  }
   if (p->choice) {
     lua_pushinteger(L, p->choice);
     lua_setfield(L, -2, "choice");
@@ -341,11 +367,11 @@ static void push_functions(lua_State *L, const pni_distribution *kind) {
 
 static void push_row(lua_State *L, const pni_distribution *kind) {
   lua_createtable(L, 0, 12);
-  set_string(L, "kind", "distribution");
-  set_string(L, "name", kind->name);
-  set_string(L, "doc", kind->doc);
-  set_string(L, "source", kind->source);
-  set_string(L, "support", kind->support->name);
+  pni_set_string(L, "kind", "distribution");
+  pni_set_string(L, "name", kind->name);
+  pni_set_string(L, "doc", kind->doc);
+  pni_set_string(L, "source", kind->source);
+  pni_set_string(L, "support", kind->support->name);
   push_args(L, kind);
   lua_setfield(L, -2, "args");
   lua_pushinteger(L, (lua_Integer)strlen(kind->event));
@@ -356,7 +382,7 @@ static void push_row(lua_State *L, const pni_distribution *kind) {
   lua_setfield(L, -2, "functions");
   lua_createtable(L, PNI_DIST_PARAMS, 0);
   for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
-    push_parameter(L, &kind->param[k]);
+    pni_push_parameter(L, &kind->param[k]);
     lua_rawseti(L, -2, k + 1);
   }
   lua_setfield(L, -2, "parameters");

@@ -1,0 +1,78 @@
+--- Bijectors: differentiable maps with an inverse and a log-determinant, for transforming distributions and for
+--- parameters that live in a set. x is lead + in axes, y lead + out axes.
+---
+---     local b = dist.bijector.affine(1, 2)                 -- parameters in declared order
+---     local b = dist.bijector.affine{loc = 1, scale = 2}   -- or by name
+---     local c = dist.bijector.chain{b, dist.bijector.exp()}   -- first b, then exp
+---     b:forward(x), b(x)      y
+---     b:inverse(y)            x
+---     b:log_abs_det(x)        log |det dy/dx|: lead. Free coordinates count: all but the last entry of a simplex
+---                             vector, the lower triangle of a triangular or symmetric matrix
+---     b:parameters()          {name = tensor}
+---     b.name b.domain b.codomain b.domain_rank b.codomain_rank b.parts    and every parameter by its name
+---
+--- The last pair computed without a graph is kept: the inverse of a y just drawn is exact and free. Where a
+--- gradient is asked for it is computed anew.
+local core = require "penumbra.core"
+
+local bijector = {}
+
+local function is_named(t)
+  return type(t) == "table" and #t == 0
+end
+
+-- Lists of numbers as tensors; whole numbers where the set asks for them.
+local function value_of(parameter, v)
+  if type(v) == "table" then
+    return core.tensor(v, parameter.discrete and { dtype = "int64" } or nil)
+  end
+  return v
+end
+
+local function constructor(row)
+  return function(...)
+    local named, n, first = {}, select("#", ...), (...)
+    if n == 1 and is_named(first) then
+      for name, v in pairs(first) do
+        named[name] = v
+      end
+    elseif n > #row.parameters then
+      core.error(("%s: number of positional parameters must be at most %d, got %d"):format(row.name, #row.parameters,
+        n))
+    else
+      for k, p in ipairs(row.parameters) do
+        named[p.name] = (select(k, ...))
+      end
+    end
+    for _, p in ipairs(row.parameters) do
+      named[p.name] = value_of(p, named[p.name])
+    end
+    return core.new_bijector(row.name, named)
+  end
+end
+
+for _, row in ipairs(core.bijector_rows()) do
+  if row.parts == 0 then
+    bijector[row.name] = constructor(row)
+  end
+end
+
+--- chain{b1, b2, ...}: b1 first, then b2 ... Their log-determinants add up.
+function bijector.chain(list)
+  if type(list) ~= "table" then
+    core.error("chain: bijectors must be a list, got " .. type(list))
+  end
+  return core.new_composed_bijector("chain", list)
+end
+
+--- inverse(b): b backwards.
+function bijector.inverse(b)
+  return core.new_composed_bijector("inverse", { b })
+end
+
+--- is(x): is x a bijector?
+function bijector.is(x)
+  return type(x) == "userdata" and getmetatable(x) == "penumbra.bijector"
+end
+
+return bijector

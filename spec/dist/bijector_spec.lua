@@ -1,0 +1,387 @@
+-- Every bijector against one battery, over its golden cases: what a row owes. Nothing here knows a bijector by
+-- name; sets are treated by their name (which coordinates of a member are free).
+local pn = require "penumbra"
+local golden = require "spec.golden.dist.bijector"
+local sets = require "spec.golden.dist.constraint"
+
+local dist, B = pn.dist, pn.dist.bijector
+
+-- ---- making ----
+
+local rows = {}
+for _, row in ipairs(pn.rows()) do
+  if row.kind == "bijector" then
+    rows[row.name] = row
+  end
+end
+
+local function whole(kind, name)
+  for _, p in ipairs(rows[kind].parameters) do
+    if p.name == name then
+      return p.discrete
+    end
+  end
+end
+
+-- The case's bijector; `change` replaces parameters, which are tensors of `dtype`.
+local function make(case, change, dtype)
+  if case.parts then
+    local list = {}
+    for i, part in ipairs(case.parts) do
+      list[i] = make(part, nil, dtype)
+    end
+    return B[case.kind](case.kind == "inverse" and list[1] or list)
+  end
+  local t = {}
+  for name, v in pairs(case.params) do
+    t[name] = pn.tensor(v, { dtype = whole(case.kind, name) and "int64" or dtype or "float64" })
+  end
+  for name, v in pairs(change or {}) do
+    t[name] = v
+  end
+  return B[case.kind](t)
+end
+
+-- The parameters of a case that are not whole numbers, and those of its parts, as leaves of one bijector.
+local function trained(case)
+  local leaves = {}
+  local function build(part)
+    if part.parts then
+      local list = {}
+      for i, p in ipairs(part.parts) do
+        list[i] = build(p)
+      end
+      return B[part.kind](part.kind == "inverse" and list[1] or list)
+    end
+    local change = {}
+    for name, v in pairs(part.params) do
+      if not whole(part.kind, name) then
+        change[name] = pn.param(pn.tensor(v))
+        leaves[#leaves + 1] = change[name]
+      end
+    end
+    return make(part, change)
+  end
+  return build(case), leaves
+end
+
+-- ---- comparing ----
+
+local function numbers(t)
+  return t:reshape({ -1 }):totable()
+end
+
+local function close(got, want, rel, what, slack)
+  got, want = numbers(got), numbers(pn.tensor(want))
+  assert.equal(#want, #got, what)
+  for i, w in ipairs(want) do
+    local g = got[i]
+    local same = g == w or (g ~= g and w ~= w) or math.abs(g - w) <= rel * math.abs(w) + (slack or 1e-13)
+    assert(same, ("%s: number %d is %.17g, expected %.17g"):format(what, i, g, w))
+  end
+end
+
+local function refuses(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
+end
+
+local function joined(...)
+  local shape = {}
+  for _, part in ipairs { ... } do
+    for _, v in ipairs(part) do
+      shape[#shape + 1] = v
+    end
+  end
+  return shape
+end
+
+-- Another tensor with the same numbers: nothing kept about the first applies to it.
+local function copy(t)
+  return t:detach() + 0
+end
+
+local function event(t)
+  local shape = t:shape()
+  table.remove(shape, 1)
+  return shape
+end
+
+-- Points where rounding leaves enough of x for slopes and round trips.
+local function gentle(case)
+  local x = {}
+  for i, v in ipairs(case.x) do
+    if type(v) == "table" or (math.abs(v) < 10 and v > 1e-2) or math.abs(v) < 4 and v > -4 and v ~= 1e-300 then
+      x[#x + 1] = case.x[i]
+    end
+  end
+  return pn.tensor(x)
+end
+
+-- ---- free coordinates ----
+
+local taken, rebuilt = {}, {}
+function taken.simplex(y)
+  return y:slice(-1, 1, -2)
+end
+-- The lower triangle row by row.
+local function lower(y)
+  local n, index = y:size(-1), {}
+  for i = 0, n - 1 do
+    for j = 0, i do
+      index[#index + 1] = i * n + j
+    end
+  end
+  local shape = y:shape()
+  shape[#shape] = nil
+  shape[#shape] = n * n
+  return y:reshape(shape):take(-1, pn.tensor(index, { dtype = "int64" }))
+end
+taken.lower_cholesky, taken.positive_definite = lower, lower
+
+-- A member with the free coordinates v (one vector) out of a tensor like `x`.
+function rebuilt.simplex(v)
+  return pn.concatenate({ v, 1 - v:sum({ -1 }, true) }, -1)
+end
+function rebuilt.lower_cholesky(v, x)
+  local n, index, k = x:size(-1), {}, 0
+  for i = 1, n do
+    for j = 1, n do
+      index[#index + 1] = j <= i and k or v:numel()
+      k = k + (j <= i and 1 or 0)
+    end
+  end
+  return pn.concatenate({ v, pn.zeros { 1 } }, 1):take(1, pn.tensor(index, { dtype = "int64" })):reshape { n, n }
+end
+function rebuilt.positive_definite(v, x)
+  local l = rebuilt.lower_cholesky(v, x)
+  return l + l:t():triu(1)
+end
+
+local function free(set, t)
+  local take = taken[set]
+  return (take and take(t) or t):reshape { -1 }
+end
+
+local function member(set, v, like)
+  return rebuilt[set] and rebuilt[set](v, like) or v:reshape(like:shape())
+end
+
+-- log |det| of the Jacobian of `map` at one x, by automatic differentiation of each free coordinate.
+local function log_det_of_jacobian(map, x, domain, codomain)
+  local v = pn.param(free(domain, x):detach())
+  local y = free(codomain, map(member(domain, v, x)))
+  local jacobian = {}
+  for i = 1, y:numel() do
+    jacobian[i] = pn.grad(y[i], { v })[1]
+  end
+  assert.equal(#jacobian, v:numel())
+  local m = pn.stack(jacobian, 1)
+  return #jacobian == 1 and m:abs():log():item() or m:matmul(m:t()):logdet():item() / 2
+end
+
+-- Does log_abs_det agree with the Jacobian at each x? Also for things that only look like a bijector.
+local function check_determinant(b, case)
+  local x = gentle(case)
+  local got = numbers(b:log_abs_det(x))
+  for i = 1, x:size(1) do
+    local want = log_det_of_jacobian(function(v) return b:forward(v) end, x[i], b.domain, b.codomain)
+    if not (math.abs(got[i] - want) <= 1e-8 * math.max(1, math.abs(want))) then
+      error(("log_abs_det at point %d is %.12g, the Jacobian gives %.12g"):format(i, got[i], want))
+    end
+  end
+end
+
+-- ---- the behaviours, over the cases of a row ----
+
+local battery = {}
+
+function battery.has_the_golden_values(case)
+  local b, x = make(case), pn.tensor(case.x)
+  close(b:forward(x), case.y, 1e-8, "forward")
+  close(b(x), case.y, 1e-8, "call")
+  close(b:log_abs_det(x), case.log_abs_det, 1e-8, "log_abs_det")
+end
+
+function battery.comes_back_from_both_sides(case)
+  local b, x = make(case), gentle(case)
+  local y = b:forward(x)
+  local again = b:inverse(copy(y))
+  close(again, x:totable(), 1e-8, "inverse of forward", 1e-8)
+  close(b:forward(copy(again)), y:totable(), 1e-8, "forward of inverse", 1e-10)
+end
+
+function battery.has_the_determinant_of_its_jacobian(case)
+  check_determinant(make(case), case)
+end
+
+function battery.does_not_hide_a_wrong_determinant(case)
+  local b = make(case)
+  for _, wrong in ipairs { function(t) return t + 1e-6 end, function(t) return t * 1.01 + 1e-5 end } do
+    local planted = { domain = b.domain, codomain = b.codomain }
+    function planted.forward(_, x) return b:forward(x) end
+    function planted.log_abs_det(_, x) return wrong(b:log_abs_det(x)) end
+    refuses("the Jacobian gives", check_determinant, planted, case)
+  end
+end
+
+function battery.stays_in_its_range(case)
+  local b = make(case)
+  local y = b:forward(pn.tensor(case.x))
+  if sets[b.codomain] and b.codomain ~= "real" then
+    assert.equal(0, dist.within(b.codomain, b:forward(gentle(case))):logical_not():sum():item())
+  end
+  assert.equal(0, y:isnan():sum():item())
+  assert.equal(0, b:log_abs_det(pn.tensor(case.x)):isfinite():logical_not():sum():item())
+end
+
+function battery.gives_no_number_outside_its_range(case)
+  local b = make(case)
+  if b.codomain_rank > 0 or b.codomain == "real" or case.parts then
+    return
+  end
+  for _, bad in ipairs(sets[b.codomain].outside) do
+    local x = b:inverse(pn.tensor { bad }):item()
+    assert(x ~= x or math.abs(x) == math.huge or dist.within(b.domain, x):item() == false,
+      ("inverse of %g is %g"):format(bad, x))
+  end
+end
+
+function battery.has_gradients(case)
+  local b, leaves = trained(case)
+  local x = pn.param(gentle(case))
+  leaves[#leaves + 1] = x
+  if not rebuilt[b.domain] then
+    for _, name in ipairs { "forward", "log_abs_det" } do
+      assert(pn.check_gradients(function() return b[name](b, x) end, leaves, { order = 2 }), name)
+    end
+  end
+  leaves[#leaves] = nil
+  local y = b:forward(x):detach()
+  if not rebuilt[b.codomain] then
+    leaves[#leaves + 1] = pn.param(y)
+    y = leaves[#leaves]
+  end
+  if #leaves > 0 and b.codomain ~= "ordered_vector" then
+    assert(pn.check_gradients(function() return b:inverse(y) end, leaves, { order = 2, step = 1e-6 }), "inverse")
+  end
+end
+
+function battery.works_in_float32(case)
+  local b, wide, x = make(case, nil, "float32"), make(case), gentle(case):to "float32"
+  local y = b:forward(x)
+  assert.equal("float32", y:dtype())
+  assert.equal("float32", b:log_abs_det(x):dtype())
+  close(y, wide:forward(x:to "float64"):totable(), 2e-5, "float32 forward", 2e-5)
+  close(b:log_abs_det(x), wide:log_abs_det(x:to "float64"):totable(), 5e-5, "float32 log_abs_det", 5e-5)
+  assert.equal("float32", b:inverse(copy(y)):dtype())
+  if next(case.params) and not whole(case.kind, (next(case.params))) then
+    refuses("must be float32, got float64", b.forward, b, pn.tensor(case.x))
+  end
+  refuses("must be float", b.forward, b, pn.zeros { 2, 2, dtype = "int64" })
+end
+
+function battery.maps_any_leading_shape(case)
+  local b, x = make(case), gentle(case)
+  local one, y = x[1], b:forward(x)
+  for _, lead in ipairs { {}, { 3 }, { 2, 3 }, { 1 }, { 0 } } do
+    local wide = one:broadcast_to(joined(lead, event(x)))
+    local out = b:forward(wide)
+    assert.same(joined(lead, event(y)), out:shape())
+    assert.same(joined(lead, event(x)), b:inverse(copy(out)):shape())
+    assert.same(lead, b:log_abs_det(wide):shape())
+  end
+  assert.equal(#event(x), b.domain_rank)
+  assert.equal(#event(y), b.codomain_rank)
+  if b.domain_rank > 0 then
+    refuses("x must have at least", b.forward, b, 0.5)
+  end
+end
+
+function battery.keeps_the_last_pair_where_no_gradient_is_lost(case)
+  local b, x = make(case), gentle(case)
+  local y = b:forward(x)
+  assert.same(x:totable(), b:inverse(y):totable())
+  assert.same(y:totable(), b:forward(x):totable())
+  local trainee, leaves = trained(case)
+  local z = trainee:forward(x):detach()
+  for _, leaf in ipairs(leaves) do
+    local g = pn.grad(trainee:inverse(z):sum(), { leaf })[1]
+    local plain = pn.grad(trainee:inverse(copy(z)):sum(), { leaf })[1]
+    close(g, plain:totable(), 1e-10, "gradient of the inverse of a value just made")
+    local before = pn.no_grad(function() return trainee:forward(x) end)
+    pn.no_grad(function() leaf:set(leaf * 1.25) end)
+    local fresh = pn.no_grad(function() return trainee:forward(x) end)
+    close(fresh, trainee:forward(copy(x)):totable(), 1e-12, "after a change of parameters")
+    assert.equal(before:shape()[1], fresh:shape()[1])
+  end
+end
+
+function battery.refuses_illegal_parameters(case)
+  for _, p in ipairs(rows[case.kind].parameters) do
+    for _, bad in ipairs(#p.axes == (type(sets[p.constraint].outside[1]) == "table" and 1 or 0) and
+                         sets[p.constraint].outside or {}) do
+      if not (p.discrete and type(bad) == "table" and bad[1] ~= math.floor(bad[1])) then
+        refuses(case.kind .. ": " .. p.name .. " must be ", make, case,
+          { [p.name] = pn.tensor(bad, { dtype = p.discrete and "int64" or "float64" }) })
+      end
+    end
+    refuses(("%s: %s must be a tensor or a number"):format(case.kind, p.name), make, case, { [p.name] = "x" })
+    refuses(("%s: %s must be "):format(case.kind, p.name), make, case,
+      { [p.name] = pn.zeros { 2, 2, dtype = p.discrete and "float64" or "bool" } })
+    if not p.default then
+      local t = {}
+      for name, v in pairs(case.params) do
+        if name ~= p.name then
+          t[name] = pn.tensor(v)
+        end
+      end
+      refuses(case.kind .. ": ", B[case.kind], t)
+    end
+  end
+  if not case.parts then
+    refuses(case.kind .. ": unknown option", make, case, { paramter = pn.tensor(1) })
+  else
+    refuses("must be a bijector", B[case.kind], case.kind == "inverse" and 3 or { 3 })
+  end
+end
+
+function battery.says_what_it_is(case)
+  local b = make(case)
+  assert.equal(case.kind, b.name)
+  assert(tostring(b):find(case.kind .. "{", 1, true))
+  assert.is_true(B.is(b))
+  for name in pairs(case.params) do
+    assert.equal("userdata", type(b[name]))
+    assert.equal("userdata", type(b:parameters()[name]))
+  end
+  assert(b.domain and b.codomain and rows[case.kind].doc and rows[case.kind].source)
+end
+
+-- ---- all of it ----
+
+local behaviours = {}
+for name in pairs(battery) do
+  behaviours[#behaviours + 1] = name
+end
+table.sort(behaviours)
+
+for kind in pairs(rows) do
+  describe("bijector " .. kind, function()
+    local cases = {}
+    for _, case in ipairs(golden) do
+      if case.kind == kind then
+        cases[#cases + 1] = case
+      end
+    end
+    it("has golden cases", function() assert(#cases > 0) end)
+    for _, name in ipairs(behaviours) do
+      it(name:gsub("_", " "), function()
+        for _, case in ipairs(cases) do
+          battery[name](case)
+        end
+      end)
+    end
+  end)
+end

@@ -1,0 +1,290 @@
+/*
+** bijector.c: bijectors as Lua sees them, and the distributions made of distributions. Constructors and fields are
+** read from the rows; nothing here knows a bijector by name.
+*/
+#include <string.h>
+#include "../dist/composite/composite.h"
+#include "dist_lua.h"
+
+typedef pni_bijector_box box;
+
+pn_bijector *pni_check_bijector(lua_State *L, int i) {
+  box *b = luaL_testudata(L, i, "penumbra.bijector");
+  if (!b) pni_error(L, "argument %d must be a bijector, got %s", i, luaL_typename(L, i));
+  if (!b->b) pni_error(L, "bijector was closed");
+  return b->b;
+}
+
+static pn_bijector *self(lua_State *L) {
+  if (!luaL_testudata(L, 1, "penumbra.bijector"))
+    pni_error(L, "bijector methods are called with a colon, as in b:forward(x)");
+  return pni_check_bijector(L, 1);
+}
+
+static box *new_box(lua_State *L) {
+  box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->b = NULL;
+  luaL_setmetatable(L, "penumbra.bijector");
+  return b;
+}
+
+void pni_push_bijector(lua_State *L, pn_bijector *b) { new_box(L)->b = pn_bijector_ref(b); }
+
+static int finish(lua_State *L, pn_context *c, box *b, pn_bijector *made) {
+  if (!made && pn_context_status(c) == PN_NOMEM) lua_gc(L, LUA_GCCOLLECT, 0);
+  if (!made) return pni_raise(L, c);
+  b->b = made;
+  return 1;
+}
+
+/* ---- making ---- */
+
+/* new_bijector(kind, {name = tensor or number}) */
+static int l_new(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const pni_bijector *kind = pni_bijector_find(luaL_checkstring(L, 1));
+  const char *names[PNI_BIJECTOR_PARAMS + 1] = {NULL};
+  int place[PNI_BIJECTOR_PARAMS], n = 0;
+  const pn_tensor *like = NULL;
+  if (!kind) return pni_error(L, "bijector: there is no bijector '%s'", lua_tostring(L, 1));
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checkstack(L, PNI_BIJECTOR_PARAMS + 8, "too many parameters");
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS && kind->param[k].name; k++) names[k] = kind->param[k].name;
+  pni_check_options(L, 2, kind->name, names);
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS && kind->param[k].name; k++) {
+    const char *name = kind->param[k].name;
+    if (lua_getfield(L, 2, name) == LUA_TNIL) {
+      lua_pop(L, 1);
+      continue;
+    }
+    place[n] = lua_gettop(L);
+    names[n] = name;
+    const pn_tensor *t = pni_test_tensor(L, place[n]);
+    if (!t && lua_type(L, place[n]) != LUA_TNUMBER)
+      return pni_error(L, "%s: %s must be a tensor or a number, got %s", kind->name, name, luaL_typename(L, place[n]));
+    if (t && !like && pni_is_float(t)) like = t;
+    n++;
+  }
+  box *b = new_box(L);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *value[PNI_BIJECTOR_PARAMS];
+  for (int k = 0; k < n; k++) value[k] = pni_to_tensor(L, c, place[k], like);
+  pn_bijector *made = pn_bijector_new(c, kind->name, n, names, value);
+  pn_scope_close(c, mark);
+  return finish(L, c, b, made);
+}
+
+enum { MOST_PARTS = 64 };
+
+/* compose_bijector(kind, {bijector, ...}) */
+static int l_compose(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const char *kind = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int n = (int)lua_rawlen(L, 2);
+  if (n > MOST_PARTS) return pni_error(L, "%s: at most %d bijectors are possible, got %d", kind, MOST_PARTS, n);
+  luaL_checkstack(L, n + 8, "too many parts");
+  pn_bijector *part[MOST_PARTS];
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    if (!luaL_testudata(L, -1, "penumbra.bijector"))
+      return pni_error(L, "%s: part %d must be a bijector, got %s", kind, i + 1, luaL_typename(L, -1));
+    part[i] = pni_check_bijector(L, lua_gettop(L));
+  }
+  box *b = new_box(L);
+  return finish(L, c, b, pn_bijector_compose(c, kind, n, part));
+}
+
+/* ---- computing ---- */
+
+static pn_bijector *with_tensor(lua_State *L, const char *function) {
+  pn_bijector *b = self(L);
+  if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER)
+    pni_error(L, "%s: %s: argument must be a tensor or a number, got %s", pn_bijector_name(b), function,
+              luaL_typename(L, 2));
+  return b;
+}
+
+static const pn_tensor *like(const pn_bijector *b) {
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
+    if (b->param[k] && pni_is_float(b->param[k])) return b->param[k];
+  for (int i = 0; i < b->nparts; i++)
+    if (like(b->part[i])) return like(b->part[i]);
+  return NULL;
+}
+
+#define POINT(name)                                                                                                    \
+  static int l_##name(lua_State *L) {                                                                                  \
+    pn_bijector *b = with_tensor(L, #name);                                                                            \
+    PNI_RETURN(L, b->ctx, pn_bijector_##name(b->ctx, b, pni_to_tensor(L, b->ctx, 2, like(b))));                        \
+  }
+POINT(forward)
+POINT(inverse)
+POINT(log_abs_det)
+
+/* ---- asking ---- */
+
+/* parameters() -> {name = tensor} of those that are there; a bijector with parts has a list of such tables */
+static void push_parameters(lua_State *L, const pn_bijector *b) {
+  luaL_checkstack(L, 6, "too deep");
+  lua_newtable(L);
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) {
+    if (!b->param[k]) continue;
+    pni_push_tensor(L, b->param[k]);
+    lua_setfield(L, -2, b->kind->param[k].name);
+  }
+  for (int i = 0; i < b->nparts; i++) {
+    push_parameters(L, b->part[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static int l_parameters(lua_State *L) { return push_parameters(L, self(L)), 1; }
+
+static int l_index(lua_State *L) {
+  pn_bijector *b = self(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "name") == 0) return lua_pushstring(L, pn_bijector_name(b)), 1;
+  if (strcmp(key, "domain") == 0) return lua_pushstring(L, pn_bijector_domain(b)), 1;
+  if (strcmp(key, "codomain") == 0) return lua_pushstring(L, pn_bijector_codomain(b)), 1;
+  if (strcmp(key, "domain_rank") == 0) return lua_pushinteger(L, pn_bijector_domain_rank(b)), 1;
+  if (strcmp(key, "codomain_rank") == 0) return lua_pushinteger(L, pn_bijector_codomain_rank(b)), 1;
+  if (strcmp(key, "parts") == 0) {
+    lua_createtable(L, b->nparts, 0);
+    for (int i = 0; i < b->nparts; i++) {
+      pni_push_bijector(L, b->part[i]);
+      lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+  }
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS && b->kind->param[k].name; k++)
+    if (b->param[k] && strcmp(key, b->kind->param[k].name) == 0) return pni_push_tensor(L, b->param[k]), 1;
+  return 0;
+}
+
+static void add_text(lua_State *L, luaL_Buffer *out, const pn_bijector *b) {
+  const char *comma = "{";
+  char shape[160];
+  luaL_addstring(out, b->kind->name);
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) {
+    const pn_tensor *t = b->param[k];
+    if (!t) continue;
+    if (t->ndim == 0)
+      lua_pushfstring(L, "%s%s = %f", comma, b->kind->param[k].name, (lua_Number)pni_element(t, 0));
+    else
+      lua_pushfstring(L, "%s%s = %s%s", comma, b->kind->param[k].name, pn_dtype_name((pn_dtype)t->dtype),
+                      pni_shape_text(t->ndim, t->shape, shape));
+    luaL_addvalue(out);
+    comma = ", ";
+  }
+  for (int i = 0; i < b->nparts; i++, comma = ", ") {
+    luaL_addstring(out, comma);
+    luaL_addstring(out, b->part[i]->kind->name);
+  }
+  luaL_addstring(out, *comma == '{' ? "{}" : "}");
+}
+
+/* affine{loc = 0.0, scale = 2.0} */
+static int l_tostring(lua_State *L) {
+  box *b = luaL_checkudata(L, 1, "penumbra.bijector");
+  if (!b->b) return lua_pushliteral(L, "closed bijector"), 1;
+  luaL_Buffer out;
+  luaL_buffinit(L, &out);
+  add_text(L, &out, b->b);
+  luaL_pushresult(&out);
+  return 1;
+}
+
+static int l_close(lua_State *L) {
+  box *b = luaL_checkudata(L, 1, "penumbra.bijector");
+  pn_bijector_unref(b->b);
+  b->b = NULL;
+  return 0;
+}
+
+/* ---- rows ---- */
+
+/* {"loc = 0", "scale = 1"}; an optional tensor that may be absent: "[bias]" */
+static void push_args(lua_State *L, const pni_bijector *kind) {
+  lua_createtable(L, PNI_BIJECTOR_PARAMS, 0);
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS && kind->param[k].name; k++) {
+    const pni_parameter *p = &kind->param[k];
+    if (!p->optional)
+      lua_pushstring(L, p->name);
+    else if (p->absent != p->absent)
+      lua_pushfstring(L, "[%s]", p->name);
+    else
+      lua_pushfstring(L, "%s = %d", p->name, (int)p->absent);
+    lua_rawseti(L, -2, k + 1);
+  }
+  if (kind->parts) {
+    lua_pushstring(L, kind->parts < 0 ? "{bijector, ...}" : "bijector");
+    lua_rawseti(L, -2, 1);
+  }
+}
+
+static void push_row(lua_State *L, const pni_bijector *kind) {
+  lua_createtable(L, 0, 12);
+  pni_set_string(L, "kind", "bijector");
+  pni_set_string(L, "name", kind->name);
+  pni_set_string(L, "doc", kind->doc);
+  pni_set_string(L, "source", kind->source);
+  pni_set_string(L, "domain", kind->domain->name);
+  pni_set_string(L, "codomain", kind->codomain->name);
+  push_args(L, kind);
+  lua_setfield(L, -2, "args");
+  lua_pushinteger(L, kind->parts);
+  lua_setfield(L, -2, "parts");
+  lua_createtable(L, PNI_BIJECTOR_PARAMS, 0);
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS && kind->param[k].name; k++) {
+    pni_push_parameter(L, &kind->param[k]);
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_setfield(L, -2, "parameters");
+}
+
+static int l_rows(lua_State *L) {
+  lua_createtable(L, pni_bijector_count(), 0);
+  for (int i = 0; i < pni_bijector_count(); i++) {
+    push_row(L, pni_bijector_at(i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* ---- distributions made of distributions ---- */
+
+static int l_transformed(lua_State *L) {
+  pn_dist *base = pni_check_dist(L, 1);
+  pn_bijector *map = pni_check_bijector(L, 2);
+  pni_dist_box *b = pni_new_dist_box(L);
+  return pni_finish_dist(L, base->ctx, b, pn_dist_transformed(base->ctx, base, map));
+}
+
+static const luaL_Reg functions[] = {{"new_bijector", l_new},
+                                     {"new_composed_bijector", l_compose},
+                                     {"bijector_rows", l_rows},
+                                     {"new_transformed", l_transformed},
+                                     {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"forward", l_forward},       {"inverse", l_inverse}, {"log_abs_det", l_log_abs_det},
+                                   {"parameters", l_parameters}, {"close", l_close},     {NULL, NULL}};
+
+static const luaL_Reg events[] = {
+    {"__tostring", l_tostring}, {"__call", l_forward}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+
+void pni_open_bijector(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  luaL_newmetatable(L, "penumbra.bijector");
+  luaL_setfuncs(L, events, 0);
+  luaL_newlib(L, methods);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -4, "bijector_methods");
+  lua_pushcclosure(L, l_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pushliteral(L, "penumbra.bijector");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}

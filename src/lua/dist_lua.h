@@ -1,0 +1,39 @@
+/*
+** dist_lua.h: what the files that bind distributions and bijectors share.
+*/
+#ifndef PN_LUA_DIST_LUA_H
+#define PN_LUA_DIST_LUA_H
+
+#include "penumbra_lua.h"
+#include "../dist/bijector/bijector.h"
+
+/* A distribution as Lua sees it; d is NULL while empty and after close. */
+typedef struct pni_dist_box {
+  pn_dist *d;
+} pni_dist_box;
+
+/* A bijector as Lua sees it. */
+typedef struct pni_bijector_box {
+  pn_bijector *b;
+} pni_bijector_box;
+
+/* The distribution at stack index i, raising if it is none. Borrowed. */
+pn_dist *pni_check_dist(lua_State *L, int i);
+/* Pushes an empty box. */
+pni_dist_box *pni_new_dist_box(lua_State *L);
+/* Fills the box on the stack top, or raises. */
+int pni_finish_dist(lua_State *L, pn_context *c, pni_dist_box *b, pn_dist *d);
+/* A tensor of the dtype that numbers take beside d, or NULL. */
+const pn_tensor *pni_dist_like(const pn_dist *d);
+/* The same for bijectors. */
+pn_bijector *pni_check_bijector(lua_State *L, int i);
+/* Pushes a box with one more reference to b. */
+void pni_push_bijector(lua_State *L, pn_bijector *b);
+/* Pushes {name =, constraint =, must =, axes =, choice =, default =, discrete =}. */
+void pni_push_parameter(lua_State *L, const pni_parameter *p);
+/* t[key] = value for the table t on the stack top. */
+void pni_set_string(lua_State *L, const char *key, const char *value);
+/* Pushes a list of sizes. */
+void pni_push_sizes(lua_State *L, int n, const int64_t *shape);
+
+#endif
