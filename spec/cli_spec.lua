@@ -80,12 +80,27 @@ describe("the command", function()
   it("tells versions, BLAS and processor", function()
     local code, out = run "--version"
     assert.equal(0, code)
-    assert.equal(("Penumbra %s, Lua 5.4.%s, %s\n"):format(core.version, out:match "Lua 5%.4%.(%d+)", core.blas()), out)
+    local blas = core.blas():gsub(" %(%w+%)$", "") -- which kernels: the command may choose better ones
+    assert.truthy(out:find(("Penumbra %s, Lua 5.4."):format(core.version), 1, true))
+    assert.truthy(out:find(", " .. blas, 1, true))
+    assert.truthy(out:find "vectors\n$")
     code, out = run "--help"
     assert.equal(0, code)
     for _, word in ipairs { "-e ", "-i ", "--seed", "--threads", "--dtype", "--version", "--help" } do
       assert.is_truthy(out:find(word, 1, true))
     end
+  end)
+
+  it("leaves the choice of BLAS kernels to who has made it, and the environment as it was", function()
+    local show = [[print(os.getenv "OPENBLAS_CORETYPE", os.getenv "OPENBLAS_NUM_THREADS", os.getenv "PENUMBRA_BLAS_START")]]
+    local line = ("%s %s -e %s"):format("env -u OPENBLAS_NUM_THREADS %s", command, quote(show))
+    local _, out = shell(line:format "OPENBLAS_CORETYPE=Haswell")
+    assert.equal("Haswell\tnil\tnil\n", out)
+    _, out = shell(line:format "-u OPENBLAS_CORETYPE")
+    assert.equal("nil\tnil\tnil\n", out)
+    -- as after a start with better kernels
+    _, out = shell(line:format "OPENBLAS_CORETYPE=SkylakeX OPENBLAS_NUM_THREADS=1 PENUMBRA_BLAS_START=tn")
+    assert.equal("nil\tnil\tnil\n", out)
   end)
 
   it("refuses what it does not know", function()

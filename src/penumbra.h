@@ -82,7 +82,11 @@ typedef struct pn_context_config {
 
 #define PN_NO_POOL ((size_t)-1)
 
-/* A context, or NULL if memory is lacking. config may be NULL (all defaults). New. */
+/* A context, or NULL if memory is lacking. config may be NULL (all defaults). New.
+ * An OpenBLAS in the process is set to one thread: contexts have threads of their own, and two pools would fight. It
+ * chooses its kernels when it is loaded; where it misjudges a new processor (the `penumbra` command and pn.blas() tell
+ * which it took), set OPENBLAS_CORETYPE, e.g. to SkylakeX for AVX-512, before the host starts. The command does so
+ * itself. */
 PN_API pn_context *pn_context_new(const pn_context_config *config);
 /* Gives the context up. Its memory goes when the last object made in it does. NULL is a no-op. */
 PN_API void pn_context_close(pn_context *c);

@@ -124,7 +124,6 @@ static void products(C *c, pn_dtype dtype, int64_t n, int64_t batch) {
 
 int main(int argc, char **argv) {
   C *c = pn_context_new(&(pn_context_config){.seed = 1, .threads = 1});
-  pni_blas_single_thread();
   if (argc > 1 && strcmp(argv[1], "sizes") == 0) {
     if (argc < 3) sizes(c, PN_FLOAT64);
     if (argc < 3) sizes(c, PN_FLOAT32);

@@ -386,7 +386,22 @@ static void gradients_kept(void) {
   }
 }
 
+#if defined(__GNUC__)
+extern void openblas_set_num_threads(int n) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+static void one_pool(void) {
+  if (!openblas_set_num_threads || !openblas_get_num_threads) return;
+  openblas_set_num_threads(2);
+  pn_context *c = pn_context_new(NULL);
+  CHECK_INT(openblas_get_num_threads(), 1);
+  pn_context_close(c);
+}
+#else
+static void one_pool(void) {}
+#endif
+
 int main(void) {
+  one_pool();
   accounting();
   block_sizes();
   byte_limit();

@@ -44,6 +44,7 @@ pn_context *pn_context_new(const pn_context_config *config) {
   c->num_threads = cfg.threads <= 0 ? processors() : cfg.threads < PNI_MAX_THREADS ? cfg.threads : PNI_MAX_THREADS;
   atomic_init(&c->cancelled, 0);
   c->next_id = 1;
+  pni_blas_single_thread();
   pn_seed(c, cfg.seed);
   return c;
 }

@@ -121,5 +121,7 @@ typedef void (*pni_shard)(void *data, int64_t begin, int64_t end);
  * thread does which shard never influences results. Returns PN_CANCELLED if cancelled. */
 pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);
 void pni_threads_free(pn_context *c);
+/* Asks an OpenBLAS in this process to use one thread; other libraries are left alone. */
+void pni_blas_single_thread(void);
 
 #endif

@@ -8,6 +8,18 @@
 #include <signal.h>
 #include "context.h"
 
+/* OpenBLAS has a pool of its own, which would fight with ours for the processors. */
+#if defined(__GNUC__)
+extern void openblas_set_num_threads(int n) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+void pni_blas_single_thread(void) {
+  if (openblas_set_num_threads && openblas_get_num_threads && openblas_get_num_threads() != 1)
+    openblas_set_num_threads(1);
+}
+#else
+void pni_blas_single_thread(void) {}
+#endif
+
 struct pni_threads {
   pthread_t *worker;
   int n;    /* workers running, the caller not counted */

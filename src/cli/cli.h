@@ -20,4 +20,7 @@ bool cli_interrupt_clear(lua_State *L);
 /* Pushes the table of functions that penumbra.repl uses in place of io.read; with line editing on a terminal. */
 int cli_push_editor(lua_State *L, bool terminal);
 
+/* Starts the program once more where OpenBLAS has chosen kernels below the processor's; call it first in main. */
+void cli_choose_blas(char **argv);
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../base/cpu.h"
 #include "../tensor/blas.h"
 #include "cli.h"
 
@@ -221,7 +222,7 @@ static void push_arg(lua_State *L, const options *o) {
 static void print_version(void) {
   char blas[160];
   pni_blas_describe(blas, sizeof blas);
-  printf("Penumbra %s, %s, %s\n", pn_version(), LUA_RELEASE, blas);
+  printf("Penumbra %s, %s, %s, %s vectors\n", pn_version(), LUA_RELEASE, blas, pni_cpu_level_name(pni_cpu_level()));
 }
 
 /* The whole run, inside one protected call. Upvalue-free; leaves the exit code on the stack. */
@@ -253,6 +254,7 @@ static int protected_main(lua_State *L) {
 }
 
 int main(int argc, char **argv) {
+  cli_choose_blas(argv);
   options o = {.argc = argc, .argv = argv};
   if (!read_options(&o)) return EXIT_FAILURE;
   if (o.help) return fputs(usage, stdout), EXIT_SUCCESS;
@@ -260,7 +262,6 @@ int main(int argc, char **argv) {
     print_version();
     if (o.script == 0 && o.expressions == 0 && !o.interactive) return EXIT_SUCCESS;
   }
-  pni_blas_single_thread();
   lua_State *L = luaL_newstate();
   if (!L) return complain("%s", "not enough memory");
   lua_pushcfunction(L, protected_main);

@@ -379,7 +379,6 @@ static const luaL_Reg functions[] = {{"error", l_error},     {"default_dtype", l
 
 int luaopen_penumbra_core(lua_State *L) {
   luaL_checkversion(L);
-  pni_blas_single_thread();
   pni_lua_context(L);
   luaL_newlib(L, functions);
   lua_pushliteral(L, PN_VERSION);

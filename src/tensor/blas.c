@@ -1,19 +1,14 @@
 #include <cblas.h>
 #include <stdio.h>
 #include <string.h>
+#include "../base/cpu.h"
 #include "blas.h"
 #include "linalg/linalg.h"
 
 /* Present in OpenBLAS only. */
 #if defined(__GNUC__)
-extern void openblas_set_num_threads(int n) __attribute__((weak));
-extern int openblas_get_num_threads(void) __attribute__((weak));
 extern char *openblas_get_config(void) __attribute__((weak));
 extern char *openblas_get_corename(void) __attribute__((weak));
-void pni_blas_single_thread(void) {
-  if (openblas_set_num_threads && openblas_get_num_threads && openblas_get_num_threads() != 1)
-    openblas_set_num_threads(1);
-}
 
 void pni_blas_describe(char *out, size_t size) {
   if (!openblas_get_config || !openblas_get_corename) {
@@ -25,8 +20,14 @@ void pni_blas_describe(char *out, size_t size) {
   if (config[n] == ' ') n += 1 + (int)strcspn(config + n + 1, " ");
   snprintf(out, size, "%.*s (%s)", n, config, openblas_get_corename());
 }
+
+const char *pni_blas_better_core(void) {
+  if (!openblas_get_corename || pni_cpu_level() != PNI_CPU_AVX512) return NULL;
+  const char *core = openblas_get_corename();
+  return strcmp(core, "Haswell") == 0 || strcmp(core, "Zen") == 0 ? "SkylakeX" : NULL;
+}
 #else
-void pni_blas_single_thread(void) {}
+const char *pni_blas_better_core(void) { return NULL; }
 void pni_blas_describe(char *out, size_t size) { snprintf(out, size, "a CBLAS library"); }
 #endif
 

@@ -1,6 +1,6 @@
 /*
 ** blas.h: matrix products on CBLAS. Batches and row blocks are sharded over the context's own threads,
-** so the BLAS library is asked to keep to one; results do not depend on the number of threads.
+** so the BLAS library is kept to one (threads.c); results do not depend on the number of threads.
 */
 #ifndef PN_TENSOR_BLAS_H
 #define PN_TENSOR_BLAS_H
@@ -11,9 +11,9 @@
  * float of one dtype. out is contiguous and starts with the broadcast leading axes; it may lack the row or
  * column axis where that has size 1. */
 pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
-/* Asks an OpenBLAS to use one thread; other libraries are left alone. */
-void pni_blas_single_thread(void);
 /* Writes the library's name, version and the processor type whose kernels run. */
 void pni_blas_describe(char *out, size_t size);
+/* The value of OPENBLAS_CORETYPE that this processor deserves, if OpenBLAS runs kernels of an older one; else NULL. */
+const char *pni_blas_better_core(void);
 
 #endif
