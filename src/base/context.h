@@ -31,6 +31,7 @@ struct pn_context {
   size_t pool_limit;            /* largest pooled */
   void *pool[PNI_POOL_CLASSES]; /* free blocks by size class, linked through their first word */
   uintptr_t blocks;             /* the newest of all blocks, linked through their headers (memory.c) */
+  uint64_t requests;            /* blocks ever taken from the allocator */
   uint64_t allocated;           /* bytes ever handed out: the Lua binding credits its collector from it */
 
   pn_status status; /* of the first failure since the last clear */

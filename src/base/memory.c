@@ -89,6 +89,7 @@ static void *fresh(pn_context *c, int k) {
     pn_context_trim(c);
     if (c->held + cost > c->limit) return NULL;
   }
+  c->requests++;
   unsigned char *raw = c->allocate(c->allocator_data, NULL, 0, cost);
   if (!raw && c->pooled) {
     pn_context_trim(c);

@@ -259,14 +259,15 @@ static int l_blas(lua_State *L) {
   return 1;
 }
 
-/* memory() -> bytes in use, peak, live objects */
+/* memory() -> bytes in use, peak, live objects, blocks ever taken from the allocator */
 static int l_memory(lua_State *L) {
   size_t peak;
   pn_context *c = pni_lua_context(L);
   lua_pushinteger(L, (lua_Integer)pn_context_memory(c, &peak));
   lua_pushinteger(L, (lua_Integer)peak);
   lua_pushinteger(L, (lua_Integer)pn_context_objects(c));
-  return 3;
+  lua_pushinteger(L, (lua_Integer)c->requests);
+  return 4;
 }
 
 static int l_memory_limit(lua_State *L) {

@@ -1,0 +1,63 @@
+--- Training steps eager and replayed (pn.compile): the same bits, what differs is what surrounds the arithmetic.
+local pn = require "penumbra"
+local nn, optim, infer, dist = pn.nn, pn.optim, pn.infer, pn.dist
+
+local function allocations()
+  return (select(4, pn.memory()))
+end
+
+local function regression(net)
+  return function(x, y)
+    return (net(x) - y):square():mean()
+  end
+end
+
+local function bayesian(net)
+  local noise = pn.tensor(0.1, {dtype = "float32"})
+  return function(x, y)
+    local ll = dist.normal(net(x), noise):log_prob(y):sum(2)
+    return -infer.elbo{log_likelihood = ll, kl = net:kl(), num_data = 506} / 506
+  end
+end
+
+local function models(o)
+  return {
+    {"1-50-1", 1, nn.sequential{nn.linear(1, 50, o), nn.relu(), nn.linear(50, 1, o)}, regression, 20, 4},
+    {"64-64-64-1", 64, nn.sequential{nn.linear(64, 64, o), nn.relu(), nn.linear(64, 64, o), nn.relu(),
+      nn.linear(64, 1, o)}, regression, 40, 20},
+    {"Bayesian 13-50-1, local draws, with KL", 13, nn.sequential{nn.bayes_linear(13, 50, o), nn.relu(),
+      nn.bayes_linear(50, 1, o)}, bayesian, 60, 15},
+  }
+end
+
+return function(bench)
+  local o = {dtype = "float32"}
+  for _, m in ipairs(models(o)) do
+    local name, inputs, net, objective, eager_floor, floor = table.unpack(m)
+    local x, y = pn.randn({32, inputs}, o), pn.randn({32, 1}, o)
+    local opt, loss = optim.adam(net:parameters(), {lr = 1e-4}), objective(net)
+    bench.row(("step of %s, batch 32, Adam, float32, eager"):format(name), bench.time(function()
+      opt:step(loss(x, y))
+    end) * 1e6, "us", eager_floor)
+    local step = pn.compile(loss, {optimiser = opt})
+    bench.row(("step of %s, batch 32, Adam, float32, replayed"):format(name), bench.time(function()
+      step(x, y)
+    end) * 1e6, "us", floor)
+    bench.row("  steps of its plan", step:plans()[1].steps, "")
+    local before = allocations()
+    for _ = 1, 1000 do step(x, y) end
+    bench.row("  blocks taken from the allocator in 1000 replays", allocations() - before, "", 0)
+    collectgarbage "stop"
+    local heap = collectgarbage "count"
+    for _ = 1, 1000 do step(x, y) end
+    bench.row("  bytes of Lua in 1000 replays", (collectgarbage "count" - heap) * 1024, "", 0)
+    collectgarbage "restart"
+  end
+  local x = pn.randn({1000, 1000}, o)
+  local function chain(t)
+    return ((t * 2 + 1):tanh() * t - t:square()):exp():sum()
+  end
+  local f = pn.compile(chain)
+  bench.row("chain of 7 elementwise ops and a sum, 10^6 float32, eager", bench.time(function() chain(x) end) * 1e3, "ms")
+  bench.row("chain of 7 elementwise ops and a sum, 10^6 float32, replayed", bench.time(function() f(x) end) * 1e3, "ms")
+end
