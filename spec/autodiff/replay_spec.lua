@@ -297,6 +297,73 @@ describe("replayed training", function()
   end)
 end)
 
+-- Random programs of elementwise operations, views, reductions and broadcasts: what groups are made of.
+describe("a replayed program", function()
+  local function shapes(rows, cols)
+    return { { rows, cols }, { rows, cols }, { cols }, { rows, 1 }, {}, { 1, cols } }
+  end
+  local unary = { "neg", "square", "tanh", "sigmoid", "relu", "abs", "exp", "softplus", "sin" }
+  local binary = { "add", "sub", "mul", "maximum", "minimum" }
+
+  -- A program is a function of tensors that makes the same choices each time it runs.
+  local function program(seed, rows, cols)
+    return function(...)
+      local g = seed
+      local function pick(n)
+        g = (g * 1103515245 + 12345) % 2147483648
+        return g // 65536 % n + 1
+      end
+      local pool = { ... }
+      local function any()
+        return pool[pick(#pool)]
+      end
+      for _ = 1, 25 do
+        local x, kind = any(), pick(12)
+        local y
+        if kind <= 5 then
+          y = pn[unary[pick(#unary)]](x)
+        elseif kind <= 9 then
+          y = pn[binary[pick(#binary)]](x, any())
+        elseif kind == 10 then
+          y = pn.where(x:gt(0.1), any(), x)
+        elseif kind == 11 then
+          y = x:ndim() == 2 and x:size(1) == x:size(2) and x:t() or x:ndim() == 2 and x:flip(pick(2)) or x * 0.5
+        else
+          y = x:ndim() == 2 and x:sum(pick(2), true) * 0.01 or x:reshape(-1):mean()
+        end
+        pool[#pool + 1] = y:clamp(-3, 3)
+      end
+      local last = {}
+      for k = #pool - 6, #pool do
+        last[#last + 1] = pool[k]:ndim() == 2 and pool[k]:broadcast_to { rows, cols } or pool[k]
+      end
+      return table.unpack(last)
+    end
+  end
+
+  for _, size in ipairs { { 1, 1 }, { 3, 5 }, { 7, 7 }, { 32, 50 }, { 64, 512 }, { 5, 513 }, { 2, 1500 }, { 700, 300 } } do
+    for _, dtype in ipairs { "float64", "float32" } do
+      it(("of %d x %d gives the eager bits, %s"):format(size[1], size[2], dtype), function()
+        for seed = 1, size[1] * size[2] > 1e5 and 3 or 25 do
+          local f = program(seed, size[1], size[2])
+          local compiled = pn.compile(f)
+          for round = 1, 2 do
+            local x, g = {}, pn.generator(100 * seed + round)
+            for k, shape in ipairs(shapes(size[1], size[2])) do
+              x[k] = pn.randn(shape, { dtype = dtype, generator = g })
+            end
+            local want, got = { f(table.unpack(x)) }, { compiled(table.unpack(x)) }
+            for k = 1, #want do
+              same(got[k], want[k], ("seed %d, round %d, result %d"):format(seed, round, k))
+            end
+          end
+          assert.equal(1, compiled:captures())
+        end
+      end)
+    end
+  end
+end)
+
 describe("a compiled function", function()
   it("keeps a plan for each combination of shapes, the latest used", function()
     local runs = 0

@@ -63,6 +63,9 @@ struct pni_op {
   bool (*view)(const pni_call *call, pn_tensor *out);
   /* Elementwise rows: one kernel per dtype (float64, float32, int64, bool), NULL where undefined. */
   const pni_row *map;
+  /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
+   * its neighbours. */
+  pni_row (*kernel)(const pni_call *call, const pn_tensor *out);
   /* d(loss)/d(in k) from g = d(loss)/d(y), or NULL with the reason in c; NULL row entry with
    * PNI_OP_NODIFF. Called only for inputs that need it. Elementwise rows may return any shape that
    * broadcasts; the engine sums it back. */

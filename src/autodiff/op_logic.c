@@ -59,11 +59,16 @@ static pn_status infer_where(pn_context *c, const pni_call *call, pni_spec *out)
   return pni_broadcast(c, "where", m, &both, out);
 }
 
-static pn_status eval_where(pn_context *c, const pni_call *call, pn_tensor *out) {
+static pni_row kernel_where(const pni_call *call, const pn_tensor *out) {
   size_t size = pni_itemsize(out);
+  (void)call;
+  return size == 8 ? pni_where_8 : size == 4 ? pni_where_4 : pni_where_1;
+}
+
+static pn_status eval_where(pn_context *c, const pni_call *call, pn_tensor *out) {
   pni_loop l;
   pni_loop_init(&l, out, 3, call->in);
-  return pni_loop_run(c, &l, size == 8 ? pni_where_8 : size == 4 ? pni_where_4 : pni_where_1, NULL);
+  return pni_loop_run(c, &l, kernel_where(call, out), NULL);
 }
 
 static pn_tensor *vjp_where(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
@@ -81,6 +86,7 @@ const pni_op pni_op_where = {.name = "where",
                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_ANY_DTYPE,
                              .infer = infer_where,
                              .eval = eval_where,
+                             .kernel = kernel_where,
                              .vjp = vjp_where};
 
 /* ---- clamp ---- */
@@ -118,6 +124,10 @@ static pn_status eval_cast(pn_context *c, const pni_call *call, pn_tensor *out) 
   return pni_copy(c, out, call->in[0]);
 }
 
+static pni_row kernel_cast(const pni_call *call, const pn_tensor *out) {
+  return pni_copy_row(out->dtype, call->in[0]->dtype);
+}
+
 static pn_tensor *vjp_cast(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
   return pn_cast(c, g, (pn_dtype)pni_in(y, 0)->dtype);
@@ -144,4 +154,5 @@ const pni_op pni_op_cast = {.name = "cast",
                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
                             .infer = infer_cast,
                             .eval = eval_cast,
+                            .kernel = kernel_cast,
                             .vjp = vjp_cast};

@@ -206,6 +206,8 @@ static const pni_row copy_row[4][4] = {{f64_f64, f64_f32, f64_i64, f64_b},
                                        {i64_f64, i64_f32, i64_i64, i64_b},
                                        {b_f64, b_f32, b_i64, b_b}};
 
+pni_row pni_copy_row(int dst, int src) { return copy_row[dst][src]; }
+
 pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src) {
   if (dst->dtype == src->dtype && dst->numel == src->numel && pni_is_contiguous(src) && pni_is_contiguous(dst)) {
     if (src->numel) memcpy(pni_data(dst), pni_data(src), (size_t)src->numel * pni_itemsize(src));

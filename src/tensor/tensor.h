@@ -147,5 +147,7 @@ pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data
 
 /* Copies (and converts) src, broadcast to dst's shape, into dst. */
 pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src);
+/* The kernel that does it. */
+pni_row pni_copy_row(int dst, int src);
 
 #endif

@@ -11,17 +11,12 @@ enum { ALIGN = 64 };
 
 /* ---- what is needed, and how long ---- */
 
-typedef struct {
-  uint8_t *needed; /* by note */
-  int64_t *last;   /* by value: the last note that reads its memory; INT64_MAX: kept to the end */
-} lives;
-
-static void use(const pni_tape *tape, lives *l, int value, int64_t note) {
+static void use(const pni_tape *tape, pni_schedule *l, int value, int64_t note) {
   int base = tape->value.v[value].base;
   if (l->last[base] < note) l->last[base] = note;
 }
 
-static void find_lives(const pn_plan *p, lives *l) {
+static void find_lives(const pn_plan *p, pni_schedule *l) {
   const pni_tape *tape = p->tape;
   for (int64_t i = 0; i < tape->value.n; i++) l->last[i] = -1;
   for (int k = 0; k < p->nout; k++) {
@@ -39,6 +34,19 @@ static void find_lives(const pn_plan *p, lives *l) {
       use(tape, l, v, i);
       if (l->last[v] < i) l->last[v] = i;
     }
+  }
+}
+
+/* A group runs as one: what a member reads lives until its last member, and so does what it writes. (Between
+ * its members stand only views, so nothing else dies meanwhile.) */
+static void stretch_lives(const pn_plan *p, pni_schedule *l) {
+  const pni_tape *tape = p->tape;
+  for (int64_t i = 0; i < tape->note.n; i++) {
+    const pni_note *note = &tape->note.v[i];
+    if (l->group[i] < 0) continue;
+    int end = l->until[l->group[i]];
+    for (int k = 0; k < note->nin; k++) use(tape, l, tape->edge.v[note->first + k], end);
+    if (l->last[note->out] < end) l->last[note->out] = end;
   }
 }
 
@@ -77,52 +85,62 @@ static size_t bytes_of(const pn_tensor *t) {
   return n ? (n + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
 }
 
-static size_t place(pn_plan *p, arena *a, const lives *l, int value, int64_t now) {
+static size_t place(pn_plan *p, arena *a, const pni_schedule *l, int value, int64_t now) {
   pni_storage *s = &p->storage[value];
   size_t bytes = bytes_of(&p->tape->value.v[value].t);
   s->bytes = bytes;
   return take(a, bytes, now, l->last[value] > now ? l->last[value] : now);
 }
 
-/* Offsets of all memory, then the memory, then addresses. */
-static pn_status lay_out(pn_context *c, pn_plan *p, const lives *l, arena *a, size_t *offset) {
+/* Values as the plan's own tensors; storages have no memory yet. */
+static pn_status settle_values(pn_context *c, pn_plan *p) {
   pni_tape *tape = p->tape;
-  for (int i = 0; i < tape->ninput; i++) offset[i] = place(p, a, l, i, -1);
-  for (int64_t i = 0; i < tape->note.n; i++) {
-    int out = tape->note.v[i].out;
-    if (l->needed[i] && out >= 0 && tape->value.v[out].kind == PNI_VALUE_OWN) offset[out] = place(p, a, l, out, i);
-  }
-  p->arena_bytes = a->top ? a->top : ALIGN;
-  if (!(p->arena = pni_alloc(c, p->arena_bytes))) return c->status;
+  p->storage = pni_alloc_array(c, tape->value.n, sizeof *p->storage);
+  p->arg = pni_alloc_array(c, tape->edge.cap, sizeof *p->arg);
+  if (!p->storage || !p->arg) return c->status;
   for (int64_t i = tape->value.n - 1; i >= 0; i--) { /* views before what they show */
     pni_value *v = &tape->value.v[i];
-    pni_storage *s = &p->storage[i];
-    s->refs = 1;
-    s->version = 0;
-    s->data = p->arena + offset[i];
+    const pni_value *base = &tape->value.v[v->base];
     pn_tensor *t = &v->t;
+    p->storage[i] = (pni_storage){.refs = 1, .data = p};
     t->refs = 1;
-    t->flags = 0;
+    t->flags = t->nin = 0;
     t->op = NULL;
     t->attr = NULL;
     t->attr_bytes = 0;
     t->in = NULL;
-    t->nin = 0;
     t->grad = t->link = NULL;
     t->slot = 0;
-    const pni_value *base = &tape->value.v[v->base];
     t->storage = base->outside ? base->outside->storage : &p->storage[v->base];
     if (base->kind == PNI_VALUE_INPUT) t->offset -= base->t.offset; /* inputs come to stand at 0 */
+  }
+  for (int64_t i = 0; i < tape->edge.n; i++) {
+    int v = tape->edge.v[i];
+    p->arg[i] = v < 0 ? NULL : &tape->value.v[v].t;
   }
   return PN_OK;
 }
 
-static pn_status give_memory(pn_context *c, pn_plan *p, const lives *l) {
+static void lay_out(pn_plan *p, const pni_schedule *l, arena *a, size_t *offset) {
+  const pni_tape *tape = p->tape;
+  for (int i = 0; i < tape->ninput; i++) offset[i] = place(p, a, l, i, -1);
+  for (int64_t i = 0; i < tape->note.n; i++) {
+    int out = tape->note.v[i].out;
+    bool own = l->needed[i] && out >= 0 && tape->value.v[out].kind == PNI_VALUE_OWN;
+    if (own && l->slot[out] < 0) offset[out] = place(p, a, l, out, i);
+  }
+}
+
+static pn_status give_memory(pn_context *c, pn_plan *p, const pni_schedule *l) {
   int64_t n = p->tape->value.n;
-  p->storage = pni_alloc_array(c, n, sizeof *p->storage);
   size_t *offset = pni_calloc(c, (size_t)n * sizeof *offset);
   arena a = {.v = pni_alloc_array(c, n + 1, sizeof(block))};
-  if (p->storage && offset && a.v) lay_out(c, p, l, &a, offset);
+  if (offset && a.v) {
+    lay_out(p, l, &a, offset);
+    p->arena_bytes = a.top ? a.top : ALIGN;
+    p->arena = pni_alloc(c, p->arena_bytes);
+    for (int64_t i = 0; p->arena && i < n; i++) p->storage[i].data = p->arena + offset[i];
+  }
   pni_free(c, offset, (size_t)n * sizeof *offset);
   pni_free(c, a.v, (size_t)(n + 1) * sizeof(block));
   return c->status;
@@ -130,27 +148,26 @@ static pn_status give_memory(pn_context *c, pn_plan *p, const lives *l) {
 
 /* ---- steps ---- */
 
-static pni_step map_step(pn_plan *p, const pni_note *note, pni_loop *nest, bool *used) {
+static pni_step map_step(pn_plan *p, const pni_note *note, pni_loop **nest) {
   pni_step s = {.kind = PNI_STEP_LOOP};
-  pn_tensor *out = &p->tape->value.v[note->out].t, **in = p->arg + note->first;
-  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
-  pni_row row = note->op->map[in[0]->dtype];
-  void *data = a->ni ? (void *)a->i : (void *)a->r;
-  pni_loop_init(nest, out, note->nin, in);
-  *used = nest->ndim > 1 || nest->shape[0] > PNI_RUN;
-  if (*used) {
+  pni_loop *l = *nest;
+  pni_row row;
+  void *data;
+  pni_map_of(p, note, l, &row, &data);
+  if (l->ndim > 1 || l->shape[0] > PNI_RUN) {
     s.u.loop.row = row;
     s.u.loop.data = data;
-    s.u.loop.nest = nest;
+    s.u.loop.nest = l;
+    ++*nest;
     return s;
   }
   s.kind = PNI_STEP_RUN;
   s.u.run.row = row;
   s.u.run.data = data;
-  s.u.run.n = nest->shape[0];
-  for (int k = 0; k < nest->nop; k++) {
-    s.u.run.p[k] = nest->base[k];
-    s.u.run.stride[k] = nest->stride[k][0];
+  s.u.run.n = l->shape[0];
+  for (int k = 0; k < l->nop; k++) {
+    s.u.run.p[k] = l->base[k];
+    s.u.run.stride[k] = l->stride[k][0];
   }
   return s;
 }
@@ -164,62 +181,69 @@ static pni_step eval_step(pn_plan *p, const pni_note *note) {
   return s;
 }
 
-static void add_steps(pn_plan *p, const lives *l) {
+static bool is_map(const pni_note *note) { return note->op && (note->op->map || note->op->kernel); }
+
+static void add_steps(pn_plan *p, const pni_schedule *l) {
   pni_tape *tape = p->tape;
   pni_loop *nest = p->nest;
+  pni_member *member = p->member;
   for (int64_t i = 0; i < tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
-    bool view = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW, used = false;
-    if (!l->needed[i] || view) continue;
+    bool view = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW;
+    if (!l->needed[i] || view || (l->group[i] >= 0 && l->group[i] != i)) continue;
     pni_step *s = &p->step[p->nstep++];
-    if (note->effect) {
+    if (note->effect)
       *s = (pni_step){.kind = PNI_STEP_EFFECT, .u.effect.in = p->arg + note->first};
-    } else if (!note->op) {
+    else if (!note->op)
       *s = (pni_step){.kind = PNI_STEP_DRAW, .u.draw.out = &tape->value.v[note->out].t};
-    } else if (note->op->map) {
-      *s = map_step(p, note, nest, &used);
-      nest += used;
-    } else {
-      *s = eval_step(p, note);
-    }
+    else if (l->group[i] == i)
+      *s = pni_group_step(p, l, (int)i, &member);
+    else
+      *s = is_map(note) ? map_step(p, note, &nest) : eval_step(p, note);
     s->note = (int)i;
   }
 }
 
-static pn_status make_steps(pn_context *c, pn_plan *p, const lives *l) {
+static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   const pni_tape *tape = p->tape;
   p->step_cap = tape->note.n;
-  for (int64_t i = 0; i < tape->note.n; i++)
-    p->nest_cap += l->needed[i] && tape->note.v[i].op && tape->note.v[i].op->map;
+  for (int64_t i = 0; i < tape->note.n; i++) p->map_cap += l->needed[i] && is_map(&tape->note.v[i]);
   p->step = pni_alloc_array(c, p->step_cap, sizeof *p->step);
-  p->nest = pni_alloc_array(c, p->nest_cap, sizeof *p->nest);
-  p->arg = pni_alloc_array(c, tape->edge.cap, sizeof *p->arg);
-  if (!p->step || !p->nest || !p->arg) return c->status;
-  for (int64_t i = 0; i < tape->edge.n; i++) {
-    int v = tape->edge.v[i];
-    p->arg[i] = v < 0 ? NULL : &tape->value.v[v].t;
-  }
-  add_steps(p, l);
-  return PN_OK;
+  p->nest = pni_alloc_array(c, p->map_cap + 1, sizeof *p->nest); /* one to try in */
+  p->member = pni_alloc_array(c, p->map_cap, sizeof *p->member);
+  if (p->step && p->nest && p->member) add_steps(p, l);
+  return c->status;
 }
 
-static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
-  pni_tape *tape = p->tape;
-  p->out = pni_alloc_array(c, p->nout, sizeof *p->out);
-  if (!p->out) return c->status;
-  for (int k = 0; k < p->nout; k++) {
-    if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
-    if ((p->out[k] = pni_tape_value(c, tape, out[k])) < 0) return c->status;
-  }
+static pn_status schedule(pn_context *c, pn_plan *p) {
+  const pni_tape *tape = p->tape;
   size_t notes = (size_t)tape->note.n, values = (size_t)tape->value.n;
-  lives l = {pni_calloc(c, notes), pni_calloc(c, values * sizeof *l.last)};
-  if (l.needed && l.last) {
+  pni_schedule l = {.needed = pni_calloc(c, notes), .last = pni_calloc(c, values * sizeof *l.last)};
+  int *ints = pni_calloc(c, 2 * (notes + values) * sizeof *ints);
+  if (l.needed && l.last && ints) {
+    l.group = ints;
+    l.until = ints + notes;
+    l.slot = ints + 2 * notes;
+    l.maker = l.slot + values;
     find_lives(p, &l);
+    pni_fuse(p, &l);
+    stretch_lives(p, &l);
     if (give_memory(c, p, &l) == PN_OK) make_steps(c, p, &l);
   }
   pni_free(c, l.needed, notes);
   pni_free(c, l.last, values * sizeof *l.last);
+  pni_free(c, ints, 2 * (notes + values) * sizeof *ints);
   return c->status;
+}
+
+static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
+  p->out = pni_alloc_array(c, p->nout, sizeof *p->out);
+  if (!p->out) return c->status;
+  for (int k = 0; k < p->nout; k++) {
+    if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
+    if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
+  }
+  return settle_values(c, p) ? c->status : schedule(c, p);
 }
 
 /* ---- life ---- */
@@ -230,7 +254,8 @@ static void destroy(pn_plan *p) {
   pni_free(c, p->arg, (size_t)tape->edge.cap * sizeof *p->arg);
   pni_free(c, p->storage, (size_t)tape->value.n * sizeof *p->storage);
   pni_free(c, p->step, (size_t)p->step_cap * sizeof *p->step);
-  pni_free(c, p->nest, (size_t)p->nest_cap * sizeof *p->nest);
+  pni_free(c, p->nest, (size_t)(p->map_cap + 1) * sizeof *p->nest);
+  pni_free(c, p->member, (size_t)p->map_cap * sizeof *p->member);
   pni_free(c, p->out, (size_t)p->nout * sizeof *p->out);
   pni_free(c, p->arena, p->arena_bytes);
   pni_tape_free(c, p->tape);

@@ -76,7 +76,37 @@ void pni_tape_free(pn_context *c, pni_tape *tape);
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 65536 };
 
-enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
+enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_GROUP, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
+
+/* A group of elementwise operations over one space of rows x columns runs tile by tile: what a tile hands on
+ * within the group lies in one of PNI_TILE_SLOTS places on the stack and never leaves the nearest cache. */
+enum { PNI_TILE = 512, PNI_TILE_SLOTS = 12 };
+
+typedef struct pni_operand {
+  char *base;
+  int64_t row;  /* bytes from row to row */
+  int64_t item; /* elements from column to column */
+  int64_t size; /* bytes per element */
+  int slot;     /* of the tile, or -1: in memory */
+} pni_operand;
+
+typedef struct pni_member {
+  pni_row row;
+  void *data;
+  int nop;
+  bool flat; /* rows follow each other evenly for every operand: a tile is one run */
+  pni_operand op[4];
+} pni_member;
+
+typedef struct pni_group {
+  int64_t rows, cols;
+  int64_t block; /* rows per tile; 0: tiles are parts of a row */
+  const pni_member *member;
+  int n;
+} pni_group;
+
+/* Runs a group, sharded over threads when big. */
+pn_status pni_group_run(pn_context *c, const pni_group *g);
 
 /* One thing to do in a replay. */
 typedef struct pni_step {
@@ -94,6 +124,7 @@ typedef struct pni_step {
       void *data;
       pni_loop *nest;
     } loop;
+    pni_group group;
     struct { /* EVAL: whatever the operation does */
       pni_call call;
       pn_tensor *out;
@@ -108,6 +139,24 @@ typedef struct pni_step {
   } u;
 } pni_step;
 
+/* ---- plan.c and fuse.c: from tape to plan ---- */
+
+typedef struct pni_schedule {
+  uint8_t *needed; /* by note */
+  int64_t *last;   /* by value: the last note that reads its memory; INT64_MAX: kept to the end; -1: nobody */
+  int *group;      /* by note: the first note of its group, or -1 */
+  int *until;      /* by first note: the last of the group */
+  int *slot;       /* by value: its place in the tile, or -1 */
+  int *maker;      /* by value: the note that computes it, or -1 */
+} pni_schedule;
+
+/* The nest of an elementwise note and its kernel; false if it has none. */
+bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row *row, void **data);
+/* Fills group and slot. The values have their geometry; addresses do not matter yet. */
+void pni_fuse(const pn_plan *p, pni_schedule *s);
+/* The step of the group that begins with note `first`; members are taken from *m, which moves on. */
+pni_step pni_group_step(const pn_plan *p, const pni_schedule *s, int first, pni_member **m);
+
 struct pn_plan {
   int32_t refs;
   pn_context *ctx;
@@ -117,7 +166,8 @@ struct pn_plan {
   pni_step *step;
   int64_t nstep, step_cap;
   pni_loop *nest;
-  int64_t nest_cap;
+  pni_member *member;
+  int64_t map_cap; /* of both */
   int *out;
   int nout;
   char *arena;
