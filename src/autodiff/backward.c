@@ -1,67 +1,14 @@
 /*
-** backward.c: reverse accumulation. The graph below y is put in an order where inputs come first (an
-** explicit stack, no recursion), then walked from y down; each row's vjp builds the gradients with the
-** same builders, so with create_graph they can be differentiated again.
+** backward.c: reverse accumulation. The graph below y, inputs first (graph.c), is walked from y down; each
+** row's vjp builds the gradients with the same builders, so with create_graph they can be differentiated
+** again.
 */
 #include <string.h>
-#include "op.h"
-
-/* A growing list of nodes. */
-typedef struct {
-  pn_tensor **v;
-  int64_t n, cap;
-} list;
-
-static pn_status push(pn_context *c, list *l, pn_tensor *t) {
-  if (l->n == l->cap) {
-    int64_t cap = l->cap ? 2 * l->cap : 64;
-    pn_tensor **v = pni_alloc_array(c, cap, sizeof *v);
-    if (!v) return c->status;
-    if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
-    pni_free(c, l->v, (size_t)l->cap * sizeof *v);
-    l->v = v;
-    l->cap = cap;
-  }
-  l->v[l->n++] = t;
-  return PN_OK;
-}
-
-static void list_free(pn_context *c, list *l) { pni_free(c, l->v, (size_t)l->cap * sizeof *l->v); }
-
-/* The nodes that gradients pass, inputs before results. While on the stack a node is marked -1; in
- * `order` its mark is its place, counted from 1. Marks are reset by unmark. */
-static pn_status topological(pn_context *c, pn_tensor *y, list *order) {
-  list stack = {0};
-  push(c, &stack, y);
-  while (stack.n && !pni_failed(c)) {
-    pn_tensor *t = stack.v[stack.n - 1];
-    if (t->mark > 0) { /* reached twice before it was entered */
-      stack.n--;
-      continue;
-    }
-    if (t->mark == -1) { /* inputs are done */
-      stack.n--;
-      t->mark = push(c, order, t) == PN_OK ? (int32_t)order->n : 0;
-      continue;
-    }
-    t->mark = -1;
-    for (int k = 0; k < t->nin; k++) {
-      pn_tensor *in = t->in[k].t;
-      if (in->flags & PNI_REQUIRES_GRAD && in->mark == 0 && push(c, &stack, in)) break;
-    }
-  }
-  for (int64_t i = 0; i < stack.n; i++) stack.v[i]->mark = 0;
-  list_free(c, &stack);
-  return c->status;
-}
-
-static void unmark(const list *order) {
-  for (int64_t i = 0; i < order->n; i++) order->v[i]->mark = 0;
-}
+#include "graph.h"
 
 /* d y / d node for the nodes of `order`, as far as they are needed; each entry holds a reference. */
 typedef struct {
-  list order;
+  pni_nodes order;
   pn_tensor **grad;
   uint8_t *needed;
 } sweep;
@@ -70,8 +17,8 @@ static void sweep_free(pn_context *c, sweep *s) {
   for (int64_t i = 0; s->grad && i < s->order.n; i++) pn_tensor_unref(s->grad[i]);
   pni_free(c, s->grad, (size_t)s->order.n * sizeof *s->grad);
   pni_free(c, s->needed, (size_t)s->order.n);
-  unmark(&s->order);
-  list_free(c, &s->order);
+  pni_nodes_unmark(&s->order);
+  pni_nodes_free(c, &s->order);
 }
 
 static pn_status fresh(pn_context *c, const pn_tensor *t) {
@@ -149,7 +96,7 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
   }
   if (!(y->flags & PNI_REQUIRES_GRAD))
     return pni_fail(c, PN_STATE, "backward: y does not depend on a parameter (made under no_grad, or of constants?)");
-  if (topological(c, y, &s->order)) return c->status;
+  if (pni_topological(c, y, &s->order)) return c->status;
   s->grad = pni_calloc(c, (size_t)s->order.n * sizeof *s->grad);
   s->needed = pni_calloc(c, (size_t)s->order.n);
   return c->status;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "nonfinite.h"
-#include "op.h"
+#include "graph.h"
 
 bool pni_all_finite(pn_context *c, const pn_tensor *t) {
   if (!pni_is_float(t)) return true;
@@ -21,67 +21,6 @@ bool pni_all_finite(pn_context *c, const pn_tensor *t) {
   return ok;
 }
 
-/* The nodes below y that gradients pass, inputs before results. */
-typedef struct {
-  pn_tensor **v;
-  int64_t n, cap;
-} nodes;
-
-static pn_status grow(pn_context *c, nodes *l, pn_tensor *t) {
-  if (l->n == l->cap) {
-    int64_t cap = l->cap ? 2 * l->cap : 64;
-    pn_tensor **v = pni_alloc_array(c, cap, sizeof *v);
-    if (!v) return c->status;
-    if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
-    pni_free(c, l->v, (size_t)l->cap * sizeof *v);
-    l->v = v;
-    l->cap = cap;
-  }
-  l->v[l->n++] = t;
-  return PN_OK;
-}
-
-/* Collects the nodes in any order; ids then put inputs first. */
-static pn_status collect(pn_context *c, pn_tensor *y, nodes *l) {
-  y->mark = 1;
-  if (grow(c, l, y)) y->mark = 0;
-  for (int64_t i = 0; i < l->n && !pni_failed(c); i++) {
-    pn_tensor *t = l->v[i];
-    for (int k = 0; k < t->nin; k++) {
-      pn_tensor *in = t->in[k].t;
-      if (!(in->flags & PNI_REQUIRES_GRAD) || in->mark) continue;
-      if (grow(c, l, in)) break;
-      in->mark = 1;
-    }
-  }
-  for (int64_t i = 0; i < l->n; i++) l->v[i]->mark = 0;
-  return c->status;
-}
-
-/* Heap sort by id: no recursion, no allocation. Parameters have id 0 and come first. */
-static void sift(pn_tensor **v, int64_t at, int64_t n) {
-  for (;;) {
-    int64_t child = 2 * at + 1;
-    if (child >= n) return;
-    if (child + 1 < n && v[child + 1]->id > v[child]->id) child++;
-    if (v[at]->id >= v[child]->id) return;
-    pn_tensor *t = v[at];
-    v[at] = v[child];
-    v[child] = t;
-    at = child;
-  }
-}
-
-static void sort(nodes *l) {
-  for (int64_t i = l->n / 2 - 1; i >= 0; i--) sift(l->v, i, l->n);
-  for (int64_t n = l->n - 1; n > 0; n--) {
-    pn_tensor *t = l->v[0];
-    l->v[0] = l->v[n];
-    l->v[n] = t;
-    sift(l->v, 0, n);
-  }
-}
-
 /* "NaN" or "an infinity", by the first such element. */
 static const char *kind_of(const pn_tensor *t) {
   for (int64_t i = 0; i < t->numel; i++) {
@@ -92,7 +31,7 @@ static const char *kind_of(const pn_tensor *t) {
   return "NaN";
 }
 
-static bool cause_in_values(pn_context *c, const nodes *l, char *buf) {
+static bool cause_in_values(pn_context *c, const pni_nodes *l, char *buf) {
   char s[160];
   for (int64_t i = 0; i < l->n; i++) {
     const pn_tensor *t = l->v[i];
@@ -126,7 +65,7 @@ static bool breaks(pn_context *c, pn_tensor *t, pn_tensor *g, int *which) {
   return false;
 }
 
-static bool cause_in_gradients(pn_context *c, const nodes *l, char *buf) {
+static bool cause_in_gradients(pn_context *c, const pni_nodes *l, char *buf) {
   pn_tensor **g = pni_calloc(c, (size_t)l->n * sizeof *g);
   bool found = false;
   size_t mark = pn_scope_open(c);
@@ -154,12 +93,13 @@ static bool cause_in_gradients(pn_context *c, const nodes *l, char *buf) {
 const char *pni_nonfinite_cause(pn_context *c, pn_tensor *y, char buf[PNI_CAUSE]) {
   snprintf(buf, PNI_CAUSE, "its origin could not be found");
   if (pni_failed(c)) return buf;
-  nodes l = {0};
-  if (collect(c, y, &l) == PN_OK) {
-    sort(&l);
+  pni_nodes l = {0};
+  pn_status s = pni_topological(c, y, &l);
+  pni_nodes_unmark(&l);
+  if (s == PN_OK) {
     if (!cause_in_values(c, &l, buf)) cause_in_gradients(c, &l, buf);
   }
-  pni_free(c, l.v, (size_t)l.cap * sizeof *l.v);
+  pni_nodes_free(c, &l);
   if (pni_failed(c)) pn_context_clear_error(c); /* the caller has its own failure to report */
   return buf;
 }
