@@ -4,6 +4,7 @@
 #include "../base/cpu.h"
 #include "blas.h"
 #include "linalg/linalg.h"
+#include "tiny/tiny.h"
 
 /* Present in OpenBLAS only. */
 #if defined(__GNUC__)
@@ -121,12 +122,26 @@ static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y,
   return pni_parallel(c, batch * j.blocks, unit > 1000000 ? 1 : 1000000 / unit + 1, run, &j);
 }
 
+/* Plain matrices, or a contiguous batch times one matrix. */
+static bool tiny(const pn_tensor *x, const pn_tensor *y, const pn_tensor *out) {
+  if (y->ndim != 2 || out->numel > INT32_MAX || (x->ndim != 2 && !pni_is_contiguous(x))) return false;
+  pni_tiny p = {.n = y->shape[1], .k = y->shape[0], .x_row = x->stride[x->ndim - 2], .x_col = x->stride[x->ndim - 1]};
+  p.m = out->numel / p.n;
+  p.y_row = y->stride[0];
+  p.y_col = y->stride[1];
+  p.x = pni_data(x);
+  p.y = pni_data(y);
+  p.out = pni_data(out);
+  return pni_tiny_matmul(x->dtype, &p);
+}
+
 pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
   if (x->shape[x->ndim - 1] == 0) {
     memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
     return PN_OK;
   }
+  if (tiny(x, y, out)) return PN_OK;
   bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
   if (!folds && pni_small_matmul(c, x, y, out)) return c->status;
   pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);
