@@ -20,7 +20,8 @@ describe("a host program", function()
   local tmp, pkg
   setup(function()
     tmp = must "mktemp -d"
-    must("env -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make --no-print-directory install BUILD='%s' PREFIX='%s/prefix'", build, tmp)
+    must("env -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make --no-print-directory install BUILD='%s' PREFIX='%s/prefix'",
+      build, tmp)
     pkg = ("PKG_CONFIG_PATH=%s/prefix/lib/pkgconfig pkg-config"):format(tmp)
   end)
   teardown(function() must("rm -rf '%s'", tmp) end)
