@@ -341,7 +341,8 @@ describe("a replayed program", function()
     end
   end
 
-  for _, size in ipairs { { 1, 1 }, { 3, 5 }, { 7, 7 }, { 32, 50 }, { 64, 512 }, { 5, 513 }, { 2, 1500 }, { 700, 300 } } do
+  local sizes = { { 1, 1 }, { 3, 5 }, { 7, 7 }, { 32, 50 }, { 64, 512 }, { 5, 513 }, { 2, 1500 }, { 700, 300 } }
+  for _, size in ipairs(sizes) do
     for _, dtype in ipairs { "float64", "float32" } do
       it(("of %d x %d gives the eager bits, %s"):format(size[1], size[2], dtype), function()
         for seed = 1, size[1] * size[2] > 1e5 and 3 or 25 do
