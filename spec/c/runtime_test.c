@@ -130,6 +130,12 @@ static void attack(const row *r) {
     printf("%s: afterwards: %s \"%s\"\n", r->name, pn_status_name(got), pn_runtime_message(rt));
   run(rt, clean);
   size_t after = pn_runtime_memory(rt, NULL);
+  if (after >= before + 16384) { /* modules that were loaded on first use stay; a second time costs nothing */
+    before = after;
+    run(rt, r->script);
+    run(rt, clean);
+    after = pn_runtime_memory(rt, NULL);
+  }
   if (!check_record(after < before + 16384)) printf("%s: %zu bytes before, %zu after\n", r->name, before, after);
   pn_runtime_close(rt);
   if (!check_record(n.live == 0 && n.blocks == 0)) printf("%s: %zu bytes leaked\n", r->name, n.live);

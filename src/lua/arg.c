@@ -56,6 +56,12 @@ pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim) {
   return out;
 }
 
+int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim) {
+  pn_axes axes = pni_check_axes(L, i, where, ndim);
+  if (axes.n != 1) pni_error(L, "%s: axis must be one number, got %d", where, axes.n);
+  return axes.axis[0];
+}
+
 int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n) {
   int ok;
   lua_Integer p = lua_tointegerx(L, i, &ok);

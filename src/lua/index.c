@@ -128,7 +128,7 @@ static int64_t integer(lua_State *L, int i, const char *where, const char *role,
 static int l_select(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
-  int axis = pni_check_axes(L, 2, "select", x->ndim).axis[0];
+  int axis = pni_check_one_axis(L, 2, "select", x->ndim);
   int64_t at = pni_check_position(L, 3, "select", x->ndim ? x->shape[axis] : 0);
   PNI_RETURN(L, c, pn_select(c, x, axis, at));
 }
@@ -138,7 +138,7 @@ static int l_slice(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
   if (lua_isnoneornil(L, 2)) pni_error(L, "slice: axis is missing");
-  int axis = pni_check_axes(L, 2, "slice", x->ndim).axis[0];
+  int axis = pni_check_one_axis(L, 2, "slice", x->ndim);
   int64_t step = integer(L, 5, "slice", "step", 1);
   int64_t first = integer(L, 3, "slice", "first", step > 0 ? 1 : -1),
           last = integer(L, 4, "slice", "last", step > 0 ? -1 : 1);
@@ -186,7 +186,7 @@ static int l_squeeze(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
   if (lua_isnoneornil(L, 2)) PNI_RETURN(L, c, squeeze_all(c, x));
-  int a = pni_check_axes(L, 2, "squeeze", x->ndim).axis[0];
+  int a = pni_check_one_axis(L, 2, "squeeze", x->ndim);
   PNI_RETURN(L, c, pn_squeeze(c, x, a));
 }
 

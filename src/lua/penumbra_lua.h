@@ -111,6 +111,8 @@ int pni_check_axis(lua_State *L, int i, const char *where);
 /* Axes at index i (a number, a list, or nil for all), 1-based or negative, of a tensor of ndim
  * axes. */
 pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim);
+/* One such axis. */
+int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim);
 /* Position i of a list of n as C counts it, from 1-based or negative; raises outside. */
 int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n);
 /* A list of integers (a table at index i, or the numbers from i to the top); returns how many. */

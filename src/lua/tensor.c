@@ -248,8 +248,8 @@ static int l_shape(lua_State *L) { return push_sizes(L, pni_check_tensor(L, 1));
 static int l_size(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
   if (lua_isnoneornil(L, 2)) return push_sizes(L, t);
-  pn_axes a = pni_check_axes(L, 2, "size", t->ndim);
-  lua_pushinteger(L, t->shape[a.axis[0]]);
+  int axis = pni_check_one_axis(L, 2, "size", t->ndim);
+  lua_pushinteger(L, t->shape[axis]);
   return 1;
 }
 
