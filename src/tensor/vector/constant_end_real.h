@@ -17,6 +17,7 @@
 #undef EXP_MIN
 #undef EXP_MAX
 #undef TANH_MAX
+#undef EXPM1_EXP
 #undef TINY
 #undef POLY_EXP
 #undef POLY_LOG

@@ -29,39 +29,42 @@ FN REAL NAME(with_sign)(REAL size, REAL sign) {
 /* Adding ROUNDER = 3/2 2^(digits - 1) rounds to a whole number, which the low bits of the sum then hold. */
 FN REAL NAME(power_of_two)(REAL rounded) { return NAME(real)((NAME(bits)(rounded) + BIAS) << DIGITS); }
 
-/* y 2^k for whole |k| <= 2 * the type's largest exponent, one rounding: two factors, the first exact. */
-FN REAL NAME(scale)(REAL y, REAL k) {
-  REAL half = MADD(k, (REAL)0.5, ROUNDER), a = half - ROUNDER;
-  return y * NAME(power_of_two)(half) * NAME(power_of_two)((k - a) + ROUNDER);
+/* x = k log 2 + r with |r| <= log(2)/2; returns e^r - 1 = r + r^2 P(r). *rounded is k + ROUNDER. */
+FN REAL NAME(reduced_expm1)(REAL x, REAL *rounded) {
+  REAL t = MADD(x, (REAL)1.4426950408889634074, ROUNDER), k = t - ROUNDER;
+  REAL high = MADD(k, -LN2_HIGH, x), r = MADD(k, -LN2_LOW, high), low = MADD(k, -LN2_LOW, high - r);
+  *rounded = t;
+  return r + MADD(r * r, NAME(poly_exp)(r), low);
 }
 
-/* x = k log 2 + r with |r| <= log(2)/2; returns e^r - 1 = r + r^2 P(r). */
-FN REAL NAME(reduced_expm1)(REAL x, REAL *k) {
-  REAL n = MADD(x, (REAL)1.4426950408889634074, ROUNDER) - ROUNDER;
-  REAL high = MADD(n, -LN2_HIGH, x), r = MADD(n, -LN2_LOW, high), low = MADD(n, -LN2_LOW, high - r);
-  *k = n;
-  return r + MADD(r * r, NAME(poly_exp)(r), low);
+/* y 2^k, y > 0, k log 2 = x to a third: two factors, the first product exact, so that results are rounded once. */
+FN REAL NAME(scale)(REAL y, REAL rounded, REAL x) {
+  REAL half = MADD(rounded - ROUNDER, (REAL)0.5, ROUNDER);
+  BITS rest = NAME(bits)(rounded) - NAME(bits)(half);
+  y = y * NAME(power_of_two)(half) * NAME(real)((rest + BIAS) << DIGITS);
+  y = x > EXP_MAX ? INFINITY : y;
+  return x < EXP_MIN ? 0 : y;
+}
+
+/* e^x = 2^k e^r. 0 at -inf, inf from the overflow on; denormal results are rounded once. Below 1 ULP. */
+FN REAL NAME(exp)(REAL x) {
+  REAL k, p = NAME(reduced_expm1)(x, &k);
+  return NAME(scale)(1 + p, k, x);
+}
+
+/* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), whose last term is exact while it matters. -1 at -inf, -0 at -0. 1.5 ULP. */
+FN REAL NAME(expm1)(REAL x) {
+  REAL k, p = NAME(reduced_expm1)(x, &k), s = NAME(power_of_two)(k);
+  REAL y = MADD(s, p, s - 1);
+  y = x > EXPM1_EXP ? NAME(scale)(1 + p, k, x) : y;
+  y = x < -EXPM1_EXP ? -1 : y;
+  return NAME(absolute)(x) < TINY ? x : y;
 }
 
 /* NaN passes both comparisons. */
 FN REAL NAME(limited)(REAL x, REAL low, REAL high) {
   x = x < low ? low : x;
   return x > high ? high : x;
-}
-
-/* e^x = 2^k e^r. 0 at -inf, inf from the overflow on; denormal results are rounded once. Below 1 ULP. */
-FN REAL NAME(exp)(REAL x) {
-  REAL k, p = NAME(reduced_expm1)(NAME(limited)(x, EXP_MIN, EXP_MAX), &k);
-  return NAME(scale)(1 + p, k);
-}
-
-/* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), whose last term is exact while it matters. -1 at -inf, -0 at -0. 1.5 ULP. */
-FN REAL NAME(expm1)(REAL x) {
-  REAL k, p = NAME(reduced_expm1)(NAME(limited)(x, EXP_MIN, EXP_MAX), &k);
-  REAL s = NAME(power_of_two)(NAME(limited)(k, -(REAL)60, (REAL)60) + ROUNDER);
-  REAL small = MADD(s, p, s - 1);
-  REAL y = k > 59 ? NAME(scale)(1 + p, k) : small;
-  return NAME(absolute)(x) < TINY ? x : y;
 }
 
 /* log(2^k (1 + f)) + c for 1 + f in [1/sqrt 2, sqrt 2]: with s = f / (2 + f) and R = s^2 P(s^2),
@@ -120,8 +123,9 @@ FN REAL NAME(log1mexp)(REAL x) {
 
 /* (e^2x - 1) / (e^2x + 1). 2.2 ULP. */
 FN REAL NAME(tanh)(REAL x) {
-  REAL a = NAME(absolute)(x), e = NAME(expm1)(NAME(limited)(2 * a, 0, TANH_MAX));
-  REAL y = NAME(with_sign)(e / (e + 2), x);
+  REAL a = NAME(absolute)(x), k, p = NAME(reduced_expm1)(2 * a, &k), s = NAME(power_of_two)(k);
+  REAL e = MADD(s, p, s - 1), y = e / (e + 2);
+  y = NAME(with_sign)(a > TANH_MAX ? 1 : y, x);
   return a < TINY ? x : y;
 }
 
@@ -131,9 +135,10 @@ FN REAL NAME(sigmoid)(REAL x) {
   return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|). 2 ULP. */
+/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|), the second without the edges of log1p. 2 ULP. */
 FN REAL NAME(softplus)(REAL x) {
-  REAL tail = NAME(log1p)(NAME(exp)(-NAME(absolute)(x)));
+  REAL e = NAME(exp)(-NAME(absolute)(x)), u = 1 + e, k, m = NAME(split)(u, &k);
+  REAL tail = NAME(log_sum)(k, k == 0 ? e : m - 1, k == 0 ? 0 : (e - (u - 1)) / u);
   return (x < 0 ? 0 : x) + tail;
 }
 

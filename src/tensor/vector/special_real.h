@@ -61,8 +61,8 @@ FN double square_error(double x, double square) {
 
 /* y e^(x + low), y >= 0, |low| far below 1; one rounding less than through exp. */
 FN double exp_times(double y, double x, double low) {
-  double k, p = reduced_expm1_f64(limited_f64(x, EXP_MIN, EXP_MAX), &k);
-  return scale_f64(MADD(y, MADD(low, 1 + p, p), y), k);
+  double k, p = reduced_expm1_f64(x, &k);
+  return scale_f64(MADD(y, MADD(low, 1 + p, p), y), k, x);
 }
 
 /* e^(a^2) erfc(a), a >= 1/2: P((a - 3.75) / (a + 3.75)) / (1 + 2a) (Shepherd & Laframboise 1981). */
