@@ -119,7 +119,7 @@ static const row rows[] = {
     {"sin", PNI_VECTOR_sin, r_sin, -100, 100, 1},
     {"cos", PNI_VECTOR_cos, r_cos, -100, 100, 1},
     {"erf", PNI_VECTOR_erf, r_erf, -6, 6, 1.2},
-    {"erfc", PNI_VECTOR_erfc, r_erfc, -6, 28, 3.2},
+    {"erfc", PNI_VECTOR_erfc, r_erfc, -6, 28, 3},
     {"erfcx", PNI_VECTOR_erfcx, r_erfcx, -27, 60, 3},
     {"erfinv", PNI_VECTOR_erfinv, r_erfinv, -1, 1, 6},
     {"ndtr", PNI_VECTOR_ndtr, r_ndtr, -39, 9, 5},
@@ -228,6 +228,8 @@ enum { EDGES = sizeof edges / sizeof *edges };
       memcpy(&x[i], &b, sizeof b);                                                                                     \
       if (i % 4) x[i] = (T)(r->low + (r->high - r->low) * ((double)(w >> 11) * 0x1p-53));                              \
       if (i % 8 == 1) x[i] = (T)((i & 8 ? r->low : r->high) * exp(-(double)(w >> 40) * 0x1p-24 * 40));                 \
+      if (r->f == PNI_VECTOR_sin || r->f == PNI_VECTOR_cos)                                                            \
+        if (i % 16 == 3) x[i] = (T)((double)(w >> 45) * 1.57079632679489661923); /* close to a zero */                 \
       if (i < EDGES) x[i] = (T)edges[i];                                                                               \
     }                                                                                                                  \
     pni_vector_at(level)->suffix[r->f](x, y, SWEEP / PNI_VECTOR_GROUP);                                                \
@@ -275,7 +277,7 @@ SWEEPS(float, f32, uint32_t, 24, -149, FLT_MAX)
 PLACES(double, f64)
 PLACES(float, f32)
 
-/* ---- signs of zero, which no distance sees ---- */
+/* ---- signs of zero, which no distance sees, and exact values ---- */
 
 static void zeros(void) {
   const double minus = -0.0;
@@ -286,6 +288,22 @@ static void zeros(void) {
     pni_vector_f64(odd[i], &minus, 1, &y, 1);
     CHECK(y == 0 && signbit(y));
   }
+  const struct {
+    pni_vector_function f;
+    double x, y;
+  } exact[] = {{PNI_VECTOR_exp, 0, 1},        {PNI_VECTOR_log, 1, 0},          {PNI_VECTOR_cos, 0, 1},
+               {PNI_VECTOR_ndtr, 0, 0.5},     {PNI_VECTOR_ndtri, 0.5, 0},      {PNI_VECTOR_sigmoid, 0, 0.5},
+               {PNI_VECTOR_lgamma, 1, 0},     {PNI_VECTOR_lgamma, 2, 0},       {PNI_VECTOR_erfc, 0, 1},
+               {PNI_VECTOR_erfcx, 0, 1},      {PNI_VECTOR_tanh, 50, 1},        {PNI_VECTOR_tanh, -INFINITY, -1},
+               {PNI_VECTOR_erf, -30, -1},     {PNI_VECTOR_ndtr, 40, 1},        {PNI_VECTOR_expm1, -900, -1},
+               {PNI_VECTOR_softplus, 60, 60}, {PNI_VECTOR_erfinv, 1, INFINITY}};
+  for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+    for (int level = 0; level <= pni_cpu_level(); level++) {
+      double in[PNI_VECTOR_GROUP], out[PNI_VECTOR_GROUP];
+      for (int l = 0; l < PNI_VECTOR_GROUP; l++) in[l] = exact[i].x;
+      pni_vector_at(level)->f64[exact[i].f](in, out, 1);
+      CHECK(out[0] == exact[i].y);
+    }
   double inf = INFINITY;
   pni_vector_f64(PNI_VECTOR_log_ndtr, &inf, 1, &y, 1);
   CHECK(y == 0 && signbit(y));

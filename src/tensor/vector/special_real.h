@@ -80,7 +80,7 @@ FN double erfc_upper(double a) {
   return exp_times(erfcx_upper(b), -square, -square_error(b, square));
 }
 
-/* 1 - erf(x) up to 1/2. 0 at inf, 2 at -inf. 3.2 ULP. */
+/* 1 - erf(x) up to 1/2. 0 at inf, 2 at -inf. 3 ULP. */
 FN double erfc_f64(double x) {
   double a = absolute_f64(x), w = a < 0.5 ? 1 - erf_near(a, a * a) : erfc_upper(a);
   return x < 0 ? 2 - w : w;
