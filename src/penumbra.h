@@ -426,6 +426,34 @@ PN_API pn_status pn_eigh(pn_context *c, pn_tensor *x, pn_tensor **values, pn_ten
  * Gradients of u and vt where singular values are equal as for pn_eigh. */
 PN_API pn_status pn_svd(pn_context *c, pn_tensor *x, pn_tensor **u, pn_tensor **s, pn_tensor **vt);
 
+/* ---- Kalman filter: one step for each filter of a batch; leading axes broadcast ---------------- */
+/* States and observations have 1 to 32 elements. State mean [..., n], cov [..., n, n]; covariances are read as their
+ * symmetric parts and come out exactly symmetric. What all filters share is given once, without a batch axis, and not
+ * copied. Differentiable twice and more in every float operand. */
+
+/* State x' = a x + b + N(0, q): mean_out = a mean + b, cov_out = a cov a^T + q; a, q [..., n, n], b [..., n] or NULL
+ * for 0. Each scoped. PN_SHAPE. */
+PN_API pn_status pn_kalman_predict(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *a, pn_tensor *b,
+                                   pn_tensor *q, pn_tensor **mean_out, pn_tensor **cov_out);
+
+/* Results of an update. The last three are NULL unless details were asked for. */
+typedef struct pn_kalman {
+  pn_tensor *mean, *cov;     /* of the state given y, by the gain and in Joseph's form: [..., n], [..., n, n] */
+  pn_tensor *log_prob;       /* log density of y: [...] */
+  pn_tensor *innovation;     /* v = y - c mean - d: [..., p] */
+  pn_tensor *innovation_cov; /* S = c cov c^T + r: [..., p, p] */
+  pn_tensor *gain;           /* K = cov c^T S^-1: [..., n, p] */
+} pn_kalman;
+
+/* Observation y = emission x + d + N(0, r): y [..., p], emission [..., p, n], r [..., p, p], d [..., p] or NULL for 0.
+ * observed: bool [..., p], false where an element of y is missing, or NULL if none is: the others are conditioned
+ * on, what y holds there is never looked at (it may be NaN), and its innovation is 0 with variance 1. Without it a NaN
+ * in y is no missing value: it makes mean and log_prob of its own filter NaN. Each result scoped.
+ * PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an S that is not positive definite, not finite; the message names the first
+ * such filter of the batch (from 1). */
+PN_API pn_status pn_kalman_update(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *y, pn_tensor *emission,
+                                  pn_tensor *d, pn_tensor *r, pn_tensor *observed, int details, pn_kalman *out);
+
 /* ---- files -----------------------------------------------------------------------------------
  * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),
  * PN_DTYPE (elements that no tensor holds), PN_SHAPE (more than PN_MAX_DIMS axes), PN_DOMAIN, PN_NOMEM.

@@ -1,0 +1,506 @@
+/*
+** kalman_test.c: the two steps of the Kalman filter against dense loops in long double and against the joint Gaussian
+** of a whole sequence; what is missing against the observation without it; batches against single filters; strided
+** and shared operands; every instruction set; derivatives; covariances that stay semidefinite; failures.
+*/
+#include <stdlib.h>
+#include "../../src/autodiff/op.h"
+#include "../../src/tensor/linalg/kalman.h"
+#include "alloc_sweep.h"
+#include "gradient.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+
+typedef pn_tensor T;
+typedef pn_context C;
+typedef long double L;
+
+static T *mt(C *c, T *x) { return pn_transpose(c, x, -2, -1); }
+
+static double largest(C *c, T *x) {
+  double d = NAN;
+  if (x) pn_tensor_item(c, pn_max(c, pn_abs(c, x), PN_ALL, 0), &d);
+  return d;
+}
+#define CHECK_SAME(c, x, y, tolerance) CHECK(largest(c, pn_sub(c, x, y)) <= (tolerance))
+
+/* Operands of a filter: batch of mean, cov and y; batch 0: none of the operands has a batch axis. */
+typedef struct {
+  T *mean, *cov, *a, *b, *q, *y, *c, *d, *r;
+} filter;
+
+static T *random_matrix(C *c, pn_dtype dtype, int64_t batch, int64_t rows, int64_t cols) {
+  return batch ? pn_randn(c, NULL, dtype, SHAPE(batch, rows, cols)) : pn_randn(c, NULL, dtype, SHAPE(rows, cols));
+}
+static T *random_vector(C *c, pn_dtype dtype, int64_t batch, int64_t n) {
+  return batch ? pn_randn(c, NULL, dtype, SHAPE(batch, n)) : pn_randn(c, NULL, dtype, SHAPE(n));
+}
+static T *positive(C *c, pn_dtype dtype, int64_t batch, int64_t n) {
+  T *x = random_matrix(c, dtype, batch, n, n);
+  return pn_add(c, pn_mul(c, pn_matmul(c, x, mt(c, x)), pn_scalar(c, dtype, 1.0 / (double)n)),
+                pn_mul(c, pn_eye(c, dtype, n, n), pn_scalar(c, dtype, 0.5)));
+}
+
+static filter make(C *c, pn_dtype dtype, int64_t batch, int64_t shared, int64_t n, int64_t p) {
+  int64_t own = shared ? 0 : batch;
+  filter f = {.mean = random_vector(c, dtype, batch, n), .cov = positive(c, dtype, batch, n)};
+  f.a = pn_mul(c, random_matrix(c, dtype, own, n, n), pn_scalar(c, dtype, 1 / sqrt((double)n)));
+  f.b = random_vector(c, dtype, own, n);
+  f.q = positive(c, dtype, own, n);
+  f.y = random_vector(c, dtype, batch, p);
+  f.c = pn_mul(c, random_matrix(c, dtype, own, p, n), pn_scalar(c, dtype, 1 / sqrt((double)n)));
+  f.d = random_vector(c, dtype, own, p);
+  f.r = positive(c, dtype, own, p);
+  return f;
+}
+
+static pn_status update(C *c, const filter *f, T *observed, pn_kalman *out) {
+  return pn_kalman_update(c, f->mean, f->cov, f->y, f->c, f->d, f->r, observed, 1, out);
+}
+
+/* ---- the dense reference ---- */
+
+enum { N = 33 };
+
+/* Filter i's operand, whatever is shared, as long double. */
+static void load(C *c, T *x, int64_t i, int axes, L *out) {
+  double v[N * N];
+  if (pn_tensor_ndim(x) > axes) x = pn_select(c, x, 0, i);
+  if (x && x->numel <= N * N && pn_tensor_copy_out(c, pn_cast(c, x, PN_FLOAT64), v, x->numel) == PN_OK)
+    for (int64_t k = 0; k < x->numel; k++) out[k] = v[k];
+}
+
+static bool near_all(C *c, T *x, int64_t i, int axes, const L *want, int64_t size, double tolerance) {
+  L got[N * N];
+  if (!x) return false;
+  load(c, x, i, axes, got);
+  for (int64_t k = 0; k < size; k++)
+    if (!(fabsl(got[k] - want[k]) <= tolerance * fmaxl(1, fabsl(want[k])))) {
+      printf("element %lld of filter %lld: got %.17Lg, want %.17Lg\n", (long long)k, (long long)i, got[k], want[k]);
+      return false;
+    }
+  return true;
+}
+
+/* z = x y or x y^T */
+static void multiply(const L *x, const L *y, L *z, int64_t n, int64_t inner, int64_t k, bool transposed) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < k; j++) {
+      L s = 0;
+      for (int64_t l = 0; l < inner; l++) s += x[i * inner + l] * (transposed ? y[j * inner + l] : y[l * k + j]);
+      z[i * k + j] = s;
+    }
+}
+
+/* inv = x^-1 by Gauss and Jordan, x positive definite; returns log det x. */
+static L invert(const L *x, L *inv, int64_t n) {
+  L m[N][2 * N], log_det = 0;
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++) m[i][j] = x[i * n + j], m[i][n + j] = i == j;
+  for (int64_t k = 0; k < n; k++) {
+    L pivot = m[k][k];
+    log_det += logl(pivot);
+    for (int64_t j = 0; j < 2 * n; j++) m[k][j] /= pivot;
+    for (int64_t i = 0; i < n; i++) {
+      L factor = m[i][k];
+      for (int64_t j = 0; i != k && j < 2 * n; j++) m[i][j] -= factor * m[k][j];
+    }
+  }
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++) inv[i * n + j] = m[i][n + j];
+  return log_det;
+}
+
+/* log N(v; 0, S) from S^-1 and log det S. */
+static L gaussian(const L *v, const L *inverse, L log_det, int64_t n) {
+  L quad = 0;
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++) quad += v[i] * inverse[i * n + j] * v[j];
+  return -0.5L * (quad + log_det + (L)n * logl(2 * acosl(-1)));
+}
+
+static void check_predict(C *c, const filter *f, int64_t i, T *mean, T *cov, double tolerance) {
+  int64_t n = f->mean->shape[f->mean->ndim - 1];
+  static L m[N], p[N * N], a[N * N], b[N], q[N * N], t[N * N], to[N * N], x[N];
+  load(c, f->mean, i, 1, m), load(c, f->cov, i, 2, p), load(c, f->a, i, 2, a);
+  load(c, f->b, i, 1, b), load(c, f->q, i, 2, q);
+  multiply(a, m, x, n, n, 1, false);
+  multiply(a, p, t, n, n, n, false);
+  multiply(t, a, to, n, n, n, true);
+  for (int64_t k = 0; k < n; k++) x[k] += b[k];
+  for (int64_t k = 0; k < n * n; k++) to[k] += q[k];
+  CHECK(near_all(c, mean, i, 1, x, n, tolerance));
+  CHECK(near_all(c, cov, i, 2, to, n * n, tolerance));
+}
+
+static void check_update(C *c, const filter *f, int64_t i, const pn_kalman *got, double tolerance) {
+  int64_t n = f->mean->shape[f->mean->ndim - 1], p = f->y->shape[f->y->ndim - 1];
+  static L m[N], cov[N * N], y[N], h[N * N], d[N], r[N * N], u[N * N], s[N * N], inv[N * N], k[N * N], t[N * N], v[N];
+  load(c, f->mean, i, 1, m), load(c, f->cov, i, 2, cov), load(c, f->y, i, 1, y);
+  load(c, f->c, i, 2, h), load(c, f->d, i, 1, d), load(c, f->r, i, 2, r);
+  multiply(h, m, v, p, n, 1, false);
+  for (int64_t j = 0; j < p; j++) v[j] = y[j] - v[j] - d[j];
+  multiply(cov, h, u, n, n, p, true);
+  multiply(h, u, s, p, n, p, false);
+  for (int64_t j = 0; j < p * p; j++) s[j] += r[j];
+  L log_det = invert(s, inv, p), density = gaussian(v, inv, log_det, p);
+  multiply(u, inv, k, n, p, p, false);
+  multiply(k, u, t, n, p, n, true);
+  for (int64_t j = 0; j < n * n; j++) cov[j] -= t[j];
+  CHECK(near_all(c, got->innovation, i, 1, v, p, tolerance));
+  CHECK(near_all(c, got->innovation_cov, i, 2, s, p * p, tolerance));
+  CHECK(near_all(c, got->gain, i, 2, k, n * p, tolerance));
+  CHECK(near_all(c, got->log_prob, i, 0, &density, 1, tolerance));
+  CHECK(near_all(c, got->cov, i, 2, cov, n * n, tolerance));
+  multiply(k, v, t, n, p, 1, false);
+  for (int64_t j = 0; j < n; j++) m[j] += t[j];
+  CHECK(near_all(c, got->mean, i, 1, m, n, tolerance));
+}
+
+static void reference(C *c, pn_dtype dtype, int64_t batch, int shared, int64_t n, int64_t p, double tolerance) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, dtype, batch, shared, n, p);
+  T *mean = NULL, *cov = NULL;
+  pn_kalman u = {0};
+  CHECK_STATUS(c, pn_kalman_predict(c, f.mean, f.cov, f.a, f.b, f.q, &mean, &cov), PN_OK);
+  CHECK_STATUS(c, update(c, &f, NULL, &u), PN_OK);
+  CHECK(largest(c, pn_sub(c, cov, mt(c, cov))) == 0 && largest(c, pn_sub(c, u.cov, mt(c, u.cov))) == 0);
+  for (int64_t i = 0; i < (batch ? batch : 1); i++) {
+    check_predict(c, &f, i, mean, cov, tolerance);
+    check_update(c, &f, i, &u, tolerance);
+  }
+  pn_scope_close(c, mark);
+}
+
+static void references(C *c) {
+  const int64_t orders[][2] = {{1, 1}, {2, 1}, {3, 3}, {4, 2}, {5, 4}, {7, 1}, {10, 4}, {17, 9}, {32, 32}, {2, 5}};
+  for (int k = 0; k < 10; k++)
+    for (int shared = 0; shared < 2; shared++) {
+      int64_t n = orders[k][0], p = orders[k][1], batch = n > 10 ? 3 : 19;
+      reference(c, PN_FLOAT64, batch, shared, n, p, 1e-11);
+      reference(c, PN_FLOAT32, batch, shared, n, p, 1e-3);
+      reference(c, PN_FLOAT64, 0, shared, n, p, 1e-11);
+    }
+}
+
+/* ---- the evidence of a sequence: y stacked is one Gaussian ---- */
+
+static void evidence(C *c) {
+  enum { STEPS = 4, ORDER = 2 };
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 0, 1, ORDER, 1);
+  T *mean = f.mean, *cov = f.cov, *y = pn_randn(c, NULL, PN_FLOAT64, SHAPE(STEPS, 1));
+  double total = 0, one = 0;
+  for (int64_t t = 0; t < STEPS; t++) {
+    pn_kalman u = {0};
+    if (t) CHECK_STATUS(c, pn_kalman_predict(c, mean, cov, f.a, f.b, f.q, &mean, &cov), PN_OK);
+    CHECK_STATUS(c, pn_kalman_update(c, mean, cov, pn_select(c, y, 0, t), f.c, f.d, f.r, NULL, 0, &u), PN_OK);
+    CHECK(!u.innovation && !u.innovation_cov && !u.gain);
+    if (!u.log_prob || pn_tensor_item(c, u.log_prob, &one) != PN_OK) return;
+    total += one;
+    mean = u.mean;
+    cov = u.cov;
+  }
+  /* cov(x_s, x_t) = V_s (a^T)^(t - s), V_t = a V a^T + q */
+  L m[N], v[STEPS][ORDER * ORDER], a[N], b[N], q[N], h[N], d[1], r[1], obs[STEPS], s[STEPS * STEPS], e[STEPS];
+  L inv[STEPS * STEPS];
+  load(c, f.mean, 0, 1, m), load(c, f.cov, 0, 2, v[0]), load(c, f.a, 0, 2, a), load(c, f.b, 0, 1, b);
+  load(c, f.q, 0, 2, q), load(c, f.c, 0, 2, h), load(c, f.d, 0, 1, d), load(c, f.r, 0, 2, r), load(c, y, 0, 2, obs);
+  for (int t = 0; t < STEPS; t++) {
+    L x[N], z[N], cross[N];
+    e[t] = obs[t] - d[0];
+    for (int i = 0; i < ORDER; i++) e[t] -= h[i] * m[i], cross[i] = 0;
+    for (int i = 0; i < ORDER * ORDER; i++) x[i] = v[t][i];
+    for (int next = t; next < STEPS; next++) { /* x = cov(x_t, x_next) */
+      multiply(x, h, z, ORDER, ORDER, 1, false);
+      s[t * STEPS + next] = s[next * STEPS + t] = h[0] * z[0] + h[1] * z[1] + (next == t ? r[0] : 0);
+      multiply(x, a, cross, ORDER, ORDER, ORDER, true);
+      for (int i = 0; i < ORDER * ORDER; i++) x[i] = cross[i];
+    }
+    if (t + 1 == STEPS) break;
+    multiply(a, m, x, ORDER, ORDER, 1, false);
+    for (int i = 0; i < ORDER; i++) m[i] = x[i] + b[i];
+    multiply(a, v[t], x, ORDER, ORDER, ORDER, false);
+    multiply(x, a, v[t + 1], ORDER, ORDER, ORDER, true);
+    for (int i = 0; i < ORDER * ORDER; i++) v[t + 1][i] += q[i];
+  }
+  L log_det = invert(s, inv, STEPS);
+  CHECK_NEAR(total, (double)gaussian(e, inv, log_det, STEPS), 1e-11);
+  pn_scope_close(c, mark);
+}
+
+/* ---- missing observations ---- */
+
+static void partly_observed(C *c) {
+  const unsigned char pattern[] = {1, 1, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0};
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 4, 1, 4, 3);
+  T *observed = pn_from_data(c, PN_BOOL, SHAPE(4, 3), pattern);
+  T *gone = pn_full(c, PN_FLOAT64, SHAPE(4, 3), NAN);
+  pn_kalman all = {0}, got = {0};
+  f.y = pn_where(c, observed, f.y, gone);
+  CHECK_STATUS(c, update(c, &f, observed, &got), PN_OK);
+  for (int64_t i = 0; i < 4; i++) {
+    int64_t kept[3], count = 0;
+    for (int64_t k = 0; k < 3; k++)
+      if (pattern[i * 3 + k]) kept[count++] = k;
+    T *mean = pn_select(c, f.mean, 0, i), *cov = pn_select(c, f.cov, 0, i);
+    T *index = pn_from_data(c, PN_INT64, 1, &count, kept);
+    if (count) {
+      T *r = pn_take(c, pn_take(c, f.r, 0, index), 1, index), *y = pn_take(c, pn_select(c, f.y, 0, i), 0, index);
+      pn_status s =
+          pn_kalman_update(c, mean, cov, y, pn_take(c, f.c, 0, index), pn_take(c, f.d, 0, index), r, NULL, 0, &all);
+      CHECK_STATUS(c, s, PN_OK);
+      CHECK_SAME(c, pn_select(c, got.mean, 0, i), all.mean, 1e-13);
+      CHECK_SAME(c, pn_select(c, got.cov, 0, i), all.cov, 1e-13);
+      CHECK_SAME(c, pn_select(c, got.log_prob, 0, i), all.log_prob, 1e-13);
+    } else {
+      CHECK_SAME(c, pn_select(c, got.mean, 0, i), mean, 0);
+      CHECK_SAME(c, pn_select(c, got.cov, 0, i), cov, 1e-16);
+      CHECK(largest(c, pn_select(c, got.log_prob, 0, i)) == 0);
+      CHECK(largest(c, pn_select(c, got.gain, 0, i)) == 0);
+    }
+  }
+  /* without a mask a NaN stays in its own filter, and in what depends on y */
+  CHECK_STATUS(c, update(c, &f, NULL, &got), PN_OK);
+  CHECK(isfinite(largest(c, pn_select(c, got.mean, 0, 0))) && isfinite(largest(c, got.cov)));
+  CHECK(isnan(largest(c, pn_select(c, got.log_prob, 0, 3))));
+  CHECK(update(c, &f, f.y, &got) != PN_OK);
+  CHECK_FAIL(c, PN_DTYPE, "observed must be bool");
+  pn_scope_close(c, mark);
+}
+
+/* ---- layout ---- */
+
+/* The same numbers with other strides. */
+static T *turned(C *c, T *x) {
+  if (x->ndim < 2) return pn_flip(c, pn_contiguous(c, pn_flip(c, x, -1)), -1);
+  return mt(c, pn_contiguous(c, mt(c, x)));
+}
+
+static void layouts(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 21, 0, 5, 3), g = f, s = make(c, PN_FLOAT64, 21, 1, 5, 3), w = s;
+  T **x = &g.mean, **z = &w.mean, *mean[3] = {0}, *cov[3] = {0};
+  pn_kalman u[3] = {0};
+  for (int k = 0; k < 9; k++) x[k] = turned(c, x[k]);
+  CHECK_STATUS(c, update(c, &f, NULL, &u[0]), PN_OK);
+  CHECK_STATUS(c, update(c, &g, NULL, &u[1]), PN_OK);
+  pn_kalman_predict(c, f.mean, f.cov, f.a, f.b, f.q, &mean[0], &cov[0]);
+  pn_kalman_predict(c, g.mean, g.cov, g.a, g.b, g.q, &mean[1], &cov[1]);
+  T **first = &u[0].mean, **second = &u[1].mean;
+  for (int k = 0; k < 6; k++) CHECK_SAME(c, first[k], second[k], 0);
+  CHECK_SAME(c, mean[0], mean[1], 0);
+  CHECK_SAME(c, cov[0], cov[1], 0);
+  /* one filter at a time */
+  for (int64_t i = 0; i < 21; i++) {
+    filter one;
+    T **to = &one.mean, **from = &f.mean;
+    for (int k = 0; k < 9; k++) to[k] = pn_select(c, from[k], 0, i);
+    CHECK_STATUS(c, update(c, &one, NULL, &u[2]), PN_OK);
+    for (int k = 0; k < 6; k++) CHECK_SAME(c, pn_select(c, (&u[0].mean)[k], 0, i), (&u[2].mean)[k], 0);
+    pn_kalman_predict(c, one.mean, one.cov, one.a, one.b, one.q, &mean[2], &cov[2]);
+    CHECK_SAME(c, pn_select(c, cov[0], 0, i), cov[2], 0);
+    CHECK_SAME(c, pn_select(c, mean[0], 0, i), mean[2], 0);
+  }
+  /* shared operands against their copies, and two batch axes of which each operand has one */
+  for (int k = 2; k < 9; k++)
+    if (k != 5) z[k] = pn_contiguous(c, pn_add(c, z[k], pn_zeros(c, PN_FLOAT64, SHAPE(21, 1, 1))));
+  w.b = pn_add(c, s.b, pn_zeros(c, PN_FLOAT64, SHAPE(21, 1)));
+  w.d = pn_add(c, s.d, pn_zeros(c, PN_FLOAT64, SHAPE(21, 1)));
+  CHECK_STATUS(c, update(c, &s, NULL, &u[0]), PN_OK);
+  CHECK_STATUS(c, update(c, &w, NULL, &u[1]), PN_OK);
+  for (int k = 0; k < 6; k++) CHECK_SAME(c, (&u[0].mean)[k], (&u[1].mean)[k], 0);
+  filter cross = f;
+  cross.mean = pn_unsqueeze(c, f.mean, 1);
+  cross.cov = pn_unsqueeze(c, f.cov, 1);
+  CHECK_STATUS(c, update(c, &cross, NULL, &u[2]), PN_OK);
+  CHECK(u[2].cov && u[2].cov->ndim == 4 && u[2].cov->shape[0] == 21 && u[2].cov->shape[1] == 21);
+  CHECK_STATUS(c, update(c, &f, NULL, &u[1]), PN_OK);
+  for (int64_t i = 0; i < 21; i += 5)
+    CHECK_SAME(c, pn_select(c, pn_select(c, u[2].cov, 0, i), 0, i), pn_select(c, u[1].cov, 0, i), 0);
+  pn_scope_close(c, mark);
+}
+
+/* Every instruction set gives the same bits. */
+static void levels(C *c, pn_dtype dtype) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, dtype, 37, 1, 7, 3);
+  T *out[3], *in[] = {f.mean, f.cov, f.y, f.c, f.d, f.r};
+  int64_t size = pni_kalman_size(PNI_KALMAN_UPDATE, true, 7, 3);
+  for (int level = 0; level < 3; level++) {
+    out[level] = pn_zeros(c, dtype, SHAPE(37, size));
+    CHECK_STATUS(c, pni_kalman_step(c, "test", level, PNI_KALMAN_UPDATE, true, 6, in, out[level]), PN_OK);
+    CHECK_SAME(c, out[level], out[0], 0);
+  }
+  pn_scope_close(c, mark);
+}
+
+/* ---- a very exact observation leaves the covariance semidefinite ---- */
+
+static void semidefinite(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 50, 1, 6, 3);
+  T *tiny = pn_mul(c, f.r, pn_scalar(c, PN_FLOAT64, 1e-12)), *values = NULL, *vectors = NULL;
+  double least = -1;
+  for (int step = 0; step < 20; step++) {
+    pn_kalman u = {0};
+    CHECK_STATUS(c, pn_kalman_update(c, f.mean, f.cov, f.y, f.c, NULL, tiny, NULL, 0, &u), PN_OK);
+    f.mean = u.mean;
+    f.cov = u.cov;
+  }
+  CHECK(f.cov && largest(c, pn_sub(c, f.cov, mt(c, f.cov))) == 0);
+  CHECK_STATUS(c, pn_eigh(c, f.cov, &values, &vectors), PN_OK);
+  pn_tensor_item(c, pn_min(c, values, PN_ALL, 0), &least);
+  CHECK(least > -1e-14 * largest(c, f.cov));
+  pn_scope_close(c, mark);
+}
+
+/* ---- derivatives ---- */
+
+static const filter *fixed; /* operands that are not varied */
+static T *mask;
+
+static T *predict_of(C *c, T *m, T *p, T *a, T *b, T *q) {
+  T *mean = NULL, *cov = NULL;
+  if (pn_kalman_predict(c, m, p, a, b, q, &mean, &cov) != PN_OK) return NULL;
+  return pn_concatenate(c, 2, (T *[]){mean, pn_reshape(c, cov, 2, (int64_t[]){2, -1})}, 1);
+}
+static T *predict_state(C *c, T *const *x) { return predict_of(c, x[0], x[1], fixed->a, x[2], fixed->q); }
+static T *predict_model(C *c, T *const *x) { return predict_of(c, fixed->mean, x[0], x[1], fixed->b, x[2]); }
+static T *predict_bends(C *c, T *const *x) { return pn_square(c, predict_of(c, x[0], x[1], x[2], fixed->b, fixed->q)); }
+
+static T *update_of(C *c, T *m, T *p, T *y, T *h, T *d, T *r, int details) {
+  pn_kalman u;
+  if (pn_kalman_update(c, m, p, y, h, d, r, mask, details, &u) != PN_OK) return NULL;
+  T *all[] = {u.mean,
+              pn_reshape(c, u.cov, 2, (int64_t[]){2, -1}),
+              pn_unsqueeze(c, u.log_prob, -1),
+              u.innovation,
+              details ? pn_reshape(c, u.innovation_cov, 2, (int64_t[]){2, -1}) : NULL,
+              details ? pn_reshape(c, u.gain, 2, (int64_t[]){2, -1}) : NULL};
+  return pn_concatenate(c, details ? 6 : 3, all, 1);
+}
+static T *update_state(C *c, T *const *x) { return update_of(c, x[0], x[1], x[2], fixed->c, x[3], fixed->r, 0); }
+static T *update_model(C *c, T *const *x) { return update_of(c, x[0], x[1], fixed->y, x[2], fixed->d, x[3], 0); }
+static T *update_state_all(C *c, T *const *x) { return update_of(c, x[0], x[1], x[2], fixed->c, x[3], fixed->r, 1); }
+static T *update_model_all(C *c, T *const *x) { return update_of(c, x[0], x[1], fixed->y, x[2], fixed->d, x[3], 1); }
+
+static void derivatives(C *c, int shared) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 2, shared, 3, 2), v;
+  T **from = &f.mean, **to = &v.mean;
+  for (int k = 0; k < 9; k++) to[k] = pn_param(c, from[k]);
+  v.cov = pn_param(c, pn_add(c, f.cov,
+                             pn_mul(c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(3, 3)),
+                                    pn_scalar(c, PN_FLOAT64, 0.1)))); /* not quite symmetric */
+  fixed = &f;
+  gradient_check(c, "predict, state", predict_state, 3, (T *[]){v.mean, v.cov, v.b});
+  gradient_check(c, "predict, model", predict_model, 3, (T *[]){v.cov, v.a, v.q});
+  gradient_check(c, "predict, squared", predict_bends, 3, (T *[]){v.mean, v.cov, v.a});
+  for (int part = 0; part < 2; part++) {
+    mask = part ? pn_from_data(c, PN_BOOL, SHAPE(2, 2), (const unsigned char[]){1, 0, 1, 1}) : NULL;
+    T *state[] = {v.mean, v.cov, v.y, v.d}, *model[] = {v.mean, v.cov, v.c, v.r};
+    gradient_check(c, "update, state", update_state, 4, state);
+    gradient_check(c, "update, model", update_model, 4, model);
+    gradient_check(c, "update, state, all results", update_state_all, 4, state);
+    gradient_check(c, "update, model, all results", update_model_all, 4, model);
+  }
+  mask = NULL;
+  pn_scope_close(c, mark);
+}
+
+/* A missing NaN gives no NaN gradient. */
+static void missing_gradient(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 2, 1, 3, 2);
+  T *there = pn_from_data(c, PN_BOOL, SHAPE(2), (const unsigned char[]){1, 0});
+  T *y = pn_param(c, pn_where(c, there, f.y, pn_full(c, PN_FLOAT64, SHAPE(2), NAN))), *cov = pn_param(c, f.cov);
+  T *in[] = {y, cov}, *g[2] = {0};
+  pn_kalman u = {0};
+  CHECK_STATUS(c, pn_kalman_update(c, f.mean, cov, y, f.c, f.d, f.r, there, 0, &u), PN_OK);
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, u.log_prob, PN_ALL, 0), 2, in, 0, g), PN_OK);
+  CHECK(isfinite(largest(c, g[0])) && isfinite(largest(c, g[1])) && largest(c, g[0]) > 0);
+  CHECK(largest(c, pn_select(c, g[0], 1, 1)) == 0);
+  pn_scope_close(c, mark);
+}
+
+/* ---- failures ---- */
+
+static void failures(C *c) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, PN_FLOAT64, 5, 1, 3, 2), g = f;
+  pn_kalman u = {0};
+  T *mean = NULL, *cov = NULL, *bad = pn_mul(c, f.r, pn_scalar(c, PN_FLOAT64, -40));
+  T *own[] = {f.r, f.r, f.r, bad, bad};
+  g.r = pn_stack(c, 5, own, 0);
+  CHECK(update(c, &g, NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SINGULAR,
+             "kalman_update: innovation covariance, matrix [4] of the batch, must be positive definite");
+  own[1] = pn_full(c, PN_FLOAT64, SHAPE(2, 2), INFINITY);
+  g.r = pn_stack(c, 5, own, 0);
+  CHECK(update(c, &g, NULL, &u) != PN_OK);
+  CHECK_FAIL(c, PN_NAN, "matrix [2] of the batch, must be finite");
+  g = f;
+  g.r = bad;
+  CHECK(update(c, &g, NULL, &u) != PN_OK);
+  CHECK_FAIL(c, PN_SINGULAR, "matrix [1] of the batch");
+  g.r = f.q;
+  CHECK(update(c, &g, NULL, &u) != PN_OK);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_update: r must be [..., p, p] with n = 3, p = 2, got [3, 3]");
+  CHECK(pn_kalman_predict(c, f.mean, f.cov, f.c, NULL, f.q, &mean, &cov) != PN_OK && !mean);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_predict: a must be [..., n, n]");
+  T *big = pn_eye(c, PN_FLOAT64, 33, 33);
+  CHECK(pn_kalman_predict(c, pn_zeros(c, PN_FLOAT64, SHAPE(33)), big, big, NULL, big, &mean, &cov) != PN_OK);
+  CHECK_FAIL(c, PN_SHAPE, "order of the state must be from 1 to 32, got 33");
+  CHECK(pn_kalman_predict(c, f.mean, NULL, f.a, NULL, f.q, &mean, &cov) != PN_OK);
+  CHECK_FAIL(c, PN_STATE, "cov must be a tensor");
+  CHECK(pn_kalman_predict(c, NULL, f.cov, f.a, NULL, f.q, &mean, &cov) != PN_OK);
+  CHECK_FAIL(c, PN_STATE, "must be a tensor, got NULL");
+  CHECK(pn_kalman_predict(c, f.mean, f.cov, pn_cast(c, f.a, PN_FLOAT32), NULL, f.q, &mean, &cov) != PN_OK);
+  CHECK_FAIL(c, PN_DTYPE, "float32");
+  f.cov = pn_zeros(c, PN_FLOAT64, SHAPE(0, 3, 3)); /* no filters at all */
+  f.mean = pn_zeros(c, PN_FLOAT64, SHAPE(0, 3));
+  f.y = pn_zeros(c, PN_FLOAT64, SHAPE(0, 2));
+  CHECK_STATUS(c, update(c, &f, NULL, &u), PN_OK);
+  CHECK(u.gain && u.gain->numel == 0);
+  pn_scope_close(c, mark);
+}
+
+/* ---- allocation failures ---- */
+
+static bool sweep_steps(C *c, const void *data) {
+  bool details = data != NULL;
+  T *m = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 2))), *p = pn_param(c, pn_eye(c, PN_FLOAT64, 2, 2));
+  T *y = pn_full(c, PN_FLOAT64, SHAPE(2), 0.5), *q = pn_eye(c, PN_FLOAT64, 2, 2), *mean, *cov, *g[2];
+  T *observed = details ? pn_from_data(c, PN_BOOL, SHAPE(2), (const unsigned char[]){1, 0}) : NULL;
+  pn_kalman u;
+  if (pn_kalman_predict(c, m, p, p, NULL, q, &mean, &cov) != PN_OK) return false;
+  if (pn_kalman_update(c, mean, cov, y, q, NULL, p, observed, details, &u) != PN_OK) return false;
+  T *sum = pn_add(c, pn_sum(c, pn_square(c, u.cov), PN_ALL, 0), pn_sum(c, u.log_prob, PN_ALL, 0));
+  if (details) sum = pn_add(c, sum, pn_sum(c, u.gain, PN_ALL, 0));
+  if (!sum || pn_grad(c, sum, 2, (T *[]){m, p}, 1, g) != PN_OK) return false;
+  T *squares = pn_sum(c, pn_square(c, g[1]), PN_ALL, 0);
+  return squares && pn_backward(c, squares) == PN_OK;
+}
+
+int main(void) {
+  C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
+  references(c);
+  evidence(c);
+  partly_observed(c);
+  layouts(c);
+  levels(c, PN_FLOAT64);
+  levels(c, PN_FLOAT32);
+  semidefinite(c);
+  derivatives(c, 0);
+  derivatives(c, 1);
+  missing_gradient(c);
+  failures(c);
+  CHECK_INT(pn_context_status(c), PN_OK);
+  pn_context_close(c);
+  sweep("kalman", sweep_steps, NULL);
+  sweep("kalman, all results", sweep_steps, "details");
+  CHECK_DONE();
+}

@@ -1,0 +1,54 @@
+/*
+** kalman.h: steps of the Kalman filter for batches of small states, interleaved as in small.h: one filter per lane of
+** the processor's vectors. What all filters share is read once per shard, not copied. Matrices that are covariances
+** are read as their symmetric parts and written exactly symmetric.
+*/
+#ifndef PN_TENSOR_LINALG_KALMAN_H
+#define PN_TENSOR_LINALG_KALMAN_H
+
+#include "small.h"
+
+/* Orders of state and observation, and operands of a step, at most. */
+enum { PNI_KALMAN_MAX = 32, PNI_KALMAN_INPUTS = 8 };
+
+/* n: order of the state, p: of the observation. Operands and the elements of a packed row in this order. */
+typedef enum pni_kalman_kind {
+  /* mean [n], cov [n, n], a [n, n], b [n], q [n, n] -> mean a m + b [n], cov a P a^T + q [n, n] */
+  PNI_KALMAN_PREDICT,
+  /* mean [n], cov [n, n], y [p], c [p, n], d [p], r [p, p], and if some of y may be missing `observed` [p], 0 for
+   * what is -> mean [n], cov [n, n], log density of y [1]; with details also the innovation v [p], its covariance
+   * S [p, p] and the gain K [n, p] */
+  PNI_KALMAN_UPDATE
+} pni_kalman_kind;
+
+typedef struct pni_kalman_operand {
+  int rows, cols;
+  int64_t row, col; /* strides in elements */
+  bool shared;      /* one for the whole batch */
+} pni_kalman_operand;
+
+/* What all filters of a batch have in common. */
+typedef struct pni_kalman {
+  pni_kalman_kind kind;
+  bool details;
+  int n, p, nin;
+  int64_t size, work; /* elements of a packed row; vectors of scratch */
+  pni_kalman_operand in[PNI_KALMAN_INPUTS];
+} pni_kalman;
+
+/* One group of `count` <= lanes filters: in[k][l] is operand k of lane l. `first`: nothing of this step is in
+ * `scratch` yet. info as in small.h, of the innovation's covariance. */
+typedef void (*pni_kalman_group)(const pni_kalman *s, int count, bool first, const void *const (*in)[PNI_SMALL_LANES],
+                                 void *const *out, void *scratch, int *info);
+pni_kalman_group pni_kalman_f64(int level, int *lanes);
+pni_kalman_group pni_kalman_f32(int level, int *lanes);
+
+/* Elements of a packed row. */
+int64_t pni_kalman_size(int kind, bool details, int64_t n, int64_t p);
+/* The step `kind` for each filter of the batch into the contiguous out [..., size]; leading axes of the operands
+ * broadcast to those of out. `level` as in small.h. PN_SINGULAR, PN_NAN: an innovation covariance that is not
+ * positive definite, not finite; the message begins with `where` and names the filter. */
+pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind, bool details, int nin,
+                          pn_tensor *const *in, pn_tensor *out);
+
+#endif
