@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "../../src/autodiff/op.h"
 #include "../../src/tensor/linalg/kalman.h"
+#include "../golden/linalg/kalman_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"
 
@@ -182,6 +183,25 @@ static void references(C *c) {
       reference(c, PN_FLOAT32, batch, shared, n, p, 1e-3);
       reference(c, PN_FLOAT64, 0, shared, n, p, 1e-11);
     }
+}
+
+/* ---- values of NumPy and SciPy ---- */
+
+#define GIVEN(name, ...) pn_from_data(c, PN_FLOAT64, SHAPE(__VA_ARGS__), golden_##name)
+
+static void goldens(C *c) {
+  size_t mark = pn_scope_open(c);
+  T *m = GIVEN(m, 5, 4), *p = GIVEN(cov, 5, 4, 4), *mean = NULL, *cov = NULL;
+  pn_kalman u = {0};
+  CHECK_STATUS(c, pn_kalman_predict(c, m, p, GIVEN(a, 4, 4), GIVEN(b, 4), GIVEN(q, 4, 4), &mean, &cov), PN_OK);
+  CHECK_SAME(c, mean, GIVEN(predict_mean, 5, 4), 1e-12);
+  CHECK_SAME(c, cov, GIVEN(predict_cov, 5, 4, 4), 1e-12);
+  CHECK_STATUS(c, pn_kalman_update(c, m, p, GIVEN(y, 5, 2), GIVEN(c, 2, 4), GIVEN(d, 2), GIVEN(r, 2, 2), NULL, 0, &u),
+               PN_OK);
+  CHECK_SAME(c, u.mean, GIVEN(update_mean, 5, 4), 1e-12);
+  CHECK_SAME(c, u.cov, GIVEN(update_cov, 5, 4, 4), 1e-12);
+  CHECK_SAME(c, u.log_prob, GIVEN(update_log_prob, 5), 1e-12);
+  pn_scope_close(c, mark);
 }
 
 /* ---- the evidence of a sequence: y stacked is one Gaussian ---- */
@@ -488,6 +508,7 @@ static bool sweep_steps(C *c, const void *data) {
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
   references(c);
+  goldens(c);
   evidence(c);
   partly_observed(c);
   layouts(c);

@@ -99,6 +99,51 @@ describe("linear algebra", function()
   end)
 end)
 
+describe("Kalman filter", function()
+  local mean, cov, one = pn.tensor { { 1, 0 }, { 0, 2 } }, pn.eye(2), pn.eye(1)
+  local a, c = pn.tensor { { 1, 1 }, { 0, 1 } }, pn.tensor { { 1, 0 } }
+
+  it("predicts and updates a batch with shared matrices", function()
+    local m, p = pn.kalman_predict(mean, cov, a, nil, pn.eye(2))
+    assert.same({ { 1, 0 }, { 2, 2 } }, m:totable())
+    assert.same({ { 3, 1 }, { 1, 2 } }, p:reshape(-1, 2, 2):select(1, 1):totable())
+    local y = pn.tensor { { 2 }, { 0 } }
+    local n, q, log_prob, innovation, s, gain = pn.kalman_update(m, p, y, c, nil, one, { details = true })
+    assert.same({ { 1 }, { -2 } }, innovation:totable())
+    assert.equal(4, s:max():item())
+    assert.same({ 0.75, 0.25 }, gain:reshape(-1, 2):select(1, 1):totable())
+    assert.same({ { 1.75, 0.25 }, { 0.5, 1.5 } }, n:totable())
+    near(q:reshape(-1, 2, 2):select(1, 1), pn.tensor { { 0.75, 0.25 }, { 0.25, 1.75 } })
+    near(log_prob, pn.dist.normal(0, 2):log_prob(innovation:squeeze(-1)))
+    assert.equal(3, select("#", pn.kalman_update(m, p, y, c, nil, one)))
+  end)
+
+  it("passes over what was not observed", function()
+    local y, there = pn.tensor { { 2 }, { 0 / 0 } }, pn.tensor { { true }, { false } }
+    local m, _, log_prob = pn.kalman_update(mean, cov, y, c, nil, one, { observed = there })
+    assert.same({ { 1.5, 0 }, { 0, 2 } }, m:totable())
+    assert.equal(0, log_prob:totable()[2])
+  end)
+
+  it("says what is wrong", function()
+    local y = pn.zeros { 2, 1 }
+    local m, message, code = pn.kalman_update(mean, cov, y, c, nil, one * -3)
+    assert.is_nil(m)
+    assert.equal("singular", code)
+    assert.matches("kalman_update: innovation covariance, matrix %[1%] of the batch, must be positive", message)
+    assert.error_matches(function() pn.kalman_update(mean, cov, y, c, nil, one, { detail = true }) end, "details")
+    assert.error_matches(function() pn.kalman_update(mean, cov, y, c, nil, one, true) end, "options must be a table")
+    assert.error_matches(function()
+      pn.kalman_update(mean, cov, y, c, nil, one, { details = 1 })
+    end, "details must be true or false")
+    assert.error_matches(function()
+      pn.kalman_update(mean, cov, y, c, nil, one, { observed = y })
+    end, "observed must be bool")
+    assert.error_matches(function() pn.kalman_predict(mean, cov, c, nil, cov) end, "a must be %[..., n, n%]")
+    assert.error_matches(function() pn.kalman_predict(mean, cov, a, nil) end, "tensor")
+  end)
+end)
+
 describe("einsum", function()
   it("takes operands one by one or as a list", function()
     local a, b = pn.randn { 2, 3 }, pn.randn { 3, 4 }

@@ -1,22 +1,22 @@
 /*
-** linalg.c: what the generic caller of operations cannot bind: factorisations with several results, and
-** einsum. A factorisation that does not exist is an operational failure: nil, message, code.
+** linalg.c: what the generic caller of operations cannot bind: factorisations and filter steps with several results,
+** and einsum. A factorisation that does not exist is an operational failure: nil, message, code.
 */
 #include "penumbra_lua.h"
 
-enum { MAX_RESULTS = 3 };
+enum { MAX_RESULTS = 6, OBSERVED = 6, KALMAN_INPUTS };
 
 /* Boxes for n results; then the action, twice if memory was lacking; then the boxes are filled. */
-typedef pn_status (*action)(pn_context *c, pn_tensor *x, pn_tensor **out);
+typedef pn_status (*action)(pn_context *c, pn_tensor *const *in, pn_tensor **out);
 
-static int results(lua_State *L, int n, action f) {
+static int results(lua_State *L, pn_tensor *const *in, int n, action f) {
   pn_context *c = pni_lua_context(L);
-  pn_tensor *x = pni_check_tensor(L, 1), *out[MAX_RESULTS];
+  pn_tensor *out[MAX_RESULTS];
   pni_box *box[MAX_RESULTS];
   for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
   for (int again = 0;; again++) {
     size_t mark = pn_scope_open(c);
-    pn_status s = f(c, x, out);
+    pn_status s = f(c, in, out);
     if (s == PN_OK) {
       for (int k = 0; k < n; k++) pn_tensor_ref(out[k]);
       pn_scope_close(c, mark);
@@ -32,23 +32,79 @@ static int results(lua_State *L, int n, action f) {
   }
 }
 
-static pn_status qr(pn_context *c, pn_tensor *x, pn_tensor **out) { return pn_qr(c, x, &out[0], &out[1]); }
-static pn_status eigh(pn_context *c, pn_tensor *x, pn_tensor **out) { return pn_eigh(c, x, &out[0], &out[1]); }
-static pn_status svd(pn_context *c, pn_tensor *x, pn_tensor **out) { return pn_svd(c, x, &out[0], &out[1], &out[2]); }
-static pn_status slogdet(pn_context *c, pn_tensor *x, pn_tensor **out) {
-  out[0] = pn_det_sign(c, x);
-  out[1] = pn_logdet(c, x);
+static int of_matrix(lua_State *L, int n, action f) {
+  return results(L, (pn_tensor *[]){pni_check_tensor(L, 1)}, n, f);
+}
+
+static pn_status qr(pn_context *c, pn_tensor *const *in, pn_tensor **out) { return pn_qr(c, in[0], &out[0], &out[1]); }
+static pn_status eigh(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  return pn_eigh(c, in[0], &out[0], &out[1]);
+}
+static pn_status svd(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  return pn_svd(c, in[0], &out[0], &out[1], &out[2]);
+}
+static pn_status slogdet(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  out[0] = pn_det_sign(c, in[0]);
+  out[1] = pn_logdet(c, in[0]);
   return pn_context_status(c);
 }
 
 /* x:qr() -> q, r */
-static int l_qr(lua_State *L) { return results(L, 2, qr); }
+static int l_qr(lua_State *L) { return of_matrix(L, 2, qr); }
 /* x:eigh() -> values, vectors */
-static int l_eigh(lua_State *L) { return results(L, 2, eigh); }
+static int l_eigh(lua_State *L) { return of_matrix(L, 2, eigh); }
 /* x:svd() -> u, s, vt */
-static int l_svd(lua_State *L) { return results(L, 3, svd); }
+static int l_svd(lua_State *L) { return of_matrix(L, 3, svd); }
 /* x:slogdet() -> sign, log |det x| */
-static int l_slogdet(lua_State *L) { return results(L, 2, slogdet); }
+static int l_slogdet(lua_State *L) { return of_matrix(L, 2, slogdet); }
+
+/* ---- Kalman filter ---- */
+
+static pn_status predict(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  return pn_kalman_predict(c, in[0], in[1], in[2], in[3], in[4], &out[0], &out[1]);
+}
+
+static pn_status update(pn_context *c, pn_tensor *const *in, int details, pn_tensor **out) {
+  pn_kalman k = {0};
+  pn_status s = pn_kalman_update(c, in[0], in[1], in[2], in[3], in[4], in[5], in[OBSERVED], details, &k);
+  pn_tensor *all[] = {k.mean, k.cov, k.log_prob, k.innovation, k.innovation_cov, k.gain};
+  for (int i = 0; s == PN_OK && i < (details ? 6 : 3); i++) out[i] = all[i];
+  return s;
+}
+static pn_status update_plain(pn_context *c, pn_tensor *const *in, pn_tensor **out) { return update(c, in, 0, out); }
+static pn_status update_details(pn_context *c, pn_tensor *const *in, pn_tensor **out) { return update(c, in, 1, out); }
+
+/* n tensors from stack index 1 on, of which number `optional` (from 0) may be nil. */
+static void operands(lua_State *L, int n, int optional, pn_tensor **in) {
+  for (int k = 0; k < n; k++) in[k] = k == optional && lua_isnoneornil(L, k + 1) ? NULL : pni_check_tensor(L, k + 1);
+}
+
+/* kalman_predict(mean, cov, a, b or nil, q) -> mean, cov */
+static int l_kalman_predict(lua_State *L) {
+  pn_tensor *in[KALMAN_INPUTS];
+  operands(L, 5, 3, in);
+  return results(L, in, 2, predict);
+}
+
+/* kalman_update(mean, cov, y, c, d or nil, r, {observed =, details =}) -> mean, cov, log_prob, and with details
+ * innovation, innovation_cov, gain */
+static int l_kalman_update(lua_State *L) {
+  static const char *const names[] = {"observed", "details", NULL};
+  pn_tensor *in[KALMAN_INPUTS] = {0};
+  bool details = false;
+  operands(L, 6, 4, in);
+  lua_settop(L, 7);
+  if (!lua_isnil(L, 7)) {
+    if (!lua_istable(L, 7)) return pni_error(L, "kalman_update: options must be a table, got %s", luaL_typename(L, 7));
+    pni_check_options(L, 7, "kalman_update", names);
+    lua_getfield(L, 7, "details");
+    if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
+      return pni_error(L, "kalman_update: details must be true or false, got %s", luaL_typename(L, -1));
+    details = lua_toboolean(L, -1);
+    if (lua_getfield(L, 7, "observed") != LUA_TNIL) in[OBSERVED] = pni_check_tensor(L, lua_gettop(L));
+  }
+  return results(L, in, details ? 6 : 3, details ? update_details : update_plain);
+}
 
 static pn_tensor *einsum(lua_State *L, pn_context *c, const char *spec, int first, int n) {
   pn_tensor *x[PNI_OP_INPUTS];
@@ -88,7 +144,16 @@ static const char *const rows[][3] = {
     {"slogdet", "x:t", "sign and logarithm of |det x|: [..., n, n] -> [...], [...]"},
     {"einsum", "spec:w list:T",
      "sum of products in index notation, einsum(\"bij,bjk->bik\", x, y); '...' are leading "
-     "axes that broadcast, a repeated index is a diagonal"}};
+     "axes that broadcast, a repeated index is a diagonal"},
+    {"kalman_predict", "mean:t cov:t a:t b:t q:t",
+     "mean, cov of a x + b + N(0, q) for a state N(mean, cov): a mean + b, a cov a^T + q; [..., n], [..., n, n], n to "
+     "32; "
+     "b may be nil; leading axes broadcast and what is shared is not copied"},
+    {"kalman_update", "mean:t cov:t y:t c:t d:t r:t options:o",
+     "mean, cov (Joseph's form) of a state given y = c x + d + N(0, r), and log_prob of y: y [..., p], c [..., p, n]; "
+     "d "
+     "may be nil; options: observed (bool [..., p], false where y is missing), details (then also innovation, "
+     "innovation_cov, gain); nil, message, code if c cov c^T + r is not positive definite"}};
 
 static int l_linalg_rows(lua_State *L) {
   lua_newtable(L);
@@ -105,7 +170,7 @@ static int l_linalg_rows(lua_State *L) {
     lua_pushboolean(L, true);
     lua_setfield(L, -2, "differentiable");
     lua_newtable(L); /* domain: all reals */
-    for (int k = 1; k <= 3; k++) {
+    for (int k = 1; k <= OBSERVED; k++) {
       lua_newtable(L);
       lua_pushnumber(L, 0);
       lua_rawseti(L, -2, 1);
@@ -127,6 +192,10 @@ void pni_open_linalg(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   pni_push_methods(L);
   luaL_setfuncs(L, functions, 0);
+  lua_pushcfunction(L, l_kalman_predict);
+  lua_setfield(L, core, "kalman_predict");
+  lua_pushcfunction(L, l_kalman_update);
+  lua_setfield(L, core, "kalman_update");
   lua_pushcfunction(L, l_einsum);
   lua_setfield(L, core, "einsum");
   lua_pushcfunction(L, l_linalg_rows);
