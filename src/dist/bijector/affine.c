@@ -30,3 +30,36 @@ const pni_bijector pni_bijector_affine = {
     .inverse = inverse,
     .log_abs_det = log_abs_det,
     .sign = sign};
+
+/* ---- vectors ---- */
+
+enum { SHIFT, TRIL };
+#define shift b->param[SHIFT]
+#define L     b->param[TRIL]
+#define LAST  ((pn_axes){1, {-1}})
+
+static T *tril_forward(C *c, B *b, T *x) {
+  return pn_add(c, shift, pn_squeeze(c, pn_matmul(c, L, pn_unsqueeze(c, x, -1)), -1));
+}
+
+static T *tril_inverse(C *c, B *b, T *y) {
+  return pn_squeeze(c, pn_solve_triangular(c, L, pn_unsqueeze(c, pn_sub(c, y, shift), -1), 0, 0), -1);
+}
+
+static T *tril_log_abs_det(C *c, B *b, T *x, T *y) {
+  return (void)x, (void)y, pn_sum(c, pn_log(c, pn_diagonal(c, L)), LAST, 0);
+}
+
+const pni_bijector pni_bijector_affine_tril = {
+    .name = "affine_tril",
+    .doc = "y = loc + L x for vectors, L = scale_tril lower triangular with positive diagonal",
+    .source = "definition",
+    .param = {{.name = "loc", .constraint = &pni_constraint_real_vector, .axes = "n"},
+              {.name = "scale_tril", .constraint = &pni_constraint_lower_cholesky, .axes = "nn"}},
+    .domain = &pni_constraint_real_vector,
+    .codomain = &pni_constraint_real_vector,
+    .in = "n",
+    .out = "n",
+    .forward = tril_forward,
+    .inverse = tril_inverse,
+    .log_abs_det = tril_log_abs_det};

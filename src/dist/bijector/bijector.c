@@ -34,6 +34,7 @@ void pn_bijector_unref(pn_bijector *b) {
   if (!b || --b->refs > 0) return;
   pn_context *c = b->ctx;
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) pn_tensor_unref(b->param[k]);
+  for (int k = 0; k < PNI_BIJECTOR_KEPT; k++) pn_tensor_unref(b->kept[k]);
   for (int i = 0; i < b->nparts; i++) pn_bijector_unref(b->part[i]);
   pn_tensor_unref(b->last.x);
   pn_tensor_unref(b->last.y);

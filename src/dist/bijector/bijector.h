@@ -13,7 +13,7 @@
 
 #include "../distribution.h"
 
-enum { PNI_BIJECTOR_PARAMS = 8 };
+enum { PNI_BIJECTOR_PARAMS = 8, PNI_BIJECTOR_KEPT = 4 };
 
 typedef struct pni_bijector {
   const char *name;
@@ -46,6 +46,7 @@ struct pn_bijector {
   pn_context *ctx;
   const pni_bijector *kind;
   pn_tensor *param[PNI_BIJECTOR_PARAMS]; /* NULL: absent */
+  pn_tensor *kept[PNI_BIJECTOR_KEPT];    /* constants that check made; NULL beyond */
   uint32_t given;                        /* bit k: param[k] came from the caller */
   int dtype;                             /* of the parameters; -1: takes any */
   int64_t shape[PN_MAX_DIMS];            /* batch: broadcast of the parameters without their axes */
