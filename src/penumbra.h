@@ -580,6 +580,9 @@ PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, cons
 /* A bijector made of n bijectors: kind "chain" (applied first to last) or "inverse" (of one). New; PN_MISSING,
  * PN_STATE, PN_DTYPE, PN_SHAPE, PN_NOMEM. */
 PN_API pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts);
+/* A bijector from all numbers (vectors) onto the named set; its boundary is reached in the limit. low and high are
+ * the ends of an "interval", NULL otherwise. New; PN_MISSING for discrete sets. */
+PN_API pn_bijector *pn_biject_to(pn_context *c, const char *set, pn_tensor *low, pn_tensor *high);
 /* One more reference; returns b. NULL passes. */
 PN_API pn_bijector *pn_bijector_ref(pn_bijector *b);
 /* One reference less; the last frees b. NULL is a no-op. */

@@ -84,6 +84,21 @@ end
 --- bijector: maps with an inverse and a log-determinant (pn.help "penumbra.bijector").
 dist.bijector = require "penumbra.bijector"
 
+--- biject_to(set [, low, high]), biject_to(d): the bijector from all numbers (or vectors) onto the named set, or onto
+--- the support of the distribution d. An "interval" needs its ends low and high. A discrete set is an error.
+function dist.biject_to(set, low, high)
+  if dist.is(set) then
+    local d = set
+    set = d.support
+    if set == "interval" then
+      low, high = d.low, d.high
+    end
+  elseif type(set) ~= "string" then
+    core.error("biject_to: set must be the name of a set or a distribution, got " .. type(set))
+  end
+  return core.new_biject_to(set, low, high)
+end
+
 --- transformed(base, map): the law of map(x) for x from base, map a bijector. Batch axes of base that the bijector
 --- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|.
 dist.transformed = core.new_transformed

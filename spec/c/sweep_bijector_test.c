@@ -70,6 +70,16 @@ static bool bijector_work(pn_context *c, const void *data) {
   return done;
 }
 
+/* Onto every set that has a bijector. */
+static bool onto(pn_context *c, const void *data) {
+  pn_tensor *low = pn_full(c, PN_FLOAT64, 0, NULL, -1), *high = pn_full(c, PN_FLOAT64, 0, NULL, 2);
+  pn_bijector *b = high ? pn_biject_to(c, data, low, high) : NULL;
+  bool missing = !b && pn_context_status(c) == PN_MISSING;
+  if (missing) pn_context_clear_error(c);
+  pn_bijector_unref(b);
+  return b || missing;
+}
+
 /* ---- distributions made of distributions ---- */
 
 static pn_dist *normal(pn_context *c, int64_t n) {
@@ -102,6 +112,7 @@ static bool transformed(pn_context *c, const void *data) {
 
 int main(void) {
   for (int i = 0; i < pni_bijector_count(); i++) sweep(pni_bijector_at(i)->name, bijector_work, pni_bijector_at(i));
+  for (int i = 0; i < pni_constraint_count(); i++) sweep("biject_to", onto, pni_constraint_at(i)->name);
   sweep("transformed", transformed, NULL);
   CHECK_DONE();
 }

@@ -95,6 +95,25 @@ static int l_compose(lua_State *L) {
   return finish(L, c, b, pn_bijector_compose(c, kind, n, part));
 }
 
+/* biject_to(set [, low, high]): onto the named set */
+static int l_biject_to(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  const char *set = luaL_checkstring(L, 1);
+  pn_tensor *end[2] = {NULL, NULL};
+  lua_settop(L, 3);
+  for (int i = 0; i < 2; i++)
+    if (!lua_isnil(L, i + 2) && lua_type(L, i + 2) != LUA_TNUMBER && !pni_test_tensor(L, i + 2))
+      return pni_error(L, "biject_to: %s must be a tensor or a number, got %s", i ? "high" : "low",
+                       luaL_typename(L, i + 2));
+  box *b = new_box(L);
+  size_t mark = pn_scope_open(c);
+  for (int i = 0; i < 2; i++)
+    if (!lua_isnil(L, i + 2)) end[i] = pni_to_tensor(L, c, i + 2, i ? end[0] : NULL);
+  pn_bijector *made = pn_biject_to(c, set, end[0], end[1]);
+  pn_scope_close(c, mark);
+  return finish(L, c, b, made);
+}
+
 /* ---- computing ---- */
 
 static pn_bijector *with_tensor(lua_State *L, const char *function) {
@@ -263,11 +282,9 @@ static int l_transformed(lua_State *L) {
   return pni_finish_dist(L, base->ctx, b, pn_dist_transformed(base->ctx, base, map));
 }
 
-static const luaL_Reg functions[] = {{"new_bijector", l_new},
-                                     {"new_composed_bijector", l_compose},
-                                     {"bijector_rows", l_rows},
-                                     {"new_transformed", l_transformed},
-                                     {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"new_bijector", l_new},   {"new_composed_bijector", l_compose}, {"new_biject_to", l_biject_to},
+    {"bijector_rows", l_rows}, {"new_transformed", l_transformed},   {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"forward", l_forward},       {"inverse", l_inverse}, {"log_abs_det", l_log_abs_det},
                                    {"parameters", l_parameters}, {"close", l_close},     {NULL, NULL}};

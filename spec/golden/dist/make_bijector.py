@@ -74,6 +74,7 @@ ordinary = [-3.0, -0.4, 0.0, 0.7, 2.5]
 cases = [
     number("affine", lambda x: 2 + mp.mpf("-0.7") * x, ordinary, dict(loc=2.0, scale=-0.7)),
     number("affine", lambda x: mp.mpf(0.0625) * x, ordinary, dict(loc=0.0, scale=0.0625)),
+    number("identity", lambda x: x, ordinary),
     number("exp", mp.exp, ordinary + [-700.0, 700.0]),
     number("softplus", lambda x: mp.log1p(mp.exp(x)), ordinary + [-700.0, -40.0, 40.0, 700.0]),
     number("sigmoid", lambda x: 1 / (1 + mp.exp(-x)), ordinary + [-700.0, -36.0, 30.0]),

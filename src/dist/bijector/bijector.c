@@ -112,6 +112,7 @@ static pn_status accept_all(pn_context *c, pn_bijector *b, int n, const char *co
     pn_tensor *t = pn_scalar(c, b->dtype < 0 ? PN_FLOAT64 : (pn_dtype)b->dtype, p->absent);
     if (!t) return c->status;
     b->param[k] = pn_tensor_ref(t);
+    b->dtype = t->dtype;
   }
   return PN_OK;
 }

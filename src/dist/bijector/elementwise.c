@@ -13,6 +13,10 @@ typedef pn_context C;
 typedef pn_bijector B;
 #define K(v) pni_like(c, x, v)
 
+static T *identity_forward(C *c, B *b, T *x) { return (void)c, (void)b, x; }
+static T *identity_inverse(C *c, B *b, T *y) { return (void)c, (void)b, y; }
+static T *identity_log_abs_det(C *c, B *b, T *x, T *y) { return (void)b, (void)y, K(0); }
+
 static T *exp_forward(C *c, B *b, T *x) { return (void)b, pn_exp(c, x); }
 static T *exp_inverse(C *c, B *b, T *y) { return (void)b, pn_log(c, y); }
 static T *exp_log_abs_det(C *c, B *b, T *x, T *y) { return (void)c, (void)b, (void)y, x; }
@@ -65,6 +69,7 @@ static T *power_sign(C *c, B *b) { return pn_sign(c, exponent); }
                                           .log_abs_det = id##_log_abs_det,                                             \
                                           .sign = sign_};
 
+ROW(identity, "y = x", real, real, NULL, {.name = NULL})
 ROW(exp, "y = e^x", real, positive, NULL, {.name = NULL})
 ROW(softplus, "y = log(1 + e^x)", real, positive, NULL, {.name = NULL})
 ROW(sigmoid, "y = 1 / (1 + e^-x)", real, open_unit_interval, NULL, {.name = NULL})
