@@ -672,6 +672,14 @@ PN_API pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q);
  * that the bijector does not take. */
 PN_API pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *base, pn_bijector *map);
 
+/* A component by the categorical `labels`, then a value from it. n = 1: the components are the last batch axis of
+ * component[0]; else each is one, all with one event shape and dtype. rsample: numbers with a cdf. New; PN_SHAPE,
+ * PN_DTYPE, PN_DOMAIN. */
+PN_API pn_dist *pn_dist_mixture(pn_context *c, const pn_dist *labels, int n, pn_dist *const *component);
+/* base, counted where the bool mask (broadcast with the batch) is true: elsewhere log_prob and entropy are 0 and x
+ * has no gradient, not even where it is NaN. New; PN_SHAPE, PN_DTYPE. */
+PN_API pn_dist *pn_dist_masked(pn_context *c, const pn_dist *base, pn_tensor *mask);
+
 /* ---- layers and optimisers ------------------------------------------------------------------- */
 
 /* A named option of a row; a list of them ends with name NULL. */

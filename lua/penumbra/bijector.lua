@@ -14,6 +14,7 @@
 --- The last pair computed without a graph is kept: the inverse of a y just drawn is exact and free. Where a
 --- gradient is asked for it is computed anew.
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local bijector = {}
 
@@ -68,6 +69,45 @@ end
 --- inverse(b): b backwards.
 function bijector.inverse(b)
   return core.new_composed_bijector("inverse", { b })
+end
+
+local optional = options.optional
+local random_options = { hidden = options.any { 32 }, split = optional "number", scale = 0.01,
+  generator = optional(), dtype = optional "string" }
+
+--- random(name, n [, options]): a bijector of vectors of n numbers with parameters to train, near the identity:
+--- "masked_autoregressive", "inverse_autoregressive", "real_nvp" or "planar". Options: hidden, sizes of one or two
+--- hidden layers ({32}); split, how many numbers a coupling passes (n // 2); scale of the outputs' weights (0.01);
+--- generator; dtype. Its tensors: b:parameters().
+function bijector.random(name, n, given)
+  local o = options.check("random", given or {}, random_options)
+  local hidden, generator, scale = o.hidden, o.generator, o.scale
+  local function draw(rows, columns, size)
+    return core.param(core.randn({ rows, columns }, { generator = generator, dtype = o.dtype }) * size)
+  end
+  local function bias(count, value)
+    return core.param(core.full({ count }, value or 0, { dtype = o.dtype }))
+  end
+  if name == "planar" then
+    local w = draw(2, n, 1 / math.sqrt(n)):detach()
+    return bijector.planar { weight = core.param(w[1]), direction = core.param(w[2] * scale), bias = core.param(0) }
+  end
+  local coupling = name == "real_nvp"
+  if not (coupling or name == "masked_autoregressive" or name == "inverse_autoregressive") then
+    core.error(("random: name must be that of a bijector with weights, got '%s'"):format(tostring(name)))
+  elseif #hidden < 1 or #hidden > 2 then
+    core.error("random: hidden must have 1 or 2 sizes, got " .. #hidden)
+  end
+  local inputs = coupling and (o.split or n // 2) or n
+  local outputs, last = coupling and n - inputs or n, hidden[#hidden]
+  local gate = name == "inverse_autoregressive" and 2 or 0
+  return bijector[name] {
+    hidden_weight = draw(inputs, hidden[1], 1 / math.sqrt(inputs)), hidden_bias = bias(hidden[1]),
+    middle_weight = hidden[2] and draw(hidden[1], hidden[2], 1 / math.sqrt(hidden[1])),
+    middle_bias = hidden[2] and bias(hidden[2]),
+    shift_weight = draw(last, outputs, scale), shift_bias = bias(outputs),
+    scale_weight = draw(last, outputs, scale), scale_bias = bias(outputs, gate),
+  }
 end
 
 --- is(x): is x a bijector?

@@ -100,7 +100,39 @@ function dist.biject_to(set, low, high)
 end
 
 --- transformed(base, map): the law of map(x) for x from base, map a bijector. Batch axes of base that the bijector
---- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|.
+--- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. cdf and icdf for numbers.
 dist.transformed = core.new_transformed
+
+--- mixture(weights, components): component k with probability weights[k], then x from it. weights: probabilities (a
+--- list or tensor [..., K]) or a categorical distribution. components: a distribution whose last batch axis counts
+--- the components, or a list of distributions. Labels are summed out: log_prob is a logsumexp. Draws of numbers
+--- with a cdf have an implicit gradient (rsample).
+function dist.mixture(weights, components)
+  if not dist.is(weights) then
+    weights = dist.categorical(weights)
+  end
+  if dist.is(components) then
+    components = { components }
+  elseif type(components) ~= "table" then
+    core.error("mixture: components must be a distribution or a list, got " .. type(components))
+  elseif #components == 1 then
+    core.error("mixture: a list must have at least 2 components, got 1")
+  end
+  return core.new_mixture(weights, components)
+end
+
+--- masked(d, mask): d where the bool tensor mask is true (it broadcasts with the batch); elsewhere log_prob and
+--- entropy are 0, and x, even NaN, has no influence: for missing data.
+dist.masked = core.new_masked
+
+--- expanded(d, sizes): d repeated to a larger batch shape, as d:expand(sizes).
+function dist.expanded(d, sizes)
+  return d:expand(sizes)
+end
+
+--- independent(d, k): the last k batch axes of d as event axes, as d:independent(k).
+function dist.independent(d, k)
+  return d:independent(k)
+end
 
 return dist

@@ -110,9 +110,47 @@ static bool transformed(pn_context *c, const void *data) {
   return done;
 }
 
+static pn_dist *labels(pn_context *c, int64_t n) {
+  pn_tensor *logits = pn_zeros(c, PN_FLOAT64, 1, &n);
+  const char *name = "logits";
+  return logits ? pn_dist_new(c, "categorical", 1, &name, (pn_tensor *[]){pn_param(c, logits)}) : NULL;
+}
+
+/* Of SIZE components: a batch axis of one distribution, or two distributions. */
+static bool mixture(pn_context *c, const void *data) {
+  int n = *(const int *)data;
+  pn_dist *part[2] = {normal(c, SIZE), NULL}, *weights = NULL, *d = NULL;
+  if (part[0]) part[1] = normal(c, SIZE);
+  if (part[1]) weights = labels(c, n == 1 ? SIZE : 2);
+  if (weights) d = pn_dist_mixture(c, weights, n, part);
+  pn_dist *wide = d ? pn_dist_expand(c, d, 1, (const int64_t[]){SIZE}) : NULL;
+  bool done = wide && use_dist(c, wide) && differentiate(c, pn_dist_mean(c, d)) && pn_dist_variance(c, d);
+  pn_dist_unref(wide);
+  pn_dist_unref(d);
+  pn_dist_unref(weights);
+  pn_dist_unref(part[0]);
+  pn_dist_unref(part[1]);
+  return done;
+}
+
+static bool masked(pn_context *c, const void *data) {
+  (void)data;
+  pn_dist *base = normal(c, SIZE);
+  pn_tensor *mask = base ? pn_zeros(c, PN_BOOL, 0, NULL) : NULL;
+  pn_dist *d = mask ? pn_dist_masked(c, base, mask) : NULL;
+  bool done = d && use_dist(c, d) && pn_dist_mean(c, d) && pn_dist_variance(c, d) && pn_dist_mode(c, d) &&
+              differentiate(c, pn_dist_entropy(c, d));
+  pn_dist_unref(d);
+  pn_dist_unref(base);
+  return done;
+}
+
 int main(void) {
   for (int i = 0; i < pni_bijector_count(); i++) sweep(pni_bijector_at(i)->name, bijector_work, pni_bijector_at(i));
   for (int i = 0; i < pni_constraint_count(); i++) sweep("biject_to", onto, pni_constraint_at(i)->name);
   sweep("transformed", transformed, NULL);
+  sweep("mixture, one family", mixture, &(int){1});
+  sweep("mixture", mixture, &(int){2});
+  sweep("masked", masked, NULL);
   CHECK_DONE();
 }

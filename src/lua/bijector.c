@@ -282,9 +282,48 @@ static int l_transformed(lua_State *L) {
   return pni_finish_dist(L, base->ctx, b, pn_dist_transformed(base->ctx, base, map));
 }
 
+/* new_mixture(labels, {distribution, ...}) */
+static int l_mixture(lua_State *L) {
+  pn_dist *labels = pni_check_dist(L, 1), *component[MOST_PARTS];
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int n = (int)lua_rawlen(L, 2);
+  if (n > MOST_PARTS) return pni_error(L, "mixture: at most %d distributions are possible, got %d", MOST_PARTS, n);
+  luaL_checkstack(L, n + 8, "too many parts");
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    if (!luaL_testudata(L, -1, "penumbra.distribution"))
+      return pni_error(L, "mixture: component %d must be a distribution, got %s", i + 1, luaL_typename(L, -1));
+    component[i] = pni_check_dist(L, lua_gettop(L));
+  }
+  pni_dist_box *b = pni_new_dist_box(L);
+  return pni_finish_dist(L, labels->ctx, b, pn_dist_mixture(labels->ctx, labels, n, component));
+}
+
+static int l_masked(lua_State *L) {
+  pn_dist *base = pni_check_dist(L, 1);
+  pn_tensor *mask = pni_check_tensor(L, 2);
+  pni_dist_box *b = pni_new_dist_box(L);
+  return pni_finish_dist(L, base->ctx, b, pn_dist_masked(base->ctx, base, mask));
+}
+
+static int l_composite_rows(lua_State *L) {
+  lua_createtable(L, pni_composite_count(), 0);
+  for (int i = 0; i < pni_composite_count(); i++) {
+    pni_push_dist_row(L, pni_composite_at(i));
+    pni_set_string(L, "kind", "composite");
+    lua_createtable(L, 1, 0);
+    lua_pushstring(L, pni_composite_at(i)->call);
+    lua_rawseti(L, -2, 1);
+    lua_setfield(L, -2, "args");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
     {"new_bijector", l_new},   {"new_composed_bijector", l_compose}, {"new_biject_to", l_biject_to},
-    {"bijector_rows", l_rows}, {"new_transformed", l_transformed},   {NULL, NULL}};
+    {"bijector_rows", l_rows}, {"new_transformed", l_transformed},   {"new_mixture", l_mixture},
+    {"new_masked", l_masked},  {"composite_rows", l_composite_rows}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"forward", l_forward},       {"inverse", l_inverse}, {"log_abs_det", l_log_abs_det},
                                    {"parameters", l_parameters}, {"close", l_close},     {NULL, NULL}};

@@ -365,7 +365,7 @@ static void push_functions(lua_State *L, const pni_distribution *kind) {
   lua_setfield(L, -2, "kl");
 }
 
-static void push_row(lua_State *L, const pni_distribution *kind) {
+void pni_push_dist_row(lua_State *L, const pni_distribution *kind) {
   lua_createtable(L, 0, 12);
   pni_set_string(L, "kind", "distribution");
   pni_set_string(L, "name", kind->name);
@@ -391,7 +391,7 @@ static void push_row(lua_State *L, const pni_distribution *kind) {
 static int l_rows(lua_State *L) {
   lua_createtable(L, pni_dist_count(), 0);
   for (int i = 0; i < pni_dist_count(); i++) {
-    push_row(L, pni_dist_at(i));
+    pni_push_dist_row(L, pni_dist_at(i));
     lua_rawseti(L, -2, i + 1);
   }
   return 1;

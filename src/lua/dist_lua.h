@@ -31,6 +31,8 @@ pn_bijector *pni_check_bijector(lua_State *L, int i);
 void pni_push_bijector(lua_State *L, pn_bijector *b);
 /* Pushes {name =, constraint =, must =, axes =, choice =, default =, discrete =}. */
 void pni_push_parameter(lua_State *L, const pni_parameter *p);
+/* Pushes the row of a kind as pn.rows() lists it. */
+void pni_push_dist_row(lua_State *L, const pni_distribution *kind);
 /* t[key] = value for the table t on the stack top. */
 void pni_set_string(lua_State *L, const char *key, const char *value);
 /* Pushes a list of sizes. */

@@ -79,6 +79,7 @@ const pni_distribution pni_composite_transformed = {
     .doc = "the law of y = f(x) for x from a base distribution and a bijector f: "
            "log p(y) = log p_base(x) - log |det dy/dx|",
     .source = "change of variables; Papamakarios, Nalisnick, Rezende, Mohamed & Lakshminarayanan 2021",
+    .call = "base, bijector",
     .support = &pni_constraint_real,
     .event = "",
     .log_prob = log_prob,
