@@ -105,7 +105,8 @@ local examples = {
       make = function(p)
         return dist.transformed(dist.normal(p[1], 1), B.chain { B.affine(p[2], p[3]), B.softplus() })
       end },
-    { p = { { 0.3, -1 } }, x = { { 0.2, 0.3, 0.5 }, { 0.6, 0.3, 0.1 } }, beyond = { { 0.4, 0.4, 0.4 }, { 0, 0.5, 0.5 } },
+    { p = { { 0.3, -1 } }, x = { { 0.2, 0.3, 0.5 }, { 0.6, 0.3, 0.1 } },
+      beyond = { { 0.4, 0.4, 0.4 }, { 0, 0.5, 0.5 } },
       batch = {}, make = function(p) return dist.transformed(dist.normal(p[1], 1.3), B.softmax_centred()) end },
     { p = { { { 0.3, -1, 0.2 }, { 0.1, 0.4, -2 } } }, batch = { 2 },
       x = { { { { 1, 0 }, { 0.5, 2 } }, { { 1, 0 }, { 0.5, 2 } } } },
