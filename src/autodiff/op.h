@@ -6,7 +6,7 @@
 #ifndef PN_AUTODIFF_OP_H
 #define PN_AUTODIFF_OP_H
 
-#include "../tensor/tensor.h"
+#include "../tensor/blas.h"
 
 enum { PNI_ATTR_INTS = 26, PNI_OP_INPUTS = 64 };
 
@@ -18,6 +18,12 @@ typedef struct pni_attr {
 } pni_attr;
 
 typedef struct pni_op pni_op;
+
+/* What a row decides once for all replays of a call. */
+typedef struct pni_prepared {
+  pni_product product;
+  pn_tensor *in, *out;
+} pni_prepared;
 
 /* One application: what infer, view and eval see. */
 typedef struct pni_call {
@@ -66,6 +72,10 @@ struct pni_op {
   /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
    * its neighbours. */
   pni_row (*kernel)(const pni_call *call, const pn_tensor *out);
+  /* With eval, where much of it depends on shapes and addresses alone: prepare does that part (false: it
+   * cannot), run the rest, and plans call these. */
+  bool (*prepare)(const pni_call *call, pn_tensor *out, pni_prepared *p);
+  pn_status (*run)(pn_context *c, const pni_prepared *p);
   /* d(loss)/d(in k) from g = d(loss)/d(y), or NULL with the reason in c; NULL row entry with
    * PNI_OP_NODIFF. Called only for inputs that need it. Elementwise rows may return any shape that
    * broadcasts; the engine sums it back. */

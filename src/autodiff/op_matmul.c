@@ -40,6 +40,13 @@ static pn_status eval_matmul(pn_context *c, const pni_call *call, pn_tensor *out
   return pni_matmul(c, &x, &y, out);
 }
 
+static bool prepare_matmul(const pni_call *call, pn_tensor *out, pni_prepared *p) {
+  if (call->in[0]->ndim < 2 || call->in[1]->ndim < 2) return false;
+  return pni_product_prepare(call->in[0], call->in[1], out, &p->product);
+}
+
+static pn_status run_matmul(pn_context *c, const pni_prepared *p) { return pni_product_run(c, &p->product); }
+
 /* Rows of all batches under each other: [..., n, m] -> [N, m]. */
 static pn_tensor *rows(pn_context *c, pn_tensor *t) {
   return pn_reshape(c, t, 2, (int64_t[]){-1, t ? t->shape[t->ndim - 1] : 0});
@@ -67,4 +74,6 @@ const pni_op pni_op_matmul = {.name = "matmul",
                                      "leading axes broadcast, 1-d operands as in NumPy",
                               .infer = infer_matmul,
                               .eval = eval_matmul,
+                              .prepare = prepare_matmul,
+                              .run = run_matmul,
                               .vjp = vjp_matmul};

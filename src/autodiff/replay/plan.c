@@ -181,12 +181,22 @@ static pni_step eval_step(pn_plan *p, const pni_note *note) {
   return s;
 }
 
+/* Prepared if the operation knows how, else evaluated. */
+static pni_step product_step(pn_plan *p, const pni_note *note, pni_prepared **next) {
+  pni_step s = eval_step(p, note);
+  if (!note->op->prepare || !note->op->prepare(&s.u.eval.call, s.u.eval.out, *next)) return s;
+  s = (pni_step){.kind = PNI_STEP_PREPARED, .u.prepared = {note->op->run, *next}};
+  ++*next;
+  return s;
+}
+
 static bool is_map(const pni_note *note) { return note->op && (note->op->map || note->op->kernel); }
 
 static void add_steps(pn_plan *p, const pni_schedule *l) {
   pni_tape *tape = p->tape;
   pni_loop *nest = p->nest;
   pni_member *member = p->member;
+  pni_prepared *prepared = p->prepared;
   for (int64_t i = 0; i < tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
     bool view = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW;
@@ -199,7 +209,7 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
     else if (l->group[i] == i)
       *s = pni_group_step(p, l, (int)i, &member);
     else
-      *s = is_map(note) ? map_step(p, note, &nest) : eval_step(p, note);
+      *s = is_map(note) ? map_step(p, note, &nest) : product_step(p, note, &prepared);
     s->note = (int)i;
   }
 }
@@ -207,11 +217,16 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
 static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   const pni_tape *tape = p->tape;
   p->step_cap = tape->note.n;
-  for (int64_t i = 0; i < tape->note.n; i++) p->map_cap += l->needed[i] && is_map(&tape->note.v[i]);
+  for (int64_t i = 0; i < tape->note.n; i++) {
+    const pni_note *note = &tape->note.v[i];
+    p->map_cap += l->needed[i] && is_map(note);
+    p->prepared_cap += l->needed[i] && note->op && note->op->prepare;
+  }
   p->step = pni_alloc_array(c, p->step_cap, sizeof *p->step);
   p->nest = pni_alloc_array(c, p->map_cap + 1, sizeof *p->nest); /* one to try in */
   p->member = pni_alloc_array(c, p->map_cap, sizeof *p->member);
-  if (p->step && p->nest && p->member) add_steps(p, l);
+  p->prepared = pni_alloc_array(c, p->prepared_cap, sizeof *p->prepared);
+  if (p->step && p->nest && p->member && p->prepared) add_steps(p, l);
   return c->status;
 }
 
@@ -256,6 +271,7 @@ static void destroy(pn_plan *p) {
   pni_free(c, p->step, (size_t)p->step_cap * sizeof *p->step);
   pni_free(c, p->nest, (size_t)(p->map_cap + 1) * sizeof *p->nest);
   pni_free(c, p->member, (size_t)p->map_cap * sizeof *p->member);
+  pni_free(c, p->prepared, (size_t)p->prepared_cap * sizeof *p->prepared);
   pni_free(c, p->out, (size_t)p->nout * sizeof *p->out);
   pni_free(c, p->arena, p->arena_bytes);
   pni_tape_free(c, p->tape);

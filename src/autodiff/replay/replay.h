@@ -76,7 +76,7 @@ void pni_tape_free(pn_context *c, pni_tape *tape);
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 65536 };
 
-enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_GROUP, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
+enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_GROUP, PNI_STEP_PREPARED, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
 
 /* A group of elementwise operations over one space of rows x columns runs tile by tile: what a tile hands on
  * within the group lies in one of PNI_TILE_SLOTS places on the stack and never leaves the nearest cache. */
@@ -125,6 +125,10 @@ typedef struct pni_step {
       pni_loop *nest;
     } loop;
     pni_group group;
+    struct { /* PREPARED */
+      pn_status (*run)(pn_context *c, const pni_prepared *p);
+      const pni_prepared *p;
+    } prepared;
     struct { /* EVAL: whatever the operation does */
       pni_call call;
       pn_tensor *out;
@@ -168,6 +172,8 @@ struct pn_plan {
   pni_loop *nest;
   pni_member *member;
   int64_t map_cap; /* of both */
+  pni_prepared *prepared;
+  int64_t prepared_cap;
   int *out;
   int nout;
   char *arena;

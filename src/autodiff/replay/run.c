@@ -61,6 +61,7 @@ static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   case PNI_STEP_RUN: s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride); return PN_OK;
   case PNI_STEP_LOOP: return pni_loop_run(c, s->u.loop.nest, s->u.loop.row, s->u.loop.data);
   case PNI_STEP_GROUP: return pni_group_run(c, &s->u.group);
+  case PNI_STEP_PREPARED: return s->u.prepared.run(c, s->u.prepared.p);
   case PNI_STEP_DRAW: return draw(c, p, s);
   case PNI_STEP_EVAL: return eval(c, p, s);
   default: return effect(c, p, s);

@@ -18,6 +18,11 @@ typedef struct pni_tiny {
 /* Returns false, having done nothing, for products that BLAS does better. */
 bool pni_tiny_matmul(int dtype, const pni_tiny *p);
 
+typedef void (*pni_tiny_kernel)(const pni_tiny *p);
+/* The kernel of a product, to be called with *turned (where x and y may have changed places); NULL for products
+ * that BLAS does better. */
+pni_tiny_kernel pni_tiny_choose(int dtype, const pni_tiny *p, pni_tiny *turned);
+
 typedef struct pni_tiny_level {
   void (*rows)(const pni_tiny *p); /* y_col = 1 */
   void (*dots)(const pni_tiny *p); /* x_col = 1 and y_row = 1 */
