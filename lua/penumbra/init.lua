@@ -23,7 +23,7 @@ local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, 
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "penumbra.gradcheck",
-  compile = "penumbra.compile",
+  compile = "penumbra.replay",
   help = "penumbra.help",
   save = "penumbra.data",
   load = "penumbra.data",

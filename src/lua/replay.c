@@ -1,6 +1,6 @@
 /*
 ** replay.c: compiled functions as Lua sees them. The object keeps one plan per shapes of the arguments,
-** the latest used first; a call that fits none goes to the Lua function that captures (compile.lua).
+** the latest used first; a call that fits none goes to the Lua function that captures (replay.lua).
 ** A function whose upvalues have changed since is captured anew: numbers and tensors that it reads there
 ** are constants of its plans.
 */

@@ -10,7 +10,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
-local compile = {}
+local replay = {}
 local capture = core.capture
 
 local function whole(self, body, ...)
@@ -61,7 +61,7 @@ end
 ---
 --- The result has the methods :plans() (a list of {steps =, bytes =}), :captures() (how often f ran) and
 --- :forget().
-function compile.compile(f, given)
+function replay.compile(f, given)
   if type(f) ~= "function" then
     core.error("compile: f must be a function, got " .. type(f))
   end
@@ -79,4 +79,4 @@ function compile.compile(f, given)
   return capture.new(miss, f, o.plans, o.optimiser ~= nil)
 end
 
-return compile
+return replay
