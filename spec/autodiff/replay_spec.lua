@@ -129,6 +129,45 @@ describe("a replayed distribution", function()
         end)
       end
 
+      it(row.name .. " has the eager moments, distribution functions and divergence", function()
+        local case = golden.cases[1]
+        local x = pn.tensor(case.x, { dtype = "float64" })
+        local function all(shift, at, p)
+          local t, out = {}, {}
+          for name, v in pairs(case.params) do
+            t[name] = pn.tensor(v, { dtype = "float64" }) + shift
+          end
+          local d = dist[row.name](t)
+          for _, name in ipairs { "mean", "variance", "stddev", "mode", "entropy" } do
+            if row.functions[name] then
+              out[#out + 1] = d[name](d)
+            end
+          end
+          if row.functions.cdf then
+            out[#out + 1] = d:cdf(at)
+          end
+          if row.functions.icdf then
+            out[#out + 1] = d:icdf(p)
+          end
+          if row.functions.kl then
+            out[#out + 1] = dist.kl(d, dist[row.name](case.params))
+          end
+          out[#out + 1] = d:log_prob(at)
+          return table.unpack(out)
+        end
+        local f = pn.compile(all)
+        for _, at in ipairs { x, x + 1e3, x - 1e3, x * (0 / 0), x } do
+          for _, p in ipairs { pn.tensor { 0.2, 0.7 }, pn.tensor { -0.1, 1.1 }, pn.tensor { 0.3, 0.4 } } do
+            local shift = pn.tensor(0)
+            local got, want = { f(shift, at, p) }, { all(shift, at, p) }
+            for i = 1, #want do
+              same(got[i], want[i], row.name .. ", result " .. i)
+            end
+          end
+        end
+        assert.equal(1, f:captures())
+      end)
+
       it(row.name .. " has the eager density where values are outside the support", function()
         local case = golden.cases[1]
         local f = pn.compile(function(x)
@@ -149,6 +188,11 @@ describe("a replayed distribution", function()
     end)
     same(f(pn.tensor(2)), dist.normal(0, 2):log_prob(1), "normal")
     refused("normal: scale must be positive, got -1", f, pn.tensor(-1))
+    local u = pn.compile(function(high)
+      return dist.uniform(1, high):log_prob(1.5)
+    end)
+    same(u(pn.tensor(2)), dist.uniform(1, 2):log_prob(1.5), "uniform")
+    refused("uniform: high must be above low", u, pn.tensor(0.5))
     same(f(pn.tensor(3)), dist.normal(0, 3):log_prob(1), "normal")
   end)
 end)
@@ -545,6 +589,9 @@ describe("a compiled function", function()
       { "seeding", function(x) pn.seed(1) return x end },
       { "generator", function(x) return x + pn.randn(3, { generator = pn.generator(1) }) end },
       { "generator's state", function(x) pn.rng_state() return x end },
+      { "save_npy", function(x) pn.data.save_npy(os.tmpname(), x) return x end },
+      { "archive", function(x) pn.save(os.tmpname(), { x = x }) return x end },
+      { "param cannot", function(x) nn.linear(3, 2) return x end },
       { "tostring", function(x) return #tostring(dist.normal(x:sum(), 1)) > 0 and x end },
     }
     for k, case in ipairs(reads) do

@@ -245,20 +245,49 @@ static pn_status check_values(pn_context *c, pn_dist *d) {
   return d->kind->check ? d->kind->check(c, d) : PN_OK;
 }
 
-pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int high) {
-  pn_tensor *a = d->param[low], *b = d->param[high], *both[2] = {NULL};
+static pn_status require_order(pn_context *c, const pni_distribution *kind, int low, int high, pn_tensor *const *in) {
   pni_spec s;
-  if (pni_broadcast(c, d->kind->name, a, b, &s)) return c->status;
-  both[0] = pn_contiguous(c, pni_dist_expand_to(c, pn_detach(c, a), s.ndim, s.shape));
-  both[1] = pn_contiguous(c, pni_dist_expand_to(c, pn_detach(c, b), s.ndim, s.shape));
-  if (!both[0] || !both[1]) return c->status;
-  for (int64_t i = 0; i < both[0]->numel; i++) {
-    double x = pni_element(both[0], i), y = pni_element(both[1], i);
-    if (!(x < y))
-      return pni_fail(c, PN_DOMAIN, "%s: %s must be above %s, got %.7g for %.7g", d->kind->name,
-                      d->kind->param[high].name, d->kind->param[low].name, y, x);
+  if (pni_broadcast(c, kind->name, in[0], in[1], &s)) return c->status;
+  s.dtype = PN_FLOAT64;
+  pn_tensor *a = pni_tensor_new(c, &s), *b = pni_tensor_new(c, &s);
+  if (a && b && pni_copy(c, a, in[0]) == PN_OK && pni_copy(c, b, in[1]) == PN_OK) {
+    const double *x = pni_data(a), *y = pni_data(b);
+    int64_t i = 0;
+    while (i < a->numel && x[i] < y[i]) i++;
+    if (i < a->numel)
+      pni_fail(c, PN_DOMAIN, "%s: %s must be above %s, got %.7g for %.7g", kind->name, kind->param[high].name,
+               kind->param[low].name, y[i], x[i]);
   }
+  pn_tensor_unref(a);
+  pn_tensor_unref(b);
+  return c->status;
+}
+
+/* The same as an operation without a result, so that a plan checks anew. attr: kind, low, high. */
+static pn_status infer_order(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c, (void)call;
+  *out = (pni_spec){.dtype = PN_BOOL};
   return PN_OK;
+}
+
+static pn_status eval_order(pn_context *c, const pni_call *call, pn_tensor *out) {
+  const int64_t *i = call->attr->i;
+  *(uint8_t *)pni_data(out) = 1;
+  return require_order(c, (const pni_distribution *)(intptr_t)i[0], (int)i[1], (int)i[2], call->in);
+}
+
+static const pni_op order = {.name = "require_order",
+                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_CHECK,
+                             .infer = infer_order,
+                             .eval = eval_order};
+
+pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int high) {
+  pn_tensor *in[2] = {d->param[low], d->param[high]};
+  if (pni_failed(c)) return c->status;
+  if (!c->recorder) return require_order(c, d->kind, low, high, in);
+  pni_attr a = {.ni = 3, .i = {(int64_t)(intptr_t)d->kind, low, high}};
+  pni_apply(c, &order, 2, in, &a);
+  return c->status;
 }
 
 pn_dist *pn_dist_new(pn_context *c, const char *name, int n, const char *const *names, pn_tensor *const *values) {

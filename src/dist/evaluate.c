@@ -98,7 +98,11 @@ static pn_tensor *over_event(pn_context *c, pn_tensor *mask, int rank) {
   return mask;
 }
 
-static bool all_true(const pn_tensor *mask) {
+/* A capture does not know what later calls bring: then a mask that varies may be anything. */
+static bool unknown(const pn_context *c, const pn_tensor *t) { return c->recorder && pni_varies(c, t); }
+
+static bool all_true(const pn_context *c, const pn_tensor *mask) {
+  if (unknown(c, mask)) return false;
   const uint8_t *p = pni_data(mask);
   for (int64_t i = 0; i < mask->numel; i++)
     if (!p[i]) return false;
@@ -114,8 +118,7 @@ static pn_tensor *all_last(pn_context *c, pn_tensor *mask, int n) {
   return mask && n > 0 ? pn_all(c, mask, axes, 0) : mask;
 }
 
-/* Which values are inside; NULL with no failure pending if all are. A capture does not know what later calls
- * bring. */
+/* Which values are inside; NULL with no failure pending if all are. */
 static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
   if (d->flags & PNI_DIST_TOTAL) return NULL;
   int old = pn_set_no_grad(c, 1);
@@ -123,7 +126,7 @@ static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
                                         : all_last(c, pni_constraint_mask(c, d->support, x), repeats(d));
   mask = mask ? pn_contiguous(c, mask) : NULL;
   pn_set_no_grad(c, old);
-  return mask && ((c->recorder && pni_varies(c, mask)) || !all_true(mask)) ? mask : NULL;
+  return mask && !all_true(c, mask) ? mask : NULL;
 }
 
 /* Log density where some values are outside: these are replaced by a member before the formula and the
@@ -166,7 +169,8 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
 }
 
 /* Is an element at or beyond an end of [low, high]? */
-static bool reaches(const pn_tensor *x, double low, double high) {
+static bool reaches(const pn_context *c, const pn_tensor *x, double low, double high) {
+  if (unknown(c, x)) return true;
   const double *v = x->dtype == PN_FLOAT64 ? pni_data(x) : NULL;
   const float *w = v ? NULL : pni_data(x);
   for (int64_t i = 0; i < x->numel; i++) {
@@ -180,7 +184,7 @@ static bool reaches(const pn_tensor *x, double low, double high) {
 static pn_tensor *cdf_between(pn_context *c, const pn_dist *d, pn_tensor *x) {
   double low = d->support->low, high = d->support->high;
   pn_tensor *flat = low < high ? pn_contiguous(c, x) : NULL;
-  if (!flat || !reaches(flat, low, high)) return flat || low >= high ? d->kind->cdf(c, d, x) : NULL;
+  if (!flat || !reaches(c, flat, low, high)) return flat || low >= high ? d->kind->cdf(c, d, x) : NULL;
   pn_tensor *under = pn_le(c, x, pni_like(c, x, low)), *over = pn_ge(c, x, pni_like(c, x, high));
   pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, NULL);
   pn_tensor *inner = d->kind->cdf(c, d, pn_where(c, pn_logical_or(c, under, over), member, x));
@@ -196,7 +200,7 @@ static pn_tensor *quantile(pn_context *c, const pn_dist *d, pn_tensor *p) {
   pn_tensor *zero = pni_like(c, p, 0), *one = pni_like(c, p, 1);
   pn_tensor *inside = pn_logical_and(c, pn_ge(c, p, zero), pn_le(c, p, one));
   inside = inside ? pn_contiguous(c, inside) : NULL;
-  if (!inside || all_true(inside)) return inside ? d->kind->icdf(c, d, p) : NULL;
+  if (!inside || all_true(c, inside)) return inside ? d->kind->icdf(c, d, p) : NULL;
   pn_tensor *x = d->kind->icdf(c, d, pn_where(c, inside, p, pni_like(c, p, 0.5)));
   return pn_where(c, inside, x, pni_like(c, p, NAN));
 }

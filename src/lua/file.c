@@ -221,6 +221,7 @@ static pn_status fill_archive(lua_State *L, const char *where, holder *h) {
 }
 
 static int push_saved(lua_State *L, pn_status status) {
+  if (status == PN_STATE) return pni_raise(L, pni_lua_context(L)); /* a mistake: within a capture */
   if (status != PN_OK) return pni_push_failure(L, pni_lua_context(L));
   lua_pushboolean(L, 1);
   return 1;

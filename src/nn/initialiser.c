@@ -103,7 +103,7 @@ pn_tensor *pni_initialise(pn_context *c, int i, const pni_init_call *call) {
 
 pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape,
                          const pn_option *options) {
-  if (pni_failed(c)) return NULL;
+  if (pni_failed(c) || pni_refuse_capture(c, "initialise", "do it outside")) return NULL;
   const pni_initialiser *row = pni_initialiser_find(name);
   if (!row || dtype > PN_FLOAT32) {
     if (!row)

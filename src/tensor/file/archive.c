@@ -166,6 +166,7 @@ pn_status pn_archive_add(pn_context *c, pn_archive *a, const char *name, pn_tens
   char buf[64];
   if (pni_failed(c)) return c->status;
   if (!a || !name || !t) return pni_fail(c, PN_STATE, "archive: archive, name and tensor must not be NULL");
+  if (pni_check_read(c, t, "an archive")) return c->status;
   if (find(&a->tensors, name) >= 0)
     return pni_fail(c, PN_DOMAIN, "archive: names must differ, got '%s' twice", pni_printable(name, strlen(name), buf));
   pn_status status = dict_add(c, &a->tensors, name, t);

@@ -302,6 +302,7 @@ static pn_status write_table(pni_sink *s, const pn_tensor *t, char delimiter, co
 pn_status pn_save_csv(pn_context *c, const char *path, const pn_tensor *t, char delimiter, const char *const *names) {
   if (pni_failed(c)) return c->status;
   if (!t) return pni_fail(c, PN_STATE, "save_csv: tensor must not be NULL");
+  if (pni_check_read(c, t, "save_csv")) return c->status;
   if (t->ndim != 1 && t->ndim != 2)
     return pni_fail(c, PN_SHAPE, "save_csv: tensor must have 1 or 2 axes, got %d", t->ndim);
   if (delimiter && !good_delimiter(delimiter))

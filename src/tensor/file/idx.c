@@ -106,6 +106,7 @@ static pn_status write_idx(pn_context *c, const char *path, const pn_tensor *t) 
 pn_status pn_save_idx(pn_context *c, const char *path, const pn_tensor *t) {
   if (pni_failed(c)) return c->status;
   if (!t) return pni_fail(c, PN_STATE, "save_idx: tensor must not be NULL");
+  if (pni_check_read(c, t, "save_idx")) return c->status;
   pn_tensor *d = pni_contiguous(c, t);
   if (!d) return c->status;
   pn_status status = write_idx(c, path, d);

@@ -210,6 +210,7 @@ pn_status pn_save_npy(pn_context *c, const char *path, const pn_tensor *t) {
   pni_sink s;
   char head[PNI_NPY_HEADER];
   if (!t) return pni_failed(c) ? c->status : pni_fail(c, PN_STATE, "save_npy: tensor must not be NULL");
+  if (pni_check_read(c, t, "save_npy")) return c->status;
   pn_status status = pni_sink_open(c, "save_npy", path, path && pni_is_gz(path), &s);
   if (status != PN_OK) return status;
   status = pni_sink_write(&s, head, pni_npy_header(t, head));
