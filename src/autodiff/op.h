@@ -19,6 +19,9 @@ typedef struct pni_attr {
 
 typedef struct pni_op pni_op;
 
+/* Reduces n adjacent elements to one. */
+typedef void (*pni_fold)(const void *x, int64_t n, void *out);
+
 /* What a row decides once for all replays of a call. */
 typedef struct pni_prepared {
   pni_product product;
@@ -72,6 +75,10 @@ struct pni_op {
   /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
    * its neighbours. */
   pni_row (*kernel)(const pni_call *call, const pn_tensor *out);
+  /* With eval, of a reduction over trailing axes of contiguous floats: the kernel that reduces rows of *n
+   * elements, and what the result is scaled by (0: not); NULL for other calls. Plans reduce a tile while it is at
+   * hand. */
+  pni_fold (*fold)(const pni_call *call, int64_t *n, double *scale);
   /* With eval, where much of it depends on shapes and addresses alone: prepare does that part (false: it
    * cannot), run the rest, and plans call these. */
   bool (*prepare)(const pni_call *call, pn_tensor *out, pni_prepared *p);

@@ -181,6 +181,25 @@ static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) 
   return PN_OK;
 }
 
+static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
+  const pni_op *op = call->op;
+  const pn_tensor *x = call->in[0];
+  int which = op == &pni_op_sum || op == &pni_op_mean ? PNI_SUM
+              : op == &pni_op_prod                    ? PNI_PROD
+              : op == &pni_op_max                     ? PNI_MAX
+              : op == &pni_op_min                     ? PNI_MIN
+              : op == &pni_op_logsumexp               ? PNI_LOGSUMEXP
+                                                      : -1;
+  if (which < 0 || !pni_is_float(x) || x->numel == 0) return NULL;
+  uint32_t mask = axis_mask(x, call->attr);
+  int first = 0; /* reduced axis: all from there on must be */
+  while (first < x->ndim && !(mask >> first & 1)) first++;
+  if (mask >> first != (1u << (x->ndim - first)) - 1) return NULL;
+  *n = pni_count(x->ndim - first, x->shape + first);
+  *scale = op == &pni_op_mean ? 1 / (double)*n : 0;
+  return (x->dtype == PN_FLOAT64 ? pni_reducers_f64 : pni_reducers_f32)[which].row;
+}
+
 /* ---- gradients: g and y are brought back to x's axes with size 1 where it was reduced ---- */
 
 static pn_tensor *expand(pn_context *c, pn_tensor *y, pn_tensor *t) {
@@ -306,6 +325,7 @@ static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x
                               .domain = {{lo_, hi_}},                                                                  \
                               .infer = infer_fn,                                                                       \
                               .eval = eval_fn,                                                                         \
+                              .fold = fold_rows,                                                                       \
                               .vjp = vjp_fn};
 
 ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, 0, 0, "sum over axes; bool counts into int64")

@@ -1,5 +1,5 @@
 /*
-** fuse.c: groups of elementwise operations. Neighbours whose results have one number of elements join a
+** fuse.c: groups of elementwise operations and of reductions of their rows. Neighbours whose results have one number of elements join a
 ** group if each of their nests is one run, or rows x columns with the group's columns, and if what they
 ** read of the group's own results lies exactly where it is written: then tile after tile gives what whole
 ** tensors would, to the bit, as an element depends on its own place only.
@@ -16,6 +16,13 @@ bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row 
   *data = !note->op->map ? NULL : a->ni ? (void *)a->i : (void *)a->r;
   pni_loop_init(nest, out, note->nin, in);
   return true;
+}
+
+pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale) {
+  if (!note->op || !note->op->fold) return NULL;
+  pn_tensor **in = p->arg + note->first;
+  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
+  return pni_is_contiguous(in[0]) ? note->op->fold(&(pni_call){note->op, in, 1, a}, n, scale) : NULL;
 }
 
 /* Operand k of a nest over rows x cols, strides in elements; false if the nest has another space. */
@@ -54,8 +61,24 @@ static bool joins(const pn_plan *p, const pni_schedule *s, const gathering *g, c
   if (l->ndim == 2 && g->cols && (l->shape[0] != g->rows || l->shape[1] != g->cols)) return false;
   for (int k = 0; k < note->nin; k++) {
     int v = tape->edge.v[note->first + k], maker = s->maker[base_of(tape, v)];
-    if (maker >= g->first && s->group[maker] == g->first && !straight(l, k + 1, &tape->value.v[v].t)) return false;
+    bool own = maker >= g->first && s->group[maker] == g->first;
+    if (own && (tape->note.v[maker].op->fold || !straight(l, k + 1, &tape->value.v[v].t))) return false;
   }
+  return true;
+}
+
+/* Does the note reduce rows of what the group has just made, rows that fit into a tile? */
+static bool folds(const pn_plan *p, const pni_schedule *s, gathering *g, const pni_note *note) {
+  const pni_tape *tape = p->tape;
+  int64_t n;
+  double scale;
+  if (!g->n || !pni_fold_of(p, note, &n, &scale)) return false;
+  int v = tape->edge.v[note->first], maker = s->maker[base_of(tape, v)];
+  const pn_tensor *x = &tape->value.v[v].t;
+  if (maker < g->first || s->group[maker] != g->first || tape->note.v[maker].op->fold) return false;
+  if (x->offset != 0 || x->numel != g->elements || n > PNI_TILE || (g->cols && g->cols != n)) return false;
+  g->rows = g->elements / n;
+  g->cols = n;
   return true;
 }
 
@@ -75,6 +98,12 @@ static void gather(const pn_plan *p, pni_schedule *s) {
     void *data;
     s->group[i] = -1;
     if (!s->needed[i] || (note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW)) continue;
+    if (folds(p, s, &g, note)) {
+      s->group[i] = g.first;
+      g.last = i;
+      g.n++;
+      continue;
+    }
     bool fits = pni_map_of(p, note, &l, &row, &data) && l.ndim <= 2 && pni_count(l.ndim, l.shape) > 0;
     if (g.n && (!fits || !joins(p, s, &g, note, &l))) close_group(s, &g);
     if (!fits) continue;
@@ -94,7 +123,8 @@ static void gather(const pn_plan *p, pni_schedule *s) {
 static void find_local(const pn_plan *p, pni_schedule *s) {
   const pni_tape *tape = p->tape;
   for (int64_t i = 0; i < tape->value.n; i++) {
-    bool made = s->maker[i] >= 0 && s->needed[s->maker[i]] && s->group[s->maker[i]] >= 0;
+    int maker = s->maker[i];
+    bool made = maker >= 0 && s->needed[maker] && s->group[maker] >= 0 && !tape->note.v[maker].op->fold;
     s->slot[i] = made && s->last[i] < INT64_MAX && s->last[i] >= 0 ? 0 : -1;
   }
   for (int64_t i = 0; i < tape->note.n; i++) {
@@ -150,7 +180,14 @@ static void set_space(const pn_plan *p, const pni_schedule *s, int first, pni_gr
     pni_row row;
     void *data;
     if (s->group[i] != first) continue;
-    pni_map_of(p, &p->tape->note.v[i], &l, &row, &data);
+    const pni_note *note = &p->tape->note.v[i];
+    if (note->op->fold) {
+      double scale;
+      pni_fold_of(p, note, &g->cols, &scale);
+      g->rows = p->arg[note->first]->numel / g->cols;
+      continue;
+    }
+    pni_map_of(p, note, &l, &row, &data);
     g->rows = l.shape[0];
     if (l.ndim == 2) g->cols = l.shape[1];
   }
@@ -158,10 +195,27 @@ static void set_space(const pn_plan *p, const pni_schedule *s, int first, pni_gr
   g->block = g->cols > PNI_TILE ? 0 : PNI_TILE / g->cols;
 }
 
+static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g, const pni_note *note, pni_member *m) {
+  const pni_tape *tape = p->tape;
+  int64_t n;
+  int v = tape->edge.v[note->first];
+  const pn_tensor *out = &tape->value.v[note->out].t, *x = &tape->value.v[v].t;
+  int64_t size = (int64_t)pni_itemsize(out);
+  m->fold = pni_fold_of(p, note, &n, &m->scale);
+  m->nop = 2;
+  m->op[0] = (pni_operand){pni_data(out), size, 0, size, -1};
+  m->op[1] = (pni_operand){pni_data(x), size * g->cols, 1, size, s->slot[base_of(tape, v)]};
+}
+
 static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group *g, int note, pni_member *m) {
   const pni_tape *tape = p->tape;
   const pni_note *n = &tape->note.v[note];
   pni_loop l;
+  m->fold = NULL;
+  if (n->op->fold) {
+    set_fold(p, s, g, n, m);
+    return;
+  }
   pni_map_of(p, n, &l, &m->row, &m->data);
   m->nop = l.nop;
   m->flat = true;
@@ -196,14 +250,29 @@ typedef struct {
   int64_t row, col, rows, cols;
 } tile;
 
+static char *start_of(const pni_operand *o, const tile *t, char *scratch) {
+  if (o->slot >= 0) return scratch + (size_t)o->slot * PNI_TILE * sizeof(double);
+  return o->base + t->row * o->row + t->col * o->item * o->size;
+}
+
+static void run_fold(const pni_member *m, const tile *t, char *scratch) {
+  char *out = start_of(&m->op[0], t, scratch), *x = start_of(&m->op[1], t, scratch);
+  for (int64_t r = 0; r < t->rows; r++, out += m->op[0].row, x += m->op[1].row) {
+    m->fold(x, t->cols, out);
+    if (m->scale == 0) continue;
+    if (m->op[0].size == sizeof(double))
+      *(double *)(void *)out *= m->scale;
+    else
+      *(float *)(void *)out = (float)((double)*(float *)(void *)out * m->scale);
+  }
+}
+
 static void run_member(const pni_member *m, const tile *t, char *scratch) {
   char *p[4];
   int64_t stride[4], step[4];
   for (int k = 0; k < m->nop; k++) {
     const pni_operand *o = &m->op[k];
-    bool local = o->slot >= 0;
-    p[k] = local ? scratch + (size_t)o->slot * PNI_TILE * sizeof(double)
-                 : o->base + t->row * o->row + t->col * o->item * o->size;
+    p[k] = start_of(o, t, scratch);
     stride[k] = o->item;
     step[k] = o->row;
   }
@@ -230,7 +299,7 @@ static void run_tiles(void *data, int64_t begin, int64_t end) {
       t = (tile){i / parts, i % parts * PNI_TILE, 1, PNI_TILE};
       if (t.col + t.cols > g->cols) t.cols = g->cols - t.col;
     }
-    for (int k = 0; k < g->n; k++) run_member(&g->member[k], &t, scratch);
+    for (int k = 0; k < g->n; k++) (g->member[k].fold ? run_fold : run_member)(&g->member[k], &t, scratch);
   }
 }
 

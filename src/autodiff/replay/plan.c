@@ -219,7 +219,7 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   p->step_cap = tape->note.n;
   for (int64_t i = 0; i < tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
-    p->map_cap += l->needed[i] && is_map(note);
+    p->map_cap += l->needed[i] && (is_map(note) || l->group[i] >= 0);
     p->prepared_cap += l->needed[i] && note->op && note->op->prepare;
   }
   p->step = pni_alloc_array(c, p->step_cap, sizeof *p->step);

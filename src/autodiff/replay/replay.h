@@ -93,6 +93,8 @@ typedef struct pni_operand {
 typedef struct pni_member {
   pni_row row;
   void *data;
+  pni_fold fold; /* instead of row: reduces each row of op[1] to an element of op[0] */
+  double scale;  /* of the reduced, 0: none */
   int nop;
   bool flat; /* rows follow each other evenly for every operand: a tile is one run */
   pni_operand op[4];
@@ -156,6 +158,8 @@ typedef struct pni_schedule {
 
 /* The nest of an elementwise note and its kernel; false if it has none. */
 bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row *row, void **data);
+/* The kernel of a reduction whose rows, of *n elements, lie one after the other; NULL if the note is none. */
+pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale);
 /* Fills group and slot. The values have their geometry; addresses do not matter yet. */
 void pni_fuse(const pn_plan *p, pni_schedule *s);
 /* The step of the group that begins with note `first`; members are taken from *m, which moves on. */
