@@ -96,6 +96,12 @@ FN REAL NAME(log)(REAL x) {
   return NAME(log_edge)(x, y);
 }
 
+/* log x for normal x > 0. */
+FN REAL NAME(log_normal)(REAL x) {
+  REAL k, m = NAME(split)(x, &k);
+  return NAME(log_sum)(k, m - 1, 0);
+}
+
 /* log u + c/u, u > 0 normal: what rounding took from u is given back. */
 FN REAL NAME(log_corrected)(REAL u, REAL c) {
   REAL k, m = NAME(split)(u, &k);

@@ -110,10 +110,10 @@ WIDE(erfinv)
 WIDE(ndtr)
 WIDE(log_ndtr)
 WIDE(ndtri)
-GUARDED(sin, -1e6, 1e6, sin)
-GUARDED(cos, -1e6, 1e6, cos)
-GUARDED(lgamma, 0, INFINITY, pni_lgamma)
-GUARDED(digamma, 1e-30, INFINITY, pni_digamma)
+GUARDED(sin, -TRIG_MAX, TRIG_MAX, sin)
+GUARDED(cos, -TRIG_MAX, TRIG_MAX, cos)
+GUARDED(lgamma, GAMMA_MIN, GAMMA_MAX, pni_lgamma)
+GUARDED(digamma, GAMMA_MIN, GAMMA_MAX, pni_digamma)
 
 const pni_vector_level LEVEL = {
 #define X(name) loop_##name##_f64,

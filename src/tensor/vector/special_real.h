@@ -15,7 +15,9 @@ SERIES(poly_stirling, POLY_STIRLING)
 SERIES(poly_digamma, POLY_DIGAMMA)
 SERIES(poly_digamma_root, POLY_DIGAMMA_ROOT)
 
-/* ---- sine and cosine, |x| <= PNI_TRIG_MAX ---- */
+/* ---- sine and cosine, |x| <= TRIG_MAX ---- */
+
+#define TRIG_MAX 1e6
 
 /* pi/2 in three parts of 33 bits, whose products with a quadrant below 2^20 are exact, and the rest. */
 #define PIO2_1 0x1.921fb544p+0
@@ -149,11 +151,14 @@ FN double ndtri_f64(double p) { return quantile(p - 0.5, p < 0.5 ? p : 1 - p); }
 /* -inf at -1, inf at 1, NaN outside. 6 ULP. */
 FN double erfinv_f64(double y) { return SQRT1_2 * quantile(0.5 * y, 0.5 * (1 - absolute_f64(y))); }
 
-/* ---- log-gamma and digamma, x > 0 ---- */
+/* ---- log-gamma and digamma, GAMMA_MIN <= x <= GAMMA_MAX ---- */
+
+#define GAMMA_MIN 1e-300
+#define GAMMA_MAX 1e300
 
 /* From 8 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is a whole
  * distance away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factors between x and y enter by one logarithm.
- * inf at 0 and inf. 3 ULP. */
+ * 3 ULP. */
 FN double lgamma_f64(double x) {
   double y = x, product = 1;
   UNROLL for (int i = 0; i < 6; i++) {
@@ -164,14 +169,14 @@ FN double lgamma_f64(double x) {
   bool below = x < 0.8, small = x < 8;
   y = below ? x + 1 : y;
   product = below ? x : product;
-  double l = log_f64(small ? product : x), z = 1 / x;
+  double l = log_normal_f64(small ? product : x), z = 1 / x;
   double rest = MADD((y - 1) * (y - 2), poly_lgamma(y - 1.65), below ? -l : l);
   double stirling = MADD(x - 0.5, l - 1, MADD(z, poly_stirling(z * z), 0.41893853320467274178));
   return small ? rest : stirling;
 }
 
 /* log x - 1/(2x) - D(1/x^2)/x^2 from 6 on; below, sum 1/(x + i) = q/p leads there. Between 1 and 2 the zero is a factor.
- * inf at inf. 10 ULP, most of them next to the zero's interval. */
+ * 10 ULP, most of them next to the zero's interval. */
 FN double digamma_f64(double x) {
   double y = x, p = 1, q = 0;
   UNROLL for (int i = 0; i < 3; i++) {
@@ -181,7 +186,7 @@ FN double digamma_f64(double x) {
     p = below ? p * two : p;
     y = below ? y + 2 : y;
   }
-  double l = log_f64(y), z = 1 / y, z2 = z * z;
+  double l = log_normal_f64(y), z = 1 / y, z2 = z * z;
   double far = (l - MADD(0.5, z, z2 * poly_digamma(z2))) - q / p;
   double near = ((x - digamma_root) - digamma_root_low) * poly_digamma_root(x - 1.5);
   return x > 1 && x < 2 ? near : far;
