@@ -46,11 +46,18 @@ static pn_status accumulate(pn_context *c, sweep *s, int64_t at, pn_tensor *g) {
 }
 
 static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
+  pn_tensor *all[PNI_OP_INPUTS];
+  bool wanted[PNI_OP_INPUTS], together = y->op->vjps && c->no_grad;
   if (fresh(c, y)) return c->status;
+  for (int k = 0; together && k < y->nin; k++) {
+    const pn_tensor *in = y->in[k].t;
+    wanted[k] = in->flags & PNI_REQUIRES_GRAD && s->needed[in->mark - 1];
+  }
+  if (together && y->op->vjps(c, y, g, wanted, all)) return c->status;
   for (int k = 0; k < y->nin; k++) {
     pn_tensor *in = y->in[k].t;
     if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[in->mark - 1]) continue;
-    pn_tensor *d = y->op->vjp(c, y, g, k);
+    pn_tensor *d = together ? all[k] : y->op->vjp(c, y, g, k);
     if (d && y->op->flags & PNI_OP_ELEMENTWISE) d = pni_sum_to(c, d, in);
     if (!d) return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);
     if (accumulate(c, s, in->mark - 1, d)) return c->status;

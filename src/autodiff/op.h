@@ -87,6 +87,9 @@ struct pni_op {
    * PNI_OP_NODIFF. Called only for inputs that need it. Elementwise rows may return any shape that
    * broadcasts; the engine sums it back. */
   pn_tensor *(*vjp)(pn_context *c, pn_tensor *y, pn_tensor *g, int k);
+  /* The same for all inputs k with wanted[k] at once, where one kernel gives them all; scoped. Beside vjp, and taken
+   * when the gradient itself needs no graph. May be NULL. */
+  pn_status (*vjps)(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out);
 };
 
 /* Applies an op: checks, infers, computes, records. attr may be NULL. Scoped. */

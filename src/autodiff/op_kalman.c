@@ -81,6 +81,59 @@ static T *as_operand(C *c, T *g, const T *x, bool vector) {
   return pni_sum_to(c, vector ? pn_squeeze(c, g, -1) : g, x);
 }
 
+/* ---- gradients by one kernel: attr: kind, wanted (bit k for input k, input 0 is the packed rows' gradient) ---- */
+
+static int adjoint_rank(int kind, int k) {
+  static const int predict[] = {1, 1, 2, 2}, update[] = {1, 1, 2, 1, 2, 1, 2, 1};
+  return kind == PNI_KALMAN_PREDICT_ADJOINT ? predict[k] : update[k];
+}
+
+/* Elements of input k's gradient, and its shape before it is summed to the input's. */
+static int64_t piece(const T *g, const T *x, int rank, int *ndim, int64_t *shape) {
+  *ndim = 0;
+  if (!pni_kalman_shared(x, rank))
+    while (*ndim < g->ndim - 1) shape[*ndim] = g->shape[*ndim], ++*ndim;
+  for (int i = x->ndim - rank; i < x->ndim; i++) shape[(*ndim)++] = x->shape[i];
+  return pni_count(*ndim, shape);
+}
+
+static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
+  int64_t shape[PN_MAX_DIMS], total = 0;
+  int ndim;
+  (void)c;
+  for (int k = 1; k < call->nin; k++)
+    if (call->attr->i[1] >> k & 1)
+      total += piece(call->in[0], call->in[k], adjoint_rank((int)call->attr->i[0], k), &ndim, shape);
+  *out = (pni_spec){.dtype = call->in[0]->dtype, .ndim = 1, .shape = {total}};
+  return PN_OK;
+}
+
+static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
+  int kind = (int)call->attr->i[0];
+  const char *where = kind == PNI_KALMAN_PREDICT_ADJOINT ? "kalman_predict" : "kalman_update";
+  return pni_kalman_adjoint(c, where, kind, (int)call->attr->i[1], call->nin, call->in, out);
+}
+
+/* The gradients of y's inputs k < nin with wanted[k]; y's input k is the adjoint's k + 1. */
+static pn_status by_kernel(C *c, T *y, T *g, int kind, int nin, const bool *wanted, T **out) {
+  T *in[PNI_KALMAN_INPUTS] = {pn_contiguous(c, g)};
+  int64_t bits = 0, shape[PN_MAX_DIMS], at = 0;
+  for (int k = 0; k < nin; k++) {
+    in[k + 1] = pni_in(y, k);
+    if (wanted[k]) bits |= (int64_t)2 << k;
+  }
+  if (!bits) return PN_OK;
+  T *flat = pni_apply(c, &pni_op_kalman_adjoint, nin + 1, in, &(pni_attr){.ni = 2, .i = {kind, bits}});
+  for (int k = 0; flat && k < nin; k++) {
+    int ndim;
+    if (!wanted[k]) continue;
+    int64_t size = piece(in[0], in[k + 1], adjoint_rank(kind, k + 1), &ndim, shape);
+    out[k] = pni_sum_to(c, pn_reshape(c, pn_slice(c, flat, 0, at, size, 1), ndim, shape), in[k + 1]);
+    at += size;
+  }
+  return c->status;
+}
+
 /* ---- predict: mean, cov, a, b, q ---- */
 
 static pn_status infer_predict(C *c, const pni_call *call, pni_spec *out) {
@@ -115,6 +168,12 @@ static T *vjp_predict(C *c, T *y, T *g, int k) {
     d = pn_add(c, pn_matmul(c, gm, mt(c, column(c, m))), triple(c, twice, a, symmetric(c, p)));
   }
   return as_operand(c, k == 4 ? gp : d, pni_in(y, k), false);
+}
+
+static pn_status vjps_predict(C *c, T *y, T *g, const bool *wanted, T **out) {
+  for (int k = g->numel ? 3 : 0; k < 5; k++)
+    if (wanted[k]) out[k] = vjp_predict(c, y, g, k);
+  return g->numel ? by_kernel(c, y, g, PNI_KALMAN_PREDICT_ADJOINT, 3, wanted, out) : c->status;
 }
 
 pn_status pn_kalman_predict(C *c, T *mean, T *cov, T *a, T *b, T *q, T **mean_out, T **cov_out) {
@@ -259,6 +318,13 @@ static T *vjp_update(C *c, T *y, T *g, int k) {
   return as_operand(c, d, pni_in(y, k), k == 0 || k == 2 || k == 4);
 }
 
+static pn_status vjps_update(C *c, T *y, T *g, const bool *wanted, T **out) {
+  if (g->numel && !y->attr->i[0]) return by_kernel(c, y, g, PNI_KALMAN_UPDATE_ADJOINT, y->nin, wanted, out);
+  for (int k = 0; k < 6; k++)
+    if (wanted[k]) out[k] = vjp_update(c, y, g, k);
+  return c->status;
+}
+
 pn_status pn_kalman_update(C *c, T *mean, T *cov, T *y, T *cm, T *d, T *r, T *observed, int details, pn_kalman *out) {
   if (pni_failed(c)) return c->status;
   if (!cov || !cm) return pni_fail(c, PN_STATE, "kalman_update: cov and c must be tensors, got NULL");
@@ -289,7 +355,8 @@ const pni_op pni_op_packed_kalman_predict = {.name = "packed_kalman_predict",
                                              .flags = PNI_OP_HIDDEN,
                                              .infer = infer_predict,
                                              .eval = eval_predict,
-                                             .vjp = vjp_predict};
+                                             .vjp = vjp_predict,
+                                             .vjps = vjps_predict};
 
 const pni_op pni_op_packed_kalman_update = {
     .name = "packed_kalman_update",
@@ -299,4 +366,13 @@ const pni_op pni_op_packed_kalman_update = {
     .flags = PNI_OP_HIDDEN,
     .infer = infer_update,
     .eval = eval_update,
-    .vjp = vjp_update};
+    .vjp = vjp_update,
+    .vjps = vjps_update};
+
+const pni_op pni_op_kalman_adjoint = {
+    .name = "kalman_adjoint",
+    .args = "list:T kind:i wanted:i",
+    .doc = "gradients of the wanted operands of a Kalman step, beside each other, from that of its packed rows",
+    .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
+    .infer = infer_adjoint,
+    .eval = eval_adjoint};

@@ -16,7 +16,9 @@ typedef struct {
   const int64_t *lead;
   const char *data[PNI_KALMAN_INPUTS];
   int64_t step[PNI_KALMAN_INPUTS][PN_MAX_DIMS];
-  char *out, *scratch;
+  char *out, *scratch, *sums;       /* sums: of shared operands' gradients, by shard */
+  int64_t piece[PNI_KALMAN_INPUTS]; /* where piece k begins, in out or (shared) in a shard's sums; elements */
+  int64_t nsums;
   int64_t scratch_bytes;  /* per shard */
   _Atomic int64_t failed; /* filter << CODE_BITS | code of the first failure */
 } job;
@@ -44,29 +46,50 @@ static const void *data_at(const job *j, int k, int64_t i) {
   return j->data[k] + (at + i * step[0]) * j->size;
 }
 
+static bool is_adjoint(const job *j) { return j->s.kind >= PNI_KALMAN_PREDICT_ADJOINT; }
+static int64_t operand_size(const job *j, int k) { return (int64_t)j->s.in[k].rows * j->s.in[k].cols; }
+
+/* Where lane l's pieces of the result go. */
+static void set_out(const job *j, pni_kalman_lanes *g, int l, int64_t i, int64_t shard) {
+  if (!is_adjoint(j)) {
+    g->out[0][l] = j->out + i * j->s.size * j->size;
+    return;
+  }
+  for (int k = 1; k < j->s.nin; k++)
+    g->out[k][l] = j->s.in[k].shared ? j->sums + (shard * j->nsums + j->piece[k]) * j->size
+                                     : j->out + (j->piece[k] + i * operand_size(j, k)) * j->size;
+}
+
 static void run(void *data, int64_t begin, int64_t end) {
   job *j = data;
-  char *scratch = j->scratch + begin / j->grain * j->scratch_bytes;
+  int64_t shard = begin / j->grain;
+  pni_kalman_lanes group = {.scratch = j->scratch + shard * j->scratch_bytes};
   for (int64_t g = begin; g < end; g++) {
-    const void *in[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
-    void *out[PNI_SMALL_LANES];
-    int info[PNI_SMALL_LANES] = {0};
     int64_t first = g * j->lanes;
-    int count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
-    for (int l = 0; l < count; l++) {
-      for (int k = 0; k < j->s.nin; k++) in[k][l] = data_at(j, k, first + l);
-      out[l] = j->out + (first + l) * j->s.size * j->size;
+    group.count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
+    group.first = g == begin;
+    group.last = g + 1 == end;
+    for (int l = 0; l < group.count; l++) {
+      for (int k = 0; k < j->s.nin; k++) group.in[k][l] = data_at(j, k, first + l);
+      set_out(j, &group, l, first + l, shard);
     }
-    j->group(&j->s, count, g == begin, (const void *const(*)[PNI_SMALL_LANES])in, out, scratch, info);
-    for (int l = 0; l < count; l++)
-      if (info[l]) report(j, first + l, info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : info[l]);
+    j->group(&j->s, &group);
+    for (int l = 0; l < group.count; l++)
+      if (group.info[l]) report(j, first + l, group.info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : group.info[l]);
   }
 }
 
 /* Axes of an operand that belong to one filter. */
 static int rank_of(int kind, int k) {
-  static const char rank[][PNI_KALMAN_INPUTS] = {{1, 2, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1}};
+  static const char rank[][PNI_KALMAN_INPUTS] = {
+      {1, 2, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1}, {1, 1, 2, 2}, {1, 1, 2, 1, 2, 1, 2, 1}};
   return rank[kind][k];
+}
+
+bool pni_kalman_shared(const pn_tensor *x, int rank) {
+  for (int axis = 0; axis < x->ndim - rank; axis++)
+    if (x->shape[axis] != 1) return false;
+  return true;
 }
 
 static void set_operand(job *j, int k, const pn_tensor *t) {
@@ -74,13 +97,11 @@ static void set_operand(job *j, int k, const pn_tensor *t) {
   pn_tensor lead = *t;
   lead.ndim -= rank;
   pni_broadcast_strides(&lead, j->nlead, j->step[k]);
-  bool shared = true;
-  for (int axis = 0; axis < j->nlead; axis++) shared = shared && (j->step[k][axis] == 0 || j->lead[axis] == 1);
   j->s.in[k] = (pni_kalman_operand){.rows = rank == 2 ? (int)t->shape[last - 1] : 1,
                                     .cols = (int)t->shape[last],
                                     .row = rank == 2 ? t->stride[last - 1] : t->shape[last],
                                     .col = t->stride[last],
-                                    .shared = shared};
+                                    .shared = pni_kalman_shared(t, rank)};
   j->data[k] = pni_data(t);
 }
 
@@ -96,17 +117,58 @@ static pn_status complain(pn_context *c, const char *where, const job *j, int64_
                   where, name, code);
 }
 
+/* The shards' sums to where they belong in out, always in the same order. */
+static void add_shards(const job *j, int64_t shards, int64_t at) {
+  for (int k = 1; k < j->s.nin; k++) {
+    if (!(j->s.wanted >> k & 1)) continue;
+    int64_t size = operand_size(j, k);
+    for (int64_t i = 0; j->s.in[k].shared && i < size; i++) {
+      double total = 0;
+      for (int64_t s = 0; s < shards; s++) {
+        const char *from = j->sums + (s * j->nsums + j->piece[k] + i) * j->size;
+        total += j->size == 8 ? *(const double *)from : (double)*(const float *)from;
+      }
+      if (j->size == 8)
+        ((double *)j->out)[at + i] = total;
+      else
+        ((float *)j->out)[at + i] = (float)total;
+    }
+    at += j->s.in[k].shared ? size : j->count * size;
+  }
+}
+
 static pn_status run_job(pn_context *c, job *j) {
   int64_t n = j->s.n, groups = (j->count + j->lanes - 1) / j->lanes, grain = 100000 / (n * n * n * 6 + 50) + 1;
   if (grain < (groups + SHARDS - 1) / SHARDS) grain = (groups + SHARDS - 1) / SHARDS;
-  int64_t shards = (groups + grain - 1) / grain;
+  int64_t shards = (groups + grain - 1) / grain, nsums = shards * j->nsums;
   j->grain = grain;
   j->scratch_bytes = j->s.work * j->lanes * j->size;
   j->scratch = pni_alloc_array(c, shards, (size_t)j->scratch_bytes);
-  if (!j->scratch) return c->status;
-  pni_parallel(c, groups, grain, run, j);
+  j->sums = j->scratch ? pni_alloc_array(c, nsums, (size_t)j->size) : NULL;
+  if (j->sums && pni_parallel(c, groups, grain, run, j) == PN_OK && is_adjoint(j)) add_shards(j, shards, 0);
+  pni_free(c, j->sums, (size_t)(nsums * j->size));
   pni_free(c, j->scratch, (size_t)(shards * j->scratch_bytes));
   return c->status;
+}
+
+static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *const *in) {
+  int64_t n = j->s.n, p = j->s.p;
+  j->s.work = j->s.size + 5 * n * n + 8 * n * p + 6 * p * p + 8 * p;
+  for (int k = 0; k < j->s.nin; k++) {
+    set_operand(j, k, in[k]);
+    j->s.work += 3 * operand_size(j, k); /* itself, and of an adjoint its gradient and the sum of these */
+  }
+  int64_t at = 0;
+  for (int k = 1; is_adjoint(j) && k < j->s.nin; k++) {
+    if (!(j->s.wanted >> k & 1)) continue;
+    int64_t size = operand_size(j, k);
+    j->piece[k] = j->s.in[k].shared ? j->nsums : at;
+    if (j->s.in[k].shared) j->nsums += size;
+    at += j->s.in[k].shared ? size : j->count * size;
+  }
+  if (run_job(c, j)) return c->status;
+  int64_t failed = atomic_load(&j->failed);
+  return failed == INT64_MAX ? PN_OK : complain(c, where, j, failed);
 }
 
 pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind, bool details, int nin,
@@ -122,12 +184,21 @@ pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind,
            .failed = INT64_MAX};
   j.group = out->dtype == PN_FLOAT64 ? pni_kalman_f64(level, &j.lanes) : pni_kalman_f32(level, &j.lanes);
   j.s.size = out->shape[out->ndim - 1];
-  j.s.work = j.s.size + 3 * n * n + 4 * n * p + 4 * p * p + 4 * p;
-  for (int k = 0; k < nin; k++) {
-    set_operand(&j, k, in[k]);
-    j.s.work += j.s.in[k].rows * j.s.in[k].cols;
-  }
-  if (run_job(c, &j)) return c->status;
-  int64_t failed = atomic_load(&j.failed);
-  return failed == INT64_MAX ? PN_OK : complain(c, where, &j, failed);
+  return run_step(c, where, &j, in);
+}
+
+pn_status pni_kalman_adjoint(pn_context *c, const char *where, int kind, int wanted, int nin, pn_tensor *const *in,
+                             pn_tensor *out) {
+  const pn_tensor *g = in[0];
+  int64_t n = in[2]->shape[in[2]->ndim - 1], p = kind == PNI_KALMAN_UPDATE_ADJOINT ? in[4]->shape[in[4]->ndim - 2] : 0;
+  job j = {.s = {.kind = (pni_kalman_kind)kind, .n = (int)n, .p = (int)p, .nin = nin, .wanted = wanted},
+           .nlead = g->ndim - 1,
+           .size = (int64_t)pni_itemsize(out),
+           .count = pni_count(g->ndim - 1, g->shape),
+           .lead = g->shape,
+           .out = pni_data(out),
+           .failed = INT64_MAX};
+  j.group =
+      out->dtype == PN_FLOAT64 ? pni_kalman_f64(PNI_SMALL_BEST, &j.lanes) : pni_kalman_f32(PNI_SMALL_BEST, &j.lanes);
+  return run_step(c, where, &j, in);
 }

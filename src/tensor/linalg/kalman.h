@@ -18,7 +18,11 @@ typedef enum pni_kalman_kind {
   /* mean [n], cov [n, n], y [p], c [p, n], d [p], r [p, p], and if some of y may be missing `observed` [p], 0 for
    * what is -> mean [n], cov [n, n], log density of y [1]; with details also the innovation v [p], its covariance
    * S [p, p] and the gain K [n, p] */
-  PNI_KALMAN_UPDATE
+  PNI_KALMAN_UPDATE,
+  /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; and g, mean,
+   * cov, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
+  PNI_KALMAN_PREDICT_ADJOINT,
+  PNI_KALMAN_UPDATE_ADJOINT
 } pni_kalman_kind;
 
 typedef struct pni_kalman_operand {
@@ -32,14 +36,24 @@ typedef struct pni_kalman {
   pni_kalman_kind kind;
   bool details;
   int n, p, nin;
+  int wanted;         /* of an adjoint: bit k for operand k */
   int64_t size, work; /* elements of a packed row; vectors of scratch */
   pni_kalman_operand in[PNI_KALMAN_INPUTS];
 } pni_kalman;
 
-/* One group of `count` <= lanes filters: in[k][l] is operand k of lane l. `first`: nothing of this step is in
- * `scratch` yet. info as in small.h, of the innovation's covariance. */
-typedef void (*pni_kalman_group)(const pni_kalman *s, int count, bool first, const void *const (*in)[PNI_SMALL_LANES],
-                                 void *const *out, void *scratch, int *info);
+/* One group of `count` <= lanes filters: in[k][l] is operand k of lane l. first, last: of those that use this
+ * `scratch` one after the other. out[k][l] receives piece k of lane l (piece 0 is a packed row); the gradient of a
+ * shared operand is summed over all groups and goes to out[k][0] with the last. info as in small.h, of the
+ * innovation's covariance. */
+typedef struct pni_kalman_lanes {
+  int count;
+  bool first, last;
+  const void *in[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
+  void *out[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
+  void *scratch;
+  int info[PNI_SMALL_LANES];
+} pni_kalman_lanes;
+typedef void (*pni_kalman_group)(const pni_kalman *s, pni_kalman_lanes *g);
 pni_kalman_group pni_kalman_f64(int level, int *lanes);
 pni_kalman_group pni_kalman_f32(int level, int *lanes);
 
@@ -50,5 +64,12 @@ int64_t pni_kalman_size(int kind, bool details, int64_t n, int64_t p);
  * positive definite, not finite; the message begins with `where` and names the filter. */
 pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind, bool details, int nin,
                           pn_tensor *const *in, pn_tensor *out);
+/* Is operand x, whose last `rank` axes are its own, one for all filters? */
+bool pni_kalman_shared(const pn_tensor *x, int rank);
+/* The gradients of the operands `wanted` (bit k: in[k]) of the step behind the adjoint `kind`, beside each other in the
+ * flat `out`: [rows, cols] summed over the batch for operands that have no batch axis longer than 1, else one for each
+ * filter. in[0] is the gradient of the packed rows, which has all leading axes. */
+pn_status pni_kalman_adjoint(pn_context *c, const char *where, int kind, int wanted, int nin, pn_tensor *const *in,
+                             pn_tensor *out);
 
 #endif

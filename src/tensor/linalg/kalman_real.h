@@ -72,9 +72,7 @@ FN void NAME(mirror)(VEC *x, int n) {
 /* What a group works with: operands, then free vectors. */
 typedef struct NAME(group_state) {
   const pni_kalman *s;
-  int count;
-  bool first;
-  const void *const (*in)[PNI_SMALL_LANES];
+  pni_kalman_lanes *lanes;
   VEC *at[PNI_KALMAN_INPUTS], *free;
 } NAME(group_state);
 #define STATE NAME(group_state)
@@ -90,8 +88,8 @@ FN void NAME(fetch)(STATE *g) {
   for (int k = 0; k < g->s->nin; k++) {
     const pni_kalman_operand *x = &g->s->in[k];
     g->at[k] = NAME(take)(g, x->rows * x->cols);
-    if (!x->shared || g->first)
-      NAME(interleave)(g->at[k], x->shared ? 1 : g->count, g->in[k], x->rows, x->cols, x->row, x->col);
+    if (!x->shared || g->lanes->first)
+      NAME(interleave)(g->at[k], x->shared ? 1 : g->lanes->count, g->lanes->in[k], x->rows, x->cols, x->row, x->col);
   }
 }
 
@@ -170,7 +168,7 @@ FN void NAME(innovation)(STATE *g, UPDATE *x, int from, int *info) {
     x->l[i] = x->s[i];
     zero += x->s[i] * 0;
   }
-  NAME(check_sum)(&zero, g->count, info);
+  NAME(check_sum)(&zero, g->lanes->count, info);
   NAME(cholesky)(x->l, p, x->inverse, info);
   for (int i = 0; i < n * p; i++) x->gain[i] = x->u[i];
   NAME(substitute)(x->l, p, 1, 1, x->inverse, x->gain, p, n);
@@ -228,21 +226,168 @@ FN void NAME(run_update)(STATE *g, VEC *out, int *info) {
     for (int j = 0; j < p; j++) *out++ = x.gain[j * n + i];
 }
 
-static TARGET void NAME(group)(const pni_kalman *s, int count, bool first, const void *const (*in)[PNI_SMALL_LANES],
-                               void *const *out, void *scratch, int *info) {
-  STATE g = {.s = s, .count = count, .first = first, .in = in, .free = scratch};
+/* ---- adjoints: formulas at vjp_predict and vjp_update of autodiff/op_kalman.c ---- */
+
+/* Where the gradient of each wanted operand is to stand, else NULL; sums over groups of shared ones. */
+typedef struct NAME(pieces) {
+  VEC *grad[PNI_KALMAN_INPUTS], *sum[PNI_KALMAN_INPUTS];
+} NAME(pieces);
+#define PIECES NAME(pieces)
+
+/* Idle lanes have no gradient. The sums must lie where they lay for the group before. */
+FN void NAME(start)(STATE *g, PIECES *x) {
+  const pni_kalman_lanes *lanes = g->lanes;
+  for (int l = lanes->count; l < LANES; l++)
+    for (int i = 0; i < g->s->in[0].cols; i++) ((LANE *)g->at[0])[i * LANES + l] = 0;
+  for (int k = 1; k < g->s->nin; k++) {
+    const pni_kalman_operand *o = &g->s->in[k];
+    int size = o->rows * o->cols;
+    bool wanted = g->s->wanted >> k & 1;
+    x->sum[k] = wanted && o->shared ? NAME(take)(g, size) : NULL;
+    for (int i = 0; x->sum[k] && lanes->first && i < size; i++) x->sum[k][i] = (VEC){0};
+  }
+  for (int k = 1; k < g->s->nin; k++)
+    x->grad[k] = g->s->wanted >> k & 1 ? NAME(take)(g, g->s->in[k].rows * g->s->in[k].cols) : NULL;
+}
+
+FN void NAME(finish)(STATE *g, PIECES *x) {
+  const pni_kalman_lanes *lanes = g->lanes;
+  for (int k = 1; k < g->s->nin; k++) {
+    int size = g->s->in[k].rows * g->s->in[k].cols;
+    if (x->grad[k] && !x->sum[k]) NAME(deinterleave)(lanes->out[k], lanes->count, x->grad[k], size);
+    if (!x->sum[k]) continue;
+    for (int i = 0; i < size; i++) x->sum[k][i] += x->grad[k][i];
+    for (int i = 0; lanes->last && i < size; i++) {
+      const LANE *at = (const LANE *)&x->sum[k][i];
+      REAL total = 0;
+      for (int l = 0; l < LANES; l++) total += at[l];
+      ((REAL *)lanes->out[k][0])[i] = total;
+    }
+  }
+}
+
+FN void NAME(predict_adjoint)(STATE *g) {
+  int n = g->s->n;
+  PIECES x;
+  NAME(start)(g, &x);
+  VEC *dm = g->at[0], *dp = dm + n, *mean = g->at[1], *cov = g->at[2], *t = NAME(take)(g, n * n);
+  MATRIX a = ROWS_OF(g->at[3], n);
+  NAME(symmetrise)(dp, n);
+  NAME(product)(ROWS_OF(t, n), ROWS_OF(dp, n), a, n, n, n, NAME(SET), false);
+  if (x.grad[1]) NAME(product)(ROWS_OF(x.grad[1], 1), TRANSPOSED(a), ROWS_OF(dm, 1), n, n, 1, NAME(SET), false);
+  if (x.grad[2]) {
+    NAME(product)(ROWS_OF(x.grad[2], n), TRANSPOSED(a), ROWS_OF(t, n), n, n, n, NAME(SET), true);
+    NAME(mirror)(x.grad[2], n);
+  }
+  if (x.grad[3]) {
+    NAME(symmetrise)(cov, n);
+    for (int i = 0; i < n; i++)
+      for (int j = 0; j < n; j++) x.grad[3][i * n + j] = dm[i] * mean[j] * (REAL)0.5;
+    NAME(product)(ROWS_OF(x.grad[3], n), ROWS_OF(t, n), ROWS_OF(cov, n), n, n, n, NAME(ADD), false);
+    for (int i = 0; i < n * n; i++) x.grad[3][i] *= 2;
+  }
+  NAME(finish)(g, &x);
+}
+
+/* dr = (w w^T - S^-1) dl / 2 + K^T G K - the symmetric part of (K^T dm') w^T, with KG = K^T G given. */
+FN void NAME(noise_gradient)(STATE *g, const UPDATE *x, const VEC *w, const VEC *ka, VEC *kg, VEC dl, VEC *dr) {
+  int n = g->s->n, p = g->s->p;
+  VEC *inverse = NAME(take)(g, p * p);
+  for (int i = 0; i < p; i++)
+    for (int j = 0; j < p; j++) inverse[i * p + j] = (VEC){0} + (REAL)(i == j);
+  NAME(substitute)(x->l, p, 1, 1, x->inverse, inverse, p, p);
+  NAME(substitute)(x->l, 1, p, 0, x->inverse, inverse, p, p);
+  NAME(product)(ROWS_OF(dr, p), ROWS_OF(kg, n), (MATRIX){x->gain, 1, n}, p, n, p, NAME(SET), true);
+  for (int i = 0; i < p; i++)
+    for (int j = 0; j <= i; j++) {
+      VEC density = (w[i] * w[j] - inverse[i * p + j]) * dl, cross = ka[i] * w[j] + w[i] * ka[j];
+      dr[i * p + j] += (density - cross) * (REAL)0.5;
+    }
+  NAME(mirror)(dr, p);
+}
+
+/* Of what was not observed only the state has a gradient. */
+FN void NAME(drop_missing)(const VEC *observed, PIECES *x, int n, int p) {
+  VEC none = {0};
+  for (int i = 0; i < p; i++) {
+    MASK here = observed[i] != 0;
+    if (x->grad[3]) x->grad[3][i] = SELECT(here, x->grad[3][i], none);
+    if (x->grad[5]) x->grad[5][i] = SELECT(here, x->grad[5][i], none);
+    for (int j = 0; x->grad[4] && j < n; j++) x->grad[4][i * n + j] = SELECT(here, x->grad[4][i * n + j], none);
+    for (int j = 0; x->grad[6] && j < p; j++)
+      x->grad[6][i * p + j] = SELECT(here & (observed[j] != 0), x->grad[6][i * p + j], none);
+  }
+}
+
+/* With w = S^-1 v, e = K^T dm' - dl w and Z = w dm'^T / 2 - K^T G the gradients collapse to
+ *   dm = dm' - c^T e, dy = e = -dd, dP = G + c^T Y + Y^T c with Y = Z + dr c / 2, dc = 2 (Z + dr c) P - e m^T. */
+FN void NAME(update_adjoint)(STATE *g, int *info) {
+  int n = g->s->n, p = g->s->p;
+  PIECES x;
+  UPDATE u;
+  NAME(start)(g, &x);
+  NAME(innovation)(g, &u, 1, info);
+  VEC *dm = g->at[0], *dp = dm + n, dl = dm[n + n * n], *w = NAME(take)(g, p), *ka = NAME(take)(g, p);
+  VEC *e = NAME(take)(g, p), *kg = NAME(take)(g, n * p), *dr = NAME(take)(g, p * p), *rc = NAME(take)(g, n * p);
+  VEC *t = NAME(take)(g, n * n);
+  MATRIX c = ROWS_OF(u.c, n), gain = ROWS_OF(u.gain, n);
+  NAME(symmetrise)(dp, n);
+  for (int i = 0; i < p; i++) w[i] = u.v[i];
+  NAME(substitute)(u.l, p, 1, 1, u.inverse, w, p, 1);
+  NAME(substitute)(u.l, 1, p, 0, u.inverse, w, p, 1);
+  NAME(product)(ROWS_OF(ka, 1), gain, ROWS_OF(dm, 1), p, n, 1, NAME(SET), false);
+  NAME(product)(ROWS_OF(kg, n), gain, ROWS_OF(dp, n), p, n, n, NAME(SET), false);
+  NAME(noise_gradient)(g, &u, w, ka, kg, dl, dr);
+  NAME(product)(ROWS_OF(rc, n), ROWS_OF(dr, p), c, p, p, n, NAME(SET), false);
+  for (int i = 0; i < p; i++) e[i] = ka[i] - dl * w[i];
+  for (int i = 0; i < p; i++)
+    for (int j = 0; j < n; j++) kg[i * n + j] = w[i] * dm[j] * (REAL)0.5 - kg[i * n + j]; /* Z */
+  if (x.grad[1]) {
+    for (int i = 0; i < n; i++) x.grad[1][i] = dm[i];
+    NAME(product)(ROWS_OF(x.grad[1], 1), TRANSPOSED(c), ROWS_OF(e, 1), n, p, 1, NAME(SUBTRACT), false);
+  }
+  if (x.grad[4]) {
+    for (int i = 0; i < n * p; i++) t[i] = (kg[i] + rc[i]) * 2;
+    for (int i = 0; i < p; i++)
+      for (int j = 0; j < n; j++) x.grad[4][i * n + j] = -e[i] * g->at[1][j];
+    NAME(product)(ROWS_OF(x.grad[4], n), ROWS_OF(t, n), ROWS_OF(u.cov, n), p, n, n, NAME(ADD), false);
+  }
+  if (x.grad[2]) {
+    for (int i = 0; i < n * p; i++) kg[i] += rc[i] * (REAL)0.5; /* Y */
+    NAME(product)(ROWS_OF(t, n), TRANSPOSED(c), ROWS_OF(kg, n), n, p, n, NAME(SET), false);
+    for (int i = 0; i < n; i++)
+      for (int j = 0; j < n; j++) x.grad[2][i * n + j] = dp[i * n + j] + (t[i * n + j] + t[j * n + i]);
+  }
+  for (int i = 0; i < p; i++) {
+    if (x.grad[3]) x.grad[3][i] = e[i];
+    if (x.grad[5]) x.grad[5][i] = -e[i];
+  }
+  for (int i = 0; x.grad[6] && i < p * p; i++) x.grad[6][i] = dr[i];
+  if (g->s->nin > 7) NAME(drop_missing)(g->at[7], &x, n, p);
+  NAME(finish)(g, &x);
+}
+
+static TARGET void NAME(group)(const pni_kalman *s, pni_kalman_lanes *lanes) {
+  STATE g = {.s = s, .lanes = lanes, .free = lanes->scratch};
   int state[LANES];
   for (int l = 0; l < LANES; l++) state[l] = 0;
   NAME(fetch)(&g);
-  VEC *row = NAME(take)(&g, (int)s->size);
-  if (s->kind == PNI_KALMAN_PREDICT)
-    NAME(run_predict)(&g, row);
-  else
-    NAME(run_update)(&g, row, state);
-  NAME(deinterleave)(out, count, row, (int)s->size);
-  for (int l = 0; l < count; l++) info[l] = state[l];
+  if (s->kind == PNI_KALMAN_PREDICT_ADJOINT)
+    NAME(predict_adjoint)(&g);
+  else if (s->kind == PNI_KALMAN_UPDATE_ADJOINT)
+    NAME(update_adjoint)(&g, state);
+  else {
+    VEC *row = NAME(take)(&g, (int)s->size);
+    if (s->kind == PNI_KALMAN_PREDICT)
+      NAME(run_predict)(&g, row);
+    else
+      NAME(run_update)(&g, row, state);
+    NAME(deinterleave)(lanes->out[0], lanes->count, row, (int)s->size);
+  }
+  for (int l = 0; l < lanes->count; l++) lanes->info[l] = state[l];
 }
 
+#undef PIECES
 #undef INLINE
 #undef MATRIX
 #undef ROWS_OF
