@@ -431,6 +431,78 @@ static void derivatives(C *c, int shared) {
   pn_scope_close(c, mark);
 }
 
+/* Gradients of all operands of a predict and an update, by the kernels or (graph) by the builders. */
+static pn_status all_gradients(C *c, const filter *f, T *observed, int graph, T **g) {
+  T *mean = NULL, *cov = NULL, *x[9];
+  pn_kalman u = {0};
+  for (int k = 0; k < 9; k++) x[k] = (T *)(uintptr_t)(&f->mean)[k];
+  pn_kalman_predict(c, x[0], x[1], x[2], x[3], x[4], &mean, &cov);
+  if (pn_kalman_update(c, mean, cov, x[5], x[6], x[7], x[8], observed, 0, &u) != PN_OK) return pn_context_status(c);
+  T *sum = pn_add(c, pn_sum(c, pn_sin(c, u.mean), PN_ALL, 0), pn_sum(c, pn_sin(c, u.cov), PN_ALL, 0));
+  return pn_grad(c, pn_add(c, sum, pn_sum(c, u.log_prob, PN_ALL, 0)), 9, x, graph, g);
+}
+
+static filter parameters(C *c, const filter *f) {
+  filter v;
+  for (int k = 0; k < 9; k++) (&v.mean)[k] = pn_param(c, (&f->mean)[k]);
+  return v;
+}
+
+static void kernels(C *c, pn_dtype dtype, int64_t batch, int shared, int64_t n, int64_t p, double tolerance) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, dtype, batch, shared, n, p), v = parameters(c, &f);
+  T *coin = pn_gt(c, random_vector(c, dtype, batch, p), pn_scalar(c, dtype, 0)), *one[9] = {0}, *two[9] = {0};
+  for (int part = 0; part < 2; part++) {
+    CHECK_STATUS(c, all_gradients(c, &v, part ? coin : NULL, 0, one), PN_OK);
+    CHECK_STATUS(c, all_gradients(c, &v, part ? coin : NULL, 1, two), PN_OK);
+    for (int k = 0; k < 9; k++) CHECK_SAME(c, one[k], two[k], tolerance * fmax(1, largest(c, two[k])));
+  }
+  /* some of them alone, and no filters at all */
+  T *mean = NULL, *cov = NULL, *some[] = {v.a};
+  CHECK_STATUS(c, pn_kalman_predict(c, f.mean, f.cov, v.a, f.b, f.q, &mean, &cov), PN_OK);
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_square(c, cov), PN_ALL, 0), 1, some, 0, one), PN_OK);
+  CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_square(c, cov), PN_ALL, 0), 1, some, 1, two), PN_OK);
+  CHECK_SAME(c, one[0], two[0], tolerance * fmax(1, largest(c, two[0])));
+  if (batch) {
+    T *none = pn_slice(c, v.mean, 0, 0, 0, 1), *no_cov = pn_slice(c, v.cov, 0, 0, 0, 1);
+    filter s = make(c, dtype, 0, 1, n, p), w = parameters(c, &s);
+    CHECK_STATUS(c, pn_kalman_predict(c, none, no_cov, w.a, w.b, w.q, &mean, &cov), PN_OK);
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, cov, PN_ALL, 0), 1, &w.a, 0, one), PN_OK);
+    CHECK(largest(c, one[0]) == 0);
+  }
+  pn_scope_close(c, mark);
+}
+
+static void all_kernels(C *c) {
+  const int64_t orders[][2] = {{1, 1}, {4, 2}, {7, 3}, {10, 4}, {2, 5}, {32, 32}};
+  for (int k = 0; k < 6; k++)
+    for (int shared = 0; shared < 2; shared++) {
+      kernels(c, PN_FLOAT64, k == 5 ? 3 : 21, shared, orders[k][0], orders[k][1], 1e-9);
+      kernels(c, PN_FLOAT32, k == 5 ? 3 : 21, shared, orders[k][0], orders[k][1], 2e-3);
+      kernels(c, PN_FLOAT64, 0, shared, orders[k][0], orders[k][1], 1e-9);
+    }
+}
+
+/* The number of threads changes no bit of any gradient. */
+static void threads(void) {
+  double got[2][9][100];
+  for (int way = 0; way < 2; way++) {
+    C *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = way ? 3 : 1});
+    size_t mark = pn_scope_open(c);
+    filter f = make(c, PN_FLOAT64, 2000, 1, 4, 2), v = parameters(c, &f);
+    T *g[9] = {0};
+    CHECK_STATUS(c, all_gradients(c, &v, NULL, 0, g), PN_OK);
+    for (int k = 0; k < 9; k++) {
+      int64_t size = g[k] ? g[k]->numel : 0, few = size < 100 ? size : 100;
+      CHECK_STATUS(c, pn_tensor_copy_out(c, pn_slice(c, pn_reshape(c, g[k], 1, &size), 0, 0, few, 1), got[way][k], few),
+                   PN_OK);
+      if (way) CHECK(memcmp(got[0][k], got[1][k], (size_t)few * sizeof(double)) == 0);
+    }
+    pn_scope_close(c, mark);
+    pn_context_close(c);
+  }
+}
+
 /* A missing NaN gives no NaN gradient. */
 static void missing_gradient(C *c) {
   size_t mark = pn_scope_open(c);
@@ -502,7 +574,7 @@ static bool sweep_steps(C *c, const void *data) {
   if (details) sum = pn_add(c, sum, pn_sum(c, u.gain, PN_ALL, 0));
   if (!sum || pn_grad(c, sum, 2, (T *[]){m, p}, 1, g) != PN_OK) return false;
   T *squares = pn_sum(c, pn_square(c, g[1]), PN_ALL, 0);
-  return squares && pn_backward(c, squares) == PN_OK;
+  return squares && pn_grad(c, sum, 2, (T *[]){m, p}, 0, g) == PN_OK && pn_backward(c, squares) == PN_OK;
 }
 
 int main(void) {
@@ -518,9 +590,11 @@ int main(void) {
   derivatives(c, 0);
   derivatives(c, 1);
   missing_gradient(c);
+  all_kernels(c);
   failures(c);
   CHECK_INT(pn_context_status(c), PN_OK);
   pn_context_close(c);
+  threads();
   sweep("kalman", sweep_steps, NULL);
   sweep("kalman, all results", sweep_steps, "details");
   CHECK_DONE();

@@ -4,7 +4,7 @@ SciPy: writes kalman_golden.h beside this file.
 
     python3 kalman.py
 
-An update is checked against conditioning the joint Gaussian of state and observation; its density is SciPy's.
+The gradients of these rows, kalman_adjoint, are checked against differences. An update is checked against conditioning the joint Gaussian of state and observation; its density is SciPy's.
 """
 from pathlib import Path
 
