@@ -269,6 +269,24 @@ static void closing(void) {
   CHECK_INT(mem.blocks, 0);
 }
 
+/* ---- a script that is stopped in the middle of a capture ---- */
+
+static void stopped_script(void) {
+  pn_runtime *rt = NULL;
+  pn_runtime_config config = {.limits = {.instructions = 100000}};
+  CHECK_INT(pn_runtime_new(&config, &rt), PN_OK);
+  const char *endless = "local pn = require 'penumbra'\n"
+                        "pn.compile(function(x) while true do x = x + 1 end end)(pn.ones(2))";
+  const char *good = "local pn = require 'penumbra'\n"
+                     "local f = pn.compile(function(x) return x + 1 end)\n"
+                     "assert(f(pn.ones(2)):sum():item() == 4 and f(pn.zeros(2)):sum():item() == 2)";
+  CHECK_INT(pn_runtime_run_string(rt, endless, (size_t)-1, "endless"), PN_LIMIT);
+  CHECK(!pn_capturing(pn_runtime_context(rt)));
+  CHECK_INT(pn_runtime_run_string(rt, good, (size_t)-1, "good"), PN_OK);
+  CHECK_STR(pn_runtime_message(rt), "");
+  pn_runtime_close(rt);
+}
+
 /* ---- failing allocations ---- */
 
 static bool work(pn_context *c, const void *data) {
@@ -296,6 +314,7 @@ int main(void) {
   pn_context_close(c);
   threads();
   closing();
+  stopped_script();
   sweep("capture and replay", work, NULL);
   CHECK_DONE();
 }
