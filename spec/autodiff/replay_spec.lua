@@ -478,6 +478,23 @@ describe("a compiled function", function()
     assert.equal(3, f:captures())
   end)
 
+  it("is captured anew when a parameter in a table was replaced", function()
+    local params = { w = pn.param(2), list = 3, log = {} }
+    local f = pn.compile(function(x)
+      params.log[#params.log + 1] = "captured"
+      return params.w * x
+    end)
+    assert.equal(2, f(pn.tensor(1)):item())
+    params.list = 4
+    assert.equal(4, f(pn.tensor(2)):item())
+    assert.equal(1, f:captures())
+    params.w = pn.param(5)
+    assert.equal(5, f(pn.tensor(1)):item())
+    assert.equal(2, #params.log)
+    params.w = nil
+    refused("x is missing", f, pn.tensor(1))
+  end)
+
   it("can be part of another one", function()
     local inner = pn.compile(function(x)
       return x * 2

@@ -2,13 +2,15 @@
 ** replay.c: compiled functions as Lua sees them. The object keeps one plan per shapes of the arguments,
 ** the latest used first; a call that fits none goes to the Lua function that captures (replay.lua).
 ** A function whose upvalues have changed since is captured anew: numbers and tensors that it reads there
-** are constants of its plans.
+** are constants of its plans. So are tensors in plain tables among the upvalues, {w = ..., b = ...}.
 */
 #include <string.h>
 #include "nn_lua.h"
 
 enum { MOST_PLANS = 64, ARGUMENTS = 64 };
-enum { MISS = 1, FUNCTION, SEEN, USER_VALUES = SEEN }; /* capturing function, f, its upvalues at the last capture */
+/* The capturing function; f; its upvalues at the last capture; a list table, key, tensor, table, key, tensor ... */
+enum { MISS = 1, FUNCTION, SEEN, FIELDS, USER_VALUES = FIELDS };
+enum { MOST_FIELDS = 256 };
 
 typedef struct {
   pn_plan *plan;
@@ -45,10 +47,51 @@ static int l_new(lua_State *L) {
   lua_setiuservalue(L, -2, FUNCTION);
   lua_newtable(L);
   lua_setiuservalue(L, -2, SEEN);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, FIELDS);
   return 1;
 }
 
 /* ---- upvalues ---- */
+
+static bool same_fields(lua_State *L) {
+  bool same = true;
+  lua_getiuservalue(L, 1, FIELDS);
+  int list = lua_gettop(L), n = (int)lua_rawlen(L, list);
+  for (int i = 1; same && i + 2 <= n; i += 3) {
+    lua_rawgeti(L, list, i);
+    lua_rawgeti(L, list, i + 1);
+    lua_rawget(L, -2);
+    lua_rawgeti(L, list, i + 2);
+    same = lua_rawequal(L, -1, -2);
+    lua_settop(L, list);
+  }
+  lua_settop(L, list - 1);
+  return same;
+}
+
+/* Adds the tensors of the plain table on the stack top to the list of fields at index `list`. */
+static void remember_fields(lua_State *L, int list) {
+  const pni_state *s = pni_lua_state(L);
+  int table = lua_gettop(L);
+  if (lua_getmetatable(L, table)) {
+    lua_pop(L, 1);
+    return;
+  }
+  lua_pushnil(L);
+  while (lua_next(L, table)) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+    if (pni_test_box(L, s, -1) && n < 3 * MOST_FIELDS) {
+      lua_pushvalue(L, table);
+      lua_rawseti(L, list, n + 1);
+      lua_pushvalue(L, -2);
+      lua_rawseti(L, list, n + 2);
+      lua_pushvalue(L, -1);
+      lua_rawseti(L, list, n + 3);
+    }
+    lua_pop(L, 1);
+  }
+}
 
 /* Does f see what it saw at the last capture? */
 static bool unchanged(lua_State *L) {
@@ -62,14 +105,20 @@ static bool unchanged(lua_State *L) {
     lua_pop(L, 2);
   }
   lua_settop(L, f - 1);
-  return same;
+  return same && same_fields(L);
 }
 
 static void remember(lua_State *L) {
   lua_getiuservalue(L, 1, FUNCTION);
   lua_getiuservalue(L, 1, SEEN);
   int f = lua_gettop(L) - 1;
-  for (int i = 1; lua_getupvalue(L, f, i); i++) lua_rawseti(L, f + 1, i);
+  lua_newtable(L);
+  for (int i = 1; lua_getupvalue(L, f, i); i++) {
+    if (lua_istable(L, -1)) remember_fields(L, f + 2);
+    lua_rawseti(L, f + 1, i);
+  }
+  lua_settop(L, f + 2);
+  lua_setiuservalue(L, 1, FIELDS);
   lua_settop(L, f - 1);
 }
 
