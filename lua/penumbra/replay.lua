@@ -52,8 +52,9 @@ end
 --- replayed and eager), checks of distributions' parameters. Parameters are read in place. Tensors and
 --- numbers that f finds in its own local variables from outside (upvalues) are constants of the plan; when
 --- one of these variables has another value, f is captured anew; so are tensors in plain tables among them, as
---- params.w. Other things that f finds in tables and globals are not watched, and neither are os.time, math.random, printing and other effects: they happen at the capture
---- only. A number that changes from call to call should come as an argument, pn.tensor(v).
+--- params.w. Other things that f finds in tables and globals are not watched. os.time, math.random, printing and
+--- other effects happen at the capture only. A number that changes from call to call should come as an
+--- argument, pn.tensor(v).
 ---
 --- What would be frozen is refused, with the line: x:item(), x:totable(), tostring(x) and masks as indices on
 --- anything that depends on arguments, parameters or draws; pn.param, w:set, loss:backward(), opt:step inside
