@@ -680,6 +680,48 @@ PN_API pn_dist *pn_dist_mixture(pn_context *c, const pn_dist *labels, int n, pn_
  * has no gradient, not even where it is NaN. New; PN_SHAPE, PN_DTYPE. */
 PN_API pn_dist *pn_dist_masked(pn_context *c, const pn_dist *base, pn_tensor *mask);
 
+/* Renyi divergence of order a > 0 of two normals or two multivariate normals, (1 / (a - 1)) log E_q[(p / q)^a]: shape
+ * of the joint batch, infinite where it does not exist. a = 1 is KL(p || q). Scoped; PN_MISSING, PN_DOMAIN. */
+PN_API pn_tensor *pn_dist_renyi(pn_context *c, const pn_dist *p, const pn_dist *q, double order);
+
+/* ---- Gaussian factors ------------------------------------------------------------------------ */
+
+/* r(x) = exp(eta . x - x . Lambda x / 2) by its natural parameters eta = precision_mean and Lambda = precision, of
+ * numbers ("scalar"), of vectors with Lambda a "diagonal" or a "full" matrix. Lambda may be negative: factors are no
+ * distributions. Immutable; any number of references. */
+typedef struct pn_natural pn_natural;
+
+/* eta: batch (scalar) or batch + [n]; Lambda as eta, or batch + [n, n] (full). New; PN_MISSING (form), PN_SHAPE,
+ * PN_DTYPE. */
+PN_API pn_natural *pn_natural_new(pn_context *c, const char *form, pn_tensor *precision_mean, pn_tensor *precision);
+/* The factor of a normal (scalar), a normal whose last batch axis independent() moved (diagonal) or a multivariate
+ * normal (full), without its constant. New; PN_MISSING for others. */
+PN_API pn_natural *pn_natural_of(pn_context *c, const pn_dist *d);
+/* One more reference; returns s. NULL passes. */
+PN_API pn_natural *pn_natural_ref(pn_natural *s);
+/* One reference less; the last frees s. NULL is a no-op. */
+PN_API void pn_natural_unref(pn_natural *s);
+/* "scalar", "diagonal" or "full". Borrowed, static. */
+PN_API const char *pn_natural_form(const pn_natural *s);
+/* Lambda. Borrowed. */
+PN_API pn_tensor *pn_natural_precision(const pn_natural *s);
+/* eta. Borrowed. */
+PN_API pn_tensor *pn_natural_precision_mean(const pn_natural *s);
+/* a b: parameters add. A diagonal and a full factor give a full one. New; PN_SHAPE. */
+PN_API pn_natural *pn_natural_product(pn_context *c, const pn_natural *a, const pn_natural *b);
+/* a / b: parameters subtract. New; PN_SHAPE. */
+PN_API pn_natural *pn_natural_quotient(pn_context *c, const pn_natural *a, const pn_natural *b);
+/* a^t: parameters times t, which broadcasts with the batch. New; PN_SHAPE, PN_DTYPE. */
+PN_API pn_natural *pn_natural_power(pn_context *c, const pn_natural *a, pn_tensor *t);
+/* log r(x), not normalised: sample + batch. Scoped. */
+PN_API pn_tensor *pn_natural_log_factor(pn_context *c, const pn_natural *s, pn_tensor *x);
+/* log of the integral of r: batch. Scoped; PN_DOMAIN unless Lambda is positive (definite). */
+PN_API pn_tensor *pn_natural_log_normaliser(pn_context *c, const pn_natural *s);
+/* E_q[log r(x)] for x from q, from its mean and (co)variance: joint batch. Scoped; PN_SHAPE, PN_MISSING. */
+PN_API pn_tensor *pn_natural_expected_log(pn_context *c, const pn_natural *s, const pn_dist *q);
+/* The normal with this density up to a constant. New; PN_DOMAIN unless Lambda is positive (definite). */
+PN_API pn_dist *pn_natural_to_dist(pn_context *c, const pn_natural *s);
+
 /* ---- layers and optimisers ------------------------------------------------------------------- */
 
 /* A named option of a row; a list of them ends with name NULL. */

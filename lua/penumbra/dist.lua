@@ -135,4 +135,25 @@ function dist.independent(d, k)
   return d:independent(k)
 end
 
+local natural = require "penumbra.natural"
+local divergence = require "penumbra.divergence"
+
+--- natural: Gaussian factors by natural parameters (pn.help "penumbra.natural"): products, quotients, powers.
+dist.natural = natural
+
+--- product_of_experts(experts, prior): the normal whose density is proportional to the product of the experts' over
+--- prior^(M - 1), M their number. Leave out experts whose data are missing; without a prior none is divided out.
+dist.product_of_experts = natural.product_of_experts
+
+--- renyi(p, q, order): Renyi divergence (1 / (a - 1)) log E_q[(p / q)^a] of two normals or two multivariate normals,
+--- a = order > 0; infinite where it does not exist. Order 1 is kl(p, q).
+dist.renyi = core.new_renyi
+
+--- kl_monte_carlo(p, q [, options]): kl(p, q) from draws of p where there is no closed form; estimate and standard
+--- error. Options: num_samples (10000), generator, pathwise (false).
+dist.kl_monte_carlo = divergence.kl
+
+--- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2, and its standard error.
+dist.jensen_shannon_monte_carlo = divergence.jensen_shannon
+
 return dist

@@ -392,6 +392,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_linalg(L);
   pni_open_dist(L);
   pni_open_bijector(L);
+  pni_open_natural(L);
   pni_open_nn(L);
   pni_open_optim(L);
   pni_open_replay(L);

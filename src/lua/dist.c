@@ -3,7 +3,7 @@
 ** here knows a distribution by name.
 */
 #include <string.h>
-#include "dist_lua.h"
+#include "dist/dist_lua.h"
 
 typedef pni_dist_box box;
 

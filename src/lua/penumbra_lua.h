@@ -137,6 +137,7 @@ void pni_open_random(lua_State *L);
 void pni_open_linalg(lua_State *L);
 void pni_open_dist(lua_State *L);
 void pni_open_bijector(lua_State *L);
+void pni_open_natural(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
 void pni_open_replay(lua_State *L);

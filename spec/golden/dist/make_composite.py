@@ -57,6 +57,68 @@ t["mixture"] = dict(
 d = stats.norm(1, 2)
 t["masked"] = dict(normal=dict(x=x, log_prob=list(d.logpdf(x)), mean=1.0, variance=4.0, entropy=float(d.entropy())))
 
+# ---- Gaussian factors and divergences of two Gaussians, by quadrature ----
+
+from scipy import integrate  # noqa: E402
+
+
+def line(f):
+    return integrate.quad(f, -18, 18, points=[-3, 0, 3], epsabs=0, epsrel=1e-12, limit=800)[0]
+
+
+def plane(f):
+    """The trapezoidal rule, which converges geometrically for a function that decays like a Gaussian."""
+    v = np.linspace(-25, 25, 2001)
+    a, b = np.meshgrid(v, v, indexing="ij")
+    return f(np.stack([a, b], -1)).sum() * (v[1] - v[0]) ** 2
+
+
+def log_factor(eta, lam):
+    eta, lam = np.array(eta), np.array(lam)
+    return lambda z: z @ eta - 0.5 * np.einsum("...i,ij,...j->...", z, lam, z)
+
+
+eta, lam = [0.7, -0.4], [[1.5, 0.3], [0.3, 0.8]]
+p2 = stats.multivariate_normal([0.2, -0.5], [[1.0, 0.4], [0.4, 2.0]])
+q2 = stats.multivariate_normal([1.0, 0.3], [[1.5, -0.2], [-0.2, 1.2]])
+p1, q1 = stats.norm(0.3, 0.8), stats.norm(-0.4, 1.3)
+experts = [(0.8, 0.5), (-0.3, 0.7), (1.5, 0.9)]
+pdf = lambda z: np.exp(sum(stats.norm.logpdf(z, *e) for e in experts) - 2 * stats.norm.logpdf(z))
+norm = line(pdf)
+poe_mean = line(lambda z: z * pdf(z)) / norm
+log_half = lambda z: np.logaddexp(p1.logpdf(z), q1.logpdf(z)) - np.log(2)
+natural = dict(
+    scalar=dict(eta=0.7, lam=1.6, log_normaliser=float(np.log(line(lambda z: np.exp(0.7 * z - 0.8 * z * z)))),
+                expected_log=line(lambda z: p1.pdf(z) * (0.7 * z - 0.8 * z * z)), loc=0.3, scale=0.8),
+    full=dict(eta=eta, lam=lam, log_normaliser=float(np.log(plane(lambda z: np.exp(log_factor(eta, lam)(z))))),
+              expected_log=plane(lambda z: p2.pdf(z) * log_factor(eta, lam)(z)),
+              loc=list(p2.mean), covariance=p2.cov.tolist()),
+    experts=dict(list=[list(e) for e in experts], mean=poe_mean,
+                 variance=line(lambda z: (z - poe_mean) ** 2 * pdf(z)) / norm),
+    renyi_numbers=[dict(order=a, value=np.log(line(lambda z: np.exp(a * p1.logpdf(z) + (1 - a) * q1.logpdf(z))))
+                        / (a - 1)) for a in (0.1, 0.5, 0.99, 1.01, 2.0, 2.5)],
+    renyi_vectors=[dict(order=a, value=np.log(plane(lambda z: np.exp(a * p2.logpdf(z) + (1 - a) * q2.logpdf(z))))
+                        / (a - 1)) for a in (0.3, 0.5, 1.5)],
+    jensen_shannon=line(lambda z: 0.5 * p1.pdf(z) * (p1.logpdf(z) - log_half(z)) +
+                        0.5 * q1.pdf(z) * (q1.logpdf(z) - log_half(z))),
+    kl=line(lambda z: p1.pdf(z) * (p1.logpdf(z) - q1.logpdf(z))),
+)
+
+
+def table(v):
+    if isinstance(v, dict):
+        return "{" + ", ".join("%s = %s" % (k, table(x)) for k, x in v.items()) + "}"
+    if isinstance(v, (list, tuple)):
+        return "{" + ", ".join(table(x) for x in v) + "}"
+    return lua(v)
+
+
+with open(os.path.join(HERE, "natural.lua"), "w") as f:
+    f.write("-- Written by make_composite.py.\nreturn {\n")
+    for key, value in natural.items():
+        f.write("  %s = %s,\n" % (key, table(value)))
+    f.write("}\n")
+
 with open(os.path.join(HERE, "composite.lua"), "w") as f:
     f.write("-- Written by make_composite.py.\nreturn {\n")
     for name, cases in t.items():

@@ -3,7 +3,7 @@
 ** read from the rows; nothing here knows a bijector by name.
 */
 #include <string.h>
-#include "../dist/composite/composite.h"
+#include "../../dist/composite/composite.h"
 #include "dist_lua.h"
 
 typedef pni_bijector_box box;

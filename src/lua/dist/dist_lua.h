@@ -4,8 +4,8 @@
 #ifndef PN_LUA_DIST_LUA_H
 #define PN_LUA_DIST_LUA_H
 
-#include "penumbra_lua.h"
-#include "../dist/bijector/bijector.h"
+#include "../penumbra_lua.h"
+#include "../../dist/bijector/bijector.h"
 
 /* A distribution as Lua sees it; d is NULL while empty and after close. */
 typedef struct pni_dist_box {
