@@ -82,13 +82,13 @@ FN double erfc_upper(double a) {
   return exp_times(erfcx_upper(b), -square, -square_error(b, square));
 }
 
-/* 1 - erf(x) up to 1/2. 0 at inf, 2 at -inf. 3 ULP. */
+/* 1 - erf(x) up to 1/2. 0 at inf, 2 at -inf. 3.3 ULP. */
 FN double erfc_f64(double x) {
   double a = absolute_f64(x), w = a < 0.5 ? 1 - erf_near(a, a * a) : erfc_upper(a);
   return x < 0 ? 2 - w : w;
 }
 
-/* x + x P(x^2) up to 1, 1 - erfc beyond. 1.2 ULP. */
+/* x + x P(x^2) up to 1, 1 - erfc beyond. 1.3 ULP. */
 FN double erf_f64(double x) {
   double a = absolute_f64(x), near = erf_near(x, x * x);
   return a < 1 ? near : with_sign_f64(1 - erfc_upper(a), x);
@@ -111,14 +111,14 @@ FN double ndtr_lower(double a, double half_erfcx) {
   return a < 0.7 ? near : far;
 }
 
-/* 0 at -inf, 1 at inf. 5 ULP. */
+/* 0 at -inf, 1 at inf. 5.3 ULP. */
 FN double ndtr_f64(double x) {
   double a = absolute_f64(x), w = ndtr_lower(a, 0.5 * erfcx_upper(a * SQRT1_2));
   return x > 0 ? 1 - w : w;
 }
 
 /* log1p(-Phi(-x)) above 0, log Phi(x) down to -1, -x^2/2 + log(erfcx(-x / sqrt 2) / 2) below, through one logarithm.
- * -inf at -inf, -0 at inf. 5 ULP. */
+ * -inf at -inf, -0 at inf. 5.3 ULP. */
 FN double log_ndtr_f64(double x) {
   double a = absolute_f64(x), e = 0.5 * erfcx_upper(a * SQRT1_2), w = ndtr_lower(a, e);
   double v = x < -1 ? e : w, u = x > 0 ? 1 - w : v, c = x > 0 ? (1 - u) - w : 0;
@@ -145,10 +145,10 @@ FN double quantile(double q, double tail) {
   return absolute_f64(q) <= 0.425 ? near : far;
 }
 
-/* -inf at 0, inf at 1, NaN outside. 6 ULP. */
+/* -inf at 0, inf at 1, NaN outside. 7 ULP. */
 FN double ndtri_f64(double p) { return quantile(p - 0.5, p < 0.5 ? p : 1 - p); }
 
-/* -inf at -1, inf at 1, NaN outside. 6 ULP. */
+/* -inf at -1, inf at 1, NaN outside. 7 ULP. */
 FN double erfinv_f64(double y) { return SQRT1_2 * quantile(0.5 * y, 0.5 * (1 - absolute_f64(y))); }
 
 /* ---- log-gamma and digamma, GAMMA_MIN <= x <= GAMMA_MAX ---- */
@@ -158,7 +158,7 @@ FN double erfinv_f64(double y) { return SQRT1_2 * quantile(0.5 * y, 0.5 * (1 - a
 
 /* From 8 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is a whole
  * distance away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factors between x and y enter by one logarithm.
- * 3 ULP. */
+ * 3.3 ULP. */
 FN double lgamma_f64(double x) {
   double y = x, product = 1;
   UNROLL for (int i = 0; i < 6; i++) {
