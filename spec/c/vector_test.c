@@ -135,7 +135,7 @@ static const row rows[] = {
     {"log_ndtr", PNI_VECTOR_log_ndtr, r_log_ndtr, -40, 9, 5.3},
     {"ndtri", PNI_VECTOR_ndtri, r_ndtri, 0, 1, 7},
     {"lgamma", PNI_VECTOR_lgamma, r_lgamma, 0, 30, 3.3},
-    {"digamma", PNI_VECTOR_digamma, r_digamma, 0, 30, 10},
+    {"digamma", PNI_VECTOR_digamma, r_digamma, 0, 30, 5},
 };
 #ifndef POINTS
 #define POINTS (1 << 16) /* the limits hold for 2^21 too */
