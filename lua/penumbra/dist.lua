@@ -13,7 +13,8 @@
 ---     d:independent(k)        the last k batch axes become event axes
 ---     d:expand{sizes}         repeated to a larger batch shape
 ---     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
----     d.name d.support d.batch_shape d.event_shape    and every parameter by its name, d.loc
+---     d:plot("name.svg")      draws density or mass with gnuplot (pn.help "penumbra.density")
+---     d.name d.support d.discrete d.batch_shape d.event_shape    and every parameter by its name: d.loc
 ---
 --- x is never stretched silently: a size-1 axis of x against a larger batch axis is an error, and so is an
 --- x with fewer axes than the batch unless the axes it has agree with it exactly.
@@ -155,5 +156,19 @@ dist.kl_monte_carlo = divergence.kl
 
 --- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2, and its standard error.
 dist.jensen_shannon_monte_carlo = divergence.jensen_shannon
+
+--- panel(d [, options]): the picture of d:plot() as a panel, for pn.plot.save of several.
+function dist.panel(d, options)
+  return require("penumbra.density").panel(d, options)
+end
+
+local methods = core.distribution_methods
+
+--- d:plot([path [, options]]): draws the density or mass of each row of the batch (at most 8), or of pairs of numbers
+--- in colours, into an SVG or PNG file (the distribution's name with .svg unless given). Options: title, x_range,
+--- y_range, labels, legend, num_points. Returns the path, or nil, message, code ("missing" without gnuplot).
+function methods:plot(path, options)
+  return require("penumbra.density").plot(self, path, options)
+end
 
 return dist

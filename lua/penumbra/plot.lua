@@ -283,11 +283,12 @@ function plot.panel(content)
   return setmetatable(o, panel_kind)
 end
 
--- A gnuplot string that can only mean itself: whatever is no letter, digit or blank as an octal escape.
+-- A gnuplot string that can only mean itself: whatever is no letter or blank as an octal escape. (A digit after an
+-- escape would be read as a part of it.)
 -- (Doubled quotes in a single-quoted string are misread at its start; a backquote would run a command.
 -- Backslashes are undone twice.)
 local function quote(text)
-  return '"' .. text:gsub("%c+", " "):gsub("\\", "\\\\"):gsub("[\1-\31!-/:-@%[-`{-\127]", function(ch)
+  return '"' .. text:gsub("%c+", " "):gsub("\\", "\\\\"):gsub("[\1-\31!-@%[-`{-\127]", function(ch)
     return ("\\%03o"):format(ch:byte())
   end) .. '"'
 end

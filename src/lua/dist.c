@@ -236,6 +236,7 @@ static int l_index(lua_State *L) {
   if (strcmp(key, "name") == 0) return lua_pushstring(L, pn_dist_name(d)), 1;
   if (strcmp(key, "parts") == 0) return push_parts(L, d);
   if (strcmp(key, "support") == 0) return lua_pushstring(L, pn_dist_support(d)), 1;
+  if (strcmp(key, "discrete") == 0) return lua_pushboolean(L, (d->flags & PNI_DIST_DISCRETE) != 0), 1;
   if (strcmp(key, "batch_shape") == 0) {
     const int64_t *shape = pn_dist_batch_shape(d, &n);
     return pni_push_sizes(L, n, shape), 1;

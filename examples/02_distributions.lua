@@ -1,0 +1,114 @@
+--- A tour of distributions with pictures: families, distributions made of distributions, flows trained to a shape,
+--- products of beliefs, and a posterior found on an unconstrained scale.
+---
+---     penumbra examples/02_distributions.lua [--quick] [--seed N] [--out FILE.svg]
+local pn = require "penumbra"
+local dist, optim = pn.dist, pn.optim
+local bijector, natural = dist.bijector, dist.natural
+
+local quick, seed, out = false, 1, "distributions.svg"
+local i = 1
+while arg[i] do
+  if arg[i] == "--quick" then
+    quick = true
+  elseif arg[i] == "--seed" and math.tointeger(tonumber(arg[i + 1])) then
+    seed, i = math.tointeger(tonumber(arg[i + 1])), i + 1
+  elseif arg[i] == "--out" and arg[i + 1] then
+    out, i = arg[i + 1], i + 1
+  else
+    io.stderr:write("usage: 02_distributions.lua [--quick] [--seed N] [--out FILE.svg]\n")
+    os.exit(1)
+  end
+  i = i + 1
+end
+pn.seed(seed)
+
+-- 1. A distribution is a value: its parameters are numbers or tensors, one row of the batch each.
+local gamma = dist.gamma { concentration = { 0.8, 2, 5 }, rate = 1 }
+print(gamma)
+print(("means %s, entropies %s"):format(table.concat(gamma:mean():totable(), " "),
+  table.concat(gamma:entropy():totable(), " ")))
+local families = dist.panel(gamma, { title = "Gamma", labels = { "0.8", "2", "5" }, y_range = { 0, 1 } })
+
+-- 2. Mixtures sum the labels out; masked ones leave missing data out.
+local mixture = dist.mixture({ 0.3, 0.7 }, { dist.normal(-1, 0.4), dist.gamma(4, 2) })
+print(("mixture: mean %.3f, P(X <= 0) = %.3f"):format(mixture:mean():item(), mixture:cdf(0):item()))
+local x = mixture:sample { 20000 }
+local mixed = pn.plot.panel {
+  title = "A normal and a gamma", x_label = "x", y_label = "density",
+  pn.plot.histogram(x, { density = true, label = "20000 draws" }),
+  pn.plot.line(pn.linspace(-3, 6, 300), mixture:log_prob(pn.linspace(-3, 6, 300)):exp(), { label = "density" }),
+}
+
+-- 3. Bijectors carry densities along: log p(y) = log p(x) - log |det dy/dx|. A trained one is a flow. Here three
+-- autoregressive maps, the order of the numbers reversed between them, learn the shape of a crescent.
+local function crescent(n)
+  local a = pn.randn { n } * 1.1
+  return pn.stack({ a, a ^ 2 * 0.6 - 1 + pn.randn { n } * 0.25 }, -1)
+end
+local layers = {}
+for k = 1, 3 do
+  layers[#layers + 1] = bijector.random("masked_autoregressive", 2, { hidden = { 24 } })
+  layers[#layers + 1] = k < 3 and bijector.permutation { 1, 0 } or nil
+end
+local base = dist.normal(pn.zeros { 2 }, 1):independent(1)
+local flow = dist.transformed(base, bijector.chain(layers))
+local params = {}
+for _, b in ipairs(layers) do
+  for name, p in pairs(b:parameters()) do
+    if name ~= "index" then
+      params[#params + 1] = p
+    end
+  end
+end
+local steps = quick and 150 or 1500
+local train = optim.adam(params, { lr = 1e-2 })
+local first, last
+for step = 1, steps do
+  local loss = -flow:log_prob(crescent(256)):mean()
+  train:step(loss)
+  first = first or loss:item()
+  last = step > steps - 20 and (last or 0) + loss:item() / 20 or last
+end
+print(("flow: %.3f nats a point before training, %.3f after %d steps"):format(first, last, steps))
+local learned = dist.panel(flow, { title = "A flow's density", x_range = { -3, 3 }, y_range = { -3, 5 } })
+
+-- 4. Beliefs that all count one prior: their product divides it out. Factors may have negative precision.
+local prior = dist.normal(0, 1)
+local experts = { dist.normal(0.9, 0.6), dist.normal(-0.2, 0.7), dist.normal(1.2, 0.8) }
+local joint = dist.product_of_experts(experts, prior)
+print(("three beliefs together: %.3f +- %.3f"):format(joint:mean():item(), joint:stddev():item()))
+local site = natural.of(joint) / natural.of(prior)
+print(("what they say beyond the prior: precision %.3f, tempered by half: %s"):format(site.precision:item(),
+  tostring((natural.of(prior) * site ^ 0.5):to_distribution())))
+local line = pn.linspace(-3, 3, 300)
+local beliefs = { title = "Beliefs and their product", x_label = "z", y_label = "density", legend = "top left" }
+for k, e in ipairs(experts) do
+  beliefs[k] = pn.plot.line(line, e:log_prob(line):exp(), { colour = "#888888", width = 1,
+    label = k == 1 and "each" or nil })
+end
+beliefs[4] = pn.plot.line(line, prior:log_prob(line):exp(), { dashed = true, colour = "#000000", label = "prior" })
+beliefs[5] = pn.plot.line(line, joint:log_prob(line):exp(), { label = "together" })
+
+-- 5. biject_to(support) trains a constrained quantity without constraints: the rate and concentration of gamma data,
+-- by maximum likelihood.
+local data = dist.gamma(3, 1.5):sample { 2000 }
+local to_positive = dist.biject_to "positive"
+local free = pn.param(pn.zeros { 2 })
+local climb = optim.adam({ free }, { lr = 0.05 })
+for _ = 1, quick and 200 or 400 do
+  local theta = to_positive(free)
+  climb:step(-dist.gamma(theta[1], theta[2]):log_prob(data):mean())
+end
+local theta = to_positive(free):totable()
+print(("gamma data: concentration %.2f, rate %.2f (made with 3 and 1.5)"):format(theta[1], theta[2]))
+
+-- 6. Divergences: in closed form, of order a, or by Monte Carlo where there is no formula.
+local p, q = dist.normal(0, 1), dist.normal(1, 1.5)
+print(("KL %.4f, Renyi of order 1/2 %.4f"):format(dist.kl(p, q):item(), dist.renyi(p, q, 0.5):item()))
+local estimate, error_of_it = dist.jensen_shannon_monte_carlo(p, dist.laplace(0, 1))
+print(("Jensen-Shannon divergence of normal and Laplace %.4f +- %.4f"):format(estimate:item(), error_of_it:item()))
+
+local picture, why = pn.plot.save(out, { columns = 2, size = { 900, 640 }, families, mixed, learned,
+  pn.plot.panel(beliefs) })
+print(picture and "picture: " .. picture or "no picture: " .. why)

@@ -1,0 +1,67 @@
+-- Pictures of distributions. What plot.save does with a panel is spec/plot_spec.lua's.
+local pn = require "penumbra"
+local dist = pn.dist
+
+local function refuses(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
+end
+
+-- The numbers of a mark: {x, y} pairs.
+local function data_of(panel, k)
+  local list = {}
+  for _, line in ipairs(panel.marks[k or 1].data) do
+    local x, y = line:match "(%S+)%s+(%S+)"
+    list[#list + 1] = { tonumber(x), tonumber(y) }
+  end
+  return list
+end
+
+describe("the picture of a distribution", function()
+  it("is its density over where nearly all draws fall", function()
+    local d = dist.normal(2, 3)
+    local area, previous = 0, nil
+    for _, v in ipairs(data_of(dist.panel(d))) do
+      assert(math.abs(v[2] - d:log_prob(v[1]):exp():item()) < 1e-6)
+      area = area + (previous and (v[1] - previous[1]) * (v[2] + previous[2]) / 2 or 0)
+      previous = v
+    end
+    assert(area > 0.99 and area < 1.001, "area " .. area)
+  end)
+
+  it("has a curve a row, within the support, from 0 up", function()
+    local panel = dist.panel(dist.gamma({ 0.5, 2 }, 1), { labels = { "0.5", "2" } })
+    assert.equal(2, #panel.marks)
+    assert.equal("0.5", panel.marks[1].label)
+    assert.equal(0, panel.y_range[1])
+    assert(data_of(panel)[1][1] > 0)
+  end)
+
+  it("has a dot a value for masses", function()
+    local values = data_of(dist.panel(dist.categorical({ 0.2, 0.5, 0.3 })))
+    assert.equal(3, #values)
+    assert(math.abs(values[2][2] - 0.5) < 1e-9)
+    assert.equal(2, #data_of(dist.panel(dist.bernoulli(0.3))))
+  end)
+
+  it("has colours for pairs of numbers", function()
+    local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 1 } } }
+    assert.equal(1, #dist.panel(d, { num_points = 30 }).marks)
+    assert.equal(1, #dist.panel(dist.normal(pn.zeros { 2 }, 1):independent(1)).marks)
+  end)
+
+  it("refuses what has no picture", function()
+    refuses("plot: events of normal have no picture", dist.panel, dist.normal(pn.zeros { 3 }, 1):independent(1))
+    refuses("plot: batch must have 1 to 8 rows, got 9", dist.panel, dist.normal(pn.zeros { 9 }, 1))
+    refuses("unknown option 'tilte'", dist.panel, dist.normal(0, 1), { tilte = "x" })
+  end)
+
+  it("is written as a file", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local made, _, code = dist.normal(0, 1):plot(path .. ".svg", { title = "A normal" })
+    os.remove(path .. ".svg")
+    assert(made == path .. ".svg" or code == "missing")
+  end)
+end)
