@@ -248,6 +248,8 @@ PN_API pn_tensor *pn_erfinv(pn_context *c, pn_tensor *x);      /* inverse of erf
 PN_API pn_tensor *pn_ndtr(pn_context *c, pn_tensor *x);        /* cdf of the standard normal */
 PN_API pn_tensor *pn_log_ndtr(pn_context *c, pn_tensor *x);    /* its logarithm, exact in the tail */
 PN_API pn_tensor *pn_ndtri(pn_context *c, pn_tensor *x);       /* its inverse, 0 < x < 1 */
+PN_API pn_tensor *pn_log_ndtri(pn_context *c, pn_tensor *x);   /* x with log_ndtr(x) equal to the argument, below 0 */
+PN_API pn_tensor *pn_expintx(pn_context *c, pn_tensor *x);     /* e^x E_1(x), E_1 the exponential integral, x > 0 */
 PN_API pn_tensor *pn_lgamma(pn_context *c, pn_tensor *x);      /* log |Gamma(x)| */
 PN_API pn_tensor *pn_digamma(pn_context *c, pn_tensor *x);     /* d lgamma / dx */
 /* The n-th derivative of digamma; n = 1 is trigamma. */
@@ -273,6 +275,16 @@ PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
 PN_API pn_tensor *pn_gammainc_grad_a(pn_context *c, pn_tensor *a, pn_tensor *x);
 /* x with P(a, x) = p; differentiable once in both. */
 PN_API pn_tensor *pn_gammaincinv(pn_context *c, pn_tensor *a, pn_tensor *p);
+/* Q(a, x) = 1 - P(a, x), the regularised upper incomplete gamma function; differentiable once in both. */
+PN_API pn_tensor *pn_gammaincc(pn_context *c, pn_tensor *a, pn_tensor *x);
+/* x with Q(a, x) = q; differentiable once in both. */
+PN_API pn_tensor *pn_gammainccinv(pn_context *c, pn_tensor *a, pn_tensor *q);
+/* I_x(a, b), the regularised incomplete beta function; differentiable once in all three. */
+PN_API pn_tensor *pn_betainc(pn_context *c, pn_tensor *a, pn_tensor *b, pn_tensor *x);
+/* 1 - I_x(a, b); differentiable once in all three. */
+PN_API pn_tensor *pn_betaincc(pn_context *c, pn_tensor *a, pn_tensor *b, pn_tensor *x);
+/* x with I_x(a, b) = p; differentiable once in all three. */
+PN_API pn_tensor *pn_betaincinv(pn_context *c, pn_tensor *a, pn_tensor *b, pn_tensor *p);
 /* The logarithm of one Gamma(a, 1) draw per element of a, differentiable once in a (implicitly, at a fixed
  * quantile). rng NULL: the context's. */
 PN_API pn_tensor *pn_log_gamma_draw(pn_context *c, pn_rng *rng, pn_tensor *a);

@@ -82,6 +82,19 @@ TWO(gammaincinv)
 TWO(log_gamma_slope)
 THREE(betainc)
 THREE(betaincinv)
+static double call_betainc_slope_a(const double *x) {
+  double s[2];
+  pni_betainc_slopes(x[0], x[1], x[2], s);
+  return s[0];
+}
+static double call_betainc_slope_b(const double *x) {
+  double s[2];
+  pni_betainc_slopes(x[0], x[1], x[2], s);
+  return s[1];
+}
+ONE(expintx)
+ONE(log_ndtri)
+TWO(gammainccinv)
 
 #define SWEEP(name, bound) sweep(#name, call_##name, golden_##name, sizeof golden_##name / sizeof *golden_##name, bound)
 
@@ -119,5 +132,10 @@ int main(int argc, char **argv) {
   SWEEP(gammaincinv, 3.5e-15);
   SWEEP(betainc, 5e-15);
   SWEEP(betaincinv, 5e-15);
+  SWEEP(betainc_slope_a, 1e-12);
+  SWEEP(betainc_slope_b, 1e-12);
+  SWEEP(expintx, 3e-15);
+  SWEEP(log_ndtri, 1e-15);
+  SWEEP(gammainccinv, 4e-15);
   CHECK_DONE();
 }

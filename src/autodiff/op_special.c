@@ -39,6 +39,13 @@ static T *d_erfcx(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_sub(c, rise, K(two_over_root_pi)));
 }
 static T *d_ndtri(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y)))); }
+/* d log_ndtri = Phi / phi at y = sqrt(pi/2) erfcx(-y / sqrt 2) */
+static T *d_log_ndtri(C *c, T *y, T *g, int k) {
+  T *ratio = pn_erfcx(c, pn_mul(c, y, K(-root_half)));
+  return (void)k, pn_mul(c, g, pn_mul(c, ratio, K(1 / (root_half * two_over_root_pi))));
+}
+/* d expintx = expintx - 1 / x */
+static T *d_expintx(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sub(c, y, pn_reciprocal(c, IN))); }
 static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
 static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
 static T *d_polygamma(C *c, T *y, T *g, int k) {
@@ -82,6 +89,8 @@ ROW(erfinv, -0.9, 0.9, "inverse of erf on (-1, 1)")
 ROW(ndtr, 0, 0, "cdf of the standard normal")
 ROW(log_ndtr, 0, 0, "log of the standard normal cdf, exact in the lower tail")
 ROW(ndtri, 0.05, 0.95, "quantile of the standard normal, 0 < x < 1")
+ROW(log_ndtri, -6, -0.05, "x with log_ndtr(x) equal to the argument, which is below 0")
+ROW(expintx, 0.1, 5, "e^x E_1(x), the scaled exponential integral, x > 0")
 ROW(lgamma, 0.2, 5, "log |Gamma(x)|")
 ROW(digamma, 0.2, 5, "derivative of lgamma")
 

@@ -21,12 +21,13 @@ double pni_log1p_gap(double x);           /* x - log(1 + x) >= 0, x >= -1 */
 /* special_erf.c: error function and normal distribution */
 double pni_erf(double x);
 double pni_erfc(double x);
-double pni_erfcx(double x);    /* e^(x^2) erfc(x) */
-double pni_erfinv(double y);   /* -1 <= y <= 1 */
-double pni_erfcinv(double y);  /* 0 <= y <= 2 */
-double pni_ndtr(double x);     /* normal distribution function */
-double pni_log_ndtr(double x); /* its logarithm */
-double pni_ndtri(double p);    /* normal quantile, 0 <= p <= 1 */
+double pni_erfcx(double x);     /* e^(x^2) erfc(x) */
+double pni_erfinv(double y);    /* -1 <= y <= 1 */
+double pni_erfcinv(double y);   /* 0 <= y <= 2 */
+double pni_ndtr(double x);      /* normal distribution function */
+double pni_log_ndtr(double x);  /* its logarithm */
+double pni_ndtri(double p);     /* normal quantile, 0 <= p <= 1 */
+double pni_log_ndtri(double y); /* x with log Phi(x) = y, y <= 0 */
 
 /* special_gamma.c: the gamma function and its logarithmic derivatives */
 double pni_lgamma(double x);         /* log|Gamma(x)| */
@@ -42,12 +43,19 @@ double pni_gammainc(double a, double x);        /* P(a, x), lower */
 double pni_gammaincc(double a, double x);       /* Q(a, x) = 1 - P(a, x), upper */
 double pni_gammainc_grad_a(double a, double x); /* dP(a, x)/da */
 double pni_gammaincinv(double a, double p);     /* x with P(a, x) = p */
+double pni_gammainccinv(double a, double q);    /* x with Q(a, x) = q */
 
 /* special_implicit.c: derivatives of random variables in their parameters */
 double pni_log_gamma_slope(double a, double z); /* dz/da at fixed P(a, e^z) */
 
 /* special_incbeta.c: regularised incomplete beta function, a > 0, b > 0, 0 <= x <= 1 */
 double pni_betainc(double a, double b, double x);    /* I_x(a, b) */
+double pni_betaincc(double a, double b, double x);   /* 1 - I_x(a, b) */
 double pni_betaincinv(double a, double b, double p); /* x with I_x(a, b) = p */
+/* slope[0] = dI_x(a, b)/da, slope[1] = dI_x(a, b)/db */
+void pni_betainc_slopes(double a, double b, double x, double slope[2]);
+
+/* special_expint.c */
+double pni_expintx(double x); /* e^x E_1(x), x >= 0 */
 
 #endif

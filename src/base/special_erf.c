@@ -100,3 +100,20 @@ double pni_ndtri(double p) {
   if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
   return q < 0 ? -quantile_far(log(p)) : quantile_far(log1p(-p));
 }
+
+/* x with log Phi(x) = y, y <= 0. Below -700, beyond the quantile's range, Newton's method on the logarithm, whose slope
+ * is phi / Phi = sqrt(2/pi) / erfcx(-x/sqrt 2); near 0 through the upper tail. -inf at -inf, inf at 0, NaN above. */
+double pni_log_ndtri(double y) {
+  if (!(y < 0)) return y == 0 ? INFINITY : NAN;
+  if (isinf(y)) return -INFINITY;
+  if (y > -LN2) return -pni_ndtri(-expm1(y));
+  if (y > -2.6) return pni_ndtri(exp(y));
+  if (y > -700) return -quantile_far(y);
+  double x = -sqrt(-2 * y);
+  for (int i = 0; i < 12; i++) {
+    double step = (pni_log_ndtr(x) - y) * pni_erfcx(-x * SQRT1_2) / (2 * SQRT1_2 * INV_SQRT_PI);
+    x -= step;
+    if (fabs(step) <= 1e-16 * fabs(x)) break;
+  }
+  return x;
+}

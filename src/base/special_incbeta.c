@@ -186,6 +186,13 @@ double pni_betainc(double a, double b, double x) {
   return both(a, b, (point){x, 1 - x}).lower;
 }
 
+/* 1 - I_x(a, b), exact where it is small; 1 at x = 0, 0 at x = 1. */
+double pni_betaincc(double a, double b, double x) {
+  if (!(a > 0 && b > 0 && x >= 0 && x <= 1) || isinf(a) || isinf(b)) return NAN;
+  if (x == 0 || x == 1) return 1 - x;
+  return both(a, b, (point){x, 1 - x}).upper;
+}
+
 /* What the inverse solves: lower tail p at x in (0, 1/2], q = 1 - p. */
 typedef struct problem {
   double a, b, p, q;
@@ -246,4 +253,52 @@ double pni_betaincinv(double a, double b, double p) {
   tails middle = both(a, b, (point){0.5, 0.5});
   if (p <= 0.5 ? p <= middle.lower : 1 - p >= middle.upper) return solve(&(problem){a, b, p, 1 - p});
   return 1 - solve(&(problem){b, a, 1 - p, p});
+}
+
+/* ---- derivatives in the parameters ---- */
+
+/* log t and log(1 - t) for t = e^u / (1 + e^u). */
+static void logistic_logs(double u, double out[2]) {
+  double rest = log1p(exp(-fabs(u)));
+  out[0] = u < 0 ? u - rest : -rest;
+  out[1] = u < 0 ? -rest : -u - rest;
+}
+
+/* Integrals from -infinity to u0 (x not above the mean) of (log t - mean_a) and (log(1 - t) - mean_b) times
+ * t^a (1-t)^b / B(a, b) du, u = log(t / (1 - t)), where the means are digamma(a) - digamma(a+b) and digamma(b) -
+ * digamma(a+b). By the exp-exp rule u = u0 - l e^(v - e^-v), whose scale l is the decay at u0. */
+static void slope_integrals(double a, double b, point at, double out[2]) {
+  double u0 = log(at.x) - log(at.y), here[2], there[2], h = 1.0 / 16;
+  double fall = fmax(a * at.y - b * at.x, 0), l = 1 / (fall + sqrt((a + b) * at.x * at.y));
+  double whole = pni_digamma(a + b), mean_a = pni_digamma(a) - whole, mean_b = pni_digamma(b) - whole;
+  double size = kernel(a, b, at) * h;
+  out[0] = out[1] = 0;
+  logistic_logs(u0, here);
+  for (double v = -4; v < 60; v += h) {
+    double e = exp(-v), s = l * exp(v - e);
+    logistic_logs(u0 - s, there);
+    double w = exp(a * (there[0] - here[0]) + b * (there[1] - here[1])) * s * (1 + e);
+    out[0] += w * (there[0] - mean_a);
+    out[1] += w * (there[1] - mean_b);
+    if (v > 1 && w * (fabs(there[0]) + fabs(there[1])) < 1e-18 * (fabs(out[0]) + fabs(out[1]))) break;
+  }
+  out[0] *= size;
+  out[1] *= size;
+}
+
+/* dI_x(a, b)/da and dI_x(a, b)/db, by quadrature of the score over the tail that does not hold the mean: the score
+ * has mean 0. 0 at x = 0 and x = 1; NaN where betainc is. */
+void pni_betainc_slopes(double a, double b, double x, double slope[2]) {
+  slope[0] = slope[1] = NAN;
+  if (!(a > 0 && b > 0 && x >= 0 && x <= 1) || isinf(a) || isinf(b)) return;
+  slope[0] = slope[1] = 0;
+  if (x == 0 || x == 1) return;
+  if (x * (a + b) <= a) {
+    slope_integrals(a, b, (point){x, 1 - x}, slope);
+    return;
+  }
+  double swapped[2];
+  slope_integrals(b, a, (point){1 - x, x}, swapped);
+  slope[0] = -swapped[1];
+  slope[1] = -swapped[0];
 }

@@ -207,39 +207,42 @@ double pni_gammainc_grad_a(double a, double x) {
   return x <= 1.2 || x <= a ? grad_series(a, x) : grad_fraction(a, x);
 }
 
+/* What the inverses solve: P(a, x) = p and Q(a, x) = q = 1 - p. */
+typedef struct problem {
+  double a, p, q;
+} problem;
+
 /* Starting point: Wilson-Hilferty for a >= 1/2 unless it leaves the range, else p = x^a / Gamma(a+1). */
-static double first_guess(double a, double p) {
+static double first_guess(const problem *t) {
+  double a = t->a;
   if (a >= 0.5) {
-    double t = 1 / (9 * a), root = 1 - t + pni_ndtri(p) * sqrt(t);
+    double z = t->p <= t->q ? pni_ndtri(t->p) : -pni_ndtri(t->q);
+    double w = 1 / (9 * a), root = 1 - w + z * sqrt(w);
     if (root > 0.2) return a * root * root * root;
   }
-  double x = exp((log(p) + pni_lgamma1p(a)) / a);
-  return p > 0.5 && x > 1 ? 1 - log1p(-p) : x;
+  double x = exp((log(t->p) + pni_lgamma1p(a)) / a);
+  return t->q < 0.5 && x > 1 ? 1 - log(t->q) : x;
 }
 
-/* One Halley step in u = log x for log P = log p (p <= 1/2) or log Q = log(1 - p). */
-static double halley_step(double a, double p, double x, double *residual) {
-  tails t = both(a, x);
-  double flow = prefactor(a, x) * a; /* x times the density */
-  int low = p <= 0.5;
-  double tail = low ? t.lower : t.upper, target = low ? p : 1 - p;
+/* One Halley step in u = log x for log P = log p (p <= q) or log Q = log q. */
+static double halley_step(const problem *t, double x, double *residual) {
+  tails r = both(t->a, x);
+  double flow = prefactor(t->a, x) * t->a; /* x times the density */
+  int low = t->p <= t->q;
+  double tail = low ? r.lower : r.upper, target = low ? t->p : t->q;
   double f = tail > 0 ? log(tail / target) : -INFINITY;
   double g = low ? flow / tail : -flow / tail;
   *residual = low ? f : -f;
-  double newton = f / g, bend = 1 - 0.5 * newton * ((a - x) - g);
+  double newton = f / g, bend = 1 - 0.5 * newton * ((t->a - x) - g);
   return -newton / fmin(fmax(bend, 0.5), 2);
 }
 
-/* x with P(a, x) = p, for 0 < p < 1: Halley steps in log x, kept inside a shrinking bracket.
- * 0 at p = 0, inf at p = 1; NaN outside or for a <= 0 or a = inf. Underflows to 0 for small a.
- * Max error 3.5e-15 of x + min(p, 1 - p) / density(x), that is in x or in p, whichever is larger. */
-double pni_gammaincinv(double a, double p) {
-  if (!(a > 0 && p >= 0 && p <= 1) || isinf(a)) return NAN;
-  if (p == 0 || p == 1) return p == 0 ? 0 : INFINITY;
-  double x = first_guess(a, p), low = 0, high = INFINITY;
+/* Halley steps in log x, kept inside a shrinking bracket. */
+static double solve(const problem *t) {
+  double x = first_guess(t), low = 0, high = INFINITY;
   if (x < DBL_MIN) return x;
   for (int i = 0; i < 200; i++) {
-    double residual, step = halley_step(a, p, x, &residual);
+    double residual, step = halley_step(t, x, &residual);
     if (residual == 0) break;
     if (residual > 0)
       high = x;
@@ -253,4 +256,19 @@ double pni_gammaincinv(double a, double p) {
     if (moved <= 2 * DBL_EPSILON * x || x < DBL_MIN || high <= low * (1 + DBL_EPSILON)) break;
   }
   return x;
+}
+
+/* x with P(a, x) = p. 0 at p = 0, inf at p = 1; NaN outside or for a <= 0 or a = inf. Underflows to 0 for small a.
+ * Max error 3.5e-15 of x + min(p, 1 - p) / density(x), that is in x or in p, whichever is larger. */
+double pni_gammaincinv(double a, double p) {
+  if (!(a > 0 && p >= 0 && p <= 1) || isinf(a)) return NAN;
+  if (p == 0 || p == 1) return p == 0 ? 0 : INFINITY;
+  return solve(&(problem){a, p, 1 - p});
+}
+
+/* x with Q(a, x) = q, exact for small q. inf at q = 0, 0 at q = 1; otherwise as gammaincinv. */
+double pni_gammainccinv(double a, double q) {
+  if (!(a > 0 && q >= 0 && q <= 1) || isinf(a)) return NAN;
+  if (q == 0 || q == 1) return q == 0 ? INFINITY : 0;
+  return solve(&(problem){a, 1 - q, q});
 }

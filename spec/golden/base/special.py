@@ -572,6 +572,96 @@ def solve_beta(a, b, k, target):
     return mp.exp(newton(f, slope, mp.log(start), mpf(0)))
 
 
+def beta_slope(a, b, x, which):
+    h = mpf((a, b)[which]) * mpf(10) ** -25
+    def lower(s):
+        return beta_tails(a + s * (1 - which), b + s * which, x)[0]
+    p = mpf(a) / (mpf(a) + b)
+    drop = (a * mp.log(p / x) + b * mp.log((1 - p) / (1 - mpf(x)))) / mp.log(10)
+    with mp.workdps(int(150 + max(0.0, float(drop)) + 2 * abs(math.log10(a)) + 2 * abs(math.log10(b)))):
+        return (lower(h) - lower(-h)) / (2 * h)
+
+
+def beta_slope_args(r, i):
+    a, b, x = beta_args(r, (0, 1, 3, 4)[i % 4])
+    return (a, b, x)
+
+
+SLOPE_LIMITS = [((1.0, 1.0, 0.0), 0.0), ((1.0, 1.0, 1.0), 0.0), ((0.0, 1.0, 0.5), NAN), ((1.0, 1.0, 1.1), NAN), ((1.0, 1.0, NAN), NAN)]
+
+
+@function("betainc_slope_a", 3, beta_slope_args, [(0.01, 0.02, 0.5), (2.0, 3.0, 1e-100), (1e4, 1e4, 0.49)] + fixed(SLOPE_LIMITS), scale=tail_scale)
+def betainc_slope_a(a, b, x):
+    return beta_slope(a, b, x, 0)
+
+
+@function("betainc_slope_b", 3, beta_slope_args, [(0.01, 0.02, 0.5), (2.0, 3.0, 1 - 2.0**-53), (1e4, 1e4, 0.49)] + fixed(SLOPE_LIMITS), scale=tail_scale)
+def betainc_slope_b(a, b, x):
+    return beta_slope(a, b, x, 1)
+
+
+# ---- special_expint.c and inverses in other scales --------------------------------------------------
+
+@function("expintx", 1, mixed(("l", 1e-300, 1), ("u", 0.2, 2), ("l", 1, 1e300)), [(1.0,), (700.0,), (1e-310,)] +
+          fixed([((0.0,), math.inf), ((math.inf,), 0.0), ((-1.0,), NAN), ((NAN,), NAN)]))
+def expintx(x):
+    with mp.workdps(60):
+        if x > 1e5:
+            term, total = 1 / mpf(x), mpf(0)
+            for k in range(1, 40):
+                total, term = total + term, -term * k / x
+            return total
+        return mp.exp(mpf(x)) * mp.e1(mpf(x))
+
+
+@function("log_ndtri", 1, mixed(("n", 1e-300, 0.7), ("u", -3, -0.5), ("n", 1, 1e5), ("n", 600, 1e30)),
+          [(-700.0,), (-0.8,), (-1e-310,)] + fixed([((0.0,), math.inf), ((-math.inf,), -math.inf), ((1.0,), NAN), ((NAN,), NAN)]),
+          scale=lambda v, y: float(abs(v) + abs(mpf(y)) * mp.exp(mpf(y) + mpf(v) ** 2 / 2) * mp.sqrt(2 * mp.pi)))
+def log_ndtri(y):
+    with mp.workdps(120):
+        return log_ndtri_exact(mpf(y))
+
+
+def log_ndtri_exact(y):
+    if y > -0.5:
+        tail = -mp.expm1(y)
+        start, sign = mp.log(tail), -1
+    else:
+        start, sign = y, 1
+    # log Phi(-|x|) = start by Newton; log erfc of a large argument by its series
+    def log_tail(x):
+        if x < -200:
+            s, term = mpf(0), mpf(1)
+            for k in range(1, 30):
+                s, term = s + term, -term * (2 * k - 1) / x ** 2
+            return -x * x / 2 - mp.log(-x) - mp.log(2 * mp.pi) / 2 + mp.log(s)
+        return mp.log(mp.erfc(-x / mp.sqrt(2)) / 2)
+    x = -mp.sqrt(-2 * start) if start < -1 else mpf(0)
+    for _ in range(60):
+        value = log_tail(x)
+        step = (value - start) / mp.exp(-x * x / 2 - mp.log(2 * mp.pi) / 2 - value)
+        x -= step
+        if abs(step) <= mpf(10) ** -45 * max(abs(x), mpf(10) ** -40):
+            break
+    return sign * x
+
+
+@function("gammainccinv", 2, gamma_inverse_args,
+          [(1.0, 0.5), (0.5, 1e-10), (1e4, 0.5), (100.0, 1e-100), (3.0, 1e-290)] +
+          fixed([((1.0, 0.0), math.inf), ((1.0, 1.0), 0.0), ((0.0, 0.5), NAN), ((1.0, -0.1), NAN), ((1.0, NAN), NAN)]),
+          scale=lambda v, a, q: float(abs(v) + min(q, 1 - q) / gamma_density(a, v)))
+def gammainccinv(a, q):
+    p = 1 - mpf(q)
+    start = mp.log(sc.gammainccinv(float(a), float(q)))
+    k, target = (1, mpf(q)) if q <= 0.5 else (0, p)
+    def f(u):
+        return mp.log(gamma_tails(a, mp.exp(u))[k] / target)
+    def slope(u):
+        x = mp.exp(u)
+        return (1 if k == 0 else -1) * x * gamma_density(a, x) / gamma_tails(a, x)[k]
+    return mp.exp(newton(f, slope, start))
+
+
 # ---- output --------------------------------------------------------------------------------------
 
 def rows_of(name, count):

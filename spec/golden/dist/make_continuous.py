@@ -3,8 +3,11 @@
 Run: python3 make_continuous.py [name...]   (needs mpmath; writes beside itself)
 """
 import sys
+from pathlib import Path
 from mpmath import mp, mpf, inf, log, exp, sqrt, pi, erf, erfc, erfinv, euler
+sys.path.append(str(Path(__file__).parents[1] / "base"))
 from make import write
+from special import beta_tails, gamma_tails
 from scalar import Family, case, kls
 
 P = [1e-10, 0.001, 0.2, 0.5, 0.77, 0.999]
@@ -147,6 +150,112 @@ def _(F):
     c = [bounded(F, v, [v[0] * (v[1] / v[0]) ** t for t in (0.01, 0.25, 0.5, 0.875)], extreme=e)
          for v, e in [((0.5, 2.0), False), ((0.01, 3.0), False), ((1e-8, 1e8), True)]]
     return c, kls(F, [((1.0, 2.0), (0.5, 3.0)), ((1.0, 2.0), (1.1, 3.0))])
+
+
+# ---- the gamma family ----
+def inverse_gamma(concentration, rate):
+    a, b = concentration, rate
+    mean = b / (a - 1) if a > 1 else inf
+    norm = a * log(b) - mp.loggamma(a)
+    return dict(log_pdf=lambda x: norm - (a + 1) * log(x) - b / x, ends=(mpf(0), inf),
+                cdf=lambda x: gamma_tails(a, b / x)[1] if x > 0 else mpf(0), sf=lambda x: gamma_tails(a, b / x)[0],
+                mean=mean, variance=b ** 2 / ((a - 1) ** 2 * (a - 2)) if a > 2 else inf, mode=b / (a + 1),
+                entropy=a + log(b) + mp.loggamma(a) - (1 + a) * mp.digamma(a),
+                cuts=[b / (a + 1) * mpf(t) for t in (0.02, 0.1, 0.5, 1, 2, 10, 100, 1e4, 1e6)])
+
+
+F, cases = row(inverse_gamma)
+
+
+@cases
+def _(F):
+    c = [case(F, v, [v[1] / v[0] * t for t in ((0.9, 1.0, 1.2) if v[0] > 1e3 else (0.02, 0.3, 0.9, 1.2, 5.0, 1e4))],
+              P if v[0] < 1e3 else None, extreme=e, heavy=v[0] < 5, check=v[0] > 1)
+         for v, e in [((6.0, 1.4), False), ((9.5, 3.0), False), ((2.5, 0.7), False), ((1.7, 1.0), True), ((0.5, 2.0), True), ((1e4, 7.0), True)]]
+    return c, kls(F, [((6.0, 1.4), (3.0, 2.0)), ((5.0, 1.0), (8.0, 0.3))])
+
+
+def chi2(df):
+    h = df / 2
+    norm = h * log(mpf(2)) + mp.loggamma(h)
+    return dict(log_pdf=lambda x: (h - 1) * log(x) - x / 2 - norm, ends=(mpf(0), inf),
+                cdf=lambda x: gamma_tails(h, x / 2)[0], sf=lambda x: gamma_tails(h, x / 2)[1], mean=df, variance=2 * df,
+                mode=max(df - 2, mpf(0)), entropy=h + log(mpf(2)) + mp.loggamma(h) + (1 - h) * mp.digamma(h),
+                cuts=[df * mpf(t) for t in (1e-8, 1e-4, 0.01, 0.1, 0.5, 1, 2, 5, 20, 60)])
+
+
+F, cases = row(chi2)
+
+
+@cases
+def _(F):
+    c = [case(F, (v,), [v * t for t in ((0.97, 1.0, 1.02) if v == 1e5 else (1e-6, 0.05, 0.6, 1.0, 1.5, 4.0, 100.0))], P if 0.1 < v < 1e5 else [0.9, 0.999] if v < 1 else None,
+              extreme=v in (0.01, 1e5),
+              coarse=True if v < 0.1 else None)
+         for v in (1.4, 3.0, 12.0, 0.01, 1e5)]
+    return c, kls(F, [((3.0,), (5.0,)), ((12.0,), (2.0,))])
+
+
+# ---- beta ----
+def beta(concentration1, concentration0):
+    a, b = concentration1, concentration0
+    n = a + b
+    log_b = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(n)
+    if a > 1 and b > 1:
+        mode = (a - 1) / (n - 2)
+    else:
+        mode = mpf(0) if a < b else mpf(1) if a > b else mpf(1) / 2
+    return dict(log_pdf=lambda x: (a - 1) * log(x) + (b - 1) * mp.log1p(-x) - log_b, ends=(mpf(0), mpf(1)),
+                cdf=lambda x: beta_tails(a, b, x)[0], sf=lambda x: beta_tails(a, b, x)[1], mean=a / n,
+                variance=a * b / n ** 2 / (n + 1), mode=mode,
+                entropy=log_b - (a - 1) * mp.digamma(a) - (b - 1) * mp.digamma(b) + (n - 2) * mp.digamma(n),
+                cuts=[mpf(t) for t in (1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6)])
+
+
+F, cases = row(beta)
+
+
+@cases
+def _(F):
+    c = [case(F, v, x, P if not e else [0.2, 0.5] if v[0] < 1 < 1.1 * v[1] or v[0] == v[1] == 0.5 else None, extreme=e,
+              coarse=True if min(v) < 0.1 else None)
+         for v, x, e in [((2.3, 1.4), [1e-5, 0.1, 0.5, 0.625, 0.99], False), ((0.7, 3.0), [1e-5, 0.1, 0.5, 0.625, 0.99], False),
+                         ((1.0, 1.0), [0.25, 0.5], True), ((8.0, 0.9), [1e-3, 0.1, 0.5, 0.625, 0.99], False),
+                         ((0.5, 0.5), [1e-300, 0.25], True), ((1e4, 3e4), [0.2, 0.25, 0.26], True), ((1e-2, 1e3), [1e-200, 1e-5, 0.01], True),
+                         ((1e-3, 1e-3), [1e-200, 0.5, 0.999], True), ((1e3, 1e-2), [0.9, 0.9999], True)]]
+    for k in c:
+        if k["params"]["concentration1"] < 0.1 and "icdf" in k and k["icdf"][0] < 1e-300:
+            del k["p"], k["icdf"]
+    return c, kls(F, [((2.3, 1.4), (3.0, 2.0)), ((5.0, 1.0), (1.0, 0.8)), ((1.5, 2.0), (4.0, 2.0))])
+
+
+# ---- student_t ----
+def student_t(df, loc, scale):
+    def z(x):
+        return (x - loc) / scale
+    norm = (mp.loggamma(df / 2) - mp.loggamma((df + 1) / 2) + log(df * pi) / 2)
+
+    def tail(t):
+        """P(Z > t), t >= 0"""
+        w = df / (df + t * t)
+        return beta_tails(df / 2, mpf(1) / 2, w)[0] / 2 if w < 1 else mpf(1) / 2
+    return dict(log_pdf=lambda x: -(df + 1) / 2 * mp.log1p(z(x) ** 2 / df) - log(scale) - norm, ends=(-inf, inf),
+                cdf=lambda x: tail(-z(x)) if x < loc else 1 - tail(z(x)), mean=loc if df > 1 else mp.nan,
+                variance=scale ** 2 * df / (df - 2) if df > 2 else inf if df > 1 else mp.nan, mode=loc,
+                entropy=(df + 1) / 2 * (mp.digamma((df + 1) / 2) - mp.digamma(df / 2)) + norm + log(scale),
+                cuts=[loc + scale * mpf(t) for t in (-1e8, -1e4, -100, -10, -1, 0, 1, 10, 100, 1e4, 1e8)])
+
+
+F, cases = row(student_t)
+
+
+@cases
+def _(F):
+    c = [case(F, v, [v[1] + v[2] * t for t in ((-8.0, 0.5, 3.0) if v[0] > 1e3 else (-1e6, -30.0, -1.5, 0.01, 0.8, 4.0))],
+              P if 1 < v[0] < 100 else None, extreme=e, coarse=True if v[0] < 0.1 else None, heavy=v[0] < 6, check=v[0] > 2)
+         for v, e in [((8.0, 0.3, 1.7), False), ((30.0, -1.0, 0.7), False), ((2.5, 0.0, 1.0), False), ((1.0, 1.0, 1.0), True),
+                      ((0.4, 0.0, 1.0), True), ((1e8, 0.0, 2.0), True), ((1e-2, 0.0, 1.0), True)]]
+    return c, []
 
 
 if __name__ == "__main__":

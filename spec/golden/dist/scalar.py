@@ -44,8 +44,11 @@ class Member:
         a, b = self.ends
         a, b = (a if low is None else max(a, low)), (b if high is None else min(b, high))
         cuts = [a] + sorted(t for t in self.cuts or () if a < t < b) + [b]
+        def weighed(x):  # nodes may round to an end, where one factor is infinite
+            value = f(x) * self.pdf(x)
+            return value if mp.isfinite(value) else mpf(0)
         mp.dps = 25
-        value = mp.quad(lambda x: f(x) * self.pdf(x), cuts, maxdegree=9)
+        value = mp.quad(weighed, cuts, maxdegree=8)
         mp.dps = 40
         return value
 
@@ -74,10 +77,17 @@ class Member:
                 a = m
             else:
                 b = m
-            if abs(b - a) <= 1e-19 * max(abs(a), abs(b)):
+            if abs(b - a) <= 0.05 * max(abs(a), abs(b)):
                 break
         x = (a + b) / 2
-        return mpf(0) if abs(x) < 1e-25 and low < 0 < high else x
+        for _ in range(40):  # Newton's method on the logarithm of the smaller tail
+            tail = self.cdf(x) if p <= 0.5 or not self.sf else self.sf(x)
+            step = f(x) * tail / self.pdf(x)
+            move = x * mp.exp(-step / x) if a > 0 else x - step
+            x = min(max(move, (x + a) / 2), (x + b) / 2)
+            if abs(step) <= 1e-20 * abs(x) or abs(x) < 1e-25:
+                break
+        return mpf(0) if abs(x) < 1e-17 and low < 0 < high else x
 
     def check(self):
         def near(got, want, what):

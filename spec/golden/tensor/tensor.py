@@ -163,6 +163,17 @@ binary("remainder", floored, (-9, 9), (0.5, 3), GRID, tol=(1e-13, 2e-5))
 both("remainder", floored, np.array([1e17, -1e17, 5.0, -5.0, 1e-20]), np.array([3.0, 3.0, inf, 7.0, 3.0]))
 binary("gammainc", sc.gammainc, (0.3, 9), (0.1, 9), None, tol=(1e-12, 1e-6))
 binary("gammaincinv", sc.gammaincinv, (0.5, 9), (0.1, 0.9), None, tol=(1e-11, 2e-6))
+binary("gammaincc", sc.gammaincc, (0.3, 9), (0.1, 9), None, tol=(1e-12, 1e-6))
+binary("gammainccinv", sc.gammainccinv, (0.5, 9), (0.1, 0.9), None, tol=(1e-11, 2e-6))
+unary("log_ndtri", lambda y: np.where(y < -0.5, sc.ndtri_exp(y), -sc.ndtri(-np.expm1(y))), -9, -0.01, np.array([-1e4, -1e-10, -1.0, -inf, 1.0, nan]), tol=(1e-12, 2e-6))
+unary("expintx", lambda x: np.where(x > 600, 0, np.exp(np.minimum(x, 600)) * sc.exp1(np.minimum(x, 600))), 0.05, 9, np.array([1e-30, 1.0, 300, inf, 0, -1, nan]), tol=(1e-12, 1e-6))
+for shape in (((3, 4), (3, 4), (3, 4)), ((4,), (3, 1), ()), ((), (), (5,)), ((2, 1), (1, 3), (2, 3)), ((0,), (1,), (0,))):
+    both("betainc", sc.betainc, u(0.4, 9, *shape[0]), u(0.4, 9, *shape[1]), u(0.1, 0.9, *shape[2]), tol=(1e-12, 1e-6))
+    both("betaincc", sc.betaincc, u(0.4, 9, *shape[0]), u(0.4, 9, *shape[1]), u(0.1, 0.9, *shape[2]), tol=(1e-12, 1e-6))
+    both("betaincinv", sc.betaincinv, u(0.5, 6, *shape[0]), u(0.5, 6, *shape[1]), u(0.1, 0.9, *shape[2]), tol=(1e-11, 4e-6))
+for which in (0, 1):
+    both("betainc_slope", lambda a, b, x: (sc.betainc(a + 1e-4 * (1 - which), b + 1e-4 * which, x) - sc.betainc(a - 1e-4 * (1 - which), b - 1e-4 * which, x)) / 2e-4,
+         u(0.5, 5, 6), u(0.5, 5, 6), u(0.1, 0.9, 6), i=[which], tol=(1e-6, 1e-5))
 both("gammainc_grad_a", lambda a, x: (sc.gammainc(a + 1e-4, x) - sc.gammainc(a - 1e-4, x)) / 2e-4, u(0.5, 5, 6), u(0.5, 5, 6), tol=(1e-6, 1e-5))
 for op, f in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("maximum", np.maximum), ("minimum", np.minimum)):
     integer(op, f, WHOLE[:, None], WHOLE[None, :])

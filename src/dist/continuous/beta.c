@@ -1,0 +1,74 @@
+/*
+** beta.c: Beta(a, b) on 0 < x < 1, a = concentration1, b = concentration0,
+**   log p(x) = (a - 1) log x + (b - 1) log(1 - x) - log B(a, b),  mean a / (a + b)
+** Draws are G_a / (G_a + G_b) from the logarithms of gamma draws, so that tiny concentrations do not give 0 / 0;
+** their gradient is the gamma draws'.
+*/
+#include "../formula.h"
+
+#define a d->param[CONCENTRATION1]
+#define b d->param[CONCENTRATION0]
+enum { CONCENTRATION1, CONCENTRATION0 };
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *left = pn_mul(c, plus(c, a, -1), pn_log(c, x)), *right = pn_mul(c, plus(c, b, -1), pn_log1p(c, pn_neg(c, x)));
+  return pn_sub(c, pn_add(c, left, right), log_beta(c, a, b));
+}
+
+static T *cdf(C *c, D *d, T *x) { return pn_betainc(c, a, b, x); }
+static T *icdf(C *c, D *d, T *p) { return pn_betaincinv(c, a, b, p); }
+static T *mean(C *c, D *d) { return pn_div(c, a, pn_add(c, a, b)); }
+static T *variance(C *c, D *d) {
+  T *n = pn_add(c, a, b), *m = pn_div(c, a, n);
+  return pn_div(c, pn_mul(c, m, pn_div(c, b, n)), plus(c, n, 1));
+}
+
+/* (a - 1) / (a + b - 2) for a, b > 1; else the end with the higher pole or value, 1/2 where they are alike. */
+static T *mode(C *c, D *d) {
+  T *inside = pn_logical_and(c, above(c, a, 1), above(c, b, 1));
+  T *p = only(c, inside, a, 2), *q = only(c, inside, b, 2);
+  T *peak = pn_div(c, plus(c, p, -1), plus(c, pn_add(c, p, q), -2));
+  T *end = but(c, pn_lt(c, a, b), 0, but(c, pn_gt(c, a, b), 1, times(c, pn_add(c, p, q), 0.125)));
+  return pn_where(c, inside, peak, end);
+}
+
+/* log B(a, b) - (a - 1) digamma(a) - (b - 1) digamma(b) + (a + b - 2) digamma(a + b) */
+static T *entropy(C *c, D *d) {
+  T *n = pn_add(c, a, b), *t = pn_sub(c, log_beta(c, a, b), pn_mul(c, plus(c, a, -1), pn_digamma(c, a)));
+  t = pn_sub(c, t, pn_mul(c, plus(c, b, -1), pn_digamma(c, b)));
+  return pn_add(c, t, pn_mul(c, plus(c, n, -2), pn_digamma(c, n)));
+}
+
+/* sigmoid of the difference of the logarithms, kept inside (0, 1) */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *up = log_gamma(c, rng, a, out);
+  T *x = pn_sigmoid(c, pn_sub(c, up, log_gamma(c, rng, b, out)));
+  return pn_clamp(c, x, tiny(out->dtype), below_one(out->dtype));
+}
+
+/* log B_q - log B_p + (a_p - a_q) digamma(a_p) + (b_p - b_q) digamma(b_p) + (n_q - n_p) digamma(n_p) */
+T *pni_kl_beta_beta(C *c, D *p, D *d) {
+  T *ap = p->param[CONCENTRATION1], *bp = p->param[CONCENTRATION0], *da = pn_sub(c, ap, a), *db = pn_sub(c, bp, b);
+  T *t = pn_add(c, pn_mul(c, da, pn_digamma(c, ap)), pn_mul(c, db, pn_digamma(c, bp)));
+  t = pn_sub(c, t, pn_mul(c, pn_add(c, da, db), pn_digamma(c, pn_add(c, ap, bp))));
+  return pn_add(c, t, pn_sub(c, log_beta(c, a, b), log_beta(c, ap, bp)));
+}
+
+const pni_distribution pni_dist_beta = {
+    .name = "beta",
+    .doc =
+        "a share between 0 and 1 with mean a / (a + b): log p(x) = (a - 1) log(x) + (b - 1) log(1 - x) - log(B(a, b)), "
+        "a = concentration1, b = concentration0",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 25",
+    .param = {{.name = "concentration1", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},
+    .support = &pni_constraint_open_unit_interval,
+    .event = "",
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};

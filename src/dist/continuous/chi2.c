@@ -1,0 +1,55 @@
+/*
+** chi2.c: Chi2(df) on x > 0: Gamma(df / 2, 1 / 2), the sum of the squares of df standard normals,
+**   log p(x) = (h - 1) log x - x / 2 - h log 2 - lgamma(h),  h = df / 2
+*/
+#include "../formula.h"
+
+#define df d->param[0]
+
+static T *half(C *c, D *d) { return times(c, df, 0.5); }
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *h = half(c, d), *t = pn_sub(c, pn_mul(c, plus(c, h, -1), pn_log(c, x)), times(c, x, 0.5));
+  return pn_sub(c, t, pn_add(c, times(c, h, LOG_2), pn_lgamma(c, h)));
+}
+
+static T *cdf(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }
+static T *icdf(C *c, D *d, T *p) { return times(c, pn_gammaincinv(c, half(c, d), p), 2); }
+static T *mean(C *c, D *d) { return (void)c, df; }
+static T *variance(C *c, D *d) { return times(c, df, 2); }
+static T *mode(C *c, D *d) { return pn_relu(c, plus(c, df, -2)); }
+
+/* h + log 2 + lgamma(h) + (1 - h) digamma(h) */
+static T *entropy(C *c, D *d) {
+  T *h = half(c, d), *t = plus(c, pn_add(c, h, pn_lgamma(c, h)), LOG_2);
+  return pn_add(c, t, pn_mul(c, from(c, 1, h), pn_digamma(c, h)));
+}
+
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *z = log_gamma(c, rng, half(c, d), out);
+  return times(c, pn_exp(c, pn_clamp(c, z, log(tiny(out->dtype)), INFINITY)), 2);
+}
+
+/* (h_p - h_q) digamma(h_p) - lgamma(h_p) + lgamma(h_q) */
+T *pni_kl_chi2_chi2(C *c, D *p, D *d) {
+  T *hp = half(c, p), *h = half(c, d);
+  T *t = pn_mul(c, pn_sub(c, hp, h), pn_digamma(c, hp));
+  return pn_add(c, t, pn_sub(c, pn_lgamma(c, h), pn_lgamma(c, hp)));
+}
+
+const pni_distribution pni_dist_chi2 = {
+    .name = "chi2",
+    .doc = "sum of the squares of df standard normals: "
+           "log p(x) = (h - 1) log(x) - x / 2 - h log(2) - lgamma(h), h = df / 2, x > 0",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 18",
+    .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = ""}},
+    .support = &pni_constraint_positive,
+    .event = "",
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};

@@ -1,0 +1,62 @@
+/*
+** inverse_gamma.c: InverseGamma(concentration a, rate b) on x > 0, 1 / x is Gamma(a, b),
+**   log p(x) = a log b - (a + 1) log x - b / x - lgamma(a),  mean b / (a - 1) (a > 1, else inf),
+**   variance b^2 / ((a - 1)^2 (a - 2)) (a > 2, else inf)
+** Divergences are those of the reciprocals.
+*/
+#include "../formula.h"
+
+#define a d->param[CONCENTRATION]
+#define b d->param[RATE]
+enum { CONCENTRATION, RATE };
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *t = pn_sub(c, pn_mul(c, a, pn_log(c, b)), pn_mul(c, plus(c, a, 1), pn_log(c, x)));
+  return pn_sub(c, pn_sub(c, t, pn_div(c, b, x)), pn_lgamma(c, a));
+}
+
+static T *cdf(C *c, D *d, T *x) { return pn_gammaincc(c, a, pn_div(c, b, x)); }
+static T *icdf(C *c, D *d, T *p) { return pn_div(c, b, pn_gammainccinv(c, a, p)); }
+
+static T *mean(C *c, D *d) {
+  T *exists = above(c, a, 1);
+  return only(c, exists, pn_div(c, b, plus(c, only(c, exists, a, 2), -1)), INFINITY);
+}
+static T *variance(C *c, D *d) {
+  T *exists = above(c, a, 2), *safe = only(c, exists, a, 3);
+  T *v = pn_div(c, pn_square(c, pn_div(c, b, plus(c, safe, -1))), plus(c, safe, -2));
+  return only(c, exists, v, INFINITY);
+}
+static T *mode(C *c, D *d) { return pn_div(c, b, plus(c, a, 1)); }
+
+/* a + log b + lgamma(a) - (1 + a) digamma(a) */
+static T *entropy(C *c, D *d) {
+  T *t = pn_add(c, pn_add(c, a, pn_log(c, b)), pn_lgamma(c, a));
+  return pn_sub(c, t, pn_mul(c, plus(c, a, 1), pn_digamma(c, a)));
+}
+
+/* b e^-z, kept among the normal numbers so that draws lie in the support */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *log_x = pn_sub(c, pn_log(c, b), log_gamma(c, rng, a, out));
+  return pn_exp(c, pn_clamp(c, log_x, log(tiny(out->dtype)), log(huge_number(out->dtype)) * (1 - FLT_EPSILON)));
+}
+
+T *pni_kl_inverse_gamma_inverse_gamma(C *c, D *p, D *d) { return pni_kl_gamma_gamma(c, p, d); }
+
+const pni_distribution pni_dist_inverse_gamma = {
+    .name = "inverse_gamma",
+    .doc = "reciprocal of a gamma: log p(x) = a log(b) - (a + 1) log(x) - b / x - lgamma(a), "
+           "a = concentration, b = rate, x > 0",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 17",
+    .param = {{.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
+    .support = &pni_constraint_positive,
+    .event = "",
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};

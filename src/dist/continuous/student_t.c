@@ -1,0 +1,116 @@
+/*
+** student_t.c: StudentT(df v, loc, scale) on the reals, z = (x - loc) / scale,
+**   log p(x) = -(v + 1)/2 log(1 + z^2 / v) - log scale - log(v)/2 - log B(v/2, 1/2)
+**   mean loc (v > 1, else NaN), variance scale^2 v / (v - 2) (v > 2; inf down to 1, NaN from there)
+** Draws are n / sqrt(G / (v/2)) with n normal and G ~ Gamma(v/2): differentiable in v through G.
+*/
+#include "../formula.h"
+
+#define df    d->param[DF]
+#define loc   d->param[LOC]
+#define scale d->param[SCALE]
+enum { DF, LOC, SCALE };
+
+static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
+
+/* log B(v/2, 1/2) + log(v)/2 = lgamma(h) - lgamma(h + 1/2) + log(v pi)/2, h = v/2; for large h, where the two cancel,
+ * log(2 pi)/2 + 1/(8h) - 1/(192 h^3) + 1/(640 h^5) - 17/(14336 h^7) (DLMF 5.11.13 in logarithms). */
+static T *log_norm(C *c, D *d) {
+  T *h = times(c, df, 0.5), *large = above(c, h, 60), *small = but(c, large, 1, h),
+    *r = pn_reciprocal(c, only(c, large, h, 60));
+  T *t = pn_sub(c, pn_lgamma(c, small), pn_lgamma(c, plus(c, small, 0.5)));
+  t = pn_add(c, t, plus(c, times(c, pn_log(c, small), 0.5), LOG_ROOT_TWO_PI));
+  T *r2 = pn_square(c, r), *s = plus(c, times(c, r2, -17.0 / 14336), 1.0 / 640);
+  s = plus(c, pn_mul(c, plus(c, pn_mul(c, s, r2), -1.0 / 192), r2), 1.0 / 8);
+  return pn_where(c, large, plus(c, pn_mul(c, s, r), LOG_ROOT_TWO_PI), t);
+}
+
+/* log(1 + z^2 / v), of large z from its logarithm */
+static T *log_tail(C *c, D *d, T *z) {
+  T *far = above(c, pn_abs(c, z), 1e100), *near = but(c, far, 0, z);
+  T *size = only(c, far, pn_abs(c, z), 1);
+  T *large = pn_sub(c, times(c, pn_log(c, size), 2), pn_log(c, df));
+  return pn_where(c, far, large, pn_log1p(c, pn_div(c, pn_square(c, near), df)));
+}
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *power = times(c, pn_mul(c, plus(c, df, 1), log_tail(c, d, standardise(c, d, x))), -0.5);
+  return pn_sub(c, power, pn_add(c, log_norm(c, d), pn_log(c, scale)));
+}
+
+/* The smaller tail is I_(v / (v + z^2))(v/2, 1/2) / 2 = (1 - I_(z^2 / (v + z^2))(1/2, v/2)) / 2: of the two arguments
+ * the one below 1/2. */
+static T *cdf(C *c, D *d, T *x) {
+  T *z = standardise(c, d, x), *h = times(c, df, 0.5), *k = pni_like(c, h, 0.5);
+  double step = d->dtype == PN_FLOAT64 ? 1e-150 : 1e-18; /* at 0 the slope is taken beside it */
+  z = pn_add(c, z, but(c, pn_ne(c, z, pni_like(c, z, 0)), 0, pni_like(c, z, step)));
+  T *z2 = pn_square(c, z), *far = pn_gt(c, z2, df), *one = plus(c, times(c, z2, 0), 1);
+  T *wide = pn_where(c, far, z2, pn_mul(c, one, df)), *near = pn_where(c, far, pn_mul(c, one, df), z2);
+  T *outer = pn_betainc(c, h, k, pn_div(c, df, pn_add(c, df, wide)));
+  T *inner = pn_betaincc(c, k, h, pn_div(c, near, pn_add(c, df, near)));
+  T *tail = times(c, pn_where(c, far, outer, inner), 0.5);
+  return pn_where(c, above(c, z, 0), from(c, 1, tail), tail);
+}
+
+/* With t the smaller of p and 1 - p: z^2 = v (1 - w) / w, w = I^-1(2 t) of (v/2, 1/2), or near the centre
+ * z^2 = v w / (1 - w), w = I^-1(1 - 2 t) of (1/2, v/2). */
+static T *icdf(C *c, D *d, T *p) {
+  T *upper = above(c, p, 0.5), *t2 = times(c, pn_where(c, upper, from(c, 1, p), p), 2), *h = times(c, df, 0.5);
+  T *far = below(c, t2, 0.5), *k = pni_like(c, h, 0.5);
+  T *w = pn_betaincinv(c, h, k, only(c, far, t2, 0.5)), *u = pn_betaincinv(c, k, h, from(c, 1, but(c, far, 0.5, t2)));
+  T *outer = pn_div(c, from(c, 1, w), w), *inner = pn_div(c, u, from(c, 1, u));
+  T *z = pn_sqrt(c, pn_mul(c, df, pn_where(c, far, outer, inner)));
+  return pn_add(c, loc, pn_mul(c, scale, pn_where(c, upper, z, pn_neg(c, z))));
+}
+
+static T *mean(C *c, D *d) { return only(c, above(c, df, 1), loc, NAN); }
+static T *variance(C *c, D *d) {
+  T *exists = above(c, df, 2), *v = only(c, exists, df, 3);
+  T *value = pn_mul(c, pn_square(c, scale), pn_div(c, v, plus(c, v, -2)));
+  return pn_where(c, exists, value, only(c, above(c, df, 1), pni_like(c, df, INFINITY), NAN));
+}
+static T *mode(C *c, D *d) { return (void)c, loc; }
+
+/* (h + 1/2) (digamma(h + 1/2) - digamma(h)), h = v/2; for large h, where they cancel, with the difference
+ * 1/(2h) + 1/(8 h^2) - 1/(64 h^4) + 1/(128 h^6) - 17/(2048 h^8). */
+static T *spread(C *c, D *d) {
+  T *h = times(c, df, 0.5), *large = above(c, h, 60), *small = but(c, large, 1, h);
+  T *near = pn_sub(c, pn_digamma(c, plus(c, small, 0.5)), pn_digamma(c, small));
+  T *r = pn_reciprocal(c, only(c, large, h, 60)), *r2 = pn_square(c, r);
+  T *s = plus(c, times(c, r2, -17.0 / 2048), 1.0 / 128);
+  s = plus(c, pn_mul(c, plus(c, pn_mul(c, s, r2), -1.0 / 64), r2), 1.0 / 8);
+  s = pn_mul(c, plus(c, pn_mul(c, s, r), 0.5), r);
+  return pn_mul(c, plus(c, h, 0.5), pn_where(c, large, s, near));
+}
+
+/* spread + log(v)/2 + log B(v/2, 1/2) + log scale */
+static T *entropy(C *c, D *d) { return pn_add(c, spread(c, d), pn_add(c, log_norm(c, d), pn_log(c, scale))); }
+
+/* Kept finite where v is so small that a draw would overflow. */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *h = times(c, df, 0.5), *n = normal_draw(c, rng, out);
+  T *stretch = times(c, pn_sub(c, pn_log(c, h), log_gamma(c, rng, h, out)), 0.5);
+  T *z = pn_mul(c, n, pn_exp(c, pn_clamp(c, stretch, -INFINITY, log(huge_number(out->dtype)) - 3)));
+  T *x = pn_add(c, loc, pn_mul(c, scale, z));
+  return pn_clamp(c, x, -huge_number(out->dtype), huge_number(out->dtype));
+}
+
+const pni_distribution pni_dist_student_t = {
+    .name = "student_t",
+    .doc = "Student's t around loc: log p(x) = -(df + 1) / 2 log(1 + z^2 / df) - log(scale) - log(df) / 2 - "
+           "log(B(df / 2, 1 / 2)), z = (x - loc) / scale",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 28",
+    .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
+              {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
+    .support = &pni_constraint_real,
+    .event = "",
+    .flags = PNI_DIST_TOTAL,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};
