@@ -85,7 +85,7 @@ class Member:
             step = f(x) * tail / self.pdf(x)
             move = x * mp.exp(-step / x) if a > 0 else x - step
             x = min(max(move, (x + a) / 2), (x + b) / 2)
-            if abs(step) <= 1e-20 * abs(x) or abs(x) < 1e-25:
+            if abs(step) <= 1e-20 * abs(x) or (low < 0 and abs(x) < 1e-25):
                 break
         return mpf(0) if abs(x) < 1e-17 and low < 0 < high else x
 
