@@ -3,7 +3,9 @@
 */
 #include <math.h>
 #include "op.h"
+#include "../base/special.h"
 #include "../tensor/map.h"
+#include "../tensor/map_loop.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -44,12 +46,15 @@ static T *d_log_ndtri(C *c, T *y, T *g, int k) {
   T *ratio = pn_erfcx(c, pn_mul(c, y, K(-root_half)));
   return (void)k, pn_mul(c, g, pn_mul(c, ratio, K(1 / (root_half * two_over_root_pi))));
 }
-/* d expintx = expintx - 1 / x */
-static T *d_expintx(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sub(c, y, pn_reciprocal(c, IN))); }
-static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
-static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
-static T *d_polygamma(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
+/* d expintx = -e^x Gamma(-1, x) */
+static T *d_expintx(C *c, T *y, T *g, int k) {
+  T *tail = pni_apply1(c, &pni_op_expint_tail, IN, &(pni_attr){.ni = 1, .i = {2}});
+  return (void)k, pn_neg(c, pn_mul(c, g, tail));
+}
+static T *d_expint_tail(C *c, T *y, T *g, int k) {
+  int64_t n = y->attr->i[0];
+  T *next = pni_apply1(c, &pni_op_expint_tail, IN, &(pni_attr){.ni = 1, .i = {n + 1}});
+  return (void)k, pn_mul(c, g, pn_mul(c, next, K(-(double)n)));
 }
 
 /* log of the gamma(a, 1) density: (a - 1) log x - x - lgamma a, which is dP/dx */
@@ -109,6 +114,17 @@ const pni_op pni_op_polygamma = {.name = "polygamma",
                                  .domain = {{0.4, 5}},
                                  .map = (const pni_row[4]){pni_polygamma_f64, pni_polygamma_f32},
                                  .vjp = d_polygamma};
+
+static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const int64_t *)data, x)) static PNI_LOOP1(
+    expint_tail_f32, float, float, pni_expint_tail((int)*(const int64_t *)data, (double)x))
+
+    const pni_op pni_op_expint_tail = {.name = "expint_tail",
+                                       .args = "x:t n:i",
+                                       .doc = "e^x Gamma(1 - n, x), the slopes of expintx",
+                                       .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                       .domain = {{0.1, 5}},
+                                       .map = (const pni_row[4]){expint_tail_f64, expint_tail_f32},
+                                       .vjp = d_expint_tail};
 
 pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x) {
   return pni_apply2(c, &pni_op_gammainc, a, x, NULL);

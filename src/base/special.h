@@ -56,6 +56,7 @@ double pni_betaincinv(double a, double b, double p); /* x with I_x(a, b) = p */
 void pni_betainc_slopes(double a, double b, double x, double slope[2]);
 
 /* special_expint.c */
-double pni_expintx(double x); /* e^x E_1(x), x >= 0 */
+double pni_expintx(double x);            /* e^x E_1(x), x >= 0 */
+double pni_expint_tail(int n, double x); /* e^x Gamma(1 - n, x), n >= 1 */
 
 #endif

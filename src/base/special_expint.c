@@ -17,11 +17,11 @@ static double series(double x) {
   return sum - EULER - log(x);
 }
 
-/* 1/(x + 1 - 1/(x + 3 - 4/(x + 5 - 9/(x + 7 - ...)))) (DLMF 6.9.1, even part), by Lentz's method. */
-static double fraction(double x) {
-  double b = x + 1, c = 1e300, d = 1 / b, h = d;
+/* e^x E_n(x) = 1/(x + n - n/(x + n + 2 - 2(n+1)/(x + n + 4 - ...))) (DLMF 8.19.17, even part), by Lentz's method. */
+static double fraction(int n, double x) {
+  double b = x + n, c = 1e300, d = 1 / b, h = d;
   for (int k = 1; k < 500; k++) {
-    double a = -(double)k * k;
+    double a = -(double)k * (n - 1 + k);
     b += 2;
     d = 1 / (a * d + b);
     c = b + a / c;
@@ -35,5 +35,16 @@ static double fraction(double x) {
 double pni_expintx(double x) {
   if (!(x > 0)) return x == 0 ? INFINITY : NAN;
   if (isinf(x)) return 0;
-  return x <= 1 ? exp(x) * series(x) : fraction(x);
+  return x <= 1 ? exp(x) * series(x) : fraction(1, x);
+}
+
+/* e^x Gamma(1 - n, x) = x^(1-n) e^x E_n(x), n >= 1, whose derivative is -n times that of n + 1: no differences, so
+ * that the slopes of expintx are exact. Below 1 by E_(n+1) = (e^-x - x E_n) / n upwards (DLMF 8.19.12). */
+double pni_expint_tail(int n, double x) {
+  if (!(x > 0)) return x == 0 ? INFINITY : NAN;
+  if (isinf(x)) return 0;
+  if (x > 1) return fraction(n, x) * pow(x, 1 - n);
+  double e = pni_expintx(x);
+  for (int k = 1; k < n; k++) e = (1 - x * e) / k;
+  return e * pow(x, 1 - n);
 }

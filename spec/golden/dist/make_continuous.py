@@ -258,6 +258,132 @@ def _(F):
     return c, []
 
 
+# ---- truncated_normal ----
+def truncated_normal(loc, scale, low=-inf, high=inf):
+    a, b = (low - loc) / scale, (high - loc) / scale
+    sign = -1 if a > 0 else 1
+
+    def between(s, t):
+        return ndtr(t) - ndtr(s) if sign > 0 else ndtr(-s) - ndtr(-t)
+    mp.dps = 400
+    z = between(a, b)
+    ea, eb = (exp(phi(t)) / z if mp.isfinite(t) else mpf(0) for t in (a, b))
+    lever = (a * ea if ea else 0) - (b * eb if eb else 0)
+    m, v = ea - eb, 1 + lever - (ea - eb) ** 2
+    h = log(scale * z) + log(2 * pi) / 2 + (1 + lever) / 2
+    mp.dps = 40
+    log_z = log(z)
+
+    def part(s, t):
+        mp.dps = 400
+        value = between((s - loc) / scale, (t - loc) / scale) / z
+        mp.dps = 40
+        return +value
+    near = low if a > 0 else high if b < 0 else loc
+    width = scale / max(1, min(abs(a), abs(b))) if a > 0 or b < 0 else scale
+    return dict(log_pdf=lambda x: phi((x - loc) / scale) - log(scale) - log_z, ends=(low, high),
+                cdf=lambda x: part(low, x), sf=lambda x: part(x, high), mean=+(loc + scale * m), variance=+(scale ** 2 * v), entropy=+h,
+                mode=min(max(loc, low), high), cuts=[near + width * t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30)])
+
+
+F, cases = row(truncated_normal)
+
+
+@cases
+def _(F):
+    def one(v, x, **more):
+        loc, scale, low, high = v
+        beyond = [t for t in (low - scale, high + scale) if t not in (-inf, inf)] + [-inf, inf, mp.nan]
+        span = [max(low, loc - 14 * scale), min(high, loc + 14 * scale)]
+        return case(F, v, x, P, beyond=beyond, range=span, **more)
+    c = [one((0.3, 1.7, -1.0, 2.5), [-0.99, -0.5, 0.3, 1.0, 2.4]), one((0.5, 1.0, 1.0, 3.0), [1.01, 1.5, 2.0, 2.9]),
+         one((-0.5, 0.8, -inf, -1.0), [-9.0, -3.0, -1.5, -1.01]), one((0.0, 1.0, -inf, inf), [-3.0, 0.1, 4.0]),
+         one((0.0, 1.0, 8.0, inf), [8.0, 8.1, 9.5], extreme=True), one((0.0, 1.0, -40.0, -38.0), [-40.0, -38.5, -38.0], extreme=True),
+         one((1.0, 0.1, 0.0, 1e6), [0.5, 1.0, 1.3], extreme=True), one((0.0, 1e6, 1.0, 3.0), [1.0, 1.5, 2.0], extreme=True)]
+    return c, kls(F, [((0.3, 1.7, -1.0, 2.5), (0.0, 1.0, -1.0, 2.5)), ((0.3, 1.7, -1.0, 2.5), (0.5, 2.0, -inf, 3.0)),
+                      ((0.3, 1.7, -1.0, 2.5), (0.5, 2.0, 0.0, 3.0))])
+
+
+# ---- horseshoe ----
+def horseshoe(scale):
+    def u(x):
+        return x * x / (2 * scale ** 2)
+
+    def log_pdf(x):
+        t = u(x)
+        value = t + log(mp.e1(t)) if t < 1e4 else -log(t) + log(sum((-1) ** k * mp.factorial(k) / t ** k for k in range(12)))
+        return value - log(scale) - log(2 * pi ** 3) / 2
+    return dict(log_pdf=log_pdf, ends=(-inf, inf), mode=mpf(0), cuts=[scale * t for t in (-1e6, -1e3, -10, -1, -0.01, 0, 0.01, 1, 10, 1e3, 1e6)])
+
+
+F, cases = row(horseshoe)
+
+
+@cases
+def _(F):
+    c = []
+    for s in (1.0, 0.3, 25.0, 1e-6):
+        m = F.at((s,))
+        quarter = [(s * t, float(mp.mpf(1) / 2 + m.integral(lambda x: 1, low=mpf(0), high=mpf(s) * t))) for t in (0.1, 0.5, 1.0, 3.0, 20.0)] if s > 1e-3 else None
+        c.append(case(F, (s,), [s * t for t in (-1e5, -40.0, -1.0, 0.7, 1e-3, 1e-100 if s < 1e-3 else 1e-15, 5.0)], extreme=s < 1e-3, heavy=True, below=quarter, place=[0, s]))
+    return c, []
+
+
+# ---- continuous_bernoulli ----
+def continuous_bernoulli(probs=None, logits=None):
+    mp.dps = 60
+    l = logits if logits is not None else log(probs / (1 - probs))
+    n = log(mp.expm1(l) / l) if l else mpf(0)
+    mean = 1 / (1 - exp(-l)) - 1 / l if l else mpf(1) / 2
+    variance = 1 / l ** 2 - 1 / (4 * mp.sinh(l / 2) ** 2) if l else mpf(1) / 12
+    mp.dps = 40
+    return dict(log_pdf=lambda x: x * l - n, ends=(mpf(0), mpf(1)), cdf=(lambda x: mp.expm1(l * x) / mp.expm1(l)) if l else lambda x: x,
+                sf=(lambda x: mp.expm1(l * (1 - x)) / mp.expm1(l) * exp(l * x)) if l else lambda x: 1 - x,
+                mean=+mean, variance=+variance, mode=mpf(1) if l > 0 else mpf(0) if l < 0 else mpf(1) / 2, entropy=+(n - mean * l), cuts=[mpf(1) / 2])
+
+
+F, cases = row(continuous_bernoulli)
+
+
+@cases
+def _(F):
+    def one(v, x=(0.01, 0.3, 0.55, 0.99), **more):
+        return case(F, v, x, P, **more)
+    c = [one((0.3, None)), one((0.93, None)), one((0.52, None)), one((None, -1.4)), one((None, 0.15)), one((None, 6.0)),
+         one((0.5, None), extreme=True), one((1e-9, None), (0.0, 1e-3, 1.0), extreme=True), one((None, 700.0), (0.0, 0.99, 1.0), extreme=True),
+         one((None, 1e-12), (0.0, 0.5, 1.0), extreme=True), one((None, -0.2), (0.0, 0.5, 1.0), extreme=True), one((None, 0.21), (0.0, 0.5, 1.0), extreme=True)]
+    return c, kls(F, [((0.3, None), (0.6, None)), ((None, -1.4), (None, 0.1)), ((0.5, None), (0.9, None))])
+
+
+# ---- relaxed_bernoulli ----
+def relaxed_bernoulli(temperature, probs=None, logits=None):
+    l, t = logits if logits is not None else log(probs / (1 - probs)), temperature
+
+    def odds(x):
+        return log(x) - mp.log1p(-x)
+
+    def softplus(z):
+        return mp.log1p(exp(z)) if z < 100 else z + exp(-z)
+    return dict(log_pdf=lambda x: log(t) + (l - t * odds(x)) - 2 * softplus(l - t * odds(x)) - log(x) - mp.log1p(-x), ends=(mpf(0), mpf(1)),
+                cdf=lambda x: 1 / (1 + exp(l - t * odds(x))), sf=lambda x: 1 / (1 + exp(t * odds(x) - l)),
+                cuts=[mpf(s) for s in (1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6)])
+
+
+F, cases = row(relaxed_bernoulli)
+
+
+@cases
+def _(F):
+    def one(v, x=(0.01, 0.3, 0.55, 0.99), **more):
+        return case(F, v, x, P, **more)
+    c = [one((0.9, 0.3, None)), one((2.0, 0.8, None)), one((1.3, None, -0.7)), one((10.0, None, 1.0)),
+         one((0.01, 0.5, None), (1e-200, 1e-3, 0.5, 0.9), extreme=True, coarse=True), one((100.0, None, 30.0), (0.5, 0.57, 0.6), extreme=True)]
+    for k in c:
+        if k["params"]["temperature"] == 0.01:
+            del k["p"], k["icdf"]
+    return c, []
+
+
 if __name__ == "__main__":
     for name, make in rows.items():
         if len(sys.argv) == 1 or name in sys.argv[1:]:

@@ -23,10 +23,10 @@ class Family:
         self.parameters = list(inspect.signature(formulas).parameters)
 
     def at(self, values):
-        return Member(self.formulas(**{k: mpf(v) for k, v in zip(self.parameters, values)}))
+        return Member(self.formulas(**{k: mpf(v) for k, v in zip(self.parameters, values) if v is not None}))
 
     def named(self, values):
-        return dict(zip(self.parameters, values))
+        return {k: v for k, v in zip(self.parameters, values) if v is not None}
 
 
 class Member:

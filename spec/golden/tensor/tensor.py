@@ -167,6 +167,8 @@ binary("gammaincc", sc.gammaincc, (0.3, 9), (0.1, 9), None, tol=(1e-12, 1e-6))
 binary("gammainccinv", sc.gammainccinv, (0.5, 9), (0.1, 0.9), None, tol=(1e-11, 2e-6))
 unary("log_ndtri", lambda y: np.where(y < -0.5, sc.ndtri_exp(y), -sc.ndtri(-np.expm1(y))), -9, -0.01, np.array([-1e4, -1e-10, -1.0, -inf, 1.0, nan]), tol=(1e-12, 2e-6))
 unary("expintx", lambda x: np.where(x > 600, 0, np.exp(np.minimum(x, 600)) * sc.exp1(np.minimum(x, 600))), 0.05, 9, np.array([1e-30, 1.0, 300, inf, 0, -1, nan]), tol=(1e-12, 1e-6))
+for n in (1, 2, 5):
+    both("expint_tail", lambda x: x ** (1 - n) * np.exp(x) * sc.expn(n, x), u(0.05, 9, 3, 4), i=[n], tol=(1e-12, 4e-6))
 for shape in (((3, 4), (3, 4), (3, 4)), ((4,), (3, 1), ()), ((), (), (5,)), ((2, 1), (1, 3), (2, 3)), ((0,), (1,), (0,))):
     both("betainc", sc.betainc, u(0.4, 9, *shape[0]), u(0.4, 9, *shape[1]), u(0.1, 0.9, *shape[2]), tol=(1e-12, 1e-6))
     both("betaincc", sc.betaincc, u(0.4, 9, *shape[0]), u(0.4, 9, *shape[1]), u(0.1, 0.9, *shape[2]), tol=(1e-12, 1e-6))
