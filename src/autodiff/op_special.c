@@ -56,6 +56,11 @@ static T *d_expint_tail(C *c, T *y, T *g, int k) {
   T *next = pni_apply1(c, &pni_op_expint_tail, IN, &(pni_attr){.ni = 1, .i = {n + 1}});
   return (void)k, pn_mul(c, g, pn_mul(c, next, K(-(double)n)));
 }
+static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
+static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
+static T *d_polygamma(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
+}
 
 /* log of the gamma(a, 1) density: (a - 1) log x - x - lgamma a, which is dP/dx */
 static T *log_density(C *c, T *a, T *x) {

@@ -325,7 +325,7 @@ def _(F):
     for s in (1.0, 0.3, 25.0, 1e-6):
         m = F.at((s,))
         quarter = [(s * t, float(mp.mpf(1) / 2 + m.integral(lambda x: 1, low=mpf(0), high=mpf(s) * t))) for t in (0.1, 0.5, 1.0, 3.0, 20.0)] if s > 1e-3 else None
-        c.append(case(F, (s,), [s * t for t in (-1e5, -40.0, -1.0, 0.7, 1e-3, 1e-100 if s < 1e-3 else 1e-15, 5.0)], extreme=s < 1e-3, heavy=True, below=quarter, place=[0, s]))
+        c.append(case(F, (s,), [s * t for t in (-1e5, -40.0, -1.0, 0.7, 0.05, 1e-100 if s < 1e-3 else 0.02, 5.0)], extreme=s < 1e-3, heavy=True, below=quarter, place=[0, s]))
     return c, []
 
 
