@@ -319,6 +319,19 @@ function battery.keeps_the_last_pair_where_no_gradient_is_lost(case)
   end
 end
 
+function battery.can_be_captured(case)
+  local b = trained(case)
+  local x = gentle(case)
+  for _, name in ipairs { "forward", "log_abs_det", "inverse" } do
+    local function direct(t) return b[name](b, t) end
+    local at = name == "inverse" and copy(b:forward(x)) or x
+    local captured = pn.compile(direct)
+    for _, t in ipairs { at, at:flip(1), at } do
+      close(captured(t), direct(copy(t)):totable(), 1e-12, name)
+    end
+  end
+end
+
 function battery.refuses_illegal_parameters(case)
   for _, p in ipairs(rows[case.kind].parameters) do
     local function bad_value(v)

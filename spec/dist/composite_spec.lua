@@ -323,6 +323,17 @@ function battery.says_what_it_is(e, name)
   assert(#d.parts > 0 and dist.is(d.parts[1]))
 end
 
+function battery.can_be_captured(e)
+  local leaves = leaves_of(e)
+  local direct = function(x) return e.make(leaves):log_prob(x) end
+  local captured = pn.compile(direct)
+  local x = pn.tensor(e.x)
+  for _, at in ipairs { x, e.discrete and 1 - x or x * 0.75, -1 * x, x } do
+    local got, want = captured(at), direct(at)
+    assert.same(want:totable(), got:totable())
+  end
+end
+
 function battery.offers_monte_carlo_where_no_kl_is_known(e)
   local d = plain(e)
   refuses("kl: there is no closed form for " .. d.name, dist.kl, d, dist.normal(0, 1))
@@ -385,6 +396,25 @@ describe("transformed", function()
     local x = flow:rsample { 5 }
     assert.same({ 5 }, flow:log_prob(x):shape())
     assert(x:requires_grad())
+  end)
+end)
+
+describe("the divergence of composites", function()
+  it("is the bases' under one bijector", function()
+    local p, q, exp = dist.normal({ 0, 1 }, 1), dist.normal(1, 2), B.exp()
+    local want = dist.kl(p, q):totable()
+    close(dist.kl(dist.transformed(p, exp), dist.transformed(q, exp)), want, 1e-14, "kl")
+    close(dist.kl(dist.transformed(p, exp):independent(1), dist.transformed(q, exp):expand({ 2 }):independent(1)),
+      { want[1] + want[2] }, 1e-14, "kl of independent")
+    refuses("transformed by another bijector (kl_monte_carlo estimates it)", dist.kl, dist.transformed(p, exp),
+      dist.transformed(q, B.exp()))
+  end)
+
+  it("counts where both masks are true", function()
+    local p, q = dist.normal({ 0, 1, 2 }, 1), dist.normal(1, 2)
+    local a, b = dist.masked(p, pn.tensor { true, true, false }), dist.masked(q, pn.tensor { false, true, true })
+    local want = dist.kl(p, q):totable()
+    close(dist.kl(a, b), { 0, want[2], 0 }, 1e-14, "kl")
   end)
 end)
 

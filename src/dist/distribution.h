@@ -68,6 +68,8 @@ struct pni_distribution {
 #define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d, pn_rng *rng, const pni_spec *out);
   PNI_DIST_DRAWS
 #undef X
+  /* Composites: KL(p || q) of two of the kind, joint own batch. NULL: see kl.def. */
+  pn_tensor *(*kl)(pn_context *c, const pn_dist *p, const pn_dist *q);
 };
 
 struct pn_dist {

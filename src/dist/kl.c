@@ -45,6 +45,7 @@ static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, 
 pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
   if (!p || !q || pni_failed(c)) return NULL;
   pni_kl f = pni_kl_find(p->kind, q->kind);
+  if (!f && p->kind == q->kind) f = p->kind->kl;
   if (!f || (p->moved != q->moved && p->event_ndim == q->event_ndim)) {
     pni_fail(c, PN_MISSING, "kl: there is no closed form for %s and %s (kl_monte_carlo estimates it)", p->kind->name,
              q->kind->name);

@@ -34,6 +34,12 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_composite_draw(c, d, 0, 0, rng, out, true);
 }
 
+/* Counted where both masks are true. */
+static T *kl(C *c, D *p, D *q) {
+  T *both = pn_logical_and(c, p->param[MASK], q->param[MASK]);
+  return only(c, both, pn_dist_kl(c, base(p), base(q)), 0);
+}
+
 const pni_distribution pni_composite_masked = {
     .name = "masked",
     .doc = "a distribution that counts only where a mask is true: log p(x) = mask ? log p_base(x) : 0",
@@ -47,6 +53,7 @@ const pni_distribution pni_composite_masked = {
     .variance = variance,
     .mode = mode,
     .entropy = entropy,
+    .kl = kl,
     .sample = sample,
     .rsample = rsample};
 

@@ -74,6 +74,15 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pn_bijector_forward(c, d->map, pni_composite_draw(c, d, 0, 0, rng, out, true));
 }
 
+/* A bijector applied to both changes nothing: KL of the bases. */
+static T *kl(C *c, D *p, D *q) {
+  if (p->map == q->map) return pn_dist_kl(c, base(p), base(q));
+  pni_fail(c, PN_MISSING,
+           "kl: there is no closed form for transformed and transformed by another bijector (kl_monte_carlo estimates "
+           "it)");
+  return NULL;
+}
+
 const pni_distribution pni_composite_transformed = {
     .name = "transformed",
     .doc = "the law of y = f(x) for x from a base distribution and a bijector f: "
@@ -85,6 +94,7 @@ const pni_distribution pni_composite_transformed = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .kl = kl,
     .sample = sample,
     .rsample = rsample};
 
