@@ -48,23 +48,26 @@ static pn_status infer_reshape(pn_context *c, const pni_call *call, pni_spec *ou
   return PN_OK;
 }
 
-/* A view if memory order is kept: contiguous, or only axes of size 1 come and go. */
+/* A view if memory order is kept: contiguous, or each axis of x stays or is split in several; axes of size 1 come and
+ * go. */
 static bool view_reshape(const pni_call *call, pn_tensor *out) {
   const pn_tensor *x = call->in[0];
-  if (pni_is_contiguous(x)) {
+  if (x->numel == 0 || pni_is_contiguous(x)) {
     pni_set_contiguous_strides(out);
     return true;
   }
-  int i = 0;
-  for (int k = 0; k < out->ndim; k++) {
+  int i = x->ndim - 1;
+  int64_t done = 1; /* elements of x's axis i that axes of the result have taken, from the last on */
+  for (int k = out->ndim - 1; k >= 0; k--) {
     out->stride[k] = 0;
     if (out->shape[k] == 1) continue;
-    while (i < x->ndim && x->shape[i] == 1) i++;
-    if (i == x->ndim || x->shape[i] != out->shape[k]) return false;
-    out->stride[k] = x->stride[i++];
+    while (i >= 0 && x->shape[i] == done) i--, done = 1;
+    if (i < 0 || x->shape[i] % (done * out->shape[k]) != 0) return false;
+    out->stride[k] = x->stride[i] * done;
+    done *= out->shape[k];
   }
-  while (i < x->ndim && x->shape[i] == 1) i++;
-  return i == x->ndim;
+  while (i >= 0 && x->shape[i] == done) i--, done = 1;
+  return i < 0;
 }
 
 /* Row-major order is shared by both shapes, so x is copied under its own. */
