@@ -7,33 +7,10 @@
 #define REAL    double
 #define INTEGER long long
 #define F(name) name
-
-#define NAME(name) name##_base
-#define TARGET
-#define WIDTH 2
-#include "kalman_real.h"
-
-#if defined(__GNUC__) && defined(__x86_64__)
-#define NAME(name) name##_avx2
-#define TARGET     __attribute__((target("avx2")))
-#define WIDTH      4
-#include "kalman_real.h"
-
-#define NAME(name) name##_avx512
-#define TARGET     __attribute__((target("avx512f,avx512dq")))
-#define WIDTH      8
-#include "kalman_real.h"
-
-pni_kalman_group pni_kalman_f64(int level, int *lanes) {
-  bool avx512 = level > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-  bool avx2 = level > 0 && __builtin_cpu_supports("avx2");
-  *lanes = avx512 ? 8 : avx2 ? 4 : 2;
-  return avx512 ? group_avx512 : avx2 ? group_avx2 : group_base;
-}
-#else
-pni_kalman_group pni_kalman_f64(int level, int *lanes) {
-  (void)level;
-  *lanes = 2;
-  return group_base;
-}
-#endif
+#define BASE    2
+#define AVX2    4
+#define AVX512  8
+#define BODY    "kalman_real.h"
+#define GROUP   pni_kalman_group
+#define CHOOSE  pni_kalman_f64
+#include "levels_real.h"
