@@ -5,6 +5,7 @@
 #include "alloc_sweep.h"
 
 #include "../../src/autodiff/replay/replay.h"
+#include "../../src/autodiff/replay/source.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
@@ -194,6 +195,87 @@ static void refusals(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* ---- random sources: replays draw from the parameters as they are, and where an eager call would ---- */
+
+static double poisson(uint64_t key, uint64_t position, const double *x) {
+  return pni_poisson_draw(key, position, x[0] * x[1]);
+}
+
+/* Binomials of a common probability among the numbers of a row, and their total. */
+static void binomials(const pni_draws *d, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) {
+    const double *count = pni_draws_row(d, 0, i), *prob = pni_draws_row(d, 1, i);
+    double *out = d->out + i * d->out_width, total = 0;
+    for (int64_t k = 0; k < d->width[0]; k++) {
+      out[k] = pni_binomial_draw(d->at.key, d->at.position + (uint64_t)(3 * i + k), count[k], *prob);
+      total += out[k];
+    }
+    out[d->width[0]] = total;
+  }
+}
+
+static const pni_source poisson_source = {.name = "poisson_draw", .nin = 2, .scalar = poisson};
+static const pni_source binomial_source = {
+    .name = "binomial_row", .nin = 2, .rank = {1, 0}, .out_rank = 1, .positions = 3, .rows = binomials};
+
+static pn_tensor *draw_both(pn_context *c, pn_rng *rng, pn_tensor *w, pn_tensor *x, int dtype, pn_tensor **second) {
+  pni_spec a = {dtype, 3, {4, 2, 3}}, b = {PN_INT64, 3, {5, 2, 4}};
+  pn_tensor *rate = pn_exp(c, w), *prob = pn_sigmoid(c, pn_slice(c, x, 0, 0, 2, 1));
+  pn_tensor *first = pni_source_draw(c, &poisson_source, rng, &a, (pn_tensor *[]){rate, x});
+  *second = pni_source_draw(c, &binomial_source, rng, &b, (pn_tensor *[]){pn_mul(c, x, x), prob});
+  return first;
+}
+
+static bool same_bits(pn_tensor *a, pn_tensor *b) {
+  if (!a || !b || a->dtype != b->dtype || a->numel != b->numel) return false;
+  return memcmp(pni_data(a), pni_data(b), (size_t)a->numel * pni_itemsize(a)) == 0;
+}
+
+static void sources(pn_context *c, int dtype) {
+  size_t mark = pn_scope_open(c);
+  pn_rng *rng = pn_rng_new(c, 5), *twin = pn_rng_new(c, 5);
+  pn_tensor *w = pn_param(c, pn_full(c, PN_FLOAT32, SHAPE(2, 1), 0.5)), *x = pn_arange(c, PN_FLOAT32, 1, 4, 1);
+  pn_tensor *in, *got[2], *want[2];
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  got[0] = draw_both(c, rng, w, in, dtype, &got[1]);
+  pn_plan *plan = pn_capture_end(c, 2, got);
+  CHECK(plan != NULL);
+  for (int k = 0; k < 20; k++) {
+    if (k) CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, got), PN_OK);
+    want[0] = draw_both(c, twin, w, x, dtype, &want[1]);
+    CHECK(want[0] && want[0]->dtype == dtype && want[1]->dtype == PN_INT64);
+    CHECK(same_bits(got[0], want[0]) && same_bits(got[1], want[1]));
+    CHECK(rng->state.position == twin->state.position && rng->state.position == (uint64_t)(k + 1) * (24 + 30));
+    x = pn_mul(c, x, pn_scalar(c, PN_FLOAT32, 1.5));
+    CHECK_STATUS(c, pn_param_set(c, w, pn_full(c, PN_FLOAT32, SHAPE(2, 1), 0.1 * k)), PN_OK);
+  }
+  pn_plan_unref(plan);
+  pn_rng_free(rng);
+  pn_rng_free(twin);
+  pn_scope_close(c, mark);
+}
+
+/* A tensor filled from a generator by hand. */
+static pn_tensor *by_hand(pn_context *c) {
+  pn_tensor *t = pn_zeros(c, PN_FLOAT64, SHAPE(3));
+  pni_philox at = pni_rng_reserve(c, NULL, 3);
+  for (int i = 0; t && i < 3; i++) ((double *)pni_data(t))[i] = pni_poisson_draw(at.key, at.position + (uint64_t)i, 4);
+  return t;
+}
+
+static void unrecorded(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), 2);
+  pni_spec small = {PN_FLOAT64, 1, {3}};
+  REFUSED(by_hand(c), "cannot be repeated");
+  REFUSED(pn_add(c, in_, by_hand(c)), "before add");
+  REFUSED((by_hand(c), pn_rand(c, NULL, PN_FLOAT64, SHAPE(2))), "before this one");
+  pn_tensor *wide[2] = {pn_full(c, PN_FLOAT64, SHAPE(2, 3), 1), x};
+  CHECK(pni_source_draw(c, &poisson_source, NULL, &small, wide) == NULL);
+  CHECK_FAIL(c, PN_SHAPE, "poisson_draw: input 1 must have 0 to 1 axes, got shape [2, 3]");
+  pn_scope_close(c, mark);
+}
+
 /* ---- cancellation and failures within a replay ---- */
 
 static void stopping(pn_context *c) {
@@ -294,6 +376,7 @@ static bool work(pn_context *c, const void *data) {
   pn_tensor *loss = NULL, *x, *out;
   model m = make_model(c, PN_FLOAT64);
   x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(4, 3));
+  draw_both(c, NULL, pn_zeros(c, PN_FLOAT64, SHAPE(2, 1)), pn_arange(c, PN_FLOAT64, 1, 4, 1), PN_INT64, &out);
   pn_plan *plan = x && m.opt ? capture_step(c, &m, x, &loss) : NULL;
   if (pn_capturing(c)) pn_capture_cancel(c);
   bool done = plan && pn_plan_run(c, plan, 1, &x, &out) == PN_OK && pn_plan_run(c, plan, 1, &x, &out) == PN_OK;
@@ -310,6 +393,10 @@ int main(void) {
   gradients(c);
   refusals(c);
   stopping(c);
+  sources(c, PN_FLOAT64);
+  sources(c, PN_FLOAT32);
+  sources(c, PN_INT64);
+  unrecorded(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
   threads();

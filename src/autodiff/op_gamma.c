@@ -4,7 +4,7 @@
 ** d^2 P/da^2, for which there is no closed form: a named error.
 */
 #include <math.h>
-#include "op.h"
+#include "replay/source.h"
 #include "../base/special.h"
 #include "../tensor/map_loop.h"
 
@@ -147,8 +147,8 @@ static T *vjp_draw(C *c, T *y, T *g, int k) {
 
 pn_tensor *pn_log_gamma_draw(pn_context *c, pn_rng *rng, pn_tensor *a) {
   if (!a || pni_failed(c)) return NULL;
-  pni_philox at = pni_rng_reserve(c, rng, pni_fill_positions(PNI_FILL_SCALAR, (uint64_t)a->numel));
-  return pni_apply1(c, &pni_op_log_gamma_draw, a, &(pni_attr){.ni = 2, .i = {(int64_t)at.key, (int64_t)at.position}});
+  uint64_t positions = pni_fill_positions(PNI_FILL_SCALAR, (uint64_t)a->numel);
+  return pni_draw_apply(c, &pni_op_log_gamma_draw, rng, positions, 1, &a, &(pni_attr){.ni = 2});
 }
 
 const pni_op pni_op_log_gamma_draw = {

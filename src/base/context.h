@@ -51,6 +51,7 @@ struct pn_context {
   uint32_t captures;      /* begun so far */
   pn_rng *drawn_from;     /* the last reservation: generator and how many positions */
   uint64_t drawn_positions;
+  uint64_t reservations; /* so far: a capture sees whether all of them were recorded */
   int64_t objects;
   bool freeing, closed, no_grad;
   bool no_files; /* readers and writers refuse: a script runs that was not granted files */
@@ -111,6 +112,7 @@ static inline pni_philox pni_rng_reserve(pn_context *c, pn_rng *r, uint64_t posi
   g->state.position += positions;
   c->drawn_from = g;
   c->drawn_positions = positions;
+  c->reservations++;
   return at;
 }
 

@@ -7,6 +7,11 @@
 ** Shapes: a value has shape sample + batch + event. Parameters are kept as given; their shapes without the
 ** event axes broadcast to the batch. The functions of a kind see parameters that broadcast and may return
 ** anything that broadcasts to what the comment says; evaluate.c expands.
+**
+** Draws replay in compiled functions only if the sampler is made of builders that draw (pn_rand, pn_randn,
+** pn_log_gamma_draw) or is a random source: autodiff/replay/source.h says how one is written, in four forms. A
+** function of a kind that branches on values of a tensor t (to skip work, to choose a formula) asks
+** `c->recorder && pni_varies(c, t)` first, and then takes the way that is right for all values.
 */
 #ifndef PN_DIST_DISTRIBUTION_H
 #define PN_DIST_DISTRIBUTION_H

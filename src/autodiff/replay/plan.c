@@ -258,6 +258,7 @@ static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
     if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
     if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
   }
+  if (pni_tape_check_draws(c, p->tape, "the end")) return c->status;
   return settle_values(c, p) ? c->status : schedule(c, p);
 }
 

@@ -73,8 +73,18 @@ static pni_note *add_note(pn_context *c, pni_tape *tape, int n, pn_tensor *const
   return note;
 }
 
+pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where) {
+  if (c->reservations == tape->reservations) return PN_OK;
+  return pni_fail(c, PN_STATE,
+                  "compile: random numbers were drawn before %s in a way that cannot be repeated (a sampler in C is a "
+                  "source or an operation that draws; a draw that failed cannot be caught inside the function)",
+                  where);
+}
+
 static pn_status drawn(pn_context *c, pn_tensor *t, pn_rng *rng, const pni_draw *d) {
   pni_tape *tape = tape_of(c);
+  tape->reservations++;
+  if (pni_tape_check_draws(c, tape, "this one")) return c->status;
   pni_note *note = add_note(c, tape, 0, NULL);
   if (!note) return c->status;
   note->out = add_value(c, tape, t, PNI_VALUE_OWN);
@@ -110,6 +120,8 @@ static pn_status copy_attr(pn_context *c, pni_tape *tape, const pni_attr *a, int
 pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y) {
   pni_tape *tape = tape_of(c);
   bool varies = (call->op->flags & PNI_OP_DRAW) != 0;
+  tape->reservations += varies;
+  if (pni_tape_check_draws(c, tape, call->op->name)) return c->status;
   for (int k = 0; k < call->nin; k++) varies |= pni_varies(c, call->in[k]);
   if (!varies) { /* y is a constant. It may be a view of one: then its slot is not its own */
     y->slot = 0;
@@ -178,6 +190,7 @@ pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor
   if (!tape) return c->status;
   tape->recorder.drawn = drawn;
   tape->ninput = n;
+  tape->reservations = c->reservations;
   c->captures++;
   size_t first = c->scope_len;
   for (int k = 0; k < n; k++)

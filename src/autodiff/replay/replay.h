@@ -65,10 +65,13 @@ typedef struct pni_tape {
   PNI_LIST(int) edge;     /* inputs of the notes: values, -1 for none */
   PNI_LIST(int64_t) word; /* attributes */
   int ninput;             /* the first values are the inputs */
+  uint64_t reservations;  /* of generators before the capture, and those that were recorded since */
 } pni_tape;
 
 /* The value that t is on the tape, made if it is new; -1 with the reason in c. */
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t);
+/* Fails if random numbers were drawn that nobody noted: they would be drawn at the capture and never again. */
+pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where);
 void pni_tape_free(pn_context *c, pni_tape *tape);
 
 /* ---- plans ---- */

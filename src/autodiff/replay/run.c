@@ -80,13 +80,11 @@ static pn_status run_steps(pn_context *c, const pn_plan *p) {
   size_t mark = pn_scope_open(c);
   int64_t i = 0;
   pn_status status = PN_OK;
-  for (; i < p->nstep && status == PN_OK; i++) {
-    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed))
-      status = pni_check_cancel(c);
-    else
-      status = one(c, p, &p->step[i]);
+  while (i < p->nstep && status == PN_OK) {
+    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && (status = pni_check_cancel(c))) break;
+    status = one(c, p, &p->step[i++]);
   }
-  if (status) rewind_draws(p, i);
+  if (status) rewind_draws(p, i); /* the last one reserves before it can fail */
   pn_scope_close(c, mark);
   return status;
 }
