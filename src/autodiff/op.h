@@ -25,7 +25,6 @@ typedef void (*pni_fold)(const void *x, int64_t n, void *out);
 /* What a row decides once for all replays of a call. */
 typedef struct pni_prepared {
   pni_product product;
-  pn_tensor *in, *out;
 } pni_prepared;
 
 /* One application: what infer, view and eval see. */

@@ -19,40 +19,15 @@ static pn_status infer_linear(pn_context *c, const pni_call *call, pni_spec *out
   return PN_OK;
 }
 
-#define ADD_ROWS(name, REAL)                                                                                           \
-  static void name(REAL *restrict y, const REAL *b, int64_t step, int64_t rows, int64_t cols) {                        \
-    for (int64_t i = 0; i < rows; i++, y += cols)                                                                      \
-      for (int64_t j = 0; j < cols; j++) y[j] += b[j * step];                                                          \
-  }
-ADD_ROWS(add_rows_f64, double)
-ADD_ROWS(add_rows_f32, float)
-
-static void add_bias(const pn_tensor *b, pn_tensor *out) {
-  int64_t cols = b->shape[0], rows = out->numel / cols;
-  if (out->dtype == PN_FLOAT64)
-    add_rows_f64(pni_data(out), pni_data(b), b->stride[0], rows, cols);
-  else
-    add_rows_f32(pni_data(out), pni_data(b), b->stride[0], rows, cols);
-}
-
 static pn_status eval_linear(pn_context *c, const pni_call *call, pn_tensor *out) {
-  if (out->numel == 0) return PN_OK;
-  if (pni_matmul(c, call->in[0], call->in[1], out)) return c->status;
-  add_bias(call->in[2], out);
-  return PN_OK;
+  return pni_matmul(c, call->in[0], call->in[1], call->in[2], out);
 }
 
 static bool prepare_linear(const pni_call *call, pn_tensor *out, pni_prepared *p) {
-  p->in = call->in[2];
-  p->out = out;
-  return pni_product_prepare(call->in[0], call->in[1], out, &p->product);
+  return pni_product_prepare(call->in[0], call->in[1], call->in[2], out, &p->product);
 }
 
-static pn_status run_linear(pn_context *c, const pni_prepared *p) {
-  if (pni_product_run(c, &p->product)) return c->status;
-  add_bias(p->in, p->out);
-  return PN_OK;
-}
+static pn_status run_linear(pn_context *c, const pni_prepared *p) { return pni_product_run(c, &p->product); }
 
 /* Rows of all batches under each other: [..., n, m] -> [N, m]. */
 static pn_tensor *rows_of(pn_context *c, pn_tensor *t) {

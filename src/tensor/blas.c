@@ -47,32 +47,81 @@ static layout layout_of(const pn_tensor *t) {
   return (layout){CblasNoTrans, 0};
 }
 
-static void gemm(const pni_product *j, const char *x, const char *y, char *out, int64_t m) {
-  int M = (int)m, N = (int)j->n, K = (int)j->k;
+#define BIAS(T, suffix)                                                                                                \
+  static void fill_##suffix(T *restrict out, int64_t ld, const T *b, int64_t step, int64_t m, int64_t n) {             \
+    for (int64_t i = 0; i < m; i++, out += ld) {                                                                       \
+      if (step == 1)                                                                                                   \
+        memcpy(out, b, (size_t)n * sizeof *out);                                                                       \
+      else                                                                                                             \
+        for (int64_t k = 0; k < n; k++) out[k] = b[k * step];                                                          \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void add_##suffix(T *restrict out, const T *b, int64_t step, int64_t m, int64_t n) {                          \
+    for (int64_t i = 0; i < m; i++, out += n)                                                                          \
+      for (int64_t k = 0; k < n; k++) out[k] += b[k * step];                                                           \
+  }
+BIAS(double, f64)
+BIAS(float, f32)
+
+/* Every row of the m x n part of the result that begins at `out` and at column `at` becomes the bias. */
+static void fill_bias(const pni_product *j, char *out, int64_t at, int64_t m, int64_t n) {
+  if (j->dtype == PN_FLOAT64)
+    fill_f64((double *)(void *)out, j->n, (const double *)j->bias + at * j->bias_step, j->bias_step, m, n);
+  else
+    fill_f32((float *)(void *)out, j->n, (const float *)j->bias + at * j->bias_step, j->bias_step, m, n);
+}
+
+static void set_bias(pni_product *j, const pn_tensor *bias) {
+  j->bias = bias ? pni_data(bias) : NULL;
+  j->bias_step = bias ? bias->stride[0] : 0;
+}
+
+/* bias (may be NULL) is added to every row of the contiguous out. */
+static void add_bias(const pn_tensor *bias, pn_tensor *out) {
+  if (!bias) return;
+  int64_t n = bias->shape[0], m = out->numel / n;
+  if (out->dtype == PN_FLOAT64)
+    add_f64(pni_data(out), pni_data(bias), bias->stride[0], m, n);
+  else
+    add_f32(pni_data(out), pni_data(bias), bias->stride[0], m, n);
+}
+
+/* out = x y for m rows and n columns, the first of which is `at`, of the whole result, whose rows are j->n apart. What
+ * BLAS adds to is the bias instead of zeros. */
+static void gemm(const pni_product *j, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
+  double beta = j->bias ? 1 : 0;
+  if (j->bias) fill_bias(j, out, at, m, n);
+  int M = (int)m, N = (int)n, K = (int)j->k, ld = (int)j->n;
   if (j->dtype == PN_FLOAT64)
     cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
-                (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, 0,
-                (double *)(void *)out, N);
+                (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
+                (double *)(void *)out, ld);
   else
     cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
-                (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, 0, (float *)(void *)out,
-                N);
+                (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
+                (float *)(void *)out, ld);
 }
 
 static void run(void *data, int64_t begin, int64_t end) {
   const pni_product *j = data;
   int64_t size = j->dtype == PN_FLOAT64 ? 8 : 4;
   for (int64_t i = begin; i < end; i++) {
-    int64_t batch = i / j->blocks, row = i % j->blocks * j->rows, rest = batch, ox = 0, oy = 0;
+    int64_t batch = i / j->blocks, at = i % j->blocks * j->part, rest = batch, ox = 0, oy = 0;
     for (int a = j->nbatch - 1; a >= 0; a--) {
-      int64_t at = rest % j->shape[a];
+      int64_t k = rest % j->shape[a];
       rest /= j->shape[a];
-      ox += at * j->sx[a];
-      oy += at * j->sy[a];
+      ox += k * j->sx[a];
+      oy += k * j->sy[a];
     }
-    ox += row * (j->trans_x == CblasNoTrans ? j->ldx : 1);
-    int64_t m = row + j->rows < j->m ? j->rows : j->m - row;
-    gemm(j, j->x + ox * size, j->y + oy * size, j->out + (batch * j->m + row) * j->n * size, m);
+    char *out = j->out + batch * j->m * j->n * size;
+    int64_t whole = j->columns ? j->n : j->m, part = at + j->part < whole ? j->part : whole - at;
+    if (j->columns) {
+      oy += at * (j->trans_y == CblasNoTrans ? 1 : j->ldy);
+      gemm(j, j->x + ox * size, j->y + oy * size, out + at * size, at, j->m, part);
+    } else {
+      ox += at * (j->trans_x == CblasNoTrans ? j->ldx : 1);
+      gemm(j, j->x + ox * size, j->y + oy * size, out + at * j->n * size, 0, part, j->n);
+    }
   }
 }
 
@@ -81,6 +130,20 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
   pn_tensor lead = *t;
   lead.ndim = t->ndim - 2;
   pni_broadcast_strides(&lead, nbatch, stride);
+}
+
+/* Shards of a large product are parts of its longer side, as every part packs the other operand anew; shards of many
+ * small products are some of them. */
+static void cut(pni_product *j, int64_t batch) {
+  enum { PART = 16000000, MOST = 8, STEP = 32, SMALL = 1000000 };
+  int64_t work = j->m * j->n * j->k + 1, parts = work / PART < MOST ? work / PART : MOST;
+  j->columns = j->n > j->m;
+  int64_t whole = j->columns ? j->n : j->m;
+  j->part = parts > 1 ? (whole / parts + STEP - 1) / STEP * STEP : whole;
+  j->blocks = (whole + j->part - 1) / j->part;
+  int64_t unit = work / j->blocks;
+  j->units = batch * j->blocks;
+  j->grain = unit > SMALL ? 1 : SMALL / unit + 1;
 }
 
 /* Operands in a layout that BLAS takes. */
@@ -107,12 +170,7 @@ static void decide(const pn_tensor *x, const pn_tensor *y, pn_tensor *out, pni_p
     j->ldx = (int)(j->k > 1 ? j->k : 1);
     batch = 1;
   }
-  int64_t work = j->m * j->n * j->k + 1;
-  j->rows = work > 4000000 && j->m > 64 ? (j->m / 8 + 31) / 32 * 32 : j->m;
-  j->blocks = (j->m + j->rows - 1) / j->rows;
-  int64_t unit = work / j->blocks;
-  j->units = batch * j->blocks;
-  j->grain = unit > 1000000 ? 1 : 1000000 / unit + 1;
+  cut(j, batch);
 }
 
 static bool too_large(const pni_product *j) {
@@ -135,6 +193,7 @@ static pni_tiny_kernel tiny(const pn_tensor *x, const pn_tensor *y, const pn_ten
 pn_status pni_product_run(pn_context *c, const pni_product *p) {
   if (p->kernel) {
     p->kernel(&p->tiny);
+    add_bias(p->added, p->out_tensor);
     return PN_OK;
   }
   if (p->units < 2 * p->grain) {
@@ -144,39 +203,43 @@ pn_status pni_product_run(pn_context *c, const pni_product *p) {
   return pni_parallel(c, p->units, p->grain, run, (void *)(uintptr_t)p);
 }
 
-static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
+static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias,
+                          pn_tensor *out) {
   pni_product j;
   decide(x, y, out, &j);
+  set_bias(&j, bias);
   if (too_large(&j)) return pni_fail(c, PN_SHAPE, "matmul: sizes must be below 2^31");
   return pni_product_run(c, &j);
 }
 
-bool pni_product_prepare(const pn_tensor *x, const pn_tensor *y, pn_tensor *out, pni_product *p) {
+bool pni_product_prepare(const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out,
+                         pni_product *p) {
   bool plain = x->ndim == 2 && y->ndim == 2, folds = y->ndim == 2 && pni_is_contiguous(x);
   if ((!plain && !folds) || out->numel == 0 || x->shape[x->ndim - 1] == 0) return false;
+  p->added = bias;
+  p->out_tensor = out;
   if ((p->kernel = tiny(x, y, out, &p->tiny)) != NULL) return true;
   if (!layout_of(x).ld || !layout_of(y).ld) return false;
   decide(x, y, out, p);
+  set_bias(p, bias);
   return !too_large(p);
 }
 
-pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
+pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
-  if (x->shape[x->ndim - 1] == 0) {
-    memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
-    return PN_OK;
-  }
+  bool empty = x->shape[x->ndim - 1] == 0;
+  if (empty) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
   pni_tiny turned;
-  pni_tiny_kernel kernel = tiny(x, y, out, &turned);
-  if (kernel) {
-    kernel(&turned);
-    return PN_OK;
-  }
+  pni_tiny_kernel kernel = empty ? NULL : tiny(x, y, out, &turned);
+  if (kernel) kernel(&turned);
   bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
-  if (!folds && pni_small_matmul(c, x, y, out)) return c->status;
+  if (empty || kernel || (!folds && pni_small_matmul(c, x, y, out))) {
+    if (!pni_failed(c)) add_bias(bias, out);
+    return c->status;
+  }
   pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);
   pn_tensor *b = layout_of(y).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)y) : pni_contiguous(c, y);
-  if (a && b) multiply(c, a, b, out);
+  if (a && b) multiply(c, a, b, bias, out);
   pn_tensor_unref(a);
   pn_tensor_unref(b);
   return c->status;

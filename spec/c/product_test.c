@@ -1,0 +1,63 @@
+/*
+** product_test.c: products large enough to be cut into shards, in all layouts of the operands, with and without a bias,
+** against plain sums; the same bits for any number of threads.
+*/
+#include <math.h>
+#include <string.h>
+#include "../../src/tensor/blas.h"
+#include "check.h"
+
+/* [rows, cols] of numbers that depend on the seed; laid out transposed if asked for. Scoped. */
+static pn_tensor *matrix(pn_context *c, pn_dtype dtype, int64_t rows, int64_t cols, bool turned) {
+  int64_t shape[2] = {turned ? cols : rows, turned ? rows : cols};
+  pn_tensor *t = pn_randn(c, NULL, dtype, 2, shape);
+  return turned ? pn_transpose(c, t, 0, 1) : t;
+}
+
+static double sum_at(const pn_tensor *x, const pn_tensor *y, const pn_tensor *b, int64_t i, int64_t j) {
+  int64_t k = x->shape[1], n = y->shape[1];
+  double s = b ? pni_element(b, j) : 0;
+  for (int64_t e = 0; e < k; e++) s += pni_element(x, i * k + e) * pni_element(y, e * n + j);
+  return s;
+}
+
+/* Corners, edges of shards and a walk between them. */
+static void compare(const pn_tensor *x, const pn_tensor *y, const pn_tensor *b, const pn_tensor *out) {
+  int64_t m = out->shape[0], n = out->shape[1];
+  double tolerance = out->dtype == PN_FLOAT64 ? 1e-11 : 2e-3;
+  for (int64_t at = 0; at < m * n; at += at % 31 == 0 ? 97 : m * n / 53 + 1) {
+    double want = sum_at(x, y, b, at / n, at % n);
+    CHECK(fabs(pni_element(out, at) - want) <= tolerance);
+  }
+  CHECK(fabs(pni_element(out, m * n - 1) - sum_at(x, y, b, m - 1, n - 1)) <= tolerance);
+}
+
+static void check_product(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, int64_t k, int layout) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = matrix(c, dtype, m, k, layout & 1), *y = matrix(c, dtype, k, n, layout & 2);
+  pn_tensor *b = layout & 4 ? pn_randn(c, NULL, dtype, 1, (int64_t[]){2 * n}) : NULL;
+  if (b) b = pn_slice(c, b, 0, 0, n, 1 + (layout & 1)); /* every element or every second */
+  pn_tensor *first = NULL;
+  for (int threads = 1; threads <= 3; threads++) {
+    pn_context_threads(c, threads);
+    pn_tensor *out = b ? pn_linear(c, x, y, b) : pn_matmul(c, x, y);
+    CHECK(out != NULL);
+    if (!out) break;
+    if (!first) compare(x, y, b, first = out);
+    CHECK(memcmp(pni_data(first), pni_data(out), (size_t)out->numel * pni_itemsize(out)) == 0);
+  }
+  pn_scope_close(c, mark);
+}
+
+int main(void) {
+  static const int64_t size[][3] = {{300, 700, 500}, {900, 130, 400}, {1, 40, 30},     {64, 64, 784},
+                                    {5, 3, 1},       {2000, 65, 257}, {33, 3000, 700}, {3, 4, 0}};
+  pn_context *c = pn_context_new(NULL);
+  for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+    for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++)
+      for (int layout = 0; layout < 8; layout++)
+        check_product(c, (pn_dtype)dtype, size[i][0], size[i][1], size[i][2], layout);
+  CHECK(pn_context_status(c) == PN_OK);
+  pn_context_close(c);
+  CHECK_DONE();
+}
