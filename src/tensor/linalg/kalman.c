@@ -38,12 +38,24 @@ static void report(job *j, int64_t i, int code) {
 static const void *data_at(const job *j, int k, int64_t i) {
   const int64_t *step = j->step[k];
   int64_t at = 0;
-  if (j->s.in[k].shared) return j->data[k];
   for (int axis = j->nlead - 1; axis > 0; axis--) {
     at += i % j->lead[axis] * step[axis];
     i /= j->lead[axis];
   }
   return j->data[k] + (at + i * step[0]) * j->size;
+}
+
+/* Operand k of a group's filters, or the one that all share. */
+static void set_in(const job *j, pni_kalman_lanes *g, int k, int64_t first) {
+  if (j->s.in[k].shared)
+    g->in[k][0] = j->data[k];
+  else if (j->nlead > 1)
+    for (int l = 0; l < g->count; l++) g->in[k][l] = data_at(j, k, first + l);
+  else {
+    int64_t step = j->step[k][0] * j->size;
+    const char *at = j->data[k] + first * step;
+    for (int l = 0; l < g->count; l++, at += step) g->in[k][l] = at;
+  }
 }
 
 static bool is_adjoint(const job *j) { return j->s.kind >= PNI_KALMAN_PREDICT_ADJOINT; }
@@ -69,10 +81,8 @@ static void run(void *data, int64_t begin, int64_t end) {
     group.count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
     group.first = g == begin;
     group.last = g + 1 == end;
-    for (int l = 0; l < group.count; l++) {
-      for (int k = 0; k < j->s.nin; k++) group.in[k][l] = data_at(j, k, first + l);
-      set_out(j, &group, l, first + l, shard);
-    }
+    for (int k = 0; k < j->s.nin; k++) set_in(j, &group, k, first);
+    for (int l = 0; l < group.count; l++) set_out(j, &group, l, first + l, shard);
     j->group(&j->s, &group);
     for (int l = 0; l < group.count; l++)
       if (group.info[l]) report(j, first + l, group.info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : group.info[l]);

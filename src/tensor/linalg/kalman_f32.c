@@ -3,8 +3,9 @@
 #include <string.h>
 #include "kalman.h"
 #include "small_shuffle.h"
+#include "../vector/polynomial.h"
+#include "../vector/constant_f32_real.h"
 
-#define REAL    float
 #define INTEGER int
 #define F(name) name##f
 #define BASE    4

@@ -83,13 +83,15 @@ FN VEC *NAME(take)(STATE *g, int vectors) {
   return x;
 }
 
-/* All operands: shared ones stay where the first group put them. */
+/* All operands: shared ones stay where the first group put them. Idle lanes repeat lane 0. */
 FN void NAME(fetch)(STATE *g) {
   for (int k = 0; k < g->s->nin; k++) {
     const pni_kalman_operand *x = &g->s->in[k];
+    const void **from = g->lanes->in[k];
     g->at[k] = NAME(take)(g, x->rows * x->cols);
-    if (!x->shared || g->lanes->first)
-      NAME(interleave)(g->at[k], x->shared ? 1 : g->lanes->count, g->lanes->in[k], x->rows, x->cols, x->row, x->col);
+    if (x->shared && !g->lanes->first) continue;
+    for (int l = x->shared ? 1 : g->lanes->count; l < LANES; l++) from[l] = from[0];
+    NAME(interleave)(g->at[k], from, x->rows, x->cols, x->row, x->col);
   }
 }
 
@@ -135,7 +137,7 @@ typedef struct NAME(update) {
 #define UPDATE NAME(update)
 
 /* v = y - c m - d, S = c P c^T + R = L L^T, K^T = S^-1 c P */
-FN void NAME(innovation)(STATE *g, UPDATE *x, int from, int *info) {
+FN void NAME(innovation)(STATE *g, UPDATE *x, int from, MASK *info) {
   int n = g->s->n, p = g->s->p;
   VEC **in = g->at + from, zero = {0};
   bool partial = g->s->nin > from + 6;
@@ -168,7 +170,7 @@ FN void NAME(innovation)(STATE *g, UPDATE *x, int from, int *info) {
     x->l[i] = x->s[i];
     zero += x->s[i] * 0;
   }
-  NAME(check_sum)(&zero, g->lanes->count, info);
+  NAME(check_sum)(&zero, info);
   NAME(cholesky)(x->l, p, x->inverse, info);
   for (int i = 0; i < n * p; i++) x->gain[i] = x->u[i];
   NAME(substitute)(x->l, p, 1, 1, x->inverse, x->gain, p, n);
@@ -179,19 +181,17 @@ FN void NAME(innovation)(STATE *g, UPDATE *x, int from, int *info) {
 FN VEC NAME(log_density)(STATE *g, const UPDATE *x, const VEC *observed) {
   int p = g->s->p;
   const VEC none = {0}, one = none + 1;
-  VEC sum = none, count = none, *z = NAME(take)(g, p);
+  VEC sum = none, count = none, *z = NAME(take)(g, p), *diagonal = NAME(take)(g, p);
   for (int i = 0; i < p; i++) {
     z[i] = x->v[i];
     count += observed ? SELECT(observed[i] != 0, one, none) : one;
   }
   NAME(substitute)(x->l, p, 1, 1, x->inverse, z, p, 1);
   for (int i = 0; i < p; i++) {
-    VEC d = x->l[i * p + i];
-    LANE *at = (LANE *)&d;
-    for (int l = 0; l < LANES; l++) at[l] = F(log)(at[l]);
-    sum += z[i] * z[i] * (REAL)0.5 + d;
+    diagonal[i] = x->l[i * p + i];
+    sum += z[i] * z[i] * (REAL)0.5;
   }
-  return -(sum + count * (REAL)0.91893853320467274178);
+  return -(sum + NAME(log_product)(diagonal, p) + count * (REAL)0.91893853320467274178);
 }
 
 /* cov = (I - K c) P (I - K c)^T + K R K^T */
@@ -209,7 +209,7 @@ FN void NAME(joseph)(STATE *g, const UPDATE *x, VEC *cov) {
   NAME(mirror)(cov, n);
 }
 
-FN void NAME(run_update)(STATE *g, VEC *out, int *info) {
+FN void NAME(run_update)(STATE *g, VEC *out, MASK *info) {
   int n = g->s->n, p = g->s->p;
   const VEC *observed = g->s->nin > 6 ? g->at[6] : NULL;
   UPDATE x;
@@ -321,7 +321,7 @@ FN void NAME(drop_missing)(const VEC *observed, PIECES *x, int n, int p) {
 
 /* With w = S^-1 v, e = K^T dm' - dl w and Z = w dm'^T / 2 - K^T G the gradients collapse to
  *   dm = dm' - c^T e, dy = e = -dd, dP = G + c^T Y + Y^T c with Y = Z + dr c / 2, dc = 2 (Z + dr c) P - e m^T. */
-FN void NAME(update_adjoint)(STATE *g, int *info) {
+FN void NAME(update_adjoint)(STATE *g, MASK *info) {
   int n = g->s->n, p = g->s->p;
   PIECES x;
   UPDATE u;
@@ -369,22 +369,21 @@ FN void NAME(update_adjoint)(STATE *g, int *info) {
 
 static TARGET void NAME(group)(const pni_kalman *s, pni_kalman_lanes *lanes) {
   STATE g = {.s = s, .lanes = lanes, .free = lanes->scratch};
-  int state[LANES];
-  for (int l = 0; l < LANES; l++) state[l] = 0;
+  MASK state = {0};
   NAME(fetch)(&g);
   if (s->kind == PNI_KALMAN_PREDICT_ADJOINT)
     NAME(predict_adjoint)(&g);
   else if (s->kind == PNI_KALMAN_UPDATE_ADJOINT)
-    NAME(update_adjoint)(&g, state);
+    NAME(update_adjoint)(&g, &state);
   else {
     VEC *row = NAME(take)(&g, (int)s->size);
     if (s->kind == PNI_KALMAN_PREDICT)
       NAME(run_predict)(&g, row);
     else
-      NAME(run_update)(&g, row, state);
+      NAME(run_update)(&g, row, &state);
     NAME(deinterleave)(lanes->out[0], lanes->count, row, (int)s->size);
   }
-  for (int l = 0; l < lanes->count; l++) lanes->info[l] = state[l];
+  for (int l = 0; l < lanes->count; l++) lanes->info[l] = (int)state[l];
 }
 
 #undef PIECES

@@ -1,6 +1,6 @@
 /*
-** lane_real.h: what all interleaved kernels are made of: moving a group of matrices into vectors and back, checks,
-** Cholesky and substitution. Included with REAL, INTEGER (of the same size), F(name), NAME(name), TARGET and WIDTH,
+** lane_real.h: what all interleaved kernels are made of: moving a group of matrices into vectors and back
+** (lane_move_real.h), checks, logarithms, Cholesky and substitution. Included with REAL, INTEGER (of the same size), F(name), NAME(name), TARGET and WIDTH,
 ** the lanes of the widest vector; lane_end.h takes the names back. Vectors are the compiler's own (GCC and Clang), so
 ** the text is the same for every processor. A lane whose matrix has failed goes on with harmless numbers.
 */
@@ -17,117 +17,26 @@ typedef REAL VEC __attribute__((vector_size(WIDTH * sizeof(REAL))));
 typedef INTEGER MASK __attribute__((vector_size(WIDTH * sizeof(REAL))));
 typedef REAL LANE __attribute__((may_alias));
 
-#ifdef PNI_HAS_SHUFFLE
-#define PASTE_(kind, w, s) kind##_##w##_##s
-#define PASTE(kind, w, s)  PASTE_(kind, w, s)
-#define STEP(s)                                                                                                        \
-  PNI_UNROLL                                                                                                           \
-  for (int i = 0; i < LANES; i++)                                                                                      \
-    if (!(i & (s))) {                                                                                                  \
-      VEC x = v[i], y = v[i + (s)];                                                                                    \
-      v[i] = __builtin_shufflevector(x, y, PASTE(LOW, WIDTH, s));                                                      \
-      v[i + (s)] = __builtin_shufflevector(x, y, PASTE(HIGH, WIDTH, s));                                               \
-    }
+#include "lane_move_real.h"
 
-/* Element e of vector l and element l of vector e change places. */
-FN void NAME(transpose)(VEC *v) {
-  STEP(1)
-#if WIDTH > 2
-  STEP(2)
-#endif
-#if WIDTH > 4
-  STEP(4)
-#endif
-#if WIDTH > 8
-  STEP(8)
-#endif
-}
-#undef STEP
-#undef PASTE
-#undef PASTE_
-
-/* `blocks` times LANES elements of each matrix, which lie side by side. */
-FN void NAME(interleave_blocks)(VEC *dst, int count, const void *const *src, int blocks) {
-  for (int k = 0; k < blocks; k++) {
-    VEC v[LANES];
-    PNI_UNROLL
-    for (int l = 0; l < LANES; l++) memcpy(&v[l], (const REAL *)src[l < count ? l : 0] + k * LANES, sizeof(VEC));
-    NAME(transpose)(v);
-    PNI_UNROLL
-    for (int l = 0; l < LANES; l++) dst[k * LANES + l] = v[l];
-  }
-}
-
-FN void NAME(deinterleave_blocks)(void *const *dst, int count, const VEC *src, int blocks) {
-  for (int k = 0; k < blocks; k++) {
-    VEC v[LANES];
-    PNI_UNROLL
-    for (int l = 0; l < LANES; l++) v[l] = src[k * LANES + l];
-    NAME(transpose)(v);
-    PNI_UNROLL
-    for (int l = 0; l < LANES; l++)
-      if (l < count) memcpy((REAL *)dst[l] + k * LANES, &v[l], sizeof(VEC));
-  }
-}
-#endif
-
-/* dst[i * cols + j] takes element [i, j] of every matrix; idle lanes repeat matrix 0. */
-FN void NAME(interleave)(VEC *dst, int count, const void *const *src, int rows, int cols, int64_t rs, int64_t cs) {
-#ifdef PNI_HAS_SHUFFLE
-  if ((cs == 1 || cols == 1) && (rs == cols || rows == 1)) {
-    int blocks = rows * cols / LANES, done = blocks * LANES;
-    NAME(interleave_blocks)(dst, count, src, blocks);
-    for (int l = 0; l < LANES; l++) {
-      const REAL *s = src[l < count ? l : 0];
-      LANE *d = (LANE *)dst + l;
-      for (int e = done; e < rows * cols; e++) d[e * LANES] = s[e];
-    }
-    return;
-  }
-#endif
-  for (int l = 0; l < LANES; l++) {
-    const REAL *s = src[l < count ? l : 0];
-    LANE *d = (LANE *)dst + l;
-    for (int i = 0; i < rows; i++)
-      for (int j = 0; j < cols; j++, d += LANES) *d = s[i * rs + j * cs];
-  }
-}
-
-FN void NAME(deinterleave)(void *const *dst, int count, const VEC *src, int size) {
-  int done = 0;
-#ifdef PNI_HAS_SHUFFLE
-  done = size / LANES * LANES;
-  NAME(deinterleave_blocks)(dst, count, src, size / LANES);
-#endif
-  for (int l = 0; l < count; l++) {
-    REAL *d = dst[l];
-    const LANE *s = (const LANE *)src + l;
-    for (int e = done; e < size; e++) d[e] = s[e * LANES];
-  }
-}
+/* What lanes report: 0, PNI_SMALL_NOT_FINITE or the number of the step that failed; the first report stays. */
 
 /* Reports lanes where 0 * element summed over the elements is not 0. */
-FN void NAME(check_sum)(const VEC *zero, int count, int *info) {
-  const LANE *z = (const LANE *)zero;
-  for (int l = 0; l < count; l++)
-    if (!(z[l] == 0)) info[l] = PNI_SMALL_NOT_FINITE;
-}
+FN void NAME(check_sum)(const VEC *zero, MASK *info) { *info |= ~(*zero == 0) & PNI_SMALL_NOT_FINITE; }
 
-FN void NAME(check_finite)(const VEC *a, int n, int lower_only, int count, int *info) {
+FN void NAME(check_finite)(const VEC *a, int n, int lower_only, MASK *info) {
   VEC zero = {0};
   for (int i = 0; i < n; i++)
     for (int j = 0; j < (lower_only ? i + 1 : n); j++) zero += a[i * n + j] * 0;
-  NAME(check_sum)(&zero, count, info);
+  NAME(check_sum)(&zero, info);
 }
 
-/* Lanes of `value` that are not above `bound` (pivots) become 1 and are reported as failing at step j. */
-FN void NAME(check_pivot)(VEC *value, int positive, int j, int *info) {
-  LANE *v = (LANE *)value;
-  for (int l = 0; l < LANES; l++)
-    if (!(positive ? v[l] > 0 : v[l] != 0)) {
-      v[l] = 1;
-      if (!info[l]) info[l] = j + 1;
-    }
+/* Lanes of `value` that are not above 0 (not positive: that are 0) become 1 and report step j. */
+FN void NAME(check_pivot)(VEC *value, int positive, int j, MASK *info) {
+  MASK bad = positive ? ~(*value > 0) : *value == 0;
+  VEC one = (VEC){0} + 1;
+  *info |= bad & (*info == 0) & (j + 1);
+  *value = SELECT(bad, one, *value);
 }
 
 FN void NAME(square_root)(VEC *value) {
@@ -135,9 +44,31 @@ FN void NAME(square_root)(VEC *value) {
   for (int l = 0; l < LANES; l++) v[l] = F(sqrt)(v[l]);
 }
 
+#define FIRST(c) VEC p = (VEC){0} + (c);
+#define NEXT(c)  p = p * z + (c);
+/* log(x[0] x[1] ... x[n - 1]), x normal and above 0, n <= 32: the exponents are added, what is left of each is
+ * m in [1/sqrt 2, sqrt 2) and the product of these cannot overflow. log m as in vector/elementary_real.h. */
+FN VEC NAME(log_product)(const VEC *x, int n) {
+  const MASK low = (MASK){0} + ((INTEGER)1 << DIGITS) - 1, base = (MASK){0} + (INTEGER)ROOT_HALF_BITS;
+  const MASK shift = (MASK){0} + (INTEGER)(ONE_BITS - ROOT_HALF_BITS), bias = (MASK){0} + (INTEGER)BIAS;
+  VEC product = (VEC){0} + 1;
+  MASK power = {0};
+  for (int i = 0; i <= n; i++) {
+    MASK shifted = (MASK)(i < n ? x[i] : product) + shift;
+    VEC m = (VEC)((shifted & low) + base);
+    power += (shifted >> DIGITS) - bias;
+    product = i < n ? product * m : m;
+  }
+  VEC k = __builtin_convertvector(power, VEC), f = product - 1, s = f / (2 + f), z = s * s, h = f * f * (REAL)0.5;
+  POLY_LOG(FIRST, NEXT)
+  return k * LN2_HIGH + (f - (h - (s * (z * p + h) + k * LN2_LOW)));
+}
+#undef FIRST
+#undef NEXT
+
 /* a (lower triangle) becomes L; inverse receives 1 / L[j, j]. Left-looking, by columns:
  * L[j, j]^2 = a[j, j] - sum_k L[j, k]^2, L[i, j] = (a[i, j] - sum_k L[i, k] L[j, k]) / L[j, j]. */
-FN void NAME(cholesky)(VEC *a, int n, VEC *inverse, int *info) {
+FN void NAME(cholesky)(VEC *a, int n, VEC *inverse, MASK *info) {
   for (int j = 0; j < n; j++) {
     const VEC *row = a + j * n;
     VEC d = row[j];

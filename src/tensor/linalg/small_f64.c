@@ -3,8 +3,9 @@
 #include <string.h>
 #include "small.h"
 #include "small_shuffle.h"
+#include "../vector/polynomial.h"
+#include "../vector/constant_f64_real.h"
 
-#define REAL    double
 #define INTEGER long long
 #define F(name) name
 #define BASE    2

@@ -24,7 +24,7 @@ FN void NAME(exchange)(VEC *a, int width, int from, int j, const VEC *at) {
 
 /* Gaussian elimination of the n x width rows [A | B] with the largest pivot of each column; the diagonal keeps
  * the pivots, inverse their reciprocals. sign is multiplied by that of the exchanges. */
-FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, int *info) {
+FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK *info) {
   for (int j = 0; j < n; j++) {
     VEC best = a[j * width + j], none = {0}, at = none + (REAL)j;
     best = SELECT(best < 0, -best, best);
@@ -51,16 +51,16 @@ FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, int *
 
 /* ---- the problems ---- */
 
-FN void NAME(run_cholesky)(const pni_small *s, int count, const void *const *a, void *const *out, int *info) {
+FN void NAME(run_cholesky)(const pni_small *s, int count, const void *const *a, void *const *out, MASK *info) {
   VEC m[ORDER * ORDER], inverse[ORDER], zero = {0}, nothing = {0};
   int n = s->n;
-  NAME(interleave)(m, count, a, n, n, s->a_row, s->a_col);
+  NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
   for (int i = 0; i < n; i++)
     for (int j = 0; j <= i; j++) {
       m[i * n + j] = m[i * n + j] * (REAL)0.5 + m[j * n + i] * (REAL)0.5;
       zero += m[i * n + j] * 0;
     }
-  NAME(check_sum)(&zero, count, info);
+  NAME(check_sum)(&zero, info);
   NAME(cholesky)(m, n, inverse, info);
   for (int i = 0; i < n; i++)
     for (int j = i + 1; j < n; j++) m[i * n + j] = nothing;
@@ -68,13 +68,13 @@ FN void NAME(run_cholesky)(const pni_small *s, int count, const void *const *a, 
 }
 
 FN void NAME(run_triangular)(const pni_small *s, int count, const void *const *a, const void *const *b,
-                             void *const *out, int *info) {
+                             void *const *out, MASK *info) {
   VEC m[ORDER * ORDER], x[ORDER * ORDER], inverse[ORDER];
   int n = s->n, k = s->k, upper = (s->flags & PNI_UPPER) != 0, swap = (s->flags & PNI_TRANSPOSE) != 0;
   /* read so that the triangle is a lower one, then solve with it or its transpose */
-  NAME(interleave)(m, count, a, n, n, upper ? s->a_col : s->a_row, upper ? s->a_row : s->a_col);
-  NAME(interleave)(x, count, b, n, k, s->b_row, s->b_col);
-  NAME(check_finite)(m, n, 1, count, info);
+  NAME(interleave)(m, a, n, n, upper ? s->a_col : s->a_row, upper ? s->a_row : s->a_col);
+  NAME(interleave)(x, b, n, k, s->b_row, s->b_col);
+  NAME(check_finite)(m, n, 1, info);
   for (int i = 0; i < n; i++) {
     VEC d = m[i * n + i];
     NAME(check_pivot)(&d, 0, i, info);
@@ -87,15 +87,15 @@ FN void NAME(run_triangular)(const pni_small *s, int count, const void *const *a
 }
 
 FN void NAME(run_solve)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out,
-                        int *info) {
+                        MASK *info) {
   VEC m[ORDER * ORDER * 2], x[ORDER * ORDER], inverse[ORDER], one = {0}, none = {0};
   one += 1;
   int n = s->n, k = s->k, width = n + k;
-  NAME(interleave)(x, count, a, n, n, s->a_row, s->a_col);
-  NAME(check_finite)(x, n, 0, count, info);
+  NAME(interleave)(x, a, n, n, s->a_row, s->a_col);
+  NAME(check_finite)(x, n, 0, info);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) m[i * width + j] = x[i * n + j];
-  if (s->kind == PNI_SMALL_SOLVE) NAME(interleave)(x, count, b, n, k, s->b_row, s->b_col);
+  if (s->kind == PNI_SMALL_SOLVE) NAME(interleave)(x, b, n, k, s->b_row, s->b_col);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < k; j++) m[i * width + n + j] = s->kind == PNI_SMALL_SOLVE ? x[i * k + j] : i == j ? one : none;
   NAME(eliminate)(m, n, width, inverse, &one, info);
@@ -105,14 +105,14 @@ FN void NAME(run_solve)(const pni_small *s, int count, const void *const *a, con
   NAME(deinterleave)(out, count, x, n * k);
 }
 
-FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void *const *out, int *info) {
+FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void *const *out, MASK *info) {
   VEC m[ORDER * ORDER], inverse[ORDER], sign = {0};
-  int n = s->n, zero[LANES];
+  MASK zero = {0};
+  int n = s->n;
   sign += 1;
-  NAME(interleave)(m, count, a, n, n, s->a_row, s->a_col);
-  NAME(check_finite)(m, n, 0, count, info);
-  for (int l = 0; l < LANES; l++) zero[l] = 0;
-  NAME(eliminate)(m, n, n, inverse, &sign, zero);
+  NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
+  NAME(check_finite)(m, n, 0, info);
+  NAME(eliminate)(m, n, n, inverse, &sign, &zero);
   for (int l = 0; l < count; l++) {
     const LANE *d = (const LANE *)m + l;
     REAL product = ((LANE *)&sign)[l], log_abs = 0;
@@ -129,8 +129,8 @@ FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void 
 FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out) {
   VEC x[ORDER * ORDER], y[ORDER * ORDER], z[ORDER * ORDER];
   int n = s->n, k = s->k, inner = s->inner;
-  NAME(interleave)(x, count, a, n, inner, s->a_row, s->a_col);
-  NAME(interleave)(y, count, b, inner, k, s->b_row, s->b_col);
+  NAME(interleave)(x, a, n, inner, s->a_row, s->a_col);
+  NAME(interleave)(y, b, inner, k, s->b_row, s->b_col);
   for (int i = 0; i < n; i++) {
     const VEC *row = x + i * inner;
     int j = 0;
@@ -160,19 +160,24 @@ FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, co
 
 static TARGET void NAME(group)(const pni_small *s, int count, const void *const *a, const void *const *b,
                                void *const *out, int *info) {
-  int state[LANES];
-  for (int l = 0; l < LANES; l++) state[l] = 0;
+  const void *every_a[LANES], *every_b[LANES];
+  MASK state = {0};
+  for (int l = 0; count < LANES && l < LANES; l++) { /* idle lanes repeat matrix 0 */
+    every_a[l] = a[l < count ? l : 0];
+    every_b[l] = b ? b[l < count ? l : 0] : NULL;
+  }
+  if (count < LANES) a = every_a, b = every_b;
   if (s->kind == PNI_SMALL_CHOLESKY)
-    NAME(run_cholesky)(s, count, a, out, state);
+    NAME(run_cholesky)(s, count, a, out, &state);
   else if (s->kind == PNI_SMALL_TRIANGULAR || s->kind == PNI_SMALL_CHOLESKY_SOLVE)
-    NAME(run_triangular)(s, count, a, b, out, state);
+    NAME(run_triangular)(s, count, a, b, out, &state);
   else if (s->kind == PNI_SMALL_SOLVE || s->kind == PNI_SMALL_INVERSE)
-    NAME(run_solve)(s, count, a, b, out, state);
+    NAME(run_solve)(s, count, a, b, out, &state);
   else if (s->kind == PNI_SMALL_MATMUL)
     NAME(run_matmul)(s, count, a, b, out);
   else
-    NAME(run_det)(s, count, a, out, state);
-  for (int l = 0; l < count; l++) info[l] = state[l];
+    NAME(run_det)(s, count, a, out, &state);
+  for (int l = 0; l < count; l++) info[l] = (int)state[l];
 }
 
 #undef ORDER

@@ -21,6 +21,21 @@
 #endif
 #endif
 
+/* A vector of w places out of two halves, and its halves. */
+#define JOIN_2(x, y)                                                                                                   \
+  { x, y }
+#define JOIN_4(x, y)  __builtin_shufflevector(x, y, 0, 1, 2, 3)
+#define JOIN_8(x, y)  __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7)
+#define JOIN_16(x, y) __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define FIRST_2(x)    (x)[0]
+#define FIRST_4(x)    __builtin_shufflevector(x, x, 0, 1)
+#define FIRST_8(x)    __builtin_shufflevector(x, x, 0, 1, 2, 3)
+#define FIRST_16(x)   __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
+#define SECOND_2(x)   (x)[1]
+#define SECOND_4(x)   __builtin_shufflevector(x, x, 2, 3)
+#define SECOND_8(x)   __builtin_shufflevector(x, x, 4, 5, 6, 7)
+#define SECOND_16(x)  __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)
+
 #define LOW_2_1   0, 2
 #define HIGH_2_1  1, 3
 #define LOW_4_1   0, 4, 2, 6
