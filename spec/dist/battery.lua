@@ -409,7 +409,8 @@ function battery.has_gradients(row, golden)
             local there, back = dist.kl(d, other) * weight_there, dist.kl(other, d) * weight_back
             return (weight_there == 0 and back or weight_back == 0 and there or there + back):sum()
           end
-          if both(moved):isfinite():item() then -- supports may not hold each other
+          local closed, value = pcall(both, moved) -- some pairs of one kind have no closed form
+          if closed and value:isfinite():item() then -- supports may not hold each other
             check_slopes(both, moved, along, 2, what "kl")
           end
         end
@@ -616,11 +617,11 @@ function battery.draws_have_its_law(row, golden)
   end
 end
 
--- The case with one parameter moved inside its set, as tensors.
-local function moved_parameters(row, case)
+-- The case with one parameter moved inside its set, as tensors: the first that has directions, or the last.
+local function moved_parameters(row, case, last)
   local p
   for _, candidate in ipairs(given(row, case)) do
-    p = p or candidate.constraint ~= "nonnegative_integer" and candidate
+    p = (not last and p) or candidate.constraint ~= "nonnegative_integer" and candidate or p
   end
   local t = tensor(case.params[p.name])
   return parameters(case, { [p.name] = t + 0.5 * direction(p.constraint, t) })
@@ -678,7 +679,10 @@ function battery.draws_depend_on_the_generator_alone(row, golden)
   pn.threads(threads)
   pn.seed(11)
   local first = d:sample({ 20 }):totable()
-  assert.is_not.same(first, d:sample({ 20 }):totable())
+  local again = d:sample({ 20 }):totable()
+  if not row.functions.variance or numbers(d:variance())[1] > 0 then
+    assert.is_not.same(first, again)
+  end
   pn.seed(11)
   assert.same(first, d:sample({ 20 }):totable())
 end
@@ -735,6 +739,9 @@ function battery.entropy_and_kl_are_expectations(row, golden)
     end
     if row.functions.kl then
       local q = dist[row.name](moved_parameters(row, case))
+      if not pcall(dist.kl, p, q) then -- no closed form for two values of the first parameter
+        q = dist[row.name](moved_parameters(row, case, true))
+      end
       local value = dist.kl(p, q):item()
       assert(value >= 0)
       if value == math.huge then

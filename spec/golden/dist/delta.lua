@@ -1,0 +1,46 @@
+-- Written by make_discrete.py.
+return {
+  cases = {
+    {
+      params = {loc = 0.75},
+      x = {0.75},
+      log_prob = {0.0},
+      at = {0.0, 0.75, 1.5},
+      cdf = {0.0, 1.0, 1.0},
+      mean = 0.75,
+      variance = 0.0,
+      entropy = 0.0,
+      mode = 0.75,
+      beyond = {1.125, -math.huge, math.huge, 0 / 0},
+    },
+    {
+      params = {loc = -3.0},
+      x = {-3.0},
+      log_prob = {0.0},
+      at = {-6.0, -3.0, 0.0},
+      cdf = {0.0, 1.0, 1.0},
+      mean = -3.0,
+      variance = 0.0,
+      entropy = 0.0,
+      mode = -3.0,
+      beyond = {-1.5, -math.huge, math.huge, 0 / 0},
+    },
+    {
+      params = {loc = 1e+300},
+      x = {1e+300},
+      log_prob = {0.0},
+      at = {0.0, 1e+300, 2e+300},
+      cdf = {0.0, 1.0, 1.0},
+      mean = 1e+300,
+      variance = 0.0,
+      entropy = 0.0,
+      mode = 1e+300,
+      beyond = {1.5e+300, -math.huge, math.huge, 0 / 0},
+      extreme = true,
+    },
+  },
+  kl = {
+    {p = {loc = 1.0}, q = {loc = 2.0}, value = math.huge},
+    {p = {loc = 1.0}, q = {loc = 1.0}, value = 0.0},
+  },
+}

@@ -1,0 +1,125 @@
+"""Reference values for distributions of whole numbers: spec/golden/dist/<name>.lua, from sums of masses in mpmath.
+
+Run: python3 make_discrete.py [name...]   (needs mpmath; writes beside itself)
+"""
+import sys
+from mpmath import mp, mpf, inf, log, exp, nan
+from make import write
+
+mp.dps = 40
+rows = {}
+
+
+def row(f):
+    rows[f.__name__] = lambda: write(f.__name__, *f(), script="make_discrete.py")
+    return f
+
+
+def choose(n, k):
+    return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+
+
+def case(params, mass, top, x, at, mode, entropy=False, **more):
+    """mass(k) for k = 0 .. top, beyond which nothing is left to 1e-25; x must be whole, at need not."""
+    p = [mass(k) for k in range(top + 1)]
+    assert abs(sum(p) - 1) < mpf(10) ** -22, (params, sum(p))
+    mean = sum(k * v for k, v in enumerate(p))
+    variance = sum((k - mean) ** 2 * v for k, v in enumerate(p))
+    assert p[mode] == max(p), (params, mode)
+    out = dict(params=params, x=x, log_prob=[float(log(mass(k))) if mass(k) else -inf for k in x], at=at,
+               cdf=[float(sum(p[:int(t) + 1])) if t >= 0 else 0.0 for t in at], mean=float(mean), variance=float(variance), mode=mode)
+    if entropy:
+        out["entropy"] = float(-sum(v * log(v) for v in p if v))
+    out.update(more)
+    return out
+
+
+def kl(p, q, top):
+    return float(sum(p(k) * log(p(k) / q(k)) for k in range(top + 1) if p(k)))
+
+
+AT = [-0.5, 0, 0.7, 1, 2.5, 6]
+
+
+@row
+def poisson():
+    def mass(r):
+        return lambda k: exp(k * log(mpf(r)) - r - mp.loggamma(k + 1))
+    cases = [case(dict(rate=r), mass(r), top, x, AT if r < 50 else [r - 30, r, r + 1.5], int(r), extreme=e)
+             for r, top, x, e in [(2.3, 80, [0, 1, 2, 5, 40], None), (0.4, 60, [0, 1, 3], None), (17.5, 150, [3, 17, 40], None),
+                                  (1e-6, 10, [0, 1, 2], True), (1000.5, 2000, [800, 1000, 1200], True)]]
+    return cases, [(dict(rate=a), dict(rate=b), kl(mass(a), mass(b), 150)) for a, b in [(2.3, 4.0), (10.0, 0.7)]]
+
+
+
+def success(probs=None, logits=None):
+    """p and 1 - p"""
+    if probs is not None:
+        return mpf(probs), 1 - mpf(probs)
+    return 1 / (1 + exp(-mpf(logits))), 1 / (1 + exp(mpf(logits)))
+
+
+def power(p, k):
+    return mpf(1) if k == 0 else p ** k
+
+
+@row
+def binomial():
+    def mass(n, **given):
+        p, q = success(**given)
+        return lambda k: exp(choose(mpf(n), k)) * power(p, k) * power(q, n - k) if k <= n else mpf(0)
+
+    def one(n, given, x, at=AT, **more):
+        p, _ = success(**given)
+        return case(dict(total_count=n, **given), mass(n, **given), n, x, at, min(int((n + 1) * p), n), beyond=[n + 1, -1, 0.5, nan, inf], **more)
+    cases = [one(10, dict(probs=0.3), [0, 3, 7, 10]), one(10, dict(logits=-0.6), [0, 3, 7, 10]), one(1, dict(probs=0.8), [0, 1]),
+             one(60, dict(probs=0.45), [5, 27, 60], [4, 27, 33.3, 60]), one(4, dict(probs=0.0), [0, 1, 4], extreme=True),
+             one(4, dict(probs=1.0), [0, 3, 4], extreme=True), one(30, dict(probs=1e-12), [0, 1, 30], extreme=True),
+             one(3000, dict(logits=3.0), [2700, 2857, 3000], [2700, 2858, 3000], extreme=True), one(0, dict(probs=0.3), [0], extreme=True)]
+    k = [(dict(total_count=10, **a), dict(total_count=10, **b), kl(mass(10, **a), mass(10, **b), 10))
+         for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=1.1)), (dict(probs=0.0), dict(probs=0.25))]]
+    return cases, k
+
+
+@row
+def negative_binomial():
+    def mass(r, **given):
+        p, q = success(**given)
+        return lambda k: exp(mp.loggamma(k + mpf(r)) - mp.loggamma(k + 1) - mp.loggamma(mpf(r))) * q ** mpf(r) * power(p, k)
+
+    def one(r, given, top, x, at=AT, **more):
+        p, q = success(**given)
+        return case(dict(total_count=r, **given), mass(r, **given), top, x, at, int((r - 1) * p / q) if r > 1 else 0, **more)
+    cases = [one(3.5, dict(probs=0.3), 120, [0, 1, 4, 30]), one(3.5, dict(logits=0.4), 250, [0, 1, 4, 30]), one(0.6, dict(probs=0.5), 120, [0, 1, 4, 30]),
+             one(1.0, dict(probs=0.2), 60, [0, 1, 9]), one(1e-3, dict(probs=0.5), 120, [0, 1, 5], extreme=True),
+             one(1e4, dict(logits=-8.0), 120, [0, 3, 20], extreme=True)]
+    k = [(dict(total_count=3.5, **a), dict(total_count=3.5, **b), kl(mass(3.5, **a), mass(3.5, **b), 250))
+         for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=0.1))]]
+    return cases, k
+
+
+@row
+def geometric():
+    def mass(**given):
+        p, q = success(**given)
+        return lambda k: p * power(q, k)
+
+    def one(given, top, x, **more):
+        return case(given, mass(**given), top, x, AT, 0, entropy=True, **more)
+    cases = [one(dict(probs=0.3), 300, [0, 1, 4, 30]), one(dict(logits=0.4), 150, [0, 1, 4, 30]), one(dict(probs=0.85), 60, [0, 1, 9]),
+             one(dict(probs=0.02), 4000, [0, 100, 3000], extreme=True), one(dict(logits=30.0), 20, [0, 1, 9], extreme=True)]
+    k = [(a, b, kl(mass(**a), mass(**b), 300)) for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=0.1))]]
+    return cases, k
+
+
+@row
+def delta():
+    cases = [dict(params=dict(loc=t), x=[t], log_prob=[0.0], at=[t - abs(t), t, t + abs(t)], cdf=[0.0, 1.0, 1.0], mean=t, variance=0.0, entropy=0.0,
+                  mode=t, beyond=[t + abs(t) / 2, -inf, inf, nan], extreme=e) for t, e in ((0.75, None), (-3.0, None), (1e300, True))]
+    return cases, [(dict(loc=1.0), dict(loc=2.0), inf), (dict(loc=1.0), dict(loc=1.0), 0.0)]
+
+
+if __name__ == "__main__":
+    for name, make in rows.items():
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make()

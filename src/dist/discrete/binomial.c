@@ -1,0 +1,91 @@
+/*
+** binomial.c: Binomial(total_count n, probs p or logits l) on 0 .. n, draws are floats,
+**   log p(x) = lgamma(n + 1) - lgamma(x + 1) - lgamma(n - x + 1) + x log p + (n - x) log(1 - p)
+**            = ... + x l - n softplus(l),  mean n p,  variance n p (1 - p)
+** Kullback-Leibler, of equal n: n times that of one trial.
+*/
+#include "../formula.h"
+#include "count_draw.h"
+#include "../../base/rng.h"
+
+enum { TOTAL_COUNT, PROBS, LOGITS };
+#define n d->param[TOTAL_COUNT]
+
+static T *probs(C *c, D *d) { return pni_dist_param(c, d, PROBS); }
+static T *derive_probs(C *c, D *d) { return pn_sigmoid(c, d->param[LOGITS]); }
+static T *derive_logits(C *c, D *d) {
+  T *p = d->param[PROBS];
+  return pn_sub(c, pn_log(c, p), pn_log1p(c, pn_neg(c, p)));
+}
+static T *rest(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_sigmoid(c, pn_neg(c, d->param[LOGITS])) : from(c, 1, d->param[PROBS]);
+}
+
+static T *in_support(C *c, D *d, T *x) {
+  return pn_logical_and(c, pni_constraint_mask(c, &pni_constraint_nonnegative_integer, x), pn_le(c, x, n));
+}
+
+/* w log p, w log(1 - p), 0 where w = 0; p is seen only where it counts */
+static T *weighed(C *c, D *d, T *w, bool success) {
+  T *none = equals(c, w, 0), *l = d->param[LOGITS], *p = d->param[PROBS];
+  if (pni_dist_given(d, LOGITS)) return pn_mul(c, w, pn_log_sigmoid(c, success ? l : pn_neg(c, l)));
+  return pn_mul(c, w, success ? pn_log(c, but(c, none, 1, p)) : pn_log1p(c, pn_neg(c, but(c, none, 0, p))));
+}
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *failures = pn_sub(c, n, x), *ways = pn_sub(c, pn_lgamma(c, plus(c, n, 1)), pn_lgamma(c, plus(c, x, 1)));
+  ways = pn_sub(c, ways, pn_lgamma(c, plus(c, failures, 1)));
+  return pn_add(c, ways, pn_add(c, weighed(c, d, x, true), weighed(c, d, failures, false)));
+}
+
+/* 1 - I_p(k + 1, n - k), k = floor(x) */
+static T *cdf(C *c, D *d, T *x) {
+  T *left = below(c, x, 0), *right = pn_ge(c, x, n), *inside = pn_logical_not(c, pn_logical_or(c, left, right));
+  T *k = pn_floor(c, only(c, inside, x, 0)), *failures = only(c, inside, pn_sub(c, n, k), 1);
+  return but(c, left, 0, but(c, right, 1, pn_betaincc(c, plus(c, k, 1), failures, probs(c, d))));
+}
+
+static T *mean(C *c, D *d) { return pn_mul(c, n, probs(c, d)); }
+static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), rest(c, d)); }
+static T *mode(C *c, D *d) { return pn_minimum(c, pn_floor(c, pn_mul(c, plus(c, n, 1), probs(c, d))), n); }
+
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  return pni_count_draw(c, rng, out, pni_binomial_draw, n, probs(c, d));
+}
+
+T *pni_kl_binomial_binomial(C *c, D *p, D *d) {
+  T *np = p->param[TOTAL_COUNT], *same = pn_eq(c, np, n);
+  if (!same) return NULL;
+  same = pn_all(c, same, PN_ALL, 0);
+  if (!same) return NULL;
+  if (pni_element(same, 0) == 0) {
+    pni_fail(c, PN_MISSING, "kl: there is no closed form for binomial and binomial of different total_count");
+    return NULL;
+  }
+  T *one = pn_mul(c, np, probs(c, p)), *none = pn_mul(c, np, rest(c, p));
+  T *own = pn_add(c, weighed(c, p, one, true), weighed(c, p, none, false));
+  return pn_sub(c, own, pn_add(c, weighed(c, d, one, true), weighed(c, d, none, false)));
+}
+
+const pni_distribution pni_dist_binomial = {
+    .name = "binomial",
+    .doc = "successes in n = total_count trials: log p(x) = log(n! / (x! (n - x)!)) + x log(probs) + "
+           "(n - x) log(1 - probs), x = 0 .. n; or by logits = log(probs / (1 - probs))",
+    .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 3",
+    .param = {{.name = "total_count", .constraint = &pni_constraint_nonnegative_integer, .axes = ""},
+              {.name = "probs",
+               .constraint = &pni_constraint_unit_interval,
+               .axes = "",
+               .choice = 1,
+               .derive = derive_probs},
+              {.name = "logits", .constraint = &pni_constraint_real, .axes = "", .choice = 1, .derive = derive_logits}},
+    .support = &pni_constraint_trials,
+    .event = "",
+    .flags = PNI_DIST_DISCRETE,
+    .in_support = in_support,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .sample = sample};

@@ -1,0 +1,92 @@
+/*
+** negative_binomial.c: NegativeBinomial(total_count r > 0, probs p or logits l) on 0, 1, 2 ...: successes, each with
+** probability p, before the r-th failure; r need not be whole,
+**   log p(x) = lgamma(x + r) - lgamma(x + 1) - lgamma(r) + r log(1 - p) + x log p
+**   mean r e^l,  variance r e^l / (1 - p)
+** Draws are Poisson with a gamma rate. Kullback-Leibler, of equal r: r log((1-p)/(1-q)) + r e^l log(p / q).
+*/
+#include "../formula.h"
+#include "count_draw.h"
+#include "../../base/rng.h"
+
+enum { TOTAL_COUNT, PROBS, LOGITS };
+#define r d->param[TOTAL_COUNT]
+
+static T *derive_probs(C *c, D *d) { return pn_sigmoid(c, d->param[LOGITS]); }
+static T *derive_logits(C *c, D *d) {
+  T *p = d->param[PROBS];
+  return pn_sub(c, pn_log(c, p), pn_log1p(c, pn_neg(c, p)));
+}
+/* log p, log(1 - p), 1 - p */
+static T *log_success(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_log_sigmoid(c, d->param[LOGITS]) : pn_log(c, d->param[PROBS]);
+}
+static T *log_failure(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_log_sigmoid(c, pn_neg(c, d->param[LOGITS]))
+                                   : pn_log1p(c, pn_neg(c, d->param[PROBS]));
+}
+static T *failure(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_sigmoid(c, pn_neg(c, d->param[LOGITS])) : from(c, 1, d->param[PROBS]);
+}
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *ways = pn_sub(c, pn_lgamma(c, pn_add(c, x, r)), pn_add(c, pn_lgamma(c, plus(c, x, 1)), pn_lgamma(c, r)));
+  return pn_add(c, ways, pn_add(c, pn_mul(c, r, log_failure(c, d)), pn_mul(c, x, log_success(c, d))));
+}
+
+/* I_(1-p)(r, floor(x) + 1) */
+static T *cdf(C *c, D *d, T *x) {
+  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
+  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
+  return but(c, left, 0, but(c, right, 1, pn_betainc(c, r, plus(c, k, 1), failure(c, d))));
+}
+
+static T *odds(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_exp(c, d->param[LOGITS]) : pn_div(c, d->param[PROBS], failure(c, d));
+}
+static T *mean(C *c, D *d) { return pn_mul(c, r, odds(c, d)); }
+static T *variance(C *c, D *d) { return pn_div(c, mean(c, d), failure(c, d)); }
+static T *mode(C *c, D *d) { return pn_floor(c, pn_mul(c, pn_relu(c, plus(c, r, -1)), odds(c, d))); }
+
+static double draw(uint64_t key, uint64_t position, double a, double b) {
+  return (void)b, pni_poisson_draw(key, position, a);
+}
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *gamma = pn_exp(c, log_gamma(c, rng, r, out));
+  return pni_count_draw(c, rng, out, draw, pn_mul(c, gamma, odds(c, d)), NULL);
+}
+
+T *pni_kl_negative_binomial_negative_binomial(C *c, D *p, D *d) {
+  T *rp = p->param[TOTAL_COUNT], *same = pn_eq(c, rp, r);
+  same = same ? pn_all(c, same, PN_ALL, 0) : NULL;
+  if (!same) return NULL;
+  if (pni_element(same, 0) == 0) {
+    pni_fail(c, PN_MISSING,
+             "kl: there is no closed form for negative_binomial and negative_binomial of different total_count");
+    return NULL;
+  }
+  T *fail = pn_mul(c, rp, pn_sub(c, log_failure(c, p), log_failure(c, d)));
+  return pn_add(c, fail, pn_mul(c, mean(c, p), pn_sub(c, log_success(c, p), log_success(c, d))));
+}
+
+const pni_distribution pni_dist_negative_binomial = {
+    .name = "negative_binomial",
+    .doc = "successes of probability probs before the r-th failure, r = total_count: log p(x) = lgamma(x + r) - "
+           "lgamma(x + 1) - lgamma(r) + r log(1 - probs) + x log(probs); or by logits = log(probs / (1 - probs))",
+    .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 5",
+    .param = {{.name = "total_count", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "probs",
+               .constraint = &pni_constraint_open_unit_interval,
+               .axes = "",
+               .choice = 1,
+               .derive = derive_probs},
+              {.name = "logits", .constraint = &pni_constraint_real, .axes = "", .choice = 1, .derive = derive_logits}},
+    .support = &pni_constraint_nonnegative_integer,
+    .event = "",
+    .flags = PNI_DIST_DISCRETE,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .sample = sample};

@@ -1,0 +1,51 @@
+/*
+** poisson.c: Poisson(rate) on 0, 1, 2 ...,
+**   log p(x) = x log rate - rate - lgamma(x + 1),  mean and variance rate
+** Kullback-Leibler: r_p log(r_p / r_q) - r_p + r_q.
+*/
+#include "../formula.h"
+#include "count_draw.h"
+#include "../../base/rng.h"
+
+#define rate d->param[0]
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *t = pn_sub(c, pn_mul(c, x, pn_log(c, rate)), rate);
+  return pn_sub(c, t, pn_lgamma(c, plus(c, x, 1)));
+}
+
+/* Q(floor(x) + 1, rate) */
+static T *cdf(C *c, D *d, T *x) {
+  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
+  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
+  return but(c, left, 0, but(c, right, 1, pn_gammaincc(c, plus(c, k, 1), rate)));
+}
+
+static T *mean(C *c, D *d) { return (void)c, rate; }
+static T *mode(C *c, D *d) { return pn_floor(c, rate); }
+
+static double draw(uint64_t key, uint64_t position, double a, double b) {
+  return (void)b, pni_poisson_draw(key, position, a);
+}
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) { return pni_count_draw(c, rng, out, draw, rate, NULL); }
+
+T *pni_kl_poisson_poisson(C *c, D *p, D *d) {
+  T *rp = p->param[0], *ratio = pn_sub(c, pn_log(c, rp), pn_log(c, rate));
+  return pn_add(c, pn_mul(c, rp, ratio), pn_sub(c, rate, rp));
+}
+
+const pni_distribution pni_dist_poisson = {
+    .name = "poisson",
+    .doc =
+        "number of events that come at a constant rate: log p(x) = x log(rate) - rate - lgamma(x + 1), x = 0, 1, ...",
+    .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 4",
+    .param = {{.name = "rate", .constraint = &pni_constraint_positive, .axes = ""}},
+    .support = &pni_constraint_nonnegative_integer,
+    .event = "",
+    .flags = PNI_DIST_DISCRETE,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .mean = mean,
+    .variance = mean,
+    .mode = mode,
+    .sample = sample};
