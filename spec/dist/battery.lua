@@ -52,7 +52,8 @@ end
 -- The mean of x is `want` within 6 standard errors, which are at most `narrow` (absolute).
 local function agrees(x, want, narrow, what)
   local m, se = estimate(x)
-  assert(6 * se <= narrow, ("%s: 6 standard errors are %g, more than %g"):format(what, 6 * se, narrow))
+  local limit = narrow + 1e-12 * math.abs(want)
+  assert(6 * se <= limit, ("%s: 6 standard errors are %g, more than %g"):format(what, 6 * se, limit))
   assert(math.abs(m - want) <= 6 * se + 1e-9 * math.abs(want),
     ("%s: %.8g is not within 6 * %.3g of %.8g"):format(what, m, se, want))
 end
@@ -610,7 +611,7 @@ function battery.draws_have_its_law(row, golden)
       local distance = kolmogorov(d:cdf(x))
       assert(distance < 3.23, what .. "Kolmogorov-Smirnov " .. distance)
     end
-    if row.discrete and row.event_rank == 0 then
+    if row.discrete and row.event_rank == 0 and not case.coarse then
       local statistic, limit = chi_square(d, x)
       assert(statistic < limit, what .. "chi-square " .. statistic)
     end
@@ -647,10 +648,11 @@ function battery.draws_of_a_batch_have_each_its_law(row, golden)
       end
     end
     -- rows of one batch are independent
-    local pair = batched(row, case, { 2 }):sample { FEWER, generator = pn.generator(250 + k) }
-    pair = pair:to "float64"
+    local two = batched(row, case, { 2 })
+    local pair = two:sample({ FEWER, generator = pn.generator(250 + k) }):to "float64"
     local a, b = columns(pair:slice(2, 1, 1)), columns(pair:slice(2, 2, 2))
-    for i in ipairs(case.heavy and {} or a) do
+    local constant = row.functions.variance and numbers(two:variance())[1] == 0
+    for i in ipairs((case.heavy or constant) and {} or a) do
       local u, v = a[i] - a[i]:mean(), b[i] - b[i]:mean()
       local scale = math.sqrt((u ^ 2):mean():item() * (v ^ 2):mean():item())
       agrees(u * v, 0, 0.05 * scale, ("case %d: rows of a batch"):format(k))

@@ -37,6 +37,7 @@ return {
       mode = 1e+300,
       beyond = {1.5e+300, -math.huge, math.huge, 0 / 0},
       extreme = true,
+      coarse = true,
     },
   },
   kl = {

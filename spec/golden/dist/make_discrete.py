@@ -115,7 +115,7 @@ def geometric():
 @row
 def delta():
     cases = [dict(params=dict(loc=t), x=[t], log_prob=[0.0], at=[t - abs(t), t, t + abs(t)], cdf=[0.0, 1.0, 1.0], mean=t, variance=0.0, entropy=0.0,
-                  mode=t, beyond=[t + abs(t) / 2, -inf, inf, nan], extreme=e) for t, e in ((0.75, None), (-3.0, None), (1e300, True))]
+                  mode=t, beyond=[t + abs(t) / 2, -inf, inf, nan], extreme=e, coarse=e) for t, e in ((0.75, None), (-3.0, None), (1e300, True))]
     return cases, [(dict(loc=1.0), dict(loc=2.0), inf), (dict(loc=1.0), dict(loc=1.0), 0.0)]
 
 

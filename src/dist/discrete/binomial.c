@@ -6,7 +6,7 @@
 */
 #include "../formula.h"
 #include "count_draw.h"
-#include "../../base/rng.h"
+#include "total_count.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 #define n d->param[TOTAL_COUNT]
@@ -50,21 +50,17 @@ static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), rest(c, d)); }
 static T *mode(C *c, D *d) { return pn_minimum(c, pn_floor(c, pn_mul(c, plus(c, n, 1), probs(c, d))), n); }
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  return pni_count_draw(c, rng, out, pni_binomial_draw, n, probs(c, d));
+  return pni_count_draw(c, rng, out, &pni_count_binomial, n, probs(c, d));
 }
 
+/* Of more trials than the other's support holds: inf. */
 T *pni_kl_binomial_binomial(C *c, D *p, D *d) {
-  T *np = p->param[TOTAL_COUNT], *same = pn_eq(c, np, n);
-  if (!same) return NULL;
-  same = pn_all(c, same, PN_ALL, 0);
-  if (!same) return NULL;
-  if (pni_element(same, 0) == 0) {
-    pni_fail(c, PN_MISSING, "kl: there is no closed form for binomial and binomial of different total_count");
-    return NULL;
-  }
+  T *np = p->param[TOTAL_COUNT];
+  if (pni_require_totals(c, "binomial", np, n, true)) return NULL;
   T *one = pn_mul(c, np, probs(c, p)), *none = pn_mul(c, np, rest(c, p));
   T *own = pn_add(c, weighed(c, p, one, true), weighed(c, p, none, false));
-  return pn_sub(c, own, pn_add(c, weighed(c, d, one, true), weighed(c, d, none, false)));
+  T *value = pn_sub(c, own, pn_add(c, weighed(c, d, one, true), weighed(c, d, none, false)));
+  return only(c, pn_eq(c, np, n), value, INFINITY);
 }
 
 const pni_distribution pni_dist_binomial = {

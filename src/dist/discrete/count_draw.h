@@ -6,10 +6,16 @@
 
 #include "../distribution.h"
 
-typedef double (*pni_count_sampler)(uint64_t key, uint64_t position, double a, double b);
+/* A sampler of numbers with one or two parameters. */
+typedef struct pni_count_sampler {
+  double (*draw)(uint64_t key, uint64_t position, double a, double b);
+} pni_count_sampler;
 
-/* f of each element of a and b (NULL: 0), which broadcast to `out`. Scoped, no graph. */
-pn_tensor *pni_count_draw(pn_context *c, pn_rng *rng, const pni_spec *out, pni_count_sampler f, pn_tensor *a,
-                          pn_tensor *b);
+extern const pni_count_sampler pni_count_poisson;  /* rate */
+extern const pni_count_sampler pni_count_binomial; /* total_count, prob */
+
+/* A draw for each element of `out`, to which a and b (NULL: none) broadcast. Scoped, no gradient. */
+pn_tensor *pni_count_draw(pn_context *c, pn_rng *rng, const pni_spec *out, const pni_count_sampler *sampler,
+                          pn_tensor *a, pn_tensor *b);
 
 #endif

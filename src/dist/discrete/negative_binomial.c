@@ -7,7 +7,7 @@
 */
 #include "../formula.h"
 #include "count_draw.h"
-#include "../../base/rng.h"
+#include "total_count.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 #define r d->param[TOTAL_COUNT]
@@ -48,23 +48,14 @@ static T *mean(C *c, D *d) { return pn_mul(c, r, odds(c, d)); }
 static T *variance(C *c, D *d) { return pn_div(c, mean(c, d), failure(c, d)); }
 static T *mode(C *c, D *d) { return pn_floor(c, pn_mul(c, pn_relu(c, plus(c, r, -1)), odds(c, d))); }
 
-static double draw(uint64_t key, uint64_t position, double a, double b) {
-  return (void)b, pni_poisson_draw(key, position, a);
-}
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *gamma = pn_exp(c, log_gamma(c, rng, r, out));
-  return pni_count_draw(c, rng, out, draw, pn_mul(c, gamma, odds(c, d)), NULL);
+  return pni_count_draw(c, rng, out, &pni_count_poisson, pn_mul(c, gamma, odds(c, d)), NULL);
 }
 
 T *pni_kl_negative_binomial_negative_binomial(C *c, D *p, D *d) {
-  T *rp = p->param[TOTAL_COUNT], *same = pn_eq(c, rp, r);
-  same = same ? pn_all(c, same, PN_ALL, 0) : NULL;
-  if (!same) return NULL;
-  if (pni_element(same, 0) == 0) {
-    pni_fail(c, PN_MISSING,
-             "kl: there is no closed form for negative_binomial and negative_binomial of different total_count");
-    return NULL;
-  }
+  T *rp = p->param[TOTAL_COUNT];
+  if (pni_require_totals(c, "negative_binomial", rp, r, false)) return NULL;
   T *fail = pn_mul(c, rp, pn_sub(c, log_failure(c, p), log_failure(c, d)));
   return pn_add(c, fail, pn_mul(c, mean(c, p), pn_sub(c, log_success(c, p), log_success(c, d))));
 }

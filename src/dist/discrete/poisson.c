@@ -5,7 +5,6 @@
 */
 #include "../formula.h"
 #include "count_draw.h"
-#include "../../base/rng.h"
 
 #define rate d->param[0]
 
@@ -24,10 +23,9 @@ static T *cdf(C *c, D *d, T *x) {
 static T *mean(C *c, D *d) { return (void)c, rate; }
 static T *mode(C *c, D *d) { return pn_floor(c, rate); }
 
-static double draw(uint64_t key, uint64_t position, double a, double b) {
-  return (void)b, pni_poisson_draw(key, position, a);
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  return pni_count_draw(c, rng, out, &pni_count_poisson, rate, NULL);
 }
-static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) { return pni_count_draw(c, rng, out, draw, rate, NULL); }
 
 T *pni_kl_poisson_poisson(C *c, D *p, D *d) {
   T *rp = p->param[0], *ratio = pn_sub(c, pn_log(c, rp), pn_log(c, rate));
