@@ -3,6 +3,7 @@
 ---     opt:step(loss)      clears gradients, differentiates, updates; returns the loss as a number
 ---     opt:apply(grads)    the update alone, from a list of gradients (false: that parameter rests)
 ---     opt.lr = 1e-4       options are fields that may be read and set
+---     opt:parameters()    the list it was given
 ---     opt:state()         table of tensors to save; opt:load_state(t) goes on exactly there
 ---
 --- A gradient that is not finite raises, naming the parameter and the operation where the first such

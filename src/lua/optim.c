@@ -124,6 +124,26 @@ static int l_set_state_at(lua_State *L) {
   return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
 }
 
+/* opt:parameters() -> list of the parameters, with their names in `names` if they have any */
+static int l_parameters(lua_State *L) {
+  pn_optim *o = pni_check_optim(L, 1);
+  bool named = true;
+  lua_createtable(L, o->n, 1);
+  for (int i = 0; i < o->n; i++) {
+    pni_push_tensor(L, o->param[i]);
+    lua_rawseti(L, -2, i + 1);
+    named &= o->name[i] != NULL;
+  }
+  if (!named) return 1;
+  lua_createtable(L, o->n, 0);
+  for (int i = 0; i < o->n; i++) {
+    lua_pushstring(L, o->name[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "names");
+  return 1;
+}
+
 static int l_type(lua_State *L) {
   lua_pushstring(L, pn_optim_type(pni_check_optim(L, 1)));
   return 1;
@@ -194,6 +214,7 @@ static const luaL_Reg methods[] = {{"step", l_step},
                                    {"state_at", l_state_at},
                                    {"set_state_at", l_set_state_at},
                                    {"type", l_type},
+                                   {"parameters", l_parameters},
                                    {NULL, NULL}};
 
 void pni_open_optim(lua_State *L) {
