@@ -67,10 +67,12 @@ for _, row in ipairs(core.distribution_rows()) do
 end
 
 --- kl(p, q): Kullback-Leibler divergence E_p[log p(x) - log q(x)] in closed form, in nats; shape of the joint
---- batch. A pair without closed form is an error that names it.
+--- batch. Infinite where values of p lie outside the support of q. A pair without closed form is an error that names it
+--- (kl_monte_carlo estimates those).
 dist.kl = core.kl
 
---- kl_pairs(): list of {p, q}, the names of the pairs that kl knows.
+--- kl_pairs(): list of {p, q}, the names of the pairs that kl knows; with infinite = true where values of every p lie
+--- outside the support of every q.
 dist.kl_pairs = core.kl_pairs
 
 --- within(set, x): bool tensor, which members of x lie in the named set (a `support`, or the constraint of a

@@ -5,7 +5,7 @@ local M = {}
 
 local function differences(f, w, step)
   local flat = w:detach():to("float64"):reshape({ w:numel() }):totable()
-  local shape, dtype, original = w:shape(), w:dtype(), core.tensor(w)
+  local shape, dtype, original = w:shape(), w:dtype(), w:detach() + 0 -- a copy: set writes in place
   local out = {}
   local function value_at(i, v)
     local saved = flat[i]

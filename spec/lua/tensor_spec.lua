@@ -301,6 +301,9 @@ describe("gradients", function()
     end, { w })
     assert.is_nil(ok)
     assert.matches("gradient .* differences", where)
+    local v = pn.param(pn.tensor { 0.09, 1 })
+    assert(pn.check_gradients(function() return v * v end, { v }))
+    assert.same({ 0.09, 1 }, v:totable()) -- the parameters come back
   end)
 end)
 

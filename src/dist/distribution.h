@@ -124,8 +124,10 @@ const pni_distribution *pni_dist_find(const char *name);
 typedef pn_tensor *(*pni_kl)(pn_context *c, const pn_dist *p, const pn_dist *q);
 /* The closed form for two kinds, or NULL. The result has the shape of the joint base batch. */
 pni_kl pni_kl_find(const pni_distribution *p, const pni_distribution *q);
-int pni_kl_count(void);
-void pni_kl_at(int i, const char **p, const char **q);
+/* What is known of KL(p || q) before any parameter is: no closed form, one, or that it is infinite because values of p
+ * lie outside the support of q. */
+typedef enum pni_kl_state { PNI_KL_MISSING, PNI_KL_FORMULA, PNI_KL_INFINITE } pni_kl_state;
+pni_kl_state pni_kl_known(const pni_distribution *p, const pni_distribution *q);
 
 #define X(name) extern const pni_distribution pni_dist_##name;
 #include "distribution.def"

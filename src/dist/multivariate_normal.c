@@ -4,6 +4,7 @@
 **   log p(x) = -|z|^2 / 2 - sum log diag L - n log(2 pi) / 2,  z = L^-1 (x - m)
 **   KL(p || q) = (|L_q^-1 L_p|_F^2 + |L_q^-1 (m_q - m_p)|^2 - n) / 2 + sum log diag L_q - sum log diag L_p
 */
+#include <string.h>
 #include "distribution.h"
 
 typedef pn_tensor T;
@@ -76,6 +77,39 @@ T *pni_kl_multivariate_normal_multivariate_normal(C *c, D *p, D *d) {
   T *shift = pn_sum(c, pn_square(c, whiten(c, L, pn_sub(c, loc, p->param[LOC]))), LAST, 0);
   T *half = pn_mul(c, pn_sub(c, pn_add(c, trace, shift), K(size(d))), K(0.5));
   return pn_add(c, half, pn_sub(c, log_diagonal(c, L), log_diagonal(c, p->param[SCALE_TRIL])));
+}
+
+/* ---- against independent normals, with event axes [n] ---- */
+
+/* t [..., n], repeated if it has fewer axes or size 1. */
+static T *rows_of(C *c, D *d, T *t, int64_t n) {
+  int ndim = t && t->ndim > 0 ? t->ndim : 1;
+  int64_t shape[PN_MAX_DIMS] = {n};
+  if (t && t->ndim) memcpy(shape, t->shape, sizeof shape);
+  shape[ndim - 1] = n;
+  return (void)d, pni_dist_expand_to(c, t, ndim, shape);
+}
+
+/* sum over i of (v_i + (m_p - m_q)_i^2) / s_i^2 / 2 + log s_i, less the entropy of p */
+T *pni_kl_multivariate_normal_normal(C *c, D *p, D *q) {
+  int64_t n = p->shape[pni_dist_base_ndim(p)];
+  T *s = rows_of(c, q, q->param[1], n), *m = rows_of(c, q, q->param[0], n);
+  T *lower = p->param[SCALE_TRIL], *v = variance(c, p);
+  T *away = pn_square(c, pn_sub(c, p->param[LOC], m));
+  T *ratio = pn_div(c, pn_add(c, v, away), pn_square(c, s));
+  T *half = pn_sum(c, pn_mul(c, pn_sub(c, ratio, pni_like(c, ratio, 1)), pni_like(c, ratio, 0.5)), LAST, 0);
+  return pn_add(c, half, pn_sub(c, pn_sum(c, pn_log(c, s), LAST, 0), log_diagonal(c, lower)));
+}
+
+/* KL(p || q) above with L_p = diag(s) */
+T *pni_kl_normal_multivariate_normal(C *c, D *p, D *d) {
+  int64_t n = d->shape[pni_dist_base_ndim(d)];
+  T *s = rows_of(c, p, p->param[1], n), *m = rows_of(c, p, p->param[0], n);
+  T *ratio = pn_solve_triangular(c, L, pn_diag_embed(c, s), 0, 0);
+  T *trace = pn_sum(c, pn_square(c, ratio), (pn_axes){2, {-2, -1}}, 0);
+  T *shift = pn_sum(c, pn_square(c, whiten(c, L, pn_sub(c, loc, m))), LAST, 0);
+  T *half = pn_mul(c, pn_sub(c, pn_add(c, trace, shift), K(size(d))), K(0.5));
+  return pn_add(c, half, pn_sub(c, log_diagonal(c, L), pn_sum(c, pn_log(c, s), LAST, 0)));
 }
 
 const pni_distribution pni_dist_multivariate_normal = {

@@ -398,18 +398,24 @@ static int l_rows(lua_State *L) {
   return 1;
 }
 
-/* kl_pairs() -> {{"normal", "normal"}, ...} */
+/* kl_pairs() -> {{"normal", "normal"}, {"normal", "gamma", infinite = true}, ...} */
 static int l_kl_pairs(lua_State *L) {
-  lua_createtable(L, pni_kl_count(), 0);
-  for (int i = 0; i < pni_kl_count(); i++) {
-    const char *p, *q;
-    pni_kl_at(i, &p, &q);
-    lua_createtable(L, 2, 0);
-    lua_pushstring(L, p);
+  int n = 0;
+  lua_newtable(L);
+  for (int i = 0; i < pni_dist_count() * pni_dist_count(); i++) {
+    const pni_distribution *p = pni_dist_at(i / pni_dist_count()), *q = pni_dist_at(i % pni_dist_count());
+    pni_kl_state known = pni_kl_known(p, q);
+    if (known == PNI_KL_MISSING) continue;
+    lua_createtable(L, 2, 1);
+    lua_pushstring(L, p->name);
     lua_rawseti(L, -2, 1);
-    lua_pushstring(L, q);
+    lua_pushstring(L, q->name);
     lua_rawseti(L, -2, 2);
-    lua_rawseti(L, -2, i + 1);
+    if (known == PNI_KL_INFINITE) {
+      lua_pushboolean(L, 1);
+      lua_setfield(L, -2, "infinite");
+    }
+    lua_rawseti(L, -2, ++n);
   }
   return 1;
 }

@@ -2,7 +2,7 @@
 ** kl.c: the table of divergences in closed form, KL(p || q) = E_p[log p(x) - log q(x)].
 */
 #include <string.h>
-#include "distribution.h"
+#include "cross.h"
 
 typedef struct {
   const pni_distribution *p, *q;
@@ -11,24 +11,27 @@ typedef struct {
 
 static const pair rows[] = {
 #define X(p, q) {&pni_dist_##p, &pni_dist_##q, pni_kl_##p##_##q},
-#include "kl.def"
+#include "../kl.def"
 #undef X
 };
 
-int pni_kl_count(void) { return (int)(sizeof rows / sizeof rows[0]); }
-
-void pni_kl_at(int i, const char **p, const char **q) {
-  *p = rows[i].p->name;
-  *q = rows[i].q->name;
-}
-
 pni_kl pni_kl_find(const pni_distribution *p, const pni_distribution *q) {
-  for (int i = 0; i < pni_kl_count(); i++)
+  for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++)
     if (rows[i].p == p && rows[i].q == q) return rows[i].value;
   return NULL;
 }
 
-/* The joint base batch of p and q; their events must be equal. */
+pni_kl_state pni_kl_known(const pni_distribution *p, const pni_distribution *q) {
+  return pni_kl_find(p, q) ? PNI_KL_FORMULA : pni_cross_known(p, q);
+}
+
+/* The last axes of an event that belong to the pair itself; those before them are independent. */
+static int own_axes(const pn_dist *p, const pn_dist *q) {
+  int a = pni_dist_kind_event_ndim(p), b = pni_dist_kind_event_ndim(q);
+  return a > b ? a : b;
+}
+
+/* The joint batch of p and q with the independent axes of their events, which must be equal. */
 static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, pni_spec *out) {
   char a[160], b[160];
   const int64_t *pe = p->shape + p->batch_ndim, *qe = q->shape + q->batch_ndim;
@@ -36,17 +39,31 @@ static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, 
   if (!same)
     return pni_fail(c, PN_SHAPE, "kl: %s and %s must have one event shape, got %s and %s", p->kind->name, q->kind->name,
                     pni_shape_text(p->event_ndim, pe, a), pni_shape_text(q->event_ndim, qe, b));
-  pn_tensor tp = {.ndim = pni_dist_base_ndim(p)}, tq = {.ndim = pni_dist_base_ndim(q)};
+  int moved = p->event_ndim - own_axes(p, q);
+  pn_tensor tp = {.ndim = p->batch_ndim + moved}, tq = {.ndim = q->batch_ndim + moved};
   memcpy(tp.shape, p->shape, sizeof tp.shape);
   memcpy(tq.shape, q->shape, sizeof tq.shape);
   return pni_broadcast(c, "kl", &tp, &tq, out);
 }
 
-pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
-  if (!p || !q || pni_failed(c)) return NULL;
+/* The formula for two distributions, or NULL. */
+static pni_kl find(const pn_dist *p, const pn_dist *q) {
   pni_kl f = pni_kl_find(p->kind, q->kind);
   if (!f && p->kind == q->kind) f = p->kind->kl;
-  if (!f || (p->moved != q->moved && p->event_ndim == q->event_ndim)) {
+  if (!f && pni_cross_known(p->kind, q->kind) != PNI_KL_MISSING) f = pni_cross_kl;
+  return f;
+}
+
+static pn_tensor *sum_axes(pn_context *c, pn_tensor *t, int n) {
+  pn_axes axes = {.n = n};
+  for (int i = 0; i < n; i++) axes.axis[i] = -1 - i;
+  return t && n ? pn_sum(c, t, axes, 0) : t;
+}
+
+pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
+  if (!p || !q || pni_failed(c)) return NULL;
+  pni_kl f = find(p, q);
+  if (!f) {
     pni_fail(c, PN_MISSING, "kl: there is no closed form for %s and %s (kl_monte_carlo estimates it)", p->kind->name,
              q->kind->name);
     return NULL;
@@ -58,5 +75,6 @@ pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
   }
   pni_spec joint;
   if (joint_shape(c, p, q, &joint)) return NULL;
-  return pni_dist_sum_moved(c, p, pni_dist_expand_to(c, f(c, p, q), joint.ndim, joint.shape));
+  pn_tensor *t = pni_dist_expand_to(c, f(c, p, q), joint.ndim, joint.shape);
+  return sum_axes(c, t, p->event_ndim - own_axes(p, q));
 }

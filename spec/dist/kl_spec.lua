@@ -1,0 +1,225 @@
+-- Divergences of two kinds: every pair against quadrature, its slopes against differences, and draws.
+local pn = require "penumbra"
+local golden = require "spec.golden.dist.kl"
+
+local dist = pn.dist
+local DRAWS = 20000
+
+local known, infinite, counted = {}, {}, 0
+for _, pair in ipairs(dist.kl_pairs()) do
+  local key = pair[1] .. "/" .. pair[2]
+  if pair.infinite then
+    infinite[key] = true
+  else
+    known[key] = true
+    counted = counted + 1
+  end
+end
+
+local function refuses(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
+end
+
+local function near(got, want, rel, what)
+  assert(got == want or math.abs(got - want) <= rel * math.max(math.abs(want), 1e-3),
+    ("%s: %.15g, expected %.15g"):format(what, got, want))
+end
+
+-- An end at the edge of the other support: moved, it makes the divergence infinite.
+local function is_edge(name, v)
+  return (name == "low" or name == "high") and (v == 0 or v == 1 or math.abs(v) == math.huge)
+end
+
+-- The two distributions of a golden case, and the leaves that their parameters are.
+local function leaves_of(case)
+  local leaves, both = {}, {}
+  for k, side in ipairs { "p", "q" } do
+    both[k] = {}
+    for name, v in pairs(case[side]) do
+      local leaf = pn.tensor(v)
+      if not is_edge(name, v) then
+        leaf = pn.param(leaf)
+        leaves[#leaves + 1] = leaf
+      end
+      both[k][name] = leaf
+    end
+  end
+  return leaves, function()
+    return dist[case[1]](both[1]), dist[case[2]](both[2])
+  end
+end
+
+describe("the divergence of two kinds", function()
+  it("is known for more than 40 pairs", function()
+    assert(counted > 40, counted)
+  end)
+
+  it("is that of quadrature, or refused by name", function()
+    local seen = {}
+    for _, case in ipairs(golden) do
+      local p, q, pair = case[1], case[2], case[1] .. "/" .. case[2]
+      local a, b = dist[p](case.p), dist[q](case.q)
+      if known[pair] or infinite[pair] then
+        near(dist.kl(a, b):item(), case.value, 1e-8, pair)
+        seen[pair] = true
+      else
+        refuses(("kl: there is no closed form for %s and %s (kl_monte_carlo estimates it)"):format(p, q), dist.kl, a, b)
+      end
+      assert(not infinite[pair] or case.value == math.huge, pair)
+    end
+    for pair in pairs(known) do
+      local p, q = pair:match "(.*)/(.*)"
+      assert(p == q or seen[pair] or pair:find "multivariate_normal", pair .. " has no golden value")
+    end
+  end)
+
+  it("agrees with draws", function()
+    for k, case in ipairs(golden) do
+      local p, q = dist[case[1]](case.p), dist[case[2]](case.q)
+      if known[case[1] .. "/" .. case[2]] and case.value < 50 then
+        local m, e = dist.kl_monte_carlo(p, q, { num_samples = DRAWS, generator = pn.generator(k) })
+        m, e = m:item(), e:item()
+        assert(math.abs(m - case.value) <= 6 * e + 1e-8, ("%s and %s: %g, by draws %g +- %g"):format(case[1], case[2],
+          case.value, m, e))
+        -- narrow: where q falls faster than p its logarithm has heavy tails
+        assert(e <= 0.05 * math.max(1, case.value), ("%s and %s: standard error %g"):format(case[1], case[2], e))
+      end
+    end
+  end)
+
+  it("has slopes in the parameters of both", function()
+    for _, case in ipairs(golden) do
+      if known[case[1] .. "/" .. case[2]] and case.value < math.huge then
+        local leaves, make = leaves_of(case)
+        local ok, message = pcall(pn.check_gradients, function() return dist.kl(make()) end, leaves)
+        assert(ok and message, ("%s and %s: %s"):format(case[1], case[2], tostring(message)))
+      end
+    end
+  end)
+
+  it("has no NaN among the slopes where it is infinite", function()
+    for _, case in ipairs(golden) do
+      if known[case[1] .. "/" .. case[2]] and case.value == math.huge then
+        local leaves, make = leaves_of(case)
+        local kl = dist.kl(make())
+        if kl:requires_grad() then
+          for _, g in ipairs(pn.grad(kl, leaves)) do
+            assert(not g:isnan():item(), case[1] .. "/" .. case[2])
+          end
+        end
+      end
+    end
+  end)
+
+  it("has float32 where both have", function()
+    for _, case in ipairs(golden) do
+      if known[case[1] .. "/" .. case[2]] and case.value < 1e3 then
+        local function narrow(t)
+          local out = {}
+          for name, v in pairs(t) do
+            out[name] = pn.tensor(v, { dtype = "float32" })
+          end
+          return out
+        end
+        local kl = dist.kl(dist[case[1]](narrow(case.p)), dist[case[2]](narrow(case.q)))
+        assert.equal("float32", kl:dtype())
+        near(kl:item(), case.value, 1e-3, case[1] .. "/" .. case[2] .. " in float32")
+      end
+    end
+  end)
+
+  it("broadcasts, and adds over independent axes", function()
+    local p, q = dist.gamma({ { 2 }, { 3 } }, { 1, 2, 4 }), dist.log_normal(0, { 1, 2, 3 })
+    local kl = dist.kl(p, q)
+    assert.same({ 2, 3 }, kl:shape())
+    near(kl:totable()[2][3], dist.kl(dist.gamma(3, 4), dist.log_normal(0, 3)):item(), 1e-14, "an element")
+    local joint = dist.kl(p:independent(1), q:independent(1))
+    assert.same({ 2 }, joint:shape())
+    near(joint:totable()[1], kl:sum({ 2 }):totable()[1], 1e-14, "independent")
+    local far = dist.kl(dist.normal({ 1, 2 }, 1):independent(1), dist.gamma({ 1, 2 }, 1):independent(1))
+    assert.same({}, far:shape())
+    assert.equal(math.huge, far:item())
+    refuses("kl: gamma and log_normal must have one event shape", dist.kl, p:independent(1), q)
+    refuses("must have one dtype", dist.kl, p, dist.log_normal(pn.zeros { 3, dtype = "float32" }, 1))
+  end)
+
+  it("is infinite where the first has values outside the support of the second, element by element", function()
+    local kl = dist.kl(dist.uniform({ -1, 0, 0.5 }, { 1, 1, 2 }), dist.beta(2, 3)):totable()
+    assert.equal(math.huge, kl[1])
+    assert(kl[2] < math.huge)
+    assert.equal(math.huge, kl[3])
+    assert.equal(math.huge, dist.kl(dist.normal(0, 1), dist.exponential(1)):item())
+    assert.equal(math.huge, dist.kl(dist.gamma(1, 1), dist.beta(1, 1)):item())
+    assert.equal(math.huge, dist.kl(dist.horseshoe(1), dist.gamma(1, 1)):item())
+    -- a half-open support inside a truncated one
+    local wide = dist.truncated_normal { loc = 0, scale = 2, low = { 0, 0.1 } }
+    local of = dist.kl(dist.gamma(2, 1), wide):totable()
+    assert(of[1] < math.huge and of[2] == math.huge)
+    -- the same for moments that do not exist
+    assert.equal(math.huge, dist.kl(dist.student_t(2, 0, 1), dist.normal(0, 1)):item())
+    assert.equal(math.huge, dist.kl(dist.student_t(1, 0, 1), dist.laplace(0, 1)):item())
+    assert.equal(math.huge, dist.kl(dist.inverse_gamma(1, 1), dist.exponential(1)):item())
+    assert.equal(math.huge, dist.kl(dist.gamma(1, 1), dist.inverse_gamma(1, 1)):item())
+  end)
+
+  it("is zero for one law by two names", function()
+    for _, pair in ipairs {
+      { dist.exponential(1.7), dist.gamma(1, 1.7) }, { dist.chi2(5), dist.gamma(2.5, 0.5) },
+      { dist.uniform(0, 1), dist.beta(1, 1) }, { dist.half_normal(2), dist.truncated_normal { scale = 2, low = 0 } },
+      { dist.normal(1, 2), dist.truncated_normal(1, 2) } } do
+      near(dist.kl(pair[1], pair[2]):item(), 0, 1e-11, "there")
+      near(dist.kl(pair[2], pair[1]):item(), 0, 1e-11, "back")
+    end
+  end)
+end)
+
+describe("the divergence of a multivariate normal and independent normals", function()
+  local joint = dist.multivariate_normal { loc = { 0.3, -1, 2 },
+    covariance_matrix = { { 2, 0.5, -0.3 }, { 0.5, 1, 0.2 }, { -0.3, 0.2, 0.7 } } }
+  local apart = dist.normal({ 0, 0.5, 1 }, { 0.5, 2, 1.5 })
+
+  local function dense(d)
+    return dist.multivariate_normal { loc = d:mean(), covariance_matrix = d:variance():diag_embed() }
+  end
+
+  it("is that of the dense one", function()
+    local p, q = joint, apart:independent(1)
+    near(dist.kl(p, q):item(), dist.kl(p, dense(q)):item(), 1e-12, "joint, apart")
+    near(dist.kl(q, p):item(), dist.kl(dense(q), p):item(), 1e-12, "apart, joint")
+    local common = dist.normal(pn.zeros { 3 }, 2):independent(1)
+    near(dist.kl(p, common):item(), dist.kl(p, dense(common)):item(), 1e-12, "one scale for all")
+    near(dist.kl(common, p):item(), dist.kl(dense(common), p):item(), 1e-12, "one scale for all")
+    for _, pair in ipairs { { p, q }, { q, p } } do
+      local m, e = dist.kl_monte_carlo(pair[1], pair[2], { num_samples = DRAWS, generator = pn.generator(2) })
+      assert(math.abs(m:item() - dist.kl(pair[1], pair[2]):item()) < 6 * e:item() and e:item() < 0.1)
+    end
+  end)
+
+  it("has batches, more independent axes and slopes", function()
+    local p, q = joint:expand { 4, 2 }, dist.normal(pn.zeros { 2, 3 }, 1)
+    assert.same({ 4, 2 }, dist.kl(p, q:independent(1)):shape())
+    local sum = dist.kl(p:independent(1), q:independent(2))
+    assert.same({ 4 }, sum:shape())
+    near(sum:totable()[1], dist.kl(p, q:independent(1)):totable()[1][1] * 2, 1e-12, "sum")
+    refuses("kl: multivariate_normal and normal must have one event shape", dist.kl, joint, apart)
+    local loc, scale = pn.param(pn.tensor { 0, 0.5 }), pn.param(pn.tensor { 0.5, 2 })
+    local tril, at = pn.param(pn.tensor { { 1.5, 0 }, { 0.3, 0.7 } }), pn.param(pn.tensor { 1, -0.5 })
+    assert(pn.check_gradients(function()
+      local a, b = dist.multivariate_normal { loc = at, scale_tril = tril:tril() },
+        dist.normal(loc, scale):independent(1)
+      return dist.kl(a, b) + dist.kl(b, a)
+    end, { loc, scale, tril, at }, { order = 2 }))
+  end)
+end)
+
+describe("divergences the documents print", function()
+  it("are these", function()
+    -- thesis on Bayesian nets (spec-004): KL(N(0.3, 0.04) || N(0, 1/10))
+    near(dist.kl(dist.normal(0.3, 0.2), dist.normal(0, math.sqrt(0.1))):item(), 0.608145365937078, 1e-12, "normal")
+    -- regression datum of the PAC objective: variance s_1^2 + exp(m_2 + s_2^2 / 2), prior precision 1
+    local v = 0.09 + math.exp(-1.2 + 0.25 / 2)
+    near(dist.kl(dist.normal(0.4, math.sqrt(v)), dist.normal(0, 1)):item(), 0.216127167569, 1e-10, "datum")
+  end)
+end)

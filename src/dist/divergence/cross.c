@@ -1,0 +1,160 @@
+/*
+** cross.c: what kinds ask of another's expectations: -E_p[log q(x)] for each kind q that has it in a few of them, and
+** the divergence of two different kinds out of it.
+*/
+#include <string.h>
+#include "cross.h"
+#include "../composite/composite.h"
+#include "../formula.h"
+#include "expectation.h"
+
+typedef const pni_expectation E;
+typedef struct {
+  const pni_distribution *kind;
+  int needs;
+  T *(*cross_entropy)(C *c, D *d, D *p, E *e);
+} asker;
+
+/* ---- -E_p[log q(x)], d = q ---- */
+
+enum { FIRST, SECOND };
+#define one d->param[FIRST]
+#define two d->param[SECOND]
+
+static T *normal_norm(C *c, T *scale) { return plus(c, pn_log(c, scale), LOG_ROOT_TWO_PI); }
+/* E[(x - m)^2] / (2 s^2) */
+static T *half_square(C *c, D *p, E *e, T *m, T *s) {
+  return times(c, pn_div(c, pni_expectation_square(c, e, p, m), pn_square(c, s)), 0.5);
+}
+
+static T *of_normal(C *c, D *d, D *p, E *e) { return pn_add(c, normal_norm(c, two), half_square(c, p, e, one, two)); }
+
+static T *of_half_normal(C *c, D *d, D *p, E *e) {
+  T *half = half_square(c, p, e, constant(c, d, 0), one);
+  return plus(c, pn_add(c, normal_norm(c, one), half), -LOG_2);
+}
+
+/* log q(x) = log q(mode) + ((mode - m)^2 - (x - m)^2) / (2 s^2) */
+static T *of_truncated_normal(C *c, D *d, D *p, E *e) {
+  T *mode = d->kind->mode(c, d), *peak = d->kind->log_prob(c, d, mode);
+  T *there = times(c, pn_square(c, pn_div(c, pn_sub(c, mode, one), two)), 0.5);
+  return pn_sub(c, half_square(c, p, e, one, two), pn_add(c, peak, there));
+}
+
+static T *of_laplace(C *c, D *d, D *p, E *e) {
+  return plus(c, pn_add(c, pn_log(c, two), pn_div(c, pni_expectation_away(c, e, p, one), two)), LOG_2);
+}
+
+static T *of_exponential(C *c, D *d, D *p, E *e) {
+  return (void)e, pn_sub(c, pn_mul(c, one, p->kind->mean(c, p)), pn_log(c, one));
+}
+
+/* lgamma(a) - a log b - (a - 1) E log x + b E x */
+static T *gamma_form(C *c, D *p, E *e, T *a, T *b) {
+  T *norm = pn_sub(c, pn_lgamma(c, a), pn_mul(c, a, pn_log(c, b)));
+  T *t = pn_sub(c, pn_mul(c, b, p->kind->mean(c, p)), pn_mul(c, plus(c, a, -1), e->log(c, p)));
+  return pn_add(c, norm, t);
+}
+static T *of_gamma(C *c, D *d, D *p, E *e) { return gamma_form(c, p, e, one, two); }
+static T *of_chi2(C *c, D *d, D *p, E *e) { return gamma_form(c, p, e, times(c, one, 0.5), constant(c, d, 0.5)); }
+
+/* lgamma(a) - a log b + (a + 1) E log x + b E 1/x */
+static T *of_inverse_gamma(C *c, D *d, D *p, E *e) {
+  T *norm = pn_sub(c, pn_lgamma(c, one), pn_mul(c, one, pn_log(c, two)));
+  T *t = pn_add(c, pn_mul(c, two, e->reciprocal(c, p)), pn_mul(c, plus(c, one, 1), e->log(c, p)));
+  return pn_add(c, norm, t);
+}
+
+static T *of_log_normal(C *c, D *d, D *p, E *e) {
+  T *log_x = e->log(c, p), *away = pn_square(c, pn_sub(c, log_x, one));
+  T *half = times(c, pn_div(c, pn_add(c, e->log_variance(c, p), away), pn_square(c, two)), 0.5);
+  return pn_add(c, pn_add(c, normal_norm(c, two), log_x), half);
+}
+
+static T *of_uniform(C *c, D *d, D *p, E *e) { return (void)e, (void)p, pn_log(c, pn_sub(c, two, one)); }
+static T *of_log_uniform(C *c, D *d, D *p, E *e) {
+  return pn_add(c, e->log(c, p), pn_log(c, pn_sub(c, pn_log(c, two), pn_log(c, one))));
+}
+
+static T *of_beta(C *c, D *d, D *p, E *e) {
+  T *t = pn_add(c, pn_mul(c, plus(c, one, -1), e->log(c, p)), pn_mul(c, plus(c, two, -1), e->log1m(c, p)));
+  return pn_sub(c, log_beta(c, one, two), t);
+}
+
+/* log q is linear: its value at the mean */
+static T *of_continuous_bernoulli(C *c, D *d, D *p, E *e) {
+  return (void)e, pn_neg(c, d->kind->log_prob(c, d, p->kind->mean(c, p)));
+}
+
+static const asker rows[] = {
+    {&pni_dist_normal, PNI_NEED_SQUARE, of_normal},
+    {&pni_dist_half_normal, PNI_NEED_SQUARE, of_half_normal},
+    {&pni_dist_truncated_normal, PNI_NEED_SQUARE, of_truncated_normal},
+    {&pni_dist_laplace, PNI_NEED_AWAY, of_laplace},
+    {&pni_dist_exponential, PNI_NEED_MEAN, of_exponential},
+    {&pni_dist_gamma, PNI_NEED_MEAN | PNI_NEED_LOG, of_gamma},
+    {&pni_dist_chi2, PNI_NEED_MEAN | PNI_NEED_LOG, of_chi2},
+    {&pni_dist_inverse_gamma, PNI_NEED_LOG | PNI_NEED_RECIPROCAL, of_inverse_gamma},
+    {&pni_dist_log_normal, PNI_NEED_LOG | PNI_NEED_LOG_VARIANCE, of_log_normal},
+    {&pni_dist_uniform, 0, of_uniform},
+    {&pni_dist_log_uniform, PNI_NEED_LOG, of_log_uniform},
+    {&pni_dist_beta, PNI_NEED_LOG | PNI_NEED_LOG1M, of_beta},
+    {&pni_dist_continuous_bernoulli, PNI_NEED_MEAN, of_continuous_bernoulli},
+};
+
+static const asker *find(const pni_distribution *q) {
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (rows[i].kind == q) return &rows[i];
+  return NULL;
+}
+
+/* ---- supports ---- */
+
+static int parameter(const pni_distribution *kind, const char *name) {
+  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++)
+    if (strcmp(kind->param[k].name, name) == 0) return k;
+  return -1;
+}
+
+/* Densities of numbers whose support is an interval: fixed, or between parameters low and high. */
+static bool on_interval(const pni_distribution *k) {
+  if (k->call || *k->event || (k->flags & (PNI_DIST_DISCRETE | PNI_DIST_INTEGER)) || k->support->discrete) return false;
+  if (k->support == &pni_constraint_interval) return parameter(k, "low") >= 0 && parameter(k, "high") >= 0;
+  return k->support == &pni_constraint_real || k->support->low < k->support->high;
+}
+
+static bool moves(const pni_distribution *k) { return k->support == &pni_constraint_interval; }
+
+/* Is a support with a fixed end beyond another's? Then the divergence is infinite whatever the parameters are. */
+static bool never_inside(const pni_distribution *p, const pni_distribution *q) {
+  return !moves(p) && !moves(q) && !pni_constraint_inside(p->support, q->support);
+}
+
+static T *end_of(C *c, D *d, bool high) {
+  const pni_distribution *k = d->kind;
+  if (moves(k)) return d->param[parameter(k, high ? "high" : "low")];
+  if (k->support == &pni_constraint_real) return constant(c, d, high ? INFINITY : -INFINITY);
+  return constant(c, d, high ? k->support->high : k->support->low);
+}
+
+/* ---- the divergence ---- */
+
+pni_kl_state pni_cross_known(const pni_distribution *p, const pni_distribution *q) {
+  if (p == q || !on_interval(p) || !on_interval(q)) return PNI_KL_MISSING;
+  if (never_inside(p, q)) return PNI_KL_INFINITE;
+  const asker *a = find(q);
+  E *e = pni_expectation_find(p);
+  if (!a || !e || !p->entropy) return PNI_KL_MISSING;
+  return (a->needs & ~pni_expectation_offers(e)) ? PNI_KL_MISSING : PNI_KL_FORMULA;
+}
+
+pn_tensor *pni_cross_kl(C *c, D *p, D *q) {
+  pni_kl_state known = pni_cross_known(p->kind, q->kind);
+  if (known != PNI_KL_FORMULA) return known == PNI_KL_INFINITE ? constant(c, p, INFINITY) : NULL;
+  E *e = pni_expectation_find(p->kind);
+  T *kl = pn_sub(c, find(q->kind)->cross_entropy(c, q, p, e), p->kind->entropy(c, p));
+  if (!moves(p->kind) && !moves(q->kind)) return kl;
+  T *inside = pn_logical_and(c, pn_ge(c, end_of(c, p, false), end_of(c, q, false)),
+                             pn_le(c, end_of(c, p, true), end_of(c, q, true)));
+  return only(c, inside, kl, INFINITY);
+}
