@@ -124,7 +124,7 @@ def stirling(z):
     return (loggamma(x) - ((x - mpf(1) / 2) * log(x) - x + log(2 * pi) / 2)) * x
 
 
-emit("POLY_STIRLING", "x [log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2)] in z = 1 / x^2, x >= 8", near(precise(stirling), mpf(1) / 12), 0, mpf(1) / 64, 7)
+emit("POLY_STIRLING", "x [log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2)] in z = 1 / x^2, x >= 3.5", near(precise(stirling), mpf(1) / 12), 0, 1 / mpf("12.25"), 9)
 
 
 def digamma_tail(z):

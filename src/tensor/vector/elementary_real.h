@@ -69,11 +69,12 @@ FN REAL NAME(limited)(REAL x, REAL low, REAL high) {
 
 /* log(2^k (1 + f)) + c for 1 + f in [1/sqrt 2, sqrt 2]: with s = f / (2 + f) and R = s^2 P(s^2),
  * log(1 + f) = f - (f^2/2 - s (f^2/2 + R)), as in fdlibm's e_log.c. */
-FN REAL NAME(log_sum)(REAL k, REAL f, REAL c) {
-  REAL s = f / (2 + f), z = s * s, h = (REAL)0.5 * f * f;
+FN REAL NAME(log_series)(REAL k, REAL f, REAL s, REAL c) {
+  REAL z = s * s, h = (REAL)0.5 * f * f;
   REAL low = MADD(s, MADD(z, NAME(poly_log)(z), h), MADD(k, LN2_LOW, c));
   return MADD(k, LN2_HIGH, f - (h - low));
 }
+FN REAL NAME(log_sum)(REAL k, REAL f, REAL c) { return NAME(log_series)(k, f, f / (2 + f), c); }
 
 /* x = 2^k m, m in [1/sqrt 2, sqrt 2), for normal x > 0. */
 FN REAL NAME(split)(REAL x, REAL *k) {

@@ -6,14 +6,19 @@
 
 #define SERIES(name, POLY)                                                                                             \
   FN double name(double x) { POLY(FIRST, NEXT) return p; }
+/* Even and odd powers in turn, P(x) = p(x^2) + x q(x^2), so that a multiplication waits for half of the others. */
+#define EVEN_FIRST(c) double square = x * x, p = (c), q = 0, previous;
+#define EVEN_NEXT(c)  previous = p, p = MADD(q, square, (c)), q = previous;
+#define LONG_SERIES(name, POLY)                                                                                        \
+  FN double name(double x) { POLY(EVEN_FIRST, EVEN_NEXT) return MADD(q, x, p); }
 SERIES(poly_sin, POLY_SIN)
 SERIES(poly_cos, POLY_COS)
 SERIES(poly_erf, POLY_ERF)
 SERIES(poly_erfcx, POLY_ERFCX)
-SERIES(poly_lgamma, POLY_LGAMMA)
+LONG_SERIES(poly_lgamma, POLY_LGAMMA)
 SERIES(poly_stirling, POLY_STIRLING)
 SERIES(poly_digamma, POLY_DIGAMMA)
-SERIES(poly_digamma_root, POLY_DIGAMMA_ROOT)
+LONG_SERIES(poly_digamma_root, POLY_DIGAMMA_ROOT)
 
 /* ---- sine and cosine, |x| <= TRIG_MAX ---- */
 
@@ -156,20 +161,15 @@ FN double erfinv_f64(double y) { return SQRT1_2 * quantile(0.5 * y, 0.5 * (1 - a
 #define GAMMA_MIN 1e-300
 #define GAMMA_MAX 1e300
 
-/* From 8 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is a whole
- * distance away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factors between x and y enter by one logarithm.
- * 3.3 ULP. */
+/* From 3.5 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is at most
+ * one away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factor between x and y enters by its logarithm. 3.3 ULP. */
 FN double lgamma_f64(double x) {
-  double y = x, product = 1;
-  UNROLL for (int i = 0; i < 6; i++) {
-    bool above = y >= 2.5;
-    y = above ? y - 1 : y;
-    product = above ? product * y : product;
-  }
-  bool below = x < 0.8, small = x < 8;
-  y = below ? x + 1 : y;
-  product = below ? x : product;
-  double l = log_normal_f64(small ? product : x), z = 1 / x;
+  bool below = x < 0.8, above = x >= 2.5, small = x < 3.5;
+  double y = below ? x + 1 : x, factor = below ? x : 1, k;
+  y = above ? x - 1 : y;
+  factor = above ? y : factor;
+  double f = split_f64(small ? factor : x, &k) - 1, inverse = 1 / ((2 + f) * x); /* one division for 1/x and the log */
+  double l = log_series_f64(k, f, f * x * inverse, 0), z = (2 + f) * inverse;
   double rest = MADD((y - 1) * (y - 2), poly_lgamma(y - 1.65), below ? -l : l);
   double stirling = MADD(x - 0.5, l - 1, MADD(z, poly_stirling(z * z), 0.41893853320467274178));
   return small ? rest : stirling;
