@@ -2,6 +2,7 @@
 ** bernoulli.c: Bernoulli(probs) or Bernoulli(logits) on {0, 1}; logits = log(p / (1 - p)),
 **   log p(1) = log p = log_sigmoid(logits),  log p(0) = log(1 - p) = log_sigmoid(-logits)
 */
+#include <math.h>
 #include "distribution.h"
 
 typedef pn_tensor T;
@@ -24,14 +25,14 @@ static T *log_mass(C *c, D *d, bool one) {
   return one ? pn_log(c, p) : pn_log1p(c, pn_neg(c, p));
 }
 
-/* With logits log_sigmoid((2x - 1) logits). With probs each branch sees p only where it is taken, so that
- * p = 0 and p = 1 have finite gradients. */
+/* With probs each branch sees p only where it is taken, so that p = 0 and p = 1 have finite gradients; other x have
+ * -inf, NaN has NaN. */
 static T *log_prob(C *c, D *d, T *x) {
-  if (pni_dist_given(d, LOGITS))
-    return pn_log_sigmoid(c, pn_mul(c, pn_sub(c, pn_mul(c, x, K(2)), K(1)), d->param[LOGITS]));
-  T *one = pn_eq(c, x, K(1)), *p = d->param[PROBS];
-  T *log_p = pn_log(c, pn_where(c, one, p, K(1)));
-  return pn_add(c, log_p, pn_log1p(c, pn_neg(c, pn_where(c, one, K(0), p))));
+  if (pni_dist_given(d, LOGITS)) return pni_apply2(c, &pni_op_bernoulli_log_mass, x, d->param[LOGITS], NULL);
+  T *one = pn_eq(c, x, K(1)), *zero = pn_eq(c, x, K(0)), *p = d->param[PROBS];
+  T *lp = pn_add(c, pn_log(c, pn_where(c, one, p, K(1))), pn_log1p(c, pn_neg(c, pn_where(c, zero, p, K(0)))));
+  T *other = pn_where(c, pn_isnan(c, x), K(NAN), K(-INFINITY));
+  return pn_where(c, pn_logical_or(c, one, zero), lp, other);
 }
 
 static T *cdf(C *c, D *d, T *x) {
@@ -91,7 +92,7 @@ const pni_distribution pni_dist_bernoulli = {
               {.name = "logits", .constraint = &pni_constraint_real, .axes = "", .choice = 1, .derive = derive_logits}},
     .support = &pni_constraint_boolean,
     .event = "",
-    .flags = PNI_DIST_DISCRETE,
+    .flags = PNI_DIST_DISCRETE | PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
     .mean = mean,

@@ -18,11 +18,17 @@ const pni_constraint *pni_constraint_at(int i) { return i >= 0 && i < pni_constr
 
 /* ---- walking over the members of a tensor ---- */
 
-/* Position of the first non-member, or the number of members if there is none; -1 with the reason in
- * c. mask (may be NULL) receives one byte per member. */
+/* Position of the first non-member (with a mask: of any), or the number of members if there is none; -1 with the reason
+ * in c. mask (may be NULL) receives one byte per member. */
 static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, uint8_t *mask) {
   const int64_t *size = x->shape + x->ndim - k->rank;
   int64_t each = pni_count(k->rank, size), n = pni_count(x->ndim - k->rank, x->shape), first = n;
+  if (k->scan && pni_is_float(x)) {
+    pn_tensor *d = pni_contiguous(c, x);
+    int64_t bad = d ? k->scan[x->dtype](pni_data(d), n, mask) : 0;
+    pn_tensor_unref(d);
+    if (!d || bad == 0 || mask) return d ? n - bad : -1;
+  }
   pni_spec spec = pni_spec_of(x);
   spec.dtype = PN_FLOAT64;
   pn_tensor *d = x->dtype == PN_FLOAT64 && k->rank == 0 ? pni_contiguous(c, x) : pni_tensor_new(c, &spec);
@@ -213,18 +219,22 @@ static void identity(double *x, const int64_t *size) {
 #define ROW(id, text, rank_, discrete_, member_)                                                                       \
   const pni_constraint pni_constraint_##id = {                                                                         \
       .name = #id, .must = text, .rank = rank_, .discrete = discrete_, .holds = id, .member = member_};
+/* A set of numbers. */
+#define NUMBER(id, text, discrete_)                                                                                    \
+  const pni_constraint pni_constraint_##id = {                                                                         \
+      .name = #id, .must = text, .discrete = discrete_, .holds = id, .scan = pni_scan_##id};
 /* An interval with its ends. */
 #define RANGE(id, text, low_, high_, member_)                                                                          \
   const pni_constraint pni_constraint_##id = {                                                                         \
-      .name = #id, .must = text, .low = low_, .high = high_, .holds = id, .member = member_};
+      .name = #id, .must = text, .low = low_, .high = high_, .holds = id, .scan = pni_scan_##id, .member = member_};
 
 RANGE(real, "a finite number", -INFINITY, INFINITY, NULL)
-ROW(extended_real, "a number", 0, false, NULL)
+NUMBER(extended_real, "a number", false)
 RANGE(positive, "positive", 0, INFINITY, NULL)
 RANGE(nonnegative, "not negative", 0, INFINITY, NULL)
 RANGE(unit_interval, "between 0 and 1", 0, 1, half)
 RANGE(open_unit_interval, "above 0 and below 1", 0, 1, half)
-ROW(boolean, "0 or 1", 0, true, NULL)
+NUMBER(boolean, "0 or 1", true)
 ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
 ROW(log_weights, "logarithms below inf, not all -inf", 1, false, NULL)
 ROW(real_vector, "a vector of finite numbers", 1, false, NULL)

@@ -7,6 +7,9 @@
 
 #include "../tensor/tensor.h"
 
+/* How many of n numbers are no members; mask (may be NULL) receives one byte each. */
+typedef int64_t (*pni_scan)(const void *x, int64_t n, uint8_t *mask);
+
 typedef struct pni_constraint {
   const char *name; /* "positive" */
   const char *must; /* completes "must be ...", "positive" */
@@ -16,6 +19,7 @@ typedef struct pni_constraint {
   /* Is this one a member? `x` holds it row-major as doubles and may be overwritten if rank > 0;
    * `size` its sizes. NaN never is. */
   bool (*holds)(double *x, const int64_t *size);
+  const pni_scan *scan; /* of numbers: `holds` over whole arrays of float64, float32; NULL: one by one */
   /* Writes a member; NULL: every element 1. */
   void (*member)(double *x, const int64_t *size);
 } pni_constraint;
@@ -31,6 +35,10 @@ pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtyp
 
 int pni_constraint_count(void);
 const pni_constraint *pni_constraint_at(int i);
+
+/* constraint_scan.c */
+extern const pni_scan pni_scan_real[2], pni_scan_extended_real[2], pni_scan_positive[2], pni_scan_nonnegative[2],
+    pni_scan_unit_interval[2], pni_scan_open_unit_interval[2], pni_scan_boolean[2];
 
 #define X(name) extern const pni_constraint pni_constraint_##name;
 #include "constraint.def"
