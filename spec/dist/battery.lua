@@ -164,7 +164,11 @@ end
 step.point, step.extended_real = step.nonnegative_integer, step.real
 step.open_unit_interval = step.unit_interval
 step.nonnegative = step.positive
-step.real_vector = step.real
+step.real_vector, step.real_matrix = step.real, step.real
+step.positive_vector = step.positive
+function step.mean_and_variance(t, r)
+  return r * pn.concatenate({ t:slice(-1, 1, 1) * 0 + 1, t:slice(-1, 2, 2) }, -1)
+end
 
 local generator = pn.generator(20)
 local function direction(set, t)
@@ -206,6 +210,17 @@ local function check_slopes(f, t, u, order, what)
   local _, above = slope(h)
   local _, below = slope(-h)
   near(second, (above:item() - below:item()) / (2 * h), 1e-3, math.abs(first:item()), "second")
+end
+
+-- Weights that tell the components of an event apart (what sums to a constant has no slope); 1 for numbers.
+local function uneven(t, event_rank)
+  local shape = t:shape()
+  local event = { table.unpack(shape, #shape - event_rank + 1) }
+  local n = 1
+  for _, v in ipairs(event) do
+    n = n * v
+  end
+  return pn.arange(n):cos():reshape(event):to(t:dtype())
 end
 
 -- ---- the behaviours ----
@@ -386,7 +401,8 @@ function battery.has_gradients(row, golden)
         if row.functions[name] then
           check_slopes(function(v)
             local d = make(row, case, { [p.name] = v })
-            return d[name](d):sum()
+            local value = d[name](d)
+            return name == "entropy" and value:sum() or (value * uneven(value, row.event_rank)):sum()
           end, t, u, 2, what(name))
         end
       end
@@ -483,17 +499,67 @@ end
 function rule.integer_interval()
   return pn.arange(1000), 1
 end
--- A grid of 12 standard deviations around the mean, for two components.
+-- Points and weights on [low, high], n of them; f maps the points, slope is its derivative.
+local function axis(low, high, n, f, slope)
+  local t, step_size = pn.linspace(low, high, n), (high - low) / (n - 1)
+  return f and f(t) or t, (slope and slope(t) or 0 * t + 1) * step_size
+end
+-- All combinations of the points of the axes { {x, w}, ... }: a list of equal tensors and their weight.
+local function grid(axes)
+  local shape, points, weight = {}, {}, 1
+  for i, a in ipairs(axes) do
+    shape[i] = a[1]:numel()
+  end
+  for i, a in ipairs(axes) do
+    local own = {}
+    for j = 1, #axes do
+      own[j] = j == i and shape[j] or 1
+    end
+    points[i] = a[1]:reshape(own):broadcast_to(shape)
+    weight = a[2]:reshape(own) * weight
+  end
+  return points, weight
+end
+-- Around the mean in units of the standard deviation, out to where heavy tails end, for two components.
 function rule.real_vector(d)
   local m, s = numbers(d:mean()), numbers(d:stddev())
   if #m ~= 2 then
     return nil
   end
-  local n = 601
-  local axis = pn.linspace(-12, 12, n)
-  local a = (m[1] + s[1] * axis):reshape({ n, 1 }):broadcast_to { n, n }
-  local b = (m[2] + s[2] * axis):reshape({ 1, n }):broadcast_to { n, n }
-  return pn.stack({ a, b }, -1), s[1] * s[2] * (24 / (n - 1)) ^ 2
+  local far = { axis(-10, 10, 801, pn.sinh, pn.cosh) }
+  local x, w = grid { far, far }
+  return pn.stack({ m[1] + s[1] * x[1], m[2] + s[2] * x[2] }, -1), w * (s[1] * s[2])
+end
+-- Shares of two or three: u and (1 - u) v, each by the tanh-sinh rule.
+function rule.simplex(d)
+  local n = d.event_shape[1]
+  if n > 3 then
+    return nil
+  end
+  local function half_pi_sinh(t)
+    return (math.pi / 2) * t:sinh()
+  end
+  local t, w = axis(-4, 4, n == 2 and 4001 or 501, half_pi_sinh, function(t)
+    return (math.pi / 2) * t:cosh()
+  end)
+  local share, rest = (2 * t):sigmoid(), (-2 * t):sigmoid() -- each with its own distance from 0
+  w = 2 * w * share * rest
+  if n == 2 then
+    return pn.stack({ share, rest }, -1), w
+  end
+  local index = { pn.arange(t:numel()), w }
+  local at, weight = grid { index, index }
+  local i, j = at[1]:to "int64":reshape { -1 }, at[2]:to "int64":reshape { -1 }
+  local u, r = share:take(1, i), rest:take(1, i)
+  return pn.stack({ u, r * share:take(1, j), r * rest:take(1, j) }, -1), weight:reshape { -1 } * r
+end
+-- Of the logarithm of the variance, and the mean in units of its conditional standard deviation.
+function rule.mean_and_variance(d)
+  local m, s = numbers(d:mean()), numbers(d:stddev())
+  local ratio = s[1] / math.sqrt(m[2]) -- of mu's standard deviation given the variance to that variance's root
+  local x, w = grid { { axis(-12, 12, 401) }, { axis(-25, 25, 1001, pn.exp, pn.exp) } }
+  local v = m[2] * x[2]
+  return pn.stack({ m[1] + ratio * v:sqrt() * x[1], v }, -1), w * ratio * v:sqrt() * m[2]
 end
 
 function battery.integrates_to_one(row, golden)
@@ -709,7 +775,9 @@ function battery.rsample_is_differentiable(row, golden)
       local copies = pn.param(with_batch(t, { FEWER }, #p.axes))
       local x = make(row, case, { [p.name] = copies }):rsample { generator = pn.generator(31 + k) }
       local scale = numbers(d:stddev())[1]
+      local tell = uneven(d:mean(), row.event_rank)
       local function slopes(y)
+        y = y * tell
         local g = pn.grad(y:sum(), { copies })[1] * u
         return #p.axes > 0 and g:reshape({ FEWER, -1 }):sum { 2 } or g
       end
@@ -721,10 +789,10 @@ function battery.rsample_is_differentiable(row, golden)
       local size = math.max(1e-3, scale)
       local shift, components = d:mean(), #numbers(d:mean())
       agrees(slopes(x), exact(function(q)
-        return q:mean():sum()
+        return (q:mean() * tell):sum()
       end), 0.5 * size * math.sqrt(components), ("case %d: slope of the mean in %s"):format(k, p.name))
       agrees(slopes((x - shift) ^ 2), exact(function(q)
-        return (q:variance() + (q:mean() - shift) ^ 2):sum()
+        return ((q:variance() + (q:mean() - shift) ^ 2) * tell):sum()
       end), 2 * components * math.max(1e-6, scale * math.max(scale, 1)),
         ("case %d: slope of the second moment in %s"):format(k, p.name))
     end

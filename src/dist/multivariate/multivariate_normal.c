@@ -5,20 +5,13 @@
 **   KL(p || q) = (|L_q^-1 L_p|_F^2 + |L_q^-1 (m_q - m_p)|^2 - n) / 2 + sum log diag L_q - sum log diag L_p
 */
 #include <string.h>
-#include "distribution.h"
+#include "matrix.h"
 
-typedef pn_tensor T;
-typedef pn_context C;
-typedef const pn_dist D;
 enum { LOC, COVARIANCE, PRECISION, SCALE_TRIL };
 #define loc  d->param[LOC]
 #define L    d->param[SCALE_TRIL]
 #define K(v) pni_like(c, loc, v)
-#define LAST ((pn_axes){1, {-1}})
 
-static const double log_root_two_pi = 0.91893853320467274178;
-
-static T *mt(C *c, T *x) { return pn_transpose(c, x, -2, -1); }
 static double size(D *d) { return (double)d->shape[pni_dist_base_ndim(d)]; }
 
 /* ---- the parametrisations ---- */
@@ -30,51 +23,37 @@ static T *reversed(C *c, T *a) { return pn_flip(c, pn_flip(c, a, -1), -2); }
 static T *derive_scale_tril(C *c, D *d) {
   if (pni_dist_given(d, COVARIANCE)) return pn_cholesky(c, d->param[COVARIANCE]);
   T *u = reversed(c, pn_cholesky(c, reversed(c, d->param[PRECISION])));
-  int64_t n = d->shape[pni_dist_base_ndim(d)];
-  return pn_solve_triangular(c, mt(c, u), pn_eye(c, (pn_dtype)d->dtype, n, n), 0, 0);
+  return unscale(c, mt(c, u), identity_like(c, u));
 }
 
-static T *derive_covariance(C *c, D *d) { return pn_matmul(c, L, mt(c, L)); }
+static T *derive_covariance(C *c, D *d) { return outer(c, L); }
 
 static T *derive_precision(C *c, D *d) {
-  int64_t n = d->shape[pni_dist_base_ndim(d)];
-  T *inverse = pn_solve_triangular(c, L, pn_eye(c, (pn_dtype)d->dtype, n, n), 0, 0);
+  T *inverse = unscale(c, L, identity_like(c, L));
   return pn_matmul(c, mt(c, inverse), inverse);
 }
 
 /* ---- functions ---- */
 
-/* L^-1 y for vectors y [..., n]. One matrix serves all vectors as columns of one system. */
-static T *whiten(C *c, T *lower, T *y) {
-  if (!lower || !y) return NULL;
-  if (lower->ndim > 2) return pn_squeeze(c, pn_solve_triangular(c, lower, pn_unsqueeze(c, y, -1), 0, 0), -1);
-  int64_t n = y->shape[y->ndim - 1], rows[2] = {n ? y->numel / n : 0, n};
-  T *columns = pn_solve_triangular(c, lower, mt(c, pn_reshape(c, y, 2, rows)), 0, 0);
-  return pn_reshape(c, mt(c, columns), y->ndim, y->shape);
-}
-
-static T *log_diagonal(C *c, T *lower) { return pn_sum(c, pn_log(c, pn_diagonal(c, lower)), LAST, 0); }
-
 static T *log_prob(C *c, D *d, T *x) {
-  T *z2 = pn_sum(c, pn_square(c, whiten(c, L, pn_sub(c, x, loc))), LAST, 0);
-  T *log_norm = pn_add(c, log_diagonal(c, L), K(size(d) * log_root_two_pi));
+  T *z2 = square_length(c, whiten(c, L, pn_sub(c, x, loc)));
+  T *log_norm = pn_add(c, log_diagonal(c, L), K(size(d) * LOG_ROOT_TWO_PI));
   return pn_sub(c, pn_mul(c, z2, K(-0.5)), log_norm);
 }
 
 static T *mean(C *c, D *d) { return (void)c, loc; }
 static T *variance(C *c, D *d) { return pn_sum(c, pn_square(c, L), LAST, 0); }
-static T *entropy(C *c, D *d) { return pn_add(c, log_diagonal(c, L), K(size(d) * (0.5 + log_root_two_pi))); }
+static T *entropy(C *c, D *d) { return pn_add(c, log_diagonal(c, L), K(size(d) * (0.5 + LOG_ROOT_TWO_PI))); }
 
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  T *z = pn_randn(c, rng, (pn_dtype)out->dtype, out->ndim, out->shape);
-  T *y = L->ndim == 2 ? pn_matmul(c, z, mt(c, L)) : pn_squeeze(c, pn_matmul(c, L, pn_unsqueeze(c, z, -1)), -1);
-  return pn_add(c, loc, y);
+  T *z = normal_draw(c, rng, out);
+  return pn_add(c, loc, apply(c, L, z));
 }
 
 T *pni_kl_multivariate_normal_multivariate_normal(C *c, D *p, D *d) {
-  T *ratio = pn_solve_triangular(c, L, p->param[SCALE_TRIL], 0, 0);
-  T *trace = pn_sum(c, pn_square(c, ratio), (pn_axes){2, {-2, -1}}, 0);
-  T *shift = pn_sum(c, pn_square(c, whiten(c, L, pn_sub(c, loc, p->param[LOC]))), LAST, 0);
+  T *ratio = unscale(c, L, p->param[SCALE_TRIL]);
+  T *trace = square_norm(c, ratio);
+  T *shift = square_length(c, whiten(c, L, pn_sub(c, loc, p->param[LOC])));
   T *half = pn_mul(c, pn_sub(c, pn_add(c, trace, shift), K(size(d))), K(0.5));
   return pn_add(c, half, pn_sub(c, log_diagonal(c, L), log_diagonal(c, p->param[SCALE_TRIL])));
 }

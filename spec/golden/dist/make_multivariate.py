@@ -1,0 +1,199 @@
+"""Reference values for distributions of vectors and matrices: spec/golden/dist/<name>.lua, from mpmath at 40 digits.
+
+Densities are written with determinants and inverses, not with the factors that the library uses. What SciPy knows is
+compared with SciPy, entropies and divergences without an own oracle with averages over SciPy's draws.
+
+Run: python3 make_multivariate.py [name...]   (needs numpy, scipy, mpmath; writes beside itself)
+"""
+import math
+import sys
+import numpy as np
+from mpmath import mp, mpf, log, pi, loggamma, digamma, inf, nan
+from scipy import stats
+from make import write
+
+mp.dps = 40
+rows = {}
+
+
+def row(make):
+    rows[make.__name__] = lambda: write(make.__name__, *make(), script="make_multivariate.py")
+    return make
+
+
+def M(a):
+    return mp.matrix(np.array(a, dtype=float).tolist())
+
+
+def arr(m):
+    return [[float(m[i, j]) for j in range(m.cols)] for i in range(m.rows)]
+
+
+def vec(m):
+    return [float(v) for v in m]
+
+
+def logdet(m):
+    return log(mp.det(m))
+
+
+def trace(m):
+    return sum(m[i, i] for i in range(m.rows))
+
+
+def quad(m, y):
+    return (y.T * m * y)[0]
+
+
+def near(got, want, rel=1e-9, what=""):
+    got, want = np.array(got, dtype=float), np.array(want, dtype=float)
+    assert np.all(np.abs(got - want) <= rel * np.maximum(1, np.abs(want))), (what, got, want)
+
+
+def average(f, draws, value, what):
+    """The mean of f over draws is `value` within 5 standard errors."""
+    y = np.array([float(f(x)) for x in draws])
+    assert abs(y.mean() - float(value)) < 5 * y.std() / math.sqrt(len(y)), (what, y.mean(), float(value))
+
+
+rng = np.random.default_rng(7)
+
+
+# ---- dirichlet ----
+@row
+def dirichlet():
+    def log_pdf(a, x):
+        return loggamma(sum(a)) - sum(loggamma(v) for v in a) + sum((v - 1) * log(t) if v != 1 else mpf(0) for v, t in zip(a, x))
+
+    def entropy(a):
+        n = sum(a)
+        return (sum(loggamma(v) for v in a) - loggamma(n) + (n - len(a)) * digamma(n) - sum((v - 1) * digamma(v) for v in a))
+
+    def kl(a, b):
+        n = sum(a)
+        return (loggamma(n) - sum(loggamma(v) for v in a) - loggamma(sum(b)) + sum(loggamma(v) for v in b)
+                + sum((v - w) * (digamma(v) - digamma(n)) for v, w in zip(a, b)))
+
+    def case(a, x, mode, extreme=False):
+        a_ = [mpf(v) for v in a]
+        n = sum(a_)
+        lp = [log_pdf(a_, [mpf(t) for t in p]) for p in x]
+        if not extreme:
+            near(lp, [stats.dirichlet.logpdf(np.array(p) / sum(p), a) for p in x], 1e-8)
+            near(entropy(a_), stats.dirichlet.entropy(a), 1e-8)
+        return dict(params=dict(concentration=a), extreme=extreme or None, x=x, log_prob=vec(lp), mean=[float(v / n) for v in a_],
+                    variance=[float(v * (n - v) / n ** 2 / (n + 1)) for v in a_], entropy=float(entropy(a_)), mode=mode)
+
+    cases = [case([2.0, 3.5], [[0.3, 0.7], [0.01, 0.99], [0.875, 0.125]], [1 / 3.5, 2.5 / 3.5]),
+             case([0.7, 1.6], [[0.3, 0.7], [0.01, 0.99], [0.875, 0.125]], [0, 1]),
+             case([2.0, 3.0, 5.0], [[0.2, 0.3, 0.5], [0.05, 0.9, 0.05], [0.25, 0.25, 0.5]], [1 / 7, 2 / 7, 4 / 7]),
+             case([0.5, 1.5, 4.0], [[0.2, 0.3, 0.5], [0.0625, 0.875, 0.0625]], [0, 0.5 / 3.5, 3 / 3.5]),
+             case([1.0, 1.0, 1.0, 1.0], [[0.25] * 4, [0.0, 0.5, 0.5, 0.0]], [0.25] * 4, extreme=True),
+             case([1e-3, 1e-3, 2e-3], [[1e-300, 0.5, 0.5], [1e-9, 1e-12, 1.0]], [0, 0, 1], extreme=True),
+             case([1e4, 2e4, 5e3, 1.0], [[0.28, 0.57, 0.125, 0.025], [0.25, 0.25, 0.25, 0.25]], [9999 / 34996, 19999 / 34996, 4999 / 34996 - 0.0, 0.0], extreme=True)]
+    m = np.array([9999.0, 19999.0, 4999.0, 0.0])
+    cases[-1]["mode"] = list(m / m.sum())
+    pairs = [([2.0, 3.0, 5.0], [1.0, 1.0, 1.0]), ([0.5, 1.5, 4.0], [1.0, 1.0, 1.0]), ([10.0] * 10, [1.0] * 10),
+             ([100.0, 1.0, 1.0], [1.0, 1.0, 1.0]), ([1.0, 1.0, 1.0], [2.0, 3.0, 5.0]), ([0.3, 0.4], [5.0, 2.0])]
+    kls = [(dict(concentration=p), dict(concentration=q), float(kl([mpf(v) for v in p], [mpf(v) for v in q]))) for p, q in pairs]
+    near([k[2] for k in kls[:4]], [.768034844169189, 1.50100238770459, 6.95726935825627, 6.55694550246743], 1e-12)  # spec-004, E6
+    return cases, kls
+
+
+# ---- normal with low-rank covariance ----
+def gaussian(mean, cov):
+    """log density, entropy at (mean, cov), matrices of mpmath"""
+    n, inverse, ld = len(mean), cov ** -1, logdet(cov)
+    return (lambda x: -(quad(inverse, M(x) - M(mean)) + ld + n * log(2 * pi)) / 2), (ld + n * (1 + log(2 * pi))) / 2
+
+
+def gaussian_kl(mp_, sp, mq, sq):
+    inverse = sq ** -1
+    return (trace(inverse * sp) + quad(inverse, M(mq) - M(mp_)) - len(mp_) + logdet(sq) - logdet(sp)) / 2
+
+
+def low_rank(w, diag):
+    w = M(w)
+    return w * w.T + mp.diag([mpf(v) for v in diag])
+
+
+FACTOR = [[[0.8, 0.3], [-0.4, 0.9]], [[1.2], [-0.5], [0.3], [2.0]], [[0.3, 0.1, 0.0], [0.2, -0.7, 0.4], [0.5, 0.5, 0.1], [0.0, 0.2, 1.1]]]
+
+
+@row
+def low_rank_multivariate_normal():
+    def case(loc, w, diag, z, extreme=False):
+        cov = low_rank(w, diag)
+        lp, h = gaussian(loc, cov)
+        half = np.linalg.cholesky(np.array(arr(cov)))
+        x = [list(np.array(loc) + half @ np.array(v)) for v in z]
+        return dict(params=dict(loc=loc, cov_factor=w, cov_diag=diag), extreme=extreme or None, x=x, log_prob=[float(lp(v)) for v in x],
+                    mean=loc, variance=[float(cov[i, i]) for i in range(len(loc))], mode=loc, entropy=float(h))
+
+    two, four = [[0.0, 0.0], [0.4, -1.1], [3.0, 5.0]], [[0.0] * 4, [0.4, -1.1, 0.8, 0.2], [5.0, 3.0, -9.0, 1.0]]
+    cases = [case([0.3, -1.0], FACTOR[0], [0.5, 1.5], two), case([0.3, -1.0], [[0.7], [1.1]], [0.25, 0.5], two),
+             case([1.0, 2.0, -0.5, 0.0], FACTOR[1], [0.5, 1.0, 0.7, 2.0], four), case([1.0, 2.0, -0.5, 0.0], FACTOR[2], [0.5, 1.0, 0.7, 0.1], four),
+             case([0.3, -1.0], [[1e3], [2e3]], [1e-3, 1e-2], [[0.0, 0.0], [0.5, 0.25], [100.0, 1000.0]], True),
+             case([1e3, -1e4, 0.5, 0.0], FACTOR[1], [1e6, 1e-6, 1.0, 1e3], four, True)]
+    kls = []
+    for p, q in [(([0.3, -1.0], FACTOR[0], [0.5, 1.5]), ([0.0, 0.2], [[0.7], [1.1]], [0.25, 0.5])),
+                 (([1.0, 2.0, -0.5, 0.0], FACTOR[1], [0.5, 1.0, 0.7, 2.0]), ([0.0, 1.0, 0.5, 0.3], FACTOR[2], [0.5, 1.0, 0.7, 0.1]))]:
+        for s, t in ((p, q), (q, p)):
+            name = ("loc", "cov_factor", "cov_diag")
+            kls.append((dict(zip(name, s)), dict(zip(name, t)), float(gaussian_kl(s[0], low_rank(*s[1:]), t[0], low_rank(*t[1:])))))
+    return cases, kls
+
+
+# ---- mean and variance of a normal ----
+def inverse_gamma_entropy(a, b):
+    return a + log(b) + loggamma(a) - (1 + a) * digamma(a)
+
+
+def inverse_gamma_kl(ap, bp, aq, bq):
+    return (ap - aq) * digamma(ap) - loggamma(ap) + loggamma(aq) + aq * log(bp / bq) + ap * (bq - bp) / bp
+
+
+@row
+def normal_inverse_gamma():
+    name = ("loc", "count", "concentration", "rate")
+
+    def log_pdf(m, k, a, b, x):
+        mu, v = mpf(x[0]), mpf(x[1])
+        return (log(k / (2 * pi * v)) - k * (mu - m) ** 2 / v) / 2 + a * log(b) - loggamma(a) - (a + 1) * log(v) - b / v
+
+    def case(values, x, extreme=False, heavy=False):
+        m, k, a, b = map(mpf, values)
+        lp = [log_pdf(m, k, a, b, p) for p in x]
+        near(lp, [stats.norm.logpdf(mu, values[0], math.sqrt(v / values[1])) + stats.invgamma.logpdf(v, values[2], scale=values[3]) for mu, v in x], 1e-8)
+        ev = b / (a - 1) if a > 1 else inf
+        mean = [m if a > 0.5 else nan, ev]
+        variance = [ev / k if a > 0.5 else nan, (ev ** 2 / (a - 2) if a > 2 else inf) if a > 1 else nan]
+        entropy = (log(2 * pi) + 1 - log(k)) / 2 + (log(b) - digamma(a)) / 2 + inverse_gamma_entropy(a, b)
+        if not extreme:
+            v = stats.invgamma.rvs(values[2], scale=values[3], size=20000, random_state=rng)
+            mu = stats.norm.rvs(values[0], np.sqrt(v / values[1]), random_state=rng)
+            average(lambda p: -log_pdf(m, k, a, b, p), np.stack([mu, v], 1), entropy, "entropy")
+        return dict(params=dict(zip(name, values)), extreme=extreme or None, heavy=heavy or None, x=x, log_prob=vec(lp), mean=vec(mean),
+                    variance=vec(variance), mode=vec([m, b / (a + mpf(3) / 2)]), entropy=float(entropy))
+
+    x = [[0.3, 1.2], [-2.0, 0.5], [1.5, 7.0]]
+    cases = [case((0.4, 2.0, 8.0, 6.0), x), case((-1.0, 0.3, 12.0, 9.0), x), case((0.0, 5.0, 6.5, 2.0), x), case((0.4, 2.0, 3.0, 2.5), x, heavy=True),
+             case((0.4, 1.0, 1.5, 2.0), x, True), case((0.4, 1.0, 0.8, 2.0), x, True), case((0.4, 1.0, 0.3, 2.0), x, True),
+             case((1e3, 1e4, 1e4, 1e-2), [[1e3, 1e-6], [1e3 + 1e-3, 2e-6]], True), case((0.0, 1e-6, 1e-2, 1e-6), [[1e3, 1.0], [0.0, 1e-5]], True)]
+    kls = []
+    for p, q in [((0.4, 2.0, 8.0, 6.0), (-0.3, 1.0, 6.0, 9.0)), ((0.0, 5.0, 2.0, 2.0), (1.0, 0.5, 3.0, 1.0)), ((0.0, 5.0, 0.5, 2.0), (1.0, 0.5, 3.0, 1.0))]:
+        for s, t in ((p, q), (q, p)):
+            (mp_, kp, ap, bp), (mq, kq, aq, bq) = map(lambda u: tuple(map(mpf, u)), (s, t))
+            value = (kq / kp - 1 - log(kq / kp) + kq * (mp_ - mq) ** 2 * ap / bp) / 2 + inverse_gamma_kl(ap, bp, aq, bq)
+            if ap > 1:
+                v = stats.invgamma.rvs(s[2], scale=s[3], size=20000, random_state=rng)
+                mu = stats.norm.rvs(s[0], np.sqrt(v / s[1]), random_state=rng)
+                average(lambda z: log_pdf(mp_, kp, ap, bp, z) - log_pdf(mq, kq, aq, bq, z), np.stack([mu, v], 1), value, "kl")
+            kls.append((dict(zip(name, s)), dict(zip(name, t)), float(value)))
+    return cases, kls
+
+
+if __name__ == "__main__":
+    for name, make in rows.items():
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make()

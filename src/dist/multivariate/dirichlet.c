@@ -1,0 +1,67 @@
+/*
+** dirichlet.c: Dirichlet(concentration a_1 .. a_n) on vectors of n shares that sum to 1, a_0 = sum a_i,
+**   log p(x) = sum (a_i - 1) log x_i - log B(a),  log B(a) = sum lgamma(a_i) - lgamma(a_0)
+**   mean m_i = a_i / a_0, variance m_i (1 - m_i) / (a_0 + 1)
+** The density is one of x_1 .. x_{n-1}. Draws are the softmax of logarithms of gamma draws, so that tiny
+** concentrations do not give 0 / 0; their gradient is the gamma draws' (implicit).
+*/
+#include "matrix.h"
+
+#define a d->param[CONCENTRATION]
+enum { CONCENTRATION };
+
+static T *sum(C *c, T *v) { return pn_sum(c, v, LAST, 0); }
+static T *total(C *c, D *d) { return pn_sum(c, a, LAST, 1); }
+static T *log_norm(C *c, D *d) { return pn_sub(c, sum(c, pn_lgamma(c, a)), pn_lgamma(c, sum(c, a))); }
+
+static T *log_prob(C *c, D *d, T *x) { return pn_sub(c, sum(c, pn_xlogy(c, plus(c, a, -1), x)), log_norm(c, d)); }
+
+static T *mean(C *c, D *d) { return pn_div(c, a, total(c, d)); }
+static T *variance(C *c, D *d) {
+  T *n = total(c, d), *rest = pn_div(c, pn_sub(c, n, a), n);
+  return pn_div(c, pn_mul(c, mean(c, d), rest), plus(c, n, 1));
+}
+
+/* (a - 1) / (a_0 - n) for a > 1; a share with a <= 1 is 0; if all are, the corner with the highest pole: that of the
+ * largest a, the middle of several. */
+static T *mode(C *c, D *d) {
+  T *excess = pn_relu(c, plus(c, a, -1)), *some = pn_sum(c, excess, LAST, 1), *found = above(c, some, 0);
+  T *top = pn_cast(c, pn_eq(c, a, pn_max(c, a, LAST, 1)), (pn_dtype)d->dtype);
+  T *corner = pn_div(c, top, pn_sum(c, top, LAST, 1));
+  return pn_where(c, found, pn_div(c, excess, only(c, found, some, 1)), corner);
+}
+
+/* log B(a) + (a_0 - n) digamma(a_0) - sum (a_i - 1) digamma(a_i) */
+static T *entropy(C *c, D *d) {
+  T *n = sum(c, a), *t = pn_mul(c, plus(c, n, -(double)last_size(a)), pn_digamma(c, n));
+  t = pn_sub(c, t, sum(c, pn_mul(c, plus(c, a, -1), pn_digamma(c, a))));
+  return pn_add(c, log_norm(c, d), t);
+}
+
+/* Kept inside (0, 1): shares of tiny concentrations round to the ends. */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *x = pn_softmax(c, log_gamma(c, rng, a, out), -1);
+  return last_size(a) == 1 ? x : pn_clamp(c, x, tiny(out->dtype), below_one(out->dtype));
+}
+
+/* log B(a_q) - log B(a_p) + sum (a_p - a_q) (digamma(a_p) - digamma(a_p0)) */
+T *pni_kl_dirichlet_dirichlet(C *c, D *p, D *q) {
+  T *ap = p->param[CONCENTRATION], *more = pn_sub(c, ap, q->param[CONCENTRATION]);
+  T *log_share = pn_sub(c, pn_digamma(c, ap), pn_digamma(c, total(c, p)));
+  return pn_add(c, pn_sub(c, log_norm(c, q), log_norm(c, p)), sum(c, pn_mul(c, more, log_share)));
+}
+
+const pni_distribution pni_dist_dirichlet = {
+    .name = "dirichlet",
+    .doc = "shares that sum to 1 with mean a / sum(a): log p(x) = sum (a - 1) log(x) + lgamma(sum a) - sum lgamma(a), "
+           "a = concentration [n], a density of the first n - 1 shares",
+    .source = "Kotz, Balakrishnan & Johnson, Continuous Multivariate Distributions 1, ch. 49",
+    .param = {{.name = "concentration", .constraint = &pni_constraint_positive_vector, .axes = "n"}},
+    .support = &pni_constraint_simplex,
+    .event = "n",
+    .log_prob = log_prob,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};

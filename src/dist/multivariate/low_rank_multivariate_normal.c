@@ -1,0 +1,109 @@
+/*
+** low_rank_multivariate_normal.c: LowRankMultivariateNormal(loc m, cov_factor W [n, r], cov_diag D) on R^n with
+** covariance S = W W^T + diag(D). Everything is computed from the capacitance K = I + W^T D^-1 W, r x r, K = L L^T:
+**   log det S = sum log D + log det K            (matrix determinant lemma)
+**   y^T S^-1 y = y^T D^-1 y - |L^-1 W^T D^-1 y|^2   (Woodbury's identity)
+** KL to and from full covariances as well, by the same two and
+**   KL(p || q) = (tr(S_q^-1 S_p) + |m_q - m_p|^2_q - n + log det S_q - log det S_p) / 2,  tr(S_q^-1 M M^T) = |M|^2_q
+*/
+#include "matrix.h"
+
+enum { LOC, FACTOR, DIAGONAL, FULL_TRIL = 3 };
+#define loc  d->param[LOC]
+#define W    d->param[FACTOR]
+#define diag d->param[DIAGONAL]
+
+/* D^-1 X for matrices X [..., n, k] */
+static T *weigh(C *c, D *d, T *x) { return pn_div(c, x, beside_vector(c, diag)); }
+
+static T *capacitance(C *c, D *d) {
+  T *k = pn_matmul(c, mt(c, W), weigh(c, d, W));
+  return pn_cholesky(c, pn_add(c, k, identity_like(c, k)));
+}
+
+/* log det S */
+static T *log_det(C *c, D *d, T *l) {
+  return pn_add(c, pn_sum(c, pn_log(c, diag), LAST, 0), times(c, log_diagonal(c, l), 2));
+}
+
+/* y^T S^-1 y of vectors */
+static T *distance(C *c, D *d, T *l, T *y) {
+  T *scaled = pn_div(c, y, diag), *near = whiten(c, l, apply(c, mt(c, W), scaled));
+  return pn_sub(c, pn_sum(c, pn_mul(c, y, scaled), LAST, 0), square_length(c, near));
+}
+
+/* tr(M^T S^-1 M) of matrices [..., n, k] */
+static T *trace(C *c, D *d, T *l, T *m) {
+  T *scaled = weigh(c, d, m), *near = unscale(c, l, pn_matmul(c, mt(c, W), scaled));
+  return pn_sub(c, pn_sum(c, pn_mul(c, m, scaled), LAST_TWO, 0), square_norm(c, near));
+}
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *l = capacitance(c, d), *t = pn_add(c, distance(c, d, l, pn_sub(c, x, loc)), log_det(c, d, l));
+  return times(c, plus(c, t, 2 * LOG_ROOT_TWO_PI * (double)last_size(loc)), -0.5);
+}
+
+static T *mean(C *c, D *d) { return (void)c, loc; }
+static T *variance(C *c, D *d) { return pn_add(c, pn_sum(c, pn_square(c, W), LAST, 0), diag); }
+static T *entropy(C *c, D *d) {
+  T *half = times(c, log_det(c, d, capacitance(c, d)), 0.5);
+  return plus(c, half, (double)last_size(loc) * (0.5 + LOG_ROOT_TWO_PI));
+}
+
+/* m + W e + sqrt(D) z with standard normal e [r] and z [n] */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  pni_spec inner = *out;
+  inner.shape[inner.ndim - 1] = last_size(W);
+  T *shared = apply(c, W, normal_draw(c, rng, &inner));
+  T *own = pn_mul(c, pn_sqrt(c, diag), normal_draw(c, rng, out));
+  return pn_add(c, loc, pn_add(c, shared, own));
+}
+
+/* (trace + distance - n + log det S_q - log det S_p) / 2 */
+static T *half_sum(C *c, D *q, T *trace_of_p, T *far, T *log_det_q, T *log_det_p) {
+  T *t = plus(c, pn_add(c, trace_of_p, far), -(double)last_size(q->param[LOC]));
+  return times(c, pn_add(c, t, pn_sub(c, log_det_q, log_det_p)), 0.5);
+}
+
+static T *shift(C *c, D *p, D *q) { return pn_sub(c, q->param[LOC], p->param[LOC]); }
+
+/* diag(sqrt D) as a matrix */
+static T *root(C *c, D *d) { return pn_diag_embed(c, pn_sqrt(c, diag)); }
+
+/* tr(S_q^-1 diag D) = sum D / D_q - |L_q^-1 W_q^T D_q^-1 sqrt(D)|^2 */
+T *pni_kl_low_rank_multivariate_normal_low_rank_multivariate_normal(C *c, D *p, D *q) {
+  T *l = capacitance(c, q), *from_factor = trace(c, q, l, p->param[FACTOR]);
+  T *from_diagonal = trace(c, q, l, root(c, p));
+  return half_sum(c, q, pn_add(c, from_factor, from_diagonal), distance(c, q, l, shift(c, p, q)), log_det(c, q, l),
+                  log_det(c, p, capacitance(c, p)));
+}
+
+T *pni_kl_low_rank_multivariate_normal_multivariate_normal(C *c, D *p, D *q) {
+  T *l = q->param[FULL_TRIL], *from_factor = square_norm(c, unscale(c, l, p->param[FACTOR]));
+  T *from_diagonal = square_norm(c, unscale(c, l, root(c, p)));
+  return half_sum(c, q, pn_add(c, from_factor, from_diagonal), square_length(c, whiten(c, l, shift(c, p, q))),
+                  times(c, log_diagonal(c, l), 2), log_det(c, p, capacitance(c, p)));
+}
+
+T *pni_kl_multivariate_normal_low_rank_multivariate_normal(C *c, D *p, D *q) {
+  T *l = capacitance(c, q), *own = p->param[FULL_TRIL];
+  return half_sum(c, q, trace(c, q, l, own), distance(c, q, l, shift(c, p, q)), log_det(c, q, l),
+                  times(c, log_diagonal(c, own), 2));
+}
+
+const pni_distribution pni_dist_low_rank_multivariate_normal = {
+    .name = "low_rank_multivariate_normal",
+    .doc = "normal on vectors with mean loc and covariance S = W W^T + diag(cov_diag), W = cov_factor [n, r]: "
+           "log p(x) = -(x - loc)^T S^-1 (x - loc) / 2 - log(det(S)) / 2 - n log(2 pi) / 2",
+    .source = "Woodbury 1950; Harville, Matrix Algebra From a Statistician's Perspective, theorem 18.1.1",
+    .param = {{.name = "loc", .constraint = &pni_constraint_real_vector, .axes = "n"},
+              {.name = "cov_factor", .constraint = &pni_constraint_real_matrix, .axes = "nr"},
+              {.name = "cov_diag", .constraint = &pni_constraint_positive_vector, .axes = "n"}},
+    .support = &pni_constraint_real_vector,
+    .event = "n",
+    .log_prob = log_prob,
+    .mean = mean,
+    .variance = variance,
+    .mode = mean,
+    .entropy = entropy,
+    .rsample = rsample};
