@@ -618,6 +618,11 @@ PN_API pn_tensor *pn_bijector_inverse(pn_context *c, pn_bijector *b, pn_tensor *
 /* log |det dy/dx| at x, over free coordinates (all but the last entry of a simplex vector, lower triangles of
  * matrices): shape lead. Scoped; PN_SHAPE, PN_DTYPE. */
 PN_API pn_tensor *pn_bijector_log_abs_det(pn_context *c, pn_bijector *b, pn_tensor *x);
+/* y of x, and log_det receives log |det dy/dx|: one pass of a network where there is one. Both scoped; NULL on
+ * failure: PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_bijector_forward_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor **log_det);
+/* x of y, and log_det receives log |det dy/dx| there. Both scoped; NULL on failure. */
+PN_API pn_tensor *pn_bijector_inverse_log_det(pn_context *c, pn_bijector *b, pn_tensor *y, pn_tensor **log_det);
 
 /* ---- distributions --------------------------------------------------------------------------- */
 
@@ -664,6 +669,11 @@ PN_API pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p);
 PN_API pn_tensor *pn_dist_sample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape);
 /* The same draws with a gradient to the parameters. Scoped; PN_MISSING where none exists. */
 PN_API pn_tensor *pn_dist_rsample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape);
+/* rsample, and log_prob receives the log density of the draws, shape `shape` + batch. A transformed distribution
+ * computes both in one pass: its density comes out of the base's draw, so that the gradient to the parameters is that
+ * of log_prob(draws) while the density does not depend on the draws as a graph. Both scoped; NULL on failure. */
+PN_API pn_tensor *pn_dist_rsample_log_prob(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape,
+                                           pn_tensor **log_prob);
 /* Expectation: shape batch + event. Scoped; PN_MISSING. */
 PN_API pn_tensor *pn_dist_mean(pn_context *c, const pn_dist *d);
 /* Variance of each component: shape batch + event. Scoped; PN_MISSING. */

@@ -8,6 +8,8 @@
 ---     b:inverse(y)            x
 ---     b:log_abs_det(x)        log |det dy/dx|: lead. Free coordinates count: all but the last entry of a simplex
 ---                             vector, the lower triangle of a triangular or symmetric matrix
+---     b:forward_log_det(x)    y and log |det dy/dx| in one pass of a network where there is one
+---     b:inverse_log_det(y)    x and log |det dy/dx| there
 ---     b:parameters()          {name = tensor}
 ---     b.name b.domain b.codomain b.domain_rank b.codomain_rank b.parts    and every parameter by its name
 ---

@@ -7,6 +7,7 @@
 ---     d:sample{n, m}          independent draws: sample + batch + event; no gradient
 ---     d:rsample{n}            the same draws with a gradient to the parameters
 ---     d:sample{n, generator = g}, d:sample({n}, g)    from a generator of one's own
+---     d:rsample_log_prob{n}   draws with a gradient and their log density, in one pass of a flow's networks
 ---     d:mean() d:variance() d:stddev() d:mode()       batch + event
 ---     d:entropy()             in nats: batch
 ---     d:cdf(x) d:icdf(p)      probability of values <= x, and its inverse

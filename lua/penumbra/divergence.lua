@@ -42,8 +42,14 @@ end
 --- p's parameters too).
 function divergence.kl(p, q, given)
   local o = check("kl_monte_carlo", p, q, given)
-  local x = draw(p, o)
-  return estimate(p:log_prob(x) - q:log_prob(x), o.num_samples)
+  local x, lp
+  if o.pathwise then
+    x, lp = p:rsample_log_prob { o.num_samples, generator = o.generator }
+  else
+    x = draw(p, o)
+    lp = p:log_prob(x)
+  end
+  return estimate(lp - q:log_prob(x), o.num_samples)
 end
 
 local log_two = math.log(2)

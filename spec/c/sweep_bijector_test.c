@@ -58,6 +58,11 @@ static bool use(pn_context *c, pn_bijector *b) {
   if (!differentiate(c, y) || !differentiate(c, pn_bijector_inverse(c, b, pn_detach(c, y)))) return false;
   if (!differentiate(c, pn_bijector_log_abs_det(c, b, x))) return false;
   if (!pn_bijector_inverse(c, b, pn_bijector_forward(c, b, x))) return false;
+  pn_tensor *with;
+  if (!differentiate(c, pn_bijector_forward_log_det(c, b, pn_detach(c, x), &with)) || !differentiate(c, with))
+    return false;
+  if (!differentiate(c, pn_bijector_inverse_log_det(c, b, pn_detach(c, y), &with)) || !differentiate(c, with))
+    return false;
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
     if (b->param[k] && !pn_bijector_param(c, b, b->kind->param[k].name)) return false;
   return true;
@@ -92,6 +97,8 @@ static bool use_dist(pn_context *c, const pn_dist *d) {
   pn_tensor *x = pn_dist_sample(c, d, NULL, 1, two);
   if (!differentiate(c, pn_dist_log_prob(c, d, x))) return false;
   if (!differentiate(c, pn_dist_rsample(c, d, NULL, 1, two))) return false;
+  pn_tensor *with;
+  if (!pn_dist_rsample_log_prob(c, d, NULL, 1, two, &with) || !differentiate(c, with)) return false;
   pn_dist *joint = pn_dist_independent(c, d, 1);
   bool done = joint && pn_dist_log_prob(c, joint, pn_dist_sample(c, joint, NULL, 0, NULL));
   pn_dist_unref(joint);

@@ -236,6 +236,28 @@ function battery.stays_in_its_range(case)
   assert.equal(0, b:log_abs_det(pn.tensor(case.x)):isfinite():logical_not():sum():item())
 end
 
+function battery.gives_the_determinant_with_each_direction(case)
+  local b, leaves = trained(case)
+  local x = gentle(case)
+  local y, log_det = b:forward_log_det(x)
+  close(y, b:forward(copy(x)):totable(), 1e-14, "y")
+  close(log_det, b:log_abs_det(copy(x)):totable(), 1e-12, "log_det with y")
+  y = copy(y)
+  local back, there = b:inverse_log_det(y)
+  local again = copy(y)
+  close(back, b:inverse(again):totable(), 1e-14, "x")
+  close(there, b:log_abs_det(b:inverse(copy(y))):totable(), 1e-10, "log_det with x")
+  for k, leaf in ipairs(leaves) do
+    local function slope(value)
+      return value:requires_grad() and pn.grad(value:sum(), { leaf })[1]:totable() or 0
+    end
+    local _, with = b:forward_log_det(copy(x))
+    local _, back_with = b:inverse_log_det(copy(y))
+    close(pn.tensor(slope(with)), slope(b:log_abs_det(copy(x))), 1e-10, "slope " .. k)
+    close(pn.tensor(slope(back_with)), slope(b:log_abs_det(b:inverse(copy(y)))), 1e-8, "slope back " .. k, 1e-9)
+  end
+end
+
 function battery.gives_no_number_outside_its_range(case)
   local b = make(case)
   if b.codomain_rank > 0 or b.codomain == "real" or case.parts then

@@ -316,6 +316,26 @@ function battery.rsample_moves_with_its_parameters(e)
   end
 end
 
+function battery.draws_with_its_density(e)
+  if e.no_rsample then
+    return
+  end
+  local leaves = leaves_of(e)
+  local d = e.make(leaves)
+  local x, lp = d:rsample_log_prob { 7, generator = pn.generator(3) }
+  local y = d:rsample { 7, generator = pn.generator(3) }
+  local plain_lp = d:log_prob(y)
+  assert.same(y:totable(), x:totable())
+  close(lp, plain_lp:totable(), 1e-9, "log density")
+  local got, want = pn.grad(lp:sum(), leaves), pn.grad(plain_lp:sum(), leaves)
+  for k in ipairs(leaves) do -- the slope of log q(x(p); p) as a whole
+    close(got[k], want[k]:totable(), 1e-7, "slope in parameter " .. k)
+  end
+  local joint = d:expand(joined({ 3 }, e.batch)):independent(1 + #e.batch)
+  local _, sum = joint:rsample_log_prob { 2 }
+  assert.same({ 2 }, sum:shape())
+end
+
 function battery.says_what_it_is(e, name)
   local d = plain(e)
   assert.equal(name, d.name)

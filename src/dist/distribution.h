@@ -73,6 +73,8 @@ struct pni_distribution {
 #define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d, pn_rng *rng, const pni_spec *out);
   PNI_DIST_DRAWS
 #undef X
+  /* rsample and the log density of the draws where they share work; NULL: one after the other. */
+  pn_tensor *(*rsample_with)(pn_context *c, const pn_dist *d, pn_rng *rng, const pni_spec *out, pn_tensor **log_prob);
   /* Composites: KL(p || q) of two of the kind, joint own batch. NULL: see kl.def. */
   pn_tensor *(*kl)(pn_context *c, const pn_dist *p, const pn_dist *q);
 };

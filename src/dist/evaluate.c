@@ -247,3 +247,21 @@ pn_tensor *pn_dist_rsample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndi
   if (draw_shape(c, d, "rsample", ndim, shape, &out)) return NULL;
   return pni_dist_expand_to(c, d->kind->rsample(c, d, rng, &out), out.ndim, out.shape);
 }
+
+pn_tensor *pn_dist_rsample_log_prob(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape,
+                                    pn_tensor **log_prob) {
+  pni_spec out;
+  *log_prob = NULL;
+  if (!d || pni_failed(c)) return NULL;
+  if (!d->kind->rsample_with) {
+    pn_tensor *x = pn_dist_rsample(c, d, rng, ndim, shape);
+    *log_prob = pn_dist_log_prob(c, d, x);
+    return *log_prob ? x : NULL;
+  }
+  if (draw_shape(c, d, "rsample_log_prob", ndim, shape, &out)) return NULL;
+  pn_tensor *lp, *x = d->kind->rsample_with(c, d, rng, &out, &lp);
+  x = pni_dist_expand_to(c, x, out.ndim, out.shape);
+  int lead = out.ndim - pni_dist_kind_event_ndim(d);
+  *log_prob = pni_dist_sum_moved(c, d, pni_dist_expand_to(c, lp, lead, out.shape));
+  return *log_prob ? x : NULL;
+}

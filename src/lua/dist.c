@@ -168,6 +168,16 @@ static pn_rng *read_draw(lua_State *L, const char *where, int *ndim, int64_t *sh
 DRAW(sample)
 DRAW(rsample)
 
+/* rsample_log_prob(sizes) -> x, log density of x; arguments as rsample's */
+static int l_rsample_log_prob(lua_State *L) {
+  pn_dist *d = self(L);
+  int n;
+  int64_t shape[PN_MAX_DIMS];
+  pn_rng *rng = read_draw(L, "rsample_log_prob", &n, shape);
+  pn_tensor *log_prob;
+  PNI_RETURN_TWO(L, d->ctx, log_prob, pn_dist_rsample_log_prob(d->ctx, d, rng, n, shape, &log_prob));
+}
+
 static int l_kl(lua_State *L) {
   pn_dist *p = pni_check_dist(L, 1), *q = pni_check_dist(L, 2);
   PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
@@ -423,21 +433,14 @@ static int l_kl_pairs(lua_State *L) {
 static const luaL_Reg functions[] = {{"new_distribution", l_new}, {"distribution_rows", l_rows}, {"kl", l_kl},
                                      {"kl_pairs", l_kl_pairs},    {"within", l_within},          {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
-                                   {"cdf", l_cdf},
-                                   {"icdf", l_icdf},
-                                   {"sample", l_sample},
-                                   {"rsample", l_rsample},
-                                   {"mean", l_mean},
-                                   {"variance", l_variance},
-                                   {"stddev", l_stddev},
-                                   {"mode", l_mode},
-                                   {"entropy", l_entropy},
-                                   {"independent", l_independent},
-                                   {"expand", l_expand},
-                                   {"parameters", l_parameters},
-                                   {"close", l_close},
-                                   {NULL, NULL}};
+static const luaL_Reg methods[] = {{"log_prob", l_log_prob}, {"cdf", l_cdf},
+                                   {"icdf", l_icdf},         {"sample", l_sample},
+                                   {"rsample", l_rsample},   {"rsample_log_prob", l_rsample_log_prob},
+                                   {"mean", l_mean},         {"variance", l_variance},
+                                   {"stddev", l_stddev},     {"mode", l_mode},
+                                   {"entropy", l_entropy},   {"independent", l_independent},
+                                   {"expand", l_expand},     {"parameters", l_parameters},
+                                   {"close", l_close},       {NULL, NULL}};
 
 static const luaL_Reg events[] = {{"__tostring", l_tostring}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
 

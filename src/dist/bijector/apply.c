@@ -109,16 +109,48 @@ pn_tensor *pni_sum_last(pn_context *c, pn_tensor *t, int extra) {
   return pn_sum(c, t, axes, 0);
 }
 
-pn_tensor *pni_bijector_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor *y, int extra) {
+/* A kind's log |det| at x in its full shape, summed over the extra axes. */
+static pn_tensor *spread(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor *log_det, int extra) {
   pni_spec lead;
-  if (!x || !y || pni_failed(c) || lead_shape(c, b, x, b->in_rank, &lead)) return NULL;
-  pn_tensor *t = pni_dist_expand_to(c, b->kind->log_abs_det(c, b, x, y), lead.ndim, lead.shape);
-  return pni_sum_last(c, t, extra);
+  if (!x || !log_det || pni_failed(c) || lead_shape(c, b, x, b->in_rank, &lead)) return NULL;
+  return pni_sum_last(c, pni_dist_expand_to(c, log_det, lead.ndim, lead.shape), extra);
+}
+
+pn_tensor *pni_bijector_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor *y, int extra) {
+  if (!x || !y || pni_failed(c)) return NULL;
+  return spread(c, b, x, b->kind->log_abs_det(c, b, x, y), extra);
 }
 
 pn_tensor *pn_bijector_log_abs_det(pn_context *c, pn_bijector *b, pn_tensor *x) {
   if (!b || !x || pni_failed(c) || check(c, b, "log_abs_det", x, true)) return NULL;
   return pni_bijector_log_det(c, b, x, pn_bijector_forward(c, b, x), 0);
+}
+
+pn_tensor *pni_bijector_with_log_det(pn_context *c, pn_bijector *b, pn_tensor *t, bool forward, int extra,
+                                     pn_tensor **log_det) {
+  *log_det = NULL;
+  if (!b || !t || pni_failed(c) || check(c, b, forward ? "forward" : "inverse", t, forward)) return NULL;
+  pn_tensor *(*both)(pn_context *, pn_bijector *, pn_tensor *, pn_tensor **) =
+      forward ? b->kind->forward_with : b->kind->inverse_with;
+  pn_tensor *other = recall(c, b, t, forward), *own = NULL;
+  if (pni_failed(c)) return NULL;
+  if (!other && both) {
+    other = both(c, b, t, &own);
+    if (other) forward ? remember(b, t, other) : remember(b, other, t);
+  } else if (!other) {
+    other = forward ? pn_bijector_forward(c, b, t) : pn_bijector_inverse(c, b, t);
+  }
+  pn_tensor *x = forward ? t : other, *y = forward ? other : t;
+  *log_det = own ? spread(c, b, x, own, extra) : pni_bijector_log_det(c, b, x, y, extra);
+  return *log_det ? other : NULL;
+}
+
+pn_tensor *pn_bijector_forward_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor **log_det) {
+  return pni_bijector_with_log_det(c, b, x, true, 0, log_det);
+}
+
+pn_tensor *pn_bijector_inverse_log_det(pn_context *c, pn_bijector *b, pn_tensor *y, pn_tensor **log_det) {
+  return pni_bijector_with_log_det(c, b, y, false, 0, log_det);
 }
 
 pn_tensor *pni_bijector_sign(pn_context *c, pn_bijector *b, const pn_tensor *like) {

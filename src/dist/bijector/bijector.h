@@ -30,6 +30,9 @@ typedef struct pni_bijector {
   pn_tensor *(*inverse)(pn_context *c, pn_bijector *b, pn_tensor *y);
   /* Anything that broadcasts to lead; y is forward(x). */
   pn_tensor *(*log_abs_det)(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor *y);
+  /* One direction and log |det dy/dx| where they share work; NULL: one after the other. */
+  pn_tensor *(*forward_with)(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor **log_det);
+  pn_tensor *(*inverse_with)(pn_context *c, pn_bijector *b, pn_tensor *y, pn_tensor **log_det);
   /* Positive where the map of numbers rises, negative where it falls; NULL: it rises everywhere. */
   pn_tensor *(*sign)(pn_context *c, pn_bijector *b);
 } pni_bijector;
@@ -62,6 +65,9 @@ struct pn_bijector {
 pn_tensor *pni_sum_last(pn_context *c, pn_tensor *t, int extra);
 /* log |det dy/dx| where one event of x has in_rank + extra axes: summed over the extra ones. */
 pn_tensor *pni_bijector_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor *y, int extra);
+/* y of t = x, or x of t = y, and log |det dy/dx| as pni_bijector_log_det gives it. */
+pn_tensor *pni_bijector_with_log_det(pn_context *c, pn_bijector *b, pn_tensor *t, bool forward, int extra,
+                                     pn_tensor **log_det);
 /* The sign of the slope of a map of numbers, which is the same everywhere; `like` gives the dtype. */
 pn_tensor *pni_bijector_sign(pn_context *c, pn_bijector *b, const pn_tensor *like);
 /* Extra axes of part i when a chain maps an event of b->in_rank axes. */

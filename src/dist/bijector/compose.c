@@ -90,6 +90,20 @@ static T *chain_log_abs_det(C *c, B *b, T *x, T *y) {
   return sum;
 }
 
+/* Each part once, in either direction. */
+static T *chain_with(C *c, B *b, T *t, bool forward, T **log_det) {
+  T *sum = NULL, *own;
+  for (int k = 0; k < b->nparts; k++) {
+    int i = forward ? k : b->nparts - 1 - k;
+    t = pni_bijector_with_log_det(c, b->part[i], t, forward, pni_chain_extra(b, i), &own);
+    sum = k ? pn_add(c, sum, own) : own;
+  }
+  *log_det = sum;
+  return t;
+}
+static T *chain_forward_with(C *c, B *b, T *x, T **log_det) { return chain_with(c, b, x, true, log_det); }
+static T *chain_inverse_with(C *c, B *b, T *y, T **log_det) { return chain_with(c, b, y, false, log_det); }
+
 const pni_bijector pni_bijector_chain = {.name = "chain",
                                          .doc = "its parts one after the other, the first one first",
                                          .source = "chain rule",
@@ -100,7 +114,9 @@ const pni_bijector pni_bijector_chain = {.name = "chain",
                                          .parts = -1,
                                          .forward = chain_forward,
                                          .inverse = chain_inverse,
-                                         .log_abs_det = chain_log_abs_det};
+                                         .log_abs_det = chain_log_abs_det,
+                                         .forward_with = chain_forward_with,
+                                         .inverse_with = chain_inverse_with};
 
 /* ---- inverse ---- */
 
@@ -109,6 +125,14 @@ static T *inverse_inverse(C *c, B *b, T *y) { return pn_bijector_forward(c, b->p
 static T *inverse_log_abs_det(C *c, B *b, T *x, T *y) {
   return pn_neg(c, pni_bijector_log_det(c, b->part[0], y, x, 0));
 }
+
+static T *backwards(C *c, B *b, T *t, bool forward, T **log_det) {
+  T *other = pni_bijector_with_log_det(c, b->part[0], t, forward, 0, log_det);
+  *log_det = pn_neg(c, *log_det);
+  return other;
+}
+static T *inverse_forward_with(C *c, B *b, T *x, T **log_det) { return backwards(c, b, x, false, log_det); }
+static T *inverse_inverse_with(C *c, B *b, T *y, T **log_det) { return backwards(c, b, y, true, log_det); }
 
 const pni_bijector pni_bijector_inverse = {.name = "inverse",
                                            .doc = "its part backwards",
@@ -120,4 +144,6 @@ const pni_bijector pni_bijector_inverse = {.name = "inverse",
                                            .parts = 1,
                                            .forward = inverse_forward,
                                            .inverse = inverse_inverse,
-                                           .log_abs_det = inverse_log_abs_det};
+                                           .log_abs_det = inverse_log_abs_det,
+                                           .forward_with = inverse_forward_with,
+                                           .inverse_with = inverse_inverse_with};

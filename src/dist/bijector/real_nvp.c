@@ -28,16 +28,28 @@ static pn_status split(C *c, B *b, const char *function, T *x, halves *h) {
 
 static T *join(C *c, T *a, T *b) { return a && b ? pn_concatenate(c, 2, (T *[]){a, b}, -1) : NULL; }
 
-static T *forward(C *c, B *b, T *x) {
+static T *forward_with(C *c, B *b, T *x, T **log_det) {
   halves h;
   if (split(c, b, "forward", x, &h)) return NULL;
+  *log_det = pn_sum(c, h.log_scale, LAST, 0);
   return join(c, h.pass, pn_add(c, pn_mul(c, h.moved, pn_exp(c, h.log_scale)), h.shift));
 }
 
-static T *inverse(C *c, B *b, T *y) {
+static T *inverse_with(C *c, B *b, T *y, T **log_det) {
   halves h;
   if (split(c, b, "inverse", y, &h)) return NULL;
+  *log_det = pn_sum(c, h.log_scale, LAST, 0);
   return join(c, h.pass, pn_mul(c, pn_sub(c, h.moved, h.shift), pn_exp(c, pn_neg(c, h.log_scale))));
+}
+
+static T *forward(C *c, B *b, T *x) {
+  T *unused;
+  return forward_with(c, b, x, &unused);
+}
+
+static T *inverse(C *c, B *b, T *y) {
+  T *unused;
+  return inverse_with(c, b, y, &unused);
 }
 
 static T *log_abs_det(C *c, B *b, T *x, T *y) {
@@ -59,4 +71,6 @@ const pni_bijector pni_bijector_real_nvp = {
     .check = check,
     .forward = forward,
     .inverse = inverse,
-    .log_abs_det = log_abs_det};
+    .log_abs_det = log_abs_det,
+    .forward_with = forward_with,
+    .inverse_with = inverse_with};

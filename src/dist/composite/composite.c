@@ -26,16 +26,32 @@ pn_dist *pni_composite_shell(pn_context *c, const pni_distribution *kind, int n,
   return d;
 }
 
-pn_tensor *pni_composite_draw(pn_context *c, const pn_dist *d, int i, int tail, pn_rng *rng, const pni_spec *out,
-                              bool with_gradient) {
+/* Part i repeated to the own batch of d and `tail` more axes of its own; lead receives the sample axes of `out`. New. */
+static pn_dist *widened(pn_context *c, const pn_dist *d, int i, int tail, const pni_spec *out, int *lead) {
   const pn_dist *p = d->part[i];
-  int nb = pni_dist_base_ndim(d), lead = out->ndim - nb - pni_dist_kind_event_ndim(d);
+  int nb = pni_dist_base_ndim(d);
+  *lead = out->ndim - nb - pni_dist_kind_event_ndim(d);
   int64_t batch[PN_MAX_DIMS + 1];
   memcpy(batch, d->shape, (size_t)nb * sizeof *batch);
   for (int k = 0; k < tail; k++) batch[nb + k] = p->shape[p->batch_ndim - tail + k];
-  pn_dist *wide = pn_dist_expand(c, p, nb + tail, batch);
+  return pn_dist_expand(c, p, nb + tail, batch);
+}
+
+pn_tensor *pni_composite_draw(pn_context *c, const pn_dist *d, int i, int tail, pn_rng *rng, const pni_spec *out,
+                              bool with_gradient) {
+  int lead;
+  pn_dist *wide = widened(c, d, i, tail, out, &lead);
   pn_tensor *t =
       with_gradient ? pn_dist_rsample(c, wide, rng, lead, out->shape) : pn_dist_sample(c, wide, rng, lead, out->shape);
+  pn_dist_unref(wide);
+  return t;
+}
+
+pn_tensor *pni_composite_draw_with_log_prob(pn_context *c, const pn_dist *d, int i, pn_rng *rng, const pni_spec *out,
+                                            pn_tensor **log_prob) {
+  int lead;
+  pn_dist *wide = widened(c, d, i, 0, out, &lead);
+  pn_tensor *t = pn_dist_rsample_log_prob(c, wide, rng, lead, out->shape, log_prob);
   pn_dist_unref(wide);
   return t;
 }

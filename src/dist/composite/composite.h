@@ -13,6 +13,9 @@ pn_dist *pni_composite_shell(pn_context *c, const pni_distribution *kind, int n,
  * event; `out` is what d draws. */
 pn_tensor *pni_composite_draw(pn_context *c, const pn_dist *d, int i, int tail, pn_rng *rng, const pni_spec *out,
                               bool with_gradient);
+/* The same with a gradient, and the log density of the draws: sample + own batch. */
+pn_tensor *pni_composite_draw_with_log_prob(pn_context *c, const pn_dist *d, int i, pn_rng *rng, const pni_spec *out,
+                                            pn_tensor **log_prob);
 /* batch = broadcast(batch, the n sizes); PN_SHAPE names `where`. */
 pn_status pni_composite_widen(pn_context *c, const char *where, pni_spec *batch, int n, const int64_t *shape);
 /* Do all members of a belong to b, a set of measure zero apart? Said of sets that are known. */

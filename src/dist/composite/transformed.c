@@ -14,10 +14,7 @@ static int extra(D *d) { return base(d)->event_ndim - d->map->in_rank; }
 
 /* ---- density ---- */
 
-static T *density(C *c, D *d, T *x, T *y) {
-  T *lp = pn_dist_log_prob(c, base(d), x);
-  return pn_sub(c, lp, pni_bijector_log_det(c, d->map, x, y, extra(d)));
-}
+static T *density(C *c, D *d, T *x, T *log_det) { return pn_sub(c, pn_dist_log_prob(c, base(d), x), log_det); }
 
 /* bool: events of x that are finite throughout; NULL without a failure if all are and a capture does not ask. */
 static T *finite_events(C *c, D *d, T *x) {
@@ -34,16 +31,18 @@ static T *finite_events(C *c, D *d, T *x) {
 /* A y at the edge of the range, reached by no finite x, has density 0: it is replaced before the formula and its
  * result after it, so that no gradient sees it. */
 static T *log_prob(C *c, D *d, T *y) {
-  T *x = pn_bijector_inverse(c, d->map, y), *finite = finite_events(c, d, x);
+  T *log_det, *x = pni_bijector_with_log_det(c, d->map, y, false, extra(d), &log_det);
+  T *finite = finite_events(c, d, x);
   if (pni_failed(c)) return NULL;
-  if (!finite) return density(c, d, x, y);
+  if (!finite) return density(c, d, x, log_det);
   T *mask = finite;
   int rank = pni_dist_kind_event_ndim(d);
   for (int i = 0; i < rank; i++) mask = pn_unsqueeze(c, mask, -1);
   const int64_t *size = d->shape + pni_dist_base_ndim(d) + rank - d->support->rank;
   T *member = pni_constraint_member(c, d->support, (pn_dtype)d->dtype, size);
   T *safe = pn_where(c, mask, y, member);
-  return only(c, finite, density(c, d, pn_bijector_inverse(c, d->map, safe), safe), -INFINITY);
+  x = pni_bijector_with_log_det(c, d->map, safe, false, extra(d), &log_det);
+  return only(c, finite, density(c, d, x, log_det), -INFINITY);
 }
 
 /* ---- distribution function ---- */
@@ -74,6 +73,14 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pn_bijector_forward(c, d->map, pni_composite_draw(c, d, 0, 0, rng, out, true));
 }
 
+/* Each network once: the density comes out of the draw of the base, not out of y. */
+static T *rsample_with(C *c, D *d, pn_rng *rng, const pni_spec *out, T **log_prob_of) {
+  T *lp, *log_det, *x = pni_composite_draw_with_log_prob(c, d, 0, rng, out, &lp);
+  T *y = pni_bijector_with_log_det(c, d->map, x, true, extra(d), &log_det);
+  *log_prob_of = pn_sub(c, lp, log_det);
+  return y;
+}
+
 /* A bijector applied to both changes nothing: KL of the bases. */
 static T *kl(C *c, D *p, D *q) {
   if (p->map == q->map) return pn_dist_kl(c, base(p), base(q));
@@ -96,7 +103,8 @@ const pni_distribution pni_composite_transformed = {
     .icdf = icdf,
     .kl = kl,
     .sample = sample,
-    .rsample = rsample};
+    .rsample = rsample,
+    .rsample_with = rsample_with};
 
 /* ---- making ---- */
 

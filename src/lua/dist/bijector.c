@@ -141,6 +141,16 @@ POINT(forward)
 POINT(inverse)
 POINT(log_abs_det)
 
+/* forward_log_det(x) -> y, log |det dy/dx|; inverse_log_det(y) -> x, the same */
+#define BOTH(name)                                                                                                     \
+  static int l_##name(lua_State *L) {                                                                                  \
+    pn_bijector *b = with_tensor(L, #name);                                                                            \
+    pn_tensor *log_det;                                                                                                \
+    PNI_RETURN_TWO(L, b->ctx, log_det, pn_bijector_##name(b->ctx, b, pni_to_tensor(L, b->ctx, 2, like(b)), &log_det)); \
+  }
+BOTH(forward_log_det)
+BOTH(inverse_log_det)
+
 /* ---- asking ---- */
 
 /* parameters() -> {name = tensor} of those that are there; a bijector with parts has a list of such tables */
@@ -325,8 +335,14 @@ static const luaL_Reg functions[] = {
     {"bijector_rows", l_rows}, {"new_transformed", l_transformed},   {"new_mixture", l_mixture},
     {"new_masked", l_masked},  {"composite_rows", l_composite_rows}, {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"forward", l_forward},       {"inverse", l_inverse}, {"log_abs_det", l_log_abs_det},
-                                   {"parameters", l_parameters}, {"close", l_close},     {NULL, NULL}};
+static const luaL_Reg methods[] = {{"forward", l_forward},
+                                   {"inverse", l_inverse},
+                                   {"log_abs_det", l_log_abs_det},
+                                   {"forward_log_det", l_forward_log_det},
+                                   {"inverse_log_det", l_inverse_log_det},
+                                   {"parameters", l_parameters},
+                                   {"close", l_close},
+                                   {NULL, NULL}};
 
 static const luaL_Reg events[] = {
     {"__tostring", l_tostring}, {"__call", l_forward}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};

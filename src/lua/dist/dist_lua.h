@@ -7,6 +7,28 @@
 #include "../penumbra_lua.h"
 #include "../../dist/bijector/bijector.h"
 
+/* PNI_RETURN for an expression that gives one tensor and leaves another in `second`: both are results. */
+#define PNI_RETURN_TWO(L, c, second, expr)                                                                             \
+  do {                                                                                                                 \
+    pni_box *first_ = pni_new_box(L), *second_ = pni_new_box(L);                                                       \
+    for (int again_ = 0;; again_++) {                                                                                  \
+      size_t mark_ = pn_scope_open(c);                                                                                 \
+      pn_tensor *t_ = (expr);                                                                                          \
+      if (t_) {                                                                                                        \
+        first_->t = pn_tensor_ref(t_);                                                                                 \
+        second_->t = pn_tensor_ref(second);                                                                            \
+        pn_scope_close(c, mark_);                                                                                      \
+        pni_tell_collector(L);                                                                                         \
+        return 2;                                                                                                      \
+      }                                                                                                                \
+      if (again_ || pn_context_status(c) != PN_NOMEM) {                                                                \
+        pn_scope_close(c, mark_);                                                                                      \
+        return pni_raise(L, c);                                                                                        \
+      }                                                                                                                \
+      pni_forget(L, c, mark_);                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
 /* A distribution as Lua sees it; d is NULL while empty and after close. */
 typedef struct pni_dist_box {
   pn_dist *d;
