@@ -81,4 +81,19 @@ double pni_poisson_draw(uint64_t key, uint64_t position, double rate);
 /* Binomial(total_count, prob): a whole number >= 0 up to 2^53, 0 <= prob <= 1. */
 double pni_binomial_draw(uint64_t key, uint64_t position, double total_count, double prob);
 
+/* The same in two steps, for many draws of one law: the law with what its sampler prepares, then a draw from a first
+ * trial u, v, independent and uniform on (0, 1]; further trials read the counters of position from attempt 1 on. */
+typedef struct pni_count_law {
+  enum { PNI_COUNT_FIXED, PNI_COUNT_SEARCH, PNI_COUNT_POISSON, PNI_COUNT_BINOMIAL } kind;
+  uint32_t domain;
+  int mirrored;              /* draws are n minus what the sampler gives */
+  double start, slope, drop; /* FIXED: the value; SEARCH: mass at 0, its ratios */
+  double n, m, rest;         /* trials, mean, 1 - prob */
+  double a, b, centre, scale, squeeze, peak;
+} pni_count_law;
+
+pni_count_law pni_poisson_law(double rate);
+pni_count_law pni_binomial_law(double total_count, double prob);
+double pni_count_from(const pni_count_law *l, uint64_t key, uint64_t position, double u, double v);
+
 #endif

@@ -48,85 +48,116 @@ double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
   return exp(pni_log_gamma_draw(key, position, concentration));
 }
 
-/* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k); u beyond the last weight that
- * double precision can tell from 1 takes a new attempt. ratio(k) = slope / k - drop. */
-static double search(uint64_t key, uint64_t position, uint32_t domain, double start, double slope, double drop) {
-  for (uint32_t attempt = 0;; attempt++) {
-    double u = uniforms(key, position, attempt, domain).u, weight = start;
-    for (int k = 0; k < 200 && weight > 0; k++) {
-      if (u <= weight) return k;
-      u -= weight;
-      weight *= slope / (k + 1) - drop;
-    }
+/* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k), ratio(k) = slope / k - drop; -1 if u lies
+ * beyond the last weight that double precision can tell from 1. */
+static double search(const pni_count_law *l, double u) {
+  double weight = l->start, sum = weight;
+  for (int k = 0; k < 200 && weight > 0; k++) {
+    if (u <= sum) return k;
+    weight *= l->slope / (k + 1) - l->drop;
+    sum += weight;
   }
+  return -1;
 }
 
-/* k log(k/m) + m - k >= 0, the deviance term of a count k with expectation m (Loader 2000). */
-static double deviance(double k, double m) {
-  double mu = (m - k) / k;
-  if (k == 0) return m;
-  return mu > -0.6 ? k * pni_log1p_gap(mu) : m - k - k * log(m / k);
+/* Transformed rejection with squeeze, PTRS of Hoermann (1993), for m >= 10: trial u, v; -1 if it is rejected. */
+static double poisson_trial(const pni_count_law *l, double u, double v) {
+  u -= 0.5;
+  double us = 0.5 - fabs(u), k = floor((2 * l->a / us + l->b) * u + l->centre);
+  if (us >= 0.07 && v <= l->squeeze) return k;
+  if (!(us > 0) || k < 0 || (us < 0.013 && v > us)) return -1;
+  double log_mass = -pni_count_deviance(k, l->m) - pni_count_excess(k);
+  return log(v * l->scale / (l->a / (us * us) + l->b)) <= log_mass ? k : -1;
 }
 
-/* log k! - (k log k - k + log(2 pi)/2 + log(k)/2); at 0 what makes log_root + error = 0. */
-static double count_error(double k) { return k == 0 ? 0 : pni_stirling_error(k); }
+/* Binomial's log mass (Loader 2000). */
+static double binomial_log_mass(const pni_count_law *l, double k) {
+  double d = pni_count_deviance(k, l->m) + pni_count_deviance(l->n - k, l->n * l->rest);
+  return pni_count_excess(l->n) - pni_count_excess(k) - pni_count_excess(l->n - k) - d;
+}
 
-/* log sqrt(2 pi k), 0 at 0. */
-static double log_root(double k) { return k == 0 ? 0 : 0.5 * log(TWO_PI * k); }
+/* The same, BTRS of Hoermann (1993), for p <= 1/2, n p >= 10. */
+static double binomial_trial(const pni_count_law *l, double u, double v) {
+  u -= 0.5;
+  double us = 0.5 - fabs(u), k = floor((2 * l->a / us + l->b) * u + l->centre);
+  if (us >= 0.07 && v <= l->squeeze) return k;
+  if (!(us > 0) || k < 0 || k > l->n) return -1;
+  return log(v * l->scale / (l->a / (us * us) + l->b)) <= binomial_log_mass(l, k) - l->peak ? k : -1;
+}
 
-/* Poisson's log probability by the saddle-point form, exact in relative terms for any rate (Loader 2000):
- * -deviance(k, rate) - log sqrt(2 pi k) - stirling_error(k). */
-static double poisson_log_prob(double k, double rate) { return -deviance(k, rate) - log_root(k) - count_error(k); }
-
-/* Transformed rejection with squeeze, PTRS of Hoermann (1993), for rate >= 10. */
-static double poisson_rejection(uint64_t key, uint64_t position, double rate) {
-  double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
-  double inv_alpha = 1.1239 + 1.1328 / (b - 3.4), squeeze = 0.9277 - 3.6224 / (b - 2);
-  for (uint32_t attempt = 0;; attempt++) {
-    pair t = uniforms(key, position, attempt, PNI_DOMAIN_POISSON);
-    double u = t.u - 0.5, us = 0.5 - fabs(u);
-    double k = floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && t.v <= squeeze) return k;
-    if (!(us > 0) || k < 0 || (us < 0.013 && t.v > us)) continue;
-    if (log(t.v * inv_alpha / (a / (us * us) + b)) <= poisson_log_prob(k, rate)) return k;
+pni_count_law pni_poisson_law(double rate) {
+  pni_count_law l = {.kind = PNI_COUNT_FIXED, .start = rate, .domain = PNI_DOMAIN_POISSON, .m = rate};
+  if (!(rate >= 0)) l.start = NAN;
+  if (!(rate > 0 && rate < INFINITY)) return l;
+  if (rate < 10) {
+    l.kind = PNI_COUNT_SEARCH;
+    l.start = exp(-rate);
+    l.slope = rate;
+    return l;
   }
+  l.kind = PNI_COUNT_POISSON;
+  l.b = 0.931 + 2.53 * sqrt(rate);
+  l.a = -0.059 + 0.02483 * l.b;
+  l.scale = 1.1239 + 1.1328 / (l.b - 3.4);
+  l.squeeze = 0.9277 - 3.6224 / (l.b - 2);
+  l.centre = rate + 0.43;
+  return l;
+}
+
+/* Of the rarer outcome; `mirrored` if that is failure. */
+pni_count_law pni_binomial_law(double n, double p) {
+  pni_count_law l = {.kind = PNI_COUNT_FIXED, .domain = PNI_DOMAIN_BINOMIAL, .n = n, .mirrored = p > 0.5};
+  if (!(n >= 0 && n <= 0x1p53 && n == floor(n) && p >= 0 && p <= 1)) {
+    l.start = NAN;
+    return l;
+  }
+  l.rest = p > 0.5 ? p : 1 - p;
+  if (p > 0.5) p = 1 - p;
+  l.m = n * p;
+  if (n == 0 || p == 0) return l;
+  if (l.m < 10) {
+    l.kind = PNI_COUNT_SEARCH;
+    l.drop = p / (1 - p);
+    l.slope = (n + 1) * l.drop;
+    l.start = exp(n * log1p(-p));
+    return l;
+  }
+  double spq = sqrt(l.m * (1 - p));
+  l.kind = PNI_COUNT_BINOMIAL;
+  l.b = 1.15 + 2.53 * spq;
+  l.a = -0.0873 + 0.0248 * l.b + 0.01 * p;
+  l.scale = (2.83 + 5.1 / l.b) * spq;
+  l.squeeze = 0.92 - 4.2 / l.b;
+  l.centre = l.m + 0.5;
+  l.peak = binomial_log_mass(&l, floor((n + 1) * p));
+  return l;
+}
+
+double pni_count_from(const pni_count_law *l, uint64_t key, uint64_t position, double u, double v) {
+  double k = l->start;
+  for (uint32_t attempt = 1; l->kind != PNI_COUNT_FIXED; attempt++) {
+    k = l->kind == PNI_COUNT_SEARCH    ? search(l, u)
+        : l->kind == PNI_COUNT_POISSON ? poisson_trial(l, u, v)
+                                       : binomial_trial(l, u, v);
+    if (k >= 0) break;
+    pair next = uniforms(key, position, attempt, l->domain);
+    u = next.u, v = next.v;
+  }
+  return l->mirrored ? l->n - k : k;
+}
+
+static double draw(const pni_count_law *l, uint64_t key, uint64_t position) {
+  pair first = {1, 1};
+  if (l->kind != PNI_COUNT_FIXED) first = uniforms(key, position, 0, l->domain);
+  return pni_count_from(l, key, position, first.u, first.v);
 }
 
 double pni_poisson_draw(uint64_t key, uint64_t position, double rate) {
-  if (!(rate >= 0)) return NAN;
-  if (rate == 0 || isinf(rate)) return rate;
-  if (rate < 10) return search(key, position, PNI_DOMAIN_POISSON, exp(-rate), rate, 0);
-  return poisson_rejection(key, position, rate);
-}
-
-/* Binomial's log probability, 0 <= k <= n, by the saddle-point form (Loader 2000). */
-static double binomial_log_prob(double k, double n, double p) {
-  double error = count_error(n) - count_error(k) - count_error(n - k);
-  double root = log_root(n) - log_root(k) - log_root(n - k);
-  return error + root - deviance(k, n * p) - deviance(n - k, n * (1 - p));
-}
-
-/* Transformed rejection with squeeze, BTRS of Hoermann (1993), for p <= 1/2, n p >= 10. */
-static double binomial_rejection(uint64_t key, uint64_t position, double n, double p) {
-  double spq = sqrt(n * p * (1 - p)), b = 1.15 + 2.53 * spq, a = -0.0873 + 0.0248 * b + 0.01 * p;
-  double centre = n * p + 0.5, squeeze = 0.92 - 4.2 / b, alpha = (2.83 + 5.1 / b) * spq;
-  double mode_log_prob = binomial_log_prob(floor((n + 1) * p), n, p);
-  for (uint32_t attempt = 0;; attempt++) {
-    pair t = uniforms(key, position, attempt, PNI_DOMAIN_BINOMIAL);
-    double u = t.u - 0.5, us = 0.5 - fabs(u);
-    double k = floor((2 * a / us + b) * u + centre);
-    if (us >= 0.07 && t.v <= squeeze) return k;
-    if (!(us > 0) || k < 0 || k > n) continue;
-    if (log(t.v * alpha / (a / (us * us) + b)) <= binomial_log_prob(k, n, p) - mode_log_prob) return k;
-  }
+  pni_count_law l = pni_poisson_law(rate);
+  return draw(&l, key, position);
 }
 
 double pni_binomial_draw(uint64_t key, uint64_t position, double total_count, double prob) {
-  double n = total_count;
-  if (!(n >= 0 && n <= 0x1p53 && n == floor(n) && prob >= 0 && prob <= 1)) return NAN;
-  if (prob > 0.5) return n - pni_binomial_draw(key, position, n, 1 - prob);
-  if (n == 0 || prob == 0) return 0;
-  if (n * prob >= 10) return binomial_rejection(key, position, n, prob);
-  double odds = prob / (1 - prob);
-  return search(key, position, PNI_DOMAIN_BINOMIAL, exp(n * log1p(-prob)), (n + 1) * odds, odds);
+  pni_count_law l = pni_binomial_law(total_count, prob);
+  return draw(&l, key, position);
 }

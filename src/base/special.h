@@ -38,6 +38,11 @@ double pni_trigamma(double x);
 double pni_polygamma(int n, double x); /* d^n/dx^n digamma(x), n >= 0 */
 double pni_lbeta(double a, double b);  /* log B(a, b), a, b >= 0 */
 
+/* special_count.c: parts of the masses of counts */
+double pni_count_deviance(double k, double m);     /* k log(k/m) + m - k, k, m >= 0 */
+double pni_count_deviance_log(double k, double l); /* the same of l = log m */
+double pni_count_excess(double k);                 /* log k! - (k log k - k), k >= 0 */
+
 /* special_incgamma.c: regularised incomplete gamma functions, a >= 0, x >= 0 */
 double pni_gammainc(double a, double x);        /* P(a, x), lower */
 double pni_gammaincc(double a, double x);       /* Q(a, x) = 1 - P(a, x), upper */

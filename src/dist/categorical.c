@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "distribution.h"
+#include "discrete/lookup.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -78,27 +79,40 @@ T *pni_kl_categorical_categorical(C *c, D *p, D *q) {
 typedef struct {
   pni_philox at;
   const double *running; /* [batch, n] running sums */
-  int64_t n, batch;
+  const int32_t *guide;  /* [batch, size] or NULL */
+  int64_t n, batch, size;
   int64_t *out;
 } draws;
 
+enum { BLOCK = 256 };
+
 static void draw_shard(void *data, int64_t begin, int64_t end) {
   const draws *w = data;
-  for (int64_t i = begin; i < end; i++) {
-    const double *s = w->running + i % w->batch * w->n;
-    double u;
-    pni_fill_uniform_f64(w->at.key, w->at.position, (uint64_t)i, (uint64_t)i + 1, &u);
-    double target = u * s[w->n - 1];
-    int64_t low = 0, high = w->n - 1; /* the first k with s[k] >= target lies in low .. high */
-    while (low < high) {
-      int64_t k = (low + high) / 2;
-      if (s[k] >= target)
-        high = k;
-      else
-        low = k + 1;
+  double u[BLOCK];
+  for (int64_t first = begin; first < end; first += BLOCK) {
+    int64_t next = end - first < BLOCK ? end : first + BLOCK, row = first % w->batch;
+    pni_fill_uniform_f64(w->at.key, w->at.position, (uint64_t)first, (uint64_t)next, u);
+    for (int64_t i = first; i < next; i++, row = row + 1 < w->batch ? row + 1 : 0) {
+      const double *s = w->running + row * w->n;
+      double total = s[w->n - 1], v = u[i - first];
+      w->out[i] = w->guide ? pni_lookup_guided(s, w->n, total, w->guide + row * w->size, w->size, v)
+                           : pni_lookup(s, w->n, v * total);
     }
-    w->out[i] = low;
   }
+}
+
+/* Guides where they pay: several draws for each of their entries. NULL: none. */
+static int32_t *make_guide(pn_context *c, draws *w, int64_t numel) {
+  w->size = 64;
+  while (w->size < w->n) w->size *= 2;
+  if (w->n > 1 << 24 || w->size * w->batch > numel / 4) return NULL;
+  int32_t *guide = pni_alloc_array(c, w->size * w->batch, sizeof *guide);
+  for (int64_t k = 0; guide && k < w->batch; k++) {
+    const double *s = w->running + k * w->n;
+    pni_guide(s, w->n, s[w->n - 1], guide + k * w->size, w->size);
+  }
+  w->guide = guide;
+  return guide;
 }
 
 /* The draws as an operation on the running sums. attr: key, position, then the shape of the result. */
@@ -117,7 +131,12 @@ static pn_status eval_draws(pn_context *c, const pni_call *call, pn_tensor *out)
   draws w = {.running = pni_data(running), .n = n, .batch = n ? running->numel / n : 0, .out = pni_data(out)};
   w.at.key = (uint64_t)call->attr->i[KEY];
   w.at.position = (uint64_t)call->attr->i[POSITION];
-  return pni_parallel(c, out->numel, 4096, draw_shard, &w);
+  if (out->numel == 0) return PN_OK;
+  int32_t *guide = make_guide(c, &w, out->numel);
+  if (pni_failed(c)) return c->status;
+  pni_parallel(c, out->numel, 4096, draw_shard, &w);
+  if (guide) pni_free(c, guide, (size_t)(w.size * w.batch) * sizeof *guide);
+  return c->status;
 }
 
 static const pni_op draw_labels = {.name = "draw_labels",

@@ -4,6 +4,7 @@ Run: python3 make_discrete.py [name...]   (needs mpmath; writes beside itself)
 """
 import sys
 from mpmath import mp, mpf, inf, log, exp, nan
+from scipy import stats
 from make import write
 
 mp.dps = 40
@@ -15,11 +16,39 @@ def row(f):
     return f
 
 
+def precisely(f, *args, **more):
+    """With enough digits for 1 - e^-1000."""
+    with mp.workdps(900):
+        return f(*args, **more)
+
+
 def choose(n, k):
     return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
 
 
-def case(params, mass, top, x, at, mode, entropy=False, **more):
+LEVELS = [0.0, 1e-7, 0.1003, 0.37, 0.5003, 0.9, 0.9987, 1.0]
+
+
+def quantile(p, level, last):
+    if level == 1:
+        return float(last)
+    total = mpf(0)
+    for k, v in enumerate(p):
+        total += v
+        if total >= level:
+            assert abs(total - level) > 1e-9 * level or level == 0, "a level at a jump"
+            return k
+    raise ValueError
+
+
+def large(params, log_mass, x, mean, variance, mode, law, spread, **more):
+    """Where masses are too many to sum: SciPy's distribution function for draws only."""
+    below = [float(law.ppf(t)) for t in (0.07, 0.35, 0.6, 0.9)] if spread else []
+    return dict(params=params, x=x, log_prob=[float(log_mass(mpf(k))) for k in x], coarse=mp.sqrt(variance) > 1e5 or None, mean=float(mean), variance=float(variance), mode=mode,
+                below=[[t, float(law.cdf(t))] for t in below], extreme=True, **more)
+
+
+def case(params, mass, top, x, at, mode, entropy=False, quantiles=True, bounded=False, **more):
     """mass(k) for k = 0 .. top, beyond which nothing is left to 1e-25; x must be whole, at need not."""
     p = [mass(k) for k in range(top + 1)]
     assert abs(sum(p) - 1) < mpf(10) ** -22, (params, sum(p))
@@ -28,6 +57,8 @@ def case(params, mass, top, x, at, mode, entropy=False, **more):
     assert p[mode] == max(p), (params, mode)
     out = dict(params=params, x=x, log_prob=[float(log(mass(k))) if mass(k) else -inf for k in x], at=at,
                cdf=[float(sum(p[:int(t) + 1])) if t >= 0 else 0.0 for t in at], mean=float(mean), variance=float(variance), mode=mode)
+    if quantiles:
+        out["p"], out["icdf"] = LEVELS, [quantile(p, v, top if bounded else inf) for v in LEVELS]
     if entropy:
         out["entropy"] = float(-sum(v * log(v) for v in p if v))
     out.update(more)
@@ -48,6 +79,9 @@ def poisson():
     cases = [case(dict(rate=r), mass(r), top, x, AT if r < 50 else [r - 30, r, r + 1.5], int(r), extreme=e)
              for r, top, x, e in [(2.3, 80, [0, 1, 2, 5, 40], None), (0.4, 60, [0, 1, 3], None), (17.5, 150, [3, 17, 40], None),
                                   (1e-6, 10, [0, 1, 2], True), (1000.5, 2000, [800, 1000, 1200], True)]]
+    for r, x in (1e9, [1e9, 1e9 - 1e5, 1.04e9, 9.6e8, 1]), (1e-8, [0, 1, 2, 47000]), (3.0, [120000]), (1e-300, [0, 1, 1000]):
+        m = mpf(r)
+        cases.append(large(dict(rate=r), lambda k: k * log(m) - m - mp.loggamma(k + 1), x, m, m, int(r), stats.poisson(r), r > 10))
     return cases, [(dict(rate=a), dict(rate=b), kl(mass(a), mass(b), 150)) for a, b in [(2.3, 4.0), (10.0, 0.7)]]
 
 
@@ -71,11 +105,17 @@ def binomial():
 
     def one(n, given, x, at=AT, **more):
         p, _ = success(**given)
-        return case(dict(total_count=n, **given), mass(n, **given), n, x, at, min(int((n + 1) * p), n), beyond=[n + 1, -1, 0.5, nan, inf], **more)
+        return case(dict(total_count=n, **given), mass(n, **given), n, x, at, min(int((n + 1) * p), n), bounded=True, beyond=[n + 1, -1, 0.5, nan, inf], **more)
     cases = [one(10, dict(probs=0.3), [0, 3, 7, 10]), one(10, dict(logits=-0.6), [0, 3, 7, 10]), one(1, dict(probs=0.8), [0, 1]),
              one(60, dict(probs=0.45), [5, 27, 60], [4, 27, 33.3, 60]), one(4, dict(probs=0.0), [0, 1, 4], extreme=True),
              one(4, dict(probs=1.0), [0, 3, 4], extreme=True), one(30, dict(probs=1e-12), [0, 1, 30], extreme=True),
              one(3000, dict(logits=3.0), [2700, 2857, 3000], [2700, 2858, 3000], extreme=True), one(0, dict(probs=0.3), [0], extreme=True)]
+    for n, given, x in ((10 ** 9, dict(probs=0.3), [300000000, 300001000, 299000000, 329000000, 0, 10 ** 9]), (10 ** 9, dict(probs=1e-12), [0, 1, 20000]),
+                        (10 ** 9, dict(logits=-1000.0), [0, 1, 950]), (10 ** 9, dict(logits=1000.0), [10 ** 9 - 1]), (1000, dict(logits=-0.5), [377, 0, 1000])):
+        p, q = precisely(success, **given)
+        mode = min(int((n + 1) * p), n)
+        cases.append(precisely(large, dict(total_count=n, **given), lambda k: choose(mpf(n), k) + k * log(p) + (n - k) * log(q), x, n * p, n * p * q,
+                           mode, stats.binom(n, float(p)), n * p * q > 10, beyond=[n + 1, -1, 0.5, nan, inf]))
     k = [(dict(total_count=10, **a), dict(total_count=10, **b), kl(mass(10, **a), mass(10, **b), 10))
          for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=1.1)), (dict(probs=0.0), dict(probs=0.25))]]
     return cases, k
@@ -93,6 +133,12 @@ def negative_binomial():
     cases = [one(3.5, dict(probs=0.3), 120, [0, 1, 4, 30]), one(3.5, dict(logits=0.4), 250, [0, 1, 4, 30]), one(0.6, dict(probs=0.5), 120, [0, 1, 4, 30]),
              one(1.0, dict(probs=0.2), 60, [0, 1, 9]), one(1e-3, dict(probs=0.5), 120, [0, 1, 5], extreme=True),
              one(1e4, dict(logits=-8.0), 120, [0, 3, 20], extreme=True)]
+    for r, given, x in ((1e8, dict(probs=0.25), [33333333, 33300000, 0, 35000000]), (1e-8, dict(logits=2.0), [0, 1, 10]), (2.5, dict(logits=-300.0), [0, 1, 3000]),
+                        (0.3, dict(probs=1e-12), [0, 1, 3])):
+        p, q = precisely(success, **given)
+        m = mpf(r)
+        cases.append(precisely(large, dict(total_count=r, **given), lambda k: mp.loggamma(k + m) - mp.loggamma(k + 1) - mp.loggamma(m) + m * log(q) + k * log(p), x,
+                           m * p / q, m * p / q ** 2, int((m - 1) * p / q) if m > 1 else 0, stats.nbinom(r, float(q)), r > 100))
     k = [(dict(total_count=3.5, **a), dict(total_count=3.5, **b), kl(mass(3.5, **a), mass(3.5, **b), 250))
          for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=0.1))]]
     return cases, k
@@ -108,6 +154,10 @@ def geometric():
         return case(given, mass(**given), top, x, AT, 0, entropy=True, **more)
     cases = [one(dict(probs=0.3), 300, [0, 1, 4, 30]), one(dict(logits=0.4), 150, [0, 1, 4, 30]), one(dict(probs=0.85), 60, [0, 1, 9]),
              one(dict(probs=0.02), 4000, [0, 100, 3000], extreme=True), one(dict(logits=30.0), 20, [0, 1, 9], extreme=True)]
+    for given, x in (dict(probs=1e-9), [0, 10 ** 9, 10 ** 15]), (dict(logits=-100.0), [0, 5]):
+        p, q = precisely(success, **given)
+        cases.append(precisely(large, given, lambda k: log(p) + k * log(q), x, q / p, q / p ** 2, 0, stats.geom(float(p), loc=-1), "probs" in given,
+                           entropy=float(precisely(lambda: -(log(p) + q / p * log(q))))))
     k = [(a, b, kl(mass(**a), mass(**b), 300)) for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=0.1))]]
     return cases, k
 

@@ -6,6 +6,8 @@
 */
 #include "../formula.h"
 #include "count_draw.h"
+#include "count_mass.h"
+#include "count_quantile.h"
 #include "total_count.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
@@ -32,10 +34,18 @@ static T *weighed(C *c, D *d, T *w, bool success) {
   return pn_mul(c, w, success ? pn_log(c, but(c, none, 1, p)) : pn_log1p(c, pn_neg(c, but(c, none, 0, p))));
 }
 
+/* D(k, n p), or D(k, n (1 - p)) */
+static T *deviance(C *c, D *d, T *k, bool success) {
+  T *l = d->param[LOGITS], *p = d->param[PROBS], *count = pn_detach(c, n);
+  if (!pni_dist_given(d, LOGITS)) return pni_deviance(c, k, pn_mul(c, count, success ? p : from(c, 1, p)));
+  return pni_deviance_log(c, k, pn_add(c, pn_log(c, count), pn_log_sigmoid(c, success ? l : pn_neg(c, l))));
+}
+
+/* total_count is a whole number: no gradient */
 static T *log_prob(C *c, D *d, T *x) {
-  T *failures = pn_sub(c, n, x), *ways = pn_sub(c, pn_lgamma(c, plus(c, n, 1)), pn_lgamma(c, plus(c, x, 1)));
-  ways = pn_sub(c, ways, pn_lgamma(c, plus(c, failures, 1)));
-  return pn_add(c, ways, pn_add(c, weighed(c, d, x, true), weighed(c, d, failures, false)));
+  T *count = pn_detach(c, n), *failures = pn_sub(c, count, x);
+  T *ways = pn_sub(c, pni_excess(c, count), pn_add(c, pni_excess(c, x), pni_excess(c, failures)));
+  return pn_sub(c, ways, pn_add(c, deviance(c, d, x, true), deviance(c, d, failures, false)));
 }
 
 /* 1 - I_p(k + 1, n - k), k = floor(x) */
@@ -44,6 +54,8 @@ static T *cdf(C *c, D *d, T *x) {
   T *k = pn_floor(c, only(c, inside, x, 0)), *failures = only(c, inside, pn_sub(c, n, k), 1);
   return but(c, left, 0, but(c, right, 1, pn_betaincc(c, plus(c, k, 1), failures, probs(c, d))));
 }
+
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_binomial, p, n, probs(c, d)); }
 
 static T *mean(C *c, D *d) { return pn_mul(c, n, probs(c, d)); }
 static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), rest(c, d)); }
@@ -81,6 +93,7 @@ const pni_distribution pni_dist_binomial = {
     .in_support = in_support,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -30,6 +30,14 @@ static T *cdf(C *c, D *d, T *x) {
   return but(c, left, 0, but(c, right, 1, inside));
 }
 
+/* The least k with 1 - (1 - p)^(k + 1) >= u: a guess by logarithms, put right by the distribution function. */
+static T *icdf(C *c, D *d, T *u) {
+  T *k = pn_relu(c, plus(c, pn_ceil(c, pn_div(c, pn_log1p(c, pn_neg(c, u)), log_failure(c, d))), -1));
+  T *down = pn_logical_and(c, above(c, k, 0), pn_ge(c, cdf(c, d, plus(c, k, -1)), u));
+  k = pn_where(c, down, plus(c, k, -1), k);
+  return pn_where(c, pn_lt(c, cdf(c, d, k), u), plus(c, k, 1), k);
+}
+
 static T *mean(C *c, D *d) {
   if (pni_dist_given(d, LOGITS)) return pn_exp(c, pn_neg(c, d->param[LOGITS]));
   return pn_div(c, from(c, 1, d->param[PROBS]), d->param[PROBS]);
@@ -66,6 +74,7 @@ const pni_distribution pni_dist_geometric = {
     .flags = PNI_DIST_DISCRETE,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .mean = mean,
     .variance = variance,
     .mode = mode,

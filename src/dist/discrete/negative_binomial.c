@@ -7,6 +7,8 @@
 */
 #include "../formula.h"
 #include "count_draw.h"
+#include "count_mass.h"
+#include "count_quantile.h"
 #include "total_count.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
@@ -29,9 +31,12 @@ static T *failure(C *c, D *d) {
   return pni_dist_given(d, LOGITS) ? pn_sigmoid(c, pn_neg(c, d->param[LOGITS])) : from(c, 1, d->param[PROBS]);
 }
 
+/* The binomial mass of r among x + r, times r / (x + r) */
 static T *log_prob(C *c, D *d, T *x) {
-  T *ways = pn_sub(c, pn_lgamma(c, pn_add(c, x, r)), pn_add(c, pn_lgamma(c, plus(c, x, 1)), pn_lgamma(c, r)));
-  return pn_add(c, ways, pn_add(c, pn_mul(c, r, log_failure(c, d)), pn_mul(c, x, log_success(c, d))));
+  T *all = pn_add(c, x, r), *ways = pn_sub(c, pni_excess(c, all), pn_add(c, pni_excess(c, x), pni_excess(c, r)));
+  T *log_all = pn_log(c, all), *fail = pni_deviance_log(c, r, pn_add(c, log_all, log_failure(c, d)));
+  T *succeed = pni_deviance_log(c, x, pn_add(c, log_all, log_success(c, d)));
+  return pn_sub(c, pn_sub(c, ways, pn_add(c, fail, succeed)), pn_log1p(c, pn_div(c, x, r)));
 }
 
 /* I_(1-p)(r, floor(x) + 1) */
@@ -40,6 +45,8 @@ static T *cdf(C *c, D *d, T *x) {
   T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
   return but(c, left, 0, but(c, right, 1, pn_betainc(c, r, plus(c, k, 1), failure(c, d))));
 }
+
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_negative_binomial, p, r, failure(c, d)); }
 
 static T *odds(C *c, D *d) {
   return pni_dist_given(d, LOGITS) ? pn_exp(c, d->param[LOGITS]) : pn_div(c, d->param[PROBS], failure(c, d));
@@ -77,6 +84,7 @@ const pni_distribution pni_dist_negative_binomial = {
     .flags = PNI_DIST_DISCRETE,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -5,13 +5,12 @@
 */
 #include "../formula.h"
 #include "count_draw.h"
+#include "count_mass.h"
+#include "count_quantile.h"
 
 #define rate d->param[0]
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *t = pn_sub(c, pn_mul(c, x, pn_log(c, rate)), rate);
-  return pn_sub(c, t, pn_lgamma(c, plus(c, x, 1)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pn_neg(c, pn_add(c, pni_deviance(c, x, rate), pni_excess(c, x))); }
 
 /* Q(floor(x) + 1, rate) */
 static T *cdf(C *c, D *d, T *x) {
@@ -19,6 +18,8 @@ static T *cdf(C *c, D *d, T *x) {
   T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
   return but(c, left, 0, but(c, right, 1, pn_gammaincc(c, plus(c, k, 1), rate)));
 }
+
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_poisson, p, rate, NULL); }
 
 static T *mean(C *c, D *d) { return (void)c, rate; }
 static T *mode(C *c, D *d) { return pn_floor(c, rate); }
@@ -43,6 +44,7 @@ const pni_distribution pni_dist_poisson = {
     .flags = PNI_DIST_DISCRETE,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .mean = mean,
     .variance = mean,
     .mode = mode,

@@ -1,0 +1,47 @@
+/*
+** count_mass.c: deviance and excess with their derivatives,
+**   dD/dm = 1 - k/m,  dD/dl = m - k,  dD/dk = log(k/m),  dE/dk = digamma(k + 1) - log k
+*/
+#include "../formula.h"
+#include "count_mass.h"
+#include "../../base/special.h"
+#include "../../tensor/map_loop.h"
+
+/* clang-format off */
+static PNI_LOOP2(deviance_f64, double, double, pni_count_deviance(x, y))
+static PNI_LOOP2(deviance_f32, float, float, pni_count_deviance((double)x, (double)y))
+static PNI_LOOP2(deviance_log_f64, double, double, pni_count_deviance_log(x, y))
+static PNI_LOOP2(deviance_log_f32, float, float, pni_count_deviance_log((double)x, (double)y))
+static PNI_LOOP1(excess_f64, double, double, pni_count_excess(x))
+static PNI_LOOP1(excess_f32, float, float, pni_count_excess((double)x))
+    /* clang-format on */
+
+    /* k/m is 0 at k = 0, also for m = 0. */
+    static T *vjp_deviance(C *c, T *y, T *g, int i) {
+  T *k = pni_in(y, 0), *m = pni_in(y, 1);
+  if (i == 0) return pn_mul(c, g, pn_sub(c, pn_log(c, k), pn_log(c, m)));
+  return pn_mul(c, g, from(c, 1, pn_div(c, k, but(c, equals(c, k, 0), 1, m))));
+}
+
+static T *vjp_deviance_log(C *c, T *y, T *g, int i) {
+  T *k = pni_in(y, 0), *l = pni_in(y, 1);
+  return pn_mul(c, g, i == 0 ? pn_sub(c, pn_log(c, k), l) : pn_sub(c, pn_exp(c, l), k));
+}
+
+static T *vjp_excess(C *c, T *y, T *g, int i) {
+  T *k = pni_in(y, i);
+  return pn_mul(c, g, pn_sub(c, pn_digamma(c, plus(c, k, 1)), pn_log(c, k)));
+}
+
+#define ROW(id, vjp_)                                                                                                  \
+  static const pni_op op_##id = {.name = "count_" #id,                                                                 \
+                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                          \
+                                 .map = (const pni_row[4]){id##_f64, id##_f32},                                        \
+                                 .vjp = vjp_};
+ROW(deviance, vjp_deviance)
+ROW(deviance_log, vjp_deviance_log)
+ROW(excess, vjp_excess)
+
+T *pni_deviance(C *c, T *k, T *m) { return pni_apply2(c, &op_deviance, k, m, NULL); }
+T *pni_deviance_log(C *c, T *k, T *l) { return pni_apply2(c, &op_deviance_log, k, l, NULL); }
+T *pni_excess(C *c, T *k) { return pni_apply1(c, &op_excess, k, NULL); }

@@ -1,0 +1,18 @@
+/*
+** count_mass.h: parts of the masses of counts as operations (special_count.c); D is the deviance, E the excess:
+**   Poisson(m):      log p(k) = -E(k) - D(k, m)
+**   Binomial(n, p):  log p(k) = E(n) - E(k) - E(n - k) - D(k, n p) - D(n - k, n (1 - p))
+*/
+#ifndef PN_DIST_DISCRETE_COUNT_MASS_H
+#define PN_DIST_DISCRETE_COUNT_MASS_H
+
+#include "../distribution.h"
+
+/* D(k, m) = k log(k/m) + m - k. Differentiable in m, and in k > 0. */
+pn_tensor *pni_deviance(pn_context *c, pn_tensor *k, pn_tensor *m);
+/* The same of l = log m. */
+pn_tensor *pni_deviance_log(pn_context *c, pn_tensor *k, pn_tensor *l);
+/* E(k) = log k! - (k log k - k). Differentiable in k > 0. */
+pn_tensor *pni_excess(pn_context *c, pn_tensor *k);
+
+#endif
