@@ -593,7 +593,7 @@ PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, cons
  * PN_STATE, PN_DTYPE, PN_SHAPE, PN_NOMEM. */
 PN_API pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts);
 /* A bijector from all numbers (vectors) onto the named set; its boundary is reached in the limit. low and high are
- * the ends of an "interval", NULL otherwise. New; PN_MISSING for discrete sets. */
+ * the ends of an "interval", low the one of a "half_line", NULL otherwise. New; PN_MISSING for discrete sets. */
 PN_API pn_bijector *pn_biject_to(pn_context *c, const char *set, pn_tensor *low, pn_tensor *high);
 /* One more reference; returns b. NULL passes. */
 PN_API pn_bijector *pn_bijector_ref(pn_bijector *b);
@@ -663,6 +663,11 @@ PN_API pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const 
 PN_API pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x);
 /* Probability of values <= x; 0 and 1 below and above the support. Shapes as log_prob. Scoped; PN_MISSING. */
 PN_API pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x);
+/* log of the probability of values <= x, and of values > x: exact in both tails where the distribution has such a form
+ * (normal, logistic, exponential, ...), else from cdf. Shapes as log_prob. Scoped; PN_MISSING. */
+PN_API pn_tensor *pn_dist_log_cdf(pn_context *c, const pn_dist *d, pn_tensor *x);
+/* See pn_dist_log_cdf. */
+PN_API pn_tensor *pn_dist_log_survival(pn_context *c, const pn_dist *d, pn_tensor *x);
 /* The value with cdf p; NaN outside [0, 1]. Shapes as log_prob. Scoped; PN_MISSING. */
 PN_API pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p);
 /* Independent draws, shape `shape` + batch + event, without gradient. rng NULL: the context's. Scoped. */

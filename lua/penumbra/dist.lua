@@ -11,6 +11,7 @@
 ---     d:mean() d:variance() d:stddev() d:mode()       batch + event
 ---     d:entropy()             in nats: batch
 ---     d:cdf(x) d:icdf(p)      probability of values <= x, and its inverse
+---     d:log_cdf(x) d:log_survival(x)    log of the probabilities of values <= x and > x, exact far out in the tails
 ---     d:independent(k)        the last k batch axes become event axes
 ---     d:expand{sizes}         repeated to a larger batch shape
 ---     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
@@ -89,13 +90,16 @@ end
 dist.bijector = require "penumbra.bijector"
 
 --- biject_to(set [, low, high]), biject_to(d): the bijector from all numbers (or vectors) onto the named set, or onto
---- the support of the distribution d. An "interval" needs its ends low and high. A discrete set is an error.
+--- the support of the distribution d. An "interval" needs its ends low and high, a
+--- "half_line" its end low. A discrete set is an error.
 function dist.biject_to(set, low, high)
   if dist.is(set) then
     local d = set
     set = d.support
     if set == "interval" then
       low, high = d.low, d.high
+    elseif set == "half_line" then
+      low = d.scale
     end
   elseif type(set) ~= "string" then
     core.error("biject_to: set must be the name of a set or a distribution, got " .. type(set))

@@ -145,6 +145,8 @@ describe("a replayed distribution", function()
           end
           if row.functions.cdf then
             out[#out + 1] = d:cdf(at)
+            out[#out + 1] = d:log_cdf(at)
+            out[#out + 1] = d:log_survival(at)
           end
           if row.functions.icdf then
             out[#out + 1] = d:icdf(p)

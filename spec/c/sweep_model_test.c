@@ -70,6 +70,7 @@ static bool use_dist(pn_context *c, const pn_dist *d) {
   pn_tensor *x = pn_dist_sample(c, d, NULL, 1, two);
   if (!x || !offered(c, pn_dist_log_prob(c, d, x)) || !offered(c, pn_dist_cdf(c, d, x))) return false;
   if (!offered(c, pn_dist_icdf(c, d, pn_full(c, PN_FLOAT64, 0, NULL, 0.3)))) return false;
+  if (!offered(c, pn_dist_log_cdf(c, d, x)) || !offered(c, pn_dist_log_survival(c, d, x))) return false;
   if (!missing && !offered(c, pn_dist_rsample(c, d, NULL, 1, two))) return false;
   if (!offered(c, pn_dist_mean(c, d)) || !offered(c, pn_dist_variance(c, d))) return false;
   if (!offered(c, pn_dist_stddev(c, d)) || !offered(c, pn_dist_mode(c, d))) return false;

@@ -158,6 +158,9 @@ end
 function step.nonnegative_integer(t)
   return t * 0 -- whole numbers have no directions
 end
+function step.half_line(t, r)
+  return t * r * 1e-3 + 1e-4
+end
 -- The ends of the support are the distribution's: small steps.
 function step.interval(t, r)
   return t * r * 1e-3
@@ -342,6 +345,10 @@ function battery.has_the_golden_values(row, golden)
     if case.cdf then
       check("cdf", d:cdf(tensor(case.at or case.x)), case.cdf)
     end
+    if case.tail_x then
+      check("log_cdf", d:log_cdf(tensor(case.tail_x)), case.log_cdf)
+      check("log_survival", d:log_survival(tensor(case.tail_x)), case.log_survival)
+    end
     if case.icdf then
       check("icdf", d:icdf(tensor(case.p)), case.icdf)
       assert(d:icdf(tensor { -0.1, 1.1 }):isnan():sum():item() == 2, "icdf outside [0, 1]")
@@ -470,6 +477,11 @@ function rule.positive(d, row, case)
   return x, x * (290 / 58000)
 end
 rule.nonnegative = rule.positive
+function rule.half_line(d)
+  local low, t = d:icdf(tensor(0)):item(), pn.linspace(-80, 80, 32001)
+  local u = t:exp() * (d:icdf(tensor(0.5)):item() - low)
+  return low + u, u * (160 / 32000)
+end
 -- The tanh-sinh rule between the ends.
 function rule.interval(_, _, case)
   assert(case.range, "no case.range = {low, high}")

@@ -442,7 +442,8 @@ describe("biject_to", function()
       elseif missing[name] then
         return refuses(("there is no bijector onto '%s'"):format(name), dist.biject_to, name)
       end
-      local b = dist.biject_to(name, name == "interval" and -2 or nil, name == "interval" and 3 or nil)
+      local low = (name == "interval" or name == "half_line") and -2 or nil
+      local b = dist.biject_to(name, low, name == "interval" and 3 or nil)
       local x = pn.randn({ 50, 6 }, { generator = pn.generator(3) }) * 3
       local y = b:forward(x)
       assert.equal(0, dist.within(name, y):logical_not():sum():item())
@@ -457,7 +458,9 @@ describe("biject_to", function()
     assert.equal("exp", dist.biject_to(dist.gamma(1, 1)).name)
     local b = dist.biject_to(dist.uniform(pn.tensor { 1, 2 }, 5))
     assert.same({ 3, 3.5 }, b:forward(pn.zeros { 2 }):totable())
+    assert.same({ 2, 3 }, dist.biject_to(dist.pareto(pn.tensor { 1, 2 }, 5)):forward(pn.zeros { 2 }):totable())
     refuses("ends of the interval must be given", dist.biject_to, "interval")
+    refuses("lower end of the half-line must be given", dist.biject_to, "half_line")
     refuses("there is no set 'positiv'", dist.biject_to, "positiv")
     refuses("set must be the name", dist.biject_to, 3)
   end)

@@ -249,6 +249,7 @@ ROW(positive_definite, "a symmetric positive definite matrix", 2, false, identit
 
 static void zero(double *x, const int64_t *size) { (void)size, *x = 0; }
 OPEN(interval, "between the distribution's ends", false, real, NULL)
+OPEN(half_line, "not below the distribution's lower end", false, real, NULL)
 OPEN(point, "the distribution's point", true, real, NULL)
 OPEN(integer_interval, "a whole number from 0 to the number of classes - 1", true, nonnegative_integer, zero)
 OPEN(trials, "a whole number from 0 to the number of trials", true, nonnegative_integer, zero)

@@ -24,6 +24,7 @@ const pni_distribution *pni_dist_find(const char *name) {
 }
 
 bool pni_dist_has(const pni_distribution *kind, const char *function) {
+  if (strcmp(function, "log_cdf") == 0 || strcmp(function, "log_survival") == 0) return kind->cdf != NULL;
 #define X(id)                                                                                                          \
   if (strcmp(function, #id) == 0) return kind->id != NULL;
   PNI_DIST_VALUES PNI_DIST_POINTS

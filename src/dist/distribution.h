@@ -45,8 +45,9 @@ enum {
 
 /* Functions of the distribution alone: result of shape batch + event (entropy: batch). */
 #define PNI_DIST_VALUES X(mean) X(variance) X(mode) X(entropy)
-/* Functions of a value: sample + batch. (icdf: of a probability.) */
-#define PNI_DIST_POINTS X(log_prob) X(cdf) X(icdf)
+/* Functions of a value: sample + batch. (icdf: of a probability.) A kind with a cdf has log_cdf and log_survival: where
+ * they are NULL they are log(cdf) and log(1 - cdf), else they are exact in both tails. */
+#define PNI_DIST_POINTS X(log_prob) X(cdf) X(icdf) X(log_cdf) X(log_survival)
 /* Draws: exactly `out`, which is sample + batch + event; log_prob excepted, all of these may be NULL. */
 #define PNI_DIST_DRAWS X(sample) X(rsample)
 

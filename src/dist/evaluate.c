@@ -7,7 +7,10 @@
 #include "distribution.h"
 
 pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *function) {
-  if (d->moved && (strcmp(function, "cdf") == 0 || strcmp(function, "icdf") == 0))
+  static const char *const of_numbers[] = {"cdf", "icdf", "log_cdf", "log_survival"};
+  bool numbers = false;
+  for (int i = 0; i < 4; i++) numbers = numbers || strcmp(function, of_numbers[i]) == 0;
+  if (d->moved && numbers)
     pni_fail(c, PN_MISSING, "%s: %s does not exist after independent", d->kind->name, function);
   else
     pni_fail(c, PN_MISSING, "%s: %s does not exist", d->kind->name, function);
@@ -193,6 +196,40 @@ static pn_tensor *cdf_between(pn_context *c, const pn_dist *d, pn_tensor *x) {
 
 pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x) {
   return at_point(c, d, x, "cdf", d && d->kind->cdf ? cdf_between : NULL);
+}
+
+/* log F or log(1 - F) by the kind's own function, or from F; 0 and -inf beyond the ends of the support and where F is 0
+ * or 1 to all digits, without slope there. */
+static pn_tensor *log_part(pn_context *c, const pn_dist *d, pn_tensor *x, bool upper) {
+  const pni_distribution *kind = d->kind;
+  if (upper ? kind->log_survival != NULL : kind->log_cdf != NULL)
+    return (upper ? kind->log_survival : kind->log_cdf)(c, d, x);
+  pn_tensor *f = kind->cdf(c, d, x), *edge = pn_eq(c, f, pni_like(c, f, upper ? 1 : 0));
+  pn_tensor *safe = pn_where(c, edge, pni_like(c, f, 0.5), f);
+  pn_tensor *t = upper ? pn_log1p(c, pn_neg(c, safe)) : pn_log(c, safe);
+  return pn_where(c, edge, pni_like(c, f, -INFINITY), t);
+}
+
+static pn_tensor *log_between(pn_context *c, const pn_dist *d, pn_tensor *x, bool upper) {
+  double low = d->support->low, high = d->support->high;
+  pn_tensor *flat = low < high ? pn_contiguous(c, x) : NULL;
+  if (!flat || !reaches(c, flat, low, high)) return flat || low >= high ? log_part(c, d, x, upper) : NULL;
+  pn_tensor *under = pn_le(c, x, pni_like(c, x, low)), *over = pn_ge(c, x, pni_like(c, x, high));
+  pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, NULL);
+  pn_tensor *inner = log_part(c, d, pn_where(c, pn_logical_or(c, under, over), member, x), upper);
+  pn_tensor *left = pni_like(c, x, upper ? 0 : -INFINITY), *right = pni_like(c, x, upper ? -INFINITY : 0);
+  return pn_where(c, under, left, pn_where(c, over, right, inner));
+}
+
+static pn_tensor *log_lower(pn_context *c, const pn_dist *d, pn_tensor *x) { return log_between(c, d, x, false); }
+static pn_tensor *log_upper(pn_context *c, const pn_dist *d, pn_tensor *x) { return log_between(c, d, x, true); }
+
+pn_tensor *pn_dist_log_cdf(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  return at_point(c, d, x, "log_cdf", d && d->kind->cdf ? log_lower : NULL);
+}
+
+pn_tensor *pn_dist_log_survival(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  return at_point(c, d, x, "log_survival", d && d->kind->cdf ? log_upper : NULL);
 }
 
 /* The quantile of a probability; NaN of anything else. */

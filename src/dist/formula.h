@@ -42,6 +42,14 @@ static inline double below_one(int dtype) {
   return dtype == PN_FLOAT64 ? 1 - DBL_EPSILON / 2 : 1 - (double)FLT_EPSILON / 2;
 }
 
+/* log p of a probability p whose complement is q: from the smaller of the two; at p = 0 -inf without slope. */
+static inline T *log_share(C *c, T *p, T *q) {
+  T *small = below(c, p, 0.5), *none = equals(c, p, 0);
+  T *lower = pn_log(c, pn_where(c, small, but(c, none, 0.5, p), pni_like(c, p, 0.5)));
+  T *upper = pn_log1p(c, pn_neg(c, but(c, small, 0.5, q)));
+  return but(c, none, -INFINITY, pn_where(c, small, lower, upper));
+}
+
 /* log B(a, b) */
 static inline T *log_beta(C *c, T *a, T *b) {
   return pn_sub(c, pn_add(c, pn_lgamma(c, a), pn_lgamma(c, b)), pn_lgamma(c, pn_add(c, a, b)));

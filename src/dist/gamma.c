@@ -4,13 +4,8 @@
 ** Draws: Marsaglia & Tsang (2000) in logarithms, so that tiny concentrations do not underflow to 0; their
 ** gradient is implicit: dx/da = -(dP(a, x)/da) / p(x) (Figurnov, Mohamed & Mnih 2018).
 */
-#include <float.h>
-#include <math.h>
-#include "distribution.h"
+#include "formula.h"
 
-typedef pn_tensor T;
-typedef pn_context C;
-typedef const pn_dist D;
 #define K(v) pni_like(c, d->param[RATE], v)
 #define a    d->param[CONCENTRATION]
 #define b    d->param[RATE]
@@ -27,6 +22,11 @@ static T *cdf(C *c, D *d, T *x) {
   T *p = pn_gammainc(c, a, pn_mul(c, b, pn_where(c, below, K(1), x)));
   return pn_where(c, below, K(0), p);
 }
+
+static T *lower(C *c, D *d, T *x) { return pn_gammainc(c, a, pn_mul(c, b, x)); }
+static T *upper(C *c, D *d, T *x) { return pn_gammaincc(c, a, pn_mul(c, b, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return log_share(c, lower(c, d, x), upper(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), lower(c, d, x)); }
 
 static T *icdf(C *c, D *d, T *p) { return pn_div(c, pn_gammaincinv(c, a, p), b); }
 static T *mean(C *c, D *d) { return pn_div(c, a, b); }
@@ -68,6 +68,8 @@ const pni_distribution pni_dist_gamma = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -23,6 +23,9 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_ndtr(c, standardise(c, d, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return pn_log_ndtr(c, standardise(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return pn_log_ndtr(c, pn_neg(c, standardise(c, d, x))); }
+
 static T *icdf(C *c, D *d, T *p) { return pn_add(c, loc, pn_mul(c, scale, pn_ndtri(c, p))); }
 static T *mean(C *c, D *d) { return (void)c, loc; }
 static T *variance(C *c, D *d) { return pn_square(c, scale); }
@@ -53,6 +56,8 @@ const pni_distribution pni_dist_normal = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mean,

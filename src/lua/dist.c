@@ -133,6 +133,8 @@ static pn_dist *with_point(lua_State *L, const char *function) {
 POINT(log_prob)
 POINT(cdf)
 POINT(icdf)
+POINT(log_cdf)
+POINT(log_survival)
 
 static const char *const draw_options[] = {"generator", NULL};
 
@@ -365,9 +367,9 @@ static void push_args(lua_State *L, const pni_distribution *kind) {
 }
 
 static void push_functions(lua_State *L, const pni_distribution *kind) {
-  static const char *const all[] = {"log_prob", "sample", "rsample", "mean", "variance",
-                                    "stddev",   "mode",   "entropy", "cdf",  "icdf"};
-  lua_createtable(L, 0, 10);
+  static const char *const all[] = {"log_prob", "sample",  "rsample", "mean", "variance", "stddev",
+                                    "mode",     "entropy", "cdf",     "icdf", "log_cdf",  "log_survival"};
+  lua_createtable(L, 0, 13);
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     lua_pushboolean(L, pni_dist_has(kind, all[i]));
     lua_setfield(L, -2, all[i]);
@@ -433,14 +435,24 @@ static int l_kl_pairs(lua_State *L) {
 static const luaL_Reg functions[] = {{"new_distribution", l_new}, {"distribution_rows", l_rows}, {"kl", l_kl},
                                      {"kl_pairs", l_kl_pairs},    {"within", l_within},          {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"log_prob", l_log_prob}, {"cdf", l_cdf},
-                                   {"icdf", l_icdf},         {"sample", l_sample},
-                                   {"rsample", l_rsample},   {"rsample_log_prob", l_rsample_log_prob},
-                                   {"mean", l_mean},         {"variance", l_variance},
-                                   {"stddev", l_stddev},     {"mode", l_mode},
-                                   {"entropy", l_entropy},   {"independent", l_independent},
-                                   {"expand", l_expand},     {"parameters", l_parameters},
-                                   {"close", l_close},       {NULL, NULL}};
+static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
+                                   {"cdf", l_cdf},
+                                   {"icdf", l_icdf},
+                                   {"log_cdf", l_log_cdf},
+                                   {"log_survival", l_log_survival},
+                                   {"sample", l_sample},
+                                   {"rsample", l_rsample},
+                                   {"rsample_log_prob", l_rsample_log_prob},
+                                   {"mean", l_mean},
+                                   {"variance", l_variance},
+                                   {"stddev", l_stddev},
+                                   {"mode", l_mode},
+                                   {"entropy", l_entropy},
+                                   {"independent", l_independent},
+                                   {"expand", l_expand},
+                                   {"parameters", l_parameters},
+                                   {"close", l_close},
+                                   {NULL, NULL}};
 
 static const luaL_Reg events[] = {{"__tostring", l_tostring}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
 

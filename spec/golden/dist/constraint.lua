@@ -8,6 +8,7 @@ return {
   unit_interval = { inside = { 0, 0.5, 1 }, outside = { -0.1, 1.1, nan, inf } },
   open_unit_interval = { inside = { 1e-300, 0.5 }, outside = { 0, 1, -0.1, 1.1, nan, inf } },
   interval = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- the ends are the distribution's
+  half_line = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- so is the lower end
   point = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- so is the point
   boolean = { inside = { 0, 1 }, outside = { 0.5, -1, 2, nan } },
   nonnegative_integer = { inside = { 0, 1, 1e9 }, outside = { -1, 0.5, nan, inf } },

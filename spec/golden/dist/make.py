@@ -42,10 +42,16 @@ def write(name, cases, kl, script="make.py"):
         f.write("  },\n}\n")
 
 
+def log_share(part, rest):
+    """log of a probability from its own and its complement's logarithm: from the complement's where that is smaller."""
+    return part if part < -0.7 else math.log1p(-math.exp(rest))
+
+
 def scalar(d, params, x, p, mode, extreme=False):
     """A case of a SciPy distribution of numbers."""
     return dict(params=params, extreme=extreme or None, x=x, log_prob=[d.logpdf(v) for v in x],
-                cdf=[d.cdf(v) for v in x], p=p, icdf=[d.ppf(v) for v in p], mean=d.mean(), variance=d.var(),
+                cdf=[d.cdf(v) for v in x], tail_x=x, log_cdf=[log_share(d.logcdf(v), d.logsf(v)) for v in x],
+                log_survival=[log_share(d.logsf(v), d.logcdf(v)) for v in x], p=p, icdf=[d.ppf(v) for v in p], mean=d.mean(), variance=d.var(),
                 entropy=float(d.entropy()), mode=mode)
 
 

@@ -158,7 +158,7 @@ def inverse_gamma(concentration, rate):
     mean = b / (a - 1) if a > 1 else inf
     norm = a * log(b) - mp.loggamma(a)
     return dict(log_pdf=lambda x: norm - (a + 1) * log(x) - b / x, ends=(mpf(0), inf),
-                cdf=lambda x: gamma_tails(a, b / x)[1] if x > 0 else mpf(0), sf=lambda x: gamma_tails(a, b / x)[0],
+                shares=True, cdf=lambda x: gamma_tails(a, b / x)[1] if x > 0 else mpf(0), sf=lambda x: gamma_tails(a, b / x)[0],
                 mean=mean, variance=b ** 2 / ((a - 1) ** 2 * (a - 2)) if a > 2 else inf, mode=b / (a + 1),
                 entropy=a + log(b) + mp.loggamma(a) - (1 + a) * mp.digamma(a),
                 cuts=[b / (a + 1) * mpf(t) for t in (0.02, 0.1, 0.5, 1, 2, 10, 100, 1e4, 1e6)])
@@ -179,7 +179,7 @@ def chi2(df):
     h = df / 2
     norm = h * log(mpf(2)) + mp.loggamma(h)
     return dict(log_pdf=lambda x: (h - 1) * log(x) - x / 2 - norm, ends=(mpf(0), inf),
-                cdf=lambda x: gamma_tails(h, x / 2)[0], sf=lambda x: gamma_tails(h, x / 2)[1], mean=df, variance=2 * df,
+                shares=True, cdf=lambda x: gamma_tails(h, x / 2)[0], sf=lambda x: gamma_tails(h, x / 2)[1], mean=df, variance=2 * df,
                 mode=max(df - 2, mpf(0)), entropy=h + log(mpf(2)) + mp.loggamma(h) + (1 - h) * mp.digamma(h),
                 cuts=[df * mpf(t) for t in (1e-8, 1e-4, 0.01, 0.1, 0.5, 1, 2, 5, 20, 60)])
 
@@ -206,7 +206,7 @@ def beta(concentration1, concentration0):
     else:
         mode = mpf(0) if a < b else mpf(1) if a > b else mpf(1) / 2
     return dict(log_pdf=lambda x: (a - 1) * log(x) + (b - 1) * mp.log1p(-x) - log_b, ends=(mpf(0), mpf(1)),
-                cdf=lambda x: beta_tails(a, b, x)[0], sf=lambda x: beta_tails(a, b, x)[1], mean=a / n,
+                shares=True, cdf=lambda x: beta_tails(a, b, x)[0], sf=lambda x: beta_tails(a, b, x)[1], mean=a / n,
                 variance=a * b / n ** 2 / (n + 1), mode=mode,
                 entropy=log_b - (a - 1) * mp.digamma(a) - (b - 1) * mp.digamma(b) + (n - 2) * mp.digamma(n),
                 cuts=[mpf(t) for t in (1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6)])
@@ -240,7 +240,8 @@ def student_t(df, loc, scale):
         w = df / (df + t * t)
         return beta_tails(df / 2, mpf(1) / 2, w)[0] / 2 if w < 1 else mpf(1) / 2
     return dict(log_pdf=lambda x: -(df + 1) / 2 * mp.log1p(z(x) ** 2 / df) - log(scale) - norm, ends=(-inf, inf),
-                cdf=lambda x: tail(-z(x)) if x < loc else 1 - tail(z(x)), mean=loc if df > 1 else mp.nan,
+                shares=True, cdf=lambda x: tail(-z(x)) if x < loc else 1 - tail(z(x)),
+                sf=lambda x: tail(z(x)) if x > loc else 1 - tail(-z(x)), mean=loc if df > 1 else mp.nan,
                 variance=scale ** 2 * df / (df - 2) if df > 2 else inf if df > 1 else mp.nan, mode=loc,
                 entropy=(df + 1) / 2 * (mp.digamma((df + 1) / 2) - mp.digamma(df / 2)) + norm + log(scale),
                 cuts=[loc + scale * mpf(t) for t in (-1e8, -1e4, -100, -10, -1, 0, 1, 10, 100, 1e4, 1e8)])
@@ -256,6 +257,163 @@ def _(F):
          for v, e in [((8.0, 0.3, 1.7), False), ((30.0, -1.0, 0.7), False), ((2.5, 0.0, 1.0), False), ((1.0, 1.0, 1.0), True),
                       ((0.4, 0.0, 1.0), True), ((1e8, 0.0, 2.0), True), ((1e-2, 0.0, 1.0), True)]]
     return c, []
+
+
+# ---- cauchy, half_cauchy ----
+def cauchy(loc, scale):
+    def tail(t):
+        return mp.atan2(1, t) / pi
+    return dict(log_pdf=lambda x: -log(pi * scale) - mp.log1p(((x - loc) / scale) ** 2), ends=(-inf, inf),
+                cdf=lambda x: tail(-(x - loc) / scale), sf=lambda x: tail((x - loc) / scale), mean=mp.nan, variance=mp.nan,
+                mode=loc, entropy=log(4 * pi * scale),
+                cuts=[loc + scale * mpf(t) for t in (-1e12, -1e8, -1e4, -100, -10, -1, 0, 1, 10, 100, 1e4, 1e8, 1e12)])
+
+
+F, cases = row(cauchy)
+
+
+@cases
+def _(F):
+    c = [case(F, (m, s), [m + s * t for t in (-1e7, -5.0, -0.3, 0.2, 2.0, 1e5)], P, extreme=e, heavy=True)
+         for m, s, e in [(0.0, 1.0, False), (0.7, 2.3, False), (-4.0, 0.3, False), (0.0, 1e-8, True), (1e3, 1e8, True)]]
+    c.append(case(F, (0.0, 1.0), [-1e200, 1e300], None, extreme=True, heavy=True))
+    return c, kls(F, [((0.3, 1.7), (-0.2, 0.9)), ((1.0, 0.5), (1.0, 2.0)), ((-3.0, 1.0), (2.0, 4.0))])
+
+
+def half_cauchy(scale):
+    return dict(log_pdf=lambda x: log(2 / (pi * scale)) - mp.log1p((x / scale) ** 2), ends=(mpf(0), inf),
+                cdf=lambda x: 2 * mp.atan(x / scale) / pi, sf=lambda x: 2 * mp.atan2(1, x / scale) / pi, mean=inf,
+                variance=mp.nan, mode=mpf(0), entropy=log(2 * pi * scale),
+                cuts=[scale * mpf(t) for t in (1e-4, 0.01, 1, 10, 100, 1e4, 1e8, 1e12)])
+
+
+F, cases = row(half_cauchy)
+
+
+@cases
+def _(F):
+    c = [case(F, (s,), [s * t for t in (0.0, 1e-6, 0.4, 1.3, 50.0, 1e8)], P, extreme=s in (1e-6, 1e8), heavy=True)
+         for s in (1.0, 2.7, 0.05, 1e-6, 1e8)]
+    return c, kls(F, [((1.0,), (2.5,)), ((3.0,), (0.8,))])
+
+
+# ---- logistic, gumbel ----
+def logistic(loc, scale):
+    def z(x):
+        return (x - loc) / scale
+    return dict(log_pdf=lambda x: -abs(z(x)) - 2 * mp.log1p(exp(-abs(z(x)))) - log(scale), ends=(-inf, inf),
+                cdf=lambda x: 1 / (1 + exp(-z(x))), sf=lambda x: 1 / (1 + exp(z(x))), mean=loc,
+                variance=(pi * scale) ** 2 / 3, mode=loc, entropy=log(scale) + 2,
+                cuts=[loc + scale * k for k in (-80, -30, -10, -3, 0, 3, 10, 30, 80)])
+
+
+F, cases = row(logistic)
+
+
+@cases
+def _(F):
+    c = [case(F, (m, s), [m + s * t for t in (-1e6, -20.0, -0.3, 0.2, 2.0, 800.0)], P, extreme=s < 1e-2)
+         for m, s in [(0.0, 1.0), (0.7, 2.3), (-4.0, 0.3), (1e3, 1e-3)]]
+    return c, []
+
+
+def gumbel(loc, scale):
+    def z(x):
+        return (x - loc) / scale
+
+    def rise(x):  # beyond, e^-rise is out of mpmath's reach
+        return exp(-z(x)) if z(x) > -100 else inf
+    return dict(log_pdf=lambda x: -z(x) - rise(x) - log(scale) if z(x) > -100 else -inf, ends=(-inf, inf), cdf=lambda x: exp(-rise(x)),
+                sf=lambda x: -mp.expm1(-rise(x)), mean=loc + euler * scale, variance=(pi * scale) ** 2 / 6, mode=loc,
+                entropy=log(scale) + 1 + euler, cuts=[loc + scale * k for k in (-4, -3, -1, 0, 3, 10, 30, 80)])
+
+
+F, cases = row(gumbel)
+
+
+@cases
+def _(F):
+    c = [case(F, (m, s), [m + s * t for t in (-13.8, -2.0, -0.3, 0.2, 5.0, 1e6)], P, extreme=s < 1e-2)
+         for m, s in [(0.0, 1.0), (0.7, 2.3), (-4.0, 0.3), (1e3, 1e-3)]]
+    return c, kls(F, [((0.3, 1.7), (-0.2, 0.9)), ((1.0, 0.5), (1.0, 2.0)), ((-3.0, 1.0), (2.0, 4.0))])
+
+
+# ---- kumaraswamy ----
+def kumaraswamy(concentration1, concentration0):
+    a, b = concentration1, concentration0
+
+    def rest(x):
+        return -mp.expm1(a * log(x))
+
+    def moment(n):
+        return b * mp.beta(1 + n / a, b)
+    if a < 1 or b < 1 or a == b == 1:
+        mode = mpf(0) if a < b else mpf(1) if a > b else mpf(1) / 2
+    else:
+        mode = ((a - 1) / (a * b - 1)) ** (1 / a)
+    return dict(log_pdf=lambda x: log(a * b) + (a - 1) * log(x) + (b - 1) * log(rest(x)), ends=(mpf(0), mpf(1)),
+                cdf=lambda x: -mp.expm1(b * mp.log1p(-x ** a)) if x ** a > 0 else mpf(0), sf=lambda x: rest(x) ** b, mean=moment(1),
+                variance=moment(2) - moment(1) ** 2, mode=mode,
+                entropy=1 - 1 / b + (1 - 1 / a) * (mp.digamma(b + 1) + euler) - log(a * b),
+                cuts=[mpf(t) for t in (1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6)])
+
+
+F, cases = row(kumaraswamy)
+
+
+@cases
+def _(F):
+    c = [case(F, v, x, P if min(v) >= 0.5 else None, extreme=e, coarse=True if min(v) < 0.1 else None)
+         for v, x, e in [((2.3, 1.4), [1e-5, 0.1, 0.5, 0.625, 0.99], False), ((0.7, 3.0), [1e-5, 0.1, 0.5, 0.625, 0.99], False),
+                         ((8.0, 0.9), [1e-3, 0.1, 0.5, 0.625, 0.99], False), ((1.0, 1.0), [0.25, 0.5], True),
+                         ((1.0, 4.0), [0.25, 0.5], True), ((0.5, 0.5), [1e-300, 0.25], True),
+                         ((1e3, 2e3), [0.9, 0.992, 0.995], True), ((1e-2, 1e3), [1e-300, 1e-200], True),
+                         ((1e3, 1e-2), [0.9, 0.9999], True)]]
+    return c, kls(F, [((2.3, 1.4), (3.0, 2.0)), ((5.0, 1.0), (1.0, 0.8)), ((1.5, 2.0), (4.0, 2.0))])
+
+
+# ---- weibull, pareto ----
+def weibull(scale, concentration):
+    k = concentration
+
+    def hazard(x):
+        return (x / scale) ** k
+    return dict(log_pdf=lambda x: log(k / x) + k * log(x / scale) - hazard(x), ends=(mpf(0), inf),
+                cdf=lambda x: -mp.expm1(-hazard(x)), sf=lambda x: exp(-hazard(x)), mean=scale * mp.gamma(1 + 1 / k),
+                variance=scale ** 2 * (mp.gamma(1 + 2 / k) - mp.gamma(1 + 1 / k) ** 2),
+                mode=scale * (1 - 1 / k) ** (1 / k) if k > 1 else mpf(0), entropy=euler * (1 - 1 / k) + log(scale / k) + 1,
+                cuts=[scale * mpf(t) ** (1 / k) for t in (1e-12, 1e-6, 1e-3, 0.1, 1, 5, 20, 60, 200)])
+
+
+F, cases = row(weibull)
+
+
+@cases
+def _(F):
+    c = [case(F, v, [v[0] * t ** (1 / v[1]) for t in (1e-30, 0.05, 0.6, 1.5, 30.0, 1e6)], P if v[1] > 0.2 else [0.001, 0.5, 0.77], extreme=e,
+              heavy=v[1] < 0.8, coarse=True if v[1] < 0.1 else None)
+         for v, e in [((1.4, 2.3), False), ((0.7, 1.0), False), ((3.0, 0.7), False), ((1.0, 0.1), True), ((2.0, 1e3), True), ((1e-8, 5.0), True)]]
+    return c, kls(F, [((1.4, 2.3), (1.0, 3.0)), ((0.7, 1.0), (2.0, 1.5)), ((3.0, 0.7), (1.0, 0.6))])
+
+
+def pareto(scale, alpha):
+    return dict(log_pdf=lambda x: log(alpha) + alpha * log(scale / x) - log(x), ends=(scale, inf),
+                cdf=lambda x: -mp.expm1(alpha * log(scale / x)), sf=lambda x: (scale / x) ** alpha,
+                mean=alpha * scale / (alpha - 1) if alpha > 1 else inf,
+                variance=scale ** 2 * alpha / ((alpha - 1) ** 2 * (alpha - 2)) if alpha > 2 else inf, mode=scale,
+                entropy=log(scale / alpha) + 1 + 1 / alpha,
+                cuts=[scale * mpf(t) ** (1 / alpha) for t in (1.01, 2, 10, 1e3, 1e6, 1e12, 1e20, 1e30)])
+
+
+F, cases = row(pareto)
+
+
+@cases
+def _(F):
+    c = [case(F, v, [v[0] * t for t in ((1.0, 1.001, 1.5) if v[1] > 1e3 else (1.0 if e else 1.0625, 1.25, 1.5, 3.0, 1e4, 1e100))], P if v[1] > 0.1 else [0.2], extreme=e,
+              heavy=v[1] < 5, coarse=True if v[1] < 0.1 else None, check=v[1] > 2, beyond=[v[0] * 0.9, -1.0, 0.0, -inf, inf, mp.nan])
+         for v, e in [((1.5, 9.0), False), ((0.5, 6.0), False), ((2.0, 2.5), False), ((1.0, 1.0), True), ((3.0, 0.4), True), ((1.0, 0.02), True), ((2.0, 1e6), True)]]
+    return c, kls(F, [((1.5, 9.0), (1.0, 3.0)), ((1.0, 3.0), (1.0, 5.0)), ((1.0, 3.0), (2.0, 5.0))])
 
 
 # ---- truncated_normal ----

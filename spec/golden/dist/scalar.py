@@ -15,7 +15,7 @@ def number(v):
 
 class Family:
     """formulas(**parameters) gives a dict: log_pdf, ends (low, high), and any of cdf, sf, mean, variance, entropy, mode,
-    cuts (where to split integrals)."""
+    cuts (where to split integrals); shares: logarithms of cdf and sf are asked for only where these are numbers."""
 
     def __init__(self, formulas):
         self.formulas = formulas
@@ -115,6 +115,14 @@ def case(family, values, x, p=None, extreme=False, heavy=False, check=True, **mo
                log_prob=[number(m.log_pdf(mpf(v))) for v in x])
     if m.cdf:
         out["cdf"] = [number(m.cdf(mpf(v))) for v in x]
+        def tail(part, rest):
+            return mp.log(part) if part < 0.5 else mp.log1p(-rest)
+        if m.sf:
+            parts = [(mpf(v), m.cdf(mpf(v)), m.sf(mpf(v))) for v in x]
+            kept = [q for q in parts if not m.shares or min(q[1], q[2]) > mpf(10) ** -290]
+            out["tail_x"] = [number(q[0]) for q in kept]
+            out["log_cdf"] = [number(tail(q[1], q[2])) for q in kept]
+            out["log_survival"] = [number(tail(q[2], q[1])) for q in kept]
         if p:
             out["p"] = p
             out["icdf"] = [number(m.quantile(v)) for v in p]

@@ -45,6 +45,8 @@ static pn_bijector *refuse(pn_context *c, const char *set) {
     pni_fail(c, PN_MISSING, "biject_to: values of '%s' are discrete: no bijector reaches them", set);
   else if (k == &pni_constraint_interval)
     pni_fail(c, PN_MISSING, "biject_to: ends of the interval must be given");
+  else if (k == &pni_constraint_half_line)
+    pni_fail(c, PN_MISSING, "biject_to: the lower end of the half-line must be given");
   else
     pni_fail(c, PN_MISSING, "biject_to: there is no bijector onto '%s'", set);
   return NULL;
@@ -67,9 +69,19 @@ static pn_bijector *between(pn_context *c, pn_tensor *low, pn_tensor *high) {
   return stretch ? chain(c, pn_bijector_new(c, "sigmoid", 0, NULL, NULL), stretch) : NULL;
 }
 
+/* low + e^x */
+static pn_bijector *beyond(pn_context *c, pn_tensor *low) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *one = pni_like(c, low, 1);
+  pn_bijector *shift = one ? pn_bijector_new(c, "affine", 2, NULL, (pn_tensor *[]){low, one}) : NULL;
+  pn_scope_close(c, mark);
+  return shift ? chain(c, pn_bijector_new(c, "exp", 0, NULL, NULL), shift) : NULL;
+}
+
 pn_bijector *pn_biject_to(pn_context *c, const char *set, pn_tensor *low, pn_tensor *high) {
   if (pni_failed(c)) return NULL;
   if (low && high && strcmp(set, "interval") == 0) return between(c, low, high);
+  if (low && strcmp(set, "half_line") == 0) return beyond(c, low);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     if (strcmp(rows[i].set->name, set) != 0) continue;
     pn_bijector *first = pn_bijector_new(c, rows[i].kind[0], 0, NULL, NULL);

@@ -16,6 +16,10 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_betainc(c, a, b, x); }
+static T *upper(C *c, D *d, T *x) { return pn_betaincc(c, a, b, x); }
+static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), upper(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), cdf(c, d, x)); }
+
 static T *icdf(C *c, D *d, T *p) { return pn_betaincinv(c, a, b, p); }
 static T *mean(C *c, D *d) { return pn_div(c, a, pn_add(c, a, b)); }
 static T *variance(C *c, D *d) {
@@ -67,6 +71,8 @@ const pni_distribution pni_dist_beta = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

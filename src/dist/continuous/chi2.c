@@ -14,6 +14,11 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }
+static T *lower(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }
+static T *upper(C *c, D *d, T *x) { return pn_gammaincc(c, half(c, d), times(c, x, 0.5)); }
+static T *log_cdf(C *c, D *d, T *x) { return log_share(c, lower(c, d, x), upper(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), lower(c, d, x)); }
+
 static T *icdf(C *c, D *d, T *p) { return times(c, pn_gammaincinv(c, half(c, d), p), 2); }
 static T *mean(C *c, D *d) { return (void)c, df; }
 static T *variance(C *c, D *d) { return times(c, df, 2); }
@@ -48,6 +53,8 @@ const pni_distribution pni_dist_chi2 = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

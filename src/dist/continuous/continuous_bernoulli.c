@@ -52,6 +52,18 @@ static T *cdf(C *c, D *d, T *x) {
                   pn_where(c, negative, heavy, light));
 }
 
+/* log F(x; l), by the forms of cdf: s (x - 1) + log(1 - e^(-s x)) - log(1 - e^-s) for l = s > 0, without the first term
+ * for l = -s < 0 */
+static T *log_lower(C *c, T *l, T *x) {
+  T *even = below(c, pn_abs(c, l), 1e-9), *size = pn_abs(c, but(c, even, 1, l));
+  T *ratio = pn_sub(c, pn_log1mexp(c, pn_neg(c, pn_mul(c, size, x))), pn_log1mexp(c, pn_neg(c, size)));
+  T *shift = pn_mul(c, only(c, above(c, l, 0), size, 0), plus(c, x, -1));
+  T *flat = pn_add(c, pn_log(c, x), pn_mul(c, times(c, l, 0.5), plus(c, x, -1)));
+  return pn_where(c, even, flat, pn_add(c, ratio, shift));
+}
+static T *log_cdf(C *c, D *d, T *x) { return log_lower(c, logits(c, d), x); }
+static T *log_survival(C *c, D *d, T *x) { return log_lower(c, pn_neg(c, logits(c, d)), from(c, 1, x)); }
+
 /* log(1 + p (e^l - 1)) / l */
 static T *icdf(C *c, D *d, T *p) {
   T *l = logits(c, d), *even = below(c, pn_abs(c, l), 1e-9), *size = pn_abs(c, but(c, even, 1, l));
@@ -129,6 +141,8 @@ const pni_distribution pni_dist_continuous_bernoulli = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -9,6 +9,9 @@
 
 static T *log_prob(C *c, D *d, T *x) { return pn_sub(c, pn_log(c, rate), pn_mul(c, rate, x)); }
 static T *cdf(C *c, D *d, T *x) { return pn_neg(c, pn_expm1(c, pn_neg(c, pn_mul(c, rate, x)))); }
+static T *log_cdf(C *c, D *d, T *x) { return pn_log1mexp(c, pn_neg(c, pn_mul(c, rate, x))); }
+static T *log_survival(C *c, D *d, T *x) { return pn_neg(c, pn_mul(c, rate, x)); }
+
 static T *icdf(C *c, D *d, T *p) { return pn_neg(c, pn_div(c, pn_log1p(c, pn_neg(c, p)), rate)); }
 static T *mean(C *c, D *d) { return pn_reciprocal(c, rate); }
 static T *variance(C *c, D *d) { return pn_reciprocal(c, pn_square(c, rate)); }
@@ -34,6 +37,8 @@ const pni_distribution pni_dist_exponential = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

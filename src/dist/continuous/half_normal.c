@@ -15,6 +15,16 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_erf(c, times(c, pn_div(c, x, scale), root_half)); }
+/* log 2 Phi(-z) */
+static T *log_survival(C *c, D *d, T *x) { return plus(c, pn_log_ndtr(c, pn_neg(c, pn_div(c, x, scale))), LOG_2); }
+
+/* log erf(z / sqrt 2), far out from the upper tail */
+static T *log_cdf(C *c, D *d, T *x) {
+  T *far = pn_gt(c, x, scale), *near = pn_where(c, far, pn_mul(c, scale, pni_like(c, x, 0.5)), x);
+  T *tail = log_survival(c, d, pn_where(c, far, x, pn_mul(c, scale, pni_like(c, x, 2))));
+  return pn_where(c, far, pn_log1mexp(c, tail), pn_log(c, cdf(c, d, near)));
+}
+
 static T *icdf(C *c, D *d, T *p) { return times(c, pn_mul(c, scale, pn_erfinv(c, p)), 2 * root_half); }
 static T *mean(C *c, D *d) { return times(c, scale, sqrt(2 / PI)); }
 static T *variance(C *c, D *d) { return times(c, pn_square(c, scale), 1 - 2 / PI); }
@@ -42,6 +52,8 @@ const pni_distribution pni_dist_half_normal = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

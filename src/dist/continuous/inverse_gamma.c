@@ -16,6 +16,10 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_gammaincc(c, a, pn_div(c, b, x)); }
+static T *upper(C *c, D *d, T *x) { return pn_gammainc(c, a, pn_div(c, b, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), upper(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), cdf(c, d, x)); }
+
 static T *icdf(C *c, D *d, T *p) { return pn_div(c, b, pn_gammainccinv(c, a, p)); }
 
 static T *mean(C *c, D *d) {
@@ -55,6 +59,8 @@ const pni_distribution pni_dist_inverse_gamma = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -21,6 +21,15 @@ static T *cdf(C *c, D *d, T *x) {
   return pn_where(c, above(c, z, 0), from(c, 1, tail), tail);
 }
 
+/* log F of the standardised value: z - log 2 below 0, log(1 - e^-z / 2) above */
+static T *log_tail(C *c, T *z) {
+  T *right = above(c, z, 0), *low = plus(c, but(c, right, 0, z), -LOG_2);
+  T *high = pn_log1p(c, times(c, pn_exp(c, pn_neg(c, only(c, right, z, 1))), -0.5));
+  return pn_where(c, right, high, low);
+}
+static T *log_cdf(C *c, D *d, T *x) { return log_tail(c, standardise(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_tail(c, pn_neg(c, standardise(c, d, x))); }
+
 /* log 2p below 1/2, -log 2(1 - p) above; each branch sees p only where it is taken */
 static T *icdf(C *c, D *d, T *p) {
   T *upper = above(c, p, 0.5);
@@ -58,6 +67,8 @@ const pni_distribution pni_dist_laplace = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mean,

@@ -17,6 +17,9 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_ndtr(c, standardise(c, d, pn_log(c, x))); }
+static T *log_cdf(C *c, D *d, T *x) { return pn_log_ndtr(c, standardise(c, d, pn_log(c, x))); }
+static T *log_survival(C *c, D *d, T *x) { return pn_log_ndtr(c, pn_neg(c, standardise(c, d, pn_log(c, x)))); }
+
 static T *icdf(C *c, D *d, T *p) { return pn_exp(c, pn_add(c, loc, pn_mul(c, scale, pn_ndtri(c, p)))); }
 static T *mean(C *c, D *d) { return pn_exp(c, pn_add(c, loc, times(c, pn_square(c, scale), 0.5))); }
 static T *variance(C *c, D *d) { return pn_mul(c, pn_expm1(c, pn_square(c, scale)), pn_square(c, mean(c, d))); }
@@ -42,6 +45,8 @@ const pni_distribution pni_dist_log_normal = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -21,6 +21,15 @@ static T *cdf(C *c, D *d, T *x) {
   return but(c, left, 0, but(c, right, 1, part));
 }
 
+/* log of a share log(ratio) of the width; outside without slope */
+static T *log_width(C *c, D *d, T *above_line, T *below_line, T *none, T *all) {
+  T *inner = pn_logical_not(c, pn_logical_or(c, none, all)), *w = width(c, d);
+  T *part = pn_sub(c, pn_log(c, pn_where(c, inner, above_line, high)), pn_log(c, pn_where(c, inner, below_line, low)));
+  return but(c, none, -INFINITY, but(c, all, 0, pn_log(c, pn_div(c, part, w))));
+}
+static T *log_cdf(C *c, D *d, T *x) { return log_width(c, d, x, low, pn_le(c, x, low), pn_ge(c, x, high)); }
+static T *log_survival(C *c, D *d, T *x) { return log_width(c, d, high, x, pn_ge(c, x, high), pn_le(c, x, low)); }
+
 static T *icdf(C *c, D *d, T *p) { return pn_mul(c, low, pn_exp(c, pn_mul(c, width(c, d), p))); }
 static T *mean(C *c, D *d) { return pn_div(c, pn_sub(c, high, low), width(c, d)); }
 static T *variance(C *c, D *d) {
@@ -57,6 +66,8 @@ const pni_distribution pni_dist_log_uniform = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

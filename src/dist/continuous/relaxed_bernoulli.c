@@ -27,6 +27,14 @@ static T *cdf(C *c, D *d, T *x) {
   return pn_sigmoid(c, pn_sub(c, pn_mul(c, t, odds), logits(c, d)));
 }
 
+/* t logit x - l */
+static T *excess(C *c, D *d, T *x) {
+  T *odds = pn_sub(c, pn_log(c, x), pn_log1p(c, pn_neg(c, x)));
+  return pn_sub(c, pn_mul(c, t, odds), logits(c, d));
+}
+static T *log_cdf(C *c, D *d, T *x) { return pn_log_sigmoid(c, excess(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return pn_log_sigmoid(c, pn_neg(c, excess(c, d, x))); }
+
 static T *icdf(C *c, D *d, T *p) {
   T *odds = pn_sub(c, pn_log(c, p), pn_log1p(c, pn_neg(c, p)));
   return pn_sigmoid(c, pn_div(c, pn_add(c, logits(c, d), odds), t));
@@ -54,4 +62,6 @@ const pni_distribution pni_dist_relaxed_bernoulli = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .rsample = rsample};

@@ -52,6 +52,9 @@ static T *cdf(C *c, D *d, T *x) {
   return pn_where(c, above(c, z, 0), from(c, 1, tail), tail);
 }
 
+static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), cdf(c, d, pn_sub(c, times(c, loc, 2), x))); }
+static T *log_survival(C *c, D *d, T *x) { return log_cdf(c, d, pn_sub(c, times(c, loc, 2), x)); }
+
 /* With t the smaller of p and 1 - p: z^2 = v (1 - w) / w, w = I^-1(2 t) of (v/2, 1/2), or near the centre
  * z^2 = v w / (1 - w), w = I^-1(1 - 2 t) of (1/2, v/2). */
 static T *icdf(C *c, D *d, T *p) {
@@ -109,6 +112,8 @@ const pni_distribution pni_dist_student_t = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -90,20 +90,53 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, log_phi(c, standardise(c, d, x)), pn_add(c, pn_log(c, scale), log_mass(c, d)));
 }
 
-/* (Phi(z) - Phi(a)) / Z, as 1 - (Phi(-z) - Phi(-b)) / Z where the ends are reflected */
-static T *cdf(C *c, D *d, T *x) {
-  T *left = pn_le(c, x, low), *right = pn_ge(c, x, high);
+/* A value between the ends, well inside, for where the formulas must not see x. */
+static T *middle_of(C *c, D *d) {
   end a = end_of(c, d, low), b = end_of(c, d, high);
+  T *t = pn_where(c, a.finite, pn_add(c, low, times(c, scale, 1e-3)), loc);
+  return pn_where(c, pn_logical_and(c, a.finite, b.finite), times(c, pn_add(c, low, high), 0.5),
+                  pn_where(c, b.finite, pn_sub(c, high, scale), t));
+}
+
+/* log of the shares of mass below and above x, on the side of the smaller tails; which is which depends on the
+ * reflection. Both are differences of lower tails, so exact. */
+typedef struct {
+  T *left, *right; /* bool: x at or beyond the ends */
+  T *below, *above;
+} shares;
+
+static shares shares_of(C *c, D *d, T *x) {
+  T *left = pn_le(c, x, low), *right = pn_ge(c, x, high);
   T *inner = pn_logical_not(c, pn_logical_or(c, left, right));
-  T *middle = pn_where(c, a.finite, pn_add(c, low, times(c, scale, 1e-3)), loc);
-  middle = pn_where(c, pn_logical_and(c, a.finite, b.finite), times(c, pn_add(c, low, high), 0.5),
-                    pn_where(c, b.finite, pn_sub(c, high, scale), middle));
   mass m = masses(c, d);
-  T *z = standardise(c, d, pn_where(c, inner, x, middle));
-  T *tail = pn_log_ndtr(c, pn_where(c, m.flip, pn_neg(c, z), z));
-  T *part = pn_exp(c, pn_sub(c, log_minus(c, tail, m.small), log_minus(c, m.large, m.small)));
-  part = pn_where(c, m.flip, from(c, 1, part), part);
-  return but(c, left, 0, but(c, right, 1, part));
+  T *z = standardise(c, d, pn_where(c, inner, x, middle_of(c, d)));
+  T *tail = pn_log_ndtr(c, pn_where(c, m.flip, pn_neg(c, z), z)), *whole = log_minus(c, m.large, m.small);
+  T *outer = pn_sub(c, log_minus(c, tail, m.small), whole), *rest = pn_sub(c, log_minus(c, m.large, tail), whole);
+  return (shares){left, right, pn_where(c, m.flip, rest, outer), pn_where(c, m.flip, outer, rest)};
+}
+
+static T *cdf(C *c, D *d, T *x) {
+  shares s = shares_of(c, d, x);
+  T *small = pn_lt(c, s.below, s.above);
+  T *part = pn_where(c, small, pn_exp(c, s.below), pn_neg(c, pn_expm1(c, s.above)));
+  return but(c, s.left, 0, but(c, s.right, 1, part));
+}
+
+/* From the smaller of the two shares. */
+static T *log_part(C *c, T *part, T *rest, T *none, T *all) {
+  T *large = pn_gt(c, part, rest);
+  T *t = pn_where(c, large, pn_log1mexp(c, only(c, large, rest, -1)), part);
+  return but(c, none, -INFINITY, but(c, all, 0, t));
+}
+
+static T *log_cdf(C *c, D *d, T *x) {
+  shares s = shares_of(c, d, x);
+  return log_part(c, s.below, s.above, s.left, s.right);
+}
+
+static T *log_survival(C *c, D *d, T *x) {
+  shares s = shares_of(c, d, x);
+  return log_part(c, s.above, s.below, s.right, s.left);
 }
 
 /* log Phi(z) = log(p e^large + (1 - p) e^small) in the reflected sense */
@@ -209,6 +242,8 @@ const pni_distribution pni_dist_truncated_normal = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -21,6 +21,17 @@ static T *cdf(C *c, D *d, T *x) {
   return but(c, left, 0, but(c, right, 1, pn_div(c, pn_sub(c, mid, low), width(c, d))));
 }
 
+/* log of a share of the width; outside without slope */
+static T *log_width(C *c, D *d, T *part, T *none, T *all) {
+  T *inner = pn_logical_not(c, pn_logical_or(c, none, all)), *w = width(c, d);
+  T *t = pn_log(c, pn_div(c, pn_where(c, inner, part, w), w));
+  return but(c, none, -INFINITY, but(c, all, 0, t));
+}
+static T *log_cdf(C *c, D *d, T *x) { return log_width(c, d, pn_sub(c, x, low), pn_le(c, x, low), pn_ge(c, x, high)); }
+static T *log_survival(C *c, D *d, T *x) {
+  return log_width(c, d, pn_sub(c, high, x), pn_ge(c, x, high), pn_le(c, x, low));
+}
+
 static T *icdf(C *c, D *d, T *p) { return pn_add(c, low, pn_mul(c, width(c, d), p)); }
 static T *mean(C *c, D *d) { return times(c, pn_add(c, low, high), 0.5); }
 static T *variance(C *c, D *d) { return times(c, pn_square(c, width(c, d)), 1.0 / 12); }
@@ -49,6 +60,8 @@ const pni_distribution pni_dist_uniform = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mean,

@@ -1,0 +1,94 @@
+/*
+** pareto.c: Pareto(scale, alpha) on x >= scale, w = log(x / scale), which is exponential with rate alpha,
+**   log p(x) = log alpha - alpha w - log x,  mean alpha scale / (alpha - 1) (alpha > 1, else inf),
+**   variance scale^2 alpha / ((alpha - 1)^2 (alpha - 2)) (alpha > 2, else inf)
+*/
+#include "../formula.h"
+
+#define scale d->param[SCALE]
+#define alpha d->param[ALPHA]
+enum { SCALE, ALPHA };
+
+/* log(x / scale), exact near scale */
+static T *log_ratio(C *c, D *d, T *x) { return pn_log1p(c, pn_div(c, pn_sub(c, x, scale), scale)); }
+
+static T *in_support(C *c, D *d, T *x) { return pn_logical_and(c, pn_isfinite(c, x), pn_ge(c, x, scale)); }
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *tail = pn_add(c, pn_mul(c, alpha, log_ratio(c, d, x)), pn_log(c, x));
+  return pn_sub(c, pn_log(c, alpha), tail);
+}
+
+/* Functions of w; below scale, w = 0, without slope. */
+static T *inner_ratio(C *c, D *d, T *x, T *outside) {
+  return pn_mul(c, alpha, log_ratio(c, d, pn_where(c, outside, times(c, scale, 2), x)));
+}
+static T *cdf(C *c, D *d, T *x) {
+  T *outside = pn_le(c, x, scale);
+  return but(c, outside, 0, pn_neg(c, pn_expm1(c, pn_neg(c, inner_ratio(c, d, x, outside)))));
+}
+static T *log_cdf(C *c, D *d, T *x) {
+  T *outside = pn_le(c, x, scale);
+  return but(c, outside, -INFINITY, pn_log1mexp(c, pn_neg(c, inner_ratio(c, d, x, outside))));
+}
+static T *log_survival(C *c, D *d, T *x) {
+  T *outside = pn_le(c, x, scale);
+  return but(c, outside, 0, pn_neg(c, inner_ratio(c, d, x, outside)));
+}
+
+/* scale (1 - p)^(-1 / alpha) */
+static T *icdf(C *c, D *d, T *p) {
+  return pn_mul(c, scale, pn_exp(c, pn_neg(c, pn_div(c, pn_log1p(c, pn_neg(c, p)), alpha))));
+}
+
+static T *mean(C *c, D *d) {
+  T *exists = above(c, alpha, 1), *a = only(c, exists, alpha, 2);
+  return only(c, exists, pn_div(c, pn_mul(c, a, scale), plus(c, a, -1)), INFINITY);
+}
+static T *variance(C *c, D *d) {
+  T *exists = above(c, alpha, 2), *a = only(c, exists, alpha, 3);
+  T *v = pn_mul(c, pn_square(c, pn_div(c, scale, plus(c, a, -1))), pn_div(c, a, plus(c, a, -2)));
+  return only(c, exists, v, INFINITY);
+}
+static T *mode(C *c, D *d) { return (void)c, scale; }
+
+/* log(scale / alpha) + 1 + 1 / alpha */
+static T *entropy(C *c, D *d) {
+  T *t = pn_sub(c, pn_log(c, scale), pn_log(c, alpha));
+  return plus(c, pn_add(c, t, pn_reciprocal(c, alpha)), 1);
+}
+
+/* Kept finite where alpha is so small that a draw would overflow. */
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *w = pn_neg(c, pn_div(c, pn_log(c, uniform_draw(c, rng, out)), alpha));
+  T *log_x = pn_clamp(c, pn_add(c, w, pn_log(c, scale)), -INFINITY, log(huge_number(out->dtype)) * (1 - FLT_EPSILON));
+  return pn_maximum(c, pn_mul(c, scale, pn_exp(c, pn_sub(c, log_x, pn_log(c, scale)))), scale);
+}
+
+/* With r = alpha_q / alpha_p: alpha_q log(s_p / s_q) - log r + r - 1; inf where q begins above p */
+T *pni_kl_pareto_pareto(C *c, D *p, D *d) {
+  T *sp = p->param[SCALE], *holds = pn_ge(c, sp, scale), *r = pn_div(c, alpha, p->param[ALPHA]);
+  T *shift = pn_mul(c, alpha, pn_sub(c, pn_log(c, sp), pn_log(c, scale)));
+  return only(c, holds, pn_add(c, shift, plus(c, pn_sub(c, r, pn_log(c, r)), -1)), INFINITY);
+}
+
+const pni_distribution pni_dist_pareto = {
+    .name = "pareto",
+    .doc = "sizes above a threshold with a power tail: log p(x) = log(alpha) + alpha log(scale) - (alpha + 1) log(x), "
+           "x >= scale; mean alpha scale / (alpha - 1), inf for alpha <= 1; variance inf for alpha <= 2",
+    .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 20",
+    .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "alpha", .constraint = &pni_constraint_positive, .axes = ""}},
+    .support = &pni_constraint_half_line,
+    .event = "",
+    .in_support = in_support,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
+    .rsample = rsample};
