@@ -10,6 +10,7 @@
 --- "shape", "domain", "memory"); a wrong argument raises. A save that fails leaves the old file as it was.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local pack = require "penumbra.pack"
 
 local data = {}
 
@@ -86,19 +87,23 @@ end
 
 --- The tensors of a safetensors file (PyTorch's and others'): a table name -> tensor, and the file's metadata
 --- as a table of strings. {nested = true} turns dotted names into tables within tables. F64, F32, I64 and BOOL
---- load as they are, narrower integers as int64, F16 and BF16 as float32.
+--- load as they are, narrower integers as int64, F16 and BF16 as float32. Distributions, bijectors and Gaussian factors
+--- that were saved come back as such.
 function data.safetensors(path, given)
   local o = options.check("load", given, {nested = false})
   local tensors, names, texts = files.load_safetensors(path)
   if not tensors then
     return nil, names, texts
   end
+  local whole, message, code = pack.unfold(tensors, texts)
+  if not whole then
+    return nil, message, code
+  end
   if o.nested then
-    local nested, message, code = nest(tensors)
-    if not nested then
+    tensors, message, code = nest(tensors)
+    if not tensors then
       return nil, message, code
     end
-    tensors = nested
   end
   return tensors, texts
 end
@@ -174,9 +179,11 @@ function data.save_npz(path, tensors, given)
 end
 
 --- Writes a table of tensors as a safetensors file; tables within it become dotted names ({a = {b = x}} is
---- "a.b"). metadata: a table of strings. Returns true, or nil, message, code.
+--- "a.b"). Distributions, bijectors and Gaussian factors may stand wherever a tensor may. metadata: a table of strings.
+--- Returns true, or nil, message, code.
 function data.save_safetensors(path, tensors, metadata)
-  local names, list = flatten("save", tensors)
+  local tree, kinds = pack.fold(tensors)
+  local names, list = flatten("save", tree)
   local keys, texts = {}, {}
   if metadata ~= nil and type(metadata) ~= "table" then
     core.error("save: metadata must be a table of strings, got " .. type(metadata))
@@ -185,11 +192,14 @@ function data.save_safetensors(path, tensors, metadata)
     if type(key) ~= "string" or type(text) ~= "string" then
       core.error(("save: metadata must be a table of strings, got %s under '%s'"):format(type(text), tostring(key)))
     end
+    kinds[key] = text
+  end
+  for key in pairs(kinds) do
     keys[#keys + 1] = key
   end
   table.sort(keys)
   for k, key in ipairs(keys) do
-    texts[k] = metadata[key]
+    texts[k] = kinds[key]
   end
   return files.save_safetensors(path, names, list, keys, texts)
 end

@@ -129,6 +129,33 @@ function dist.mixture(weights, components)
   return core.new_mixture(weights, components)
 end
 
+--- mixture_of_experts(experts [, weights [, mask]]): the mixture of the experts with equal weights, or these (a list or
+--- tensor [..., M]). experts: a distribution whose last batch axis counts them, or a list. mask: bool [..., M], false
+--- where an expert is missing: its weight is 0 and the others sum to 1. At least one must be present.
+function dist.mixture_of_experts(experts, weights, mask)
+  local one = dist.is(experts)
+  if not one and type(experts) ~= "table" then
+    core.error("mixture_of_experts: experts must be a distribution or a list, got " .. type(experts))
+  end
+  local first = one and experts or experts[1]
+  local m = one and first.batch_shape[#first.batch_shape] or #experts
+  if not dist.is(first) or not m or m < 1 then
+    core.error "mixture_of_experts: experts must be at least 1 distribution, along a last batch axis or in a list"
+  end
+  local dtype = first.dtype
+  weights = weights or core.ones({ m }, { dtype = dtype })
+  local w = type(weights) == "table" and core.tensor(weights, { dtype = dtype }) or weights
+  if mask ~= nil then
+    mask = type(mask) == "table" and core.tensor(mask) or mask
+    w = core.where(mask, w, core.zeros({}, { dtype = dtype }))
+  end
+  w = w / w:sum({ -1 }, true)
+  if not one and m == 1 then -- a list of one is that distribution
+    return experts[1]
+  end
+  return core.new_mixture(dist.categorical(w), one and { experts } or experts)
+end
+
 --- masked(d, mask): d where the bool tensor mask is true (it broadcasts with the batch); elsewhere log_prob and
 --- entropy are 0, and x, even NaN, has no influence: for missing data.
 dist.masked = core.new_masked
@@ -149,8 +176,8 @@ local divergence = require "penumbra.divergence"
 --- natural: Gaussian factors by natural parameters (pn.help "penumbra.natural"): products, quotients, powers.
 dist.natural = natural
 
---- product_of_experts(experts, prior): the normal whose density is proportional to the product of the experts' over
---- prior^(M - 1), M their number. Leave out experts whose data are missing; without a prior none is divided out.
+--- product_of_experts(experts [, prior [, mask]]): the normal whose density is proportional to the product of the
+--- experts' over prior^(M - 1), M the number of those that the mask does not leave out (pn.help "penumbra.natural").
 dist.product_of_experts = natural.product_of_experts
 
 --- renyi(p, q, order): Renyi divergence (1 / (a - 1)) log E_q[(p / q)^a] of two normals or two multivariate normals,
@@ -160,6 +187,18 @@ dist.renyi = core.new_renyi
 --- kl_monte_carlo(p, q [, options]): kl(p, q) from draws of p where there is no closed form; estimate and standard
 --- error. Options: num_samples (10000), generator, pathwise (false).
 dist.kl_monte_carlo = divergence.kl
+
+--- entropy_monte_carlo(d [, options]): the entropy from draws of d where there is no closed form, and its standard
+--- error.
+dist.entropy_monte_carlo = divergence.entropy
+
+--- expectation_monte_carlo(d [, f [, options]]): E[f(x)] from draws of d, f(x) = x unless given, and its standard
+--- error.
+dist.expectation_monte_carlo = divergence.expectation
+
+--- kl_normal_log_uniform(q): the approximate divergence of a normal q from the improper log-uniform prior of
+--- variational dropout (pn.help "penumbra.divergence").
+dist.kl_normal_log_uniform = divergence.normal_log_uniform
 
 --- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2, and its standard error.
 dist.jensen_shannon_monte_carlo = divergence.jensen_shannon

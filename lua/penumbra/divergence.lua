@@ -24,9 +24,9 @@ local function estimate(x, n)
   return mean, ((same ^ 2):sum(1) / ((n - 1) * n)):sqrt():detach()
 end
 
-local function check(where, p, q, given)
+local function check(where, given, ...)
   local o = options.check(where, given or {}, settings)
-  for i, d in ipairs { p, q } do
+  for i, d in ipairs { ... } do
     if type(d) ~= "userdata" or getmetatable(d) ~= "penumbra.distribution" then
       core.error(("%s: argument %d must be a distribution, got %s"):format(where, i, type(d)))
     end
@@ -41,7 +41,7 @@ end
 --- for. Options: num_samples (10000), generator, pathwise (draw by p:rsample, so that the estimate has a gradient to
 --- p's parameters too).
 function divergence.kl(p, q, given)
-  local o = check("kl_monte_carlo", p, q, given)
+  local o = check("kl_monte_carlo", given, p, q)
   local x, lp
   if o.pathwise then
     x, lp = p:rsample_log_prob { o.num_samples, generator = o.generator }
@@ -52,12 +52,58 @@ function divergence.kl(p, q, given)
   return estimate(lp - q:log_prob(x), o.num_samples)
 end
 
+--- entropy(d [, options]): -E[log p(x)] and its standard error from draws of d. Options as for kl.
+function divergence.entropy(d, given)
+  local o = check("entropy_monte_carlo", given, d)
+  local lp
+  if o.pathwise then
+    lp = select(2, d:rsample_log_prob { o.num_samples, generator = o.generator })
+  else
+    lp = d:log_prob(draw(d, o))
+  end
+  return estimate(-lp, o.num_samples)
+end
+
+--- expectation(d [, f [, options]]): E[f(x)] and its standard error from draws of d; f takes draws [n, batch, event]
+--- and gives a tensor whose first axis counts them, and is x itself unless given. Options as for kl.
+function divergence.expectation(d, f, given)
+  if type(f) == "table" and given == nil then
+    f, given = nil, f
+  end
+  local o = check("expectation_monte_carlo", given, d)
+  local x = draw(d, o)
+  local value = f and f(x) or x
+  if value:size(1) ~= o.num_samples then
+    core.error(("expectation_monte_carlo: f must give %d rows, one a draw, got %d"):format(o.num_samples,
+      value:size(1)))
+  end
+  return estimate(value, o.num_samples)
+end
+
+--- normal_log_uniform(q): KL(q || p) of a normal q and the improper prior p(|w|) ~ 1 / |w| of variational dropout, up
+--- to the constant that makes it tend to 0 as alpha = scale^2 / loc^2 grows:
+---   -(k1 sigmoid(k2 + k3 log alpha) - log(1 + 1 / alpha) / 2 - k1),  k1 = 0.63576, k2 = 1.87320, k3 = 1.48695.
+--- An approximation, within 0.01 of the integral. Source: Molchanov, Ashukha & Vetrov 2017, eq. 14.
+function divergence.normal_log_uniform(q)
+  if type(q) ~= "userdata" or getmetatable(q) ~= "penumbra.distribution" or q.name ~= "normal" then
+    core.error "kl_normal_log_uniform: q must be a normal distribution"
+  end
+  local k1, k2, k3 = 0.63576, 1.87320, 1.48695
+  local log_alpha = (q.scale:log() - q.loc:abs():log()) * 2
+  local kl = k1 - k1 * core.sigmoid(log_alpha * k3 + k2) + core.softplus(-log_alpha) * 0.5
+  kl = kl:broadcast_to(q.own_batch_shape)
+  for _ = 1, q.independent_rank do
+    kl = kl:sum(-1)
+  end
+  return kl
+end
+
 local log_two = math.log(2)
 
 --- jensen_shannon(p, q [, options]): (KL(p || m) + KL(q || m)) / 2 with m = (p + q) / 2 and its standard error: between
 --- 0 and log 2. Options as for kl.
 function divergence.jensen_shannon(p, q, given)
-  local o = check("jensen_shannon_monte_carlo", p, q, given)
+  local o = check("jensen_shannon_monte_carlo", given, p, q)
   local function half(a, b)
     local x = draw(a, o)
     local la, lb = a:log_prob(x), b:log_prob(x)

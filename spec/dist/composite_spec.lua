@@ -83,7 +83,7 @@ describe("golden values of", function()
         if case.icdf then
           close(d:icdf(pn.tensor(case.p)), case.icdf, 1e-8, "icdf")
         end
-        for _, value in ipairs { "mean", "variance", "entropy" } do
+        for _, value in ipairs { "mean", "variance", "entropy", "mode" } do
           if case[value] then
             close(d[value](d), case[value], 1e-8, value)
           end
@@ -356,7 +356,55 @@ end
 
 function battery.offers_monte_carlo_where_no_kl_is_known(e)
   local d = plain(e)
-  refuses("kl: there is no closed form for " .. d.name, dist.kl, d, dist.normal(0, 1))
+  local name = d.name == "masked" and d.parts[1].name or d.name
+  local other = dist.student_t(3, 0, 1):expand(d.own_batch_shape):independent(d.independent_rank)
+  if #other.event_shape ~= #d.event_shape then
+    other = dist.student_t(3, 0, 1):expand(joined(d.batch_shape, d.event_shape)):independent(#d.event_shape)
+  end
+  refuses("kl: there is no closed form for " .. name .. " and student_t (kl_monte_carlo estimates it)", dist.kl, d,
+    other)
+end
+
+function battery.has_the_entropy_and_mode_of_its_draws(e)
+  local d = plain(e)
+  local x = d:sample { 20000, generator = pn.generator(8) }
+  local lp = d:log_prob(x)
+  local ok, entropy = pcall(d.entropy, d)
+  if ok then
+    local got = lp:reshape { 20000, -1 }
+    for i, h in ipairs(numbers(entropy)) do
+      agrees(-got:slice(2, i, i), h, 0.2, "entropy")
+    end
+  else
+    assert(entropy:find("entropy does not exist.*%(entropy_monte_carlo estimates it%)"), entropy)
+  end
+  local m, se = dist.entropy_monte_carlo(d, { num_samples = 20000, generator = pn.generator(8) })
+  close(m, (-lp):mean(1):totable(), 1e-12, "Monte Carlo entropy")
+  assert(se:max():item() < 0.1)
+  local there, mode = pcall(d.mode, d)
+  if there and d.name ~= "masked" then
+    local top = d:log_prob(mode)
+    assert(top:min():item() == -math.huge -- at the open end of the support
+      or (top - lp:max({ 1 })):min():item() >= -1e-12, "a draw has more density than the mode")
+  elseif not there then
+    assert(mode:find "mode does not exist", mode)
+  end
+end
+
+function battery.can_be_saved_and_made_again(e)
+  local path = os.tmpname()
+  local d = plain(e)
+  local wide = d:expand(joined({ 3 }, e.batch)):independent(1)
+  assert(pn.save(path, { plain = d, more = { wide = wide } }))
+  local saved = assert(pn.load(path))
+  os.remove(path)
+  for name, want in pairs { plain = d, ["more.wide"] = wide } do
+    local again = saved[name]
+    local x = want:sample { 5, generator = pn.generator(2) }:detach() + 0 -- no longer the pair that bijectors keep
+    assert.same(want:log_prob(x):totable(), again:log_prob(x):totable())
+    assert.same(x:totable(), again:sample({ 5, generator = pn.generator(2) }):totable())
+    assert.equal(tostring(want), tostring(again))
+  end
 end
 
 local behaviours = {}
@@ -419,6 +467,61 @@ describe("transformed", function()
   end)
 end)
 
+describe("moments of transformed", function()
+  local two = dist.normal({ 0.5, -1 }, { 1, 3 })
+
+  it("are carried through affine maps, chains and inverses", function()
+    local tril = { { 2, 0 }, { -0.5, 1 } }
+    local dense = dist.multivariate_normal { loc = { 1, 2 }, scale_tril = tril }
+    local unit = dist.normal(pn.zeros { 2 }, 1)
+    local cases = {
+      { dist.transformed(unit, B.affine_tril({ 1, 2 }, tril)), dense },
+      { dist.transformed(two, B.affine({ 1, 2 }, -2)), dist.normal({ 0, 4 }, { 2, 6 }) },
+      { dist.transformed(two, B.inverse(B.affine({ 1, 2 }, -2))), dist.normal({ 0.25, 1.5 }, { 0.5, 1.5 }) },
+      { dist.transformed(two, B.chain { B.affine(0, 2), B.permutation { 1, 0 }, B.affine(1, 0.5) }),
+        dist.normal({ 0, 1.5 }, { 3, 1 }):independent(1) },
+      { dist.transformed(two, B.inverse(B.chain { B.affine(0, 2), B.permutation { 1, 0 }, B.affine(1, 0.5) })),
+        dist.normal({ -2, -0.5 }, { 3, 1 }):independent(1) },
+      { dist.transformed(unit, B.chain { B.affine_tril({ 1, 2 }, tril), B.affine(1, 3) }),
+        dist.multivariate_normal { loc = { 4, 7 }, scale_tril = { { 6, 0 }, { -1.5, 3 } } } },
+    }
+    for k, case in ipairs(cases) do
+      for _, name in ipairs { "mean", "variance", "entropy", "mode" } do
+        close(case[1][name](case[1]), case[2][name](case[2]):totable(), 1e-12, k .. " " .. name)
+      end
+    end
+  end)
+
+  it("have the entropies of laws with a name", function()
+    close(dist.transformed(two, B.exp()):entropy(), dist.log_normal({ 0.5, -1 }, { 1, 3 }):entropy():totable(), 1e-12,
+      "log_normal")
+    close(dist.transformed(two, B.chain { B.affine(1, 2), B.exp() }):entropy(),
+      dist.log_normal({ 2, -1 }, { 2, 6 }):entropy():totable(), 1e-12, "log_normal of a moved normal")
+    local wide = dist.transformed(two:independent(1), B.exp())
+    close(wide:entropy(), { dist.log_normal({ 0.5, -1 }, { 1, 3 }):entropy():sum():item() }, 1e-12, "of events")
+    close(dist.transformed(dist.horseshoe(1), B.affine(1, 2)):mode(), { 1 }, 0, "a base without a mean has a mode")
+  end)
+
+  it("are refused by name where they are not known", function()
+    local refused = dist.transformed(two, B.softplus())
+    refuses("transformed: mean does not exist under softplus (expectation_monte_carlo estimates it)", refused.mean,
+      refused)
+    refuses("transformed: variance does not exist under softplus", refused.variance, refused)
+    refuses("transformed: mode does not exist in closed form under softplus", refused.mode, refused)
+    local base = dist.multivariate_normal { loc = { 0, 0 }, covariance_matrix = { { 2, 1 }, { 1, 2 } } }
+    local correlated = dist.transformed(base, B.affine_tril({ 0, 0 }, { { 1, 0 }, { 1, 1 } }))
+    refuses("transformed: variance does not exist", correlated.variance, correlated)
+    local m, se = dist.expectation_monte_carlo(refused, { num_samples = 20000, generator = pn.generator(1) })
+    local want = { 1.08172569838, 0.95109766845 } -- by quadrature: E log(1 + e^x)
+    for i = 1, 2 do
+      assert(math.abs(m:totable()[i] - want[i]) < 6 * se:totable()[i] and se:totable()[i] < 0.02)
+    end
+    local square = dist.expectation_monte_carlo(two, function(x) return x ^ 2 end, { num_samples = 20000 })
+    assert.same({ 2 }, square:shape())
+    refuses("f must give 10000 rows", dist.expectation_monte_carlo, two, function() return pn.ones { 3 } end)
+  end)
+end)
+
 describe("the divergence of composites", function()
   it("is the bases' under one bijector", function()
     local p, q, exp = dist.normal({ 0, 1 }, 1), dist.normal(1, 2), B.exp()
@@ -426,8 +529,20 @@ describe("the divergence of composites", function()
     close(dist.kl(dist.transformed(p, exp), dist.transformed(q, exp)), want, 1e-14, "kl")
     close(dist.kl(dist.transformed(p, exp):independent(1), dist.transformed(q, exp):expand({ 2 }):independent(1)),
       { want[1] + want[2] }, 1e-14, "kl of independent")
-    refuses("transformed by another bijector (kl_monte_carlo estimates it)", dist.kl, dist.transformed(p, exp),
-      dist.transformed(q, B.exp()))
+    -- made twice, a bijector with the same constants or tensors is the same map
+    local scale = pn.param(pn.tensor(2))
+    local function chained(k, other)
+      return B.chain { B.affine(1, other or scale), k and B.inverse(B.exp()) or B.exp() }
+    end
+    close(dist.kl(dist.transformed(p, exp), dist.transformed(q, B.exp())), want, 1e-14, "kl")
+    close(dist.kl(dist.transformed(p, chained()), dist.transformed(q, chained())), want, 1e-14, "kl")
+    for _, other in ipairs { B.softplus(), chained(), B.affine(0, 1) } do
+      refuses("transformed by another bijector (kl_monte_carlo estimates it)", dist.kl, dist.transformed(p, exp),
+        dist.transformed(q, other))
+    end
+    -- equal numbers in two parameters are not: their gradients are their own
+    refuses("another bijector", dist.kl, dist.transformed(p, chained()),
+      dist.transformed(q, chained(false, pn.param(pn.tensor(2)))))
   end)
 
   it("counts where both masks are true", function()
@@ -435,6 +550,14 @@ describe("the divergence of composites", function()
     local a, b = dist.masked(p, pn.tensor { true, true, false }), dist.masked(q, pn.tensor { false, true, true })
     local want = dist.kl(p, q):totable()
     close(dist.kl(a, b), { 0, want[2], 0 }, 1e-14, "kl")
+    close(dist.kl(a, q), { want[1], want[2], 0 }, 1e-14, "the first is masked")
+    close(dist.kl(p, b), { 0, want[2], want[3] }, 1e-14, "the second is masked")
+    close(dist.kl(a:independent(1), q:expand({ 3 }):independent(1)), { want[1] + want[2] }, 1e-14, "independent")
+    close(dist.kl(p:independent(1), b:independent(1)), { want[2] + want[3] }, 1e-14, "independent")
+    local joint = dist.multivariate_normal { loc = pn.zeros { 3 }, covariance_matrix = pn.eye(3) }
+    local whole = dist.masked(p:independent(1), pn.tensor(true))
+    close(dist.kl(whole, joint), { dist.kl(p:independent(1), joint):item() }, 1e-14, "masked events")
+    refuses("must have the same independent axes", dist.kl, a:independent(1), joint)
   end)
 end)
 

@@ -13,7 +13,8 @@ pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *functio
   if (d->moved && numbers)
     pni_fail(c, PN_MISSING, "%s: %s does not exist after independent", d->kind->name, function);
   else
-    pni_fail(c, PN_MISSING, "%s: %s does not exist", d->kind->name, function);
+    pni_fail(c, PN_MISSING, "%s: %s does not exist%s", d->kind->name, function,
+             strcmp(function, "entropy") == 0 ? " (entropy_monte_carlo estimates it)" : "");
   return NULL;
 }
 

@@ -223,9 +223,10 @@ static int l_parameters(lua_State *L) {
   return 1;
 }
 
-/* What a composite is made of; a bijector last. */
+/* What a composite is made of: distributions, then a bijector, then tensors without a name (a mask). */
 static int push_parts(lua_State *L, pn_dist *d) {
-  lua_createtable(L, d->nparts, 0);
+  int n = d->nparts;
+  lua_createtable(L, n, 0);
   for (int i = 0; i < d->nparts; i++) {
     box *b = pni_new_dist_box(L);
     b->d = pn_dist_ref(d->part[i]);
@@ -233,7 +234,12 @@ static int push_parts(lua_State *L, pn_dist *d) {
   }
   if (d->map) {
     pni_push_bijector(L, d->map);
-    lua_rawseti(L, -2, d->nparts + 1);
+    lua_rawseti(L, -2, ++n);
+  }
+  for (int k = 0; k < PNI_DIST_PARAMS; k++) {
+    if (!d->param[k] || d->kind->param[k].name) continue;
+    pni_push_tensor(L, d->param[k]);
+    lua_rawseti(L, -2, ++n);
   }
   return 1;
 }
@@ -249,6 +255,9 @@ static int l_index(lua_State *L) {
   if (strcmp(key, "parts") == 0) return push_parts(L, d);
   if (strcmp(key, "support") == 0) return lua_pushstring(L, pn_dist_support(d)), 1;
   if (strcmp(key, "discrete") == 0) return lua_pushboolean(L, (d->flags & PNI_DIST_DISCRETE) != 0), 1;
+  if (strcmp(key, "dtype") == 0) return lua_pushstring(L, pn_dtype_name((pn_dtype)d->dtype)), 1;
+  if (strcmp(key, "independent_rank") == 0) return lua_pushinteger(L, d->moved), 1;
+  if (strcmp(key, "own_batch_shape") == 0) return pni_push_sizes(L, pni_dist_base_ndim(d), d->shape), 1;
   if (strcmp(key, "batch_shape") == 0) {
     const int64_t *shape = pn_dist_batch_shape(d, &n);
     return pni_push_sizes(L, n, shape), 1;

@@ -26,6 +26,7 @@ const pni_bijector pni_bijector_affine = {
     .codomain = &pni_constraint_real,
     .in = "",
     .out = "",
+    .flags = PNI_BIJECTOR_AFFINE | PNI_BIJECTOR_EVEN,
     .forward = forward,
     .inverse = inverse,
     .log_abs_det = log_abs_det,
@@ -50,6 +51,10 @@ static T *tril_log_abs_det(C *c, B *b, T *x, T *y) {
   return (void)x, (void)y, pn_sum(c, pn_log(c, pn_diagonal(c, L)), LAST, 0);
 }
 
+static T *tril_variance(C *c, B *b, T *v) {
+  return pn_squeeze(c, pn_matmul(c, pn_square(c, L), pn_unsqueeze(c, v, -1)), -1);
+}
+
 const pni_bijector pni_bijector_affine_tril = {
     .name = "affine_tril",
     .doc = "y = loc + L x for vectors, L = scale_tril lower triangular with positive diagonal",
@@ -60,6 +65,8 @@ const pni_bijector pni_bijector_affine_tril = {
     .codomain = &pni_constraint_real_vector,
     .in = "n",
     .out = "n",
+    .flags = PNI_BIJECTOR_AFFINE | PNI_BIJECTOR_EVEN,
     .forward = tril_forward,
     .inverse = tril_inverse,
-    .log_abs_det = tril_log_abs_det};
+    .log_abs_det = tril_log_abs_det,
+    .variance = tril_variance};

@@ -15,6 +15,13 @@
 
 enum { PNI_BIJECTOR_PARAMS = 8, PNI_BIJECTOR_KEPT = 4 };
 
+enum {
+  PNI_BIJECTOR_AFFINE = 1,     /* y is affine in x */
+  PNI_BIJECTOR_MOVES = 2,      /* ... and each y_i is an x_j */
+  PNI_BIJECTOR_EVEN = 4,       /* log |det| does not depend on x */
+  PNI_BIJECTOR_LINEAR_DET = 8, /* log |det| is affine in x */
+};
+
 typedef struct pni_bijector {
   const char *name;
   const char *doc;
@@ -24,6 +31,7 @@ typedef struct pni_bijector {
   const pni_constraint *domain, *codomain;
   const char *in, *out; /* axes of one x, of one y, by the letters of the parameters; others bind nothing */
   int parts;            /* bijectors it is made of: 0, 1, or -1 for any number */
+  int flags;            /* PNI_BIJECTOR_... */
   /* What no single parameter shows: "<kind>: <role> must be ..., got ...". May be NULL. */
   pn_status (*check)(pn_context *c, pn_bijector *b);
   pn_tensor *(*forward)(pn_context *c, pn_bijector *b, pn_tensor *x);
@@ -33,6 +41,8 @@ typedef struct pni_bijector {
   /* One direction and log |det dy/dx| where they share work; NULL: one after the other. */
   pn_tensor *(*forward_with)(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor **log_det);
   pn_tensor *(*inverse_with)(pn_context *c, pn_bijector *b, pn_tensor *y, pn_tensor **log_det);
+  /* Affine maps of vectors: variances of y out of those of uncorrelated x. */
+  pn_tensor *(*variance)(pn_context *c, pn_bijector *b, pn_tensor *v);
   /* Positive where the map of numbers rises, negative where it falls; NULL: it rises everywhere. */
   pn_tensor *(*sign)(pn_context *c, pn_bijector *b);
 } pni_bijector;

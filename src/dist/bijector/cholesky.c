@@ -91,6 +91,7 @@ const pni_bijector pni_bijector_cholesky = {
     .codomain = &pni_constraint_lower_cholesky,
     .in = "x",
     .out = "yy",
+    .flags = PNI_BIJECTOR_LINEAR_DET,
     .forward = cholesky_forward,
     .inverse = cholesky_inverse,
     .log_abs_det = cholesky_log_abs_det};

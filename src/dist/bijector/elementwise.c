@@ -55,7 +55,7 @@ static T *power_log_abs_det(C *c, B *b, T *x, T *y) {
 
 static T *power_sign(C *c, B *b) { return pn_sign(c, exponent); }
 
-#define ROW(id, doc_, domain_, codomain_, sign_, ...)                                                                  \
+#define ROW(id, doc_, domain_, codomain_, flags_, sign_, ...)                                                          \
   const pni_bijector pni_bijector_##id = {.name = #id,                                                                 \
                                           .doc = doc_,                                                                 \
                                           .source = "definition",                                                      \
@@ -64,15 +64,16 @@ static T *power_sign(C *c, B *b) { return pn_sign(c, exponent); }
                                           .codomain = &pni_constraint_##codomain_,                                     \
                                           .in = "",                                                                    \
                                           .out = "",                                                                   \
+                                          .flags = flags_,                                                             \
                                           .forward = id##_forward,                                                     \
                                           .inverse = id##_inverse,                                                     \
                                           .log_abs_det = id##_log_abs_det,                                             \
                                           .sign = sign_};
 
-ROW(identity, "y = x", real, real, NULL, {.name = NULL})
-ROW(exp, "y = e^x", real, positive, NULL, {.name = NULL})
-ROW(softplus, "y = log(1 + e^x)", real, positive, NULL, {.name = NULL})
-ROW(sigmoid, "y = 1 / (1 + e^-x)", real, open_unit_interval, NULL, {.name = NULL})
-ROW(tanh, "y = tanh(x)", real, symmetric_interval, NULL, {.name = NULL})
-ROW(power, "y = x^exponent for positive x, exponent not 0", positive, positive, power_sign,
+ROW(identity, "y = x", real, real, PNI_BIJECTOR_AFFINE | PNI_BIJECTOR_EVEN, NULL, {.name = NULL})
+ROW(exp, "y = e^x", real, positive, PNI_BIJECTOR_LINEAR_DET, NULL, {.name = NULL})
+ROW(softplus, "y = log(1 + e^x)", real, positive, 0, NULL, {.name = NULL})
+ROW(sigmoid, "y = 1 / (1 + e^-x)", real, open_unit_interval, 0, NULL, {.name = NULL})
+ROW(tanh, "y = tanh(x)", real, symmetric_interval, 0, NULL, {.name = NULL})
+ROW(power, "y = x^exponent for positive x, exponent not 0", positive, positive, 0, power_sign,
     {.name = "exponent", .constraint = &pni_constraint_nonzero, .axes = ""})

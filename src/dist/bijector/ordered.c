@@ -42,6 +42,7 @@ const pni_bijector pni_bijector_ordered = {.name = "ordered",
                                            .codomain = &pni_constraint_ordered_vector,
                                            .in = "x",
                                            .out = "x",
+                                           .flags = PNI_BIJECTOR_LINEAR_DET,
                                            .forward = forward,
                                            .inverse = inverse,
                                            .log_abs_det = log_abs_det};

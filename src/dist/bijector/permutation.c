@@ -30,6 +30,7 @@ const pni_bijector pni_bijector_permutation = {
     .codomain = &pni_constraint_real_vector,
     .in = "n",
     .out = "n",
+    .flags = PNI_BIJECTOR_AFFINE | PNI_BIJECTOR_MOVES | PNI_BIJECTOR_EVEN,
     .check = check,
     .forward = forward,
     .inverse = inverse,

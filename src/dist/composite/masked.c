@@ -34,10 +34,33 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_composite_draw(c, d, 0, 0, rng, out, true);
 }
 
-/* Counted where both masks are true. */
+static bool is_masked(D *d) { return d->kind == &pni_composite_masked; }
+
+/* What is masked, or a distribution that is not with `moved` event axes as batch axes again. */
+static const pn_dist *bare(D *d, int moved, pn_dist *view) {
+  if (is_masked(d)) return base(d);
+  *view = *d;
+  view->batch_ndim += moved;
+  view->event_ndim -= moved;
+  view->moved -= moved;
+  return view;
+}
+
+/* Counted where all masks are true. */
 static T *kl(C *c, D *p, D *q) {
-  T *both = pn_logical_and(c, p->param[MASK], q->param[MASK]);
-  return only(c, both, pn_dist_kl(c, base(p), base(q)), 0);
+  pn_dist a, b;
+  int moved = is_masked(p) ? p->moved : q->moved;
+  if (p->moved < moved || q->moved < moved || (is_masked(p) && is_masked(q) && p->moved != q->moved)) {
+    pni_fail(c, PN_SHAPE, "kl: %s and %s must have the same independent axes", p->kind->name, q->kind->name);
+    return NULL;
+  }
+  T *value = pn_dist_kl(c, bare(p, moved, &a), bare(q, moved, &b));
+  if (is_masked(p)) value = only(c, p->param[MASK], value, 0);
+  return is_masked(q) ? only(c, q->param[MASK], value, 0) : value;
+}
+
+pni_kl pni_masked_kl(const pni_distribution *p, const pni_distribution *q) {
+  return p == &pni_composite_masked || q == &pni_composite_masked ? kl : NULL;
 }
 
 const pni_distribution pni_composite_masked = {
@@ -53,7 +76,6 @@ const pni_distribution pni_composite_masked = {
     .variance = variance,
     .mode = mode,
     .entropy = entropy,
-    .kl = kl,
     .sample = sample,
     .rsample = rsample};
 

@@ -6,6 +6,7 @@
 */
 #include <string.h>
 #include "../formula.h"
+#include "../bijector/moments.h"
 #include "composite.h"
 
 static const pn_dist *base(D *d) { return d->part[0]; }
@@ -81,9 +82,66 @@ static T *rsample_with(C *c, D *d, pn_rng *rng, const pni_spec *out, T **log_pro
   return y;
 }
 
+/* ---- moments, where the map lets them through ---- */
+
+static T *lacking(C *c, D *d, const char *function, const char *offer) {
+  pni_fail(c, PN_MISSING, "transformed: %s does not exist under %s (%s estimates it)", function, d->map->kind->name,
+           offer);
+  return NULL;
+}
+
+/* t, or NULL without a failure if the base does not have it. */
+static T *attempt(C *c, T *t) {
+  if (!t && c->status == PN_MISSING) pn_context_clear_error(c);
+  return t;
+}
+
+/* Some value of the base. */
+static T *member_of_base(C *c, D *d) {
+  D *b = base(d);
+  const int64_t *size = b->shape + b->batch_ndim + b->event_ndim - b->support->rank;
+  T *t = pni_constraint_member(c, b->support, (pn_dtype)d->dtype, size);
+  return pni_dist_expand_to(c, t, b->batch_ndim + b->event_ndim, b->shape);
+}
+
+static pni_moments moments(C *c, D *d) {
+  D *b = base(d);
+  T *m = attempt(c, pn_dist_mean(c, b));
+  pni_moments p = {.point = m ? m : member_of_base(c, d),
+                   .mean = m != NULL,
+                   .variance = attempt(c, pn_dist_variance(c, b)),
+                   .apart = pni_dist_kind_event_ndim(b) == 0};
+  pni_bijector_push(c, d->map, extra(d), &p);
+  return p;
+}
+
+static T *mean(C *c, D *d) {
+  pni_moments p = moments(c, d);
+  return p.mean ? p.point : lacking(c, d, "mean", "expectation_monte_carlo");
+}
+
+static T *variance(C *c, D *d) {
+  pni_moments p = moments(c, d);
+  return p.variance ? p.variance : lacking(c, d, "variance", "expectation_monte_carlo");
+}
+
+/* H(y) = H(x) + E[log |det|] */
+static T *entropy(C *c, D *d) {
+  pni_moments p = moments(c, d);
+  return p.log_det ? pn_add(c, pn_dist_entropy(c, base(d)), p.log_det)
+                   : lacking(c, d, "entropy", "entropy_monte_carlo");
+}
+
+/* The densities of x and y are proportional if log |det| does not depend on x. */
+static T *mode(C *c, D *d) {
+  if (pni_bijector_even(d->map)) return pn_bijector_forward(c, d->map, pn_dist_mode(c, base(d)));
+  pni_fail(c, PN_MISSING, "transformed: mode does not exist in closed form under %s", d->map->kind->name);
+  return NULL;
+}
+
 /* A bijector applied to both changes nothing: KL of the bases. */
 static T *kl(C *c, D *p, D *q) {
-  if (p->map == q->map) return pn_dist_kl(c, base(p), base(q));
+  if (pni_bijector_same(c, p->map, q->map)) return pn_dist_kl(c, base(p), base(q));
   pni_fail(c, PN_MISSING,
            "kl: there is no closed form for transformed and transformed by another bijector (kl_monte_carlo estimates "
            "it)");
@@ -101,6 +159,10 @@ const pni_distribution pni_composite_transformed = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
     .kl = kl,
     .sample = sample,
     .rsample = rsample,

@@ -2,6 +2,7 @@
 ** kl.c: the table of divergences in closed form, KL(p || q) = E_p[log p(x) - log q(x)].
 */
 #include <string.h>
+#include "../composite/composite.h"
 #include "cross.h"
 
 typedef struct {
@@ -50,6 +51,7 @@ static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, 
 static pni_kl find(const pn_dist *p, const pn_dist *q) {
   pni_kl f = pni_kl_find(p->kind, q->kind);
   if (!f && p->kind == q->kind) f = p->kind->kl;
+  if (!f) f = pni_masked_kl(p->kind, q->kind);
   if (!f && pni_cross_known(p->kind, q->kind) != PNI_KL_MISSING) f = pni_cross_kl;
   return f;
 }

@@ -1,0 +1,171 @@
+--- Distributions, bijectors and Gaussian factors in files of tensors. pn.save takes them wherever it takes a tensor and
+--- pn.load makes them again:
+---
+---     assert(pn.save("model.safetensors", { prior = d, flow = b, weights = w }))
+---     local t = assert(pn.load("model.safetensors"))     -- t.prior, t.flow, t.weights
+---
+--- Their parameters are tensors under dotted names ("prior.loc", "flow.2.scale"); what they are stands in the file's
+--- metadata, a line of text for each: "distribution normal; batch 3 2; independent 1; parts 0". Parameters come back as
+--- plain tensors.
+local core = require "penumbra.core"
+
+local pack = {}
+
+local PREFIX = "penumbra.kind:"
+
+local function type_of(x)
+  local name = type(x) == "userdata" and getmetatable(x)
+  return type(name) == "string" and name:match "^penumbra%.(%a+)$" or nil
+end
+
+-- ---- writing: for each type a list of parts, a table of tensors, and a text ----
+
+local function write_distribution(d)
+  local text = ("distribution %s; batch %s; independent %d"):format(d.name,
+    table.concat(d.own_batch_shape, " "), d.independent_rank)
+  return d.parts, d:parameters(), text
+end
+
+local function write_bijector(b)
+  local tensors = {}
+  for name, t in pairs(b:parameters()) do
+    if type(name) == "string" then
+      tensors[name] = t
+    end
+  end
+  return b.parts, tensors, "bijector " .. b.name
+end
+
+local function write_natural(s)
+  return {}, { precision_mean = s.precision_mean, precision = s.precision }, "natural " .. s.form
+end
+
+local writers = { distribution = write_distribution, bijector = write_bijector, natural = write_natural }
+
+-- The tensors of x as a table; kinds receives a text for it and for each of its parts.
+local function write(x, name, kinds)
+  local parts, tensors, text = writers[type_of(x)](x)
+  local t = {}
+  for key, value in pairs(tensors) do
+    t[key] = value
+  end
+  for i, part in ipairs(parts) do
+    local own = ("%s.%d"):format(name, i)
+    t[i] = core.is_tensor(part) and part or write(part, own, kinds)
+  end
+  kinds[PREFIX .. name] = ("%s; parts %d"):format(text, #parts)
+  return t
+end
+
+--- fold(tree): the table `tree` with tables of tensors instead of distributions, and a table of texts that say what
+--- they were.
+function pack.fold(tree)
+  local kinds, open = {}, {}
+  local function walk(t, prefix)
+    if type(t) ~= "table" or open[t] then -- who saves complains about these
+      return t
+    end
+    open[t] = true
+    local out = {}
+    for key, value in pairs(t) do
+      local name = prefix .. tostring(key)
+      out[key] = writers[type_of(value)] and write(value, name, kinds) or walk(value, name .. ".")
+    end
+    open[t] = nil
+    return out
+  end
+  if writers[type_of(tree)] then
+    core.error(("save: a %s must stand under a name: {name = it}"):format(type_of(tree)))
+  end
+  return walk(tree, ""), kinds
+end
+
+-- ---- reading ----
+
+-- Constructors out of parts.
+local composites = {
+  transformed = function(parts) return core.new_transformed(parts[1], parts[2]) end,
+  mixture = function(parts) return core.new_mixture(parts[1], table.move(parts, 2, #parts, 1, {})) end,
+  masked = function(parts) return core.new_masked(parts[1], parts[2]) end,
+}
+
+local function sizes(text)
+  local list = {}
+  for n in text:gmatch "%d+" do
+    list[#list + 1] = math.tointeger(n)
+  end
+  return list
+end
+
+local function read_distribution(name, tensors, parts, text)
+  local make = composites[name]
+  local d = make and make(parts) or core.new_distribution(name, tensors)
+  local batch, independent = sizes(text:match "; batch ([%d ]*);"), math.tointeger(text:match "; independent (%d+);")
+  return d:expand(batch):independent(independent)
+end
+
+local function read_bijector(name, tensors, parts)
+  return #parts > 0 and core.new_composed_bijector(name, parts) or core.new_bijector(name, tensors)
+end
+
+local function read_natural(form, tensors)
+  return core.new_natural(form, tensors.precision_mean, tensors.precision)
+end
+
+local readers = { distribution = read_distribution, bijector = read_bijector, natural = read_natural }
+
+-- The thing called `name`; its tensors leave `flat`.
+local function read(name, flat, kinds)
+  local text = kinds[name]
+  if not text then
+    error(("'%s' is described as having parts but is not there"):format(name), 0)
+  end
+  local type_name, kind, count = text:match "^(%a+) ([%w_]+).*; parts (%d+)$"
+  if not readers[type_name] then
+    error(("'%s' is described as '%s'"):format(name, text), 0)
+  end
+  local parts, tensors = {}, {}
+  for i = 1, math.tointeger(count) do
+    local own = ("%s.%d"):format(name, i)
+    parts[i] = flat[own] or read(own, flat, kinds)
+    flat[own] = nil
+  end
+  for key, t in pairs(flat) do
+    local last = key:sub(1, #name + 1) == name .. "." and key:sub(#name + 2)
+    if last and not last:find(".", 1, true) then
+      tensors[last] = t
+    end
+  end
+  for key in pairs(tensors) do
+    flat[name .. "." .. key] = nil
+  end
+  return readers[type_name](kind, tensors, parts, text)
+end
+
+--- unfold(flat, texts): puts what `texts` describe into the table of tensors `flat` in place of their parameters and
+--- takes the descriptions out of `texts`. Returns flat, or nil, message, code where a description does not fit.
+function pack.unfold(flat, texts)
+  local kinds, tops = {}, {}
+  for key, text in pairs(texts) do
+    if key:sub(1, #PREFIX) == PREFIX then
+      kinds[key:sub(#PREFIX + 1)] = text
+    end
+  end
+  for name in pairs(kinds) do
+    texts[PREFIX .. name] = nil
+    if not kinds[name:match "^(.*)%.%d+$"] then
+      tops[#tops + 1] = name
+    end
+  end
+  table.sort(tops)
+  for _, name in ipairs(tops) do
+    local ok, made = pcall(read, name, flat, kinds)
+    if not ok then
+      return nil, ("load: '%s' cannot be made: %s"):format(name, tostring(made)), "format"
+    end
+    flat[name] = made
+  end
+  return flat
+end
+
+return pack
