@@ -26,6 +26,15 @@ local function settle(ok, ...)
   error((...), 0)
 end
 
+-- The results of an eager call as a replay gives them.
+local function plain(optimiser, ...)
+  local out = table.pack(...)
+  for k = 1, out.n do
+    out[k] = k == 1 and optimiser and out[k]:item() or out[k]:detach()
+  end
+  return table.unpack(out, 1, out.n)
+end
+
 -- f, and a step of the optimiser on its first result.
 local function with_update(f, optimiser)
   local function update(loss, ...)
@@ -48,17 +57,25 @@ end
 ---             calls; opt and parameters are the same ones that eager code sees.
 --- plans       how many plans are kept
 ---
---- What a replay repeats: operations, pn.grad, random draws (fresh ones: the same seed gives the same numbers
---- replayed and eager), checks of distributions' parameters. Parameters are read in place. Tensors and
---- numbers that f finds in its own local variables from outside (upvalues) are constants of the plan; when
---- one of these variables has another value, f is captured anew; so are tensors in plain tables among them, as
---- params.w. Other things that f finds in tables and globals are not watched. os.time, math.random, printing and
---- other effects happen at the capture only. A number that changes from call to call should come as an
---- argument, pn.tensor(v).
+--- What a replay repeats: operations, pn.grad, opt:apply, random draws (fresh ones: the same seed gives the same
+--- numbers replayed and eager), checks of distributions' parameters. Parameters are read in place: setting, loading
+--- and training them outside is seen. A replay that fails before it has changed anything (a parameter out of range,
+--- a factorisation that does not exist, a number that is not finite) is followed by the eager call, which goes
+--- another way or raises at its line.
 ---
---- What would be frozen is refused, with the line: x:item(), x:totable(), tostring(x) and masks as indices on
---- anything that depends on arguments, parameters or draws; pn.param, w:set, loss:backward(), opt:step inside
---- f (give the optimiser to compile); making or seeding generators.
+--- Tensors and numbers that f finds outside are constants of the plan. They are watched, and f is captured anew
+--- when one has changed: variables of f (upvalues) and of the functions that it reaches through them, layers and
+--- fields of networks, members of lists, and fields and globals that one of these functions mentions by name, as
+--- `beta` in config.beta. Not watched are keys that are computed, config["be" .. "ta"], the insides of coroutines
+--- and of C libraries, and whatever else comes from outside: os.time, math.random, files; these, printing and
+--- other effects happen at the capture only. A number that changes from call to call is better an argument,
+--- pn.tensor(v): it needs no new capture.
+---
+--- What would be frozen is refused, with the line: x:item(), x:totable(), tostring(x), saving, plotting and masks
+--- as indices on anything that depends on arguments, parameters or draws; a failure that is caught (pcall, or the
+--- nil of x:cholesky()) where it may not come again; pn.param, w:set, loss:backward(), opt:step (give the optimiser
+--- to compile), opt.lr, opt:state() inside f; making, reading or seeding generators; a variable outside that f
+--- itself gives another number, or a tensor that it has computed (return it).
 ---
 --- The result has the methods :plans() (a list of {steps =, bytes =}), :captures() (how often f ran) and
 --- :forget().
@@ -68,8 +85,11 @@ function replay.compile(f, given)
   end
   local o = options.check("compile", given or {}, { optimiser = options.optional(), plans = 8 })
   local body = o.optimiser and with_update(f, o.optimiser) or f
-  local function miss(self, ...)
-    if capture.going_on() then
+  -- A call that cannot be replayed: part of another capture, after a failure, or the first of its kind.
+  local function miss(self, failed, ...)
+    if failed then
+      return plain(o.optimiser, body(...))
+    elseif capture.going_on() then
       if o.optimiser then
         core.error "compile: a compiled step with an optimiser cannot be part of another compiled function"
       end

@@ -2,25 +2,10 @@
 -- what is refused; when a function is captured anew. Results must be the same bits.
 local pn = require "penumbra"
 local cases = require "spec.autodiff.op_case"
+local common = require "spec.autodiff.replay_case"
 local nn, optim, dist, infer = pn.nn, pn.optim, pn.dist, pn.infer
 
--- Same shape, dtype and elements (NaN equals NaN).
-local function same(got, want, what)
-  assert(got:dtype() == want:dtype(), what .. ": dtype " .. got:dtype())
-  assert.same(want:shape(), got:shape())
-  local a, b = got:detach(), want:detach()
-  local equal = a:eq(b):logical_or(a:ne(a):logical_and(b:ne(b)))
-  assert(equal:all():item(), ("%s differs:\n%s\n%s"):format(what, tostring(a), tostring(b)))
-end
-
-local function refused(pattern, f, ...)
-  local ok, message = pcall(f, ...)
-  assert.is_false(ok)
-  assert(message:find(pattern, 1, true), ("message %q lacks %q"):format(message, pattern))
-  assert.is_nil(message:match "^lua/penumbra", message)
-  assert.is_false(require("penumbra.core").capture.going_on())
-  return message
-end
+local same, refused = common.same, common.refused
 
 local function scaled(inputs, by)
   local out = {}
@@ -413,22 +398,20 @@ end)
 
 describe("a compiled function", function()
   it("keeps a plan for each combination of shapes, the latest used", function()
-    local runs = 0
     local f = pn.compile(function(x, y)
-      runs = runs + 1
       return x + y
     end, { plans = 2 })
     for _ = 1, 3 do
       assert.same({ 2, 2 }, f(pn.ones(2), pn.ones(2)):totable())
       assert.same({ 2, 2, 2 }, f(pn.ones(3), pn.ones(3)):totable())
     end
-    assert.equal(2, runs)
+    assert.equal(2, f:captures())
     assert.equal(2, #f:plans())
     f(pn.ones(4), pn.ones(4)) -- [2] gives way
     f(pn.ones(3), pn.ones(3))
-    assert.equal(3, runs)
+    assert.equal(3, f:captures())
     f(pn.ones(2), pn.ones(2))
-    assert.equal(4, runs)
+    assert.equal(4, f:captures())
     f(pn.ones(2, { dtype = "float32" }), pn.ones(2, { dtype = "float32" }))
     assert.equal(5, f:captures())
     f:forget()
@@ -487,7 +470,7 @@ describe("a compiled function", function()
       return params.w * x
     end)
     assert.equal(2, f(pn.tensor(1)):item())
-    params.list = 4
+    params.list = 4 -- the function does not name it
     assert.equal(4, f(pn.tensor(2)):item())
     assert.equal(1, f:captures())
     params.w = pn.param(5)
@@ -540,18 +523,64 @@ describe("a compiled function", function()
     assert.is_nil(g)
   end)
 
-  it("keeps its plans when it fails, and its generators where they were", function()
-    local f = pn.compile(function(x)
+  it("keeps its plans when it fails, and its generators where an eager call leaves them", function()
+    local function whole(x)
       local e = pn.randn { 2, 2 }
-      return (assert((x + e * 0):cholesky()))
-    end)
+      local l, why = (x + e * 0):cholesky()
+      return l or error(why)
+    end
+    local f = pn.compile(whole)
     local good, bad = pn.eye(2), -pn.eye(2)
     f(good)
-    local before = pn.rng_state()
-    refused("cholesky", f, bad)
-    assert.same(before, pn.rng_state())
+    pn.seed(1)
+    local _, message = pcall(whole, bad)
+    local after = pn.rng_state()
+    pn.seed(1)
+    assert.equal(message, refused("cholesky", f, bad))
+    assert.same(after, pn.rng_state())
     same(f(good), pn.eye(2), "cholesky")
     assert.equal(1, f:captures())
+  end)
+
+  it("goes the eager way where a replay fails", function()
+    local function safe(x)
+      local l = x:cholesky()
+      return l or (x + pn.eye(2) * 3):cholesky()
+    end
+    local f = pn.compile(safe)
+    for _, x in ipairs { pn.eye(2), pn.eye(2) * 2, -pn.eye(2), pn.eye(2) * 3, -pn.eye(2) * 2 } do
+      same(f(x), safe(x), "safe")
+    end
+    assert.equal(1, f:captures())
+    -- but a first call that fails would freeze the second way
+    local message = refused("compile: cholesky: matrix must be positive definite", pn.compile(safe), -pn.eye(2))
+    assert(message:find "differ from call to call")
+    assert(message:find("replay_spec.lua:" .. debug.getinfo(safe, "S").linedefined + 1 .. ":", 1, true), message)
+  end)
+
+  it("refuses to go on after a failure that was caught", function()
+    local function caught(x)
+      local ok, d = pcall(dist.normal, 0, x)
+      return ok and d:log_prob(1) or x
+    end
+    local f = pn.compile(caught)
+    assert.equal(caught(pn.tensor(2)):item(), f(pn.tensor(2)):item())
+    assert.equal(-2, f(pn.tensor(-2)):item())
+    assert.equal(caught(pn.tensor(3)):item(), f(pn.tensor(3)):item())
+    refused("its way would be frozen: normal: scale must be positive, got -1", pn.compile(caught), pn.tensor(-1))
+    local function read(x)
+      local ok, v = pcall(x.item, x)
+      return ok and x * v or x
+    end
+    local message = refused("its way would be frozen: compile: item reads a value", pn.compile(read), pn.tensor(-1))
+    assert(message:find(("replay_spec.lua:%d:"):format(debug.getinfo(read, "S").linedefined + 1), 1, true), message)
+    -- shapes do not differ from call to call
+    local g = pn.compile(function(x)
+      local ok = pcall(pn.add, x, pn.ones(7))
+      return ok and x or x * 2
+    end)
+    assert.equal(6, g(pn.ones(3)):sum():item())
+    assert.equal(12, g(pn.ones(3) * 2):sum():item())
   end)
 
   it("passes errors of f on and is captured again", function()

@@ -82,7 +82,9 @@ static pn_tensor *computed(pn_context *c, const pni_call *call, const pni_spec *
   pn_tensor *y = pni_tensor_new(c, spec);
   if (!y) return NULL;
   const pni_op *op = call->op;
+  c->evaluating++;
   pn_status s = op->map ? run_map(c, call, y) : op->eval(c, call, y);
+  c->evaluating--;
   if (s == PN_OK) return y;
   pn_tensor_unref(y);
   return NULL;

@@ -85,6 +85,11 @@ void pn_context_clear_error(pn_context *c) {
   c->message[0] = '\0';
 }
 
+/* Shapes and dtypes of a plan are fixed, values are not. */
+static bool depends_on_values(pn_status s) {
+  return s == PN_DOMAIN || s == PN_NAN || s == PN_SINGULAR || s == PN_DEGENERATE || s == PN_STATE || s == PN_STALE;
+}
+
 pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) {
   if (c->status != PN_OK) return c->status;
   c->status = status;
@@ -92,6 +97,8 @@ pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) {
   va_start(ap, format);
   vsnprintf(c->message, sizeof c->message, format, ap);
   va_end(ap);
+  if (c->recorder && !c->broken[0] && depends_on_values(status))
+    snprintf(c->broken, sizeof c->broken, "%.255s", c->message);
   return status;
 }
 

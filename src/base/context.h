@@ -49,6 +49,8 @@ struct pn_context {
   uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
   pni_recorder *recorder; /* of the capture that is going on, else NULL */
   uint32_t captures;      /* begun so far */
+  int evaluating;         /* depth of kernels that run: they may look at numbers */
+  char broken[256];       /* the first failure within the capture that need not come again, "" */
   pn_rng *drawn_from;     /* the last reservation: generator and how many positions */
   uint64_t drawn_positions;
   uint64_t reservations; /* so far: a capture sees whether all of them were recorded */

@@ -75,6 +75,8 @@ static int l_grad(lua_State *L) {
 /* w:grad(): what backward left, or nil */
 static int l_gradient(lua_State *L) {
   pn_tensor *g = pn_tensor_grad(pni_check_tensor(L, 1));
+  pn_context *c = pni_lua_context(L);
+  if (pni_refuse_capture(c, "w:grad()", "use pn.grad")) return pni_raise(L, c);
   if (g)
     pni_push_tensor(L, g);
   else
@@ -83,7 +85,10 @@ static int l_gradient(lua_State *L) {
 }
 
 static int l_clear_grad(lua_State *L) {
-  pn_tensor_clear_grad(pni_check_tensor(L, 1));
+  pn_tensor *t = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (pni_refuse_capture(c, "w:clear_grad()", "use pn.grad")) return pni_raise(L, c);
+  pn_tensor_clear_grad(t);
   return 0;
 }
 

@@ -122,6 +122,10 @@ int pni_raise(lua_State *L, pn_context *c) {
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
   push_where(L);
+  if (c->recorder && c->broken[0]) {
+    char *where = pni_lua_state(L)->broken_where;
+    if (!where[0]) snprintf(where, sizeof pni_lua_state(L)->broken_where, "%s", lua_tostring(L, -1));
+  }
   lua_pushstring(L, text[0] ? text : "unknown failure");
   lua_concat(L, 2);
   if (status == PN_NOMEM || status == PN_CANCELLED) {
@@ -143,6 +147,11 @@ pn_status pni_raised(lua_State *L, int i) {
 int pni_push_failure(lua_State *L, pn_context *c) {
   char text[PNI_MESSAGE];
   pn_status s = pn_context_status(c);
+  if (c->recorder && c->broken[0]) { /* the script would go another way, for good */
+    snprintf(text, sizeof text, "compile: %.900s (whether this fails may differ from call to call)", c->message);
+    pn_context_clear_error(c);
+    return pni_error(L, "%s", text);
+  }
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
   lua_pushnil(L);
@@ -238,6 +247,8 @@ void pni_forget(lua_State *L, pn_context *c, size_t mark) {
 static int l_default_dtype(lua_State *L) {
   pni_lua_context(L);
   pn_dtype d = pni_check_dtype(L, 1, "default_dtype", pni_default_dtype(L));
+  if (!lua_isnoneornil(L, 1) && pni_refuse_capture(pni_lua_context(L), "default_dtype", "set it outside"))
+    return pni_raise(L, pni_lua_context(L));
   if (d > PN_FLOAT32) return pni_error(L, "default_dtype: must be float64 or float32, got %s", pn_dtype_name(d));
   pni_lua_state(L)->default_dtype = (int)d;
   lua_pushstring(L, pn_dtype_name(d));
@@ -247,6 +258,8 @@ static int l_default_dtype(lua_State *L) {
 static int l_threads(lua_State *L) {
   lua_Integer n = luaL_optinteger(L, 1, 0);
   if (n < 0 || n > 256) return pni_error(L, "threads: n must be 1 to 256, got %d", (int)n);
+  if (n && pni_refuse_capture(pni_lua_context(L), "threads", "set them outside"))
+    return pni_raise(L, pni_lua_context(L));
   lua_pushinteger(L, pn_context_threads(pni_lua_context(L), (int)n));
   return 1;
 }
@@ -271,7 +284,9 @@ static int l_memory(lua_State *L) {
 }
 
 static int l_memory_limit(lua_State *L) {
-  pn_context_set_memory_limit(pni_lua_context(L), (size_t)luaL_checkinteger(L, 1));
+  size_t bytes = (size_t)luaL_checkinteger(L, 1);
+  if (pni_refuse_capture(pni_lua_context(L), "memory_limit", "set it outside")) return pni_raise(L, pni_lua_context(L));
+  pn_context_set_memory_limit(pni_lua_context(L), bytes);
   return 0;
 }
 

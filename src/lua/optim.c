@@ -107,6 +107,7 @@ static int l_num_states(lua_State *L) {
 static int l_state_at(lua_State *L) {
   const pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
+  if (pni_refuse_capture(c, "an optimiser's state", "read it outside")) return pni_raise(L, c);
   int i = (int)luaL_checkinteger(L, 2) - 1;
   char key[256];
   if (i >= 0 && i < pn_optim_num_states(o)) lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
@@ -121,6 +122,7 @@ static int l_set_state_at(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   int i = (int)luaL_checkinteger(L, 2) - 1;
+  if (pni_refuse_capture(c, "setting an optimiser's state", "do it outside")) return pni_raise(L, c);
   return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
 }
 
@@ -157,6 +159,8 @@ static int l_index(lua_State *L) {
   const pn_optim *o = pni_check_optim(L, 1);
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
   if (k < 0) return pni_error(L, "%s: no method or option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
+  if (pni_refuse_capture(o->ctx, "an option of an optimiser", "pass the number as a tensor"))
+    return pni_raise(L, o->ctx);
   pni_push_option_value(L, &o->type->options[k], o->option[k]);
   return 1;
 }
@@ -169,6 +173,7 @@ static int l_newindex(lua_State *L) {
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
   if (k < 0) return pni_error(L, "%s: unknown option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
   pni_read_option(L, o->type->name, &o->type->options[k], 3, &given);
+  if (pni_refuse_capture(c, "setting an option of an optimiser", "do it outside")) return pni_raise(L, c);
   if (given.word) return pni_error(L, "%s: '%s' is fixed", o->type->name, given.name);
   return pn_optim_set(c, o, given.name, given.number) ? pni_raise(L, c) : 0;
 }

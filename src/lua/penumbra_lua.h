@@ -31,6 +31,7 @@ typedef struct pni_state {
   size_t seen;               /* bytes in use at the last look */
   size_t full;               /* bytes in use above which everything is collected */
   const void *box_metatable; /* identity of the tensors' metatable */
+  char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
   int raised;                /* status behind the last error value raised for lack of memory or time */
 } pni_state;
 

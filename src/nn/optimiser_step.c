@@ -108,7 +108,9 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
   if (!pni_failed(c) && used == 0)
     pni_fail(c, PN_STATE, "%s: no parameter of this optimiser has a gradient (does the loss depend on them?)",
              o->type->name);
+  c->evaluating++;
   if (!pni_failed(c)) update_all(o, g, clip_scale(o, g, squares));
+  c->evaluating--;
   for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
   pni_free(c, g, (size_t)o->n * sizeof *g);
   return c->status;

@@ -221,6 +221,9 @@ static double load(const void *p, int dtype) {
 }
 
 double pni_element(const pn_tensor *t, int64_t position) {
+  pn_context *c = t->ctx;
+  if (c->recorder && !c->evaluating && !c->broken[0] && pni_varies(c, t))
+    snprintf(c->broken, sizeof c->broken, "an element of a tensor was read that differs from call to call");
   int64_t at = 0;
   for (int i = t->ndim - 1; i >= 0; i--) {
     at += position % t->shape[i] * t->stride[i];

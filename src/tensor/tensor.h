@@ -87,7 +87,8 @@ int64_t pni_checked_count(pn_context *c, const pni_spec *spec);
 pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);
 /* "[2, 3]" into buf (borrowed back); for messages. */
 const char *pni_shape_text(int ndim, const int64_t *shape, char buf[160]);
-/* One element as a double (row-major position). */
+/* One element as a double (row-major position). Within a capture the element of a tensor that varies breaks the
+ * capture, unless a kernel asks: what is done with it would be frozen. */
 double pni_element(const pn_tensor *t, int64_t position);
 
 /* ---- capture ---- */

@@ -251,6 +251,16 @@ static pn_status schedule(pn_context *c, pn_plan *p) {
   return c->status;
 }
 
+/* Who catches a failure within a capture and goes another way would go it always. */
+static pn_status check_whole(pn_context *c, const pni_tape *tape) {
+  if (c->broken[0])
+    return pni_fail(
+        c, PN_STATE,
+        "compile: the function went on after a failure that may not come again, its way would be frozen: %s",
+        c->broken);
+  return pni_tape_check_draws(c, tape, "the end");
+}
+
 static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
   p->out = pni_alloc_array(c, p->nout, sizeof *p->out);
   if (!p->out) return c->status;
@@ -258,7 +268,7 @@ static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
     if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
     if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
   }
-  if (pni_tape_check_draws(c, p->tape, "the end")) return c->status;
+  if (check_whole(c, p->tape)) return c->status;
   return settle_values(c, p) ? c->status : schedule(c, p);
 }
 

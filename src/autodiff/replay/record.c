@@ -29,6 +29,11 @@ static uint64_t slot_of(const pn_context *c, int at, bool constant) {
 
 static int place(const pn_tensor *t) { return (int)(t->slot & (PNI_SLOT_CONSTANT - 1)); }
 
+bool pni_record_made(const pn_context *c, const pn_tensor *t) {
+  if (!c->recorder || !pni_has_slot(c, t) || t->slot & PNI_SLOT_CONSTANT) return false;
+  return tape_of(c)->value.v[place(t)].kind != PNI_VALUE_OUTSIDE;
+}
+
 /* A new value with t's geometry; room was made. */
 static int add_value(pn_context *c, pni_tape *tape, pn_tensor *t, int kind) {
   int at = (int)tape->value.n++;
@@ -191,6 +196,7 @@ pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor
   tape->recorder.drawn = drawn;
   tape->ninput = n;
   tape->reservations = c->reservations;
+  c->broken[0] = '\0';
   c->captures++;
   size_t first = c->scope_len;
   for (int k = 0; k < n; k++)

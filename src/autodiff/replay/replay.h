@@ -26,6 +26,9 @@ pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y);
 /* Notes an effect that has just happened. in[k] may be NULL. */
 pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *object, int n, pn_tensor *const *in);
 
+/* Is t an input of the capture or computed in it, in a way that varies? */
+bool pni_record_made(const pn_context *c, const pn_tensor *t);
+
 /* ---- what a tape and a plan hold ---- */
 
 enum { PNI_VALUE_INPUT, PNI_VALUE_OUTSIDE, PNI_VALUE_OWN, PNI_VALUE_VIEW };
@@ -185,6 +188,7 @@ struct pn_plan {
   int nout;
   char *arena;
   size_t arena_bytes;
+  bool changed; /* the last run has had an effect */
 };
 
 #endif

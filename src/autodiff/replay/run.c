@@ -76,13 +76,14 @@ static void rewind_draws(const pn_plan *p, int64_t n) {
   }
 }
 
-static pn_status run_steps(pn_context *c, const pn_plan *p) {
+static pn_status run_steps(pn_context *c, pn_plan *p) {
   size_t mark = pn_scope_open(c);
   int64_t i = 0;
   pn_status status = PN_OK;
   while (i < p->nstep && status == PN_OK) {
     if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && (status = pni_check_cancel(c))) break;
-    status = one(c, p, &p->step[i++]);
+    status = one(c, p, &p->step[i]);
+    p->changed |= p->step[i++].kind == PNI_STEP_EFFECT && status == PN_OK;
   }
   if (status) rewind_draws(p, i); /* the last one reserves before it can fail */
   pn_scope_close(c, mark);
@@ -92,6 +93,7 @@ static pn_status run_steps(pn_context *c, const pn_plan *p) {
 pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
   if (pni_failed(c) || pni_check_cancel(c)) return c->status;
   if (pni_refuse_capture(c, "replaying a plan", "call the function itself")) return c->status;
+  p->changed = false;
   if (!pn_plan_fits(p, nin, in)) return refuse(c, p, nin, in);
   for (int k = 0; k < nin; k++)
     if (pni_copy(c, &p->tape->value.v[k].t, in[k])) return c->status;

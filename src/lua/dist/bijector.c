@@ -193,6 +193,12 @@ static int l_index(lua_State *L) {
   return 0;
 }
 
+/* Numbers shown in a text would be frozen there. */
+static void check_read(lua_State *L, const pn_bijector *b) {
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
+    if (b->param[k] && b->param[k]->ndim == 0 && pni_check_read(b->ctx, b->param[k], "tostring")) pni_raise(L, b->ctx);
+}
+
 static void add_text(lua_State *L, luaL_Buffer *out, const pn_bijector *b) {
   const char *comma = "{";
   char shape[160];
@@ -219,6 +225,7 @@ static void add_text(lua_State *L, luaL_Buffer *out, const pn_bijector *b) {
 static int l_tostring(lua_State *L) {
   box *b = luaL_checkudata(L, 1, "penumbra.bijector");
   if (!b->b) return lua_pushliteral(L, "closed bijector"), 1;
+  check_read(L, b->b);
   luaL_Buffer out;
   luaL_buffinit(L, &out);
   add_text(L, &out, b->b);

@@ -1,20 +1,21 @@
 /*
 ** replay.c: compiled functions as Lua sees them. The object keeps one plan per shapes of the arguments,
-** the latest used first; a call that fits none goes to the Lua function that captures (replay.lua).
-** A function whose upvalues have changed since is captured anew: numbers and tensors that it reads there
-** are constants of its plans. So are tensors in plain tables among the upvalues, {w = ..., b = ...}.
+** the latest used first; a call that fits none goes to the Lua function that captures (replay.lua), and so
+** does a replay that failed before it changed anything: the eager call may take another way, and knows the line.
+** A function that finds other values outside than at its capture is captured anew (watch.c).
 */
 #include <string.h>
-#include "nn_lua.h"
+#include "../../autodiff/replay/replay.h"
+#include "watch.h"
 
 enum { MOST_PLANS = 64, ARGUMENTS = 64 };
-/* The capturing function; f; its upvalues at the last capture; a list table, key, tensor, table, key, tensor ... */
-enum { MISS = 1, FUNCTION, SEEN, FIELDS, USER_VALUES = FIELDS };
-enum { MOST_FIELDS = 256 };
+/* The capturing function; f; what it saw outside at the last capture; the same before the capture that goes on */
+enum { MISS = 1, FUNCTION = PNI_COMPILED_FUNCTION, SEEN, BEFORE, USER_VALUES = BEFORE };
 
 typedef struct {
   pn_plan *plan;
   int dtype;    /* default dtype that it was captured with */
+  bool no_grad; /* and within no_grad */
   int nresults; /* of the function */
 } entry;
 
@@ -45,89 +46,51 @@ static int l_new(lua_State *L) {
   lua_setiuservalue(L, -2, MISS);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, FUNCTION);
-  lua_newtable(L);
-  lua_setiuservalue(L, -2, SEEN);
-  lua_newtable(L);
-  lua_setiuservalue(L, -2, FIELDS);
   return 1;
 }
 
-/* ---- upvalues ---- */
+/* ---- what f sees outside ---- */
 
-static bool same_fields(lua_State *L) {
-  bool same = true;
-  lua_getiuservalue(L, 1, FIELDS);
-  int list = lua_gettop(L), n = (int)lua_rawlen(L, list);
-  for (int i = 1; same && i + 2 <= n; i += 3) {
-    lua_rawgeti(L, list, i);
-    lua_rawgeti(L, list, i + 1);
-    lua_rawget(L, -2);
-    lua_rawgeti(L, list, i + 2);
-    same = lua_rawequal(L, -1, -2);
-    lua_settop(L, list);
-  }
-  lua_settop(L, list - 1);
+static bool unchanged(lua_State *L) {
+  lua_getiuservalue(L, 1, SEEN);
+  bool same = pni_watch_same(L, lua_gettop(L));
+  lua_pop(L, 1);
   return same;
 }
 
-/* Adds the tensors of the plain table on the stack top to the list of fields at index `list`. */
-static void remember_fields(lua_State *L, int list) {
-  const pni_state *s = pni_lua_state(L);
-  int table = lua_gettop(L);
-  if (lua_getmetatable(L, table)) {
-    lua_pop(L, 1);
-    return;
-  }
-  lua_pushnil(L);
-  while (lua_next(L, table)) {
-    lua_Integer n = (lua_Integer)lua_rawlen(L, list);
-    if (pni_test_box(L, s, -1) && n < 3 * MOST_FIELDS) {
-      lua_pushvalue(L, table);
-      lua_rawseti(L, list, n + 1);
-      lua_pushvalue(L, -2);
-      lua_rawseti(L, list, n + 2);
-      lua_pushvalue(L, -1);
-      lua_rawseti(L, list, n + 3);
-    }
-    lua_pop(L, 1);
-  }
+/* Keeps a list of what f sees outside as a user value. */
+static void look_around(lua_State *L, int at) {
+  lua_getiuservalue(L, 1, FUNCTION);
+  pni_watch_list(L, lua_gettop(L));
+  lua_setiuservalue(L, 1, at);
+  lua_pop(L, 1);
 }
 
-/* Does f see what it saw at the last capture? */
-static bool unchanged(lua_State *L) {
-  bool same = true;
-  lua_getiuservalue(L, 1, FUNCTION);
+/* What f does outside happens at the capture only: that must not matter. */
+static void check_outside(lua_State *L) {
+  char name[80];
+  lua_getiuservalue(L, 1, BEFORE);
+  if (pni_watch_changed(L, lua_gettop(L), name))
+    pni_error(L,
+              "compile: the function gives %s, from outside of it, another value, which a replay would not (return "
+              "the value, or pass it as an argument)",
+              name);
   lua_getiuservalue(L, 1, SEEN);
-  int f = lua_gettop(L) - 1;
-  for (int i = 1; same && lua_getupvalue(L, f, i); i++) {
-    lua_rawgeti(L, f + 1, i);
-    same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-  }
-  lua_settop(L, f - 1);
-  return same && same_fields(L);
-}
-
-static void remember(lua_State *L) {
-  lua_getiuservalue(L, 1, FUNCTION);
-  lua_getiuservalue(L, 1, SEEN);
-  int f = lua_gettop(L) - 1;
-  lua_newtable(L);
-  for (int i = 1; lua_getupvalue(L, f, i); i++) {
-    if (lua_istable(L, -1)) remember_fields(L, f + 2);
-    lua_rawseti(L, f + 1, i);
-  }
-  lua_settop(L, f + 2);
-  lua_setiuservalue(L, 1, FIELDS);
-  lua_settop(L, f - 1);
+  if (pni_watch_holds_result(L, lua_gettop(L), name))
+    pni_error(L,
+              "compile: the function keeps a tensor that it has computed in %s, outside of it, where replays would "
+              "leave the first one (return the tensor)",
+              name);
+  lua_pop(L, 2);
 }
 
 /* ---- calling ---- */
 
 /* The plan that fits, moved to the front, or NULL. */
-static const entry *find(compiled *f, int n, pn_tensor *const *in, int dtype) {
+static const entry *find(compiled *f, int n, pn_tensor *const *in, int dtype, bool no_grad) {
   for (int i = 0; i < f->n; i++) {
-    if (f->plan[i].dtype != dtype || !pn_plan_fits(f->plan[i].plan, n, in)) continue;
+    if (f->plan[i].dtype != dtype || f->plan[i].no_grad != no_grad) continue;
+    if (!pn_plan_fits(f->plan[i].plan, n, in)) continue;
     if (i > 0) {
       entry e = f->plan[i];
       memmove(f->plan + 1, f->plan, (size_t)i * sizeof e);
@@ -138,12 +101,20 @@ static const entry *find(compiled *f, int n, pn_tensor *const *in, int dtype) {
   return NULL;
 }
 
-static int miss(lua_State *L, int n) {
+/* Calls the function of replay.lua: self, failed, arguments. */
+static int miss(lua_State *L, int n, bool failed) {
   lua_settop(L, n + 1);
+  lua_pushboolean(L, failed);
+  lua_insert(L, 2);
   lua_getiuservalue(L, 1, MISS);
   lua_insert(L, 1);
-  lua_call(L, n + 1, LUA_MULTRET);
+  lua_call(L, n + 2, LUA_MULTRET);
   return lua_gettop(L);
+}
+
+/* A failure that the eager call answers: it comes to the same, or goes another way. */
+static bool is_answered(const pn_plan *p, pn_status s) {
+  return s != PN_OK && s != PN_NOMEM && s != PN_CANCELLED && !p->changed;
 }
 
 /* Runs the plan; results are pushed. */
@@ -163,11 +134,11 @@ static int replay(lua_State *L, compiled *f, int n, pn_tensor *const *in) {
   if (s == PN_OK && f->update) s = pn_tensor_item(c, out[0], &loss);
   for (int k = f->update; s == PN_OK && k < nout; k++) box[k]->t = pn_tensor_ref(out[k]);
   pn_scope_close(c, mark);
+  bool again = is_answered(plan, s);
   pn_plan_unref(plan);
-  if (s == PN_NAN && f->update) { /* the eager call, with the same draws, finds the cause */
+  if (again) {
     pn_context_clear_error(c);
-    forget(f);
-    return miss(L, n);
+    return miss(L, n, true);
   }
   if (s) return pni_raise(L, c);
   if (f->update) {
@@ -191,7 +162,7 @@ static int l_call(lua_State *L) {
       return pni_error(L, "compile: argument %d must be a tensor, got %s (a number that changes: pn.tensor(v))", k + 1,
                        luaL_typename(L, k + 2));
   }
-  if (c->recorder || !unchanged(L) || !find(f, n, in, (int)pni_default_dtype(L))) return miss(L, n);
+  if (c->recorder || !unchanged(L) || !find(f, n, in, (int)pni_default_dtype(L), c->no_grad)) return miss(L, n, false);
   return replay(L, f, n, in);
 }
 
@@ -201,6 +172,7 @@ static int l_call(lua_State *L) {
 static int l_look(lua_State *L) {
   compiled *f = self_of(L);
   if (!unchanged(L)) forget(f);
+  look_around(L, BEFORE);
   return 0;
 }
 
@@ -213,6 +185,7 @@ static int l_begin(lua_State *L) {
   luaL_checkstack(L, n + 4, "too many arguments");
   for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
   for (int k = 0; k < n; k++) in[k] = pni_check_tensor(L, k + 1);
+  pni_lua_state(L)->broken_where[0] = '\0';
   size_t mark = pn_scope_open(c);
   pn_status s = pn_capture_begin(c, n, in, inside);
   for (int k = 0; s == PN_OK && k < n; k++) box[k]->t = pn_tensor_ref(inside[k]);
@@ -224,9 +197,18 @@ static int l_begin(lua_State *L) {
 static void keep(lua_State *L, compiled *f, pn_plan *plan, int nresults) {
   if (f->n == f->limit) pn_plan_unref(f->plan[--f->n].plan);
   memmove(f->plan + 1, f->plan, (size_t)f->n * sizeof *f->plan);
-  f->plan[0] = (entry){plan, (int)pni_default_dtype(L), nresults};
+  f->plan[0] = (entry){plan, (int)pni_default_dtype(L), plan->ctx->no_grad, nresults};
   f->n++;
   f->captures++;
+}
+
+/* Raises the pending error, at the line of the failure that broke the capture if there was one. */
+static int raise_broken(lua_State *L, pn_context *c) {
+  const char *where = pni_lua_state(L)->broken_where;
+  if (!where[0] || pn_context_status(c) != PN_STATE) return pni_raise(L, c);
+  lua_pushfstring(L, "%s%s", where, pn_context_message(c));
+  pn_context_clear_error(c);
+  return lua_error(L);
 }
 
 /* finish(compiled, results...) -> the results without graph, the loss as a number */
@@ -239,7 +221,8 @@ static int l_finish(lua_State *L) {
   if (n < 1 || n > ARGUMENTS)
     return pni_error(L, "compile: the function must return 1 to %d tensors, got %d", ARGUMENTS, n);
   luaL_checkstack(L, n + 4, "too many results");
-  remember(L); /* what f itself has changed is no reason to capture anew */
+  look_around(L, SEEN); /* what f itself has changed is no reason to capture anew */
+  check_outside(L);
   for (int k = 0; k < n; k++) {
     out[k] = pni_test_tensor(L, k + 2);
     if (!out[k])
@@ -256,7 +239,7 @@ static int l_finish(lua_State *L) {
   pn_scope_close(c, mark);
   if (pn_context_status(c)) {
     pn_plan_unref(plan);
-    return pni_raise(L, c);
+    return raise_broken(L, c);
   }
   keep(L, f, plan, n);
   if (!f->update) return n;

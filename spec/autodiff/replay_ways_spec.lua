@@ -1,0 +1,190 @@
+-- Every way in which a value can leave a tensor, or a call can have an effect, inside a compiled function: each
+-- function that scripts can reach is listed here by what it does to a capture, and those that would freeze something
+-- are refused, at the line. A function that is not listed fails the test: say what it does.
+local pn = require "penumbra"
+local core = require "penumbra.core"
+local common = require "spec.autodiff.replay_case"
+
+local nn, optim, dist, train, data, plot = pn.nn, pn.optim, pn.dist, pn.train, pn.data, pn.plot
+local metrics = pn.metrics
+
+-- ---- what is there ----
+
+-- Lists of functions by the place where scripts find them.
+local function places()
+  local out = {
+    core = core, tensor = core.methods, distribution = core.distribution_methods, bijector = core.bijector_methods,
+    natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optim_methods,
+    ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
+    ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
+    ["pn.plot"] = plot, ["pn.metrics"] = metrics, pn = pn,
+  }
+  for key, meta in pairs(debug.getregistry()) do
+    if type(key) == "string" and key:find "^penumbra%." and type(meta) == "table" then
+      out[key .. " events"] = meta
+      if type(rawget(meta, "__index")) == "table" then
+        out[key .. " methods"] = meta.__index
+      end
+    end
+  end
+  return out
+end
+
+-- Rows make functions: batteries replay them.
+local made_by_rows = {}
+for _, row in ipairs(pn.rows()) do
+  made_by_rows[row.name] = true
+end
+
+-- ---- what each does: words by class ----
+
+local function set(text)
+  local out = {}
+  for name in text:gmatch "%S+" do
+    out[name] = true
+  end
+  return out
+end
+
+-- Recorded, or of shapes, dtypes and names alone: nothing is frozen that could differ.
+local harmless = set [[
+  arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
+  split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
+  requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
+  rand randn randint randperm concatenate t cast
+  new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
+  new_renyi new_transformed
+  log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
+  forward inverse log_abs_det moments configuration kl stochastic type own_parameters children named_parameters
+  num_parameters
+  __add __sub __mul __div __mod __pow __unm __concat __len __lt __le __index __newindex __call __close __gc __name
+  __metatable __eq
+  is is_network module sequential biject_to expanded masked mixture transformed product_of_experts panel renyi
+  kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
+  mixture_cdf mixture_log_prob mixture_quantile
+  batches holdout
+  apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile
+  cosine decay ramp warmup constant exponential step_decay piecewise
+]]
+
+-- What they say is about the machine or the program, and is the same or of no consequence.
+local about = set [[
+  blas clock memory modules source error version terminal traceback lazy_names rows kl_pairs help
+  op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
+  plans captures forget __tostring name
+]]
+
+-- Make a description of a picture or a schedule out of tables: reading happens in `points`, `line` and so on.
+local reads = {
+  ["tensor.item"] = function(x) return x * x:sum():item() end,
+  ["tensor.totable"] = function(x) return x * x:totable()[1] end,
+  ["penumbra.tensor events.__tostring"] = function(x) return #tostring(x) > 0 and x end,
+  ["penumbra.tensor events.__concat"] = function(x) return #("x" .. x) > 0 and x end,
+  ["tensor.nonzero"] = function(x) return x:gt(0):nonzero() end,
+  ["tensor.masked_select"] = function(x) return x:masked_select(x:gt(0)) end,
+  ["penumbra.tensor events.__index"] = function(x) return x[x:gt(0)] end,
+  ["penumbra.distribution events.__tostring"] = function(x) return #tostring(dist.normal(x:sum(), 1)) > 0 and x end,
+  ["penumbra.bijector events.__tostring"] = function(x)
+    return #tostring(dist.bijector.affine(x:sum(), 1)) > 0 and x
+  end,
+  ["pn.metrics.rmse"] = function(x) return x * metrics.rmse(x, x * 2) end,
+  ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
+  ["pn.data.save_npy"] = function(x) data.save_npy(os.tmpname(), x) return x end,
+  ["pn.data.save_npz"] = function(x) data.save_npz(os.tmpname(), { x = x }) return x end,
+  ["pn.data.save_csv"] = function(x) data.save_csv(os.tmpname(), x:reshape { 1, 3 }) return x end,
+  ["pn.data.save_idx"] = function(x) data.save_idx(os.tmpname(), x) return x end,
+  ["pn.data.save_safetensors"] = function(x) data.save_safetensors(os.tmpname(), { x = x }) return x end,
+  ["pn.data.save"] = function(x) pn.save(os.tmpname(), { x = x }) return x end,
+  ["pn.plot.points"] = function(x) plot.script { plot.points(x, x) } return x end,
+  ["pn.plot.line"] = function(x) plot.script { plot.line(x, x) } return x end,
+  ["pn.plot.band"] = function(x) plot.script { plot.band(x, x, x + 1) } return x end,
+  ["pn.plot.histogram"] = function(x) plot.script { plot.histogram(x) } return x end,
+  ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
+  ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
+  ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
+  ["distribution.plot"] = function(x) dist.normal(x:sum(), 1):plot(os.tmpname() .. ".svg") return x end,
+}
+
+local w = pn.param(pn.ones(3))
+local opt = optim.sgd { w }
+local g = pn.generator(1)
+local net = nn.linear(3, 1)
+
+-- Effects that a replay would not repeat, and objects that belong outside.
+local effects = {
+  ["core.param"] = function(x) return pn.param(x) end,
+  ["core.new_layer"] = function(x) nn.linear(3, 2) return x end,
+  ["core.initialise"] = function(x) nn.initialise("he", { 2, 3 }) return x end,
+  ["core.new_optim"] = function(x) optim.sgd { pn.param(x) } return x end,
+  ["core.seed"] = function(x) pn.seed(1) return x end,
+  ["core.rng_state"] = function(x) pn.rng_state() return x end,
+  ["core.set_rng_state"] = function(x) pn.set_rng_state(pn.rng_state()) return x end,
+  ["core.generator"] = function(x) pn.generator(1) return x end,
+  ["penumbra.generator methods.state"] = function(x) g:state() return x end,
+  ["penumbra.generator methods.set_state"] = function(x) g:set_state { 1, 2 } return x end,
+  ["penumbra.generator methods.split"] = function(x) g:split(1) return x end,
+  ["core.default_dtype"] = function(x) pn.default_dtype "float32" return x end,
+  ["core.threads"] = function(x) pn.threads(1) return x end,
+  ["core.memory_limit"] = function(x) pn.memory_limit(1 << 40) return x end,
+  ["tensor.set"] = function(x) w:set(x) return x end,
+  ["tensor.backward"] = function(x) (w * x):sum():backward() return x end,
+  ["tensor.clear_grad"] = function(x) w:clear_grad() return x end,
+  ["tensor.grad"] = function(x) w:grad() return x end,
+  ["optimiser.step"] = function(x) opt:step((w * x):sum()) return x end,
+  ["optimiser.state_at"] = function(x) opt:state_at(1) return x end,
+  ["optimiser.set_state_at"] = function(x) opt:set_state_at(1, pn.zeros { 1, dtype = "int64" }) return x end,
+  ["optimiser.state"] = function(x) opt:state() return x end,
+  ["optimiser.load_state"] = function(x) opt:load_state {} return x end,
+  ["penumbra.optimiser events.__index"] = function(x) return x * opt.lr end,
+  ["penumbra.optimiser events.__tostring"] = function(x) return #tostring(opt) > 0 and x end,
+  ["penumbra.optimiser events.__newindex"] = function(x) opt.lr = 0.1 return x end,
+  ["layer.state"] = function(x) net:state() return x end,
+  ["layer.load_state"] = function(x) net:load_state { weight = pn.zeros { 3, 1 }, bias = pn.zeros { 1 } } return x end,
+  ["pn.check_gradients"] = function(x) pn.check_gradients(function() return (w * x):sum() end, { w }) return x end,
+  ["pn.train.fit"] = function(x)
+    train.fit { data = x, loss = function(t) return (w * t):sum() end, optimiser = opt, epochs = 1 }
+    return x
+  end,
+  ["pn.dist.bijector.random"] = function(x) dist.bijector.random("planar", 3) return x end,
+}
+
+-- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
+local once = set [[
+  csv idx load npy npz safetensors save script files new points capture
+  standardise split parameters
+]]
+
+describe("inside a compiled function", function()
+  for kind, list in pairs { ["a value cannot leave by"] = reads, ["nobody can call"] = effects } do
+    for name, f in pairs(list) do
+      it(kind .. " " .. name, function()
+        local message = common.refused("compile: ", pn.compile(f), pn.ones(3) * 0.5)
+        local info = debug.getinfo(f, "S")
+        local line = tonumber(message:match "replay_ways_spec.lua:(%d+):")
+        assert(line and line >= info.linedefined and line <= info.lastlinedefined, message)
+        assert.equal("float64", pn.default_dtype())
+      end)
+    end
+  end
+
+  it("every function is known", function()
+    local special = {}
+    for _, list in ipairs { reads, effects } do
+      for name in pairs(list) do
+        special[name:match "([^.]+)$"] = true
+      end
+    end
+    local missing = {}
+    for place, list in pairs(places()) do
+      for name, v in pairs(list) do
+        local known = place == "pn.infer" -- the battery of rows replays them all
+          or made_by_rows[name] or harmless[name] or about[name] or once[name] or special[name]
+        if not known and type(v) == "function" then
+          missing[#missing + 1] = place .. "." .. name
+        end
+      end
+    end
+    table.sort(missing)
+    assert(#missing == 0, "say what these do to a capture: " .. table.concat(missing, ", "))
+  end)
+end)

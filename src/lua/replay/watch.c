@@ -1,0 +1,454 @@
+/*
+** watch.c: finding the places outside of a compiled function that it may read. They are the upvalues of the
+** function and of the functions it reaches, and the fields of the tables among these: of networks and lists all
+** fields, of others those whose name stands among the constants of a function that was reached, as `beta` of
+** `config.beta` does, and `beta` of a global. What belongs to Penumbra or to Lua itself is passed over.
+**
+** The places are looked at before every replay, so their values are also kept in the form in which that is quick.
+*/
+#include <stdio.h>
+#include <string.h>
+#include "../../autodiff/replay/replay.h"
+#include "watch.h"
+
+enum { MOST_PLACES = 2000, MOST_HOLDERS = 300, MOST_FIELDS = 1000 };
+static const char nothing = 0; /* its address stands for nil in a list */
+
+typedef struct {
+  int type; /* LUA_T... */
+  bool integer;
+  union {
+    lua_Integer i;
+    lua_Number n;
+    const void *p;
+  } v;
+} mark;
+
+enum { FIELD, POSITION, UPVALUE };
+
+typedef struct {
+  int how;
+  bool fresh;      /* another holder than that of the place before */
+  lua_Integer key; /* not of FIELD */
+  mark mark;
+} place;
+
+/* Its user value is the list {holder, key, value, holder, key, value, ...}: the holder is a function, with numbers of
+ * upvalues as keys, or a table. */
+typedef struct {
+  int n;
+  place place[];
+} watched;
+
+/* ---- finding: a walk from function to function ---- */
+
+/* Stack indices of the walk. */
+typedef struct {
+  lua_State *L;
+  int code;  /* list of the dumped functions */
+  int queue; /* list of functions and tables, each once */
+  int seen;  /* set of these; of a table: the set of its fields that are in the list */
+  int skip;  /* set of tables that are modules */
+  int n, done;
+} walk;
+
+static int append(lua_State *L, const void *p, size_t size, void *buffer) {
+  (void)L;
+  luaL_addlstring(buffer, p, size);
+  return 0;
+}
+
+/* Is the name a constant of the dumped function? In Lua 5.4's dumps a string of n < 127 bytes follows a byte
+ * n + 1 + 128; elsewhere, and for longer names, its text alone is looked for. */
+static bool holds(const char *code, size_t length, const char *name, size_t n) {
+  const char *end = code + length;
+  const bool sized = LUA_VERSION_NUM == 504 && n < 127;
+  for (const char *p = code + 1; n && p < end && (size_t)(end - p) >= n; p++) {
+    p = memchr(p, name[0], (size_t)(end - p) - n + 1);
+    if (!p) return false;
+    if (memcmp(p, name, n) == 0 && (!sized || (unsigned char)p[-1] == n + 129)) return true;
+  }
+  return false;
+}
+
+static bool mentioned(walk *w, const char *name, size_t n) {
+  lua_Integer all = (lua_Integer)lua_rawlen(w->L, w->code);
+  bool found = false;
+  for (lua_Integer i = 1; i <= all && !found; i++) {
+    size_t length;
+    lua_rawgeti(w->L, w->code, i);
+    const char *code = lua_tolstring(w->L, -1, &length);
+    found = holds(code, length, name, n);
+    lua_pop(w->L, 1);
+  }
+  return found;
+}
+
+static bool is_own(lua_State *L, int f) {
+  lua_Debug ar;
+  lua_pushvalue(L, f);
+  lua_getinfo(L, ">S", &ar);
+  return pni_is_ours(ar.source);
+}
+
+static bool is_network(lua_State *L, int t) {
+  if (!luaL_getmetafield(L, t, "network")) return false;
+  bool yes = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* Takes the value on the top, which stays, into the queue if it is a function or table not yet there. */
+static void reach(walk *w) {
+  lua_State *L = w->L;
+  if (lua_gettop(L) > 200 || w->n >= MOST_HOLDERS) return;
+  bool function = lua_isfunction(L, -1) && !lua_iscfunction(L, -1) && !is_own(L, lua_gettop(L));
+  if (!function && !lua_istable(L, -1)) {
+    if (!luaL_testudata(L, -1, "penumbra.compiled")) return;
+    lua_getiuservalue(L, -1, PNI_COMPILED_FUNCTION);
+    reach(w);
+    lua_pop(L, 1);
+    return;
+  }
+  lua_pushvalue(L, -1);
+  bool known = lua_rawget(L, w->seen) != LUA_TNIL;
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  known |= lua_rawget(L, w->skip) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (known) return;
+  lua_pushvalue(L, -1);
+  lua_newtable(L);
+  lua_rawset(L, w->seen);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, w->queue, ++w->n);
+  if (!function) return;
+  luaL_Buffer B;
+  lua_pushvalue(L, -1);
+  int f = lua_gettop(L);
+  luaL_buffinit(L, &B);
+  lua_pushvalue(L, f);
+  lua_dump(L, append, &B, 1);
+  lua_pop(L, 1);
+  luaL_pushresult(&B);
+  lua_rawseti(L, w->code, (lua_Integer)lua_rawlen(L, w->code) + 1);
+  lua_pop(L, 1);
+}
+
+static void reach_upvalues(walk *w, int f) {
+  for (int i = 1; lua_getupvalue(w->L, f, i); i++) {
+    reach(w);
+    lua_pop(w->L, 1);
+  }
+}
+
+/* Is the field with the key at -2 and the value at -1 of table t to be watched? */
+static bool is_watched(walk *w, bool all) {
+  lua_State *L = w->L;
+  if (lua_iscfunction(L, -1) || lua_rawequal(L, -1, -1) == 0) return false; /* a NaN never equals itself */
+  if (all || lua_type(L, -2) != LUA_TSTRING) return true;
+  size_t n;
+  const char *name = lua_tolstring(L, -2, &n);
+  return mentioned(w, name, n);
+}
+
+/* Reaches what the watched fields of a table hold; true if there were new ones. */
+static bool reach_fields(walk *w, int t) {
+  lua_State *L = w->L;
+  bool fresh = false, all = is_network(L, t);
+  int n = 0;
+  lua_pushvalue(L, t);
+  lua_rawget(L, w->seen);
+  int fields = lua_gettop(L);
+  if (luaL_getmetafield(L, t, "__index") != LUA_TNIL) {
+    reach(w);
+    lua_pop(L, 1);
+  }
+  lua_pushnil(L);
+  while (lua_next(L, t) && n++ < MOST_FIELDS) {
+    lua_pushvalue(L, -2);
+    bool known = lua_rawget(L, fields) != LUA_TNIL;
+    lua_pop(L, 1);
+    if (!known && is_watched(w, all)) {
+      fresh = true;
+      lua_pushvalue(L, -2);
+      lua_pushboolean(L, 1);
+      lua_rawset(L, fields);
+      reach(w);
+    }
+    lua_pop(L, 1);
+  }
+  lua_settop(L, fields - 1);
+  return fresh;
+}
+
+static void skip_modules(walk *w) {
+  lua_State *L = w->L;
+  static const char *const names[] = {"coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8"};
+  if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE)) return;
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    bool ours = strcmp(name, "penumbra") == 0 || strncmp(name, "penumbra.", 9) == 0;
+    for (size_t i = 0; !ours && i < sizeof names / sizeof *names; i++) ours = strcmp(name, names[i]) == 0;
+    if (ours && lua_istable(L, -1)) {
+      lua_pushvalue(L, -1);
+      lua_pushboolean(L, 1);
+      lua_rawset(L, w->skip);
+    }
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+/* From the function at index f on, until nothing new comes. Names of functions found late count for tables
+ * found early. */
+static void explore(walk *w, int f) {
+  lua_State *L = w->L;
+  lua_pushvalue(L, f);
+  reach(w);
+  lua_pop(L, 1);
+  bool fresh = true;
+  while (fresh) {
+    fresh = false;
+    for (int i = 1; i <= w->n; i++) {
+      lua_rawgeti(L, w->queue, i);
+      int at = lua_gettop(L);
+      if (lua_istable(L, at))
+        fresh |= reach_fields(w, at);
+      else if (i > w->done)
+        reach_upvalues(w, at);
+      lua_settop(L, at - 1);
+    }
+    fresh |= w->done < w->n;
+    w->done = w->n;
+  }
+}
+
+/* ---- the list ---- */
+
+/* Modules and functions in C stay as they are. */
+static bool is_module(walk *w) {
+  lua_State *L = w->L;
+  if (lua_isfunction(L, -1)) return lua_iscfunction(L, -1) || is_own(L, lua_gettop(L));
+  if (!lua_istable(L, -1)) return lua_rawequal(L, -1, -1) == 0;
+  lua_pushglobaltable(L);
+  bool yes = lua_rawequal(L, -1, -2);
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  yes |= lua_rawget(L, w->skip) != LUA_TNIL;
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* Appends the place: holder at index `holder`, key at -2, value at -1, which is popped. */
+static void put(walk *w, int list, int holder) {
+  lua_State *L = w->L;
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  if (is_module(w) || n >= 3 * MOST_PLACES) {
+    lua_pop(L, 1);
+    return;
+  }
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&nothing);
+  }
+  lua_rawseti(L, list, n + 3); /* the border of the list stays n until all three are there */
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, list, n + 2);
+  lua_pushvalue(L, holder);
+  lua_rawseti(L, list, n + 1);
+}
+
+static void list_upvalues(walk *w, int f, int list) {
+  for (int i = 1; lua_getupvalue(w->L, f, i); i++) {
+    lua_pushinteger(w->L, i);
+    lua_insert(w->L, -2);
+    put(w, list, f);
+    lua_pop(w->L, 1);
+  }
+}
+
+static void list_fields(walk *w, int t, int list) {
+  lua_State *L = w->L;
+  lua_pushvalue(L, t);
+  lua_rawget(L, w->seen);
+  int fields = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, fields)) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_rawget(L, t);
+    put(w, list, t);
+  }
+  lua_settop(L, fields - 1);
+}
+
+/* ---- the same for a quick look ---- */
+
+/* A value by its address, or by itself if it has none. (The list keeps what has an address alive.) */
+static mark mark_of(lua_State *L, int i) {
+  mark m = {.type = lua_type(L, i)};
+  switch (m.type) {
+  case LUA_TNUMBER:
+    m.integer = lua_isinteger(L, i);
+    if (m.integer)
+      m.v.i = lua_tointeger(L, i);
+    else
+      m.v.n = lua_tonumber(L, i);
+    break;
+  case LUA_TBOOLEAN: m.v.i = lua_toboolean(L, i); break;
+  case LUA_TNIL: m.v.i = 0; break;
+  default: m.v.p = lua_topointer(L, i);
+  }
+  return m;
+}
+
+static inline bool is_marked(lua_State *L, int i, const mark *m) {
+  if (lua_type(L, i) != m->type) return false;
+  if (m->type == LUA_TNUMBER) {
+    if (lua_isinteger(L, i) != m->integer) return false;
+    return m->integer ? lua_tointeger(L, i) == m->v.i : lua_tonumber(L, i) == m->v.n;
+  }
+  if (m->type == LUA_TBOOLEAN) return lua_toboolean(L, i) == m->v.i;
+  return m->type == LUA_TNIL || lua_topointer(L, i) == m->v.p;
+}
+
+/* Pushes the value that is now in the place k of the list; its holder is on the top. */
+static inline void push_now(lua_State *L, int list, const place *p, int k) {
+  switch (p->how) {
+  case UPVALUE: lua_getupvalue(L, -1, (int)p->key); break;
+  case POSITION: lua_rawgeti(L, -1, p->key); break;
+  default: lua_rawgeti(L, list, 3 * k + 2); lua_rawget(L, -2);
+  }
+}
+
+/* The places of the list on the top as a userdata, which keeps the list and takes its place. */
+static void index_list(lua_State *L) {
+  int list = lua_gettop(L), n = (int)lua_rawlen(L, list) / 3;
+  watched *w = lua_newuserdatauv(L, sizeof *w + (size_t)n * sizeof *w->place, 1);
+  w->n = n;
+  for (int k = 0; k < n; k++) {
+    place *p = &w->place[k];
+    *p = (place){.how = FIELD, .fresh = true};
+    bool function = lua_rawgeti(L, list, 3 * k + 1) == LUA_TFUNCTION;
+    if (k > 0) {
+      lua_rawgeti(L, list, 3 * k - 2);
+      p->fresh = !lua_rawequal(L, -1, -2);
+      lua_pop(L, 1);
+    }
+    lua_rawgeti(L, list, 3 * k + 2);
+    if (function || lua_isinteger(L, -1)) {
+      p->how = function ? UPVALUE : POSITION;
+      p->key = lua_tointeger(L, -1);
+    }
+    lua_rawgeti(L, list, 3 * k + 3);
+    if (lua_touserdata(L, -1) == (const void *)&nothing) {
+      lua_pop(L, 1);
+      lua_pushnil(L);
+    }
+    p->mark = mark_of(L, -1);
+    lua_settop(L, list + 1);
+  }
+  lua_insert(L, list);
+  lua_setiuservalue(L, list, 1);
+}
+
+void pni_watch_list(lua_State *L, int f) {
+  f = lua_absindex(L, f);
+  luaL_checkstack(L, 60, "compile");
+  lua_newtable(L);
+  int list = lua_gettop(L);
+  walk w = {.L = L, .code = list + 1, .queue = list + 2, .seen = list + 3, .skip = list + 4};
+  for (int k = 0; k < 4; k++) lua_newtable(L);
+  skip_modules(&w);
+  explore(&w, f);
+  for (int i = 1; i <= w.n; i++) {
+    lua_rawgeti(L, w.queue, i);
+    int holder = lua_gettop(L);
+    if (lua_istable(L, holder))
+      list_fields(&w, holder, list);
+    else
+      list_upvalues(&w, holder, list);
+    lua_settop(L, holder - 1);
+  }
+  lua_settop(L, list);
+  index_list(L);
+}
+
+/* ---- looking ---- */
+
+/* The first place from k on that has changed, or -1. */
+static int next_change(lua_State *L, const watched *w, int list, int k) {
+  bool fresh = true;
+  for (; k < w->n; k++, fresh = false) {
+    const place *p = &w->place[k];
+    if (p->fresh || fresh) {
+      lua_settop(L, list);
+      lua_rawgeti(L, list, 3 * k + 1);
+    }
+    push_now(L, list, p, k);
+    if (!is_marked(L, -1, &p->mark)) break;
+    lua_pop(L, 1);
+  }
+  lua_settop(L, list);
+  return k < w->n ? k : -1;
+}
+
+bool pni_watch_same(lua_State *L, int at) {
+  const watched *w = lua_touserdata(L, at);
+  if (!w) return true;
+  lua_getiuservalue(L, at, 1);
+  bool same = next_change(L, w, lua_gettop(L), 0) < 0;
+  lua_pop(L, 1);
+  return same;
+}
+
+static void write_name(lua_State *L, const watched *w, int list, int k, char name[80]) {
+  const char *text = NULL;
+  lua_rawgeti(L, list, 3 * k + 1);
+  lua_rawgeti(L, list, 3 * k + 2);
+  if (w->place[k].how == UPVALUE && (text = lua_getupvalue(L, -2, (int)w->place[k].key))) lua_pop(L, 1);
+  if (w->place[k].how == FIELD && lua_type(L, -1) == LUA_TSTRING) text = lua_tostring(L, -1);
+  if (text && *text && *text != '(')
+    snprintf(name, 80, "'%.70s'", text);
+  else
+    strcpy(name, "a place");
+  lua_pop(L, 2);
+}
+
+static bool is_scalar(int type) { return type == LUA_TNUMBER || type == LUA_TBOOLEAN || type == LUA_TSTRING; }
+
+bool pni_watch_changed(lua_State *L, int at, char name[80]) {
+  const watched *w = lua_touserdata(L, at);
+  lua_getiuservalue(L, at, 1);
+  int list = lua_gettop(L), k = -1;
+  bool found = false;
+  while (!found && (k = next_change(L, w, list, k + 1)) >= 0) {
+    if (!is_scalar(w->place[k].mark.type)) continue;
+    lua_rawgeti(L, list, 3 * k + 1);
+    push_now(L, list, &w->place[k], k);
+    found = is_scalar(lua_type(L, -1));
+    lua_settop(L, list);
+  }
+  if (found) write_name(L, w, list, k, name);
+  lua_settop(L, list - 1);
+  return found;
+}
+
+bool pni_watch_holds_result(lua_State *L, int at, char name[80]) {
+  pn_context *c = pni_lua_context(L);
+  const watched *w = lua_touserdata(L, at);
+  lua_getiuservalue(L, at, 1);
+  int list = lua_gettop(L);
+  bool found = false;
+  for (int k = 0; k < w->n && !found; k++) {
+    lua_rawgeti(L, list, 3 * k + 3);
+    const pn_tensor *t = pni_test_tensor(L, -1);
+    found = t && pni_record_made(c, t);
+    lua_settop(L, list);
+    if (found) write_name(L, w, list, k, name);
+  }
+  lua_settop(L, list - 1);
+  return found;
+}

@@ -1,0 +1,21 @@
+/*
+** watch.h: what a compiled function sees from outside, as places and the values they had.
+*/
+#ifndef PN_LUA_REPLAY_WATCH_H
+#define PN_LUA_REPLAY_WATCH_H
+
+#include "../nn_lua.h"
+
+/* The user value of a compiled function that is the function itself. */
+enum { PNI_COMPILED_FUNCTION = 2 };
+
+/* Pushes what stands for the places that the function at stack index `f` may read. */
+void pni_watch_list(lua_State *L, int f);
+/* Do all places of those at index `at` hold what they held? Yes if nothing is there. */
+bool pni_watch_same(lua_State *L, int at);
+/* Does a place that held a number, boolean or string hold another one? Its name is written. */
+bool pni_watch_changed(lua_State *L, int at, char name[80]);
+/* Did a place hold a tensor that the capture that goes on has computed? Its name is written. */
+bool pni_watch_holds_result(lua_State *L, int at, char name[80]);
+
+#endif
