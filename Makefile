@@ -163,6 +163,21 @@ bench:
 	@$(SUBMAKE) all $(BENCH_PROG)
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
+# The same beside PyTorch, JAX, NumPyro and particles, which a first run installs under $(BUILD)/peers (6 GB).
+# ROWS='training kalman' chooses groups of rows.
+bench-peers: $(BUILD)/peers/complete
+	@.ci/deps build
+	@$(SUBMAKE) all $(BUILD)/spec/bench/limits
+	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/peers/run.lua $(ROWS)
+
+$(BUILD)/peers/complete:
+	@mkdir -p $(BUILD)
+	@python3 -m venv $(BUILD)/peers
+	@echo '  installing PyTorch, JAX, NumPyro and particles into $(BUILD)/peers'
+	@$(BUILD)/peers/bin/pip install torch jax numpyro particles > $(BUILD)/peers.log 2>&1 || \
+	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
+	@touch $@
+
 # Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files.
 fuzz:
 	@.ci/deps build fuzz
@@ -216,5 +231,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench fuzz docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -1,0 +1,104 @@
+--- Our side of `make bench-peers`, one group of rows: lua spec/bench/peers/ours.lua GROUP
+--- Prints lines key<TAB>who<TAB>seconds; who is "eager" or "replayed".
+local pn = require "penumbra"
+package.path = "spec/bench/peers/?.lua;" .. package.path
+local clock = os.clock
+
+pn.threads(1)
+pn.seed(1)
+
+local function print_row(key, who, seconds)
+  io.write(("%s\t%s\t%.6g\n"):format(key, who, seconds))
+  io.flush()
+end
+
+--- Seconds of processor time per call: rounds of about 20 ms, the best one counts (others were disturbed).
+local function time(f)
+  local n = 1
+  f()
+  f()
+  while true do
+    local start = clock()
+    for _ = 1, n do f() end
+    local spent = clock() - start
+    if spent > 0.01 then break end
+    n = spent < 1e-4 and n * 20 or math.ceil(n * 0.02 / spent)
+  end
+  local best, began, rounds = math.huge, clock(), 0
+  while rounds < 7 or clock() - began < 0.4 do
+    local start = clock()
+    for _ = 1, n do f() end
+    best, rounds = math.min(best, (clock() - start) / n), rounds + 1
+  end
+  return best
+end
+
+local groups = {}
+
+function groups.training()
+  for _, name in ipairs{"small", "deep", "bayesian", "classifier", "vae", "iwae", "gru"} do
+    local row = require "training"[name]()
+    local key, given = row[1], row.tensors
+    local parameters, loss, step = row.parameters, row.loss, nil
+    if row.gradients then
+      local function both(...)
+        return table.unpack(pn.grad(loss(...), parameters))
+      end
+      print_row(key, "eager", time(function() both(table.unpack(given)) end))
+      step = pn.compile(both)
+    else
+      local opt = pn.optim.adam(parameters, {lr = 1e-4})
+      print_row(key, "eager", time(function() opt:step(loss(table.unpack(given))) end))
+      step = pn.compile(loss, {optimiser = opt})
+    end
+    print_row(key, "replayed", time(function() step(table.unpack(given)) end))
+  end
+end
+
+-- The same call recorded node by node and replayed.
+local function both_ways(key, f, ...)
+  local given = table.pack(...)
+  print_row(key, "eager", time(function() f(table.unpack(given)) end))
+  local replay = pn.compile(f)
+  print_row(key, "replayed", time(function() replay(table.unpack(given)) end))
+end
+
+function groups.elementwise()
+  for _, dtype in ipairs{"float32", "float64"} do
+    local o = {dtype = dtype}
+    local x = pn.rand({65536}, o) * 5 + 0.05
+    for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do
+      both_ways(name .. " " .. dtype, pn[name], x)
+    end
+    both_ways("normals " .. dtype, function() return pn.randn({1000000}, o) end)
+  end
+  local w, y = pn.param(pn.rand(8)), pn.rand(8)
+  print_row("add of 8", "eager", time(function() local _ = w + y end))
+  both_ways("chain", function(t)
+    return ((t * 2 + 1):tanh() * t - t:square()):exp():sum()
+  end, pn.randn({1000, 1000}, {dtype = "float32"}))
+end
+
+-- Predict and update of 3200 filters; gradients of the sums of mean, covariance and density in all operands.
+function groups.kalman()
+  for _, size in ipairs{{4, 2}, {10, 4}} do
+    local n, p = size[1], size[2]
+    local x = {pn.randn{3200, n}, pn.eye(n):broadcast_to{3200, n, n}:contiguous(), pn.randn{n, n} * 0.3, pn.randn{n},
+      pn.eye(n), pn.randn{3200, p}, pn.randn{p, n}, pn.randn{p}, pn.eye(p)}
+    local function step(mean, cov, a, b, q, y, c, d, r)
+      mean, cov = pn.kalman_predict(mean, cov, a, b, q)
+      return pn.kalman_update(mean, cov, y, c, d, r)
+    end
+    local key = ("Kalman %d, %d"):format(n, p)
+    both_ways(key, step, table.unpack(x))
+    local w = {}
+    for k, t in ipairs(x) do w[k] = pn.param(t) end
+    both_ways(key .. ", gradient", function()
+      local mean, cov, log_prob = step(table.unpack(w))
+      return table.unpack(pn.grad(mean:sum() + cov:sum() + log_prob:sum(), w))
+    end)
+  end
+end
+
+local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))
+group()

@@ -1,0 +1,66 @@
+--- The rows of `make bench-peers` in the order of printing: {key, title, unit, floor, aim, dtype, flops, bytes}. The
+--- limit of a row is the larger of flops at the rate of a large product and bytes at the rate of a copy. Floors and
+--- aims are in the row's unit: {eager, replayed}, or one for the better of the two; "1.1 limit" and "PyTorch" are
+--- multiples of figures of the run.
+local rows = {}
+
+local function add(row) rows[#rows + 1] = row end
+
+-- Products of a training step: forward, gradient of each weight, gradient of each input that is not data.
+local function products(batch, layers, data_first)
+  local total = 0
+  for k, l in ipairs(layers) do total = total + 2 * batch * l[1] * l[2] * (k == 1 and data_first and 2 or 3) end
+  return total
+end
+
+local encoder, decoder = {{784, 200}, {200, 200}, {200, 80}}, {{40, 200}, {200, 200}, {200, 784}}
+
+for _, r in ipairs{
+  {"1-50-1", "1-50-1, batch 32, Adam", "us", {20, 4}, {8, 2}, products(32, {{1, 50}, {50, 1}}, true)},
+  {"64-64-64-1", "64-64-64-1, batch 32, Adam", "us", {40, 20}, {25, 13},
+    products(32, {{64, 64}, {64, 64}, {64, 1}}, true)},
+  {"Bayesian 13-50-1", "Bayesian 13-50-1, batch 32, Adam", "us", {60, 15}, {25, 8},
+    2 * products(32, {{13, 50}, {50, 1}}, true)},
+  {"784-64-10", "784-64-10, batch 64, Adam", "us", 130, "1.1 limit",
+    products(64, {{784, 64}, {64, 10}}, true)},
+  {"VAE", "VAE 784-200-200-40, batch 100, Adam", "us", "PyTorch", "1.25 limit",
+    products(100, encoder, true) + products(100, decoder)},
+  {"IWAE K=50", "IWAE of the same, K = 50, Adam", "us", "PyTorch", "0.5 PyTorch",
+    products(100, encoder, true) + products(5000, decoder)},
+  {"GRU 8-32", "GRU 8-32, T 50, batch 16, gradient", "us", 1000, 500,
+    products(50 * 16, {{8, 96}, {32, 96}}, true)},
+} do
+  add{group = "training", key = r[1], title = r[2], unit = r[3], floor = r[4], aim = r[5], flops = r[6],
+    dtype = "float32"}
+end
+
+local aims = {exp = {float32 = {0.6, 0.25}, float64 = {1.2, 0.6}}, log = {float32 = {0.6, 0.25}, float64 = {1.2, 0.6}},
+  lgamma = {float64 = {6.6, 2}}, digamma = {float64 = {6.6, 2}}, normals = {float32 = {3, 1.2}}}
+for _, dtype in ipairs{"float32", "float64"} do
+  for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma", "normals"} do
+    local n, size = name == "normals" and 1000000 or 65536, dtype == "float32" and 4 or 8
+    local aim = (aims[name] or {})[dtype] or {}
+    add{group = "elementwise", key = name .. " " .. dtype, unit = "ns", per = n, dtype = dtype,
+      title = ("%s of %d, %s, each"):format(name, n, dtype),
+      floor = aim[1], aim = aim[2], bytes = n * size * (name == "normals" and 1 or 2)}
+  end
+end
+add{group = "elementwise", key = "add of 8", title = "add of 8, recorded", unit = "us", floor = 0.5, aim = 0.25,
+  dtype = "float64"}
+add{group = "elementwise", key = "chain", title = "7 elementwise and a sum, 10^6 float32", unit = "us",
+  dtype = "float32", bytes = 4e6}
+
+for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150, 600}}} do
+  local n, p = size[1], size[2]
+  -- of a filter: state and observation in, state and density out
+  local bytes = 8 * (2 * (n + n * n) + p + 1)
+  -- predict 2 n^3 + n^3 (half of a symmetric product), innovation, gain and Joseph's form
+  local flops = 2 * n * n + 6 * n ^ 3 + 5 * p * n * n + 4 * p * p * n
+  for k, what in ipairs{"", ", gradient"} do
+    add{group = "kalman", key = ("Kalman %d, %d%s"):format(n, p, what), unit = "ns", per = 3200, dtype = "float64",
+      title = ("Kalman step, state %d, observation %d%s"):format(n, p, what), floor = size[3][k],
+      aim = size[4][k], bytes = 3200 * bytes * (k == 1 and 1 or 2), flops = 3200 * flops * (k == 1 and 1 or 3)}
+  end
+end
+
+return rows
