@@ -173,6 +173,10 @@ step.positive_vector = step.positive
 function step.mean_and_variance(t, r)
   return r * pn.concatenate({ t:slice(-1, 1, 1) * 0 + 1, t:slice(-1, 2, 2) }, -1)
 end
+function step.mean_and_covariance(t, r)
+  local mean, covariance = r:slice(-2, 1, 1), r:slice(-2, 2, -1)
+  return pn.concatenate({ mean, step.positive_definite(t:slice(-2, 2, -1), covariance) }, -2)
+end
 
 local generator = pn.generator(20)
 local function direction(set, t)
@@ -573,6 +577,32 @@ function rule.mean_and_variance(d)
   local x, w = grid { { axis(-12, 12, 401) }, { axis(-25, 25, 1001, pn.exp, pn.exp) } }
   local v = m[2] * x[2]
   return pn.stack({ m[1] + ratio * v:sqrt() * x[1], v }, -1), w * ratio * v:sqrt() * m[2]
+end
+-- X = A B B^T A^T with A A^T the mean: of the logarithms of B's diagonal and sinh of what stands below it. With
+-- n = 2, |dX / dB| = 4 |A|^3 b11^2 b22.
+function rule.positive_definite(d)
+  local n, a = d.event_shape[1], d:mean():cholesky()
+  if n == 1 then
+    local x, w = axis(-30, 30, 2001, pn.exp, pn.exp)
+    local scale = d:mean():item()
+    return (x * scale):reshape { -1, 1, 1 }, w * scale
+  elseif n > 2 then
+    return nil
+  end
+  local diagonal = { axis(-5, 5, 101, pn.exp, pn.exp) }
+  local b, w = grid { diagonal, { axis(-5, 5, 101, pn.sinh, pn.cosh) }, diagonal }
+  local lower = pn.stack({ pn.stack({ b[1], 0 * b[1] }, -1), pn.stack({ b[2], b[3] }, -1) }, -2):reshape { -1, 2, 2 }
+  local root = a:matmul(lower)
+  local det = a[{ 1, 1 }]:item() * a[{ 2, 2 }]:item()
+  return root:matmul(root:transpose(-2, -1)), (w * b[1] ^ 2 * b[3] * (4 * det ^ 3)):reshape { -1 }
+end
+-- One component: the pair above, as a column.
+function rule.mean_and_covariance(d, ...)
+  if d.event_shape[2] > 1 then
+    return nil
+  end
+  local x, w = rule.mean_and_variance(d, ...)
+  return x:unsqueeze(-1), w
 end
 
 function battery.integrates_to_one(row, golden)

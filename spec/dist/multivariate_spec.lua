@@ -166,3 +166,100 @@ describe("normal_inverse_gamma", function()
     assert(math.abs(y:mean():item() - exact) < 6 * y:std():item() / math.sqrt(N))
   end)
 end)
+
+local function entry(x, i, j)
+  return x:select(-2, i):select(-1, j)
+end
+
+describe("wishart", function()
+  local v = pn.tensor { { 2, 0.6, 0.1 }, { 0.6, 0.5, -0.1 }, { 0.1, -0.1, 1.2 } }
+  local u = pn.tensor { 0.4, -1, 0.3 }
+
+  it("draws with chi-square forms and chi-square pivots", function()
+    for k, df in ipairs { 3.5, 9, 1e4 } do
+      local x = dist.wishart(df, v):sample { N, generator = pn.generator(k) }
+      has_law(dist.gamma(df / 2, 0.5 / u:matmul(v):matmul(u):item()), x:matmul(u):matmul(u), "u^T X u")
+      has_law(dist.gamma(df / 2, 0.5 / 0.5), entry(x, 2, 2), "a diagonal entry")
+      -- 1 / (X^-1)_nn is chi-square with df - n + 1, times 1 / (V^-1)_nn: the last pivot
+      local pivot = entry(x:cholesky(), 3, 3) ^ 2 / v:cholesky()[{ 3, 3 }]:item() ^ 2
+      has_law(dist.chi2(df - 2), pivot, "last pivot")
+    end
+  end)
+
+  it("is the law of sums of squares of normals", function()
+    local z = dist.multivariate_normal(pn.zeros { 3 }, v):sample { 20000, 5, generator = pn.generator(6) }
+    local x = z:transpose(-2, -1):matmul(z)
+    local mean, se = dist.wishart(5, v):log_prob(x):mean():item(), 6 * dist.wishart(5, v):log_prob(x):std():item() / 141
+    assert(math.abs(mean + dist.wishart(5, v):entropy():item()) < se)
+  end)
+
+  it("of one by one is gamma, its inverse inverse gamma", function()
+    local x = pn.linspace(0.1, 9, 40)
+    local column = x:reshape { 40, 1, 1 }
+    near(dist.wishart(3, { { 0.7 } }):log_prob(column), dist.gamma(1.5, 0.5 / 0.7):log_prob(x), 1e-12)
+    near(dist.inverse_wishart(3, { { 0.7 } }):log_prob(column), dist.inverse_gamma(1.5, 0.35):log_prob(x), 1e-12)
+    local p, q = dist.wishart(3, { { 0.7 } }), dist.wishart(5, { { 0.2 } })
+    near(dist.kl(p, q), dist.kl(dist.gamma(1.5, 0.5 / 0.7), dist.gamma(2.5, 0.5 / 0.2)), 1e-12)
+  end)
+
+  it("refuses too few degrees of freedom by name, also where they are a batch", function()
+    for _, name in ipairs { "wishart", "inverse_wishart" } do
+      for _, df in ipairs { 2, pn.tensor { 5, 1.5 } } do
+        local ok, message = pcall(dist[name], df, v)
+        assert.is_false(ok)
+        assert.matches(name .. ": df %- %(n %- 1%) must be positive, got %-?0", message)
+      end
+    end
+  end)
+end)
+
+describe("inverse_wishart", function()
+  local s = pn.tensor { { 2, 0.6 }, { 0.6, 0.5 } }
+
+  it("draws inverses of wishart draws", function()
+    for k, df in ipairs { 2.5, 7, 1e4 } do
+      local x = dist.inverse_wishart(df, s):sample { N, generator = pn.generator(k) }
+      has_law(dist.inverse_gamma((df - 1) / 2, 0.5 * 0.5), entry(x, 2, 2), "a diagonal entry")
+      -- u^T X^-1 u over u^T S^-1 u is chi-square(df)
+      local u = pn.tensor { 0.4, -1 }
+      local precision = x:inverse()
+      has_law(dist.chi2(df), precision:matmul(u):matmul(u) / s:inverse():matmul(u):matmul(u):item(), "u^T X^-1 u")
+    end
+  end)
+
+  it("has the density of inverses: |d X^-1 / d X| = det X^-(n + 1)", function()
+    local x = dist.inverse_wishart(5, s):sample { 100, generator = pn.generator(8) }
+    local w = dist.wishart { df = 5, scale_matrix = s:inverse() }
+    near(dist.inverse_wishart(5, s):log_prob(x), w:log_prob(x:inverse()) - 3 * x:logdet(), 1e-9)
+  end)
+end)
+
+describe("normal_inverse_wishart", function()
+  local loc, s = pn.tensor { 0.3, -1 }, pn.tensor { { 2, 0.6 }, { 0.6, 0.5 } }
+  local d = dist.normal_inverse_wishart(loc, 2, 6, s)
+  local x = d:sample { N, generator = pn.generator(1) }
+  local mu, cov = x:select(-2, 1), x:slice(-2, 2, 3)
+
+  it("draws covariances that are inverse Wishart and means that are Student's t", function()
+    has_law(dist.inverse_gamma(2.5, 1), entry(cov, 1, 1), "variance")
+    has_law(dist.student_t(5, 0.3, math.sqrt(2 / (2 * 5))), mu:select(-1, 1), "mean")
+    local z = (mu - loc):unsqueeze(-1)
+    has_law(dist.chi2(2), (z * cov:solve(z)):sum { -2, -1 } * 2, "mean given covariance")
+  end)
+
+  it("is the product of its two factors", function()
+    local few, some = mu:slice(1, 1, 50), cov:slice(1, 1, 50)
+    local parts = dist.inverse_wishart(6, s):log_prob(some) + dist.multivariate_normal(loc, some / 2):log_prob(few)
+    near(d:log_prob(x:slice(1, 1, 50)), parts, 1e-10)
+  end)
+
+  it("of one component is normal_inverse_gamma", function()
+    local one = dist.normal_inverse_wishart({ 0.4 }, 2, 6, { { 5 } })
+    local pair = dist.normal_inverse_gamma(0.4, 2, 3, 2.5)
+    local y = pair:sample { 50, generator = pn.generator(3) }
+    near(one:log_prob(y:unsqueeze(-1)), pair:log_prob(y), 1e-10)
+    near(one:entropy(), pair:entropy(), 1e-12)
+    local other_one = dist.normal_inverse_wishart({ 1 }, 1, 4, { { 3 } })
+    near(dist.kl(one, other_one), dist.kl(pair, dist.normal_inverse_gamma(1, 1, 2, 1.5)), 1e-12)
+  end)
+end)

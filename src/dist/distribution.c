@@ -225,7 +225,7 @@ static pn_status find_shape(pn_context *c, pn_dist *d) {
   memcpy(d->shape, batch.shape, sizeof d->shape);
   for (int i = 0; i < d->event_ndim; i++) {
     char axis = d->kind->event[i];
-    d->shape[d->batch_ndim + i] = axis <= '9' ? axis - '0' : size[axis - 'a'];
+    d->shape[d->batch_ndim + i] = axis <= '9' ? axis - '0' : axis <= 'Z' ? size[axis - 'A'] + 1 : size[axis - 'a'];
   }
   return PN_OK;
 }

@@ -58,7 +58,8 @@ struct pni_distribution {
   const char *call;                     /* composites: what the constructor takes, "base, bijector"; else NULL */
   pni_parameter param[PNI_DIST_PARAMS]; /* up to the first without name; positional order */
   const pni_constraint *support;
-  const char *event; /* event axes by the letters of the parameters or by fixed sizes ("2"), "" for numbers */
+  const char *event; /* event axes by the letters of the parameters, a capital for one more ("Nn" is n + 1 by n), or by
+                      * fixed sizes ("2"); "" for numbers */
   int flags;
   /* What no single parameter shows (low below high): "<kind>: <role> must be ..., got ...". May be NULL. */
   pn_status (*check)(pn_context *c, const pn_dist *d);

@@ -193,6 +193,165 @@ def normal_inverse_gamma():
     return cases, kls
 
 
+# ---- covariances ----
+def lgamma_n(n, a):
+    return mpf(n * (n - 1)) / 4 * log(pi) + sum(loggamma(a - mpf(i) / 2) for i in range(n))
+
+
+def digamma_n(n, a):
+    return sum(digamma(a - mpf(i) / 2) for i in range(n))
+
+
+TWO, OTHER = [[2.0, 0.6], [0.6, 0.5]], [[1.0, -0.2], [-0.2, 0.7]]
+THREE = [[1.5, 0.3, -0.2], [0.3, 0.9, 0.25], [-0.2, 0.25, 2.5]]
+THIRD = [[0.8, 0.1, 0.3], [0.1, 1.4, -0.3], [0.3, -0.3, 0.6]]
+STEEP = [[1e6, 3.0], [3.0, 1e-4]]
+
+
+def scale(given, s):
+    return {given: np.array(s) if given == "scale_matrix" else np.linalg.cholesky(np.array(s))}
+
+
+def shake(s, n):
+    """A few members near multiples of s."""
+    half, out = np.linalg.cholesky(np.array(s)), []
+    for low in ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[1.7, 0.0, 0.0], [0.4, 0.6, 0.0], [-0.3, 0.5, 1.2]],
+                [[0.3, 0.0, 0.0], [-0.2, 2.0, 0.0], [0.1, 0.7, 0.5]]):
+        a = half @ np.array(low)[:n, :n]
+        x = a @ a.T
+        out.append((x + x.T) / 2)
+    return out
+
+
+def wishart_parts(nu, s):
+    """log density, entropy, E log det"""
+    nu, v, n = mpf(nu), M(s), len(s)
+    inverse, ld = v ** -1, logdet(M(s))
+    norm = nu * n / 2 * log(mpf(2)) + nu / 2 * ld + lgamma_n(n, nu / 2)
+    expected = digamma_n(n, nu / 2) + n * log(mpf(2)) + ld
+    return (lambda x: (nu - n - 1) / 2 * logdet(M(x)) - trace(inverse * M(x)) / 2 - norm), norm - (nu - n - 1) / 2 * expected + nu * n / 2, expected
+
+
+def inverse_wishart_parts(nu, s):
+    nu, v, n = mpf(nu), M(s), len(s)
+    ld = logdet(v)
+    norm = nu * n / 2 * log(mpf(2)) - nu / 2 * ld + lgamma_n(n, nu / 2)
+    expected = ld - n * log(mpf(2)) - digamma_n(n, nu / 2)
+    return (lambda x: -(nu + n + 1) / 2 * logdet(M(x)) - trace(v * M(x) ** -1) / 2 - norm), norm + (nu + n + 1) / 2 * expected + nu * n / 2, expected
+
+
+def wishart_kl(nu_p, s_p, nu_q, s_q):
+    n, a, b = len(s_p), mpf(nu_p), mpf(nu_q)
+    r = M(s_q) ** -1 * M(s_p)
+    return (a * (trace(r) - n) - b * logdet(r)) / 2 + lgamma_n(n, b / 2) - lgamma_n(n, a / 2) + (a - b) / 2 * digamma_n(n, a / 2)
+
+
+@row
+def wishart():
+    def case(nu, s, given, x=None, extreme=False):
+        n, v = len(s), np.array(s)
+        x = x or [m * nu for m in shake(s, n)]
+        lp, h, expected = wishart_parts(nu, s)
+        values = [lp(m) for m in x]
+        if not extreme:
+            near(values, [stats.wishart.logpdf(m, nu, v) for m in x], 1e-8)
+            near(h, stats.wishart.entropy(nu, v), 1e-8)
+            average(lambda m: np.linalg.slogdet(m)[1], stats.wishart.rvs(nu, v, size=4000, random_state=rng).reshape(-1, n, n), expected, "log det")
+        return dict(params=dict(df=nu, **scale(given, s)), extreme=extreme or None, x=x, log_prob=vec(values), mean=nu * v,
+                    variance=nu * (v ** 2 + np.outer(np.diag(v), np.diag(v))), mode=max(nu - n - 1, 0) * v, entropy=float(h))
+
+    cases = [case(7.5, TWO, "scale_matrix"), case(5.0, OTHER, "scale_tril"), case(9.0, THREE, "scale_matrix"), case(8.5, THREE, "scale_tril"),
+             case(4.0, [[0.7]], "scale_matrix"), case(2.0, TWO, "scale_matrix", None, True), case(1e4, TWO, "scale_tril", None, True),
+             case(6.0, STEEP, "scale_matrix", None, True), case(0.01, [[3.0]], "scale_matrix", [[[1e-30]], [[2.0]]], True)]
+    cases[4]["params"]["scale_matrix"] = [[0.7]]
+    kls = []
+    for (a, s), (b, t) in [((7.5, TWO), (5.0, OTHER)), ((9.0, THREE), (4.0, THIRD)), ((2.5, [[1.0]]), (4.0, [[3.0]]))]:
+        for p, q, g in (((a, s), (b, t), "scale_matrix"), ((b, t), (a, s), "scale_tril")):
+            kls.append((dict(df=p[0], **scale(g, p[1])), dict(df=q[0], **scale(g, q[1])), float(wishart_kl(*p, *q))))
+    return cases, kls
+
+
+def inverse_wishart_moments(nu, s):
+    n, v = len(s), np.array(s)
+    own = np.outer(np.diag(v), np.diag(v))
+    mean = v / (nu - n - 1) if nu > n + 1 else v * math.nan
+    bottom = (nu - n) * (nu - n - 1) ** 2 * (nu - n - 3)
+    return mean, ((nu - n + 1) * v ** 2 + (nu - n - 1) * own) / bottom if nu > n + 3 else v * math.nan
+
+
+@row
+def inverse_wishart():
+    def case(nu, s, given, x=None, extreme=False, heavy=False):
+        n, v = len(s), np.array(s)
+        x = x or [m / nu for m in shake(s, n)]
+        lp, h, expected = inverse_wishart_parts(nu, s)
+        values = [lp(m) for m in x]
+        mean, variance = inverse_wishart_moments(nu, s)
+        if not extreme:
+            near(values, [stats.invwishart.logpdf(m, nu, v) for m in x], 1e-8)
+            # SciPy 1.17 takes log(2) for n log(2) in this entropy: right for n = 1 only
+            average(lambda m: -lp(m), stats.invwishart.rvs(nu, v, size=2000, random_state=rng).reshape(-1, n, n), h, "entropy")
+            if n == 1:
+                near(h, stats.invwishart.entropy(nu, v), 1e-8)
+            if not heavy:
+                near(variance, stats.invwishart.var(nu, v) if n > 1 else variance, 1e-10)
+        return dict(params=dict(df=nu, **scale(given, s)), extreme=extreme or None, heavy=heavy or None, x=x, log_prob=vec(values), mean=mean,
+                    variance=variance, mode=v / (nu + n + 1), entropy=float(h))
+
+    cases = [case(16.0, TWO, "scale_matrix"), case(18.0, OTHER, "scale_tril"), case(20.0, THREE, "scale_matrix"), case(6.5, TWO, "scale_tril", heavy=True),
+             case(19.0, [[0.7]], "scale_matrix"), case(4.5, THREE, "scale_matrix", None, True), case(2.0, TWO, "scale_matrix", None, True),
+             case(1e4, TWO, "scale_tril", None, True), case(9.0, STEEP, "scale_matrix", None, True)]
+    kls = []
+    for (a, s), (b, t) in [((7.5, TWO), (5.0, OTHER)), ((9.0, THREE), (4.0, THIRD)), ((2.5, [[1.0]]), (4.0, [[3.0]]))]:
+        for p, q, g in (((a, s), (b, t), "scale_matrix"), ((b, t), (a, s), "scale_tril")):
+            value = wishart_kl(p[0], arr(M(p[1]) ** -1), q[0], arr(M(q[1]) ** -1))  # the inverses are Wishart
+            kls.append((dict(df=p[0], **scale(g, p[1])), dict(df=q[0], **scale(g, q[1])), float(value)))
+    return cases, kls
+
+
+@row
+def normal_inverse_wishart():
+    def log_pdf(m, k, nu, s):
+        lp = inverse_wishart_parts(nu, s)[0]
+        return lambda x: lp(x[1:]) + gaussian(m, M(x[1:]) / mpf(k))[0](x[0])
+
+    def draws(m, k, nu, s, size):
+        x = stats.invwishart.rvs(nu, np.array(s), size=size, random_state=rng).reshape(-1, len(s), len(s))
+        return [np.vstack([stats.multivariate_normal.rvs(m, v / k, random_state=rng), v]) for v in x]
+
+    def named(m, k, nu, s, given):
+        return dict(loc=m, count=k, df=nu, **scale(given, s))
+
+    def case(m, k, nu, s, given, extreme=False, heavy=False):
+        n, v = len(s), np.array(s)
+        x = [np.vstack([np.array(m) + d, c / nu]) for d, c in zip(np.array([[0.0, 0.0, 0.0], [0.4, -0.7, 0.1], [1.5, 0.3, -0.8]])[:, :n], shake(s, n))]
+        lp = log_pdf(m, k, nu, s)
+        _, h, expected = inverse_wishart_parts(nu, s)
+        mean, variance = inverse_wishart_moments(nu, s)
+        entropy = h + (n * (1 + log(2 * pi) - log(mpf(k))) + expected) / 2
+        if not extreme and not heavy:
+            average(lambda p: -lp(p), draws(m, k, nu, s, 1500), entropy, "entropy")
+        loc = np.array(m) if nu > n else np.array(m) * math.nan
+        return dict(params=named(m, k, nu, s, given), extreme=extreme or None, heavy=heavy or None, x=x, log_prob=[float(lp(p)) for p in x],
+                    mean=np.vstack([loc, mean]), variance=np.vstack([np.diag(mean) / k, variance]), mode=np.vstack([m, v / (nu + n + 2)]),
+                    entropy=float(entropy))
+
+    cases = [case([0.3, -1.0], 2.0, 16.0, TWO, "scale_matrix"), case([0.3, -1.0], 0.5, 18.0, OTHER, "scale_tril"),
+             case([0.5], 3.0, 19.0, [[0.7]], "scale_matrix"), case([1.0, 2.0, -0.5], 2.0, 20.0, THREE, "scale_matrix"),
+             case([0.3, -1.0], 2.0, 6.5, TWO, "scale_tril", heavy=True), case([0.3, -1.0], 2.0, 2.5, TWO, "scale_tril", True),
+             case([0.3, -1.0], 2.0, 2.0, TWO, "scale_tril", True), case([300.0, -1e5], 1e4, 1e4, STEEP, "scale_matrix", True)]
+    kls = []
+    for p, q in [(([0.3, -1.0], 2.0, 7.5, TWO), ([0.0, -0.5], 1.0, 5.0, OTHER)), (([1.0, 2.0, -0.5], 2.0, 9.0, THREE), ([0.0, 1.0, 0.5], 0.7, 6.0, THIRD))]:
+        for s, t, g in ((p, q, "scale_matrix"), (q, p, "scale_tril")):
+            (m, k, nu, v), (m2, k2, nu2, v2) = s, t
+            n, ratio = len(v), mpf(k2) / mpf(k)
+            value = wishart_kl(nu, arr(M(v) ** -1), nu2, arr(M(v2) ** -1))
+            value += (n * (ratio - 1 - log(ratio)) + mpf(k2) * mpf(nu) * quad(M(v) ** -1, M(m) - M(m2))) / 2
+            average(lambda x: log_pdf(*s)(x) - log_pdf(*t)(x), draws(*s, 1500), value, "kl")
+            kls.append((named(*s, g), named(*t, g), float(value)))
+    return cases, kls
+
+
 if __name__ == "__main__":
     for name, make in rows.items():
         if len(sys.argv) == 1 or name in sys.argv[1:]:

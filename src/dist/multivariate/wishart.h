@@ -1,0 +1,40 @@
+/*
+** wishart.h: what the Wishart distribution, its inverse and the normal-inverse-Wishart share. df [...] is nu, l
+** [..., n, n] the Cholesky factor of the scale matrix.
+*/
+#ifndef PN_DIST_WISHART_H
+#define PN_DIST_WISHART_H
+
+#include "matrix.h"
+
+/* nu/2, (nu - 1)/2 ... (nu - n + 1)/2 as a last axis */
+static inline T *halves(C *c, D *d, T *df, int64_t n) {
+  return times(c, pn_sub(c, beside_vector(c, df), count_by(c, d, n, 1)), 0.5);
+}
+/* log Gamma_n(nu/2) = n (n - 1)/4 log pi + sum_i lgamma((nu - i)/2), i = 0 .. n - 1 (Muirhead 1982, theorem 2.1.12) */
+static inline T *lgamma_n(C *c, D *d, T *df, int64_t n) {
+  double count = (double)n;
+  return plus(c, pn_sum(c, pn_lgamma(c, halves(c, d, df, n)), LAST, 0), count * (count - 1) / 4 * LOG_PI);
+}
+/* its derivative in nu/2; E log det X of Wishart(nu, I) less n log 2 */
+static inline T *digamma_n(C *c, D *d, T *df, int64_t n) {
+  return pn_sum(c, pn_digamma(c, halves(c, d, df, n)), LAST, 0);
+}
+
+/* PN_OK if parameter `df` is above n - 1; else PN_DOMAIN. */
+pn_status pni_wishart_require_df(C *c, D *d, int df, int64_t n);
+/* Bartlett's lower triangular A with A A^T ~ Wishart(nu, I); out: [..., n, n]. */
+T *pni_wishart_root(C *c, D *d, pn_rng *rng, T *df, const pni_spec *out);
+/* KL of Wishart(nu_p, from from^T) and Wishart(nu_q, to to^T) */
+T *pni_wishart_kl(C *c, D *d, T *df_p, T *df_q, T *from, T *to);
+
+/* InverseWishart(nu, l l^T): log density of lx lx^T, moments, entropy, and B with B B^T a draw */
+T *pni_inverse_wishart_log_prob(C *c, D *d, T *df, T *l, T *lx);
+T *pni_inverse_wishart_mean(C *c, T *df, T *l);
+T *pni_inverse_wishart_variance(C *c, T *df, T *l);
+T *pni_inverse_wishart_entropy(C *c, D *d, T *df, T *l);
+/* E log det X */
+T *pni_inverse_wishart_log_det(C *c, D *d, T *df, T *l);
+T *pni_inverse_wishart_root(C *c, D *d, pn_rng *rng, T *df, T *l, const pni_spec *out);
+
+#endif
