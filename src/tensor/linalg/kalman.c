@@ -91,10 +91,19 @@ static void run(void *data, int64_t begin, int64_t end) {
 
 /* Axes of an operand that belong to one filter. */
 static int rank_of(int kind, int k) {
-  static const char rank[][PNI_KALMAN_INPUTS] = {
-      {1, 2, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1}, {1, 1, 2, 2}, {1, 1, 2, 1, 2, 1, 2, 1}};
+  static const char rank[][PNI_KALMAN_INPUTS] = {{1, 2, 2, 1, 2},
+                                                 {1, 2, 1, 2, 1, 2, 1},
+                                                 {1, 2, 2, 1, 2, 1, 2, 1, 2, 1},
+                                                 {1, 1, 2, 2},
+                                                 {1, 1, 2, 1, 2, 1, 2, 1},
+                                                 {1, 1, 2, 2, 1, 2, 1, 2, 1, 2, 1}};
   return rank[kind][k];
 }
+
+/* The operand c of a step with an observation, else 0; whether what was observed is its last operand. */
+static int emission_of(int kind) { return (int[]){0, 3, 6, 0, 4, 7}[kind]; }
+static bool is_masked(int kind, int nin) { return nin == (int[]){6, 7, 10, 5, 8, 11}[kind]; }
+static int order_of(const pn_tensor *x, int back) { return (int)x->shape[x->ndim - back]; }
 
 bool pni_kalman_shared(const pn_tensor *x, int rank) {
   for (int axis = 0; axis < x->ndim - rank; axis++)
@@ -163,7 +172,7 @@ static pn_status run_job(pn_context *c, job *j) {
 
 static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *const *in) {
   int64_t n = j->s.n, p = j->s.p;
-  j->s.work = j->s.size + 5 * n * n + 8 * n * p + 6 * p * p + 8 * p;
+  j->s.work = j->s.size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
   for (int k = 0; k < j->s.nin; k++) {
     set_operand(j, k, in[k]);
     j->s.work += 3 * operand_size(j, k); /* itself, and of an adjoint its gradient and the sum of these */
@@ -184,8 +193,13 @@ static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *c
 pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind, bool details, int nin,
                           pn_tensor *const *in, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
-  int64_t n = in[1]->shape[in[1]->ndim - 1], p = kind == PNI_KALMAN_UPDATE ? in[3]->shape[in[3]->ndim - 2] : 0;
-  job j = {.s = {.kind = (pni_kalman_kind)kind, .details = details, .n = (int)n, .p = (int)p, .nin = nin},
+  int emission = emission_of(kind);
+  job j = {.s = {.kind = (pni_kalman_kind)kind,
+                 .details = details,
+                 .masked = is_masked(kind, nin),
+                 .n = order_of(in[1], 1),
+                 .p = emission ? order_of(in[emission], 2) : 0,
+                 .nin = nin},
            .nlead = out->ndim - 1,
            .size = (int64_t)pni_itemsize(out),
            .count = pni_count(out->ndim - 1, out->shape),
@@ -200,8 +214,13 @@ pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind,
 pn_status pni_kalman_adjoint(pn_context *c, const char *where, int kind, int wanted, int nin, pn_tensor *const *in,
                              pn_tensor *out) {
   const pn_tensor *g = in[0];
-  int64_t n = in[2]->shape[in[2]->ndim - 1], p = kind == PNI_KALMAN_UPDATE_ADJOINT ? in[4]->shape[in[4]->ndim - 2] : 0;
-  job j = {.s = {.kind = (pni_kalman_kind)kind, .n = (int)n, .p = (int)p, .nin = nin, .wanted = wanted},
+  int emission = emission_of(kind);
+  job j = {.s = {.kind = (pni_kalman_kind)kind,
+                 .masked = is_masked(kind, nin),
+                 .n = order_of(in[2], 1),
+                 .p = emission ? order_of(in[emission], 2) : 0,
+                 .nin = nin,
+                 .wanted = wanted},
            .nlead = g->ndim - 1,
            .size = (int64_t)pni_itemsize(out),
            .count = pni_count(g->ndim - 1, g->shape),

@@ -9,7 +9,7 @@
 #include "small.h"
 
 /* Orders of state and observation, and operands of a step, at most. */
-enum { PNI_KALMAN_MAX = 32, PNI_KALMAN_INPUTS = 8 };
+enum { PNI_KALMAN_MAX = 32, PNI_KALMAN_INPUTS = 11 };
 
 /* n: order of the state, p: of the observation. Operands and the elements of a packed row in this order. */
 typedef enum pni_kalman_kind {
@@ -19,10 +19,13 @@ typedef enum pni_kalman_kind {
    * what is -> mean [n], cov [n, n], log density of y [1]; with details also the innovation v [p], its covariance
    * S [p, p] and the gain K [n, p] */
   PNI_KALMAN_UPDATE,
-  /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; and g, mean,
-   * cov, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
+  /* mean, cov, a, b, q, y, c, d, r and perhaps observed -> the update, without details, of the predicted state */
+  PNI_KALMAN_STEP,
+  /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; g, mean, cov, y,
+   * c, d, r, observed; and g, mean, cov, a, b, q, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
   PNI_KALMAN_PREDICT_ADJOINT,
-  PNI_KALMAN_UPDATE_ADJOINT
+  PNI_KALMAN_UPDATE_ADJOINT,
+  PNI_KALMAN_STEP_ADJOINT
 } pni_kalman_kind;
 
 typedef struct pni_kalman_operand {
@@ -34,8 +37,8 @@ typedef struct pni_kalman_operand {
 /* What all filters of a batch have in common. */
 typedef struct pni_kalman {
   pni_kalman_kind kind;
-  bool details;
-  int n, p, nin;
+  bool details, masked; /* masked: the last operand tells what was observed */
+  int n, p, nin;         /* p: 0 without an observation */
   int wanted;         /* of an adjoint: bit k for operand k */
   int64_t size, work; /* elements of a packed row; vectors of scratch */
   pni_kalman_operand in[PNI_KALMAN_INPUTS];

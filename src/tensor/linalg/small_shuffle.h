@@ -15,6 +15,15 @@
 #define PNI_UNROLL
 #endif
 
+/* x is in a register from here on. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define PNI_HOLD(x) __asm__("" : "+v"(x))
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define PNI_HOLD(x) __asm__("" : "+w"(x))
+#else
+#define PNI_HOLD(x) (void)(x)
+#endif
+
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define PNI_HAS_SHUFFLE
