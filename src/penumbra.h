@@ -466,6 +466,12 @@ typedef struct pn_kalman {
 PN_API pn_status pn_kalman_update(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *y, pn_tensor *emission,
                                   pn_tensor *d, pn_tensor *r, pn_tensor *observed, int details, pn_kalman *out);
 
+/* Both in one pass, without details: the update of the predicted state. Faster than one after the other, above all with
+ * gradients. Operands, results and failures as above. */
+PN_API pn_status pn_kalman_step(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *a, pn_tensor *b,
+                                pn_tensor *q, pn_tensor *y, pn_tensor *emission, pn_tensor *d, pn_tensor *r,
+                                pn_tensor *observed, pn_kalman *out);
+
 /* ---- files -----------------------------------------------------------------------------------
  * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),
  * PN_DTYPE (elements that no tensor holds), PN_SHAPE (more than PN_MAX_DIMS axes), PN_DOMAIN, PN_NOMEM.

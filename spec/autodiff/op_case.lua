@@ -40,6 +40,8 @@ local special = {
   kalman_predict = { shapes = { { 2, 3 }, { 3, 3 }, { 2, 3, 3 }, { 3 }, { 3, 3 } }, result = 2 },
   kalman_update = { shapes = { { 2, 3 }, { 2, 3, 3 }, { 3 }, { 3, 3 }, { 2, 3 }, { 3, 3 } }, result = 3,
     adjust = { [2] = "diagonal", [6] = "diagonal" } },
+  kalman_step = { shapes = { { 2, 3 }, { 2, 3, 3 }, { 3, 3 }, { 3 }, { 3, 3 }, { 3 }, { 3, 3 }, { 2, 3 }, { 3, 3 } },
+    result = 3, adjust = { [2] = "diagonal", [5] = "diagonal", [9] = "diagonal" } },
   einsum = { spec = "ij,kj->ik" },
   conv2d = { shapes = { { 2, 2, 4, 5 }, { 2, 1, 3, 2 } }, stride = { 1, 2 }, padding = 1, groups = 2 },
   conv_transpose2d = { shapes = { { 2, 2, 2, 3 }, { 2, 1, 3, 2 } }, stride = { 1, 2 }, groups = 2,

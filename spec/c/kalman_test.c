@@ -171,6 +171,18 @@ static void reference(C *c, pn_dtype dtype, int64_t batch, int shared, int64_t n
     check_predict(c, &f, i, mean, cov, tolerance);
     check_update(c, &f, i, &u, tolerance);
   }
+  /* both in one pass are the same numbers */
+  T *coin = pn_gt(c, random_vector(c, dtype, batch, p), pn_scalar(c, dtype, 0));
+  for (int part = 0; part < 2; part++) {
+    pn_kalman step = {0};
+    T *there = part ? coin : NULL;
+    CHECK_STATUS(c, pn_kalman_update(c, mean, cov, f.y, f.c, f.d, f.r, there, 0, &u), PN_OK);
+    CHECK_STATUS(c, pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r, there, &step), PN_OK);
+    CHECK_SAME(c, step.mean, u.mean, 0);
+    CHECK_SAME(c, step.cov, u.cov, 0);
+    CHECK_SAME(c, step.log_prob, u.log_prob, 0);
+    CHECK(!step.innovation && !step.innovation_cov && !step.gain);
+  }
   pn_scope_close(c, mark);
 }
 
@@ -201,6 +213,13 @@ static void goldens(C *c) {
   CHECK_SAME(c, u.mean, GIVEN(update_mean, 5, 4), 1e-12);
   CHECK_SAME(c, u.cov, GIVEN(update_cov, 5, 4, 4), 1e-12);
   CHECK_SAME(c, u.log_prob, GIVEN(update_log_prob, 5), 1e-12);
+  CHECK_STATUS(c,
+               pn_kalman_step(c, m, p, GIVEN(a, 4, 4), GIVEN(b, 4), GIVEN(q, 4, 4), GIVEN(y, 5, 2), GIVEN(c, 2, 4),
+                              GIVEN(d, 2), GIVEN(r, 2, 2), NULL, &u),
+               PN_OK);
+  CHECK_SAME(c, u.mean, GIVEN(step_mean, 5, 4), 1e-12);
+  CHECK_SAME(c, u.cov, GIVEN(step_cov, 5, 4, 4), 1e-12);
+  CHECK_SAME(c, u.log_prob, GIVEN(step_log_prob, 5), 1e-12);
   pn_scope_close(c, mark);
 }
 
@@ -343,18 +362,41 @@ static void layouts(C *c) {
   pn_scope_close(c, mark);
 }
 
-/* Every instruction set gives the same bits. */
-static void levels(C *c, pn_dtype dtype) {
+/* Every instruction set gives the same bits, of gradients too. */
+static void levels_of(C *c, pn_dtype dtype, int shared, int64_t n, int64_t p) {
+  enum { KINDS = 6 };
   size_t mark = pn_scope_open(c);
-  filter f = make(c, dtype, 37, 1, 7, 3);
-  T *out[3], *in[] = {f.mean, f.cov, f.y, f.c, f.d, f.r};
-  int64_t size = pni_kalman_size(PNI_KALMAN_UPDATE, true, 7, 3);
-  for (int level = 0; level < 3; level++) {
-    out[level] = pn_zeros(c, dtype, SHAPE(37, size));
-    CHECK_STATUS(c, pni_kalman_step(c, "test", level, PNI_KALMAN_UPDATE, true, 6, in, out[level]), PN_OK);
-    CHECK_SAME(c, out[level], out[0], 0);
-  }
+  filter f = make(c, dtype, 61, shared, n, p);
+  T *g = pn_randn(c, NULL, dtype, SHAPE(61, n + n * n + 1)), *out[KINDS][3];
+  T *of_predict = pn_contiguous(c, pn_slice(c, g, 1, 0, n + n * n, 1));
+  T *in[KINDS][11] = {{f.mean, f.cov, f.a, f.b, f.q},
+                      {f.mean, f.cov, f.y, f.c, f.d, f.r},
+                      {f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r},
+                      {of_predict, f.mean, f.cov, f.a},
+                      {g, f.mean, f.cov, f.y, f.c, f.d, f.r},
+                      {g, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r}};
+  const int nin[] = {5, 6, 9, 4, 7, 10};
+  for (int kind = 0; kind < KINDS; kind++)
+    for (int level = 0; level < 3; level++) {
+      bool adjoint = kind >= PNI_KALMAN_PREDICT_ADJOINT;
+      int64_t size = pni_kalman_size(kind, kind == PNI_KALMAN_UPDATE, n, p), flat = 0;
+      for (int k = 1; adjoint && k < nin[kind]; k++) flat += in[kind][k]->numel;
+      out[kind][level] = adjoint ? pn_zeros(c, dtype, SHAPE(flat)) : pn_zeros(c, dtype, SHAPE(61, size));
+      T *to = out[kind][level];
+      pn_status s = adjoint
+                        ? pni_kalman_adjoint(c, "test", level, kind, 2046, nin[kind], in[kind], to)
+                        : pni_kalman_step(c, "test", level, kind, kind == PNI_KALMAN_UPDATE, nin[kind], in[kind], to);
+      CHECK_STATUS(c, s, PN_OK);
+      CHECK_SAME(c, to, out[kind][0], 0);
+      CHECK(largest(c, to) > 0);
+    }
   pn_scope_close(c, mark);
+}
+
+static void levels(C *c, pn_dtype dtype) {
+  const int64_t orders[][2] = {{1, 1}, {2, 1}, {4, 2}, {7, 3}, {10, 4}};
+  for (int k = 0; k < 5; k++)
+    for (int shared = 0; shared < 2; shared++) levels_of(c, dtype, shared, orders[k][0], orders[k][1]);
 }
 
 /* ---- a very exact observation leaves the covariance semidefinite ---- */
@@ -407,6 +449,21 @@ static T *update_model(C *c, T *const *x) { return update_of(c, x[0], x[1], fixe
 static T *update_state_all(C *c, T *const *x) { return update_of(c, x[0], x[1], x[2], fixed->c, x[3], fixed->r, 1); }
 static T *update_model_all(C *c, T *const *x) { return update_of(c, x[0], x[1], fixed->y, x[2], fixed->d, x[3], 1); }
 
+static T *step_of(C *c, T *const *x) {
+  pn_kalman u;
+  if (pn_kalman_step(c, x[0], x[1], x[2], fixed->b, x[3], fixed->y, fixed->c, fixed->d, fixed->r, mask, &u) != PN_OK)
+    return NULL;
+  return pn_concatenate(
+      c, 3, (T *[]){u.mean, pn_reshape(c, u.cov, 2, (int64_t[]){2, -1}), pn_unsqueeze(c, u.log_prob, -1)}, 1);
+}
+static T *step_emission(C *c, T *const *x) {
+  pn_kalman u;
+  if (pn_kalman_step(c, fixed->mean, fixed->cov, fixed->a, x[0], fixed->q, x[1], x[2], fixed->d, x[3], mask, &u))
+    return NULL;
+  return pn_concatenate(
+      c, 3, (T *[]){u.mean, pn_reshape(c, u.cov, 2, (int64_t[]){2, -1}), pn_unsqueeze(c, u.log_prob, -1)}, 1);
+}
+
 static void derivatives(C *c, int shared) {
   size_t mark = pn_scope_open(c);
   filter f = make(c, PN_FLOAT64, 2, shared, 3, 2), v;
@@ -426,18 +483,23 @@ static void derivatives(C *c, int shared) {
     gradient_check(c, "update, model", update_model, 4, model);
     gradient_check(c, "update, state, all results", update_state_all, 4, state);
     gradient_check(c, "update, model, all results", update_model_all, 4, model);
+    gradient_check(c, "step", step_of, 4, (T *[]){v.mean, v.cov, v.a, v.q});
+    gradient_check(c, "step, emission", step_emission, 4, (T *[]){v.b, v.y, v.c, v.r});
   }
   mask = NULL;
   pn_scope_close(c, mark);
 }
 
-/* Gradients of all operands of a predict and an update, by the kernels or (graph) by the builders. */
-static pn_status all_gradients(C *c, const filter *f, T *observed, int graph, T **g) {
+/* Gradients of all operands of a predict and an update, by the kernels or (graph) by the builders; step: in one pass. */
+static pn_status all_gradients(C *c, const filter *f, T *observed, int graph, int step, T **g) {
   T *mean = NULL, *cov = NULL, *x[9];
   pn_kalman u = {0};
   for (int k = 0; k < 9; k++) x[k] = (T *)(uintptr_t)(&f->mean)[k];
-  pn_kalman_predict(c, x[0], x[1], x[2], x[3], x[4], &mean, &cov);
-  if (pn_kalman_update(c, mean, cov, x[5], x[6], x[7], x[8], observed, 0, &u) != PN_OK) return pn_context_status(c);
+  if (step)
+    pn_kalman_step(c, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], observed, &u);
+  else if (pn_kalman_predict(c, x[0], x[1], x[2], x[3], x[4], &mean, &cov) == PN_OK)
+    pn_kalman_update(c, mean, cov, x[5], x[6], x[7], x[8], observed, 0, &u);
+  if (!u.mean) return pn_context_status(c);
   T *sum = pn_add(c, pn_sum(c, pn_sin(c, u.mean), PN_ALL, 0), pn_sum(c, pn_sin(c, u.cov), PN_ALL, 0));
   return pn_grad(c, pn_add(c, sum, pn_sum(c, u.log_prob, PN_ALL, 0)), 9, x, graph, g);
 }
@@ -453,9 +515,11 @@ static void kernels(C *c, pn_dtype dtype, int64_t batch, int shared, int64_t n, 
   filter f = make(c, dtype, batch, shared, n, p), v = parameters(c, &f);
   T *coin = pn_gt(c, random_vector(c, dtype, batch, p), pn_scalar(c, dtype, 0)), *one[9] = {0}, *two[9] = {0};
   for (int part = 0; part < 2; part++) {
-    CHECK_STATUS(c, all_gradients(c, &v, part ? coin : NULL, 0, one), PN_OK);
-    CHECK_STATUS(c, all_gradients(c, &v, part ? coin : NULL, 1, two), PN_OK);
-    for (int k = 0; k < 9; k++) CHECK_SAME(c, one[k], two[k], tolerance * fmax(1, largest(c, two[k])));
+    CHECK_STATUS(c, all_gradients(c, &v, part ? coin : NULL, 1, 0, two), PN_OK);
+    for (int way = 0; way < 3; way++) { /* two kernels, one kernel, builders of the one */
+      CHECK_STATUS(c, all_gradients(c, &v, part ? coin : NULL, way == 2, way > 0, one), PN_OK);
+      for (int k = 0; k < 9; k++) CHECK_SAME(c, one[k], two[k], tolerance * fmax(1, largest(c, two[k])));
+    }
   }
   /* some of them alone, and no filters at all */
   T *mean = NULL, *cov = NULL, *some[] = {v.a};
@@ -485,18 +549,18 @@ static void all_kernels(C *c) {
 
 /* The number of threads changes no bit of any gradient. */
 static void threads(void) {
-  double got[2][9][100];
-  for (int way = 0; way < 2; way++) {
-    C *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = way ? 3 : 1});
+  double got[4][9][100];
+  for (int way = 0; way < 4; way++) { /* two steps, then one pass */
+    C *c = pn_context_new(&(pn_context_config){.seed = 5, .threads = way % 2 ? 3 : 1});
     size_t mark = pn_scope_open(c);
     filter f = make(c, PN_FLOAT64, 2000, 1, 4, 2), v = parameters(c, &f);
     T *g[9] = {0};
-    CHECK_STATUS(c, all_gradients(c, &v, NULL, 0, g), PN_OK);
+    CHECK_STATUS(c, all_gradients(c, &v, NULL, 0, way / 2, g), PN_OK);
     for (int k = 0; k < 9; k++) {
       int64_t size = g[k] ? g[k]->numel : 0, few = size < 100 ? size : 100;
       CHECK_STATUS(c, pn_tensor_copy_out(c, pn_slice(c, pn_reshape(c, g[k], 1, &size), 0, 0, few, 1), got[way][k], few),
                    PN_OK);
-      if (way) CHECK(memcmp(got[0][k], got[1][k], (size_t)few * sizeof(double)) == 0);
+      if (way % 2) CHECK(memcmp(got[way - 1][k], got[way][k], (size_t)few * sizeof(double)) == 0);
     }
     pn_scope_close(c, mark);
     pn_context_close(c);
@@ -543,6 +607,14 @@ static void failures(C *c) {
   CHECK_FAIL(c, PN_SHAPE, "kalman_update: r must be [..., p, p] with n = 3, p = 2, got [3, 3]");
   CHECK(pn_kalman_predict(c, f.mean, f.cov, f.c, NULL, f.q, &mean, &cov) != PN_OK && !mean);
   CHECK_FAIL(c, PN_SHAPE, "kalman_predict: a must be [..., n, n]");
+  CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.q, NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SHAPE, "kalman_step: r must be [..., p, p] with n = 3, p = 2, got [3, 3]");
+  CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, bad, NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SINGULAR, "kalman_step: innovation covariance, matrix [1] of the batch");
+  CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r, f.y, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_DTYPE, "kalman_step: observed must be bool");
+  CHECK(pn_kalman_step(c, f.mean, f.cov, f.a, f.b, f.q, f.y, NULL, f.d, f.r, NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_STATE, "kalman_step: cov and c must be tensors");
   T *big = pn_eye(c, PN_FLOAT64, 33, 33);
   CHECK(pn_kalman_predict(c, pn_zeros(c, PN_FLOAT64, SHAPE(33)), big, big, NULL, big, &mean, &cov) != PN_OK);
   CHECK_FAIL(c, PN_SHAPE, "order of the state must be from 1 to 32, got 33");
@@ -577,6 +649,19 @@ static bool sweep_steps(C *c, const void *data) {
   return squares && pn_grad(c, sum, 2, (T *[]){m, p}, 0, g) == PN_OK && pn_backward(c, squares) == PN_OK;
 }
 
+static bool sweep_pass(C *c, const void *data) {
+  (void)data;
+  T *m = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 2))), *p = pn_param(c, pn_eye(c, PN_FLOAT64, 2, 2));
+  T *y = pn_full(c, PN_FLOAT64, SHAPE(2), 0.5), *q = pn_eye(c, PN_FLOAT64, 2, 2), *g[2];
+  T *observed = pn_from_data(c, PN_BOOL, SHAPE(2), (const unsigned char[]){1, 0});
+  pn_kalman u;
+  if (pn_kalman_step(c, m, p, p, NULL, q, y, q, NULL, p, observed, &u) != PN_OK) return false;
+  T *sum = pn_add(c, pn_sum(c, pn_square(c, u.cov), PN_ALL, 0), pn_sum(c, u.log_prob, PN_ALL, 0));
+  if (!sum || pn_grad(c, sum, 2, (T *[]){m, p}, 1, g) != PN_OK) return false;
+  T *squares = pn_sum(c, pn_square(c, g[1]), PN_ALL, 0);
+  return squares && pn_grad(c, sum, 2, (T *[]){m, p}, 0, g) == PN_OK && pn_backward(c, squares) == PN_OK;
+}
+
 int main(void) {
   C *c = pn_context_new(&(pn_context_config){.seed = 3, .threads = 2});
   references(c);
@@ -597,5 +682,6 @@ int main(void) {
   threads();
   sweep("kalman", sweep_steps, NULL);
   sweep("kalman, all results", sweep_steps, "details");
+  sweep("kalman, one pass", sweep_pass, NULL);
   CHECK_DONE();
 }

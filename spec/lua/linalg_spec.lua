@@ -118,6 +118,23 @@ describe("Kalman filter", function()
     assert.equal(3, select("#", pn.kalman_update(m, p, y, c, nil, one)))
   end)
 
+  it("does both in one pass", function()
+    local y, there = pn.tensor { { 2 }, { 0 / 0 } }, pn.tensor { { true }, { false } }
+    local m, p = pn.kalman_predict(mean, cov, a, nil, pn.eye(2))
+    local n, q, log_prob = pn.kalman_step(mean, cov, a, nil, pn.eye(2), y, c, nil, one, { observed = there })
+    local want_n, want_q, want = pn.kalman_update(m, p, y, c, nil, one, { observed = there })
+    near(n, want_n)
+    near(q, want_q)
+    near(log_prob, want)
+    local got, _, code = pn.kalman_step(mean, cov, a, nil, pn.eye(2), y, c, nil, one * -9)
+    assert.is_nil(got)
+    assert.equal("singular", code)
+    assert.error_matches(function()
+      pn.kalman_step(mean, cov, a, nil, pn.eye(2), y, c, nil, one, { details = true })
+    end, "details")
+    assert.error_matches(function() pn.kalman_step(mean, cov, a, nil, pn.eye(2), y, c, nil) end, "tensor")
+  end)
+
   it("passes over what was not observed", function()
     local y, there = pn.tensor { { 2 }, { 0 / 0 } }, pn.tensor { { true }, { false } }
     local m, _, log_prob = pn.kalman_update(mean, cov, y, c, nil, one, { observed = there })

@@ -1,6 +1,6 @@
 /*
-** op_kalman.c: the two steps of the Kalman filter over batches of small states, each one hidden row that packs its
-** results; the public builders slice it. Gradients are closed forms: with the optimal gain the covariance after an
+** op_kalman.c: the two steps of the Kalman filter over batches of small states, and both in one pass, each a hidden row
+** that packs its results; the public builders slice it. Gradients are closed forms: with the optimal gain the covariance after an
 ** observation is P - K S K^T, whose differential, as that of K, is short in K itself.
 */
 #include "op.h"
@@ -23,8 +23,9 @@ typedef struct {
   int64_t size[2];
 } operand;
 
-/* The leading axes of all operands broadcast, each operand of the shape that the orders n and p ask for. */
-static pn_status infer_operands(C *c, const pni_call *call, const char *where, const operand *o, pni_spec *out) {
+/* The leading axes of all operands broadcast, each operand of the shape that the orders n and p (of operand y; 0: there
+ * is none) ask for. */
+static pn_status infer_operands(C *c, const pni_call *call, const char *where, const operand *o, int y, pni_spec *out) {
   char s[160];
   T sum = {.ndim = 0};
   for (int k = 0; k < call->nin; k++) {
@@ -33,8 +34,7 @@ static pn_status infer_operands(C *c, const pni_call *call, const char *where, c
     for (int i = 0; fits && i < o[k].rank; i++) fits = x->shape[x->ndim - o[k].rank + i] == o[k].size[i];
     if (!fits)
       return pni_fail(c, PN_SHAPE, "%s: %s must be %s with n = %lld, p = %lld, got %s", where, o[k].name, o[k].shape,
-                      (long long)o[1].size[0], (long long)(call->nin > 5 ? o[2].size[0] : 0),
-                      pni_shape_text(x->ndim, x->shape, s));
+                      (long long)o[1].size[0], (long long)(y ? o[y].size[0] : 0), pni_shape_text(x->ndim, x->shape, s));
     T lead = *x;
     lead.ndim -= o[k].rank;
     if (pni_broadcast(c, where, &sum, &lead, out)) return c->status;
@@ -85,7 +85,8 @@ static T *as_operand(C *c, T *g, const T *x, bool vector) {
 
 static int adjoint_rank(int kind, int k) {
   static const int predict[] = {1, 1, 2, 2}, update[] = {1, 1, 2, 1, 2, 1, 2, 1};
-  return kind == PNI_KALMAN_PREDICT_ADJOINT ? predict[k] : update[k];
+  static const int both[] = {1, 1, 2, 2, 1, 2, 1, 2, 1, 2, 1};
+  return kind == PNI_KALMAN_PREDICT_ADJOINT ? predict[k] : kind == PNI_KALMAN_UPDATE_ADJOINT ? update[k] : both[k];
 }
 
 /* Elements of input k's gradient, and its shape before it is summed to the input's. */
@@ -110,8 +111,10 @@ static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
 
 static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
   int kind = (int)call->attr->i[0];
-  const char *where = kind == PNI_KALMAN_PREDICT_ADJOINT ? "kalman_predict" : "kalman_update";
-  return pni_kalman_adjoint(c, where, kind, (int)call->attr->i[1], call->nin, call->in, out);
+  const char *where = kind == PNI_KALMAN_PREDICT_ADJOINT  ? "kalman_predict"
+                      : kind == PNI_KALMAN_UPDATE_ADJOINT ? "kalman_update"
+                                                          : "kalman_step";
+  return pni_kalman_adjoint(c, where, PNI_SMALL_BEST, kind, (int)call->attr->i[1], call->nin, call->in, out);
 }
 
 /* The gradients of y's inputs k < nin with wanted[k]; y's input k is the adjoint's k + 1. */
@@ -144,7 +147,7 @@ static pn_status infer_predict(C *c, const pni_call *call, pni_spec *out) {
                  {"a", "[..., n, n]", 2, {n, n}},
                  {"b", "[..., n]", 1, {n}},
                  {"q", "[..., n, n]", 2, {n, n}}};
-  if (!n || infer_operands(c, call, where, o, out)) return c->status;
+  if (!n || infer_operands(c, call, where, o, 0, out)) return c->status;
   out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_PREDICT, false, n, 0);
   return PN_OK;
 }
@@ -153,21 +156,23 @@ static pn_status eval_predict(C *c, const pni_call *call, T *out) {
   return pni_kalman_step(c, "kalman_predict", PNI_SMALL_BEST, PNI_KALMAN_PREDICT, false, call->nin, call->in, out);
 }
 
-/* With G the symmetric part of dcov' and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G a P, db = dm',
+/* With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G a P, db = dm',
  * dq = G. */
-static T *vjp_predict(C *c, T *y, T *g, int k) {
+static T *of_predict(C *c, T *y, T *gm, T *gp, int k) {
   T *m = pni_in(y, 0), *p = pni_in(y, 1), *a = pni_in(y, 2), *d = NULL;
-  int64_t n = p->shape[p->ndim - 1];
-  T *gm = column(c, part(c, g, 0, 0, n));
   if (k == 3) return as_operand(c, gm, pni_in(y, k), true);
   if (k == 0) return as_operand(c, pn_matmul(c, mt(c, a), gm), m, true);
-  T *gp = symmetric(c, part(c, g, n, n, n));
   if (k == 1) d = triple(c, mt(c, a), gp, a);
   if (k == 2) {
     T *twice = gp ? pn_mul(c, gp, pni_like(c, gp, 2)) : NULL;
     d = pn_add(c, pn_matmul(c, gm, mt(c, column(c, m))), triple(c, twice, a, symmetric(c, p)));
   }
   return as_operand(c, k == 4 ? gp : d, pni_in(y, k), false);
+}
+
+static T *vjp_predict(C *c, T *y, T *g, int k) {
+  int64_t n = pni_in(y, 1)->shape[pni_in(y, 1)->ndim - 1];
+  return of_predict(c, y, column(c, part(c, g, 0, 0, n)), symmetric(c, part(c, g, n, n, n)), k);
 }
 
 static pn_status vjps_predict(C *c, T *y, T *g, const bool *wanted, T **out) {
@@ -198,7 +203,7 @@ static pn_status infer_update(C *c, const pni_call *call, pni_spec *out) {
   operand o[] = {{"mean", "[..., n]", 1, {n}},    {"cov", "[..., n, n]", 2, {n, n}}, {"y", "[..., p]", 1, {p}},
                  {"c", "[..., p, n]", 2, {p, n}}, {"d", "[..., p]", 1, {p}},         {"r", "[..., p, p]", 2, {p, p}},
                  {"observed", "[..., p]", 1, {p}}};
-  if (!p || infer_operands(c, call, where, o, out)) return c->status;
+  if (!p || infer_operands(c, call, where, o, 2, out)) return c->status;
   out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_UPDATE, call->attr->i[0] != 0, n, p);
   return PN_OK;
 }
@@ -325,12 +330,15 @@ static pn_status vjps_update(C *c, T *y, T *g, const bool *wanted, T **out) {
   return c->status;
 }
 
+static pn_status check_observed(C *c, const char *where, const T *x) {
+  if (!x || x->dtype == PN_BOOL) return PN_OK;
+  return pni_fail(c, PN_DTYPE, "%s: observed must be bool, got %s", where, pn_dtype_name((pn_dtype)x->dtype));
+}
+
 pn_status pn_kalman_update(C *c, T *mean, T *cov, T *y, T *cm, T *d, T *r, T *observed, int details, pn_kalman *out) {
   if (pni_failed(c)) return c->status;
   if (!cov || !cm) return pni_fail(c, PN_STATE, "kalman_update: cov and c must be tensors, got NULL");
-  if (observed && observed->dtype != PN_BOOL)
-    return pni_fail(c, PN_DTYPE, "kalman_update: observed must be bool, got %s",
-                    pn_dtype_name((pn_dtype)observed->dtype));
+  if (check_observed(c, "kalman_update", observed)) return c->status;
   int64_t n = cov->ndim ? cov->shape[cov->ndim - 1] : 0, p = cm->ndim > 1 ? cm->shape[cm->ndim - 2] : 0;
   int64_t at = n + n * n;
   if (!d) d = pn_zeros(c, (pn_dtype)cm->dtype, 1, &p);
@@ -343,6 +351,64 @@ pn_status pn_kalman_update(C *c, T *mean, T *cov, T *y, T *cm, T *d, T *r, T *ob
     x.innovation_cov = part(c, packed, at + 1 + p, p, p);
     x.gain = part(c, packed, at + 1 + p + p * p, n, p);
   }
+  if (!pni_failed(c)) *out = x;
+  return c->status;
+}
+
+/* ---- both in one pass: mean, cov, a, b, q, y, c, d, r and what was observed ---- */
+
+enum { STEP_Y = 5 }; /* the first operand of the update but for mean and cov */
+
+static pn_status infer_step(C *c, const pni_call *call, pni_spec *out) {
+  const char *where = "kalman_step";
+  int64_t n = order(c, where, "cov", call->in[1], 1), p = n ? order(c, where, "c", call->in[6], 2) : 0;
+  operand o[] = {{"mean", "[..., n]", 1, {n}},    {"cov", "[..., n, n]", 2, {n, n}}, {"a", "[..., n, n]", 2, {n, n}},
+                 {"b", "[..., n]", 1, {n}},       {"q", "[..., n, n]", 2, {n, n}},   {"y", "[..., p]", 1, {p}},
+                 {"c", "[..., p, n]", 2, {p, n}}, {"d", "[..., p]", 1, {p}},         {"r", "[..., p, p]", 2, {p, p}},
+                 {"observed", "[..., p]", 1, {p}}};
+  if (!p || infer_operands(c, call, where, o, STEP_Y, out)) return c->status;
+  out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_STEP, false, n, p);
+  return PN_OK;
+}
+
+static pn_status eval_step(C *c, const pni_call *call, T *out) {
+  return pni_kalman_step(c, "kalman_step", PNI_SMALL_BEST, PNI_KALMAN_STEP, false, call->nin, call->in, out);
+}
+
+/* By the rows of the two steps, on a predicted state computed again. */
+static T *vjp_step(C *c, T *y, T *g, int k) {
+  T *in[PNI_KALMAN_INPUTS], *predict;
+  for (int i = 0; i < y->nin; i++) in[i] = pni_in(y, i);
+  int64_t n = in[1]->shape[in[1]->ndim - 1];
+  if (!(predict = pni_apply(c, &pni_op_packed_kalman_predict, STEP_Y, in, NULL))) return NULL;
+  T *operands[] = {part(c, predict, 0, 0, n), part(c, predict, n, n, n), in[5], in[6], in[7], in[8], in[9]};
+  T *after = pni_apply(c, &pni_op_packed_kalman_update, y->nin - 3, operands, &(pni_attr){.ni = 1});
+  if (!after) return NULL;
+  if (k >= STEP_Y) return vjp_update(c, after, g, k - 3);
+  T *gm = k == 1 || k == 4 ? NULL : column(c, vjp_update(c, after, g, 0));
+  T *gp = k == 0 || k == 3 ? NULL : vjp_update(c, after, g, 1);
+  return pni_failed(c) ? NULL : of_predict(c, predict, gm, gp, k);
+}
+
+static pn_status vjps_step(C *c, T *y, T *g, const bool *wanted, T **out) {
+  if (g->numel) return by_kernel(c, y, g, PNI_KALMAN_STEP_ADJOINT, y->nin, wanted, out);
+  for (int k = 0; k < 9; k++)
+    if (wanted[k]) out[k] = vjp_step(c, y, g, k);
+  return c->status;
+}
+
+pn_status pn_kalman_step(C *c, T *mean, T *cov, T *a, T *b, T *q, T *y, T *cm, T *d, T *r, T *observed,
+                         pn_kalman *out) {
+  if (pni_failed(c)) return c->status;
+  if (!cov || !cm) return pni_fail(c, PN_STATE, "kalman_step: cov and c must be tensors, got NULL");
+  if (check_observed(c, "kalman_step", observed)) return c->status;
+  int64_t n = cov->ndim ? cov->shape[cov->ndim - 1] : 0, p = cm->ndim > 1 ? cm->shape[cm->ndim - 2] : 0;
+  if (!b) b = pn_zeros(c, (pn_dtype)cov->dtype, 1, &n);
+  if (!d) d = pn_zeros(c, (pn_dtype)cm->dtype, 1, &p);
+  T *in[] = {mean, cov, a, b, q, y, cm, d, r, observed ? pn_cast(c, observed, (pn_dtype)cov->dtype) : NULL};
+  T *packed = pni_apply(c, &pni_op_packed_kalman_step, observed ? 10 : 9, in, NULL);
+  pn_kalman x = {
+      .mean = part(c, packed, 0, 0, n), .cov = part(c, packed, n, n, n), .log_prob = part(c, packed, n + n * n, 0, 0)};
   if (!pni_failed(c)) *out = x;
   return c->status;
 }
@@ -368,6 +434,15 @@ const pni_op pni_op_packed_kalman_update = {
     .eval = eval_update,
     .vjp = vjp_update,
     .vjps = vjps_update};
+
+const pni_op pni_op_packed_kalman_step = {.name = "packed_kalman_step",
+                                          .args = "mean:t cov:t a:t b:t q:t y:t c:t d:t r:t observed:t",
+                                          .doc = "kalman_step: mean [n], cov [n, n] and log density [1] in one row",
+                                          .flags = PNI_OP_HIDDEN,
+                                          .infer = infer_step,
+                                          .eval = eval_step,
+                                          .vjp = vjp_step,
+                                          .vjps = vjps_step};
 
 const pni_op pni_op_kalman_adjoint = {
     .name = "kalman_adjoint",

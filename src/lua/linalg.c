@@ -4,7 +4,7 @@
 */
 #include "penumbra_lua.h"
 
-enum { MAX_RESULTS = 6, OBSERVED = 6, KALMAN_INPUTS };
+enum { MAX_RESULTS = 6, OBSERVED = 6, STEP_OBSERVED = 9, KALMAN_INPUTS };
 
 /* Boxes for n results; then the action, twice if memory was lacking; then the boxes are filled. */
 typedef pn_status (*action)(pn_context *c, pn_tensor *const *in, pn_tensor **out);
@@ -74,15 +74,23 @@ static pn_status update(pn_context *c, pn_tensor *const *in, int details, pn_ten
 static pn_status update_plain(pn_context *c, pn_tensor *const *in, pn_tensor **out) { return update(c, in, 0, out); }
 static pn_status update_details(pn_context *c, pn_tensor *const *in, pn_tensor **out) { return update(c, in, 1, out); }
 
-/* n tensors from stack index 1 on, of which number `optional` (from 0) may be nil. */
-static void operands(lua_State *L, int n, int optional, pn_tensor **in) {
-  for (int k = 0; k < n; k++) in[k] = k == optional && lua_isnoneornil(L, k + 1) ? NULL : pni_check_tensor(L, k + 1);
+static pn_status both(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  pn_kalman k = {0};
+  pn_status s = pn_kalman_step(c, in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], in[8], in[STEP_OBSERVED], &k);
+  if (s == PN_OK) out[0] = k.mean, out[1] = k.cov, out[2] = k.log_prob;
+  return s;
+}
+
+/* n tensors from stack index 1 on, of which numbers `optional` and `too` (from 0) may be nil. */
+static void operands(lua_State *L, int n, int optional, int too, pn_tensor **in) {
+  for (int k = 0; k < n; k++)
+    in[k] = (k == optional || k == too) && lua_isnoneornil(L, k + 1) ? NULL : pni_check_tensor(L, k + 1);
 }
 
 /* kalman_predict(mean, cov, a, b or nil, q) -> mean, cov */
 static int l_kalman_predict(lua_State *L) {
   pn_tensor *in[KALMAN_INPUTS];
-  operands(L, 5, 3, in);
+  operands(L, 5, 3, 3, in);
   return results(L, in, 2, predict);
 }
 
@@ -92,7 +100,7 @@ static int l_kalman_update(lua_State *L) {
   static const char *const names[] = {"observed", "details", NULL};
   pn_tensor *in[KALMAN_INPUTS] = {0};
   bool details = false;
-  operands(L, 6, 4, in);
+  operands(L, 6, 4, 4, in);
   lua_settop(L, 7);
   if (!lua_isnil(L, 7)) {
     if (!lua_istable(L, 7)) return pni_error(L, "kalman_update: options must be a table, got %s", luaL_typename(L, 7));
@@ -104,6 +112,20 @@ static int l_kalman_update(lua_State *L) {
     if (lua_getfield(L, 7, "observed") != LUA_TNIL) in[OBSERVED] = pni_check_tensor(L, lua_gettop(L));
   }
   return results(L, in, details ? 6 : 3, details ? update_details : update_plain);
+}
+
+/* kalman_step(mean, cov, a, b or nil, q, y, c, d or nil, r, {observed =}) -> mean, cov, log_prob */
+static int l_kalman_step(lua_State *L) {
+  static const char *const names[] = {"observed", NULL};
+  pn_tensor *in[KALMAN_INPUTS] = {0};
+  operands(L, 9, 3, 7, in);
+  lua_settop(L, 10);
+  if (!lua_isnil(L, 10)) {
+    if (!lua_istable(L, 10)) return pni_error(L, "kalman_step: options must be a table, got %s", luaL_typename(L, 10));
+    pni_check_options(L, 10, "kalman_step", names);
+    if (lua_getfield(L, 10, "observed") != LUA_TNIL) in[STEP_OBSERVED] = pni_check_tensor(L, lua_gettop(L));
+  }
+  return results(L, in, 3, both);
 }
 
 static pn_tensor *einsum(lua_State *L, pn_context *c, const char *spec, int first, int n) {
@@ -153,7 +175,9 @@ static const char *const rows[][3] = {
      "mean, cov (Joseph's form) of a state given y = c x + d + N(0, r), and log_prob of y: y [..., p], c [..., p, n]; "
      "d "
      "may be nil; options: observed (bool [..., p], false where y is missing), details (then also innovation, "
-     "innovation_cov, gain); nil, message, code if c cov c^T + r is not positive definite"}};
+     "innovation_cov, gain); nil, message, code if c cov c^T + r is not positive definite"},
+    {"kalman_step", "mean:t cov:t a:t b:t q:t y:t c:t d:t r:t options:o",
+     "kalman_predict, then kalman_update without details, in one pass: mean, cov, log_prob; option: observed"}};
 
 static int l_linalg_rows(lua_State *L) {
   lua_newtable(L);
@@ -170,7 +194,7 @@ static int l_linalg_rows(lua_State *L) {
     lua_pushboolean(L, true);
     lua_setfield(L, -2, "differentiable");
     lua_newtable(L); /* domain: all reals */
-    for (int k = 1; k <= OBSERVED; k++) {
+    for (int k = 1; k <= STEP_OBSERVED; k++) {
       lua_newtable(L);
       lua_pushnumber(L, 0);
       lua_rawseti(L, -2, 1);
@@ -196,6 +220,8 @@ void pni_open_linalg(lua_State *L) {
   lua_setfield(L, core, "kalman_predict");
   lua_pushcfunction(L, l_kalman_update);
   lua_setfield(L, core, "kalman_update");
+  lua_pushcfunction(L, l_kalman_step);
+  lua_setfield(L, core, "kalman_step");
   lua_pushcfunction(L, l_einsum);
   lua_setfield(L, core, "einsum");
   lua_pushcfunction(L, l_linalg_rows);

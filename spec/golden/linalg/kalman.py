@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Golden values of the Kalman filter's steps (rows packed_kalman_predict, packed_kalman_update) from NumPy and
-SciPy: writes kalman_golden.h beside this file.
+"""Golden values of the Kalman filter's steps (rows packed_kalman_predict, packed_kalman_update,
+packed_kalman_step) from NumPy and SciPy: writes kalman_golden.h beside this file.
 
     python3 kalman.py
 
@@ -34,15 +34,22 @@ for name in ("m", "cov", "y", "a", "b", "q", "c", "d", "r"):
     emit(name, globals()[name])
 emit("predict_mean", m @ a.T + b)
 emit("predict_cov", a @ cov @ a.T + q)
-means, covs, densities = [], [], []
-for i in range(batch):
-    cross, s = cov[i] @ c.T, c @ cov[i] @ c.T + r
-    expected = c @ m[i] + d
-    means.append(m[i] + cross @ np.linalg.solve(s, y[i] - expected))
-    covs.append(cov[i] - cross @ np.linalg.solve(s, cross.T))
-    densities.append(multivariate_normal(expected, s).logpdf(y[i]))
-emit("update_mean", means)
-emit("update_cov", covs)
-emit("update_log_prob", densities)
+
+
+def condition(name, m, cov):
+    means, covs, densities = [], [], []
+    for i in range(batch):
+        cross, s = cov[i] @ c.T, c @ cov[i] @ c.T + r
+        expected = c @ m[i] + d
+        means.append(m[i] + cross @ np.linalg.solve(s, y[i] - expected))
+        covs.append(cov[i] - cross @ np.linalg.solve(s, cross.T))
+        densities.append(multivariate_normal(expected, s).logpdf(y[i]))
+    emit(name + "_mean", means)
+    emit(name + "_cov", covs)
+    emit(name + "_log_prob", densities)
+
+
+condition("update", m, cov)
+condition("step", m @ a.T + b, a @ cov @ a.T + q)
 
 Path(__file__).with_name("kalman_golden.h").write_text("\n".join(out) + "\n")

@@ -12,7 +12,7 @@ typedef struct {
   pni_kalman s;
   pni_kalman_group group;
   int lanes, nlead;
-  int64_t size, count, grain; /* bytes of an element; filters; groups per shard */
+  int64_t size, count, grain; /* bytes of an element; filters; groups per shard, whole rounds */
   const int64_t *lead;
   const char *data[PNI_KALMAN_INPUTS];
   int64_t step[PNI_KALMAN_INPUTS][PN_MAX_DIMS];
@@ -79,6 +79,7 @@ static void run(void *data, int64_t begin, int64_t end) {
   for (int64_t g = begin; g < end; g++) {
     int64_t first = g * j->lanes;
     group.count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
+    group.number = g - begin;
     group.first = g == begin;
     group.last = g + 1 == end;
     for (int k = 0; k < j->s.nin; k++) set_in(j, &group, k, first);
@@ -91,12 +92,9 @@ static void run(void *data, int64_t begin, int64_t end) {
 
 /* Axes of an operand that belong to one filter. */
 static int rank_of(int kind, int k) {
-  static const char rank[][PNI_KALMAN_INPUTS] = {{1, 2, 2, 1, 2},
-                                                 {1, 2, 1, 2, 1, 2, 1},
-                                                 {1, 2, 2, 1, 2, 1, 2, 1, 2, 1},
-                                                 {1, 1, 2, 2},
-                                                 {1, 1, 2, 1, 2, 1, 2, 1},
-                                                 {1, 1, 2, 2, 1, 2, 1, 2, 1, 2, 1}};
+  static const char rank[][PNI_KALMAN_INPUTS] = {
+      {1, 2, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1},    {1, 2, 2, 1, 2, 1, 2, 1, 2, 1},
+      {1, 1, 2, 2},    {1, 1, 2, 1, 2, 1, 2, 1}, {1, 1, 2, 2, 1, 2, 1, 2, 1, 2, 1}};
   return rank[kind][k];
 }
 
@@ -157,9 +155,12 @@ static void add_shards(const job *j, int64_t shards, int64_t at) {
 }
 
 static pn_status run_job(pn_context *c, job *j) {
-  int64_t n = j->s.n, groups = (j->count + j->lanes - 1) / j->lanes, grain = 100000 / (n * n * n * 6 + 50) + 1;
-  if (grain < (groups + SHARDS - 1) / SHARDS) grain = (groups + SHARDS - 1) / SHARDS;
-  int64_t shards = (groups + grain - 1) / grain, nsums = shards * j->nsums;
+  int64_t round = j->size == 8 ? PNI_KALMAN_ROUND_F64 : PNI_KALMAN_ROUND_F32, turns = round / j->lanes;
+  int64_t n = j->s.n, rounds = (j->count + round - 1) / round, grain = 100000 / (n * n * n * 6 + 50) + 1;
+  if (grain < (rounds + SHARDS - 1) / SHARDS) grain = (rounds + SHARDS - 1) / SHARDS;
+  int64_t groups = (j->count + j->lanes - 1) / j->lanes, shards = (rounds + grain - 1) / grain;
+  int64_t nsums = shards * j->nsums;
+  grain *= turns;
   j->grain = grain;
   j->scratch_bytes = j->s.work * j->lanes * j->size;
   j->scratch = pni_alloc_array(c, shards, (size_t)j->scratch_bytes);
@@ -175,7 +176,8 @@ static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *c
   j->s.work = j->s.size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
   for (int k = 0; k < j->s.nin; k++) {
     set_operand(j, k, in[k]);
-    j->s.work += 3 * operand_size(j, k); /* itself, and of an adjoint its gradient and the sum of these */
+    /* itself, and of an adjoint its gradient and the sums of these */
+    j->s.work += (2 + (j->s.in[k].shared ? PNI_SMALL_LANES : 0)) * operand_size(j, k);
   }
   int64_t at = 0;
   for (int k = 1; is_adjoint(j) && k < j->s.nin; k++) {
@@ -211,8 +213,8 @@ pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind,
   return run_step(c, where, &j, in);
 }
 
-pn_status pni_kalman_adjoint(pn_context *c, const char *where, int kind, int wanted, int nin, pn_tensor *const *in,
-                             pn_tensor *out) {
+pn_status pni_kalman_adjoint(pn_context *c, const char *where, int level, int kind, int wanted, int nin,
+                             pn_tensor *const *in, pn_tensor *out) {
   const pn_tensor *g = in[0];
   int emission = emission_of(kind);
   job j = {.s = {.kind = (pni_kalman_kind)kind,
@@ -227,7 +229,6 @@ pn_status pni_kalman_adjoint(pn_context *c, const char *where, int kind, int wan
            .lead = g->shape,
            .out = pni_data(out),
            .failed = INT64_MAX};
-  j.group =
-      out->dtype == PN_FLOAT64 ? pni_kalman_f64(PNI_SMALL_BEST, &j.lanes) : pni_kalman_f32(PNI_SMALL_BEST, &j.lanes);
+  j.group = out->dtype == PN_FLOAT64 ? pni_kalman_f64(level, &j.lanes) : pni_kalman_f32(level, &j.lanes);
   return run_step(c, where, &j, in);
 }

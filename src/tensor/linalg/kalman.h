@@ -38,24 +38,28 @@ typedef struct pni_kalman_operand {
 typedef struct pni_kalman {
   pni_kalman_kind kind;
   bool details, masked; /* masked: the last operand tells what was observed */
-  int n, p, nin;         /* p: 0 without an observation */
-  int wanted;         /* of an adjoint: bit k for operand k */
-  int64_t size, work; /* elements of a packed row; vectors of scratch */
+  int n, p, nin;        /* p: 0 without an observation */
+  int wanted;           /* of an adjoint: bit k for operand k */
+  int64_t size, work;   /* elements of a packed row; vectors of scratch */
   pni_kalman_operand in[PNI_KALMAN_INPUTS];
 } pni_kalman;
 
-/* One group of `count` <= lanes filters: in[k][l] is operand k of lane l. first, last: of those that use this
- * `scratch` one after the other. out[k][l] receives piece k of lane l (piece 0 is a packed row); the gradient of a
- * shared operand is summed over all groups and goes to out[k][0] with the last. info as in small.h, of the
+/* One group of `count` <= lanes filters: in[k][l] is operand k of lane l, in[k][0] of all if it is shared. first, last:
+ * of those that use this `scratch` one after the other, `number` counts them from 0. out[k][l] receives piece k of lane l (piece 0 is a packed row); the gradient of a
+ * shared operand is summed over all groups and goes to out[k][0] with the last; the order of the terms depends neither
+ * on the threads nor on the instruction set. info as in small.h, of the
  * innovation's covariance. */
 typedef struct pni_kalman_lanes {
   int count;
   bool first, last;
+  int64_t number;
   const void *in[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
   void *out[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
   void *scratch;
   int info[PNI_SMALL_LANES];
 } pni_kalman_lanes;
+/* Groups come in rounds of this many filters, whose sums of gradients stand apart: the most lanes of a type. */
+enum { PNI_KALMAN_ROUND_F64 = 8, PNI_KALMAN_ROUND_F32 = 16 };
 typedef void (*pni_kalman_group)(const pni_kalman *s, pni_kalman_lanes *g);
 pni_kalman_group pni_kalman_f64(int level, int *lanes);
 pni_kalman_group pni_kalman_f32(int level, int *lanes);
@@ -72,7 +76,7 @@ bool pni_kalman_shared(const pn_tensor *x, int rank);
 /* The gradients of the operands `wanted` (bit k: in[k]) of the step behind the adjoint `kind`, beside each other in the
  * flat `out`: [rows, cols] summed over the batch for operands that have no batch axis longer than 1, else one for each
  * filter. in[0] is the gradient of the packed rows, which has all leading axes. */
-pn_status pni_kalman_adjoint(pn_context *c, const char *where, int kind, int wanted, int nin, pn_tensor *const *in,
-                             pn_tensor *out);
+pn_status pni_kalman_adjoint(pn_context *c, const char *where, int level, int kind, int wanted, int nin,
+                             pn_tensor *const *in, pn_tensor *out);
 
 #endif

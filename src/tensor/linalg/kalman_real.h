@@ -60,7 +60,10 @@ FN void NAME(leave_out)(const VEC *observed, VEC *c, VEC *v, VEC *r, int n, int 
   }
 }
 
-/* Where the gradient of each wanted operand is to stand, else NULL; sums over groups of shared ones. */
+/* Groups take turns so that the same filters' gradients are added whatever the number of lanes. */
+#define TURNS (AVX512 / WIDTH)
+
+/* Where the gradient of each wanted operand is to stand, else NULL; sums over groups of shared ones, TURNS each. */
 typedef struct NAME(pieces) {
   VEC *grad[PNI_KALMAN_INPUTS], *sum[PNI_KALMAN_INPUTS];
 } NAME(pieces);
@@ -75,8 +78,8 @@ FN void NAME(start)(STATE *g, PIECES *x) {
     const pni_kalman_operand *o = &g->s->in[k];
     int size = o->rows * o->cols;
     bool wanted = g->s->wanted >> k & 1;
-    x->sum[k] = wanted && o->shared ? NAME(take)(g, size) : NULL;
-    for (int i = 0; x->sum[k] && lanes->first && i < size; i++) x->sum[k][i] = (VEC){0};
+    x->sum[k] = wanted && o->shared ? NAME(take)(g, size * TURNS) : NULL;
+    for (int i = 0; x->sum[k] && lanes->first && i < size * TURNS; i++) x->sum[k][i] = (VEC){0};
   }
   for (int k = 1; k < g->s->nin; k++)
     x->grad[k] = g->s->wanted >> k & 1 ? NAME(take)(g, g->s->in[k].rows * g->s->in[k].cols) : NULL;
@@ -88,11 +91,12 @@ FN void NAME(finish)(STATE *g, PIECES *x) {
     int size = g->s->in[k].rows * g->s->in[k].cols;
     if (x->grad[k] && !x->sum[k]) NAME(deinterleave)(lanes->out[k], lanes->count, x->grad[k], size);
     if (!x->sum[k]) continue;
-    for (int i = 0; i < size; i++) x->sum[k][i] += x->grad[k][i];
+    VEC *sum = x->sum[k] + lanes->number % TURNS;
+    for (int i = 0; i < size; i++) sum[i * TURNS] += x->grad[k][i];
     for (int i = 0; lanes->last && i < size; i++) {
-      const LANE *at = (const LANE *)&x->sum[k][i];
+      const LANE *at = (const LANE *)&x->sum[k][i * TURNS];
       REAL total = 0;
-      for (int l = 0; l < LANES; l++) total += at[l];
+      for (int l = 0; l < LANES * TURNS; l++) total += at[l];
       ((REAL *)lanes->out[k][0])[i] = total;
     }
   }
@@ -110,7 +114,6 @@ FN void NAME(drop_missing)(const VEC *observed, VEC *const *grad, int n, int p) 
       grad[3][i * p + j] = SELECT(here & (observed[j] != 0), grad[3][i * p + j], none);
   }
 }
-
 
 /* Any orders. */
 #define OF(name) NAME(name##_any)
@@ -156,6 +159,7 @@ static TARGET void NAME(group)(const pni_kalman *s, pni_kalman_lanes *lanes) {
 }
 
 #undef PIECES
+#undef TURNS
 #undef INLINE
 #undef MATRIX
 #undef ROWS_OF
