@@ -797,6 +797,16 @@ PN_API pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l);
 /* Mean and variance of the output given x, over the posterior; each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor **mean,
                                   pn_tensor **variance);
+/* How many tensors [..., hidden] the state of a recurrent layer is (gru 1: h, lstm 2: h, c); 0: not recurrent. */
+PN_API int pn_layer_num_states(const pn_layer *l);
+/* A recurrent layer over the sequence x [T, ..., in] from `state` (num_states tensors; it or its entries NULL: zeros):
+ * the outputs of all steps [T, ..., hidden] and the state after the last one, each scoped. PN_MISSING for other layers,
+ * PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state,
+                                 pn_tensor **outputs, pn_tensor **last);
+/* One step: x [..., in] and state (as above) to the next state, whose first tensor is the output; each scoped. */
+PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state,
+                               pn_tensor **next);
 
 /* An optimiser over a fixed list of parameters, which it keeps alive. */
 typedef struct pn_optim pn_optim;

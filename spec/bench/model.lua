@@ -46,10 +46,21 @@ local function vae(draws)
   return net:parameters(), function(x) return net(x) end, {data}, work
 end
 
+-- no update: the gradients of all parameters are the result
+local function recurrent(cell)
+  local net = nn[cell](8, 32, o)
+  local params = net:parameters()
+  return params, function(x)
+    return table.unpack(pn.grad(net(x):square():sum(), params))
+  end, {pn.randn({50, 16, 8}, o)}
+end
+
 local models = {
   {"784-64-10, batch 64, Adam", classifier, 130},
   {"VAE 784-200-200-40, batch 100, Adam", vae, 2640},
   {"IWAE of the same, K = 50", function() return vae(50) end, 108000},
+  {"GRU 8-32, T = 50, batch 16, forward and backward", function() return recurrent "gru" end, 1000},
+  {"LSTM 8-32, T = 50, batch 16, forward and backward", function() return recurrent "lstm" end, 1000},
 }
 
 return function(bench, only)

@@ -95,10 +95,20 @@ static bool dist_work(pn_context *c, const void *data) {
 
 /* ---- layers ---- */
 
+/* Layers with a state; with a graph of the gradient as well, whose nodes are other ones. */
+static bool use_state(pn_context *c, const pn_layer *l, pn_tensor *x) {
+  pn_tensor *y, *state[2], *next[2], *g, *w = pn_layer_param(l, 1);
+  if (pn_layer_unroll(c, l, x, NULL, &y, state) || !differentiate(c, y)) return false;
+  if (pn_layer_step(c, l, pn_select(c, x, 0, 1), state, next) || !differentiate(c, next[0])) return false;
+  pn_tensor *loss = pn_sum(c, pn_square(c, y), PN_ALL, 0);
+  return loss && pn_grad(c, loss, 1, &w, 1, &g) == PN_OK && differentiate(c, g);
+}
+
 static bool use_layer(pn_context *c, const pn_layer *l) {
   pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 2, (const int64_t[]){4, SIZE}), *mean, *variance;
   if (!differentiate(c, pn_layer_forward(c, l, x, NULL)) || !differentiate(c, pn_layer_mean(c, l, x))) return false;
   if (!differentiate(c, pn_layer_kl(c, l))) return false;
+  if (pn_layer_num_states(l) && !use_state(c, l, x)) return false;
   if (pn_layer_moments(c, l, x, &mean, &variance) == PN_OK) return differentiate(c, variance);
   return offered(c, NULL);
 }

@@ -108,6 +108,45 @@ static int l_moments(lua_State *L) {
   return s ? pni_raise(L, c) : 2;
 }
 
+/* The states from argument 3 on, NULL where there is nil. */
+static void check_states(lua_State *L, const pn_layer *l, const char *where, int count, pn_tensor **state) {
+  int n = pn_layer_num_states(l), given = count - 2;
+  if (given > n && n > 0)
+    pni_error(L, "%s: %s: state must be at most %d tensors, got %d", l->type->name, where, n, given);
+  for (int k = 0; k < n; k++) {
+    bool absent = k >= given || lua_isnil(L, k + 3);
+    state[k] = absent ? NULL : pni_test_tensor(L, k + 3);
+    if (!state[k] && !absent)
+      pni_error(L, "%s: %s: state must be a tensor, got %s", l->type->name, where, luaL_typename(L, k + 3));
+  }
+}
+
+/* Outputs of all steps (unless `step`) and the state after them. */
+static int advance(lua_State *L, bool step) {
+  const pn_layer *l = check_layer(L, 1);
+  pn_context *c = pni_lua_context(L);
+  const char *where = step ? "step" : "unroll";
+  pn_tensor *state[PNI_LAYER_STATES] = {NULL}, *out[PNI_LAYER_STATES + 1] = {NULL};
+  pni_box *boxes[PNI_LAYER_STATES + 1];
+  int n = pn_layer_num_states(l), first = step ? 1 : 0;
+  check_input(L, l, 2);
+  int top = lua_gettop(L);
+  check_states(L, l, where, top, state);
+  for (int k = first; k <= n; k++) boxes[k] = pni_new_box(L);
+  pn_tensor *x = check_input(L, l, 2); /* making a box may have run a finaliser */
+  check_states(L, l, where, top, state);
+  size_t mark = pn_scope_open(c);
+  pn_status s = step ? pn_layer_step(c, l, x, state, out + 1) : pn_layer_unroll(c, l, x, state, out, out + 1);
+  for (int k = first; s == PN_OK && k <= n; k++) pni_fill_box(L, boxes[k], out[k]);
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : lua_gettop(L) - top;
+}
+
+/* layer:unroll(x, h, c) -> outputs, h, c */
+static int l_unroll(lua_State *L) { return advance(L, false); }
+/* layer:step(x, h, c) -> h, c */
+static int l_step(lua_State *L) { return advance(L, true); }
+
 static int l_type(lua_State *L) {
   lua_pushstring(L, pn_layer_type(check_layer(L, 1)));
   return 1;
@@ -218,6 +257,8 @@ static int l_layer_rows(lua_State *L) {
     lua_setfield(L, -2, "options");
     lua_pushboolean(L, row->kl != NULL);
     lua_setfield(L, -2, "stochastic");
+    lua_pushinteger(L, row->states);
+    lua_setfield(L, -2, "states");
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -250,6 +291,8 @@ static const luaL_Reg functions[] = {{"new_layer", l_layer},
 static const luaL_Reg methods[] = {{"mean", l_mean},
                                    {"kl", l_kl},
                                    {"moments", l_moments},
+                                   {"unroll", l_unroll},
+                                   {"step", l_step},
                                    {"type", l_type},
                                    {"stochastic", l_stochastic},
                                    {"own_parameters", l_own_parameters},

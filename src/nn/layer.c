@@ -146,3 +146,30 @@ pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_te
   *variance = out[1];
   return PN_OK;
 }
+
+int pn_layer_num_states(const pn_layer *l) { return l->type->states; }
+
+static pn_status unroll(pn_context *c, const pn_layer *l, const char *where, pn_tensor *x, pn_tensor *const *state,
+                        pn_tensor **out) {
+  pn_tensor *first[PNI_LAYER_STATES] = {NULL};
+  if (!l->type->unroll) return pni_fail(c, PN_MISSING, "%s: has no state, so no %s", l->type->name, where);
+  if (!fits(c, l, x)) return c->status ? c->status : pni_fail(c, PN_STATE, "%s: input must not be NULL", where);
+  for (int k = 0; state && k < l->type->states; k++) first[k] = state[k];
+  return l->type->unroll(c, l, x, first, out);
+}
+
+pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_tensor **outputs,
+                          pn_tensor **last) {
+  pn_tensor *out[PNI_LAYER_STATES + 1];
+  if (pni_failed(c) || unroll(c, l, "unroll", x, state, out)) return c->status;
+  *outputs = out[0];
+  for (int k = 0; k < l->type->states; k++) last[k] = out[k + 1];
+  return PN_OK;
+}
+
+pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_tensor **next) {
+  pn_tensor *out[PNI_LAYER_STATES + 1];
+  if (pni_failed(c) || unroll(c, l, "step", pn_unsqueeze(c, x, 0), state, out)) return c->status;
+  for (int k = 0; k < l->type->states; k++) next[k] = out[k + 1];
+  return PN_OK;
+}

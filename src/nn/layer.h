@@ -9,7 +9,7 @@
 #include "initialiser.h"
 #include "option.h"
 
-enum { PNI_LAYER_PARAMS = 4, PNI_LAYER_SIZES = 2 };
+enum { PNI_LAYER_PARAMS = 4, PNI_LAYER_SIZES = 2, PNI_LAYER_STATES = 2 };
 
 typedef struct pni_layer {
   const char *name;
@@ -27,6 +27,10 @@ typedef struct pni_layer {
   pn_tensor *(*kl)(pn_context *c, const pn_layer *l);
   /* out[0] mean and out[1] variance of the output given x; NULL: not available. */
   pn_status (*moments)(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *out[2]);
+  /* Recurrent layers: x [T, ..., in] is a sequence, the state is `states` tensors [..., hidden] (NULL: zeros). out[0] is
+   * the output of all steps, what follows the last state. 0 and NULL for other layers. */
+  int states;
+  pn_status (*unroll)(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_tensor **out);
 } pni_layer;
 
 struct pn_layer {

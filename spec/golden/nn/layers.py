@@ -28,6 +28,36 @@ def lua(a):
     return repr(float(a)) if a.ndim == 0 else "{" + ", ".join(lua(b) for b in a) + "}"
 
 
+def gru(x, h, wi, wh, bi, bh):
+    """torch.nn.GRU: gates r, z, n."""
+    out = []
+    for v in x:
+        gi, gh = np.split(wi @ v + bi, 3), np.split(wh @ h + bh, 3)
+        r, z = special.expit(gi[0] + gh[0]), special.expit(gi[1] + gh[1])
+        n = np.tanh(gi[2] + r * gh[2])
+        h = (1 - z) * n + z * h
+        out.append(h)
+    return np.array(out)
+
+
+def lstm(x, h, c, wi, wh, bi, bh):
+    """torch.nn.LSTM: gates i, f, g, o."""
+    out, cells = [], []
+    for v in x:
+        i, f, g, o = np.split(wi @ v + bi + wh @ h + bh, 4)
+        c = special.expit(f) * c + special.expit(i) * np.tanh(g)
+        h = special.expit(o) * np.tanh(c)
+        out.append(h)
+        cells.append(c)
+    return np.array(out), np.array(cells)
+
+
+def recurrent(gates):
+    """Parameters for 3 inputs and 2 hidden units."""
+    sizes = {"weight_ih": (2 * gates, 3), "weight_hh": (2 * gates, 2), "bias_ih": 2 * gates, "bias_hh": 2 * gates}
+    return {name: np.round(rng.normal(size=size), 3) for name, size in sizes.items()}
+
+
 S, SB = np.exp(LOG_S), np.exp(LOG_SB)
 total = kl(W, S, PRIOR).sum() + kl(B, SB, PRIOR).sum()
 check = sum(kl_by_quadrature(m, s, PRIOR) for m, s in zip(np.r_[W.ravel(), B], np.r_[S.ravel(), SB]))
@@ -52,9 +82,27 @@ rows = {
     "softplus": {"mean": np.logaddexp(0, X)},
 }
 
+# (rows gru_scan, gru_adjoint, lstm_scan and lstm_adjoint are what these layers are made of)
+# sequences X [T, 3] from zeros; a batch SEQ [T, 2, 3] from given states (start and what follows [B, 2])
+SEQ, START = np.round(rng.normal(size=(5, 2, 3)), 3), np.round(rng.normal(size=(2, 2, 2)), 3)
+p = recurrent(3)
+batch = np.stack([gru(SEQ[:, b], START[0, b], *p.values()) for b in range(2)], axis=1)
+rows["gru"] = {"state": p, "mean": gru(X, np.zeros(2), *p.values()), "outputs": batch, "last": {"h": batch[-1]}}
+p = recurrent(4)
+both = [lstm(SEQ[:, b], START[0, b], START[1, b], *p.values()) for b in range(2)]
+batch, cells = (np.stack([pair[k] for pair in both], axis=1) for k in range(2))
+rows["lstm"] = {
+    "state": p,
+    "mean": lstm(X, np.zeros(2), np.zeros(2), *p.values())[0],
+    "outputs": batch,
+    "last": {"h": batch[-1], "c": cells[-1]},
+}
+
 print("-- Written by layers.py; do not edit.")
 print("return {")
 print(f"  x = {lua(X)},")
+print(f"  sequence = {lua(SEQ)},")
+print(f"  start = {lua(START)},")
 for name, entry in rows.items():
     print(f"  {name} = {{")
     for key, value in entry.items():

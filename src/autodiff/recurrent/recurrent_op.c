@@ -1,0 +1,115 @@
+/* recurrent_op.c: see recurrent_op.h. */
+#include "recurrent_op.h"
+
+pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *where, int gates, int states) {
+  const pn_tensor *gi = call->in[0], *w = call->in[1];
+  char s[160];
+  int64_t hidden = w->ndim == 2 ? w->shape[1] : 0;
+  if (hidden < 1 || w->shape[0] != gates * hidden)
+    return pni_fail(c, PN_SHAPE, "%s: weight_hh must have shape [%d hidden, hidden], got %s", where, gates,
+                    pni_shape_text(w->ndim, w->shape, s));
+  if (gi->ndim != 3 || gi->shape[2] != gates * hidden)
+    return pni_fail(c, PN_SHAPE, "%s: projected input must have shape [T, B, %lld], got %s", where,
+                    (long long)(gates * hidden), pni_shape_text(gi->ndim, gi->shape, s));
+  for (int k = states; k < call->nin; k++) {
+    const pn_tensor *h = call->in[k];
+    if (h->ndim != 2 || h->shape[0] != gi->shape[1] || h->shape[1] != hidden)
+      return pni_fail(c, PN_SHAPE, "%s: initial state must have shape [%lld, %lld], got %s", where,
+                      (long long)gi->shape[1], (long long)hidden, pni_shape_text(h->ndim, h->shape, s));
+  }
+  return PN_OK;
+}
+
+pn_status pni_recurrent_hold(pn_context *c, int n, pn_tensor *const *in, pn_tensor **held) {
+  for (int k = 0; k < n; k++)
+    if (!(held[k] = pni_contiguous(c, in[k]))) {
+      pni_recurrent_let_go(k, held);
+      return c->status;
+    }
+  return PN_OK;
+}
+
+void pni_recurrent_let_go(int n, pn_tensor **held) {
+  for (int k = 0; k < n; k++) pn_tensor_unref(held[k]);
+}
+
+pn_tensor *pni_recurrent_turned(pn_context *c, const pn_tensor *w) {
+  pn_tensor *t = pni_tensor_alias(c, w);
+  if (!t) return NULL;
+  t->shape[0] = w->shape[1];
+  t->shape[1] = w->shape[0];
+  t->stride[0] = w->stride[1];
+  t->stride[1] = w->stride[0];
+  pn_tensor *turned = pni_contiguous(c, t);
+  pn_tensor_unref(t);
+  return turned;
+}
+
+pn_tensor *pni_recurrent_before(pn_context *c, pn_tensor *first, pn_tensor *h) {
+  pn_tensor *start = pn_unsqueeze(c, first, 0);
+  if (!start || !h || h->shape[0] == 1) return start;
+  return pn_concatenate(c, 2, (pn_tensor *[]){start, pn_slice(c, h, 0, 0, h->shape[0] - 1, 1)}, 0);
+}
+
+/* By pieces, as an operation takes a limited number of inputs. */
+pn_tensor *pni_recurrent_stack(pn_context *c, int64_t n, pn_tensor *const *t) {
+  if (n <= PNI_OP_INPUTS) return pn_stack(c, (int)n, t, 0);
+  int64_t half = n / 2;
+  pn_tensor *a = pni_recurrent_stack(c, half, t), *b = pni_recurrent_stack(c, n - half, t + half);
+  return pn_concatenate(c, 2, (pn_tensor *[]){a, b}, 0);
+}
+
+pn_tensor *pni_recurrent_part(pn_context *c, pn_tensor *t, int64_t k, int64_t hidden) {
+  return pn_slice(c, t, -1, k * hidden, hidden, 1);
+}
+
+pn_tensor *pni_recurrent_cut(pn_context *c, pn_tensor *t, int64_t start, int ndim, const int64_t *shape) {
+  return pn_reshape(c, pn_slice(c, t, 0, start, pni_count(ndim, shape), 1), ndim, shape);
+}
+
+static pn_tensor *rows(pn_context *c, pn_tensor *t) {
+  if (!t) return NULL;
+  return pn_reshape(c, t, 2, (int64_t[]){t->shape[0] * t->shape[1], t->shape[2]});
+}
+
+pn_tensor *pni_recurrent_weight(pn_context *c, pn_tensor *dgh, pn_tensor *before) {
+  return pn_matmul(c, pn_transpose(c, rows(c, dgh), 0, 1), rows(c, before));
+}
+
+pn_tensor *pni_recurrent_project(pn_context *c, pn_tensor *h, pn_tensor *w, pn_tensor *b) {
+  pn_tensor *turned = pn_transpose(c, w, 0, 1);
+  return b ? pn_linear(c, h, turned, b) : pn_matmul(c, h, turned);
+}
+
+/* t's first rows * cols elements from `start` on as a matrix; new. */
+static pn_tensor *matrix(pn_context *c, const pn_tensor *t, int64_t start, int64_t n, int64_t cols) {
+  pn_tensor *m = pni_tensor_alias(c, t);
+  if (!m) return NULL;
+  m->ndim = 2;
+  m->shape[0] = n;
+  m->shape[1] = cols;
+  m->numel = n * cols;
+  m->offset += start;
+  pni_set_contiguous_strides(m);
+  return m;
+}
+
+pn_status pni_recurrent_fill(pn_context *c, const pn_tensor *h, int64_t n, const pn_tensor *turned, const pn_tensor *b,
+                             const pn_tensor *all, int64_t start) {
+  pn_tensor *x = matrix(c, h, 0, n, turned->shape[0]), *out = matrix(c, all, start, n, turned->shape[1]);
+  if (x && out && n > 0) pni_matmul(c, x, turned, b, out);
+  pn_tensor_unref(x);
+  pn_tensor_unref(out);
+  return c->status;
+}
+
+pn_status pni_recurrent_run(pn_context *c, pni_recurrence *j, int gates, int dtype, pni_shard body) {
+  enum { WORK = 4000000, ROWS = 16 };
+  size_t bytes = (size_t)pni_recurrent_room(j->batch, j->hidden) * pn_dtype_size((pn_dtype)dtype);
+  int64_t each = j->steps * gates * j->hidden * j->hidden + 1, grain = WORK / each;
+  if (j->batch == 0) return PN_OK;
+  if (!(j->room = pni_alloc(c, bytes))) return c->status;
+  pn_status status = pni_parallel(c, j->batch, grain < ROWS ? ROWS : grain, body, j);
+  pni_free(c, j->room, bytes);
+  return status;
+}

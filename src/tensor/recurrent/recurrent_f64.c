@@ -1,0 +1,6 @@
+/* recurrent_f64.c: recurrences of float64. */
+#define REAL           double
+#define GEMM           cblas_dgemm
+#define VECTOR(f, ...) pni_vector_f64(PNI_VECTOR_##f, __VA_ARGS__)
+#define TABLE          pni_recurrent_f64
+#include "recurrent_real.h"
