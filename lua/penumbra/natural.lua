@@ -89,8 +89,8 @@ local function masks(mask, n)
   return list
 end
 
---- masked(s, mask): the factor s where the bool tensor mask (batch) is true, elsewhere the factor 1, whatever numbers
---- stand there.
+--- masked(s, mask): the factor s where the bool tensor mask (batch) is true, elsewhere the factor 1, without a gradient
+--- to the numbers that stand there.
 function natural.masked(s, mask)
   s = factor(s, "masked", "s")
   local function keep(t, rank)
