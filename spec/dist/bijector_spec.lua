@@ -430,6 +430,7 @@ end
 
 describe("biject_to", function()
   local discrete = { boolean = true, point = true, permutation = true }
+  discrete.one_hot, discrete.count_vector, discrete.atom = true, true, true
   local missing = {
     nonzero = true, -- two pieces
     mean_and_variance = true, mean_and_covariance = true, correlation_cholesky = true,

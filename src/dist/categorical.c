@@ -6,28 +6,29 @@
 */
 #include <math.h>
 #include <string.h>
-#include "distribution.h"
+#include "categorical.h"
 #include "discrete/lookup.h"
+#include "../autodiff/replay/source.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
 typedef const pn_dist D;
-enum { PROBS, LOGITS };
+enum { PROBS = PNI_PROBS, LOGITS = PNI_LOGITS };
 
 static T *given(D *d) { return d->param[pni_dist_given(d, LOGITS) ? LOGITS : PROBS]; }
-static int64_t classes(D *d) { return given(d)->shape[given(d)->ndim - 1]; }
-static T *derive_probs(C *c, D *d) { return pn_softmax(c, d->param[LOGITS], -1); }
-static T *derive_logits(C *c, D *d) { return pn_log(c, d->param[PROBS]); }
+int64_t pni_classes(D *d) { return given(d)->shape[given(d)->ndim - 1]; }
+T *pni_classes_probs(C *c, D *d) { return pn_softmax(c, d->param[LOGITS], -1); }
+T *pni_classes_logits(C *c, D *d) { return pn_log(c, d->param[PROBS]); }
 static const pn_axes last = {1, {-1}};
 
 /* Normalised log probabilities, [batch, n]. */
 static T *log_probs(C *c, D *d) {
-  return pni_dist_given(d, LOGITS) ? pn_log_softmax(c, d->param[LOGITS], -1) : derive_logits(c, d);
+  return pni_dist_given(d, LOGITS) ? pn_log_softmax(c, d->param[LOGITS], -1) : pni_classes_logits(c, d);
 }
 
 static T *in_support(C *c, D *d, T *x) {
   T *whole = pni_constraint_mask(c, &pni_constraint_nonnegative_integer, x);
-  return pn_logical_and(c, whole, pn_lt(c, x, pni_like(c, x, (double)classes(d))));
+  return pn_logical_and(c, whole, pn_lt(c, x, pni_like(c, x, (double)pni_classes(d))));
 }
 
 /* values[..., x] for values [batch, n] and x [sample, batch] or broadcasting with it */
@@ -52,29 +53,33 @@ static T *log_prob(C *c, D *d, T *x) {
 static T *mode(C *c, D *d) { return pn_argmax(c, given(d), -1, 0); }
 
 /* sum of w v over the classes, 0 where w = 0 even if v is infinite */
-static T *expected(C *c, T *w, T *v) {
+T *pni_classes_expected(C *c, T *w, T *v) {
   T *zero = pni_like(c, w, 0);
   return pn_sum(c, pn_mul(c, w, pn_where(c, pn_eq(c, w, zero), zero, v)), last, 0);
 }
 
 /* log probabilities whose unused branch (probability 0) is cut off from gradients */
-static T *safe_log_probs(C *c, D *d) {
+T *pni_classes_log_probs(C *c, D *d) {
   if (pni_dist_given(d, LOGITS)) return log_probs(c, d);
   T *p = d->param[PROBS];
   return pn_log(c, pn_where(c, pn_eq(c, p, pni_like(c, p, 0)), pni_like(c, p, 1), p));
 }
 
-static T *entropy(C *c, D *d) { return pn_neg(c, expected(c, pni_dist_param(c, d, PROBS), safe_log_probs(c, d))); }
+T *pni_classes_entropy(C *c, D *d) {
+  return pn_neg(c, pni_classes_expected(c, pni_dist_param(c, d, PROBS), pni_classes_log_probs(c, d)));
+}
 
-T *pni_kl_categorical_categorical(C *c, D *p, D *q) {
-  if (classes(p) != classes(q)) {
-    pni_fail(c, PN_SHAPE, "kl: categorical and categorical must have one number of classes, got %lld and %lld",
-             (long long)classes(p), (long long)classes(q));
+T *pni_classes_kl(C *c, D *p, D *q, const char *name) {
+  if (pni_classes(p) != pni_classes(q)) {
+    pni_fail(c, PN_SHAPE, "kl: %s and %s must have one number of classes, got %lld and %lld", name, name,
+             (long long)pni_classes(p), (long long)pni_classes(q));
     return NULL;
   }
   T *w = pni_dist_param(c, p, PROBS);
-  return expected(c, w, pn_sub(c, safe_log_probs(c, p), log_probs(c, q)));
+  return pni_classes_expected(c, w, pn_sub(c, pni_classes_log_probs(c, p), log_probs(c, q)));
 }
+
+T *pni_kl_categorical_categorical(C *c, D *p, D *q) { return pni_classes_kl(c, p, q, "categorical"); }
 
 typedef struct {
   pni_philox at;
@@ -144,23 +149,31 @@ static const pni_op draw_labels = {.name = "draw_labels",
                                    .infer = infer_draws,
                                    .eval = eval_draws};
 
-static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+T *pni_draw_labels(C *c, D *d, T *weights, pn_rng *rng, const pni_spec *out) {
   int nb = pni_dist_base_ndim(d);
-  int64_t shape[PN_MAX_DIMS + 1];
-  for (int i = 0; i < nb; i++) shape[i] = d->shape[i];
-  shape[nb] = classes(d);
-  T *p = pn_cast(c, pni_dist_param(c, d, PROBS), PN_FLOAT64);
+  if (!weights) return NULL;
   if (nb == PN_MAX_DIMS) {
-    pni_fail(c, PN_SHAPE, "categorical: sample: at most %d batch axes are possible", PN_MAX_DIMS - 1);
+    pni_fail(c, PN_SHAPE, "%s: sample: at most %d batch axes are possible", d->kind->name, PN_MAX_DIMS - 1);
     return NULL;
   }
-  T *running = pn_contiguous(c, pn_cumsum(c, pni_dist_expand_to(c, p, nb + 1, shape), -1));
-  if (!running) return NULL;
-  uint64_t n = (uint64_t)pni_count(out->ndim, out->shape);
-  pni_philox at = pni_rng_reserve(c, rng, pni_fill_positions(PNI_FILL_UNIFORM_F64, n));
-  pni_attr a = {.ni = SHAPE + out->ndim, .i = {(int64_t)at.key, (int64_t)at.position}};
+  int64_t shape[PN_MAX_DIMS];
+  memcpy(shape, d->shape, (size_t)nb * sizeof *shape);
+  shape[nb] = weights->shape[weights->ndim - 1];
+  T *p = pni_dist_expand_to(c, pn_cast(c, weights, PN_FLOAT64), nb + 1, shape);
+  T *running = pn_contiguous(c, pn_cumsum(c, p, -1));
+  pni_attr a = {.ni = SHAPE + out->ndim};
   memcpy(a.i + SHAPE, out->shape, (size_t)out->ndim * sizeof *out->shape);
-  return pni_apply1(c, &draw_labels, running, &a);
+  uint64_t n = pni_fill_positions(PNI_FILL_UNIFORM_F64, (uint64_t)pni_count(out->ndim, out->shape));
+  return running ? pni_draw_apply(c, &draw_labels, rng, n, 1, &running, &a) : NULL;
+}
+
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  return pni_draw_labels(c, d, pni_dist_param(c, d, PROBS), rng, out);
+}
+
+T *pni_one_hot(C *c, T *label, int64_t n, int dtype) {
+  T *classes = pn_arange(c, PN_INT64, 0, (double)n, 1);
+  return pn_cast(c, pn_eq(c, pn_unsqueeze(c, label, -1), classes), (pn_dtype)dtype);
 }
 
 const pni_distribution pni_dist_categorical = {
@@ -168,18 +181,21 @@ const pni_distribution pni_dist_categorical = {
     .doc = "label x = 0 .. n - 1 with probability probs[x], or by logits up to a constant: "
            "log p(x) = logits[x] - logsumexp(logits)",
     .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35 (one trial)",
-    .param =
-        {{.name = "probs", .constraint = &pni_constraint_simplex, .axes = "n", .choice = 1, .derive = derive_probs},
-         {.name = "logits",
-          .constraint = &pni_constraint_log_weights,
-          .axes = "n",
-          .choice = 1,
-          .derive = derive_logits}},
+    .param = {{.name = "probs",
+               .constraint = &pni_constraint_simplex,
+               .axes = "n",
+               .choice = 1,
+               .derive = pni_classes_probs},
+              {.name = "logits",
+               .constraint = &pni_constraint_log_weights,
+               .axes = "n",
+               .choice = 1,
+               .derive = pni_classes_logits}},
     .support = &pni_constraint_integer_interval,
     .event = "",
     .flags = PNI_DIST_DISCRETE | PNI_DIST_INTEGER,
     .in_support = in_support,
     .log_prob = log_prob,
     .mode = mode,
-    .entropy = entropy,
+    .entropy = pni_classes_entropy,
     .sample = sample};

@@ -156,6 +156,15 @@ static pn_status check_choice(pn_context *c, const pn_dist *d, int choice) {
   return pni_fail(c, PN_MISSING, "%s: exactly one of %s must be given, got %d of them", d->kind->name, text, there);
 }
 
+/* What stands for parameter k that was not given; its event has the sizes of another's with the same axes. */
+static pn_tensor *absent(pn_context *c, const pn_dist *d, int k) {
+  const pni_parameter *p = d->kind->param;
+  int rank = (int)strlen(p[k].axes), like = 0;
+  while (rank && like < k && (!d->param[like] || strcmp(p[like].axes, p[k].axes) != 0)) like++;
+  const int64_t *shape = rank && d->param[like] ? d->param[like]->shape + d->param[like]->ndim - rank : NULL;
+  return pn_full(c, (pn_dtype)d->dtype, shape ? rank : 0, shape, p[k].absent);
+}
+
 static pn_status complete(pn_context *c, pn_dist *d) {
   const pni_parameter *p = d->kind->param;
   for (int k = 0; k < parameters(d->kind); k++) {
@@ -165,7 +174,7 @@ static pn_status complete(pn_context *c, pn_dist *d) {
       continue;
     }
     if (!p[k].optional) return pni_fail(c, PN_MISSING, "%s: %s is missing", d->kind->name, p[k].name);
-    pn_tensor *t = pn_scalar(c, (pn_dtype)d->dtype, p[k].absent);
+    pn_tensor *t = absent(c, d, k);
     if (!t) return c->status;
     d->param[k] = pn_tensor_ref(t);
     d->given |= 1u << k;

@@ -58,7 +58,7 @@ static int l_new(lua_State *L) {
     const pni_parameter *p = &kind->param[k];
     if (lua_getfield(L, 2, p->name) == LUA_TNIL) {
       lua_pop(L, 1);
-      if (!p->optional) continue;
+      if (!p->optional || *p->axes) continue; /* only the library knows the sizes */
       lua_pushnumber(L, p->absent);
     }
     place[n] = lua_gettop(L);

@@ -13,6 +13,10 @@ return {
   boolean = { inside = { 0, 1 }, outside = { 0.5, -1, 2, nan } },
   nonnegative_integer = { inside = { 0, 1, 1e9 }, outside = { -1, 0.5, nan, inf } },
   integer_interval = { inside = { 0, 1 }, outside = { -1, 0.5, nan, inf } },
+  atom = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- so are the values
+  one_hot = { inside = { { 0, 1 }, { 1, 0 } }, outside = { { 0, 0 }, { 1, 1 }, { 0.5, 0.5 }, { 2, -1 }, { nan, 1 } } },
+  count_vector = { inside = { { 0, 0 }, { 3, 1e9 } }, outside = { { 0.5, 0.5 }, { -1, 2 }, { nan, 0 }, { inf, 0 } } },
+  open_simplex = { inside = { { 0.4, 0.6 } }, outside = { { 1, 0 }, { 0.5, 0.6 }, { 1.5, -0.5 }, { nan, 1 }, { 0, 0 } } },
   trials = { inside = { 0, 1 }, outside = { -1, 0.5, nan, inf } },
   nonzero = { inside = { -1e-300, 3 }, outside = { 0, nan, inf } },
   symmetric_interval = { inside = { 0, -0.999 }, outside = { -1, 1, nan } },

@@ -54,7 +54,7 @@ def case(params, mass, top, x, at, mode, entropy=False, quantiles=True, bounded=
     assert abs(sum(p) - 1) < mpf(10) ** -22, (params, sum(p))
     mean = sum(k * v for k, v in enumerate(p))
     variance = sum((k - mean) ** 2 * v for k, v in enumerate(p))
-    assert p[mode] == max(p), (params, mode)
+    assert p[mode] >= max(p) * (1 - mpf(10) ** -30), (params, mode)
     out = dict(params=params, x=x, log_prob=[float(log(mass(k))) if mass(k) else -inf for k in x], at=at,
                cdf=[float(sum(p[:int(t) + 1])) if t >= 0 else 0.0 for t in at], mean=float(mean), variance=float(variance), mode=mode)
     if quantiles:
@@ -167,6 +167,182 @@ def delta():
     cases = [dict(params=dict(loc=t), x=[t], log_prob=[0.0], at=[t - abs(t), t, t + abs(t)], cdf=[0.0, 1.0, 1.0], mean=t, variance=0.0, entropy=0.0,
                   mode=t, beyond=[t + abs(t) / 2, -inf, inf, nan], extreme=e, coarse=e) for t, e in ((0.75, None), (-3.0, None), (1e300, True))]
     return cases, [(dict(loc=1.0), dict(loc=2.0), inf), (dict(loc=1.0), dict(loc=1.0), 0.0)]
+
+
+def shares(probs=None, logits=None):
+    if probs is not None:
+        return [mpf(v) for v in probs]
+    e = [exp(mpf(v)) for v in logits]
+    return [v / sum(e) for v in e]
+
+
+def logarithm(v):
+    return log(v) if v else -inf
+
+
+def floats(v):
+    return [floats(e) if isinstance(e, list) else float(e) for e in v]
+
+
+@row
+def one_hot_categorical():
+    def one(given, **more):
+        p = shares(**given)
+        n = len(p)
+        eye = [[float(i == j) for j in range(n)] for i in range(n)]
+        k = max(range(n), key=lambda i: p[i])
+        return dict(params=given, x=eye, log_prob=[float(logarithm(v)) for v in p], mean=floats(p), variance=floats([v * (1 - v) for v in p]),
+                    mode=eye[k], entropy=float(-sum(v * log(v) for v in p if v)), beyond=[[1.0] * n, [0.0] * n, [0.5] * n, [2.0] + [0.0] * (n - 1), [nan] * n], **more)
+    cases = [one(dict(probs=[0.2, 0.5, 0.3])), one(dict(logits=[0.3, -1.2, 0.9, 2.0])), one(dict(probs=[0.4, 0.0, 0.6]), extreme=True),
+             one(dict(logits=[-700.0, 1.5, 700.0]), extreme=True), one(dict(probs=[1.0]), extreme=True)]
+
+    def divergence(a, b):
+        return float(sum(v * (logarithm(v) - logarithm(w)) for v, w in zip(shares(**a), shares(**b)) if v))
+    k = [(a, b, divergence(a, b)) for a, b in [(dict(probs=[0.2, 0.5, 0.3]), dict(probs=[0.6, 0.3, 0.1])), (dict(logits=[1.0, 0.0]), dict(probs=[0.3, 0.7])),
+                                               (dict(probs=[0.0, 1.0]), dict(probs=[0.25, 0.75]))]]
+    return cases, k
+
+
+@row
+def relaxed_one_hot_categorical():
+    def density(t, l, x):
+        n = len(l)
+        s = [mpf(v) - mpf(t) * log(mpf(u)) for v, u in zip(l, x)]
+        top = max(s)
+        return float(mp.loggamma(n) + (n - 1) * log(mpf(t)) + sum(s) - n * (top + log(sum(exp(v - top) for v in s))) - sum(log(mpf(u)) for u in x))
+
+    def one(t, given, x, **more):
+        l = [log(mpf(v)) for v in given["probs"]] if "probs" in given else [mpf(v) for v in given["logits"]]
+        n = len(l)
+        return dict(params=dict(temperature=t, **given), x=x, log_prob=[density(t, l, v) for v in x],
+                    beyond=[[0.0] * (n - 1) + [1.0], [0.6] * n, [-1.0] + [2.0 / (n - 1)] * (n - 1), [nan] * n], **more)
+    cases = [one(0.8, dict(probs=[0.3, 0.7]), [[0.25, 0.75], [0.9, 0.1], [1e-9, 1 - 1e-9]]),
+             one(1.5, dict(logits=[0.5, -1.0, 0.2]), [[0.25, 0.5, 0.25], [0.9, 0.05, 0.05], [0.001, 0.998, 0.001]]),
+             one(0.5, dict(probs=[0.2, 0.5, 0.3]), [[0.25, 0.5, 0.25], [0.01, 0.01, 0.98]]),
+             one(0.05, dict(logits=[2.0, 0.0, -3.0, 700.0]), [[0.25, 0.25, 0.25, 0.25], [1e-300, 1e-200, 1e-100, 1.0]], extreme=True),
+             one(100.0, dict(probs=[0.2, 0.5, 0.3]), [[0.3, 0.4, 0.3], [1e-6, 1e-6, 1 - 2e-6], [1e-200, 0.5, 0.5]], extreme=True),
+             one(2000.0, dict(logits=[0.0, 0.0]), [[1e-300, 1.0], [0.5, 0.5]], extreme=True)]
+    return cases, []
+
+
+def compositions(total, n):
+    if n == 1:
+        return [[total]]
+    return [[k] + rest for k in range(total + 1) for rest in compositions(total - k, n - 1)]
+
+
+@row
+def multinomial():
+    def mass(m, p):
+        def f(x):
+            if any(v == 0 and k for v, k in zip(p, x)):
+                return -inf
+            return mp.loggamma(m + 1) - sum(mp.loggamma(mpf(k) + 1) for k in x) + sum(k * log(v) for v, k in zip(p, x) if k)
+        return f
+
+    def one(m, given, x, **more):
+        p = shares(**given)
+        n = len(p)
+        return dict(params=dict(total_count=m, **given), x=floats(x), log_prob=[float(mass(m, p)(v)) for v in x], mean=floats([m * v for v in p]),
+                    variance=floats([m * v * (1 - v) for v in p]), beyond=floats([[m + 1] + [0] * (n - 1), [m] + [1] * (n - 1), [-1, m + 1] + [0] * (n - 2),
+                                                                                  [0.5, m - 0.5] + [0] * (n - 2), [nan] * n]), **more)
+    cases = [one(5, dict(probs=[0.2, 0.5, 0.3]), [[1, 2, 2], [5, 0, 0], [0, 0, 5]]), one(3, dict(logits=[0.3, -1.2, 0.9, 0.0]), [[1, 0, 1, 1], [0, 3, 0, 0]]),
+             one(12, dict(probs=[0.65, 0.35]), [[12, 0], [7, 5]]), one(4, dict(probs=[0.4, 0.0, 0.6]), [[4, 0, 0], [1, 0, 3], [1, 1, 2]], extreme=True),
+             one(10 ** 9, dict(probs=[0.25, 0.5, 0.25]), [[250000000, 500000000, 250000000], [250010000, 499980000, 250010000], [260000000, 480000000, 260000000]], extreme=True),
+             one(100, dict(logits=[-600.0, 0.0, 300.0]), [[100, 0, 0], [1, 1, 98]], extreme=True),
+             one(0, dict(probs=[0.3, 0.7]), [[0, 0]], extreme=True)]
+
+    def divergence(m, a, b):
+        return float(m * sum(v * (log(v) - logarithm(w)) for v, w in zip(shares(**a), shares(**b)) if v))
+    k = [(dict(total_count=5, **a), dict(total_count=5, **b), divergence(5, a, b))
+         for a, b in [(dict(probs=[0.2, 0.5, 0.3]), dict(probs=[0.6, 0.3, 0.1])), (dict(logits=[1.0, 0.0]), dict(probs=[0.3, 0.7])),
+                      (dict(probs=[0.0, 1.0]), dict(probs=[0.25, 0.75]))]]
+    return cases, k
+
+
+@row
+def dirichlet_multinomial():
+    def log_mass(m, a, x):
+        a, x, m = [mpf(v) for v in a], [mpf(v) for v in x], mpf(m)
+        s = sum(a)
+        return float(mp.loggamma(m + 1) + mp.loggamma(s) - mp.loggamma(m + s) + sum(mp.loggamma(k + v) - mp.loggamma(k + 1) - mp.loggamma(v) for k, v in zip(x, a)))
+
+    def one(m, a, x, **more):
+        n, s = len(a), sum(mpf(v) for v in a)
+        p = [mpf(v) / s for v in a]
+        return dict(params=dict(total_count=m, concentration=a), x=floats(x), log_prob=[log_mass(m, a, v) for v in x], mean=floats([m * v for v in p]),
+                    variance=floats([m * v * (1 - v) * (m + s) / (1 + s) for v in p]),
+                    beyond=floats([[m + 1] + [0] * (n - 1), [m] + [1] * (n - 1), [-1, m + 1] + [0] * (n - 2), [nan] * n]), **more)
+    return [one(5, [0.7, 2.0, 1.3], [[1, 2, 2], [5, 0, 0], [0, 0, 5]]), one(12, [0.4, 3.5], [[12, 0], [7, 5]]), one(3, [1.0, 1.0, 1.0, 1.0], [[1, 0, 1, 1], [0, 3, 0, 0]]),
+            one(10 ** 6, [1e6, 3e6], [[250000, 750000], [249000, 751000], [0, 10 ** 6]], extreme=True), one(10, [1e-4, 1e-3, 2e-4], [[10, 0, 0], [3, 4, 3]], extreme=True),
+            one(7, [1e9, 1e9], [[3, 4], [7, 0]], extreme=True)], []
+
+
+@row
+def beta_binomial():
+    def log_mass(n, a, b, k):
+        n, a, b, k = mpf(n), mpf(a), mpf(b), mpf(k)
+        return choose(n, k) + mp.loggamma(k + a) + mp.loggamma(n - k + b) - mp.loggamma(n + a + b) - mp.loggamma(a) - mp.loggamma(b) + mp.loggamma(a + b)
+
+    def one(n, a, b, x, mode, **more):
+        out = case(dict(total_count=n, concentration1=a, concentration0=b), lambda k: exp(log_mass(n, a, b, k)), n, x, [], mode, quantiles=False,
+                   beyond=[n + 1, -1, 0.5, nan, inf], **more)
+        del out["at"], out["cdf"]
+        return out
+    cases = [one(10, 2.0, 3.0, [0, 3, 7, 10], 3), one(7, 0.6, 0.3, [0, 3, 7], 7), one(30, 1.5, 4.0, [0, 8, 30], 4), one(5, 0.5, 1.1, [0, 5], 0),
+             one(12, 1.0, 1.0, [0, 12], 0), one(0, 1.0, 2.0, [0], 0, extreme=True), one(40, 1e-5, 1e-4, [0, 1, 40], 0, extreme=True),
+             one(20, 1e8, 3e8, [0, 5, 20], 5, extreme=True)]
+    for n, a, b, x in (10 ** 9, 2.5, 4.0, [3 * 10 ** 8, 0, 10 ** 9]), (10 ** 6, 1e6, 1e6, [500000, 499000, 0]), (10 ** 5, 1e-3, 50.0, [0, 1, 4000]):
+        m, s = mpf(n) * a / (mpf(a) + b), mpf(a) + b
+        top = 0 if a < 1 else int((n * (mpf(a) - 1) + 1 - b) / (s - 2)) + 1
+        cases.append(large(dict(total_count=n, concentration1=a, concentration0=b), lambda k: log_mass(n, a, b, k), x, m,
+                           n * mpf(a) * b * (s + n) / (s * s * (s + 1)), top, stats.betabinom(n, a, b), False, beyond=[n + 1, -1, 0.5, nan, inf]))
+    return cases, []
+
+
+@row
+def zero_inflated_poisson():
+    def mass(g, r):
+        return lambda k: mpf(g) * (k == 0) + (1 - mpf(g)) * exp(k * log(mpf(r)) - mpf(r) - mp.loggamma(mpf(k) + 1))
+
+    def one(g, r, top, x, mode, **more):
+        return case(dict(gate=g, rate=r), mass(g, r), top, x, AT, mode, **more)
+    cases = [one(0.3, 2.3, 80, [0, 1, 2, 5, 40], 0), one(0.05, 6.5, 100, [0, 1, 6, 30], 6), one(0.7, 0.4, 60, [0, 1, 3], 0), one(0.0, 3.5, 80, [0, 3, 20], 3, extreme=True),
+             one(1.0, 2.0, 80, [0, 1], 0, extreme=True, beyond=[-1]), one(0.88, 40.25, 250, [0, 40, 200], 0, extreme=True), one(0.2, 1e-9, 10, [0, 1, 2], 0, extreme=True)]
+    return cases, []
+
+
+@row
+def gamma_poisson():
+    def log_mass(a, b, k):
+        a, b, k = mpf(a), mpf(b), mpf(k)
+        return mp.loggamma(k + a) - mp.loggamma(k + 1) - mp.loggamma(a) + a * log(b / (1 + b)) - k * log(1 + b)
+
+    def one(a, b, top, x, mode, **more):
+        return case(dict(concentration=a, rate=b), lambda k: exp(log_mass(a, b, k)), top, x, AT, mode, **more)
+    cases = [one(3.5, 1.2, 200, [0, 1, 4, 30], 2), one(0.6, 0.5, 300, [0, 1, 4, 30], 0), one(12.0, 2.0, 150, [0, 6, 30], 5), one(1e-3, 1.0, 150, [0, 1, 5], 0, extreme=True)]
+    for a, b, x in (1e8, 3.0, [33333333, 33300000, 0]), (2.5, 1e12, [0, 1, 1000]), (50.0, 1e-6, [5 * 10 ** 7, 10 ** 6]):
+        m = mpf(a) / mpf(b)
+        cases.append(large(dict(concentration=a, rate=b), lambda k: log_mass(a, b, k), x, m, m * (1 + mpf(b)) / mpf(b), int((mpf(a) - 1) / mpf(b)),
+                           stats.nbinom(a, b / (1 + b)), a > 3))
+    return cases, []
+
+
+@row
+def empirical():
+    def one(values, w, x, at, **more):
+        e = [exp(mpf(v)) for v in (w or [0.0] * len(values))]
+        p = [v / sum(e) for v in e]
+        mean = sum(v * mpf(k) for v, k in zip(p, values))
+        params = dict(values=values, log_weights=w) if w else dict(values=values)
+        return dict(params=params, x=x, log_prob=[float(logarithm(sum(v for v, k in zip(p, values) if k == t))) for t in x], at=at,
+                    cdf=[float(sum(v for v, k in zip(p, values) if k <= t)) for t in at], mean=float(mean),
+                    variance=float(sum(v * (k - mean) ** 2 for v, k in zip(p, values))), beyond=[max(values) + 0.5, min(values) - 1, nan, inf], **more)
+    return [one([2.0, 5.0], [0.3, -0.4], [2.0, 5.0], [1.0, 2.0, 4.0, 5.0]),
+            one([3.0, 1.0, 4.0, 1.0, 5.0], [0.2, -1.0, 0.5, 0.0, 0.3], [1.0, 3.0, 4.0, 5.0], [0.5, 1.0, 3.5, 5.0, 9.0]),
+            one([2.0, 7.0, 2.0], None, [2.0, 7.0], [1.0, 2.0, 6.0, 7.0]),
+            one([0.0, 1.0, 3.0], [-700.0, 0.0, -inf], [0.0, 1.0, 3.0], [0.0, 1.0, 2.0, 3.0], extreme=True),
+            one([-2.0], [5.0], [-2.0], [-3.0, -2.0], extreme=True)], []
 
 
 if __name__ == "__main__":

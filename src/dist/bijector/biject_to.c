@@ -25,6 +25,7 @@ static const target rows[] = {
     {&pni_constraint_symmetric_interval, {"tanh"}},
     {&pni_constraint_ordered_vector, {"ordered"}},
     {&pni_constraint_simplex, {"softmax_centred"}},
+    {&pni_constraint_open_simplex, {"softmax_centred"}},
     {&pni_constraint_positive_vector, {"exp"}},
     {&pni_constraint_real_matrix, {"identity"}},
     {&pni_constraint_lower_cholesky, {"cholesky"}},

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "count_draw.h"
 #include "lookup.h"
+#include "../../autodiff/replay/source.h"
 
 static pni_count_law poisson(double a, double b) { return (void)b, pni_poisson_law(a); }
 
@@ -114,7 +115,6 @@ pn_tensor *pni_count_draw(pn_context *c, pn_rng *rng, const pni_spec *out, const
                       b ? pni_dist_expand_to(c, b, out->ndim, out->shape) : NULL};
   if (!in[0] || (b && !in[1])) return NULL;
   uint64_t n = (uint64_t)pni_count(out->ndim, out->shape);
-  pni_philox at = pni_rng_reserve(c, rng, pni_fill_positions(PNI_FILL_UNIFORM_F64, 2 * n));
-  pni_attr attr = {.ni = INTS, .i = {(int64_t)at.key, (int64_t)at.position, (int64_t)(intptr_t)kind}};
-  return pni_apply(c, &draw_counts, b ? 2 : 1, in, &attr);
+  pni_attr attr = {.ni = INTS, .i = {[KIND] = (int64_t)(intptr_t)kind}};
+  return pni_draw_apply(c, &draw_counts, rng, pni_fill_positions(PNI_FILL_UNIFORM_F64, 2 * n), b ? 2 : 1, in, &attr);
 }

@@ -1,0 +1,55 @@
+/*
+** dirichlet_multinomial.c: DirichletMultinomial(total_count m, concentration a) on vectors x of n counts that sum to m:
+** multinomial whose probabilities were drawn from Dirichlet(a), s = sum a,
+**   log p(x) = log(m! Gamma(s) / Gamma(m + s)) + sum log(Gamma(x_i + a_i) / (x_i! Gamma(a_i)))
+**   mean m a / s, variance m (a/s) (1 - a/s) (m + s) / (1 + s)
+*/
+#include "polya.h"
+#include "multinomial_draw.h"
+
+enum { TOTAL_COUNT, CONCENTRATION };
+#define a d->param[CONCENTRATION]
+
+/* a whole number: no gradient */
+static T *trials(C *c, D *d) { return pn_detach(c, d->param[TOTAL_COUNT]); }
+static T *over_classes(C *c, T *x) { return pn_unsqueeze(c, x, -1); }
+static T *sum(C *c, T *x) { return pn_sum(c, x, LAST, 0); }
+
+static T *in_support(C *c, D *d, T *x) {
+  T *whole = pni_constraint_mask(c, &pni_constraint_count_vector, x);
+  return pn_logical_and(c, whole, pn_eq(c, sum(c, x), d->param[TOTAL_COUNT]));
+}
+
+static T *log_prob(C *c, D *d, T *x) {
+  T *m = trials(c, d), *s = sum(c, a);
+  T *spread = polya_deviance(c, x, a, over_classes(c, m), over_classes(c, s));
+  return pn_sub(c, sum(c, pn_sub(c, polya_weight(c, x, a), spread)), polya_weight(c, m, s));
+}
+
+static T *share(C *c, D *d) { return pn_div(c, a, over_classes(c, sum(c, a))); }
+static T *mean(C *c, D *d) { return pn_mul(c, over_classes(c, trials(c, d)), share(c, d)); }
+static T *variance(C *c, D *d) {
+  T *s = sum(c, a), *more = pn_div(c, pn_add(c, trials(c, d), s), plus(c, s, 1));
+  return pn_mul(c, pn_mul(c, mean(c, d), from(c, 1, share(c, d))), over_classes(c, more));
+}
+
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *p = pn_softmax(c, log_gamma(c, rng, a, out), -1);
+  return pni_multinomial_draw(c, d, d->param[TOTAL_COUNT], p, rng, out);
+}
+
+const pni_distribution pni_dist_dirichlet_multinomial = {
+    .name = "dirichlet_multinomial",
+    .doc = "counts of n classes in m = total_count trials whose probabilities are a Dirichlet variable: log p(x) = "
+           "log(m! Gamma(s) / Gamma(m + s)) + sum log(Gamma(x + a) / (x! Gamma(a))), a = concentration, s = sum a",
+    .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35.13",
+    .param = {{.name = "total_count", .constraint = &pni_constraint_nonnegative_integer, .axes = ""},
+              {.name = "concentration", .constraint = &pni_constraint_positive_vector, .axes = "n"}},
+    .support = &pni_constraint_count_vector,
+    .event = "n",
+    .flags = PNI_DIST_DISCRETE,
+    .in_support = in_support,
+    .log_prob = log_prob,
+    .mean = mean,
+    .variance = variance,
+    .sample = sample};

@@ -1,0 +1,60 @@
+/*
+** gamma_poisson.c: GammaPoisson(concentration a, rate b) on 0, 1, 2 ...: Poisson whose rate was drawn from
+** Gamma(a, b); negative binomial of total_count a and logits -log b,
+**   log p(x) = lgamma(x + a) - lgamma(x + 1) - lgamma(a) + a log(b / (1 + b)) - x log(1 + b)
+**   mean a / b, variance a (1 + b) / b^2
+*/
+#include "../formula.h"
+#include "count_draw.h"
+#include "count_mass.h"
+#include "count_quantile.h"
+
+enum { CONCENTRATION, RATE };
+#define a d->param[CONCENTRATION]
+#define b d->param[RATE]
+
+/* b / (1 + b) */
+static T *failure(C *c, D *d) { return pn_div(c, b, plus(c, b, 1)); }
+
+/* The binomial mass of a among x + a, times a / (x + a) */
+static T *log_prob(C *c, D *d, T *x) {
+  T *all = pn_add(c, x, a), *ways = pn_sub(c, pni_excess(c, all), pn_add(c, pni_excess(c, x), pni_excess(c, a)));
+  T *per = pn_div(c, all, plus(c, b, 1));
+  T *fit = pn_add(c, pni_deviance(c, a, pn_mul(c, per, b)), pni_deviance(c, x, per));
+  return pn_sub(c, pn_sub(c, ways, fit), pn_log1p(c, pn_div(c, x, a)));
+}
+
+/* I_(b / (1 + b))(a, floor(x) + 1) */
+static T *cdf(C *c, D *d, T *x) {
+  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
+  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
+  return but(c, left, 0, but(c, right, 1, pn_betainc(c, a, plus(c, k, 1), failure(c, d))));
+}
+
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_negative_binomial, p, a, failure(c, d)); }
+static T *mean(C *c, D *d) { return pn_div(c, a, b); }
+static T *variance(C *c, D *d) { return pn_div(c, pn_mul(c, mean(c, d), plus(c, b, 1)), b); }
+static T *mode(C *c, D *d) { return pn_floor(c, pn_div(c, pn_relu(c, plus(c, a, -1)), b)); }
+
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *gamma = pn_exp(c, log_gamma(c, rng, a, out));
+  return pni_count_draw(c, rng, out, &pni_count_poisson, pn_div(c, gamma, b), NULL);
+}
+
+const pni_distribution pni_dist_gamma_poisson = {
+    .name = "gamma_poisson",
+    .doc = "Poisson whose rate is a gamma variable: log p(x) = lgamma(x + a) - lgamma(x + 1) - lgamma(a) + "
+           "a log(b / (1 + b)) - x log(1 + b), a = concentration, b = rate",
+    .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 5.3",
+    .param = {{.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
+              {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
+    .support = &pni_constraint_nonnegative_integer,
+    .event = "",
+    .flags = PNI_DIST_DISCRETE,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .sample = sample};

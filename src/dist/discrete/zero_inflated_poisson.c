@@ -1,0 +1,72 @@
+/*
+** zero_inflated_poisson.c: ZeroInflatedPoisson(gate g, rate r): 0 with probability g, else Poisson(r),
+**   log p(0) = log(g + (1 - g) e^-r),  log p(x) = log(1 - g) + log Poisson(x | r)
+**   mean (1 - g) r, variance (1 - g) r (1 + g r)
+*/
+#include "../formula.h"
+#include "count_draw.h"
+#include "count_mass.h"
+#include "count_quantile.h"
+#include "../../base/special.h"
+
+enum { GATE, RATE };
+#define gate d->param[GATE]
+#define rate d->param[RATE]
+
+/* log(1 + (1 - g) (e^-r - 1)) at 0; each branch sees the gate only where it is taken, so that a gate of 1 has finite
+ * gradients there. */
+static T *log_prob(C *c, D *d, T *x) {
+  T *none = equals(c, x, 0), *open = from(c, 1, only(c, none, gate, 0));
+  T *at_zero = pn_log1p(c, pn_mul(c, open, pn_expm1(c, pn_neg(c, only(c, none, rate, 1)))));
+  T *poisson = pn_neg(c, pn_add(c, pni_deviance(c, x, rate), pni_excess(c, x)));
+  return pn_where(c, none, at_zero, pn_add(c, pn_log1p(c, pn_neg(c, but(c, none, 0, gate))), poisson));
+}
+
+/* g + (1 - g) Q(floor(x) + 1, r) */
+static T *cdf(C *c, D *d, T *x) {
+  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
+  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
+  T *q = pn_add(c, gate, pn_mul(c, from(c, 1, gate), pn_gammaincc(c, plus(c, k, 1), rate)));
+  return but(c, left, 0, but(c, right, 1, q));
+}
+
+static double cdf_at(double k, double g, double r) { return g + (1 - g) * pni_gammaincc(k + 1, r); }
+static void place(double g, double r, double *middle, double *deviation) {
+  *middle = (1 - g) * r;
+  *deviation = sqrt((1 - g) * r * (1 + g * r));
+}
+static double top(double g, double r) { return (void)r, g < 1 ? INFINITY : 0; }
+static const pni_count_family family = {cdf_at, place, top};
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &family, p, gate, rate); }
+
+static T *mean(C *c, D *d) { return pn_mul(c, from(c, 1, gate), rate); }
+static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), plus(c, pn_mul(c, gate, rate), 1)); }
+
+/* 0 or the mode of the Poisson part */
+static T *mode(C *c, D *d) {
+  T *other = pn_floor(c, rate), *zero = pn_mul(c, other, pni_like(c, other, 0));
+  return pn_where(c, pn_gt(c, log_prob(c, d, other), log_prob(c, d, zero)), other, zero);
+}
+
+static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
+  T *closed = pn_le(c, uniform_draw(c, rng, out), gate);
+  return but(c, closed, 0, pni_count_draw(c, rng, out, &pni_count_poisson, rate, NULL));
+}
+
+const pni_distribution pni_dist_zero_inflated_poisson = {
+    .name = "zero_inflated_poisson",
+    .doc = "0 with probability gate, else a Poisson number: log p(0) = log(gate + (1 - gate) e^-rate), log p(x) = "
+           "log(1 - gate) + x log(rate) - rate - lgamma(x + 1)",
+    .source = "Lambert, Zero-inflated Poisson regression, Technometrics 34 (1992)",
+    .param = {{.name = "gate", .constraint = &pni_constraint_unit_interval, .axes = ""},
+              {.name = "rate", .constraint = &pni_constraint_positive, .axes = ""}},
+    .support = &pni_constraint_nonnegative_integer,
+    .event = "",
+    .flags = PNI_DIST_DISCRETE,
+    .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .mean = mean,
+    .variance = variance,
+    .mode = mode,
+    .sample = sample};
