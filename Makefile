@@ -59,7 +59,7 @@ RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
 # ---- what is built -----------------------------------------------------------------------------
 
 all: $(ARTEFACTS)
-tests: all $(SPEC_PROG) $(EMBED_PROG)
+tests: all $(SPEC_PROG) $(EMBED_PROG) $(BENCH_PROG)
 fuzzers: $(FUZZ_PROG)
 
 # Inner loops are worth the compiler's best effort; a CFLAGS of your own is taken as it is. What is written in

@@ -109,9 +109,9 @@ static void products(C *c, pn_dtype dtype, int64_t n, int64_t batch) {
       int64_t start = pni_now();
       for (int64_t i = 0; way == 1 && i < batch; i += 2) {
         one_x.offset = one_y.offset = one_z.offset = i * n * n;
-        pni_matmul(c, &one_x, &one_y, &one_z);
+        pni_matmul(c, &one_x, &one_y, NULL, &one_z);
       }
-      if (way == 0) pni_matmul(c, x, y, z);
+      if (way == 0) pni_matmul(c, x, y, NULL, z);
       double ns = (double)(pni_now() - start) / (double)batch;
       if (ns < best[way]) best[way] = ns;
     }

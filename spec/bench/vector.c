@@ -111,7 +111,7 @@ static void product(pn_context *c, int m, int k, int n) {
   pn_tensor *y = pn_randn(c, NULL, PN_FLOAT64, 2, (int64_t[]){k, n});
   pn_tensor *z = pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){m, n});
   double best;
-  MEASURE(best, CALLS, for (int i = 0; i < CALLS; i++) pni_matmul(c, x, y, z));
+  MEASURE(best, CALLS, for (int i = 0; i < CALLS; i++) pni_matmul(c, x, y, NULL, z));
   printf("%dx%d times %dx%d, float64\t%.0f\tns\t\n", m, k, k, n, best);
   MEASURE(best, CALLS,
           for (int i = 0; i < CALLS; i++) cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1,
@@ -128,7 +128,7 @@ static void gemm(pn_context *c, pn_dtype dtype) {
             *z = pn_zeros(c, dtype, 2, (int64_t[]){SIZE, SIZE});
   double best;
   char blas[160];
-  MEASURE(best, TIMES, for (int i = 0; i < TIMES; i++) pni_matmul(c, x, x, z));
+  MEASURE(best, TIMES, for (int i = 0; i < TIMES; i++) pni_matmul(c, x, x, NULL, z));
   pni_blas_describe(blas, sizeof blas);
   printf("matmul of 512x512, %s, one thread, %s\t%.1f\tGFLOP/s\t\n", pn_dtype_name(dtype), blas,
          2.0 * SIZE * SIZE * SIZE / best);

@@ -43,21 +43,21 @@ def chebyshev(f, a, b, n):
     return result[:n]
 
 
-def worst(f, coef, a, b):
+def worst(f, coef, a, b, absolute):
     error = mpf(0)
     for k in range(401):
         x = mpf(a) + (mpf(b) - mpf(a)) * k / 400
         p = mpf(0)
         for c in reversed(coef):
             p = p * x + c
-        error = max(error, abs(p / f(x) - 1))
+        error = max(error, abs(p - f(x)) / (1 if absolute else abs(f(x))))
     return error
 
 
-def emit(name, text, f, a, b, n, digits=21):
+def emit(name, text, f, a, b, n, digits=21, absolute=False):
     coef = chebyshev(f, a, b, n)
-    error = worst(f, coef, a, b)
-    print(f"/* {text}; {mp.nstr(error, 2)} */")
+    error = worst(f, coef, a, b, absolute)
+    print(f"/* {text}; {mp.nstr(error, 2)}{' absolute' if absolute else ''} */")
     suffix = "f" if name.endswith("F32") else ""
     digits = 10 if suffix else digits
     items = [mp.nstr(c, digits, min_fixed=-1, max_fixed=2) + suffix for c in reversed(coef)]
@@ -114,6 +114,8 @@ quarter = (pi / 4 * mpf("1.0001")) ** 2
 emit("POLY_SIN", "(sin r - r) / r^3 in z = r^2, |r| <= pi/4", near(precise(lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z), -mpf(1) / 6), 0, quarter, 6)
 emit("POLY_COS", "(cos r - 1 + z/2) / z^2 in z = r^2", near(precise(lambda z: (cos(sqrt(z)) - 1 + z / 2) / z ** 2), mpf(1) / 24), 0, quarter, 6)
 emit("POLY_ERF", "erf(x) / x - 1 in z = x^2, |x| <= 1", near(precise(lambda z: erf(sqrt(z)) / sqrt(z) - 1), 2 / sqrt(pi) - 1), 0, mpf("1.001"), 14)
+emit("POLY_ERF_F32", "the same", near(precise(lambda z: erf(sqrt(z)) / sqrt(z) - 1), 2 / sqrt(pi) - 1), 0, mpf("1.001"), 7, absolute=True)
+emit("POLY_LOG_ERFC_F32", "-log(erfc(a)), 1 <= a <= 3.95", lambda a: -log(erfc(a)), 1, mpf("3.95"), 9, absolute=True)
 emit("POLY_ERFCX", "(1 + 2a) e^(a^2) erfc(a) in t = (a - 3.75) / (a + 3.75), a >= 0 (Shepherd & Laframboise 1981)", precise(erfcx_scaled), -1, 1, 26)
 f_lgamma = precise(lambda u: loggamma(mpf("1.65") + u) / ((u + mpf("0.65")) * (u - mpf("0.35"))))
 emit("POLY_LGAMMA", "log Gamma(y) / ((y - 1) (y - 2)) in u = y - 1.65, |u| <= 0.85", f_lgamma, mpf("-0.85"), mpf("0.85"), 28)

@@ -36,6 +36,7 @@
 #define FMA     fmaf
 #include "constant_f32_real.h"
 #include "elementary_real.h"
+#include "single_real.h"
 #include "constant_end_real.h"
 #undef NAME
 #undef FMA
@@ -103,7 +104,7 @@ BOTH(tanh)
 BOTH(sigmoid)
 BOTH(log_sigmoid)
 BOTH(softplus)
-WIDE(erf)
+BOTH(erf)
 WIDE(erfc)
 WIDE(erfcx)
 WIDE(erfinv)
