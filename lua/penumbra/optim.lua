@@ -1,4 +1,5 @@
 --- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
+--- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on).
 ---
 ---     opt:step(loss)      clears gradients, differentiates, updates; returns the loss as a number
 ---     opt:apply(grads)    the update alone, from a list of gradients (false: that parameter rests)
@@ -121,6 +122,20 @@ function core.optim_metatable.__tostring(opt)
 end
 
 -- ---- schedules: functions of the step (from 1) that give a learning rate: opt.lr = schedule(step) ----
+
+--- Always `rate`.
+function optim.constant(rate)
+  return function()
+    return rate
+  end
+end
+
+--- `from` times `factor` at every step: from factor^(step - 1), but not below `least` (0).
+function optim.exponential(from, factor, least)
+  return function(step)
+    return math.max(least or 0, from * factor ^ (step - 1))
+  end
+end
 
 --- From `from` down to `to` along half a cosine over `steps`, then `to`. Loshchilov & Hutter 2017.
 function optim.cosine(from, to, steps)

@@ -181,6 +181,33 @@ describe("optimiser", function()
     assert.matches("'extra' is not part", message)
   end)
 
+  it("every row leaves everything as it was when a gradient is not finite, alone among many", function()
+    for _, row in ipairs(pn.rows()) do
+      for _, dtype in ipairs(row.kind == "optimiser" and { "float64", "float32" } or {}) do
+        for _, n in ipairs { 1, 7, 64, 200 } do
+          for _, bad in ipairs { 1 / 0, -1 / 0, 0 / 0 } do
+            local w, v = pn.param(pn.ones(n, { dtype = dtype })), pn.param(pn.ones(3, { dtype = dtype }))
+            local opt = optim[row.name]({ v, w }, { lr = 0.1, clip_norm = 1 })
+            local big = pn.full({ 3 }, dtype == "float64" and 1e300 or 1e38, { dtype = dtype })
+            opt:apply { big, pn.ones(n, { dtype = dtype }) } -- squares overflow, numbers do not
+            local before, state = w:totable(), opt:state()
+            local values = {}
+            for k = 1, n do
+              values[k] = k == n and bad or 1
+            end
+            local ok, message = pcall(opt.apply, opt, { big, pn.tensor(values, { dtype = dtype }) })
+            assert.is_false(ok)
+            assert.matches("gradient of parameter 2 .* must be finite", message)
+            assert.same(before, w:totable())
+            for key, t in pairs(opt:state()) do
+              assert.same(state[key]:totable(), t:totable())
+            end
+          end
+        end
+      end
+    end
+  end)
+
   it("schedules start, end and never leave their range", function()
     for name, schedule in pairs {
       cosine = optim.cosine(1, 0.1, 11),
@@ -190,6 +217,9 @@ describe("optimiser", function()
       close({ schedule(6), schedule(11), schedule(50) }, { 0.55, 0.1, 0.1 }, 1e-15)
     end
     assert.equal(0.25, optim.decay(1, 0.5, 10)(21))
+    assert.equal(0.3, optim.constant(0.3)(77))
+    close({ optim.exponential(2, 0.9)(1), optim.exponential(2, 0.9)(4), optim.exponential(2, 0.9, 0.5)(99) },
+      { 2, 2 * 0.729, 0.5 }, 1e-15)
     local warm = optim.warmup(4, 2)
     assert.same({ 0.5, 1.0, 1.5, 2, 2 }, { warm(1), warm(2), warm(3), warm(4), warm(9) })
   end)

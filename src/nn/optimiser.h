@@ -5,6 +5,7 @@
 #ifndef PN_NN_OPTIMISER_H
 #define PN_NN_OPTIMISER_H
 
+#include <math.h>
 #include "../tensor/tensor.h"
 #include "option.h"
 
@@ -17,7 +18,8 @@ typedef struct pni_update {
   const void *grad;
   void *slot[PNI_SLOTS];
   double k[PNI_SCALARS]; /* from `scalars` */
-  double scale;          /* of the gradient, from clipping; 1 without */
+  double scale;          /* of the gradient, from clip_norm; 1 without */
+  double limit;          /* of each of its numbers, from clip_value; infinite without */
 } pni_update;
 
 typedef struct pni_optimiser {
@@ -30,6 +32,12 @@ typedef struct pni_optimiser {
   void (*scalars)(const double *option, int64_t step, double *k);
   void (*update[2])(const pni_update *u); /* float64, float32; cannot fail */
 } pni_optimiser;
+
+/* The options that every row ends its own with: what optimiser_step.c does to the gradients. */
+#define PNI_CLIPPING                                                                                                   \
+  {"clip_norm", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest Euclidean norm of all gradients together"}, {              \
+    "clip_value", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest size of each number of the gradients, after clip_norm"   \
+  }
 
 int pni_optimiser_count(void);
 const pni_optimiser *pni_optimiser_at(int i);

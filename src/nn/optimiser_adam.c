@@ -21,19 +21,36 @@ static void scalars(const double *option, int64_t step, double *k) {
 
 #define BELOW_ONE (1 - 1e-12)
 
-static const pni_option options[] = {
+static const pni_option adam_options[] = {
     {"lr", NULL, 0.001, 0, HUGE_VAL, false, "learning rate"},
     {"beta1", NULL, 0.9, 0, BELOW_ONE, false, "decay of the mean of the gradients"},
     {"beta2", NULL, 0.999, 0, BELOW_ONE, false, "decay of the mean of their squares"},
     {"eps", NULL, 1e-8, 0, HUGE_VAL, true, "added to the root of the second moment"},
     {"weight_decay", NULL, 0, 0, HUGE_VAL, false, "decoupled decay (AdamW): p = p - lr weight_decay p"},
-    {"clip_norm", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest Euclidean norm of all gradients together"},
+    PNI_CLIPPING,
+    {0}};
+
+static const pni_option adamw_options[] = {
+    {"lr", NULL, 0.001, 0, HUGE_VAL, false, "learning rate"},
+    {"beta1", NULL, 0.9, 0, BELOW_ONE, false, "decay of the mean of the gradients"},
+    {"beta2", NULL, 0.999, 0, BELOW_ONE, false, "decay of the mean of their squares"},
+    {"eps", NULL, 1e-8, 0, HUGE_VAL, true, "added to the root of the second moment"},
+    {"weight_decay", NULL, 0.01, 0, HUGE_VAL, false, "decoupled decay: p = p - lr weight_decay p"},
+    PNI_CLIPPING,
     {0}};
 
 const pni_optimiser pni_optimiser_adam = {.name = "adam",
                                           .doc = "Adam with both bias corrections; weight_decay makes it AdamW",
                                           .source = "Kingma & Ba 2015; Loshchilov & Hutter 2019",
-                                          .options = options,
+                                          .options = adam_options,
                                           .slot = {"m", "v"},
                                           .scalars = scalars,
                                           .update = {pni_update_adam_f64, pni_update_adam_f32}};
+
+const pni_optimiser pni_optimiser_adamw = {.name = "adamw",
+                                           .doc = "Adam with decoupled weight decay, which is on",
+                                           .source = "Loshchilov & Hutter 2019",
+                                           .options = adamw_options,
+                                           .slot = {"m", "v"},
+                                           .scalars = scalars,
+                                           .update = {pni_update_adam_f64, pni_update_adam_f32}};

@@ -20,7 +20,7 @@ static const pni_option options[] = {
     {"momentum", NULL, 0, 0, 1, false, "share of the last step that is kept"},
     {"nesterov", "false true", 0, 0, 1, false, "look ahead along the momentum"},
     {"weight_decay", NULL, 0, 0, HUGE_VAL, false, "added to the gradient as weight_decay * parameter"},
-    {"clip_norm", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest Euclidean norm of all gradients together"},
+    PNI_CLIPPING,
     {0}};
 
 const pni_optimiser pni_optimiser_sgd = {.name = "sgd",

@@ -45,11 +45,13 @@ static pn_tensor *usable(pn_context *c, const pn_optim *o, int i, pn_tensor *g) 
   return pni_contiguous(c, g);
 }
 
-static bool finite_sum(pn_context *c, const pn_tensor *g, double *total) {
-  double s =
-      g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel) : pni_sum_squares_f32(pni_data(g), g->numel);
-  *total += s;
-  return isfinite(s) || pni_all_finite(c, g); /* squares may overflow where the numbers do not */
+static bool is_finite(const pn_tensor *g) {
+  return g->dtype == PN_FLOAT64 ? pni_finite_f64(pni_data(g), g->numel) : pni_finite_f32(pni_data(g), g->numel);
+}
+
+static double squares_of(const pn_tensor *g) {
+  return g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel)
+                                : pni_sum_squares_f32(pni_data(g), g->numel);
 }
 
 /* The Euclidean norm of all gradients, safe against overflow: |g| = big |g / big|. */
@@ -67,18 +69,24 @@ static double careful_norm(int n, pn_tensor *const *g) {
   return big * sqrt(total);
 }
 
-static double clip_scale(const pn_optim *o, pn_tensor *const *g, double squares) {
-  double limit = HUGE_VAL;
-  int i = pni_option_find(o->type->options, "clip_norm");
-  if (i >= 0) limit = o->option[i];
+static double option_of(const pn_optim *o, const char *name) {
+  int i = pni_option_find(o->type->options, name);
+  return i >= 0 ? o->option[i] : HUGE_VAL;
+}
+
+/* The norm costs a pass over the gradients; it is taken only if it may count. */
+static double clip_scale(const pn_optim *o, pn_tensor *const *g) {
+  double limit = option_of(o, "clip_norm"), squares = 0;
   if (limit == HUGE_VAL) return 1;
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) squares += squares_of(g[i]);
   double norm = isfinite(squares) ? sqrt(squares) : careful_norm(o->n, g);
   return norm > limit ? limit / norm : 1;
 }
 
 /* The updates: nothing here can fail. */
 static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
-  pni_update u = {.scale = scale};
+  pni_update u = {.scale = scale, .limit = option_of(o, "clip_value")};
   int64_t last = -1;
   for (int i = 0; i < o->n; i++) {
     if (!g[i]) continue;
@@ -96,20 +104,19 @@ static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
 /* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
 static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
   pn_tensor **g = pni_calloc(c, (size_t)o->n * sizeof *g);
-  double squares = 0;
   int used = 0, bad = -1;
   for (int i = 0; g && i < o->n && !pni_failed(c); i++) {
     pn_tensor *given = grads ? grads[i] : o->param[i]->grad;
     if (!given || !(g[i] = usable(c, o, i, given))) continue;
     used++;
-    if (!finite_sum(c, g[i], &squares) && bad < 0) bad = i;
+    if (bad < 0 && !is_finite(g[i])) bad = i;
   }
   if (bad >= 0) not_finite(c, o, bad, loss);
   if (!pni_failed(c) && used == 0)
     pni_fail(c, PN_STATE, "%s: no parameter of this optimiser has a gradient (does the loss depend on them?)",
              o->type->name);
   c->evaluating++;
-  if (!pni_failed(c)) update_all(o, g, clip_scale(o, g, squares));
+  if (!pni_failed(c)) update_all(o, g, clip_scale(o, g));
   c->evaluating--;
   for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
   pni_free(c, g, (size_t)o->n * sizeof *g);

@@ -22,8 +22,21 @@ void pni_update_sgd_f32(const pni_update *u);
 void pni_update_adam_f64(const pni_update *u);
 void pni_update_adam_f32(const pni_update *u);
 
+/* k: those of adam, but k[0] = lr beta1 / (1 - beta1^(t + 1)), and k[6] = lr (1 - beta1) / (1 - beta1^t). */
+void pni_update_nadam_f64(const pni_update *u);
+void pni_update_nadam_f32(const pni_update *u);
+/* k: learning rate, alpha, eps, momentum, centred (0 or 1), weight decay. slots: v, mean, momentum. */
+void pni_update_rmsprop_f64(const pni_update *u);
+void pni_update_rmsprop_f32(const pni_update *u);
+/* k: learning rate, eps, weight decay. slot: sum. */
+void pni_update_adagrad_f64(const pni_update *u);
+void pni_update_adagrad_f32(const pni_update *u);
+
 /* The sum of the squares of n numbers: not finite if one of them is not (or if it overflows). */
 double pni_sum_squares_f64(const void *data, int64_t n);
 double pni_sum_squares_f32(const void *data, int64_t n);
+/* Are all of them finite? */
+bool pni_finite_f64(const void *data, int64_t n);
+bool pni_finite_f32(const void *data, int64_t n);
 
 #endif

@@ -1,18 +1,27 @@
 /*
 ** update_real.h: bodies of the update kernels, included once per type by update_f64.c and update_f32.c,
-** which define REAL, SQRT and NAME(f).
+** which define REAL, SQRT, BITS, EXPONENT and NAME(f).
 */
 #include <math.h>
+#include <string.h>
 #include "update.h"
 
-/* d = scale g + decay p;  b = momentum b + d;  p -= lr (nesterov ? d + momentum b : b) */
+/* The gradient as the rows see it: scaled by the norm's limit, then kept within +-limit. */
+#define CLIPPED(g) clamped(scale *(g), limit)
+static inline REAL clamped(REAL d, REAL limit) {
+  d = d < limit ? d : limit;
+  return d > -limit ? d : -limit;
+}
+
+/* d = g + decay p;  b = momentum b + d;  p -= lr (nesterov ? d + momentum b : b) */
 static PNI_VECTOR void sgd(const pni_update *u) {
   REAL *restrict p = u->param, *restrict b = u->slot[0];
   const REAL *restrict g = u->grad;
-  const REAL lr = (REAL)u->k[0], momentum = (REAL)u->k[1], decay = (REAL)u->k[2], scale = (REAL)u->scale;
+  const REAL lr = (REAL)u->k[0], momentum = (REAL)u->k[1], decay = (REAL)u->k[2];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
   const REAL ahead = u->k[3] != 0 ? momentum : 0, now = u->k[3] != 0 ? 1 : 0, past = 1 - now;
   for (int64_t i = 0; i < u->n; i++) {
-    REAL d = scale * g[i] + decay * p[i];
+    REAL d = CLIPPED(g[i]) + decay * p[i];
     REAL v = momentum * b[i] + d;
     b[i] = v;
     p[i] -= lr * (now * d + (past + ahead) * v);
@@ -25,9 +34,10 @@ static PNI_VECTOR void adam(const pni_update *u) {
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
   const REAL c1 = (REAL)(1 - u->k[1]), c2 = (REAL)(1 - u->k[2]);
-  const REAL eps = (REAL)u->k[4], keep = (REAL)(1 - u->k[5]), scale = (REAL)u->scale;
+  const REAL eps = (REAL)u->k[4], keep = (REAL)(1 - u->k[5]);
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
   for (int64_t i = 0; i < u->n; i++) {
-    REAL d = scale * g[i];
+    REAL d = CLIPPED(g[i]);
     REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d;
     m[i] = a;
     v[i] = s;
@@ -35,16 +45,90 @@ static PNI_VECTOR void adam(const pni_update *u) {
   }
 }
 
+/* Adam whose mean is taken a step ahead: (ahead m + now g) instead of rate m. */
+static PNI_VECTOR void nadam(const pni_update *u) {
+  REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
+  const REAL *restrict g = u->grad;
+  const REAL ahead = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
+  const REAL c1 = (REAL)(1 - u->k[1]), c2 = (REAL)(1 - u->k[2]);
+  const REAL eps = (REAL)u->k[4], keep = (REAL)(1 - u->k[5]), now = (REAL)u->k[6];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]);
+    REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d;
+    m[i] = a;
+    v[i] = s;
+    p[i] = keep * p[i] - (ahead * a + now * d) / (SQRT(s) * root + eps);
+  }
+}
+
+/* d = g + decay p;  v = a v + (1 - a) d^2;  mean = a mean + (1 - a) d, if centred subtracted from v;
+ * b = momentum b + d / (sqrt(v) + eps);  p -= lr b */
+static PNI_VECTOR void rmsprop(const pni_update *u) {
+  REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict mean = u->slot[1], *restrict b = u->slot[2];
+  const REAL *restrict g = u->grad;
+  const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];
+  const REAL momentum = (REAL)u->k[3], centred = (REAL)u->k[4], decay = (REAL)u->k[5];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]) + decay * p[i];
+    REAL s = a * v[i] + c * d * d, e = a * mean[i] + c * d, spread = s - centred * e * e;
+    REAL t = momentum * b[i] + d / (SQRT(spread > 0 ? spread : 0) + eps);
+    v[i] = s;
+    mean[i] = e;
+    b[i] = t;
+    p[i] -= lr * t;
+  }
+}
+
+/* d = g + decay p;  s += d^2;  p -= lr d / (sqrt(s) + eps) */
+static PNI_VECTOR void adagrad(const pni_update *u) {
+  REAL *restrict p = u->param, *restrict sum = u->slot[0];
+  const REAL *restrict g = u->grad;
+  const REAL lr = (REAL)u->k[0], eps = (REAL)u->k[1], decay = (REAL)u->k[2];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]) + decay * p[i];
+    REAL s = sum[i] + d * d;
+    sum[i] = s;
+    p[i] -= lr * d / (SQRT(s) + eps);
+  }
+}
+
 /* The clones stay static: their dispatchers would be exported. */
 void NAME(pni_update_sgd)(const pni_update *u) { sgd(u); }
 void NAME(pni_update_adam)(const pni_update *u) { adam(u); }
+void NAME(pni_update_nadam)(const pni_update *u) { nadam(u); }
+void NAME(pni_update_rmsprop)(const pni_update *u) { rmsprop(u); }
+void NAME(pni_update_adagrad)(const pni_update *u) { adagrad(u); }
 
-double NAME(pni_sum_squares)(const void *data, int64_t n) {
-  const REAL *x = data;
-  double lane[4] = {0};
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4)
-    for (int j = 0; j < 4; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
-  for (; i < n; i++) lane[0] += (double)x[i] * (double)x[i];
-  return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+/* Sums run in LANES lanes side by side, so they do not depend on the vector width; what is left over is padded with
+ * zeros. */
+enum { LANES = 64 };
+
+static PNI_VECTOR double sum_squares(const REAL *x, int64_t n) {
+  double lane[LANES] = {0};
+  REAL rest[LANES] = {0};
+  int64_t whole = n / LANES * LANES;
+  for (int64_t i = 0; i < whole; i += LANES)
+    for (int j = 0; j < LANES; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
+  if (whole < n) memcpy(rest, x + whole, (size_t)(n - whole) * sizeof *rest);
+  for (int j = 0; j < LANES; j++) lane[j] += (double)rest[j] * (double)rest[j];
+  for (int w = LANES / 2; w >= 8; w /= 2)
+    for (int j = 0; j < w; j++) lane[j] += lane[j + w];
+  return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
+
+/* The lowest bit of the exponent, added to an exponent that is all ones, carries into the sign. */
+static PNI_VECTOR bool all_finite(const REAL *x, int64_t n) {
+  BITS found = 0;
+  for (int64_t i = 0; i < n; i++) {
+    BITS b;
+    memcpy(&b, x + i, sizeof b);
+    found |= (b & EXPONENT) + (EXPONENT & (~EXPONENT + 1));
+  }
+  return found >> (8 * sizeof found - 1) == 0;
+}
+
+double NAME(pni_sum_squares)(const void *data, int64_t n) { return sum_squares(data, n); }
+bool NAME(pni_finite)(const void *data, int64_t n) { return all_finite(data, n); }

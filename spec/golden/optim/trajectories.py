@@ -1,11 +1,16 @@
-"""Writes trajectories.lua: reference trajectories of SGD and Adam, computed in plain numpy float64.
+"""Writes trajectories.lua: reference trajectories of the optimisers, computed in plain numpy float64.
 
-The formulas are written from the papers, independently of the C code:
-  SGD    Sutskever et al. 2013, learning rate outside the momentum; L2 decay added to the gradient
-  Adam   Kingma & Ba 2015, algorithm 1; decoupled decay from Loshchilov & Hutter 2019, algorithm 2
+The formulas are written from the papers and PyTorch's documentation, independently of the C code:
+  SGD      Sutskever et al. 2013, learning rate outside the momentum; L2 decay added to the gradient
+  Adam     Kingma & Ba 2015, algorithm 1; decoupled decay from Loshchilov & Hutter 2019, algorithm 2
+  NAdam    Dozat 2016 with a constant momentum, as optax.nadam
+  RMSprop  Tieleman & Hinton 2012 in the form of torch.optim.RMSprop; Adagrad, Duchi et al. 2011, torch.optim.Adagrad
 Objective: Rosenbrock's function of (x, y) plus sum_k c_k (z_k - 1)^2 with c = (1, 10, 0.1).
 Run: python3 trajectories.py > trajectories.lua
+Where torch can be imported, `python3 trajectories.py torch` compares every case that torch.optim has with it.
 """
+import sys
+
 import numpy as np
 
 C = np.array([1.0, 10.0, 0.1])
@@ -17,15 +22,16 @@ def gradients(p):
     return [np.array([-2 * (1 - x) - 40 * x * (y - x * x), 20 * (y - x * x)]), 2 * C * (z - 1)]
 
 
-def clip(g, limit):
+def clip(g, limit, value):
     norm = np.sqrt(sum((a * a).sum() for a in g))
-    return [a * (limit / norm) for a in g] if norm > limit else g
+    g = [a * (limit / norm) for a in g] if norm > limit else g
+    return [np.clip(a, -value, value) for a in g]
 
 
-def sgd(n, lr=0.01, momentum=0.0, nesterov=False, weight_decay=0.0, clip_norm=np.inf):
+def sgd(n, lr=0.01, momentum=0.0, nesterov=False, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
     p, b = [a.copy() for a in START], [np.zeros_like(a) for a in START]
     for _ in range(n):
-        g = clip(gradients(p), clip_norm)
+        g = clip(gradients(p), clip_norm, clip_value)
         for k in range(len(p)):
             d = g[k] + weight_decay * p[k]
             b[k] = momentum * b[k] + d
@@ -33,17 +39,93 @@ def sgd(n, lr=0.01, momentum=0.0, nesterov=False, weight_decay=0.0, clip_norm=np
     return p
 
 
-def adam(n, lr=0.001, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, clip_norm=np.inf):
+def adam(n, lr=0.001, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
     p = [a.copy() for a in START]
     m, v = [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]
     for t in range(1, n + 1):
-        g = clip(gradients(p), clip_norm)
+        g = clip(gradients(p), clip_norm, clip_value)
         for k in range(len(p)):
             m[k] = beta1 * m[k] + (1 - beta1) * g[k]
             v[k] = beta2 * v[k] + (1 - beta2) * g[k] ** 2
             m_hat, v_hat = m[k] / (1 - beta1**t), v[k] / (1 - beta2**t)
             p[k] = p[k] - lr * weight_decay * p[k] - lr * m_hat / (np.sqrt(v_hat) + eps)
     return p
+
+
+def adamw(n, weight_decay=0.01, **options):
+    return adam(n, weight_decay=weight_decay, **options)
+
+
+def nadam(n, lr=0.001, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
+    p = [a.copy() for a in START]
+    m, v = [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]
+    for t in range(1, n + 1):
+        g = clip(gradients(p), clip_norm, clip_value)
+        for k in range(len(p)):
+            m[k] = beta1 * m[k] + (1 - beta1) * g[k]
+            v[k] = beta2 * v[k] + (1 - beta2) * g[k] ** 2
+            m_hat = beta1 * m[k] / (1 - beta1 ** (t + 1)) + (1 - beta1) * g[k] / (1 - beta1**t)
+            p[k] = p[k] - lr * (weight_decay * p[k] + m_hat / (np.sqrt(v[k] / (1 - beta2**t)) + eps))
+    return p
+
+
+def rmsprop(n, lr=0.01, alpha=0.99, eps=1e-8, momentum=0.0, centred=False, weight_decay=0.0, clip_norm=np.inf,
+            clip_value=np.inf):
+    p = [a.copy() for a in START]
+    v, mean, b = ([np.zeros_like(a) for a in p] for _ in range(3))
+    for _ in range(n):
+        g = clip(gradients(p), clip_norm, clip_value)
+        for k in range(len(p)):
+            d = g[k] + weight_decay * p[k]
+            v[k] = alpha * v[k] + (1 - alpha) * d**2
+            mean[k] = alpha * mean[k] + (1 - alpha) * d
+            root = np.sqrt(v[k] - mean[k] ** 2 if centred else v[k]) + eps
+            b[k] = momentum * b[k] + d / root
+            p[k] = p[k] - lr * b[k]
+    return p
+
+
+def adagrad(n, lr=0.01, lr_decay=0.0, eps=1e-10, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
+    p, s = [a.copy() for a in START], [np.zeros_like(a) for a in START]
+    for t in range(n):
+        g = clip(gradients(p), clip_norm, clip_value)
+        for k in range(len(p)):
+            d = g[k] + weight_decay * p[k]
+            s[k] = s[k] + d**2
+            p[k] = p[k] - lr / (1 + t * lr_decay) * d / (np.sqrt(s[k]) + eps)
+    return p
+
+
+def in_torch(kind, n, options):
+    """The same by torch.optim; None where it has no such optimiser or meaning."""
+    import torch
+
+    options = dict(options)
+    norm, value = options.pop("clip_norm", None), options.pop("clip_value", None)
+    if "beta1" in options or "beta2" in options:
+        options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
+    if "centred" in options:
+        options["centered"] = options.pop("centred")
+    name = "AdamW" if kind == "adam" else {"sgd": "SGD", "adamw": "AdamW", "rmsprop": "RMSprop",
+                                           "adagrad": "Adagrad"}.get(kind)
+    if name is None:
+        return None
+    if kind == "adam":
+        options.setdefault("weight_decay", 0.0)
+    if kind == "sgd":
+        options.setdefault("lr", 0.01)
+    p = [torch.tensor(a, requires_grad=True) for a in START]
+    opt = getattr(torch.optim, name)(p, **options)
+    for _ in range(n):
+        opt.zero_grad()
+        (x, y), z = p
+        ((1 - x) ** 2 + 10 * (y - x * x) ** 2 + (torch.tensor(C) * (z - 1) ** 2).sum()).backward()
+        if norm is not None:
+            torch.nn.utils.clip_grad_norm_(p, norm)
+        if value is not None:
+            torch.nn.utils.clip_grad_value_(p, value)
+        opt.step()
+    return [a.detach().numpy() for a in p]
 
 
 CASES = [
@@ -57,7 +139,19 @@ CASES = [
     ("adam", {"lr": 0.02, "beta1": 0.7, "beta2": 0.95, "eps": 1e-3}),
     ("adam", {"lr": 0.02, "weight_decay": 0.05}),
     ("adam", {"lr": 0.02, "clip_norm": 0.5}),
+    ("sgd", {"lr": 0.02, "momentum": 0.9, "clip_value": 0.7}),
+    ("adam", {"lr": 0.02, "clip_norm": 3.0, "clip_value": 0.2}),
+    ("adamw", {}),
+    ("adamw", {"lr": 0.03, "weight_decay": 0.2}),
+    ("nadam", {}),
+    ("nadam", {"lr": 0.03, "beta1": 0.8, "beta2": 0.99, "weight_decay": 0.05}),
+    ("rmsprop", {}),
+    ("rmsprop", {"lr": 0.005, "alpha": 0.9, "momentum": 0.5}),
+    ("rmsprop", {"lr": 0.003, "alpha": 0.95, "centred": True, "eps": 1e-3, "weight_decay": 0.1}),
+    ("adagrad", {}),
+    ("adagrad", {"lr": 0.2, "lr_decay": 0.05, "weight_decay": 0.1, "clip_value": 2.0}),
 ]
+RUN = {"sgd": sgd, "adam": adam, "adamw": adamw, "nadam": nadam, "rmsprop": rmsprop, "adagrad": adagrad}
 
 
 def lua(value):
@@ -68,10 +162,23 @@ def lua(value):
     return repr(value)
 
 
+if sys.argv[1:] == ["torch"]:
+    for kind, options in CASES:
+        for n in (1, 3, 60):
+            want = in_torch(kind, n, options)
+            if want is None:
+                print(f"{kind}: not in torch.optim in this form")
+                break
+            got = RUN[kind](n, **options)
+            error = max(np.max(np.abs(a - b) / np.maximum(1, np.abs(b))) for a, b in zip(got, want))
+            print(f"{kind} {options} {n} steps: largest error {error:.1e}")
+            assert error < 1e-6 if "clip_norm" in options else error < 1e-12  # torch adds 1e-6 to the norm
+    sys.exit()
+
 print("-- Written by trajectories.py; do not edit.")
 print("return {")
 for kind, options in CASES:
-    run = sgd if kind == "sgd" else adam
+    run = RUN[kind]
     text = ", ".join(f"{k} = {lua(v)}" for k, v in options.items())
     for n in (1, 3, 60):
         p = run(n, **options)
