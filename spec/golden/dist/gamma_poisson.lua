@@ -83,5 +83,7 @@ return {
     },
   },
   kl = {
+    {p = {concentration = 3.5, rate = 1.2}, q = {concentration = 3.5, rate = 0.5}, value = 0.6066069620953043},
+    {p = {concentration = 3.5, rate = 2.0}, q = {concentration = 3.5, rate = 6.0}, value = 0.6031707566944351},
   },
 }

@@ -2,10 +2,11 @@
 
 Run: python3 make_discrete.py [name...]   (needs mpmath; writes beside itself)
 """
+import os
 import sys
 from mpmath import mp, mpf, inf, log, exp, nan
 from scipy import stats
-from make import write
+from make import HERE, lua, write
 
 mp.dps = 40
 rows = {}
@@ -325,7 +326,9 @@ def gamma_poisson():
         m = mpf(a) / mpf(b)
         cases.append(large(dict(concentration=a, rate=b), lambda k: log_mass(a, b, k), x, m, m * (1 + mpf(b)) / mpf(b), int((mpf(a) - 1) / mpf(b)),
                            stats.nbinom(a, b / (1 + b)), a > 3))
-    return cases, []
+    k = [(dict(concentration=3.5, rate=a), dict(concentration=3.5, rate=b), kl(lambda k: exp(log_mass(3.5, a, k)), lambda k: exp(log_mass(3.5, b, k)), 400))
+         for a, b in [(1.2, 0.5), (2.0, 6.0)]]
+    return cases, k
 
 
 @row
@@ -345,7 +348,58 @@ def empirical():
             one([-2.0], [5.0], [-2.0], [-3.0, -2.0], extreme=True)], []
 
 
+def divergences():
+    """KL of two kinds of counts, sums of masses."""
+    def nb(r, p):
+        return lambda k: mp.loggamma(k + mpf(r)) - mp.loggamma(k + 1) - mp.loggamma(mpf(r)) + r * log(1 - mpf(p)) + k * log(mpf(p))
+    kinds = {
+        "bernoulli": lambda probs: lambda k: log(mpf(probs)) if k == 1 else log(1 - mpf(probs)) if k == 0 else -inf,
+        "poisson": lambda rate: lambda k: k * log(mpf(rate)) - rate - mp.loggamma(k + 1),
+        "binomial": lambda total_count, probs: lambda k: choose(mpf(total_count), k) + k * log(mpf(probs)) + (total_count - k) * log(1 - mpf(probs))
+        if k <= total_count else -inf,
+        "geometric": lambda probs: lambda k: log(mpf(probs)) + k * log(1 - mpf(probs)),
+        "negative_binomial": lambda total_count, probs: nb(total_count, probs),
+        "gamma_poisson": lambda concentration, rate: nb(concentration, 1 / (1 + mpf(rate))),
+        "beta_binomial": lambda total_count, concentration1, concentration0: lambda k: (
+            choose(mpf(total_count), k) + log(mp.beta(k + concentration1, total_count - k + concentration0)) - log(mp.beta(concentration1, concentration0))
+            if k <= total_count else -inf),
+        "zero_inflated_poisson": lambda gate, rate: lambda k: log(mpf(gate) * (k == 0) + (1 - mpf(gate)) * exp(k * log(mpf(rate)) - rate - mp.loggamma(k + 1))),
+    }
+    b = ("bernoulli", dict(probs=0.3))
+    half = ("negative_binomial", dict(total_count=2.5, probs=0.4))
+    gamma = ("gamma_poisson", dict(concentration=2.5, rate=0.75))
+    one = ("negative_binomial", dict(total_count=1.0, probs=0.55))
+    same = ("gamma_poisson", dict(concentration=1.0, rate=1.5))
+    geo = ("geometric", dict(probs=0.35))
+    counts = [("poisson", dict(rate=0.8)), ("binomial", dict(total_count=4.0, probs=0.2)), ("binomial", dict(total_count=1.0, probs=0.6)), geo, half, gamma,
+              ("beta_binomial", dict(total_count=3.0, concentration1=0.7, concentration0=2.0)), ("zero_inflated_poisson", dict(gate=0.25, rate=1.5))]
+    pairs = [(b, q) for q in counts] + [(b, ("binomial", dict(total_count=0.0, probs=0.5)))]
+    pairs += [(half, gamma), (gamma, half), (one, geo), (geo, one), (same, geo), (geo, same), (one, same), (same, one)]
+    pairs += [(p, q) for p in (counts[0], geo, half, gamma) for q in (b, counts[1], counts[6])]
+    out = []
+    for (p, a), (q, c) in pairs:
+        f, g = kinds[p](**a), kinds[q](**c)
+        value = mpf(0)
+        for k in range(600):
+            v = f(mpf(k))
+            if v > -200:
+                value += exp(v) * (v - g(mpf(k)))
+        out.append((p, q, a, c, float(value)))
+    return out
+
+
+def write_divergences():
+    path = os.path.join(HERE, "kl_discrete.lua")
+    with open(path, "w") as f:
+        f.write("-- Written by make_discrete.py.\nreturn {\n")
+        for p, q, a, c, v in divergences():
+            f.write("  {%s, %s, p = %s, q = %s, value = %s},\n" % ('"%s"' % p, '"%s"' % q, lua(a), lua(c), lua(v)))
+        f.write("}\n")
+
+
 if __name__ == "__main__":
     for name, make in rows.items():
         if len(sys.argv) == 1 or name in sys.argv[1:]:
             make()
+    if len(sys.argv) == 1 or "kl" in sys.argv[1:]:
+        write_divergences()

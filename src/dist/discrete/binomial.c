@@ -68,7 +68,7 @@ static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
 /* Of more trials than the other's support holds: inf. */
 T *pni_kl_binomial_binomial(C *c, D *p, D *d) {
   T *np = p->param[TOTAL_COUNT];
-  if (pni_require_totals(c, "binomial", np, n, true)) return NULL;
+  if (pni_require_totals(c, "binomial", "binomial", np, n, true)) return NULL;
   T *one = pn_mul(c, np, probs(c, p)), *none = pn_mul(c, np, rest(c, p));
   T *own = pn_add(c, weighed(c, p, one, true), weighed(c, p, none, false));
   T *value = pn_sub(c, own, pn_add(c, weighed(c, d, one, true), weighed(c, d, none, false)));

@@ -3,13 +3,12 @@
 ** probability p, before the r-th failure; r need not be whole,
 **   log p(x) = lgamma(x + r) - lgamma(x + 1) - lgamma(r) + r log(1 - p) + x log p
 **   mean r e^l,  variance r e^l / (1 - p)
-** Draws are Poisson with a gamma rate. Kullback-Leibler, of equal r: r log((1-p)/(1-q)) + r e^l log(p / q).
+** Draws are Poisson with a gamma rate. Kullback-Leibler: cross.c.
 */
 #include "../formula.h"
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
-#include "total_count.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 #define r d->param[TOTAL_COUNT]
@@ -58,13 +57,6 @@ static T *mode(C *c, D *d) { return pn_floor(c, pn_mul(c, pn_relu(c, plus(c, r, 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *gamma = pn_exp(c, log_gamma(c, rng, r, out));
   return pni_count_draw(c, rng, out, &pni_count_poisson, pn_mul(c, gamma, odds(c, d)), NULL);
-}
-
-T *pni_kl_negative_binomial_negative_binomial(C *c, D *p, D *d) {
-  T *rp = p->param[TOTAL_COUNT];
-  if (pni_require_totals(c, "negative_binomial", rp, r, false)) return NULL;
-  T *fail = pn_mul(c, rp, pn_sub(c, log_failure(c, p), log_failure(c, d)));
-  return pn_add(c, fail, pn_mul(c, mean(c, p), pn_sub(c, log_success(c, p), log_success(c, d))));
 }
 
 const pni_distribution pni_dist_negative_binomial = {

@@ -1,7 +1,7 @@
 /*
 ** poisson.c: Poisson(rate) on 0, 1, 2 ...,
-**   log p(x) = x log rate - rate - lgamma(x + 1),  mean and variance rate
-** Kullback-Leibler: r_p log(r_p / r_q) - r_p + r_q.
+**   log p(x) = x log rate - rate - lgamma(x + 1) = -E(x) - D(x, rate) (count_mass.h),  mean and variance rate
+** Kullback-Leibler: r_p log(r_p / r_q) - r_p + r_q = D(r_p, r_q).
 */
 #include "../formula.h"
 #include "count_draw.h"
@@ -28,10 +28,7 @@ static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_count_draw(c, rng, out, &pni_count_poisson, rate, NULL);
 }
 
-T *pni_kl_poisson_poisson(C *c, D *p, D *d) {
-  T *rp = p->param[0], *ratio = pn_sub(c, pn_log(c, rp), pn_log(c, rate));
-  return pn_add(c, pn_mul(c, rp, ratio), pn_sub(c, rate, rp));
-}
+T *pni_kl_poisson_poisson(C *c, D *p, D *d) { return pni_deviance(c, p->param[0], rate); }
 
 const pni_distribution pni_dist_poisson = {
     .name = "poisson",

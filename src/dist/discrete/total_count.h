@@ -6,8 +6,9 @@
 
 #include "../distribution.h"
 
-/* PN_OK if p, the total_count of a distribution of this name, equals q everywhere (at_least: is not below it);
+/* PN_OK if p, the total_count of a distribution of kind p_name, equals q everywhere (at_least: is not below it);
  * else PN_MISSING. p and q broadcast. A capture checks at every call. */
-pn_status pni_require_totals(pn_context *c, const char *name, pn_tensor *p, pn_tensor *q, bool at_least);
+pn_status pni_require_totals(pn_context *c, const char *p_name, const char *q_name, pn_tensor *p, pn_tensor *q,
+                             bool at_least);
 
 #endif

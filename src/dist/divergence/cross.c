@@ -5,6 +5,7 @@
 #include <string.h>
 #include "cross.h"
 #include "../composite/composite.h"
+#include "../discrete/cross.h"
 #include "../formula.h"
 #include "expectation.h"
 
@@ -140,6 +141,7 @@ static T *end_of(C *c, D *d, bool high) {
 /* ---- the divergence ---- */
 
 pni_kl_state pni_cross_known(const pni_distribution *p, const pni_distribution *q) {
+  if (pni_counts_never_inside(p, q)) return PNI_KL_INFINITE;
   if (p == q || !on_interval(p) || !on_interval(q)) return PNI_KL_MISSING;
   if (never_inside(p, q)) return PNI_KL_INFINITE;
   const asker *a = find(q);
