@@ -37,8 +37,10 @@ static T *d_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_m
 static T *d_log_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sigmoid(c, pn_neg(c, IN))); }
 static T *d_softplus(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sigmoid(c, IN)); }
 /* Subgradient 0 at 0. */
-static T *d_relu(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_cast(c, pn_gt(c, y, K(0)), (pn_dtype)y->dtype));
+static T *d_relu(C *c, T *y, T *g, int k) { return (void)k, pni_apply2(c, &pni_op_relu_slope, g, y, NULL); }
+/* constant in y wherever it has a derivative */
+static T *d_relu_slope(C *c, T *y, T *g, int k) {
+  return k == 0 ? pni_apply2(c, &pni_op_relu_slope, g, pni_in(y, 1), NULL) : K(0);
 }
 
 #define BUILDER(name)                                                                                                  \
@@ -107,3 +109,11 @@ const pni_op pni_op_sign = {.name = "sign",
                             .doc = "-1, 0 or 1 by the sign of x; gradient zero",
                             .flags = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF | PNI_OP_INTEGER,
                             .map = (const pni_row[4]){pni_sign_f64, pni_sign_f32, pni_sign_i64}};
+
+const pni_op pni_op_relu_slope = {.name = "relu_slope",
+                                  .args = "g:t y:t",
+                                  .doc = "g where y > 0, else 0: the gradient of relu",
+                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                  .domain = {{0, 0}, {0.1, 5}},
+                                  .map = (const pni_row[4]){pni_relu_slope_f64, pni_relu_slope_f32},
+                                  .vjp = d_relu_slope};

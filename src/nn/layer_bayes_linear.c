@@ -74,13 +74,8 @@ static pn_tensor *forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng
   return affine(c, x, w, draw(c, l->param[B], l->param[LOG_SB], rng));
 }
 
-/* sum of log(p / s) + (s^2 + m^2) / (2 p^2) - 1/2 */
 static pn_tensor *divergence(pn_context *c, pn_tensor *loc, pn_tensor *log_scale, double prior) {
-  pn_tensor *squares =
-      pn_add(c, pn_sum(c, variance_of(c, log_scale), PN_ALL, 0), pn_sum(c, pn_square(c, loc), PN_ALL, 0));
-  pn_tensor *fit = pn_mul(c, squares, pni_like(c, loc, 0.5 / (prior * prior)));
-  double constant = (double)loc->numel * (log(prior) - 0.5);
-  return pn_add(c, pn_sub(c, fit, pn_sum(c, log_scale, PN_ALL, 0)), pni_like(c, loc, constant));
+  return pni_apply2(c, &pni_op_normal_divergence, loc, log_scale, &(pni_attr){.r = {prior}});
 }
 
 static pn_tensor *kl(pn_context *c, const pn_layer *l) {

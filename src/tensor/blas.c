@@ -47,14 +47,21 @@ static layout layout_of(const pn_tensor *t) {
   return (layout){CblasNoTrans, 0};
 }
 
+/* Rows are often short: loops of their own rather than calls of memcpy. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_CALLS __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#else
+#define NO_CALLS
+#endif
 #define BIAS(T, suffix)                                                                                                \
-  static void fill_##suffix(T *restrict out, int64_t ld, const T *b, int64_t step, int64_t m, int64_t n) {             \
-    for (int64_t i = 0; i < m; i++, out += ld) {                                                                       \
-      if (step == 1)                                                                                                   \
-        memcpy(out, b, (size_t)n * sizeof *out);                                                                       \
-      else                                                                                                             \
+  static PNI_CLONES NO_CALLS void fill_##suffix(T *restrict out, int64_t ld, const T *restrict b, int64_t step,        \
+                                                int64_t m, int64_t n) {                                                \
+    if (step == 1)                                                                                                     \
+      for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
+        for (int64_t k = 0; k < n; k++) out[k] = b[k];                                                                 \
+    else                                                                                                               \
+      for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
         for (int64_t k = 0; k < n; k++) out[k] = b[k * step];                                                          \
-    }                                                                                                                  \
   }                                                                                                                    \
   static void add_##suffix(T *restrict out, const T *b, int64_t step, int64_t m, int64_t n) {                          \
     for (int64_t i = 0; i < m; i++, out += n)                                                                          \

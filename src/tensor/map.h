@@ -16,7 +16,7 @@
 
 #define PNI_BINARY_KERNELS(X) \
   X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum) X(atan2) X(logaddexp) X(xlogy) X(remainder) \
-  X(gammainc) X(gammainc_grad_a)
+  X(gammainc) X(gammainc_grad_a) X(relu_slope)
 /* clang-format on */
 
 #define PNI_COMPARE_KERNELS(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or)

@@ -46,12 +46,35 @@ COMPARISONS(int64_t, I64)
 COMPARISONS(uint8_t, B)
 
 #define WHERE(fname, T)                                                                                                \
+  static PNI_CLONES void fname##_loop(T *restrict o, const uint8_t *restrict k, const T *restrict a,                   \
+                                      const T *restrict b, int64_t n, int64_t sa, int64_t sb) {                        \
+    if (sa == 1 && sb == 1) {                                                                                          \
+      for (int64_t i = 0; i < n; i++) {                                                                                \
+        T x = a[i], y = b[i];                                                                                          \
+        o[i] = k[i] ? x : y;                                                                                           \
+      }                                                                                                                \
+    } else if (sa == 1 && sb == 0) {                                                                                   \
+      T y = n ? *b : 0;                                                                                                \
+      for (int64_t i = 0; i < n; i++) {                                                                                \
+        T x = a[i];                                                                                                    \
+        o[i] = k[i] ? x : y;                                                                                           \
+      }                                                                                                                \
+    } else {                                                                                                           \
+      for (int64_t i = 0; i < n; i++) {                                                                                \
+        T x = a[i * sa], y = b[i * sb];                                                                                \
+        o[i] = k[i] ? x : y;                                                                                           \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }                                                                                                                    \
   void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                                                \
     (void)data;                                                                                                        \
     T *o = (T *)(void *)p[0];                                                                                          \
     const uint8_t *k = (const uint8_t *)p[1];                                                                          \
-    const T *a = (const T *)(const void *)p[2];                                                                        \
-    const T *b = (const T *)(const void *)p[3];                                                                        \
+    const T *a = (const T *)(const void *)p[2], *b = (const T *)(const void *)p[3];                                    \
+    if (s[1] == 1) {                                                                                                   \
+      fname##_loop(o, k, a, b, n, s[2], s[3]);                                                                         \
+      return;                                                                                                          \
+    }                                                                                                                  \
     for (int64_t i = 0; i < n; i++) o[i] = k[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                                    \
   }
 WHERE(pni_where_8, uint64_t)

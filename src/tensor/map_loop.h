@@ -3,6 +3,20 @@
 #ifndef PN_TENSOR_MAP_LOOP_H
 #define PN_TENSOR_MAP_LOOP_H
 
+#include "../base/cpu.h"
+
+/* The same through the static function `loop` with clones for wider vectors: for short bodies that are called often. */
+#define PNI_WIDE_LOOP1(fname, loop, OUT, IN, expr)                                                                     \
+  static PNI_CLONES PNI_LOOP1(loop, OUT, IN, expr) void fname(void *data, int64_t n, char *const *p,                   \
+                                                              const int64_t *s) {                                      \
+    loop(data, n, p, s);                                                                                               \
+  }
+#define PNI_WIDE_LOOP2(fname, loop, OUT, IN, expr)                                                                     \
+  static PNI_CLONES PNI_LOOP2(loop, OUT, IN, expr) void fname(void *data, int64_t n, char *const *p,                   \
+                                                              const int64_t *s) {                                      \
+    loop(data, n, p, s);                                                                                               \
+  }
+
 /* `x` is the element, `expr` its image. */
 #define PNI_LOOP1(fname, OUT, IN, expr)                                                                                \
   void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                                                \

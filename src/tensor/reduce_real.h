@@ -4,6 +4,7 @@
 ** Sums run over blocks that are added pairwise, so the error grows with log n.
 */
 #include <math.h>
+#include "../base/cpu.h"
 #include "reduce.h"
 #include "vector/vector.h"
 
@@ -51,9 +52,9 @@ static void min_row(const void *x_, int64_t n, void *out) {
 }
 
 #define LINE(name, expr)                                                                                               \
-  static void name(const void *x_, int64_t width, void *acc_) {                                                        \
-    const REAL *x = x_;                                                                                                \
-    REAL *acc = acc_;                                                                                                  \
+  static PNI_CLONES void name(const void *x_, int64_t width, void *acc_) {                                             \
+    const REAL *restrict x = x_;                                                                                       \
+    REAL *restrict acc = acc_;                                                                                         \
     for (int64_t i = 0; i < width; i++) {                                                                              \
       REAL a = acc[i], v = x[i];                                                                                       \
       acc[i] = (expr);                                                                                                 \

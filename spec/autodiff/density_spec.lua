@@ -1,4 +1,4 @@
--- The Bernoulli log mass of logits in one pass: closed forms of its values and derivatives, other x, broadcasting.
+-- What op_density.c computes in one pass: values and derivatives of reference, other x, broadcasting; relu's gradient.
 local pn = require "penumbra"
 
 local function log_prob(x, l)
@@ -58,5 +58,59 @@ describe("Bernoulli log mass of logits", function()
     local g = pn.grad(log_prob(x, l):sum(), { x })[1]
     assert.near(2 * 0.7 / (1 + math.exp(-0.7)), g[1]:item(), 1e-12)
     assert.near(2 * -0.4 / (1 + math.exp(-0.4)), g[2]:item(), 1e-12)
+  end)
+end)
+
+describe("divergence of normals from a prior around zero", function()
+  local want = dofile "spec/golden/autodiff/divergence.lua"
+
+  it("has the value and the slopes of spec/golden/autodiff/divergence.py", function()
+    for dtype, tolerance in pairs { float64 = 1e-12, float32 = 1e-5 } do
+      local o = { dtype = dtype, bias = false, prior_scale = want.prior }
+      local layer = pn.nn.bayes_linear(4, 1, o)
+      local function column(t)
+        return pn.tensor(t, { dtype = dtype }):reshape { 4, 1 }
+      end
+      layer:load_state { weight_loc = column(want.loc), weight_log_scale = column(want.log_scale) }
+      local params = layer:parameters()
+      local value = layer:kl()
+      assert.near(want.normal_divergence, value:item(), tolerance * want.normal_divergence)
+      local g = pn.grad(value * 3, params)
+      for k = 1, 4 do
+        assert.near(3 * want.loc_slope[k], g[1][k]:item(), 20 * tolerance)
+        assert.near(3 * want.normal_divergence_slope[k], g[2][k]:item(), 20 * tolerance)
+      end
+    end
+  end)
+
+  it("is the closed form for any number of weights and any memory, with second derivatives", function()
+    pn.seed(7)
+    for _, n in ipairs { 1, 7, 8, 255, 256, 257, 1000 } do
+      local layer = pn.nn.bayes_linear(n, 1, { prior_scale = 0.4, bias = false })
+      local m, s = table.unpack(layer:parameters())
+      s:set(pn.randn { n, 1 } * 0.3)
+      local direct = (((s * 2):exp() + m:square()) / (2 * 0.16) - s):sum() + n * (math.log(0.4) - 0.5)
+      assert.near(direct:item(), layer:kl():item(), 1e-12 * math.abs(direct:item()))
+      local function second(y)
+        local g = pn.grad(y, { m, s }, { create_graph = true })
+        return pn.grad((g[1]:square() + g[2]:square()):sum(), { m, s })
+      end
+      local got, expected = second(layer:kl()), second(direct)
+      for k = 1, 2 do
+        assert.is_true(((got[k] - expected[k]):abs():max() / expected[k]:abs():max()):item() < 1e-12)
+      end
+    end
+  end)
+
+  it("relu passes the gradient where the result is positive", function()
+    local case = want.relu_slope
+    local x = pn.param(pn.tensor(case.y))
+    local g = pn.grad((x:relu() * pn.tensor(case.g)):sum(), { x }, { create_graph = true })[1]
+    assert.same(case.value, g:totable())
+    local w = pn.param(pn.tensor { 0.5, -2, 3 })
+    local first = pn.grad(((x * w):relu() * x):sum(), { w }, { create_graph = true })[1]
+    local y = case.y
+    assert.same({ 0, 0, y[3] ^ 2 }, first:totable())
+    assert.same({ 0, 0, 2 * y[3] }, pn.grad(first:sum(), { x })[1]:totable())
   end)
 end)

@@ -1,0 +1,40 @@
+"""Writes divergence.lua: normal_divergence, the sum of KL(normal(m, s) | normal(0, p)) by its integral with 30 digits,
+normal_divergence_slope, its derivative in log s, that in m, and relu_slope.
+
+Run: python3 divergence.py > divergence.lua
+"""
+import mpmath as mp
+
+mp.mp.dps = 30
+LOC, LOG_SCALE, PRIOR = [0, -1.5, 0.25, 3], [-3, -0.5, 0.75, 0.1], mp.mpf("0.7")
+
+
+def density(x, m, s):
+    return mp.exp(-(((x - m) / s) ** 2) / 2) / (s * mp.sqrt(2 * mp.pi))
+
+
+def divergence(m, log_s):
+    s = mp.exp(log_s)
+
+    def term(x):
+        log_ratio = -(((x - m) / s) ** 2) / 2 - log_s + ((x / PRIOR) ** 2) / 2 + mp.log(PRIOR)
+        return density(x, m, s) * log_ratio
+
+    return mp.quad(term, [m - 12 * s, m - 4 * s, m, m + 4 * s, m + 12 * s])
+
+
+def text(values):
+    return "{" + ", ".join(mp.nstr(mp.mpf(v), 17) for v in values) + "}"
+
+
+print("-- Written by divergence.py; do not edit.")
+print("return {")
+print(f"  loc = {text(LOC)},")
+print(f"  log_scale = {text(LOG_SCALE)},")
+print(f"  prior = {mp.nstr(PRIOR, 17)},")
+print(f"  normal_divergence = {mp.nstr(sum(divergence(m, s) for m, s in zip(LOC, LOG_SCALE)), 17)},")
+slopes = [mp.diff(lambda s, m=m: divergence(m, s), mp.mpf(s)) for m, s in zip(LOC, LOG_SCALE)]
+print(f"  normal_divergence_slope = {text(slopes)},")
+print(f"  loc_slope = {text(mp.diff(lambda m, s=s: divergence(m, s), mp.mpf(m)) for m, s in zip(LOC, LOG_SCALE))},")
+print(f"  relu_slope = {{g = {text([2, 2, 2])}, y = {text([-1, 0, 0.5])}, value = {text([0, 0, 2])}}},")
+print("}")
