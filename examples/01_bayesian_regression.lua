@@ -65,6 +65,7 @@ local result = train.fit {
   schedule = optim.cosine(1e-2, 1e-4, epochs * n / batch_size),
   epochs = epochs,
   batch_size = batch_size,
+  compile = true,
   progress = true,
 }
 

@@ -22,7 +22,7 @@ local metrics = require "penumbra.metrics"
 local option = {
   data = false, target = false, splits = false, jobs = 2, split = false, save = false, load = false,
   hidden = 50, epochs = 400, batch = 64, lr = 0.01, schedule = "cosine", prior_precision = 10, draws = 200,
-  seed = 1, quick = false,
+  seed = 1, compile = "yes", quick = false,
 }
 
 local function usage(message)
@@ -127,6 +127,7 @@ local function fit(x, y)
   end
   train.fit {
     data = { x, y }, batch_size = option.batch, epochs = option.epochs, optimiser = opt,
+    compile = option.compile == "yes", -- log_beta changes from epoch to epoch: two captures in each
     schedule = option.schedule == "cosine" and optim.cosine(option.lr, option.lr / 100, steps) or nil,
     loss = function(bx, by)
       local error2 = (by - net(bx):squeeze(2)):square()

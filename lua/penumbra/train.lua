@@ -4,6 +4,7 @@ local core = require "penumbra.core"
 local files = require "penumbra.data"
 local options = require "penumbra.options"
 local progress = require "penumbra.progress"
+local replay = require "penumbra.replay"
 
 local train = {}
 
@@ -41,6 +42,7 @@ local fit_options = {
   model = options.optional(),
   on_epoch = options.optional "function",
   progress = options.any(false),
+  compile = false,
   generator = options.optional(),
 }
 
@@ -54,7 +56,7 @@ local function one_epoch(o, data, size, s, bar)
     if o.schedule then
       o.optimiser.lr = o.schedule(s.step + 1)
     end
-    local loss = o.optimiser:step(o.loss(first, ...))
+    local loss = o.update(first, ...)
     s.step, total, count = s.step + 1, total + loss, count + 1
     if bar then
       bar:step(1, "epoch", s.epoch, "loss", loss, s.best and "best" or nil, s.best)
@@ -80,8 +82,19 @@ local function judge(o, s)
   return s.epoch - s.best_epoch >= o.patience
 end
 
+-- A whole step: a function of the minibatch's tensors that gives the loss as a number.
+local function update_of(o)
+  if o.compile then
+    return replay.compile(o.loss, { optimiser = o.optimiser })
+  end
+  return function(...)
+    return o.optimiser:step((o.loss(...)))
+  end
+end
+
 local function run(o, data, size, s, bar)
   local start = core.clock()
+  o.update = update_of(o)
   for epoch = 1, o.epochs do
     s.epoch = epoch
     s.loss = one_epoch(o, data, size, s, bar)
@@ -113,6 +126,9 @@ end
 --- on_epoch    function of the table that will be returned; false stops
 --- progress    true for a line on standard error, or a file
 --- generator   of the order of the data
+--- compile     true: steps are captured and replayed (pn.compile), the same numbers in less time, if `loss` reads no
+---             values and does nothing else than compute; not the default, since what it takes from math.random,
+---             clocks or files would be taken once
 ---
 --- An error or an interruption inside passes on as it is; every step is whole, so parameters and
 --- optimiser can be used, or training continued, afterwards.

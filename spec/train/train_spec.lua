@@ -42,6 +42,59 @@ describe("fit", function()
     assert.same(once(), once())
   end)
 
+  it("gives the same numbers compiled, whatever changes between epochs", function()
+    for _, dtype in ipairs { "float64", "float32" } do
+      local function once(compile)
+        pn.seed(3)
+        local o = { dtype = dtype }
+        local x = pn.randn({ 50, 3 }, o)
+        local y = x[{ {}, 1 }]:sin() + pn.randn({ 50 }, o) * 0.1
+        local net = nn.sequential { nn.bayes_linear(3, 8, o), nn.tanh(), nn.bayes_linear(8, 1, o) }
+        local opt, beta, runs = optim.adam(net:parameters(), { lr = 0.02 }), 1, { n = 0 }
+        local s = train.fit {
+          data = { x, y }, batch_size = 20, epochs = 12, optimiser = opt, model = net, compile = compile,
+          schedule = optim.warmup(5, optim.cosine(0.02, 0.001, 30)), generator = pn.generator(4),
+          loss = function(a, b)
+            runs[#runs + 1] = true
+            local ll = (b - net(a):squeeze(2)):square() * (-0.5 * beta)
+            return pn.infer.elbo { log_likelihood = ll, kl = net:kl(), num_data = 50 } * (-1 / 50)
+          end,
+          validate = function()
+            return -(y - net:mean(x):squeeze(2)):square():mean():item()
+          end,
+          on_epoch = function(t)
+            beta = t.epoch < 6 and 1 or 2
+          end,
+        }
+        s.seconds = nil
+        return s, net:state(), opt:state(), pn.rng_state(), #runs
+      end
+      local s, net, opt, place, runs = once(false)
+      local s2, net2, opt2, place2, runs2 = once(true)
+      assert.same(s, s2)
+      assert.same(place, place2)
+      assert.equal(36, runs)
+      assert.equal(4, runs2) -- two sizes of minibatches, two values of beta
+      for key, t in pairs(net) do
+        assert.same(t:totable(), net2[key]:totable())
+      end
+      for key, t in pairs(opt) do
+        assert.same(t:totable(), opt2[key]:totable())
+      end
+    end
+  end)
+
+  it("refuses to compile a loss that reads", function()
+    local o, net = problem()
+    o.loss = function(a, b)
+      local e = (net(a) - b):square():mean()
+      return e:item() > 0 and e or e * 2
+    end
+    local ok, message = pcall(train.fit, with(o, { compile = true }))
+    assert.is_false(ok)
+    assert.matches("train_spec.lua:%d+: compile: item reads a value", message)
+  end)
+
   it("stops when validation does not get better, and puts the best parameters back", function()
     local o, net = problem()
     local best
