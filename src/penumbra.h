@@ -254,9 +254,14 @@ PN_API pn_tensor *pn_lgamma(pn_context *c, pn_tensor *x);      /* log |Gamma(x)|
 PN_API pn_tensor *pn_digamma(pn_context *c, pn_tensor *x);     /* d lgamma / dx */
 /* The n-th derivative of digamma; n = 1 is trigamma. */
 PN_API pn_tensor *pn_polygamma(pn_context *c, int n, pn_tensor *x);
-PN_API pn_tensor *pn_floor(pn_context *c, pn_tensor *x); /* round down */
-PN_API pn_tensor *pn_ceil(pn_context *c, pn_tensor *x);  /* round up */
-PN_API pn_tensor *pn_round(pn_context *c, pn_tensor *x); /* nearest integer, halves to even */
+/* e^-|x| I_n(x), the scaled modified Bessel function of order n >= 0. PN_DOMAIN. */
+PN_API pn_tensor *pn_ive(pn_context *c, int n, pn_tensor *x);
+PN_API pn_tensor *pn_log_i0(pn_context *c, pn_tensor *x);     /* log I_0(x) */
+PN_API pn_tensor *pn_log_i0e(pn_context *c, pn_tensor *x);    /* log(e^-x I_0(x)), x >= 0 */
+PN_API pn_tensor *pn_bessel_gap(pn_context *c, pn_tensor *x); /* 1 - I_1(x) / I_0(x), x >= 0 */
+PN_API pn_tensor *pn_floor(pn_context *c, pn_tensor *x);      /* round down */
+PN_API pn_tensor *pn_ceil(pn_context *c, pn_tensor *x);       /* round up */
+PN_API pn_tensor *pn_round(pn_context *c, pn_tensor *x);      /* nearest integer, halves to even */
 
 PN_API pn_tensor *pn_add(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x + y; also int64 */
 PN_API pn_tensor *pn_sub(pn_context *c, pn_tensor *x, pn_tensor *y);       /* x - y; also int64 */
@@ -288,6 +293,14 @@ PN_API pn_tensor *pn_betaincinv(pn_context *c, pn_tensor *a, pn_tensor *b, pn_te
 /* The logarithm of one Gamma(a, 1) draw per element of a, differentiable once in a (implicitly, at a fixed
  * quantile). rng NULL: the context's. */
 PN_API pn_tensor *pn_log_gamma_draw(pn_context *c, pn_rng *rng, pn_tensor *a);
+
+/* Probability of angles from -pi to z under a von Mises distribution around 0; differentiable once in both. */
+PN_API pn_tensor *pn_von_mises_cdf(pn_context *c, pn_tensor *concentration, pn_tensor *z);
+/* Angle with pn_von_mises_cdf equal to p; differentiable once in both. */
+PN_API pn_tensor *pn_von_mises_icdf(pn_context *c, pn_tensor *concentration, pn_tensor *p);
+/* One von Mises draw around 0 per element of concentration, differentiable once in it (implicitly). rng NULL: the
+ * context's. */
+PN_API pn_tensor *pn_von_mises_draw(pn_context *c, pn_rng *rng, pn_tensor *concentration);
 
 /* Comparisons and logic: any dtype in, bool out, gradient zero. */
 PN_API pn_tensor *pn_eq(pn_context *c, pn_tensor *x, pn_tensor *y);          /* x == y */

@@ -92,6 +92,13 @@ static double call_betainc_slope_b(const double *x) {
   pni_betainc_slopes(x[0], x[1], x[2], s);
   return s[1];
 }
+ONE(log_i0)
+ONE(log_i0e)
+static double call_ive(const double *x) { return pni_ive((int)x[0], x[1]); }
+static double call_bessel_gap(const double *x) { return pni_bessel_gap((int)x[0], x[1]); }
+TWO(von_mises_cdf)
+TWO(von_mises_icdf)
+TWO(von_mises_slope)
 ONE(expintx)
 ONE(log_ndtri)
 TWO(gammainccinv)
@@ -134,6 +141,13 @@ int main(int argc, char **argv) {
   SWEEP(betaincinv, 5e-15);
   SWEEP(betainc_slope_a, 1e-12);
   SWEEP(betainc_slope_b, 1e-12);
+  SWEEP(log_i0, 2e-15);
+  SWEEP(log_i0e, 2e-15);
+  SWEEP(ive, 5e-15);
+  SWEEP(bessel_gap, 1e-12);
+  SWEEP(von_mises_cdf, 5e-13);
+  SWEEP(von_mises_icdf, 1e-13);
+  SWEEP(von_mises_slope, 1e-12);
   SWEEP(expintx, 3e-15);
   SWEEP(log_ndtri, 1e-15);
   SWEEP(gammainccinv, 4e-15);

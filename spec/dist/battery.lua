@@ -168,6 +168,7 @@ function step.interval(t, r)
 end
 step.point, step.extended_real = step.nonnegative_integer, step.real
 step.open_unit_interval = step.unit_interval
+step.angle = step.real
 step.nonnegative = step.positive
 step.real_vector, step.real_matrix = step.real, step.real
 step.positive_vector = step.positive
@@ -504,6 +505,9 @@ function rule.unit_interval(d, row)
   return rule.interval(d, row, { range = { 0, 1 } })
 end
 rule.open_unit_interval = rule.unit_interval
+function rule.angle(d, row)
+  return rule.interval(d, row, { range = { -math.pi, math.pi } })
+end
 function rule.boolean()
   return tensor { 0, 1 }, 1
 end
@@ -744,6 +748,24 @@ local function chi_square(d, draws)
   return statistic, bins + 6 * math.sqrt(2 * bins) + 18
 end
 
+-- What moments mean in a set: of draws about a point m the first and second, and what a distribution says they are.
+-- Those of angles are of sine and cosine.
+local plain = {
+  first = function(x, m) return x - m end,
+  second = function(x, m) return (x - m) ^ 2 end,
+  expect_first = function(d, m) return d:mean() - m end,
+  expect_second = function(d, m) return d:variance() + (d:mean() - m) ^ 2 end,
+}
+local circular = {
+  first = function(x, m) return (x - m):sin() end,
+  second = function(x, m) return 1 - (x - m):cos() end,
+  expect_first = function(d, m) return (1 - d:variance()) * (d:mean() - m):sin() end,
+  expect_second = function(d, m) return 1 - (1 - d:variance()) * (d:mean() - m):cos() end,
+}
+local function moments_in(set)
+  return set == "angle" and circular or plain
+end
+
 -- The components of x [n, ...] as a list of [n].
 local function columns(x)
   local flat_x, list = x:reshape { x:size(1), -1 }, {}
@@ -765,11 +787,11 @@ function battery.draws_have_its_law(row, golden)
       agrees(x:le(pair[1]):to "float64", pair[2], 0.01, ("%sP(X <= %g)"):format(what, pair[1]))
     end
     if row.functions.variance and not case.extreme and not case.heavy then
-      local mean, variance = numbers(d:mean()), numbers(d:variance())
+      local mean, variance, moments = numbers(d:mean()), numbers(d:variance()), moments_in(row.support)
       for i, column in ipairs(columns(x)) do
-        agrees(column, mean[i], 0.02 * math.sqrt(variance[i]), what .. "mean of draws")
+        agrees(moments.first(column, mean[i]), 0, 0.02 * math.sqrt(variance[i]), what .. "mean of draws")
         if not row.discrete then
-          agrees((column - mean[i]) ^ 2, variance[i], 0.1 * variance[i], what .. "variance of draws")
+          agrees(moments.second(column, mean[i]), variance[i], 0.1 * variance[i], what .. "variance of draws")
         end
       end
     end
@@ -887,12 +909,12 @@ function battery.rsample_is_differentiable(row, golden)
         return y:requires_grad() and (pn.grad(y, { leaf })[1] * u):sum():item() or 0
       end
       local size = math.max(1e-3, scale)
-      local shift, components = d:mean(), #numbers(d:mean())
-      agrees(slopes(x), exact(function(q)
-        return (q:mean() * tell):sum()
+      local shift, components, of = d:mean(), #numbers(d:mean()), moments_in(row.support)
+      agrees(slopes(of.first(x, shift)), exact(function(q)
+        return (of.expect_first(q, shift) * tell):sum()
       end), 0.5 * size * math.sqrt(components), ("case %d: slope of the mean in %s"):format(k, p.name))
-      agrees(slopes((x - shift) ^ 2), exact(function(q)
-        return ((q:variance() + (q:mean() - shift) ^ 2) * tell):sum()
+      agrees(slopes(of.second(x, shift)), exact(function(q)
+        return (of.expect_second(q, shift) * tell):sum()
       end), 2 * components * math.max(1e-6, scale * math.max(scale, 1)),
         ("case %d: slope of the second moment in %s"):format(k, p.name))
     end

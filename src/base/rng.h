@@ -29,6 +29,7 @@ enum {
   PNI_DOMAIN_GAMMA_BOOST = 5,
   PNI_DOMAIN_POISSON = 6,
   PNI_DOMAIN_BINOMIAL = 7,
+  PNI_DOMAIN_VON_MISES = 12,
   PNI_DOMAIN_SPLIT = 64
 };
 
@@ -76,6 +77,8 @@ void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out);
 double pni_gamma_draw(uint64_t key, uint64_t position, double concentration);
 /* Its logarithm, the same draw; finite for every positive concentration down to 1e-306. */
 double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration);
+/* von Mises around 0, concentration > 0: an angle from -pi to pi. */
+double pni_von_mises_draw(uint64_t key, uint64_t position, double concentration);
 /* Poisson(rate), rate >= 0. */
 double pni_poisson_draw(uint64_t key, uint64_t position, double rate);
 /* Binomial(total_count, prob): a whole number >= 0 up to 2^53, 0 <= prob <= 1. */

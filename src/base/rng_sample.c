@@ -44,6 +44,27 @@ double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration)
   return log_gamma_large(key, position, concentration + 1) + log(u) / concentration;
 }
 
+/* Best & Fisher (Applied Statistics 28, 1979): rejection from a wrapped Cauchy with parameter r,
+ *   cos z = f = (1 + r c) / (r + c), c = cos(pi u), accepted by w = k (r - f) and another uniform number.
+ * With t = sqrt(1 + 4 k^2) and s = 1 + t it is r = (1 + q^2) / (2 q), q = 2 k / (s + sqrt(2 s)). Everything is
+ * written in r - 1 and 1 - f, so that huge k loses nothing; small k neither. */
+double pni_von_mises_draw(uint64_t key, uint64_t position, double concentration) {
+  if (!(concentration > 0) || isinf(concentration)) return NAN;
+  double k = fmax(concentration, 1e-290), t = hypot(1, 2 * k), s = 1 + t, sum = s + sqrt(2 * s), q = 2 * k / sum;
+  double gap = (1 + 1 / (t + 2 * k) + sqrt(2 * s)) / sum; /* 1 - q */
+  double lead = gap * gap / (2 * q);                      /* r - 1 */
+  for (uint32_t attempt = 0;; attempt += 2) {
+    pair first = uniforms(key, position, attempt, PNI_DOMAIN_VON_MISES);
+    double half_sin = sin(0.25 * TWO_PI * first.u), half_cos = cos(0.25 * TWO_PI * first.u);
+    double down = 2 * half_sin * half_sin, up = 2 * half_cos * half_cos; /* 1 - c, 1 + c */
+    double low = down / (1 + up / lead), w = k * (lead + low);           /* 1 - f */
+    if (w * (2 - w) <= first.v && log(w / first.v) + 1 - w < 0) continue;
+    double high = up * (1 + 2 / lead) / (1 + up / lead); /* 1 + f */
+    double z = 2 * atan2(sqrt(low), sqrt(high));
+    return uniforms(key, position, attempt + 1, PNI_DOMAIN_VON_MISES).u > 0.5 ? z : -z;
+  }
+}
+
 double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
   return exp(pni_log_gamma_draw(key, position, concentration));
 }

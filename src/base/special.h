@@ -60,6 +60,16 @@ double pni_betaincinv(double a, double b, double p); /* x with I_x(a, b) = p */
 /* slope[0] = dI_x(a, b)/da, slope[1] = dI_x(a, b)/db */
 void pni_betainc_slopes(double a, double b, double x, double slope[2]);
 
+/* special_bessel.c: modified Bessel functions */
+double pni_ive(int n, double x);        /* e^-|x| I_n(x), n >= 0 */
+double pni_log_i0(double x);            /* log I_0(x) */
+double pni_log_i0e(double x);           /* log(e^-x I_0(x)), x >= 0 */
+double pni_bessel_gap(int k, double x); /* k-th derivative of 1 - I_1(x) / I_0(x), x >= 0, k <= 3 */
+/* von Mises with concentration x around 0, angles -pi <= z <= pi */
+double pni_von_mises_cdf(double x, double z);
+double pni_von_mises_icdf(double x, double p);
+double pni_von_mises_slope(double x, double z); /* dz/dx at fixed cdf */
+
 /* special_expint.c */
 double pni_expintx(double x);            /* e^x E_1(x), x >= 0 */
 double pni_expint_tail(int n, double x); /* e^x Gamma(1 - n, x), n >= 1 */

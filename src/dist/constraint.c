@@ -143,6 +143,8 @@ static bool nonnegative(double *x, const int64_t *size) { return (void)size, *x 
 static bool unit_interval(double *x, const int64_t *size) { return (void)size, *x >= 0 && *x <= 1; }
 static bool open_unit_interval(double *x, const int64_t *size) { return (void)size, *x > 0 && *x < 1; }
 static void half(double *x, const int64_t *size) { (void)size, *x = 0.5; }
+static bool angle(double *x, const int64_t *size) { return (void)size, fabs(*x) <= PNI_ANGLE_HOLDS; }
+static void zero(double *x, const int64_t *size) { (void)size, *x = 0; }
 static bool boolean(double *x, const int64_t *size) { return (void)size, *x == 0 || *x == 1; }
 static bool nonnegative_integer(double *x, const int64_t *size) {
   return (void)size, *x >= 0 && *x == floor(*x) && isfinite(*x);
@@ -234,6 +236,7 @@ RANGE(positive, "positive", 0, INFINITY, NULL)
 RANGE(nonnegative, "not negative", 0, INFINITY, NULL)
 RANGE(unit_interval, "between 0 and 1", 0, 1, half)
 RANGE(open_unit_interval, "above 0 and below 1", 0, 1, half)
+RANGE(angle, "an angle from -pi to pi", -PNI_ANGLE_END, PNI_ANGLE_END, zero)
 NUMBER(boolean, "0 or 1", true)
 ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
 ROW(log_weights, "logarithms below inf, not all -inf", 1, false, NULL)
@@ -247,7 +250,6 @@ ROW(positive_definite, "a symmetric positive definite matrix", 2, false, identit
   const pni_constraint pni_constraint_##id = {                                                                         \
       .name = #id, .must = text, .discrete = discrete_, .holds = holds_, .member = member_};
 
-static void zero(double *x, const int64_t *size) { (void)size, *x = 0; }
 OPEN(interval, "between the distribution's ends", false, real, NULL)
 OPEN(half_line, "not below the distribution's lower end", false, real, NULL)
 OPEN(point, "the distribution's point", true, real, NULL)

@@ -24,6 +24,10 @@ typedef struct pni_constraint {
   void (*member)(double *x, const int64_t *size);
 } pni_constraint;
 
+/* pi, and pi in float32, which is above it and must count as an angle too. */
+#define PNI_ANGLE_END   3.14159265358979323846
+#define PNI_ANGLE_HOLDS 3.1415927410125733
+
 /* PN_OK if every member of x (any dtype, at least k->rank axes) satisfies k; else PN_DOMAIN with
  * "<where>: <role> must be <what>, got <value>". */
 pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const char *where, const char *role,
@@ -38,7 +42,7 @@ const pni_constraint *pni_constraint_at(int i);
 
 /* constraint_scan.c */
 extern const pni_scan pni_scan_real[2], pni_scan_extended_real[2], pni_scan_positive[2], pni_scan_nonnegative[2],
-    pni_scan_unit_interval[2], pni_scan_open_unit_interval[2], pni_scan_boolean[2];
+    pni_scan_unit_interval[2], pni_scan_open_unit_interval[2], pni_scan_angle[2], pni_scan_boolean[2];
 
 #define X(name) extern const pni_constraint pni_constraint_##name;
 #include "constraint.def"

@@ -27,6 +27,7 @@
   SCAN(id, float, f32, test)                                                                                           \
   const pni_scan pni_scan_##id[2] = {id##_f64, id##_f32};
 
+SCANS(angle, (x >= -PNI_ANGLE_HOLDS) & (x <= PNI_ANGLE_HOLDS))
 SCANS(real, x - x == 0)
 SCANS(extended_real, x == x)
 SCANS(positive, (x > 0) & (x - x == 0))

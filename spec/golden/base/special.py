@@ -646,6 +646,119 @@ def log_ndtri_exact(y):
     return sign * x
 
 
+# ---- special_bessel.c ------------------------------------------------------------------------------
+
+BESSEL = mixed(("l", 1e-8, 1), ("u", 0.5, 40), ("l", 25, 60), ("l", 1, 1e8))
+
+
+def scaled_bessel(n, x):
+    """e^-|x| I_n(x), by Hankel's expansion where mpmath's own would be slow"""
+    if abs(x) < 1e3:
+        return mp.besseli(n, x) * mp.exp(-abs(x))
+    term = total = mpf(1)
+    for k in range(1, 60):
+        term *= -(4 * mpf(n) ** 2 - (2 * k - 1) ** 2) / (8 * k * abs(x))
+        total += term
+    return total / mp.sqrt(2 * mp.pi * abs(x)) * (-1 if x < 0 and n % 2 else 1)
+
+
+@function("log_i0", 1, BESSEL, one(1e-150, -3.0, -1e-5) + fixed([(0.0, 0.0), (math.inf, math.inf), (NAN, NAN)]))
+def log_i0(x):
+    with mp.workdps(350):
+        return mp.log(scaled_bessel(0, mpf(x))) + abs(x)
+
+
+@function("log_i0e", 1, BESSEL, one(1e-150, 1e15) + fixed([(0.0, 0.0), (-1.0, NAN), (NAN, NAN)]))
+def log_i0e(x):
+    with mp.workdps(350):
+        return mp.log(scaled_bessel(0, mpf(x)))
+
+
+@function("ive", 2, lambda r, i: ((0.0, 1.0, 2.0, 3.0, 7.0)[i % 5], BESSEL(r, i // 5)[0]),
+          [(1.0, -2.0), (2.0, -40.0), (3.0, 9.5), (10.0, 60.0), (0.0, 1e12)] +
+          fixed([((0.0, 0.0), 1.0), ((2.0, 0.0), 0.0), ((1.0, math.inf), 0.0), ((-1.0, 1.0), NAN), ((0.0, NAN), NAN)]))
+def ive(n, x):
+    return scaled_bessel(int(n), mpf(x))
+
+
+def bessel_gaps(x):
+    """1 - I_1/I_0 and its derivatives, by Riccati's equation with digits to spare"""
+    with mp.workdps(150):
+        x = mpf(x)
+        a = scaled_bessel(1, x) / scaled_bessel(0, x)
+        d = [a, 1 - a * a - a / x]
+        d.append(-2 * a * d[1] - d[1] / x + a / x ** 2)
+        d.append(-2 * d[1] ** 2 - 2 * a * d[2] - d[2] / x + 2 * d[1] / x ** 2 - 2 * a / x ** 3)
+        return [1 - a] + [-v for v in d[1:]]
+
+
+@function("bessel_gap", 2, lambda r, i: (float(i % 4), BESSEL(r, i // 4)[0]),
+          [(0.0, 1e-150), (1.0, 1e-20), (0.0, 1e8), (1.0, 1e8), (2.0, 1e8)] +
+          fixed([((0.0, 0.0), 1.0), ((1.0, 0.0), -0.5), ((2.0, 0.0), 0.0), ((0.0, -1.0), NAN), ((4.0, 1.0), NAN)]),
+          scale=lambda v, k, x: float(abs(v) + (1e-3 * k if 1 <= x < 50 else 0)))
+def bessel_gap(k, x):
+    return bessel_gaps(x)[int(k)]
+
+
+def von_mises_sum(x, low, high, f=lambda t: 1):
+    """integral of f(t) e^(x (cos t - cos high)), low <= high <= 0, from where it matters"""
+    s = mp.sin(mpf(high) / 2) ** 2 + 80 / mpf(x)
+    low = max(mpf(low), -2 * mp.asin(mp.sqrt(s))) if s < 1 else mpf(low)
+    cuts = [low + (high - low) * mpf(k) / 8 for k in range(9)]
+    with mp.workdps(40):
+        return mp.quad(lambda t: f(t) * mp.exp(-2 * mpf(x) * mp.sin((t - high) / 2) * mp.sin((t + high) / 2)), cuts)
+
+
+def von_mises_tail(x, z):
+    z = -abs(mpf(z))
+    return von_mises_sum(x, -mp.pi, z) * mp.exp(-2 * mpf(x) * mp.sin(z / 2) ** 2) / (2 * mp.pi * scaled_bessel(0, mpf(x)))
+
+
+def von_mises_args(r, i):
+    x = (log_uniform(r, 1e-8, 1), r.uniform(0.5, 40), log_uniform(r, 25, 60), log_uniform(r, 1, 1e8))[i % 4]
+    z = min(math.pi, abs(r.gauss(0, 2.5)) / math.sqrt(x)) if i % 3 else r.uniform(0, math.pi)
+    if 2 * x * math.sin(z / 2) ** 2 > 650:
+        z = 2 * math.asin(math.sqrt(300 / x))
+    return (x, -z if i % 2 else z)
+
+
+@function("von_mises_cdf", 2, von_mises_args, [(1e-8, -1.0), (1e8, -3e-3), (300.0, -2.5), (2.0, 3.14159)] +
+          fixed([((1.0, 0.0), 0.5), ((1.0, 4.0), 1.0), ((1.0, -4.0), 0.0), ((0.0, 1.0), NAN), ((1.0, NAN), NAN)]))
+def von_mises_cdf(x, z):
+    return 1 - von_mises_tail(x, z) if z > 0 else von_mises_tail(x, z)
+
+
+@function("von_mises_icdf", 2, lambda r, i: (von_mises_args(r, i)[0], log_uniform(r, 1e-100, 0.5) if i % 2 else r.uniform(0, 1)),
+          [(1e-8, 0.3), (1e8, 1e-10), (2.0, 0.999)] +
+          fixed([((1.0, 0.5), 0.0), ((1.0, 0.0), -math.pi), ((1.0, 1.0), math.pi), ((1.0, -0.1), NAN), ((-1.0, 0.5), NAN)]),
+          scale=lambda v, x, p: float(abs(v) + min(p, 1 - p) * 2 * mp.pi * scaled_bessel(0, mpf(x)) * mp.exp(2 * mpf(x) * mp.sin(v / 2) ** 2)))
+def von_mises_icdf(x, p):
+    q = mpf(p) if p < 0.5 else 1 - mpf(p)
+    low, high = -mp.pi, mpf(0)
+    c = 2 * mp.pi * scaled_bessel(0, mpf(x))
+    z = max(mpf(sc.ndtri(float(q))) / mp.sqrt(mpf(x)), -mpf(3)) if x > 1 else mp.pi * (2 * q - 1)
+    for _ in range(200):
+        tail = von_mises_tail(x, z)
+        step = mp.log(tail / q) * tail * c * mp.exp(2 * mpf(x) * mp.sin(z / 2) ** 2)
+        low, high = (low, z) if step > 0 else (z, high)
+        z, before = z - step, z
+        if not low < z < high:
+            z = (low + high) / 2
+        if abs(z - before) < mpf(10) ** -30 * abs(z):
+            break
+    return z if p < 0.5 else -z
+
+
+@function("von_mises_slope", 2, von_mises_args, [(1e-8, -1.0), (1e8, -3e-4), (2.0, 3.14159)] +
+          fixed([((1.0, 0.0), 0.0), ((0.0, 1.0), NAN), ((1.0, 4.0), NAN), ((1.0, NAN), NAN)]),
+          scale=lambda v, x, z: float(abs(v) + mpf(abs(z)) / x * 1e-2))
+def von_mises_slope(x, z):
+    with mp.workdps(60):
+        size, gap = -abs(mpf(z)), bessel_gaps(x)[0]
+        s = von_mises_sum(x, -mp.pi, size, lambda t: gap - 2 * mp.sin(t / 2) ** 2)
+        return s if z > 0 else -s
+
+
 @function("gammainccinv", 2, gamma_inverse_args,
           [(1.0, 0.5), (0.5, 1e-10), (1e4, 0.5), (100.0, 1e-100), (3.0, 1e-290)] +
           fixed([((1.0, 0.0), math.inf), ((1.0, 1.0), 0.0), ((0.0, 0.5), NAN), ((1.0, -0.1), NAN), ((1.0, NAN), NAN)]),

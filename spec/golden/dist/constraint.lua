@@ -7,6 +7,7 @@ return {
   nonnegative = { inside = { 0, 1e300 }, outside = { -1e-300, nan, inf } },
   unit_interval = { inside = { 0, 0.5, 1 }, outside = { -0.1, 1.1, nan, inf } },
   open_unit_interval = { inside = { 1e-300, 0.5 }, outside = { 0, 1, -0.1, 1.1, nan, inf } },
+  angle = { inside = { 0, 3, -math.pi, math.pi }, outside = { 3.2, -4, nan, inf } },
   interval = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- the ends are the distribution's
   half_line = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- so is the lower end
   point = { inside = { 0, -3.5, 1e300 }, outside = { nan, inf, -inf } }, -- so is the point

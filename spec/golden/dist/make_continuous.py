@@ -7,7 +7,7 @@ from pathlib import Path
 from mpmath import mp, mpf, inf, log, exp, sqrt, pi, erf, erfc, erfinv, euler
 sys.path.append(str(Path(__file__).parents[1] / "base"))
 from make import write
-from special import beta_tails, gamma_tails
+from special import beta_tails, bessel_gaps, gamma_tails, scaled_bessel, von_mises_tail
 from scalar import Family, case, kls
 
 P = [1e-10, 0.001, 0.2, 0.5, 0.77, 0.999]
@@ -414,6 +414,41 @@ def _(F):
               heavy=v[1] < 5, coarse=True if v[1] < 0.1 else None, check=v[1] > 2, beyond=[v[0] * 0.9, -1.0, 0.0, -inf, inf, mp.nan])
          for v, e in [((1.5, 9.0), False), ((0.5, 6.0), False), ((2.0, 2.5), False), ((1.0, 1.0), True), ((3.0, 0.4), True), ((1.0, 0.02), True), ((2.0, 1e6), True)]]
     return c, kls(F, [((1.5, 9.0), (1.0, 3.0)), ((1.0, 3.0), (1.0, 5.0)), ((1.0, 3.0), (2.0, 5.0))])
+
+
+# ---- von_mises; its draws are the operation von_mises_draw ----
+def von_mises(loc, concentration):
+    k, m = concentration, loc - 2 * pi * mp.nint(loc / (2 * pi))
+    norm, gap = log(2 * pi * scaled_bessel(0, k)), bessel_gaps(k)[0]
+
+    def lower(z):
+        """of the law around 0, continued over whole turns"""
+        turns = mp.nint(z / (2 * pi))
+        z -= 2 * pi * turns
+        return turns + (1 - von_mises_tail(k, z) if z > 0 else von_mises_tail(k, z))
+    return dict(log_pdf=lambda x: -2 * k * mp.sin((x - loc) / 2) ** 2 - norm, ends=(-pi, pi), shares=True,
+                cdf=lambda x: lower(x - m) - lower(-pi - m), sf=lambda x: lower(pi - m) - lower(x - m), mode=m, entropy=norm + k * gap,
+                cuts=sorted(m + t / sqrt(k + 1) for t in (-12, -6, -3, -1, 0, 1, 3, 6, 12)))
+
+
+F, cases = row(von_mises)
+
+
+@cases
+def _(F):
+    def one(v, x, p=P, **more):
+        c = case(F, v, x, p, **more)
+        loc = v[0] - 2 * math.pi * round(v[0] / (2 * math.pi))
+        return dict(c, mean=loc, variance=float(bessel_gaps(v[1])[0]))
+    import math
+    some = [-3.0, -1.1, 0.2, 0.9, 2.7]
+    c = [one((0.0, 1.3), some), one((0.7, 4.0), some), one((-2.9, 0.6), some), one((8.0, 30.0), [0.5, 1.4, 1.7, 1.9, 2.7]),
+         one((0.0, 1e-8), some, extreme=True), one((0.3, 1e-3), some, extreme=True),
+         one((0.0, 1e8), [-1e-1, -3e-4, 0.0, 1e-4, 0.14], [1e-10, 0.2, 0.77], extreme=True),
+         one((0.0, 700.0), [-3.1, -0.5, 0.0, 0.1, 3.14], extreme=True)]
+    return c, [(F.named(a), F.named(b), float(log(scaled_bessel(0, mpf(b[1])) / scaled_bessel(0, mpf(a[1]))) + mpf(b[1]) - mpf(a[1])
+                + (1 - bessel_gaps(a[1])[0]) * (mpf(a[1]) - mpf(b[1]) * mp.cos(mpf(a[0]) - mpf(b[0]))))) for a, b in
+               [((0.3, 1.7), (-0.2, 0.9)), ((1.0, 0.5), (1.0, 20.0)), ((-3.0, 1.0), (2.0, 4.0)), ((0.0, 1e6), (1e-3, 2e6))]]
 
 
 # ---- truncated_normal ----

@@ -70,6 +70,15 @@ static pn_bijector *between(pn_context *c, pn_tensor *low, pn_tensor *high) {
   return stretch ? chain(c, pn_bijector_new(c, "sigmoid", 0, NULL, NULL), stretch) : NULL;
 }
 
+/* pi tanh(x) */
+static pn_bijector *around(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *zero = pn_scalar(c, PN_FLOAT64, 0), *end = pn_scalar(c, PN_FLOAT64, PNI_ANGLE_END);
+  pn_bijector *stretch = end ? pn_bijector_new(c, "affine", 2, NULL, (pn_tensor *[]){zero, end}) : NULL;
+  pn_scope_close(c, mark);
+  return stretch ? chain(c, pn_bijector_new(c, "tanh", 0, NULL, NULL), stretch) : NULL;
+}
+
 /* low + e^x */
 static pn_bijector *beyond(pn_context *c, pn_tensor *low) {
   size_t mark = pn_scope_open(c);
@@ -82,6 +91,7 @@ static pn_bijector *beyond(pn_context *c, pn_tensor *low) {
 pn_bijector *pn_biject_to(pn_context *c, const char *set, pn_tensor *low, pn_tensor *high) {
   if (pni_failed(c)) return NULL;
   if (low && high && strcmp(set, "interval") == 0) return between(c, low, high);
+  if (strcmp(set, "angle") == 0) return around(c);
   if (low && strcmp(set, "half_line") == 0) return beyond(c, low);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     if (strcmp(rows[i].set->name, set) != 0) continue;
