@@ -22,6 +22,11 @@ def tn_mass(m, s, l, h):
     return phi((h - m) / s) - phi((l - m) / s)
 
 
+def gumbel(t):
+    """t - e^t, of huge t something as small."""
+    return t - exp(min(t, mpf(60))) * (1 + max(t - 60, mpf(0)))
+
+
 def cb_norm(p):
     return log(2) if p == mpf(1) / 2 else log(2 * mp.atanh(1 - 2 * p) / (1 - 2 * p))
 
@@ -62,6 +67,22 @@ kinds = {
     "uniform": (["low", "high"], lambda l, h: lambda x: -log(h - l), lambda l, h: (l, h), lambda l, h: []),
     "log_uniform": (["low", "high"], lambda l, h: lambda x: -log(x) - log(log(h / l)), lambda l, h: (l, h),
                     lambda l, h: []),
+    "logistic": (["loc", "scale"], lambda m, s: lambda x: -abs(x - m) / s - 2 * log1p(exp(-abs(x - m) / s)) - log(s),
+                 lambda m, s: (-inf, inf), lambda m, s: [m - 6 * s, m, m + 6 * s]),
+    "gumbel": (["loc", "scale"], lambda m, s: lambda x: gumbel(-(x - m) / s) - log(s),
+               lambda m, s: (-inf, inf), lambda m, s: [m - 2 * s, m, m + 3 * s, m + 30 * s]),
+    "cauchy": (["loc", "scale"], lambda m, s: lambda x: -log(pi * s) - log1p(((x - m) / s) ** 2),
+               lambda m, s: (-inf, inf), lambda m, s: [m - s, m, m + s]),
+    "half_cauchy": (["scale"], lambda s: lambda x: log(2 / (pi * s)) - log1p((x / s) ** 2),
+                    lambda s: (0, inf), lambda s: [s / 10, s, 10 * s]),
+    "weibull": (["scale", "concentration"],
+                lambda s, k: lambda x: log(k) - log(x) + k * log(x / s) - (x / s) ** k,
+                lambda s, k: (0, inf), lambda s, k: [s / 10, s, 3 * s]),
+    "pareto": (["scale", "alpha"], lambda s, a: lambda x: log(a) + a * log(s) - (a + 1) * log(x),
+               lambda s, a: (s, inf), lambda s, a: [2 * s, 20 * s]),
+    "kumaraswamy": (["concentration1", "concentration0"],
+                    lambda a, b: lambda x: log(a * b) + (a - 1) * log(x) + (b - 1) * log1p(-x ** a),
+                    lambda a, b: (0, 1), lambda a, b: [mpf("0.5")]),
 }
 
 # Parameters of p and of q: two of each, the second less ordinary.
@@ -80,6 +101,13 @@ as_p = {
     "beta": [("2.2", "1.6"), ("30", "7")],
     "uniform": [("0.2", "0.7"), ("0", "0.3")],
     "log_uniform": [("0.3", "0.8"), ("0.05", "0.09")],
+    "logistic": [("0.3", "0.6"), ("-4", "0.05")],
+    "gumbel": [("0.3", "0.6"), ("-2", "1.5")],
+    "cauchy": [("0.3", "0.6"), ("-4", "0.05")],
+    "half_cauchy": [("0.8",), ("5",)],
+    "weibull": [("0.8", "1.7"), ("3", "6")],
+    "pareto": [("0.3", "3.5"), ("0.06", "9")],
+    "kumaraswamy": [("2.2", "1.6"), ("9", "4")],
 }
 as_q = {
     "normal": [("-0.4", "1.3"), ("1", "20")],
@@ -95,11 +123,28 @@ as_q = {
     "beta": [("1.3", "2.5"), ("0.4", "0.6")],
     "uniform": [("-0.5", "1.5"), ("0", "1")],
     "log_uniform": [("0.01", "2"), ("0.05", "1")],
+    "gumbel": [("-0.2", "1.4"), ("1", "2")],
+    "weibull": [("1.4", "0.7"), ("2", "3.5")],
+    "pareto": [("0.1", "1.2"), ("0.05", "4")],
 }
 
 
 def inside(p, q):
     return q[0] <= p[0] and p[1] <= q[1]
+
+
+def diverges(p, pv, q, qv):
+    """Is E_p[log q] minus infinity though the supports are inside each other?"""
+    heavy = {"cauchy": 1, "half_cauchy": 1, "student_t": pv[0], "pareto": pv[-1], "inverse_gamma": pv[0]}.get(p, inf)
+    moment = {"normal": 2, "half_normal": 2, "truncated_normal": 2, "laplace": 1, "exponential": 1, "gamma": 1,
+              "chi2": 1, "gumbel": 1, "weibull": qv[-1]}.get(q, 0)
+    if moment >= heavy:
+        return True
+    if q == "gumbel" and ((p in ("laplace", "logistic") and pv[1] >= qv[1]) or p in ("student_t", "cauchy")):
+        return True
+    below_one = {"gamma": pv[0], "chi2": pv[0] / 2, "weibull": pv[-1], "beta": pv[0], "kumaraswamy": pv[0]}.get(p, inf)
+    return q == "inverse_gamma" and (below_one <= 1 or p in ("half_normal", "exponential", "half_cauchy",
+                                     "continuous_bernoulli") or (p == "uniform" and pv[0] == 0))
 
 
 def kl(p, pv, q, qv):
@@ -109,8 +154,8 @@ def kl(p, pv, q, qv):
     support = sp(*pv)
     if not inside(support, sq(*qv)):
         return None
-    if q == "inverse_gamma" and (p in ("half_normal", "exponential", "continuous_bernoulli") or (p == "uniform" and pv[0] == 0)):
-        return None  # E[1 / x]
+    if diverges(p, pv, q, qv):
+        return None
     a, b = fp(*pv), fq(*qv)
     cuts = sorted({mpf(v) for v in cp(*pv) + cq(*qv)[:] if support[0] < v < support[1]})
 
@@ -118,8 +163,7 @@ def kl(p, pv, q, qv):
         if x <= support[0] or x >= support[1]:
             return mpf(0)
         la = a(x)
-        w = exp(la)
-        return w * (la - b(x)) if w > 0 else mpf(0)
+        return exp(la) * (la - b(x)) if la > -1500 else mpf(0)
 
     value, error = quad(f, [support[0]] + cuts + [support[1]], error=True, maxdegree=10)
     if not error < mpf("1e-13") * max(1, abs(value)):

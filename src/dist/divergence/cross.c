@@ -23,9 +23,10 @@ enum { FIRST, SECOND };
 #define two d->param[SECOND]
 
 static T *normal_norm(C *c, T *scale) { return plus(c, pn_log(c, scale), LOG_ROOT_TWO_PI); }
-/* E[(x - m)^2] / (2 s^2) */
+/* E[(x - m)^2] / (2 s^2); infinite without a slope, which a mask around it would make NaN */
 static T *half_square(C *c, D *p, E *e, T *m, T *s) {
-  return times(c, pn_div(c, pni_expectation_square(c, e, p, m), pn_square(c, s)), 0.5);
+  T *square = pni_expectation_square(c, e, p, m), *finite = pn_isfinite(c, square);
+  return only(c, finite, times(c, pn_div(c, only(c, finite, square, 1), pn_square(c, s)), 0.5), INFINITY);
 }
 
 static T *of_normal(C *c, D *d, D *p, E *e) { return pn_add(c, normal_norm(c, two), half_square(c, p, e, one, two)); }
@@ -87,6 +88,25 @@ static T *of_continuous_bernoulli(C *c, D *d, D *p, E *e) {
   return (void)e, pn_neg(c, d->kind->log_prob(c, d, p->kind->mean(c, p)));
 }
 
+/* With k = concentration and s = scale: k log s - log k - (k - 1) E log x + E x^k / s^k */
+static T *of_weibull(C *c, D *d, D *p, E *e) {
+  T *log_scale = pn_log(c, one),
+    *hazard = pn_mul(c, e->power(c, p, two), pn_exp(c, pn_neg(c, pn_mul(c, two, log_scale))));
+  T *t = pn_sub(c, pn_mul(c, two, log_scale), pn_log(c, two));
+  return pn_add(c, pn_sub(c, t, pn_mul(c, plus(c, two, -1), e->log(c, p))), hazard);
+}
+
+static T *of_pareto(C *c, D *d, D *p, E *e) {
+  T *t = pn_add(c, pn_log(c, two), pn_mul(c, two, pn_log(c, one)));
+  return pn_sub(c, pn_mul(c, plus(c, two, 1), e->log(c, p)), t);
+}
+
+/* log s + (E x - m) / s + E e^(-(x - m) / s) */
+static T *of_gumbel(C *c, D *d, D *p, E *e) {
+  T *t = pn_add(c, pn_log(c, two), pn_div(c, pn_sub(c, p->kind->mean(c, p), one), two));
+  return pn_add(c, t, e->decay(c, p, one, two));
+}
+
 static const asker rows[] = {
     {&pni_dist_normal, PNI_NEED_SQUARE, of_normal},
     {&pni_dist_half_normal, PNI_NEED_SQUARE, of_half_normal},
@@ -98,6 +118,9 @@ static const asker rows[] = {
     {&pni_dist_inverse_gamma, PNI_NEED_LOG | PNI_NEED_RECIPROCAL, of_inverse_gamma},
     {&pni_dist_log_normal, PNI_NEED_LOG | PNI_NEED_LOG_VARIANCE, of_log_normal},
     {&pni_dist_uniform, 0, of_uniform},
+    {&pni_dist_weibull, PNI_NEED_LOG | PNI_NEED_POWER, of_weibull},
+    {&pni_dist_pareto, PNI_NEED_LOG, of_pareto},
+    {&pni_dist_gumbel, PNI_NEED_MEAN | PNI_NEED_DECAY, of_gumbel},
     {&pni_dist_log_uniform, PNI_NEED_LOG, of_log_uniform},
     {&pni_dist_beta, PNI_NEED_LOG | PNI_NEED_LOG1M, of_beta},
     {&pni_dist_continuous_bernoulli, PNI_NEED_MEAN, of_continuous_bernoulli},
@@ -117,14 +140,24 @@ static int parameter(const pni_distribution *kind, const char *name) {
   return -1;
 }
 
-/* Densities of numbers whose support is an interval: fixed, or between parameters low and high. */
-static bool on_interval(const pni_distribution *k) {
-  if (k->call || *k->event || (k->flags & (PNI_DIST_DISCRETE | PNI_DIST_INTEGER)) || k->support->discrete) return false;
-  if (k->support == &pni_constraint_interval) return parameter(k, "low") >= 0 && parameter(k, "high") >= 0;
-  return k->support == &pni_constraint_real || k->support->low < k->support->high;
+/* Supports between parameters: low and high, or from scale on. */
+static bool moves(const pni_distribution *k) {
+  return k->support == &pni_constraint_interval || k->support == &pni_constraint_half_line;
 }
 
-static bool moves(const pni_distribution *k) { return k->support == &pni_constraint_interval; }
+/* The number of the parameter that is an end; -1: the end is infinite or there is none. */
+static int end_parameter(const pni_distribution *k, bool high) {
+  if (k->support == &pni_constraint_half_line) return high ? -1 : parameter(k, "scale");
+  return parameter(k, high ? "high" : "low");
+}
+
+/* Densities of numbers whose support is an interval. */
+static bool on_interval(const pni_distribution *k) {
+  if (k->call || *k->event || (k->flags & (PNI_DIST_DISCRETE | PNI_DIST_INTEGER)) || k->support->discrete) return false;
+  if (k->support == &pni_constraint_half_line) return end_parameter(k, false) >= 0;
+  if (moves(k)) return end_parameter(k, false) >= 0 && end_parameter(k, true) >= 0;
+  return k->support == &pni_constraint_real || k->support->low < k->support->high;
+}
 
 /* Is a support with a fixed end beyond another's? Then the divergence is infinite whatever the parameters are. */
 static bool never_inside(const pni_distribution *p, const pni_distribution *q) {
@@ -133,7 +166,10 @@ static bool never_inside(const pni_distribution *p, const pni_distribution *q) {
 
 static T *end_of(C *c, D *d, bool high) {
   const pni_distribution *k = d->kind;
-  if (moves(k)) return d->param[parameter(k, high ? "high" : "low")];
+  if (moves(k)) {
+    int own = end_parameter(k, high);
+    return own < 0 ? constant(c, d, INFINITY) : d->param[own];
+  }
   if (k->support == &pni_constraint_real) return constant(c, d, high ? INFINITY : -INFINITY);
   return constant(c, d, high ? k->support->high : k->support->low);
 }
@@ -147,7 +183,8 @@ pni_kl_state pni_cross_known(const pni_distribution *p, const pni_distribution *
   const asker *a = find(q);
   E *e = pni_expectation_find(p);
   if (!a || !e || !p->entropy) return PNI_KL_MISSING;
-  return (a->needs & ~pni_expectation_offers(e)) ? PNI_KL_MISSING : PNI_KL_FORMULA;
+  if (a->needs & ~pni_expectation_offers(e)) return PNI_KL_MISSING;
+  return (a->needs & e->infinite) ? PNI_KL_INFINITE : PNI_KL_FORMULA;
 }
 
 pn_tensor *pni_cross_kl(C *c, D *p, D *q) {

@@ -19,12 +19,15 @@ enum {
   PNI_NEED_LOG_VARIANCE = 8, /* Var[log x] */
   PNI_NEED_RECIPROCAL = 16,  /* E[1 / x] */
   PNI_NEED_LOG1M = 32,       /* E[log(1 - x)] */
-  PNI_NEED_AWAY = 64         /* E|x - m| */
+  PNI_NEED_AWAY = 64,        /* E|x - m| */
+  PNI_NEED_POWER = 128,      /* E[x^r], r > 0 */
+  PNI_NEED_DECAY = 256       /* E[e^(-(x - m) / s)], s > 0 */
 };
 
 /* What a kind offers beside its mean, variance and entropy; NULL: not in closed form. */
 typedef struct pni_expectation {
   const pni_distribution *kind;
+  int infinite; /* which of PNI_NEED_... are infinite whatever the parameters are */
   pn_tensor *(*log)(pn_context *c, const pn_dist *d);
   pn_tensor *(*log_variance)(pn_context *c, const pn_dist *d);
   pn_tensor *(*reciprocal)(pn_context *c, const pn_dist *d);
@@ -32,6 +35,8 @@ typedef struct pni_expectation {
   pn_tensor *(*away)(pn_context *c, const pn_dist *d, pn_tensor *m);
   /* E[x; x < t] for t inside the support: gives E|x - m| where `away` is NULL. */
   pn_tensor *(*partial_mean)(pn_context *c, const pn_dist *d, pn_tensor *t);
+  pn_tensor *(*power)(pn_context *c, const pn_dist *d, pn_tensor *r);
+  pn_tensor *(*decay)(pn_context *c, const pn_dist *d, pn_tensor *m, pn_tensor *s);
   /* E[(x - m)^2] where it is not variance + (mean - m)^2. */
   pn_tensor *(*square_about)(pn_context *c, const pn_dist *d, pn_tensor *m);
 } pni_expectation;

@@ -23,7 +23,7 @@ pni_kl pni_kl_find(const pni_distribution *p, const pni_distribution *q) {
 }
 
 pni_kl_state pni_kl_known(const pni_distribution *p, const pni_distribution *q) {
-  return pni_kl_find(p, q) ? PNI_KL_FORMULA : pni_cross_known(p, q);
+  return pni_kl_find(p, q) || p == &pni_dist_delta ? PNI_KL_FORMULA : pni_cross_known(p, q);
 }
 
 /* The last axes of an event that belong to the pair itself; those before them are independent. */
@@ -47,11 +47,25 @@ static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, 
   return pni_broadcast(c, "kl", &tp, &tq, out);
 }
 
+/* A point against a density or mass: -log q(point), which is what minimising the divergence of a point estimate asks. */
+static pn_tensor *of_point(pn_context *c, const pn_dist *p, const pn_dist *q) {
+  int n = p->batch_ndim > q->batch_ndim ? p->batch_ndim : q->batch_ndim, ndim = n + p->event_ndim;
+  pni_spec joint;
+  if (joint_shape(c, p, q, &joint)) return NULL;
+  memcpy(joint.shape + n, p->shape + p->batch_ndim, (size_t)p->event_ndim * sizeof *joint.shape);
+  pn_tensor *x = pni_dist_expand_to(c, p->param[0], ndim, joint.shape);
+  pn_dist *wide = pn_dist_expand(c, q, n, joint.shape);
+  pn_tensor *t = pn_neg(c, pn_dist_log_prob(c, wide, x));
+  pn_dist_unref(wide);
+  return t;
+}
+
 /* The formula for two distributions, or NULL. */
 static pni_kl find(const pn_dist *p, const pn_dist *q) {
   pni_kl f = pni_kl_find(p->kind, q->kind);
   if (!f && p->kind == q->kind) f = p->kind->kl;
   if (!f) f = pni_masked_kl(p->kind, q->kind);
+  if (!f && p->kind == &pni_dist_delta) f = of_point;
   if (!f && pni_cross_known(p->kind, q->kind) != PNI_KL_MISSING) f = pni_cross_kl;
   return f;
 }
@@ -75,6 +89,7 @@ pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
              pn_dtype_name((pn_dtype)q->dtype));
     return NULL;
   }
+  if (f == of_point) return of_point(c, p, q);
   pni_spec joint;
   if (joint_shape(c, p, q, &joint)) return NULL;
   pn_tensor *t = pni_dist_expand_to(c, f(c, p, q), joint.ndim, joint.shape);
