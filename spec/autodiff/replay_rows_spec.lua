@@ -75,9 +75,12 @@ local function leaves_of(row, case, dtype)
       if not dist.within(p.constraint, t):all():item() then
         return nil
       end
-      local leaf = pn.param(t)
-      named[p.name], list[#list + 1] = leaf, leaf
-      move[#move + 1] = walk(p.constraint, t)
+      named[p.name] = t
+      if not p.size then -- which a plan fixes
+        local leaf = pn.param(t)
+        named[p.name], list[#list + 1] = leaf, leaf
+        move[#move + 1] = walk(p.constraint, t)
+      end
     end
   end
   if not pcall(dist[row.name], named) then

@@ -93,10 +93,11 @@ local function ordinary(golden)
   return list
 end
 
+-- Parameters that the case gives, sizes of events apart.
 local function given(row, case)
   local list = {}
   for _, p in ipairs(row.parameters) do
-    if case.params[p.name] ~= nil then
+    if case.params[p.name] ~= nil and not p.size then
       list[#list + 1] = p
     end
   end
@@ -123,9 +124,9 @@ local function with_batch(t, batch, rank)
 end
 
 local function batched(row, case, batch)
-  local t = {}
+  local t = parameters(case)
   for _, p in ipairs(given(row, case)) do
-    t[p.name] = with_batch(tensor(case.params[p.name]), batch, #p.axes)
+    t[p.name] = with_batch(t[p.name], batch, #p.axes)
   end
   return dist[row.name](t)
 end
@@ -174,6 +175,12 @@ step.real_vector, step.real_matrix = step.real, step.real
 step.positive_vector = step.positive
 function step.mean_and_variance(t, r)
   return r * pn.concatenate({ t:slice(-1, 1, 1) * 0 + 1, t:slice(-1, 2, 2) }, -1)
+end
+-- Along the rows' unit spheres.
+function step.correlation_cholesky(t, r)
+  local n, below = t:size(-1), r:tril(-1) * 0.1
+  local diagonal = (t * pn.eye(n)):sum { -1 }
+  return below - pn.eye(n) * ((t * below):sum { -1 } / diagonal):unsqueeze(-1)
 end
 function step.mean_and_covariance(t, r)
   local mean, covariance = r:slice(-2, 1, 1), r:slice(-2, 2, -1)
@@ -633,6 +640,47 @@ function rule.mean_and_covariance(d, ...)
   local x, w = rule.mean_and_variance(d, ...)
   return x:unsqueeze(-1), w
 end
+-- Matrices of two numbers, as vectors are.
+function rule.real_matrix(d)
+  local n, m = table.unpack(d.event_shape)
+  if n * m ~= 2 then
+    return nil
+  end
+  local far = { axis(-6, 6, 401, pn.sinh, pn.cosh) }
+  local mean, s = numbers(d:mean()), numbers(d:stddev())
+  local x, w = grid { far, far }
+  return pn.stack({ mean[1] + s[1] * x[1], mean[2] + s[2] * x[2] }, -1):reshape { 401, 401, n, m }, w * (s[1] * s[2])
+end
+-- Two rows: a number between -1 and 1; three: that, and a radius and an angle of the third row.
+function rule.correlation_cholesky(d)
+  local n = d.event_shape[1]
+  local function row(...)
+    return pn.stack({ ... }, -1)
+  end
+  local function half_pi_sinh(t)
+    return t:sinh() * (math.pi / 2)
+  end
+  local function half_pi_cosh(t)
+    return t:cosh() * (math.pi / 2)
+  end
+  local u, w = axis(-4, 4, n == 2 and 2001 or 161, half_pi_sinh, half_pi_cosh)
+  local r, height = u:tanh(), 1 / u:cosh() -- r and sqrt(1 - r^2)
+  if n == 2 then
+    return pn.stack({ row(1 + 0 * r, 0 * r), row(r, height) }, -2), w * height ^ 2
+  elseif n ~= 3 then
+    return nil
+  end
+  local radius, rest, turn = (2 * u):sigmoid(), (-2 * u):sigmoid(), { axis(0, 2 * math.pi * 7 / 8, 8) }
+  local index = pn.arange(u:numel())
+  local at, weight = grid { { index, w * height ^ 2 }, { index, 2 * w * radius ^ 2 * rest }, turn }
+  local i, j, angle = at[1]:to "int64":reshape { -1 }, at[2]:to "int64":reshape { -1 }, at[3]:reshape { -1 }
+  local a, b = r:take(1, i), radius:take(1, j)
+  return pn.stack({
+    row(1 + 0 * a, 0 * a, 0 * a),
+    row(a, height:take(1, i), 0 * a),
+    row(b * angle:cos(), b * angle:sin(), (rest * (1 + radius)):sqrt():take(1, j)),
+  }, -2), weight:reshape { -1 }
+end
 
 function battery.integrates_to_one(row, golden)
   local integrated = 0
@@ -678,9 +726,9 @@ function battery.ends_at_the_edges_of_its_support(row, golden, sets)
     end
     for _, bad in ipairs(beyond) do
       if #flat(bad) == #flat(inside) then
-        local t, leaves = {}, {}
+        local t, leaves = parameters(case), {}
         for _, p in ipairs(given(row, case)) do
-          t[p.name] = pn.param(tensor(case.params[p.name]))
+          t[p.name] = pn.param(t[p.name])
           leaves[#leaves + 1] = t[p.name]
         end
         local d, nan = dist[row.name](t), false
@@ -818,9 +866,9 @@ end
 
 function battery.draws_of_a_batch_have_each_its_law(row, golden)
   for k, case in ipairs(ordinary(golden)) do
-    local first, second, both = parameters(case), moved_parameters(row, case), {}
-    for name, t in pairs(first) do
-      both[name] = pn.stack({ t, second[name] }, 1)
+    local first, second, both = parameters(case), moved_parameters(row, case), parameters(case)
+    for _, p in ipairs(given(row, case)) do
+      both[p.name] = pn.stack({ first[p.name], second[p.name] }, 1)
     end
     local x = dist[row.name](both):sample { FEWER, generator = pn.generator(200 + k) }
     for i, t in ipairs { first, second } do
@@ -896,7 +944,7 @@ function battery.rsample_is_differentiable(row, golden)
       -- one copy of the parameter per draw, so that the slope of each draw is seen
       local copies = pn.param(with_batch(t, { FEWER }, #p.axes))
       local x = make(row, case, { [p.name] = copies }):rsample { generator = pn.generator(31 + k) }
-      local scale = numbers(d:stddev())[1]
+      local scale = math.max(table.unpack(numbers(d:stddev())))
       local tell = uneven(d:mean(), row.event_rank)
       local function slopes(y)
         y = y * tell

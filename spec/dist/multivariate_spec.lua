@@ -263,3 +263,113 @@ describe("normal_inverse_wishart", function()
     near(dist.kl(one, other_one), dist.kl(pair, dist.normal_inverse_gamma(1, 1, 2, 1.5)), 1e-12)
   end)
 end)
+
+describe("multivariate_student_t", function()
+  local loc, s = pn.tensor { 0.3, -1, 0.5 }, pn.tensor { { 2, 0.6, 0.1 }, { 0.6, 0.5, -0.1 }, { 0.1, -0.1, 1.2 } }
+
+  it("draws with F distances and Student's t projections", function()
+    local u = pn.tensor { 0.4, -1, 0.3 }
+    for k, df in ipairs { 0.7, 3, 1e6 } do
+      local z = dist.multivariate_student_t(df, loc, s):sample { N, generator = pn.generator(k) } - loc
+      has_law(dist.student_t(df, 0, math.sqrt(u:matmul(s):matmul(u):item())), z:matmul(u), "projection")
+      local f = (z:t() * s:solve(z:t())):sum { 1 } / df -- of F: f / (1 + f) is Beta(n/2, df/2)
+      if df < 1e3 then
+        has_law(dist.beta(1.5, df / 2), f / (1 + f), "distance")
+      end
+    end
+  end)
+
+  it("of one component is Student's t, and normal in the limit", function()
+    local x = pn.linspace(-30, 30, 41)
+    near(dist.multivariate_student_t(2.5, { 0.4 }, { { 4 } }):log_prob(x:unsqueeze(-1)),
+      dist.student_t(2.5, 0.4, 2):log_prob(x), 1e-12)
+    local y = pn.randn({ 20, 3 }, { generator = pn.generator(2) })
+    near(dist.multivariate_student_t(1e14, loc, s):log_prob(y), dist.multivariate_normal(loc, s):log_prob(y), 1e-11)
+    near(dist.multivariate_student_t(1e14, loc, s):entropy(), dist.multivariate_normal(loc, s):entropy(), 1e-11)
+  end)
+end)
+
+describe("matrix_normal", function()
+  local loc = pn.tensor { { 0.3, -1, 0.5 }, { 1, 0, -2 } }
+  local row = pn.tensor { { 2, 0.6 }, { 0.6, 0.5 } }
+  local column = pn.tensor { { 2, 0.6, 0.1 }, { 0.6, 0.5, -0.1 }, { 0.1, -0.1, 1.2 } }
+  local d = dist.matrix_normal(loc, row, column)
+
+  it("is the normal of its entries with covariance U_ik V_jl", function()
+    local cov = pn.einsum("ik,jl->ijkl", row, column):reshape { 6, 6 }
+    local joined = dist.multivariate_normal(loc:reshape { 6 }, cov)
+    local x = d:sample { 50, generator = pn.generator(1) }
+    near(d:log_prob(x), joined:log_prob(x:reshape { 50, 6 }), 1e-10)
+    near(d:entropy(), joined:entropy(), 1e-12)
+    near(d:variance(), joined:variance(), 1e-12)
+  end)
+
+  it("draws with normal projections", function()
+    local x = d:sample { N, generator = pn.generator(2) }
+    local u, v = pn.tensor { 0.7, -1 }, pn.tensor { 0.4, -1, 0.3 }
+    local variance = u:matmul(row):matmul(u):item() * v:matmul(column):matmul(v):item()
+    has_law(dist.normal(u:matmul(loc):matmul(v):item(), math.sqrt(variance)), x:matmul(v):matmul(u), "u^T X v")
+  end)
+end)
+
+describe("lkj_cholesky", function()
+  it("draws correlations that are beta on (-1, 1), each as any other", function()
+    for k, case in ipairs { { 2, 1 }, { 3, 0.4 }, { 4, 2.5 }, { 5, 50 } } do
+      local n, eta = table.unpack(case)
+      local l = dist.lkj_cholesky(n, eta):sample { N, generator = pn.generator(k) }
+      local r = l:matmul(l:transpose(-2, -1))
+      local b = eta + (n - 2) / 2
+      for i = 2, n do
+        for j = 1, i - 1 do
+          has_law(dist.beta(b, b), (entry(r, i, j) + 1) / 2, ("dimension %d: r[%d][%d]"):format(n, i, j))
+        end
+      end
+      near(entry(r, n, n), pn.ones { N }, 1e-12)
+    end
+  end)
+
+  it("takes dimensions 0 and 1, and refuses what is no dimension", function()
+    assert.same({ 3, 0, 0 }, dist.lkj_cholesky(0):sample({ 3 }):shape())
+    assert.same({ 1, 1, 1 }, numbers(dist.lkj_cholesky(1, 2):sample({ 3 }):totable()))
+    near(dist.lkj_cholesky(1, 2):log_prob(pn.ones { 1, 1 }), 0, 0)
+    for _, bad in ipairs { -1, 1.5, 1e300 } do
+      local ok, message = pcall(dist.lkj_cholesky, bad)
+      assert.is_false(ok)
+      assert.matches("lkj_cholesky: dimension must be", message)
+    end
+    local ok, message = pcall(dist.lkj_cholesky, pn.tensor { 2, 2 })
+    assert.is_false(ok)
+    assert.matches("dimension must be one number, got shape %[2%]", message)
+  end)
+
+  it("cannot take its dimension from what a plan computes, and says so", function()
+    local f = pn.compile(function(n)
+      return dist.lkj_cholesky(n):log_prob(pn.eye(2))
+    end)
+    local ok, message = pcall(f, pn.tensor(2))
+    assert.is_false(ok)
+    assert.matches("dimension", message)
+  end)
+end)
+
+describe("gaussian_random_walk", function()
+  it("is the normal with covariance scale^2 min(i, j)", function()
+    local d = dist.gaussian_random_walk(1.3, 4)
+    local i = pn.arange(1, 5)
+    local cov = pn.minimum(i:unsqueeze(-1), i:unsqueeze(1)) * 1.3 ^ 2
+    local joined = dist.multivariate_normal(pn.zeros { 4 }, cov)
+    local x = d:sample { N, generator = pn.generator(1) }
+    near(d:log_prob(x:slice(1, 1, 50)), joined:log_prob(x:slice(1, 1, 50)), 1e-12)
+    near(d:entropy(), joined:entropy(), 1e-12)
+    for k = 1, 4 do
+      has_law(dist.normal(0, 1.3 * math.sqrt(k)), x:select(-1, k), "step " .. k)
+    end
+    has_law(dist.normal(0, 1.3), x:select(-1, 4) - x:select(-1, 3), "increment")
+  end)
+
+  it("may have no steps", function()
+    local d = dist.gaussian_random_walk(1, 0)
+    assert.same({ 5, 0 }, d:sample({ 5 }):shape())
+    near(d:log_prob(pn.zeros { 5, 0 }), pn.zeros { 5 }, 0)
+  end)
+end)

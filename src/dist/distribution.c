@@ -202,6 +202,23 @@ static pn_status bind_axes(pn_context *c, const pn_dist *d, int k, int64_t size[
   return PN_OK;
 }
 
+/* Binds the letter whose size parameter k is. */
+static pn_status bind_size(pn_context *c, const pn_dist *d, int k, int64_t size[26]) {
+  const pni_parameter *p = &d->kind->param[k];
+  const pn_tensor *t = d->param[k];
+  char got[160];
+  if (pni_constraint_require(c, p->constraint, d->kind->name, p->name, t)) return c->status;
+  if (t->ndim)
+    return pni_fail(c, PN_SHAPE, "%s: %s must be one number, got shape %s", d->kind->name, p->name,
+                    pni_shape_text(t->ndim, t->shape, got));
+  if (pni_check_read(c, t, p->name)) return c->status;
+  if (pni_element(t, 0) > INT32_MAX)
+    return pni_fail(c, PN_DOMAIN, "%s: %s must be at most %d, got %.7g", d->kind->name, p->name, INT32_MAX,
+                    pni_element(t, 0));
+  size[p->size - 'a'] = (int64_t)pni_element(t, 0);
+  return PN_OK;
+}
+
 /* batch = broadcast(batch, first axes of t). */
 static pn_status widen(pn_context *c, const pn_dist *d, int k, pni_spec *batch) {
   const pn_tensor *t = d->param[k];
@@ -225,6 +242,8 @@ static pn_status find_shape(pn_context *c, pn_dist *d) {
   int64_t size[26];
   for (int i = 0; i < 26; i++) size[i] = -1;
   pni_spec batch = {0};
+  for (int k = 0; k < parameters(d->kind); k++)
+    if (d->kind->param[k].size && bind_size(c, d, k, size)) return c->status;
   for (int k = 0; k < parameters(d->kind); k++)
     if (d->param[k] && (bind_axes(c, d, k, size) || widen(c, d, k, &batch))) return c->status;
   d->batch_ndim = batch.ndim;

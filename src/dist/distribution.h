@@ -33,7 +33,8 @@ typedef struct pni_parameter {
   double absent; /* value of an optional parameter that was not given */
   /* An alternative out of the one that was given. */
   pn_tensor *(*derive)(pn_context *c, const pn_dist *d);
-  bool kept;      /* derive when the distribution is made, once */
+  bool kept; /* derive when the distribution is made, once */
+  char size; /* the value is the size of the event axis with this letter: one whole number, no batch; 0: it is not */
   double example; /* a value for tests where a member of the constraint does not do; 0: it does */
 } pni_parameter;
 

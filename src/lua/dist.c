@@ -331,9 +331,9 @@ void pni_set_string(lua_State *L, const char *key, const char *value) {
   lua_setfield(L, -2, key);
 }
 
-/* {name =, constraint =, must =, axes =, choice =, default =} */
+/* {name =, constraint =, must =, axes =, size =, choice =, default =} */
 void pni_push_parameter(lua_State *L, const pni_parameter *p) {
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 8);
   pni_set_string(L, "name", p->name);
   pni_set_string(L, "constraint", p->constraint->name);
   pni_set_string(L, "must", p->constraint->must);
@@ -341,6 +341,10 @@ void pni_push_parameter(lua_State *L, const pni_parameter *p) {
   if (p->constraint->discrete) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "discrete");
+  }
+  if (p->size) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "size");
   }
   if (p->choice) {
     lua_pushinteger(L, p->choice);

@@ -352,6 +352,149 @@ def normal_inverse_wishart():
     return cases, kls
 
 
+# ---- Student's t ----
+@row
+def multivariate_student_t():
+    def case(nu, loc, s, given, z, extreme=False, heavy=False):
+        n, v, m = len(s), np.array(s), mpf(nu)
+        half = np.linalg.cholesky(v)
+        x = [list(np.array(loc) + half @ np.array(u)[:n]) for u in z]
+        inverse, ld, h = M(s) ** -1, logdet(M(s)), m / 2
+        norm = loggamma(h + mpf(n) / 2) - loggamma(h) - mpf(n) / 2 * log(m * pi) - ld / 2
+        lp = [norm - (m + n) / 2 * mp.log1p(quad(inverse, M(u) - M(loc)) / m) for u in x]
+        entropy = -norm + (m + n) / 2 * (digamma(h + mpf(n) / 2) - digamma(h))
+        if not extreme:
+            d = stats.multivariate_t(loc, v, nu)
+            near(lp, [d.logpdf(u) for u in x], 1e-8)
+            average(lambda u: -d.logpdf(u), d.rvs(4000, random_state=rng).reshape(-1, n), entropy, "entropy")
+        mean = np.array(loc) * (1 if nu > 1 else math.nan)
+        variance = np.diag(v) * (nu / (nu - 2) if nu > 2 else math.inf if nu > 1 else math.nan)
+        return dict(params=dict(df=nu, loc=loc, **scale(given, s)), extreme=extreme or None, heavy=heavy or None, x=x, log_prob=vec(lp), mean=mean,
+                    variance=variance, mode=loc, entropy=float(entropy))
+
+    z = [[0.0, 0.0, 0.0], [0.4, -1.1, 0.8], [5.0, 3.0, -9.0]]
+    far = z[:2] + [[1e6, 1e5, -1e6]]
+    cases = [case(12.0, [0.3, -1.0], TWO, "scale_matrix", z), case(30.0, [0.3, -1.0], OTHER, "scale_tril", z),
+             case(15.0, [1.0, 2.0, -0.5], THREE, "scale_matrix", z), case(14.0, [0.5], [[4.0]], "scale_tril", z),
+             case(3.0, [0.3, -1.0], TWO, "scale_matrix", z, heavy=True), case(1.5, [1.0, 2.0, -0.5], THREE, "scale_matrix", far, True),
+             case(0.8, [0.3, -1.0], TWO, "scale_matrix", far, True), case(1e8, [1.0, 2.0, -0.5], THREE, "scale_tril", z, True),
+             case(1e12, [0.3, -1.0], STEEP, "scale_matrix", z, True), case(1e-2, [0.3, -1.0], TWO, "scale_matrix", far, True)]
+    return cases, []
+
+
+# ---- matrices ----
+def kron(u, v):
+    a, b = np.array(u), np.array(v)
+    return M(np.kron(a, b))
+
+
+@row
+def matrix_normal():
+    def named(loc, u, v, given_row, given_column):
+        first = scale("scale_" + given_row, u) if given_row == "matrix" else scale("scale_tril", u)
+        return {"loc": loc, ("covariance_row" if given_row == "matrix" else "scale_tril_row"): list(first.values())[0],
+                ("covariance_column" if given_column == "matrix" else "scale_tril_column"): v if given_column == "matrix" else np.linalg.cholesky(np.array(v))}
+
+    def case(loc, u, v, given_row="matrix", given_column="matrix", extreme=False):
+        loc, cov = np.array(loc), kron(u, v)  # of the rows of X one after the other
+        n, m = loc.shape
+        lp, h = gaussian(loc.reshape(-1), cov)
+        z = [np.zeros((n, m)), np.cos(np.arange(1, n * m + 1)).reshape(n, m), 4 * np.sin(np.arange(n * m) ** 2).reshape(n, m)]
+        x = [loc + np.linalg.cholesky(np.array(u)) @ e @ np.linalg.cholesky(np.array(v)).T for e in z]
+        values = [lp(y.reshape(-1)) for y in x]
+        if not extreme:
+            near(values, [stats.matrix_normal.logpdf(y, loc, np.array(u), np.array(v)) for y in x], 1e-8)
+        return dict(params=named(loc, u, v, given_row, given_column), extreme=extreme or None, x=x, log_prob=vec(values), mean=loc,
+                    variance=np.outer(np.diag(u), np.diag(v)), mode=loc, entropy=float(h))
+
+    square, wide = [[0.3, -1.0], [0.5, 2.0]], [[0.3, -1.0, 0.5], [1.0, 0.0, -2.0]]
+    cases = [case(square, TWO, OTHER), case(square, OTHER, TWO, "tril", "tril"), case(wide, TWO, THREE, "matrix", "tril"), case(np.array(wide).T, THREE, OTHER, "tril"),
+             case([[0.3, -1.0]], [[0.7]], TWO), case([[0.3], [-1.0]], TWO, [[2.0]], "tril"), case(square, STEEP, TWO, extreme=True)]
+    kls = []
+    for (loc, u, v), (loc2, u2, v2) in [((square, TWO, OTHER), ([[0.0, 0.0], [1.0, 1.0]], OTHER, [[0.5, 0.1], [0.1, 2.0]])), ((wide, TWO, THREE), (np.zeros((2, 3)), OTHER, THIRD))]:
+        for (a, b, c), (d, e, f), g in (((loc, u, v), (loc2, u2, v2), "matrix"), ((loc2, u2, v2), (loc, u, v), "tril")):
+            value = gaussian_kl(np.array(a).reshape(-1), kron(b, c), np.array(d).reshape(-1), kron(e, f))
+            kls.append((named(np.array(a), b, c, g, g), named(np.array(d), e, f, g, g), float(value)))
+    return cases, kls
+
+
+# ---- correlations ----
+@row
+def lkj_cholesky():
+    def log_norm(n, eta):
+        """Lewandowski, Kurowicka & Joe 2009, eq. 16 for the density of R: the volume by partial correlations."""
+        total = mpf(0)
+        for k in range(1, n):  # correlation of two given k - 1 others: Beta(b, b) on (-1, 1), b = eta + (n - 1 - k) / 2, n - k times
+            b = eta + mpf(n - 1 - k) / 2
+            total += (n - k) * ((2 * b - 1) * log(mpf(2)) + 2 * loggamma(b) - loggamma(2 * b))
+        return total
+
+    def lp(n, eta, l):
+        """det R^(eta - 1) and the Jacobian of L to R, prod L_ii^(n - i), i = 1 .. n"""
+        return sum((2 * (eta - 1) + n - i) * log(mpf(l[i - 1][i - 1])) for i in range(2, n + 1)) - log_norm(n, eta)
+
+    def moments(n, eta):
+        """L_ii^2 ~ Beta(b, (i - 1) / 2), its other part spread evenly over i - 1 entries"""
+        mean, variance, expected = np.zeros((n, n)), np.zeros((n, n)), []
+        mean[0, 0] = 1
+        for i in range(2, n + 1):
+            b, a = eta + mpf(n - i) / 2, mpf(i - 1) / 2
+            m = mp.beta(b + mpf(1) / 2, a) / mp.beta(b, a)
+            mean[i - 1, i - 1], variance[i - 1, i - 1] = m, b / (a + b) - m ** 2
+            variance[i - 1, :i - 1] = a / (a + b) / (i - 1)
+            expected.append((digamma(b) - digamma(a + b)) / 2)
+        return mean, variance, expected
+
+    def member(n, seed):
+        a = np.random.default_rng(seed).normal(size=(n, n + 2))
+        r = a @ a.T
+        s = 1 / np.sqrt(np.diag(r))
+        return np.linalg.cholesky(r * np.outer(s, s))
+
+    def case(n, eta, extreme=False):
+        x = [member(n, k) for k in (1, 2, 3)]
+        mean, variance, expected = moments(n, mpf(eta))
+        value = mpf(lp(n, mpf(eta), np.eye(n)))
+        entropy = -value - sum((2 * (eta - 1) + n - i) * e for i, e in zip(range(2, n + 1), expected))
+        if n == 2:  # R_12 is L_21, Beta(eta, eta) on (-1, 1)
+            near([lp(n, mpf(eta), l) for l in x], [stats.beta.logpdf((l[1, 0] + 1) / 2, eta, eta) - math.log(2) for l in x], 1e-8)
+            near(entropy, stats.beta.entropy(eta, eta) + math.log(2), 1e-8)
+        return dict(params=dict(dimension=n, concentration=eta), extreme=extreme or None, x=x, log_prob=[float(lp(n, mpf(eta), l)) for l in x], mean=mean,
+                    variance=variance, mode=np.eye(n) if eta >= 1 else np.eye(n) * math.nan, entropy=float(entropy))
+
+    cases = [case(2, 1.7), case(2, 0.6), case(3, 1.0), case(3, 2.5), case(5, 0.8), case(4, 6.0), case(1, 2.0, True), case(6, 1e-2, True), case(4, 300.0, True),
+             case(8, 1.0, True)]
+    kls = []
+    for n, p, q in [(2, 1.7, 0.6), (3, 1.0, 4.0), (5, 3.0, 0.8)]:
+        for a, b in ((p, q), (q, p)):
+            expected = moments(n, mpf(a))[2]
+            value = 2 * (mpf(a) - mpf(b)) * sum(expected) + log_norm(n, mpf(b)) - log_norm(n, mpf(a))
+            if n == 2:
+                u, v = (stats.beta(t, t, loc=-1, scale=2) for t in (a, b))
+                from scipy.integrate import quad as integrate
+                near(value, integrate(lambda r: u.pdf(r) * (u.logpdf(r) - v.logpdf(r)), -1, 1, epsabs=1e-12)[0], 1e-6)
+            kls.append((dict(dimension=n, concentration=a), dict(dimension=n, concentration=b), float(value)))
+    return cases, kls
+
+
+# ---- random walk ----
+@row
+def gaussian_random_walk():
+    def covariance(s, n):
+        return M([[float(min(i, j) + 1) for j in range(n)] for i in range(n)]) * mpf(s) ** 2
+
+    def case(s, n, extreme=False):
+        cov = covariance(s, n)
+        lp, h = gaussian([0.0] * n, cov)
+        x = [[0.0] * n, [s * math.sin(3 * k + 1) for k in range(n)], [s * (k + 1) * 1.5 for k in range(n)]]
+        return dict(params=dict(scale=s, num_steps=n), extreme=extreme or None, x=x, log_prob=[float(lp(v)) for v in x], mean=[0.0] * n,
+                    variance=[float(cov[k, k]) for k in range(n)], mode=[0.0] * n, entropy=float(h))
+
+    kls = [(dict(scale=a, num_steps=n), dict(scale=b, num_steps=n), float(gaussian_kl([0.0] * n, covariance(a, n), [0.0] * n, covariance(b, n))))
+           for a, b, n in [(0.7, 1.3, 5), (1.3, 0.7, 5), (2.0, 2.5, 1)]]
+    return [case(0.7, 2), case(1.3, 5), case(2.0, 1), case(1e-6, 12, True), case(1e8, 3, True)], kls
+
+
 if __name__ == "__main__":
     for name, make in rows.items():
         if len(sys.argv) == 1 or name in sys.argv[1:]:

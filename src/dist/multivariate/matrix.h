@@ -55,4 +55,8 @@ static inline T *count_by(C *c, D *d, int64_t n, double step) {
   return times(c, pn_cast(c, pn_arange(c, PN_FLOAT64, 0, (double)n, 1), (pn_dtype)d->dtype), step);
 }
 
+/* lgamma(h + 1/2) - lgamma(h) - log(h)/2 and digamma(h + 1/2) - digamma(h), also for large h */
+T *pni_lgamma_half_step(C *c, T *h);
+T *pni_digamma_half_step(C *c, T *h);
+
 #endif
