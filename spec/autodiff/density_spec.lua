@@ -102,6 +102,25 @@ describe("divergence of normals from a prior around zero", function()
     end
   end)
 
+  it("goes with draws of the local estimator: one row, weights of zero but for one, noise drawn beforehand", function()
+    -- y = x m + sqrt(x^2 e^(2 log s)) noise with x = 1
+    pn.seed(12)
+    local layer = pn.nn.bayes_linear(1, 4, { bias = false })
+    local m, log_s = pn.tensor { want.loc }, pn.tensor { want.log_scale }
+    layer:load_state { weight_loc = m, weight_log_scale = log_s }
+    local noise = pn.randn({ 1, 4 }, { generator = pn.generator(3) })
+    local y = layer(pn.ones { 1, 1 }, pn.generator(3))
+    local g = pn.grad(y:sum(), { layer:parameters()[2] })[1]
+    for k = 1, 4 do
+      local e, s = noise[1][k]:item(), math.sqrt(want.log_scale_variance[k])
+      -- the reference's draw, moved to our noise
+      local draw = want.normal_draw[k] + s * (e - want.noise[k])
+      assert.near(draw, y[1][k]:item(), 1e-12)
+      local slope = want.normal_draw_slope[k] / want.noise[k] * e * 2 * want.log_scale_variance[k]
+      assert.near(slope, g[1][k]:item(), 1e-12)
+    end
+  end)
+
   it("relu passes the gradient where the result is positive", function()
     local case = want.relu_slope
     local x = pn.param(pn.tensor(case.y))

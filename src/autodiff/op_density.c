@@ -8,6 +8,8 @@
 **
 ** The divergence of normals from one prior around zero, summed over all elements: with log s and prior scale p,
 **   KL(normal(m, s) | normal(0, p)) = (s^2 + m^2) / (2 p^2) - log s + log p - 1/2
+**
+** A variance from the logarithm of a scale, e^(2 log s), and a draw from mean, variance and noise, m + sqrt(v) e.
 */
 #include <math.h>
 #include <string.h>
@@ -190,3 +192,101 @@ const pni_op pni_op_normal_divergence_slope = {.name = "normal_divergence_slope"
                                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                                .map = (const pni_row[4]){divergence_slope_f64, divergence_slope_f32},
                                                .vjp = vjp_slope};
+
+/* ---- variances and draws ---- */
+
+#define DRAW(T, suffix, root)                                                                                          \
+  static void variance_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                             \
+    (void)data;                                                                                                        \
+    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
+      T room[BLOCK], twice[BLOCK], *out = (T *)(void *)p[0] + at;                                                      \
+      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
+      twice_##suffix(block_##suffix(p[1], at, size, s[1], room), twice, size);                                         \
+      pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, size);                                                        \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static PNI_CLONES void draw_block_##suffix(const T *restrict m, const T *restrict v, const T *restrict e,            \
+                                             T *restrict out, int64_t n) {                                             \
+    for (int64_t i = 0; i < n; i++) out[i] = m[i] + root(v[i]) * e[i];                                                 \
+  }                                                                                                                    \
+  static PNI_CLONES void draw_slope_block_##suffix(const T *restrict g, const T *restrict v, const T *restrict e,      \
+                                                   T *restrict out, int64_t n) {                                       \
+    for (int64_t i = 0; i < n; i++) out[i] = g[i] * e[i] / (2 * root(v[i]));                                           \
+  }
+DRAW(double, f64, sqrt)
+DRAW(float, f32, sqrtf)
+
+/* A kernel of three operands by blocks. */
+#define THREE(T, suffix, name)                                                                                         \
+  static void name##_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                               \
+    (void)data;                                                                                                        \
+    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
+      T room[3][BLOCK], *out = (T *)(void *)p[0] + at;                                                                 \
+      const T *x[3];                                                                                                   \
+      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
+      for (int k = 0; k < 3; k++) x[k] = block_##suffix(p[k + 1], at, size, s[k + 1], room[k]);                        \
+      name##_block_##suffix(x[0], x[1], x[2], out, size);                                                              \
+    }                                                                                                                  \
+  }
+THREE(double, f64, draw)
+THREE(float, f32, draw)
+THREE(double, f64, draw_slope)
+THREE(float, f32, draw_slope)
+
+static pn_tensor *vjp_variance(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  (void)k;
+  return pn_mul(c, pn_mul(c, g, y), pni_like(c, y, 2));
+}
+
+static pn_status infer_three(pn_context *c, const pni_call *call, pni_spec *out) {
+  const pn_tensor *m = call->in[0];
+  char a[160], b[160];
+  *out = pni_spec_of(m);
+  for (int k = 1; k < 3; k++) {
+    const pn_tensor *t = call->in[k];
+    if (t->ndim != m->ndim || memcmp(t->shape, m->shape, (size_t)m->ndim * sizeof *m->shape) != 0)
+      return pni_fail(c, PN_SHAPE, "%s: shapes must be equal, got %s and %s", call->op->name,
+                      pni_shape_text(m->ndim, m->shape, a), pni_shape_text(t->ndim, t->shape, b));
+  }
+  return PN_OK;
+}
+
+static pn_tensor *three(pn_context *c, const pni_op *op, pn_tensor *a, pn_tensor *b, pn_tensor *d) {
+  return pni_apply(c, op, 3, (pn_tensor *[]){a, b, d}, NULL);
+}
+
+static pn_tensor *vjp_draw(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  pn_tensor *v = pni_in(y, 1);
+  if (k == 0) return g;
+  return k == 1 ? three(c, &pni_op_normal_draw_slope, g, v, pni_in(y, 2)) : pn_mul(c, g, pn_sqrt(c, v));
+}
+
+/* of y = a e / (2 sqrt v), in a, v and e */
+static pn_tensor *vjp_draw_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  pn_tensor *v = pni_in(y, 1);
+  if (k == 1) return pn_div(c, pn_mul(c, pn_mul(c, g, y), pni_like(c, y, -0.5)), v);
+  return three(c, &pni_op_normal_draw_slope, g, v, pni_in(y, k == 0 ? 2 : 0));
+}
+
+const pni_op pni_op_log_scale_variance = {.name = "log_scale_variance",
+                                          .args = "log_scale:t",
+                                          .doc = "e^(2 log_scale)",
+                                          .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                          .map = (const pni_row[4]){variance_f64, variance_f32},
+                                          .vjp = vjp_variance};
+
+const pni_op pni_op_normal_draw = {.name = "normal_draw",
+                                   .args = "mean:t variance:t noise:t",
+                                   .doc = "mean + sqrt(variance) noise, three tensors of one shape",
+                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                   .infer = infer_three,
+                                   .map = (const pni_row[4]){draw_f64, draw_f32},
+                                   .vjp = vjp_draw};
+
+const pni_op pni_op_normal_draw_slope = {.name = "normal_draw_slope",
+                                         .args = "g:t variance:t noise:t",
+                                         .doc = "the gradient of that in the variance: g noise / (2 sqrt(variance))",
+                                         .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                         .infer = infer_three,
+                                         .map = (const pni_row[4]){draw_slope_f64, draw_slope_f32},
+                                         .vjp = vjp_draw_slope};

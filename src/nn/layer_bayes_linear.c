@@ -43,7 +43,7 @@ static pn_tensor *mean(pn_context *c, const pn_layer *l, pn_tensor *x) {
 
 /* s^2 = e^(2 log s) */
 static pn_tensor *variance_of(pn_context *c, pn_tensor *log_scale) {
-  return log_scale ? pn_exp(c, pn_mul(c, log_scale, pni_like(c, log_scale, 2))) : NULL;
+  return log_scale ? pni_apply1(c, &pni_op_log_scale_variance, log_scale, NULL) : NULL;
 }
 
 static pn_tensor *variance(pn_context *c, const pn_layer *l, pn_tensor *x) {
@@ -60,7 +60,7 @@ static pn_tensor *noise_like(pn_context *c, const pn_tensor *t, pn_rng *rng) {
 static pn_tensor *local(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng) {
   pn_tensor *m = mean(c, l, x), *v = variance(c, l, x);
   if (!l->param[B]) v = pn_add(c, v, pni_like(c, v, 1e-30));
-  return pn_add(c, m, pn_mul(c, pn_sqrt(c, v), noise_like(c, m, rng)));
+  return pni_apply(c, &pni_op_normal_draw, 3, (pn_tensor *[]){m, v, noise_like(c, m, rng)}, NULL);
 }
 
 static pn_tensor *draw(pn_context *c, pn_tensor *loc, pn_tensor *log_scale, pn_rng *rng) {

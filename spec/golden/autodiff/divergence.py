@@ -1,5 +1,6 @@
 """Writes divergence.lua: normal_divergence, the sum of KL(normal(m, s) | normal(0, p)) by its integral with 30 digits,
-normal_divergence_slope, its derivative in log s, that in m, and relu_slope.
+normal_divergence_slope, its derivative in log s, that in m, and relu_slope; log_scale_variance, normal_draw with the noise given, and its
+derivative in the variance, normal_draw_slope.
 
 Run: python3 divergence.py > divergence.lua
 """
@@ -37,4 +38,10 @@ slopes = [mp.diff(lambda s, m=m: divergence(m, s), mp.mpf(s)) for m, s in zip(LO
 print(f"  normal_divergence_slope = {text(slopes)},")
 print(f"  loc_slope = {text(mp.diff(lambda m, s=s: divergence(m, s), mp.mpf(m)) for m, s in zip(LOC, LOG_SCALE))},")
 print(f"  relu_slope = {{g = {text([2, 2, 2])}, y = {text([-1, 0, 0.5])}, value = {text([0, 0, 2])}}},")
+variance = [mp.exp(2 * mp.mpf(s)) for s in LOG_SCALE]
+noise = [mp.mpf(e) for e in (1, -0.5, 2, 0.25)]
+print(f"  log_scale_variance = {text(variance)},")
+print(f"  noise = {text(noise)},")
+print(f"  normal_draw = {text(m + mp.sqrt(v) * e for m, v, e in zip(LOC, variance, noise))},")
+print(f"  normal_draw_slope = {text(e / (2 * mp.sqrt(v)) for v, e in zip(variance, noise))},")
 print("}")
