@@ -3,7 +3,7 @@ import math
 import time
 
 
-def best(f):
+def best(f, patience=0.4):
     """Processor time of one call: rounds of about 20 ms, the best one counts (others were disturbed)."""
     now = time.process_time
     n = 1
@@ -18,7 +18,7 @@ def best(f):
             break
         n = n * 20 if spent < 1e-4 else math.ceil(n * 0.02 / spent)
     least, began, rounds = math.inf, now(), 0
-    while rounds < 7 or now() - began < 0.4:
+    while rounds < 4 or now() - began < patience:
         start = now()
         for _ in range(n):
             f()
@@ -26,5 +26,5 @@ def best(f):
     return least
 
 
-def row(key, who, f):
-    print(f"{key}\t{who}\t{best(f):.6g}", flush=True)
+def row(key, who, f, patience=0.4):
+    print(f"{key}\t{who}\t{best(f, patience):.6g}", flush=True)

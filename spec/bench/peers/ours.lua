@@ -13,7 +13,7 @@ local function print_row(key, who, seconds)
 end
 
 --- Seconds of processor time per call: rounds of about 20 ms, the best one counts (others were disturbed).
-local function time(f)
+local function time(f, patience)
   local n = 1
   f()
   f()
@@ -25,7 +25,7 @@ local function time(f)
     n = spent < 1e-4 and n * 20 or math.ceil(n * 0.02 / spent)
   end
   local best, began, rounds = math.huge, clock(), 0
-  while rounds < 7 or clock() - began < 0.4 do
+  while rounds < 4 or clock() - began < (patience or 0.4) do
     local start = clock()
     for _ = 1, n do f() end
     best, rounds = math.min(best, (clock() - start) / n), rounds + 1
@@ -55,12 +55,29 @@ function groups.training()
   end
 end
 
+local only = table.pack(table.unpack(arg, 2))
+local function wanted(name)
+  for _, given in ipairs(only) do if given == name then return true end end
+  return only.n == 0
+end
+
 -- The same call recorded node by node and replayed.
 local function both_ways(key, f, ...)
   local given = table.pack(...)
   print_row(key, "eager", time(function() f(table.unpack(given)) end))
   local replay = pn.compile(f)
   print_row(key, "replayed", time(function() replay(table.unpack(given)) end))
+end
+
+-- The same in less time, and without the row where it cannot be done.
+local function quick(key, f, ...)
+  local given = table.pack(...)
+  local function measure(who, g)
+    local ok, seconds = pcall(time, function() g(table.unpack(given)) end, 0.12)
+    if ok then print_row(key, who, seconds) else io.stderr:write(key, ", ", who, ": ", seconds, "\n") end
+  end
+  measure("eager", f)
+  measure("replayed", pn.compile(f))
 end
 
 function groups.elementwise()
@@ -97,6 +114,26 @@ function groups.kalman()
       local mean, cov, log_prob = step(table.unpack(w))
       return table.unpack(pn.grad(mean:sum() + cov:sum() + log_prob:sum(), w))
     end)
+  end
+end
+
+-- Keys are "name what n": log_prob, its gradient and draws of every row, 10^2 and 10^6 numbers, float64.
+function groups.distributions()
+  local density = require "density"
+  local folder = (os.getenv "BUILD" or "build") .. "/peers-data"
+  os.execute("mkdir -p " .. folder)
+  for _, row in ipairs(pn.rows()) do
+    for _, n in ipairs(row.kind == "distribution" and wanted(row.name) and {100, 1000000} or {}) do
+      pn.seed(1)
+      local ok, made, why = pcall(density.make, row, n, folder)
+      if not ok then made, why = nil, made end
+      if not made then io.stderr:write(row.name, ": ", why, "\n") end
+      for _, what in ipairs(made and {"log_prob", "gradient", "sample"} or {}) do
+        local f = made[what]
+        quick(("%s %s %d"):format(row.name, what, n), table.unpack(f))
+      end
+      collectgarbage()
+    end
   end
 end
 

@@ -1,6 +1,6 @@
 --- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro and `particles`: the same work in the same
 --- run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman; all without arguments
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman distributions; all without arguments
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
 local build = os.getenv "BUILD" or "build"
@@ -8,7 +8,7 @@ local lua = os.getenv "LUA" or "lua5.4"
 local here = "spec/bench/peers/"
 package.path = here .. "?.lua;" .. package.path
 
-local PATIENCE = 600 -- seconds for one program of a peer; XLA has been seen to stop for good on one thread
+local PATIENCE = 1800 -- seconds for one program of a peer; XLA has been seen to stop for good on one thread
 
 local function shell(command)
   local pipe = assert(io.popen(command))
@@ -51,7 +51,7 @@ local function limits()
     copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman"}
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "distributions"}
 local rate = limits()
 for _, group in ipairs(groups) do
   local ours = ("%s %sours.lua %s"):format(lua, here, group)
@@ -59,7 +59,7 @@ for _, group in ipairs(groups) do
   for path in shell(("ls %s*_%s.py"):format(here, group)):gmatch "[^\n]+" do
     take(("timeout %d %s/peers/bin/python %s"):format(PATIENCE, build, path), path:match "[^/]+$")
   end
-  take(ours, "ours, " .. group)
+  if group ~= "distributions" then take(ours, "ours, " .. group) end
 end
 
 -- ---- the table ----
@@ -132,8 +132,8 @@ print(("processor: %s   our BLAS: %s   one thread each   peers: %s"):format(cpu,
 print(("limits: products %.0f / %.0f GFLOP/s (float32 / float64), copies of 0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s")
   :format(rate.float32 / 1e9, rate.float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9, rate.copy[3] / 1e9))
 local form = "%-50s %2s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
-print(form:format("", "", "eager", "replayed", "PyTorch", "JAX", "particles", "best peer/ours", "limit", "floor", "aim",
-  ""))
+print(form:format("JAX*: NumPyro's in rows of distributions", "", "eager", "replayed", "PyTorch", "JAX*", "particles",
+  "best peer/ours", "limit", "floor", "aim", ""))
 
 local function line_of(row, of)
   local scale, in_units = (row.unit == "ns" and 1e9 or 1e6) / (row.per or 1), {}
@@ -153,8 +153,11 @@ local function line_of(row, of)
 end
 
 local lines = {}
-for _, row in ipairs(require "rows") do
+for _, row in ipairs(require "rows".fixed) do
   if figures[row.key] then lines[#lines + 1] = line_of(row, figures[row.key]) end
+end
+for _, row in ipairs(require "rows".distributions(figures)) do
+  lines[#lines + 1] = line_of(row, figures[row.key])
 end
 for _, name in ipairs(missing) do print(name .. ": stopped early or failed") end
 
