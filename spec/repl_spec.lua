@@ -172,7 +172,7 @@ describe("completion", function()
   it("knows parameters of distributions", function()
     rawset(env, "d", require("penumbra").dist.normal(0, 1))
     assert.same({ "scale" }, (complete "d.sca"))
-    assert.same({ "log_prob" }, (complete "d:log"))
+    assert.same({ "log_prob" }, (complete "d:log_p"))
     assert.same({}, (complete "d:sca"))
   end)
 

@@ -65,6 +65,8 @@ local harmless = set [[
   batches holdout
   apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile
   cosine decay ramp warmup constant exponential step_decay piecewise
+  forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
+  expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
