@@ -42,6 +42,7 @@ double pni_lbeta(double a, double b);  /* log B(a, b), a, b >= 0 */
 double pni_count_deviance(double k, double m);     /* k log(k/m) + m - k, k, m >= 0 */
 double pni_count_deviance_log(double k, double l); /* the same of l = log m */
 double pni_count_excess(double k);                 /* log k! - (k log k - k), k >= 0 */
+extern const double pni_count_excess_whole[16];    /* of 0 .. 15 */
 
 /* special_incgamma.c: regularised incomplete gamma functions, a >= 0, x >= 0 */
 double pni_gammainc(double a, double x);        /* P(a, x), lower */

@@ -33,23 +33,22 @@ double pni_count_deviance_log(double k, double l) {
   return m - k - k * (l - log(k));
 }
 
-/* E(k) of whole numbers below 16 */
-static const double excess[16] = {0,
-                                  1.0,
-                                  1.3068528194400546906,
-                                  1.4959226032237259266,
-                                  1.6328763858683831443,
-                                  1.7403021806115441212,
-                                  1.8286943966417709902,
-                                  1.9037903176782211644,
-                                  1.9690705693065628024,
-                                  2.0268062840554951661,
-                                  2.078561643135058455,
-                                  2.1254598450918098546,
-                                  2.1683346982058824268,
-                                  2.2078222061234453169,
-                                  2.2444185681250608968,
-                                  2.2785183673077405761};
+const double pni_count_excess_whole[16] = {0,
+                                           1.0,
+                                           1.3068528194400546906,
+                                           1.4959226032237259266,
+                                           1.6328763858683831443,
+                                           1.7403021806115441212,
+                                           1.8286943966417709902,
+                                           1.9037903176782211644,
+                                           1.9690705693065628024,
+                                           2.0268062840554951661,
+                                           2.078561643135058455,
+                                           2.1254598450918098546,
+                                           2.1683346982058824268,
+                                           2.2078222061234453169,
+                                           2.2444185681250608968,
+                                           2.2785183673077405761};
 
 static double large_excess(double k) {
   double r = 1 / k, z = r * r;
@@ -63,7 +62,7 @@ double pni_count_excess(double k) {
   if (!(k >= 0)) return NAN;
   if (k >= 16) return large_excess(k);
   int whole = (int)k;
-  if ((double)whole == k) return excess[whole];
+  if ((double)whole == k) return pni_count_excess_whole[whole];
   if (k < 0.5) return pni_lgamma1p(k) - k * log(k) + k;
   double z = k, product = 1;
   while (z < 16) product *= z += 1; /* k! = z! / ((k + 1) ... z) */

@@ -3,6 +3,7 @@
 ** depends on the generator's key, position + i and its parameters alone. First trials come from a fill of uniform
 ** numbers, two an element, which is one position.
 */
+#include <math.h>
 #include <string.h>
 #include "count_draw.h"
 #include "lookup.h"
@@ -60,13 +61,20 @@ static double draw(const work *w, const pni_count_law *law, int64_t i, const dou
   return pni_count_from(law, w->at.key, w->at.position + (uint64_t)i, u[0], u[1]);
 }
 
-static void block(const work *w, pni_count_law *law, int64_t begin, int64_t end) {
+/* The law of a run of elements with equal parameters is made once. */
+typedef struct {
+  double a, b;
+  pni_count_law law;
+} current;
+
+static void block(const work *w, current *now, int64_t begin, int64_t end) {
   double u[2 * BLOCK];
   pni_fill_uniform_f64(w->at.key, w->at.position, 2 * (uint64_t)begin, 2 * (uint64_t)end, u);
   void *out = pni_data(w->out);
   for (int64_t i = begin; i < end; i++) {
-    if (!w->one) *law = w->kind->law(element(w->a, i), element(w->b, i));
-    double k = draw(w, law, i, u + 2 * (i - begin));
+    double a = w->one ? 0 : element(w->a, i), b = w->one ? 0 : element(w->b, i);
+    if (a != now->a || b != now->b) *now = (current){a, b, w->kind->law(a, b)};
+    double k = draw(w, &now->law, i, u + 2 * (i - begin));
     if (w->out->dtype == PN_FLOAT64)
       ((double *)out)[i] = k;
     else
@@ -76,8 +84,8 @@ static void block(const work *w, pni_count_law *law, int64_t begin, int64_t end)
 
 static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
-  pni_count_law law = w->law;
-  for (; begin < end; begin += BLOCK) block(w, &law, begin, end - begin < BLOCK ? end : begin + BLOCK);
+  current now = {w->one ? 0 : NAN, 0, w->law};
+  for (; begin < end; begin += BLOCK) block(w, &now, begin, end - begin < BLOCK ? end : begin + BLOCK);
 }
 
 /* t contiguous; of a repeated number one element. New. */

@@ -4,20 +4,10 @@
 */
 #include "../formula.h"
 #include "count_mass.h"
-#include "../../base/special.h"
-#include "../../tensor/map_loop.h"
+#include "count_kernel.h"
 
-/* clang-format off */
-static PNI_LOOP2(deviance_f64, double, double, pni_count_deviance(x, y))
-static PNI_LOOP2(deviance_f32, float, float, pni_count_deviance((double)x, (double)y))
-static PNI_LOOP2(deviance_log_f64, double, double, pni_count_deviance_log(x, y))
-static PNI_LOOP2(deviance_log_f32, float, float, pni_count_deviance_log((double)x, (double)y))
-static PNI_LOOP1(excess_f64, double, double, pni_count_excess(x))
-static PNI_LOOP1(excess_f32, float, float, pni_count_excess((double)x))
-    /* clang-format on */
-
-    /* k/m is 0 at k = 0, also for m = 0. */
-    static T *vjp_deviance(C *c, T *y, T *g, int i) {
+/* k/m is 0 at k = 0, also for m = 0. */
+static T *vjp_deviance(C *c, T *y, T *g, int i) {
   T *k = pni_in(y, 0), *m = pni_in(y, 1);
   if (i == 0) return pn_mul(c, g, pn_sub(c, pn_log(c, k), pn_log(c, m)));
   return pn_mul(c, g, from(c, 1, pn_div(c, k, but(c, equals(c, k, 0), 1, m))));
@@ -36,7 +26,7 @@ static T *vjp_excess(C *c, T *y, T *g, int i) {
 #define ROW(id, vjp_)                                                                                                  \
   static const pni_op op_##id = {.name = "count_" #id,                                                                 \
                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                          \
-                                 .map = (const pni_row[4]){id##_f64, id##_f32},                                        \
+                                 .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                            \
                                  .vjp = vjp_};
 ROW(deviance, vjp_deviance)
 ROW(deviance_log, vjp_deviance_log)

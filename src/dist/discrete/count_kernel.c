@@ -1,0 +1,129 @@
+/*
+** count_kernel.c: special_count.c block by block, the logarithms by the vector kernels; what is out of the common range
+** goes to the scalar functions.
+*/
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include "count_kernel.h"
+#include "../../base/special.h"
+#include "../../tensor/map.h"
+
+#define LOG_ROOT_TWO_PI 0.91893853320467274178
+
+enum { BLOCK = 128 };
+
+static void vector(pni_row f, const double *x, double *out, int64_t n) {
+  f(NULL, n, (char *const[]){(char *)out, (char *)(uintptr_t)x}, (const int64_t[]){1, 1});
+}
+
+/* x - log(1 + x), |x| < 1/4, over s = x / (2 + x): x - 2 (s^2/3 + s^4/5 + ...) */
+static inline double gap_over(double x, double s) {
+  double z = s * s, p = 1.0 / 23;
+  p = p * z + 1.0 / 21, p = p * z + 1.0 / 19, p = p * z + 1.0 / 17, p = p * z + 1.0 / 15, p = p * z + 1.0 / 13;
+  p = p * z + 1.0 / 11, p = p * z + 1.0 / 9, p = p * z + 1.0 / 7, p = p * z + 1.0 / 5, p = p * z + 1.0 / 3;
+  return x - 2 * z * p;
+}
+
+static void deviance(const double *k, const double *m, double *out, int64_t n) {
+  double ratio[BLOCK], log_ratio[BLOCK];
+  for (int64_t i = 0; i < n; i++) ratio[i] = m[i] / (k[i] > 0 ? k[i] : 1);
+  vector(pni_log_f64, ratio, log_ratio, n);
+  for (int64_t i = 0; i < n; i++) {
+    double divisor = k[i] > 0 ? k[i] : 1, x = (m[i] - k[i]) / divisor, s = x / (2 + x);
+    double near = k[i] * (s * gap_over(x, s)), far = m[i] - k[i] - k[i] * log_ratio[i];
+    double value = fabs(x) < 0.25 ? near : far;
+    out[i] = k[i] == 0 ? m[i] : value;
+  }
+  int64_t odd = 0;
+  for (int64_t i = 0; i < n; i++) odd += !(k[i] >= 0 && ratio[i] > 1e-300 && ratio[i] < 1e300);
+  for (int64_t i = 0; odd && i < n; i++)
+    if (!(k[i] >= 0 && ratio[i] > 1e-300 && ratio[i] < 1e300)) out[i] = pni_count_deviance(k[i], m[i]);
+}
+
+static void deviance_log(const double *k, const double *l, double *out, int64_t n) {
+  double m[BLOCK];
+  vector(pni_exp_f64, l, m, n);
+  deviance(k, m, out, n);
+  int64_t odd = 0;
+  for (int64_t i = 0; i < n; i++) odd += !(m[i] > 1e-290 && m[i] < 1e290);
+  for (int64_t i = 0; odd && i < n; i++)
+    if (!(m[i] > 1e-290 && m[i] < 1e290)) out[i] = pni_count_deviance_log(k[i], l[i]);
+}
+
+/* lgamma(k + 1) - k log k + k where k lies between whole numbers */
+static void broken_excess(const double *k, double *out, int64_t n) {
+  double next[BLOCK], own[BLOCK], log_k[BLOCK], log_factorial[BLOCK];
+  for (int64_t i = 0; i < n; i++) own[i] = k[i] >= 0.5 && k[i] < 16 ? k[i] : 1;
+  for (int64_t i = 0; i < n; i++) next[i] = own[i] + 1;
+  vector(pni_log_f64, own, log_k, n);
+  vector(pni_lgamma_f64, next, log_factorial, n);
+  for (int64_t i = 0; i < n; i++) {
+    bool whole = k[i] >= 16 || (k[i] >= 0 && (double)(int)k[i] == k[i]);
+    if (!whole) out[i] = own[i] == k[i] ? log_factorial[i] - (k[i] * log_k[i] - k[i]) : pni_count_excess(k[i]);
+  }
+}
+
+static void small_excess(const double *k, double *out, int64_t n) {
+  int64_t broken = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int whole = k[i] >= 0 && k[i] < 16 ? (int)k[i] : 0;
+    if (k[i] >= 16) continue;
+    out[i] = pni_count_excess_whole[whole];
+    broken += (double)whole != k[i];
+  }
+  if (broken) broken_excess(k, out, n);
+}
+
+static void excess(const double *k, const double *unused, double *out, int64_t n) {
+  (void)unused;
+  double size[BLOCK], log_size[BLOCK];
+  for (int64_t i = 0; i < n; i++) size[i] = k[i] >= 16 ? k[i] : 16;
+  vector(pni_log_f64, size, log_size, n);
+  for (int64_t i = 0; i < n; i++) {
+    double r = 1 / size[i], z = r * r;
+    double series = r * (1.0 / 12 + z * (-1.0 / 360 + z * (1.0 / 1260 + z * (-1.0 / 1680 + z * (1.0 / 1188)))));
+    out[i] = LOG_ROOT_TWO_PI + 0.5 * log_size[i] + series;
+  }
+  int64_t small = 0;
+  for (int64_t i = 0; i < n; i++) small += !(k[i] >= 16);
+  if (small) small_excess(k, out, n);
+}
+
+typedef void (*block)(const double *x, const double *y, double *out, int64_t n);
+
+/* Elements of an operand as numbers in a row; its own memory if they are. */
+static const double *gather(const char *p, int64_t stride, int64_t n, bool single, double *room) {
+  if (!single && stride == 1) return (const double *)(const void *)p;
+  for (int64_t i = 0; i < n; i++)
+    room[i] =
+        single ? (double)((const float *)(const void *)p)[i * stride] : ((const double *)(const void *)p)[i * stride];
+  return room;
+}
+
+static void run(block f, bool single, int nin, int64_t n, char *const *p, const int64_t *s) {
+  double x[BLOCK], y[BLOCK], out[BLOCK];
+  int64_t size = single ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    const double *a = gather(p[1] + i * s[1] * size, s[1], m, single, x);
+    f(a, nin > 1 ? gather(p[2] + i * s[2] * size, s[2], m, single, y) : a, out, m);
+    if (single)
+      for (int64_t j = 0; j < m; j++) ((float *)(void *)p[0])[i + j] = (float)out[j];
+    else
+      memcpy(p[0] + i * size, out, (size_t)(m * size));
+  }
+}
+
+#define KERNELS(id, nin)                                                                                               \
+  void pni_##id##_f64(void *data, int64_t n, char *const *p, const int64_t *s) {                                       \
+    (void)data;                                                                                                        \
+    run(id, false, nin, n, p, s);                                                                                      \
+  }                                                                                                                    \
+  void pni_##id##_f32(void *data, int64_t n, char *const *p, const int64_t *s) {                                       \
+    (void)data;                                                                                                        \
+    run(id, true, nin, n, p, s);                                                                                       \
+  }
+KERNELS(deviance, 2)
+KERNELS(deviance_log, 2)
+KERNELS(excess, 1)
