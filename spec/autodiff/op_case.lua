@@ -72,7 +72,7 @@ function M.case(row, dtype, shape)
       local at = given.shapes and given.shapes[position] or given.shape_in or shape
       local x = M.floats(row.domain[position], at, dtype, 10 * position + 7)
       if given.adjust and given.adjust[position] == "diagonal" then -- far from singular
-        x = x * 0.4 + pn.eye(3):to(dtype) * 3
+        x = x * 0.4 + pn.eye(at[#at]):to(dtype) * at[#at]
       end
       inputs[#inputs + 1] = x
       slots[k] = #inputs
