@@ -451,6 +451,14 @@ PN_API pn_status pn_eigh(pn_context *c, pn_tensor *x, pn_tensor **values, pn_ten
  * Gradients of u and vt where singular values are equal as for pn_eigh. */
 PN_API pn_status pn_svd(pn_context *c, pn_tensor *x, pn_tensor **u, pn_tensor **s, pn_tensor **vt);
 
+/* Lower triangle l with l l^T = x x^T and diagonal not negative, x [..., n, k], k >= n: [..., n, n]. By rotations of
+ * x, so that it has all digits where x x^T has lost half of them (n > 32 or k > 64:
+ * by QR, whose small columns beside large ones have fewer). The gradient needs x of rank n (else PN_SINGULAR). */
+PN_API pn_tensor *pn_tria(pn_context *c, pn_tensor *x);
+/* The Cholesky factor of l l^T + x x^T, l [..., n, n] any root and x [..., n, k]: a sum of covariances, or k rank-one
+ * updates. */
+PN_API pn_tensor *pn_cholesky_update(pn_context *c, pn_tensor *l, pn_tensor *x);
+
 /* ---- Kalman filter: one step for each filter of a batch; leading axes broadcast ---------------- */
 /* States and observations have 1 to 32 elements. State mean [..., n], cov [..., n, n]; covariances are read as their
  * symmetric parts and come out exactly symmetric. What all filters share is given once, without a batch axis, and not
@@ -484,6 +492,15 @@ PN_API pn_status pn_kalman_update(pn_context *c, pn_tensor *mean, pn_tensor *cov
 PN_API pn_status pn_kalman_step(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *a, pn_tensor *b,
                                 pn_tensor *q, pn_tensor *y, pn_tensor *emission, pn_tensor *d, pn_tensor *r,
                                 pn_tensor *observed, pn_kalman *out);
+
+/* The same steps on square roots: l, q and r are roots of the covariances, any matrices with l l^T = cov (Cholesky
+ * factors, say), and so is l_out and out->cov, a lower triangle with a diagonal that is not negative. Nothing is lost
+ * where a covariance itself would have lost its small eigenvalues. Orders of any size; details are not given. Roots have
+ * only the leading axes of what they depend on: filters that differ in mean and y alone share one root. */
+PN_API pn_status pn_kalman_root_predict(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *a, pn_tensor *b,
+                                        pn_tensor *q, pn_tensor **mean_out, pn_tensor **l_out);
+PN_API pn_status pn_kalman_root_update(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *y, pn_tensor *emission,
+                                       pn_tensor *d, pn_tensor *r, pn_tensor *observed, pn_kalman *out);
 
 /* ---- files -----------------------------------------------------------------------------------
  * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),

@@ -135,6 +135,28 @@ describe("Kalman filter", function()
     assert.error_matches(function() pn.kalman_step(mean, cov, a, nil, pn.eye(2), y, c, nil) end, "tensor")
   end)
 
+  it("works on square roots", function()
+    local y, there = pn.tensor { { 2 }, { 0 / 0 } }, pn.tensor { { true }, { false } }
+    local m, l = pn.kalman_root_predict(mean, cov, a, nil, pn.eye(2))
+    local want_m, p = pn.kalman_predict(mean, cov, a, nil, pn.eye(2))
+    near(m, want_m)
+    near(l:matmul(l:t()), p:reshape(-1, 2, 2):select(1, 1)) -- one root for both
+    local n, k, log_prob = pn.kalman_root_update(m, l, y, c, nil, one, { observed = there })
+    local want_n, q, want = pn.kalman_update(m, p, y, c, nil, one, { observed = there })
+    near(n, want_n)
+    near(k:matmul(k:permute(1, 3, 2)), q)
+    near(log_prob, want)
+    near(pn.tria(pn.tensor { { 3, 4 } }), pn.tensor { { 5 } })
+    near(pn.eye(2):cholesky_update(pn.tensor { { 1 }, { 1 } }), pn.tensor({ { 2, 1 }, { 1, 2 } }):cholesky())
+    local none, _, code = pn.kalman_root_update(m, l * 0, y, c, nil, one * 0)
+    assert.is_nil(none)
+    assert.equal("singular", code)
+    assert.error_matches(function()
+      pn.kalman_root_update(m, l, y, c, nil, one, { details = true })
+    end, "details")
+    assert.error_matches(function() pn.kalman_root_predict(m, l, c, nil, l) end, "a must be %[..., 2, 2%]")
+  end)
+
   it("passes over what was not observed", function()
     local y, there = pn.tensor { { 2 }, { 0 / 0 } }, pn.tensor { { true }, { false } }
     local m, _, log_prob = pn.kalman_update(mean, cov, y, c, nil, one, { observed = there })

@@ -55,6 +55,14 @@ static int l_qr(lua_State *L) { return of_matrix(L, 2, qr); }
 static int l_eigh(lua_State *L) { return of_matrix(L, 2, eigh); }
 /* x:svd() -> u, s, vt */
 static int l_svd(lua_State *L) { return of_matrix(L, 3, svd); }
+static pn_status cholesky_update(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  out[0] = pn_cholesky_update(c, in[0], in[1]);
+  return pn_context_status(c);
+}
+/* l:cholesky_update(x) -> the factor of l l^T + x x^T */
+static int l_cholesky_update(lua_State *L) {
+  return results(L, (pn_tensor *[]){pni_check_tensor(L, 1), pni_check_tensor(L, 2)}, 1, cholesky_update);
+}
 /* x:slogdet() -> sign, log |det x| */
 static int l_slogdet(lua_State *L) { return of_matrix(L, 2, slogdet); }
 
@@ -77,6 +85,16 @@ static pn_status update_details(pn_context *c, pn_tensor *const *in, pn_tensor *
 static pn_status both(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
   pn_kalman k = {0};
   pn_status s = pn_kalman_step(c, in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], in[8], in[STEP_OBSERVED], &k);
+  if (s == PN_OK) out[0] = k.mean, out[1] = k.cov, out[2] = k.log_prob;
+  return s;
+}
+
+static pn_status root_predict(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  return pn_kalman_root_predict(c, in[0], in[1], in[2], in[3], in[4], &out[0], &out[1]);
+}
+static pn_status root_update(pn_context *c, pn_tensor *const *in, pn_tensor **out) {
+  pn_kalman k = {0};
+  pn_status s = pn_kalman_root_update(c, in[0], in[1], in[2], in[3], in[4], in[5], in[OBSERVED], &k);
   if (s == PN_OK) out[0] = k.mean, out[1] = k.cov, out[2] = k.log_prob;
   return s;
 }
@@ -114,18 +132,37 @@ static int l_kalman_update(lua_State *L) {
   return results(L, in, details ? 6 : 3, details ? update_details : update_plain);
 }
 
+/* The option `observed` of the table at index i, which may be nil. */
+static pn_tensor *option_observed(lua_State *L, int i, const char *where) {
+  static const char *const names[] = {"observed", NULL};
+  lua_settop(L, i);
+  if (lua_isnil(L, i)) return NULL;
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, luaL_typename(L, i));
+  pni_check_options(L, i, where, names);
+  return lua_getfield(L, i, "observed") == LUA_TNIL ? NULL : pni_check_tensor(L, lua_gettop(L));
+}
+
 /* kalman_step(mean, cov, a, b or nil, q, y, c, d or nil, r, {observed =}) -> mean, cov, log_prob */
 static int l_kalman_step(lua_State *L) {
-  static const char *const names[] = {"observed", NULL};
   pn_tensor *in[KALMAN_INPUTS] = {0};
   operands(L, 9, 3, 7, in);
-  lua_settop(L, 10);
-  if (!lua_isnil(L, 10)) {
-    if (!lua_istable(L, 10)) return pni_error(L, "kalman_step: options must be a table, got %s", luaL_typename(L, 10));
-    pni_check_options(L, 10, "kalman_step", names);
-    if (lua_getfield(L, 10, "observed") != LUA_TNIL) in[STEP_OBSERVED] = pni_check_tensor(L, lua_gettop(L));
-  }
+  in[STEP_OBSERVED] = option_observed(L, 10, "kalman_step");
   return results(L, in, 3, both);
+}
+
+/* kalman_root_predict(mean, l, a, b or nil, q) -> mean, l */
+static int l_kalman_root_predict(lua_State *L) {
+  pn_tensor *in[KALMAN_INPUTS];
+  operands(L, 5, 3, 3, in);
+  return results(L, in, 2, root_predict);
+}
+
+/* kalman_root_update(mean, l, y, c, d or nil, r, {observed =}) -> mean, l, log_prob */
+static int l_kalman_root_update(lua_State *L) {
+  pn_tensor *in[KALMAN_INPUTS] = {0};
+  operands(L, 6, 4, 4, in);
+  in[OBSERVED] = option_observed(L, 7, "kalman_root_update");
+  return results(L, in, 3, root_update);
 }
 
 static pn_tensor *einsum(lua_State *L, pn_context *c, const char *spec, int first, int n) {
@@ -177,7 +214,13 @@ static const char *const rows[][3] = {
      "may be nil; options: observed (bool [..., p], false where y is missing), details (then also innovation, "
      "innovation_cov, gain); nil, message, code if c cov c^T + r is not positive definite"},
     {"kalman_step", "mean:t cov:t a:t b:t q:t y:t c:t d:t r:t options:o",
-     "kalman_predict, then kalman_update without details, in one pass: mean, cov, log_prob; option: observed"}};
+     "kalman_predict, then kalman_update without details, in one pass: mean, cov, log_prob; option: observed"},
+    {"kalman_root_predict", "mean:t l:t a:t b:t q:t",
+     "kalman_predict on square roots: mean, l with l l^T = a l l^T a^T + q q^T, a lower triangle; no digits are lost "
+     "where covariances are nearly singular"},
+    {"kalman_root_update", "mean:t l:t y:t c:t d:t r:t options:o",
+     "kalman_update on square roots l and r of the covariances: mean, l, log_prob; option: observed"},
+    {"cholesky_update", "l:t x:t", "the Cholesky factor of l l^T + x x^T: [..., n, n], [..., n, k] -> [..., n, n]"}};
 
 static int l_linalg_rows(lua_State *L) {
   lua_newtable(L);
@@ -209,7 +252,8 @@ static int l_linalg_rows(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"qr", l_qr}, {"eigh", l_eigh}, {"svd", l_svd}, {"slogdet", l_slogdet}, {NULL, NULL}};
+    {"qr", l_qr}, {"eigh", l_eigh}, {"svd", l_svd}, {"slogdet", l_slogdet}, {"cholesky_update", l_cholesky_update},
+    {NULL, NULL}};
 
 void pni_open_linalg(lua_State *L) {
   int core = lua_gettop(L);
@@ -222,6 +266,10 @@ void pni_open_linalg(lua_State *L) {
   lua_setfield(L, core, "kalman_update");
   lua_pushcfunction(L, l_kalman_step);
   lua_setfield(L, core, "kalman_step");
+  lua_pushcfunction(L, l_kalman_root_predict);
+  lua_setfield(L, core, "kalman_root_predict");
+  lua_pushcfunction(L, l_kalman_root_update);
+  lua_setfield(L, core, "kalman_root_update");
   lua_pushcfunction(L, l_einsum);
   lua_setfield(L, core, "einsum");
   lua_pushcfunction(L, l_linalg_rows);

@@ -1,7 +1,7 @@
 /*
 ** kalman_body_real.h: the steps of kalman_real.h for one pair of orders, included with OF(name), N and P, which are
 ** expressions of `g` or, with FIXED, plain numbers: then all loops become straight code and what is not an operand or a
-** result lives in registers. Formulas of the adjoints stand at vjp_predict and vjp_update of autodiff/op_kalman.c.
+** result lives in registers. Formulas of the adjoints stand at vjp_predict and vjp_update of autodiff/kalman/op_kalman.c.
 */
 #ifdef FIXED
 #define EACH          PNI_UNROLL

@@ -168,6 +168,7 @@ static void prepare_shared(job *j) {
 
 static void run_groups(void *data, int64_t begin, int64_t end) {
   job *j = data;
+  void *scratch = j->scratch ? j->scratch + begin / j->grain * j->scratch_step * j->size : NULL;
   for (int64_t g = begin; g < end; g++) {
     const void *a[PNI_SMALL_LANES], *b[PNI_SMALL_LANES];
     void *out[PNI_SMALL_LANES];
@@ -179,7 +180,7 @@ static void run_groups(void *data, int64_t begin, int64_t end) {
       b[l] = data_at(j, &j->b, j->b_step, first + l);
       out[l] = j->out + (first + l) * j->out_step * j->size;
     }
-    j->group(&j->s, count, a, b, out, info);
+    j->group(&j->s, scratch, count, a, b, out, info);
     for (int l = 0; l < count; l++)
       if (info[l]) report(j, first + l, info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : info[l]);
   }
@@ -252,17 +253,23 @@ static pn_status complain(pn_context *c, const char *where, int kind, const pn_t
   }
 }
 
-static pn_status take_scratch(pn_context *c, job *j, int64_t shards) {
+int64_t pni_small_scratch(const pni_small *s) {
+  int64_t n = s->n, k = s->k > s->inner ? s->k : s->inner;
+  return n * (n + k) + n * (n > k ? n : k) + n;
+}
+
+/* Of groups their vectors, else a matrix and its pivots, for each shard. */
+static pn_status take_scratch(pn_context *c, job *j, int64_t shards, bool groups) {
   int64_t n = j->s.n;
-  j->scratch_step = n * n;
-  j->scratch = pni_alloc_array(c, shards * n * n, (size_t)j->size);
-  j->pivots = j->scratch ? pni_alloc_array(c, shards * n, sizeof *j->pivots) : NULL;
+  j->scratch_step = groups ? pni_small_scratch(&j->s) * j->lanes : n * n;
+  j->scratch = pni_alloc_array(c, shards * j->scratch_step, (size_t)j->size);
+  if (!groups) j->pivots = j->scratch ? pni_alloc_array(c, shards * n, sizeof *j->pivots) : NULL;
   return c->status;
 }
 
 static void drop_scratch(pn_context *c, job *j, int64_t shards) {
   int64_t n = j->s.n;
-  if (j->scratch) pni_free(c, j->scratch, (size_t)(shards * n * n * j->size));
+  if (j->scratch) pni_free(c, j->scratch, (size_t)(shards * j->scratch_step * j->size));
   if (j->pivots) pni_free(c, j->pivots, (size_t)(shards * n) * sizeof *j->pivots);
 }
 
@@ -270,11 +277,15 @@ static void choose_group(job *j) {
   j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
 }
 
+/* Orders up to which the interleaved path was the faster one (spec/bench/linalg.c). */
+static int most_order(int kind) { return kind == PNI_SMALL_TRIA ? PNI_SMALL_MAX : 16; }
+
 static pn_status run_job(pn_context *c, job *j, int path) {
   int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
-  bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
+  int most = path == PNI_PATH_SMALL ? PNI_SMALL_MAX : most_order(j->s.kind);
+  bool fits = n <= most && j->s.k <= most && path != PNI_PATH_LAPACK;
   choose_group(j);
-  bool small = fits && (path == PNI_PATH_SMALL || j->count >= LEAST_BATCH);
+  bool small = j->s.kind == PNI_SMALL_TRIA || (fits && (path == PNI_PATH_SMALL || j->count >= LEAST_BATCH));
   bool shared = path == PNI_PATH_CHOICE && is_shared(j);
   pni_shard body = shared ? run_shared : small ? run_groups : run_lapack;
   if (body == run_groups) {
@@ -286,8 +297,8 @@ static pn_status run_job(pn_context *c, job *j, int path) {
   if (grain < (items + SHARDS - 1) / SHARDS) grain = (items + SHARDS - 1) / SHARDS;
   j->grain = grain;
   int64_t shards = shared ? 1 : (items + grain - 1) / grain; /* that need scratch */
-  bool factored = body != run_groups && j->s.kind >= PNI_SMALL_SOLVE;
-  if (!factored || take_scratch(c, j, shards) == PN_OK) {
+  bool groups = body == run_groups, scratch = groups || j->s.kind >= PNI_SMALL_SOLVE;
+  if (!scratch || take_scratch(c, j, shards, groups) == PN_OK) {
     if (shared) prepare_shared(j);
     if (atomic_load(&j->failed) == INT64_MAX) pni_parallel(c, items, grain, body, j);
   }
@@ -304,7 +315,7 @@ static bool blas_reads(const pn_tensor *a) {
 static pn_status solve_batch(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                              const pn_tensor *b, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
-  bool scalar = kind >= PNI_SMALL_LOGDET;
+  bool scalar = kind >= PNI_SMALL_LOGDET && kind <= PNI_SMALL_DET_SIGN;
   int nlead = out->ndim - (scalar ? 0 : 2);
   job j = {.f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
            .size = (int64_t)pni_itemsize(a),
@@ -328,7 +339,8 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   }
   merge_lead(&j, out->shape);
   int64_t n = j.a.rows, k = scalar ? 0 : b ? j.b.cols : n;
-  j.s = (pni_small){kind, flags, (int)n, (int)k, 0, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
+  j.s = (pni_small){kind,           flags,          (int)n,         (int)k,        (int)j.a.cols,
+                    j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
   run_job(c, &j, path);
   int64_t failed = atomic_load(&j.failed);
@@ -354,7 +366,8 @@ static pn_status empty_det(int kind, pn_tensor *out) {
 
 pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                      const pn_tensor *b, pn_tensor *out) {
-  if (a->shape[a->ndim - 1] == 0) return kind >= PNI_SMALL_LOGDET ? empty_det(kind, out) : PN_OK;
+  bool scalar = kind >= PNI_SMALL_LOGDET && kind <= PNI_SMALL_DET_SIGN;
+  if (a->shape[a->ndim - 1] == 0) return scalar ? empty_det(kind, out) : PN_OK;
   return solve_batch(c, where, path, kind, flags, a, b, out);
 }
 
@@ -363,7 +376,7 @@ bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_
   int64_t n = x->shape[x->ndim - 2], inner = x->shape[x->ndim - 1], k = y->shape[y->ndim - 1];
   int64_t largest = n > inner ? n : inner;
   if (k > largest) largest = k;
-  if (largest > PNI_SMALL_MAX) return false;
+  if (largest > PNI_SMALL_PRODUCT) return false;
   job j = {.size = (int64_t)pni_itemsize(x),
            .count = pni_count(nlead, out->shape),
            .nlead = nlead,
@@ -375,7 +388,7 @@ bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_
   choose_group(&j);
   /* BLAS has tuned kernels for products, short vectors gain nothing over them (spec/bench/linalg.c) */
   bool wide = j.lanes * j.size == 64;
-  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!wide && largest > PNI_SMALL_MAX / 2)) return false;
+  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!wide && largest > PNI_SMALL_PRODUCT / 2)) return false;
   j.s = (pni_small){PNI_SMALL_MATMUL, 0, (int)n, (int)k, (int)inner, j.a.row_stride, j.a.col_stride, j.b.row_stride,
                     j.b.col_stride};
   lead_steps(x, nlead, j.a_step);

@@ -18,6 +18,7 @@ enum { PNI_PATH_CHOICE, PNI_PATH_LAPACK, PNI_PATH_SMALL };
  *   PNI_SMALL_TRIANGULAR      op(a)^-1 b; flags PNI_UPPER (else lower), PNI_TRANSPOSE
  *   PNI_SMALL_CHOLESKY_SOLVE  (a a^T)^-1 b for a lower triangle a
  *   PNI_SMALL_SOLVE, _INVERSE a^-1 b, a^-1
+ *   PNI_SMALL_TRIA            lower l with l l^T = a a^T, a [n, k], k >= n, n <= PNI_SMALL_MAX, k <= PNI_SMALL_WIDE
  *   PNI_SMALL_LOGDET, _DET, _DET_SIGN   log |det a|, det a, its sign; -inf, 0, 0 of a singular matrix
  * `where` begins the message of a failure. */
 pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,

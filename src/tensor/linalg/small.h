@@ -10,7 +10,8 @@
 
 #include "lapack.h"
 
-enum { PNI_SMALL_MAX = 16, PNI_SMALL_LANES = 16 /* at most */ };
+/* Orders: of any problem, of a product, columns of a matrix that is made triangular; lanes at most. */
+enum { PNI_SMALL_MAX = 32, PNI_SMALL_PRODUCT = 16, PNI_SMALL_WIDE = 64, PNI_SMALL_LANES = 16 };
 
 typedef enum pni_small_kind {
   PNI_SMALL_CHOLESKY,
@@ -21,6 +22,7 @@ typedef enum pni_small_kind {
   PNI_SMALL_LOGDET,
   PNI_SMALL_DET,
   PNI_SMALL_DET_SIGN,
+  PNI_SMALL_TRIA, /* a [n, inner], inner >= n, becomes l with l l^T = a a^T, diagonal not negative */
   PNI_SMALL_KINDS,
   PNI_SMALL_MATMUL = PNI_SMALL_KINDS /* a [n, inner] times b [inner, k]; no finite check */
 } pni_small_kind;
@@ -30,16 +32,17 @@ typedef struct pni_small {
   pni_small_kind kind;
   int flags; /* PNI_UPPER, PNI_TRANSPOSE */
   int n, k;  /* order, right sides */
-  int inner; /* of a product */
+  int inner; /* of a product; columns of a for PNI_SMALL_TRIA */
   int64_t a_row, a_col, b_row, b_col;
 } pni_small;
 
 enum { PNI_SMALL_NOT_FINITE = -1 };
 
-/* One group of `count` <= lanes matrices; info receives per matrix 0, the order of the failing minor, or
+/* One group of `count` <= lanes matrices; scratch: pni_small_scratch vectors of all lanes, aligned; info receives per matrix 0, the order of the failing minor, or
  * PNI_SMALL_NOT_FINITE. */
-typedef void (*pni_small_group)(const pni_small *s, int count, const void *const *a, const void *const *b,
-                                void *const *out, int *info);
+int64_t pni_small_scratch(const pni_small *s);
+typedef void (*pni_small_group)(const pni_small *s, void *scratch, int count, const void *const *a,
+                                const void *const *b, void *const *out, int *info);
 /* The group function of an element type and its number of lanes: the best that this processor has, up to
  * `level` (0: any processor; 1: AVX2; 2: AVX-512). */
 enum { PNI_SMALL_BEST = 2 };

@@ -5,7 +5,7 @@
 
 #include "lane_real.h"
 
-#define ORDER PNI_SMALL_MAX
+#define ORDER PNI_SMALL_PRODUCT
 
 /* Exchanges rows j and at[l] of lane l, from column `from`. */
 FN void NAME(exchange)(VEC *a, int width, int from, int j, const VEC *at) {
@@ -51,9 +51,9 @@ FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK 
 
 /* ---- the problems ---- */
 
-FN void NAME(run_cholesky)(const pni_small *s, int count, const void *const *a, void *const *out, MASK *info) {
-  VEC m[ORDER * ORDER], inverse[ORDER], zero = {0}, nothing = {0};
+FN void NAME(run_cholesky)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
   int n = s->n;
+  VEC *inverse = m + n * n, zero = {0}, nothing = {0};
   NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
   for (int i = 0; i < n; i++)
     for (int j = 0; j <= i; j++) {
@@ -67,10 +67,10 @@ FN void NAME(run_cholesky)(const pni_small *s, int count, const void *const *a, 
   NAME(deinterleave)(out, count, m, n * n);
 }
 
-FN void NAME(run_triangular)(const pni_small *s, int count, const void *const *a, const void *const *b,
+FN void NAME(run_triangular)(const pni_small *s, VEC *m, int count, const void *const *a, const void *const *b,
                              void *const *out, MASK *info) {
-  VEC m[ORDER * ORDER], x[ORDER * ORDER], inverse[ORDER];
   int n = s->n, k = s->k, upper = (s->flags & PNI_UPPER) != 0, swap = (s->flags & PNI_TRANSPOSE) != 0;
+  VEC *x = m + n * n, *inverse = x + n * k;
   /* read so that the triangle is a lower one, then solve with it or its transpose */
   NAME(interleave)(m, a, n, n, upper ? s->a_col : s->a_row, upper ? s->a_row : s->a_col);
   NAME(interleave)(x, b, n, k, s->b_row, s->b_col);
@@ -86,11 +86,11 @@ FN void NAME(run_triangular)(const pni_small *s, int count, const void *const *a
   NAME(deinterleave)(out, count, x, n * k);
 }
 
-FN void NAME(run_solve)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out,
-                        MASK *info) {
-  VEC m[ORDER * ORDER * 2], x[ORDER * ORDER], inverse[ORDER], one = {0}, none = {0};
-  one += 1;
+FN void NAME(run_solve)(const pni_small *s, VEC *m, int count, const void *const *a, const void *const *b,
+                        void *const *out, MASK *info) {
   int n = s->n, k = s->k, width = n + k;
+  VEC *x = m + n * width, *inverse = x + n * (n > k ? n : k), one = {0}, none = {0};
+  one += 1;
   NAME(interleave)(x, a, n, n, s->a_row, s->a_col);
   NAME(check_finite)(x, n, 0, info);
   for (int i = 0; i < n; i++)
@@ -105,10 +105,10 @@ FN void NAME(run_solve)(const pni_small *s, int count, const void *const *a, con
   NAME(deinterleave)(out, count, x, n * k);
 }
 
-FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void *const *out, MASK *info) {
-  VEC m[ORDER * ORDER], inverse[ORDER], sign = {0};
-  MASK zero = {0};
+FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
   int n = s->n;
+  VEC *inverse = m + n * n, sign = {0};
+  MASK zero = {0};
   sign += 1;
   NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
   NAME(check_finite)(m, n, 0, info);
@@ -124,6 +124,61 @@ FN void NAME(run_det)(const pni_small *s, int count, const void *const *a, void 
     if (zero[l]) product = 0, log_abs = -INFINITY;
     *(REAL *)out[l] = s->kind == PNI_SMALL_LOGDET ? log_abs : product;
   }
+}
+
+FN bool NAME(all_zero)(const VEC *x) {
+  const LANE *at = (const LANE *)x;
+  for (int l = 0; l < LANES; l++)
+    if (at[l] != 0) return false;
+  return true;
+}
+
+/* c, s with c a + s b = r >= 0, c b - s a = 0; a becomes r. */
+FN void NAME(rotation)(VEC *a, VEC b, VEC *cosine, VEC *sine) {
+  const VEC none = {0}, one = none + 1;
+  VEC x = SELECT(*a < 0, -*a, *a), y = SELECT(b < 0, -b, b), most = SELECT(x > y, x, y);
+  VEC scale = 1 / SELECT(most > NORMAL_MIN, most, one);
+  x = *a * scale;
+  y = b * scale;
+  VEC r = x * x + y * y;
+  NAME(square_root)(&r);
+  VEC inverse = 1 / SELECT(r > 0, r, one);
+  *cosine = SELECT(r > 0, x * inverse, one);
+  *sine = y * inverse;
+  *a = SELECT(r > 0, SELECT(most > NORMAL_MIN, most * r, r), *a);
+}
+
+/* x [n, k], k >= n, becomes [l 0] by rotations of two columns each. Other than reflections these keep small elements
+ * that stand beside large ones to all their digits. */
+FN void NAME(triangularise)(VEC *x, int n, int k) {
+  const VEC one = (VEC){0} + 1;
+  for (int i = 0; i < n; i++) {
+    VEC *u = x + i * k, c, s;
+    for (int j = i + 1; j < k; j++) {
+      if (NAME(all_zero)(u + j)) continue;
+      NAME(rotation)(u + i, u[j], &c, &s);
+      u[j] = (VEC){0};
+      for (VEC *y = u + k; y < x + n * k; y += k) {
+        VEC first = c * y[i] + s * y[j];
+        y[j] = c * y[j] - s * y[i];
+        y[i] = first;
+      }
+    }
+    VEC sign = SELECT(u[i] < 0, -one, one);
+    for (VEC *y = u; y < x + n * k; y += k) y[i] *= sign;
+  }
+}
+
+FN void NAME(run_tria)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
+  int n = s->n, k = s->inner;
+  VEC zero = {0};
+  NAME(interleave)(m, a, n, k, s->a_row, s->a_col);
+  for (int i = 0; i < n * k; i++) zero += m[i] * 0;
+  NAME(check_sum)(&zero, info);
+  NAME(triangularise)(m, n, k);
+  for (int i = 1; i < n; i++)
+    for (int j = 0; j < n; j++) m[i * n + j] = m[i * k + j];
+  NAME(deinterleave)(out, count, m, n * n);
 }
 
 FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out) {
@@ -158,7 +213,7 @@ FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, co
   NAME(deinterleave)(out, count, z, n * k);
 }
 
-static TARGET void NAME(group)(const pni_small *s, int count, const void *const *a, const void *const *b,
+static TARGET void NAME(group)(const pni_small *s, void *scratch, int count, const void *const *a, const void *const *b,
                                void *const *out, int *info) {
   const void *every_a[LANES], *every_b[LANES];
   MASK state = {0};
@@ -168,15 +223,17 @@ static TARGET void NAME(group)(const pni_small *s, int count, const void *const 
   }
   if (count < LANES) a = every_a, b = every_b;
   if (s->kind == PNI_SMALL_CHOLESKY)
-    NAME(run_cholesky)(s, count, a, out, &state);
+    NAME(run_cholesky)(s, scratch, count, a, out, &state);
   else if (s->kind == PNI_SMALL_TRIANGULAR || s->kind == PNI_SMALL_CHOLESKY_SOLVE)
-    NAME(run_triangular)(s, count, a, b, out, &state);
+    NAME(run_triangular)(s, scratch, count, a, b, out, &state);
   else if (s->kind == PNI_SMALL_SOLVE || s->kind == PNI_SMALL_INVERSE)
-    NAME(run_solve)(s, count, a, b, out, &state);
+    NAME(run_solve)(s, scratch, count, a, b, out, &state);
+  else if (s->kind == PNI_SMALL_TRIA)
+    NAME(run_tria)(s, scratch, count, a, out, &state);
   else if (s->kind == PNI_SMALL_MATMUL)
     NAME(run_matmul)(s, count, a, b, out);
   else
-    NAME(run_det)(s, count, a, out, &state);
+    NAME(run_det)(s, scratch, count, a, out, &state);
   for (int l = 0; l < count; l++) info[l] = (int)state[l];
 }
 

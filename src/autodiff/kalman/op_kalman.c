@@ -3,8 +3,8 @@
 ** that packs its results; the public builders slice it. Gradients are closed forms: with the optimal gain the covariance after an
 ** observation is P - K S K^T, whose differential, as that of K, is short in K itself.
 */
-#include "op.h"
-#include "../tensor/linalg/kalman.h"
+#include "../op.h"
+#include "../../tensor/linalg/kalman.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
