@@ -493,12 +493,13 @@ PN_API pn_status pn_kalman_step(pn_context *c, pn_tensor *mean, pn_tensor *cov, 
                                 pn_tensor *q, pn_tensor *y, pn_tensor *emission, pn_tensor *d, pn_tensor *r,
                                 pn_tensor *observed, pn_kalman *out);
 
-/* The same steps on square roots: l, q and r are roots of the covariances, any matrices with l l^T = cov (Cholesky
- * factors, say), and so is l_out and out->cov, a lower triangle with a diagonal that is not negative. Nothing is lost
- * where a covariance itself would have lost its small eigenvalues. Orders of any size; details are not given. Roots have
- * only the leading axes of what they depend on: filters that differ in mean and y alone share one root. */
+/* The two steps on square roots: l, q and r are roots of the covariances, any matrices with l l^T = cov (Cholesky
+ * factors, say), and so are l_out and out->cov, lower triangles with a diagonal that is not negative. Nothing is lost
+ * where a covariance itself would have lost its small eigenvalues. Orders of any size. Roots have only the leading axes
+ * of what they depend on: filters that differ in mean and y alone share one root. Each scoped. PN_SHAPE, PN_NAN. */
 PN_API pn_status pn_kalman_root_predict(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *a, pn_tensor *b,
                                         pn_tensor *q, pn_tensor **mean_out, pn_tensor **l_out);
+/* The update of a root l with a root r: as pn_kalman_update without details, out->cov is a root; each scoped. */
 PN_API pn_status pn_kalman_root_update(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *y, pn_tensor *emission,
                                        pn_tensor *d, pn_tensor *r, pn_tensor *observed, pn_kalman *out);
 

@@ -70,11 +70,12 @@ static double measure(C *c, int path, int kind, const problem *x) {
 static const char *const names[] = {"cholesky", "triangular", "cholesky_solve", "solve", "inverse", "logdet"};
 
 static void sizes(C *c, pn_dtype dtype) {
-  const int64_t orders[] = {1, 2, 3, 4, 6, 8, 10, 12, 16}, batches[] = {1, 2, 4, 8, 16, 1000};
+  const int64_t orders[] = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32};
+  const int64_t batches[] = {1, 2, 4, 8, 16, 100, 1000};
   for (int kind = 0; kind <= PNI_SMALL_LOGDET; kind++)
-    for (int o = 0; o < 9; o++) {
+    for (int o = 0; o < 12; o++) {
       printf("%-14s %s n=%2lld:", names[kind], pn_dtype_name(dtype), (long long)orders[o]);
-      for (int b = 0; b < 6; b++) {
+      for (int b = 0; b < 7; b++) {
         size_t mark = pn_scope_open(c);
         problem x = make(c, dtype, batches[b], orders[o], 1);
         printf("  %lld: %.0f|%.0f", (long long)batches[b], measure(c, PNI_PATH_SMALL, kind, &x),

@@ -11,7 +11,8 @@
 #include "small.h"
 
 /* From LEAST_BATCH matrices on, the interleaved path was the faster one for every problem and order, even where it
- * leaves lanes idle (`spec/bench/linalg sizes`, measured with AVX-512; with shorter vectors only for large batches). */
+ * leaves lanes idle (`spec/bench/linalg sizes`, measured with AVX-512; with shorter vectors only for large batches), but
+ * for large inverses on less than half of the lanes. */
 enum { SHARDS = 32, LEAST_BATCH = 4 };
 
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
@@ -277,15 +278,13 @@ static void choose_group(job *j) {
   j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
 }
 
-/* Orders up to which the interleaved path was the faster one (spec/bench/linalg.c). */
-static int most_order(int kind) { return kind == PNI_SMALL_TRIA ? PNI_SMALL_MAX : 16; }
-
 static pn_status run_job(pn_context *c, job *j, int path) {
   int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
-  int most = path == PNI_PATH_SMALL ? PNI_SMALL_MAX : most_order(j->s.kind);
-  bool fits = n <= most && j->s.k <= most && path != PNI_PATH_LAPACK;
+  bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
   choose_group(j);
-  bool small = j->s.kind == PNI_SMALL_TRIA || (fits && (path == PNI_PATH_SMALL || j->count >= LEAST_BATCH));
+  bool idle = j->s.kind == PNI_SMALL_INVERSE && n > 16 && 2 * j->count < j->lanes;
+  bool small = fits && (path == PNI_PATH_SMALL || (j->count >= LEAST_BATCH && !idle));
+  if (j->s.kind == PNI_SMALL_TRIA) small = true;
   bool shared = path == PNI_PATH_CHOICE && is_shared(j);
   pni_shard body = shared ? run_shared : small ? run_groups : run_lapack;
   if (body == run_groups) {
