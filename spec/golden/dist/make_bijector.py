@@ -36,6 +36,8 @@ def free(y, where):
         return y[:-1]
     if where == "lower":
         return y[np.tril_indices(y.shape[0])]
+    if where == "below":
+        return y[np.tril_indices(y.shape[0], -1)]
     return y.reshape(-1)
 
 
@@ -104,6 +106,20 @@ def lower(v):
     m = np.zeros((n, n), dtype=complex)
     m[np.tril_indices(n)] = v
     m[np.diag_indices(n)] = np.exp(np.diag(m))
+    return m
+
+
+def correlation(v):
+    """Row by row, each entry takes its share of what is left of the row's length."""
+    n = int(np.sqrt(2 * len(v))) + 1
+    m, k = np.zeros((n, n), dtype=complex), 0
+    for i in range(n):
+        left = 1 + 0j
+        for j in range(i):
+            m[i, j] = np.tanh(v[k]) * np.sqrt(left)
+            left -= m[i, j] ** 2
+            k += 1
+        m[i, i] = np.sqrt(left)
     return m
 
 
@@ -201,6 +217,9 @@ cases += [
                   dict(kind="inverse_autoregressive", params=iaf2)]),
     vector("inverse", lambda y: np.log(y[:-1] / y[-1]), [softmax0(v) for v in points(2, 2)], out_of="simplex",
            parts=[dict(kind="softmax_centred", params={})]),
+    vector("correlation_cholesky", correlation, points(3, 6), into="below"),
+    vector("correlation_cholesky", correlation, points(2, 1) + [np.array([0.0])], into="below"),
+    vector("mean_and_variance", lambda x: np.array([x[0], np.exp(x[1])]), points(3, 2)),
 ]
 
 
