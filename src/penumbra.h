@@ -698,6 +698,11 @@ PN_API pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const 
  * x is never stretched silently: a size-1 axis of x against a larger batch axis is PN_SHAPE, and so is an x with
  * fewer axes than the batch unless the axes it has agree exactly. Scoped; PN_SHAPE, PN_DTYPE. */
 PN_API pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x);
+/* Whether densities refuse values outside the support: PN_DOMAIN "gamma: x must be positive, got -1" instead of -inf.
+ * Returns the previous setting, off at first. For one distribution: pn_dist_validate. */
+PN_API int pn_set_validate(pn_context *c, int on);
+/* d, whose log_prob refuses (on = 1) values outside the support or gives -inf (0) whatever the context says. New. */
+PN_API pn_dist *pn_dist_validate(pn_context *c, const pn_dist *d, int on);
 /* Probability of values <= x; 0 and 1 below and above the support. Shapes as log_prob. Scoped; PN_MISSING. */
 PN_API pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x);
 /* log of the probability of values <= x, and of values > x: exact in both tails where the distribution has such a form

@@ -12,6 +12,8 @@
 ---     d:entropy()             in nats: batch
 ---     d:cdf(x) d:icdf(p)      probability of values <= x, and its inverse
 ---     d:log_cdf(x) d:log_survival(x)    log of the probabilities of values <= x and > x, exact far out in the tails
+---     d:validate()            d, whose log_prob raises for values outside the support instead of giving -inf; also
+---                             dist.gamma{..., validate = true}, and pn.validate(true) for all distributions
 ---     d:independent(k)        the last k batch axes become event axes
 ---     d:expand{sizes}         repeated to a larger batch shape
 ---     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again

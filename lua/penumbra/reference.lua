@@ -44,6 +44,10 @@ pn.detach(x)
   The same values, cut from the graph: no gradient flows through. Also x:detach().
 pn.default_dtype([name])
   Sets the element type of new tensors, "float64" or "float32"; returns the one in force.
+pn.validate([on])
+  Whether log_prob raises for values outside a distribution's support ("gamma: x must be positive, got -1") instead of
+  giving -inf; off at first. Returns the previous setting; without argument only that. For one distribution:
+  d:validate(), or validate = true among its parameters.
 pn.threads([n])
   Sets how many threads big work uses; returns the number. Results do not depend on it.
 pn.memory()

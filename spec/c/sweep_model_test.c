@@ -83,6 +83,9 @@ static bool use_dist(pn_context *c, const pn_dist *d) {
 static bool dist_work(pn_context *c, const void *data) {
   pn_dist *d = make_dist(c, data);
   bool done = d && use_dist(c, d);
+  pn_dist *strict = done ? pn_dist_validate(c, d, 1) : NULL;
+  done = strict && offered(c, pn_dist_log_prob(c, strict, pn_dist_sample(c, strict, NULL, 0, NULL)));
+  pn_dist_unref(strict);
   pn_dist *wide = done ? pn_dist_expand(c, d, 1, (const int64_t[]){2}) : NULL;
   pn_dist *joint = wide ? pn_dist_independent(c, wide, 1) : NULL;
   done = joint && offered(c, pn_dist_entropy(c, joint)) &&

@@ -1,28 +1,8 @@
--- Every distribution against the battery, every set against its members, and what no single row shows.
+-- Every set against its members, and what no single row shows. (Rows against the battery: rows_*_spec.lua.)
 local pn = require "penumbra"
-local battery = require "spec.dist.battery"
 local sets = require "spec.golden.dist.constraint"
 
 local dist = pn.dist
-
-local behaviours = {}
-for name in pairs(battery) do
-  behaviours[#behaviours + 1] = name
-end
-table.sort(behaviours)
-
-for _, row in ipairs(pn.rows()) do
-  if row.kind == "distribution" then
-    describe(row.name, function()
-      local golden = require("spec.golden.dist." .. row.name)
-      for _, name in ipairs(behaviours) do
-        it(name:gsub("_", " "), function()
-          battery[name](row, golden, sets)
-        end)
-      end
-    end)
-  end
-end
 
 describe("a set", function()
   for name, set in pairs(sets) do

@@ -56,6 +56,7 @@ struct pn_context {
   uint64_t reservations; /* so far: a capture sees whether all of them were recorded */
   int64_t objects;
   bool freeing, closed, no_grad;
+  bool validate; /* densities refuse values outside the support */
   bool no_files; /* readers and writers refuse: a script runs that was not granted files */
 };
 

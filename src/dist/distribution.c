@@ -380,6 +380,19 @@ pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t
   return e;
 }
 
+pn_dist *pn_dist_validate(pn_context *c, const pn_dist *d, int on) {
+  if (!d || pni_failed(c)) return NULL;
+  pn_dist *e = copy(c, d);
+  if (e) e->validate = on ? 1 : -1;
+  return e;
+}
+
+int pn_set_validate(pn_context *c, int on) {
+  int old = c->validate;
+  c->validate = on != 0;
+  return old;
+}
+
 /* ---- asking ---- */
 
 const char *pn_dist_name(const pn_dist *d) { return d->kind->name; }

@@ -92,7 +92,8 @@ struct pn_dist {
   /* sizes of batch axes, then of event axes; the first of them that independent() moved count as event */
   int64_t shape[PN_MAX_DIMS];
   int batch_ndim, event_ndim;
-  int moved; /* batch axes that independent() made event axes; the kind's own batch is batch + moved */
+  int validate; /* values outside the support: 0 as the context says, 1 refused, -1 density 0 */
+  int moved;    /* batch axes that independent() made event axes; the kind's own batch is batch + moved */
   /* the kind's; composites have their own */
   const pni_constraint *support;
   int flags;

@@ -150,13 +150,59 @@ static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *ra
   return pn_where(c, mask, lp, pn_where(c, nan, pni_like(c, lp, NAN), pni_like(c, lp, -INFINITY)));
 }
 
+/* ---- validation ---- */
+
+/* Supports with ends of their own: the first value of x where mask is false is named. attr: the kind. */
+static pn_status refuse_outside(pn_context *c, const pni_distribution *kind, const pn_tensor *mask,
+                                const pn_tensor *x) {
+  int64_t i = 0;
+  const uint8_t *inside = pni_data(mask);
+  while (i < mask->numel && inside[i]) i++;
+  if (i == mask->numel) return PN_OK;
+  if (x->ndim != mask->ndim || x->numel != mask->numel)
+    return pni_fail(c, PN_DOMAIN, "%s: x must be %s", kind->name, kind->support->must);
+  return pni_fail(c, PN_DOMAIN, "%s: x must be %s, got %.7g", kind->name, kind->support->must, pni_element(x, i));
+}
+
+static pn_status infer_refuse(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c, (void)call;
+  *out = (pni_spec){.dtype = PN_BOOL};
+  return PN_OK;
+}
+
+static pn_status eval_refuse(pn_context *c, const pni_call *call, pn_tensor *out) {
+  *(uint8_t *)pni_data(out) = 1;
+  return refuse_outside(c, (const pni_distribution *)(intptr_t)call->attr->i[0], call->in[0], call->in[1]);
+}
+
+static const pni_op require_support = {.name = "require_support",
+                                       .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_CHECK,
+                                       .infer = infer_refuse,
+                                       .eval = eval_refuse};
+
+static pn_status require_inside(pn_context *c, const pn_dist *d, pn_tensor *x, const pni_spec *lead) {
+  if (!d->kind->in_support) return pni_constraint_require(c, d->support, d->kind->name, "x", x);
+  int old = pn_set_no_grad(c, 1), rank = pni_dist_kind_event_ndim(d);
+  pn_tensor *mask = pn_contiguous(c, pni_dist_expand_to(c, d->kind->in_support(c, d, x), lead->ndim, lead->shape));
+  pn_tensor *wide = rank ? x : pn_contiguous(c, pni_dist_expand_to(c, x, lead->ndim, lead->shape));
+  if (mask && wide)
+    pni_apply(c, &require_support, 2, (pn_tensor *[]){mask, wide},
+              &(pni_attr){.ni = 1, .i = {(int64_t)(intptr_t)d->kind}});
+  pn_set_no_grad(c, old);
+  return c->status;
+}
+
 pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
   pni_spec lead;
   if (!d || !x || pni_failed(c) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
   pn_tensor *y = d->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
-  pn_tensor *mask = y ? outside(c, d, y) : NULL;
-  if (pni_failed(c)) return NULL;
-  pn_tensor *lp = mask ? masked_log_prob(c, d, x, mask) : d->kind->log_prob(c, d, convert(c, d, "log_prob", y));
+  bool validate = c->validate; /* of this distribution alone, not of what it is made of */
+  if (y && (d->validate ? d->validate > 0 : validate) && require_inside(c, d, y, &lead)) return NULL;
+  c->validate = false;
+  pn_tensor *mask = y ? outside(c, d, y) : NULL, *lp = NULL;
+  if (!pni_failed(c))
+    lp = mask ? masked_log_prob(c, d, x, mask) : d->kind->log_prob(c, d, convert(c, d, "log_prob", y));
+  c->validate = validate;
   return pni_dist_sum_moved(c, d, pni_dist_expand_to(c, lp, lead.ndim, lead.shape));
 }
 

@@ -38,8 +38,10 @@ int pni_finish_dist(lua_State *L, pn_context *c, box *b, pn_dist *d) {
 /* ---- making ---- */
 
 static void check_names(lua_State *L, const pni_distribution *kind, int i) {
-  const char *names[PNI_DIST_PARAMS + 1] = {NULL};
-  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) names[k] = kind->param[k].name;
+  const char *names[PNI_DIST_PARAMS + 2] = {NULL};
+  int k = 0;
+  for (; k < PNI_DIST_PARAMS && kind->param[k].name; k++) names[k] = kind->param[k].name;
+  names[k] = "validate";
   pni_check_options(L, i, kind->name, names);
 }
 
@@ -70,13 +72,42 @@ static int l_new(lua_State *L) {
     if (t && !like) like = t;
     n++;
   }
+  int validate = lua_getfield(L, 2, "validate");
+  if (validate != LUA_TNIL && validate != LUA_TBOOLEAN)
+    return pni_error(L, "%s: validate must be true or false, got %s", kind->name, luaL_typename(L, -1));
+  int on = lua_toboolean(L, -1);
   box *b = pni_new_dist_box(L);
   size_t mark = pn_scope_open(c);
   pn_tensor *value[PNI_DIST_PARAMS];
   for (int k = 0; k < n; k++) value[k] = pni_to_tensor(L, c, place[k], like);
   pn_dist *d = pn_dist_new(c, kind->name, n, names, value);
   pn_scope_close(c, mark);
+  if (d && validate != LUA_TNIL) {
+    pn_dist *plain = d;
+    d = pn_dist_validate(c, plain, on);
+    pn_dist_unref(plain);
+  }
   return pni_finish_dist(L, c, b, d);
+}
+
+/* d:validate([on = true]) */
+static int l_dist_validate(lua_State *L) {
+  pn_dist *d = self(L);
+  if (!lua_isnoneornil(L, 2) && !lua_isboolean(L, 2))
+    return pni_error(L, "%s: validate: on must be true or false, got %s", pn_dist_name(d), luaL_typename(L, 2));
+  int on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
+  box *b = pni_new_dist_box(L);
+  return pni_finish_dist(L, d->ctx, b, pn_dist_validate(d->ctx, d, on));
+}
+
+/* validate([on]) -> the previous setting; without argument it only asks */
+static int l_validate(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
+    return pni_error(L, "validate: on must be true or false, got %s", luaL_typename(L, 1));
+  int old = pn_set_validate(c, lua_toboolean(L, 1));
+  if (lua_isnoneornil(L, 1)) pn_set_validate(c, old);
+  return lua_pushboolean(L, old), 1;
 }
 
 static int l_independent(lua_State *L) {
@@ -445,8 +476,9 @@ static int l_kl_pairs(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"new_distribution", l_new}, {"distribution_rows", l_rows}, {"kl", l_kl},
-                                     {"kl_pairs", l_kl_pairs},    {"within", l_within},          {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"new_distribution", l_new}, {"distribution_rows", l_rows}, {"kl", l_kl}, {"validate", l_validate},
+    {"kl_pairs", l_kl_pairs},    {"within", l_within},          {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
                                    {"cdf", l_cdf},
@@ -464,6 +496,7 @@ static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
                                    {"independent", l_independent},
                                    {"expand", l_expand},
                                    {"parameters", l_parameters},
+                                   {"validate", l_dist_validate},
                                    {"close", l_close},
                                    {NULL, NULL}};
 

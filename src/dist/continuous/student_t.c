@@ -38,18 +38,29 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, power, pn_add(c, log_norm(c, d), pn_log(c, scale)));
 }
 
+/* The tail beyond |z| > 1e100, where z^2 may overflow: with w = v / z^2 it is w^h / (2 h B(h, 1/2)), h = v / 2. */
+static T *far_tail(C *c, D *d, T *size) {
+  T *h = times(c, df, 0.5), *log_w = pn_sub(c, pn_log(c, df), times(c, pn_log(c, size), 2));
+  T *norm = plus(c, pn_add(c, pn_log(c, h), log_beta(c, h, pni_like(c, h, 0.5))), LOG_2);
+  return pn_exp(c, pn_sub(c, pn_mul(c, h, log_w), norm));
+}
+
 /* The smaller tail is I_(v / (v + z^2))(v/2, 1/2) / 2 = (1 - I_(z^2 / (v + z^2))(1/2, v/2)) / 2: of the two arguments
  * the one below 1/2. */
 static T *cdf(C *c, D *d, T *x) {
   T *z = standardise(c, d, x), *h = times(c, df, 0.5), *k = pni_like(c, h, 0.5);
   double step = d->dtype == PN_FLOAT64 ? 1e-150 : 1e-18; /* at 0 the slope is taken beside it */
   z = pn_add(c, z, but(c, pn_ne(c, z, pni_like(c, z, 0)), 0, pni_like(c, z, step)));
+  double limit = d->dtype == PN_FLOAT64 ? 1e100 : 1e15;
+  T *beyond = above(c, pn_abs(c, z), limit), *sign = above(c, z, 0), *size = only(c, beyond, pn_abs(c, z), limit);
+  z = but(c, beyond, 1, z);
   T *z2 = pn_square(c, z), *far = pn_gt(c, z2, df), *one = plus(c, times(c, z2, 0), 1);
   T *wide = pn_where(c, far, z2, pn_mul(c, one, df)), *near = pn_where(c, far, pn_mul(c, one, df), z2);
   T *outer = pn_betainc(c, h, k, pn_div(c, df, pn_add(c, df, wide)));
   T *inner = pn_betaincc(c, k, h, pn_div(c, near, pn_add(c, df, near)));
   T *tail = times(c, pn_where(c, far, outer, inner), 0.5);
-  return pn_where(c, above(c, z, 0), from(c, 1, tail), tail);
+  tail = pn_where(c, beyond, far_tail(c, d, size), tail);
+  return pn_where(c, sign, from(c, 1, tail), tail);
 }
 
 static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), cdf(c, d, pn_sub(c, times(c, loc, 2), x))); }
