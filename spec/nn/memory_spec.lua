@@ -35,4 +35,30 @@ describe("memory", function()
       assert.is_true(computed < 100, ("results: %.0f MiB"):format(computed))
     end)
   end
+
+  -- Every way in which tensors reach a script tells the collector of them.
+  local x, d = pn.randn { 500, 1000 }, pn.dist.normal(pn.zeros(500, 1000), 1)
+  local square, normal = pn.eye(8):broadcast_to { 7000, 8, 8 } + 0, pn.dist.normal(0, 1)
+  local twice = pn.compile(function(t) return t * 2 end)
+  local w, eye = pn.param(pn.zeros { 500, 1000 }), pn.eye(8)
+  local ways = {
+    operation = function() return x + 1 end,
+    ["two results"] = function() return x:sort(2) end,
+    factors = function() return square:eigh() end,
+    filter = function() return pn.kalman_predict(square:slice(1, 1, 7000):sum(3), square, eye, nil, eye) end,
+    gradient = function() return pn.grad((w * x):sum(), { w }) end,
+    draws = function() return normal:sample { 500, 1000 } end,
+    density = function() return d:log_prob(x) end,
+    ["draws and density"] = function() return d:rsample_log_prob {} end,
+    bijector = function() return pn.dist.bijector.exp():forward_log_det(x) end,
+    generator = function() return pn.randn { 500, 1000 } end,
+    compiled = function() return twice(x) end,
+  }
+  for name, way in pairs(ways) do
+    it("of results stays bounded: " .. name, function()
+      way()
+      local used = largest_of(60, way)
+      assert.is_true(used < 100, ("%.0f MiB"):format(used))
+    end)
+  end
 end)

@@ -41,6 +41,7 @@ static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_ten
   for (int k = 0; s == PN_OK && k < n; k++) box[k]->t = pn_tensor_ref(out[k]);
   pn_scope_close(c, mark);
   if (s) return pni_raise(L, c);
+  pni_tell_collector(L);
   lua_pushvalue(L, list);
   return 1;
 }

@@ -241,6 +241,7 @@ static int finish_ordered(lua_State *L, pn_context *c, pn_tensor *x, int axis,
   pn_tensor_ref(o), pn_tensor_ref(v);
   pn_scope_close(c, mark);
   values->t = v, places->t = o;
+  pni_tell_collector(L);
   return 2;
 }
 

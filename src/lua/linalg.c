@@ -21,6 +21,7 @@ static int results(lua_State *L, pn_tensor *const *in, int n, action f) {
       for (int k = 0; k < n; k++) pn_tensor_ref(out[k]);
       pn_scope_close(c, mark);
       for (int k = 0; k < n; k++) box[k]->t = out[k];
+      pni_tell_collector(L);
       return n;
     }
     if (s == PN_NOMEM && !again) {
