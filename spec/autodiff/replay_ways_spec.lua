@@ -55,6 +55,8 @@ local harmless = set [[
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
   new_renyi new_transformed
   log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
+  log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
+  entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters children named_parameters
   num_parameters
   __add __sub __mul __div __mod __pow __unm __concat __len __lt __le __index __newindex __call __close __gc __name

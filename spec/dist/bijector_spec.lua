@@ -265,6 +265,48 @@ function battery.gives_the_determinant_with_each_direction(case)
   end
 end
 
+-- Numbers at and beyond what a type can hold, and where functions saturate: results, determinants and slopes are
+-- numbers or infinite, never NaN, and stay within the closed range.
+function battery.meets_the_edges_of_its_domain(case)
+  for _, dtype in ipairs { "float64", "float32" } do
+    local b = make(case, nil, dtype)
+    if b.domain_rank > 0 then
+      return
+    end
+    local extreme = { 0, 1e-30, 1e-7, 0.5, 1, 15, 40, 88, 104, 709, 800, 1e10, 1e30 }
+    local list = {}
+    for _, v in ipairs(extreme) do
+      for _, signed in ipairs { v, -v } do
+        local there = dist.within(b.domain, pn.tensor(signed, { dtype = dtype })):item()
+        if there and (dtype == "float64" or v <= 1e10) then
+          list[#list + 1] = signed
+        end
+      end
+    end
+    local x = pn.param(pn.tensor(list, { dtype = dtype }))
+    local y, log_det = b:forward_log_det(x)
+    assert.equal(0, y:isnan():sum():item(), case.kind .. " forward")
+    if not case.parts then
+      assert.equal(0, log_det:isnan():sum():item(), case.kind .. " log_det")
+      for _, t in ipairs { y, log_det } do
+        if t:requires_grad() then
+          assert.equal(0, pn.grad(t:sum(), { x })[1]:isnan():sum():item(), case.kind .. " slopes")
+        end
+      end
+    end
+    -- back again: where y kept its digits, x; elsewhere something on the same side
+    local again = b:inverse(copy(y))
+    for i, v in ipairs(again:totable()) do
+      local want, at = list[i], y:totable()[i]
+      local kept = math.abs(want) < 10 and math.abs(want) > 1e-3 and math.abs(at) > 1e-3 and math.abs(at) < 1e3
+      if kept then
+        local room = (dtype == "float32" and 2e-4 or 1e-8) * math.max(1, math.abs(want))
+        assert(math.abs(v - want) <= room, ("%s: %g comes back as %g"):format(case.kind, want, v))
+      end
+    end
+  end
+end
+
 function battery.gives_no_number_outside_its_range(case)
   local b = make(case)
   if b.codomain_rank > 0 or b.codomain == "real" or case.parts then

@@ -80,6 +80,11 @@ describe("golden values of", function()
         if case.cdf then
           close(d:cdf(pn.tensor(case.x)), case.cdf, 1e-8, "cdf")
         end
+        for _, tail in ipairs { "log_cdf", "log_survival" } do
+          if case[tail] then
+            close(d[tail](d, pn.tensor(case.x)), case[tail], 1e-8, tail)
+          end
+        end
         if case.icdf then
           close(d:icdf(pn.tensor(case.p)), case.icdf, 1e-8, "icdf")
         end
@@ -221,9 +226,9 @@ function battery.has_gradients(e)
     with_x[#with_x + 1] = x
   end
   assert(pn.check_gradients(function() return e.make(leaves):log_prob(x) end, with_x, { order = 2 }))
-  for _, name in ipairs { "mean", "variance", "entropy", "cdf" } do
+  for _, name in ipairs { "mean", "variance", "entropy", "cdf", "log_cdf", "log_survival" } do
     local d = e.make(leaves)
-    local ok, value = pcall(d[name], d, name == "cdf" and x or nil)
+    local ok, value = pcall(d[name], d, name:find "cdf" and x or name == "log_survival" and x or nil)
     if ok and value:requires_grad() and not e.discrete then
       assert(pn.check_gradients(function() return e.make(leaves)[name](e.make(leaves), x) end, leaves), name)
     end
@@ -435,6 +440,20 @@ describe("transformed", function()
     local y = d:sample { 1000, generator = pn.generator(1) }
     assert(y:eq(1):any():item(), "no draw was rounded to 1")
     assert.equal(-math.huge, d:log_prob(1):item())
+  end)
+
+  it("keeps the tails of its base", function()
+    local d, f = dist.transformed(dist.normal(0, 1), B.exp()), dist.transformed(dist.normal(0, 1), B.affine(1, -2))
+    local want = dist.normal(0, 1):log_cdf(-40):item()
+    close(d:log_survival(math.exp(40)), { want }, 1e-12, "rising")
+    close(d:log_cdf(math.exp(-40)), { want }, 1e-12, "rising")
+    close(f:log_survival(81), { want }, 1e-12, "falling")
+    close(f:log_cdf(-79), { want }, 1e-12, "falling")
+    close(dist.mixture({ 0.25, 0.75 }, dist.normal({ 0, 3 }, 1)):log_cdf(-40), { want + math.log(0.25) }, 1e-12,
+      "mixture")
+    refuses("transformed: log_cdf does not exist", function()
+      return dist.transformed(dist.normal({ 0, 0 }, 1), B.ordered()):log_cdf(pn.zeros { 2 })
+    end)
   end)
 
   it("refuses a base with values that the bijector does not take", function()

@@ -13,6 +13,7 @@ t = {}
 
 def of_scipy(d, x, **more):
     p = [0.01, 0.3, 0.5, 0.9]
+    more.update(log_cdf=[d.logcdf(v) for v in x], log_survival=[d.logsf(v) for v in x])
     return dict(x=x, log_prob=[d.logpdf(v) for v in x], cdf=[d.cdf(v) for v in x], p=p, icdf=[d.ppf(v) for v in p],
                 **more)
 
@@ -46,6 +47,7 @@ def mixture(weights, parts, x, **more):
     m = sum(w * d.mean() for w, d in zip(weights, parts))
     second = sum(w * (d.var() + d.mean() ** 2) for w, d in zip(weights, parts))
     return dict(x=x, log_prob=list(np.log(total(density))), cdf=total(lambda d, v: d.cdf(v)), mean=m,
+                log_cdf=list(np.log(total(lambda d, v: d.cdf(v)))), log_survival=list(np.log(total(lambda d, v: d.sf(v)))),
                 variance=second - m ** 2, **more)
 
 

@@ -89,6 +89,14 @@ static T *cdf(C *c, D *d, T *x) {
   return pn_sum(c, pn_mul(c, weights(c, d), at_points(c, d, x, pn_dist_cdf)), LAST, 0);
 }
 
+static T *log_part(C *c, D *d, T *x, const char *function, of_point f) {
+  if (pni_dist_kind_event_ndim(d)) return pni_dist_missing(c, d, function);
+  return pn_logsumexp(c, pn_add(c, log_weights(c, d), at_points(c, d, x, f)), LAST, 0);
+}
+
+static T *log_cdf(C *c, D *d, T *x) { return log_part(c, d, x, "log_cdf", pn_dist_log_cdf); }
+static T *log_survival(C *c, D *d, T *x) { return log_part(c, d, x, "log_survival", pn_dist_log_survival); }
+
 static T *mean(C *c, D *d) { return average(c, d, of_components(c, d, pn_dist_mean)); }
 
 static T *variance(C *c, D *d) {
@@ -148,6 +156,8 @@ const pni_distribution pni_composite_mixture = {
     .flags = PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .sample = sample,

@@ -64,6 +64,17 @@ static T *icdf(C *c, D *d, T *p) {
   return pn_bijector_forward(c, d->map, pn_dist_icdf(c, base(d), along(c, d, "icdf", p)));
 }
 
+/* The tail of the base on the same side: exact where the base's is. */
+static T *log_part(C *c, D *d, const char *function, T *y, bool upper) {
+  if (d->event_ndim || d->map->in_rank) return pni_dist_missing(c, d, function);
+  T *x = pn_bijector_inverse(c, d->map, y), *rises = above(c, pni_bijector_sign(c, d->map, x), 0);
+  T *low = pn_dist_log_cdf(c, base(d), x), *high = pn_dist_log_survival(c, base(d), x);
+  return upper ? pn_where(c, rises, high, low) : pn_where(c, rises, low, high);
+}
+
+static T *log_cdf(C *c, D *d, T *y) { return log_part(c, d, "log_cdf", y, false); }
+static T *log_survival(C *c, D *d, T *y) { return log_part(c, d, "log_survival", y, true); }
+
 /* ---- draws ---- */
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
@@ -159,6 +170,8 @@ const pni_distribution pni_composite_transformed = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,
