@@ -59,6 +59,19 @@ describe("a compiled function is captured anew when", function()
     refused("y is missing", f, pn.tensor(1))
   end)
 
+  it("a field that a long function names last has changed", function()
+    local lines = { "local config = ...; return function(x)" }
+    for k = 1, 300 do
+      lines[#lines + 1] = ("x = x + config.field_%d * 0"):format(k)
+    end
+    lines[#lines + 1] = "return x * config.last end"
+    local config = setmetatable({ last = 2 }, { __index = function() return 1 end })
+    local f = pn.compile(assert(load(table.concat(lines, "\n")))(config))
+    assert.equal(2, value(f))
+    config.last = 5
+    assert.equal(5, value(f))
+  end)
+
   it("a field of a table that it hands on has changed", function()
     local config = { gamma = 2 }
     local function read(x, from)

@@ -52,9 +52,17 @@ typedef struct {
   int n, done;
 } walk;
 
-static int append(lua_State *L, const void *p, size_t size, void *buffer) {
-  (void)L;
-  luaL_addlstring(buffer, p, size);
+/* A buffer lies on the stack from its beginning on: above the function that is dumped. */
+typedef struct {
+  luaL_Buffer B;
+  bool begun;
+} dump;
+
+static int append(lua_State *L, const void *p, size_t size, void *data) {
+  dump *d = data;
+  if (!d->begun) luaL_buffinit(L, &d->B);
+  d->begun = true;
+  luaL_addlstring(&d->B, p, size);
   return 0;
 }
 
@@ -123,16 +131,10 @@ static void reach(walk *w) {
   lua_pushvalue(L, -1);
   lua_rawseti(L, w->queue, ++w->n);
   if (!function) return;
-  luaL_Buffer B;
-  lua_pushvalue(L, -1);
-  int f = lua_gettop(L);
-  luaL_buffinit(L, &B);
-  lua_pushvalue(L, f);
-  lua_dump(L, append, &B, 1);
-  lua_pop(L, 1);
-  luaL_pushresult(&B);
+  dump d = {.begun = false};
+  lua_dump(L, append, &d, 1);
+  luaL_pushresult(&d.B);
   lua_rawseti(L, w->code, (lua_Integer)lua_rawlen(L, w->code) + 1);
-  lua_pop(L, 1);
 }
 
 static void reach_upvalues(walk *w, int f) {
