@@ -37,14 +37,16 @@ static void edges(void) {
 static void laws(void) {
   static const double rate[] = {1e-8, 0.5, 9, 11, 1e6}, p[] = {1e-9, 0.01, 0.3, 0.5, 0.8, 1};
   for (size_t k = 0; k < COUNT(rate); k++) {
-    pni_count_law l = pni_poisson_law(rate[k]);
+    pni_count_law l;
+    pni_poisson_law(&l, rate[k]);
     for (uint64_t i = 0; i < 200; i++) {
       double n = pni_count_from(&l, 3, i, 0.4, 0.3);
       CHECK(n >= 0 && n == floor(n));
     }
   }
   for (size_t k = 0; k < COUNT(p); k++) {
-    pni_count_law l = pni_binomial_law(1000, p[k]);
+    pni_count_law l;
+    pni_binomial_law(&l, 1000, p[k]);
     for (uint64_t i = 0; i < 200; i++) {
       double n = pni_count_from(&l, 3, i, 1, 1); /* a first trial at the edge */
       CHECK(n >= 0 && n <= 1000 && n == floor(n));

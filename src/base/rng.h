@@ -93,10 +93,10 @@ typedef struct pni_count_law {
   double start, slope, drop; /* FIXED: the value; SEARCH: mass at 0, its ratios */
   double n, m, rest;         /* trials, mean, 1 - prob */
   double a, b, centre, scale, squeeze, peak;
-} pni_count_law;
+} pni_count_law; /* fields that the kind does not use are not set */
 
-pni_count_law pni_poisson_law(double rate);
-pni_count_law pni_binomial_law(double total_count, double prob);
+void pni_poisson_law(pni_count_law *l, double rate);
+void pni_binomial_law(pni_count_law *l, double total_count, double prob);
 double pni_count_from(const pni_count_law *l, uint64_t key, uint64_t position, double u, double v);
 
 #endif

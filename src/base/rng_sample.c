@@ -4,6 +4,7 @@
 #include "special.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define TWO_PI 6.28318530717958647693
 
@@ -106,52 +107,55 @@ static double binomial_trial(const pni_count_law *l, double u, double v) {
   return log(v * l->scale / (l->a / (us * us) + l->b)) <= binomial_log_mass(l, k) - l->peak ? k : -1;
 }
 
-pni_count_law pni_poisson_law(double rate) {
-  pni_count_law l = {.kind = PNI_COUNT_FIXED, .start = rate, .domain = PNI_DOMAIN_POISSON, .m = rate};
-  if (!(rate >= 0)) l.start = NAN;
-  if (!(rate > 0 && rate < INFINITY)) return l;
+void pni_poisson_law(pni_count_law *l, double rate) {
+  l->kind = PNI_COUNT_FIXED;
+  l->domain = PNI_DOMAIN_POISSON;
+  l->mirrored = 0;
+  l->start = rate >= 0 ? rate : NAN;
+  if (!(rate > 0 && rate < INFINITY)) return;
+  l->m = rate;
   if (rate < 10) {
-    l.kind = PNI_COUNT_SEARCH;
-    l.start = exp(-rate);
-    l.slope = rate;
-    return l;
+    l->kind = PNI_COUNT_SEARCH;
+    l->start = exp(-rate);
+    l->slope = rate;
+    l->drop = 0;
+    return;
   }
-  l.kind = PNI_COUNT_POISSON;
-  l.b = 0.931 + 2.53 * sqrt(rate);
-  l.a = -0.059 + 0.02483 * l.b;
-  l.scale = 1.1239 + 1.1328 / (l.b - 3.4);
-  l.squeeze = 0.9277 - 3.6224 / (l.b - 2);
-  l.centre = rate + 0.43;
-  return l;
+  l->kind = PNI_COUNT_POISSON;
+  l->b = 0.931 + 2.53 * sqrt(rate);
+  l->a = -0.059 + 0.02483 * l->b;
+  l->scale = 1.1239 + 1.1328 / (l->b - 3.4);
+  l->squeeze = 0.9277 - 3.6224 / (l->b - 2);
+  l->centre = rate + 0.43;
 }
 
 /* Of the rarer outcome; `mirrored` if that is failure. */
-pni_count_law pni_binomial_law(double n, double p) {
-  pni_count_law l = {.kind = PNI_COUNT_FIXED, .domain = PNI_DOMAIN_BINOMIAL, .n = n, .mirrored = p > 0.5};
-  if (!(n >= 0 && n <= 0x1p53 && n == floor(n) && p >= 0 && p <= 1)) {
-    l.start = NAN;
-    return l;
-  }
-  l.rest = p > 0.5 ? p : 1 - p;
+void pni_binomial_law(pni_count_law *l, double n, double p) {
+  bool valid = n >= 0 && n <= 0x1p53 && n == floor(n) && p >= 0 && p <= 1;
+  l->kind = PNI_COUNT_FIXED;
+  l->domain = PNI_DOMAIN_BINOMIAL;
+  l->mirrored = p > 0.5;
+  l->n = n;
+  l->start = valid ? 0 : NAN;
+  l->rest = p > 0.5 ? p : 1 - p;
   if (p > 0.5) p = 1 - p;
-  l.m = n * p;
-  if (n == 0 || p == 0) return l;
-  if (l.m < 10) {
-    l.kind = PNI_COUNT_SEARCH;
-    l.drop = p / (1 - p);
-    l.slope = (n + 1) * l.drop;
-    l.start = exp(n * log1p(-p));
-    return l;
+  l->m = n * p;
+  if (!valid || n == 0 || p == 0) return;
+  if (l->m < 10) {
+    l->kind = PNI_COUNT_SEARCH;
+    l->drop = p / (1 - p);
+    l->slope = (n + 1) * l->drop;
+    l->start = exp(n * log1p(-p));
+    return;
   }
-  double spq = sqrt(l.m * (1 - p));
-  l.kind = PNI_COUNT_BINOMIAL;
-  l.b = 1.15 + 2.53 * spq;
-  l.a = -0.0873 + 0.0248 * l.b + 0.01 * p;
-  l.scale = (2.83 + 5.1 / l.b) * spq;
-  l.squeeze = 0.92 - 4.2 / l.b;
-  l.centre = l.m + 0.5;
-  l.peak = binomial_log_mass(&l, floor((n + 1) * p));
-  return l;
+  double spq = sqrt(l->m * (1 - p));
+  l->kind = PNI_COUNT_BINOMIAL;
+  l->b = 1.15 + 2.53 * spq;
+  l->a = -0.0873 + 0.0248 * l->b + 0.01 * p;
+  l->scale = (2.83 + 5.1 / l->b) * spq;
+  l->squeeze = 0.92 - 4.2 / l->b;
+  l->centre = l->m + 0.5;
+  l->peak = binomial_log_mass(l, floor((n + 1) * p));
 }
 
 double pni_count_from(const pni_count_law *l, uint64_t key, uint64_t position, double u, double v) {
@@ -174,11 +178,13 @@ static double draw(const pni_count_law *l, uint64_t key, uint64_t position) {
 }
 
 double pni_poisson_draw(uint64_t key, uint64_t position, double rate) {
-  pni_count_law l = pni_poisson_law(rate);
+  pni_count_law l;
+  pni_poisson_law(&l, rate);
   return draw(&l, key, position);
 }
 
 double pni_binomial_draw(uint64_t key, uint64_t position, double total_count, double prob) {
-  pni_count_law l = pni_binomial_law(total_count, prob);
+  pni_count_law l;
+  pni_binomial_law(&l, total_count, prob);
   return draw(&l, key, position);
 }

@@ -6,10 +6,14 @@
 #include <math.h>
 #include <string.h>
 #include "count_draw.h"
+#include "count_kernel.h"
 #include "lookup.h"
 #include "../../autodiff/replay/source.h"
 
-static pni_count_law poisson(double a, double b) { return (void)b, pni_poisson_law(a); }
+static void poisson(pni_count_law *l, double a, double b) {
+  (void)b;
+  pni_poisson_law(l, a);
+}
 
 const pni_count_kind pni_count_poisson = {poisson};
 const pni_count_kind pni_count_binomial = {pni_binomial_law};
@@ -53,12 +57,40 @@ static double element(const pn_tensor *t, int64_t i) {
   return t->dtype == PN_FLOAT64 ? ((const double *)pni_data(t))[i] : (double)((const float *)pni_data(t))[i];
 }
 
+static void store(const work *w, int64_t i, double k) {
+  if (w->out->dtype == PN_FLOAT64)
+    ((double *)pni_data(w->out))[i] = k;
+  else
+    ((float *)pni_data(w->out))[i] = (float)k;
+}
+
 static double draw(const work *w, const pni_count_law *law, int64_t i, const double *u) {
   if (w->table.n) {
     int64_t k = pni_lookup_guided(w->table.sum, w->table.n, 1, w->table.guide, GUIDE, u[0]);
     if (w->table.sum[k] >= u[0]) return law->mirrored ? law->n - (double)k : (double)k;
   }
   return pni_count_from(law, w->at.key, w->at.position + (uint64_t)i, u[0], u[1]);
+}
+
+/* Laws that are searched, side by side. */
+typedef struct {
+  int64_t n, item[BLOCK];
+  double start[BLOCK], slope[BLOCK], drop[BLOCK], u[BLOCK], mirror[BLOCK]; /* mirror: n of mirrored ones, else -1 */
+} searches;
+
+static void search_all(const work *w, const searches *s, int64_t begin, const double *u) {
+  double k[BLOCK];
+  pni_count_search(s->n, s->start, s->slope, s->drop, s->u, k);
+  for (int64_t j = 0; j < s->n; j++) {
+    int64_t i = s->item[j];
+    double value = s->mirror[j] >= 0 ? s->mirror[j] - k[j] : k[j];
+    if (k[j] < 0) {
+      pni_count_law law;
+      w->kind->law(&law, element(w->a, i), element(w->b, i));
+      value = draw(w, &law, i, u + 2 * (i - begin));
+    }
+    store(w, i, value);
+  }
 }
 
 /* The law of a run of elements with equal parameters is made once. */
@@ -69,17 +101,22 @@ typedef struct {
 
 static void block(const work *w, current *now, int64_t begin, int64_t end) {
   double u[2 * BLOCK];
+  searches s;
+  s.n = 0;
   pni_fill_uniform_f64(w->at.key, w->at.position, 2 * (uint64_t)begin, 2 * (uint64_t)end, u);
-  void *out = pni_data(w->out);
   for (int64_t i = begin; i < end; i++) {
     double a = w->one ? 0 : element(w->a, i), b = w->one ? 0 : element(w->b, i);
-    if (a != now->a || b != now->b) *now = (current){a, b, w->kind->law(a, b)};
-    double k = draw(w, &now->law, i, u + 2 * (i - begin));
-    if (w->out->dtype == PN_FLOAT64)
-      ((double *)out)[i] = k;
-    else
-      ((float *)out)[i] = (float)k;
+    const pni_count_law *law = &now->law;
+    if (a != now->a || b != now->b) w->kind->law(&now->law, now->a = a, now->b = b);
+    if (law->kind == PNI_COUNT_SEARCH && !w->table.n) {
+      int64_t j = s.n++;
+      s.item[j] = i, s.u[j] = u[2 * (i - begin)], s.mirror[j] = law->mirrored ? law->n : -1;
+      s.start[j] = law->start, s.slope[j] = law->slope, s.drop[j] = law->drop;
+    } else {
+      store(w, i, draw(w, law, i, u + 2 * (i - begin)));
+    }
   }
+  if (s.n) search_all(w, &s, begin, u);
 }
 
 static void shard(void *data, int64_t begin, int64_t end) {
@@ -105,7 +142,7 @@ static pn_status eval_draw(pn_context *c, const pni_call *call, pn_tensor *out) 
   if (a && (b || call->nin == 1)) {
     w.a = a, w.b = b;
     w.one = a->numel == 1 && (!b || b->numel == 1);
-    if (w.one) w.law = w.kind->law(element(a, 0), element(b, 0));
+    if (w.one) w.kind->law(&w.law, element(a, 0), element(b, 0));
     if (w.law.kind == PNI_COUNT_SEARCH && out->numel >= SUMS) tabulate(&w.law, &w.table);
     pni_parallel(c, out->numel, 1024, shard, &w);
   }

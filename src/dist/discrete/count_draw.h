@@ -9,7 +9,7 @@
 
 /* The law of numbers with one or two parameters. */
 typedef struct pni_count_kind {
-  pni_count_law (*law)(double a, double b);
+  void (*law)(pni_count_law *l, double a, double b);
 } pni_count_kind;
 
 extern const pni_count_kind pni_count_poisson;  /* rate */

@@ -127,3 +127,23 @@ static void run(block f, bool single, int nin, int64_t n, char *const *p, const 
 KERNELS(deviance, 2)
 KERNELS(deviance_log, 2)
 KERNELS(excess, 1)
+
+/* Element by element the arithmetic of the search: sums grow, so that one that has reached u stays there. */
+void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,
+                      double *k) {
+  double weight[BLOCK], sum[BLOCK], left = 1;
+  for (int64_t i = 0; i < n; i++) weight[i] = sum[i] = start[i], k[i] = 0;
+  for (int step = 0; step < 200 && left > 0; step++) {
+    left = 0;
+    double next = step + 1;
+    for (int64_t i = 0; i < n; i++) {
+      double over = u[i] > sum[i] ? 1 : 0;
+      k[i] += over;
+      left += over;
+      weight[i] *= slope[i] / next - drop[i];
+      sum[i] += weight[i];
+    }
+  }
+  for (int64_t i = 0; i < n; i++)
+    if (u[i] > sum[i]) k[i] = -1;
+}

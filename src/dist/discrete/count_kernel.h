@@ -1,5 +1,5 @@
 /*
-** count_kernel.h: elementwise kernels of deviance and excess (special_count.c).
+** count_kernel.h: elementwise kernels of deviance and excess (special_count.c), and the search of many laws at once.
 */
 #ifndef PN_DIST_DISCRETE_COUNT_KERNEL_H
 #define PN_DIST_DISCRETE_COUNT_KERNEL_H
@@ -13,5 +13,9 @@ X(deviance)
 X(deviance_log)
 X(excess)
 #undef X
+
+/* k[i]: what the search of rng_sample.c finds for u[i] with start[i], slope[i], drop[i]; -1: nothing. n <= 128. */
+void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,
+                      double *k);
 
 #endif
