@@ -66,7 +66,7 @@ describe("draws of count vectors", function()
   end
 
   it("multinomial: each count is binomial, also of many classes and few trials", function()
-    for _, case in ipairs { { 3, 400 }, { 1000, 3 }, { 50, 17 } } do
+    for _, case in ipairs { { 3, 400 }, { 1000, 3 }, { 50, 17 }, { 20, 1500 } } do
       local m, classes = case[1], case[2]
       local p = pn.arange(classes) + 1
       p = p / p:sum()
@@ -78,7 +78,8 @@ describe("draws of count vectors", function()
         local mean, second = column(x, i):mean():item(), ((column(x, i) - own:mean()) ^ 2)
         assert(math.abs(mean - own:mean():item()) < 6 * se, ("mean %g of class %d"):format(mean, i))
         local spread = second:std():item() / math.sqrt(20000)
-        assert(math.abs(second:mean():item() - own:variance():item()) < 6 * spread + 1e-12, "variance")
+        local rare = own:mean():item() * 20000 < 50
+        assert(rare or math.abs(second:mean():item() - own:variance():item()) < 6 * spread + 1e-12, "variance")
       end
     end
   end)
