@@ -123,13 +123,17 @@ static void draw_shard(void *data, int64_t begin, int64_t end) {
   const void *a = pni_data(w->a);
   void *out = pni_data(w->out);
   bool wide = w->out->dtype == PN_FLOAT64;
-  for (int64_t i = begin; i < end; i++) {
-    double z = pni_log_gamma_draw(w->key, w->position + (uint64_t)i,
-                                  wide ? ((const double *)a)[i] : (double)((const float *)a)[i]);
-    if (wide)
-      ((double *)out)[i] = z;
-    else
-      ((float *)out)[i] = (float)z;
+  if (wide) {
+    pni_fill_log_gamma(w->key, w->position + (uint64_t)begin, (uint64_t)(end - begin), (const double *)a + begin,
+                       (double *)out + begin);
+    return;
+  }
+  double z[256];
+  for (int64_t i = begin; i < end; i += 256) {
+    int64_t n = end - i < 256 ? end - i : 256;
+    for (int64_t j = 0; j < n; j++) z[j] = (double)((const float *)a)[i + j];
+    pni_fill_log_gamma(w->key, w->position + (uint64_t)i, (uint64_t)n, z, z);
+    for (int64_t j = 0; j < n; j++) ((float *)out)[i + j] = (float)z[j];
   }
 }
 

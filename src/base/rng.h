@@ -77,6 +77,10 @@ void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out);
 double pni_gamma_draw(uint64_t key, uint64_t position, double concentration);
 /* Its logarithm, the same draw; finite for every positive concentration down to 1e-306. */
 double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration);
+/* The same, going on with an attempt: the ones before it were rejected. */
+double pni_log_gamma_draw_from(uint64_t key, uint64_t position, double concentration, uint32_t attempt);
+/* The same for positions position + i, i < n: z[i] with concentration a[i]. z may be a. */
+void pni_fill_log_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a, double *z);
 /* von Mises around 0, concentration > 0: an angle from -pi to pi. */
 double pni_von_mises_draw(uint64_t key, uint64_t position, double concentration);
 /* Poisson(rate), rate >= 0. */

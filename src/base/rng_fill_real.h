@@ -198,10 +198,17 @@ MAKE(normal_f64, PNI_DOMAIN_NORMAL)
 MAKE(normal_f32, PNI_DOMAIN_NORMAL)
 MAKE(exponential_f64, PNI_DOMAIN_EXPONENTIAL)
 
+#include "rng_gamma_real.h"
+
+TARGET static void make_gamma(uint64_t key, uint64_t first, int groups, const double *a, double *z, int64_t *accepted) {
+  gamma_first(key, first, groups, a, z, accepted);
+}
+
 const pni_rng_level LEVEL = {{
-    [PNI_FILL_UNIFORM_F64] = make_uniform_f64,
-    [PNI_FILL_UNIFORM_F32] = make_uniform_f32,
-    [PNI_FILL_NORMAL_F64] = make_normal_f64,
-    [PNI_FILL_NORMAL_F32] = make_normal_f32,
-    [PNI_FILL_EXPONENTIAL_F64] = make_exponential_f64,
-}};
+                                 [PNI_FILL_UNIFORM_F64] = make_uniform_f64,
+                                 [PNI_FILL_UNIFORM_F32] = make_uniform_f32,
+                                 [PNI_FILL_NORMAL_F64] = make_normal_f64,
+                                 [PNI_FILL_NORMAL_F32] = make_normal_f32,
+                                 [PNI_FILL_EXPONENTIAL_F64] = make_exponential_f64,
+                             },
+                             make_gamma};

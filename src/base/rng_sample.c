@@ -1,6 +1,7 @@
-/* Scalar rejection samplers: gamma, Poisson, binomial. One position a draw; trial k reads the counters whose
+/* Rejection samplers: gamma, von Mises, Poisson, binomial. One position a draw; trial k reads the counters whose
  * attempt is k (or 2k, 2k + 1), so that a draw never depends on how many trials its neighbours took. */
-#include "rng.h"
+#include "cpu.h"
+#include "rng_fill.h"
 #include "special.h"
 
 #include <math.h>
@@ -22,27 +23,32 @@ static pair uniforms(uint64_t key, uint64_t position, uint32_t attempt, uint32_t
   return (pair){unit(w[0], w[1]), unit(w[2], w[3])};
 }
 
-/* log of a Gamma(a) draw, a >= 1: d v with v = (1 + x / sqrt(9d))^3, d = a - 1/3, x normal, accepted when
- * log u < x^2/2 + d (1 - v + log v) (Marsaglia & Tsang 2000). Attempt 2k is the normal, 2k + 1 is u. */
-static double log_gamma_large(uint64_t key, uint64_t position, double a) {
-  double d = a - 1.0 / 3, c = 1 / sqrt(9 * d);
-  for (uint32_t k = 0;; k += 2) {
-    pair n = uniforms(key, position, k, PNI_DOMAIN_GAMMA);
-    double x = sqrt(-2 * log(n.u)) * cos(TWO_PI * n.v), t = c * x;
-    if (t <= -1) continue;
-    double log_v = 3 * log1p(t), rest = t * (3 + t * (3 + t)); /* v - 1 */
-    double u = uniforms(key, position, k + 1, PNI_DOMAIN_GAMMA).u;
-    if (log(u) < 0.5 * x * x + d * (log_v - rest)) return log(d) + log_v;
-  }
+double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration) {
+  return pni_log_gamma_draw_from(key, position, concentration, 0);
 }
 
-/* For a < 1, Gamma(a) = Gamma(a + 1) U^(1/a), in logarithms. */
-double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration) {
-  if (!(concentration >= 0)) return NAN;
-  if (concentration == 0 || isinf(concentration)) return concentration == 0 ? -INFINITY : INFINITY;
-  if (concentration >= 1) return log_gamma_large(key, position, concentration);
-  double u = uniforms(key, position, 0, PNI_DOMAIN_GAMMA_BOOST).u;
-  return log_gamma_large(key, position, concentration + 1) + log(u) / concentration;
+double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
+  return exp(pni_log_gamma_draw(key, position, concentration));
+}
+
+void pni_fill_log_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a, double *z) {
+  const pni_rng_level *level = pni_rng_at(pni_cpu_level());
+  double shape[PNI_RNG_CHUNK], draw[PNI_RNG_CHUNK];
+  int64_t accepted[PNI_RNG_CHUNK];
+  for (uint64_t start = 0; start < n; start += PNI_RNG_CHUNK) {
+    int count = n - start < PNI_RNG_CHUNK ? (int)(n - start) : PNI_RNG_CHUNK;
+    for (int j = 0; j < PNI_RNG_CHUNK; j++) {
+      double s = j < count ? a[start + (uint64_t)j] : 1;
+      shape[j] = s > 0 && s < INFINITY ? s : 1;
+    }
+    level->gamma(key, position + start, (count + PNI_RNG_GROUP - 1) / PNI_RNG_GROUP, shape, draw, accepted);
+    for (int j = 0; j < count; j++) {
+      double s = a[start + (uint64_t)j];
+      bool usual = s > 0 && s < INFINITY;
+      z[start + (uint64_t)j] =
+          usual && accepted[j] ? draw[j] : pni_log_gamma_draw_from(key, position + start + (uint64_t)j, s, usual);
+    }
+  }
 }
 
 /* Best & Fisher (Applied Statistics 28, 1979): rejection from a wrapped Cauchy with parameter r,
@@ -64,10 +70,6 @@ double pni_von_mises_draw(uint64_t key, uint64_t position, double concentration)
     double z = 2 * atan2(sqrt(low), sqrt(high));
     return uniforms(key, position, attempt + 1, PNI_DOMAIN_VON_MISES).u > 0.5 ? z : -z;
   }
-}
-
-double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
-  return exp(pni_log_gamma_draw(key, position, concentration));
 }
 
 /* Sequential search for u among weights w_0 = start, w_k = w_(k-1) ratio(k), ratio(k) = slope / k - drop; -1 if u lies
