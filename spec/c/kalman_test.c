@@ -365,6 +365,8 @@ static void layouts(C *c) {
 /* Every instruction set gives the same bits, of gradients too. */
 static void levels_of(C *c, pn_dtype dtype, int shared, int64_t n, int64_t p) {
   enum { KINDS = 6 };
+  const int kinds[] = {PNI_KALMAN_PREDICT,         PNI_KALMAN_UPDATE,         PNI_KALMAN_STEP,
+                       PNI_KALMAN_PREDICT_ADJOINT, PNI_KALMAN_UPDATE_ADJOINT, PNI_KALMAN_STEP_ADJOINT};
   size_t mark = pn_scope_open(c);
   filter f = make(c, dtype, 61, shared, n, p);
   T *g = pn_randn(c, NULL, dtype, SHAPE(61, n + n * n + 1)), *out[KINDS][3];
@@ -376,18 +378,18 @@ static void levels_of(C *c, pn_dtype dtype, int shared, int64_t n, int64_t p) {
                       {g, f.mean, f.cov, f.y, f.c, f.d, f.r},
                       {g, f.mean, f.cov, f.a, f.b, f.q, f.y, f.c, f.d, f.r}};
   const int nin[] = {5, 6, 9, 4, 7, 10};
-  for (int kind = 0; kind < KINDS; kind++)
+  for (int i = 0; i < KINDS; i++)
     for (int level = 0; level < 3; level++) {
+      int kind = kinds[i];
       bool adjoint = kind >= PNI_KALMAN_PREDICT_ADJOINT;
       int64_t size = pni_kalman_size(kind, kind == PNI_KALMAN_UPDATE, n, p), flat = 0;
-      for (int k = 1; adjoint && k < nin[kind]; k++) flat += in[kind][k]->numel;
-      out[kind][level] = adjoint ? pn_zeros(c, dtype, SHAPE(flat)) : pn_zeros(c, dtype, SHAPE(61, size));
-      T *to = out[kind][level];
-      pn_status s = adjoint
-                        ? pni_kalman_adjoint(c, "test", level, kind, 2046, nin[kind], in[kind], to)
-                        : pni_kalman_step(c, "test", level, kind, kind == PNI_KALMAN_UPDATE, nin[kind], in[kind], to);
+      for (int k = 1; adjoint && k < nin[i]; k++) flat += in[i][k]->numel;
+      out[i][level] = adjoint ? pn_zeros(c, dtype, SHAPE(flat)) : pn_zeros(c, dtype, SHAPE(61, size));
+      T *to = out[i][level];
+      pn_status s = adjoint ? pni_kalman_adjoint(c, "test", level, kind, 2046, nin[i], in[i], to)
+                            : pni_kalman_step(c, "test", level, kind, kind == PNI_KALMAN_UPDATE, nin[i], in[i], to);
       CHECK_STATUS(c, s, PN_OK);
-      CHECK_SAME(c, to, out[kind][0], 0);
+      CHECK_SAME(c, to, out[i][0], 0);
       CHECK(largest(c, to) > 0);
     }
   pn_scope_close(c, mark);

@@ -4,6 +4,7 @@
 ** covariances fail; derivatives; what is missing; failures.
 */
 #include "../../src/autodiff/op.h"
+#include "../../src/tensor/linalg/kalman.h"
 #include "../golden/linalg/kalman_root_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"
@@ -40,6 +41,9 @@ static void products(C *c, pn_dtype dtype, int64_t batch, int64_t n, int64_t k, 
   T *turned = mt(c, pn_contiguous(c, mt(c, x)));
   CHECK(largest(c, pn_sub(c, pn_tria(c, turned), l)) == 0);
   CHECK(largest(c, pn_sub(c, pn_tria(c, pn_select(c, x, 0, batch - 1)), pn_select(c, l, 0, batch - 1))) == 0);
+  T *holes = pn_mul(c, x, pn_cast(c, pn_gt(c, x, pn_scalar(c, dtype, 0)), dtype)); /* zeros here and there */
+  T *alone = pn_tria(c, pn_select(c, holes, 0, batch - 1)), *among = pn_select(c, pn_tria(c, holes), 0, batch - 1);
+  CHECK(largest(c, pn_sub(c, alone, among)) == 0);
   pn_scope_close(c, mark);
 }
 
@@ -107,6 +111,36 @@ static void against_covariances(C *c, pn_dtype dtype, int64_t n, int64_t p, doub
     CHECK_SAME(c, square(c, u.cov), w.cov, tolerance * 10);
     CHECK_SAME(c, u.log_prob, w.log_prob, tolerance * 10);
     CHECK(!u.innovation && !u.gain && largest(c, pn_triu(c, u.cov, 1)) == 0);
+  }
+  pn_scope_close(c, mark);
+}
+
+/* The kernels, without gradients, against the rows that steps with gradients are composed of; every instruction set. */
+static void kernels(C *c, pn_dtype dtype, int64_t n, int64_t p, double tolerance) {
+  size_t mark = pn_scope_open(c);
+  filter f = make(c, dtype, 19, n, p);
+  T *coin = pn_gt(c, pn_randn(c, NULL, dtype, SHAPE(19, p)), pn_scalar(c, dtype, 0)), *mean[2] = {0}, *l[2] = {0};
+  T *bits = pn_cast(c, coin, dtype), *out[3];
+  pn_kalman u[2] = {{0}, {0}};
+  for (int part = 0; part < 2; part++) {
+    T *y = part ? pn_where(c, coin, f.y, pn_scalar(c, dtype, NAN)) : f.y;
+    for (int way = 0; way < 2; way++) {
+      T *root = way ? pn_param(c, f.l) : f.l;
+      CHECK_STATUS(c, pn_kalman_root_predict(c, f.mean, root, f.a, f.b, f.q, &mean[way], &l[way]), PN_OK);
+      CHECK_STATUS(c, pn_kalman_root_update(c, f.mean, root, y, f.c, f.d, f.r, part ? coin : NULL, &u[way]), PN_OK);
+    }
+    CHECK_SAME(c, mean[0], mean[1], tolerance);
+    CHECK_SAME(c, l[0], l[1], tolerance);
+    CHECK_SAME(c, u[0].mean, u[1].mean, tolerance);
+    CHECK_SAME(c, u[0].cov, u[1].cov, tolerance);
+    CHECK_SAME(c, u[0].log_prob, u[1].log_prob, tolerance);
+    T *in[] = {f.mean, f.l, f.y, f.c, f.d, f.r, bits};
+    for (int level = 0; level < 3; level++) {
+      out[level] = pn_zeros(c, dtype, SHAPE(19, n + n * n + 1));
+      CHECK_STATUS(c, pni_kalman_step(c, "test", level, PNI_KALMAN_ROOT_UPDATE, false, 6 + part, in, out[level]),
+                   PN_OK);
+      CHECK(largest(c, pn_sub(c, out[level], out[0])) == 0);
+    }
   }
   pn_scope_close(c, mark);
 }
@@ -305,15 +339,26 @@ static void failures(C *c) {
   T *zero = pn_zeros(c, PN_FLOAT64, SHAPE(3, 3)), *still = pn_zeros(c, PN_FLOAT64, SHAPE(2, 2));
   CHECK(pn_kalman_root_update(c, f.mean, zero, f.y, f.c, f.d, still, NULL, &u) != PN_OK && !u.mean);
   CHECK_FAIL(c, PN_SINGULAR, "must be invertible");
+  pn_param_set(c, none, zero);
+  CHECK(pn_kalman_root_update(c, f.mean, none, f.y, f.c, f.d, still, NULL, &u) != PN_OK && !u.mean);
+  CHECK_FAIL(c, PN_SINGULAR, "must be invertible");
+  T *nan = pn_full(c, PN_FLOAT64, SHAPE(5, 3, 3), NAN);
+  CHECK(pn_kalman_root_predict(c, f.mean, nan, f.a, NULL, f.q, &mean, &l) != PN_OK && !mean);
+  CHECK_FAIL(c, PN_NAN, "kalman_root_predict: roots, matrix [1] of the batch, must be finite");
+  CHECK(pn_kalman_root_update(c, f.mean, f.l, f.y, f.c, f.d, pn_cast(c, f.r, PN_FLOAT32), NULL, &u) != PN_OK);
+  CHECK_FAIL(c, PN_DTYPE, "float32");
   pn_scope_close(c, mark);
 }
 
 static bool sweep_filter(C *c, const void *data) {
   T *m = pn_param(c, pn_zeros(c, PN_FLOAT64, SHAPE(2, 2))), *l = pn_param(c, pn_eye(c, PN_FLOAT64, 2, 2));
   T *y = pn_full(c, PN_FLOAT64, SHAPE(2), 0.5), *q = pn_eye(c, PN_FLOAT64, 2, 2), *mean, *root, *g[2];
+  T *still = pn_zeros(c, PN_FLOAT64, SHAPE(2));
   T *observed = data ? pn_from_data(c, PN_BOOL, SHAPE(2), (const unsigned char[]){1, 0}) : NULL;
   pn_kalman u;
   if (data && !observed) return false;
+  if (pn_kalman_root_predict(c, still, q, q, NULL, q, &mean, &root) != PN_OK) return false;
+  if (pn_kalman_root_update(c, mean, root, y, q, NULL, q, observed, &u) != PN_OK) return false;
   if (pn_kalman_root_predict(c, m, l, q, NULL, q, &mean, &root) != PN_OK) return false;
   if (pn_kalman_root_update(c, mean, root, y, q, NULL, q, observed, &u) != PN_OK) return false;
   T *sum = pn_add(c, pn_sum(c, pn_square(c, u.cov), PN_ALL, 0), pn_sum(c, u.log_prob, PN_ALL, 0));
@@ -334,6 +379,8 @@ int main(void) {
   for (int k = 0; k < 7; k++) {
     against_covariances(c, PN_FLOAT64, orders[k][0], orders[k][1], 1e-10);
     against_covariances(c, PN_FLOAT32, orders[k][0], orders[k][1], 1e-2);
+    kernels(c, PN_FLOAT64, orders[k][0], orders[k][1], 1e-11);
+    kernels(c, PN_FLOAT32, orders[k][0], orders[k][1], 1e-3);
   }
   diffuse(c);
   sensors(c, PN_FLOAT64, 1e-8, 1e-12);

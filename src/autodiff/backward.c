@@ -45,10 +45,17 @@ static pn_status accumulate(pn_context *c, sweep *s, int64_t at, pn_tensor *g) {
   return PN_OK;
 }
 
+/* Has the gradient of y's one input begun, in memory that nobody else sees? */
+static bool begun(const pn_context *c, const sweep *s, const pn_tensor *y) {
+  const pn_tensor *sum = s->grad[y->in[0].t->mark - 1];
+  return sum && c->no_grad && !c->recorder && sum->refs == 1 && sum->storage->refs == 1 && pni_is_contiguous(sum);
+}
+
 static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
   pn_tensor *all[PNI_OP_INPUTS];
   bool wanted[PNI_OP_INPUTS], together = y->op->vjps && c->no_grad;
   if (fresh(c, y)) return c->status;
+  if (y->op->vjp_add && begun(c, s, y)) return y->op->vjp_add(c, y, g, s->grad[y->in[0].t->mark - 1]);
   for (int k = 0; together && k < y->nin; k++) {
     const pn_tensor *in = y->in[k].t;
     wanted[k] = in->flags & PNI_REQUIRES_GRAD && s->needed[in->mark - 1];

@@ -89,6 +89,9 @@ struct pni_op {
   /* The same for all inputs k with wanted[k] at once, where one kernel gives them all; scoped. Beside vjp, and taken
    * when the gradient itself needs no graph. May be NULL. */
   pn_status (*vjps)(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out);
+  /* Of rows with one input: adds that gradient to `sum`, contiguous and nobody else's, in place. Beside vjp, and taken
+   * for what is not the first part of a gradient that needs no graph. May be NULL. */
+  pn_status (*vjp_add)(pn_context *c, pn_tensor *y, pn_tensor *g, pn_tensor *sum);
 };
 
 /* Applies an op: checks, infers, computes, records. attr may be NULL. Scoped. */

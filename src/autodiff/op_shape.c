@@ -249,6 +249,38 @@ static pn_tensor *vjp_slice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   return pni_apply1(c, &pni_op_unslice, g, &a);
 }
 
+#define ADD_TO(T, suffix)                                                                                              \
+  static void add_to_##suffix(void *data, int64_t n, char *const *p, const int64_t *stride) {                          \
+    T *to = (T *)(void *)p[0];                                                                                         \
+    const T *from = (const T *)(const void *)p[1];                                                                     \
+    (void)data;                                                                                                        \
+    for (int64_t i = 0; i < n; i++) to[i * stride[0]] += from[i * stride[1]];                                          \
+  }
+ADD_TO(double, f64)
+ADD_TO(float, f32)
+#undef ADD_TO
+
+/* What a slice (attr i) takes of x. */
+static pn_tensor *window_of(pn_context *c, pn_tensor *x, const int64_t *i, int64_t numel) {
+  pn_tensor *window = pni_tensor_alias(c, x);
+  if (!window) return NULL;
+  window->shape[i[0]] = i[2];
+  window->offset += i[2] > 0 ? i[1] * window->stride[i[0]] : 0;
+  window->stride[i[0]] *= i[3];
+  window->numel = numel;
+  return window;
+}
+
+static pn_status add_slice(pn_context *c, pn_tensor *y, pn_tensor *g, pn_tensor *sum) {
+  pn_tensor *window = window_of(c, sum, y->attr->i, g->numel);
+  if (!window) return c->status;
+  pni_loop l;
+  pni_loop_init(&l, window, 1, (pn_tensor *[]){g});
+  pn_status s = pni_loop_run(c, &l, g->dtype == PN_FLOAT64 ? add_to_f64 : add_to_f32, NULL);
+  pn_tensor_unref(window);
+  return s;
+}
+
 pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count, int64_t step) {
   if (!x || (axis = pni_axis(c, "slice", axis, x->ndim)) < 0) return NULL;
   return pni_apply1(c, &pni_op_slice, x, &(pni_attr){.ni = 4, .i = {axis, start, count, step}});
@@ -260,7 +292,8 @@ const pni_op pni_op_slice = {.name = "slice",
                              .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
                              .infer = infer_slice,
                              .view = view_slice,
-                             .vjp = vjp_slice};
+                             .vjp = vjp_slice,
+                             .vjp_add = add_slice};
 
 static pn_status infer_unslice(pn_context *c, const pni_call *call, pni_spec *out) {
   (void)c;
@@ -271,13 +304,8 @@ static pn_status infer_unslice(pn_context *c, const pni_call *call, pni_spec *ou
 
 static pn_status eval_unslice(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (out->numel) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
-  pn_tensor *window = pni_tensor_alias(c, out);
+  pn_tensor *window = window_of(c, out, call->attr->i, call->in[0]->numel);
   if (!window) return c->status;
-  const int64_t *i = call->attr->i;
-  window->shape[i[0]] = i[2];
-  window->offset += i[2] > 0 ? i[1] * window->stride[i[0]] : 0;
-  window->stride[i[0]] *= i[3];
-  window->numel = call->in[0]->numel;
   pn_status s = pni_copy(c, window, call->in[0]);
   pn_tensor_unref(window);
   return s;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Golden values of filters at extreme conditioning, and of tria, from mpmath: writes kalman_root_golden.h beside
-this file.
+"""Golden values of filters on roots (rows packed_kalman_root_predict, packed_kalman_root_update) and of tria, from mpmath:
+writes kalman_root_golden.h beside this file.
 
     python3 kalman_root.py
 

@@ -4,7 +4,9 @@
 ** covariances are tria of roots beside each other, and the Kalman filter is two such sums: Särkkä (2013), "Bayesian
 ** Filtering and Smoothing", and Anderson and Moore (1979), "Optimal Filtering", section 6.5.
 */
+#include <string.h>
 #include "../op.h"
+#include "../../tensor/linalg/kalman.h"
 #include "../../tensor/linalg/linalg.h"
 
 typedef pn_tensor T;
@@ -115,6 +117,73 @@ static int64_t order(C *c, const char *where, const char *name, const T *x, int 
 
 static T *vector(C *c, T *x) { return pn_squeeze(c, x, -1); }
 
+/* ---- one kernel for a step that needs no gradient; with gradients a step is composed of rows ---- */
+
+/* Axes of a filter's own; which operands decide the leading axes of the root, and which those of the mean. */
+typedef struct {
+  int kind, nin, rank[7];
+  unsigned root, mean;
+} step;
+static const step predict_step = {PNI_KALMAN_ROOT_PREDICT, 5, {1, 2, 2, 1, 2}, 0x16, 0x0d};
+static const step update_step = {PNI_KALMAN_ROOT_UPDATE, 7, {1, 2, 1, 2, 1, 2, 1}, 0x6a, 0x7f};
+
+static pn_status lead_of(C *c, const step *s, T *const *in, int nin, unsigned which, pni_spec *out) {
+  T sum = {.ndim = 0};
+  *out = (pni_spec){.ndim = 0};
+  for (int k = 0; k < nin; k++) {
+    if (!(which >> k & 1)) continue;
+    T lead = *in[k];
+    lead.ndim -= s->rank[k];
+    if (pni_broadcast(c, "kalman_root", &sum, &lead, out)) return c->status;
+    sum.ndim = out->ndim;
+    for (int i = 0; i < out->ndim; i++) sum.shape[i] = out->shape[i];
+  }
+  return PN_OK;
+}
+
+/* A kernel has one root for each filter: it is for roots that do not serve several. */
+static bool by_kernel(C *c, const step *s, T *const *in, int nin) {
+  pni_spec root, mean;
+  for (int k = 0; k < nin; k++)
+    if (!in[k] || (!c->no_grad && in[k]->flags & PNI_REQUIRES_GRAD)) return false;
+  if (side(in[1], 1) > PNI_KALMAN_MAX || (nin > 5 && side(in[3], 2) > PNI_KALMAN_MAX)) return false;
+  if (lead_of(c, s, in, nin, s->root, &root) || lead_of(c, s, in, nin, s->mean, &mean)) return false;
+  return root.ndim == mean.ndim && root.ndim + 3 <= PN_MAX_DIMS &&
+         memcmp(root.shape, mean.shape, (size_t)root.ndim * sizeof *root.shape) == 0;
+}
+
+static pn_status infer_step(C *c, const pni_call *call, pni_spec *out) {
+  const step *s = call->nin > 5 ? &update_step : &predict_step;
+  int dtype;
+  if (pni_same_float(c, call, &dtype) || lead_of(c, s, call->in, call->nin, s->root | s->mean, out)) return c->status;
+  out->dtype = dtype;
+  out->shape[out->ndim++] = pni_kalman_size(s->kind, false, side(call->in[1], 1), 0);
+  return PN_OK;
+}
+
+static pn_status eval_predict(C *c, const pni_call *call, T *out) {
+  return pni_kalman_step(c, "kalman_root_predict", PNI_SMALL_BEST, PNI_KALMAN_ROOT_PREDICT, false, call->nin, call->in,
+                         out);
+}
+static pn_status eval_update(C *c, const pni_call *call, T *out) {
+  return pni_kalman_step(c, "kalman_root_update", PNI_SMALL_BEST, PNI_KALMAN_ROOT_UPDATE, false, call->nin, call->in,
+                         out);
+}
+
+/* mean, root and, of an update, the log density out of packed rows. */
+static pn_status unpack(C *c, T *packed, int64_t n, pn_kalman *out) {
+  if (!packed) return c->status;
+  int64_t shape[PN_MAX_DIMS + 1];
+  int ndim = packed->ndim - 1;
+  for (int i = 0; i < ndim; i++) shape[i] = packed->shape[i];
+  shape[ndim] = shape[ndim + 1] = n;
+  pn_kalman x = {.mean = pn_slice(c, packed, -1, 0, n, 1),
+                 .cov = pn_reshape(c, pn_slice(c, packed, -1, n, n * n, 1), ndim + 2, shape)};
+  if (side(packed, 1) > n + n * n) x.log_prob = pn_select(c, packed, -1, n + n * n);
+  if (!pni_failed(c)) *out = x;
+  return c->status;
+}
+
 pn_status pn_kalman_root_predict(C *c, T *mean, T *l, T *a, T *b, T *q, T **mean_out, T **l_out) {
   static const char *where = "kalman_root_predict";
   if (pni_failed(c)) return c->status;
@@ -122,6 +191,14 @@ pn_status pn_kalman_root_predict(C *c, T *mean, T *l, T *a, T *b, T *q, T **mean
   if (!n || !check(c, where, "l", l, n, n) || !check(c, where, "mean", mean, n, 0) || !check(c, where, "a", a, n, n) ||
       !check(c, where, "q", q, n, n) || (b && !check(c, where, "b", b, n, 0)))
     return c->status;
+  T *in[] = {mean, l, a, b ? b : pn_zeros(c, (pn_dtype)l->dtype, 1, &n), q};
+  if (by_kernel(c, &predict_step, in, 5)) {
+    pn_kalman x;
+    if (unpack(c, pni_apply(c, &pni_op_packed_kalman_root_predict, 5, in, NULL), n, &x)) return c->status;
+    *mean_out = x.mean;
+    *l_out = x.cov;
+    return PN_OK;
+  }
   T *m = vector(c, pn_matmul(c, a, column(c, mean))), *root = pn_cholesky_update(c, pn_matmul(c, a, l), q);
   if (b) m = pn_add(c, m, b);
   if (pni_failed(c)) return c->status;
@@ -171,6 +248,17 @@ pn_status pn_kalman_root_update(C *c, T *mean, T *l, T *y, T *cm, T *d, T *r, T 
     return c->status;
   if (observed && observed->dtype != PN_BOOL)
     return pni_fail(c, PN_DTYPE, "%s: observed must be bool, got %s", where, pn_dtype_name((pn_dtype)observed->dtype));
+  T *in[] = {mean,
+             l,
+             y,
+             cm,
+             d ? d : pn_zeros(c, (pn_dtype)cm->dtype, 1, &p),
+             r,
+             observed ? pn_cast(c, observed, (pn_dtype)l->dtype) : NULL};
+  int nin = observed ? 7 : 6;
+  if (by_kernel(c, &update_step, in, nin))
+    return unpack(c, pni_apply(c, &pni_op_packed_kalman_root_update, nin, in, NULL), n, out);
+  if (pni_failed(c)) return c->status;
   T *v = pn_sub(c, column(c, d ? pn_sub(c, y, d) : y), pn_matmul(c, cm, column(c, mean)));
   T *count = pni_like(c, l, (double)p);
   if (observed) {
@@ -189,3 +277,19 @@ const pni_op pni_op_tria = {.name = "tria",
                             .infer = infer_tria,
                             .eval = eval_tria,
                             .vjp = vjp_tria};
+
+const pni_op pni_op_packed_kalman_root_predict = {
+    .name = "packed_kalman_root_predict",
+    .args = "mean:t l:t a:t b:t q:t",
+    .doc = "kalman_root_predict: mean [n] and root [n, n] in one row [..., n + n n]",
+    .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
+    .infer = infer_step,
+    .eval = eval_predict};
+
+const pni_op pni_op_packed_kalman_root_update = {
+    .name = "packed_kalman_root_update",
+    .args = "mean:t l:t y:t c:t d:t r:t observed:t",
+    .doc = "kalman_root_update: mean [n], root [n, n] and log density [1] in one row",
+    .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
+    .infer = infer_step,
+    .eval = eval_update};

@@ -24,7 +24,7 @@ typedef struct {
 } job;
 
 int64_t pni_kalman_size(int kind, bool details, int64_t n, int64_t p) {
-  if (kind == PNI_KALMAN_PREDICT) return n + n * n;
+  if (kind == PNI_KALMAN_PREDICT || kind == PNI_KALMAN_ROOT_PREDICT) return n + n * n;
   return n + n * n + 1 + (details ? p + p * p + n * p : 0);
 }
 
@@ -58,6 +58,9 @@ static void set_in(const job *j, pni_kalman_lanes *g, int k, int64_t first) {
   }
 }
 
+static bool is_root(const job *j) {
+  return j->s.kind == PNI_KALMAN_ROOT_PREDICT || j->s.kind == PNI_KALMAN_ROOT_UPDATE;
+}
 static bool is_adjoint(const job *j) { return j->s.kind >= PNI_KALMAN_PREDICT_ADJOINT; }
 static int64_t operand_size(const job *j, int k) { return (int64_t)j->s.in[k].rows * j->s.in[k].cols; }
 
@@ -92,15 +95,20 @@ static void run(void *data, int64_t begin, int64_t end) {
 
 /* Axes of an operand that belong to one filter. */
 static int rank_of(int kind, int k) {
-  static const char rank[][PNI_KALMAN_INPUTS] = {
-      {1, 2, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1},    {1, 2, 2, 1, 2, 1, 2, 1, 2, 1},
-      {1, 1, 2, 2},    {1, 1, 2, 1, 2, 1, 2, 1}, {1, 1, 2, 2, 1, 2, 1, 2, 1, 2, 1}};
+  static const char rank[][PNI_KALMAN_INPUTS] = {[PNI_KALMAN_PREDICT] = {1, 2, 2, 1, 2},
+                                                 [PNI_KALMAN_UPDATE] = {1, 2, 1, 2, 1, 2, 1},
+                                                 [PNI_KALMAN_STEP] = {1, 2, 2, 1, 2, 1, 2, 1, 2, 1},
+                                                 [PNI_KALMAN_ROOT_PREDICT] = {1, 2, 2, 1, 2},
+                                                 [PNI_KALMAN_ROOT_UPDATE] = {1, 2, 1, 2, 1, 2, 1},
+                                                 [PNI_KALMAN_PREDICT_ADJOINT] = {1, 1, 2, 2},
+                                                 [PNI_KALMAN_UPDATE_ADJOINT] = {1, 1, 2, 1, 2, 1, 2, 1},
+                                                 [PNI_KALMAN_STEP_ADJOINT] = {1, 1, 2, 2, 1, 2, 1, 2, 1, 2, 1}};
   return rank[kind][k];
 }
 
 /* The operand c of a step with an observation, else 0; whether what was observed is its last operand. */
-static int emission_of(int kind) { return (int[]){0, 3, 6, 0, 4, 7}[kind]; }
-static bool is_masked(int kind, int nin) { return nin == (int[]){6, 7, 10, 5, 8, 11}[kind]; }
+static int emission_of(int kind) { return (int[]){0, 3, 6, 0, 3, 0, 4, 7}[kind]; }
+static bool is_masked(int kind, int nin) { return nin == (int[]){6, 7, 10, 6, 7, 5, 8, 11}[kind]; }
 static int order_of(const pn_tensor *x, int back) { return (int)x->shape[x->ndim - back]; }
 
 bool pni_kalman_shared(const pn_tensor *x, int rank) {
@@ -127,7 +135,12 @@ static pn_status complain(pn_context *c, const char *where, const job *j, int64_
   const char *name = pni_matrix_name(j->nlead, j->lead, failed >> CODE_BITS, buf);
   int code = (int)(failed & INT32_MAX);
   if (code == CODE_NAN)
-    return pni_fail(c, PN_NAN, "%s: innovation covariance, %s, must be finite, got inf or nan", where, name);
+    return pni_fail(c, PN_NAN, "%s: %s, %s, must be finite, got inf or nan", where,
+                    is_root(j) ? "roots" : "innovation covariance", name);
+  if (is_root(j))
+    return pni_fail(c, PN_SINGULAR,
+                    "%s: root of the innovation covariance, %s, must be invertible, got 0 at place %d of its diagonal",
+                    where, name, code);
   return pni_fail(c, PN_SINGULAR,
                   "%s: innovation covariance, %s, must be positive definite, got a leading minor of order %d that is "
                   "not",

@@ -21,6 +21,10 @@ typedef enum pni_kalman_kind {
   PNI_KALMAN_UPDATE,
   /* mean, cov, a, b, q, y, c, d, r and perhaps observed -> the update, without details, of the predicted state */
   PNI_KALMAN_STEP,
+  /* On roots l, q, r of the covariances: mean, l, a, b, q -> mean, l; mean, l, y, c, d, r and perhaps observed -> mean,
+   * l, log density. These have no adjoint. */
+  PNI_KALMAN_ROOT_PREDICT,
+  PNI_KALMAN_ROOT_UPDATE,
   /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; g, mean, cov, y,
    * c, d, r, observed; and g, mean, cov, a, b, q, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
   PNI_KALMAN_PREDICT_ADJOINT,

@@ -382,6 +382,7 @@ static __attribute__((noinline)) TARGET void OF(run)(STATE *g, const VEC *observ
   case PNI_KALMAN_PREDICT_ADJOINT: OF(predict_adjoint)(g, x); break;
   case PNI_KALMAN_UPDATE_ADJOINT: OF(update_adjoint)(g, observed, x, info); break;
   case PNI_KALMAN_STEP_ADJOINT: OF(step_adjoint)(g, observed, x, info); break;
+  default: break; /* roots: kalman_real.h */
   }
 }
 

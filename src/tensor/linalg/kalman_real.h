@@ -121,6 +121,70 @@ FN void NAME(drop_missing)(const VEC *observed, VEC *const *grad, int n, int p) 
 #define P        g->s->p
 #include "kalman_body_real.h"
 
+/* ---- on roots (formulas: autodiff/kalman/op_tria.c) ---- */
+
+FN void NAME(root_predict)(STATE *g, VEC *out, MASK *info) {
+  int n = g->s->n;
+  VEC *x = NAME(take)(g, 2 * n * n), zero = {0};
+  MATRIX a = ROWS_OF(g->at[2], n);
+  for (int i = 0; i < n; i++) out[i] = g->at[3][i];
+  NAME(product_any)(ROWS_OF(out, 1), a, ROWS_OF(g->at[0], 1), n, n, 1, NAME(ADD), false);
+  NAME(product_any)(ROWS_OF(x, 2 * n), a, ROWS_OF(g->at[1], n), n, n, n, NAME(SET), false);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) x[i * 2 * n + n + j] = g->at[4][i * n + j];
+  for (int i = 0; i < 2 * n * n; i++) zero += x[i] * 0;
+  NAME(check_sum)(&zero, info);
+  NAME(triangularise)(x, n, 2 * n);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) out[n + i * n + j] = x[i * 2 * n + j];
+}
+
+/* x [p + n, width] = [r, diag(1 - observed), c l; 0, 0, l], without the middle where all is observed. */
+FN void NAME(root_array)(STATE *g, const VEC *observed, VEC *x, VEC *v, int width, MASK *info) {
+  int n = g->s->n, p = g->s->p;
+  const VEC none = {0}, one = none + 1;
+  VEC *c = g->at[3], *l = g->at[1], zero = {0};
+  for (int i = 0; i < (p + n) * width; i++) x[i] = none;
+  NAME(product_any)(ROWS_OF(x + width - n, width), ROWS_OF(c, n), ROWS_OF(l, n), p, n, n, NAME(SET), false);
+  for (int i = 0; i < p; i++) {
+    MASK here = observed ? observed[i] != 0 : one != 0;
+    VEC *row = x + i * width;
+    for (int j = 0; j < p; j++) row[j] = SELECT(here, g->at[5][i * p + j], none);
+    if (observed) row[p + i] = SELECT(here, none, one);
+    for (int j = width - n; j < width; j++) row[j] = SELECT(here, row[j], none);
+    v[i] = SELECT(here, v[i], none);
+  }
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) x[(p + i) * width + width - n + j] = l[i * n + j];
+  for (int i = 0; i < (p + n) * width; i++) zero += x[i] * 0;
+  NAME(check_sum)(&zero, info);
+}
+
+FN void NAME(root_update)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
+  int n = g->s->n, p = g->s->p, width = n + p + (observed ? p : 0);
+  VEC *x = NAME(take)(g, (n + p) * width), *v = NAME(take)(g, p), *d = NAME(take)(g, p), *inverse = NAME(take)(g, p);
+  VEC squares = {0}, count = squares + (REAL)p, one = squares + 1;
+  for (int i = 0; i < p; i++) v[i] = g->at[2][i] - g->at[4][i];
+  NAME(product_any)(ROWS_OF(v, 1), ROWS_OF(g->at[3], n), ROWS_OF(g->at[0], 1), p, n, 1, NAME(SUBTRACT), false);
+  NAME(root_array)(g, observed, x, v, width, info);
+  NAME(triangularise)(x, n + p, width);
+  for (int i = 0; i < p; i++) {
+    d[i] = x[i * width + i];
+    NAME(check_pivot)(&d[i], 1, i, info);
+    inverse[i] = 1 / d[i];
+    for (int j = 0; j < i; j++) v[i] -= x[i * width + j] * v[j];
+    v[i] *= inverse[i];
+    squares += v[i] * v[i] * (REAL)0.5;
+    if (observed) count -= SELECT(observed[i] != 0, one * 0, one);
+  }
+  for (int i = 0; i < n; i++) out[i] = g->at[0][i];
+  MATRIX gain = ROWS_OF(x + p * width, width);
+  NAME(product_any)(ROWS_OF(out, 1), gain, ROWS_OF(v, 1), n, p, 1, NAME(ADD), false);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) out[n + i * n + j] = x[(p + i) * width + p + j];
+  out[n + n * n] = -(squares + NAME(log_product)(d, p) + count * (REAL)0.91893853320467274178);
+}
+
 /* Small orders that are frequent, without missing observations. */
 #if WIDTH > BASE
 #define FIXED
@@ -131,6 +195,13 @@ FN void NAME(drop_missing)(const VEC *observed, VEC *const *grad, int n, int p) 
 #endif
 
 FN void NAME(choose)(STATE *g, const VEC *observed, VEC *out, PIECES *x, MASK *info) {
+  if (g->s->kind == PNI_KALMAN_ROOT_PREDICT || g->s->kind == PNI_KALMAN_ROOT_UPDATE) {
+    if (g->s->kind == PNI_KALMAN_ROOT_PREDICT)
+      NAME(root_predict)(g, out, info);
+    else
+      NAME(root_update)(g, observed, out, info);
+    return;
+  }
 #if WIDTH > BASE
   if (g->s->n == 4 && (g->s->p == 2 || !g->s->p) && !observed) {
     NAME(run_4_2)(g, NULL, out, x, info);

@@ -1,6 +1,6 @@
 /*
 ** lane_real.h: what all interleaved kernels are made of: moving a group of matrices into vectors and back
-** (lane_move_real.h), checks, logarithms, Cholesky and substitution. Included with REAL, INTEGER (of the same size), F(name), NAME(name), TARGET and WIDTH,
+** (lane_move_real.h), checks, logarithms, Cholesky, substitution and rotations. Included with REAL, INTEGER (of the same size), F(name), NAME(name), TARGET and WIDTH,
 ** the lanes of the widest vector; lane_end.h takes the names back. Vectors are the compiler's own (GCC and Clang), so
 ** the text is the same for every processor. A lane whose matrix has failed goes on with harmless numbers.
 */
@@ -108,5 +108,49 @@ FN void NAME(substitute)(const VEC *a, int si, int sj, int lower, const VEC *inv
       for (int j = from; j < to; j++) s -= row[j * sj] * b[j * k + c];
       x[c] = s * inverse[i];
     }
+  }
+}
+
+FN bool NAME(all_zero)(const VEC *x) {
+  const LANE *at = (const LANE *)x;
+  for (int l = 0; l < LANES; l++)
+    if (at[l] != 0) return false;
+  return true;
+}
+
+/* c, s with c a + s b = r, c b - s a = 0; a becomes r > 0. Where b is 0 nothing turns, whatever other lanes do. */
+FN void NAME(rotation)(VEC *a, VEC b, VEC *cosine, VEC *sine) {
+  const VEC none = {0}, one = none + 1;
+  VEC x = SELECT(*a < 0, -*a, *a), y = SELECT(b < 0, -b, b), most = SELECT(x > y, x, y);
+  VEC scale = 1 / SELECT(most > NORMAL_MIN, most, one);
+  x = *a * scale;
+  y = b * scale;
+  VEC r = x * x + y * y;
+  NAME(square_root)(&r);
+  VEC inverse = 1 / SELECT(r > 0, r, one);
+  MASK turns = (r > 0) & (b != 0);
+  *cosine = SELECT(turns, x * inverse, one);
+  *sine = SELECT(turns, y * inverse, none);
+  *a = SELECT(turns, SELECT(most > NORMAL_MIN, most * r, r), *a);
+}
+
+/* x [n, k], k >= n, becomes [l 0] by rotations of two columns each. Other than reflections these keep small elements
+ * that stand beside large ones to all their digits. */
+FN void NAME(triangularise)(VEC *x, int n, int k) {
+  const VEC one = (VEC){0} + 1;
+  for (int i = 0; i < n; i++) {
+    VEC *u = x + i * k, c, s;
+    for (int j = i + 1; j < k; j++) {
+      if (NAME(all_zero)(u + j)) continue;
+      NAME(rotation)(u + i, u[j], &c, &s);
+      u[j] = (VEC){0};
+      for (VEC *y = u + k; y < x + n * k; y += k) {
+        VEC first = c * y[i] + s * y[j];
+        y[j] = c * y[j] - s * y[i];
+        y[i] = first;
+      }
+    }
+    VEC sign = SELECT(u[i] < 0, -one, one);
+    for (VEC *y = u; y < x + n * k; y += k) y[i] = y[i] * sign + 0; /* no -0 */
   }
 }

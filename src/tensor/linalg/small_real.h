@@ -126,49 +126,6 @@ FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *
   }
 }
 
-FN bool NAME(all_zero)(const VEC *x) {
-  const LANE *at = (const LANE *)x;
-  for (int l = 0; l < LANES; l++)
-    if (at[l] != 0) return false;
-  return true;
-}
-
-/* c, s with c a + s b = r >= 0, c b - s a = 0; a becomes r. */
-FN void NAME(rotation)(VEC *a, VEC b, VEC *cosine, VEC *sine) {
-  const VEC none = {0}, one = none + 1;
-  VEC x = SELECT(*a < 0, -*a, *a), y = SELECT(b < 0, -b, b), most = SELECT(x > y, x, y);
-  VEC scale = 1 / SELECT(most > NORMAL_MIN, most, one);
-  x = *a * scale;
-  y = b * scale;
-  VEC r = x * x + y * y;
-  NAME(square_root)(&r);
-  VEC inverse = 1 / SELECT(r > 0, r, one);
-  *cosine = SELECT(r > 0, x * inverse, one);
-  *sine = y * inverse;
-  *a = SELECT(r > 0, SELECT(most > NORMAL_MIN, most * r, r), *a);
-}
-
-/* x [n, k], k >= n, becomes [l 0] by rotations of two columns each. Other than reflections these keep small elements
- * that stand beside large ones to all their digits. */
-FN void NAME(triangularise)(VEC *x, int n, int k) {
-  const VEC one = (VEC){0} + 1;
-  for (int i = 0; i < n; i++) {
-    VEC *u = x + i * k, c, s;
-    for (int j = i + 1; j < k; j++) {
-      if (NAME(all_zero)(u + j)) continue;
-      NAME(rotation)(u + i, u[j], &c, &s);
-      u[j] = (VEC){0};
-      for (VEC *y = u + k; y < x + n * k; y += k) {
-        VEC first = c * y[i] + s * y[j];
-        y[j] = c * y[j] - s * y[i];
-        y[i] = first;
-      }
-    }
-    VEC sign = SELECT(u[i] < 0, -one, one);
-    for (VEC *y = u; y < x + n * k; y += k) y[i] *= sign;
-  }
-}
-
 FN void NAME(run_tria)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
   int n = s->n, k = s->inner;
   VEC zero = {0};
