@@ -847,8 +847,8 @@ PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, p
 /* An optimiser over a fixed list of parameters, which it keeps alive. */
 typedef struct pn_optim pn_optim;
 
-/* An optimiser ("sgd", "adam") over n parameters. names (may be NULL, as may each) serve messages and state keys;
- * options may be NULL. New; PN_MISSING, PN_STATE (no parameter, one twice), PN_DOMAIN, PN_NOMEM. */
+/* An optimiser ("sgd", "adam", "adamw", "nadam", "rmsprop", "adagrad") over n parameters. names (may be NULL, as may
+ * each) serve messages and state keys; options may be NULL. New; PN_MISSING, PN_STATE (no parameter, one twice), PN_DOMAIN, PN_NOMEM. */
 PN_API pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor *const *params,
                               const char *const *names, const pn_option *options);
 /* One more reference; returns o. */
@@ -893,7 +893,8 @@ PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_te
  * Parameters are read in place, and an update by pn_optim_step is repeated. Draws are repeated as fresh
  * draws of the same generator: a replay takes the positions that the eager call would. Everything else from
  * outside is a constant. What would be frozen is refused with PN_STATE: taking numbers out of a tensor that
- * varies, results whose shape depends on values, making or setting parameters, making or seeding generators. */
+ * varies, results whose shape depends on values, making or setting parameters, making or seeding generators, and
+ * going on after a failure that may not come again (PN_DOMAIN, PN_SINGULAR, PN_NAN ... that was cleared). */
 
 /* The steps of a captured computation. */
 typedef struct pn_plan pn_plan;
@@ -912,10 +913,10 @@ PN_API int pn_capturing(const pn_context *c);
 PN_API pn_plan *pn_plan_ref(pn_plan *p);
 /* One reference less; the last frees p. NULL is a no-op. */
 PN_API void pn_plan_unref(pn_plan *p);
-/* 1 if the inputs have the number, shapes and dtypes that p was captured with. */
+/* 1 if the inputs have the number, shapes and dtypes that p was captured with, and are data. */
 PN_API int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in);
 /* Replays p; each out[k] is scoped, new data without a graph. Gives back any failure of the operations; then
- * parameters and generators are as they were. Allocates nothing but the results once the context's pool is
+ * parameters and generators are as they were, unless the failure came after an update. Allocates nothing but the results once the context's pool is
  * warm. PN_SHAPE if the inputs do not fit, PN_NAN from an update, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out);
 /* Number of steps of a replay. */

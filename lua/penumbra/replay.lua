@@ -75,7 +75,8 @@ end
 --- as indices on anything that depends on arguments, parameters or draws; a failure that is caught (pcall, or the
 --- nil of x:cholesky()) where it may not come again; pn.param, w:set, loss:backward(), opt:step (give the optimiser
 --- to compile), opt.lr, opt:state() inside f; making, reading or seeding generators; a variable outside that f
---- itself gives another number, or a tensor that it has computed (return it).
+--- itself gives another number, or a tensor that it has computed (return it). Lua asks nobody about `if x` and
+--- `x == y`: any tensor is true, and two tensors are equal if they are the same object; x < y is an error as ever.
 ---
 --- The result has the methods :plans() (a list of {steps =, bytes =}), :captures() (how often f ran) and
 --- :forget().

@@ -298,6 +298,30 @@ describe("within a compiled function", function()
     end
   end)
 
+  it("a failure after an update leaves what the eager call leaves", function()
+    local a = pn.param(pn.ones(2))
+    local opt = optim.sgd({ a }, { lr = 0.1 })
+    local function f(x, m)
+      local loss = (a * x * pn.randn(2)):sum()
+      opt:apply(pn.grad(loss, { a }))
+      local noise = pn.randn(2, 2) * 0
+      local l, why = (m + noise):cholesky()
+      return l or error(why)
+    end
+    local compiled = pn.compile(f)
+    compiled(pn.ones(2), pn.eye(2))
+    local function run(g)
+      a:set(pn.ones(2))
+      pn.seed(4)
+      local ok = pcall(g, pn.ones(2), -pn.eye(2))
+      assert.is_false(ok)
+      return { a:totable(), pn.rng_state() }
+    end
+    local want = run(f)
+    assert.same(want, run(compiled))
+    assert.is_true(want[1][1] ~= 1)
+  end)
+
   it("the learning rate is an input of the plan: no schedule captures anew", function()
     local w = pn.param(pn.ones(3))
     local opt = optim.adam({ w }, { lr = 0.1 })

@@ -185,6 +185,9 @@ static void refusals(pn_context *c) {
   CHECK_FAIL(c, PN_SHAPE, "float64 [3], got float64 [4]");
   CHECK_STATUS(c, pn_plan_run(c, plan, 0, NULL, &out), PN_SHAPE);
   CHECK_FAIL(c, PN_SHAPE, "number of inputs");
+  CHECK(!pn_plan_fits(plan, 1, &w));
+  CHECK_STATUS(c, pn_plan_run(c, plan, 1, &w, &out), PN_STATE);
+  CHECK_FAIL(c, PN_STATE, "input 1 must be data");
   REFUSED(pn_plan_run(c, plan, 1, &x, &out), "replaying");
   pn_plan_unref(plan);
   /* a constant may be read; what is not recorded any more too */

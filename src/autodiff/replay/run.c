@@ -16,7 +16,7 @@ static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
 int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in) {
   if (n != p->tape->ninput) return 0;
   for (int k = 0; k < n; k++)
-    if (!in[k] || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
+    if (!in[k] || in[k]->flags & PNI_REQUIRES_GRAD || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
   return 1;
 }
 
@@ -27,6 +27,8 @@ static pn_status refuse(pn_context *c, const pn_plan *p, int n, pn_tensor *const
     const pn_tensor *t = &p->tape->value.v[k].t;
     char a[160], b[160];
     if (!in[k]) return pni_fail(c, PN_STATE, "plan: input %d must be a tensor, got NULL", k + 1);
+    if (in[k]->flags & PNI_REQUIRES_GRAD)
+      return pni_fail(c, PN_STATE, "plan: input %d must be data, got a tensor that depends on parameters", k + 1);
     if (!same_shape(in[k], t))
       return pni_fail(c, PN_SHAPE, "plan: input %d must be %s %s, got %s %s", k + 1, pn_dtype_name((pn_dtype)t->dtype),
                       pni_shape_text(t->ndim, t->shape, a), pn_dtype_name((pn_dtype)in[k]->dtype),
@@ -68,7 +70,7 @@ static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   }
 }
 
-/* Steps 0 .. n - 1 are undone as far as generators are concerned. */
+/* Steps 0 .. n - 1 are undone as far as generators are concerned. (Not after an effect, which is not undone.) */
 static void rewind_draws(const pn_plan *p, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     const pni_note *note = &p->tape->note.v[p->step[i].note];
@@ -85,7 +87,7 @@ static pn_status run_steps(pn_context *c, pn_plan *p) {
     status = one(c, p, &p->step[i]);
     p->changed |= p->step[i++].kind == PNI_STEP_EFFECT && status == PN_OK;
   }
-  if (status) rewind_draws(p, i); /* the last one reserves before it can fail */
+  if (status && !p->changed) rewind_draws(p, i); /* the last one reserves before it can fail */
   pn_scope_close(c, mark);
   return status;
 }
