@@ -128,6 +128,7 @@ local effects = {
   ["penumbra.generator methods.set_state"] = function(x) g:set_state { 1, 2 } return x end,
   ["penumbra.generator methods.split"] = function(x) g:split(1) return x end,
   ["core.default_dtype"] = function(x) pn.default_dtype "float32" return x end,
+  ["core.validate"] = function(x) pn.validate(true) return x end,
   ["core.threads"] = function(x) pn.threads(1) return x end,
   ["core.memory_limit"] = function(x) pn.memory_limit(1 << 40) return x end,
   ["tensor.set"] = function(x) w:set(x) return x end,

@@ -105,6 +105,7 @@ static int l_validate(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
     return pni_error(L, "validate: on must be true or false, got %s", luaL_typename(L, 1));
+  if (!lua_isnoneornil(L, 1) && pni_refuse_capture(c, "validate", "set it outside")) return pni_raise(L, c);
   int old = pn_set_validate(c, lua_toboolean(L, 1));
   if (lua_isnoneornil(L, 1)) pn_set_validate(c, old);
   return lua_pushboolean(L, old), 1;
