@@ -1,7 +1,7 @@
 /*
-** fuse.c: groups of elementwise operations and of reductions of their rows. Neighbours whose results have one number of elements join a
-** group if each of their nests is one run, or rows x columns with the group's columns, and if what they
-** read of the group's own results lies exactly where it is written: then tile after tile gives what whole
+** fuse.c: groups of elementwise operations and of reductions of their rows. Neighbours whose results have one number of
+** elements join a group if the axes of all their nests are boundaries of rows, or of jumps of rows, of one length, and
+** if what they read of the group's own results lies exactly where it is written: then tile after tile gives what whole
 ** tensors would, to the bit, as an element depends on its own place only.
 */
 #include <string.h>
@@ -25,45 +25,90 @@ pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double 
   return pni_is_contiguous(in[0]) ? note->op->fold(&(pni_call){note->op, in, 1, a}, n, scale) : NULL;
 }
 
-/* Operand k of a nest over rows x cols, strides in elements; false if the nest has another space. */
-static bool strides(const pni_loop *l, int k, int64_t rows, int64_t cols, int64_t *row, int64_t *item) {
-  if (l->ndim == 1) {
-    *item = l->stride[k][0];
-    *row = *item * cols;
-    return l->shape[0] == rows * cols;
+/* ---- the space of a group: `elements` in rows of cols, and jumps of several rows ---- */
+
+typedef struct {
+  int64_t elements, cols, jump; /* each divides the one before it, the last two from the end; in elements */
+  int64_t size;                 /* bytes of the largest element of any operand */
+  bool folded;                  /* a row is reduced: it must fit into a tile and stay whole */
+} space;
+
+/* Makes every `width` elements a boundary; false if that is one too many or lies across the others. */
+static bool divide(space *s, int64_t width) {
+  if (width == 1 || width == s->cols || width == s->jump || width == s->elements) return true;
+  if (s->jump != s->elements) return false;
+  if (s->cols == s->elements) { /* the first boundary */
+    s->cols = width;
+    return true;
   }
-  *row = l->stride[k][0];
-  *item = l->stride[k][1];
-  return l->ndim == 2 && l->shape[0] == rows && l->shape[1] == cols;
+  int64_t low = width < s->cols ? width : s->cols, high = width < s->cols ? s->cols : width;
+  if (high % low != 0) return false;
+  s->cols = low;
+  s->jump = high;
+  return true;
+}
+
+static int64_t tile_of(const space *s) { return PNI_TILE_BYTES / s->size; }
+
+/* Takes a nest in: its axes are boundaries. */
+static bool hold_nest(space *s, const pni_loop *l) {
+  space old = *s;
+  int64_t width = 1;
+  if (pni_count(l->ndim, l->shape) != s->elements) return false;
+  for (int a = l->ndim - 1; a > 0; a--)
+    if (!divide(s, width *= l->shape[a])) return false;
+  for (int k = 0; k < l->nop; k++)
+    if ((int64_t)l->size[k] > s->size) s->size = (int64_t)l->size[k];
+  return !s->folded || (s->cols == old.cols && s->cols <= tile_of(s));
+}
+
+/* Takes a reduction of rows of n elements in. */
+static bool hold_fold(space *s, int64_t n, int64_t size) {
+  if (n == 1 || s->elements % n != 0 || !divide(s, n) || s->cols != n) return false;
+  s->folded = true;
+  if (size > s->size) s->size = size;
+  return n <= tile_of(s);
+}
+
+/* By how many elements operand k moves when the nest moves on by `unit`. */
+static int64_t stride_of(const pni_loop *l, int k, int64_t unit) {
+  int64_t width = 1;
+  int a = l->ndim - 1;
+  for (; a > 0 && unit >= width * l->shape[a]; a--) width *= l->shape[a];
+  return l->stride[k][a] * (unit / width);
 }
 
 /* Is operand k the elements 0, 1, 2 ... of its memory, as a result is? */
 static bool straight(const pni_loop *l, int k, const pn_tensor *t) {
   if (t->offset != 0) return false;
   if (t->numel == 1) return pni_count(l->ndim, l->shape) == 1;
-  if (l->ndim == 1) return l->stride[k][0] == 1;
-  return l->ndim == 2 && l->stride[k][1] == 1 && l->stride[k][0] == l->shape[1];
+  int64_t width = 1;
+  for (int a = l->ndim - 1; a >= 0; a--) {
+    if (l->stride[k][a] != width) return false;
+    width *= l->shape[a];
+  }
+  return true;
 }
 
 /* The group that is being gathered. */
 typedef struct {
   int first, last, n;
-  int64_t elements, rows, cols; /* cols 0: all nests so far are one run */
+  space space;
 } gathering;
 
 static int base_of(const pni_tape *tape, int v) { return tape->value.v[v].base; }
 
 /* Can the note join? What it reads of the group must be read straight. */
-static bool joins(const pn_plan *p, const pni_schedule *s, const gathering *g, const pni_note *note,
-                  const pni_loop *l) {
+static bool joins(const pn_plan *p, const pni_schedule *s, gathering *g, const pni_note *note, const pni_loop *l) {
   const pni_tape *tape = p->tape;
-  if (pni_count(l->ndim, l->shape) != g->elements) return false;
-  if (l->ndim == 2 && g->cols && (l->shape[0] != g->rows || l->shape[1] != g->cols)) return false;
   for (int k = 0; k < note->nin; k++) {
     int v = tape->edge.v[note->first + k], maker = s->maker[base_of(tape, v)];
     bool own = maker >= g->first && s->group[maker] == g->first;
     if (own && (tape->note.v[maker].op->fold || !straight(l, k + 1, &tape->value.v[v].t))) return false;
   }
+  space next = g->space;
+  if (!hold_nest(&next, l)) return false;
+  g->space = next;
   return true;
 }
 
@@ -76,10 +121,15 @@ static bool folds(const pn_plan *p, const pni_schedule *s, gathering *g, const p
   int v = tape->edge.v[note->first], maker = s->maker[base_of(tape, v)];
   const pn_tensor *x = &tape->value.v[v].t;
   if (maker < g->first || s->group[maker] != g->first || tape->note.v[maker].op->fold) return false;
-  if (x->offset != 0 || x->numel != g->elements || n > PNI_TILE || (g->cols && g->cols != n)) return false;
-  g->rows = g->elements / n;
-  g->cols = n;
+  space next = g->space;
+  if (x->offset != 0 || x->numel != next.elements || !hold_fold(&next, n, (int64_t)pni_itemsize(x))) return false;
+  g->space = next;
   return true;
+}
+
+/* A space of one run. */
+static space run_of(int64_t elements) {
+  return (space){.elements = elements, .cols = elements, .jump = elements, .size = 1};
 }
 
 static void close_group(pni_schedule *s, gathering *g) {
@@ -104,13 +154,12 @@ static void gather(const pn_plan *p, pni_schedule *s) {
       g.n++;
       continue;
     }
-    bool fits = pni_map_of(p, note, &l, &row, &data) && l.ndim <= 2 && pni_count(l.ndim, l.shape) > 0;
+    bool fits = pni_map_of(p, note, &l, &row, &data) && l.ndim <= 3 && pni_count(l.ndim, l.shape) > 0;
     if (g.n && (!fits || !joins(p, s, &g, note, &l))) close_group(s, &g);
     if (!fits) continue;
-    if (!g.n) g = (gathering){.first = i, .elements = pni_count(l.ndim, l.shape)};
-    if (l.ndim == 2) {
-      g.rows = l.shape[0];
-      g.cols = l.shape[1];
+    if (!g.n) {
+      g = (gathering){.first = i, .space = run_of(pni_count(l.ndim, l.shape))};
+      hold_nest(&g.space, &l);
     }
     s->group[i] = g.first;
     g.last = i;
@@ -173,26 +222,35 @@ void pni_fuse(const pn_plan *p, pni_schedule *s) {
 
 /* ---- the step ---- */
 
-static void set_space(const pn_plan *p, const pni_schedule *s, int first, pni_group *g) {
-  g->rows = g->cols = 0;
-  for (int i = first; i < (int)p->tape->note.n && g->cols == 0; i++) {
+/* The space that gathering found. */
+static space space_of(const pn_plan *p, const pni_schedule *s, int first) {
+  space found = {0};
+  for (int i = first; i <= s->until[first]; i++) {
+    const pni_note *note = &p->tape->note.v[i];
     pni_loop l;
     pni_row row;
     void *data;
+    int64_t n;
+    double scale;
     if (s->group[i] != first) continue;
-    const pni_note *note = &p->tape->note.v[i];
     if (note->op->fold) {
-      double scale;
-      pni_fold_of(p, note, &g->cols, &scale);
-      g->rows = p->arg[note->first]->numel / g->cols;
+      pni_fold_of(p, note, &n, &scale);
+      hold_fold(&found, n, (int64_t)pni_itemsize(p->arg[note->first]));
       continue;
     }
     pni_map_of(p, note, &l, &row, &data);
-    g->rows = l.shape[0];
-    if (l.ndim == 2) g->cols = l.shape[1];
+    if (!found.elements) found = run_of(pni_count(l.ndim, l.shape));
+    hold_nest(&found, &l);
   }
-  if (g->cols == 0) g->cols = 1; /* one run all over: rows of one element */
-  g->block = g->cols > PNI_TILE ? 0 : PNI_TILE / g->cols;
+  return found;
+}
+
+static void set_space(const space *s, pni_group *g) {
+  g->rows = s->elements / s->cols;
+  g->cols = s->cols;
+  g->jump = s->jump / s->cols;
+  g->tile = tile_of(s);
+  g->block = g->cols > g->tile ? 0 : g->tile / g->cols;
 }
 
 static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g, const pni_note *note, pni_member *m) {
@@ -203,8 +261,8 @@ static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g
   int64_t size = (int64_t)pni_itemsize(out);
   m->fold = pni_fold_of(p, note, &n, &m->scale);
   m->nop = 2;
-  m->op[0] = (pni_operand){pni_data(out), size, 0, size, -1};
-  m->op[1] = (pni_operand){pni_data(x), size * g->cols, 1, size, s->slot[base_of(tape, v)]};
+  m->op[0] = (pni_operand){pni_data(out), size * g->jump, size, 0, size, -1};
+  m->op[1] = (pni_operand){pni_data(x), size * g->cols * g->jump, size * g->cols, 1, size, s->slot[base_of(tape, v)]};
 }
 
 static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group *g, int note, pni_member *m) {
@@ -218,26 +276,31 @@ static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group 
   }
   pni_map_of(p, n, &l, &m->row, &m->data);
   m->nop = l.nop;
-  m->flat = true;
+  m->even = PNI_EVEN_ALL;
   for (int k = 0; k < l.nop; k++) {
     int v = k ? tape->edge.v[n->first + k - 1] : n->out, base = base_of(tape, v);
     pni_operand *o = &m->op[k];
-    int64_t row = 0;
-    strides(&l, k, g->rows, g->cols, &row, &o->item);
+    int64_t row = stride_of(&l, k, g->cols), jump = stride_of(&l, k, g->cols * g->jump);
+    o->item = stride_of(&l, k, 1);
     o->base = l.base[k];
     o->size = (int64_t)l.size[k];
     o->row = row * o->size;
+    o->jump = jump * o->size;
     o->slot = s->slot[base];
-    m->flat = m->flat && row == o->item * g->cols;
+    if (g->rows > 1 && row != o->item * g->cols)
+      m->even = PNI_EVEN_ROW;
+    else if (g->rows > g->jump && jump != row * g->jump && m->even == PNI_EVEN_ALL)
+      m->even = PNI_EVEN_JUMP;
   }
 }
 
 pni_step pni_group_step(const pn_plan *p, const pni_schedule *s, int first, pni_member **m) {
   pni_step step = {.kind = PNI_STEP_GROUP};
   pni_group *g = &step.u.group;
-  set_space(p, s, first, g);
+  space found = space_of(p, s, first);
+  set_space(&found, g);
   g->member = *m;
-  for (int i = first; i < (int)p->tape->note.n && (s->group[i] == first || s->group[i] < 0); i++)
+  for (int i = first; i <= s->until[first]; i++)
     if (s->group[i] == first) set_member(p, s, g, i, &(*m)[g->n++]);
   *m += g->n;
   return step;
@@ -250,13 +313,24 @@ typedef struct {
   int64_t row, col, rows, cols;
 } tile;
 
-static char *start_of(const pni_operand *o, const tile *t, char *scratch) {
-  if (o->slot >= 0) return scratch + (size_t)o->slot * PNI_TILE * sizeof(double);
-  return o->base + t->row * o->row + t->col * o->item * o->size;
+/* A row of the whole space: `in` of the jump number `jump`. */
+typedef struct {
+  int64_t jump, in;
+} place;
+
+/* Where row `r` of the tile, which is the row `at` of the space, begins. */
+static char *start_of(const pni_operand *o, const tile *t, int64_t r, place at, char *scratch) {
+  if (o->slot >= 0) return scratch + (size_t)o->slot * PNI_TILE_BYTES + r * o->row;
+  return o->base + at.jump * o->jump + at.in * o->row + t->col * o->item * o->size;
 }
 
-static void run_fold(const pni_member *m, const tile *t, char *scratch) {
-  char *out = start_of(&m->op[0], t, scratch), *x = start_of(&m->op[1], t, scratch);
+static place place_of(const pni_group *g, const tile *t) {
+  return g->rows > g->jump ? (place){t->row / g->jump, t->row % g->jump} : (place){0, t->row};
+}
+
+static void run_fold(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
+  place at = place_of(g, t);
+  char *out = start_of(&m->op[0], t, 0, at, scratch), *x = start_of(&m->op[1], t, 0, at, scratch);
   for (int64_t r = 0; r < t->rows; r++, out += m->op[0].row, x += m->op[1].row) {
     m->fold(x, t->cols, out);
     if (m->scale == 0) continue;
@@ -267,45 +341,43 @@ static void run_fold(const pni_member *m, const tile *t, char *scratch) {
   }
 }
 
-static void run_member(const pni_member *m, const tile *t, char *scratch) {
+static void run_member(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
+  place at = place_of(g, t);
+  int64_t stride[4];
   char *p[4];
-  int64_t stride[4], step[4];
-  for (int k = 0; k < m->nop; k++) {
-    const pni_operand *o = &m->op[k];
-    p[k] = start_of(o, t, scratch);
-    stride[k] = o->item;
-    step[k] = o->row;
-  }
-  if (m->flat || t->rows == 1) {
-    m->row(m->data, t->rows * t->cols, p, stride);
-    return;
-  }
-  for (int64_t r = 0; r < t->rows; r++) {
-    char *q[4];
-    for (int k = 0; k < m->nop; k++) q[k] = p[k] + r * step[k];
-    m->row(m->data, t->cols, q, stride);
+  for (int k = 0; k < m->nop; k++) stride[k] = m->op[k].item;
+  for (int64_t r = 0, n; r < t->rows; r += n) {
+    int64_t left = t->rows - r, run = g->jump - at.in;
+    n = m->even == PNI_EVEN_ALL ? left : m->even == PNI_EVEN_ROW ? 1 : left < run ? left : run;
+    for (int k = 0; k < m->nop; k++) p[k] = start_of(&m->op[k], t, r, at, scratch);
+    m->row(m->data, n * t->cols, p, stride);
+    if ((at.in += n) < g->jump) continue;
+    at.in = 0;
+    at.jump++;
   }
 }
 
+static int64_t parts_of(const pni_group *g) { return (g->cols + g->tile - 1) / g->tile; }
+
 static void run_tiles(void *data, int64_t begin, int64_t end) {
   const pni_group *g = data;
-  _Alignas(64) char scratch[PNI_TILE_SLOTS * PNI_TILE * sizeof(double)];
-  int64_t parts = g->block ? 1 : (g->cols + PNI_TILE - 1) / PNI_TILE;
+  _Alignas(64) char scratch[PNI_TILE_SLOTS * PNI_TILE_BYTES];
+  int64_t parts = g->block ? 1 : parts_of(g);
   for (int64_t i = begin; i < end; i++) {
     tile t = {i * g->block, 0, g->block, g->cols};
     if (g->block) {
       if (t.row + t.rows > g->rows) t.rows = g->rows - t.row;
     } else {
-      t = (tile){i / parts, i % parts * PNI_TILE, 1, PNI_TILE};
+      t = (tile){i / parts, i % parts * g->tile, 1, g->tile};
       if (t.col + t.cols > g->cols) t.cols = g->cols - t.col;
     }
-    for (int k = 0; k < g->n; k++) (g->member[k].fold ? run_fold : run_member)(&g->member[k], &t, scratch);
+    for (int k = 0; k < g->n; k++) (g->member[k].fold ? run_fold : run_member)(g, &g->member[k], &t, scratch);
   }
 }
 
 pn_status pni_group_run(pn_context *c, const pni_group *g) {
   enum { GRAIN = 64 };
-  int64_t tiles = g->block ? (g->rows + g->block - 1) / g->block : g->rows * ((g->cols + PNI_TILE - 1) / PNI_TILE);
+  int64_t tiles = g->block ? (g->rows + g->block - 1) / g->block : g->rows * parts_of(g);
   if (tiles > 2 * GRAIN) return pni_parallel(c, tiles, GRAIN, run_tiles, (void *)(uintptr_t)g);
   run_tiles((void *)(uintptr_t)g, 0, tiles);
   return PN_OK;

@@ -86,15 +86,20 @@ enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_GROUP, PNI_STEP_PREPARED, PNI_STEP_
 
 /* A group of elementwise operations over one space of rows x columns runs tile by tile: what a tile hands on
  * within the group lies in one of PNI_TILE_SLOTS places on the stack and never leaves the nearest cache. */
-enum { PNI_TILE = 512, PNI_TILE_SLOTS = 12 };
+enum { PNI_TILE_BYTES = 4096, PNI_TILE_SLOTS = 12 };
 
+/* Operands run evenly along a row, from row to row, and from one `jump` of rows to the next. */
 typedef struct pni_operand {
   char *base;
+  int64_t jump; /* bytes from jump to jump */
   int64_t row;  /* bytes from row to row */
   int64_t item; /* elements from column to column */
   int64_t size; /* bytes per element */
   int slot;     /* of the tile, or -1: in memory */
 } pni_operand;
+
+/* How far all operands of an operation run on as one run. */
+enum { PNI_EVEN_ROW, PNI_EVEN_JUMP, PNI_EVEN_ALL };
 
 typedef struct pni_member {
   pni_row row;
@@ -102,13 +107,14 @@ typedef struct pni_member {
   pni_fold fold; /* instead of row: reduces each row of op[1] to an element of op[0] */
   double scale;  /* of the reduced, 0: none */
   int nop;
-  bool flat; /* rows follow each other evenly for every operand: a tile is one run */
+  int even; /* PNI_EVEN_... */
   pni_operand op[4];
 } pni_member;
 
 typedef struct pni_group {
   int64_t rows, cols;
-  int64_t block; /* rows per tile; 0: tiles are parts of a row */
+  int64_t jump, tile; /* rows of a jump, elements of a tile */
+  int64_t block;      /* rows per tile; 0: tiles are parts of a row */
   const pni_member *member;
   int n;
 } pni_group;

@@ -1,0 +1,85 @@
+-- Groups of a plan: elementwise chains over rows, jumps and reductions of many sizes give the eager bits, whatever is
+-- broadcast, for any number of threads.
+local pn = require "penumbra"
+
+local function same(a, b)
+  if a:numel() == 0 then
+    return b:numel() == 0
+  end
+  return pn.logical_or(a:eq(b), pn.logical_and(a:isnan(), b:isnan())):all():item()
+end
+
+local function check(f, ...)
+  local want = { f(...) }
+  local plan = pn.compile(f)
+  plan(...)
+  local got = { plan(...) }
+  assert.equal(#want, #got)
+  for k = 1, #want do
+    assert.same(want[k]:shape(), got[k]:shape())
+    assert.is_true(same(want[k], got[k]), ("result %d differs"):format(k))
+  end
+  return plan:plans()[1]
+end
+
+describe("groups", function()
+  for _, dtype in ipairs { "float64", "float32" } do
+    local o = { dtype = dtype }
+
+    it("hold what is broadcast over the first, the second and the last axis, with sums of rows, " .. dtype, function()
+      pn.seed(1)
+      for _, size in ipairs { { 3, 4, 5 }, { 7, 1, 33 }, { 2, 3, 511 }, { 2, 3, 512 }, { 3, 2, 513 }, { 2, 5, 784 },
+        { 2, 2, 1023 }, { 2, 2, 1024 }, { 3, 2, 1025 }, { 40, 30, 6 }, { 1, 9, 1 }, { 300, 2, 2 } } do
+        local k, b, d = table.unpack(size)
+        local z, x = pn.randn({ k, b, d }, o), pn.randn({ b, d }, o)
+        local w, g = pn.randn({ d }, o), pn.randn({ k, b, 1 }, o)
+        check(function(t, u, v, s)
+          local e = ((t - u):square() * -0.5 + v) * s
+          return e:sum(3), (e:tanh() + u):mean(3)
+        end, z, x, w, g)
+        check(function(t, u, v, s)
+          return (t + u) * v, ((t * s):abs() - u):sum { 2, 3 }, (t:sigmoid() * v):max(3)
+        end, z, x, w, g)
+      end
+    end)
+
+    it("hold masks and other element sizes beside sums of rows, " .. dtype, function()
+      pn.seed(2)
+      for _, d in ipairs { 5, 500, 600, 1000, 1024 } do
+        local x, y = pn.randn({ 6, d }, o), pn.randn({ 6, d }, o)
+        check(function(t, u)
+          local keep = (t * 2):gt(u)
+          local chosen = pn.where(keep, t, u)
+          return chosen:sum(2), keep, (chosen:to "float64" * 2):sum(2), (chosen:to "float32" + 1):sum(2)
+        end, x, y)
+      end
+    end)
+  end
+
+  it("need no memory for what only they read", function()
+    local o = { dtype = "float32" }
+    local z, x = pn.randn({ 20, 30, 784 }, o), pn.randn({ 30, 784 }, o)
+    local plan = check(function(t, u)
+      return ((t - u):square() * t):sum(3)
+    end, z, x)
+    assert.equal(1, plan.steps)
+    assert.is_true(plan.bytes < 1.1 * 4 * (z:numel() + x:numel()) + 10000)
+  end)
+
+  it("give the same bits for any number of threads", function()
+    local before = pn.threads()
+    local z, x, first = pn.randn { 60, 20, 100 }, pn.randn { 20, 100 }, nil
+    local plan = pn.compile(function(t, u)
+      local e = (t * u):exp()
+      return e, e:sum(3)
+    end)
+    for threads = 1, 3 do
+      pn.threads(threads)
+      plan(z, x)
+      local e, s = plan(z, x)
+      first = first or { e, s }
+      assert.is_true(same(first[1], e) and same(first[2], s))
+    end
+    pn.threads(before)
+  end)
+end)
