@@ -14,6 +14,12 @@
 ---     net:named_parameters()   list of {name, parameter}; names as "2.weight"
 ---     net:state()              table name -> copy of the values, for pn.save
 ---     net:load_state(t)        the way back; missing, extra and misshapen entries are named
+---
+--- Recurrent layers (gru, lstm) map sequences [T, ..., in] to the outputs of all steps [T, ..., hidden], starting from
+--- zeros; their state is h [..., hidden], that of lstm h and c. Weights are laid out as PyTorch's.
+---
+---     layer:unroll(x [, h, c])   outputs, h, c: a sequence from a given state, and the state after it
+---     layer:step(x [, h, c])     h, c: one step, x [..., in]; h is the output
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
