@@ -14,7 +14,16 @@ static T *sum(C *c, T *v) { return pn_sum(c, v, LAST, 0); }
 static T *total(C *c, D *d) { return pn_sum(c, a, LAST, 1); }
 static T *log_norm(C *c, D *d) { return pn_sub(c, sum(c, pn_lgamma(c, a)), pn_lgamma(c, sum(c, a))); }
 
-static T *log_prob(C *c, D *d, T *x) { return pn_sub(c, sum(c, pn_xlogy(c, plus(c, a, -1), x)), log_norm(c, d)); }
+/* sum (a_i - 1) log x_i. A share of 0 stands for a logarithm of the largest size, so that it counts nothing where
+ * a_i = 1; elsewhere the sum is then beyond any that positive shares have, and infinite. */
+static T *log_power(C *c, D *d, T *x) {
+  double size = huge_number(d->dtype), far = d->dtype == PN_FLOAT64 ? 1e290 : 1e30;
+  T *log_x = pn_clamp(c, pn_log(c, x), -size, size), *power = plus(c, a, -1);
+  T *t = a->ndim == 1 ? pn_matmul(c, log_x, power) : sum(c, pn_mul(c, power, log_x));
+  return but(c, below(c, t, -far), -INFINITY, but(c, above(c, t, far), INFINITY, t));
+}
+
+static T *log_prob(C *c, D *d, T *x) { return pn_sub(c, log_power(c, d, x), log_norm(c, d)); }
 
 static T *mean(C *c, D *d) { return pn_div(c, a, total(c, d)); }
 static T *variance(C *c, D *d) {

@@ -28,8 +28,8 @@ static T *log_det(C *c, D *d, T *l) {
 
 /* y^T S^-1 y of vectors */
 static T *distance(C *c, D *d, T *l, T *y) {
-  T *scaled = pn_div(c, y, diag), *near = whiten(c, l, apply(c, mt(c, W), scaled));
-  return pn_sub(c, pn_sum(c, pn_mul(c, y, scaled), LAST, 0), square_length(c, near));
+  T *scaled = pn_div(c, y, diag), *near = distance_from(c, l, apply(c, mt(c, W), scaled));
+  return pn_sub(c, pn_sum(c, pn_mul(c, y, scaled), LAST, 0), near);
 }
 
 /* tr(M^T S^-1 M) of matrices [..., n, k] */
@@ -81,7 +81,7 @@ T *pni_kl_low_rank_multivariate_normal_low_rank_multivariate_normal(C *c, D *p, 
 T *pni_kl_low_rank_multivariate_normal_multivariate_normal(C *c, D *p, D *q) {
   T *l = q->param[FULL_TRIL], *from_factor = square_norm(c, unscale(c, l, p->param[FACTOR]));
   T *from_diagonal = square_norm(c, unscale(c, l, root(c, p)));
-  return half_sum(c, q, pn_add(c, from_factor, from_diagonal), square_length(c, whiten(c, l, shift(c, p, q))),
+  return half_sum(c, q, pn_add(c, from_factor, from_diagonal), distance_from(c, l, shift(c, p, q)),
                   times(c, log_diagonal(c, l), 2), log_det(c, p, capacitance(c, p)));
 }
 

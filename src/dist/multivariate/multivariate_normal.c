@@ -36,7 +36,7 @@ static T *derive_precision(C *c, D *d) {
 /* ---- functions ---- */
 
 static T *log_prob(C *c, D *d, T *x) {
-  T *z2 = square_length(c, whiten(c, L, pn_sub(c, x, loc)));
+  T *z2 = distance_from(c, L, pn_sub(c, x, loc));
   T *log_norm = pn_add(c, log_diagonal(c, L), K(size(d) * LOG_ROOT_TWO_PI));
   return pn_sub(c, pn_mul(c, z2, K(-0.5)), log_norm);
 }
@@ -53,7 +53,7 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
 T *pni_kl_multivariate_normal_multivariate_normal(C *c, D *p, D *d) {
   T *ratio = unscale(c, L, p->param[SCALE_TRIL]);
   T *trace = square_norm(c, ratio);
-  T *shift = square_length(c, whiten(c, L, pn_sub(c, loc, p->param[LOC])));
+  T *shift = distance_from(c, L, pn_sub(c, loc, p->param[LOC]));
   T *half = pn_mul(c, pn_sub(c, pn_add(c, trace, shift), K(size(d))), K(0.5));
   return pn_add(c, half, pn_sub(c, log_diagonal(c, L), log_diagonal(c, p->param[SCALE_TRIL])));
 }

@@ -36,7 +36,7 @@ static T *slope(C *c, D *d) {
 }
 
 static T *log_prob(C *c, D *d, T *x) {
-  T *far = pn_log1p(c, pn_div(c, square_length(c, whiten(c, L, pn_sub(c, x, loc))), df));
+  T *far = pn_log1p(c, pn_div(c, distance_from(c, L, pn_sub(c, x, loc)), df));
   T *power = times(c, pn_mul(c, plus(c, df, (double)last_size(loc)), far), -0.5);
   return pn_add(c, power, pn_sub(c, log_factor(c, d), log_diagonal(c, L)));
 }

@@ -32,7 +32,7 @@ static T *value(C *c, D *d, T *mu, T *x) { return couple(c, mu, x, pni_dist_base
 static T *log_prob(C *c, D *d, T *x) {
   int64_t n = last_size(L);
   T *lx = pn_cholesky(c, pn_slice(c, x, -2, 1, n, 1)), *mu = pn_select(c, x, -2, 0);
-  T *distance = pn_mul(c, k, square_length(c, whiten(c, lx, pn_sub(c, mu, m))));
+  T *distance = pn_mul(c, k, distance_from(c, lx, pn_sub(c, mu, m)));
   T *t = times(c, pn_sub(c, times(c, pn_log(c, k), (double)n), distance), 0.5);
   t = plus(c, pn_sub(c, t, log_diagonal(c, lx)), -(double)n * LOG_ROOT_TWO_PI);
   return pn_add(c, t, pni_inverse_wishart_log_prob(c, d, df, L, lx));
@@ -77,7 +77,7 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
  * (n (k_q / k_p - 1 - log(k_q / k_p)) + k_q nu_p (m_p - m_q)^T S_p^-1 (m_p - m_q)) / 2 */
 T *pni_kl_normal_inverse_wishart_normal_inverse_wishart(C *c, D *p, D *q) {
   T *lp = p->param[TRIL], *ratio = pn_div(c, q->param[COUNT], p->param[COUNT]);
-  T *far = square_length(c, whiten(c, lp, pn_sub(c, p->param[LOC], q->param[LOC])));
+  T *far = distance_from(c, lp, pn_sub(c, p->param[LOC], q->param[LOC]));
   T *t = times(c, pn_sub(c, plus(c, ratio, -1), pn_log(c, ratio)), (double)last_size(lp));
   t = pn_add(c, t, pn_mul(c, pn_mul(c, q->param[COUNT], p->param[DF]), far));
   return pn_add(c, times(c, t, 0.5), pni_wishart_kl(c, p, p->param[DF], q->param[DF], q->param[TRIL], lp));
