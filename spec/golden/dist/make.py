@@ -149,37 +149,6 @@ def categorical():
     write("categorical", cases, kl)
 
 
-def multivariate_normal():
-    def case(loc, cov, given):
-        loc, cov = np.array(loc), np.array(cov)
-        d, chol = stats.multivariate_normal(loc, cov), np.linalg.cholesky(cov)
-        params = dict(loc=loc, **{given: dict(covariance_matrix=cov, scale_tril=chol,
-                                              precision_matrix=np.linalg.inv(cov))[given]})
-        z = np.array([[0.0] * len(loc), [0.4, -1.1, 0.8, 0.2][:len(loc)], [5.0, 3.0, -9.0, 1.0][:len(loc)]])
-        x = loc + z @ chol.T
-        return dict(params=params, x=x, log_prob=[d.logpdf(v) for v in x], mean=loc, variance=np.diag(cov),
-                    entropy=float(d.entropy()), mode=loc)
-
-    two, two_loc = [[2.0, 0.6], [0.6, 0.5]], [0.3, -1.0]
-    four = [[1.5, 0.3, -0.2, 0.1], [0.3, 0.9, 0.25, 0.0], [-0.2, 0.25, 2.5, 0.4], [0.1, 0.0, 0.4, 0.6]]
-    cases = [case(two_loc, two, given) for given in ("covariance_matrix", "precision_matrix", "scale_tril")]
-    cases += [case([1.0, 2.0, -0.5, 0.0], four, given) for given in ("covariance_matrix", "precision_matrix", "scale_tril")]
-    cases.append(case([0.5], [[4.0]], "scale_tril"))
-
-    def divergence(mp, sp, mq, sq):
-        mp, sp, mq, sq = map(np.array, (mp, sp, mq, sq))
-        inv = np.linalg.inv(sq)
-        return 0.5 * (np.trace(inv @ sp) + (mq - mp) @ inv @ (mq - mp) - len(mp)
-                      + np.linalg.slogdet(sq)[1] - np.linalg.slogdet(sp)[1])
-
-    other, other_loc = [[1.0, -0.2], [-0.2, 0.7]], [0.0, 0.5]
-    kl = [(dict(loc=two_loc, covariance_matrix=two), dict(loc=other_loc, covariance_matrix=other),
-           divergence(two_loc, two, other_loc, other)),
-          (dict(loc=other_loc, scale_tril=np.linalg.cholesky(other)), dict(loc=two_loc, precision_matrix=np.linalg.inv(two)),
-           divergence(other_loc, other, two_loc, two))]
-    write("multivariate_normal", cases, kl)
-
-
 if __name__ == "__main__":
-    for make in (normal, gamma, bernoulli, categorical, multivariate_normal):
+    for make in (normal, gamma, bernoulli, categorical):
         make()

@@ -121,6 +121,53 @@ FACTOR = [[[0.8, 0.3], [-0.4, 0.9]], [[1.2], [-0.5], [0.3], [2.0]], [[0.3, 0.1, 
 
 
 @row
+def multivariate_normal():
+    givens = ("covariance_matrix", "precision_matrix", "scale_tril")
+
+    def named(loc, cov, given):
+        cov = np.array(cov)
+        value = {"covariance_matrix": cov, "scale_tril": np.linalg.cholesky(cov), "precision_matrix": np.linalg.inv(cov)}[given]
+        return dict(loc=loc, **{given: (value + value.T) / 2 if given == "precision_matrix" else value})
+
+    def covariance(params):
+        """of the numbers as the library gets them, at 40 digits"""
+        for given in givens:
+            if given in params:
+                m = M(params[given])
+                return m if given == "covariance_matrix" else m ** -1 if given == "precision_matrix" else m * m.T
+
+    def case(loc, cov, given, z=None, extreme=False):
+        n, params = len(loc), named(loc, cov, given)
+        exact = covariance(params)
+        lp, h = gaussian(loc, exact)
+        z = z or [[0.0] * n, [0.4, -1.1, 0.8, 0.2][:n], [5.0, 3.0, -9.0, 1.0][:n]]
+        x = [list(np.array(loc) + np.linalg.cholesky(np.array(cov)) @ np.array(v)) for v in z]
+        if not extreme:
+            d = stats.multivariate_normal(loc, np.array(cov))
+            near([lp(v) for v in x], [d.logpdf(v) for v in x], 1e-8)
+            near(h, d.entropy(), 1e-8)
+        return dict(params=params, extreme=extreme or None, x=x, log_prob=[float(lp(v)) for v in x], mean=loc,
+                    variance=[float(exact[i, i]) for i in range(n)], mode=loc, entropy=float(h))
+
+    two_loc, four_loc = [0.3, -1.0], [1.0, 2.0, -0.5, 0.0]
+    four = [[1.5, 0.3, -0.2, 0.1], [0.3, 0.9, 0.25, 0.0], [-0.2, 0.25, 2.5, 0.4], [0.1, 0.0, 0.4, 0.6]]
+    ten = [[0.9 ** abs(i - j) for j in range(10)] for i in range(10)]
+    close = [[1.0, 0.9999], [0.9999, 1.0]]
+    far = [[0.0, 0.0], [1.0, -1.0], [1000.0, 1000.0]]  # log density about -1e6
+    cases = [case(two_loc, TWO, given) for given in givens] + [case(four_loc, four, given) for given in givens]
+    cases += [case([0.5], [[4.0]], "scale_tril", [[0.0], [0.4], [5.0]])]
+    cases += [case(two_loc, s, given, far, True) for s in (STEEP, close) for given in givens]
+    cases += [case([1e3 * (-1) ** k for k in range(10)], ten, given, [[0.0] * 10, [math.sin(k) for k in range(10)], [500.0] * 10], True) for given in givens]
+
+    kls = []
+    for (m, s, g), (m2, s2, g2) in [((two_loc, TWO, givens[0]), ([0.0, 0.5], OTHER, givens[0])), (([0.0, 0.5], OTHER, givens[2]), (two_loc, TWO, givens[1])),
+                                    ((four_loc, four, givens[1]), ([0.0, 1.0, 0.5, 0.3], np.eye(4) * 2, givens[2]))]:
+        p, q = named(m, s, g), named(m2, s2, g2)
+        kls.append((p, q, float(gaussian_kl(m, covariance(p), m2, covariance(q)))))
+    return cases, kls
+
+
+@row
 def low_rank_multivariate_normal():
     def case(loc, w, diag, z, extreme=False):
         cov = low_rank(w, diag)
