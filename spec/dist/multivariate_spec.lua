@@ -202,6 +202,19 @@ describe("wishart", function()
     near(dist.kl(p, q), dist.kl(dist.gamma(1.5, 0.5 / 0.7), dist.gamma(2.5, 0.5 / 0.2)), 1e-12)
   end)
 
+  it("gives matrices that are singular to rounding density 0, and no error", function()
+    local eye = pn.eye(3, { dtype = "float32" })
+    for _, d in ipairs {
+      dist.wishart(3, eye), dist.inverse_wishart(3, eye), dist.normal_inverse_wishart(eye[1] * 0, 1, 3, eye),
+    } do
+      local x = d:sample { N, generator = pn.generator(2) }
+      local lp = d:log_prob(x)
+      assert.equal(0, lp:isnan():sum():item())
+      local none = lp:isinf():sum():item()
+      assert(none > 0 and none < 0.02 * N, ("%s: %d draws"):format(d.name, none))
+    end
+  end)
+
   it("refuses too few degrees of freedom by name, also where they are a batch", function()
     for _, name in ipairs { "wishart", "inverse_wishart" } do
       for _, df in ipairs { 2, pn.tensor { 5, 1.5 } } do

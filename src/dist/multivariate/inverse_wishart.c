@@ -102,6 +102,7 @@ const pni_distribution pni_dist_inverse_wishart = {
     .support = &pni_constraint_positive_definite,
     .event = "nn",
     .check = check,
+    .in_support = pni_wishart_in_support,
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,

@@ -29,6 +29,11 @@ static T *couple(C *c, T *mu, T *x, int ndim, const int64_t *shape) {
 
 static T *value(C *c, D *d, T *mu, T *x) { return couple(c, mu, x, pni_dist_base_ndim(d) + 2, d->shape); }
 
+static T *in_support(C *c, D *d, T *x) {
+  T *finite = pni_constraint_mask(c, &pni_constraint_real_vector, pn_select(c, x, -2, 0));
+  return pn_logical_and(c, finite, pni_wishart_in_support(c, d, pn_slice(c, x, -2, 1, last_size(L), 1)));
+}
+
 static T *log_prob(C *c, D *d, T *x) {
   int64_t n = last_size(L);
   T *lx = pn_cholesky(c, pn_slice(c, x, -2, 1, n, 1)), *mu = pn_select(c, x, -2, 0);
@@ -105,6 +110,7 @@ const pni_distribution pni_dist_normal_inverse_wishart = {
     .support = &pni_constraint_mean_and_covariance,
     .event = "Nn",
     .check = check,
+    .in_support = in_support,
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,

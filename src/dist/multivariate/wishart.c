@@ -18,6 +18,12 @@ pn_status pni_wishart_require_df(C *c, D *d, int k, int64_t n) {
   return room ? pni_constraint_require(c, &pni_constraint_positive, d->kind->name, "df - (n - 1)", room) : c->status;
 }
 
+T *pni_wishart_in_support(C *c, D *d, T *x) {
+  double n = (double)last_size(x), unit = d->dtype == PN_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON;
+  T *shrink = from(c, 1, times(c, identity_like(c, x), n * (n + 1) * unit));
+  return pni_constraint_mask(c, &pni_constraint_positive_definite, pn_mul(c, x, shrink));
+}
+
 T *pni_wishart_root(C *c, D *d, pn_rng *rng, T *nu, const pni_spec *out) {
   pni_spec rows = *out;
   rows.ndim--;
@@ -104,6 +110,7 @@ const pni_distribution pni_dist_wishart = {
     .support = &pni_constraint_positive_definite,
     .event = "nn",
     .check = check,
+    .in_support = pni_wishart_in_support,
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,

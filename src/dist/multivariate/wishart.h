@@ -23,6 +23,9 @@ static inline T *digamma_n(C *c, D *d, T *df, int64_t n) {
 
 /* PN_OK if parameter `df` is above n - 1; else PN_DOMAIN. */
 pn_status pni_wishart_require_df(C *c, D *d, int df, int64_t n);
+/* Positive definite beyond rounding: still so with a diagonal smaller by n (n + 1) units of the dtype, so that the
+ * Cholesky factor exists in it (Higham 2002, theorem 10.7). Other matrices have density 0. */
+T *pni_wishart_in_support(C *c, D *d, T *x);
 /* Bartlett's lower triangular A with A A^T ~ Wishart(nu, I); out: [..., n, n]. */
 T *pni_wishart_root(C *c, D *d, pn_rng *rng, T *df, const pni_spec *out);
 /* KL of Wishart(nu_p, from from^T) and Wishart(nu_q, to to^T) */
