@@ -9,6 +9,8 @@
 #include "map_loop.h"
 #include "vector/vector.h"
 
+enum { MAP_BLOCK = 256 };
+
 #define UNARY(name, expr)   PNI_LOOP1(NAME(name), REAL, REAL, expr)
 #define BINARY(name, expr)  PNI_LOOP2(NAME(name), REAL, REAL, expr)
 #define WIDE1(name, expr)   PNI_WIDE_LOOP1(NAME(name), wide_##name, REAL, REAL, expr)
@@ -35,7 +37,18 @@ VECTOR(log1p)
 VECTOR(log1mexp)
 VECTOR(sin)
 VECTOR(cos)
-UNARY(tan, F(tan)(x))
+/* sin x / cos x; the row may be its operand. */
+void NAME(tan)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  (void)data;
+  REAL sine[MAP_BLOCK], cosine[MAP_BLOCK], *out = (REAL *)(void *)p[0];
+  const REAL *x = (const REAL *)(const void *)p[1];
+  for (int64_t at = 0; at < n; at += MAP_BLOCK) {
+    int64_t size = n - at < MAP_BLOCK ? n - at : MAP_BLOCK;
+    NAME(vector)(PNI_VECTOR_sin, x + at * s[1], s[1], sine, size);
+    NAME(vector)(PNI_VECTOR_cos, x + at * s[1], s[1], cosine, size);
+    for (int64_t i = 0; i < size; i++) out[at + i] = sine[i] / cosine[i];
+  }
+}
 UNARY(asin, F(asin)(x))
 UNARY(acos, F(acos)(x))
 UNARY(atan, F(atan)(x))
@@ -70,7 +83,19 @@ WIDE2(minimum, x < y || x != x ? x : y)
 WIDE2(relu_slope, y > 0 ? x : 0)
 BINARY(atan2, F(atan2)(x, y))
 BINARY(logaddexp, pni_logaddexp((double)x, (double)y))
-BINARY(xlogy, pni_xlogy((double)x, (double)y))
+void NAME(xlogy)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  (void)data;
+  REAL log_y[MAP_BLOCK], *out = (REAL *)(void *)p[0];
+  const REAL *x = (const REAL *)(const void *)p[1], *y = (const REAL *)(const void *)p[2];
+  for (int64_t at = 0; at < n; at += MAP_BLOCK) {
+    int64_t size = n - at < MAP_BLOCK ? n - at : MAP_BLOCK;
+    NAME(vector)(PNI_VECTOR_log, y + at * s[2], s[2], log_y, size);
+    for (int64_t i = 0; i < size; i++) {
+      REAL xi = x[(at + i) * s[1]], t = xi * log_y[i], none = y[(at + i) * s[2]] == y[(at + i) * s[2]] ? 0 : t;
+      out[at + i] = xi == 0 ? none : t;
+    }
+  }
+}
 /* Floored, as Lua's % and NumPy's: the exact fmod, moved to the sign of y. */
 static REAL NAME(floored)(REAL x, REAL y) {
   REAL r = F(fmod)(x, y);

@@ -5,6 +5,7 @@
 ** Draws are n / sqrt(G / (v/2)) with n normal and G ~ Gamma(v/2): differentiable in v through G.
 */
 #include "../formula.h"
+#include "../../tensor/vector/vector.h"
 
 #define df    d->param[DF]
 #define loc   d->param[LOC]
@@ -13,17 +14,58 @@ enum { DF, LOC, SCALE };
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
-/* log B(v/2, 1/2) + log(v)/2 = lgamma(h) - lgamma(h + 1/2) + log(v pi)/2, h = v/2; for large h, where the two cancel,
- * log(2 pi)/2 + 1/(8h) - 1/(192 h^3) + 1/(640 h^5) - 17/(14336 h^7) (DLMF 5.11.13 in logarithms). */
-static T *log_norm(C *c, D *d) {
-  T *h = times(c, df, 0.5), *large = above(c, h, 60), *small = but(c, large, 1, h),
-    *r = pn_reciprocal(c, only(c, large, h, 60));
-  T *t = pn_sub(c, pn_lgamma(c, small), pn_lgamma(c, plus(c, small, 0.5)));
-  t = pn_add(c, t, plus(c, times(c, pn_log(c, small), 0.5), LOG_ROOT_TWO_PI));
-  T *r2 = pn_square(c, r), *s = plus(c, times(c, r2, -17.0 / 14336), 1.0 / 640);
-  s = plus(c, pn_mul(c, plus(c, pn_mul(c, s, r2), -1.0 / 192), r2), 1.0 / 8);
-  return pn_where(c, large, plus(c, pn_mul(c, s, r), LOG_ROOT_TWO_PI), t);
+/* N(v) = log B(v/2, 1/2) + log(v)/2 = lgamma(h) - lgamma(h + 1/2) + log(2 pi h)/2, h = v/2; for large h, where the
+ * first two cancel, log(2 pi)/2 + 1/(8h) - 1/(192 h^3) + 1/(640 h^5) - 17/(14336 h^7) (DLMF 5.11.13 in logarithms). */
+enum { LARGE = 60, BLOCK = 256 };
+
+static void norm_block(const double *v, double *out, int64_t n) {
+  double h[BLOCK] = {0}, next[BLOCK] = {0}, first[BLOCK], second[BLOCK];
+  for (int64_t i = 0; i < n; i++) {
+    h[i] = v[i] > 2 * LARGE ? 1 : 0.5 * v[i];
+    next[i] = h[i] + 0.5;
+  }
+  pni_vector_f64(PNI_VECTOR_lgamma, h, 1, first, n);
+  pni_vector_f64(PNI_VECTOR_lgamma, next, 1, second, n);
+  pni_vector_f64(PNI_VECTOR_log, h, 1, h, n);
+  for (int64_t i = 0; i < n; i++) {
+    double r = 2 / v[i], z = r * r, series = r * (1.0 / 8 + z * (-1.0 / 192 + z * (1.0 / 640 - z * (17.0 / 14336))));
+    double near = first[i] - second[i] + 0.5 * h[i];
+    out[i] = LOG_ROOT_TWO_PI + (v[i] > 2 * LARGE ? series : near);
+  }
 }
+
+#define NORM(T, suffix)                                                                                                \
+  static void norm_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                                 \
+    (void)data;                                                                                                        \
+    const T *x = (const T *)(const void *)p[1];                                                                        \
+    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
+      double v[BLOCK], out[BLOCK];                                                                                     \
+      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
+      for (int64_t i = 0; i < size; i++) v[i] = (double)x[(at + i) * s[1]];                                            \
+      norm_block(v, out, size);                                                                                        \
+      for (int64_t i = 0; i < size; i++) ((T *)(void *)p[0])[at + i] = (T)out[i];                                      \
+    }                                                                                                                  \
+  }
+NORM(double, f64)
+NORM(float, f32)
+
+/* N' = (digamma(h) - digamma(h + 1/2) + 1/(2h)) / 2, or the series term by term. */
+static T *vjp_norm(C *c, T *y, T *g, int k) {
+  T *h = times(c, pni_in(y, k), 0.5), *large = above(c, h, LARGE), *small = but(c, large, 1, h),
+    *r = pn_reciprocal(c, only(c, large, h, LARGE));
+  T *t = pn_sub(c, pn_digamma(c, small), pn_digamma(c, plus(c, small, 0.5)));
+  t = pn_add(c, t, times(c, pn_reciprocal(c, small), 0.5));
+  T *z = pn_square(c, r), *s = plus(c, times(c, z, 119.0 / 14336), -5.0 / 640);
+  s = plus(c, pn_mul(c, plus(c, pn_mul(c, s, z), 3.0 / 192), z), -1.0 / 8);
+  return pn_mul(c, g, times(c, pn_where(c, large, pn_mul(c, s, z), t), 0.5));
+}
+
+static const pni_op op_norm = {.name = "student_norm",
+                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                               .map = (const pni_row[4]){norm_f64, norm_f32},
+                               .vjp = vjp_norm};
+
+static T *log_norm(C *c, D *d) { return pni_apply1(c, &op_norm, df, NULL); }
 
 /* log(1 + z^2 / v), of large z from its logarithm */
 static T *log_tail(C *c, D *d, T *z) {
