@@ -13,7 +13,8 @@ enum { LOC, SCALE };
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
 static T *log_prob(C *c, D *d, T *x) {
-  return pn_neg(c, plus(c, pn_add(c, log_one_plus_square(c, standardise(c, d, x)), pn_log(c, scale)), LOG_PI));
+  return pn_neg(c,
+                plus(c, pn_add(c, pni_log_one_plus_square(c, standardise(c, d, x), NULL), pn_log(c, scale)), LOG_PI));
 }
 
 static T *cdf(C *c, D *d, T *x) { return cauchy_tail(c, pn_neg(c, standardise(c, d, x))); }
@@ -40,7 +41,7 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
 T *pni_kl_cauchy_cauchy(C *c, D *p, D *d) {
   T *sp = p->param[SCALE], *sum = pn_add(c, sp, scale);
   T *ratio = pn_div(c, pn_square(c, pn_sub(c, sp, scale)), times(c, pn_mul(c, sp, scale), 4));
-  return pn_add(c, pn_log1p(c, ratio), log_one_plus_square(c, pn_div(c, pn_sub(c, p->param[LOC], loc), sum)));
+  return pn_add(c, pn_log1p(c, ratio), pni_log_one_plus_square(c, pn_div(c, pn_sub(c, p->param[LOC], loc), sum), NULL));
 }
 
 const pni_distribution pni_dist_cauchy = {

@@ -11,7 +11,7 @@ static T *standardise(C *c, D *d, T *x) { return pn_div(c, x, scale); }
 
 static T *log_prob(C *c, D *d, T *x) {
   T *norm = plus(c, pn_log(c, scale), LOG_PI - LOG_2);
-  return pn_neg(c, pn_add(c, log_one_plus_square(c, standardise(c, d, x)), norm));
+  return pn_neg(c, pn_add(c, pni_log_one_plus_square(c, standardise(c, d, x), NULL), norm));
 }
 
 static T *lower(C *c, D *d, T *x) { return times(c, pn_atan(c, standardise(c, d, x)), 2 / PI); }

@@ -6,12 +6,8 @@
 
 #include "../formula.h"
 
-/* log(1 + z^2) = 2 log |z| + log(1 + 1 / z^2) for |z| > 1: no square overflows */
-static inline T *log_one_plus_square(C *c, T *z) {
-  T *size = pn_abs(c, z), *far = above(c, size, 1), *wide = only(c, far, size, 1);
-  T *outer = pn_add(c, times(c, pn_log(c, wide), 2), pn_log1p(c, pn_square(c, pn_reciprocal(c, wide))));
-  return pn_where(c, far, outer, pn_log1p(c, pn_square(c, but(c, far, 0, z))));
-}
+/* log(1 + z^2 / v), whatever z; v NULL: 1. See heavy.c. */
+T *pni_log_one_plus_square(C *c, T *z, T *v);
 
 /* P(Z > z) of the standard Cauchy, atan2(1, z) / pi: exact for large z */
 static inline T *cauchy_tail(C *c, T *z) { return times(c, pn_atan2(c, pni_like(c, z, 1), z), 1 / PI); }

@@ -4,7 +4,7 @@
 **   mean loc (v > 1, else NaN), variance scale^2 v / (v - 2) (v > 2; inf down to 1, NaN from there)
 ** Draws are n / sqrt(G / (v/2)) with n normal and G ~ Gamma(v/2): differentiable in v through G.
 */
-#include "../formula.h"
+#include "heavy.h"
 #include "../../tensor/vector/vector.h"
 
 #define df    d->param[DF]
@@ -67,13 +67,8 @@ static const pni_op op_norm = {.name = "student_norm",
 
 static T *log_norm(C *c, D *d) { return pni_apply1(c, &op_norm, df, NULL); }
 
-/* log(1 + z^2 / v), of large z from its logarithm */
-static T *log_tail(C *c, D *d, T *z) {
-  T *far = above(c, pn_abs(c, z), 1e100), *near = but(c, far, 0, z);
-  T *size = only(c, far, pn_abs(c, z), 1);
-  T *large = pn_sub(c, times(c, pn_log(c, size), 2), pn_log(c, df));
-  return pn_where(c, far, large, pn_log1p(c, pn_div(c, pn_square(c, near), df)));
-}
+/* log(1 + z^2 / v) */
+static T *log_tail(C *c, D *d, T *z) { return pni_log_one_plus_square(c, z, df); }
 
 static T *log_prob(C *c, D *d, T *x) {
   T *power = times(c, pn_mul(c, plus(c, df, 1), log_tail(c, d, standardise(c, d, x))), -0.5);
