@@ -3,9 +3,10 @@
 ** x alone.)
 */
 #include "constraint.h"
+#include "../base/cpu.h"
 
 #define SCAN(id, T, suffix, test)                                                                                      \
-  static int64_t id##_##suffix(const void *p, int64_t n, uint8_t *mask) {                                              \
+  static PNI_CLONES int64_t id##_##suffix(const void *p, int64_t n, uint8_t *mask) {                                   \
     const T *v = p;                                                                                                    \
     int64_t bad = 0;                                                                                                   \
     for (int64_t at = 0; at < n; at += 1024) { /* counts of the element's width, for vectors */                        \
