@@ -188,6 +188,11 @@ FN void NAME(root_update)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
 /* Small orders that are frequent, without missing observations. */
 #if WIDTH > BASE
 #define FIXED
+#define OF(name) NAME(name##_2_1)
+#define N        2
+#define P        1
+#include "kalman_body_real.h"
+#define FIXED
 #define OF(name) NAME(name##_4_2)
 #define N        4
 #define P        2
@@ -203,7 +208,12 @@ FN void NAME(choose)(STATE *g, const VEC *observed, VEC *out, PIECES *x, MASK *i
     return;
   }
 #if WIDTH > BASE
-  if (g->s->n == 4 && (g->s->p == 2 || !g->s->p) && !observed) {
+  int n = g->s->n, p = g->s->p;
+  if (!observed && n == 2 && p <= 1) {
+    NAME(run_2_1)(g, NULL, out, x, info);
+    return;
+  }
+  if (!observed && n == 4 && (p == 2 || !p)) {
     NAME(run_4_2)(g, NULL, out, x, info);
     return;
   }
