@@ -66,10 +66,10 @@ end
 --- Tensors and numbers that f finds outside are constants of the plan. They are watched, and f is captured anew
 --- when one has changed: variables of f (upvalues) and of the functions that it reaches through them, layers and
 --- fields of networks, members of lists, and fields and globals that one of these functions mentions by name, as
---- `beta` in config.beta. Not watched are keys that are computed, config["be" .. "ta"], the insides of coroutines
---- and of C libraries, and whatever else comes from outside: os.time, math.random, files; these, printing and
---- other effects happen at the capture only. A number that changes from call to call is better an argument,
---- pn.tensor(v): it needs no new capture.
+--- `beta` in config.beta (2000 places at most). Not watched are keys that are computed, config["be" .. "ta"], the
+--- insides of coroutines and of C libraries, and whatever else comes from outside: os.time, math.random, files;
+--- these, printing and other effects happen at the capture only. A number that changes from call to call is better
+--- an argument, pn.tensor(v): it needs no new capture.
 ---
 --- What would be frozen is refused, with the line: x:item(), x:totable(), tostring(x), saving, plotting and masks
 --- as indices on anything that depends on arguments, parameters or draws; a failure that is caught (pcall, or the
