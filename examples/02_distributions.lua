@@ -1,5 +1,5 @@
 --- A tour of distributions with pictures: families, distributions made of distributions, flows trained to a shape,
---- products of beliefs, and a posterior found on an unconstrained scale.
+--- products of beliefs, parameters fitted on an unconstrained scale, tails, angles and counts.
 ---
 ---     penumbra examples/02_distributions.lua [--quick] [--seed N] [--out FILE.svg]
 local pn = require "penumbra"
@@ -109,6 +109,30 @@ print(("KL %.4f, Renyi of order 1/2 %.4f"):format(dist.kl(p, q):item(), dist.ren
 local estimate, error_of_it = dist.jensen_shannon_monte_carlo(p, dist.laplace(0, 1))
 print(("Jensen-Shannon divergence of normal and Laplace %.4f +- %.4f"):format(estimate:item(), error_of_it:item()))
 
-local picture, why = pn.plot.save(out, { columns = 2, size = { 900, 640 }, families, mixed, learned,
-  pn.plot.panel(beliefs) })
+-- 7. Tails: log_cdf and log_survival are exact where the probabilities themselves are no numbers any more.
+local symmetric = { { "normal", dist.normal(0, 1) }, { "Laplace", dist.laplace(0, 1) },
+  { "logistic", dist.logistic(0, 1) }, { "Student, df 3", dist.student_t(3) }, { "Cauchy", dist.cauchy(0, 1) } }
+local far = pn.linspace(0, 10, 200)
+local tails = { title = "Tails", x_label = "x", y_label = "log P(X > x)", legend = "bottom left", y_range = { -30, 0 } }
+for k, pair in ipairs(symmetric) do
+  tails[k] = pn.plot.line(far, pair[2]:log_survival(far), { label = pair[1] })
+end
+print(("log P(X > 1000): normal %.1f, logistic %.1f, Cauchy %.2f"):format(dist.normal(0, 1):log_survival(1000):item(),
+  dist.logistic(0, 1):log_survival(1000):item(), dist.cauchy(0, 1):log_survival(1000):item()))
+
+-- 8. Angles wrap around; their mean is a direction, their variance 1 - |E[e^ix]|.
+local angles = dist.von_mises { loc = { 0, 2.5, 2.5 }, concentration = { 0.5, 4, 40 } }
+local round = dist.panel(angles, { title = "von Mises", labels = { "0.5", "4", "40" }, legend = "top left" })
+print(("von Mises: variances %.3f, %.3f, %.4f"):format(table.unpack(angles:variance():totable())))
+
+-- 9. Times to failure and counts.
+local lifetimes = dist.panel(dist.weibull(1, { 0.8, 1.5, 4 }), { title = "Weibull", labels = { "0.8", "1.5", "4" } })
+local counts = dist.panel(dist.poisson { 1, 4, 10 }, { title = "Poisson", labels = { "1", "4", "10" } })
+
+-- 10. A value outside the support has density 0, or is an error that names it where validation asks for that.
+print(("log density of -1 under a gamma: %g"):format(dist.gamma(2, 1):log_prob(-1):item()))
+print(select(2, pcall(function() return dist.gamma(2, 1):validate():log_prob(-1) end)))
+
+local picture, why = pn.plot.save(out, { columns = 4, size = { 1500, 640 }, families, mixed, learned,
+  pn.plot.panel(beliefs), pn.plot.panel(tails), round, lifetimes, counts })
 print(picture and "picture: " .. picture or "no picture: " .. why)

@@ -36,7 +36,7 @@ describe("help", function()
 
   it("tells parameters, values and functions of a distribution", function()
     has(help.text "dist.gamma", "pn.dist.gamma(concentration, rate = 1)", "rate: positive, default 1",
-      "Values: positive.", "rsample", "Source: ")
+      "Support: positive.", "rsample", "Source: ")
     assert.equal(help.text "pn.dist.gamma", help.text(pn.dist.gamma))
     has(help.text "normal", "pn.dist.normal(")
     has(help.text(pn.dist.normal(0, 1)), "normal{loc", "standard deviation", "log_prob")

@@ -46,11 +46,15 @@ local function row_text(row, method)
   local lines = { row.doc }
   local function add(...) lines[#lines + 1] = (...):format(select(2, ...)) end
   if row.kind == "distribution" then
+    local meaning, formula = row.doc:match "^(.-): (log p%b().*)$"
+    if meaning then lines = { meaning, "  " .. formula } end
+    lines[#lines + 1] = #(row.parameters or {}) > 0 and "Parameters:" or nil
     for _, p in ipairs(row.parameters or {}) do
       add("  %s%s: %s%s", p.name, p.choice and " (one of the alternatives)" or "", p.must or p.constraint,
         p.default and ", default " .. number_text(p.default) or "")
     end
-    add("Values: %s%s.", tostring(row.support):gsub("_", " "), row.discrete and ", discrete" or "")
+    add("Support: %s%s.", row.support_text or tostring(row.support):gsub("_", " "), row.discrete and ", discrete" or "")
+    if row.moments then add("Moments: %s.", row.moments) end
     if row.functions then
       local lacking = names_where(row.functions, false)
       add("Has %s%s.", names_where(row.functions, true), lacking ~= "" and "; has no " .. lacking or "")

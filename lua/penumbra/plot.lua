@@ -131,6 +131,16 @@ function plot.points(x, y, opt)
     style = ("using 1:2 with points pointtype 7 pointsize %g linecolor rgb '%%s'"):format(o.size) }
 end
 
+--- Dots at (x, y) on lines that rise from 0. x nil: 1, 2, ... Options: label, colour, size (0.6). Returns a list of
+--- marks.
+function plot.impulses(x, y, opt)
+  local o = style_options("plot.impulses", opt, { size = 0.6 })
+  local at = positions(x, y, "plot.impulses")
+  local stems = new_mark { colour = o.colour, data = lines_of(at, values_of(y, "plot.impulses", "y", #at)),
+    style = "using 1:2 with impulses linewidth 1.5 linecolor rgb '%s'" }
+  return { fan = true, stems, plot.points(at, y, o) }
+end
+
 --- Dots at (x, y) with vertical bars. `err`: the half length per dot, or {lower = , upper = } as ends.
 --- Options: label, colour, size (0.6).
 function plot.error_bars(x, y, err, opt)

@@ -1122,6 +1122,7 @@ function battery.says_what_it_is(row, golden)
   assert.equal(row.support, d.support)
   assert.equal(row.name .. "{", tostring(d):sub(1, #row.name + 1))
   assert(#row.doc > 20 and #row.source > 10 and #row.args > 0)
+  assert(row.moments and #row.moments > 3, "help says nothing of mean, variance and mode")
   for name, value in pairs(golden.cases[1].params) do
     close(d[name], value, 0, "field " .. name)
     assert(tostring(d):find(name .. " = ", 1, true))

@@ -45,6 +45,15 @@ describe("the picture of a distribution", function()
     assert.equal(2, #data_of(dist.panel(dist.bernoulli(0.3))))
   end)
 
+  it("shows values that need not be whole, ends angles at pi, and looks at the middle of heavy tails", function()
+    assert.same({ { 0.75, 1 } }, data_of(dist.panel(dist.delta(0.75))))
+    local round = dist.panel(dist.von_mises(0, 0.1)).x_range
+    assert(round[1] == -math.pi and round[2] == math.pi)
+    assert(dist.panel(dist.cauchy(0, 1)).x_range[2] < 30)
+    assert(dist.panel(dist.chi2(0.5)).y_range[2] < 1e3) -- a pole
+    assert(not pcall(dist.panel, dist.dirichlet { 1, 2, 3 }))
+  end)
+
   it("has colours for pairs of numbers", function()
     local d = dist.multivariate_normal { loc = { 0, 1 }, scale_tril = { { 1, 0 }, { 0.5, 1 } } }
     assert.equal(1, #dist.panel(d, { num_points = 30 }).marks)

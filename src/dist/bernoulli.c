@@ -84,6 +84,7 @@ const pni_distribution pni_dist_bernoulli = {
     .doc = "1 with probability probs, else 0; or by logits = log(probs / (1 - probs)): "
            "log p(x) = x log(probs) + (1 - x) log(1 - probs)",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 3",
+    .moments = "mean p, variance p (1 - p), p = probs",
     .param = {{.name = "probs",
                .constraint = &pni_constraint_unit_interval,
                .axes = "",

@@ -181,6 +181,7 @@ const pni_distribution pni_dist_categorical = {
     .doc = "label x = 0 .. n - 1 with probability probs[x], or by logits up to a constant: "
            "log p(x) = logits[x] - logsumexp(logits)",
     .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35 (one trial)",
+    .moments = "labels have no mean; mode the likeliest",
     .param = {{.name = "probs",
                .constraint = &pni_constraint_simplex,
                .axes = "n",

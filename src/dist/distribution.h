@@ -56,6 +56,7 @@ struct pni_distribution {
   const char *name; /* "gamma" */
   const char *doc;  /* formula and meaning in one line */
   const char *source;
+  const char *moments;                  /* mean, variance, mode as formulas, for help; may be NULL */
   const char *call;                     /* composites: what the constructor takes, "base, bijector"; else NULL */
   pni_parameter param[PNI_DIST_PARAMS]; /* up to the first without name; positional order */
   const pni_constraint *support;

@@ -61,6 +61,7 @@ const pni_distribution pni_dist_gamma = {
     .doc = "gamma with mean concentration / rate: "
            "log p(x) = a log(b) + (a - 1) log(x) - b x - lgamma(a), a = concentration, b = rate, x > 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 17",
+    .moments = "mean a / b, variance a / b^2, mode (a - 1) / b or 0",
     .param = {{.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_positive,

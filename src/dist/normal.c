@@ -48,6 +48,7 @@ const pni_distribution pni_dist_normal = {
     .doc = "normal with mean loc and standard deviation scale: "
            "log p(x) = -((x - loc) / scale)^2 / 2 - log(scale) - log(2 pi) / 2",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 13",
+    .moments = "mean loc, variance scale^2",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,

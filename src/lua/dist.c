@@ -429,7 +429,9 @@ void pni_push_dist_row(lua_State *L, const pni_distribution *kind) {
   pni_set_string(L, "name", kind->name);
   pni_set_string(L, "doc", kind->doc);
   pni_set_string(L, "source", kind->source);
+  pni_set_string(L, "moments", kind->moments);
   pni_set_string(L, "support", kind->support->name);
+  pni_set_string(L, "support_text", kind->support->must);
   push_args(L, kind);
   lua_setfield(L, -2, "args");
   lua_pushinteger(L, (lua_Integer)strlen(kind->event));

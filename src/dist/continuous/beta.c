@@ -64,6 +64,8 @@ const pni_distribution pni_dist_beta = {
         "a share between 0 and 1 with mean a / (a + b): log p(x) = (a - 1) log(x) + (b - 1) log(1 - x) - log(B(a, b)), "
         "a = concentration1, b = concentration0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 25",
+    .moments = "mean a / (a + b), variance a b / ((a + b)^2 (a + b + 1)), mode (a - 1) / (a + b - 2) for a, b > 1, "
+               "else an end",
     .param = {{.name = "concentration1", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_open_unit_interval,

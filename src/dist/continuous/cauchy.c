@@ -47,8 +47,9 @@ T *pni_kl_cauchy_cauchy(C *c, D *p, D *d) {
 const pni_distribution pni_dist_cauchy = {
     .name = "cauchy",
     .doc = "ratio of two centred normals, moved and stretched: "
-           "log p(x) = -log(pi scale) - log(1 + ((x - loc) / scale)^2); mean and variance do not exist: NaN",
+           "log p(x) = -log(pi scale) - log(1 + ((x - loc) / scale)^2)",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 16",
+    .moments = "mean and variance do not exist: NaN; mode loc",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,

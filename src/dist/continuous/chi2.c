@@ -47,6 +47,7 @@ const pni_distribution pni_dist_chi2 = {
     .doc = "sum of the squares of df standard normals: "
            "log p(x) = (h - 1) log(x) - x / 2 - h log(2) - lgamma(h), h = df / 2, x > 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 18",
+    .moments = "mean df, variance 2 df, mode df - 2 or 0",
     .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_positive,
     .event = "",

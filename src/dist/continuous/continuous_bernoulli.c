@@ -130,6 +130,7 @@ const pni_distribution pni_dist_continuous_bernoulli = {
     .doc = "shares between 0 and 1 as a Bernoulli's likelihood takes them: log p(x) = x l - log((e^l - 1) / l), "
            "l = logits = log(probs / (1 - probs))",
     .source = "Loaiza-Ganem & Cunningham, The continuous Bernoulli, NeurIPS 2019",
+    .moments = "mean 1 / (1 - e^-l) - 1 / l, variance 1 / l^2 - 1 / (4 sinh(l / 2)^2), mode the end with more density",
     .param = {{.name = "probs",
                .constraint = &pni_constraint_open_unit_interval,
                .axes = "",

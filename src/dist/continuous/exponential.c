@@ -31,6 +31,7 @@ const pni_distribution pni_dist_exponential = {
     .name = "exponential",
     .doc = "waiting time at a constant rate: log p(x) = log(rate) - rate x, x >= 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 19",
+    .moments = "mean 1 / rate, variance 1 / rate^2, mode 0",
     .param = {{.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_nonnegative,
     .event = "",

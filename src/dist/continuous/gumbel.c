@@ -51,6 +51,7 @@ const pni_distribution pni_dist_gumbel = {
     .name = "gumbel",
     .doc = "largest of many values (type I extreme value): log p(x) = -z - e^-z - log(scale), z = (x - loc) / scale",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 22",
+    .moments = "mean loc + 0.5772 scale (Euler's constant), variance (pi scale)^2 / 6, mode loc",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,

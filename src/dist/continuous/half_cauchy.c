@@ -42,9 +42,9 @@ T *pni_kl_half_cauchy_half_cauchy(C *c, D *p, D *d) {
 
 const pni_distribution pni_dist_half_cauchy = {
     .name = "half_cauchy",
-    .doc = "size of a Cauchy around 0: log p(x) = log(2 / (pi scale)) - log(1 + (x / scale)^2), x >= 0; "
-           "the mean is inf, the variance does not exist: NaN",
+    .doc = "size of a Cauchy around 0: log p(x) = log(2 / (pi scale)) - log(1 + (x / scale)^2), x >= 0",
     .source = "Gelman, Prior distributions for variance parameters in hierarchical models, Bayesian Analysis 1 (2006)",
+    .moments = "mean inf, variance NaN, mode 0",
     .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_nonnegative,
     .event = "",

@@ -46,6 +46,7 @@ const pni_distribution pni_dist_half_normal = {
     .doc = "size of a normal around 0 with standard deviation scale: "
            "log p(x) = log(2) - (x / scale)^2 / 2 - log(scale) - log(2 pi) / 2, x >= 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 13.10 (folded normal)",
+    .moments = "mean scale sqrt(2 / pi), variance scale^2 (1 - 2 / pi), mode 0",
     .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_nonnegative,
     .event = "",

@@ -29,6 +29,7 @@ const pni_distribution pni_dist_horseshoe = {
     .doc = "normal whose standard deviation is half-Cauchy with the given scale: "
            "log p(x) = log(e^u E_1(u)) - log(scale) - log(2 pi^3) / 2, u = (x / scale)^2 / 2; infinite at 0",
     .source = "Carvalho, Polson & Scott, The horseshoe estimator for sparse signals, Biometrika 97 (2010)",
+    .moments = "none; the density is infinite at its mode, 0",
     .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,
     .event = "",

@@ -52,6 +52,7 @@ const pni_distribution pni_dist_inverse_gamma = {
     .doc = "reciprocal of a gamma: log p(x) = a log(b) - (a + 1) log(x) - b / x - lgamma(a), "
            "a = concentration, b = rate, x > 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 17",
+    .moments = "mean b / (a - 1), inf for a <= 1; variance b^2 / ((a - 1)^2 (a - 2)), inf for a <= 2; mode b / (a + 1)",
     .param = {{.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_positive,

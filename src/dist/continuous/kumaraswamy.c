@@ -4,6 +4,7 @@
 **   log p(x) = log a + log b + (a - 1) log x + (b - 1) log(1 - x^a),  E[x^n] = b B(1 + n/a, b)
 ** 1 - x^a is always taken from a log x, so that x near 1 and large a lose nothing.
 */
+#include "../divergence/expectation.h"
 #include "../formula.h"
 
 #define a d->param[CONCENTRATION1]
@@ -109,6 +110,8 @@ static T *log_rest_mean(C *c, D *d, T *r) {
   return pn_sum(c, pn_mul(c, weights, value), LAST, 0);
 }
 
+T *pni_kumaraswamy_log1m(C *c, D *d) { return log_rest_mean(c, d, pni_like(c, a, 1)); }
+
 /* E[log x] = -(digamma(b + 1) + euler) / a */
 static T *log_mean(C *c, D *d) { return pn_neg(c, pn_div(c, plus(c, pn_digamma(c, plus(c, b, 1)), EULER), a)); }
 
@@ -122,8 +125,9 @@ T *pni_kl_kumaraswamy_kumaraswamy(C *c, D *d, D *q) {
 const pni_distribution pni_dist_kumaraswamy = {
     .name = "kumaraswamy",
     .doc = "a share between 0 and 1, like a beta with an elementary quantile: log p(x) = log(a b) + (a - 1) log(x) + "
-           "(b - 1) log(1 - x^a), a = concentration1, b = concentration0; E[x^n] = b B(1 + n / a, b)",
+           "(b - 1) log(1 - x^a), a = concentration1, b = concentration0",
     .source = "Kumaraswamy, Journal of Hydrology 46 (1980); Jones, Statistical Methodology 6 (2009)",
+    .moments = "E[x^n] = b B(1 + n / a, b), mode ((a - 1) / (a b - 1))^(1 / a) for a, b >= 1, else an end",
     .param = {{.name = "concentration1", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_open_unit_interval,

@@ -59,6 +59,7 @@ const pni_distribution pni_dist_laplace = {
     .name = "laplace",
     .doc = "double exponential around loc: log p(x) = -|x - loc| / scale - log(2 scale)",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 24",
+    .moments = "mean loc, variance 2 scale^2",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,

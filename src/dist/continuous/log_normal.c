@@ -38,6 +38,7 @@ const pni_distribution pni_dist_log_normal = {
     .doc = "e to a normal with mean loc and standard deviation scale: "
            "log p(x) = -((log(x) - loc) / scale)^2 / 2 - log(x scale) - log(2 pi) / 2, x > 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 14",
+    .moments = "mean e^(loc + scale^2 / 2), variance (e^(scale^2) - 1) mean^2, mode e^(loc - scale^2)",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_positive,

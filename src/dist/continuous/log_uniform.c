@@ -57,6 +57,7 @@ const pni_distribution pni_dist_log_uniform = {
     .name = "log_uniform",
     .doc = "uniform in the logarithm, a prior for scales: log p(x) = -log(x) - log(log(high / low)), low <= x <= high",
     .source = "Jeffreys, Theory of Probability, 3.1; on a bounded range",
+    .moments = "with w = log(high / low): mean (high - low) / w, variance (high^2 - low^2) / (2 w) - mean^2, mode low",
     .param = {{.name = "low", .constraint = &pni_constraint_positive, .axes = "", .example = 0.5},
               {.name = "high", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_interval,

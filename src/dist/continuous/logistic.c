@@ -39,6 +39,7 @@ const pni_distribution pni_dist_logistic = {
     .doc = "the law whose distribution function is the sigmoid of z = (x - loc) / scale: "
            "log p(x) = -z - 2 log(1 + e^-z) - log(scale)",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 23",
+    .moments = "mean loc, variance (pi scale)^2 / 3",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,

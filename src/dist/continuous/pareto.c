@@ -75,8 +75,10 @@ T *pni_kl_pareto_pareto(C *c, D *p, D *d) {
 const pni_distribution pni_dist_pareto = {
     .name = "pareto",
     .doc = "sizes above a threshold with a power tail: log p(x) = log(alpha) + alpha log(scale) - (alpha + 1) log(x), "
-           "x >= scale; mean alpha scale / (alpha - 1), inf for alpha <= 1; variance inf for alpha <= 2",
+           "x >= scale",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 20",
+    .moments = "mean alpha scale / (alpha - 1), inf for alpha <= 1; variance scale^2 alpha / ((alpha - 1)^2 (alpha - "
+               "2)), inf for alpha <= 2; mode scale",
     .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "alpha", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_half_line,

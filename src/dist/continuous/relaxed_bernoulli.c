@@ -50,6 +50,7 @@ const pni_distribution pni_dist_relaxed_bernoulli = {
     .doc = "a Bernoulli draw softened by a temperature: log p(x) = log(t) + z - 2 log(1 + e^z) - log(x (1 - x)), "
            "z = logits - t log(x / (1 - x)), t = temperature, 0 < x < 1",
     .source = "Maddison, Mnih & Teh, The Concrete distribution, ICLR 2017 (BinConcrete)",
+    .moments = "no closed form",
     .param = {{.name = "temperature", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "probs",
                .constraint = &pni_constraint_open_unit_interval,

@@ -151,6 +151,7 @@ const pni_distribution pni_dist_student_t = {
     .doc = "Student's t around loc: log p(x) = -(df + 1) / 2 log(1 + z^2 / df) - log(scale) - log(df) / 2 - "
            "log(B(df / 2, 1 / 2)), z = (x - loc) / scale",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 28",
+    .moments = "mean loc, NaN for df <= 1; variance scale^2 df / (df - 2), inf for df <= 2, NaN for df <= 1; mode loc",
     .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},

@@ -223,6 +223,8 @@ const pni_distribution pni_dist_truncated_normal = {
         "normal held between low and high, which may be infinite: log p(x) = -z^2 / 2 - log(scale) - log(2 pi) / 2 - "
         "log(Phi((high - loc) / scale) - Phi((low - loc) / scale)), z = (x - loc) / scale",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 13.10",
+    .moments = "with the standardised ends s, t and Z their mass: mean loc + scale (phi(s) - phi(t)) / Z, mode loc or "
+               "the nearer end",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1},
               {.name = "low",

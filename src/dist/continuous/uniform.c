@@ -51,6 +51,7 @@ const pni_distribution pni_dist_uniform = {
     .name = "uniform",
     .doc = "every number between low and high alike: log p(x) = -log(high - low), low <= x <= high",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2, ch. 26",
+    .moments = "mean (low + high) / 2, variance (high - low)^2 / 12",
     .param = {{.name = "low", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "high", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_interval,

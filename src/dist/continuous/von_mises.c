@@ -66,8 +66,10 @@ T *pni_kl_von_mises_von_mises(C *c, D *p, D *d) {
 const pni_distribution pni_dist_von_mises = {
     .name = "von_mises",
     .doc = "angles around loc, the normal of the circle: log p(x) = concentration cos(x - loc) - "
-           "log(2 pi I_0(concentration)), -pi <= x <= pi; mean and variance are circular: loc and 1 - I_1 / I_0",
+           "log(2 pi I_0(concentration)), -pi <= x <= pi",
     .source = "Mardia & Jupp, Directional Statistics, 3.5; Best & Fisher, Applied Statistics 28 (1979)",
+    .moments =
+        "circular: mean and mode loc (wrapped into -pi .. pi), variance 1 - I_1(concentration) / I_0(concentration)",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0},
               {.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_angle,

@@ -73,8 +73,9 @@ T *pni_kl_weibull_weibull(C *c, D *p, D *d) {
 const pni_distribution pni_dist_weibull = {
     .name = "weibull",
     .doc = "time to failure whose rate is a power of age: log p(x) = log(k) - log(x) + w - e^w, w = k log(x / scale), "
-           "k = concentration, x > 0; mean scale Gamma(1 + 1/k), variance scale^2 (Gamma(1 + 2/k) - Gamma(1 + 1/k)^2)",
+           "k = concentration, x > 0",
     .source = "Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1, ch. 21",
+    .moments = "mean scale Gamma(1 + 1/k), variance scale^2 Gamma(1 + 2/k) - mean^2, mode scale (1 - 1/k)^(1/k) or 0",
     .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_positive,

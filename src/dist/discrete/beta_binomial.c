@@ -54,6 +54,7 @@ const pni_distribution pni_dist_beta_binomial = {
         "successes in n = total_count trials whose probability is a beta variable: log p(x) = log(n! / (x! (n - x)!)) "
         "+ log(B(x + a, n - x + b) / B(a, b)), a = concentration1, b = concentration0, x = 0 .. n",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 6.2",
+    .moments = "mean n a / (a + b), variance n a b (a + b + n) / ((a + b)^2 (a + b + 1))",
     .param = {{.name = "total_count", .constraint = &pni_constraint_nonnegative_integer, .axes = ""},
               {.name = "concentration1", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},

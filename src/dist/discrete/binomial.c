@@ -80,6 +80,7 @@ const pni_distribution pni_dist_binomial = {
     .doc = "successes in n = total_count trials: log p(x) = log(n! / (x! (n - x)!)) + x log(probs) + "
            "(n - x) log(1 - probs), x = 0 .. n; or by logits = log(probs / (1 - probs))",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 3",
+    .moments = "mean n p, variance n p (1 - p), n = total_count",
     .param = {{.name = "total_count", .constraint = &pni_constraint_nonnegative_integer, .axes = ""},
               {.name = "probs",
                .constraint = &pni_constraint_unit_interval,

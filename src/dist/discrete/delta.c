@@ -25,6 +25,7 @@ const pni_distribution pni_dist_delta = {
     .name = "delta",
     .doc = "all mass at loc: log p(x) = 0 at x = loc, -inf elsewhere",
     .source = "Dirac's measure; a point estimate as a distribution",
+    .moments = "mean and mode loc, variance 0",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 0}},
     .support = &pni_constraint_point,
     .event = "",

@@ -43,6 +43,7 @@ const pni_distribution pni_dist_dirichlet_multinomial = {
     .doc = "counts of n classes in m = total_count trials whose probabilities are a Dirichlet variable: log p(x) = "
            "log(m! Gamma(s) / Gamma(m + s)) + sum log(Gamma(x + a) / (x! Gamma(a))), a = concentration, s = sum a",
     .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35.13",
+    .moments = "mean m a / s, variance m a (s - a) (m + s) / (s^2 (1 + s))",
     .param = {{.name = "total_count", .constraint = &pni_constraint_nonnegative_integer, .axes = ""},
               {.name = "concentration", .constraint = &pni_constraint_positive_vector, .axes = "n"}},
     .support = &pni_constraint_count_vector,

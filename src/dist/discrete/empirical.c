@@ -49,6 +49,7 @@ const pni_distribution pni_dist_empirical = {
     .name = "empirical",
     .doc = "mass at given values: p(x) = sum of softmax(log_weights) where values = x",
     .source = "the empirical distribution function; weighted draws as a distribution",
+    .moments = "those of the weighted values",
     .param = {{.name = "values", .constraint = &pni_constraint_real_vector, .axes = "n"},
               {.name = "log_weights",
                .constraint = &pni_constraint_log_weights,

@@ -46,6 +46,7 @@ const pni_distribution pni_dist_gamma_poisson = {
     .doc = "Poisson whose rate is a gamma variable: log p(x) = lgamma(x + a) - lgamma(x + 1) - lgamma(a) + "
            "a log(b / (1 + b)) - x log(1 + b), a = concentration, b = rate",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 5.3",
+    .moments = "mean a / b, variance a (1 + b) / b^2",
     .param = {{.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_nonnegative_integer,

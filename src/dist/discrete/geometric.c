@@ -63,6 +63,7 @@ const pni_distribution pni_dist_geometric = {
     .doc = "failures before the first success: log p(x) = x log(1 - probs) + log(probs), x = 0, 1, ...; "
            "or by logits = log(probs / (1 - probs))",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 5.2",
+    .moments = "mean (1 - p) / p, variance (1 - p) / p^2, mode 0",
     .param = {{.name = "probs",
                .constraint = &pni_constraint_open_unit_interval,
                .axes = "",

@@ -67,6 +67,7 @@ const pni_distribution pni_dist_multinomial = {
     .doc = "counts of n classes in m = total_count trials: log p(x) = log(m!) - sum log(x!) + sum x log(probs), "
            "sum x = m; or by logits up to a constant",
     .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35",
+    .moments = "mean m p, variance m p (1 - p), p = probs",
     .param =
         {{.name = "total_count", .constraint = &pni_constraint_nonnegative_integer, .axes = ""},
          {.name = "probs", .constraint = &pni_constraint_simplex, .axes = "n", .choice = 1, .derive = derive_probs},

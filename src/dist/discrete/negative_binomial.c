@@ -64,6 +64,7 @@ const pni_distribution pni_dist_negative_binomial = {
     .doc = "successes of probability probs before the r-th failure, r = total_count: log p(x) = lgamma(x + r) - "
            "lgamma(x + 1) - lgamma(r) + r log(1 - probs) + x log(probs); or by logits = log(probs / (1 - probs))",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 5",
+    .moments = "mean r p / (1 - p), variance r p / (1 - p)^2, p = probs",
     .param = {{.name = "total_count", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "probs",
                .constraint = &pni_constraint_open_unit_interval,

@@ -34,6 +34,7 @@ const pni_distribution pni_dist_one_hot_categorical = {
     .doc = "a label of n classes as a vector of one 1 and zeros: log p(x) = sum x log(probs); or by logits up to a "
            "constant",
     .source = "Johnson, Kotz & Balakrishnan, Discrete Multivariate Distributions, ch. 35 (one trial)",
+    .moments = "mean p, variance p (1 - p), p = probs",
     .param = {{.name = "probs",
                .constraint = &pni_constraint_simplex,
                .axes = "n",

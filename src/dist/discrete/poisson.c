@@ -35,6 +35,7 @@ const pni_distribution pni_dist_poisson = {
     .doc =
         "number of events that come at a constant rate: log p(x) = x log(rate) - rate - lgamma(x + 1), x = 0, 1, ...",
     .source = "Johnson, Kemp & Kotz, Univariate Discrete Distributions, ch. 4",
+    .moments = "mean rate, variance rate, mode floor(rate)",
     .param = {{.name = "rate", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_nonnegative_integer,
     .event = "",

@@ -44,6 +44,7 @@ const pni_distribution pni_dist_relaxed_one_hot_categorical = {
            "sum (s - log(x)) - n logsumexp(s), s = logits - t log(x), t = temperature, a density of the first n - 1 "
            "shares x > 0",
     .source = "Maddison, Mnih & Teh, The Concrete distribution, ICLR 2017; Jang, Gu & Poole, Gumbel-softmax, ICLR 2017",
+    .moments = "no closed form",
     .param = {{.name = "temperature", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "probs",
                .constraint = &pni_constraint_open_simplex,

@@ -58,6 +58,7 @@ const pni_distribution pni_dist_zero_inflated_poisson = {
     .doc = "0 with probability gate, else a Poisson number: log p(0) = log(gate + (1 - gate) e^-rate), log p(x) = "
            "log(1 - gate) + x log(rate) - rate - lgamma(x + 1)",
     .source = "Lambert, Zero-inflated Poisson regression, Technometrics 34 (1992)",
+    .moments = "mean (1 - gate) rate, variance (1 - gate) rate (1 + gate rate)",
     .param = {{.name = "gate", .constraint = &pni_constraint_unit_interval, .axes = ""},
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_nonnegative_integer,

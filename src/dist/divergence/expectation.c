@@ -414,6 +414,7 @@ static const pni_expectation rows[] = {
      .log = kumaraswamy_log,
      .log_variance = kumaraswamy_log_variance,
      .reciprocal = kumaraswamy_reciprocal,
+     .log1m = pni_kumaraswamy_log1m,
      .partial_mean = kumaraswamy_partial,
      .power = kumaraswamy_power},
     {.kind = &pni_dist_uniform,

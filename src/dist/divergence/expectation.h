@@ -41,6 +41,9 @@ typedef struct pni_expectation {
   pn_tensor *(*square_about)(pn_context *c, const pn_dist *d, pn_tensor *m);
 } pni_expectation;
 
+/* E[log(1 - x)] of a kumaraswamy distribution, by quadrature (kumaraswamy.c). */
+pn_tensor *pni_kumaraswamy_log1m(pn_context *c, const pn_dist *d);
+
 /* The row of a kind, or NULL. */
 const pni_expectation *pni_expectation_find(const pni_distribution *kind);
 /* Which of PNI_NEED_... it offers. */

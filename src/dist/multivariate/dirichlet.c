@@ -65,6 +65,7 @@ const pni_distribution pni_dist_dirichlet = {
     .doc = "shares that sum to 1 with mean a / sum(a): log p(x) = sum (a - 1) log(x) + lgamma(sum a) - sum lgamma(a), "
            "a = concentration [n], a density of the first n - 1 shares",
     .source = "Kotz, Balakrishnan & Johnson, Continuous Multivariate Distributions 1, ch. 49",
+    .moments = "with s = sum a: mean a / s, variance a (s - a) / (s^2 (s + 1))",
     .param = {{.name = "concentration", .constraint = &pni_constraint_positive_vector, .axes = "n"}},
     .support = &pni_constraint_simplex,
     .event = "n",

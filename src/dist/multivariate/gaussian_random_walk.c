@@ -42,6 +42,7 @@ const pni_distribution pni_dist_gaussian_random_walk = {
     .doc = "num_steps sums of independent normal steps with mean 0 and standard deviation scale: log p(x) = sum over t "
            "of log normal(x_t - x_{t-1}; 0, scale), x_0 = 0",
     .source = "NumPyro, GaussianRandomWalk",
+    .moments = "mean and mode 0, variance of step t: t scale^2",
     .param = {{.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1},
               {.name = "num_steps",
                .constraint = &pni_constraint_nonnegative_integer,

@@ -105,6 +105,8 @@ const pni_distribution pni_dist_lkj_cholesky = {
            "det(R)^(concentration - 1): log p(L) = sum (n - i + 2 concentration - 2) log(L_ii) + const, i = 2 .. n, a "
            "density of the entries below the diagonal",
     .source = "Lewandowski, Kurowicka & Joe 2009; Stan functions reference, Cholesky LKJ",
+    .moments = "mean diagonal, E[L_ii^2] = b / (b + (i - 1) / 2), b = concentration + (n - i) / 2; mode the unit "
+               "matrix for concentration >= 1",
     .param =
         {{.name = "dimension",
           .constraint = &pni_constraint_nonnegative_integer,

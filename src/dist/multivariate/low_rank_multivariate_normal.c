@@ -96,6 +96,7 @@ const pni_distribution pni_dist_low_rank_multivariate_normal = {
     .doc = "normal on vectors with mean loc and covariance S = W W^T + diag(cov_diag), W = cov_factor [n, r]: "
            "log p(x) = -(x - loc)^T S^-1 (x - loc) / 2 - log(det(S)) / 2 - n log(2 pi) / 2",
     .source = "Woodbury 1950; Harville, Matrix Algebra From a Statistician's Perspective, theorem 18.1.1",
+    .moments = "mean and mode loc, variance the diagonal of S",
     .param = {{.name = "loc", .constraint = &pni_constraint_real_vector, .axes = "n"},
               {.name = "cov_factor", .constraint = &pni_constraint_real_matrix, .axes = "nr"},
               {.name = "cov_diag", .constraint = &pni_constraint_positive_vector, .axes = "n"}},

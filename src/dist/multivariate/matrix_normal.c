@@ -67,6 +67,7 @@ const pni_distribution pni_dist_matrix_normal = {
            "V = covariance_column = B B^T: log p(X) = -|A^-1 (X - loc) B^-T|^2 / 2 - m sum log diag(A) - "
            "n sum log diag(B) - n m log(2 pi) / 2",
     .source = "Gupta & Nagar 2000, Matrix Variate Distributions, ch. 2",
+    .moments = "mean and mode loc, variance U_ii V_jj",
     .param = {{.name = "loc", .constraint = &pni_constraint_real_matrix, .axes = "nm"},
               COVARIANCE("covariance_row", "nn", 1, derive_row),
               FACTOR("scale_tril_row", "nn", 1, derive_row_tril),

@@ -96,6 +96,7 @@ const pni_distribution pni_dist_multivariate_normal = {
     .doc = "normal on vectors with mean loc and covariance L L^T, given as covariance, precision or L = scale_tril: "
            "log p(x) = -|L^-1 (x - loc)|^2 / 2 - sum log diag(L) - n log(2 pi) / 2",
     .source = "Kotz, Balakrishnan & Johnson, Continuous Multivariate Distributions 1, ch. 45",
+    .moments = "mean and mode loc, variance the diagonal of L L^T",
     .param = {{.name = "loc", .constraint = &pni_constraint_real_vector, .axes = "n"},
               {.name = "covariance_matrix",
                .constraint = &pni_constraint_positive_definite,

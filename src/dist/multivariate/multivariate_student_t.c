@@ -74,6 +74,7 @@ const pni_distribution pni_dist_multivariate_student_t = {
            "lgamma((df + n) / 2) - lgamma(df / 2) - n / 2 log(df pi) - sum log diag(L) - "
            "(df + n) / 2 log(1 + |L^-1 (x - loc)|^2 / df)",
     .source = "Kotz & Nadarajah 2004, Multivariate t Distributions and Their Applications",
+    .moments = "mean loc for df > 1, variance the diagonal of S df / (df - 2) for df > 2, mode loc",
     .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "loc", .constraint = &pni_constraint_real_vector, .axes = "n"},
               {.name = "scale_matrix",

@@ -90,6 +90,7 @@ const pni_distribution pni_dist_normal_inverse_gamma = {
            "loc and variance v / count; log p(mu, v) is the sum of the two. Evidential regression calls the four "
            "gamma, nu, alpha, beta",
     .source = "Bernardo & Smith, Bayesian Theory, app. A; Amini et al. 2020, arXiv:1910.02600",
+    .moments = "mean of mu loc, of v rate / (concentration - 1); variance of mu rate / (count (concentration - 1))",
     .param = {{.name = "loc", .constraint = &pni_constraint_real, .axes = ""},
               {.name = "count", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""},
