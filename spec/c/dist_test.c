@@ -40,6 +40,9 @@ static void check_values(void) {
   CHECK_NEAR(item(pn_dist_log_prob(c, d, num(2))), -0.125 - log(2) - log_root, 1e-14);
   CHECK_NEAR(item(pn_dist_cdf(c, d, num(1))), 0.5, 1e-14);
   CHECK_NEAR(item(pn_dist_icdf(c, d, num(0.5))), 1, 1e-14);
+  CHECK_NEAR(item(pn_dist_log_cdf(c, d, num(1))), log(0.5), 1e-14);
+  CHECK_NEAR(item(pn_dist_log_survival(c, d, num(1))), log(0.5), 1e-14);
+  CHECK(item(pn_dist_log_cdf(c, d, num(-1e4))) < -1e7);
   CHECK_NEAR(item(pn_dist_stddev(c, d)), 2, 1e-14);
   CHECK(item(pn_dist_log_prob(c, d, num(INFINITY))) == -INFINITY);
   CHECK(isnan(item(pn_dist_log_prob(c, d, num(NAN)))));
@@ -50,6 +53,14 @@ static void check_values(void) {
   CHECK_NEAR(item(pn_dist_log_prob(c, d, num(1.5))), log(4 * 2.25) - 3, 1e-13);
   CHECK_NEAR(item(pn_dist_mean(c, d)), 1.5, 1e-14);
   CHECK(item(pn_dist_log_prob(c, d, num(-1))) == -INFINITY);
+  pn_dist *strict = pn_dist_validate(c, d, 1);
+  CHECK(pn_dist_log_prob(c, strict, num(-1)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "gamma: x must be positive, got -1");
+  pn_dist_unref(strict);
+  CHECK(pn_set_validate(c, 1) == 0);
+  CHECK(pn_dist_log_prob(c, d, num(NAN)) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "gamma: x must be finite, got nan");
+  CHECK(pn_set_validate(c, 0) == 1);
   CHECK_NEAR(item(pn_dist_cdf(c, d, pn_dist_icdf(c, d, num(0.3)))), 0.3, 1e-12);
   CHECK(item(pn_dist_cdf(c, d, num(-1))) == 0);
   pn_dist_unref(d);

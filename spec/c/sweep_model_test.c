@@ -30,6 +30,7 @@ static bool offered(pn_context *c, pn_tensor *t) {
 typedef struct {
   const pni_distribution *kind;
   int variant; /* which of several alternative parameters is given */
+  int part;
 } dist_case;
 
 /* Parameter k in the variant: its number among the alternatives of its choice must be the variant's. */
@@ -64,34 +65,58 @@ static pn_dist *make_dist(pn_context *c, const dist_case *d) {
   return pn_dist_new(c, d->kind->name, n, names, values);
 }
 
-static bool use_dist(pn_context *c, const pn_dist *d) {
-  static const int64_t two[] = {2};
-  bool missing = !pni_dist_has(d->kind, "rsample");
-  pn_tensor *x = pn_dist_sample(c, d, NULL, 1, two);
-  if (!x || !offered(c, pn_dist_log_prob(c, d, x)) || !offered(c, pn_dist_cdf(c, d, x))) return false;
-  if (!offered(c, pn_dist_icdf(c, d, pn_full(c, PN_FLOAT64, 0, NULL, 0.3)))) return false;
-  if (!offered(c, pn_dist_log_cdf(c, d, x)) || !offered(c, pn_dist_log_survival(c, d, x))) return false;
-  if (!missing && !offered(c, pn_dist_rsample(c, d, NULL, 1, two))) return false;
+/* What is swept apart, since the time of a sweep grows with the square of the allocations. */
+enum { DENSITY, PROBABILITY, TAILS, MOMENTS, DIVERGENCE, VALIDATION, VIEWS, PARTS };
+
+static bool use_points(pn_context *c, const pn_dist *d, int part) {
+  pn_tensor *x = pn_dist_sample(c, d, NULL, 1, (const int64_t[]){2});
+  if (!x) return false;
+  if (part == TAILS) return offered(c, pn_dist_log_cdf(c, d, x)) && offered(c, pn_dist_log_survival(c, d, x));
+  if (part == PROBABILITY)
+    return offered(c, pn_dist_cdf(c, d, x)) && offered(c, pn_dist_icdf(c, d, pn_full(c, PN_FLOAT64, 0, NULL, 0.3)));
+  if (!offered(c, pn_dist_log_prob(c, d, x))) return false;
+  return !pni_dist_has(d->kind, "rsample") || offered(c, pn_dist_rsample(c, d, NULL, 1, (const int64_t[]){2}));
+}
+
+static bool use_values(pn_context *c, const pn_dist *d) {
   if (!offered(c, pn_dist_mean(c, d)) || !offered(c, pn_dist_variance(c, d))) return false;
   if (!offered(c, pn_dist_stddev(c, d)) || !offered(c, pn_dist_mode(c, d))) return false;
-  if (!offered(c, pn_dist_entropy(c, d)) || !offered(c, pn_dist_kl(c, d, d))) return false;
   for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++)
     if (!offered(c, pn_dist_param(c, d, d->kind->param[k].name))) return false;
   return true;
 }
 
-static bool dist_work(pn_context *c, const void *data) {
-  pn_dist *d = make_dist(c, data);
-  bool done = d && use_dist(c, d);
-  pn_dist *strict = done ? pn_dist_validate(c, d, 1) : NULL;
-  done = strict && offered(c, pn_dist_log_prob(c, strict, pn_dist_sample(c, strict, NULL, 0, NULL)));
+static bool use_strict(pn_context *c, const pn_dist *d) {
+  pn_dist *strict = pn_dist_validate(c, d, 1);
+  bool done = strict && offered(c, pn_dist_log_prob(c, strict, pn_dist_sample(c, strict, NULL, 0, NULL)));
   pn_dist_unref(strict);
-  pn_dist *wide = done ? pn_dist_expand(c, d, 1, (const int64_t[]){2}) : NULL;
+  return done;
+}
+
+static bool use_views(pn_context *c, const pn_dist *d) {
+  pn_dist *wide = pn_dist_expand(c, d, 1, (const int64_t[]){2});
   pn_dist *joint = wide ? pn_dist_independent(c, wide, 1) : NULL;
-  done = joint && offered(c, pn_dist_entropy(c, joint)) &&
-         offered(c, pn_dist_log_prob(c, joint, pn_dist_sample(c, joint, NULL, 0, NULL)));
+  bool done = joint && offered(c, pn_dist_entropy(c, joint)) &&
+              offered(c, pn_dist_log_prob(c, joint, pn_dist_sample(c, joint, NULL, 0, NULL)));
   pn_dist_unref(joint);
   pn_dist_unref(wide);
+  return done;
+}
+
+static bool use_dist(pn_context *c, const pn_dist *d, int part) {
+  switch (part) {
+  case MOMENTS: return use_values(c, d);
+  case DIVERGENCE: return offered(c, pn_dist_entropy(c, d)) && offered(c, pn_dist_kl(c, d, d));
+  case VALIDATION: return use_strict(c, d);
+  case VIEWS: return use_views(c, d);
+  default: return use_points(c, d, part);
+  }
+}
+
+static bool dist_work(pn_context *c, const void *data) {
+  const dist_case *which = data;
+  pn_dist *d = make_dist(c, which);
+  bool done = d && use_dist(c, d, which->part);
   pn_dist_unref(d);
   return done;
 }
@@ -162,7 +187,9 @@ static bool optim_work(pn_context *c, const void *data) {
 
 int main(void) {
   for (int i = 0; i < pni_dist_count(); i++)
-    for (int v = 0; v < VARIANTS; v++) sweep(pni_dist_at(i)->name, dist_work, &(dist_case){pni_dist_at(i), v});
+    for (int v = 0; v < VARIANTS; v++)
+      for (int part = 0; part < PARTS; part++)
+        sweep(pni_dist_at(i)->name, dist_work, &(dist_case){pni_dist_at(i), v, part});
   for (int i = 0; i < pni_layer_count(); i++) sweep(pni_layer_at(i)->name, layer_work, pni_layer_at(i));
   for (int i = 0; i < pni_initialiser_count(); i++)
     sweep(pni_initialiser_at(i)->name, initialise, pni_initialiser_at(i)->name);

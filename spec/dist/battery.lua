@@ -358,6 +358,9 @@ function battery.has_the_golden_values(row, golden)
     if case.cdf then
       check("cdf", d:cdf(tensor(case.at or case.x)), case.cdf)
     end
+    if case.far_x then
+      check("log_prob far out", d:log_prob(tensor(case.far_x)), case.far_log_prob)
+    end
     if case.tail_x then
       check("log_cdf", d:log_cdf(tensor(case.tail_x)), case.log_cdf)
       check("log_survival", d:log_survival(tensor(case.tail_x)), case.log_survival)
@@ -403,10 +406,20 @@ function battery.works_in_float32(row, golden)
   end
 end
 
+-- The points of x where cdf and 1 - cdf are not 0.
+local function points_between(d, x)
+  local list, low, high = {}, numbers(d:log_cdf(x)), numbers(d:log_survival(x))
+  for i, v in ipairs(numbers(x)) do
+    list[#list + 1] = low[i] > -math.huge and high[i] > -math.huge and v or nil
+  end
+  return tensor(list)
+end
+
 function battery.has_gradients(row, golden)
   for k, case in ipairs(ordinary(golden)) do
     local x = inner_points(row, case)
     local weight = pn.rand({ x:size(1) }, { generator = generator })
+    local between = row.functions.log_cdf and not row.discrete and points_between(make(row, case), x)
     local function log_prob(change, at)
       return (make(row, case, change):log_prob(at or x) * weight):sum()
     end
@@ -432,6 +445,12 @@ function battery.has_gradients(row, golden)
         check_slopes(function(v)
           return make(row, case, { [p.name] = v }):cdf(x):sum()
         end, t, u, 1, what "cdf")
+      end
+      if row.functions.log_cdf and not row.discrete then
+        check_slopes(function(v)
+          local d = make(row, case, { [p.name] = v })
+          return (d:log_cdf(between) + d:log_survival(between) * 0.7):sum()
+        end, t, u, 1, what "log_cdf and log_survival")
       end
       if row.functions.icdf and case.p and not row.discrete then
         check_slopes(function(v)
@@ -459,6 +478,12 @@ function battery.has_gradients(row, golden)
       check_slopes(function(v)
         return log_prob(nil, v)
       end, x, direction(row.support, x), 2, ("case %d: log_prob in x"):format(k))
+      if row.functions.log_cdf then
+        check_slopes(function(v)
+          local d = make(row, case)
+          return (d:log_cdf(v) + d:log_survival(v) * 0.7):sum()
+        end, between, direction(row.support, between), 1, ("case %d: log_cdf and log_survival in x"):format(k))
+      end
     end
   end
 end
@@ -1122,7 +1147,7 @@ function battery.says_what_it_is(row, golden)
   assert.equal(row.support, d.support)
   assert.equal(row.name .. "{", tostring(d):sub(1, #row.name + 1))
   assert(#row.doc > 20 and #row.source > 10 and #row.args > 0)
-  assert(row.moments and #row.moments > 3, "help says nothing of mean, variance and mode")
+  assert(row.moments or row.event_rank > 0, "help says nothing of mean, variance and mode")
   for name, value in pairs(golden.cases[1].params) do
     close(d[name], value, 0, "field " .. name)
     assert(tostring(d):find(name .. " = ", 1, true))

@@ -48,7 +48,8 @@ F, cases = row(log_normal)
 def _(F):
     import math
     def x(loc, scale):
-        return [math.exp(loc + scale * z) for z in (-12.0, -3.0, -0.4, 0.1, 1.3, 8.0)]
+        far = (-1415.0,) if 0.1 < scale <= 0.5 else ()
+        return [math.exp(loc + scale * z) for z in far + (-12.0, -3.0, -0.4, 0.1, 1.3, 8.0)]
     c = [case(F, v, x(*v), P, heavy=v[1] > 0.6) for v in [(0.3, 0.5), (-1.0, 0.25), (2.0, 1.0)]]
     c += [case(F, v, x(*v), P, extreme=True) for v in [(0.0, 8.0), (300.0, 2.0), (-5.0, 1e-4)]]
     return c, kls(F, [((0.3, 0.5), (0.0, 0.9)), ((1.0, 0.5), (1.0, 2.0))])
@@ -67,7 +68,7 @@ F, cases = row(half_normal)
 
 @cases
 def _(F):
-    c = [case(F, (s,), [s * t for t in (0.0, 1e-6, 0.4, 1.3, 5.0, 38.0)], P, extreme=s in (1e-6, 1e8))
+    c = [case(F, (s,), [s * t for t in (0.0, 1e-6, 0.4, 1.3, 5.0, 38.0, 1500.0)], P, extreme=s in (1e-6, 1e8))
          for s in (1.0, 2.7, 0.05, 1e-6, 1e8)]
     return c, kls(F, [((1.0,), (2.5,)), ((3.0,), (0.8,))])
 
@@ -170,7 +171,7 @@ F, cases = row(inverse_gamma)
 @cases
 def _(F):
     c = [case(F, v, [v[1] / v[0] * t for t in ((0.9, 1.0, 1.2) if v[0] > 1e3 else (0.02, 0.3, 0.9, 1.2, 5.0, 1e4))],
-              P if v[0] < 1e3 else None, extreme=e, heavy=v[0] < 5, check=v[0] > 1)
+              P if v[0] < 1e3 else None, extreme=e, heavy=v[0] < 5, check=v[0] > 1, far=[v[1] / 1.1e6, 1e300])
          for v, e in [((6.0, 1.4), False), ((9.5, 3.0), False), ((2.5, 0.7), False), ((1.7, 1.0), True), ((0.5, 2.0), True), ((1e4, 7.0), True)]]
     return c, kls(F, [((6.0, 1.4), (3.0, 2.0)), ((5.0, 1.0), (8.0, 0.3))])
 
@@ -190,7 +191,7 @@ F, cases = row(chi2)
 @cases
 def _(F):
     c = [case(F, (v,), [v * t for t in ((0.97, 1.0, 1.02) if v == 1e5 else (1e-6, 0.05, 0.6, 1.0, 1.5, 4.0, 100.0))], P if 0.1 < v < 1e5 else [0.9, 0.999] if v < 1 else None,
-              extreme=v in (0.01, 1e5),
+              extreme=v in (0.01, 1e5), far=[1e-300, 2.1e6],
               coarse=True if v < 0.1 else None)
          for v in (1.4, 3.0, 12.0, 0.01, 1e5)]
     return c, kls(F, [((3.0,), (5.0,)), ((12.0,), (2.0,))])
@@ -217,7 +218,7 @@ F, cases = row(beta)
 
 @cases
 def _(F):
-    c = [case(F, v, x, P if not e else [0.2, 0.5] if v[0] < 1 < 1.1 * v[1] or v[0] == v[1] == 0.5 else None, extreme=e,
+    c = [case(F, v, x, P if not e else [0.2, 0.5] if v[0] < 1 < 1.1 * v[1] or v[0] == v[1] == 0.5 else None, extreme=e, far=[1e-300, 1e-44],
               coarse=True if min(v) < 0.1 else None)
          for v, x, e in [((2.3, 1.4), [1e-5, 0.1, 0.5, 0.625, 0.99], False), ((0.7, 3.0), [1e-5, 0.1, 0.5, 0.625, 0.99], False),
                          ((1.0, 1.0), [0.25, 0.5], True), ((8.0, 0.9), [1e-3, 0.1, 0.5, 0.625, 0.99], False),
@@ -253,7 +254,7 @@ F, cases = row(student_t)
 @cases
 def _(F):
     c = [case(F, v, [v[1] + v[2] * t for t in ((-8.0, 0.5, 3.0) if v[0] > 1e3 else (-1e6, -30.0, -1.5, 0.01, 0.8, 4.0))],
-              P if 1 < v[0] < 100 else None, extreme=e, coarse=True if v[0] < 0.1 else None, heavy=v[0] < 6, check=v[0] > 2)
+              P if 1 < v[0] < 100 else None, extreme=e, coarse=True if v[0] < 0.1 else None, heavy=v[0] < 6, check=v[0] > 2, far=[v[1] + v[2] * 1e200, v[1] - v[2] * 2000])
          for v, e in [((8.0, 0.3, 1.7), False), ((30.0, -1.0, 0.7), False), ((2.5, 0.0, 1.0), False), ((1.0, 1.0, 1.0), True),
                       ((0.4, 0.0, 1.0), True), ((1e8, 0.0, 2.0), True), ((1e-2, 0.0, 1.0), True)]]
     return c, []
@@ -490,7 +491,7 @@ def _(F):
         span = [max(low, loc - 14 * scale), min(high, loc + 14 * scale)]
         return case(F, v, x, P, beyond=beyond, range=span, **more)
     c = [one((0.3, 1.7, -1.0, 2.5), [-0.99, -0.5, 0.3, 1.0, 2.4]), one((0.5, 1.0, 1.0, 3.0), [1.01, 1.5, 2.0, 2.9]),
-         one((-0.5, 0.8, -inf, -1.0), [-9.0, -3.0, -1.5, -1.01]), one((0.0, 1.0, -inf, inf), [-3.0, 0.1, 4.0]),
+         one((-0.5, 0.8, -inf, -1.0), [-9.0, -3.0, -1.5, -1.01]), one((0.0, 1.0, -inf, inf), [-3.0, 0.1, 4.0], far=[-1500.0]),
          one((0.0, 1.0, 8.0, inf), [8.0, 8.1, 9.5], extreme=True), one((0.0, 1.0, -40.0, -38.0), [-40.0, -38.5, -38.0], extreme=True),
          one((1.0, 0.1, 0.0, 1e6), [0.5, 1.0, 1.3], extreme=True), one((0.0, 1e6, 1.0, 3.0), [1.0, 1.5, 2.0], extreme=True)]
     return c, kls(F, [((0.3, 1.7, -1.0, 2.5), (0.0, 1.0, -1.0, 2.5)), ((0.3, 1.7, -1.0, 2.5), (0.5, 2.0, -inf, 3.0)),

@@ -105,14 +105,17 @@ class Member:
                 near(self.integral(lambda x: 1, high=x), self.cdf(x), "cdf")
 
 
-def case(family, values, x, p=None, extreme=False, heavy=False, check=True, **more):
-    """x: functions of the member or numbers. heavy: moments that draws cannot show."""
+def case(family, values, x, p=None, extreme=False, heavy=False, check=True, far=(), **more):
+    """x: functions of the member or numbers. heavy: moments that draws cannot show. far: values for the density alone."""
     m = family.at(values)
     if check and not extreme:
         m.check()
     x = [float(v) for v in x]
     out = dict(params=family.named(values), extreme=extreme or None, heavy=heavy or None, x=x,
                log_prob=[number(m.log_pdf(mpf(v))) for v in x])
+    if far:
+        out["far_x"] = [float(v) for v in far]
+        out["far_log_prob"] = [number(m.log_pdf(mpf(float(v)))) for v in far]
     if m.cdf:
         out["cdf"] = [number(m.cdf(mpf(v))) for v in x]
         def tail(part, rest):
