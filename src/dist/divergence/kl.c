@@ -22,8 +22,16 @@ pni_kl pni_kl_find(const pni_distribution *p, const pni_distribution *q) {
   return NULL;
 }
 
+/* Is one kind normal and the other of vectors with a formula for a multivariate normal in its place? */
+static bool known_as_rows(const pni_distribution *p, const pni_distribution *q) {
+  const pni_distribution *joint = &pni_dist_multivariate_normal, *one = &pni_dist_normal;
+  if (p == one && strlen(q->event) == 1) return pni_kl_find(joint, q) != NULL;
+  return q == one && strlen(p->event) == 1 && pni_kl_find(p, joint) != NULL;
+}
+
 pni_kl_state pni_kl_known(const pni_distribution *p, const pni_distribution *q) {
-  return pni_kl_find(p, q) || p == &pni_dist_delta ? PNI_KL_FORMULA : pni_cross_known(p, q);
+  if (pni_kl_find(p, q) || p == &pni_dist_delta || known_as_rows(p, q)) return PNI_KL_FORMULA;
+  return pni_cross_known(p, q);
 }
 
 /* The last axes of an event that belong to the pair itself; those before them are independent. */
@@ -60,12 +68,32 @@ static pn_tensor *of_point(pn_context *c, const pn_dist *p, const pn_dist *q) {
   return t;
 }
 
+/* Independent normals with an event axis or more as multivariate ones. New. */
+static pn_dist *as_joint(pn_context *c, const pn_dist *d) {
+  static const char *const names[] = {"loc", "scale_tril"};
+  pn_tensor *loc = pn_dist_mean(c, d), *lower = pn_diag_embed(c, pn_dist_stddev(c, d));
+  pn_dist *row = lower ? pn_dist_new(c, "multivariate_normal", 2, names, (pn_tensor *[]){loc, lower}) : NULL;
+  pn_dist *joint = pn_dist_independent(c, row, d->event_ndim - 1);
+  pn_dist_unref(row);
+  return joint;
+}
+
+/* One of the two is normal. */
+static pn_tensor *of_rows(pn_context *c, const pn_dist *p, const pn_dist *q) {
+  bool first = p->kind == &pni_dist_normal;
+  pn_dist *joint = as_joint(c, first ? p : q);
+  pn_tensor *t = joint ? pn_dist_kl(c, first ? joint : p, first ? q : joint) : NULL;
+  pn_dist_unref(joint);
+  return t;
+}
+
 /* The formula for two distributions, or NULL. */
 static pni_kl find(const pn_dist *p, const pn_dist *q) {
   pni_kl f = pni_kl_find(p->kind, q->kind);
   if (!f && p->kind == q->kind) f = p->kind->kl;
   if (!f) f = pni_masked_kl(p->kind, q->kind);
   if (!f && p->kind == &pni_dist_delta) f = of_point;
+  if (!f && known_as_rows(p->kind, q->kind) && p->event_ndim > 0 && q->event_ndim > 0) f = of_rows;
   if (!f && pni_cross_known(p->kind, q->kind) != PNI_KL_MISSING) f = pni_cross_kl;
   return f;
 }
@@ -89,7 +117,7 @@ pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
              pn_dtype_name((pn_dtype)q->dtype));
     return NULL;
   }
-  if (f == of_point) return of_point(c, p, q);
+  if (f == of_point || f == of_rows) return f(c, p, q);
   pni_spec joint;
   if (joint_shape(c, p, q, &joint)) return NULL;
   pn_tensor *t = pni_dist_expand_to(c, f(c, p, q), joint.ndim, joint.shape);
