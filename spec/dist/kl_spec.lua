@@ -266,5 +266,14 @@ describe("divergences the documents print", function()
     -- regression datum of the PAC objective: variance s_1^2 + exp(m_2 + s_2^2 / 2), prior precision 1
     local v = 0.09 + math.exp(-1.2 + 0.25 / 2)
     near(dist.kl(dist.normal(0.4, math.sqrt(v)), dist.normal(0, 1)):item(), 0.216127167569, 1e-10, "datum")
+    -- evidential learning: KL(Dir(a) || Dir(1))
+    for _, case in ipairs { { { 1, 1, 1 }, 0 }, { { 2, 3, 5 }, 0.768034844169189 }, { { 0.5, 1.5, 4 }, 1.50100238770459 },
+      { { 10, 10, 10, 10, 10, 10, 10, 10, 10, 10 }, 6.95726935825627 }, { { 100, 1, 1 }, 6.55694550246743 } } do
+      near(dist.kl(dist.dirichlet(case[1]), dist.dirichlet(pn.ones(#case[1]))):item(), case[2], 1e-12, "Dirichlet")
+    end
+    -- mean-field weights: 1/2 (alpha (mu^2 + sigma^2) - 1 - log(alpha sigma^2)), prior precision alpha
+    local mu, sigma, alpha = 0.7, 0.3, 2.5
+    near(dist.kl(dist.normal(mu, sigma), dist.normal(0, alpha ^ -0.5)):item(),
+      0.5 * (alpha * (mu ^ 2 + sigma ^ 2) - 1 - math.log(alpha * sigma ^ 2)), 1e-12, "mean field")
   end)
 end)
