@@ -253,6 +253,29 @@ describe("the numbers of continual learning with Gaussian factors", function()
   end)
 end)
 
+describe("the numbers of the translation-invariant posterior", function()
+  it("come from a factor of rank 1 and the divergences of dense and independent normals", function()
+    -- spec-000, I-10 and section 12 (spec-003, S14-S16): prior N(0, K), noise 1 / (2 pi e), 10 targets 1, m = 1,
+    -- lambda = K s_y^2 / N; q_0 multiplies a diagonal factor, q_mix its limit under translations, 1 1^T / (1^T lambda)
+    for _, case in ipairs { { 2, 4.646317, 2.570257, 2.076060 }, { 10, 21.254801, 2.570257, 18.684544 } } do
+      local k = case[1]
+      local noise = 1 / (2 * math.pi * math.exp(1))
+      local lambda, ones = k * noise / 10, pn.ones { k }
+      local prior = dist.normal(pn.zeros { k }, math.sqrt(k)):independent(1)
+      local q0 = (N.of(prior) * N.diagonal(ones / lambda, ones / lambda)):to_distribution()
+      local site = N.full(ones / lambda, pn.ones { k, k } / (k * lambda))
+      local mix = (N.of(prior) * site):to_distribution()
+      assert.equal("multivariate_normal", mix.name)
+      near(dist.kl(q0, prior), case[2], 3e-7, "KL[q_0 || p]")
+      near(dist.kl(mix, prior), case[3], 3e-7, "KL[q_mix || p]")
+      near(dist.kl(q0, mix), case[4], 3e-7, "gap")
+      local phi = (k + lambda) / lambda
+      near(dist.kl(q0, mix), (k - 1) / 2 * (math.log(phi) + 1 / phi - 1), 1e-9, "closed form of the gap")
+      near(dist.kl(q0, prior) - dist.kl(mix, prior), dist.kl(q0, mix):item(), 1e-9, "lemma 2")
+    end
+  end)
+end)
+
 describe("the divergence from the log-uniform prior of dropout", function()
   it("is within 0.01 of the integral", function()
     -- log alpha, E_q[log q - log p] by quadrature (SciPy), 0 where alpha is infinite
