@@ -267,7 +267,8 @@ describe("divergences the documents print", function()
     local v = 0.09 + math.exp(-1.2 + 0.25 / 2)
     near(dist.kl(dist.normal(0.4, math.sqrt(v)), dist.normal(0, 1)):item(), 0.216127167569, 1e-10, "datum")
     -- evidential learning: KL(Dir(a) || Dir(1))
-    for _, case in ipairs { { { 1, 1, 1 }, 0 }, { { 2, 3, 5 }, 0.768034844169189 }, { { 0.5, 1.5, 4 }, 1.50100238770459 },
+    for _, case in ipairs { { { 1, 1, 1 }, 0 }, { { 2, 3, 5 }, 0.768034844169189 },
+      { { 0.5, 1.5, 4 }, 1.50100238770459 },
       { { 10, 10, 10, 10, 10, 10, 10, 10, 10, 10 }, 6.95726935825627 }, { { 100, 1, 1 }, 6.55694550246743 } } do
       near(dist.kl(dist.dirichlet(case[1]), dist.dirichlet(pn.ones(#case[1]))):item(), case[2], 1e-12, "Dirichlet")
     end
