@@ -4,7 +4,7 @@ Run: python3 make_discrete.py [name...]   (needs mpmath; writes beside itself)
 """
 import os
 import sys
-from mpmath import mp, mpf, inf, log, exp, nan
+from mpmath import mp, mpf, inf, log, log1p, exp, nan
 from scipy import stats
 from make import HERE, lua, write
 
@@ -59,6 +59,12 @@ def case(params, mass, top, x, at, mode, entropy=False, quantiles=True, bounded=
     out = dict(params=params, x=x, log_prob=[float(log(mass(k))) if mass(k) else -inf for k in x], at=at,
                cdf=[float(sum(p[:int(t) + 1])) if t >= 0 else 0.0 for t in at], mean=float(mean), variance=float(variance), mode=mode)
     if quantiles:
+        tails = sorted({0, int(mean), int(mean + 4 * mp.sqrt(variance)), int(mean + 6 * mp.sqrt(variance))})
+        tails = [k for k in tails if bounded and k <= top or sum(p[k + 1:]) > mpf(10) ** -11] + ([top] if bounded else [])
+        tails = [k for k in tails if sum(p[:k + 1]) > mpf(10) ** -300]  # smaller shares underflow
+        out["tail_x"] = [-1.0] + [k + 0.25 for k in tails]
+        out["log_cdf"] = [-inf] + [float(log1p(-sum(p[k + 1:])) if sum(p[:k + 1]) > 0.5 else logarithm(sum(p[:k + 1]))) for k in tails]
+        out["log_survival"] = [0.0] + [float(logarithm(sum(p[k + 1:]))) for k in tails]
         out["p"], out["icdf"] = LEVELS, [quantile(p, v, top if bounded else inf) for v in LEVELS]
     if entropy:
         out["entropy"] = float(-sum(v * log(v) for v in p if v))

@@ -8,6 +8,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "tail.h"
 #include "total_count.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
@@ -48,12 +49,15 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, ways, pn_add(c, deviance(c, d, x, true), deviance(c, d, failures, false)));
 }
 
-/* 1 - I_p(k + 1, n - k), k = floor(x) */
-static T *cdf(C *c, D *d, T *x) {
-  T *left = below(c, x, 0), *right = pn_ge(c, x, n), *inside = pn_logical_not(c, pn_logical_or(c, left, right));
-  T *k = pn_floor(c, only(c, inside, x, 0)), *failures = only(c, inside, pn_sub(c, n, k), 1);
-  return but(c, left, 0, but(c, right, 1, pn_betaincc(c, plus(c, k, 1), failures, probs(c, d))));
+/* 1 - I_p(k + 1, n - k) and I_p(k + 1, n - k); 1 and 0 from k = n on */
+static T *share(C *c, D *d, T *k, bool upper) {
+  T *all = pn_ge(c, k, n), *a = plus(c, but(c, all, 0, k), 1), *b = but(c, all, 1, pn_sub(c, n, k));
+  return but(c, all, upper ? 0 : 1, (upper ? pn_betainc : pn_betaincc)(c, a, b, probs(c, d)));
 }
+static T *lower(C *c, D *d, T *k) { return share(c, d, k, false); }
+static T *upper(C *c, D *d, T *k) { return share(c, d, k, true); }
+STEPS
+LOG_TAILS
 
 static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_binomial, p, n, probs(c, d)); }
 
@@ -95,6 +99,8 @@ const pni_distribution pni_dist_binomial = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

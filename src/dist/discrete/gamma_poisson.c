@@ -8,6 +8,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "tail.h"
 
 enum { CONCENTRATION, RATE };
 #define a d->param[CONCENTRATION]
@@ -24,12 +25,11 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, pn_sub(c, ways, fit), pn_log1p(c, pn_div(c, x, a)));
 }
 
-/* I_(b / (1 + b))(a, floor(x) + 1) */
-static T *cdf(C *c, D *d, T *x) {
-  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
-  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
-  return but(c, left, 0, but(c, right, 1, pn_betainc(c, a, plus(c, k, 1), failure(c, d))));
-}
+/* I_(b / (1 + b))(a, k + 1) and what is left */
+static T *lower(C *c, D *d, T *k) { return pn_betainc(c, a, plus(c, k, 1), failure(c, d)); }
+static T *upper(C *c, D *d, T *k) { return pn_betaincc(c, a, plus(c, k, 1), failure(c, d)); }
+STEPS
+LOG_TAILS
 
 static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_negative_binomial, p, a, failure(c, d)); }
 static T *mean(C *c, D *d) { return pn_div(c, a, b); }
@@ -55,6 +55,8 @@ const pni_distribution pni_dist_gamma_poisson = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -4,6 +4,7 @@
 ** Draws are floor(log u / log(1 - p)). Kullback-Leibler: log(p / q) + (1 - p) / p log((1 - p) / (1 - q)).
 */
 #include "../formula.h"
+#include "tail.h"
 
 enum { PROBS, LOGITS };
 
@@ -23,11 +24,18 @@ static T *log_failure(C *c, D *d) {
 
 static T *log_prob(C *c, D *d, T *x) { return pn_add(c, pn_mul(c, x, log_failure(c, d)), log_success(c, d)); }
 
-static T *cdf(C *c, D *d, T *x) {
-  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
-  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
-  T *inside = pn_neg(c, pn_expm1(c, pn_mul(c, plus(c, k, 1), log_failure(c, d))));
-  return but(c, left, 0, but(c, right, 1, inside));
+/* 1 - (1 - p)^(k + 1) */
+static T *log_upper(C *c, D *d, T *k) { return pn_mul(c, plus(c, k, 1), log_failure(c, d)); }
+static T *lower(C *c, D *d, T *k) { return pn_neg(c, pn_expm1(c, log_upper(c, d, k))); }
+STEPS
+
+static T *log_cdf(C *c, D *d, T *x) {
+  T *inside = pn_log1mexp(c, log_upper(c, d, whole_below(c, x)));
+  return but(c, before_all(c, x), -INFINITY, but(c, after_all(c, x), 0, inside));
+}
+static T *log_survival(C *c, D *d, T *x) {
+  T *inside = log_upper(c, d, whole_below(c, x));
+  return but(c, before_all(c, x), 0, but(c, after_all(c, x), -INFINITY, inside));
 }
 
 /* The least k with 1 - (1 - p)^(k + 1) >= u: a guess by logarithms, put right by the distribution function. */
@@ -76,6 +84,8 @@ const pni_distribution pni_dist_geometric = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -9,6 +9,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "tail.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 #define r d->param[TOTAL_COUNT]
@@ -38,12 +39,11 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, pn_sub(c, ways, pn_add(c, fail, succeed)), pn_log1p(c, pn_div(c, x, r)));
 }
 
-/* I_(1-p)(r, floor(x) + 1) */
-static T *cdf(C *c, D *d, T *x) {
-  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
-  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
-  return but(c, left, 0, but(c, right, 1, pn_betainc(c, r, plus(c, k, 1), failure(c, d))));
-}
+/* I_(1-p)(r, k + 1) and what is left */
+static T *lower(C *c, D *d, T *k) { return pn_betainc(c, r, plus(c, k, 1), failure(c, d)); }
+static T *upper(C *c, D *d, T *k) { return pn_betaincc(c, r, plus(c, k, 1), failure(c, d)); }
+STEPS
+LOG_TAILS
 
 static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_negative_binomial, p, r, failure(c, d)); }
 
@@ -78,6 +78,8 @@ const pni_distribution pni_dist_negative_binomial = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

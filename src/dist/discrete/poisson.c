@@ -7,17 +7,17 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "tail.h"
 
 #define rate d->param[0]
 
 static T *log_prob(C *c, D *d, T *x) { return pn_neg(c, pn_add(c, pni_deviance(c, x, rate), pni_excess(c, x))); }
 
-/* Q(floor(x) + 1, rate) */
-static T *cdf(C *c, D *d, T *x) {
-  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
-  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
-  return but(c, left, 0, but(c, right, 1, pn_gammaincc(c, plus(c, k, 1), rate)));
-}
+/* Q(k + 1, rate), P(k + 1, rate) */
+static T *lower(C *c, D *d, T *k) { return pn_gammaincc(c, plus(c, k, 1), rate); }
+static T *upper(C *c, D *d, T *k) { return pn_gammainc(c, plus(c, k, 1), rate); }
+STEPS
+LOG_TAILS
 
 static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_poisson, p, rate, NULL); }
 
@@ -43,6 +43,8 @@ const pni_distribution pni_dist_poisson = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = mean,
     .mode = mode,

@@ -7,6 +7,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "tail.h"
 #include "../../base/special.h"
 
 enum { GATE, RATE };
@@ -22,13 +23,13 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_where(c, none, at_zero, pn_add(c, pn_log1p(c, pn_neg(c, but(c, none, 0, gate))), poisson));
 }
 
-/* g + (1 - g) Q(floor(x) + 1, r) */
-static T *cdf(C *c, D *d, T *x) {
-  T *left = below(c, x, 0), *right = equals(c, x, INFINITY);
-  T *k = pn_floor(c, but(c, pn_logical_or(c, left, right), 0, x));
-  T *q = pn_add(c, gate, pn_mul(c, from(c, 1, gate), pn_gammaincc(c, plus(c, k, 1), rate)));
-  return but(c, left, 0, but(c, right, 1, q));
+/* g + (1 - g) Q(k + 1, r) and (1 - g) P(k + 1, r) */
+static T *lower(C *c, D *d, T *k) {
+  return pn_add(c, gate, pn_mul(c, from(c, 1, gate), pn_gammaincc(c, plus(c, k, 1), rate)));
 }
+static T *upper(C *c, D *d, T *k) { return pn_mul(c, from(c, 1, gate), pn_gammainc(c, plus(c, k, 1), rate)); }
+STEPS
+LOG_TAILS
 
 static double cdf_at(double k, double g, double r) { return g + (1 - g) * pni_gammaincc(k + 1, r); }
 static void place(double g, double r, double *middle, double *deviation) {
@@ -67,6 +68,8 @@ const pni_distribution pni_dist_zero_inflated_poisson = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,
