@@ -9,7 +9,7 @@
 #include "count_mass.h"
 #include "count_quantile.h"
 #include "tail.h"
-#include "total_count.h"
+#include "cross.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 #define n d->param[TOTAL_COUNT]

@@ -1,5 +1,6 @@
 /*
-** cross.h: divergences of two different kinds of counts.
+** cross.h: divergences of two different kinds of counts; closed forms exist where the factor without probabilities
+** cancels.
 */
 #ifndef PN_DIST_DISCRETE_CROSS_H
 #define PN_DIST_DISCRETE_CROSS_H
@@ -8,5 +9,10 @@
 
 /* Has p mass above any number, and q none? Then KL(p || q) is infinite whatever the parameters are. */
 bool pni_counts_never_inside(const pni_distribution *p, const pni_distribution *q);
+
+/* PN_OK if p, the total_count of a distribution of kind p_name, equals q everywhere (at_least: is not below it);
+ * else PN_MISSING. p and q broadcast. A capture checks at every call. */
+pn_status pni_require_totals(pn_context *c, const char *p_name, const char *q_name, pn_tensor *p, pn_tensor *q,
+                             bool at_least);
 
 #endif

@@ -10,7 +10,7 @@
 #include "../formula.h"
 #include "count_mass.h"
 #include "multinomial_draw.h"
-#include "total_count.h"
+#include "cross.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 
