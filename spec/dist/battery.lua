@@ -226,7 +226,7 @@ local function check_slopes(f, t, u, order, what)
   local second = again:requires_grad() and (pn.grad(again, { x })[1] * u):sum():item() or 0
   local _, above = slope(h)
   local _, below = slope(-h)
-  near(second, (above:item() - below:item()) / (2 * h), 1e-3, math.abs(first:item()), "second")
+  near(second, (above:item() - below:item()) / (2 * h), 1e-3, math.max(0.01, math.abs(first:item())), "second")
 end
 
 -- Weights that tell the components of an event apart (what sums to a constant has no slope); 1 for numbers.
