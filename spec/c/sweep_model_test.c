@@ -8,7 +8,7 @@
 #include "../../src/nn/optimiser.h"
 #include "alloc_sweep.h"
 
-enum { SIZE = 3, VARIANTS = 3 };
+enum { SIZE = 3 };
 
 /* Gradients of the sum of t, where there are any. */
 static bool differentiate(pn_context *c, pn_tensor *t) {
@@ -45,6 +45,17 @@ static bool given(const dist_case *d, int k) {
   return before == (d->variant < all ? d->variant : all - 1);
 }
 
+/* The largest number of alternatives that one parameter has. */
+static int variants(const pni_distribution *kind) {
+  int most = 1;
+  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
+    int all = 0;
+    for (int i = 0; i <= k; i++) all += kind->param[k].choice && kind->param[i].choice == kind->param[k].choice;
+    most = all > most ? all : most;
+  }
+  return most;
+}
+
 static pn_dist *make_dist(pn_context *c, const dist_case *d) {
   const char *names[PNI_DIST_PARAMS];
   pn_tensor *values[PNI_DIST_PARAMS];
@@ -54,8 +65,9 @@ static pn_dist *make_dist(pn_context *c, const dist_case *d) {
     const pni_parameter *p = &d->kind->param[k];
     if (!given(d, k)) continue;
     double example = p->optional ? p->absent : p->example;
-    pn_tensor *t = example == 0 && !p->optional ? pni_constraint_member(c, p->constraint, PN_FLOAT64, size)
-                                                : pn_scalar(c, PN_FLOAT64, example);
+    bool member = p->optional ? p->constraint->rank > 0 : example == 0;
+    pn_tensor *t =
+        member ? pni_constraint_member(c, p->constraint, PN_FLOAT64, size) : pn_scalar(c, PN_FLOAT64, example);
     int more = (int)strlen(p->axes) - p->constraint->rank;
     if (t && more > 0) t = pn_broadcast_to(c, t, (int)strlen(p->axes), size);
     if (!t) return NULL;
@@ -187,7 +199,7 @@ static bool optim_work(pn_context *c, const void *data) {
 
 int main(void) {
   for (int i = 0; i < pni_dist_count(); i++)
-    for (int v = 0; v < VARIANTS; v++)
+    for (int v = 0, most = variants(pni_dist_at(i)); v < most; v++)
       for (int part = 0; part < PARTS; part++)
         sweep(pni_dist_at(i)->name, dist_work, &(dist_case){pni_dist_at(i), v, part});
   for (int i = 0; i < pni_layer_count(); i++) sweep(pni_layer_at(i)->name, layer_work, pni_layer_at(i));
