@@ -155,7 +155,7 @@ local effects = {
 
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
-  csv idx load npy npz safetensors save script files new points capture
+  csv idx load npy npz safetensors save script files new points impulses capture
   standardise split parameters
 ]]
 
