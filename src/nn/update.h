@@ -3,17 +3,7 @@
 #define PN_NN_UPDATE_H
 
 #include "optimiser.h"
-
-/* Kernels compiled for several vector widths, chosen once when the library is loaded. Elements are independent and
- * -std=c11 forbids contraction into fma, so every width gives the same bits. Static functions only: the dispatchers
- * of others are exported. It needs indirect functions, which sanitizers do not survive: their start-up code runs
- * later. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) &&                       \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define PNI_VECTOR __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define PNI_VECTOR
-#endif
+#include "../base/cpu.h"
 
 /* k: learning rate, momentum, weight decay, nesterov (0 or 1). slot: momentum. */
 void pni_update_sgd_f64(const pni_update *u);
