@@ -34,6 +34,9 @@ WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -ffp-contract=off -fno-math-errno $(CFLAGS) $(SANITIZE) \
              -D_DEFAULT_SOURCE $(PKG_CPPFLAGS) $(CPPFLAGS) -MMD -MP
 ALL_LDFLAGS = $(CFLAGS) $(SANITIZE) $(LDFLAGS)
+# Where the linker knows how: relocations packed, calls within the library bound to it.
+linker_has = $(if $(shell echo 'int f;' | $(CC) -shared -fPIC $(1) -Wl,--fatal-warnings -x c - -o /dev/null 2>&1),,$(1))
+SHARED     = $(call once,SHARED,-shared $(foreach f,-Bsymbolic-functions -zpack-relative-relocs,$(call linker_has,-Wl$(comma)$(f))))
 LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
@@ -89,14 +92,14 @@ $(BUILD)/libpenumbra.a: $(LIB_OBJ)
 	$(call say,AR,$@) ar rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
-	$(call say,LD,$@) $(CC) -shared -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)
+	$(call say,LD,$@) $(CC) $(SHARED) -Wl,-soname,$(SONAME) $(ALL_LDFLAGS) -o $(BUILD)/libpenumbra.so.$(VERSION) $^ $(LIBS) $(PKG_LUA)
 	@ln -sf libpenumbra.so.$(VERSION) $@
 	@ln -sf $(SONAME) $(BUILD)/libpenumbra.so
 
 # The host's interpreter provides Lua itself. (Sanitisers name functions of modules that stay loaded.)
 $(BUILD)/lua/penumbra/core.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(call say,LD,$@) $(CC) -shared $(ALL_LDFLAGS) $(if $(SANITIZE),-Wl$(comma)-z$(comma)nodelete) -o $@ $^ $(LIBS)
+	$(call say,LD,$@) $(CC) $(SHARED) $(ALL_LDFLAGS) $(if $(SANITIZE),-Wl$(comma)-z$(comma)nodelete) -o $@ $^ $(LIBS)
 
 $(BUILD)/penumbra: $(CLI_OBJ) $(BUILD)/libpenumbra.a
 	$(call say,LD,$@) $(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $^ $(LIBS) $(PKG_LUA) $(PKG_EDIT)

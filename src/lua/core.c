@@ -61,22 +61,10 @@ pn_dtype pni_default_dtype(lua_State *L) {
 
 /* ---- errors ---- */
 
-/* An embedded Lua module. */
-extern const struct pni_embedded {
-  const char *name, *source;
-  size_t length;
-} pni_embedded_lua[];
-
-static const struct pni_embedded *embedded(const char *name) {
-  for (const struct pni_embedded *e = pni_embedded_lua; e->name; e++)
-    if (strcmp(e->name, name) == 0) return e;
-  return NULL;
-}
-
 bool pni_is_ours(const char *source) {
   enum { LONGEST = 80 };
   char name[LONGEST] = "penumbra.";
-  if (*source == '=') return embedded(source + 1) != NULL;
+  if (*source == '=') return pni_embedded(source + 1);
   if (*source != '@') return false;
   /* the last "penumbra/" of the path begins the module's name */
   const char *p = NULL;
@@ -86,8 +74,8 @@ bool pni_is_ours(const char *source) {
   for (p += n; *p && n < LONGEST - 1; p++) name[n++] = *p == '/' ? '.' : *p;
   if (n < strlen(".lua") || strncmp(name + n - 4, ".lua", 4) != 0) return false;
   name[n - 4] = '\0';
-  if (n >= 9 && strcmp(name, "penumbra.init") == 0) return embedded("penumbra") != NULL;
-  return embedded(name) != NULL;
+  if (n >= 9 && strcmp(name, "penumbra.init") == 0) return pni_embedded("penumbra");
+  return pni_embedded(name);
 }
 
 /* Pushes "script:line: " of the innermost Lua function that is not the module's own. */
@@ -290,34 +278,6 @@ static int l_memory_limit(lua_State *L) {
   return 0;
 }
 
-/* source(name) -> the text of an embedded module, or nil */
-static int l_source(lua_State *L) {
-  const struct pni_embedded *e = embedded(luaL_checkstring(L, 1));
-  if (!e) return 0;
-  lua_pushlstring(L, e->source, e->length);
-  return 1;
-}
-
-/* modules() -> the names of the embedded modules */
-static int l_modules(lua_State *L) {
-  lua_newtable(L);
-  for (const struct pni_embedded *e = pni_embedded_lua; e->name; e++) {
-    lua_pushstring(L, e->name);
-    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
-  }
-  return 1;
-}
-
-bool pni_push_embedded(lua_State *L, const char *name) {
-  const struct pni_embedded *e = embedded(name);
-  if (!e) return false;
-  lua_pushfstring(L, "=%s", name);
-  int status = luaL_loadbufferx(L, e->source, e->length, lua_tostring(L, -1), "t");
-  lua_remove(L, -2);
-  if (status != LUA_OK) lua_error(L);
-  return true;
-}
-
 /* A searcher for package.searchers: modules that came with the library. */
 static int search(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
@@ -387,11 +347,9 @@ static int l_op_rows(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {{"error", l_error},     {"default_dtype", l_default_dtype},
-                                     {"threads", l_threads}, {"blas", l_blas},
-                                     {"memory", l_memory},   {"memory_limit", l_memory_limit},
-                                     {"source", l_source},   {"modules", l_modules},
-                                     {"op_rows", l_op_rows}, {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"error", l_error},   {"default_dtype", l_default_dtype}, {"threads", l_threads}, {"blas", l_blas},
+    {"memory", l_memory}, {"memory_limit", l_memory_limit},   {"op_rows", l_op_rows}, {NULL, NULL}};
 
 int luaopen_penumbra_core(lua_State *L) {
   luaL_checkversion(L);
@@ -399,6 +357,7 @@ int luaopen_penumbra_core(lua_State *L) {
   luaL_newlib(L, functions);
   lua_pushliteral(L, PN_VERSION);
   lua_setfield(L, -2, "version");
+  pni_open_embedded(L);
   pni_open_tensor(L);
   pni_open_index(L);
   pni_open_ops(L);

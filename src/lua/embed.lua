@@ -1,6 +1,6 @@
 --- Writes the C table of embedded Lua modules: `lua embed.lua lua out.c` turns lua/penumbra/**.lua into
---- pni_embedded_lua[] = {{name, source, length}, ..., {0}}. Modules become byte arrays, so that no
---- compiler's limit on string literals matters. Files are given on standard input, one a line.
+--- pni_modules[] = {{name, packed, packed_size, size}, ..., {0}}, each text packed by gzip. Files are given on standard
+--- input, one a line.
 local root, out = arg[1], arg[2]
 local names, chunks = {}, {}
 
@@ -9,21 +9,26 @@ local function module_name(path)
   return (name:gsub("%.init$", ""))
 end
 
+local function read(file, what)
+  local bytes = assert(file):read("a")
+  assert(file:close(), what)
+  return bytes
+end
+
 for path in io.lines() do
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  local bytes = text:gsub(".", function(ch) return ch:byte() .. "," end)
+  local size = #read(io.open(path, "rb"), path)
+  local packed = read(io.popen("gzip -9nc '" .. path .. "'", "r"), "gzip " .. path)
+  local bytes = packed:gsub(".", function(ch) return ch:byte() .. "," end)
   local k = #names + 1
-  names[k] = ('  {"%s", (const char *)m%d, %d},'):format(module_name(path), k, #text)
-  chunks[k] = ("static const unsigned char m%d[] = {%s0};"):format(k, bytes)
+  names[k] = ('  {"%s", m%d, %d, %d},'):format(module_name(path), k, #packed, size)
+  chunks[k] = ("static const unsigned char m%d[] = {%s};"):format(k, bytes:sub(1, -2))
 end
 
 local file = assert(io.open(out .. ".tmp", "wb"))
-file:write("/* Made by src/lua/embed.lua from lua/; do not edit. */\n#include <stddef.h>\n")
-file:write("struct pni_embedded {\n  const char *name, *source;\n  size_t length;\n};\n")
-file:write("extern const struct pni_embedded pni_embedded_lua[];\n")
+file:write("/* Made by src/lua/embed.lua from lua/; do not edit. */\n")
+file:write("struct pni_module {\n  const char *name;\n  const unsigned char *packed;\n")
+file:write("  unsigned packed_size, size;\n};\nextern const struct pni_module pni_modules[];\n")
 file:write(table.concat(chunks, "\n"), "\n")
-file:write("const struct pni_embedded pni_embedded_lua[] = {\n", table.concat(names, "\n"), "\n  {0, 0, 0}};\n")
+file:write("const struct pni_module pni_modules[] = {\n", table.concat(names, "\n"), "\n  {0, 0, 0, 0}};\n")
 file:close()
 assert(os.rename(out .. ".tmp", out))

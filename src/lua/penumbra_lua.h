@@ -39,6 +39,8 @@ typedef struct pni_state {
 PN_API int luaopen_penumbra_core(lua_State *L);
 /* Opens Lua's standard libraries and makes `require "penumbra"` and its parts work from memory. */
 void pni_open_libs(lua_State *L);
+/* Is there an embedded Lua module `name`? */
+bool pni_embedded(const char *name);
 /* Makes an embedded module `name` available to require; false if there is none. */
 bool pni_push_embedded(lua_State *L, const char *name);
 /* What belongs to this Lua state; NULL before the context is made or set. */
@@ -130,6 +132,7 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
 
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */
 
+void pni_open_embedded(lua_State *L);
 void pni_open_tensor(lua_State *L);
 void pni_open_index(lua_State *L);
 void pni_open_ops(lua_State *L);
