@@ -89,7 +89,7 @@ function dist.is(x)
 end
 
 --- bijector: maps with an inverse and a log-determinant (pn.help "penumbra.bijector").
-dist.bijector = require "penumbra.bijector"
+dist.bijector = core.namespace("pn.dist.bijector", require "penumbra.bijector")
 
 --- biject_to(set [, low, high]), biject_to(d): the bijector from all numbers (or vectors) onto the named set, or onto
 --- the support of the distribution d. An "interval" needs its ends low and high, a
@@ -172,7 +172,7 @@ function dist.independent(d, k)
   return d:independent(k)
 end
 
-local natural = require "penumbra.natural"
+local natural = core.namespace("pn.dist.natural", require "penumbra.natural")
 local divergence = require "penumbra.divergence"
 
 --- natural: Gaussian factors by natural parameters (pn.help "penumbra.natural"): products, quotients, powers.

@@ -8,7 +8,7 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad traceback terminal modules files initialise kl_pairs
-  within capture]]):gmatch "%S+" do
+  within capture missed namespace]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -33,7 +33,7 @@ setmetatable(pn, {
   __index = function(_, name)
     if parts[name] then
       local part = require("penumbra." .. name)
-      pn[name] = part
+      pn[name] = core.namespace("pn." .. name, part)
       return part
     end
     local home = members[name]
@@ -42,7 +42,7 @@ setmetatable(pn, {
       pn[name] = member
       return member
     end
-    return nil
+    return core.missed("pn", name)
   end,
 })
 
@@ -86,5 +86,7 @@ function pn.lazy_names()
   table.sort(names)
   return names
 end
+
+core.namespace("pn", pn, pn.lazy_names())
 
 return pn

@@ -245,7 +245,7 @@ function sequential:mean(x)
   return x
 end
 
-local sequential_meta = { __index = sequential, __tostring = describe, network = true }
+local sequential_meta = { __index = core.namespace("a network", sequential), __tostring = describe, network = true }
 
 function sequential_meta.__call(self, x, generator)
   if generator == nil then
@@ -307,7 +307,7 @@ function module:mean()
 end
 
 local module_meta = {
-  __index = module,
+  __index = core.namespace("a network", module),
   __tostring = describe,
   network = true,
   __call = function(self, ...)

@@ -266,6 +266,8 @@ static void test_errors(void) {
   CHECK(strstr(pn_runtime_message(rt), "bad.lua:1:") == pn_runtime_message(rt));
   CHECK_INT(run(rt, "local pn = require 'penumbra'\nreturn pn.zeros(2):matmul(pn.zeros(3, 3))"), PN_SCRIPT);
   CHECK(strstr(pn_runtime_message(rt), "script:2: matmul") != NULL);
+  CHECK_INT(run(rt, "local pn = require 'penumbra'\nreturn pn.dist.gama(1)"), PN_SCRIPT);
+  CHECK_STR(pn_runtime_message(rt), "script:2: pn.dist has no 'gama', did you mean 'gamma'?");
   CHECK_INT(run(rt, "error({code = 1})"), PN_SCRIPT);
   CHECK_STR(pn_runtime_message(rt), "error object is a table value");
   CHECK_INT(run(rt, "return 1"), PN_OK);

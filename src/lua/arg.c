@@ -106,41 +106,22 @@ pn_rng *pni_check_rng(lua_State *L, int i) {
   return b->rng;
 }
 
-/* Edit distance of two short words. */
-static int distance(const char *a, const char *b) {
-  int row[64], n = (int)strlen(b);
-  if (n > 62 || strlen(a) > 62) return 99;
-  for (int j = 0; j <= n; j++) row[j] = j;
-  for (int i = 0; a[i]; i++) {
-    int diagonal = row[0];
-    row[0] = i + 1;
-    for (int j = 0; j < n; j++) {
-      int change = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      int best = row[j] < diagonal ? row[j] + 1 : diagonal + 1;
-      row[j + 1] = change < best ? change : best;
-    }
-  }
-  return row[n];
-}
-
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names) {
   i = lua_absindex(L, i);
   lua_pushnil(L);
   while (lua_next(L, i)) {
     lua_pop(L, 1);
     if (lua_type(L, -1) != LUA_TSTRING) continue;
-    const char *key = lua_tostring(L, -1), *nearest = NULL;
-    int best = 99;
-    for (int k = 0; names[k]; k++) {
-      int d = distance(key, names[k]);
-      if (d < best) {
-        best = d;
-        nearest = names[k];
-      }
+    const char *key = lua_tostring(L, -1);
+    bool known = false;
+    pni_near near;
+    pni_near_begin(&near, key);
+    for (int k = 0; names[k] && !known; k++) {
+      known = strcmp(key, names[k]) == 0;
+      pni_near_offer(&near, names[k]);
     }
-    if (best == 0) continue;
-    if (nearest && best <= 3) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, nearest);
+    if (known) continue;
+    if (*near.name) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, near.name);
     pni_error(L, "%s: unknown option '%s'", where, key);
   }
 }

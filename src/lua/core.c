@@ -371,6 +371,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_optim(L);
   pni_open_replay(L);
   pni_open_traceback(L);
+  pni_open_missing(L);
   pni_open_terminal(L);
   pni_open_file(L);
   return 1;

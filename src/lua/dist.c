@@ -276,6 +276,24 @@ static int push_parts(lua_State *L, pn_dist *d) {
   return 1;
 }
 
+/* Is it a parameter of some distribution? A script may ask one that lacks it, and gets nil. */
+static bool is_parameter(const char *key) {
+  for (int i = 0; i < pni_dist_count(); i++) {
+    const pni_parameter *p = pni_dist_at(i)->param;
+    for (int k = 0; k < PNI_DIST_PARAMS && p[k].name; k++)
+      if (strcmp(key, p[k].name) == 0) return true;
+  }
+  return false;
+}
+
+static int no_such(lua_State *L, const pn_dist *d) {
+  const char *names[PNI_DIST_PARAMS + 12] = {
+      "name", "parts", "support", "discrete", "dtype", "independent_rank", "batch_shape", "event_shape"};
+  int n = 8;
+  for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++) names[n++] = d->kind->param[k].name;
+  return pni_no_such(L, d->kind->name, names);
+}
+
 /* d.batch_shape, d.loc ... : fields, after the methods in upvalue 1 */
 static int l_index(lua_State *L) {
   pn_dist *d = self(L);
@@ -300,7 +318,7 @@ static int l_index(lua_State *L) {
   }
   for (int k = 0; k < PNI_DIST_PARAMS && d->kind->param[k].name; k++)
     if (strcmp(key, d->kind->param[k].name) == 0) PNI_RETURN(L, d->ctx, pn_dist_param(d->ctx, d, key));
-  return 0;
+  return is_parameter(key) ? 0 : no_such(L, d);
 }
 
 /* normal{loc = 0, scale = float64[3]} batch [3] event [] */
@@ -512,6 +530,7 @@ void pni_open_dist(lua_State *L) {
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "distribution_methods");
+  pni_add_space(L, "d:", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushliteral(L, "penumbra.distribution");

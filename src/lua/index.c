@@ -96,8 +96,7 @@ static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
 int pni_index(lua_State *L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
-      return pni_error(L, "a tensor has no method or field '%s'", lua_tostring(L, 2));
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL) return pni_no_such(L, "a tensor", NULL);
     return 1;
   }
   pn_tensor *x = pni_check_tensor(L, 1);

@@ -307,6 +307,7 @@ void pni_open_nn(lua_State *L) {
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "layer_methods");
+  pni_guard_methods(L, "a layer");
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_call);
   lua_setfield(L, -2, "__call");

@@ -151,6 +151,14 @@ static int l_type(lua_State *L) {
   return 1;
 }
 
+static int no_such(lua_State *L, const pni_optimiser *type) {
+  const char *names[PNI_OPTIONS + 1];
+  int n = 0;
+  for (; n < PNI_OPTIONS && type->options && type->options[n].name; n++) names[n] = type->options[n].name;
+  names[n] = NULL;
+  return pni_no_such(L, type->name, names);
+}
+
 /* opt.key: a method, else an option. */
 static int l_index(lua_State *L) {
   lua_settop(L, 2);
@@ -158,7 +166,7 @@ static int l_index(lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   const pn_optim *o = pni_check_optim(L, 1);
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
-  if (k < 0) return pni_error(L, "%s: no method or option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
+  if (k < 0) return no_such(L, o->type);
   if (pni_refuse_capture(o->ctx, "an option of an optimiser", "pass the number as a tensor"))
     return pni_raise(L, o->ctx);
   pni_push_option_value(L, &o->type->options[k], o->option[k]);

@@ -21,6 +21,12 @@ typedef struct pni_rng_box {
   pn_rng *rng;
 } pni_rng_box;
 
+/* A name that a script asked a namespace for in vain, and where. */
+typedef struct pni_missed {
+  char label[32], key[64], source[LUA_IDSIZE];
+  int line; /* 0: none */
+} pni_missed;
+
 /* One per Lua state, anchored in its registry; closes a context that it made. */
 typedef struct pni_state {
   pn_context *c;
@@ -32,6 +38,7 @@ typedef struct pni_state {
   size_t full;               /* bytes in use above which everything is collected */
   const void *box_metatable; /* identity of the tensors' metatable */
   char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
+  pni_missed missed;         /* last name that was not there */
   int raised;                /* status behind the last error value raised for lack of memory or time */
 } pni_state;
 
@@ -65,6 +72,27 @@ int pni_push_failure(lua_State *L, pn_context *c);
 bool pni_is_ours(const char *source);
 /* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
 void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int level);
+
+/* ---- names that are not there ---- */
+
+/* The nearest of the names offered; "" if none is near enough to be a slip of the hand. */
+typedef struct pni_near {
+  const char *wanted;
+  int limit, distance;
+  char name[64];
+} pni_near;
+
+void pni_near_begin(pni_near *near, const char *wanted);
+void pni_near_offer(pni_near *near, const char *name);
+/* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
+ * table of methods. more: further names, NULL-terminated, or NULL. */
+int pni_no_such(lua_State *L, const char *what, const char *const *more);
+/* Missing keys of the table of methods on the stack top raise so; it is the __index of objects called `what`. */
+void pni_guard_methods(lua_State *L, const char *what);
+/* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
+void pni_add_space(lua_State *L, const char *label, int table, int names);
+/* Pushes the message of an error, which says more if it is about a name that was not there. */
+void pni_push_explained(lua_State *L, const char *message);
 
 /* ---- tensors ---- */
 
@@ -146,6 +174,7 @@ void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
 void pni_open_replay(lua_State *L);
 void pni_open_traceback(lua_State *L);
+void pni_open_missing(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);
 

@@ -100,6 +100,7 @@ void pni_open_random(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   luaL_newmetatable(L, "penumbra.generator");
   luaL_newlib(L, methods);
+  pni_guard_methods(L, "a generator");
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_gc);
   lua_setfield(L, -2, "__gc");

@@ -164,6 +164,8 @@ static int describe(lua_State *L) {
     text = lua_pushfstring(L, "error object is a %s value", luaL_typename(L, 1));
   else
     text = luaL_tolstring(L, 1, NULL);
+  pni_push_explained(L, text);
+  text = lua_tostring(L, -1);
   snprintf(rt->message, sizeof rt->message, "%s", text);
   return 0;
 }

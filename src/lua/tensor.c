@@ -404,6 +404,7 @@ void pni_open_tensor(lua_State *L) {
   lua_pushliteral(L, "tensor");
   lua_setfield(L, -2, "__name");
   pni_push_methods(L);
+  pni_add_space(L, "x:", -1, 0);
   lua_pushcclosure(L, pni_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

@@ -59,7 +59,8 @@ void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int le
     if (is_theirs(of, &ar)) last[nlast++] = end;
   luaL_Buffer b;
   luaL_buffinit(L, &b);
-  luaL_addstring(&b, message);
+  pni_push_explained(L, message);
+  luaL_addvalue(&b);
   for (int i = 0; i < nfirst && nfirst + nlast > 1; i++) add_frame(&b, of, first[i]);
   if (nlast == LAST && end >= level) luaL_addstring(&b, "\n  ...");
   for (int i = nlast - 1; i >= 0; i--) add_frame(&b, of, last[i]);

@@ -170,6 +170,23 @@ static void push_parameters(lua_State *L, const pn_bijector *b) {
 
 static int l_parameters(lua_State *L) { return push_parameters(L, self(L)), 1; }
 
+/* Is it a parameter of some bijector? A script may ask one that lacks it, and gets nil. */
+static bool is_parameter(const char *key) {
+  for (int i = 0; i < pni_bijector_count(); i++) {
+    const pni_parameter *p = pni_bijector_at(i)->param;
+    for (int k = 0; k < PNI_BIJECTOR_PARAMS && p[k].name; k++)
+      if (strcmp(key, p[k].name) == 0) return true;
+  }
+  return false;
+}
+
+static int no_such(lua_State *L, const pn_bijector *b) {
+  const char *names[PNI_BIJECTOR_PARAMS + 8] = {"name", "domain", "codomain", "domain_rank", "codomain_rank", "parts"};
+  int n = 6;
+  for (int k = 0; k < PNI_BIJECTOR_PARAMS && b->kind->param[k].name; k++) names[n++] = b->kind->param[k].name;
+  return pni_no_such(L, b->kind->name, names);
+}
+
 static int l_index(lua_State *L) {
   pn_bijector *b = self(L);
   lua_pushvalue(L, 2);
@@ -190,7 +207,7 @@ static int l_index(lua_State *L) {
   }
   for (int k = 0; k < PNI_BIJECTOR_PARAMS && b->kind->param[k].name; k++)
     if (b->param[k] && strcmp(key, b->kind->param[k].name) == 0) return pni_push_tensor(L, b->param[k]), 1;
-  return 0;
+  return is_parameter(key) ? 0 : no_such(L, b);
 }
 
 /* Numbers shown in a text would be frozen there. */

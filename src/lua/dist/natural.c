@@ -126,6 +126,8 @@ static int l_renyi(lua_State *L) {
 
 /* ---- asking ---- */
 
+static const char *const fields[] = {"form", "precision", "precision_mean", NULL};
+
 static int l_index(lua_State *L) {
   pn_natural *s = check(L, 1);
   lua_pushvalue(L, 2);
@@ -134,7 +136,7 @@ static int l_index(lua_State *L) {
   if (strcmp(key, "form") == 0) return lua_pushstring(L, pn_natural_form(s)), 1;
   if (strcmp(key, "precision") == 0) return pni_push_tensor(L, pn_natural_precision(s)), 1;
   if (strcmp(key, "precision_mean") == 0) return pni_push_tensor(L, pn_natural_precision_mean(s)), 1;
-  return 0;
+  return pni_no_such(L, "a Gaussian factor", fields);
 }
 
 static int l_tostring(lua_State *L) {

@@ -314,6 +314,7 @@ void pni_open_replay(lua_State *L) {
   luaL_newmetatable(L, "penumbra.compiled");
   luaL_setfuncs(L, events, 0);
   luaL_newlib(L, methods);
+  pni_guard_methods(L, "a compiled function");
   lua_setfield(L, -2, "__index");
   lua_pushliteral(L, "penumbra.compiled");
   lua_setfield(L, -2, "__metatable");

@@ -1,0 +1,110 @@
+--- Names that do not exist: what is said about them, and that asking whether they exist still works.
+local core = require "penumbra.core"
+local pn = require "penumbra"
+
+-- The message of f's failure as the command, the prompt and the runtime report it.
+local function reported(f)
+  local _, message = xpcall(f, function(text) return core.traceback(text) end)
+  return (message:gsub("\n.*", ""):gsub("^[^:]*:%d+: ", ""))
+end
+
+-- The message itself, which any Lua shows.
+local function raised(f)
+  local ok, message = pcall(f)
+  assert.is_false(ok)
+  return (message:gsub("^[^:]*:%d+: ", ""))
+end
+
+describe("a name that a namespace lacks", function()
+  it("is nil", function()
+    assert.is_nil(pn.foo)
+    assert.is_nil(pn.dist.foo)
+    assert.is_nil(pn.dist.bijector.foo)
+    assert.is_nil(pn.nn.foo)
+    assert.is_nil(rawget(pn.dist, "foo"))
+  end)
+
+  it("is told with the nearest one where it is called", function()
+    for text, f in pairs {
+      ["pn.dist has no 'gama', did you mean 'gamma'?"] = function() return pn.dist.gama(1) end,
+      ["pn.nn has no 'liner', did you mean 'linear'?"] = function() return pn.nn.liner(1, 2) end,
+      ["pn.optim has no 'adamm', did you mean 'adam'?"] = function() return pn.optim.adamm {} end,
+      ["pn.dist has no 'StudentT', did you mean 'student_t'?"] = function() return pn.dist.StudentT(1) end,
+      ["pn.dist.bijector has no 'afine', did you mean 'affine'?"] = function() return pn.dist.bijector.afine(1) end,
+      ["pn has no 'dst', did you mean 'dist'?"] = function() return pn.dst.gamma(1) end,
+      ["pn has no 'gamma', did you mean 'pn.dist.gamma'?"] = function() return pn.gamma(1) end,
+      ["pn has no 'adam', did you mean 'pn.optim.adam'?"] = function() return pn.adam(1) end,
+      ["pn.dist has no 'log_prob', did you mean 'd:log_prob'?"] = function() return pn.dist.log_prob(1) end,
+      ["pn.dist has no 'xyzzy'; pn.help \"pn.dist\" lists what there is"] = function() return pn.dist.xyzzy(1) end,
+      ["a network has no 'paramters', did you mean 'parameters'?"] = function()
+        return pn.nn.sequential { pn.nn.linear(1, 1) }:paramters()
+      end,
+      ["pn.dist has no 'gamme', did you mean 'gamma'?"] = function()
+        local d = pn.dist.gamme(
+          1)
+        return d
+      end,
+    } do
+      assert.equal(text, reported(f))
+    end
+  end)
+
+  it("is not confused with a field of another table", function()
+    local _, mine = pn.dist.gama, {}
+    for _ = 1, 2 do
+      -- far below the line that asked
+
+      -- .
+      -- .
+      -- .
+      -- .
+      -- .
+      -- .
+      assert.equal("attempt to call a nil value (field 'gama')", reported(function() return mine.gama(1) end))
+    end
+    _ = pn.dist.gama
+    assert.equal("attempt to call a nil value (field 'other')", reported(function() return mine.other(1) end))
+  end)
+end)
+
+describe("a name that an object lacks", function()
+  local net = pn.nn.sequential { pn.nn.linear(1, 1) }
+
+  it("is an error with the nearest one", function()
+    for text, f in pairs {
+      ["a tensor has no method or field 'logsumxp', did you mean 'logsumexp'?"] = function()
+        return pn.ones { 2 }:logsumxp()
+      end,
+      ["gamma has no method or field 'logprob', did you mean 'log_prob'?"] = function()
+        return pn.dist.gamma(1):logprob(1)
+      end,
+      ["gamma has no method or field 'concentraton', did you mean 'concentration'?"] = function()
+        return pn.dist.gamma(1).concentraton
+      end,
+      ["normal has no method or field 'kl', did you mean 'pn.kl'?"] = function() return pn.dist.normal(0, 1):kl() end,
+      ["exp has no method or field 'forwrd', did you mean 'forward'?"] = function()
+        return pn.dist.bijector.exp():forwrd(1)
+      end,
+      ["a Gaussian factor has no method or field 'precison', did you mean 'precision'?"] = function()
+        return pn.dist.natural.scalar(1, 1).precison
+      end,
+      ["a layer has no method or field 'pramaters', did you mean 'parameters'?"] = function()
+        return net[1]:pramaters()
+      end,
+      ["adam has no method or field 'stp', did you mean 'step'?"] = function()
+        return pn.optim.adam(net:parameters()):stp()
+      end,
+      ["a generator has no method or field 'spilt', did you mean 'split'?"] = function()
+        return pn.generator(1):spilt()
+      end,
+      ["a tensor has no method or field 'qqqqqq'"] = function() return pn.ones { 2 }:qqqqqq() end,
+    } do
+      assert.equal(text, raised(f))
+    end
+  end)
+
+  it("is nil for a parameter of another distribution or bijector", function()
+    assert.is_nil(pn.dist.normal(0, 1).concentration)
+    assert.is_nil(pn.dist.bijector.exp().scale)
+  end)
+end)

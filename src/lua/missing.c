@@ -1,0 +1,267 @@
+/*
+** missing.c: names that do not exist. An object (tensor, distribution, layer...) raises at once and names the nearest. A
+** namespace (pn.dist...) gives nil, so that `if pn.dist.foo then` asks whether it is there; what was missed last is
+** remembered, and told where calling or indexing that nil fails and the error is reported.
+*/
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include "../dist/bijector/bijector.h"
+#include "../dist/distribution.h"
+#include "../nn/layer.h"
+#include "../nn/optimiser.h"
+#include "penumbra_lua.h"
+
+/* ---- nearness ---- */
+
+enum { LONGEST = 62, STEP = 10, REPLACED = 11, UNDERSCORE = 4, CASE = 1, FAR = 1 << 20 };
+
+static int change(char a, char b) {
+  if (a == b) return 0;
+  return tolower((unsigned char)a) == tolower((unsigned char)b) ? CASE : REPLACED;
+}
+
+static int width(char a) { return a == '_' ? UNDERSCORE : STEP; }
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* Ten times the letters to insert, delete, replace, or swap with a neighbour (Damerau 1964); an underscore or another
+ * case costs less, another letter a little more. */
+static int distance(const char *a, const char *b) {
+  int row[3][LONGEST + 1], m = (int)strlen(a), n = (int)strlen(b);
+  if (m > LONGEST || n > LONGEST) return FAR;
+  row[0][0] = 0;
+  for (int j = 0; j < n; j++) row[0][j + 1] = row[0][j] + width(b[j]);
+  for (int i = 0; i < m; i++) {
+    int *now = row[(i + 1) % 3], *before = row[i % 3], *earlier = row[(i + 2) % 3];
+    now[0] = before[0] + width(a[i]);
+    for (int j = 0; j < n; j++) {
+      int best = least(before[j + 1] + width(a[i]), now[j] + width(b[j]));
+      best = least(best, before[j] + change(a[i], b[j]));
+      if (i && j && a[i] == b[j - 1] && a[i - 1] == b[j]) best = least(best, earlier[j - 1] + STEP);
+      now[j + 1] = best;
+    }
+  }
+  return row[m % 3][n];
+}
+
+void pni_near_begin(pni_near *near, const char *wanted) {
+  int third = (int)strlen(wanted) / 3;
+  near->wanted = wanted;
+  near->limit = REPLACED * (third < 1 ? 1 : third > 3 ? 3 : third);
+  near->distance = FAR;
+  *near->name = '\0';
+}
+
+void pni_near_offer(pni_near *near, const char *name) {
+  int d = distance(near->wanted, name);
+  size_t n = strlen(near->wanted);
+  if (d > near->limit && n >= 3 && strncmp(near->wanted, name, n) == 0) d = near->limit;
+  if (d > near->limit || d >= STEP * (int)strlen(name)) return;
+  if (d > near->distance || (d == near->distance && strcmp(name, near->name) > 0)) return;
+  near->distance = d;
+  snprintf(near->name, sizeof near->name, "%s", name);
+}
+
+/* ---- spaces: label -> {table, list of further names} ---- */
+
+static const char spaces_key = 0;
+
+static void push_spaces(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &spaces_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &spaces_key);
+}
+
+void pni_add_space(lua_State *L, const char *label, int table, int names) {
+  table = lua_absindex(L, table);
+  push_spaces(L);
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, table);
+  lua_rawseti(L, -2, 1);
+  if (names) {
+    lua_pushvalue(L, names);
+    lua_rawseti(L, -2, 2);
+  }
+  lua_setfield(L, -2, label);
+  lua_pop(L, 1);
+}
+
+static void offer_keys(lua_State *L, pni_near *near, int t) {
+  t = lua_absindex(L, t);
+  lua_pushnil(L);
+  while (lua_next(L, t)) {
+    if (lua_type(L, -2) == LUA_TSTRING && *lua_tostring(L, -2) != '_') pni_near_offer(near, lua_tostring(L, -2));
+    lua_pop(L, 1);
+  }
+}
+
+static void offer_list(lua_State *L, pni_near *near, int t) {
+  t = lua_absindex(L, t);
+  for (lua_Integer i = 1; lua_rawgeti(L, t, i) == LUA_TSTRING; i++, lua_pop(L, 1))
+    pni_near_offer(near, lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
+static void offer_space(lua_State *L, pni_near *near, const char *label) {
+  push_spaces(L);
+  if (lua_getfield(L, -1, label) == LUA_TTABLE) {
+    lua_rawgeti(L, -1, 1);
+    offer_keys(L, near, -1);
+    if (lua_rawgeti(L, -2, 2) == LUA_TTABLE) offer_list(L, near, -1);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 2);
+}
+
+/* Where else the very name is: pushes "pn.dist.gamma" or returns false. */
+static bool push_elsewhere(lua_State *L, const char *key) {
+  const char *home = pni_dist_find(key)        ? "pn.dist"
+                     : pni_layer_find(key)     ? "pn.nn"
+                     : pni_optimiser_find(key) ? "pn.optim"
+                     : pni_bijector_find(key)  ? "pn.dist.bijector"
+                                               : NULL;
+  if (home) return lua_pushfstring(L, "%s.%s", home, key), true;
+  char best[64] = "";
+  push_spaces(L);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *label = lua_tostring(L, -2);
+    lua_rawgeti(L, -1, 1);
+    lua_pushstring(L, key);
+    bool shorter = !*best || strlen(label) < strlen(best) || (strlen(label) == strlen(best) && strcmp(label, best) < 0);
+    if (lua_rawget(L, -2) != LUA_TNIL && !strchr(label, ' ') && shorter) snprintf(best, sizeof best, "%s", label);
+    lua_pop(L, 3);
+  }
+  lua_pop(L, 1);
+  if (!*best) return false;
+  lua_pushfstring(L, best[strlen(best) - 1] == ':' ? "%s%s" : "%s.%s", best, key);
+  return true;
+}
+
+/* Pushes ", did you mean 'x'?" or "" for a key that is not there. */
+static void push_suggestion(lua_State *L, const pni_near *near, const char *key) {
+  if (near->distance < STEP)
+    lua_pushfstring(L, ", did you mean '%s'?", near->name); /* a matter of case and underscores */
+  else if (push_elsewhere(L, key))
+    lua_pushfstring(L, ", did you mean '%s'?", lua_tostring(L, -1)), lua_remove(L, -2);
+  else if (*near->name)
+    lua_pushfstring(L, ", did you mean '%s'?", near->name);
+  else
+    lua_pushliteral(L, "");
+}
+
+/* ---- objects ---- */
+
+int pni_no_such(lua_State *L, const char *what, const char *const *more) {
+  if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "%s has no field that is a %s", what, luaL_typename(L, 2));
+  const char *key = lua_tostring(L, 2);
+  pni_near near;
+  pni_near_begin(&near, key);
+  for (; more && *more; more++) pni_near_offer(&near, *more);
+  if (lua_istable(L, lua_upvalueindex(1))) offer_keys(L, &near, lua_upvalueindex(1));
+  push_suggestion(L, &near, key);
+  return pni_error(L, "%s has no method or field '%s'%s", what, key, lua_tostring(L, -1));
+}
+
+/* __index of a table of methods: upvalues methods, what. */
+static int no_method(lua_State *L) { return pni_no_such(L, lua_tostring(L, lua_upvalueindex(2)), NULL); }
+
+void pni_guard_methods(lua_State *L, const char *what) {
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, -2);
+  lua_pushstring(L, what);
+  lua_pushcclosure(L, no_method, 2);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+}
+
+/* ---- namespaces ---- */
+
+/* Remembers that the script asked `label` for `key` in vain. */
+static void note(lua_State *L, const char *label, const char *key) {
+  pni_missed *m = &pni_lua_state(L)->missed;
+  lua_Debug ar;
+  m->line = 0;
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline <= 0 || pni_is_ours(ar.source)) continue;
+    m->line = ar.currentline;
+    snprintf(m->source, sizeof m->source, "%s", ar.short_src);
+    snprintf(m->label, sizeof m->label, "%s", label);
+    snprintf(m->key, sizeof m->key, "%s", key);
+    return;
+  }
+}
+
+/* missed(label, key) -> nil */
+static int l_missed(lua_State *L) {
+  const char *label = luaL_checkstring(L, 1);
+  if (lua_type(L, 2) == LUA_TSTRING) note(L, label, lua_tostring(L, 2));
+  return 0;
+}
+
+static int namespace_index(lua_State *L) {
+  if (lua_type(L, 2) == LUA_TSTRING) note(L, lua_tostring(L, lua_upvalueindex(1)), lua_tostring(L, 2));
+  return 0;
+}
+
+/* namespace(label, table [, names]) -> table, whose missing names are noted from now on; with a metatable of its own
+ * it calls `missed` itself. names: list of what it has beside its fields. */
+static int l_namespace(lua_State *L) {
+  const char *label = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  pni_add_space(L, label, 2, lua_istable(L, 3) ? 3 : 0);
+  lua_settop(L, 2);
+  if (lua_getmetatable(L, 2)) return lua_pop(L, 1), 1;
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, namespace_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, 2);
+  return 1;
+}
+
+/* "script:12: attempt to call a nil value (field 'gama')": does it speak of what was missed? */
+static bool is_about(const pni_missed *m, const char *message) {
+  enum { REACH = 8 }; /* lines of one expression */
+  char tail[96];
+  size_t n = strlen(m->source), end;
+  int line;
+  if (!m->line || strncmp(message, m->source, n) != 0 || sscanf(message + n, ":%d: attempt to", &line) != 1)
+    return false;
+  if (line > m->line + REACH || line < m->line - REACH) return false;
+  for (int method = 0; method < 2; method++) {
+    snprintf(tail, sizeof tail, " a nil value (%s '%s')", method ? "method" : "field", m->key);
+    end = strlen(tail);
+    if (strlen(message) >= end && strcmp(message + strlen(message) - end, tail) == 0) return true;
+  }
+  return false;
+}
+
+void pni_push_explained(lua_State *L, const char *message) {
+  pni_state *state = pni_lua_state(L);
+  const pni_missed *m = state ? &state->missed : NULL;
+  if (!m || !is_about(m, message) || !lua_checkstack(L, 20)) {
+    lua_pushstring(L, message);
+    return;
+  }
+  pni_near near;
+  pni_near_begin(&near, m->key);
+  offer_space(L, &near, m->label);
+  push_suggestion(L, &near, m->key);
+  const char *text = lua_tostring(L, -1);
+  lua_pushfstring(L, "%s:%d: %s has no '%s'%s", m->source, m->line, m->label, m->key, text);
+  if (!*text && !strchr(m->label, ' ')) {
+    lua_pushfstring(L, "; pn.help \"%s\" lists what there is", m->label);
+    lua_concat(L, 2);
+  }
+  lua_remove(L, -2);
+}
+
+static const luaL_Reg functions[] = {{"missed", l_missed}, {"namespace", l_namespace}, {NULL, NULL}};
+
+void pni_open_missing(lua_State *L) { luaL_setfuncs(L, functions, 0); }
