@@ -916,12 +916,13 @@ PN_API void pn_plan_unref(pn_plan *p);
 /* 1 if the inputs have the number, shapes and dtypes that p was captured with, and are data. */
 PN_API int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in);
 /* Replays p; each out[k] is scoped, new data without a graph. Gives back any failure of the operations; then
- * parameters and generators are as they were, unless the failure came after an update. Allocates nothing but the results once the context's pool is
- * warm. PN_SHAPE if the inputs do not fit, PN_NAN from an update, PN_CANCELLED, PN_NOMEM. */
+ * parameters and generators are as they were, unless the failure came after an update. Allocates nothing but the
+ * results, and copies of large inputs that are strided, once the context's pool is warm. PN_SHAPE if the inputs do
+ * not fit, PN_NAN from an update, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out);
 /* Number of steps of a replay. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
-/* Bytes that its tensors take together. */
+/* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */

@@ -279,6 +279,118 @@ static void unrecorded(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* ---- large inputs and results, which plans read and compute where they lie ---- */
+
+enum { BOUND = 5, ROUNDS = 6 };
+
+/* Steps of every kind on x [80, 90], y [90, 40]: a run, nests, groups with sums of rows, products, evaluated
+ * operations, draws; a view of the input, the input, a result twice. */
+static void bound_work(pn_context *c, pn_tensor *x, pn_tensor *y, pn_tensor **out) {
+  pn_tensor *p = pn_matmul(c, x, y), *noise = pn_randn(c, NULL, PN_FLOAT64, SHAPE(80, 90));
+  pn_tensor *t = pn_permute(c, x, 2, (int[]){1, 0});
+  out[0] = pn_add(c, pn_tanh(c, pn_mul(c, x, noise)), pn_sum(c, x, (pn_axes){1, {1}}, 1));
+  out[1] = pn_exp(c, pn_matmul(c, t, p));
+  out[2] = t;
+  out[3] = pn_cumsum(c, pn_sub(c, out[0], x), 0);
+  out[4] = out[3];
+}
+
+static pn_tensor *bound_input(pn_context *c, int k) {
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(80, 91));
+  if (k % 3 == 1) return pn_slice(c, x, 1, 1, 90, 1);
+  if (k % 3 == 2) return pn_permute(c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(90, 80)), 2, (int[]){1, 0});
+  return pn_contiguous(c, pn_slice(c, x, 1, 0, 90, 1));
+}
+
+static bool apart(const pn_tensor *a, const pn_tensor *b) { return !a || !b || a->storage != b->storage; }
+
+/* Results of all rounds are kept, so that each round finds other memory; and the inputs change after all. */
+static void binding(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = bound_input(c, 0), *y = pn_randn(c, NULL, PN_FLOAT64, SHAPE(90, 40)), *in[2], *want[ROUNDS][BOUND];
+  pn_tensor *got[ROUNDS][BOUND];
+  CHECK_STATUS(c, pn_capture_begin(c, 2, (pn_tensor *[]){x, y}, in), PN_OK);
+  bound_work(c, in[0], in[1], got[0]);
+  pn_plan *plan = pn_capture_end(c, BOUND, got[0]);
+  CHECK(plan != NULL);
+  for (int k = 0; k < ROUNDS; k++) {
+    uint64_t state[2];
+    size_t inner = pn_scope_open(c);
+    x = bound_input(c, k);
+    y = pn_randn(c, NULL, PN_FLOAT64, SHAPE(90, 40));
+    pn_rng_get_state(pn_context_rng(c), state);
+    bound_work(c, x, y, want[k]);
+    pn_rng_set_state(pn_context_rng(c), state);
+    CHECK_STATUS(c, pn_plan_run(c, plan, 2, (pn_tensor *[]){x, y}, got[k]), PN_OK);
+    for (int i = 0; i < BOUND; i++) {
+      CHECK(apart(got[k][i], x) && apart(got[k][i], y) && pni_is_contiguous(got[k][i]));
+      for (int j = 0; j < i; j++) CHECK(apart(got[k][i], got[k][j]));
+      pn_tensor_ref(got[k][i]);
+      want[k][i] = pni_contiguous(c, want[k][i]);
+    }
+    pn_scope_close(c, inner);
+    pn_context_trim(c);
+  }
+  for (int k = 0; k < ROUNDS; k++)
+    for (int i = 0; i < BOUND; i++) {
+      CHECK(same_bits(got[k][i], want[k][i]));
+      pn_tensor_unref(got[k][i]);
+      pn_tensor_unref(want[k][i]);
+    }
+  pn_plan_unref(plan);
+  pn_scope_close(c, mark);
+}
+
+/* A plan of single steps needs no memory but that of what lies between them. */
+static void bound_memory(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT32, SHAPE(100000)), *in[2], *out[2];
+  CHECK_STATUS(c, pn_capture_begin(c, 2, (pn_tensor *[]){x, x}, in), PN_OK);
+  pn_plan *plan = pn_capture_end(c, 1, (pn_tensor *[]){pn_exp(c, in[0])});
+  CHECK(pn_plan_memory(plan) <= 64); /* the second input is not read */
+  CHECK_STATUS(c, pn_plan_run(c, plan, 2, (pn_tensor *[]){x, x}, out), PN_OK);
+  CHECK(same_bits(out[0], pn_exp(c, x)));
+  /* no memory for the result: nothing has happened, and the plan works again */
+  size_t peak, used = pn_context_memory(c, &peak);
+  pn_context_set_memory_limit(c, used + 100000);
+  CHECK_STATUS(c, pn_plan_run(c, plan, 2, (pn_tensor *[]){x, x}, out), PN_NOMEM);
+  CHECK_FAIL(c, PN_NOMEM, "memory");
+  pn_context_set_memory_limit(c, 0);
+  x = pn_randn(c, NULL, PN_FLOAT32, SHAPE(100000));
+  CHECK_STATUS(c, pn_plan_run(c, plan, 2, (pn_tensor *[]){x, x}, out), PN_OK);
+  CHECK(same_bits(out[0], pn_exp(c, x)));
+  pn_plan_unref(plan);
+  pn_scope_close(c, mark);
+}
+
+/* An argument that shares memory with a parameter keeps its values while the plan updates the parameter; a failing
+ * and a cancelled run leave nothing behind. */
+static void bound_parameter(pn_context *c) {
+  size_t mark = pn_scope_open(c);
+  pn_tensor *w = pn_param(c, pn_randn(c, NULL, PN_FLOAT64, SHAPE(60, 60))), *x = pn_detach(c, w), *in, *out[2];
+  pn_optim *o = pn_optim_new(c, "sgd", 1, &w, NULL, NULL);
+  CHECK(x->storage == w->storage);
+  CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &in), PN_OK);
+  out[0] = pn_mean(c, pn_square(c, pn_mul(c, w, in)), PN_ALL, 0);
+  CHECK_STATUS(c, pn_optim_step(c, o, out[0]), PN_OK);
+  out[1] = pn_mul(c, in, pn_scalar(c, PN_FLOAT64, 2));
+  pn_plan *plan = pn_capture_end(c, 2, out);
+  for (int k = 0; k < 3; k++) {
+    pn_tensor *twice = pn_mul(c, x, pn_scalar(c, PN_FLOAT64, 2)), *bad = pn_full(c, PN_FLOAT64, SHAPE(60, 60), NAN);
+    CHECK_STATUS(c, pn_plan_run(c, plan, 1, &x, out), PN_OK);
+    CHECK(same_bits(out[1], twice) && !same_bits(x, pn_div(c, twice, pn_scalar(c, PN_FLOAT64, 2))));
+    CHECK_STATUS(c, pn_plan_run(c, plan, 1, &bad, out), PN_NAN);
+    CHECK_FAIL(c, PN_NAN, "finite");
+    pn_context_cancel(c);
+    CHECK_STATUS(c, pn_plan_run(c, plan, 1, &bad, out), PN_CANCELLED);
+    pn_context_uncancel(c);
+    CHECK_FAIL(c, PN_CANCELLED, "interrupted");
+  }
+  pn_plan_unref(plan);
+  pn_optim_unref(o);
+  pn_scope_close(c, mark);
+}
+
 /* ---- cancellation and failures within a replay ---- */
 
 static void stopping(pn_context *c) {
@@ -388,6 +500,18 @@ static bool work(pn_context *c, const void *data) {
   return done;
 }
 
+/* Large inputs, one of them strided. */
+static bool bound_sweep(pn_context *c, const void *data) {
+  (void)data;
+  pn_tensor *x[2] = {bound_input(c, 1), pn_randn(c, NULL, PN_FLOAT64, SHAPE(90, 40))}, *in[2], *out[BOUND] = {NULL};
+  if (!x[0] || !x[1] || pn_capture_begin(c, 2, x, in)) return false;
+  bound_work(c, in[0], in[1], out);
+  pn_plan *plan = pn_capture_end(c, BOUND, out);
+  bool done = plan && pn_plan_run(c, plan, 2, x, out) == PN_OK && pn_plan_run(c, plan, 2, x, out) == PN_OK;
+  pn_plan_unref(plan);
+  return done;
+}
+
 int main(void) {
   training(PN_FLOAT64);
   training(PN_FLOAT32);
@@ -400,11 +524,15 @@ int main(void) {
   sources(c, PN_FLOAT32);
   sources(c, PN_INT64);
   unrecorded(c);
+  binding(c);
+  bound_memory(c);
+  bound_parameter(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
   threads();
   closing();
   stopped_script();
   sweep("capture and replay", work, NULL);
+  sweep("large inputs", bound_sweep, NULL);
   CHECK_DONE();
 }

@@ -5,7 +5,7 @@
 ** tensors would, to the bit, as an element depends on its own place only.
 */
 #include <string.h>
-#include "replay.h"
+#include "plan.h"
 
 bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row *row, void **data) {
   if (!note->op || (!note->op->map && !note->op->kernel)) return false;
@@ -256,13 +256,13 @@ static void set_space(const space *s, pni_group *g) {
 static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g, const pni_note *note, pni_member *m) {
   const pni_tape *tape = p->tape;
   int64_t n;
-  int v = tape->edge.v[note->first];
+  int v = tape->edge.v[note->first], base = base_of(tape, v);
   const pn_tensor *out = &tape->value.v[note->out].t, *x = &tape->value.v[v].t;
   int64_t size = (int64_t)pni_itemsize(out);
   m->fold = pni_fold_of(p, note, &n, &m->scale);
   m->nop = 2;
-  m->op[0] = (pni_operand){pni_data(out), size * g->jump, size, 0, size, -1};
-  m->op[1] = (pni_operand){pni_data(x), size * g->cols * g->jump, size * g->cols, 1, size, s->slot[base_of(tape, v)]};
+  m->op[0] = (pni_operand){pni_data(out), size * g->jump, size, 0, size, -1, note->out};
+  m->op[1] = (pni_operand){pni_data(x), size * g->cols * g->jump, size * g->cols, 1, size, s->slot[base], base};
 }
 
 static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group *g, int note, pni_member *m) {
@@ -287,6 +287,7 @@ static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group 
     o->row = row * o->size;
     o->jump = jump * o->size;
     o->slot = s->slot[base];
+    o->value = base;
     if (g->rows > 1 && row != o->item * g->cols)
       m->even = PNI_EVEN_ROW;
     else if (g->rows > g->jump && jump != row * g->jump && m->even == PNI_EVEN_ALL)

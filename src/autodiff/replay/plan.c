@@ -2,10 +2,10 @@
 ** plan.c: from a tape to a plan. Notes that no result, effect or check needs are dropped (draws stay: they
 ** advance their generator). Every value with memory of its own lives from the step that makes it to the
 ** last one that reads it or a view of it; values whose lives overlap get separate places in the arena,
-** first fit in the order of the steps.
+** first fit in the order of the steps. Large inputs and results need none (bind.c).
 */
 #include <string.h>
-#include "replay.h"
+#include "plan.h"
 
 enum { ALIGN = 64 };
 
@@ -103,6 +103,7 @@ static pn_status settle_values(pn_context *c, pn_plan *p) {
     const pni_value *base = &tape->value.v[v->base];
     pn_tensor *t = &v->t;
     p->storage[i] = (pni_storage){.refs = 1, .data = p};
+    v->bound = PNI_PLACED;
     t->refs = 1;
     t->flags = t->nin = 0;
     t->op = NULL;
@@ -123,11 +124,12 @@ static pn_status settle_values(pn_context *c, pn_plan *p) {
 
 static void lay_out(pn_plan *p, const pni_schedule *l, arena *a, size_t *offset) {
   const pni_tape *tape = p->tape;
-  for (int i = 0; i < tape->ninput; i++) offset[i] = place(p, a, l, i, -1);
+  for (int i = 0; i < tape->ninput; i++)
+    if (tape->value.v[i].bound == PNI_PLACED) offset[i] = place(p, a, l, i, -1);
   for (int64_t i = 0; i < tape->note.n; i++) {
     int out = tape->note.v[i].out;
     bool own = l->needed[i] && out >= 0 && tape->value.v[out].kind == PNI_VALUE_OWN;
-    if (own && l->slot[out] < 0) offset[out] = place(p, a, l, out, i);
+    if (own && l->slot[out] < 0 && tape->value.v[out].bound == PNI_PLACED) offset[out] = place(p, a, l, out, i);
   }
 }
 
@@ -202,6 +204,7 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
     bool view = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW;
     if (!l->needed[i] || view || (l->group[i] >= 0 && l->group[i] != i)) continue;
     pni_step *s = &p->step[p->nstep++];
+    p->effects |= note->effect != NULL;
     if (note->effect)
       *s = (pni_step){.kind = PNI_STEP_EFFECT, .u.effect.in = p->arg + note->first};
     else if (!note->op)
@@ -226,8 +229,9 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   p->nest = pni_alloc_array(c, p->map_cap + 1, sizeof *p->nest); /* one to try in */
   p->member = pni_alloc_array(c, p->map_cap, sizeof *p->member);
   p->prepared = pni_alloc_array(c, p->prepared_cap, sizeof *p->prepared);
-  if (p->step && p->nest && p->member && p->prepared) add_steps(p, l);
-  return c->status;
+  if (!p->step || !p->nest || !p->member || !p->prepared) return c->status;
+  add_steps(p, l);
+  return pni_bind_steps(c, p);
 }
 
 static pn_status schedule(pn_context *c, pn_plan *p) {
@@ -243,7 +247,7 @@ static pn_status schedule(pn_context *c, pn_plan *p) {
     find_lives(p, &l);
     pni_fuse(p, &l);
     stretch_lives(p, &l);
-    if (give_memory(c, p, &l) == PN_OK) make_steps(c, p, &l);
+    if (pni_bind_choose(c, p, &l) == PN_OK && give_memory(c, p, &l) == PN_OK) make_steps(c, p, &l);
   }
   pni_free(c, l.needed, notes);
   pni_free(c, l.last, values * sizeof *l.last);
@@ -284,6 +288,8 @@ static void destroy(pn_plan *p) {
   pni_free(c, p->member, (size_t)p->map_cap * sizeof *p->member);
   pni_free(c, p->prepared, (size_t)p->prepared_cap * sizeof *p->prepared);
   pni_free(c, p->out, (size_t)p->nout * sizeof *p->out);
+  pni_free(c, p->bound, (size_t)p->bound_cap * sizeof *p->bound);
+  pni_free(c, p->patch, (size_t)p->patch_cap * sizeof *p->patch);
   pni_free(c, p->arena, p->arena_bytes);
   pni_tape_free(c, p->tape);
   pni_free(c, p, sizeof *p);

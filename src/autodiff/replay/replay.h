@@ -39,7 +39,11 @@ typedef struct pni_value {
   int kind;           /* PNI_VALUE_... */
   int base;           /* the value whose memory it uses: itself unless a view */
   pn_tensor *outside; /* of PNI_VALUE_OUTSIDE: constant or parameter, a reference is ours */
+  int bound;          /* its number among the plan's bound values, or PNI_PLACED or PNI_UNREAD */
 } pni_value;
+
+/* Of a value that is not bound: it has a place in the arena, or (an input) no step reads it. */
+enum { PNI_PLACED = -1, PNI_UNREAD = -2 };
 
 /* What happened, in order. */
 typedef struct pni_note {
@@ -76,125 +80,5 @@ int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t);
 /* Fails if random numbers were drawn that nobody noted: they would be drawn at the capture and never again. */
 pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where);
 void pni_tape_free(pn_context *c, pni_tape *tape);
-
-/* ---- plans ---- */
-
-/* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
-enum { PNI_RUN = 65536 };
-
-enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_GROUP, PNI_STEP_PREPARED, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
-
-/* A group of elementwise operations over one space of rows x columns runs tile by tile: what a tile hands on
- * within the group lies in one of PNI_TILE_SLOTS places on the stack and never leaves the nearest cache. */
-enum { PNI_TILE_BYTES = 4096, PNI_TILE_SLOTS = 12 };
-
-/* Operands run evenly along a row, from row to row, and from one `jump` of rows to the next. */
-typedef struct pni_operand {
-  char *base;
-  int64_t jump; /* bytes from jump to jump */
-  int64_t row;  /* bytes from row to row */
-  int64_t item; /* elements from column to column */
-  int64_t size; /* bytes per element */
-  int slot;     /* of the tile, or -1: in memory */
-} pni_operand;
-
-/* How far all operands of an operation run on as one run. */
-enum { PNI_EVEN_ROW, PNI_EVEN_JUMP, PNI_EVEN_ALL };
-
-typedef struct pni_member {
-  pni_row row;
-  void *data;
-  pni_fold fold; /* instead of row: reduces each row of op[1] to an element of op[0] */
-  double scale;  /* of the reduced, 0: none */
-  int nop;
-  int even; /* PNI_EVEN_... */
-  pni_operand op[4];
-} pni_member;
-
-typedef struct pni_group {
-  int64_t rows, cols;
-  int64_t jump, tile; /* rows of a jump, elements of a tile */
-  int64_t block;      /* rows per tile; 0: tiles are parts of a row */
-  const pni_member *member;
-  int n;
-} pni_group;
-
-/* Runs a group, sharded over threads when big. */
-pn_status pni_group_run(pn_context *c, const pni_group *g);
-
-/* One thing to do in a replay. */
-typedef struct pni_step {
-  int kind;
-  int note;
-  union {
-    struct { /* RUN: one inner loop */
-      pni_row row;
-      void *data;
-      int64_t n, stride[4];
-      char *p[4];
-    } run;
-    struct { /* LOOP: a nest */
-      pni_row row;
-      void *data;
-      pni_loop *nest;
-    } loop;
-    pni_group group;
-    struct { /* PREPARED */
-      pn_status (*run)(pn_context *c, const pni_prepared *p);
-      const pni_prepared *p;
-    } prepared;
-    struct { /* EVAL: whatever the operation does */
-      pni_call call;
-      pn_tensor *out;
-      pni_attr *drawn; /* key and position go there, or NULL */
-    } eval;
-    struct { /* EFFECT */
-      pn_tensor *const *in;
-    } effect;
-    struct { /* DRAW */
-      pn_tensor *out;
-    } draw;
-  } u;
-} pni_step;
-
-/* ---- plan.c and fuse.c: from tape to plan ---- */
-
-typedef struct pni_schedule {
-  uint8_t *needed; /* by note */
-  int64_t *last;   /* by value: the last note that reads its memory; INT64_MAX: kept to the end; -1: nobody */
-  int *group;      /* by note: the first note of its group, or -1 */
-  int *until;      /* by first note: the last of the group */
-  int *slot;       /* by value: its place in the tile, or -1 */
-  int *maker;      /* by value: the note that computes it, or -1 */
-} pni_schedule;
-
-/* The nest of an elementwise note and its kernel; false if it has none. */
-bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row *row, void **data);
-/* The kernel of a reduction whose rows, of *n elements, lie one after the other; NULL if the note is none. */
-pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale);
-/* Fills group and slot. The values have their geometry; addresses do not matter yet. */
-void pni_fuse(const pn_plan *p, pni_schedule *s);
-/* The step of the group that begins with note `first`; members are taken from *m, which moves on. */
-pni_step pni_group_step(const pn_plan *p, const pni_schedule *s, int first, pni_member **m);
-
-struct pn_plan {
-  int32_t refs;
-  pn_context *ctx;
-  pni_tape *tape;
-  pni_storage *storage; /* one per value, for those with memory of their own */
-  pn_tensor **arg;      /* one per edge */
-  pni_step *step;
-  int64_t nstep, step_cap;
-  pni_loop *nest;
-  pni_member *member;
-  int64_t map_cap; /* of both */
-  pni_prepared *prepared;
-  int64_t prepared_cap;
-  int *out;
-  int nout;
-  char *arena;
-  size_t arena_bytes;
-  bool changed; /* the last run has had an effect */
-};
 
 #endif

@@ -1,10 +1,11 @@
 /*
-** run.c: replaying a plan. Inputs are copied to their places, the steps run in order, results are copied
-** out. Nothing is allocated but the results; what an operation needs for itself comes from the context's
-** pool, which a loop that has warmed up leaves as it is.
+** run.c: replaying a plan. Large inputs and results are bound (bind.c), the others copied to their places and out of
+** them; in between the steps run in order. Nothing is allocated but the results and contiguous copies of large
+** inputs that are strided; what an operation needs for itself comes from the context's pool, which a loop that has
+** warmed up leaves as it is.
 */
 #include <string.h>
-#include "replay.h"
+#include "plan.h"
 
 static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
   if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
@@ -92,23 +93,36 @@ static pn_status run_steps(pn_context *c, pn_plan *p) {
   return status;
 }
 
+/* The results are c->scope[first] and on. */
+static pn_status take_inputs(pn_context *c, pn_plan *p, pn_tensor *const *in, size_t first) {
+  pni_value *v = p->tape->value.v;
+  for (int k = 0; k < p->tape->ninput; k++)
+    if (v[k].bound == PNI_PLACED && pni_copy(c, &v[k].t, in[k])) return c->status;
+  return p->nbound ? pni_bind(c, p, in, first) : PN_OK;
+}
+
+/* Has result k been computed in place? A value that is given back twice is bound to the first result. */
+static bool is_bound_result(const pn_plan *p, int k) {
+  int bound = p->tape->value.v[p->out[k]].bound;
+  return bound >= 0 && p->bound[bound].out == k;
+}
+
 pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
   if (pni_failed(c) || pni_check_cancel(c)) return c->status;
   if (pni_refuse_capture(c, "replaying a plan", "call the function itself")) return c->status;
   p->changed = false;
   if (!pn_plan_fits(p, nin, in)) return refuse(c, p, nin, in);
-  for (int k = 0; k < nin; k++)
-    if (pni_copy(c, &p->tape->value.v[k].t, in[k])) return c->status;
   size_t first = c->scope_len;
   for (int k = 0; k < p->nout; k++) { /* before anything takes effect */
     pni_spec spec = pni_spec_of(&p->tape->value.v[p->out[k]].t);
     if (!pni_scoped(c, pni_tensor_new(c, &spec))) return c->status;
   }
-  if (run_steps(c, p)) return c->status;
-  for (int k = 0; k < p->nout; k++) {
-    pn_tensor *r = c->scope[first + (size_t)k];
-    if (pni_copy(c, r, &p->tape->value.v[p->out[k]].t)) return c->status;
-  }
-  for (int k = 0; k < p->nout; k++) out[k] = c->scope[first + (size_t)k];
-  return PN_OK;
+  size_t mark = pn_scope_open(c);
+  pn_status s = take_inputs(c, p, in, first);
+  if (s == PN_OK) s = run_steps(c, p);
+  pn_scope_close(c, mark);
+  for (int k = 0; k < p->nout && s == PN_OK; k++)
+    if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tape->value.v[p->out[k]].t);
+  for (int k = 0; k < p->nout && s == PN_OK; k++) out[k] = c->scope[first + (size_t)k];
+  return s;
 }

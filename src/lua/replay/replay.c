@@ -5,7 +5,7 @@
 ** A function that finds other values outside than at its capture is captured anew (watch.c).
 */
 #include <string.h>
-#include "../../autodiff/replay/replay.h"
+#include "../../autodiff/replay/plan.h"
 #include "watch.h"
 
 enum { MOST_PLANS = 64, ARGUMENTS = 64 };
