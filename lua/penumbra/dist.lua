@@ -27,6 +27,8 @@ local core = require "penumbra.core"
 
 local dist = {}
 
+core.describe = require "penumbra.describe"
+
 local function is_named(t)
   return type(t) == "table" and #t == 0
 end

@@ -94,7 +94,7 @@ end
 ---- the comments of the Lua modules ----
 
 -- Modules that are no part of `pn` and of no use to a script.
-local internal = { reference = true, help = true, pretty = true, gradcheck = true, replay = true }
+local internal = { reference = true, describe = true, help = true, pretty = true, gradcheck = true, replay = true }
 
 -- The name under which a script reaches `name` of module "penumbra.plot": "pn.plot.name".
 local function qualify(module, name)

@@ -8,7 +8,7 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad traceback terminal modules files initialise kl_pairs
-  within capture missed namespace]]):gmatch "%S+" do
+  within capture missed namespace describe]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do

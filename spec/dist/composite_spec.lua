@@ -344,7 +344,7 @@ end
 function battery.says_what_it_is(e, name)
   local d = plain(e)
   assert.equal(name, d.name)
-  assert(tostring(d):find(name .. "{", 1, true))
+  assert(tostring(d):find(name .. "(", 1, true))
   assert(#d.parts > 0 and dist.is(d.parts[1]))
 end
 

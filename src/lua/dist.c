@@ -321,50 +321,37 @@ static int l_index(lua_State *L) {
   return is_parameter(key) ? 0 : no_such(L, d);
 }
 
-/* normal{loc = 0, scale = float64[3]} batch [3] event [] */
+/* ---- text ---- */
+
+int pni_describe(lua_State *L, const char *what) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "penumbra.core");
+  if (!lua_istable(L, -1) || lua_getfield(L, -1, "describe") != LUA_TTABLE) return lua_pushstring(L, what), 1;
+  lua_getfield(L, -1, what);
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+void pni_check_shown(lua_State *L, pn_context *c, int n, pn_tensor *const *param) {
+  enum { FEW = 16 }; /* as in penumbra.describe */
+  for (int k = 0; k < n; k++)
+    if (param[k] && param[k]->numel <= FEW && pni_check_read(c, param[k], "tostring")) pni_raise(L, c);
+}
+
+/* Numbers shown in a text would be frozen there. */
+static void check_shown(lua_State *L, const pn_dist *d) {
+  pni_check_shown(L, d->ctx, PNI_DIST_PARAMS, d->param);
+  for (int i = 0; i < d->nparts; i++) check_shown(L, d->part[i]);
+  if (d->map) pni_check_bijector_shown(L, d->map);
+}
+
+/* normal{loc = 0, scale = {1, 2}}  batch [2] event [] */
 static int l_tostring(lua_State *L) {
   box *b = luaL_checkudata(L, 1, "penumbra.distribution");
   if (!b->d) return lua_pushliteral(L, "closed distribution"), 1;
-  pn_dist *d = b->d;
-  for (int k = 0; k < PNI_DIST_PARAMS; k++)
-    if (d->param[k] && d->param[k]->ndim == 0 && pni_check_read(d->ctx, d->param[k], "tostring"))
-      return pni_raise(L, d->ctx);
-  char shape[160];
-  luaL_Buffer out;
-  luaL_buffinit(L, &out);
-  luaL_addstring(&out, d->kind->name);
-  const char *comma = "{";
-  for (int k = 0; k < PNI_DIST_PARAMS; k++) {
-    if (!pni_dist_given(d, k)) continue;
-    const pn_tensor *t = d->param[k];
-    if (t->ndim == 0)
-      lua_pushfstring(L, "%s%s = %f", comma, d->kind->param[k].name, (lua_Number)pni_element(t, 0));
-    else
-      lua_pushfstring(L, "%s%s = %s%s", comma, d->kind->param[k].name, pn_dtype_name((pn_dtype)t->dtype),
-                      pni_shape_text(t->ndim, t->shape, shape));
-    luaL_addvalue(&out);
-    comma = ", ";
-  }
-  for (int i = 0; i < d->nparts; i++, comma = ", ") {
-    lua_pushfstring(L, "%s%s", comma, d->part[i]->kind->name);
-    luaL_addvalue(&out);
-  }
-  if (d->map) {
-    lua_pushfstring(L, "%s%s", comma, d->map->kind->name);
-    luaL_addvalue(&out);
-    comma = ", ";
-  }
-  luaL_addstring(&out, *comma == '{' ? "{}" : "}");
-  if (d->batch_ndim) {
-    lua_pushfstring(L, " batch %s", pni_shape_text(d->batch_ndim, d->shape, shape));
-    luaL_addvalue(&out);
-  }
-  if (d->event_ndim) {
-    lua_pushfstring(L, " event %s", pni_shape_text(d->event_ndim, d->shape + d->batch_ndim, shape));
-    luaL_addvalue(&out);
-  }
-  luaL_pushresult(&out);
-  return 1;
+  check_shown(L, b->d);
+  return pni_describe(L, "distribution");
 }
 
 static int l_close(lua_State *L) {

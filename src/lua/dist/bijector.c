@@ -210,44 +210,17 @@ static int l_index(lua_State *L) {
   return is_parameter(key) ? 0 : no_such(L, b);
 }
 
-/* Numbers shown in a text would be frozen there. */
-static void check_read(lua_State *L, const pn_bijector *b) {
-  for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
-    if (b->param[k] && b->param[k]->ndim == 0 && pni_check_read(b->ctx, b->param[k], "tostring")) pni_raise(L, b->ctx);
+void pni_check_bijector_shown(lua_State *L, const pn_bijector *b) {
+  pni_check_shown(L, b->ctx, PNI_BIJECTOR_PARAMS, b->param);
+  for (int i = 0; i < b->nparts; i++) pni_check_bijector_shown(L, b->part[i]);
 }
 
-static void add_text(lua_State *L, luaL_Buffer *out, const pn_bijector *b) {
-  const char *comma = "{";
-  char shape[160];
-  luaL_addstring(out, b->kind->name);
-  for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) {
-    const pn_tensor *t = b->param[k];
-    if (!t) continue;
-    if (t->ndim == 0)
-      lua_pushfstring(L, "%s%s = %f", comma, b->kind->param[k].name, (lua_Number)pni_element(t, 0));
-    else
-      lua_pushfstring(L, "%s%s = %s%s", comma, b->kind->param[k].name, pn_dtype_name((pn_dtype)t->dtype),
-                      pni_shape_text(t->ndim, t->shape, shape));
-    luaL_addvalue(out);
-    comma = ", ";
-  }
-  for (int i = 0; i < b->nparts; i++, comma = ", ") {
-    luaL_addstring(out, comma);
-    luaL_addstring(out, b->part[i]->kind->name);
-  }
-  luaL_addstring(out, *comma == '{' ? "{}" : "}");
-}
-
-/* affine{loc = 0.0, scale = 2.0} */
+/* affine{loc = 0, scale = 2} */
 static int l_tostring(lua_State *L) {
   box *b = luaL_checkudata(L, 1, "penumbra.bijector");
   if (!b->b) return lua_pushliteral(L, "closed bijector"), 1;
-  check_read(L, b->b);
-  luaL_Buffer out;
-  luaL_buffinit(L, &out);
-  add_text(L, &out, b->b);
-  luaL_pushresult(&out);
-  return 1;
+  pni_check_bijector_shown(L, b->b);
+  return pni_describe(L, "bijector");
 }
 
 static int l_close(lua_State *L) {

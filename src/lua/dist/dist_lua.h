@@ -51,6 +51,11 @@ const pn_tensor *pni_dist_like(const pn_dist *d);
 pn_bijector *pni_check_bijector(lua_State *L, int i);
 /* Pushes a box with one more reference to b. */
 void pni_push_bijector(lua_State *L, pn_bijector *b);
+/* Pushes the text of the value at index 1 as core.describe's function `what` (a Lua module's) has it. */
+int pni_describe(lua_State *L, const char *what);
+/* Raises in a capture if a text would show numbers of these tensors (NULL: none). */
+void pni_check_shown(lua_State *L, pn_context *c, int n, pn_tensor *const *param);
+void pni_check_bijector_shown(lua_State *L, const pn_bijector *b);
 /* Pushes {name =, constraint =, must =, axes =, choice =, default =, discrete =}. */
 void pni_push_parameter(lua_State *L, const pni_parameter *p);
 /* Pushes the row of a kind as pn.rows() lists it. */

@@ -142,12 +142,9 @@ static int l_index(lua_State *L) {
 static int l_tostring(lua_State *L) {
   box *b = luaL_checkudata(L, 1, "penumbra.natural");
   if (!b->s) return lua_pushliteral(L, "closed Gaussian factor"), 1;
-  const pn_tensor *eta = pn_natural_precision_mean(b->s), *lambda = pn_natural_precision(b->s);
-  char x[160], y[160];
-  lua_pushfstring(L, "%s Gaussian factor{precision_mean = %s%s, precision = %s%s}", pn_natural_form(b->s),
-                  pn_dtype_name((pn_dtype)eta->dtype), pni_shape_text(eta->ndim, eta->shape, x),
-                  pn_dtype_name((pn_dtype)lambda->dtype), pni_shape_text(lambda->ndim, lambda->shape, y));
-  return 1;
+  pn_tensor *value[] = {pn_natural_precision_mean(b->s), pn_natural_precision(b->s)};
+  pni_check_shown(L, value[0]->ctx, 2, value);
+  return pni_describe(L, "natural");
 }
 
 static int l_close(lua_State *L) {
