@@ -46,12 +46,16 @@ pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype) {
 static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *a = call->in[0];
   *out = pni_spec_of(a);
-  if (call->nin == 1) return PN_OK;
-  const pn_tensor *b = call->in[1];
-  if (b->dtype != a->dtype && call->op->map)
-    return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", call->op->name,
-                    pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
-  return pni_broadcast(c, call->op->name, a, b, out);
+  for (int k = 1; k < call->nin; k++) {
+    const pn_tensor *b = call->in[k];
+    if (b->dtype != a->dtype && call->op->map)
+      return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", call->op->name,
+                      pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
+    pn_tensor wide = {.dtype = out->dtype, .ndim = out->ndim};
+    memcpy(wide.shape, out->shape, sizeof wide.shape);
+    if (pni_broadcast(c, call->op->name, k == 1 ? a : &wide, b, out)) return c->status;
+  }
+  return PN_OK;
 }
 
 static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {

@@ -69,7 +69,7 @@ struct pni_op {
   /* Shares the input's storage: sets stride and offset of `out`, whose shape is already set; returns
    * false if that is impossible, and then eval is used. */
   bool (*view)(const pni_call *call, pn_tensor *out);
-  /* Elementwise rows: one kernel per dtype (float64, float32, int64, bool), NULL where undefined. */
+  /* Elementwise rows of up to three inputs: one kernel per dtype (float64, float32, int64, bool), NULL where undefined. */
   const pni_row *map;
   /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
    * its neighbours. */

@@ -5,16 +5,14 @@
 ** gradient is implicit: dx/da = -(dP(a, x)/da) / p(x) (Figurnov, Mohamed & Mnih 2018).
 */
 #include "formula.h"
+#include "kernel/density.h"
 
 #define K(v) pni_like(c, d->param[RATE], v)
 #define a    d->param[CONCENTRATION]
 #define b    d->param[RATE]
 enum { CONCENTRATION, RATE };
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *t = pn_add(c, pn_mul(c, a, pn_log(c, b)), pn_mul(c, pn_sub(c, a, K(1)), pn_log(c, x)));
-  return pn_sub(c, pn_sub(c, t, pn_mul(c, b, x)), pn_lgamma(c, a));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_gamma_log_density(c, x, a, b, false); }
 
 /* P(a, b x); below 0 the probability is 0 and so is its slope. */
 static T *cdf(C *c, D *d, T *x) {

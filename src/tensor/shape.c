@@ -100,8 +100,8 @@ typedef struct {
 static void run_inner(void *data, int64_t begin, int64_t end) {
   const shard *s = data;
   const pni_loop *l = s->l;
-  char *p[4];
-  int64_t stride[4];
+  char *p[PNI_OPERANDS];
+  int64_t stride[PNI_OPERANDS];
   for (int k = 0; k < l->nop; k++) {
     stride[k] = l->stride[k][0];
     p[k] = l->base[k] + begin * stride[k] * (int64_t)l->size[k];
@@ -114,8 +114,8 @@ static void run_rows(void *data, int64_t begin, int64_t end) {
   const shard *s = data;
   const pni_loop *l = s->l;
   int outer = l->ndim - 1;
-  int64_t at[PN_MAX_DIMS], stride[4];
-  char *p[4] = {NULL};
+  int64_t at[PN_MAX_DIMS], stride[PNI_OPERANDS];
+  char *p[PNI_OPERANDS] = {NULL}, *q[PNI_OPERANDS];
   for (int k = 0; k < l->nop; k++) {
     p[k] = l->base[k];
     stride[k] = l->stride[k][outer];
@@ -127,7 +127,7 @@ static void run_rows(void *data, int64_t begin, int64_t end) {
     for (int k = 0; k < l->nop; k++) p[k] += at[i] * l->stride[k][i] * (int64_t)l->size[k];
   }
   for (int64_t r = begin; r < end; r++) {
-    char *q[4] = {p[0], p[1], p[2], p[3]};
+    memcpy(q, p, sizeof q);
     s->row(s->data, l->shape[outer], q, stride);
     for (int i = outer - 1; i >= 0; i--) {
       for (int k = 0; k < l->nop; k++) p[k] += l->stride[k][i] * (int64_t)l->size[k];

@@ -132,13 +132,14 @@ pn_status pni_broadcast(pn_context *c, const char *where, const pn_tensor *a, co
 /* The strides of t when read as `ndim, shape` (t must broadcast to it); 0 where it repeats. */
 void pni_broadcast_strides(const pn_tensor *t, int ndim, int64_t *stride);
 
-/* A loop nest over up to 4 operands (operand 0 the output) with adjacent axes merged where possible. */
+/* A loop nest over some operands (operand 0 the output) with adjacent axes merged where possible. */
+enum { PNI_OPERANDS = 6 };
 typedef struct pni_loop {
   int ndim, nop;
-  int64_t shape[PN_MAX_DIMS];     /* outermost first; the last axis is the inner loop */
-  int64_t stride[4][PN_MAX_DIMS]; /* elements */
-  char *base[4];
-  size_t size[4]; /* bytes per element */
+  int64_t shape[PN_MAX_DIMS];                /* outermost first; the last axis is the inner loop */
+  int64_t stride[PNI_OPERANDS][PN_MAX_DIMS]; /* elements */
+  char *base[PNI_OPERANDS];
+  size_t size[PNI_OPERANDS]; /* bytes per element */
 } pni_loop;
 /* Prepares a nest for `out` and the operands broadcast to its shape. */
 void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in);

@@ -3,15 +3,13 @@
 **   log p(x) = (h - 1) log x - x / 2 - h log 2 - lgamma(h),  h = df / 2
 */
 #include "../formula.h"
+#include "../kernel/density.h"
 
 #define df d->param[0]
 
 static T *half(C *c, D *d) { return times(c, df, 0.5); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *h = half(c, d), *t = pn_sub(c, pn_mul(c, plus(c, h, -1), pn_log(c, x)), times(c, x, 0.5));
-  return pn_sub(c, t, pn_add(c, times(c, h, LOG_2), pn_lgamma(c, h)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_gamma_log_density(c, x, half(c, d), constant(c, d, 0.5), false); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }
 static T *lower(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }

@@ -5,15 +5,13 @@
 ** Divergences are those of the reciprocals.
 */
 #include "../formula.h"
+#include "../kernel/density.h"
 
 #define a d->param[CONCENTRATION]
 #define b d->param[RATE]
 enum { CONCENTRATION, RATE };
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *t = pn_sub(c, pn_mul(c, a, pn_log(c, b)), pn_mul(c, plus(c, a, 1), pn_log(c, x)));
-  return pn_sub(c, pn_sub(c, t, pn_div(c, b, x)), pn_lgamma(c, a));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_gamma_log_density(c, x, a, b, true); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_gammaincc(c, a, pn_div(c, b, x)); }
 static T *upper(C *c, D *d, T *x) { return pn_gammainc(c, a, pn_div(c, b, x)); }

@@ -1,0 +1,12 @@
+/*
+** density.h: log densities that are one operation with one pass over the memory, and their gradients.
+*/
+#ifndef PN_DIST_KERNEL_DENSITY_H
+#define PN_DIST_KERNEL_DENSITY_H
+
+#include "../distribution.h"
+
+/* gamma_density.c: of x > 0 under Gamma(a, b), or with `inverse` of x whose reciprocal has that law. Scoped. */
+pn_tensor *pni_gamma_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_tensor *b, bool inverse);
+
+#endif
