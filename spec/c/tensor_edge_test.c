@@ -360,10 +360,40 @@ static void any_threads(void) {
     }
 }
 
+/* Comparisons and choices work in blocks: operands in one run, repeated, strided and backwards, of every length around
+ * a block, with NaN among them. */
+static pn_tensor *strided(pn_context *c, pn_dtype dtype, int64_t n, int kind) {
+  pn_tensor *x = pn_floor(c, pn_mul(c, pn_randn(c, NULL, dtype, SHAPE(2 * n)), pn_scalar(c, dtype, 2)));
+  x = pn_where(c, pn_eq(c, x, pn_scalar(c, dtype, 1)), pn_scalar(c, dtype, NAN), x);
+  if (kind == 0) return pn_slice(c, x, 0, 0, n, 1);
+  if (kind == 1) return pn_broadcast_to(c, pn_slice(c, x, 0, 0, 1, 1), SHAPE(n));
+  return kind == 2 ? pn_slice(c, x, 0, 0, n, 2) : pn_flip(c, pn_slice(c, x, 0, 0, n, 1), 0);
+}
+
+static void choices(pn_context *c) {
+  static const int64_t sizes[] = {1, 127, 128, 129, 255, 256, 257, 700};
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++)
+    for (int kinds = 0; kinds < 64; kinds++) {
+      size_t mark = pn_scope_open(c);
+      int64_t n = sizes[i / 2], wrong = 0;
+      pn_dtype dtype = i % 2 ? PN_FLOAT32 : PN_FLOAT64;
+      pn_tensor *x = strided(c, dtype, n, kinds % 4), *y = strided(c, dtype, n, kinds / 4 % 4);
+      pn_tensor *k = pn_lt(c, strided(c, dtype, n, kinds / 16), pn_scalar(c, dtype, 0)), *chosen = pn_where(c, k, x, y);
+      pn_tensor *gt = pn_gt(c, x, y), *le = pn_le(c, x, y), *ne = pn_ne(c, x, y), *nan = pn_isnan(c, x);
+      for (int64_t j = 0; j < n; j++) {
+        double a = at(x, j), b = at(y, j), want = at(k, j) != 0 ? a : b, got = at(chosen, j);
+        wrong += !(got == want || (isnan(got) && isnan(want))) || at(gt, j) != (a > b) || at(le, j) != (a <= b) ||
+                 at(ne, j) != (a != b) || at(nan, j) != (isnan(a) != 0);
+      }
+      if (!check_record(wrong == 0)) printf("choices of %d, kinds %d: %d wrong\n", (int)n, kinds, (int)wrong);
+      pn_scope_close(c, mark);
+    }
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   void (*const part[])(pn_context *) = {creation,  refused_shapes, refused_operands, reading,
-                                        long_sums, all_columns,    edge_gradients};
+                                        long_sums, all_columns,    edge_gradients,   choices};
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
     part[k](c);

@@ -45,37 +45,45 @@ PNI_LOOP2(pni_remainder_i64, int64_t, int64_t, floored(x, y))
 COMPARISONS(int64_t, I64)
 COMPARISONS(uint8_t, B)
 
+enum { WHERE_BLOCK = 128 };
+
+/* One loop for choices of any stride: they are gathered block by block; what repeats, for the first (at = 0). */
 #define WHERE(fname, T)                                                                                                \
   static PNI_CLONES void fname##_loop(T *restrict o, const uint8_t *restrict k, const T *restrict a,                   \
-                                      const T *restrict b, int64_t n, int64_t sa, int64_t sb) {                        \
-    if (sa == 1 && sb == 1) {                                                                                          \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        T x = a[i], y = b[i];                                                                                          \
-        o[i] = k[i] ? x : y;                                                                                           \
-      }                                                                                                                \
-    } else if (sa == 1 && sb == 0) {                                                                                   \
-      T y = n ? *b : 0;                                                                                                \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        T x = a[i];                                                                                                    \
-        o[i] = k[i] ? x : y;                                                                                           \
-      }                                                                                                                \
-    } else {                                                                                                           \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        T x = a[i * sa], y = b[i * sb];                                                                                \
-        o[i] = k[i] ? x : y;                                                                                           \
-      }                                                                                                                \
+                                      const T *restrict b, int64_t n) {                                                \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      T x = a[i], y = b[i];                                                                                            \
+      o[i] = k[i] ? x : y;                                                                                             \
     }                                                                                                                  \
+  }                                                                                                                    \
+  static const T *fname##_block(const T *x, int64_t stride, int64_t at, int64_t n, T *room) {                          \
+    if (stride == 1) return x + at;                                                                                    \
+    T first = x[0];                                                                                                    \
+    if (stride == 0)                                                                                                   \
+      for (int64_t i = at; i < n; i++) room[i] = first;                                                                \
+    else                                                                                                               \
+      for (int64_t i = 0; i < n; i++) room[i] = x[(at + i) * stride];                                                  \
+    return room;                                                                                                       \
   }                                                                                                                    \
   void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                                                \
     (void)data;                                                                                                        \
-    T *o = (T *)(void *)p[0];                                                                                          \
+    T *o = (T *)(void *)p[0], ra[WHERE_BLOCK], rb[WHERE_BLOCK];                                                        \
     const uint8_t *k = (const uint8_t *)p[1];                                                                          \
     const T *a = (const T *)(const void *)p[2], *b = (const T *)(const void *)p[3];                                    \
-    if (s[1] == 1) {                                                                                                   \
-      fname##_loop(o, k, a, b, n, s[2], s[3]);                                                                         \
+    if (s[1] == 0) {                                                                                                   \
+      const T *x = n && *k ? a : b;                                                                                    \
+      int64_t stride = n && *k ? s[2] : s[3];                                                                          \
+      for (int64_t i = 0; i < n; i++) o[i] = x[i * stride];                                                            \
       return;                                                                                                          \
     }                                                                                                                  \
-    for (int64_t i = 0; i < n; i++) o[i] = k[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                                    \
+    if (s[1] != 1) {                                                                                                   \
+      for (int64_t i = 0; i < n; i++) o[i] = k[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                                  \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    for (int64_t at = 0; at < n; at += WHERE_BLOCK) {                                                                  \
+      int64_t size = n - at < WHERE_BLOCK ? n - at : WHERE_BLOCK;                                                      \
+      fname##_loop(o + at, k + at, fname##_block(a, s[2], at, size, ra), fname##_block(b, s[3], at, size, rb), size);  \
+    }                                                                                                                  \
   }
 WHERE(pni_where_8, uint64_t)
 WHERE(pni_where_4, uint32_t)

@@ -11,11 +11,34 @@
 
 enum { MAP_BLOCK = 256 };
 
-#define UNARY(name, expr)   PNI_LOOP1(NAME(name), REAL, REAL, expr)
-#define BINARY(name, expr)  PNI_LOOP2(NAME(name), REAL, REAL, expr)
-#define WIDE1(name, expr)   PNI_WIDE_LOOP1(NAME(name), wide_##name, REAL, REAL, expr)
-#define WIDE2(name, expr)   PNI_WIDE_LOOP2(NAME(name), wide_##name, REAL, REAL, expr)
-#define COMPARE(name, expr) PNI_LOOP2(NAME(name), uint8_t, REAL, expr)
+#define UNARY(name, expr)  PNI_LOOP1(NAME(name), REAL, REAL, expr)
+#define BINARY(name, expr) PNI_LOOP2(NAME(name), REAL, REAL, expr)
+#define WIDE1(name, expr)  PNI_WIDE_LOOP1(NAME(name), wide_##name, REAL, REAL, expr)
+#define WIDE2(name, expr)  PNI_WIDE_LOOP2(NAME(name), wide_##name, REAL, REAL, expr)
+#define COMPARE(name, expr)                                                                                            \
+  static PNI_CLONES void wide_##name(const REAL *restrict a, const REAL *restrict b, uint8_t *restrict o, int64_t n) { \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      REAL x = a[i], y = b[i];                                                                                         \
+      (void)y;                                                                                                         \
+      o[i] = (uint8_t)(expr);                                                                                          \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  void NAME(name)(void *data, int64_t n, char *const *p, const int64_t *s) {                                           \
+    (void)data;                                                                                                        \
+    in_blocks(wide_##name, n, p[0], p[1], s[1], p[2], s[2]);                                                           \
+  }
+#define TEST(name, expr)                                                                                               \
+  static PNI_CLONES void wide_##name(const REAL *restrict a, const REAL *restrict b, uint8_t *restrict o, int64_t n) { \
+    (void)b;                                                                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      REAL x = a[i];                                                                                                   \
+      o[i] = (uint8_t)(expr);                                                                                          \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  void NAME(name)(void *data, int64_t n, char *const *p, const int64_t *s) {                                           \
+    (void)data;                                                                                                        \
+    in_blocks(wide_##name, n, p[0], p[1], s[1], p[1], s[1]);                                                           \
+  }
 /* Of vector.h: processors' own vectors. */
 #define VECTOR(name)                                                                                                   \
   void NAME(name)(void *data, int64_t n, char *const *p, const int64_t *s) {                                           \
@@ -126,6 +149,34 @@ static PNI_LOOP2(general_pow, REAL, REAL, F(pow)(x, y)) static PNI_LOOP1(cube, R
     general_pow(data, n, p, s);
 }
 
+/* A block of an operand: where it lies if in one run, else gathered in `room`. What repeats is gathered for the first
+ * block, at = 0, only. */
+static const REAL *block_of(const REAL *x, int64_t stride, int64_t at, int64_t n, REAL *room) {
+  if (stride == 1) return x + at;
+  REAL first = x[0];
+  if (stride == 0)
+    for (int64_t i = at; i < n; i++) room[i] = first;
+  else
+    for (int64_t i = 0; i < n; i++) room[i] = x[(at + i) * stride];
+  return room;
+}
+
+/* One loop for operands of any stride: compilers need many instructions for bytes out of numbers. */
+static void in_blocks(void (*loop)(const REAL *, const REAL *, uint8_t *, int64_t), int64_t n, char *out, const char *x,
+                      int64_t sx, const char *y, int64_t sy) {
+  const REAL *a = (const REAL *)(const void *)x, *b = (const REAL *)(const void *)y;
+  uint8_t *o = (uint8_t *)out;
+  REAL ra[MAP_BLOCK], rb[MAP_BLOCK];
+  if (sx == 1 && sy == 1) {
+    loop(a, b, o, n);
+    return;
+  }
+  for (int64_t at = 0; at < n; at += MAP_BLOCK) {
+    int64_t size = n - at < MAP_BLOCK ? n - at : MAP_BLOCK;
+    loop(block_of(a, sx, at, size, ra), block_of(b, sy, at, size, rb), o + at, size);
+  }
+}
+
 COMPARE(eq, x == y)
 COMPARE(ne, x != y)
 COMPARE(lt, x < y)
@@ -134,10 +185,10 @@ COMPARE(gt, x > y)
 COMPARE(ge, x >= y)
 COMPARE(logical_and, x != 0 && y != 0)
 COMPARE(logical_or, x != 0 || y != 0)
-PNI_LOOP1(NAME(isnan), uint8_t, REAL, x != x)
-PNI_LOOP1(NAME(isinf), uint8_t, REAL, isinf(x) != 0)
-PNI_LOOP1(NAME(isfinite), uint8_t, REAL, isfinite(x) != 0)
-PNI_LOOP1(NAME(logical_not), uint8_t, REAL, x == 0)
+TEST(isnan, x != x)
+TEST(isinf, isinf(x) != 0)
+TEST(isfinite, isfinite(x) != 0)
+TEST(logical_not, x == 0)
 
 void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
   const double *limit = data;
