@@ -19,8 +19,8 @@ typedef struct pni_attr {
 
 typedef struct pni_op pni_op;
 
-/* Reduces n adjacent elements to one. */
-typedef void (*pni_fold)(const void *x, int64_t n, void *out);
+/* Reduces each of `rows` runs of n adjacent elements, one after the other, to one. */
+typedef void (*pni_fold)(const void *x, int64_t rows, int64_t n, void *out);
 
 /* What a row decides once for all replays of a call. */
 typedef struct pni_prepared {

@@ -77,8 +77,7 @@ typedef struct {
 
 static void reduce_rows(void *data, int64_t begin, int64_t end) {
   const job *j = data;
-  for (int64_t i = begin; i < end; i++)
-    j->r->row(j->x + i * j->l->reduced * j->size, j->l->reduced, j->out + i * j->size);
+  j->r->rows(j->x + begin * j->l->reduced * j->size, end - begin, j->l->reduced, j->out + begin * j->size);
 }
 
 /* n lines of `width` columns, `bytes` apart, into acc; many lines by halves, so that errors grow with log n as along
@@ -197,7 +196,7 @@ static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
   if (mask >> first != (1u << (x->ndim - first)) - 1) return NULL;
   *n = pni_count(x->ndim - first, x->shape + first);
   *scale = op == &pni_op_mean ? 1 / (double)*n : 0;
-  return (x->dtype == PN_FLOAT64 ? pni_reducers_f64 : pni_reducers_f32)[which].row;
+  return (x->dtype == PN_FLOAT64 ? pni_reducers_f64 : pni_reducers_f32)[which].rows;
 }
 
 /* ---- gradients: g and y are brought back to x's axes with size 1 where it was reduced ---- */

@@ -5,9 +5,11 @@
 #include "../tensor/reduce.h"
 
 typedef void (*scan)(const void *, void *, int64_t, int64_t);
+typedef void (*scan_rows)(const void *, void *, int64_t, int64_t, int64_t);
 
 typedef struct {
-  scan f;
+  scan f; /* or */
+  scan_rows rows;
   const char *x;
   char *y;
   int64_t n, inner, size;
@@ -15,9 +17,13 @@ typedef struct {
 
 static void run(void *data, int64_t begin, int64_t end) {
   const job *j = data;
-  for (int64_t i = begin; i < end; i++) {
+  int64_t each = j->rows && j->inner == 1 ? end - begin : 1; /* rows at a time */
+  for (int64_t i = begin; i < end; i += each) {
     int64_t at = (i / j->inner * j->n * j->inner + i % j->inner) * j->size;
-    j->f(j->x + at, j->y + at, j->n, j->inner);
+    if (j->rows)
+      j->rows(j->x + at, j->y + at, each, j->n, j->inner);
+    else
+      j->f(j->x + at, j->y + at, j->n, j->inner);
   }
 }
 
@@ -26,13 +32,13 @@ static const pni_scanner *scanner(const pn_tensor *x) {
   return table[x->dtype];
 }
 
-static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, scan f) {
+static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, scan f, scan_rows rows) {
   if (out->numel == 0) return PN_OK;
   int axis = (int)call->attr->i[0];
   pn_tensor *x = pni_contiguous(c, call->in[0]);
   if (!x) return c->status;
   int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
-  job j = {f, pni_data(x), pni_data(out), n, inner, (int64_t)pni_itemsize(x)};
+  job j = {f, rows, pni_data(x), pni_data(out), n, inner, (int64_t)pni_itemsize(x)};
   pn_status s = pni_parallel(c, x->numel / n, 32768 / n + 1, run, &j);
   pn_tensor_unref(x);
   return s;
@@ -45,13 +51,13 @@ static pn_status infer_axis(pn_context *c, const pni_call *call, pni_spec *out) 
 }
 
 static pn_status eval_cumsum(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return along(c, call, out, scanner(out)->cumsum);
+  return along(c, call, out, scanner(out)->cumsum, NULL);
 }
 static pn_status eval_softmax(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return along(c, call, out, scanner(out)->softmax);
+  return along(c, call, out, NULL, scanner(out)->softmax);
 }
 static pn_status eval_log_softmax(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return along(c, call, out, scanner(out)->log_softmax);
+  return along(c, call, out, NULL, scanner(out)->log_softmax);
 }
 
 static pn_axes axis_of(const pn_tensor *y) { return (pn_axes){1, {(int)y->attr->i[0]}}; }

@@ -4,9 +4,9 @@
 #include "reduce_real.h"
 
 const pni_reducer pni_reducers_i64[PNI_REDUCERS] = {
-    [PNI_SUM] = {sum_row, sum_line},
-    [PNI_PROD] = {prod_row, prod_line},
-    [PNI_MAX] = {max_row, max_line},
-    [PNI_MIN] = {min_row, min_line},
+    [PNI_SUM] = {sum_rows, sum_line},
+    [PNI_PROD] = {prod_rows, prod_line},
+    [PNI_MAX] = {max_rows, max_line},
+    [PNI_MIN] = {min_rows, min_line},
 };
 const pni_scanner pni_scanner_i64 = {cumsum_scan, NULL, NULL, argmax_row, argmin_row};

@@ -1,11 +1,12 @@
 /*
 ** reduce_real.h: reduction bodies, included once per type with REAL, IS_FLOAT and, for floats,
-** VECTOR (the vector functions of the type).
+** VECTOR (the vector functions of the type) and ROWS (its short rows).
 ** Sums run over blocks that are added pairwise, so the error grows with log n.
 */
 #include <math.h>
 #include "../base/cpu.h"
 #include "reduce.h"
+#include "rows/rows.h"
 #include "vector/vector.h"
 
 enum { BLOCK = 256 };
@@ -27,28 +28,66 @@ static REAL pairwise(const REAL *x, int64_t n) {
   return pairwise(x, half) + pairwise(x + half, n - half);
 }
 
-static void sum_row(const void *x, int64_t n, void *out) { *(REAL *)out = pairwise(x, n); }
+#if IS_FLOAT
+/* Rows of at most PNI_ROWS_LONGEST elements, whatever their number, give what rows/rows.h gives. */
+static void short_rows(pni_rows_kind kind, const void *x, int64_t rows, int64_t n, void *out) {
+  ROWS(&(pni_rows){.kind = kind, .n = (int)n, .x = x, .out = out}, 0, rows);
+}
 
-static void prod_row(const void *x_, int64_t n, void *out) {
-  const REAL *x = x_;
+/* One short row: the same additions as there. */
+static REAL short_sum(const REAL *x, int64_t n) {
+  REAL s[4] = {0};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int k = 0; k < 4; k++) s[k] += x[i + k];
+  for (int k = 0; i < n; i++, k++) s[k] += x[i];
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+static REAL sum(const REAL *x, int64_t n) { return n <= PNI_ROWS_LONGEST ? short_sum(x, n) : pairwise(x, n); }
+#define SHORT(kind, out, least)                                                                                        \
+  if (n <= PNI_ROWS_LONGEST && rows >= (least)) {                                                                      \
+    short_rows(kind, x_, rows, n, out);                                                                                \
+    return;                                                                                                            \
+  }
+#else
+static REAL sum(const REAL *x, int64_t n) { return pairwise(x, n); }
+#define SHORT(kind, out, least)
+#endif
+
+/* `least`: so many short rows go together. */
+#define EACH_ROW(name, kind, least, one)                                                                               \
+  static void name(const void *x_, int64_t rows, int64_t n, void *out) {                                               \
+    SHORT(kind, out, least)                                                                                            \
+    const REAL *x = x_;                                                                                                \
+    for (int64_t i = 0; i < rows; i++, x += n) ((REAL *)out)[i] = one(x, n);                                           \
+  }
+
+static REAL product(const REAL *x, int64_t n) {
   REAL p = 1;
   for (int64_t i = 0; i < n; i++) p *= x[i];
-  *(REAL *)out = p;
+  return p;
 }
 
 /* NaN wins: it is neither smaller nor larger than anything, and it stays. */
-static void max_row(const void *x_, int64_t n, void *out) {
-  const REAL *x = x_;
+static REAL largest(const REAL *x, int64_t n) {
   REAL m = x[0];
   for (int64_t i = 1; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
-  *(REAL *)out = m;
+  return m;
 }
 
-static void min_row(const void *x_, int64_t n, void *out) {
-  const REAL *x = x_;
+static REAL smallest(const REAL *x, int64_t n) {
   REAL m = x[0];
   for (int64_t i = 1; i < n; i++) m = x[i] < m || x[i] != x[i] ? x[i] : m;
-  *(REAL *)out = m;
+  return m;
+}
+
+EACH_ROW(sum_rows, PNI_ROWS_SUM, 4, sum)
+EACH_ROW(max_rows, PNI_ROWS_MAX, 4, largest)
+EACH_ROW(min_rows, PNI_ROWS_MIN, 4, smallest)
+
+static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
+  const REAL *x = x_;
+  for (int64_t i = 0; i < rows; i++, x += n) ((REAL *)out)[i] = product(x, n);
 }
 
 #define LINE(name, expr)                                                                                               \
@@ -84,16 +123,11 @@ static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
 }
 
 /* log sum e^x = m + log sum e^(x - m); -inf if all are, NaN if one is. */
-static void logsumexp_row(const void *x_, int64_t n, void *out) {
-  const REAL *x = x_;
-  REAL m;
-  max_row(x, n, &m);
-  if (!isfinite(m)) {
-    *(REAL *)out = m;
-    return;
-  }
-  *(REAL *)out = (REAL)((double)m + log(exp_sum(x, n, 1, m, NULL)));
+static REAL logsumexp(const REAL *x, int64_t n) {
+  REAL m = largest(x, n);
+  return isfinite(m) ? (REAL)((double)m + log(exp_sum(x, n, 1, m, NULL))) : m;
 }
+EACH_ROW(logsumexp_rows, PNI_ROWS_LOGSUMEXP, 1, logsumexp)
 
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
@@ -108,18 +142,24 @@ static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
   return m;
 }
 
-static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
-  const REAL *x = x_;
-  REAL *y = y_, scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
+static void softmax_one(const REAL *x, REAL *y, int64_t n, int64_t step) {
+  REAL scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
   for (int64_t i = 0; i < n; i++) y[i * step] /= scale;
 }
 
-static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
-  const REAL *x = x_;
-  REAL *y = y_, m = strided_max(x, n, step);
+static void log_softmax_one(const REAL *x, REAL *y, int64_t n, int64_t step) {
+  REAL m = strided_max(x, n, step);
   REAL z = (REAL)log(exp_sum(x, n, step, m, NULL)); /* apart from m, which may be far larger */
   for (int64_t i = 0; i < n; i++) y[i * step] = (x[i * step] - m) - z;
 }
+
+#define SCAN_ROWS(name, kind, one)                                                                                     \
+  static void name(const void *x_, void *y_, int64_t rows, int64_t n, int64_t step) {                                  \
+    if (step == 1) SHORT(kind, y_, 1)                                                                                  \
+    for (int64_t i = 0; i < rows; i++) one((const REAL *)x_ + i * n, (REAL *)y_ + i * n, n, step);                     \
+  }
+SCAN_ROWS(softmax_scan, PNI_ROWS_SOFTMAX, softmax_one)
+SCAN_ROWS(log_softmax_scan, PNI_ROWS_LOG_SOFTMAX, log_softmax_one)
 #else
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;

@@ -332,14 +332,13 @@ static place place_of(const pni_group *g, const tile *t) {
 static void run_fold(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
   place at = place_of(g, t);
   char *out = start_of(&m->op[0], t, 0, at, scratch), *x = start_of(&m->op[1], t, 0, at, scratch);
-  for (int64_t r = 0; r < t->rows; r++, out += m->op[0].row, x += m->op[1].row) {
-    m->fold(x, t->cols, out);
-    if (m->scale == 0) continue;
+  m->fold(x, t->rows, t->cols, out);
+  if (m->scale == 0) return;
+  for (int64_t r = 0; r < t->rows; r++)
     if (m->op[0].size == sizeof(double))
-      *(double *)(void *)out *= m->scale;
+      ((double *)(void *)out)[r] *= m->scale;
     else
-      *(float *)(void *)out = (float)((double)*(float *)(void *)out * m->scale);
-  }
+      ((float *)(void *)out)[r] = (float)((double)((float *)(void *)out)[r] * m->scale);
 }
 
 static void run_member(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {

@@ -1,0 +1,22 @@
+/* rows_f32.c: short rows of float32, for the instruction sets that a processor may have. */
+#include <math.h>
+#include <string.h>
+#include "rows.h"
+#include "../linalg/small_shuffle.h"
+#include "../vector/constant_f32_real.h"
+#include "../vector/polynomial.h"
+#include "../vector/vector.h"
+
+#define INTEGER int
+#define F(name) name##f
+#define BASE    4
+#define AVX2    8
+#define AVX512  16
+#define VECTOR  pni_vector_f32
+#define BODY    "../rows/rows_real.h"
+#define GROUP   group_function
+#define CHOOSE  choose
+#include "rows_run_real.h"
+
+void pni_rows_f32(const pni_rows *r, int64_t begin, int64_t end) { run(BEST, r, begin, end); }
+void pni_rows_f32_at(int level, const pni_rows *r, int64_t begin, int64_t end) { run(level, r, begin, end); }

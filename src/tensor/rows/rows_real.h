@@ -1,0 +1,194 @@
+/*
+** rows_real.h: the kinds of rows.h for one element type and one instruction set, included as linalg/small_real.h is,
+** and with VECTOR, the vector functions of the type. In a block of rows element j of row l of a group of LANES rows is
+** lane l of vector j of the group.
+*/
+
+#include "../linalg/lane_real.h"
+
+#define OUTLINE static __attribute__((noinline)) TARGET
+
+/* `count` rows of n elements from row `row` of x on; idle lanes repeat the first. */
+OUTLINE void NAME(fetch)(VEC *dst, const void *x, int64_t row, int count, int n) {
+  const void *at[LANES];
+  for (int l = 0; l < LANES; l++) at[l] = (const REAL *)x + (row + (l < count ? l : 0)) * n;
+  NAME(read_row)(dst, at, 0, n);
+}
+
+OUTLINE void NAME(store)(void *out, const VEC *src, int64_t row, int count, int n) {
+  void *at[LANES];
+  for (int l = 0; l < LANES; l++) at[l] = (REAL *)out + (row + (l < count ? l : 0)) * n;
+  NAME(write_row)(at, count, src, 0, n);
+}
+
+/* One number per row. */
+FN VEC NAME(numbers)(const void *x, int64_t row, int count) {
+  VEC v = {0};
+  memcpy(&v, (const REAL *)x + row, (size_t)count * sizeof(REAL));
+  return v;
+}
+
+FN VEC NAME(places)(const int64_t *index, int64_t row, int count) {
+  VEC v = {0};
+  for (int l = 0; l < count; l++) ((LANE *)&v)[l] = (REAL)index[row + l];
+  return v;
+}
+
+FN VEC NAME(total)(const VEC *x, int n) {
+  VEC s[4] = {{0}, {0}, {0}, {0}};
+  int j = 0;
+  for (; j + 4 <= n; j += 4)
+    for (int k = 0; k < 4; k++) s[k] += x[j + k];
+  for (int k = 0; j < n; j++, k++) s[k] += x[j];
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+FN VEC NAME(dot)(const VEC *x, const VEC *y, int n) {
+  VEC s[4] = {{0}, {0}, {0}, {0}};
+  for (int j = 0; j < n; j++) s[j & 3] += x[j] * y[j];
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+/* NaN wins and stays. */
+FN VEC NAME(largest)(const VEC *x, int n) {
+  VEC m = x[0];
+  for (int j = 1; j < n; j++) {
+    MASK take = (x[j] > m) | (x[j] != x[j]);
+    m = SELECT(take, x[j], m);
+  }
+  return m;
+}
+
+FN VEC NAME(smallest)(const VEC *x, int n) {
+  VEC m = x[0];
+  for (int j = 1; j < n; j++) {
+    MASK take = (x[j] < m) | (x[j] != x[j]);
+    m = SELECT(take, x[j], m);
+  }
+  return m;
+}
+
+/* Kinds without exponentials: group by group. */
+OUTLINE void NAME(plain)(const pni_rows *r, int64_t row, int count) {
+  VEC x[PNI_ROWS_LONGEST], y[PNI_ROWS_LONGEST], s;
+  int n = r->n;
+  NAME(fetch)(x, r->x, row, count, n);
+  if (r->kind == PNI_ROWS_SOFTMAX_SLOPE) {
+    NAME(fetch)(y, r->y, row, count, n);
+    s = NAME(dot)(x, y, n);
+    for (int j = 0; j < n; j++) y[j] = x[j] * (y[j] - s);
+    NAME(store)(r->out, y, row, count, n);
+    return;
+  }
+  s = r->kind == PNI_ROWS_SUM   ? NAME(total)(x, n)
+      : r->kind == PNI_ROWS_MAX ? NAME(largest)(x, n)
+                                : NAME(smallest)(x, n);
+  memcpy((REAL *)r->out + row, &s, (size_t)count * sizeof(REAL));
+}
+
+/* What a block has of a group: x - m (or x), its exponentials, their sum and its logarithm. */
+typedef struct NAME(parts) {
+  VEC *a, *e, m, s, z;
+} NAME(parts);
+
+/* sum y (a - z) over the terms with y != 0 */
+FN VEC NAME(expected)(const VEC *y, const NAME(parts) * p, int n) {
+  VEC sum = {0}, none = {0};
+  for (int j = 0; j < n; j++) {
+    VEC term = y[j] * (p->a[j] - p->z);
+    sum += SELECT(y[j] != 0, term, none);
+  }
+  return sum;
+}
+
+FN VEC NAME(number)(const pni_rows *r, const NAME(parts) * p, int64_t row, int count) {
+  VEC y[PNI_ROWS_LONGEST], v = {0};
+  if (r->kind == PNI_ROWS_LOGSUMEXP) return SELECT(p->m - p->m == 0, p->m + p->z, p->m);
+  if (r->kind == PNI_ROWS_DOT) {
+    NAME(fetch)(y, r->y, row, count, r->n);
+    return NAME(expected)(y, p, r->n);
+  }
+  VEC at = NAME(places)(r->index, row, count), place = {0};
+  for (int j = 0; j < r->n; j++, place += 1) v = SELECT(at == place, p->a[j], v);
+  return v - p->z;
+}
+
+/* The row for a row into p->a. */
+FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int count) {
+  VEC y[PNI_ROWS_LONGEST], *a = p->a, *e = p->e, inverse = 1 / p->s, none = {0}, g, at, place = {0};
+  int n = r->n;
+  switch ((int)r->kind) {
+  case PNI_ROWS_SOFTMAX:
+    for (int j = 0; j < n; j++) a[j] = e[j] * inverse;
+    return;
+  case PNI_ROWS_LOG_SOFTMAX:
+    for (int j = 0; j < n; j++) a[j] -= p->z;
+    return;
+  case PNI_ROWS_PICK_SLOPE:
+    g = NAME(numbers)(r->g, row, count);
+    at = NAME(places)(r->index, row, count);
+    inverse *= g;
+    for (int j = 0; j < n; j++, place += 1) a[j] = SELECT(at == place, g, none) - e[j] * inverse;
+    return;
+  case PNI_ROWS_DOT_SLOPE:
+    NAME(fetch)(y, r->y, row, count, n);
+    g = NAME(numbers)(r->g, row, count);
+    inverse *= NAME(total)(y, n);
+    for (int j = 0; j < n; j++) a[j] = g * (y[j] - e[j] * inverse);
+    return;
+  default: /* PNI_ROWS_LOG_SOFTMAX_SLOPE */
+    NAME(fetch)(y, r->y, row, count, n);
+    g = NAME(total)(y, n);
+    for (int j = 0; j < n; j++) a[j] = y[j] - e[j] * g;
+  }
+}
+
+/* Kinds with exponentials. Only the last block of all has rows that are no whole groups of the vector functions. */
+OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
+  VEC a[ROWS_PLACES / LANES], e[ROWS_PLACES / LANES], m[ROWS_BLOCK / LANES], s[ROWS_BLOCK / LANES],
+      z[ROWS_BLOCK / LANES];
+  int n = r->n, groups = (rows + LANES - 1) / LANES;
+  bool shifted = r->kind != PNI_ROWS_LOG_SOFTMAX_SLOPE;
+  a[0] = (VEC){0};
+  for (int k = 0; k < groups; k++) {
+    VEC *x = a + k * n;
+    int left = rows - k * LANES;
+    NAME(fetch)(x, r->x, row + k * LANES, left < LANES ? left : LANES, n);
+    m[k] = s[k] = z[k] = (VEC){0};
+    if (!shifted) continue;
+    m[k] = NAME(largest)(x, n);
+    for (int j = 0; j < n; j++) x[j] -= m[k];
+  }
+  VECTOR(PNI_VECTOR_exp, (const REAL *)a, 1, (REAL *)e, groups * n * LANES);
+  for (int k = 0; shifted && k < groups; k++) s[k] = NAME(total)(e + k * n, n);
+  if (r->kind < PNI_ROWS_SOFTMAX || r->kind == PNI_ROWS_LOG_SOFTMAX)
+    VECTOR(PNI_VECTOR_log, (const REAL *)s, 1, (REAL *)z, groups * LANES);
+  for (int k = 0; k < groups; k++) {
+    NAME(parts) p = {a + k * n, e + k * n, m[k], s[k], z[k]};
+    int64_t at = row + k * LANES;
+    int left = rows - k * LANES, count = left < LANES ? left : LANES;
+    if (r->kind < PNI_ROWS_SOFTMAX) {
+      VEC v = NAME(number)(r, &p, at, count);
+      memcpy((REAL *)r->out + at, &v, (size_t)count * sizeof(REAL));
+    } else {
+      NAME(row)(r, &p, at, count);
+      NAME(store)(r->out, p.a, at, count, n);
+    }
+  }
+}
+
+OUTLINE void NAME(group)(const pni_rows *r, int64_t begin, int64_t end) {
+  bool plain = r->kind <= PNI_ROWS_MIN || r->kind == PNI_ROWS_SOFTMAX_SLOPE;
+  int step = plain ? LANES : ROWS_PLACES / 2 / r->n / 16 * 16;
+  if (!plain) step = step < 16 ? 16 : step > ROWS_BLOCK ? ROWS_BLOCK : step;
+  for (int64_t at = begin; at < end; at += step) {
+    int rows = end - at < step ? (int)(end - at) : step;
+    if (plain)
+      NAME(plain)(r, at, rows);
+    else
+      NAME(block)(r, at, rows);
+  }
+}
+
+#undef OUTLINE
+#include "../linalg/lane_end.h"
