@@ -15,6 +15,7 @@ local kinds = {
   gamma = {{"concentration", wide(0.1, 1e4)}, {"rate", wide(1e-3, 1e3)}},
   inverse_gamma = {{"concentration", wide(0.3, 1e4)}, {"rate", wide(1e-3, 1e3)}},
   chi2 = {{"df", wide(0.2, 1e4)}},
+  student_t = {{"df", wide(1e-2, 1e3)}, {"loc", uniform(-3, 3)}, {"scale", wide(1e-3, 1e3)}},
 }
 
 local function close(name, got, want, limit)
@@ -87,4 +88,50 @@ describe("the kernel of", function()
       assert.are.same({0}, dist[name](parameters):log_prob(x):shape())
     end)
   end
+end)
+
+-- df v, N(v) = log B(v/2, 1/2) + log(v)/2 and N'(v), by mpmath 1.3 with 60 digits (700 at 1e40: the leading terms):
+-- h = mpf(v)/2; N = loggamma(h) - loggamma(h + 1/2) + log(2 pi h)/2; N' = (psi(h) - psi(h + 1/2) + 1/(2h))/2
+local student_norms = {
+  {1e-200, 230.95165647996451, -5.0e+199},
+  {1e-3, 4.1477175562983347, -499.30767438587686},
+  {0.1, 1.9099207413682821, -4.3809428703288483},
+  {0.7, 1.2220135816234488, -0.34361442128235123},
+  {1, 1.1447298858494002, -0.19314718055994531},
+  {2.5, 1.01663959346045, -0.037462993461563286},
+  {7, 0.95453415057137596, -0.0050519424647072142},
+  {8, 0.95010861215023083, -0.0038766289638642144},
+  {60, 0.92310500703435112, -6.9434804734770603e-5},
+  {119, 0.92103934881724307, -1.7653497223788014e-5},
+  {121, 0.92100462538933231, -1.7074753329536098e-5},
+  {1e3, 0.91918853316300613, -2.4999987500025e-7},
+  {1e8, 0.91893853570467274, -2.4999999999999999e-17},
+  {1e15, 0.91893853320467299, -2.5e-31},
+  {1e40, 0.91893853320467274, -2.5e-81},
+}
+
+describe("Student's normaliser", function()
+  it("keeps its digits and its slope's, whatever df", function()
+    for _, row in ipairs(student_norms) do
+      local v, want, slope = table.unpack(row)
+      local df = pn.param(pn.tensor{v})
+      local y = dist.student_t(df, 2, 3):log_prob(pn.tensor{2})
+      local off = math.abs(y:item() + math.log(3) + want) / want
+      assert(off < 1e-14, ("df = %g: off by %.3g"):format(v, off))
+      for _, again in ipairs{false, v < 1e10} do
+        local got = pn.grad(y:sum(), {df}, {create_graph = again})[1]:item()
+        off = math.abs(got / slope + 1)
+        assert(off < (again and 1e-8 or 1e-12), ("df = %g: slope off by %.3g"):format(v, off))
+      end
+    end
+  end)
+  it("survives squares that overflow", function()
+    local x, df = pn.param(pn.tensor{1e200, -1e300, 1e160}), pn.param(pn.tensor{2, 1e-3, 1})
+    local y = dist.student_t(df):log_prob(x)
+    local kernel, built = pn.grad(y:sum(), {x, df}), pn.grad(y:sum(), {x, df}, {create_graph = true})
+    -- -(v + 1) (log |x| - log(v)/2) - N(v); v = 2: N = log(2 sqrt 2), v = 1: log pi
+    assert(math.abs(y[1]:item() / (-3 * (200 * math.log(10) - math.log(2) / 2) - math.log(2 * 2 ^ 0.5)) - 1) < 1e-14)
+    assert(math.abs(y[3]:item() / (-2 * 160 * math.log(10) - math.log(math.pi)) - 1) < 1e-14)
+    for k = 1, 2 do close("far", kernel[k], built[k], 1e-12) end
+  end)
 end)

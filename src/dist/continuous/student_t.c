@@ -4,8 +4,8 @@
 **   mean loc (v > 1, else NaN), variance scale^2 v / (v - 2) (v > 2; inf down to 1, NaN from there)
 ** Draws are n / sqrt(G / (v/2)) with n normal and G ~ Gamma(v/2): differentiable in v through G.
 */
-#include "heavy.h"
-#include "../../tensor/vector/vector.h"
+#include "../formula.h"
+#include "../kernel/density.h"
 
 #define df    d->param[DF]
 #define loc   d->param[LOC]
@@ -14,66 +14,7 @@ enum { DF, LOC, SCALE };
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
-/* N(v) = log B(v/2, 1/2) + log(v)/2 = lgamma(h) - lgamma(h + 1/2) + log(2 pi h)/2, h = v/2; for large h, where the
- * first two cancel, log(2 pi)/2 + 1/(8h) - 1/(192 h^3) + 1/(640 h^5) - 17/(14336 h^7) (DLMF 5.11.13 in logarithms). */
-enum { LARGE = 60, BLOCK = 256 };
-
-static void norm_block(const double *v, double *out, int64_t n) {
-  double h[BLOCK] = {0}, next[BLOCK] = {0}, first[BLOCK], second[BLOCK];
-  for (int64_t i = 0; i < n; i++) {
-    h[i] = v[i] > 2 * LARGE ? 1 : 0.5 * v[i];
-    next[i] = h[i] + 0.5;
-  }
-  pni_vector_f64(PNI_VECTOR_lgamma, h, 1, first, n);
-  pni_vector_f64(PNI_VECTOR_lgamma, next, 1, second, n);
-  pni_vector_f64(PNI_VECTOR_log, h, 1, h, n);
-  for (int64_t i = 0; i < n; i++) {
-    double r = 2 / v[i], z = r * r, series = r * (1.0 / 8 + z * (-1.0 / 192 + z * (1.0 / 640 - z * (17.0 / 14336))));
-    double near = first[i] - second[i] + 0.5 * h[i];
-    out[i] = LOG_ROOT_TWO_PI + (v[i] > 2 * LARGE ? series : near);
-  }
-}
-
-#define NORM(T, suffix)                                                                                                \
-  static void norm_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                                 \
-    (void)data;                                                                                                        \
-    const T *x = (const T *)(const void *)p[1];                                                                        \
-    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
-      double v[BLOCK], out[BLOCK];                                                                                     \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      for (int64_t i = 0; i < size; i++) v[i] = (double)x[(at + i) * s[1]];                                            \
-      norm_block(v, out, size);                                                                                        \
-      for (int64_t i = 0; i < size; i++) ((T *)(void *)p[0])[at + i] = (T)out[i];                                      \
-    }                                                                                                                  \
-  }
-NORM(double, f64)
-NORM(float, f32)
-
-/* N' = (digamma(h) - digamma(h + 1/2) + 1/(2h)) / 2, or the series term by term. */
-static T *vjp_norm(C *c, T *y, T *g, int k) {
-  T *h = times(c, pni_in(y, k), 0.5), *large = above(c, h, LARGE), *small = but(c, large, 1, h),
-    *r = pn_reciprocal(c, only(c, large, h, LARGE));
-  T *t = pn_sub(c, pn_digamma(c, small), pn_digamma(c, plus(c, small, 0.5)));
-  t = pn_add(c, t, times(c, pn_reciprocal(c, small), 0.5));
-  T *z = pn_square(c, r), *s = plus(c, times(c, z, 119.0 / 14336), -5.0 / 640);
-  s = plus(c, pn_mul(c, plus(c, pn_mul(c, s, z), 3.0 / 192), z), -1.0 / 8);
-  return pn_mul(c, g, times(c, pn_where(c, large, pn_mul(c, s, z), t), 0.5));
-}
-
-static const pni_op op_norm = {.name = "student_norm",
-                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                               .map = (const pni_row[4]){norm_f64, norm_f32},
-                               .vjp = vjp_norm};
-
-static T *log_norm(C *c, D *d) { return pni_apply1(c, &op_norm, df, NULL); }
-
-/* log(1 + z^2 / v) */
-static T *log_tail(C *c, D *d, T *z) { return pni_log_one_plus_square(c, z, df); }
-
-static T *log_prob(C *c, D *d, T *x) {
-  T *power = times(c, pn_mul(c, plus(c, df, 1), log_tail(c, d, standardise(c, d, x))), -0.5);
-  return pn_sub(c, power, pn_add(c, log_norm(c, d), pn_log(c, scale)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_student_log_density(c, x, df, loc, scale); }
 
 /* The tail beyond |z| > 1e100, where z^2 may overflow: with w = v / z^2 it is w^h / (2 h B(h, 1/2)), h = v / 2. */
 static T *far_tail(C *c, D *d, T *size) {
@@ -135,7 +76,9 @@ static T *spread(C *c, D *d) {
 }
 
 /* spread + log(v)/2 + log B(v/2, 1/2) + log scale */
-static T *entropy(C *c, D *d) { return pn_add(c, spread(c, d), pn_add(c, log_norm(c, d), pn_log(c, scale))); }
+static T *entropy(C *c, D *d) {
+  return pn_add(c, spread(c, d), pn_add(c, pni_student_log_norm(c, df), pn_log(c, scale)));
+}
 
 /* Kept finite where v is so small that a draw would overflow. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {

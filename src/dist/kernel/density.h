@@ -9,4 +9,8 @@
 /* gamma_density.c: of x > 0 under Gamma(a, b), or with `inverse` of x whose reciprocal has that law. Scoped. */
 pn_tensor *pni_gamma_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_tensor *b, bool inverse);
 
+/* student_density.c: of Student's t, and log B(df / 2, 1 / 2) + log(df) / 2. Scoped. */
+pn_tensor *pni_student_log_density(pn_context *c, pn_tensor *x, pn_tensor *df, pn_tensor *loc, pn_tensor *scale);
+pn_tensor *pni_student_log_norm(pn_context *c, pn_tensor *df);
+
 #endif
