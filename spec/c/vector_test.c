@@ -105,6 +105,52 @@ static wide r_digamma(wide x) {
   return logl(x) - 0.5L / x - s - below;
 }
 
+/* I_0 and the ratio I_1 / I_0 by series and continued fraction (DLMF 10.25.2, 10.33), in long double */
+static wide i0_series(wide x) {
+  wide term = 1, sum = 1;
+  for (int k = 1; k < 200; k++) sum += term *= 0.25L * x * x / ((wide)k * k);
+  return sum;
+}
+/* I_0 - 1 for small x */
+static wide i0_rest(wide x) {
+  wide term = 0.25L * x * x, sum = term;
+  for (int k = 2; k < 40; k++) sum += term *= 0.25L * x * x / ((wide)k * k);
+  return sum;
+}
+/* log(e^-x I_0(x) sqrt(2 pi x)) by Hankel's series */
+static wide i0_far(wide x) {
+  wide term = 1, sum = 0;
+  for (int k = 1; k < 30; k++) {
+    term *= (2.0L * k - 1) * (2.0L * k - 1) / (8 * k * x);
+    sum += term;
+  }
+  return log1pl(sum);
+}
+static wide r_log_i0e(wide x) {
+  if (!(x >= 0)) return NAN;
+  if (x < 2) return log1pl(i0_rest(x)) - x;
+  if (x < 30) return logl(i0_series(x)) - x;
+  return i0_far(x) - 0.5L * logl(x) - 0.918938533204672741780329736405617640L;
+}
+static wide r_log_i0(wide x) {
+  wide size = fabsl(x);
+  if (size < 2) return log1pl(i0_rest(size));
+  return isinf(size) ? size : size < 30 ? logl(i0_series(size)) : size + r_log_i0e(size);
+}
+static wide r_bessel_gap(wide x) {
+  if (!(x >= 0)) return NAN;
+  if (x > 100) { /* the solution of Riccati's equation in 1 / x (special_bessel.c) */
+    const wide far[] = {
+        0.5L, 0.125L, 0.125L, 0.1953125L, 0.40625L, 1.0478515625L, 3.21875L, 11.466461181640625L, 46.478515625L};
+    wide sum = 0;
+    for (int n = 8; n >= 0; n--) sum = (sum + far[n]) / x;
+    return sum;
+  }
+  wide r = 0;
+  for (int k = 60 + (int)sqrtl(60 * x); k >= 1; k--) r = 1 / (2 * k / x + r);
+  return x == 0 ? 1 : 1 - r;
+}
+
 /* ---- one function ---- */
 
 typedef struct row {
@@ -136,6 +182,9 @@ static const row rows[] = {
     {"ndtri", PNI_VECTOR_ndtri, r_ndtri, 0, 1, 7},
     {"lgamma", PNI_VECTOR_lgamma, r_lgamma, 0, 30, 3.3},
     {"digamma", PNI_VECTOR_digamma, r_digamma, 0, 30, 5},
+    {"log_i0", PNI_VECTOR_log_i0, r_log_i0, -30, 30, 4},
+    {"log_i0e", PNI_VECTOR_log_i0e, r_log_i0e, 0, 30, 6},
+    {"bessel_gap", PNI_VECTOR_bessel_gap, r_bessel_gap, 0, 30, 9},
 };
 #ifndef POINTS
 #define POINTS (1 << 16) /* the limits hold for 2^21 too */

@@ -6,6 +6,7 @@
 #include "replay/source.h"
 #include "../base/special.h"
 #include "../tensor/map_loop.h"
+#include "../tensor/vector/vector.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -43,11 +44,20 @@ const pni_op pni_op_ive = {.name = "ive",
 
 /* ---- log I_0 ---- */
 
-static PNI_LOOP1(log_i0_f64, double, double, pni_log_i0(x)) static PNI_LOOP1(log_i0_f32, float, float,
-                                                                             pni_log_i0((double)x))
+#define VECTOR(name, N, suffix)                                                                                        \
+  static void name##_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                               \
+    (void)data;                                                                                                        \
+    pni_vector_##suffix(PNI_VECTOR_##name, (const N *)(const void *)p[1], s[1], (N *)(void *)p[0], n);                 \
+  }
+VECTOR(log_i0, double, f64)
+VECTOR(log_i0, float, f32)
+VECTOR(log_i0e, double, f64)
+VECTOR(log_i0e, float, f32)
+VECTOR(bessel_gap, double, f64)
+VECTOR(bessel_gap, float, f32)
 
-    /* I_1 / I_0 */
-    static T *vjp_log_i0(C *c, T *y, T *g, int k) {
+/* I_1 / I_0 */
+static T *vjp_log_i0(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_div(c, pn_ive(c, 1, IN), pn_ive(c, 0, IN)));
 }
 
@@ -61,12 +71,7 @@ const pni_op pni_op_log_i0 = {.name = "log_i0",
                               .map = (const pni_row[4]){log_i0_f64, log_i0_f32},
                               .vjp = vjp_log_i0};
 
-static PNI_LOOP1(log_i0e_f64, double, double, pni_log_i0e(x)) static PNI_LOOP1(log_i0e_f32, float, float,
-                                                                               pni_log_i0e((double)x))
-
-    static T *vjp_log_i0e(C *c, T *y, T *g, int k) {
-  return (void)k, pn_neg(c, pn_mul(c, g, pn_bessel_gap(c, IN)));
-}
+static T *vjp_log_i0e(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_bessel_gap(c, IN))); }
 
 pn_tensor *pn_log_i0e(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_log_i0e, x, NULL); }
 
@@ -80,10 +85,17 @@ const pni_op pni_op_log_i0e = {.name = "log_i0e",
 
 /* ---- 1 - I_1 / I_0; attr i[0]: the derivative ---- */
 
-static PNI_LOOP1(gap_f64, double, double, pni_bessel_gap((int)*(const int64_t *)data, x)) static PNI_LOOP1(
-    gap_f32, float, float, pni_bessel_gap((int)*(const int64_t *)data, (double)x))
+static PNI_LOOP1(slope_gap_f64, double, double, pni_bessel_gap((int)*(const int64_t *)data, x)) static PNI_LOOP1(
+    slope_gap_f32, float, float, pni_bessel_gap((int)*(const int64_t *)data, (double)x))
 
-    static T *gap(C *c, T *x, int64_t order) {
+    static void gap_f64(void *data, int64_t n, char *const *p, const int64_t *s) {
+  (*(const int64_t *)data ? slope_gap_f64 : bessel_gap_f64)(data, n, p, s);
+}
+static void gap_f32(void *data, int64_t n, char *const *p, const int64_t *s) {
+  (*(const int64_t *)data ? slope_gap_f32 : bessel_gap_f32)(data, n, p, s);
+}
+
+static T *gap(C *c, T *x, int64_t order) {
   return pni_apply1(c, &pni_op_bessel_gap, x, &(pni_attr){.ni = 1, .i = {order}});
 }
 

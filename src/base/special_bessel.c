@@ -58,7 +58,7 @@ double pni_ive(int n, double x) {
  * +-inf. Max error 1e-15. */
 double pni_log_i0(double x) {
   double size = fabs(x), q = 0.25 * x * x, term = 1, sum = 0;
-  if (!(size < 1)) return isinf(size) ? size : size + log(pni_ive(0, size));
+  if (!(size < 1)) return isinf(size) ? size : size + pni_log_i0e(size);
   for (int k = 1; k < 20; k++) {
     term *= q / ((double)k * k);
     sum += term;
@@ -69,6 +69,7 @@ double pni_log_i0(double x) {
 /* log(e^-x I_0(x)), x >= 0: about -log(2 pi x) / 2 for large x. NaN below 0. Max error 1e-15. */
 double pni_log_i0e(double x) {
   if (!(x >= 0)) return NAN;
+  if (x > 1e300) return -0.5 * (log(x) + log(TWO_PI)); /* 2 pi x may overflow */
   return x < 1 ? pni_log_i0(x) - x : log(pni_ive(0, x));
 }
 

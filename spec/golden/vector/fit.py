@@ -6,7 +6,7 @@
 Each is the Chebyshev interpolant of its function over the interval, in powers of the variable, highest first. Its
 error relative to the function (printed in the comment) lies far below half a unit in the last place.
 """
-from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, matrix, expm1, findroot
+from mpmath import mp, mpf, mpc, cos, pi, chebyt, exp, log, sqrt, erf, erfc, gamma, loggamma, psi, sin, atanh, matrix, expm1, findroot, besseli
 
 mp.dps = 60
 
@@ -140,4 +140,25 @@ emit("POLY_DIGAMMA_ROOT", "digamma(3/2 + t) / (3/2 + t - its zero), |t| <= 1/2",
      precise(lambda t: psi(0, mpf(3) / 2 + t) / (mpf(3) / 2 + t - root)), -mpf(1) / 2, mpf(1) / 2, 21)
 high = mpf(float(root))
 print(f"/* The zero of digamma, in two parts. */\nstatic const double digamma_root = {mp.nstr(high, 20)}, digamma_root_low = {mp.nstr(root - high, 18)};")
+# ---- modified Bessel functions: up to 10, and in 1 / x from there on ----
+f_i0 = near(precise(lambda z: (besseli(0, 2 * sqrt(z)) - 1) / z), mpf(1))
+emit("POLY_I0", "(I_0(x) - 1) / z in z = x^2 / 4, 0 <= x <= 10", f_i0, 0, 25, 17)
+f_i0_far = near(precise(lambda u: (log(besseli(0, 1 / u)) - 1 / u + log(2 * pi / u) / 2) / u), mpf(1) / 8)
+emit("POLY_LOG_I0_FAR", "x (log(e^-x I_0(x)) + log(2 pi x) / 2) in 1 / x, x >= 10", f_i0_far, 0, mpf(1) / 10, 20)
+
+
+def bessel_gap(x):
+    return 1 - besseli(1, x) / besseli(0, x)
+
+
+half = mpf(5) / 13
+
+
+def gap_near(t):
+    x = 3 * (t + half) / (1 - t - half)
+    return bessel_gap(x) * (x + 3)
+
+
+emit("POLY_GAP", "(x + 3) (1 - I_1(x) / I_0(x)) in x / (x + 3) - 5/13, 0 <= x <= 10", precise(gap_near), -half, half, 36)
+emit("POLY_GAP_FAR", "x (1 - I_1(x) / I_0(x)) in 1 / x, x >= 10", near(precise(lambda u: bessel_gap(1 / u) / u), mpf(1) / 2), 0, mpf(1) / 10, 22)
 print("/* clang-format on */\n\n#endif")

@@ -49,6 +49,8 @@
 
 /* ---- loops ---- */
 
+static double scalar_gap(double x) { return pni_bessel_gap(0, x); }
+
 #define LOOP(T, suffix, name, expr)                                                                                    \
   TARGET static void loop_##name##_##suffix(const T *restrict a, T *restrict o, int64_t groups) {                      \
     for (int64_t i = 0; i < groups * PNI_VECTOR_GROUP; i++) {                                                          \
@@ -115,6 +117,9 @@ GUARDED(sin, -TRIG_MAX, TRIG_MAX, sin)
 GUARDED(cos, -TRIG_MAX, TRIG_MAX, cos)
 GUARDED(lgamma, GAMMA_MIN, GAMMA_MAX, pni_lgamma)
 GUARDED(digamma, GAMMA_MIN, GAMMA_MAX, pni_digamma)
+GUARDED(log_i0, -BESSEL_MAX, BESSEL_MAX, pni_log_i0)
+GUARDED(log_i0e, 0, BESSEL_MAX, pni_log_i0e)
+GUARDED(bessel_gap, 0, BESSEL_MAX, scalar_gap)
 
 const pni_vector_level LEVEL = {
 #define X(name) loop_##name##_f64,

@@ -19,6 +19,10 @@ LONG_SERIES(poly_lgamma, POLY_LGAMMA)
 SERIES(poly_stirling, POLY_STIRLING)
 SERIES(poly_digamma, POLY_DIGAMMA)
 LONG_SERIES(poly_digamma_root, POLY_DIGAMMA_ROOT)
+LONG_SERIES(poly_i0, POLY_I0)
+LONG_SERIES(poly_log_i0_far, POLY_LOG_I0_FAR)
+LONG_SERIES(poly_gap, POLY_GAP)
+LONG_SERIES(poly_gap_far, POLY_GAP_FAR)
 
 /* ---- sine and cosine, |x| <= TRIG_MAX ---- */
 
@@ -195,4 +199,35 @@ FN double digamma_f64(double x) {
   q = small ? sign : q;
   p = small ? (low ? x : x - 1) : p;
   return (small ? near : far) - q / p;
+}
+
+/* ---- modified Bessel functions, up to BESSEL_MAX ---- */
+
+#define BESSEL_MAX 1e300
+
+/* log(I_0(x) e^-(x rise)) for rise = 0 or 1, x >= 0: up to 10 log(1 + z P(z)), z = x^2/4, beyond x - log(2 pi x)/2 + Q(1/x)/x;
+ * one division for 1/x, the logarithm and what rounding took from 1 + z P(z). */
+FN double log_i0_scaled(double x, double rise) {
+  bool near = x <= 10;
+  double y = near ? x : 0, z = 0.25 * y * y, q = z * poly_i0(z), v = near ? 1 + q : x, k;
+  double m = split_f64(v, &k), lost = q - (v - 1);
+  bool whole = near && k == 0; /* 1 + q is not rounded where that is small */
+  double f = whole ? q : m - 1, inverse = 1 / ((2 + f) * v), u = (2 + f) * inverse;
+  lost = near && !whole ? lost * u : 0;
+  double l = log_series_f64(k, f, f * v * inverse, lost);
+  double far = MADD(u, poly_log_i0_far(near ? 0 : u), MADD(-0.5, l, -0.91893853320467274178));
+  return near ? l - rise * x : (1 - rise) * x + far;
+}
+
+/* log I_0(x), even. 4 ULP. */
+FN double log_i0_f64(double x) { return log_i0_scaled(absolute_f64(x), 0); }
+/* log(e^-x I_0(x)), x >= 0. 6 ULP. */
+FN double log_i0e_f64(double x) { return log_i0_scaled(x, 1); }
+
+/* 1 - I_1(x) / I_0(x), x >= 0: P(x / (x + 3)) / (x + 3) up to 10, Q(1/x) / x beyond. 9 ULP. */
+FN double bessel_gap_f64(double x) {
+  bool near = x <= 10;
+  double inverse = 1 / (near ? x + 3 : x);
+  double close = poly_gap(near ? MADD(x, inverse, -5.0 / 13) : 0), far = poly_gap_far(near ? 0 : inverse);
+  return inverse * (near ? close : far);
 }

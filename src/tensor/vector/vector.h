@@ -13,7 +13,8 @@
 /* clang-format off */
 #define PNI_VECTOR_FUNCTIONS(X) \
   X(exp) X(expm1) X(log) X(log1p) X(log1mexp) X(tanh) X(sigmoid) X(log_sigmoid) X(softplus) X(sin) X(cos) \
-  X(erf) X(erfc) X(erfcx) X(erfinv) X(ndtr) X(log_ndtr) X(ndtri) X(lgamma) X(digamma)
+  X(erf) X(erfc) X(erfcx) X(erfinv) X(ndtr) X(log_ndtr) X(ndtri) X(lgamma) X(digamma) \
+  X(log_i0) X(log_i0e) X(bessel_gap)
 /* clang-format on */
 
 typedef enum pni_vector_function {
