@@ -4,6 +4,7 @@
 ** Kullback-Leibler: log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2.
 */
 #include "distribution.h"
+#include "kernel/location_scale.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -17,10 +18,7 @@ static const double log_root_two_pi = 0.91893853320467274178;
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *log_norm = pn_add(c, pn_log(c, scale), K(log_root_two_pi));
-  return pn_sub(c, pn_mul(c, pn_square(c, standardise(c, d, x)), K(-0.5)), log_norm);
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_NORMAL, x, loc, scale); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_ndtr(c, standardise(c, d, x)); }
 static T *log_cdf(C *c, D *d, T *x) { return pn_log_ndtr(c, standardise(c, d, x)); }

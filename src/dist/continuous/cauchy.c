@@ -5,6 +5,7 @@
 **   log(((s_p + s_q)^2 + (m_p - m_q)^2) / (4 s_p s_q))
 */
 #include "heavy.h"
+#include "../kernel/location_scale.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]
@@ -12,10 +13,7 @@ enum { LOC, SCALE };
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  return pn_neg(c,
-                plus(c, pn_add(c, pni_log_one_plus_square(c, standardise(c, d, x), NULL), pn_log(c, scale)), LOG_PI));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_CAUCHY, x, loc, scale); }
 
 static T *cdf(C *c, D *d, T *x) { return cauchy_tail(c, pn_neg(c, standardise(c, d, x))); }
 static T *icdf(C *c, D *d, T *p) { return pn_add(c, loc, pn_mul(c, scale, cauchy_quantile(c, p))); }

@@ -5,6 +5,7 @@
 **   -log r + t + euler r + e^-t Gamma(1 + r) - 1 - euler
 */
 #include "../formula.h"
+#include "../kernel/location_scale.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]
@@ -13,10 +14,7 @@ enum { LOC, SCALE };
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 static T *rise(C *c, T *z) { return pn_exp(c, pn_neg(c, z)); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *z = standardise(c, d, x);
-  return pn_neg(c, pn_add(c, pn_add(c, z, rise(c, z)), pn_log(c, scale)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_GUMBEL, x, loc, scale); }
 
 static T *log_cdf(C *c, D *d, T *x) { return pn_neg(c, rise(c, standardise(c, d, x))); }
 static T *cdf(C *c, D *d, T *x) { return pn_exp(c, log_cdf(c, d, x)); }

@@ -4,15 +4,13 @@
 ** The mean is inf, the variance NaN. Kullback-Leibler: that of the two Cauchy distributions.
 */
 #include "heavy.h"
+#include "../kernel/location_scale.h"
 
 #define scale d->param[0]
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, x, scale); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *norm = plus(c, pn_log(c, scale), LOG_PI - LOG_2);
-  return pn_neg(c, pn_add(c, pni_log_one_plus_square(c, standardise(c, d, x), NULL), norm));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_HALF_CAUCHY, x, NULL, scale); }
 
 static T *lower(C *c, D *d, T *x) { return times(c, pn_atan(c, standardise(c, d, x)), 2 / PI); }
 static T *upper(C *c, D *d, T *x) { return times(c, cauchy_tail(c, standardise(c, d, x)), 2); }

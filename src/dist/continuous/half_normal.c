@@ -4,15 +4,13 @@
 ** Kullback-Leibler: that of the two normals.
 */
 #include "../formula.h"
+#include "../kernel/location_scale.h"
 
 #define scale d->param[0]
 
 static const double root_half = 0.70710678118654752440;
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *norm = plus(c, pn_log(c, scale), LOG_ROOT_TWO_PI - LOG_2);
-  return pn_sub(c, times(c, pn_square(c, pn_div(c, x, scale)), -0.5), norm);
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_HALF_NORMAL, x, NULL, scale); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_erf(c, times(c, pn_div(c, x, scale), root_half)); }
 /* log 2 Phi(-z) */

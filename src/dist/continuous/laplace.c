@@ -4,6 +4,7 @@
 ** Kullback-Leibler, t = |loc_p - loc_q|: log(s_q / s_p) + (s_p e^(-t / s_p) + t) / s_q - 1.
 */
 #include "../formula.h"
+#include "../kernel/location_scale.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]
@@ -11,9 +12,7 @@ enum { LOC, SCALE };
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  return pn_neg(c, plus(c, pn_add(c, pn_abs(c, standardise(c, d, x)), pn_log(c, scale)), LOG_2));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_LAPLACE, x, loc, scale); }
 
 /* e^z / 2 below loc, 1 - e^-z / 2 above */
 static T *cdf(C *c, D *d, T *x) {

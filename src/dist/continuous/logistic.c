@@ -4,6 +4,7 @@
 ** Its distribution function is sigmoid(z). The divergence of two of them has no closed form.
 */
 #include "../formula.h"
+#include "../kernel/location_scale.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]
@@ -11,10 +12,7 @@ enum { LOC, SCALE };
 
 static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), scale); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *z = standardise(c, d, x);
-  return pn_sub(c, pn_add(c, pn_log_sigmoid(c, z), pn_log_sigmoid(c, pn_neg(c, z))), pn_log(c, scale));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_LOGISTIC, x, loc, scale); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_sigmoid(c, standardise(c, d, x)); }
 static T *log_cdf(C *c, D *d, T *x) { return pn_log_sigmoid(c, standardise(c, d, x)); }

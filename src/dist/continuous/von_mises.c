@@ -7,6 +7,7 @@
 **   log(I_0(k_q) / I_0(k_p)) + A (k_p - k_q cos t)
 */
 #include "../formula.h"
+#include "../kernel/von_mises_density.h"
 
 #define loc   d->param[LOC]
 #define kappa d->param[CONCENTRATION]
@@ -20,9 +21,7 @@ static T *wrap(C *c, T *z) { return pn_sub(c, z, times(c, turns(c, z), 2 * PI));
 static T *rise(C *c, T *z) { return times(c, pn_square(c, pn_sin(c, times(c, z, 0.5))), 2); }
 static T *log_norm(C *c, D *d) { return plus(c, pn_log_i0e(c, kappa), LOG_2 + LOG_PI); }
 
-static T *log_prob(C *c, D *d, T *x) {
-  return pn_neg(c, pn_add(c, pn_mul(c, kappa, rise(c, pn_sub(c, x, loc))), log_norm(c, d)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_von_mises_density(c, x, loc, kappa); }
 
 /* The centred angle at which x = -pi lies. */
 static T *start(C *c, D *d) { return from(c, -PI, wrap(c, loc)); }

@@ -1,0 +1,201 @@
+/*
+** location_scale.c: log p(x) = h(z) - log scale with z = (x - loc) / scale in one pass, its gradients in one or two,
+**   d/dx = h'(z) / scale = -d/dloc,  d/dscale = -(1 + z h'(z)) / scale
+** attr: the law, and of slopes which of the two.
+*/
+#include "block.h"
+#include "location_scale.h"
+
+enum { LAW, WHICH };
+
+/* ---- h and h' of blocks ---- */
+
+#define LAWS(N, suffix, size_of)                                                                                       \
+  static PNI_CLONES void standard_##suffix(const N *restrict x, const N *restrict m, const N *restrict s,              \
+                                           N *restrict z, int64_t n) {                                                 \
+    for (int64_t i = 0; i < n; i++) z[i] = (x[i] - m[i]) / s[i];                                                       \
+  }                                                                                                                    \
+  static PNI_CLONES void normal_##suffix(const N *restrict z, N *restrict y, int64_t n) {                              \
+    for (int64_t i = 0; i < n; i++) y[i] = z[i] * z[i] * (N)-0.5;                                                      \
+  }                                                                                                                    \
+  static PNI_CLONES void normal_slope_##suffix(const N *restrict z, N *restrict y, int64_t n) {                        \
+    for (int64_t i = 0; i < n; i++) y[i] = -z[i];                                                                      \
+  }                                                                                                                    \
+  static PNI_CLONES void square_##suffix(const N *restrict z, N *restrict y, int64_t n) {                              \
+    for (int64_t i = 0; i < n; i++) y[i] = z[i] * z[i];                                                                \
+  }                                                                                                                    \
+  static PNI_CLONES void laplace_##suffix(const N *restrict z, N *restrict y, int64_t n) {                             \
+    for (int64_t i = 0; i < n; i++) y[i] = -size_of(z[i]);                                                             \
+  }                                                                                                                    \
+  static PNI_CLONES void laplace_slope_##suffix(const N *restrict z, N *restrict y, int64_t n) {                       \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      N v = z[i], below = v < 0 ? 1 : -v;                                                                              \
+      below = v == v && v > 0 ? -1 : below;                                                                            \
+      y[i] = below;                                                                                                    \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static PNI_CLONES void plus_twice_##suffix(const N *restrict z, N *restrict y, int64_t n) {                          \
+    for (int64_t i = 0; i < n; i++) y[i] = z[i] - 2 * y[i];                                                            \
+  }                                                                                                                    \
+  static PNI_CLONES void times_##suffix(const N *restrict z, N *restrict y, int64_t n, N by) {                         \
+    for (int64_t i = 0; i < n; i++) y[i] = by * z[i];                                                                  \
+  }                                                                                                                    \
+  static PNI_CLONES void minus_sum_##suffix(const N *restrict z, N *restrict y, int64_t n) {                           \
+    for (int64_t i = 0; i < n; i++) y[i] = -(z[i] + y[i]);                                                             \
+  }                                                                                                                    \
+  static PNI_CLONES void cauchy_slope_##suffix(const N *restrict z, N *restrict y, int64_t n) {                        \
+    for (int64_t i = 0; i < n; i++) { /* w = 1 / z gives the same and does not overflow */                             \
+      N v = z[i], inverse = 1 / v, w = size_of(v) > 1 ? inverse : v;                                                   \
+      y[i] = -2 * w / (1 + w * w);                                                                                     \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static PNI_CLONES void less_##suffix(const N *restrict y, const N *restrict log_s, N *restrict out, int64_t n,       \
+                                       N constant) {                                                                   \
+    for (int64_t i = 0; i < n; i++) out[i] = y[i] - (log_s[i] + constant);                                             \
+  }                                                                                                                    \
+  static PNI_CLONES void move_##suffix(const N *restrict z, const N *restrict u, const N *restrict s, N *restrict out, \
+                                       int64_t n) {                                                                    \
+    (void)z;                                                                                                           \
+    for (int64_t i = 0; i < n; i++) out[i] = u[i] / s[i];                                                              \
+  }                                                                                                                    \
+  static PNI_CLONES void stretch_##suffix(const N *restrict z, const N *restrict u, const N *restrict s,               \
+                                          N *restrict out, int64_t n) {                                                \
+    for (int64_t i = 0; i < n; i++) out[i] = -(1 + z[i] * u[i]) / s[i];                                                \
+  }                                                                                                                    \
+  static PNI_CLONES int64_t negate_##suffix(N *y, int64_t n) {                                                         \
+    N far = 0;                                                                                                         \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      far += y[i] == INFINITY ? 1 : 0;                                                                                 \
+      y[i] = -y[i];                                                                                                    \
+    }                                                                                                                  \
+    return (int64_t)far;                                                                                               \
+  }                                                                                                                    \
+  /* -log(1 + z^2); 2 log |z| where the square overflows */                                                            \
+  static void cauchy_##suffix(const N *z, N *y, int64_t n) {                                                           \
+    N square[PNI_BLOCK];                                                                                               \
+    square_##suffix(z, square, n);                                                                                     \
+    pni_vector_##suffix(PNI_VECTOR_log1p, square, 1, y, n);                                                            \
+    if (negate_##suffix(y, n))                                                                                         \
+      for (int64_t i = 0; i < n; i++)                                                                                  \
+        if (y[i] == -INFINITY) y[i] = (N)(-2 * log(fabs((double)z[i])));                                               \
+  }                                                                                                                    \
+  /* -|z| - 2 log(1 + e^-|z|) */                                                                                       \
+  static void logistic_##suffix(const N *z, N *y, int64_t n) {                                                         \
+    N below[PNI_BLOCK];                                                                                                \
+    laplace_##suffix(z, below, n);                                                                                     \
+    pni_vector_##suffix(PNI_VECTOR_softplus, below, 1, y, n);                                                          \
+    plus_twice_##suffix(below, y, n);                                                                                  \
+  }                                                                                                                    \
+  static void logistic_slope_##suffix(const N *z, N *y, int64_t n) {                                                   \
+    N half[PNI_BLOCK], t[PNI_BLOCK];                                                                                   \
+    times_##suffix(z, half, n, (N)0.5);                                                                                \
+    pni_vector_##suffix(PNI_VECTOR_tanh, half, 1, t, n);                                                               \
+    times_##suffix(t, y, n, -1);                                                                                       \
+  }                                                                                                                    \
+  static void gumbel_##suffix(const N *z, N *y, int64_t n) {                                                           \
+    N below[PNI_BLOCK];                                                                                                \
+    times_##suffix(z, below, n, -1);                                                                                   \
+    pni_vector_##suffix(PNI_VECTOR_exp, below, 1, y, n);                                                               \
+    minus_sum_##suffix(z, y, n);                                                                                       \
+  }                                                                                                                    \
+  static void gumbel_slope_##suffix(const N *z, N *y, int64_t n) {                                                     \
+    N below[PNI_BLOCK];                                                                                                \
+    times_##suffix(z, below, n, -1);                                                                                   \
+    pni_vector_##suffix(PNI_VECTOR_expm1, below, 1, y, n);                                                             \
+  }
+LAWS(double, f64, fabs)
+LAWS(float, f32, fabsf)
+
+/* ---- h' by builders, for gradients that are differentiated again ---- */
+
+static T *normal_score(C *c, T *z) { return pn_neg(c, z); }
+static T *laplace_score(C *c, T *z) { return pn_neg(c, pn_sign(c, z)); }
+static T *logistic_score(C *c, T *z) { return pn_neg(c, pn_tanh(c, times(c, z, 0.5))); }
+static T *gumbel_score(C *c, T *z) { return pn_expm1(c, pn_neg(c, z)); }
+static T *cauchy_score(C *c, T *z) {
+  T *far = above(c, pn_abs(c, z), 1), *w = pn_where(c, far, pn_reciprocal(c, only(c, far, z, 1)), but(c, far, 0, z));
+  return pn_div(c, times(c, w, -2), plus(c, pn_square(c, w), 1));
+}
+
+/* ---- the laws ---- */
+
+typedef struct {
+  void (*f64)(const double *z, double *y, int64_t n);
+  void (*f32)(const float *z, float *y, int64_t n);
+  void (*slope_f64)(const double *z, double *y, int64_t n);
+  void (*slope_f32)(const float *z, float *y, int64_t n);
+  T *(*score)(C *c, T *z);
+  double constant; /* taken away */
+} law_row;
+
+#define ROW(id, constant)                                                                                              \
+  { id##_f64, id##_f32, id##_slope_f64, id##_slope_f32, id##_score, constant }
+static const law_row laws[] = {[PNI_LAW_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI),
+                               [PNI_LAW_HALF_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI - LOG_2),
+                               [PNI_LAW_CAUCHY] = ROW(cauchy, LOG_PI),
+                               [PNI_LAW_HALF_CAUCHY] = ROW(cauchy, LOG_PI - LOG_2),
+                               [PNI_LAW_LAPLACE] = ROW(laplace, LOG_2),
+                               [PNI_LAW_LOGISTIC] = ROW(logistic, 0),
+                               [PNI_LAW_GUMBEL] = ROW(gumbel, 0)};
+
+/* ---- operations of x, loc, scale ---- */
+
+/* log scale of a block; of a repeated scale once for all blocks */
+#define ROWS(N, suffix)                                                                                                \
+  static void density_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                              \
+    const law_row *law = &laws[*(const int64_t *)data];                                                                \
+    N log_s[PNI_BLOCK], z[PNI_BLOCK], y[PNI_BLOCK], room[3][PNI_BLOCK];                                                \
+    for (int64_t at = 0; at < n; at += PNI_BLOCK) {                                                                    \
+      const N *in[3];                                                                                                  \
+      const int64_t size = n - at < PNI_BLOCK ? n - at : PNI_BLOCK;                                                    \
+      for (int k = 0; k < 3; k++) in[k] = gather_##suffix(p[k + 1], s[k + 1], at, size, room[k]);                      \
+      if (s[3] != 0 || at == 0) pni_vector_##suffix(PNI_VECTOR_log, in[2], 1, log_s, size);                            \
+      standard_##suffix(in[0], in[1], in[2], z, size);                                                                 \
+      law->suffix(z, y, size);                                                                                         \
+      less_##suffix(y, log_s, (N *)(void *)p[0] + at, size, (N)law->constant);                                         \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void slope_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                       \
+    N z[PNI_BLOCK], u[PNI_BLOCK];                                                                                      \
+    standard_##suffix(in[0], in[1], in[2], z, n);                                                                      \
+    laws[attr[LAW]].slope_##suffix(z, u, n);                                                                           \
+    (attr[WHICH] ? stretch_##suffix : move_##suffix)(z, u, in[2], out, n);                                             \
+  }                                                                                                                    \
+  BLOCKS(N, suffix, slope, 3)
+ROWS(double, f64)
+ROWS(float, f32)
+
+static const pni_op op_slope = {.name = "location_scale_slope",
+                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
+                                .map = (const pni_row[4]){slope_f64, slope_f32}};
+
+static T *vjp(C *c, T *y, T *g, int k) {
+  T *loc = pni_in(y, 1), *scale = pni_in(y, 2), *z = pn_div(c, pn_sub(c, pni_in(y, 0), loc), scale);
+  T *score = laws[y->attr->i[LAW]].score(c, z), *part = pn_div(c, g, scale);
+  if (k == 0) return pn_mul(c, part, score);
+  return pn_neg(c, pn_mul(c, part, k == 1 ? score : plus(c, pn_mul(c, z, score), 1)));
+}
+
+static T *slope(C *c, T *y, T *g, int64_t which) {
+  T *const in[] = {pni_in(y, 0), pni_in(y, 1), pni_in(y, 2)};
+  return pn_mul(c, g, pni_apply(c, &op_slope, 3, in, &(pni_attr){.ni = 2, .i = {y->attr->i[LAW], which}}));
+}
+
+static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
+  T *move = wanted[0] || wanted[1] ? slope(c, y, g, 0) : NULL;
+  out[0] = move;
+  out[1] = wanted[1] ? pn_neg(c, move) : NULL;
+  out[2] = wanted[2] ? slope(c, y, g, 1) : NULL;
+  return c->status;
+}
+
+static const pni_op op = {.name = "location_scale_log_density",
+                          .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                          .map = (const pni_row[4]){density_f64, density_f32},
+                          .vjp = vjp,
+                          .vjps = vjps};
+
+T *pni_location_scale(C *c, pni_law law, T *x, T *loc, T *scale) {
+  T *const in[] = {x, loc ? loc : pni_like(c, scale, 0), scale};
+  return pni_apply(c, &op, 3, in, &(pni_attr){.ni = 1, .i = {law}});
+}
