@@ -40,6 +40,12 @@ static T *cdf(C *c, D *d, T *x) {
   return pn_where(c, pn_ge(c, x, K(1)), K(1), at_zero);
 }
 
+/* 1 above P(X = 0), and at 1 */
+static T *icdf(C *c, D *d, T *p) {
+  T *none = pn_sub(c, K(1), probs(c, d)), *one = pn_logical_or(c, pn_gt(c, p, none), pn_eq(c, p, K(1)));
+  return pn_cast(c, one, (pn_dtype)d->dtype);
+}
+
 static T *mean(C *c, D *d) { return probs(c, d); }
 static T *variance(C *c, D *d) {
   T *p = probs(c, d);
@@ -96,6 +102,7 @@ const pni_distribution pni_dist_bernoulli = {
     .flags = PNI_DIST_DISCRETE | PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .mean = mean,
     .variance = variance,
     .mode = mode,

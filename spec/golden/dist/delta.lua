@@ -11,6 +11,8 @@ return {
       variance = 0.0,
       entropy = 0.0,
       mode = 0.75,
+      p = {0.0, 0.3, 1.0},
+      icdf = {0.75, 0.75, 0.75},
       beyond = {1.125, -math.huge, math.huge, 0 / 0},
     },
     {
@@ -23,6 +25,8 @@ return {
       variance = 0.0,
       entropy = 0.0,
       mode = -3.0,
+      p = {0.0, 0.3, 1.0},
+      icdf = {-3.0, -3.0, -3.0},
       beyond = {-1.5, -math.huge, math.huge, 0 / 0},
     },
     {
@@ -35,6 +39,8 @@ return {
       variance = 0.0,
       entropy = 0.0,
       mode = 1e+300,
+      p = {0.0, 0.3, 1.0},
+      icdf = {1e+300, 1e+300, 1e+300},
       beyond = {1.5e+300, -math.huge, math.huge, 0 / 0},
       extreme = true,
       coarse = true,

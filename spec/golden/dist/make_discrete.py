@@ -49,7 +49,30 @@ def large(params, log_mass, x, mean, variance, mode, law, spread, **more):
                 below=[[t, float(law.cdf(t))] for t in below], extreme=True, **more)
 
 
-def case(params, mass, top, x, at, mode, entropy=False, quantiles=True, bounded=False, **more):
+def surprise(log_mass, mean, variance, top=inf, decay=1):
+    """-sum p log p: term by term where there are few; else by quadrature between the values, which are dense (the sum
+    over smooth terms from a on is the integral from a - 1/2 on and f'(a - 1/2) / 24: Euler and Maclaurin)."""
+    def f(k):
+        v = log_mass(mpf(k))
+        return -exp(v) * v if v > -20000 else mpf(0)
+    mean, sd = mpf(mean), mp.sqrt(variance)
+    low = max(0, int(mean - 14 * sd - 60))
+    high = top if top < inf and not low else min(top, int(mean + 16 * sd + 80 * decay + 60))
+    if high - low < 6000:
+        return float(mp.fsum(f(k) for k in range(low, high + 1)))
+    with mp.workdps(25):
+        first = mpf(low) if low else mpf(4000)
+        dense = mpf(0) if low else mp.fsum(f(k) for k in range(4000))
+        cuts = [first - 0.5] + [v for v in [mean + j * sd / 2 for j in range(-28, 40)] if first < v < high]
+        t = first
+        while not low and t < high:
+            t *= 2
+            cuts.append(min(t, mpf(high) + 0.5))
+        cuts = sorted(set(cuts + [mpf(high) + 0.5]))
+        return float(dense + mp.quad(f, cuts, maxdegree=5) + (0 if low else mp.diff(f, first - 0.5) / 24))
+
+
+def case(params, mass, top, x, at, mode, entropy=True, quantiles=True, bounded=False, **more):
     """mass(k) for k = 0 .. top, beyond which nothing is left to 1e-25; x must be whole, at need not."""
     p = [mass(k) for k in range(top + 1)]
     assert abs(sum(p) - 1) < mpf(10) ** -22, (params, sum(p))
@@ -88,7 +111,8 @@ def poisson():
                                   (1e-6, 10, [0, 1, 2], True), (1000.5, 2000, [800, 1000, 1200], True)]]
     for r, x in (1e9, [1e9, 1e9 - 1e5, 1.04e9, 9.6e8, 1]), (1e-8, [0, 1, 2, 47000]), (3.0, [120000]), (1e-300, [0, 1, 1000]):
         m = mpf(r)
-        cases.append(large(dict(rate=r), lambda k: k * log(m) - m - mp.loggamma(k + 1), x, m, m, int(r), stats.poisson(r), r > 10))
+        cases.append(large(dict(rate=r), lambda k: k * log(m) - m - mp.loggamma(k + 1), x, m, m, int(r), stats.poisson(r), r > 10,
+                           entropy=surprise(lambda k: k * log(m) - m - mp.loggamma(k + 1), m, m)))
     return cases, [(dict(rate=a), dict(rate=b), kl(mass(a), mass(b), 150)) for a, b in [(2.3, 4.0), (10.0, 0.7)]]
 
 
@@ -122,7 +146,8 @@ def binomial():
         p, q = precisely(success, **given)
         mode = min(int((n + 1) * p), n)
         cases.append(precisely(large, dict(total_count=n, **given), lambda k: choose(mpf(n), k) + k * log(p) + (n - k) * log(q), x, n * p, n * p * q,
-                           mode, stats.binom(n, float(p)), n * p * q > 10, beyond=[n + 1, -1, 0.5, nan, inf]))
+                           mode, stats.binom(n, float(p)), n * p * q > 10,
+                           entropy=surprise(lambda k: choose(mpf(n), k) + k * log(p) + (n - k) * log(q), n * p, n * p * q, n), beyond=[n + 1, -1, 0.5, nan, inf]))
     k = [(dict(total_count=10, **a), dict(total_count=10, **b), kl(mass(10, **a), mass(10, **b), 10))
          for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=1.1)), (dict(probs=0.0), dict(probs=0.25))]]
     return cases, k
@@ -145,7 +170,8 @@ def negative_binomial():
         p, q = precisely(success, **given)
         m = mpf(r)
         cases.append(precisely(large, dict(total_count=r, **given), lambda k: mp.loggamma(k + m) - mp.loggamma(k + 1) - mp.loggamma(m) + m * log(q) + k * log(p), x,
-                           m * p / q, m * p / q ** 2, int((m - 1) * p / q) if m > 1 else 0, stats.nbinom(r, float(q)), r > 100))
+                           m * p / q, m * p / q ** 2, int((m - 1) * p / q) if m > 1 else 0, stats.nbinom(r, float(q)), r > 100,
+                           entropy=surprise(lambda k: mp.loggamma(k + m) - mp.loggamma(k + 1) - mp.loggamma(m) + m * log(q) + k * log(p), m * p / q, m * p / q ** 2, decay=1 / q)))
     k = [(dict(total_count=3.5, **a), dict(total_count=3.5, **b), kl(mass(3.5, **a), mass(3.5, **b), 250))
          for a, b in [(dict(probs=0.3), dict(probs=0.6)), (dict(logits=-0.8), dict(logits=0.1))]]
     return cases, k
@@ -158,7 +184,7 @@ def geometric():
         return lambda k: p * power(q, k)
 
     def one(given, top, x, **more):
-        return case(given, mass(**given), top, x, AT, 0, entropy=True, **more)
+        return case(given, mass(**given), top, x, AT, 0, **more)
     cases = [one(dict(probs=0.3), 300, [0, 1, 4, 30]), one(dict(logits=0.4), 150, [0, 1, 4, 30]), one(dict(probs=0.85), 60, [0, 1, 9]),
              one(dict(probs=0.02), 4000, [0, 100, 3000], extreme=True), one(dict(logits=30.0), 20, [0, 1, 9], extreme=True)]
     for given, x in (dict(probs=1e-9), [0, 10 ** 9, 10 ** 15]), (dict(logits=-100.0), [0, 5]):
@@ -172,7 +198,7 @@ def geometric():
 @row
 def delta():
     cases = [dict(params=dict(loc=t), x=[t], log_prob=[0.0], at=[t - abs(t), t, t + abs(t)], cdf=[0.0, 1.0, 1.0], mean=t, variance=0.0, entropy=0.0,
-                  mode=t, beyond=[t + abs(t) / 2, -inf, inf, nan], extreme=e, coarse=e) for t, e in ((0.75, None), (-3.0, None), (1e300, True))]
+                  mode=t, p=[0.0, 0.3, 1.0], icdf=[t, t, t], beyond=[t + abs(t) / 2, -inf, inf, nan], extreme=e, coarse=e) for t, e in ((0.75, None), (-3.0, None), (1e300, True))]
     return cases, [(dict(loc=1.0), dict(loc=2.0), inf), (dict(loc=1.0), dict(loc=1.0), 0.0)]
 
 
@@ -238,6 +264,18 @@ def compositions(total, n):
     return [[k] + rest for k in range(total + 1) for rest in compositions(total - k, n - 1)]
 
 
+def summed(m, n, log_mass, p):
+    """Entropy and mode from all counts of n classes; of very many trials the normal limit, to 1 / m."""
+    if m > 1000:
+        value = ((n - 1) * log(2 * mp.pi * mp.e * m) + sum(log(v) for v in p)) / 2
+        return dict(entropy=float(value), mode=[float(m * v) for v in p])
+    all = [(log_mass(x), x) for x in compositions(m, n)]
+    best = max(v for v, _ in all)
+    modes = [x for v, x in all if v > best - mpf(10) ** -25]
+    assert len(modes) == 1, modes
+    return dict(entropy=float(-sum(exp(v) * v for v, _ in all if v > -inf)), mode=floats(modes[0]))
+
+
 @row
 def multinomial():
     def mass(m, p):
@@ -251,12 +289,13 @@ def multinomial():
         p = shares(**given)
         n = len(p)
         return dict(params=dict(total_count=m, **given), x=floats(x), log_prob=[float(mass(m, p)(v)) for v in x], mean=floats([m * v for v in p]),
-                    variance=floats([m * v * (1 - v) for v in p]), beyond=floats([[m + 1] + [0] * (n - 1), [m] + [1] * (n - 1), [-1, m + 1] + [0] * (n - 2),
+                    variance=floats([m * v * (1 - v) for v in p]), **summed(m, n, mass(m, p), [v for v in p if v]),
+                    beyond=floats([[m + 1] + [0] * (n - 1), [m] + [1] * (n - 1), [-1, m + 1] + [0] * (n - 2),
                                                                                   [0.5, m - 0.5] + [0] * (n - 2), [nan] * n]), **more)
     cases = [one(5, dict(probs=[0.2, 0.5, 0.3]), [[1, 2, 2], [5, 0, 0], [0, 0, 5]]), one(3, dict(logits=[0.3, -1.2, 0.9, 0.0]), [[1, 0, 1, 1], [0, 3, 0, 0]]),
              one(12, dict(probs=[0.65, 0.35]), [[12, 0], [7, 5]]), one(4, dict(probs=[0.4, 0.0, 0.6]), [[4, 0, 0], [1, 0, 3], [1, 1, 2]], extreme=True),
              one(10 ** 9, dict(probs=[0.25, 0.5, 0.25]), [[250000000, 500000000, 250000000], [250010000, 499980000, 250010000], [260000000, 480000000, 260000000]], extreme=True),
-             one(100, dict(logits=[-600.0, 0.0, 300.0]), [[100, 0, 0], [1, 1, 98]], extreme=True),
+             one(100, dict(logits=[-600.0, 0.0, 3.0]), [[100, 0, 0], [1, 1, 98]], extreme=True),
              one(0, dict(probs=[0.3, 0.7]), [[0, 0]], extreme=True)]
 
     def divergence(m, a, b):
@@ -272,13 +311,15 @@ def dirichlet_multinomial():
     def log_mass(m, a, x):
         a, x, m = [mpf(v) for v in a], [mpf(v) for v in x], mpf(m)
         s = sum(a)
-        return float(mp.loggamma(m + 1) + mp.loggamma(s) - mp.loggamma(m + s) + sum(mp.loggamma(k + v) - mp.loggamma(k + 1) - mp.loggamma(v) for k, v in zip(x, a)))
+        return (mp.loggamma(m + 1) + mp.loggamma(s) - mp.loggamma(m + s) + sum(mp.loggamma(k + v) - mp.loggamma(k + 1) - mp.loggamma(v) for k, v in zip(x, a)))
 
     def one(m, a, x, **more):
         n, s = len(a), sum(mpf(v) for v in a)
         p = [mpf(v) / s for v in a]
-        return dict(params=dict(total_count=m, concentration=a), x=floats(x), log_prob=[log_mass(m, a, v) for v in x], mean=floats([m * v for v in p]),
+        return dict(params=dict(total_count=m, concentration=a), x=floats(x), log_prob=[float(log_mass(m, a, v)) for v in x], mean=floats([m * v for v in p]),
                     variance=floats([m * v * (1 - v) * (m + s) / (1 + s) for v in p]),
+                    entropy=surprise(lambda k: log_mass(m, a, [k, m - k]), m * p[0], m * p[0] * p[1] * (m + s) / (1 + s), m) if m > 1000 else
+                    float(-sum(exp(v) * v for v in (log_mass(m, a, k) for k in compositions(m, n)))),
                     beyond=floats([[m + 1] + [0] * (n - 1), [m] + [1] * (n - 1), [-1, m + 1] + [0] * (n - 2), [nan] * n]), **more)
     return [one(5, [0.7, 2.0, 1.3], [[1, 2, 2], [5, 0, 0], [0, 0, 5]]), one(12, [0.4, 3.5], [[12, 0], [7, 5]]), one(3, [1.0, 1.0, 1.0, 1.0], [[1, 0, 1, 1], [0, 3, 0, 0]]),
             one(10 ** 6, [1e6, 3e6], [[250000, 750000], [249000, 751000], [0, 10 ** 6]], extreme=True), one(10, [1e-4, 1e-3, 2e-4], [[10, 0, 0], [3, 4, 3]], extreme=True),
@@ -292,10 +333,8 @@ def beta_binomial():
         return choose(n, k) + mp.loggamma(k + a) + mp.loggamma(n - k + b) - mp.loggamma(n + a + b) - mp.loggamma(a) - mp.loggamma(b) + mp.loggamma(a + b)
 
     def one(n, a, b, x, mode, **more):
-        out = case(dict(total_count=n, concentration1=a, concentration0=b), lambda k: exp(log_mass(n, a, b, k)), n, x, [], mode, quantiles=False,
-                   beyond=[n + 1, -1, 0.5, nan, inf], **more)
-        del out["at"], out["cdf"]
-        return out
+        return case(dict(total_count=n, concentration1=a, concentration0=b), lambda k: exp(log_mass(n, a, b, k)), n, x, [-0.5] + [t + 0.25 * (t > 2) for t in x], mode,
+                    bounded=True, beyond=[n + 1, -1, 0.5, nan, inf], **more)
     cases = [one(10, 2.0, 3.0, [0, 3, 7, 10], 3), one(7, 0.6, 0.3, [0, 3, 7], 7), one(30, 1.5, 4.0, [0, 8, 30], 4), one(5, 0.5, 1.1, [0, 5], 0),
              one(12, 1.0, 1.0, [0, 12], 0), one(0, 1.0, 2.0, [0], 0, extreme=True), one(40, 1e-5, 1e-4, [0, 1, 40], 0, extreme=True),
              one(20, 1e8, 3e8, [0, 5, 20], 5, extreme=True)]
@@ -303,7 +342,8 @@ def beta_binomial():
         m, s = mpf(n) * a / (mpf(a) + b), mpf(a) + b
         top = 0 if a < 1 else int((n * (mpf(a) - 1) + 1 - b) / (s - 2)) + 1
         cases.append(large(dict(total_count=n, concentration1=a, concentration0=b), lambda k: log_mass(n, a, b, k), x, m,
-                           n * mpf(a) * b * (s + n) / (s * s * (s + 1)), top, stats.betabinom(n, a, b), False, beyond=[n + 1, -1, 0.5, nan, inf]))
+                           n * mpf(a) * b * (s + n) / (s * s * (s + 1)), top, stats.betabinom(n, a, b), False,
+                           entropy=surprise(lambda k: log_mass(n, a, b, k), m, n * mpf(a) * b * (s + n) / (s * s * (s + 1)), n), beyond=[n + 1, -1, 0.5, nan, inf]))
     return cases, []
 
 
@@ -331,10 +371,23 @@ def gamma_poisson():
     for a, b, x in (1e8, 3.0, [33333333, 33300000, 0]), (2.5, 1e12, [0, 1, 1000]), (50.0, 1e-6, [5 * 10 ** 7, 10 ** 6]):
         m = mpf(a) / mpf(b)
         cases.append(large(dict(concentration=a, rate=b), lambda k: log_mass(a, b, k), x, m, m * (1 + mpf(b)) / mpf(b), int((mpf(a) - 1) / mpf(b)),
-                           stats.nbinom(a, b / (1 + b)), a > 3))
+                           stats.nbinom(a, b / (1 + b)), a > 3,
+                           entropy=surprise(lambda k: log_mass(a, b, k), m, m * (1 + mpf(b)) / mpf(b), decay=1 + 1 / b)))
     k = [(dict(concentration=3.5, rate=a), dict(concentration=3.5, rate=b), kl(lambda k: exp(log_mass(3.5, a, k)), lambda k: exp(log_mass(3.5, b, k)), 400))
          for a, b in [(1.2, 0.5), (2.0, 6.0)]]
     return cases, k
+
+
+def atoms(values, p):
+    """Mode, entropy and quantiles of given values with shares p."""
+    total = {}
+    for v, w in zip(values, p):
+        total[v] = total.get(v, mpf(0)) + w
+    order = sorted(total)
+    best = max(total.values())
+    level = [t for t in LEVELS if all(abs(sum(total[u] for u in order if u <= v) - t) > 1e-9 for v in order) or t == 1]
+    icdf = [next((v for v in order if sum(total[u] for u in order if u <= v) >= t - mpf(10) ** -30), order[-1]) for t in level]
+    return dict(mode=next(v for v in values if total[v] == best), entropy=float(-sum(w * log(w) for w in total.values() if w)), p=level, icdf=icdf)
 
 
 @row
@@ -346,7 +399,8 @@ def empirical():
         params = dict(values=values, log_weights=w) if w else dict(values=values)
         return dict(params=params, x=x, log_prob=[float(logarithm(sum(v for v, k in zip(p, values) if k == t))) for t in x], at=at,
                     cdf=[float(sum(v for v, k in zip(p, values) if k <= t)) for t in at], mean=float(mean),
-                    variance=float(sum(v * (k - mean) ** 2 for v, k in zip(p, values))), beyond=[max(values) + 0.5, min(values) - 1, nan, inf], **more)
+                    variance=float(sum(v * (k - mean) ** 2 for v, k in zip(p, values))), beyond=[max(values) + 0.5, min(values) - 1, nan, inf],
+                    **atoms(values, p), **more)
     return [one([2.0, 5.0], [0.3, -0.4], [2.0, 5.0], [1.0, 2.0, 4.0, 5.0]),
             one([3.0, 1.0, 4.0, 1.0, 5.0], [0.2, -1.0, 0.5, 0.0, 0.3], [1.0, 3.0, 4.0, 5.0], [0.5, 1.0, 3.5, 5.0, 9.0]),
             one([2.0, 7.0, 2.0], None, [2.0, 7.0], [1.0, 2.0, 6.0, 7.0]),

@@ -7,7 +7,10 @@
 ** end of the larger concentration.
 */
 #include "polya.h"
+#include "../count/beta_binomial_cdf.h"
 #include "count_draw.h"
+#include "../count/count_sum.h"
+#include "tail.h"
 
 enum { TOTAL_COUNT, CONCENTRATION1, CONCENTRATION0 };
 #define a d->param[CONCENTRATION1]
@@ -42,6 +45,25 @@ static T *mode(C *c, D *d) {
   return pn_where(c, one, inner, only(c, pn_gt(c, a, b), n, 0));
 }
 
+static T *lower(C *c, D *d, T *k) { return pni_beta_binomial_cdf(c, k, trials(c, d), a, b); }
+static T *upper(C *c, D *d, T *k) {
+  T *n = trials(c, d);
+  return pni_beta_binomial_cdf(c, plus(c, pn_sub(c, n, k), -1), n, b, a);
+}
+STEPS
+LOG_TAILS
+
+static T *icdf(C *c, D *d, T *p) {
+  return pni_count_quantile(c, &pni_family_beta_binomial, p, 3, (T *[]){trials(c, d), a, b});
+}
+
+/* A bound on the tails that holds for all concentrations: the whole support. */
+static T *entropy(C *c, D *d) {
+  pni_count_place where = {.mean = mean(c, d), .variance = variance(c, d), .top = trials(c, d)};
+  where.decay = plus(c, where.top, 1);
+  return pni_count_sum(c, d, &where, NULL);
+}
+
 /* The log odds of a beta draw are the difference of the logarithms of two gamma draws. */
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *odds = pn_sub(c, log_gamma(c, rng, a, out), log_gamma(c, rng, b, out));
@@ -63,7 +85,12 @@ const pni_distribution pni_dist_beta_binomial = {
     .flags = PNI_DIST_DISCRETE,
     .in_support = in_support,
     .log_prob = log_prob,
+    .cdf = cdf,
+    .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,
+    .entropy = entropy,
     .sample = sample};

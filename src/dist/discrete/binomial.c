@@ -8,6 +8,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "../count/count_sum.h"
 #include "tail.h"
 #include "cross.h"
 
@@ -59,11 +60,15 @@ static T *upper(C *c, D *d, T *k) { return share(c, d, k, true); }
 STEPS
 LOG_TAILS
 
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_binomial, p, n, probs(c, d)); }
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_binomial, p, 2, (T *[]){n, probs(c, d)}); }
 
 static T *mean(C *c, D *d) { return pn_mul(c, n, probs(c, d)); }
 static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), rest(c, d)); }
 static T *mode(C *c, D *d) { return pn_minimum(c, pn_floor(c, pn_mul(c, plus(c, n, 1), probs(c, d))), n); }
+
+static T *entropy(C *c, D *d) {
+  return pni_count_sum(c, d, &(pni_count_place){.mean = mean(c, d), .variance = variance(c, d), .top = n}, NULL);
+}
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_count_draw(c, rng, out, &pni_count_binomial, n, probs(c, d));
@@ -104,4 +109,5 @@ const pni_distribution pni_dist_binomial = {
     .mean = mean,
     .variance = variance,
     .mode = mode,
+    .entropy = entropy,
     .sample = sample};

@@ -6,47 +6,48 @@
 #include "count_quantile.h"
 #include "../../base/special.h"
 
-static double poisson_cdf(double k, double rate, double b) { return (void)b, pni_gammaincc(k + 1, rate); }
-static void poisson_place(double rate, double b, double *mean, double *deviation) {
-  (void)b;
-  *mean = rate;
-  *deviation = sqrt(rate);
-}
-static double no_top(double a, double b) { return (void)a, (void)b, INFINITY; }
+enum { PARAMS = 3 };
 
-static double binomial_cdf(double k, double n, double p) { return k >= n ? 1 : pni_betaincc(k + 1, n - k, p); }
-static void binomial_place(double n, double p, double *mean, double *deviation) {
-  *mean = n * p;
-  *deviation = sqrt(n * p * (1 - p));
+static double poisson_cdf(double k, const double *v) { return pni_gammaincc(k + 1, v[0]); }
+static void poisson_place(const double *v, double *mean, double *deviation) {
+  *mean = v[0];
+  *deviation = sqrt(v[0]);
 }
-static double binomial_top(double n, double p) { return (void)p, n; }
+static double no_top(const double *v) { return (void)v, INFINITY; }
 
-static double negative_cdf(double k, double r, double q) { return pni_betainc(r, k + 1, q); }
-static void negative_place(double r, double q, double *mean, double *deviation) {
-  *mean = r * (1 - q) / q;
-  *deviation = sqrt(*mean / q);
+static double binomial_cdf(double k, const double *v) { return k >= v[0] ? 1 : pni_betaincc(k + 1, v[0] - k, v[1]); }
+static void binomial_place(const double *v, double *mean, double *deviation) {
+  *mean = v[0] * v[1];
+  *deviation = sqrt(v[0] * v[1] * (1 - v[1]));
+}
+static double first(const double *v) { return v[0]; }
+
+static double negative_cdf(double k, const double *v) { return pni_betainc(v[0], k + 1, v[1]); }
+static void negative_place(const double *v, double *mean, double *deviation) {
+  *mean = v[0] * (1 - v[1]) / v[1];
+  *deviation = sqrt(*mean / v[1]);
 }
 
 const pni_count_family pni_family_poisson = {poisson_cdf, poisson_place, no_top};
-const pni_count_family pni_family_binomial = {binomial_cdf, binomial_place, binomial_top};
+const pni_count_family pni_family_binomial = {binomial_cdf, binomial_place, first};
 const pni_count_family pni_family_negative_binomial = {negative_cdf, negative_place, no_top};
 
 typedef struct {
   const pni_count_family *f;
-  double p, a, b;
+  double p, v[PARAMS];
   bool single; /* float32 */
 } question;
 
 static bool reached(const question *q, double k) {
-  double value = q->f->cdf(k, q->a, q->b);
+  double value = q->f->cdf(k, q->v);
   return q->single ? (float)value >= (float)q->p : value >= q->p;
 }
 
 static double quantile(const question *q) {
-  double top = q->f->top(q->a, q->b), mean, deviation;
-  if (!(q->p >= 0 && q->p <= 1) || isnan(q->a) || isnan(q->b)) return NAN;
+  double top = q->f->top(q->v), mean, deviation;
+  if (!(q->p >= 0 && q->p <= 1) || isnan(q->v[0] + q->v[1] + q->v[2])) return NAN;
   if (q->p == 1 || top == 0) return top;
-  q->f->place(q->a, q->b, &mean, &deviation);
+  q->f->place(q->v, &mean, &deviation);
   double start = floor(mean + deviation * pni_ndtri(q->p));
   start = start >= 0 ? fmin(fmin(start, top), 0x1p53) : 0;
   double low = start - 1, high = start, step = fmax(1, floor(deviation / 16)); /* low: not reached, or -1 */
@@ -69,8 +70,7 @@ static double quantile(const question *q) {
 
 typedef struct {
   const pni_count_family *f;
-  const pn_tensor *p, *a, *b;
-  pn_tensor *out;
+  pn_tensor *in[1 + PARAMS], *out; /* p, v; NULL: none */
 } work;
 
 static double element(const pn_tensor *t, int64_t i) {
@@ -81,7 +81,8 @@ static double element(const pn_tensor *t, int64_t i) {
 static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   for (int64_t i = begin; i < end; i++) {
-    question q = {w->f, element(w->p, i), element(w->a, i), element(w->b, i), w->out->dtype != PN_FLOAT64};
+    question q = {.f = w->f, .p = element(w->in[0], i), .single = w->out->dtype != PN_FLOAT64};
+    for (int k = 0; k < PARAMS; k++) q.v[k] = element(w->in[1 + k], i);
     if (q.single)
       ((float *)pni_data(w->out))[i] = (float)quantile(&q);
     else
@@ -99,19 +100,20 @@ static pn_tensor *wide(pn_context *c, const pni_call *call, int k, const pn_tens
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  pn_tensor *p = wide(c, call, 0, out), *a = wide(c, call, 1, out), *b = wide(c, call, 2, out);
-  work w = {(const pni_count_family *)(intptr_t)call->attr->i[0], p, a, b, out};
+  work w = {.f = (const pni_count_family *)(intptr_t)call->attr->i[0], .out = out};
+  for (int k = 0; k <= PARAMS; k++) w.in[k] = wide(c, call, k, out);
   if (!pni_failed(c)) pni_parallel(c, out->numel, 64, shard, &w);
-  pn_tensor_unref(p);
-  pn_tensor_unref(a);
-  pn_tensor_unref(b);
+  for (int k = 0; k <= PARAMS; k++) pn_tensor_unref(w.in[k]);
   return c->status;
 }
 
 static const pni_op count_quantile = {.name = "count_quantile", .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN, .eval = eval};
 
-pn_tensor *pni_count_quantile(pn_context *c, const pni_count_family *f, pn_tensor *p, pn_tensor *a, pn_tensor *b) {
-  pn_tensor *in[3] = {p, a, b};
-  if (!p || !a || pni_failed(c)) return NULL;
-  return pni_apply(c, &count_quantile, b ? 3 : 2, in, &(pni_attr){.ni = 1, .i = {(int64_t)(intptr_t)f}});
+pn_tensor *pni_count_quantile(pn_context *c, const pni_count_family *f, pn_tensor *p, int n, pn_tensor *const *v) {
+  pn_tensor *in[1 + PARAMS] = {p};
+  for (int k = 0; k < n; k++) in[1 + k] = v[k];
+  for (int k = 0; k <= n; k++)
+    if (!in[k]) return NULL;
+  if (pni_failed(c)) return NULL;
+  return pni_apply(c, &count_quantile, 1 + n, in, &(pni_attr){.ni = 1, .i = {(int64_t)(intptr_t)f}});
 }

@@ -6,19 +6,19 @@
 
 #include "../distribution.h"
 
-/* A family with up to two parameters. */
+/* A family with up to three parameters v. */
 typedef struct pni_count_family {
-  double (*cdf)(double k, double a, double b); /* of whole k >= 0 */
+  double (*cdf)(double k, const double *v); /* of whole k >= 0 */
   /* mean and standard deviation, from where the search starts */
-  void (*place)(double a, double b, double *mean, double *deviation);
-  double (*top)(double a, double b); /* the largest value, inf */
+  void (*place)(const double *v, double *mean, double *deviation);
+  double (*top)(const double *v); /* the largest value, inf */
 } pni_count_family;
 
 extern const pni_count_family pni_family_poisson;           /* rate */
 extern const pni_count_family pni_family_binomial;          /* total_count, prob of success */
 extern const pni_count_family pni_family_negative_binomial; /* total_count, prob of failure */
 
-/* Of 0 <= p <= 1, broadcasting with a and b (NULL: none). No gradient: it is 0 between the jumps. */
-pn_tensor *pni_count_quantile(pn_context *c, const pni_count_family *f, pn_tensor *p, pn_tensor *a, pn_tensor *b);
+/* Of 0 <= p <= 1, broadcasting with the n parameters, 1 to 3. No gradient: it is 0 between the jumps. */
+pn_tensor *pni_count_quantile(pn_context *c, const pni_count_family *f, pn_tensor *p, int n, pn_tensor *const *v);
 
 #endif

@@ -11,6 +11,7 @@
 static T *in_support(C *c, D *d, T *x) { return pn_eq(c, x, loc); }
 static T *log_prob(C *c, D *d, T *x) { return times(c, pn_sub(c, x, loc), 0); }
 static T *cdf(C *c, D *d, T *x) { return pn_cast(c, pn_ge(c, x, loc), (pn_dtype)d->dtype); }
+static T *icdf(C *c, D *d, T *p) { return pn_add(c, loc, times(c, p, 0)); }
 static T *mean(C *c, D *d) { return (void)c, loc; }
 static T *variance(C *c, D *d) { return times(c, loc, 0); }
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
@@ -33,6 +34,7 @@ const pni_distribution pni_dist_delta = {
     .in_support = in_support,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .mean = mean,
     .variance = variance,
     .mode = mean,

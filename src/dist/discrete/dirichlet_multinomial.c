@@ -5,6 +5,7 @@
 **   mean m a / s, variance m (a/s) (1 - a/s) (m + s) / (1 + s)
 */
 #include "polya.h"
+#include "../count/count_sum.h"
 #include "multinomial_draw.h"
 
 enum { TOTAL_COUNT, CONCENTRATION };
@@ -33,6 +34,36 @@ static T *variance(C *c, D *d) {
   return pn_mul(c, pn_mul(c, mean(c, d), from(c, 1, share(c, d))), over_classes(c, more));
 }
 
+/* The sum of the concentrations of the other classes, without subtraction. */
+static T *others(C *c, D *d) {
+  T *back = pn_flip(c, a, -1);
+  int64_t n = a->shape[a->ndim - 1];
+  T *before = pn_pad(c, pn_slice(c, pn_cumsum(c, a, -1), -1, 0, n - 1, 1), -1, 1, 0, 0);
+  T *after = pn_pad(c, pn_slice(c, pn_cumsum(c, back, -1), -1, 0, n - 1, 1), -1, 1, 0, 0);
+  return pn_add(c, before, pn_flip(c, after, -1));
+}
+
+/* What one count x adds to -log p, up to the term of the total; d is its law. */
+static T *count_surprise(C *c, D *d, T *x) {
+  enum { ONE = 1, REST };
+  T *own = d->param[ONE], *s = pn_add(c, own, d->param[REST]);
+  return pn_sub(c, polya_deviance(c, x, own, d->param[TOTAL_COUNT], s), polya_weight(c, x, own));
+}
+
+/* w(m, s) + sum_i E[...], each x_i a beta-binomial number */
+static T *entropy(C *c, D *d) {
+  T *s = sum(c, a), *m = over_classes(c, trials(c, d));
+  if (a->shape[a->ndim - 1] == 1) return pn_mul(c, times(c, s, 0), trials(c, d));
+  static const char *const names[] = {"total_count", "concentration1", "concentration0"};
+  pn_dist *part = pn_dist_new(c, "beta_binomial", 3, names, (T *[]){m, a, others(c, d)});
+  if (!part) return NULL;
+  pni_count_place where = {.mean = part->kind->mean(c, part), .variance = part->kind->variance(c, part), .top = m};
+  where.decay = plus(c, m, 1);
+  T *total = pn_sum(c, pni_count_sum(c, part, &where, count_surprise), LAST, 0);
+  pn_dist_unref(part);
+  return pn_add(c, polya_weight(c, trials(c, d), s), total);
+}
+
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *p = pn_softmax(c, log_gamma(c, rng, a, out), -1);
   return pni_multinomial_draw(c, d, d->param[TOTAL_COUNT], p, rng, out);
@@ -53,4 +84,5 @@ const pni_distribution pni_dist_dirichlet_multinomial = {
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,
+    .entropy = entropy,
     .sample = sample};

@@ -8,6 +8,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "../count/count_sum.h"
 #include "tail.h"
 
 enum { CONCENTRATION, RATE };
@@ -31,10 +32,17 @@ static T *upper(C *c, D *d, T *k) { return pn_betaincc(c, a, plus(c, k, 1), fail
 STEPS
 LOG_TAILS
 
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_negative_binomial, p, a, failure(c, d)); }
+static T *icdf(C *c, D *d, T *p) {
+  return pni_count_quantile(c, &pni_family_negative_binomial, p, 2, (T *[]){a, failure(c, d)});
+}
 static T *mean(C *c, D *d) { return pn_div(c, a, b); }
 static T *variance(C *c, D *d) { return pn_div(c, pn_mul(c, mean(c, d), plus(c, b, 1)), b); }
 static T *mode(C *c, D *d) { return pn_floor(c, pn_div(c, pn_relu(c, plus(c, a, -1)), b)); }
+
+static T *entropy(C *c, D *d) {
+  T *decay = pn_reciprocal(c, failure(c, d));
+  return pni_count_sum(c, d, &(pni_count_place){.mean = mean(c, d), .variance = variance(c, d), .decay = decay}, NULL);
+}
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *gamma = pn_exp(c, log_gamma(c, rng, a, out));
@@ -60,4 +68,5 @@ const pni_distribution pni_dist_gamma_poisson = {
     .mean = mean,
     .variance = variance,
     .mode = mode,
+    .entropy = entropy,
     .sample = sample};

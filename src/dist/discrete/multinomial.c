@@ -9,8 +9,9 @@
 #include "../categorical.h"
 #include "../formula.h"
 #include "count_mass.h"
-#include "multinomial_draw.h"
+#include "../count/count_sum.h"
 #include "cross.h"
+#include "multinomial_draw.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 
@@ -43,6 +44,26 @@ static T *log_prob(C *c, D *d, T *x) {
 
 static T *mean(C *c, D *d) { return pn_mul(c, trials(c, d), probs(c, d)); }
 static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), from(c, 1, probs(c, d))); }
+
+static T *mode(C *c, D *d) { return pni_multinomial_mode(c, trials(c, d), probs(c, d)); }
+
+/* E(x) + D(x, m p), x one count, of which d is the law */
+static T *count_surprise(C *c, D *d, T *x) {
+  return pn_add(c, pni_excess(c, x), pni_deviance(c, x, pn_mul(c, d->param[TOTAL_COUNT], d->param[PROBS])));
+}
+
+/* sum_i E[E(x_i) + D(x_i, m p_i)] - E(m), each x_i a binomial number */
+static T *entropy(C *c, D *d) {
+  static const char *const names[] = {"total_count", "probs"};
+  T *p = probs(c, d), *m = trials(c, d);
+  p = but(c, above(c, p, 1), 1, p); /* by rounding */
+  pn_dist *part = pn_dist_new(c, "binomial", 2, names, (T *[]){m, p});
+  if (!part) return NULL;
+  pni_count_place where = {.mean = part->kind->mean(c, part), .variance = part->kind->variance(c, part), .top = m};
+  T *sum = pn_sum(c, pni_count_sum(c, part, &where, count_surprise), LAST, 0);
+  pn_dist_unref(part);
+  return pn_sub(c, sum, pni_excess(c, pn_detach(c, d->param[TOTAL_COUNT])));
+}
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_multinomial_draw(c, d, d->param[TOTAL_COUNT], probs(c, d), rng, out);
@@ -83,4 +104,6 @@ const pni_distribution pni_dist_multinomial = {
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,
+    .mode = mode,
+    .entropy = entropy,
     .sample = sample};

@@ -10,5 +10,7 @@
  * sample + batch. Scoped, no gradient. */
 pn_tensor *pni_multinomial_draw(pn_context *c, const pn_dist *d, pn_tensor *total, pn_tensor *probs, pn_rng *rng,
                                 const pni_spec *out);
+/* The most probable counts; total [batch, 1], probs [batch, n]. No gradient. */
+pn_tensor *pni_multinomial_mode(pn_context *c, pn_tensor *total, pn_tensor *probs);
 
 #endif

@@ -9,6 +9,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "../count/count_sum.h"
 #include "tail.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
@@ -45,7 +46,9 @@ static T *upper(C *c, D *d, T *k) { return pn_betaincc(c, r, plus(c, k, 1), fail
 STEPS
 LOG_TAILS
 
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_negative_binomial, p, r, failure(c, d)); }
+static T *icdf(C *c, D *d, T *p) {
+  return pni_count_quantile(c, &pni_family_negative_binomial, p, 2, (T *[]){r, failure(c, d)});
+}
 
 static T *odds(C *c, D *d) {
   return pni_dist_given(d, LOGITS) ? pn_exp(c, d->param[LOGITS]) : pn_div(c, d->param[PROBS], failure(c, d));
@@ -53,6 +56,11 @@ static T *odds(C *c, D *d) {
 static T *mean(C *c, D *d) { return pn_mul(c, r, odds(c, d)); }
 static T *variance(C *c, D *d) { return pn_div(c, mean(c, d), failure(c, d)); }
 static T *mode(C *c, D *d) { return pn_floor(c, pn_mul(c, pn_relu(c, plus(c, r, -1)), odds(c, d))); }
+
+static T *entropy(C *c, D *d) {
+  T *decay = pn_reciprocal(c, failure(c, d));
+  return pni_count_sum(c, d, &(pni_count_place){.mean = mean(c, d), .variance = variance(c, d), .decay = decay}, NULL);
+}
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *gamma = pn_exp(c, log_gamma(c, rng, r, out));
@@ -83,4 +91,5 @@ const pni_distribution pni_dist_negative_binomial = {
     .mean = mean,
     .variance = variance,
     .mode = mode,
+    .entropy = entropy,
     .sample = sample};

@@ -7,6 +7,7 @@
 #include "count_draw.h"
 #include "count_mass.h"
 #include "count_quantile.h"
+#include "../count/count_sum.h"
 #include "tail.h"
 
 #define rate d->param[0]
@@ -19,10 +20,21 @@ static T *upper(C *c, D *d, T *k) { return pn_gammainc(c, plus(c, k, 1), rate); 
 STEPS
 LOG_TAILS
 
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_poisson, p, rate, NULL); }
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_poisson, p, 1, &rate); }
 
 static T *mean(C *c, D *d) { return (void)c, rate; }
 static T *mode(C *c, D *d) { return pn_floor(c, rate); }
+
+/* From 1e12 on (log(2 pi e m) - 1/(6 m)) / 2: what is left out is 1/(24 m^2) (Evans, Boersma, Blachman & Jagers 1988). */
+static T *entropy(C *c, D *d) {
+  T *large = above(c, rate, 1e12), *m = only(c, large, rate, 1e12);
+  pn_dist part = *d;
+  part.param[0] = but(c, large, 1, rate);
+  if (!part.param[0]) return NULL;
+  T *sum = pni_count_sum(c, &part, &(pni_count_place){.mean = part.param[0], .variance = part.param[0]}, NULL);
+  T *series = pn_sub(c, plus(c, pn_log(c, m), 1 + 2 * LOG_ROOT_TWO_PI), times(c, pn_reciprocal(c, m), 1.0 / 6));
+  return pn_where(c, large, times(c, series, 0.5), sum);
+}
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_count_draw(c, rng, out, &pni_count_poisson, rate, NULL);
@@ -48,4 +60,5 @@ const pni_distribution pni_dist_poisson = {
     .mean = mean,
     .variance = mean,
     .mode = mode,
+    .entropy = entropy,
     .sample = sample};

@@ -31,14 +31,15 @@ static T *upper(C *c, D *d, T *k) { return pn_mul(c, from(c, 1, gate), pn_gammai
 STEPS
 LOG_TAILS
 
-static double cdf_at(double k, double g, double r) { return g + (1 - g) * pni_gammaincc(k + 1, r); }
-static void place(double g, double r, double *middle, double *deviation) {
+static double cdf_at(double k, const double *v) { return v[0] + (1 - v[0]) * pni_gammaincc(k + 1, v[1]); }
+static void place(const double *v, double *middle, double *deviation) {
+  double g = v[0], r = v[1];
   *middle = (1 - g) * r;
   *deviation = sqrt((1 - g) * r * (1 + g * r));
 }
-static double top(double g, double r) { return (void)r, g < 1 ? INFINITY : 0; }
+static double top(const double *v) { return v[0] < 1 ? INFINITY : 0; }
 static const pni_count_family family = {cdf_at, place, top};
-static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &family, p, gate, rate); }
+static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &family, p, 2, (T *[]){gate, rate}); }
 
 static T *mean(C *c, D *d) { return pn_mul(c, from(c, 1, gate), rate); }
 static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), plus(c, pn_mul(c, gate, rate), 1)); }
@@ -47,6 +48,19 @@ static T *variance(C *c, D *d) { return pn_mul(c, mean(c, d), plus(c, pn_mul(c, 
 static T *mode(C *c, D *d) {
   T *other = pn_floor(c, rate), *zero = pn_mul(c, other, pni_like(c, other, 0));
   return pn_where(c, pn_gt(c, log_prob(c, d, other), log_prob(c, d, zero)), other, zero);
+}
+
+/* With H and m_0 = e^-r of the Poisson part and p_0 = g + (1 - g) e^-r of the whole:
+ * -p_0 log p_0 + (1 - g) (H - r m_0 - (1 - m_0) log(1 - g)) */
+static T *entropy(C *c, D *d) {
+  pn_dist *part = pn_dist_new(c, "poisson", 1, NULL, &rate);
+  T *h = part ? part->kind->entropy(c, part) : NULL, *open = from(c, 1, gate), *never = equals(c, open, 0);
+  pn_dist_unref(part);
+  T *some = pn_neg(c, pn_expm1(c, pn_neg(c, rate))), *log_none = pn_log1p(c, pn_neg(c, pn_mul(c, open, some)));
+  T *none = pn_mul(c, pn_exp(c, log_none), log_none), *m0 = pn_exp(c, pn_neg(c, rate));
+  T *log_open = pn_log1p(c, pn_neg(c, but(c, never, 0, gate)));
+  T *rest = pn_sub(c, pn_sub(c, h, pn_mul(c, rate, m0)), pn_mul(c, some, log_open));
+  return pn_sub(c, pn_mul(c, open, rest), none);
 }
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
@@ -73,4 +87,5 @@ const pni_distribution pni_dist_zero_inflated_poisson = {
     .mean = mean,
     .variance = variance,
     .mode = mode,
+    .entropy = entropy,
     .sample = sample};

@@ -87,6 +87,9 @@ const pni_distribution pni_dist_inverse_wishart = {
            "df / 2 log(det(S)) - df n / 2 log(2) - log(Gamma_n(df / 2)) - (df + n + 1) / 2 log(det(X)) - "
            "tr(S X^-1) / 2, a density of the entries on and below the diagonal",
     .source = "Gelman et al., Bayesian Data Analysis, app. A; variance: von Rosen 1988",
+    .moments =
+        "mean S / (df - n - 1), variance ((df - n + 1) S_ij^2 + (df - n - 1) S_ii S_jj) / ((df - n) (df - n - 1)^2 "
+        "(df - n - 3)), else NaN or inf; mode S / (df + n + 1)",
     .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = "", .example = 7},
               {.name = "scale_matrix",
                .constraint = &pni_constraint_positive_definite,

@@ -93,6 +93,8 @@ const pni_distribution pni_dist_normal_inverse_wishart = {
     .doc = "a mean mu (first row of a value) and a covariance X (the n rows below it): X ~ inverse_wishart(df, "
            "scale_matrix), mu | X ~ normal with mean loc and covariance X / count; log p(mu, X) is the sum of the two",
     .source = "Gelman et al., Bayesian Data Analysis, section 3.6",
+    .moments = "mean (loc, S / (df - n - 1)), variance of mu the diagonal of S / (count (df - n - 1)), of X that of "
+               "inverse_wishart; mode (loc, S / (df + n + 2)); S = scale_matrix",
     .param = {{.name = "loc", .constraint = &pni_constraint_real_vector, .axes = "n"},
               {.name = "count", .constraint = &pni_constraint_positive, .axes = ""},
               {.name = "df", .constraint = &pni_constraint_positive, .axes = "", .example = 7},

@@ -95,6 +95,8 @@ const pni_distribution pni_dist_wishart = {
            "log p(X) = (df - n - 1) / 2 log(det(X)) - tr(V^-1 X) / 2 - df n / 2 log(2) - df / 2 log(det(V)) - "
            "log(Gamma_n(df / 2)), a density of the entries on and below the diagonal",
     .source = "Muirhead 1982, Aspects of Multivariate Statistical Theory, ch. 3",
+    .moments = "mean df V, variance df (V_ij^2 + V_ii V_jj), mode (df - n - 1) V for df > n + 1; "
+               "E log(det(X)) = sum digamma((df - i) / 2) + n log(2) + log(det(V)), i = 0 .. n - 1",
     .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = "", .example = 7},
               {.name = "scale_matrix",
                .constraint = &pni_constraint_positive_definite,
