@@ -169,7 +169,7 @@ bench:
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
 # The same beside PyTorch, JAX, NumPyro and particles, which a first run installs under $(BUILD)/peers (6 GB).
-# ROWS='training kalman' chooses groups of rows.
+# ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta' distributions.
 bench-peers: $(BUILD)/peers/complete
 	@.ci/deps build
 	@$(SUBMAKE) all $(BUILD)/spec/bench/limits

@@ -2,6 +2,7 @@
 ** constraint.c: the sets, and checking tensors against them one member at a time.
 */
 #include "constraint.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,20 +30,25 @@ static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, 
     pn_tensor_unref(d);
     if (!d || bad == 0 || mask) return d ? n - bad : -1;
   }
-  pni_spec spec = pni_spec_of(x);
+  bool direct = x->dtype == PN_FLOAT64, copies = direct && k->rank > 0;
+  pni_spec spec = pni_spec_of(x), one = {.dtype = PN_FLOAT64, .ndim = 1, .shape = {each}};
   spec.dtype = PN_FLOAT64;
-  pn_tensor *d = x->dtype == PN_FLOAT64 && k->rank == 0 ? pni_contiguous(c, x) : pni_tensor_new(c, &spec);
-  if (!d) return -1;
-  if (d->storage != x->storage && pni_copy(c, d, x)) {
+  pn_tensor *d = direct ? pni_contiguous(c, x) : pni_tensor_new(c, &spec);
+  pn_tensor *scratch = d && copies ? pni_tensor_new(c, &one) : NULL; /* `holds` may overwrite */
+  if (!d || (copies && !scratch) || (!direct && pni_copy(c, d, x))) {
+    pn_tensor_unref(scratch);
     pn_tensor_unref(d);
     return -1;
   }
-  double *v = pni_data(d);
+  double *v = pni_data(d), *own = scratch ? pni_data(scratch) : NULL;
   for (int64_t i = n - 1; i >= 0; i--) {
-    bool ok = k->holds(v + i * each, size);
+    double *member = v + i * each;
+    if (own) member = memcpy(own, member, (size_t)each * sizeof *own);
+    bool ok = k->holds(member, size);
     if (mask) mask[i] = ok;
     if (!ok) first = i;
   }
+  pn_tensor_unref(scratch);
   pn_tensor_unref(d);
   return first;
 }
@@ -184,13 +190,16 @@ static void uniform_simplex(double *x, const int64_t *size) {
 
 /* ---- matrices ---- */
 
+/* A row at a time without a branch inside. */
 static bool lower_cholesky(double *x, const int64_t *size) {
   int64_t n = size[0];
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j < n; j++) {
-      double v = x[i * n + j];
-      if (!isfinite(v) || (j > i && v != 0) || (j == i && v <= 0)) return false;
-    }
+  for (int64_t i = 0; i < n; i++) {
+    const double *row = x + i * n;
+    int bad = !(row[i] > 0);
+    for (int64_t j = 0; j <= i; j++) bad |= !(fabs(row[j]) <= DBL_MAX);
+    for (int64_t j = i + 1; j < n; j++) bad |= row[j] != 0;
+    if (bad) return false;
+  }
   return true;
 }
 

@@ -21,6 +21,10 @@ local draw = {real = logits, positive = between(0.5, 3), unit_interval = between
   lower_cholesky = matrix, positive_definite = square, real_matrix = function() return pn.randn{EVENT, 2} end}
 draw.open_simplex = draw.simplex
 
+local function one_for_all(value)
+  return function() return pn.tensor(value) end
+end
+
 -- Where members of the constraints do not do together.
 local special = {
   uniform = {low = between(-1, 0), high = between(1, 2)},
@@ -30,8 +34,10 @@ local special = {
   wishart = {df = between(12, 15)}, inverse_wishart = {df = between(12, 15)},
   normal_inverse_wishart = {df = between(12, 15)},
   multivariate_student_t = {df = between(2, 6)},
+  relaxed_one_hot_categorical = {temperature = one_for_all(0.7)}, -- PyTorch has no other
 }
-local preferred = {logits = true, scale_tril = true} -- among alternatives; else the first
+-- among alternatives; else the first
+local preferred = {logits = true, scale_tril = true, scale_tril_row = true, scale_tril_column = true}
 
 local function chosen(row)
   local list, of = {}, {}
@@ -59,17 +65,57 @@ local function parameters(row, n)
     local shape = {math.tointeger(batch)}
     if #(p.axes or "") == 1 then
       shape = {math.tointeger(row.event_rank == 2 and batch or n // EVENT), EVENT}
+    elseif p.axes == "nm" then
+      shape, make = {math.tointeger(batch), EVENT, EVENT}, logits
     end
     names[#names + 1], values[#values + 1] = p.name, make(shape)
   end
   return names, values
 end
 
+-- What is made of distributions: parameters and how. `build` gets them by name.
+local composites = {
+  mixture = {example = function(n) -- of ten normals
+    local shape = {n // EVENT, EVENT}
+    return {"logits", "loc", "scale"}, {logits(shape), logits(shape), between(0.5, 3)(shape)}
+  end, build = function(t) return dist.mixture(dist.categorical{logits = t.logits}, dist.normal(t.loc, t.scale)) end},
+  independent = {example = function(n)
+    local shape = {n // EVENT, EVENT}
+    return {"loc", "scale"}, {logits(shape), between(0.5, 3)(shape)}
+  end, build = function(t) return dist.normal(t.loc, t.scale):independent(1) end},
+  transformed = {example = function(n)
+    return {"loc", "scale"}, {logits{n}, between(0.5, 1){n}}
+  end, build = function(t)
+    local map = dist.bijector
+    return dist.transformed(dist.normal(t.loc, t.scale), map.chain{map.affine(1, 0.5), map.exp()})
+  end},
+  masked = {example = function(n)
+    return {"loc", "scale", "mask"}, {logits{n}, between(0.5, 3){n}, pn.rand{n}:gt(0.3)}
+  end, build = function(t) return dist.masked(dist.normal(t.loc, t.scale), t.mask) end},
+}
+
+--- The distributions, then what is made of them.
+function density.rows()
+  local list, names = {}, {}
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == "distribution" then list[#list + 1] = row end
+  end
+  for name in pairs(composites) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do list[#list + 1] = {name = name, composite = composites[name]} end
+  return list
+end
+
 local function is_float(t) return pn.is_tensor(t) and t:dtype():find "float" end
 
 --- {log_prob =, gradient =, sample =}, each {function, its arguments}; or nil and why it cannot be.
 function density.make(row, n, folder)
-  local names, values = parameters(row, n)
+  local names, values
+  if row.composite then
+    names, values = row.composite.example(n)
+  else
+    names, values = parameters(row, n)
+  end
   if not names then return nil, "no example for " .. values end
   local fixed, tensors, order = {}, {}, {}
   for k, name in ipairs(names) do
@@ -79,7 +125,7 @@ function density.make(row, n, folder)
       fixed[name] = values[k]
     end
   end
-  local make = dist[row.name]
+  local make = row.composite and row.composite.build or dist[row.name]
   local function build(...)
     local t = {}
     for name, value in pairs(fixed) do t[name] = value end
@@ -87,14 +133,17 @@ function density.make(row, n, folder)
     return make(t)
   end
   local x = build(table.unpack(tensors)):sample()
-  local record = {x = x}
+  local record = {x = x, log_prob = build(table.unpack(tensors)):log_prob(x)}
   for k, name in ipairs(order) do record[name] = tensors[k] end
   for name, value in pairs(fixed) do record[name] = pn.tensor(value) end
   assert(data.save_npz(("%s/%s-%d.npz"):format(folder, row.name, n), record))
   -- gradients in the parameters, and in the value where it is continuous
   local leaves, value = {}, x
-  for k, t in ipairs(tensors) do leaves[k] = pn.param(t) end
-  local wanted = {table.unpack(leaves)}
+  local wanted = {}
+  for k, t in ipairs(tensors) do
+    leaves[k] = is_float(t) and pn.param(t) or t
+    if is_float(t) then wanted[#wanted + 1] = leaves[k] end
+  end
   if not row.discrete and is_float(x) then
     value = pn.param(x)
     wanted[#wanted + 1] = value

@@ -12,7 +12,7 @@ from jax import numpy as jnp  # noqa: E402
 from numpyro import distributions  # noqa: E402
 
 import clock  # noqa: E402
-from names import NAMES, arguments  # noqa: E402
+from names import NAMES, Example, differ  # noqa: E402
 
 folder = os.environ.get("BUILD", "build") + "/peers-data"
 
@@ -27,18 +27,21 @@ def measure(name, n):
     theirs = NAMES.get(name, (None, None))[1]
     if not theirs or not os.path.exists(file):
         return
-    x, given = arguments("NumPyro", name, np.load(file), jnp.asarray)
-    kind = getattr(distributions, theirs)
-    fixed = {k: v for k, v in given.items() if isinstance(v, int)}
-    given = {k: v for k, v in given.items() if k not in fixed}
+    e = Example("NumPyro", name, distributions, np.load(file), jnp.asarray)
+    x = e.x
+    # what has a gradient, and the rest
+    given = {k: v for k, v in e.given.items() if jnp.issubdtype(v.dtype, jnp.floating)}
+    rest = {k: v for k, v in e.given.items() if k not in given}
 
     def log_prob(given, x):
-        return kind(**given, **fixed).log_prob(x)
+        return e.make({**given, **rest}).log_prob(x)
 
     def draw(key, given):
-        return kind(**given, **fixed).sample(key)
+        return e.make({**given, **rest}).sample(key)
 
-    both = jnp.issubdtype(x.dtype, jnp.floating) and not kind(**given, **fixed).is_discrete
+    if differ(e.log_prob, log_prob(given, x)):
+        print(f"{name}: NumPyro's log_prob is another one", file=sys.stderr)
+    both = jnp.issubdtype(x.dtype, jnp.floating) and not e.make().is_discrete
     row(f"{name} log_prob {n}", log_prob, given, x)
     row(f"{name} sample {n}", draw, jax.random.key(1), given)
     row(f"{name} gradient {n}", jax.grad(lambda g, v: log_prob(g, v).sum(), argnums=(0, 1) if both else 0), given, x)

@@ -122,8 +122,8 @@ function groups.distributions()
   local density = require "density"
   local folder = (os.getenv "BUILD" or "build") .. "/peers-data"
   os.execute("mkdir -p " .. folder)
-  for _, row in ipairs(pn.rows()) do
-    for _, n in ipairs(row.kind == "distribution" and wanted(row.name) and {100, 1000000} or {}) do
+  for _, row in ipairs(density.rows()) do
+    for _, n in ipairs(wanted(row.name) and {100, 1000000} or {}) do
       pn.seed(1)
       local ok, made, why = pcall(density.make, row, n, folder)
       if not ok then made, why = nil, made end

@@ -1,6 +1,7 @@
 --- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro and `particles`: the same work in the same
 --- run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman distributions; all without arguments
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman distributions; all without arguments;
+---                                               distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
 local build = os.getenv "BUILD" or "build"
@@ -53,11 +54,14 @@ end
 
 local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "distributions"}
 local rate = limits()
-for _, group in ipairs(groups) do
-  local ours = ("%s %sours.lua %s"):format(lua, here, group)
+for _, asked in ipairs(groups) do
+  local group, names = asked:match "^(%a+):?([%w_,]*)$"
+  if not group then error("no group " .. asked) end
+  names = names:gsub(",", " ")
+  local ours = ("%s %sours.lua %s %s"):format(lua, here, group, names)
   take(ours, "ours, " .. group)
   for path in shell(("ls %s*_%s.py"):format(here, group)):gmatch "[^\n]+" do
-    take(("timeout %d %s/peers/bin/python %s"):format(PATIENCE, build, path), path:match "[^/]+$")
+    take(("timeout %d %s/peers/bin/python %s %s"):format(PATIENCE, build, path, names), path:match "[^/]+$")
   end
   if group ~= "distributions" then take(ours, "ours, " .. group) end
 end
@@ -90,11 +94,17 @@ local function reached(got, floor, aim)
   return aim and got <= aim and "aim" or floor and got <= floor and "floor" or "MISSED"
 end
 
+-- Of eager and replayed where the row has a floor for each ("each" asks the same of both), else of the better.
 local function verdict(row, in_units, ours)
   local floor, aim = row.floor, row.aim
-  if type(floor) ~= "table" then return reached(ours, bound(floor, in_units), bound(aim, in_units)) or "" end
+  if type(floor) ~= "table" then
+    if not row.each then return reached(ours, bound(floor, in_units), bound(aim, in_units)) or "" end
+    floor, aim = {floor, floor}, {aim, aim}
+  end
   local words = {}
-  for k, who in ipairs{"eager", "replayed"} do words[#words + 1] = reached(in_units[who], floor[k], aim[k]) end
+  for k, who in ipairs{"eager", "replayed"} do
+    words[#words + 1] = reached(in_units[who], bound(floor[k], in_units), bound(aim and aim[k], in_units))
+  end
   return table.concat(words, "/")
 end
 
@@ -102,6 +112,8 @@ local function pair(t)
   if type(t) ~= "table" then return t and text(t, "%g") or "" end
   return ("%g / %g"):format(t[1], t[2])
 end
+
+local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
 local PEERS = {"PyTorch", "JAX", "NumPyro", "particles"}
 
@@ -141,10 +153,12 @@ local function line_of(row, of)
   local limit = limit_of(row)
   in_units.limit = limit and limit * scale
   local ours, best, who = math.min(of.eager or math.huge, of.replayed or math.huge), best_peer(of)
-  local ratio = best and ("%.2f %s"):format(best / ours, who) or ""
+  local ratio, judgement = best and ("%.2f %s"):format(best / ours, who) or "", verdict(row, in_units, ours * scale)
+  judged = judged + (judgement ~= "" and 1 or 0)
+  if judgement:find "MISSED" then missed[#missed + 1] = row.title end
   print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed), text(in_units.PyTorch),
     text(in_units.JAX or in_units.NumPyro), text(in_units.particles), ratio, text(in_units.limit), pair(row.floor),
-    pair(row.aim), verdict(row, in_units, ours * scale)))
+    pair(row.aim), judgement))
   local fields = {('"row": %s, "unit": %s'):format(json(row.title), json(row.unit))}
   for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "particles", "limit"} do
     if in_units[name] then fields[#fields + 1] = ("%s: %s"):format(json(name), json(in_units[name])) end
@@ -159,6 +173,8 @@ end
 for _, row in ipairs(require "rows".distributions(figures)) do
   lines[#lines + 1] = line_of(row, figures[row.key])
 end
+print(("%d rows have a floor, %d miss it%s"):format(judged, #missed, #missed > 0 and ":" or ""))
+for _, title in ipairs(missed) do print("  " .. title) end
 for _, name in ipairs(missing) do print(name .. ": stopped early or failed") end
 
 local file = assert(io.open(build .. "/bench-peers.json", "w"))

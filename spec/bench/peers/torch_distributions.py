@@ -8,7 +8,7 @@ import torch
 from torch import distributions
 
 import clock
-from names import NAMES, arguments
+from names import NAMES, Example, differ
 
 torch.set_num_threads(1)
 torch.manual_seed(1)
@@ -20,13 +20,15 @@ def measure(name, n):
     theirs = NAMES.get(name, (None, None))[0]
     if not theirs or not os.path.exists(file):
         return
-    x, given = arguments("PyTorch", name, np.load(file), torch.from_numpy)
-    kind = getattr(distributions, theirs)
+    e = Example("PyTorch", name, distributions, np.load(file), torch.from_numpy)
+    x = e.x
 
     def make():
-        return kind(**given, validate_args=False)
+        return e.make(validate_args=False)
 
-    leaves = [t for t in given.values() if torch.is_tensor(t)]
+    if differ(e.log_prob, make().log_prob(x)):
+        print(f"{name}: PyTorch's log_prob is another one", file=sys.stderr)
+    leaves = [t for t in e.given.values() if t.is_floating_point()]
     if x.is_floating_point() and not make().support.is_discrete:
         leaves.append(x)
     clock.row(f"{name} log_prob {n}", "PyTorch", lambda: make().log_prob(x), 0.12)
