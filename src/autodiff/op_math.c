@@ -22,7 +22,8 @@ static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add
 static T *d_log(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, IN); }
 static T *d_log1p(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, IN, K(1))); }
 /* d log(1 - e^x) = -e^x / (1 - e^x) = -1 / expm1(-x) */
-static T *d_log1mexp(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_div(c, g, pn_expm1(c, pn_neg(c, IN)))); }
+/* -e^x / (1 - e^x) = -e^(x - y), which stays finite far out, and so do its own slopes */
+static T *d_log1mexp(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_exp(c, pn_sub(c, IN, y)))); }
 static T *d_sin(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_cos(c, IN)); }
 static T *d_cos(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_sin(c, IN))); }
 static T *d_tan(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, pn_square(c, y), K(1))); }

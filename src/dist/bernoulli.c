@@ -35,23 +35,26 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_where(c, pn_logical_or(c, one, zero), lp, other);
 }
 
-static T *cdf(C *c, D *d, T *x) {
-  T *at_zero = pn_where(c, pn_lt(c, x, K(0)), K(0), pn_sub(c, K(1), probs(c, d)));
-  return pn_where(c, pn_ge(c, x, K(1)), K(1), at_zero);
+static T *failure(C *c, D *d) {
+  return pni_dist_given(d, LOGITS) ? pn_sigmoid(c, pn_neg(c, d->param[LOGITS])) : pn_sub(c, K(1), d->param[PROBS]);
 }
 
 /* 1 above P(X = 0), and at 1 */
 static T *icdf(C *c, D *d, T *p) {
-  T *none = pn_sub(c, K(1), probs(c, d)), *one = pn_logical_or(c, pn_gt(c, p, none), pn_eq(c, p, K(1)));
+  T *one = pn_logical_or(c, pn_gt(c, p, failure(c, d)), pn_eq(c, p, K(1)));
   return pn_cast(c, one, (pn_dtype)d->dtype);
 }
 
-static T *mean(C *c, D *d) { return probs(c, d); }
-static T *variance(C *c, D *d) {
-  T *p = probs(c, d);
-  T *q = pni_dist_given(d, LOGITS) ? pn_sigmoid(c, pn_neg(c, d->param[LOGITS])) : pn_sub(c, K(1), p);
-  return pn_mul(c, p, q);
+/* A function of x that steps at 0 and at 1. */
+static T *steps(C *c, D *d, T *x, double before, T *between, double after) {
+  return pn_where(c, pn_lt(c, x, K(0)), K(before), pn_where(c, pn_ge(c, x, K(1)), K(after), between));
 }
+static T *cdf(C *c, D *d, T *x) { return steps(c, d, x, 0, failure(c, d), 1); }
+static T *log_cdf(C *c, D *d, T *x) { return steps(c, d, x, -INFINITY, log_mass(c, d, false), 0); }
+static T *log_survival(C *c, D *d, T *x) { return steps(c, d, x, 0, log_mass(c, d, true), -INFINITY); }
+
+static T *mean(C *c, D *d) { return probs(c, d); }
+static T *variance(C *c, D *d) { return pn_mul(c, probs(c, d), failure(c, d)); }
 static T *mode(C *c, D *d) { return pn_cast(c, pn_gt(c, probs(c, d), K(0.5)), (pn_dtype)d->dtype); }
 
 /* -p log p - (1 - p) log(1 - p), with 0 log 0 = 0; of logits a sum of positive terms. log1p keeps the digits of
@@ -103,6 +106,8 @@ const pni_distribution pni_dist_bernoulli = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mode,

@@ -39,30 +39,32 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, pn_mul(c, plus(c, x, -0.5), l), log_norm(c, l));
 }
 
-/* (e^(l x) - 1) / (e^l - 1) = e^(l (x - 1)) (1 - e^(-l x)) / (1 - e^-l) for l > 0; of l < 0 1 - F(1 - x; -l) */
-static T *cdf(C *c, D *d, T *x) {
-  T *l = logits(c, d), *even = below(c, pn_abs(c, l), 1e-9), *size = pn_abs(c, but(c, even, 1, l));
-  T *negative = below(c, l, 0), *from_end = pn_where(c, negative, x, from(c, 1, x));
-  /* with y = x or 1 - x measured from the light end: F of the light end's side */
-  T *y = from(c, 1, from_end), *down = pn_exp(c, pn_neg(c, pn_mul(c, size, from_end)));
-  T *ratio = pn_div(c, pn_expm1(c, pn_neg(c, pn_mul(c, size, y))), pn_expm1(c, pn_neg(c, size)));
-  T *light = pn_mul(c, down, ratio);                                                              /* l > 0: F(x) */
-  T *heavy = pn_div(c, pn_expm1(c, pn_neg(c, pn_mul(c, size, x))), pn_expm1(c, pn_neg(c, size))); /* l < 0: F(x) */
-  return pn_where(c, even, pn_add(c, x, pn_mul(c, times(c, l, 0.5), pn_mul(c, x, plus(c, x, -1)))),
-                  pn_where(c, negative, heavy, light));
+/* F at x, 1 - x = rest: (e^(l x) - 1) / (e^l - 1) = e^(-l rest) (1 - e^(-l x)) / (1 - e^-l), of which l > 0 takes the
+ * second form and l < 0 the first. By symmetry 1 - F is F at rest of -l. */
+static T *share(C *c, T *l, T *x, T *rest) {
+  T *even = below(c, pn_abs(c, l), 1e-9), *size = pn_abs(c, but(c, even, 1, l));
+  T *ratio = pn_div(c, pn_expm1(c, pn_neg(c, pn_mul(c, size, x))), pn_expm1(c, pn_neg(c, size)));
+  T *shift = pn_mul(c, only(c, above(c, l, 0), size, 0), rest);
+  T *flat = pn_mul(c, x, pn_sub(c, pni_like(c, x, 1), pn_mul(c, times(c, l, 0.5), rest)));
+  return pn_where(c, even, flat, pn_mul(c, pn_exp(c, pn_neg(c, shift)), ratio));
 }
-
-/* log F(x; l), by the forms of cdf: s (x - 1) + log(1 - e^(-s x)) - log(1 - e^-s) for l = s > 0, without the first term
- * for l = -s < 0 */
-static T *log_lower(C *c, T *l, T *x) {
+static T *log_of_share(C *c, T *l, T *x, T *rest) {
   T *even = below(c, pn_abs(c, l), 1e-9), *size = pn_abs(c, but(c, even, 1, l));
   T *ratio = pn_sub(c, pn_log1mexp(c, pn_neg(c, pn_mul(c, size, x))), pn_log1mexp(c, pn_neg(c, size)));
-  T *shift = pn_mul(c, only(c, above(c, l, 0), size, 0), plus(c, x, -1));
-  T *flat = pn_add(c, pn_log(c, x), pn_mul(c, times(c, l, 0.5), plus(c, x, -1)));
-  return pn_where(c, even, flat, pn_add(c, ratio, shift));
+  T *shift = pn_mul(c, only(c, above(c, l, 0), size, 0), rest);
+  T *flat = pn_sub(c, pn_log(c, x), pn_mul(c, times(c, l, 0.5), rest));
+  return pn_where(c, even, flat, pn_sub(c, ratio, shift));
 }
-static T *log_cdf(C *c, D *d, T *x) { return log_lower(c, logits(c, d), x); }
-static T *log_survival(C *c, D *d, T *x) { return log_lower(c, pn_neg(c, logits(c, d)), from(c, 1, x)); }
+/* The logarithm from the smaller of the two shares. */
+static T *log_tail(C *c, T *l, T *x, T *rest) {
+  T *other = share(c, pn_neg(c, l), rest, x), *large = below(c, other, 0.5);
+  T *half = pni_like(c, x, 0.5), *near = pn_log1p(c, pn_neg(c, only(c, large, other, 0)));
+  return pn_where(c, large, near, log_of_share(c, l, pn_where(c, large, half, x), pn_where(c, large, half, rest)));
+}
+
+static T *cdf(C *c, D *d, T *x) { return share(c, logits(c, d), x, from(c, 1, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return log_tail(c, logits(c, d), x, from(c, 1, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_tail(c, pn_neg(c, logits(c, d)), from(c, 1, x), x); }
 
 /* log(1 + p (e^l - 1)) / l */
 static T *icdf(C *c, D *d, T *p) {

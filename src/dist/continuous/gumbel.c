@@ -19,9 +19,9 @@ static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_GUMB
 static T *log_cdf(C *c, D *d, T *x) { return pn_neg(c, rise(c, standardise(c, d, x))); }
 static T *cdf(C *c, D *d, T *x) { return pn_exp(c, log_cdf(c, d, x)); }
 
-/* log(1 - e^-w), w = e^-z; far out -z - w / 2 */
+/* log(1 - e^-w), w = e^-z; far out -z - w / 2. Below -7 it is 0 to all digits. */
 static T *log_survival(C *c, D *d, T *x) {
-  T *z = standardise(c, d, x), *far = above(c, z, 30), *out = only(c, far, z, 30);
+  T *z = pn_clamp(c, standardise(c, d, x), -7, INFINITY), *far = above(c, z, 30), *out = only(c, far, z, 30);
   T *near = pn_log1mexp(c, pn_neg(c, rise(c, but(c, far, 30, z))));
   return pn_where(c, far, pn_neg(c, pn_add(c, out, times(c, rise(c, out), 0.5))), near);
 }

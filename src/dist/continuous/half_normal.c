@@ -13,8 +13,12 @@ static const double root_half = 0.70710678118654752440;
 static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_HALF_NORMAL, x, NULL, scale); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_erf(c, times(c, pn_div(c, x, scale), root_half)); }
-/* log 2 Phi(-z) */
-static T *log_survival(C *c, D *d, T *x) { return plus(c, pn_log_ndtr(c, pn_neg(c, pn_div(c, x, scale))), LOG_2); }
+/* log 2 Phi(-z), near 0 log(1 - erf(z / sqrt 2)) */
+static T *log_survival(C *c, D *d, T *x) {
+  T *z = pn_div(c, x, scale), *near = below(c, z, 0.5), *far = pn_log_ndtr(c, pn_neg(c, but(c, near, 1, z)));
+  T *small = pn_erf(c, times(c, only(c, near, z, 0), root_half));
+  return pn_where(c, near, pn_log1p(c, pn_neg(c, small)), plus(c, far, LOG_2));
+}
 
 /* log erf(z / sqrt 2), far out from the upper tail */
 static T *log_cdf(C *c, D *d, T *x) {

@@ -10,7 +10,11 @@
 enum { LOW, HIGH };
 
 static pn_status check(C *c, D *d) { return pni_dist_require_order(c, d, LOW, HIGH); }
-static T *width(C *c, D *d) { return pn_sub(c, pn_log(c, high), pn_log(c, low)); }
+/* log(high / low), of close ends from their difference */
+static T *width(C *c, D *d) {
+  T *rise = pn_div(c, pn_sub(c, high, low), low), *close = below(c, rise, 1);
+  return pn_where(c, close, pn_log1p(c, only(c, close, rise, 1)), pn_sub(c, pn_log(c, high), pn_log(c, low)));
+}
 
 static T *in_support(C *c, D *d, T *x) { return pn_logical_and(c, pn_ge(c, x, low), pn_le(c, x, high)); }
 static T *log_prob(C *c, D *d, T *x) { return pn_neg(c, pn_add(c, pn_log(c, x), pn_log(c, width(c, d)))); }
@@ -32,9 +36,16 @@ static T *log_survival(C *c, D *d, T *x) { return log_width(c, d, high, x, pn_ge
 
 static T *icdf(C *c, D *d, T *p) { return pn_mul(c, low, pn_exp(c, pn_mul(c, width(c, d), p))); }
 static T *mean(C *c, D *d) { return pn_div(c, pn_sub(c, high, low), width(c, d)); }
+/* low high (sinh s / s) (cosh s - sinh s / s), s = w / 2; for small s by Taylor's series, sum_(k >= 1) 2 k s^2k / (2 k + 1)!
+ * of the second factor */
 static T *variance(C *c, D *d) {
-  T *square = pn_mul(c, mean(c, d), times(c, pn_add(c, high, low), 0.5));
-  return pn_sub(c, square, pn_square(c, mean(c, d)));
+  T *square = pn_mul(c, mean(c, d), times(c, pn_add(c, high, low), 0.5)), *s = times(c, width(c, d), 0.5);
+  T *near = below(c, s, 0.5), *t = pn_square(c, only(c, near, s, 0.5)), *sum = constant(c, d, 0);
+  double k[8], factorial = 1;
+  for (int i = 1; i < 8; i++) k[i] = 2 * i / (factorial *= 2 * i * (2 * i + 1));
+  for (int i = 7; i > 0; i--) sum = pn_mul(c, plus(c, sum, k[i]), t);
+  T *root = pn_mul(c, mean(c, d), pn_mul(c, pn_sqrt(c, low), pn_sqrt(c, high)));
+  return pn_where(c, near, pn_mul(c, root, sum), pn_sub(c, square, pn_square(c, mean(c, d))));
 }
 static T *mode(C *c, D *d) { return (void)c, low; }
 /* E[log x] + log w */

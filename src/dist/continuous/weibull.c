@@ -38,10 +38,19 @@ static T *icdf(C *c, D *d, T *p) {
 static T *log_moment(C *c, D *d, double n) { return pn_lgamma(c, plus(c, times(c, pn_reciprocal(c, k), n), 1)); }
 
 static T *mean(C *c, D *d) { return pn_mul(c, scale, pn_exp(c, log_moment(c, d, 1))); }
-static T *variance(C *c, D *d) {
-  T *first = log_moment(c, d, 1), *excess = pn_expm1(c, pn_sub(c, log_moment(c, d, 2), times(c, first, 2)));
-  return pn_mul(c, pn_square(c, pn_mul(c, scale, pn_exp(c, first))), excess);
+/* log(E[x^2] / E[x]^2); for small r = 1/k by Taylor's series sum_(n >= 2) zeta(n) (-1)^n (2^n - 2) r^n / n */
+static T *log_excess(C *c, D *d) {
+  static const double zeta[] = {1.6449340668482264365, 1.2020569031595942854, 1.0823232337111381915,
+                                1.0369277551433699263, 1.0173430619844491397, 1.0083492773819228268,
+                                1.0040773561979443394, 1.0020083928260822144, 1.0009945751278180853,
+                                1.0004941886041194646, 1.0002460865533080483};
+  T *large = above(c, k, 20), *r = pn_reciprocal(c, only(c, large, k, 20)), *sum = constant(c, d, 0);
+  for (int n = 12; n > 1; n--) sum = pn_mul(c, plus(c, sum, (n % 2 ? -1 : 1) * zeta[n - 2] * (pow(2, n) - 2) / n), r);
+  T *size = but(c, large, 1, k), *first = pn_lgamma(c, plus(c, pn_reciprocal(c, size), 1));
+  T *second = pn_lgamma(c, plus(c, times(c, pn_reciprocal(c, size), 2), 1));
+  return pn_where(c, large, pn_mul(c, sum, r), pn_sub(c, second, times(c, first, 2)));
 }
+static T *variance(C *c, D *d) { return pn_mul(c, pn_square(c, mean(c, d)), pn_expm1(c, log_excess(c, d))); }
 
 /* scale (1 - 1/k)^(1/k) for k > 1, else 0 */
 static T *mode(C *c, D *d) {

@@ -1,0 +1,137 @@
+"""Values and slopes at the ends of what doubles can say: spec/golden/dist/extreme.lua, from nothing but formulas in mpmath
+at 400 digits, slopes by central differences there.
+
+Run: python3 make_extreme.py   (needs mpmath; writes beside itself)
+"""
+import inspect
+import os
+from mpmath import mp, mpf, exp, log, log1p, expm1, sqrt, pi, erf, erfc
+from make import lua
+
+mp.dps = 400
+entries = []
+
+
+def phi(z):
+    return exp(-z * z / 2) / sqrt(2 * pi)
+
+
+def between(u, v):
+    """Mass of the standard normal between u and v."""
+    t = lambda z: erfc(z / sqrt(mpf(2))) / 2
+    return t(u) - t(v) if u > 0 else t(-v) - t(-u)
+
+
+def shares(lower, upper):
+    """Functions of x from both shares of the mass."""
+    return dict(cdf=lower, log_cdf=lambda x: log(lower(x)), log_survival=lambda x: log(upper(x)))
+
+
+def half_normal(scale):
+    return shares(lambda x: erf(x / scale / sqrt(mpf(2))), lambda x: erfc(x / scale / sqrt(mpf(2))))
+
+
+def gumbel(loc, scale):
+    rise = lambda x: exp(-(x - loc) / scale)
+    return shares(lambda x: exp(-rise(x)), lambda x: -expm1(-rise(x)))
+
+
+def bernoulli(probs=None, logits=None):
+    p = probs if probs is not None else 1 / (1 + exp(-logits))
+    return shares(lambda x: 1 - p, lambda x: p)
+
+
+def continuous_bernoulli(probs=None, logits=None):
+    l = logits if logits is not None else log(probs / (1 - probs))
+    return shares(lambda x: expm1(l * x) / expm1(l), lambda x: expm1(-l * (1 - x)) / expm1(-l))
+
+
+def log_uniform(low, high):
+    w = log(high / low)
+    return dict(mean=(high - low) / w, variance=(high ** 2 - low ** 2) / (2 * w) - ((high - low) / w) ** 2)
+
+
+def weibull(scale, concentration):
+    m = lambda n: mp.gamma(1 + n / concentration)
+    return dict(mean=scale * m(1), variance=scale ** 2 * (m(2) - m(1) ** 2))
+
+
+def kumaraswamy(concentration1, concentration0):
+    a, b = concentration1, concentration0
+    return dict(log_prob=lambda x: log(a * b) + (a - 1) * log(x) + (b - 1) * log1p(-x ** a))
+
+
+def truncated_normal(loc, scale, low, high):
+    a, b = (low - loc) / scale, (high - loc) / scale
+    mass = between(a, b)
+    shift = (phi(a) - phi(b)) / mass
+    second = 1 + (a * phi(a) - b * phi(b)) / mass
+    z = lambda x: (x - loc) / scale
+    return dict(log_prob=lambda x: log(phi(z(x)) / scale / mass), mean=loc + scale * shift,
+                variance=scale ** 2 * (second - shift ** 2), entropy=log(sqrt(2 * pi) * scale * mass) + second / 2,
+                **shares(lambda x: between(a, z(x)) / mass, lambda x: between(z(x), b) / mass))
+
+
+def case(law, params, x=None, of=(), slopes=(), seconds=()):
+    """of: functions at x (or of the law); slopes, seconds: (function, parameter or x) whose derivative is asked for."""
+    params = {k: mpf(v) for k, v in params.items()}
+
+    def value(f, **change):
+        g = law(**{k: change.get(k, v) for k, v in params.items()})[f]
+        return g(change.get("x", mpf(x) if x is not None else None)) if callable(g) else g
+
+    def entry(f, v, **more):
+        entries.append(dict(row=law.__name__, params={k: float(p) for k, p in params.items()}, x=x, of=f, **more,
+                            value=float(v)))
+    for f in of:
+        entry(f, value(f))
+    for order, pairs in ((1, slopes), (2, seconds)):
+        for f, by in pairs:
+            at = mpf(x) if by == "x" else params[by]
+            h = (abs(at) or 1) * mpf(10) ** -30
+            low, mid, high = (value(f, **{by: at + k * h}) for k in (-1, 0, 1))
+            entry(f, (high - low) / (2 * h) if order == 1 else (high - 2 * mid + low) / h ** 2, by=by, order=order)
+
+
+def all_slopes(law, f, x=True):
+    return [(f, p) for p in inspect.signature(law).parameters] + ([(f, "x")] if x else [])
+
+
+TAILS = ["log_cdf", "log_survival"]
+case(half_normal, dict(scale=0.1), 1e-10, TAILS)
+case(half_normal, dict(scale=2.0), 1.0, TAILS, all_slopes(half_normal, "log_survival"))
+case(gumbel, dict(loc=0.0, scale=1.5), -1440.0, ["log_survival"], all_slopes(gumbel, "log_survival"))
+for p in (dict(logits=55.0), dict(logits=-55.0), dict(logits=800.0), dict(probs=2e-10), dict(probs=1 - 2.0 ** -50)):
+    case(bernoulli, p, 0.0, TAILS + ([] if p.get("logits") == 800.0 else ["cdf"]), [(f, k) for f in TAILS for k in p])
+for l in (17.6, 0.0051, -0.0051, 1e-4, -17.6, 600.0):
+    for x in (1e-9, 0.3, 1 - 2.0 ** -30):
+        case(continuous_bernoulli, dict(logits=l), x, ["cdf"] + TAILS, [(f, k) for f in TAILS for k in ("logits", "x")])
+case(log_uniform, dict(low=84547.25, high=84684.5), None, ["mean", "variance"])
+case(log_uniform, dict(low=0.5, high=1.25), None, ["mean", "variance"], [("variance", "low"), ("variance", "high")])
+case(log_uniform, dict(low=0.5, high=1.5), None, ["mean", "variance"])
+for k in (19.0, 21.0, 3e5, 1e8):
+    case(weibull, dict(scale=1.5, concentration=k), None, ["mean", "variance"], [("variance", "concentration")])
+for a, b, x in ((90.0, 100.0, 1e-6), (30.0, 2.5, 1e-12)):
+    case(kumaraswamy, dict(concentration1=a, concentration0=b), x, ["log_prob"], all_slopes(kumaraswamy, "log_prob"),
+         all_slopes(kumaraswamy, "log_prob"))
+# far out on one side, across loc with both ends far away, narrow at loc and far from it, just beyond narrow
+for loc, scale, low, high, x in ((0.0, 15.0, 4500.0, 6000.0, 4501.0), (0.0, 10.0, -30.0, 970.0, 529.0),
+                                 (0.5, 10.0, -400.0, 590.0, 589.0), (0.25, 4.0, 160.0, 162.0, 161.5),
+                                 (0.0, 32.0, 0.0, 2.0 ** -15, 2.0 ** -27), (0.0, 4.0, -123.0, -122.996, -122.997),
+                                 (0.5, 2.0, 1.0, 1.4, 1.2), (0.5, 2.0, -1.0, 1.4, 1.2), (0.0, 1.0, -9.5, -7.0, -7.5)):
+    p = dict(loc=loc, scale=scale, low=low, high=high)
+    case(truncated_normal, p, x, ["log_prob", "mean", "variance", "entropy", "cdf"] + TAILS)
+    if high < 1e-3:
+        continue  # slopes are what is left of numbers 1e12 times as large
+    case(truncated_normal, p, x, [],
+         [s for f in ["log_prob"] + TAILS for s in all_slopes(truncated_normal, f)] +
+         all_slopes(truncated_normal, "mean", False) + all_slopes(truncated_normal, "variance", False),
+         all_slopes(truncated_normal, "log_prob"))
+
+if __name__ == "__main__":
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "extreme.lua"), "w") as f:
+        f.write("-- Written by make_extreme.py.\nreturn {\n")
+        for e in entries:
+            names = ", ".join('%s = "%s"' % (k, e.pop(k)) for k in ("row", "of", "by") if e.get(k))
+            f.write("  {%s, %s},\n" % (names, lua({k: v for k, v in e.items() if k != "by"})[1:-1]))
+        f.write("}\n")
