@@ -56,6 +56,27 @@ describe("groups", function()
     end)
   end
 
+  it("sum rows that are longer than a tile piece by piece", function()
+    pn.seed(3)
+    for _, dtype in ipairs { "float64", "float32" } do
+      local o = { dtype = dtype }
+      for _, size in ipairs { { 1, 511 }, { 1, 513 }, { 2, 767 }, { 3, 768 }, { 2, 769 }, { 1, 1025 }, { 4, 1279 },
+        { 1, 1280 }, { 2, 1281 }, { 1, 2049 }, { 300, 1100 }, { 1, 100003 } } do
+        local x, y = pn.randn(size, o), pn.randn(size, o)
+        local plan = check(function(t, u)
+          local e = (t * u):tanh()
+          return e:sum(), e:mean(), (e + t):square():sum()
+        end, x, y)
+        assert.equal(1, plan.steps)
+        assert.is_true(plan.bytes < 0.2 * x:numel() + 20000)
+        check(function(t, u)
+          local e = t:exp() - u
+          return e, e:sum(2), (e * t):mean(2, true), (e:to "float64" * 2):sum(), e:max(2)
+        end, x, y)
+      end
+    end
+  end)
+
   it("need no memory for what only they read", function()
     local o = { dtype = "float32" }
     local z, x = pn.randn({ 20, 30, 784 }, o), pn.randn({ 30, 784 }, o)
@@ -73,12 +94,16 @@ describe("groups", function()
       local e = (t * u):exp()
       return e, e:sum(3)
     end)
+    local all = pn.compile(function(t)
+      return ((t * 2):tanh() + t):sum()
+    end)
     for threads = 1, 3 do
       pn.threads(threads)
       plan(z, x)
       local e, s = plan(z, x)
-      first = first or { e, s }
-      assert.is_true(same(first[1], e) and same(first[2], s))
+      all(z)
+      first = first or { e, s, all(z) }
+      assert.is_true(same(first[1], e) and same(first[2], s) and same(first[3], all(z)))
     end
     pn.threads(before)
   end)

@@ -78,6 +78,8 @@ struct pni_op {
    * elements, and what the result is scaled by (0: not); NULL for other calls. Plans reduce a tile while it is at
    * hand. */
   pni_fold (*fold)(const pni_call *call, int64_t *n, double *scale);
+  /* With fold: how rows that are longer than a tile are reduced piece by piece; NULL for other calls. May be NULL. */
+  const struct pni_pieces *(*pieces)(const pni_call *call);
   /* With eval, where much of it depends on shapes and addresses alone: prepare does that part (false: it
    * cannot), run the rest, and plans call these. */
   bool (*prepare)(const pni_call *call, pn_tensor *out, pni_prepared *p);

@@ -199,6 +199,11 @@ static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
   return (x->dtype == PN_FLOAT64 ? pni_reducers_f64 : pni_reducers_f32)[which].rows;
 }
 
+static const pni_pieces *pieces_of(const pni_call *call) {
+  if (call->op != &pni_op_sum && call->op != &pni_op_mean) return NULL;
+  return call->in[0]->dtype == PN_FLOAT64 ? &pni_sum_pieces_f64 : &pni_sum_pieces_f32;
+}
+
 /* ---- gradients: g and y are brought back to x's axes with size 1 where it was reduced ---- */
 
 static pn_tensor *expand(pn_context *c, pn_tensor *y, pn_tensor *t) {
@@ -325,6 +330,7 @@ static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x
                               .infer = infer_fn,                                                                       \
                               .eval = eval_fn,                                                                         \
                               .fold = fold_rows,                                                                       \
+                              .pieces = pieces_of,                                                                     \
                               .vjp = vjp_fn};
 
 ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, 0, 0, "sum over axes; bool counts into int64")

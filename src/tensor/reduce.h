@@ -14,6 +14,15 @@ typedef struct pni_reducer {
   void (*line)(const void *x, int64_t width, void *acc);
 } pni_reducer;
 
+/* A sum of a row that is at hand piece by piece, pieces of PNI_PIECE elements (the last may be shorter): parts sums
+ * each piece of n elements that begin with one, join the parts of a row of n elements: to the bits of the whole row. */
+enum { PNI_PIECE = 256 };
+typedef struct pni_pieces {
+  void (*parts)(const void *x, int64_t n, void *part);
+  void (*join)(const void *part, int64_t n, void *out);
+} pni_pieces;
+extern const pni_pieces pni_sum_pieces_f64, pni_sum_pieces_f32;
+
 enum { PNI_SUM, PNI_PROD, PNI_MAX, PNI_MIN, PNI_LOGSUMEXP, PNI_REDUCERS };
 
 extern const pni_reducer pni_reducers_f64[PNI_REDUCERS];

@@ -10,3 +10,4 @@ const pni_reducer pni_reducers_f64[PNI_REDUCERS] = {
     [PNI_MIN] = {min_rows, min_line}, [PNI_LOGSUMEXP] = {logsumexp_rows, NULL},
 };
 const pni_scanner pni_scanner_f64 = {cumsum_scan, softmax_scan, log_softmax_scan, argmax_row, argmin_row};
+const pni_pieces pni_sum_pieces_f64 = {sum_parts, sum_join};

@@ -9,7 +9,7 @@
 #include "rows/rows.h"
 #include "vector/vector.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = PNI_PIECE };
 
 static REAL block_sum(const REAL *x, int64_t n) {
   REAL lane[8] = {0};
@@ -21,10 +21,12 @@ static REAL block_sum(const REAL *x, int64_t n) {
   return s;
 }
 
+/* How many whole blocks of n > BLOCK elements are summed apart from the others. */
+static int64_t left_blocks(int64_t n) { return n < 2 * BLOCK ? 1 : n / 2 / BLOCK; }
+
 static REAL pairwise(const REAL *x, int64_t n) {
   if (n <= BLOCK) return block_sum(x, n);
-  int64_t half = n / 2 / BLOCK * BLOCK;
-  if (half == 0) half = BLOCK;
+  int64_t half = left_blocks(n) * BLOCK;
   return pairwise(x, half) + pairwise(x + half, n - half);
 }
 
@@ -105,6 +107,21 @@ LINE(max_line, v > a || v != v ? v : a)
 LINE(min_line, v < a || v != v ? v : a)
 
 #if IS_FLOAT
+static void sum_parts(const void *x_, int64_t n, void *part) {
+  const REAL *x = x_;
+  REAL *p = part;
+  for (int64_t at = 0; at < n; at += BLOCK) *p++ = block_sum(x + at, n - at < BLOCK ? n - at : BLOCK);
+}
+
+/* What pairwise does with the sums of its blocks. */
+static REAL joined(const REAL *part, int64_t n) {
+  if (n <= BLOCK) return *part;
+  int64_t half = left_blocks(n);
+  return joined(part, half * BLOCK) + joined(part + half, n - half * BLOCK);
+}
+
+static void sum_join(const void *part, int64_t n, void *out) { *(REAL *)out = joined(part, n); }
+
 /* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep their
  * digits in double. */
 static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {

@@ -2,7 +2,8 @@
 ** fuse.c: groups of elementwise operations and of reductions of their rows. Neighbours whose results have one number of
 ** elements join a group if the axes of all their nests are boundaries of rows, or of jumps of rows, of one length, and
 ** if what they read of the group's own results lies exactly where it is written: then tile after tile gives what whole
-** tensors would, to the bit, as an element depends on its own place only.
+** tensors would, to the bit, as an element depends on its own place only. Sums of rows that are longer than a tile, as
+** that of a whole tensor, go by pieces whose sums are added when all tiles are done, in the order of the eager sum.
 */
 #include <string.h>
 #include "plan.h"
@@ -25,12 +26,18 @@ pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double 
   return pni_is_contiguous(in[0]) ? note->op->fold(&(pni_call){note->op, in, 1, a}, n, scale) : NULL;
 }
 
+static const pni_pieces *pieces_of(const pn_plan *p, const pni_note *note) {
+  pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
+  return note->op->pieces ? note->op->pieces(&(pni_call){note->op, p->arg + note->first, 1, a}) : NULL;
+}
+
 /* ---- the space of a group: `elements` in rows of cols, and jumps of several rows ---- */
 
 typedef struct {
   int64_t elements, cols, jump; /* each divides the one before it, the last two from the end; in elements */
   int64_t size;                 /* bytes of the largest element of any operand */
-  bool folded;                  /* a row is reduced: it must fit into a tile and stay whole */
+  bool fixed;                   /* a row is reduced: it must stay as it is */
+  bool whole;                   /* and must fit into a tile */
 } space;
 
 /* Makes every `width` elements a boundary; false if that is one too many or lies across the others. */
@@ -59,15 +66,16 @@ static bool hold_nest(space *s, const pni_loop *l) {
     if (!divide(s, width *= l->shape[a])) return false;
   for (int k = 0; k < l->nop; k++)
     if ((int64_t)l->size[k] > s->size) s->size = (int64_t)l->size[k];
-  return !s->folded || (s->cols == old.cols && s->cols <= tile_of(s));
+  return !s->fixed || (s->cols == old.cols && (!s->whole || s->cols <= tile_of(s)));
 }
 
-/* Takes a reduction of rows of n elements in. */
-static bool hold_fold(space *s, int64_t n, int64_t size) {
+/* Takes a reduction of rows of n elements in, which can be reduced by pieces or not. */
+static bool hold_fold(space *s, int64_t n, int64_t size, bool pieces) {
   if (n == 1 || s->elements % n != 0 || !divide(s, n) || s->cols != n) return false;
-  s->folded = true;
   if (size > s->size) s->size = size;
-  return n <= tile_of(s);
+  s->fixed = true;
+  s->whole |= n <= tile_of(s);
+  return pieces || s->whole;
 }
 
 /* By how many elements operand k moves when the nest moves on by `unit`. */
@@ -112,7 +120,7 @@ static bool joins(const pn_plan *p, const pni_schedule *s, gathering *g, const p
   return true;
 }
 
-/* Does the note reduce rows of what the group has just made, rows that fit into a tile? */
+/* Does the note reduce rows of what the group has just made, rows that fit into a tile or are reduced by pieces? */
 static bool folds(const pn_plan *p, const pni_schedule *s, gathering *g, const pni_note *note) {
   const pni_tape *tape = p->tape;
   int64_t n;
@@ -122,7 +130,8 @@ static bool folds(const pn_plan *p, const pni_schedule *s, gathering *g, const p
   const pn_tensor *x = &tape->value.v[v].t;
   if (maker < g->first || s->group[maker] != g->first || tape->note.v[maker].op->fold) return false;
   space next = g->space;
-  if (x->offset != 0 || x->numel != next.elements || !hold_fold(&next, n, (int64_t)pni_itemsize(x))) return false;
+  if (x->offset != 0 || x->numel != next.elements) return false;
+  if (!hold_fold(&next, n, (int64_t)pni_itemsize(x), pieces_of(p, note) != NULL)) return false;
   g->space = next;
   return true;
 }
@@ -235,7 +244,7 @@ static space space_of(const pn_plan *p, const pni_schedule *s, int first) {
     if (s->group[i] != first) continue;
     if (note->op->fold) {
       pni_fold_of(p, note, &n, &scale);
-      hold_fold(&found, n, (int64_t)pni_itemsize(p->arg[note->first]));
+      hold_fold(&found, n, (int64_t)pni_itemsize(p->arg[note->first]), pieces_of(p, note) != NULL);
       continue;
     }
     pni_map_of(p, note, &l, &row, &data);
@@ -260,6 +269,7 @@ static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g
   const pn_tensor *out = &tape->value.v[note->out].t, *x = &tape->value.v[v].t;
   int64_t size = (int64_t)pni_itemsize(out);
   m->fold = pni_fold_of(p, note, &n, &m->scale);
+  m->pieces = g->cols > g->tile ? pieces_of(p, note) : NULL;
   m->nop = 2;
   m->op[0] = (pni_operand){pni_data(out), size * g->jump, size, 0, size, -1, note->out};
   m->op[1] = (pni_operand){pni_data(x), size * g->cols * g->jump, size * g->cols, 1, size, s->slot[base], base};
@@ -270,6 +280,7 @@ static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group 
   const pni_note *n = &tape->note.v[note];
   pni_loop l;
   m->fold = NULL;
+  m->pieces = NULL;
   if (n->op->fold) {
     set_fold(p, s, g, n, m);
     return;
@@ -307,6 +318,31 @@ pni_step pni_group_step(const pn_plan *p, const pni_schedule *s, int first, pni_
   return step;
 }
 
+static int64_t pieces_per_row(const pni_group *g) { return (g->cols + PNI_PIECE - 1) / PNI_PIECE; }
+
+/* Bytes that member m needs for its parts. */
+static int64_t part_bytes(const pni_group *g, const pni_member *m) {
+  return m->fold && m->pieces ? g->rows * pieces_per_row(g) * m->op[1].size : 0;
+}
+
+pn_status pni_group_parts(pn_context *c, pn_plan *p) {
+  int64_t most = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t i = 0; i < p->nstep; i++) {
+      const pni_group *g = &p->step[i].u.group;
+      int64_t at = 0;
+      for (int k = 0; p->step[i].kind == PNI_STEP_GROUP && k < g->n; k++) {
+        g->member[k].part = p->part ? p->part + at : NULL;
+        at += (part_bytes(g, &g->member[k]) + 63) / 64 * 64;
+      }
+      if (at > most) most = at;
+    }
+    if (most == 0) return PN_OK;
+    if (pass == 0 && !(p->part = pni_alloc(c, p->part_bytes = (size_t)most))) return c->status;
+  }
+  return PN_OK;
+}
+
 /* ---- running ---- */
 
 /* Rows and columns of one tile. */
@@ -329,16 +365,34 @@ static place place_of(const pni_group *g, const tile *t) {
   return g->rows > g->jump ? (place){t->row / g->jump, t->row % g->jump} : (place){0, t->row};
 }
 
-static void run_fold(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
-  place at = place_of(g, t);
-  char *out = start_of(&m->op[0], t, 0, at, scratch), *x = start_of(&m->op[1], t, 0, at, scratch);
-  m->fold(x, t->rows, t->cols, out);
+/* n reduced rows. */
+static void scale_rows(const pni_member *m, char *out, int64_t n) {
   if (m->scale == 0) return;
-  for (int64_t r = 0; r < t->rows; r++)
+  for (int64_t r = 0; r < n; r++)
     if (m->op[0].size == sizeof(double))
       ((double *)(void *)out)[r] *= m->scale;
     else
       ((float *)(void *)out)[r] = (float)((double)((float *)(void *)out)[r] * m->scale);
+}
+
+static void run_fold(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
+  place at = place_of(g, t);
+  char *out = start_of(&m->op[0], t, 0, at, scratch), *x = start_of(&m->op[1], t, 0, at, scratch);
+  if (m->pieces) { /* the tile is a part of a row */
+    int64_t piece = t->row * pieces_per_row(g) + t->col / PNI_PIECE;
+    m->pieces->parts(x, t->cols, m->part + piece * m->op[1].size);
+    return;
+  }
+  m->fold(x, t->rows, t->cols, out);
+  scale_rows(m, out, t->rows);
+}
+
+/* All tiles are done. */
+static void join_pieces(const pni_group *g, const pni_member *m) {
+  int64_t bytes = pieces_per_row(g) * m->op[1].size;
+  for (int64_t r = 0; r < g->rows; r++)
+    m->pieces->join(m->part + r * bytes, g->cols, m->op[0].base + r * m->op[0].size);
+  scale_rows(m, m->op[0].base, g->rows);
 }
 
 static void run_member(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
@@ -378,7 +432,12 @@ static void run_tiles(void *data, int64_t begin, int64_t end) {
 pn_status pni_group_run(pn_context *c, const pni_group *g) {
   enum { GRAIN = 64 };
   int64_t tiles = g->block ? (g->rows + g->block - 1) / g->block : g->rows * parts_of(g);
-  if (tiles > 2 * GRAIN) return pni_parallel(c, tiles, GRAIN, run_tiles, (void *)(uintptr_t)g);
-  run_tiles((void *)(uintptr_t)g, 0, tiles);
-  return PN_OK;
+  pn_status s = PN_OK;
+  if (tiles > 2 * GRAIN)
+    s = pni_parallel(c, tiles, GRAIN, run_tiles, (void *)(uintptr_t)g);
+  else
+    run_tiles((void *)(uintptr_t)g, 0, tiles);
+  for (int k = 0; k < g->n && s == PN_OK; k++)
+    if (g->member[k].fold && g->member[k].pieces) join_pieces(g, &g->member[k]);
+  return s;
 }

@@ -231,7 +231,7 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   p->prepared = pni_alloc_array(c, p->prepared_cap, sizeof *p->prepared);
   if (!p->step || !p->nest || !p->member || !p->prepared) return c->status;
   add_steps(p, l);
-  return pni_bind_steps(c, p);
+  return pni_group_parts(c, p) ? c->status : pni_bind_steps(c, p);
 }
 
 static pn_status schedule(pn_context *c, pn_plan *p) {
@@ -290,6 +290,7 @@ static void destroy(pn_plan *p) {
   pni_free(c, p->out, (size_t)p->nout * sizeof *p->out);
   pni_free(c, p->bound, (size_t)p->bound_cap * sizeof *p->bound);
   pni_free(c, p->patch, (size_t)p->patch_cap * sizeof *p->patch);
+  pni_free(c, p->part, p->part_bytes);
   pni_free(c, p->arena, p->arena_bytes);
   pni_tape_free(c, p->tape);
   pni_free(c, p, sizeof *p);
@@ -327,4 +328,4 @@ void pn_plan_unref(pn_plan *p) {
 }
 
 int pn_plan_num_steps(const pn_plan *p) { return (int)p->nstep; }
-size_t pn_plan_memory(const pn_plan *p) { return p->arena_bytes; }
+size_t pn_plan_memory(const pn_plan *p) { return p->arena_bytes + p->part_bytes; }

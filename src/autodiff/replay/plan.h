@@ -6,6 +6,7 @@
 #define PN_AUTODIFF_REPLAY_PLAN_H
 
 #include "replay.h"
+#include "../../tensor/reduce.h"
 
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 65536 };
@@ -33,8 +34,10 @@ enum { PNI_EVEN_ROW, PNI_EVEN_JUMP, PNI_EVEN_ALL };
 typedef struct pni_member {
   pni_row row;
   void *data;
-  pni_fold fold; /* instead of row: reduces each row of op[1] to an element of op[0] */
-  double scale;  /* of the reduced, 0: none */
+  pni_fold fold;            /* instead of row: reduces each row of op[1] to an element of op[0] */
+  double scale;             /* of the reduced, 0: none */
+  const pni_pieces *pieces; /* with fold, where rows are longer than a tile, else NULL */
+  char *part;               /* then: sums of the pieces of all rows */
   int nop;
   int even; /* PNI_EVEN_... */
   pni_operand op[4];
@@ -121,6 +124,8 @@ bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row 
 pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale);
 /* Fills group and slot. The values have their geometry; addresses do not matter yet. */
 void pni_fuse(const pn_plan *p, pni_schedule *s);
+/* Gives the groups, which are complete, memory for sums of pieces. */
+pn_status pni_group_parts(pn_context *c, pn_plan *p);
 /* The step of the group that begins with note `first`; members are taken from *m, which moves on. */
 pni_step pni_group_step(const pn_plan *p, const pni_schedule *s, int first, pni_member **m);
 
@@ -143,6 +148,8 @@ struct pn_plan {
   int nbound, bound_cap;
   pni_patch *patch;
   int64_t npatch, patch_cap;
+  char *part; /* of one group at a time: sums of pieces */
+  size_t part_bytes;
   char *arena;
   size_t arena_bytes;
   bool effects; /* some step is one */
