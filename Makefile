@@ -69,7 +69,7 @@ fuzzers: $(FUZZ_PROG)
 # vectors already only grows by it.
 VECTORISED = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o
 VECTORS    = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
-             $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o \
+             $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
              $(BUILD)/obj/dist/kernel/%.o
 $(filter-out $(VECTORISED),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/shape.o $(VECTORS),$(LIB_OBJ))): \
   CFLAGS += -O3

@@ -3,6 +3,7 @@
 */
 #include "op.h"
 #include "../tensor/reduce.h"
+#include "../tensor/rows/rows.h"
 
 typedef void (*scan)(const void *, void *, int64_t, int64_t);
 typedef void (*scan_rows)(const void *, void *, int64_t, int64_t, int64_t);
@@ -77,6 +78,54 @@ static pn_tensor *vjp_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, int
   return pn_sub(c, g, pn_mul(c, pn_exp(c, y), pn_sum(c, g, axis_of(y), 1)));
 }
 
+/* ---- gradients without a graph: one pass over y and g ---- */
+
+static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c;
+  *out = pni_spec_of(call->in[0]);
+  return PN_OK;
+}
+
+static pn_status slope(pn_context *c, const pni_call *call, pn_tensor *out, pni_rows_kind kind) {
+  pn_tensor *y = pni_contiguous(c, call->in[0]), *g = pni_contiguous(c, call->in[1]);
+  int64_t n = out->shape[out->ndim - 1];
+  if (y && g && out->numel) {
+    pni_rows r = {.kind = kind, .n = (int)n, .x = pni_data(y), .y = pni_data(g), .out = pni_data(out)};
+    pni_rows_run(c, out->dtype, &r, out->numel / n);
+  }
+  pn_tensor_unref(y);
+  pn_tensor_unref(g);
+  return c->status;
+}
+static pn_status eval_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return slope(c, call, out, PNI_ROWS_SOFTMAX_SLOPE);
+}
+static pn_status eval_log_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return slope(c, call, out, PNI_ROWS_LOG_SOFTMAX_SLOPE);
+}
+
+#define SLOPE(id, eval_fn)                                                                                             \
+  static const pni_op id = {.name = #id, .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = infer_slope, .eval = eval_fn};
+SLOPE(softmax_slope, eval_softmax_slope)
+SLOPE(log_softmax_slope, eval_log_softmax_slope)
+
+/* y and g of the node, of short rows along the last axis; other gradients are made of builders. */
+static bool is_short(const pn_tensor *y) {
+  int axis = (int)y->attr->i[0];
+  return axis == y->ndim - 1 && y->shape[axis] <= PNI_ROWS_LONGEST;
+}
+static pn_status vjps_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
+  (void)wanted;
+  out[0] = is_short(y) ? pni_apply2(c, &softmax_slope, y, g, NULL) : vjp_softmax(c, y, g, 0);
+  return c->status;
+}
+static pn_status vjps_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
+  (void)wanted;
+  out[0] = is_short(y) ? pni_apply2(c, &log_softmax_slope, y, g, NULL) : vjp_log_softmax(c, y, g, 0);
+  return c->status;
+}
+#define vjps_cumsum NULL
+
 #define ROW(id, default_axis, extra, text)                                                                             \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis) {                                                          \
     if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                                               \
@@ -88,7 +137,8 @@ static pn_tensor *vjp_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, int
                               .flags = extra,                                                                          \
                               .infer = infer_axis,                                                                     \
                               .eval = eval_##id,                                                                       \
-                              .vjp = vjp_##id};
+                              .vjp = vjp_##id,                                                                         \
+                              .vjps = vjps_##id};
 
 ROW(cumsum, "-1", PNI_OP_INTEGER, "running sum along axis")
 ROW(softmax, "-1", 0, "e^x / sum e^x along axis")

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "categorical.h"
 #include "discrete/lookup.h"
+#include "kernel/density.h"
 #include "../autodiff/replay/source.h"
 
 typedef pn_tensor T;
@@ -27,7 +28,8 @@ static T *log_probs(C *c, D *d) {
 }
 
 static T *in_support(C *c, D *d, T *x) {
-  T *whole = pni_constraint_mask(c, &pni_constraint_nonnegative_integer, x);
+  T *whole = x->dtype == PN_INT64 ? pn_ge(c, x, pni_like(c, x, 0))
+                                  : pni_constraint_mask(c, &pni_constraint_nonnegative_integer, x);
   return pn_logical_and(c, whole, pn_lt(c, x, pni_like(c, x, (double)pni_classes(d))));
 }
 
@@ -46,7 +48,10 @@ static T *pick(C *c, T *values, T *x) {
 
 /* With probs the logarithm is taken after picking, so that an unused probability 0 has gradient 0. */
 static T *log_prob(C *c, D *d, T *x) {
-  if (pni_dist_given(d, LOGITS)) return pick(c, log_probs(c, d), x);
+  if (pni_dist_given(d, LOGITS)) {
+    T *at_once = pni_label_log_mass(c, d->param[LOGITS], x);
+    return at_once || pni_failed(c) ? at_once : pick(c, log_probs(c, d), x);
+  }
   return pn_log(c, pick(c, d->param[PROBS], x));
 }
 

@@ -30,6 +30,13 @@ static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, 
     pn_tensor_unref(d);
     if (!d || bad == 0 || mask) return d ? n - bad : -1;
   }
+  if (k->plain && pni_is_float(x) && n > 0) {
+    pn_tensor *d = pni_contiguous(c, x);
+    bool all = d && pni_all_plain(k->plain, x->dtype, pni_data(d), n, each);
+    pn_tensor_unref(d);
+    if (all && mask) memset(mask, 1, (size_t)n);
+    if (!d || all) return d ? n : -1;
+  }
   bool direct = x->dtype == PN_FLOAT64, copies = direct && k->rank > 0;
   pni_spec spec = pni_spec_of(x), one = {.dtype = PN_FLOAT64, .ndim = 1, .shape = {each}};
   spec.dtype = PN_FLOAT64;
@@ -230,6 +237,10 @@ static void identity(double *x, const int64_t *size) {
 #define ROW(id, text, rank_, discrete_, member_)                                                                       \
   const pni_constraint pni_constraint_##id = {                                                                         \
       .name = #id, .must = text, .rank = rank_, .discrete = discrete_, .holds = id, .member = member_};
+/* A set of vectors. */
+#define VECTOR(id, text, plain_, member_)                                                                              \
+  const pni_constraint pni_constraint_##id = {                                                                         \
+      .name = #id, .must = text, .rank = 1, .holds = id, .plain = plain_, .member = member_};
 /* A set of numbers. */
 #define NUMBER(id, text, discrete_)                                                                                    \
   const pni_constraint pni_constraint_##id = {                                                                         \
@@ -248,9 +259,9 @@ RANGE(open_unit_interval, "above 0 and below 1", 0, 1, half)
 RANGE(angle, "an angle from -pi to pi", -PNI_ANGLE_END, PNI_ANGLE_END, zero)
 NUMBER(boolean, "0 or 1", true)
 ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
-ROW(log_weights, "logarithms below inf, not all -inf", 1, false, NULL)
-ROW(real_vector, "a vector of finite numbers", 1, false, NULL)
-ROW(simplex, "probabilities that sum to 1", 1, false, uniform_simplex)
+VECTOR(log_weights, "logarithms below inf, not all -inf", &pni_plain_real, NULL)
+VECTOR(real_vector, "a vector of finite numbers", &pni_plain_real, NULL)
+VECTOR(simplex, "probabilities that sum to 1", &pni_plain_simplex, uniform_simplex)
 ROW(lower_cholesky, "a lower triangular matrix with positive diagonal", 2, false, identity)
 ROW(positive_definite, "a symmetric positive definite matrix", 2, false, identity)
 

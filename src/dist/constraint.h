@@ -10,6 +10,15 @@
 /* How many of n numbers are no members; mask (may be NULL) receives one byte each. */
 typedef int64_t (*pni_scan)(const void *x, int64_t n, uint8_t *mask);
 
+/* A test that all vectors of a tensor pass at once: every element in [low, high] and whole if `whole`, and every sum 1
+ * to `sum` (0: exactly, below 0: any). Vectors that pass are members; of those that do not nothing is known. The ends
+ * are numbers of float32. */
+typedef struct pni_plain {
+  double low, high;
+  bool whole;
+  double sum;
+} pni_plain;
+
 typedef struct pni_constraint {
   const char *name; /* "positive" */
   const char *must; /* completes "must be ...", "positive" */
@@ -19,7 +28,8 @@ typedef struct pni_constraint {
   /* Is this one a member? `x` holds it row-major as doubles and may be overwritten if rank > 0;
    * `size` its sizes. NaN never is. */
   bool (*holds)(double *x, const int64_t *size);
-  const pni_scan *scan; /* of numbers: `holds` over whole arrays of float64, float32; NULL: one by one */
+  const pni_scan *scan;   /* of numbers: `holds` over whole arrays of float64, float32; NULL: one by one */
+  const pni_plain *plain; /* of vectors: what most members pass; NULL: they are tested one by one */
   /* Writes a member; NULL: every element 1. */
   void (*member)(double *x, const int64_t *size);
 } pni_constraint;
@@ -43,6 +53,11 @@ const pni_constraint *pni_constraint_at(int i);
 /* constraint_scan.c */
 extern const pni_scan pni_scan_real[2], pni_scan_extended_real[2], pni_scan_positive[2], pni_scan_nonnegative[2],
     pni_scan_unit_interval[2], pni_scan_open_unit_interval[2], pni_scan_angle[2], pni_scan_boolean[2];
+
+/* constraint_rows.c: do all `rows` vectors of n elements, float64 or float32, pass? */
+bool pni_all_plain(const pni_plain *t, int dtype, const void *x, int64_t rows, int64_t n);
+extern const pni_plain pni_plain_real, pni_plain_positive, pni_plain_simplex, pni_plain_open_simplex, pni_plain_one_hot,
+    pni_plain_counts;
 
 #define X(name) extern const pni_constraint pni_constraint_##name;
 #include "constraint.def"

@@ -107,10 +107,7 @@ static bool unknown(const pn_context *c, const pn_tensor *t) { return c->recorde
 
 static bool all_true(const pn_context *c, const pn_tensor *mask) {
   if (unknown(c, mask)) return false;
-  const uint8_t *p = pni_data(mask);
-  for (int64_t i = 0; i < mask->numel; i++)
-    if (!p[i]) return false;
-  return true;
+  return !mask->numel || !memchr(pni_data(mask), 0, (size_t)mask->numel);
 }
 
 /* Axes of an event over which its set repeats: those of a composite may have more than the set. */

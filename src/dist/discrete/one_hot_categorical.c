@@ -4,12 +4,15 @@
 */
 #include "../categorical.h"
 #include "../formula.h"
+#include "../kernel/density.h"
 
 static T *probs(C *c, D *d) { return pni_dist_param(c, d, PNI_PROBS); }
 
 /* With probs the logarithm is taken of what x picks, so that an unused probability 0 has gradient 0. */
 static T *log_prob(C *c, D *d, T *x) {
   if (!pni_dist_given(d, PNI_LOGITS)) return pn_log(c, pn_sum(c, pn_mul(c, x, d->param[PNI_PROBS]), LAST, 0));
+  T *at_once = pni_one_hot_log_mass(c, d->param[PNI_LOGITS], x);
+  if (at_once || pni_failed(c)) return at_once;
   return pni_classes_expected(c, x, pn_log_softmax(c, d->param[PNI_LOGITS], -1));
 }
 

@@ -31,11 +31,16 @@ static void zeros(double *x, const int64_t *size) { (void)x, (void)size; }
 static bool atom(double *x, const int64_t *size) { return (void)size, isfinite(*x); }
 
 /* The distribution tests the sum, and what the values are, in in_support. */
-#define ROW(id, text, rank_, discrete_, member_)                                                                       \
-  const pni_constraint pni_constraint_##id = {                                                                         \
-      .name = #id, .must = text, .rank = rank_, .discrete = discrete_, .holds = id, .member = member_};
+#define ROW(id, text, rank_, discrete_, plain_, member_)                                                               \
+  const pni_constraint pni_constraint_##id = {.name = #id,                                                             \
+                                              .must = text,                                                            \
+                                              .rank = rank_,                                                           \
+                                              .discrete = discrete_,                                                   \
+                                              .holds = id,                                                             \
+                                              .plain = plain_,                                                         \
+                                              .member = member_};
 
-ROW(one_hot, "a vector of one 1 and zeros", 1, true, first)
-ROW(count_vector, "whole numbers not below 0 that sum to the number of trials", 1, true, zeros)
-ROW(atom, "one of the distribution's values", 0, true, NULL)
-ROW(open_simplex, "positive probabilities that sum to 1", 1, false, uniform)
+ROW(one_hot, "a vector of one 1 and zeros", 1, true, &pni_plain_one_hot, first)
+ROW(count_vector, "whole numbers not below 0 that sum to the number of trials", 1, true, &pni_plain_counts, zeros)
+ROW(atom, "one of the distribution's values", 0, true, NULL, NULL)
+ROW(open_simplex, "positive probabilities that sum to 1", 1, false, &pni_plain_open_simplex, uniform)

@@ -13,4 +13,10 @@ pn_tensor *pni_gamma_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_t
 pn_tensor *pni_student_log_density(pn_context *c, pn_tensor *x, pn_tensor *df, pn_tensor *loc, pn_tensor *scale);
 pn_tensor *pni_student_log_norm(pn_context *c, pn_tensor *df);
 
+/* label_density.c: of labels [...] (int64) and of vectors w [..., n] under logits [..., n], log_softmax(logits)[label]
+ * and sum w log_softmax(logits), terms with w = 0 being 0. NULL with no failure where shapes differ or n is large:
+ * then builders do it. Scoped. */
+pn_tensor *pni_label_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *label);
+pn_tensor *pni_one_hot_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *w);
+
 #endif

@@ -54,9 +54,11 @@ static void identity(double *x, const int64_t *size) {
 
 #define ROW(id, text, rank_, member_)                                                                                  \
   const pni_constraint pni_constraint_##id = {.name = #id, .must = text, .rank = rank_, .holds = id, .member = member_};
+#define PLAIN(id, text, rank_, plain_)                                                                                 \
+  const pni_constraint pni_constraint_##id = {.name = #id, .must = text, .rank = rank_, .holds = id, .plain = plain_};
 
-ROW(positive_vector, "a vector of positive numbers", 1, NULL)
-ROW(real_matrix, "a matrix of finite numbers", 2, NULL)
+PLAIN(positive_vector, "a vector of positive numbers", 1, &pni_plain_positive)
+PLAIN(real_matrix, "a matrix of finite numbers", 2, &pni_plain_real)
 ROW(mean_and_variance, "a finite number and a positive one", 1, zero_and_one)
 ROW(mean_and_covariance, "a row of finite numbers above a symmetric positive definite matrix", 2, zero_and_identity)
 ROW(correlation_cholesky, "a lower triangular matrix with positive diagonal and rows of length 1", 2, identity)

@@ -46,5 +46,7 @@ void pni_rows_f64(const pni_rows *r, int64_t begin, int64_t end);
 void pni_rows_f32(const pni_rows *r, int64_t begin, int64_t end);
 void pni_rows_f64_at(int level, const pni_rows *r, int64_t begin, int64_t end);
 void pni_rows_f32_at(int level, const pni_rows *r, int64_t begin, int64_t end);
+/* All rows of a dtype. */
+pn_status pni_rows_run(pn_context *c, int dtype, const pni_rows *r, int64_t rows);
 
 #endif
