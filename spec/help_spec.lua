@@ -72,6 +72,8 @@ describe("help", function()
     has(help.text "determinant of", "nothing is called")
     has(help.text "xyzzy", "help() shows the way")
     has(help.text "divergence", "it is mentioned by", "pn.kl")
+    has(help.text "penumbra.divergence", "Divergences without a closed form")
+    has(help.text "penumbra.bounds", "bounds.mixture(p, q, method)")
   end)
 
   it("prints", function()

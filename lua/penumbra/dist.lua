@@ -176,6 +176,8 @@ end
 
 local natural = core.namespace("pn.dist.natural", require "penumbra.natural")
 local divergence = require "penumbra.divergence"
+local bounds = require "penumbra.bounds"
+local chain = require "penumbra.chain"
 
 --- natural: Gaussian factors by natural parameters (pn.help "penumbra.natural"): products, quotients, powers.
 dist.natural = natural
@@ -206,6 +208,31 @@ dist.kl_normal_log_uniform = divergence.normal_log_uniform
 
 --- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2, and its standard error.
 dist.jensen_shannon_monte_carlo = divergence.jensen_shannon
+
+--- kl_mixture(p, q [, options]): KL(p || q) where p or q is a mixture, by an approximation or a bound: method =
+--- "variational", "product", "lower", "upper" or "matching" (pn.help "penumbra.bounds").
+dist.kl_mixture = bounds.mixture
+
+--- kl_gate(loc, scale, sharpness [, options]): the expected divergence of a Bernoulli gate whose input is normal
+--- (pn.help "penumbra.bounds").
+dist.kl_gate = bounds.gate
+
+--- kl_bernoulli_inverse(q, c): the largest p with KL(Bernoulli(q) || Bernoulli(p)) <= c.
+dist.kl_bernoulli_inverse = bounds.bernoulli_inverse
+
+--- geometric_mean(list, weights): -log of the integral of a weighted geometric mean of normals, and the normal it is
+--- proportional to (pn.help "penumbra.bounds").
+dist.geometric_mean = bounds.geometric_mean
+
+--- kl_path{drift =, diffusion = or diffusion_matrix =, step =}: KL of two stochastic differential equations along paths
+--- of the first (pn.help "penumbra.chain").
+dist.kl_path = chain.path
+
+--- kl_gaussian_chain(p, q, steps): KL of two linear Gaussian Markov chains (pn.help "penumbra.chain").
+dist.kl_gaussian_chain = chain.gaussian
+
+--- kl_markov_chain(p, q, steps): KL of two Markov chains of finitely many states (pn.help "penumbra.chain").
+dist.kl_markov_chain = chain.markov
 
 --- panel(d [, options]): the picture of d:plot() as a panel, for pn.plot.save of several.
 function dist.panel(d, options)

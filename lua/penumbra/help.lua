@@ -141,8 +141,10 @@ local function add_module(list, module)
       comment = {}
     end
   end
-  if head and part and not internal[part] and require("penumbra")[part] ~= nil then
-    list[#list + 1] = { title = "pn." .. part, name = part, qualified = "pn." .. part, kind = "module", text = head }
+  if head and part and not internal[part] then
+    local public = require("penumbra")[part] ~= nil
+    list[#list + 1] = { title = (public and "pn." or "penumbra.") .. part, name = public and part or module,
+      qualified = public and "pn." .. part or module, kind = public and "module" or "file", text = head }
   end
 end
 
@@ -204,7 +206,7 @@ local function find(name)
   local found = {}
   local wanted = name:gsub("%(.*$", ""):gsub("^penumbra%.", "pn."):match "^%s*(.-)%s*$"
   for _, e in ipairs(entries()) do
-    if e.qualified == wanted or e.qualified == "pn." .. wanted then found[#found + 1] = e end
+    if e.qualified == wanted or e.qualified == "pn." .. wanted or e.qualified == name then found[#found + 1] = e end
   end
   if #found > 0 then return found end
   local method = wanted:match ":([%w_]+)$"

@@ -63,6 +63,7 @@ local harmless = set [[
   __metatable __eq
   is is_network module sequential biject_to expanded masked mixture transformed product_of_experts panel renyi
   kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
+  kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
   mixture_cdf mixture_log_prob mixture_quantile
   batches holdout
   apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile

@@ -1,0 +1,48 @@
+-- Written by make_documents.py.
+return {
+  gates = {
+    {sharpness = 1.0, loc = 0.0, scale = 1.0, value = 0.11291200278749447, approximate = 0.3989422804014327},
+    {sharpness = 1.0, loc = 0.0, scale = 2.0, value = 0.37456720749143796, approximate = 0.7978845608028654},
+    {sharpness = 1.0, loc = 1.0, scale = 1.0, value = 0.09359459556930814, approximate = 0.0833154705876863},
+    {sharpness = 10.0, loc = 0.0, scale = 1.0, value = 3.3611658506112034, approximate = 3.989422804014327},
+    {sharpness = 10.0, loc = 1.0, scale = 1.0, value = 0.8729030697030951, approximate = 0.833154705876863},
+    {sharpness = 10.0, loc = 0.3, scale = 0.2, value = 0.13342118902916045, approximate = 0.05861358752520928},
+    {sharpness = 100.0, loc = 0.0, scale = 1.0, value = 39.20764244167362, approximate = 39.89422804014327},
+    {sharpness = 1.0, loc = -1.0, scale = 1.0, value = 0.09359459556930814, approximate = 0.0833154705876863},
+    {sharpness = 0.5, loc = 3.0, scale = 7.9, value = 0.8828152441626681, approximate = 0.938098809089145},
+    {sharpness = 2.0, loc = -4.0, scale = 2.1, value = 0.07483124316851174, approximate = 0.04585705868035528},
+    {sharpness = 50.0, loc = -0.2, scale = 0.3, value = 2.3016815520806104, approximate = 2.2667947073660537},
+    {sharpness = 1.0, loc = 20.0, scale = 1.0, value = 1.3371141834850269e-09, approximate = 0.0},
+    {sharpness = 3.0, loc = 2.0, scale = 0.01, value = 1.1101752540679437e-06, approximate = 0.0},
+    {sharpness = 1.0, loc = 0.7, scale = 0.0001, value = 1.1085643655502114e-09, approximate = 0.0},
+    {sharpness = 1.0, loc = 5.0, scale = 0.019, value = 1.2000782121883385e-06, approximate = 0.0},
+    {sharpness = 1.0, loc = 5.0, scale = 0.021, value = 1.466051674013046e-06, approximate = 0.0},
+    {sharpness = 1000.0, loc = 0.5, scale = 2.0, value = 572.6897144688534, approximate = 572.6893964471602},
+    {sharpness = 30.0, loc = 1.5, scale = 0.25, value = 4.404197439614122e-09, approximate = 1.1726773469782248e-09},
+  },
+  mixtures = {
+    {p = {weights = {0.4, 0.6}, loc = {-1.0, 2.0}, scale = {0.5, 1.5}}, q = {weights = {0.3, 0.3, 0.4}, loc = {-1.5, 0.5, 2.5}, scale = {1.0, 2.0, 0.7}}, value = 0.22435824814889854, variational = 0.5516280115243196, product = 0.17296282520428777, upper = 0.7897186374689822, lower = -0.06512780074037479, matching = 0.6665051116717726, convexity = 3.7260652084413666},
+    {p = {weights = {1.0}, loc = {0.3}, scale = {1.2}}, q = {weights = {0.5, 0.5}, loc = {-1.0, 1.0}, scale = {0.6, 0.6}}, value = 0.1783636134427802, variational = 2.0075475666697167, product = 0.05395090235878021, upper = 2.160973976389744, lower = -0.09947550736124713, matching = 2.007547566669717, convexity = 2.320741708328944},
+    {p = {weights = {0.5, 0.5}, loc = {-1.0, 1.0}, scale = {0.6, 0.6}}, q = {weights = {1.0}, loc = {0.0}, scale = {1.4}}, value = 0.1230851995232531, variational = 0.004947922011165903, product = 0.1677258146280481, upper = 0.2148359925410455, lower = -0.04216225590183148, matching = 0.6942366358974077, convexity = 0.6942366358974077},
+    {p = {weights = {0.2, 0.8}, loc = {0.0, 10.0}, scale = {1.0, 1.0}}, q = {weights = {0.8, 0.2}, loc = {10.0, 0.0}, scale = {1.0, 1.0}}, value = 0.0, variational = 0.0, product = 0.0, upper = 0.1534264097339153, lower = -0.1534264097339153, matching = -1.1102230246251565e-16, convexity = 16.000000000000004},
+    {p = {weights = {0.2, 0.8}, loc = {0.0, 1.0}, scale = {1.0, 2.0}}, q = {weights = {0.2, 0.8}, loc = {0.0, 1.0}, scale = {1.0, 2.0}}, value = 0.0, variational = 0.0, product = 0.0, upper = 0.28607586139351865, lower = -0.28607586139351865, matching = -4.4408920985006264e-17, convexity = 0.28},
+  },
+  markov = {
+    {p = {initial = {0.2, 0.5, 0.3}, transition = {{0.7, 0.2, 0.1}, {0.0, 0.6, 0.4}, {0.3, 0.3, 0.4}}}, q = {initial = {0.4, 0.3, 0.3}, transition = {{0.5, 0.25, 0.25}, {0.1, 0.6, 0.3}, {0.25, 0.5, 0.25}}}, steps = 1, value = 0.11678337577100631},
+    {p = {initial = {0.2, 0.5, 0.3}, transition = {{0.7, 0.2, 0.1}, {0.0, 0.6, 0.4}, {0.3, 0.3, 0.4}}}, q = {initial = {0.4, 0.3, 0.3}, transition = {{0.5, 0.25, 0.25}, {0.1, 0.6, 0.3}, {0.25, 0.5, 0.25}}}, steps = 2, value = 0.22100941618028583},
+    {p = {initial = {0.2, 0.5, 0.3}, transition = {{0.7, 0.2, 0.1}, {0.0, 0.6, 0.4}, {0.3, 0.3, 0.4}}}, q = {initial = {0.4, 0.3, 0.3}, transition = {{0.5, 0.25, 0.25}, {0.1, 0.6, 0.3}, {0.25, 0.5, 0.25}}}, steps = 5, value = 0.5285405679351406},
+  },
+  chains = {
+    {p = {loc = {1.0, -0.5}, covariance = {{0.4, 0.1}, {0.1, 0.3}}, matrix = {{0.9, 0.2}, {-0.1, 0.8}}, offset = {0.1, 0.0}, noise = {{0.3, 0.1}, {0.1, 0.2}}}, q = {loc = {0.8, 0.0}, covariance = {{0.6, 0.0}, {0.0, 0.5}}, matrix = {{0.7, 0.0}, {0.1, 0.9}}, offset = {0.0, 0.2}, noise = {{0.5, 0.0}, {0.0, 0.3}}}, steps = 1, value = 0.418317721098559},
+    {p = {loc = {1.0, -0.5}, covariance = {{0.4, 0.1}, {0.1, 0.3}}, matrix = {{0.9, 0.2}, {-0.1, 0.8}}, offset = {0.1, 0.0}, noise = {{0.3, 0.1}, {0.1, 0.2}}}, q = {loc = {0.8, 0.0}, covariance = {{0.6, 0.0}, {0.0, 0.5}}, matrix = {{0.7, 0.0}, {0.1, 0.9}}, offset = {0.0, 0.2}, noise = {{0.5, 0.0}, {0.0, 0.3}}}, steps = 2, value = 0.9194571987659472},
+    {p = {loc = {1.0, -0.5}, covariance = {{0.4, 0.1}, {0.1, 0.3}}, matrix = {{0.9, 0.2}, {-0.1, 0.8}}, offset = {0.1, 0.0}, noise = {{0.3, 0.1}, {0.1, 0.2}}}, q = {loc = {0.8, 0.0}, covariance = {{0.6, 0.0}, {0.0, 0.5}}, matrix = {{0.7, 0.0}, {0.1, 0.9}}, offset = {0.0, 0.2}, noise = {{0.5, 0.0}, {0.0, 0.3}}}, steps = 6, value = 3.0461892740288334},
+  },
+  inverses = {
+    {q = 0.1, c = 0.05, value = 0.22007860110692462},
+    {q = 0.0, c = 0.2, value = 0.18126924692201815},
+    {q = 0.3, c = 1e-06, value = 0.3006483404397377},
+    {q = 0.5, c = 2.0, value = 0.9953999296304112},
+    {q = 0.9, c = 0.01, value = 0.9370893701527417},
+    {q = 1e-05, c = 0.5, value = 0.3935426076484785},
+  },
+}
