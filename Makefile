@@ -67,7 +67,7 @@ fuzzers: $(FUZZ_PROG)
 
 # Inner loops are worth the compiler's best effort; a CFLAGS of your own is taken as it is. What is written in
 # vectors already only grows by it.
-VECTORISED = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o
+VECTORISED = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o %/distance_f64.o %/distance_f32.o
 VECTORS    = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
              $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
              $(BUILD)/obj/dist/kernel/%.o

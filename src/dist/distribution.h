@@ -65,6 +65,8 @@ struct pni_distribution {
   int flags;
   /* What no single parameter shows (low below high): "<kind>: <role> must be ..., got ...". May be NULL. */
   pn_status (*check)(pn_context *c, const pn_dist *d);
+  /* Is it PNI_DIST_TOTAL with these parameters? May be NULL. */
+  bool (*total)(const pn_dist *d);
   /* Supports that depend on parameters: bool of shape sample + batch. NULL: support->holds decides. */
   pn_tensor *(*in_support)(pn_context *c, const pn_dist *d, pn_tensor *x);
 #define X(name) pn_tensor *(*name)(pn_context * c, const pn_dist *d);

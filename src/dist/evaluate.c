@@ -121,7 +121,7 @@ static pn_tensor *all_last(pn_context *c, pn_tensor *mask, int n) {
 
 /* Which values are inside; NULL with no failure pending if all are. */
 static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
-  if (d->flags & PNI_DIST_TOTAL) return NULL;
+  if (d->flags & PNI_DIST_TOTAL || (d->kind->total && d->kind->total(d))) return NULL;
   int old = pn_set_no_grad(c, 1);
   pn_tensor *mask = d->kind->in_support ? d->kind->in_support(c, d, x)
                                         : all_last(c, pni_constraint_mask(c, d->support, x), repeats(d));

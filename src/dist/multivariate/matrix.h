@@ -6,6 +6,7 @@
 #define PN_DIST_MATRIX_H
 
 #include "../formula.h"
+#include "../kernel/density.h"
 
 #define LAST_TWO ((pn_axes){2, {-2, -1}})
 
@@ -43,9 +44,11 @@ static inline T *whiten(C *c, T *l, T *y) {
   return pn_reshape(c, mt(c, unscale(c, l, mt(c, pn_reshape(c, y, 2, rows)))), y->ndim, y->shape);
 }
 
-/* |L^-1 y|^2 for vectors y [..., n]: whitened columns are summed where they stand. */
+/* |L^-1 y|^2 for vectors y [..., n]: one matrix by a kernel of its own, or whitened columns are summed where they stand. */
 static inline T *distance_from(C *c, T *l, T *y) {
   if (!l || !y || l->ndim > 2) return square_length(c, whiten(c, l, y));
+  T *at_once = pni_distance_from(c, l, y, NULL);
+  if (at_once || pni_failed(c)) return at_once;
   int64_t n = y->shape[y->ndim - 1], rows[2] = {n ? y->numel / n : 0, n};
   T *columns = unscale(c, l, mt(c, pn_reshape(c, y, 2, rows)));
   return pn_reshape(c, pn_sum(c, pn_square(c, columns), (pn_axes){1, {-2}}, 0), y->ndim - 1, y->shape);

@@ -35,8 +35,11 @@ static T *derive_precision(C *c, D *d) {
 
 /* ---- functions ---- */
 
+/* One triangle for all: where x is not finite the kernel says so. */
+static bool total(D *d) { return pni_distance_fits(L); }
+
 static T *log_prob(C *c, D *d, T *x) {
-  T *z2 = distance_from(c, L, pn_sub(c, x, loc));
+  T *z2 = total(d) ? pni_distance_from(c, L, x, loc) : distance_from(c, L, pn_sub(c, x, loc));
   T *log_norm = pn_add(c, log_diagonal(c, L), K(size(d) * LOG_ROOT_TWO_PI));
   return pn_sub(c, pn_mul(c, z2, K(-0.5)), log_norm);
 }
@@ -116,6 +119,7 @@ const pni_distribution pni_dist_multivariate_normal = {
                .kept = true}},
     .support = &pni_constraint_real_vector,
     .event = "n",
+    .total = total,
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,
