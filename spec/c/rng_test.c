@@ -446,29 +446,37 @@ static void fixed_numbers(void) {
   CHECK_INT(digest(t.i64, sizeof t.i64), -7126542664623578643);
 }
 
-/* Gamma draws: a fill is its single draws, at every level; odd shapes among the usual ones; fixed for good. */
+/* Gamma draws: a fill is its single draws, plain ones are their exponentials, at every level; odd shapes among the usual
+ * ones; fixed for good. */
 static void gamma_fills(void) {
   enum { COUNT = 1003 };
-  static double a[COUNT], z[COUNT], trial[PNI_RNG_CHUNK];
-  int64_t accepted[PNI_RNG_CHUNK];
+  static double a[COUNT], z[COUNT], x[COUNT], other[PNI_GAMMA_LOT];
   for (int i = 0; i < COUNT; i++) a[i] = exp(0.02 * (i - 500));
   a[3] = 0, a[70] = INFINITY, a[200] = -1, a[201] = NAN, a[1002] = 1e-306;
-  pni_fill_log_gamma(9, 100, COUNT, a, z);
-  int wrong = 0;
+  pni_fill_gamma(9, 100, COUNT, a, z, false);
+  pni_fill_gamma(9, 100, COUNT, a, x, true);
+  int wrong = 0, far = 0;
   for (int i = 0; i < COUNT; i++) {
     double one = pni_log_gamma_draw(9, 100 + (uint64_t)i, a[i]);
     wrong += memcmp(&one, &z[i], sizeof one) != 0 && !(isnan(one) && isnan(z[i]));
+    double want = one < -708 ? 0 : exp(one), off = fabs(x[i] - want) - 1e-12 * fabs(want);
+    far += isnan(one) ? !isnan(x[i]) : isinf(want) ? x[i] != want : off > 1e-307;
   }
   CHECK_INT(wrong, 0);
+  CHECK_INT(far, 0);
   for (int i = 0; i < COUNT; i++) a[i] = 0.05 + 0.02 * i;
-  pni_fill_log_gamma(9, 100, COUNT, a, z);
-  CHECK_INT(digest(z, sizeof z), 2151798600799088706);
-  for (int level = 0; level <= pni_cpu_level(); level++) {
-    pni_rng_at(level)->gamma(9, 100, PNI_RNG_CHUNK / PNI_RNG_GROUP, a, trial, accepted);
-    for (int j = 0; j < PNI_RNG_CHUNK; j++) wrong += accepted[j] && memcmp(&trial[j], &z[j], sizeof z[j]) != 0;
-    CHECK_INT(wrong, 0);
-  }
-  pni_fill_log_gamma(9, 100, COUNT, a, a); /* in place */
+  pni_fill_gamma(9, 100, COUNT, a, z, false);
+  CHECK_INT(digest(z, sizeof z), -7271096812178204949);
+  pni_fill_gamma(9, 100, COUNT, a, x, true);
+  CHECK_INT(digest(x, sizeof x), 9099247488646198840);
+  for (int level = 0; level <= pni_cpu_level(); level++)
+    for (int n = 1; n <= PNI_GAMMA_LOT; n++)
+      for (int plain = 0; plain < 2; plain++) {
+        pni_rng_at(level)->gamma(9, 100, n, a, other, plain);
+        wrong += memcmp(other, plain ? x : z, (size_t)n * sizeof *other) != 0;
+      }
+  CHECK_INT(wrong, 0);
+  pni_fill_gamma(9, 100, COUNT, a, a, false); /* in place */
   CHECK(memcmp(a, z, sizeof a) == 0);
 }
 

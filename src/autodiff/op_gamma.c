@@ -124,15 +124,15 @@ static void draw_shard(void *data, int64_t begin, int64_t end) {
   void *out = pni_data(w->out);
   bool wide = w->out->dtype == PN_FLOAT64;
   if (wide) {
-    pni_fill_log_gamma(w->key, w->position + (uint64_t)begin, (uint64_t)(end - begin), (const double *)a + begin,
-                       (double *)out + begin);
+    pni_fill_gamma(w->key, w->position + (uint64_t)begin, (uint64_t)(end - begin), (const double *)a + begin,
+                   (double *)out + begin, false);
     return;
   }
   double z[256];
   for (int64_t i = begin; i < end; i += 256) {
     int64_t n = end - i < 256 ? end - i : 256;
     for (int64_t j = 0; j < n; j++) z[j] = (double)((const float *)a)[i + j];
-    pni_fill_log_gamma(w->key, w->position + (uint64_t)i, (uint64_t)n, z, z);
+    pni_fill_gamma(w->key, w->position + (uint64_t)i, (uint64_t)n, z, z, false);
     for (int64_t j = 0; j < n; j++) ((float *)out)[i + j] = (float)z[j];
   }
 }

@@ -12,6 +12,7 @@
 #ifndef PN_BASE_RNG_H
 #define PN_BASE_RNG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct pni_philox {
@@ -77,10 +78,9 @@ void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out);
 double pni_gamma_draw(uint64_t key, uint64_t position, double concentration);
 /* Its logarithm, the same draw; finite for every positive concentration down to 1e-306. */
 double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration);
-/* The same, going on with an attempt: the ones before it were rejected. */
-double pni_log_gamma_draw_from(uint64_t key, uint64_t position, double concentration, uint32_t attempt);
-/* The same for positions position + i, i < n: z[i] with concentration a[i]. z may be a. */
-void pni_fill_log_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a, double *z);
+/* Draws for positions position + i, i < n, with concentration a[i]: logarithms or, if `plain`, the draws themselves (0
+ * below the normal numbers). out may be a. */
+void pni_fill_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a, double *out, bool plain);
 /* von Mises around 0, concentration > 0: an angle from -pi to pi. */
 double pni_von_mises_draw(uint64_t key, uint64_t position, double concentration);
 /* Poisson(rate), rate >= 0. */

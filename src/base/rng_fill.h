@@ -8,6 +8,7 @@
 #include "rng.h"
 
 enum { PNI_RNG_CHUNK = 64, PNI_RNG_GROUP = 16 }; /* blocks of a chunk and of a group */
+enum { PNI_GAMMA_LOT = 256 };
 
 typedef union pni_rng_values {
   double f64[2 * PNI_RNG_CHUNK];
@@ -19,9 +20,8 @@ typedef void (*pni_rng_chunk)(uint64_t key, uint64_t first, int groups, pni_rng_
 
 typedef struct pni_rng_level {
   pni_rng_chunk chunk[PNI_FILL_EXPONENTIAL_F64 + 1]; /* by pni_fill_kind */
-  /* Logs of Gamma(a[j], 1) draws of positions from `first` on; accepted[j] is 0 where more trials are due. a[j] must be
-   * positive and finite. */
-  void (*gamma)(uint64_t key, uint64_t first, int groups, const double *a, double *z, int64_t *accepted);
+  /* Gamma(a[j], 1) draws of n <= PNI_GAMMA_LOT positions from `first` on, or their logarithms if not `plain`. out may be a. */
+  void (*gamma)(uint64_t key, uint64_t first, int n, const double *a, double *out, int plain);
 } pni_rng_level;
 
 extern const pni_rng_level pni_rng_portable, pni_rng_avx2, pni_rng_avx512;

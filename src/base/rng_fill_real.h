@@ -24,10 +24,43 @@ typedef struct words {
   uint32_t w[4][CHUNK]; /* word k of block j is w[k][j] */
 } words;
 
-FN void fill_words(words *t, uint64_t key, uint64_t position, int groups, uint32_t domain) {
-  EACH_BLOCK {
-    pni_philox_words(key, position + (uint64_t)j, 0, domain, &t->w[0][j], &t->w[1][j], &t->w[2][j], &t->w[3][j]);
+#ifdef LANES
+/* Philox on 64-bit lanes, of which the low halves count: products read these alone, so that nothing is masked. */
+#if LANES == 4
+FN __m128i low_words(__m256i x) {
+  return _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)));
+}
+#endif
+FN void words_at(uint32_t *const w[4], uint64_t key, const uint64_t *position, uint32_t attempt, uint32_t domain,
+                 int groups) {
+  const lanes m0 = EVERY(M0), m1 = EVERY(M1);
+  for (int j = 0; j < groups * PNI_RNG_GROUP; j += LANES) {
+    lanes c0 = LOAD(position + j), c1 = HIGH(c0), c2 = EVERY(attempt), c3 = EVERY(domain);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++, k0 += W0, k1 += W1) {
+      lanes p0 = PRODUCT(m0, c0), p1 = PRODUCT(m1, c2);
+      c0 = XOR(XOR(HIGH(p1), c1), EVERY(k0));
+      c1 = p1;
+      c2 = XOR(XOR(HIGH(p0), c3), EVERY(k1));
+      c3 = p0;
+    }
+    STORE(w[0] + j, c0);
+    STORE(w[1] + j, c1);
+    STORE(w[2] + j, c2);
+    STORE(w[3] + j, c3);
   }
+}
+#else
+FN void words_at(uint32_t *const w[4], uint64_t key, const uint64_t *position, uint32_t attempt, uint32_t domain,
+                 int groups) {
+  EACH_BLOCK pni_philox_words(key, position[j], attempt, domain, &w[0][j], &w[1][j], &w[2][j], &w[3][j]);
+}
+#endif
+
+FN void fill_words(words *t, uint64_t key, uint64_t first, int groups, uint32_t domain) {
+  uint64_t position[CHUNK];
+  EACH_BLOCK position[j] = first + (uint64_t)j;
+  words_at((uint32_t *const[4]){t->w[0], t->w[1], t->w[2], t->w[3]}, key, position, 0, domain, groups);
 }
 
 /* (53 bits + 1) 2^-53 in (0, 1], through two signed 32-bit halves that vector units convert. */
@@ -200,8 +233,11 @@ MAKE(exponential_f64, PNI_DOMAIN_EXPONENTIAL)
 
 #include "rng_gamma_real.h"
 
-TARGET static void make_gamma(uint64_t key, uint64_t first, int groups, const double *a, double *z, int64_t *accepted) {
-  gamma_first(key, first, groups, a, z, accepted);
+TARGET static void make_gamma(uint64_t key, uint64_t first, int n, const double *a, double *out, int plain) {
+  if (plain)
+    gamma_lot(key, first, n, a, out, 1);
+  else
+    gamma_lot(key, first, n, a, out, 0);
 }
 
 const pni_rng_level LEVEL = {{

@@ -24,31 +24,19 @@ static pair uniforms(uint64_t key, uint64_t position, uint32_t attempt, uint32_t
 }
 
 double pni_log_gamma_draw(uint64_t key, uint64_t position, double concentration) {
-  return pni_log_gamma_draw_from(key, position, concentration, 0);
+  double z;
+  pni_fill_gamma(key, position, 1, &concentration, &z, false);
+  return z;
 }
 
 double pni_gamma_draw(uint64_t key, uint64_t position, double concentration) {
   return exp(pni_log_gamma_draw(key, position, concentration));
 }
 
-void pni_fill_log_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a, double *z) {
+void pni_fill_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a, double *out, bool plain) {
   const pni_rng_level *level = pni_rng_at(pni_cpu_level());
-  double shape[PNI_RNG_CHUNK], draw[PNI_RNG_CHUNK];
-  int64_t accepted[PNI_RNG_CHUNK];
-  for (uint64_t start = 0; start < n; start += PNI_RNG_CHUNK) {
-    int count = n - start < PNI_RNG_CHUNK ? (int)(n - start) : PNI_RNG_CHUNK;
-    for (int j = 0; j < PNI_RNG_CHUNK; j++) {
-      double s = j < count ? a[start + (uint64_t)j] : 1;
-      shape[j] = s > 0 && s < INFINITY ? s : 1;
-    }
-    level->gamma(key, position + start, (count + PNI_RNG_GROUP - 1) / PNI_RNG_GROUP, shape, draw, accepted);
-    for (int j = 0; j < count; j++) {
-      double s = a[start + (uint64_t)j];
-      bool usual = s > 0 && s < INFINITY;
-      z[start + (uint64_t)j] =
-          usual && accepted[j] ? draw[j] : pni_log_gamma_draw_from(key, position + start + (uint64_t)j, s, usual);
-    }
-  }
+  for (uint64_t i = 0; i < n; i += PNI_GAMMA_LOT)
+    level->gamma(key, position + i, n - i < PNI_GAMMA_LOT ? (int)(n - i) : PNI_GAMMA_LOT, a + i, out + i, plain);
 }
 
 /* Best & Fisher (Applied Statistics 28, 1979): rejection from a wrapped Cauchy with parameter r,

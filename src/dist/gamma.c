@@ -1,11 +1,12 @@
 /*
 ** gamma.c: Gamma(concentration a, rate b) on x > 0,
 **   log p(x) = a log b + (a - 1) log x - b x - lgamma(a),  mean a / b,  variance a / b^2
-** Draws: Marsaglia & Tsang (2000) in logarithms, so that tiny concentrations do not underflow to 0; their
-** gradient is implicit: dx/da = -(dP(a, x)/da) / p(x) (Figurnov, Mohamed & Mnih 2018).
+** Draws: Marsaglia & Tsang (2000); their gradient is implicit: dx/da = -(dP(a, x)/da) / p(x) (Figurnov, Mohamed & Mnih
+** 2018).
 */
 #include "formula.h"
 #include "kernel/density.h"
+#include "kernel/draw.h"
 
 #define K(v) pni_like(c, d->param[RATE], v)
 #define a    d->param[CONCENTRATION]
@@ -37,13 +38,7 @@ static T *entropy(C *c, D *d) {
   return pn_add(c, t, pn_mul(c, pn_sub(c, K(1), a), pn_digamma(c, a)));
 }
 
-/* x = e^z / b. z stays where e^z is a normal number, so that draws lie in the support. */
-static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  T *wide = pni_dist_expand_to(c, a, out->ndim, out->shape);
-  T *z = pn_clamp(c, pn_log_gamma_draw(c, rng, wide), out->dtype == PN_FLOAT64 ? log(DBL_MIN) : log((double)FLT_MIN),
-                  INFINITY);
-  return pn_div(c, pn_exp(c, z), b);
-}
+static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) { return pni_gamma_draw_over(c, rng, a, b, out); }
 
 /* (a_p - a_q) digamma(a_p) - lgamma(a_p) + lgamma(a_q) + a_q log(b_p / b_q) + a_p (b_q - b_p) / b_p */
 T *pni_kl_gamma_gamma(C *c, D *p, D *d) {

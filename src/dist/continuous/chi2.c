@@ -4,6 +4,7 @@
 */
 #include "../formula.h"
 #include "../kernel/density.h"
+#include "../kernel/draw.h"
 
 #define df d->param[0]
 
@@ -29,8 +30,7 @@ static T *entropy(C *c, D *d) {
 }
 
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  T *z = log_gamma(c, rng, half(c, d), out);
-  return times(c, pn_exp(c, pn_clamp(c, z, log(tiny(out->dtype)), INFINITY)), 2);
+  return pni_gamma_draw_over(c, rng, half(c, d), constant(c, d, 0.5), out);
 }
 
 /* (h_p - h_q) digamma(h_p) - lgamma(h_p) + lgamma(h_q) */

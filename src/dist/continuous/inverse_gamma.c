@@ -6,6 +6,7 @@
 */
 #include "../formula.h"
 #include "../kernel/density.h"
+#include "../kernel/draw.h"
 
 #define a d->param[CONCENTRATION]
 #define b d->param[RATE]
@@ -37,10 +38,9 @@ static T *entropy(C *c, D *d) {
   return pn_sub(c, t, pn_mul(c, plus(c, a, 1), pn_digamma(c, a)));
 }
 
-/* b e^-z, kept among the normal numbers so that draws lie in the support */
+/* The reciprocals of a gamma's draws are normal numbers or, below the largest, close to it. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  T *log_x = pn_sub(c, pn_log(c, b), log_gamma(c, rng, a, out));
-  return pn_exp(c, pn_clamp(c, log_x, log(tiny(out->dtype)), log(huge_number(out->dtype)) * (1 - FLT_EPSILON)));
+  return pn_reciprocal(c, pni_gamma_draw_over(c, rng, a, b, out));
 }
 
 T *pni_kl_inverse_gamma_inverse_gamma(C *c, D *p, D *d) { return pni_kl_gamma_gamma(c, p, d); }

@@ -2,10 +2,11 @@
 ** student_t.c: StudentT(df v, loc, scale) on the reals, z = (x - loc) / scale,
 **   log p(x) = -(v + 1)/2 log(1 + z^2 / v) - log scale - log(v)/2 - log B(v/2, 1/2)
 **   mean loc (v > 1, else NaN), variance scale^2 v / (v - 2) (v > 2; inf down to 1, NaN from there)
-** Draws are n / sqrt(G / (v/2)) with n normal and G ~ Gamma(v/2): differentiable in v through G.
+** Draws: the polar method of Bailey (1994), a smooth function of v, loc and scale.
 */
 #include "../formula.h"
 #include "../kernel/density.h"
+#include "../kernel/draw.h"
 
 #define df    d->param[DF]
 #define loc   d->param[LOC]
@@ -80,13 +81,8 @@ static T *entropy(C *c, D *d) {
   return pn_add(c, spread(c, d), pn_add(c, pni_student_log_norm(c, df), pn_log(c, scale)));
 }
 
-/* Kept finite where v is so small that a draw would overflow. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  T *h = times(c, df, 0.5), *n = normal_draw(c, rng, out);
-  T *stretch = times(c, pn_sub(c, pn_log(c, h), log_gamma(c, rng, h, out)), 0.5);
-  T *z = pn_mul(c, n, pn_exp(c, pn_clamp(c, stretch, -INFINITY, log(huge_number(out->dtype)) - 3)));
-  T *x = pn_add(c, loc, pn_mul(c, scale, z));
-  return pn_clamp(c, x, -huge_number(out->dtype), huge_number(out->dtype));
+  return pni_student_draw(c, rng, df, loc, scale, out);
 }
 
 const pni_distribution pni_dist_student_t = {

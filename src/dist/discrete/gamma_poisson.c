@@ -10,6 +10,7 @@
 #include "count_quantile.h"
 #include "../count/count_sum.h"
 #include "tail.h"
+#include "../kernel/draw.h"
 
 enum { CONCENTRATION, RATE };
 #define a d->param[CONCENTRATION]
@@ -45,8 +46,7 @@ static T *entropy(C *c, D *d) {
 }
 
 static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  T *gamma = pn_exp(c, log_gamma(c, rng, a, out));
-  return pni_count_draw(c, rng, out, &pni_count_poisson, pn_div(c, gamma, b), NULL);
+  return pni_count_draw(c, rng, out, &pni_count_poisson, pni_gamma_draw_over(c, rng, a, b, out), NULL);
 }
 
 const pni_distribution pni_dist_gamma_poisson = {

@@ -1,0 +1,16 @@
+/*
+** draw.h: draws that are one operation with one pass over the memory.
+*/
+#ifndef PN_DIST_KERNEL_DRAW_H
+#define PN_DIST_KERNEL_DRAW_H
+
+#include "../distribution.h"
+
+/* gamma_draw.c: of Gamma(a, b), with an implicit gradient in a. Scoped. */
+pn_tensor *pni_gamma_draw_over(pn_context *c, pn_rng *rng, pn_tensor *a, pn_tensor *b, const pni_spec *out);
+
+/* student_draw.c: of Student's t. Scoped. */
+pn_tensor *pni_student_draw(pn_context *c, pn_rng *rng, pn_tensor *df, pn_tensor *loc, pn_tensor *scale,
+                            const pni_spec *out);
+
+#endif
