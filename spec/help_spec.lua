@@ -42,6 +42,45 @@ describe("help", function()
     has(help.text(pn.dist.normal(0, 1)), "normal{loc", "standard deviation", "log_prob")
   end)
 
+  it("has an example for every distribution and bijector that runs", function()
+    local kinds = { distribution = true, composite = true, bijector = true }
+    for _, row in ipairs(pn.rows()) do
+      local home = row.kind == "bijector" and "pn.dist.bijector." or "pn.dist."
+      local text = kinds[row.kind] and help.text(home .. row.name)
+      local example = text and text:match "\n  Example:\n(.*)"
+      assert(example or not text, row.name)
+      local env = { pn = pn }
+      for line in (example or ""):gmatch "[^\n]+" do
+        assert(load(line, "=" .. row.name, "t", env))()
+      end
+      assert(not example or env.d or env.b, row.name)
+    end
+    has(help.text "dist.gamma", "d = pn.dist.gamma(2)", "d:log_prob(1.5)  --> -1.09453")
+  end)
+
+  it("tells which divergences have a formula", function()
+    has(help.text "dist.gamma", "kl(gamma, q) has a formula for q = chi2, exponential, gamma")
+    has(help.text "dist.kl", "pn.dist.kl(p, q)\n", "kl(von_mises, q): q = von_mises", "kl(delta, q): q = any")
+    assert.equal("kl(gamma, normal) has a formula", help.text "kl(gamma, normal)")
+    has(help.text "kl(normal, gamma)", "infinite")
+    has(help.text "dist.kl(normal, cauchy)", "kl_monte_carlo")
+  end)
+
+  it("knows methods of distributions and bijectors, and parts of parts", function()
+    has(help.text "d:icdf", "d:icdf(p)", "quantile")
+    has(help.text "d:plot", "d:plot([path [, options]])")
+    has(help.text "b:inverse", "The x with b(x) = y.")
+    has(help.text "bijector", "log-determinant", "\n  affine ", "\n  random ")
+    has(help.text "natural", "\n  tempered ")
+    local methods = { d = core.distribution_methods, b = core.bijector_methods }
+    for letter, list in pairs(methods) do
+      for name in pairs(list) do
+        local full = letter .. ":" .. name
+        if name ~= "parameters" and name ~= "close" then has(help.text(full), full) end
+      end
+    end
+  end)
+
   it("reads the comments of Lua modules", function()
     has(help.text "plot.fan", "pn.plot.fan(x, quantiles, opt)", "Nested intervals")
     assert.equal(help.text "plot.fan", help.text(pn.plot.fan))

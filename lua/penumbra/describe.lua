@@ -86,6 +86,9 @@ local WIDTH = 100
 
 local describe = {}
 
+--- value(t): a tensor's numbers as a script writes them if they are few, else dtype and shape.
+describe.value = value
+
 --- distribution(d): `gamma{concentration = {0.5, 1, 2}, rate = 1}  batch [3] event []`; without shapes for one number,
 --- with the dtype where it is not float64.
 function describe.distribution(d)

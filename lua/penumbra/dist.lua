@@ -3,7 +3,8 @@
 ---
 ---     local d = dist.normal(0, pn.ones(3))            -- parameters in declared order
 ---     local d = dist.normal{loc = 0, scale = 2}       -- or by name; missing ones take their default
----     d:log_prob(x)           log density or mass: sample + batch; -inf outside the support, NaN at NaN
+---     d:log_prob(x)           log density or mass: sample + batch; -inf outside the support, NaN at NaN. x: a tensor,
+---                             a number or a list
 ---     d:sample{n, m}          independent draws: sample + batch + event; no gradient
 ---     d:rsample{n}            the same draws with a gradient to the parameters
 ---     d:sample{n, generator = g}, d:sample({n}, g)    from a generator of one's own
@@ -16,6 +17,7 @@
 ---                             dist.gamma{..., validate = true}, and pn.validate(true) for all distributions
 ---     d:independent(k)        the last k batch axes become event axes
 ---     d:expand{sizes}         repeated to a larger batch shape
+---     d:to "float32"          with parameters of another dtype
 ---     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
 ---     d:plot("name.svg")      draws density or mass with gnuplot (pn.help "penumbra.density")
 ---     d.name d.support d.discrete d.batch_shape d.event_shape    and every parameter by its name: d.loc
@@ -112,7 +114,8 @@ function dist.biject_to(set, low, high)
 end
 
 --- transformed(base, map): the law of map(x) for x from base, map a bijector. Batch axes of base that the bijector
---- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. cdf and icdf for numbers.
+--- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. cdf and icdf for numbers. Also
+--- map(base).
 dist.transformed = core.new_transformed
 
 --- mixture(weights, components): component k with probability weights[k], then x from it. weights: probabilities (a
@@ -240,6 +243,14 @@ function dist.panel(d, options)
 end
 
 local methods = core.distribution_methods
+
+--- d:to(dtype): the same distribution with parameters (and parts) of that dtype, "float64" or "float32".
+function methods:to(dtype)
+  if dtype ~= "float64" and dtype ~= "float32" then
+    core.error(("%s: to: dtype must be 'float64' or 'float32', got %s"):format(self.name, tostring(dtype)))
+  end
+  return require("penumbra.pack").cast(self, dtype)
+end
 
 --- d:plot([path [, options]]): draws the density or mass of each row of the batch (at most 8), or of pairs of numbers
 --- in colours, into an SVG or PNG file (the distribution's name with .svg unless given). Options: title, x_range,

@@ -26,12 +26,15 @@ local function signature(args)
   return list
 end
 
-local function names_where(map, wanted)
+-- The functions of a distribution in the order in which people ask for them.
+local functions = { "log_prob", "sample", "rsample", "mean", "variance", "stddev", "mode", "entropy", "cdf", "icdf",
+  "log_cdf", "log_survival" }
+
+local function functions_where(map, wanted)
   local list = {}
-  for name, value in pairs(map) do
-    if value == wanted then list[#list + 1] = name end
+  for _, name in ipairs(functions) do
+    if map[name] == wanted then list[#list + 1] = name end
   end
-  table.sort(list)
   return table.concat(list, ", ")
 end
 
@@ -41,6 +44,73 @@ local function number_text(v)
   return ("%g"):format(v)
 end
 
+-- Constraint and default of each parameter; alternatives under "one of".
+local function add_parameters(lines, row)
+  local previous
+  if #(row.parameters or {}) > 0 then lines[#lines + 1] = "Parameters:" end
+  for k, p in ipairs(row.parameters or {}) do
+    local other = row.parameters[k + 1]
+    if p.choice and p.choice ~= previous and other and other.choice == p.choice then
+      lines[#lines + 1] = "  one of"
+    end
+    -- absent ones that are NaN have no default to tell
+    local default = p.default and p.default == p.default and ", default " .. number_text(p.default)
+      or p.default and ", may be absent" or ""
+    lines[#lines + 1] = ("  %s%s: %s%s"):format(p.choice and "  " or "", p.name, p.must or p.constraint, default)
+    previous = p.choice
+  end
+end
+
+local partners -- name -> {of = names q with a formula for kl(name, q), to = names p for kl(p, name)}
+
+local function partners_of(name)
+  if not partners then
+    partners = {}
+    local function put(key, side, other)
+      partners[key] = partners[key] or { of = {}, to = {}, infinite = {} }
+      table.insert(partners[key][side], other)
+    end
+    for _, pair in ipairs(core.kl_pairs()) do
+      put(pair[1], pair.infinite and "infinite" or "of", pair[2])
+      if not pair.infinite then put(pair[2], "to", pair[1]) end
+    end
+    for _, sides in pairs(partners) do
+      for _, list in pairs(sides) do table.sort(list) end
+    end
+  end
+  return partners[name] or { of = {}, to = {}, infinite = {} }
+end
+
+local function add_divergences(lines, name)
+  local of = partners_of(name).of
+  if #of > 0 then lines[#lines + 1] = ("kl(%s, q) has a formula for q = %s."):format(name, table.concat(of, ", ")) end
+end
+
+-- What is known of kl(p, q) for two names, or one.
+local function about_divergence(p, q)
+  local known = { of = "has a formula", infinite = "is infinite" }
+  for side, text in pairs(known) do
+    for _, name in ipairs(partners_of(p)[side]) do
+      if name == q then return ("kl(%s, %s) %s"):format(p, q, text) end
+    end
+  end
+  return ("kl(%s, %s) has no formula; pn.dist.kl_monte_carlo(p, q) estimates it"):format(p, q)
+end
+
+local function all_divergences()
+  local lines, rows = {}, core.distribution_rows()
+  for _, row in ipairs(rows) do
+    local of = partners_of(row.name).of
+    if #of > 0 then
+      lines[#lines + 1] = ("  kl(%s, q): q = %s"):format(row.name, #of == #rows and "any" or table.concat(of, ", "))
+    end
+  end
+  table.sort(lines)
+  table.insert(lines, 1, "Pairs with a formula:")
+  lines[#lines + 1] = 'help"kl(gamma, beta)" tells of one pair. Pairs without formula: pn.dist.kl_monte_carlo(p, q).'
+  return table.concat(lines, "\n")
+end
+
 -- What of a row is worth telling beyond `doc`.
 local function row_text(row, method)
   local lines = { row.doc }
@@ -48,19 +118,14 @@ local function row_text(row, method)
   if row.kind == "distribution" then
     local meaning, formula = row.doc:match "^(.-): (log p%b().*)$"
     if meaning then lines = { meaning, "  " .. formula } end
-    lines[#lines + 1] = #(row.parameters or {}) > 0 and "Parameters:" or nil
-    for _, p in ipairs(row.parameters or {}) do
-      add("  %s%s: %s%s", p.name, p.choice and " (one of the alternatives)" or "", p.must or p.constraint,
-        p.default and ", default " .. number_text(p.default) or "")
-    end
+    add_parameters(lines, row)
     add("Support: %s%s.", row.support_text or tostring(row.support):gsub("_", " "), row.discrete and ", discrete" or "")
-    if row.moments then add("Moments: %s.", row.moments) end
-    if row.functions then
-      local lacking = names_where(row.functions, false)
-      add("Has %s%s.", names_where(row.functions, true), lacking ~= "" and "; has no " .. lacking or "")
-    end
+    if row.moments and row.moments ~= "" then add("Moments: %s.", row.moments) end
+    local lacking = functions_where(row.functions, false)
+    add("Has %s%s.", functions_where(row.functions, true), lacking ~= "" and "; has no " .. lacking or "")
+    add_divergences(lines, row.name)
   elseif row.kind == "bijector" then
-    for _, p in ipairs(row.parameters) do add("  %s: %s", p.name, p.must) end
+    add_parameters(lines, row)
     if row.parts == 0 then add("From %s to %s.", (row.domain:gsub("_", " ")), (row.codomain:gsub("_", " "))) end
   elseif type(row.options) == "table" and row.kind ~= "op" then
     for _, o in ipairs(row.options) do
@@ -72,6 +137,8 @@ local function row_text(row, method)
     if row.differentiable == false then add "No gradient flows through." end
   end
   if row.source and row.source ~= "" then add("Source: %s.", row.source) end
+  local example = require("penumbra.example").lines(row)
+  if example then lines[#lines + 1] = "Example:\n  " .. table.concat(example, "\n  ") end
   return table.concat(lines, "\n")
 end
 
@@ -94,16 +161,45 @@ end
 ---- the comments of the Lua modules ----
 
 -- Modules that are no part of `pn` and of no use to a script.
-local internal = { reference = true, describe = true, help = true, pretty = true, gradcheck = true, replay = true }
+local internal = { reference = true, describe = true, example = true, help = true, pretty = true, gradcheck = true,
+  replay = true }
+
+-- Parts of parts.
+local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
 
 -- The name under which a script reaches `name` of module "penumbra.plot": "pn.plot.name".
 local function qualify(module, name)
   local pn = require "penumbra"
   local part = module:match "^penumbra%.(.+)$"
   if not part then return "pn." .. name end
+  if inner[part] then return ("%s.%s"):format(inner[part], name) end
   if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
   if internal[part] then return pn[name] ~= nil and "pn." .. name or nil end
   return ('require "%s".%s'):format(module, name)
+end
+
+local spoken = { dist = "d" } -- what objects are called in examples
+
+local function is_inner(qualified)
+  for _, home in pairs(inner) do
+    if home == qualified then return true end
+  end
+  return false
+end
+
+-- A comment "name(args): text" says how the function is called; what a row has told comes first.
+local function add_entry(list, qualified, name, kind, args, body)
+  local call, rest = body:match("^%w*:?" .. name .. "(%b()): (.*)$")
+  local title = qualified .. (call or args and "(" .. args .. ")" or "")
+  body = rest and rest:gsub("^%l%l", function(two) return two:sub(1, 1):upper() .. two:sub(2) end) or body
+  for _, e in ipairs(list) do
+    if e.qualified == qualified and e.kind ~= kind then
+      local head, tail = e.text:match "^([^\n]*)(.*)$"
+      e.title, e.text = title, head .. "\n" .. body .. tail
+      return
+    end
+  end
+  list[#list + 1] = { title = title, name = name, qualified = qualified, kind = kind, text = body }
 end
 
 local function add_module(list, module)
@@ -123,28 +219,21 @@ local function add_module(list, module)
       local owner, joint, name, args = line:match "^function ([%a_][%w_]*)([.:])([%a_][%w_]*)%((.-)%)"
       if not owner then owner, name = line:match "^([%a_][%w_]*)%.([%a_][%w_]*) =" end
       if owner and #comment > 0 then
-        local body = table.concat(comment, "\n")
-        if joint == ":" or owner ~= returned then
-          local what = joint == ":" and (part or "pn") .. ":" .. name or nil
-          if what then
-            list[#list + 1] = { title = ("%s(%s)"):format(what, args or ""), name = name, qualified = what,
-              kind = "method", text = body }
-          end
-        else
-          local qualified = qualify(module, name)
-          if qualified then
-            list[#list + 1] = { title = args and ("%s(%s)"):format(qualified, args) or qualified, name = name,
-              qualified = qualified, kind = "function", text = body }
-          end
+        local method = joint == ":"
+        local qualified = method and ("%s:%s"):format(spoken[part] or part or "pn", name)
+          or owner == returned and qualify(module, name)
+        if qualified and not is_inner(qualified) then
+          add_entry(list, qualified, name, method and "method" or "function", args, table.concat(comment, "\n"))
         end
       end
       comment = {}
     end
   end
-  if head and part and not internal[part] then
-    local public = require("penumbra")[part] ~= nil
-    list[#list + 1] = { title = (public and "pn." or "penumbra.") .. part, name = public and part or module,
-      qualified = public and "pn." .. part or module, kind = public and "module" or "file", text = head }
+  local home = inner[part] or part and not internal[part] and require("penumbra")[part] ~= nil and "pn." .. part
+  if head and home then
+    list[#list + 1] = { title = home, name = part, qualified = home, kind = "module", text = head }
+  elseif head and part and not internal[part] then
+    list[#list + 1] = { title = module, name = module, qualified = module, kind = "file", text = head }
   end
 end
 
@@ -156,7 +245,7 @@ local function add_reference(list)
     else
       local qualified = line:match "^[%w_.:]+"
       entry = { title = line, name = qualified:match "[%w_]+$", qualified = qualified,
-        kind = qualified:match "^x:" and "method" or "function" }
+        kind = qualified:match "^%l:" and "method" or "function" }
       list[#list + 1] = entry
     end
   end
@@ -205,6 +294,7 @@ end
 local function find(name)
   local found = {}
   local wanted = name:gsub("%(.*$", ""):gsub("^penumbra%.", "pn."):match "^%s*(.-)%s*$"
+  wanted = inner[wanted:match "^pn%.(%w+)$"] or wanted
   for _, e in ipairs(entries()) do
     if e.qualified == wanted or e.qualified == "pn." .. wanted or e.qualified == name then found[#found + 1] = e end
   end
@@ -350,9 +440,18 @@ local function about_tensor(x)
     table.concat(lines, "\n"))
 end
 
+local function is_distribution(name)
+  for _, row in ipairs(core.distribution_rows()) do
+    if row.name == name then return true end
+  end
+  return false
+end
+
 local function about_name(name)
   local bare = name:gsub("^penumbra$", "pn")
   if bare == "pn" then return "pn, the module penumbra\n\n" .. contents "pn" end
+  local p, q = bare:match "kl%s*%(?%s*([%w_]+)%s*,%s*([%w_]+)%s*%)?$"
+  if p and is_distribution(p) and is_distribution(q) then return about_divergence(p, q) end
   local found = find(bare)
   if #found == 0 then
     local guess = near(bare)
@@ -363,7 +462,7 @@ local function about_name(name)
       table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or ""))
   end
   if found[1].kind == "module" then return about_module(found[1].qualified) end
-  return tell(found)
+  return found[1].name == "kl" and tell(found) .. "\n\n" .. wrap(all_divergences(), "  ") or tell(found)
 end
 
 -- The qualified names of fields of pn and its parts that are `value`.

@@ -114,6 +114,23 @@ end
 
 local readers = { distribution = read_distribution, bijector = read_bijector, natural = read_natural }
 
+--- cast(x, dtype): the distribution, bijector or factor x with parameters of that dtype; whole numbers stay so.
+function pack.cast(x, dtype)
+  local parts, tensors, text = writers[type_of(x)](x)
+  local new_parts, new_tensors = {}, {}
+  local function to(t)
+    return t:dtype():find "^float" and t:to(dtype) or t
+  end
+  for i, part in ipairs(parts) do
+    new_parts[i] = core.is_tensor(part) and to(part) or pack.cast(part, dtype)
+  end
+  for name, t in pairs(tensors) do
+    new_tensors[name] = to(t)
+  end
+  local type_name, kind = text:match "^(%a+) ([%w_]+)"
+  return readers[type_name](kind, new_tensors, new_parts, text .. ";")
+end
+
 -- The thing called `name`; its tensors leave `flat`.
 local function read(name, flat, kinds)
   local text = kinds[name]

@@ -91,6 +91,53 @@ pn.to(x, dtype)
   The same values as another element type: "float64", "float32", "int64", "bool". Also x:to(dtype).
 pn.kl(p, q)
   Kullback-Leibler divergence of two distributions; the same as pn.dist.kl.
+d:log_prob(x)
+  Log density or mass of x, a tensor, a number or a list: sample + batch. -inf outside the support (an error where the
+  distribution validates), NaN at NaN.
+d:sample(sizes [, generator])
+  Independent draws: sizes + batch + event, without a gradient. Also d:sample{n, generator = g}.
+d:rsample(sizes [, generator])
+  Draws with a gradient to the parameters: pathwise or implicit. An error that says why where there is none.
+d:rsample_log_prob(sizes [, generator])
+  Draws with a gradient and their log density, in one pass of a flow's networks.
+d:mean()
+  The mean: batch + event.
+d:variance()
+  The variance, of vectors and matrices that of each entry: batch + event.
+d:stddev()
+  Square root of the variance.
+d:mode()
+  A value of highest density or mass: batch + event.
+d:entropy()
+  -E[log p(x)] in nats: batch.
+d:cdf(x)
+  Probability of values <= x.
+d:icdf(p)
+  The quantile: the x with cdf(x) = p; of counts the least x with cdf(x) >= p.
+d:log_cdf(x)
+  Log of the probability of values <= x, exact far out in the tail.
+d:log_survival(x)
+  Log of the probability of values > x, exact far out in the tail.
+d:independent(k)
+  The last k axes of the batch become axes of the event: log_prob sums over them.
+d:expand(sizes)
+  Repeated to a larger batch shape.
+d:parameters()
+  {name = tensor} of what was given; pn.dist[d.name](t) makes the distribution again.
+d:validate([on])
+  The same distribution, whose log_prob raises for values outside the support (or, with false, never does).
+d:close()
+  Frees the memory now instead of when the collector finds out.
+b:forward(x)
+  y = b(x) of a bijector. b(d) with a distribution d is pn.dist.transformed(d, b).
+b:inverse(y)
+  The x with b(x) = y.
+b:log_abs_det(x)
+  log |det dy/dx|.
+b:forward_log_det(x)
+  y and log |det dy/dx| in one pass.
+b:inverse_log_det(y)
+  x and log |det dy/dx| in one pass.
 x:shape()
   The list of sizes.
 x:size(axis)

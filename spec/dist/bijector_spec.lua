@@ -441,7 +441,7 @@ end
 function battery.says_what_it_is(case)
   local b = make(case)
   assert.equal(case.kind, b.name)
-  assert(tostring(b):find(case.kind .. "{", 1, true))
+  assert(tostring(b):find("^" .. case.kind .. "[{(]"))
   assert.is_true(B.is(b))
   for name in pairs(case.params) do
     assert.equal("userdata", type(b[name]))

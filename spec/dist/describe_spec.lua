@@ -79,3 +79,41 @@ describe("the text of a Gaussian factor", function()
       dist.natural.diagonal({ 1, 2 }, { 3, 4 }))
   end)
 end)
+
+describe("conveniences of a distribution", function()
+  it("take lists", function()
+    local x = pn.tensor { { 0, 1 }, { 2, 3 } }
+    local d = dist.normal({ 0, 1 }, 2)
+    assert.same(d:log_prob(x):totable(), d:log_prob({ { 0, 1 }, { 2, 3 } }):totable())
+    assert.same(d:cdf(x):totable(), d:cdf({ { 0, 1 }, { 2, 3 } }):totable())
+    assert.equal("float32", dist.gamma(2, 1):to("float32"):log_prob({ 1, 2 }):dtype())
+    assert.same(bijector.exp():forward(x):totable(), bijector.exp()({ { 0, 1 }, { 2, 3 } }):totable())
+    local ok, message = pcall(function() return d:log_prob "x" end)
+    assert(not ok and message:find("normal: log_prob: x must be a tensor, a number or a list, got string", 1, true))
+  end)
+
+  it("change the dtype of all parameters and parts", function()
+    for _, d in ipairs {
+      dist.gamma({ 1, 2 }, 3):expand { 3, 2 }:independent(1),
+      dist.mixture({ 0.3, 0.7 }, { dist.normal(-1, 0.4), dist.gamma(4, 2) }),
+      dist.transformed(dist.normal(0, 1), bijector.chain { bijector.affine(1, 2), bijector.exp() }),
+      dist.masked(dist.normal(pn.zeros { 2 }, 1), pn.tensor { true, false }),
+      dist.categorical { 0.2, 0.8 },
+    } do
+      local e = d:to "float32"
+      assert.equal("float32", e.dtype)
+      assert.equal(d.name, e.name)
+      assert.same(d.batch_shape, e.batch_shape)
+      assert.same(d.event_shape, e.event_shape)
+      local x = d:sample { 5 }
+      local p, q = d:log_prob(x), e:log_prob(x:dtype() == "float64" and x:to "float32" or x):to "float64"
+      assert((p - q):abs():max():item() < 1e-4)
+      assert.equal("float64", e:to("float64").dtype)
+    end
+    assert.is_false(pcall(function() return dist.normal(0, 1):to "int64" end))
+  end)
+
+  it("map a distribution by a bijector", function()
+    shows("transformed(normal{loc = 0, scale = 1}, exp())", bijector.exp()(dist.normal(0, 1)))
+  end)
+end)

@@ -152,8 +152,10 @@ const pn_tensor *pni_dist_like(const pn_dist *d) {
 
 static pn_dist *with_point(lua_State *L, const char *function) {
   pn_dist *d = self(L);
+  pni_list_to_tensor(L, 2, pni_dist_like(d));
   if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER && !lua_isboolean(L, 2))
-    pni_error(L, "%s: %s: x must be a tensor or a number, got %s", pn_dist_name(d), function, luaL_typename(L, 2));
+    pni_error(L, "%s: %s: x must be a tensor, a number or a list, got %s", pn_dist_name(d), function,
+              luaL_typename(L, 2));
   return d;
 }
 
@@ -213,6 +215,9 @@ static int l_rsample_log_prob(lua_State *L) {
 }
 
 static int l_kl(lua_State *L) {
+  for (int i = 1; i <= 2; i++)
+    if (!luaL_testudata(L, i, "penumbra.distribution"))
+      return pni_error(L, "kl: %s must be a distribution, got %s", i == 1 ? "p" : "q", luaL_typename(L, i));
   pn_dist *p = pni_check_dist(L, 1), *q = pni_check_dist(L, 2);
   PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
 }

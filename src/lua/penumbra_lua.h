@@ -135,6 +135,9 @@ void pni_forget(lua_State *L, pn_context *c, size_t mark);
  */
 pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like);
 
+/* A list of numbers at index i becomes a tensor there, of `like`'s dtype (or the default). */
+void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like);
+
 /* ---- arguments ---- */
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */

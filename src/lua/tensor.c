@@ -232,6 +232,17 @@ static int l_tensor(lua_State *L) {
   PNI_RETURN(L, c, pn_scalar(c, m.dtype, v));
 }
 
+void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like) {
+  if (!lua_istable(L, i)) return;
+  lua_pushcfunction(L, l_tensor);
+  lua_pushvalue(L, i);
+  lua_createtable(L, 0, 1);
+  lua_pushstring(L, pn_dtype_name(like ? (pn_dtype)like->dtype : pni_default_dtype(L)));
+  lua_setfield(L, -2, "dtype");
+  lua_call(L, 2, 1);
+  lua_replace(L, i);
+}
+
 /* ---- asking ---- */
 
 static int push_sizes(lua_State *L, const pn_tensor *t) {

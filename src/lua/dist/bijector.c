@@ -116,20 +116,21 @@ static int l_biject_to(lua_State *L) {
 
 /* ---- computing ---- */
 
-static pn_bijector *with_tensor(lua_State *L, const char *function) {
-  pn_bijector *b = self(L);
-  if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER)
-    pni_error(L, "%s: %s: argument must be a tensor or a number, got %s", pn_bijector_name(b), function,
-              luaL_typename(L, 2));
-  return b;
-}
-
 static const pn_tensor *like(const pn_bijector *b) {
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
     if (b->param[k] && pni_is_float(b->param[k])) return b->param[k];
   for (int i = 0; i < b->nparts; i++)
     if (like(b->part[i])) return like(b->part[i]);
   return NULL;
+}
+
+static pn_bijector *with_tensor(lua_State *L, const char *function) {
+  pn_bijector *b = self(L);
+  pni_list_to_tensor(L, 2, like(b));
+  if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER)
+    pni_error(L, "%s: %s: argument must be a tensor, a number or a list, got %s", pn_bijector_name(b), function,
+              luaL_typename(L, 2));
+  return b;
 }
 
 #define POINT(name)                                                                                                    \
@@ -306,6 +307,14 @@ static int l_mixture(lua_State *L) {
   return pni_finish_dist(L, labels->ctx, b, pn_dist_mixture(labels->ctx, labels, n, component));
 }
 
+/* b(x): b:forward(x); b(d): the law of b(x) for x from d */
+static int l_call(lua_State *L) {
+  if (!luaL_testudata(L, 2, "penumbra.distribution")) return l_forward(L);
+  lua_settop(L, 2);
+  lua_insert(L, 1);
+  return l_transformed(L);
+}
+
 static int l_masked(lua_State *L) {
   pn_dist *base = pni_check_dist(L, 1);
   pn_tensor *mask = pni_check_tensor(L, 2);
@@ -342,7 +351,7 @@ static const luaL_Reg methods[] = {{"forward", l_forward},
                                    {NULL, NULL}};
 
 static const luaL_Reg events[] = {
-    {"__tostring", l_tostring}, {"__call", l_forward}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+    {"__tostring", l_tostring}, {"__call", l_call}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
 
 void pni_open_bijector(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
