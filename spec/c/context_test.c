@@ -116,6 +116,26 @@ static void byte_limit(void) {
   CHECK_INT(h.live, 0);
 }
 
+/* The allocator of contexts without one of their own: blocks of any size, which keep what they hold when they grow;
+ * large ones begin on a page of 2 MiB, where a few faults do. */
+static void own_allocator(void) {
+  enum { MIB = 1 << 20 };
+  static const size_t sizes[] = {1, 5000, 2 * MIB - 1, 2 * MIB, 5 * MIB + 64, 40 * MIB};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    size_t n = sizes[i];
+    unsigned char *p = pni_default_allocate(NULL, NULL, 0, n);
+    CHECK(p != NULL && (n < 2 * MIB || (uintptr_t)p % (2 * MIB) == 0));
+    if (!p) continue;
+    p[0] = 1;
+    p[n - 1] = 2;
+    unsigned char first = p[0], last = p[n - 1];
+    unsigned char *q = pni_default_allocate(NULL, p, n, n + 3 * MIB);
+    CHECK(q != NULL && q[0] == first && q[n - 1] == last);
+    if (q) q[n + 3 * MIB - 1] = 3;
+    CHECK(pni_default_allocate(NULL, q, n + 3 * MIB, 0) == NULL);
+  }
+}
+
 static void pool(void) {
   heap h = {0};
   pn_context *c = context_on(&h, 0, 0, 1);
@@ -405,6 +425,7 @@ int main(void) {
   accounting();
   block_sizes();
   byte_limit();
+  own_allocator();
   pool();
   error_slot();
   cancellation(1);
