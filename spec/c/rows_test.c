@@ -64,6 +64,7 @@ static long double wanted(int kind, int n, int r, int j) {
   case PNI_ROWS_PICK_SLOPE: return g * ((j == place[r]) - p);
   case PNI_ROWS_DOT_SLOPE: return g * ((long double)y[j] - p * sy);
   case PNI_ROWS_SOFTMAX_SLOPE: return (long double)x[j] * ((long double)y[j] - xy);
+  case PNI_ROWS_LOGSUMEXP_SLOPE: return g * expl((long double)x[j] - (long double)y64[r]);
   default: return (long double)y[j] - expl((long double)x[j]) * sy;
   }
 }
@@ -84,7 +85,7 @@ static void check_values(int kind, int n) {
   for (int r = 0; r < ROWS; r++)
     for (int j = 0; j < (per_row(kind) ? 1 : n); j++) {
       int at = per_row(kind) ? r : r * n + j;
-      long double w = wanted(kind, n, r, j), size = fabsl(w) + (n + 60.0L);
+      long double w = wanted(kind, n, r, j), size = (fabsl(w) + 1) * (n + 60.0L);
       worst64 = fmax(worst64, (double)(fabsl((long double)out64[at] - w) / size));
       worst32 = fmax(worst32, (double)(fabsl((long double)out32[at] - w) / size));
     }
@@ -147,6 +148,8 @@ static void check_edges(void) {
   CHECK_NEAR(out64[1], 0, 0);
   CHECK_NEAR(row_of(PNI_ROWS_LOG_SOFTMAX, 2, (double[]){1e6, 1e6 - 10})[0], -log1p(exp(-10)), 1e-11);
   CHECK_NEAR(row_of(PNI_ROWS_LOG_SOFTMAX, 2, (double[]){none, 5})[1], none, 0);
+  y64[0] = -inf, g64[0] = 3;
+  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP_SLOPE, 2, (double[]){-inf, -inf})[1], 0, 0);
   y64[0] = 0, y64[1] = 1;
   CHECK_NEAR(row_of(PNI_ROWS_DOT, 2, (double[]){-inf, 5})[0], 0, 0);
   y64[0] = 1, y64[1] = 0;

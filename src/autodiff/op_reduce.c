@@ -8,6 +8,7 @@
 #include <string.h>
 #include "op.h"
 #include "../tensor/reduce.h"
+#include "../tensor/rows/rows.h"
 
 static uint32_t axis_mask(const pn_tensor *x, const pni_attr *a) {
   uint32_t all = (1u << x->ndim) - 1;
@@ -180,6 +181,13 @@ static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) 
   return PN_OK;
 }
 
+/* The first reduced axis if all from there on are, -1 otherwise. */
+static int kept_before(const pn_tensor *x, uint32_t mask) {
+  int first = 0;
+  while (first < x->ndim && !(mask >> first & 1)) first++;
+  return mask >> first == (1u << (x->ndim - first)) - 1 ? first : -1;
+}
+
 static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
   const pni_op *op = call->op;
   const pn_tensor *x = call->in[0];
@@ -191,9 +199,8 @@ static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
                                                       : -1;
   if (which < 0 || !pni_is_float(x) || x->numel == 0) return NULL;
   uint32_t mask = axis_mask(x, call->attr);
-  int first = 0; /* reduced axis: all from there on must be */
-  while (first < x->ndim && !(mask >> first & 1)) first++;
-  if (mask >> first != (1u << (x->ndim - first)) - 1) return NULL;
+  int first = kept_before(x, mask);
+  if (first < 0) return NULL;
   *n = pni_count(x->ndim - first, x->shape + first);
   *scale = op == &pni_op_mean ? 1 / (double)*n : 0;
   return (x->dtype == PN_FLOAT64 ? pni_reducers_f64 : pni_reducers_f32)[which].rows;
@@ -238,6 +245,41 @@ static pn_tensor *vjp_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, int k
   pn_tensor *safe = pn_where(c, empty, pni_like(c, y, 0), y);
   return pn_mul(c, expand(c, y, g), pn_exp(c, pn_sub(c, pni_in(y, 0), expand(c, y, safe))));
 }
+/* The same in one pass over short rows, without a graph. */
+static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out) {
+  (void)c;
+  *out = pni_spec_of(call->in[0]);
+  return PN_OK;
+}
+static pn_status eval_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
+  pn_tensor *in[3] = {NULL};
+  bool ready = out->numel > 0;
+  for (int k = 0; k < 3 && ready; k++) ready = (in[k] = pni_contiguous(c, call->in[k])) != NULL;
+  if (ready) {
+    int64_t rows = in[1]->numel;
+    pni_rows r = {.kind = PNI_ROWS_LOGSUMEXP_SLOPE, .n = (int)(out->numel / rows)};
+    r.x = pni_data(in[0]);
+    r.y = pni_data(in[1]);
+    r.g = pni_data(in[2]);
+    r.out = pni_data(out);
+    pni_rows_run(c, out->dtype, &r, rows);
+  }
+  for (int k = 0; k < 3; k++) pn_tensor_unref(in[k]);
+  return c->status;
+}
+static const pni_op logsumexp_slope = {
+    .name = "logsumexp_slope", .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = infer_slope, .eval = eval_slope};
+
+static pn_status vjps_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
+  (void)wanted;
+  int64_t n;
+  double scale;
+  pn_tensor *x = pni_in(y, 0);
+  bool rows = fold_rows(&(pni_call){y->op, &x, 1, y->attr}, &n, &scale) != NULL && n <= PNI_ROWS_LONGEST;
+  out[0] = rows ? pni_apply(c, &logsumexp_slope, 3, (pn_tensor *[]){x, y, g}, NULL) : vjp_logsumexp(c, y, g, 0);
+  return c->status;
+}
+
 /* The product of the others: y / x, or, where the group holds exactly one zero, the product without it. */
 static pn_tensor *vjp_prod(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
@@ -259,19 +301,37 @@ static pn_status infer_test(pn_context *c, const pni_call *call, pni_spec *out) 
   return s;
 }
 
+/* Rows of n truth values. */
+static void test_rows(const uint8_t *v, int64_t rows, int64_t n, bool all, uint8_t *out) {
+  for (int64_t i = 0; i < rows; i++, v += n) {
+    int any = 0, none = 0;
+    for (int64_t j = 0; j < n; j++) {
+      any |= v[j] != 0;
+      none |= v[j] == 0;
+    }
+    out[i] = (uint8_t)(all ? !none : any);
+  }
+}
+
 static pn_status eval_test(pn_context *c, const pni_call *call, pn_tensor *out) {
   bool all = call->op == &pni_op_all;
   pn_tensor *x = call->in[0];
+  uint32_t reduced = axis_mask(x, call->attr);
+  int first = kept_before(x, reduced);
   pni_spec s = pni_spec_of(x), rs = pni_spec_of(out);
   s.dtype = PN_BOOL;
   rs.dtype = PN_INT64;
-  pn_tensor *mask = pni_tensor_new(c, &s), *count = pni_tensor_new(c, &rs);
-  if (mask && count && pni_copy(c, mask, x) == PN_OK) {
+  bool as_is = x->dtype == PN_BOOL && pni_is_contiguous(x);
+  pn_tensor *mask = as_is ? pn_tensor_ref(x) : pni_tensor_new(c, &s);
+  pn_tensor *count = first < 0 ? pni_tensor_new(c, &rs) : NULL;
+  if (mask && (count || first >= 0) && (as_is || pni_copy(c, mask, x) == PN_OK)) {
     pni_call sum = {&pni_op_sum, &mask, 1, call->attr};
-    if (reduce(c, &sum, count, PNI_SUM) == PN_OK) {
+    uint8_t *o = pni_data(out);
+    if (first >= 0) {
+      test_rows(pni_data(mask), out->numel, pni_count(x->ndim - first, x->shape + first), all, o);
+    } else if (reduce(c, &sum, count, PNI_SUM) == PN_OK) {
       int64_t n = out->numel ? x->numel / out->numel : 0;
       const int64_t *v = pni_data(count);
-      uint8_t *o = pni_data(out);
       for (int64_t i = 0; i < out->numel; i++) o[i] = all ? v[i] == n : v[i] > 0;
     }
   }
@@ -317,7 +377,7 @@ static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x
   return a;
 }
 
-#define ROW(id, extra, infer_fn, eval_fn, vjp_fn, lo_, hi_, text)                                                      \
+#define ROW(id, extra, infer_fn, eval_fn, vjp_fn, vjps_fn, lo_, hi_, text)                                             \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim) {                                         \
     pni_attr a = reduce_attr(c, #id, x, axes, keepdim);                                                                \
     return pni_apply1(c, &pni_op_##id, x, &a);                                                                         \
@@ -331,18 +391,19 @@ static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x
                               .eval = eval_fn,                                                                         \
                               .fold = fold_rows,                                                                       \
                               .pieces = pieces_of,                                                                     \
-                              .vjp = vjp_fn};
+                              .vjp = vjp_fn,                                                                           \
+                              .vjps = vjps_fn};
 
-ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, 0, 0, "sum over axes; bool counts into int64")
-ROW(mean, 0, infer_reduce, eval_mean, vjp_mean, 0, 0, "arithmetic mean over axes")
-ROW(prod, PNI_OP_INTEGER, infer_reduce, eval_prod, vjp_prod, 0.3, 2,
+ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, NULL, 0, 0, "sum over axes; bool counts into int64")
+ROW(mean, 0, infer_reduce, eval_mean, vjp_mean, NULL, 0, 0, "arithmetic mean over axes")
+ROW(prod, PNI_OP_INTEGER, infer_reduce, eval_prod, vjp_prod, NULL, 0.3, 2,
     "product over axes; the second derivative is exact where no factor is zero")
-ROW(max, PNI_OP_INTEGER, infer_reduce, eval_max, vjp_extreme, 0, 0, "largest over axes; ties share the gradient")
-ROW(min, PNI_OP_INTEGER, infer_reduce, eval_min, vjp_extreme, 0, 0, "smallest over axes; ties share the gradient")
-ROW(logsumexp, 0, infer_reduce, eval_logsumexp, vjp_logsumexp, 0, 0,
+ROW(max, PNI_OP_INTEGER, infer_reduce, eval_max, vjp_extreme, NULL, 0, 0, "largest over axes; ties share the gradient")
+ROW(min, PNI_OP_INTEGER, infer_reduce, eval_min, vjp_extreme, NULL, 0, 0, "smallest over axes; ties share the gradient")
+ROW(logsumexp, 0, infer_reduce, eval_logsumexp, vjp_logsumexp, vjps_logsumexp, 0, 0,
     "log sum e^x over axes; -inf with gradient 0 where all are -inf")
-ROW(any, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0, "is one non-zero; bool")
-ROW(all, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, 0, 0, "is none zero; bool")
+ROW(any, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, NULL, 0, 0, "is one non-zero; bool")
+ROW(all, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, NULL, 0, 0, "is none zero; bool")
 
 #define ARG_ROW(id, text)                                                                                              \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis, int keepdim) {                                             \

@@ -6,6 +6,7 @@
 ** KL to and from full covariances as well, by the same two and
 **   KL(p || q) = (tr(S_q^-1 S_p) + |m_q - m_p|^2_q - n + log det S_q - log det S_p) / 2,  tr(S_q^-1 M M^T) = |M|^2_q
 */
+#include <string.h>
 #include "matrix.h"
 
 enum { LOC, FACTOR, DIAGONAL, FULL_TRIL = 3 };
@@ -16,8 +17,20 @@ enum { LOC, FACTOR, DIAGONAL, FULL_TRIL = 3 };
 /* D^-1 X for matrices X [..., n, k] */
 static T *weigh(C *c, D *d, T *x) { return pn_div(c, x, beside_vector(c, diag)); }
 
+/* W^T D^-1 W. Of one factor for many diagonals D a product of the reciprocals with the rows W_ia W_ib. */
+static T *inner(C *c, D *d) {
+  int ndim = diag->ndim + 1;
+  if (W->ndim > 2 || ndim < 3 || ndim > PN_MAX_DIMS) return pn_matmul(c, mt(c, W), weigh(c, d, W));
+  int64_t n = W->shape[0], r = W->shape[1], shape[PN_MAX_DIMS];
+  T *pairs = pn_mul(c, pn_unsqueeze(c, W, -1), pn_unsqueeze(c, W, -2));
+  T *k = pn_matmul(c, pn_reciprocal(c, diag), pn_reshape(c, pairs, 2, (int64_t[]){n, r * r}));
+  memcpy(shape, diag->shape, sizeof shape);
+  shape[ndim - 2] = shape[ndim - 1] = r;
+  return pn_reshape(c, k, ndim, shape);
+}
+
 static T *capacitance(C *c, D *d) {
-  T *k = pn_matmul(c, mt(c, W), weigh(c, d, W));
+  T *k = inner(c, d);
   return pn_cholesky(c, pn_add(c, k, identity_like(c, k)));
 }
 

@@ -28,6 +28,7 @@ typedef enum pni_rows_kind {
   PNI_ROWS_DOT_SLOPE,         /* g (y - p sum y) */
   PNI_ROWS_SOFTMAX_SLOPE,     /* x (y - sum x y) */
   PNI_ROWS_LOG_SOFTMAX_SLOPE, /* y - e^x sum y */
+  PNI_ROWS_LOGSUMEXP_SLOPE,   /* g e^(x - y), y a number per row; 0 where that is -inf */
   PNI_ROWS_KINDS
 } pni_rows_kind;
 
@@ -35,7 +36,7 @@ typedef enum pni_rows_kind {
 typedef struct pni_rows {
   pni_rows_kind kind;
   int n;
-  const void *x, *y;    /* [rows, n] */
+  const void *x, *y;    /* [rows, n] but for the last kind */
   const int64_t *index; /* [rows], 0 .. n - 1 */
   const void *g;        /* [rows] */
   void *out;

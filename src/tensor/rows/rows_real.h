@@ -136,6 +136,10 @@ FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int cou
     inverse *= NAME(total)(y, n);
     for (int j = 0; j < n; j++) a[j] = g * (y[j] - e[j] * inverse);
     return;
+  case PNI_ROWS_LOGSUMEXP_SLOPE:
+    g = NAME(numbers)(r->g, row, count);
+    for (int j = 0; j < n; j++) a[j] = e[j] * g;
+    return;
   default: /* PNI_ROWS_LOG_SOFTMAX_SLOPE */
     NAME(fetch)(y, r->y, row, count, n);
     g = NAME(total)(y, n);
@@ -143,24 +147,32 @@ FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int cou
   }
 }
 
+/* What is taken from the rows of a group before the exponentials. */
+FN VEC NAME(shift)(const pni_rows *r, const VEC *x, int64_t row, int count) {
+  VEC none = {0};
+  if (r->kind == PNI_ROWS_LOG_SOFTMAX_SLOPE) return none;
+  if (r->kind != PNI_ROWS_LOGSUMEXP_SLOPE) return NAME(largest)(x, r->n);
+  VEC y = NAME(numbers)(r->y, row, count);
+  return SELECT(y == -(REAL)INFINITY, none, y);
+}
+
 /* Kinds with exponentials. Only the last block of all has rows that are no whole groups of the vector functions. */
 OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
   VEC a[ROWS_PLACES / LANES], e[ROWS_PLACES / LANES], m[ROWS_BLOCK / LANES], s[ROWS_BLOCK / LANES],
       z[ROWS_BLOCK / LANES];
   int n = r->n, groups = (rows + LANES - 1) / LANES;
-  bool shifted = r->kind != PNI_ROWS_LOG_SOFTMAX_SLOPE;
+  bool summed = r->kind < PNI_ROWS_LOG_SOFTMAX_SLOPE;
   a[0] = (VEC){0};
   for (int k = 0; k < groups; k++) {
     VEC *x = a + k * n;
-    int left = rows - k * LANES;
-    NAME(fetch)(x, r->x, row + k * LANES, left < LANES ? left : LANES, n);
-    m[k] = s[k] = z[k] = (VEC){0};
-    if (!shifted) continue;
-    m[k] = NAME(largest)(x, n);
+    int left = rows - k * LANES, count = left < LANES ? left : LANES;
+    NAME(fetch)(x, r->x, row + k * LANES, count, n);
+    s[k] = z[k] = (VEC){0};
+    m[k] = NAME(shift)(r, x, row + k * LANES, count);
     for (int j = 0; j < n; j++) x[j] -= m[k];
   }
   VECTOR(PNI_VECTOR_exp, (const REAL *)a, 1, (REAL *)e, groups * n * LANES);
-  for (int k = 0; shifted && k < groups; k++) s[k] = NAME(total)(e + k * n, n);
+  for (int k = 0; summed && k < groups; k++) s[k] = NAME(total)(e + k * n, n);
   if (r->kind < PNI_ROWS_SOFTMAX || r->kind == PNI_ROWS_LOG_SOFTMAX)
     VECTOR(PNI_VECTOR_log, (const REAL *)s, 1, (REAL *)z, groups * LANES);
   for (int k = 0; k < groups; k++) {

@@ -1,0 +1,73 @@
+-- Short rows: gradients by kernels beside those of the graph that is differentiated again, and the same bits for any
+-- number of threads and whether or not a group of a replay reduces its rows.
+local pn = require "penumbra"
+
+local function close(got, want, limit)
+  assert.are.same(want:shape(), got:shape())
+  local off = ((got - want):abs() - want:abs() * limit):max():item()
+  assert(off <= limit, ("off by %.3g"):format(off))
+end
+local function same(got, want)
+  assert.are.same(want:shape(), got:shape())
+  assert.is_true((got:eq(want):logical_or(got:ne(got):logical_and(want:ne(want)))):all():item() ~= 0)
+end
+
+local along = {softmax = -1, log_softmax = -1, logsumexp = -1, sum = -1, mean = -1, max = -1, min = -1}
+
+describe("short rows", function()
+  for name, axis in pairs(along) do
+    it("have one gradient of " .. name .. " with and without a graph", function()
+      pn.seed(2)
+      for _, dtype in ipairs{"float64", "float32"} do
+        local limit = dtype == "float64" and 1e-13 or 1e-5
+        for _, n in ipairs{1, 2, 7, 10, 33, 64, 65} do
+          local x = pn.param((pn.randn{23, n} * 4):to(dtype))
+          local y = pn[name](x, axis)
+          local g = pn.rand(y:shape(), {dtype = dtype})
+          local kernel = pn.grad((y * g):sum(), {x})[1]
+          close(kernel, pn.grad((y * g):sum(), {x}, {create_graph = true})[1], limit)
+        end
+      end
+    end)
+    it("give one " .. name .. " whatever computes it", function()
+      pn.seed(3)
+      local x = pn.randn{20000, 10}
+      local function f(t) return pn[name](t * 1.5 - 1, axis) * 2 end
+      local old = pn.threads()
+      pn.threads(1)
+      local want = f(x)
+      same(pn.compile(f)(x), want)
+      for _, n in ipairs{2, 3} do
+        pn.threads(n)
+        same(f(x), want)
+        same(pn.compile(f)(x), want)
+      end
+      pn.threads(old)
+      same(f(x:slice(1, 17, 17)), want:slice(1, 17, 17))
+      same(f(x:slice(1, 100, 119)), want:slice(1, 100, 119))
+    end)
+  end
+
+  it("that are -inf throughout have logsumexp -inf without a slope", function()
+    local x = pn.param(pn.tensor{{-math.huge, -math.huge}, {0, 0}})
+    local y = x:logsumexp(-1)
+    assert.are.equal(-math.huge, y:totable()[1])
+    assert.are.same({{0, 0}, {0.5, 0.5}}, pn.grad(y:slice(1, 2, 2):sum(), {x})[1]:totable())
+    assert.are.same({0, 0}, pn.grad(y:sum(), {x})[1]:totable()[1])
+  end)
+
+  it("of truth values are told by any and all", function()
+    local x = pn.tensor{{true, false, true}, {false, false, false}, {true, true, true}}
+    assert.are.same({true, false, true}, x:any(-1):totable())
+    assert.are.same({false, false, true}, x:all(-1):totable())
+    assert.are.same({true, true, true}, x:any(1):totable())
+    assert.are.same({true, false, true}, x:t():any(1):totable())
+    assert.are.same({false, false, true}, x:t():all(1):totable())
+    local y = pn.tensor{{0, 0 / 0}, {0, 0}}
+    assert.are.same({true, false}, y:any(-1):totable())
+    assert.are.same({}, pn.zeros{0, 3}:any(-1):totable())
+    assert.are.same({false, false}, pn.zeros{2, 0}:any(-1):totable())
+    assert.are.same({true, true}, pn.zeros{2, 0}:all(-1):totable())
+    assert.is_false(pn.zeros{3, 4}:any():item() ~= false and pn.zeros{3, 4}:any():item() ~= 0)
+  end)
+end)
