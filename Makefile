@@ -32,11 +32,11 @@ PKG_EDIT     = $(call once,PKG_EDIT,$(shell pkg-config --libs $(EDIT_PC)))
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 # -fwrapv: int64 tensors wrap around as NumPy's do; -ffp-contract=off: the same draws on every machine
 ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -fwrapv -ffp-contract=off -fno-math-errno $(CFLAGS) $(SANITIZE) \
-             -D_DEFAULT_SOURCE $(PKG_CPPFLAGS) $(CPPFLAGS) -MMD -MP
+             $(TABLES) -D_DEFAULT_SOURCE $(PKG_CPPFLAGS) $(CPPFLAGS) -MMD -MP
 ALL_LDFLAGS = $(CFLAGS) $(SANITIZE) $(LDFLAGS)
-# Where the linker knows how: relocations packed, calls within the library bound to it.
-linker_has = $(if $(shell echo 'int f;' | $(CC) -shared -fPIC $(1) -Wl,--fatal-warnings -x c - -o /dev/null 2>&1),,$(1))
-SHARED     = $(call once,SHARED,-shared $(foreach f,-Bsymbolic-functions -zpack-relative-relocs,$(call linker_has,-Wl$(comma)$(f))))
+has = $(if $(shell echo 'int f;' | $(CC) -shared -fPIC $(1) -Werror -Wl,--fatal-warnings -x c - -o /dev/null 2>&1),,$(1))
+# Relocations packed, calls within the library bound to it.
+SHARED     = $(call once,SHARED,-shared $(foreach f,-Bsymbolic-functions -zpack-relative-relocs,$(call has,-Wl$(comma)$(f))))
 LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
@@ -65,16 +65,26 @@ all: $(ARTEFACTS)
 tests: all $(SPEC_PROG) $(EMBED_PROG) $(BENCH_PROG)
 fuzzers: $(FUZZ_PROG)
 
-# Inner loops are worth the compiler's best effort; a CFLAGS of your own is taken as it is. What is written in
-# vectors already only grows by it.
-VECTORISED = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o %/distance_f64.o %/distance_f32.o
-VECTORS    = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
-             $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
-             $(BUILD)/obj/dist/kernel/%.o
-$(filter-out $(VECTORISED),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/shape.o $(VECTORS),$(LIB_OBJ))): \
-  CFLAGS += -O3
+# Inner loops become vector code. Only for a few of them are the compiler's largest efforts faster; elsewhere these give
+# twice the code (and sine, cosine and lgamma are a fifth slower). What is written in vectors already only grows by
+# either. A CFLAGS of your own is taken as it is.
+LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
+WRITTEN  = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o %/distance_f64.o %/distance_f32.o
+UNROLLED = %/tiny_portable.o %/tiny_avx2.o %/tiny_avx512.o %/rng_fill_portable.o %/rng_fill_avx2.o %/rng_fill_avx512.o \
+           %/reduce_f64.o %/reduce_f32.o %/reduce_i64.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o \
+           %/constraint_rows.o $(BUILD)/obj/dist/kernel/%.o
+VECTORS  = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
+           $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
+           $(BUILD)/obj/dist/kernel/%.o
+KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/shape.o $(VECTORS),$(LIB_OBJ)))
+$(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
+$(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 # A loop whose body chooses between two results becomes vector code only if the unused one cannot trap.
 $(VECTORS): ALL_CFLAGS += -fno-trapping-math
+
+# What stack unwinders read is a tenth of the library and stands only where errors of a Lua compiled as C++ pass through.
+# (Debuggers read the tables of -g; sanitizers need these.)
+$(filter-out $(BUILD)/obj/lua/%,$(LIB_OBJ)): TABLES = $(if $(SANITIZE),,-fno-asynchronous-unwind-tables)
 
 $(BUILD)/obj/%.o: src/%.c
 	@mkdir -p $(@D)

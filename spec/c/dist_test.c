@@ -4,6 +4,7 @@
 */
 #include "check.h"
 #include "../../src/base/special.h"
+#include "../../src/dist/constraint.h"
 #include "../golden/dist/implicit.h"
 
 static pn_context *c;
@@ -202,7 +203,61 @@ static void check_log_gamma(void) {
   }
 }
 
+/* Sets of numbers: whole arrays are tested as members are one by one, at every edge of every set. */
+static void check_sets(void) {
+  const double edge[] = {0,
+                         -0.0,
+                         1,
+                         -1,
+                         0.5,
+                         2,
+                         5e-324,
+                         -5e-324,
+                         1e-45,
+                         1 - 0x1p-53,
+                         1 - 0x1p-24,
+                         1 + 0x1p-52,
+                         1 + 0x1p-23,
+                         PNI_ANGLE_END,
+                         -PNI_ANGLE_END,
+                         PNI_ANGLE_HOLDS,
+                         3.1415929794311523,
+                         -3.1415929794311523,
+                         0x1.fffffep127,
+                         -0x1.fffffep127,
+                         1.7e308,
+                         -1.7e308,
+                         INFINITY,
+                         -INFINITY,
+                         NAN};
+  enum { EDGES = sizeof edge / sizeof *edge, N = 2100 };
+  static double x[N];
+  static float y[N];
+  static uint8_t mask[N];
+  for (int k = 0; k < pni_constraint_count(); k++) {
+    const pni_constraint *set = pni_constraint_at(k);
+    for (int dtype = PN_FLOAT64; set->numbers && dtype <= PN_FLOAT32; dtype++) {
+      int64_t bad = 0;
+      int same = 0;
+      bool in[N];
+      for (int i = 0; i < N; i++) {
+        x[i] = edge[i % EDGES];
+        y[i] = (float)x[i];
+        double value = dtype == PN_FLOAT64 ? x[i] : (double)y[i];
+        in[i] = set->holds(&value, NULL);
+        bad += !in[i];
+      }
+      const void *data = dtype == PN_FLOAT64 ? (const void *)x : y;
+      CHECK_INT(pni_scan(set->numbers, (pn_dtype)dtype, data, N, NULL), bad);
+      CHECK_INT(pni_scan(set->numbers, (pn_dtype)dtype, data, N, mask), bad);
+      for (int i = 0; i < N; i++) same += mask[i] == in[i];
+      CHECK_INT(same, N);
+    }
+  }
+}
+
 int main(void) {
+  check_sets();
   c = pn_context_new(&(pn_context_config){.seed = 1});
   size_t mark = pn_scope_open(c);
   check_values();

@@ -24,9 +24,9 @@ const pni_constraint *pni_constraint_at(int i) { return i >= 0 && i < pni_constr
 static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, uint8_t *mask) {
   const int64_t *size = x->shape + x->ndim - k->rank;
   int64_t each = pni_count(k->rank, size), n = pni_count(x->ndim - k->rank, x->shape), first = n;
-  if (k->scan && pni_is_float(x)) {
+  if (k->numbers && pni_is_float(x)) {
     pn_tensor *d = pni_contiguous(c, x);
-    int64_t bad = d ? k->scan[x->dtype](pni_data(d), n, mask) : 0;
+    int64_t bad = d ? pni_scan(k->numbers, x->dtype, pni_data(d), n, mask) : 0;
     pn_tensor_unref(d);
     if (!d || bad == 0 || mask) return d ? n - bad : -1;
   }
@@ -241,23 +241,26 @@ static void identity(double *x, const int64_t *size) {
 #define VECTOR(id, text, plain_, member_)                                                                              \
   const pni_constraint pni_constraint_##id = {                                                                         \
       .name = #id, .must = text, .rank = 1, .holds = id, .plain = plain_, .member = member_};
-/* A set of numbers. */
-#define NUMBER(id, text, discrete_)                                                                                    \
-  const pni_constraint pni_constraint_##id = {                                                                         \
-      .name = #id, .must = text, .discrete = discrete_, .holds = id, .scan = pni_scan_##id};
-/* An interval with its ends. */
-#define RANGE(id, text, low_, high_, member_)                                                                          \
-  const pni_constraint pni_constraint_##id = {                                                                         \
-      .name = #id, .must = text, .low = low_, .high = high_, .holds = id, .scan = pni_scan_##id, .member = member_};
+/* A set of numbers with its ends (both 0 where it is no interval); what follows are its `numbers`. */
+#define NUMBER(id, text, discrete_, low_, high_, member_, ...)                                                         \
+  const pni_constraint pni_constraint_##id = {.name = #id,                                                             \
+                                              .must = text,                                                            \
+                                              .discrete = discrete_,                                                   \
+                                              .low = low_,                                                             \
+                                              .high = high_,                                                           \
+                                              .holds = id,                                                             \
+                                              .numbers = &(const pni_numbers){__VA_ARGS__},                            \
+                                              .member = member_};
 
-RANGE(real, "a finite number", -INFINITY, INFINITY, NULL)
-NUMBER(extended_real, "a number", false)
-RANGE(positive, "positive", 0, INFINITY, NULL)
-RANGE(nonnegative, "not negative", 0, INFINITY, NULL)
-RANGE(unit_interval, "between 0 and 1", 0, 1, half)
-RANGE(open_unit_interval, "above 0 and below 1", 0, 1, half)
-RANGE(angle, "an angle from -pi to pi", -PNI_ANGLE_END, PNI_ANGLE_END, zero)
-NUMBER(boolean, "0 or 1", true)
+NUMBER(real, "a finite number", false, -INFINITY, INFINITY, NULL, PNI_FINITE, 0, 0)
+NUMBER(extended_real, "a number", false, 0, 0, NULL, PNI_CLOSED, -INFINITY, INFINITY)
+NUMBER(positive, "positive", false, 0, INFINITY, NULL, PNI_ABOVE, 0, DBL_MAX)
+NUMBER(nonnegative, "not negative", false, 0, INFINITY, NULL, PNI_CLOSED, 0, DBL_MAX)
+NUMBER(unit_interval, "between 0 and 1", false, 0, 1, half, PNI_CLOSED, 0, 1)
+NUMBER(open_unit_interval, "above 0 and below 1", false, 0, 1, half, PNI_ABOVE, 0, 1 - DBL_EPSILON / 2)
+NUMBER(angle, "an angle from -pi to pi", false, -PNI_ANGLE_END, PNI_ANGLE_END, zero, PNI_CLOSED, -PNI_ANGLE_HOLDS,
+       PNI_ANGLE_HOLDS)
+NUMBER(boolean, "0 or 1", true, 0, 0, NULL, PNI_ENDS, 0, 1)
 ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
 VECTOR(log_weights, "logarithms below inf, not all -inf", &pni_plain_real, NULL)
 VECTOR(real_vector, "a vector of finite numbers", &pni_plain_real, NULL)

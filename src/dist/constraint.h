@@ -7,8 +7,17 @@
 
 #include "../tensor/tensor.h"
 
-/* How many of n numbers are no members; mask (may be NULL) receives one byte each. */
-typedef int64_t (*pni_scan)(const void *x, int64_t n, uint8_t *mask);
+/* A set of numbers that whole arrays are tested against. In float32 the ends are the nearest numbers inside. */
+typedef enum {
+  PNI_FINITE,
+  PNI_CLOSED,
+  PNI_ABOVE,
+  PNI_ENDS
+} pni_shape_of_set; /* all; [from, to]; (from, to]; {from, to} */
+typedef struct pni_numbers {
+  pni_shape_of_set shape;
+  double from, to;
+} pni_numbers;
 
 /* A test that all vectors of a tensor pass at once: every element in [low, high] and whole if `whole`, and every sum 1
  * to `sum` (0: exactly, below 0: any). Vectors that pass are members; of those that do not nothing is known. The ends
@@ -28,8 +37,8 @@ typedef struct pni_constraint {
   /* Is this one a member? `x` holds it row-major as doubles and may be overwritten if rank > 0;
    * `size` its sizes. NaN never is. */
   bool (*holds)(double *x, const int64_t *size);
-  const pni_scan *scan;   /* of numbers: `holds` over whole arrays of float64, float32; NULL: one by one */
-  const pni_plain *plain; /* of vectors: what most members pass; NULL: they are tested one by one */
+  const pni_numbers *numbers; /* the same set; NULL: members are tested one by one */
+  const pni_plain *plain;     /* of vectors: what most members pass; NULL: they are tested one by one */
   /* Writes a member; NULL: every element 1. */
   void (*member)(double *x, const int64_t *size);
 } pni_constraint;
@@ -50,9 +59,8 @@ pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtyp
 int pni_constraint_count(void);
 const pni_constraint *pni_constraint_at(int i);
 
-/* constraint_scan.c */
-extern const pni_scan pni_scan_real[2], pni_scan_extended_real[2], pni_scan_positive[2], pni_scan_nonnegative[2],
-    pni_scan_unit_interval[2], pni_scan_open_unit_interval[2], pni_scan_angle[2], pni_scan_boolean[2];
+/* How many of n numbers at p, float64 or float32, are no members; mask (may be NULL) receives one byte each. */
+int64_t pni_scan(const pni_numbers *set, pn_dtype dtype, const void *p, int64_t n, uint8_t *mask);
 
 /* constraint_rows.c: do all `rows` vectors of n elements, float64 or float32, pass? */
 bool pni_all_plain(const pni_plain *t, int dtype, const void *x, int64_t rows, int64_t n);

@@ -2,12 +2,12 @@
 ** constraint_scan.c: sets of numbers tested array by array, as constraint.c does it one by one. (x - x is zero for finite
 ** x alone.)
 */
-#include "constraint.h"
 #include "../base/cpu.h"
+#include <math.h>
+#include "constraint.h"
 
 #define SCAN(id, T, suffix, test)                                                                                      \
-  static PNI_CLONES int64_t id##_##suffix(const void *p, int64_t n, uint8_t *mask) {                                   \
-    const T *v = p;                                                                                                    \
+  static PNI_CLONES int64_t id##_##suffix(const T *v, int64_t n, uint8_t *mask, T from, T to) {                        \
     int64_t bad = 0;                                                                                                   \
     for (int64_t at = 0; at < n; at += 1024) { /* counts of the element's width, for vectors */                        \
       int part = 0, size = n - at < 1024 ? (int)(n - at) : 1024;                                                       \
@@ -21,18 +21,28 @@
         mask[at + i] = (test) ? 1 : 0;                                                                                 \
       }                                                                                                                \
     }                                                                                                                  \
+    (void)from, (void)to;                                                                                              \
     return bad;                                                                                                        \
   }
-#define SCANS(id, test)                                                                                                \
-  SCAN(id, double, f64, test)                                                                                          \
-  SCAN(id, float, f32, test)                                                                                           \
-  const pni_scan pni_scan_##id[2] = {id##_f64, id##_f32};
+#define SCANS(T, suffix)                                                                                               \
+  SCAN(finite, T, suffix, x - x == 0)                                                                                  \
+  SCAN(closed, T, suffix, (x >= from) & (x <= to))                                                                     \
+  SCAN(above, T, suffix, (x > from) & (x <= to))                                                                       \
+  SCAN(ends, T, suffix, (x == from) | (x == to))
+SCANS(double, f64)
+SCANS(float, f32)
 
-SCANS(angle, (x >= -PNI_ANGLE_HOLDS) & (x <= PNI_ANGLE_HOLDS))
-SCANS(real, x - x == 0)
-SCANS(extended_real, x == x)
-SCANS(positive, (x > 0) & (x - x == 0))
-SCANS(nonnegative, (x >= 0) & (x - x == 0))
-SCANS(unit_interval, (x >= 0) & (x <= 1))
-SCANS(open_unit_interval, (x > 0) & (x < 1))
-SCANS(boolean, (x == 0) | (x == 1))
+/* The float nearest to x that is not above it. */
+static float below(double x) {
+  float y = (float)x;
+  return (double)y > x ? nextafterf(y, -INFINITY) : y;
+}
+
+int64_t pni_scan(const pni_numbers *set, pn_dtype dtype, const void *p, int64_t n, uint8_t *mask) {
+  static int64_t (*const scan_f64[])(const double *, int64_t, uint8_t *, double, double) = {finite_f64, closed_f64,
+                                                                                            above_f64, ends_f64};
+  static int64_t (*const scan_f32[])(const float *, int64_t, uint8_t *, float, float) = {finite_f32, closed_f32,
+                                                                                         above_f32, ends_f32};
+  return dtype == PN_FLOAT64 ? scan_f64[set->shape](p, n, mask, set->from, set->to)
+                             : scan_f32[set->shape](p, n, mask, -below(-set->from), below(set->to));
+}

@@ -190,16 +190,22 @@ TEST(isinf, isinf(x) != 0)
 TEST(isfinite, isfinite(x) != 0)
 TEST(logical_not, x == 0)
 
-void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
-  const double *limit = data;
-  REAL low = (REAL)limit[0], high = (REAL)limit[1];
-  REAL *o = (REAL *)(void *)p[0];
-  const REAL *a = (const REAL *)(const void *)p[1];
+static void NAME(limit)(REAL *restrict o, const REAL *restrict a, int64_t step, int64_t n, REAL low, REAL high) {
   for (int64_t i = 0; i < n; i++) {
-    REAL x = a[i * s[1]];
+    REAL x = a[i * step];
     x = x < low ? low : x;
     o[i] = x > high ? high : x;
   }
+}
+
+void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  const double *end = data;
+  REAL *o = (REAL *)(void *)p[0];
+  const REAL *a = (const REAL *)(const void *)p[1];
+  if (s[1] == 1)
+    NAME(limit)(o, a, 1, n, (REAL)end[0], (REAL)end[1]);
+  else
+    NAME(limit)(o, a, s[1], n, (REAL)end[0], (REAL)end[1]);
 }
 
 void NAME(polygamma)(void *data, int64_t n, char *const *p, const int64_t *s) {
