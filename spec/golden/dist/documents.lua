@@ -45,4 +45,15 @@ return {
     {q = 0.9, c = 0.01, value = 0.9370893701527417},
     {q = 1e-05, c = 0.5, value = 0.3935426076484785},
   },
+  shared = {
+    {distance = 0.0, value = 0.0},
+    {distance = 1e-06, value = 1.666666666666639e-13},
+    {distance = 0.0999, value = 0.0016630583973931106},
+    {distance = 0.1001, value = 0.0016697228426287218},
+    {distance = 0.5, value = 0.04149408253679828},
+    {distance = 3.0, value = 1.3143741789475356},
+    {distance = -7.0, value = 5.012777999545104},
+    {distance = 40.0, value = 38.0},
+    {distance = 800.0, value = 798.0},
+  },
 }

@@ -133,8 +133,18 @@ def inverses():
     return out
 
 
+def shared():
+    """KL of logistic laws of one scale at a distance of d scales."""
+    out = []
+    for d in ("0", "1e-6", "0.0999", "0.1001", "0.5", "3", "-7", "40", "800"):
+        d = mpf(d)
+        lp = lambda x: -abs(x) - 2 * log1p(exp(-abs(x)))
+        out.append(dict(distance=float(d), value=float(quad(lambda x: exp(lp(x)) * (lp(x) - lp(x - d)), sorted({-60, -20, -5, 0, 5, 20, 60} | ({d} if abs(d) < 60 else set()))))))
+    return out
+
+
 with open(os.path.join(HERE, "documents.lua"), "w") as f:
     f.write("-- Written by make_documents.py.\nreturn {\n")
-    for name, cases in (("gates", gates()), ("mixtures", mixtures()), ("markov", markov()), ("chains", chains()), ("inverses", inverses())):
+    for name, cases in (("gates", gates()), ("mixtures", mixtures()), ("markov", markov()), ("chains", chains()), ("inverses", inverses()), ("shared", shared())):
         f.write("  %s = {\n%s  },\n" % (name, "".join("    %s,\n" % lua(case) for case in cases)))
     f.write("}\n")

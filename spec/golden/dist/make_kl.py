@@ -126,6 +126,10 @@ as_q = {
     "gumbel": [("-0.2", "1.4"), ("1", "2")],
     "weibull": [("1.4", "0.7"), ("2", "3.5")],
     "pareto": [("0.1", "1.2"), ("0.05", "4")],
+    "logistic": [("0.6", "1.1"), ("-1", "0.5")],
+    "cauchy": [("0.6", "1.1"), ("-1", "0.5")],
+    "half_cauchy": [("0.9",), ("4",)],
+    "student_t": [("3.3", "0.6", "1.1"), ("30", "-1", "0.5")],
 }
 
 
@@ -137,7 +141,7 @@ def diverges(p, pv, q, qv):
     """Is E_p[log q] minus infinity though the supports are inside each other?"""
     heavy = {"cauchy": 1, "half_cauchy": 1, "student_t": pv[0], "pareto": pv[-1], "inverse_gamma": pv[0]}.get(p, inf)
     moment = {"normal": 2, "half_normal": 2, "truncated_normal": 2, "laplace": 1, "exponential": 1, "gamma": 1,
-              "chi2": 1, "gumbel": 1, "weibull": qv[-1]}.get(q, 0)
+              "chi2": 1, "gumbel": 1, "logistic": 1, "weibull": qv[-1]}.get(q, 0)
     if moment >= heavy:
         return True
     if q == "gumbel" and ((p in ("laplace", "logistic") and pv[1] >= qv[1]) or p in ("student_t", "cauchy")):

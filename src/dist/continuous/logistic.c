@@ -1,7 +1,8 @@
 /*
 ** logistic.c: Logistic(loc, scale) on the reals, z = (x - loc) / scale,
 **   log p(x) = -z - 2 log(1 + e^-z) - log scale,  variance (pi scale)^2 / 3
-** Its distribution function is sigmoid(z). The divergence of two of them has no closed form.
+** Its distribution function is sigmoid(z). The divergence of two of them has a closed form for
+** equal scales only (divergence/alike.c).
 */
 #include "../formula.h"
 #include "../kernel/location_scale.h"

@@ -16,7 +16,7 @@ bool pni_counts_never_inside(const pni_distribution *p, const pni_distribution *
 
 /* ---- totals: the check as an operation without a result, so that a plan makes it anew ---- */
 
-/* attr: the names of the kinds, which are static, and whether p may be above q */
+/* attr: the names of the kinds, which are static, whether p may be above q, and the name of the parameter */
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   pni_spec joint;
   if (pni_broadcast(c, "kl", call->in[0], call->in[1], &joint)) return c->status;
@@ -38,8 +38,8 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
     const char *p_name = (const char *)(intptr_t)call->attr->i[0], *q_name = (const char *)(intptr_t)call->attr->i[1];
     if (i < a->numel)
       pni_fail(c, PN_MISSING,
-               "kl: there is no closed form for %s and %s with total_count %.7g and %.7g (kl_monte_carlo estimates it)",
-               p_name, q_name, p[i], q[i]);
+               "kl: there is no closed form for %s and %s with %s %.7g and %.7g (kl_monte_carlo estimates it)", p_name,
+               q_name, (const char *)(intptr_t)call->attr->i[3], p[i], q[i]);
   }
   pn_tensor_unref(a);
   pn_tensor_unref(b);
@@ -51,7 +51,13 @@ static const pni_op require_totals = {
 
 pn_status pni_require_totals(pn_context *c, const char *p_name, const char *q_name, pn_tensor *p, pn_tensor *q,
                              bool at_least) {
-  pni_attr a = {.ni = 3, .i = {(int64_t)(intptr_t)p_name, (int64_t)(intptr_t)q_name, at_least}};
+  return pni_require_alike(c, p_name, q_name, "total_count", p, q, at_least);
+}
+
+pn_status pni_require_alike(pn_context *c, const char *p_name, const char *q_name, const char *what, pn_tensor *p,
+                            pn_tensor *q, bool at_least) {
+  int64_t names[3] = {(int64_t)(intptr_t)p_name, (int64_t)(intptr_t)q_name, (int64_t)(intptr_t)what};
+  pni_attr a = {.ni = 4, .i = {names[0], names[1], at_least, names[2]}};
   pni_apply2(c, &require_totals, p, q, &a);
   return c->status;
 }

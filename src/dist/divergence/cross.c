@@ -107,6 +107,28 @@ static T *of_gumbel(C *c, D *d, D *p, E *e) {
   return pn_add(c, t, e->decay(c, p, one, two));
 }
 
+/* log(pi s) + E log(1 + ((x - m) / s)^2); of |x| less log 2 */
+static T *cauchy_form(C *c, D *p, E *e, T *m, T *s) {
+  return plus(c, pn_add(c, e->log_distance(c, p, m, s), pn_log(c, s)), LOG_PI);
+}
+static T *of_cauchy(C *c, D *d, D *p, E *e) { return cauchy_form(c, p, e, one, two); }
+static T *of_half_cauchy(C *c, D *d, D *p, E *e) {
+  return plus(c, cauchy_form(c, p, e, constant(c, d, 0), one), -LOG_2);
+}
+
+/* (v + 1)/2 E log(1 + (x - m)^2 / (v s^2)) - log q(m) */
+static T *of_student_t(C *c, D *d, D *p, E *e) {
+  enum { DF, LOC, SCALE };
+  T *v = d->param[DF], *m = d->param[LOC], *apart = e->log_distance(c, p, m, pn_mul(c, pn_sqrt(c, v), d->param[SCALE]));
+  return pn_sub(c, times(c, pn_mul(c, plus(c, v, 1), apart), 0.5), d->kind->log_prob(c, d, m));
+}
+
+/* log s + (E x - m) / s + 2 E log(1 + e^(-(x - m) / s)) */
+static T *of_logistic(C *c, D *d, D *p, E *e) {
+  T *t = pn_add(c, pn_log(c, two), pn_div(c, pn_sub(c, p->kind->mean(c, p), one), two));
+  return pn_add(c, t, times(c, e->softplus(c, p, one, two), 2));
+}
+
 static const asker rows[] = {
     {&pni_dist_normal, PNI_NEED_SQUARE, of_normal},
     {&pni_dist_half_normal, PNI_NEED_SQUARE, of_half_normal},
@@ -121,6 +143,10 @@ static const asker rows[] = {
     {&pni_dist_weibull, PNI_NEED_LOG | PNI_NEED_POWER, of_weibull},
     {&pni_dist_pareto, PNI_NEED_LOG, of_pareto},
     {&pni_dist_gumbel, PNI_NEED_MEAN | PNI_NEED_DECAY, of_gumbel},
+    {&pni_dist_cauchy, PNI_NEED_LOG_DISTANCE, of_cauchy},
+    {&pni_dist_half_cauchy, PNI_NEED_LOG_DISTANCE, of_half_cauchy},
+    {&pni_dist_student_t, PNI_NEED_LOG_DISTANCE, of_student_t},
+    {&pni_dist_logistic, PNI_NEED_MEAN | PNI_NEED_SOFTPLUS, of_logistic},
     {&pni_dist_log_uniform, PNI_NEED_LOG, of_log_uniform},
     {&pni_dist_beta, PNI_NEED_LOG | PNI_NEED_LOG1M, of_beta},
     {&pni_dist_continuous_bernoulli, PNI_NEED_MEAN, of_continuous_bernoulli},

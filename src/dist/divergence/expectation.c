@@ -341,10 +341,15 @@ static T *uniform_decay(C *c, D *d, T *m, T *s) {
 static const pni_expectation rows[] = {
     {.kind = &pni_dist_normal, .away = normal_away, .decay = normal_decay},
     {.kind = &pni_dist_laplace, .away = laplace_away, .decay = laplace_decay},
-    {.kind = &pni_dist_logistic, .away = logistic_away, .decay = logistic_decay},
+    {.kind = &pni_dist_logistic,
+     .away = logistic_away,
+     .decay = logistic_decay,
+     .log_distance = pni_logistic_log_distance},
     {.kind = &pni_dist_gumbel, .away = gumbel_away},
-    {.kind = &pni_dist_student_t, .away = student_t_away, .square_about = student_t_square},
-    {.kind = &pni_dist_cauchy, .infinite = PNI_NEED_SQUARE | PNI_NEED_AWAY},
+    {.kind = &pni_dist_student_t, .infinite = PNI_NEED_DECAY, .away = student_t_away, .square_about = student_t_square},
+    {.kind = &pni_dist_cauchy,
+     .infinite = PNI_NEED_SQUARE | PNI_NEED_AWAY | PNI_NEED_DECAY | PNI_NEED_SOFTPLUS,
+     .log_distance = pni_cauchy_log_distance},
     {.kind = &pni_dist_truncated_normal},
     {.kind = &pni_dist_continuous_bernoulli, .infinite = PNI_NEED_RECIPROCAL},
     {.kind = &pni_dist_gamma,
@@ -424,7 +429,9 @@ static const pni_expectation rows[] = {
      .log1m = uniform_log1m,
      .away = uniform_away,
      .power = uniform_power,
-     .decay = uniform_decay},
+     .decay = uniform_decay,
+     .log_distance = pni_uniform_log_distance,
+     .softplus = pni_uniform_softplus},
     {.kind = &pni_dist_log_uniform,
      .log = log_uniform_log,
      .log_variance = log_uniform_log_variance,
@@ -450,6 +457,8 @@ int pni_expectation_offers(const pni_expectation *e) {
   if (e->away || (e->partial_mean && e->kind->cdf && e->kind->mean)) offers |= PNI_NEED_AWAY;
   if (e->power) offers |= PNI_NEED_POWER;
   if (e->decay) offers |= PNI_NEED_DECAY;
+  if (e->log_distance) offers |= PNI_NEED_LOG_DISTANCE;
+  if (e->softplus) offers |= PNI_NEED_SOFTPLUS;
   return offers;
 }
 

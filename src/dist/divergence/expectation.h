@@ -14,14 +14,16 @@
 /* What q asks of p. */
 enum {
   PNI_NEED_MEAN = 1,
-  PNI_NEED_SQUARE = 2,       /* mean and variance */
-  PNI_NEED_LOG = 4,          /* E[log x] */
-  PNI_NEED_LOG_VARIANCE = 8, /* Var[log x] */
-  PNI_NEED_RECIPROCAL = 16,  /* E[1 / x] */
-  PNI_NEED_LOG1M = 32,       /* E[log(1 - x)] */
-  PNI_NEED_AWAY = 64,        /* E|x - m| */
-  PNI_NEED_POWER = 128,      /* E[x^r], r > 0 */
-  PNI_NEED_DECAY = 256       /* E[e^(-(x - m) / s)], s > 0 */
+  PNI_NEED_SQUARE = 2,         /* mean and variance */
+  PNI_NEED_LOG = 4,            /* E[log x] */
+  PNI_NEED_LOG_VARIANCE = 8,   /* Var[log x] */
+  PNI_NEED_RECIPROCAL = 16,    /* E[1 / x] */
+  PNI_NEED_LOG1M = 32,         /* E[log(1 - x)] */
+  PNI_NEED_AWAY = 64,          /* E|x - m| */
+  PNI_NEED_POWER = 128,        /* E[x^r], r > 0 */
+  PNI_NEED_DECAY = 256,        /* E[e^(-(x - m) / s)], s > 0 */
+  PNI_NEED_LOG_DISTANCE = 512, /* E[log(1 + ((x - a) / b)^2)], b > 0 */
+  PNI_NEED_SOFTPLUS = 1024     /* E[log(1 + e^(-(x - m) / s))], s > 0 */
 };
 
 /* What a kind offers beside its mean, variance and entropy; NULL: not in closed form. */
@@ -37,12 +39,20 @@ typedef struct pni_expectation {
   pn_tensor *(*partial_mean)(pn_context *c, const pn_dist *d, pn_tensor *t);
   pn_tensor *(*power)(pn_context *c, const pn_dist *d, pn_tensor *r);
   pn_tensor *(*decay)(pn_context *c, const pn_dist *d, pn_tensor *m, pn_tensor *s);
+  pn_tensor *(*log_distance)(pn_context *c, const pn_dist *d, pn_tensor *a, pn_tensor *b);
+  pn_tensor *(*softplus)(pn_context *c, const pn_dist *d, pn_tensor *m, pn_tensor *s);
   /* E[(x - m)^2] where it is not variance + (mean - m)^2. */
   pn_tensor *(*square_about)(pn_context *c, const pn_dist *d, pn_tensor *m);
 } pni_expectation;
 
 /* E[log(1 - x)] of a kumaraswamy distribution, by quadrature (kumaraswamy.c). */
 pn_tensor *pni_kumaraswamy_log1m(pn_context *c, const pn_dist *d);
+
+/* log_distance.c */
+pn_tensor *pni_cauchy_log_distance(pn_context *c, const pn_dist *d, pn_tensor *a, pn_tensor *b);
+pn_tensor *pni_logistic_log_distance(pn_context *c, const pn_dist *d, pn_tensor *a, pn_tensor *b);
+pn_tensor *pni_uniform_log_distance(pn_context *c, const pn_dist *d, pn_tensor *a, pn_tensor *b);
+pn_tensor *pni_uniform_softplus(pn_context *c, const pn_dist *d, pn_tensor *m, pn_tensor *s);
 
 /* The row of a kind, or NULL. */
 const pni_expectation *pni_expectation_find(const pni_distribution *kind);

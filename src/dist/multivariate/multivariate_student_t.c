@@ -2,6 +2,7 @@
 ** multivariate_student_t.c: MultivariateStudentT(df v, loc m, scale S = L L^T) on R^n, z = L^-1 (x - m),
 **   log p(x) = lgamma((v + n)/2) - lgamma(v/2) - n/2 log(v pi) - sum log diag L - (v + n)/2 log(1 + |z|^2 / v)
 **   mean m (v > 1, else NaN), variance diag(S) v / (v - 2) (v > 2; inf down to 1, NaN from there)
+** Kullback-Leibler from a normal law by its moments (v > 2, else inf).
 ** Draws are m + L e / sqrt(G / (v/2)) with e normal and one G ~ Gamma(v/2) for all components.
 */
 #include "matrix.h"
@@ -56,6 +57,17 @@ static T *mode(C *c, D *d) { return (void)c, loc; }
 static T *entropy(C *c, D *d) {
   T *t = times(c, pn_mul(c, plus(c, df, (double)last_size(loc)), slope(c, d)), 0.5);
   return pn_add(c, t, pn_sub(c, log_diagonal(c, L), log_factor(c, d)));
+}
+
+/* n/2 log(2 pi) + log det L_q + (v / (v - 2) |L_q^-1 L_p|^2 + |L_q^-1 (m_p - m_q)|^2) / 2 - entropy; inf for v <= 2 */
+T *pni_kl_multivariate_student_t_multivariate_normal(C *c, D *d, D *q) {
+  enum { Q_LOC, Q_TRIL = 3 };
+  T *exists = above(c, df, 2), *v = only(c, exists, df, 3), *spread = pn_div(c, v, plus(c, v, -2));
+  T *l = q->param[Q_TRIL], *trace = pn_mul(c, spread, square_norm(c, unscale(c, l, L)));
+  T *shift = distance_from(c, l, pn_sub(c, loc, q->param[Q_LOC]));
+  T *cross = pn_add(c, log_diagonal(c, l), times(c, pn_add(c, trace, shift), 0.5));
+  T *value = pn_sub(c, plus(c, cross, (double)last_size(loc) * LOG_ROOT_TWO_PI), entropy(c, d));
+  return only(c, exists, value, INFINITY);
 }
 
 /* Kept finite where v is so small that a draw would overflow. */
