@@ -434,6 +434,65 @@ end
 
 -- ---- what is special ----
 
+describe("quantiles of mixtures", function()
+  local levels = pn.tensor { 0, 1e-300, 1e-12, 0.003, 0.25, 0.5, 0.8, 0.9999, 1 - 1e-13, 1 }
+
+  it("undo the distribution function, far apart and in the tails", function()
+    for _, d in ipairs {
+      dist.mixture({ 0.3, 0.7 }, dist.normal({ -1, 2 }, { 0.5, 1.5 })),
+      dist.mixture({ 0.5, 0.5 }, dist.normal({ -1e3, 1e3 }, { 0.5, 1e-3 })),
+      dist.mixture({ 0.9, 0.1, 0 }, dist.cauchy({ 0, 50, 1e9 }, { 1, 1e-6, 1 })),
+      dist.mixture({ 0.25, 0.75 }, { dist.normal(0, 1), dist.gamma(3, 2) }),
+      dist.mixture({ 0.5, 0.5 }, { dist.uniform(0, 1), dist.uniform(5, 6) }),
+      dist.mixture({ 0.2, 0.8 }, dist.student_t({ 2, 30 }, 0, { 3, 0.01 })),
+    } do
+      local x = d:icdf(levels)
+      local f, s = d:log_cdf(x), d:log_survival(x)
+      for i, p in ipairs(levels:totable()) do
+        local got = p < 0.5 and math.exp(f:totable()[i]) or 1 - math.exp(s:totable()[i])
+        assert(math.abs(got - p) <= 1e-9 * p, ("%s: level %g gives %.17g"):format(tostring(d), p, got))
+      end
+    end
+    local apart = dist.mixture({ 0.5, 0.5 }, { dist.uniform(0, 1), dist.uniform(5, 6) })
+    assert.same({ 0, 6 }, apart:icdf(pn.tensor { 0, 1 }):totable())
+    local between = apart:icdf(0.5):item()
+    assert(between >= 1 and between <= 5)
+  end)
+
+  it("are the least whole number of counts", function()
+    for _, d in ipairs { dist.mixture({ 0.25, 0.75 }, { dist.poisson(3), dist.binomial(10, 0.9) }),
+      dist.mixture({ 0.5, 0.5 }, dist.poisson { 1, 1e6 }), dist.mixture({ 0.4, 0.6 }, dist.geometric { 0.9, 1e-4 }) } do
+      local p = pn.tensor { 1e-12, 0.25, 0.5, 0.75, 0.99999 }
+      local x = d:icdf(p)
+      assert(x:eq(x:floor()):all():item() and d:cdf(x):ge(p):all():item())
+      assert(d:cdf(x - 1):lt(p):all():item())
+      assert(d:icdf(d:cdf(x)):eq(x):all():item())
+    end
+    assert.same({ 0, 0, 1, 1 },
+      dist.mixture({ 0.5, 0.5 }, dist.bernoulli { 0.2, 0.4 }):icdf(pn.tensor { 0, 0.69, 0.71, 1 }):totable())
+  end)
+
+  it("have slopes, batches, replays and names for what they lack", function()
+    local loc, logits = pn.param(pn.tensor { { -1, 2 }, { 0, 0.5 } }), pn.param(pn.tensor { 0.3, -0.4 })
+    local p = pn.param(0.3)
+    local function f(q)
+      return dist.mixture(dist.categorical { logits = logits }, dist.normal(loc, { 0.5, 1.5 })):icdf(q)
+    end
+    assert.same({ 3, 2 }, f(pn.tensor { { 0.1, 0.2 }, { 0.5, 0.6 }, { 0.8, 0.9 } }):shape())
+    assert(pn.check_gradients(function() return f(p * pn.tensor { 1, 2 }) end, { loc, logits, p }))
+    local compiled = pn.compile(function(q) return f(q) end)
+    for _, q in ipairs { pn.tensor { 0.1, 0.2 }, pn.tensor { 0.9, 1e-8 } } do
+      close(compiled(q), f(q):totable(), 1e-13, "replayed")
+    end
+    refuses("icdf", function()
+      return dist.mixture({ 0.5, 0.5 }, dist.normal(pn.zeros { 2, 2 }, 1):independent(1)):icdf(pn.zeros { 2 })
+    end)
+    refuses("mixture: icdf does not exist", function()
+      return dist.mixture({ 0.5, 0.5 }, dist.delta { 0.5, 1 }):icdf(0.5)
+    end)
+  end)
+end)
+
 describe("transformed", function()
   it("has the density of its own draws though they are rounded to the edge", function()
     local d = dist.transformed(dist.normal(0, 30), B.sigmoid())

@@ -5,7 +5,7 @@ Run: python3 make_composite.py   (needs numpy, scipy; writes beside itself)
 """
 import os
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 from make import HERE, lua
 
 t = {}
@@ -46,7 +46,19 @@ def mixture(weights, parts, x, **more):
     total = lambda f: [sum(w * f(d, v) for w, d in zip(weights, parts)) for v in x]
     m = sum(w * d.mean() for w, d in zip(weights, parts))
     second = sum(w * (d.var() + d.mean() ** 2) for w, d in zip(weights, parts))
-    return dict(x=x, log_prob=list(np.log(total(density))), cdf=total(lambda d, v: d.cdf(v)), mean=m,
+    level = [0.0, 1e-9, 0.01, 0.3, 0.5, 0.9, 1.0]
+
+    def quantile(p):
+        ends = [d.ppf(p) for d in parts]
+        low, high = min(ends), max(ends)
+        whole = hasattr(parts[0].dist, "logpmf")
+        if p in (0, 1) or low == high:
+            return max(low if p < 1 else high, 0) if whole else low if p < 1 else high
+        value = lambda v: sum(w * d.cdf(v) for w, d in zip(weights, parts)) - p
+        if whole:
+            return next(float(k) for k in range(int(max(low, 0)), int(high) + 1) if value(k) >= 0)
+        return optimize.brentq(value, low, high, xtol=1e-300, rtol=1e-15)
+    return dict(p=level, icdf=[quantile(v) for v in level], x=x, log_prob=list(np.log(total(density))), cdf=total(lambda d, v: d.cdf(v)), mean=m,
                 log_cdf=list(np.log(total(lambda d, v: d.cdf(v)))), log_survival=list(np.log(total(lambda d, v: d.sf(v)))),
                 variance=second - m ** 2, **more)
 

@@ -1,6 +1,7 @@
 /*
 ** mixture.c: a label k by weights w, then x from component k,
 **   p(x) = sum_k w_k p_k(x),  mean = sum_k w_k m_k,  variance = sum_k w_k (v_k + (m_k - mean)^2),  cdf = sum_k w_k F_k
+** Quantiles are found by Newton's steps between the components' quantiles, halving where they do not help.
 ** Components are the last batch axis of one distribution (same family) or a list of distributions. Part 0 is the
 ** categorical law of the labels. For numbers with a cdf draws are differentiable implicitly,
 **   dx = -dF(x) / p(x)  at fixed x (Figurnov, Mohamed & Mnih 2018).
@@ -97,6 +98,112 @@ static T *log_part(C *c, D *d, T *x, const char *function, of_point f) {
 static T *log_cdf(C *c, D *d, T *x) { return log_part(c, d, x, "log_cdf", pn_dist_log_cdf); }
 static T *log_survival(C *c, D *d, T *x) { return log_part(c, d, x, "log_survival", pn_dist_log_survival); }
 
+/* ---- quantiles: between the least and the greatest of the components' ---- */
+
+/* Where the search stands: F(low) < p <= F(high), the point between and the last step, all [sample, batch]. */
+typedef struct {
+  T *p, *low, *high, *x, *step;
+} search;
+
+/* log F(x) - log p, or for the upper half log(1 - p) - log(1 - F(x)): rises, 0 at the quantile; and its slope */
+static T *excess(C *c, D *d, T *p, T *x, T **slope) {
+  T *upper = above(c, p, 0.5), *share = pn_where(c, upper, log_survival(c, d, x), log_cdf(c, d, x));
+  T *want = pn_log(c, pn_where(c, upper, from(c, 1, p), p));
+  *slope = pn_exp(c, pn_sub(c, log_prob(c, d, x), share));
+  T *g = pn_sub(c, share, want);
+  return pn_where(c, upper, pn_neg(c, g), g);
+}
+
+/* Half way; by orders of magnitude between ends of one sign that differ in them. */
+static T *middle_of(C *c, const search *s) {
+  T *low = pn_abs(c, s->low), *high = pn_abs(c, s->high),
+    *one_sign = above(c, pn_mul(c, pn_sign(c, s->low), pn_sign(c, s->high)), 0);
+  T *wide = pn_gt(c, pn_maximum(c, low, high), times(c, pn_minimum(c, low, high), 8));
+  T *geometric = pn_mul(c, pn_sign(c, s->high), pn_mul(c, pn_sqrt(c, low), pn_sqrt(c, high)));
+  T *plain = pn_add(c, times(c, s->low, 0.5), times(c, s->high, 0.5));
+  return pn_where(c, pn_logical_and(c, one_sign, wide), geometric, plain);
+}
+
+/* Newton's step where it stays inside and is at most half of the one before, else the middle. */
+static void advance(C *c, D *d, search *s) {
+  T *slope, *g = excess(c, d, s->p, s->x, &slope), *reached = pn_ge(c, g, pni_like(c, g, 0));
+  s->high = pn_where(c, reached, s->x, s->high);
+  s->low = pn_where(c, reached, s->low, s->x);
+  T *newton = pn_sub(c, s->x, pn_div(c, g, slope));
+  T *inside = pn_logical_and(c, pn_ge(c, newton, s->low), pn_le(c, newton, s->high));
+  T *fast = pn_le(c, pn_abs(c, times(c, g, 2)), pn_abs(c, pn_mul(c, s->step, slope)));
+  T *middle = middle_of(c, s);
+  T *next = pn_where(c, pn_logical_and(c, inside, fast), newton, middle);
+  s->step = pn_sub(c, next, s->x);
+  s->x = next;
+}
+
+static bool settled(C *c, const search *s, double ulp) {
+  T *close = pn_le(c, pn_abs(c, s->step), times(c, pn_abs(c, s->x), ulp));
+  T *all = pn_all(c, close, PN_ALL, 0);
+  return !all || (!(c->recorder && pni_varies(c, all)) && pni_element(all, 0) != 0);
+}
+
+/* Whole numbers: halving alone, down to neighbours. */
+static void halve(C *c, D *d, search *s) {
+  T *middle = pn_floor(c, pn_add(c, times(c, s->low, 0.5), times(c, s->high, 0.5)));
+  T *reached = pn_ge(c, cdf(c, d, middle), s->p);
+  T *open = above(c, pn_sub(c, s->high, s->low), 1);
+  T *high = pn_where(c, pn_logical_and(c, open, reached), middle, s->high);
+  s->low = pn_where(c, pn_logical_and(c, open, pn_logical_not(c, reached)), middle, s->low);
+  s->step = pn_sub(c, s->high, s->low);
+  s->high = s->x = high;
+}
+
+/* [sample, batch]: the least or greatest of the components' quantiles */
+static T *end(C *c, D *d, T *p, bool high) {
+  T *each = at_points(c, d, p, pn_dist_icdf), *unused = equals(c, weights(c, d), 0);
+  each = but(c, unused, high ? -INFINITY : INFINITY, each);
+  return (high ? pn_max : pn_min)(c, each, LAST, 0);
+}
+
+static T *find_quantile(C *c, D *d, T *p, bool whole) {
+  enum { EAGER = 300, PLANNED = 64 };
+  double ulp = 4 * (d->dtype == PN_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON);
+  T *first = equals(c, p, 0), *last = equals(c, p, 1), *edge = pn_logical_or(c, first, last);
+  T *inner = but(c, edge, 0.5, p), *low = end(c, d, inner, false), *high = end(c, d, inner, true);
+  search s = {.p = inner, .low = whole ? plus(c, low, -1) : low, .high = high};
+  s.x = whole ? high : pn_add(c, times(c, low, 0.5), times(c, high, 0.5));
+  s.step = pn_sub(c, high, low);
+  int limit = c->recorder ? PLANNED : EAGER;
+  for (int i = 0; i < limit && !pni_failed(c); i++) {
+    if (whole)
+      halve(c, d, &s);
+    else
+      advance(c, d, &s);
+    if (whole ? i > 0 && settled(c, &(search){.step = plus(c, s.step, -1), .x = s.step}, 0) : settled(c, &s, ulp))
+      break;
+  }
+  T *at_end = pn_where(c, first, end(c, d, pn_mul(c, p, pni_like(c, p, 0)), false),
+                       end(c, d, plus(c, pn_mul(c, p, pni_like(c, p, 0)), 1), true));
+  return pn_where(c, edge, at_end, s.x);
+}
+
+/* The slopes of a density are implicit: dx = (dp - dF) / p(x). */
+static T *icdf(C *c, D *d, T *p) {
+  const pni_constraint *k = d->support;
+  bool whole = (d->flags & PNI_DIST_DISCRETE) != 0;
+  bool counts = k == &pni_constraint_boolean || k == &pni_constraint_trials || k == &pni_constraint_nonnegative_integer;
+  if (pni_dist_kind_event_ndim(d) || (whole && !counts)) return pni_dist_missing(c, d, "icdf");
+  int old = pn_set_no_grad(c, 1);
+  T *x = find_quantile(c, d, p, whole);
+  if (whole || !x || old) {
+    pn_set_no_grad(c, old);
+    return x;
+  }
+  T *inside = pn_isfinite(c, x), *density = pn_exp(c, log_prob(c, d, only(c, inside, x, 0)));
+  T *sloped = pn_logical_and(c, inside, above(c, density, 0));
+  pn_set_no_grad(c, old);
+  T *f = cdf(c, d, only(c, inside, x, 0)),
+    *off = pn_sub(c, pn_sub(c, p, pn_detach(c, p)), pn_sub(c, f, pn_detach(c, f)));
+  return pn_add(c, x, only(c, sloped, pn_div(c, off, only(c, sloped, density, 1)), 0));
+}
+
 static T *mean(C *c, D *d) { return average(c, d, of_components(c, d, pn_dist_mean)); }
 
 static T *variance(C *c, D *d) {
@@ -156,6 +263,7 @@ const pni_distribution pni_composite_mixture = {
     .flags = PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
+    .icdf = icdf,
     .log_cdf = log_cdf,
     .log_survival = log_survival,
     .mean = mean,
