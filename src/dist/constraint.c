@@ -134,9 +134,36 @@ static const pni_op within = {.name = "within",
                               .infer = infer_mask,
                               .eval = eval_mask};
 
+/* The same of floats and a set of numbers, as a kernel. */
+enum { MASK_BLOCK = 256 };
+static void mask_row(pn_dtype dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
+  const pni_constraint *k = (const pni_constraint *)(intptr_t) * (const int64_t *)data;
+  const size_t size = pn_dtype_size(dtype);
+  if (s[1] == 1) pni_scan(k->numbers, dtype, p[1], n, (uint8_t *)p[0]);
+  for (int64_t at = 0; s[1] != 1 && at < n; at += MASK_BLOCK) {
+    double room[MASK_BLOCK];
+    int64_t some = n - at < MASK_BLOCK ? n - at : MASK_BLOCK;
+    for (int64_t i = 0; i < some; i++)
+      memcpy((char *)room + (size_t)i * size, p[1] + (at + i) * s[1] * (int64_t)size, size);
+    pni_scan(k->numbers, dtype, room, some, (uint8_t *)p[0] + at);
+  }
+}
+static void mask_f64(void *data, int64_t n, char *const *p, const int64_t *s) { mask_row(PN_FLOAT64, data, n, p, s); }
+static void mask_f32(void *data, int64_t n, char *const *p, const int64_t *s) { mask_row(PN_FLOAT32, data, n, p, s); }
+
+static const pni_op number_within = {.name = "within",
+                                     .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_HIDDEN,
+                                     .infer = infer_mask,
+                                     .map = (const pni_row[4]){mask_f64, mask_f32}};
+
+bool pni_constraint_all(const pni_constraint *k, const pn_tensor *x) {
+  return k->numbers && pni_is_float(x) && pni_is_contiguous(x) &&
+         pni_scan(k->numbers, (pn_dtype)x->dtype, pni_data(x), x->numel, NULL) == 0;
+}
+
 pn_tensor *pni_constraint_mask(pn_context *c, const pni_constraint *k, const pn_tensor *x) {
   pni_attr a = {.ni = 1, .i = {(int64_t)(intptr_t)k}};
-  return pni_apply1(c, &within, (pn_tensor *)(uintptr_t)x, &a);
+  return pni_apply1(c, x && k->numbers && pni_is_float(x) ? &number_within : &within, (pn_tensor *)(uintptr_t)x, &a);
 }
 
 pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtype dtype, const int64_t *size) {
@@ -261,7 +288,7 @@ NUMBER(open_unit_interval, "above 0 and below 1", false, 0, 1, half, PNI_ABOVE, 
 NUMBER(angle, "an angle from -pi to pi", false, -PNI_ANGLE_END, PNI_ANGLE_END, zero, PNI_CLOSED, -PNI_ANGLE_HOLDS,
        PNI_ANGLE_HOLDS)
 NUMBER(boolean, "0 or 1", true, 0, 0, NULL, PNI_ENDS, 0, 1)
-ROW(nonnegative_integer, "a whole number not below 0", 0, true, NULL)
+NUMBER(nonnegative_integer, "a whole number not below 0", true, 0, 0, NULL, PNI_WHOLE, 0, DBL_MAX)
 VECTOR(log_weights, "logarithms below inf, not all -inf", &pni_plain_real, NULL)
 VECTOR(real_vector, "a vector of finite numbers", &pni_plain_real, NULL)
 VECTOR(simplex, "probabilities that sum to 1", &pni_plain_simplex, uniform_simplex)

@@ -12,8 +12,9 @@ typedef enum {
   PNI_FINITE,
   PNI_CLOSED,
   PNI_ABOVE,
-  PNI_ENDS
-} pni_shape_of_set; /* all; [from, to]; (from, to]; {from, to} */
+  PNI_ENDS,
+  PNI_WHOLE
+} pni_shape_of_set; /* all; [from, to]; (from, to]; {from, to}; whole numbers of [from, to] */
 typedef struct pni_numbers {
   pni_shape_of_set shape;
   double from, to;
@@ -53,11 +54,17 @@ pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const c
                                  const pn_tensor *x);
 /* bool tensor of x's shape without the last k->rank axes. Scoped, no graph. */
 pn_tensor *pni_constraint_mask(pn_context *c, const pni_constraint *k, const pn_tensor *x);
+/* Is every element of the floats x a member of a set of numbers? Looked at in one pass; false also where nothing is known
+ * of whole arrays or x is not contiguous. */
+bool pni_constraint_all(const pni_constraint *k, const pn_tensor *x);
 /* One member with the given sizes (k->rank of them). Scoped. */
 pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtype dtype, const int64_t *size);
 
 int pni_constraint_count(void);
 const pni_constraint *pni_constraint_at(int i);
+
+/* For how many of n pairs x < y. */
+int64_t pni_count_below(const double *x, const double *y, int64_t n);
 
 /* How many of n numbers at p, float64 or float32, are no members; mask (may be NULL) receives one byte each. */
 int64_t pni_scan(const pni_numbers *set, pn_dtype dtype, const void *p, int64_t n, uint8_t *mask);

@@ -28,7 +28,12 @@
   SCAN(finite, T, suffix, x - x == 0)                                                                                  \
   SCAN(closed, T, suffix, (x >= from) & (x <= to))                                                                     \
   SCAN(above, T, suffix, (x > from) & (x <= to))                                                                       \
-  SCAN(ends, T, suffix, (x == from) | (x == to))
+  SCAN(ends, T, suffix, (x == from) | (x == to))                                                                       \
+  /* from 2^digits on all numbers are whole; below, adding and taking away that much rounds to one */                  \
+  SCAN(whole, T, suffix,                                                                                               \
+       (x >= from) & (x <= to) & ((x >= DIGITS_##suffix) | ((x + DIGITS_##suffix) - DIGITS_##suffix == x)))
+#define DIGITS_f64 0x1p52
+#define DIGITS_f32 0x1p23f
 SCANS(double, f64)
 SCANS(float, f32)
 
@@ -39,10 +44,17 @@ static float below(double x) {
 }
 
 int64_t pni_scan(const pni_numbers *set, pn_dtype dtype, const void *p, int64_t n, uint8_t *mask) {
-  static int64_t (*const scan_f64[])(const double *, int64_t, uint8_t *, double, double) = {finite_f64, closed_f64,
-                                                                                            above_f64, ends_f64};
-  static int64_t (*const scan_f32[])(const float *, int64_t, uint8_t *, float, float) = {finite_f32, closed_f32,
-                                                                                         above_f32, ends_f32};
+  static int64_t (*const scan_f64[])(const double *, int64_t, uint8_t *, double,
+                                     double) = {finite_f64, closed_f64, above_f64, ends_f64, whole_f64};
+  static int64_t (*const scan_f32[])(const float *, int64_t, uint8_t *, float,
+                                     float) = {finite_f32, closed_f32, above_f32, ends_f32, whole_f32};
   return dtype == PN_FLOAT64 ? scan_f64[set->shape](p, n, mask, set->from, set->to)
                              : scan_f32[set->shape](p, n, mask, -below(-set->from), below(set->to));
 }
+
+static PNI_CLONES int64_t ordered(const double *restrict x, const double *restrict y, int64_t n) {
+  int64_t below = 0;
+  for (int64_t i = 0; i < n; i++) below += x[i] < y[i] ? 1 : 0;
+  return below;
+}
+int64_t pni_count_below(const double *x, const double *y, int64_t n) { return ordered(x, y, n); }

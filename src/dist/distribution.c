@@ -274,14 +274,24 @@ static pn_status check_values(pn_context *c, pn_dist *d) {
   return d->kind->check ? d->kind->check(c, d) : PN_OK;
 }
 
+/* The elements as float64 row by row in the shape of s: t itself or a copy. New. */
+static pn_tensor *doubles(pn_context *c, pn_tensor *t, const pni_spec *s) {
+  if (t->dtype == PN_FLOAT64 && pni_is_contiguous(t) && t->numel == pni_count(s->ndim, s->shape))
+    return pn_tensor_ref(t);
+  pn_tensor *copy = pni_tensor_new(c, s);
+  if (!copy || pni_copy(c, copy, t) == PN_OK) return copy;
+  pn_tensor_unref(copy);
+  return NULL;
+}
+
 static pn_status require_order(pn_context *c, const pni_distribution *kind, int low, int high, pn_tensor *const *in) {
   pni_spec s;
   if (pni_broadcast(c, kind->name, in[0], in[1], &s)) return c->status;
   s.dtype = PN_FLOAT64;
-  pn_tensor *a = pni_tensor_new(c, &s), *b = pni_tensor_new(c, &s);
-  if (a && b && pni_copy(c, a, in[0]) == PN_OK && pni_copy(c, b, in[1]) == PN_OK) {
+  pn_tensor *a = doubles(c, in[0], &s), *b = a ? doubles(c, in[1], &s) : NULL;
+  if (a && b) {
     const double *x = pni_data(a), *y = pni_data(b);
-    int64_t i = 0;
+    int64_t i = pni_count_below(x, y, a->numel) == a->numel ? a->numel : 0;
     while (i < a->numel && x[i] < y[i]) i++;
     if (i < a->numel)
       pni_fail(c, PN_DOMAIN, "%s: %s must be above %s, got %.7g for %.7g", kind->name, kind->param[high].name,

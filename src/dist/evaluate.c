@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "distribution.h"
+#include "kernel/where_inside.h"
 
 pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *function) {
   static const char *const of_numbers[] = {"cdf", "icdf", "log_cdf", "log_survival"};
@@ -122,6 +123,7 @@ static pn_tensor *all_last(pn_context *c, pn_tensor *mask, int n) {
 /* Which values are inside; NULL with no failure pending if all are. */
 static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
   if (d->flags & PNI_DIST_TOTAL || (d->kind->total && d->kind->total(d))) return NULL;
+  if (!d->kind->in_support && !unknown(c, x) && pni_constraint_all(d->support, x)) return NULL;
   int old = pn_set_no_grad(c, 1);
   pn_tensor *mask = d->kind->in_support ? d->kind->in_support(c, d, x)
                                         : all_last(c, pni_constraint_mask(c, d->support, x), repeats(d));
@@ -140,6 +142,7 @@ static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *ra
   pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, size);
   pn_tensor *safe = pn_where(c, over_event(c, mask, rank), x, member);
   pn_tensor *lp = d->kind->log_prob(c, d, safe);
+  if (!rank) return pni_where_inside(c, lp, mask, x);
   pn_tensor *nan = pn_isnan(c, raw);
   pn_axes axes = {.n = rank};
   for (int i = 0; i < rank; i++) axes.axis[i] = -1 - i;
