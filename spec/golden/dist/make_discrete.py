@@ -166,7 +166,7 @@ def negative_binomial():
              one(1.0, dict(probs=0.2), 60, [0, 1, 9]), one(1e-3, dict(probs=0.5), 120, [0, 1, 5], extreme=True),
              one(1e4, dict(logits=-8.0), 120, [0, 3, 20], extreme=True)]
     for r, given, x in ((1e8, dict(probs=0.25), [33333333, 33300000, 0, 35000000]), (1e-8, dict(logits=2.0), [0, 1, 10]), (2.5, dict(logits=-300.0), [0, 1, 3000]),
-                        (0.3, dict(probs=1e-12), [0, 1, 3])):
+                        (0.3, dict(probs=1e-12), [0, 1, 3]), (150.0, dict(logits=0.0), [0, 49, 50, 51, 300]), (1e6, dict(logits=3.0), [20085537, 20000000, 0])):
         p, q = precisely(success, **given)
         m = mpf(r)
         cases.append(precisely(large, dict(total_count=r, **given), lambda k: mp.loggamma(k + m) - mp.loggamma(k + 1) - mp.loggamma(m) + m * log(q) + k * log(p), x,

@@ -4,6 +4,7 @@
 ** Kullback-Leibler: log of the ratio of the widths where q's interval holds p's, else inf.
 */
 #include "../formula.h"
+#include "../kernel/uniform.h"
 
 #define low  d->param[LOW]
 #define high d->param[HIGH]
@@ -13,8 +14,7 @@ static pn_status check(C *c, D *d) { return pni_dist_require_order(c, d, LOW, HI
 static T *width(C *c, D *d) { return pn_sub(c, high, low); }
 
 static T *in_support(C *c, D *d, T *x) { return pn_logical_and(c, pn_ge(c, x, low), pn_le(c, x, high)); }
-/* 0 x carries the shape of x */
-static T *log_prob(C *c, D *d, T *x) { return pn_sub(c, times(c, x, 0), pn_log(c, width(c, d))); }
+static T *log_prob(C *c, D *d, T *x) { return pni_uniform_density(c, x, low, high); }
 
 static T *cdf(C *c, D *d, T *x) {
   T *left = pn_le(c, x, low), *right = pn_ge(c, x, high), *mid = pn_where(c, pn_logical_or(c, left, right), low, x);
@@ -37,9 +37,8 @@ static T *mean(C *c, D *d) { return times(c, pn_add(c, low, high), 0.5); }
 static T *variance(C *c, D *d) { return times(c, pn_square(c, width(c, d)), 1.0 / 12); }
 static T *entropy(C *c, D *d) { return pn_log(c, width(c, d)); }
 
-/* Rounding may pass high. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  return pn_minimum(c, icdf(c, d, uniform_draw(c, rng, out)), high);
+  return pni_between(c, uniform_draw(c, rng, out), low, high);
 }
 
 T *pni_kl_uniform_uniform(C *c, D *p, D *d) {
@@ -56,6 +55,7 @@ const pni_distribution pni_dist_uniform = {
               {.name = "high", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_interval,
     .event = "",
+    .flags = PNI_DIST_TOTAL,
     .check = check,
     .in_support = in_support,
     .log_prob = log_prob,

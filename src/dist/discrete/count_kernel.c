@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include "count_kernel.h"
+#include "../../base/cpu.h"
 #include "../../base/special.h"
 #include "../../tensor/map.h"
 
@@ -90,7 +91,81 @@ static void excess(const double *k, const double *unused, double *out, int64_t n
   if (small) small_excess(k, out, n);
 }
 
-typedef void (*block)(const double *x, const double *y, double *out, int64_t n);
+/* ---- the negative binomial's mass of x, r and log odds l ---- */
+
+/* x + r up to here: of three logarithms of gamma functions 4e-13 is left; beyond, they would cancel. */
+#define GAMMAS_END 200
+
+/* Logarithms of e^l / (1 + e^l) and 1 / (1 + e^l), t = log(1 + e^-|l|); what is beyond GAMMAS_END is counted. */
+static PNI_CLONES int64_t prepare(const double *restrict x, const double *restrict r, const double *restrict l,
+                                  double *restrict all, double *restrict next, double *restrict minus, int64_t n) {
+  double far = 0;
+  for (int64_t i = 0; i < n; i++) {
+    all[i] = x[i] + r[i];
+    next[i] = x[i] + 1;
+    minus[i] = -fabs(l[i]);
+    far += all[i] <= GAMMAS_END ? 0 : 1;
+  }
+  return (int64_t)far;
+}
+static PNI_CLONES void shares(const double *restrict l, const double *restrict t, double *restrict success,
+                              double *restrict failure, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    double low = l[i] < 0 ? l[i] : 0, high = l[i] < 0 ? 0 : -l[i];
+    success[i] = low - t[i];
+    failure[i] = high - t[i];
+  }
+}
+/* gamma: lgamma of x + r, x + 1 and r */
+static PNI_CLONES void add_up(const double *restrict x, const double *restrict r, const double *restrict success,
+                              const double *restrict failure, double gamma[3][BLOCK], double *restrict out, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    out[i] = ((gamma[0][i] - gamma[2][i]) - gamma[1][i]) + (r[i] * failure[i] + x[i] * success[i]);
+}
+
+/* The binomial mass of r among all = x + r, times r / all; success and failure are changed. */
+static void far_negative_binomial(const double *x, const double *r, const double *all, double *success, double *failure,
+                                  double *out, int64_t n) {
+  double log_all[BLOCK], e[3][BLOCK], d[2][BLOCK], ratio[BLOCK], gap[BLOCK];
+  vector(pni_log_f64, all, log_all, n);
+  for (int64_t i = 0; i < n; i++) {
+    success[i] += log_all[i];
+    failure[i] += log_all[i];
+    ratio[i] = x[i] / r[i];
+  }
+  excess(all, NULL, e[0], n);
+  excess(x, NULL, e[1], n);
+  excess(r, NULL, e[2], n);
+  deviance_log(r, failure, d[0], n);
+  deviance_log(x, success, d[1], n);
+  vector(pni_log1p_f64, ratio, gap, n);
+  for (int64_t i = 0; i < n; i++)
+    if (!(all[i] <= GAMMAS_END)) out[i] = ((e[0][i] - (e[1][i] + e[2][i])) - (d[0][i] + d[1][i])) - gap[i];
+}
+
+static void negative_binomial(const double *x, const double *r, const double *l, double *out, int64_t n) {
+  double all[BLOCK], next[BLOCK], t[BLOCK], success[BLOCK], failure[BLOCK], gamma[3][BLOCK], value[BLOCK];
+  int64_t far = prepare(x, r, l, all, next, gamma[0], n);
+  vector(pni_softplus_f64, gamma[0], t, n);
+  shares(l, t, success, failure, n);
+  vector(pni_lgamma_f64, all, gamma[0], n);
+  vector(pni_lgamma_f64, next, gamma[1], n);
+  vector(pni_lgamma_f64, r, gamma[2], n);
+  add_up(x, r, success, failure, gamma, value, n);
+  if (far) far_negative_binomial(x, r, all, success, failure, value, n);
+  memcpy(out, value, (size_t)n * sizeof *out);
+}
+
+/* ---- rows ---- */
+
+typedef void (*block)(const double *const *in, double *out, int64_t n);
+
+static void deviance_block(const double *const *in, double *out, int64_t n) { deviance(in[0], in[1], out, n); }
+static void deviance_log_block(const double *const *in, double *out, int64_t n) { deviance_log(in[0], in[1], out, n); }
+static void excess_block(const double *const *in, double *out, int64_t n) { excess(in[0], NULL, out, n); }
+static void negative_binomial_block(const double *const *in, double *out, int64_t n) {
+  negative_binomial(in[0], in[1], in[2], out, n);
+}
 
 /* Elements of an operand as numbers in a row; its own memory if they are. */
 static const double *gather(const char *p, int64_t stride, int64_t n, bool single, double *room) {
@@ -102,12 +177,13 @@ static const double *gather(const char *p, int64_t stride, int64_t n, bool singl
 }
 
 static void run(block f, bool single, int nin, int64_t n, char *const *p, const int64_t *s) {
-  double x[BLOCK], y[BLOCK], out[BLOCK];
+  double room[3][BLOCK], out[BLOCK];
   int64_t size = single ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
   for (int64_t i = 0; i < n; i += BLOCK) {
     int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    const double *a = gather(p[1] + i * s[1] * size, s[1], m, single, x);
-    f(a, nin > 1 ? gather(p[2] + i * s[2] * size, s[2], m, single, y) : a, out, m);
+    const double *in[3];
+    for (int k = 0; k < nin; k++) in[k] = gather(p[k + 1] + i * s[k + 1] * size, s[k + 1], m, single, room[k]);
+    f(in, out, m);
     if (single)
       for (int64_t j = 0; j < m; j++) ((float *)(void *)p[0])[i + j] = (float)out[j];
     else
@@ -118,15 +194,16 @@ static void run(block f, bool single, int nin, int64_t n, char *const *p, const 
 #define KERNELS(id, nin)                                                                                               \
   void pni_##id##_f64(void *data, int64_t n, char *const *p, const int64_t *s) {                                       \
     (void)data;                                                                                                        \
-    run(id, false, nin, n, p, s);                                                                                      \
+    run(id##_block, false, nin, n, p, s);                                                                              \
   }                                                                                                                    \
   void pni_##id##_f32(void *data, int64_t n, char *const *p, const int64_t *s) {                                       \
     (void)data;                                                                                                        \
-    run(id, true, nin, n, p, s);                                                                                       \
+    run(id##_block, true, nin, n, p, s);                                                                               \
   }
 KERNELS(deviance, 2)
 KERNELS(deviance_log, 2)
 KERNELS(excess, 1)
+KERNELS(negative_binomial, 3)
 
 /* Element by element the arithmetic of the search: sums grow, so that one that has reached u stays there. */
 void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,

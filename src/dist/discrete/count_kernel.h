@@ -1,5 +1,5 @@
 /*
-** count_kernel.h: elementwise kernels of deviance and excess (special_count.c), and the search of many laws at once.
+** count_kernel.h: elementwise kernels of deviance and excess (special_count.c) and of a mass made of them, and the search of many laws at once.
 */
 #ifndef PN_DIST_DISCRETE_COUNT_KERNEL_H
 #define PN_DIST_DISCRETE_COUNT_KERNEL_H
@@ -12,6 +12,7 @@
 X(deviance)
 X(deviance_log)
 X(excess)
+X(negative_binomial)
 #undef X
 
 /* k[i]: what the search of rng_sample.c finds for u[i] with start[i], slope[i], drop[i]; -1: nothing. n <= 128. */

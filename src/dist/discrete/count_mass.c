@@ -23,6 +23,15 @@ static T *vjp_excess(C *c, T *y, T *g, int i) {
   return pn_mul(c, g, pn_sub(c, pn_digamma(c, plus(c, k, 1)), pn_log(c, k)));
 }
 
+/* With p = 1 / (1 + e^-l): d/dx = digamma(x + r) - digamma(x + 1) + log p, d/dr = digamma(x + r) - digamma(r) + log(1 - p),
+ * d/dl = x (1 - p) - r p */
+static T *vjp_negative_binomial(C *c, T *y, T *g, int i) {
+  T *x = pni_in(y, 0), *r = pni_in(y, 1), *l = pni_in(y, 2), *minus = pn_neg(c, l);
+  if (i == 2) return pn_mul(c, g, pn_sub(c, pn_mul(c, x, pn_sigmoid(c, minus)), pn_mul(c, r, pn_sigmoid(c, l))));
+  T *slope = pn_sub(c, pn_digamma(c, pn_add(c, x, r)), pn_digamma(c, i == 0 ? plus(c, x, 1) : r));
+  return pn_mul(c, g, pn_add(c, slope, pn_log_sigmoid(c, i == 0 ? l : minus)));
+}
+
 #define ROW(id, vjp_)                                                                                                  \
   static const pni_op op_##id = {.name = "count_" #id,                                                                 \
                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                          \
@@ -31,7 +40,11 @@ static T *vjp_excess(C *c, T *y, T *g, int i) {
 ROW(deviance, vjp_deviance)
 ROW(deviance_log, vjp_deviance_log)
 ROW(excess, vjp_excess)
+ROW(negative_binomial, vjp_negative_binomial)
 
 T *pni_deviance(C *c, T *k, T *m) { return pni_apply2(c, &op_deviance, k, m, NULL); }
 T *pni_deviance_log(C *c, T *k, T *l) { return pni_apply2(c, &op_deviance_log, k, l, NULL); }
 T *pni_excess(C *c, T *k) { return pni_apply1(c, &op_excess, k, NULL); }
+T *pni_negative_binomial(C *c, T *x, T *r, T *l) {
+  return pni_apply(c, &op_negative_binomial, 3, (T *[]){x, r, l}, NULL);
+}

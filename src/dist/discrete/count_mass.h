@@ -15,4 +15,7 @@ pn_tensor *pni_deviance_log(pn_context *c, pn_tensor *k, pn_tensor *l);
 /* E(k) = log k! - (k log k - k). Differentiable in k > 0. */
 pn_tensor *pni_excess(pn_context *c, pn_tensor *k);
 
+/* log of the negative binomial's mass of x with r > 0 and log odds l. Differentiable in all. */
+pn_tensor *pni_negative_binomial(pn_context *c, pn_tensor *x, pn_tensor *r, pn_tensor *l);
+
 #endif

@@ -19,13 +19,7 @@ enum { CONCENTRATION, RATE };
 /* b / (1 + b) */
 static T *failure(C *c, D *d) { return pn_div(c, b, plus(c, b, 1)); }
 
-/* The binomial mass of a among x + a, times a / (x + a) */
-static T *log_prob(C *c, D *d, T *x) {
-  T *all = pn_add(c, x, a), *ways = pn_sub(c, pni_excess(c, all), pn_add(c, pni_excess(c, x), pni_excess(c, a)));
-  T *per = pn_div(c, all, plus(c, b, 1));
-  T *fit = pn_add(c, pni_deviance(c, a, pn_mul(c, per, b)), pni_deviance(c, x, per));
-  return pn_sub(c, pn_sub(c, ways, fit), pn_log1p(c, pn_div(c, x, a)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_negative_binomial(c, x, a, pn_neg(c, pn_log(c, b))); }
 
 /* I_(b / (1 + b))(a, k + 1) and what is left */
 static T *lower(C *c, D *d, T *k) { return pn_betainc(c, a, plus(c, k, 1), failure(c, d)); }

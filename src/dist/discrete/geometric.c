@@ -4,6 +4,7 @@
 ** Draws are floor(log u / log(1 - p)). Kullback-Leibler: log(p / q) + (1 - p) / p log((1 - p) / (1 - q)).
 */
 #include "../formula.h"
+#include "../kernel/geometric_mass.h"
 #include "tail.h"
 
 enum { PROBS, LOGITS };
@@ -22,7 +23,10 @@ static T *log_failure(C *c, D *d) {
                                    : pn_log1p(c, pn_neg(c, d->param[PROBS]));
 }
 
-static T *log_prob(C *c, D *d, T *x) { return pn_add(c, pn_mul(c, x, log_failure(c, d)), log_success(c, d)); }
+static T *log_prob(C *c, D *d, T *x) {
+  if (pni_dist_given(d, LOGITS)) return pni_geometric_mass(c, x, d->param[LOGITS]);
+  return pn_add(c, pn_mul(c, x, log_failure(c, d)), log_success(c, d));
+}
 
 /* 1 - (1 - p)^(k + 1) */
 static T *log_upper(C *c, D *d, T *k) { return pn_mul(c, plus(c, k, 1), log_failure(c, d)); }

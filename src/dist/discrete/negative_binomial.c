@@ -20,25 +20,12 @@ static T *derive_logits(C *c, D *d) {
   T *p = d->param[PROBS];
   return pn_sub(c, pn_log(c, p), pn_log1p(c, pn_neg(c, p)));
 }
-/* log p, log(1 - p), 1 - p */
-static T *log_success(C *c, D *d) {
-  return pni_dist_given(d, LOGITS) ? pn_log_sigmoid(c, d->param[LOGITS]) : pn_log(c, d->param[PROBS]);
-}
-static T *log_failure(C *c, D *d) {
-  return pni_dist_given(d, LOGITS) ? pn_log_sigmoid(c, pn_neg(c, d->param[LOGITS]))
-                                   : pn_log1p(c, pn_neg(c, d->param[PROBS]));
-}
+/* 1 - p */
 static T *failure(C *c, D *d) {
   return pni_dist_given(d, LOGITS) ? pn_sigmoid(c, pn_neg(c, d->param[LOGITS])) : from(c, 1, d->param[PROBS]);
 }
 
-/* The binomial mass of r among x + r, times r / (x + r) */
-static T *log_prob(C *c, D *d, T *x) {
-  T *all = pn_add(c, x, r), *ways = pn_sub(c, pni_excess(c, all), pn_add(c, pni_excess(c, x), pni_excess(c, r)));
-  T *log_all = pn_log(c, all), *fail = pni_deviance_log(c, r, pn_add(c, log_all, log_failure(c, d)));
-  T *succeed = pni_deviance_log(c, x, pn_add(c, log_all, log_success(c, d)));
-  return pn_sub(c, pn_sub(c, ways, pn_add(c, fail, succeed)), pn_log1p(c, pn_div(c, x, r)));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_negative_binomial(c, x, r, pni_dist_param(c, d, LOGITS)); }
 
 /* I_(1-p)(r, k + 1) and what is left */
 static T *lower(C *c, D *d, T *k) { return pn_betainc(c, r, plus(c, k, 1), failure(c, d)); }
