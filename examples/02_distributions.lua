@@ -28,14 +28,14 @@ local gamma = dist.gamma { concentration = { 0.8, 2, 5 }, rate = 1 }
 print(gamma)
 print(("means %s, entropies %s"):format(table.concat(gamma:mean():totable(), " "),
   table.concat(gamma:entropy():totable(), " ")))
-local families = dist.panel(gamma, { title = "Gamma", labels = { "0.8", "2", "5" }, y_range = { 0, 1 } })
+local families = dist.panel(gamma, { title = "Gamma, rate 1", y_range = { 0, 1 } })
 
 -- 2. Mixtures sum the labels out; masked ones leave missing data out.
 local mixture = dist.mixture({ 0.3, 0.7 }, { dist.normal(-1, 0.4), dist.gamma(4, 2) })
 print(("mixture: mean %.3f, P(X <= 0) = %.3f"):format(mixture:mean():item(), mixture:cdf(0):item()))
 local x = mixture:sample { 20000 }
 local mixed = pn.plot.panel {
-  title = "A normal and a gamma", x_label = "x", y_label = "density",
+  title = "A normal and a gamma", y_label = "density", x_range = { -3, 7 }, legend = "below",
   pn.plot.histogram(x, { density = true, label = "20000 draws" }),
   pn.plot.line(pn.linspace(-3, 6, 300), mixture:log_prob(pn.linspace(-3, 6, 300)):exp(), { label = "density" }),
 }
@@ -122,17 +122,34 @@ print(("log P(X > 1000): normal %.1f, logistic %.1f, Cauchy %.2f"):format(dist.n
 
 -- 8. Angles wrap around; their mean is a direction, their variance 1 - |E[e^ix]|.
 local angles = dist.von_mises { loc = { 0, 2.5, 2.5 }, concentration = { 0.5, 4, 40 } }
-local round = dist.panel(angles, { title = "von Mises", labels = { "0.5", "4", "40" }, legend = "top left" })
+local round = dist.panel(angles, { title = "von Mises", legend = "top left" })
 print(("von Mises: variances %.3f, %.3f, %.4f"):format(table.unpack(angles:variance():totable())))
 
--- 9. Times to failure and counts.
-local lifetimes = dist.panel(dist.weibull(1, { 0.8, 1.5, 4 }), { title = "Weibull", labels = { "0.8", "1.5", "4" } })
-local counts = dist.panel(dist.poisson { 1, 4, 10 }, { title = "Poisson", labels = { "1", "4", "10" } })
+-- 9. Times to failure and counts; several distributions share a picture.
+local lifetimes = dist.panel(dist.weibull(1, { 0.8, 1.5, 4 }), { title = "Weibull, scale 1" })
+local counts = dist.panel({ dist.poisson(4), dist.binomial(8, 0.5), dist.geometric(0.2) }, { title = "Mean 4",
+  x_range = { -0.5, 14.5 }, legend = "top right" })
 
--- 10. A value outside the support has density 0, or is an error that names it where validation asks for that.
+-- 10. Vectors and matrices: shares of three as a triangle, two numbers as a map, longer ones entry by entry.
+local shares = dist.panel(dist.dirichlet { 4, 2, 3 }, { title = "Dirichlet (4, 2, 3)" })
+local clusters = dist.mixture({ 0.5, 0.3, 0.2 }, dist.multivariate_normal {
+  loc = { { -2, 0 }, { 2, 1 }, { 1, -2 } },
+  covariance_matrix = { { { 1, 0.6 }, { 0.6, 1 } }, { { 0.5, -0.3 }, { -0.3, 1 } }, { { 0.3, 0 }, { 0, 0.3 } } },
+})
+print(clusters)
+local map = dist.panel(clusters, { title = "Three clusters" })
+local walk = dist.panel(dist.gaussian_random_walk(1, 60), { title = "A random walk", y_range = { -16, 16 } })
+local correlation = dist.lkj_cholesky(3, 2):sample { 4000 }
+correlation = correlation:matmul(correlation:t())
+local eigenvalues = pn.eigh(correlation)
+local spectrum = pn.plot.panel { title = "Eigenvalues of LKJ correlations", x_label = "eigenvalue", y_label = "density",
+  pn.plot.histogram(eigenvalues:slice(2, 3, 3), { density = true, label = "largest" }),
+  pn.plot.histogram(eigenvalues:slice(2, 1, 1), { density = true, label = "smallest" }) }
+
+-- 11. A value outside the support has density 0, or is an error that names it where validation asks for that.
 print(("log density of -1 under a gamma: %g"):format(dist.gamma(2, 1):log_prob(-1):item()))
 print(select(2, pcall(function() return dist.gamma(2, 1):validate():log_prob(-1) end)))
 
-local picture, why = pn.plot.save(out, { columns = 4, size = { 1500, 640 }, families, mixed, learned,
-  pn.plot.panel(beliefs), pn.plot.panel(tails), round, lifetimes, counts })
+local picture, why = pn.plot.save(out, { columns = 4, size = { 1560, 1060 }, families, mixed, learned,
+  pn.plot.panel(beliefs), pn.plot.panel(tails), round, lifetimes, counts, shares, map, walk, spectrum })
 print(picture and "picture: " .. picture or "no picture: " .. why)

@@ -29,6 +29,20 @@ describe("plot.save", function()
 
   local x = pn.linspace(-3, 3, 50)
 
+  it("keeps cells without a value, and each panel's own legend", function()
+    local heat = plot.panel { plot.heatmap { { 1, 0 / 0 }, { 2, 3 } } }
+    local line = plot.panel { plot.line(x, x, { label = "a" }), legend = "below", legend_title = "name", x_step = 2 }
+    local script = plot.script("a.png", "png", { heat, line, plot.panel { plot.line(x, x, { label = "b" }) } })
+    local first = script:match "unset title.-unset title"
+    local second, third = script:match "unset title.-(unset title.*)(unset title.*)$"
+    assert(first and second and third)
+    assert(first:find("set datafile missing\n", 1, true))
+    assert(second:find("set datafile missing 'NaN'", 1, true))
+    assert(second:find("set key title \"name\"", 1, true) and second:find("set xtics 2", 1, true))
+    assert(third:find("set key title ''", 1, true) and third:find("set xtics autofreq", 1, true))
+    assert(third:find("set key inside vertical top right", 1, true))
+  end)
+
   it("draws a predictive band as SVG", function()
     local path = folder .. "/band.svg"
     local m = x:sin()

@@ -237,7 +237,12 @@ dist.kl_gaussian_chain = chain.gaussian
 --- kl_markov_chain(p, q, steps): KL of two Markov chains of finitely many states (pn.help "penumbra.chain").
 dist.kl_markov_chain = chain.markov
 
---- panel(d [, options]): the picture of d:plot() as a panel, for pn.plot.save of several.
+--- plot(d [, path [, options]]): as d:plot; d may be a list of distributions of numbers: one picture of all.
+function dist.plot(d, path, options)
+  return require("penumbra.density").plot(d, path, options)
+end
+
+--- panel(d [, options]): the picture of d:plot() as a panel, for pn.plot.save of several; d may be a list.
 function dist.panel(d, options)
   return require("penumbra.density").panel(d, options)
 end
@@ -252,9 +257,10 @@ function methods:to(dtype)
   return require("penumbra.pack").cast(self, dtype)
 end
 
---- d:plot([path [, options]]): draws the density or mass of each row of the batch (at most 8), or of pairs of numbers
---- in colours, into an SVG or PNG file (the distribution's name with .svg unless given). Options: title, x_range,
---- y_range, labels, legend, num_points. Returns the path, or nil, message, code ("missing" without gnuplot).
+--- d:plot([path [, options]]): draws the density or mass of each row of the batch (at most 8), of pairs of numbers
+--- and shares of three in colours, of longer events where each entry falls, into an SVG or PNG file (the distribution's
+--- name with .svg unless given). Options: title, x_range, y_range, labels, legend, num_points. Returns the
+--- path, or nil, message, code ("missing" without gnuplot).
 function methods:plot(path, options)
   return require("penumbra.density").plot(self, path, options)
 end

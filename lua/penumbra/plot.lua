@@ -238,7 +238,7 @@ local function axis_or_count(axis, n, where, role)
 end
 
 --- A matrix in colours, its first row on top; with `y` given the rows stand at these heights instead.
---- Options: x, y (centres of columns and rows), colour_label.
+--- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label.
 function plot.heatmap(matrix, opt)
   local where = "plot.heatmap"
   local o = options.check(where, opt, { x = options.optional(), y = options.optional(),
@@ -252,7 +252,9 @@ function plot.heatmap(matrix, opt)
       px[k], py[k], pz[k] = xs[j], ys[i], v
     end
   end
-  return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image pixels", image = true,
+  local crisp = math.max(#rows, #rows[1]) <= 40 -- drawn cell by cell; many would leave gaps
+  return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image" .. (crisp and " pixels" or ""),
+    image = true,
     downwards = o.y == nil, colour_label = o.colour_label }
 end
 
@@ -260,16 +262,16 @@ end
 
 local panel_options = { title = options.optional "string", x_label = options.optional "string",
   y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
-  x_log = false, y_log = false, legend = options.choice("top right", "top left", "bottom right", "bottom left",
-  "below", "none") }
+  x_log = false, y_log = false, x_step = options.optional "number", legend_title = options.optional "string",
+  legend = options.choice("top right", "top left", "bottom right", "bottom left", "below", "none") }
 local figure_options = { title = options.optional "string", size = options.optional "table",
   columns = options.optional "number" }
 
 local panel_kind = {}
 
 --- One picture of several. Marks in the order in which they are drawn, and title, x_label, y_label, x_range
---- {low, high}, y_range, x_log, y_log, legend ("top right", "top left", "bottom right", "bottom left",
---- "below", "none").
+--- {low, high}, y_range, x_log, y_log, x_step (between labels), legend_title, legend ("top right", "top left",
+--- "bottom right", "bottom left", "below", "none").
 function plot.panel(content)
   local where = "plot.panel"
   if type(content) ~= "table" then core.error(where .. ": needs a table of marks") end
@@ -341,15 +343,18 @@ local function write_panel(out, p)
   if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
   if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
   if p.x_log then add "set logscale x" end
+  if p.x_step then add("set xtics %.10g", p.x_step) end
   if p.y_log then add "set logscale y" end
   range(out, "x", p.x_range)
   range(out, "y", p.y_range, image and image.downwards)
   if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
   if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
-  add("%s", labelled and (places[p.legend] or "set key inside " .. p.legend) or "unset key")
+  add("%s", labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
+  if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
   if image then
     add("set palette defined (%s)", viridis)
     add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    add "set datafile missing" -- a grid must be complete
     if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
   end
   local parts, colour = {}, colour_marks(p.marks)
@@ -365,6 +370,7 @@ end
 
 local function reset(out)
   out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
+    "set key title ''\nset xtics autofreq\nset datafile missing 'NaN'\n" ..
     "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
 end
 

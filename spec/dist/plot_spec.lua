@@ -51,7 +51,6 @@ describe("the picture of a distribution", function()
     assert(round[1] == -math.pi and round[2] == math.pi)
     assert(dist.panel(dist.cauchy(0, 1)).x_range[2] < 30)
     assert(dist.panel(dist.chi2(0.5)).y_range[2] < 1e3) -- a pole
-    assert(not pcall(dist.panel, dist.dirichlet { 1, 2, 3 }))
   end)
 
   it("has colours for pairs of numbers", function()
@@ -60,8 +59,77 @@ describe("the picture of a distribution", function()
     assert.equal(1, #dist.panel(dist.normal(pn.zeros { 2 }, 1):independent(1)).marks)
   end)
 
+  it("is of every row", function()
+    for _, row in ipairs(pn.rows()) do
+      if row.kind == "distribution" then
+        local call = require("penumbra.example").call(row)
+        local panel = dist.panel(load("return " .. call, "=", "t", { pn = pn })(), { num_points = 30 })
+        assert(#panel.marks >= 1 and panel.title, row.name)
+      end
+    end
+  end)
+
+  it("is a triangle for shares of three, white outside", function()
+    local panel = dist.panel(dist.dirichlet { 2, 3, 4 }, { num_points = 20 })
+    local d, inside, outside = dist.dirichlet { 2, 3, 4 }, 0, 0
+    for _, line in ipairs(panel.marks[1].data) do
+      local x, y, z = line:match "(%S+) (%S+) (%S+)"
+      if z == "NaN" then
+        outside = outside + 1
+        assert(x + y >= 0.98)
+      else
+        inside = inside + 1
+        local p = d:log_prob({ tonumber(x), tonumber(y), 1 - x - y }):exp():item()
+        assert(tonumber(z) <= p * (1 + 1e-6))
+      end
+    end
+    assert(inside > 170 and outside > 170)
+  end)
+
+  it("shows the masses of one-hot labels, and where the entries of longer events fall", function()
+    local values = data_of(dist.panel(dist.one_hot_categorical { 0.2, 0.5, 0.3 }))
+    assert.same({ 0, 1, 2 }, { values[1][1], values[2][1], values[3][1] })
+    assert(math.abs(values[2][2] - 0.5) < 1e-9)
+    local bars = dist.panel(dist.normal({ 0, 10, 20 }, 1):independent(1))
+    assert.equal(2, #bars.marks)
+    for k, v in ipairs(data_of(bars)) do assert(math.abs(v[2] - 10 * (k - 1)) < 0.2) end
+    assert.equal(3, #dist.panel(dist.gaussian_random_walk(1, 30)).marks) -- a fan
+    assert.equal("entry, row by row", dist.panel(dist.wishart { df = 5, scale_matrix = pn.eye(2) }).x_label)
+  end)
+
+  it("labels rows by what differs, and has short parameters as title", function()
+    local panel = dist.panel(dist.gamma { concentration = { 0.5, 2 }, rate = 1 })
+    assert.equal("gamma{concentration = {0.5, 2}, rate = 1}", panel.title)
+    assert.equal("concentration", panel.legend_title)
+    assert.equal("0.5", panel.marks[1].label)
+    assert.equal("2", panel.marks[2].label)
+    assert.equal("loc, scale", dist.panel(dist.normal({ 0, 1 }, { 1, 2 })).legend_title)
+  end)
+
+  it("can be of several distributions", function()
+    local panel = dist.panel { dist.normal(0, 1), dist.gamma({ 1, 2 }, 1) }
+    assert.same({ "normal(0, 1)", "gamma, 1", "gamma, 2" },
+      { panel.marks[1].label, panel.marks[2].label, panel.marks[3].label })
+    assert(panel.x_range[1] < -2 and panel.x_range[2] > 4)
+    local masses = dist.panel { dist.poisson(2), dist.binomial(3, 0.5) }
+    assert.equal("mass", masses.y_label)
+    local first, second = data_of(masses, 1), data_of(masses, 3)
+    assert(first[1][1] < 0 and second[1][1] > 0) -- side by side
+    assert.equal(4, #second) -- no number beyond the trials
+    refuses("plot: needs a distribution or a list of distributions", dist.panel, {})
+    refuses("plot: item 2 must be a distribution, got number", dist.panel, { dist.normal(0, 1), 3 })
+    refuses("several distributions in one picture must be of numbers", dist.panel,
+      { dist.normal(0, 1), dist.dirichlet { 1, 2, 3 } })
+  end)
+
+  it("leaves out what a mask leaves out", function()
+    assert.equal(2, #dist.panel(dist.masked(dist.normal({ 0, 1, 2 }, 1), pn.tensor { true, false, true })).marks)
+  end)
+
   it("refuses what has no picture", function()
-    refuses("plot: events of normal have no picture", dist.panel, dist.normal(pn.zeros { 3 }, 1):independent(1))
+    refuses("plot: events of normal have no picture", dist.panel, dist.normal(pn.zeros { 401 }, 1):independent(1))
+    refuses("plot: vectors and matrices are drawn for a batch of 1, got 2", dist.panel,
+      dist.normal(pn.zeros { 2, 3 }, 1):independent(1))
     refuses("plot: batch must have 1 to 8 rows, got 9", dist.panel, dist.normal(pn.zeros { 9 }, 1))
     refuses("unknown option 'tilte'", dist.panel, dist.normal(0, 1), { tilte = "x" })
   end)
