@@ -49,6 +49,7 @@ const pni_distribution pni_dist_chi2 = {
     .param = {{.name = "df", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_positive,
     .event = "",
+    .flags = PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -55,6 +55,7 @@ const pni_distribution pni_dist_inverse_gamma = {
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_positive,
     .event = "",
+    .flags = PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -13,6 +13,11 @@ pn_tensor *pni_gamma_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_t
 pn_tensor *pni_student_log_density(pn_context *c, pn_tensor *x, pn_tensor *df, pn_tensor *loc, pn_tensor *scale);
 pn_tensor *pni_student_log_norm(pn_context *c, pn_tensor *df);
 
+/* dirichlet_density.c: of shares x [..., n] under concentrations a [..., n] that fit; also of what is no shares. Scoped. */
+pn_tensor *pni_dirichlet_log_density(pn_context *c, pn_tensor *x, pn_tensor *a);
+/* Is n small enough? */
+bool pni_dirichlet_fits(const pn_tensor *a);
+
 /* label_density.c: of labels [...] (int64) and of vectors w [..., n] under logits [..., n], log_softmax(logits)[label]
  * and sum w log_softmax(logits), terms with w = 0 being 0. NULL with no failure where shapes differ or n is large:
  * then builders do it. Scoped. */

@@ -13,6 +13,19 @@ enum { X, A, B, G };
 
 /* ---- blocks; y = x^s ---- */
 
+/* Where x does not lie in (0, inf) the density is 0 and has no slope; NaN stays. */
+static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
+  int64_t out = 0;
+  for (int64_t i = 0; i < n; i++) out += (x[i] > 0) & (x[i] <= DBL_MAX) ? 0 : 1;
+  return out;
+}
+static PNI_CLONES void set_outside(const double *restrict x, double *restrict y, double low, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    double v = x[i], other = v == v ? low : v, own = y[i];
+    y[i] = (v > 0) & (v <= DBL_MAX) ? own : other;
+  }
+}
+
 static PNI_CLONES void invert(const double *restrict x, double *restrict y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = 1 / x[i];
 }
@@ -40,6 +53,13 @@ static PNI_CLONES void slope_b(const double *restrict y, const double *restrict 
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * (a[i] / b[i] - y[i]);
 }
 
+static PNI_CLONES void drop_outside(const double *restrict x, double *restrict slope, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    double own = slope[i];
+    slope[i] = (x[i] > 0) & (x[i] <= DBL_MAX) ? own : 0;
+  }
+}
+
 static void density(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
   bool inverse = *(const int64_t *)data != 0;
   for (int64_t at = 0; at < n; at += PNI_WIDE) {
@@ -53,6 +73,7 @@ static void density(int dtype, const void *data, int64_t n, char *const *p, cons
     pni_wide_map(PNI_VECTOR_lgamma, in[A], out);
     if (inverse) invert(in[X].v, y, size);
     join(inverse ? y : in[X].v, in[A].v, in[B].v, log_x, log_b, inverse ? -1 : 1, out, size);
+    if (outside(in[X].v, size)) set_outside(in[X].v, out, -INFINITY, size);
     pni_wide_write(dtype, out, size, p[0], at);
   }
 }
@@ -85,12 +106,14 @@ static void scores(int dtype, const void *data, int64_t n, char *const *p, const
     int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
     pni_wide in[4];
     for (int k = 0; k < 4; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
+    bool strange = outside(in[X].v, size) > 0;
     for (int k = 0; k < 3; k++) {
       int place = pni_adjoint_place(adjoint, k);
       if (place < 0) continue;
       int64_t to = at + place * adjoint->apart;
       double *out = pni_wide_place(dtype, p[0], to, result);
       score(k, adjoint->ints[0] != 0, in, out, size);
+      if (strange) drop_outside(in[X].v, out, size);
       pni_wide_write(dtype, out, size, p[0], to);
     }
   }
@@ -105,17 +128,22 @@ static pn_status eval_scores(pn_context *c, const pni_call *call, pn_tensor *out
 static const pni_op op_scores = {
     .name = "gamma_scores", .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = pni_adjoint_infer, .eval = eval_scores};
 
-static T *vjp(C *c, T *y, T *g, int k) {
-  T *x = pni_in(y, X), *a = pni_in(y, A), *b = pni_in(y, B);
-  bool inverse = y->attr->i[0] != 0;
+/* The derivative in input k. */
+static T *slope(C *c, T *x, T *a, T *b, bool inverse, int k) {
   T *power = inverse ? pn_reciprocal(c, x) : x;
   if (k == A) {
     T *ratio = inverse ? pn_sub(c, pn_log(c, b), pn_log(c, x)) : pn_add(c, pn_log(c, b), pn_log(c, x));
-    return pn_mul(c, g, pn_sub(c, ratio, pn_digamma(c, a)));
+    return pn_sub(c, ratio, pn_digamma(c, a));
   }
-  if (k == B) return pn_mul(c, g, pn_sub(c, pn_div(c, a, b), power));
-  if (!inverse) return pn_mul(c, g, pn_sub(c, pn_div(c, plus(c, a, -1), x), b));
-  return pn_mul(c, g, pn_mul(c, pn_sub(c, pn_mul(c, b, power), plus(c, a, 1)), power));
+  if (k == B) return pn_sub(c, pn_div(c, a, b), power);
+  if (!inverse) return pn_sub(c, pn_div(c, plus(c, a, -1), x), b);
+  return pn_mul(c, pn_sub(c, pn_mul(c, b, power), plus(c, a, 1)), power);
+}
+
+static T *vjp(C *c, T *y, T *g, int k) {
+  T *x = pni_in(y, X), *inside = pn_logical_and(c, above(c, x, 0), below(c, x, INFINITY));
+  T *d = slope(c, only(c, inside, x, 1), pni_in(y, A), pni_in(y, B), y->attr->i[0] != 0, k);
+  return only(c, inside, pn_mul(c, g, d), 0);
 }
 
 static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {

@@ -6,6 +6,7 @@
 ** concentrations do not give 0 / 0; their gradient is the gamma draws' (implicit).
 */
 #include "matrix.h"
+#include "../kernel/density.h"
 
 #define a d->param[CONCENTRATION]
 enum { CONCENTRATION };
@@ -23,7 +24,11 @@ static T *log_power(C *c, D *d, T *x) {
   return but(c, below(c, t, -far), -INFINITY, but(c, above(c, t, far), INFINITY, t));
 }
 
-static T *log_prob(C *c, D *d, T *x) { return pn_sub(c, log_power(c, d, x), log_norm(c, d)); }
+static bool is_total(D *d) { return pni_dirichlet_fits(a); }
+
+static T *log_prob(C *c, D *d, T *x) {
+  return is_total(d) ? pni_dirichlet_log_density(c, x, a) : pn_sub(c, log_power(c, d, x), log_norm(c, d));
+}
 
 static T *mean(C *c, D *d) { return pn_div(c, a, total(c, d)); }
 static T *variance(C *c, D *d) {
@@ -69,6 +74,7 @@ const pni_distribution pni_dist_dirichlet = {
     .param = {{.name = "concentration", .constraint = &pni_constraint_positive_vector, .axes = "n"}},
     .support = &pni_constraint_simplex,
     .event = "n",
+    .total = is_total,
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,

@@ -19,8 +19,12 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
 #define UNROLL _Pragma("GCC unroll 16")
+#define ROLLED _Pragma("GCC unroll 1")
 #else
 #define UNROLL
+#endif
+#ifndef ROLLED
+#define ROLLED /* a loop of a few turns that is to become vector code rather than straight code */
 #endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF /* fused where the text says so, nowhere else */
@@ -59,14 +63,29 @@ static double scalar_gap(double x) { return pni_bessel_gap(0, x); }
     }                                                                                                                  \
   }
 
-/* Elements outside [low, high] are left to a scalar function. */
+/* A body with two sides, a group at a time: both only where the group lies on both. */
+#define TWO_SIDED(name, BORDER)                                                                                        \
+  TARGET static void loop_##name##_inside_f64(const double *restrict a, double *restrict o, int64_t groups) {          \
+    for (; groups-- > 0; a += PNI_VECTOR_GROUP, o += PNI_VECTOR_GROUP) {                                               \
+      int64_t small = 0;                                                                                               \
+      ROLLED for (int i = 0; i < PNI_VECTOR_GROUP; i++) small += a[i] < BORDER ? 1 : 0;                                \
+      if (small == PNI_VECTOR_GROUP)                                                                                   \
+        for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], SMALL);                                      \
+      else if (small == 0)                                                                                             \
+        for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], LARGE);                                      \
+      else                                                                                                             \
+        for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], SMALL | LARGE);                              \
+    }                                                                                                                  \
+  }
+#define WHOLE(name) LOOP(double, f64, name##_inside, name##_f64(x))
+
+/* Elements outside [low, high] are left to a scalar function; loop_NAME_inside_f64 does the others. */
 #define GUARDED(name, low, high, scalar)                                                                               \
-  LOOP(double, f64, name##_inside, name##_f64(x))                                                                      \
   TARGET static void loop_##name##_f64(const double *a, double *o, int64_t groups) {                                   \
     loop_##name##_inside_f64(a, o, groups);                                                                            \
     for (; groups-- > 0; a += PNI_VECTOR_GROUP, o += PNI_VECTOR_GROUP) {                                               \
-      int inside = 0;                                                                                                  \
-      for (int i = 0; i < PNI_VECTOR_GROUP; i++) inside += a[i] >= low && a[i] <= high;                                \
+      int64_t inside = 0;                                                                                              \
+      ROLLED for (int i = 0; i < PNI_VECTOR_GROUP; i++) inside += (a[i] >= low) & (a[i] <= high) ? 1 : 0;              \
       if (inside == PNI_VECTOR_GROUP) continue;                                                                        \
       for (int i = 0; i < PNI_VECTOR_GROUP; i++)                                                                       \
         if (!(a[i] >= low && a[i] <= high)) o[i] = scalar(a[i]);                                                       \
@@ -113,12 +132,19 @@ WIDE(erfinv)
 WIDE(ndtr)
 WIDE(log_ndtr)
 WIDE(ndtri)
+WHOLE(sin)
 GUARDED(sin, -TRIG_MAX, TRIG_MAX, sin)
+WHOLE(cos)
 GUARDED(cos, -TRIG_MAX, TRIG_MAX, cos)
+TWO_SIDED(lgamma, LGAMMA_BORDER)
 GUARDED(lgamma, GAMMA_MIN, GAMMA_MAX, pni_lgamma)
+TWO_SIDED(digamma, DIGAMMA_BORDER)
 GUARDED(digamma, GAMMA_MIN, GAMMA_MAX, pni_digamma)
+WHOLE(log_i0)
 GUARDED(log_i0, -BESSEL_MAX, BESSEL_MAX, pni_log_i0)
+WHOLE(log_i0e)
 GUARDED(log_i0e, 0, BESSEL_MAX, pni_log_i0e)
+WHOLE(bessel_gap)
 GUARDED(bessel_gap, 0, BESSEL_MAX, scalar_gap)
 
 const pni_vector_level LEVEL = {

@@ -166,38 +166,47 @@ FN double erfinv_f64(double y) { return SQRT1_2 * quantile(0.5 * y, 0.5 * (1 - a
 #define GAMMA_MAX 1e300
 
 /* From 3.5 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is at most
- * one away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factor between x and y enters by its logarithm. 3.3 ULP. */
-FN double lgamma_f64(double x) {
-  bool below = x < 0.8, above = x >= 2.5, small = x < 3.5;
-  double y = below ? x + 1 : x, factor = below ? x : 1, k;
+ * one away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factor between x and y enters by its logarithm. 3.3 ULP. One of
+ * the two where a whole group needs no more, to the same bits. */
+#define LGAMMA_BORDER 3.5
+enum { SMALL = 1, LARGE = 2 };
+FN double lgamma_by(double x, int sides) {
+  bool below = x < 0.8, above = x >= 2.5, small = sides == SMALL || (sides != LARGE && x < LGAMMA_BORDER);
+  double y = below ? x + 1 : x, factor = below ? x : 1, k, rest = 0, stirling = 0;
   y = above ? x - 1 : y;
   factor = above ? y : factor;
   double f = split_f64(small ? factor : x, &k) - 1, inverse = 1 / ((2 + f) * x); /* one division for 1/x and the log */
   double l = log_series_f64(k, f, f * x * inverse, 0), z = (2 + f) * inverse;
-  double rest = MADD((y - 1) * (y - 2), poly_lgamma(y - 1.65), below ? -l : l);
-  double stirling = MADD(x - 0.5, l - 1, MADD(z, poly_stirling(z * z), 0.41893853320467274178));
+  if (sides & SMALL) rest = MADD((y - 1) * (y - 2), poly_lgamma(y - 1.65), below ? -l : l);
+  if (sides & LARGE) stirling = MADD(x - 0.5, l - 1, MADD(z, poly_stirling(z * z), 0.41893853320467274178));
   return small ? rest : stirling;
 }
 
 /* log x - 1/(2x) - D(1/x^2)/x^2 from 6 on; between 3 and 6 sum 1/(x + i) = q/p leads there. Between 1 and 2 the zero is a
  * factor of a polynomial, and 1/x leads there from 0 to 1, -1/(x - 1) from 2 to 3. 5 ULP. */
-FN double digamma_f64(double x) {
-  double y = x, p = 1, q = 0;
-  UNROLL for (int i = 0; i < 2; i++) {
-    bool below = y < 6;
-    double two = MADD(y, y, y), slope = 2 * y + 1;
-    q = below ? MADD(q, two, p * slope) : q;
-    p = below ? p * two : p;
-    y = below ? y + 2 : y;
+#define DIGAMMA_BORDER 3
+FN double digamma_by(double x, int sides) {
+  double y = x, p = 1, q = 0, far = 0, near = 0;
+  bool small = sides == SMALL || (sides != LARGE && x < DIGAMMA_BORDER), low = x <= 1, high = x >= 2;
+  if (sides & LARGE) {
+    UNROLL for (int i = 0; i < 2; i++) {
+      bool below = y < 6;
+      double two = MADD(y, y, y), slope = 2 * y + 1;
+      q = below ? MADD(q, two, p * slope) : q;
+      p = below ? p * two : p;
+      y = below ? y + 2 : y;
+    }
+    double z = 1 / y, z2 = z * z;
+    far = log_normal_f64(y) - MADD(0.5, z, z2 * poly_digamma(z2));
   }
-  bool small = x < 3, low = x <= 1, high = x >= 2;
-  double z = 1 / y, z2 = z * z, far = log_normal_f64(y) - MADD(0.5, z, z2 * poly_digamma(z2));
-  double w = high ? x - 1 : x, sign = high ? -1 : 0;
-  w = low ? x + 1 : w;
-  sign = low ? 1 : sign;
-  double near = ((w - digamma_root) - digamma_root_low) * poly_digamma_root(w - 1.5);
-  q = small ? sign : q;
-  p = small ? (low ? x : x - 1) : p;
+  if (sides & SMALL) {
+    double w = high ? x - 1 : x, sign = high ? -1 : 0;
+    w = low ? x + 1 : w;
+    sign = low ? 1 : sign;
+    near = ((w - digamma_root) - digamma_root_low) * poly_digamma_root(w - 1.5);
+    q = small ? sign : q;
+    p = small ? (low ? x : x - 1) : p;
+  }
   return (small ? near : far) - q / p;
 }
 
