@@ -70,4 +70,27 @@ describe("short rows", function()
     assert.are.same({true, true}, pn.zeros{2, 0}:all(-1):totable())
     assert.is_false(pn.zeros{3, 4}:any():item() ~= false and pn.zeros{3, 4}:any():item() ~= 0)
   end)
+
+  it("beside what repeats give what they give beside all of it, at once and in replays", function()
+    pn.seed(4)
+    local shapes = {{{50, 10}, {50, 1}}, {{50, 10}, {10}}, {{7, 9, 3}, {7, 1, 3}}, {{7, 9, 3}, {9, 1}},
+      {{7, 9, 3}, {1, 9, 1}}, {{3, 5, 1, 31}, {5, 4, 1}},
+      {{600, 32}, {600, 1}}, {{600, 33}, {600, 1}}, {{3000, 2}, {1, 2}}, {{9, 1}, {1, 8}}}
+    local function mixed(x, y)
+      local z = (x * y - y) / (y:abs() + 1)
+      return pn.where(y:gt(0), z:exp(), x:abs() ^ y) + (x:gt(y):logical_or(z:lt(0))):to(x:dtype())
+    end
+    for _, pair in ipairs(shapes) do
+      for _, dtype in ipairs{"float64", "float32"} do
+        local x, y = pn.randn(pair[1]):to(dtype), (pn.randn(pair[2]) * 2):round():to(dtype)
+        local whole = (x * 0 + y):shape()
+        local function wide(t) return t:broadcast_to(whole):contiguous() end
+        local want = mixed(wide(x), wide(y))
+        same(mixed(x, y), want)
+        same(pn.compile(mixed)(x, y), want)
+        same(y:broadcast_to(whole):exp(), wide(y):exp())
+        same(mixed(wide(x):transpose(-1, -2), wide(y):transpose(-1, -2)):transpose(-1, -2), want)
+      end
+    end
+  end)
 end)

@@ -129,9 +129,17 @@ BINARY(remainder, NAME(floored)(x, y))
 BINARY(gammainc, pni_gammainc((double)x, (double)y))
 BINARY(gammainc_grad_a, pni_gammainc_grad_a((double)x, (double)y))
 
-/* Small whole exponents are products: exact, and far faster than pow. */
-static PNI_LOOP2(general_pow, REAL, REAL, F(pow)(x, y)) static PNI_LOOP1(cube, REAL, REAL,
-                                                                         x *x *x) static PNI_LOOP1(same, REAL, REAL, x)
+/* Small whole exponents are products: exact, and far faster than pow. Each element by its own exponent. */
+static REAL NAME(power)(REAL x, REAL y) {
+  return y == 2           ? x * x
+         : y == 3         ? x * x * x
+         : y == 1         ? x
+         : y == (REAL)0.5 ? F(sqrt)(x)
+         : y == -1        ? 1 / x
+                          : F(pow)(x, y);
+}
+static PNI_LOOP2(general_pow, REAL, REAL,
+                 NAME(power)(x, y)) static PNI_LOOP1(cube, REAL, REAL, x *x *x) static PNI_LOOP1(same, REAL, REAL, x)
 
     void NAME(pow)(void *data, int64_t n, char *const *p, const int64_t *s) {
   REAL e = n && s[2] == 0 ? *(const REAL *)(const void *)p[2] : 0;

@@ -4,6 +4,7 @@
 */
 #include <string.h>
 #include "tensor.h"
+#include "../base/cpu.h"
 
 int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim) {
   int64_t a = axis < 0 ? axis + ndim : axis;
@@ -138,6 +139,85 @@ static void run_rows(void *data, int64_t begin, int64_t end) {
   }
 }
 
+/* ---- short rows: a block of them is one run of every operand, gathered where it is none ---- */
+
+enum { BLOCK = 512 };
+
+#define GATHER(name, T)                                                                                                \
+  static PNI_CLONES void name(T *restrict d, const char *src, int64_t rows, int64_t jump, int64_t n, int64_t step) {   \
+    for (int64_t r = 0; r < rows; r++, src += jump, d += n) {                                                          \
+      const T *x = (const T *)(const void *)src;                                                                       \
+      if (step == 0) {                                                                                                 \
+        T v = *x;                                                                                                      \
+        for (int64_t i = 0; i < n; i += PNI_GATHER_PAD)                                                                \
+          for (int k = 0; k < PNI_GATHER_PAD; k++) d[i + k] = v;                                                       \
+      } else {                                                                                                         \
+        for (int64_t i = 0; i < n; i++) d[i] = x[i * step];                                                            \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+GATHER(gather_8, uint64_t)
+GATHER(gather_4, uint32_t)
+GATHER(gather_1, uint8_t)
+
+void pni_gather_rows(void *dst, const void *src, int64_t rows, int64_t jump, int64_t n, int64_t step, int64_t size) {
+  if (size == 8)
+    gather_8(dst, src, rows, jump, n, step);
+  else if (size == 4)
+    gather_4(dst, src, rows, jump, n, step);
+  else
+    gather_1(dst, src, rows, jump, n, step);
+}
+
+/* Does operand k run on over all axes of the nest? */
+static bool runs_on(const pni_loop *l, int k) {
+  int64_t width = 1;
+  for (int a = l->ndim - 1; a >= 0; width *= l->shape[a--])
+    if (l->stride[k][a] != width) return false;
+  return true;
+}
+
+static bool is_short(const pni_loop *l, int64_t rows) {
+  return l->shape[l->ndim - 1] <= PNI_SHORT_ROW && rows >= 8 && runs_on(l, 0);
+}
+
+/* Where row r of operand k begins. */
+static char *row_at(const pni_loop *l, int k, int64_t r) {
+  int64_t at = 0;
+  for (int a = l->ndim - 2; a >= 0; a--) {
+    at += r % l->shape[a] * l->stride[k][a];
+    r /= l->shape[a];
+  }
+  return l->base[k] + at * (int64_t)l->size[k];
+}
+
+static void run_short(void *data, int64_t begin, int64_t end) {
+  const shard *s = data;
+  const pni_loop *l = s->l;
+  int outer = l->ndim - 2;
+  int64_t n = l->shape[outer + 1], most = BLOCK / n, stride[PNI_OPERANDS];
+  uint64_t room[PNI_OPERANDS][BLOCK + PNI_GATHER_PAD];
+  bool on[PNI_OPERANDS];
+  char *p[PNI_OPERANDS];
+  for (int k = 0; k < l->nop; k++) {
+    on[k] = runs_on(l, k);
+    stride[k] = 1;
+  }
+  for (int64_t r = begin, count; r < end; r += count) {
+    count = end - r < most ? end - r : most;
+    for (int k = 0; k < l->nop; k++) {
+      p[k] = on[k] ? row_at(l, k, r) : (char *)room[k];
+      for (int64_t done = 0, run; !on[k] && done < count; done += run) { /* along the last axis but one */
+        int64_t left = l->shape[outer] - (r + done) % l->shape[outer], size = (int64_t)l->size[k];
+        run = count - done < left ? count - done : left;
+        pni_gather_rows(p[k] + done * n * size, row_at(l, k, r + done), run, l->stride[k][outer] * size, n,
+                        l->stride[k][outer + 1], size);
+      }
+    }
+    s->row(s->data, count * n, p, stride);
+  }
+}
+
 pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data) {
   enum { GRAIN = 32768 };
   shard s = {l, row, data};
@@ -150,11 +230,12 @@ pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data
   }
   int64_t rows = pni_count(l->ndim - 1, l->shape), inner = l->shape[l->ndim - 1];
   if (rows == 0 || inner == 0) return PN_OK;
+  pni_shard body = is_short(l, rows) ? run_short : run_rows;
   if (rows * inner <= 2 * GRAIN) {
-    run_rows(&s, 0, rows);
+    body(&s, 0, rows);
     return PN_OK;
   }
-  return pni_parallel(c, rows, inner >= GRAIN ? 1 : GRAIN / inner, run_rows, &s);
+  return pni_parallel(c, rows, inner >= GRAIN ? 1 : GRAIN / inner, body, &s);
 }
 
 /* ---- copying and converting ---- */

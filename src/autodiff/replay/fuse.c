@@ -395,16 +395,36 @@ static void join_pieces(const pni_group *g, const pni_member *m) {
   scale_rows(m, m->op[0].base, g->rows);
 }
 
+/* `rows` short rows at once: operands that do not run on from row to row are gathered. */
+static void run_short(const pni_group *g, const pni_member *m, int64_t rows, char *const *from) {
+  uint64_t room[PNI_OPERANDS][PNI_TILE_BYTES / sizeof(uint64_t) + PNI_GATHER_PAD];
+  int64_t stride[PNI_OPERANDS];
+  char *p[PNI_OPERANDS];
+  for (int k = 0; k < m->nop; k++) {
+    const pni_operand *o = &m->op[k];
+    p[k] = from[k];
+    stride[k] = o->item;
+    if (o->row == o->item * g->cols * o->size) continue;
+    pni_gather_rows(p[k] = (char *)room[k], from[k], rows, o->row, g->cols, o->item, o->size);
+    stride[k] = 1;
+  }
+  m->row(m->data, rows * g->cols, p, stride);
+}
+
 static void run_member(const pni_group *g, const pni_member *m, const tile *t, char *scratch) {
   place at = place_of(g, t);
-  int64_t stride[4];
-  char *p[4];
+  bool brief = m->even == PNI_EVEN_ROW && g->cols <= PNI_SHORT_ROW && t->cols == g->cols;
+  int64_t stride[PNI_OPERANDS];
+  char *p[PNI_OPERANDS];
   for (int k = 0; k < m->nop; k++) stride[k] = m->op[k].item;
   for (int64_t r = 0, n; r < t->rows; r += n) {
     int64_t left = t->rows - r, run = g->jump - at.in;
-    n = m->even == PNI_EVEN_ALL ? left : m->even == PNI_EVEN_ROW ? 1 : left < run ? left : run;
+    n = m->even == PNI_EVEN_ALL ? left : m->even == PNI_EVEN_ROW && !brief ? 1 : left < run ? left : run;
     for (int k = 0; k < m->nop; k++) p[k] = start_of(&m->op[k], t, r, at, scratch);
-    m->row(m->data, n * t->cols, p, stride);
+    if (brief)
+      run_short(g, m, n, p);
+    else
+      m->row(m->data, n * t->cols, p, stride);
     if ((at.in += n) < g->jump) continue;
     at.in = 0;
     at.jump++;
