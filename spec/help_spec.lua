@@ -58,6 +58,14 @@ describe("help", function()
     has(help.text "dist.gamma", "d = pn.dist.gamma(2)", "d:log_prob(1.5)  --> -1.09453")
   end)
 
+  it("knows the named sets", function()
+    has(help.text(pn.dist.gamma(1).support), 'the set "positive"', 'pn.dist.within("positive", x)',
+      'pn.dist.biject_to "positive"', "The support of chi2, gamma, inverse_gamma")
+    for _, row in ipairs(pn.rows()) do
+      if row.kind == "distribution" then has(help.text(row.support), ("the set %q"):format(row.support)) end
+    end
+  end)
+
   it("tells which divergences have a formula", function()
     has(help.text "dist.gamma", "kl(gamma, q) has a formula for q = chi2, exponential, gamma")
     has(help.text "dist.kl", "pn.dist.kl(p, q)\n", "kl(von_mises, q): q = von_mises", "kl(delta, q): q = any")

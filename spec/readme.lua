@@ -21,11 +21,24 @@ local function call(row)
   return row.name .. "()"
 end
 
+-- Functions of a distribution, the most asked for first; the others exist where these do.
+local functions = {"rsample", "mean", "variance", "mode", "entropy", "cdf", "icdf"}
+
+local function lacking(row)
+  local list = {}
+  for _, name in ipairs(functions) do
+    if not row.functions[name] then list[#list + 1] = name end
+  end
+  return table.concat(list, ", ")
+end
+
 local function table_of(kind)
-  local lines = {"| call | what |", "|---|---|"}
+  local wide = kind == "distribution"
+  local lines = wide and {"| call | what | support | lacks |", "|---|---|---|---|"} or {"| call | what |", "|---|---|"}
   for _, row in ipairs(pn.rows()) do
     if row.kind == kind and not row.hidden then
-      lines[#lines + 1] = ("| `%s` | %s |"):format(call(row), cell(row.doc))
+      local more = wide and (" %s | %s |"):format(cell(row.support:gsub("_", " ")), lacking(row)) or ""
+      lines[#lines + 1] = ("| `%s` | %s |%s"):format(call(row), cell(row.doc), more)
     end
   end
   return table.concat(lines, "\n")

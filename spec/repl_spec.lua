@@ -174,6 +174,17 @@ describe("completion", function()
     assert.same({ "scale" }, (complete "d.sca"))
     assert.same({ "log_prob" }, (complete "d:log_p"))
     assert.same({}, (complete "d:sca"))
+    assert.same({ "to" }, (complete "d:to"))
+  end)
+
+  it("shows how a function is called after its bracket", function()
+    env.d, env.mine = require("penumbra").dist.normal(0, 1), function(a, b) return a + b end
+    assert.same({ { "pn.dist.gamma(concentration, rate = 1)", "" }, 0 }, { complete "x = pn.dist.gamma(" })
+    assert.same({ "pn.dist.gamma(concentration, rate = 1)", "" }, (complete "pn.dist.gamma{ "))
+    assert.same({ "d:log_prob(x)", "" }, (complete "d:log_prob("))
+    assert.same({ "pn.dist.bijector.affine(loc = 0, scale = 1)", "" }, (complete "pn.dist.bijector.affine("))
+    assert.matches("^function%(a, b%) ", (complete "mine(")[1])
+    assert.same({}, (complete "nosuch("))
   end)
 
   it("does not run the user's code", function()

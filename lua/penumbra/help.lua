@@ -251,6 +251,30 @@ local function add_reference(list)
   end
 end
 
+-- The named sets: supports of distributions, constraints of parameters, what bijectors map onto.
+local function add_sets(list)
+  local sets, users = {}, {}
+  local function put(name, must, user)
+    if not name or not must then return end
+    sets[name], users[name] = must, users[name] or {}
+    users[name][#users[name] + 1] = user
+  end
+  for _, row in ipairs(core.distribution_rows()) do
+    put(row.support, row.support_text, row.name)
+    for _, p in ipairs(row.parameters) do put(p.constraint, p.must) end
+  end
+  for name, must in pairs(sets) do
+    local text = must .. ("\nMembers: pn.dist.within(%q, x)."):format(name)
+    if pcall(core.new_biject_to, name) then
+      text = text .. (" A bijector onto it: pn.dist.biject_to %q."):format(name)
+    end
+    table.sort(users[name])
+    if #users[name] > 0 then text = text .. "\nThe support of " .. table.concat(users[name], ", ") .. "." end
+    list[#list + 1] = { title = ("the set %q"):format(name), name = name, qualified = "set " .. name, kind = "set",
+      text = text }
+  end
+end
+
 -- Functions that have a second name: pn.save is pn.data.save_safetensors.
 local function add_aliases(list)
   local pn = require "penumbra"
@@ -284,6 +308,7 @@ local function entries()
     pcall(add_module, list, module) -- a part that cannot be loaded has no help
   end
   add_aliases(list)
+  add_sets(list)
   index = list
   return list
 end
@@ -481,9 +506,24 @@ local function names_of(value)
       look(part, "pn." .. key .. ".")
     end
   end
+  for name, home in pairs(inner) do
+    local part = pn.dist[name]
+    if rawequal(part, value) then return { home } end
+    look(part, home .. ".")
+  end
   if #list == 0 then look(core.methods, "x:") end
+  if #list == 0 then look(core.distribution_methods, "d:") end
+  if #list == 0 then look(core.bijector_methods, "b:") end
   table.sort(list)
   return list
+end
+
+--- signature(f): how the function f is called, "pn.dist.gamma(concentration, rate = 1)"; nil for one that is not
+--- Penumbra's.
+function M.signature(f)
+  local names = type(f) == "function" and names_of(f) or {}
+  local found = names[1] and find(names[1])
+  return found and found[1] and found[1].title
 end
 
 local function about_object(value)

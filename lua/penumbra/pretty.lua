@@ -28,10 +28,15 @@ local function key_text(key)
   return "[" .. tostring(key) .. "] = "
 end
 
---- "function(x, y) script.lua:3" for a Lua function, "function" for one in C.
+-- Is it one of Penumbra's own? Those in C have no source.
+local function is_ours(info) return info.what == "C" or info.source:find "penumbra" end
+
+--- "function(x, y) script.lua:3" for a Lua function, "function pn.exp(x)" for one that help knows.
 local function function_text(f)
   if not debug then return "function" end -- a sandbox
   local info = debug.getinfo(f, "Su")
+  local signature = is_ours(info) and require("penumbra.help").signature(f)
+  if signature then return "function " .. signature end
   if info.what == "C" then return "function (built in)" end
   local names = {}
   for k = 1, info.nparams do names[k] = debug.getlocal(f, k) end

@@ -210,8 +210,14 @@ local function resolve(env, path)
 end
 
 --- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end
---- of the text they replace. At the start of a line the tab key indents.
+--- of the text they replace. At the start of a line the tab key indents. After the bracket of a call it is the
+--- function's parameters, to be looked at: a second, empty entry keeps them from being inserted.
 function repl.complete(env, text)
+  local called = text:match "([%a_][%w_.:%[%]\"']*)%s*[({]%s*$"
+  if called then
+    local f = resolve(env, called)
+    if type(f) == "function" then return { (pretty.format(f):gsub("^function ", "")), "" }, 0 end
+  end
   local path, separator, prefix = text:match "([%a_][%w_.:%[%]\"']*)([.:])([%a_]?[%w_]*)$"
   local found, list = {}, {}
   local function take(name, value)
