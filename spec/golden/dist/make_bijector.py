@@ -36,6 +36,8 @@ def free(y, where):
         return y[:-1]
     if where == "lower":
         return y[np.tril_indices(y.shape[0])]
+    if where == "mean above":
+        return np.concatenate([y[0], free(y[1:], "lower")])
     if where == "below":
         return y[np.tril_indices(y.shape[0], -1)]
     return y.reshape(-1)
@@ -220,6 +222,8 @@ cases += [
     vector("correlation_cholesky", correlation, points(3, 6), into="below"),
     vector("correlation_cholesky", correlation, points(2, 1) + [np.array([0.0])], into="below"),
     vector("mean_and_variance", lambda x: np.array([x[0], np.exp(x[1])]), points(3, 2)),
+    vector("mean_and_covariance", lambda x: (lambda m: np.concatenate([x[None, :2], m @ m.T]))(lower(x[2:])), points(3, 5), into="mean above"),
+    vector("mean_and_covariance", lambda x: (lambda m: np.concatenate([x[None, :1], m @ m.T]))(lower(x[1:])), points(2, 2), into="mean above"),
 ]
 
 

@@ -29,6 +29,7 @@ static const target rows[] = {
     {&pni_constraint_positive_vector, {"exp"}},
     {&pni_constraint_real_matrix, {"identity"}},
     {&pni_constraint_mean_and_variance, {"mean_and_variance"}},
+    {&pni_constraint_mean_and_covariance, {"mean_and_covariance"}},
     {&pni_constraint_correlation_cholesky, {"correlation_cholesky"}},
     {&pni_constraint_lower_cholesky, {"cholesky"}},
     {&pni_constraint_positive_definite, {"cholesky", "cholesky_outer"}},
