@@ -398,7 +398,7 @@ function battery.works_in_float32(row, golden)
       wide[name] = t:to "float64"
     end
     local reference = dist[row.name](wide)
-    local rel = row.event_rank > 0 and 3e-5 or 1e-5
+    local rel = 1e-5
     close(lp, reference:log_prob(x:to "float64"), rel, ("case %d: float32 log_prob"):format(k))
     assert.equal(INTEGERS[row.support] and "int64" or "float32", d:sample({ 2 }):dtype())
     if not INTEGERS[row.support] then -- labels take any dtype

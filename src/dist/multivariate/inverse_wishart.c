@@ -66,7 +66,9 @@ static T *derive_tril(C *c, D *d) { return pn_cholesky(c, d->param[SCALE]); }
 static T *derive_scale(C *c, D *d) { return outer(c, L); }
 static pn_status check(C *c, D *d) { return pni_wishart_require_df(c, d, DF, last_size(L)); }
 
-static T *log_prob(C *c, D *d, T *x) { return pni_inverse_wishart_log_prob(c, d, df, L, pn_cholesky(c, x)); }
+static T *density(C *c, D *d, T *x) { return pni_inverse_wishart_log_prob(c, d, df, L, pn_cholesky(c, x)); }
+LOG_PROB_IN_DOUBLE
+
 static T *mean(C *c, D *d) { return pni_inverse_wishart_mean(c, df, L); }
 static T *variance(C *c, D *d) { return pni_inverse_wishart_variance(c, df, L); }
 static T *entropy(C *c, D *d) { return pni_inverse_wishart_entropy(c, d, df, L); }

@@ -34,7 +34,7 @@ static T *in_support(C *c, D *d, T *x) {
   return pn_logical_and(c, finite, pni_wishart_in_support(c, d, pn_slice(c, x, -2, 1, last_size(L), 1)));
 }
 
-static T *log_prob(C *c, D *d, T *x) {
+static T *density(C *c, D *d, T *x) {
   int64_t n = last_size(L);
   T *lx = pn_cholesky(c, pn_slice(c, x, -2, 1, n, 1)), *mu = pn_select(c, x, -2, 0);
   T *distance = pn_mul(c, k, distance_from(c, lx, pn_sub(c, mu, m)));
@@ -42,6 +42,7 @@ static T *log_prob(C *c, D *d, T *x) {
   t = plus(c, pn_sub(c, t, log_diagonal(c, lx)), -(double)n * LOG_ROOT_TWO_PI);
   return pn_add(c, t, pni_inverse_wishart_log_prob(c, d, df, L, lx));
 }
+LOG_PROB_IN_DOUBLE
 
 /* mu is Student's t with nu - n + 1 degrees of freedom. */
 static T *mean(C *c, D *d) {

@@ -54,11 +54,12 @@ static T *log_norm(C *c, D *d) {
   return pn_add(c, pn_mul(c, df, per_df), lgamma_n(c, d, df, size(d)));
 }
 
-static T *log_prob(C *c, D *d, T *x) {
+static T *density(C *c, D *d, T *x) {
   T *lx = pn_cholesky(c, x), *power = plus(c, df, -(double)size(d) - 1);
   T *t = pn_sub(c, pn_mul(c, power, log_diagonal(c, lx)), times(c, square_norm(c, unscale(c, L, lx)), 0.5));
   return pn_sub(c, t, log_norm(c, d));
 }
+LOG_PROB_IN_DOUBLE
 
 static T *mean(C *c, D *d) { return pn_mul(c, beside_matrix(c, df), outer(c, L)); }
 
