@@ -54,11 +54,24 @@ local function by_name(row, ...)
   return named
 end
 
+-- A list of numbers as a tensor; anything else is left alone.
+local function listed(where, role, value, options)
+  if type(value) ~= "table" then
+    return value
+  end
+  local ok, t = pcall(core.tensor, value, options)
+  if not ok then
+    local why = tostring(t):match "tensor: .*"
+    core.error(("%s: %s must be numbers in lists of equal lengths (%s)"):format(where, role, why))
+  end
+  return t
+end
+
 -- Lists of numbers are taken as tensors.
-local function with_tensors(named)
+local function with_tensors(where, named)
   local plain = {}
   for name, value in pairs(named) do
-    plain[name] = type(value) == "table" and core.tensor(value) or value
+    plain[name] = listed(where, tostring(name), value)
   end
   return plain
 end
@@ -66,7 +79,7 @@ end
 local function constructor(row)
   return function(first, ...)
     local named = is_named(first) and select("#", ...) == 0 and first or by_name(row, first, ...)
-    return core.new_distribution(row.name, with_tensors(named))
+    return core.new_distribution(row.name, with_tensors(row.name, named))
   end
 end
 
@@ -151,9 +164,9 @@ function dist.mixture_of_experts(experts, weights, mask)
   end
   local dtype = first.dtype
   weights = weights or core.ones({ m }, { dtype = dtype })
-  local w = type(weights) == "table" and core.tensor(weights, { dtype = dtype }) or weights
+  local w = listed("mixture_of_experts", "weights", weights, { dtype = dtype })
   if mask ~= nil then
-    mask = type(mask) == "table" and core.tensor(mask) or mask
+    mask = listed("mixture_of_experts", "mask", mask)
     w = core.where(mask, w, core.zeros({}, { dtype = dtype }))
   end
   w = w / w:sum({ -1 }, true)

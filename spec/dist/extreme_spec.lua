@@ -6,8 +6,20 @@ local assert = require "luassert"
 local dist = pn.dist
 local REL = { [0] = 1e-8, 1e-6, 1e-4 }
 
-local function number(v)
-  return pn.tensor(v, { dtype = "float64" })
+local function number(v, dtype)
+  return pn.tensor(v, { dtype = dtype or "float64" })
+end
+
+-- float32 against float64 of the same rounded numbers
+local function narrow_error(e)
+  local narrow, wide = {}, {}
+  for name, v in pairs(e.params) do
+    narrow[name] = number(v, "float32")
+    wide[name] = narrow[name]:to "float64"
+  end
+  local x = number(e.x, "float32")
+  local got, want = dist[e.row](narrow):log_prob(x):item(), dist[e.row](wide):log_prob(x:to "float64"):item()
+  return math.abs(got - want) / math.abs(want)
 end
 
 -- The function of the distribution, or its slope of an order in one parameter or in x.
@@ -47,6 +59,9 @@ for _, name in ipairs(names) do
         local what = e.by and ("%s, slope %d in %s"):format(e.of, e.order, e.by) or e.of
         wrong[#wrong + 1] = ("%s at %s: %.17g, expected %.17g (%s)"):format(what, e.x, got, e.value,
           tostring(dist[name](e.params)))
+      end
+      if e.narrow and e.of == "log_prob" and not e.by and narrow_error(e) > 1e-5 then
+        wrong[#wrong + 1] = ("float32 at %s is off by %g"):format(e.x, narrow_error(e))
       end
     end
     assert(#wrong == 0, ("%d of %d: %s"):format(#wrong, #rows[name], table.concat(wrong, "\n")))

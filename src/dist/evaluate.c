@@ -111,6 +111,12 @@ static bool all_true(const pn_context *c, const pn_tensor *mask) {
   return !mask->numel || !memchr(pni_data(mask), 0, (size_t)mask->numel);
 }
 
+static bool any_true(const pn_tensor *mask) {
+  for (int64_t i = 0; i < mask->numel; i++)
+    if (pni_element(mask, i) != 0) return true;
+  return false;
+}
+
 /* Axes of an event over which its set repeats: those of a composite may have more than the set. */
 static int repeats(const pn_dist *d) { return pni_dist_kind_event_ndim(d) - d->support->rank; }
 
@@ -215,7 +221,10 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
   if (check_shape(c, d, name, x, &lead)) return NULL;
   if (!pni_is_float(x)) x = pn_cast(c, x, (pn_dtype)d->dtype);
   if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
-  return x ? pni_dist_expand_to(c, f(c, d, x), lead.ndim, lead.shape) : NULL;
+  if (!x) return NULL;
+  pn_tensor *y = f(c, d, x), *nan = pn_isnan(c, x);
+  if (y && nan && (unknown(c, nan) || any_true(nan))) y = pn_where(c, nan, pni_like(c, y, NAN), y);
+  return pni_dist_expand_to(c, y, lead.ndim, lead.shape);
 }
 
 /* Is an element at or beyond an end of [low, high]? */
@@ -279,13 +288,28 @@ pn_tensor *pn_dist_log_survival(pn_context *c, const pn_dist *d, pn_tensor *x) {
   return at_point(c, d, x, "log_survival", d && d->kind->cdf ? log_upper : NULL);
 }
 
+/* Quantiles between 0 and 1; at 0 and 1 those that are ends of a fixed support have no slope. */
+static pn_tensor *quantile_between(pn_context *c, const pn_dist *d, pn_tensor *p) {
+  double low = d->support->low, high = d->support->high;
+  pn_tensor *flat = low < high ? pn_contiguous(c, p) : NULL;
+  if (!flat || !reaches(c, flat, 0, 1)) return flat || low >= high ? d->kind->icdf(c, d, p) : NULL;
+  pn_tensor *zero = pn_eq(c, p, pni_like(c, p, 0)), *one = pn_eq(c, p, pni_like(c, p, 1));
+  int old = pn_set_no_grad(c, 1);
+  pn_tensor *x = d->kind->icdf(c, d, p);
+  pn_set_no_grad(c, old);
+  pn_tensor *left = pn_logical_and(c, zero, pn_eq(c, x, pni_like(c, x, low)));
+  pn_tensor *right = pn_logical_and(c, one, pn_eq(c, x, pni_like(c, x, high)));
+  pn_tensor *ends = pn_logical_or(c, left, right);
+  return pn_where(c, ends, x, d->kind->icdf(c, d, pn_where(c, ends, pni_like(c, p, 0.5), p)));
+}
+
 /* The quantile of a probability; NaN of anything else. */
 static pn_tensor *quantile(pn_context *c, const pn_dist *d, pn_tensor *p) {
   pn_tensor *zero = pni_like(c, p, 0), *one = pni_like(c, p, 1);
   pn_tensor *inside = pn_logical_and(c, pn_ge(c, p, zero), pn_le(c, p, one));
   inside = inside ? pn_contiguous(c, inside) : NULL;
-  if (!inside || all_true(c, inside)) return inside ? d->kind->icdf(c, d, p) : NULL;
-  pn_tensor *x = d->kind->icdf(c, d, pn_where(c, inside, p, pni_like(c, p, 0.5)));
+  if (!inside || all_true(c, inside)) return inside ? quantile_between(c, d, p) : NULL;
+  pn_tensor *x = quantile_between(c, d, pn_where(c, inside, p, pni_like(c, p, 0.5)));
   return pn_where(c, inside, x, pni_like(c, p, NAN));
 }
 

@@ -125,7 +125,9 @@ static int l_independent(lua_State *L) {
 static int l_expand(lua_State *L) {
   pn_dist *d = self(L);
   int64_t shape[PN_MAX_DIMS];
-  int n = pni_check_sizes(L, 2, "expand", PN_MAX_DIMS, shape);
+  char where[96];
+  snprintf(where, sizeof where, "%s: expand", pn_dist_name(d));
+  int n = pni_check_sizes(L, 2, where, PN_MAX_DIMS, shape);
   box *b = pni_new_dist_box(L);
   return pni_finish_dist(L, d->ctx, b, pn_dist_expand(d->ctx, d, n, shape));
 }
@@ -173,8 +175,10 @@ POINT(log_survival)
 static const char *const draw_options[] = {"generator", NULL};
 
 /* Sizes at index 2 (a list, which may hold `generator`, or numbers) and a generator or options after them. */
-static pn_rng *read_draw(lua_State *L, const char *where, int *ndim, int64_t *shape) {
+static pn_rng *read_draw(lua_State *L, const pn_dist *d, const char *function, int *ndim, int64_t *shape) {
+  char where[96];
   pn_rng *rng = NULL;
+  snprintf(where, sizeof where, "%s: %s", pn_dist_name(d), function);
   int top = lua_gettop(L);
   for (int i = top; i >= 2 && i >= top - 1; i--) {
     if (luaL_testudata(L, i, "penumbra.generator")) rng = pni_check_rng(L, i);
@@ -198,7 +202,7 @@ static pn_rng *read_draw(lua_State *L, const char *where, int *ndim, int64_t *sh
     pn_dist *d = self(L);                                                                                              \
     int n;                                                                                                             \
     int64_t shape[PN_MAX_DIMS];                                                                                        \
-    pn_rng *rng = read_draw(L, #name, &n, shape);                                                                      \
+    pn_rng *rng = read_draw(L, d, #name, &n, shape);                                                                   \
     PNI_RETURN(L, d->ctx, pn_dist_##name(d->ctx, d, rng, n, shape));                                                   \
   }
 DRAW(sample)
@@ -209,7 +213,7 @@ static int l_rsample_log_prob(lua_State *L) {
   pn_dist *d = self(L);
   int n;
   int64_t shape[PN_MAX_DIMS];
-  pn_rng *rng = read_draw(L, "rsample_log_prob", &n, shape);
+  pn_rng *rng = read_draw(L, d, "rsample_log_prob", &n, shape);
   pn_tensor *log_prob;
   PNI_RETURN_TWO(L, d->ctx, log_prob, pn_dist_rsample_log_prob(d->ctx, d, rng, n, shape, &log_prob));
 }

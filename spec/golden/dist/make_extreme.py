@@ -72,8 +72,35 @@ def truncated_normal(loc, scale, low, high):
                 **shares(lambda x: between(a, z(x)) / mass, lambda x: between(z(x), b) / mass))
 
 
-def case(law, params, x=None, of=(), slopes=(), seconds=()):
-    """of: functions at x (or of the law); slopes, seconds: (function, parameter or x) whose derivative is asked for."""
+def gamma(concentration, rate):
+    a, b = concentration, rate
+    return dict(log_prob=lambda x: a * log(b) + (a - 1) * log(x) - b * x - mp.loggamma(a))
+
+
+def inverse_gamma(concentration, rate):
+    return dict(log_prob=lambda x: gamma(concentration, rate)["log_prob"](1 / x) - 2 * log(x))
+
+
+def chi2(df):
+    return gamma(df / 2, mpf(1) / 2)
+
+
+def horseshoe(scale):
+    """e^u E_1(u) by its asymptotic series: for large x"""
+    def log_prob(x):
+        u = (x / scale) ** 2 / 2
+        return log(mp.fsum((-1) ** n * mp.factorial(n) / u ** (n + 1) for n in range(40))) - log(2 * pi ** 3) / 2 - log(scale)
+    return dict(log_prob=log_prob)
+
+
+def pareto(scale, alpha):
+    return dict(log_prob=lambda x: log(alpha) + alpha * log(scale / x) - log(x),
+                **shares(lambda x: -expm1(alpha * log(scale / x)), lambda x: exp(alpha * log(scale / x))))
+
+
+def case(law, params, x=None, of=(), slopes=(), seconds=(), **flags):
+    """of: functions at x (or of the law); slopes, seconds: (function, parameter or x) whose derivative is asked for.
+    narrow = True: float32 must say the same as float64 of the rounded numbers."""
     params = {k: mpf(v) for k, v in params.items()}
 
     def value(f, **change):
@@ -82,7 +109,7 @@ def case(law, params, x=None, of=(), slopes=(), seconds=()):
 
     def entry(f, v, **more):
         entries.append(dict(row=law.__name__, params={k: float(p) for k, p in params.items()}, x=x, of=f, **more,
-                            value=float(v)))
+                            **flags, value=float(v)))
     for f in of:
         entry(f, value(f))
     for order, pairs in ((1, slopes), (2, seconds)):
@@ -127,6 +154,17 @@ for loc, scale, low, high, x in ((0.0, 15.0, 4500.0, 6000.0, 4501.0), (0.0, 10.0
          [s for f in ["log_prob"] + TAILS for s in all_slopes(truncated_normal, f)] +
          all_slopes(truncated_normal, "mean", False) + all_slopes(truncated_normal, "variance", False),
          all_slopes(truncated_normal, "log_prob"))
+
+for a in (999.0, 1001.0, 1.6e6, 1e8):
+    for z in (-6, 0.25, 1, 20):
+        x = a * (1 + z / a ** 0.5)
+        case(gamma, dict(concentration=a, rate=8.0), x / 8, ["log_prob"], all_slopes(gamma, "log_prob"), narrow=True)
+        case(inverse_gamma, dict(concentration=a, rate=8.0), 8 / x, ["log_prob"], all_slopes(inverse_gamma, "log_prob"),
+             narrow=True)
+        case(chi2, dict(df=2 * a), 2 * x, ["log_prob"], all_slopes(chi2, "log_prob"), narrow=True)
+for x in (1e5, 1e12, 1e200, 1e300):
+    case(horseshoe, dict(scale=0.5), x, ["log_prob"], all_slopes(horseshoe, "log_prob"))
+case(pareto, dict(scale=1e-9, alpha=0.125), 1e305, ["log_prob"] + TAILS, all_slopes(pareto, "log_prob"))
 
 if __name__ == "__main__":
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "extreme.lua"), "w") as f:

@@ -17,7 +17,10 @@ static T *rise(C *c, T *z) { return pn_exp(c, pn_neg(c, z)); }
 static T *log_prob(C *c, D *d, T *x) { return pni_location_scale(c, PNI_LAW_GUMBEL, x, loc, scale); }
 
 static T *log_cdf(C *c, D *d, T *x) { return pn_neg(c, rise(c, standardise(c, d, x))); }
-static T *cdf(C *c, D *d, T *x) { return pn_exp(c, log_cdf(c, d, x)); }
+/* below -7 it is 0 to all digits */
+static T *cdf(C *c, D *d, T *x) {
+  return pn_exp(c, pn_neg(c, rise(c, pn_clamp(c, standardise(c, d, x), -7, INFINITY))));
+}
 
 /* log(1 - e^-w), w = e^-z; far out -z - w / 2. Below -7 it is 0 to all digits. */
 static T *log_survival(C *c, D *d, T *x) {

@@ -11,9 +11,11 @@
 
 #define LOG_NORM (0.5 * LOG_2 + 1.5 * LOG_PI) /* log sqrt(2 pi^3) */
 
+/* Far out, where u would overflow, e^u E_1(u) = 1 / u to all digits. */
 static T *log_prob(C *c, D *d, T *x) {
-  T *u = times(c, pn_square(c, pn_div(c, x, scale)), 0.5);
-  return pn_sub(c, pn_log(c, pn_expintx(c, u)), plus(c, pn_log(c, scale), LOG_NORM));
+  T *z = pn_abs(c, pn_div(c, x, scale)), *far = above(c, z, 1e9), *u = times(c, pn_square(c, but(c, far, 1, z)), 0.5);
+  T *tail = plus(c, times(c, pn_log(c, only(c, far, z, 1)), -2), LOG_2);
+  return pn_sub(c, pn_where(c, far, tail, pn_log(c, pn_expintx(c, u))), plus(c, pn_log(c, scale), LOG_NORM));
 }
 
 static T *mode(C *c, D *d) { return times(c, scale, 0); }

@@ -9,8 +9,13 @@
 #define alpha d->param[ALPHA]
 enum { SCALE, ALPHA };
 
-/* log(x / scale), exact near scale */
-static T *log_ratio(C *c, D *d, T *x) { return pn_log1p(c, pn_div(c, pn_sub(c, x, scale), scale)); }
+/* log(x / scale), exact near scale; where the ratio may overflow by logarithms */
+static T *log_ratio(C *c, D *d, T *x) {
+  T *far = equals(c, pn_div(c, pn_detach(c, x), pn_detach(c, scale)), INFINITY);
+  T *close = pn_where(c, far, times(c, scale, 2), x), *out = pn_where(c, far, x, scale);
+  T *near = pn_log1p(c, pn_div(c, pn_sub(c, close, scale), scale));
+  return pn_where(c, far, pn_sub(c, pn_log(c, out), pn_log(c, scale)), near);
+}
 
 static T *in_support(C *c, D *d, T *x) { return pn_logical_and(c, pn_isfinite(c, x), pn_ge(c, x, scale)); }
 
@@ -19,21 +24,27 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, pn_log(c, alpha), tail);
 }
 
-/* Functions of w; below scale, w = 0, without slope. */
-static T *inner_ratio(C *c, D *d, T *x, T *outside) {
-  return pn_mul(c, alpha, log_ratio(c, d, pn_where(c, outside, times(c, scale, 2), x)));
+/* alpha w; below scale and at inf, where functions of it are constant, of something else */
+typedef struct {
+  T *none, *all, *w;
+} exponent;
+
+static exponent exponent_of(C *c, D *d, T *x) {
+  T *none = pn_le(c, x, scale), *all = equals(c, x, INFINITY);
+  T *inner = pn_where(c, pn_logical_or(c, none, all), times(c, scale, 2), x);
+  return (exponent){none, all, pn_mul(c, alpha, log_ratio(c, d, inner))};
 }
 static T *cdf(C *c, D *d, T *x) {
-  T *outside = pn_le(c, x, scale);
-  return but(c, outside, 0, pn_neg(c, pn_expm1(c, pn_neg(c, inner_ratio(c, d, x, outside)))));
+  exponent e = exponent_of(c, d, x);
+  return but(c, e.none, 0, but(c, e.all, 1, pn_neg(c, pn_expm1(c, pn_neg(c, e.w)))));
 }
 static T *log_cdf(C *c, D *d, T *x) {
-  T *outside = pn_le(c, x, scale);
-  return but(c, outside, -INFINITY, pn_log1mexp(c, pn_neg(c, inner_ratio(c, d, x, outside))));
+  exponent e = exponent_of(c, d, x);
+  return but(c, e.none, -INFINITY, but(c, e.all, 0, pn_log1mexp(c, pn_neg(c, e.w))));
 }
 static T *log_survival(C *c, D *d, T *x) {
-  T *outside = pn_le(c, x, scale);
-  return but(c, outside, 0, pn_neg(c, inner_ratio(c, d, x, outside)));
+  exponent e = exponent_of(c, d, x);
+  return but(c, e.none, 0, but(c, e.all, -INFINITY, pn_neg(c, e.w)));
 }
 
 /* scale (1 - p)^(-1 / alpha) */

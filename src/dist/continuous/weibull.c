@@ -19,11 +19,13 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *log_survival(C *c, D *d, T *x) { return pn_neg(c, pn_exp(c, log_hazard(c, d, x))); }
-static T *cdf(C *c, D *d, T *x) { return pn_neg(c, pn_expm1(c, log_survival(c, d, x))); }
+/* from a hazard of e^7 on the distribution function is 1 to all digits */
+static T *bounded_log_hazard(C *c, D *d, T *x) { return pn_clamp(c, log_hazard(c, d, x), -INFINITY, 7); }
+static T *cdf(C *c, D *d, T *x) { return pn_neg(c, pn_expm1(c, pn_neg(c, pn_exp(c, bounded_log_hazard(c, d, x))))); }
 
 /* log(1 - e^-h), h = e^w; near 0, where h may underflow, w - h / 2 */
 static T *log_cdf(C *c, D *d, T *x) {
-  T *w = log_hazard(c, d, x), *near = below(c, w, -40), *low = only(c, near, w, -40);
+  T *w = bounded_log_hazard(c, d, x), *near = below(c, w, -40), *low = only(c, near, w, -40);
   T *far = pn_log1mexp(c, pn_neg(c, pn_exp(c, but(c, near, -40, w))));
   return pn_where(c, near, pn_sub(c, low, times(c, pn_exp(c, low), 0.5)), far);
 }

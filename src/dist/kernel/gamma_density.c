@@ -7,6 +7,7 @@
 */
 #include "density.h"
 #include "wide.h"
+#include "../../base/special.h"
 #include "../formula.h"
 
 enum { X, A, B, G };
@@ -60,6 +61,20 @@ static PNI_CLONES void drop_outside(const double *restrict x, double *restrict s
   }
 }
 
+/* Of large a, where large terms cancel, by the deviance D and the excess E of counts (special_count.c):
+ *   log p(x) = log a - log x - D(a, b y) - E(a) */
+enum { LARGE = 1000 };
+static PNI_CLONES bool any_large(const double *restrict a, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) count += a[i] > LARGE;
+  return count > 0;
+}
+static void without_cancelling(const double *y, const double *a, const double *b, const double *log_x, double *out,
+                               int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (a[i] > LARGE) out[i] = log(a[i]) - log_x[i] - pni_count_deviance(a[i], b[i] * y[i]) - pni_count_excess(a[i]);
+}
+
 static void density(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
   bool inverse = *(const int64_t *)data != 0;
   for (int64_t at = 0; at < n; at += PNI_WIDE) {
@@ -72,7 +87,9 @@ static void density(int dtype, const void *data, int64_t n, char *const *p, cons
     pni_wide_map(PNI_VECTOR_log, in[B], log_b);
     pni_wide_map(PNI_VECTOR_lgamma, in[A], out);
     if (inverse) invert(in[X].v, y, size);
-    join(inverse ? y : in[X].v, in[A].v, in[B].v, log_x, log_b, inverse ? -1 : 1, out, size);
+    const double *power = inverse ? y : in[X].v;
+    join(power, in[A].v, in[B].v, log_x, log_b, inverse ? -1 : 1, out, size);
+    if (any_large(in[A].v, in[A].one ? 1 : size)) without_cancelling(power, in[A].v, in[B].v, log_x, out, size);
     if (outside(in[X].v, size)) set_outside(in[X].v, out, -INFINITY, size);
     pni_wide_write(dtype, out, size, p[0], at);
   }

@@ -1,7 +1,7 @@
 /*
 ** location_scale.c: log p(x) = h(z) - log scale with z = (x - loc) / scale in one pass, its gradients in one or two,
 **   d/dx = h'(z) / scale = -d/dloc,  d/dscale = -(1 + z h'(z)) / scale
-** attr: the law, and of slopes which of the two.
+** At an infinite z, where the density is 0, the slopes are 0. attr: the law, and of slopes which of the two.
 */
 #include "block.h"
 #include "location_scale.h"
@@ -55,12 +55,17 @@ enum { LAW, WHICH };
   }                                                                                                                    \
   static PNI_CLONES void move_##suffix(const N *restrict z, const N *restrict u, const N *restrict s, N *restrict out, \
                                        int64_t n) {                                                                    \
-    (void)z;                                                                                                           \
-    for (int64_t i = 0; i < n; i++) out[i] = u[i] / s[i];                                                              \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      N v = u[i] / s[i];                                                                                               \
+      out[i] = size_of(z[i]) == INFINITY ? 0 : v;                                                                      \
+    }                                                                                                                  \
   }                                                                                                                    \
   static PNI_CLONES void stretch_##suffix(const N *restrict z, const N *restrict u, const N *restrict s,               \
                                           N *restrict out, int64_t n) {                                                \
-    for (int64_t i = 0; i < n; i++) out[i] = -(1 + z[i] * u[i]) / s[i];                                                \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      N v = -(1 + z[i] * u[i]) / s[i];                                                                                 \
+      out[i] = size_of(z[i]) == INFINITY ? 0 : v;                                                                      \
+    }                                                                                                                  \
   }                                                                                                                    \
   static PNI_CLONES int64_t negate_##suffix(N *y, int64_t n) {                                                         \
     N far = 0;                                                                                                         \
@@ -171,7 +176,9 @@ static const pni_op op_slope = {.name = "location_scale_slope",
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *loc = pni_in(y, 1), *scale = pni_in(y, 2), *z = pn_div(c, pn_sub(c, pni_in(y, 0), loc), scale);
-  T *score = laws[y->attr->i[LAW]].score(c, z), *part = pn_div(c, g, scale);
+  T *beyond = equals(c, pn_abs(c, z), INFINITY), *part = pn_div(c, but(c, beyond, 0, g), scale);
+  z = but(c, beyond, 0, z);
+  T *score = laws[y->attr->i[LAW]].score(c, z);
   if (k == 0) return pn_mul(c, part, score);
   return pn_neg(c, pn_mul(c, part, k == 1 ? score : plus(c, pn_mul(c, z, score), 1)));
 }

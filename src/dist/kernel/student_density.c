@@ -184,6 +184,8 @@ static void score(int k, const shared *b, const pni_wide *in, double *out, int64
   } else {
     slope_place(b->o, v, s, g, k == LOC ? 1 : -1, out, n);
   }
+  for (int64_t i = 0; b->far && i < n; i++) /* at an infinite z the density is 0 and flat */
+    if (isinf(b->z[i])) out[i] = 0;
 }
 
 static void scores(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
@@ -222,6 +224,8 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *v = pni_in(y, DF), *s = pni_in(y, SCALE), *z = pn_div(c, pn_sub(c, pni_in(y, X), pni_in(y, LOC)), s);
+  T *beyond = equals(c, pn_abs(c, z), INFINITY);
+  g = but(c, beyond, 0, g), z = but(c, beyond, 0, z);
   T *far = above(c, pn_abs(c, z), 1), *near = but(c, far, 0, z), *wide = only(c, far, z, 1);
   T *outer = pn_reciprocal(c, pn_add(c, wide, pn_div(c, v, wide)));
   T *inner = pn_div(c, near, pn_add(c, v, pn_square(c, near)));

@@ -40,7 +40,7 @@ static inline T *apply(C *c, T *m, T *y) {
 static inline T *whiten(C *c, T *l, T *y) {
   if (!l || !y) return NULL;
   if (l->ndim > 2) return pn_squeeze(c, unscale(c, l, pn_unsqueeze(c, y, -1)), -1);
-  int64_t n = y->shape[y->ndim - 1], rows[2] = {n ? y->numel / n : 0, n};
+  int64_t rows[2] = {pni_count(y->ndim - 1, y->shape), y->shape[y->ndim - 1]};
   return pn_reshape(c, mt(c, unscale(c, l, mt(c, pn_reshape(c, y, 2, rows)))), y->ndim, y->shape);
 }
 
@@ -49,7 +49,7 @@ static inline T *distance_from(C *c, T *l, T *y) {
   if (!l || !y || l->ndim > 2) return square_length(c, whiten(c, l, y));
   T *at_once = pni_distance_from(c, l, y, NULL);
   if (at_once || pni_failed(c)) return at_once;
-  int64_t n = y->shape[y->ndim - 1], rows[2] = {n ? y->numel / n : 0, n};
+  int64_t rows[2] = {pni_count(y->ndim - 1, y->shape), y->shape[y->ndim - 1]};
   T *columns = unscale(c, l, mt(c, pn_reshape(c, y, 2, rows)));
   return pn_reshape(c, pn_sum(c, pn_square(c, columns), (pn_axes){1, {-2}}, 0), y->ndim - 1, y->shape);
 }
