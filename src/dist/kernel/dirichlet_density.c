@@ -11,7 +11,6 @@
 #include "density.h"
 #include "wide.h"
 #include "../formula.h"
-#include "../../tensor/reduce.h"
 
 enum { X, A, G };
 enum { LONGEST = 64, BLOCK = 512 }; /* of a row; elements of a block of rows */
@@ -52,8 +51,17 @@ static void logarithms(const double *x, double size, double *out, int64_t n) {
   limit(out, size, n);
 }
 
+/* Rows so short that transposing them would cost more than it saves; even and odd elements apart. */
 static void sums(const double *v, int64_t rows, int64_t n, double *out) {
-  pni_reducers_f64[PNI_SUM].rows(v, rows, n, out);
+  for (int64_t r = 0; r < rows; r++, v += n) {
+    double even = 0, odd = 0;
+    int64_t j = 0;
+    for (; j + 2 <= n; j += 2) {
+      even += v[j];
+      odd += v[j + 1];
+    }
+    out[r] = (j < n ? even + v[j] : even) + odd;
+  }
 }
 
 /* Numbers that are not >= 0. */
