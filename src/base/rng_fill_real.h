@@ -34,14 +34,18 @@ FN __m128i low_words(__m256i x) {
 FN void words_at(uint32_t *const w[4], uint64_t key, const uint64_t *position, uint32_t attempt, uint32_t domain,
                  int groups) {
   const lanes m0 = EVERY(M0), m1 = EVERY(M1);
+  uint64_t k0[10], k1[10];
+  for (uint32_t round = 0; round < 10; round++) {
+    k0[round] = (uint32_t)key + round * W0;
+    k1[round] = (uint32_t)(key >> 32) + round * W1;
+  }
   for (int j = 0; j < groups * PNI_RNG_GROUP; j += LANES) {
     lanes c0 = LOAD(position + j), c1 = HIGH(c0), c2 = EVERY(attempt), c3 = EVERY(domain);
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    for (int round = 0; round < 10; round++, k0 += W0, k1 += W1) {
+    for (int round = 0; round < 10; round++) {
       lanes p0 = PRODUCT(m0, c0), p1 = PRODUCT(m1, c2);
-      c0 = XOR(XOR(HIGH(p1), c1), EVERY(k0));
+      c0 = XOR(XOR(HIGH(p1), c1), EVERY(k0[round]));
       c1 = p1;
-      c2 = XOR(XOR(HIGH(p0), c3), EVERY(k1));
+      c2 = XOR(XOR(HIGH(p0), c3), EVERY(k1[round]));
       c3 = p0;
     }
     STORE(w[0] + j, c0);

@@ -17,13 +17,13 @@ enum { X, A, B, G };
 /* Where x does not lie in (0, inf) the density is 0 and has no slope; NaN stays. */
 static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
   int64_t out = 0;
-  for (int64_t i = 0; i < n; i++) out += (x[i] > 0) & (x[i] <= DBL_MAX) ? 0 : 1;
+  for (int64_t i = 0; i < n; i++) out += ((x[i] > 0) & (x[i] <= DBL_MAX)) ? 0 : 1;
   return out;
 }
 static PNI_CLONES void set_outside(const double *restrict x, double *restrict y, double low, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     double v = x[i], other = v == v ? low : v, own = y[i];
-    y[i] = (v > 0) & (v <= DBL_MAX) ? own : other;
+    y[i] = ((v > 0) & (v <= DBL_MAX)) ? own : other;
   }
 }
 
@@ -57,7 +57,7 @@ static PNI_CLONES void slope_b(const double *restrict y, const double *restrict 
 static PNI_CLONES void drop_outside(const double *restrict x, double *restrict slope, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     double own = slope[i];
-    slope[i] = (x[i] > 0) & (x[i] <= DBL_MAX) ? own : 0;
+    slope[i] = ((x[i] > 0) & (x[i] <= DBL_MAX)) ? own : 0;
   }
 }
 

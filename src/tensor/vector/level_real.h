@@ -85,7 +85,7 @@ static double scalar_gap(double x) { return pni_bessel_gap(0, x); }
     loop_##name##_inside_f64(a, o, groups);                                                                            \
     for (; groups-- > 0; a += PNI_VECTOR_GROUP, o += PNI_VECTOR_GROUP) {                                               \
       int64_t inside = 0;                                                                                              \
-      ROLLED for (int i = 0; i < PNI_VECTOR_GROUP; i++) inside += (a[i] >= low) & (a[i] <= high) ? 1 : 0;              \
+      ROLLED for (int i = 0; i < PNI_VECTOR_GROUP; i++) inside += ((a[i] >= low) & (a[i] <= high)) ? 1 : 0;            \
       if (inside == PNI_VECTOR_GROUP) continue;                                                                        \
       for (int i = 0; i < PNI_VECTOR_GROUP; i++)                                                                       \
         if (!(a[i] >= low && a[i] <= high)) o[i] = scalar(a[i]);                                                       \
