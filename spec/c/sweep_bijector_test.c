@@ -50,6 +50,7 @@ static bool bound(const pni_bijector *kind, const char *axes) {
 static pn_tensor *point(pn_context *c, const pn_bijector *b) {
   const char *in = b->kind->in;
   int64_t fixed = in[0] > '0' && in[0] <= '9' ? in[0] - '0' : FREE_SIZE;
+  if (b->codomain == &pni_constraint_mean_and_covariance) fixed = FREE_SIZE + SIZE;
   int64_t n = bound(b->kind, in) ? SIZE : fixed, size[] = {2, n, n};
   pn_tensor *t = pni_constraint_member(c, b->domain, PN_FLOAT64, size + 1);
   return t ? pn_broadcast_to(c, t, b->in_rank + 1, size) : NULL;

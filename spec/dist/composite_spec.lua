@@ -493,6 +493,72 @@ describe("quantiles of mixtures", function()
   end)
 end)
 
+describe("the density of a flow's own draw", function()
+  local n = 12
+  local function flows()
+    local order = pn.tensor({ 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0 }, { dtype = "int64" })
+    local one, two = B.random("inverse_autoregressive", n, { scale = 0.5 }), B.random("inverse_autoregressive", n,
+      { scale = 0.5 })
+    local masked = B.random("masked_autoregressive", n, { scale = 0.3 })
+    return {
+      { one, { one } },
+      { B.chain { one, B.permutation(order), two, B.affine(1, 2) }, { one, two } },
+      { B.inverse(masked), { masked } },
+      { B.chain { B.inverse(masked), B.tanh() }, { masked } },
+    }
+  end
+  local loc = pn.param(pn.zeros { n })
+
+  local function parameters(parts)
+    local list = { loc }
+    for _, b in ipairs(parts) do
+      for _, p in pairs(b:parameters()) do
+        list[#list + 1] = p
+      end
+    end
+    return list
+  end
+
+  it("takes one pass of the networks and has the slopes of many", function()
+    pn.seed(3)
+    for k, flow in ipairs(flows()) do
+      local d, list = dist.transformed(dist.normal(loc, 1):independent(1), flow[1]), parameters(flow[2])
+      local y = d:rsample { 6, generator = pn.generator(k) }
+      local function nodes(at)
+        collectgarbage()
+        collectgarbage()
+        local before = select(3, pn.memory())
+        local lp = d:log_prob(at)
+        return lp, select(3, pn.memory()) - before
+      end
+      local lp, few = nodes(y)
+      local slow, many = nodes(y * 1) -- another tensor, so computed from its numbers
+      assert(few * 5 < many, ("%d nodes of %d"):format(few, many))
+      close(lp, slow:totable(), 1e-10, "density")
+      local got, want = pn.grad((lp + (y ^ 2):sum { -1 }):sum(), list), pn.grad((slow + (y ^ 2):sum { -1 }):sum(), list)
+      for i, g in ipairs(got) do
+        close(g, want[i]:totable(), 1e-7, "slope " .. i)
+      end
+      refuses("its gradient in a draw of the same bijector is not kept", pn.grad, lp:sum(), { y })
+      local apart = pn.param(y:detach())
+      assert(pn.grad(d:log_prob(apart):sum(), { apart })[1]:isfinite():all():item())
+      local _, again = d:rsample_log_prob { 6, generator = pn.generator(k) }
+      close(lp, again:totable(), 1e-12, "with the draw")
+    end
+  end)
+
+  it("forgets the pair when a parameter changes, and differs from that of another flow", function()
+    pn.seed(4)
+    local one, two = flows()[1][1], flows()[1][1]
+    local base = dist.normal(pn.zeros { n }, 1):independent(1)
+    local d, other = dist.transformed(base, one), dist.transformed(base, two)
+    local y = d:rsample { 3 }
+    close(other:log_prob(y), other:log_prob(y:detach() + 0):totable(), 1e-12, "another flow")
+    one.shift_bias:set(one.shift_bias:detach() + 1)
+    close(d:log_prob(y), d:log_prob(y:detach() + 0):totable(), 1e-12, "changed")
+  end)
+end)
+
 describe("transformed", function()
   it("has the density of its own draws though they are rounded to the edge", function()
     local d = dist.transformed(dist.normal(0, 30), B.sigmoid())

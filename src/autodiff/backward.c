@@ -64,6 +64,7 @@ static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
   for (int k = 0; k < y->nin; k++) {
     pn_tensor *in = y->in[k].t;
     if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[in->mark - 1]) continue;
+    if (k && y->op->flags & PNI_OP_ASIDE && s->needed[in->mark - 1] != 2) continue;
     pn_tensor *d = together ? all[k] : y->op->vjp(c, y, g, k);
     if (d && y->op->flags & PNI_OP_ELEMENTWISE) d = pni_sum_to(c, d, in);
     if (!d) return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);

@@ -44,6 +44,7 @@ enum {
   PNI_OP_HIDDEN = 32,     /* not offered as a Lua method: a part of other rows */
   PNI_OP_DRAW = 64,       /* attr i[0], i[1]: key and position of a generator, reserved just before */
   PNI_OP_DYNAMIC = 128,   /* the result's shape depends on values: no part of a capture */
+  PNI_OP_ASIDE = 512,     /* inputs after the first are kept beside it: gradients pass them by unless asked for there */
   PNI_OP_CHECK = 256      /* evaluated for its failure: kept in a plan though nobody uses the result */
 };
 

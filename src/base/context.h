@@ -55,6 +55,7 @@ struct pn_context {
   uint64_t drawn_positions;
   uint64_t reservations; /* so far: a capture sees whether all of them were recorded */
   int64_t objects;
+  int64_t maps; /* bijectors made so far: tells them apart */
   bool freeing, closed, no_grad;
   bool validate; /* densities refuse values outside the support */
   bool no_files; /* readers and writers refuse: a script runs that was not granted files */

@@ -66,7 +66,9 @@ static uint64_t version_of_pair(const pn_bijector *b, const pn_tensor *x, const 
 
 /* The other half of the last pair, if `t` is one half, nothing changed since, and no gradient is asked for. Not in a
  * capture, whose later calls bring other values. */
-static pn_tensor *recall(pn_context *c, const pn_bijector *b, const pn_tensor *t, bool forward) {
+static pn_tensor *recall(pn_context *c, const pn_bijector *b, pn_tensor *t, bool forward) {
+  pn_tensor *kept = pni_bijector_kept(c, b, t, forward, version(b));
+  if (kept || pni_failed(c)) return kept;
   const pni_bijector_cache *l = &b->last;
   if (c->recorder || !l->x || t != (forward ? l->x : l->y) || l->version != version_of_pair(b, l->x, l->y)) return NULL;
   if (!c->no_grad && (trained(b) || pn_tensor_requires_grad(t))) return NULL;
@@ -90,7 +92,7 @@ pn_tensor *pn_bijector_forward(pn_context *c, pn_bijector *b, pn_tensor *x) {
   pn_tensor *y = recall(c, b, x, true);
   if (y || pni_failed(c)) return y;
   y = b->kind->forward(c, b, x);
-  return y ? remember(b, x, y) : NULL;
+  return y ? pni_bijector_mark(c, b, x, remember(b, x, y), true, version(b)) : NULL;
 }
 
 pn_tensor *pn_bijector_inverse(pn_context *c, pn_bijector *b, pn_tensor *y) {
@@ -99,7 +101,7 @@ pn_tensor *pn_bijector_inverse(pn_context *c, pn_bijector *b, pn_tensor *y) {
   if (x || pni_failed(c)) return x;
   x = b->kind->inverse(c, b, y);
   if (x) remember(b, x, y);
-  return x;
+  return x ? pni_bijector_mark(c, b, y, x, false, version(b)) : NULL;
 }
 
 pn_tensor *pni_sum_last(pn_context *c, pn_tensor *t, int extra) {
@@ -137,6 +139,7 @@ pn_tensor *pni_bijector_with_log_det(pn_context *c, pn_bijector *b, pn_tensor *t
   if (!other && both) {
     other = both(c, b, t, &own);
     if (other) forward ? remember(b, t, other) : remember(b, other, t);
+    if (other) other = pni_bijector_mark(c, b, t, other, forward, version(b));
   } else if (!other) {
     other = forward ? pn_bijector_forward(c, b, t) : pn_bijector_inverse(c, b, t);
   }

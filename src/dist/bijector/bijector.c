@@ -50,6 +50,7 @@ static pn_bijector *shell(pn_context *c, const pni_bijector *kind) {
   b->ctx = c;
   b->kind = kind;
   b->dtype = -1;
+  b->serial = ++c->maps;
   b->domain = kind->domain;
   b->codomain = kind->codomain;
   b->in_rank = (int)strlen(kind->in);

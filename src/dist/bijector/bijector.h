@@ -16,10 +16,12 @@
 enum { PNI_BIJECTOR_PARAMS = 8, PNI_BIJECTOR_KEPT = 4 };
 
 enum {
-  PNI_BIJECTOR_AFFINE = 1,     /* y is affine in x */
-  PNI_BIJECTOR_MOVES = 2,      /* ... and each y_i is an x_j */
-  PNI_BIJECTOR_EVEN = 4,       /* log |det| does not depend on x */
-  PNI_BIJECTOR_LINEAR_DET = 8, /* log |det| is affine in x */
+  PNI_BIJECTOR_AFFINE = 1,        /* y is affine in x */
+  PNI_BIJECTOR_MOVES = 2,         /* ... and each y_i is an x_j */
+  PNI_BIJECTOR_EVEN = 4,          /* log |det| does not depend on x */
+  PNI_BIJECTOR_LINEAR_DET = 8,    /* log |det| is affine in x */
+  PNI_BIJECTOR_SLOW_FORWARD = 16, /* takes a pass of a network for each number */
+  PNI_BIJECTOR_SLOW_INVERSE = 32,
 };
 
 typedef struct pni_bijector {
@@ -69,7 +71,16 @@ struct pn_bijector {
   const pni_constraint *domain, *codomain;
   int in_rank, out_rank;
   pni_bijector_cache last;
+  int64_t serial; /* no other bijector of the context has it */
 };
+
+/* Of the results of a fast direction whose inverse is slow that have a graph the other half is kept in the graph
+ * (kept_pair.c): y, computed from x, as a tensor that knows; y itself otherwise. */
+pn_tensor *pni_bijector_mark(pn_context *c, const pn_bijector *b, pn_tensor *x, pn_tensor *y, bool forward,
+                             uint64_t version);
+/* The half that t was computed from, by b with this version of its parameters, in the other direction than `forward`;
+ * NULL without a failure if t does not know. */
+pn_tensor *pni_bijector_kept(pn_context *c, const pn_bijector *b, pn_tensor *t, bool forward, uint64_t version);
 
 /* Sum of t [lead + extra] over its last `extra` axes. */
 pn_tensor *pni_sum_last(pn_context *c, pn_tensor *t, int extra);
