@@ -74,6 +74,22 @@ describe("the entropy of counts", function()
     end
   end)
 
+  it("is the same element by element in a large batch", function()
+    local rate = pn.linspace(0.01, 400, 2500):reshape { 50, 50 }
+    local want = dist.poisson(pn.param(rate)):entropy():totable()
+    assert.same(want, dist.poisson(rate):entropy():totable())
+    near(want[20][30], dist.poisson(rate[{ 20, 30 }]:item()):entropy():item(), 1e-14, "one")
+    local narrow = dist.negative_binomial(pn.full({ 3, 1 }, 2.5, { dtype = "float32" }),
+      pn.linspace(0.1, 0.9, 1000, { dtype = "float32" }))
+    local h = narrow:entropy()
+    assert.same({ 3, 1000 }, h:shape())
+    assert.equal("float32", h:dtype())
+    near(h:totable()[3][1000], dist.negative_binomial(2.5, pn.tensor(0.9, { dtype = "float32" }):to "float64")
+      :entropy():item(), 1e-6, "float32")
+    local sums = dist.multinomial(10, pn.softmax(pn.randn { 2000, 3 }, -1))
+    near(sums:entropy():totable()[1999], dist.multinomial(10, sums.probs[1999]):entropy():item(), 1e-13, "multinomial")
+  end)
+
   it("is found where parameters are known only in a replay", function()
     local f = pn.compile(function(rate) return dist.poisson(rate):entropy() end)
     for k = 0, 14 do

@@ -139,9 +139,11 @@ static void advance(C *c, D *d, search *s) {
 }
 
 static bool settled(C *c, const search *s, double ulp) {
-  T *close = pn_le(c, pn_abs(c, s->step), times(c, pn_abs(c, s->x), ulp));
-  T *all = pn_all(c, close, PN_ALL, 0);
-  return !all || (!(c->recorder && pni_varies(c, all)) && pni_element(all, 0) != 0);
+  size_t mark = pn_scope_open(c);
+  T *all = pn_all(c, pn_le(c, pn_abs(c, s->step), times(c, pn_abs(c, s->x), ulp)), PN_ALL, 0);
+  bool done = !all || (!(c->recorder && pni_varies(c, all)) && pni_element(all, 0) != 0);
+  pn_scope_close(c, mark);
+  return done;
 }
 
 /* Whole numbers: halving alone, down to neighbours. */
@@ -153,6 +155,17 @@ static void halve(C *c, D *d, search *s) {
   s->low = pn_where(c, pn_logical_and(c, open, pn_logical_not(c, reached)), middle, s->low);
   s->step = pn_sub(c, s->high, s->low);
   s->high = s->x = high;
+}
+
+/* One step; of what it makes only the state stays. */
+static void step_in_scope(C *c, D *d, search *s, bool whole) {
+  size_t mark = pn_scope_open(c);
+  (whole ? halve : advance)(c, d, s);
+  T **state[4] = {&s->low, &s->high, &s->x, &s->step};
+  bool made = !pni_failed(c) && s->low && s->high && s->x && s->step;
+  for (int k = 0; k < 4 && made; k++) pn_tensor_ref(*state[k]);
+  pn_scope_close(c, mark);
+  for (int k = 0; k < 4 && made; k++) pni_scoped(c, *state[k]);
 }
 
 /* [sample, batch]: the least or greatest of the components' quantiles */
@@ -172,10 +185,7 @@ static T *find_quantile(C *c, D *d, T *p, bool whole) {
   s.step = pn_sub(c, high, low);
   int limit = c->recorder ? PLANNED : EAGER;
   for (int i = 0; i < limit && !pni_failed(c); i++) {
-    if (whole)
-      halve(c, d, &s);
-    else
-      advance(c, d, &s);
+    step_in_scope(c, d, &s, whole);
     if (whole ? i > 0 && settled(c, &(search){.step = plus(c, s.step, -1), .x = s.step}, 0) : settled(c, &s, ulp))
       break;
   }

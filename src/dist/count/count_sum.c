@@ -245,7 +245,7 @@ static pn_dist with_points(C *c, D *d, int64_t n) {
   return wide;
 }
 
-T *pni_count_sum(C *c, D *d, const pni_count_place *where, pni_count_term f) {
+static T *sum_of(C *c, D *d, const pni_count_place *where, pni_count_term f) {
   int old = pn_set_no_grad(c, 1);
   T *both = find_points(c, d, where), *x = pn_select(c, both, -2, 0), *w = pn_select(c, both, -2, 1);
   pn_set_no_grad(c, old);
@@ -256,4 +256,54 @@ T *pni_count_sum(C *c, D *d, const pni_count_place *where, pni_count_term f) {
   T *safe = but(c, none, 0, lp), *p = but(c, none, 0, pn_exp(c, safe));
   T *value = f ? but(c, none, 0, f(c, &wide, x)) : pn_neg(c, safe);
   return pn_cast(c, total(c, pn_mul(c, w, pn_mul(c, p, value))), (pn_dtype)d->dtype);
+}
+
+/* ---- many elements without a gradient: block by block, so that the points of all do not stand at once ---- */
+
+enum { BLOCK = 1024 };
+
+static bool tracked(const C *c, D *d) {
+  for (int k = 0; k < PNI_DIST_PARAMS; k++)
+    if (d->param[k] && pn_tensor_requires_grad(d->param[k])) return !c->no_grad;
+  return false;
+}
+
+/* t for all n elements in a row; NULL if there is none */
+static T *in_row(C *c, D *d, T *t, int64_t n) {
+  T *wide = t ? pni_dist_expand_to(c, t, pni_dist_base_ndim(d), d->shape) : NULL;
+  return wide ? pn_reshape(c, wide, 1, &n) : NULL;
+}
+
+static T *part_of(C *c, T *row, int64_t at, int64_t size) { return row ? pn_slice(c, row, 0, at, size, 1) : NULL; }
+
+static T *sum_blocks(C *c, D *d, const pni_count_place *where, pni_count_term f, int64_t n) {
+  pn_dist rows = *d;
+  pni_count_place at = {in_row(c, d, where->mean, n), in_row(c, d, where->variance, n), in_row(c, d, where->decay, n),
+                        in_row(c, d, where->top, n), in_row(c, d, where->last, n)};
+  for (int k = 0; k < PNI_DIST_PARAMS; k++) rows.param[k] = in_row(c, d, d->param[k], n);
+  int64_t blocks = (n + BLOCK - 1) / BLOCK;
+  pni_spec s = {.dtype = d->dtype, .ndim = 1, .shape = {n}};
+  T *out = pni_failed(c) ? NULL : pni_scoped(c, pni_tensor_new(c, &s));
+  size_t bytes = d->dtype == PN_FLOAT64 ? sizeof(double) : sizeof(float);
+  for (int64_t i = 0; i < blocks && out && !pni_failed(c); i++) {
+    int64_t first = i * BLOCK, size = n - first < BLOCK ? n - first : BLOCK;
+    size_t mark = pn_scope_open(c);
+    pn_dist part = rows;
+    part.batch_ndim = 1, part.moved = 0, part.shape[0] = size;
+    for (int k = 0; k < PNI_DIST_PARAMS; k++) part.param[k] = part_of(c, rows.param[k], first, size);
+    pni_count_place here = {part_of(c, at.mean, first, size), part_of(c, at.variance, first, size),
+                            part_of(c, at.decay, first, size), part_of(c, at.top, first, size),
+                            part_of(c, at.last, first, size)};
+    T *t = pni_failed(c) ? NULL : pn_contiguous(c, sum_of(c, &part, &here, f));
+    if (t) memcpy((char *)pni_data(out) + (size_t)first * bytes, pni_data(t), (size_t)size * bytes);
+    pn_scope_close(c, mark);
+  }
+  return out && !pni_failed(c) ? pn_reshape(c, out, pni_dist_base_ndim(d), d->shape) : NULL;
+}
+
+T *pni_count_sum(C *c, D *d, const pni_count_place *where, pni_count_term f) {
+  int64_t n = 1;
+  for (int i = 0; i < pni_dist_base_ndim(d); i++) n *= d->shape[i];
+  if (pni_failed(c)) return NULL;
+  return n <= BLOCK || c->recorder || tracked(c, d) ? sum_of(c, d, where, f) : sum_blocks(c, d, where, f, n);
 }
