@@ -134,7 +134,8 @@ dist.transformed = core.new_transformed
 --- mixture(weights, components): component k with probability weights[k], then x from it. weights: probabilities (a
 --- list or tensor [..., K]) or a categorical distribution. components: a distribution whose last batch axis counts
 --- the components, or a list of distributions. Labels are summed out: log_prob is a logsumexp. Draws of numbers
---- with a cdf have an implicit gradient (rsample).
+--- with a cdf have an implicit gradient (rsample). Where all components have a quantile function, so has the mixture
+--- (found by Newton's steps between theirs), also with an implicit gradient.
 function dist.mixture(weights, components)
   if not dist.is(weights) then
     weights = dist.categorical(weights)
