@@ -146,8 +146,8 @@ local function mass_values(d, r)
   elseif d.support == "integer_interval" then
     last = math.min(last, d.probs:size(-1) - 1)
   end
-  local list = {}
-  for v = first, last do list[#list + 1] = v end
+  local list, step = {}, math.max(1, (last - first) // (2 * MOST_VALUES)) -- of very many every step-th
+  for v = first, last, step do list[#list + 1] = v end
   return list
 end
 
@@ -217,6 +217,16 @@ local function label_part(labels, first, count)
   return labels and table.move(labels, first, first + count - 1, 1, {})
 end
 
+-- The distance between labels along x: 1 for a few whole numbers, few labels where they are long; nil as it comes.
+local function label_step(range, whole)
+  local width = range[2] - range[1]
+  if whole and width <= 12 then return 1 end
+  if math.max(math.abs(range[1]), math.abs(range[2])) < 1e4 then return nil end
+  local power = 10 ^ math.floor(math.log(width / 2, 10))
+  local times = width / 2 / power
+  return power * (times >= 5 and 5 or times >= 2 and 2 or 1)
+end
+
 local function of_numbers(list, o)
   local rows, range, discrete = 0, nil, true
   for _, d in ipairs(list) do
@@ -238,7 +248,7 @@ local function of_numbers(list, o)
   range = o.x_range or range
   local content = { title = o.title or #list == 1 and short(list[1]) or nil, x_label = "x",
     y_label = discrete and "mass" or "density", x_range = range,
-    x_step = discrete and range[2] - range[1] <= 12 and not ANYWHERE[list[1].support] and 1 or nil }
+    x_step = label_step(range, discrete and not ANYWHERE[list[1].support]) }
   local step = discrete and rows > 1 and not ANYWHERE[list[1].support] and math.min(0.15, 0.6 / rows) or 0
   local top, first, longest = 0, 1, 0
   for _, d in ipairs(list) do
@@ -390,6 +400,13 @@ end
 --- plot.panel), num_points (400).
 function density.panel(d, given)
   local o = options.check("plot", given or {}, settings)
+  for _, name in ipairs { "x_range", "y_range" } do
+    local r = o[name]
+    if r and not (type(r[1]) == "number" and type(r[2]) == "number" and r[1] < r[2]) then
+      core.error(("plot: %s must be {low, high}"):format(name))
+    end
+  end
+  if o.num_points < 2 then core.error(("plot: num_points must be at least 2, got %g"):format(o.num_points)) end
   local list = type(d) == "table" and d or { d }
   if #list == 0 then core.error "plot: needs a distribution or a list of distributions" end
   for i, each in ipairs(list) do

@@ -343,7 +343,7 @@ local function write_panel(out, p)
   if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
   if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
   if p.x_log then add "set logscale x" end
-  if p.x_step then add("set xtics %.10g", p.x_step) end
+  if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
   if p.y_log then add "set logscale y" end
   range(out, "x", p.x_range)
   range(out, "y", p.y_range, image and image.downwards)
@@ -370,7 +370,7 @@ end
 
 local function reset(out)
   out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
-    "set key title ''\nset xtics autofreq\nset datafile missing 'NaN'\n" ..
+    "set key title ''\nset xtics autofreq\nset format x\nset datafile missing 'NaN'\n" ..
     "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
 end
 

@@ -131,6 +131,8 @@ describe("the picture of a distribution", function()
     refuses("plot: vectors and matrices are drawn for a batch of 1, got 2", dist.panel,
       dist.normal(pn.zeros { 2, 3 }, 1):independent(1))
     refuses("plot: batch must have 1 to 8 rows, got 9", dist.panel, dist.normal(pn.zeros { 9 }, 1))
+    refuses("plot: x_range must be {low, high}", dist.panel, dist.normal(0, 1), { x_range = { 3 } })
+    refuses("plot: num_points must be at least 2, got 1", dist.panel, dist.normal(0, 1), { num_points = 1 })
     refuses("unknown option 'tilte'", dist.panel, dist.normal(0, 1), { tilte = "x" })
   end)
 
