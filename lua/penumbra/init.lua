@@ -7,12 +7,12 @@ local pn = {}
 
 -- what the other modules are made of stays in the core
 local private = {}
-for name in ([[methods source error set_no_grad traceback terminal modules files initialise kl_pairs
+for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
   within capture missed namespace describe]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
-  local inner = name:find "_rows$" or name:find "_methods$" or name:find "_metatable$" or name:find "^new_"
+  local inner = name:find "_rows$" or name:find "_methods$" or name:find "^new_"
   if not inner and not private[name] then
     pn[name] = value
   end

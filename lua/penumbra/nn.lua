@@ -30,7 +30,7 @@ local nn = {}
 local network = {}
 
 local function is_layer(v)
-  return type(v) == "userdata" and getmetatable(v) == core.layer_metatable
+  return type(v) == "userdata" and getmetatable(v) == "penumbra.layer"
 end
 
 local function is_network(v)
@@ -160,7 +160,7 @@ local function sorted(t)
   return keys
 end
 
-function core.layer_metatable.__tostring(layer)
+core.set_tostring("penumbra.layer", function(layer)
   local sizes, set = layer:configuration()
   local parts = {}
   if #sizes > 0 then
@@ -170,7 +170,7 @@ function core.layer_metatable.__tostring(layer)
     parts[#parts + 1] = ("%s = %s"):format(key, tostring(set[key]))
   end
   return ("%s(%s)"):format(layer:type(), table.concat(parts, ", "))
-end
+end)
 
 -- ---- networks of networks ----
 

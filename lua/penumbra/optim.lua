@@ -61,7 +61,7 @@ for _, row in ipairs(core.optimiser_rows()) do
   end
 end
 
-local methods = core.optim_methods
+local methods = core.optimiser_methods
 
 --- Table key -> tensor: "step" (the updates that each parameter has had) and, per parameter, the
 --- optimiser's arrays, as "m.1.weight". Copies: later steps do not change them.
@@ -109,7 +109,7 @@ function methods:load_state(state)
   return self
 end
 
-function core.optim_metatable.__tostring(opt)
+core.set_tostring("penumbra.optimiser", function(opt)
   local parts = {}
   for _, row in ipairs(core.optimiser_rows()) do
     for _, option in ipairs(row.name == opt:type() and row.options or {}) do
@@ -119,7 +119,7 @@ function core.optim_metatable.__tostring(opt)
     end
   end
   return ("%s(%s)"):format(opt:type(), table.concat(parts, ", "))
-end
+end)
 
 -- ---- schedules: functions of the step (from 1) that give a learning rate: opt.lr = schedule(step) ----
 

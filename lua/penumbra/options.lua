@@ -116,7 +116,7 @@ local function is_a(value, kind)
   if kind == "function" then
     if type(value) == "function" then return true end
     local meta = (debug and debug.getmetatable or getmetatable)(value) -- a sandbox may have no debug
-    return type(meta) == "table" and rawget(meta, "__call") ~= nil
+    return meta == "penumbra.layer" or type(meta) == "table" and rawget(meta, "__call") ~= nil
   end
   return type_of(value) == kind
 end

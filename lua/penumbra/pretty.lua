@@ -170,7 +170,6 @@ function pretty.methods(value)
     if type(list) == "function" then list = list() end
     if type(list) == "table" then return list end
   end
-  if type(value) == "userdata" and rawequal(name, core.optim_metatable) then return core.optim_methods end
   local index = metafield(value, "__index")
   return type(index) == "table" and index or nil
 end

@@ -14,7 +14,7 @@ local metrics = pn.metrics
 local function places()
   local out = {
     core = core, tensor = core.methods, distribution = core.distribution_methods, bijector = core.bijector_methods,
-    natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optim_methods,
+    natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optimiser_methods,
     ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
     ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
     ["pn.plot"] = plot, ["pn.metrics"] = metrics, pn = pn,
@@ -76,6 +76,7 @@ local harmless = set [[
 local about = set [[
   blas clock memory modules source error version terminal traceback lazy_names rows kl_pairs help
   missed namespace
+  set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   plans captures forget __tostring name
 ]]

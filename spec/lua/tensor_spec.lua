@@ -232,11 +232,32 @@ describe("giving up", function()
     end
   end)
 
+  it("copies parameters, which change", function()
+    local w = pn.param(pn.tensor { { 1, 2 }, { 3, 4 } })
+    local copy, turned, row, half = pn.tensor(w), pn.tensor(w:t()), pn.tensor(w[1]), pn.tensor(w, { dtype = "float32" })
+    pn.optim.sgd({ w }, { lr = 0.5 }):step((w * w):sum())
+    w:set(pn.full({ 2, 2 }, 7))
+    assert.same({ { 1, 2 }, { 3, 4 } }, copy:totable())
+    assert.same({ { 1, 3 }, { 2, 4 } }, turned:totable())
+    assert.same({ 1, 2 }, row:totable())
+    assert.same({ { 1, 2 }, { 3, 4 } }, half:totable())
+    local f = pn.compile(function(x) return pn.tensor(w) * x end)
+    for k = 1, 3 do
+      w:set(pn.full({ 2, 2 }, k))
+      local y = f(pn.full({ 2, 2 }, 2))
+      w:set(pn.zeros(2, 2))
+      assert.same({ { 2 * k, 2 * k }, { 2 * k, 2 * k } }, y:totable())
+    end
+  end)
+
   it("keeps its metatable to itself", function()
     assert.equal("penumbra.tensor", getmetatable(pn.zeros(1)))
     assert.has_error(function()
       setmetatable(pn.zeros(1), {})
     end)
+    local net = pn.nn.linear(2, 3)
+    assert.equal("penumbra.layer", getmetatable(net))
+    assert.equal("penumbra.optimiser", getmetatable(pn.optim.sgd(net:parameters(), { lr = 1 })))
   end)
 end)
 

@@ -347,9 +347,22 @@ static int l_op_rows(lua_State *L) {
   return 1;
 }
 
+/* set_tostring(name, f): how values with the metatable `name` are shown. Scripts do not reach the metatable. */
+static int l_set_tostring(lua_State *L) {
+  static const char *const names[] = {"penumbra.layer", "penumbra.optimiser", NULL};
+  const char *name = names[luaL_checkoption(L, 1, NULL, names)];
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  luaL_getmetatable(L, name);
+  lua_insert(L, 2);
+  lua_setfield(L, 2, "__tostring");
+  return 0;
+}
+
 static const luaL_Reg functions[] = {
     {"error", l_error},   {"default_dtype", l_default_dtype}, {"threads", l_threads}, {"blas", l_blas},
-    {"memory", l_memory}, {"memory_limit", l_memory_limit},   {"op_rows", l_op_rows}, {NULL, NULL}};
+    {"memory", l_memory}, {"memory_limit", l_memory_limit},   {"op_rows", l_op_rows}, {"set_tostring", l_set_tostring},
+    {NULL, NULL}};
 
 int luaopen_penumbra_core(lua_State *L) {
   luaL_checkversion(L);

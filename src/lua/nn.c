@@ -315,5 +315,7 @@ void pni_open_nn(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pushliteral(L, "layer");
   lua_setfield(L, -2, "__name");
-  lua_setfield(L, -2, "layer_metatable");
+  lua_pushliteral(L, "penumbra.layer");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
 }

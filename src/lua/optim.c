@@ -237,7 +237,7 @@ void pni_open_optim(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &optim_key);
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
-  lua_setfield(L, -4, "optim_methods");
+  lua_setfield(L, -4, "optimiser_methods");
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_newindex);
@@ -246,5 +246,7 @@ void pni_open_optim(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pushliteral(L, "optimiser");
   lua_setfield(L, -2, "__name");
-  lua_setfield(L, -2, "optim_metatable");
+  lua_pushliteral(L, "penumbra.optimiser");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
 }

@@ -208,6 +208,13 @@ static pn_tensor *from_table(lua_State *L, pn_context *c, const made *m) {
   return t;
 }
 
+/* Parameters are the only tensors that change: they and views of them are copied, others may share their elements. */
+static pn_tensor *from_tensor(pn_context *c, pn_tensor *t, pn_dtype dtype) {
+  pn_tensor *x = pn_detach(c, t);
+  if (x && t->storage->version != 0 && t->dtype == (int)dtype) return pni_apply1(c, &pni_op_contiguous, x, NULL);
+  return pn_cast(c, x, dtype);
+}
+
 /* tensor(nested table | number | boolean | tensor, options) */
 static int l_tensor(lua_State *L) {
   pn_context *c = pni_lua_context(L);
@@ -226,7 +233,7 @@ static int l_tensor(lua_State *L) {
   }
   read_options(L, 2, "tensor", &m);
   lua_settop(L, 1);
-  if (t) PNI_RETURN(L, c, pn_cast(c, pn_detach(c, t), m.dtype));
+  if (t) PNI_RETURN(L, c, from_tensor(c, t, m.dtype));
   if (lua_istable(L, 1)) PNI_RETURN(L, c, from_table(L, c, &m));
   double v = lua_isboolean(L, 1) ? lua_toboolean(L, 1) : number_at(L, 1, "tensor", "value");
   PNI_RETURN(L, c, pn_scalar(c, m.dtype, v));
