@@ -62,27 +62,44 @@ static pn_status infer_gather(pn_context *c, const pni_call *call, pni_spec *out
   return check_gather(c, "gather", call->in[0], call->in[1], call->attr->i[0]);
 }
 
-/* Element offset in x (strides st) that position `p` of index reads, the axis position replaced. */
-static int64_t place(const pn_tensor *index, const int64_t *st, int64_t axis, int64_t p, int64_t at) {
-  int64_t offset = at * st[axis];
-  for (int i = index->ndim - 1; i >= 0; i--) {
-    if (i != axis) offset += p % index->shape[i] * st[i];
-    p /= index->shape[i];
+/* Where row r of index, along its last axis, begins in x (strides st); what index itself tells is left out. */
+static int64_t row_begin(const pn_tensor *index, const int64_t *st, int64_t axis, int64_t r) {
+  int64_t offset = 0;
+  for (int i = index->ndim - 2; i >= 0; i--) {
+    if (i != axis) offset += r % index->shape[i] * st[i];
+    r /= index->shape[i];
   }
   return offset;
 }
 
+/* For every element i of every row of `index`, which lies at `at`: `act`, where x[place] is what it points to and k its
+ * position in index. */
+#define EACH_PLACE(T, x_, st, act)                                                                                     \
+  {                                                                                                                    \
+    int last = index->ndim - 1;                                                                                        \
+    int64_t n = index->shape[last], along = (st)[axis], step = axis == last ? 0 : (st)[last];                          \
+    for (int64_t k = 0; k < index->numel;) {                                                                           \
+      T *x = (T *)(x_) + row_begin(index, st, axis, k / n);                                                            \
+      for (int64_t i = 0; i < n; i++, k++) {                                                                           \
+        int64_t place = i * step + at[k] * along;                                                                      \
+        act;                                                                                                           \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  break;
+
 static pn_status eval_gather(pn_context *c, const pni_call *call, pn_tensor *out) {
-  const pn_tensor *x = call->in[0];
+  const pn_tensor *from = call->in[0];
   int64_t axis = call->attr->i[0];
-  size_t size = pni_itemsize(x);
-  pn_tensor *index = checked_index(c, "gather", call->in[1], x->shape[axis]);
+  pn_tensor *index = checked_index(c, "gather", call->in[1], from->shape[axis]);
   if (!index) return c->status;
   const int64_t *at = pni_data(index);
-  const char *p = pni_data(x);
-  char *o = pni_data(out);
-  for (int64_t i = 0; i < index->numel; i++)
-    memcpy(o + (size_t)i * size, p + place(index, x->stride, axis, i, at[i]) * (int64_t)size, size);
+  void *to = pni_data(out);
+  switch (pni_itemsize(from)) {
+  case 8: EACH_PLACE(const uint64_t, pni_data(from), from->stride, ((uint64_t *)to)[k] = x[place])
+  case 4: EACH_PLACE(const uint32_t, pni_data(from), from->stride, ((uint32_t *)to)[k] = x[place])
+  default: EACH_PLACE(const uint8_t, pni_data(from), from->stride, ((uint8_t *)to)[k] = x[place])
+  }
   pn_tensor_unref(index);
   return PN_OK;
 }
@@ -122,16 +139,18 @@ static pn_status infer_scatter_add(pn_context *c, const pni_call *call, pni_spec
 }
 
 static pn_status eval_scatter_add(pn_context *c, const pni_call *call, pn_tensor *out) {
-  int64_t axis = call->attr->i[0], size = (int64_t)pni_itemsize(out);
+  int64_t axis = call->attr->i[0];
   if (pni_copy(c, out, call->in[0])) return c->status;
   pn_tensor *index = checked_index(c, "scatter_add", call->in[1], out->shape[axis]);
   pn_tensor *src = index ? pni_contiguous(c, call->in[2]) : NULL;
   if (src) {
     const int64_t *at = pni_data(index);
-    const char *s = pni_data(src);
-    char *o = pni_data(out);
-    for (int64_t i = 0; i < index->numel; i++)
-      add_to(out->dtype, o + place(index, out->stride, axis, i, at[i]) * size, s + i * size, 1);
+    const void *s = pni_data(src);
+    switch (out->dtype) {
+    case PN_FLOAT64: EACH_PLACE(double, pni_data(out), out->stride, x[place] += ((const double *)s)[k])
+    case PN_FLOAT32: EACH_PLACE(float, pni_data(out), out->stride, x[place] += ((const float *)s)[k])
+    default: EACH_PLACE(int64_t, pni_data(out), out->stride, x[place] += ((const int64_t *)s)[k])
+    }
   }
   pn_tensor_unref(index);
   pn_tensor_unref(src);

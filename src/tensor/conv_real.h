@@ -84,19 +84,27 @@ static REAL weight_of(const pni_conv *g, int what, int64_t count) {
   return 1 / (REAL)(what == PNI_POOL_MEAN ? g->kernel[0] * g->kernel[1] : count);
 }
 
-/* Place of the first largest element of each window; a NaN counts as the largest. */
+/* Place of the first largest element of each window; a NaN counts as the largest. As below, the windows of a row take
+ * their element [i, j] together; no branch hangs on the values. */
 static void places(const pni_conv *g, const REAL *x, int64_t *at) {
-  int64_t w = g->image[1], i0, i1, j0, j1;
-  for (int64_t p = 0; p < g->out[0]; p++)
-    for (int64_t q = 0; q < g->out[1]; q++) {
-      window(g, 0, p, &i0, &i1);
+  int64_t w = g->image[1], ow = g->out[1], s = g->stride[1], i0, i1, j0, j1, q0, q1;
+  for (int64_t p = 0; p < g->out[0]; p++, at += ow) {
+    window(g, 0, p, &i0, &i1);
+    for (int64_t q = 0; q < ow; q++) {
       window(g, 1, q, &j0, &j1);
-      int64_t best = i0 * w + j0;
-      for (int64_t i = i0; i < i1; i++)
-        for (int64_t k = i * w + j0; k < i * w + j1; k++)
-          if (x[best] == x[best] && (x[k] > x[best] || x[k] != x[k])) best = k;
-      *at++ = best;
+      at[q] = i0 * w + j0;
     }
+    for (int64_t i = i0; i < i1; i++)
+      for (int64_t j = 0; j < g->kernel[1]; j++) {
+        inside(j - g->padding[1], s, w, ow, &q0, &q1);
+        int64_t place = i * w + j - g->padding[1] + q0 * s;
+        for (int64_t q = q0; q < q1; q++, place += s) {
+          REAL best = x[at[q]], v = x[place];
+          int more = (best == best) & ((v > best) | (v != v));
+          at[q] ^= (at[q] ^ place) & -(int64_t)more;
+        }
+      }
+  }
 }
 
 /* One output row at a time, all windows of it taking their element [i, j] together. */
