@@ -14,6 +14,7 @@ end
 local kinds = {
   gamma = {{"concentration", wide(0.1, 1e4)}, {"rate", wide(1e-3, 1e3)}},
   inverse_gamma = {{"concentration", wide(0.3, 1e4)}, {"rate", wide(1e-3, 1e3)}},
+  beta = {{"concentration1", wide(0.3, 300)}, {"concentration0", wide(0.3, 300)}},
   chi2 = {{"df", wide(0.2, 1e4)}},
   student_t = {{"df", wide(1e-2, 1e3)}, {"loc", uniform(-3, 3)}, {"scale", wide(1e-3, 1e3)}},
 }
@@ -162,6 +163,22 @@ describe("values outside the support", function()
       end
     end)
   end
+  it("have none under beta", function()
+    local x, a, b = pn.param(pn.tensor{0.25, 0, 1, -1, 2, inf, nan}), pn.param(pn.tensor(3)), pn.param(pn.tensor(2))
+    local y = dist.beta(a, b):log_prob(x) -- 12 x^2 (1 - x)
+    local got = y:totable()
+    assert(math.abs(got[1] - math.log(12 * 0.0625 * 0.75)) < 1e-14 and got[7] ~= got[7])
+    for k = 2, 6 do assert.are.equal(-inf, got[k]) end
+    for _, again in ipairs{false, true} do
+      local g = pn.grad(y:sum(), {x, a, b}, {create_graph = again})
+      local gx = g[1]:totable()
+      assert(math.abs(gx[1] - (8 - 4 / 3)) < 1e-13)
+      for k = 2, 7 do assert.are.equal(0, gx[k]) end
+      -- log x - psi(3) + psi(5) = log x + 1/3 + 1/4, log(1 - x) - psi(2) + psi(5)
+      assert(math.abs(g[2]:item() - (math.log(0.25) + 1 / 3 + 1 / 4)) < 1e-13)
+      assert(math.abs(g[3]:item() - (math.log(0.75) + 1 / 2 + 1 / 3 + 1 / 4)) < 1e-13)
+    end
+  end)
   it("have none under dirichlet", function()
     local rows = {{0.2, 0.3, 0.5}, {0.2, 0.3, 0.6}, {-0.1, 0.6, 0.5}, {inf, 0, 0}, {nan, 0.5, 0.5}, {1, 0, 0}}
     local x, a = pn.param(pn.tensor(rows)), pn.tensor{1, 1, 1}

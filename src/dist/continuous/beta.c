@@ -5,15 +5,13 @@
 ** their gradient is the gamma draws'.
 */
 #include "../formula.h"
+#include "../kernel/density.h"
 
 #define a d->param[CONCENTRATION1]
 #define b d->param[CONCENTRATION0]
 enum { CONCENTRATION1, CONCENTRATION0 };
 
-static T *log_prob(C *c, D *d, T *x) {
-  T *left = pn_mul(c, plus(c, a, -1), pn_log(c, x)), *right = pn_mul(c, plus(c, b, -1), pn_log1p(c, pn_neg(c, x)));
-  return pn_sub(c, pn_add(c, left, right), log_beta(c, a, b));
-}
+static T *log_prob(C *c, D *d, T *x) { return pni_beta_log_density(c, x, a, b); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_betainc(c, a, b, x); }
 static T *upper(C *c, D *d, T *x) { return pn_betaincc(c, a, b, x); }
@@ -70,6 +68,7 @@ const pni_distribution pni_dist_beta = {
               {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_open_unit_interval,
     .event = "",
+    .flags = PNI_DIST_TOTAL,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -13,6 +13,9 @@ pn_tensor *pni_gamma_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_t
 pn_tensor *pni_student_log_density(pn_context *c, pn_tensor *x, pn_tensor *df, pn_tensor *loc, pn_tensor *scale);
 pn_tensor *pni_student_log_norm(pn_context *c, pn_tensor *df);
 
+/* beta_density.c: of Beta(a, b). Scoped. */
+pn_tensor *pni_beta_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_tensor *b);
+
 /* dirichlet_density.c: of shares x [..., n] under concentrations a [..., n] that fit; also of what is no shares. Scoped. */
 pn_tensor *pni_dirichlet_log_density(pn_context *c, pn_tensor *x, pn_tensor *a);
 /* Is n small enough? */
