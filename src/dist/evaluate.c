@@ -148,7 +148,7 @@ static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *ra
   pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, size);
   pn_tensor *safe = pn_where(c, over_event(c, mask, rank), x, member);
   pn_tensor *lp = d->kind->log_prob(c, d, safe);
-  if (!rank) return pni_where_inside(c, lp, mask, x);
+  if (!rank) return pni_where_inside(c, lp, mask, raw); /* x may be whole numbers, which know no NaN */
   pn_tensor *nan = pn_isnan(c, raw);
   pn_axes axes = {.n = rank};
   for (int i = 0; i < rank; i++) axes.axis[i] = -1 - i;

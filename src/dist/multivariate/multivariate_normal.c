@@ -40,8 +40,9 @@ static bool total(D *d) { return pni_distance_fits(L); }
 
 static T *log_prob(C *c, D *d, T *x) {
   T *z2 = total(d) ? pni_distance_from(c, L, x, loc) : distance_from(c, L, pn_sub(c, x, loc));
-  T *log_norm = pn_add(c, log_diagonal(c, L), K(size(d) * LOG_ROOT_TWO_PI));
-  return pn_sub(c, pn_mul(c, z2, K(-0.5)), log_norm);
+  T *log_norm = pn_add(c, log_diagonal(c, L), K(size(d) * LOG_ROOT_TWO_PI)), *fall = pn_mul(c, z2, K(-0.5));
+  T *lp = pn_sub(c, fall, log_norm);
+  return total(d) ? pn_where(c, pn_isfinite(c, z2), lp, fall) : lp; /* at infinity without slopes, the norm's too */
 }
 
 static T *mean(C *c, D *d) { return (void)c, loc; }
