@@ -100,7 +100,8 @@ local function of_distribution(call, x, functions)
   return lines
 end
 
-local arguments = { affine_tril = "{0.5, -1}", planar = "{0.5, 1}", mean_and_variance = "{0.5, -1}", inverse = "(2)" }
+local arguments = { affine_tril = "{0.5, -1}", planar = "{0.5, 1}", mean_and_variance = "{0.5, -1}", inverse = "(2)",
+  mean_and_covariance = "{0.5, -1, 0, 0.5, 0.2}" }
 local domains = { real = "(0.5)", positive = "(0.5)", real_vector = "{0.5, -1, 2}",
   lower_cholesky = "{{1, 0}, {0.5, 2}}" }
 
