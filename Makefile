@@ -66,19 +66,19 @@ tests: all $(SPEC_PROG) $(EMBED_PROG) $(BENCH_PROG)
 fuzzers: $(FUZZ_PROG)
 
 # Inner loops become vector code. Only for a few of them are the compiler's largest efforts faster; elsewhere these give
-# twice the code (and sine, cosine and lgamma are a fifth slower). What is written in vectors already only grows by
+# twice the code (and sine, cosine, lgamma and argmax are slower). What is written in vectors already only grows by
 # either. A CFLAGS of your own is taken as it is.
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
 WRITTEN  = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o %/distance_f64.o %/distance_f32.o
-UNROLLED = %/tiny_portable.o %/tiny_avx2.o %/tiny_avx512.o %/rng_fill_portable.o %/rng_fill_avx2.o %/rng_fill_avx512.o \
-           %/reduce_f64.o %/reduce_f32.o %/reduce_i64.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o \
-           %/constraint_rows.o $(BUILD)/obj/dist/kernel/%.o
+UNROLLED = %/tiny_portable.o %/tiny_avx2.o %/tiny_avx512.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o
+STRIDED  = %/reduce_f64.o %/reduce_f32.o
 VECTORS  = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
            $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
            $(BUILD)/obj/dist/kernel/%.o
 KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
+$(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)
 # A loop whose body chooses between two results becomes vector code only if the unused one cannot trap.
 $(VECTORS): ALL_CFLAGS += -fno-trapping-math
 

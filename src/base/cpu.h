@@ -29,6 +29,13 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 #define PNI_CLONES
 #endif
 
+/* The loop that follows, of at most 16 turns, becomes straight code on registers. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PNI_UNROLL _Pragma("GCC unroll 16")
+#else
+#define PNI_UNROLL
+#endif
+
 /* The best level of this processor and operating system. */
 int pni_cpu_level(void);
 /* Its name. */

@@ -5,6 +5,7 @@
 #ifndef PN_BASE_RNG_FILL_H
 #define PN_BASE_RNG_FILL_H
 
+#include "cpu.h"
 #include "rng.h"
 
 enum { PNI_RNG_CHUNK = 64, PNI_RNG_GROUP = 16 }; /* blocks of a chunk and of a group */
@@ -38,6 +39,7 @@ static inline void pni_philox_words(uint64_t key, uint64_t position, uint32_t at
                                     uint32_t *o1, uint32_t *o2, uint32_t *o3) {
   uint32_t c0 = (uint32_t)position, c1 = (uint32_t)(position >> 32), c2 = attempt, c3 = domain;
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+  PNI_UNROLL
   for (int round = 0; round < 10; round++) {
     uint64_t p0 = (uint64_t)M0 * c0, p1 = (uint64_t)M1 * c2;
     c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;

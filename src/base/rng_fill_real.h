@@ -41,6 +41,7 @@ FN void words_at(uint32_t *const w[4], uint64_t key, const uint64_t *position, u
   }
   for (int j = 0; j < groups * PNI_RNG_GROUP; j += LANES) {
     lanes c0 = LOAD(position + j), c1 = HIGH(c0), c2 = EVERY(attempt), c3 = EVERY(domain);
+    PNI_UNROLL
     for (int round = 0; round < 10; round++) {
       lanes p0 = PRODUCT(m0, c0), p1 = PRODUCT(m1, c2);
       c0 = XOR(XOR(HIGH(p1), c1), EVERY(k0[round]));

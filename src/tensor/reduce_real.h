@@ -14,8 +14,10 @@ enum { BLOCK = PNI_PIECE };
 static REAL block_sum(const REAL *x, int64_t n) {
   REAL lane[8] = {0};
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
+  for (; i + 8 <= n; i += 8) {
+    PNI_UNROLL
     for (int k = 0; k < 8; k++) lane[k] += x[i + k];
+  }
   REAL s = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
   for (; i < n; i++) s += x[i];
   return s;
@@ -40,8 +42,10 @@ static void short_rows(pni_rows_kind kind, const void *x, int64_t rows, int64_t 
 static REAL short_sum(const REAL *x, int64_t n) {
   REAL s[4] = {0};
   int64_t i = 0;
-  for (; i + 4 <= n; i += 4)
+  for (; i + 4 <= n; i += 4) {
+    PNI_UNROLL
     for (int k = 0; k < 4; k++) s[k] += x[i + k];
+  }
   for (int k = 0; i < n; i++, k++) s[k] += x[i];
   return (s[0] + s[2]) + (s[1] + s[3]);
 }
@@ -132,8 +136,10 @@ static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
     for (int64_t i = 0; i < size; i++) shifted[i] = x[(at + i) * step] - m;
     VECTOR(PNI_VECTOR_exp, shifted, 1, e, size);
     for (int64_t i = size; i < padded; i++) e[i] = 0;
-    for (int64_t i = 0; i < padded; i += 8)
+    for (int64_t i = 0; i < padded; i += 8) {
+      PNI_UNROLL
       for (int k = 0; k < 8; k++) lane[k] += (double)e[i + k];
+    }
     for (int64_t i = 0; y && i < size; i++) y[(at + i) * step] = e[i];
   }
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));

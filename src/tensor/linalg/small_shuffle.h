@@ -6,14 +6,8 @@
 #ifndef PN_TENSOR_LINALG_SMALL_SHUFFLE_H
 #define PN_TENSOR_LINALG_SMALL_SHUFFLE_H
 
+#include "../../base/cpu.h"
 #include "small.h"
-
-/* Loops over the lanes of a transpose must become straight code on registers. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define PNI_UNROLL _Pragma("GCC unroll 16")
-#else
-#define PNI_UNROLL
-#endif
 
 /* x is in a register from here on. */
 #if defined(__GNUC__) && defined(__x86_64__)
