@@ -22,30 +22,26 @@ static pn_status infer_scan(C *c, const pni_call *call, pni_spec *out) {
   return PN_OK;
 }
 
-static const pni_recurrent_kernels *kernels(const T *t) {
-  return t->dtype == PN_FLOAT64 ? &pni_recurrent_f64 : &pni_recurrent_f32;
-}
-
 static pni_recurrence sizes(const T *gi, const T *w) {
   return (pni_recurrence){.steps = gi->shape[0], .batch = gi->shape[1], .hidden = w->shape[1]};
 }
 
-static pn_status eval_scan(C *c, const pni_call *call, T *out) {
-  T *in[INPUTS], *turned;
-  if (out->numel == 0) return PN_OK;
-  if (pni_recurrent_hold(c, INPUTS, call->in, in)) return c->status;
-  if ((turned = pni_recurrent_turned(c, in[W]))) {
-    pni_recurrence j = sizes(in[GI], in[W]);
-    j.gi = pni_data(in[GI]);
-    j.w = pni_data(turned);
-    j.b = pni_data(in[B]);
-    j.h0 = pni_data(in[H0]);
-    j.h = pni_data(out);
-    pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, kernels(out)->gru);
-    pn_tensor_unref(turned);
-  }
-  pni_recurrent_let_go(INPUTS, in);
+static pn_status run_scan(C *c, T *const *in, T *out) {
+  T *turned = pni_recurrent_turned(c, in[W]);
+  if (!turned) return c->status;
+  pni_recurrence j = sizes(in[GI], in[W]);
+  j.gi = pni_data(in[GI]);
+  j.w = pni_data(turned);
+  j.b = pni_data(in[B]);
+  j.h0 = pni_data(in[H0]);
+  j.h = pni_data(out);
+  pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, pni_recurrent_kernels_of(out)->gru);
+  pn_tensor_unref(turned);
   return c->status;
+}
+
+static pn_status eval_scan(C *c, const pni_call *call, T *out) {
+  return pni_recurrent_on_contiguous(c, call, out, run_scan);
 }
 
 /* ---- the adjoint: [dgi, dgh, dh0] as one row of numbers from GI .. H0, h and its gradient ---- */
@@ -72,19 +68,14 @@ static pn_status run_adjoint(C *c, T *const *in, T *out) {
     j.dgi = p;
     j.dgh = p + n * size;
     j.dh0 = p + 2 * n * size;
-    pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, kernels(out)->gru_adjoint);
+    pni_recurrent_run(c, &j, PNI_GRU_GATES, out->dtype, pni_recurrent_kernels_of(out)->gru_adjoint);
   }
   pn_tensor_unref(turned);
   return c->status;
 }
 
 static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
-  T *in[G + 1];
-  if (out->numel == 0) return PN_OK;
-  if (pni_recurrent_hold(c, G + 1, call->in, in)) return c->status;
-  run_adjoint(c, in, out);
-  pni_recurrent_let_go(G + 1, in);
-  return c->status;
+  return pni_recurrent_on_contiguous(c, call, out, run_adjoint);
 }
 
 /* Gradients of all inputs from those of gi, gh (all steps) and h0. */
@@ -131,8 +122,8 @@ static slopes gates(C *c, T *y, int64_t hidden) {
 static T *beside(C *c, T *a, T *b, T *d) { return pn_concatenate(c, 3, (T *[]){a, b, d}, -1); }
 
 /* The gradients of h of every step, last first; d[2] is that of h0. */
-static void walk(C *c, T *y, T *g, int64_t hidden, T **step, T *d[3]) {
-  slopes s = gates(c, y, hidden);
+static void walk(C *c, T *y, T *g, T **step, T *d[3]) {
+  slopes s = gates(c, y, y->shape[y->ndim - 1]);
   T *of_h = beside(c, s.r_arg, s.z_arg, s.n_of_h), *carry = NULL;
   for (int64_t t = y->shape[0] - 1; t >= 0; t--) {
     T *now = pn_select(c, g, 0, t);
@@ -147,18 +138,7 @@ static void walk(C *c, T *y, T *g, int64_t hidden, T **step, T *d[3]) {
   d[2] = carry;
 }
 
-static T *vjp_scan(C *c, T *y, T *g, int k) {
-  if (y->numel == 0) return pn_zeros(c, (pn_dtype)y->dtype, pni_in(y, k)->ndim, pni_in(y, k)->shape);
-  int64_t steps = y->shape[0];
-  T **step = pni_alloc_array(c, steps, sizeof *step), *d[3], *out[INPUTS] = {NULL};
-  if (!step) return NULL;
-  walk(c, y, g, y->shape[2], step, d);
-  pni_free(c, step, (size_t)steps * sizeof *step);
-  bool wanted[INPUTS] = {false};
-  wanted[k] = true;
-  share(c, y, d, wanted, out);
-  return out[k];
-}
+static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, k, walk, share); }
 
 const pni_op pni_op_gru_scan = {.name = "gru_scan",
                                 .args = "gi:t weight_hh:t bias_hh:t h0:t",

@@ -16,10 +16,6 @@ static pn_status infer_scan(C *c, const pni_call *call, pni_spec *out) {
   return PN_OK;
 }
 
-static const pni_recurrent_kernels *kernels(const T *t) {
-  return t->dtype == PN_FLOAT64 ? &pni_recurrent_f64 : &pni_recurrent_f32;
-}
-
 /* Sizes and what forward and adjoint have in common; y holds h and c. */
 static pni_recurrence job(T *const *in, const T *y) {
   pni_recurrence j = {.steps = in[GI]->shape[0], .batch = in[GI]->shape[1], .hidden = in[W]->shape[1]};
@@ -31,18 +27,18 @@ static pni_recurrence job(T *const *in, const T *y) {
   return j;
 }
 
-static pn_status eval_scan(C *c, const pni_call *call, T *out) {
-  T *in[INPUTS], *turned;
-  if (out->numel == 0) return PN_OK;
-  if (pni_recurrent_hold(c, INPUTS, call->in, in)) return c->status;
-  if ((turned = pni_recurrent_turned(c, in[W]))) {
-    pni_recurrence j = job(in, out);
-    j.w = pni_data(turned);
-    pni_recurrent_run(c, &j, PNI_LSTM_GATES, out->dtype, kernels(out)->lstm);
-    pn_tensor_unref(turned);
-  }
-  pni_recurrent_let_go(INPUTS, in);
+static pn_status run_scan(C *c, T *const *in, T *out) {
+  T *turned = pni_recurrent_turned(c, in[W]);
+  if (!turned) return c->status;
+  pni_recurrence j = job(in, out);
+  j.w = pni_data(turned);
+  pni_recurrent_run(c, &j, PNI_LSTM_GATES, out->dtype, pni_recurrent_kernels_of(out)->lstm);
+  pn_tensor_unref(turned);
   return c->status;
+}
+
+static pn_status eval_scan(C *c, const pni_call *call, T *out) {
+  return pni_recurrent_on_contiguous(c, call, out, run_scan);
 }
 
 /* ---- the adjoint: [dgi, dh0, dc0] as one row of numbers from GI .. C0, the result and its gradient ---- */
@@ -67,19 +63,14 @@ static pn_status run_adjoint(C *c, T *const *in, T *out) {
     j.dgi = p;
     j.dh0 = p + n * size;
     j.dc0 = p + (n + in[H0]->numel) * size;
-    pni_recurrent_run(c, &j, PNI_LSTM_GATES, out->dtype, kernels(out)->lstm_adjoint);
+    pni_recurrent_run(c, &j, PNI_LSTM_GATES, out->dtype, pni_recurrent_kernels_of(out)->lstm_adjoint);
   }
   pn_tensor_unref(turned);
   return c->status;
 }
 
 static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
-  T *in[G + 1];
-  if (out->numel == 0) return PN_OK;
-  if (pni_recurrent_hold(c, G + 1, call->in, in)) return c->status;
-  run_adjoint(c, in, out);
-  pni_recurrent_let_go(G + 1, in);
-  return c->status;
+  return pni_recurrent_on_contiguous(c, call, out, run_adjoint);
 }
 
 /* Gradients of all inputs from those of gi (which are those of h W^T), h0 and c0. */
@@ -125,8 +116,8 @@ static slopes gates(C *c, T *y, int64_t hidden) {
 }
 
 /* step receives the gradient of gi of every step; d[1] and d[2] are those of h0 and c0. */
-static void walk(C *c, T *y, T *g, int64_t hidden, T **step, T *d[3]) {
-  slopes s = gates(c, y, hidden);
+static void walk(C *c, T *y, T *g, T **step, T *d[3]) {
+  slopes s = gates(c, y, y->shape[y->ndim - 1]);
   T *of_h = pn_select(c, g, 0, 0), *of_c = pn_select(c, g, 0, 1);
   d[1] = d[2] = NULL;
   for (int64_t t = y->shape[1] - 1; t >= 0; t--) {
@@ -142,18 +133,7 @@ static void walk(C *c, T *y, T *g, int64_t hidden, T **step, T *d[3]) {
   d[0] = pni_recurrent_stack(c, y->shape[1], step);
 }
 
-static T *vjp_scan(C *c, T *y, T *g, int k) {
-  if (y->numel == 0) return pn_zeros(c, (pn_dtype)y->dtype, pni_in(y, k)->ndim, pni_in(y, k)->shape);
-  int64_t steps = y->shape[1];
-  T **step = pni_alloc_array(c, steps, sizeof *step), *d[3], *out[INPUTS] = {NULL};
-  if (!step) return NULL;
-  walk(c, y, g, y->shape[3], step, d);
-  pni_free(c, step, (size_t)steps * sizeof *step);
-  bool wanted[INPUTS] = {false};
-  wanted[k] = true;
-  share(c, y, d, wanted, out);
-  return out[k];
-}
+static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, k, walk, share); }
 
 const pni_op pni_op_lstm_scan = {.name = "lstm_scan",
                                  .args = "gi:t weight_hh:t h0:t c0:t",

@@ -20,17 +20,33 @@ pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *w
   return PN_OK;
 }
 
-pn_status pni_recurrent_hold(pn_context *c, int n, pn_tensor *const *in, pn_tensor **held) {
-  for (int k = 0; k < n; k++)
-    if (!(held[k] = pni_contiguous(c, in[k]))) {
-      pni_recurrent_let_go(k, held);
-      return c->status;
-    }
-  return PN_OK;
+pn_status pni_recurrent_on_contiguous(pn_context *c, const pni_call *call, pn_tensor *out,
+                                      pn_status (*f)(pn_context *, pn_tensor *const *, pn_tensor *)) {
+  pn_tensor *in[PNI_OP_INPUTS] = {NULL};
+  int n = 0;
+  if (out->numel == 0) return PN_OK;
+  while (n < call->nin && (in[n] = pni_contiguous(c, call->in[n]))) n++;
+  if (n == call->nin) f(c, in, out);
+  while (n-- > 0) pn_tensor_unref(in[n]);
+  return c->status;
 }
 
-void pni_recurrent_let_go(int n, pn_tensor **held) {
-  for (int k = 0; k < n; k++) pn_tensor_unref(held[k]);
+const pni_recurrent_kernels *pni_recurrent_kernels_of(const pn_tensor *t) {
+  return t->dtype == PN_FLOAT64 ? &pni_recurrent_f64 : &pni_recurrent_f32;
+}
+
+pn_tensor *pni_recurrent_vjp(pn_context *c, pn_tensor *y, pn_tensor *g, int k, pni_recurrent_walk walk,
+                             pni_recurrent_share share) {
+  pn_tensor *x = pni_in(y, k), **step, *d[3], *out[PNI_OP_INPUTS] = {NULL};
+  int64_t steps = y->shape[y->ndim - 3];
+  bool wanted[PNI_OP_INPUTS] = {false};
+  if (y->numel == 0) return pn_zeros(c, (pn_dtype)y->dtype, x->ndim, x->shape);
+  if (!(step = pni_alloc_array(c, steps, sizeof *step))) return NULL;
+  walk(c, y, g, step, d);
+  pni_free(c, step, (size_t)steps * sizeof *step);
+  wanted[k] = true;
+  share(c, y, d, wanted, out);
+  return out[k];
 }
 
 pn_tensor *pni_recurrent_turned(pn_context *c, const pn_tensor *w) {

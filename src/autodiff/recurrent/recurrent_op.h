@@ -5,11 +5,23 @@
 #include "../op.h"
 #include "../../tensor/recurrent/recurrent.h"
 
+/* The three gradients that those of all inputs are made of, from g, the one of the result y, in operations; `step` has
+ * room for a tensor a step. */
+typedef void (*pni_recurrent_walk)(pn_context *c, pn_tensor *y, pn_tensor *g, pn_tensor **step, pn_tensor *d[3]);
+/* Gradients of the wanted inputs of y from these. */
+typedef void (*pni_recurrent_share)(pn_context *c, pn_tensor *y, pn_tensor *const d[3], const bool *wanted,
+                                    pn_tensor **out);
+/* The gradient of input k of y = [..., T, B, H] by both. */
+pn_tensor *pni_recurrent_vjp(pn_context *c, pn_tensor *y, pn_tensor *g, int k, pni_recurrent_walk walk,
+                             pni_recurrent_share share);
+/* The kernels of t's element type. */
+const pni_recurrent_kernels *pni_recurrent_kernels_of(const pn_tensor *t);
+
 /* PN_OK if in[0] is [T, B, gates H], in[1] [gates H, H] and in[k] for k >= `states` [B, H], all of one float type. */
 pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *where, int gates, int states);
-/* Contiguous copies (or the tensors themselves) of n operands; PN_OK with references that the caller gives back. */
-pn_status pni_recurrent_hold(pn_context *c, int n, pn_tensor *const *in, pn_tensor **held);
-void pni_recurrent_let_go(int n, pn_tensor **held);
+/* Runs f on contiguous copies of the operands (or on themselves) unless the result is empty. */
+pn_status pni_recurrent_on_contiguous(pn_context *c, const pni_call *call, pn_tensor *out,
+                                      pn_status (*f)(pn_context *, pn_tensor *const *, pn_tensor *));
 /* W [G, H] as [H, G] in memory; a new reference. */
 pn_tensor *pni_recurrent_turned(pn_context *c, const pn_tensor *w);
 /* [before, h without its last step]: what each step of [T, B, H] started from. */
