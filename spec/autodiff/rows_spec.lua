@@ -93,4 +93,35 @@ describe("short rows", function()
       end
     end
   end)
+
+  for _, name in ipairs{"softmax", "log_softmax", "logsumexp", "sum", "mean", "max", "min", "argmax", "argmin"} do
+    it("along any axis give the " .. name .. " of rows along the last", function()
+      pn.seed(5)
+      for _, shape in ipairs{{10, 37}, {3, 10, 8}, {4, 7, 5}, {2, 3, 64, 3}, {2, 65, 3}, {5, 1, 4}} do
+        for _, dtype in ipairs{"float64", "float32"} do
+          local limit = dtype == "float64" and 1e-13 or 1e-5
+          local x = pn.param((pn.randn(shape) * 3):to(dtype))
+          for axis = 1, #shape do
+            local y = pn[name](x, axis)
+            local keeps = #y:shape() == #shape
+            local last = pn[name](x:transpose(axis, -1):contiguous(), -1)
+            local want = keeps and last:transpose(axis, -1) or last
+            if not keeps and axis < #shape then -- the last axis stands where the reduced one was
+              local order = {}
+              for k = 1, #shape - 1 do order[k] = k < axis and k or k == #shape - 1 and axis or k + 1 end
+              want = last:permute(order)
+            end
+            if not name:find "^arg" then
+              close(y, want, limit)
+              local g = pn.rand(y:shape(), {dtype = dtype})
+              local kernel = pn.grad((y * g):sum(), {x})[1]
+              close(kernel, pn.grad((want * g):sum(), {x}, {create_graph = true})[1], 10 * limit)
+            else
+              same(y, want)
+            end
+          end
+        end
+      end
+    end)
+  end
 end)

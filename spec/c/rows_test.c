@@ -70,11 +70,11 @@ static long double wanted(int kind, int n, int r, int j) {
 }
 
 static void run64(int level, int kind, int n, int begin, int end, double *out) {
-  pni_rows r = {kind, n, x64, y64, place, g64, out};
+  pni_rows r = {kind, n, 1, x64, y64, place, g64, out};
   pni_rows_f64_at(level, &r, begin, end);
 }
 static void run32(int level, int kind, int n, int begin, int end, float *out) {
-  pni_rows r = {kind, n, x32, y32, place, g32, out};
+  pni_rows r = {kind, n, 1, x32, y32, place, g32, out};
   pni_rows_f32_at(level, &r, begin, end);
 }
 
@@ -124,6 +124,59 @@ static void check_bounds(int kind, int n) {
   CHECK(out64[first - 1] == -77 && out64[end] == -77 && out64[first] != -77 && out64[end - 1] != -77);
 }
 
+/* Elements `inner` apart give what adjacent ones do; y and g by row as before. */
+static void check_apart(int kind, int n, int inner) {
+  int rows = ROWS / inner * inner;
+  bool slope = kind == PNI_ROWS_LOGSUMEXP_SLOPE;
+  run64(2, kind, n, 0, rows, out64);
+  run32(2, kind, n, 0, rows, out32);
+  static double x[PLACES], y[PLACES], got[PLACES];
+  static float v[PLACES], w[PLACES], got32[PLACES];
+  for (int r = 0; r < rows; r++)
+    for (int j = 0; j < n; j++) {
+      int to = (r / inner * n + j) * inner + r % inner;
+      x[to] = x64[r * n + j], v[to] = x32[r * n + j];
+      y[to] = y64[r * n + j], w[to] = y32[r * n + j];
+    }
+  pni_rows a = {kind, n, inner, x, slope ? y64 : y, place, g64, got},
+           b = {kind, n, inner, v, slope ? y32 : w, place, g32, got32};
+  pni_rows_f64_at(2, &a, 0, rows);
+  pni_rows_f32_at(2, &b, 0, rows);
+  int different = 0;
+  for (int r = 0; r < rows; r++)
+    for (int j = 0; j < (per_row(kind) ? 1 : n); j++) {
+      int here = per_row(kind) ? r : r * n + j, there = per_row(kind) ? r : (r / inner * n + j) * inner + r % inner;
+      different += got[there] != out64[here] || got32[there] != out32[here];
+    }
+  CHECK_INT(different, 0);
+}
+
+/* Places of extremes, with ties and NaN. */
+static void check_places(int n, int inner) {
+  static double x[PLACES];
+  static float v[PLACES];
+  static int64_t got[2][ROWS];
+  int rows = ROWS / inner * inner;
+  for (int i = 0; i < rows * n; i++) v[i] = (float)(x[i] = rand() % 50 == 0 ? (double)NAN : (double)(rand() % 4));
+  for (int kind = PNI_ROWS_ARGMAX; kind <= PNI_ROWS_ARGMIN; kind++) {
+    pni_rows a = {.kind = kind, .n = n, .inner = inner, .x = x, .out = got[0]}, b = a;
+    b.x = v, b.out = got[1];
+    pni_rows_f64_at(2, &a, 0, rows);
+    pni_rows_f32_at(2, &b, 0, rows);
+    int different = 0;
+    for (int r = 0; r < rows; r++) {
+      const double *row = x + r / inner * n * inner + r % inner;
+      int best = 0;
+      for (int j = 1; j < n && !isnan(row[best * inner]); j++) {
+        double e = row[j * inner], m = row[best * inner];
+        if (isnan(e) || (kind == PNI_ROWS_ARGMAX ? e > m : e < m)) best = j;
+      }
+      different += got[0][r] != best || got[1][r] != best;
+    }
+    CHECK_INT(different, 0);
+  }
+}
+
 static const double *row_of(int kind, int n, const double *x) {
   memcpy(x64, x, (size_t)n * sizeof *x);
   run64(2, kind, n, 0, 1, out64);
@@ -160,7 +213,13 @@ int main(void) {
   static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 10, 16, 17, 31, 33, 64};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     fill(sizes[i]);
+    check_places(sizes[i], 1);
+    check_places(sizes[i], 13);
     for (int kind = 0; kind < PNI_ROWS_KINDS; kind++) {
+      if (kind == PNI_ROWS_ARGMAX || kind == PNI_ROWS_ARGMIN) continue;
+      check_apart(kind, sizes[i], 2);
+      check_apart(kind, sizes[i], 25);
+      check_apart(kind, sizes[i], 32);
       check_values(kind, sizes[i]);
       check_bits(kind, sizes[i]);
       check_bounds(kind, sizes[i]);

@@ -119,10 +119,49 @@ static void reduce_lines(void *data, int64_t begin, int64_t end) {
     fold_lines(j, x + at * j->size, j->l->reduced, bytes, at + step < width ? step : width - at, acc + at * j->size);
 }
 
+/* The first reduced axis if all from there on are, -1 otherwise. */
+static int kept_before(const pn_tensor *x, uint32_t mask) {
+  int first = 0;
+  while (first < x->ndim && !(mask >> first & 1)) first++;
+  return mask >> first == (1u << (x->ndim - first)) - 1 ? first : -1;
+}
+
+/* Short rows of floats: trailing axes, or one axis with elements *inner apart. */
+static bool short_rows(const pn_tensor *x, const pni_attr *attr, int64_t *n, int64_t *inner) {
+  uint32_t mask = axis_mask(x, attr);
+  int axis = kept_before(x, mask);
+  if (!pni_is_float(x) || x->numel == 0) return false;
+  if (axis >= 0) {
+    *n = pni_count(x->ndim - axis, x->shape + axis);
+    *inner = 1;
+  } else {
+    if (mask & (mask - 1)) return false;
+    for (axis = 0; !(mask >> axis & 1);) axis++;
+    *n = x->shape[axis];
+    *inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
+  }
+  return *n <= PNI_ROWS_LONGEST;
+}
+
+static pn_status by_rows(pn_context *c, pni_rows_kind kind, pn_tensor *x_, int64_t n, int64_t inner, pn_tensor *out) {
+  pn_tensor *x = pni_contiguous(c, x_);
+  if (!x) return c->status;
+  pni_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
+  pni_rows_run(c, x->dtype, &r, x->numel / n);
+  pn_tensor_unref(x);
+  return c->status;
+}
+
 static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int which) {
   static const pni_reducer *const table[] = {pni_reducers_f64, pni_reducers_f32, pni_reducers_i64};
   pn_tensor *x = call->in[0];
   if (out->numel == 0) return PN_OK;
+  static const int kinds[PNI_REDUCERS] = {
+      [PNI_SUM] = PNI_ROWS_SUM, PNI_ROWS_KINDS, PNI_ROWS_MAX, PNI_ROWS_MIN, PNI_ROWS_LOGSUMEXP};
+  int64_t n, inner;
+  bool apart = kinds[which] < PNI_ROWS_KINDS && short_rows(x, call->attr, &n, &inner) && inner > 1;
+  if (apart && (which == PNI_LOGSUMEXP || x->numel > n * inner)) /* else the axis leads: lines are as good */
+    return by_rows(c, (pni_rows_kind)kinds[which], x, n, inner, out);
   pn_tensor *counted = NULL;
   if (x->dtype == PN_BOOL) {
     pni_spec s = pni_spec_of(x);
@@ -179,13 +218,6 @@ static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) 
     for (int64_t i = 0; i < out->numel; i++) v[i] = (float)((double)v[i] * scale);
   }
   return PN_OK;
-}
-
-/* The first reduced axis if all from there on are, -1 otherwise. */
-static int kept_before(const pn_tensor *x, uint32_t mask) {
-  int first = 0;
-  while (first < x->ndim && !(mask >> first & 1)) first++;
-  return mask >> first == (1u << (x->ndim - first)) - 1 ? first : -1;
 }
 
 static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
@@ -257,7 +289,7 @@ static pn_status eval_slope(pn_context *c, const pni_call *call, pn_tensor *out)
   for (int k = 0; k < 3 && ready; k++) ready = (in[k] = pni_contiguous(c, call->in[k])) != NULL;
   if (ready) {
     int64_t rows = in[1]->numel;
-    pni_rows r = {.kind = PNI_ROWS_LOGSUMEXP_SLOPE, .n = (int)(out->numel / rows)};
+    pni_rows r = {.kind = PNI_ROWS_LOGSUMEXP_SLOPE, .n = (int)(out->numel / rows), .inner = call->attr->i[0]};
     r.x = pni_data(in[0]);
     r.y = pni_data(in[1]);
     r.g = pni_data(in[2]);
@@ -272,11 +304,11 @@ static const pni_op logsumexp_slope = {
 
 static pn_status vjps_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
   (void)wanted;
-  int64_t n;
-  double scale;
+  int64_t n, inner;
   pn_tensor *x = pni_in(y, 0);
-  bool rows = fold_rows(&(pni_call){y->op, &x, 1, y->attr}, &n, &scale) != NULL && n <= PNI_ROWS_LONGEST;
-  out[0] = rows ? pni_apply(c, &logsumexp_slope, 3, (pn_tensor *[]){x, y, g}, NULL) : vjp_logsumexp(c, y, g, 0);
+  bool rows = short_rows(x, y->attr, &n, &inner);
+  pni_attr a = {.ni = 1, .i = {rows ? inner : 0}};
+  out[0] = rows ? pni_apply(c, &logsumexp_slope, 3, (pn_tensor *[]){x, y, g}, &a) : vjp_logsumexp(c, y, g, 0);
   return c->status;
 }
 
@@ -352,10 +384,12 @@ static pn_status eval_arg(pn_context *c, const pni_call *call, pn_tensor *out) {
   static const pni_scanner *const table[] = {&pni_scanner_f64, &pni_scanner_f32, &pni_scanner_i64};
   pn_tensor *x = call->in[0];
   if (nonempty(c, call, out)) return c->status;
-  pn_tensor *d = pni_contiguous(c, x);
-  if (!d) return c->status;
   int axis = (int)call->attr->i[0];
   int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
+  if (pni_is_float(x) && n <= PNI_ROWS_LONGEST && x->numel > 0)
+    return by_rows(c, call->op == &pni_op_argmax ? PNI_ROWS_ARGMAX : PNI_ROWS_ARGMIN, x, n, inner, out);
+  pn_tensor *d = pni_contiguous(c, x);
+  if (!d) return c->status;
   const pni_scanner *s = table[x->dtype];
   int64_t (*arg)(const void *, int64_t, int64_t) = call->op == &pni_op_argmax ? s->argmax : s->argmin;
   int64_t *o = pni_data(out);

@@ -6,11 +6,9 @@
 #include "../tensor/rows/rows.h"
 
 typedef void (*scan)(const void *, void *, int64_t, int64_t);
-typedef void (*scan_rows)(const void *, void *, int64_t, int64_t, int64_t);
 
 typedef struct {
-  scan f; /* or */
-  scan_rows rows;
+  scan f;
   const char *x;
   char *y;
   int64_t n, inner, size;
@@ -18,13 +16,9 @@ typedef struct {
 
 static void run(void *data, int64_t begin, int64_t end) {
   const job *j = data;
-  int64_t each = j->rows && j->inner == 1 ? end - begin : 1; /* rows at a time */
-  for (int64_t i = begin; i < end; i += each) {
+  for (int64_t i = begin; i < end; i++) {
     int64_t at = (i / j->inner * j->n * j->inner + i % j->inner) * j->size;
-    if (j->rows)
-      j->rows(j->x + at, j->y + at, each, j->n, j->inner);
-    else
-      j->f(j->x + at, j->y + at, j->n, j->inner);
+    j->f(j->x + at, j->y + at, j->n, j->inner);
   }
 }
 
@@ -33,13 +27,13 @@ static const pni_scanner *scanner(const pn_tensor *x) {
   return table[x->dtype];
 }
 
-static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, scan f, scan_rows rows) {
+static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, scan f) {
   if (out->numel == 0) return PN_OK;
   int axis = (int)call->attr->i[0];
   pn_tensor *x = pni_contiguous(c, call->in[0]);
   if (!x) return c->status;
   int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
-  job j = {f, rows, pni_data(x), pni_data(out), n, inner, (int64_t)pni_itemsize(x)};
+  job j = {f, pni_data(x), pni_data(out), n, inner, (int64_t)pni_itemsize(x)};
   pn_status s = pni_parallel(c, x->numel / n, 32768 / n + 1, run, &j);
   pn_tensor_unref(x);
   return s;
@@ -52,13 +46,32 @@ static pn_status infer_axis(pn_context *c, const pni_call *call, pni_spec *out) 
 }
 
 static pn_status eval_cumsum(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return along(c, call, out, scanner(out)->cumsum, NULL);
+  return along(c, call, out, scanner(out)->cumsum);
 }
+
+/* Short rows of contiguous tensors along the axis of the node or call, many at a time; y may be NULL. */
+static pn_status short_rows(pn_context *c, pni_rows_kind kind, int axis, pn_tensor *x_, pn_tensor *y_, pn_tensor *out) {
+  pn_tensor *x = pni_contiguous(c, x_), *y = x && y_ ? pni_contiguous(c, y_) : NULL;
+  int64_t n = out->shape[axis], inner = pni_count(out->ndim - axis - 1, out->shape + axis + 1);
+  if (x && (y || !y_) && out->numel) {
+    pni_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
+    if (y) r.y = pni_data(y);
+    pni_rows_run(c, out->dtype, &r, out->numel / n);
+  }
+  pn_tensor_unref(x);
+  pn_tensor_unref(y);
+  return c->status;
+}
+
 static pn_status eval_softmax(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return along(c, call, out, NULL, scanner(out)->softmax);
+  int axis = (int)call->attr->i[0];
+  if (out->shape[axis] > PNI_ROWS_LONGEST) return along(c, call, out, scanner(out)->softmax);
+  return short_rows(c, PNI_ROWS_SOFTMAX, axis, call->in[0], NULL, out);
 }
 static pn_status eval_log_softmax(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return along(c, call, out, NULL, scanner(out)->log_softmax);
+  int axis = (int)call->attr->i[0];
+  if (out->shape[axis] > PNI_ROWS_LONGEST) return along(c, call, out, scanner(out)->log_softmax);
+  return short_rows(c, PNI_ROWS_LOG_SOFTMAX, axis, call->in[0], NULL, out);
 }
 
 static pn_axes axis_of(const pn_tensor *y) { return (pn_axes){1, {(int)y->attr->i[0]}}; }
@@ -86,22 +99,11 @@ static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out)
   return PN_OK;
 }
 
-static pn_status slope(pn_context *c, const pni_call *call, pn_tensor *out, pni_rows_kind kind) {
-  pn_tensor *y = pni_contiguous(c, call->in[0]), *g = pni_contiguous(c, call->in[1]);
-  int64_t n = out->shape[out->ndim - 1];
-  if (y && g && out->numel) {
-    pni_rows r = {.kind = kind, .n = (int)n, .x = pni_data(y), .y = pni_data(g), .out = pni_data(out)};
-    pni_rows_run(c, out->dtype, &r, out->numel / n);
-  }
-  pn_tensor_unref(y);
-  pn_tensor_unref(g);
-  return c->status;
-}
 static pn_status eval_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return slope(c, call, out, PNI_ROWS_SOFTMAX_SLOPE);
+  return short_rows(c, PNI_ROWS_SOFTMAX_SLOPE, (int)call->attr->i[0], call->in[0], call->in[1], out);
 }
 static pn_status eval_log_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return slope(c, call, out, PNI_ROWS_LOG_SOFTMAX_SLOPE);
+  return short_rows(c, PNI_ROWS_LOG_SOFTMAX_SLOPE, (int)call->attr->i[0], call->in[0], call->in[1], out);
 }
 
 #define SLOPE(id, eval_fn)                                                                                             \
@@ -109,19 +111,16 @@ static pn_status eval_log_softmax_slope(pn_context *c, const pni_call *call, pn_
 SLOPE(softmax_slope, eval_softmax_slope)
 SLOPE(log_softmax_slope, eval_log_softmax_slope)
 
-/* y and g of the node, of short rows along the last axis; other gradients are made of builders. */
-static bool is_short(const pn_tensor *y) {
-  int axis = (int)y->attr->i[0];
-  return axis == y->ndim - 1 && y->shape[axis] <= PNI_ROWS_LONGEST;
-}
+/* Gradients of long rows are made of builders. */
+static bool is_short(const pn_tensor *y) { return y->shape[y->attr->i[0]] <= PNI_ROWS_LONGEST; }
 static pn_status vjps_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
   (void)wanted;
-  out[0] = is_short(y) ? pni_apply2(c, &softmax_slope, y, g, NULL) : vjp_softmax(c, y, g, 0);
+  out[0] = is_short(y) ? pni_apply2(c, &softmax_slope, y, g, y->attr) : vjp_softmax(c, y, g, 0);
   return c->status;
 }
 static pn_status vjps_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
   (void)wanted;
-  out[0] = is_short(y) ? pni_apply2(c, &log_softmax_slope, y, g, NULL) : vjp_log_softmax(c, y, g, 0);
+  out[0] = is_short(y) ? pni_apply2(c, &log_softmax_slope, y, g, y->attr) : vjp_log_softmax(c, y, g, 0);
   return c->status;
 }
 #define vjps_cumsum NULL

@@ -29,12 +29,11 @@ extern const pni_reducer pni_reducers_f64[PNI_REDUCERS];
 extern const pni_reducer pni_reducers_f32[PNI_REDUCERS];
 extern const pni_reducer pni_reducers_i64[PNI_REDUCERS];
 
-/* Kernels along one axis: n elements `step` apart; the last two for `rows` runs of adjacent elements if step is 1, else
- * for one. NULL where undefined. */
+/* Kernels along one axis: n elements `step` apart; NULL where undefined. */
 typedef struct pni_scanner {
   void (*cumsum)(const void *x, void *y, int64_t n, int64_t step);
-  void (*softmax)(const void *x, void *y, int64_t rows, int64_t n, int64_t step);
-  void (*log_softmax)(const void *x, void *y, int64_t rows, int64_t n, int64_t step);
+  void (*softmax)(const void *x, void *y, int64_t n, int64_t step);
+  void (*log_softmax)(const void *x, void *y, int64_t n, int64_t step);
   /* Position of the first largest (smallest) element; a NaN counts as both. */
   int64_t (*argmax)(const void *x, int64_t n, int64_t step);
   int64_t (*argmin)(const void *x, int64_t n, int64_t step);

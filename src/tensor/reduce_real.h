@@ -165,24 +165,18 @@ static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
   return m;
 }
 
-static void softmax_one(const REAL *x, REAL *y, int64_t n, int64_t step) {
-  REAL scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
+static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
   for (int64_t i = 0; i < n; i++) y[i * step] /= scale;
 }
 
-static void log_softmax_one(const REAL *x, REAL *y, int64_t n, int64_t step) {
-  REAL m = strided_max(x, n, step);
+static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, m = strided_max(x, n, step);
   REAL z = (REAL)log(exp_sum(x, n, step, m, NULL)); /* apart from m, which may be far larger */
   for (int64_t i = 0; i < n; i++) y[i * step] = (x[i * step] - m) - z;
 }
-
-#define SCAN_ROWS(name, kind, one)                                                                                     \
-  static void name(const void *x_, void *y_, int64_t rows, int64_t n, int64_t step) {                                  \
-    if (step == 1) SHORT(kind, y_, 1)                                                                                  \
-    for (int64_t i = 0; i < rows; i++) one((const REAL *)x_ + i * n, (REAL *)y_ + i * n, n, step);                     \
-  }
-SCAN_ROWS(softmax_scan, PNI_ROWS_SOFTMAX, softmax_one)
-SCAN_ROWS(log_softmax_scan, PNI_ROWS_LOG_SOFTMAX, log_softmax_one)
 #else
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;

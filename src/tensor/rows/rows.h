@@ -18,6 +18,8 @@ typedef enum pni_rows_kind {
   PNI_ROWS_SUM,
   PNI_ROWS_MAX,
   PNI_ROWS_MIN,
+  PNI_ROWS_ARGMAX, /* int64: place of the first largest; a NaN is larger than anything */
+  PNI_ROWS_ARGMIN,
   PNI_ROWS_LOGSUMEXP, /* m + log sum e^(x - m); m itself where that is not finite */
   PNI_ROWS_PICK,      /* element index[row] of LOG_SOFTMAX */
   PNI_ROWS_DOT,       /* sum y LOG_SOFTMAX; terms with y = 0 are 0 */
@@ -32,10 +34,12 @@ typedef enum pni_rows_kind {
   PNI_ROWS_KINDS
 } pni_rows_kind;
 
-/* Contiguous rows of n <= PNI_ROWS_LONGEST elements; NULL what the kind has no use for. */
+/* Rows of n <= PNI_ROWS_LONGEST elements; NULL what the kind has no use for. Elements of a row are `inner` apart, 0 or 1
+ * for adjacent ones: the tensors are [rows / inner, n, inner]. */
 typedef struct pni_rows {
   pni_rows_kind kind;
   int n;
+  int64_t inner;
   const void *x, *y;    /* [rows, n] but for the last kind */
   const int64_t *index; /* [rows], 0 .. n - 1 */
   const void *g;        /* [rows] */

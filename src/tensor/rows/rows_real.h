@@ -8,17 +8,55 @@
 
 #define OUTLINE static __attribute__((noinline)) TARGET
 
-/* `count` rows of n elements from row `row` of x on; idle lanes repeat the first. */
-OUTLINE void NAME(fetch)(VEC *dst, const void *x, int64_t row, int count, int n) {
-  const void *at[LANES];
-  for (int l = 0; l < LANES; l++) at[l] = (const REAL *)x + (row + (l < count ? l : 0)) * n;
-  NAME(read_row)(dst, at, 0, n);
+/* First element of a row. */
+FN int64_t NAME(place_of)(const pni_rows *r, int64_t row) {
+  if (r->inner <= 1) return row * r->n;
+  int64_t q = row % r->inner;
+  return (row - q) * r->n + q;
 }
 
-OUTLINE void NAME(store)(void *out, const VEC *src, int64_t row, int count, int n) {
+/* `count` rows from row `row` of x on; idle lanes hold numbers of the first, or 0. */
+OUTLINE void NAME(fetch)(const pni_rows *r, VEC *dst, const void *x, int64_t row, int count) {
+  const void *at[LANES];
+  int n = r->n;
+  if (r->inner > 1 && row % r->inner + count <= r->inner) { /* side by side */
+    const REAL *v = (const REAL *)x + NAME(place_of)(r, row);
+    for (int j = 0; j < n; j++, v += r->inner) {
+      dst[j] = (VEC){0};
+      if (count == LANES)
+        memcpy(&dst[j], v, sizeof *dst);
+      else
+        memcpy(&dst[j], v, (size_t)count * sizeof(REAL));
+    }
+    return;
+  }
+  for (int l = 0; l < LANES; l++) at[l] = (const REAL *)x + NAME(place_of)(r, row + (l < count ? l : 0));
+  if (r->inner <= 1)
+    NAME(read_row)(dst, at, 0, n);
+  else
+    for (int j = 0; j < n; j++)
+      for (int l = 0; l < LANES; l++) ((LANE *)&dst[j])[l] = ((const REAL *)at[l])[j * r->inner];
+}
+
+OUTLINE void NAME(store)(const pni_rows *r, const VEC *src, int64_t row, int count) {
   void *at[LANES];
-  for (int l = 0; l < LANES; l++) at[l] = (REAL *)out + (row + (l < count ? l : 0)) * n;
-  NAME(write_row)(at, count, src, 0, n);
+  int n = r->n;
+  if (r->inner > 1 && row % r->inner + count <= r->inner) {
+    REAL *v = (REAL *)r->out + NAME(place_of)(r, row);
+    for (int j = 0; j < n; j++, v += r->inner) {
+      if (count == LANES)
+        memcpy(v, &src[j], sizeof *src);
+      else
+        memcpy(v, &src[j], (size_t)count * sizeof(REAL));
+    }
+    return;
+  }
+  for (int l = 0; l < LANES; l++) at[l] = (REAL *)r->out + NAME(place_of)(r, row + (l < count ? l : 0));
+  if (r->inner <= 1)
+    NAME(write_row)(at, count, src, 0, n);
+  else
+    for (int j = 0; j < n; j++)
+      for (int l = 0; l < count; l++) ((REAL *)at[l])[j * r->inner] = ((const LANE *)&src[j])[l];
 }
 
 /* One number per row. */
@@ -68,16 +106,32 @@ FN VEC NAME(smallest)(const VEC *x, int n) {
   return m;
 }
 
+/* Places of the first largest, or smallest. */
+FN void NAME(extreme_places)(const pni_rows *r, const VEC *x, int64_t row, int count) {
+  VEC m = x[0], best = {0}, place = {0};
+  for (int j = 1; j < r->n; j++) {
+    MASK beyond = r->kind == PNI_ROWS_ARGMAX ? x[j] > m : x[j] < m, take = beyond | ((x[j] != x[j]) & (m == m));
+    place += 1;
+    m = SELECT(take, x[j], m);
+    best = SELECT(take, place, best);
+  }
+  for (int l = 0; l < count; l++) ((int64_t *)r->out)[row + l] = (int64_t)((const LANE *)&best)[l];
+}
+
 /* Kinds without exponentials: group by group. */
 OUTLINE void NAME(plain)(const pni_rows *r, int64_t row, int count) {
   VEC x[PNI_ROWS_LONGEST], y[PNI_ROWS_LONGEST], s;
   int n = r->n;
-  NAME(fetch)(x, r->x, row, count, n);
+  NAME(fetch)(r, x, r->x, row, count);
   if (r->kind == PNI_ROWS_SOFTMAX_SLOPE) {
-    NAME(fetch)(y, r->y, row, count, n);
+    NAME(fetch)(r, y, r->y, row, count);
     s = NAME(dot)(x, y, n);
     for (int j = 0; j < n; j++) y[j] = x[j] * (y[j] - s);
-    NAME(store)(r->out, y, row, count, n);
+    NAME(store)(r, y, row, count);
+    return;
+  }
+  if (r->kind >= PNI_ROWS_ARGMAX) {
+    NAME(extreme_places)(r, x, row, count);
     return;
   }
   s = r->kind == PNI_ROWS_SUM   ? NAME(total)(x, n)
@@ -105,7 +159,7 @@ FN VEC NAME(number)(const pni_rows *r, const NAME(parts) * p, int64_t row, int c
   VEC y[PNI_ROWS_LONGEST], v = {0};
   if (r->kind == PNI_ROWS_LOGSUMEXP) return SELECT(p->m - p->m == 0, p->m + p->z, p->m);
   if (r->kind == PNI_ROWS_DOT) {
-    NAME(fetch)(y, r->y, row, count, r->n);
+    NAME(fetch)(r, y, r->y, row, count);
     return NAME(expected)(y, p, r->n);
   }
   VEC at = NAME(places)(r->index, row, count), place = {0};
@@ -131,7 +185,7 @@ FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int cou
     for (int j = 0; j < n; j++, place += 1) a[j] = SELECT(at == place, g, none) - e[j] * inverse;
     return;
   case PNI_ROWS_DOT_SLOPE:
-    NAME(fetch)(y, r->y, row, count, n);
+    NAME(fetch)(r, y, r->y, row, count);
     g = NAME(numbers)(r->g, row, count);
     inverse *= NAME(total)(y, n);
     for (int j = 0; j < n; j++) a[j] = g * (y[j] - e[j] * inverse);
@@ -141,7 +195,7 @@ FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int cou
     for (int j = 0; j < n; j++) a[j] = e[j] * g;
     return;
   default: /* PNI_ROWS_LOG_SOFTMAX_SLOPE */
-    NAME(fetch)(y, r->y, row, count, n);
+    NAME(fetch)(r, y, r->y, row, count);
     g = NAME(total)(y, n);
     for (int j = 0; j < n; j++) a[j] = y[j] - e[j] * g;
   }
@@ -166,7 +220,7 @@ OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
   for (int k = 0; k < groups; k++) {
     VEC *x = a + k * n;
     int left = rows - k * LANES, count = left < LANES ? left : LANES;
-    NAME(fetch)(x, r->x, row + k * LANES, count, n);
+    NAME(fetch)(r, x, r->x, row + k * LANES, count);
     s[k] = z[k] = (VEC){0};
     m[k] = NAME(shift)(r, x, row + k * LANES, count);
     for (int j = 0; j < n; j++) x[j] -= m[k];
@@ -184,13 +238,13 @@ OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
       memcpy((REAL *)r->out + at, &v, (size_t)count * sizeof(REAL));
     } else {
       NAME(row)(r, &p, at, count);
-      NAME(store)(r->out, p.a, at, count, n);
+      NAME(store)(r, p.a, at, count);
     }
   }
 }
 
 OUTLINE void NAME(group)(const pni_rows *r, int64_t begin, int64_t end) {
-  bool plain = r->kind <= PNI_ROWS_MIN || r->kind == PNI_ROWS_SOFTMAX_SLOPE;
+  bool plain = r->kind <= PNI_ROWS_ARGMIN || r->kind == PNI_ROWS_SOFTMAX_SLOPE;
   int step = plain ? LANES : ROWS_PLACES / 2 / r->n / 16 * 16;
   if (!plain) step = step < 16 ? 16 : step > ROWS_BLOCK ? ROWS_BLOCK : step;
   for (int64_t at = begin; at < end; at += step) {
