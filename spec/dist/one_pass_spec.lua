@@ -30,7 +30,10 @@ local laws = {
   {"uniform", {-1, 2.5}, {-1, 0.1, 2.5, 3, -7}},
   {"negative_binomial", {2.5, 0.4}, {0, 1, 40, 300}},
   {"gamma_poisson", {300.5, 0.4}, {0, 1, 40, 300}},
+  {"poisson", {4.5}, {0, 1, 40, 300}},
 }
+
+local counts = {negative_binomial = true, gamma_poisson = true, poisson = true}
 
 local function leaves(law, dtype)
   local o, list = {dtype = dtype}, {}
@@ -60,7 +63,7 @@ describe("a density in one pass", function()
   it("broadcasts and takes any strides", function()
     local x = pn.tensor{{0.1, 0.5, 0.9}, {0.2, 1.5, 0.7}}
     for _, law in ipairs(laws) do
-      if law[1] ~= "negative_binomial" and law[1] ~= "gamma_poisson" then
+      if not counts[law[1]] then
         local p = {}
         for k, v in ipairs(law[2]) do p[k] = k == #law[2] and pn.tensor{v, v + 0.5, v + 1} or pn.tensor(v) end
         local whole = dist[law[1]](table.unpack(p)):log_prob(x)
@@ -94,6 +97,26 @@ describe("a density in one pass", function()
         local got, want = pn.grad(both, list), pn.grad(alone:sum(), list)
         for k, g in ipairs(got) do near(g, want[k], 1e-6, name) end
       end
+    end
+  end)
+
+  it("of counts sums to one where its formula changes", function()
+    local x, l = pn.arange(900), pn.tensor(0.7)
+    for rate = 120, 240, 40 do
+      local poisson, total = dist.poisson(rate), 0
+      assert.is_true(math.abs(poisson:log_prob(x):exp():sum():item() - 1) < 1e-11)
+      for k = rate - 20, rate + 20 do -- neighbours differ by the rate over k, whichever formula they take
+        local two = poisson:log_prob(pn.tensor{k - 1, k}):totable()
+        total = math.max(total, math.abs(two[2] - two[1] - math.log(rate / k)))
+      end
+      assert.is_true(total < 2e-12)
+      local trials = dist.binomial{total_count = pn.tensor(rate), logits = l}
+      assert.is_true(math.abs(trials:log_prob(pn.arange(rate + 1)):exp():sum():item() - 1) < 1e-11)
+    end
+    for n = 199, 202 do
+      local by_logits = dist.binomial{total_count = pn.tensor(n), logits = l}:log_prob(pn.arange(n + 1))
+      local by_probs = dist.binomial{total_count = pn.tensor(n), probs = l:sigmoid()}:log_prob(pn.arange(n + 1))
+      near(by_logits, by_probs, 1e-11, "binomial of " .. n)
     end
   end)
 

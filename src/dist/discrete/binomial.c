@@ -38,14 +38,15 @@ static T *weighed(C *c, D *d, T *w, bool success) {
 
 /* D(k, n p), or D(k, n (1 - p)) */
 static T *deviance(C *c, D *d, T *k, bool success) {
-  T *l = d->param[LOGITS], *p = d->param[PROBS], *count = pn_detach(c, n);
-  if (!pni_dist_given(d, LOGITS)) return pni_deviance(c, k, pn_mul(c, count, success ? p : from(c, 1, p)));
-  return pni_deviance_log(c, k, pn_add(c, pn_log(c, count), pn_log_sigmoid(c, success ? l : pn_neg(c, l))));
+  T *p = d->param[PROBS], *count = pn_detach(c, n);
+  return pni_deviance(c, k, pn_mul(c, count, success ? p : from(c, 1, p)));
 }
 
 /* total_count is a whole number: no gradient */
 static T *log_prob(C *c, D *d, T *x) {
-  T *count = pn_detach(c, n), *failures = pn_sub(c, count, x);
+  T *count = pn_detach(c, n);
+  if (pni_dist_given(d, LOGITS)) return pni_binomial(c, x, count, d->param[LOGITS]);
+  T *failures = pn_sub(c, count, x);
   T *ways = pn_sub(c, pni_excess(c, count), pn_add(c, pni_excess(c, x), pni_excess(c, failures)));
   return pn_sub(c, ways, pn_add(c, deviance(c, d, x, true), deviance(c, d, failures, false)));
 }

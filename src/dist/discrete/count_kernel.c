@@ -91,68 +91,127 @@ static void excess(const double *k, const double *unused, double *out, int64_t n
   if (small) small_excess(k, out, n);
 }
 
-/* ---- the negative binomial's mass of x, r and log odds l ---- */
+/* ---- masses by logarithms of gamma functions ----
+** Up to GAMMAS_END they leave an absolute error of 4e-13 or less; beyond, they would cancel, and deviances and excesses
+** take over. */
 
-/* x + r up to here: of three logarithms of gamma functions 4e-13 is left; beyond, they would cancel. */
 #define GAMMAS_END 200
 
-/* Logarithms of e^l / (1 + e^l) and 1 / (1 + e^l), t = log(1 + e^-|l|); what is beyond GAMMAS_END is counted. */
-static PNI_CLONES int64_t prepare(const double *restrict x, const double *restrict r, const double *restrict l,
-                                  double *restrict all, double *restrict next, double *restrict minus, int64_t n) {
-  double far = 0;
-  for (int64_t i = 0; i < n; i++) {
-    all[i] = x[i] + r[i];
-    next[i] = x[i] + 1;
-    minus[i] = -fabs(l[i]);
-    far += all[i] <= GAMMAS_END ? 0 : 1;
-  }
-  return (int64_t)far;
+static PNI_CLONES int64_t count_far(const double *restrict x, int64_t n) {
+  int64_t far = 0;
+  for (int64_t i = 0; i < n; i++) far += x[i] <= GAMMAS_END ? 0 : 1;
+  return far;
 }
-static PNI_CLONES void shares(const double *restrict l, const double *restrict t, double *restrict success,
-                              double *restrict failure, int64_t n) {
+static PNI_CLONES void sums(const double *restrict x, const double *restrict r, double *restrict all,
+                            double *restrict next, int64_t n) {
+  for (int64_t i = 0; i < n; i++) all[i] = x[i] + r[i], next[i] = x[i] + 1;
+}
+static PNI_CLONES void fold(const double *restrict l, double *restrict minus, int64_t n) {
+  for (int64_t i = 0; i < n; i++) minus[i] = -fabs(l[i]);
+}
+/* Logarithms of e^l / (1 + e^l) and 1 / (1 + e^l), t = log(1 + e^-|l|) */
+static PNI_CLONES void split(const double *restrict l, const double *restrict t, double *restrict success,
+                             double *restrict failure, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     double low = l[i] < 0 ? l[i] : 0, high = l[i] < 0 ? 0 : -l[i];
     success[i] = low - t[i];
     failure[i] = high - t[i];
   }
 }
-/* gamma: lgamma of x + r, x + 1 and r */
-static PNI_CLONES void add_up(const double *restrict x, const double *restrict r, const double *restrict success,
-                              const double *restrict failure, double gamma[3][BLOCK], double *restrict out, int64_t n) {
+static void shares(const double *l, double *success, double *failure, int64_t n) {
+  double minus[BLOCK], t[BLOCK];
+  fold(l, minus, n);
+  vector(pni_softplus_f64, minus, t, n);
+  split(l, t, success, failure, n);
+}
+/* lgamma(a) - lgamma(c) - lgamma(b) + x success + y failure */
+static PNI_CLONES void join(const double *restrict x, const double *restrict y, const double *restrict success,
+                            const double *restrict failure, double gamma[3][BLOCK], double *restrict out, int64_t n) {
   for (int64_t i = 0; i < n; i++)
-    out[i] = ((gamma[0][i] - gamma[2][i]) - gamma[1][i]) + (r[i] * failure[i] + x[i] * success[i]);
+    out[i] = ((gamma[0][i] - gamma[2][i]) - gamma[1][i]) + (y[i] * failure[i] + x[i] * success[i]);
+}
+static void by_gammas(const double *a, const double *b, const double *c, const double *x, const double *y,
+                      const double *success, const double *failure, double *out, int64_t n) {
+  double gamma[3][BLOCK];
+  vector(pni_lgamma_f64, a, gamma[0], n);
+  vector(pni_lgamma_f64, b, gamma[1], n);
+  vector(pni_lgamma_f64, c, gamma[2], n);
+  join(x, y, success, failure, gamma, out, n);
 }
 
-/* The binomial mass of r among all = x + r, times r / all; success and failure are changed. */
-static void far_negative_binomial(const double *x, const double *r, const double *all, double *success, double *failure,
-                                  double *out, int64_t n) {
-  double log_all[BLOCK], e[3][BLOCK], d[2][BLOCK], ratio[BLOCK], gap[BLOCK];
+/* The binomial mass of x and y = n - x where n is large, logarithms of both shares given. */
+static void by_deviances(const double *x, const double *y, const double *all, const double *success,
+                         const double *failure, double *out, int64_t n) {
+  double log_all[BLOCK], log_mean[2][BLOCK], e[3][BLOCK], d[2][BLOCK];
   vector(pni_log_f64, all, log_all, n);
   for (int64_t i = 0; i < n; i++) {
-    success[i] += log_all[i];
-    failure[i] += log_all[i];
-    ratio[i] = x[i] / r[i];
+    log_mean[0][i] = log_all[i] + success[i];
+    log_mean[1][i] = log_all[i] + failure[i];
   }
   excess(all, NULL, e[0], n);
   excess(x, NULL, e[1], n);
-  excess(r, NULL, e[2], n);
-  deviance_log(r, failure, d[0], n);
-  deviance_log(x, success, d[1], n);
-  vector(pni_log1p_f64, ratio, gap, n);
+  excess(y, NULL, e[2], n);
+  deviance_log(x, log_mean[0], d[0], n);
+  deviance_log(y, log_mean[1], d[1], n);
   for (int64_t i = 0; i < n; i++)
-    if (!(all[i] <= GAMMAS_END)) out[i] = ((e[0][i] - (e[1][i] + e[2][i])) - (d[0][i] + d[1][i])) - gap[i];
+    if (!(all[i] <= GAMMAS_END)) out[i] = (e[0][i] - (e[1][i] + e[2][i])) - (d[1][i] + d[0][i]);
 }
 
+/* Of x, r and log odds l; for large x + r the binomial mass of r among them, times r / (x + r). */
 static void negative_binomial(const double *x, const double *r, const double *l, double *out, int64_t n) {
-  double all[BLOCK], next[BLOCK], t[BLOCK], success[BLOCK], failure[BLOCK], gamma[3][BLOCK], value[BLOCK];
-  int64_t far = prepare(x, r, l, all, next, gamma[0], n);
-  vector(pni_softplus_f64, gamma[0], t, n);
-  shares(l, t, success, failure, n);
-  vector(pni_lgamma_f64, all, gamma[0], n);
-  vector(pni_lgamma_f64, next, gamma[1], n);
-  vector(pni_lgamma_f64, r, gamma[2], n);
-  add_up(x, r, success, failure, gamma, value, n);
-  if (far) far_negative_binomial(x, r, all, success, failure, value, n);
+  double all[BLOCK], next[BLOCK], success[BLOCK], failure[BLOCK], value[BLOCK];
+  sums(x, r, all, next, n);
+  shares(l, success, failure, n);
+  by_gammas(all, next, r, x, r, success, failure, value, n);
+  if (count_far(all, n)) {
+    double ratio[BLOCK], gap[BLOCK];
+    by_deviances(x, r, all, success, failure, value, n);
+    for (int64_t i = 0; i < n; i++) ratio[i] = x[i] / r[i];
+    vector(pni_log1p_f64, ratio, gap, n);
+    for (int64_t i = 0; i < n; i++)
+      if (!(all[i] <= GAMMAS_END)) value[i] -= gap[i];
+  }
+  memcpy(out, value, (size_t)n * sizeof *out);
+}
+
+/* Of x, the number of trials and log odds. */
+static void binomial(const double *x, const double *trials, const double *l, double *out, int64_t n) {
+  double rest[BLOCK], all[BLOCK], next[BLOCK], left[BLOCK], success[BLOCK], failure[BLOCK], value[BLOCK];
+  for (int64_t i = 0; i < n; i++) {
+    rest[i] = trials[i] - x[i];
+    all[i] = trials[i] + 1;
+    next[i] = x[i] + 1;
+    left[i] = rest[i] + 1;
+  }
+  shares(l, success, failure, n);
+  by_gammas(all, next, left, x, rest, success, failure, value, n);
+  if (count_far(trials, n)) by_deviances(x, rest, trials, success, failure, value, n);
+  memcpy(out, value, (size_t)n * sizeof *out);
+}
+
+static PNI_CLONES void add_poisson(const double *restrict x, const double *restrict rate,
+                                   const double *restrict log_rate, const double *restrict gamma, double *restrict out,
+                                   int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    double power = x[i] * log_rate[i];
+    power = x[i] == 0 ? 0 : power;
+    out[i] = (power - rate[i]) - gamma[i];
+  }
+}
+/* Of x and the rate. */
+static void poisson(const double *x, const double *rate, double *out, int64_t n) {
+  double all[BLOCK], next[BLOCK], log_rate[BLOCK], gamma[BLOCK], value[BLOCK];
+  sums(x, rate, all, next, n);
+  vector(pni_log_f64, rate, log_rate, n);
+  vector(pni_lgamma_f64, next, gamma, n);
+  add_poisson(x, rate, log_rate, gamma, value, n);
+  if (count_far(all, n)) {
+    double d[BLOCK], e[BLOCK];
+    deviance(x, rate, d, n);
+    excess(x, NULL, e, n);
+    for (int64_t i = 0; i < n; i++)
+      if (!(all[i] <= GAMMAS_END)) value[i] = -(d[i] + e[i]);
+  }
   memcpy(out, value, (size_t)n * sizeof *out);
 }
 
@@ -166,6 +225,8 @@ static void excess_block(const double *const *in, double *out, int64_t n) { exce
 static void negative_binomial_block(const double *const *in, double *out, int64_t n) {
   negative_binomial(in[0], in[1], in[2], out, n);
 }
+static void binomial_block(const double *const *in, double *out, int64_t n) { binomial(in[0], in[1], in[2], out, n); }
+static void poisson_block(const double *const *in, double *out, int64_t n) { poisson(in[0], in[1], out, n); }
 
 /* Elements of an operand as numbers in a row; its own memory if they are. */
 static const double *gather(const char *p, int64_t stride, int64_t n, bool single, double *room) {
@@ -204,6 +265,8 @@ KERNELS(deviance, 2)
 KERNELS(deviance_log, 2)
 KERNELS(excess, 1)
 KERNELS(negative_binomial, 3)
+KERNELS(binomial, 3)
+KERNELS(poisson, 2)
 
 /* Element by element the arithmetic of the search: sums grow, so that one that has reached u stays there. */
 void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,

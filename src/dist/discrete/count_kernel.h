@@ -13,6 +13,8 @@ X(deviance)
 X(deviance_log)
 X(excess)
 X(negative_binomial)
+X(binomial)
+X(poisson)
 #undef X
 
 /* k[i]: what the search of rng_sample.c finds for u[i] with start[i], slope[i], drop[i]; -1: nothing. n <= 128. */

@@ -32,6 +32,22 @@ static T *vjp_negative_binomial(C *c, T *y, T *g, int i) {
   return pn_mul(c, g, pn_add(c, slope, pn_log_sigmoid(c, i == 0 ? l : minus)));
 }
 
+/* d/dx = digamma(n - x + 1) - digamma(x + 1) + l, d/dl = x (1 - p) - (n - x) p; n is a whole number */
+static T *vjp_binomial(C *c, T *y, T *g, int i) {
+  T *x = pni_in(y, 0), *rest = pn_sub(c, pni_in(y, 1), x), *l = pni_in(y, 2);
+  if (i == 1) return pni_like(c, g, 0);
+  if (i == 2)
+    return pn_mul(c, g, pn_sub(c, pn_mul(c, x, pn_sigmoid(c, pn_neg(c, l))), pn_mul(c, rest, pn_sigmoid(c, l))));
+  return pn_mul(c, g, pn_add(c, pn_sub(c, pn_digamma(c, plus(c, rest, 1)), pn_digamma(c, plus(c, x, 1))), l));
+}
+
+/* d/dx = log m - digamma(x + 1), d/dm = x/m - 1 */
+static T *vjp_poisson(C *c, T *y, T *g, int i) {
+  T *x = pni_in(y, 0), *m = pni_in(y, 1);
+  if (i == 0) return pn_mul(c, g, pn_sub(c, pn_log(c, m), pn_digamma(c, plus(c, x, 1))));
+  return pn_mul(c, g, plus(c, pn_div(c, x, m), -1));
+}
+
 #define ROW(id, vjp_)                                                                                                  \
   static const pni_op op_##id = {.name = "count_" #id,                                                                 \
                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                          \
@@ -41,6 +57,8 @@ ROW(deviance, vjp_deviance)
 ROW(deviance_log, vjp_deviance_log)
 ROW(excess, vjp_excess)
 ROW(negative_binomial, vjp_negative_binomial)
+ROW(binomial, vjp_binomial)
+ROW(poisson, vjp_poisson)
 
 T *pni_deviance(C *c, T *k, T *m) { return pni_apply2(c, &op_deviance, k, m, NULL); }
 T *pni_deviance_log(C *c, T *k, T *l) { return pni_apply2(c, &op_deviance_log, k, l, NULL); }
@@ -48,3 +66,5 @@ T *pni_excess(C *c, T *k) { return pni_apply1(c, &op_excess, k, NULL); }
 T *pni_negative_binomial(C *c, T *x, T *r, T *l) {
   return pni_apply(c, &op_negative_binomial, 3, (T *[]){x, r, l}, NULL);
 }
+T *pni_binomial(C *c, T *x, T *n, T *l) { return pni_apply(c, &op_binomial, 3, (T *[]){x, n, l}, NULL); }
+T *pni_poisson(C *c, T *x, T *m) { return pni_apply2(c, &op_poisson, x, m, NULL); }

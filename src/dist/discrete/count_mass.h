@@ -18,4 +18,9 @@ pn_tensor *pni_excess(pn_context *c, pn_tensor *k);
 /* log of the negative binomial's mass of x with r > 0 and log odds l. Differentiable in all. */
 pn_tensor *pni_negative_binomial(pn_context *c, pn_tensor *x, pn_tensor *r, pn_tensor *l);
 
+/* log of the binomial mass of x among n trials with log odds l. Differentiable in x and l. */
+pn_tensor *pni_binomial(pn_context *c, pn_tensor *x, pn_tensor *n, pn_tensor *l);
+/* log of the Poisson mass of x with rate m. Differentiable in both. */
+pn_tensor *pni_poisson(pn_context *c, pn_tensor *x, pn_tensor *m);
+
 #endif

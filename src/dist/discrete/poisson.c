@@ -12,7 +12,7 @@
 
 #define rate d->param[0]
 
-static T *log_prob(C *c, D *d, T *x) { return pn_neg(c, pn_add(c, pni_deviance(c, x, rate), pni_excess(c, x))); }
+static T *log_prob(C *c, D *d, T *x) { return pni_poisson(c, x, rate); }
 
 /* Q(k + 1, rate), P(k + 1, rate) */
 static T *lower(C *c, D *d, T *k) { return pn_gammaincc(c, plus(c, k, 1), rate); }

@@ -19,7 +19,7 @@ enum { GATE, RATE };
 static T *log_prob(C *c, D *d, T *x) {
   T *none = equals(c, x, 0), *open = from(c, 1, only(c, none, gate, 0));
   T *at_zero = pn_log1p(c, pn_mul(c, open, pn_expm1(c, pn_neg(c, only(c, none, rate, 1)))));
-  T *poisson = pn_neg(c, pn_add(c, pni_deviance(c, x, rate), pni_excess(c, x)));
+  T *poisson = pni_poisson(c, x, rate);
   return pn_where(c, none, at_zero, pn_add(c, pn_log1p(c, pn_neg(c, but(c, none, 0, gate))), poisson));
 }
 
