@@ -16,7 +16,7 @@ local function near(got, want, rel, what)
   end
 end
 
--- name, parameters in order, points
+-- name, parameters in order, points, the dtype that can hold them if only one can
 local laws = {
   {"normal", {0.3, 1.7}, {-2, 0.3, 5, 1e200}},
   {"half_normal", {1.7}, {0, 0.4, 30}},
@@ -28,6 +28,9 @@ local laws = {
   {"von_mises", {0.3, 4.2}, {-3, -0.5, 0.3, 3.1}},
   {"von_mises", {-40, 25}, {-3, -0.5, 0.3, 3.1}},
   {"uniform", {-1, 2.5}, {-1, 0.1, 2.5, 3, -7}},
+  {"log_uniform", {0.2, 2.5}, {0.2, 0.3, 2.5, 3, -7}},
+  {"log_uniform", {1e-200, 1e200}, {1e-100, 1, 1e150}, "float64"},
+  {"log_normal", {0.3, 1.7}, {1e-9, 0.3, 5}},
   {"negative_binomial", {2.5, 0.4}, {0, 1, 40, 300}},
   {"gamma_poisson", {300.5, 0.4}, {0, 1, 40, 300}},
   {"poisson", {4.5}, {0, 1, 40, 300}},
@@ -44,7 +47,7 @@ end
 describe("a density in one pass", function()
   it("has the same gradients with and without a graph", function()
     for _, law in ipairs(laws) do
-      for _, dtype in ipairs{"float64", "float32"} do
+      for _, dtype in ipairs(law[4] and {law[4]} or {"float64", "float32"}) do
         local list, x = leaves(law, dtype)
         if dtype == "float32" then x = pn.param(x:clamp(-1e15, 1e15):detach()) end
         local weights = pn.tensor({table.unpack({0.5, -1, 2, 3, 0.25, 1, 1, 1}, 1, #law[3])}, {dtype = dtype})
@@ -82,8 +85,8 @@ describe("a density in one pass", function()
 
   it("is -inf outside the support, NaN at NaN, without slopes there", function()
     local nan = 0 / 0
-    for name, p in pairs{half_normal = {1.5}, half_cauchy = {1.5}, uniform = {0, 4}, geometric = {0.4},
-      negative_binomial = {2.5, 0.4}, exponential = {2}} do
+    for name, p in pairs{half_normal = {1.5}, half_cauchy = {1.5}, uniform = {0, 4}, log_uniform = {1, 4},
+      poisson = {2.5}, geometric = {0.4}, negative_binomial = {2.5, 0.4}, exponential = {2}} do
       for _, dtype in ipairs{"float64", "float32"} do
         local list = {}
         for k, v in ipairs(p) do list[k] = pn.param(pn.tensor(v, {dtype = dtype})) end

@@ -4,6 +4,7 @@
 ** Divergences are those of the logarithms.
 */
 #include "../formula.h"
+#include "../kernel/location_scale.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]
@@ -12,8 +13,8 @@ enum { LOC, SCALE };
 static T *standardise(C *c, D *d, T *log_x) { return pn_div(c, pn_sub(c, log_x, loc), scale); }
 
 static T *log_prob(C *c, D *d, T *x) {
-  T *log_x = pn_log(c, x), *norm = plus(c, pn_add(c, pn_log(c, scale), log_x), LOG_ROOT_TWO_PI);
-  return pn_sub(c, times(c, pn_square(c, standardise(c, d, log_x)), -0.5), norm);
+  T *log_x = pn_log(c, x);
+  return pn_sub(c, pni_location_scale(c, PNI_LAW_NORMAL, log_x, loc, scale), log_x);
 }
 
 static T *cdf(C *c, D *d, T *x) { return pn_ndtr(c, standardise(c, d, pn_log(c, x))); }

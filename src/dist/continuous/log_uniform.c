@@ -4,6 +4,7 @@
 ** Kullback-Leibler: log(w_q / w_p) where q's interval holds p's, else inf.
 */
 #include "../formula.h"
+#include "../kernel/log_uniform.h"
 
 #define low  d->param[LOW]
 #define high d->param[HIGH]
@@ -17,7 +18,7 @@ static T *width(C *c, D *d) {
 }
 
 static T *in_support(C *c, D *d, T *x) { return pn_logical_and(c, pn_ge(c, x, low), pn_le(c, x, high)); }
-static T *log_prob(C *c, D *d, T *x) { return pn_neg(c, pn_add(c, pn_log(c, x), pn_log(c, width(c, d)))); }
+static T *log_prob(C *c, D *d, T *x) { return pni_log_uniform_density(c, x, low, high); }
 
 static T *cdf(C *c, D *d, T *x) {
   T *left = pn_le(c, x, low), *right = pn_ge(c, x, high), *mid = pn_where(c, pn_logical_or(c, left, right), low, x);
@@ -54,9 +55,8 @@ static T *entropy(C *c, D *d) {
   return pn_add(c, middle, pn_log(c, width(c, d)));
 }
 
-/* Rounding may pass the ends. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
-  return pn_maximum(c, pn_minimum(c, icdf(c, d, uniform_draw(c, rng, out)), high), low);
+  return pni_log_between(c, uniform_draw(c, rng, out), low, high);
 }
 
 T *pni_kl_log_uniform_log_uniform(C *c, D *p, D *d) {
@@ -73,6 +73,7 @@ const pni_distribution pni_dist_log_uniform = {
               {.name = "high", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_interval,
     .event = "",
+    .flags = PNI_DIST_TOTAL,
     .check = check,
     .in_support = in_support,
     .log_prob = log_prob,
