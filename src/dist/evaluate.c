@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "distribution.h"
+#include "kernel/inside_rows.h"
 #include "kernel/where_inside.h"
 
 pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *function) {
@@ -97,12 +98,6 @@ static pn_tensor *convert(pn_context *c, const pn_dist *d, const char *function,
   return NULL;
 }
 
-/* mask [lead] as [lead, 1 ...] so that it broadcasts over the kind's event axes. */
-static pn_tensor *over_event(pn_context *c, pn_tensor *mask, int rank) {
-  for (int i = 0; i < rank; i++) mask = pn_unsqueeze(c, mask, -1);
-  return mask;
-}
-
 /* A capture does not know what later calls bring: then a mask that varies may be anything. */
 static bool unknown(const pn_context *c, const pn_tensor *t) { return c->recorder && pni_varies(c, t); }
 
@@ -138,22 +133,28 @@ static pn_tensor *outside(pn_context *c, const pn_dist *d, pn_tensor *x) {
   return mask && !all_true(c, mask) ? mask : NULL;
 }
 
+/* May gradients flow through the density of x? */
+static bool differentiated(const pn_context *c, const pn_dist *d, const pn_tensor *x) {
+  bool any = x->flags & PNI_REQUIRES_GRAD;
+  for (int k = 0; k < PNI_DIST_PARAMS; k++) any |= d->param[k] && d->param[k]->flags & PNI_REQUIRES_GRAD;
+  return any && !c->no_grad;
+}
+
 /* Log density where some values are outside: these are replaced by a member before the formula and the
- * result by -inf (NaN for NaN) after it, so that neither values nor gradients see them. */
+ * result by -inf (NaN for NaN) after it, so that neither values nor gradients see them. Formulas of real numbers without
+ * gradients take any number. */
 static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *raw, pn_tensor *mask) {
   int rank = pni_dist_kind_event_ndim(d);
-  pn_tensor *x = convert(c, d, "log_prob", raw);
+  pn_tensor *x = convert(c, d, "log_prob", raw), *safe = x;
   if (!x) return NULL;
-  const int64_t *size = d->shape + pni_dist_base_ndim(d) + repeats(d);
-  pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, size);
-  pn_tensor *safe = pn_where(c, over_event(c, mask, rank), x, member);
+  if (rank || d->support->discrete || !pni_is_float(x) || d->nparts || d->map || differentiated(c, d, x)) {
+    const int64_t *size = d->shape + pni_dist_base_ndim(d) + repeats(d);
+    pn_tensor *member = pni_constraint_member(c, d->support, (pn_dtype)x->dtype, size);
+    safe = rank ? pni_inside_rows(c, mask, x, member, rank) : pn_where(c, mask, x, member);
+  }
   pn_tensor *lp = d->kind->log_prob(c, d, safe);
-  if (!rank) return pni_where_inside(c, lp, mask, raw); /* x may be whole numbers, which know no NaN */
-  pn_tensor *nan = pn_isnan(c, raw);
-  pn_axes axes = {.n = rank};
-  for (int i = 0; i < rank; i++) axes.axis[i] = -1 - i;
-  if (rank) nan = pn_any(c, nan, axes, 0);
-  return pn_where(c, mask, lp, pn_where(c, nan, pni_like(c, lp, NAN), pni_like(c, lp, -INFINITY)));
+  /* raw, as x may be whole numbers, which know no NaN */
+  return rank ? pni_inside_row_density(c, mask, lp, raw, rank) : pni_where_inside(c, lp, mask, raw);
 }
 
 /* ---- validation ---- */
