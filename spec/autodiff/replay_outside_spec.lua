@@ -1,5 +1,5 @@
--- Densities of values outside of the support: a plan that was captured on values inside gives what an eager call gives on
--- others, -inf, NaN and no gradient, whatever the batch.
+-- Densities of values outside of the support: a plan that was captured on values inside gives what an eager call gives
+-- on others, -inf, NaN and no gradient, whatever the batch.
 local pn = require "penumbra"
 local case = require "spec.autodiff.replay_case"
 
@@ -12,7 +12,8 @@ local rows = {
   { "uniform", { low = 0, high = 1 }, 2 },
   { "poisson", { rate = 2 }, -1 },
   { "dirichlet", { concentration = { 1.5, 2, 3 } }, 2 },
-  { "multivariate_normal", { loc = { 0, 1, 2 }, scale_tril = { { 1, 0, 0 }, { 0.5, 2, 0 }, { 0.1, 0.2, 1 } } }, math.huge },
+  { "multivariate_normal", { loc = { 0, 1, 2 }, scale_tril = { { 1, 0, 0 }, { 0.5, 2, 0 }, { 0.1, 0.2, 1 } } },
+    math.huge },
   { "one_hot_categorical", { logits = { 0.1, 0.2, -1 } }, 2 },
   { "wishart", { df = 5, scale_tril = { { 1, 0 }, { 0.5, 2 } } }, -9 },
 }

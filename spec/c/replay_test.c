@@ -341,6 +341,20 @@ static void binding(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* What is given back is overwritten: nothing reads it any more. */
+static void *spoiling_allocate(void *data, void *block, size_t old_size, size_t new_size) {
+  if (block && new_size == 0) memset(block, 0x5a, old_size);
+  return pni_default_allocate(data, block, old_size, new_size);
+}
+
+static void spoiled(void) {
+  pn_context *c = pn_context_new(
+      &(pn_context_config){.allocate = spoiling_allocate, .pool_limit = PN_NO_POOL, .seed = 2, .threads = 1});
+  binding(c);
+  CHECK_INT(pn_context_objects(c), 0);
+  pn_context_close(c);
+}
+
 /* A plan of single steps needs no memory but that of what lies between them. */
 static void bound_memory(pn_context *c) {
   size_t mark = pn_scope_open(c);
@@ -529,6 +543,7 @@ int main(void) {
   bound_parameter(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
+  spoiled();
   threads();
   closing();
   stopped_script();

@@ -120,9 +120,9 @@ pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, 
   size_t mark = pn_scope_open(c);
   pn_status s = take_inputs(c, p, in, first);
   if (s == PN_OK) s = run_steps(c, p);
-  pn_scope_close(c, mark);
   for (int k = 0; k < p->nout && s == PN_OK; k++)
     if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tape->value.v[p->out[k]].t);
+  pn_scope_close(c, mark); /* copies of inputs, which results may show */
   for (int k = 0; k < p->nout && s == PN_OK; k++) out[k] = c->scope[first + (size_t)k];
   return s;
 }
