@@ -63,6 +63,9 @@ end
 
 --- tempered(a, b, t): the path a^(1 - t) b^t between two factors (or normal distributions); t = 0 gives a.
 function natural.tempered(a, b, t)
+  if type(t) ~= "number" and type(t) ~= "userdata" then
+    core.error("tempered: t must be a number or a tensor, got " .. type(t))
+  end
   return factor(a, "tempered", "a") ^ (1 - t) * factor(b, "tempered", "b") ^ t
 end
 

@@ -116,3 +116,17 @@ it("events of size 0 have density 1", function()
     assert.same({ 0, 0, 0 }, d:log_prob(d:sample { 3 }):abs():totable())
   end
 end)
+
+it("refuses ends of an interval in the wrong order and powers that are no numbers", function()
+  holds(message_of(dist.biject_to, "interval", 2, 1), "biject_to: high - low must be positive, got -1")
+  local factor = dist.natural.scalar(0, 1)
+  holds(message_of(dist.natural.tempered, factor, factor, "x"), "tempered: t must be a number or a tensor, got string")
+end)
+
+it("draws counts of more trials than 2^53", function()
+  for _, n in ipairs { 2 ^ 60, 1e300 } do
+    local x = dist.binomial({ total_count = number(n), probs = number(0.25) }):sample { 1000 }
+    local z = (x / n - 0.25):abs():max():item()
+    assert(z <= 8 * math.sqrt(0.25 * 0.75 / n), z)
+  end
+end)

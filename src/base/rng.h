@@ -85,7 +85,7 @@ void pni_fill_gamma(uint64_t key, uint64_t position, uint64_t n, const double *a
 double pni_von_mises_draw(uint64_t key, uint64_t position, double concentration);
 /* Poisson(rate), rate >= 0. */
 double pni_poisson_draw(uint64_t key, uint64_t position, double rate);
-/* Binomial(total_count, prob): a whole number >= 0 up to 2^53, 0 <= prob <= 1. */
+/* Binomial(total_count, prob): a finite whole number >= 0, 0 <= prob <= 1. */
 double pni_binomial_draw(uint64_t key, uint64_t position, double total_count, double prob);
 
 /* The same in two steps, for many draws of one law: the law with what its sampler prepares, then a draw from a first

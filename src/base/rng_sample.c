@@ -121,7 +121,7 @@ void pni_poisson_law(pni_count_law *l, double rate) {
 
 /* Of the rarer outcome; `mirrored` if that is failure. */
 void pni_binomial_law(pni_count_law *l, double n, double p) {
-  bool valid = n >= 0 && n <= 0x1p53 && n == floor(n) && p >= 0 && p <= 1;
+  bool valid = n >= 0 && n < INFINITY && n == floor(n) && p >= 0 && p <= 1;
   l->kind = PNI_COUNT_FIXED;
   l->domain = PNI_DOMAIN_BINOMIAL;
   l->mirrored = p > 0.5;

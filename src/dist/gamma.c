@@ -5,6 +5,7 @@
 ** 2018).
 */
 #include "formula.h"
+#include "kernel/log_share.h"
 #include "kernel/density.h"
 #include "kernel/draw.h"
 
@@ -22,10 +23,8 @@ static T *cdf(C *c, D *d, T *x) {
   return pn_where(c, below, K(0), p);
 }
 
-static T *lower(C *c, D *d, T *x) { return pn_gammainc(c, a, pn_mul(c, b, x)); }
-static T *upper(C *c, D *d, T *x) { return pn_gammaincc(c, a, pn_mul(c, b, x)); }
-static T *log_cdf(C *c, D *d, T *x) { return log_share(c, lower(c, d, x), upper(c, d, x)); }
-static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), lower(c, d, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return pni_log_gamma_share(c, a, pn_mul(c, b, x), false); }
+static T *log_survival(C *c, D *d, T *x) { return pni_log_gamma_share(c, a, pn_mul(c, b, x), true); }
 
 static T *icdf(C *c, D *d, T *p) { return pn_div(c, pn_gammaincinv(c, a, p), b); }
 static T *mean(C *c, D *d) { return pn_div(c, a, b); }

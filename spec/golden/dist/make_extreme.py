@@ -10,6 +10,7 @@ from make import lua
 
 mp.dps = 400
 entries = []
+TAILS = ["log_cdf", "log_survival"]
 
 
 def phi(z):
@@ -72,13 +73,81 @@ def truncated_normal(loc, scale, low, high):
                 **shares(lambda x: between(a, z(x)) / mass, lambda x: between(z(x), b) / mass))
 
 
+def series(ratio):
+    """sum of 1 + t_1 + t_1 t_2 + ..., t_n = ratio(n)"""
+    total, term, n = mpf(1), mpf(1), 0
+    while term > mpf(10) ** -mp.dps * total:
+        n += 1
+        term *= ratio(n)
+        total += term
+    return total
+
+
+def gamma_shares(a, x):
+    """P(a, x) and Q(a, x)"""
+    p = exp(a * log(x) - x - mp.loggamma(a + 1)) * series(lambda n: x / (a + n))
+    return p, 1 - p
+
+
+def beta_shares(a, b, x):
+    """I_x(a, b) and what is left"""
+    if x > 0.5:
+        return beta_shares(b, a, 1 - x)[::-1]
+    norm = mp.loggamma(a + b) - mp.loggamma(a + 1) - mp.loggamma(b)
+    p = exp(norm + a * log(x) + b * log1p(-x)) * series(lambda n: (a + b + n - 1) * x / (a + n))
+    return p, 1 - p
+
+
+def logs(lower, upper):
+    both = shares(lower, upper)
+    return {k: both[k] for k in TAILS}
+
+
+def beta(concentration1, concentration0):
+    f = lambda x: beta_shares(concentration1, concentration0, x)
+    return logs(lambda x: f(x)[0], lambda x: f(x)[1])
+
+
+def poisson(rate):
+    f = lambda x: gamma_shares(x + 1, rate)
+    return logs(lambda x: f(x)[1], lambda x: f(x)[0])
+
+
+def negative_binomial(total_count, probs):
+    f = lambda x: beta_shares(x + 1, total_count, probs)
+    return logs(lambda x: f(x)[1], lambda x: f(x)[0])
+
+
+def gamma_poisson(concentration, rate):
+    return negative_binomial(concentration, 1 / (1 + rate))
+
+
+def binomial(total_count, probs):
+    f = lambda x: beta_shares(x + 1, total_count - x, probs)
+    return logs(lambda x: f(x)[1], lambda x: f(x)[0])
+
+
+def low_rank_multivariate_normal(loc, cov_factor, cov_diag):
+    """of two numbers and one factor, by the inverse of a 2 by 2 matrix"""
+    (w,), (v,) = cov_factor
+    a, b, k = w * w + cov_diag[0], v * v + cov_diag[1], w * v
+    det = w * w * cov_diag[1] + v * v * cov_diag[0] + cov_diag[0] * cov_diag[1]
+
+    def log_prob(x):
+        y, z = x[0] - loc[0], x[1] - loc[1]
+        return -(b * y * y - 2 * k * y * z + a * z * z) / det / 2 - log(det) / 2 - log(2 * pi)
+    return dict(log_prob=log_prob)
+
+
 def gamma(concentration, rate):
     a, b = concentration, rate
-    return dict(log_prob=lambda x: a * log(b) + (a - 1) * log(x) - b * x - mp.loggamma(a))
+    return dict(**logs(lambda x: gamma_shares(a, b * x)[0], lambda x: gamma_shares(a, b * x)[1]), log_prob=lambda x: a * log(b) + (a - 1) * log(x) - b * x - mp.loggamma(a))
 
 
 def inverse_gamma(concentration, rate):
-    return dict(log_prob=lambda x: gamma(concentration, rate)["log_prob"](1 / x) - 2 * log(x))
+    g = gamma(concentration, rate)
+    return dict(log_prob=lambda x: g["log_prob"](1 / x) - 2 * log(x), log_cdf=lambda x: g["log_survival"](1 / x),
+                log_survival=lambda x: g["log_cdf"](1 / x))
 
 
 def chi2(df):
@@ -98,17 +167,25 @@ def pareto(scale, alpha):
                 **shares(lambda x: -expm1(alpha * log(scale / x)), lambda x: exp(alpha * log(scale / x))))
 
 
+def exact(v):
+    return [exact(e) for e in v] if isinstance(v, list) else v if v is None else mpf(v)
+
+
+def rounded(v):
+    return [rounded(e) for e in v] if isinstance(v, list) else float(v)
+
+
 def case(law, params, x=None, of=(), slopes=(), seconds=(), **flags):
     """of: functions at x (or of the law); slopes, seconds: (function, parameter or x) whose derivative is asked for.
     narrow = True: float32 must say the same as float64 of the rounded numbers."""
-    params = {k: mpf(v) for k, v in params.items()}
+    params = {k: exact(v) for k, v in params.items()}
 
     def value(f, **change):
         g = law(**{k: change.get(k, v) for k, v in params.items()})[f]
-        return g(change.get("x", mpf(x) if x is not None else None)) if callable(g) else g
+        return g(change.get("x", exact(x))) if callable(g) else g
 
     def entry(f, v, **more):
-        entries.append(dict(row=law.__name__, params={k: float(p) for k, p in params.items()}, x=x, of=f, **more,
+        entries.append(dict(row=law.__name__, params={k: rounded(p) for k, p in params.items()}, x=x, of=f, **more,
                             **flags, value=float(v)))
     for f in of:
         entry(f, value(f))
@@ -124,7 +201,6 @@ def all_slopes(law, f, x=True):
     return [(f, p) for p in inspect.signature(law).parameters] + ([(f, "x")] if x else [])
 
 
-TAILS = ["log_cdf", "log_survival"]
 case(half_normal, dict(scale=0.1), 1e-10, TAILS)
 case(half_normal, dict(scale=2.0), 1.0, TAILS, all_slopes(half_normal, "log_survival"))
 case(gumbel, dict(loc=0.0, scale=1.5), -1440.0, ["log_survival"], all_slopes(gumbel, "log_survival"))
@@ -165,6 +241,28 @@ for a in (999.0, 1001.0, 1.6e6, 1e8):
 for x in (1e5, 1e12, 1e200, 1e300):
     case(horseshoe, dict(scale=0.5), x, ["log_prob"], all_slopes(horseshoe, "log_prob"))
 case(pareto, dict(scale=1e-9, alpha=0.125), 1e305, ["log_prob"] + TAILS, all_slopes(pareto, "log_prob"))
+
+# shares below 1e-308
+mp.dps = 700
+for a, b, x in ((10.0, 7.0, 1e-300), (10.0, 7.0, 130.0), (0.25, 2.0, 700.0), (1000.0, 1.0, 3500.0), (1000.0, 1.0, 200.0),
+                (3.0, 2.0, 380.0), (2.5, 1.0, 1.25)):
+    for law, params, at in ((gamma, dict(concentration=a, rate=b), x), (chi2, dict(df=2 * a), 2 * b * x),
+                            (inverse_gamma, dict(concentration=a, rate=b), 1 / x)):
+        case(law, params, at, TAILS, [("log_survival" if b * x > a else "log_cdf", k) for k in params] if law is gamma else [])
+for a, b, x in ((100.0, 3.0, 4e-7), (0.5, 190.0, 0.9999), (1000.0, 1000.0, 0.08), (1000.0, 1000.0, 0.9), (2.5, 4.0, 0.25)):
+    case(beta, dict(concentration1=a, concentration0=b), x, TAILS, all_slopes(beta, "log_cdf") if x < 0.5 else [])
+for r, x in ((1e-3, 200.0), (1000.0, 3.0), (1000.0, 3500.0), (2.5, 400.0), (4.0, 5.0)):
+    case(poisson, dict(rate=r), x, TAILS, [(f, "rate") for f in TAILS])
+for n, p, x in ((58.0, 1 - 2.0 ** -20, 0.0), (4000.0, 0.25, 3500.0), (4000.0, 0.25, 100.0), (10.0, 0.5, 4.0)):
+    case(binomial, dict(total_count=n, probs=p), x, TAILS, [(f, "probs") for f in TAILS])
+for r, p, x in ((0.75, 2e-12, 0.0), (300.0, 0.25, 2500.0), (3.0, 2e-12, 60.0), (2000.0, 0.375, 30.0), (2.0, 0.25, 1.0)):
+    case(negative_binomial, dict(total_count=r, probs=p), x, TAILS, [(f, k) for f in TAILS for k in ("total_count", "probs")])
+for r, b, x in ((300.0, 3.0, 2500.0), (3.0, 1e12, 60.0), (2000.0, 1.5, 60.0), (2.0, 3.0, 1.0)):
+    case(gamma_poisson, dict(concentration=r, rate=b), x, TAILS, [(f, k) for f in TAILS for k in ("concentration", "rate")])
+for d in ([2.0 ** -30, 4.0], [2.0 ** -30, 2.0 ** -31], [1.0, 2.0]):
+    for x in ([-0.75, 1.5], [25.0, -50.0], [1.0, 1.0]):
+        case(low_rank_multivariate_normal, dict(loc=[0.25, -0.5], cov_factor=[[-1.0], [2.0]], cov_diag=d), x, ["log_prob"],
+             narrow=True)
 
 if __name__ == "__main__":
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "extreme.lua"), "w") as f:

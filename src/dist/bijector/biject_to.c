@@ -68,7 +68,8 @@ static pn_bijector *chain(pn_context *c, pn_bijector *first, pn_bijector *second
 static pn_bijector *between(pn_context *c, pn_tensor *low, pn_tensor *high) {
   size_t mark = pn_scope_open(c);
   pn_tensor *width = pn_sub(c, high, low);
-  pn_bijector *stretch = width ? pn_bijector_new(c, "affine", 2, NULL, (pn_tensor *[]){low, width}) : NULL;
+  bool rising = width && pni_constraint_require(c, &pni_constraint_positive, "biject_to", "high - low", width) == PN_OK;
+  pn_bijector *stretch = rising ? pn_bijector_new(c, "affine", 2, NULL, (pn_tensor *[]){low, width}) : NULL;
   pn_scope_close(c, mark);
   return stretch ? chain(c, pn_bijector_new(c, "sigmoid", 0, NULL, NULL), stretch) : NULL;
 }

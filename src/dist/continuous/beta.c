@@ -6,6 +6,7 @@
 */
 #include "../formula.h"
 #include "../kernel/density.h"
+#include "../kernel/log_share.h"
 
 #define a d->param[CONCENTRATION1]
 #define b d->param[CONCENTRATION0]
@@ -14,9 +15,8 @@ enum { CONCENTRATION1, CONCENTRATION0 };
 static T *log_prob(C *c, D *d, T *x) { return pni_beta_log_density(c, x, a, b); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_betainc(c, a, b, x); }
-static T *upper(C *c, D *d, T *x) { return pn_betaincc(c, a, b, x); }
-static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), upper(c, d, x)); }
-static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), cdf(c, d, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return pni_log_beta_share(c, a, b, x, from(c, 1, x), false); }
+static T *log_survival(C *c, D *d, T *x) { return pni_log_beta_share(c, a, b, x, from(c, 1, x), true); }
 
 static T *icdf(C *c, D *d, T *p) { return pn_betaincinv(c, a, b, p); }
 static T *mean(C *c, D *d) { return pn_div(c, a, pn_add(c, a, b)); }

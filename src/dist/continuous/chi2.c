@@ -3,6 +3,7 @@
 **   log p(x) = (h - 1) log x - x / 2 - h log 2 - lgamma(h),  h = df / 2
 */
 #include "../formula.h"
+#include "../kernel/log_share.h"
 #include "../kernel/density.h"
 #include "../kernel/draw.h"
 
@@ -13,10 +14,8 @@ static T *half(C *c, D *d) { return times(c, df, 0.5); }
 static T *log_prob(C *c, D *d, T *x) { return pni_gamma_log_density(c, x, half(c, d), constant(c, d, 0.5), false); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }
-static T *lower(C *c, D *d, T *x) { return pn_gammainc(c, half(c, d), times(c, x, 0.5)); }
-static T *upper(C *c, D *d, T *x) { return pn_gammaincc(c, half(c, d), times(c, x, 0.5)); }
-static T *log_cdf(C *c, D *d, T *x) { return log_share(c, lower(c, d, x), upper(c, d, x)); }
-static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), lower(c, d, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return pni_log_gamma_share(c, half(c, d), times(c, x, 0.5), false); }
+static T *log_survival(C *c, D *d, T *x) { return pni_log_gamma_share(c, half(c, d), times(c, x, 0.5), true); }
 
 static T *icdf(C *c, D *d, T *p) { return times(c, pn_gammaincinv(c, half(c, d), p), 2); }
 static T *mean(C *c, D *d) { return (void)c, df; }

@@ -5,6 +5,7 @@
 ** Divergences are those of the reciprocals.
 */
 #include "../formula.h"
+#include "../kernel/log_share.h"
 #include "../kernel/density.h"
 #include "../kernel/draw.h"
 
@@ -15,9 +16,8 @@ enum { CONCENTRATION, RATE };
 static T *log_prob(C *c, D *d, T *x) { return pni_gamma_log_density(c, x, a, b, true); }
 
 static T *cdf(C *c, D *d, T *x) { return pn_gammaincc(c, a, pn_div(c, b, x)); }
-static T *upper(C *c, D *d, T *x) { return pn_gammainc(c, a, pn_div(c, b, x)); }
-static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), upper(c, d, x)); }
-static T *log_survival(C *c, D *d, T *x) { return log_share(c, upper(c, d, x), cdf(c, d, x)); }
+static T *log_cdf(C *c, D *d, T *x) { return pni_log_gamma_share(c, a, pn_div(c, b, x), true); }
+static T *log_survival(C *c, D *d, T *x) { return pni_log_gamma_share(c, a, pn_div(c, b, x), false); }
 
 static T *icdf(C *c, D *d, T *p) { return pn_div(c, b, pn_gammainccinv(c, a, p)); }
 

@@ -10,6 +10,7 @@
 #include "count_quantile.h"
 #include "../count/count_sum.h"
 #include "tail.h"
+#include "../kernel/log_share.h"
 #include "cross.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
@@ -51,15 +52,17 @@ static T *log_prob(C *c, D *d, T *x) {
   return pn_sub(c, ways, pn_add(c, deviance(c, d, x, true), deviance(c, d, failures, false)));
 }
 
-/* 1 - I_p(k + 1, n - k) and I_p(k + 1, n - k); 1 and 0 from k = n on */
-static T *share(C *c, D *d, T *k, bool upper) {
+/* 1 - I_p(k + 1, n - k), 1 from k = n on */
+static T *lower(C *c, D *d, T *k) {
   T *all = pn_ge(c, k, n), *a = plus(c, but(c, all, 0, k), 1), *b = but(c, all, 1, pn_sub(c, n, k));
-  return but(c, all, upper ? 0 : 1, (upper ? pn_betainc : pn_betaincc)(c, a, b, probs(c, d)));
+  return but(c, all, 1, pn_betaincc(c, a, b, probs(c, d)));
 }
-static T *lower(C *c, D *d, T *k) { return share(c, d, k, false); }
-static T *upper(C *c, D *d, T *k) { return share(c, d, k, true); }
+static T *log_part(C *c, D *d, T *k, bool upper) {
+  T *all = pn_ge(c, k, n), *a = plus(c, but(c, all, 0, k), 1), *b = but(c, all, 1, pn_sub(c, n, k));
+  return but(c, all, upper ? -INFINITY : 0, pni_log_beta_share(c, a, b, probs(c, d), rest(c, d), !upper));
+}
 STEPS
-LOG_TAILS
+LOG_PARTS
 
 static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_binomial, p, 2, (T *[]){n, probs(c, d)}); }
 

@@ -10,6 +10,7 @@
 #include "count_quantile.h"
 #include "../count/count_sum.h"
 #include "tail.h"
+#include "../kernel/log_share.h"
 #include "../kernel/draw.h"
 
 enum { CONCENTRATION, RATE };
@@ -23,9 +24,11 @@ static T *log_prob(C *c, D *d, T *x) { return pni_negative_binomial(c, x, a, pn_
 
 /* I_(b / (1 + b))(a, k + 1) and what is left */
 static T *lower(C *c, D *d, T *k) { return pn_betainc(c, a, plus(c, k, 1), failure(c, d)); }
-static T *upper(C *c, D *d, T *k) { return pn_betaincc(c, a, plus(c, k, 1), failure(c, d)); }
+static T *log_part(C *c, D *d, T *k, bool upper) {
+  return pni_log_beta_share(c, a, plus(c, k, 1), failure(c, d), pn_reciprocal(c, plus(c, b, 1)), upper);
+}
 STEPS
-LOG_TAILS
+LOG_PARTS
 
 static T *icdf(C *c, D *d, T *p) {
   return pni_count_quantile(c, &pni_family_negative_binomial, p, 2, (T *[]){a, failure(c, d)});

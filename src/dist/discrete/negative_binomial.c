@@ -11,6 +11,7 @@
 #include "count_quantile.h"
 #include "../count/count_sum.h"
 #include "tail.h"
+#include "../kernel/log_share.h"
 
 enum { TOTAL_COUNT, PROBS, LOGITS };
 #define r d->param[TOTAL_COUNT]
@@ -29,9 +30,11 @@ static T *log_prob(C *c, D *d, T *x) { return pni_negative_binomial(c, x, r, pni
 
 /* I_(1-p)(r, k + 1) and what is left */
 static T *lower(C *c, D *d, T *k) { return pn_betainc(c, r, plus(c, k, 1), failure(c, d)); }
-static T *upper(C *c, D *d, T *k) { return pn_betaincc(c, r, plus(c, k, 1), failure(c, d)); }
+static T *log_part(C *c, D *d, T *k, bool upper) {
+  return pni_log_beta_share(c, plus(c, k, 1), r, pni_dist_param(c, d, PROBS), failure(c, d), !upper);
+}
 STEPS
-LOG_TAILS
+LOG_PARTS
 
 static T *icdf(C *c, D *d, T *p) {
   return pni_count_quantile(c, &pni_family_negative_binomial, p, 2, (T *[]){r, failure(c, d)});

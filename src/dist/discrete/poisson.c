@@ -9,6 +9,7 @@
 #include "count_quantile.h"
 #include "../count/count_sum.h"
 #include "tail.h"
+#include "../kernel/log_share.h"
 
 #define rate d->param[0]
 
@@ -16,9 +17,9 @@ static T *log_prob(C *c, D *d, T *x) { return pni_poisson(c, x, rate); }
 
 /* Q(k + 1, rate), P(k + 1, rate) */
 static T *lower(C *c, D *d, T *k) { return pn_gammaincc(c, plus(c, k, 1), rate); }
-static T *upper(C *c, D *d, T *k) { return pn_gammainc(c, plus(c, k, 1), rate); }
+static T *log_part(C *c, D *d, T *k, bool upper) { return pni_log_gamma_share(c, plus(c, k, 1), rate, !upper); }
 STEPS
-LOG_TAILS
+LOG_PARTS
 
 static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_poisson, p, 1, &rate); }
 

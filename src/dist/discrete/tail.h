@@ -1,7 +1,7 @@
 /*
 ** tail.h: logarithms of the two shares of the mass that a number x divides, P(X <= x) and P(X > x). Each kind computes
 ** both shares of the whole number below x; the smaller one keeps its digits down to where it underflows, from there on
-** the logarithm is -inf. Private to files of formulas.
+** the logarithm is -inf, unless the kind has a logarithm of its own. Private to files of formulas.
 */
 #ifndef PN_DIST_DISCRETE_TAIL_H
 #define PN_DIST_DISCRETE_TAIL_H
@@ -17,11 +17,20 @@ static inline T *whole_below(C *c, T *x) {
   return pn_floor(c, but(c, pn_logical_or(c, before_all(c, x), after_all(c, x)), 0, x));
 }
 
-/* The log of `mine` with the ends put right. */
-static inline T *log_tail(C *c, T *x, T *mine, T *other, bool upper) {
-  T *value = but(c, before_all(c, x), upper ? 0 : -INFINITY, log_share(c, mine, other));
+/* A logarithm with the ends put right. */
+static inline T *log_ends(C *c, T *x, T *value, bool upper) {
+  value = but(c, before_all(c, x), upper ? 0 : -INFINITY, value);
   return but(c, after_all(c, x), upper ? -INFINITY : 0, value);
 }
+/* The log of `mine` with the ends put right. */
+static inline T *log_tail(C *c, T *x, T *mine, T *other, bool upper) {
+  return log_ends(c, x, log_share(c, mine, other), upper);
+}
+
+/* log_cdf and log_survival of a kind with log_part(c, d, k, upper), which holds where shares underflow */
+#define LOG_PARTS                                                                                                      \
+  static T *log_cdf(C *c, D *d, T *x) { return log_ends(c, x, log_part(c, d, whole_below(c, x), false), false); }      \
+  static T *log_survival(C *c, D *d, T *x) { return log_ends(c, x, log_part(c, d, whole_below(c, x), true), true); }
 
 /* log_cdf and log_survival of a kind with lower(c, d, k) and upper(c, d, k) */
 #define LOG_TAILS                                                                                                      \

@@ -2,7 +2,8 @@
 ** low_rank_multivariate_normal.c: LowRankMultivariateNormal(loc m, cov_factor W [n, r], cov_diag D) on R^n with
 ** covariance S = W W^T + diag(D). Everything is computed from the capacitance K = I + W^T D^-1 W, r x r, K = L L^T:
 **   log det S = sum log D + log det K            (matrix determinant lemma)
-**   y^T S^-1 y = y^T D^-1 y - |L^-1 W^T D^-1 y|^2   (Woodbury's identity)
+**   y^T S^-1 y = |D^-1/2 (y - W u)|^2 + |u|^2, u = K^-1 W^T D^-1 y, the least over all u
+** the last by Woodbury's identity without its difference y^T D^-1 y - u^T K u, whose terms are larger by the norm of K.
 ** KL to and from full covariances as well, by the same two and
 **   KL(p || q) = (tr(S_q^-1 S_p) + |m_q - m_p|^2_q - n + log det S_q - log det S_p) / 2,  tr(S_q^-1 M M^T) = |M|^2_q
 */
@@ -14,16 +15,22 @@ enum { LOC, FACTOR, DIAGONAL, FULL_TRIL = 3 };
 #define W    d->param[FACTOR]
 #define diag d->param[DIAGONAL]
 
-/* D^-1 X for matrices X [..., n, k] */
-static T *weigh(C *c, D *d, T *x) { return pn_div(c, x, beside_vector(c, diag)); }
+/* What does not depend on values is computed in float64 for either dtype: K is as badly conditioned as the larger part of
+ * S is large against the smaller. */
+static T *wide(C *c, T *t) { return pn_cast(c, t, PN_FLOAT64); }
+static T *narrow(C *c, D *d, T *t) { return pn_cast(c, t, (pn_dtype)d->dtype); }
+
+/* D^-1 W */
+static T *weighed_factor(C *c, D *d) { return pn_div(c, wide(c, W), beside_vector(c, wide(c, diag))); }
 
 /* W^T D^-1 W. Of one factor for many diagonals D a product of the reciprocals with the rows W_ia W_ib. */
 static T *inner(C *c, D *d) {
   int ndim = diag->ndim + 1;
-  if (W->ndim > 2 || ndim < 3 || ndim > PN_MAX_DIMS) return pn_matmul(c, mt(c, W), weigh(c, d, W));
-  int64_t n = W->shape[0], r = W->shape[1], shape[PN_MAX_DIMS];
-  T *pairs = pn_mul(c, pn_unsqueeze(c, W, -1), pn_unsqueeze(c, W, -2));
-  T *k = pn_matmul(c, pn_reciprocal(c, diag), pn_reshape(c, pairs, 2, (int64_t[]){n, r * r}));
+  T *w = wide(c, W);
+  if (!w || w->ndim > 2 || ndim < 3 || ndim > PN_MAX_DIMS) return pn_matmul(c, mt(c, w), weighed_factor(c, d));
+  int64_t n = w->shape[0], r = w->shape[1], shape[PN_MAX_DIMS];
+  T *pairs = pn_mul(c, pn_unsqueeze(c, w, -1), pn_unsqueeze(c, w, -2));
+  T *k = pn_matmul(c, pn_reciprocal(c, wide(c, diag)), pn_reshape(c, pairs, 2, (int64_t[]){n, r * r}));
   memcpy(shape, diag->shape, sizeof shape);
   shape[ndim - 2] = shape[ndim - 1] = r;
   return pn_reshape(c, k, ndim, shape);
@@ -36,19 +43,26 @@ static T *capacitance(C *c, D *d) {
 
 /* log det S */
 static T *log_det(C *c, D *d, T *l) {
-  return pn_add(c, pn_sum(c, pn_log(c, diag), LAST, 0), times(c, log_diagonal(c, l), 2));
+  T *own = pn_sum(c, pn_log(c, wide(c, diag)), LAST, 0);
+  return narrow(c, d, pn_add(c, own, times(c, log_diagonal(c, l), 2)));
+}
+
+/* G = K^-1 W^T D^-1 */
+static T *gain(C *c, D *d, T *l) {
+  T *half = unscale(c, l, mt(c, weighed_factor(c, d)));
+  return narrow(c, d, pn_solve_triangular(c, l, half, 0, 1));
 }
 
 /* y^T S^-1 y of vectors */
 static T *distance(C *c, D *d, T *l, T *y) {
-  T *scaled = pn_div(c, y, diag), *near = distance_from(c, l, apply(c, mt(c, W), scaled));
-  return pn_sub(c, pn_sum(c, pn_mul(c, y, scaled), LAST, 0), near);
+  T *u = apply(c, gain(c, d, l), y), *rest = pn_sub(c, y, apply(c, W, u));
+  return pn_add(c, square_length(c, u), pn_sum(c, pn_div(c, pn_square(c, rest), diag), LAST, 0));
 }
 
 /* tr(M^T S^-1 M) of matrices [..., n, k] */
 static T *trace(C *c, D *d, T *l, T *m) {
-  T *scaled = weigh(c, d, m), *near = unscale(c, l, pn_matmul(c, mt(c, W), scaled));
-  return pn_sub(c, pn_sum(c, pn_mul(c, m, scaled), LAST_TWO, 0), square_norm(c, near));
+  T *u = pn_matmul(c, gain(c, d, l), m), *rest = pn_sub(c, m, pn_matmul(c, W, u));
+  return pn_add(c, square_norm(c, u), pn_sum(c, pn_div(c, pn_square(c, rest), beside_vector(c, diag)), LAST_TWO, 0));
 }
 
 static T *log_prob(C *c, D *d, T *x) {
@@ -83,7 +97,6 @@ static T *shift(C *c, D *p, D *q) { return pn_sub(c, q->param[LOC], p->param[LOC
 /* diag(sqrt D) as a matrix */
 static T *root(C *c, D *d) { return pn_diag_embed(c, pn_sqrt(c, diag)); }
 
-/* tr(S_q^-1 diag D) = sum D / D_q - |L_q^-1 W_q^T D_q^-1 sqrt(D)|^2 */
 T *pni_kl_low_rank_multivariate_normal_low_rank_multivariate_normal(C *c, D *p, D *q) {
   T *l = capacitance(c, q), *from_factor = trace(c, q, l, p->param[FACTOR]);
   T *from_diagonal = trace(c, q, l, root(c, p));
