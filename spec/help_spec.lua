@@ -58,6 +58,12 @@ describe("help", function()
     has(help.text "dist.gamma", "d = pn.dist.gamma(2)", "d:log_prob(1.5)  --> -1.09453")
   end)
 
+  it("draws nothing: examples leave the default generator alone", function()
+    local before = pn.rng_state()
+    for _, row in ipairs(pn.rows()) do require("penumbra.example").lines(row) end
+    assert.same(before, pn.rng_state())
+  end)
+
   it("knows the named sets", function()
     has(help.text(pn.dist.gamma(1).support), 'the set "positive"', 'pn.dist.within("positive", x)',
       'pn.dist.biject_to "positive"', "The support of chi2, gamma, inverse_gamma")

@@ -78,10 +78,13 @@ local bijectors = {
   planar = "({1, 0.5}, {0.3, -0.2})",
 }
 
+local function value_of(expression)
+  return assert(load("return " .. expression, "=example", "t", { pn = require "penumbra" }))()
+end
+
 -- "-->  -1.1" for the value of an expression; "" if it is not short.
 local function result(expression)
-  local f = load("return " .. expression, "=example", "t", { pn = require "penumbra" })
-  local ok, value = pcall(f)
+  local ok, value = pcall(value_of, expression)
   local text = ok and describe.value(value)
   return text and not text:find "float" and not text:find "nan" and #text < 40 and "  --> " .. text or ""
 end
@@ -102,6 +105,7 @@ end
 
 local arguments = { affine_tril = "{0.5, -1}", planar = "{0.5, 1}", mean_and_variance = "{0.5, -1}", inverse = "(2)",
   mean_and_covariance = "{0.5, -1, 0, 0.5, 0.2}" }
+local lengths = { "{0.5, -1, 2}", "{0.5, -1}", "{0.5, -1, 2, 1, 0.3}", "{0.5, -1, 2, 1}" } -- not all take any
 local domains = { real = "(0.5)", positive = "(0.5)", real_vector = "{0.5, -1, 2}",
   lower_cholesky = "{{1, 0}, {0.5, 2}}" }
 
@@ -110,6 +114,11 @@ local function of_bijector(row)
   local call = random and ('pn.dist.bijector.random("%s", 3)'):format(row.name)
     or ("pn.dist.bijector.%s%s"):format(row.name, bijectors[row.name] or "()")
   local at = arguments[row.name] or domains[row.domain]
+  local open = row.domain == "real_vector" and not arguments[row.name] and not random -- which would draw
+  for i = 1, open and #lengths or 0 do
+    at = lengths[i]
+    if pcall(value_of, call .. at) then break end
+  end
   local lines = { "b = " .. call, "b" .. at, "b:log_abs_det" .. at }
   for i = 2, random and 1 or 3 do lines[i] = lines[i] .. result((lines[i]:gsub("^b", call, 1))) end
   return lines

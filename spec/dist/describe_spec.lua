@@ -88,6 +88,14 @@ describe("conveniences of a distribution", function()
     assert.same(d:cdf(x):totable(), d:cdf({ { 0, 1 }, { 2, 3 } }):totable())
     assert.equal("float32", dist.gamma(2, 1):to("float32"):log_prob({ 1, 2 }):dtype())
     assert.same(bijector.exp():forward(x):totable(), bijector.exp()({ { 0, 1 }, { 2, 3 } }):totable())
+    for text, f in pairs {
+      ["kl: q must be a distribution, got tensor"] = function() return dist.kl(d, x) end,
+      ["exp: x must be a tensor or a number, got distribution"] = function() return pn.exp(d) end,
+      ["normal: loc must be a tensor or a number, got distribution"] = function() return dist.normal(d, 1) end,
+    } do
+      local fine, why = pcall(f)
+      assert(not fine and why:find(text, 1, true), why)
+    end
     local ok, message = pcall(function() return d:log_prob "x" end)
     assert(not ok and message:find("normal: log_prob: x must be a tensor, a number or a list, got string", 1, true))
   end)

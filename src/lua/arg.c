@@ -5,6 +5,13 @@
 #include <string.h>
 #include "penumbra_lua.h"
 
+const char *pni_type_name(lua_State *L, int i) {
+  static const char own[] = "penumbra.";
+  if (lua_type(L, i) != LUA_TUSERDATA || luaL_getmetafield(L, i, "__name") != LUA_TSTRING) return luaL_typename(L, i);
+  const char *name = lua_tostring(L, -1);
+  return strncmp(name, own, sizeof own - 1) == 0 ? name + sizeof own - 1 : name;
+}
+
 pn_tensor *pni_test_tensor(lua_State *L, int i) {
   pni_box *b = pni_test_box(L, pni_lua_state(L), i);
   if (b && !b->t) pni_error(L, "tensor was closed");
@@ -13,7 +20,7 @@ pn_tensor *pni_test_tensor(lua_State *L, int i) {
 
 pn_tensor *pni_check_tensor(lua_State *L, int i) {
   pn_tensor *t = pni_test_tensor(L, i);
-  if (!t) pni_error(L, "argument %d must be a tensor, got %s", i, luaL_typename(L, i));
+  if (!t) pni_error(L, "argument %d must be a tensor, got %s", i, pni_type_name(L, i));
   return t;
 }
 
@@ -30,7 +37,7 @@ pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *li
 int pni_check_axis(lua_State *L, int i, const char *where) {
   int ok;
   lua_Integer a = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: axis must be a whole number, got %s", where, luaL_typename(L, i));
+  if (!ok) pni_error(L, "%s: axis must be a whole number, got %s", where, pni_type_name(L, i));
   if (a == 0 || a > 64 || a < -64) pni_error(L, "%s: axes count from 1 (or from -1 backwards), got %d", where, (int)a);
   return (int)(a > 0 ? a - 1 : a);
 }
@@ -45,7 +52,7 @@ pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim) {
     out.n = 1;
     int ok;
     list[0] = lua_tointegerx(L, i, &ok);
-    if (!ok) pni_error(L, "%s: axis must be a whole number or a list, got %s", where, luaL_typename(L, i));
+    if (!ok) pni_error(L, "%s: axis must be a whole number or a list, got %s", where, pni_type_name(L, i));
   }
   for (int k = 0; k < out.n; k++) {
     int64_t a = list[k] > 0 ? list[k] - 1 : list[k] + ndim;
@@ -65,7 +72,7 @@ int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim) {
 int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n) {
   int ok;
   lua_Integer p = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: position must be a whole number, got %s", where, luaL_typename(L, i));
+  if (!ok) pni_error(L, "%s: position must be a whole number, got %s", where, pni_type_name(L, i));
   int64_t at = p > 0 ? p - 1 : p + n;
   if (p == 0 || at < 0 || at >= n)
     pni_error(L, "%s: position must lie in 1 .. %I (or count from -1 backwards), got %I", where, (LUAI_UACINT)n,
@@ -102,7 +109,7 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
 pn_rng *pni_check_rng(lua_State *L, int i) {
   if (lua_isnoneornil(L, i)) return NULL;
   pni_rng_box *b = luaL_testudata(L, i, "penumbra.generator");
-  if (!b || !b->rng) pni_error(L, "generator must be a pn.generator, got %s", luaL_typename(L, i));
+  if (!b || !b->rng) pni_error(L, "generator must be a pn.generator, got %s", pni_type_name(L, i));
   return b->rng;
 }
 

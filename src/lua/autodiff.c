@@ -6,7 +6,7 @@
 static int l_param(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   if (!luaL_testudata(L, 1, "penumbra.tensor") && !lua_isnumber(L, 1))
-    return pni_error(L, "param: value must be a tensor or a number, got %s", luaL_typename(L, 1));
+    return pni_error(L, "param: value must be a tensor or a number, got %s", pni_type_name(L, 1));
   pni_test_tensor(L, 1);
   PNI_RETURN(L, c, pn_param(c, pni_to_tensor(L, c, 1, NULL)));
 }
@@ -53,7 +53,7 @@ static int l_grad(lua_State *L) {
   pn_tensor *y = pni_check_tensor(L, 1), *x[PNI_OP_INPUTS];
   int create_graph = 0;
   if (!lua_istable(L, 2))
-    return pni_error(L, "grad: second argument must be a list of tensors, got %s", luaL_typename(L, 2));
+    return pni_error(L, "grad: second argument must be a list of tensors, got %s", pni_type_name(L, 2));
   int n = (int)lua_rawlen(L, 2);
   if (n > PNI_OP_INPUTS) return pni_error(L, "grad: at most %d tensors are possible, got %d", PNI_OP_INPUTS, n);
   if (lua_istable(L, 3)) {
@@ -68,7 +68,7 @@ static int l_grad(lua_State *L) {
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, 2, k + 1);
     x[k] = pni_test_tensor(L, -1);
-    if (!x[k]) return pni_error(L, "grad: element %d must be a tensor, got %s", k + 1, luaL_typename(L, -1));
+    if (!x[k]) return pni_error(L, "grad: element %d must be a tensor, got %s", k + 1, pni_type_name(L, -1));
   }
   return finish_grads(L, pni_lua_context(L), y, n, x, create_graph, 3);
 }

@@ -66,7 +66,7 @@ static void check_names(lua_State *L, const signature *s, int options) {
 static double real_argument(lua_State *L, const signature *s, const argument *a, int i) {
   int ok;
   double v = lua_tonumberx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a number, got %s", s->op->name, a->name, luaL_typename(L, i));
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", s->op->name, a->name, pni_type_name(L, i));
   return v;
 }
 
@@ -92,7 +92,7 @@ static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
 }
 
 static void wrong_tensor(lua_State *L, const signature *s, const argument *a, int i) {
-  pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name, luaL_typename(L, i));
+  pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name, pni_type_name(L, i));
 }
 
 /* What phase one gathers: stack places of the tensors, and the attributes. */
@@ -120,7 +120,7 @@ static void add_tensor(lua_State *L, const signature *s, const argument *a, gath
 
 static void add_list(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
   if (!lua_istable(L, i))
-    pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, luaL_typename(L, i));
+    pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, pni_type_name(L, i));
   int n = (int)lua_rawlen(L, i);
   luaL_checkstack(L, n + 8, "too many tensors");
   for (int k = 1; k <= n; k++) {

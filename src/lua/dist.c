@@ -9,7 +9,7 @@ typedef pni_dist_box box;
 
 pn_dist *pni_check_dist(lua_State *L, int i) {
   box *b = luaL_testudata(L, i, "penumbra.distribution");
-  if (!b) pni_error(L, "argument %d must be a distribution, got %s", i, luaL_typename(L, i));
+  if (!b) pni_error(L, "argument %d must be a distribution, got %s", i, pni_type_name(L, i));
   if (!b->d) pni_error(L, "distribution was closed");
   return b->d;
 }
@@ -68,13 +68,13 @@ static int l_new(lua_State *L) {
     const pn_tensor *t = pni_test_tensor(L, place[n]);
     if (!t && lua_type(L, place[n]) != LUA_TNUMBER)
       return pni_error(L, "%s: %s must be a tensor or a number, got %s", kind->name, p->name,
-                       luaL_typename(L, place[n]));
+                       pni_type_name(L, place[n]));
     if (t && !like) like = t;
     n++;
   }
   int validate = lua_getfield(L, 2, "validate");
   if (validate != LUA_TNIL && validate != LUA_TBOOLEAN)
-    return pni_error(L, "%s: validate must be true or false, got %s", kind->name, luaL_typename(L, -1));
+    return pni_error(L, "%s: validate must be true or false, got %s", kind->name, pni_type_name(L, -1));
   int on = lua_toboolean(L, -1);
   box *b = pni_new_dist_box(L);
   size_t mark = pn_scope_open(c);
@@ -94,7 +94,7 @@ static int l_new(lua_State *L) {
 static int l_dist_validate(lua_State *L) {
   pn_dist *d = self(L);
   if (!lua_isnoneornil(L, 2) && !lua_isboolean(L, 2))
-    return pni_error(L, "%s: validate: on must be true or false, got %s", pn_dist_name(d), luaL_typename(L, 2));
+    return pni_error(L, "%s: validate: on must be true or false, got %s", pn_dist_name(d), pni_type_name(L, 2));
   int on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
   box *b = pni_new_dist_box(L);
   return pni_finish_dist(L, d->ctx, b, pn_dist_validate(d->ctx, d, on));
@@ -104,7 +104,7 @@ static int l_dist_validate(lua_State *L) {
 static int l_validate(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
-    return pni_error(L, "validate: on must be true or false, got %s", luaL_typename(L, 1));
+    return pni_error(L, "validate: on must be true or false, got %s", pni_type_name(L, 1));
   if (!lua_isnoneornil(L, 1) && pni_refuse_capture(c, "validate", "set it outside")) return pni_raise(L, c);
   int old = pn_set_validate(c, lua_toboolean(L, 1));
   if (lua_isnoneornil(L, 1)) pn_set_validate(c, old);
@@ -157,7 +157,7 @@ static pn_dist *with_point(lua_State *L, const char *function) {
   pni_list_to_tensor(L, 2, pni_dist_like(d));
   if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER && !lua_isboolean(L, 2))
     pni_error(L, "%s: %s: x must be a tensor, a number or a list, got %s", pn_dist_name(d), function,
-              luaL_typename(L, 2));
+              pni_type_name(L, 2));
   return d;
 }
 
@@ -192,7 +192,7 @@ static pn_rng *read_draw(lua_State *L, const pn_dist *d, const char *function, i
   lua_settop(L, top);
   *ndim = sizes ? pni_check_sizes(L, 2, where, PN_MAX_DIMS, shape) : 0;
   if (!sizes && top == 2 && !rng && !lua_isnil(L, 2))
-    pni_error(L, "%s: sizes must be a list of numbers, got %s", where, luaL_typename(L, 2));
+    pni_error(L, "%s: sizes must be a list of numbers, got %s", where, pni_type_name(L, 2));
   return rng;
 }
 
@@ -221,7 +221,7 @@ static int l_rsample_log_prob(lua_State *L) {
 static int l_kl(lua_State *L) {
   for (int i = 1; i <= 2; i++)
     if (!luaL_testudata(L, i, "penumbra.distribution"))
-      return pni_error(L, "kl: %s must be a distribution, got %s", i == 1 ? "p" : "q", luaL_typename(L, i));
+      return pni_error(L, "kl: %s must be a distribution, got %s", i == 1 ? "p" : "q", pni_type_name(L, i));
   pn_dist *p = pni_check_dist(L, 1), *q = pni_check_dist(L, 2);
   PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
 }
@@ -236,7 +236,7 @@ static int l_within(lua_State *L) {
   if (!k) return pni_error(L, "within: there is no set '%s'", name);
   pn_tensor *x = pni_test_tensor(L, 2);
   if (!x && lua_type(L, 2) != LUA_TNUMBER)
-    return pni_error(L, "within: x must be a tensor or a number, got %s", luaL_typename(L, 2));
+    return pni_error(L, "within: x must be a tensor or a number, got %s", pni_type_name(L, 2));
   int ndim = x ? x->ndim : 0;
   if (ndim < k->rank) return pni_error(L, "within: members of '%s' have %d axes, got %d", k->name, k->rank, ndim);
   PNI_RETURN(L, c, pni_constraint_mask(c, k, pni_to_tensor(L, c, 2, NULL)));

@@ -30,7 +30,7 @@ static holder *new_holder(lua_State *L) {
 }
 
 static const char *check_path(lua_State *L, const char *where) {
-  if (lua_type(L, 1) != LUA_TSTRING) pni_error(L, "%s: path must be a string, got %s", where, luaL_typename(L, 1));
+  if (lua_type(L, 1) != LUA_TSTRING) pni_error(L, "%s: path must be a string, got %s", where, pni_type_name(L, 1));
   size_t n;
   const char *path = lua_tolstring(L, 1, &n);
   if (strlen(path) != n) pni_error(L, "%s: path must not hold a zero byte", where);
@@ -101,7 +101,7 @@ static const char **check_texts(lua_State *L, int i, const char *where, int *n) 
   const char **list = lua_newuserdatauv(L, (size_t)(*n + 1) * sizeof *list, 0);
   for (int k = 0; k < *n; k++) {
     if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING) /* no conversion: the table keeps the text alive */
-      pni_error(L, "%s: name %d must be a string, got %s", where, k + 1, luaL_typename(L, -1));
+      pni_error(L, "%s: name %d must be a string, got %s", where, k + 1, pni_type_name(L, -1));
     list[k] = lua_tostring(L, -1);
     lua_pop(L, 1);
   }
@@ -213,7 +213,7 @@ static pn_status fill_archive(lua_State *L, const char *where, holder *h) {
   for (int k = 0; k < n && status == PN_OK; k++) {
     lua_rawgeti(L, 3, k + 1);
     pn_tensor *t = pni_test_tensor(L, -1);
-    if (!t) pni_error(L, "%s: '%s' must be a tensor, got %s", where, names[k], luaL_typename(L, -1));
+    if (!t) pni_error(L, "%s: '%s' must be a tensor, got %s", where, names[k], pni_type_name(L, -1));
     status = pn_archive_add(c, h->archive, names[k], t);
     lua_pop(L, 1);
   }
@@ -256,7 +256,7 @@ static int l_save_safetensors(lua_State *L) {
 
 static pn_tensor *tensor_to_save(lua_State *L, const char *where) {
   pn_tensor *t = pni_test_tensor(L, 2);
-  if (!t) pni_error(L, "%s: the second argument must be a tensor, got %s", where, luaL_typename(L, 2));
+  if (!t) pni_error(L, "%s: the second argument must be a tensor, got %s", where, pni_type_name(L, 2));
   return t;
 }
 

@@ -54,7 +54,7 @@ static entry read_entry(lua_State *L, int i, int64_t n) {
     pni_error(L,
               "index: entries must be numbers, ranges {first, last, step}, '...' or int64 tensors, "
               "got %s",
-              luaL_typename(L, i));
+              pni_type_name(L, i));
   }
   return e;
 }
@@ -212,7 +212,7 @@ static pn_tensor *stack(lua_State *L, pn_context *c, int n, int axis) {
 static int l_stack(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   if (!lua_istable(L, 1))
-    return pni_error(L, "stack: first argument must be a list of tensors, got %s", luaL_typename(L, 1));
+    return pni_error(L, "stack: first argument must be a list of tensors, got %s", pni_type_name(L, 1));
   int axis = lua_isnoneornil(L, 2) ? 0 : pni_check_axis(L, 2, "stack"), n = (int)lua_rawlen(L, 1);
   if (n < 1 || n > PNI_OP_INPUTS) return pni_error(L, "stack: needs 1 to %d tensors, got %d", PNI_OP_INPUTS, n);
   lua_settop(L, 2);
@@ -220,7 +220,7 @@ static int l_stack(lua_State *L) {
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, 1, k);
     if (!pni_test_tensor(L, -1) && !lua_isnumber(L, -1))
-      return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k, luaL_typename(L, -1));
+      return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k, pni_type_name(L, -1));
   }
   PNI_RETURN(L, c, stack(L, c, n, axis));
 }

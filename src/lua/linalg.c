@@ -122,11 +122,11 @@ static int l_kalman_update(lua_State *L) {
   operands(L, 6, 4, 4, in);
   lua_settop(L, 7);
   if (!lua_isnil(L, 7)) {
-    if (!lua_istable(L, 7)) return pni_error(L, "kalman_update: options must be a table, got %s", luaL_typename(L, 7));
+    if (!lua_istable(L, 7)) return pni_error(L, "kalman_update: options must be a table, got %s", pni_type_name(L, 7));
     pni_check_options(L, 7, "kalman_update", names);
     lua_getfield(L, 7, "details");
     if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
-      return pni_error(L, "kalman_update: details must be true or false, got %s", luaL_typename(L, -1));
+      return pni_error(L, "kalman_update: details must be true or false, got %s", pni_type_name(L, -1));
     details = lua_toboolean(L, -1);
     if (lua_getfield(L, 7, "observed") != LUA_TNIL) in[OBSERVED] = pni_check_tensor(L, lua_gettop(L));
   }
@@ -138,7 +138,7 @@ static pn_tensor *option_observed(lua_State *L, int i, const char *where) {
   static const char *const names[] = {"observed", NULL};
   lua_settop(L, i);
   if (lua_isnil(L, i)) return NULL;
-  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, luaL_typename(L, i));
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   pni_check_options(L, i, where, names);
   return lua_getfield(L, i, "observed") == LUA_TNIL ? NULL : pni_check_tensor(L, lua_gettop(L));
 }
@@ -176,7 +176,7 @@ static pn_tensor *einsum(lua_State *L, pn_context *c, const char *spec, int firs
 static int l_einsum(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   if (lua_type(L, 1) != LUA_TSTRING)
-    return pni_error(L, "einsum: spec must be a string as \"ij,jk->ik\", got %s", luaL_typename(L, 1));
+    return pni_error(L, "einsum: spec must be a string as \"ij,jk->ik\", got %s", pni_type_name(L, 1));
   const char *spec = lua_tostring(L, 1);
   int n = lua_gettop(L) - 1, first = 2;
   if (n == 1 && lua_istable(L, 2)) {

@@ -64,7 +64,7 @@ static int l_layer(lua_State *L) {
 
 static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
   pn_tensor *x = pni_test_tensor(L, i);
-  if (!x) pni_error(L, "%s: input must be a tensor, got %s", l->type->name, luaL_typename(L, i));
+  if (!x) pni_error(L, "%s: input must be a tensor, got %s", l->type->name, pni_type_name(L, i));
   return x;
 }
 
@@ -117,7 +117,7 @@ static void check_states(lua_State *L, const pn_layer *l, const char *where, int
     bool absent = k >= given || lua_isnil(L, k + 3);
     state[k] = absent ? NULL : pni_test_tensor(L, k + 3);
     if (!state[k] && !absent)
-      pni_error(L, "%s: %s: state must be a tensor, got %s", l->type->name, where, luaL_typename(L, k + 3));
+      pni_error(L, "%s: %s: state must be a tensor, got %s", l->type->name, where, pni_type_name(L, k + 3));
   }
 }
 
@@ -199,7 +199,7 @@ static int l_initialise(lua_State *L) {
   pn_option options[PNI_OPTIONS + 1];
   pn_dtype dtype;
   if (!row) return pni_error(L, "initialise: there is no initialiser '%s'", name);
-  if (!lua_istable(L, 2)) return pni_error(L, "%s: shape must be a list of sizes, got %s", name, luaL_typename(L, 2));
+  if (!lua_istable(L, 2)) return pni_error(L, "%s: shape must be a list of sizes, got %s", name, pni_type_name(L, 2));
   int n = pni_check_sizes(L, 2, name, PN_MAX_DIMS, shape);
   lua_settop(L, 3);
   pni_read_options(L, name, row->options, 3, common, options);

@@ -32,7 +32,7 @@ static lists read_lists(lua_State *L, const char *where, int params, int names) 
   for (int k = 0; k < l.n; k++) {
     lua_rawgeti(L, params, k + 1);
     l.param[k] = pni_test_tensor(L, -1);
-    if (!l.param[k]) pni_error(L, "%s: parameter %d must be a tensor, got %s", where, k + 1, luaL_typename(L, -1));
+    if (!l.param[k]) pni_error(L, "%s: parameter %d must be a tensor, got %s", where, k + 1, pni_type_name(L, -1));
     lua_pop(L, 1); /* the list keeps it */
     l.name[k] = NULL;
     if (!lua_istable(L, names)) continue;
@@ -50,7 +50,7 @@ static int l_optim(lua_State *L) {
   if (!row) return pni_error(L, "optim: there is no optimiser '%s'", lua_tostring(L, 1));
   lua_settop(L, 4);
   if (!lua_istable(L, 2))
-    return pni_error(L, "%s: parameters must be a list of tensors, got %s", row->name, luaL_typename(L, 2));
+    return pni_error(L, "%s: parameters must be a list of tensors, got %s", row->name, pni_type_name(L, 2));
   pni_read_options(L, row->name, row->options, 4, NULL, options);
   box *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->o = NULL;
@@ -69,7 +69,7 @@ static int l_step(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *loss = pni_test_tensor(L, 2);
   double value = 0;
-  if (!loss) return pni_error(L, "step: loss must be a tensor, got %s", luaL_typename(L, 2));
+  if (!loss) return pni_error(L, "step: loss must be a tensor, got %s", pni_type_name(L, 2));
   if (pni_refuse_capture(c, "opt:step", "give the optimiser to compile, {optimiser = opt}")) return pni_raise(L, c);
   size_t mark = pn_scope_open(c);
   pn_status s = pn_optim_step(c, o, loss);

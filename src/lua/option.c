@@ -70,7 +70,7 @@ void pni_read_option(lua_State *L, const char *where, const pni_option *row, int
               is_switch(row) ? "true or false"
               : row->choices ? "a word"
                              : "a number",
-              luaL_typename(L, i));
+              pni_type_name(L, i));
 }
 
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,
@@ -79,7 +79,7 @@ void pni_read_options(lua_State *L, const char *where, const pni_option *rows, i
   int n = 0, given = 0;
   out[0].name = NULL;
   if (lua_isnoneornil(L, i)) return;
-  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, luaL_typename(L, i));
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   for (int k = 0; rows && rows[k].name; k++) names[n++] = rows[k].name;
   for (int k = 0; more && more[k]; k++) names[n++] = more[k];
   names[n] = NULL;

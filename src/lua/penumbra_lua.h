@@ -140,6 +140,9 @@ void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like);
 
 /* ---- arguments ---- */
 
+/* What the value at index i is: "tensor", "distribution", "table"...; may leave a string on the stack. */
+const char *pni_type_name(lua_State *L, int i);
+
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);
 /* Axes at index i (a number, a list, or nil for all), 1-based or negative, of a tensor of ndim

@@ -67,7 +67,7 @@ static int l_ones(lua_State *L) {
 static double number_at(lua_State *L, int i, const char *where, const char *role) {
   int ok;
   double v = lua_tonumberx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, luaL_typename(L, i));
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, pni_type_name(L, i));
   return v;
 }
 
@@ -82,7 +82,7 @@ static int64_t integer_at(lua_State *L, int i, const char *where, const char *ro
 static int l_full(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   made m = {.dtype = pni_default_dtype(L)};
-  if (!lua_istable(L, 1)) pni_error(L, "full: shape must be a list of sizes, got %s", luaL_typename(L, 1));
+  if (!lua_istable(L, 1)) pni_error(L, "full: shape must be a list of sizes, got %s", pni_type_name(L, 1));
   m.ndim = pni_check_sizes(L, 1, "full", PN_MAX_DIMS, m.shape);
   if (lua_isboolean(L, 2)) m.dtype = PN_BOOL;
   double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : number_at(L, 2, "full", "value");
@@ -171,7 +171,7 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
     } else if (type == LUA_TNUMBER) {
       *booleans |= 2;
     } else {
-      pni_error(L, "tensor: elements must be numbers or booleans, got %s%s", luaL_typename(L, -1),
+      pni_error(L, "tensor: elements must be numbers or booleans, got %s%s", pni_type_name(L, -1),
                 luaL_testudata(L, -1, "penumbra.tensor") ? " (pn.stack joins tensors)" : "");
     }
     lua_pop(L, 1);
@@ -343,7 +343,7 @@ static int l_totable(lua_State *L) {
 static int l_close(lua_State *L) {
   const pni_state *s = pni_lua_state(L);
   pni_box *b = pni_test_box(L, s, 1);
-  if (!b) return pni_error(L, "close: must be called on a tensor, got %s", luaL_typename(L, 1));
+  if (!b) return pni_error(L, "close: must be called on a tensor, got %s", pni_type_name(L, 1));
   if (s->allocating) return 0;
   pn_tensor *t = b->t;
   b->t = NULL;

@@ -10,7 +10,7 @@ typedef pni_bijector_box box;
 
 pn_bijector *pni_check_bijector(lua_State *L, int i) {
   box *b = luaL_testudata(L, i, "penumbra.bijector");
-  if (!b) pni_error(L, "argument %d must be a bijector, got %s", i, luaL_typename(L, i));
+  if (!b) pni_error(L, "argument %d must be a bijector, got %s", i, pni_type_name(L, i));
   if (!b->b) pni_error(L, "bijector was closed");
   return b->b;
 }
@@ -61,7 +61,7 @@ static int l_new(lua_State *L) {
     names[n] = name;
     const pn_tensor *t = pni_test_tensor(L, place[n]);
     if (!t && lua_type(L, place[n]) != LUA_TNUMBER)
-      return pni_error(L, "%s: %s must be a tensor or a number, got %s", kind->name, name, luaL_typename(L, place[n]));
+      return pni_error(L, "%s: %s must be a tensor or a number, got %s", kind->name, name, pni_type_name(L, place[n]));
     if (t && !like && pni_is_float(t)) like = t;
     n++;
   }
@@ -88,7 +88,7 @@ static int l_compose(lua_State *L) {
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);
     if (!luaL_testudata(L, -1, "penumbra.bijector"))
-      return pni_error(L, "%s: part %d must be a bijector, got %s", kind, i + 1, luaL_typename(L, -1));
+      return pni_error(L, "%s: part %d must be a bijector, got %s", kind, i + 1, pni_type_name(L, -1));
     part[i] = pni_check_bijector(L, lua_gettop(L));
   }
   box *b = new_box(L);
@@ -104,7 +104,7 @@ static int l_biject_to(lua_State *L) {
   for (int i = 0; i < 2; i++)
     if (!lua_isnil(L, i + 2) && lua_type(L, i + 2) != LUA_TNUMBER && !pni_test_tensor(L, i + 2))
       return pni_error(L, "biject_to: %s must be a tensor or a number, got %s", i ? "high" : "low",
-                       luaL_typename(L, i + 2));
+                       pni_type_name(L, i + 2));
   box *b = new_box(L);
   size_t mark = pn_scope_open(c);
   for (int i = 0; i < 2; i++)
@@ -129,7 +129,7 @@ static pn_bijector *with_tensor(lua_State *L, const char *function) {
   pni_list_to_tensor(L, 2, like(b));
   if (!pni_test_tensor(L, 2) && lua_type(L, 2) != LUA_TNUMBER)
     pni_error(L, "%s: %s: argument must be a tensor, a number or a list, got %s", pn_bijector_name(b), function,
-              luaL_typename(L, 2));
+              pni_type_name(L, 2));
   return b;
 }
 
@@ -300,7 +300,7 @@ static int l_mixture(lua_State *L) {
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);
     if (!luaL_testudata(L, -1, "penumbra.distribution"))
-      return pni_error(L, "mixture: component %d must be a distribution, got %s", i + 1, luaL_typename(L, -1));
+      return pni_error(L, "mixture: component %d must be a distribution, got %s", i + 1, pni_type_name(L, -1));
     component[i] = pni_check_dist(L, lua_gettop(L));
   }
   pni_dist_box *b = pni_new_dist_box(L);

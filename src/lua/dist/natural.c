@@ -10,7 +10,7 @@ typedef struct {
 
 static pn_natural *check(lua_State *L, int i) {
   box *b = luaL_testudata(L, i, "penumbra.natural");
-  if (!b) pni_error(L, "argument %d must be a Gaussian factor, got %s", i, luaL_typename(L, i));
+  if (!b) pni_error(L, "argument %d must be a Gaussian factor, got %s", i, pni_type_name(L, i));
   if (!b->s) pni_error(L, "Gaussian factor was closed");
   return b->s;
 }
@@ -32,7 +32,7 @@ static int finish(lua_State *L, pn_context *c, box *b, pn_natural *made) {
 /* A tensor or number at index i, named in the message; NULL is not returned. */
 static void check_value(lua_State *L, int i, const char *where, const char *role) {
   if (!pni_test_tensor(L, i) && lua_type(L, i) != LUA_TNUMBER)
-    pni_error(L, "%s: %s must be a tensor or a number, got %s", where, role, luaL_typename(L, i));
+    pni_error(L, "%s: %s must be a tensor or a number, got %s", where, role, pni_type_name(L, i));
 }
 
 /* ---- making ---- */
@@ -120,7 +120,7 @@ static int l_renyi(lua_State *L) {
   pn_dist *p = pni_check_dist(L, 1), *q = pni_check_dist(L, 2);
   int ok;
   double order = lua_tonumberx(L, 3, &ok);
-  if (!ok) return pni_error(L, "renyi: order must be a number, got %s", luaL_typename(L, 3));
+  if (!ok) return pni_error(L, "renyi: order must be a number, got %s", pni_type_name(L, 3));
   PNI_RETURN(L, p->ctx, pn_dist_renyi(p->ctx, p, q, order));
 }
 
