@@ -933,6 +933,23 @@ function battery.draws_have_its_law(row, golden)
   end
 end
 
+-- Fine differences: with eight million draws a scale that is off by 0.003 shows, where the distribution function of the
+-- draws is not uniform in its first two moments.
+function battery.many_draws_have_uniform_shares(row, golden)
+  local case = golden.cases[1]
+  if row.discrete or row.event_rank > 0 or not row.functions.cdf then
+    return
+  end
+  local d, first, second, parts = make(row, case), 0, 0, 8
+  for part = 1, parts do
+    local u = d:cdf(d:sample { MANY, generator = pn.generator(700 + part) }) - 0.5
+    first, second = first + u:mean():item() / parts, second + (u ^ 2):mean():item() / parts
+  end
+  local n = parts * MANY
+  assert(math.abs(first) < 6 * math.sqrt(1 / 12 / n), "mean of the shares is off by " .. first)
+  assert(math.abs(second - 1 / 12) < 6 * math.sqrt(1 / 180 / n), "variance of the shares is " .. second)
+end
+
 -- Numbers whose moments do not exist, squeezed between -1 and 1 about their median.
 local function squeezed(x)
   local sorted = x:sort()

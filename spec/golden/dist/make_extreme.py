@@ -104,8 +104,10 @@ def logs(lower, upper):
 
 
 def beta(concentration1, concentration0):
-    f = lambda x: beta_shares(concentration1, concentration0, x)
-    return logs(lambda x: f(x)[0], lambda x: f(x)[1])
+    a, b = concentration1, concentration0
+    f = lambda x: beta_shares(a, b, x)
+    norm = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+    return dict(**logs(lambda x: f(x)[0], lambda x: f(x)[1]), log_prob=lambda x: (a - 1) * log(x) + (b - 1) * log1p(-x) - norm)
 
 
 def poisson(rate):
@@ -242,6 +244,12 @@ for x in (1e5, 1e12, 1e200, 1e300):
     case(horseshoe, dict(scale=0.5), x, ["log_prob"], all_slopes(horseshoe, "log_prob"))
 case(pareto, dict(scale=1e-9, alpha=0.125), 1e305, ["log_prob"] + TAILS, all_slopes(pareto, "log_prob"))
 
+for a, b in ((999.0, 1.5), (1.5, 1001.0), (9386812.0, 1602.5), (1e8, 1e8), (10.0, 5e7)):
+    for z in (-3, 0.25, 6):
+        m = a / (a + b)
+        x = m + z * (m * (1 - m) / (a + b)) ** 0.5
+        if 0 < x < 1:
+            case(beta, dict(concentration1=a, concentration0=b), x, ["log_prob"], narrow=1 - x > 1e-3)
 # shares below 1e-308
 mp.dps = 700
 for a, b, x in ((10.0, 7.0, 1e-300), (10.0, 7.0, 130.0), (0.25, 2.0, 700.0), (1000.0, 1.0, 3500.0), (1000.0, 1.0, 200.0),

@@ -7,6 +7,7 @@
 */
 #include "density.h"
 #include "wide.h"
+#include "../../base/special.h"
 #include "../formula.h"
 
 enum { X, A, B, G };
@@ -55,6 +56,25 @@ static PNI_CLONES void slope_shape(const double *restrict log_x, const double *r
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * (log_x[i] - (out[i] - whole[i]));
 }
 
+/* Of large a or b, where large terms cancel, by the deviance D and the excess E of counts (special_count.c):
+ *   log p(x) = log(a b / n) - log x - log(1 - x) - D(a, n x) - D(b, n (1 - x)) + E(n) - E(a) - E(b) */
+enum { LARGE = 1000 };
+static PNI_CLONES bool any_large(const double *restrict sum, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) count += sum[i] > LARGE;
+  return count > 0;
+}
+static void without_cancelling(const pni_wide *in, const double *sum, const double *log_x, const double *log_rest,
+                               double *out, int64_t n) {
+  const double *x = in[X].v, *a = in[A].v, *b = in[B].v;
+  for (int64_t i = 0; i < n; i++) {
+    if (!(sum[i] > LARGE)) continue;
+    double away = pni_count_deviance(a[i], sum[i] * x[i]) + pni_count_deviance(b[i], sum[i] * (1 - x[i]));
+    double excess = pni_count_excess(sum[i]) - pni_count_excess(a[i]) - pni_count_excess(b[i]);
+    out[i] = log(a[i] / sum[i] * b[i]) - log_x[i] - log_rest[i] - away + excess;
+  }
+}
+
 static void density(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
   (void)data;
   for (int64_t at = 0; at < n; at += PNI_WIDE) {
@@ -70,6 +90,7 @@ static void density(int dtype, const void *data, int64_t n, char *const *p, cons
     pni_wide_map(PNI_VECTOR_lgamma, in[B], second);
     pni_wide_map(PNI_VECTOR_lgamma, (pni_wide){sum, size, in[A].one && in[B].one}, out);
     join(in[A].v, in[B].v, log_x, log_rest, first, second, out, size);
+    if (any_large(sum, size)) without_cancelling(in, sum, log_x, log_rest, out, size);
     if (outside(in[X].v, size)) set_outside(in[X].v, out, size);
     pni_wide_write(dtype, out, size, p[0], at);
   }
