@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "distribution.h"
-#include "kernel/inside_rows.h"
-#include "kernel/where_inside.h"
+#include "kernel/inside.h"
 
 pn_tensor *pni_dist_missing(pn_context *c, const pn_dist *d, const char *function) {
   static const char *const of_numbers[] = {"cdf", "icdf", "log_cdf", "log_survival"};

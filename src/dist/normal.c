@@ -4,7 +4,7 @@
 ** Kullback-Leibler: log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2.
 */
 #include "distribution.h"
-#include "kernel/location_scale.h"
+#include "kernel/density.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

@@ -5,7 +5,7 @@
 **   log(((s_p + s_q)^2 + (m_p - m_q)^2) / (4 s_p s_q))
 */
 #include "heavy.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]

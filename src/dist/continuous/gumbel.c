@@ -5,7 +5,7 @@
 **   -log r + t + euler r + e^-t Gamma(1 + r) - 1 - euler
 */
 #include "../formula.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]

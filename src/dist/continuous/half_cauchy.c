@@ -4,7 +4,7 @@
 ** The mean is inf, the variance NaN. Kullback-Leibler: that of the two Cauchy distributions.
 */
 #include "heavy.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define scale d->param[0]
 

@@ -4,7 +4,7 @@
 ** Kullback-Leibler: that of the two normals.
 */
 #include "../formula.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define scale d->param[0]
 

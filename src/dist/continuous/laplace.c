@@ -4,7 +4,7 @@
 ** Kullback-Leibler, t = |loc_p - loc_q|: log(s_q / s_p) + (s_p e^(-t / s_p) + t) / s_q - 1.
 */
 #include "../formula.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]

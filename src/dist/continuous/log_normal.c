@@ -4,7 +4,7 @@
 ** Divergences are those of the logarithms.
 */
 #include "../formula.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]

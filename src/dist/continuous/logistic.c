@@ -5,7 +5,7 @@
 ** equal scales only (divergence/alike.c).
 */
 #include "../formula.h"
-#include "../kernel/location_scale.h"
+#include "../kernel/density.h"
 
 #define loc   d->param[LOC]
 #define scale d->param[SCALE]

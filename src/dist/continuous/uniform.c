@@ -4,7 +4,8 @@
 ** Kullback-Leibler: log of the ratio of the widths where q's interval holds p's, else inf.
 */
 #include "../formula.h"
-#include "../kernel/uniform.h"
+#include "../kernel/density.h"
+#include "../kernel/draw.h"
 
 #define low  d->param[LOW]
 #define high d->param[HIGH]

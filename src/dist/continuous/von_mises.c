@@ -7,7 +7,7 @@
 **   log(I_0(k_q) / I_0(k_p)) + A (k_p - k_q cos t)
 */
 #include "../formula.h"
-#include "../kernel/von_mises_density.h"
+#include "../kernel/density.h"
 
 #define loc   d->param[LOC]
 #define kappa d->param[CONCENTRATION]

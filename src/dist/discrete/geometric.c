@@ -4,7 +4,7 @@
 ** Draws are floor(log u / log(1 - p)). Kullback-Leibler: log(p / q) + (1 - p) / p log((1 - p) / (1 - q)).
 */
 #include "../formula.h"
-#include "../kernel/geometric_mass.h"
+#include "../kernel/density.h"
 #include "tail.h"
 
 enum { PROBS, LOGITS };

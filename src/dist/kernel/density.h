@@ -33,4 +33,30 @@ pn_tensor *pni_distance_from(pn_context *c, pn_tensor *l, pn_tensor *x, pn_tenso
 /* Is l one such triangle? */
 bool pni_distance_fits(const pn_tensor *l);
 
+/* Laws of z = (x - loc) / scale; those on z >= 0 are halves. */
+typedef enum pni_law {
+  PNI_LAW_NORMAL,
+  PNI_LAW_HALF_NORMAL,
+  PNI_LAW_CAUCHY,
+  PNI_LAW_HALF_CAUCHY,
+  PNI_LAW_LAPLACE,
+  PNI_LAW_LOGISTIC,
+  PNI_LAW_GUMBEL
+} pni_law;
+
+/* location_scale.c: h(z) - log scale, h the log density of the law. loc NULL: 0. Scoped. */
+pn_tensor *pni_location_scale(pn_context *c, pni_law law, pn_tensor *x, pn_tensor *loc, pn_tensor *scale);
+
+/* von_mises_density.c: log p(x) = -2 k sin((x - loc)/2)^2 - log(2 pi e^-k I_0(k)), k = concentration. Scoped. */
+pn_tensor *pni_von_mises_density(pn_context *c, pn_tensor *x, pn_tensor *loc, pn_tensor *concentration);
+
+/* uniform.c: -log(high - low) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
+pn_tensor *pni_uniform_density(pn_context *c, pn_tensor *x, pn_tensor *low, pn_tensor *high);
+
+/* log_uniform.c: -log x - log(log(high / low)) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
+pn_tensor *pni_log_uniform_density(pn_context *c, pn_tensor *x, pn_tensor *low, pn_tensor *high);
+
+/* geometric_mass.c: x log(1 - p) + log p of p = 1 / (1 + e^-logits). Scoped. */
+pn_tensor *pni_geometric_mass(pn_context *c, pn_tensor *x, pn_tensor *logits);
+
 #endif

@@ -4,7 +4,7 @@
 **   d/dl = s(-l) - x s(l),  d/dx = log s(-l),  s the sigmoid
 */
 #include "block.h"
-#include "geometric_mass.h"
+#include "density.h"
 
 #define KERNELS(N, suffix, size_of)                                                                                    \
   static PNI_CLONES void fold_##suffix(const N *restrict l, N *restrict out, int64_t n) {                              \

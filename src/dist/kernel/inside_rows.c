@@ -5,7 +5,7 @@
 */
 #include <math.h>
 #include <string.h>
-#include "inside_rows.h"
+#include "inside.h"
 
 /* Items of `width` numbers. */
 typedef struct {

@@ -4,7 +4,7 @@
 ** At an infinite z, where the density is 0, the slopes are 0. attr: the law, and of slopes which of the two.
 */
 #include "block.h"
-#include "location_scale.h"
+#include "density.h"
 
 enum { LAW, WHICH };
 

@@ -6,7 +6,8 @@
 ** and outside it has no slopes. attr of slopes: which of the three.
 */
 #include "block.h"
-#include "log_uniform.h"
+#include "density.h"
+#include "draw.h"
 
 enum { X, LOW, HIGH };
 

@@ -6,7 +6,8 @@
 ** and outside it has no slopes.
 */
 #include "block.h"
-#include "uniform.h"
+#include "density.h"
+#include "draw.h"
 
 #define KERNEL(N, suffix)                                                                                              \
   static PNI_CLONES void go_##suffix(const N *restrict u, const N *restrict low, const N *restrict high,               \

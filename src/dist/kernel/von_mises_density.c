@@ -5,7 +5,7 @@
 ** attr of slopes: which of the two.
 */
 #include "block.h"
-#include "von_mises_density.h"
+#include "density.h"
 
 #define KERNELS(N, suffix)                                                                                             \
   static PNI_CLONES void apart_##suffix(const N *restrict x, const N *restrict m, N *restrict z, int64_t n, N part) {  \

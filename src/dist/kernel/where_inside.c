@@ -2,7 +2,7 @@
 ** where_inside.c: three choices in one pass.
 */
 #include "block.h"
-#include "where_inside.h"
+#include "inside.h"
 
 #define KERNEL(N, suffix)                                                                                              \
   static PNI_CLONES void choose_##suffix(const N *restrict lp, const uint8_t *restrict in, const N *restrict x,        \
