@@ -223,7 +223,8 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
   if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
   if (!x) return NULL;
   pn_tensor *y = f(c, d, x), *nan = pn_isnan(c, x);
-  if (y && nan && (unknown(c, nan) || any_true(nan))) y = pn_where(c, nan, pni_like(c, y, NAN), y);
+  if (!y || !nan) return NULL;
+  if (unknown(c, nan) || any_true(nan)) y = pn_where(c, nan, pni_like(c, y, NAN), y);
   return pni_dist_expand_to(c, y, lead.ndim, lead.shape);
 }
 
