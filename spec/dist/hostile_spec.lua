@@ -130,3 +130,10 @@ it("draws counts of more trials than 2^53", function()
     assert(z <= 8 * math.sqrt(0.25 * 0.75 / n), z)
   end
 end)
+
+it("refuses laws of no classes", function()
+  for _, name in ipairs { "categorical", "one_hot_categorical" } do
+    holds(message_of(dist[name], { logits = pn.zeros { 0 } }), name .. ": logits must be ")
+    holds(message_of(dist[name], { probs = pn.zeros { 0 } }), name .. ": probs must be ")
+  end
+end)

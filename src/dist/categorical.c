@@ -100,7 +100,7 @@ static void draw_shard(void *data, int64_t begin, int64_t end) {
   const draws *w = data;
   double u[BLOCK];
   for (int64_t first = begin; first < end; first += BLOCK) {
-    int64_t next = end - first < BLOCK ? end : first + BLOCK, row = first % w->batch;
+    int64_t next = end - first < BLOCK ? end : first + BLOCK, row = w->batch ? first % w->batch : 0;
     pni_fill_uniform_f64(w->at.key, w->at.position, (uint64_t)first, (uint64_t)next, u);
     for (int64_t i = first; i < next; i++, row = row + 1 < w->batch ? row + 1 : 0) {
       const double *s = w->running + row * w->n;

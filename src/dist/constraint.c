@@ -30,7 +30,7 @@ static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, 
     pn_tensor_unref(d);
     if (!d || bad == 0 || mask) return d ? n - bad : -1;
   }
-  if (k->plain && pni_is_float(x) && n > 0) {
+  if (k->plain && pni_is_float(x) && n > 0 && each > 0) {
     pn_tensor *d = pni_contiguous(c, x);
     bool all = d && pni_all_plain(k->plain, x->dtype, pni_data(d), n, each);
     pn_tensor_unref(d);
