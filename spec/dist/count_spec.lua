@@ -133,6 +133,9 @@ describe("the distribution function of beta-binomial counts", function()
     near(d:cdf(pn.tensor(4)):item(), 5 / (1e9 + 1), 1e-12, "lower")
     near(d:log_survival(pn.tensor(1e9 - 5)):item(), math.log(5 / (1e9 + 1)), 1e-12, "upper")
     near(dist.beta_binomial(1, 1e12, 3):cdf(pn.tensor(0)):item(), 3 / (1e12 + 3), 1e-12, "one trial")
+    -- P(X > x) nears p^x far out, whatever the shape
+    local far = dist.negative_binomial { total_count = 3, probs = 0.4 }:log_survival(1e300):item()
+    near(far / 1e300, math.log(0.4), 1e-12, "far")
   end)
 
   it("has slopes in the concentrations", function()

@@ -70,10 +70,10 @@ T *pni_log_beta_share(C *c, T *a, T *b, T *x, T *rest, bool upper) {
   T *f = pni_like(c, s, 1);
   for (int m = TERMS; m >= 0; m--) {
     T *even = plus(c, s, 2 * m);
-    T *odd = pn_div(c, pn_mul(c, plus(c, s, m), plus(c, sum, m)), pn_mul(c, even, plus(c, even, 1)));
+    T *odd = pn_mul(c, pn_div(c, plus(c, s, m), even), pn_div(c, plus(c, sum, m), plus(c, even, 1)));
     f = from(c, 1, pn_div(c, pn_mul(c, odd, u), f));
     if (m == 0) break;
-    T *whole = pn_div(c, times(c, plus(c, t, -m), m), pn_mul(c, plus(c, even, -1), even));
+    T *whole = pn_div(c, pn_div(c, times(c, plus(c, t, -m), m), plus(c, even, -1)), even);
     f = plus(c, pn_div(c, pn_mul(c, whole, u), f), 1);
   }
   T *power = pn_add(c, pn_mul(c, s, log_of(c, u, v)), pn_mul(c, t, log_of(c, v, u)));
