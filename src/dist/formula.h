@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 #include "distribution.h"
 
 typedef pn_tensor T;
@@ -65,6 +66,12 @@ static inline T *normal_draw(C *c, pn_rng *rng, const pni_spec *out) {
 /* log of Gamma(a, 1) draws */
 static inline T *log_gamma(C *c, pn_rng *rng, T *a, const pni_spec *out) {
   return pn_log_gamma_draw(c, rng, pni_dist_expand_to(c, a, out->ndim, out->shape));
+}
+
+/* Does an element of the mask hold, or could one in a replay? */
+static inline bool any_of(C *c, T *mask) {
+  if (!mask || (c->recorder && pni_varies(c, mask))) return mask != NULL;
+  return (mask = pn_contiguous(c, mask)) && mask->numel && memchr(pni_data(mask), 1, (size_t)mask->numel);
 }
 
 #endif

@@ -12,6 +12,7 @@ enum { SCALE, ALPHA };
 /* log(x / scale), exact near scale; where the ratio may overflow by logarithms */
 static T *log_ratio(C *c, D *d, T *x) {
   T *far = equals(c, pn_div(c, pn_detach(c, x), pn_detach(c, scale)), INFINITY);
+  if (!any_of(c, far)) return pn_log1p(c, pn_div(c, pn_sub(c, x, scale), scale));
   T *close = pn_where(c, far, times(c, scale, 2), x), *out = pn_where(c, far, x, scale);
   T *near = pn_log1p(c, pn_div(c, pn_sub(c, close, scale), scale));
   return pn_where(c, far, pn_sub(c, pn_log(c, out), pn_log(c, scale)), near);

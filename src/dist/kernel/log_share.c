@@ -13,14 +13,6 @@
 
 enum { TERMS = 10 };
 
-/* Does any element hold, as far as that is known? */
-static bool any_of(C *c, T *mask) {
-  if (!mask || (c->recorder && pni_varies(c, mask))) return mask != NULL;
-  for (int64_t i = 0; i < mask->numel; i++)
-    if (pni_element(mask, i) != 0) return true;
-  return false;
-}
-
 /* Below this a share is taken to have underflowed. */
 static double least(const T *t) { return t->dtype == PN_FLOAT64 ? 1e-280 : 1e-30; }
 
