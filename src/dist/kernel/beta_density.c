@@ -130,15 +130,9 @@ static void scores(int dtype, const void *data, int64_t n, char *const *p, const
     }
   }
 }
-PNI_WIDE_ROWS(scores)
+PNI_WIDE_SCORES("beta_scores")
 
 /* ---- operations ---- */
-
-static pn_status eval_scores(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return pni_adjoint_eval(c, call, out, (const pni_row[]){scores_f64, scores_f32});
-}
-static const pni_op op_scores = {
-    .name = "beta_scores", .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = pni_adjoint_infer, .eval = eval_scores};
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *raw = pni_in(y, X), *a = pni_in(y, A), *b = pni_in(y, B), *d;

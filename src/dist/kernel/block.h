@@ -38,4 +38,14 @@ GATHER(float, f32)
     }                                                                                                                  \
   }
 
+/* For `vjps` of a density of x - loc and one more: slope(c, y, g, 0) is the gradient in x, slope(c, y, g, 1) in the last. */
+static inline pn_status moved_slopes(C *c, T *y, T *g, const bool *wanted, T **out,
+                                     T *(*slope)(C *c, T *y, T *g, int64_t which)) {
+  T *move = wanted[0] || wanted[1] ? slope(c, y, g, 0) : NULL;
+  out[0] = move;
+  out[1] = wanted[1] ? pn_neg(c, move) : NULL;
+  out[2] = wanted[2] ? slope(c, y, g, 1) : NULL;
+  return c->status;
+}
+
 #endif

@@ -135,15 +135,9 @@ static void scores(int dtype, const void *data, int64_t n, char *const *p, const
     }
   }
 }
-PNI_WIDE_ROWS(scores)
+PNI_WIDE_SCORES("gamma_scores")
 
 /* ---- operations ---- */
-
-static pn_status eval_scores(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return pni_adjoint_eval(c, call, out, (const pni_row[]){scores_f64, scores_f32});
-}
-static const pni_op op_scores = {
-    .name = "gamma_scores", .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = pni_adjoint_infer, .eval = eval_scores};
 
 /* The derivative in input k. */
 static T *slope(C *c, T *x, T *a, T *b, bool inverse, int k) {

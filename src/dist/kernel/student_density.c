@@ -208,13 +208,7 @@ static void scores(int dtype, const void *data, int64_t n, char *const *p, const
     }
   }
 }
-PNI_WIDE_ROWS(scores)
-
-static pn_status eval_scores(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return pni_adjoint_eval(c, call, out, (const pni_row[]){scores_f64, scores_f32});
-}
-static const pni_op op_scores = {
-    .name = "student_scores", .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = pni_adjoint_infer, .eval = eval_scores};
+PNI_WIDE_SCORES("student_scores")
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   pni_loop l;

@@ -65,11 +65,7 @@ static T *slope(C *c, T *y, T *g, int64_t which) {
 }
 
 static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
-  T *turn = wanted[0] || wanted[1] ? slope(c, y, g, 0) : NULL;
-  out[0] = turn;
-  out[1] = wanted[1] ? pn_neg(c, turn) : NULL;
-  out[2] = wanted[2] ? slope(c, y, g, 1) : NULL;
-  return c->status;
+  return moved_slopes(c, y, g, wanted, out, slope);
 }
 
 static const pni_op op = {.name = "von_mises_log_density",

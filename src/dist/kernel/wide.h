@@ -55,4 +55,13 @@ static inline void pni_wide_write(int dtype, const double *v, int64_t n, char *p
   static void name##_f64(void *data, int64_t n, char *const *p, const int64_t *s) { name(PN_FLOAT64, data, n, p, s); } \
   static void name##_f32(void *data, int64_t n, char *const *p, const int64_t *s) { name(PN_FLOAT32, data, n, p, s); }
 
+/* The operation op_scores whose kernels are scores_f64 and scores_f32: an adjoint (autodiff/adjoint.h). */
+#define PNI_WIDE_SCORES(text)                                                                                          \
+  PNI_WIDE_ROWS(scores)                                                                                                \
+  static pn_status eval_scores(pn_context *c, const pni_call *call, pn_tensor *out) {                                  \
+    return pni_adjoint_eval(c, call, out, (const pni_row[]){scores_f64, scores_f32});                                  \
+  }                                                                                                                    \
+  static const pni_op op_scores = {                                                                                    \
+      .name = text, .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = pni_adjoint_infer, .eval = eval_scores};
+
 #endif
