@@ -8,7 +8,7 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
-  within capture missed namespace describe]]):gmatch "%S+" do
+  within capture missed namespace describe script_line]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -28,6 +28,8 @@ local members = {
   save = "penumbra.data",
   load = "penumbra.data",
 }
+-- functions that stand as `new` or under another name in a module
+local constructors = { model = "penumbra.infer.model" }
 
 setmetatable(pn, {
   __index = function(_, name)
@@ -35,6 +37,11 @@ setmetatable(pn, {
       local part = require("penumbra." .. name)
       pn[name] = core.namespace("pn." .. name, part)
       return part
+    end
+    local maker = constructors[name]
+    if maker then
+      pn[name] = require(maker).new
+      return pn[name]
     end
     local home = members[name]
     if home then
