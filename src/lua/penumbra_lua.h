@@ -164,6 +164,9 @@ pn_rng *pni_check_rng(lua_State *L, int i);
  * nearest. */
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
 
+/* The latest plan of the compiled function at index i; raises if there is none. Borrowed. */
+pn_plan *pni_check_plan(lua_State *L, int i);
+
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */
 
 void pni_open_embedded(lua_State *L);
@@ -179,6 +182,7 @@ void pni_open_natural(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
 void pni_open_replay(lua_State *L);
+void pni_open_sampler(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
 void pni_open_terminal(lua_State *L);
