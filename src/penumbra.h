@@ -975,6 +975,12 @@ PN_API pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s);
 /* The inverse mass matrices [chains, n] or [chains, n, n]. Scoped. */
 PN_API pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s);
 
+/* Of draws [chains, draws, m] (float64, at least 4 draws a chain) a row for each of the m quantities, [m, 9]: mean, standard
+ * deviation, quantiles 5 %, 50 %, 95 %, rank-normalised split R-hat, effective sample sizes of the bulk and of the tails,
+ * standard error of the mean (Vehtari et al. 2021). NaN where a draw is not finite; R-hat is NaN where all are equal.
+ * Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
+PN_API pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws);
+
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 
 /*

@@ -83,6 +83,12 @@ static int l_close(lua_State *L) {
   return 0;
 }
 
+/* draws_summary(draws [chains, draws, m]) -> [m, 9] */
+static int l_summary(lua_State *L) {
+  pn_tensor *draws = pni_check_tensor(L, 1);
+  PNI_RETURN(L, pni_lua_context(L), pn_draws_summary(pni_lua_context(L), draws));
+}
+
 static const luaL_Reg methods[] = {{"run", l_run},
                                    {"finished", l_finished},
                                    {"iteration", l_iteration},
@@ -95,6 +101,8 @@ static const luaL_Reg methods[] = {{"run", l_run},
 void pni_open_sampler(lua_State *L) {
   lua_pushcfunction(L, l_new);
   lua_setfield(L, -2, "new_sampler");
+  lua_pushcfunction(L, l_summary);
+  lua_setfield(L, -2, "draws_summary");
   luaL_newmetatable(L, "penumbra.sampler");
   luaL_newlib(L, methods);
   pni_guard_methods(L, "a sampler");
