@@ -27,6 +27,8 @@ local members = {
   help = "penumbra.help",
   save = "penumbra.data",
   load = "penumbra.data",
+  nuts = "penumbra.infer.nuts",
+  hmc = "penumbra.infer.nuts",
 }
 -- functions that stand as `new` or under another name in a module
 local constructors = { model = "penumbra.infer.model" }

@@ -243,11 +243,18 @@ function recorder:sample(name, d, given)
   return site.value
 end
 
---- The value (a tensor, number or list) that was seen of a variable whose law is d. Returns it as a tensor.
+--- The value (a tensor, number or list) that was seen of a variable whose law is d. Returns it as a tensor. Where a
+--- posterior predicts, the value may be nil: it is drawn.
 function recorder:observe(name, d, value)
   local site = add_site(self, "observe", name)
   check_distribution("observe", name, d)
-  return observed(self, site, within_plates(self, "observe", name, d), value)
+  d = within_plates(self, "observe", name, d)
+  if self.predict then
+    site.dist, site.value, site.predicted = d, d:sample(), true
+    keep_site(self, site)
+    return site.value
+  end
+  return observed(self, site, d, value)
 end
 
 local flat_options = { low = options.any(false), high = options.any(false) }
@@ -498,6 +505,7 @@ function model.run(self, args, how)
   local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "",
     value_of = how.value or no_value, particles = how.particles, most = how.most or math.huge,
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate,
+    predict = how.predict,
     indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check, locate = how.locate }, recorder)
   local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
   m.results = results

@@ -126,6 +126,11 @@ local function values_from(self, z)
   end)
 end
 
+--- How a run of the model gets its latent values from z: for `value` of model.run. Internal.
+function methods:values_at(z)
+  return values_from(self, z)
+end
+
 -- The run of the model at z.
 local function run_at(self, z, more)
   local how = { value = values_from(self, z) }
