@@ -8,7 +8,8 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
-  within capture missed namespace describe script_line]]):gmatch "%S+" do
+  within capture missed namespace describe script_line
+  parameters_below same_tensor]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -29,6 +30,7 @@ local members = {
   load = "penumbra.data",
   nuts = "penumbra.infer.nuts",
   hmc = "penumbra.infer.nuts",
+  svi = "penumbra.infer.svi",
 }
 -- functions that stand as `new` or under another name in a module
 local constructors = { model = "penumbra.infer.model" }

@@ -49,3 +49,18 @@ pn_status pni_topological(pn_context *c, pn_tensor *y, pni_nodes *order) {
 void pni_nodes_unmark(const pni_nodes *order) {
   for (int64_t i = 0; i < order->n; i++) order->v[i]->mark = 0;
 }
+
+int64_t pni_parameters_below(pn_context *c, pn_tensor *y, int64_t room, pn_tensor **out) {
+  pni_nodes order = {0};
+  int64_t n = 0;
+  if (!(y->flags & PNI_REQUIRES_GRAD)) return 0;
+  pn_status s = pni_topological(c, y, &order);
+  pni_nodes_unmark(&order);
+  for (int64_t i = 0; s == PN_OK && i < order.n; i++) {
+    if (!(order.v[i]->flags & PNI_PARAM)) continue;
+    if (n < room) out[n] = order.v[i];
+    n++;
+  }
+  pni_nodes_free(c, &order);
+  return s == PN_OK ? n : -1;
+}

@@ -1,6 +1,7 @@
 /*
 ** autodiff.c: parameters, gradients, and switching recording off, as Lua sees them.
 */
+#include "../autodiff/graph.h"
 #include "penumbra_lua.h"
 
 static int l_param(lua_State *L) {
@@ -43,6 +44,34 @@ static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_ten
   if (s) return pni_raise(L, c);
   pni_tell_collector(L);
   lua_pushvalue(L, list);
+  return 1;
+}
+
+/* parameters_below(y) -> list of the parameters that y depends on */
+static int l_parameters_below(lua_State *L) {
+  pn_tensor *y = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  int64_t n = pni_parameters_below(c, y, 0, NULL);
+  if (n < 0) return pni_raise(L, c);
+  lua_newtable(L);
+  pn_tensor **list = lua_newuserdatauv(L, (size_t)n * sizeof *list + 1, 0);
+  for (int64_t i = 0; i < n; i++) {
+    pni_new_box(L);
+    lua_rawseti(L, -3, (lua_Integer)i + 1);
+  }
+  if (pni_parameters_below(c, y, n, list) < 0) return pni_raise(L, c);
+  for (int64_t i = 0; i < n; i++) {
+    lua_rawgeti(L, -2, (lua_Integer)i + 1);
+    ((pni_box *)lua_touserdata(L, -1))->t = pn_tensor_ref(list[i]);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return 1;
+}
+
+/* same_tensor(a, b): are they one object of the library? */
+static int l_same_tensor(lua_State *L) {
+  lua_pushboolean(L, pni_check_tensor(L, 1) == pni_check_tensor(L, 2));
   return 1;
 }
 
@@ -118,8 +147,13 @@ static int l_set_no_grad(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {
-    {"param", l_param}, {"grad", l_grad}, {"detach", l_detach}, {"set_no_grad", l_set_no_grad}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"param", l_param},
+                                     {"grad", l_grad},
+                                     {"detach", l_detach},
+                                     {"set_no_grad", l_set_no_grad},
+                                     {"parameters_below", l_parameters_below},
+                                     {"same_tensor", l_same_tensor},
+                                     {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"backward", l_backward},
                                    {"grad", l_gradient},

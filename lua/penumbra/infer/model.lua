@@ -685,6 +685,15 @@ function model.is(x)
   return type(x) == "table" and getmetatable(x) == class
 end
 
+--- A list of arguments, nils among them, with its length as `n`. Internal.
+function model.packed(data)
+  local n = 0
+  for k in pairs(data or {}) do
+    n = math.type(k) == "integer" and math.max(n, k) or n
+  end
+  return table.pack(table.unpack(data or {}, 1, n))
+end
+
 model.given_value = given_value
 model.replaying = replaying
 

@@ -35,17 +35,6 @@ end
 local nuts_options = with { max_depth = 10 }
 local hmc_options = with { steps = options.required "number" }
 
--- The arguments of the model as a list with its length, nils among them.
-local function packed(data)
-  local n = 0
-  for k in pairs(data or {}) do
-    n = math.type(k) == "integer" and math.max(n, k) or n
-  end
-  return table.pack(table.unpack(data or {}, 1, n))
-end
-
-nuts.packed = packed
-
 local function is_whole(where, name, v, least)
   if math.type(v) ~= "integer" or v < least then
     core.error(("%s: %s must be a whole number from %d on, got %s"):format(where, name, least, tostring(v)))
@@ -76,7 +65,7 @@ local function sample(where, m, o, more)
   is_whole(where, "chains", o.chains, 1)
   is_whole(where, "warmup", o.warmup, 0)
   is_whole(where, "draws", o.draws, 4)
-  local args = packed(o.data)
+  local args = model.packed(o.data)
   local t = target.new(m, args, o.generator)
   local gradient = t:compiled_gradient()
   gradient(t:start(o.radius, o.generator))

@@ -102,18 +102,12 @@ function summary_class.__tostring(self)
   return table.concat(lines, "\n")
 end
 
---- A list of {name, mean, sd, q05, median, q95, r_hat, ess_bulk, ess_tail, mcse}, an entry for each number, and the
---- entries by name. Names: a list of sites (all unless given). As text, a table.
-function methods:summary(names)
+local function summary_of(sites, names)
   local list = setmetatable({}, summary_class)
-  for _, site in ipairs(names or self.names) do
-    local draws = self.draws[site]
-    if not draws then
-      core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
-    end
+  for _, site in ipairs(names) do
+    local draws = sites[site]
     local shape = draws:shape()
-    local flat = draws:reshape { shape[1], shape[2], -1 }
-    local rows = core.draws_summary(flat):totable()
+    local rows = core.draws_summary(draws:to("float64"):reshape { shape[1], shape[2], -1 }):totable()
     for k, name in ipairs(element_names(site, { table.unpack(shape, 3) })) do
       local row = { name = name }
       for j, column in ipairs(COLUMNS) do
@@ -124,6 +118,19 @@ function methods:summary(names)
     end
   end
   return list
+end
+
+posterior.summary_of = summary_of
+
+--- A list of {name, mean, sd, q05, median, q95, r_hat, ess_bulk, ess_tail, mcse}, an entry for each number, and the
+--- entries by name. Names: a list of sites (all unless given). As text, a table.
+function methods:summary(names)
+  for _, site in ipairs(names or self.names) do
+    if not self.draws[site] then
+      core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
+    end
+  end
+  return summary_of(self.draws, names or self.names)
 end
 
 -- Energy fraction of missing information of each chain (Betancourt 2016): below 0.3 momenta move too little energy.
@@ -176,18 +183,6 @@ end
 
 local predict_options = { data = options.optional "table", model = options.optional(), draws = options.optional "number" }
 
--- A run of the model at z in which what is observed is drawn.
-local function predicting(self, m, args, z)
-  local sites = {}
-  local t = model.run(m, args, { predict = true, value = self.target:values_at(z) })
-  for _, site in ipairs(t.order) do
-    if site.predicted then
-      sites[#sites + 1] = site
-    end
-  end
-  return sites
-end
-
 -- f(z) gives a list of tensors: these for every row of z [N, n], each [N, ...], names(k) names them.
 local function for_each_draw(z, watch, f)
   local shapes
@@ -223,23 +218,16 @@ local function flat_draws(self, n)
   return z:take(1, order)
 end
 
---- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list of
---- other arguments for the model; model, another model with these latent variables; draws, how many at most (picked at
---- random).
-function methods:predict(given)
-  local o = options.check("predict", given, predict_options)
-  local m, args = o.model or self.model, o.data and table.pack(table.unpack(o.data)) or self.args
-  if o.data then
-    args.n = 0
-    for k in pairs(o.data) do
-      args.n = math.type(k) == "integer" and math.max(args.n, k) or args.n
-    end
-  end
+-- Draws of what model m observes on args, at each row of z: by site [N, ...].
+local function predicted(t, m, args, z)
   local names = {}
-  local list = for_each_draw(flat_draws(self, o.draws), m.body, function(z)
+  local list = for_each_draw(z, m.body, function(x)
     local parts = {}
-    for k, site in ipairs(predicting(self, m, args, z)) do
-      names[k], parts[k] = site.name, site.value
+    for _, site in ipairs(model.run(m, args, { predict = true, value = t:values_at(x) }).order) do
+      if site.predicted then
+        names[#parts + 1] = site.name
+        parts[#parts + 1] = site.value
+      end
     end
     if #parts == 0 then
       core.error "predict: the model observes nothing"
@@ -251,6 +239,17 @@ function methods:predict(given)
     sites[name] = list[k]
   end
   return sites
+end
+
+posterior.predicted = predicted
+
+--- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list of
+--- other arguments for the model; model, another model with these latent variables; draws, how many at most (picked at
+--- random).
+function methods:predict(given)
+  local o = options.check("predict", given, predict_options)
+  return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
+    flat_draws(self, o.draws))
 end
 
 --- The log density of each observation at each draw, by site: [chains, draws, ...].

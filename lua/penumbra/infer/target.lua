@@ -203,6 +203,17 @@ function methods:compiled_gradient()
   return self.compiled
 end
 
+--- The log density of each row of z [N, size]: [N, 1], no gradient.
+function methods:log_densities(z)
+  if not self.compiled_density then
+    self.compiled_density = replay.compile(function(x)
+      return self:log_density(x):detach():reshape { 1 }
+    end, { watch = self.model.body, plans = 1 })
+  end
+  self.compiled_density(z[1])
+  return self.compiled_density:map(z:contiguous())
+end
+
 --- What is kept of each draw, as a compiled function: z [size] -> [n], the values of self:outputs() one after another.
 function methods:compiled_values()
   if not self.compiled_outputs then
