@@ -304,5 +304,6 @@ void pni_open_file(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
   luaL_newlib(L, functions);
+  pni_add_json(L);
   lua_setfield(L, -2, "files");
 }

@@ -187,6 +187,8 @@ void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);
+/* Adds the reader of JSON to the table on the stack top. */
+void pni_add_json(lua_State *L);
 
 /* Pushes the table of tensor methods. */
 void pni_push_methods(lua_State *L);
