@@ -330,7 +330,9 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
     a = own;
   }
   j.a = matrix_of(a);
-  if (j.a.rows == 1) j.a.row_stride = j.a.col_stride = 1;
+  /* strides of axes of one element say nothing: BLAS gets some that it takes */
+  if (j.a.rows == 1) j.a.row_stride = 1;
+  if (j.a.cols == 1) j.a.col_stride = 1;
   lead_steps(a, nlead, j.a_step);
   if (b) {
     j.b = matrix_of(b);
