@@ -273,6 +273,7 @@ PN_API pn_tensor *pn_minimum(pn_context *c, pn_tensor *x, pn_tensor *y);   /* sm
 PN_API pn_tensor *pn_atan2(pn_context *c, pn_tensor *y, pn_tensor *x);     /* angle of (x, y) */
 PN_API pn_tensor *pn_logaddexp(pn_context *c, pn_tensor *x, pn_tensor *y); /* log(e^x + e^y) */
 PN_API pn_tensor *pn_xlogy(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x log y, 0 at x = 0 */
+PN_API pn_tensor *pn_floor_divide(pn_context *c, pn_tensor *x, pn_tensor *y); /* floor(x / y); int64 by 0 is 0 */
 PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y floor(x / y); also int64 */
 /* P(a, x), the regularised lower incomplete gamma function; differentiable in both. */
 PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
@@ -332,7 +333,7 @@ typedef struct pn_axes {
 #define PN_ALL ((pn_axes){0, {0}})
 
 PN_API pn_tensor *pn_sum(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* sum; also int64; bool counts */
-PN_API pn_tensor *pn_mean(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* mean */
+PN_API pn_tensor *pn_mean(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* mean; of whole numbers float64 */
 PN_API pn_tensor *pn_prod(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* product */
 PN_API pn_tensor *pn_max(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* largest; also int64 */
 PN_API pn_tensor *pn_min(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* smallest; also int64 */

@@ -289,7 +289,7 @@ pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_
 const pni_op pni_op_slice = {.name = "slice",
                              .args = "x:t axis:a start:i count:i step:i=1",
                              .doc = "count elements of one axis from start by step; a view",
-                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN | PNI_OP_AXIS,
                              .infer = infer_slice,
                              .view = view_slice,
                              .vjp = vjp_slice,
@@ -320,7 +320,7 @@ static pn_tensor *vjp_unslice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) 
 const pni_op pni_op_unslice = {.name = "unslice",
                                .args = "x:t axis:a start:i count:i step:i size:i",
                                .doc = "the adjoint of slice: zeros of the given size with x at its places",
-                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN | PNI_OP_AXIS,
                                .infer = infer_unslice,
                                .eval = eval_unslice,
                                .vjp = vjp_unslice};

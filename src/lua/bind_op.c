@@ -142,7 +142,7 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
   case 'a': {
     int axis = absent ? (int)(a->absent > 0 ? a->absent - 1 : a->absent) : pni_check_axis(L, i, s->op->name);
     *slot = axis < 0 ? axis + ndim : axis;
-    if (*slot < 0 || *slot >= (ndim ? ndim : 1))
+    if (ndim && (*slot < 0 || *slot >= ndim)) /* of 0-d tensors: the operation knows */
       pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim,
                 axis < 0 ? axis : axis + 1);
     break;
@@ -205,6 +205,8 @@ static int call(lua_State *L) {
     size_t mark = pn_scope_open(c);
     pn_tensor *in[PNI_OP_INPUTS];
     for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.like);
+    if (s->op->flags & PNI_OP_AS_FLOAT && in[0] && !pni_is_float(in[0]))
+      in[0] = pn_cast(c, in[0], pni_default_dtype(L));
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
     if (!t && pn_context_status(c) == PN_SINGULAR) {
       pn_scope_close(c, mark);
@@ -260,6 +262,7 @@ void pni_open_ops(lua_State *L) {
   set_meta(L, meta, "__mul", "mul");
   set_meta(L, meta, "__div", "div");
   set_meta(L, meta, "__pow", "pow");
+  set_meta(L, meta, "__idiv", "floor_divide");
   set_meta(L, meta, "__mod", "remainder");
   push_op(L, pni_op_find("neg"));
   lua_pushcclosure(L, once, 1);

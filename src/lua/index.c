@@ -156,7 +156,10 @@ static int l_slice(lua_State *L) {
 static int l_transpose(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
-  int a = pni_check_axis(L, 2, "transpose"), b = pni_check_axis(L, 3, "transpose");
+  bool last = lua_isnoneornil(L, 2) && lua_isnoneornil(L, 3);
+  if (last && x->ndim < 2)
+    return pni_error(L, "transpose: tensor must have at least 2 axes, got %d (x:t() takes any)", x->ndim);
+  int a = last ? -2 : pni_check_axis(L, 2, "transpose"), b = last ? -1 : pni_check_axis(L, 3, "transpose");
   PNI_RETURN(L, c, pn_transpose(c, x, a, b));
 }
 
