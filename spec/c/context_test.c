@@ -273,6 +273,50 @@ static void parallel_covers(void) {
   pn_context_close(c);
 }
 
+/* Cancels and withdraws it again and again, from outside. */
+typedef struct {
+  pn_context *c;
+  atomic_int stop;
+} toggle;
+
+static void *toggles(void *data) {
+  toggle *t = data;
+  while (!atomic_load(&t->stop)) {
+    pn_context_cancel(t->c);
+    pn_context_uncancel(t->c);
+  }
+  return NULL;
+}
+
+static void mark_items(void *data, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) ((unsigned char *)data)[i] = 1;
+}
+
+/* PN_OK says that all is done, whatever happened to the cancellation meanwhile. */
+static void parallel_whole(int threads) {
+  enum { N = 4096, STOPS = 300, ROUNDS = 2000000 };
+  static unsigned char done[N];
+  toggle t = {.c = pn_context_new(&(pn_context_config){.threads = threads})};
+  pthread_t other;
+  CHECK_INT(pthread_create(&other, NULL, toggles, &t), 0);
+  int holes = 0, stopped = 0;
+  for (int round = 0; round < ROUNDS && stopped < STOPS; round++) {
+    memset(done, 0, sizeof done);
+    if (pni_parallel(t.c, N, 16, mark_items, done) == PN_OK) {
+      holes += memchr(done, 0, sizeof done) != NULL;
+    } else {
+      CHECK_INT(pn_context_status(t.c), PN_CANCELLED);
+      stopped++;
+    }
+    pn_context_clear_error(t.c);
+  }
+  atomic_store(&t.stop, 1);
+  pthread_join(other, NULL);
+  CHECK_INT(holes, 0);
+  CHECK(stopped > 0);
+  pn_context_close(t.c);
+}
+
 /* A deadline stops the shards that nobody began, whoever works. */
 static void parallel_stops(int threads) {
   static atomic_int count[1000];
@@ -431,6 +475,8 @@ int main(void) {
   cancellation(1);
   cancellation(3);
   parallel_covers();
+  parallel_whole(1);
+  parallel_whole(3);
   parallel_stops(1);
   parallel_stops(3);
   two_threads();

@@ -201,7 +201,7 @@ pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
   if (axes.n) g = pn_sum(c, g, axes, 1);
   if (g && g->ndim == x->ndim && memcmp(g->shape, x->shape, (size_t)x->ndim * sizeof *x->shape) == 0) return g;
   /* a gradient smaller than x (an op may return one value for all) is repeated */
-  if (g && pni_count(g->ndim, g->shape) < x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
+  if (g && pni_count(g->ndim, g->shape) != x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
   return pn_reshape(c, g, x->ndim, x->shape);
 }
 

@@ -30,8 +30,8 @@ static int l_backward(lua_State *L) {
 
 /* Results of pn_grad handed to their boxes. */
 static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_tensor **x, int create_graph, int list) {
-  pn_tensor *out[PNI_OP_INPUTS];
-  pni_box *box[PNI_OP_INPUTS];
+  pn_tensor **out = x + n;
+  pni_box **box = (pni_box **)(void *)(out + n);
   for (int k = 0; k < n; k++) {
     box[k] = pni_new_box(L);
     lua_rawseti(L, list, k + 1); /* the list keeps it */
@@ -50,20 +50,20 @@ static const char *const grad_options[] = {"create_graph", NULL};
 
 /* grad(y, {x...}, {create_graph = false}) -> list of dy/dx in the same order */
 static int l_grad(lua_State *L) {
-  pn_tensor *y = pni_check_tensor(L, 1), *x[PNI_OP_INPUTS];
+  pn_tensor *y = pni_check_tensor(L, 1), **x;
   int create_graph = 0;
   if (!lua_istable(L, 2))
     return pni_error(L, "grad: second argument must be a list of tensors, got %s", pni_type_name(L, 2));
   int n = (int)lua_rawlen(L, 2);
-  if (n > PNI_OP_INPUTS) return pni_error(L, "grad: at most %d tensors are possible, got %d", PNI_OP_INPUTS, n);
   if (lua_istable(L, 3)) {
     pni_check_options(L, 3, "grad", grad_options);
     lua_getfield(L, 3, "create_graph");
     create_graph = lua_toboolean(L, -1);
   }
   lua_settop(L, 2);
-  luaL_checkstack(L, n + 4, "too many tensors");
+  luaL_checkstack(L, n + 5, "too many tensors");
   lua_createtable(L, n, 0);
+  x = lua_newuserdatauv(L, (size_t)n * (2 * sizeof *x + sizeof(pni_box *)), 0); /* with room for the results */
   y = pni_check_tensor(L, 1); /* making the table may have run a finaliser */
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, 2, k + 1);

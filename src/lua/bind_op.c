@@ -95,11 +95,16 @@ static void wrong_tensor(lua_State *L, const signature *s, const argument *a, in
   pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name, pni_type_name(L, i));
 }
 
+typedef struct {
+  int place;    /* on the stack */
+  pni_box *box; /* NULL: a number stands there */
+} input;
+
 /* What phase one gathers: stack places of the tensors, and the attributes. */
 typedef struct {
-  int place[PNI_OP_INPUTS];
-  pni_box *box[PNI_OP_INPUTS]; /* NULL: a number at place[] */
-  int n;
+  input few[PNI_OP_INPUTS], *input; /* few, or a userdata on the stack where a list is longer */
+  pn_tensor *in_few[PNI_OP_INPUTS], **in;
+  int n, room;
   pn_tensor *first; /* decides the meaning of axes */
   pn_tensor *like;  /* decides the dtype of numbers: the first float tensor, else int64, else bool */
   pni_attr attr;
@@ -109,20 +114,31 @@ static void add_tensor(lua_State *L, const signature *s, const argument *a, gath
   pni_box *b = pni_test_box(L, s->state, i);
   pn_tensor *t = b ? b->t : NULL;
   if (b && !t) pni_error(L, "%s: tensor was closed", s->op->name);
-  g->box[g->n] = b;
   if (!t && !lua_isnumber(L, i) && !lua_isboolean(L, i)) wrong_tensor(L, s, a, i);
   if (t && !g->first) g->first = t;
   bool is_float = t && pni_is_float(t);
   if (t && (!g->like || (!pni_is_float(g->like) && (is_float || g->like->dtype > t->dtype)))) g->like = t;
-  if (g->n == PNI_OP_INPUTS) pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
-  g->place[g->n++] = i;
+  if (g->n == g->room) pni_error(L, "%s: at most %d tensors are possible", s->op->name, g->room);
+  g->input[g->n++] = (input){i, b};
+}
+
+/* Makes room for n inputs more; the userdata stays on the stack as long as the call. */
+static void make_room(lua_State *L, gathered *g, int n) {
+  if (n <= g->room - g->n) return;
+  size_t all = (size_t)g->n + (size_t)n;
+  input *more = lua_newuserdatauv(L, all * (sizeof *more + sizeof *g->in), 0);
+  memcpy(more, g->input, (size_t)g->n * sizeof *more);
+  g->input = more;
+  g->in = (pn_tensor **)(void *)(more + all);
+  g->room = (int)all;
 }
 
 static void add_list(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
   if (!lua_istable(L, i))
     pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, pni_type_name(L, i));
   int n = (int)lua_rawlen(L, i);
-  luaL_checkstack(L, n + 8, "too many tensors");
+  luaL_checkstack(L, n + 9, "too many tensors");
+  make_room(L, g, n);
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, i, k);
     add_tensor(L, s, a, g, lua_gettop(L));
@@ -196,6 +212,9 @@ static int call(lua_State *L) {
   pn_context *c = s->state->c;
   gathered g;
   g.n = 0;
+  g.room = PNI_OP_INPUTS;
+  g.input = g.few;
+  g.in = g.in_few;
   g.first = g.like = NULL;
   g.attr.ni = 0;
   g.attr.r[0] = g.attr.r[1] = 0;
@@ -203,8 +222,9 @@ static int call(lua_State *L) {
   pni_box *b = pni_new_box(L);
   for (int again = 0;; again++) {
     size_t mark = pn_scope_open(c);
-    pn_tensor *in[PNI_OP_INPUTS];
-    for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.like);
+    pn_tensor **in = g.in;
+    for (int k = 0; k < g.n; k++)
+      in[k] = g.input[k].box ? g.input[k].box->t : pni_to_tensor(L, c, g.input[k].place, g.like);
     if (s->op->flags & PNI_OP_AS_FLOAT && in[0] && !pni_is_float(in[0]))
       in[0] = pn_cast(c, in[0], pni_default_dtype(L));
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);

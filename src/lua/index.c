@@ -205,8 +205,7 @@ static int l_masked_select(lua_State *L) {
   PNI_RETURN(L, c, pn_masked_select(c, x, mask));
 }
 
-static pn_tensor *stack(lua_State *L, pn_context *c, int n, int axis) {
-  pn_tensor *x[PNI_OP_INPUTS];
+static pn_tensor *stack(lua_State *L, pn_context *c, int n, pn_tensor **x, int axis) {
   for (int k = 0; k < n; k++) x[k] = pni_to_tensor(L, c, 3 + k, NULL);
   return pn_stack(c, n, x, axis);
 }
@@ -217,7 +216,7 @@ static int l_stack(lua_State *L) {
   if (!lua_istable(L, 1))
     return pni_error(L, "stack: first argument must be a list of tensors, got %s", pni_type_name(L, 1));
   int axis = lua_isnoneornil(L, 2) ? 0 : pni_check_axis(L, 2, "stack"), n = (int)lua_rawlen(L, 1);
-  if (n < 1 || n > PNI_OP_INPUTS) return pni_error(L, "stack: needs 1 to %d tensors, got %d", PNI_OP_INPUTS, n);
+  if (n < 1) return pni_error(L, "stack: list must hold at least one tensor");
   lua_settop(L, 2);
   luaL_checkstack(L, n + 8, "too many tensors");
   for (int k = 1; k <= n; k++) {
@@ -225,7 +224,8 @@ static int l_stack(lua_State *L) {
     if (!pni_test_tensor(L, -1) && !lua_isnumber(L, -1))
       return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k, pni_type_name(L, -1));
   }
-  PNI_RETURN(L, c, stack(L, c, n, axis));
+  pn_tensor **x = lua_newuserdatauv(L, (size_t)n * sizeof *x, 0);
+  PNI_RETURN(L, c, stack(L, c, n, x, axis));
 }
 
 /* ---- ordering: values and 0-based positions ---- */
