@@ -87,9 +87,8 @@ describe("an empty axis", function()
   end
 
   it("has gradients in layers", function()
-    for _, shape in ipairs{{2, 0}, {5, 2, 0}, {0, 0}} do
-      local layer = pn.nn.linear(0, 4)
-      differentiate("linear", layer, layer:parameters())
+    for _, shape in ipairs{{0, 3}, {5, 0, 3}, {0, 2, 3}} do
+      local layer = pn.nn.linear(3, 4)
       local x = zeros(table.unpack(shape))
       differentiate("linear", function(w) return layer(w[1]) end, {x})
       differentiate("linear", function() return layer(x) end, layer:parameters())
@@ -344,7 +343,8 @@ describe("tensors without an axis", function()
       if row.kind == "op" and not row.hidden and row.args:find "axis:a" and not row.args:find "index" then
         raises("axis", function()
           local list = row.args:find "list:T" ~= nil
-          return pn[row.name](list and {x, x} or x, 1, 1, 1)
+          local _, commas = row.args:gsub(" ", "")
+          return pn[row.name](table.unpack({list and {x, x} or x, 1, 1, 1}, 1, commas + 1))
         end)
       end
     end

@@ -99,9 +99,28 @@ static void long_lists(pn_context *c) {
   CHECK_NEAR(last, 2 * (LONG_LIST - 1) + 1, 0);
 }
 
+/* An affine map of no inputs is its bias; its weight has the gradient of no elements. */
+static void empty_linear(pn_context *c) {
+  const int64_t lead[][3] = {{2, 0}, {5, 2, 0}, {0, 0}, {0, 3, 0}};
+  for (size_t s = 0; s < sizeof lead / sizeof *lead; s++) {
+    int ndim = s % 2 ? 3 : 2;
+    pn_tensor *in[] = {pn_param(c, pn_zeros(c, PN_FLOAT64, ndim, lead[s])),
+                       pn_param(c, pn_zeros(c, PN_FLOAT64, 2, (int64_t[]){0, 4})),
+                       pn_param(c, pn_full(c, PN_FLOAT64, 1, (int64_t[]){4}, 3))};
+    pn_tensor *g[3], *again[3], *loss = pn_sum(c, pn_square(c, pn_linear(c, in[0], in[1], in[2])), PN_ALL, 0);
+    CHECK_STATUS(c, pn_grad(c, loss, 3, in, 1, g), PN_OK);
+    if (pn_context_status(c)) continue;
+    for (int k = 0; k < 3; k++) CHECK_INT(pn_tensor_numel(g[k]), pn_tensor_numel(in[k]));
+    double bias = NAN, rows = (double)pni_count(ndim - 1, lead[s]);
+    CHECK_STATUS(c, pn_tensor_item(c, pn_select(c, g[2], 0, 0), &bias), PN_OK);
+    CHECK_NEAR(bias, 6 * rows, 0);
+    CHECK_STATUS(c, pn_grad(c, pn_sum(c, pn_square(c, g[2]), PN_ALL, 0), 3, in, 0, again), PN_OK);
+  }
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
-  void (*const part[])(pn_context *) = {refusals, survives, long_lists};
+  void (*const part[])(pn_context *) = {refusals, survives, long_lists, empty_linear};
   flags();
   for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
     size_t mark = pn_scope_open(c);
