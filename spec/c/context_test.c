@@ -8,6 +8,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 #include "../../src/tensor/tensor.h"
 #include "check.h"
 
@@ -317,6 +320,22 @@ static void parallel_whole(int threads) {
   pn_context_close(t.c);
 }
 
+/* The address sanitizer sees what lies beyond the bytes asked for, and blocks that wait for reuse. */
+static void poisoned(void) {
+#if defined(__SANITIZE_ADDRESS__)
+  pn_context *c = pn_context_new(NULL);
+  for (size_t n = 1; n < 5000; n += 37) {
+    unsigned char *p = pni_alloc(c, n);
+    CHECK(__asan_region_is_poisoned(p, n) == NULL);
+    CHECK(__asan_address_is_poisoned(p + n) && __asan_address_is_poisoned(p - sizeof(void *) * 2 - 1));
+    pni_free(c, p, n);
+    CHECK(__asan_address_is_poisoned(p) && __asan_address_is_poisoned(p + n - 1));
+  }
+  pn_context_trim(c);
+  pn_context_close(c);
+#endif
+}
+
 /* A deadline stops the shards that nobody began, whoever works. */
 static void parallel_stops(int threads) {
   static atomic_int count[1000];
@@ -475,6 +494,7 @@ int main(void) {
   cancellation(1);
   cancellation(3);
   parallel_covers();
+  poisoned();
   parallel_whole(1);
   parallel_whole(3);
   parallel_stops(1);

@@ -98,7 +98,7 @@ static void release(pn_context *c, void *block) {
     point(&link_of(prev)->next, next);
   else
     c->blocks = next;
-  UNPOISON(p, class_size(k));
+  UNPOISON(p - distance, cost);
   c->allocate(c->allocator_data, p - distance, cost, 0);
   c->held -= cost;
 }
@@ -147,6 +147,8 @@ static void *fresh(pn_context *c, int k) {
     c->allocate(c->allocator_data, raw, cost, 0);
     return NULL;
   }
+  POISON(raw, cost);
+  UNPOISON(link_of((uintptr_t)raw + distance), sizeof(link));
   enlist(c, raw + distance, distance, k);
   c->held += cost;
   return raw + distance;
