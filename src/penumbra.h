@@ -273,8 +273,9 @@ PN_API pn_tensor *pn_minimum(pn_context *c, pn_tensor *x, pn_tensor *y);   /* sm
 PN_API pn_tensor *pn_atan2(pn_context *c, pn_tensor *y, pn_tensor *x);     /* angle of (x, y) */
 PN_API pn_tensor *pn_logaddexp(pn_context *c, pn_tensor *x, pn_tensor *y); /* log(e^x + e^y) */
 PN_API pn_tensor *pn_xlogy(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x log y, 0 at x = 0 */
-PN_API pn_tensor *pn_floor_divide(pn_context *c, pn_tensor *x, pn_tensor *y); /* floor(x / y); int64 by 0 is 0 */
 PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y floor(x / y); also int64 */
+/* floor(x / y), as Lua's //; int64 by 0 is 0; gradient zero. */
+PN_API pn_tensor *pn_floor_divide(pn_context *c, pn_tensor *x, pn_tensor *y);
 /* P(a, x), the regularised lower incomplete gamma function; differentiable in both. */
 PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
 /* d P(a, x) / d a. Not differentiable in a. */

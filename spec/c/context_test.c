@@ -276,7 +276,12 @@ static void parallel_covers(void) {
   pn_context_close(c);
 }
 
-/* Cancels and withdraws it again and again, from outside. */
+static void spin(int n) {
+  for (volatile int i = 0; i < n; i = i + 1) {
+  }
+}
+
+/* Cancels and withdraws it again and again, from outside; waits while there is nothing to withdraw. */
 typedef struct {
   pn_context *c;
   atomic_int stop;
@@ -284,8 +289,10 @@ typedef struct {
 
 static void *toggles(void *data) {
   toggle *t = data;
-  while (!atomic_load(&t->stop)) {
+  for (int k = 1; !atomic_load(&t->stop); k++) {
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     pn_context_cancel(t->c);
+    spin(1000 * (k % 32 + 1));
     pn_context_uncancel(t->c);
   }
   return NULL;
@@ -293,17 +300,19 @@ static void *toggles(void *data) {
 
 static void mark_items(void *data, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) ((unsigned char *)data)[i] = 1;
+  spin(2000);
 }
 
 /* PN_OK says that all is done, whatever happened to the cancellation meanwhile. */
 static void parallel_whole(int threads) {
-  enum { N = 4096, STOPS = 300, ROUNDS = 2000000 };
+  enum { N = 1024, STOPS = 500 };
+  const int64_t end = pni_now() + (int64_t)2500000000;
   static unsigned char done[N];
   toggle t = {.c = pn_context_new(&(pn_context_config){.threads = threads})};
   pthread_t other;
   CHECK_INT(pthread_create(&other, NULL, toggles, &t), 0);
   int holes = 0, stopped = 0;
-  for (int round = 0; round < ROUNDS && stopped < STOPS; round++) {
+  while (stopped < STOPS && pni_now() < end) {
     memset(done, 0, sizeof done);
     if (pni_parallel(t.c, N, 16, mark_items, done) == PN_OK) {
       holes += memchr(done, 0, sizeof done) != NULL;
