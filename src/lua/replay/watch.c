@@ -112,7 +112,7 @@ static void reach(walk *w) {
   if (lua_gettop(L) > 200 || w->n >= MOST_HOLDERS) return;
   bool function = lua_isfunction(L, -1) && !lua_iscfunction(L, -1) && !is_own(L, lua_gettop(L));
   if (!function && !lua_istable(L, -1)) {
-    if (!luaL_testudata(L, -1, "penumbra.compiled")) return;
+    if (!pni_is_compiled(L, -1)) return;
     lua_getiuservalue(L, -1, PNI_COMPILED_FUNCTION);
     reach(w);
     lua_pop(L, 1);
