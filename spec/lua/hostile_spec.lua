@@ -8,12 +8,10 @@ local prelude = [[
 local pn = require "penumbra"
 local dist, nn, optim = pn.dist, pn.nn, pn.optim
 local core = require "penumbra.core"
-collectgarbage "incremental"
-collectgarbage("setpause", 0)
-collectgarbage("setstepmul", 400)
 local storming = false
 local function storm(f)
   storming = true
+  collectgarbage("generational", 1) -- what is young is collected whenever the heap has grown by a hundredth
   local function gust() setmetatable({}, {__gc = function() if storming then pcall(f) gust() end end}) end
   for _ = 1, 20 do gust() end
 end
@@ -30,7 +28,7 @@ local function attack(code)
   local file = assert(io.open(path, "w"))
   file:write(prelude, code)
   file:close()
-  local command = ("timeout 120 %s %s 2>&1; echo exit $?"):format(os.getenv "LUA" or lua, path)
+  local command = ("timeout 60 %s %s 2>&1; echo exit $?"):format(os.getenv "LUA" or lua, path)
   local pipe = assert(io.popen(command))
   local text = pipe:read "a"
   pipe:close()
@@ -101,7 +99,7 @@ describe("finalisers that run inside of a call:", function()
       pcall(w.set, w, x)
       pcall(opt.step, opt, (w * w):sum())
     end)
-    for _ = 1, 300 do
+    for _ = 1, 30 do
       local y = x + 1
       y = d:log_prob(x) y = d:sample{3} y = d:expand{3, 200} y = d:mean() y = d:parameters() y = d.parts
       y = b:forward(x) y = b:forward_log_det(x) y = b:parameters()
@@ -117,8 +115,8 @@ describe("finalisers that run inside of a call:", function()
     assert(x:numel() == 200 and d:mean():numel() == 200 and s:log_normaliser():ndim() == 0)
     x:close() d:close() b:close() e:close() s:close() f:close()
     refused("closed", function() return x + 1 end)
-    refused("closed", d.mean, d)
-    refused("closed", b.forward, b, 1)]])
+    refused("closed", function() return d:mean() end)
+    refused("closed", function() return b:forward(1) end)]])
   it_survives("changes of what parameters and optimisers hold", [[
     local w = pn.param(pn.ones(3))
     local said = {}
@@ -158,7 +156,7 @@ describe("finalisers that run inside of a call:", function()
   it_survives("lists that lose their tensors", [[
     local t = {}
     storm(function() for i in pairs(t) do t[i] = pn.ones(1) end collectgarbage() end)
-    for _ = 1, 300 do
+    for _ = 1, 30 do
       t = {}
       for i = 1, 20 do t[i] = pn.param(pn.ones(30)) end
       pcall(optim.adam, t)
@@ -183,7 +181,8 @@ describe("generators stay while they are used:", function()
       local function all(g)
         return {
           pn.randn(2, 2, {generator = g()}), pn.randn({2, 2, generator = g()}), pn.randn({2, 2}, {generator = g()}),
-          pn.rand(2, 2, {generator = g()}), pn.randint(0, 1000, 4, {generator = g()}), pn.randperm(9, {generator = g()}),
+          pn.rand(2, 2, {generator = g()}), pn.randint(0, 1000, 4, {generator = g()}),
+          pn.randperm(9, {generator = g()}),
           d:sample({2}, {generator = g()}), d:sample({2, generator = g()}), d:rsample(2, g()), d:sample(g()),
           (d:rsample_log_prob({2}, {generator = g()})), nn.linear(2, 2, {generator = g()}):parameters()[1],
           nn.initialise("he", {2, 2}, {generator = g()}),
@@ -191,7 +190,7 @@ describe("generators stay while they are used:", function()
       end
       local kept = {}
       local right = all(function() kept[#kept + 1] = pn.generator(7) return kept[#kept] end)
-      for _ = 1, 300 do
+      for _ = 1, 30 do
         for i, t in ipairs(all(function() return pn.generator(7) end)) do
           assert(t:eq(right[i]):all():item(), "draw " .. i)
         end

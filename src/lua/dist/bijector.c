@@ -123,9 +123,9 @@ static int l_biject_to(lua_State *L) {
 static const pn_tensor *like(const pn_bijector *b) {
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
     if (b->param[k] && pni_is_float(b->param[k])) return b->param[k];
-  for (int i = 0; i < b->nparts; i++)
-    if (like(b->part[i])) return like(b->part[i]);
-  return NULL;
+  const pn_tensor *found = NULL;
+  for (int i = 0; i < b->nparts && !found; i++) found = like(b->part[i]);
+  return found;
 }
 
 static pn_bijector *with_tensor(lua_State *L, const char *function) {

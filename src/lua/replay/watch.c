@@ -423,6 +423,7 @@ static bool is_scalar(int type) { return type == LUA_TNUMBER || type == LUA_TBOO
 
 bool pni_watch_changed(lua_State *L, int at, char name[80]) {
   const watched *w = lua_touserdata(L, at);
+  if (!w) return false;
   lua_getiuservalue(L, at, 1);
   int list = lua_gettop(L), k = -1;
   bool found = false;
@@ -441,6 +442,7 @@ bool pni_watch_changed(lua_State *L, int at, char name[80]) {
 bool pni_watch_holds_result(lua_State *L, int at, char name[80]) {
   pn_context *c = pni_lua_context(L);
   const watched *w = lua_touserdata(L, at);
+  if (!w) return false;
   lua_getiuservalue(L, at, 1);
   int list = lua_gettop(L);
   bool found = false;
