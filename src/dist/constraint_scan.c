@@ -33,7 +33,7 @@
   SCAN(whole, T, suffix,                                                                                               \
        (x >= from) & (x <= to) &                                                                                       \
            ((SIZE(x) >= DIGITS_##suffix) | ((SIZE(x) + DIGITS_##suffix) - DIGITS_##suffix == SIZE(x))))
-#define SIZE(x) (x < 0 ? -x : x)
+#define SIZE(x)    (x < 0 ? -x : x)
 #define DIGITS_f64 0x1p52
 #define DIGITS_f32 0x1p23f
 SCANS(double, f64)

@@ -134,8 +134,7 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
   const char *s = lua_tostring(L, i);
   for (int d = 0; s && d < 4; d++)
     if (strcmp(s, pn_dtype_name((pn_dtype)d)) == 0) return (pn_dtype)d;
-  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where,
-            pni_value_text(L, i));
+  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where, pni_value_text(L, i));
   return absent;
 }
 

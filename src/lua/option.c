@@ -83,7 +83,7 @@ void pni_read_options(lua_State *L, const char *where, const pni_option *rows, i
   out[0].name = NULL;
   if (lua_isnoneornil(L, i)) return;
   if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
-  luaL_checkstack(L, PNI_OPTIONS + 8, "too many options");
+  luaL_checkstack(L, PNI_OPTIONS + 20, "too many options");
   for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++) names[n++] = rows[k].name;
   for (int k = 0; k < MORE && more && more[k]; k++) names[n++] = more[k];
   names[n] = NULL;

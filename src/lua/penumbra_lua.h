@@ -102,7 +102,7 @@ typedef struct pni_kind {
   const char *metatable; /* its name: "penumbra.tensor" */
   const char *noun;      /* "a tensor" */
   size_t size;
-  int values; /* user values */
+  int values;  /* user values */
   bool closes; /* scripts may give it up early */
   /* Gives up what the object holds and leaves it empty; an empty one may come again. */
   void (*release)(void *object);

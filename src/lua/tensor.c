@@ -375,15 +375,11 @@ static const luaL_Reg constructors[] = {
     {"randn", l_randn},   {"randint", l_randint},   {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
     {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"shape", l_shape},     {"size", l_size},   {"dtype", l_dtype},
-                                   {"numel", l_numel},     {"ndim", l_ndim},   {"item", l_item},
-                                   {"totable", l_totable}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"shape", l_shape}, {"size", l_size}, {"dtype", l_dtype},     {"numel", l_numel},
+                                   {"ndim", l_ndim},   {"item", l_item}, {"totable", l_totable}, {NULL, NULL}};
 
-static const luaL_Reg events[] = {{"__tostring", l_tostring},
-                                  {"__newindex", l_newindex},
-                                  {"__len", l_len},
-                                  {"__concat", l_concat},
-                                  {NULL, NULL}};
+static const luaL_Reg events[] = {
+    {"__tostring", l_tostring}, {"__newindex", l_newindex}, {"__len", l_len}, {"__concat", l_concat}, {NULL, NULL}};
 
 static const char methods_key = 0;
 

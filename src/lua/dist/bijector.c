@@ -85,8 +85,8 @@ static int l_compose(lua_State *L) {
   const char *kind = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   int n = lua_rawlen(L, 2) > MOST_PARTS ? MOST_PARTS + 1 : (int)lua_rawlen(L, 2);
-  if (n > MOST_PARTS) return pni_error(L, "%s: at most %d bijectors are possible, got %d", kind, MOST_PARTS,
-                                       (int)lua_rawlen(L, 2));
+  if (n > MOST_PARTS)
+    return pni_error(L, "%s: at most %d bijectors are possible, got %d", kind, MOST_PARTS, (int)lua_rawlen(L, 2));
   luaL_checkstack(L, n + 8, "too many parts");
   pn_bijector *part[MOST_PARTS];
   for (int i = 0; i < n; i++) {
@@ -292,8 +292,8 @@ static int l_mixture(lua_State *L) {
   pn_dist *labels = pni_check_dist(L, 1), *component[MOST_PARTS];
   luaL_checktype(L, 2, LUA_TTABLE);
   int n = lua_rawlen(L, 2) > MOST_PARTS ? MOST_PARTS + 1 : (int)lua_rawlen(L, 2);
-  if (n > MOST_PARTS) return pni_error(L, "mixture: at most %d distributions are possible, got %d", MOST_PARTS,
-                                       (int)lua_rawlen(L, 2));
+  if (n > MOST_PARTS)
+    return pni_error(L, "mixture: at most %d distributions are possible, got %d", MOST_PARTS, (int)lua_rawlen(L, 2));
   luaL_checkstack(L, n + 8, "too many parts");
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);

@@ -33,8 +33,7 @@ static void forget(compiled *f) {
 
 static void release(void *object) { forget(object); }
 
-static const pni_kind kind = {
-    "penumbra.compiled", "a compiled function", sizeof(compiled), USER_VALUES, true, release};
+static const pni_kind kind = {"penumbra.compiled", "a compiled function", sizeof(compiled), USER_VALUES, true, release};
 
 bool pni_is_compiled(lua_State *L, int i) { return pni_test_object(L, i, &kind) != NULL; }
 
@@ -321,8 +320,7 @@ static const luaL_Reg functions[] = {{"begin", l_begin}, {"finish", l_finish}, {
                                      {"new", l_new},     {"update", l_update}, {"going_on", l_going_on},
                                      {"look", l_look},   {NULL, NULL}};
 
-static const luaL_Reg methods[] = {
-    {"plans", l_plans}, {"captures", l_captures}, {"forget", l_forget}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"plans", l_plans}, {"captures", l_captures}, {"forget", l_forget}, {NULL, NULL}};
 
 void pni_open_replay(lua_State *L) {
   luaL_newlib(L, functions);

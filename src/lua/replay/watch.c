@@ -358,7 +358,7 @@ static void index_list(lua_State *L) {
 
 void pni_watch_list(lua_State *L, int f) {
   f = lua_absindex(L, f);
-  luaL_checkstack(L, 60, "compile");
+  luaL_checkstack(L, 260, "compile"); /* reach goes on to 200 */
   lua_newtable(L);
   int list = lua_gettop(L);
   walk w = {.L = L, .code = list + 1, .queue = list + 2, .seen = list + 3, .skip = list + 4};
