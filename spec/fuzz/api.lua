@@ -200,13 +200,16 @@ local function object(kind)
   return list[random(math.max(#list, 1))]
 end
 
---- Something a metamethod, a callback or a finaliser may do.
+local current = {} -- arguments of the call that goes on
+
+--- Something a metamethod, a callback or a finaliser may do, to t or to what the call works on.
 local function mischief(t)
   local what = random(9)
+  if #current > 0 and chance(0.5) then t = one(current) end
   if what == 1 then
-    for _, kind in ipairs(kinds) do
-      local x = pool[kind][1]
+    for _, x in ipairs(current) do
       if type(x) == "userdata" then pcall(function() x:close() end) end
+      for _, y in next, type(x) == "table" and x or {} do pcall(function() y:close() end) end
     end
   elseif what == 2 then
     collectgarbage()
@@ -345,9 +348,13 @@ local answered = 0
 
 local function call(name, f, ...)
   local args, text = pack(...), {}
+  current = {}
+  for i = 1, args.n do current[#current + 1] = args[i] end
+  if chance(0.1) then setmetatable({}, { __gc = function() pcall(mischief, {}) end }) end
   for i = 1, args.n do text[i] = show(args[i], 1) end
   log:write(name, "(", table.concat(text, ", "), ")\n")
   limit()
+  if chance(0.2) then collectgarbage "restart" end -- the next allocation begins a step of the collector
   local results = pack(pcall(f, ...))
   debug.sethook()
   answered = answered + (results[1] and 1 or 0)
@@ -440,12 +447,12 @@ local function step()
   elseif what <= 75 then
     local kind = one(kinds)
     local x, name = object(kind), one(own[kind])
-    call(kind .. ":" .. name, function(...) return x[name](x, ...) end, arguments())
+    call(kind .. ":" .. name, function(self, ...) return self[name](self, ...) end, x, arguments())
   elseif what <= 85 then
     call("operator", one(operators), object(), value())
   elseif what <= 90 then
     local x = object()
-    call("call", function(...) return x(...) end, arguments())
+    call("call", function(self, ...) return self(...) end, x, arguments())
   elseif what <= 94 then
     local n = random(5)
     for _ = 1, n do setmetatable({}, { __gc = function() pcall(mischief, {}) end }) end
