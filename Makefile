@@ -16,6 +16,7 @@ EDIT_PC  = libedit
 BUILD    = build
 JOBS     = 2
 FUZZ_SECONDS = 60
+SOAK_SECONDS = 3600
 # ------------------------------------------------------------------------------------------------
 
 VERSION := 0.1.0
@@ -160,10 +161,11 @@ SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=d
           TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' PN_SLOW=1 \
           SPARE='install_spec gates_spec embed_spec'
 
+ASAN = CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+
 asan:
 	@.ci/deps build test check
-	@$(SUBMAKE) BUILD=$(BUILD)/asan CFLAGS='-O1 -g -fno-omit-frame-pointer' \
-	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' tests $(BUILD)/asan/lua-interpreter
+	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) tests $(BUILD)/asan/lua-interpreter
 	@$(SAN_RUN) SANITIZE='-fsanitize=address,undefined' BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
 
 # (runtime_test's limits are of wall clock, which is another one here; examples/embed/two_runtimes.c has the threads.)
@@ -193,8 +195,8 @@ $(BUILD)/peers/complete:
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 
-# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files.
-fuzz:
+# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files; the Lua API.
+fuzz: asan-build
 	@.ci/deps build fuzz
 	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	  SANITIZE='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all' \
@@ -202,6 +204,20 @@ fuzz:
 	@set -e; for p in $(FUZZ_PROG:$(BUILD)/%=$(BUILD)/fuzz/%); do echo "== $$p"; mkdir -p $$p.corpus; \
 	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
 	  $$(ls -d spec/golden/files 2>/dev/null); done
+	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
+
+# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
+api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
+  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
+  --seconds $(1) --seed $$(date +%s) --calls 1500
+
+asan-build:
+	@.ci/deps build test check
+	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
+
+# All long sweeps, one after the other; each line is one.
+soak: asan-build
+	$(call api_fuzzer,$(SOAK_SECONDS))
 
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
 # and leaves its dependencies shared, which `pkg-config --static` does not.
@@ -246,5 +262,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

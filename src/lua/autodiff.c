@@ -22,6 +22,7 @@ static int l_backward(lua_State *L) {
   pn_tensor *y = pni_check_tensor(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "loss:backward()", "use pn.grad, or give the optimiser to compile")) return pni_raise(L, c);
+  pni_refuse_finaliser(L, "backward");
   size_t mark = pn_scope_open(c);
   pn_status s = pn_backward(c, y);
   pn_scope_close(c, mark);
@@ -57,14 +58,13 @@ static int l_grad(lua_State *L) {
   int n = (int)lua_rawlen(L, 2);
   if (lua_istable(L, 3)) {
     pni_check_options(L, 3, "grad", grad_options);
-    lua_getfield(L, 3, "create_graph");
+    pni_get_raw(L, 3, "create_graph");
     create_graph = lua_toboolean(L, -1);
   }
   lua_settop(L, 2);
   luaL_checkstack(L, n + 5, "too many tensors");
   lua_createtable(L, n, 0);
   x = lua_newuserdatauv(L, (size_t)n * (2 * sizeof *x + sizeof(pni_box *)), 0); /* with room for the results */
-  y = pni_check_tensor(L, 1); /* making the table may have run a finaliser */
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, 2, k + 1);
     x[k] = pni_test_tensor(L, -1);
@@ -89,6 +89,7 @@ static int l_clear_grad(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "w:clear_grad()", "use pn.grad")) return pni_raise(L, c);
+  pni_refuse_finaliser(L, "clear_grad");
   pn_tensor_clear_grad(t);
   return 0;
 }
@@ -107,6 +108,7 @@ static int l_is_param(lua_State *L) {
 static int l_set(lua_State *L) {
   pn_tensor *w = pni_check_tensor(L, 1), *t = pni_check_tensor(L, 2);
   pn_context *c = pni_lua_context(L);
+  pni_refuse_finaliser(L, "set");
   if (pn_param_set(c, w, t)) return pni_raise(L, c);
   lua_settop(L, 1);
   return 1;

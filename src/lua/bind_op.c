@@ -70,6 +70,9 @@ static double real_argument(lua_State *L, const signature *s, const argument *a,
   return v;
 }
 
+/* Is it a whole number, of a size that is exact? */
+static bool is_whole(double v) { return v == floor(v) && fabs(v) <= 9e15; }
+
 /* A number for both axes of an image, or {rows, columns}. */
 static void pair_argument(lua_State *L, const signature *s, const argument *a, int i, int64_t *out) {
   int n = 1;
@@ -77,11 +80,13 @@ static void pair_argument(lua_State *L, const signature *s, const argument *a, i
   if (lua_isnoneornil(L, i)) return;
   if (lua_istable(L, i))
     n = pni_check_sizes(L, i, s->op->name, 2, out);
+  else if (is_whole(real_argument(L, s, a, i)))
+    out[0] = out[1] = (int64_t)lua_tonumber(L, i);
   else
-    out[0] = out[1] = (int64_t)real_argument(L, s, a, i);
-  if (lua_istable(L, i) ? n == 2 : (double)out[0] == lua_tonumber(L, i)) return;
+    n = 0;
+  if (lua_istable(L, i) ? n == 2 : n == 1) return;
   pni_error(L, "%s: %s must be a whole number or a list of two, got %s", s->op->name, a->name,
-            lua_istable(L, i) ? "another list" : lua_tostring(L, i));
+            lua_istable(L, i) ? "another list" : pni_value_text(L, i));
 }
 
 static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
@@ -170,7 +175,7 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
   case 'b': *slot = absent ? a->absent != 0 : lua_toboolean(L, i); break;
   case 'i': {
     double v = absent ? a->absent : real_argument(L, s, a, i);
-    if (v != floor(v) || fabs(v) > 9e15) pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
+    if (!is_whole(v)) pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
     *slot = (int64_t)v;
     break;
   }
@@ -193,7 +198,7 @@ static void gather(lua_State *L, const signature *s, gathered *g) {
     const argument *a = &s->arg[k];
     int i = k + 1;
     if (options && i >= options) {
-      lua_getfield(L, options, a->name);
+      pni_get_raw(L, options, a->name);
       i = lua_gettop(L);
     } else if (i > top) {
       lua_settop(L, lua_gettop(L) < top ? top : lua_gettop(L));
@@ -209,7 +214,7 @@ static void gather(lua_State *L, const signature *s, gathered *g) {
 /* Mistakes raise; a factorisation that does not exist is an operational failure: nil, message, code. */
 static int call(lua_State *L) {
   const signature *s = lua_touserdata(L, lua_upvalueindex(1));
-  pn_context *c = s->state->c;
+  pn_context *c = s->state->c ? s->state->c : pni_lua_context(L);
   gathered g;
   g.n = 0;
   g.room = PNI_OP_INPUTS;

@@ -15,6 +15,7 @@ static int state_gc(lua_State *L) {
   if (s->own) pn_context_close(s->c);
   s->c = NULL;
   s->own = false;
+  s->closed = true; /* finalisers of objects older than the module come after this one */
   return 0;
 }
 
@@ -39,6 +40,7 @@ static pni_state *attach(lua_State *L) {
 pn_context *pni_lua_context(lua_State *L) {
   pni_state *s = pni_lua_state(L);
   if (s && s->c) return s->c;
+  if (s && s->closed) luaL_error(L, "penumbra: the Lua state is closing");
   if (!s) s = attach(L);
   s->c = pn_context_new(NULL);
   if (!s->c) luaL_error(L, "not enough memory");
@@ -153,13 +155,18 @@ static int l_error(lua_State *L) { return pni_error(L, "%s", luaL_checkstring(L,
 
 /* ---- boxes ---- */
 
-static const char box_key = 0;
+static void release(void *object) {
+  pni_box *b = object;
+  pn_tensor *t = b->t;
+  b->t = NULL;
+  pn_tensor_unref(t);
+}
+
+const pni_kind pni_tensor_kind = {"penumbra.tensor", "a tensor", sizeof(pni_box), 0, true, release};
 
 void pni_new_box_metatable(lua_State *L) {
-  luaL_newmetatable(L, "penumbra.tensor");
+  pni_new_kind(L, &pni_tensor_kind);
   pni_lua_state(L)->box_metatable = lua_topointer(L, -1);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &box_key);
 }
 
 pni_box *pni_test_box(lua_State *L, const pni_state *s, int i) {
@@ -169,16 +176,7 @@ pni_box *pni_test_box(lua_State *L, const pni_state *s, int i) {
   return ours ? lua_touserdata(L, i) : NULL;
 }
 
-pni_box *pni_new_box(lua_State *L) {
-  pni_state *s = pni_lua_state(L);
-  s->allocating = true;
-  pni_box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  s->allocating = false;
-  b->t = NULL;
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &box_key);
-  lua_setmetatable(L, -2);
-  return b;
-}
+pni_box *pni_new_box(lua_State *L) { return pni_new_object(L, &pni_tensor_kind); }
 
 /* Tells the collector about memory it cannot see: a step of its work per 64 KiB by which the context has grown
  * since the last look. Growth, not the size of results: one result may keep many nodes of a graph alive.
@@ -272,9 +270,11 @@ static int l_memory(lua_State *L) {
 }
 
 static int l_memory_limit(lua_State *L) {
-  size_t bytes = (size_t)luaL_checkinteger(L, 1);
+  lua_Integer bytes = luaL_checkinteger(L, 1);
+  if (bytes < 0)
+    return pni_error(L, "memory_limit: bytes must not be negative (0 for no limit), got %I", (LUAI_UACINT)bytes);
   if (pni_refuse_capture(pni_lua_context(L), "memory_limit", "set it outside")) return pni_raise(L, pni_lua_context(L));
-  pn_context_set_memory_limit(pni_lua_context(L), bytes);
+  pn_context_set_memory_limit(pni_lua_context(L), (size_t)bytes);
   return 0;
 }
 

@@ -75,8 +75,9 @@ static pn_tensor *apply(pn_context *c, pn_tensor *x, const entry *e, int n) {
 
 /* Reads the list at index 2 of x into e; returns how many. */
 static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
-  int n = (int)lua_rawlen(L, 2), axis = 0;
+  int n = lua_rawlen(L, 2) > MAX_ENTRIES ? MAX_ENTRIES : (int)lua_rawlen(L, 2), axis = 0;
   bool dots = false;
+  luaL_checkstack(L, MAX_ENTRIES + 8, "too many entries");
   if (n > PN_MAX_DIMS + 1) pni_error(L, "index: at most %d entries are possible, got %d", x->ndim, n);
   int out = 0;
   for (int k = 1; k <= n; k++) {
@@ -88,7 +89,7 @@ static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
       if (axis >= x->ndim) pni_error(L, "index: the tensor has %d axes, got %d entries", x->ndim, n);
       e[out++] = read_entry(L, lua_gettop(L), x->shape[axis++]);
     }
-    lua_pop(L, 1); /* an index tensor stays reachable through the list at index 2 */
+    if (!pni_test_tensor(L, -1)) lua_pop(L, 1); /* an index tensor stays on the stack */
   }
   return out;
 }
@@ -120,7 +121,7 @@ static int64_t integer(lua_State *L, int i, const char *where, const char *role,
   int ok;
   if (lua_isnoneornil(L, i)) return absent;
   lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, pni_value_text(L, i));
   return v;
 }
 

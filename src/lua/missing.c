@@ -107,7 +107,7 @@ static void offer_list(lua_State *L, pni_near *near, int t) {
 
 static void offer_space(lua_State *L, pni_near *near, const char *label) {
   push_spaces(L);
-  if (lua_getfield(L, -1, label) == LUA_TTABLE) {
+  if (pni_get_raw(L, -1, label) == LUA_TTABLE) {
     lua_rawgeti(L, -1, 1);
     offer_keys(L, near, -1);
     if (lua_rawgeti(L, -2, 2) == LUA_TTABLE) offer_list(L, near, -1);

@@ -4,15 +4,19 @@
 */
 #include "penumbra_lua.h"
 
-static pni_rng_box *new_box(lua_State *L) {
-  pni_rng_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+static void release(void *object) {
+  pni_rng_box *b = object;
+  pn_rng *rng = b->rng;
   b->rng = NULL;
-  luaL_setmetatable(L, "penumbra.generator");
-  return b;
+  pn_rng_free(rng);
 }
 
+const pni_kind pni_generator_kind = {"penumbra.generator", "a generator", sizeof(pni_rng_box), 0, false, release};
+
+static pni_rng_box *new_box(lua_State *L) { return pni_new_object(L, &pni_generator_kind); }
+
 static pn_rng *self(lua_State *L) {
-  if (!luaL_testudata(L, 1, "penumbra.generator"))
+  if (!pni_test_object(L, 1, &pni_generator_kind))
     pni_error(L, "generator methods are called with a colon, as in g:split(1)");
   return pni_check_rng(L, 1);
 }
@@ -26,7 +30,7 @@ static int finish(lua_State *L, pni_rng_box *b, pn_rng *rng) {
 static lua_Integer whole(lua_State *L, int i, const char *where, const char *role) {
   int ok;
   lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, pni_value_text(L, i));
   return v;
 }
 
@@ -81,13 +85,6 @@ static int l_set_state(lua_State *L) { return set_state(L, self(L), 2); }
 static int l_rng_state(lua_State *L) { return push_state(L, pn_context_rng(pni_lua_context(L))); }
 static int l_set_rng_state(lua_State *L) { return set_state(L, pn_context_rng(pni_lua_context(L)), 1); }
 
-static int l_gc(lua_State *L) {
-  pni_rng_box *b = luaL_checkudata(L, 1, "penumbra.generator");
-  pn_rng_free(b->rng);
-  b->rng = NULL;
-  return 0;
-}
-
 static const luaL_Reg functions[] = {{"seed", l_seed},
                                      {"generator", l_generator},
                                      {"rng_state", l_rng_state},
@@ -98,13 +95,9 @@ static const luaL_Reg methods[] = {{"split", l_split}, {"state", l_state}, {"set
 
 void pni_open_random(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.generator");
+  pni_new_kind(L, &pni_generator_kind);
   luaL_newlib(L, methods);
   pni_guard_methods(L, "a generator");
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, l_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pushliteral(L, "penumbra.generator");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -39,6 +39,10 @@ typedef struct pni_bijector_box {
   pn_bijector *b;
 } pni_bijector_box;
 
+extern const pni_kind pni_dist_kind;
+
+/* Is there a distribution, closed or not, at index i? */
+bool pni_is_dist(lua_State *L, int i);
 /* The distribution at stack index i, raising if it is none. Borrowed. */
 pn_dist *pni_check_dist(lua_State *L, int i);
 /* Pushes an empty box. */
