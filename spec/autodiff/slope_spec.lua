@@ -1,6 +1,6 @@
--- Slopes of special functions far out, where a derivative written as a difference cancels: against formulas with as many
--- digits as they ask for (spec/golden/autodiff/slopes.py), first ones at 1e-12 and second ones at 1e-9 relative, in float32
--- at 1e-5.
+-- Slopes of special functions far out, where a derivative written as a difference cancels: against formulas with as
+-- many digits as they ask for (spec/golden/autodiff/slopes.py), first ones at 1e-12 and second ones at 1e-9 relative,
+-- in float32 at 1e-5.
 local pn = require "penumbra"
 local assert = require "luassert"
 
