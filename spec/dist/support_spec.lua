@@ -31,7 +31,8 @@ local more = {
   dist.truncated_normal { high = -1 }, dist.log_uniform(0.3, 0.5), dist.log_uniform(5, 7),
   dist.binomial(1, 0.5), dist.binomial(9, 0.5), dist.beta_binomial(1, 2, 3), dist.beta_binomial(12, 2, 3),
   dist.delta(1), dist.delta(0.4), dist.empirical { 0, 1 }, dist.empirical { 0.5, 2 },
-  dist.zero_inflated_poisson(1, 2), dist.multinomial(1, { 0.2, 0.5, 0.3 }), dist.categorical { probs = { 0.3, 0.3, 0.4 } },
+  dist.zero_inflated_poisson(1, 2), dist.multinomial(1, { 0.2, 0.5, 0.3 }),
+  dist.categorical { probs = { 0.3, 0.3, 0.4 } },
 }
 for _, d in ipairs(more) do
   laws[#laws + 1] = { name = d.name, d = d }
