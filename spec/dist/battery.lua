@@ -384,7 +384,7 @@ function battery.has_the_golden_values(row, golden)
       assert((case[name] ~= nil) == row.functions[name], ("case %d: golden %s"):format(k, name))
       if case[name] then
         -- an entropy is a sum of terms that may all but vanish
-        close(d[name](d), case[name], 1e-8, ("case %d: %s"):format(k, name), name == "entropy" and 1e-18 or 0)
+        close(d[name](d), case[name], 1e-8, ("case %d: %s"):format(k, name), name == "entropy" and 1e-15 or 0)
       end
     end
     if case.variance then

@@ -230,6 +230,49 @@ const pni_op pni_op_von_mises_icdf = {.name = "von_mises_icdf",
                                       .map = (const pni_row[4]){icdf_f64, icdf_f32},
                                       .vjp = vjp_icdf};
 
+/* ---- log probability of an arc; attr i[0]: 0, or 1 for its derivative in the concentration ---- */
+
+#define ARC(N, suffix)                                                                                                 \
+  static void log_mass_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                             \
+    N *out = (N *)(void *)p[0];                                                                                        \
+    const N *k = (const N *)(const void *)p[1], *a = (const N *)(const void *)p[2],                                    \
+            *b = (const N *)(const void *)p[3];                                                                        \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      double both[2];                                                                                                  \
+      pni_von_mises_log_mass((double)k[i * s[1]], (double)a[i * s[2]], (double)b[i * s[3]], both);                     \
+      out[i] = (N)both[*(const int64_t *)data != 0];                                                                   \
+    }                                                                                                                  \
+  }
+ARC(double, f64)
+ARC(float, f32)
+
+static T *log_mass(C *c, T *concentration, T *low, T *high, int64_t which) {
+  return pni_apply(c, &pni_op_von_mises_log_mass, 3, (T *[]){concentration, low, high},
+                   &(pni_attr){.ni = 1, .i = {which}});
+}
+
+/* In an end: the density there as a share of the arc's probability. */
+static T *vjp_log_mass(C *c, T *y, T *g, int k) {
+  T *concentration = pni_in(y, 0), *end = pni_in(y, k);
+  if (y->attr->i[0]) {
+    pni_fail(c, PN_MISSING, "von_mises_log_mass: is differentiable once");
+    return NULL;
+  }
+  if (k == 0) return pn_mul(c, g, log_mass(c, concentration, pni_in(y, 1), pni_in(y, 2), 1));
+  T *share = pn_mul(c, g, pn_exp(c, pn_sub(c, log_density(c, concentration, end), y)));
+  return k == 2 ? share : pn_neg(c, share);
+}
+
+const pni_op pni_op_von_mises_log_mass = {
+    .name = "von_mises_log_mass",
+    .args = "concentration:t low:t high:t which:i",
+    .doc = "log probability of angles from low to high under a von Mises distribution around 0, -pi <= low <= high <= "
+           "low + 2 pi, or its derivative in the concentration (which = 1); differentiable once",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_ONCE,
+    .domain = {{0.3, 4}, {-2, -1}, {0, 2}},
+    .map = (const pni_row[4]){log_mass_f64, log_mass_f32},
+    .vjp = vjp_log_mass};
+
 /* ---- draws: attr i[0] key, i[1] position of element 0 ---- */
 
 typedef struct {

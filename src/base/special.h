@@ -77,6 +77,8 @@ double pni_bessel_gap(int k, double x);       /* k-th derivative of 1 - I_1(x) /
 double pni_von_mises_cdf(double x, double z);
 double pni_von_mises_icdf(double x, double p);
 double pni_von_mises_slope(double x, double z); /* dz/dx at fixed cdf */
+/* log probability of angles from a up to b <= a + 2 pi, and its derivative in x */
+void pni_von_mises_log_mass(double x, double a, double b, double out[2]);
 
 /* special_expint.c */
 double pni_expintx(double x);            /* e^x E_1(x), x >= 0 */
