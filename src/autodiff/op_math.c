@@ -18,7 +18,7 @@ static T *d_sqrt(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_mul(
 static T *d_rsqrt(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, pn_pow(c, y, K(3)), K(-0.5))); }
 static T *d_reciprocal(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_square(c, y))); }
 static T *d_exp(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, y); }
-static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, y, K(1))); }
+static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, IN)); }
 static T *d_log(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, IN); }
 static T *d_log1p(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, IN, K(1))); }
 /* d log(1 - e^x) = -e^x / (1 - e^x) = -1 / expm1(-x) */

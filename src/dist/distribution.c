@@ -144,6 +144,9 @@ static pn_status accept(pn_context *c, pn_dist *d, int k, pn_tensor *t) {
   if (t->ndim < rank)
     return pni_fail(c, PN_SHAPE, "%s: %s must have at least %d %s, got shape %s", kind->name, p->name, rank,
                     rank == 1 ? "axis" : "axes", pni_shape_text(t->ndim, t->shape, got));
+  if (p->constraint->discrete && pn_tensor_requires_grad(t) && !c->no_grad)
+    return pni_fail(c, PN_DOMAIN, "%s: %s is a whole number: no gradient exists; pass it detached", kind->name,
+                    p->name);
   d->param[k] = pn_tensor_ref(t);
   d->given |= 1u << k;
   d->dtype = t->dtype;
