@@ -1,0 +1,123 @@
+-- The battery of the estimators: every row against values and gradients from the papers' formulas, in both dtypes,
+-- replayed, and on what must be refused.
+local pn = require "penumbra"
+local golden = dofile "spec/golden/infer/estimators.lua"
+
+local rows = {}
+for _, row in ipairs(pn.rows()) do
+  if row.kind == "estimator" then rows[#rows + 1] = row end
+end
+
+-- Inputs as parameters, and the arguments of the call by name.
+local function inputs(case, dtype)
+  local params, args = {}, {}
+  for name, value in pairs(case.inputs) do
+    params[name] = pn.param(pn.tensor(value, { dtype = dtype or "float64" }))
+    args[name] = params[name]
+  end
+  for name, value in pairs(case.options) do args[name] = value end
+  return params, args
+end
+
+local function close(got, want, limit, what)
+  want = pn.tensor(want)
+  got = got:to "float64"
+  assert.same(want:shape(), got:shape())
+  local off = ((got - want):abs() - want:abs() * limit):max():item()
+  assert(off <= limit, ("%s is off by %.3g"):format(what, off))
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("estimator", function()
+  it("rows have golden values each", function()
+    local seen = {}
+    for _, case in ipairs(golden) do seen[case.row] = true end
+    for _, row in ipairs(rows) do assert(seen[row.name], row.name) end
+  end)
+
+  for k, case in ipairs(golden) do
+    local name = case.row .. " (" .. k .. ")"
+    local f = pn.infer[case.row]
+    it(name .. " has the value and the gradient of its paper", function()
+      for dtype, limit in pairs { float64 = 1e-12, float32 = 1e-5 } do
+        local params, args = inputs(case, dtype)
+        local y = f(args)
+        assert.equal(dtype, y:dtype())
+        close(y, case.value, limit, "value")
+        for input, want in pairs(case.gradients) do
+          close(pn.grad(y, { params[input] })[1], want, limit, "gradient by " .. input)
+        end
+      end
+    end)
+
+    it(name .. " replays to the same bits", function()
+      local params, args = inputs(case)
+      local names, given = {}, {}
+      for input in pairs(case.inputs) do
+        names[#names + 1] = input
+        given[#given + 1] = params[input]:detach()
+      end
+      local function step(...)
+        local now, leaves = {}, {}
+        for key, value in pairs(args) do now[key] = value end
+        for i, x in ipairs { ... } do
+          -- a parameter of zeros below each input, so that gradients exist
+          now[names[i]] = x + params[names[i]] * 0
+          leaves[i] = now[names[i]]
+        end
+        local y = f(now)
+        local g = pn.grad(y, leaves)
+        return y, table.unpack(g)
+      end
+      local compiled = pn.compile(step)
+      compiled(table.unpack(given))
+      for i, x in ipairs(given) do given[i] = x * 1.25 - 0.5 end
+      local want, got = table.pack(step(table.unpack(given))), table.pack(compiled(table.unpack(given)))
+      assert.equal(want.n, got.n)
+      for i = 1, want.n do assert.is_true(got[i]:eq(want[i]):all():item() ~= 0) end
+    end)
+  end
+end)
+
+describe("log-weights", function()
+  local inf = math.huge
+  it("of -inf have no gradient; a datum of them alone has the value -inf", function()
+    local w = pn.param(pn.tensor { { 0.5, -inf }, { -inf, -inf } })
+    local y = pn.infer.iwae(w)
+    assert.equal(-inf, y:item())
+    assert.same({ { 0.5, 0 }, { 0, 0 } }, pn.grad(y, { w })[1]:totable())
+    local p = pn.param(pn.tensor { { 1.0, -inf }, { 2, 3 } })
+    local z = pn.infer.elbo(p, pn.zeros { 2, 2 })
+    assert.equal(-inf, z:item())
+    assert.same({ { 0.25, 0 }, { 0.25, 0.25 } }, pn.grad(z, { p })[1]:totable())
+  end)
+
+  it("of -inf throughout, of NaN and of +inf are named errors, when replayed too", function()
+    local bad = { { -inf, "iwae: log_w must not be %-inf throughout, got all 4 draws so" },
+      { 0 / 0, "iwae: log_w must be a number, got NaN at draw 1 of datum 1" },
+      { inf, "iwae: log_w must be below %+inf, got inf at draw 1 of datum 1" } }
+    local compiled = pn.compile(function(w) return pn.infer.iwae(w) end)
+    compiled(pn.zeros { 2, 2 })
+    for _, case in ipairs(bad) do
+      assert.matches(case[2], message_of(pn.infer.iwae, pn.full({ 2, 2 }, case[1])))
+      assert.matches(case[2], message_of(compiled, pn.full({ 2, 2 }, case[1])))
+    end
+    assert.matches("estimator_spec.lua:%d+: elbo: log_p %- log_q must be a number, got NaN at draw 2 of datum 1",
+      message_of(pn.infer.elbo, pn.tensor { { 0, 1 }, { 0 / 0, 0 } }, pn.zeros { 2, 2 }))
+  end)
+
+  it("must be [K, B]", function()
+    assert.matches("iwae: log_w must have 2 axes, got shape %[3%]", message_of(pn.infer.iwae, pn.zeros { 3 }))
+    assert.matches("iwae: log_w must be a tensor, got number", message_of(pn.infer.iwae, 1))
+    assert.matches("iwae: log_w must not be empty, got shape %[0, 2%]", message_of(pn.infer.iwae, pn.zeros { 0, 2 }))
+    assert.matches("elbo: log_q must have shape %[4, 3%], got %[4, 2%]",
+      message_of(pn.infer.elbo, pn.zeros { 4, 3 }, pn.zeros { 4, 2 }))
+    assert.matches("elbo: tensors must have one dtype, got float64 and float32",
+      message_of(pn.infer.elbo, pn.zeros { 3 }, pn.zeros({ 3 }, { dtype = "float32" })))
+  end)
+end)
