@@ -53,6 +53,17 @@ struct pni_estimator {
   pn_tensor *(*build)(pn_context *c, pni_estimation *e);
 };
 
+/* ---- what the families share (estimator_power.c) ---- */
+
+/* Axis 0, the draws. */
+#define PNI_DRAWS ((pn_axes){1, {0}})
+/* log mean_k w_k of the log-weights x [K, B]: [B]. */
+pn_tensor *pni_log_mean_weight(pn_context *c, pn_tensor *x);
+/* w_k / sum_j w_j [K, B]; 0 for a datum without any weight. */
+pn_tensor *pni_normalised_weights(pn_context *c, pn_tensor *x);
+/* x, but `other` where x is not finite. */
+pn_tensor *pni_finite_or(pn_context *c, pn_tensor *x, double other);
+
 int pni_estimator_count(void);
 const pni_estimator *pni_estimator_at(int i);
 const pni_estimator *pni_estimator_find(const char *name);

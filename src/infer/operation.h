@@ -11,8 +11,30 @@
 #include "operation.def"
 #undef X
 
+/* Element i of contiguous floats. */
+static inline double pni_weight(const pn_tensor *t, int64_t i) {
+  return t->dtype == PN_FLOAT64 ? ((const double *)pni_data(t))[i] : (double)((const float *)pni_data(t))[i];
+}
+static inline void pni_set_weight(pn_tensor *t, int64_t i, double v) {
+  if (t->dtype == PN_FLOAT64)
+    ((double *)pni_data(t))[i] = v;
+  else
+    ((float *)pni_data(t))[i] = (float)v;
+}
+
 /* The mean of all elements; an element of -inf makes it -inf and gets gradient 0. */
 pn_tensor *pni_live_mean(pn_context *c, pn_tensor *x);
+
+/* The value of `value` with the gradient of `surrogate`, both 0-d. */
+pn_tensor *pni_reported(pn_context *c, pn_tensor *value, pn_tensor *surrogate);
+
+/* The mean of the weights but the k-th, which the others replace: log of (sum_{j != k} w_j + m_k) / K with m_k the
+ * geometric mean of the others, or sum_{j != k} w_j / (K - 1), the same with their arithmetic mean. x [K, B], K >= 2; no
+ * gradient. */
+pn_tensor *pni_others_log_mean(pn_context *c, pn_tensor *x, bool geometric);
+
+/* [K + 1, B] of log-weights [K, B]: the smoothed and normalised ones, then k-hat. No gradient. */
+pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x);
 
 /* PN_OK if `bound`, computed from the log-weights x, shows that these can be used: no NaN, no +inf, and not all of them
  * -inf. Else PN_NAN, PN_DOMAIN or PN_DEGENERATE naming estimator (`where`), input (`role`) and place. Only a bound that
