@@ -19,7 +19,7 @@ local function signature(args)
   local list = ""
   for name, kind, default in (args or ""):gmatch "([%w_]+):(%a)=?(%S*)" do
     local optional = default ~= "" or kind == "A"
-    local part = optional and default ~= "" and ("%s = %s"):format(name, default) or name
+    local part = optional and default ~= "" and default ~= "nil" and ("%s = %s"):format(name, default) or name
     local comma = list == "" and "" or optional and " [, " or ", "
     list = list .. comma .. part .. (optional and list ~= "" and "]" or "")
   end

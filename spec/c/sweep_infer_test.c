@@ -50,7 +50,62 @@ static bool work(pn_context *c, const void *data) {
   return pn_backward(c, pn_sum(c, y, PN_ALL, 0)) == PN_OK;
 }
 
+/* Streams, and draws of equal weight. */
+static bool keep(pn_context *c, const void *data) {
+  static const char *const what[] = {"log_mean", "standard_error", "elbo", "effective_sample_size", "pareto_k"};
+  const int64_t shape[] = {30, B};
+  (void)data;
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 2, shape), *places = pn_sir(c, NULL, x, 3);
+  pn_weight_stream *s = places ? pn_weight_stream_new(c, 60) : NULL;
+  bool done = s && pn_weight_stream_add(c, s, x) == PN_OK && pn_weight_stream_add(c, s, x) == PN_OK &&
+              pn_weight_stream_count(s) == 60;
+  for (int i = 0; i < 5 && done; i++) done = pn_weight_stream_get(c, s, what[i]) != NULL;
+  pn_weight_stream_unref(s);
+  return done;
+}
+
+/* What Lua never asks for. */
+static void misuse(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_zeros(c, PN_FLOAT64, 2, (const int64_t[]){2, 2});
+  const struct {
+    const char *estimator, *name;
+    pn_tensor *value;
+    pn_status status;
+  } bad[] = {{"iwea", "log_w", x, PN_MISSING},
+             {NULL, "log_w", x, PN_MISSING},
+             {"iwae", "log_p", x, PN_DOMAIN},
+             {"iwae", "log_w", NULL, PN_STATE}};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    CHECK(!pn_estimate(c, bad[i].estimator, 1, &bad[i].name, &bad[i].value, NULL, NULL));
+    CHECK(pn_context_status(c) == bad[i].status);
+    pn_context_clear_error(c);
+  }
+  CHECK(!pn_estimate(c, "iwae", 2, NULL, (pn_tensor *[]){x, x}, NULL, NULL));
+  CHECK(pn_context_status(c) == PN_DOMAIN);
+  pn_context_clear_error(c);
+  CHECK(!pn_estimate(c, "iwae", 0, NULL, NULL, NULL, NULL) && pn_context_status(c) == PN_STATE);
+  pn_context_clear_error(c);
+  CHECK(pn_estimator_name(-1) == NULL && pn_estimator_name(pn_estimator_count()) == NULL);
+  pn_weight_stream *s = pn_weight_stream_ref(pn_weight_stream_new(c, 0));
+  CHECK(pn_weight_stream_add(c, s, NULL) == PN_STATE);
+  pn_context_clear_error(c);
+  pn_weight_stream_unref(s);
+  CHECK(pn_weight_stream_add(c, s, x) == PN_OK && !pn_weight_stream_get(c, s, "mean"));
+  CHECK(pn_context_status(c) == PN_MISSING);
+  pn_context_clear_error(c);
+  pn_weight_stream_unref(s);
+  CHECK(!pn_weight_stream_new(c, -1) && pn_context_status(c) == PN_DOMAIN);
+  pn_context_clear_error(c);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
 int main(void) {
+  misuse();
+  sweep("streams", keep, NULL);
   for (int i = 0; i < pn_estimator_count(); i++)
     sweep(pn_estimator_name(i), work, pni_estimator_find(pn_estimator_name(i)));
   CHECK_DONE();

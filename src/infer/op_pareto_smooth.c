@@ -48,25 +48,9 @@ double pni_pareto_quantile(pni_pareto p, double probability) {
 
 int64_t pni_pareto_tail(int64_t draws) { return (int64_t)ceil(fmin(0.2 * (double)draws, 3 * sqrt((double)draws))); }
 
-/* ---- columns ---- */
-
-typedef struct {
-  double log_w;
-  int64_t draw;
-} ranked;
-
-static int by_weight(const void *a, const void *b) {
-  const ranked *x = a, *y = b;
-  if (x->log_w != y->log_w) return x->log_w < y->log_w ? -1 : 1;
-  return (x->draw > y->draw) - (x->draw < y->draw);
-}
-
-/* r[0 .. n - 1], ascending, with the largest weight at log 1: smooths what lies above the cut. Gives k-hat. */
-static double smooth(ranked *r, int64_t n, double *excess) {
-  int64_t tail = pni_pareto_tail(n), cut = n - tail - 1;
-  if (cut < 0) return INFINITY;
-  double low = fmax(r[cut].log_w, log(DBL_MIN)), base = exp(low);
-  int64_t first = cut;
+double pni_pareto_tail_smooth(pni_ranked *r, int64_t n, double *excess) {
+  double low = fmax(r[0].log_w, log(DBL_MIN)), base = exp(low);
+  int64_t first = 0;
   while (first < n && r[first].log_w <= low) first++;
   int64_t m = n - first;
   if (m <= 4) return INFINITY;
@@ -80,10 +64,18 @@ static double smooth(ranked *r, int64_t n, double *excess) {
   return p.k;
 }
 
+/* ---- columns ---- */
+
+int pni_by_weight(const void *a, const void *b) {
+  const pni_ranked *x = a, *y = b;
+  if (x->log_w != y->log_w) return x->log_w < y->log_w ? -1 : 1;
+  return (x->draw > y->draw) - (x->draw < y->draw);
+}
+
 typedef struct {
   const pn_tensor *x;
   pn_tensor *out;
-  ranked *r;      /* room for a column */
+  pni_ranked *r;  /* room for a column */
   double *excess; /* and for its tail */
 } job;
 
@@ -91,13 +83,14 @@ static void column(const job *j, int64_t b) {
   int64_t draws = j->x->shape[0], batch = j->x->shape[1];
   double top = -INFINITY, sum = 0, k = INFINITY;
   for (int64_t i = 0; i < draws; i++) {
-    j->r[i] = (ranked){pni_weight(j->x, i * batch + b), i};
+    j->r[i] = (pni_ranked){pni_weight(j->x, i * batch + b), i};
     top = j->r[i].log_w > top || isnan(j->r[i].log_w) ? j->r[i].log_w : top;
   }
   if (isfinite(top)) {
     for (int64_t i = 0; i < draws; i++) j->r[i].log_w -= top;
-    qsort(j->r, (size_t)draws, sizeof *j->r, by_weight);
-    k = smooth(j->r, draws, j->excess);
+    qsort(j->r, (size_t)draws, sizeof *j->r, pni_by_weight);
+    int64_t cut = draws - pni_pareto_tail(draws) - 1;
+    if (cut >= 0) k = pni_pareto_tail_smooth(j->r + cut, draws - cut, j->excess);
     for (int64_t i = 0; i < draws; i++) sum += exp(j->r[i].log_w);
   }
   for (int64_t i = 0; i < draws; i++)

@@ -40,5 +40,7 @@ pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x);
  * -inf. Else PN_NAN, PN_DOMAIN or PN_DEGENERATE naming estimator (`where`), input (`role`) and place. Only a bound that
  * is not finite costs a look at x. Both names are static. */
 pn_status pni_require_weights(pn_context *c, const char *where, const char *role, pn_tensor *bound, pn_tensor *x);
+/* The same, and no datum may be without any weight. bound [B], x [K, B]. */
+pn_status pni_require_each_weight(pn_context *c, const char *where, const char *role, pn_tensor *bound, pn_tensor *x);
 
 #endif

@@ -4,6 +4,7 @@
 */
 #include <ctype.h>
 #include "../infer/estimator.h"
+#include "../infer/stream.h"
 #include "nn_lua.h"
 
 enum { VALUES = PNI_ESTIMATOR_INPUTS + PNI_ESTIMATOR_LATENTS };
@@ -202,6 +203,93 @@ static int l_new(lua_State *L) {
   return pni_error(L, "estimate: there is no estimator '%s'", name);
 }
 
-static const luaL_Reg functions[] = {{"new_estimator", l_new}, {"estimator_rows", l_rows}, {NULL, NULL}};
+/* sir(log_w, n, generator) */
+static int l_sir(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *x = pni_test_tensor(L, 1);
+  int whole;
+  lua_Integer n = lua_tointegerx(L, 2, &whole);
+  if (!x) return pni_error(L, "sir: log_w must be a tensor, got %s", pni_type_name(L, 1));
+  if (!whole) return pni_error(L, "sir: n must be a whole number, got %s", pni_type_name(L, 2));
+  pn_rng *rng = pni_check_rng(L, 3);
+  PNI_RETURN(L, c, pn_sir(c, rng, x, n));
+}
 
-void pni_open_infer(lua_State *L) { luaL_setfuncs(L, functions, 0); }
+/* ---- streams ---- */
+
+typedef struct {
+  pn_weight_stream *s;
+} stream_box;
+
+static pn_weight_stream *check_stream(lua_State *L, int i) {
+  stream_box *b = luaL_testudata(L, i, "penumbra.stream");
+  if (!b || !b->s) pni_error(L, "stream methods are called with a colon, as in s:add(log_w)");
+  return b->s;
+}
+
+/* new_stream(draws) */
+static int l_stream(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  lua_Integer draws = luaL_checkinteger(L, 1);
+  stream_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->s = NULL;
+  luaL_setmetatable(L, "penumbra.stream");
+  b->s = pn_weight_stream_new(c, draws);
+  return b->s ? 1 : pni_raise(L, c);
+}
+
+/* s:add(log_w) -> s */
+static int l_add(lua_State *L) {
+  pn_weight_stream *s = check_stream(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *x = pni_test_tensor(L, 2);
+  if (!x) return pni_error(L, "add: log_w must be a tensor, got %s", pni_type_name(L, 2));
+  if (pn_weight_stream_add(c, s, x)) return pni_raise(L, c);
+  lua_settop(L, 1);
+  return 1;
+}
+
+static int l_count(lua_State *L) {
+  lua_pushinteger(L, pn_weight_stream_count(check_stream(L, 1)));
+  return 1;
+}
+
+/* s:log_mean() and the others, their name as upvalue */
+static int l_get(lua_State *L) {
+  const pn_weight_stream *s = check_stream(L, 1);
+  pn_context *c = pni_lua_context(L);
+  const char *what = lua_tostring(L, lua_upvalueindex(1));
+  PNI_RETURN(L, c, pn_weight_stream_get(c, s, what));
+}
+
+static int l_gc(lua_State *L) {
+  stream_box *b = luaL_checkudata(L, 1, "penumbra.stream");
+  pn_weight_stream_unref(b->s);
+  b->s = NULL;
+  return 0;
+}
+
+static const luaL_Reg functions[] = {
+    {"new_estimator", l_new}, {"estimator_rows", l_rows}, {"new_stream", l_stream}, {"new_sir", l_sir}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {NULL, NULL}};
+
+void pni_open_infer(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  luaL_newmetatable(L, "penumbra.stream");
+  luaL_newlib(L, methods);
+  for (int i = 0; pni_stream_names[i]; i++) {
+    lua_pushstring(L, pni_stream_names[i]);
+    lua_pushcclosure(L, l_get, 1);
+    lua_setfield(L, -2, pni_stream_names[i]);
+  }
+  pni_guard_methods(L, "a stream");
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pushliteral(L, "stream");
+  lua_setfield(L, -2, "__name");
+  lua_pushliteral(L, "penumbra.stream");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
