@@ -22,7 +22,7 @@ static void destroy(pn_weight_stream *s) {
 }
 
 pn_weight_stream *pn_weight_stream_new(pn_context *c, int64_t draws) {
-  if (pni_failed(c)) return NULL;
+  if (pni_failed(c) || pni_refuse_capture(c, "making a stream", "make it outside")) return NULL;
   if (draws < 0) {
     pni_fail(c, PN_DOMAIN, "stream: draws must be at least 0, got %lld", (long long)draws);
     return NULL;

@@ -250,7 +250,10 @@ static int l_add(lua_State *L) {
 }
 
 static int l_count(lua_State *L) {
-  lua_pushinteger(L, pn_weight_stream_count(check_stream(L, 1)));
+  const pn_weight_stream *s = check_stream(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (pni_refuse_capture(c, "a stream's count", "read it outside")) return pni_raise(L, c);
+  lua_pushinteger(L, pn_weight_stream_count(s));
   return 1;
 }
 
