@@ -146,6 +146,26 @@ describe("the gradient through draws", function()
   end
 end)
 
+describe("bounds that are the integrand's own", function()
+  it("have gradients of gradients", function()
+    pn.seed(21)
+    local w = pn.param(pn.randn { 4, 3 })
+    local x, y = pn.randn { 4, 3 }, pn.randn { 4, 3 }
+    local ways = {
+      elbo = function(log_w) return pn.infer.elbo(log_w, y) end,
+      iwae = function(log_w) return pn.infer.iwae(log_w) end,
+      renyi = function(log_w) return pn.infer.renyi(log_w, { alpha = -0.5 }) end,
+      near = function(log_w) return pn.infer.renyi(log_w, { alpha = 1 - 1e-6 }) end,
+      cubo = function(log_w) return pn.infer.cubo(log_w) end,
+      weights = function(log_w) return (pn.infer.normalised_weights(log_w) * x):sum() end,
+      size = function(log_w) return pn.infer.effective_sample_size(log_w):sum() end,
+    }
+    for name, f in pairs(ways) do
+      assert(pn.check_gradients(function() return f(w ^ 3 * 0.3 + w * x) end, { w }, { order = 2 }), name)
+    end
+  end)
+end)
+
 describe("log-weights", function()
   local inf = math.huge
   it("of -inf have no gradient; a datum of them alone has the value -inf", function()
@@ -157,6 +177,36 @@ describe("log-weights", function()
     local z = pn.infer.elbo(p, pn.zeros { 2, 2 })
     assert.equal(-inf, z:item())
     assert.same({ { 0.25, 0 }, { 0.25, 0.25 } }, pn.grad(z, { p })[1]:totable())
+    local graph = pn.grad(pn.infer.elbo(p, pn.zeros { 2, 2 }), { p }, { create_graph = true })[1]
+    assert.same({ { 0.25, 0 }, { 0.25, 0.25 } }, graph:totable())
+    local zero = pn.param(pn.zeros { 2, 2 })
+    local replayed = pn.compile(function(t)
+      local leaf = t + zero
+      return pn.grad(pn.infer.elbo(leaf, pn.zeros { 2, 2 }), { leaf })[1]
+    end)
+    replayed(pn.zeros { 2, 2 })
+    assert.same({ { 0.25, 0 }, { 0.25, 0.25 } }, replayed(pn.tensor { { 1, -inf }, { 2, 3 } }):totable())
+    for _, alpha in ipairs { -1, 0, 0.5, 1 - 1e-7, 1, 1 + 1e-7, 1.5 } do
+      local v = pn.param(pn.tensor { { 0.5, -inf, 1 }, { -inf, -inf, 2 } })
+      local b = pn.infer.renyi(v, { alpha = alpha })
+      assert.equal(-inf, b:item())
+      local g = pn.grad(b, { v })[1]:totable()
+      assert.same({ 0, 0, 0, 0 }, { g[2][1], g[1][2], g[2][2], g[2][1] })
+      assert(math.abs(g[1][3] + g[2][3] - 1 / 3) < 1e-9)
+    end
+    for name, f in pairs { score = pn.infer.score_function, vimco = pn.infer.vimco,
+      wake = pn.infer.reweighted_wake_sleep } do
+      local lp = pn.param(pn.tensor { { 0.5, -inf, 1 }, { -inf, -inf, 2 } })
+      local lq = pn.param(pn.zeros { 2, 3 })
+      for _, t in ipairs(pn.grad(f(lp, lq), { lp, lq })) do
+        local g = t:totable()
+        for _, row in ipairs(g) do
+          for _, entry in ipairs(row) do assert(math.abs(entry) < 10, name) end
+          assert.equal(0, row[2])
+        end
+        assert.equal(0, name == "vimco" and 0 or g[2][1])
+      end
+    end
   end)
 
   it("of -inf throughout, of NaN and of +inf are named errors, when replayed too", function()

@@ -45,7 +45,7 @@ static void column(const job *j, int64_t b) {
     double v = pni_weight(j->x, k * batch + b), own = isfinite(top) ? exp(v - top) : 0, rest;
     rest = 2 * own > total || !isfinite(top) ? log_sum_others(j, k, b) : top + log(total - own);
     double other = mean_others(sum, dead, v, draws), high = fmax(rest, other);
-    if (j->geometric && isfinite(high)) rest = high + log(exp(rest - high) + exp(other - high));
+    if (j->geometric && isfinite(high)) rest = high + log1p(exp(fmin(rest, other) - high));
     pni_set_weight(j->out, k * batch + b, rest - log((double)(j->geometric ? draws : draws - 1)));
   }
 }
