@@ -883,6 +883,42 @@ PN_API pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index);
 /* Restores a state tensor. PN_DOMAIN, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value);
 
+/* ---- estimators ------------------------------------------------------------------------------ */
+
+/* Number of estimators of variational inference and importance sampling. */
+PN_API int pn_estimator_count(void);
+/* The name of estimator i, from 0, or NULL outside. Borrowed, static. */
+PN_API const char *pn_estimator_name(int i);
+/* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL means the declared order;
+ * options may be NULL. Log-weights are [K, B]: K draws for each of B data. A bound comes out as one number whose value is
+ * the bound, the mean over data, and whose gradient is the estimator's gradient. Estimators with two results give the
+ * second by `second` (may be NULL). Weights of -inf give -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input
+ * lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (all weights of all data are -inf). */
+PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const char *const *names,
+                              pn_tensor *const *values, const pn_option *options, pn_tensor **second);
+
+/* Sampling importance resampling: n draws of equal weight for each datum, as places among the K of log_w [K, B], int64
+ * [n, B]. rng NULL: the context's. Scoped; PN_SHAPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (a datum without any weight). */
+PN_API pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n);
+
+/* Sums of weights in constant memory, of draws that arrive a few at a time. */
+typedef struct pn_weight_stream pn_weight_stream;
+
+/* An empty stream; with draws > 0 it can tell k-hat of up to so many draws, else draws is 0. New; PN_DOMAIN. */
+PN_API pn_weight_stream *pn_weight_stream_new(pn_context *c, int64_t draws);
+/* One more reference; returns s. NULL passes. */
+PN_API pn_weight_stream *pn_weight_stream_ref(pn_weight_stream *s);
+/* One reference less; the last frees s. NULL is a no-op. */
+PN_API void pn_weight_stream_unref(pn_weight_stream *s);
+/* Adds log-weights [k, B], B the same every time. PN_SHAPE, PN_DTYPE, PN_NAN, PN_DOMAIN; then nothing was added. */
+PN_API pn_status pn_weight_stream_add(pn_context *c, pn_weight_stream *s, pn_tensor *log_w);
+/* Draws of each datum so far. */
+PN_API int64_t pn_weight_stream_count(const pn_weight_stream *s);
+/* Of each datum, [B] float64: "log_mean" (log of the mean weight), its "standard_error" (delta method), "elbo" (mean
+ * log-weight), "effective_sample_size" or "pareto_k". Scoped; PN_MISSING, PN_STATE (nothing added; more draws than k-hat
+ * was asked for). */
+PN_API pn_tensor *pn_weight_stream_get(pn_context *c, const pn_weight_stream *s, const char *what);
+
 /* ---- capture and replay ------------------------------------------------------------------------
  * A capture notes what is computed between its begin and its end; the plan it gives does the same again on
  * other inputs of the same shapes, from memory laid out once, to the same bits as an eager call:

@@ -11,7 +11,7 @@ local index -- list of entries, built on first use
 ---- the rows ----
 
 local homes = { op = "pn", distribution = "pn.dist", bijector = "pn.dist.bijector",
-  composite = "pn.dist", layer = "pn.nn", optimiser = "pn.optim" }
+  composite = "pn.dist", layer = "pn.nn", optimiser = "pn.optim", estimator = "pn.infer" }
 
 -- "x:t axes:A keepdim:b=false" -> "x [, axes] [, keepdim = false]"
 local function signature(args)
@@ -19,7 +19,7 @@ local function signature(args)
   local list = ""
   for name, kind, default in (args or ""):gmatch "([%w_]+):(%a)=?(%S*)" do
     local optional = default ~= "" or kind == "A"
-    local part = optional and default ~= "" and ("%s = %s"):format(name, default) or name
+    local part = optional and default ~= "" and default ~= "nil" and ("%s = %s"):format(name, default) or name
     local comma = list == "" and "" or optional and " [, " or ", "
     list = list .. comma .. part .. (optional and list ~= "" and "]" or "")
   end
@@ -128,6 +128,10 @@ local function row_text(row, method)
     add_parameters(lines, row)
     if row.parts == 0 then add("From %s to %s.", (row.domain:gsub("_", " ")), (row.codomain:gsub("_", " "))) end
   elseif type(row.options) == "table" and row.kind ~= "op" then
+    for _, input in ipairs(row.inputs or {}) do
+      add("  %s%s: %s%s", input.name, input.shape, input.doc, input.optional and " (may be absent)" or "")
+    end
+    if row.result then add("Gives %s.", row.result) end
     for _, o in ipairs(row.options) do
       if type(o) == "table" and o.name and o.doc then add("  %s: %s", o.name, o.doc) end
     end

@@ -216,6 +216,7 @@ void pni_open_bijector(lua_State *L);
 void pni_open_natural(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
+void pni_open_infer(lua_State *L);
 void pni_open_replay(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
