@@ -109,6 +109,8 @@ function methods:load_state(state)
   return self
 end
 
+core.public(methods)
+
 core.set_tostring("penumbra.optimiser", function(opt)
   local parts = {}
   for _, row in ipairs(core.optimiser_rows()) do

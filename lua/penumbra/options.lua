@@ -105,7 +105,7 @@ end
 
 local function text_of(value)
   if type(value) == "string" then return ("'%s'"):format(#value > 40 and value:sub(1, 37) .. "..." or value) end
-  if type(value) == "number" or type(value) == "boolean" then return tostring(value) end
+  if type(value) == "number" or type(value) == "boolean" or value == nil then return tostring(value) end
   return "a " .. type_of(value)
 end
 
@@ -132,6 +132,13 @@ local function check_value(where, key, value, kind, choices)
   local near = options.nearest(value, choices)
   core.error(("%s: %s must be one of '%s', got %s%s"):format(where, key, table.concat(choices, "', '"),
     text_of(value), near and (", did you mean '%s'?"):format(near) or ""))
+end
+
+--- Raises at the script's line unless `value`, the argument `role` of the function called `where`, is of the Lua type
+--- `kind` or a "tensor", "distribution", "bijector", "layer"...: "rmse: y must be a tensor, got nil". Returns it.
+function options.argument(where, role, value, kind)
+  check_value(where, role, value, kind)
+  return value
 end
 
 local function sorted_keys(t)

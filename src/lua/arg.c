@@ -106,6 +106,26 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
   return absent;
 }
 
+pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char *role) {
+  pn_tensor *t = pni_test_tensor(L, i);
+  if (!t) pni_error(L, "%s: %s must be a tensor, got %s", where, role, pni_type_name(L, i));
+  return t;
+}
+
+int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role) {
+  int ok;
+  lua_Integer v = lua_tointegerx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  return v;
+}
+
+double pni_check_number(lua_State *L, int i, const char *where, const char *role) {
+  int ok;
+  double v = lua_tonumberx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, pni_type_name(L, i));
+  return v;
+}
+
 pn_rng *pni_check_rng(lua_State *L, int i) {
   if (lua_isnoneornil(L, i)) return NULL;
   pni_rng_box *b = luaL_testudata(L, i, "penumbra.generator");

@@ -1,5 +1,5 @@
 /*
-** core.c: opening the module penumbra.core, the state's context, errors at the script's line, and the
+** core.c: opening the module penumbra.core, the state's context, raising errors, and the
 ** one place where Lua's collector learns about tensor memory.
 */
 #include <stdarg.h>
@@ -78,19 +78,6 @@ bool pni_is_ours(const char *source) {
   return pni_embedded(name);
 }
 
-/* Pushes "script:line: " of the innermost Lua function that is not the module's own. */
-static void push_where(lua_State *L) {
-  lua_Debug ar;
-  for (int level = 1; lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline > 0 && !pni_is_ours(ar.source)) {
-      lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
-      return;
-    }
-  }
-  lua_pushliteral(L, "");
-}
-
 int pni_error(lua_State *L, const char *format, ...) {
   char text[PNI_MESSAGE];
   va_list ap;
@@ -98,8 +85,8 @@ int pni_error(lua_State *L, const char *format, ...) {
   lua_pushvfstring(L, format, ap);
   va_end(ap);
   snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
-  push_where(L);
-  lua_pushstring(L, text);
+  pni_push_where(L);
+  pni_push_named(L, text);
   lua_concat(L, 2);
   return lua_error(L);
 }
@@ -109,14 +96,18 @@ int pni_raise(lua_State *L, pn_context *c) {
   pn_status status = pn_context_status(c);
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
-  push_where(L);
+  pni_push_where(L);
   if (c->recorder && c->broken[0]) {
     char *where = pni_lua_state(L)->broken_where;
     if (!where[0]) snprintf(where, sizeof pni_lua_state(L)->broken_where, "%s", lua_tostring(L, -1));
   }
-  lua_pushstring(L, text[0] ? text : "unknown failure");
+  bool limit = status == PN_NOMEM || status == PN_CANCELLED;
+  if (limit)
+    lua_pushstring(L, text);
+  else
+    pni_push_named(L, text[0] ? text : "unknown failure");
   lua_concat(L, 2);
-  if (status == PN_NOMEM || status == PN_CANCELLED) {
+  if (limit) {
     pni_lua_state(L)->raised = (int)status;
     lua_pushvalue(L, -1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &raised_key);
@@ -244,8 +235,8 @@ static int l_default_dtype(lua_State *L) {
 }
 
 static int l_threads(lua_State *L) {
-  lua_Integer n = luaL_optinteger(L, 1, 0);
-  if (n < 0 || n > 256) return pni_error(L, "threads: n must be 1 to 256, got %d", (int)n);
+  lua_Integer n = lua_isnoneornil(L, 1) ? 0 : pni_check_whole(L, 1, "threads", "n");
+  if (n < 0 || n > 256) return pni_error(L, "threads: n must be 1 to 256, got %I", (LUAI_UACINT)n);
   if (n && pni_refuse_capture(pni_lua_context(L), "threads", "set them outside"))
     return pni_raise(L, pni_lua_context(L));
   lua_pushinteger(L, pn_context_threads(pni_lua_context(L), (int)n));
@@ -272,9 +263,10 @@ static int l_memory(lua_State *L) {
 }
 
 static int l_memory_limit(lua_State *L) {
-  size_t bytes = (size_t)luaL_checkinteger(L, 1);
+  lua_Integer bytes = pni_check_whole(L, 1, "memory_limit", "bytes");
+  if (bytes < 0) return pni_error(L, "memory_limit: bytes must not be negative, got %I", (LUAI_UACINT)bytes);
   if (pni_refuse_capture(pni_lua_context(L), "memory_limit", "set it outside")) return pni_raise(L, pni_lua_context(L));
-  pn_context_set_memory_limit(pni_lua_context(L), bytes);
+  pn_context_set_memory_limit(pni_lua_context(L), (size_t)bytes);
   return 0;
 }
 
@@ -385,6 +377,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_replay(L);
   pni_open_traceback(L);
   pni_open_missing(L);
+  pni_open_public(L);
   pni_open_terminal(L);
   pni_open_file(L);
   return 1;

@@ -229,7 +229,9 @@ static int l_kl(lua_State *L) {
 /* within(set, x): bool, which members of x lie in the set */
 static int l_within(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  const char *name = luaL_checkstring(L, 1);
+  if (lua_type(L, 1) != LUA_TSTRING)
+    return pni_error(L, "within: set must be the name of a set, got %s", pni_type_name(L, 1));
+  const char *name = lua_tostring(L, 1);
   const pni_constraint *k = NULL;
   for (int i = 0; i < pni_constraint_count(); i++)
     if (strcmp(pni_constraint_at(i)->name, name) == 0) k = pni_constraint_at(i);

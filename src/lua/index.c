@@ -117,11 +117,7 @@ int pni_index(lua_State *L) {
 /* ---- methods ---- */
 
 static int64_t integer(lua_State *L, int i, const char *where, const char *role, int64_t absent) {
-  int ok;
-  if (lua_isnoneornil(L, i)) return absent;
-  lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
-  return v;
+  return lua_isnoneornil(L, i) ? absent : pni_check_whole(L, i, where, role);
 }
 
 static int l_select(lua_State *L) {
@@ -275,7 +271,7 @@ static int spread_of(lua_State *L, const char *where, spread *f) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
   pn_axes axes = pni_check_axes(L, 2, where, x->ndim);
-  double correction = luaL_optnumber(L, 3, 1);
+  double correction = lua_isnoneornil(L, 3) ? 1 : pni_check_number(L, 3, where, "correction");
   int keepdim = lua_toboolean(L, 4);
   PNI_RETURN(L, c, f(c, x, axes, correction, keepdim));
 }

@@ -128,7 +128,8 @@ static int l_kalman_update(lua_State *L) {
     if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
       return pni_error(L, "kalman_update: details must be true or false, got %s", pni_type_name(L, -1));
     details = lua_toboolean(L, -1);
-    if (lua_getfield(L, 7, "observed") != LUA_TNIL) in[OBSERVED] = pni_check_tensor(L, lua_gettop(L));
+    if (lua_getfield(L, 7, "observed") != LUA_TNIL)
+      in[OBSERVED] = pni_check_operand(L, lua_gettop(L), "kalman_update", "observed");
   }
   return results(L, in, details ? 6 : 3, details ? update_details : update_plain);
 }
@@ -140,7 +141,7 @@ static pn_tensor *option_observed(lua_State *L, int i, const char *where) {
   if (lua_isnil(L, i)) return NULL;
   if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   pni_check_options(L, i, where, names);
-  return lua_getfield(L, i, "observed") == LUA_TNIL ? NULL : pni_check_tensor(L, lua_gettop(L));
+  return lua_getfield(L, i, "observed") == LUA_TNIL ? NULL : pni_check_operand(L, lua_gettop(L), where, "observed");
 }
 
 /* kalman_step(mean, cov, a, b or nil, q, y, c, d or nil, r, {observed =}) -> mean, cov, log_prob */

@@ -141,6 +141,37 @@ static bool push_elsewhere(lua_State *L, const char *key) {
   return true;
 }
 
+/* The function at index f among the fields of the table on the stack top: a better name for it, if there is one. */
+static void find_in(lua_State *L, int f, const char *called, char *name, size_t size) {
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    if (lua_rawequal(L, -1, f) && lua_type(L, -2) == LUA_TSTRING) {
+      const char *key = lua_tostring(L, -2);
+      bool same = called && strcmp(key, called) == 0, kept = called && strcmp(name, called) == 0;
+      bool better = strlen(key) < strlen(name) || (strlen(key) == strlen(name) && strcmp(key, name) < 0);
+      if (same || !*name || (!kept && better)) snprintf(name, size, "%s", key);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind) {
+  f = lua_absindex(L, f);
+  *name = '\0';
+  push_spaces(L);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *label = lua_tostring(L, -2);
+    bool first = !*name;
+    lua_rawgeti(L, -1, 1);
+    find_in(L, f, called, name, size);
+    if (first && *name) *kind = strchr(label, ' ') || strcmp(label, "d:") == 0;
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+  return *name;
+}
+
 /* Pushes ", did you mean 'x'?" or "" for a key that is not there. */
 static void push_suggestion(lua_State *L, const pni_near *near, const char *key) {
   if (near->distance < STEP)
@@ -170,6 +201,7 @@ int pni_no_such(lua_State *L, const char *what, const char *const *more) {
 static int no_method(lua_State *L) { return pni_no_such(L, lua_tostring(L, lua_upvalueindex(2)), NULL); }
 
 void pni_guard_methods(lua_State *L, const char *what) {
+  pni_add_space(L, what, -1, 0);
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, -2);
   lua_pushstring(L, what);
@@ -208,12 +240,13 @@ static int namespace_index(lua_State *L) {
   return 0;
 }
 
-/* namespace(label, table [, names]) -> table, whose missing names are noted from now on; with a metatable of its own
- * it calls `missed` itself. names: list of what it has beside its fields. */
+/* namespace(label, table [, names]) -> table, whose functions are public and whose missing names are noted from now on;
+ * with a metatable of its own it calls `missed` itself. names: list of what it has beside its fields. */
 static int l_namespace(lua_State *L) {
   const char *label = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
+  pni_publish(L, 2);
   pni_add_space(L, label, 2, lua_istable(L, 3) ? 3 : 0);
   lua_settop(L, 2);
   if (lua_getmetatable(L, 2)) return lua_pop(L, 1), 1;

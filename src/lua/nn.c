@@ -73,8 +73,44 @@ static int l_call(lua_State *L) {
   const pn_layer *l = check_layer(L, 1); /* a script may take __call out of the metatable */
   pn_context *c = pni_lua_state(L)->c;
   pn_tensor *x = check_input(L, l, 2);
+  if (!lua_isnoneornil(L, 3) && !luaL_testudata(L, 3, "penumbra.generator"))
+    return pni_error(L, "%s: generator must be a pn.generator, got %s", pn_layer_type(l), pni_type_name(L, 3));
   pn_rng *rng = pni_check_rng(L, 3);
   PNI_RETURN(L, c, pn_layer_forward(c, l, x, rng));
+}
+
+/* Is the value on the stack top a layer, or a table that is a network? Those take a generator. */
+static bool is_network(lua_State *L) {
+  if (!lua_getmetatable(L, -1)) return false;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &layer_key);
+  bool layer = lua_rawequal(L, -1, -2);
+  lua_pop(L, 1);
+  lua_pushliteral(L, "network");
+  bool network = lua_rawget(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -1);
+  lua_pop(L, 2);
+  return layer || network;
+}
+
+/* Calls part k of the list at index 1 with x at index 2 and the generator at index 3, then those after it. */
+static int call_from(lua_State *L, int status, lua_KContext k) {
+  (void)status;
+  for (;; k++) {
+    if (k > 0) lua_replace(L, 2);
+    if (lua_rawgeti(L, 1, (lua_Integer)k + 1) == LUA_TNIL) break;
+    bool with_generator = !lua_isnil(L, 3) && is_network(L);
+    lua_pushvalue(L, 2);
+    if (with_generator) lua_pushvalue(L, 3);
+    lua_callk(L, with_generator ? 2 : 1, 1, k + 1, call_from);
+  }
+  lua_pushvalue(L, 2);
+  return 1;
+}
+
+/* call_in_turn(parts, x [, generator]) -> what the last gives: each takes what the one before gave */
+static int l_call_in_turn(lua_State *L) {
+  lua_settop(L, 3);
+  if (!lua_istable(L, 1)) return pni_error(L, "sequential: network must be a table, got %s", pni_type_name(L, 1));
+  return call_from(L, LUA_OK, 0);
 }
 
 static int l_mean(lua_State *L) {
@@ -284,6 +320,7 @@ static int l_initialiser_rows(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"new_layer", l_layer},
                                      {"initialise", l_initialise},
+                                     {"call_in_turn", l_call_in_turn},
                                      {"layer_rows", l_layer_rows},
                                      {"initialiser_rows", l_initialiser_rows},
                                      {NULL, NULL}};

@@ -85,11 +85,13 @@ static int l_apply(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (!lua_istable(L, 2) || lua_rawlen(L, 2) != (size_t)o->n)
-    return pni_error(L, "apply: needs a list of %d gradients", o->n);
+    return pni_error(L, "apply: needs a list of %d gradients, got %s", o->n, pni_type_name(L, 2));
   pn_tensor **g = lua_newuserdatauv(L, (size_t)o->n * sizeof *g, 0);
   for (int k = 0; k < o->n; k++) {
     bool rest = lua_rawgeti(L, 2, k + 1) == LUA_TBOOLEAN && !lua_toboolean(L, -1);
-    g[k] = rest ? NULL : pni_check_tensor(L, -1);
+    if (!rest && !pni_test_tensor(L, -1))
+      return pni_error(L, "apply: gradient %d must be a tensor or false, got %s", k + 1, pni_type_name(L, -1));
+    g[k] = rest ? NULL : pni_test_tensor(L, -1);
     lua_pop(L, 1);
   }
   size_t mark = pn_scope_open(c);
@@ -103,14 +105,21 @@ static int l_num_states(lua_State *L) {
   return 1;
 }
 
+/* The number of an array of the optimiser at index 2, as C counts. */
+static int position(lua_State *L, const pn_optim *o, const char *where) {
+  int64_t i = pni_check_whole(L, 2, where, "number"), n = pn_optim_num_states(o);
+  if (i < 1 || i > n) pni_error(L, "%s: number must lie in 1 .. %I, got %I", where, (LUAI_UACINT)n, (LUAI_UACINT)i);
+  return (int)i - 1;
+}
+
 /* opt:state_at(i) -> key, copy */
 static int l_state_at(lua_State *L) {
   const pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "an optimiser's state", "read it outside")) return pni_raise(L, c);
-  int i = (int)luaL_checkinteger(L, 2) - 1;
+  int i = position(L, o, "state_at");
   char key[256];
-  if (i >= 0 && i < pn_optim_num_states(o)) lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
+  lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
   pni_box *b = pni_new_box(L);
   size_t mark = pn_scope_open(c);
   pn_tensor *t = pn_optim_state(c, o, i);
@@ -121,9 +130,9 @@ static int l_state_at(lua_State *L) {
 static int l_set_state_at(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
-  int i = (int)luaL_checkinteger(L, 2) - 1;
+  int i = position(L, o, "set_state_at");
   if (pni_refuse_capture(c, "setting an optimiser's state", "do it outside")) return pni_raise(L, c);
-  return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
+  return pn_optim_set_state(c, o, i, pni_check_operand(L, 3, "set_state_at", "state")) ? pni_raise(L, c) : 0;
 }
 
 /* opt:parameters() -> list of the parameters, with their names in `names` if they have any */
@@ -238,6 +247,7 @@ void pni_open_optim(lua_State *L) {
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "optimiser_methods");
+  pni_add_space(L, "an optimiser", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_newindex);

@@ -68,6 +68,12 @@ int pni_raise(lua_State *L, pn_context *c);
 pn_status pni_raised(lua_State *L, int i);
 /* Clears the pending error and pushes nil, message, code (for operational failures). Returns 3. */
 int pni_push_failure(lua_State *L, pn_context *c);
+/* Pushes "script:line: " of the innermost Lua function that is not the module's own; "" if there is none. */
+void pni_push_where(lua_State *L);
+/* Pushes the message, which names the public function that the script called. */
+void pni_push_named(lua_State *L, const char *message);
+/* The functions of the table at index t that are written in Lua become what scripts call. */
+void pni_publish(lua_State *L, int t);
 /* Does a chunk with this source (lua_Debug's) belong to Penumbra's own Lua modules? */
 bool pni_is_ours(const char *source);
 /* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
@@ -91,6 +97,9 @@ int pni_no_such(lua_State *L, const char *what, const char *const *more);
 void pni_guard_methods(lua_State *L, const char *what);
 /* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
 void pni_add_space(lua_State *L, const char *label, int table, int names);
+/* The name of the function at index f in a namespace or a table of methods, `called` if it is one of several. *kind:
+ * is it a method of objects of many kinds (distributions, layers...), whose errors begin with the kind? */
+bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind);
 /* Pushes the message of an error, which says more if it is about a name that was not there. */
 void pni_push_explained(lua_State *L, const char *message);
 
@@ -104,6 +113,8 @@ pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 pn_tensor *pni_check_tensor(lua_State *L, int i);
 /* The same, or NULL. */
 pn_tensor *pni_test_tensor(lua_State *L, int i);
+/* The tensor at stack index i, raising "where: role must be a tensor, got ..." if it is none. Borrowed. */
+pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char *role);
 /* Pushes an empty box. */
 pni_box *pni_new_box(lua_State *L);
 /* Fills a box with one more reference to t and tells the collector about t's memory. */
@@ -154,6 +165,9 @@ int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim);
 int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n);
 /* A list of integers (a table at index i, or the numbers from i to the top); returns how many. */
 int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out);
+/* The whole number, or number, at index i: the argument `role` of the function `where`. */
+int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role);
+double pni_check_number(lua_State *L, int i, const char *where, const char *role);
 /* "float64" ... at index i; absent gives `absent`. */
 pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent);
 /* The dtype of numbers that nothing else decides. */
@@ -181,6 +195,7 @@ void pni_open_optim(lua_State *L);
 void pni_open_replay(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
+void pni_open_public(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);
 

@@ -360,6 +360,7 @@ void pni_open_bijector(lua_State *L) {
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "bijector_methods");
+  pni_add_space(L, "a bijector", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushliteral(L, "penumbra.bijector");
