@@ -87,6 +87,8 @@ int pni_error(lua_State *L, const char *format, ...) {
   snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
   pni_push_where(L);
   pni_push_named(L, text);
+  pni_push_with_own_failure(L, lua_tostring(L, -2), lua_tostring(L, -1));
+  lua_remove(L, -2);
   lua_concat(L, 2);
   return lua_error(L);
 }
@@ -133,6 +135,7 @@ int pni_push_failure(lua_State *L, pn_context *c) {
   }
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
+  pni_note_failure(L, text);
   lua_pushnil(L);
   lua_pushstring(L, text);
   lua_pushstring(L, pn_status_name(s));

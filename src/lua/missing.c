@@ -275,11 +275,25 @@ static bool is_about(const pni_missed *m, const char *message) {
   return false;
 }
 
+/* Lua's own functions take numbers only. */
+static bool wants_number(const char *message) {
+  static const char end[] = "(number expected, got tensor)";
+  size_t n = strlen(message);
+  return n >= sizeof end - 1 && strcmp(message + n - (sizeof end - 1), end) == 0;
+}
+
 void pni_push_explained(lua_State *L, const char *message) {
   pni_state *state = pni_lua_state(L);
   const pni_missed *m = state ? &state->missed : NULL;
-  if (!m || !is_about(m, message) || !lua_checkstack(L, 20)) {
+  if (!lua_checkstack(L, 20)) {
     lua_pushstring(L, message);
+    return;
+  }
+  if (!m || !is_about(m, message)) {
+    if (wants_number(message))
+      lua_pushfstring(L, "%s; the number of a tensor with one element is x:item()", message);
+    else
+      pni_push_with_failure(L, message);
     return;
   }
   pni_near near;

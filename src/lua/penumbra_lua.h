@@ -27,6 +27,11 @@ typedef struct pni_missed {
   int line; /* 0: none */
 } pni_missed;
 
+/* The last operational failure that a script was given, and where: "script:12: ". */
+typedef struct pni_failure {
+  char where[LUA_IDSIZE + 24], message[256];
+} pni_failure;
+
 /* One per Lua state, anchored in its registry; closes a context that it made. */
 typedef struct pni_state {
   pn_context *c;
@@ -39,6 +44,7 @@ typedef struct pni_state {
   const void *box_metatable; /* identity of the tensors' metatable */
   char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
   pni_missed missed;         /* last name that was not there */
+  pni_failure failed;        /* last failure that was returned */
   int raised;                /* status behind the last error value raised for lack of memory or time */
 } pni_state;
 
@@ -78,6 +84,15 @@ void pni_publish(lua_State *L, int t);
 bool pni_is_ours(const char *source);
 /* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
 void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int level);
+
+/* ---- failures that were returned ---- */
+
+/* Notes that the script is given a failure. */
+void pni_note_failure(lua_State *L, const char *message);
+/* Pushes the message and, if it is about a nil, the last failure. */
+void pni_push_with_failure(lua_State *L, const char *message);
+/* The same, if that failure arose at the same place `where`. */
+void pni_push_with_own_failure(lua_State *L, const char *where, const char *message);
 
 /* ---- names that are not there ---- */
 

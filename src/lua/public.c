@@ -11,8 +11,13 @@
 
 /* ---- entering ---- */
 
+/* nil, message, code is a failure. */
 static int leave(lua_State *L, int status, lua_KContext context) {
-  return (void)status, (void)context, lua_gettop(L);
+  int n = lua_gettop(L);
+  (void)status, (void)context;
+  if (n == 3 && lua_isnil(L, 1) && lua_type(L, 2) == LUA_TSTRING && lua_type(L, 3) == LUA_TSTRING)
+    pni_note_failure(L, lua_tostring(L, 2));
+  return n;
 }
 
 /* Calls upvalue 1, which may yield. */
@@ -20,7 +25,7 @@ static int enter(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, leave);
-  return lua_gettop(L);
+  return leave(L, LUA_OK, 0);
 }
 
 static const char entries_key = 0;

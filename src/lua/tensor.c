@@ -346,14 +346,26 @@ static int l_gc(lua_State *L) {
   return 0;
 }
 
+/* One element is shown as its number: ("%s"):format(loss). */
 static int l_tostring(lua_State *L) {
   pni_box *b = luaL_checkudata(L, 1, "penumbra.tensor");
   pn_context *c = pni_lua_context(L);
   if (b->t && pni_check_read(c, b->t, "tostring")) return pni_raise(L, c);
-  if (b->t)
-    pni_push_text(L, b->t);
-  else
+  if (!b->t)
     lua_pushliteral(L, "tensor (closed)");
+  else if (b->t->numel == 1)
+    push_at(L, b->t, b->t->offset), luaL_tolstring(L, -1, NULL);
+  else
+    pni_push_text(L, b->t);
+  return 1;
+}
+
+/* text(x) -> what the prompt shows, with dtype and shape also of one element */
+static int l_text(lua_State *L) {
+  pn_tensor *t = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (pni_check_read(c, t, "tostring")) return pni_raise(L, c);
+  pni_push_text(L, t);
   return 1;
 }
 
@@ -377,6 +389,7 @@ static const luaL_Reg constructors[] = {
     {"tensor", l_tensor}, {"zeros", l_zeros},       {"ones", l_ones},         {"full", l_full},
     {"arange", l_arange}, {"linspace", l_linspace}, {"eye", l_eye},           {"rand", l_rand},
     {"randn", l_randn},   {"randint", l_randint},   {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
+    {"text", l_text},
     {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"shape", l_shape},     {"size", l_size},   {"dtype", l_dtype},
