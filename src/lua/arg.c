@@ -133,6 +133,17 @@ pn_rng *pni_check_rng(lua_State *L, int i) {
   return b->rng;
 }
 
+/* Pushes "a, b, c". */
+static void push_list(lua_State *L, const char *const *names) {
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (int k = 0; names[k]; k++) {
+    if (k) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, names[k]);
+  }
+  luaL_pushresult(&b);
+}
+
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names) {
   i = lua_absindex(L, i);
   lua_pushnil(L);
@@ -149,6 +160,21 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
     }
     if (known) continue;
     if (*near.name) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, near.name);
-    pni_error(L, "%s: unknown option '%s'", where, key);
+    push_list(L, names);
+    pni_error(L, "%s: unknown option '%s'; known: %s", where, key, lua_tostring(L, -1));
   }
+}
+
+void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names) {
+  i = lua_absindex(L, i);
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) continue;
+    const char *key = luaL_tolstring(L, -1, NULL);
+    push_list(L, names);
+    pni_error(L, "%s: options have names (%s), got '%s'", where, lua_tostring(L, -1), key);
+  }
+  pni_check_options(L, i, where, names);
 }

@@ -25,7 +25,11 @@ static bool is_about_nil(const char *message) {
   const char *attempt = strstr(message, "attempt to ");
   if (attempt && (strstr(attempt, " a nil value") || strstr(attempt, " nil with ") || ends_with(attempt, " with nil")))
     return true;
-  return ends_with(message, "got nil") || ends_with(message, "got nil)") || ends_with(message, " is missing");
+  static const char *const ends[] = {"got nil",    "got nil)",     "got no value", "got no value)",
+                                     " is missing", " is required", "got 0 of them"};
+  for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+    if (ends_with(message, ends[k])) return true;
+  return false;
 }
 
 static bool is_to_tell(const pni_failure *f, const char *message) {

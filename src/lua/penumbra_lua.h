@@ -193,6 +193,9 @@ pn_rng *pni_check_rng(lua_State *L, int i);
  * nearest. */
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
 
+/* The value at index i is a table of options from `names` and nothing else; raises. */
+void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names);
+
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */
 
 void pni_open_embedded(lua_State *L);

@@ -20,7 +20,8 @@ static const char *const options_of_made[] = {"dtype", "generator", NULL};
 
 /* Reads {dtype =, generator =} at index i (absent is fine). */
 static void read_options(lua_State *L, int i, const char *where, made *m) {
-  if (!lua_istable(L, i)) return;
+  if (lua_isnoneornil(L, i)) return;
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   i = lua_absindex(L, i);
   pni_check_options(L, i, where, options_of_made);
   lua_getfield(L, i, "dtype");
