@@ -97,7 +97,8 @@ function bijector.random(name, n, given)
   end
   local coupling = name == "real_nvp"
   if not (coupling or name == "masked_autoregressive" or name == "inverse_autoregressive") then
-    core.error(("random: name must be that of a bijector with weights, got '%s'"):format(tostring(name)))
+    local near = options.suggestion(name, { "planar", "real_nvp", "masked_autoregressive", "inverse_autoregressive" })
+    core.error(("random: name must be that of a bijector with weights, got '%s'%s"):format(tostring(name), near))
   elseif #hidden < 1 or #hidden > 2 then
     core.error("random: hidden must have 1 or 2 sizes, got " .. #hidden)
   end

@@ -410,7 +410,10 @@ local function read_figure(content, opt)
     if getmetatable(p) ~= panel_kind then core.error(("plot.save: item %d must be a plot.panel"):format(i)) end
   end
   for key in pairs(own) do
-    if math.type(key) ~= "integer" then core.error(("plot.save: unknown option '%s'"):format(tostring(key))) end
+    if math.type(key) ~= "integer" then
+      core.error(("plot.save: unknown option '%s'%s"):format(tostring(key),
+        options.suggestion(key, { "title", "size", "columns" })))
+    end
   end
   return content, o
 end

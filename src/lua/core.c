@@ -78,6 +78,13 @@ bool pni_is_ours(const char *source) {
   return pni_embedded(name);
 }
 
+/* Pushes what is told after the place, which is on the stack top. */
+static void push_text(lua_State *L, const char *message) {
+  pni_push_named(L, message);
+  pni_push_with_own_failure(L, lua_tostring(L, -2), lua_tostring(L, -1));
+  lua_remove(L, -2);
+}
+
 int pni_error(lua_State *L, const char *format, ...) {
   char text[PNI_MESSAGE];
   va_list ap;
@@ -86,9 +93,7 @@ int pni_error(lua_State *L, const char *format, ...) {
   va_end(ap);
   snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
   pni_push_where(L);
-  pni_push_named(L, text);
-  pni_push_with_own_failure(L, lua_tostring(L, -2), lua_tostring(L, -1));
-  lua_remove(L, -2);
+  push_text(L, text);
   lua_concat(L, 2);
   return lua_error(L);
 }
@@ -107,7 +112,7 @@ int pni_raise(lua_State *L, pn_context *c) {
   if (limit)
     lua_pushstring(L, text);
   else
-    pni_push_named(L, text[0] ? text : "unknown failure");
+    push_text(L, text[0] ? text : "unknown failure");
   lua_concat(L, 2);
   if (limit) {
     pni_lua_state(L)->raised = (int)status;

@@ -184,6 +184,13 @@ static void push_suggestion(lua_State *L, const pni_near *near, const char *key)
     lua_pushliteral(L, "");
 }
 
+void pni_push_nearest(lua_State *L, const pni_near *near) {
+  if (*near->name)
+    lua_pushfstring(L, ", did you mean '%s'?", near->name);
+  else
+    lua_pushliteral(L, "");
+}
+
 /* ---- objects ---- */
 
 int pni_no_such(lua_State *L, const char *what, const char *const *more) {

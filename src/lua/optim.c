@@ -182,13 +182,23 @@ static int l_index(lua_State *L) {
   return 1;
 }
 
+static int unknown_option(lua_State *L, const pni_optimiser *type) {
+  pni_near near;
+  const char *key = luaL_tolstring(L, 2, NULL);
+  pni_near_begin(&near, key);
+  for (int k = 0; k < PNI_OPTIONS && type->options && type->options[k].name; k++)
+    pni_near_offer(&near, type->options[k].name);
+  pni_push_nearest(L, &near);
+  return pni_error(L, "%s: unknown option '%s'%s", type->name, key, lua_tostring(L, -1));
+}
+
 /* opt.lr = 0.01 */
 static int l_newindex(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_option given;
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
-  if (k < 0) return pni_error(L, "%s: unknown option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
+  if (k < 0) return unknown_option(L, o->type);
   pni_read_option(L, o->type->name, &o->type->options[k], 3, &given);
   if (pni_refuse_capture(c, "setting an option of an optimiser", "do it outside")) return pni_raise(L, c);
   if (given.word) return pni_error(L, "%s: '%s' is fixed", o->type->name, given.name);

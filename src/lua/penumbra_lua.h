@@ -105,6 +105,8 @@ typedef struct pni_near {
 
 void pni_near_begin(pni_near *near, const char *wanted);
 void pni_near_offer(pni_near *near, const char *name);
+/* Pushes ", did you mean 'x'?" or "". */
+void pni_push_nearest(lua_State *L, const pni_near *near);
 /* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
  * table of methods. more: further names, NULL-terminated, or NULL. */
 int pni_no_such(lua_State *L, const char *what, const char *const *more);

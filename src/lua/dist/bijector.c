@@ -98,7 +98,7 @@ static int l_compose(lua_State *L) {
 /* biject_to(set [, low, high]): onto the named set */
 static int l_biject_to(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  const char *set = luaL_checkstring(L, 1);
+  const char *set = pni_check_set(L, 1, "biject_to")->name;
   pn_tensor *end[2] = {NULL, NULL};
   lua_settop(L, 3);
   for (int i = 0; i < 2; i++)
