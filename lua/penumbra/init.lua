@@ -19,7 +19,8 @@ for name, value in pairs(core) do
   end
 end
 
-local parts = { dist = true, nn = true, optim = true, infer = true, train = true, data = true, plot = true, metrics = true }
+local parts = { dist = true, nn = true, optim = true, infer = true, train = true, data = true, plot = true,
+  metrics = true }
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "penumbra.gradcheck",

@@ -50,7 +50,8 @@ end
 local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
-  requires_grad call_in_turn __pairs close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
+  call_in_turn __pairs
+  requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
   new_renyi new_transformed

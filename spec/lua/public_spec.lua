@@ -1,6 +1,5 @@
 --- Every public function and method with arguments that it cannot take: the error names the function, says something
 --- about the arguments and stands at the script's line, also where the script calls by `return f(x)`.
-local core = require "penumbra.core"
 local pn = require "penumbra"
 
 local nan, nowhere = 0 / 0, "no/such/folder/x"
@@ -17,7 +16,9 @@ local made = {
   bayesian = function() return pn.nn.bayes_linear(2, 3) end,
   recurrent = function() return pn.nn.gru(2, 3) end,
   sequential = function() return pn.nn.sequential { pn.nn.linear(2, 3), pn.nn.relu() } end,
-  module = function() return pn.nn.module { part = pn.nn.linear(2, 3), forward = function(self, x) return self.part(x) end } end,
+  module = function()
+    return pn.nn.module { part = pn.nn.linear(2, 3), forward = function(self, x) return self.part(x) end }
+  end,
   optimiser = function() return pn.optim.adam { pn.param(1) } end,
   generator = function() return pn.generator(1) end,
   scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
@@ -28,16 +29,20 @@ local made = {
 local function bad_arguments()
   local x, d = made.tensor(), made.distribution()
   return {
-    table.pack(), table.pack {}, table.pack { 1, "x" }, table.pack { k = nowhere }, table.pack(nowhere), table.pack(nan),
-    table.pack(true), table.pack(idle), table.pack(nil, 1), table.pack(nil, nil, nan), table.pack(nil, {}),
+    table.pack(), table.pack {}, table.pack { 1, "x" }, table.pack { k = nowhere }, table.pack(nowhere),
+    table.pack(nan), table.pack(true), table.pack(idle), table.pack(nil, 1), table.pack(nil, nil, nan),
+    table.pack(nil, {}),
     table.pack(nil, nil, nil, nowhere), table.pack(x, nowhere), table.pack(x, {}), table.pack(x, nil, {}),
     table.pack(x, { k = 1 }), table.pack(x, nan), table.pack(x, 1, {}), table.pack(x, x, {}), table.pack(x, x, nowhere),
     table.pack(d, nowhere), table.pack(d, {}), table.pack(d, { k = 1 }), table.pack(d, nan), table.pack(d, d, nowhere),
     table.pack(d, d, { k = 1 }), table.pack(d, x, x), table.pack({ x }, nowhere), table.pack({ x }, { k = 1 }),
-    table.pack({ d }, { k = 1 }), table.pack({ x, 2 }, {}), table.pack({ d, x }, {}), table.pack(idle, { k = 1 }),
+    table.pack({ d }, { k = 1 }), table.pack({ x, 2 }, {}), table.pack({ d, x }, {}),
+    table.pack(idle, { k = 1 }),
     table.pack(idle, {}, {}), table.pack(1, { k = 1 }), table.pack(1, {}, {}), table.pack(1, 1, { k = 1 }),
-    table.pack(1, 1, 1, { k = 1 }), table.pack(nowhere, {}), table.pack(nowhere, { k = 1 }), table.pack(nowhere, x, nan),
-    table.pack(nowhere, { a = nan }), table.pack("x.svg", {}), table.pack("x.svg", nan),
+    table.pack(1, 1, 1, { k = 1 }), table.pack(nowhere, {}), table.pack(nowhere, { k = 1 }),
+    table.pack(nowhere, x, nan),
+    table.pack(nowhere, { a = nan }), table.pack(nowhere .. ".svg", {}),
+    table.pack(nowhere .. ".svg", nan),
   }
 end
 

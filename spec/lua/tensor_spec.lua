@@ -171,8 +171,8 @@ describe("printing", function()
   end)
 
   it("of one element is its number", function()
-    for _, x in ipairs { pn.tensor(2), pn.tensor { 1 / 3 }, pn.tensor { { -7 } }, pn.tensor({ 5 }, int), pn.tensor(true),
-      pn.tensor(0.1, { dtype = "float32" }), pn.param(3) } do
+    for _, x in ipairs { pn.tensor(2), pn.tensor { 1 / 3 }, pn.tensor { { -7 } }, pn.tensor({ 5 }, int),
+      pn.tensor(true), pn.tensor(0.1, { dtype = "float32" }), pn.param(3) } do
       text(x, tostring(x:item()))
       assert.equal(("loss %s!"):format(x:item()), ("loss %s!"):format(x))
       assert.equal("loss " .. tostring(x:item()), "loss " .. x)

@@ -3,7 +3,7 @@
 ** Axes are 1-based in Lua and negative from the end; nothing else shifts numbers.
 */
 #include <string.h>
-#include "penumbra_lua.h"
+#include "message.h"
 
 const char *pni_type_name(lua_State *L, int i) {
   static const char own[] = "penumbra.";

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../tensor/blas.h"
-#include "penumbra_lua.h"
+#include "message.h"
 
 static const char state_key = 0, raised_key = 0;
 

@@ -4,6 +4,7 @@
 */
 #include <string.h>
 #include "dist/dist_lua.h"
+#include "message.h"
 
 typedef pni_dist_box box;
 

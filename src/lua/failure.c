@@ -5,7 +5,7 @@
 */
 #include <stdio.h>
 #include <string.h>
-#include "penumbra_lua.h"
+#include "message.h"
 
 void pni_note_failure(lua_State *L, const char *message) {
   pni_failure *f = &pni_lua_state(L)->failed;
@@ -25,7 +25,7 @@ static bool is_about_nil(const char *message) {
   const char *attempt = strstr(message, "attempt to ");
   if (attempt && (strstr(attempt, " a nil value") || strstr(attempt, " nil with ") || ends_with(attempt, " with nil")))
     return true;
-  static const char *const ends[] = {"got nil",    "got nil)",     "got no value", "got no value)",
+  static const char *const ends[] = {"got nil",     "got nil)",     "got no value", "got no value)",
                                      " is missing", " is required", "got 0 of them"};
   for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
     if (ends_with(message, ends[k])) return true;

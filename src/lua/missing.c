@@ -10,7 +10,7 @@
 #include "../dist/distribution.h"
 #include "../nn/layer.h"
 #include "../nn/optimiser.h"
-#include "penumbra_lua.h"
+#include "message.h"
 
 /* ---- nearness ---- */
 

@@ -1,6 +1,7 @@
 /*
 ** optim.c: optimisers as Lua sees them: opt:step(loss), options as fields, state as tensors.
 */
+#include "message.h"
 #include "nn_lua.h"
 
 static const char optim_key = 0;

@@ -74,39 +74,13 @@ int pni_raise(lua_State *L, pn_context *c);
 pn_status pni_raised(lua_State *L, int i);
 /* Clears the pending error and pushes nil, message, code (for operational failures). Returns 3. */
 int pni_push_failure(lua_State *L, pn_context *c);
-/* Pushes "script:line: " of the innermost Lua function that is not the module's own; "" if there is none. */
-void pni_push_where(lua_State *L);
-/* Pushes the message, which names the public function that the script called. */
-void pni_push_named(lua_State *L, const char *message);
-/* The functions of the table at index t that are written in Lua become what scripts call. */
-void pni_publish(lua_State *L, int t);
 /* Does a chunk with this source (lua_Debug's) belong to Penumbra's own Lua modules? */
 bool pni_is_ours(const char *source);
 /* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
 void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int level);
 
-/* ---- failures that were returned ---- */
-
-/* Notes that the script is given a failure. */
-void pni_note_failure(lua_State *L, const char *message);
-/* Pushes the message and, if it is about a nil, the last failure. */
-void pni_push_with_failure(lua_State *L, const char *message);
-/* The same, if that failure arose at the same place `where`. */
-void pni_push_with_own_failure(lua_State *L, const char *where, const char *message);
-
 /* ---- names that are not there ---- */
 
-/* The nearest of the names offered; "" if none is near enough to be a slip of the hand. */
-typedef struct pni_near {
-  const char *wanted;
-  int limit, distance;
-  char name[64];
-} pni_near;
-
-void pni_near_begin(pni_near *near, const char *wanted);
-void pni_near_offer(pni_near *near, const char *name);
-/* Pushes ", did you mean 'x'?" or "". */
-void pni_push_nearest(lua_State *L, const pni_near *near);
 /* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
  * table of methods. more: further names, NULL-terminated, or NULL. */
 int pni_no_such(lua_State *L, const char *what, const char *const *more);
@@ -114,12 +88,6 @@ int pni_no_such(lua_State *L, const char *what, const char *const *more);
 void pni_guard_methods(lua_State *L, const char *what);
 /* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
 void pni_add_space(lua_State *L, const char *label, int table, int names);
-/* The name of the function at index f in a namespace or a table of methods, `called` if it is one of several. *kind:
- * is it a method of objects of many kinds (distributions, layers...), whose errors begin with the kind? */
-bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind);
-/* Pushes the message of an error, which says more if it is about a name that was not there. */
-void pni_push_explained(lua_State *L, const char *message);
-
 /* ---- tensors ---- */
 
 /* Pushes the tensors' metatable, made for the first time. */

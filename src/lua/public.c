@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include "penumbra_lua.h"
+#include "message.h"
 
 /* ---- entering ---- */
 

@@ -386,12 +386,13 @@ static int l_is_tensor(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg constructors[] = {
-    {"tensor", l_tensor}, {"zeros", l_zeros},       {"ones", l_ones},         {"full", l_full},
-    {"arange", l_arange}, {"linspace", l_linspace}, {"eye", l_eye},           {"rand", l_rand},
-    {"randn", l_randn},   {"randint", l_randint},   {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
-    {"text", l_text},
-    {NULL, NULL}};
+static const luaL_Reg constructors[] = {{"tensor", l_tensor},     {"zeros", l_zeros},
+                                        {"ones", l_ones},         {"full", l_full},
+                                        {"arange", l_arange},     {"linspace", l_linspace},
+                                        {"eye", l_eye},           {"rand", l_rand},
+                                        {"randn", l_randn},       {"randint", l_randint},
+                                        {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
+                                        {"text", l_text},         {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"shape", l_shape},     {"size", l_size},   {"dtype", l_dtype},
                                    {"numel", l_numel},     {"ndim", l_ndim},   {"item", l_item},
