@@ -83,7 +83,9 @@ local random_options = { hidden = options.any { 32 }, split = optional "number",
 --- hidden layers ({32}); split, how many numbers a coupling passes (n // 2); scale of the outputs' weights (0.01);
 --- generator; dtype. Its tensors: b:parameters().
 function bijector.random(name, n, given)
-  local o = options.check("random", given or {}, random_options)
+  local o = options.check("random", given, random_options)
+  n = options.whole("random", "n", n, 1)
+  options.argument("random", "hidden", o.hidden, "table")
   local hidden, generator, scale = o.hidden, o.generator, o.scale
   local function draw(rows, columns, size)
     return core.param(core.randn({ rows, columns }, { generator = generator, dtype = o.dtype }) * size)

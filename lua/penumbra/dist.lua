@@ -166,9 +166,10 @@ function dist.mixture_of_experts(experts, weights, mask)
   end
   local dtype = first.dtype
   weights = weights or core.ones({ m }, { dtype = dtype })
-  local w = listed("mixture_of_experts", "weights", weights, { dtype = dtype })
+  local w = options.numbers("mixture_of_experts", "weights",
+    listed("mixture_of_experts", "weights", weights, { dtype = dtype }), "tensor")
   if mask ~= nil then
-    mask = listed("mixture_of_experts", "mask", mask)
+    mask = options.numbers("mixture_of_experts", "mask", listed("mixture_of_experts", "mask", mask), "tensor")
     w = core.where(mask, w, core.zeros({}, { dtype = dtype }))
   end
   w = w / w:sum({ -1 }, true)

@@ -73,7 +73,10 @@ function divergence.expectation(d, f, given)
     options.argument("expectation_monte_carlo", "f", f, "function")
   end
   local x = draw(d, o)
-  local value = options.argument("expectation_monte_carlo", "what f gives", f and f(x) or x, "tensor")
+  local value = x
+  if f then
+    value = options.argument("expectation_monte_carlo", "what f gives", f(x), "tensor")
+  end
   if value:size(1) ~= o.num_samples then
     core.error(("expectation_monte_carlo: f must give %d rows, one a draw, got %d"):format(o.num_samples,
       value:size(1)))

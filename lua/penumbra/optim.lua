@@ -23,14 +23,14 @@ local function read_parameters(where, given)
     core.error(("%s: parameters must be a list of tensors, got one tensor (write {w})"):format(where))
   end
   if type(given) == "userdata" or getmetatable(given) then
-    given = given:parameters()
+    given = options.object(where, "parameters", given, "a list of tensors or a network", "parameters"):parameters()
   end
   if #given > 0 or next(given) == nil then
     return given, given.names
   end
   local list, names = {}, {}
   for name in pairs(given) do
-    names[#names + 1] = name
+    names[#names + 1] = options.argument(where, "name of a parameter", name, "string")
   end
   table.sort(names)
   for k, name in ipairs(names) do
@@ -182,6 +182,7 @@ function optim.warmup(steps, after)
   end
   return schedule("warmup", function(step)
     local rate = type(after) == "number" and after or after(math.max(1, step - steps))
+    options.argument("warmup", "what 'after' gives", rate, "number")
     return step < steps and rate * step / steps or rate
   end, "steps", steps)
 end

@@ -141,6 +141,35 @@ function options.argument(where, role, value, kind)
   return value
 end
 
+--- The argument `role` of the function `where` as a tensor or a number: a list of numbers becomes a tensor; anything else
+--- raises. With `kind` "tensor" a number does too.
+function options.numbers(where, role, value, kind)
+  if type(value) == "table" then return core.tensor(value) end
+  if is_a(value, "tensor") or type(value) == "number" and not kind then return value end
+  return core.error(("%s: %s must be a tensor%s, got %s"):format(where, role,
+    kind and " or a list of numbers" or ", a number or a list of numbers", text_of(value)))
+end
+
+--- Raises unless the argument `role` of the function `where` has these methods; `what` says what it must be. Returns it.
+function options.object(where, role, value, what, ...)
+  for _, name in ipairs { ... } do
+    local ok, method = pcall(function() return value[name] end)
+    if not ok or type(method) ~= "function" then
+      core.error(("%s: %s must be %s, got %s"):format(where, role, what, text_of(value)))
+    end
+  end
+  return value
+end
+
+--- Raises unless the argument `role` of the function `where` is a whole number from `least` on. Returns it as an integer.
+function options.whole(where, role, value, least)
+  local n = type(value) == "number" and math.tointeger(value)
+  if not n or n < least then
+    core.error(("%s: %s must be a whole number from %d on, got %s"):format(where, role, least, text_of(value)))
+  end
+  return n
+end
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end

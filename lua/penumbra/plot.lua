@@ -420,6 +420,10 @@ end
 
 --- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
 function plot.script(target, kind, content, opt)
+  options.argument("plot.script", "target", target, "string")
+  if not terminals[kind] then
+    core.error(("plot.script: kind must be 'svg' or 'png', got '%s'"):format(tostring(kind)))
+  end
   local panels, o = read_figure(content, opt)
   local columns = o.columns or math.ceil(math.sqrt(#panels))
   if columns < 1 or columns % 1 ~= 0 then core.error "plot.save: columns must be a whole number above 0" end

@@ -203,3 +203,31 @@ describe("an error", function()
   end)
 end)
 
+describe("a public function", function()
+  it("lets coroutines yield", function()
+    local run = coroutine.wrap(function()
+      local net = pn.nn.sequential { function(x) coroutine.yield "in a network" return x * 2 end, pn.exp }
+      local value = pn.no_grad(function() coroutine.yield "without a graph" return 7 end)
+      return value, net(pn.zeros(1)):item()
+    end)
+    assert.equal("without a graph", run())
+    assert.equal("in a network", run())
+    assert.same({ 7, 1 }, { run() })
+  end)
+
+  it("gives and takes any number of values", function()
+    assert.same({ n = 0 }, table.pack(pn.no_grad(function() end)))
+    assert.same({ n = 3, nil, 2, nil }, table.pack(pn.no_grad(function(...) return ... end, nil, 2, nil)))
+    local many = table.pack(pn.no_grad(function(...) return ... end, table.unpack({}, 1, 200)))
+    assert.equal(200, many.n)
+  end)
+
+  it("of a module that is not yet public says that a tail call has taken the line", function()
+    local options = require "penumbra.options"
+    local function f() return options.check("adam", { lrr = 1 }, { lr = 1 }) end
+    local line = debug.getinfo(1, "l").currentline + 1
+    local _, message = pcall(function() local x = f() return x end)
+    assert.equal(("%s:%d: (in a tail call below this line) adam: unknown option 'lrr', did you mean 'lr'?"):format(here,
+      line), message)
+  end)
+end)
