@@ -16,6 +16,8 @@ void pni_push_named(lua_State *L, const char *message);
 /* The name of the function at index f in a namespace or a table of methods, `called` if it is one of several. *kind:
  * is it a method of objects of many kinds (distributions, layers...), whose errors begin with the kind? */
 bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind);
+/* What pni_find_member knows is gathered anew at the next error: a namespace has changed. */
+void pni_forget_members(lua_State *L);
 /* The functions of the table at index t that are written in Lua become what scripts call. */
 void pni_publish(lua_State *L, int t);
 

@@ -87,6 +87,7 @@ void pni_add_space(lua_State *L, const char *label, int table, int names) {
   }
   lua_setfield(L, -2, label);
   lua_pop(L, 1);
+  pni_forget_members(L);
 }
 
 static void offer_keys(lua_State *L, pni_near *near, int t) {
@@ -141,37 +142,6 @@ static bool push_elsewhere(lua_State *L, const char *key) {
   return true;
 }
 
-/* The function at index f among the fields of the table on the stack top: a better name for it, if there is one. */
-static void find_in(lua_State *L, int f, const char *called, char *name, size_t size) {
-  lua_pushnil(L);
-  while (lua_next(L, -2)) {
-    if (lua_rawequal(L, -1, f) && lua_type(L, -2) == LUA_TSTRING) {
-      const char *key = lua_tostring(L, -2);
-      bool same = called && strcmp(key, called) == 0, kept = called && strcmp(name, called) == 0;
-      bool better = strlen(key) < strlen(name) || (strlen(key) == strlen(name) && strcmp(key, name) < 0);
-      if (same || !*name || (!kept && better)) snprintf(name, size, "%s", key);
-    }
-    lua_pop(L, 1);
-  }
-}
-
-bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind) {
-  f = lua_absindex(L, f);
-  *name = '\0';
-  push_spaces(L);
-  lua_pushnil(L);
-  while (lua_next(L, -2)) {
-    const char *label = lua_tostring(L, -2);
-    bool first = !*name;
-    lua_rawgeti(L, -1, 1);
-    find_in(L, f, called, name, size);
-    if (first && *name) *kind = strchr(label, ' ') || strcmp(label, "d:") == 0;
-    lua_pop(L, 2);
-  }
-  lua_pop(L, 1);
-  return *name;
-}
-
 /* Pushes ", did you mean 'x'?" or "" for a key that is not there. */
 static void push_suggestion(lua_State *L, const pni_near *near, const char *key) {
   if (near->distance < STEP)
@@ -189,6 +159,79 @@ void pni_push_nearest(lua_State *L, const pni_near *near) {
     lua_pushfstring(L, ", did you mean '%s'?", near->name);
   else
     lua_pushliteral(L, "");
+}
+
+/* ---- functions -> "-name other" or, if they are methods of objects of many kinds, "=name other" ---- */
+
+static const char members_key = 0;
+
+void pni_forget_members(lua_State *L) {
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &members_key);
+}
+
+/* Adds the functions of the table at -1 to the table at index `members`. */
+static void add_members(lua_State *L, int members, bool kind) {
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "_";
+    if (lua_isfunction(L, -1) && *key != '_') {
+      lua_pushvalue(L, -1);
+      const char *known = lua_rawget(L, members) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+      lua_pushvalue(L, -2);
+      lua_pushfstring(L, "%s%s%s%s", kind && *known != '-' ? "=" : "-", *known ? known + 1 : "", *known ? " " : "",
+                      key);
+      lua_rawset(L, members);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+/* Pushes the table of members, gathered from all spaces where something has changed. */
+static void push_members(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &members_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  int members = lua_gettop(L);
+  push_spaces(L);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *label = lua_tostring(L, -2);
+    lua_rawgeti(L, -1, 1);
+    add_members(L, members, strchr(label, ' ') || strcmp(label, "d:") == 0);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &members_key);
+}
+
+/* Of the words of `list` the one `called`, else the shortest (of these the first in the alphabet). */
+static void choose(const char *list, const char *called, char *name, size_t size) {
+  char word[64];
+  *name = '\0';
+  for (int used; sscanf(list, " %63s%n", word, &used) == 1; list += used) {
+    bool shorter = strlen(word) < strlen(name) || (strlen(word) == strlen(name) && strcmp(word, name) < 0);
+    if (!*name || shorter) snprintf(name, size, "%s", word);
+    if (!called || strcmp(word, called) != 0) continue;
+    snprintf(name, size, "%s", word);
+    return;
+  }
+}
+
+bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind) {
+  f = lua_absindex(L, f);
+  push_members(L);
+  lua_pushvalue(L, f);
+  bool found = lua_rawget(L, -2) == LUA_TSTRING;
+  if (found) {
+    const char *list = lua_tostring(L, -1);
+    *kind = *list == '=';
+    choose(list + 1, called, name, size);
+  }
+  lua_pop(L, 2);
+  return found;
 }
 
 /* ---- objects ---- */

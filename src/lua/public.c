@@ -82,6 +82,7 @@ static int l_public(lua_State *L) {
     pni_publish(L, 1);
   else
     to_entry(L);
+  pni_forget_members(L);
   return 1;
 }
 
