@@ -33,7 +33,8 @@ function chain.path(given)
   end
   local white
   if o.diffusion_matrix then
-    white = options.numbers("kl_path", "diffusion_matrix", o.diffusion_matrix, "tensor"):solve(f:unsqueeze(-1)):squeeze(-1)
+    local matrix = options.numbers("kl_path", "diffusion_matrix", o.diffusion_matrix, "tensor")
+    white = matrix:solve(f:unsqueeze(-1)):squeeze(-1)
   else
     white = f / options.numbers("kl_path", "diffusion", o.diffusion)
   end

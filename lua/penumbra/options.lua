@@ -141,8 +141,8 @@ function options.argument(where, role, value, kind)
   return value
 end
 
---- The argument `role` of the function `where` as a tensor or a number: a list of numbers becomes a tensor; anything else
---- raises. With `kind` "tensor" a number does too.
+--- The argument `role` of the function `where` as a tensor or a number: a list of numbers becomes a tensor;
+--- anything else raises. With `kind` "tensor" a number does too.
 function options.numbers(where, role, value, kind)
   if type(value) == "table" then return core.tensor(value) end
   if is_a(value, "tensor") or type(value) == "number" and not kind then return value end
@@ -150,7 +150,8 @@ function options.numbers(where, role, value, kind)
     kind and " or a list of numbers" or ", a number or a list of numbers", text_of(value)))
 end
 
---- Raises unless the argument `role` of the function `where` has these methods; `what` says what it must be. Returns it.
+--- Raises unless the argument `role` of the function `where` has these methods; `what` says what it must be.
+--- Returns it.
 function options.object(where, role, value, what, ...)
   for _, name in ipairs { ... } do
     local ok, method = pcall(function() return value[name] end)
@@ -161,7 +162,8 @@ function options.object(where, role, value, what, ...)
   return value
 end
 
---- Raises unless the argument `role` of the function `where` is a whole number from `least` on. Returns it as an integer.
+--- Raises unless the argument `role` of the function `where` is a whole number from `least` on. Returns it as an
+--- integer.
 function options.whole(where, role, value, least)
   local n = type(value) == "number" and math.tointeger(value)
   if not n or n < least then
