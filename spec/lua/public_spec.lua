@@ -215,6 +215,20 @@ describe("a public function", function()
     assert.same({ 7, 1 }, { run() })
   end)
 
+  it("goes through networks within networks, however deep", function()
+    local net, depth = pn.nn.sequential { function(x) return x + 1 end }, 2000
+    for _ = 1, depth do net = pn.nn.sequential { function(x) return x * 2 end, net, function(x) return x - 1 end } end
+    assert.equal(1 - depth, net(pn.zeros(1)):item())
+    local inner = pn.nn.sequential { pn.nn.linear(2, 2), pn.nn.relu() }
+    local outer, x = pn.nn.sequential { inner, pn.exp, inner }, pn.ones { 3, 2 }
+    assert.same(inner(pn.exp(inner(x))):totable(), outer(x):totable())
+    local g = pn.generator(3)
+    local noisy = pn.nn.sequential { pn.nn.sequential { pn.nn.bayes_linear(2, 2) }, pn.nn.relu() }
+    local one = noisy(x, g):totable()
+    g = pn.generator(3)
+    assert.same(pn.nn.relu()(noisy[1][1](x, g)):totable(), one)
+  end)
+
   it("gives and takes any number of values", function()
     assert.same({ n = 0 }, table.pack(pn.no_grad(function() end)))
     assert.same({ n = 3, nil, 2, nil }, table.pack(pn.no_grad(function(...) return ... end, nil, 2, nil)))

@@ -23,7 +23,8 @@ static bool ends_with(const char *text, const char *end) {
 /* Does the message say that something was nil? Lua's own words, and those of argument checks. */
 static bool is_about_nil(const char *message) {
   const char *attempt = strstr(message, "attempt to ");
-  if (attempt && (strstr(attempt, " a nil value") || strstr(attempt, " nil with ") || ends_with(attempt, " with nil")))
+  if (attempt && (strstr(attempt, " a nil value") || strstr(attempt, " nil with ") || strstr(attempt, " nil values") ||
+                  ends_with(attempt, " with nil")))
     return true;
   static const char *const ends[] = {"got nil",     "got nil)",     "got no value", "got no value)",
                                      " is missing", " is required", "got 0 of them"};

@@ -68,9 +68,8 @@ static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
   return x;
 }
 
-/* layer(x, generator) */
-static int l_call(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1); /* a script may take __call out of the metatable */
+/* Pushes what the layer makes of the input at index 2, with the generator at index 3. */
+static int forward(lua_State *L, const pn_layer *l) {
   pn_context *c = pni_lua_state(L)->c;
   pn_tensor *x = check_input(L, l, 2);
   if (!lua_isnoneornil(L, 3) && !luaL_testudata(L, 3, "penumbra.generator"))
@@ -79,30 +78,82 @@ static int l_call(lua_State *L) {
   PNI_RETURN(L, c, pn_layer_forward(c, l, x, rng));
 }
 
-/* Is the value on the stack top a layer, or a table that is a network? Those take a generator. */
-static bool is_network(lua_State *L) {
-  if (!lua_getmetatable(L, -1)) return false;
+/* layer(x, generator) */
+static int l_call(lua_State *L) {
+  return forward(L, check_layer(L, 1)); /* a script may take __call out of the metatable */
+}
+
+/* The layer on the stack top, or NULL. */
+static const pn_layer *top_layer(lua_State *L) {
+  if (lua_type(L, -1) != LUA_TUSERDATA || !lua_getmetatable(L, -1)) return NULL;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &layer_key);
-  bool layer = lua_rawequal(L, -1, -2);
-  lua_pop(L, 1);
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same ? ((box *)lua_touserdata(L, -1))->l : NULL;
+}
+
+/* Is the value on the stack top a table that is a network? Those take a generator. */
+static bool is_network(lua_State *L) {
+  if (!lua_istable(L, -1) || !lua_getmetatable(L, -1)) return false;
   lua_pushliteral(L, "network");
   bool network = lua_rawget(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -1);
   lua_pop(L, 2);
-  return layer || network;
+  return network;
 }
 
-/* Calls part k of the list at index 1 with x at index 2 and the generator at index 3, then those after it. */
-static int call_from(lua_State *L, int status, lua_KContext k) {
-  (void)status;
-  for (;; k++) {
-    if (k > 0) lua_replace(L, 2);
-    if (lua_rawgeti(L, 1, (lua_Integer)k + 1) == LUA_TNIL) break;
-    bool with_generator = !lua_isnil(L, 3) && is_network(L);
-    lua_pushvalue(L, 2);
-    if (with_generator) lua_pushvalue(L, 3);
-    lua_callk(L, with_generator ? 2 : 1, 1, k + 1, call_from);
+/* What the stack holds while a network runs; above it the networks around the one in PARTS, each with its place. */
+enum { PARTS = 1, INPUT, GENERATOR };
+
+/* Is the value on the top a network of the same kind as the one in PARTS? */
+static bool is_inner(lua_State *L) {
+  if (!lua_istable(L, -1) || !lua_getmetatable(L, -1)) return false;
+  if (!lua_getmetatable(L, PARTS)) return lua_pop(L, 1), false;
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
+}
+
+/* Pushes the part to call after number *k, or returns false after the last. Networks within are gone through, not
+ * called: depth costs no C stack. */
+static bool push_next(lua_State *L, lua_KContext *k) {
+  while (true) {
+    if (lua_rawgeti(L, PARTS, (lua_Integer)++ * k) == LUA_TNIL) {
+      lua_pop(L, 1);
+      if (lua_gettop(L) == GENERATOR) return false;
+      *k = (lua_KContext)lua_tointeger(L, -1);
+      lua_pop(L, 1);
+      lua_replace(L, PARTS);
+    } else if (is_inner(L)) {
+      luaL_checkstack(L, 8, "networks within networks");
+      lua_pushvalue(L, PARTS);
+      lua_pushinteger(L, (lua_Integer)*k);
+      lua_rotate(L, -3, -1);
+      lua_replace(L, PARTS);
+      *k = 0;
+    } else {
+      return true;
+    }
   }
-  lua_pushvalue(L, 2);
+}
+
+/* Goes on after part k, whose output is on the top if it was called. */
+static int call_parts(lua_State *L, int status, lua_KContext k) {
+  if (status == LUA_YIELD) lua_replace(L, INPUT);
+  while (push_next(L, &k)) {
+    const pn_layer *l = top_layer(L);
+    if (l) {
+      forward(L, l);
+      lua_replace(L, INPUT);
+      lua_pop(L, 1);
+    } else {
+      bool with_generator = !lua_isnil(L, GENERATOR) && is_network(L);
+      lua_pushvalue(L, INPUT);
+      if (with_generator) lua_pushvalue(L, GENERATOR);
+      lua_callk(L, with_generator ? 2 : 1, 1, k, call_parts);
+      lua_replace(L, INPUT);
+    }
+  }
+  lua_pushvalue(L, INPUT);
   return 1;
 }
 
@@ -110,7 +161,7 @@ static int call_from(lua_State *L, int status, lua_KContext k) {
 static int l_call_in_turn(lua_State *L) {
   lua_settop(L, 3);
   if (!lua_istable(L, 1)) return pni_error(L, "sequential: network must be a table, got %s", pni_type_name(L, 1));
-  return call_from(L, LUA_OK, 0);
+  return call_parts(L, LUA_OK, 0);
 }
 
 static int l_mean(lua_State *L) {
