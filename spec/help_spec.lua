@@ -25,6 +25,26 @@ describe("help", function()
     has(help.text "sum", "pn.sum(x [, axes] [, keepdim = false])")
   end)
 
+  it("tells only of what is there", function()
+    local methods = { x = core.methods, d = core.distribution_methods }
+    local count = 0
+    for _, e in ipairs(help.entries()) do
+      local owner, name = e.qualified:match "^([%a_]+):([%w_]+)$"
+      local value = pn
+      if owner and methods[owner] then
+        assert(methods[owner][name] ~= nil, e.qualified)
+        count = count + 1
+      elseif e.qualified:match "^pn%." then
+        for word in e.qualified:gmatch "%.([%w_]+)" do
+          value = value[word]
+          assert(value ~= nil, e.qualified)
+        end
+        count = count + 1
+      end
+    end
+    assert.is_true(count > 300)
+  end)
+
   it("has a text for every row", function()
     local known = {}
     for _, e in ipairs(help.entries()) do known[e.kind .. " " .. e.name] = e.qualified end

@@ -83,7 +83,9 @@ local random_options = { hidden = options.any { 32 }, split = optional "number",
 --- hidden layers ({32}); split, how many numbers a coupling passes (n // 2); scale of the outputs' weights (0.01);
 --- generator; dtype. Its tensors: b:parameters().
 function bijector.random(name, n, given)
-  local o = options.check("random", given or {}, random_options)
+  local o = options.check("random", given, random_options)
+  n = options.whole("random", "n", n, 1)
+  options.argument("random", "hidden", o.hidden, "table")
   local hidden, generator, scale = o.hidden, o.generator, o.scale
   local function draw(rows, columns, size)
     return core.param(core.randn({ rows, columns }, { generator = generator, dtype = o.dtype }) * size)
@@ -97,7 +99,8 @@ function bijector.random(name, n, given)
   end
   local coupling = name == "real_nvp"
   if not (coupling or name == "masked_autoregressive" or name == "inverse_autoregressive") then
-    core.error(("random: name must be that of a bijector with weights, got '%s'"):format(tostring(name)))
+    local near = options.suggestion(name, { "planar", "real_nvp", "masked_autoregressive", "inverse_autoregressive" })
+    core.error(("random: name must be that of a bijector with weights, got '%s'%s"):format(tostring(name), near))
   elseif #hidden < 1 or #hidden > 2 then
     core.error("random: hidden must have 1 or 2 sizes, got " .. #hidden)
   end

@@ -346,8 +346,15 @@ local scaler = {}
 scaler.__index = scaler
 scaler.__name = "penumbra.scaler"
 
+local function check_scaled(where, role, value)
+  if type(value) ~= "number" then
+    options.argument(where, role, value, "tensor")
+  end
+end
+
 --- x in standard units: (x - mean) / scale.
 function scaler:apply(x)
+  check_scaled("apply", "x", x)
   return (x - self.mean) / self.scale
 end
 
@@ -355,8 +362,11 @@ scaler.__call = scaler.apply
 
 --- The way back: z * scale + mean.
 function scaler:invert(z)
+  check_scaled("invert", "z", z)
   return z * self.scale + self.mean
 end
+
+core.public(scaler)
 
 --- Standardises columns: returns (x - mean) / scale over the first axis, and the scaler that does the same to
 --- other data (s:apply(x)), undoes it (s:invert(z)) and holds s.mean and s.scale. scale is the standard

@@ -143,6 +143,7 @@ end
 for name, method in pairs(network) do
   core.layer_methods[name] = method
 end
+core.public(core.layer_methods)
 
 -- ---- one layer as text ----
 
@@ -247,22 +248,7 @@ end
 
 local sequential_meta = { __index = core.namespace("a network", sequential), __tostring = describe, network = true }
 
-function sequential_meta.__call(self, x, generator)
-  if generator == nil then
-    for k = 1, #self do
-      x = self[k](x)
-    end
-    return x
-  end
-  for _, layer in ipairs(self) do
-    if is_network(layer) then
-      x = layer(x, generator)
-    else
-      x = layer(x)
-    end
-  end
-  return x
-end
+sequential_meta.__call = core.call_in_turn -- in C: it stays in the frame of `return net(x)`
 
 --- Layers one after another: nn.sequential{first, second, ...}. Members are layers, networks, or plain
 --- functions of one tensor (as pn.tanh).
@@ -307,7 +293,7 @@ function module:mean()
 end
 
 local module_meta = {
-  __index = core.namespace("a network", module),
+  __index = core.namespace("a module", module),
   __tostring = describe,
   network = true,
   __call = function(self, ...)
@@ -343,6 +329,7 @@ nn.is_network = is_network
 --- A tensor from an initialiser: nn.initialise("he", {784, 400} [, {gain =, dtype =, generator =}]).
 function nn.initialise(name, shape, given)
   local names = {}
+  options.argument("initialise", "name", name, "string")
   for _, row in ipairs(core.initialiser_rows()) do
     if row.name == name or row.alias == name then
       return core.initialise(name, shape, given)

@@ -10,6 +10,7 @@
 --- A gradient that is not finite raises, naming the parameter and the operation where the first such
 --- number arose; parameters and state are then as they were.
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local optim = {}
 
@@ -22,14 +23,14 @@ local function read_parameters(where, given)
     core.error(("%s: parameters must be a list of tensors, got one tensor (write {w})"):format(where))
   end
   if type(given) == "userdata" or getmetatable(given) then
-    given = given:parameters()
+    given = options.object(where, "parameters", given, "a list of tensors or a network", "parameters"):parameters()
   end
   if #given > 0 or next(given) == nil then
     return given, given.names
   end
   local list, names = {}, {}
   for name in pairs(given) do
-    names[#names + 1] = name
+    names[#names + 1] = options.argument(where, "name of a parameter", name, "string")
   end
   table.sort(names)
   for k, name in ipairs(names) do
@@ -109,6 +110,8 @@ function methods:load_state(state)
   return self
 end
 
+core.public(methods)
+
 core.set_tostring("penumbra.optimiser", function(opt)
   local parts = {}
   for _, row in ipairs(core.optimiser_rows()) do
@@ -123,8 +126,20 @@ end)
 
 -- ---- schedules: functions of the step (from 1) that give a learning rate: opt.lr = schedule(step) ----
 
+-- The schedule f of the function `where`; `numbers`: its arguments as name, value, name, value...
+local function schedule(where, f, ...)
+  for k = 1, select("#", ...), 2 do
+    local role, value = select(k, ...)
+    options.argument(where, role, value, "number")
+  end
+  return core.public(function(step)
+    return f(options.argument(where, "step", step, "number"))
+  end)
+end
+
 --- Always `rate`.
 function optim.constant(rate)
+  options.argument("constant", "rate", rate, "number")
   return function()
     return rate
   end
@@ -132,39 +147,44 @@ end
 
 --- `from` times `factor` at every step: from factor^(step - 1), but not below `least` (0).
 function optim.exponential(from, factor, least)
-  return function(step)
-    return math.max(least or 0, from * factor ^ (step - 1))
-  end
+  least = least or 0
+  return schedule("exponential", function(step)
+    return math.max(least, from * factor ^ (step - 1))
+  end, "from", from, "factor", factor, "least", least)
 end
 
 --- From `from` down to `to` along half a cosine over `steps`, then `to`. Loshchilov & Hutter 2017.
 function optim.cosine(from, to, steps)
-  return function(step)
+  return schedule("cosine", function(step)
     local t = math.min(1, (step - 1) / math.max(1, steps - 1))
     return to + (from - to) * 0.5 * (1 + math.cos(math.pi * t))
-  end
+  end, "from", from, "to", to, "steps", steps)
 end
 
 --- From `from` to `to` in a straight line over `steps`, then `to`.
 function optim.ramp(from, to, steps)
-  return function(step)
+  return schedule("ramp", function(step)
     return from + (to - from) * math.min(1, (step - 1) / math.max(1, steps - 1))
-  end
+  end, "from", from, "to", to, "steps", steps)
 end
 
 --- `from` times `factor` after every `every` steps.
 function optim.decay(from, factor, every)
-  return function(step)
+  return schedule("decay", function(step)
     return from * factor ^ ((step - 1) // every)
-  end
+  end, "from", from, "factor", factor, "every", every)
 end
 
 --- Rises from 0 over `steps`, then goes on with the schedule or number `after`.
 function optim.warmup(steps, after)
-  return function(step)
-    local rate = type(after) == "number" and after or after(math.max(1, step - steps))
-    return step < steps and rate * step / steps or rate
+  if type(after) ~= "number" then
+    options.argument("warmup", "after", after, "function")
   end
+  return schedule("warmup", function(step)
+    local rate = type(after) == "number" and after or after(math.max(1, step - steps))
+    options.argument("warmup", "what 'after' gives", rate, "number")
+    return step < steps and rate * step / steps or rate
+  end, "steps", steps)
 end
 
 return optim

@@ -410,13 +410,20 @@ local function read_figure(content, opt)
     if getmetatable(p) ~= panel_kind then core.error(("plot.save: item %d must be a plot.panel"):format(i)) end
   end
   for key in pairs(own) do
-    if math.type(key) ~= "integer" then core.error(("plot.save: unknown option '%s'"):format(tostring(key))) end
+    if math.type(key) ~= "integer" then
+      core.error(("plot.save: unknown option '%s'%s"):format(tostring(key),
+        options.suggestion(key, { "title", "size", "columns" })))
+    end
   end
   return content, o
 end
 
 --- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
 function plot.script(target, kind, content, opt)
+  options.argument("plot.script", "target", target, "string")
+  if not terminals[kind] then
+    core.error(("plot.script: kind must be 'svg' or 'png', got '%s'"):format(tostring(kind)))
+  end
   local panels, o = read_figure(content, opt)
   local columns = o.columns or math.ceil(math.sqrt(#panels))
   if columns < 1 or columns % 1 ~= 0 then core.error "plot.save: columns must be a whole number above 0" end

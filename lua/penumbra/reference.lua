@@ -61,6 +61,8 @@ pn.blas()
 pn.select(x, axis, index)
   The sub-tensor at one position of an axis, which disappears. Positions count from 1, or back from -1.
   Also x:select(axis, index) and x[index] for the first axis.
+x:rows()
+  Goes through the first axis: for i, row in x:rows() do ... end gives the positions from 1 and the sub-tensors.
 pn.slice(x, axis, first, last [, step])
   Positions first to last of one axis, both included, from 1 or back from -1. Also x:slice(...), and for
   several axes x[{{2, 5}, {}, 3}]: a list of two is a range, {} everything, a number one position, a tensor of

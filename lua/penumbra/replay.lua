@@ -85,6 +85,10 @@ function replay.compile(f, given)
     core.error("compile: f must be a function, got " .. type(f))
   end
   local o = options.check("compile", given or {}, { optimiser = options.optional(), plans = 8 })
+  options.whole("compile", "plans", o.plans, 1)
+  if o.optimiser then
+    options.object("compile", "optimiser", o.optimiser, "an optimiser (as pn.optim.adam gives)", "step")
+  end
   local body = o.optimiser and with_update(f, o.optimiser) or f
   -- A call that cannot be replayed: part of another capture, after a failure, or the first of its kind.
   local function miss(self, failed, ...)

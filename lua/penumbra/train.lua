@@ -135,6 +135,14 @@ end
 function train.fit(given)
   local o = options.check("fit", given, fit_options)
   local data, n = check_data(o.data)
+  options.object("fit", "optimiser", o.optimiser, "an optimiser (as pn.optim.adam gives)", "step")
+  options.whole("fit", "validate_every", o.validate_every, 1)
+  if o.model then
+    options.object("fit", "model", o.model, "a network", "state", "load_state")
+  end
+  if o.progress and o.progress ~= true then
+    options.object("fit", "progress", o.progress, "true or a file", "write")
+  end
   local size = o.batch_size > 0 and o.batch_size or n
   if o.model and not o.validate then
     core.error "fit: model is only used with validate"

@@ -50,6 +50,7 @@ end
 local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
+  call_in_turn __pairs
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
@@ -76,7 +77,7 @@ local harmless = set [[
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
   blas clock memory modules source error version terminal traceback lazy_names rows kl_pairs help
-  missed namespace
+  missed namespace public
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows
@@ -88,6 +89,7 @@ local reads = {
   ["tensor.item"] = function(x) return x * x:sum():item() end,
   ["tensor.totable"] = function(x) return x * x:totable()[1] end,
   ["penumbra.tensor events.__tostring"] = function(x) return #tostring(x) > 0 and x end,
+  ["core.text"] = function(x) return #core.text(x) > 0 and x end,
   ["penumbra.tensor events.__concat"] = function(x) return #("x" .. x) > 0 and x end,
   ["tensor.nonzero"] = function(x) return x:gt(0):nonzero() end,
   ["tensor.masked_select"] = function(x) return x:masked_select(x:gt(0)) end,

@@ -3,7 +3,7 @@
 ** Axes are 1-based in Lua and negative from the end; nothing else shifts numbers.
 */
 #include <string.h>
-#include "penumbra_lua.h"
+#include "message.h"
 
 const char *pni_type_name(lua_State *L, int i) {
   static const char own[] = "penumbra.";
@@ -138,11 +138,42 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
   return absent;
 }
 
+pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char *role) {
+  pn_tensor *t = pni_test_tensor(L, i);
+  if (!t) pni_error(L, "%s: %s must be a tensor, got %s", where, role, pni_type_name(L, i));
+  return t;
+}
+
+int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role) {
+  int ok;
+  lua_Integer v = lua_tointegerx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  return v;
+}
+
+double pni_check_number(lua_State *L, int i, const char *where, const char *role) {
+  int ok;
+  double v = lua_tonumberx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, pni_type_name(L, i));
+  return v;
+}
+
 pn_rng *pni_check_rng(lua_State *L, int i) {
   if (lua_isnoneornil(L, i)) return NULL;
   pni_rng_box *b = pni_test_object(L, i, &pni_generator_kind);
   if (!b || !b->rng) pni_error(L, "generator must be a pn.generator, got %s", pni_type_name(L, i));
   return b->rng;
+}
+
+/* Pushes "a, b, c". */
+static void push_list(lua_State *L, const char *const *names) {
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (int k = 0; names[k]; k++) {
+    if (k) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, names[k]);
+  }
+  luaL_pushresult(&b);
 }
 
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names) {
@@ -161,6 +192,21 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
     }
     if (known) continue;
     if (*near.name) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, near.name);
-    pni_error(L, "%s: unknown option '%s'", where, key);
+    push_list(L, names);
+    pni_error(L, "%s: unknown option '%s'; known: %s", where, key, lua_tostring(L, -1));
   }
+}
+
+void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names) {
+  i = lua_absindex(L, i);
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) continue;
+    const char *key = luaL_tolstring(L, -1, NULL);
+    push_list(L, names);
+    pni_error(L, "%s: options have names (%s), got '%s'", where, lua_tostring(L, -1), key);
+  }
+  pni_check_options(L, i, where, names);
 }

@@ -56,8 +56,8 @@ static int l_grad(lua_State *L) {
   if (!lua_istable(L, 2))
     return pni_error(L, "grad: second argument must be a list of tensors, got %s", pni_type_name(L, 2));
   int n = (int)lua_rawlen(L, 2);
-  if (lua_istable(L, 3)) {
-    pni_check_options(L, 3, "grad", grad_options);
+  if (!lua_isnoneornil(L, 3)) {
+    pni_check_plain_options(L, 3, "grad", grad_options);
     pni_get_raw(L, 3, "create_graph");
     create_graph = lua_toboolean(L, -1);
   }

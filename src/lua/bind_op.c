@@ -191,8 +191,10 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
 static void gather(lua_State *L, const signature *s, gathered *g) {
   int top = lua_gettop(L), options = is_options(L, top) ? top : 0, reals = 0;
   if (options) check_names(L, s, options);
-  if (!s->open_ended && top - (options != 0) > s->n)
+  if (!s->open_ended && top - (options != 0) > s->n) {
+    if (s->arg[0].kind == 't' && lua_isnil(L, 1)) wrong_tensor(L, s, &s->arg[0], 1); /* a failure was handed on */
     pni_error(L, "%s: at most %d arguments are possible, got %d", s->op->name, s->n, top);
+  }
   luaL_checkstack(L, MAX_ARGS + 8, "too many arguments");
   for (int k = 0; k < s->n; k++) {
     const argument *a = &s->arg[k];

@@ -4,6 +4,7 @@
 */
 #include <string.h>
 #include "dist/dist_lua.h"
+#include "message.h"
 
 typedef pni_dist_box box;
 
@@ -233,14 +234,25 @@ static int l_kl(lua_State *L) {
   PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
 }
 
+const pni_constraint *pni_check_set(lua_State *L, int i, const char *where) {
+  if (lua_type(L, i) != LUA_TSTRING)
+    pni_error(L, "%s: set must be the name of a set, got %s", where, pni_type_name(L, i));
+  const char *name = lua_tostring(L, i);
+  pni_near near;
+  pni_near_begin(&near, name);
+  for (int k = 0; k < pni_constraint_count(); k++) {
+    pni_near_offer(&near, pni_constraint_at(k)->name);
+    if (strcmp(pni_constraint_at(k)->name, name) == 0) return pni_constraint_at(k);
+  }
+  pni_push_nearest(L, &near);
+  pni_error(L, "%s: there is no set '%s'%s", where, name, lua_tostring(L, -1));
+  return NULL;
+}
+
 /* within(set, x): bool, which members of x lie in the set */
 static int l_within(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  const char *name = luaL_checkstring(L, 1);
-  const pni_constraint *k = NULL;
-  for (int i = 0; i < pni_constraint_count(); i++)
-    if (strcmp(pni_constraint_at(i)->name, name) == 0) k = pni_constraint_at(i);
-  if (!k) return pni_error(L, "within: there is no set '%s'", name);
+  const pni_constraint *k = pni_check_set(L, 1, "within");
   pn_tensor *x = pni_test_tensor(L, 2);
   if (!x && lua_type(L, 2) != LUA_TNUMBER)
     return pni_error(L, "within: x must be a tensor or a number, got %s", pni_type_name(L, 2));

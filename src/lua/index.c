@@ -94,6 +94,14 @@ static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
   return out;
 }
 
+/* Is it ipairs that asks for the position after the last? It goes on until it gets nil, which a position never is. */
+static bool is_ipairs(lua_State *L) {
+  lua_Debug ar;
+  if (!lua_getstack(L, 1, &ar)) return false;
+  lua_getinfo(L, "Sn", &ar);
+  return *ar.what == 'C' && ar.name && strcmp(ar.name, "for iterator") == 0;
+}
+
 int pni_index(lua_State *L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
     lua_pushvalue(L, 2);
@@ -110,6 +118,8 @@ int pni_index(lua_State *L) {
     n = read_list(L, x, e);
   } else {
     if (x->ndim == 0) return pni_error(L, "index: a tensor without axes cannot be indexed; x:item() gives its value");
+    if (lua_isinteger(L, 2) && lua_tointeger(L, 2) == x->shape[0] + 1 && is_ipairs(L))
+      return pni_error(L, "ipairs: it does not find the end of a tensor; write 'for i, row in x:rows() do'");
     e[0] = read_entry(L, 2, x->shape[0]);
   }
   PNI_RETURN(L, c, apply(c, x, e, n));
@@ -118,11 +128,7 @@ int pni_index(lua_State *L) {
 /* ---- methods ---- */
 
 static int64_t integer(lua_State *L, int i, const char *where, const char *role, int64_t absent) {
-  int ok;
-  if (lua_isnoneornil(L, i)) return absent;
-  lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, pni_value_text(L, i));
-  return v;
+  return lua_isnoneornil(L, i) ? absent : pni_check_whole(L, i, where, role);
 }
 
 static int l_select(lua_State *L) {
@@ -229,6 +235,34 @@ static int l_stack(lua_State *L) {
   PNI_RETURN(L, c, stack(L, c, n, x, axis));
 }
 
+/* ---- rows ---- */
+
+static int next_row(lua_State *L) {
+  pn_tensor *x = pni_check_operand(L, 1, "rows", "x");
+  int64_t i = pni_check_whole(L, 2, "rows", "position");
+  if (x->ndim == 0 || i < 0 || i >= x->shape[0]) return 0;
+  pn_context *c = pni_lua_context(L);
+  lua_pushinteger(L, i + 1);
+  pni_box *b = pni_new_box(L);
+  size_t mark = pn_scope_open(c);
+  pni_finish(L, c, mark, b, pn_select(c, x, 0, i));
+  return 2;
+}
+
+/* for i, row in x:rows(): the sub-tensors along the first axis, counted from 1 */
+static int l_rows(lua_State *L) {
+  pn_tensor *x = pni_check_tensor(L, 1);
+  if (x->ndim == 0) return pni_error(L, "rows: a tensor without axes has no rows");
+  lua_pushcfunction(L, next_row);
+  lua_pushvalue(L, 1);
+  lua_pushinteger(L, 0);
+  return 3;
+}
+
+static int l_pairs(lua_State *L) {
+  return pni_error(L, "pairs: a tensor is no table; its rows are 'for i, row in x:rows() do', its numbers x:totable()");
+}
+
 /* ---- ordering: values and 0-based positions ---- */
 
 /* Gives two results: x's elements at `order` along axis, and `order`. */
@@ -279,7 +313,7 @@ static int spread_of(lua_State *L, const char *where, spread *f) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
   pn_axes axes = pni_check_axes(L, 2, where, x->ndim);
-  double correction = luaL_optnumber(L, 3, 1);
+  double correction = lua_isnoneornil(L, 3) ? 1 : pni_check_number(L, 3, where, "correction");
   int keepdim = lua_toboolean(L, 4);
   PNI_RETURN(L, c, f(c, x, axes, correction, keepdim));
 }
@@ -314,12 +348,18 @@ static const luaL_Reg functions[] = {{"select", l_select},
                                      {"to", l_to},
                                      {NULL, NULL}};
 
+static const luaL_Reg methods[] = {{"rows", l_rows}, {NULL, NULL}};
+
 void pni_open_index(lua_State *L) {
   int core = lua_gettop(L);
   luaL_setfuncs(L, functions, 0);
   pni_push_methods(L);
   luaL_setfuncs(L, functions, 0);
+  luaL_setfuncs(L, methods, 0);
   lua_pushnil(L);
   lua_setfield(L, -2, "stack");
+  luaL_getmetatable(L, "penumbra.tensor");
+  lua_pushcfunction(L, l_pairs);
+  lua_setfield(L, -2, "__pairs");
   lua_settop(L, core);
 }

@@ -60,7 +60,7 @@ static void add_named(lua_State *L, gathered *g, int i) {
   pni_read_options(L, g->row->name, g->row->options, i, inputs, g->option);
   luaL_checkstack(L, n + 8, "too many tensors");
   for (int k = 0; k < n; k++) {
-    lua_getfield(L, i, inputs[k]);
+    pni_get_raw(L, i, inputs[k]);
     if (!lua_isnil(L, -1)) add_input(L, g, &g->row->input[k], lua_gettop(L));
   }
 }

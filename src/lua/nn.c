@@ -71,13 +71,97 @@ static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
   return x;
 }
 
-/* layer(x, generator) */
-static int l_call(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1); /* a script may take __call out of the metatable */
+/* Pushes what the layer makes of the input at index 2, with the generator at index 3. */
+static int forward(lua_State *L, const pn_layer *l) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = check_input(L, l, 2);
+  if (!lua_isnoneornil(L, 3) && !luaL_testudata(L, 3, "penumbra.generator"))
+    return pni_error(L, "%s: generator must be a pn.generator, got %s", pn_layer_type(l), pni_type_name(L, 3));
   pn_rng *rng = pni_check_rng(L, 3);
   PNI_RETURN(L, c, pn_layer_forward(c, l, x, rng));
+}
+
+/* layer(x, generator) */
+static int l_call(lua_State *L) {
+  return forward(L, check_layer(L, 1)); /* a script may take __call out of the metatable */
+}
+
+/* The layer on the stack top, or NULL. */
+static const pn_layer *top_layer(lua_State *L) {
+  const box *b = pni_test_object(L, -1, &kind);
+  return b ? b->l : NULL;
+}
+
+/* Is the value on the stack top a table that is a network? Those take a generator. */
+static bool is_network(lua_State *L) {
+  if (!lua_istable(L, -1) || !lua_getmetatable(L, -1)) return false;
+  lua_pushliteral(L, "network");
+  bool network = lua_rawget(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -1);
+  lua_pop(L, 2);
+  return network;
+}
+
+/* What the stack holds while a network runs; above it the networks around the one in PARTS, each with its place. */
+enum { PARTS = 1, INPUT, GENERATOR };
+
+/* Is the value on the top a network of the same kind as the one in PARTS? */
+static bool is_inner(lua_State *L) {
+  if (!lua_istable(L, -1) || !lua_getmetatable(L, -1)) return false;
+  if (!lua_getmetatable(L, PARTS)) return lua_pop(L, 1), false;
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
+}
+
+/* Pushes the part to call after number *k, or returns false after the last. Networks within are gone through, not
+ * called: depth costs no C stack. */
+static bool push_next(lua_State *L, lua_KContext *k) {
+  while (true) {
+    if (lua_rawgeti(L, PARTS, (lua_Integer)++ * k) == LUA_TNIL) {
+      lua_pop(L, 1);
+      if (lua_gettop(L) == GENERATOR) return false;
+      *k = (lua_KContext)lua_tointeger(L, -1);
+      lua_pop(L, 1);
+      lua_replace(L, PARTS);
+    } else if (is_inner(L)) {
+      luaL_checkstack(L, 8, "networks within networks");
+      lua_pushvalue(L, PARTS);
+      lua_pushinteger(L, (lua_Integer)*k);
+      lua_rotate(L, -3, -1);
+      lua_replace(L, PARTS);
+      *k = 0;
+    } else {
+      return true;
+    }
+  }
+}
+
+/* Goes on after part k, whose output is on the top if it was called. */
+static int call_parts(lua_State *L, int status, lua_KContext k) {
+  if (status == LUA_YIELD) lua_replace(L, INPUT);
+  while (push_next(L, &k)) {
+    const pn_layer *l = top_layer(L);
+    if (l) {
+      forward(L, l);
+      lua_replace(L, INPUT);
+      lua_pop(L, 1);
+    } else {
+      bool with_generator = !lua_isnil(L, GENERATOR) && is_network(L);
+      lua_pushvalue(L, INPUT);
+      if (with_generator) lua_pushvalue(L, GENERATOR);
+      lua_callk(L, with_generator ? 2 : 1, 1, k, call_parts);
+      lua_replace(L, INPUT);
+    }
+  }
+  lua_pushvalue(L, INPUT);
+  return 1;
+}
+
+/* call_in_turn(parts, x [, generator]) -> what the last gives: each takes what the one before gave */
+static int l_call_in_turn(lua_State *L) {
+  lua_settop(L, 3);
+  if (!lua_istable(L, 1)) return pni_error(L, "sequential: network must be a table, got %s", pni_type_name(L, 1));
+  return call_parts(L, LUA_OK, 0);
 }
 
 static int l_mean(lua_State *L) {
@@ -282,6 +366,7 @@ static int l_initialiser_rows(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"new_layer", l_layer},
                                      {"initialise", l_initialise},
+                                     {"call_in_turn", l_call_in_turn},
                                      {"layer_rows", l_layer_rows},
                                      {"initialiser_rows", l_initialiser_rows},
                                      {NULL, NULL}};

@@ -1,6 +1,7 @@
 /*
 ** optim.c: optimisers as Lua sees them: opt:step(loss), options as fields, state as tensors.
 */
+#include "message.h"
 #include "nn_lua.h"
 
 typedef struct {
@@ -92,7 +93,7 @@ static int l_apply(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (!lua_istable(L, 2) || lua_rawlen(L, 2) != (size_t)o->n)
-    return pni_error(L, "apply: needs a list of %d gradients", o->n);
+    return pni_error(L, "apply: needs a list of %d gradients, got %s", o->n, pni_type_name(L, 2));
   pni_refuse_finaliser(L, "apply");
   pn_tensor **g = lua_newuserdatauv(L, (size_t)o->n * sizeof *g, 0);
   pni_copy_list(L, 2, o->n);
@@ -114,10 +115,11 @@ static int l_num_states(lua_State *L) {
   return 1;
 }
 
-/* The number at index 2 as a place of the state, or one that there is not. */
-static int place_of(lua_State *L, const pn_optim *o) {
-  lua_Integer i = luaL_checkinteger(L, 2);
-  return i >= 1 && i <= pn_optim_num_states(o) ? (int)i - 1 : -1;
+/* The number of an array of the optimiser at index 2, as C counts. */
+static int position(lua_State *L, const pn_optim *o, const char *where) {
+  int64_t i = pni_check_whole(L, 2, where, "number"), n = pn_optim_num_states(o);
+  if (i < 1 || i > n) pni_error(L, "%s: number must lie in 1 .. %I, got %I", where, (LUAI_UACINT)n, (LUAI_UACINT)i);
+  return (int)i - 1;
 }
 
 /* opt:state_at(i) -> key, copy */
@@ -125,9 +127,9 @@ static int l_state_at(lua_State *L) {
   const pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "an optimiser's state", "read it outside")) return pni_raise(L, c);
-  int i = place_of(L, o);
+  int i = position(L, o, "state_at");
   char key[256];
-  if (i >= 0 && i < pn_optim_num_states(o)) lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
+  lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
   pni_box *b = pni_new_box(L);
   size_t mark = pn_scope_open(c);
   pn_tensor *t = pn_optim_state(c, o, i);
@@ -138,10 +140,10 @@ static int l_state_at(lua_State *L) {
 static int l_set_state_at(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
-  int i = place_of(L, o);
+  int i = position(L, o, "set_state_at");
   pni_refuse_finaliser(L, "set_state_at");
   if (pni_refuse_capture(c, "setting an optimiser's state", "do it outside")) return pni_raise(L, c);
-  return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
+  return pn_optim_set_state(c, o, i, pni_check_operand(L, 3, "set_state_at", "state")) ? pni_raise(L, c) : 0;
 }
 
 /* opt:parameters() -> list of the parameters, with their names in `names` if they have any */
@@ -191,13 +193,23 @@ static int l_index(lua_State *L) {
   return 1;
 }
 
+static int unknown_option(lua_State *L, const pni_optimiser *type) {
+  pni_near near;
+  const char *key = luaL_tolstring(L, 2, NULL);
+  pni_near_begin(&near, key);
+  for (int k = 0; k < PNI_OPTIONS && type->options && type->options[k].name; k++)
+    pni_near_offer(&near, type->options[k].name);
+  pni_push_nearest(L, &near);
+  return pni_error(L, "%s: unknown option '%s'%s", type->name, key, lua_tostring(L, -1));
+}
+
 /* opt.lr = 0.01 */
 static int l_newindex(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_option given;
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
-  if (k < 0) return pni_error(L, "%s: unknown option '%s'", o->type->name, pni_value_text(L, 2));
+  if (k < 0) return unknown_option(L, o->type);
   pni_read_option(L, o->type->name, &o->type->options[k], 3, &given);
   pni_refuse_finaliser(L, "setting an option");
   if (pni_refuse_capture(c, "setting an option of an optimiser", "do it outside")) return pni_raise(L, c);
@@ -248,6 +260,7 @@ void pni_open_optim(lua_State *L) {
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "optimiser_methods");
+  pni_add_space(L, "an optimiser", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_newindex);

@@ -87,7 +87,7 @@ void pni_read_options(lua_State *L, const char *where, const pni_option *rows, i
   for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++) names[n++] = rows[k].name;
   for (int k = 0; k < MORE && more && more[k]; k++) names[n++] = more[k];
   names[n] = NULL;
-  pni_check_options(L, i, where, names);
+  pni_check_plain_options(L, i, where, names);
   for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++)
     if (pni_get_raw(L, i, rows[k].name) != LUA_TNIL) pni_read_option(L, where, &rows[k], lua_gettop(L), &out[given++]);
   out[given].name = NULL;

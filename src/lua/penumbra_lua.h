@@ -11,6 +11,7 @@
 #include <lua.h>
 #include <lualib.h>
 #include "../autodiff/op.h"
+#include "object.h"
 
 /* A tensor as Lua sees it; t is NULL while empty and after close. */
 typedef struct pni_box {
@@ -28,6 +29,11 @@ typedef struct pni_missed {
   int line; /* 0: none */
 } pni_missed;
 
+/* The last operational failure that a script was given, and where: "script:12: ". */
+typedef struct pni_failure {
+  char where[LUA_IDSIZE + 24], message[256];
+} pni_failure;
+
 /* One per Lua state, anchored in its registry; closes a context that it made. */
 typedef struct pni_state {
   pn_context *c;
@@ -40,6 +46,7 @@ typedef struct pni_state {
   const void *box_metatable; /* identity of the tensors' metatable */
   char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
   pni_missed missed;         /* last name that was not there */
+  pni_failure failed;        /* last failure that was returned */
   int raised;                /* status behind the last error value raised for lack of memory or time */
 } pni_state;
 
@@ -76,15 +83,6 @@ void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int le
 
 /* ---- names that are not there ---- */
 
-/* The nearest of the names offered; "" if none is near enough to be a slip of the hand. */
-typedef struct pni_near {
-  const char *wanted;
-  int limit, distance;
-  char name[64];
-} pni_near;
-
-void pni_near_begin(pni_near *near, const char *wanted);
-void pni_near_offer(pni_near *near, const char *name);
 /* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
  * table of methods. more: further names, NULL-terminated, or NULL. */
 int pni_no_such(lua_State *L, const char *what, const char *const *more);
@@ -92,35 +90,6 @@ int pni_no_such(lua_State *L, const char *what, const char *const *more);
 void pni_guard_methods(lua_State *L, const char *what);
 /* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
 void pni_add_space(lua_State *L, const char *label, int table, int names);
-/* Pushes the message of an error, which says more if it is about a name that was not there. */
-void pni_push_explained(lua_State *L, const char *message);
-
-/* ---- objects: object.c has the rules ---- */
-
-/* A kind of userdata; its address is the key of its metatable in the registry. */
-typedef struct pni_kind {
-  const char *metatable; /* its name: "penumbra.tensor" */
-  const char *noun;      /* "a tensor" */
-  size_t size;
-  int values;  /* user values */
-  bool closes; /* scripts may give it up early */
-  /* Gives up what the object holds and leaves it empty; an empty one may come again. */
-  void (*release)(void *object);
-} pni_kind;
-
-/* Pushes the metatable, made for the first time, with __gc, __metatable and, if scripts may close it, __close. */
-void pni_new_kind(lua_State *L, const pni_kind *kind);
-/* Adds `close` to the table of methods on the stack top. */
-void pni_add_close(lua_State *L, const pni_kind *kind);
-/* Pushes an object, all zero. */
-void *pni_new_object(lua_State *L, const pni_kind *kind);
-/* The object at index i, or NULL. */
-void *pni_test_object(lua_State *L, int i, const pni_kind *kind);
-/* Does a script's finaliser run, perhaps in the middle of a call? */
-bool pni_in_finaliser(lua_State *L);
-/* Raises if one does: for what changes or frees what a call may be working on. */
-void pni_refuse_finaliser(lua_State *L, const char *what);
-
 /* ---- tensors ---- */
 
 /* Pushes the tensors' metatable, made for the first time. */
@@ -132,6 +101,8 @@ pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 pn_tensor *pni_check_tensor(lua_State *L, int i);
 /* The same, or NULL. */
 pn_tensor *pni_test_tensor(lua_State *L, int i);
+/* The tensor at stack index i, raising "where: role must be a tensor, got ..." if it is none. Borrowed. */
+pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char *role);
 /* Pushes an empty box. */
 pni_box *pni_new_box(lua_State *L);
 /* Fills a box with one more reference to t and tells the collector about t's memory. */
@@ -190,6 +161,9 @@ int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim);
 int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n);
 /* A list of integers (a table at index i, or the numbers from i to the top); returns how many. */
 int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out);
+/* The whole number, or number, at index i: the argument `role` of the function `where`. */
+int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role);
+double pni_check_number(lua_State *L, int i, const char *where, const char *role);
 /* "float64" ... at index i; absent gives `absent`. */
 pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent);
 /* The dtype of numbers that nothing else decides. */
@@ -201,6 +175,9 @@ pn_rng *pni_check_rng(lua_State *L, int i);
 /* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the
  * nearest. */
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
+
+/* The value at index i is a table of options from `names` and nothing else; raises. */
+void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names);
 
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */
 
@@ -220,6 +197,7 @@ void pni_open_infer(lua_State *L);
 void pni_open_replay(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
+void pni_open_public(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);
 

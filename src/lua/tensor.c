@@ -20,7 +20,8 @@ static const char *const options_of_made[] = {"dtype", "generator", NULL};
 
 /* Reads {dtype =, generator =} at index i (absent is fine). The generator stays on the stack. */
 static void read_options(lua_State *L, int i, const char *where, made *m) {
-  if (!lua_istable(L, i)) return;
+  if (lua_isnoneornil(L, i)) return;
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   i = lua_absindex(L, i);
   pni_check_options(L, i, where, options_of_made);
   pni_get_raw(L, i, "dtype");
@@ -63,20 +64,6 @@ static int l_ones(lua_State *L) {
   PNI_RETURN(L, c, pn_full(c, m.dtype, m.ndim, m.shape, 1));
 }
 
-static double number_at(lua_State *L, int i, const char *where, const char *role) {
-  int ok;
-  double v = lua_tonumberx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, pni_type_name(L, i));
-  return v;
-}
-
-static int64_t integer_at(lua_State *L, int i, const char *where, const char *role) {
-  int ok;
-  lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, pni_value_text(L, i));
-  return v;
-}
-
 /* full(shape, value, options) */
 static int l_full(lua_State *L) {
   pn_context *c = pni_lua_context(L);
@@ -84,7 +71,7 @@ static int l_full(lua_State *L) {
   if (!lua_istable(L, 1)) pni_error(L, "full: shape must be a list of sizes, got %s", pni_type_name(L, 1));
   m.ndim = pni_check_sizes(L, 1, "full", PN_MAX_DIMS, m.shape);
   if (lua_isboolean(L, 2)) m.dtype = PN_BOOL;
-  double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : number_at(L, 2, "full", "value");
+  double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : pni_check_number(L, 2, "full", "value");
   read_options(L, 3, "full", &m);
   PNI_RETURN(L, c, pn_full(c, m.dtype, m.ndim, m.shape, value));
 }
@@ -95,17 +82,17 @@ static int l_arange(lua_State *L) {
   made m = {.dtype = pni_default_dtype(L)};
   int n = lua_gettop(L);
   if (n && lua_istable(L, n)) read_options(L, n--, "arange", &m);
-  double start = n > 1 ? number_at(L, 1, "arange", "start") : 0;
-  double stop = number_at(L, n > 1 ? 2 : 1, "arange", "stop");
-  double step = n > 2 ? number_at(L, 3, "arange", "step") : 1;
+  double start = n > 1 ? pni_check_number(L, 1, "arange", "start") : 0;
+  double stop = pni_check_number(L, n > 1 ? 2 : 1, "arange", "stop");
+  double step = n > 2 ? pni_check_number(L, 3, "arange", "step") : 1;
   PNI_RETURN(L, c, pn_arange(c, m.dtype, start, stop, step));
 }
 
 static int l_linspace(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   made m = {.dtype = pni_default_dtype(L)};
-  double start = number_at(L, 1, "linspace", "start"), stop = number_at(L, 2, "linspace", "stop");
-  int64_t n = integer_at(L, 3, "linspace", "n");
+  double start = pni_check_number(L, 1, "linspace", "start"), stop = pni_check_number(L, 2, "linspace", "stop");
+  int64_t n = pni_check_whole(L, 3, "linspace", "n");
   read_options(L, 4, "linspace", &m);
   PNI_RETURN(L, c, pn_linspace(c, m.dtype, start, stop, n));
 }
@@ -132,7 +119,7 @@ static int l_randn(lua_State *L) {
 /* randint(low, high, shape..., options): low .. high - 1, int64 */
 static int l_randint(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  int64_t low = integer_at(L, 1, "randint", "low"), high = integer_at(L, 2, "randint", "high");
+  int64_t low = pni_check_whole(L, 1, "randint", "low"), high = pni_check_whole(L, 2, "randint", "high");
   made m = read_made(L, 3, "randint");
   PNI_RETURN(L, c, pn_randint(c, m.rng, low, high, m.ndim, m.shape));
 }
@@ -141,7 +128,7 @@ static int l_randint(lua_State *L) {
 static int l_randperm(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   made m = {0};
-  int64_t n = integer_at(L, 1, "randperm", "n");
+  int64_t n = pni_check_whole(L, 1, "randperm", "n");
   read_options(L, 2, "randperm", &m);
   PNI_RETURN(L, c, pn_randperm(c, m.rng, n));
 }
@@ -239,7 +226,7 @@ static int l_tensor(lua_State *L) {
   lua_settop(L, 1);
   if (t) PNI_RETURN(L, c, from_tensor(c, t, m.dtype));
   if (lua_istable(L, 1)) PNI_RETURN(L, c, from_table(L, c, &m));
-  double v = lua_isboolean(L, 1) ? lua_toboolean(L, 1) : number_at(L, 1, "tensor", "value");
+  double v = lua_isboolean(L, 1) ? lua_toboolean(L, 1) : pni_check_number(L, 1, "tensor", "value");
   PNI_RETURN(L, c, pn_scalar(c, m.dtype, v));
 }
 
@@ -342,14 +329,26 @@ static int l_totable(lua_State *L) {
 
 /* ---- text ---- */
 
+/* One element is shown as its number: ("%s"):format(loss). */
 static int l_tostring(lua_State *L) {
   pni_box *b = luaL_checkudata(L, 1, "penumbra.tensor");
   pn_context *c = pni_lua_context(L);
   if (b->t && pni_check_read(c, b->t, "tostring")) return pni_raise(L, c);
-  if (b->t)
-    pni_push_text(L, b->t);
-  else
+  if (!b->t)
     lua_pushliteral(L, "tensor (closed)");
+  else if (b->t->numel == 1)
+    push_at(L, b->t, b->t->offset), luaL_tolstring(L, -1, NULL);
+  else
+    pni_push_text(L, b->t);
+  return 1;
+}
+
+/* text(x) -> what the prompt shows, with dtype and shape also of one element */
+static int l_text(lua_State *L) {
+  pn_tensor *t = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (pni_check_read(c, t, "tostring")) return pni_raise(L, c);
+  pni_push_text(L, t);
   return 1;
 }
 
@@ -369,11 +368,13 @@ static int l_is_tensor(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg constructors[] = {
-    {"tensor", l_tensor}, {"zeros", l_zeros},       {"ones", l_ones},         {"full", l_full},
-    {"arange", l_arange}, {"linspace", l_linspace}, {"eye", l_eye},           {"rand", l_rand},
-    {"randn", l_randn},   {"randint", l_randint},   {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
-    {NULL, NULL}};
+static const luaL_Reg constructors[] = {{"tensor", l_tensor},     {"zeros", l_zeros},
+                                        {"ones", l_ones},         {"full", l_full},
+                                        {"arange", l_arange},     {"linspace", l_linspace},
+                                        {"eye", l_eye},           {"rand", l_rand},
+                                        {"randn", l_randn},       {"randint", l_randint},
+                                        {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
+                                        {"text", l_text},         {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"shape", l_shape}, {"size", l_size}, {"dtype", l_dtype},     {"numel", l_numel},
                                    {"ndim", l_ndim},   {"item", l_item}, {"totable", l_totable}, {NULL, NULL}};

@@ -102,7 +102,7 @@ static int l_compose(lua_State *L) {
 /* biject_to(set [, low, high]): onto the named set */
 static int l_biject_to(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  const char *set = luaL_checkstring(L, 1);
+  const char *set = pni_check_set(L, 1, "biject_to")->name;
   pn_tensor *end[2] = {NULL, NULL};
   lua_settop(L, 3);
   for (int i = 0; i < 2; i++)
@@ -357,6 +357,7 @@ void pni_open_bijector(lua_State *L) {
   pni_add_close(L, &object);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "bijector_methods");
+  pni_add_space(L, "a bijector", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

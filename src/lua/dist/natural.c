@@ -171,6 +171,7 @@ void pni_open_natural(lua_State *L) {
   pni_add_close(L, &kind);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "natural_methods");
+  pni_add_space(L, "a Gaussian factor", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
