@@ -8,7 +8,7 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
-  within capture missed namespace describe]]):gmatch "%S+" do
+  within capture missed namespace describe identity leaf_beyond]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do

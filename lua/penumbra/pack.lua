@@ -23,12 +23,12 @@ end
 local function write_distribution(d)
   local text = ("distribution %s; batch %s; independent %d"):format(d.name,
     table.concat(d.own_batch_shape, " "), d.independent_rank)
-  return d.parts, d:parameters(), text
+  return d.parts, d:arguments(), text
 end
 
 local function write_bijector(b)
   local tensors = {}
-  for name, t in pairs(b:parameters()) do
+  for name, t in pairs(b:arguments()) do
     if type(name) == "string" then
       tensors[name] = t
     end

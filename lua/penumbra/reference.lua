@@ -122,12 +122,19 @@ d:independent(k)
   The last k axes of the batch become axes of the event: log_prob sums over them.
 d:expand(sizes)
   Repeated to a larger batch shape.
-d:parameters()
+d:arguments()
   {name = tensor} of what was given; pn.dist[d.name](t) makes the distribution again.
 d:validate([on])
   The same distribution, whose log_prob raises for values outside the support (or, with false, never does).
 d:close()
   Frees the memory now instead of when the collector finds out.
+d:parameters()
+  List of the parameters to train (pn.param) among what was given and in its parts, in a fixed order; also
+  d:named_parameters(), d:num_parameters(), d:state(), d:load_state(t), as networks have them.
+b:arguments()
+  {name = tensor} of what was given; of a bijector with parts a list of such tables.
+b:parameters()
+  List of the parameters to train (pn.param) in a fixed order; also b:named_parameters(), b:state(), b:load_state(t).
 b:forward(x)
   y = b(x) of a bijector. b(d) with a distribution d is pn.dist.transformed(d, b).
 b:inverse(y)

@@ -512,7 +512,7 @@ describe("the density of a flow's own draw", function()
   local function parameters(parts)
     local list = { loc }
     for _, b in ipairs(parts) do
-      for _, p in pairs(b:parameters()) do
+      for _, p in ipairs(b:parameters()) do
         list[#list + 1] = p
       end
     end
