@@ -116,7 +116,8 @@ function text_of(v, indent, open)
     n, text = v:num_parameters(), tostring(v)
   elseif type(v) == "userdata" and held[getmetatable(v)] then
     n = v:num_parameters()
-    text = n > 0 and getmetatable(v):match "%a+$" .. " " .. (v.name or v.form)
+    text = n > 0 and ("%s %s"):format(getmetatable(v):match "%a+$",
+      getmetatable(v) == "penumbra.natural" and v.form or v.name)
   end
   return text and (n > 0 and ("%-40s %d"):format(text, n) or text) or nil
 end
