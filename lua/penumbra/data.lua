@@ -23,10 +23,11 @@ end})
 -- ---- loading ----
 
 --- A table of numbers as a tensor [rows, columns], and the list of column names (nil without a header).
---- Gzipped files are recognised. Empty cells, NA, N/A, NaN, null, None and ? become NaN; other text is an
+--- Gzipped files are recognised; lines end in LF, CRLF or CR. Empty cells, NA, N/A, NaN, null, None and ? become NaN; other text is an
 --- error that names line and column. Options:
 ---   delimiter  one character (found out if not given; " " means runs of blanks)
----   header     true or false (found out if not given)
+---   header     true or false. If not given, a first line of texts is one, a first line of numbers is data; one that
+---              may be either is an error that names the cell
 ---   columns    list of names, or of positions from 1 (-1 is the last): what to read, in this order
 ---   missing    one more text that means a missing value
 ---   dtype      "float64", "float32" or "int64" (where a missing value is an error); pn.default_dtype()

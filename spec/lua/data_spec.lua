@@ -69,6 +69,51 @@ describe("files", function()
     assert.same({3, 1}, data.csv(fixtures .. "bom.csv", {header = false, columns = {1}, missing = "x"}):shape())
   end)
 
+  local function csv(text, given)
+    local f = assert(io.open(path, "wb"))
+    f:write(text)
+    f:close()
+    return data.csv(path, given)
+  end
+
+  it("are tables of CSV with any ends of lines", function()
+    local rows = {"a;b", "1;2", "", "3;\"4\"", "5;6"}
+    for _, last in ipairs {"", "x"} do
+      for _, ending in ipairs {"\n", "\r\n", "\r"} do
+        local x, names = csv(table.concat(rows, ending) .. (last == "" and "" or ending))
+        assert.same({{1, 2}, {3, 4}, {5, 6}}, x:totable())
+        assert.same({"a", "b"}, names)
+        assert.same({{1, 2}, {3, 4}, {5, 6}}, csv(table.concat(rows, ending, 2)):totable())
+        fails("line 5, column 2 must be a number, got 'x'", "format", csv(table.concat(rows, ending, 1, 4) .. ending ..
+          "5;x" .. ending))
+        fails("line 4 has 3 columns", "format", csv(table.concat(rows, ending, 1, 3) .. ending .. "1;2;3"))
+        assert.same({"a\rb"}, select(2, csv("\"a\rb\"" .. ending .. "1" .. ending)))
+        fails("line 4, column 1 must be a number, got 'x'", "format", csv("\"a\r\rb\"" .. ending .. "x",
+          {header = true}))
+      end
+    end
+  end)
+
+  it("lose no line of CSV to a header that is none", function()
+    assert.same({{1, 2, 3}}, csv("1,2,3\r"):totable())
+    assert.same({{1, 2}, {3, 4}}, csv("1,2\n3,4\n"):totable())
+    assert.same({3, 1}, csv("1\n2\n\n3"):shape())
+    fails("line 1, column 3 must be a number, got 'abc'", "format", csv("1,2,abc\n"))
+    fails("line 1, column 3 is 'abc' over a number, .*header = true or false", "format", csv("1,2,abc\n3,4,5\n"))
+    assert.same({{3, 4, 5}}, csv("1,2,abc\n3,4,5\n", {header = true}):totable())
+    fails("line 1, column 3 must be a number, got 'abc'", "format", csv("1,2,abc\n3,4,5\n", {header = false}))
+    assert.same({2, 1}, csv("5.1,setosa\n4.9,\n", {columns = {1}}):shape()) -- a text over nothing
+    local none, only = csv("\n\na,b\n") -- names without data
+    assert.same({0, 2}, none:shape())
+    assert.same({"a", "b"}, only)
+    fails("line 3, column 1 must be a number, got 'a'", "format", csv("\n\na,b\n", {header = false}))
+    assert.same({{3, 4}}, csv("1,2\n3,4\n", {header = true}):totable())
+    assert.same({"", "b"}, select(2, csv(",b\n0,1\n")))
+    local x, names = csv("a,b\n,\n1,2\n")
+    assert.same({2, 2}, x:shape())
+    assert.same({"a", "b"}, names)
+  end)
+
   it("fail with a reason and a code", function()
     fails("cannot be opened: No such file", "io", data.csv("no/such.csv"))
     fails("line 2, column 1 must be a number, got '2020%-01%-01'", "format", data.csv(fixtures .. "text_column.csv"))
