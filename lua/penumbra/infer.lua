@@ -59,6 +59,10 @@ function infer.elbo(log_p, log_q)
     if not core.is_tensor(log_q) then
       core.error("elbo: log_q must be a tensor, got " .. type(log_q))
     end
+    local p, q = table.concat(log_p:shape(), ", "), table.concat(log_q:shape(), ", ")
+    if p ~= q then
+      core.error(("elbo: log_p and log_q must have one shape, got [%s] and [%s]"):format(p, q))
+    end
     return (log_p - log_q):mean()
   end
   if log_q ~= nil or type(log_p) ~= "table" then
