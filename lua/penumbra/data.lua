@@ -23,8 +23,8 @@ end})
 -- ---- loading ----
 
 --- A table of numbers as a tensor [rows, columns], and the list of column names (nil without a header).
---- Gzipped files are recognised; lines end in LF, CRLF or CR. Empty cells, NA, N/A, NaN, null, None and ? become NaN; other text is an
---- error that names line and column. Options:
+--- Gzipped files are recognised; lines end in LF, CRLF or CR. Empty cells, NA, N/A, NaN, null, None and ? become NaN;
+--- other text is an error that names line and column. Options:
 ---   delimiter  one character (found out if not given; " " means runs of blanks)
 ---   header     true or false. If not given, a first line of texts is one, a first line of numbers is data; one that
 ---              may be either is an error that names the cell
@@ -87,11 +87,11 @@ local function nest(flat)
   return root
 end
 
---- What a safetensors file holds, and the file's metadata as a table of strings. A file that pn.save wrote gives the table
---- that was saved: tables within tables, numbers, strings and booleans to the bit, distributions, bijectors and Gaussian
---- factors as such. One of PyTorch's and others' gives a table name -> tensor. {nested = true} turns the dotted names of
---- such a file into tables within tables, {nested = false} gives names and tensors alone, whoever wrote it. F64, F32, I64
---- and BOOL load as they are, narrower integers as int64, F16 and BF16 as float32.
+--- What a safetensors file holds, and the file's metadata as a table of strings. A file that pn.save wrote gives the
+--- table that was saved: tables within tables, numbers, strings and booleans to the bit, distributions, bijectors and
+--- Gaussian factors as such. One of PyTorch's and others' gives a table name -> tensor. {nested = true} turns the
+--- dotted names of such a file into tables within tables, {nested = false} gives names and tensors alone, whoever
+--- wrote it. F64, F32, I64 and BOOL load as they are, narrower integers as int64, F16 and BF16 as float32.
 function data.safetensors(path, given)
   local o = options.check("load", given, {nested = options.optional "boolean"})
   local tensors, names, texts = files.load_safetensors(path)
@@ -183,9 +183,9 @@ function data.save_npz(path, tensors, given)
 end
 
 --- Writes a table as a safetensors file, from which pn.load makes it again: tensors, distributions, bijectors, Gaussian
---- factors, numbers, strings, booleans, and tables of these in any depth, under names that are strings or whole numbers.
---- Other readers see the tensors, with paths as names ({a = {b = x}} is "a.b"). A network, an optimiser or a generator is
---- saved by its :state(). metadata: a table of strings. Returns true, or nil, message, code.
+--- factors, numbers, strings, booleans, and tables of these in any depth, under names that are strings or whole
+--- numbers. Other readers see the tensors, with paths as names ({a = {b = x}} is "a.b"). A network, an optimiser or a
+--- generator is saved by its :state(). metadata: a table of strings. Returns true, or nil, message, code.
 function data.save_safetensors(path, tensors, metadata)
   local names, list, kinds = structure.flatten("save", tensors)
   local keys, texts = {}, {}

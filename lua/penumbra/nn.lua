@@ -2,7 +2,7 @@
 --- options and nothing else, so it may be called any number of times, in any order. Layers that draw
 --- take a generator as second argument: `layer(x, generator)`.
 ---
----     local net = nn.sequential{nn.linear(784, 400), nn.relu(), nn.linear(400, 10)}
+---     local net = nn.sequential{nn.linear(784, 99), nn.relu(), nn.linear(99, 10)}
 ---     local opt = optim.adam(net:parameters(), {lr = 1e-3})
 ---
 --- Every network, whether one layer, a sequential or a module, has
@@ -202,9 +202,10 @@ local module_meta = {
 }
 
 --- A network of one's own: nn.module{trunk = net, log_noise = pn.param(pn.zeros{}), forward =
---- function(self, x, generator) ... end}. Networks, parameters, distributions and bijectors are found wherever they stand
---- among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help "penumbra.parameters"). Fields `kl`,
---- function(self), and `mean`, function(self, x), take the place of the methods, also where networks around it ask.
+--- function(self, x, generator) ... end}. Networks, parameters, distributions and bijectors are found wherever they
+--- stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help "penumbra.parameters").
+--- Fields `kl`, function(self), and `mean`, function(self, x), take the place of the methods, also where networks
+--- around it ask.
 function nn.module(fields)
   if type(fields) ~= "table" or getmetatable(fields) then
     core.error("module: needs a table of networks and parameters with a field `forward`")

@@ -1,7 +1,7 @@
 --- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
 --- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on). What is trained is a list of parameters, as
---- net:parameters() gives, a table name -> parameter, or anything that holds parameters: a network, a flow, a distribution,
---- a list of these.
+--- net:parameters() gives, a table name -> parameter, or anything that holds parameters: a network, a flow, a
+--- distribution, a list of these.
 ---
 ---     opt:step(loss)      clears gradients, differentiates, updates; returns the loss as a number
 ---     opt:apply(grads)    the update alone, from a list of gradients (false: that parameter rests)

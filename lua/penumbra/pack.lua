@@ -47,8 +47,8 @@ function pack.is(x)
   return writers[type_of(x)] ~= nil
 end
 
---- write(x, name, flat, texts): puts the tensors of x into `flat` under names that begin with `name` and a dot, and into
---- `texts` what x and its parts are.
+--- write(x, name, flat, texts): puts the tensors of x into `flat` under names that begin with `name` and a dot, and
+--- into `texts` what x and its parts are.
 function pack.write(x, name, flat, texts)
   local parts, tensors, text = writers[type_of(x)](x)
   for key, value in pairs(tensors) do

@@ -6,10 +6,10 @@
 --- names; parameters of a distribution or bijector as its row declares them, then its parts. A name is the path,
 --- "blocks.1.weight". A parameter, table or layer that stands in several places counts once, at the first of them.
 ---
---- Plain tensors are constants and are passed over. So are functions: what one of them keeps to itself (an upvalue) is not
---- held by the network. What cannot be scanned is an error: coroutines, files and other foreign objects, parameters
---- under keys that are no names, two parameters of one name, and a tensor that was computed from a parameter which is
---- not held (it would not change with it).
+--- Plain tensors are constants and are passed over. So are functions: what one of them keeps to itself (an upvalue)
+--- is not held by the network. What cannot be scanned is an error: coroutines, files and other foreign objects,
+--- parameters under keys that are no names, two parameters of one name, and a tensor that was computed from a
+--- parameter which is not held (it would not change with it).
 local core = require "penumbra.core"
 
 local parameters = {}
@@ -350,8 +350,8 @@ local function add_kl(v, total, seen, standard, top)
   return total and total + part or part
 end
 
---- kl(x): the divergences of all layers that x holds, each once, and of networks and objects with a method `kl` of their
---- own what that gives; nil where there is none. standard: the method `kl` that asks this function.
+--- kl(x): the divergences of all layers that x holds, each once, and of networks and objects with a method `kl` of
+--- their own what that gives; nil where there is none. standard: the method `kl` that asks this function.
 function parameters.kl(x, standard)
   return add_kl(x, nil, {}, standard, true)
 end
@@ -366,8 +366,8 @@ function network:named_parameters()
   return parameters.named(self)
 end
 
---- List of the parameters (what pn.param made), in the order of named_parameters. Its field `names` serves the messages and
---- states of optimisers.
+--- List of the parameters (what pn.param made), in the order of named_parameters. Its field `names` serves the
+--- messages and states of optimisers.
 function network:parameters()
   return parameters.list(self)
 end

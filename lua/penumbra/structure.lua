@@ -1,12 +1,14 @@
 --- Tables in a file of named tensors, so that what is loaded is what was saved: tables within tables, names with dots,
 --- lists, numbers to the last bit, strings of any bytes, booleans.
 ---
---- The tensors stand in the file under readable names, their paths ("model.1.weight"), so other readers see plain tensors.
---- How they stand in tables, and everything that is no tensor, is one text in the file's metadata, in Lua's notation:
+--- The tensors stand in the file under readable names, their paths ("model.1.weight"), so other readers see plain
+--- tensors. How they stand in tables, and everything that is no tensor, is one text in the file's metadata, in Lua's
+--- notation:
 ---
 ---     {["epoch"] = 3, ["model"] = {["1.weight"] = tensor "model.1.weight"}}
 ---
---- A table without tables, whose values are tensors and whose names can stand in the file as they are, needs no such text.
+--- A table without tables, whose values are tensors and whose names can stand in the file as they are, needs no such
+--- text.
 local core = require "penumbra.core"
 local pack = require "penumbra.pack"
 local parameters = require "penumbra.parameters"
@@ -118,16 +120,22 @@ end
 
 -- ---- writing ----
 
-local hints = { ["penumbra.layer"] = "a layer: save its :state()", ["penumbra.optimiser"] = "an optimiser: save its :state()",
-  ["penumbra.generator"] = "a generator: save its :state()" }
+local hints = {
+  ["penumbra.layer"] = "a layer: save its :state()",
+  ["penumbra.optimiser"] = "an optimiser: save its :state()",
+  ["penumbra.generator"] = "a generator: save its :state()",
+}
 
 local function refuse(where, path, v)
   local meta = getmetatable(v)
-  local hint = type(v) == "userdata" and hints[meta] or type(meta) == "table" and rawget(meta, "network")
-    and "a network: save its :state()" or type(v) == "table" and "an object (a table with a metatable): save plain tables"
-  core.error(hint and ("%s: '%s' is %s"):format(where, path, hint)
-    or ("%s: '%s' must be a tensor, a distribution, a table, a number, a string or a boolean, got %s"):format(where, path,
-      type(v)))
+  local hint = type(v) == "userdata" and hints[meta]
+  if type(meta) == "table" and rawget(meta, "network") then
+    hint = "a network: save its :state()"
+  elseif type(v) == "table" then
+    hint = "an object (a table with a metatable): save plain tables"
+  end
+  local must = "must be a tensor, a distribution, a table, a number, a string or a boolean, got " .. type(v)
+  core.error(("%s: '%s' %s"):format(where, path, hint and "is " .. hint or must))
 end
 
 local write
@@ -183,8 +191,8 @@ function write(w, v, path)
   end
 end
 
---- flatten(where, tree): the tensors of the table as sorted names and the tensors in that order, and a table of texts for
---- the file's metadata.
+--- flatten(where, tree): the tensors of the table as sorted names and the tensors in that order, and a table of texts
+--- for the file's metadata.
 function structure.flatten(where, tree)
   if pack.is(tree) then
     core.error(("%s: a %s must stand under a name: {name = it}"):format(where, getmetatable(tree):match "%a+$"))
@@ -247,17 +255,18 @@ local function read(text, flat, used)
   local root = {}
   local stack, at = { root }, text:match "^{()"
   while at and #stack > 0 do
-    local t, key, value = stack[#stack], nil, nil
+    local t = stack[#stack]
     local close = text:match("^}()", at)
     if close then
       stack[#stack], at = nil, close
       at = text:match("^, ()%[", at) or at
     else
-      key, at = read_key(text, at)
-      if key == nil or not at then
+      local key, after = read_key(text, at)
+      if key == nil or not after then
         return nil
       end
-      value, at = read_value(text, at, flat, used)
+      local value
+      value, at = read_value(text, after, flat, used)
       if value == nil or t[key] ~= nil then
         return nil
       end
@@ -272,7 +281,8 @@ local function read(text, flat, used)
   return at == #text + 1 and root or nil
 end
 
---- build(text, flat): the tables that the text describes, out of the table name -> tensor of a file; or nil, message, code.
+--- build(text, flat): the tables that the text describes, out of the table name -> tensor of a file; or nil, message,
+--- code.
 function structure.build(text, flat)
   local used = {}
   local root = read(text, flat, used)
@@ -282,8 +292,8 @@ function structure.build(text, flat)
   end
   for name in pairs(flat) do
     if not used[name] then
-      return nil, ("load: tensor '%s' is not in the description of the tables ({nested = false} loads it)"):format(name),
-        "format"
+      local message = "load: tensor '%s' is not in the description of the tables ({nested = false} loads it)"
+      return nil, message:format(name), "format"
     end
   end
   return root

@@ -77,8 +77,9 @@ local function check_options(o)
   if type(out) ~= "boolean" and not ((type(out) == "userdata" or type(out) == "table") and out.write) then
     core.error(("fit: progress must be true, false or a file, got %s"):format(type(out)))
   end
-  if o.model ~= nil and (type(o.model) ~= "table" and type(o.model) ~= "userdata" or #parameters.named(o.model) == 0) then
-    core.error(("fit: model must hold parameters, got %s"):format(type(o.model)))
+  local kind = type(o.model)
+  if o.model ~= nil and (kind ~= "table" and kind ~= "userdata" or #parameters.named(o.model) == 0) then
+    core.error(("fit: model must hold parameters, got %s"):format(kind))
   end
 end
 
@@ -158,7 +159,8 @@ end
 --- Trains by minibatches; returns a table with `history` (mean loss per epoch), `loss` (the last),
 --- `epoch`, `step`, `seconds` and, with validation, `score`, `best`, `best_epoch`.
 ---
----     train.fit{data = {x, y}, loss = function(x, y) ... end, optimiser = opt, epochs = 40}
+---     train.fit{data = {x, y}, optimiser = opt, epochs = 40,
+---       loss = function(x, y) return (net(x) - y):square():mean() end}
 ---
 --- data        a tensor or a list of tensors, data along the first axis, at least one row
 --- loss        function of the minibatch's tensors; returns a 0-d tensor

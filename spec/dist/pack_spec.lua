@@ -110,7 +110,8 @@ describe("a saved distribution", function()
     load_with((normal:gsub("; independent 0", "")))
     load_with "distribution mixture; batch ; independent 0; parts 0"
     load_with "distribution transformed; batch 2; independent 0; parts 2"
-    load_with("distribution masked; batch 2; independent 0; parts 2", { ["d.1"] = pn.ones { 2 }, ["d.2"] = pn.ones { 2 } })
+    load_with("distribution masked; batch 2; independent 0; parts 2",
+      { ["d.1"] = pn.ones { 2 }, ["d.2"] = pn.ones { 2 } })
     load_with "natural round; parts 0"
     load_with("bijector inverse; parts 1", {}, { ["penumbra.kind:d.1"] = "bijector inverse; parts 1" })
   end)

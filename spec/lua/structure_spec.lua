@@ -56,7 +56,8 @@ describe("a saved table", function()
     local g = pn.generator(5)
     pn.randn({ 3 }, { generator = g })
     round { model = net:state(), opt = opt:state(), epoch = 7, rng = g:state(), lr = 0.1, done = false }
-    assert.same({ "model.1.bias", "model.1.weight", "model.3.bias", "model.3.weight" }, { table.unpack(file_names(), 1, 4) })
+    assert.same({ "model.1.bias", "model.1.weight", "model.3.bias", "model.3.weight" },
+      { table.unpack(file_names(), 1, 4) })
     local saved = pn.load(path)
     net:load_state(saved.model)
     opt:load_state(saved.opt)
@@ -67,7 +68,8 @@ describe("a saved table", function()
 
   it("keeps numbers and strings to the bit", function()
     local bits = { 0x7ff8000000000001, 0x7ff0000000000001, -1, 1, 0x3ff0000000000001, 0x0010000000000000 - 1 }
-    local t = { inf = math.huge, minus = -math.huge, zero = -0.0, third = 1 / 3, tiny = 5e-324, big = 1.7976931348623157e308,
+    local t = { inf = math.huge, minus = -math.huge, zero = -0.0, third = 1 / 3, tiny = 5e-324,
+      big = 1.7976931348623157e308,
       one = 1.0, whole = 1, least = math.mininteger, most = math.maxinteger, near = 0.1 + 0.2, e = 1e22, yes = true,
       no = false, empty = "", bytes = "\0\1\255\\\"'\r\n\xc3(", text = "\u{e4} \\x41 {}[] , = tensor \"x\"", long =
       ("x"):rep(70000) }
