@@ -75,6 +75,16 @@ describe("help", function()
     look(help.text(pn.dist.normal(0, 1)), "distribution")
   end)
 
+  it("fits narrower terminals", function()
+    local layout = require "penumbra.layout"
+    for _, e in ipairs(help.entries()) do
+      for line in layout.wrap(e.text, "  ", 50):gmatch "[^\n]+" do
+        local head, last = line:match "^(.-)(%S+)$" -- a word that has no room even on a line of its own
+        assert(#line <= 50 or #last > 8 and (not head:find "%S" or head:find "%S%s%s+$"), line)
+      end
+    end
+  end)
+
   it("begins with call, meaning and example; sentences are whole", function()
     for _, e in ipairs(help.entries()) do
       if e.kind ~= "module" and e.kind ~= "file" then

@@ -70,7 +70,7 @@ end)
 --- The KL divergence summed over all layers that have a posterior, each once, and over networks and objects with a `kl`
 --- of their own, wherever they stand; 0 if there is none.
 local function kl(self)
-  local total = parameters.kl(self)
+  local total = parameters.kl(self, kl)
   if total then
     return total
   end

@@ -179,7 +179,8 @@ describe("printing", function()
     text(pn.arange(26), ("[%s]\nfloat64 [26]"):format(table.concat(digits, " ", 1, 26)))
     pn.seed(1)
     for _, x in ipairs { pn.randn { 1000 } * 1e-9, pn.randn { 3, 300 }, pn.randn { 2, 2, 2, 60 },
-      pn.randn { 300 }:gt(0), pn.arange(999, int) + (1 << 62), pn.full({ 1000 }, 0 / 0), pn.randn { 5000, 3 }, pn.randn { 1000, 1 } } do
+      pn.randn { 300 }:gt(0), pn.arange(999, int) + (1 << 62), pn.full({ 1000 }, 0 / 0),
+      pn.randn { 5000, 3 }, pn.randn { 1000, 1 } } do
       local rows, whole = 0, tostring(x)
       for line in whole:gmatch "[^\n]+" do
         assert.is_true(#line <= 79, line)
