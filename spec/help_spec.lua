@@ -84,6 +84,67 @@ describe("help", function()
     assert.same(before, pn.rng_state())
   end)
 
+  it("fits 79 columns, whatever it tells", function()
+    local function look(text, what)
+      for line in text:gmatch "[^\n]+" do assert(#line <= 79, ("%s: %s"):format(what, line)) end
+    end
+    for _, e in ipairs(help.entries()) do look(help.text(e.qualified), e.qualified) end
+    for _, name in ipairs { "pn", "dist", "nn", "kl", "divergence" } do look(help.text(name), name) end
+    look(help.text(), "help()")
+    look(help.text(pn.ones(2)), "tensor")
+    look(help.text(pn.dist.normal(0, 1)), "distribution")
+  end)
+
+  it("fits narrower terminals", function()
+    local layout = require "penumbra.layout"
+    for _, e in ipairs(help.entries()) do
+      for line in layout.wrap(e.text, "  ", 50):gmatch "[^\n]+" do
+        local head, last = line:match "^(.-)(%S+)$" -- a word that has no room even on a line of its own
+        assert(#line <= 50 or #last > 8 and (not head:find "%S" or head:find "%S%s%s+$"), line)
+      end
+    end
+  end)
+
+  it("begins with call, meaning and example; sentences are whole", function()
+    for _, e in ipairs(help.entries()) do
+      if e.kind ~= "module" and e.kind ~= "file" then
+        local text = help.text(e.qualified)
+        assert.matches("^%S[^\n]*\n[^\n]+", text)
+        local block = e.text:match "\n\n(    [^\n]+)" -- an example of one's own
+        local before = block and e.text:match "^(.-)\n\n    "
+        if block and not before:find "\n" and (e.kind == "function" or e.kind == "method") then
+          local _, lines = text:sub(1, text:find(block:match "%S+ ?%S*", 1, true)):gsub("\n", "")
+          assert(lines <= 8, e.qualified .. " has its example in line " .. lines)
+        end
+      end
+      assert(not help.text(e.qualified):find("%a%.%.%.\n"), e.qualified)
+    end
+    assert.matches("^pn.compile%(.-%)\n  A function of tensors [^\n]*\n      step = pn.compile%(",
+      help.text(pn.compile))
+    assert.matches("^pn.dist.normal%(.-%)\n[^\n]*\n      pn.dist.normal%(0, 1%):log_prob%(0.5%)  %-%-> %-1.04394\n",
+      help.text "dist.normal")
+    assert.matches("\n  kl_mixture[^\n]*\n               ", help.text "dist") -- goes on instead of being cut
+  end)
+
+  it("answers what is asked often", function()
+    has(help.text "bijector.random", "pn.dist.bijector.random(name, n", "masked_autoregressive")
+    assert.equal(help.text "pn.dist.bijector.random", help.text "bijector.random")
+    has(help.text "seed", "whose seed is 0 unless", "two runs draw the same", "pn.seed(os.time())")
+    has(help.text "bayes_linear", 'estimator: local draws the outputs', '("local", "weights")')
+    for _, name in ipairs { "argmax", "argmin", "argsort", "topk" } do
+      assert.matches("from 0", help.text(name))
+    end
+    has(help.text "argmax", "[i:item() + 1]", "counted from 0")
+    has(help.text "argsort", "x:take(1, x:argsort())", "counts from 0")
+    has(help.text "topk", "data counted from 0", "x:take(1, i)")
+    pn.seed(0)
+    local drawn = pn.randn({ 3 }):totable()
+    local pipe = assert(io.popen((os.getenv "LUA" or "lua5.4")
+      .. [[ -e 'for _, v in ipairs(require("penumbra").randn({3}):totable()) do print(("%.17g"):format(v)) end']]))
+    for k = 1, 3 do assert.equal(drawn[k], pipe:read "n") end
+    pipe:close()
+  end)
+
   it("knows the named sets", function()
     has(help.text(pn.dist.gamma(1).support), 'the set "positive"', 'pn.dist.within("positive", x)',
       'pn.dist.biject_to "positive"', "The support of chi2, gamma, inverse_gamma")

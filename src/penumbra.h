@@ -559,8 +559,9 @@ typedef struct pn_csv_options {
 } pn_csv_options;
 
 /* A table of numbers as [rows, columns]. Empty cells, NA, N/A, NaN, null, None and ? are missing: NaN (an
- * error for int64). Cells may be quoted, lines end in LF or CRLF, empty lines are passed over. options may
- * be NULL. names (may be NULL) receives the header's texts for the columns read, a list of none without a
+ * error for int64). Cells may be quoted, lines end in LF, CRLF or CR, empty lines are passed over. A
+ * first line of texts is a header, one of numbers is data, one that may be either is PN_FORMAT unless options say.
+ * options may be NULL. names (may be NULL) receives the header's texts for the columns read, a list of none without a
  * header: new. Errors name line and column. Scoped. */
 PN_API pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
 /* Writes a 1-d tensor (one column) or 2-d tensor; numbers read back exactly. delimiter 0: comma. names: one

@@ -10,7 +10,9 @@
 ---                             vector, the lower triangle of a triangular or symmetric matrix
 ---     b:forward_log_det(x)    y and log |det dy/dx| in one pass of a network where there is one
 ---     b:inverse_log_det(y)    x and log |det dy/dx| there
----     b:parameters()          {name = tensor}
+---     b:arguments()           {name = tensor}; of one with parts a list of such tables
+---     b:parameters()          list of those to train (pn.param), in a fixed order
+---     b:named_parameters() b:num_parameters() b:state() b:load_state(t)      as networks have them (pn.help "nn")
 ---     b.name b.domain b.codomain b.domain_rank b.codomain_rank b.parts    and every parameter by its name
 ---
 --- The last pair computed without a graph is kept: the inverse of a y just drawn is exact and free. Where a
@@ -81,7 +83,7 @@ local random_options = { hidden = options.any { 32 }, split = optional "number",
 --- random(name, n [, options]): a bijector of vectors of n numbers with parameters to train, near the identity:
 --- "masked_autoregressive", "inverse_autoregressive", "real_nvp" or "planar". Options: hidden, sizes of one or two
 --- hidden layers ({32}); split, how many numbers a coupling passes (n // 2); scale of the outputs' weights (0.01);
---- generator; dtype. Its tensors: b:parameters().
+--- generator; dtype. What to train: b:parameters().
 function bijector.random(name, n, given)
   local o = options.check("random", given, random_options)
   n = options.whole("random", "n", n, 1)

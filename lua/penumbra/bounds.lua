@@ -33,7 +33,7 @@ local function slice(d, k)
     core.error(("kl_mixture: components along a batch axis must be of a plain kind, got %s"):format(d.name))
   end
   local moved = d.independent_rank
-  for name, t in pairs(d:parameters()) do
+  for name, t in pairs(d:arguments()) do
     local axis = t:ndim() - axes[name] - moved
     if axis >= 1 then
       t = t:select(axis, t:size(axis) == 1 and 1 or k)

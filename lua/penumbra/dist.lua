@@ -18,7 +18,9 @@
 ---     d:independent(k)        the last k batch axes become event axes
 ---     d:expand{sizes}         repeated to a larger batch shape
 ---     d:to "float32"          with parameters of another dtype
----     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
+---     d:arguments()           {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
+---     d:parameters()          list of those to train (pn.param) among them and those of its parts, in a fixed order
+---     d:named_parameters() d:num_parameters() d:state() d:load_state(t)      as networks have them (pn.help "nn")
 ---     d:plot("name.svg")      draws density or mass with gnuplot (pn.help "penumbra.density")
 ---     d.name d.support d.discrete d.batch_shape d.event_shape    and every parameter by its name: d.loc
 ---
@@ -31,6 +33,7 @@ local options = require "penumbra.options"
 local dist = {}
 
 core.describe = require "penumbra.describe"
+require "penumbra.parameters" -- the methods parameters, state and so on
 
 local function is_named(t)
   return type(t) == "table" and #t == 0

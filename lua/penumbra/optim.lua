@@ -1,5 +1,7 @@
 --- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
---- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on).
+--- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on). What is trained is a list of parameters, as
+--- net:parameters() gives, a table name -> parameter, or anything that holds parameters: a network, a flow, a
+--- distribution, a list of these.
 ---
 ---     opt:step(loss)      clears gradients, differentiates, updates; returns the loss as a number
 ---     opt:apply(grads)    the update alone, from a list of gradients (false: that parameter rests)
@@ -11,10 +13,36 @@
 --- number arose; parameters and state are then as they were.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local parameters = require "penumbra.parameters"
 
 local optim = {}
 
--- A network, a list of parameters, or a table name -> parameter, as a list and its names.
+-- Is it a list of tensors alone, as net:parameters() gives? `names` may stand beside.
+local function is_list(t)
+  for key, v in next, t do
+    local position = math.type(key) == "integer" and core.is_tensor(v)
+    if not position and not (key == "names" and type(v) == "table") then
+      return false
+    end
+  end
+  return #t > 0
+end
+
+-- What stands in a table is to be trained: a constant among it is a mistake.
+local function check_members(where, t)
+  for key, v in next, t do
+    local kind = type(v)
+    if kind ~= "table" and kind ~= "userdata" then
+      core.error(("%s: parameters: '%s' must be a tensor, a network or a list, got %s"):format(where, tostring(key),
+        kind))
+    elseif core.is_tensor(v) and not v:is_param() then
+      core.error(("%s: parameters: '%s' must be a parameter (pn.param), got a plain tensor"):format(where,
+        tostring(key)))
+    end
+  end
+end
+
+-- Whatever holds parameters, as their list and their names.
 local function read_parameters(where, given)
   if type(given) ~= "table" and type(given) ~= "userdata" then
     core.error(("%s: parameters must be a list of tensors or a network, got %s"):format(where, type(given)))
@@ -22,21 +50,17 @@ local function read_parameters(where, given)
   if core.is_tensor(given) then
     core.error(("%s: parameters must be a list of tensors, got one tensor (write {w})"):format(where))
   end
-  if type(given) == "userdata" or getmetatable(given) then
-    given = options.object(where, "parameters", given, "a list of tensors or a network", "parameters"):parameters()
+  if type(given) == "table" and not getmetatable(given) then
+    if is_list(given) then
+      return given, given.names
+    end
+    check_members(where, given)
   end
-  if #given > 0 or next(given) == nil then
-    return given, given.names
+  local list = parameters.list(given)
+  if #list == 0 then
+    core.error(where .. ": there is no parameter in what was given (pn.param makes one)")
   end
-  local list, names = {}, {}
-  for name in pairs(given) do
-    names[#names + 1] = options.argument(where, "name of a parameter", name, "string")
-  end
-  table.sort(names)
-  for k, name in ipairs(names) do
-    list[k] = given[name]
-  end
-  return list, names
+  return list, list.names
 end
 
 -- {betas = {b1, b2}} is another way to write {beta1 =, beta2 =}.
@@ -56,8 +80,8 @@ local function read_options(where, given)
 end
 
 for _, row in ipairs(core.optimiser_rows()) do
-  optim[row.name] = function(parameters, given)
-    local list, names = read_parameters(row.name, parameters)
+  optim[row.name] = function(trained, given)
+    local list, names = read_parameters(row.name, trained)
     return core.new_optim(row.name, list, names, read_options(row.name, given))
   end
 end

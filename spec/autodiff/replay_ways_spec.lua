@@ -58,8 +58,8 @@ local harmless = set [[
   log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
-  forward inverse log_abs_det moments configuration kl stochastic type own_parameters children named_parameters
-  num_parameters
+  forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
+  num_parameters arguments identity leaf_beyond
   __add __sub __mul __div __idiv __mod __pow __unm __concat __len __lt __le __index __newindex __call __close __gc
   __name __metatable __eq
   is is_network module sequential biject_to expanded masked mixture transformed product_of_experts panel renyi

@@ -405,7 +405,7 @@ function battery.works_in_float32(row, golden)
     local lp = d:log_prob(x)
     assert.equal("float32", lp:dtype())
     local wide = {} -- what float64 makes of the same rounded numbers
-    for name, t in pairs(d:parameters()) do
+    for name, t in pairs(d:arguments()) do
       wide[name] = t:to "float64"
     end
     local reference = dist[row.name](wide)
@@ -1175,7 +1175,7 @@ function battery.can_be_saved_and_made_again(row, golden)
   local path = os.tmpname()
   for _, case in ipairs(golden.cases) do
     local d = make(row, case)
-    assert(pn.save(path, d:parameters()))
+    assert(pn.save(path, d:arguments()))
     local saved = assert(pn.load(path))
     local again = dist[d.name](saved)
     local x = d:sample { 5 }

@@ -179,6 +179,30 @@ describe("printing", function()
     end
   end)
 
+  it("breaks rows that are longer than a line of a terminal", function()
+    local digits = {}
+    for k = 0, 39 do
+      digits[k + 1] = ("%2d"):format(k)
+    end
+    text(pn.arange(40), ("[%s\n %s]\nfloat64 [40]"):format(table.concat(digits, " ", 1, 26),
+      table.concat(digits, " ", 27)))
+    text(pn.arange(26), ("[%s]\nfloat64 [26]"):format(table.concat(digits, " ", 1, 26)))
+    pn.seed(1)
+    for _, x in ipairs { pn.randn { 1000 } * 1e-9, pn.randn { 3, 300 }, pn.randn { 2, 2, 2, 60 },
+      pn.randn { 300 }:gt(0), pn.arange(999, int) + (1 << 62), pn.full({ 1000 }, 0 / 0),
+      pn.randn { 5000, 3 }, pn.randn { 1000, 1 } } do
+      local rows, whole = 0, tostring(x)
+      for line in whole:gmatch "[^\n]+" do
+        assert.is_true(#line <= 79, line)
+        rows = rows + 1
+      end
+      assert(not whole:find " \n")
+      local numbers = select(2, whole:gsub("\n%l+%d* %[[%d, ]*%]$", ""):gsub("[^%s%[%]]+", ""))
+      assert.equal(x:numel() <= 1000 and x:numel() or numbers, numbers) -- none is lost
+      assert.is_true(rows > 4)
+    end
+  end)
+
   it("shows the corners of a big one", function()
     local lines = {}
     for line in tostring(pn.zeros { 100, 100 }):gmatch "[^\n]+" do

@@ -49,3 +49,20 @@ pn_status pni_topological(pn_context *c, pn_tensor *y, pni_nodes *order) {
 void pni_nodes_unmark(const pni_nodes *order) {
   for (int64_t i = 0; i < order->n; i++) order->v[i]->mark = 0;
 }
+
+static bool is_known(const pn_tensor *t, int n, pn_tensor *const *known) {
+  for (int k = 0; k < n; k++)
+    if (known[k] == t) return true;
+  return false;
+}
+
+pn_status pni_leaf_beyond(pn_context *c, pn_tensor *y, int n, pn_tensor *const *known, pn_tensor **leaf) {
+  pni_nodes order = {0};
+  *leaf = NULL;
+  pni_topological(c, y, &order);
+  pni_nodes_unmark(&order);
+  for (int64_t i = 0; i < order.n && !*leaf; i++)
+    if (order.v[i]->flags & PNI_PARAM && !is_known(order.v[i], n, known)) *leaf = order.v[i];
+  pni_nodes_free(c, &order);
+  return c->status;
+}

@@ -1,6 +1,7 @@
 /*
 ** autodiff.c: parameters, gradients, and switching recording off, as Lua sees them.
 */
+#include "../autodiff/graph.h"
 #include "penumbra_lua.h"
 
 static int l_param(lua_State *L) {
@@ -120,8 +121,35 @@ static int l_set_no_grad(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg functions[] = {
-    {"param", l_param}, {"grad", l_grad}, {"detach", l_detach}, {"set_no_grad", l_set_no_grad}, {NULL, NULL}};
+/* identity(t) -> a value that two Lua values of one tensor share, to be a key of a table */
+static int l_identity(lua_State *L) {
+  lua_pushlightuserdata(L, pni_check_tensor(L, 1));
+  return 1;
+}
+
+/* leaf_beyond(t, list) -> a parameter from which t was computed and that is not in the list, or nil */
+static int l_leaf_beyond(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int n = (int)lua_rawlen(L, 2);
+  pn_tensor *leaf, **known = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *known, 0);
+  for (int k = 0; k < n; k++, lua_pop(L, 1)) { /* the list keeps them */
+    lua_rawgeti(L, 2, k + 1);
+    known[k] = pni_check_tensor(L, -1);
+  }
+  if (pni_leaf_beyond(c, pni_check_tensor(L, 1), n, known, &leaf)) return pni_raise(L, c);
+  if (!leaf) return 0;
+  pni_push_tensor(L, leaf);
+  return 1;
+}
+
+static const luaL_Reg functions[] = {{"param", l_param},
+                                     {"grad", l_grad},
+                                     {"detach", l_detach},
+                                     {"set_no_grad", l_set_no_grad},
+                                     {"identity", l_identity},
+                                     {"leaf_beyond", l_leaf_beyond},
+                                     {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"backward", l_backward},
                                    {"grad", l_gradient},

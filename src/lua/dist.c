@@ -271,8 +271,8 @@ void pni_push_sizes(lua_State *L, int n, const int64_t *shape) {
   }
 }
 
-/* parameters() -> {name = tensor} of those that were given: enough to save and make the distribution again */
-static int l_parameters(lua_State *L) {
+/* arguments() -> {name = tensor} of those that were given: enough to save and make the distribution again */
+static int l_arguments(lua_State *L) {
   pn_dist *d = self(L);
   lua_createtable(L, 0, 4);
   for (int k = 0; k < PNI_DIST_PARAMS; k++) {
@@ -524,7 +524,7 @@ static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
                                    {"entropy", l_entropy},
                                    {"independent", l_independent},
                                    {"expand", l_expand},
-                                   {"parameters", l_parameters},
+                                   {"arguments", l_arguments},
                                    {"validate", l_dist_validate},
                                    {NULL, NULL}};
 

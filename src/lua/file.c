@@ -99,7 +99,10 @@ static const char **check_texts(lua_State *L, int i, const char *where, int *n) 
   for (int k = 0; k < *n; k++) {
     if (lua_rawgeti(L, -1, k + 1) != LUA_TSTRING) /* no conversion: the copy has the text itself */
       pni_error(L, "%s: name %d must be a string, got %s", where, k + 1, pni_type_name(L, -1));
-    list[k] = lua_tostring(L, -1);
+    size_t length;
+    list[k] = lua_tolstring(L, -1, &length);
+    if (strlen(list[k]) != length)
+      pni_error(L, "%s: text %d must not hold a zero byte, got '%s\\0...'", where, k + 1, list[k]);
     lua_pop(L, 1);
   }
   list[*n] = NULL;

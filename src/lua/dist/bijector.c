@@ -158,8 +158,8 @@ BOTH(inverse_log_det)
 
 /* ---- asking ---- */
 
-/* parameters() -> {name = tensor} of those that are there; a bijector with parts has a list of such tables */
-static void push_parameters(lua_State *L, const pn_bijector *b) {
+/* arguments() -> {name = tensor} of those that are there; a bijector with parts has a list of such tables */
+static void push_arguments(lua_State *L, const pn_bijector *b) {
   luaL_checkstack(L, 6, "too deep");
   lua_newtable(L);
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) {
@@ -168,12 +168,12 @@ static void push_parameters(lua_State *L, const pn_bijector *b) {
     lua_setfield(L, -2, b->kind->param[k].name);
   }
   for (int i = 0; i < b->nparts; i++) {
-    push_parameters(L, b->part[i]);
+    push_arguments(L, b->part[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }
 
-static int l_parameters(lua_State *L) { return push_parameters(L, self(L)), 1; }
+static int l_arguments(lua_State *L) { return push_arguments(L, self(L)), 1; }
 
 /* Is it a parameter of some bijector? A script may ask one that lacks it, and gets nil. */
 static bool is_parameter(const char *key) {
@@ -344,7 +344,7 @@ static const luaL_Reg methods[] = {{"forward", l_forward},
                                    {"log_abs_det", l_log_abs_det},
                                    {"forward_log_det", l_forward_log_det},
                                    {"inverse_log_det", l_inverse_log_det},
-                                   {"parameters", l_parameters},
+                                   {"arguments", l_arguments},
                                    {NULL, NULL}};
 
 static const luaL_Reg events[] = {{"__tostring", l_tostring}, {"__call", l_call}, {NULL, NULL}};

@@ -65,29 +65,55 @@ static pn_status measure(table *t) {
   return t->rows ? PN_OK : pni_source_fail(t->s, PN_FORMAT, "holds no data");
 }
 
-static bool is_number(const table *t, const pni_cell *cell) {
-  double v;
-  return pni_cell_missing(cell, t->o->missing) || pni_cell_number(cell, &v);
-}
+/* What the first line looks like: how many cells are numbers, how many texts, and the first text over a number. */
+typedef struct {
+  int64_t numbers, texts;
+  pni_cell over_number; /* column 0: there is none */
+} first_line;
 
-/* A first line is a header if it has text over a number, or nothing but text. */
-static pn_status find_header(table *t) {
-  pni_csv first = t->begin, second = t->begin;
-  bool more, all_text = true, over_number = false;
-  pn_status status = next_row(t, &second, &more);
-  t->data = second;
+static pn_status look_at_first(const table *t, first_line *f) {
+  pni_csv first = t->begin, second = t->data;
+  bool more;
+  double v;
+  pn_status status = PN_OK;
+  *f = (first_line){0};
   for (int64_t k = 0; k < t->columns && status == PN_OK; k++) {
     pni_cell a, b = {.length = 0};
     status = next_cell(t, &first, &a, &more);
     if (status == PN_OK && t->rows > 1) status = next_cell(t, &second, &b, &more);
-    bool text = !is_number(t, &a);
-    all_text = all_text && text;
-    over_number = over_number || (text && is_number(t, &b));
+    bool missing = pni_cell_missing(&a, t->o->missing), number = !missing && pni_cell_number(&a, &v);
+    f->numbers += number;
+    f->texts += !missing && !number;
+    if (!missing && !number && !f->over_number.column && !pni_cell_missing(&b, t->o->missing) &&
+        pni_cell_number(&b, &v))
+      f->over_number = a;
   }
-  t->header = t->o->header > 0 || (t->o->header == 0 && (all_text || over_number));
+  return status;
+}
+
+/* A first line is a header if all its cells are texts, or it has texts over numbers and no numbers itself (an empty
+ * cell is neither). One with numbers is data, unless a text of it stands over a number: then it may be either, and
+ * taking it for a header could lose a row. */
+static pn_status find_header(table *t) {
+  bool more;
+  first_line f = {0};
+  pni_csv second = t->begin;
+  char buf[64];
+  pn_status status = next_row(t, &second, &more);
+  t->data = second;
+  if (status == PN_OK) status = look_at_first(t, &f);
+  if (status != PN_OK) return status;
+  bool named = f.texts > 0 && f.numbers == 0 && (f.texts == t->columns || f.over_number.column);
+  if (t->o->header == 0 && f.numbers > 0 && f.over_number.column)
+    return pni_source_fail(t->s, PN_FORMAT,
+                           "line %lld, column %lld is '%s' over a number, but other cells of the line are numbers: say "
+                           "whether it is a header (header = true or false)",
+                           (long long)f.over_number.line, (long long)f.over_number.column,
+                           pni_printable(f.over_number.text, f.over_number.length, buf));
+  t->header = t->o->header > 0 || (t->o->header == 0 && named);
   if (!t->header) t->data = t->begin;
   if (t->header) t->rows--;
-  return status;
+  return PN_OK;
 }
 
 /* ---- columns ---- */

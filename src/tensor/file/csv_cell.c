@@ -1,6 +1,6 @@
 /*
 ** csv_cell.c: cells of CSV and the numbers in them, read and written alike in every locale. Source of the
-** cell grammar: RFC 4180, with any delimiter, LF or CRLF, and blanks around quotes.
+** cell grammar: RFC 4180, with any delimiter, blanks around quotes, and LF, CRLF or CR at the ends of lines.
 */
 #include <math.h>
 #include <stdio.h>
@@ -16,15 +16,18 @@ static void skip_blanks(pni_csv *s) {
   while (s->p < s->end && is_blank(s, *s->p)) s->p++;
 }
 
-static bool at_line_end(const pni_csv *s) {
-  return s->p == s->end || *s->p == '\n' || (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
-}
+static bool at_line_end(const pni_csv *s) { return s->p == s->end || *s->p == '\n' || *s->p == '\r'; }
 
 static bool at_delimiter(const pni_csv *s) { return *s->p == s->delimiter || (s->delimiter == ' ' && *s->p == '\t'); }
 
+/* Past LF, CRLF or CR. */
+static const char *after_line_end(const char *p, const char *end) {
+  if (p < end && *p == '\r' && p + 1 < end && p[1] == '\n') p++;
+  return p < end ? p + 1 : p;
+}
+
 static void pass_line_end(pni_csv *s) {
-  if (s->p < s->end && *s->p == '\r') s->p++;
-  if (s->p < s->end) s->p++;
+  s->p = after_line_end(s->p, s->end);
   s->line++;
   s->column = 1;
 }
@@ -49,7 +52,7 @@ static int quoted_cell(pni_csv *s, pni_cell *cell) {
   cell->text = s->p;
   for (;; s->p++) {
     if (s->p == s->end) return PNI_CELL_OPEN_QUOTE;
-    if (*s->p == '\n') s->line++;
+    if (*s->p == '\n' || (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] != '\n'))) s->line++;
     if (*s->p != '"') continue;
     if (s->p + 1 == s->end || s->p[1] != '"') break;
     s->p++;
@@ -91,11 +94,11 @@ int pni_csv_next(pni_csv *s, pni_cell *cell) {
 static int64_t count_in_line(const char **p, const char *end, char ch) {
   int64_t n = 0;
   bool quoted = false;
-  for (; *p < end && (quoted || **p != '\n'); ++*p) {
+  for (; *p < end && (quoted || (**p != '\n' && **p != '\r')); ++*p) {
     if (**p == '"') quoted = !quoted;
     n += !quoted && **p == ch;
   }
-  if (*p < end) ++*p;
+  *p = after_line_end(*p, end);
   return n;
 }
 
