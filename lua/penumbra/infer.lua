@@ -59,6 +59,7 @@ end
 
 --- The k-hat up to which weights of `draws` draws may be trusted: min(1 - 1 / log10 draws, 0.7). Vehtari et al. 2024.
 function infer.pareto_k_threshold(draws)
+  options.argument("pareto_k_threshold", "draws", draws, "number")
   return math.min(1 - 1 / math.log(draws, 10), 0.7)
 end
 
@@ -66,6 +67,8 @@ end
 --- so many draws allow (infer.pareto_k_threshold), else a text that says how many are not and what that means: beyond
 --- 1 the estimate has no mean to converge to, beyond 0.7 it needs impractically many draws, else more draws help.
 function infer.pareto_warning(k, draws)
+  options.argument("pareto_warning", "k", k, "tensor")
+  options.argument("pareto_warning", "draws", draws, "number")
   local limit = infer.pareto_k_threshold(draws)
   local largest = k:max():item()
   if largest <= limit then return nil end

@@ -32,6 +32,9 @@ end
 local function check_members(where, t)
   for key, v in next, t do
     local kind = type(v)
+    if math.type(key) ~= "integer" then
+      options.argument(where, "name of a parameter", key, "string")
+    end
     if kind ~= "table" and kind ~= "userdata" then
       core.error(("%s: parameters: '%s' must be a tensor, a network or a list, got %s"):format(where, tostring(key),
         kind))

@@ -292,7 +292,7 @@ describe("metrics", function()
       { "rmse: y and prediction must have one shape, got %[2%] and %[2, 1%]", metrics.rmse, y, column },
       { "rmse: y and prediction must have one shape, got %[2%] and %[1%]", metrics.rmse, y, pn.zeros { 1 } },
       { "rmse: y and prediction must have one shape, got %[2%] and %[%]", metrics.rmse, y, pn.tensor(1) },
-      { "rmse: prediction must be a tensor, got number", metrics.rmse, y, 1 },
+      { "rmse: prediction must be a tensor, got 1", metrics.rmse, y, 1 },
       { "mixture_log_prob: shapes must be y %[N%] .*, got %[2, 1%] and", metrics.mixture_log_prob, column, loc, scale },
       { "mixture_log_prob: scale must .* shape %[2, 2%], got %[3%]", metrics.mixture_log_prob, y, loc, pn.ones(3) },
       { "mixture_log_prob: scale must .* shape %[1, 2%], got %[2, 1%]", metrics.mixture_log_prob, y, pn.ones(1, 2),

@@ -147,7 +147,7 @@ pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char 
 int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role) {
   int ok;
   lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, pni_value_text(L, i));
   return v;
 }
 
@@ -204,7 +204,7 @@ void pni_check_plain_options(lua_State *L, int i, const char *where, const char 
   while (lua_next(L, i)) {
     lua_pop(L, 1);
     if (lua_type(L, -1) == LUA_TSTRING) continue;
-    const char *key = luaL_tolstring(L, -1, NULL);
+    const char *key = pni_value_text(L, -1);
     push_list(L, names);
     pni_error(L, "%s: options have names (%s), got '%s'", where, lua_tostring(L, -1), key);
   }

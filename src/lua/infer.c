@@ -51,6 +51,8 @@ static void add_input(lua_State *L, gathered *g, const pni_estimator_input *in, 
   }
 }
 
+_Static_assert((int)PNI_ESTIMATOR_INPUTS <= (int)PNI_OPTION_MORE, "names of inputs stand beside options");
+
 /* The table at index i: inputs and options by name. */
 static void add_named(lua_State *L, gathered *g, int i) {
   const char *inputs[PNI_ESTIMATOR_INPUTS + 1];

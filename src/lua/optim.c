@@ -195,7 +195,7 @@ static int l_index(lua_State *L) {
 
 static int unknown_option(lua_State *L, const pni_optimiser *type) {
   pni_near near;
-  const char *key = luaL_tolstring(L, 2, NULL);
+  const char *key = pni_value_text(L, 2);
   pni_near_begin(&near, key);
   for (int k = 0; k < PNI_OPTIONS && type->options && type->options[k].name; k++)
     pni_near_offer(&near, type->options[k].name);

@@ -74,18 +74,16 @@ void pni_read_option(lua_State *L, const char *where, const pni_option *row, int
               pni_type_name(L, i));
 }
 
-enum { MORE = 3 }; /* names of a caller's own */
-
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,
                       pn_option *out) {
-  const char *names[PNI_OPTIONS + MORE + 1];
+  const char *names[PNI_OPTIONS + PNI_OPTION_MORE + 1];
   int n = 0, given = 0;
   out[0].name = NULL;
   if (lua_isnoneornil(L, i)) return;
   if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   luaL_checkstack(L, PNI_OPTIONS + 20, "too many options");
   for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++) names[n++] = rows[k].name;
-  for (int k = 0; k < MORE && more && more[k]; k++) names[n++] = more[k];
+  for (int k = 0; k < PNI_OPTION_MORE && more && more[k]; k++) names[n++] = more[k];
   names[n] = NULL;
   pni_check_plain_options(L, i, where, names);
   for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++)
