@@ -29,7 +29,9 @@ static pn_runtime *open_runtime(const char *at, bool writable, pn_limits limits)
   return rt;
 }
 
-static pn_status run(pn_runtime *rt, const char *script) { return pn_runtime_run_string(rt, script, (size_t)-1, "script"); }
+static pn_status run(pn_runtime *rt, const char *script) {
+  return pn_runtime_run_string(rt, script, (size_t)-1, "script");
+}
 
 static void expect(pn_runtime *rt, const char *script, pn_status want, const char *message) {
   pn_status got = run(rt, script);
@@ -79,8 +81,8 @@ static void build(void) {
 }
 
 static void tear_down(void) {
-  static const char *const names[] = {"in", "sub/x", "sub/here", "mod.lua", "link_out", "link_in", "up", "hard", "fifo",
-                                      "socket"};
+  static const char *const names[] = {"in",      "sub/x", "sub/here", "mod.lua", "link_out",
+                                      "link_in", "up",    "hard",     "fifo",    "socket"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) CHECK(unlink(below(names[i])) == 0);
   CHECK(rmdir(below("sub")) == 0 && rmdir(root) == 0); /* no other file was left */
   CHECK(unlink(in_folder("secret")) == 0 && unlink(in_folder("outside/x")) == 0);
@@ -127,7 +129,8 @@ static void test_granted(void) {
 static const char ways[] =
     "local pn = require 'penumbra' local x = pn.ones(2)\n"
     "local ways = {\n"
-    "  open = io.open, write = function(p) return io.open(p, 'w') end, append = function(p) return io.open(p, 'a+') end,\n"
+    "  open = io.open, write = function(p) return io.open(p, 'w') end, append = function(p) return io.open(p, 'a+') "
+    "end,\n"
     "  update = function(p) return io.open(p, 'r+') end, lines = function(p) return io.lines(p) end,\n"
     "  input = function(p) return io.input(p) end, output = function(p) return io.output(p) end,\n"
     "  loadfile = loadfile, dofile = dofile, rename_to = function(p) return os.rename('in', p) end,\n"
@@ -135,7 +138,8 @@ static const char ways[] =
     "  require = function(p) package.loaded[p] = nil return require(p) end}\n"
     "if not TARGETS then ways.remove, ways.rename = os.remove, function(p) return os.rename(p, 'in') end end\n"
     "for _, f in ipairs{'csv', 'npy', 'idx', 'npz'} do\n"
-    "  ways[f] = pn.data[f] ways['save_' .. f] = function(p) return pn.data['save_' .. f](p, f == 'npz' and {x = x} or x) end\n"
+    "  ways[f] = pn.data[f] ways['save_' .. f] = function(p) return pn.data['save_' .. f](p, f == 'npz' and {x = x} or "
+    "x) end\n"
     "end\n"
     "local n = 0\n"
     "for _, path in ipairs(PATHS) do\n"
@@ -161,14 +165,16 @@ static void test_refused(void) {
     pn_runtime_close(rt);
   }
   pn_runtime *rt = open_runtime(root, false, (pn_limits){0}); /* reading only */
-  expect(rt, "for _, m in ipairs{'w', 'a', 'r+', 'w+', 'a+'} do local f, e = io.open('in', m) assert(not f) "
-             "assert(e:find 'reading only', e) end assert(not os.remove 'in' and not os.rename('in', 'b')) "
-             "assert(not pcall(os.tmpname) and not io.tmpfile()) local pn = require 'penumbra' "
-             "local ok, e = pn.save('in', {x = pn.ones(1)}) assert(not ok and e:find 'reading only', e)",
+  expect(rt,
+         "for _, m in ipairs{'w', 'a', 'r+', 'w+', 'a+'} do local f, e = io.open('in', m) assert(not f) "
+         "assert(e:find 'reading only', e) end assert(not os.remove 'in' and not os.rename('in', 'b')) "
+         "assert(not pcall(os.tmpname) and not io.tmpfile()) local pn = require 'penumbra' "
+         "local ok, e = pn.save('in', {x = pn.ones(1)}) assert(not ok and e:find 'reading only', e)",
          PN_OK, "");
   pn_runtime_close(rt);
   rt = open_runtime(root, true, (pn_limits){0}); /* a hard link outwards is never written */
-  expect(rt, "for _, m in ipairs{'w', 'a', 'r+'} do local f, e = io.open('hard', m) assert(not f and e:find 'hard', e) end",
+  expect(rt,
+         "for _, m in ipairs{'w', 'a', 'r+'} do local f, e = io.open('hard', m) assert(not f and e:find 'hard', e) end",
          PN_OK, "");
   expect(rt, "local f, e = io.open '../secret' error(e)", PN_SCRIPT, "outside the folder");
   expect(rt, "local f, e = io.open 'link_in' error(e)", PN_SCRIPT, "symbolic link");
@@ -235,11 +241,15 @@ static void test_limits(void) {
   CHECK(fd >= 0 && write(fd, "#", 1) == 1 && ftruncate(fd, (off_t)1 << 36) == 0); /* a first line of 64 GiB */
   close(fd);
   static const char *const scripts[] = {
-      "io.open('big'):read 'a'",         "io.open('big'):read(1 << 40)",
-      "io.open('big'):read 'l'",         "for block in io.lines('big', 4096) do end",
-      "dofile 'big'",                    "loadfile 'big'",
-      "assert(require 'penumbra'.data.csv 'big')", "local s = ('x'):rep(1 << 20) local f = io.open('w', 'w') while true do "
-                                         "f:seek 'set' f:write(s) end",
+      "io.open('big'):read 'a'",
+      "io.open('big'):read(1 << 40)",
+      "io.open('big'):read 'l'",
+      "for block in io.lines('big', 4096) do end",
+      "dofile 'big'",
+      "loadfile 'big'",
+      "assert(require 'penumbra'.data.csv 'big')",
+      "local s = ('x'):rep(1 << 20) local f = io.open('w', 'w') while true do "
+      "f:seek 'set' f:write(s) end",
       "while true do local f = io.open 'in' f:close() end",
       "while true do require 'penumbra'.save('w', {x = require 'penumbra'.ones(1)}) end",
       "while true do os.rename('in', 'in') end",
@@ -257,8 +267,9 @@ static void test_limits(void) {
   expect(rt, "io.open('big'):read(1 << 27)", PN_LIMIT, "instruction limit");
   pn_runtime_close(rt);
   rt = open_runtime(root, true, (pn_limits){0});
-  expect(rt, "local t = {} for k = 1, 64 do t[k] = assert(io.open 'in') end local f, e = io.open 'in' assert(not f, e) "
-             "t = nil collectgarbage() assert(io.open 'in')",
+  expect(rt,
+         "local t = {} for k = 1, 64 do t[k] = assert(io.open 'in') end local f, e = io.open 'in' assert(not f, e) "
+         "t = nil collectgarbage() assert(io.open 'in')",
          PN_OK, "");
   expect(rt, "for k = 1, 3000 do assert(io.open 'in') end", PN_OK, ""); /* those nobody holds are closed */
   pn_runtime_close(rt);
@@ -295,8 +306,9 @@ static void test_hosts(void) {
   CHECK(strstr(text, "this script may not open files"));
   CHECK_INT(start(0, NULL, "local c = require 'penumbra.core' assert(c.files == nil and io == nil)"), PN_OK);
   CHECK_INT(start(0, NULL, "local pn = require 'penumbra' assert(pn.data.split(pn.ones(4), 0.5))"), PN_OK);
-  CHECK_INT(start(0, NULL, "local p = require 'penumbra'.plot local ok, e, code = p.save('a.svg', p.line({1, 2}, {1, 2})) "
-                           "assert(not ok and code == 'missing', e)"),
+  CHECK_INT(start(0, NULL,
+                  "local p = require 'penumbra'.plot local ok, e, code = p.save('a.svg', p.line({1, 2}, {1, 2})) "
+                  "assert(not ok and code == 'missing', e)"),
             PN_OK);
   CHECK_STR(text, "");
   /* trusted: any path */
