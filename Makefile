@@ -16,6 +16,7 @@ EDIT_PC  = libedit
 BUILD    = build
 JOBS     = 2
 FUZZ_SECONDS = 60
+SOAK     = 67
 # ------------------------------------------------------------------------------------------------
 
 VERSION := 0.1.0
@@ -203,6 +204,16 @@ fuzz:
 	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
 	  $$(ls -d spec/golden/files 2>/dev/null); done
 
+# The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), then several
+# runtimes in several threads, cancelled at random, under the thread sanitiser.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test
+soak:
+	@.ci/deps build test
+	@$(SUBMAKE) tests
+	@PN_SOAK='$(SOAK)' $(RUN) $(LUA) spec/run.lua $(SOAK_PARTS)
+	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
+	@PN_SOAK='$(SOAK)' $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes
+
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
 # and leaves its dependencies shared, which `pkg-config --static` does not.
 pkg_file = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: $(1)' \
@@ -246,5 +257,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)
