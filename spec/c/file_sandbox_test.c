@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include "file_fixture.h"
 
 static char root[128], text[1024];
@@ -276,6 +277,39 @@ static void test_limits(void) {
   CHECK(unlink(below("big")) == 0 && unlink(below("w")) == 0);
 }
 
+static double seconds_for(const char *script, double limit, pn_status *status) {
+  struct timespec a, b;
+  pn_runtime *rt = open_runtime(root, true, (pn_limits){.seconds = limit});
+  CHECK_INT(run(rt, "pn = require 'penumbra' x = pn.ones(1000, 300)"), PN_OK);
+  clock_gettime(CLOCK_MONOTONIC, &a);
+  *status = run(rt, script);
+  clock_gettime(CLOCK_MONOTONIC, &b);
+  pn_runtime_close(rt);
+  return (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+}
+
+/* Work whose bytes reach the file rarely, or stand in one line or cell, is interrupted all the same: a tenth of its
+ * time as a limit ends it before half of its time. */
+static void test_interruptions(void) {
+  static const char *const scripts[] = {
+      "assert(pn.data.csv 'wide')",
+      "assert(pn.data.save_csv('out.csv.gz', x))",
+      "for k = 1, 4 do assert(pn.data.save_npz('out', {x = pn.ones(1000, 3000)}, {compressed = true})) end",
+  };
+  FILE *f = fopen(below("wide"), "w");
+  for (int k = 0; k < 400000; k++) fputs("1,", f);
+  CHECK(fclose(f) == 0);
+  for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+    pn_status status;
+    double whole = seconds_for(scripts[i], 0, &status), part = whole;
+    CHECK_INT(status, PN_OK);
+    for (int tries = 0; tries < 4 && part > whole / 2; tries++) part = seconds_for(scripts[i], whole / 10, &status);
+    if (!check_record(part < whole / 2 && status != PN_OK))
+      printf("%s: %.3f of %.3f s, %s\n", scripts[i], part, whole, pn_status_name(status));
+  }
+  CHECK(unlink(below("wide")) == 0 && unlink(below("out")) == 0 && unlink(below("out.csv.gz")) == 0);
+}
+
 /* ---- hosts ---- */
 
 static pn_status start(unsigned libraries, const char *at, const char *script) {
@@ -323,6 +357,7 @@ int main(void) {
   test_refused();
   test_race();
   test_limits();
+  test_interruptions();
   test_hosts();
   tear_down();
   CHECK_DONE();

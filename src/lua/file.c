@@ -135,6 +135,7 @@ static void push_names(lua_State *L, const pn_names *names) {
   for (int64_t k = 0; k < pn_names_count(names); k++) {
     lua_pushstring(L, pn_names_at(names, k));
     lua_rawseti(L, -2, k + 1);
+    if (k % 4096 == 4095 && pni_check_cancel(pni_lua_context(L)) != PN_OK) pni_raise(L, pni_lua_context(L));
   }
 }
 

@@ -150,7 +150,7 @@ static pn_status deflate_all(pni_sink *s, int how) {
     if (how == Z_FINISH ? z == Z_STREAM_END : !full) break;
   }
   s->packing = 0;
-  return PN_OK;
+  return pni_check_cancel(s->c); /* what packs well is flushed rarely */
 }
 
 pn_status pni_sink_write(pni_sink *s, const void *data, size_t n) {
