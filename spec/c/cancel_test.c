@@ -29,7 +29,7 @@ static const char *const scripts[] = {
 typedef struct {
   pthread_t runner, canceller;
   pn_runtime *rt;
-  uint64_t state;
+  uint64_t state, moments;
   atomic_bool calling, done;
   long rounds, cancelled, limited, bad;
 } lane;
@@ -38,7 +38,7 @@ static void pause_for(long microseconds) { nanosleep(&(struct timespec){0, micro
 
 static void *cancel_often(void *data) {
   lane *l = data;
-  uint64_t state = l->state ^ 77;
+  uint64_t state = l->moments;
   while (!atomic_load(&l->done)) {
     pause_for(200 + (long)soak_random(&state, 8000));
     if (atomic_load(&l->calling)) pn_runtime_cancel(l->rt);
@@ -87,6 +87,7 @@ int main(void) {
     CHECK_INT(pn_runtime_new(&config, &l->rt), PN_OK);
     l->rounds = soak_rounds(80);
     l->state = soak_random(&state, UINT64_MAX);
+    l->moments = soak_random(&state, UINT64_MAX);
     atomic_init(&l->calling, false);
     atomic_init(&l->done, false);
     pthread_create(&l->runner, NULL, run_lane, l);
