@@ -113,6 +113,10 @@ static void test_granted(void) {
       "assert(io.open('hard'):read 'a' == 'secret')",
       "io.output 'out' io.write('x', 1) io.close() assert(io.input 'out' and io.read 'a' == 'x1') "
       "io.input():close() assert(os.remove 'out')",
+      "local pn = require 'penumbra' local net = pn.nn.linear(1, 1) pn.train.fit{data = {pn.ones(8, 1), pn.ones(8, "
+      "1)}, "
+      "loss = function(a, b) return (net(a) - b):square():mean() end, epochs = 2, progress = true, "
+      "optimiser = pn.optim.sgd(net:parameters(), {lr = 0.1})}",
       "assert(io.stdin == nil and io.stdout == nil and io.popen == nil)",
   };
   for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) expect(rt, scripts[i], PN_OK, "");
