@@ -86,6 +86,8 @@ static void run_row(size_t i, bool with_fence) {
   pn_status status = pn_runtime_run_string(rt, rows[i].script, (size_t)-1, "bug");
   if (!((1 << status) & (rows[i].safe | (with_fence ? FENCED : 0))))
     printf("Lua %s, %s: %s\n", rows[i].version, rows[i].name, pn_runtime_message(rt));
+  pn_limits memory = {.memory = 64 << 20};
+  pn_runtime_set_limits(rt, &memory);
   pn_status after = pn_runtime_run_string(rt, "collectgarbage() x = 1", (size_t)-1, "after");
   if (after != PN_OK && after != PN_NOMEM) _exit(97);
   pn_runtime_close(rt);
