@@ -17,6 +17,7 @@ BUILD    = build
 JOBS     = 2
 FUZZ_SECONDS = 60
 SOAK_SECONDS = 3600
+SOAK     = 67
 # ------------------------------------------------------------------------------------------------
 
 VERSION := 0.1.0
@@ -215,8 +216,15 @@ asan-build:
 	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
 
-# All long sweeps, one after the other; each line is one.
+# The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
+# runtimes in several threads, cancelled at random, under the thread sanitiser, then the API fuzzer for SOAK_SECONDS.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test
 soak: asan-build
+	@.ci/deps build test
+	@$(SUBMAKE) tests
+	@PN_SOAK='$(SOAK)' $(RUN) $(LUA) spec/run.lua $(SOAK_PARTS)
+	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
+	@PN_SOAK='$(SOAK)' $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes
 	$(call api_fuzzer,$(SOAK_SECONDS))
 
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive

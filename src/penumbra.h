@@ -998,14 +998,17 @@ enum {
   PN_LIB_COROUTINE = 32,    /* coroutine */
   PN_LIB_TIME = 64,         /* os.time, os.clock, os.date, os.difftime */
   PN_LIB_PENUMBRA = 128,    /* require "penumbra" and its parts, from memory; nothing that opens files */
-  PN_LIB_FILES = 256,       /* io, dofile, loadfile, os.remove, os.rename, os.tmpname, Penumbra's readers and writers */
+  PN_LIB_FILES = 256,       /* files below pn_runtime_config.root: io, dofile, loadfile, require, os.remove, os.rename,
+                               os.tmpname, Penumbra's readers and writers */
   PN_LIB_PACKAGE = 512,     /* require and package of stock Lua, C modules included. For trusted scripts */
-  PN_LIB_OS = 1024,         /* os.execute, os.getenv, io.popen (with PN_LIB_FILES). For trusted scripts */
+  PN_LIB_OS = 1024,         /* os.execute, os.getenv, io.popen (with PN_LIB_TRUSTED_IO). For trusted scripts */
   PN_LIB_DEBUG = 2048,      /* debug, which can switch every limit off. For trusted scripts */
   PN_LIB_FINALIZERS = 4096, /* __gc in Lua, which no instruction or time limit interrupts. For trusted scripts */
+  PN_LIB_TRUSTED_IO = 8192, /* in place of PN_LIB_FILES stock io and any path: what the process may do (write its own
+                               memory through /proc, wait for ever for a pipe). For trusted scripts */
   PN_LIBS_NONE = PN_LIB_BASE,
   PN_LIBS_SAFE = 255,
-  PN_LIBS_FULL = 8191 /* os.exit and os.setlocale, which act on the whole process, are never there */
+  PN_LIBS_FULL = 16383 /* any path; os.exit and os.setlocale, which act on the whole process, are never there */
 };
 
 /* Receives what print writes, a line at a time. Must not call into the runtime, nor jump out of it. */
@@ -1025,7 +1028,18 @@ typedef struct pn_runtime_config {
   unsigned libraries;        /* PN_LIB_ bits; 0: PN_LIBS_SAFE */
   pn_output output;          /* NULL: print is silent */
   void *output_data;         /* first argument of output */
+  const char *root;          /* the folder of PN_LIB_FILES; opened by pn_runtime_new */
+  int root_writable;         /* may scripts write, rename and remove there? 0: they only read */
 } pn_runtime_config;
+
+/*
+** With PN_LIB_FILES scripts find regular files below `root`, by relative paths with "/", and nothing else: no "..",
+** absolute path, symbolic link, other file system, pipe, device or socket is followed or opened, nor a file with a
+** second hard link for writing, whatever others do to the folder meanwhile. Opening never waits. Reading and writing
+** answer to the limits of a call; PN_LIB_FILES opens at most 64 files at once. io has no stdin, stdout, stderr and
+** popen; what io.write gives to no file goes to `output`. How much scripts write to disk is not limited: that is a
+** quota's or file system's business.
+*/
 
 /* An array that crosses the border: row-major, no gaps.
  * In:  everything but capacity is read; the elements are copied.
@@ -1043,7 +1057,8 @@ typedef struct pn_array {
 
 #define PN_MAX_ARRAYS 64
 
-/* A runtime in *out; config may be NULL (safe libraries, no limits). PN_NOMEM, PN_DOMAIN. New. */
+/* A runtime in *out; config may be NULL (safe libraries, no limits). PN_NOMEM; PN_DOMAIN, also for PN_LIB_FILES
+ * without root or root without PN_LIB_FILES (or beside PN_LIB_TRUSTED_IO); PN_IO if root cannot be opened. New. */
 PN_API pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out);
 /* Ends the runtime and everything made in its context: keep no references. NULL is a no-op; so is a call from
  * within the output callback. */

@@ -448,6 +448,9 @@ function plot.script(target, kind, content, opt)
   return table.concat(out, "\n")
 end
 
+-- Inside a host that lets scripts start no programs there is nobody to draw.
+local function may_draw() return io and io.popen and os and os.tmpname end
+
 -- Runs gnuplot on a script. Returns true, or nil, message, code.
 local function run_gnuplot(script)
   local name = os.tmpname()
@@ -477,12 +480,16 @@ end
 --- Draws `content` into the file `path`, whose name ends in .svg or .png. content: a panel (a table of
 --- marks with labels, see `plot.panel`), or a list of panels. Options, there or in `opt`: size {width,
 --- height} in points, title, columns (of panels). The file appears whole or not at all. Returns the path,
---- or nil, message, code: "missing" without gnuplot, "io" if the file cannot be written.
+--- or nil, message, code: "missing" without gnuplot or where a host lets scripts start no programs, "io" if the
+--- file cannot be written.
 function plot.save(path, content, opt)
   if type(path) ~= "string" then core.error(("plot.save: path must be a string, got a %s"):format(type(path))) end
   local kind = (path:match "%.(%a+)$" or ""):lower()
   if not terminals[kind] then core.error(("plot.save: path must end in .svg or .png, got '%s'"):format(path)) end
   if path:find "%c" then core.error "plot.save: path must not contain control characters" end
+  if not may_draw() then
+    return nil, "plot.save: gnuplot draws, and this host lets scripts start no programs", "missing"
+  end
   local unique = os.tmpname()
   os.remove(unique)
   local target = ("%s.%s.tmp"):format(path, unique:match "[%w_]+$")

@@ -181,8 +181,8 @@ function train.fit(given)
   local size = o.batch_size or n
   local s = { epoch = 0, epochs = o.epochs, step = 0, loss = 0 / 0, seconds = 0, history = {}, stopped = false }
   local steps = o.epochs * math.ceil(n / size)
-  local bar = o.progress and io and progress.new { total = steps, label = "training",
-    out = o.progress == true and io.stderr or o.progress } or nil
+  local bar_out = o.progress == true and io and io.stderr or o.progress ~= true and o.progress
+  local bar = bar_out and io and progress.new { total = steps, label = "training", out = bar_out } or nil
   local ok, message = pcall(run, o, data, size, s, bar)
   if bar then
     bar:finish()

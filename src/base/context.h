@@ -15,6 +15,12 @@ enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160, PNI_MAX_THREADS = 256 };
 typedef struct pni_threads pni_threads;   /* threads.c */
 typedef struct pni_recorder pni_recorder; /* tensor/tensor.h */
 
+/* A folder below which files are found (tensor/file/root.c); fd -1: no file is. */
+typedef struct pni_root {
+  int fd;
+  bool writable;
+} pni_root;
+
 struct pn_rng {
   pni_philox state;
   pn_context *ctx; /* NULL for the context's own generator */
@@ -57,8 +63,8 @@ struct pn_context {
   int64_t objects;
   int64_t maps; /* bijectors made so far: tells them apart */
   bool freeing, closed, no_grad;
-  bool validate; /* densities refuse values outside the support */
-  bool no_files; /* readers and writers refuse: a script runs that was not granted files */
+  bool validate;        /* densities refuse values outside the support */
+  const pni_root *root; /* readers and writers stay below it; NULL: any file */
 };
 
 /* ---- memory: blocks are 64-byte aligned; the caller remembers the size ---- */

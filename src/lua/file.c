@@ -126,6 +126,12 @@ static int64_t *check_positions(lua_State *L, int i, int *n) {
   return list;
 }
 
+/* Raises every now and then, if a host has cancelled, in loops over what a file holds. */
+static void go_on(lua_State *L, int64_t k) {
+  pn_context *c = pni_lua_context(L);
+  if (k % 4096 == 4095 && pni_check_cancel(c) != PN_OK) pni_raise(L, c);
+}
+
 static void push_names(lua_State *L, const pn_names *names) {
   if (pn_names_count(names) == 0) {
     lua_pushnil(L);
@@ -135,6 +141,7 @@ static void push_names(lua_State *L, const pn_names *names) {
   for (int64_t k = 0; k < pn_names_count(names); k++) {
     lua_pushstring(L, pn_names_at(names, k));
     lua_rawseti(L, -2, k + 1);
+    go_on(L, k);
   }
 }
 
@@ -185,11 +192,13 @@ static int push_archive(lua_State *L, const char *path, loader load) {
     lua_rawset(L, -4);
     lua_pushstring(L, pn_archive_name(a, k));
     lua_rawseti(L, -2, k + 1);
+    go_on(L, k);
   }
   lua_createtable(L, 0, 0);
   for (int64_t k = 0; k < pn_archive_text_count(a); k++) {
     lua_pushstring(L, pn_archive_text(a, pn_archive_text_key(a, k)));
     lua_setfield(L, -2, pn_archive_text_key(a, k));
+    go_on(L, k);
   }
   pn_archive_free(h->archive);
   h->archive = NULL;
