@@ -110,7 +110,8 @@ local function add_lines(out, v, head, indent, open)
         add_lines(out, part, name, indent .. "  ", open)
       end
     else
-      local line = type(part) == "function" and network_of and rawget(v, "forward") == nil and "function" or line_of(part)
+      local function_of = type(part) == "function" and network_of and rawget(v, "forward") == nil
+      local line = function_of and "function" or line_of(part)
       out[#out + 1] = line and name .. line
     end
   end

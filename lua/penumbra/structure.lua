@@ -206,7 +206,8 @@ function structure.flatten(where, tree)
   elseif getmetatable(tree) ~= nil then
     refuse(where, "it", tree)
   end
-  local w = { where = where, depth = 0, out = {}, open = {}, tensors = {}, texts = {}, names = new_names(), plain = true }
+  local w = { where = where, depth = 0, out = {}, open = {}, names = new_names(), plain = true, tensors = {},
+    texts = {} }
   write_table(w, tree)
   if not w.plain then
     w.texts[structure.KEY] = table.concat(w.out)
