@@ -78,36 +78,10 @@ local function kl(self)
   return core.tensor(0, { dtype = first and first:dtype() or nil })
 end
 
--- A text for each part of the table v that is a network or holds parameters, in order; functions of a sequential too.
-local text_of
-
-local function text_lines(v, indent, open)
-  local lines, functions = {}, rawget(v, "forward") == nil
-  open[v] = true
-  for _, entry in ipairs(parameters.entries(v)) do
-    local part = entry[2]
-    local text = not open[part] and (type(part) ~= "function" or functions) and text_of(part, indent .. "  ", open)
-    if text then
-      lines[#lines + 1] = ("%s  %s: %s"):format(indent, tostring(entry[1]), text)
-    end
-  end
-  open[v] = nil
-  return lines
-end
-
 local held = { ["penumbra.distribution"] = true, ["penumbra.bijector"] = true, ["penumbra.natural"] = true }
 
-function text_of(v, indent, open)
-  if type(v) == "table" then
-    local lines = text_lines(v, indent, open)
-    if #lines == 0 and not is_network(v) then
-      return nil
-    end
-    local kind = is_network(v) and v.kind .. " {" or "{"
-    return table.concat({ kind, table.concat(lines, "\n"), indent .. "}" }, #lines > 0 and "\n" or "")
-  elseif type(v) == "function" then
-    return "function"
-  end
+-- The line for a part that is no table; nil if it holds nothing.
+local function line_of(v)
   local n, text = 0, nil
   if core.is_tensor(v) then
     n = v:is_param() and v:numel() or 0
@@ -122,8 +96,38 @@ function text_of(v, indent, open)
   return text and (n > 0 and ("%-40s %d"):format(text, n) or text) or nil
 end
 
+-- Appends the lines of the table v after `head`: a line for each part that is a network or holds something, in order.
+-- Of functions those of a sequential. What holds nothing leaves no line.
+local function add_lines(out, v, head, indent, open)
+  local start, network_of = #out + 1, is_network(v)
+  out[start] = ("%s%s{"):format(head, network_of and v.kind .. " " or "")
+  open[v] = true
+  for _, entry in ipairs(parameters.entries(v)) do
+    local part = entry[2]
+    local name = ("%s  %s: "):format(indent, tostring(entry[1]))
+    if type(part) == "table" then
+      if not open[part] then
+        add_lines(out, part, name, indent .. "  ", open)
+      end
+    else
+      local function_of = type(part) == "function" and network_of and rawget(v, "forward") == nil
+      local line = function_of and "function" or line_of(part)
+      out[#out + 1] = line and name .. line
+    end
+  end
+  open[v] = nil
+  if #out > start then
+    out[#out + 1] = indent .. "}"
+  else
+    out[start] = network_of and out[start] .. "}" or nil
+  end
+end
+
 local function describe(self)
-  return ("%s %d parameters"):format(text_of(self, "", {}), self:num_parameters())
+  local n = self:num_parameters() -- raises for what cannot be shown
+  local out = {}
+  add_lines(out, self, "", "", {})
+  return ("%s %d parameters"):format(table.concat(out, "\n"), n)
 end
 
 local sequential = { kind = "sequential", kl = kl }

@@ -122,9 +122,19 @@ end
 
 -- ---- the walk ----
 
+local MOST_DEEP = 1000 -- the path of a name is as long
+
+local function check_depth(where, depth)
+  if depth > MOST_DEEP then
+    core.error(("%s: tables may be nested %d deep, got more"):format(where, MOST_DEEP))
+  end
+end
+
 local walk
 
 local function walk_table(w, t, path)
+  w.depth = (w.depth or 0) + 1
+  check_depth("parameters", w.depth)
   local keys, odd = keys_of(t)
   for _, key in ipairs(keys) do
     local v = t[key]
@@ -136,6 +146,7 @@ local function walk_table(w, t, path)
   for _, key in ipairs(odd or {}) do
     w.odd[#w.odd + 1] = { key, t[key], path }
   end
+  w.depth = w.depth - 1
 end
 
 -- Calls w.found(parameter, path) for each parameter in v, once.
@@ -321,7 +332,7 @@ local function own_kl(v, standard)
 end
 
 -- total plus the divergences of what stands in v; nil where there is none.
-local function add_kl(v, total, seen, standard, top)
+local function add_kl(v, total, seen, standard, depth)
   local kind = type(v)
   if kind ~= "table" and kind ~= "userdata" or seen[v] then
     return total
@@ -335,10 +346,11 @@ local function add_kl(v, total, seen, standard, top)
     part = v:kl()
   else
     seen[v] = true
-    local own = not top and own_kl(v, standard)
+    local own = depth > 0 and own_kl(v, standard)
     if not own then
+      check_depth("kl", depth)
       for _, key in ipairs((keys_of(v))) do
-        total = add_kl(v[key], total, seen, standard)
+        total = add_kl(v[key], total, seen, standard, depth + 1)
       end
       return total
     end
@@ -353,7 +365,7 @@ end
 --- kl(x): the divergences of all layers that x holds, each once, and of networks and objects with a method `kl` of
 --- their own what that gives; nil where there is none. standard: the method `kl` that asks this function.
 function parameters.kl(x, standard)
-  return add_kl(x, nil, {}, standard, true)
+  return add_kl(x, nil, {}, standard, 0)
 end
 
 -- ---- the methods of everything that holds parameters ----

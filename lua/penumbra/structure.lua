@@ -138,6 +138,8 @@ local function refuse(where, path, v)
   core.error(("%s: '%s' %s"):format(where, path, hint and "is " .. hint or must))
 end
 
+local MOST_DEEP = 1000 -- as in penumbra.parameters
+
 local write
 
 local function write_table(w, t, path)
@@ -146,7 +148,10 @@ local function write_table(w, t, path)
   elseif path and getmetatable(t) ~= nil then
     refuse(w.where, path, t)
   end
-  w.open[t] = true
+  w.open[t], w.depth = true, w.depth + 1
+  if w.depth > MOST_DEEP then
+    core.error(("%s: tables may be nested %d deep, got more"):format(w.where, MOST_DEEP))
+  end
   for key in pairs(t) do
     if type(key) ~= "string" and math.type(key) ~= "integer" then
       core.error(("%s: names must be strings or whole numbers, got %s"):format(w.where, tostring(key)))
@@ -162,7 +167,7 @@ local function write_table(w, t, path)
     w.plain = w.plain and name == key
   end
   out[#out + 1] = "}"
-  w.open[t] = nil
+  w.open[t], w.depth = nil, w.depth - 1
 end
 
 -- Adds the text of v; the name in the file if it is a tensor or an object.
@@ -201,7 +206,8 @@ function structure.flatten(where, tree)
   elseif getmetatable(tree) ~= nil then
     refuse(where, "it", tree)
   end
-  local w = { where = where, out = {}, open = {}, tensors = {}, texts = {}, names = new_names(), plain = true }
+  local w = { where = where, depth = 0, out = {}, open = {}, names = new_names(), plain = true, tensors = {},
+    texts = {} }
   write_table(w, tree)
   if not w.plain then
     w.texts[structure.KEY] = table.concat(w.out)

@@ -106,6 +106,29 @@ describe("what a network holds", function()
     assert.matches("15 parameters$", tostring(net))
   end)
 
+  it("may stand deep, but not without an end", function()
+    local w = parameter()
+    local function nested(n)
+      local t = { w }
+      for _ = 1, n do
+        t = { t }
+      end
+      return nn.module { field = t, forward = forward }
+    end
+    local deep = nested(900)
+    assert.equal(1, #deep:parameters())
+    assert.equal(0, deep:kl():item())
+    assert.equal(1, select(2, tostring(deep):gsub("parameter %[1%]", "")))
+    for _, n in ipairs { 1100, 200000 } do
+      refuses("tables may be nested 1000 deep", names, nested(n))
+      refuses("tables may be nested 1000 deep", function() return nested(n):kl():item() end)
+      refuses("tables may be nested 1000 deep", pn.save, "no/where", nested(n).field)
+      local ok, message = pcall(tostring, nested(n))
+      assert.is_false(ok)
+      assert.matches("tables may be nested 1000 deep", message)
+    end
+  end)
+
   it("of an object of one's own is found too", function()
     local Block = {}
     Block.__index = Block
