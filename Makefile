@@ -16,6 +16,8 @@ EDIT_PC  = libedit
 BUILD    = build
 JOBS     = 2
 FUZZ_SECONDS = 60
+SOAK_SECONDS = 3600
+SOAK     = 67
 # ------------------------------------------------------------------------------------------------
 
 VERSION := 0.1.0
@@ -75,7 +77,7 @@ STRIDED  = %/reduce_f64.o %/reduce_f32.o
 VECTORS  = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
            $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
            $(BUILD)/obj/dist/kernel/%.o
-KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/shape.o $(VECTORS),$(LIB_OBJ)))
+KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)
@@ -160,10 +162,11 @@ SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=d
           TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' PN_SLOW=1 \
           SPARE='install_spec gates_spec embed_spec'
 
+ASAN = CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+
 asan:
 	@.ci/deps build test check
-	@$(SUBMAKE) BUILD=$(BUILD)/asan CFLAGS='-O1 -g -fno-omit-frame-pointer' \
-	  SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' tests $(BUILD)/asan/lua-interpreter
+	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) tests $(BUILD)/asan/lua-interpreter
 	@$(SAN_RUN) SANITIZE='-fsanitize=address,undefined' BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
 
 # (runtime_test's limits are of wall clock, which is another one here; examples/embed/two_runtimes.c has the threads.)
@@ -193,8 +196,8 @@ $(BUILD)/peers/complete:
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 
-# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files.
-fuzz:
+# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files; the Lua API.
+fuzz: asan-build
 	@.ci/deps build fuzz
 	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	  SANITIZE='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all' \
@@ -202,6 +205,27 @@ fuzz:
 	@set -e; for p in $(FUZZ_PROG:$(BUILD)/%=$(BUILD)/fuzz/%); do echo "== $$p"; mkdir -p $$p.corpus; \
 	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
 	  $$(ls -d spec/golden/files 2>/dev/null); done
+	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
+
+# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
+api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
+  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
+  --seconds $(1) --seed $$(date +%s) --calls 1500
+
+asan-build:
+	@.ci/deps build test check
+	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
+
+# The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
+# runtimes in several threads, cancelled at random, under the thread sanitiser, then the API fuzzer for SOAK_SECONDS.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test
+soak: asan-build
+	@.ci/deps build test
+	@$(SUBMAKE) tests
+	@PN_SOAK='$(SOAK)' $(RUN) $(LUA) spec/run.lua $(SOAK_PARTS)
+	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
+	@PN_SOAK='$(SOAK)' $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes
+	$(call api_fuzzer,$(SOAK_SECONDS))
 
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
 # and leaves its dependencies shared, which `pkg-config --static` does not.
@@ -246,5 +270,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -53,16 +53,8 @@ for k = 1, 3 do
 end
 local base = dist.normal(pn.zeros { 2 }, 1):independent(1)
 local flow = dist.transformed(base, bijector.chain(layers))
-local params = {}
-for _, b in ipairs(layers) do
-  for name, p in pairs(b:parameters()) do
-    if name ~= "index" then
-      params[#params + 1] = p
-    end
-  end
-end
 local steps = quick and 150 or 1500
-local train = optim.adam(params, { lr = 1e-2 })
+local train = optim.adam(flow:parameters(), { lr = 1e-2 })
 local first, last
 for step = 1, steps do
   local loss = -flow:log_prob(crescent(256)):mean()

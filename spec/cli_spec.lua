@@ -77,6 +77,25 @@ describe("the command", function()
     assert.same({ 1, "", "stdin:2: <name> expected near <eof>\n" }, { code, out, err })
   end)
 
+  it("reports an output that is full or closed", function()
+    local long = write("long.lua", "for i = 1, 3000 do print(i, 'some text') end")
+    local exits = write("exits.lua", "print 'x' os.exit(true, true)")
+    local quiet = write("quiet.lua", "local f = io.open(arg[1], 'w') print 'lost' f:write 'kept' f:close()")
+    for _, sink in ipairs { ">/dev/full", ">&-" } do
+      for _, arguments in ipairs { "-e 'print(1)'", long, exits, "--version", "--help", "-e 'io.write(1)'" } do
+        local code, out, err = shell(("sh -c %s"):format(quote(command .. " " .. arguments .. sink)))
+        assert.equal(1, code, arguments .. sink)
+        assert.equal("", out)
+        assert.matches("penumbra: standard output cannot be written", err, 1, true)
+      end
+    end
+    local kept = folder .. "/kept"
+    local code = shell(("sh -c %s"):format(quote(command .. " " .. quiet .. " " .. kept .. " >&-")))
+    assert.same({ 1, "kept" }, { code, read(kept) }) -- what was printed is not in the script's file
+    code = shell(("sh -c %s"):format(quote(command .. " -e 'x = 1' >&- 2>&- <&-")))
+    assert.equal(0, code)
+  end)
+
   it("tells versions, BLAS and processor", function()
     local code, out = run "--version"
     assert.equal(0, code)

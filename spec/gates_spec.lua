@@ -109,6 +109,16 @@ int f(int x) { assert(x); printf("%d\n", x); fputs("a", stderr); if (x > 3) long
     caught_in(folder, "imports", "nn/fault.o imports lua_gettop below src/lua")
   end)
 
+  it("opening: files opened elsewhere than below a root", function()
+    local folder = object("nn/fault.o", [[
+#include <fcntl.h>
+#include <stdio.h>
+int f(const char *path) { return open(path, O_RDONLY) + (fopen(path, "r") != 0) + remove(path); }
+]])
+    local function says(name) return "nn/fault.o calls " .. name .. ": files are opened by" end
+    caught_in(folder, "opening", says "open", says "fopen", says "remove")
+  end)
+
   it("globals: initialised, zero, static, thread-local", function()
     local folder = object("tensor/fault.o", [[
 int first = 1;

@@ -25,6 +25,26 @@ describe("help", function()
     has(help.text "sum", "pn.sum(x [, axes] [, keepdim = false])")
   end)
 
+  it("tells only of what is there", function()
+    local methods = { x = core.methods, d = core.distribution_methods }
+    local count = 0
+    for _, e in ipairs(help.entries()) do
+      local owner, name = e.qualified:match "^([%a_]+):([%w_]+)$"
+      local value = pn
+      if owner and methods[owner] then
+        assert(methods[owner][name] ~= nil, e.qualified)
+        count = count + 1
+      elseif e.qualified:match "^pn%." then
+        for word in e.qualified:gmatch "%.([%w_]+)" do
+          value = value[word]
+          assert(value ~= nil, e.qualified)
+        end
+        count = count + 1
+      end
+    end
+    assert.is_true(count > 300)
+  end)
+
   it("has a text for every row", function()
     local known = {}
     for _, e in ipairs(help.entries()) do known[e.kind .. " " .. e.name] = e.qualified end
@@ -62,6 +82,67 @@ describe("help", function()
     local before = pn.rng_state()
     for _, row in ipairs(pn.rows()) do require("penumbra.example").lines(row) end
     assert.same(before, pn.rng_state())
+  end)
+
+  it("fits 79 columns, whatever it tells", function()
+    local function look(text, what)
+      for line in text:gmatch "[^\n]+" do assert(#line <= 79, ("%s: %s"):format(what, line)) end
+    end
+    for _, e in ipairs(help.entries()) do look(help.text(e.qualified), e.qualified) end
+    for _, name in ipairs { "pn", "dist", "nn", "kl", "divergence" } do look(help.text(name), name) end
+    look(help.text(), "help()")
+    look(help.text(pn.ones(2)), "tensor")
+    look(help.text(pn.dist.normal(0, 1)), "distribution")
+  end)
+
+  it("fits narrower terminals", function()
+    local layout = require "penumbra.layout"
+    for _, e in ipairs(help.entries()) do
+      for line in layout.wrap(e.text, "  ", 50):gmatch "[^\n]+" do
+        local head, last = line:match "^(.-)(%S+)$" -- a word that has no room even on a line of its own
+        assert(#line <= 50 or #last > 8 and (not head:find "%S" or head:find "%S%s%s+$"), line)
+      end
+    end
+  end)
+
+  it("begins with call, meaning and example; sentences are whole", function()
+    for _, e in ipairs(help.entries()) do
+      if e.kind ~= "module" and e.kind ~= "file" then
+        local text = help.text(e.qualified)
+        assert.matches("^%S[^\n]*\n[^\n]+", text)
+        local block = e.text:match "\n\n(    [^\n]+)" -- an example of one's own
+        local before = block and e.text:match "^(.-)\n\n    "
+        if block and not before:find "\n" and (e.kind == "function" or e.kind == "method") then
+          local _, lines = text:sub(1, text:find(block:match "%S+ ?%S*", 1, true)):gsub("\n", "")
+          assert(lines <= 8, e.qualified .. " has its example in line " .. lines)
+        end
+      end
+      assert(not help.text(e.qualified):find("%a%.%.%.\n"), e.qualified)
+    end
+    assert.matches("^pn.compile%(.-%)\n  A function of tensors [^\n]*\n      step = pn.compile%(",
+      help.text(pn.compile))
+    assert.matches("^pn.dist.normal%(.-%)\n[^\n]*\n      pn.dist.normal%(0, 1%):log_prob%(0.5%)  %-%-> %-1.04394\n",
+      help.text "dist.normal")
+    assert.matches("\n  kl_mixture[^\n]*\n               ", help.text "dist") -- goes on instead of being cut
+  end)
+
+  it("answers what is asked often", function()
+    has(help.text "bijector.random", "pn.dist.bijector.random(name, n", "masked_autoregressive")
+    assert.equal(help.text "pn.dist.bijector.random", help.text "bijector.random")
+    has(help.text "seed", "whose seed is 0 unless", "two runs draw the same", "pn.seed(os.time())")
+    has(help.text "bayes_linear", 'estimator: local draws the outputs', '("local", "weights")')
+    for _, name in ipairs { "argmax", "argmin", "argsort", "topk" } do
+      assert.matches("from 0", help.text(name))
+    end
+    has(help.text "argmax", "[i:item() + 1]", "counted from 0")
+    has(help.text "argsort", "x:take(1, x:argsort())", "counts from 0")
+    has(help.text "topk", "data counted from 0", "x:take(1, i)")
+    pn.seed(0)
+    local drawn = pn.randn({ 3 }):totable()
+    local pipe = assert(io.popen((os.getenv "LUA" or "lua5.4")
+      .. [[ -e 'for _, v in ipairs(require("penumbra").randn({3}):totable()) do print(("%.17g"):format(v)) end']]))
+    for k = 1, 3 do assert.equal(drawn[k], pipe:read "n") end
+    pipe:close()
   end)
 
   it("knows the named sets", function()

@@ -14,7 +14,7 @@ local function call(row)
   elseif type(row.args) == "string" and row.args:find ":" then
     local names = {}
     for name, rest in row.args:gmatch "([%w_]+):(%S+)" do
-      names[#names + 1] = name .. (rest:match "=.*" or ""):gsub("=", " = ")
+      names[#names + 1] = name .. (rest:match "=.*" or ""):gsub("^=nil$", ""):gsub("=", " = ")
     end
     return row.name .. "(" .. table.concat(names, ", ") .. ")"
   end

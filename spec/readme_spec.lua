@@ -36,5 +36,21 @@ describe("README.md", function()
     assert.truthy(out:find("^1 2.71828 7.38906\n[^\n]*instruction"), out)
   end)
 
+  it("names a test that exists for every promise to hosts", function()
+    local page = assert(text:match "\n## What a host can rely on\n(.-)\n## ")
+    local promises = 0
+    for row in page:match("|%-%-%-|%-%-%-|\n(.-)\n\n"):gmatch "[^\n]+" do
+      local test = assert(row:match "| `([%w_/.]+)` |$", row)
+      local file = assert(io.open(test), test .. ", which README.md names, is not there")
+      file:close()
+      -- and it is one that runs: itself a test or example, or the rows of one
+      local runner = test:gsub("_?rows%.def$", "_test.c"):gsub("%.def$", "_test.c")
+      assert.truthy(runner:find "_test%.c$" or runner:find "_spec%.lua$" or runner:find "^examples/embed/.*%.c$", test)
+      io.open(runner):close()
+      promises = promises + 1
+    end
+    assert.is_true(promises >= 20)
+  end)
+
   it("has a tour", function() assert.is_true(count >= 1) end)
 end)

@@ -135,6 +135,20 @@ describe("completion", function()
 
   local function complete(text) return repl.complete(env, text) end
 
+  it("offers only what is there", function()
+    local count = 0
+    local function look(path, value)
+      for _, name in ipairs((complete(path .. "."))) do
+        local ok, member = pcall(function() return value[name] end)
+        assert(ok and member ~= nil, path .. "." .. name .. " is offered and not there")
+        count = count + 1
+        if type(member) == "table" then look(path .. "." .. name, member) end
+      end
+    end
+    look("pn", require "penumbra")
+    assert.is_true(count > 300)
+  end)
+
   it("knows globals and keywords", function()
     local list, n = complete "y = confi"
     assert.same({ "config" }, list)

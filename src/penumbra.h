@@ -274,6 +274,8 @@ PN_API pn_tensor *pn_atan2(pn_context *c, pn_tensor *y, pn_tensor *x);     /* an
 PN_API pn_tensor *pn_logaddexp(pn_context *c, pn_tensor *x, pn_tensor *y); /* log(e^x + e^y) */
 PN_API pn_tensor *pn_xlogy(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x log y, 0 at x = 0 */
 PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y floor(x / y); also int64 */
+/* floor(x / y), as Lua's //; int64 by 0 is 0; gradient zero. */
+PN_API pn_tensor *pn_floor_divide(pn_context *c, pn_tensor *x, pn_tensor *y);
 /* P(a, x), the regularised lower incomplete gamma function; differentiable in both. */
 PN_API pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x);
 /* d P(a, x) / d a. Not differentiable in a. */
@@ -332,7 +334,7 @@ typedef struct pn_axes {
 #define PN_ALL ((pn_axes){0, {0}})
 
 PN_API pn_tensor *pn_sum(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* sum; also int64; bool counts */
-PN_API pn_tensor *pn_mean(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* mean */
+PN_API pn_tensor *pn_mean(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* mean; of whole numbers float64 */
 PN_API pn_tensor *pn_prod(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim); /* product */
 PN_API pn_tensor *pn_max(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* largest; also int64 */
 PN_API pn_tensor *pn_min(pn_context *c, pn_tensor *x, pn_axes axes, int keepdim);  /* smallest; also int64 */
@@ -557,8 +559,9 @@ typedef struct pn_csv_options {
 } pn_csv_options;
 
 /* A table of numbers as [rows, columns]. Empty cells, NA, N/A, NaN, null, None and ? are missing: NaN (an
- * error for int64). Cells may be quoted, lines end in LF or CRLF, empty lines are passed over. options may
- * be NULL. names (may be NULL) receives the header's texts for the columns read, a list of none without a
+ * error for int64). Cells may be quoted, lines end in LF, CRLF or CR, empty lines are passed over. A
+ * first line of texts is a header, one of numbers is data, one that may be either is PN_FORMAT unless options say.
+ * options may be NULL. names (may be NULL) receives the header's texts for the columns read, a list of none without a
  * header: new. Errors name line and column. Scoped. */
 PN_API pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
 /* Writes a 1-d tensor (one column) or 2-d tensor; numbers read back exactly. delimiter 0: comma. names: one
@@ -881,6 +884,42 @@ PN_API pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index);
 /* Restores a state tensor. PN_DOMAIN, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value);
 
+/* ---- estimators ------------------------------------------------------------------------------ */
+
+/* Number of estimators of variational inference and importance sampling. */
+PN_API int pn_estimator_count(void);
+/* The name of estimator i, from 0, or NULL outside. Borrowed, static. */
+PN_API const char *pn_estimator_name(int i);
+/* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL means the declared order;
+ * options may be NULL. Log-weights are [K, B]: K draws for each of B data. A bound comes out as one number whose value is
+ * the bound, the mean over data, and whose gradient is the estimator's gradient. Estimators with two results give the
+ * second by `second` (may be NULL). Weights of -inf give -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input
+ * lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (all weights of all data are -inf). */
+PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const char *const *names,
+                              pn_tensor *const *values, const pn_option *options, pn_tensor **second);
+
+/* Sampling importance resampling: n draws of equal weight for each datum, as places among the K of log_w [K, B], int64
+ * [n, B]. rng NULL: the context's. Scoped; PN_SHAPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (a datum without any weight). */
+PN_API pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n);
+
+/* Sums of weights in constant memory, of draws that arrive a few at a time. */
+typedef struct pn_weight_stream pn_weight_stream;
+
+/* An empty stream; with draws > 0 it can tell k-hat of up to so many draws, else draws is 0. New; PN_DOMAIN. */
+PN_API pn_weight_stream *pn_weight_stream_new(pn_context *c, int64_t draws);
+/* One more reference; returns s. NULL passes. */
+PN_API pn_weight_stream *pn_weight_stream_ref(pn_weight_stream *s);
+/* One reference less; the last frees s. NULL is a no-op. */
+PN_API void pn_weight_stream_unref(pn_weight_stream *s);
+/* Adds log-weights [k, B], B the same every time. PN_SHAPE, PN_DTYPE, PN_NAN, PN_DOMAIN; then nothing was added. */
+PN_API pn_status pn_weight_stream_add(pn_context *c, pn_weight_stream *s, pn_tensor *log_w);
+/* Draws of each datum so far. */
+PN_API int64_t pn_weight_stream_count(const pn_weight_stream *s);
+/* Of each datum, [B] float64: "log_mean" (log of the mean weight), its "standard_error" (delta method), "elbo" (mean
+ * log-weight), "effective_sample_size" or "pareto_k". Scoped; PN_MISSING, PN_STATE (nothing added; more draws than k-hat
+ * was asked for). */
+PN_API pn_tensor *pn_weight_stream_get(pn_context *c, const pn_weight_stream *s, const char *what);
+
 /* ---- capture and replay ------------------------------------------------------------------------
  * A capture notes what is computed between its begin and its end; the plan it gives does the same again on
  * other inputs of the same shapes, from memory laid out once, to the same bits as an eager call:
@@ -1015,14 +1054,17 @@ enum {
   PN_LIB_COROUTINE = 32,    /* coroutine */
   PN_LIB_TIME = 64,         /* os.time, os.clock, os.date, os.difftime */
   PN_LIB_PENUMBRA = 128,    /* require "penumbra" and its parts, from memory; nothing that opens files */
-  PN_LIB_FILES = 256,       /* io, dofile, loadfile, os.remove, os.rename, os.tmpname, Penumbra's readers and writers */
+  PN_LIB_FILES = 256,       /* files below pn_runtime_config.root: io, dofile, loadfile, require, os.remove, os.rename,
+                               os.tmpname, Penumbra's readers and writers */
   PN_LIB_PACKAGE = 512,     /* require and package of stock Lua, C modules included. For trusted scripts */
-  PN_LIB_OS = 1024,         /* os.execute, os.getenv, io.popen (with PN_LIB_FILES). For trusted scripts */
+  PN_LIB_OS = 1024,         /* os.execute, os.getenv, io.popen (with PN_LIB_TRUSTED_IO). For trusted scripts */
   PN_LIB_DEBUG = 2048,      /* debug, which can switch every limit off. For trusted scripts */
   PN_LIB_FINALIZERS = 4096, /* __gc in Lua, which no instruction or time limit interrupts. For trusted scripts */
+  PN_LIB_TRUSTED_IO = 8192, /* in place of PN_LIB_FILES stock io and any path: what the process may do (write its own
+                               memory through /proc, wait for ever for a pipe). For trusted scripts */
   PN_LIBS_NONE = PN_LIB_BASE,
   PN_LIBS_SAFE = 255,
-  PN_LIBS_FULL = 8191 /* os.exit and os.setlocale, which act on the whole process, are never there */
+  PN_LIBS_FULL = 16383 /* any path; os.exit and os.setlocale, which act on the whole process, are never there */
 };
 
 /* Receives what print writes, a line at a time. Must not call into the runtime, nor jump out of it. */
@@ -1042,7 +1084,18 @@ typedef struct pn_runtime_config {
   unsigned libraries;        /* PN_LIB_ bits; 0: PN_LIBS_SAFE */
   pn_output output;          /* NULL: print is silent */
   void *output_data;         /* first argument of output */
+  const char *root;          /* the folder of PN_LIB_FILES; opened by pn_runtime_new */
+  int root_writable;         /* may scripts write, rename and remove there? 0: they only read */
 } pn_runtime_config;
+
+/*
+** With PN_LIB_FILES scripts find regular files below `root`, by relative paths with "/", and nothing else: no "..",
+** absolute path, symbolic link, other file system, pipe, device or socket is followed or opened, nor a file with a
+** second hard link for writing, whatever others do to the folder meanwhile. Opening never waits. Reading and writing
+** answer to the limits of a call; PN_LIB_FILES opens at most 64 files at once. io has no stdin, stdout, stderr and
+** popen; what io.write gives to no file goes to `output`. How much scripts write to disk is not limited: that is a
+** quota's or file system's business.
+*/
 
 /* An array that crosses the border: row-major, no gaps.
  * In:  everything but capacity is read; the elements are copied.
@@ -1060,7 +1113,8 @@ typedef struct pn_array {
 
 #define PN_MAX_ARRAYS 64
 
-/* A runtime in *out; config may be NULL (safe libraries, no limits). PN_NOMEM, PN_DOMAIN. New. */
+/* A runtime in *out; config may be NULL (safe libraries, no limits). PN_NOMEM; PN_DOMAIN, also for PN_LIB_FILES
+ * without root or root without PN_LIB_FILES (or beside PN_LIB_TRUSTED_IO); PN_IO if root cannot be opened. New. */
 PN_API pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out);
 /* Ends the runtime and everything made in its context: keep no references. NULL is a no-op; so is a call from
  * within the output callback. */

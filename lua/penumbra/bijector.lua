@@ -10,7 +10,9 @@
 ---                             vector, the lower triangle of a triangular or symmetric matrix
 ---     b:forward_log_det(x)    y and log |det dy/dx| in one pass of a network where there is one
 ---     b:inverse_log_det(y)    x and log |det dy/dx| there
----     b:parameters()          {name = tensor}
+---     b:arguments()           {name = tensor}; of one with parts a list of such tables
+---     b:parameters()          list of those to train (pn.param), in a fixed order
+---     b:named_parameters() b:num_parameters() b:state() b:load_state(t)      as networks have them (pn.help "nn")
 ---     b.name b.domain b.codomain b.domain_rank b.codomain_rank b.parts    and every parameter by its name
 ---
 --- The last pair computed without a graph is kept: the inverse of a y just drawn is exact and free. Where a
@@ -81,9 +83,11 @@ local random_options = { hidden = options.any { 32 }, split = optional "number",
 --- random(name, n [, options]): a bijector of vectors of n numbers with parameters to train, near the identity:
 --- "masked_autoregressive", "inverse_autoregressive", "real_nvp" or "planar". Options: hidden, sizes of one or two
 --- hidden layers ({32}); split, how many numbers a coupling passes (n // 2); scale of the outputs' weights (0.01);
---- generator; dtype. Its tensors: b:parameters().
+--- generator; dtype. What to train: b:parameters().
 function bijector.random(name, n, given)
-  local o = options.check("random", given or {}, random_options)
+  local o = options.check("random", given, random_options)
+  n = options.whole("random", "n", n, 1)
+  options.argument("random", "hidden", o.hidden, "table")
   local hidden, generator, scale = o.hidden, o.generator, o.scale
   local function draw(rows, columns, size)
     return core.param(core.randn({ rows, columns }, { generator = generator, dtype = o.dtype }) * size)
@@ -97,7 +101,8 @@ function bijector.random(name, n, given)
   end
   local coupling = name == "real_nvp"
   if not (coupling or name == "masked_autoregressive" or name == "inverse_autoregressive") then
-    core.error(("random: name must be that of a bijector with weights, got '%s'"):format(tostring(name)))
+    local near = options.suggestion(name, { "planar", "real_nvp", "masked_autoregressive", "inverse_autoregressive" })
+    core.error(("random: name must be that of a bijector with weights, got '%s'%s"):format(tostring(name), near))
   elseif #hidden < 1 or #hidden > 2 then
     core.error("random: hidden must have 1 or 2 sizes, got " .. #hidden)
   end

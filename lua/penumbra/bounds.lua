@@ -11,10 +11,6 @@ local options = require "penumbra.options"
 
 local bounds = {}
 
-local function tensor(v)
-  return type(v) == "table" and core.tensor(v) or v
-end
-
 local function is_distribution(d)
   return type(d) == "userdata" and getmetatable(d) == "penumbra.distribution"
 end
@@ -37,7 +33,7 @@ local function slice(d, k)
     core.error(("kl_mixture: components along a batch axis must be of a plain kind, got %s"):format(d.name))
   end
   local moved = d.independent_rank
-  for name, t in pairs(d:parameters()) do
+  for name, t in pairs(d:arguments()) do
     local axis = t:ndim() - axes[name] - moved
     if axis >= 1 then
       t = t:select(axis, t:size(axis) == 1 and 1 or k)
@@ -233,7 +229,8 @@ end
 --- loc = 0 and scale = 1 it is 3.5 times too large). Tensors and numbers broadcast.
 function bounds.gate(loc, scale, sharpness, given)
   local o = options.check("kl_gate", given or {}, gate_options)
-  loc, scale, sharpness = tensor(loc), tensor(scale), tensor(sharpness)
+  loc, scale = options.numbers("kl_gate", "loc", loc), options.numbers("kl_gate", "scale", scale)
+  sharpness = options.numbers("kl_gate", "sharpness", sharpness)
   local zero = zero_like(loc, scale, sharpness)
   local dtype = zero:dtype()
   local m, s = (zero + loc):abs() * sharpness, zero + scale * sharpness -- of C a; it is even in loc
@@ -274,7 +271,7 @@ end
 --- bound on that divergence says of a risk (Maurer 2004); never above q + sqrt(c / 2), Pinsker's bound. With gradients
 --- to q and c > 0; NaN where q is outside [0, 1] or c is negative. Tensors and numbers broadcast.
 function bounds.bernoulli_inverse(q, c)
-  q, c = tensor(q), tensor(c)
+  q, c = options.numbers("kl_bernoulli_inverse", "q", q), options.numbers("kl_bernoulli_inverse", "c", c)
   local zero = zero_like(q, c)
   q, c = zero + q, zero + c
   q, c = q + c * 0, c + q * 0

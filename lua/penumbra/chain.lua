@@ -9,10 +9,6 @@ local options = require "penumbra.options"
 
 local chain = {}
 
-local function tensor(v)
-  return type(v) == "table" and core.tensor(v) or v
-end
-
 local function sum_last(x)
   return x:sum { -1 }
 end
@@ -29,7 +25,7 @@ local path_options = { drift = required(), diffusion = optional(), diffusion_mat
 --- Source: Girsanov's theorem; the path divergence of Bayesian neural SDEs (Haussmann et al. 2021, lemma 1).
 function chain.path(given)
   local o = options.check("kl_path", given, path_options)
-  local f, step = tensor(o.drift), tensor(o.step)
+  local f, step = options.numbers("kl_path", "drift", o.drift), options.numbers("kl_path", "step", o.step)
   if (o.diffusion == nil) == (o.diffusion_matrix == nil) then
     core.error "kl_path: exactly one of diffusion, diffusion_matrix must be given"
   elseif not core.is_tensor(f) or f:ndim() < 2 then
@@ -37,16 +33,27 @@ function chain.path(given)
   end
   local white
   if o.diffusion_matrix then
-    white = tensor(o.diffusion_matrix):solve(f:unsqueeze(-1)):squeeze(-1)
+    local matrix = options.numbers("kl_path", "diffusion_matrix", o.diffusion_matrix, "tensor")
+    white = matrix:solve(f:unsqueeze(-1)):squeeze(-1)
   else
-    white = f / tensor(o.diffusion)
+    white = f / options.numbers("kl_path", "diffusion", o.diffusion)
   end
   return sum_last(sum_last(white * white) * step) * 0.5
 end
 
+-- The options of a chain, lists as tensors.
+local function as_tensors(where, given, known)
+  local o = options.check(where, given, known)
+  for key in pairs(known) do
+    if o[key] ~= nil then
+      o[key] = options.numbers(where, key, o[key], key ~= "offset" and "tensor" or nil)
+    end
+  end
+  return o
+end
+
 -- Of values with a time axis before their last `rank` axes those of step t, else the value.
 local function at(value, rank, t)
-  value = tensor(value)
   return core.is_tensor(value) and value:ndim() > rank and value:select(1, t) or value
 end
 
@@ -65,10 +72,10 @@ local gaussian_options = { loc = optional(), covariance = optional(), matrix = r
 --- covariance may be zeros: a known start. matrix, noise (a covariance) and offset are for all steps or have a first
 --- axis of steps - 1.
 function chain.gaussian(p, q, steps)
-  p = options.check("kl_gaussian_chain: p", p, gaussian_options)
-  q = options.check("kl_gaussian_chain: q", q, gaussian_options)
+  p = as_tensors("kl_gaussian_chain: p", p, gaussian_options)
+  q = as_tensors("kl_gaussian_chain: q", q, gaussian_options)
   check_steps("kl_gaussian_chain", steps)
-  local mean, covariance = tensor(p.loc), tensor(p.covariance)
+  local mean, covariance = p.loc, p.covariance
   if not mean or not covariance then
     core.error "kl_gaussian_chain: p must have loc and covariance"
   end
@@ -76,7 +83,7 @@ function chain.gaussian(p, q, steps)
   local function normal(loc, matrix)
     return dist.multivariate_normal { loc = loc, covariance_matrix = matrix }
   end
-  local kl = q.loc and core.kl(normal(mean, covariance), normal(tensor(q.loc), tensor(q.covariance))) or 0
+  local kl = q.loc and core.kl(normal(mean, covariance), normal(q.loc, q.covariance)) or 0
   for t = 1, steps - 1 do
     local a, b = at(p.matrix, 2, t), at(q.matrix, 2, t)
     local noise_p, noise_q = at(p.noise, 2, t), at(q.noise, 2, t)
@@ -103,11 +110,12 @@ end
 --- or [steps - 1, n, n]}, rows of a transition sum to 1: sum over t and states i of P(z_t = i) KL(row i of p || row i
 --- of q).
 function chain.markov(p, q, steps)
-  p, q = options.check("kl_markov_chain: p", p, markov_options), options.check("kl_markov_chain: q", q, markov_options)
+  p = as_tensors("kl_markov_chain: p", p, markov_options)
+  q = as_tensors("kl_markov_chain: q", q, markov_options)
   check_steps("kl_markov_chain", steps)
   local dist = require "penumbra.dist"
-  local marginal = tensor(p.initial)
-  local kl = choice_kl(dist, marginal, tensor(q.initial))
+  local marginal = p.initial
+  local kl = choice_kl(dist, marginal, q.initial)
   for t = 1, steps - 1 do
     local own, other = at(p.transition, 2, t), at(q.transition, 2, t)
     local rows = choice_kl(dist, own, other)

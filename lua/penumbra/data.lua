@@ -11,6 +11,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local pack = require "penumbra.pack"
+local structure = require "penumbra.structure"
 
 local data = {}
 
@@ -22,10 +23,11 @@ end})
 -- ---- loading ----
 
 --- A table of numbers as a tensor [rows, columns], and the list of column names (nil without a header).
---- Gzipped files are recognised. Empty cells, NA, N/A, NaN, null, None and ? become NaN; other text is an
---- error that names line and column. Options:
+--- Gzipped files are recognised; lines end in LF, CRLF or CR. Empty cells, NA, N/A, NaN, null, None and ? become NaN;
+--- other text is an error that names line and column. Options:
 ---   delimiter  one character (found out if not given; " " means runs of blanks)
----   header     true or false (found out if not given)
+---   header     true or false. If not given, a first line of texts is one, a first line of numbers is data; one that
+---              may be either is an error that names the cell
 ---   columns    list of names, or of positions from 1 (-1 is the last): what to read, in this order
 ---   missing    one more text that means a missing value
 ---   dtype      "float64", "float32" or "int64" (where a missing value is an error); pn.default_dtype()
@@ -91,27 +93,29 @@ local function nest(flat)
   return root
 end
 
---- The tensors of a safetensors file (PyTorch's and others'): a table name -> tensor, and the file's metadata
---- as a table of strings. {nested = true} turns dotted names into tables within tables. F64, F32, I64 and BOOL
---- load as they are, narrower integers as int64, F16 and BF16 as float32. Distributions, bijectors and Gaussian factors
---- that were saved come back as such.
+--- What a safetensors file holds, and the file's metadata as a table of strings. A file that pn.save wrote gives the
+--- table that was saved: tables within tables, numbers, strings and booleans to the bit, distributions, bijectors and
+--- Gaussian factors as such. One of PyTorch's and others' gives a table name -> tensor. {nested = true} turns the
+--- dotted names of such a file into tables within tables, {nested = false} gives names and tensors alone, whoever
+--- wrote it. F64, F32, I64 and BOOL load as they are, narrower integers as int64, F16 and BF16 as float32.
 function data.safetensors(path, given)
-  local o = options.check("load", given, {nested = false})
+  local o = options.check("load", given, {nested = options.optional "boolean"})
   local tensors, names, texts = files.load_safetensors(path)
   if not tensors then
     return nil, names, texts
   end
+  local text = texts[structure.KEY]
+  texts[structure.KEY] = nil
   local whole, message, code = pack.unfold(tensors, texts)
+  if whole and text and o.nested ~= false then
+    whole, message, code = structure.build(text, whole)
+  elseif whole and o.nested then
+    whole, message, code = nest(whole)
+  end
   if not whole then
     return nil, message, code
   end
-  if o.nested then
-    tensors, message, code = nest(tensors)
-    if not tensors then
-      return nil, message, code
-    end
-  end
-  return tensors, texts
+  return whole, texts
 end
 
 -- ---- saving ----
@@ -137,7 +141,7 @@ function data.save_idx(path, tensor)
   return files.save_idx(path, tensor)
 end
 
--- The leaves of a table of tensors as sorted names and the tensors in that order.
+-- For .npz: the leaves of a table of tensors as sorted names and the tensors in that order.
 local function flatten(where, tree)
   if type(tree) ~= "table" then
     core.error(("%s: tensors must be a table, got %s"):format(where, type(tree)))
@@ -184,12 +188,12 @@ function data.save_npz(path, tensors, given)
   return files.save_npz(path, names, list, o.compressed)
 end
 
---- Writes a table of tensors as a safetensors file; tables within it become dotted names ({a = {b = x}} is
---- "a.b"). Distributions, bijectors and Gaussian factors may stand wherever a tensor may. metadata: a table of strings.
---- Returns true, or nil, message, code.
+--- Writes a table as a safetensors file, from which pn.load makes it again: tensors, distributions, bijectors, Gaussian
+--- factors, numbers, strings, booleans, and tables of these in any depth, under names that are strings or whole
+--- numbers. Other readers see the tensors, with paths as names ({a = {b = x}} is "a.b"). A network, an optimiser or a
+--- generator is saved by its :state(). metadata: a table of strings. Returns true, or nil, message, code.
 function data.save_safetensors(path, tensors, metadata)
-  local tree, kinds = pack.fold(tensors)
-  local names, list = flatten("save", tree)
+  local names, list, kinds = structure.flatten("save", tensors)
   local keys, texts = {}, {}
   if metadata ~= nil and type(metadata) ~= "table" then
     core.error("save: metadata must be a table of strings, got " .. type(metadata))
@@ -197,6 +201,8 @@ function data.save_safetensors(path, tensors, metadata)
   for key, text in pairs(metadata or {}) do
     if type(key) ~= "string" or type(text) ~= "string" then
       core.error(("save: metadata must be a table of strings, got %s under '%s'"):format(type(text), tostring(key)))
+    elseif key:find "^penumbra%." then
+      core.error(("save: names in metadata that begin with 'penumbra.' are taken, got '%s'"):format(key))
     end
     kinds[key] = text
   end
@@ -352,8 +358,15 @@ local scaler = {}
 scaler.__index = scaler
 scaler.__name = "penumbra.scaler"
 
+local function check_scaled(where, role, value)
+  if type(value) ~= "number" then
+    options.argument(where, role, value, "tensor")
+  end
+end
+
 --- x in standard units: (x - mean) / scale.
 function scaler:apply(x)
+  check_scaled("apply", "x", x)
   return (x - self.mean) / self.scale
 end
 
@@ -361,8 +374,11 @@ scaler.__call = scaler.apply
 
 --- The way back: z * scale + mean.
 function scaler:invert(z)
+  check_scaled("invert", "z", z)
   return z * self.scale + self.mean
 end
+
+core.public(scaler)
 
 --- Standardises columns: returns (x - mean) / scale over the first axis, and the scaler that does the same to
 --- other data (s:apply(x)), undoes it (s:invert(z)) and holds s.mean and s.scale. scale is the standard

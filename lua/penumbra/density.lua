@@ -38,7 +38,7 @@ local function brief(d)
   local values = {}
   for _, row in ipairs(core.distribution_rows()) do
     for _, p in ipairs(row.name == d.name and #d.parts == 0 and row.parameters or {}) do
-      local t = d:parameters()[p.name]
+      local t = d:arguments()[p.name]
       if t and t:numel() ~= 1 then return d.name end
       values[#values + 1] = t and number(t:item()) or nil
     end
@@ -51,7 +51,7 @@ end
 local function row_labels(d, rows)
   local list, names = {}, {}
   if rows == 1 or #d.parts > 0 then return nil end
-  for name, t in pairs(d:parameters()) do
+  for name, t in pairs(d:arguments()) do
     if t:numel() > 1 then names[#names + 1] = name end
   end
   table.sort(names)

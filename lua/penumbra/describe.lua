@@ -52,7 +52,7 @@ local function parameter_items(rows, kind, given)
 end
 
 local function bijector_node(b)
-  local items = parameter_items(core.bijector_rows(), b.name, b:parameters())
+  local items = parameter_items(core.bijector_rows(), b.name, b:arguments())
   for _, part in ipairs(b.parts) do items[#items + 1] = { node = bijector_node(part) } end
   local open, close = "{", "}"
   if b.name == "inverse" or #items == 0 then open, close = "(", ")" end
@@ -65,7 +65,7 @@ local function distribution_node(d)
   local parts, moved = d.parts, d.independent_rank
   local tail = moved > 0 and (":independent(%d)"):format(moved) or ""
   if #parts == 0 then
-    local items = parameter_items(core.distribution_rows(), d.name, d:parameters())
+    local items = parameter_items(core.distribution_rows(), d.name, d:arguments())
     return { open = d.name .. "{", items = items, close = "}" .. tail }
   end
   local items = {}

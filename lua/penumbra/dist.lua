@@ -18,7 +18,9 @@
 ---     d:independent(k)        the last k batch axes become event axes
 ---     d:expand{sizes}         repeated to a larger batch shape
 ---     d:to "float32"          with parameters of another dtype
----     d:parameters()          {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
+---     d:arguments()           {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
+---     d:parameters()          list of those to train (pn.param) among them and those of its parts, in a fixed order
+---     d:named_parameters() d:num_parameters() d:state() d:load_state(t)      as networks have them (pn.help "nn")
 ---     d:plot("name.svg")      draws density or mass with gnuplot (pn.help "penumbra.density")
 ---     d.name d.support d.discrete d.batch_shape d.event_shape    and every parameter by its name: d.loc
 ---
@@ -26,10 +28,12 @@
 --- x with fewer axes than the batch unless the axes it has agree with it exactly.
 --- A function that a distribution does not have is an error that names both.
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local dist = {}
 
 core.describe = require "penumbra.describe"
+require "penumbra.parameters" -- the methods parameters, state and so on
 
 local function is_named(t)
   return type(t) == "table" and #t == 0
@@ -55,11 +59,11 @@ local function by_name(row, ...)
 end
 
 -- A list of numbers as a tensor; anything else is left alone.
-local function listed(where, role, value, options)
+local function listed(where, role, value, given)
   if type(value) ~= "table" then
     return value
   end
-  local ok, t = pcall(core.tensor, value, options)
+  local ok, t = pcall(core.tensor, value, given)
   if not ok then
     local why = tostring(t):match "tensor: .*"
     core.error(("%s: %s must be numbers in lists of equal lengths (%s)"):format(where, role, why))
@@ -159,15 +163,16 @@ function dist.mixture_of_experts(experts, weights, mask)
     core.error("mixture_of_experts: experts must be a distribution or a list, got " .. type(experts))
   end
   local first = one and experts or experts[1]
-  local m = one and first.batch_shape[#first.batch_shape] or #experts
+  local m = one and first.batch_shape[#first.batch_shape] or not one and #experts
   if not dist.is(first) or not m or m < 1 then
     core.error "mixture_of_experts: experts must be at least 1 distribution, along a last batch axis or in a list"
   end
   local dtype = first.dtype
   weights = weights or core.ones({ m }, { dtype = dtype })
-  local w = listed("mixture_of_experts", "weights", weights, { dtype = dtype })
+  local w = options.numbers("mixture_of_experts", "weights",
+    listed("mixture_of_experts", "weights", weights, { dtype = dtype }), "tensor")
   if mask ~= nil then
-    mask = listed("mixture_of_experts", "mask", mask)
+    mask = options.numbers("mixture_of_experts", "mask", listed("mixture_of_experts", "mask", mask), "tensor")
     w = core.where(mask, w, core.zeros({}, { dtype = dtype }))
   end
   w = w / w:sum({ -1 }, true)
@@ -183,11 +188,13 @@ dist.masked = core.new_masked
 
 --- expanded(d, sizes): d repeated to a larger batch shape, as d:expand(sizes).
 function dist.expanded(d, sizes)
+  options.argument("expanded", "d", d, "distribution")
   return d:expand(sizes)
 end
 
 --- independent(d, k): the last k batch axes of d as event axes, as d:independent(k).
 function dist.independent(d, k)
+  options.argument("independent", "d", d, "distribution")
   return d:independent(k)
 end
 
@@ -252,13 +259,13 @@ dist.kl_gaussian_chain = chain.gaussian
 dist.kl_markov_chain = chain.markov
 
 --- plot(d [, path [, options]]): as d:plot; d may be a list of distributions of numbers: one picture of all.
-function dist.plot(d, path, options)
-  return require("penumbra.density").plot(d, path, options)
+function dist.plot(d, path, given)
+  return require("penumbra.density").plot(d, path, given)
 end
 
 --- panel(d [, options]): the picture of d:plot() as a panel, for pn.plot.save of several; d may be a list.
-function dist.panel(d, options)
-  return require("penumbra.density").panel(d, options)
+function dist.panel(d, given)
+  return require("penumbra.density").panel(d, given)
 end
 
 local methods = core.distribution_methods
@@ -275,8 +282,10 @@ end
 --- and shares of three in colours, of longer events where each entry falls, into an SVG or PNG file (the distribution's
 --- name with .svg unless given). Options: title, x_range, y_range, labels, legend, num_points. Returns the
 --- path, or nil, message, code ("missing" without gnuplot).
-function methods:plot(path, options)
-  return require("penumbra.density").plot(self, path, options)
+function methods:plot(path, given)
+  return require("penumbra.density").plot(self, path, given)
 end
+
+core.public(methods)
 
 return dist

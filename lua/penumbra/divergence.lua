@@ -25,12 +25,10 @@ local function estimate(x, n)
 end
 
 local function check(where, given, ...)
-  local o = options.check(where, given or {}, settings)
-  for i, d in ipairs { ... } do
-    if type(d) ~= "userdata" or getmetatable(d) ~= "penumbra.distribution" then
-      core.error(("%s: argument %d must be a distribution, got %s"):format(where, i, type(d)))
-    end
+  for i = 1, select("#", ...) do
+    options.argument(where, "argument " .. i, (select(i, ...)), "distribution")
   end
+  local o = options.check(where, given, settings)
   if o.num_samples < 2 then
     core.error(("%s: num_samples must be at least 2, got %g"):format(where, o.num_samples))
   end
@@ -71,8 +69,14 @@ function divergence.expectation(d, f, given)
     f, given = nil, f
   end
   local o = check("expectation_monte_carlo", given, d)
+  if f then
+    options.argument("expectation_monte_carlo", "f", f, "function")
+  end
   local x = draw(d, o)
-  local value = f and f(x) or x
+  local value = x
+  if f then
+    value = options.argument("expectation_monte_carlo", "what f gives", f(x), "tensor")
+  end
   if value:size(1) ~= o.num_samples then
     core.error(("expectation_monte_carlo: f must give %d rows, one a draw, got %d"):format(o.num_samples,
       value:size(1)))

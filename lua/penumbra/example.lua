@@ -124,8 +124,58 @@ local function of_bijector(row)
   return lines
 end
 
---- lines(row): statements to type one after another, with what they give as comments; or nil.
+-- Idioms of operations.
+local in_lua = "({3, 9, 4})[i:item() + 1]  -- Lua counts from 1"
+local ops = {
+  argmax = { "i = pn.tensor{3, 9, 4}:argmax()  --> 1, data counted from 0", in_lua },
+  argmin = { "i = pn.tensor{3, 9, 4}:argmin()  --> 0, data counted from 0", in_lua },
+  argsort = { "x = pn.tensor{3, 9, 4}", "x:take(1, x:argsort())  --> {3, 4, 9}: take counts from 0, too" },
+}
+
+local LONGEST = 73 -- of a line that stands in help
+
+-- The example in one line, if there is one that tells a result and is short.
+local function short(lines)
+  local what = (lines or {})[1]
+  local letter = what and what:match "^([db]) = "
+  if not letter then return nil end
+  local ask = lines[2] and lines[2]:find("-->", 1, true) and lines[2]:match("^" .. letter .. "(.*)$")
+  local line = ask and what:sub(5) .. ask or what
+  return #line <= LONGEST and line or #what <= LONGEST and what or nil
+end
+
+-- With `dist` for pn.dist where that makes lines short enough.
+local function shortened(lines)
+  local longest = 0
+  for _, line in ipairs(lines) do longest = math.max(longest, #line) end
+  if longest <= LONGEST then return lines end
+  local out = { "dist = pn.dist" }
+  for _, line in ipairs(lines) do
+    line = line:gsub("pn%.dist%.", "dist.")
+    local name, call, given = line:match "^(%l) = ([%w_.]+)(%b{})$"
+    if #line > LONGEST and given and given:find "^{[%w_]+ = " then -- its arguments one by one
+      out[#out + 1] = "p = {}"
+      for key, at in given:gmatch "([%w_]+) = ()" do
+        out[#out + 1] = ("p.%s = %s"):format(key, given:match("^%b{}", at) or given:match("^[^,}]+", at))
+      end
+      line = ("%s = %s(p)"):format(name, call)
+    end
+    out[#out + 1] = line
+  end
+  return out
+end
+
+local lines_of
+
+--- lines(row): statements to type one after another, with what they give as comments; or nil. And one line that says
+--- most.
 function example.lines(row)
+  if row.kind == "op" and ops[row.name] then return nil, table.concat(ops[row.name], "\n    ") end
+  local lines = lines_of(row)
+  return lines and shortened(lines), short(lines)
+end
+
+function lines_of(row)
   if row.kind == "distribution" then
     local call = example.call(row)
     return call and of_distribution(call, values[row.name] or values[row.support], row.functions)

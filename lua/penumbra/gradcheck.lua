@@ -1,5 +1,6 @@
 --- Compares gradients with central differences.
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local M = {}
 
@@ -40,16 +41,36 @@ local function compare(order, k, got, want, tolerance)
   return worst
 end
 
+local settings = { order = 1, tolerance = 1e-4, tolerance2 = 1e-3, step = 1e-5 }
+
+local function check_arguments(f, params, given)
+  options.argument("check_gradients", "f", f, "function")
+  options.argument("check_gradients", "params", params, "table")
+  if #params == 0 then
+    core.error "check_gradients: params must be a list of at least 1 parameter"
+  end
+  for k, w in ipairs(params) do
+    if not core.is_tensor(w) or not w:is_param() then
+      core.error(("check_gradients: params[%d] must be a parameter (pn.param), got %s"):format(k,
+        core.is_tensor(w) and "another tensor" or type(w)))
+    end
+  end
+  local o = options.check("check_gradients", given, settings)
+  if o.order ~= 1 and o.order ~= 2 then
+    core.error(("check_gradients: order must be 1 or 2, got %s"):format(tostring(o.order)))
+  end
+  return o
+end
+
 --- Are the gradients of f at the parameters right? f() must return a tensor that depends on them (not on
 --- random numbers); its elements are weighted by fixed numbers and summed. Compares first derivatives with
 --- central differences (relative 1e-4) and, with options.order = 2, second ones along a fixed direction
 --- (1e-3). Parameters come back unchanged. Returns the largest relative error, or nil and where it differs.
 --- Options: order (1), tolerance, tolerance2, step (1e-5).
-function M.check_gradients(f, params, options)
-  options = options or {}
-  local step = options.step or 1e-5
+function M.check_gradients(f, params, given)
+  local o = check_arguments(f, params, given)
   local function weighted()
-    local y = f()
+    local y = options.argument("check_gradients", "what f gives", f(), "tensor")
     local n = y:numel()
     return (y:reshape({ n }) * (core.arange(n, { dtype = y:dtype() }) * 0.37 + 1):sin()):sum()
   end
@@ -63,15 +84,15 @@ function M.check_gradients(f, params, options)
     return total
   end
   local worst = 0
-  for order, y in ipairs { weighted, options.order == 2 and directional or nil } do
+  for order, y in ipairs { weighted, o.order == 2 and directional or nil } do
     local value = y()
     local grads = order == 2 and not value:requires_grad() and {} or core.grad(value, params)
     for k, w in ipairs(params) do
       local want = differences(function()
         return y():item()
-      end, w, step)
+      end, w, o.step)
       local got = grads[k] or core.zeros(w:shape(), { dtype = w:dtype() })
-      local tolerance = order == 1 and (options.tolerance or 1e-4) or (options.tolerance2 or 1e-3)
+      local tolerance = order == 1 and o.tolerance or o.tolerance2
       local err, where = compare(order, k, got, want, tolerance)
       if not err then
         return nil, where

@@ -2,8 +2,13 @@
 --- `---` comments of the Lua modules that came with it, and from penumbra.reference.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local layout = require "penumbra.layout"
 
 local M = {}
+
+-- Columns of a line: those of the terminal while help prints to one.
+local WIDTH = 79
+local width = WIDTH
 
 -- An entry: title (one line: how it is called), name (last word), qualified, kind, text.
 local index -- list of entries, built on first use
@@ -11,7 +16,7 @@ local index -- list of entries, built on first use
 ---- the rows ----
 
 local homes = { op = "pn", distribution = "pn.dist", bijector = "pn.dist.bijector",
-  composite = "pn.dist", layer = "pn.nn", optimiser = "pn.optim" }
+  composite = "pn.dist", layer = "pn.nn", optimiser = "pn.optim", estimator = "pn.infer" }
 
 -- "x:t axes:A keepdim:b=false" -> "x [, axes] [, keepdim = false]"
 local function signature(args)
@@ -19,7 +24,7 @@ local function signature(args)
   local list = ""
   for name, kind, default in (args or ""):gmatch "([%w_]+):(%a)=?(%S*)" do
     local optional = default ~= "" or kind == "A"
-    local part = optional and default ~= "" and ("%s = %s"):format(name, default) or name
+    local part = optional and default ~= "" and default ~= "nil" and ("%s = %s"):format(name, default) or name
     local comma = list == "" and "" or optional and " [, " or ", "
     list = list .. comma .. part .. (optional and list ~= "" and "]" or "")
   end
@@ -128,8 +133,15 @@ local function row_text(row, method)
     add_parameters(lines, row)
     if row.parts == 0 then add("From %s to %s.", (row.domain:gsub("_", " ")), (row.codomain:gsub("_", " "))) end
   elseif type(row.options) == "table" and row.kind ~= "op" then
+    for _, input in ipairs(row.inputs or {}) do
+      add("  %s%s: %s%s", input.name, input.shape, input.doc, input.optional and " (may be absent)" or "")
+    end
+    if row.result then add("Gives %s.", row.result) end
     for _, o in ipairs(row.options) do
-      if type(o) == "table" and o.name and o.doc then add("  %s: %s", o.name, o.doc) end
+      if type(o) == "table" and o.name and o.doc then
+        local choices = o.choices and (' ("%s")'):format(table.concat(o.choices, '", "')) or ""
+        add("  %s: %s%s", o.name, o.doc, choices)
+      end
     end
   end
   if row.kind == "op" then
@@ -137,7 +149,8 @@ local function row_text(row, method)
     if row.differentiable == false then add "No gradient flows through." end
   end
   if row.source and row.source ~= "" then add("Source: %s.", row.source) end
-  local example = require("penumbra.example").lines(row)
+  local example, short = require("penumbra.example").lines(row)
+  if short then table.insert(lines, 2, "    " .. short) end
   if example then lines[#lines + 1] = "Example:\n  " .. table.concat(example, "\n  ") end
   return table.concat(lines, "\n")
 end
@@ -161,8 +174,8 @@ end
 ---- the comments of the Lua modules ----
 
 -- Modules that are no part of `pn` and of no use to a script.
-local internal = { reference = true, describe = true, example = true, help = true, pretty = true, gradcheck = true,
-  replay = true }
+local internal = { reference = true, describe = true, example = true, help = true, layout = true, pretty = true,
+  gradcheck = true, replay = true }
 
 -- Parts of parts.
 local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
@@ -178,7 +191,7 @@ local function qualify(module, name)
   return ('require "%s".%s'):format(module, name)
 end
 
-local spoken = { dist = "d" } -- what objects are called in examples
+local spoken = { dist = "d", parameters = "net" } -- what objects are called in examples
 
 local function is_inner(qualified)
   for _, home in pairs(inner) do
@@ -190,11 +203,14 @@ end
 -- A comment "name(args): text" says how the function is called; what a row has told comes first.
 local function add_entry(list, qualified, name, kind, args, body)
   local call, rest = body:match("^%w*:?" .. name .. "(%b()): (.*)$")
+  if not call then call, rest = body:match("^" .. name .. "(%b{}): (.*)$") end
   local title = qualified .. (call or args and "(" .. args .. ")" or "")
-  body = rest and rest:gsub("^%l%l", function(two) return two:sub(1, 1):upper() .. two:sub(2) end) or body
+  if rest and (rest:find "^%l%l+[ ,]" or rest:find "^a ") then rest = rest:sub(1, 1):upper() .. rest:sub(2) end
+  body = rest or body
   for _, e in ipairs(list) do
     if e.qualified == qualified and e.kind ~= kind then
-      local head, tail = e.text:match "^([^\n]*)(.*)$"
+      local head, tail = e.text:match "^([^\n]*\n    [^\n]*)(.*)$" -- with its example
+      if not head then head, tail = e.text:match "^([^\n]*)(.*)$" end
       e.title, e.text = title, head .. "\n" .. body .. tail
       return
     end
@@ -213,7 +229,7 @@ local function add_module(list, module)
       comment[#comment + 1] = text
     else
       if not head and #comment > 0 then
-        head = table.concat(comment, "\n")
+        head = layout.unfold(table.concat(comment, "\n"))
         if not line:match "^function" then comment = {} end
       end
       local owner, joint, name, args = line:match "^function ([%a_][%w_]*)([.:])([%a_][%w_]*)%((.-)%)"
@@ -223,7 +239,8 @@ local function add_module(list, module)
         local qualified = method and ("%s:%s"):format(spoken[part] or part or "pn", name)
           or owner == returned and qualify(module, name)
         if qualified and not is_inner(qualified) then
-          add_entry(list, qualified, name, method and "method" or "function", args, table.concat(comment, "\n"))
+          add_entry(list, qualified, name, method and "method" or "function", args,
+            layout.unfold(table.concat(comment, "\n")))
         end
       end
       comment = {}
@@ -238,7 +255,7 @@ local function add_module(list, module)
 end
 
 local function add_reference(list)
-  local entry
+  local entry, first = nil, #list + 1
   for line in require("penumbra.reference"):gmatch "[^\n]+" do
     if line:match "^%s" then
       entry.text = (entry.text and entry.text .. "\n" or "") .. line:sub(3)
@@ -249,6 +266,7 @@ local function add_reference(list)
       list[#list + 1] = entry
     end
   end
+  for i = first, #list do list[i].text = layout.unfold(list[i].text) end
 end
 
 -- The named sets: supports of distributions, constraints of parameters, what bijectors map onto.
@@ -266,7 +284,7 @@ local function add_sets(list)
   for name, must in pairs(sets) do
     local text = must .. ("\nMembers: pn.dist.within(%q, x)."):format(name)
     if pcall(core.new_biject_to, name) then
-      text = text .. (" A bijector onto it: pn.dist.biject_to %q."):format(name)
+      text = text .. ("\nA bijector onto it: pn.dist.biject_to %q."):format(name)
     end
     table.sort(users[name])
     if #users[name] > 0 then text = text .. "\nThe support of " .. table.concat(users[name], ", ") .. "." end
@@ -324,6 +342,10 @@ local function find(name)
     if e.qualified == wanted or e.qualified == "pn." .. wanted or e.qualified == name then found[#found + 1] = e end
   end
   if #found > 0 then return found end
+  for _, e in ipairs(entries()) do -- "bijector.random" of pn.dist.bijector.random
+    if wanted:find(".", 1, true) and e.qualified:sub(-#wanted - 1) == "." .. wanted then found[#found + 1] = e end
+  end
+  if #found > 0 then return found end
   local method = wanted:match ":([%w_]+)$"
   for _, e in ipairs(entries()) do
     local is_method = method and (e.method or e.kind == "method" or e.text:find(":" .. method, 1, true))
@@ -360,7 +382,7 @@ end
 
 -- The first sentence, or as much of it as stands before a colon or semicolon.
 local function first_line(text)
-  local line = text:match "^[^\n]*" or ""
+  local line = text:match "^[^\n]*"
   for _, stop in ipairs { "%f[%w)%]][%w)%]]+()[:;]%s", "()%.%s", "()%.$" } do
     local at = line:match("^.-" .. stop)
     if at and at > 14 then line = line:sub(1, at - 1) end
@@ -368,49 +390,41 @@ local function first_line(text)
   return line
 end
 
--- Lines of at most 120 bytes, broken at blanks; what is broken goes on `more` further in.
-local function wrap(text, more)
-  return (text:gsub("[^\n]+", function(line)
-    if #line <= 120 then return line end
-    local start = line:match "^%s*" .. more
-    local lines, row = {}, nil
-    for word in line:gmatch "%S+" do
-      if row and #row + 1 + #word > 120 then
-        lines[#lines + 1] = row
-        row = start .. word
-      else
-        row = row and row .. " " .. word or line:match "^%s*" .. word
-      end
-    end
-    lines[#lines + 1] = row
-    return table.concat(lines, "\n")
-  end))
+-- A short block of code comes right after the first sentence: call, meaning and example are the first lines.
+local function example_second(text)
+  local before, block, after = text:match "^(.-)\n\n(    .-)\n\n(.*)$"
+  if not before then before, block = text:match "^(.-)\n\n(    .*)$" end
+  if not before or before:find "\n" or select(2, block:gsub("\n", "")) > 6 then return text end
+  local sentence, rest = before:match "^(.-[^.]%.)%s+(%u.*)$"
+  if not sentence then sentence, rest = before, nil end
+  local lines = sentence .. "\n" .. block
+  if rest then lines = lines .. "\n" .. rest end
+  return after and lines .. "\n\n" .. after or lines
 end
-
-local function indent(text) return (("  " .. text:gsub("\n", "\n  ")):gsub("%s+\n", function(s)
-  return s:gsub("[ \t]", "")
-end)) end
 
 local function tell(list)
   local parts = {}
-  for i, e in ipairs(list) do parts[i] = wrap(e.title, "    ") .. "\n" .. wrap(indent(e.text), "") end
+  for i, e in ipairs(list) do
+    local own = e.kind == "function" or e.kind == "method"
+    parts[i] = layout.fill(e.title, "", "    ", width) .. "\n"
+      .. layout.wrap(own and example_second(e.text) or e.text, "  ", width)
+  end
   return table.concat(parts, "\n\n")
 end
 
 -- What belongs to a module, a line each.
 local function contents(prefix)
-  local lines, width, list = {}, 0, {}
+  local lines, column, list = {}, 0, {}
   for _, e in ipairs(entries()) do
     local rest = e.qualified:sub(1, #prefix + 1) == prefix .. "." and e.qualified:sub(#prefix + 2)
     if rest and not rest:find "[.:]" and e.kind ~= "module" then
       list[#list + 1] = { rest, first_line(e.text) }
-      width = math.max(width, math.min(#rest, 24))
+      column = math.max(column, math.min(#rest, 24))
     end
   end
   table.sort(list, function(a, b) return a[1] < b[1] end)
   for i, item in ipairs(list) do
-    local line = ("  %-" .. width .. "s  %s"):format(item[1], item[2])
-    lines[i] = #line > 100 and line:sub(1, 97) .. "..." or line
+    lines[i] = layout.fill(item[2], ("  %-" .. column .. "s  "):format(item[1]), (" "):rep(column + 4), width)
   end
   return table.concat(lines, "\n")
 end
@@ -425,17 +439,18 @@ end
 local overview = [[
 Penumbra %s: tensors, gradients, distributions and Bayesian layers for Lua.
 
-  x = pn.tensor{{1, 2}, {3, 4}}     a tensor; also pn.zeros{2, 3}, pn.randn{5}, pn.eye(3)
-  x:matmul(x) + x:exp() * 2         operations are methods or functions of pn and broadcast
-  x[1]  x:slice(2, 1, 1)  x:sum(1)  positions and axes count from 1, or back from -1
-  w = pn.param(pn.randn{2, 1})      a parameter; g = pn.grad(x:matmul(w):sum(), {w})
-  d = pn.dist.normal(0, 1)          a distribution; d:sample{3}, d:log_prob(0.5)
+  x = pn.tensor{{1, 2}, {3, 4}}   a tensor; also pn.zeros{2, 3}, pn.randn{5}
+  x:matmul(x) + x:exp() * 2       operations are methods or functions of pn
+  x[1]  x:slice(2, 1, 1)          positions, axes count from 1; -1 is the last
+  w = pn.param(pn.randn{2, 1})    a parameter to train
+  pn.grad(x:matmul(w):sum(), {w})
+  d = pn.dist.normal(0, 1)        a distribution; d:sample{3}, d:log_prob(0.5)
   net = pn.nn.sequential{pn.nn.linear(2, 8), pn.nn.relu(), pn.nn.linear(8, 1)}
-  opt = pn.optim.adam(net:parameters(), {lr = 1e-3})      opt:step(loss)
+  opt = pn.optim.adam(net, {lr = 1e-3})               opt:step(loss)
 
-help"matmul" or ?matmul   what one thing does         help(x)     what a value is
-help"pn"                  all functions of pn         help"dist"  everything in a part
-Parts: %s.]]
+help"matmul" or ?matmul   what one thing does       help(x)     what a value is
+help"pn"                  all functions of pn       help"dist"  what a part has
+]]
 
 local function about_all()
   local parts = {}
@@ -443,7 +458,7 @@ local function about_all()
     if e.kind == "module" then parts[#parts + 1] = e.name end
   end
   table.sort(parts)
-  return overview:format(core.version, table.concat(parts, ", "))
+  return overview:format(core.version) .. layout.fill("Parts: " .. table.concat(parts, ", ") .. ".", "", "  ", width)
 end
 
 local function about_tensor(x)
@@ -454,7 +469,7 @@ local function about_tensor(x)
   table.sort(names)
   local lines, line = {}, " "
   for _, name in ipairs(names) do
-    if #line + #name > 90 then
+    if #line + #name + 1 > width then
       lines[#lines + 1] = line
       line = " "
     end
@@ -483,11 +498,12 @@ local function about_name(name)
     if guess then return ("nothing is called '%s'; did you mean '%s'?"):format(name, guess) end
     local list = #bare > 2 and mentioning(bare) or {}
     if #list == 0 then return ("nothing is called '%s'; help() shows the way"):format(name) end
-    return ("nothing is called '%s'; it is mentioned by %s"):format(name,
-      table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or ""))
+    return layout.fill(("nothing is called '%s'; it is mentioned by %s"):format(name,
+      table.concat(list, ", ", 1, math.min(#list, 12)) .. (#list > 12 and ", ..." or "")), "", "  ", width)
   end
   if found[1].kind == "module" then return about_module(found[1].qualified) end
-  return found[1].name == "kl" and tell(found) .. "\n\n" .. wrap(all_divergences(), "  ") or tell(found)
+  return found[1].name == "kl" and tell(found) .. "\n\n"
+    .. layout.wrap(all_divergences(), "", width) or tell(found)
 end
 
 -- The qualified names of fields of pn and its parts that are `value`.
@@ -543,7 +559,9 @@ local function about_object(value)
     if type(method) == "string" and not method:match "^_" then names[#names + 1] = method end
   end
   table.sort(names)
-  if #names > 0 then lines[#lines + 1] = "Its methods: " .. table.concat(names, ", ") .. "." end
+  if #names > 0 then
+    lines[#lines + 1] = layout.fill("Its methods: " .. table.concat(names, ", ") .. ".", "", "", width)
+  end
   return table.concat(lines, "\n\n")
 end
 
@@ -566,8 +584,15 @@ function M.text(...)
 end
 
 --- Prints what there is to say about `x`: a name ("matmul", "dist.normal", "x:sum", "nn"), a function, a part of pn,
---- a tensor or another value. Without argument an overview.
-function M.help(...) print(M.text(...)) end
+--- a tensor or another value. Without argument an overview. Lines fit the terminal, or 79 columns.
+function M.help(...)
+  local columns = io and io.stdout and core.terminal and core.terminal(io.stdout)
+  width = columns and math.max(40, math.min(columns - 1, 100)) or WIDTH
+  local told = table.pack(pcall(M.text, ...))
+  width = WIDTH
+  if not told[1] then error(told[2], 0) end
+  print(told[2])
+end
 
 --- The list of all entries, each with `qualified`, `title`, `kind`, `text`.
 function M.entries() return entries() end

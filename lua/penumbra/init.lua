@@ -8,8 +8,8 @@ local pn = {}
 -- what the other modules are made of stays in the core
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
-  within capture missed namespace describe script_line
-  parameters_below same_tensor]]):gmatch "%S+" do
+  within capture missed namespace describe public
+  call_in_turn text identity leaf_beyond script_line]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -19,7 +19,7 @@ for name, value in pairs(core) do
   end
 end
 
-local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true,
+local parts = { dist = true, nn = true, optim = true, infer = true, train = true, data = true, plot = true,
   metrics = true }
 -- single functions that live in a module of their own
 local members = {
@@ -49,7 +49,7 @@ setmetatable(pn, {
     end
     local home = members[name]
     if home then
-      local member = require(home)[name]
+      local member = core.public(require(home)[name])
       pn[name] = member
       return member
     end
@@ -60,6 +60,9 @@ setmetatable(pn, {
 --- Calls f(...) without recording a graph: results need no gradient and keep nothing alive.
 --- Returns what f returns; the setting is restored when f raises.
 function pn.no_grad(f, ...)
+  if type(f) ~= "function" then
+    require("penumbra.options").argument("no_grad", "f", f, "function") -- may be callable
+  end
   local before = core.set_no_grad(true)
   local result = table.pack(pcall(f, ...))
   core.set_no_grad(before)

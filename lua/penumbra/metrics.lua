@@ -1,18 +1,53 @@
 --- How good a predictive distribution is. Predictions come as mixtures of normals: draw s says
---- normal(loc[s], scale[s]) of datum n, with loc and scale [S, N] (or what broadcasts to it), y [N].
+--- normal(loc[s], scale[s]) of datum n, with loc [S, N], scale a number or [S, N] (or what broadcasts to it), y [N].
+--- Shapes that do not belong together are errors: a [N] never meets a [N, 1].
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local metrics = {}
 
-local function draws(where, y, loc)
-  if not core.is_tensor(loc) or not core.is_tensor(y) then
-    core.error(where .. ": y and loc must be tensors")
+local function shape_text(t)
+  return "[" .. table.concat(t:shape(), ", ") .. "]"
+end
+
+local function check_tensor(where, role, t)
+  options.argument(where, role, t, "tensor")
+end
+
+-- A number or tensor whose axes, from the last, are those of loc or 1.
+local function check_scale(where, loc, scale)
+  if type(scale) == "number" then
+    return
   end
-  if loc:ndim() ~= 2 or y:ndim() ~= 1 or loc:size(2) ~= y:size(1) then
-    core.error(("%s: shapes must be y [N] and loc [S, N], got [%s] and [%s]"):format(where,
-      table.concat(y:shape(), ", "), table.concat(loc:shape(), ", ")))
+  if not core.is_tensor(scale) then
+    options.argument(where, "scale", scale, "number")
   end
+  local fits = scale:ndim() <= 2
+  for k = 1, fits and scale:ndim() or 0 do
+    fits = fits and (scale:size(-k) == loc:size(-k) or scale:size(-k) == 1)
+  end
+  if not fits then
+    core.error(("%s: scale must be a number or broadcast to loc's shape %s, got %s"):format(where, shape_text(loc),
+      shape_text(scale)))
+  end
+end
+
+-- The number of draws.
+local function check_mixture(where, loc, scale)
+  check_tensor(where, "loc", loc)
+  if loc:ndim() ~= 2 then
+    core.error(("%s: loc must have shape [S, N], got %s"):format(where, shape_text(loc)))
+  end
+  check_scale(where, loc, scale)
   return loc:size(1)
+end
+
+local function check_y(where, y, loc)
+  check_tensor(where, "y", y)
+  if y:ndim() ~= 1 or loc:size(2) ~= y:size(1) then
+    core.error(("%s: shapes must be y [N] and loc [S, N], got %s and %s"):format(where, shape_text(y),
+      shape_text(loc)))
+  end
 end
 
 local half_log_2pi = 0.5 * math.log(2 * math.pi)
@@ -24,7 +59,8 @@ end
 
 --- Log density of y under the mixture: logsumexp over draws minus log S. [N].
 function metrics.mixture_log_prob(y, loc, scale)
-  local s = draws("mixture_log_prob", y, loc)
+  local s = check_mixture("mixture_log_prob", loc, scale)
+  check_y("mixture_log_prob", y, loc)
   scale = as_tensor(scale, loc)
   local z = (y - loc) / scale
   return (z:square() * -0.5 - scale:log() - half_log_2pi):logsumexp(1) - math.log(s)
@@ -32,7 +68,8 @@ end
 
 --- Distribution function of the mixture at y, [N]: uniform on (0, 1) for calibrated predictions.
 function metrics.mixture_cdf(y, loc, scale)
-  draws("mixture_cdf", y, loc)
+  check_mixture("mixture_cdf", loc, scale)
+  check_y("mixture_cdf", y, loc)
   return ((y - loc) / as_tensor(scale, loc)):ndtr():mean(1)
 end
 
@@ -41,6 +78,7 @@ function metrics.mixture_quantile(p, loc, scale)
   if type(p) ~= "number" or not (p > 0 and p < 1) then
     core.error(("mixture_quantile: p must lie between 0 and 1, got %s"):format(tostring(p)))
   end
+  check_mixture("mixture_quantile", loc, scale)
   scale = as_tensor(scale, loc)
   local reach = scale * math.max(1, math.abs(core.tensor(p):ndtri():item()))
   local low, high = (loc - reach):min(1), (loc + reach):max(1)
@@ -55,15 +93,23 @@ end
 --- Share of data whose cdf value (from mixture_cdf) lies in the central interval of the given level, as
 --- 0.9. A calibrated prediction gives the level itself, up to sqrt(level (1 - level) / N).
 function metrics.coverage(cdf, level)
-  if not core.is_tensor(cdf) then
-    core.error("coverage: cdf must be a tensor of distribution function values, got " .. type(cdf))
+  options.argument("coverage", "cdf", cdf, "tensor")
+  options.argument("coverage", "level", level, "number")
+  if not (level > 0 and level < 1) then
+    core.error("coverage: level must lie between 0 and 1, got " .. tostring(level))
   end
   local margin = (1 - level) / 2
   return cdf:ge(margin):logical_and(cdf:le(1 - margin)):to("float64"):mean():item()
 end
 
---- Square root of the mean squared error.
+--- Square root of the mean squared error of two tensors of one shape, as a number.
 function metrics.rmse(y, prediction)
+  check_tensor("rmse", "y", y)
+  check_tensor("rmse", "prediction", prediction)
+  if shape_text(y) ~= shape_text(prediction) then
+    core.error(("rmse: y and prediction must have one shape, got %s and %s"):format(shape_text(y),
+      shape_text(prediction)))
+  end
   return (y - prediction):square():mean():sqrt():item()
 end
 

@@ -11,6 +11,7 @@
 ---     s:expected_log(q)           E_q[log r(x)] for a normal (or any with mean and variance) q: batch
 ---     s.form s.precision s.precision_mean
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local natural = {}
 
@@ -63,8 +64,8 @@ end
 
 --- tempered(a, b, t): the path a^(1 - t) b^t between two factors (or normal distributions); t = 0 gives a.
 function natural.tempered(a, b, t)
-  if type(t) ~= "number" and type(t) ~= "userdata" then
-    core.error("tempered: t must be a number or a tensor, got " .. type(t))
+  if type(t) ~= "number" then
+    options.argument("tempered", "t", t, "tensor")
   end
   return factor(a, "tempered", "a") ^ (1 - t) * factor(b, "tempered", "b") ^ t
 end

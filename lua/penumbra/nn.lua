@@ -2,14 +2,14 @@
 --- options and nothing else, so it may be called any number of times, in any order. Layers that draw
 --- take a generator as second argument: `layer(x, generator)`.
 ---
----     local net = nn.sequential{nn.linear(784, 400), nn.relu(), nn.linear(400, 10)}
+---     local net = nn.sequential{nn.linear(784, 99), nn.relu(), nn.linear(99, 10)}
 ---     local opt = optim.adam(net:parameters(), {lr = 1e-3})
 ---
 --- Every network, whether one layer, a sequential or a module, has
 ---
 ---     net(x [, generator])     the output
 ---     net:mean(x)              the output at the posterior means (nothing is drawn)
----     net:kl()                 KL divergence from posterior to prior, summed over layers; 0-d
+---     net:kl()                 KL divergence from posterior to prior, summed over what it holds; 0-d
 ---     net:parameters()         list, in a fixed order, each parameter once
 ---     net:named_parameters()   list of {name, parameter}; names as "2.weight"
 ---     net:state()              table name -> copy of the values, for pn.save
@@ -22,12 +22,11 @@
 ---     layer:step(x [, h, c])     h, c: one step, x [..., in]; h is the output
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local parameters = require "penumbra.parameters"
 
 local nn = {}
 
--- ---- what every network can do ----
-
-local network = {}
+local network = parameters.methods
 
 local function is_layer(v)
   return type(v) == "userdata" and getmetatable(v) == "penumbra.layer"
@@ -36,112 +35,6 @@ end
 local function is_network(v)
   local meta = type(v) == "table" and getmetatable(v)
   return is_layer(v) or meta and meta.network == true or false
-end
-
--- Appends {name, parameter} of v to the list; `seen` drops what is there already, plain functions have none.
-local function collect(v, name, list, seen)
-  if is_layer(v) then
-    for _, p in ipairs(v:own_parameters()) do
-      collect(p[2], name == "" and p[1] or name .. "." .. p[1], list, seen)
-    end
-  elseif is_network(v) then
-    for _, child in ipairs(v:children()) do
-      collect(child[2], name == "" and child[1] or name .. "." .. child[1], list, seen)
-    end
-  elseif core.is_tensor(v) and not seen[v] then
-    seen[v] = true
-    list[#list + 1] = { name, v }
-  end
-end
-
---- List of {name, parameter} in a fixed order. A parameter that is used twice is listed once.
-function network:named_parameters()
-  local list = {}
-  collect(self, "", list, {})
-  return list
-end
-
---- List of the parameters, in the order of named_parameters. Its field `names` serves the messages of
---- optimisers.
-function network:parameters()
-  local list, names = {}, {}
-  for k, entry in ipairs(self:named_parameters()) do
-    names[k], list[k] = entry[1], entry[2]
-  end
-  list.names = names
-  return list
-end
-
---- Number of parameter elements.
-function network:num_parameters()
-  local n = 0
-  for _, w in ipairs(self:parameters()) do
-    n = n + w:numel()
-  end
-  return n
-end
-
---- Table name -> copy of the values: a snapshot that later steps do not change.
-function network:state()
-  local state = {}
-  for _, entry in ipairs(self:named_parameters()) do
-    state[entry[1]] = core.detach(core.param(entry[2]))
-  end
-  return state
-end
-
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
-
--- What of `state` does not fit the named parameters, as a list of phrases.
-local function misfits(entries, state)
-  local wrong, known = {}, {}
-  for _, entry in ipairs(entries) do
-    local name, w, t = entry[1], entry[2], state[entry[1]]
-    known[name] = true
-    if t == nil then
-      wrong[#wrong + 1] = ("'%s' is missing"):format(name)
-    elseif not core.is_tensor(t) then
-      wrong[#wrong + 1] = ("'%s' must be a tensor, got %s"):format(name, type(t))
-    elseif shape_text(t) ~= shape_text(w) then
-      wrong[#wrong + 1] = ("'%s' must have shape %s, got %s"):format(name, shape_text(w), shape_text(t))
-    elseif t:dtype() ~= w:dtype() then
-      wrong[#wrong + 1] = ("'%s' must be %s, got %s"):format(name, w:dtype(), t:dtype())
-    end
-  end
-  local extra = {}
-  for name in pairs(state) do
-    if not known[name] then
-      extra[#extra + 1] = tostring(name)
-    end
-  end
-  table.sort(extra)
-  for _, name in ipairs(extra) do
-    wrong[#wrong + 1] = ("'%s' is not a parameter of this network"):format(name)
-  end
-  return wrong
-end
-
---- Sets the parameters from a table name -> tensor. Everything is checked first, so on an error nothing
---- has changed. Returns the network.
-function network:load_state(state)
-  if type(state) ~= "table" then
-    core.error("load_state: state must be a table of tensors, got " .. type(state))
-  end
-  local entries = self:named_parameters()
-  local wrong = misfits(entries, state)
-  if #wrong > 0 then
-    core.error("load_state: " .. table.concat(wrong, "; "))
-  end
-  for _, entry in ipairs(entries) do
-    entry[2]:set(state[entry[1]])
-  end
-  return self
-end
-
-for name, method in pairs(network) do
-  core.layer_methods[name] = method
 end
 
 -- ---- one layer as text ----
@@ -174,26 +67,10 @@ end)
 
 -- ---- networks of networks ----
 
-local function kl_of(v)
-  if is_layer(v) then
-    return v:stochastic() and v:kl() or nil
-  end
-  if not is_network(v) then
-    return nil
-  end
-  local total
-  for _, child in ipairs(v:children()) do
-    local part = kl_of(child[2])
-    if part then
-      total = total and total + part or part
-    end
-  end
-  return total
-end
-
---- The KL divergence summed over all layers that have a posterior; 0 if none has.
+--- The KL divergence summed over all layers that have a posterior, each once, and over networks and objects with a `kl`
+--- of their own, wherever they stand; 0 if there is none.
 local function kl(self)
-  local total = kl_of(self)
+  local total = parameters.kl(self, kl)
   if total then
     return total
   end
@@ -201,36 +78,61 @@ local function kl(self)
   return core.tensor(0, { dtype = first and first:dtype() or nil })
 end
 
-local function text_of(v, indent)
-  if not is_network(v) or is_layer(v) then
-    local n = is_layer(v) and v:num_parameters() or core.is_tensor(v) and v:numel() or 0
-    local text = core.is_tensor(v) and "parameter " .. shape_text(v) or is_layer(v) and tostring(v) or "function"
-    return n > 0 and ("%-40s %d"):format(text, n) or text
+local held = { ["penumbra.distribution"] = true, ["penumbra.bijector"] = true, ["penumbra.natural"] = true }
+
+-- The line for a part that is no table; nil if it holds nothing.
+local function line_of(v)
+  local n, text = 0, nil
+  if core.is_tensor(v) then
+    n = v:is_param() and v:numel() or 0
+    text = n > 0 and "parameter [" .. table.concat(v:shape(), ", ") .. "]"
+  elseif is_layer(v) then
+    n, text = v:num_parameters(), tostring(v)
+  elseif type(v) == "userdata" and held[getmetatable(v)] then
+    n = v:num_parameters()
+    text = n > 0 and ("%s %s"):format(getmetatable(v):match "%a+$",
+      getmetatable(v) == "penumbra.natural" and v.form or v.name)
   end
-  local lines = { v.kind .. " {" }
-  for _, child in ipairs(v:children()) do
-    lines[#lines + 1] = ("%s  %s: %s"):format(indent, child[1], text_of(child[2], indent .. "  "))
+  return text and (n > 0 and ("%-40s %d"):format(text, n) or text) or nil
+end
+
+-- Appends the lines of the table v after `head`: a line for each part that is a network or holds something, in order.
+-- Of functions those of a sequential. What holds nothing leaves no line.
+local function add_lines(out, v, head, indent, open)
+  local start, network_of = #out + 1, is_network(v)
+  out[start] = ("%s%s{"):format(head, network_of and v.kind .. " " or "")
+  open[v] = true
+  for _, entry in ipairs(parameters.entries(v)) do
+    local part = entry[2]
+    local name = ("%s  %s: "):format(indent, tostring(entry[1]))
+    if type(part) == "table" then
+      if not open[part] then
+        add_lines(out, part, name, indent .. "  ", open)
+      end
+    else
+      local function_of = type(part) == "function" and network_of and rawget(v, "forward") == nil
+      local line = function_of and "function" or line_of(part)
+      out[#out + 1] = line and name .. line
+    end
   end
-  lines[#lines + 1] = indent .. "}"
-  return table.concat(lines, "\n")
+  open[v] = nil
+  if #out > start then
+    out[#out + 1] = indent .. "}"
+  else
+    out[start] = network_of and out[start] .. "}" or nil
+  end
 end
 
 local function describe(self)
-  return ("%s %d parameters"):format(text_of(self, ""), self:num_parameters())
+  local n = self:num_parameters() -- raises for what cannot be shown
+  local out = {}
+  add_lines(out, self, "", "", {})
+  return ("%s %d parameters"):format(table.concat(out, "\n"), n)
 end
 
 local sequential = { kind = "sequential", kl = kl }
 for name, method in pairs(network) do
   sequential[name] = method
-end
-
---- List of {name, part}: the layers by position.
-function sequential:children()
-  local list = {}
-  for k, layer in ipairs(self) do
-    list[k] = { tostring(k), layer }
-  end
-  return list
 end
 
 --- The output when every layer uses its posterior means.
@@ -247,22 +149,7 @@ end
 
 local sequential_meta = { __index = core.namespace("a network", sequential), __tostring = describe, network = true }
 
-function sequential_meta.__call(self, x, generator)
-  if generator == nil then
-    for k = 1, #self do
-      x = self[k](x)
-    end
-    return x
-  end
-  for _, layer in ipairs(self) do
-    if is_network(layer) then
-      x = layer(x, generator)
-    else
-      x = layer(x)
-    end
-  end
-  return x
-end
+sequential_meta.__call = core.call_in_turn -- in C: it stays in the frame of `return net(x)`
 
 --- Layers one after another: nn.sequential{first, second, ...}. Members are layers, networks, or plain
 --- functions of one tensor (as pn.tanh).
@@ -288,18 +175,6 @@ for name, method in pairs(network) do
   module[name] = method
 end
 
---- List of {name, part}: networks and parameters among the fields, by name.
-function module:children()
-  local list = {}
-  for _, name in ipairs(sorted(self)) do
-    local v = self[name]
-    if is_network(v) or core.is_tensor(v) and v:is_param() then
-      list[#list + 1] = { tostring(name), v }
-    end
-  end
-  return list
-end
-
 --- The output at the posterior means. A module whose `forward` is more than its parts defines its own.
 function module:mean()
   core.error("mean: this module has no field `mean`, a function (self, x)")
@@ -307,7 +182,7 @@ function module:mean()
 end
 
 local module_meta = {
-  __index = core.namespace("a network", module),
+  __index = core.namespace("a module", module),
   __tostring = describe,
   network = true,
   __call = function(self, ...)
@@ -316,8 +191,10 @@ local module_meta = {
 }
 
 --- A network of one's own: nn.module{trunk = net, log_noise = pn.param(pn.zeros{}), forward =
---- function(self, x, generator) ... end}. Networks and parameters among the fields are found by
---- parameters(), state(), kl().
+--- function(self, x, generator) ... end}. Networks, parameters, distributions and bijectors are found wherever they
+--- stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help "penumbra.parameters").
+--- Fields `kl`, function(self), and `mean`, function(self, x), take the place of the methods, also where networks
+--- around it ask.
 function nn.module(fields)
   if type(fields) ~= "table" or getmetatable(fields) then
     core.error("module: needs a table of networks and parameters with a field `forward`")
@@ -328,6 +205,12 @@ function nn.module(fields)
   for name in pairs(network) do
     if fields[name] ~= nil then
       core.error(("module: '%s' is a method of every network and cannot be a field"):format(name))
+    end
+  end
+  for _, name in ipairs { "kl", "mean" } do
+    if fields[name] ~= nil and type(fields[name]) ~= "function" then
+      core.error(("module: '%s' is a method of every network and must be a function, got %s"):format(name,
+        type(fields[name])))
     end
   end
   local self = {}
@@ -343,6 +226,7 @@ nn.is_network = is_network
 --- A tensor from an initialiser: nn.initialise("he", {784, 400} [, {gain =, dtype =, generator =}]).
 function nn.initialise(name, shape, given)
   local names = {}
+  options.argument("initialise", "name", name, "string")
   for _, row in ipairs(core.initialiser_rows()) do
     if row.name == name or row.alias == name then
       return core.initialise(name, shape, given)

@@ -1,5 +1,7 @@
 --- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
---- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on).
+--- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on). What is trained is a list of parameters, as
+--- net:parameters() gives, a table name -> parameter, or anything that holds parameters: a network, a flow, a
+--- distribution, a list of these.
 ---
 ---     opt:step(loss)      clears gradients, differentiates, updates; returns the loss as a number
 ---     opt:apply(grads)    the update alone, from a list of gradients (false: that parameter rests)
@@ -10,10 +12,40 @@
 --- A gradient that is not finite raises, naming the parameter and the operation where the first such
 --- number arose; parameters and state are then as they were.
 local core = require "penumbra.core"
+local options = require "penumbra.options"
+local parameters = require "penumbra.parameters"
 
 local optim = {}
 
--- A network, a list of parameters, or a table name -> parameter, as a list and its names.
+-- Is it a list of tensors alone, as net:parameters() gives? `names` may stand beside.
+local function is_list(t)
+  for key, v in next, t do
+    local position = math.type(key) == "integer" and core.is_tensor(v)
+    if not position and not (key == "names" and type(v) == "table") then
+      return false
+    end
+  end
+  return #t > 0
+end
+
+-- What stands in a table is to be trained: a constant among it is a mistake.
+local function check_members(where, t)
+  for key, v in next, t do
+    local kind = type(v)
+    if math.type(key) ~= "integer" then
+      options.argument(where, "name of a parameter", key, "string")
+    end
+    if kind ~= "table" and kind ~= "userdata" then
+      core.error(("%s: parameters: '%s' must be a tensor, a network or a list, got %s"):format(where, tostring(key),
+        kind))
+    elseif core.is_tensor(v) and not v:is_param() then
+      core.error(("%s: parameters: '%s' must be a parameter (pn.param), got a plain tensor"):format(where,
+        tostring(key)))
+    end
+  end
+end
+
+-- Whatever holds parameters, as their list and their names.
 local function read_parameters(where, given)
   if type(given) ~= "table" and type(given) ~= "userdata" then
     core.error(("%s: parameters must be a list of tensors or a network, got %s"):format(where, type(given)))
@@ -21,21 +53,17 @@ local function read_parameters(where, given)
   if core.is_tensor(given) then
     core.error(("%s: parameters must be a list of tensors, got one tensor (write {w})"):format(where))
   end
-  if type(given) == "userdata" or getmetatable(given) then
-    given = given:parameters()
+  if type(given) == "table" and not getmetatable(given) then
+    if is_list(given) then
+      return given, given.names
+    end
+    check_members(where, given)
   end
-  if #given > 0 or next(given) == nil then
-    return given, given.names
+  local list = parameters.list(given)
+  if #list == 0 then
+    core.error(where .. ": there is no parameter in what was given (pn.param makes one)")
   end
-  local list, names = {}, {}
-  for name in pairs(given) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  for k, name in ipairs(names) do
-    list[k] = given[name]
-  end
-  return list, names
+  return list, list.names
 end
 
 -- {betas = {b1, b2}} is another way to write {beta1 =, beta2 =}.
@@ -55,8 +83,8 @@ local function read_options(where, given)
 end
 
 for _, row in ipairs(core.optimiser_rows()) do
-  optim[row.name] = function(parameters, given)
-    local list, names = read_parameters(row.name, parameters)
+  optim[row.name] = function(trained, given)
+    local list, names = read_parameters(row.name, trained)
     return core.new_optim(row.name, list, names, read_options(row.name, given))
   end
 end
@@ -109,6 +137,8 @@ function methods:load_state(state)
   return self
 end
 
+core.public(methods)
+
 core.set_tostring("penumbra.optimiser", function(opt)
   local parts = {}
   for _, row in ipairs(core.optimiser_rows()) do
@@ -123,8 +153,20 @@ end)
 
 -- ---- schedules: functions of the step (from 1) that give a learning rate: opt.lr = schedule(step) ----
 
+-- The schedule f of the function `where`; `numbers`: its arguments as name, value, name, value...
+local function schedule(where, f, ...)
+  for k = 1, select("#", ...), 2 do
+    local role, value = select(k, ...)
+    options.argument(where, role, value, "number")
+  end
+  return core.public(function(step)
+    return f(options.argument(where, "step", step, "number"))
+  end)
+end
+
 --- Always `rate`.
 function optim.constant(rate)
+  options.argument("constant", "rate", rate, "number")
   return function()
     return rate
   end
@@ -132,39 +174,44 @@ end
 
 --- `from` times `factor` at every step: from factor^(step - 1), but not below `least` (0).
 function optim.exponential(from, factor, least)
-  return function(step)
-    return math.max(least or 0, from * factor ^ (step - 1))
-  end
+  least = least or 0
+  return schedule("exponential", function(step)
+    return math.max(least, from * factor ^ (step - 1))
+  end, "from", from, "factor", factor, "least", least)
 end
 
 --- From `from` down to `to` along half a cosine over `steps`, then `to`. Loshchilov & Hutter 2017.
 function optim.cosine(from, to, steps)
-  return function(step)
+  return schedule("cosine", function(step)
     local t = math.min(1, (step - 1) / math.max(1, steps - 1))
     return to + (from - to) * 0.5 * (1 + math.cos(math.pi * t))
-  end
+  end, "from", from, "to", to, "steps", steps)
 end
 
 --- From `from` to `to` in a straight line over `steps`, then `to`.
 function optim.ramp(from, to, steps)
-  return function(step)
+  return schedule("ramp", function(step)
     return from + (to - from) * math.min(1, (step - 1) / math.max(1, steps - 1))
-  end
+  end, "from", from, "to", to, "steps", steps)
 end
 
 --- `from` times `factor` after every `every` steps.
 function optim.decay(from, factor, every)
-  return function(step)
+  return schedule("decay", function(step)
     return from * factor ^ ((step - 1) // every)
-  end
+  end, "from", from, "factor", factor, "every", every)
 end
 
 --- Rises from 0 over `steps`, then goes on with the schedule or number `after`.
 function optim.warmup(steps, after)
-  return function(step)
-    local rate = type(after) == "number" and after or after(math.max(1, step - steps))
-    return step < steps and rate * step / steps or rate
+  if type(after) ~= "number" then
+    options.argument("warmup", "after", after, "function")
   end
+  return schedule("warmup", function(step)
+    local rate = type(after) == "number" and after or after(math.max(1, step - steps))
+    options.argument("warmup", "what 'after' gives", rate, "number")
+    return step < steps and rate * step / steps or rate
+  end, "steps", steps)
 end
 
 return optim

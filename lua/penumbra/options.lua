@@ -105,7 +105,7 @@ end
 
 local function text_of(value)
   if type(value) == "string" then return ("'%s'"):format(#value > 40 and value:sub(1, 37) .. "..." or value) end
-  if type(value) == "number" or type(value) == "boolean" then return tostring(value) end
+  if type(value) == "number" or type(value) == "boolean" or value == nil then return tostring(value) end
   return "a " .. type_of(value)
 end
 
@@ -132,6 +132,44 @@ local function check_value(where, key, value, kind, choices)
   local near = options.nearest(value, choices)
   core.error(("%s: %s must be one of '%s', got %s%s"):format(where, key, table.concat(choices, "', '"),
     text_of(value), near and (", did you mean '%s'?"):format(near) or ""))
+end
+
+--- Raises at the script's line unless `value`, the argument `role` of the function called `where`, is of the Lua type
+--- `kind` or a "tensor", "distribution", "bijector", "layer"...: "rmse: y must be a tensor, got nil". Returns it.
+function options.argument(where, role, value, kind)
+  check_value(where, role, value, kind)
+  return value
+end
+
+--- The argument `role` of the function `where` as a tensor or a number: a list of numbers becomes a tensor;
+--- anything else raises. With `kind` "tensor" a number does too.
+function options.numbers(where, role, value, kind)
+  if type(value) == "table" then return core.tensor(value) end
+  if is_a(value, "tensor") or type(value) == "number" and not kind then return value end
+  return core.error(("%s: %s must be a tensor%s, got %s"):format(where, role,
+    kind and " or a list of numbers" or ", a number or a list of numbers", text_of(value)))
+end
+
+--- Raises unless the argument `role` of the function `where` has these methods; `what` says what it must be.
+--- Returns it.
+function options.object(where, role, value, what, ...)
+  for _, name in ipairs { ... } do
+    local ok, method = pcall(function() return value[name] end)
+    if not ok or type(method) ~= "function" then
+      core.error(("%s: %s must be %s, got %s"):format(where, role, what, text_of(value)))
+    end
+  end
+  return value
+end
+
+--- Raises unless the argument `role` of the function `where` is a whole number from `least` on. Returns it as an
+--- integer.
+function options.whole(where, role, value, least)
+  local n = type(value) == "number" and math.tointeger(value)
+  if not n or n < least then
+    core.error(("%s: %s must be a whole number from %d on, got %s"):format(where, role, least, text_of(value)))
+  end
+  return n
 end
 
 local function sorted_keys(t)

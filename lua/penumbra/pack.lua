@@ -23,12 +23,12 @@ end
 local function write_distribution(d)
   local text = ("distribution %s; batch %s; independent %d"):format(d.name,
     table.concat(d.own_batch_shape, " "), d.independent_rank)
-  return d.parts, d:parameters(), text
+  return d.parts, d:arguments(), text
 end
 
 local function write_bijector(b)
   local tensors = {}
-  for name, t in pairs(b:parameters()) do
+  for name, t in pairs(b:arguments()) do
     if type(name) == "string" then
       tensors[name] = t
     end
@@ -42,42 +42,27 @@ end
 
 local writers = { distribution = write_distribution, bijector = write_bijector, natural = write_natural }
 
--- The tensors of x as a table; kinds receives a text for it and for each of its parts.
-local function write(x, name, kinds)
+--- is(x): can x, which is no tensor, be saved where a tensor can?
+function pack.is(x)
+  return writers[type_of(x)] ~= nil
+end
+
+--- write(x, name, flat, texts): puts the tensors of x into `flat` under names that begin with `name` and a dot, and
+--- into `texts` what x and its parts are.
+function pack.write(x, name, flat, texts)
   local parts, tensors, text = writers[type_of(x)](x)
-  local t = {}
   for key, value in pairs(tensors) do
-    t[key] = value
+    flat[name .. "." .. key] = value
   end
   for i, part in ipairs(parts) do
     local own = ("%s.%d"):format(name, i)
-    t[i] = core.is_tensor(part) and part or write(part, own, kinds)
-  end
-  kinds[PREFIX .. name] = ("%s; parts %d"):format(text, #parts)
-  return t
-end
-
---- fold(tree): the table `tree` with tables of tensors instead of distributions, and a table of texts that say what
---- they were.
-function pack.fold(tree)
-  local kinds, open = {}, {}
-  local function walk(t, prefix)
-    if type(t) ~= "table" or open[t] then -- who saves complains about these
-      return t
+    if core.is_tensor(part) then
+      flat[own] = part
+    else
+      pack.write(part, own, flat, texts)
     end
-    open[t] = true
-    local out = {}
-    for key, value in pairs(t) do
-      local name = prefix .. tostring(key)
-      out[key] = writers[type_of(value)] and write(value, name, kinds) or walk(value, name .. ".")
-    end
-    open[t] = nil
-    return out
   end
-  if writers[type_of(tree)] then
-    core.error(("save: a %s must stand under a name: {name = it}"):format(type_of(tree)))
-  end
-  return walk(tree, ""), kinds
+  texts[PREFIX .. name] = ("%s; parts %d"):format(text, #parts)
 end
 
 -- ---- reading ----

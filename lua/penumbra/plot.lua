@@ -410,13 +410,20 @@ local function read_figure(content, opt)
     if getmetatable(p) ~= panel_kind then core.error(("plot.save: item %d must be a plot.panel"):format(i)) end
   end
   for key in pairs(own) do
-    if math.type(key) ~= "integer" then core.error(("plot.save: unknown option '%s'"):format(tostring(key))) end
+    if math.type(key) ~= "integer" then
+      core.error(("plot.save: unknown option '%s'%s"):format(tostring(key),
+        options.suggestion(key, { "title", "size", "columns" })))
+    end
   end
   return content, o
 end
 
 --- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
 function plot.script(target, kind, content, opt)
+  options.argument("plot.script", "target", target, "string")
+  if not terminals[kind] then
+    core.error(("plot.script: kind must be 'svg' or 'png', got '%s'"):format(tostring(kind)))
+  end
   local panels, o = read_figure(content, opt)
   local columns = o.columns or math.ceil(math.sqrt(#panels))
   if columns < 1 or columns % 1 ~= 0 then core.error "plot.save: columns must be a whole number above 0" end
@@ -440,6 +447,9 @@ function plot.script(target, kind, content, opt)
   out[#out + 1] = "unset output\n"
   return table.concat(out, "\n")
 end
+
+-- Inside a host that lets scripts start no programs there is nobody to draw.
+local function may_draw() return io and io.popen and os and os.tmpname end
 
 -- Runs gnuplot on a script. Returns true, or nil, message, code.
 local function run_gnuplot(script)
@@ -470,12 +480,16 @@ end
 --- Draws `content` into the file `path`, whose name ends in .svg or .png. content: a panel (a table of
 --- marks with labels, see `plot.panel`), or a list of panels. Options, there or in `opt`: size {width,
 --- height} in points, title, columns (of panels). The file appears whole or not at all. Returns the path,
---- or nil, message, code: "missing" without gnuplot, "io" if the file cannot be written.
+--- or nil, message, code: "missing" without gnuplot or where a host lets scripts start no programs, "io" if the
+--- file cannot be written.
 function plot.save(path, content, opt)
   if type(path) ~= "string" then core.error(("plot.save: path must be a string, got a %s"):format(type(path))) end
   local kind = (path:match "%.(%a+)$" or ""):lower()
   if not terminals[kind] then core.error(("plot.save: path must end in .svg or .png, got '%s'"):format(path)) end
   if path:find "%c" then core.error "plot.save: path must not contain control characters" end
+  if not may_draw() then
+    return nil, "plot.save: gnuplot draws, and this host lets scripts start no programs", "missing"
+  end
   local unique = os.tmpname()
   os.remove(unique)
   local target = ("%s.%s.tmp"):format(path, unique:match "[%w_]+$")

@@ -64,7 +64,7 @@ end
 
 -- A tensor inside a table: its values if they are few, else what it is.
 local function small_tensor(x)
-  local ok, text = pcall(tostring, x)
+  local ok, text = pcall(core.text, x)
   if not ok then return "tensor (closed)" end
   local values, kind = text:match "^(.-)%s*(%a+%d* %[[%d, ]*%])$"
   if values and #values <= 40 and not values:find "\n" then return values .. " " .. kind end
@@ -153,7 +153,7 @@ end
 function pretty.format(value, opt)
   opt = opt or {}
   if is_tensor(value) then
-    local ok, text = pcall(tostring, value)
+    local ok, text = pcall(core.text, value)
     return ok and text or small_tensor(value)
   end
   local w = setmetatable({ width = opt.width or 79, depth = opt.depth or 6, items = opt.items or 60,

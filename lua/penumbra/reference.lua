@@ -27,7 +27,9 @@ pn.randperm(n [, {generator = }])
 pn.is_tensor(x)
   true if x is a tensor.
 pn.seed(n)
-  Seeds the default generator. Draws depend on seed and position alone, not on the number of threads.
+  Seeds the default generator, whose seed is 0 unless a script (or the host) sets another: two runs draw the same.
+      pn.seed(os.time())      -- other numbers in each run
+  Draws depend on seed and position alone, not on the number of threads.
 pn.generator(seed)
   A generator of one's own, for the option `generator`. g:split(k) is its independent stream number k;
   g:state() and g:set_state(s) save and restore the position.
@@ -61,6 +63,8 @@ pn.blas()
 pn.select(x, axis, index)
   The sub-tensor at one position of an axis, which disappears. Positions count from 1, or back from -1.
   Also x:select(axis, index) and x[index] for the first axis.
+x:rows()
+  Goes through the first axis: for i, row in x:rows() do ... end gives the positions from 1 and the sub-tensors.
 pn.slice(x, axis, first, last [, step])
   Positions first to last of one axis, both included, from 1 or back from -1. Also x:slice(...), and for
   several axes x[{{2, 5}, {}, 3}]: a list of two is a range, {} everything, a number one position, a tensor of
@@ -82,7 +86,9 @@ pn.stack({x, ...} [, axis])
 pn.sort(x [, axis] [, descending])
   Values sorted along an axis (the last), and their positions (0-based, int64); NaN last. Also x:sort(...).
 pn.topk(x, k [, axis] [, largest])
-  The k largest (or, with largest = false, smallest) along an axis in order, and their positions (0-based).
+  The k largest (or, with largest = false, smallest) along an axis in order, and their positions, data counted from 0.
+      values, i = pn.tensor{3, 9, 4}:topk(2)    --> {9, 4} and {1, 2}
+      x:take(1, i)    -- takes them as they are; Lua's position is i + 1
 pn.var(x [, axes] [, correction] [, keepdim])
   Variance with divisor n - correction (1 unless given). Also x:var(...).
 pn.std(x [, axes] [, correction] [, keepdim])
@@ -122,12 +128,34 @@ d:independent(k)
   The last k axes of the batch become axes of the event: log_prob sums over them.
 d:expand(sizes)
   Repeated to a larger batch shape.
-d:parameters()
+d:arguments()
   {name = tensor} of what was given; pn.dist[d.name](t) makes the distribution again.
 d:validate([on])
   The same distribution, whose log_prob raises for values outside the support (or, with false, never does).
 d:close()
   Frees the memory now instead of when the collector finds out.
+d:parameters()
+  List of the parameters to train (pn.param) among what was given and in its parts, in a fixed order.
+d:named_parameters()
+  List of {name, parameter}; names as "scale", or "2.1.scale" within parts.
+d:num_parameters()
+  Number of elements of the parameters.
+d:state()
+  Table name -> copy of the values of the parameters.
+d:load_state(state)
+  Sets the parameters from what d:state() gave. Returns the distribution.
+b:arguments()
+  {name = tensor} of what was given; of a bijector with parts a list of such tables.
+b:parameters()
+  List of the parameters to train (pn.param) in a fixed order.
+b:named_parameters()
+  List of {name, parameter}; names as "scale", or "2.scale" within parts.
+b:num_parameters()
+  Number of elements of the parameters.
+b:state()
+  Table name -> copy of the values of the parameters.
+b:load_state(state)
+  Sets the parameters from what b:state() gave. Returns the bijector.
 b:forward(x)
   y = b(x) of a bijector. b(d) with a distribution d is pn.dist.transformed(d, b).
 b:inverse(y)

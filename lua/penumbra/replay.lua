@@ -46,7 +46,10 @@ local function with_update(f, optimiser)
   end
 end
 
---- compile(f, {optimiser = opt, plans = 8}) -> a function of tensors that does what f does, faster.
+--- compile(f [, {optimiser =, plans = 8}]): a function of tensors that does what f does, faster.
+---
+---     step = pn.compile(function(x, y) return (net(x) - y):square():mean() end, {optimiser = opt})
+---     for _ = 1, 1000 do loss = step(x, y) end
 ---
 --- The first call with arguments of given shapes and dtypes runs f and notes each operation on the way;
 --- later calls with such arguments replay the notes. Each combination of shapes has its plan; `plans` are
@@ -87,6 +90,10 @@ function replay.compile(f, given)
   end
   local o = options.check("compile", given or {}, { optimiser = options.optional(), plans = 8,
     watch = options.optional "function" })
+  options.whole("compile", "plans", o.plans, 1)
+  if o.optimiser then
+    options.object("compile", "optimiser", o.optimiser, "an optimiser (as pn.optim.adam gives)", "step")
+  end
   local body = o.optimiser and with_update(f, o.optimiser) or f
   -- A call that cannot be replayed: part of another capture, after a failure, or the first of its kind.
   local function miss(self, failed, ...)

@@ -3,6 +3,7 @@
 local core = require "penumbra.core"
 local files = require "penumbra.data"
 local options = require "penumbra.options"
+local parameters = require "penumbra.parameters"
 local progress = require "penumbra.progress"
 local replay = require "penumbra.replay"
 
@@ -25,6 +26,8 @@ local function check_data(data)
   end
   if not n then
     core.error "fit: data must be a tensor or a list of tensors"
+  elseif n == 0 then
+    core.error "fit: data must have at least 1 row, got 0"
   end
   return data, n
 end
@@ -34,17 +37,54 @@ local fit_options = {
   loss = options.required "function",
   optimiser = options.required(),
   epochs = options.required "number",
-  batch_size = 0,
+  batch_size = options.optional "number",
   schedule = options.optional "function",
   validate = options.optional "function",
-  validate_every = 1,
-  patience = math.huge,
+  validate_every = options.optional "number",
+  patience = options.optional "number",
   model = options.optional(),
   on_epoch = options.optional "function",
   progress = options.any(false),
-  compile = false,
-  generator = options.optional(),
+  compile = options.optional "boolean",
+  generator = options.optional "generator",
 }
+
+local function check_count(name, v)
+  if v ~= nil and not (math.tointeger(v) and v >= 1) then
+    core.error(("fit: %s must be a whole number from 1, got %s"):format(name, tostring(v)))
+  end
+end
+
+-- What the table of options cannot say of single values.
+local function check_options(o)
+  check_count("epochs", o.epochs)
+  check_count("batch_size", o.batch_size)
+  check_count("validate_every", o.validate_every)
+  if o.patience ~= nil and o.patience ~= math.huge then
+    check_count("patience", o.patience)
+  end
+  for _, name in ipairs { "validate_every", "patience", "model" } do
+    if o[name] ~= nil and not o.validate then
+      core.error(("fit: %s is only used with validate"):format(name))
+    end
+  end
+  options.object("fit", "optimiser", o.optimiser, "an optimiser, as pn.optim.adam(net, {lr = 1e-3})", "step")
+  if o.progress and o.progress ~= true then
+    options.object("fit", "progress", o.progress, "true, false or a file", "write")
+  end
+  local kind = type(o.model)
+  if o.model ~= nil and (kind ~= "table" and kind ~= "userdata" or #parameters.named(o.model) == 0) then
+    core.error(("fit: model must hold parameters, got %s"):format(kind))
+  end
+end
+
+local function rate_of(o, step)
+  local rate = o.schedule(step)
+  if type(rate) ~= "number" then
+    core.error(("fit: schedule must return a number, the learning rate, got %s"):format(type(rate)))
+  end
+  return rate
+end
 
 -- One pass over the data; returns the mean loss of its minibatches.
 local function one_epoch(o, data, size, s, bar)
@@ -54,7 +94,7 @@ local function one_epoch(o, data, size, s, bar)
       return false
     end
     if o.schedule then
-      o.optimiser.lr = o.schedule(s.step + 1)
+      o.optimiser.lr = rate_of(o, s.step + 1)
     end
     local loss = o.update(first, ...)
     s.step, total, count = s.step + 1, total + loss, count + 1
@@ -77,9 +117,9 @@ local function judge(o, s)
   end
   if not s.best or s.score > s.best then
     s.best, s.best_epoch = s.score, s.epoch
-    s.snapshot = o.model and o.model:state()
+    s.snapshot = o.model and parameters.state(o.model)
   end
-  return s.epoch - s.best_epoch >= o.patience
+  return s.epoch - s.best_epoch >= (o.patience or math.huge)
 end
 
 -- A whole step: a function of the minibatch's tensors that gives the loss as a number.
@@ -100,7 +140,7 @@ local function run(o, data, size, s, bar)
     s.loss = one_epoch(o, data, size, s, bar)
     s.history[epoch] = s.loss
     s.seconds = core.clock() - start
-    local enough = o.validate and epoch % o.validate_every == 0 and judge(o, s)
+    local enough = o.validate and epoch % (o.validate_every or 1) == 0 and judge(o, s)
     if o.on_epoch and o.on_epoch(s) == false then
       enough = true
     end
@@ -114,15 +154,17 @@ end
 --- Trains by minibatches; returns a table with `history` (mean loss per epoch), `loss` (the last),
 --- `epoch`, `step`, `seconds` and, with validation, `score`, `best`, `best_epoch`.
 ---
----     train.fit{data = {x, y}, loss = function(x, y) ... end, optimiser = opt, epochs = 40}
+---     train.fit{data = {x, y}, optimiser = opt, epochs = 40,
+---       loss = function(x, y) return (net(x) - y):square():mean() end}
 ---
---- data        a tensor or a list of tensors, data along the first axis
+--- data        a tensor or a list of tensors, data along the first axis, at least one row
 --- loss        function of the minibatch's tensors; returns a 0-d tensor
---- batch_size  default: all data at once
+--- epochs      how many times to go through the data, from 1
+--- batch_size  rows of a minibatch, from 1; nil (the default) is all data at once
 --- schedule    function of the step (from 1): the learning rate (optim.cosine and others)
---- validate    function of the epoch: a score, larger is better; run every `validate_every` epochs
---- patience    epochs without a better score after which to stop
---- model       network whose parameters of the best score are put back at the end
+--- validate    function of the epoch: a score, larger is better; run every `validate_every` epochs (1)
+--- patience    epochs without a better score after which to stop (never)
+--- model       network, flow, distribution or list whose parameters of the best score are put back at the end
 --- on_epoch    function of the table that will be returned; false stops
 --- progress    true for a line on standard error, or a file
 --- generator   of the order of the data
@@ -135,14 +177,12 @@ end
 function train.fit(given)
   local o = options.check("fit", given, fit_options)
   local data, n = check_data(o.data)
-  local size = o.batch_size > 0 and o.batch_size or n
-  if o.model and not o.validate then
-    core.error "fit: model is only used with validate"
-  end
+  check_options(o)
+  local size = o.batch_size or n
   local s = { epoch = 0, epochs = o.epochs, step = 0, loss = 0 / 0, seconds = 0, history = {}, stopped = false }
   local steps = o.epochs * math.ceil(n / size)
-  local bar = o.progress and io and progress.new { total = steps, label = "training",
-    out = o.progress == true and io.stderr or o.progress } or nil
+  local bar_out = o.progress == true and io and io.stderr or o.progress ~= true and o.progress
+  local bar = bar_out and io and progress.new { total = steps, label = "training", out = bar_out } or nil
   local ok, message = pcall(run, o, data, size, s, bar)
   if bar then
     bar:finish()
@@ -151,7 +191,7 @@ function train.fit(given)
     error(message, 0)
   end
   if s.snapshot then
-    o.model:load_state(s.snapshot)
+    parameters.load_state(o.model, s.snapshot)
   end
   s.snapshot = nil
   return s

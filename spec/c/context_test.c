@@ -8,6 +8,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 #include "../../src/tensor/tensor.h"
 #include "check.h"
 
@@ -273,6 +276,75 @@ static void parallel_covers(void) {
   pn_context_close(c);
 }
 
+static void spin(int n) {
+  for (volatile int i = 0; i < n; i = i + 1) {
+  }
+}
+
+/* Cancels and withdraws it again and again, from outside; waits while there is nothing to withdraw. */
+typedef struct {
+  pn_context *c;
+  atomic_int stop;
+} toggle;
+
+static void *toggles(void *data) {
+  toggle *t = data;
+  for (int k = 1; !atomic_load(&t->stop); k++) {
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    pn_context_cancel(t->c);
+    spin(1000 * (k % 32 + 1));
+    pn_context_uncancel(t->c);
+  }
+  return NULL;
+}
+
+static void mark_items(void *data, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) ((unsigned char *)data)[i] = 1;
+  spin(2000);
+}
+
+/* PN_OK says that all is done, whatever happened to the cancellation meanwhile. */
+static void parallel_whole(int threads) {
+  enum { N = 1024, STOPS = 500 };
+  const int64_t end = pni_now() + (int64_t)2500000000;
+  static unsigned char done[N];
+  toggle t = {.c = pn_context_new(&(pn_context_config){.threads = threads})};
+  pthread_t other;
+  CHECK_INT(pthread_create(&other, NULL, toggles, &t), 0);
+  int holes = 0, stopped = 0;
+  while (stopped < STOPS && pni_now() < end) {
+    memset(done, 0, sizeof done);
+    if (pni_parallel(t.c, N, 16, mark_items, done) == PN_OK) {
+      holes += memchr(done, 0, sizeof done) != NULL;
+    } else {
+      CHECK_INT(pn_context_status(t.c), PN_CANCELLED);
+      stopped++;
+    }
+    pn_context_clear_error(t.c);
+  }
+  atomic_store(&t.stop, 1);
+  pthread_join(other, NULL);
+  CHECK_INT(holes, 0);
+  CHECK(stopped > 0);
+  pn_context_close(t.c);
+}
+
+/* The address sanitizer sees what lies beyond the bytes asked for, and blocks that wait for reuse. */
+static void poisoned(void) {
+#if defined(__SANITIZE_ADDRESS__)
+  pn_context *c = pn_context_new(NULL);
+  for (size_t n = 1; n < 5000; n += 37) {
+    unsigned char *p = pni_alloc(c, n);
+    CHECK(__asan_region_is_poisoned(p, n) == NULL);
+    CHECK(__asan_address_is_poisoned(p + n) && __asan_address_is_poisoned(p - sizeof(void *) * 2 - 1));
+    pni_free(c, p, n);
+    CHECK(__asan_address_is_poisoned(p) && __asan_address_is_poisoned(p + n - 1));
+  }
+  pn_context_trim(c);
+  pn_context_close(c);
+#endif
+}
+
 /* A deadline stops the shards that nobody began, whoever works. */
 static void parallel_stops(int threads) {
   static atomic_int count[1000];
@@ -431,6 +503,9 @@ int main(void) {
   cancellation(1);
   cancellation(3);
   parallel_covers();
+  poisoned();
+  parallel_whole(1);
+  parallel_whole(3);
   parallel_stops(1);
   parallel_stops(3);
   two_threads();

@@ -75,7 +75,7 @@ static inline void make_folder(void) {
 }
 
 static inline const char *in_folder(const char *name) {
-  static char path[4][256];
+  static char path[4][512];
   static int turn;
   turn = (turn + 1) % 4;
   snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);

@@ -260,6 +260,8 @@ static void csv_errors(void) {
   no_csv("a,b\n1,0x10\n", NULL, PN_FORMAT, "got '0x10'");
   no_csv("a,b\n1,1e\n", NULL, PN_FORMAT, "got '1e'");
   no_csv("a;b\n1;2,5\n", NULL, PN_FORMAT, "got '2,5'");
+  no_csv("a,b\r1,2\r\r3,x\r", NULL, PN_FORMAT, "line 4, column 2 must be a number, got 'x'");
+  no_csv("1,b\n1,2\n", NULL, PN_FORMAT, "line 1, column 2 is 'b' over a number");
   no_csv("", NULL, PN_FORMAT, "holds no data");
   no_csv("\n \r\n\n", NULL, PN_FORMAT, "holds no data");
   no_csv("a,b\n1,2\n", &named, PN_DOMAIN, "has no column 'z'");

@@ -210,7 +210,9 @@ static void no_grad(pn_context *c) {
   /* whole numbers and comparisons carry no gradient */
   CHECK(!pn_tensor_requires_grad(pn_cast(c, w, PN_INT64)));
   CHECK(!pn_tensor_requires_grad(pn_gt(c, w, w)));
-  CHECK(!pn_tensor_requires_grad(pn_floor(c, w)));
+  CHECK(!pn_tensor_requires_grad(pn_argmax(c, pn_unsqueeze(c, w, 0), 0, 0)));
+  CHECK(pn_grad(c, pn_cast(c, pn_gt(c, w, w), PN_FLOAT64), 1, &w, 0, &g) != PN_OK);
+  CHECK_FAIL(c, PN_STATE, "whole numbers or truth values");
   pn_scope_close(c, mark);
 }
 

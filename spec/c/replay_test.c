@@ -526,6 +526,59 @@ static bool bound_sweep(pn_context *c, const void *data) {
   return done;
 }
 
+/* ---- as many inputs as a loop holds ---- */
+
+/* x0 + 2 x1 + 3 x2 + ... */
+static void weighted(void *data, int64_t n, char *const *p, const int64_t *s) {
+  int nin = (int)*(const int64_t *)data;
+  for (int64_t i = 0; i < n; i++) {
+    double sum = 0;
+    for (int k = 1; k <= nin; k++) sum += k * ((const double *)(const void *)p[k])[i * s[k]];
+    ((double *)(void *)p[0])[i * s[0]] = sum;
+  }
+}
+
+static pn_tensor *vjp_weighted(pn_context *c, pn_tensor *y, pn_tensor *g, int k);
+static const pni_op wide_op = {.name = "weighted",
+                               .args = "a:t b:t c:t d:t e:t",
+                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                               .map = (const pni_row[4]){weighted},
+                               .vjp = vjp_weighted};
+
+static pn_tensor *vjp_weighted(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return (void)y, pn_mul(c, g, pn_scalar(c, PN_FLOAT64, k + 1));
+}
+
+/* Operands whole, repeated along either axis, and turned; alone (alone = true) or between neighbours that fuse. */
+static pn_tensor *wide_sum(pn_context *c, pn_tensor *x, int nin, bool alone) {
+  pn_tensor *row = pn_slice(c, x, 0, 0, 1, 1), *column = pn_slice(c, x, 1, 0, 1, 1), *back = pn_flip(c, x, 1);
+  pn_tensor *in[] = {alone ? x : pn_exp(c, x), row, column, back, alone ? row : pn_neg(c, x), x};
+  pni_attr a = {.ni = 1, .i = {nin}};
+  pn_tensor *y = pni_apply(c, &wide_op, nin, in, &a);
+  return alone ? y : pn_tanh(c, pn_mul(c, y, x));
+}
+
+static void wide_rows(pn_context *c) {
+  for (int nin = 1; nin < PNI_OPERANDS; nin++)
+    for (int64_t cols = 1; cols <= 3000; cols *= 13)
+      for (int alone = 0; alone < 2; alone++) {
+        size_t mark = pn_scope_open(c);
+        pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, SHAPE(40, cols)), *inside, *y, *again;
+        CHECK_STATUS(c, pn_capture_begin(c, 1, &x, &inside), PN_OK);
+        y = wide_sum(c, inside, nin, alone);
+        pn_plan *p = pn_capture_end(c, 1, &y);
+        pn_tensor *other = pn_randn(c, NULL, PN_FLOAT64, SHAPE(40, cols)), *want = wide_sum(c, other, nin, alone);
+        CHECK_STATUS(c, pn_plan_run(c, p, 1, &other, &again), PN_OK);
+        CHECK(want && memcmp(pn_tensor_data(again), pn_tensor_data(want), (size_t)pn_tensor_numel(want) * 8) == 0);
+        pn_plan_unref(p);
+        pn_scope_close(c, mark);
+      }
+  size_t mark = pn_scope_open(c);
+  CHECK(wide_sum(c, pn_full(c, PN_FLOAT64, SHAPE(2, 2), 1), PNI_OPERANDS, true) == NULL);
+  CHECK_FAIL(c, PN_DOMAIN, "weighted: at most 5 tensors are possible, got 6");
+  pn_scope_close(c, mark);
+}
+
 int main(void) {
   training(PN_FLOAT64);
   training(PN_FLOAT32);
@@ -541,6 +594,7 @@ int main(void) {
   binding(c);
   bound_memory(c);
   bound_parameter(c);
+  wide_rows(c);
   CHECK_INT(pn_context_objects(c), 0);
   pn_context_close(c);
   spoiled();

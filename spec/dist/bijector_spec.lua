@@ -451,7 +451,7 @@ function battery.says_what_it_is(case)
   assert.is_true(B.is(b))
   for name in pairs(case.params) do
     assert.equal("userdata", type(b[name]))
-    assert.equal("userdata", type(b:parameters()[name]))
+    assert.equal("userdata", type(b:arguments()[name]))
   end
   assert(b.domain and b.codomain and rows[case.kind].doc and rows[case.kind].source)
 end

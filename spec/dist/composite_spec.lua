@@ -403,8 +403,7 @@ function battery.can_be_saved_and_made_again(e)
   assert(pn.save(path, { plain = d, more = { wide = wide } }))
   local saved = assert(pn.load(path))
   os.remove(path)
-  for name, want in pairs { plain = d, ["more.wide"] = wide } do
-    local again = saved[name]
+  for again, want in pairs { [saved.plain] = d, [saved.more.wide] = wide } do
     local x = want:sample { 5, generator = pn.generator(2) }:detach() + 0 -- no longer the pair that bijectors keep
     assert.same(want:log_prob(x):totable(), again:log_prob(x):totable())
     assert.same(x:totable(), again:sample({ 5, generator = pn.generator(2) }):totable())
@@ -512,7 +511,7 @@ describe("the density of a flow's own draw", function()
   local function parameters(parts)
     local list = { loc }
     for _, b in ipairs(parts) do
-      for _, p in pairs(b:parameters()) do
+      for _, p in ipairs(b:parameters()) do
         list[#list + 1] = p
       end
     end

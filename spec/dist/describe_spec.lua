@@ -45,7 +45,7 @@ mixture(
           local text = tostring(d)
           if not text:find "float64 %[" and not text:find "inf" then
             local again = load("return dist." .. text:gsub("  batch.*", ""), "=", "t", { dist = dist })()
-            for name, t in pairs(d:parameters()) do
+            for name, t in pairs(d:arguments()) do
               local difference = (again[name]:to "float64" - t:to "float64"):abs() / (t:to "float64":abs() + 1e-300)
               assert(difference:max():item() < 1e-5, text)
             end

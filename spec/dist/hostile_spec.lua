@@ -36,7 +36,7 @@ local function has_finite_slopes(row, f, x, what)
   local _, params = make(row)
   local leaves = { x = pn.param(number(x)) }
   for name, t in pairs(params) do
-    leaves[name] = pn.param(t)
+    leaves[name] = name ~= "total_count" and pn.param(t) or row.name == "negative_binomial" and pn.param(t) or nil
   end
   local change = {}
   for name, leaf in pairs(leaves) do

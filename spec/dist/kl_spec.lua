@@ -69,7 +69,7 @@ describe("the divergence of two kinds", function()
     for _, case in ipairs(golden) do
       local p, q, pair = case[1], case[2], case[1] .. "/" .. case[2]
       local a, b = dist[p](case.p), dist[q](case.q)
-      if known[pair] or infinite[pair] then
+      if known[pair] or infinite[pair] or case.value == math.huge then
         near(dist.kl(a, b):item(), case.value, 1e-8, pair)
         seen[pair] = true
       else

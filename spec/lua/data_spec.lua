@@ -69,6 +69,51 @@ describe("files", function()
     assert.same({3, 1}, data.csv(fixtures .. "bom.csv", {header = false, columns = {1}, missing = "x"}):shape())
   end)
 
+  local function csv(text, given)
+    local f = assert(io.open(path, "wb"))
+    f:write(text)
+    f:close()
+    return data.csv(path, given)
+  end
+
+  it("are tables of CSV with any ends of lines", function()
+    local rows = {"a;b", "1;2", "", "3;\"4\"", "5;6"}
+    for _, last in ipairs {"", "x"} do
+      for _, ending in ipairs {"\n", "\r\n", "\r"} do
+        local x, names = csv(table.concat(rows, ending) .. (last == "" and "" or ending))
+        assert.same({{1, 2}, {3, 4}, {5, 6}}, x:totable())
+        assert.same({"a", "b"}, names)
+        assert.same({{1, 2}, {3, 4}, {5, 6}}, csv(table.concat(rows, ending, 2)):totable())
+        fails("line 5, column 2 must be a number, got 'x'", "format", csv(table.concat(rows, ending, 1, 4) .. ending ..
+          "5;x" .. ending))
+        fails("line 4 has 3 columns", "format", csv(table.concat(rows, ending, 1, 3) .. ending .. "1;2;3"))
+        assert.same({"a\rb"}, select(2, csv("\"a\rb\"" .. ending .. "1" .. ending)))
+        fails("line 4, column 1 must be a number, got 'x'", "format", csv("\"a\r\rb\"" .. ending .. "x",
+          {header = true}))
+      end
+    end
+  end)
+
+  it("lose no line of CSV to a header that is none", function()
+    assert.same({{1, 2, 3}}, csv("1,2,3\r"):totable())
+    assert.same({{1, 2}, {3, 4}}, csv("1,2\n3,4\n"):totable())
+    assert.same({3, 1}, csv("1\n2\n\n3"):shape())
+    fails("line 1, column 3 must be a number, got 'abc'", "format", csv("1,2,abc\n"))
+    fails("line 1, column 3 is 'abc' over a number, .*header = true or false", "format", csv("1,2,abc\n3,4,5\n"))
+    assert.same({{3, 4, 5}}, csv("1,2,abc\n3,4,5\n", {header = true}):totable())
+    fails("line 1, column 3 must be a number, got 'abc'", "format", csv("1,2,abc\n3,4,5\n", {header = false}))
+    assert.same({2, 1}, csv("5.1,setosa\n4.9,\n", {columns = {1}}):shape()) -- a text over nothing
+    local none, only = csv("\n\na,b\n") -- names without data
+    assert.same({0, 2}, none:shape())
+    assert.same({"a", "b"}, only)
+    fails("line 3, column 1 must be a number, got 'a'", "format", csv("\n\na,b\n", {header = false}))
+    assert.same({{3, 4}}, csv("1,2\n3,4\n", {header = true}):totable())
+    assert.same({"", "b"}, select(2, csv(",b\n0,1\n")))
+    local x, names = csv("a,b\n,\n1,2\n")
+    assert.same({2, 2}, x:shape())
+    assert.same({"a", "b"}, names)
+  end)
+
   it("fail with a reason and a code", function()
     fails("cannot be opened: No such file", "io", data.csv("no/such.csv"))
     fails("line 2, column 1 must be a number, got '2020%-01%-01'", "format", data.csv(fixtures .. "text_column.csv"))
@@ -111,8 +156,17 @@ describe("files", function()
     raises("1 or 2 axes, got 0", data.save_csv, path, pn.tensor(1))
     raises("one entry for each of 2 columns, got 1", data.save_csv, path, pn.ones(1, 2), {names = {"a"}})
     raises("tensors must be a table, got nil", pn.save, path)
-    raises("'a.b' must be a tensor or a table of tensors, got number", pn.save, path, {a = {b = 1}})
-    raises("two tensors have the name 'a.b'", pn.save, path, {a = {b = pn.ones(1)}, ["a.b"] = pn.ones(1)})
+    raises("'a.b' must be a tensor or a table of tensors, got number", data.save_npz, path, {a = {b = 1}})
+    raises("two tensors have the name 'a.b'", data.save_npz, path, {a = {b = pn.ones(1)}, ["a.b"] = pn.ones(1)})
+    raises("'a.b' must be a tensor, .* a string or a boolean, got function", pn.save, path, {a = {b = print}})
+    raises("'net' is a network: save its :state", pn.save, path, {net = pn.nn.sequential{}})
+    raises("'net.1' is a layer: save its :state", pn.save, path, {net = {pn.nn.relu()}})
+    raises("'x' is an object", pn.save, path, {x = setmetatable({}, {})})
+    raises("'g' is a generator: save its :state", pn.save, path, {g = pn.generator(1)})
+    raises("names must be strings or whole numbers, got 0.5", pn.save, path, {[0.5] = pn.ones(1)})
+    raises("begin with 'penumbra.' are taken", pn.save, path, {}, {["penumbra.structure"] = "{}"})
+    raises("text 1 must not hold a zero byte, got 'a\\0", pn.save, path, {}, {note = "a\0b"})
+    raises("text 1 must not hold a zero byte", data.save_npz, path, {["a\0b"] = pn.ones(1)})
     raises("metadata must be a table of strings, got number under 'k'", pn.save, path, {}, {k = 1})
     local loop = {}
     loop.loop = loop
@@ -123,7 +177,7 @@ describe("files", function()
     local w, b = pn.randn{3, 2}, pn.randn({2}, {dtype = "float32"})
     local tree = {net = {layers = {w, {b = b}}}, n = pn.tensor({1, 2}, {dtype = "int64"}), none = pn.zeros{0, 3}}
     assert.is_true(pn.save(path, tree, {step = "7"}))
-    local flat, metadata = pn.load(path)
+    local flat, metadata = pn.load(path, {nested = false})
     local names = {}
     for name in pairs(flat) do names[#names + 1] = name end
     table.sort(names)
@@ -136,7 +190,8 @@ describe("files", function()
     assert.is_true(data.save_npz(path, tree, {compressed = true}))
     same(b, data.npz(path)["net.layers.2.b"])
     assert.is_true(pn.save(path, {a = w, ["a.b"] = w}))
-    fails("is a tensor and a table", "format", pn.load(path, {nested = true}))
+    same(w, pn.load(path)["a.b"])
+    fails("is a tensor and a table", "format", pn.load(path, {nested = true})) -- as a file of others
   end)
 
   it("keep a network, ready to load", function()

@@ -1,4 +1,5 @@
 -- Tensors as a script sees them: making, asking, indexing, printing, giving up.
+local core = require "penumbra.core"
 local pn = require "penumbra"
 
 local function raises(pattern, f, ...)
@@ -163,10 +164,43 @@ describe("printing", function()
     text(pn.tensor { 0 / 0, 1 / 0, -1 / 0, 1 }, "[ nan  inf -inf    1]\nfloat64 [4]")
     text(pn.tensor({ 1, 20 }, int), "[ 1 20]\nint64 [2]")
     text(pn.tensor { true, false }, "[ true false]\nbool [2]")
-    text(pn.tensor(2), "2  float64 []")
+    assert.equal("2  float64 []", core.text(pn.tensor(2)))
     text(pn.zeros { 0, 3 }, "[]\nfloat64 [0, 3]")
-    text(pn.param(pn.ones(1)), "[1]\nfloat64 [1] parameter")
-    text(pn.param(pn.ones(1)) * 2, "[2]\nfloat64 [1] tracked")
+    assert.equal("[1]\nfloat64 [1] parameter", core.text(pn.param(pn.ones(1))))
+    assert.equal("[2]\nfloat64 [1] tracked", core.text(pn.param(pn.ones(1)) * 2))
+  end)
+
+  it("of one element is its number", function()
+    for _, x in ipairs { pn.tensor(2), pn.tensor { 1 / 3 }, pn.tensor { { -7 } }, pn.tensor({ 5 }, int),
+      pn.tensor(true), pn.tensor(0.1, { dtype = "float32" }), pn.param(3) } do
+      text(x, tostring(x:item()))
+      assert.equal(("loss %s!"):format(x:item()), ("loss %s!"):format(x))
+      assert.equal("loss " .. tostring(x:item()), "loss " .. x)
+    end
+  end)
+
+  it("breaks rows that are longer than a line of a terminal", function()
+    local digits = {}
+    for k = 0, 39 do
+      digits[k + 1] = ("%2d"):format(k)
+    end
+    text(pn.arange(40), ("[%s\n %s]\nfloat64 [40]"):format(table.concat(digits, " ", 1, 26),
+      table.concat(digits, " ", 27)))
+    text(pn.arange(26), ("[%s]\nfloat64 [26]"):format(table.concat(digits, " ", 1, 26)))
+    pn.seed(1)
+    for _, x in ipairs { pn.randn { 1000 } * 1e-9, pn.randn { 3, 300 }, pn.randn { 2, 2, 2, 60 },
+      pn.randn { 300 }:gt(0), pn.arange(999, int) + (1 << 62), pn.full({ 1000 }, 0 / 0),
+      pn.randn { 5000, 3 }, pn.randn { 1000, 1 } } do
+      local rows, whole = 0, tostring(x)
+      for line in whole:gmatch "[^\n]+" do
+        assert.is_true(#line <= 79, line)
+        rows = rows + 1
+      end
+      assert(not whole:find " \n")
+      local numbers = select(2, whole:gsub("\n%l+%d* %[[%d, ]*%]$", ""):gsub("[^%s%[%]]+", ""))
+      assert.equal(x:numel() <= 1000 and x:numel() or numbers, numbers) -- none is lost
+      assert.is_true(rows > 4)
+    end
   end)
 
   it("shows the corners of a big one", function()

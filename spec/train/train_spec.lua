@@ -158,6 +158,76 @@ describe("fit", function()
     assert.is_false(ok)
     assert.matches("data%[2%] must have 3 rows like data%[1%], got 4", message)
   end)
+
+  it("refuses each option that makes no sense, at the script's line, and trains nothing", function()
+    local function score() return 1 end
+    for _, case in ipairs {
+      { "epochs must be a whole number from 1, got 0", epochs = 0 },
+      { "epochs must be a whole number from 1, got %-1", epochs = -1 },
+      { "epochs must be a whole number from 1, got 1.5", epochs = 1.5 },
+      { "epochs must be a whole number from 1, got %-?nan", epochs = 0 / 0 },
+      { "epochs must be a whole number from 1, got inf", epochs = math.huge },
+      { "batch_size must be a whole number from 1, got 0", batch_size = 0 },
+      { "batch_size must be a whole number from 1, got %-5", batch_size = -5 },
+      { "batch_size must be a whole number from 1, got 2.5", batch_size = 2.5 },
+      { "batch_size must be a number, got 'all'", batch_size = "all" },
+      { "validate_every must be a whole number from 1, got 0", validate_every = 0, validate = score },
+      { "patience must be a whole number from 1, got 0", patience = 0, validate = score },
+      { "patience must be a whole number from 1, got %-?nan", patience = 0 / 0, validate = score },
+      { "patience is only used with validate", patience = 3 },
+      { "validate_every is only used with validate", validate_every = 3 },
+      { "model is only used with validate", model = nn.linear(1, 1) },
+      { "model must hold parameters, got number", model = 3, validate = score },
+      { "model must hold parameters, got userdata", model = nn.relu(), validate = score },
+      { "optimiser must be an optimiser, .* got a table", optimiser = {} },
+      { "optimiser must be an optimiser, .* got 'adam'", optimiser = "adam" },
+      { "progress must be true, false or a file, got 1", progress = 1 },
+      { "generator must be a generator, got 3", generator = 3 },
+      { "compile must be true or false, got 1", compile = 1 },
+      { "schedule must be a function, got 0.1", schedule = 0.1 },
+      { "schedule must return a number, the learning rate, got nil", schedule = function() end },
+      { "data must have at least 1 row, got 0", data = pn.zeros { 0, 2 } },
+    } do
+      local o, net = problem()
+      local before = net:state()
+      local what = table.remove(case, 1)
+      local ok, message = pcall(function() return train.fit(with(o, case)), nil end)
+      assert.is_false(ok, what)
+      assert.matches("fit: " .. what, message)
+      if not case.schedule then -- runs inside
+        assert.matches("train_spec.lua:%d+: fit: ", message)
+      end
+      assert.same(before.weight:totable(), net:state().weight:totable())
+    end
+  end)
+
+  it("takes all data at once without a batch_size, and a larger one than the data", function()
+    for _, size in ipairs { false, 50, 1000 } do
+      local s = train.fit(with(problem(), { epochs = 3, batch_size = size or nil }))
+      if size then
+        assert.equal(3, s.step)
+      end
+    end
+    local o = problem()
+    o.batch_size = nil
+    assert.equal(30, train.fit(o).step)
+  end)
+
+  it("puts the best parameters of a flow or a list back, too", function()
+    pn.seed(2)
+    local d = pn.dist.normal(pn.param(pn.zeros {}), 1)
+    local net = nn.module { parts = { d }, forward = function() end }
+    for _, model in ipairs { d, { d }, net } do
+      local best
+      train.fit { data = pn.randn { 10 } + 3, loss = function(x) return -d:log_prob(x):mean() end,
+        optimiser = optim.sgd(model, { lr = 0.1 }), epochs = 6, model = model,
+        validate = function(epoch)
+          best = epoch == 2 and d.loc:item() or best
+          return -math.abs(epoch - 2)
+        end }
+      assert.equal(best, d.loc:item())
+    end
+  end)
 end)
 
 describe("standardise", function()
@@ -214,5 +284,32 @@ describe("metrics", function()
       assert.is_true(narrow < level - 6 * error) -- overconfidence shows
     end
     near(metrics.rmse(pn.tensor { 1.0, 2.0 }, pn.tensor { 4.0, 6.0 }), math.sqrt(12.5))
+  end)
+
+  it("refuse shapes that would stretch, by name and at the script's line", function()
+    local column = pn.zeros { 2, 1 }
+    for _, case in ipairs {
+      { "rmse: y and prediction must have one shape, got %[2%] and %[2, 1%]", metrics.rmse, y, column },
+      { "rmse: y and prediction must have one shape, got %[2%] and %[1%]", metrics.rmse, y, pn.zeros { 1 } },
+      { "rmse: y and prediction must have one shape, got %[2%] and %[%]", metrics.rmse, y, pn.tensor(1) },
+      { "rmse: prediction must be a tensor, got 1", metrics.rmse, y, 1 },
+      { "mixture_log_prob: shapes must be y %[N%] .*, got %[2, 1%] and", metrics.mixture_log_prob, column, loc, scale },
+      { "mixture_log_prob: scale must .* shape %[2, 2%], got %[3%]", metrics.mixture_log_prob, y, loc, pn.ones(3) },
+      { "mixture_log_prob: scale must .* shape %[1, 2%], got %[2, 1%]", metrics.mixture_log_prob, y, pn.ones(1, 2),
+        scale },
+      { "mixture_log_prob: scale must be a number, got nil", metrics.mixture_log_prob, y, loc },
+      { "mixture_cdf: scale must .* got %[1, 2, 2%]", metrics.mixture_cdf, y, loc, pn.ones(1, 2, 2) },
+      { "mixture_cdf: y must be a tensor, got nil", metrics.mixture_cdf, nil, loc, scale },
+      { "mixture_quantile: loc must have shape %[S, N%], got %[2%]", metrics.mixture_quantile, 0.5, y, 1 },
+      { "mixture_quantile: scale must .* got %[3%]", metrics.mixture_quantile, 0.5, loc, pn.ones(3) },
+      { "coverage: level must be a number, got nil", metrics.coverage, y },
+      { "coverage: level must lie between 0 and 1, got 90", metrics.coverage, y, 90 },
+      { "elbo: log_p and log_q must have one shape, got %[2%] and %[2, 1%]", pn.infer.elbo, y, column },
+    } do
+      local ok, message = pcall(function() return case[2](case[3], case[4], case[5]), nil end)
+      assert.is_false(ok, case[1])
+      assert.matches("train_spec.lua:%d+: " .. case[1], message)
+    end
+    assert.equal(0, metrics.rmse(pn.ones { 3, 1 }, pn.ones { 3, 1 }))
   end)
 end)

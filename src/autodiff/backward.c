@@ -53,7 +53,7 @@ static bool begun(const pn_context *c, const sweep *s, const pn_tensor *y) {
 
 static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
   pn_tensor *all[PNI_OP_INPUTS];
-  bool wanted[PNI_OP_INPUTS], together = y->op->vjps && c->no_grad;
+  bool wanted[PNI_OP_INPUTS], together = y->op->vjps && c->no_grad && y->nin <= PNI_OP_INPUTS;
   if (fresh(c, y)) return c->status;
   if (y->op->vjp_add && begun(c, s, y)) return y->op->vjp_add(c, y, g, s->grad[y->in[0].t->mark - 1]);
   for (int k = 0; together && k < y->nin; k++) {
@@ -110,7 +110,9 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
                     pni_shape_text(y->ndim, y->shape, buf));
   }
   if (!(y->flags & PNI_REQUIRES_GRAD))
-    return pni_fail(c, PN_STATE, "backward: y does not depend on a parameter (made under no_grad, or of constants?)");
+    return pni_fail(c, PN_STATE,
+                    "backward: y does not depend on a parameter (made under no_grad, of constants, or through whole "
+                    "numbers or truth values, which have no gradient?)");
   if (pni_topological(c, y, &s->order)) return c->status;
   s->grad = pni_calloc(c, (size_t)s->order.n * sizeof *s->grad);
   s->needed = pni_calloc(c, (size_t)s->order.n);
@@ -146,17 +148,25 @@ pn_status pn_backward(pn_context *c, pn_tensor *y) {
   return c->status;
 }
 
+/* Of what no graph leads to there is no gradient; says how there would be one. */
+static pn_status check_inputs(pn_context *c, int n, pn_tensor *const *x) {
+  for (int k = 0; k < n && !pni_failed(c); k++)
+    if (!x[k] || !(x[k]->flags & PNI_REQUIRES_GRAD))
+      pni_fail(c, PN_STATE, "grad: input %d must be a parameter or depend on one, got %s", k + 1,
+               !x[k]         ? "NULL"
+               : c->recorder ? "data (in a compiled function: make w = pn.param(x) outside, use w inside, and w:set(x) "
+                               "before each call)"
+                             : "data (make it one, x = pn.param(x), before anything is computed from it)");
+  return c->status;
+}
+
 pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph, pn_tensor **out) {
   sweep s = {0};
   int old = create_graph ? c->no_grad : pn_set_no_grad(c, 1);
-  if (sweep_start(c, &s, y) == PN_OK) {
-    for (int k = 0; k < n && !pni_failed(c); k++) {
-      if (!x[k] || !(x[k]->flags & PNI_REQUIRES_GRAD))
-        pni_fail(c, PN_STATE, "grad: input %d must be a parameter or depend on one", k + 1);
-      else if (x[k]->mark > 0)
-        s.needed[x[k]->mark - 1] = 2;
-    }
-    if (!pni_failed(c)) sweep_run(c, &s, y);
+  if (check_inputs(c, n, x) == PN_OK && sweep_start(c, &s, y) == PN_OK) {
+    for (int k = 0; k < n; k++)
+      if (x[k]->mark > 0) s.needed[x[k]->mark - 1] = 2;
+    sweep_run(c, &s, y);
   }
   size_t first = c->scope_len; /* the results come to stand there; out is written when all exist */
   for (int k = 0; k < n && !pni_failed(c); k++) {

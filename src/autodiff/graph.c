@@ -50,17 +50,19 @@ void pni_nodes_unmark(const pni_nodes *order) {
   for (int64_t i = 0; i < order->n; i++) order->v[i]->mark = 0;
 }
 
-int64_t pni_parameters_below(pn_context *c, pn_tensor *y, int64_t room, pn_tensor **out) {
+static bool is_known(const pn_tensor *t, int n, pn_tensor *const *known) {
+  for (int k = 0; k < n; k++)
+    if (known[k] == t) return true;
+  return false;
+}
+
+pn_status pni_leaf_beyond(pn_context *c, pn_tensor *y, int n, pn_tensor *const *known, pn_tensor **leaf) {
   pni_nodes order = {0};
-  int64_t n = 0;
-  if (!(y->flags & PNI_REQUIRES_GRAD)) return 0;
-  pn_status s = pni_topological(c, y, &order);
+  *leaf = NULL;
+  pni_topological(c, y, &order);
   pni_nodes_unmark(&order);
-  for (int64_t i = 0; s == PN_OK && i < order.n; i++) {
-    if (!(order.v[i]->flags & PNI_PARAM)) continue;
-    if (n < room) out[n] = order.v[i];
-    n++;
-  }
+  for (int64_t i = 0; i < order.n && !*leaf; i++)
+    if (order.v[i]->flags & PNI_PARAM && !is_known(order.v[i], n, known)) *leaf = order.v[i];
   pni_nodes_free(c, &order);
-  return s == PN_OK ? n : -1;
+  return c->status;
 }

@@ -17,7 +17,7 @@ typedef struct pni_nodes {
 pn_status pni_topological(pn_context *c, pn_tensor *y, pni_nodes *order);
 void pni_nodes_unmark(const pni_nodes *order);
 void pni_nodes_free(pn_context *c, pni_nodes *l);
-/* How many parameters y depends on, -1 with the reason in c; the first `room` of them go to out, borrowed. */
-int64_t pni_parameters_below(pn_context *c, pn_tensor *y, int64_t room, pn_tensor **out);
+/* *leaf: the first parameter below y that is none of the n known ones, or NULL. Borrowed. */
+pn_status pni_leaf_beyond(pn_context *c, pn_tensor *y, int n, pn_tensor *const *known, pn_tensor **leaf);
 
 #endif

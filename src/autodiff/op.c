@@ -59,6 +59,9 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
 }
 
 static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {
+  if (call->nin >= PNI_OPERANDS)
+    return pni_fail(c, PN_DOMAIN, "%s: at most %d tensors are possible, got %d", call->op->name, PNI_OPERANDS - 1,
+                    call->nin);
   pni_row row = call->op->map[call->in[0]->dtype];
   if (!row)
     return pni_fail(c, PN_DTYPE, "%s: not defined for %s (convert with :to)", call->op->name,
@@ -70,6 +73,15 @@ static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {
   return pni_loop_run(c, &l, row, data);
 }
 
+/* Axes of one element get the strides that a contiguous tensor has: kernels may read rows that run on by any stride. */
+static void settle_strides(pn_tensor *t) {
+  int64_t run = 1;
+  for (int i = t->ndim - 1; i >= 0; i--) {
+    if (t->shape[i] == 1) t->stride[i] = run;
+    run *= t->shape[i];
+  }
+}
+
 static pn_tensor *viewed(pn_context *c, const pni_call *call, const pni_spec *spec) {
   int64_t n = pni_checked_count(c, spec);
   pn_tensor *y = n < 0 ? NULL : pni_tensor_alias(c, call->in[0]);
@@ -77,7 +89,10 @@ static pn_tensor *viewed(pn_context *c, const pni_call *call, const pni_spec *sp
   y->ndim = spec->ndim;
   y->numel = n;
   memcpy(y->shape, spec->shape, sizeof y->shape);
-  if (call->op->view(call, y)) return y;
+  if (call->op->view(call, y)) {
+    settle_strides(y);
+    return y;
+  }
   pn_tensor_unref(y);
   return NULL;
 }
@@ -128,7 +143,21 @@ static bool wants_gradient(const pn_context *c, const pni_call *call) {
   return false;
 }
 
+/* The rule that rows with an axis need not repeat. */
+static pn_status check_axis(pn_context *c, const pni_call *call) {
+  if (call->nin == 0) return pni_fail(c, PN_DOMAIN, "%s: list must hold at least one tensor", call->op->name);
+  const pn_tensor *x = call->in[0];
+  int64_t axis = call->attr->i[0];
+  if (axis >= 0 && axis < x->ndim) return PN_OK;
+  if (x->ndim == 0) return pni_fail(c, PN_SHAPE, "%s: tensor must have an axis, got a 0-d one", call->op->name);
+  return pni_fail(c, PN_SHAPE, "%s: axis must lie in the tensor's %d axes, got number %lld", call->op->name, x->ndim,
+                  (long long)(axis < 0 ? axis : axis + 1));
+}
+
+static bool is_whole(const pn_tensor *x) { return x && !pni_is_float(x); }
+
 pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr) {
+  if (op->flags & PNI_OP_AS_FLOAT && is_whole(in[0])) return pni_apply1(c, op, pn_cast(c, in[0], PN_FLOAT64), attr);
   if (pni_failed(c) || pni_check_cancel(c)) return NULL;
   for (int k = 0; k < nin; k++)
     if (!in[k]) {
@@ -138,7 +167,7 @@ pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const 
   pni_call call = {op, in, nin, attr ? attr : &no_attr};
   pni_spec spec;
   if (c->recorder && pni_record_refuses(c, &call)) return NULL;
-  if (check_dtypes(c, &call)) return NULL;
+  if (check_dtypes(c, &call) || (op->flags & PNI_OP_AXIS && check_axis(c, &call))) return NULL;
   if (op->infer ? op->infer(c, &call, &spec) : broadcast_all(c, &call, &spec)) return NULL;
   pn_tensor *y = op->view ? viewed(c, &call, &spec) : NULL;
   if (!y && !pni_failed(c) && (op->eval || op->map)) y = computed(c, &call, &spec);
@@ -151,6 +180,11 @@ pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const 
 
 pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value) {
   return x ? pn_scalar(c, (pn_dtype)x->dtype, value) : NULL;
+}
+
+pn_tensor *pni_flat_rows(pn_context *c, pn_tensor *t) {
+  if (!t || t->ndim == 2) return t;
+  return pn_reshape(c, t, 2, (int64_t[]){pni_count(t->ndim - 1, t->shape), t->shape[t->ndim - 1]});
 }
 
 pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
@@ -167,7 +201,7 @@ pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x) {
   if (axes.n) g = pn_sum(c, g, axes, 1);
   if (g && g->ndim == x->ndim && memcmp(g->shape, x->shape, (size_t)x->ndim * sizeof *x->shape) == 0) return g;
   /* a gradient smaller than x (an op may return one value for all) is repeated */
-  if (g && pni_count(g->ndim, g->shape) < x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
+  if (g && pni_count(g->ndim, g->shape) != x->numel) return pn_broadcast_to(c, g, x->ndim, x->shape);
   return pn_reshape(c, g, x->ndim, x->shape);
 }
 

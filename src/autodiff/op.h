@@ -8,6 +8,7 @@
 
 #include "../tensor/blas.h"
 
+/* PNI_OP_INPUTS: of rows whose gradients come all at once (vjps); rows with lists take any number. */
 enum { PNI_ATTR_INTS = 26, PNI_OP_INPUTS = 64 };
 
 /* Everything about a call that is not a tensor. */
@@ -37,7 +38,7 @@ typedef struct pni_call {
 
 enum {
   PNI_OP_ELEMENTWISE = 1, /* result is the broadcast of the inputs; gradients are summed back */
-  PNI_OP_NODIFF = 2,      /* piecewise constant or integer valued: gradient is zero by definition */
+  PNI_OP_NODIFF = 2,      /* truth values or whole numbers: no gradient flows, the result depends on no parameter */
   PNI_OP_ANY_DTYPE = 4,   /* also int64 and bool inputs */
   PNI_OP_INTEGER = 8,     /* also int64 inputs */
   PNI_OP_ONCE = 16,       /* differentiable once only: the gradient's gradient is a named error */
@@ -45,7 +46,9 @@ enum {
   PNI_OP_DRAW = 64,       /* attr i[0], i[1]: key and position of a generator, reserved just before */
   PNI_OP_DYNAMIC = 128,   /* the result's shape depends on values: no part of a capture */
   PNI_OP_ASIDE = 512,     /* inputs after the first are kept beside it: gradients pass them by unless asked for there */
-  PNI_OP_CHECK = 256      /* evaluated for its failure: kept in a plan though nobody uses the result */
+  PNI_OP_CHECK = 256,     /* evaluated for its failure: kept in a plan though nobody uses the result */
+  PNI_OP_AXIS = 1024,     /* attr i[0] is an axis of the first input, which must have it */
+  PNI_OP_AS_FLOAT = 2048  /* its one input is made float of int64 and bool: float64, or a script's default dtype */
 };
 
 /* The open interval from which tests draw inputs; lo = hi = 0 means all reals. */
@@ -70,7 +73,8 @@ struct pni_op {
   /* Shares the input's storage: sets stride and offset of `out`, whose shape is already set; returns
    * false if that is impossible, and then eval is used. */
   bool (*view)(const pni_call *call, pn_tensor *out);
-  /* Elementwise rows of up to three inputs: one kernel per dtype (float64, float32, int64, bool), NULL where undefined. */
+  /* Elementwise rows of fewer than PNI_OPERANDS inputs: one kernel per dtype (float64, float32, int64, bool), NULL where
+   * undefined. */
   const pni_row *map;
   /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
    * its neighbours. */
@@ -108,6 +112,8 @@ static inline pn_tensor *pni_apply2(pn_context *c, const pni_op *op, pn_tensor *
 
 /* Inside vjp: input k of node y. */
 static inline pn_tensor *pni_in(const pn_tensor *y, int k) { return y->in[k].t; }
+/* Rows of all batches under each other, [..., n, m] -> [N, m], also where an axis is empty. Scoped. */
+pn_tensor *pni_flat_rows(pn_context *c, pn_tensor *t);
 /* Sums g down to the shape of x (the adjoint of broadcasting). Scoped. */
 pn_tensor *pni_sum_to(pn_context *c, pn_tensor *g, const pn_tensor *x);
 /* Constant with the dtype of x. Scoped. */

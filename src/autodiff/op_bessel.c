@@ -19,11 +19,12 @@ static PNI_LOOP1(ive_f64, double, double,
                  pni_ive((int)*(const int64_t *)data,
                          x)) static PNI_LOOP1(ive_f32, float, float, pni_ive((int)*(const int64_t *)data, (double)x))
 
-    /* I_n' = (I_(n-1) + I_(n+1)) / 2, I_(-1) = I_1 (DLMF 10.29.1), less sign(x) for the factor */
-    static T *vjp_ive(C *c, T *y, T *g, int k) {
-  int n = (int)y->attr->i[0];
-  T *both = pn_add(c, pn_ive(c, n ? n - 1 : 1, IN), pn_ive(c, n + 1, IN));
-  return (void)k, pn_mul(c, g, pn_sub(c, pn_mul(c, both, LIKE(0.5)), pn_mul(c, y, pn_sign(c, IN))));
+    /* The derivative of I_n, (I_(n-1) + I_(n+1)) / 2, nearly cancels with the factor's: the slope is a row of its own. */
+    static T *ive_slope(C *c, T *x, int64_t n, int64_t order) {
+  return pni_apply1(c, &pni_op_ive_slope, x, &(pni_attr){.ni = 2, .i = {n, order}});
+}
+static T *vjp_ive(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, ive_slope(c, IN, y->attr->i[0], y->op == &pni_op_ive ? 1 : y->attr->i[1] + 1));
 }
 
 pn_tensor *pn_ive(pn_context *c, int n, pn_tensor *x) {
@@ -42,6 +43,18 @@ const pni_op pni_op_ive = {.name = "ive",
                            .map = (const pni_row[4]){ive_f64, ive_f32},
                            .vjp = vjp_ive};
 
+#define ORDER ((const int64_t *)data)
+static PNI_LOOP1(ive_slope_f64, double, double, pni_ive_slope((int)ORDER[1], (int)ORDER[0], x)) static PNI_LOOP1(
+    ive_slope_f32, float, float, pni_ive_slope((int)ORDER[1], (int)ORDER[0], (double)x))
+
+    const pni_op pni_op_ive_slope = {.name = "ive_slope",
+                                     .args = "x:t n:i order:i",
+                                     .doc = "derivative of ive(x, n) of an order",
+                                     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                     .domain = {{0.1, 5}},
+                                     .map = (const pni_row[4]){ive_slope_f64, ive_slope_f32},
+                                     .vjp = vjp_ive};
+
 /* ---- log I_0 ---- */
 
 #define VECTOR(name, N, suffix)                                                                                        \
@@ -56,9 +69,9 @@ VECTOR(log_i0e, float, f32)
 VECTOR(bessel_gap, double, f64)
 VECTOR(bessel_gap, float, f32)
 
-/* I_1 / I_0 */
+/* I_1 / I_0, whose own slope is that of 1 - gap(|x|), exact for large x */
 static T *vjp_log_i0(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_div(c, pn_ive(c, 1, IN), pn_ive(c, 0, IN)));
+  return (void)k, pn_mul(c, g, pni_apply1(c, &pni_op_bessel_ratio, IN, NULL));
 }
 
 pn_tensor *pn_log_i0(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_log_i0, x, NULL); }
@@ -107,6 +120,21 @@ static T *vjp_gap(C *c, T *y, T *g, int k) {
 }
 
 pn_tensor *pn_bessel_gap(pn_context *c, pn_tensor *x) { return gap(c, x, 0); }
+
+static PNI_LOOP1(ratio_f64, double, double, pni_bessel_ratio(x)) static PNI_LOOP1(ratio_f32, float, float,
+                                                                                  pni_bessel_ratio((double)x))
+
+    static T *vjp_ratio(C *c, T *y, T *g, int k) {
+  return (void)k, pn_neg(c, pn_mul(c, g, gap(c, pn_abs(c, IN), 1)));
+}
+
+const pni_op pni_op_bessel_ratio = {.name = "bessel_ratio",
+                                    .args = "x:t",
+                                    .doc = "I_1(x) / I_0(x)",
+                                    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                    .domain = {{0.1, 5}},
+                                    .map = (const pni_row[4]){ratio_f64, ratio_f32},
+                                    .vjp = vjp_ratio};
 
 const pni_op pni_op_bessel_gap = {
     .name = "bessel_gap",
@@ -201,6 +229,49 @@ const pni_op pni_op_von_mises_icdf = {.name = "von_mises_icdf",
                                       .domain = {{0.3, 4}, {0.1, 0.9}},
                                       .map = (const pni_row[4]){icdf_f64, icdf_f32},
                                       .vjp = vjp_icdf};
+
+/* ---- log probability of an arc; attr i[0]: 0, or 1 for its derivative in the concentration ---- */
+
+#define ARC(N, suffix)                                                                                                 \
+  static void log_mass_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                             \
+    N *out = (N *)(void *)p[0];                                                                                        \
+    const N *k = (const N *)(const void *)p[1], *a = (const N *)(const void *)p[2],                                    \
+            *b = (const N *)(const void *)p[3];                                                                        \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      double both[2];                                                                                                  \
+      pni_von_mises_log_mass((double)k[i * s[1]], (double)a[i * s[2]], (double)b[i * s[3]], both);                     \
+      out[i] = (N)both[*(const int64_t *)data != 0];                                                                   \
+    }                                                                                                                  \
+  }
+ARC(double, f64)
+ARC(float, f32)
+
+static T *log_mass(C *c, T *concentration, T *low, T *high, int64_t which) {
+  return pni_apply(c, &pni_op_von_mises_log_mass, 3, (T *[]){concentration, low, high},
+                   &(pni_attr){.ni = 1, .i = {which}});
+}
+
+/* In an end: the density there as a share of the arc's probability. */
+static T *vjp_log_mass(C *c, T *y, T *g, int k) {
+  T *concentration = pni_in(y, 0), *end = pni_in(y, k);
+  if (y->attr->i[0]) {
+    pni_fail(c, PN_MISSING, "von_mises_log_mass: is differentiable once");
+    return NULL;
+  }
+  if (k == 0) return pn_mul(c, g, log_mass(c, concentration, pni_in(y, 1), pni_in(y, 2), 1));
+  T *share = pn_mul(c, g, pn_exp(c, pn_sub(c, log_density(c, concentration, end), y)));
+  return k == 2 ? share : pn_neg(c, share);
+}
+
+const pni_op pni_op_von_mises_log_mass = {
+    .name = "von_mises_log_mass",
+    .args = "concentration:t low:t high:t which:i",
+    .doc = "log probability of angles from low to high under a von Mises distribution around 0, -pi <= low <= high <= "
+           "low + 2 pi, or its derivative in the concentration (which = 1); differentiable once",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_ONCE,
+    .domain = {{0.3, 4}, {-2, -1}, {0, 2}},
+    .map = (const pni_row[4]){log_mass_f64, log_mass_f32},
+    .vjp = vjp_log_mass};
 
 /* ---- draws: attr i[0] key, i[1] position of element 0 ---- */
 

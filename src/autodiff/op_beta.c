@@ -86,18 +86,32 @@ static pn_status eval_slope(pn_context *c, const pni_call *call, pn_tensor *out)
   return eval(c, call, out, call->attr->i[0] ? slope_b : slope_a);
 }
 
+static pn_status eval_log_density(pn_context *c, const pni_call *call, pn_tensor *out) {
+  return eval(c, call, out, pni_log_beta_density);
+}
+
 /* ---- derivatives ---- */
 
 static T *slope(C *c, T *a, T *b, T *x, int k) {
   return pni_apply(c, &pni_op_betainc_slope, 3, (T *[]){a, b, x}, &(pni_attr){.ni = 1, .i = {k}});
 }
 
+/* log x - digamma(a) + digamma(a + b), or that of b and 1 - x: how the log density moves with a, or b */
+static T *score(C *c, T *a, T *b, T *x, bool second) {
+  T *log_x = second ? pn_log1p(c, pn_neg(c, x)) : pn_log(c, x);
+  return pn_sub(c, log_x, pn_sub(c, pn_digamma(c, second ? b : a), pn_digamma(c, pn_add(c, a, b))));
+}
+
+static T *vjp_log_density(C *c, T *y, T *g, int k) {
+  T *a = pni_in(y, 0), *b = pni_in(y, 1), *x = pni_in(y, 2), *one = pni_like(c, x, 1);
+  if (k < 2) return pn_mul(c, g, score(c, a, b, x, k == 1));
+  T *rest = pn_div(c, pn_sub(c, b, one), pn_sub(c, one, x));
+  return pn_mul(c, g, pn_sub(c, pn_div(c, pn_sub(c, a, one), x), rest));
+}
+
 /* dI/dx = x^(a-1) (1-x)^(b-1) / B(a, b) */
 static T *density(C *c, T *a, T *b, T *x) {
-  T *one = pni_like(c, x, 1), *rest = pn_log1p(c, pn_neg(c, x));
-  T *norm = pn_sub(c, pn_lgamma(c, pn_add(c, a, b)), pn_add(c, pn_lgamma(c, a), pn_lgamma(c, b)));
-  T *power = pn_add(c, pn_xlogy(c, pn_sub(c, a, one), x), pn_mul(c, pn_sub(c, b, one), rest));
-  return pn_exp(c, pn_add(c, power, norm));
+  return pn_exp(c, pni_apply(c, &pni_op_log_beta_density, 3, (T *[]){a, b, x}, NULL));
 }
 
 static T *vjp_betainc(C *c, T *y, T *g, int k) {
@@ -113,17 +127,14 @@ static T *vjp_betaincinv(C *c, T *y, T *g, int k) {
   return k == 2 ? pn_div(c, g, flow) : pn_neg(c, pn_mul(c, g, pn_div(c, slope(c, a, b, y, k), flow)));
 }
 
-/* d/dx of dI/da is density (log x - digamma(a) + digamma(a+b)); of dI/db the same with b and 1 - x. */
+/* d/dx of dI/da is the density times its score in a; of dI/db in b. */
 static T *vjp_slope(C *c, T *y, T *g, int k) {
   T *a = pni_in(y, 0), *b = pni_in(y, 1), *x = pni_in(y, 2);
   if (k != 2) {
     pni_fail(c, PN_MISSING, "betainc_slope: has no derivative in %s", k ? "b" : "a");
     return NULL;
   }
-  bool second = y->attr->i[0] != 0;
-  T *log_x = second ? pn_log1p(c, pn_neg(c, x)) : pn_log(c, x);
-  T *score = pn_sub(c, log_x, pn_sub(c, pn_digamma(c, second ? b : a), pn_digamma(c, pn_add(c, a, b))));
-  return pn_mul(c, g, pn_mul(c, density(c, a, b, x), score));
+  return pn_mul(c, g, pn_mul(c, density(c, a, b, x), score(c, a, b, x, y->attr->i[0] != 0)));
 }
 
 /* ---- rows ---- */
@@ -166,6 +177,15 @@ const pni_op pni_op_betaincinv = {.name = "betaincinv",
                                   .infer = infer,
                                   .eval = eval_betaincinv,
                                   .vjp = vjp_betaincinv};
+
+const pni_op pni_op_log_beta_density = {.name = "log_beta_density",
+                                        .args = "a:t b:t x:t",
+                                        .doc = "(a - 1) log(x) + (b - 1) log(1 - x) - log B(a, b), 0 <= x <= 1",
+                                        .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                        .domain = {{0.4, 4}, {0.4, 4}, {0.1, 0.9}},
+                                        .infer = infer,
+                                        .eval = eval_log_density,
+                                        .vjp = vjp_log_density};
 
 const pni_op pni_op_betainc_slope = {
     .name = "betainc_slope",

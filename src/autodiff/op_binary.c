@@ -11,8 +11,6 @@ typedef pn_context C;
 #define B    pni_in(y, 1)
 #define K(v) pni_like(c, y, v)
 
-static T *as_real(C *c, T *mask, T *y) { return pn_cast(c, mask, (pn_dtype)y->dtype); }
-
 static T *d_add(C *c, T *y, T *g, int k) { return (void)c, (void)y, (void)k, g; }
 static T *d_sub(C *c, T *y, T *g, int k) { return (void)y, k ? pn_neg(c, g) : g; }
 static T *d_mul(C *c, T *y, T *g, int k) { return pn_mul(c, g, pni_in(y, 1 - k)); }
@@ -31,14 +29,20 @@ static T *d_pow(C *c, T *y, T *g, int k) {
   T *safe = pn_where(c, zero, K(1), A);
   return pn_mul(c, g, pn_mul(c, y, pn_log(c, safe)));
 }
-/* Ties share the gradient equally. */
-static T *share(C *c, T *y, T *g, int k) {
-  T *mine = as_real(c, pn_eq(c, pni_in(y, k), y), y);
-  T *tie = as_real(c, pn_eq(c, A, B), y);
-  return pn_mul(c, g, pn_mul(c, mine, pn_sub(c, K(1), pn_mul(c, tie, K(0.5)))));
+/* Steps are constant wherever they have a derivative. */
+static T *d_step(C *c, T *y, T *g, int k) { return (void)g, (void)k, K(0); }
+/* 1 where x > y, 0 where x < y, 1/2 for ties, NaN where one is. */
+static const pni_op larger_share = {.name = "larger_share",
+                                    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                    .map = (const pni_row[4]){pni_larger_share_f64, pni_larger_share_f32},
+                                    .vjp = d_step};
+static T *d_maximum(C *c, T *y, T *g, int k) {
+  return pn_mul(c, g, pni_apply2(c, &larger_share, pni_in(y, k), pni_in(y, 1 - k), NULL));
 }
-static T *d_maximum(C *c, T *y, T *g, int k) { return share(c, y, g, k); }
-static T *d_minimum(C *c, T *y, T *g, int k) { return share(c, y, g, k); }
+static T *d_minimum(C *c, T *y, T *g, int k) {
+  return pn_mul(c, g, pni_apply2(c, &larger_share, pni_in(y, 1 - k), pni_in(y, k), NULL));
+}
+static T *d_floor_divide(C *c, T *y, T *g, int k) { return d_step(c, y, g, k); }
 /* angle of (x, y) with y = A, x = B: d = (x dy - y dx) / (x^2 + y^2) */
 static T *d_atan2(C *c, T *y, T *g, int k) {
   T *r2 = pn_add(c, pn_square(c, A), pn_square(c, B));
@@ -86,4 +90,5 @@ INT_ROW(minimum, 0, 0, 0, 0, "smaller of x and y, NaN if one is; ties share the 
 ROW(atan2, 0.3, 3, 0.3, 3, "angle of the point (y, x) in radians, -pi to pi")
 ROW(logaddexp, 0, 0, 0, 0, "log(e^x + e^y) without overflow")
 ROW(xlogy, 0.3, 3, 0.3, 3, "x log y, 0 where x = 0")
+INT_ROW(floor_divide, 0.1, 0.9, 1.1, 4, "floor(x / y), as Lua's //; int64 by 0 gives 0; gradient zero")
 INT_ROW(remainder, 0.1, 0.9, 1.1, 4, "x - y floor(x / y), the sign of y, as Lua's %")

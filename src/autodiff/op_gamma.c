@@ -17,10 +17,9 @@ static PNI_LOOP2(gammaincinv_f64, double, double,
                  pni_gammaincinv(x, y)) static PNI_LOOP2(gammaincinv_f32, float, float,
                                                          pni_gammaincinv((double)x, (double)y))
 
-    /* dx/dp = 1 / p(x), dx/da = -(dP/da) / p(x), log p(x) = (a - 1) log x - x - lgamma a */
+    /* dx/dp = 1 / p(x), dx/da = -(dP/da) / p(x) */
     static T *vjp_gammaincinv(C *c, T *y, T *g, int k) {
-  T *a = pni_in(y, 0), *power = pn_mul(c, pn_sub(c, a, pni_like(c, a, 1)), pn_log(c, y));
-  T *slope = pn_exp(c, pn_sub(c, pn_add(c, pn_lgamma(c, a), y), power));
+  T *a = pni_in(y, 0), *slope = pn_exp(c, pn_neg(c, pni_apply2(c, &pni_op_log_gamma_density, a, y, NULL)));
   if (k == 0) slope = pn_neg(c, pn_mul(c, slope, pn_gammainc_grad_a(c, a, y)));
   return pn_mul(c, g, slope);
 }
@@ -46,8 +45,7 @@ static PNI_LOOP2(gammaincc_f64, double, double,
     static T *vjp_gammaincc(C *c, T *y, T *g, int k) {
   T *a = pni_in(y, 0), *x = pni_in(y, 1);
   if (k == 0) return pn_neg(c, pn_mul(c, g, pn_gammainc_grad_a(c, a, x)));
-  T *power = pn_sub(c, pn_xlogy(c, pn_sub(c, a, pni_like(c, a, 1)), x), x);
-  return pn_neg(c, pn_mul(c, g, pn_exp(c, pn_sub(c, power, pn_lgamma(c, a)))));
+  return pn_neg(c, pn_mul(c, g, pn_exp(c, pni_apply2(c, &pni_op_log_gamma_density, a, x, NULL))));
 }
 
 pn_tensor *pn_gammaincc(pn_context *c, pn_tensor *a, pn_tensor *x) {

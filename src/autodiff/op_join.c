@@ -7,10 +7,8 @@
 /* ---- concatenate: attr = axis ---- */
 
 static pn_status infer_concatenate(pn_context *c, const pni_call *call, pni_spec *out) {
-  if (call->nin < 1) return pni_fail(c, PN_DOMAIN, "concatenate: list must hold at least one tensor");
   const pn_tensor *first = call->in[0];
   int64_t axis = call->attr->i[0];
-  if (axis >= first->ndim) return pni_fail(c, PN_SHAPE, "concatenate: tensors must have an axis to join, got shape []");
   *out = pni_spec_of(first);
   for (int k = 1; k < call->nin; k++) {
     const pn_tensor *t = call->in[k];
@@ -64,7 +62,7 @@ pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int axis) {
 const pni_op pni_op_concatenate = {.name = "concatenate",
                                    .args = "list:T axis:a=1",
                                    .doc = "tensors joined along an existing axis",
-                                   .flags = PNI_OP_ANY_DTYPE,
+                                   .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS,
                                    .infer = infer_concatenate,
                                    .eval = eval_concatenate,
                                    .vjp = vjp_concatenate};
@@ -88,7 +86,6 @@ pn_tensor *pn_stack(pn_context *c, int n, pn_tensor *const *x, int axis) {
 static pn_status infer_pad(pn_context *c, const pni_call *call, pni_spec *out) {
   const int64_t *i = call->attr->i;
   *out = pni_spec_of(call->in[0]);
-  if (i[0] >= out->ndim) return pni_fail(c, PN_SHAPE, "pad: x must have an axis to lengthen, got shape []");
   if (i[1] < 0 || i[2] < 0)
     return pni_fail(c, PN_DOMAIN, "pad: before and after must not be negative, got %lld and %lld", (long long)i[1],
                     (long long)i[2]);
@@ -126,7 +123,7 @@ pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t
 const pni_op pni_op_pad = {.name = "pad",
                            .args = "x:t axis:a before:i after:i value:n=0",
                            .doc = "elements of one value added before and after along an axis",
-                           .flags = PNI_OP_ANY_DTYPE,
+                           .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS,
                            .infer = infer_pad,
                            .eval = eval_pad,
                            .vjp = vjp_pad};

@@ -197,13 +197,18 @@ static pn_status eval_det_sign(C *c, const pni_call *call, T *out) {
   return pni_linalg(c, "det_sign", PNI_PATH_CHOICE, PNI_SMALL_DET_SIGN, 0, call->in[0], NULL, out);
 }
 
-/* One number per matrix times its A^-T. */
+/* A^-T times one number per matrix, which stands on the right side: an inverse may overflow where this does not. */
 static T *times_inverse(C *c, T *g, T *a) {
-  return pn_mul(c, pn_unsqueeze(c, pn_unsqueeze(c, g, -1), -1), mt(c, pn_inverse(c, a)));
+  int64_t n = a->shape[a->ndim - 1];
+  T *right = pn_mul(c, pn_unsqueeze(c, pn_unsqueeze(c, g, -1), -1), pn_eye(c, (pn_dtype)a->dtype, n, n));
+  return pn_solve(c, mt(c, a), right);
 }
 
 static T *vjp_logdet(C *c, T *y, T *g, int k) { return (void)k, times_inverse(c, g, pni_in(y, 0)); }
 static T *vjp_det(C *c, T *y, T *g, int k) { return (void)k, times_inverse(c, pn_mul(c, g, y), pni_in(y, 0)); }
+static T *vjp_det_sign(C *c, T *y, T *g, int k) {
+  return (void)g, (void)k, pn_zeros(c, (pn_dtype)y->dtype, pni_in(y, 0)->ndim, pni_in(y, 0)->shape);
+}
 
 T *pn_logdet(C *c, T *x) { return pni_apply1(c, &pni_op_logdet, x, NULL); }
 T *pn_det(C *c, T *x) { return pni_apply1(c, &pni_op_det, x, NULL); }
@@ -271,6 +276,6 @@ const pni_op pni_op_det = {.name = "det",
 const pni_op pni_op_det_sign = {.name = "det_sign",
                                 .args = "x:t",
                                 .doc = "sign of the determinant: -1, 0 or 1, [..., n, n] -> [...]; gradient zero",
-                                .flags = PNI_OP_NODIFF,
                                 .infer = infer_scalar,
-                                .eval = eval_det_sign};
+                                .eval = eval_det_sign,
+                                .vjp = vjp_det_sign};

@@ -29,17 +29,10 @@ static bool prepare_linear(const pni_call *call, pn_tensor *out, pni_prepared *p
 
 static pn_status run_linear(pn_context *c, const pni_prepared *p) { return pni_product_run(c, &p->product); }
 
-/* Rows of all batches under each other: [..., n, m] -> [N, m]. */
-static pn_tensor *rows_of(pn_context *c, pn_tensor *t) {
-  if (!t || t->ndim == 2) return t;
-  int64_t cols = t->shape[t->ndim - 1];
-  return pn_reshape(c, t, 2, (int64_t[]){cols ? t->numel / cols : 0, cols});
-}
-
 static pn_tensor *vjp_linear(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   if (k == 0) return pn_matmul(c, g, pn_transpose(c, pni_in(y, 1), 0, 1));
-  pn_tensor *flat = rows_of(c, g);
-  if (k == 1) return pn_matmul(c, pn_transpose(c, rows_of(c, pni_in(y, 0)), 0, 1), flat);
+  pn_tensor *flat = pni_flat_rows(c, g);
+  if (k == 1) return pn_matmul(c, pn_transpose(c, pni_flat_rows(c, pni_in(y, 0)), 0, 1), flat);
   return pn_sum(c, flat, (pn_axes){1, {0}}, 0);
 }
 

@@ -91,12 +91,20 @@ const pni_op pni_op_where = {.name = "where",
 
 /* ---- clamp ---- */
 
+static pn_tensor *vjp_clamp_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k);
+
+/* g where x lies inside. */
+static const pni_op clamp_slope = {.name = "clamp_slope",
+                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                   .map = (const pni_row[4]){pni_clamp_slope_f64, pni_clamp_slope_f32},
+                                   .vjp = vjp_clamp_slope};
+
+static pn_tensor *vjp_clamp_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
+  return k == 0 ? pni_apply2(c, &clamp_slope, g, pni_in(y, 1), y->attr) : pni_like(c, g, 0);
+}
+
 static pn_tensor *vjp_clamp(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  (void)k;
-  pn_tensor *x = pni_in(y, 0);
-  pn_tensor *inside =
-      pn_logical_and(c, pn_ge(c, x, pni_like(c, x, y->attr->r[0])), pn_le(c, x, pni_like(c, x, y->attr->r[1])));
-  return pn_where(c, inside, g, pni_like(c, g, 0));
+  return (void)k, pni_apply2(c, &clamp_slope, g, pni_in(y, 0), y->attr);
 }
 
 pn_tensor *pn_clamp(pn_context *c, pn_tensor *x, double low, double high) {
@@ -105,7 +113,7 @@ pn_tensor *pn_clamp(pn_context *c, pn_tensor *x, double low, double high) {
 
 const pni_op pni_op_clamp = {.name = "clamp",
                              .args = "x:t low:n=-inf high:n=inf",
-                             .doc = "x limited to [low, high]; gradient one inside, zero outside",
+                             .doc = "x limited to [low, high]; gradient one inside, zero outside, NaN at NaN",
                              .flags = PNI_OP_ELEMENTWISE,
                              .domain = {{0.1, 0.9}},
                              .map = (const pni_row[4]){pni_clamp_f64, pni_clamp_f32},

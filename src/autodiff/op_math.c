@@ -18,7 +18,7 @@ static T *d_sqrt(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_mul(
 static T *d_rsqrt(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, pn_pow(c, y, K(3)), K(-0.5))); }
 static T *d_reciprocal(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_square(c, y))); }
 static T *d_exp(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, y); }
-static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_add(c, y, K(1))); }
+static T *d_expm1(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, IN)); }
 static T *d_log(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, IN); }
 static T *d_log1p(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, IN, K(1))); }
 /* d log(1 - e^x) = -e^x / (1 - e^x) = -1 / expm1(-x) */
@@ -39,6 +39,8 @@ static T *d_log_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, 
 static T *d_softplus(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sigmoid(c, IN)); }
 /* Subgradient 0 at 0. */
 static T *d_relu(C *c, T *y, T *g, int k) { return (void)k, pni_apply2(c, &pni_op_relu_slope, g, y, NULL); }
+/* Steps are constant wherever they have a derivative. */
+static T *d_step(C *c, T *y, T *g, int k) { return (void)g, (void)k, K(0); }
 /* constant in y wherever it has a derivative */
 static T *d_relu_slope(C *c, T *y, T *g, int k) {
   return k == 0 ? pni_apply2(c, &pni_op_relu_slope, g, pni_in(y, 1), NULL) : K(0);
@@ -67,14 +69,16 @@ static T *d_relu_slope(C *c, T *y, T *g, int k) {
                               .domain = {{lo_, hi_}},                                                                  \
                               .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},               \
                               .vjp = d_##id};
-/* A row without gradient (piecewise constant). */
+/* A row whose gradient is zero (piecewise constant). */
 #define STEP_ROW(id, text)                                                                                             \
   BUILDER(id)                                                                                                          \
   const pni_op pni_op_##id = {.name = #id,                                                                             \
                               .args = "x:t",                                                                           \
                               .doc = text,                                                                             \
-                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF,                                             \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32}};
+                              .flags = PNI_OP_ELEMENTWISE,                                                             \
+                              .domain = {{0.1, 0.4}},                                                                  \
+                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
+                              .vjp = d_step};
 
 INT_ROW(neg, 0, 0, "-x")
 INT_ROW(abs, 0.1, 5, "|x|; gradient 0 at 0")
@@ -99,7 +103,7 @@ ROW(tanh, 0, 0, "hyperbolic tangent")
 ROW(sigmoid, 0, 0, "1 / (1 + e^-x)")
 ROW(log_sigmoid, 0, 0, "log(1 / (1 + e^-x)), exact in both tails")
 ROW(softplus, 0, 0, "log(1 + e^x)")
-ROW(relu, 0.1, 5, "max(x, 0); gradient 0 at 0")
+ROW(relu, 0.1, 5, "max(x, 0); gradient 0 at 0, NaN at NaN")
 STEP_ROW(floor, "largest whole number not above x; gradient zero")
 STEP_ROW(ceil, "smallest whole number not below x; gradient zero")
 STEP_ROW(round, "nearest whole number, halves to even; gradient zero")
@@ -108,12 +112,14 @@ BUILDER(sign)
 const pni_op pni_op_sign = {.name = "sign",
                             .args = "x:t",
                             .doc = "-1, 0 or 1 by the sign of x; gradient zero",
-                            .flags = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF | PNI_OP_INTEGER,
-                            .map = (const pni_row[4]){pni_sign_f64, pni_sign_f32, pni_sign_i64}};
+                            .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,
+                            .domain = {{0.1, 5}},
+                            .map = (const pni_row[4]){pni_sign_f64, pni_sign_f32, pni_sign_i64},
+                            .vjp = d_step};
 
 const pni_op pni_op_relu_slope = {.name = "relu_slope",
                                   .args = "g:t y:t",
-                                  .doc = "g where y > 0, else 0: the gradient of relu",
+                                  .doc = "g where y > 0, NaN where y is, else 0: the gradient of relu",
                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                   .domain = {{0, 0}, {0.1, 5}},
                                   .map = (const pni_row[4]){pni_relu_slope_f64, pni_relu_slope_f32},

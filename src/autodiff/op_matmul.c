@@ -47,11 +47,6 @@ static bool prepare_matmul(const pni_call *call, pn_tensor *out, pni_prepared *p
 
 static pn_status run_matmul(pn_context *c, const pni_prepared *p) { return pni_product_run(c, &p->product); }
 
-/* Rows of all batches under each other: [..., n, m] -> [N, m]. */
-static pn_tensor *rows(pn_context *c, pn_tensor *t) {
-  return pn_reshape(c, t, 2, (int64_t[]){-1, t ? t->shape[t->ndim - 1] : 0});
-}
-
 static pn_tensor *vjp_matmul(pn_context *c, pn_tensor *node, pn_tensor *g, int k) {
   pn_tensor *x = pni_in(node, 0), *y = pni_in(node, 1), *of = k ? y : x;
   bool row = x->ndim == 1, column = y->ndim == 1;
@@ -61,7 +56,8 @@ static pn_tensor *vjp_matmul(pn_context *c, pn_tensor *node, pn_tensor *g, int k
   if (column) y = pn_unsqueeze(c, y, 1);
   if (!g || !x || !y) return NULL;
   if (k == 0) return pni_sum_to(c, pn_matmul(c, g, pn_transpose(c, y, -2, -1)), of);
-  if (of->ndim == 2 && x->ndim > 2 && g->numel) return pn_matmul(c, pn_transpose(c, rows(c, x), 0, 1), rows(c, g));
+  if (of->ndim == 2 && x->ndim > 2 && g->numel)
+    return pn_matmul(c, pn_transpose(c, pni_flat_rows(c, x), 0, 1), pni_flat_rows(c, g));
   pn_tensor *d = pn_matmul(c, pn_transpose(c, x, -2, -1), g);
   return pni_sum_to(c, column && d ? pn_squeeze(c, d, -1) : d, of);
 }

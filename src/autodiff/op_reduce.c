@@ -18,7 +18,7 @@ static uint32_t axis_mask(const pn_tensor *x, const pni_attr *a) {
 static pn_status infer_reduce(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0];
   uint32_t mask = axis_mask(x, call->attr);
-  if (mask >> x->ndim)
+  if (mask >> x->ndim || call->attr->i[0] >> x->ndim)
     return pni_fail(c, PN_SHAPE, "%s: axes must lie in the tensor's %d axes", call->op->name, x->ndim);
   out->dtype = x->dtype == PN_BOOL ? PN_INT64 : x->dtype;
   out->ndim = 0;
@@ -429,7 +429,8 @@ static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x
                               .vjps = vjps_fn};
 
 ROW(sum, PNI_OP_ANY_DTYPE, infer_reduce, eval_sum, vjp_sum, NULL, 0, 0, "sum over axes; bool counts into int64")
-ROW(mean, 0, infer_reduce, eval_mean, vjp_mean, NULL, 0, 0, "arithmetic mean over axes")
+ROW(mean, PNI_OP_AS_FLOAT, infer_reduce, eval_mean, vjp_mean, NULL, 0, 0,
+    "arithmetic mean over axes; of int64 and bool in the default dtype")
 ROW(prod, PNI_OP_INTEGER, infer_reduce, eval_prod, vjp_prod, NULL, 0.3, 2,
     "product over axes; the second derivative is exact where no factor is zero")
 ROW(max, PNI_OP_INTEGER, infer_reduce, eval_max, vjp_extreme, NULL, 0, 0, "largest over axes; ties share the gradient")
@@ -447,7 +448,7 @@ ROW(all, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, NULL, 0,
   const pni_op pni_op_##id = {.name = #id,                                                                             \
                               .args = "x:t axis:a=-1 keepdim:b=false",                                                 \
                               .doc = text,                                                                             \
-                              .flags = PNI_OP_INTEGER | PNI_OP_NODIFF,                                                 \
+                              .flags = PNI_OP_INTEGER | PNI_OP_NODIFF | PNI_OP_AXIS,                                   \
                               .infer = infer_arg,                                                                      \
                               .eval = eval_arg};
 

@@ -220,17 +220,21 @@ const pni_op pni_op_broadcast_to = {.name = "broadcast_to",
 
 /* ---- slice: attr = axis, start, count, step; unslice, its adjoint, adds the axis size ---- */
 
-static pn_status infer_slice(pn_context *c, const pni_call *call, pni_spec *out) {
-  const pn_tensor *x = call->in[0];
-  const int64_t *i = call->attr->i;
-  *out = pni_spec_of(x);
-  int64_t size = x->shape[i[0]], last;
+/* Do the elements of a slice (attr i) lie in an axis of that size? */
+static pn_status check_slice(pn_context *c, const char *where, const int64_t *i, int64_t size) {
+  int64_t last;
   bool fits = i[2] == 0 ||
               (i[2] > 0 && i[2] <= size && i[1] >= 0 && i[1] < size && !__builtin_mul_overflow(i[2] - 1, i[3], &last) &&
                !__builtin_add_overflow(last, i[1], &last) && last >= 0 && last < size);
-  if (!fits || i[3] == 0)
-    return pni_fail(c, PN_SHAPE, "slice: %lld elements from position %lld by %lld do not lie in axis %d of size %lld",
-                    (long long)i[2], (long long)i[1] + 1, (long long)i[3], (int)i[0] + 1, (long long)size);
+  if (fits && i[3] != 0) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "%s: %lld elements from position %lld by %lld do not lie in axis %d of size %lld", where,
+                  (long long)i[2], (long long)i[1] + 1, (long long)i[3], (int)i[0] + 1, (long long)size);
+}
+
+static pn_status infer_slice(pn_context *c, const pni_call *call, pni_spec *out) {
+  const int64_t *i = call->attr->i;
+  *out = pni_spec_of(call->in[0]);
+  if (check_slice(c, "slice", i, out->shape[i[0]])) return c->status;
   out->shape[i[0]] = i[2];
   return PN_OK;
 }
@@ -289,16 +293,20 @@ pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_
 const pni_op pni_op_slice = {.name = "slice",
                              .args = "x:t axis:a start:i count:i step:i=1",
                              .doc = "count elements of one axis from start by step; a view",
-                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                             .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN | PNI_OP_AXIS,
                              .infer = infer_slice,
                              .view = view_slice,
                              .vjp = vjp_slice,
                              .vjp_add = add_slice};
 
 static pn_status infer_unslice(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  const int64_t *i = call->attr->i;
   *out = pni_spec_of(call->in[0]);
-  out->shape[call->attr->i[0]] = call->attr->i[4];
+  if (out->shape[i[0]] != i[2])
+    return pni_fail(c, PN_SHAPE, "unslice: axis %d must have the %lld elements of the slice, got %lld", (int)i[0] + 1,
+                    (long long)i[2], (long long)out->shape[i[0]]);
+  if (check_slice(c, "unslice", i, i[4])) return c->status;
+  out->shape[i[0]] = i[4];
   return PN_OK;
 }
 
@@ -320,7 +328,7 @@ static pn_tensor *vjp_unslice(pn_context *c, pn_tensor *y, pn_tensor *g, int k) 
 const pni_op pni_op_unslice = {.name = "unslice",
                                .args = "x:t axis:a start:i count:i step:i size:i",
                                .doc = "the adjoint of slice: zeros of the given size with x at its places",
-                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN,
+                               .flags = PNI_OP_ANY_DTYPE | PNI_OP_HIDDEN | PNI_OP_AXIS,
                                .infer = infer_unslice,
                                .eval = eval_unslice,
                                .vjp = vjp_unslice};

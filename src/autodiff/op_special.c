@@ -36,11 +36,14 @@ static T *d_log_ndtr(C *c, T *y, T *g, int k) {
   T *tail = pn_erfcx(c, pn_mul(c, pn_clamp(c, IN, -INFINITY, y->dtype == PN_FLOAT64 ? 37.5 : 13), K(-root_half)));
   return (void)k, pn_div(c, pn_mul(c, g, K(root_half * two_over_root_pi)), tail);
 }
-/* d erfcx = 2 x erfcx - 2/sqrt(pi) */
-static T *d_erfcx(C *c, T *y, T *g, int k) {
-  T *rise = pn_mul(c, pn_mul(c, IN, K(2)), y);
-  return (void)k, pn_mul(c, g, pn_sub(c, rise, K(two_over_root_pi)));
+/* Families of derivatives, member n + 1 being the slope of member n: no slope is a difference that cancels. */
+static T *member(C *c, const pni_op *family, T *x, int64_t n) {
+  return pni_apply1(c, family, x, &(pni_attr){.ni = 1, .i = {n}});
 }
+static T *d_erfcx(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, member(c, &pni_op_erfcx_slope, IN, 1)); }
+static T *d_next(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, member(c, y->op, IN, y->attr->i[0] + 1)); }
+/* d (x - log(1 + x)) = x / (1 + x) */
+static T *d_log1p_gap(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_div(c, IN, pn_add(c, IN, K(1)))); }
 static T *d_ndtri(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, pn_neg(c, log_phi(c, y)))); }
 /* d log_ndtri = Phi / phi at y = sqrt(pi/2) erfcx(-y / sqrt 2) */
 static T *d_log_ndtri(C *c, T *y, T *g, int k) {
@@ -63,11 +66,13 @@ static T *d_polygamma(C *c, T *y, T *g, int k) {
   return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
 }
 
-/* log of the gamma(a, 1) density: (a - 1) log x - x - lgamma a, which is dP/dx */
-static T *log_density(C *c, T *a, T *x) {
-  T *t = pn_xlogy(c, pn_sub(c, a, pni_like(c, a, 1)), x);
-  return pn_sub(c, pn_sub(c, t, x), pn_lgamma(c, a));
+/* log p of the gamma(a, 1) density, p = dP/dx: d/da = log x - digamma(a), d/dx = (a - 1 - x) / x */
+static T *d_log_gamma_density(C *c, T *y, T *g, int k) {
+  T *a = pni_in(y, 0), *x = pni_in(y, 1);
+  if (k == 0) return pn_mul(c, g, pn_sub(c, pn_log(c, x), pn_digamma(c, a)));
+  return pn_mul(c, g, pn_div(c, pn_sub(c, pn_sub(c, a, x), K(1)), x));
 }
+static T *log_density(C *c, T *a, T *x) { return pni_apply2(c, &pni_op_log_gamma_density, a, x, NULL); }
 static T *d_gammainc(C *c, T *y, T *g, int k) {
   T *a = pni_in(y, 0), *x = pni_in(y, 1);
   return pn_mul(c, g, k ? pn_exp(c, log_density(c, a, x)) : pn_gammainc_grad_a(c, a, x));
@@ -131,6 +136,43 @@ static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const i
                                        .domain = {{0.1, 5}},
                                        .map = (const pni_row[4]){expint_tail_f64, expint_tail_f32},
                                        .vjp = d_expint_tail};
+
+#define FAMILY(id, lo_, hi_, text)                                                                                     \
+  static PNI_LOOP1(id##_f64, double, double, pni_##id((int)*(const int64_t *)data, x)) static PNI_LOOP1(               \
+      id##_f32, float, float, pni_##id((int)*(const int64_t *)data, (double)x))                                        \
+      const pni_op pni_op_##id = {.name = #id,                                                                         \
+                                  .args = "x:t n:i",                                                                   \
+                                  .doc = text,                                                                         \
+                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                         \
+                                  .domain = {{lo_, hi_}},                                                              \
+                                  .map = (const pni_row[4]){id##_f64, id##_f32},                                       \
+                                  .vjp = d_next};
+
+FAMILY(erfcx_slope, -2, 5, "n-th derivative of erfcx, n >= 0")
+FAMILY(stirling_slope, 0.2, 5, "n-th derivative of lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2, n >= 0, x > 0")
+
+static PNI_LOOP1(log1p_gap_f64, double, double, pni_log1p_gap(x)) static PNI_LOOP1(log1p_gap_f32, float, float,
+                                                                                   pni_log1p_gap((double)x))
+
+    const pni_op pni_op_log1p_gap = {.name = "log1p_gap",
+                                     .args = "x:t",
+                                     .doc = "x - log(1 + x), x > -1",
+                                     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                     .domain = {{-0.9, 5}},
+                                     .map = (const pni_row[4]){log1p_gap_f64, log1p_gap_f32},
+                                     .vjp = d_log1p_gap};
+
+static PNI_LOOP2(log_gamma_density_f64, double, double,
+                 pni_log_gamma_density(x, y)) static PNI_LOOP2(log_gamma_density_f32, float, float,
+                                                               pni_log_gamma_density((double)x, (double)y))
+
+    const pni_op pni_op_log_gamma_density = {.name = "log_gamma_density",
+                                             .args = "a:t x:t",
+                                             .doc = "(a - 1) log(x) - x - lgamma(a), a > 0, x >= 0",
+                                             .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                             .domain = {{0.3, 4}, {0.2, 5}},
+                                             .map = (const pni_row[4]){log_gamma_density_f64, log_gamma_density_f32},
+                                             .vjp = d_log_gamma_density};
 
 pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x) {
   return pni_apply2(c, &pni_op_gammainc, a, x, NULL);

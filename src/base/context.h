@@ -15,6 +15,12 @@ enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160, PNI_MAX_THREADS = 256 };
 typedef struct pni_threads pni_threads;   /* threads.c */
 typedef struct pni_recorder pni_recorder; /* tensor/tensor.h */
 
+/* A folder below which files are found (tensor/file/root.c); fd -1: no file is. */
+typedef struct pni_root {
+  int fd;
+  bool writable;
+} pni_root;
+
 struct pn_rng {
   pni_philox state;
   pn_context *ctx; /* NULL for the context's own generator */
@@ -57,8 +63,8 @@ struct pn_context {
   int64_t objects;
   int64_t maps; /* bijectors made so far: tells them apart */
   bool freeing, closed, no_grad;
-  bool validate; /* densities refuse values outside the support */
-  bool no_files; /* readers and writers refuse: a script runs that was not granted files */
+  bool validate;        /* densities refuse values outside the support */
+  const pni_root *root; /* readers and writers stay below it; NULL: any file */
 };
 
 /* ---- memory: blocks are 64-byte aligned; the caller remembers the size ---- */
@@ -125,7 +131,7 @@ static inline pni_philox pni_rng_reserve(pn_context *c, pn_rng *r, uint64_t posi
 /* body(data, begin, end) must not allocate, fail or touch the context except for reading cancelled. */
 typedef void (*pni_shard)(void *data, int64_t begin, int64_t end);
 /* Covers 0 .. n - 1 by shards of at least `grain` items; runs in place when n < 2 * grain. Which
- * thread does which shard never influences results. Returns PN_CANCELLED if cancelled. */
+ * thread does which shard never influences results. PN_CANCELLED if cancelled; PN_OK means that every shard was done. */
 pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);
 void pni_threads_free(pn_context *c);
 /* Asks an OpenBLAS in this process to use one thread; other libraries are left alone. */

@@ -4,6 +4,8 @@
 ** aligned. What lies between the allocator's address and the block (16 bytes at least) links all blocks
 ** of the context in one list, so that a context can end whatever is still alive in it. Addresses of blocks
 ** have six zero bits; in them the two links carry the block's class and its distance.
+** Under the address sanitizer what a block has beyond the bytes asked for, and all of a block that waits for reuse, is
+** poisoned: the sanitizer knows the allocator's blocks alone.
 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,6 +14,23 @@
 #include <sys/mman.h>
 #endif
 #include "context.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONS 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define POISONS 1
+#endif
+#ifdef POISONS
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define POISON(p, n)   ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
 
 enum { ALIGN = 64 };
 
@@ -72,12 +91,14 @@ static void release(pn_context *c, void *block) {
   unsigned char *p = block;
   link l = *link_of((uintptr_t)p);
   uintptr_t next = l.next & ~LOW, prev = l.prev & ~LOW;
-  size_t distance = ((l.next & 7) + 1) * 8, cost = class_cost((int)((l.next >> 3 & 7) | (l.prev & LOW) << 3));
+  int k = (int)((l.next >> 3 & 7) | (l.prev & LOW) << 3);
+  size_t distance = ((l.next & 7) + 1) * 8, cost = class_cost(k);
   if (next) point(&link_of(next)->prev, prev);
   if (prev)
     point(&link_of(prev)->next, next);
   else
     c->blocks = next;
+  UNPOISON(p - distance, cost);
   c->allocate(c->allocator_data, p - distance, cost, 0);
   c->held -= cost;
 }
@@ -87,14 +108,24 @@ void pni_release_all(pn_context *c) {
   c->pooled = 0;
 }
 
+/* The first free block of a class that has one. */
+static void *pop(pn_context *c, int k) {
+  void *block = c->pool[k];
+  UNPOISON(block, sizeof(void *));
+  memcpy(&c->pool[k], block, sizeof(void *));
+  return block;
+}
+
+static void push(pn_context *c, int k, void *block) {
+  UNPOISON(block, sizeof(void *));
+  memcpy(block, &c->pool[k], sizeof(void *));
+  c->pool[k] = block;
+  POISON(block, class_size(k));
+}
+
 void pn_context_trim(pn_context *c) {
-  for (int k = 0; k < PNI_POOL_CLASSES; k++) {
-    while (c->pool[k]) {
-      void *block = c->pool[k];
-      memcpy(&c->pool[k], block, sizeof(void *));
-      release(c, block);
-    }
-  }
+  for (int k = 0; k < PNI_POOL_CLASSES; k++)
+    while (c->pool[k]) release(c, pop(c, k));
   c->pooled = 0;
 }
 
@@ -116,6 +147,8 @@ static void *fresh(pn_context *c, int k) {
     c->allocate(c->allocator_data, raw, cost, 0);
     return NULL;
   }
+  POISON(raw, cost);
+  UNPOISON(link_of((uintptr_t)raw + distance), sizeof(link));
   enlist(c, raw + distance, distance, k);
   c->held += cost;
   return raw + distance;
@@ -128,15 +161,16 @@ void *pni_alloc(pn_context *c, size_t n) {
   }
   int k = class_of(n);
   size_t cost = class_cost(k);
-  void *block = c->pool[k];
+  void *block = c->pool[k] ? pop(c, k) : NULL;
   if (block) {
-    memcpy(&c->pool[k], block, sizeof(void *));
     c->pooled -= cost;
   } else if (!(block = fresh(c, k))) {
     pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n, c->held - c->pooled,
              c->limit);
     return NULL;
   }
+  UNPOISON(block, n);
+  POISON((char *)block + n, class_size(k) - n);
   c->allocated += cost;
   if (c->held - c->pooled > c->peak) c->peak = c->held - c->pooled;
   return block;
@@ -164,8 +198,7 @@ void pni_free(pn_context *c, void *block, size_t n) {
     release(c, block);
     return;
   }
-  memcpy(block, &c->pool[k], sizeof(void *));
-  c->pool[k] = block;
+  push(c, k, block);
   c->pooled += cost;
 }
 

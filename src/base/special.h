@@ -21,18 +21,20 @@ double pni_log1p_gap(double x);           /* x - log(1 + x) >= 0, x >= -1 */
 /* special_erf.c: error function and normal distribution */
 double pni_erf(double x);
 double pni_erfc(double x);
-double pni_erfcx(double x);     /* e^(x^2) erfc(x) */
-double pni_erfinv(double y);    /* -1 <= y <= 1 */
-double pni_erfcinv(double y);   /* 0 <= y <= 2 */
-double pni_ndtr(double x);      /* normal distribution function */
-double pni_log_ndtr(double x);  /* its logarithm */
-double pni_ndtri(double p);     /* normal quantile, 0 <= p <= 1 */
-double pni_log_ndtri(double y); /* x with log Phi(x) = y, y <= 0 */
+double pni_erfcx(double x);              /* e^(x^2) erfc(x) */
+double pni_erfcx_slope(int n, double x); /* its n-th derivative, n >= 0 */
+double pni_erfinv(double y);             /* -1 <= y <= 1 */
+double pni_erfcinv(double y);            /* 0 <= y <= 2 */
+double pni_ndtr(double x);               /* normal distribution function */
+double pni_log_ndtr(double x);           /* its logarithm */
+double pni_ndtri(double p);              /* normal quantile, 0 <= p <= 1 */
+double pni_log_ndtri(double y);          /* x with log Phi(x) = y, y <= 0 */
 
 /* special_gamma.c: the gamma function and its logarithmic derivatives */
-double pni_lgamma(double x);         /* log|Gamma(x)| */
-double pni_lgamma1p(double a);       /* log Gamma(1 + a), a > -1/2, relative accuracy at 0 */
-double pni_stirling_error(double z); /* log Gamma(z) - [(z-1/2) log z - z + log(2 pi)/2], z > 0 */
+double pni_lgamma(double x);                /* log|Gamma(x)| */
+double pni_lgamma1p(double a);              /* log Gamma(1 + a), a > -1/2, relative accuracy at 0 */
+double pni_stirling_error(double z);        /* log Gamma(z) - [(z-1/2) log z - z + log(2 pi)/2], z > 0 */
+double pni_stirling_slope(int n, double z); /* its n-th derivative, n >= 0 */
 double pni_digamma(double x);
 double pni_trigamma(double x);
 double pni_polygamma(int n, double x); /* d^n/dx^n digamma(x), n >= 0 */
@@ -43,6 +45,9 @@ double pni_count_deviance(double k, double m);     /* k log(k/m) + m - k, k, m >
 double pni_count_deviance_log(double k, double l); /* the same of l = log m */
 double pni_count_excess(double k);                 /* log k! - (k log k - k), k >= 0 */
 extern const double pni_count_excess_whole[16];    /* of 0 .. 15 */
+/* log densities by them, of Gamma(a, 1) and of Beta(a, b) */
+double pni_log_gamma_density(double a, double x);
+double pni_log_beta_density(double a, double b, double x);
 
 /* special_incgamma.c: regularised incomplete gamma functions, a >= 0, x >= 0 */
 double pni_gammainc(double a, double x);        /* P(a, x), lower */
@@ -62,14 +67,18 @@ double pni_betaincinv(double a, double b, double p); /* x with I_x(a, b) = p */
 void pni_betainc_slopes(double a, double b, double x, double slope[2]);
 
 /* special_bessel.c: modified Bessel functions */
-double pni_ive(int n, double x);        /* e^-|x| I_n(x), n >= 0 */
-double pni_log_i0(double x);            /* log I_0(x) */
-double pni_log_i0e(double x);           /* log(e^-x I_0(x)), x >= 0 */
-double pni_bessel_gap(int k, double x); /* k-th derivative of 1 - I_1(x) / I_0(x), x >= 0, k <= 3 */
+double pni_ive(int n, double x);              /* e^-|x| I_n(x), n >= 0 */
+double pni_ive_slope(int k, int n, double x); /* its k-th derivative, k >= 0; that of I_n at 0 */
+double pni_log_i0(double x);                  /* log I_0(x) */
+double pni_log_i0e(double x);                 /* log(e^-x I_0(x)), x >= 0 */
+double pni_bessel_ratio(double x);            /* I_1(x) / I_0(x) */
+double pni_bessel_gap(int k, double x);       /* k-th derivative of 1 - I_1(x) / I_0(x), x >= 0, k <= 3 */
 /* von Mises with concentration x around 0, angles -pi <= z <= pi */
 double pni_von_mises_cdf(double x, double z);
 double pni_von_mises_icdf(double x, double p);
 double pni_von_mises_slope(double x, double z); /* dz/dx at fixed cdf */
+/* log probability of angles from a up to b <= a + 2 pi, and its derivative in x */
+void pni_von_mises_log_mass(double x, double a, double b, double out[2]);
 
 /* special_expint.c */
 double pni_expintx(double x);            /* e^x E_1(x), x >= 0 */

@@ -134,7 +134,9 @@ pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, 
   pthread_mutex_lock(&p->lock);
   while (p->busy) pthread_cond_wait(&p->done, &p->lock);
   pthread_mutex_unlock(&p->lock);
-  return pni_check_cancel(c);
+  /* a shard that was left out stays one, whoever has withdrawn the cancellation since */
+  pn_status s = pni_check_cancel(c);
+  return s == PN_OK && atomic_load(&p->next) < n ? pni_fail(c, PN_CANCELLED, "interrupted") : s;
 }
 
 int pn_context_threads(pn_context *c, int n) {

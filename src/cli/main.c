@@ -3,6 +3,7 @@
 ** and turns errors into one message, a short traceback and an exit code.
 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,7 +254,26 @@ static int protected_main(lua_State *L) {
   return 1;
 }
 
+/* ---- standard files ---- */
+
+/* A closed standard file is replaced by one that fails, lest a script's own file take its number. */
+static void hold_standard_files(void) {
+  for (int fd = 0; fd < 3; fd++)
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+/* However the process ends: what was printed has arrived, or it ends in failure. */
+static void deliver_output(void) {
+  bool failed = ferror(stdout) != 0;
+  errno = 0;
+  if (fclose(stdout) == 0 && !failed) return;
+  complain("standard output cannot be written%s", errno == ENOSPC ? ": no space left" : "");
+  _exit(EXIT_FAILURE);
+}
+
 int main(int argc, char **argv) {
+  hold_standard_files();
+  atexit(deliver_output);
   cli_choose_blas(argv);
   options o = {.argc = argc, .argv = argv};
   if (!read_options(&o)) return EXIT_FAILURE;
@@ -272,6 +292,5 @@ int main(int argc, char **argv) {
   else
     load_error(L);
   lua_close(L);
-  if (fflush(stdout) != 0 && code == EXIT_SUCCESS) code = EXIT_FAILURE;
   return code;
 }

@@ -31,7 +31,9 @@
   SCAN(ends, T, suffix, (x == from) | (x == to))                                                                       \
   /* from 2^digits on all numbers are whole; below, adding and taking away that much rounds to one */                  \
   SCAN(whole, T, suffix,                                                                                               \
-       (x >= from) & (x <= to) & ((x >= DIGITS_##suffix) | ((x + DIGITS_##suffix) - DIGITS_##suffix == x)))
+       (x >= from) & (x <= to) &                                                                                       \
+           ((SIZE(x) >= DIGITS_##suffix) | ((SIZE(x) + DIGITS_##suffix) - DIGITS_##suffix == SIZE(x))))
+#define SIZE(x)    (x < 0 ? -x : x)
 #define DIGITS_f64 0x1p52
 #define DIGITS_f32 0x1p23f
 SCANS(double, f64)

@@ -41,15 +41,37 @@ pn_dist *pn_dist_ref(pn_dist *d) {
   return d;
 }
 
-void pn_dist_unref(pn_dist *d) {
-  if (!d || --d->refs > 0) return;
+/* Frees d but for its parts; those that nobody else holds are pushed on the list. */
+static pn_dist *take_apart(pn_dist *d, pn_dist *list) {
   pn_context *c = d->ctx;
   for (int k = 0; k < PNI_DIST_PARAMS; k++) pn_tensor_unref(d->param[k]);
-  for (int i = 0; i < d->nparts; i++) pn_dist_unref(d->part[i]);
+  for (int i = 0; i < d->nparts; i++) {
+    pn_dist *p = d->part[i];
+    if (!p || --p->refs > 0) continue;
+    p->next = list;
+    list = p;
+  }
   pni_free(c, d->part, (size_t)d->nparts * sizeof(pn_dist *));
   pn_bijector_unref(d->map);
   pni_free(c, d, sizeof *d);
   pni_object_died(c);
+  return list;
+}
+
+void pn_dist_unref(pn_dist *d) {
+  if (!d || --d->refs > 0) return;
+  d->next = NULL;
+  for (pn_dist *list = d; list;) {
+    pn_dist *first = list;
+    list = take_apart(first, first->next);
+  }
+}
+
+pn_status pni_nest(pn_context *c, const char *where, int *depth, int part) {
+  if (part >= PNI_NESTING)
+    return pni_fail(c, PN_DOMAIN, "%s: parts must nest at most %d levels deep, got %d", where, PNI_NESTING, part + 1);
+  if (*depth <= part) *depth = part + 1;
+  return PN_OK;
 }
 
 pn_dist *pni_dist_shell(pn_context *c, const pni_distribution *kind) {
@@ -122,6 +144,9 @@ static pn_status accept(pn_context *c, pn_dist *d, int k, pn_tensor *t) {
   if (t->ndim < rank)
     return pni_fail(c, PN_SHAPE, "%s: %s must have at least %d %s, got shape %s", kind->name, p->name, rank,
                     rank == 1 ? "axis" : "axes", pni_shape_text(t->ndim, t->shape, got));
+  if (p->constraint->discrete && pn_tensor_requires_grad(t) && !c->no_grad)
+    return pni_fail(c, PN_DOMAIN, "%s: %s is a whole number: no gradient exists; pass it detached", kind->name,
+                    p->name);
   d->param[k] = pn_tensor_ref(t);
   d->given |= 1u << k;
   d->dtype = t->dtype;

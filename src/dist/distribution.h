@@ -21,6 +21,10 @@
 
 enum { PNI_DIST_PARAMS = 8 };
 
+/* Distributions in distributions, bijectors in bijectors, and these in those, nest at most so deep: functions of a whole
+ * call those of its parts, each level on the C stack. */
+enum { PNI_NESTING = 100 };
+
 typedef struct pni_distribution pni_distribution;
 
 typedef struct pni_parameter {
@@ -104,7 +108,12 @@ struct pn_dist {
   pn_dist **part;
   int nparts;
   pn_bijector *map;
+  int depth;     /* levels of parts below it, bijectors among them */
+  pn_dist *next; /* when it is freed: another one that is */
 };
+
+/* *depth becomes that of a whole with a part of depth `part`, if it was not more. PN_DOMAIN: deeper than PNI_NESTING. */
+pn_status pni_nest(pn_context *c, const char *where, int *depth, int part);
 
 /* Parameter k, derived if it was not given. Scoped or borrowed. */
 pn_tensor *pni_dist_param(pn_context *c, const pn_dist *d, int k);

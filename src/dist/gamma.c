@@ -8,6 +8,8 @@
 #include "kernel/log_share.h"
 #include "kernel/density.h"
 #include "kernel/draw.h"
+#include "stirling.h"
+#include "discrete/count_mass.h"
 
 #define K(v) pni_like(c, d->param[RATE], v)
 #define a    d->param[CONCENTRATION]
@@ -32,20 +34,14 @@ static T *variance(C *c, D *d) { return pn_div(c, pn_div(c, a, b), b); }
 static T *mode(C *c, D *d) { return pn_div(c, pn_relu(c, pn_sub(c, a, K(1))), b); }
 
 /* a - log b + lgamma(a) + (1 - a) digamma(a) */
-static T *entropy(C *c, D *d) {
-  T *t = pn_add(c, pn_sub(c, a, pn_log(c, b)), pn_lgamma(c, a));
-  return pn_add(c, t, pn_mul(c, pn_sub(c, K(1), a), pn_digamma(c, a)));
-}
+static T *entropy(C *c, D *d) { return pn_sub(c, pni_gamma_surprise(c, a, K(1)), pn_log(c, b)); }
 
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) { return pni_gamma_draw_over(c, rng, a, b, out); }
 
-/* (a_p - a_q) digamma(a_p) - lgamma(a_p) + lgamma(a_q) + a_q log(b_p / b_q) + a_p (b_q - b_p) / b_p */
+/* lgamma(a_q) - lgamma(a_p) - (a_q - a_p) digamma(a_p) + a_q log(b_p / b_q) + a_p (b_q / b_p - 1) */
 T *pni_kl_gamma_gamma(C *c, D *p, D *d) {
-  T *ap = p->param[CONCENTRATION], *bp = p->param[RATE];
-  T *t = pn_mul(c, pn_sub(c, ap, a), pn_digamma(c, ap));
-  t = pn_add(c, t, pn_sub(c, pn_lgamma(c, a), pn_lgamma(c, ap)));
-  t = pn_add(c, t, pn_mul(c, a, pn_sub(c, pn_log(c, bp), pn_log(c, b))));
-  return pn_add(c, t, pn_mul(c, ap, pn_div(c, pn_sub(c, b, bp), bp)));
+  T *ap = p->param[CONCENTRATION], *at = pn_mul(c, ap, pn_div(c, b, p->param[RATE]));
+  return pn_add(c, pni_deviance(c, a, at), pni_lgamma_bend(c, ap, a));
 }
 
 const pni_distribution pni_dist_gamma = {

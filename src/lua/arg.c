@@ -3,13 +3,37 @@
 ** Axes are 1-based in Lua and negative from the end; nothing else shifts numbers.
 */
 #include <string.h>
-#include "penumbra_lua.h"
+#include "message.h"
 
 const char *pni_type_name(lua_State *L, int i) {
   static const char own[] = "penumbra.";
   if (lua_type(L, i) != LUA_TUSERDATA || luaL_getmetafield(L, i, "__name") != LUA_TSTRING) return luaL_typename(L, i);
   const char *name = lua_tostring(L, -1);
   return strncmp(name, own, sizeof own - 1) == 0 ? name + sizeof own - 1 : name;
+}
+
+const char *pni_value_text(lua_State *L, int i) {
+  switch (lua_type(L, i)) {
+  case LUA_TBOOLEAN: return lua_toboolean(L, i) ? "true" : "false";
+  case LUA_TNUMBER: lua_pushvalue(L, i); return lua_tostring(L, -1); /* a copy: the argument stays a number */
+  case LUA_TSTRING: return lua_tostring(L, i);
+  default: return pni_type_name(L, i);
+  }
+}
+
+int pni_get_raw(lua_State *L, int i, const char *name) {
+  i = lua_absindex(L, i);
+  lua_pushstring(L, name);
+  return lua_rawget(L, i);
+}
+
+void pni_copy_list(lua_State *L, int i, lua_Integer n) {
+  i = lua_absindex(L, i);
+  lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
+  for (lua_Integer k = 1; k <= n; k++) {
+    lua_rawgeti(L, i, k);
+    lua_rawseti(L, -2, k);
+  }
 }
 
 pn_tensor *pni_test_tensor(lua_State *L, int i) {
@@ -80,10 +104,9 @@ int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n) {
   return at;
 }
 
-int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out) {
-  bool list = lua_istable(L, i);
-  int n = list ? (int)lua_rawlen(L, i) : lua_gettop(L) - i + 1;
-  if (n > max) pni_error(L, "%s: at most %d numbers are possible, got %d", where, max, n);
+/* n whole numbers: elements of the list at index i, or the arguments from i on. */
+static int read_numbers(lua_State *L, int i, bool list, lua_Integer n, const char *where, int max, int64_t *out) {
+  if (n > max) pni_error(L, "%s: at most %d numbers are possible, got %I", where, max, (LUAI_UACINT)n);
   for (int k = 0; k < n; k++) {
     int ok;
     if (list)
@@ -91,10 +114,19 @@ int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *ou
     else
       lua_pushvalue(L, i + k);
     out[k] = lua_tointegerx(L, -1, &ok);
-    if (!ok) pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1, luaL_tolstring(L, -1, NULL));
+    if (!ok) pni_error(L, "%s: number %d must be a whole number, got %s", where, k + 1, pni_value_text(L, -1));
     lua_pop(L, 1);
   }
-  return n < 0 ? 0 : n;
+  return n < 0 ? 0 : (int)n;
+}
+
+int pni_check_numbers(lua_State *L, int i, int last, const char *where, int max, int64_t *out) {
+  return read_numbers(L, i, false, last - i + 1, where, max, out);
+}
+
+int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out) {
+  if (lua_istable(L, i)) return read_numbers(L, i, true, (lua_Integer)lua_rawlen(L, i), where, max, out);
+  return pni_check_numbers(L, i, lua_gettop(L), where, max, out);
 }
 
 pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent) {
@@ -102,15 +134,46 @@ pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent
   const char *s = lua_tostring(L, i);
   for (int d = 0; s && d < 4; d++)
     if (strcmp(s, pn_dtype_name((pn_dtype)d)) == 0) return (pn_dtype)d;
-  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where, luaL_tolstring(L, i, NULL));
+  pni_error(L, "%s: dtype must be 'float64', 'float32', 'int64' or 'bool', got %s", where, pni_value_text(L, i));
   return absent;
+}
+
+pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char *role) {
+  pn_tensor *t = pni_test_tensor(L, i);
+  if (!t) pni_error(L, "%s: %s must be a tensor, got %s", where, role, pni_type_name(L, i));
+  return t;
+}
+
+int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role) {
+  int ok;
+  lua_Integer v = lua_tointegerx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, pni_value_text(L, i));
+  return v;
+}
+
+double pni_check_number(lua_State *L, int i, const char *where, const char *role) {
+  int ok;
+  double v = lua_tonumberx(L, i, &ok);
+  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, pni_type_name(L, i));
+  return v;
 }
 
 pn_rng *pni_check_rng(lua_State *L, int i) {
   if (lua_isnoneornil(L, i)) return NULL;
-  pni_rng_box *b = luaL_testudata(L, i, "penumbra.generator");
+  pni_rng_box *b = pni_test_object(L, i, &pni_generator_kind);
   if (!b || !b->rng) pni_error(L, "generator must be a pn.generator, got %s", pni_type_name(L, i));
   return b->rng;
+}
+
+/* Pushes "a, b, c". */
+static void push_list(lua_State *L, const char *const *names) {
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (int k = 0; names[k]; k++) {
+    if (k) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, names[k]);
+  }
+  luaL_pushresult(&b);
 }
 
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names) {
@@ -129,6 +192,21 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
     }
     if (known) continue;
     if (*near.name) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, near.name);
-    pni_error(L, "%s: unknown option '%s'", where, key);
+    push_list(L, names);
+    pni_error(L, "%s: unknown option '%s'; known: %s", where, key, lua_tostring(L, -1));
   }
+}
+
+void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names) {
+  i = lua_absindex(L, i);
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) continue;
+    const char *key = pni_value_text(L, -1);
+    push_list(L, names);
+    pni_error(L, "%s: options have names (%s), got '%s'", where, lua_tostring(L, -1), key);
+  }
+  pni_check_options(L, i, where, names);
 }

@@ -23,6 +23,7 @@ static int l_backward(lua_State *L) {
   pn_tensor *y = pni_check_tensor(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "loss:backward()", "use pn.grad, or give the optimiser to compile")) return pni_raise(L, c);
+  pni_refuse_finaliser(L, "backward");
   size_t mark = pn_scope_open(c);
   pn_status s = pn_backward(c, y);
   pn_scope_close(c, mark);
@@ -31,8 +32,8 @@ static int l_backward(lua_State *L) {
 
 /* Results of pn_grad handed to their boxes. */
 static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_tensor **x, int create_graph, int list) {
-  pn_tensor *out[PNI_OP_INPUTS];
-  pni_box *box[PNI_OP_INPUTS];
+  pn_tensor **out = x + n;
+  pni_box **box = (pni_box **)(void *)(out + n);
   for (int k = 0; k < n; k++) {
     box[k] = pni_new_box(L);
     lua_rawseti(L, list, k + 1); /* the list keeps it */
@@ -47,53 +48,24 @@ static int finish_grads(lua_State *L, pn_context *c, pn_tensor *y, int n, pn_ten
   return 1;
 }
 
-/* parameters_below(y) -> list of the parameters that y depends on */
-static int l_parameters_below(lua_State *L) {
-  pn_tensor *y = pni_check_tensor(L, 1);
-  pn_context *c = pni_lua_context(L);
-  int64_t n = pni_parameters_below(c, y, 0, NULL);
-  if (n < 0) return pni_raise(L, c);
-  lua_newtable(L);
-  pn_tensor **list = lua_newuserdatauv(L, (size_t)n * sizeof *list + 1, 0);
-  for (int64_t i = 0; i < n; i++) {
-    pni_new_box(L);
-    lua_rawseti(L, -3, (lua_Integer)i + 1);
-  }
-  if (pni_parameters_below(c, y, n, list) < 0) return pni_raise(L, c);
-  for (int64_t i = 0; i < n; i++) {
-    lua_rawgeti(L, -2, (lua_Integer)i + 1);
-    ((pni_box *)lua_touserdata(L, -1))->t = pn_tensor_ref(list[i]);
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-  return 1;
-}
-
-/* same_tensor(a, b): are they one object of the library? */
-static int l_same_tensor(lua_State *L) {
-  lua_pushboolean(L, pni_check_tensor(L, 1) == pni_check_tensor(L, 2));
-  return 1;
-}
-
 static const char *const grad_options[] = {"create_graph", NULL};
 
 /* grad(y, {x...}, {create_graph = false}) -> list of dy/dx in the same order */
 static int l_grad(lua_State *L) {
-  pn_tensor *y = pni_check_tensor(L, 1), *x[PNI_OP_INPUTS];
+  pn_tensor *y = pni_check_tensor(L, 1), **x;
   int create_graph = 0;
   if (!lua_istable(L, 2))
     return pni_error(L, "grad: second argument must be a list of tensors, got %s", pni_type_name(L, 2));
   int n = (int)lua_rawlen(L, 2);
-  if (n > PNI_OP_INPUTS) return pni_error(L, "grad: at most %d tensors are possible, got %d", PNI_OP_INPUTS, n);
-  if (lua_istable(L, 3)) {
-    pni_check_options(L, 3, "grad", grad_options);
-    lua_getfield(L, 3, "create_graph");
+  if (!lua_isnoneornil(L, 3)) {
+    pni_check_plain_options(L, 3, "grad", grad_options);
+    pni_get_raw(L, 3, "create_graph");
     create_graph = lua_toboolean(L, -1);
   }
   lua_settop(L, 2);
-  luaL_checkstack(L, n + 4, "too many tensors");
+  luaL_checkstack(L, n + 5, "too many tensors");
   lua_createtable(L, n, 0);
-  y = pni_check_tensor(L, 1); /* making the table may have run a finaliser */
+  x = lua_newuserdatauv(L, (size_t)n * (2 * sizeof *x + sizeof(pni_box *)), 0); /* with room for the results */
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, 2, k + 1);
     x[k] = pni_test_tensor(L, -1);
@@ -118,6 +90,7 @@ static int l_clear_grad(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "w:clear_grad()", "use pn.grad")) return pni_raise(L, c);
+  pni_refuse_finaliser(L, "clear_grad");
   pn_tensor_clear_grad(t);
   return 0;
 }
@@ -136,6 +109,7 @@ static int l_is_param(lua_State *L) {
 static int l_set(lua_State *L) {
   pn_tensor *w = pni_check_tensor(L, 1), *t = pni_check_tensor(L, 2);
   pn_context *c = pni_lua_context(L);
+  pni_refuse_finaliser(L, "set");
   if (pn_param_set(c, w, t)) return pni_raise(L, c);
   lua_settop(L, 1);
   return 1;
@@ -147,12 +121,34 @@ static int l_set_no_grad(lua_State *L) {
   return 1;
 }
 
+/* identity(t) -> a value that two Lua values of one tensor share, to be a key of a table */
+static int l_identity(lua_State *L) {
+  lua_pushlightuserdata(L, pni_check_tensor(L, 1));
+  return 1;
+}
+
+/* leaf_beyond(t, list) -> a parameter from which t was computed and that is not in the list, or nil */
+static int l_leaf_beyond(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int n = (int)lua_rawlen(L, 2);
+  pn_tensor *leaf, **known = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *known, 0);
+  for (int k = 0; k < n; k++, lua_pop(L, 1)) { /* the list keeps them */
+    lua_rawgeti(L, 2, k + 1);
+    known[k] = pni_check_tensor(L, -1);
+  }
+  if (pni_leaf_beyond(c, pni_check_tensor(L, 1), n, known, &leaf)) return pni_raise(L, c);
+  if (!leaf) return 0;
+  pni_push_tensor(L, leaf);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {{"param", l_param},
                                      {"grad", l_grad},
                                      {"detach", l_detach},
                                      {"set_no_grad", l_set_no_grad},
-                                     {"parameters_below", l_parameters_below},
-                                     {"same_tensor", l_same_tensor},
+                                     {"identity", l_identity},
+                                     {"leaf_beyond", l_leaf_beyond},
                                      {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"backward", l_backward},

@@ -70,6 +70,9 @@ static double real_argument(lua_State *L, const signature *s, const argument *a,
   return v;
 }
 
+/* Is it a whole number, of a size that is exact? */
+static bool is_whole(double v) { return v == floor(v) && fabs(v) <= 9e15; }
+
 /* A number for both axes of an image, or {rows, columns}. */
 static void pair_argument(lua_State *L, const signature *s, const argument *a, int i, int64_t *out) {
   int n = 1;
@@ -77,11 +80,13 @@ static void pair_argument(lua_State *L, const signature *s, const argument *a, i
   if (lua_isnoneornil(L, i)) return;
   if (lua_istable(L, i))
     n = pni_check_sizes(L, i, s->op->name, 2, out);
+  else if (is_whole(real_argument(L, s, a, i)))
+    out[0] = out[1] = (int64_t)lua_tonumber(L, i);
   else
-    out[0] = out[1] = (int64_t)real_argument(L, s, a, i);
-  if (lua_istable(L, i) ? n == 2 : (double)out[0] == lua_tonumber(L, i)) return;
+    n = 0;
+  if (lua_istable(L, i) ? n == 2 : n == 1) return;
   pni_error(L, "%s: %s must be a whole number or a list of two, got %s", s->op->name, a->name,
-            lua_istable(L, i) ? "another list" : lua_tostring(L, i));
+            lua_istable(L, i) ? "another list" : pni_value_text(L, i));
 }
 
 static int64_t axis_mask(lua_State *L, const signature *s, int i, int ndim) {
@@ -95,11 +100,16 @@ static void wrong_tensor(lua_State *L, const signature *s, const argument *a, in
   pni_error(L, "%s: %s must be a tensor or a number, got %s", s->op->name, a->name, pni_type_name(L, i));
 }
 
+typedef struct {
+  int place;    /* on the stack */
+  pni_box *box; /* NULL: a number stands there */
+} input;
+
 /* What phase one gathers: stack places of the tensors, and the attributes. */
 typedef struct {
-  int place[PNI_OP_INPUTS];
-  pni_box *box[PNI_OP_INPUTS]; /* NULL: a number at place[] */
-  int n;
+  input few[PNI_OP_INPUTS], *input; /* few, or a userdata on the stack where a list is longer */
+  pn_tensor *in_few[PNI_OP_INPUTS], **in;
+  int n, room;
   pn_tensor *first; /* decides the meaning of axes */
   pn_tensor *like;  /* decides the dtype of numbers: the first float tensor, else int64, else bool */
   pni_attr attr;
@@ -109,20 +119,31 @@ static void add_tensor(lua_State *L, const signature *s, const argument *a, gath
   pni_box *b = pni_test_box(L, s->state, i);
   pn_tensor *t = b ? b->t : NULL;
   if (b && !t) pni_error(L, "%s: tensor was closed", s->op->name);
-  g->box[g->n] = b;
   if (!t && !lua_isnumber(L, i) && !lua_isboolean(L, i)) wrong_tensor(L, s, a, i);
   if (t && !g->first) g->first = t;
   bool is_float = t && pni_is_float(t);
   if (t && (!g->like || (!pni_is_float(g->like) && (is_float || g->like->dtype > t->dtype)))) g->like = t;
-  if (g->n == PNI_OP_INPUTS) pni_error(L, "%s: at most %d tensors are possible", s->op->name, PNI_OP_INPUTS);
-  g->place[g->n++] = i;
+  if (g->n == g->room) pni_error(L, "%s: at most %d tensors are possible", s->op->name, g->room);
+  g->input[g->n++] = (input){i, b};
+}
+
+/* Makes room for n inputs more; the userdata stays on the stack as long as the call. */
+static void make_room(lua_State *L, gathered *g, int n) {
+  if (n <= g->room - g->n) return;
+  size_t all = (size_t)g->n + (size_t)n;
+  input *more = lua_newuserdatauv(L, all * (sizeof *more + sizeof *g->in), 0);
+  memcpy(more, g->input, (size_t)g->n * sizeof *more);
+  g->input = more;
+  g->in = (pn_tensor **)(void *)(more + all);
+  g->room = (int)all;
 }
 
 static void add_list(lua_State *L, const signature *s, const argument *a, gathered *g, int i) {
   if (!lua_istable(L, i))
     pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, pni_type_name(L, i));
   int n = (int)lua_rawlen(L, i);
-  luaL_checkstack(L, n + 8, "too many tensors");
+  luaL_checkstack(L, n + 9, "too many tensors");
+  make_room(L, g, n);
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, i, k);
     add_tensor(L, s, a, g, lua_gettop(L));
@@ -142,7 +163,7 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
   case 'a': {
     int axis = absent ? (int)(a->absent > 0 ? a->absent - 1 : a->absent) : pni_check_axis(L, i, s->op->name);
     *slot = axis < 0 ? axis + ndim : axis;
-    if (*slot < 0 || *slot >= (ndim ? ndim : 1))
+    if (ndim && (*slot < 0 || *slot >= ndim)) /* of 0-d tensors: the operation knows */
       pni_error(L, "%s: axis must lie in the tensor's %d axes, got number %d", s->op->name, ndim,
                 axis < 0 ? axis : axis + 1);
     break;
@@ -154,7 +175,7 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
   case 'b': *slot = absent ? a->absent != 0 : lua_toboolean(L, i); break;
   case 'i': {
     double v = absent ? a->absent : real_argument(L, s, a, i);
-    if (v != floor(v) || fabs(v) > 9e15) pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
+    if (!is_whole(v)) pni_error(L, "%s: %s must be a whole number, got %f", s->op->name, a->name, v);
     *slot = (int64_t)v;
     break;
   }
@@ -170,14 +191,16 @@ static void one_argument(lua_State *L, const signature *s, const argument *a, ga
 static void gather(lua_State *L, const signature *s, gathered *g) {
   int top = lua_gettop(L), options = is_options(L, top) ? top : 0, reals = 0;
   if (options) check_names(L, s, options);
-  if (!s->open_ended && top - (options != 0) > s->n)
+  if (!s->open_ended && top - (options != 0) > s->n) {
+    if (s->arg[0].kind == 't' && lua_isnil(L, 1)) wrong_tensor(L, s, &s->arg[0], 1); /* a failure was handed on */
     pni_error(L, "%s: at most %d arguments are possible, got %d", s->op->name, s->n, top);
+  }
   luaL_checkstack(L, MAX_ARGS + 8, "too many arguments");
   for (int k = 0; k < s->n; k++) {
     const argument *a = &s->arg[k];
     int i = k + 1;
     if (options && i >= options) {
-      lua_getfield(L, options, a->name);
+      pni_get_raw(L, options, a->name);
       i = lua_gettop(L);
     } else if (i > top) {
       lua_settop(L, lua_gettop(L) < top ? top : lua_gettop(L));
@@ -193,9 +216,12 @@ static void gather(lua_State *L, const signature *s, gathered *g) {
 /* Mistakes raise; a factorisation that does not exist is an operational failure: nil, message, code. */
 static int call(lua_State *L) {
   const signature *s = lua_touserdata(L, lua_upvalueindex(1));
-  pn_context *c = s->state->c;
+  pn_context *c = s->state->c ? s->state->c : pni_lua_context(L);
   gathered g;
   g.n = 0;
+  g.room = PNI_OP_INPUTS;
+  g.input = g.few;
+  g.in = g.in_few;
   g.first = g.like = NULL;
   g.attr.ni = 0;
   g.attr.r[0] = g.attr.r[1] = 0;
@@ -203,8 +229,11 @@ static int call(lua_State *L) {
   pni_box *b = pni_new_box(L);
   for (int again = 0;; again++) {
     size_t mark = pn_scope_open(c);
-    pn_tensor *in[PNI_OP_INPUTS];
-    for (int k = 0; k < g.n; k++) in[k] = g.box[k] ? g.box[k]->t : pni_to_tensor(L, c, g.place[k], g.like);
+    pn_tensor **in = g.in;
+    for (int k = 0; k < g.n; k++)
+      in[k] = g.input[k].box ? g.input[k].box->t : pni_to_tensor(L, c, g.input[k].place, g.like);
+    if (s->op->flags & PNI_OP_AS_FLOAT && in[0] && !pni_is_float(in[0]))
+      in[0] = pn_cast(c, in[0], pni_default_dtype(L));
     pn_tensor *t = pni_apply(c, s->op, g.n, in, &g.attr);
     if (!t && pn_context_status(c) == PN_SINGULAR) {
       pn_scope_close(c, mark);
@@ -260,6 +289,7 @@ void pni_open_ops(lua_State *L) {
   set_meta(L, meta, "__mul", "mul");
   set_meta(L, meta, "__div", "div");
   set_meta(L, meta, "__pow", "pow");
+  set_meta(L, meta, "__idiv", "floor_divide");
   set_meta(L, meta, "__mod", "remainder");
   push_op(L, pni_op_find("neg"));
   lua_pushcclosure(L, once, 1);

@@ -1,12 +1,12 @@
 /*
-** core.c: opening the module penumbra.core, the state's context, errors at the script's line, and the
+** core.c: opening the module penumbra.core, the state's context, raising errors, and the
 ** one place where Lua's collector learns about tensor memory.
 */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "../tensor/blas.h"
-#include "penumbra_lua.h"
+#include "message.h"
 
 static const char state_key = 0, raised_key = 0;
 
@@ -15,6 +15,7 @@ static int state_gc(lua_State *L) {
   if (s->own) pn_context_close(s->c);
   s->c = NULL;
   s->own = false;
+  s->closed = true; /* finalisers of objects older than the module come after this one */
   return 0;
 }
 
@@ -39,6 +40,7 @@ static pni_state *attach(lua_State *L) {
 pn_context *pni_lua_context(lua_State *L) {
   pni_state *s = pni_lua_state(L);
   if (s && s->c) return s->c;
+  if (s && s->closed) luaL_error(L, "penumbra: the Lua state is closing");
   if (!s) s = attach(L);
   s->c = pn_context_new(NULL);
   if (!s->c) luaL_error(L, "not enough memory");
@@ -78,17 +80,11 @@ bool pni_is_ours(const char *source) {
   return pni_embedded(name);
 }
 
-/* Pushes "script:line: " of the innermost Lua function that is not the module's own. */
-static void push_where(lua_State *L) {
-  lua_Debug ar;
-  for (int level = 1; lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline > 0 && !pni_is_ours(ar.source)) {
-      lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
-      return;
-    }
-  }
-  lua_pushliteral(L, "");
+/* Pushes what is told after the place, which is on the stack top. */
+static void push_text(lua_State *L, const char *message) {
+  pni_push_named(L, message);
+  pni_push_with_own_failure(L, lua_tostring(L, -2), lua_tostring(L, -1));
+  lua_remove(L, -2);
 }
 
 int pni_error(lua_State *L, const char *format, ...) {
@@ -98,8 +94,8 @@ int pni_error(lua_State *L, const char *format, ...) {
   lua_pushvfstring(L, format, ap);
   va_end(ap);
   snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
-  push_where(L);
-  lua_pushstring(L, text);
+  pni_push_where(L);
+  push_text(L, text);
   lua_concat(L, 2);
   return lua_error(L);
 }
@@ -109,14 +105,18 @@ int pni_raise(lua_State *L, pn_context *c) {
   pn_status status = pn_context_status(c);
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
-  push_where(L);
+  pni_push_where(L);
   if (c->recorder && c->broken[0]) {
     char *where = pni_lua_state(L)->broken_where;
     if (!where[0]) snprintf(where, sizeof pni_lua_state(L)->broken_where, "%s", lua_tostring(L, -1));
   }
-  lua_pushstring(L, text[0] ? text : "unknown failure");
+  bool limit = status == PN_NOMEM || status == PN_CANCELLED;
+  if (limit)
+    lua_pushstring(L, text);
+  else
+    push_text(L, text[0] ? text : "unknown failure");
   lua_concat(L, 2);
-  if (status == PN_NOMEM || status == PN_CANCELLED) {
+  if (limit) {
     pni_lua_state(L)->raised = (int)status;
     lua_pushvalue(L, -1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &raised_key);
@@ -142,6 +142,7 @@ int pni_push_failure(lua_State *L, pn_context *c) {
   }
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
+  pni_note_failure(L, text);
   lua_pushnil(L);
   lua_pushstring(L, text);
   lua_pushstring(L, pn_status_name(s));
@@ -162,13 +163,18 @@ static int l_script_line(lua_State *L) {
 
 /* ---- boxes ---- */
 
-static const char box_key = 0;
+static void release(void *object) {
+  pni_box *b = object;
+  pn_tensor *t = b->t;
+  b->t = NULL;
+  pn_tensor_unref(t);
+}
+
+const pni_kind pni_tensor_kind = {"penumbra.tensor", "a tensor", sizeof(pni_box), 0, true, release};
 
 void pni_new_box_metatable(lua_State *L) {
-  luaL_newmetatable(L, "penumbra.tensor");
+  pni_new_kind(L, &pni_tensor_kind);
   pni_lua_state(L)->box_metatable = lua_topointer(L, -1);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &box_key);
 }
 
 pni_box *pni_test_box(lua_State *L, const pni_state *s, int i) {
@@ -178,16 +184,7 @@ pni_box *pni_test_box(lua_State *L, const pni_state *s, int i) {
   return ours ? lua_touserdata(L, i) : NULL;
 }
 
-pni_box *pni_new_box(lua_State *L) {
-  pni_state *s = pni_lua_state(L);
-  s->allocating = true;
-  pni_box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  s->allocating = false;
-  b->t = NULL;
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &box_key);
-  lua_setmetatable(L, -2);
-  return b;
-}
+pni_box *pni_new_box(lua_State *L) { return pni_new_object(L, &pni_tensor_kind); }
 
 /* Tells the collector about memory it cannot see: a step of its work per 64 KiB by which the context has grown
  * since the last look. Growth, not the size of results: one result may keep many nodes of a graph alive.
@@ -253,8 +250,8 @@ static int l_default_dtype(lua_State *L) {
 }
 
 static int l_threads(lua_State *L) {
-  lua_Integer n = luaL_optinteger(L, 1, 0);
-  if (n < 0 || n > 256) return pni_error(L, "threads: n must be 1 to 256, got %d", (int)n);
+  lua_Integer n = lua_isnoneornil(L, 1) ? 0 : pni_check_whole(L, 1, "threads", "n");
+  if (n < 0 || n > 256) return pni_error(L, "threads: n must be 1 to 256, got %I", (LUAI_UACINT)n);
   if (n && pni_refuse_capture(pni_lua_context(L), "threads", "set them outside"))
     return pni_raise(L, pni_lua_context(L));
   lua_pushinteger(L, pn_context_threads(pni_lua_context(L), (int)n));
@@ -281,9 +278,10 @@ static int l_memory(lua_State *L) {
 }
 
 static int l_memory_limit(lua_State *L) {
-  size_t bytes = (size_t)luaL_checkinteger(L, 1);
+  lua_Integer bytes = pni_check_whole(L, 1, "memory_limit", "bytes");
+  if (bytes < 0) return pni_error(L, "memory_limit: bytes must not be negative, got %I", (LUAI_UACINT)bytes);
   if (pni_refuse_capture(pni_lua_context(L), "memory_limit", "set it outside")) return pni_raise(L, pni_lua_context(L));
-  pn_context_set_memory_limit(pni_lua_context(L), bytes);
+  pn_context_set_memory_limit(pni_lua_context(L), (size_t)bytes);
   return 0;
 }
 
@@ -397,10 +395,12 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_natural(L);
   pni_open_nn(L);
   pni_open_optim(L);
+  pni_open_infer(L);
   pni_open_replay(L);
   pni_open_sampler(L);
   pni_open_traceback(L);
   pni_open_missing(L);
+  pni_open_public(L);
   pni_open_terminal(L);
   pni_open_file(L);
   return 1;

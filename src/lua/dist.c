@@ -4,28 +4,34 @@
 */
 #include <string.h>
 #include "dist/dist_lua.h"
+#include "message.h"
 
 typedef pni_dist_box box;
 
+static void release(void *object) {
+  box *b = object;
+  pn_dist *d = b->d;
+  b->d = NULL;
+  pn_dist_unref(d);
+}
+
+const pni_kind pni_dist_kind = {"penumbra.distribution", "a distribution", sizeof(box), 0, true, release};
+
+bool pni_is_dist(lua_State *L, int i) { return pni_test_object(L, i, &pni_dist_kind) != NULL; }
+
 pn_dist *pni_check_dist(lua_State *L, int i) {
-  box *b = luaL_testudata(L, i, "penumbra.distribution");
+  box *b = pni_test_object(L, i, &pni_dist_kind);
   if (!b) pni_error(L, "argument %d must be a distribution, got %s", i, pni_type_name(L, i));
   if (!b->d) pni_error(L, "distribution was closed");
   return b->d;
 }
 
 static pn_dist *self(lua_State *L) {
-  if (!luaL_testudata(L, 1, "penumbra.distribution"))
-    pni_error(L, "distribution methods are called with a colon, as in d:sample{10}");
+  if (!pni_is_dist(L, 1)) pni_error(L, "distribution methods are called with a colon, as in d:sample{10}");
   return pni_check_dist(L, 1);
 }
 
-pni_dist_box *pni_new_dist_box(lua_State *L) {
-  box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  b->d = NULL;
-  luaL_setmetatable(L, "penumbra.distribution");
-  return b;
-}
+pni_dist_box *pni_new_dist_box(lua_State *L) { return pni_new_object(L, &pni_dist_kind); }
 
 /* Fills the box on the stack top, or raises. */
 int pni_finish_dist(lua_State *L, pn_context *c, box *b, pn_dist *d) {
@@ -58,7 +64,7 @@ static int l_new(lua_State *L) {
   check_names(L, kind, 2);
   for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++) {
     const pni_parameter *p = &kind->param[k];
-    if (lua_getfield(L, 2, p->name) == LUA_TNIL) {
+    if (pni_get_raw(L, 2, p->name) == LUA_TNIL) {
       lua_pop(L, 1);
       if (!p->optional || *p->axes) continue; /* only the library knows the sizes */
       lua_pushnumber(L, p->absent);
@@ -72,7 +78,7 @@ static int l_new(lua_State *L) {
     if (t && !like) like = t;
     n++;
   }
-  int validate = lua_getfield(L, 2, "validate");
+  int validate = pni_get_raw(L, 2, "validate");
   if (validate != LUA_TNIL && validate != LUA_TBOOLEAN)
     return pni_error(L, "%s: validate must be true or false, got %s", kind->name, pni_type_name(L, -1));
   int on = lua_toboolean(L, -1);
@@ -117,7 +123,7 @@ static int l_independent(lua_State *L) {
   lua_Integer k = lua_tointegerx(L, 2, &ok);
   if (!ok || k < 0 || k > PN_MAX_DIMS)
     return pni_error(L, "%s: independent: k must be a number of batch axes, got %s", pn_dist_name(d),
-                     luaL_tolstring(L, 2, NULL));
+                     pni_value_text(L, 2));
   box *b = pni_new_dist_box(L);
   return pni_finish_dist(L, d->ctx, b, pn_dist_independent(d->ctx, d, (int)k));
 }
@@ -179,18 +185,20 @@ static pn_rng *read_draw(lua_State *L, const pn_dist *d, const char *function, i
   char where[96];
   pn_rng *rng = NULL;
   snprintf(where, sizeof where, "%s: %s", pn_dist_name(d), function);
-  int top = lua_gettop(L);
+  int top = lua_gettop(L); /* options and generators stay on the stack beyond what becomes the last size */
   for (int i = top; i >= 2 && i >= top - 1; i--) {
-    if (luaL_testudata(L, i, "penumbra.generator")) rng = pni_check_rng(L, i);
+    if (pni_test_object(L, i, &pni_generator_kind)) rng = pni_check_rng(L, i);
     if (!lua_istable(L, i)) continue;
     pni_check_options(L, i, where, draw_options);
-    if (lua_getfield(L, i, "generator") != LUA_TNIL) rng = pni_check_rng(L, -1);
-    lua_pop(L, 1);
+    if (pni_get_raw(L, i, "generator") != LUA_TNIL) rng = pni_check_rng(L, -1);
   }
   while (top > 2 && lua_type(L, top) != LUA_TNUMBER) top--;
-  bool sizes = top >= 2 && (lua_istable(L, 2) || lua_type(L, top) == LUA_TNUMBER);
-  lua_settop(L, top);
-  *ndim = sizes ? pni_check_sizes(L, 2, where, PN_MAX_DIMS, shape) : 0;
+  bool list = top >= 2 && lua_istable(L, 2), sizes = list || (top >= 2 && lua_type(L, top) == LUA_TNUMBER);
+  *ndim = 0;
+  if (list)
+    *ndim = pni_check_sizes(L, 2, where, PN_MAX_DIMS, shape);
+  else if (sizes)
+    *ndim = pni_check_numbers(L, 2, top, where, PN_MAX_DIMS, shape);
   if (!sizes && top == 2 && !rng && !lua_isnil(L, 2))
     pni_error(L, "%s: sizes must be a list of numbers, got %s", where, pni_type_name(L, 2));
   return rng;
@@ -220,20 +228,31 @@ static int l_rsample_log_prob(lua_State *L) {
 
 static int l_kl(lua_State *L) {
   for (int i = 1; i <= 2; i++)
-    if (!luaL_testudata(L, i, "penumbra.distribution"))
+    if (!pni_is_dist(L, i))
       return pni_error(L, "kl: %s must be a distribution, got %s", i == 1 ? "p" : "q", pni_type_name(L, i));
   pn_dist *p = pni_check_dist(L, 1), *q = pni_check_dist(L, 2);
   PNI_RETURN(L, p->ctx, pn_dist_kl(p->ctx, p, q));
 }
 
+const pni_constraint *pni_check_set(lua_State *L, int i, const char *where) {
+  if (lua_type(L, i) != LUA_TSTRING)
+    pni_error(L, "%s: set must be the name of a set, got %s", where, pni_type_name(L, i));
+  const char *name = lua_tostring(L, i);
+  pni_near near;
+  pni_near_begin(&near, name);
+  for (int k = 0; k < pni_constraint_count(); k++) {
+    pni_near_offer(&near, pni_constraint_at(k)->name);
+    if (strcmp(pni_constraint_at(k)->name, name) == 0) return pni_constraint_at(k);
+  }
+  pni_push_nearest(L, &near);
+  pni_error(L, "%s: there is no set '%s'%s", where, name, lua_tostring(L, -1));
+  return NULL;
+}
+
 /* within(set, x): bool, which members of x lie in the set */
 static int l_within(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  const char *name = luaL_checkstring(L, 1);
-  const pni_constraint *k = NULL;
-  for (int i = 0; i < pni_constraint_count(); i++)
-    if (strcmp(pni_constraint_at(i)->name, name) == 0) k = pni_constraint_at(i);
-  if (!k) return pni_error(L, "within: there is no set '%s'", name);
+  const pni_constraint *k = pni_check_set(L, 1, "within");
   pn_tensor *x = pni_test_tensor(L, 2);
   if (!x && lua_type(L, 2) != LUA_TNUMBER)
     return pni_error(L, "within: x must be a tensor or a number, got %s", pni_type_name(L, 2));
@@ -252,8 +271,8 @@ void pni_push_sizes(lua_State *L, int n, const int64_t *shape) {
   }
 }
 
-/* parameters() -> {name = tensor} of those that were given: enough to save and make the distribution again */
-static int l_parameters(lua_State *L) {
+/* arguments() -> {name = tensor} of those that were given: enough to save and make the distribution again */
+static int l_arguments(lua_State *L) {
   pn_dist *d = self(L);
   lua_createtable(L, 0, 4);
   for (int k = 0; k < PNI_DIST_PARAMS; k++) {
@@ -334,9 +353,9 @@ static int l_index(lua_State *L) {
 
 int pni_describe(lua_State *L, const char *what) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  lua_getfield(L, -1, "penumbra.core");
-  if (!lua_istable(L, -1) || lua_getfield(L, -1, "describe") != LUA_TTABLE) return lua_pushstring(L, what), 1;
-  lua_getfield(L, -1, what);
+  pni_get_raw(L, -1, "penumbra.core");
+  if (!lua_istable(L, -1) || pni_get_raw(L, -1, "describe") != LUA_TTABLE) return lua_pushstring(L, what), 1;
+  pni_get_raw(L, -1, what);
   lua_pushvalue(L, 1);
   lua_call(L, 1, 1);
   return 1;
@@ -361,13 +380,6 @@ static int l_tostring(lua_State *L) {
   if (!b->d) return lua_pushliteral(L, "closed distribution"), 1;
   check_shown(L, b->d);
   return pni_describe(L, "distribution");
-}
-
-static int l_close(lua_State *L) {
-  box *b = luaL_checkudata(L, 1, "penumbra.distribution");
-  pn_dist_unref(b->d);
-  b->d = NULL;
-  return 0;
 }
 
 /* ---- rows ---- */
@@ -512,24 +524,22 @@ static const luaL_Reg methods[] = {{"log_prob", l_log_prob},
                                    {"entropy", l_entropy},
                                    {"independent", l_independent},
                                    {"expand", l_expand},
-                                   {"parameters", l_parameters},
+                                   {"arguments", l_arguments},
                                    {"validate", l_dist_validate},
-                                   {"close", l_close},
                                    {NULL, NULL}};
 
-static const luaL_Reg events[] = {{"__tostring", l_tostring}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+static const luaL_Reg events[] = {{"__tostring", l_tostring}, {NULL, NULL}};
 
 void pni_open_dist(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.distribution");
+  pni_new_kind(L, &pni_dist_kind);
   luaL_setfuncs(L, events, 0);
   luaL_newlib(L, methods);
+  pni_add_close(L, &pni_dist_kind);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "distribution_methods");
   pni_add_space(L, "d:", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
-  lua_pushliteral(L, "penumbra.distribution");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -12,22 +12,17 @@ typedef struct {
   pn_names *names;
 } holder;
 
-static int holder_gc(lua_State *L) {
-  holder *h = luaL_checkudata(L, 1, "penumbra.file");
+static void release(void *object) {
+  holder *h = object;
   pn_archive_free(h->archive);
   pn_names_free(h->names);
   h->archive = NULL;
   h->names = NULL;
-  return 0;
 }
 
-static holder *new_holder(lua_State *L) {
-  holder *h = lua_newuserdatauv(L, sizeof *h, 0);
-  h->archive = NULL;
-  h->names = NULL;
-  luaL_setmetatable(L, "penumbra.file");
-  return h;
-}
+static const pni_kind kind = {"penumbra.file", "a file", sizeof(holder), 0, false, release};
+
+static holder *new_holder(lua_State *L) { return pni_new_object(L, &kind); }
 
 static const char *check_path(lua_State *L, const char *where) {
   if (lua_type(L, 1) != LUA_TSTRING) pni_error(L, "%s: path must be a string, got %s", where, pni_type_name(L, 1));
@@ -95,14 +90,19 @@ static int l_load_idx(lua_State *L) {
 
 /* ---- CSV ---- */
 
-/* A list of texts at index i as an array that lives in a userdata pushed on the stack. */
+/* A list of texts at index i as an array in a userdata; that and a copy of the list, which keeps the texts, are pushed
+ * and stay. */
 static const char **check_texts(lua_State *L, int i, const char *where, int *n) {
   *n = (int)lua_rawlen(L, i);
   const char **list = lua_newuserdatauv(L, (size_t)(*n + 1) * sizeof *list, 0);
+  pni_copy_list(L, i, *n);
   for (int k = 0; k < *n; k++) {
-    if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING) /* no conversion: the table keeps the text alive */
+    if (lua_rawgeti(L, -1, k + 1) != LUA_TSTRING) /* no conversion: the copy has the text itself */
       pni_error(L, "%s: name %d must be a string, got %s", where, k + 1, pni_type_name(L, -1));
-    list[k] = lua_tostring(L, -1);
+    size_t length;
+    list[k] = lua_tolstring(L, -1, &length);
+    if (strlen(list[k]) != length)
+      pni_error(L, "%s: text %d must not hold a zero byte, got '%s\\0...'", where, k + 1, list[k]);
     lua_pop(L, 1);
   }
   list[*n] = NULL;
@@ -119,11 +119,17 @@ static int64_t *check_positions(lua_State *L, int i, int *n) {
     list[k] = lua_tointegerx(L, -1, &ok);
     if (!ok || list[k] == 0)
       pni_error(L, "csv: columns must be all names or all positions from 1 (or -1 backwards), got %s",
-                luaL_tolstring(L, -1, NULL));
+                pni_value_text(L, -1));
     list[k] -= list[k] > 0;
     lua_pop(L, 1);
   }
   return list;
+}
+
+/* Raises every now and then, if a host has cancelled, in loops over what a file holds. */
+static void go_on(lua_State *L, int64_t k) {
+  pn_context *c = pni_lua_context(L);
+  if (k % 4096 == 4095 && pni_check_cancel(c) != PN_OK) pni_raise(L, c);
 }
 
 static void push_names(lua_State *L, const pn_names *names) {
@@ -135,6 +141,7 @@ static void push_names(lua_State *L, const pn_names *names) {
   for (int64_t k = 0; k < pn_names_count(names); k++) {
     lua_pushstring(L, pn_names_at(names, k));
     lua_rawseti(L, -2, k + 1);
+    go_on(L, k);
   }
 }
 
@@ -182,14 +189,16 @@ static int push_archive(lua_State *L, const char *path, loader load) {
   for (int64_t k = 0; k < pn_archive_count(a); k++) {
     lua_pushstring(L, pn_archive_name(a, k));
     pni_push_tensor(L, pn_archive_tensor(a, k));
-    lua_settable(L, -4);
+    lua_rawset(L, -4);
     lua_pushstring(L, pn_archive_name(a, k));
     lua_rawseti(L, -2, k + 1);
+    go_on(L, k);
   }
   lua_createtable(L, 0, 0);
   for (int64_t k = 0; k < pn_archive_text_count(a); k++) {
     lua_pushstring(L, pn_archive_text(a, pn_archive_text_key(a, k)));
     lua_setfield(L, -2, pn_archive_text_key(a, k));
+    go_on(L, k);
   }
   pn_archive_free(h->archive);
   h->archive = NULL;
@@ -299,9 +308,7 @@ static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
                                      {NULL, NULL}};
 
 void pni_open_file(lua_State *L) {
-  luaL_newmetatable(L, "penumbra.file");
-  lua_pushcfunction(L, holder_gc);
-  lua_setfield(L, -2, "__gc");
+  pni_new_kind(L, &kind);
   lua_pop(L, 1);
   luaL_newlib(L, functions);
   pni_add_json(L);

@@ -75,8 +75,9 @@ static pn_tensor *apply(pn_context *c, pn_tensor *x, const entry *e, int n) {
 
 /* Reads the list at index 2 of x into e; returns how many. */
 static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
-  int n = (int)lua_rawlen(L, 2), axis = 0;
+  int n = lua_rawlen(L, 2) > MAX_ENTRIES ? MAX_ENTRIES : (int)lua_rawlen(L, 2), axis = 0;
   bool dots = false;
+  luaL_checkstack(L, MAX_ENTRIES + 8, "too many entries");
   if (n > PN_MAX_DIMS + 1) pni_error(L, "index: at most %d entries are possible, got %d", x->ndim, n);
   int out = 0;
   for (int k = 1; k <= n; k++) {
@@ -88,9 +89,17 @@ static int read_list(lua_State *L, const pn_tensor *x, entry *e) {
       if (axis >= x->ndim) pni_error(L, "index: the tensor has %d axes, got %d entries", x->ndim, n);
       e[out++] = read_entry(L, lua_gettop(L), x->shape[axis++]);
     }
-    lua_pop(L, 1); /* an index tensor stays reachable through the list at index 2 */
+    if (!pni_test_tensor(L, -1)) lua_pop(L, 1); /* an index tensor stays on the stack */
   }
   return out;
+}
+
+/* Is it ipairs that asks for the position after the last? It goes on until it gets nil, which a position never is. */
+static bool is_ipairs(lua_State *L) {
+  lua_Debug ar;
+  if (!lua_getstack(L, 1, &ar)) return false;
+  lua_getinfo(L, "Sn", &ar);
+  return *ar.what == 'C' && ar.name && strcmp(ar.name, "for iterator") == 0;
 }
 
 int pni_index(lua_State *L) {
@@ -109,6 +118,8 @@ int pni_index(lua_State *L) {
     n = read_list(L, x, e);
   } else {
     if (x->ndim == 0) return pni_error(L, "index: a tensor without axes cannot be indexed; x:item() gives its value");
+    if (lua_isinteger(L, 2) && lua_tointeger(L, 2) == x->shape[0] + 1 && is_ipairs(L))
+      return pni_error(L, "ipairs: it does not find the end of a tensor; write 'for i, row in x:rows() do'");
     e[0] = read_entry(L, 2, x->shape[0]);
   }
   PNI_RETURN(L, c, apply(c, x, e, n));
@@ -117,11 +128,7 @@ int pni_index(lua_State *L) {
 /* ---- methods ---- */
 
 static int64_t integer(lua_State *L, int i, const char *where, const char *role, int64_t absent) {
-  int ok;
-  if (lua_isnoneornil(L, i)) return absent;
-  lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
-  return v;
+  return lua_isnoneornil(L, i) ? absent : pni_check_whole(L, i, where, role);
 }
 
 static int l_select(lua_State *L) {
@@ -156,7 +163,10 @@ static int l_slice(lua_State *L) {
 static int l_transpose(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
-  int a = pni_check_axis(L, 2, "transpose"), b = pni_check_axis(L, 3, "transpose");
+  bool last = lua_isnoneornil(L, 2) && lua_isnoneornil(L, 3);
+  if (last && x->ndim < 2)
+    return pni_error(L, "transpose: tensor must have at least 2 axes, got %d (x:t() takes any)", x->ndim);
+  int a = last ? -2 : pni_check_axis(L, 2, "transpose"), b = last ? -1 : pni_check_axis(L, 3, "transpose");
   PNI_RETURN(L, c, pn_transpose(c, x, a, b));
 }
 
@@ -202,8 +212,7 @@ static int l_masked_select(lua_State *L) {
   PNI_RETURN(L, c, pn_masked_select(c, x, mask));
 }
 
-static pn_tensor *stack(lua_State *L, pn_context *c, int n, int axis) {
-  pn_tensor *x[PNI_OP_INPUTS];
+static pn_tensor *stack(lua_State *L, pn_context *c, int n, pn_tensor **x, int axis) {
   for (int k = 0; k < n; k++) x[k] = pni_to_tensor(L, c, 3 + k, NULL);
   return pn_stack(c, n, x, axis);
 }
@@ -214,7 +223,7 @@ static int l_stack(lua_State *L) {
   if (!lua_istable(L, 1))
     return pni_error(L, "stack: first argument must be a list of tensors, got %s", pni_type_name(L, 1));
   int axis = lua_isnoneornil(L, 2) ? 0 : pni_check_axis(L, 2, "stack"), n = (int)lua_rawlen(L, 1);
-  if (n < 1 || n > PNI_OP_INPUTS) return pni_error(L, "stack: needs 1 to %d tensors, got %d", PNI_OP_INPUTS, n);
+  if (n < 1) return pni_error(L, "stack: list must hold at least one tensor");
   lua_settop(L, 2);
   luaL_checkstack(L, n + 8, "too many tensors");
   for (int k = 1; k <= n; k++) {
@@ -222,7 +231,36 @@ static int l_stack(lua_State *L) {
     if (!pni_test_tensor(L, -1) && !lua_isnumber(L, -1))
       return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k, pni_type_name(L, -1));
   }
-  PNI_RETURN(L, c, stack(L, c, n, axis));
+  pn_tensor **x = lua_newuserdatauv(L, (size_t)n * sizeof *x, 0);
+  PNI_RETURN(L, c, stack(L, c, n, x, axis));
+}
+
+/* ---- rows ---- */
+
+static int next_row(lua_State *L) {
+  pn_tensor *x = pni_check_operand(L, 1, "rows", "x");
+  int64_t i = pni_check_whole(L, 2, "rows", "position");
+  if (x->ndim == 0 || i < 0 || i >= x->shape[0]) return 0;
+  pn_context *c = pni_lua_context(L);
+  lua_pushinteger(L, i + 1);
+  pni_box *b = pni_new_box(L);
+  size_t mark = pn_scope_open(c);
+  pni_finish(L, c, mark, b, pn_select(c, x, 0, i));
+  return 2;
+}
+
+/* for i, row in x:rows(): the sub-tensors along the first axis, counted from 1 */
+static int l_rows(lua_State *L) {
+  pn_tensor *x = pni_check_tensor(L, 1);
+  if (x->ndim == 0) return pni_error(L, "rows: a tensor without axes has no rows");
+  lua_pushcfunction(L, next_row);
+  lua_pushvalue(L, 1);
+  lua_pushinteger(L, 0);
+  return 3;
+}
+
+static int l_pairs(lua_State *L) {
+  return pni_error(L, "pairs: a tensor is no table; its rows are 'for i, row in x:rows() do', its numbers x:totable()");
 }
 
 /* ---- ordering: values and 0-based positions ---- */
@@ -275,7 +313,7 @@ static int spread_of(lua_State *L, const char *where, spread *f) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
   pn_axes axes = pni_check_axes(L, 2, where, x->ndim);
-  double correction = luaL_optnumber(L, 3, 1);
+  double correction = lua_isnoneornil(L, 3) ? 1 : pni_check_number(L, 3, where, "correction");
   int keepdim = lua_toboolean(L, 4);
   PNI_RETURN(L, c, f(c, x, axes, correction, keepdim));
 }
@@ -310,12 +348,18 @@ static const luaL_Reg functions[] = {{"select", l_select},
                                      {"to", l_to},
                                      {NULL, NULL}};
 
+static const luaL_Reg methods[] = {{"rows", l_rows}, {NULL, NULL}};
+
 void pni_open_index(lua_State *L) {
   int core = lua_gettop(L);
   luaL_setfuncs(L, functions, 0);
   pni_push_methods(L);
   luaL_setfuncs(L, functions, 0);
+  luaL_setfuncs(L, methods, 0);
   lua_pushnil(L);
   lua_setfield(L, -2, "stack");
+  luaL_getmetatable(L, "penumbra.tensor");
+  lua_pushcfunction(L, l_pairs);
+  lua_setfield(L, -2, "__pairs");
   lua_settop(L, core);
 }

@@ -13,12 +13,13 @@ typedef struct {
   cJSON *json;
 } holder;
 
-static int holder_gc(lua_State *L) {
-  holder *h = luaL_checkudata(L, 1, "penumbra.json");
+static void release(void *object) {
+  holder *h = object;
   cJSON_Delete(h->json);
   h->json = NULL;
-  return 0;
 }
+
+static const pni_kind kind = {"penumbra.json", "a file", sizeof(holder), 0, false, release};
 
 static cJSON *read_json(pn_context *c, const char *path) {
   pni_source s;
@@ -74,9 +75,7 @@ static void push(lua_State *L, const cJSON *item, int depth) {
 static int l_json(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   const char *path = luaL_checkstring(L, 1);
-  holder *h = lua_newuserdatauv(L, sizeof *h, 0);
-  h->json = NULL;
-  luaL_setmetatable(L, "penumbra.json");
+  holder *h = pni_new_object(L, &kind);
   h->json = read_json(c, path);
   if (!h->json) return pni_push_failure(L, c);
   push(L, h->json, 0);
@@ -84,9 +83,7 @@ static int l_json(lua_State *L) {
 }
 
 void pni_add_json(lua_State *L) {
-  luaL_newmetatable(L, "penumbra.json");
-  lua_pushcfunction(L, holder_gc);
-  lua_setfield(L, -2, "__gc");
+  pni_new_kind(L, &kind);
   lua_pop(L, 1);
   lua_pushcfunction(L, l_json);
   lua_setfield(L, -2, "json");

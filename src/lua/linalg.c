@@ -122,13 +122,13 @@ static int l_kalman_update(lua_State *L) {
   operands(L, 6, 4, 4, in);
   lua_settop(L, 7);
   if (!lua_isnil(L, 7)) {
-    if (!lua_istable(L, 7)) return pni_error(L, "kalman_update: options must be a table, got %s", pni_type_name(L, 7));
-    pni_check_options(L, 7, "kalman_update", names);
-    lua_getfield(L, 7, "details");
+    pni_check_plain_options(L, 7, "kalman_update", names);
+    pni_get_raw(L, 7, "details");
     if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
       return pni_error(L, "kalman_update: details must be true or false, got %s", pni_type_name(L, -1));
     details = lua_toboolean(L, -1);
-    if (lua_getfield(L, 7, "observed") != LUA_TNIL) in[OBSERVED] = pni_check_tensor(L, lua_gettop(L));
+    if (pni_get_raw(L, 7, "observed") != LUA_TNIL)
+      in[OBSERVED] = pni_check_operand(L, lua_gettop(L), "kalman_update", "observed");
   }
   return results(L, in, details ? 6 : 3, details ? update_details : update_plain);
 }
@@ -138,9 +138,8 @@ static pn_tensor *option_observed(lua_State *L, int i, const char *where) {
   static const char *const names[] = {"observed", NULL};
   lua_settop(L, i);
   if (lua_isnil(L, i)) return NULL;
-  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
-  pni_check_options(L, i, where, names);
-  return lua_getfield(L, i, "observed") == LUA_TNIL ? NULL : pni_check_tensor(L, lua_gettop(L));
+  pni_check_plain_options(L, i, where, names);
+  return pni_get_raw(L, i, "observed") == LUA_TNIL ? NULL : pni_check_operand(L, lua_gettop(L), where, "observed");
 }
 
 /* kalman_step(mean, cov, a, b or nil, q, y, c, d or nil, r, {observed =}) -> mean, cov, log_prob */

@@ -10,7 +10,7 @@
 #include "../dist/distribution.h"
 #include "../nn/layer.h"
 #include "../nn/optimiser.h"
-#include "penumbra_lua.h"
+#include "message.h"
 
 /* ---- nearness ---- */
 
@@ -87,6 +87,7 @@ void pni_add_space(lua_State *L, const char *label, int table, int names) {
   }
   lua_setfield(L, -2, label);
   lua_pop(L, 1);
+  pni_forget_members(L);
 }
 
 static void offer_keys(lua_State *L, pni_near *near, int t) {
@@ -107,7 +108,7 @@ static void offer_list(lua_State *L, pni_near *near, int t) {
 
 static void offer_space(lua_State *L, pni_near *near, const char *label) {
   push_spaces(L);
-  if (lua_getfield(L, -1, label) == LUA_TTABLE) {
+  if (pni_get_raw(L, -1, label) == LUA_TTABLE) {
     lua_rawgeti(L, -1, 1);
     offer_keys(L, near, -1);
     if (lua_rawgeti(L, -2, 2) == LUA_TTABLE) offer_list(L, near, -1);
@@ -153,6 +154,86 @@ static void push_suggestion(lua_State *L, const pni_near *near, const char *key)
     lua_pushliteral(L, "");
 }
 
+void pni_push_nearest(lua_State *L, const pni_near *near) {
+  if (*near->name)
+    lua_pushfstring(L, ", did you mean '%s'?", near->name);
+  else
+    lua_pushliteral(L, "");
+}
+
+/* ---- functions -> "-name other" or, if they are methods of objects of many kinds, "=name other" ---- */
+
+static const char members_key = 0;
+
+void pni_forget_members(lua_State *L) {
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &members_key);
+}
+
+/* Adds the functions of the table at -1 to the table at index `members`. */
+static void add_members(lua_State *L, int members, bool kind) {
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "_";
+    if (lua_isfunction(L, -1) && *key != '_') {
+      lua_pushvalue(L, -1);
+      const char *known = lua_rawget(L, members) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+      lua_pushvalue(L, -2);
+      lua_pushfstring(L, "%s%s%s%s", kind && *known != '-' ? "=" : "-", *known ? known + 1 : "", *known ? " " : "",
+                      key);
+      lua_rawset(L, members);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+/* Pushes the table of members, gathered from all spaces where something has changed. */
+static void push_members(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &members_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  int members = lua_gettop(L);
+  push_spaces(L);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    const char *label = lua_tostring(L, -2);
+    lua_rawgeti(L, -1, 1);
+    add_members(L, members, strchr(label, ' ') || strcmp(label, "d:") == 0);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &members_key);
+}
+
+/* Of the words of `list` the one `called`, else the shortest (of these the first in the alphabet). */
+static void choose(const char *list, const char *called, char *name, size_t size) {
+  char word[64];
+  *name = '\0';
+  for (int used; sscanf(list, " %63s%n", word, &used) == 1; list += used) {
+    bool shorter = strlen(word) < strlen(name) || (strlen(word) == strlen(name) && strcmp(word, name) < 0);
+    if (!*name || shorter) snprintf(name, size, "%s", word);
+    if (!called || strcmp(word, called) != 0) continue;
+    snprintf(name, size, "%s", word);
+    return;
+  }
+}
+
+bool pni_find_member(lua_State *L, int f, const char *called, char *name, size_t size, bool *kind) {
+  f = lua_absindex(L, f);
+  push_members(L);
+  lua_pushvalue(L, f);
+  bool found = lua_rawget(L, -2) == LUA_TSTRING;
+  if (found) {
+    const char *list = lua_tostring(L, -1);
+    *kind = *list == '=';
+    choose(list + 1, called, name, size);
+  }
+  lua_pop(L, 2);
+  return found;
+}
+
 /* ---- objects ---- */
 
 int pni_no_such(lua_State *L, const char *what, const char *const *more) {
@@ -170,6 +251,7 @@ int pni_no_such(lua_State *L, const char *what, const char *const *more) {
 static int no_method(lua_State *L) { return pni_no_such(L, lua_tostring(L, lua_upvalueindex(2)), NULL); }
 
 void pni_guard_methods(lua_State *L, const char *what) {
+  pni_add_space(L, what, -1, 0);
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, -2);
   lua_pushstring(L, what);
@@ -208,12 +290,13 @@ static int namespace_index(lua_State *L) {
   return 0;
 }
 
-/* namespace(label, table [, names]) -> table, whose missing names are noted from now on; with a metatable of its own
- * it calls `missed` itself. names: list of what it has beside its fields. */
+/* namespace(label, table [, names]) -> table, whose functions are public and whose missing names are noted from now on;
+ * with a metatable of its own it calls `missed` itself. names: list of what it has beside its fields. */
 static int l_namespace(lua_State *L) {
   const char *label = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
+  pni_publish(L, 2);
   pni_add_space(L, label, 2, lua_istable(L, 3) ? 3 : 0);
   lua_settop(L, 2);
   if (lua_getmetatable(L, 2)) return lua_pop(L, 1), 1;
@@ -242,11 +325,25 @@ static bool is_about(const pni_missed *m, const char *message) {
   return false;
 }
 
+/* Lua's own functions take numbers only. */
+static bool wants_number(const char *message) {
+  static const char end[] = "(number expected, got tensor)";
+  size_t n = strlen(message);
+  return n >= sizeof end - 1 && strcmp(message + n - (sizeof end - 1), end) == 0;
+}
+
 void pni_push_explained(lua_State *L, const char *message) {
   pni_state *state = pni_lua_state(L);
   const pni_missed *m = state ? &state->missed : NULL;
-  if (!m || !is_about(m, message) || !lua_checkstack(L, 20)) {
+  if (!lua_checkstack(L, 20)) {
     lua_pushstring(L, message);
+    return;
+  }
+  if (!m || !is_about(m, message)) {
+    if (wants_number(message))
+      lua_pushfstring(L, "%s; the number of a tensor with one element is x:item()", message);
+    else
+      pni_push_with_failure(L, message);
     return;
   }
   pni_near near;

@@ -4,30 +4,36 @@
 */
 #include "nn_lua.h"
 
-static const char layer_key = 0;
-
 typedef struct {
   pn_layer *l;
 } box;
 
+static void release(void *object) {
+  box *b = object;
+  pn_layer *l = b->l;
+  b->l = NULL;
+  pn_layer_unref(l);
+}
+
+static const pni_kind kind = {"penumbra.layer", "a layer", sizeof(box), 1, false, release};
+
 static const pn_layer *check_layer(lua_State *L, int i) {
-  box *b = luaL_testudata(L, i, "penumbra.layer");
+  box *b = pni_test_object(L, i, &kind);
   if (!b || !b->l) pni_error(L, "layer methods are called with a colon, as in layer:mean(x)");
   return b->l;
 }
 
 static const char *const common[] = {"dtype", "generator", NULL};
 
-/* dtype and generator of the option table at index i. */
+/* dtype and generator of the option table at index i; the generator stays on the stack. */
 static pn_rng *read_common(lua_State *L, int i, const char *where, pn_dtype *dtype) {
   pn_rng *rng = NULL;
   *dtype = pni_default_dtype(L);
   if (!lua_istable(L, i)) return NULL;
-  lua_getfield(L, i, "dtype");
+  pni_get_raw(L, i, "dtype");
   *dtype = pni_check_dtype(L, -1, where, *dtype);
-  lua_getfield(L, i, "generator");
+  pni_get_raw(L, i, "generator");
   rng = pni_check_rng(L, -1);
-  lua_pop(L, 2);
   return rng;
 }
 
@@ -43,10 +49,7 @@ static int l_layer(lua_State *L) {
   int n = lua_isnil(L, 2) ? 0 : pni_check_sizes(L, 2, row->name, PNI_LAYER_SIZES, size);
   pni_read_options(L, row->name, row->options, 3, common, options);
   pn_rng *rng = read_common(L, 3, row->name, &dtype);
-  box *b = lua_newuserdatauv(L, sizeof *b, 1);
-  b->l = NULL;
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &layer_key);
-  lua_setmetatable(L, -2);
+  box *b = pni_new_object(L, &kind);
   lua_createtable(L, 0, PNI_LAYER_PARAMS);
   b->l = pn_layer_new(c, row->name, n, size, dtype, rng, options);
   if (!b->l) return pni_raise(L, c);
@@ -68,13 +71,97 @@ static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
   return x;
 }
 
-/* layer(x, generator) */
-static int l_call(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1); /* a script may take __call out of the metatable */
-  pn_context *c = pni_lua_state(L)->c;
+/* Pushes what the layer makes of the input at index 2, with the generator at index 3. */
+static int forward(lua_State *L, const pn_layer *l) {
+  pn_context *c = pni_lua_context(L);
   pn_tensor *x = check_input(L, l, 2);
+  if (!lua_isnoneornil(L, 3) && !luaL_testudata(L, 3, "penumbra.generator"))
+    return pni_error(L, "%s: generator must be a pn.generator, got %s", pn_layer_type(l), pni_type_name(L, 3));
   pn_rng *rng = pni_check_rng(L, 3);
   PNI_RETURN(L, c, pn_layer_forward(c, l, x, rng));
+}
+
+/* layer(x, generator) */
+static int l_call(lua_State *L) {
+  return forward(L, check_layer(L, 1)); /* a script may take __call out of the metatable */
+}
+
+/* The layer on the stack top, or NULL. */
+static const pn_layer *top_layer(lua_State *L) {
+  const box *b = pni_test_object(L, -1, &kind);
+  return b ? b->l : NULL;
+}
+
+/* Is the value on the stack top a table that is a network? Those take a generator. */
+static bool is_network(lua_State *L) {
+  if (!lua_istable(L, -1) || !lua_getmetatable(L, -1)) return false;
+  lua_pushliteral(L, "network");
+  bool network = lua_rawget(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -1);
+  lua_pop(L, 2);
+  return network;
+}
+
+/* What the stack holds while a network runs; above it the networks around the one in PARTS, each with its place. */
+enum { PARTS = 1, INPUT, GENERATOR };
+
+/* Is the value on the top a network of the same kind as the one in PARTS? */
+static bool is_inner(lua_State *L) {
+  if (!lua_istable(L, -1) || !lua_getmetatable(L, -1)) return false;
+  if (!lua_getmetatable(L, PARTS)) return lua_pop(L, 1), false;
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
+}
+
+/* Pushes the part to call after number *k, or returns false after the last. Networks within are gone through, not
+ * called: depth costs no C stack. */
+static bool push_next(lua_State *L, lua_KContext *k) {
+  while (true) {
+    if (lua_rawgeti(L, PARTS, (lua_Integer)++ * k) == LUA_TNIL) {
+      lua_pop(L, 1);
+      if (lua_gettop(L) == GENERATOR) return false;
+      *k = (lua_KContext)lua_tointeger(L, -1);
+      lua_pop(L, 1);
+      lua_replace(L, PARTS);
+    } else if (is_inner(L)) {
+      luaL_checkstack(L, 8, "networks within networks");
+      lua_pushvalue(L, PARTS);
+      lua_pushinteger(L, (lua_Integer)*k);
+      lua_rotate(L, -3, -1);
+      lua_replace(L, PARTS);
+      *k = 0;
+    } else {
+      return true;
+    }
+  }
+}
+
+/* Goes on after part k, whose output is on the top if it was called. */
+static int call_parts(lua_State *L, int status, lua_KContext k) {
+  if (status == LUA_YIELD) lua_replace(L, INPUT);
+  while (push_next(L, &k)) {
+    const pn_layer *l = top_layer(L);
+    if (l) {
+      forward(L, l);
+      lua_replace(L, INPUT);
+      lua_pop(L, 1);
+    } else {
+      bool with_generator = !lua_isnil(L, GENERATOR) && is_network(L);
+      lua_pushvalue(L, INPUT);
+      if (with_generator) lua_pushvalue(L, GENERATOR);
+      lua_callk(L, with_generator ? 2 : 1, 1, k, call_parts);
+      lua_replace(L, INPUT);
+    }
+  }
+  lua_pushvalue(L, INPUT);
+  return 1;
+}
+
+/* call_in_turn(parts, x [, generator]) -> what the last gives: each takes what the one before gave */
+static int l_call_in_turn(lua_State *L) {
+  lua_settop(L, 3);
+  if (!lua_istable(L, 1)) return pni_error(L, "sequential: network must be a table, got %s", pni_type_name(L, 1));
+  return call_parts(L, LUA_OK, 0);
 }
 
 static int l_mean(lua_State *L) {
@@ -95,17 +182,18 @@ static int l_moments(lua_State *L) {
   const pn_layer *l = check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *mean, *variance;
-  check_input(L, l, 2);
+  pn_tensor *x = check_input(L, l, 2);
   pni_box *b[2] = {pni_new_box(L), pni_new_box(L)};
-  pn_tensor *x = check_input(L, l, 2); /* making a box may have run a finaliser */
   size_t mark = pn_scope_open(c);
   pn_status s = pn_layer_moments(c, l, x, &mean, &variance);
   if (s == PN_OK) {
-    pni_fill_box(L, b[0], mean);
-    pni_fill_box(L, b[1], variance);
+    b[0]->t = pn_tensor_ref(mean);
+    b[1]->t = pn_tensor_ref(variance);
   }
   pn_scope_close(c, mark);
-  return s ? pni_raise(L, c) : 2;
+  if (s) return pni_raise(L, c);
+  pni_tell_collector(L);
+  return 2;
 }
 
 /* The states from argument 3 on, NULL where there is nil. */
@@ -129,17 +217,18 @@ static int advance(lua_State *L, bool step) {
   pn_tensor *state[PNI_LAYER_STATES] = {NULL}, *out[PNI_LAYER_STATES + 1] = {NULL};
   pni_box *boxes[PNI_LAYER_STATES + 1];
   int n = pn_layer_num_states(l), first = step ? 1 : 0;
-  check_input(L, l, 2);
+  pn_tensor *x = check_input(L, l, 2);
   int top = lua_gettop(L);
   check_states(L, l, where, top, state);
+  luaL_checkstack(L, n + 4, "too many states");
   for (int k = first; k <= n; k++) boxes[k] = pni_new_box(L);
-  pn_tensor *x = check_input(L, l, 2); /* making a box may have run a finaliser */
-  check_states(L, l, where, top, state);
   size_t mark = pn_scope_open(c);
   pn_status s = step ? pn_layer_step(c, l, x, state, out + 1) : pn_layer_unroll(c, l, x, state, out, out + 1);
-  for (int k = first; s == PN_OK && k <= n; k++) pni_fill_box(L, boxes[k], out[k]);
+  for (int k = first; s == PN_OK && k <= n; k++) boxes[k]->t = pn_tensor_ref(out[k]);
   pn_scope_close(c, mark);
-  return s ? pni_raise(L, c) : lua_gettop(L) - top;
+  if (s) return pni_raise(L, c);
+  pni_tell_collector(L);
+  return lua_gettop(L) - top;
 }
 
 /* layer:unroll(x, h, c) -> outputs, h, c */
@@ -181,13 +270,6 @@ static int l_configuration(lua_State *L) {
     lua_setfield(L, -2, o->name);
   }
   return 2;
-}
-
-static int l_gc(lua_State *L) {
-  box *b = luaL_checkudata(L, 1, "penumbra.layer");
-  pn_layer_unref(b->l);
-  b->l = NULL;
-  return 0;
 }
 
 /* initialise(name, shape, options) */
@@ -284,6 +366,7 @@ static int l_initialiser_rows(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"new_layer", l_layer},
                                      {"initialise", l_initialise},
+                                     {"call_in_turn", l_call_in_turn},
                                      {"layer_rows", l_layer_rows},
                                      {"initialiser_rows", l_initialiser_rows},
                                      {NULL, NULL}};
@@ -301,9 +384,7 @@ static const luaL_Reg methods[] = {{"mean", l_mean},
 
 void pni_open_nn(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.layer");
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &layer_key);
+  pni_new_kind(L, &kind);
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "layer_methods");
@@ -311,11 +392,7 @@ void pni_open_nn(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_call);
   lua_setfield(L, -2, "__call");
-  lua_pushcfunction(L, l_gc);
-  lua_setfield(L, -2, "__gc");
   lua_pushliteral(L, "layer");
   lua_setfield(L, -2, "__name");
-  lua_pushliteral(L, "penumbra.layer");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

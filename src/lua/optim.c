@@ -1,22 +1,30 @@
 /*
 ** optim.c: optimisers as Lua sees them: opt:step(loss), options as fields, state as tensors.
 */
+#include "message.h"
 #include "nn_lua.h"
-
-static const char optim_key = 0;
 
 typedef struct {
   pn_optim *o;
 } box;
 
+static void release(void *object) {
+  box *b = object;
+  pn_optim *o = b->o;
+  b->o = NULL;
+  pn_optim_unref(o);
+}
+
+static const pni_kind kind = {"penumbra.optimiser", "an optimiser", sizeof(box), 0, false, release};
+
 pn_optim *pni_check_optim(lua_State *L, int i) {
-  box *b = luaL_testudata(L, i, "penumbra.optimiser");
+  box *b = pni_test_object(L, i, &kind);
   if (!b || !b->o) pni_error(L, "optimiser methods are called with a colon, as in opt:step(loss)");
   return b->o;
 }
 
-/* The list of parameters at index 1 and of their names (or false) at index 2, as C arrays in one userdata that is
- * pushed and keeps them until the call is over. */
+/* The list of parameters at index `params` and of their names (or false) at index `names`, as C arrays in a userdata;
+ * that, and lists that keep what they point to, are pushed and stay until the call is over. */
 typedef struct {
   int n;
   pn_tensor **param;
@@ -26,17 +34,18 @@ typedef struct {
 static lists read_lists(lua_State *L, const char *where, int params, int names) {
   lists l = {.n = (int)lua_rawlen(L, params)};
   size_t n = (size_t)l.n;
+  bool named = lua_istable(L, names);
   luaL_checkstack(L, 8, "too many parameters");
   l.param = lua_newuserdatauv(L, (n ? n : 1) * (sizeof *l.param + sizeof *l.name), 0);
   l.name = (const char **)(l.param + n);
+  pni_copy_list(L, params, l.n);
+  pni_copy_list(L, named ? names : params, named ? l.n : 0);
   for (int k = 0; k < l.n; k++) {
-    lua_rawgeti(L, params, k + 1);
+    lua_rawgeti(L, -2, k + 1);
     l.param[k] = pni_test_tensor(L, -1);
     if (!l.param[k]) pni_error(L, "%s: parameter %d must be a tensor, got %s", where, k + 1, pni_type_name(L, -1));
-    lua_pop(L, 1); /* the list keeps it */
-    l.name[k] = NULL;
-    if (!lua_istable(L, names)) continue;
-    if (lua_rawgeti(L, names, k + 1) == LUA_TSTRING) l.name[k] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+    l.name[k] = lua_rawgeti(L, -1, k + 1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
     lua_pop(L, 1);
   }
   return l;
@@ -52,14 +61,12 @@ static int l_optim(lua_State *L) {
   if (!lua_istable(L, 2))
     return pni_error(L, "%s: parameters must be a list of tensors, got %s", row->name, pni_type_name(L, 2));
   pni_read_options(L, row->name, row->options, 4, NULL, options);
-  box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  b->o = NULL;
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &optim_key);
-  lua_setmetatable(L, -2);
+  box *b = pni_new_object(L, &kind);
+  int at = lua_gettop(L);
   lists l = read_lists(L, row->name, 2, 3);
   b->o = pn_optim_new(c, row->name, l.n, l.param, l.name, options);
   if (!b->o) return pni_raise(L, c);
-  lua_pop(L, 1);
+  lua_settop(L, at);
   return 1;
 }
 
@@ -70,6 +77,7 @@ static int l_step(lua_State *L) {
   pn_tensor *loss = pni_test_tensor(L, 2);
   double value = 0;
   if (!loss) return pni_error(L, "step: loss must be a tensor, got %s", pni_type_name(L, 2));
+  pni_refuse_finaliser(L, "step");
   if (pni_refuse_capture(c, "opt:step", "give the optimiser to compile, {optimiser = opt}")) return pni_raise(L, c);
   size_t mark = pn_scope_open(c);
   pn_status s = pn_optim_step(c, o, loss);
@@ -85,11 +93,15 @@ static int l_apply(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (!lua_istable(L, 2) || lua_rawlen(L, 2) != (size_t)o->n)
-    return pni_error(L, "apply: needs a list of %d gradients", o->n);
+    return pni_error(L, "apply: needs a list of %d gradients, got %s", o->n, pni_type_name(L, 2));
+  pni_refuse_finaliser(L, "apply");
   pn_tensor **g = lua_newuserdatauv(L, (size_t)o->n * sizeof *g, 0);
+  pni_copy_list(L, 2, o->n);
   for (int k = 0; k < o->n; k++) {
-    bool rest = lua_rawgeti(L, 2, k + 1) == LUA_TBOOLEAN && !lua_toboolean(L, -1);
-    g[k] = rest ? NULL : pni_check_tensor(L, -1);
+    bool rest = lua_rawgeti(L, -1, k + 1) == LUA_TBOOLEAN && !lua_toboolean(L, -1);
+    if (!rest && !pni_test_tensor(L, -1))
+      return pni_error(L, "apply: gradient %d must be a tensor or false, got %s", k + 1, pni_type_name(L, -1));
+    g[k] = rest ? NULL : pni_test_tensor(L, -1);
     lua_pop(L, 1);
   }
   size_t mark = pn_scope_open(c);
@@ -103,14 +115,21 @@ static int l_num_states(lua_State *L) {
   return 1;
 }
 
+/* The number of an array of the optimiser at index 2, as C counts. */
+static int position(lua_State *L, const pn_optim *o, const char *where) {
+  int64_t i = pni_check_whole(L, 2, where, "number"), n = pn_optim_num_states(o);
+  if (i < 1 || i > n) pni_error(L, "%s: number must lie in 1 .. %I, got %I", where, (LUAI_UACINT)n, (LUAI_UACINT)i);
+  return (int)i - 1;
+}
+
 /* opt:state_at(i) -> key, copy */
 static int l_state_at(lua_State *L) {
   const pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, "an optimiser's state", "read it outside")) return pni_raise(L, c);
-  int i = (int)luaL_checkinteger(L, 2) - 1;
+  int i = position(L, o, "state_at");
   char key[256];
-  if (i >= 0 && i < pn_optim_num_states(o)) lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
+  lua_pushstring(L, pn_optim_state_name(o, i, key, sizeof key));
   pni_box *b = pni_new_box(L);
   size_t mark = pn_scope_open(c);
   pn_tensor *t = pn_optim_state(c, o, i);
@@ -121,9 +140,10 @@ static int l_state_at(lua_State *L) {
 static int l_set_state_at(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
-  int i = (int)luaL_checkinteger(L, 2) - 1;
+  int i = position(L, o, "set_state_at");
+  pni_refuse_finaliser(L, "set_state_at");
   if (pni_refuse_capture(c, "setting an optimiser's state", "do it outside")) return pni_raise(L, c);
-  return pn_optim_set_state(c, o, i, pni_check_tensor(L, 3)) ? pni_raise(L, c) : 0;
+  return pn_optim_set_state(c, o, i, pni_check_operand(L, 3, "set_state_at", "state")) ? pni_raise(L, c) : 0;
 }
 
 /* opt:parameters() -> list of the parameters, with their names in `names` if they have any */
@@ -173,24 +193,28 @@ static int l_index(lua_State *L) {
   return 1;
 }
 
+static int unknown_option(lua_State *L, const pni_optimiser *type) {
+  pni_near near;
+  const char *key = pni_value_text(L, 2);
+  pni_near_begin(&near, key);
+  for (int k = 0; k < PNI_OPTIONS && type->options && type->options[k].name; k++)
+    pni_near_offer(&near, type->options[k].name);
+  pni_push_nearest(L, &near);
+  return pni_error(L, "%s: unknown option '%s'%s", type->name, key, lua_tostring(L, -1));
+}
+
 /* opt.lr = 0.01 */
 static int l_newindex(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_option given;
   int k = lua_type(L, 2) == LUA_TSTRING ? pni_option_find(o->type->options, lua_tostring(L, 2)) : -1;
-  if (k < 0) return pni_error(L, "%s: unknown option '%s'", o->type->name, luaL_tolstring(L, 2, NULL));
+  if (k < 0) return unknown_option(L, o->type);
   pni_read_option(L, o->type->name, &o->type->options[k], 3, &given);
+  pni_refuse_finaliser(L, "setting an option");
   if (pni_refuse_capture(c, "setting an option of an optimiser", "do it outside")) return pni_raise(L, c);
   if (given.word) return pni_error(L, "%s: '%s' is fixed", o->type->name, given.name);
   return pn_optim_set(c, o, given.name, given.number) ? pni_raise(L, c) : 0;
-}
-
-static int l_gc(lua_State *L) {
-  box *b = luaL_checkudata(L, 1, "penumbra.optimiser");
-  pn_optim_unref(b->o);
-  b->o = NULL;
-  return 0;
 }
 
 static int l_rows(lua_State *L) {
@@ -232,21 +256,16 @@ static const luaL_Reg methods[] = {{"step", l_step},
 
 void pni_open_optim(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.optimiser");
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &optim_key);
+  pni_new_kind(L, &kind);
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "optimiser_methods");
+  pni_add_space(L, "an optimiser", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, l_newindex);
   lua_setfield(L, -2, "__newindex");
-  lua_pushcfunction(L, l_gc);
-  lua_setfield(L, -2, "__gc");
   lua_pushliteral(L, "optimiser");
   lua_setfield(L, -2, "__name");
-  lua_pushliteral(L, "penumbra.optimiser");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -47,10 +47,11 @@ void pni_add_option_text(luaL_Buffer *B, lua_State *L, const pni_option *rows) {
   for (int i = 0; rows && rows[i].name; i++) {
     char kind = is_switch(&rows[i]) ? 'b' : rows[i].choices ? 'w' : 'n';
     pni_push_option_value(L, &rows[i], rows[i].value);
-    const char *value = luaL_tolstring(L, -1, NULL);
+    int at = lua_gettop(L);
+    const char *value = pni_value_text(L, -1);
     lua_pushfstring(L, " %s:%c=%s", rows[i].name, kind, value);
-    lua_replace(L, -3);
-    lua_pop(L, 1);
+    lua_replace(L, at);
+    lua_settop(L, at);
     luaL_addvalue(B);
   }
 }
@@ -75,18 +76,17 @@ void pni_read_option(lua_State *L, const char *where, const pni_option *row, int
 
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,
                       pn_option *out) {
-  const char *names[PNI_OPTIONS + 4];
+  const char *names[PNI_OPTIONS + PNI_OPTION_MORE + 1];
   int n = 0, given = 0;
   out[0].name = NULL;
   if (lua_isnoneornil(L, i)) return;
   if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
-  for (int k = 0; rows && rows[k].name; k++) names[n++] = rows[k].name;
-  for (int k = 0; more && more[k]; k++) names[n++] = more[k];
+  luaL_checkstack(L, PNI_OPTIONS + 20, "too many options");
+  for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++) names[n++] = rows[k].name;
+  for (int k = 0; k < PNI_OPTION_MORE && more && more[k]; k++) names[n++] = more[k];
   names[n] = NULL;
-  pni_check_options(L, i, where, names);
-  for (int k = 0; rows && rows[k].name; k++) {
-    if (lua_getfield(L, i, rows[k].name) != LUA_TNIL) pni_read_option(L, where, &rows[k], lua_gettop(L), &out[given++]);
-    lua_pop(L, 1); /* words stay reachable through the table */
-  }
+  pni_check_plain_options(L, i, where, names);
+  for (int k = 0; k < PNI_OPTIONS && rows && rows[k].name; k++)
+    if (pni_get_raw(L, i, rows[k].name) != LUA_TNIL) pni_read_option(L, where, &rows[k], lua_gettop(L), &out[given++]);
   out[given].name = NULL;
 }

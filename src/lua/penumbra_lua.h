@@ -1,7 +1,8 @@
 /*
 ** penumbra_lua.h: what the files of the binding share. Every binding function has four steps: check the
 ** arguments (may raise), push the empty boxes, call C inside a scope, fill the boxes or raise. No C
-** resource is held across a Lua call that can raise, and no scope is open while Lua code runs.
+** resource is held across a Lua call that can raise, and no scope is open while Lua code runs. What a call works on
+** stays on the Lua stack until it returns (object.c says why).
 */
 #ifndef PN_LUA_PENUMBRA_LUA_H
 #define PN_LUA_PENUMBRA_LUA_H
@@ -10,6 +11,7 @@
 #include <lua.h>
 #include <lualib.h>
 #include "../autodiff/op.h"
+#include "object.h"
 
 /* A tensor as Lua sees it; t is NULL while empty and after close. */
 typedef struct pni_box {
@@ -27,11 +29,16 @@ typedef struct pni_missed {
   int line; /* 0: none */
 } pni_missed;
 
+/* The last operational failure that a script was given, and where: "script:12: ". */
+typedef struct pni_failure {
+  char where[LUA_IDSIZE + 24], message[256];
+} pni_failure;
+
 /* One per Lua state, anchored in its registry; closes a context that it made. */
 typedef struct pni_state {
   pn_context *c;
   bool own;
-  bool allocating; /* a box is being made: a script's finaliser that runs now may close nothing */
+  bool closed; /* the state is closing and the context gone */
   int default_dtype;
   size_t debt;               /* bytes of growth the collector has not been told about */
   size_t seen;               /* bytes in use at the last look */
@@ -39,6 +46,7 @@ typedef struct pni_state {
   const void *box_metatable; /* identity of the tensors' metatable */
   char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
   pni_missed missed;         /* last name that was not there */
+  pni_failure failed;        /* last failure that was returned */
   int raised;                /* status behind the last error value raised for lack of memory or time */
 } pni_state;
 
@@ -75,15 +83,6 @@ void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int le
 
 /* ---- names that are not there ---- */
 
-/* The nearest of the names offered; "" if none is near enough to be a slip of the hand. */
-typedef struct pni_near {
-  const char *wanted;
-  int limit, distance;
-  char name[64];
-} pni_near;
-
-void pni_near_begin(pni_near *near, const char *wanted);
-void pni_near_offer(pni_near *near, const char *name);
 /* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
  * table of methods. more: further names, NULL-terminated, or NULL. */
 int pni_no_such(lua_State *L, const char *what, const char *const *more);
@@ -91,19 +90,19 @@ int pni_no_such(lua_State *L, const char *what, const char *const *more);
 void pni_guard_methods(lua_State *L, const char *what);
 /* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
 void pni_add_space(lua_State *L, const char *label, int table, int names);
-/* Pushes the message of an error, which says more if it is about a name that was not there. */
-void pni_push_explained(lua_State *L, const char *message);
-
 /* ---- tensors ---- */
 
 /* Pushes the tensors' metatable, made for the first time. */
 void pni_new_box_metatable(lua_State *L);
+extern const pni_kind pni_tensor_kind, pni_generator_kind;
 /* The box at stack index i, empty or not, or NULL. */
 pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 /* The tensor at stack index i, raising if it is none. Borrowed. */
 pn_tensor *pni_check_tensor(lua_State *L, int i);
 /* The same, or NULL. */
 pn_tensor *pni_test_tensor(lua_State *L, int i);
+/* The tensor at stack index i, raising "where: role must be a tensor, got ..." if it is none. Borrowed. */
+pn_tensor *pni_check_operand(lua_State *L, int i, const char *where, const char *role);
 /* Pushes an empty box. */
 pni_box *pni_new_box(lua_State *L);
 /* Fills a box with one more reference to t and tells the collector about t's memory. */
@@ -142,6 +141,14 @@ void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like);
 
 /* What the value at index i is: "tensor", "distribution", "table"...; may leave a string on the stack. */
 const char *pni_type_name(lua_State *L, int i);
+/* The same, or the value itself if it is a number, a string or a boolean; calls no metamethod. */
+const char *pni_value_text(lua_State *L, int i);
+
+/* Pushes t[name] of the table t at index i, read raw: it stays on the stack, so that a finaliser that changes the
+ * table takes nothing away. Returns its type. */
+int pni_get_raw(lua_State *L, int i, const char *name);
+/* Pushes a copy of the list (of n elements) at index i that no script reaches. */
+void pni_copy_list(lua_State *L, int i, lua_Integer n);
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);
@@ -154,15 +161,23 @@ int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim);
 int64_t pni_check_position(lua_State *L, int i, const char *where, int64_t n);
 /* A list of integers (a table at index i, or the numbers from i to the top); returns how many. */
 int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *out);
+/* The whole number, or number, at index i: the argument `role` of the function `where`. */
+int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role);
+double pni_check_number(lua_State *L, int i, const char *where, const char *role);
 /* "float64" ... at index i; absent gives `absent`. */
 pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent);
 /* The dtype of numbers that nothing else decides. */
 pn_dtype pni_default_dtype(lua_State *L);
-/* A generator at index i, or NULL for nil. */
+/* The numbers from i to `last`. */
+int pni_check_numbers(lua_State *L, int i, int last, const char *where, int max, int64_t *out);
+/* A generator at index i, or NULL for nil. Borrowed: it must stay on the stack while it is used. */
 pn_rng *pni_check_rng(lua_State *L, int i);
 /* The option table at index i holds no key outside `names` (NULL-terminated); raises naming the
  * nearest. */
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names);
+
+/* The value at index i is a table of options from `names` and nothing else; raises. */
+void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names);
 
 /* The latest plan of the compiled function at index i; raises if there is none. Borrowed. */
 pn_plan *pni_check_plan(lua_State *L, int i);
@@ -181,10 +196,12 @@ void pni_open_bijector(lua_State *L);
 void pni_open_natural(lua_State *L);
 void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
+void pni_open_infer(lua_State *L);
 void pni_open_replay(lua_State *L);
 void pni_open_sampler(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
+void pni_open_public(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);
 /* Adds the reader of JSON to the table on the stack top. */

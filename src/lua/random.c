@@ -4,15 +4,19 @@
 */
 #include "penumbra_lua.h"
 
-static pni_rng_box *new_box(lua_State *L) {
-  pni_rng_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+static void release(void *object) {
+  pni_rng_box *b = object;
+  pn_rng *rng = b->rng;
   b->rng = NULL;
-  luaL_setmetatable(L, "penumbra.generator");
-  return b;
+  pn_rng_free(rng);
 }
 
+const pni_kind pni_generator_kind = {"penumbra.generator", "a generator", sizeof(pni_rng_box), 0, false, release};
+
+static pni_rng_box *new_box(lua_State *L) { return pni_new_object(L, &pni_generator_kind); }
+
 static pn_rng *self(lua_State *L) {
-  if (!luaL_testudata(L, 1, "penumbra.generator"))
+  if (!pni_test_object(L, 1, &pni_generator_kind))
     pni_error(L, "generator methods are called with a colon, as in g:split(1)");
   return pni_check_rng(L, 1);
 }
@@ -23,13 +27,6 @@ static int finish(lua_State *L, pni_rng_box *b, pn_rng *rng) {
   return 1;
 }
 
-static lua_Integer whole(lua_State *L, int i, const char *where, const char *role) {
-  int ok;
-  lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
-  return v;
-}
-
 static void refuse_capture(lua_State *L, const char *what) {
   pn_context *c = pni_lua_context(L);
   if (pni_refuse_capture(c, what, "do it outside")) pni_raise(L, c);
@@ -37,19 +34,19 @@ static void refuse_capture(lua_State *L, const char *what) {
 
 static int l_seed(lua_State *L) {
   refuse_capture(L, "seeding");
-  pn_seed(pni_lua_context(L), (uint64_t)whole(L, 1, "seed", "seed"));
+  pn_seed(pni_lua_context(L), (uint64_t)pni_check_whole(L, 1, "seed", "seed"));
   return 0;
 }
 
 static int l_generator(lua_State *L) {
-  uint64_t seed = (uint64_t)whole(L, 1, "generator", "seed");
+  uint64_t seed = (uint64_t)pni_check_whole(L, 1, "generator", "seed");
   pni_rng_box *b = new_box(L);
   return finish(L, b, pn_rng_new(pni_lua_context(L), seed));
 }
 
 static int l_split(lua_State *L) {
   pn_rng *g = self(L);
-  uint64_t index = (uint64_t)whole(L, 2, "split", "index");
+  uint64_t index = (uint64_t)pni_check_whole(L, 2, "split", "index");
   pni_rng_box *b = new_box(L);
   return finish(L, b, pn_rng_split(pni_lua_context(L), g, index));
 }
@@ -66,26 +63,21 @@ static int push_state(lua_State *L, const pn_rng *g) {
   return 1;
 }
 
-static int set_state(lua_State *L, pn_rng *g, int i) {
+static int set_state(lua_State *L, pn_rng *g, int i, const char *where) {
   refuse_capture(L, "a generator's state");
   int64_t v[2];
-  if (!lua_istable(L, i) || pni_check_sizes(L, i, "set_state", 2, v) != 2)
-    return pni_error(L, "set_state: needs the list of two numbers that state() gives");
+  if (!lua_istable(L, i) || pni_check_sizes(L, i, where, 2, v) != 2)
+    return pni_error(L, "%s: needs the list of two numbers that state() gives", where);
   uint64_t s[2] = {(uint64_t)v[0], (uint64_t)v[1]};
   pn_rng_set_state(g, s);
   return 0;
 }
 
 static int l_state(lua_State *L) { return push_state(L, self(L)); }
-static int l_set_state(lua_State *L) { return set_state(L, self(L), 2); }
+static int l_set_state(lua_State *L) { return set_state(L, self(L), 2, "set_state"); }
 static int l_rng_state(lua_State *L) { return push_state(L, pn_context_rng(pni_lua_context(L))); }
-static int l_set_rng_state(lua_State *L) { return set_state(L, pn_context_rng(pni_lua_context(L)), 1); }
-
-static int l_gc(lua_State *L) {
-  pni_rng_box *b = luaL_checkudata(L, 1, "penumbra.generator");
-  pn_rng_free(b->rng);
-  b->rng = NULL;
-  return 0;
+static int l_set_rng_state(lua_State *L) {
+  return set_state(L, pn_context_rng(pni_lua_context(L)), 1, "set_rng_state");
 }
 
 static const luaL_Reg functions[] = {{"seed", l_seed},
@@ -98,13 +90,9 @@ static const luaL_Reg methods[] = {{"split", l_split}, {"state", l_state}, {"set
 
 void pni_open_random(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.generator");
+  pni_new_kind(L, &pni_generator_kind);
   luaL_newlib(L, methods);
   pni_guard_methods(L, "a generator");
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, l_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pushliteral(L, "penumbra.generator");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "message.h"
 #include "runtime.h"
 
 /* ---- memory: Lua's blocks are charged to the context's account by their exact size ---- */
@@ -221,7 +222,7 @@ static void arm(pn_runtime *rt) {
   rt->after_gc = 0;
   rt->interval = most && most < PNI_INTERVAL ? (int)most : PNI_INTERVAL;
   rt->running = true;
-  rt->c->no_files = !(rt->libraries & PN_LIB_FILES);
+  rt->c->root = pni_runtime_trusts(rt) ? NULL : &rt->root;
   pn_context_set_deadline(rt->c, rt->limits.seconds);
   lua_sethook(rt->L, hook, LUA_MASKCOUNT, rt->interval);
   lua_gc(rt->L, LUA_GCRESTART);
@@ -250,7 +251,7 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   pn_scope_close(c, mark);
   pn_context_clear_error(c);
   pn_context_set_deadline(c, 0);
-  c->no_files = false;
+  c->root = NULL;
   rt->running = false;
   return rt->status;
 }
@@ -259,10 +260,17 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
 
 static bool limits_are_sane(const pn_limits *l) { return l->seconds >= 0 && !isnan(l->seconds); }
 
+/* A root goes with the library that looks there, and with no other way to files. */
+static bool files_are_sane(const pn_runtime_config *cfg) {
+  if (cfg->libraries & PN_LIB_TRUSTED_IO) return !cfg->root;
+  return !!(cfg->libraries & PN_LIB_FILES) == !!cfg->root;
+}
+
 pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
   pn_runtime_config cfg = {0};
   if (config) cfg = *config;
   if (!limits_are_sane(&cfg.limits) || (cfg.libraries & ~(unsigned)PN_LIBS_FULL)) return PN_DOMAIN;
+  if (!files_are_sane(&cfg)) return PN_DOMAIN;
   if (!cfg.limits.memory) cfg.limits.memory = cfg.context.memory_limit;
   cfg.context.memory_limit = cfg.limits.memory;
   pn_context *c = pn_context_new(&cfg.context);
@@ -276,8 +284,9 @@ pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
   rt->libraries = (cfg.libraries ? cfg.libraries : PN_LIBS_SAFE) | PN_LIB_BASE;
   rt->output = cfg.output;
   rt->output_data = cfg.output_data;
-  rt->L = lua_newstate(lua_allocate, rt);
-  pn_status s = PN_NOMEM;
+  rt->root.fd = -1;
+  pn_status s = cfg.root ? pni_root_open(&rt->root, cfg.root, cfg.root_writable) : PN_OK;
+  if (s == PN_OK && !(rt->L = lua_newstate(lua_allocate, rt))) s = PN_NOMEM;
   if (rt->L) {
     pni_job job = {.rt = rt};
     memcpy(lua_getextraspace(rt->L), &rt, sizeof rt);
@@ -298,6 +307,7 @@ void pn_runtime_close(pn_runtime *rt) {
   pn_context *c = rt->c;
   pni_runtime_release(rt);
   if (rt->L) lua_close(rt->L);
+  pni_root_close(&rt->root);
   pni_context_end(c);
 }
 

@@ -6,6 +6,8 @@
 #ifndef PN_LUA_RUNTIME_H
 #define PN_LUA_RUNTIME_H
 
+#include <stdio.h>
+#include "../tensor/file/file.h"
 #include "penumbra_lua.h"
 
 enum { PNI_INTERVAL = 100, PNI_TRACEBACK = 2048 };
@@ -17,6 +19,8 @@ struct pn_runtime {
   unsigned libraries;
   pn_output output;
   void *output_data;
+  pni_root root;  /* below which scripts find files; fd -1: they find none */
+  int open_files; /* of io */
 
   bool running;                   /* a call is in progress */
   pn_status tripped;              /* the limit that ended the current call */
@@ -62,6 +66,10 @@ void pni_runtime_poll(lua_State *L, uint64_t steps);
 void pni_runtime_pass_on(lua_State *L);
 /* Trips the limit `status` and raises. */
 int pni_runtime_trip(lua_State *L, pn_status status, const char *what);
+/* May scripts open any path? (Else those below rt->root.) */
+static inline bool pni_runtime_trusts(const pn_runtime *rt) { return (rt->libraries & PN_LIB_TRUSTED_IO) != 0; }
+/* Counts and delivers what a script prints. */
+void pni_runtime_print(lua_State *L, const char *text, size_t length);
 /* Job body: opens the libraries that the runtime grants. */
 int pni_runtime_open(lua_State *L);
 
@@ -71,6 +79,12 @@ void pni_guard_coroutine(lua_State *L);
 void pni_guard_string(lua_State *L);
 void pni_guard_pattern(lua_State *L);
 void pni_guard_table(lua_State *L);
+/* Makes io, loadfile, dofile, os.remove... and a searcher for require that stay below the root: luaopen_io in place of
+ * the stock one, and fields of the table on the stack top. */
+int pni_open_io(lua_State *L);
+void pni_set_loaders(lua_State *L);
+void pni_set_os_files(lua_State *L);
+int pni_search_root(lua_State *L);
 /* Pushes a function that polls and then calls the function at index i. */
 void pni_push_polling(lua_State *L, int i);
 

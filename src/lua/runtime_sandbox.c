@@ -8,6 +8,7 @@
 #include "runtime.h"
 
 static bool grants(lua_State *L, unsigned library) { return (pni_runtime_of(L)->libraries & library) != 0; }
+static bool trusts(lua_State *L) { return pni_runtime_trusts(pni_runtime_of(L)); }
 
 /* Sets t[name] = f with the old value as upvalue; t is on the stack top. */
 static void wrap(lua_State *L, const char *name, lua_CFunction f) {
@@ -39,8 +40,14 @@ void pni_push_polling(lua_State *L, int i) {
 
 /* ---- base ---- */
 
-static int l_print(lua_State *L) {
+void pni_runtime_print(lua_State *L, const char *text, size_t length) {
   pn_runtime *rt = pni_runtime_of(L);
+  rt->printed += length;
+  if (rt->limits.output && rt->printed > rt->limits.output) pni_runtime_trip(L, PN_LIMIT, "output limit reached");
+  if (rt->output) rt->output(rt->output_data, text, length);
+}
+
+static int l_print(lua_State *L) {
   luaL_Buffer b;
   int n = lua_gettop(L);
   size_t length;
@@ -53,10 +60,7 @@ static int l_print(lua_State *L) {
   luaL_addchar(&b, '\n');
   luaL_pushresult(&b);
   const char *text = lua_tolstring(L, -1, &length);
-  rt->printed += length;
-  if (rt->limits.output && rt->printed > rt->limits.output)
-    return pni_runtime_trip(L, PN_LIMIT, "output limit reached");
-  if (rt->output) rt->output(rt->output_data, text, length);
+  pni_runtime_print(L, text, length);
   return 0;
 }
 
@@ -135,13 +139,12 @@ void pni_guard_base(lua_State *L) {
   wrap(L, "load", l_load);
   wrap(L, "collectgarbage", l_collectgarbage);
   if (!grants(L, PN_LIB_FINALIZERS)) wrap(L, "setmetatable", l_setmetatable);
-  if (grants(L, PN_LIB_FILES)) {
+  if (!trusts(L)) {
+    pni_set_loaders(L);
+  } else {
     wrap(L, "loadfile", l_loadfile);
     lua_pushcfunction(L, l_dofile);
     lua_setfield(L, -2, "dofile");
-  } else {
-    drop(L, "loadfile");
-    drop(L, "dofile");
   }
 }
 
@@ -240,10 +243,9 @@ static int open_core(lua_State *L) {
   luaopen_penumbra_core(L);
   lua_pushcfunction(L, l_refuse_limit);
   lua_setfield(L, -2, "memory_limit");
-  if (!grants(L, PN_LIB_FILES)) drop(L, "files");
   lua_pushcfunction(L, l_threads);
   lua_setfield(L, -2, "threads");
-  if (!grants(L, PN_LIB_FILES)) drop(L, "files"); /* the context refuses as well */
+  if (!grants(L, PN_LIB_FILES | PN_LIB_TRUSTED_IO)) drop(L, "files"); /* the context refuses as well */
   return 1;
 }
 
@@ -273,7 +275,8 @@ static void open_os(lua_State *L) {
   lua_call(L, 0, 1);
   lua_newtable(L);
   if (grants(L, PN_LIB_TIME)) copy_fields(L, time);
-  if (grants(L, PN_LIB_FILES)) copy_fields(L, files);
+  if (trusts(L)) copy_fields(L, files);
+  if (!trusts(L)) pni_set_os_files(L);
   if (grants(L, PN_LIB_OS)) copy_fields(L, process);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_pushvalue(L, -2);
@@ -304,6 +307,10 @@ static void open_package(lua_State *L) {
   }
   lua_pushcfunction(L, search);
   lua_rawseti(L, -2, 2);
+  if (!grants(L, PN_LIB_PACKAGE) && grants(L, PN_LIB_FILES)) {
+    lua_pushcfunction(L, pni_search_root);
+    lua_rawseti(L, -2, 3);
+  }
   lua_pop(L, 1);
   if (!grants(L, PN_LIB_PACKAGE)) {
     drop(L, "loadlib");
@@ -327,23 +334,24 @@ static const struct {
                  {PN_LIB_MATH, LUA_MATHLIBNAME, luaopen_math, NULL},
                  {PN_LIB_UTF8, LUA_UTF8LIBNAME, luaopen_utf8, NULL},
                  {PN_LIB_COROUTINE, LUA_COLIBNAME, luaopen_coroutine, pni_guard_coroutine},
-                 {PN_LIB_FILES, LUA_IOLIBNAME, luaopen_io, NULL},
+                 {PN_LIB_FILES, LUA_IOLIBNAME, pni_open_io, NULL},
+                 {PN_LIB_TRUSTED_IO, LUA_IOLIBNAME, luaopen_io, NULL},
                  {PN_LIB_DEBUG, LUA_DBLIBNAME, luaopen_debug, NULL}};
 
 int pni_runtime_open(lua_State *L) {
   pn_runtime *rt = pni_runtime_of(L);
   for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
-    if (!grants(L, libraries[i].flag)) continue;
+    if (!grants(L, libraries[i].flag) || (libraries[i].open == pni_open_io && trusts(L))) continue;
     luaL_requiref(L, libraries[i].name, libraries[i].open, 1);
     if (libraries[i].guard) libraries[i].guard(L);
     lua_pop(L, 1);
   }
-  if (grants(L, PN_LIB_FILES) && !grants(L, PN_LIB_OS)) {
+  if (trusts(L) && !grants(L, PN_LIB_OS)) {
     lua_getglobal(L, LUA_IOLIBNAME);
     drop(L, "popen");
     lua_pop(L, 1);
   }
-  if (grants(L, PN_LIB_TIME | PN_LIB_FILES | PN_LIB_OS)) open_os(L);
+  if (grants(L, PN_LIB_TIME | PN_LIB_FILES | PN_LIB_OS | PN_LIB_TRUSTED_IO)) open_os(L);
   pni_lua_set_context(L, rt->c);
   if (grants(L, PN_LIB_PENUMBRA | PN_LIB_PACKAGE)) open_package(L);
   /* the class of tensors must be there for arrays to come in; the module itself is only for require */

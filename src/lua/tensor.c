@@ -18,16 +18,19 @@ typedef struct {
 
 static const char *const options_of_made[] = {"dtype", "generator", NULL};
 
-/* Reads {dtype =, generator =} at index i (absent is fine). */
+/* Reads {dtype =, generator =} at index i (absent is fine). The generator stays on the stack. */
 static void read_options(lua_State *L, int i, const char *where, made *m) {
-  if (!lua_istable(L, i)) return;
+  if (lua_isnoneornil(L, i)) return;
+  if (!lua_istable(L, i)) pni_error(L, "%s: options must be a table, got %s", where, pni_type_name(L, i));
   i = lua_absindex(L, i);
   pni_check_options(L, i, where, options_of_made);
-  lua_getfield(L, i, "dtype");
+  pni_get_raw(L, i, "dtype");
   m->dtype = pni_check_dtype(L, -1, where, m->dtype);
-  lua_getfield(L, i, "generator");
-  m->rng = pni_check_rng(L, -1);
-  lua_pop(L, 2);
+  lua_pop(L, 1);
+  if (pni_get_raw(L, i, "generator") == LUA_TNIL)
+    lua_pop(L, 1);
+  else
+    m->rng = pni_check_rng(L, -1);
 }
 
 /* The arguments from index i on: sizes as numbers or as one list, options in that list or after it.
@@ -38,14 +41,11 @@ static made read_made(lua_State *L, int i, const char *where) {
   if (lua_istable(L, i)) {
     m.ndim = pni_check_sizes(L, i, where, PN_MAX_DIMS, m.shape);
     read_options(L, i, where, &m);
-    read_options(L, i + 1, where, &m);
+    if (top > i) read_options(L, i + 1, where, &m);
   } else {
     bool options = top >= i && lua_istable(L, top);
-    if (options) {
-      read_options(L, top, where, &m);
-      lua_settop(L, top - 1);
-    }
-    m.ndim = pni_check_sizes(L, i, where, PN_MAX_DIMS, m.shape);
+    if (options) read_options(L, top, where, &m);
+    m.ndim = pni_check_numbers(L, i, options ? top - 1 : top, where, PN_MAX_DIMS, m.shape);
   }
   for (int k = 0; k < m.ndim; k++)
     if (m.shape[k] < 0) pni_error(L, "%s: sizes must not be negative, got %d", where, (int)m.shape[k]);
@@ -64,20 +64,6 @@ static int l_ones(lua_State *L) {
   PNI_RETURN(L, c, pn_full(c, m.dtype, m.ndim, m.shape, 1));
 }
 
-static double number_at(lua_State *L, int i, const char *where, const char *role) {
-  int ok;
-  double v = lua_tonumberx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a number, got %s", where, role, pni_type_name(L, i));
-  return v;
-}
-
-static int64_t integer_at(lua_State *L, int i, const char *where, const char *role) {
-  int ok;
-  lua_Integer v = lua_tointegerx(L, i, &ok);
-  if (!ok) pni_error(L, "%s: %s must be a whole number, got %s", where, role, luaL_tolstring(L, i, NULL));
-  return v;
-}
-
 /* full(shape, value, options) */
 static int l_full(lua_State *L) {
   pn_context *c = pni_lua_context(L);
@@ -85,7 +71,7 @@ static int l_full(lua_State *L) {
   if (!lua_istable(L, 1)) pni_error(L, "full: shape must be a list of sizes, got %s", pni_type_name(L, 1));
   m.ndim = pni_check_sizes(L, 1, "full", PN_MAX_DIMS, m.shape);
   if (lua_isboolean(L, 2)) m.dtype = PN_BOOL;
-  double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : number_at(L, 2, "full", "value");
+  double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : pni_check_number(L, 2, "full", "value");
   read_options(L, 3, "full", &m);
   PNI_RETURN(L, c, pn_full(c, m.dtype, m.ndim, m.shape, value));
 }
@@ -96,17 +82,17 @@ static int l_arange(lua_State *L) {
   made m = {.dtype = pni_default_dtype(L)};
   int n = lua_gettop(L);
   if (n && lua_istable(L, n)) read_options(L, n--, "arange", &m);
-  double start = n > 1 ? number_at(L, 1, "arange", "start") : 0;
-  double stop = number_at(L, n > 1 ? 2 : 1, "arange", "stop");
-  double step = n > 2 ? number_at(L, 3, "arange", "step") : 1;
+  double start = n > 1 ? pni_check_number(L, 1, "arange", "start") : 0;
+  double stop = pni_check_number(L, n > 1 ? 2 : 1, "arange", "stop");
+  double step = n > 2 ? pni_check_number(L, 3, "arange", "step") : 1;
   PNI_RETURN(L, c, pn_arange(c, m.dtype, start, stop, step));
 }
 
 static int l_linspace(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   made m = {.dtype = pni_default_dtype(L)};
-  double start = number_at(L, 1, "linspace", "start"), stop = number_at(L, 2, "linspace", "stop");
-  int64_t n = integer_at(L, 3, "linspace", "n");
+  double start = pni_check_number(L, 1, "linspace", "start"), stop = pni_check_number(L, 2, "linspace", "stop");
+  int64_t n = pni_check_whole(L, 3, "linspace", "n");
   read_options(L, 4, "linspace", &m);
   PNI_RETURN(L, c, pn_linspace(c, m.dtype, start, stop, n));
 }
@@ -133,7 +119,7 @@ static int l_randn(lua_State *L) {
 /* randint(low, high, shape..., options): low .. high - 1, int64 */
 static int l_randint(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  int64_t low = integer_at(L, 1, "randint", "low"), high = integer_at(L, 2, "randint", "high");
+  int64_t low = pni_check_whole(L, 1, "randint", "low"), high = pni_check_whole(L, 2, "randint", "high");
   made m = read_made(L, 3, "randint");
   PNI_RETURN(L, c, pn_randint(c, m.rng, low, high, m.ndim, m.shape));
 }
@@ -142,7 +128,7 @@ static int l_randint(lua_State *L) {
 static int l_randperm(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   made m = {0};
-  int64_t n = integer_at(L, 1, "randperm", "n");
+  int64_t n = pni_check_whole(L, 1, "randperm", "n");
   read_options(L, 2, "randperm", &m);
   PNI_RETURN(L, c, pn_randperm(c, m.rng, n));
 }
@@ -178,23 +164,28 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
   }
 }
 
-/* Copies the measured table on the stack top into t from position *at on; raises nothing. */
-static void fill(lua_State *L, pn_tensor *t, int64_t *at) {
-  int64_t n = (int64_t)lua_rawlen(L, -1);
-  for (int64_t i = 1; i <= n && *at <= t->numel; i++) {
-    if (lua_rawgeti(L, -1, i) == LUA_TTABLE) {
-      fill(L, t, at);
-    } else {
-      bool flag = lua_toboolean(L, -1), boolean = lua_isboolean(L, -1);
-      double v = boolean ? flag : lua_tonumber(L, -1);
-      switch (t->dtype) {
-      case PN_FLOAT64: ((double *)pni_data(t))[*at] = v; break;
-      case PN_FLOAT32: ((float *)pni_data(t))[*at] = (float)v; break;
-      case PN_INT64: ((int64_t *)pni_data(t))[*at] = boolean ? flag : lua_tointeger(L, -1); break;
-      default: ((uint8_t *)pni_data(t))[*at] = v != 0;
-      }
-      ++*at;
-    }
+/* Position *at of t, if there is one, becomes the number or boolean on the stack top. */
+static void put(lua_State *L, pn_tensor *t, int64_t at) {
+  bool flag = lua_toboolean(L, -1), boolean = lua_isboolean(L, -1);
+  double v = boolean ? flag : lua_tonumber(L, -1);
+  switch (t->dtype) {
+  case PN_FLOAT64: ((double *)pni_data(t))[at] = v; break;
+  case PN_FLOAT32: ((float *)pni_data(t))[at] = (float)v; break;
+  case PN_INT64: ((int64_t *)pni_data(t))[at] = boolean ? flag : lua_tointeger(L, -1); break;
+  default: ((uint8_t *)pni_data(t))[at] = v != 0;
+  }
+}
+
+/* Copies the measured table on the stack top into t from position *at on; raises nothing. A finaliser may have made
+ * another table of it since: what does not fit its measured shape is left out. */
+static void fill(lua_State *L, pn_tensor *t, int axis, int64_t *at) {
+  bool last = axis == t->ndim - 1;
+  for (int64_t i = 1; i <= t->shape[axis] && *at < t->numel; i++) {
+    bool list = lua_rawgeti(L, -1, i) == LUA_TTABLE;
+    if (list && !last)
+      fill(L, t, axis + 1, at);
+    else if (!list && last)
+      put(L, t, (*at)++);
     lua_pop(L, 1);
   }
 }
@@ -203,7 +194,7 @@ static pn_tensor *from_table(lua_State *L, pn_context *c, const made *m) {
   pn_tensor *t = pn_zeros(c, m->dtype, m->ndim, m->shape);
   int64_t at = 0;
   lua_pushvalue(L, 1);
-  if (t) fill(L, t, &at);
+  if (t) fill(L, t, 0, &at);
   lua_pop(L, 1);
   return t;
 }
@@ -235,7 +226,7 @@ static int l_tensor(lua_State *L) {
   lua_settop(L, 1);
   if (t) PNI_RETURN(L, c, from_tensor(c, t, m.dtype));
   if (lua_istable(L, 1)) PNI_RETURN(L, c, from_table(L, c, &m));
-  double v = lua_isboolean(L, 1) ? lua_toboolean(L, 1) : number_at(L, 1, "tensor", "value");
+  double v = lua_isboolean(L, 1) ? lua_toboolean(L, 1) : pni_check_number(L, 1, "tensor", "value");
   PNI_RETURN(L, c, pn_scalar(c, m.dtype, v));
 }
 
@@ -336,38 +327,28 @@ static int l_totable(lua_State *L) {
   return 1;
 }
 
-/* ---- giving up ---- */
+/* ---- text ---- */
 
-/* close() may come from a finaliser in the middle of a call that uses the tensor; then the collector
- * frees it later. */
-static int l_close(lua_State *L) {
-  const pni_state *s = pni_lua_state(L);
-  pni_box *b = pni_test_box(L, s, 1);
-  if (!b) return pni_error(L, "close: must be called on a tensor, got %s", pni_type_name(L, 1));
-  if (s->allocating) return 0;
-  pn_tensor *t = b->t;
-  b->t = NULL;
-  pn_tensor_unref(t);
-  return 0;
-}
-
-/* Only the collector reaches this: the metatable is locked. */
-static int l_gc(lua_State *L) {
-  pni_box *b = lua_touserdata(L, 1);
-  pn_tensor *t = b->t;
-  b->t = NULL;
-  pn_tensor_unref(t);
-  return 0;
-}
-
+/* One element is shown as its number: ("%s"):format(loss). */
 static int l_tostring(lua_State *L) {
   pni_box *b = luaL_checkudata(L, 1, "penumbra.tensor");
   pn_context *c = pni_lua_context(L);
   if (b->t && pni_check_read(c, b->t, "tostring")) return pni_raise(L, c);
-  if (b->t)
-    pni_push_text(L, b->t);
-  else
+  if (!b->t)
     lua_pushliteral(L, "tensor (closed)");
+  else if (b->t->numel == 1)
+    push_at(L, b->t, b->t->offset), luaL_tolstring(L, -1, NULL);
+  else
+    pni_push_text(L, b->t);
+  return 1;
+}
+
+/* text(x) -> what the prompt shows, with dtype and shape also of one element */
+static int l_text(lua_State *L) {
+  pn_tensor *t = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (pni_check_read(c, t, "tostring")) return pni_raise(L, c);
+  pni_push_text(L, t);
   return 1;
 }
 
@@ -387,23 +368,19 @@ static int l_is_tensor(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg constructors[] = {
-    {"tensor", l_tensor}, {"zeros", l_zeros},       {"ones", l_ones},         {"full", l_full},
-    {"arange", l_arange}, {"linspace", l_linspace}, {"eye", l_eye},           {"rand", l_rand},
-    {"randn", l_randn},   {"randint", l_randint},   {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
-    {NULL, NULL}};
+static const luaL_Reg constructors[] = {{"tensor", l_tensor},     {"zeros", l_zeros},
+                                        {"ones", l_ones},         {"full", l_full},
+                                        {"arange", l_arange},     {"linspace", l_linspace},
+                                        {"eye", l_eye},           {"rand", l_rand},
+                                        {"randn", l_randn},       {"randint", l_randint},
+                                        {"randperm", l_randperm}, {"is_tensor", l_is_tensor},
+                                        {"text", l_text},         {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"shape", l_shape},     {"size", l_size},   {"dtype", l_dtype},
-                                   {"numel", l_numel},     {"ndim", l_ndim},   {"item", l_item},
-                                   {"totable", l_totable}, {"close", l_close}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"shape", l_shape}, {"size", l_size}, {"dtype", l_dtype},     {"numel", l_numel},
+                                   {"ndim", l_ndim},   {"item", l_item}, {"totable", l_totable}, {NULL, NULL}};
 
-static const luaL_Reg events[] = {{"__gc", l_gc},
-                                  {"__close", l_close},
-                                  {"__tostring", l_tostring},
-                                  {"__newindex", l_newindex},
-                                  {"__len", l_len},
-                                  {"__concat", l_concat},
-                                  {NULL, NULL}};
+static const luaL_Reg events[] = {
+    {"__tostring", l_tostring}, {"__newindex", l_newindex}, {"__len", l_len}, {"__concat", l_concat}, {NULL, NULL}};
 
 static const char methods_key = 0;
 
@@ -412,13 +389,12 @@ void pni_push_methods(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &methods
 void pni_open_tensor(lua_State *L) {
   luaL_setfuncs(L, constructors, 0);
   luaL_newlib(L, methods);
+  pni_add_close(L, &pni_tensor_kind);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &methods_key);
   lua_setfield(L, -2, "methods");
   pni_new_box_metatable(L);
   luaL_setfuncs(L, events, 0);
-  lua_pushliteral(L, "penumbra.tensor");
-  lua_setfield(L, -2, "__metatable");
   lua_pushliteral(L, "tensor");
   lua_setfield(L, -2, "__name");
   pni_push_methods(L);

@@ -1,13 +1,14 @@
 /*
 ** tensor_print.c: a tensor as text, the way NumPy shows arrays: one column width for all, scientific only
-** where plain digits would mislead, corners of big ones; a last line names dtype and shape.
+** where plain digits would mislead, corners of big ones, rows that are longer than a line of a terminal go on in the
+** next; a last line names dtype and shape.
 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "penumbra_lua.h"
 
-enum { EDGE = 3, WHOLE = 1000, WIDTH = 32 };
+enum { EDGE = 3, WHOLE = 1000, WIDTH = 32, LINE = 79 };
 
 /* How elements are written: decided by one look at all that will be shown. */
 typedef struct {
@@ -71,6 +72,12 @@ static void look_width(style *s, int64_t offset) {
   if (n > s->width) s->width = n;
 }
 
+/* How many elements of the last axis fit on a line, with the brackets before and behind them. */
+static int64_t per_line(const style *s) {
+  int64_t room = (LINE - 2 * s->t->ndim + 1) / (s->width + 1);
+  return room > 0 ? room : 1;
+}
+
 static void add_axis(luaL_Buffer *b, const style *s, int axis, int64_t offset) {
   const pn_tensor *t = s->t;
   if (axis == t->ndim) {
@@ -82,11 +89,13 @@ static void add_axis(luaL_Buffer *b, const style *s, int axis, int64_t offset) {
   }
   int64_t n = t->shape[axis];
   bool last = axis == t->ndim - 1;
+  int64_t shown = 0, room = per_line(s);
   luaL_addchar(b, '[');
-  for (int64_t i = 0; i < n; i++) {
-    if (i > 0 && last) luaL_addchar(b, ' ');
-    if (i > 0 && !last) {
-      for (int k = axis; k < t->ndim - 1; k++) luaL_addchar(b, '\n');
+  for (int64_t i = 0; i < n; i++, shown++) {
+    bool full = last && i > 0 && shown % room == 0;
+    if (i > 0 && last && !full) luaL_addchar(b, ' ');
+    if (i > 0 && (!last || full)) {
+      for (int k = axis; k < t->ndim - 1 || (full && k == axis); k++) luaL_addchar(b, '\n');
       for (int k = 0; k <= axis; k++) luaL_addchar(b, ' ');
     }
     if (s->corners && n > 2 * EDGE && i == EDGE) {

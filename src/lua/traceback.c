@@ -4,7 +4,7 @@
 ** message does not.
 */
 #include <stdio.h>
-#include "penumbra_lua.h"
+#include "message.h"
 
 enum { FIRST = 8, LAST = 3, REACH = 200 };
 

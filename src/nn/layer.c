@@ -44,12 +44,16 @@ pn_status pni_layer_set(pn_context *c, pn_layer *l, int k, pn_tensor *t) {
 }
 
 static pn_status read_sizes(pn_context *c, const pni_layer *row, int n, const int64_t *size, int64_t *out) {
+  const int64_t most = (int64_t)1 << 44; /* elements of the largest tensor */
   int want = 0;
   while (row->size[want]) want++;
   if (n != want) return pni_fail(c, PN_SHAPE, "%s: number of sizes must be %d, got %d", row->name, want, n);
   for (int i = 0; i < n; i++) {
     if (size[i] < 1)
       return pni_fail(c, PN_SHAPE, "%s: %s must be at least 1, got %lld", row->name, row->size[i], (long long)size[i]);
+    if (size[i] > most) /* a few times it is a number still: layers multiply sizes by their gates */
+      return pni_fail(c, PN_SHAPE, "%s: %s must be at most %lld, got %lld", row->name, row->size[i], (long long)most,
+                      (long long)size[i]);
     out[i] = size[i];
   }
   return PN_OK;
@@ -116,7 +120,7 @@ static bool fits(pn_context *c, const pn_layer *l, const pn_tensor *x) {
              pni_shape_text(x->ndim, x->shape, s));
     return false;
   }
-  if (l->param[0] && l->param[0]->dtype == x->dtype) return true;
+  if (!l->param[0] || l->param[0]->dtype == x->dtype) return true;
   pni_fail(c, PN_DTYPE, "%s: input must be %s, got %s (convert with :to)", l->type->name,
            pn_dtype_name((pn_dtype)l->param[0]->dtype), pn_dtype_name((pn_dtype)x->dtype));
   return false;

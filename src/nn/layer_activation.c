@@ -15,13 +15,15 @@ SIMPLE(relu)
 SIMPLE(tanh)
 SIMPLE(sigmoid)
 SIMPLE(softplus)
-/* max(x, slope x) for slopes below one */
-BODY(leaky_relu) { return (void)r, pn_maximum(c, x, pn_mul(c, x, pni_like(c, x, l->option[0]))); }
-/* x above 0, alpha (e^x - 1) below */
-BODY(elu) {
-  T *below = pn_expm1(c, pn_neg(c, pn_relu(c, pn_neg(c, x))));
-  return (void)r, pn_add(c, pn_relu(c, x), pn_mul(c, below, pni_like(c, x, l->option[0])));
+/* relu has the slope 0 at 0, what is limited to negative numbers 1: 0 itself belongs to the lower branch. */
+static T *joined(C *c, T *x, T *below, double factor) {
+  return pn_add(c, pn_relu(c, x), pn_mul(c, below, x ? pni_like(c, x, factor) : NULL));
 }
+static T *lower(C *c, T *x) { return pn_clamp(c, x, -INFINITY, 0); }
+/* max(x, slope x) for slopes below one */
+BODY(leaky_relu) { return (void)r, joined(c, x, lower(c, x), l->option[0]); }
+/* x above 0, alpha (e^x - 1) below */
+BODY(elu) { return (void)r, joined(c, x, pn_expm1(c, lower(c, x)), l->option[0]); }
 BODY(gelu) { return (void)l, (void)r, pn_mul(c, x, pn_ndtr(c, x)); }
 BODY(silu) { return (void)l, (void)r, pn_mul(c, x, pn_sigmoid(c, x)); }
 

@@ -91,7 +91,8 @@ static pn_status moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tens
 }
 
 static const pni_option options[] = {
-    {"estimator", "local weights", LOCAL, 0, 0, false, "draw outputs per row (local), or weights per call"},
+    {"estimator", "local weights", LOCAL, 0, 0, false,
+     "local draws the outputs of each row (local reparameterisation), weights draws the weights once a call"},
     {"bias", "false true", 1, 0, 1, false, "add b"},
     {"prior_scale", NULL, 1, 0, HUGE_VAL, true, "standard deviation of the prior"},
     {"posterior_scale", NULL, 0.05, 0, HUGE_VAL, true, "standard deviation that the posterior starts with"},

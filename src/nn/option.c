@@ -66,7 +66,10 @@ pn_status pni_option_set(pn_context *c, const char *where, const pni_option *row
 
 pn_status pni_options_read(pn_context *c, const char *where, const pni_option *rows, const pn_option *given,
                            double *v) {
-  for (int i = 0; rows && rows[i].name; i++) v[i] = rows[i].value;
+  for (int i = 0; rows && rows[i].name; i++) {
+    if (i >= PNI_OPTIONS) return pni_fail(c, PN_STATE, "%s: a row has at most %d options", where, PNI_OPTIONS);
+    v[i] = rows[i].value;
+  }
   for (; given && given->name; given++)
     if (pni_option_set(c, where, rows, given, v)) return c->status;
   return c->status;

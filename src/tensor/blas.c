@@ -187,7 +187,10 @@ static bool too_large(const pni_product *j) {
 /* Plain matrices, or a contiguous batch times one matrix: the kernel for few multiplications, or NULL. */
 static pni_tiny_kernel tiny(const pn_tensor *x, const pn_tensor *y, const pn_tensor *out, pni_tiny *turned) {
   if (y->ndim != 2 || out->numel > INT32_MAX || (x->ndim != 2 && !pni_is_contiguous(x))) return NULL;
-  pni_tiny p = {.n = y->shape[1], .k = y->shape[0], .x_row = x->stride[x->ndim - 2], .x_col = x->stride[x->ndim - 1]};
+  pni_tiny p = {.n = y->shape[1],
+                .k = y->shape[0],
+                .x_row = x->ndim == 2 ? x->stride[0] : y->shape[0],
+                .x_col = x->stride[x->ndim - 1]};
   p.m = out->numel / p.n;
   p.y_row = y->stride[0];
   p.y_col = y->stride[1];

@@ -16,7 +16,7 @@
 
 #define PNI_BINARY_KERNELS(X) \
   X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum) X(atan2) X(logaddexp) X(xlogy) X(remainder) \
-  X(gammainc) X(gammainc_grad_a) X(relu_slope)
+  X(gammainc) X(gammainc_grad_a) X(relu_slope) X(larger_share) X(floor_divide)
 /* clang-format on */
 
 #define PNI_COMPARE_KERNELS(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or)
@@ -33,7 +33,7 @@ PNI_TEST_KERNELS(X)
 #undef X
 
 #define PNI_INT_UNARY_KERNELS(X)  X(neg) X(abs) X(sign) X(square)
-#define PNI_INT_BINARY_KERNELS(X) X(add) X(sub) X(mul) X(maximum) X(minimum) X(remainder)
+#define PNI_INT_BINARY_KERNELS(X) X(add) X(sub) X(mul) X(maximum) X(minimum) X(remainder) X(floor_divide)
 
 #define X(name) void pni_##name##_i64(void *, int64_t, char *const *, const int64_t *);
 PNI_INT_UNARY_KERNELS(X)
@@ -54,6 +54,9 @@ void pni_where_1(void *, int64_t, char *const *, const int64_t *);
 /* out = min(max(x, low), high); data is const double[2]. NaN stays NaN. */
 void pni_clamp_f64(void *, int64_t, char *const *, const int64_t *);
 void pni_clamp_f32(void *, int64_t, char *const *, const int64_t *);
+/* out = g where low <= x <= high, NaN where x is, else 0; operands out, g, x. */
+void pni_clamp_slope_f64(void *, int64_t, char *const *, const int64_t *);
+void pni_clamp_slope_f32(void *, int64_t, char *const *, const int64_t *);
 /* out = the n-th derivative of digamma; data is const int64_t *. */
 void pni_polygamma_f64(void *, int64_t, char *const *, const int64_t *);
 void pni_polygamma_f32(void *, int64_t, char *const *, const int64_t *);

@@ -25,6 +25,13 @@ static int64_t floored(int64_t x, int64_t y) {
   return r != 0 && (r ^ y) < 0 ? r + y : r;
 }
 PNI_LOOP2(pni_remainder_i64, int64_t, int64_t, floored(x, y))
+/* Its whole quotient; of the smallest number by -1 there is none, and it wraps. */
+static int64_t quotient(int64_t x, int64_t y) {
+  if (y == 0) return 0;
+  if (y == -1) return WRAP(0 - U(x));
+  return x / y - (x % y != 0 && (x ^ y) < 0);
+}
+PNI_LOOP2(pni_floor_divide_i64, int64_t, int64_t, quotient(x, y))
 
 #define COMPARISONS(T, NAME)                                                                                           \
   PNI_LOOP2(NAME(eq), uint8_t, T, x == y)                                                                              \

@@ -103,7 +103,9 @@ WIDE2(mul, x *y)
 WIDE2(div, x / y)
 WIDE2(maximum, x > y || x != x ? x : y)
 WIDE2(minimum, x < y || x != x ? x : y)
-WIDE2(relu_slope, y > 0 ? x : 0)
+WIDE2(relu_slope, y > 0 ? x : y != y ? y : 0)
+WIDE2(larger_share, x > y ? 1 : x < y ? 0 : x == y ? (REAL)0.5 : (REAL)NAN)
+BINARY(floor_divide, F(floor)(x / y))
 BINARY(atan2, F(atan2)(x, y))
 BINARY(logaddexp, pni_logaddexp((double)x, (double)y))
 void NAME(xlogy)(void *data, int64_t n, char *const *p, const int64_t *s) {
@@ -214,6 +216,16 @@ void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
     NAME(limit)(o, a, 1, n, (REAL)end[0], (REAL)end[1]);
   else
     NAME(limit)(o, a, s[1], n, (REAL)end[0], (REAL)end[1]);
+}
+
+void NAME(clamp_slope)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  const double *end = data;
+  REAL *o = (REAL *)(void *)p[0], low = (REAL)end[0], high = (REAL)end[1];
+  const REAL *g = (const REAL *)(const void *)p[1], *a = (const REAL *)(const void *)p[2];
+  for (int64_t i = 0; i < n; i++) {
+    REAL x = a[i * s[2]], v = g[i * s[1]];
+    o[i] = x >= low && x <= high ? v : x != x ? x : 0;
+  }
 }
 
 void NAME(polygamma)(void *data, int64_t n, char *const *p, const int64_t *s) {

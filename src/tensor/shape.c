@@ -78,6 +78,8 @@ static bool one_run(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const
 }
 
 void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in) {
+  l->ndim = l->nop = 0;
+  if (nin >= PNI_OPERANDS) return; /* pni_loop_run refuses a nest of no operands */
   if (one_run(l, out, nin, in)) return;
   l->ndim = out->ndim;
   l->nop = nin + 1;
@@ -221,6 +223,7 @@ static void run_short(void *data, int64_t begin, int64_t end) {
 pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data) {
   enum { GRAIN = 32768 };
   shard s = {l, row, data};
+  if (l->nop == 0) return pni_fail(c, PN_STATE, "loop: at most %d operands are possible", PNI_OPERANDS);
   if (l->ndim == 1) {
     if (l->shape[0] <= 2 * GRAIN) {
       if (l->shape[0] > 0) run_inner(&s, 0, l->shape[0]);

@@ -116,13 +116,8 @@ kinds.flow = {
     self.params = { { "loc", loc }, { "log_scale", log_scale } }
     for k = 1, o.flows do
       local b = dist.bijector.random("inverse_autoregressive", n, { hidden = o.hidden, dtype = "float64" })
-      local names = {}
-      for name in pairs(b:parameters()) do
-        names[#names + 1] = name
-      end
-      table.sort(names)
-      for _, name in ipairs(names) do
-        self.params[#self.params + 1] = { ("flow.%d.%s"):format(k, name), b:parameters()[name] }
+      for _, entry in ipairs(b:named_parameters()) do
+        self.params[#self.params + 1] = { ("flow.%d.%s"):format(k, entry[1]), entry[2] }
       end
       parts[#parts + 1] = b
       if n > 1 then

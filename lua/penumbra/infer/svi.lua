@@ -270,20 +270,11 @@ local function named_parameters(self)
 end
 
 -- Every parameter below the loss is one that will be trained.
-local function check_trained(loss, entries)
-  local known = {}
-  for _, entry in ipairs(entries) do
-    known[entry[2]] = true
-  end
-  for _, w in ipairs(core.parameters_below(loss)) do
-    local found = false
-    for t in pairs(known) do
-      found = found or core.same_tensor(t, w)
-    end
-    if not found then
-      core.error(("svi: the bound depends on a parameter of shape [%s] that nobody trains: name the network with "
-        .. "m:module(name, net), or detach it"):format(table.concat(w:shape(), ", ")))
-    end
+local function check_trained(loss, list)
+  local w = core.leaf_beyond(loss, list)
+  if w then
+    core.error(("svi: the bound depends on a parameter of shape [%s] that nobody trains: name the network with "
+      .. "m:module(name, net), or detach it"):format(table.concat(w:shape(), ", ")))
   end
 end
 
@@ -597,7 +588,7 @@ function svi.svi(m, guide, given)
     names[k], list[k] = entry[1], entry[2]
   end
   list.names = names
-  check_trained(first, entries)
+  check_trained(first, list)
   self.lr = not o.optimiser and o.lr or nil
   self.optimiser = o.optimiser and o.optimiser(list) or optim.adam(list, { lr = o.lr })
   if o.compile then

@@ -40,7 +40,7 @@ typedef struct pni_member {
   char *part;               /* then: sums of the pieces of all rows */
   int nop;
   int even; /* PNI_EVEN_... */
-  pni_operand op[4];
+  pni_operand op[PNI_OPERANDS];
 } pni_member;
 
 typedef struct pni_group {
@@ -62,8 +62,8 @@ typedef struct pni_step {
     struct { /* RUN: one inner loop */
       pni_row row;
       void *data;
-      int64_t n, stride[4];
-      char *p[4];
+      int64_t n, stride[PNI_OPERANDS];
+      char *p[PNI_OPERANDS];
     } run;
     struct { /* LOOP: a nest */
       pni_row row;

@@ -30,17 +30,32 @@ pn_bijector *pn_bijector_ref(pn_bijector *b) {
   return b;
 }
 
-void pn_bijector_unref(pn_bijector *b) {
-  if (!b || --b->refs > 0) return;
+/* Frees b but for its parts; those that nobody else holds are pushed on the list. */
+static pn_bijector *take_apart(pn_bijector *b, pn_bijector *list) {
   pn_context *c = b->ctx;
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) pn_tensor_unref(b->param[k]);
   for (int k = 0; k < PNI_BIJECTOR_KEPT; k++) pn_tensor_unref(b->kept[k]);
-  for (int i = 0; i < b->nparts; i++) pn_bijector_unref(b->part[i]);
+  for (int i = 0; i < b->nparts; i++) {
+    pn_bijector *p = b->part[i];
+    if (!p || --p->refs > 0) continue;
+    p->next = list;
+    list = p;
+  }
   pn_tensor_unref(b->last.x);
   pn_tensor_unref(b->last.y);
   pni_free(c, b->part, (size_t)b->nparts * sizeof *b->part);
   pni_free(c, b, sizeof *b);
   pni_object_died(c);
+  return list;
+}
+
+void pn_bijector_unref(pn_bijector *b) {
+  if (!b || --b->refs > 0) return;
+  b->next = NULL;
+  for (pn_bijector *list = b; list;) {
+    pn_bijector *first = list;
+    list = take_apart(first, first->next);
+  }
 }
 
 static pn_bijector *shell(pn_context *c, const pni_bijector *kind) {
@@ -211,6 +226,8 @@ pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bije
       pni_fail(c, PN_STATE, "%s: part %d must be a bijector, got NULL", kind, i + 1);
       return keep(b, false);
     }
+  for (int i = 0; i < n; i++)
+    if (pni_nest(c, kind, &b->depth, parts[i]->depth)) return keep(b, false);
   b->part = pni_alloc_array(c, n, sizeof(pn_bijector *));
   if (!b->part) return keep(b, false);
   b->nparts = n;

@@ -68,6 +68,8 @@ struct pn_bijector {
   int batch_ndim;
   pn_bijector **part;
   int nparts;
+  int depth;         /* levels of parts below it */
+  pn_bijector *next; /* when it is freed: another one that is */
   const pni_constraint *domain, *codomain;
   int in_rank, out_rank;
   pni_bijector_cache last;

@@ -88,8 +88,11 @@ pn_dist *pn_dist_masked(C *c, const pn_dist *b, pn_tensor *mask) {
   pni_spec batch = {.ndim = b->batch_ndim};
   memcpy(batch.shape, b->shape, sizeof batch.shape);
   if (pni_composite_widen(c, "masked: mask and batch", &batch, mask->ndim, mask->shape)) return NULL;
+  int depth = 0;
+  if (pni_nest(c, "masked", &depth, b->depth)) return NULL;
   pn_dist *d = pni_composite_shell(c, &pni_composite_masked, 1, b->dtype);
   if (!d) return NULL;
+  d->depth = depth;
   d->part[0] = pn_dist_expand(c, b, batch.ndim, batch.shape);
   if (!d->part[0]) {
     pn_dist_unref(d);

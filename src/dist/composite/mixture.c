@@ -353,7 +353,9 @@ pn_dist *pn_dist_mixture(C *c, const pn_dist *labels, int n, pn_dist *const *com
   d->part[LABELS] = pn_dist_ref((pn_dist *)(uintptr_t)labels);
   for (int k = 0; k < n; k++) d->part[FIRST + k] = pn_dist_ref(component[k]);
   d->support = component[0]->support;
-  if (describe(c, d) == PN_OK) return d;
+  pn_status status = PN_OK;
+  for (int k = 0; k < n && status == PN_OK; k++) status = pni_nest(c, "mixture", &d->depth, component[k]->depth);
+  if (status == PN_OK && describe(c, d) == PN_OK) return d;
   pn_dist_unref(d);
   return NULL;
 }

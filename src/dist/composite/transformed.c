@@ -241,8 +241,11 @@ pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *b, pn_bijector *map) 
              pn_dtype_name((pn_dtype)map->dtype));
     return NULL;
   }
+  int depth = 0;
+  if (pni_nest(c, "transformed", &depth, b->depth) || pni_nest(c, "transformed", &depth, map->depth)) return NULL;
   pn_dist *d = pni_composite_shell(c, &pni_composite_transformed, 1, b->dtype);
   if (!d) return NULL;
+  d->depth = depth;
   d->map = pn_bijector_ref(map);
   d->support = map->codomain;
   size_t mark = pn_scope_open(c);

@@ -7,6 +7,8 @@
 #include "../formula.h"
 #include "../kernel/density.h"
 #include "../kernel/log_share.h"
+#include "../stirling.h"
+#include "../discrete/count_mass.h"
 
 #define a d->param[CONCENTRATION1]
 #define b d->param[CONCENTRATION0]
@@ -36,9 +38,8 @@ static T *mode(C *c, D *d) {
 
 /* log B(a, b) - (a - 1) digamma(a) - (b - 1) digamma(b) + (a + b - 2) digamma(a + b) */
 static T *entropy(C *c, D *d) {
-  T *n = pn_add(c, a, b), *t = pn_sub(c, log_beta(c, a, b), pn_mul(c, plus(c, a, -1), pn_digamma(c, a)));
-  t = pn_sub(c, t, pn_mul(c, plus(c, b, -1), pn_digamma(c, b)));
-  return pn_add(c, t, pn_mul(c, plus(c, n, -2), pn_digamma(c, n)));
+  T *one = constant(c, d, 1), *parts = pn_add(c, pni_gamma_surprise(c, a, one), pni_gamma_surprise(c, b, one));
+  return pn_sub(c, parts, pni_gamma_surprise(c, pn_add(c, a, b), constant(c, d, 2)));
 }
 
 /* sigmoid of the difference of the logarithms, kept inside (0, 1) */
@@ -48,12 +49,14 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pn_clamp(c, x, tiny(out->dtype), below_one(out->dtype));
 }
 
-/* log B_q - log B_p + (a_p - a_q) digamma(a_p) + (b_p - b_q) digamma(b_p) + (n_q - n_p) digamma(n_p) */
+/* log B_q - log B_p + (a_p - a_q) digamma(a_p) + (b_p - b_q) digamma(b_p) + (n_q - n_p) digamma(n_p), n = a + b: with the
+ * shares of p in place of its concentrations what is left of a deviance is the bend alone */
 T *pni_kl_beta_beta(C *c, D *p, D *d) {
-  T *ap = p->param[CONCENTRATION1], *bp = p->param[CONCENTRATION0], *da = pn_sub(c, ap, a), *db = pn_sub(c, bp, b);
-  T *t = pn_add(c, pn_mul(c, da, pn_digamma(c, ap)), pn_mul(c, db, pn_digamma(c, bp)));
-  t = pn_sub(c, t, pn_mul(c, pn_add(c, da, db), pn_digamma(c, pn_add(c, ap, bp))));
-  return pn_add(c, t, pn_sub(c, log_beta(c, a, b), log_beta(c, ap, bp)));
+  T *ap = p->param[CONCENTRATION1], *bp = p->param[CONCENTRATION0], *n = pn_add(c, a, b), *np = pn_add(c, ap, bp);
+  T *apart = pn_add(c, pni_deviance(c, a, pn_mul(c, n, pn_div(c, ap, np))),
+                    pni_deviance(c, b, pn_mul(c, n, pn_div(c, bp, np))));
+  T *bend = pn_add(c, pni_lgamma_bend(c, ap, a), pni_lgamma_bend(c, bp, b));
+  return pn_add(c, apart, pn_sub(c, bend, pni_lgamma_bend(c, np, n)));
 }
 
 const pni_distribution pni_dist_beta = {

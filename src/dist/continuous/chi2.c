@@ -6,6 +6,8 @@
 #include "../kernel/log_share.h"
 #include "../kernel/density.h"
 #include "../kernel/draw.h"
+#include "../stirling.h"
+#include "../discrete/count_mass.h"
 
 #define df d->param[0]
 
@@ -23,20 +25,16 @@ static T *variance(C *c, D *d) { return times(c, df, 2); }
 static T *mode(C *c, D *d) { return pn_relu(c, plus(c, df, -2)); }
 
 /* h + log 2 + lgamma(h) + (1 - h) digamma(h) */
-static T *entropy(C *c, D *d) {
-  T *h = half(c, d), *t = plus(c, pn_add(c, h, pn_lgamma(c, h)), LOG_2);
-  return pn_add(c, t, pn_mul(c, from(c, 1, h), pn_digamma(c, h)));
-}
+static T *entropy(C *c, D *d) { return plus(c, pni_gamma_surprise(c, half(c, d), constant(c, d, 1)), LOG_2); }
 
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return pni_gamma_draw_over(c, rng, half(c, d), constant(c, d, 0.5), out);
 }
 
-/* (h_p - h_q) digamma(h_p) - lgamma(h_p) + lgamma(h_q) */
+/* lgamma(h_q) - lgamma(h_p) - (h_q - h_p) digamma(h_p) */
 T *pni_kl_chi2_chi2(C *c, D *p, D *d) {
   T *hp = half(c, p), *h = half(c, d);
-  T *t = pn_mul(c, pn_sub(c, hp, h), pn_digamma(c, hp));
-  return pn_add(c, t, pn_sub(c, pn_lgamma(c, h), pn_lgamma(c, hp)));
+  return pn_add(c, pni_deviance(c, h, hp), pni_lgamma_bend(c, hp, h));
 }
 
 const pni_distribution pni_dist_chi2 = {

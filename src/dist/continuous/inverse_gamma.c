@@ -8,6 +8,7 @@
 #include "../kernel/log_share.h"
 #include "../kernel/density.h"
 #include "../kernel/draw.h"
+#include "../stirling.h"
 
 #define a d->param[CONCENTRATION]
 #define b d->param[RATE]
@@ -33,10 +34,7 @@ static T *variance(C *c, D *d) {
 static T *mode(C *c, D *d) { return pn_div(c, b, plus(c, a, 1)); }
 
 /* a + log b + lgamma(a) - (1 + a) digamma(a) */
-static T *entropy(C *c, D *d) {
-  T *t = pn_add(c, pn_add(c, a, pn_log(c, b)), pn_lgamma(c, a));
-  return pn_sub(c, t, pn_mul(c, plus(c, a, 1), pn_digamma(c, a)));
-}
+static T *entropy(C *c, D *d) { return pn_add(c, pni_gamma_surprise(c, a, pni_like(c, a, -1)), pn_log(c, b)); }
 
 /* The reciprocals of a gamma's draws are normal numbers or, below the largest, close to it. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {

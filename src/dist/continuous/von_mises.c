@@ -26,13 +26,16 @@ static T *log_prob(C *c, D *d, T *x) { return pni_von_mises_density(c, x, loc, k
 /* The centred angle at which x = -pi lies. */
 static T *start(C *c, D *d) { return from(c, -PI, wrap(c, loc)); }
 
-/* F(x - m) - F(-pi - m) with F continued over whole turns: where a turn lies between, the sum of two lower tails. */
-static T *cdf(C *c, D *d, T *x) {
-  T *a = start(c, d), *z = pn_sub(c, x, wrap(c, loc)), *turn = pn_gt(c, turns(c, z), turns(c, a));
-  T *part = pn_von_mises_cdf(c, kappa, wrap(c, z)), *low = wrap(c, a), *side = pn_where(c, turn, pn_neg(c, low), low);
-  T *rest = pn_von_mises_cdf(c, kappa, side);
-  return pn_where(c, turn, pn_add(c, part, rest), pn_sub(c, part, rest));
+/* The arc from -pi to x, and that from x to pi, as seen from m. */
+static T *arc(C *c, D *d, T *x, bool upper) {
+  T *low = wrap(c, start(c, d)), *at = pn_add(c, low, plus(c, x, PI));
+  if (!upper) return pni_apply(c, &pni_op_von_mises_log_mass, 3, (T *[]){kappa, low, at}, &(pni_attr){.ni = 1});
+  T *from = wrap(c, at), *to = pn_add(c, from, pn_sub(c, pni_like(c, x, PI), x));
+  return pni_apply(c, &pni_op_von_mises_log_mass, 3, (T *[]){kappa, from, to}, &(pni_attr){.ni = 1});
 }
+static T *log_cdf(C *c, D *d, T *x) { return arc(c, d, x, false); }
+static T *log_survival(C *c, D *d, T *x) { return arc(c, d, x, true); }
+static T *cdf(C *c, D *d, T *x) { return pn_exp(c, log_cdf(c, d, x)); }
 
 static T *icdf(C *c, D *d, T *p) {
   T *a = start(c, d), *low = wrap(c, a), *end = equals(c, p, 0), *all = equals(c, p, 1);
@@ -76,6 +79,8 @@ const pni_distribution pni_dist_von_mises = {
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,
+    .log_cdf = log_cdf,
+    .log_survival = log_survival,
     .mean = mean,
     .variance = variance,
     .mode = mean,

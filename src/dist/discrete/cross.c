@@ -8,12 +8,6 @@
 #include "../formula.h"
 #include "cross.h"
 
-bool pni_counts_never_inside(const pni_distribution *p, const pni_distribution *q) {
-  bool ends = q->support == &pni_constraint_boolean || q->support == &pni_constraint_trials;
-  bool goes_on = p->support == &pni_constraint_nonnegative_integer && p != &pni_dist_zero_inflated_poisson;
-  return ends && goes_on && !p->call && !q->call;
-}
-
 /* ---- totals: the check as an operation without a result, so that a plan makes it anew ---- */
 
 /* attr: the names of the kinds, which are static, whether p may be above q, and the name of the parameter */

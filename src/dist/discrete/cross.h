@@ -7,9 +7,6 @@
 
 #include "../distribution.h"
 
-/* Has p mass above any number, and q none? Then KL(p || q) is infinite whatever the parameters are. */
-bool pni_counts_never_inside(const pni_distribution *p, const pni_distribution *q);
-
 /* PN_OK if p, the parameter `what` of a distribution of kind p_name, equals q everywhere (at_least: is not below it);
  * else PN_MISSING. p and q broadcast. A capture checks at every call. */
 pn_status pni_require_alike(pn_context *c, const char *p_name, const char *q_name, const char *what, pn_tensor *p,

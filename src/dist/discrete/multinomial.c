@@ -76,11 +76,10 @@ static T *log_probs(C *c, D *d) {
 }
 
 T *pni_kl_multinomial_multinomial(C *c, D *p, D *q) {
-  if (pni_require_totals(c, "multinomial", "multinomial", p->param[TOTAL_COUNT], q->param[TOTAL_COUNT], false))
-    return NULL;
   T *w = probs(c, p), *used = pn_ne(c, w, pni_like(c, w, 0));
   T *own = pni_dist_given(p, LOGITS) ? log_probs(c, p) : pn_log(c, only(c, used, w, 1));
-  return pn_mul(c, pn_detach(c, p->param[TOTAL_COUNT]), pni_classes_expected(c, w, pn_sub(c, own, log_probs(c, q))));
+  T *of_one = pni_classes_expected(c, w, pn_sub(c, own, log_probs(c, q))), *n = pn_detach(c, p->param[TOTAL_COUNT]);
+  return only(c, pn_eq(c, n, q->param[TOTAL_COUNT]), pn_mul(c, n, of_one), INFINITY);
 }
 
 const pni_distribution pni_dist_multinomial = {

@@ -2,12 +2,10 @@
 ** cross.c: what kinds ask of another's expectations: -E_p[log q(x)] for each kind q that has it in a few of them, and
 ** the divergence of two different kinds out of it.
 */
-#include <string.h>
 #include "cross.h"
-#include "../composite/composite.h"
-#include "../discrete/cross.h"
 #include "../formula.h"
 #include "expectation.h"
+#include "support.h"
 
 typedef const pni_expectation E;
 typedef struct {
@@ -158,59 +156,16 @@ static const asker *find(const pni_distribution *q) {
   return NULL;
 }
 
-/* ---- supports ---- */
-
-static int parameter(const pni_distribution *kind, const char *name) {
-  for (int k = 0; k < PNI_DIST_PARAMS && kind->param[k].name; k++)
-    if (strcmp(kind->param[k].name, name) == 0) return k;
-  return -1;
-}
-
-/* Supports between parameters: low and high, or from scale on. */
-static bool moves(const pni_distribution *k) {
-  return k->support == &pni_constraint_interval || k->support == &pni_constraint_half_line;
-}
-
-/* The number of the parameter that is an end; -1: the end is infinite or there is none. */
-static int end_parameter(const pni_distribution *k, bool high) {
-  if (k->support == &pni_constraint_half_line) return high ? -1 : parameter(k, "scale");
-  return parameter(k, high ? "high" : "low");
-}
-
-/* Densities of numbers whose support is an interval. */
-static bool on_interval(const pni_distribution *k) {
-  if (k->call || *k->event || (k->flags & (PNI_DIST_DISCRETE | PNI_DIST_INTEGER)) || k->support->discrete) return false;
-  if (k->support == &pni_constraint_half_line) return end_parameter(k, false) >= 0;
-  if (moves(k)) return end_parameter(k, false) >= 0 && end_parameter(k, true) >= 0;
-  return k->support == &pni_constraint_real || k->support->low < k->support->high;
-}
-
-/* Is a support with a fixed end beyond another's? Then the divergence is infinite whatever the parameters are. */
-static bool never_inside(const pni_distribution *p, const pni_distribution *q) {
-  return !moves(p) && !moves(q) && !pni_constraint_inside(p->support, q->support);
-}
-
-static T *end_of(C *c, D *d, bool high) {
-  const pni_distribution *k = d->kind;
-  if (moves(k)) {
-    int own = end_parameter(k, high);
-    return own < 0 ? constant(c, d, INFINITY) : d->param[own];
-  }
-  if (k->support == &pni_constraint_real) return constant(c, d, high ? INFINITY : -INFINITY);
-  return constant(c, d, high ? k->support->high : k->support->low);
-}
-
 /* ---- the divergence ---- */
 
 pni_kl_state pni_cross_known(const pni_distribution *p, const pni_distribution *q) {
-  if (pni_counts_never_inside(p, q)) return PNI_KL_INFINITE;
-  if (p == q || !on_interval(p) || !on_interval(q)) return PNI_KL_MISSING;
-  if (never_inside(p, q)) return PNI_KL_INFINITE;
+  if (pni_support_never_inside(p, q)) return PNI_KL_INFINITE;
+  if (p == q) return PNI_KL_MISSING;
   const asker *a = find(q);
   E *e = pni_expectation_find(p);
   if (!a || !e || !p->entropy) return PNI_KL_MISSING;
-  if (a->needs & ~pni_expectation_offers(e)) return PNI_KL_MISSING;
-  return (a->needs & e->infinite) ? PNI_KL_INFINITE : PNI_KL_FORMULA;
+  if (a->needs & e->infinite) return PNI_KL_INFINITE;
+  return (a->needs & ~pni_expectation_offers(e)) ? PNI_KL_MISSING : PNI_KL_FORMULA;
 }
 
 pn_tensor *pni_cross_kl(C *c, D *p, D *q) {
@@ -218,8 +173,5 @@ pn_tensor *pni_cross_kl(C *c, D *p, D *q) {
   if (known != PNI_KL_FORMULA) return known == PNI_KL_INFINITE ? constant(c, p, INFINITY) : NULL;
   E *e = pni_expectation_find(p->kind);
   T *kl = pn_sub(c, find(q->kind)->cross_entropy(c, q, p, e), p->kind->entropy(c, p));
-  if (!moves(p->kind) && !moves(q->kind)) return kl;
-  T *inside = pn_logical_and(c, pn_ge(c, end_of(c, p, false), end_of(c, q, false)),
-                             pn_le(c, end_of(c, p, true), end_of(c, q, true)));
-  return only(c, inside, kl, INFINITY);
+  return pni_support_moves(p->kind, q->kind) ? but(c, pni_support_outside(c, p, q), INFINITY, kl) : kl;
 }

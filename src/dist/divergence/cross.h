@@ -1,6 +1,6 @@
 /*
-** cross.h: divergences of two different kinds of densities of numbers, out of expectations (expectation.h) or from
-** their supports alone.
+** cross.h: divergences of two different kinds of densities of numbers, out of expectations (expectation.h) or, where they
+** are infinite, from their supports (support.h).
 */
 #ifndef PN_DIST_CROSS_H
 #define PN_DIST_CROSS_H

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "../composite/composite.h"
 #include "cross.h"
+#include "support.h"
 
 typedef struct {
   const pni_distribution *p, *q;
@@ -95,6 +96,7 @@ static pni_kl find(const pn_dist *p, const pn_dist *q) {
   if (!f && p->kind == &pni_dist_delta) f = of_point;
   if (!f && known_as_rows(p->kind, q->kind) && p->event_ndim > 0 && q->event_ndim > 0) f = of_rows;
   if (!f && pni_cross_known(p->kind, q->kind) != PNI_KL_MISSING) f = pni_cross_kl;
+  if (!f && pni_support_moves(p->kind, q->kind)) f = pni_support_kl;
   return f;
 }
 

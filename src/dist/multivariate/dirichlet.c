@@ -6,6 +6,8 @@
 ** concentrations do not give 0 / 0; their gradient is the gamma draws' (implicit).
 */
 #include "matrix.h"
+#include "../stirling.h"
+#include "../discrete/count_mass.h"
 #include "../kernel/density.h"
 
 #define a d->param[CONCENTRATION]
@@ -31,10 +33,14 @@ static T *log_prob(C *c, D *d, T *x) {
 }
 
 static T *mean(C *c, D *d) { return pn_div(c, a, total(c, d)); }
-static T *variance(C *c, D *d) {
-  T *n = total(c, d), *rest = pn_div(c, pn_sub(c, n, a), n);
-  return pn_div(c, pn_mul(c, mean(c, d), rest), plus(c, n, 1));
+/* 1 - m_i; of a share near 1, of which there is one, by the other concentrations */
+static T *other_shares(C *c, D *d) {
+  T *n = total(c, d), *top = pn_eq(c, a, pn_max(c, a, LAST, 1));
+  T *alone = equals(c, pn_sum(c, pn_cast(c, top, (pn_dtype)d->dtype), LAST, 1), 1);
+  T *others = pn_sum(c, but(c, top, 0, a), LAST, 1);
+  return pn_div(c, pn_where(c, pn_logical_and(c, top, alone), others, pn_sub(c, n, a)), n);
 }
+static T *variance(C *c, D *d) { return pn_div(c, pn_mul(c, mean(c, d), other_shares(c, d)), plus(c, total(c, d), 1)); }
 
 /* (a - 1) / (a_0 - n) for a > 1; a share with a <= 1 is 0; if all are, the corner with the highest pole: that of the
  * largest a, the middle of several. */
@@ -47,9 +53,8 @@ static T *mode(C *c, D *d) {
 
 /* log B(a) + (a_0 - n) digamma(a_0) - sum (a_i - 1) digamma(a_i) */
 static T *entropy(C *c, D *d) {
-  T *n = sum(c, a), *t = pn_mul(c, plus(c, n, -(double)last_size(a)), pn_digamma(c, n));
-  t = pn_sub(c, t, sum(c, pn_mul(c, plus(c, a, -1), pn_digamma(c, a))));
-  return pn_add(c, log_norm(c, d), t);
+  T *own = sum(c, pni_gamma_surprise(c, a, constant(c, d, 1)));
+  return pn_sub(c, own, pni_gamma_surprise(c, sum(c, a), constant(c, d, (double)last_size(a))));
 }
 
 /* Kept inside (0, 1): shares of tiny concentrations round to the ends. */
@@ -58,11 +63,12 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   return last_size(a) == 1 ? x : pn_clamp(c, x, tiny(out->dtype), below_one(out->dtype));
 }
 
-/* log B(a_q) - log B(a_p) + sum (a_p - a_q) (digamma(a_p) - digamma(a_p0)) */
-T *pni_kl_dirichlet_dirichlet(C *c, D *p, D *q) {
-  T *ap = p->param[CONCENTRATION], *more = pn_sub(c, ap, q->param[CONCENTRATION]);
-  T *log_share = pn_sub(c, pn_digamma(c, ap), pn_digamma(c, total(c, p)));
-  return pn_add(c, pn_sub(c, log_norm(c, q), log_norm(c, p)), sum(c, pn_mul(c, more, log_share)));
+/* log B(a_q) - log B(a_p) + sum (a_p - a_q) (digamma(a_p) - digamma(a_p0)): as of beta */
+T *pni_kl_dirichlet_dirichlet(C *c, D *p, D *d) {
+  T *ap = p->param[CONCENTRATION], *np = total(c, p), *n = total(c, d);
+  T *apart = pni_deviance(c, a, pn_mul(c, n, pn_div(c, ap, np)));
+  T *t = sum(c, pn_add(c, apart, pni_lgamma_bend(c, ap, a)));
+  return pn_sub(c, t, pni_lgamma_bend(c, sum(c, ap), sum(c, a)));
 }
 
 const pni_distribution pni_dist_dirichlet = {

@@ -54,8 +54,8 @@ T *pni_inverse_wishart_log_det(C *c, D *d, T *nu, T *l) {
 /* (nu n + (nu + n + 1) E log det X) / 2 less the log of the factor */
 T *pni_inverse_wishart_entropy(C *c, D *d, T *nu, T *l) {
   double n = (double)last_size(l);
-  T *t = pn_mul(c, plus(c, nu, n + 1), pni_inverse_wishart_log_det(c, d, nu, l));
-  return pn_sub(c, times(c, pn_add(c, t, times(c, nu, n)), 0.5), log_factor(c, d, nu, l));
+  T *log_det = plus(c, times(c, log_diagonal(c, l), 2), -n * LOG_2);
+  return pn_add(c, surprise_n(c, d, nu, last_size(l), -(n + 1)), times(c, log_det, (n + 1) / 2));
 }
 
 T *pni_inverse_wishart_root(C *c, D *d, pn_rng *rng, T *nu, T *l, const pni_spec *out) {

@@ -6,6 +6,8 @@
 ** In evidential regression the four are the network's outputs: gamma, nu, alpha, beta (Amini et al. 2020).
 */
 #include "matrix.h"
+#include "../stirling.h"
+#include "../discrete/count_mass.h"
 
 #define m d->param[LOC]
 #define k d->param[COUNT]
@@ -56,8 +58,7 @@ static T *mode(C *c, D *d) { return couple(c, m, pn_div(c, b, plus(c, a, 1.5)));
 /* (1 + log 2 pi - log k) / 2 + 3/2 log b + a + lgamma(a) - (a + 3/2) digamma(a): that of v, and the mean over v of
  * that of mu */
 static T *entropy(C *c, D *d) {
-  T *t = pn_sub(c, pn_lgamma(c, a), pn_mul(c, plus(c, a, 1.5), pn_digamma(c, a)));
-  t = pn_add(c, pn_add(c, t, a), times(c, pn_log(c, b), 1.5));
+  T *t = pn_add(c, pni_gamma_surprise(c, a, pni_like(c, a, -1.5)), times(c, pn_log(c, b), 1.5));
   return plus(c, pn_sub(c, t, times(c, pn_log(c, k), 0.5)), 0.5 + LOG_ROOT_TWO_PI);
 }
 
@@ -76,12 +77,11 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
  * (a_p - a_q) digamma(a_p) - lgamma(a_p) + lgamma(a_q) + a_q log(b_p / b_q) + a_p (b_q - b_p) / b_p */
 T *pni_kl_normal_inverse_gamma_normal_inverse_gamma(C *c, D *p, D *d) {
   T *mp = p->param[LOC], *kp = p->param[COUNT], *ap = p->param[CONCENTRATION], *bp = p->param[RATE];
-  T *ratio = pn_div(c, k, kp), *distance = pn_mul(c, k, pn_square(c, pn_sub(c, mp, m)));
-  T *of_mean = pn_add(c, plus(c, ratio, -1), pn_mul(c, distance, pn_div(c, ap, bp)));
-  of_mean = times(c, pn_sub(c, of_mean, pn_log(c, ratio)), 0.5);
-  T *t = pn_add(c, pn_mul(c, pn_sub(c, ap, a), pn_digamma(c, ap)), pn_sub(c, pn_lgamma(c, a), pn_lgamma(c, ap)));
-  t = pn_add(c, t, pn_mul(c, a, pn_sub(c, pn_log(c, bp), pn_log(c, b))));
-  return pn_add(c, of_mean, pn_add(c, t, pn_mul(c, ap, pn_div(c, pn_sub(c, b, bp), bp))));
+  T *distance = pn_mul(c, k, pn_square(c, pn_sub(c, mp, m)));
+  T *gap = pni_apply1(c, &pni_op_log1p_gap, pn_div(c, pn_sub(c, k, kp), kp), NULL);
+  T *of_mean = times(c, pn_add(c, gap, pn_mul(c, distance, pn_div(c, ap, bp))), 0.5);
+  T *of_variance = pn_add(c, pni_deviance(c, a, pn_mul(c, ap, pn_div(c, b, bp))), pni_lgamma_bend(c, ap, a));
+  return pn_add(c, of_mean, of_variance);
 }
 
 const pni_distribution pni_dist_normal_inverse_gamma = {

@@ -6,6 +6,7 @@
 ** A_ii^2 ~ chi-square(nu - i), i = 0 .. n - 1, and standard normals below the diagonal.
 */
 #include "wishart.h"
+#include "../discrete/count_mass.h"
 
 enum { DF, SCALE, TRIL };
 #define df d->param[DF]
@@ -40,8 +41,8 @@ T *pni_wishart_kl(C *c, D *d, T *df_p, T *df_q, T *from, T *to) {
   T *trace = plus(c, square_norm(c, unscale(c, to, from)), -(double)n);
   T *t = times(c, pn_mul(c, df_p, trace), 0.5);
   t = pn_sub(c, t, pn_mul(c, df_q, pn_sub(c, log_diagonal(c, from), log_diagonal(c, to))));
-  t = pn_add(c, t, pn_sub(c, lgamma_n(c, d, df_q, n), lgamma_n(c, d, df_p, n)));
-  return pn_add(c, t, times(c, pn_mul(c, pn_sub(c, df_p, df_q), digamma_n(c, d, df_p, n)), 0.5));
+  T *hp = halves(c, d, df_p, n), *hq = halves(c, d, df_q, n);
+  return pn_add(c, t, pn_sum(c, pn_add(c, pni_deviance(c, hq, hp), pni_lgamma_bend(c, hp, hq)), LAST, 0));
 }
 
 static T *derive_tril(C *c, D *d) { return pn_cholesky(c, d->param[SCALE]); }
@@ -77,9 +78,8 @@ static T *mode(C *c, D *d) {
 /* log norm - (nu - n - 1)/2 E log det X + nu n/2,  E log det X = digamma_n(nu/2) + n log 2 + log det V */
 static T *entropy(C *c, D *d) {
   double n = (double)size(d);
-  T *expected = plus(c, pn_add(c, digamma_n(c, d, df, size(d)), times(c, log_diagonal(c, L), 2)), n * LOG_2);
-  T *t = pn_sub(c, times(c, df, n), pn_mul(c, plus(c, df, -n - 1), expected));
-  return pn_add(c, log_norm(c, d), times(c, t, 0.5));
+  T *log_det = plus(c, times(c, log_diagonal(c, L), 2), n * LOG_2);
+  return pn_add(c, surprise_n(c, d, df, size(d), n + 1), times(c, log_det, (n + 1) / 2));
 }
 
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {

@@ -6,6 +6,7 @@
 #define PN_DIST_WISHART_H
 
 #include "matrix.h"
+#include "../stirling.h"
 
 /* nu/2, (nu - 1)/2 ... (nu - n + 1)/2 as a last axis */
 static inline T *halves(C *c, D *d, T *df, int64_t n) {
@@ -16,7 +17,13 @@ static inline T *lgamma_n(C *c, D *d, T *df, int64_t n) {
   double count = (double)n;
   return plus(c, pn_sum(c, pn_lgamma(c, halves(c, d, df, n)), LAST, 0), count * (count - 1) / 4 * LOG_PI);
 }
-/* its derivative in nu/2; E log det X of Wishart(nu, I) less n log 2 */
+/* lgamma_n(nu/2) + n nu/2 - sum_i (nu/2 - s/2) digamma((nu - i)/2), i = 0 .. n - 1, without the large terms */
+static inline T *surprise_n(C *c, D *d, T *df, int64_t n, double s) {
+  double count = (double)n;
+  T *own = pni_gamma_surprise(c, halves(c, d, df, n), times(c, from(c, s, count_by(c, d, n, 1)), 0.5));
+  return plus(c, pn_sum(c, own, LAST, 0), count * (count - 1) / 4 * (1 + LOG_PI));
+}
+/* The derivative of lgamma_n in nu/2; E log det X of Wishart(nu, I) less n log 2 */
 static inline T *digamma_n(C *c, D *d, T *df, int64_t n) {
   return pn_sum(c, pn_digamma(c, halves(c, d, df, n)), LAST, 0);
 }

@@ -8,25 +8,28 @@
 
 typedef pni_bijector_box box;
 
+static void release(void *object) {
+  box *b = object;
+  pn_bijector *map = b->b;
+  b->b = NULL;
+  pn_bijector_unref(map);
+}
+
+static const pni_kind object = {"penumbra.bijector", "a bijector", sizeof(box), 0, true, release};
+
 pn_bijector *pni_check_bijector(lua_State *L, int i) {
-  box *b = luaL_testudata(L, i, "penumbra.bijector");
+  box *b = pni_test_object(L, i, &object);
   if (!b) pni_error(L, "argument %d must be a bijector, got %s", i, pni_type_name(L, i));
   if (!b->b) pni_error(L, "bijector was closed");
   return b->b;
 }
 
 static pn_bijector *self(lua_State *L) {
-  if (!luaL_testudata(L, 1, "penumbra.bijector"))
-    pni_error(L, "bijector methods are called with a colon, as in b:forward(x)");
+  if (!pni_test_object(L, 1, &object)) pni_error(L, "bijector methods are called with a colon, as in b:forward(x)");
   return pni_check_bijector(L, 1);
 }
 
-static box *new_box(lua_State *L) {
-  box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  b->b = NULL;
-  luaL_setmetatable(L, "penumbra.bijector");
-  return b;
-}
+static box *new_box(lua_State *L) { return pni_new_object(L, &object); }
 
 void pni_push_bijector(lua_State *L, pn_bijector *b) { new_box(L)->b = pn_bijector_ref(b); }
 
@@ -53,7 +56,7 @@ static int l_new(lua_State *L) {
   pni_check_options(L, 2, kind->name, names);
   for (int k = 0; k < PNI_BIJECTOR_PARAMS && kind->param[k].name; k++) {
     const char *name = kind->param[k].name;
-    if (lua_getfield(L, 2, name) == LUA_TNIL) {
+    if (pni_get_raw(L, 2, name) == LUA_TNIL) {
       lua_pop(L, 1);
       continue;
     }
@@ -81,13 +84,14 @@ static int l_compose(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   const char *kind = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
-  int n = (int)lua_rawlen(L, 2);
-  if (n > MOST_PARTS) return pni_error(L, "%s: at most %d bijectors are possible, got %d", kind, MOST_PARTS, n);
+  int n = lua_rawlen(L, 2) > MOST_PARTS ? MOST_PARTS + 1 : (int)lua_rawlen(L, 2);
+  if (n > MOST_PARTS)
+    return pni_error(L, "%s: at most %d bijectors are possible, got %d", kind, MOST_PARTS, (int)lua_rawlen(L, 2));
   luaL_checkstack(L, n + 8, "too many parts");
   pn_bijector *part[MOST_PARTS];
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);
-    if (!luaL_testudata(L, -1, "penumbra.bijector"))
+    if (!pni_test_object(L, -1, &object))
       return pni_error(L, "%s: part %d must be a bijector, got %s", kind, i + 1, pni_type_name(L, -1));
     part[i] = pni_check_bijector(L, lua_gettop(L));
   }
@@ -98,7 +102,7 @@ static int l_compose(lua_State *L) {
 /* biject_to(set [, low, high]): onto the named set */
 static int l_biject_to(lua_State *L) {
   pn_context *c = pni_lua_context(L);
-  const char *set = luaL_checkstring(L, 1);
+  const char *set = pni_check_set(L, 1, "biject_to")->name;
   pn_tensor *end[2] = {NULL, NULL};
   lua_settop(L, 3);
   for (int i = 0; i < 2; i++)
@@ -119,9 +123,9 @@ static int l_biject_to(lua_State *L) {
 static const pn_tensor *like(const pn_bijector *b) {
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++)
     if (b->param[k] && pni_is_float(b->param[k])) return b->param[k];
-  for (int i = 0; i < b->nparts; i++)
-    if (like(b->part[i])) return like(b->part[i]);
-  return NULL;
+  const pn_tensor *found = NULL;
+  for (int i = 0; i < b->nparts && !found; i++) found = like(b->part[i]);
+  return found;
 }
 
 static pn_bijector *with_tensor(lua_State *L, const char *function) {
@@ -154,8 +158,8 @@ BOTH(inverse_log_det)
 
 /* ---- asking ---- */
 
-/* parameters() -> {name = tensor} of those that are there; a bijector with parts has a list of such tables */
-static void push_parameters(lua_State *L, const pn_bijector *b) {
+/* arguments() -> {name = tensor} of those that are there; a bijector with parts has a list of such tables */
+static void push_arguments(lua_State *L, const pn_bijector *b) {
   luaL_checkstack(L, 6, "too deep");
   lua_newtable(L);
   for (int k = 0; k < PNI_BIJECTOR_PARAMS; k++) {
@@ -164,12 +168,12 @@ static void push_parameters(lua_State *L, const pn_bijector *b) {
     lua_setfield(L, -2, b->kind->param[k].name);
   }
   for (int i = 0; i < b->nparts; i++) {
-    push_parameters(L, b->part[i]);
+    push_arguments(L, b->part[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }
 
-static int l_parameters(lua_State *L) { return push_parameters(L, self(L)), 1; }
+static int l_arguments(lua_State *L) { return push_arguments(L, self(L)), 1; }
 
 /* Is it a parameter of some bijector? A script may ask one that lacks it, and gets nil. */
 static bool is_parameter(const char *key) {
@@ -222,13 +226,6 @@ static int l_tostring(lua_State *L) {
   if (!b->b) return lua_pushliteral(L, "closed bijector"), 1;
   pni_check_bijector_shown(L, b->b);
   return pni_describe(L, "bijector");
-}
-
-static int l_close(lua_State *L) {
-  box *b = luaL_checkudata(L, 1, "penumbra.bijector");
-  pn_bijector_unref(b->b);
-  b->b = NULL;
-  return 0;
 }
 
 /* ---- rows ---- */
@@ -294,12 +291,13 @@ static int l_transformed(lua_State *L) {
 static int l_mixture(lua_State *L) {
   pn_dist *labels = pni_check_dist(L, 1), *component[MOST_PARTS];
   luaL_checktype(L, 2, LUA_TTABLE);
-  int n = (int)lua_rawlen(L, 2);
-  if (n > MOST_PARTS) return pni_error(L, "mixture: at most %d distributions are possible, got %d", MOST_PARTS, n);
+  int n = lua_rawlen(L, 2) > MOST_PARTS ? MOST_PARTS + 1 : (int)lua_rawlen(L, 2);
+  if (n > MOST_PARTS)
+    return pni_error(L, "mixture: at most %d distributions are possible, got %d", MOST_PARTS, (int)lua_rawlen(L, 2));
   luaL_checkstack(L, n + 8, "too many parts");
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);
-    if (!luaL_testudata(L, -1, "penumbra.distribution"))
+    if (!pni_is_dist(L, -1))
       return pni_error(L, "mixture: component %d must be a distribution, got %s", i + 1, pni_type_name(L, -1));
     component[i] = pni_check_dist(L, lua_gettop(L));
   }
@@ -309,7 +307,7 @@ static int l_mixture(lua_State *L) {
 
 /* b(x): b:forward(x); b(d): the law of b(x) for x from d */
 static int l_call(lua_State *L) {
-  if (!luaL_testudata(L, 2, "penumbra.distribution")) return l_forward(L);
+  if (!pni_is_dist(L, 2)) return l_forward(L);
   lua_settop(L, 2);
   lua_insert(L, 1);
   return l_transformed(L);
@@ -346,23 +344,21 @@ static const luaL_Reg methods[] = {{"forward", l_forward},
                                    {"log_abs_det", l_log_abs_det},
                                    {"forward_log_det", l_forward_log_det},
                                    {"inverse_log_det", l_inverse_log_det},
-                                   {"parameters", l_parameters},
-                                   {"close", l_close},
+                                   {"arguments", l_arguments},
                                    {NULL, NULL}};
 
-static const luaL_Reg events[] = {
-    {"__tostring", l_tostring}, {"__call", l_call}, {"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+static const luaL_Reg events[] = {{"__tostring", l_tostring}, {"__call", l_call}, {NULL, NULL}};
 
 void pni_open_bijector(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.bijector");
+  pni_new_kind(L, &object);
   luaL_setfuncs(L, events, 0);
   luaL_newlib(L, methods);
+  pni_add_close(L, &object);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "bijector_methods");
+  pni_add_space(L, "a bijector", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
-  lua_pushliteral(L, "penumbra.bijector");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

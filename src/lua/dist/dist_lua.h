@@ -39,8 +39,14 @@ typedef struct pni_bijector_box {
   pn_bijector *b;
 } pni_bijector_box;
 
+extern const pni_kind pni_dist_kind;
+
+/* Is there a distribution, closed or not, at index i? */
+bool pni_is_dist(lua_State *L, int i);
 /* The distribution at stack index i, raising if it is none. Borrowed. */
 pn_dist *pni_check_dist(lua_State *L, int i);
+/* The set named at index i; raises, naming the nearest. */
+const pni_constraint *pni_check_set(lua_State *L, int i, const char *where);
 /* Pushes an empty box. */
 pni_dist_box *pni_new_dist_box(lua_State *L);
 /* Fills the box on the stack top, or raises. */

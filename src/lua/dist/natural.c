@@ -8,19 +8,23 @@ typedef struct {
   pn_natural *s;
 } box;
 
+static void release(void *object) {
+  box *b = object;
+  pn_natural *s = b->s;
+  b->s = NULL;
+  pn_natural_unref(s);
+}
+
+static const pni_kind kind = {"penumbra.natural", "a Gaussian factor", sizeof(box), 0, true, release};
+
 static pn_natural *check(lua_State *L, int i) {
-  box *b = luaL_testudata(L, i, "penumbra.natural");
+  box *b = pni_test_object(L, i, &kind);
   if (!b) pni_error(L, "argument %d must be a Gaussian factor, got %s", i, pni_type_name(L, i));
   if (!b->s) pni_error(L, "Gaussian factor was closed");
   return b->s;
 }
 
-static box *new_box(lua_State *L) {
-  box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  b->s = NULL;
-  luaL_setmetatable(L, "penumbra.natural");
-  return b;
-}
+static box *new_box(lua_State *L) { return pni_new_object(L, &kind); }
 
 static int finish(lua_State *L, pn_context *c, box *b, pn_natural *made) {
   if (!made && pn_context_status(c) == PN_NOMEM) lua_gc(L, LUA_GCCOLLECT, 0);
@@ -147,13 +151,6 @@ static int l_tostring(lua_State *L) {
   return pni_describe(L, "natural");
 }
 
-static int l_close(lua_State *L) {
-  box *b = luaL_checkudata(L, 1, "penumbra.natural");
-  pn_natural_unref(b->s);
-  b->s = NULL;
-  return 0;
-}
-
 static const luaL_Reg functions[] = {
     {"new_natural", l_new}, {"new_natural_of", l_of}, {"new_renyi", l_renyi}, {NULL, NULL}};
 
@@ -161,23 +158,21 @@ static const luaL_Reg methods[] = {{"log_factor", l_log_factor},
                                    {"log_normaliser", l_log_normaliser},
                                    {"expected_log", l_expected_log},
                                    {"to_distribution", l_to_distribution},
-                                   {"close", l_close},
                                    {NULL, NULL}};
 
 static const luaL_Reg events[] = {
-    {"__mul", l_product}, {"__div", l_quotient}, {"__pow", l_power}, {"__tostring", l_tostring},
-    {"__gc", l_close},    {"__close", l_close},  {NULL, NULL}};
+    {"__mul", l_product}, {"__div", l_quotient}, {"__pow", l_power}, {"__tostring", l_tostring}, {NULL, NULL}};
 
 void pni_open_natural(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.natural");
+  pni_new_kind(L, &kind);
   luaL_setfuncs(L, events, 0);
   luaL_newlib(L, methods);
+  pni_add_close(L, &kind);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "natural_methods");
+  pni_add_space(L, "a Gaussian factor", -1, 0);
   lua_pushcclosure(L, l_index, 1);
   lua_setfield(L, -2, "__index");
-  lua_pushliteral(L, "penumbra.natural");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -27,22 +27,31 @@ typedef struct {
   bool update; /* the first result is a loss that an optimiser steps on: given back as a number */
 } compiled;
 
-static compiled *self_of(lua_State *L) { return luaL_checkudata(L, 1, "penumbra.compiled"); }
-
 static void forget(compiled *f) {
   while (f->n) pn_plan_unref(f->plan[--f->n].plan);
+}
+
+static void release(void *object) { forget(object); }
+
+static const pni_kind kind = {"penumbra.compiled", "a compiled function", sizeof(compiled), USER_VALUES, true, release};
+
+bool pni_is_compiled(lua_State *L, int i) { return pni_test_object(L, i, &kind) != NULL; }
+
+static compiled *self_of(lua_State *L) {
+  compiled *f = pni_test_object(L, 1, &kind);
+  if (!f) pni_error(L, "methods of compiled functions are called with a colon, as in f:plans()");
+  return f;
 }
 
 /* new_compiled(miss, f, limit, update) */
 static int l_new(lua_State *L) {
   lua_settop(L, 4);
-  compiled *f = lua_newuserdatauv(L, sizeof *f, USER_VALUES);
-  memset(f, 0, sizeof *f);
-  f->limit = (int)luaL_checkinteger(L, 3);
+  lua_Integer limit = luaL_checkinteger(L, 3);
+  if (limit < 1 || limit > MOST_PLANS)
+    return pni_error(L, "compile: plans must be 1 to %d, got %I", MOST_PLANS, (LUAI_UACINT)limit);
+  compiled *f = pni_new_object(L, &kind);
+  f->limit = (int)limit;
   f->update = lua_toboolean(L, 4);
-  if (f->limit < 1 || f->limit > MOST_PLANS)
-    return pni_error(L, "compile: plans must be 1 to %d, got %d", MOST_PLANS, f->limit);
-  luaL_setmetatable(L, "penumbra.compiled");
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, MISS);
   lua_pushvalue(L, 2);
@@ -157,6 +166,7 @@ static int l_call(lua_State *L) {
   int n = lua_gettop(L) - 1;
   pn_tensor *in[ARGUMENTS];
   if (n > ARGUMENTS) return pni_error(L, "compile: at most %d arguments are possible, got %d", ARGUMENTS, n);
+  pni_refuse_finaliser(L, "a compiled function");
   for (int k = 0; k < n; k++) {
     in[k] = pni_test_tensor(L, k + 2);
     if (!in[k])
@@ -172,6 +182,7 @@ static int l_call(lua_State *L) {
 /* look(compiled): before a capture. Plans whose constants have other values now are forgotten. */
 static int l_look(lua_State *L) {
   compiled *f = self_of(L);
+  pni_refuse_finaliser(L, "a capture");
   if (!unchanged(L)) forget(f);
   look_around(L, BEFORE);
   return 0;
@@ -183,6 +194,8 @@ static int l_begin(lua_State *L) {
   int n = lua_gettop(L);
   pn_tensor *in[ARGUMENTS], *inside[ARGUMENTS];
   pni_box *box[ARGUMENTS];
+  if (n > ARGUMENTS) return pni_error(L, "compile: at most %d arguments are possible, got %d", ARGUMENTS, n);
+  pni_refuse_finaliser(L, "a capture");
   luaL_checkstack(L, n + 4, "too many arguments");
   for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
   for (int k = 0; k < n; k++) in[k] = pni_check_tensor(L, k + 1);
@@ -221,6 +234,7 @@ static int l_finish(lua_State *L) {
   pni_box *box[ARGUMENTS];
   if (n < 1 || n > ARGUMENTS)
     return pni_error(L, "compile: the function must return 1 to %d tensors, got %d", ARGUMENTS, n);
+  pni_refuse_finaliser(L, "a capture");
   luaL_checkstack(L, n + 4, "too many results");
   look_around(L, SEEN); /* what f itself has changed is no reason to capture anew */
   check_outside(L);
@@ -252,6 +266,7 @@ static int l_finish(lua_State *L) {
 }
 
 static int l_cancel(lua_State *L) {
+  pni_refuse_finaliser(L, "a capture");
   pn_capture_cancel(pni_lua_context(L));
   return 0;
 }
@@ -266,6 +281,7 @@ static int l_update(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *loss = pni_test_tensor(L, 2);
+  pni_refuse_finaliser(L, "a step");
   if (!loss) return pni_error(L, "compile: the function must return the loss first, got %s", luaL_typename(L, 2));
   size_t mark = pn_scope_open(c);
   pn_status s = pn_optim_step(c, o, loss);
@@ -282,7 +298,7 @@ static int l_map(lua_State *L) {
 }
 
 pn_plan *pni_check_plan(lua_State *L, int i) {
-  compiled *f = luaL_testudata(L, i, "penumbra.compiled");
+  compiled *f = pni_test_object(L, i, &kind);
   if (!f || !f->n) pni_error(L, "argument %d must be a compiled function that has been called", i);
   return f->plan[0].plan;
 }
@@ -309,7 +325,8 @@ static int l_captures(lua_State *L) {
 }
 
 static int l_forget(lua_State *L) {
-  forget(self_of(L));
+  compiled *f = self_of(L);
+  if (!pni_in_finaliser(L)) forget(f);
   return 0;
 }
 
@@ -317,21 +334,19 @@ static const luaL_Reg functions[] = {{"begin", l_begin}, {"finish", l_finish}, {
                                      {"new", l_new},     {"update", l_update}, {"going_on", l_going_on},
                                      {"look", l_look},   {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"plans", l_plans},   {"map", l_map},      {"captures", l_captures},
-                                   {"forget", l_forget}, {"close", l_forget}, {NULL, NULL}};
-
-static const luaL_Reg events[] = {{"__call", l_call}, {"__gc", l_forget}, {"__close", l_forget}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"plans", l_plans}, {"map", l_map}, {"captures", l_captures}, {"forget", l_forget}, {NULL, NULL}};
 
 void pni_open_replay(lua_State *L) {
   luaL_newlib(L, functions);
   lua_setfield(L, -2, "capture");
-  luaL_newmetatable(L, "penumbra.compiled");
-  luaL_setfuncs(L, events, 0);
+  pni_new_kind(L, &kind);
+  lua_pushcfunction(L, l_call);
+  lua_setfield(L, -2, "__call");
   luaL_newlib(L, methods);
+  pni_add_close(L, &kind);
   pni_guard_methods(L, "a compiled function");
   lua_setfield(L, -2, "__index");
-  lua_pushliteral(L, "penumbra.compiled");
-  lua_setfield(L, -2, "__metatable");
   lua_pushliteral(L, "compiled function");
   lua_setfield(L, -2, "__name");
   lua_pop(L, 1);

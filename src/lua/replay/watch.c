@@ -112,7 +112,7 @@ static void reach(walk *w) {
   if (lua_gettop(L) > 200 || w->n >= MOST_HOLDERS) return;
   bool function = lua_isfunction(L, -1) && !lua_iscfunction(L, -1) && !is_own(L, lua_gettop(L));
   if (!function && !lua_istable(L, -1)) {
-    if (!luaL_testudata(L, -1, "penumbra.compiled")) return;
+    if (!pni_is_compiled(L, -1)) return;
     lua_getiuservalue(L, -1, PNI_COMPILED_FUNCTION);
     reach(w);
     lua_pop(L, 1);
@@ -358,7 +358,7 @@ static void index_list(lua_State *L) {
 
 void pni_watch_list(lua_State *L, int f) {
   f = lua_absindex(L, f);
-  luaL_checkstack(L, 60, "compile");
+  luaL_checkstack(L, 260, "compile"); /* reach goes on to 200 */
   lua_newtable(L);
   int list = lua_gettop(L);
   walk w = {.L = L, .code = list + 1, .queue = list + 2, .seen = list + 3, .skip = list + 4};
@@ -423,6 +423,7 @@ static bool is_scalar(int type) { return type == LUA_TNUMBER || type == LUA_TBOO
 
 bool pni_watch_changed(lua_State *L, int at, char name[80]) {
   const watched *w = lua_touserdata(L, at);
+  if (!w) return false;
   lua_getiuservalue(L, at, 1);
   int list = lua_gettop(L), k = -1;
   bool found = false;
@@ -441,6 +442,7 @@ bool pni_watch_changed(lua_State *L, int at, char name[80]) {
 bool pni_watch_holds_result(lua_State *L, int at, char name[80]) {
   pn_context *c = pni_lua_context(L);
   const watched *w = lua_touserdata(L, at);
+  if (!w) return false;
   lua_getiuservalue(L, at, 1);
   int list = lua_gettop(L);
   bool found = false;

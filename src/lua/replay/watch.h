@@ -9,6 +9,8 @@
 /* The user value of a compiled function that is the function itself. */
 enum { PNI_COMPILED_FUNCTION = 2 };
 
+/* Is the value at index i a compiled function? */
+bool pni_is_compiled(lua_State *L, int i);
 /* Pushes what stands for the places that the function at stack index `f` may read. */
 void pni_watch_list(lua_State *L, int f);
 /* Do all places of those at index `at` hold what they held? Yes if nothing is there. */

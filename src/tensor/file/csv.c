@@ -24,6 +24,7 @@ typedef struct {
 static pn_status next_cell(const table *t, pni_csv *at, pni_cell *cell, bool *more) {
   int result = pni_csv_next(at, cell);
   *more = result == PNI_CELL_OK;
+  if (pni_failed(t->s->c)) return t->s->c->status;
   if (result == PNI_CELL_OPEN_QUOTE)
     return pni_source_fail(t->s, PN_FORMAT, "line %lld, column %lld: the quote is never closed", (long long)cell->line,
                            (long long)cell->column);
@@ -60,34 +61,60 @@ static pn_status measure(table *t) {
     if (!cell.last) continue;
     if (t->rows == 0) t->columns = cell.column;
     if (cell.column != t->columns) return wrong_width(t, cell.line, cell.column);
-    if (++t->rows % 4096 == 0 && pni_check_cancel(t->s->c) != PN_OK) return t->s->c->status;
+    t->rows++;
   }
   return t->rows ? PN_OK : pni_source_fail(t->s, PN_FORMAT, "holds no data");
 }
 
-static bool is_number(const table *t, const pni_cell *cell) {
-  double v;
-  return pni_cell_missing(cell, t->o->missing) || pni_cell_number(cell, &v);
-}
+/* What the first line looks like: how many cells are numbers, how many texts, and the first text over a number. */
+typedef struct {
+  int64_t numbers, texts;
+  pni_cell over_number; /* column 0: there is none */
+} first_line;
 
-/* A first line is a header if it has text over a number, or nothing but text. */
-static pn_status find_header(table *t) {
-  pni_csv first = t->begin, second = t->begin;
-  bool more, all_text = true, over_number = false;
-  pn_status status = next_row(t, &second, &more);
-  t->data = second;
+static pn_status look_at_first(const table *t, first_line *f) {
+  pni_csv first = t->begin, second = t->data;
+  bool more;
+  double v;
+  pn_status status = PN_OK;
+  *f = (first_line){0};
   for (int64_t k = 0; k < t->columns && status == PN_OK; k++) {
     pni_cell a, b = {.length = 0};
     status = next_cell(t, &first, &a, &more);
     if (status == PN_OK && t->rows > 1) status = next_cell(t, &second, &b, &more);
-    bool text = !is_number(t, &a);
-    all_text = all_text && text;
-    over_number = over_number || (text && is_number(t, &b));
+    bool missing = pni_cell_missing(&a, t->o->missing), number = !missing && pni_cell_number(&a, &v);
+    f->numbers += number;
+    f->texts += !missing && !number;
+    if (!missing && !number && !f->over_number.column && !pni_cell_missing(&b, t->o->missing) &&
+        pni_cell_number(&b, &v))
+      f->over_number = a;
   }
-  t->header = t->o->header > 0 || (t->o->header == 0 && (all_text || over_number));
+  return status;
+}
+
+/* A first line is a header if all its cells are texts, or it has texts over numbers and no numbers itself (an empty
+ * cell is neither). One with numbers is data, unless a text of it stands over a number: then it may be either, and
+ * taking it for a header could lose a row. */
+static pn_status find_header(table *t) {
+  bool more;
+  first_line f = {0};
+  pni_csv second = t->begin;
+  char buf[64];
+  pn_status status = next_row(t, &second, &more);
+  t->data = second;
+  if (status == PN_OK) status = look_at_first(t, &f);
+  if (status != PN_OK) return status;
+  bool named = f.texts > 0 && f.numbers == 0 && (f.texts == t->columns || f.over_number.column);
+  if (t->o->header == 0 && f.numbers > 0 && f.over_number.column)
+    return pni_source_fail(t->s, PN_FORMAT,
+                           "line %lld, column %lld is '%s' over a number, but other cells of the line are numbers: say "
+                           "whether it is a header (header = true or false)",
+                           (long long)f.over_number.line, (long long)f.over_number.column,
+                           pni_printable(f.over_number.text, f.over_number.length, buf));
+  t->header = t->o->header > 0 || (t->o->header == 0 && named);
   if (!t->header) t->data = t->begin;
   if (t->header) t->rows--;
-  return status;
+  return PN_OK;
 }
 
 /* ---- columns ---- */
@@ -145,6 +172,7 @@ static pn_names *header_names(const table *t) {
     char *text = plain_text(t->s->c, cell, &n);
     if (text) pni_names_add(t->s->c, names, text, n);
     pni_free(t->s->c, text, cell->length + 1);
+    if (k % 4096 == 0) pni_check_cancel(t->s->c);
     if (!pni_failed(t->s->c)) continue;
     pn_names_free(names);
     return NULL;
@@ -177,6 +205,16 @@ static pn_status store(const table *t, pn_tensor *out, int64_t i, const pni_cell
   return PN_OK;
 }
 
+/* The chosen cells of t->row as row i. */
+static pn_status store_row(const table *t, pn_tensor *out, int64_t i) {
+  for (int64_t k = 0; k < t->nchosen; k++) {
+    pn_status status = store(t, out, i * t->nchosen + k, &t->row[t->chosen[k]]);
+    if (status == PN_OK && k % 65536 == 65535) status = pni_check_cancel(t->s->c);
+    if (status != PN_OK) return status;
+  }
+  return PN_OK;
+}
+
 static pn_tensor *convert(const table *t) {
   pni_spec spec = {.dtype = (int)t->o->dtype, .ndim = 2, .shape = {t->rows, t->nchosen}};
   pn_tensor *out = pni_tensor_new(t->s->c, &spec);
@@ -185,9 +223,7 @@ static pn_tensor *convert(const table *t) {
   for (int64_t i = 0; i < t->rows && status == PN_OK; i++) {
     bool more;
     status = next_row(t, &at, &more);
-    for (int64_t k = 0; k < t->nchosen && status == PN_OK; k++)
-      status = store(t, out, i * t->nchosen + k, &t->row[t->chosen[k]]);
-    if (i % 4096 == 0 && status == PN_OK) status = pni_check_cancel(t->s->c);
+    if (status == PN_OK) status = store_row(t, out, i);
   }
   if (status == PN_OK) return out;
   pn_tensor_unref(out);
@@ -220,7 +256,7 @@ static pn_tensor *read_text(pni_source *s, const pn_csv_options *o, pn_names **n
   if (pni_source_all(s, &text, &n, &capacity) != PN_OK) return NULL;
   const char *p = text, *end = text + n;
   if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3; /* a byte order mark */
-  table t = {.s = s, .o = o, .begin = {.p = p, .end = end, .line = 1, .column = 1}};
+  table t = {.s = s, .o = o, .begin = {.p = p, .end = end, .line = 1, .column = 1, .c = s->c, .asked = p}};
   while (p < end && strchr(" \t\r\n", *p) && *p) p++;
   t.begin.delimiter = o->delimiter ? o->delimiter : pni_csv_guess(p, end);
   pn_tensor *out = read_table(&t, names);

@@ -12,6 +12,8 @@ typedef struct pni_csv {
   char delimiter;
   int64_t line;   /* 1-based, of the cell to come */
   int64_t column; /* 1-based */
+  pn_context *c;  /* asked now and then whether to go on; NULL: nobody is */
+  const char *asked;
 } pni_csv;
 
 typedef struct pni_cell {
@@ -23,7 +25,7 @@ typedef struct pni_cell {
 
 enum { PNI_CELL_OK, PNI_CELL_END, PNI_CELL_OPEN_QUOTE, PNI_CELL_AFTER_QUOTE };
 
-/* The next cell; PNI_CELL_END after the last line, or what is wrong with the cell's quotes. Lines of blanks
+/* The next cell; PNI_CELL_END after the last line (or with a failure of the context when it was cancelled), or what is wrong with the cell's quotes. Lines of blanks
  * are passed over. */
 int pni_csv_next(pni_csv *s, pni_cell *cell);
 /* The delimiter that the first lines of a text use. */

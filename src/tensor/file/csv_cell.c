@@ -1,6 +1,6 @@
 /*
 ** csv_cell.c: cells of CSV and the numbers in them, read and written alike in every locale. Source of the
-** cell grammar: RFC 4180, with any delimiter, LF or CRLF, and blanks around quotes.
+** cell grammar: RFC 4180, with any delimiter, blanks around quotes, and LF, CRLF or CR at the ends of lines.
 */
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,17 @@
 #include <string.h>
 #include "csv.h"
 
+/* Bytes between two looks at the clock; more than any number, and than a text's first lines, needs. */
+enum { PIECE = 1 << 15, LONGEST = 1 << 20 };
+
 /* ---- cells ---- */
+
+/* Has somebody cancelled, as seen every PIECE bytes? */
+static bool is_stopped(pni_csv *s) {
+  if (!s->c || s->p - s->asked < PIECE) return false;
+  s->asked = s->p;
+  return pni_check_cancel(s->c) != PN_OK;
+}
 
 static bool is_blank(const pni_csv *s, char ch) { return ch == ' ' || (ch == '\t' && s->delimiter != '\t'); }
 
@@ -16,22 +26,25 @@ static void skip_blanks(pni_csv *s) {
   while (s->p < s->end && is_blank(s, *s->p)) s->p++;
 }
 
-static bool at_line_end(const pni_csv *s) {
-  return s->p == s->end || *s->p == '\n' || (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
-}
+static bool at_line_end(const pni_csv *s) { return s->p == s->end || *s->p == '\n' || *s->p == '\r'; }
 
 static bool at_delimiter(const pni_csv *s) { return *s->p == s->delimiter || (s->delimiter == ' ' && *s->p == '\t'); }
 
+/* Past LF, CRLF or CR. */
+static const char *after_line_end(const char *p, const char *end) {
+  if (p < end && *p == '\r' && p + 1 < end && p[1] == '\n') p++;
+  return p < end ? p + 1 : p;
+}
+
 static void pass_line_end(pni_csv *s) {
-  if (s->p < s->end && *s->p == '\r') s->p++;
-  if (s->p < s->end) s->p++;
+  s->p = after_line_end(s->p, s->end);
   s->line++;
   s->column = 1;
 }
 
 /* Passes over empty lines. false at the end of the text. */
 static bool begin_line(pni_csv *s) {
-  while (s->p < s->end) {
+  while (s->p < s->end && !is_stopped(s)) {
     const char *begin = s->p;
     skip_blanks(s);
     if (!at_line_end(s)) {
@@ -48,8 +61,8 @@ static int quoted_cell(pni_csv *s, pni_cell *cell) {
   cell->quoted = true;
   cell->text = s->p;
   for (;; s->p++) {
-    if (s->p == s->end) return PNI_CELL_OPEN_QUOTE;
-    if (*s->p == '\n') s->line++;
+    if (s->p == s->end || is_stopped(s)) return PNI_CELL_OPEN_QUOTE;
+    if (*s->p == '\n' || (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] != '\n'))) s->line++;
     if (*s->p != '"') continue;
     if (s->p + 1 == s->end || s->p[1] != '"') break;
     s->p++;
@@ -60,8 +73,18 @@ static int quoted_cell(pni_csv *s, pni_cell *cell) {
   return at_line_end(s) || at_delimiter(s) ? PNI_CELL_OK : PNI_CELL_AFTER_QUOTE;
 }
 
+/* To the end of a cell without quotes. */
+static void pass_cell(pni_csv *s) {
+  while (!is_stopped(s)) {
+    const char *pause = s->end - s->p < PIECE ? s->end : s->p + PIECE;
+    while (s->p < pause && !at_line_end(s) && !at_delimiter(s)) s->p++;
+    if (s->p < pause || pause == s->end) break;
+  }
+}
+
 int pni_csv_next(pni_csv *s, pni_cell *cell) {
   if (s->column == 1 && !begin_line(s)) return PNI_CELL_END;
+  if (is_stopped(s)) return PNI_CELL_END;
   *cell = (pni_cell){.line = s->line, .column = s->column};
   skip_blanks(s);
   if (s->p < s->end && *s->p == '"') {
@@ -70,7 +93,7 @@ int pni_csv_next(pni_csv *s, pni_cell *cell) {
     if (bad != PNI_CELL_OK) return bad;
   } else {
     cell->text = s->p;
-    while (!at_line_end(s) && !at_delimiter(s)) s->p++;
+    pass_cell(s);
     const char *stop = s->p;
     while (stop > cell->text && is_blank(s, stop[-1])) stop--;
     cell->length = (size_t)(stop - cell->text);
@@ -91,17 +114,18 @@ int pni_csv_next(pni_csv *s, pni_cell *cell) {
 static int64_t count_in_line(const char **p, const char *end, char ch) {
   int64_t n = 0;
   bool quoted = false;
-  for (; *p < end && (quoted || **p != '\n'); ++*p) {
+  for (; *p < end && (quoted || (**p != '\n' && **p != '\r')); ++*p) {
     if (**p == '"') quoted = !quoted;
     n += !quoted && **p == ch;
   }
-  if (*p < end) ++*p;
+  *p = after_line_end(*p, end);
   return n;
 }
 
 /* A delimiter stands equally often in the first two lines; among several, the rarer in prose is meant (a comma
  * may be a decimal mark between semicolons). */
 char pni_csv_guess(const char *text, const char *end) {
+  if (end - text > LONGEST) end = text + LONGEST;
   static const char candidates[] = "\t;|,";
   char found = 0;
   for (int k = 0; candidates[k]; k++) {
@@ -201,6 +225,7 @@ bool pni_cell_number(const pni_cell *cell, double *v) {
   uint64_t mantissa = 0, scale = 0;
   int lost = 0, before, after = 0, exponent = 0;
   bool minus = p < end && *p == '-';
+  if (cell->length > LONGEST) return false;
   if (p < end && (*p == '-' || *p == '+')) p++;
   before = digits(&p, end, &mantissa, &lost);
   if (p < end && *p == '.') {
@@ -231,6 +256,7 @@ bool pni_cell_integer(const pni_cell *cell, int64_t *v) {
   uint64_t mantissa = 0;
   int lost = 0;
   bool minus = p < end && *p == '-';
+  if (cell->length > LONGEST) return false;
   if (p < end && (*p == '-' || *p == '+')) p++;
   if (digits(&p, end, &mantissa, &lost) && p == end && !lost && mantissa <= (uint64_t)INT64_MAX + minus) {
     *v = (int64_t)(minus ? 0 - mantissa : mantissa);

@@ -115,10 +115,8 @@ pn_status pni_source_open(pn_context *c, const char *where, const char *path, pn
   s->c = c;
   s->where = where;
   s->path = path;
-  if (c->no_files) return pni_source_fail(s, PN_IO, "cannot be opened: files are not granted to this script");
-  /* O_NONBLOCK: opening a pipe must not wait for its writer */
-  s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (s->fd < 0) return pni_source_fail(s, PN_IO, "cannot be opened: %s", strerror(errno));
+  s->fd = pni_root_file(c->root, path, O_RDONLY);
+  if (s->fd < 0) return pni_source_fail(s, PN_IO, "cannot be opened: %s", pni_root_reason(c->root, errno));
   s->own = true;
   pn_status status = start(s);
   if (status != PN_OK) pni_source_close(s);

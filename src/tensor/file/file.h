@@ -10,7 +10,23 @@
 #include <zlib.h>
 #include "../tensor.h"
 
-enum { PNI_FILE_CHUNK = 1 << 16, PNI_FILE_PATH = 4096, PNI_INFLATE_RATIO = 1032 };
+enum { PNI_FILE_CHUNK = 1 << 16, PNI_FILE_PATH = 4096, PNI_FILE_NAME = 256, PNI_INFLATE_RATIO = 1032 };
+
+/* ---- root.c: opening, anywhere (root NULL) or below a folder ---- */
+
+/* Opens the folder of a root. PN_IO, with errno set. */
+pn_status pni_root_open(pni_root *root, const char *folder, bool writable);
+void pni_root_close(pni_root *root);
+/* A descriptor, or -1 with errno set. Never waits; below a root only regular files are opened, and those with another
+ * hard link not for writing. flags: as open(2) takes them. */
+int pni_root_file(const pni_root *r, const char *path, int flags);
+/* The folder that holds the file `path`, to be closed, and the file's name in it; or -1 with errno set. */
+int pni_root_folder(const pni_root *r, const char *path, char name[PNI_FILE_NAME]);
+/* remove(3) and rename(2) for regular files below a root. 0, or -1 with errno set. */
+int pni_root_remove(const pni_root *r, const char *path);
+int pni_root_rename(const pni_root *r, const char *from, const char *to);
+/* What an errno of the functions above means. Borrowed. */
+const char *pni_root_reason(const pni_root *r, int error);
 
 /* ---- file.c: reading ---- */
 
@@ -58,6 +74,7 @@ typedef struct pni_sink {
   const char *where;
   const char *path;
   int fd;
+  int folder;          /* which holds the target */
   bool direct;         /* the target is a device or a pipe: no other file stands beside it */
   bool packed;         /* gzip */
   int64_t written;     /* bytes handed over so far, before packing */
@@ -66,7 +83,7 @@ typedef struct pni_sink {
   unsigned char *pack; /* input of z, PNI_FILE_CHUNK bytes */
   size_t packing;      /* of pack */
   z_stream z;
-  char target[PNI_FILE_PATH], temporary[PNI_FILE_PATH];
+  char target[PNI_FILE_NAME], temporary[PNI_FILE_NAME]; /* in folder */
 } pni_sink;
 
 /* Begins to write `path`, gzipped if `packed`. On failure there is nothing to close. */

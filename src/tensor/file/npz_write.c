@@ -91,6 +91,7 @@ static pn_status pack(writer *w, packer *k, const void *data, size_t n, bool las
       k->packed += (int64_t)made;
       if (pni_sink_write(&w->sink, k->out, made) != PN_OK) return w->c->status;
     } while (k->z.avail_out == 0);
+    if (pni_check_cancel(w->c) != PN_OK) return w->c->status; /* what packs well reaches the sink rarely */
   } while (n);
   return PN_OK;
 }

@@ -13,6 +13,8 @@
 
 /* Memory that libcjson needs at worst for each byte of JSON: a node of 64 bytes for "1,". */
 enum { JSON_COST = 48, HEADER_LIMIT = 100000000 };
+/* And nanoseconds, in one piece: a header that the time left does not suffice for is refused beforehand. */
+enum { JSON_TIME = 40 };
 
 typedef struct {
   const char *name;
@@ -107,6 +109,7 @@ static pn_status read_metadata(const pni_source *s, const cJSON *item, pn_archiv
   cJSON_ArrayForEach(text, item) {
     if (!cJSON_IsString(text)) return pni_source_fail(s, PN_FORMAT, "is damaged: its metadata holds more than texts");
     if (pn_archive_set_text(s->c, a, text->string, text->valuestring) != PN_OK) return s->c->status;
+    if (pn_archive_text_count(a) % 4096 == 0 && pni_check_cancel(s->c) != PN_OK) return s->c->status;
   }
   return PN_OK;
 }
@@ -124,6 +127,7 @@ static pn_status read_entries(const pni_source *s, const cJSON *root, pn_archive
     } else {
       list[n].order = n;
       status = read_entry(s, item, &list[n++]);
+      if (status == PN_OK && n % 4096 == 0) status = pni_check_cancel(s->c);
     }
     if (status != PN_OK) return status;
   }
@@ -192,6 +196,9 @@ static pn_status read_file(pni_source *s, pn_archive *a) {
                            (unsigned long long)n);
   if (s->c->limit && n * JSON_COST > s->c->limit - (s->c->held < s->c->limit ? s->c->held : s->c->limit))
     return pni_source_fail(s, PN_NOMEM, "has a header of %llu bytes, too large for the memory limit",
+                           (unsigned long long)n);
+  if (s->c->deadline && (int64_t)n * JSON_TIME > s->c->deadline - pni_now())
+    return pni_source_fail(s, PN_CANCELLED, "has a header of %llu bytes, too large for the time limit",
                            (unsigned long long)n);
   char *text = pni_alloc(s->c, (size_t)n);
   if (!text) return s->c->status;

@@ -19,20 +19,27 @@ bool pni_is_gz(const char *path) {
 }
 
 static pn_status refuse(const pni_sink *s, const char *what) {
-  return pni_fail(s->c, PN_IO, "%s: file '%s' %s: %s", s->where, s->path, what, strerror(errno));
+  return pni_fail(s->c, PN_IO, "%s: file '%s' %s: %s", s->where, s->path, what, pni_root_reason(s->c->root, errno));
 }
 
 /* ---- opening ---- */
 
+/* The k-th name beside the target. One that is taken was left by a process that was killed; another process may have
+ * had our number, so after the first clash the clock tells names apart. */
+static void name_beside(pni_sink *s, int k) {
+  enum { LONGEST = PNI_FILE_NAME - 48 };
+  if (k == 0)
+    snprintf(s->temporary, sizeof s->temporary, "%.*s.%ld-0.tmp", (int)LONGEST, s->target, (long)getpid());
+  else
+    snprintf(s->temporary, sizeof s->temporary, "%.*s.%ld-%llx.tmp", (int)LONGEST, s->target, (long)getpid(),
+             (unsigned long long)pni_now());
+}
+
 /* A new file beside the target, with the target's permissions if it exists. */
 static pn_status open_beside(pni_sink *s, const struct stat *old) {
   for (int k = 0; k < 100; k++) {
-    int n = snprintf(s->temporary, sizeof s->temporary, "%s.%ld-%d.tmp", s->target, (long)getpid(), k);
-    if (n < 0 || (size_t)n >= sizeof s->temporary) {
-      errno = ENAMETOOLONG;
-      break;
-    }
-    s->fd = open(s->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    name_beside(s, k);
+    s->fd = openat(s->folder, s->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (s->fd >= 0) {
       if (old && fchmod(s->fd, old->st_mode & 07777) != 0) errno = 0; /* some file systems have no modes */
       return PN_OK;
@@ -42,33 +49,35 @@ static pn_status open_beside(pni_sink *s, const struct stat *old) {
   return refuse(s, "cannot be written");
 }
 
+static pn_status refuse_with(const pni_sink *s, int error) {
+  errno = error;
+  return refuse(s, "cannot be written");
+}
+
+/* Where the bytes go in the end: without a root through symbolic links. */
+static pn_status open_folder(pni_sink *s) {
+  char real[PATH_MAX];
+  const pni_root *r = s->c->root;
+  const char *path = !r && realpath(s->path, real) ? real : s->path;
+  s->folder = pni_root_folder(r, path, s->target);
+  if (s->folder < 0) return refuse(s, "cannot be written");
+  return r && !r->writable ? refuse_with(s, EROFS) : PN_OK;
+}
+
 static pn_status open_target(pni_sink *s) {
   struct stat st;
-  if (s->c->no_files)
-    return pni_fail(s->c, PN_IO, "%s: file '%s' cannot be written: files are not granted to this script", s->where,
-                    s->path);
-  if (strlen(s->path) >= sizeof s->target - 32) {
-    errno = ENAMETOOLONG;
-    return refuse(s, "cannot be written");
+  if (open_folder(s) != PN_OK) return s->c->status;
+  if (fstatat(s->folder, s->target, &st, s->c->root ? AT_SYMLINK_NOFOLLOW : 0) != 0)
+    return errno == ENOENT ? open_beside(s, NULL) : refuse(s, "cannot be written");
+  if (S_ISDIR(st.st_mode)) return refuse_with(s, EISDIR);
+  if (S_ISREG(st.st_mode)) {
+    if (faccessat(s->folder, s->target, W_OK, 0) != 0) return refuse(s, "cannot be written");
+    return open_beside(s, &st);
   }
-  strcpy(s->target, s->path);
-  if (stat(s->path, &st) != 0) {
-    if (errno != ENOENT) return refuse(s, "cannot be written");
-    return open_beside(s, NULL);
-  }
-  if (S_ISDIR(st.st_mode)) {
-    errno = EISDIR;
-    return refuse(s, "cannot be written");
-  }
-  if (!S_ISREG(st.st_mode)) {
-    s->direct = true;
-    s->fd = open(s->path, O_WRONLY | O_CLOEXEC);
-    return s->fd < 0 ? refuse(s, "cannot be written") : PN_OK;
-  }
-  if (access(s->path, W_OK) != 0) return refuse(s, "cannot be written");
-  char real[PATH_MAX]; /* write through symbolic links */
-  if (realpath(s->path, real) && strlen(real) < sizeof s->target - 32) strcpy(s->target, real);
-  return open_beside(s, &st);
+  if (s->c->root) return refuse_with(s, S_ISLNK(st.st_mode) ? ELOOP : ENODEV);
+  s->direct = true;
+  s->fd = openat(s->folder, s->target, O_WRONLY | O_CLOEXEC);
+  return s->fd < 0 ? refuse(s, "cannot be written") : PN_OK;
 }
 
 static void discard(pni_sink *s) {
@@ -76,8 +85,9 @@ static void discard(pni_sink *s) {
   pni_free(s->c, s->buf, PNI_FILE_CHUNK);
   pni_free(s->c, s->pack, PNI_FILE_CHUNK);
   if (s->fd >= 0) close(s->fd);
-  if (s->fd >= 0 && !s->direct) unlink(s->temporary);
-  s->fd = -1;
+  if (s->fd >= 0 && !s->direct) unlinkat(s->folder, s->temporary, 0);
+  if (s->folder >= 0) close(s->folder);
+  s->fd = s->folder = -1;
 }
 
 pn_status pni_sink_open(pn_context *c, const char *where, const char *path, bool packed, pni_sink *s) {
@@ -87,7 +97,7 @@ pn_status pni_sink_open(pn_context *c, const char *where, const char *path, bool
   s->c = c;
   s->where = where;
   s->path = path;
-  s->fd = -1;
+  s->fd = s->folder = -1;
   s->buf = pni_alloc(c, PNI_FILE_CHUNK);
   if (packed) s->pack = pni_alloc(c, PNI_FILE_CHUNK);
   if (!pni_failed(c) && packed) {
@@ -140,7 +150,7 @@ static pn_status deflate_all(pni_sink *s, int how) {
     if (how == Z_FINISH ? z == Z_STREAM_END : !full) break;
   }
   s->packing = 0;
-  return PN_OK;
+  return pni_check_cancel(s->c); /* what packs well is flushed rarely */
 }
 
 pn_status pni_sink_write(pni_sink *s, const void *data, size_t n) {
@@ -161,13 +171,8 @@ pn_status pni_sink_write(pni_sink *s, const void *data, size_t n) {
 /* ---- ending ---- */
 
 /* The rename itself reaches the disk with the folder; a folder that cannot be synchronised is no failure. */
-static void sync_folder(const char *target) {
-  char folder[PNI_FILE_PATH];
-  const char *slash = strrchr(target, '/');
-  size_t n = slash ? (size_t)(slash - target) : 0;
-  memcpy(folder, target, n);
-  folder[n] = '\0';
-  int fd = open(n ? folder : slash ? "/" : ".", O_RDONLY | O_CLOEXEC);
+static void sync_folder(const pni_sink *s) {
+  int fd = openat(s->folder, ".", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
   fsync(fd);
   close(fd);
@@ -181,12 +186,12 @@ static pn_status settle(pni_sink *s) {
   s->fd = -1;
   bool closed = close(fd) == 0;
   if (s->direct) return closed ? PN_OK : refuse(s, "cannot be written");
-  if (closed && rename(s->temporary, s->target) == 0) {
-    sync_folder(s->target);
+  if (closed && renameat(s->folder, s->temporary, s->folder, s->target) == 0) {
+    sync_folder(s);
     return PN_OK;
   }
   refuse(s, "cannot be replaced");
-  unlink(s->temporary);
+  unlinkat(s->folder, s->temporary, 0);
   return s->c->status;
 }
 

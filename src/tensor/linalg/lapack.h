@@ -43,6 +43,12 @@ typedef struct pni_lapack {
   void (*lu_solve_rows)(const void *lu, const int *pivot, void *b, int n, int count);
   /* out: log |det A|, det A, its sign; -inf, 0, 0 of a singular matrix. */
   void (*lu_det)(const void *lu, const int *pivot, int n, double out[3]);
+  /* Has every number on a diagonal, `step` elements apart, a reciprocal or is 0? If not, the three functions below take
+   * the place of lu, lu_solve and triangular, whose results are of no use. */
+  bool (*divisible)(const void *a, int64_t step, int n);
+  int (*lu_divide)(void *a, int *pivot, int n);
+  void (*lu_solve_divide)(const void *lu, const int *pivot, void *b, int n, int k);
+  void (*triangular_divide)(const void *a, int lda, int flags, void *b, int n, int k);
   /* Sizes of `work` in elements and `iwork` in ints for an m x n matrix. */
   void (*qr_work)(int m, int n, int64_t *work, int64_t *iwork);
   /* q [m, k], r [k, n] row-major, k = min(m, n). */

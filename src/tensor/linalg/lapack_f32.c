@@ -3,4 +3,5 @@
 #define LAPACK(name) LAPACKE_s##name##_work
 #define BLAS(name)   cblas_s##name
 #define TABLE        pni_lapack_f32
+#define NORMAL_MIN   0x1p-126
 #include "lapack_real.h"

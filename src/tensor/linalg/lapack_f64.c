@@ -3,4 +3,5 @@
 #define LAPACK(name) LAPACKE_d##name##_work
 #define BLAS(name)   cblas_d##name
 #define TABLE        pni_lapack_f64
+#define NORMAL_MIN   0x1p-1022
 #include "lapack_real.h"

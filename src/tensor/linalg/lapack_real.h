@@ -1,5 +1,5 @@
 /*
-** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE.
+** lapack_real.h: lapack.h for one type, included with REAL, LAPACK(name), BLAS(name), TABLE, NORMAL_MIN.
 ** A row-major matrix is LAPACK's transposed one, which symmetric and triangular problems only see as the
 ** other triangle; so copies are made for LU (to exchange rows, not columns) and QR alone.
 */
@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 #include "lapack.h"
+#include "divide_real.h"
 
 static void load(void *dst, pni_matrix x) {
   REAL *d = dst;
@@ -94,17 +95,20 @@ static void lu_solve_rows(const void *lu_, const int *pivot, void *b, int n, int
 
 static void lu_det(const void *lu_, const int *pivot, int n, double out[3]) {
   const REAL *a = lu_;
-  double sign = 1, log_abs = 0, det = 1;
+  double sign = 1, log_abs = 0, part = 1; /* |det| = part 2^power: products of the first pivots alone may overflow */
+  int64_t power = 0;
   for (int i = 0; i < n; i++) {
     double d = (double)a[(size_t)i * (size_t)(n + 1)];
     if (pivot[i] - 1 != i) sign = -sign;
     if (d < 0) sign = -sign;
     if (d == 0) sign = 0;
     log_abs += log(fabs(d));
-    det *= fabs(d);
+    int e = 0, p = 0;
+    part = frexp(part * frexp(fabs(d), &e), &p);
+    power += e + p;
   }
   out[0] = sign == 0 ? -INFINITY : log_abs;
-  out[1] = sign == 0 ? 0 : sign * det;
+  out[1] = sign == 0 ? 0 : sign * ldexp(part, power > 5000 ? 5000 : power < -5000 ? -5000 : (int)power);
   out[2] = sign;
 }
 
@@ -189,6 +193,10 @@ const pni_lapack TABLE = {
     .lu_solve = lu_solve,
     .lu_solve_rows = lu_solve_rows,
     .lu_det = lu_det,
+    .divisible = divisible,
+    .lu_divide = lu_divide,
+    .lu_solve_divide = lu_solve_divide,
+    .triangular_divide = triangular_divide,
     .qr_work = qr_work,
     .qr = qr,
     .eigh_work = eigh_work,

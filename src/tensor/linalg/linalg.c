@@ -28,6 +28,7 @@ typedef struct {
   pni_small s;
   char *out, *scratch;
   int *pivots;
+  bool divides;                   /* the factors that all matrices share have pivots without reciprocal */
   int64_t out_step, scratch_step; /* elements per matrix; elements per shard */
   _Atomic int64_t failed;         /* matrix << CODE_BITS | code of the first failure */
 } job;
@@ -61,10 +62,22 @@ static int triangle_read(const job *j) {
   return j->s.kind == PNI_SMALL_CHOLESKY_SOLVE ? PNI_TRANSPOSE : 0;
 }
 
+/* LU factors, column-major. */
+static int factor(const job *j, pni_matrix a, void *lu, int *pivot, bool *divides) {
+  int n = j->s.n;
+  pni_matrix turned = {a.data, n, n, a.col_stride, a.row_stride};
+  j->f->load(lu, turned);
+  int info = j->f->lu(lu, pivot, n);
+  *divides = !j->f->divisible(lu, n + 1, n);
+  if (!*divides) return info;
+  j->f->load(lu, turned);
+  return j->f->lu_divide(lu, pivot, n);
+}
+
 static int by_lu(const job *j, pni_matrix a, pni_matrix b, void *out, void *lu, int *pivot) {
   int n = j->s.n;
-  j->f->load(lu, (pni_matrix){a.data, n, n, a.col_stride, a.row_stride}); /* column-major */
-  int info = j->f->lu(lu, pivot, n);
+  bool divides;
+  int info = factor(j, a, lu, pivot, &divides);
   if (j->s.kind >= PNI_SMALL_LOGDET) {
     double det[3];
     j->f->lu_det(lu, pivot, n, det);
@@ -79,7 +92,7 @@ static int by_lu(const job *j, pni_matrix a, pni_matrix b, void *out, void *lu, 
     j->f->identity(out, n);
   else
     j->f->load(out, b);
-  j->f->lu_solve(lu, pivot, out, n, j->s.k);
+  (divides ? j->f->lu_solve_divide : j->f->lu_solve)(lu, pivot, out, n, j->s.k);
   return 0;
 }
 
@@ -95,9 +108,24 @@ static int by_triangle(const job *j, pni_matrix a, pni_matrix b, void *out) {
   int lda, flags = blas_triangle(&a, j->s.flags, &lda), zero = j->f->zero_diagonal(a.data, lda, j->s.n);
   if (zero) return zero;
   j->f->load(out, b);
-  j->f->triangular(a.data, lda, flags, out, j->s.n, j->s.k);
-  if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE) j->f->triangular(a.data, lda, flags ^ PNI_TRANSPOSE, out, j->s.n, j->s.k);
+  bool divides = !j->f->divisible(a.data, lda + 1, j->s.n);
+  void (*solve)(const void *, int, int, void *, int, int) = divides ? j->f->triangular_divide : j->f->triangular;
+  solve(a.data, lda, flags, out, j->s.n, j->s.k);
+  if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE) solve(a.data, lda, flags ^ PNI_TRANSPOSE, out, j->s.n, j->s.k);
   return 0;
+}
+
+/* Matrix i alone; 0 or the code of its failure. */
+static int one_matrix(const job *j, int64_t i, void *lu, int *pivot) {
+  pni_matrix a = matrix_at(j, j->a, j->a_step, i), b = matrix_at(j, j->b, j->b_step, i);
+  char *out = j->out + i * j->out_step * j->size;
+  if (!j->f->finite(a, triangle_read(j))) return CODE_NAN;
+  if (j->s.kind == PNI_SMALL_CHOLESKY) {
+    j->f->load_symmetric(out, a);
+    return j->f->cholesky(out, j->s.n);
+  }
+  if (j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE) return by_triangle(j, a, b, out);
+  return by_lu(j, a, b, out, lu, pivot);
 }
 
 static void run_lapack(void *data, int64_t begin, int64_t end) {
@@ -106,18 +134,7 @@ static void run_lapack(void *data, int64_t begin, int64_t end) {
   char *lu = j->scratch ? j->scratch + shard * j->scratch_step * j->size : NULL;
   int *pivot = j->pivots ? j->pivots + shard * j->s.n : NULL;
   for (int64_t i = begin; i < end; i++) {
-    pni_matrix a = matrix_at(j, j->a, j->a_step, i), b = matrix_at(j, j->b, j->b_step, i);
-    char *out = j->out + i * j->out_step * j->size;
-    int info;
-    if (!j->f->finite(a, triangle_read(j)))
-      info = CODE_NAN;
-    else if (j->s.kind == PNI_SMALL_CHOLESKY) {
-      j->f->load_symmetric(out, a);
-      info = j->f->cholesky(out, j->s.n);
-    } else if (j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE)
-      info = by_triangle(j, a, b, out);
-    else
-      info = by_lu(j, a, b, out, lu, pivot);
+    int info = one_matrix(j, i, lu, pivot);
     if (info) report(j, i, info);
   }
 }
@@ -145,10 +162,18 @@ static void run_shared(void *data, int64_t begin, int64_t end) {
   job *j = data;
   for (int64_t i = begin; i < end; i++) {
     char *out = j->out + i * j->out_step * j->size;
-    j->f->load(out, matrix_at(j, j->b, j->b_step, i));
-    if (j->s.k > 1) j->f->lu_solve(j->scratch, j->pivots, out, j->s.n, j->s.k);
+    pni_matrix b = matrix_at(j, j->b, j->b_step, i);
+    if (j->divides && j->s.kind != PNI_SMALL_SOLVE) {
+      by_triangle(j, j->a, b, out);
+      continue;
+    }
+    j->f->load(out, b);
+    if (j->divides)
+      j->f->lu_solve_divide(j->scratch, j->pivots, out, j->s.n, j->s.k);
+    else if (j->s.k > 1)
+      j->f->lu_solve(j->scratch, j->pivots, out, j->s.n, j->s.k);
   }
-  if (j->s.k == 1) solve_rows(j, j->out + begin * j->out_step * j->size, (int)(end - begin));
+  if (j->s.k == 1 && !j->divides) solve_rows(j, j->out + begin * j->out_step * j->size, (int)(end - begin));
 }
 
 /* Checks the matrix; factors it into the scratch of the first shard. */
@@ -157,11 +182,12 @@ static void prepare_shared(job *j) {
   blas_triangle(&j->a, j->s.flags, &lda);
   if (!j->f->finite(j->a, triangle_read(j)))
     info = CODE_NAN;
-  else if (j->s.kind == PNI_SMALL_SOLVE) {
-    j->f->load(j->scratch, (pni_matrix){j->a.data, n, n, j->a.col_stride, j->a.row_stride});
-    info = j->f->lu(j->scratch, j->pivots, n);
-  } else
+  else if (j->s.kind == PNI_SMALL_SOLVE)
+    info = factor(j, j->a, j->scratch, j->pivots, &j->divides);
+  else {
     info = j->f->zero_diagonal(j->a.data, lda, n);
+    j->divides = !j->f->divisible(j->a.data, lda + 1, n);
+  }
   if (info) report(j, 0, info);
 }
 
@@ -182,8 +208,11 @@ static void run_groups(void *data, int64_t begin, int64_t end) {
       out[l] = j->out + (first + l) * j->out_step * j->size;
     }
     j->group(&j->s, scratch, count, a, b, out, info);
-    for (int l = 0; l < count; l++)
+    for (int l = 0; l < count; l++) {
+      int pivot[PNI_SMALL_MAX];
+      if (info[l] == PNI_SMALL_ALONE) info[l] = one_matrix(j, first + l, scratch, pivot);
       if (info[l]) report(j, first + l, info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : info[l]);
+    }
   }
 }
 
@@ -330,7 +359,9 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
     a = own;
   }
   j.a = matrix_of(a);
-  if (j.a.rows == 1) j.a.row_stride = j.a.col_stride = 1;
+  /* strides of axes of one element say nothing: BLAS gets some that it takes */
+  if (j.a.rows == 1) j.a.row_stride = 1;
+  if (j.a.cols == 1) j.a.col_stride = 1;
   lead_steps(a, nlead, j.a_step);
   if (b) {
     j.b = matrix_of(b);

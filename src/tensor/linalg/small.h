@@ -36,10 +36,11 @@ typedef struct pni_small {
   int64_t a_row, a_col, b_row, b_col;
 } pni_small;
 
-enum { PNI_SMALL_NOT_FINITE = -1 };
+/* ALONE: a pivot has no reciprocal or a product of pivots overflows; the lane is of no use (divide_real.h). */
+enum { PNI_SMALL_NOT_FINITE = -1, PNI_SMALL_ALONE = -2 };
 
-/* One group of `count` <= lanes matrices; scratch: pni_small_scratch vectors of all lanes, aligned; info receives per matrix 0, the order of the failing minor, or
- * PNI_SMALL_NOT_FINITE. */
+/* One group of `count` <= lanes matrices; scratch: pni_small_scratch vectors of all lanes, aligned; info receives per matrix 0, the order of the failing minor,
+ * PNI_SMALL_NOT_FINITE or PNI_SMALL_ALONE. */
 int64_t pni_small_scratch(const pni_small *s);
 typedef void (*pni_small_group)(const pni_small *s, void *scratch, int count, const void *const *a,
                                 const void *const *b, void *const *out, int *info);

@@ -22,9 +22,13 @@ FN void NAME(exchange)(VEC *a, int width, int from, int j, const VEC *at) {
   }
 }
 
+/* Lanes of pivots, not 0, whose reciprocal overflows or is not normal. */
+FN MASK NAME(no_reciprocal)(VEC pivot) { return (pivot < NORMAL_MIN) & (pivot > -NORMAL_MIN); }
+
 /* Gaussian elimination of the n x width rows [A | B] with the largest pivot of each column; the diagonal keeps
- * the pivots, inverse their reciprocals. sign is multiplied by that of the exchanges. */
-FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK *info) {
+ * the pivots, inverse their reciprocals. sign is multiplied by that of the exchanges; alone: lanes with a pivot that has
+ * no reciprocal. */
+FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK *info, MASK *alone) {
   for (int j = 0; j < n; j++) {
     VEC best = a[j * width + j], none = {0}, at = none + (REAL)j;
     best = SELECT(best < 0, -best, best);
@@ -39,6 +43,7 @@ FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK 
     NAME(exchange)(a, width, j, j, &at);
     VEC pivot = a[j * width + j];
     NAME(check_pivot)(&pivot, 0, j, info);
+    *alone |= NAME(no_reciprocal)(pivot);
     VEC r = 1 / pivot;
     inverse[j] = r;
     const VEC *top = a + j * width;
@@ -68,7 +73,7 @@ FN void NAME(run_cholesky)(const pni_small *s, VEC *m, int count, const void *co
 }
 
 FN void NAME(run_triangular)(const pni_small *s, VEC *m, int count, const void *const *a, const void *const *b,
-                             void *const *out, MASK *info) {
+                             void *const *out, MASK *info, MASK *alone) {
   int n = s->n, k = s->k, upper = (s->flags & PNI_UPPER) != 0, swap = (s->flags & PNI_TRANSPOSE) != 0;
   VEC *x = m + n * n, *inverse = x + n * k;
   /* read so that the triangle is a lower one, then solve with it or its transpose */
@@ -78,6 +83,7 @@ FN void NAME(run_triangular)(const pni_small *s, VEC *m, int count, const void *
   for (int i = 0; i < n; i++) {
     VEC d = m[i * n + i];
     NAME(check_pivot)(&d, 0, i, info);
+    *alone |= NAME(no_reciprocal)(d);
     inverse[i] = 1 / d;
   }
   int lower = s->kind == PNI_SMALL_CHOLESKY_SOLVE || upper == swap;
@@ -87,7 +93,7 @@ FN void NAME(run_triangular)(const pni_small *s, VEC *m, int count, const void *
 }
 
 FN void NAME(run_solve)(const pni_small *s, VEC *m, int count, const void *const *a, const void *const *b,
-                        void *const *out, MASK *info) {
+                        void *const *out, MASK *info, MASK *alone) {
   int n = s->n, k = s->k, width = n + k;
   VEC *x = m + n * width, *inverse = x + n * (n > k ? n : k), one = {0}, none = {0};
   one += 1;
@@ -98,21 +104,22 @@ FN void NAME(run_solve)(const pni_small *s, VEC *m, int count, const void *const
   if (s->kind == PNI_SMALL_SOLVE) NAME(interleave)(x, b, n, k, s->b_row, s->b_col);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < k; j++) m[i * width + n + j] = s->kind == PNI_SMALL_SOLVE ? x[i * k + j] : i == j ? one : none;
-  NAME(eliminate)(m, n, width, inverse, &one, info);
+  NAME(eliminate)(m, n, width, inverse, &one, info, alone);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < k; j++) x[i * k + j] = m[i * width + n + j];
   NAME(substitute)(m, width, 1, 0, inverse, x, n, k);
   NAME(deinterleave)(out, count, x, n * k);
 }
 
-FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
+FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info,
+                      MASK *alone) {
   int n = s->n;
   VEC *inverse = m + n * n, sign = {0};
   MASK zero = {0};
   sign += 1;
   NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
   NAME(check_finite)(m, n, 0, info);
-  NAME(eliminate)(m, n, n, inverse, &sign, &zero);
+  NAME(eliminate)(m, n, n, inverse, &sign, &zero, alone);
   for (int l = 0; l < count; l++) {
     const LANE *d = (const LANE *)m + l;
     REAL product = ((LANE *)&sign)[l], log_abs = 0;
@@ -122,6 +129,8 @@ FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *
       if (s->kind == PNI_SMALL_LOGDET) log_abs += F(log)(F(fabs)(v));
     }
     if (zero[l]) product = 0, log_abs = -INFINITY;
+    if (s->kind == PNI_SMALL_DET && !zero[l] && !(F(fabs)(product) >= NORMAL_MIN && product - product == 0))
+      (*alone)[l] = 1;
     *(REAL *)out[l] = s->kind == PNI_SMALL_LOGDET ? log_abs : product;
   }
 }
@@ -173,7 +182,7 @@ FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, co
 static TARGET void NAME(group)(const pni_small *s, void *scratch, int count, const void *const *a, const void *const *b,
                                void *const *out, int *info) {
   const void *every_a[LANES], *every_b[LANES];
-  MASK state = {0};
+  MASK state = {0}, alone = {0};
   for (int l = 0; count < LANES && l < LANES; l++) { /* idle lanes repeat matrix 0 */
     every_a[l] = a[l < count ? l : 0];
     every_b[l] = b ? b[l < count ? l : 0] : NULL;
@@ -182,16 +191,17 @@ static TARGET void NAME(group)(const pni_small *s, void *scratch, int count, con
   if (s->kind == PNI_SMALL_CHOLESKY)
     NAME(run_cholesky)(s, scratch, count, a, out, &state);
   else if (s->kind == PNI_SMALL_TRIANGULAR || s->kind == PNI_SMALL_CHOLESKY_SOLVE)
-    NAME(run_triangular)(s, scratch, count, a, b, out, &state);
+    NAME(run_triangular)(s, scratch, count, a, b, out, &state, &alone);
   else if (s->kind == PNI_SMALL_SOLVE || s->kind == PNI_SMALL_INVERSE)
-    NAME(run_solve)(s, scratch, count, a, b, out, &state);
+    NAME(run_solve)(s, scratch, count, a, b, out, &state, &alone);
   else if (s->kind == PNI_SMALL_TRIA)
     NAME(run_tria)(s, scratch, count, a, out, &state);
   else if (s->kind == PNI_SMALL_MATMUL)
     NAME(run_matmul)(s, count, a, b, out);
   else
-    NAME(run_det)(s, scratch, count, a, out, &state);
-  for (int l = 0; l < count; l++) info[l] = (int)state[l];
+    NAME(run_det)(s, scratch, count, a, out, &state, &alone);
+  for (int l = 0; l < count; l++)
+    info[l] = alone[l] && state[l] != PNI_SMALL_NOT_FINITE ? PNI_SMALL_ALONE : (int)state[l];
 }
 
 #undef ORDER

@@ -1,0 +1,112 @@
+/*
+** sweep_infer_test.c: estimators survive the failure of each of their allocations. Loops over the rows, so that a new
+** one is swept by being there.
+*/
+#include "../../src/infer/estimator.h"
+#include "alloc_sweep.h"
+
+enum { K = 4, B = 3, D = 2 };
+
+/* Log-densities of draws z = w + noise, so that latents lie below them. */
+typedef struct {
+  pn_tensor *z, *value;
+} drawn;
+
+static bool draw(pn_context *c, drawn *d) {
+  const int64_t shape[] = {K, B, D};
+  pn_tensor *w = pn_param(c, pn_full(c, PN_FLOAT64, 3, shape, 0.5));
+  d->z = w ? pn_add(c, w, pn_randn(c, NULL, PN_FLOAT64, 3, shape)) : NULL;
+  d->value = d->z ? pn_neg(c, pn_sum(c, pn_square(c, d->z), (pn_axes){1, {2}}, 0)) : NULL;
+  return d->value != NULL;
+}
+
+/* What an input of this kind may be. */
+static pn_tensor *value_of(pn_context *c, const pni_estimator_input *in, const drawn *d) {
+  const int64_t shape[] = {K, B, D};
+  if (in->flags & PNI_INPUT_LIST) return d->z;
+  if (!*in->axes) return pn_scalar(c, PN_FLOAT64, 0.5);
+  if (strcmp(in->axes, "KB") == 0 || strcmp(in->axes, "kB") == 0)
+    return pn_mul(c, d->value, pn_scalar(c, PN_FLOAT64, 0.7));
+  if (strcmp(in->axes, "KB...") == 0) return d->z;
+  return pn_full(c, PN_FLOAT64, 1, shape + 1, 0.25);
+}
+
+static bool work(pn_context *c, const void *data) {
+  const pni_estimator *row = data;
+  const char *names[PNI_ESTIMATOR_INPUTS];
+  pn_tensor *values[PNI_ESTIMATOR_INPUTS], *second = NULL;
+  drawn d;
+  int n = 0;
+  if (!draw(c, &d)) return false;
+  bool all_optional = row->input[0].flags & PNI_INPUT_OPTIONAL;
+  for (int k = 0; k < PNI_ESTIMATOR_INPUTS && row->input[k].name; k++) {
+    const pni_estimator_input *in = &row->input[k];
+    if (in->flags & PNI_INPUT_OPTIONAL && !(all_optional && k < 2)) continue;
+    names[n] = in->name;
+    if (!(values[n++] = value_of(c, in, &d))) return false;
+  }
+  pn_tensor *y = pn_estimate(c, row->name, n, names, values, NULL, &second);
+  if (!y || !pn_tensor_requires_grad(y)) return y != NULL;
+  return pn_backward(c, pn_sum(c, y, PN_ALL, 0)) == PN_OK;
+}
+
+/* Streams, and draws of equal weight. */
+static bool keep(pn_context *c, const void *data) {
+  static const char *const what[] = {"log_mean", "standard_error", "elbo", "effective_sample_size", "pareto_k"};
+  const int64_t shape[] = {30, B};
+  (void)data;
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 2, shape), *places = pn_sir(c, NULL, x, 3);
+  pn_weight_stream *s = places ? pn_weight_stream_new(c, 60) : NULL;
+  bool done = s && pn_weight_stream_add(c, s, x) == PN_OK && pn_weight_stream_add(c, s, x) == PN_OK &&
+              pn_weight_stream_count(s) == 60;
+  for (int i = 0; i < 5 && done; i++) done = pn_weight_stream_get(c, s, what[i]) != NULL;
+  pn_weight_stream_unref(s);
+  return done;
+}
+
+/* What Lua never asks for. */
+static void misuse(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_zeros(c, PN_FLOAT64, 2, (const int64_t[]){2, 2});
+  const struct {
+    const char *estimator, *name;
+    pn_tensor *value;
+    pn_status status;
+  } bad[] = {{"iwea", "log_w", x, PN_MISSING},
+             {NULL, "log_w", x, PN_MISSING},
+             {"iwae", "log_p", x, PN_DOMAIN},
+             {"iwae", "log_w", NULL, PN_STATE}};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    CHECK(!pn_estimate(c, bad[i].estimator, 1, &bad[i].name, &bad[i].value, NULL, NULL));
+    CHECK(pn_context_status(c) == bad[i].status);
+    pn_context_clear_error(c);
+  }
+  CHECK(!pn_estimate(c, "iwae", 2, NULL, (pn_tensor *[]){x, x}, NULL, NULL));
+  CHECK(pn_context_status(c) == PN_DOMAIN);
+  pn_context_clear_error(c);
+  CHECK(!pn_estimate(c, "iwae", 0, NULL, NULL, NULL, NULL) && pn_context_status(c) == PN_STATE);
+  pn_context_clear_error(c);
+  CHECK(pn_estimator_name(-1) == NULL && pn_estimator_name(pn_estimator_count()) == NULL);
+  pn_weight_stream *s = pn_weight_stream_ref(pn_weight_stream_new(c, 0));
+  CHECK(pn_weight_stream_add(c, s, NULL) == PN_STATE);
+  pn_context_clear_error(c);
+  pn_weight_stream_unref(s);
+  CHECK(pn_weight_stream_add(c, s, x) == PN_OK && !pn_weight_stream_get(c, s, "mean"));
+  CHECK(pn_context_status(c) == PN_MISSING);
+  pn_context_clear_error(c);
+  pn_weight_stream_unref(s);
+  CHECK(!pn_weight_stream_new(c, -1) && pn_context_status(c) == PN_DOMAIN);
+  pn_context_clear_error(c);
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+int main(void) {
+  misuse();
+  sweep("streams", keep, NULL);
+  for (int i = 0; i < pn_estimator_count(); i++)
+    sweep(pn_estimator_name(i), work, pni_estimator_find(pn_estimator_name(i)));
+  CHECK_DONE();
+}

@@ -1,0 +1,478 @@
+--- Fuzzer of the Lua API: every public function and method, and what the core offers beneath, called with arguments
+--- that fit, nearly fit and do not fit at all: closed objects, numbers beyond all ranges, tables whose metamethods
+--- close, grow, collect and raise, finalisers that do the same in the middle of calls, lying lengths, cycles, deep
+--- nests. What a call answers does not matter; that the process lives does.
+---     lua spec/fuzz/api.lua --seconds 60 [--seed 1]      child processes, one seed each, until the time is over
+---     lua spec/fuzz/api.lua --child 17 [--calls 400]     one of them, again
+--- A child that dies, or answers nothing for a minute, is reported with its seed and its last call. Run it with an
+--- interpreter that sanitisers are built into ($(BUILD)/lua-interpreter).
+
+local options = { seed = 1, seconds = 5, calls = 400 }
+for i = 1, #arg, 2 do
+  local name = arg[i]:match "^%-%-(%a+)$"
+  options[name or error("api: unknown argument " .. arg[i])] = tonumber(arg[i + 1])
+end
+
+-- ---- the parent --------------------------------------------------------------------------------------------------
+
+local function read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  return text
+end
+
+local function parent()
+  local lua, script = arg[-1] or "lua5.4", arg[0]
+  local root = io.popen("pwd"):read "l"
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute("mkdir -p " .. folder))
+  local function absolute(path) return path:find "/" and path:sub(1, 1) ~= "/" and root .. "/" .. path or path end
+  local paths = os.getenv("LUA_PATH") or ";;"
+  paths = paths:gsub("[^;]+", function(p) return p:sub(1, 1) == "/" and p or root .. "/" .. p end)
+  local started, seed, failed, calls = os.time(), options.seed, 0, 0
+  repeat
+    local line = ("cd %s && rm -f * && LUA_PATH='%s' timeout -k 5 60 %s %s --child %d --calls %d >output 2>&1"):format(
+      folder, paths, absolute(lua), absolute(script), seed, options.calls)
+    local _, _, code = os.execute(line)
+    local log = read(folder .. "/log")
+    calls = calls + select(2, log:gsub("\n", ""))
+    if code ~= 0 then
+      failed = failed + 1
+      local why = code == 124 and " (a minute)" or ""
+      print(("api: seed %d ended with code %d%s; its last call:"):format(seed, code, why))
+      print(log:match "([^\n]*)\n?$")
+      print(read(folder .. "/output"):sub(-6000))
+      print(("again: %s %s --child %d --calls %d"):format(lua, script, seed, options.calls))
+    end
+    seed = seed + 1
+  until os.time() - started >= options.seconds or failed >= 3
+  os.execute("rm -rf " .. folder)
+  print(("api: %d calls in %d processes, seeds %d to %d"):format(calls, seed - options.seed, options.seed, seed - 1))
+  print(("%d passed, %d failed, 0 skipped"):format(seed - options.seed - failed, failed))
+  os.exit(failed == 0)
+end
+
+if not options.child then parent() end
+
+-- ---- a child -----------------------------------------------------------------------------------------------------
+
+local core = require "penumbra.core"
+local pn = require "penumbra"
+local random, unpack, pack = math.random, table.unpack, table.pack
+math.randomseed(options.child)
+pn.seed(options.child)
+pn.threads(1)
+pn.memory_limit(24 << 20)
+
+local log = assert(io.open("log", "w"))
+log:setvbuf "line"
+-- what a call prints, draws or starts is of no interest
+for name, library in pairs { popen = io, read = io, lines = io, execute = os } do
+  library[name] = function() return nil, "not here" end
+end
+_G.print = function() end
+io.write = _G.print -- luacheck: ignore
+
+--- Public functions by name: namespaces walked, methods of every kind of object.
+local skipped = { "^core%.threads$", "^pn%.threads$", "memory_limit$", "^core%.set_tostring$", "%.error$", "%.strict",
+  "^core%.files$", "^core%.terminal$", "^core%.source$", "^core%.modules$", "^pn%.seed$", "repl", "bench" }
+local functions, names = {}, {}
+
+local function skip(name)
+  for _, pattern in ipairs(skipped) do
+    if name:find(pattern) then return true end
+  end
+end
+
+local function walk(space, label, depth, seen)
+  if seen[space] or depth > 3 then return end
+  seen[space] = true
+  for key, value in pairs(space) do
+    local name = ("%s.%s"):format(label, key)
+    if type(key) == "string" and not skip(name) then
+      if type(value) == "function" then
+        functions[name] = value
+      elseif type(value) == "table" then
+        local meta = debug.getmetatable(value)
+        if meta and rawget(meta, "__call") and not functions[name] then functions[name] = value end
+        walk(value, name, depth + 1, seen)
+      end
+    end
+  end
+end
+
+do
+  local seen = {}
+  for _, name in ipairs(pn.lazy_names()) do pcall(function() return pn[name] end) end
+  walk(pn, "pn", 1, seen)
+  for _, name in ipairs { "describe", "natural", "pack", "example", "reference", "metrics", "bounds", "divergence" } do
+    local ok, part = pcall(require, "penumbra." .. name)
+    if ok and type(part) == "table" then walk(part, name, 2, seen) end
+  end
+  walk(core, "core", 2, seen)
+  for name in pairs(functions) do names[#names + 1] = name end
+  table.sort(names)
+end
+
+local function one(list) return list[random(#list)] end
+local function chance(p) return random() < p end
+
+-- ---- values --------------------------------------------------------------------------------------------------------
+
+local pool = {} -- objects by kind; whatever calls return joins them
+local kinds = { "tensor", "distribution", "bijector", "natural", "layer", "optimiser", "compiled", "generator",
+  "table" }
+for _, kind in ipairs(kinds) do pool[kind] = {} end
+
+local function kind_of(value)
+  if type(value) == "table" then return "table" end
+  if type(value) ~= "userdata" then return end
+  local meta = debug.getmetatable(value)
+  return meta and tostring(rawget(meta, "__metatable")):match "^penumbra%.(.*)$"
+end
+
+local function keep(value)
+  local kind = kind_of(value)
+  local list = kind and pool[kind]
+  if list then list[#list < 24 and #list + 1 or random(#list)] = value end
+  return value
+end
+
+local integers = { -1, 0, 1, 2, 3, 4, 5, 8, 63, 64, 65, 1000, 1 << 31, 1 << 32, 1 << 62, -2, -3, -64, math.mininteger,
+  math.maxinteger }
+local numbers = { 0.5, -0.5, 0.0, -0.0, 0 / 0, 1 / 0, -1 / 0, 1e300, -1e300, 1e-300, 2.0 ^ 53, 0.999, 1.5, 1e9, 3.0 }
+local words = { "", "float32", "float64", "int64", "bool", "sum", "mean", "none", "...", "ij,jk->ik", "ii->i", "x",
+  "loc", "scale", "\0", "%s%n", "3", "0x10", "he", "zeros", "sgd", "normal", "chain", "exp", "linear", "full", "scalar",
+  "real", "positive", "systematic", ("a"):rep(5000), "relu", "min", "max", "csv", "a.npy", "b.safetensors" }
+local keys = { "dtype", "generator", "keepdim", "create_graph", "axes", "axis", "lr", "bias", "loc", "scale", "rate",
+  "probs", "logits", "concentration", "observed", "details", "validate", "n", "stride", "padding", "epochs",
+  "batch_size", "loss", "parameters", "optimiser", "plans", "network", "weight", "x", "y", "init", "momentum", "names",
+  "reduction", "total_count", "df", "covariance", "scale_tril", "log_p", "log_q", "steps", 1, 2, 3 }
+
+local value, hostile
+
+local function list_of(n, make)
+  local list = {}
+  for i = 1, n do list[i] = make() end
+  return list
+end
+
+local function small() return chance(0.85) and random(0, 4) or one(integers) end
+
+local makers = {
+  function() return pn.randn(list_of(random(0, 4), function() return random(0, 4) end)) end,
+  function() return pn.randn(3, 3) end,
+  function() return pn.rand(4):to(one { "float32", "int64", "bool", "float64" }) end,
+  function() return pn.randint(-2, 5, random(0, 4)) end,
+  function() return pn.param(pn.randn(list_of(random(0, 3), function() return random(1, 4) end))) end,
+  function() return pn.eye(3) * 2 end,
+  function() return pn.randn(4, 5):t() end,
+  function() return pn.randn(6)[{ { 5, 1, -2 } }] end,
+  function() return pn.ones(1, 3):broadcast_to { 4, 3 } end,
+  function() return pn.param(pn.randn(3)):exp():sum() end,
+  function() local x = pn.randn(2) x:close() return x end,
+  function() return pn.dist.normal(pn.randn(3), 1) end,
+  function() return pn.dist.categorical { logits = pn.randn(2, 3) } end,
+  function() return pn.dist.multivariate_normal(pn.zeros(3), pn.eye(3)) end,
+  function() return pn.dist.transformed(pn.dist.normal(pn.zeros(3), 1), pn.dist.bijector.exp()) end,
+  function() return pn.dist.bijector.affine(pn.zeros(3), 2) end,
+  function() return pn.dist.bijector.chain { pn.dist.bijector.exp(), pn.dist.bijector.affine(0, 1) } end,
+  function() return pn.dist.natural.full(pn.randn(3), pn.eye(3)) end,
+  function() return pn.nn.linear(3, 3) end,
+  function() return pn.nn.lstm(3, 2) end,
+  function() return pn.nn.bayes_linear(3, 2) end,
+  function() return pn.nn.sequential { pn.nn.linear(3, 4), pn.nn.relu(), pn.nn.linear(4, 3) } end,
+  function() return pn.optim.adam({ pn.param(pn.randn(3)) }, { lr = 0.1 }) end,
+  function() return pn.compile(function(a) return a * 2 end) end,
+  function() return pn.compile(one { hostile, function(...) return ... end, pn.exp }) end,
+  function() return pn.generator(random(9)) end,
+  function() local d = pn.dist.normal(0, 1) d:close() return d end,
+}
+
+local function object(kind)
+  local list = pool[kind or one(kinds)]
+  if #list == 0 or chance(0.1) then
+    local ok, made = pcall(one(makers))
+    if ok then return keep(made) end
+  end
+  return list[random(math.max(#list, 1))]
+end
+
+local current = {} -- arguments of the call that goes on
+
+--- Something a metamethod, a callback or a finaliser may do, to t or to what the call works on.
+local function mischief(t)
+  local what = random(9)
+  if #current > 0 and chance(0.5) then t = one(current) end
+  if what == 1 then
+    for _, x in ipairs(current) do
+      if type(x) == "userdata" then pcall(function() x:close() end) end
+      for _, y in next, type(x) == "table" and x or {} do pcall(function() y:close() end) end
+    end
+  elseif what == 2 then
+    collectgarbage()
+  elseif what == 3 and type(t) == "table" then
+    for i = 1, 200 do rawset(t, i, i) end
+  elseif what == 4 and type(t) == "table" then
+    rawset(t, random(3), t)
+  elseif what == 5 then
+    error(chance(0.5) and "mischief" or setmetatable({}, { __tostring = error }))
+  elseif what == 6 then
+    local list = pool[one(kinds)]
+    for i = #list, 1, -1 do list[i] = nil end
+  elseif what == 7 and type(t) == "table" then
+    for k in next, t do rawset(t, k, nil) end
+  elseif what == 8 then
+    pcall(one(makers))
+  end
+end
+
+function hostile(t)
+  if chance(0.5) then mischief(t) end
+  return value(3)
+end
+
+local events = { "__index", "__newindex", "__len", "__pairs", "__call", "__eq", "__lt", "__le", "__add", "__mul",
+  "__unm", "__concat", "__tostring", "__close", "__gc", "__name", "__metatable", "__mode", "__idiv" }
+
+local function hostile_meta()
+  local meta = {}
+  for _ = 1, random(4) do
+    local event = one(events)
+    if event == "__name" or event == "__metatable" then
+      meta[event] = value(4)
+    elseif event == "__mode" then
+      meta[event] = one { "k", "v", "kv" }
+    elseif event == "__len" and chance(0.5) then
+      meta[event] = function() return one(integers) end
+    elseif event == "__index" and chance(0.3) then
+      meta[event] = object "table" or meta
+    else
+      meta[event] = hostile
+    end
+  end
+  return meta
+end
+
+local function options_table(depth)
+  local t = {}
+  for _ = 1, random(0, 3) do t[one(keys)] = value(depth + 1) end
+  return t
+end
+
+local function deep(n)
+  local t = { 1 }
+  for _ = 1, n do t = { t } end
+  return t
+end
+
+local tables = {
+  function() return list_of(random(0, 4), small) end,
+  function(depth) return list_of(random(0, 4), function() return value(depth + 1) end) end,
+  function() return list_of(random(0, 3), function() return object "tensor" end) end,
+  function() return list_of(random(0, 3), function() return object() end) end,
+  function() return list_of(random(1, 3), function() return list_of(random(1, 3), random) end) end,
+  options_table,
+  function(depth)
+    local t = options_table(depth)
+    for i = 1, random(0, 3) do t[i] = small() end
+    return t
+  end,
+  function(depth) return setmetatable(options_table(depth), hostile_meta()) end,
+  function(depth)
+    return setmetatable(list_of(random(0, 4), function() return value(depth + 1) end), hostile_meta())
+  end,
+  function() local t = { 1, 2 } t[random(2)] = t return t end,
+  function() local t = {} t.x = t t[1] = { t } return t end,
+  function() return deep(one { 3, 9, 70, 300 }) end,
+  function() return object "table" end,
+}
+
+local callbacks = {
+  function(...) return ... end, hostile, error, function() end, function() return object "tensor" end,
+  function(x) return type(x) == "userdata" and x * 2 or x end,
+  coroutine.wrap(function() while true do coroutine.yield(1) end end),
+}
+
+function value(depth)
+  depth = depth or 1
+  local what = random(depth > 3 and 60 or 100)
+  if what <= 5 then return nil end
+  if what <= 9 then return chance(0.5) end
+  if what <= 20 then return small() end
+  if what <= 27 then return one(numbers) end
+  if what <= 33 then return one(words) end
+  if what <= 36 then return one(callbacks) end
+  if what <= 50 then return object "tensor" end
+  if what <= 60 then return object() end
+  return one(tables)(depth)
+end
+
+-- ---- calls ---------------------------------------------------------------------------------------------------------
+
+--- A value as text, without calling any of its metamethods.
+local function show(x, depth)
+  local kind = type(x)
+  if kind == "string" then return ("%q"):format(#x > 40 and x:sub(1, 40) or x) end
+  if kind == "table" and depth < 3 then
+    local parts, n = {}, 0
+    for k, v in next, x do
+      n = n + 1
+      if n > 6 then parts[n] = "..." break end
+      parts[n] = (type(k) == "string" and k .. " = " or "") .. show(v, depth + 1)
+    end
+    local meta, text = debug.getmetatable(x), ""
+    for k in next, type(meta) == "table" and meta or {} do text = text .. " " .. tostring(k) end
+    return "{" .. table.concat(parts, ", ") .. "}" .. (meta and " with" .. text or "")
+  end
+  if kind == "userdata" then
+    local of = kind_of(x)
+    if of ~= "tensor" then return of or kind end
+    local ok, text = pcall(function() return ("tensor[%s] %s"):format(table.concat(x:shape(), ","), x:dtype()) end)
+    return ok and text or "closed tensor"
+  end
+  return kind == "number" and tostring(x) or kind == "boolean" and tostring(x) or kind
+end
+
+local function limit()
+  local ran = 0
+  debug.sethook(function()
+    ran = ran + 1
+    if ran > 400 then error("too many instructions", 0) end
+  end, "", 10000)
+end
+
+local answered = 0
+
+local function call(name, f, ...)
+  local args, text = pack(...), {}
+  current = {}
+  for i = 1, args.n do current[#current + 1] = args[i] end
+  if chance(0.1) then setmetatable({}, { __gc = function() pcall(mischief, {}) end }) end
+  for i = 1, args.n do text[i] = show(args[i], 1) end
+  log:write(name, "(", table.concat(text, ", "), ")\n")
+  limit()
+  if chance(0.2) then collectgarbage "restart" end -- the next allocation begins a step of the collector
+  local results = pack(pcall(f, ...))
+  debug.sethook()
+  answered = answered + (results[1] and 1 or 0)
+  if not results[1] then
+    pcall(tostring, results[2])
+    return
+  end
+  for i = 2, results.n do keep(results[i]) end
+end
+
+local methods_of = { tensor = "methods", distribution = "distribution_methods", bijector = "bijector_methods",
+  natural = "natural_methods", layer = "layer_methods", optimiser = "optimiser_methods" }
+local own = { generator = { "split", "state", "set_state" }, compiled = { "plans", "captures", "forget", "close" },
+  table = { "parameters", "state", "load_state", "kl", "mean", "step", "forward", "named_parameters" } }
+for kind, list in pairs(methods_of) do
+  own[kind] = {}
+  for name in pairs(core[list]) do table.insert(own[kind], name) end
+  table.sort(own[kind])
+end
+
+local function arguments()
+  local list, n = {}, one { 0, 1, 1, 2, 2, 3, 4, 6 }
+  for i = 1, n do list[i] = value() end
+  return unpack(list, 1, n)
+end
+
+--- Arguments that a row asks for: "x:t axes:A keepdim:b=false" (src/autodiff/op.h has the letters).
+local letters = {
+  t = function() return object "tensor" end,
+  T = function() return list_of(random(3), function() return object "tensor" end) end,
+  n = function() return chance(0.7) and random() * 4 or one(numbers) end,
+  A = function() return one { 1, -1, { 1, 2 }, 2, {} } end,
+  a = function() return one { 1, -1, 2 } end,
+  p = function() return one { 1, 2, { 1, 2 }, 0 } end,
+  b = function() return chance(0.5) end,
+  i = small,
+}
+local kinds_of_rows = { distribution = pn.dist, layer = pn.nn, optimiser = pn.optim, op = pn,
+  bijector = pn.dist.bijector }
+local rows = {}
+for _, row in ipairs(pn.rows()) do
+  local space = kinds_of_rows[row.kind]
+  if space and space[row.name] and not row.hidden then rows[#rows + 1] = row end
+end
+
+local function fitting(row)
+  local args, n = {}, 0
+  local function add(make)
+    n = n + 1
+    if chance(0.9) then args[n] = make() else args[n] = value() end
+  end
+  if row.kind == "optimiser" then
+    add(function() return list_of(random(3), function() return pn.param(pn.randn(3)) end) end)
+    if chance(0.3) then add(function() return options_table(1) end) end
+  elseif row.parameters and row.kind ~= "layer" then
+    for _ = 1, #row.parameters do
+      if chance(0.9) then
+        add(function() return one { pn.rand(3), pn.rand(2, 3), pn.eye(3), 0.5, 1, 2, pn.tensor(0.3) } end)
+      end
+    end
+  elseif row.kind == "layer" then
+    for _ = 1, #row.sizes do add(function() return random(4) end) end
+    if chance(0.3) then add(function() return options_table(1) end) end
+  else
+    for name, letter in row.args:gmatch "([%w_]+):(%a)" do
+      if name == "shape" then letter = "s" end
+      add(letters[letter] or function() return list_of(random(3), small) end)
+    end
+  end
+  return unpack(args, 1, n)
+end
+
+local operators = {
+  function(a, b) return a + b end, function(a, b) return a - b end, function(a, b) return a * b end,
+  function(a, b) return a / b end, function(a, b) return a ^ b end, function(a, b) return a % b end,
+  function(a, b) return a // b end, function(a, b) return a .. b end, function(a, b) return a < b end,
+  function(a, b) return a[b] end, function(a, b) a[b] = a end, function(a) return -a end, function(a) return #a end,
+  function(a, b) return a(b) end, function(a) return tostring(a) end, function(a, b) return a == b end,
+  function(a) local _ <close> = a end, function(a) return pairs(a)(a) end,
+}
+
+local function step()
+  local what = random(100)
+  if what <= 25 then
+    local name = one(names)
+    call(name, functions[name], arguments())
+  elseif what <= 45 then
+    local row = one(rows)
+    call(row.kind .. " " .. row.name, kinds_of_rows[row.kind][row.name], fitting(row))
+  elseif what <= 75 then
+    local kind = one(kinds)
+    local x, name = object(kind), one(own[kind])
+    call(kind .. ":" .. name, function(self, ...) return self[name](self, ...) end, x, arguments())
+  elseif what <= 85 then
+    call("operator", one(operators), object(), value())
+  elseif what <= 90 then
+    local x = object()
+    call("call", function(self, ...) return self(...) end, x, arguments())
+  elseif what <= 94 then
+    local n = random(5)
+    for _ = 1, n do setmetatable({}, { __gc = function() pcall(mischief, {}) end }) end
+  elseif what <= 96 then
+    collectgarbage(one { "generational", "incremental" })
+  elseif what <= 98 then
+    collectgarbage(one { "collect", "step" })
+  else
+    for _ = 1, 3 do object() end
+  end
+  if core.capture.going_on() then pcall(core.capture.cancel) end
+  pcall(core.set_no_grad, false)
+end
+
+for i = 1, options.calls do
+  if i == 20 and os.getenv "API_FUZZ_FAULT" then -- shows that a death is reported
+    log:write "fault()\n"
+    os.exit(134, false)
+  end
+  step()
+end
+log:write(("-- %d answered\n"):format(answered))
+log:close()

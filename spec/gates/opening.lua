@@ -1,0 +1,34 @@
+--- Files are opened, renamed and removed in one place (src/tensor/file/root.c), where what a host grants its scripts is
+--- looked after; an object that asks the system itself stands here with what it asks for.
+local tool = require "spec.gates.tool"
+
+local CALLS = {}
+for name in ([[open openat creat fopen freopen fdopen popen tmpfile mkstemp mkdtemp opendir mmap unlink unlinkat remove
+  rename renameat link symlink mkdir rmdir truncate ftruncate chmod fchmod stat lstat fstatat access faccessat realpath
+  dlopen system execv execve execvp execvpe posix_spawn socket luaL_loadfilex luaopen_io luaopen_os luaopen_package
+  luaL_openlibs gzopen]]):gmatch "%S+" do
+  CALLS[name] = true
+end
+
+local ALLOWED = {
+  ["tensor/file/root.o"] = "open openat fstatat ftruncate unlinkat renameat",
+  ["tensor/file/sink.o"] = "openat fstatat faccessat renameat unlinkat fchmod realpath", -- in a folder of root.c
+  ["lua/runtime_io.o"] = "fdopen luaopen_io", -- of root.c's descriptors; the stock library is taken apart
+  ["lua/runtime_sandbox.o"] = "luaL_loadfilex luaopen_io luaopen_os luaopen_package", -- granted by flags
+  ["lua/core.o"] = "luaL_openlibs", -- of the command
+  ["lua/runtime_array.o"] = "luaL_loadfilex", -- the host's own script
+}
+
+return function(_, build)
+  local found = {}
+  for _, symbol in ipairs(tool.symbols(build)) do
+    local object = symbol.object
+    local name = symbol.name:gsub("^__(.+)_chk$", "%1"):gsub("^__(.+)_2$", "%1"):gsub("64$", "")
+    local allowed = (" " .. (ALLOWED[object] or "") .. " "):find(" " .. name .. " ", 1, true)
+    if symbol.section == "*UND*" and CALLS[name] and not allowed then
+      found[#found + 1] = ("%s calls %s: files are opened by src/tensor/file/root.c"):format(object, name)
+    end
+  end
+  table.sort(found)
+  return found
+end
