@@ -155,7 +155,7 @@ static int l_error(lua_State *L) { return pni_error(L, "%s", luaL_checkstring(L,
 /* core.script_line() -> "script:line" of the script's innermost line, "" if there is none. */
 static int l_script_line(lua_State *L) {
   size_t n;
-  push_where(L);
+  pni_push_where(L);
   const char *text = lua_tolstring(L, -1, &n);
   lua_pushlstring(L, text, n > 2 ? n - 2 : 0);
   return 1;
