@@ -1,5 +1,5 @@
--- Entropies, divergences, variances and log tails where their terms cancel or underflow: 1e-9 relative in float64, 1e-5 in
--- float32 (spec/golden/dist/make_large.py), and float32 against float64 over parameters at random.
+-- Entropies, divergences, variances and log tails where their terms cancel or underflow: 1e-9 relative in float64, 1e-5
+-- in float32 (spec/golden/dist/make_large.py), and float32 against float64 over parameters at random.
 local pn = require "penumbra"
 local assert = require "luassert"
 
@@ -133,6 +133,7 @@ local function law(g, row, wide)
 end
 
 local TRIALS, REL, MOST = 40, 2e-3, 3e38
+local PROBABILITIES = { 2.0 ^ -90, 2.0 ^ -20, 0.25, 0.4375, 0.75, 0.9375 }
 -- Smooth functions of parameters and of x that float32 rounds once: what is beyond it is infinite there as well.
 local function alike(got, want, of)
   if want ~= want then
@@ -165,7 +166,7 @@ describe("float32 is float64 rounded:", function()
               compare(of)
             end
           end
-          for _, p in ipairs(narrow and row.functions.icdf and { 2.0 ^ -90, 2.0 ^ -20, 0.25, 0.4375, 0.75, 0.9375 } or {}) do
+          for _, p in ipairs(narrow and row.functions.icdf and PROBABILITIES or {}) do
             local x = string.unpack("f", string.pack("f", compare("icdf", p)))
             for _, times in ipairs(math.abs(x) < 1e30 and { 1, 3, 10 } or {}) do
               local at = string.unpack("f", string.pack("f", row.discrete and math.floor(x * times) or x * times))
