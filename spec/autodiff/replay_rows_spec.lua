@@ -76,7 +76,7 @@ local function leaves_of(row, case, dtype)
         return nil
       end
       named[p.name] = t
-      if not p.size then -- which a plan fixes
+      if not p.size and not p.discrete then -- which a plan fixes, or has no gradient
         local leaf = pn.param(t)
         named[p.name], list[#list + 1] = leaf, leaf
         move[#move + 1] = walk(p.constraint, t)

@@ -45,7 +45,10 @@ typedef struct pni_parameter {
 enum {
   PNI_DIST_DISCRETE = 1, /* log_prob is the log of a mass */
   PNI_DIST_INTEGER = 2,  /* values are int64 (labels); otherwise of the parameters' dtype */
-  PNI_DIST_TOTAL = 4     /* the formula of log_prob holds outside the support as well: no check */
+  PNI_DIST_TOTAL = 4,    /* the formula of log_prob holds outside the support as well: no check */
+  /* In float32 all functions but log_prob and draws are computed in float64: what they pass through has a wider range, or
+   * cancels. */
+  PNI_DIST_WIDE = 8
 };
 
 /* Functions of the distribution alone: result of shape batch + event (entropy: batch). */
@@ -123,6 +126,9 @@ static inline int pni_dist_base_ndim(const pn_dist *d) { return d->batch_ndim + 
 static inline int pni_dist_kind_event_ndim(const pn_dist *d) { return d->event_ndim - d->moved; }
 /* t repeated to exactly this shape; t itself if it has it. */
 pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64_t *shape);
+/* d if it is of float64, else its like in `room` with the parameters in float64, which are scoped; not of composites. NULL
+ * where that fails. */
+const pn_dist *pni_dist_in_double(pn_context *c, const pn_dist *d, pn_dist *room);
 /* Sum over the axes that independent() moved, the last ones of t. */
 pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t);
 /* PN_OK if parameter `low` is below parameter `high` everywhere; else PN_DOMAIN "<kind>: <high> must be above <low>, got
