@@ -195,6 +195,20 @@ $(BUILD)/peers/complete:
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 
+# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
+api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
+  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
+  --seconds $(1) --seed $$(date +%s) --calls 1500
+
+asan-build:
+	@.ci/deps build test check
+	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
+
+# The fuzzer of the Lua API for SOAK_SECONDS; one of the long sweeps.
+soak-api: asan-build
+	@$(call api_fuzzer,$(SOAK_SECONDS))
+soak: soak-api
+
 # Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files; the Lua API.
 fuzz: asan-build
 	@.ci/deps build fuzz
@@ -205,19 +219,6 @@ fuzz: asan-build
 	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
 	  $$(ls -d spec/golden/files 2>/dev/null); done
 	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
-
-# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
-api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
-  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
-  --seconds $(1) --seed $$(date +%s) --calls 1500
-
-asan-build:
-	@.ci/deps build test check
-	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
-
-# All long sweeps, one after the other; each line is one.
-soak: asan-build
-	$(call api_fuzzer,$(SOAK_SECONDS))
 
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
 # and leaves its dependencies shared, which `pkg-config --static` does not.
@@ -262,5 +263,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak asan-build docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-api asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

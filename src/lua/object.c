@@ -78,3 +78,20 @@ void pni_add_close(lua_State *L, const pni_kind *kind) {
   push_function(L, kind, l_close);
   lua_setfield(L, -2, "close");
 }
+
+/* ---- plain data ---- */
+
+int pni_get_raw(lua_State *L, int i, const char *name) {
+  i = lua_absindex(L, i);
+  lua_pushstring(L, name);
+  return lua_rawget(L, i);
+}
+
+void pni_copy_list(lua_State *L, int i, lua_Integer n) {
+  i = lua_absindex(L, i);
+  lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
+  for (lua_Integer k = 1; k <= n; k++) {
+    lua_rawgeti(L, i, k);
+    lua_rawseti(L, -2, k);
+  }
+}

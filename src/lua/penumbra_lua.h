@@ -11,6 +11,7 @@
 #include <lua.h>
 #include <lualib.h>
 #include "../autodiff/op.h"
+#include "object.h"
 
 /* A tensor as Lua sees it; t is NULL while empty and after close. */
 typedef struct pni_box {
@@ -95,37 +96,10 @@ void pni_add_space(lua_State *L, const char *label, int table, int names);
 /* Pushes the message of an error, which says more if it is about a name that was not there. */
 void pni_push_explained(lua_State *L, const char *message);
 
-/* ---- objects: object.c has the rules ---- */
-
-/* A kind of userdata; its address is the key of its metatable in the registry. */
-typedef struct pni_kind {
-  const char *metatable; /* its name: "penumbra.tensor" */
-  const char *noun;      /* "a tensor" */
-  size_t size;
-  int values;  /* user values */
-  bool closes; /* scripts may give it up early */
-  /* Gives up what the object holds and leaves it empty; an empty one may come again. */
-  void (*release)(void *object);
-} pni_kind;
-
-/* Pushes the metatable, made for the first time, with __gc, __metatable and, if scripts may close it, __close. */
-void pni_new_kind(lua_State *L, const pni_kind *kind);
-/* Adds `close` to the table of methods on the stack top. */
-void pni_add_close(lua_State *L, const pni_kind *kind);
-/* Pushes an object, all zero. */
-void *pni_new_object(lua_State *L, const pni_kind *kind);
-/* The object at index i, or NULL. */
-void *pni_test_object(lua_State *L, int i, const pni_kind *kind);
-/* Does a script's finaliser run, perhaps in the middle of a call? */
-bool pni_in_finaliser(lua_State *L);
-/* Raises if one does: for what changes or frees what a call may be working on. */
-void pni_refuse_finaliser(lua_State *L, const char *what);
-
 /* ---- tensors ---- */
 
 /* Pushes the tensors' metatable, made for the first time. */
 void pni_new_box_metatable(lua_State *L);
-extern const pni_kind pni_tensor_kind, pni_generator_kind;
 /* The box at stack index i, empty or not, or NULL. */
 pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 /* The tensor at stack index i, raising if it is none. Borrowed. */
@@ -172,12 +146,6 @@ void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like);
 const char *pni_type_name(lua_State *L, int i);
 /* The same, or the value itself if it is a number, a string or a boolean; calls no metamethod. */
 const char *pni_value_text(lua_State *L, int i);
-
-/* Pushes t[name] of the table t at index i, read raw: it stays on the stack, so that a finaliser that changes the
- * table takes nothing away. Returns its type. */
-int pni_get_raw(lua_State *L, int i, const char *name);
-/* Pushes a copy of the list (of n elements) at index i that no script reaches. */
-void pni_copy_list(lua_State *L, int i, lua_Integer n);
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);
