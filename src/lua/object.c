@@ -32,7 +32,22 @@ void *pni_test_object(lua_State *L, int i, const pni_kind *kind) {
   return same ? lua_touserdata(L, i) : NULL;
 }
 
+/* Is the Lua state being closed? Then the outermost function of the main thread is a finaliser. */
+static bool is_closing(lua_State *L) {
+  lua_Debug ar;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *thread = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  int outermost = 0;
+  while (lua_getstack(thread, outermost + 1, &ar)) outermost++;
+  return lua_getstack(thread, outermost, &ar) && lua_getinfo(thread, "n", &ar) && ar.name &&
+         strcmp(ar.name, "__gc") == 0 && strcmp(ar.namewhat, "metamethod") == 0;
+}
+
+/* (What finalisers make while the state is closed is never finalised itself: it would leak.) */
 void *pni_new_object(lua_State *L, const pni_kind *kind) {
+  if (pni_in_finaliser(L) && is_closing(L))
+    pni_error(L, "%s cannot be made while the Lua state is closing", kind->noun);
   void *object = lua_newuserdatauv(L, kind->size, kind->values);
   memset(object, 0, kind->size);
   lua_rawgetp(L, LUA_REGISTRYINDEX, kind);
