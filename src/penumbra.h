@@ -629,8 +629,9 @@ PN_API const char *pn_bijector_kind_name(int i);
  * 0, got 0"), PN_SHAPE, PN_DTYPE, PN_NOMEM. New. */
 PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, const char *const *names,
                                     pn_tensor *const *values);
-/* A bijector made of n bijectors: kind "chain" (applied first to last) or "inverse" (of one). New; PN_MISSING,
- * PN_STATE, PN_DTYPE, PN_SHAPE, PN_NOMEM. */
+/* A bijector made of n bijectors: kind "chain" (applied first to last) or "inverse" (of one). Bijectors and
+ * distributions made of others nest at most 100 levels deep. New; PN_MISSING, PN_STATE, PN_DTYPE, PN_SHAPE, PN_DOMAIN
+ * (too deep), PN_NOMEM. */
 PN_API pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts);
 /* A bijector from all numbers (vectors) onto the named set; its boundary is reached in the limit. low and high are
  * the ends of an "interval", low the one of a "half_line", NULL otherwise. New; PN_MISSING for discrete sets. */
@@ -741,7 +742,7 @@ PN_API pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q);
 
 /* The law of y = map(x) for x from base. Base axes that the bijector needs beyond the base's event become event
  * axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. New; PN_SHAPE, PN_DTYPE, PN_DOMAIN where base has values
- * that the bijector does not take. */
+ * that the bijector does not take, and, as for the two below, where more than 100 levels nest. */
 PN_API pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *base, pn_bijector *map);
 
 /* A component by the categorical `labels`, then a value from it. n = 1: the components are the last batch axis of
@@ -749,7 +750,7 @@ PN_API pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *base, pn_bijec
  * PN_DTYPE, PN_DOMAIN. */
 PN_API pn_dist *pn_dist_mixture(pn_context *c, const pn_dist *labels, int n, pn_dist *const *component);
 /* base, counted where the bool mask (broadcast with the batch) is true: elsewhere log_prob and entropy are 0 and x
- * has no gradient, not even where it is NaN. New; PN_SHAPE, PN_DTYPE. */
+ * has no gradient, not even where it is NaN. New; PN_SHAPE, PN_DTYPE, PN_DOMAIN. */
 PN_API pn_dist *pn_dist_masked(pn_context *c, const pn_dist *base, pn_tensor *mask);
 
 /* Renyi divergence of order a > 0 of two normals or two multivariate normals, (1 / (a - 1)) log E_q[(p / q)^a]: shape

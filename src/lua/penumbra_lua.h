@@ -94,7 +94,6 @@ void pni_add_space(lua_State *L, const char *label, int table, int names);
 
 /* Pushes the tensors' metatable, made for the first time. */
 void pni_new_box_metatable(lua_State *L);
-extern const pni_kind pni_tensor_kind, pni_generator_kind;
 /* The box at stack index i, empty or not, or NULL. */
 pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 /* The tensor at stack index i, raising if it is none. Borrowed. */
@@ -143,12 +142,6 @@ void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like);
 const char *pni_type_name(lua_State *L, int i);
 /* The same, or the value itself if it is a number, a string or a boolean; calls no metamethod. */
 const char *pni_value_text(lua_State *L, int i);
-
-/* Pushes t[name] of the table t at index i, read raw: it stays on the stack, so that a finaliser that changes the
- * table takes nothing away. Returns its type. */
-int pni_get_raw(lua_State *L, int i, const char *name);
-/* Pushes a copy of the list (of n elements) at index i that no script reaches. */
-void pni_copy_list(lua_State *L, int i, lua_Integer n);
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);

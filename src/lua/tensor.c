@@ -164,20 +164,32 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
   }
 }
 
-/* Position *at of t, if there is one, becomes the number or boolean on the stack top. */
+/* A number as int64, towards zero as `to` does. */
+static pn_status put_whole(pn_context *c, double v, int64_t *out) {
+  if (!(v >= -0x1p63 && v < 0x1p63)) return pni_fail(c, PN_DOMAIN, "tensor: value must fit into int64, got %g", v);
+  *out = (int64_t)v;
+  return PN_OK;
+}
+
+/* Element `at` of t becomes the number or boolean on the stack top. */
 static void put(lua_State *L, pn_tensor *t, int64_t at) {
   bool flag = lua_toboolean(L, -1), boolean = lua_isboolean(L, -1);
   double v = boolean ? flag : lua_tonumber(L, -1);
   switch (t->dtype) {
   case PN_FLOAT64: ((double *)pni_data(t))[at] = v; break;
   case PN_FLOAT32: ((float *)pni_data(t))[at] = (float)v; break;
-  case PN_INT64: ((int64_t *)pni_data(t))[at] = boolean ? flag : lua_tointeger(L, -1); break;
+  case PN_INT64:
+    if (lua_isinteger(L, -1))
+      ((int64_t *)pni_data(t))[at] = lua_tointeger(L, -1);
+    else
+      put_whole(t->ctx, v, (int64_t *)pni_data(t) + at);
+    break;
   default: ((uint8_t *)pni_data(t))[at] = v != 0;
   }
 }
 
-/* Copies the measured table on the stack top into t from position *at on; raises nothing. A finaliser may have made
- * another table of it since: what does not fit its measured shape is left out. */
+/* Copies the measured table on the stack top into t from position *at on; raises nothing, but records what does not
+ * fit. A finaliser may have made another table of it since: what lies outside its measured shape is left out. */
 static void fill(lua_State *L, pn_tensor *t, int axis, int64_t *at) {
   bool last = axis == t->ndim - 1;
   for (int64_t i = 1; i <= t->shape[axis] && *at < t->numel; i++) {
@@ -196,7 +208,7 @@ static pn_tensor *from_table(lua_State *L, pn_context *c, const made *m) {
   lua_pushvalue(L, 1);
   if (t) fill(L, t, 0, &at);
   lua_pop(L, 1);
-  return t;
+  return pn_context_status(c) ? NULL : t;
 }
 
 /* Parameters are the only tensors that change: they and views of them are copied, others may share their elements. */
