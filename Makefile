@@ -193,7 +193,8 @@ $(BUILD)/peers/complete:
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 
-# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files.
+# Readers of files on damaged input, the pattern matcher against stock Lua's, runtimes under random limits: each program
+# for FUZZ_SECONDS, starting from the golden files.
 fuzz:
 	@.ci/deps build fuzz
 	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \

@@ -40,15 +40,19 @@ end
 
 -- Appends {name, parameter} of v to the list; `seen` drops what is there already, plain functions have none.
 local function collect(v, name, list, seen)
-  if is_layer(v) then
+  if seen[v] then
+    return -- with all that it holds
+  elseif is_layer(v) then
+    seen[v] = true
     for _, p in ipairs(v:own_parameters()) do
       collect(p[2], name == "" and p[1] or name .. "." .. p[1], list, seen)
     end
   elseif is_network(v) then
+    seen[v] = true
     for _, child in ipairs(v:children()) do
       collect(child[2], name == "" and child[1] or name .. "." .. child[1], list, seen)
     end
-  elseif core.is_tensor(v) and not seen[v] then
+  elseif core.is_tensor(v) then
     seen[v] = true
     list[#list + 1] = { name, v }
   end

@@ -148,3 +148,99 @@ for name, f in pairs(operators) do
     if name == "<" then while true do local _ = b < other or b < other or b < other or b < other end end
   end)
 end
+
+-- ---- Penumbra ----
+
+local pn, core = require "penumbra", require "penumbra.core"
+
+-- Parts that stand in many places: sixty lines make 2^60 uses. A clear error, or an end in time; never the whole walk.
+local bijectors, laws = pn.dist.bijector, pn.dist
+local function nest(start, times, make)
+  for _ = 1, times do start = make(start) end
+  return start
+end
+local function twice(b) return bijectors.chain {b, b} end
+local halves = laws.categorical {probs = pn.tensor {0.5, 0.5}}
+local function mixed(d) return laws.mixture(halves, {d, d}) end
+local shared, law = nest(bijectors.affine(1, 2), 12, twice), nest(laws.normal(0, 1), 11, mixed)
+local flow = laws.transformed(laws.normal(0, 1), shared)
+local net = nest(pn.nn.linear(2, 2), 60, function(n) return pn.nn.sequential {n, n} end)
+local leaves = nest(1, 8, function(t) return {t, t, t, t, t, t, t, t} end)
+local empty = nest({}, 7, function(t) local u = {} for i = 1, 1000 do u[i] = t end return u end)
+local row = {}
+for i = 1, 1000 do row[i] = 1 end
+local rows = {}
+for i = 1, 100000 do rows[i] = row end
+local constant = assert(load("local t = ... return function(x) local s = '" .. text .. "' return x + t.a end"))
+local fields = {a = 1}
+for i = 1, 999 do fields["field" .. i] = i end
+
+local function refused(name, start, make)
+  add("2^60 uses: " .. name, function()
+    local ok, message = pcall(nest, start, 60, make)
+    if ok or not tostring(message):find "counted as often as it is used" then error(message) end
+  end)
+end
+refused("chain", bijectors.exp(), twice)
+refused("mixture", laws.normal(0, 1), mixed)
+refused("transformed", laws.normal(0, 1), function(d) return mixed(laws.transformed(d, bijectors.affine(0, 1))) end)
+
+local x, pair = pn.tensor(0.3), pn.ones(2, 2)
+for name, f in pairs {
+  forward = function() shared:forward(x) end, inverse = function() shared:inverse(x) end,
+  log_abs_det = function() shared:log_abs_det(x) end, text = function() tostring(shared) end,
+  parameters = function() shared:parameters() end, transformed = function() flow:log_prob(x) end,
+  draw = function() flow:rsample() end, mixture = function() law:log_prob(x) end, mean = function() law:mean() end,
+  quantile = function() law:icdf(x) end, sample = function() law:sample {3} end, expand = function() law:expand {3} end,
+  ["text of a mixture"] = function() tostring(law) end, ["parts"] = function() return law.parts[2].parts end,
+  ["kl of networks"] = function() net:kl() end, ["text of networks"] = function() tostring(net) end,
+  ["output of networks"] = function() net(pair) end, compiled = function() pn.compile(function(v) return net(v) end)(pair) end,
+  ["shared lists"] = function() pn.tensor(leaves) end, ["empty lists"] = function() pn.tensor(empty) end,
+  ["one row many times"] = function() pn.tensor(rows) end, ["a large constant"] = function()
+    pn.compile(constant(fields))(pair)
+  end, totable = function() pn.ones {1}:broadcast_to {100000, 1000}:totable() end,
+} do
+  add("shared: " .. name, function() while true do pcall(f) end end)
+end
+add("parameters of shared networks", function()
+  if #net:parameters() ~= 2 then error "a parameter is listed once" end
+end)
+
+-- What cannot be interrupted is refused before it begins; batches are left between two matrices.
+local large, wide = pn.eye(2000) + 0.001, pn.ones(5000, 5000)
+local batch = (pn.eye(32) + 0.001):broadcast_to {20000, 32, 32}
+for name, f in pairs {
+  svd = function(a) return a:svd() end, eigh = function(a) return a:eigh() end, qr = function(a) return a:qr() end,
+  cholesky = function(a) return a:cholesky() end, inverse = function(a) return a:inverse() end,
+  logdet = function(a) return a:logdet() end, det = function(a) return a:det() end,
+  solve = function(a) return a:solve(a) end, solve_triangular = function(a) return a:solve_triangular(a) end,
+} do
+  add(name .. " of a large matrix", function() f(large) error "it was not refused" end)
+  add(name .. " of a batch", function() while true do f(batch) end end)
+end
+add("a large product", function() wide:matmul(wide) end)
+
+-- Every function and method of the core on large tensors, strings and lists.
+local N = 1 << 20
+local numbers = pn.linspace(0.01, 0.99, N)
+local first = {numbers, numbers:reshape(1024, 1024), numbers:reshape(4, 1, 512, 512), text, list,
+  pn.ones {1}:broadcast_to {1 << 30}}
+local second = {first[2], pn.arange(N):to "int64", 3}
+local seen = {}
+local function large_inputs(prefix, t)
+  if seen[t] then return end
+  seen[t] = true
+  for name, f in pairs(t) do
+    if type(f) == "table" then large_inputs(prefix .. tostring(name) .. ".", f) end
+    if type(f) == "function" and not tostring(name):find "^set_" and not seen[f] then
+      seen[f] = true
+      for i, a in ipairs(first) do
+        add(("%s%s on input %d"):format(prefix, name, i), function() pcall(f, a) end)
+      end
+      for i, b in ipairs(second) do
+        add(("%s%s on a matrix and input %d"):format(prefix, name, i), function() pcall(f, first[2], b) end)
+      end
+    end
+  end
+end
+large_inputs("core.", core)

@@ -14,7 +14,7 @@ static const double SLOWER = 20;
 static const double SLOWER = 1;
 #endif
 
-static const double LIMIT = 0.03, MOST = 0.5; /* seconds */
+static const double LIMIT = 0.015, MOST = 0.5; /* seconds */
 
 static void show(void *data, const char *text, size_t length) {
   (void)data;

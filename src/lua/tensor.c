@@ -332,7 +332,7 @@ static void push_table(lua_State *L, const pn_tensor *t, int axis, int64_t offse
   luaL_checkstack(L, 4, "too deep");
   lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
   for (int64_t i = 0; i < n; i++) {
-    if (i % 4096 == 0) pni_poll(L, 4096);
+    if (i % 4096 == 0) pni_poll(L, (uint64_t)(n - i < 4096 ? n - i : 4096) / 16);
     push_table(L, t, axis + 1, offset + i * t->stride[axis]);
     lua_rawseti(L, -2, i + 1);
   }

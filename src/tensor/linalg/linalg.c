@@ -298,6 +298,7 @@ static double operations(const job *j) {
   case PNI_SMALL_CHOLESKY: return cube / 3;
   case PNI_SMALL_TRIANGULAR: return n * n * k;
   case PNI_SMALL_CHOLESKY_SOLVE: return 2 * n * n * k;
+  case PNI_SMALL_TRIA: return 170 * n * n * (double)j->a.cols; /* rotations, of a whole group whatever its size */
   case PNI_SMALL_SOLVE:
   case PNI_SMALL_INVERSE: return cube * 2 / 3 + 2 * n * n * k;
   default: return cube * 2 / 3;
@@ -369,7 +370,7 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   j.s = (pni_small){kind,           flags,          (int)n,         (int)k,        (int)j.a.cols,
                     j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
-  if (kind != PNI_SMALL_TRIA && pni_check_effort(c, where, a->dtype, n, n, operations(&j))) {
+  if (pni_check_effort(c, where, a->dtype, n, n, operations(&j))) {
     pn_tensor_unref(own);
     return c->status;
   }
