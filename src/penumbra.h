@@ -974,12 +974,13 @@ typedef void (*pn_output)(void *data, const char *text, size_t length);
 
 /* Limits of one call; 0: none. */
 typedef struct pn_limits {
-  size_t memory;         /* bytes held at once by Lua and tensors together; kept between calls */
-  uint64_t instructions; /* of Lua's virtual machine, counted in steps of 100; what library functions go through counts */
+  size_t memory; /* bytes held at once by Lua and tensors together; kept between calls */
+  uint64_t
+      instructions; /* of Lua's virtual machine, counted in steps of 100; what library functions go through counts */
   /* Wall clock. Interrupts Lua and tensor operations within some milliseconds; a factorisation of one matrix cannot be
    * interrupted, so one that takes longer than what is left is refused before it begins. */
   double seconds;
-  uint64_t output;       /* bytes printed */
+  uint64_t output; /* bytes printed */
 } pn_limits;
 
 typedef struct pn_runtime_config {
