@@ -52,6 +52,24 @@ static const char calls[] =
     "elseif f == 4 then show(pcall(string.gsub, subject, pattern, {a = 'A', [text] = subject, b = false})) "
     "else show(pcall(string.gsub, subject, pattern, function(x, y) return y or x end)) end";
 
+enum { INPUT = 128 };
+
+/* The input, and behind it numbers that follow from it (xorshift, Marsaglia 2003): short inputs make long cases too. */
+static void stretch(const uint8_t *data, size_t size, uint8_t out[INPUT]) {
+  uint64_t x = 0x9E3779B97F4A7C15u;
+  for (size_t i = 0; i < INPUT; i++) {
+    if (i < size) x ^= data[i];
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    out[i] = i < size ? data[i] : (uint8_t)(x >> 24);
+  }
+}
+
+/* Most bytes become what means something to a pattern. */
+static void translate(uint8_t *p, size_t n, const char *letters, size_t count) {
+  for (size_t i = 0; i < n; i++)
+    if (p[i] < 240) p[i] = (uint8_t)letters[p[i] % count];
+}
+
 /* A Lua string of these bytes. */
 static size_t quote(char *out, const uint8_t *p, size_t n) {
   size_t at = 0;
@@ -68,18 +86,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sink ours, stock;
   if (!rt) {
     pn_runtime_config cfg = {
-        .context = {.threads = 1}, .limits = {.instructions = 300000}, .output = collect, .output_data = &ours};
+        .context = {.threads = 1}, .limits = {.instructions = 30000}, .output = collect, .output_data = &ours};
     if (pn_runtime_new(&cfg, &rt) != PN_OK || !(L = luaL_newstate())) abort();
     luaL_openlibs(L);
     lua_pushlightuserdata(L, &stock);
     lua_pushcclosure(L, print_to, 1);
     lua_setglobal(L, "print");
   }
+  uint8_t input[INPUT];
   if (size < 4) return 0;
+  stretch(data, size, input);
+  data = input;
+  size = INPUT;
   static char script[TEXT];
-  const uint8_t *p = data + 3;
+  uint8_t *p = input + 3;
   size_t left = size - 3, n = data[1] % LONGEST_PATTERN, at = 0;
   if (n > left) n = left;
+  static const char of_patterns[] = "%%%()[]^$.*+-?aabbfAwsdxz19-", of_subjects[] = "aaabbb1 ()%A\0]x";
+  translate(p, n, of_patterns, sizeof of_patterns - 1);
+  translate(p + n, left - n, of_subjects, sizeof of_subjects - 1);
   at += (size_t)sprintf(script, "local which, init, pattern = %d, %d, ", data[0], (int8_t)data[2] / 4);
   at += quote(script + at, p, n);
   left -= n;

@@ -4,6 +4,7 @@
 ** back. The program must end in time with a documented status inside of its limits, and leave the runtime usable and,
 ** when it is closed, nothing behind.
 */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { SCRIPT = 1 << 16, SLACK = 1 << 16, DEEPEST = 6 };
+enum { SCRIPT = 1 << 16, SLACK = 1 << 16, DEEPEST = 6, LENGTH = 120 };
 
 /* Functions f[1 ..] of all libraries in a fixed order, and values v[1 ..]. */
 static const char prelude[] =
@@ -37,11 +38,23 @@ static const char prelude[] =
 
 typedef struct {
   const uint8_t *p, *end;
+  uint64_t state;
+  int drawn;
   char *out;
   size_t at;
 } writer;
 
-static int next(writer *w) { return w->p < w->end ? *w->p++ : 0; }
+/* The next byte of the input, and behind its end numbers that follow from it (xorshift, Marsaglia 2003). */
+static int next(writer *w) {
+  uint64_t x = w->state;
+  if (w->p < w->end) x ^= *w->p;
+  x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+  w->state = x;
+  w->drawn++;
+  return w->p < w->end ? *w->p++ : (int)(x >> 24 & 255);
+}
+
+static bool goes_on(const writer *w) { return w->drawn < LENGTH && w->at < SCRIPT - 1024; }
 
 static void put(writer *w, const char *format, int a, int b) {
   if (w->at > SCRIPT - 512) return;
@@ -52,7 +65,7 @@ static void statement(writer *w, int depth);
 
 static void block(writer *w, int depth) {
   int n = next(w) % 4;
-  for (int i = 0; i < n && w->p < w->end; i++) statement(w, depth + 1);
+  for (int i = 0; i < n && goes_on(w); i++) statement(w, depth + 1);
 }
 
 static void call(writer *w) {
@@ -140,9 +153,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   pn_runtime *rt = NULL;
   if (pn_runtime_new(&cfg, &rt) != PN_OK) abort();
   if (run(rt, prelude) != PN_OK) fail("prelude", rt, prelude);
-  writer w = {data + 4, data + size, script, 0};
+  writer w = {.p = data + 4, .end = data + size, .state = 0x9E3779B97F4A7C15u, .out = script};
+  for (int i = 0; i < 4; i++) w.state = (w.state ^ data[i]) * 0x100000001B3u;
   put(&w, "local V = values() ", 0, 0);
-  while (w.p < w.end && w.at < SCRIPT - 1024) statement(&w, 0);
+  while (goes_on(&w)) statement(&w, 0);
   pn_runtime_set_limits(rt, &limits);
   double start = cpu();
   pn_status s = run(rt, script);
