@@ -208,7 +208,9 @@ asan-build:
 # The fuzzer of the Lua API for SOAK_SECONDS; one of the long sweeps.
 soak-api: asan-build
 	@$(call api_fuzzer,$(SOAK_SECONDS))
-# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files; the Lua API.
+
+# Readers of files on damaged input, the pattern matcher against stock Lua's, runtimes under random limits: each program
+# for FUZZ_SECONDS, starting from the golden files; then the Lua API.
 fuzz: asan-build
 	@.ci/deps build fuzz
 	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \

@@ -1017,10 +1017,13 @@ typedef void (*pn_output)(void *data, const char *text, size_t length);
 
 /* Limits of one call; 0: none. */
 typedef struct pn_limits {
-  size_t memory;         /* bytes held at once by Lua and tensors together; kept between calls */
-  uint64_t instructions; /* of Lua's virtual machine, counted in steps of 100 */
-  double seconds;        /* wall clock. Interrupts Lua and tensor operations within some milliseconds */
-  uint64_t output;       /* bytes printed */
+  size_t memory; /* bytes held at once by Lua and tensors together; kept between calls */
+  uint64_t
+      instructions; /* of Lua's virtual machine, counted in steps of 100; what library functions go through counts */
+  /* Wall clock. Interrupts Lua and tensor operations within some milliseconds; a factorisation of one matrix cannot be
+   * interrupted, so one that takes longer than what is left is refused before it begins. */
+  double seconds;
+  uint64_t output; /* bytes printed */
 } pn_limits;
 
 typedef struct pn_runtime_config {
@@ -1091,7 +1094,8 @@ PN_API const char *pn_runtime_message(const pn_runtime *rt);
  * was lacking. Borrowed until the next call. */
 PN_API const char *pn_runtime_traceback(const pn_runtime *rt);
 /* Stops the running call, or the next one, with PN_CANCELLED. May be called from any thread or a signal
- * handler, any time before pn_runtime_close. The call that ends with PN_CANCELLED uses it up. */
+ * handler, any time before pn_runtime_close. A call that fails uses it up, whatever it fails by; no script that
+ * catches errors can pass it on to a later call. */
 PN_API void pn_runtime_cancel(pn_runtime *rt);
 /* Withdraws a cancellation that no call has used up. Any thread. */
 PN_API void pn_runtime_uncancel(pn_runtime *rt);

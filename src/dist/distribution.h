@@ -20,6 +20,7 @@
 #include "../autodiff/op.h"
 
 enum { PNI_DIST_PARAMS = 8 };
+enum { PNI_USES = 10000 }; /* of parts in a distribution or bijector, however deep they lie */
 
 /* Distributions in distributions, bijectors in bijectors, and these in those, nest at most so deep: functions of a whole
  * call those of its parts, each level on the C stack. */
@@ -110,6 +111,7 @@ struct pn_dist {
   /* composites: what they are made of; the batch of a part broadcasts to the kind's own batch */
   pn_dist **part;
   int nparts;
+  int uses; /* of parts, and of parts in these */
   pn_bijector *map;
   int depth;     /* levels of parts below it, bijectors among them */
   pn_dist *next; /* when it is freed: another one that is */
@@ -117,6 +119,10 @@ struct pn_dist {
 
 /* *depth becomes that of a whole with a part of depth `part`, if it was not more. PN_DOMAIN: deeper than PNI_NESTING. */
 pn_status pni_nest(pn_context *c, const char *where, int *depth, int part);
+/* A whole whose parts are themselves wholes may use one part many times over, and sixty lines of a script make 2^60 uses
+ * of it: functions of a whole go through all of them. Adds 1 + `part`, the uses within one more part, to those in
+ * *uses. PN_DOMAIN: more than PNI_USES. */
+pn_status pni_use(pn_context *c, const char *where, int *uses, int part);
 
 /* Parameter k, derived if it was not given. Scoped or borrowed. */
 pn_tensor *pni_dist_param(pn_context *c, const pn_dist *d, int k);

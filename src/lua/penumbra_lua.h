@@ -48,6 +48,9 @@ typedef struct pni_state {
   pni_missed missed;         /* last name that was not there */
   pni_failure failed;        /* last failure that was returned */
   int raised;                /* status behind the last error value raised for lack of memory or time */
+  /* Of a runtime: looks at its limits; ends its call with `status` past every pcall. NULL elsewhere. */
+  void (*poll)(lua_State *L, uint64_t steps);
+  int (*trip)(lua_State *L, pn_status status, const char *what);
 } pni_state;
 
 /* The module `penumbra.core`; may be opened any number of times in one state. */
@@ -71,6 +74,9 @@ void pni_lua_set_context(lua_State *L, pn_context *c);
 int pni_error(lua_State *L, const char *format, ...);
 /* Raises the context's pending error at the script's line and clears it. */
 int pni_raise(lua_State *L, pn_context *c);
+/* Raises if somebody cancelled or a limit was reached; for loops over what a script can size, `steps` of which have
+ * passed since the last look. Holds nothing, allocates nothing. */
+void pni_poll(lua_State *L, uint64_t steps);
 /* PN_NOMEM or PN_CANCELLED if the error value at index i is the last that pni_raise raised for such a
  * failure, else PN_OK. */
 pn_status pni_raised(lua_State *L, int i);

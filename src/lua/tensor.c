@@ -14,6 +14,7 @@ typedef struct {
   int64_t shape[PN_MAX_DIMS];
   pn_dtype dtype;
   pn_rng *rng;
+  uint64_t seen; /* elements and lists measured */
 } made;
 
 static const char *const options_of_made[] = {"dtype", "generator", NULL};
@@ -135,8 +136,15 @@ static int l_randperm(lua_State *L) {
 
 /* ---- tensor{...} from nested tables ---- */
 
+/* Looks at the limits as elements and lists are counted: a list may stand in many places. */
+static inline void watch(lua_State *L, made *m) {
+  enum { STRIDE = 4096 };
+  if (++m->seen % STRIDE == 0) pni_poll(L, STRIDE);
+}
+
 /* Finds the shape of the nested table on the stack top and checks every element. */
 static void measure(lua_State *L, made *m, int depth, int *booleans) {
+  watch(L, m);
   if (depth >= PN_MAX_DIMS) pni_error(L, "tensor: at most %d levels of tables are possible", PN_MAX_DIMS);
   int64_t n = (int64_t)lua_rawlen(L, -1);
   if (m->ndim == depth) m->shape[m->ndim++] = n;
@@ -145,6 +153,7 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
   luaL_checkstack(L, 4, "too deep");
   for (int64_t i = 1; i <= n; i++) {
     int type = lua_rawgeti(L, -1, i);
+    watch(L, m);
     bool last = type != LUA_TTABLE;
     if (last && m->ndim > depth + 1)
       pni_error(L, "tensor: element %d must be a list like the others, got %s", (int)i, lua_typename(L, type));
@@ -326,6 +335,7 @@ static void push_table(lua_State *L, const pn_tensor *t, int axis, int64_t offse
   luaL_checkstack(L, 4, "too deep");
   lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
   for (int64_t i = 0; i < n; i++) {
+    if (i % 4096 == 0) pni_poll(L, (uint64_t)(n - i < 4096 ? n - i : 4096) / 16);
     push_table(L, t, axis + 1, offset + i * t->stride[axis]);
     lua_rawseti(L, -2, i + 1);
   }
