@@ -27,6 +27,7 @@ static pn_tensor *value_of(pn_context *c, const pni_estimator_input *in, const d
   if (!*in->axes) return pn_scalar(c, PN_FLOAT64, 0.5);
   if (strcmp(in->axes, "KB") == 0 || strcmp(in->axes, "kB") == 0)
     return pn_mul(c, d->value, pn_scalar(c, PN_FLOAT64, 0.7));
+  if (strcmp(in->axes, "B") == 0) return pn_mean(c, d->value, (pn_axes){1, {0}}, 0);
   if (strcmp(in->axes, "KB...") == 0) return d->z;
   return pn_full(c, PN_FLOAT64, 1, shape + 1, 0.25);
 }
@@ -45,7 +46,9 @@ static bool work(pn_context *c, const void *data) {
     names[n] = in->name;
     if (!(values[n++] = value_of(c, in, &d))) return false;
   }
-  pn_tensor *y = pn_estimate(c, row->name, n, names, values, NULL, &second);
+  const pn_option options[] = {{"num_data", 30, NULL}, {0}};
+  bool sized = strcmp(row->name, "map") == 0;
+  pn_tensor *y = pn_estimate(c, row->name, n, names, values, sized ? options : NULL, &second);
   if (!y || !pn_tensor_requires_grad(y)) return y != NULL;
   return pn_backward(c, pn_sum(c, y, PN_ALL, 0)) == PN_OK;
 }
