@@ -59,7 +59,9 @@ describe("elbo of other forms", function()
     near(y:item(), ll:mean():item() - kl:mean():item())
     for _, g in ipairs(pn.grad(y, { k })[1]:totable()) do near(g, -0.1 / 3) end
     local beta = pn.tensor(0.5)
-    local step = pn.compile(function(b) return pn.grad(infer.elbo({ log_likelihood = ll, kl = k, beta = b }), { k })[1] end)
+    local step = pn.compile(function(b)
+      return pn.grad(infer.elbo({ log_likelihood = ll, kl = k, beta = b }), { k })[1]
+    end)
     step(beta)
     near(step(pn.tensor(0.2)):totable()[2], -0.2 / 3)
   end)
@@ -70,7 +72,8 @@ describe("elbo of other forms", function()
     refused("elbo: write elbo{log_likelihood", { log_p = ll, log_q = ll, kl = 1 })
     refused("elbo: write elbo{log_likelihood", {})
     refused("elbo: log_q must be a tensor, got number", ll, 3)
-    refused("beta, free_bits and num_data need the form with log_likelihood and kl", { log_p = ll, log_q = ll, beta = 1 })
+    refused("beta, free_bits and num_data need the form with log_likelihood and kl",
+      { log_p = ll, log_q = ll, beta = 1 })
     refused("kl must be %[B%], or %[K, B%] like log_likelihood, without num_data, got shape %[2%]",
       { log_likelihood = ll, kl = pn.ones { 2 } })
     refused("kl must be %[B, D%], a divergence per dimension, for free bits, got shape %[3%]",
