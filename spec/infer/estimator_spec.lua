@@ -135,14 +135,14 @@ describe("the gradient through draws", function()
     it("of " .. name .. " takes latents that are computed from others", function()
       local p = params "float64"
       local e = pn.tensor(path.noise)
-      local compiled = pn.compile(function(noise) -- the younger of two replays, too
+      local compiled = pn.compile(function(noise)
         local first = p.a * noise + p.b
         local second = p.b * first + noise ^ 2
         local log_q = ((first - p.b) / p.a) ^ 2 * -0.5 - p.a:log() - (second - p.b * first) ^ 2 * 0.4
         local y = f((first - p.theta) ^ 2 * -0.5 - second ^ 2, log_q, { second, first })
         return y, table.unpack(pn.grad(y, { p.a, p.b, p.theta }))
       end)
-      local once, again = { compiled(e) }, { compiled(e) } -- the first call is the eager one
+      local once, again = { compiled(e) }, { compiled(e) } -- captured while computed, then replayed
       for k = 1, 4 do assert.equal(once[k]:item(), again[k]:item()) end
       -- q: z1 = b + a e, z2 = b z1 + e', z3 = z1 z2 a + e''; and the same densities with q's parameters held
       local z1 = p.a * e + p.b
