@@ -892,10 +892,11 @@ PN_API int pn_estimator_count(void);
 /* The name of estimator i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_estimator_name(int i);
 /* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL means the declared order;
- * options may be NULL. Log-weights are [K, B]: K draws for each of B data. A bound comes out as one number whose value is
- * the bound, the mean over data, and whose gradient is the estimator's gradient. Estimators with two results give the
- * second by `second` (may be NULL). Weights of -inf give -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input
- * lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (all weights of all data are -inf). */
+ * an input that takes several tensors (z) is named once for each; options may be NULL. Log-weights are [K, B]: K draws
+ * for each of B data. A bound comes out as one number whose value is the bound, the mean over data, and whose gradient is
+ * the estimator's gradient. Estimators with two results give the second by `second` (may be NULL). Weights of -inf give
+ * -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN,
+ * PN_DEGENERATE (all weights of all data are -inf). */
 PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const char *const *names,
                               pn_tensor *const *values, const pn_option *options, pn_tensor **second);
 
