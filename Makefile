@@ -196,7 +196,21 @@ $(BUILD)/peers/complete:
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 
-# Readers of files on damaged input, each program for FUZZ_SECONDS, starting from the golden files; the Lua API.
+# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
+api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
+  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
+  --seconds $(1) --seed $$(date +%s) --calls 1500
+
+asan-build:
+	@.ci/deps build test check
+	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
+
+# The fuzzer of the Lua API for SOAK_SECONDS; one of the long sweeps.
+soak-api: asan-build
+	@$(call api_fuzzer,$(SOAK_SECONDS))
+
+# Readers of files on damaged input, the pattern matcher against stock Lua's, runtimes under random limits: each program
+# for FUZZ_SECONDS, starting from the golden files; then the Lua API.
 fuzz: asan-build
 	@.ci/deps build fuzz
 	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \
@@ -207,25 +221,17 @@ fuzz: asan-build
 	  $$(ls -d spec/golden/files 2>/dev/null); done
 	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
 
-# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
-api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
-  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
-  --seconds $(1) --seed $$(date +%s) --calls 1500
-
-asan-build:
-	@.ci/deps build test check
-	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
-
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
-# runtimes in several threads, cancelled at random, under the thread sanitiser, then the API fuzzer for SOAK_SECONDS.
+# runtimes in several threads, cancelled at random, under the thread sanitiser, then the API fuzzer.
 SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test
-soak: asan-build
+soak-parts:
 	@.ci/deps build test
 	@$(SUBMAKE) tests
 	@PN_SOAK='$(SOAK)' $(RUN) $(LUA) spec/run.lua $(SOAK_PARTS)
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
 	@PN_SOAK='$(SOAK)' $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes
-	$(call api_fuzzer,$(SOAK_SECONDS))
+
+soak: soak-parts soak-api
 
 # The pkg-config files follow PREFIX, so they are written at installation. penumbra-static names the archive
 # and leaves its dependencies shared, which `pkg-config --static` does not.
@@ -270,5 +276,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak asan-build docs install install-lua uninstall fmt clean
+.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

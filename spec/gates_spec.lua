@@ -119,6 +119,14 @@ int f(const char *path) { return open(path, O_RDONLY) + (fopen(path, "r") != 0) 
     caught_in(folder, "opening", says "open", says "fopen", says "remove")
   end)
 
+  it("raw: what may run a metamethod, and what is listed in vain", function()
+    add("src/lua/arg.c", 'int at(lua_State *L) { return lua_getfield(L, 1, "x"); } /* lua_arith(L) */\n')
+    add("src/lua/random.c", "void *make(lua_State *L) { return lua_newuserdatauv(L, 8, 0); }\n")
+    add("spec/gates/calls_lua.txt", "src/lua/arg.c lua_len of nothing\nsrc/lua/arg.c lua_call\n")
+    caught("raw", "src/lua/arg.c calls lua_getfield", "src/lua/random.c calls lua_newuserdatauv",
+      "src/lua/arg.c lua_len is not there", "no reason given: src/lua/arg.c lua_call")
+  end)
+
   it("globals: initialised, zero, static, thread-local", function()
     local folder = object("tensor/fault.o", [[
 int first = 1;

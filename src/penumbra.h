@@ -629,8 +629,9 @@ PN_API const char *pn_bijector_kind_name(int i);
  * 0, got 0"), PN_SHAPE, PN_DTYPE, PN_NOMEM. New. */
 PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, const char *const *names,
                                     pn_tensor *const *values);
-/* A bijector made of n bijectors: kind "chain" (applied first to last) or "inverse" (of one). New; PN_MISSING,
- * PN_STATE, PN_DTYPE, PN_SHAPE, PN_NOMEM. */
+/* A bijector made of n bijectors: kind "chain" (applied first to last) or "inverse" (of one). Bijectors and
+ * distributions made of others nest at most 100 levels deep. New; PN_MISSING, PN_STATE, PN_DTYPE, PN_SHAPE, PN_DOMAIN
+ * (too deep), PN_NOMEM. */
 PN_API pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts);
 /* A bijector from all numbers (vectors) onto the named set; its boundary is reached in the limit. low and high are
  * the ends of an "interval", low the one of a "half_line", NULL otherwise. New; PN_MISSING for discrete sets. */
@@ -741,7 +742,7 @@ PN_API pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q);
 
 /* The law of y = map(x) for x from base. Base axes that the bijector needs beyond the base's event become event
  * axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. New; PN_SHAPE, PN_DTYPE, PN_DOMAIN where base has values
- * that the bijector does not take. */
+ * that the bijector does not take, and, as for the two below, where more than 100 levels nest. */
 PN_API pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *base, pn_bijector *map);
 
 /* A component by the categorical `labels`, then a value from it. n = 1: the components are the last batch axis of
@@ -749,7 +750,7 @@ PN_API pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *base, pn_bijec
  * PN_DTYPE, PN_DOMAIN. */
 PN_API pn_dist *pn_dist_mixture(pn_context *c, const pn_dist *labels, int n, pn_dist *const *component);
 /* base, counted where the bool mask (broadcast with the batch) is true: elsewhere log_prob and entropy are 0 and x
- * has no gradient, not even where it is NaN. New; PN_SHAPE, PN_DTYPE. */
+ * has no gradient, not even where it is NaN. New; PN_SHAPE, PN_DTYPE, PN_DOMAIN. */
 PN_API pn_dist *pn_dist_masked(pn_context *c, const pn_dist *base, pn_tensor *mask);
 
 /* Renyi divergence of order a > 0 of two normals or two multivariate normals, (1 / (a - 1)) log E_q[(p / q)^a]: shape
@@ -891,10 +892,11 @@ PN_API int pn_estimator_count(void);
 /* The name of estimator i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_estimator_name(int i);
 /* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL means the declared order;
- * options may be NULL. Log-weights are [K, B]: K draws for each of B data. A bound comes out as one number whose value is
- * the bound, the mean over data, and whose gradient is the estimator's gradient. Estimators with two results give the
- * second by `second` (may be NULL). Weights of -inf give -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input
- * lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (all weights of all data are -inf). */
+ * an input that takes several tensors (z) is named once for each; options may be NULL. Log-weights are [K, B]: K draws
+ * for each of B data. A bound comes out as one number whose value is the bound, the mean over data, and whose gradient is
+ * the estimator's gradient. Estimators with two results give the second by `second` (may be NULL). Weights of -inf give
+ * -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN,
+ * PN_DEGENERATE (all weights of all data are -inf). */
 PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const char *const *names,
                               pn_tensor *const *values, const pn_option *options, pn_tensor **second);
 
@@ -1072,10 +1074,13 @@ typedef void (*pn_output)(void *data, const char *text, size_t length);
 
 /* Limits of one call; 0: none. */
 typedef struct pn_limits {
-  size_t memory;         /* bytes held at once by Lua and tensors together; kept between calls */
-  uint64_t instructions; /* of Lua's virtual machine, counted in steps of 100 */
-  double seconds;        /* wall clock. Interrupts Lua and tensor operations within some milliseconds */
-  uint64_t output;       /* bytes printed */
+  size_t memory; /* bytes held at once by Lua and tensors together; kept between calls */
+  uint64_t
+      instructions; /* of Lua's virtual machine, counted in steps of 100; what library functions go through counts */
+  /* Wall clock. Interrupts Lua and tensor operations within some milliseconds; a factorisation of one matrix cannot be
+   * interrupted, so one that takes longer than what is left is refused before it begins. */
+  double seconds;
+  uint64_t output; /* bytes printed */
 } pn_limits;
 
 typedef struct pn_runtime_config {
@@ -1146,7 +1151,8 @@ PN_API const char *pn_runtime_message(const pn_runtime *rt);
  * was lacking. Borrowed until the next call. */
 PN_API const char *pn_runtime_traceback(const pn_runtime *rt);
 /* Stops the running call, or the next one, with PN_CANCELLED. May be called from any thread or a signal
- * handler, any time before pn_runtime_close. The call that ends with PN_CANCELLED uses it up. */
+ * handler, any time before pn_runtime_close. A call that fails uses it up, whatever it fails by; no script that
+ * catches errors can pass it on to a later call. */
 PN_API void pn_runtime_cancel(pn_runtime *rt);
 /* Withdraws a cancellation that no call has used up. Any thread. */
 PN_API void pn_runtime_uncancel(pn_runtime *rt);

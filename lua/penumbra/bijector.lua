@@ -63,7 +63,8 @@ for _, row in ipairs(core.bijector_rows()) do
   end
 end
 
---- chain{b1, b2, ...}: b1 first, then b2 ... Their log-determinants add up.
+--- chain{b1, b2, ...}: b1 first, then b2 ... Their log-determinants add up. (Chains in chains nest at most 100 levels
+--- deep: give one chain all of its parts.)
 function bijector.chain(list)
   if type(list) ~= "table" then
     core.error("chain: bijectors must be a list, got " .. type(list))

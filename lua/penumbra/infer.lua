@@ -12,6 +12,8 @@
 --- Weights of -inf (draws outside the support) give no gradient; a datum all of whose weights are -inf has the bound
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
 local core = require "penumbra.core"
+local curvature = require "penumbra.curvature"
+local laplace = require "penumbra.laplace"
 local options = require "penumbra.options"
 
 local infer = {}
@@ -124,5 +126,39 @@ function infer.anneal(step, given)
   local position = step / o.steps * o.cycles % 1 / ramp
   return o.from + (o.to - o.from) * math.min(position, 1)
 end
+
+-- ---- curvature ----
+
+--- laplace(net, x, y, {likelihood =}): Laplace's approximation around the parameters that net has, which should
+--- maximise infer.map: a normal posterior whose precision is Gauss and Newton's matrix plus prior_precision. net(x) is
+--- [B, C]; likelihood(f) a distribution over y with a density for each datum.
+---
+---     local la = infer.laplace(net, x, y, {likelihood = function(f) return dist.categorical{logits = f} end,
+---       structure = "kronecker", prior_precision = 2})
+---     la:log_evidence()   la:linearised(x2)   la:posterior()   la:fit_prior()   la:with_prior(a)
+---     la:effective_parameters()
+---
+--- Structures: "full", "diagonal", "kronecker" (nn.sequential of linear layers and functions), "last_layer". More by
+--- pn.help "penumbra.laplace".
+infer.laplace = laplace.new
+
+--- evidence_fixed_point(x, y, {alpha =, beta =, learn_beta =}): type-II maximum likelihood of Bayesian linear
+--- regression y ~ N(x w, 1 / beta), w ~ N(0, 1 / alpha): {alpha, beta, gamma, mean, covariance, log_evidence, steps} at
+--- MacKay's fixed point alpha = gamma / |m|^2, or nil and a message where there is none. x [N, D], y [N]. MacKay 1992.
+infer.evidence_fixed_point = laplace.evidence_fixed_point
+
+--- hessian_product(loss, params, v): the exact product of the Hessian of a one-element loss with a list v shaped like
+--- the parameters, as such a list. Pearlmutter 1994.
+infer.hessian_product = curvature.hessian_product
+
+--- gauss_newton_product(outputs, loss, params, v): J' H J v with J = d outputs / d params and H the Hessian of
+--- loss(outputs), a function that gives one element. Schraudolph 2002.
+infer.gauss_newton_product = curvature.gauss_newton_product
+
+--- hessian(loss, params): the exact Hessian of a one-element loss, [P, P], in P products.
+infer.hessian = curvature.hessian
+
+--- jacobian(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
+infer.jacobian = curvature.jacobian
 
 return infer

@@ -41,7 +41,9 @@ pn.param(value)
   A parameter: a copy of a tensor (or number) that gradients flow to and that optimisers change.
 pn.grad(y, {x, ...} [, {create_graph = false}])
   The gradients of the one-element y with respect to each x, a list in the same order; zeros where y does not
-  depend on x. With create_graph they can be differentiated again.
+  depend on x. With create_graph they can be differentiated again. Each x is a parameter or depends on one: data
+  becomes one, x = pn.param(x), before anything is computed from it; a compiled function uses one made outside, which
+  w:set(x) gives other values before each call.
 pn.detach(x)
   The same values, cut from the graph: no gradient flows through. Also x:detach().
 pn.default_dtype([name])

@@ -72,6 +72,7 @@ local harmless = set [[
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
+  jacobian hessian hessian_product gauss_newton_product
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
@@ -83,6 +84,8 @@ local about = set [[
   estimator_rows
   plans captures forget __tostring name
 ]]
+
+local net = nn.linear(3, 1)
 
 -- Make a description of a picture or a schedule out of tables: reading happens in `points`, `line` and so on.
 local reads = {
@@ -114,13 +117,22 @@ local reads = {
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
+  ["pn.infer.laplace"] = function(x)
+    pn.infer.laplace(net, x:reshape { 1, 3 }, pn.ones { 1, 1 }, { likelihood = function(f)
+      return dist.normal(f, 1):independent(1)
+    end })
+    return x
+  end,
+  ["pn.infer.evidence_fixed_point"] = function(x)
+    pn.infer.evidence_fixed_point(x:reshape { 3, 1 }, x)
+    return x
+  end,
   ["distribution.plot"] = function(x) dist.normal(x:sum(), 1):plot(os.tmpname() .. ".svg") return x end,
 }
 
 local w = pn.param(pn.ones(3))
 local opt = optim.sgd { w }
 local g = pn.generator(1)
-local net = nn.linear(3, 1)
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
 -- Effects that a replay would not repeat, and objects that belong outside.

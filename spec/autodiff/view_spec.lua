@@ -190,21 +190,56 @@ describe("through views", function()
       1e-12)
   end)
 
-  it("densities give what they give of copies", function()
-    pn.seed(8)
-    local d = pn.dist
-    local laws = {
-      {d.normal, {pn.randn{4, 3}, pn.rand{4, 3} + 0.5}, pn.randn{4, 3}},
-      {d.gamma, {pn.rand{1, 3} + 1, pn.rand{4, 1} + 0.5}, pn.rand{4, 3} + 0.1},
-      {d.beta, {pn.rand{1, 3} + 1, pn.rand{4, 1} + 0.5}, pn.rand{4, 3} * 0.8 + 0.1},
-      {d.student_t, {pn.rand{1, 3} + 1, pn.randn{4, 1}, pn.rand{4, 3} + 0.5}, pn.randn{4, 3}},
-      {d.categorical, {pn.rand{4, 3}:softmax(-1)}, pn.tensor{0, 2, 1, 1}},
-      {d.dirichlet, {pn.rand{4, 3} + 0.5}, pn.rand{4, 3}:softmax(-1)},
-    }
-    for k, law in ipairs(laws) do
-      local inputs = {table.unpack(law[2])}
-      inputs[#inputs + 1] = law[3]
-      same("density " .. k, function(x) return law[1](table.unpack(x, 1, #x - 1)):log_prob(x[#x]) end, inputs, 1e-12)
+  local slopes = 0
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == "distribution" then
+      it("the functions of " .. row.name .. " give what they give of copies", function()
+        local case = require("spec.golden.dist." .. row.name).cases[1]
+        local names, inputs = {}, {}
+        for _, p in ipairs(row.parameters) do
+          local v = case.params[p.name]
+          local t = v and pn.tensor(v, {dtype = "float64"})
+          names[#names + 1] = v and p.name
+          inputs[#inputs + 1] = v and pn.stack{t, t, t}:reshape(3, 1, table.unpack(t:shape()))
+        end
+        local function make(x)
+          local t = {}
+          for k, name in ipairs(names) do t[name] = x[k] end
+          return pn.dist[row.name](t)
+        end
+        local whole = pcall(make, inputs)
+        if not whole then -- parameters that every event shares
+          for k, name in ipairs(names) do inputs[k] = pn.tensor(case.params[name], {dtype = "float64"}) end
+        end
+        local x = make(inputs):sample({2}, {generator = pn.generator(3)}):contiguous()
+        local given = 0
+        for _, f in ipairs{"log_prob", "cdf", "log_survival", "sample", "rsample", "entropy", "mean", "variance"} do
+          local takes_x = f == "log_prob" or f == "cdf" or f == "log_survival"
+          local all = {table.unpack(inputs)}
+          if takes_x then all[#all + 1] = x end
+          local function call(t)
+            local d = make(t)
+            if takes_x then return d[f](d, t[#t]) end
+            if f == "sample" or f == "rsample" then return d[f](d, {2, 4}, {generator = pn.generator(5)}) end
+            return d[f](d)
+          end
+          if pcall(call, all) then
+            given = given + 1
+            same(row.name .. " " .. f, call, all, 1e-11)
+          end
+          local ok, w = pcall(cases.params, all) -- whole numbers are no parameters
+          if ok and f ~= "sample" and pcall(function() pn.grad(call(w):sum(), w) end) then
+            slopes = slopes + 1
+            same("the gradient of " .. row.name .. " " .. f, function(_, view)
+              local seen = {}
+              for k, t in ipairs(w) do seen[k] = view(t) end
+              return table.unpack(pn.grad(call(seen):sum(), w))
+            end, all, 1e-9)
+          end
+        end
+        assert.is_true(given >= 2)
+      end)
     end
-  end)
+  end
+  it("densities had gradients", function() assert.is_true(slopes > 100, slopes) end)
 end)

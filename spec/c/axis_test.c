@@ -36,7 +36,13 @@ static void flags(void) {
     int n = inputs_of(op, &axis, &list);
     if (axis != ((op->flags & PNI_OP_AXIS) != 0 || own)) printf("%s: flag of an axis\n", op->name);
     CHECK(axis == ((op->flags & PNI_OP_AXIS) != 0 || own));
-    CHECK(!op->map || n < PNI_OPERANDS);
+    CHECK((!op->map && !op->kernel) || n < PNI_OPERANDS);
+    int ints = 0, reals = 0;
+    for (const char *p = strchr(op->args, ':'); p; p = strchr(p + 1, ':')) {
+      reals += p[1] == 'n';
+      ints += p[1] == 'p' ? 2 : strchr("sP", p[1]) ? PN_MAX_DIMS : !strchr("tTn", p[1]);
+    }
+    CHECK(ints <= PNI_ATTR_INTS && reals <= 2);
     CHECK(!op->vjps || n <= PNI_OP_INPUTS);
     CHECK(!list || !op->vjps);
     with_axis += axis;

@@ -292,6 +292,7 @@ static void *toggles(void *data) {
   for (int k = 1; !atomic_load(&t->stop); k++) {
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     pn_context_cancel(t->c);
+    if (k % 8 == 0) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL); /* whoever else runs sees it */
     spin(1000 * (k % 32 + 1));
     pn_context_uncancel(t->c);
   }
@@ -305,7 +306,7 @@ static void mark_items(void *data, int64_t begin, int64_t end) {
 
 /* PN_OK says that all is done, whatever happened to the cancellation meanwhile. */
 static void parallel_whole(int threads) {
-  enum { N = 1024, STOPS = 500 };
+  enum { N = 1024, STOPS = 20000 };
   const int64_t end = pni_now() + (int64_t)2500000000;
   static unsigned char done[N];
   toggle t = {.c = pn_context_new(&(pn_context_config){.threads = threads})};

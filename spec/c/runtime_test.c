@@ -433,6 +433,54 @@ static void test_cancel(void) {
   pn_runtime_close(rt);
 }
 
+/* An operation that a cancellation or the clock ends is the end of the call, whoever catches its error, and of nothing
+ * else: the next call is not touched. */
+static void test_cancel_is_not_caught(void) {
+  static const char *const catchers[] = {
+      "pcall(work) caught = true",
+      "xpcall(work, function(m) return m end) caught = true",
+      "pcall(coroutine.wrap(work)) caught = true",
+      "local co = coroutine.create(work) coroutine.resume(co) coroutine.close(co) caught = true",
+      "do local x <close> = setmetatable({}, {__close = function() caught = true end}) pcall(work) end caught = true",
+      "pcall(string.gsub, 'x', 'x', work) caught = true",
+      "pcall(table.sort, {3, 2, 1}, work) caught = true",
+      "pcall(pn.load, 'none') pcall(work) caught = true",
+  };
+  for (size_t i = 0; i < 2 * sizeof catchers / sizeof catchers[0]; i++) {
+    bool by_clock = i % 2;
+    pn_runtime *rt = NULL;
+    pthread_t thread;
+    double v;
+    CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+    CHECK_INT(run(rt, "pn = require 'penumbra' local x = pn.rand(300, 300) "
+                      "function work() local f = x.matmul for i = 1, 1e9 do f(x, x) end end"),
+              PN_OK);
+    canceller k = {.rt = rt};
+    pn_limits limits = {.seconds = by_clock ? 0.05 : 0};
+    CHECK_INT(pn_runtime_set_limits(rt, &limits), PN_OK);
+    if (!by_clock) pthread_create(&thread, NULL, cancel_soon, &k);
+    pn_status s = run(rt, catchers[i / 2]);
+    if (!by_clock) pthread_join(thread, NULL);
+    CHECK_INT(pn_runtime_set_limits(rt, &(pn_limits){0}), PN_OK);
+    if (!check_record(s == PN_CANCELLED)) printf("caught %zu: %s\n", i, pn_status_name(s));
+    CHECK_INT(run(rt, "x = 1"), PN_OK);
+    CHECK_INT(pn_runtime_get_number(rt, "caught", &v), PN_MISSING);
+    pn_runtime_close(rt);
+  }
+  pn_runtime *rt = NULL;
+  CHECK_INT(pn_runtime_new(NULL, &rt), PN_OK);
+  pn_runtime_cancel(rt); /* even where no hook runs */
+  CHECK_INT(run(rt, "x = 1"), PN_CANCELLED);
+  CHECK_INT(run(rt, "x = 1"), PN_OK);
+  pn_runtime_cancel(rt); /* a call that fails by something else uses it up as well */
+  CHECK(run(rt, "error 'x'") != PN_OK);
+  CHECK_INT(run(rt, "x = 1"), PN_OK);
+  pn_limits limits = {.seconds = 1e-9};
+  CHECK_INT(pn_runtime_set_limits(rt, &limits), PN_OK);
+  CHECK_INT(run(rt, "x = 1"), PN_CANCELLED); /* too late is too late */
+  pn_runtime_close(rt);
+}
+
 static void test_deadline(void) {
   pn_runtime_config cfg = {.limits = {.seconds = 0.1}};
   pn_runtime *rt = NULL;
@@ -557,6 +605,7 @@ int main(void) {
   test_safe_library();
   for (size_t i = 0; jumps_are_seen && i < sizeof hostile / sizeof hostile[0]; i++) attack(&hostile[i]);
   test_cancel();
+  test_cancel_is_not_caught();
   test_deadline();
   test_threads();
   test_allocation_failures(false);

@@ -96,6 +96,17 @@ ONE(log_i0)
 ONE(log_i0e)
 static double call_ive(const double *x) { return pni_ive((int)x[0], x[1]); }
 static double call_bessel_gap(const double *x) { return pni_bessel_gap((int)x[0], x[1]); }
+static double call_ive_slope(const double *x) { return pni_ive_slope((int)x[0], (int)x[1], x[2]); }
+ONE(bessel_ratio)
+static double call_erfcx_slope(const double *x) { return pni_erfcx_slope((int)x[0], x[1]); }
+static double call_stirling_slope(const double *x) { return pni_stirling_slope((int)x[0], x[1]); }
+TWO(log_gamma_density)
+THREE(log_beta_density)
+static double call_von_mises_log_mass(const double *x) {
+  double both[2];
+  pni_von_mises_log_mass(x[0], x[1], x[2], both);
+  return both[0];
+}
 TWO(von_mises_cdf)
 TWO(von_mises_icdf)
 TWO(von_mises_slope)
@@ -145,6 +156,13 @@ int main(int argc, char **argv) {
   SWEEP(log_i0e, 2e-15);
   SWEEP(ive, 5e-15);
   SWEEP(bessel_gap, 1e-12);
+  SWEEP(ive_slope, 1e-11);
+  SWEEP(bessel_ratio, 2e-15);
+  SWEEP(erfcx_slope, 4e-15);
+  SWEEP(stirling_slope, 4e-15);
+  SWEEP(log_gamma_density, 4e-15);
+  SWEEP(log_beta_density, 4e-15);
+  SWEEP(von_mises_log_mass, 1e-13);
   SWEEP(von_mises_cdf, 5e-13);
   SWEEP(von_mises_icdf, 1e-13);
   SWEEP(von_mises_slope, 1e-12);

@@ -7,16 +7,17 @@
 
 enum { K = 4, B = 3, D = 2 };
 
-/* Log-densities of draws z = w + noise, so that latents lie below them. */
+/* Log-densities of draws z = w + noise and z w, so that latents lie below them, one below the other. */
 typedef struct {
-  pn_tensor *z, *value;
+  pn_tensor *z, *later, *value;
 } drawn;
 
 static bool draw(pn_context *c, drawn *d) {
   const int64_t shape[] = {K, B, D};
   pn_tensor *w = pn_param(c, pn_full(c, PN_FLOAT64, 3, shape, 0.5));
   d->z = w ? pn_add(c, w, pn_randn(c, NULL, PN_FLOAT64, 3, shape)) : NULL;
-  d->value = d->z ? pn_neg(c, pn_sum(c, pn_square(c, d->z), (pn_axes){1, {2}}, 0)) : NULL;
+  d->later = d->z ? pn_mul(c, d->z, w) : NULL;
+  d->value = d->later ? pn_neg(c, pn_sum(c, pn_square(c, pn_add(c, d->z, d->later)), (pn_axes){1, {2}}, 0)) : NULL;
   return d->value != NULL;
 }
 
@@ -27,14 +28,15 @@ static pn_tensor *value_of(pn_context *c, const pni_estimator_input *in, const d
   if (!*in->axes) return pn_scalar(c, PN_FLOAT64, 0.5);
   if (strcmp(in->axes, "KB") == 0 || strcmp(in->axes, "kB") == 0)
     return pn_mul(c, d->value, pn_scalar(c, PN_FLOAT64, 0.7));
+  if (strcmp(in->axes, "B") == 0) return pn_mean(c, d->value, (pn_axes){1, {0}}, 0);
   if (strcmp(in->axes, "KB...") == 0) return d->z;
   return pn_full(c, PN_FLOAT64, 1, shape + 1, 0.25);
 }
 
 static bool work(pn_context *c, const void *data) {
   const pni_estimator *row = data;
-  const char *names[PNI_ESTIMATOR_INPUTS];
-  pn_tensor *values[PNI_ESTIMATOR_INPUTS], *second = NULL;
+  const char *names[PNI_ESTIMATOR_INPUTS + 1];
+  pn_tensor *values[PNI_ESTIMATOR_INPUTS + 1], *second = NULL;
   drawn d;
   int n = 0;
   if (!draw(c, &d)) return false;
@@ -44,8 +46,13 @@ static bool work(pn_context *c, const void *data) {
     if (in->flags & PNI_INPUT_OPTIONAL && !(all_optional && k < 2)) continue;
     names[n] = in->name;
     if (!(values[n++] = value_of(c, in, &d))) return false;
+    if (!(in->flags & PNI_INPUT_LIST)) continue;
+    names[n] = in->name;
+    values[n++] = d.later;
   }
-  pn_tensor *y = pn_estimate(c, row->name, n, names, values, NULL, &second);
+  const pn_option options[] = {{"num_data", 30, NULL}, {0}};
+  bool sized = strcmp(row->name, "map") == 0;
+  pn_tensor *y = pn_estimate(c, row->name, n, names, values, sized ? options : NULL, &second);
   if (!y || !pn_tensor_requires_grad(y)) return y != NULL;
   return pn_backward(c, pn_sum(c, y, PN_ALL, 0)) == PN_OK;
 }

@@ -32,7 +32,7 @@ static pn_dist *make(pn_context *c, const pni_distribution *kind) {
                                           : pn_scalar(c, PN_FLOAT64, v);
     if (!t) return NULL;
     names[n] = p->name;
-    values[n++] = pn_param(c, t);
+    values[n++] = p->constraint->discrete ? t : pn_param(c, t);
   }
   return pn_dist_new(c, kind->name, n, names, values);
 }

@@ -72,7 +72,7 @@ static pn_dist *make_dist(pn_context *c, const dist_case *d) {
     if (t && more > 0) t = pn_broadcast_to(c, t, (int)strlen(p->axes), size);
     if (!t) return NULL;
     names[n] = p->name;
-    values[n++] = pn_param(c, t);
+    values[n++] = p->constraint->discrete ? t : pn_param(c, t);
   }
   return pn_dist_new(c, d->kind->name, n, names, values);
 }

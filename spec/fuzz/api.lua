@@ -4,7 +4,7 @@
 --- nests. What a call answers does not matter; that the process lives does.
 ---     lua spec/fuzz/api.lua --seconds 60 [--seed 1]      child processes, one seed each, until the time is over
 ---     lua spec/fuzz/api.lua --child 17 [--calls 400]     one of them, again
---- A child that dies, or answers nothing for a minute, is reported with its seed and its last call. Run it with an
+--- A child that dies, or does not end in three minutes, is reported with its seed and its last call. Run it with an
 --- interpreter that sanitisers are built into ($(BUILD)/lua-interpreter).
 
 local options = { seed = 1, seconds = 5, calls = 400 }
@@ -33,14 +33,14 @@ local function parent()
   paths = paths:gsub("[^;]+", function(p) return p:sub(1, 1) == "/" and p or root .. "/" .. p end)
   local started, seed, failed, calls = os.time(), options.seed, 0, 0
   repeat
-    local line = ("cd %s && rm -f * && LUA_PATH='%s' timeout -k 5 60 %s %s --child %d --calls %d >output 2>&1"):format(
+    local line = ("cd %s && rm -f * && LUA_PATH='%s' timeout -k 5 180 %s %s --child %d --calls %d >output 2>&1"):format(
       folder, paths, absolute(lua), absolute(script), seed, options.calls)
     local _, _, code = os.execute(line)
     local log = read(folder .. "/log")
     calls = calls + select(2, log:gsub("\n", ""))
     if code ~= 0 then
       failed = failed + 1
-      local why = code == 124 and " (a minute)" or ""
+      local why = code == 124 and " (three minutes)" or ""
       print(("api: seed %d ended with code %d%s; its last call:"):format(seed, code, why))
       print(log:match "([^\n]*)\n?$")
       print(read(folder .. "/output"):sub(-6000))

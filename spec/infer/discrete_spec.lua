@@ -138,6 +138,39 @@ describe("draws of binary latents", function()
     end
   end)
 
+  it("have one signal each, whatever the batch and the threads", function()
+    pn.seed(5)
+    local w = pn.randn { 5, 1000 } * 3
+    local function signals(log_w)
+      local q = pn.param(log_w * 0)
+      return pn.grad(infer.vimco(log_w, q), { q })[1] * log_w:size(2)
+    end
+    local old, all = pn.threads(), nil
+    for _, threads in ipairs { 1, 3 } do
+      pn.threads(threads)
+      local now = signals(w)
+      assert(not all or all:eq(now):all():item() ~= 0)
+      all = now
+    end
+    pn.threads(old)
+    for _, b in ipairs { 1, 63, 64, 65, 129, 1000 } do
+      local one = signals(w:slice(2, b, b))
+      assert((one - all:slice(2, b, b)):abs():max():item() < 1e-11)
+    end
+  end)
+
+  it("have a signal where one weight is all but everything", function()
+    for dtype, limit in pairs { float64 = 1e-12, float32 = 1e-5 } do
+      local w = pn.tensor({ { 60.0 }, { 0 }, { 1 } }, { dtype = dtype })
+      local q = pn.param(w * 0)
+      local g = pn.grad(infer.vimco(w, q, { mean = "arithmetic" }), { q })[1]:totable()
+      -- the bound, 60 - log 3, less log((e^0 + e^1) / 2); the others' own share of the bound is nothing
+      local signal = 60 - math.log(3) - (math.log(1 + math.exp(1)) - math.log(2))
+      assert(math.abs(g[1][1] - (signal - 1)) < 60 * limit)
+      assert(math.abs(g[2][1] - (math.log(2) - math.log(3))) < 60 * limit)
+    end
+  end)
+
   it("need two draws for each other's baselines, and shapes that fit", function()
     local w = pn.zeros { 1, 2 }
     local function message_of(f, ...)

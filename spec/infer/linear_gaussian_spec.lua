@@ -44,8 +44,9 @@ local GRID, STEP = 121, 0.15
 local noise = (pn.arange(GRID) - (GRID - 1) / 2) * STEP
 local weight = (noise ^ 2 * -0.5):exp() * (STEP / math.sqrt(2 * math.pi))
 
--- d E[bound_K] / d parameters by the path through the noise, which is exact.
-local function exact(k)
+-- d E[bound_K] / d parameters by the path through the noise, which is exact; of two draws with weights to a power.
+local function exact(k, power)
+  power = power or 1
   local p = params()
   local log_p, log_q = densities(p, p.v * X + p.r:exp() * noise, X)
   local w = log_p - log_q
@@ -53,8 +54,8 @@ local function exact(k)
   if k == 1 then
     mean = (weight * w):sum()
   else
-    local both = pn.logaddexp(w:unsqueeze(1), w:unsqueeze(2)) - math.log(2)
-    mean = (weight:unsqueeze(1) * weight:unsqueeze(2) * both):sum()
+    local both = pn.logaddexp(w:unsqueeze(1) * power, w:unsqueeze(2) * power) - math.log(2)
+    mean = (weight:unsqueeze(1) * weight:unsqueeze(2) * both):sum() / power
   end
   local list, out = pn.grad(mean, { p.a, p.v, p.r }), {}
   for i, key in ipairs(KEYS) do out[key] = list[i]:item() end
@@ -166,6 +167,54 @@ describe("a linear-Gaussian model", function()
     unbiased("reweighted_wake_sleep", wake, 2, n, awake)
     -- and it is another direction than that of the bound
     assert(math.abs(awake.v - want.v) > 0.05 or math.abs(awake.r - want.r) > 0.05)
+  end)
+
+  it("has gradients of power means without bias: renyi and cubo; and of dreams", function()
+    pn.seed(17)
+    local n = 60000
+    local function power(f) return path(function(log_p, log_q) return f(log_p - log_q) end) end
+    unbiased("renyi", power(function(w) return infer.renyi(w, { alpha = 0.6 }) end), 2, n, (exact(2, 0.4)))
+    unbiased("renyi, alpha < 0", power(function(w) return infer.renyi(w, { alpha = -0.5 }) end), 2, n, (exact(2, 1.5)))
+    unbiased("renyi, alpha > 1", power(function(w) return infer.renyi(w, { alpha = 1.3 }) end), 2, n, (exact(2, -0.3)))
+    unbiased("cubo", power(infer.cubo), 2, n, (exact(2, 2)))
+    -- asleep: E_p[log q(z | x)] has the closed form -((1 - v a)^2 + v^2 s^2) / (2 t^2) - r
+    local p = params(n)
+    local z = pn.randn { n }
+    local x = AT.a * z + pn.randn { n } * S2 ^ 0.5
+    local log_q = select(2, densities(p, z, x))
+    local still = pn.zeros { 1, 1 }
+    local y = infer.reweighted_wake_sleep(still, still, { sleep_log_q = log_q, wake_theta = false, wake_phi = false })
+    assert.equal(0, y:item())
+    local g = pn.grad(y, { p.v, p.r })
+    local t2, miss = math.exp(2 * AT.r), (1 - AT.v * AT.a) ^ 2 + AT.v ^ 2 * S2
+    for i, want in ipairs { ((1 - AT.v * AT.a) * AT.a - AT.v * S2) / t2, miss / t2 - 1 } do
+      local mean, sd = moments(g[i] * n)
+      assert(math.abs(mean - want) < 6 * sd / math.sqrt(n) and 6 * sd / math.sqrt(n) < 0.05)
+    end
+  end)
+
+  it("is one bound for one draw of two data, whatever estimates it", function()
+    pn.seed(18)
+    local p = params()
+    local x = pn.tensor { 0.4, -1.1 }
+    local z = p.v * x + p.r:exp() * pn.randn { 1, 2 }
+    local log_p, log_q = densities(p, z, x)
+    local want = infer.elbo(log_p, log_q)
+    local g = pn.grad(want, { p.a, p.v, p.r })
+    for name, y in pairs { iwae = infer.iwae(log_p - log_q), renyi = infer.renyi(log_p - log_q, { alpha = -3 }),
+      cubo = infer.cubo(log_p - log_q), dreg = infer.dreg(log_p, log_q, z),
+      sticking_the_landing = infer.sticking_the_landing(log_p, log_q, z), score = infer.score_function(log_p, log_q),
+      wake = infer.reweighted_wake_sleep(log_p, log_q),
+      split = infer.elbo { log_likelihood = log_p, kl = log_q } } do
+      assert(math.abs(y:item() - want:item()) < 1e-12, name)
+      local got = pn.grad(y, { p.a, p.v, p.r })
+      if name ~= "score" and name ~= "wake" then assert(math.abs(got[1]:item() - g[1]:item()) < 1e-12, name) end
+      if name == "dreg" then
+        local stuck = pn.grad(infer.sticking_the_landing(log_p, log_q, z), { p.v, p.r })
+        for i = 1, 2 do assert(math.abs(got[i + 1]:item() - stuck[i]:item()) < 1e-12) end
+      end
+    end
+    assert.equal(1, infer.effective_sample_size(log_p - log_q):min():item())
   end)
 
   it("shows the signal of iwae's encoder drown as K grows, dreg's not", function()

@@ -51,6 +51,18 @@ describe("a stream of weights", function()
     close(s:log_mean(), infer.stream():add(chunk):log_mean(), 1e-12)
   end)
 
+  it("frees its memory when it is closed", function()
+    local before = pn.memory()
+    do
+      local s <close> = infer.stream { draws = 5000 }
+      s:add(pn.zeros { 1, 1000 })
+      assert.is_true(pn.memory() > before + 1000 * 200 * 8)
+      s:close()
+      assert.matches("stream: it was closed", message_of(s.count, s))
+    end
+    assert.matches("stream methods are called with a colon", message_of(infer.stream().add, 1))
+  end)
+
   it("knows weights of 0", function()
     local s = infer.stream():add(pn.tensor { { -math.huge, 0.0 }, { -math.huge, -math.huge } })
     assert.same({ -math.huge, -math.log(2) }, s:log_mean():totable())

@@ -200,6 +200,19 @@ describe("finalisers that run inside of a call:", function()
     end]])
   it_survives("those that run when the state is closed", [[
     local later = setmetatable({}, {__gc = function() pcall(pn.add, 1, 2) pcall(pn.ones, 3) end})]])
+  it_survives("those that make objects: none is made while the state is closed, where nothing would free it", [[
+    local made
+    setmetatable({}, {__gc = function() made = pn.ones(3) end})
+    collectgarbage()
+    assert(made:numel() == 3)
+    local function last() -- an error ends the process with code 1
+      local ok, message = pcall(pn.ones, 3)
+      local _, other = coroutine.wrap(function() return pcall(pn.generator, 1) end)()
+      if ok or not message:find "state is closing" or not tostring(other):find "state is closing" then
+        os.exit(1, false)
+      end
+    end
+    setmetatable({}, {__gc = last})]])
   it_survives("those older than the module, which run when its context is gone", [[]], [[
     local earlier = setmetatable({}, {__gc = function()
       local pn = require "penumbra"
@@ -283,6 +296,9 @@ describe("numbers out of range are refused:", function()
     refused("at most", nn.lstm, 3, 1 << 62)
     refused("at most", nn.gru, 3, 1 << 61)
     refused("at most", nn.linear, 1 << 62, 4)
+    refused("must fit into int64", pn.tensor, {1e300}, {dtype = "int64"})
+    refused("must fit into int64", pn.tensor, {1, 0 / 0}, {dtype = "int64"})
+    assert(pn.tensor({1.5, -1.5, 3}, {dtype = "int64"}):eq(pn.tensor({1, -1, 3}, {dtype = "int64"})):all():item())
     refused("must not be negative", pn.memory_limit, -1)
     refused("whole number", pn.conv2d, pn.ones(1, 1, 4, 4), pn.ones(1, 1, 2, 2), 1e300)
     refused("whole number", pn.conv2d, pn.ones(1, 1, 4, 4), pn.ones(1, 1, 2, 2), 0 / 0)

@@ -34,9 +34,9 @@ pn_status pni_adjoint_apply(pn_context *c, const pni_op *adjoint, pn_tensor *y, 
                             pn_tensor **out) {
   pn_tensor *in[PNI_OPERANDS];
   int64_t bits = 0, at = 0;
-  if (y->nin >= PNI_OPERANDS || (y->attr && y->attr->ni >= PNI_ATTR_INTS))
-    return pni_fail(c, PN_STATE, "%s: an operation with an adjoint has at most %d inputs", y->op->name,
-                    PNI_OPERANDS - 1);
+  if (y->nin + 2 > PNI_OPERANDS || (y->attr && y->attr->ni >= PNI_ATTR_INTS))
+    return pni_fail(c, PN_DOMAIN, "%s: at most %d inputs are possible, got %d", adjoint->name, PNI_OPERANDS - 2,
+                    y->nin);
   for (int k = 0; k < y->nin; k++) {
     in[k] = pni_in(y, k);
     if (wanted[k]) bits |= (int64_t)1 << k;

@@ -59,9 +59,6 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
 }
 
 static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {
-  if (call->nin >= PNI_OPERANDS)
-    return pni_fail(c, PN_DOMAIN, "%s: at most %d tensors are possible, got %d", call->op->name, PNI_OPERANDS - 1,
-                    call->nin);
   pni_row row = call->op->map[call->in[0]->dtype];
   if (!row)
     return pni_fail(c, PN_DTYPE, "%s: not defined for %s (convert with :to)", call->op->name,
@@ -143,6 +140,13 @@ static bool wants_gradient(const pn_context *c, const pni_call *call) {
   return false;
 }
 
+/* Loops have room for so many operands, eagerly and in plans. */
+static pn_status check_operands(pn_context *c, const pni_call *call) {
+  if (call->nin < PNI_OPERANDS || !(call->op->map || call->op->kernel)) return PN_OK;
+  return pni_fail(c, PN_DOMAIN, "%s: at most %d tensors are possible, got %d", call->op->name, PNI_OPERANDS - 1,
+                  call->nin);
+}
+
 /* The rule that rows with an axis need not repeat. */
 static pn_status check_axis(pn_context *c, const pni_call *call) {
   if (call->nin == 0) return pni_fail(c, PN_DOMAIN, "%s: list must hold at least one tensor", call->op->name);
@@ -167,7 +171,8 @@ pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const 
   pni_call call = {op, in, nin, attr ? attr : &no_attr};
   pni_spec spec;
   if (c->recorder && pni_record_refuses(c, &call)) return NULL;
-  if (check_dtypes(c, &call) || (op->flags & PNI_OP_AXIS && check_axis(c, &call))) return NULL;
+  if (check_operands(c, &call) || check_dtypes(c, &call)) return NULL;
+  if (op->flags & PNI_OP_AXIS && check_axis(c, &call)) return NULL;
   if (op->infer ? op->infer(c, &call, &spec) : broadcast_all(c, &call, &spec)) return NULL;
   pn_tensor *y = op->view ? viewed(c, &call, &spec) : NULL;
   if (!y && !pni_failed(c) && (op->eval || op->map)) y = computed(c, &call, &spec);

@@ -6,6 +6,7 @@
 #include "../base/special.h"
 #include "../tensor/map.h"
 #include "../tensor/map_loop.h"
+#include "../tensor/vector/vector.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -149,7 +150,46 @@ static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const i
                                   .vjp = d_next};
 
 FAMILY(erfcx_slope, -2, 5, "n-th derivative of erfcx, n >= 0")
-FAMILY(stirling_slope, 0.2, 5, "n-th derivative of lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2, n >= 0, x > 0")
+
+/* Orders 0 and 1 below the series by vector functions of a block. */
+enum { BLOCK = 256 };
+static void stirling_block(int order, const double *x, double *out, int64_t n) {
+  double log_x[BLOCK];
+  pni_vector_f64(order ? PNI_VECTOR_digamma : PNI_VECTOR_lgamma, x, 1, out, n);
+  pni_vector_f64(PNI_VECTOR_log, x, 1, log_x, n);
+  for (int64_t i = 0; i < n; i++)
+    out[i] = order ? out[i] - log_x[i] + 0.5 / x[i] : out[i] - ((x[i] - 0.5) * log_x[i] - x[i] + log_root_two_pi);
+  for (int64_t i = 0; i < n; i++)
+    if (!(x[i] > 0 && x[i] < 10 + order)) out[i] = pni_stirling_slope(order, x[i]);
+}
+
+#define STIRLING(N, suffix)                                                                                            \
+  static void stirling_slope_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                       \
+    int order = (int)*(const int64_t *)data;                                                                           \
+    const N *x = (const N *)(const void *)p[1];                                                                        \
+    N *out = (N *)(void *)p[0];                                                                                        \
+    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
+      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
+      double in[BLOCK], y[BLOCK];                                                                                      \
+      for (int64_t i = 0; i < size; i++) in[i] = (double)x[(at + i) * s[1]];                                           \
+      if (order < 2)                                                                                                   \
+        stirling_block(order, in, y, size);                                                                            \
+      else                                                                                                             \
+        for (int64_t i = 0; i < size; i++) y[i] = pni_stirling_slope(order, in[i]);                                    \
+      for (int64_t i = 0; i < size; i++) out[at + i] = (N)y[i];                                                        \
+    }                                                                                                                  \
+  }
+STIRLING(double, f64)
+STIRLING(float, f32)
+
+const pni_op pni_op_stirling_slope = {
+    .name = "stirling_slope",
+    .args = "x:t n:i",
+    .doc = "n-th derivative of lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2, n >= 0, x > 0",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+    .domain = {{0.2, 5}},
+    .map = (const pni_row[4]){stirling_slope_f64, stirling_slope_f32},
+    .vjp = d_next};
 
 static PNI_LOOP1(log1p_gap_f64, double, double, pni_log1p_gap(x)) static PNI_LOOP1(log1p_gap_f32, float, float,
                                                                                    pni_log1p_gap((double)x))

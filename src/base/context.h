@@ -61,7 +61,8 @@ struct pn_context {
   uint64_t drawn_positions;
   uint64_t reservations; /* so far: a capture sees whether all of them were recorded */
   int64_t objects;
-  int64_t maps; /* bijectors made so far: tells them apart */
+  int64_t maps;   /* bijectors made so far: tells them apart */
+  double pace[2]; /* seconds per operation of large factorisations in float64, float32; 0: not measured yet */
   bool freeing, closed, no_grad;
   bool validate;        /* densities refuse values outside the support */
   const pni_root *root; /* readers and writers stay below it; NULL: any file */
@@ -96,6 +97,10 @@ pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) PNI
 static inline bool pni_failed(const pn_context *c) { return c->status != PN_OK; }
 /* Monotonic clock in nanoseconds. */
 int64_t pni_now(void);
+/* Did somebody cancel, or has the deadline passed? Shards that take long ask between two pieces of their work. */
+static inline bool pni_is_over(const pn_context *c) {
+  return atomic_load_explicit(&c->cancelled, memory_order_relaxed) || (c->deadline && pni_now() > c->deadline);
+}
 /* Fails with PN_CANCELLED if somebody asked for it or the deadline passed. Long loops call this. */
 pn_status pni_check_cancel(pn_context *c);
 

@@ -86,6 +86,13 @@ pn_dist *pni_dist_shell(pn_context *c, const pni_distribution *kind) {
   return d;
 }
 
+pn_status pni_use(pn_context *c, const char *where, int *uses, int part) {
+  *uses += 1 + part; /* neither is above PNI_USES */
+  if (*uses <= PNI_USES) return PN_OK;
+  return pni_fail(c, PN_DOMAIN, "%s: parts must be at most %d, each counted as often as it is used, got %d", where,
+                  PNI_USES, *uses);
+}
+
 static pn_dist *copy(pn_context *c, const pn_dist *d) {
   pn_dist *e = pni_dist_shell(c, d->kind);
   if (!e) return NULL;

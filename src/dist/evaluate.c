@@ -32,13 +32,33 @@ pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t) {
   return pn_sum(c, t, axes, 0);
 }
 
+const pn_dist *pni_dist_in_double(pn_context *c, const pn_dist *d, pn_dist *room) {
+  if (d->dtype == PN_FLOAT64) return d;
+  *room = *d;
+  room->dtype = PN_FLOAT64;
+  for (int k = 0; k < PNI_DIST_PARAMS; k++)
+    if (d->param[k]) room->param[k] = pn_cast(c, d->param[k], PN_FLOAT64);
+  return pni_failed(c) ? NULL : room;
+}
+/* What the functions of a kind are computed with. */
+static const pn_dist *widened(pn_context *c, const pn_dist *d, pn_dist *room) {
+  return d->kind->flags & PNI_DIST_WIDE ? pni_dist_in_double(c, d, room) : d;
+}
+/* t in the dtype of d, if t was computed with another. */
+static pn_tensor *narrowed(pn_context *c, const pn_dist *d, const pn_dist *wide, pn_tensor *t) {
+  return wide == d || !t ? t : pn_cast(c, t, (pn_dtype)d->dtype);
+}
+
 /* ---- values: one for the whole distribution ---- */
 
 #define VALUE(name, axes_in_result)                                                                                    \
   pn_tensor *pn_dist_##name(pn_context *c, const pn_dist *d) {                                                         \
     if (!d || pni_failed(c)) return NULL;                                                                              \
     if (!d->kind->name) return pni_dist_missing(c, d, #name);                                                          \
-    return pni_dist_expand_to(c, d->kind->name(c, d), axes_in_result, d->shape);                                       \
+    pn_dist room;                                                                                                      \
+    const pn_dist *wide = widened(c, d, &room);                                                                        \
+    pn_tensor *t = wide ? narrowed(c, d, wide, d->kind->name(c, wide)) : NULL;                                         \
+    return pni_dist_expand_to(c, t, axes_in_result, d->shape);                                                         \
   }
 VALUE(mean, d->batch_ndim + d->event_ndim)
 VALUE(variance, d->batch_ndim + d->event_ndim)
@@ -47,7 +67,10 @@ VALUE(mode, d->batch_ndim + d->event_ndim)
 pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d) {
   if (!d || pni_failed(c)) return NULL;
   if (!d->kind->entropy) return pni_dist_missing(c, d, "entropy");
-  pn_tensor *t = pni_dist_expand_to(c, d->kind->entropy(c, d), pni_dist_base_ndim(d), d->shape);
+  pn_dist room;
+  const pn_dist *wide = widened(c, d, &room);
+  pn_tensor *t = wide ? narrowed(c, d, wide, d->kind->entropy(c, wide)) : NULL;
+  t = pni_dist_expand_to(c, t, pni_dist_base_ndim(d), d->shape);
   return pni_dist_sum_moved(c, d, t);
 }
 
@@ -222,7 +245,11 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
   if (!pni_is_float(x)) x = pn_cast(c, x, (pn_dtype)d->dtype);
   if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
   if (!x) return NULL;
-  pn_tensor *y = f(c, d, x), *nan = pn_isnan(c, x);
+  pn_dist room;
+  const pn_dist *wide = widened(c, d, &room);
+  if (!wide) return NULL;
+  pn_tensor *at = wide == d ? x : pn_cast(c, x, PN_FLOAT64), *nan = pn_isnan(c, x);
+  pn_tensor *y = at ? narrowed(c, d, wide, f(c, wide, at)) : NULL;
   if (!y || !nan) return NULL;
   if (unknown(c, nan) || any_true(nan)) y = pn_where(c, nan, pni_like(c, y, NAN), y);
   return pni_dist_expand_to(c, y, lead.ndim, lead.shape);

@@ -1,9 +1,11 @@
 /*
 ** estimator_path.c: gradients that reach q's parameters through the draws z alone, where the part by log q's own
-** parameters has expectation zero but not variance zero. log_p and log_q are plain densities of reparametrised z: the
+** parameters has expectation zero but not variance zero. log_p and log_q are plain densities of reparametrised z: their
 ** slopes by z are taken here, as constants c, and enter the surrogate as <c, z>. The parameters of q below log_q get
-** nothing else, those of p what log_p gives them. Densities that hang on z through another latent of the list cannot
-** be told apart so, and are refused.
+** nothing else, those of p what log_p gives them.
+**
+** A latent may be computed from another one (z2 from z1, in a hierarchy): the slope by z1 then leaves out what goes
+** through z2, which <c2, z2> passes on to z1 by itself. Bauer & Mnih 2021 show that this is right for all of z at once.
 */
 #include <math.h>
 #include "../autodiff/graph.h"
@@ -27,28 +29,55 @@ static uint32_t below(C *c, T *y, int n, T *const *z) {
 }
 
 static pn_status check_latents(C *c, const pni_estimation *e) {
-  T *const *z = e->list;
-  const char *where = e->row->name;
   uint32_t all = (1u << e->nlist) - 1;
-  if (below(c, e->in[LOG_Q], e->nlist, z) != all)
-    return c->status ? c->status
-                     : pni_fail(c, PN_STATE,
-                                "%s: log_q must be computed from z, by q:log_prob(z) (a density that came "
-                                "with the draw does not depend on it as a graph)",
-                                where);
-  for (int k = 0; k < e->nlist && !pni_failed(c); k++)
-    if (below(c, z[k], e->nlist, z) & ~(1u << k))
-      pni_fail(c, PN_STATE, "%s: latent %d must not be computed from another latent of the list", where, k + 1);
-  return c->status;
+  for (int k = 1; k < e->nlist; k++)
+    for (int i = 0; i < k; i++)
+      if (e->list[i] == e->list[k])
+        return pni_fail(c, PN_STATE, "%s: z must list each latent once, got latent %d again as %d", e->row->name, i + 1,
+                        k + 1);
+  if (below(c, e->in[LOG_Q], e->nlist, e->list) == all || pni_failed(c)) return c->status;
+  return pni_fail(
+      c, PN_STATE,
+      "%s: log_q must be computed from z, by q:log_prob(z) (a density that came with the draw does not depend "
+      "on it as a graph)",
+      e->row->name);
 }
 
 /* sum of weight * y; the weight is a constant. */
 static T *weighted(C *c, T *weight, T *y) { return pn_sum(c, pn_mul(c, pn_detach(c, weight), y), PN_ALL, 0); }
 
-/* Its slopes by the latents. */
+/* The latents by age, the youngest first: none is computed from one before it. */
+static void by_age(const pni_estimation *e, int *order) {
+  for (int k = 0; k < e->nlist; k++) {
+    int at = k;
+    for (; at > 0 && e->list[order[at - 1]]->id < e->list[k]->id; at--) order[at] = order[at - 1];
+    order[at] = k;
+  }
+}
+
+/* out[k], the slope of a sum by latent k whatever the way, becomes the slope with the other latents held: less what the
+ * younger ones pass on. */
+static pn_status hold_others(C *c, const pni_estimation *e, T **out) {
+  int order[PNI_ESTIMATOR_LATENTS];
+  T *passed = NULL;
+  by_age(e, order);
+  for (int i = 0; i < e->nlist && !pni_failed(c); i++) {
+    T *z = e->list[order[i]], *part;
+    if (passed && below(c, passed, 1, &z)) {
+      if (pn_grad(c, passed, 1, &z, 0, &part)) return c->status;
+      out[order[i]] = pn_sub(c, out[order[i]], part);
+    }
+    T *own = i + 1 < e->nlist ? pn_sum(c, pn_mul(c, pn_detach(c, out[order[i]]), z), PN_ALL, 0) : NULL;
+    passed = passed && own ? pn_add(c, passed, own) : own;
+  }
+  return c->status;
+}
+
+/* Slopes of the weighted sum by the latents, each with the others held. */
 static pn_status slopes(C *c, const pni_estimation *e, T *weight, T *y, T **out) {
   T *sum = weighted(c, weight, y);
-  return sum ? pn_grad(c, sum, e->nlist, e->list, 0, out) : c->status;
+  if (!sum || pn_grad(c, sum, e->nlist, e->list, 0, out)) return c->status;
+  return e->nlist > 1 ? hold_others(c, e, out) : PN_OK;
 }
 
 /* weight [K, B] with axes for what z has beyond. */
@@ -106,7 +135,7 @@ static T *build_dreg(C *c, pni_estimation *e) {
 #define INPUTS                                                                                                         \
   {                                                                                                                    \
     {"log_p", "KB", 0, "log p(x, z)"}, {"log_q", "KB", 0, "log q(z | x), by q:log_prob(z)"}, {                         \
-      "z", "KB...", PNI_INPUT_LIST, "the reparametrised draws, one tensor or a list; none computed from another"       \
+      "z", "KB...", PNI_INPUT_LIST, "the reparametrised draws, one tensor or a list"                                   \
     }                                                                                                                  \
   }
 
@@ -123,7 +152,7 @@ const pni_estimator pni_estimator_dreg = {.name = "dreg",
                                           .doc = "iwae with the doubly reparametrised gradient: q's by the squares of "
                                                  "the normalised weights through the draws z "
                                                  "alone, so that its signal does not drown as K grows; p's is iwae's",
-                                          .source = "Tucker, Lawson, Gu & Maddison 2019",
+                                          .source = "Tucker, Lawson, Gu & Maddison 2019; Bauer & Mnih 2021",
                                           .result = "a lower bound, to be maximised",
                                           .input = INPUTS,
                                           .build = build_dreg};

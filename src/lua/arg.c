@@ -21,21 +21,6 @@ const char *pni_value_text(lua_State *L, int i) {
   }
 }
 
-int pni_get_raw(lua_State *L, int i, const char *name) {
-  i = lua_absindex(L, i);
-  lua_pushstring(L, name);
-  return lua_rawget(L, i);
-}
-
-void pni_copy_list(lua_State *L, int i, lua_Integer n) {
-  i = lua_absindex(L, i);
-  lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
-  for (lua_Integer k = 1; k <= n; k++) {
-    lua_rawgeti(L, i, k);
-    lua_rawseti(L, -2, k);
-  }
-}
-
 pn_tensor *pni_test_tensor(lua_State *L, int i) {
   pni_box *b = pni_test_box(L, pni_lua_state(L), i);
   if (b && !b->t) pni_error(L, "tensor was closed");

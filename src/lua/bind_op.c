@@ -128,10 +128,12 @@ static void add_tensor(lua_State *L, const signature *s, const argument *a, gath
 }
 
 /* Makes room for n inputs more; the userdata stays on the stack as long as the call. */
-static void make_room(lua_State *L, gathered *g, int n) {
+static void make_room(lua_State *L, const signature *s, gathered *g, int n) {
   if (n <= g->room - g->n) return;
   size_t all = (size_t)g->n + (size_t)n;
   input *more = lua_newuserdatauv(L, all * (sizeof *more + sizeof *g->in), 0);
+  for (int k = 0; k < g->n; k++) /* a finaliser may have run */
+    if (g->input[k].box && !g->input[k].box->t) pni_error(L, "%s: tensor was closed", s->op->name);
   memcpy(more, g->input, (size_t)g->n * sizeof *more);
   g->input = more;
   g->in = (pn_tensor **)(void *)(more + all);
@@ -143,7 +145,7 @@ static void add_list(lua_State *L, const signature *s, const argument *a, gather
     pni_error(L, "%s: %s must be a list of tensors, got %s", s->op->name, a->name, pni_type_name(L, i));
   int n = (int)lua_rawlen(L, i);
   luaL_checkstack(L, n + 9, "too many tensors");
-  make_room(L, g, n);
+  make_room(L, s, g, n);
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, i, k);
     add_tensor(L, s, a, g, lua_gettop(L));

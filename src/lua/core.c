@@ -100,11 +100,28 @@ int pni_error(lua_State *L, const char *format, ...) {
   return lua_error(L);
 }
 
-int pni_raise(lua_State *L, pn_context *c) {
-  char text[PNI_MESSAGE];
+/* Takes the pending failure out of the context. In a runtime a cancelled operation ends the call: a pcall that caught
+ * it would leave the cancellation to a later, innocent operation. */
+static pn_status take_failure(lua_State *L, pn_context *c, char text[PNI_MESSAGE]) {
+  const pni_state *s = pni_lua_state(L);
   pn_status status = pn_context_status(c);
   strcpy(text, pn_context_message(c));
   pn_context_clear_error(c);
+  if (status == PN_CANCELLED && s->trip) s->trip(L, status, text);
+  return status;
+}
+
+void pni_poll(lua_State *L, uint64_t steps) {
+  const pni_state *s = pni_lua_state(L);
+  if (s && s->poll)
+    s->poll(L, steps);
+  else if (s && s->c && pni_check_cancel(s->c))
+    pni_raise(L, s->c);
+}
+
+int pni_raise(lua_State *L, pn_context *c) {
+  char text[PNI_MESSAGE];
+  pn_status status = take_failure(L, c, text);
   pni_push_where(L);
   if (c->recorder && c->broken[0]) {
     char *where = pni_lua_state(L)->broken_where;
@@ -140,8 +157,7 @@ int pni_push_failure(lua_State *L, pn_context *c) {
     pn_context_clear_error(c);
     return pni_error(L, "%s", text);
   }
-  strcpy(text, pn_context_message(c));
-  pn_context_clear_error(c);
+  s = take_failure(L, c, text);
   pni_note_failure(L, text);
   lua_pushnil(L);
   lua_pushstring(L, text);

@@ -426,7 +426,7 @@ static void push_args(lua_State *L, const pni_distribution *kind) {
       lua_pushfstring(L, "%s or %s", lua_tostring(L, -1), p->name);
       lua_remove(L, -2);
     } else if (p->optional) {
-      if (p->absent == (int)p->absent)
+      if (p->absent > -1e9 && p->absent < 1e9 && p->absent == (int)p->absent)
         lua_pushfstring(L, "%s = %d", p->name, (int)p->absent);
       else
         lua_pushfstring(L, "%s = %f", p->name, p->absent);

@@ -213,7 +213,7 @@ static int l_masked_select(lua_State *L) {
 }
 
 static pn_tensor *stack(lua_State *L, pn_context *c, int n, pn_tensor **x, int axis) {
-  for (int k = 0; k < n; k++) x[k] = pni_to_tensor(L, c, 3 + k, NULL);
+  for (int k = 0; k < n; k++) x[k] = pni_to_tensor(L, c, 4 + k, NULL);
   return pn_stack(c, n, x, axis);
 }
 
@@ -225,13 +225,13 @@ static int l_stack(lua_State *L) {
   int axis = lua_isnoneornil(L, 2) ? 0 : pni_check_axis(L, 2, "stack"), n = (int)lua_rawlen(L, 1);
   if (n < 1) return pni_error(L, "stack: list must hold at least one tensor");
   lua_settop(L, 2);
-  luaL_checkstack(L, n + 8, "too many tensors");
+  luaL_checkstack(L, n + 9, "too many tensors");
+  pn_tensor **x = lua_newuserdatauv(L, (size_t)n * sizeof *x, 0); /* before the elements: a finaliser may run */
   for (int k = 1; k <= n; k++) {
     lua_rawgeti(L, 1, k);
     if (!pni_test_tensor(L, -1) && !lua_isnumber(L, -1))
       return pni_error(L, "stack: element %d must be a tensor or a number, got %s", k, pni_type_name(L, -1));
   }
-  pn_tensor **x = lua_newuserdatauv(L, (size_t)n * sizeof *x, 0);
   PNI_RETURN(L, c, stack(L, c, n, x, axis));
 }
 

@@ -225,7 +225,8 @@ typedef struct {
 
 static pn_weight_stream *check_stream(lua_State *L, int i) {
   stream_box *b = luaL_testudata(L, i, "penumbra.stream");
-  if (!b || !b->s) pni_error(L, "stream methods are called with a colon, as in s:add(log_w)");
+  if (!b) pni_error(L, "stream methods are called with a colon, as in s:add(log_w)");
+  if (!b->s) pni_error(L, "stream: it was closed");
   return b->s;
 }
 
@@ -267,7 +268,7 @@ static int l_get(lua_State *L) {
   PNI_RETURN(L, c, pn_weight_stream_get(c, s, what));
 }
 
-static int l_gc(lua_State *L) {
+static int l_close(lua_State *L) {
   stream_box *b = luaL_checkudata(L, 1, "penumbra.stream");
   pn_weight_stream_unref(b->s);
   b->s = NULL;
@@ -277,7 +278,7 @@ static int l_gc(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"new_estimator", l_new}, {"estimator_rows", l_rows}, {"new_stream", l_stream}, {"new_sir", l_sir}, {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {"close", l_close}, {NULL, NULL}};
 
 void pni_open_infer(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
@@ -290,8 +291,10 @@ void pni_open_infer(lua_State *L) {
   }
   pni_guard_methods(L, "a stream");
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, l_gc);
-  lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, l_close);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, "__gc");
+  lua_setfield(L, -2, "__close");
   lua_pushliteral(L, "stream");
   lua_setfield(L, -2, "__name");
   lua_pushliteral(L, "penumbra.stream");

@@ -46,6 +46,7 @@ static int distance(const char *a, const char *b) {
 }
 
 void pni_near_begin(pni_near *near, const char *wanted) {
+  if (memchr(wanted, 0, LONGEST + 1) == NULL) wanted = ""; /* nothing is near a name that is longer than all of them */
   int third = (int)strlen(wanted) / 3;
   near->wanted = wanted;
   near->limit = REPLACED * (third < 1 ? 1 : third > 3 ? 3 : third);

@@ -32,7 +32,22 @@ void *pni_test_object(lua_State *L, int i, const pni_kind *kind) {
   return same ? lua_touserdata(L, i) : NULL;
 }
 
+/* Is the Lua state being closed? Then the outermost function of the main thread is a finaliser. */
+static bool is_closing(lua_State *L) {
+  lua_Debug ar;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *thread = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  int outermost = 0;
+  while (lua_getstack(thread, outermost + 1, &ar)) outermost++;
+  return lua_getstack(thread, outermost, &ar) && lua_getinfo(thread, "n", &ar) && ar.name &&
+         strcmp(ar.name, "__gc") == 0 && strcmp(ar.namewhat, "metamethod") == 0;
+}
+
+/* (What finalisers make while the state is closed is never finalised itself: it would leak.) */
 void *pni_new_object(lua_State *L, const pni_kind *kind) {
+  if (pni_in_finaliser(L) && is_closing(L))
+    pni_error(L, "%s cannot be made while the Lua state is closing", kind->noun);
   void *object = lua_newuserdatauv(L, kind->size, kind->values);
   memset(object, 0, kind->size);
   lua_rawgetp(L, LUA_REGISTRYINDEX, kind);
@@ -77,4 +92,21 @@ void pni_new_kind(lua_State *L, const pni_kind *kind) {
 void pni_add_close(lua_State *L, const pni_kind *kind) {
   push_function(L, kind, l_close);
   lua_setfield(L, -2, "close");
+}
+
+/* ---- plain data ---- */
+
+int pni_get_raw(lua_State *L, int i, const char *name) {
+  i = lua_absindex(L, i);
+  lua_pushstring(L, name);
+  return lua_rawget(L, i);
+}
+
+void pni_copy_list(lua_State *L, int i, lua_Integer n) {
+  i = lua_absindex(L, i);
+  lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
+  for (lua_Integer k = 1; k <= n; k++) {
+    lua_rawgeti(L, i, k);
+    lua_rawseti(L, -2, k);
+  }
 }

@@ -1,12 +1,12 @@
 /*
-** object.h: the userdata through which scripts hold what C made; object.c has the rules.
+** object.h: objects that scripts hold, and data that they hand in: object.c has the rules.
 */
 #ifndef PN_LUA_OBJECT_H
 #define PN_LUA_OBJECT_H
 
+#include <lauxlib.h>
 #include <lua.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 /* A kind of userdata; its address is the key of its metatable in the registry. */
 typedef struct pni_kind {
@@ -31,5 +31,14 @@ void *pni_test_object(lua_State *L, int i, const pni_kind *kind);
 bool pni_in_finaliser(lua_State *L);
 /* Raises if one does: for what changes or frees what a call may be working on. */
 void pni_refuse_finaliser(lua_State *L, const char *what);
+extern const pni_kind pni_tensor_kind, pni_generator_kind;
+
+/* ---- plain data ---- */
+
+/* Pushes t[name] of the table t at index i, read raw: it stays on the stack, so that a finaliser that changes the
+ * table takes nothing away. Returns its type. */
+int pni_get_raw(lua_State *L, int i, const char *name);
+/* Pushes a copy of the list (of n elements) at index i that no script reaches. */
+void pni_copy_list(lua_State *L, int i, lua_Integer n);
 
 #endif

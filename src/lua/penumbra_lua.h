@@ -48,6 +48,9 @@ typedef struct pni_state {
   pni_missed missed;         /* last name that was not there */
   pni_failure failed;        /* last failure that was returned */
   int raised;                /* status behind the last error value raised for lack of memory or time */
+  /* Of a runtime: looks at its limits; ends its call with `status` past every pcall. NULL elsewhere. */
+  void (*poll)(lua_State *L, uint64_t steps);
+  int (*trip)(lua_State *L, pn_status status, const char *what);
 } pni_state;
 
 /* The module `penumbra.core`; may be opened any number of times in one state. */
@@ -71,6 +74,9 @@ void pni_lua_set_context(lua_State *L, pn_context *c);
 int pni_error(lua_State *L, const char *format, ...);
 /* Raises the context's pending error at the script's line and clears it. */
 int pni_raise(lua_State *L, pn_context *c);
+/* Raises if somebody cancelled or a limit was reached; for loops over what a script can size, `steps` of which have
+ * passed since the last look. Holds nothing, allocates nothing. */
+void pni_poll(lua_State *L, uint64_t steps);
 /* PN_NOMEM or PN_CANCELLED if the error value at index i is the last that pni_raise raised for such a
  * failure, else PN_OK. */
 pn_status pni_raised(lua_State *L, int i);
@@ -94,7 +100,6 @@ void pni_add_space(lua_State *L, const char *label, int table, int names);
 
 /* Pushes the tensors' metatable, made for the first time. */
 void pni_new_box_metatable(lua_State *L);
-extern const pni_kind pni_tensor_kind, pni_generator_kind;
 /* The box at stack index i, empty or not, or NULL. */
 pni_box *pni_test_box(lua_State *L, const pni_state *s, int i);
 /* The tensor at stack index i, raising if it is none. Borrowed. */
@@ -143,12 +148,6 @@ void pni_list_to_tensor(lua_State *L, int i, const pn_tensor *like);
 const char *pni_type_name(lua_State *L, int i);
 /* The same, or the value itself if it is a number, a string or a boolean; calls no metamethod. */
 const char *pni_value_text(lua_State *L, int i);
-
-/* Pushes t[name] of the table t at index i, read raw: it stays on the stack, so that a finaliser that changes the
- * table takes nothing away. Returns its type. */
-int pni_get_raw(lua_State *L, int i, const char *name);
-/* Pushes a copy of the list (of n elements) at index i that no script reaches. */
-void pni_copy_list(lua_State *L, int i, lua_Integer n);
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);

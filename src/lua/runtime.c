@@ -15,16 +15,38 @@
 /* Blocks from this size on are refused while the call is to end, so that no chain of them delays it. */
 enum { LARGE = 1 << 16 };
 
-/* Did the host cancel, or has the time passed? */
+/* Did the host cancel, has the time passed, or is the call ending anyway? */
 static bool overdue(const pn_runtime *rt) {
   const pn_context *c = rt->c;
-  return atomic_load_explicit(&c->cancelled, memory_order_relaxed) || (c->deadline && pni_now() > c->deadline);
+  return rt->tripped || atomic_load_explicit(&c->cancelled, memory_order_relaxed) ||
+         (c->deadline && pni_now() > c->deadline);
 }
 
 static bool has_room(pn_context *c, size_t more) {
   if (!c->limit || (more <= c->limit && c->held <= c->limit - more)) return true;
   if (c->pooled) pn_context_trim(c);
   return more <= c->limit && c->held <= c->limit - more;
+}
+
+/* Where strings are long, an instruction (of comparison, arithmetic, concatenation) takes the time of many, and so does
+ * a call of a function that takes one for a number. */
+static int interval_of(const pn_runtime *rt) {
+  size_t times = rt->longest / PNI_LONG;
+  return times < 2 ? rt->interval : times >= (size_t)rt->interval ? 1 : rt->interval / (int)times;
+}
+
+static void hook(lua_State *L, lua_Debug *ar);
+
+static void watch(lua_State *L, const pn_runtime *rt) {
+  lua_sethook(L, hook, LUA_MASKCOUNT | (rt->longest < PNI_LONG ? 0 : LUA_MASKCALL), interval_of(rt));
+}
+
+/* From now on there is a string of that size. */
+static void note_string(pn_runtime *rt, size_t size) {
+  int before = interval_of(rt);
+  bool first = rt->longest < PNI_LONG && size >= PNI_LONG;
+  rt->longest = size;
+  if (rt->running && !rt->tripped && (first || interval_of(rt) != before)) watch(rt->current, rt);
 }
 
 /* lua_Alloc. old_size of a new block is a type tag, not a size. Shrinking never fails. */
@@ -40,6 +62,7 @@ static void *lua_allocate(void *data, void *block, size_t old_size, size_t new_s
   if (new_size > old) {
     if (!has_room(c, new_size - old)) return NULL;
     if (rt->running && new_size >= LARGE && overdue(rt)) return NULL;
+    if (!block && old_size == LUA_TSTRING && new_size > rt->longest) note_string(rt, new_size);
   }
   void *p = c->allocate(c->allocator_data, block, old, new_size);
   if (!p && c->pooled) {
@@ -79,8 +102,6 @@ static void where(lua_State *L, char *out, size_t size) {
 }
 
 static void note_traceback(lua_State *L, pn_runtime *rt, int first);
-static void hook(lua_State *L, lua_Debug *ar);
-
 int pni_runtime_trip(lua_State *L, pn_status status, const char *what) {
   pn_runtime *rt = pni_runtime_of(L);
   if (!rt->tripped) {
@@ -90,7 +111,7 @@ int pni_runtime_trip(lua_State *L, pn_status status, const char *what) {
     note_traceback(L, rt, 0);
     rt->tripped = status;
   }
-  lua_sethook(L, hook, LUA_MASKCOUNT, 1);
+  lua_sethook(L, hook, LUA_MASKCOUNT | LUA_MASKCALL, 1);
   lua_pushliteral(L, "limit reached");
   return lua_error(L);
 }
@@ -116,14 +137,15 @@ void pni_runtime_poll(lua_State *L, uint64_t steps) {
   }
 }
 
-/* The count hook. A thread in which a limit tripped in an earlier call goes back to the usual interval. */
+/* The hook. A thread in which a limit tripped in an earlier call goes back to the usual interval. */
 static void hook(lua_State *L, lua_Debug *ar) {
   pn_runtime *rt = pni_runtime_of(L);
-  (void)ar;
   if (!rt->running) return;
-  if (lua_gethookcount(L) != rt->interval && !rt->tripped) lua_sethook(L, hook, LUA_MASKCOUNT, rt->interval);
-  relieve(L, rt);
-  pni_runtime_poll(L, (uint64_t)rt->interval);
+  bool count = ar->event == LUA_HOOKCOUNT;
+  int passed = rt->tripped || !count ? 0 : lua_gethookcount(L);
+  if (count && passed != interval_of(rt) && !rt->tripped) watch(L, rt);
+  if (count) relieve(L, rt);
+  pni_runtime_poll(L, (uint64_t)passed);
 }
 
 /* ---- how a call ended ---- */
@@ -221,10 +243,14 @@ static void arm(pn_runtime *rt) {
   rt->steps = rt->printed = 0;
   rt->after_gc = 0;
   rt->interval = most && most < PNI_INTERVAL ? (int)most : PNI_INTERVAL;
+  rt->unseen = 0;
+  size_t heap = ((size_t)lua_gc(rt->L, LUA_GCCOUNT, 0) + 1) << 10;
+  if (rt->longest > heap) rt->longest = heap; /* it is gone */
   rt->running = true;
+  rt->current = rt->L;
   rt->c->root = pni_runtime_trusts(rt) ? NULL : &rt->root;
   pn_context_set_deadline(rt->c, rt->limits.seconds);
-  lua_sethook(rt->L, hook, LUA_MASKCOUNT, rt->interval);
+  watch(rt->L, rt);
   lua_gc(rt->L, LUA_GCRESTART);
 }
 
@@ -241,8 +267,8 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   int status = lua_pcall(L, 1, 0, 1);
   if (status != LUA_OK) rt->status = verdict(L, rt, status, job->status);
   if (rt->tripped) rt->status = rt->tripped; /* also when something swallowed it */
-  if (rt->status == PN_CANCELLED) pn_context_uncancel(c);
   if (rt->status != PN_OK) {
+    pn_context_uncancel(c); /* whoever wanted this call to end has got it */
     c->no_grad = no_grad;
     pn_capture_cancel(c);
     pni_runtime_release(rt);

@@ -1,7 +1,11 @@
 /*
 ** runtime.h: a Lua state with a context of its own, behind limits. One word of every Lua thread (its extra
-** space) points to the runtime. A limit trips once per call: from then on every instruction, on every thread,
-** raises again, so that no pcall outlives it; the outermost call reports `tripped` whatever Lua says.
+** space) points to the runtime. A limit trips once per call: from then on every instruction and every call of a
+** function, in Lua or C, on every thread, raises again, so that no pcall outlives it; the outermost call reports
+** `tripped` whatever Lua says. An operation that was cancelled or ran out of time trips it as well.
+**
+** What a script can size is paid for: functions in C charge the bytes or elements they go through, and each WORTH of
+** them is a look at the limits. One look costs less than going through so much, so loops look often enough.
 */
 #ifndef PN_LUA_RUNTIME_H
 #define PN_LUA_RUNTIME_H
@@ -10,7 +14,7 @@
 #include "../tensor/file/file.h"
 #include "penumbra_lua.h"
 
-enum { PNI_INTERVAL = 100, PNI_TRACEBACK = 2048 };
+enum { PNI_INTERVAL = 100, PNI_TRACEBACK = 2048, PNI_WORTH = 1 << 15, PNI_LONG = 1 << 18 };
 
 struct pn_runtime {
   pn_context *c;
@@ -23,10 +27,13 @@ struct pn_runtime {
   int open_files; /* of io */
 
   bool running;                   /* a call is in progress */
+  lua_State *current;             /* the thread that runs in it */
   pn_status tripped;              /* the limit that ended the current call */
   uint64_t steps;                 /* instructions of the current call */
   uint64_t printed;               /* bytes printed by the current call */
   int interval;                   /* instructions between two looks */
+  size_t longest;                 /* of the strings made so far: instructions and calls may go through all of it */
+  size_t unseen;                  /* bytes gone through since the last look */
   size_t after_gc;                /* bytes in use after the last forced collection */
   pn_tensor *held[PN_MAX_ARRAYS]; /* what the host borrows until the next call */
   int nheld;
@@ -62,6 +69,16 @@ pn_status pni_runtime_begin(pn_runtime *rt);
 void pni_runtime_release(pn_runtime *rt);
 /* Counts `steps` and raises if a limit was reached. C functions that loop call it as they go. */
 void pni_runtime_poll(lua_State *L, uint64_t steps);
+/* Charges `bytes` that a function in C is about to go through, and looks at the limits now and then. */
+static inline void pni_runtime_charge(lua_State *L, size_t bytes) {
+  pn_runtime *rt = pni_runtime_of(L);
+  rt->unseen += bytes;
+  if (rt->unseen >= PNI_WORTH || rt->tripped) {
+    uint64_t steps = rt->unseen / 64;
+    rt->unseen = 0;
+    pni_runtime_poll(L, steps);
+  }
+}
 /* Raises if a limit has tripped: after a C function that catches errors. */
 void pni_runtime_pass_on(lua_State *L);
 /* Trips the limit `status` and raises. */
@@ -77,6 +94,9 @@ int pni_runtime_open(lua_State *L);
 void pni_guard_base(lua_State *L);
 void pni_guard_coroutine(lua_State *L);
 void pni_guard_string(lua_State *L);
+void pni_guard_utf8(lua_State *L);
+void pni_guard_number(lua_State *L);
+void pni_guard_load(lua_State *L);
 void pni_guard_pattern(lua_State *L);
 void pni_guard_table(lua_State *L);
 /* Makes io, loadfile, dofile, os.remove... and a searcher for require that stay below the root: luaopen_io in place of
@@ -85,6 +105,12 @@ int pni_open_io(lua_State *L);
 void pni_set_loaders(lua_State *L);
 void pni_set_os_files(lua_State *L);
 int pni_search_root(lua_State *L);
+/* Sets t[name] = f with the old value as upvalue; t is on the stack top. */
+void pni_wrap(lua_State *L, const char *name, lua_CFunction f);
+/* Runs the wrapped C function in this very frame. */
+int pni_original(lua_State *L);
+/* lua_load of `length` bytes of text, which looks at the limits as it reads. */
+int pni_load_text(lua_State *L, const char *text, size_t length, const char *name);
 /* Pushes a function that polls and then calls the function at index i. */
 void pni_push_polling(lua_State *L, int i);
 

@@ -147,6 +147,7 @@ static void take_result(lua_State *L, pni_job *j, int i, int k, pn_array *out) {
 static void take_results(lua_State *L, pni_job *j, int first) {
   pn_array taken[PN_MAX_ARRAYS];
   for (int k = 0; k < j->nout; k++) take_result(L, j, first + k, k, &taken[k]);
+  pni_runtime_poll(L, 0);             /* what comes too late is late, even if it was not interrupted */
   for (int k = 0; k < j->nout; k++) { /* nothing fails any more */
     const pn_tensor *p = j->rt->held[k];
     if (taken[k].capacity && p->numel)
@@ -171,8 +172,10 @@ static pn_status check_output(pn_runtime *rt, const pn_array *a, const char *whe
 
 static int run_loaded(lua_State *L, pni_job *j, int status) {
   if (status == LUA_ERRFILE) j->status = PN_IO;
+  pni_runtime_pass_on(L);
   if (status != LUA_OK) return lua_error(L);
   lua_call(L, 0, 0);
+  pni_runtime_poll(L, 0);
   return 0;
 }
 
@@ -180,7 +183,7 @@ static int run_string(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
   pni_runtime_release(j->rt);
   lua_pushfstring(L, "=%s", j->name);
-  return run_loaded(L, j, luaL_loadbufferx(L, j->script, j->length, lua_tostring(L, -1), "t"));
+  return run_loaded(L, j, pni_load_text(L, j->script, j->length, lua_tostring(L, -1)));
 }
 
 static int run_file(lua_State *L) {

@@ -1,7 +1,8 @@
 /*
 ** runtime_pattern.c: find, match, gmatch and gsub as the Lua 5.4 manual (section 6.4.1) defines them, by a
 ** matcher that answers to the limits: backtracking takes exponential time in the pattern, and no hook runs
-** inside a C function. Every comparison is a step; recursion is bounded, so the C stack is safe.
+** inside a C function. Every attempt, item and comparison is a step, one with a set as many as the set is long;
+** recursion is bounded, so the C stack is safe.
 */
 #include <ctype.h>
 #include <string.h>
@@ -23,7 +24,7 @@ typedef struct {
 } matcher;
 
 static void tick(matcher *m, size_t n) {
-  m->steps += (unsigned)(n < STEPS ? n : STEPS);
+  m->steps += (unsigned)(n < STEPS ? n + 1 : STEPS);
   if (m->steps < STEPS) return;
   pni_runtime_poll(m->L, m->steps);
   m->steps = 0;
@@ -56,11 +57,15 @@ static const char *item_end(matcher *m, const char *p) {
     if (p + 1 == m->pend) luaL_error(m->L, "malformed pattern (ends with '%%')");
     return p + 2;
   }
+  const char *set = p;
   if (*p++ != '[') return p;
   if (p < m->pend && *p == '^') p++;
   for (bool first = true;; first = false) { /* a bracket in first place is a member */
     if (p >= m->pend) luaL_error(m->L, "malformed pattern (missing ']')");
-    if (*p == ']' && !first) return p + 1;
+    if (*p == ']' && !first) {
+      tick(m, (size_t)(p - set) / 4);
+      return p + 1;
+    }
     p += *p == '%' && p + 1 < m->pend ? 2 : 1;
   }
 }
@@ -85,7 +90,7 @@ static bool in_set(unsigned char c, const char *p, const char *end) {
 
 /* Does the item p .. end accept the character at s? */
 static bool fits(matcher *m, const char *s, const char *p, const char *end) {
-  tick(m, 1);
+  tick(m, (size_t)(end - p) / 4);
   if (s >= m->send) return false;
   unsigned char c = (unsigned char)*s;
   switch (*p) {
@@ -146,7 +151,7 @@ static const char *balanced(matcher *m, const char *s, const char *p) {
   if (p + 1 >= m->pend) luaL_error(m->L, "malformed pattern (missing arguments to '%%b')");
   if (s >= m->send || *s != p[0]) return NULL;
   for (ptrdiff_t open = 1; ++s < m->send;) {
-    tick(m, 1);
+    tick(m, 0);
     if (*s == p[1]) {
       if (--open == 0) return s + 1;
     } else if (*s == p[0]) {
@@ -158,6 +163,7 @@ static const char *balanced(matcher *m, const char *s, const char *p) {
 
 /* %f[set]: p at the bracket */
 static bool at_frontier(matcher *m, const char *s, const char *p, const char *end) {
+  tick(m, (size_t)(end - p) / 2);
   unsigned char before = s == m->src ? 0 : (unsigned char)s[-1], here = s < m->send ? (unsigned char)*s : 0;
   return !in_set(before, p, end) && in_set(here, p, end);
 }
@@ -173,6 +179,7 @@ static const char *repeated_capture(matcher *m, const char *s, char digit) {
 
 static const char *walk(matcher *m, const char *s, const char *p) {
   while (s && p < m->pend) {
+    tick(m, 0);
     char next = p + 1 < m->pend ? p[1] : '\0';
     if (*p == '(') return begin_capture(m, s, p);
     if (*p == ')') return end_capture(m, s, p);
@@ -221,6 +228,7 @@ static const char *match(matcher *m, const char *s, const char *p) {
 /* One attempt at s. */
 static const char *attempt(matcher *m, const char *s, const char *p) {
   m->level = m->depth = 0;
+  tick(m, 0);
   return match(m, s, p);
 }
 
@@ -275,7 +283,7 @@ static const char *search_plain(matcher *m, const char *s, const char *p, size_t
   if (n == 0) return s;
   while (m->send - s >= (ptrdiff_t)n) {
     const char *hit = memchr(s, *p, (size_t)(m->send - s) - n + 1);
-    tick(m, ((size_t)((hit ? hit : m->send) - s) + n) / 64 + 1);
+    tick(m, ((size_t)((hit ? hit : m->send) - s) + n) / 64);
     if (!hit || memcmp(hit, p, n) == 0) return hit;
     s = hit + 1;
   }
@@ -289,6 +297,7 @@ static int search(lua_State *L, bool find) {
   matcher m;
   prepare(L, &m, s, length, p, n);
   if (at > length) goto nothing;
+  tick(&m, n / 8);
   if (find && (lua_toboolean(L, 4) || is_plain(p, n))) {
     const char *hit = search_plain(&m, s + at, p, n);
     if (!hit) goto nothing;
@@ -351,7 +360,7 @@ static void add_text(matcher *m, luaL_Buffer *b, const char *s, const char *e) {
   size_t n;
   const char *text = lua_tolstring(m->L, 3, &n), *end = text + n;
   for (; text < end; text++) {
-    tick(m, 1);
+    tick(m, 0);
     if (*text != '%') {
       luaL_addchar(b, *text);
     } else if (++text < end && *text == '%') {

@@ -10,8 +10,7 @@
 static bool grants(lua_State *L, unsigned library) { return (pni_runtime_of(L)->libraries & library) != 0; }
 static bool trusts(lua_State *L) { return pni_runtime_trusts(pni_runtime_of(L)); }
 
-/* Sets t[name] = f with the old value as upvalue; t is on the stack top. */
-static void wrap(lua_State *L, const char *name, lua_CFunction f) {
+void pni_wrap(lua_State *L, const char *name, lua_CFunction f) {
   lua_getfield(L, -1, name);
   lua_pushcclosure(L, f, 1);
   lua_setfield(L, -2, name);
@@ -22,8 +21,7 @@ static void drop(lua_State *L, const char *name) {
   lua_setfield(L, -2, name);
 }
 
-/* Runs the wrapped C function in this very frame. */
-static int original(lua_State *L) { return lua_tocfunction(L, lua_upvalueindex(1))(L); }
+int pni_original(lua_State *L) { return lua_tocfunction(L, lua_upvalueindex(1))(L); }
 
 static int polling(lua_State *L) {
   pni_runtime_poll(L, 1);
@@ -80,24 +78,7 @@ static int l_xpcall(lua_State *L) {
     lua_pushcclosure(L, handle, 1);
     lua_replace(L, 2);
   }
-  return original(L);
-}
-
-/* Text only, whatever the mode: damaged bytecode crashes the virtual machine. */
-static int l_load(lua_State *L) {
-  const char *mode = luaL_optstring(L, 3, "bt");
-  bool text = strchr(mode, 't') != NULL;
-  if (lua_gettop(L) < 3) lua_settop(L, 3);
-  lua_pushstring(L, text ? "t" : "");
-  lua_replace(L, 3);
-  if (lua_isfunction(L, 1)) {
-    pni_push_polling(L, 1);
-    lua_replace(L, 1);
-  }
-  pni_runtime_poll(L, 1);
-  int n = original(L);
-  pni_runtime_pass_on(L);
-  return n;
+  return pni_original(L);
 }
 
 static int l_loadfile(lua_State *L) {
@@ -106,7 +87,7 @@ static int l_loadfile(lua_State *L) {
   if (lua_gettop(L) < 2) lua_settop(L, 2);
   lua_pushstring(L, text ? "t" : "");
   lua_replace(L, 2);
-  return original(L);
+  return pni_original(L);
 }
 
 static int l_dofile(lua_State *L) {
@@ -124,25 +105,26 @@ static int l_setmetatable(lua_State *L) {
       return luaL_error(L, "setmetatable: finalizers (__gc) are not available here; use __close");
     lua_pop(L, 1);
   }
-  return original(L);
+  return pni_original(L);
 }
 
 static int l_collectgarbage(lua_State *L) {
   pni_runtime_poll(L, PNI_INTERVAL);
-  return original(L);
+  return pni_original(L);
 }
 
 void pni_guard_base(lua_State *L) {
   lua_pushcfunction(L, l_print);
   lua_setfield(L, -2, "print");
-  wrap(L, "xpcall", l_xpcall);
-  wrap(L, "load", l_load);
-  wrap(L, "collectgarbage", l_collectgarbage);
-  if (!grants(L, PN_LIB_FINALIZERS)) wrap(L, "setmetatable", l_setmetatable);
+  pni_wrap(L, "xpcall", l_xpcall);
+  pni_guard_load(L);
+  pni_guard_number(L);
+  pni_wrap(L, "collectgarbage", l_collectgarbage);
+  if (!grants(L, PN_LIB_FINALIZERS)) pni_wrap(L, "setmetatable", l_setmetatable);
   if (!trusts(L)) {
     pni_set_loaders(L);
   } else {
-    wrap(L, "loadfile", l_loadfile);
+    pni_wrap(L, "loadfile", l_loadfile);
     lua_pushcfunction(L, l_dofile);
     lua_setfield(L, -2, "dofile");
   }
@@ -152,8 +134,11 @@ void pni_guard_base(lua_State *L) {
 
 /* A short coroutine ends before its hook counts: each start costs an interval. */
 static int l_resume(lua_State *L) {
+  lua_State *co = lua_tothread(L, 1);
   pni_runtime_poll(L, PNI_INTERVAL);
-  int n = original(L);
+  if (co) pni_runtime_of(L)->current = co;
+  int n = pni_original(L);
+  pni_runtime_of(L)->current = L;
   pni_runtime_pass_on(L);
   return n;
 }
@@ -173,7 +158,9 @@ static int l_close(lua_State *L) {
     lua_pushliteral(L, "coroutine was stopped by a limit");
     return 2;
   }
-  int n = original(L);
+  if (co) pni_runtime_of(L)->current = co;
+  int n = pni_original(L);
+  pni_runtime_of(L)->current = L;
   pni_runtime_pass_on(L);
   return n;
 }
@@ -181,7 +168,9 @@ static int l_close(lua_State *L) {
 /* Raises the error value on top of co as the caller's own, with the caller's position before a string. */
 static int propagate(lua_State *L, lua_State *co, int status) {
   if (status > LUA_YIELD && !is_stopped(L, co)) {
+    pni_runtime_of(L)->current = co;
     int closed = lua_resetthread(co);
+    pni_runtime_of(L)->current = L;
     if (closed == LUA_OK) return luaL_error(L, "coroutine failed");
   }
   pni_runtime_pass_on(L);
@@ -203,7 +192,9 @@ static int step(lua_State *L) {
     return luaL_error(L, "cannot resume dead coroutine");
   if (!lua_checkstack(co, n + 1)) return luaL_error(L, "too many arguments to resume");
   lua_xmove(L, co, n);
+  pni_runtime_of(L)->current = co;
   int status = lua_resume(co, L, n, &results);
+  pni_runtime_of(L)->current = L;
   if (status > LUA_YIELD) return propagate(L, co, lua_status(co));
   if (!lua_checkstack(L, results + 1)) {
     lua_pop(co, results);
@@ -223,8 +214,8 @@ static int l_wrap(lua_State *L) {
 }
 
 void pni_guard_coroutine(lua_State *L) {
-  wrap(L, "resume", l_resume);
-  wrap(L, "close", l_close);
+  pni_wrap(L, "resume", l_resume);
+  pni_wrap(L, "close", l_close);
   lua_pushcfunction(L, l_wrap);
   lua_setfield(L, -2, "wrap");
 }
@@ -259,12 +250,30 @@ static int search(lua_State *L) {
   return 1;
 }
 
+/* A searcher: messages of a module that is not there repeat its name for each place where it was looked for. */
+static int refuse_long(lua_State *L) {
+  enum { LONGEST_NAME = 1024 };
+  size_t n;
+  luaL_checklstring(L, 1, &n);
+  return n > LONGEST_NAME ? luaL_error(L, "name of a module longer than 1024 bytes") : 0;
+}
+
 /* Copies fields named in `names` from the table below the top to the one on top. */
 static void copy_fields(lua_State *L, const char *const *names) {
   for (int i = 0; names[i]; i++) {
     lua_getfield(L, -2, names[i]);
     lua_setfield(L, -2, names[i]);
   }
+}
+
+/* The time of strftime is that of the format, a hundredfold. */
+static int l_date(lua_State *L) {
+  enum { LONGEST_FORMAT = 1024 };
+  size_t n;
+  luaL_optlstring(L, 1, "%c", &n);
+  luaL_argcheck(L, n <= LONGEST_FORMAT, 1, "format longer than 1024 bytes");
+  pni_runtime_charge(L, 64 * n);
+  return pni_original(L);
 }
 
 static void open_os(lua_State *L) {
@@ -274,7 +283,10 @@ static void open_os(lua_State *L) {
   lua_pushcfunction(L, luaopen_os);
   lua_call(L, 0, 1);
   lua_newtable(L);
-  if (grants(L, PN_LIB_TIME)) copy_fields(L, time);
+  if (grants(L, PN_LIB_TIME)) {
+    copy_fields(L, time);
+    pni_wrap(L, "date", l_date);
+  }
   if (trusts(L)) copy_fields(L, files);
   if (!trusts(L)) pni_set_os_files(L);
   if (grants(L, PN_LIB_OS)) copy_fields(L, process);
@@ -294,22 +306,24 @@ static void open_package(lua_State *L) {
   lua_setfield(L, -2, "penumbra.core");
   lua_pop(L, 1);
   lua_getfield(L, -1, "searchers");
-  if (!grants(L, PN_LIB_PACKAGE)) {
-    for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i > 1; i--) {
-      lua_pushnil(L);
-      lua_rawseti(L, -2, i);
-    }
-  } else {
-    for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i > 1; i--) {
+  lua_Integer stock = (lua_Integer)lua_rawlen(L, -1);
+  for (lua_Integer i = stock; i > 1; i--) { /* long names, preload, embedded, then the others */
+    if (grants(L, PN_LIB_PACKAGE)) {
       lua_rawgeti(L, -1, i);
-      lua_rawseti(L, -2, i + 1);
+      lua_rawseti(L, -2, i + 2);
     }
+    lua_pushnil(L);
+    lua_rawseti(L, -2, i);
   }
-  lua_pushcfunction(L, search);
+  lua_rawgeti(L, -1, 1);
   lua_rawseti(L, -2, 2);
+  lua_pushcfunction(L, refuse_long);
+  lua_rawseti(L, -2, 1);
+  lua_pushcfunction(L, search);
+  lua_rawseti(L, -2, 3);
   if (!grants(L, PN_LIB_PACKAGE) && grants(L, PN_LIB_FILES)) {
     lua_pushcfunction(L, pni_search_root);
-    lua_rawseti(L, -2, 3);
+    lua_rawseti(L, -2, 4);
   }
   lua_pop(L, 1);
   if (!grants(L, PN_LIB_PACKAGE)) {
@@ -332,7 +346,7 @@ static const struct {
                  {PN_LIB_STRING, LUA_STRLIBNAME, luaopen_string, pni_guard_string},
                  {PN_LIB_TABLE, LUA_TABLIBNAME, luaopen_table, pni_guard_table},
                  {PN_LIB_MATH, LUA_MATHLIBNAME, luaopen_math, NULL},
-                 {PN_LIB_UTF8, LUA_UTF8LIBNAME, luaopen_utf8, NULL},
+                 {PN_LIB_UTF8, LUA_UTF8LIBNAME, luaopen_utf8, pni_guard_utf8},
                  {PN_LIB_COROUTINE, LUA_COLIBNAME, luaopen_coroutine, pni_guard_coroutine},
                  {PN_LIB_FILES, LUA_IOLIBNAME, pni_open_io, NULL},
                  {PN_LIB_TRUSTED_IO, LUA_IOLIBNAME, luaopen_io, NULL},
@@ -353,6 +367,8 @@ int pni_runtime_open(lua_State *L) {
   }
   if (grants(L, PN_LIB_TIME | PN_LIB_FILES | PN_LIB_OS | PN_LIB_TRUSTED_IO)) open_os(L);
   pni_lua_set_context(L, rt->c);
+  pni_lua_state(L)->poll = pni_runtime_poll;
+  pni_lua_state(L)->trip = pni_runtime_trip;
   if (grants(L, PN_LIB_PENUMBRA | PN_LIB_PACKAGE)) open_package(L);
   /* the class of tensors must be there for arrays to come in; the module itself is only for require */
   lua_pushcfunction(L, open_core);

@@ -14,6 +14,7 @@ typedef struct {
   int64_t shape[PN_MAX_DIMS];
   pn_dtype dtype;
   pn_rng *rng;
+  uint64_t seen; /* elements and lists measured */
 } made;
 
 static const char *const options_of_made[] = {"dtype", "generator", NULL};
@@ -135,8 +136,15 @@ static int l_randperm(lua_State *L) {
 
 /* ---- tensor{...} from nested tables ---- */
 
+/* Looks at the limits as elements and lists are counted: a list may stand in many places. */
+static inline void watch(lua_State *L, made *m) {
+  enum { STRIDE = 4096 };
+  if (++m->seen % STRIDE == 0) pni_poll(L, STRIDE);
+}
+
 /* Finds the shape of the nested table on the stack top and checks every element. */
 static void measure(lua_State *L, made *m, int depth, int *booleans) {
+  watch(L, m);
   if (depth >= PN_MAX_DIMS) pni_error(L, "tensor: at most %d levels of tables are possible", PN_MAX_DIMS);
   int64_t n = (int64_t)lua_rawlen(L, -1);
   if (m->ndim == depth) m->shape[m->ndim++] = n;
@@ -145,6 +153,7 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
   luaL_checkstack(L, 4, "too deep");
   for (int64_t i = 1; i <= n; i++) {
     int type = lua_rawgeti(L, -1, i);
+    watch(L, m);
     bool last = type != LUA_TTABLE;
     if (last && m->ndim > depth + 1)
       pni_error(L, "tensor: element %d must be a list like the others, got %s", (int)i, lua_typename(L, type));
@@ -164,20 +173,32 @@ static void measure(lua_State *L, made *m, int depth, int *booleans) {
   }
 }
 
-/* Position *at of t, if there is one, becomes the number or boolean on the stack top. */
+/* A number as int64, towards zero as `to` does. */
+static pn_status put_whole(pn_context *c, double v, int64_t *out) {
+  if (!(v >= -0x1p63 && v < 0x1p63)) return pni_fail(c, PN_DOMAIN, "tensor: value must fit into int64, got %g", v);
+  *out = (int64_t)v;
+  return PN_OK;
+}
+
+/* Element `at` of t becomes the number or boolean on the stack top. */
 static void put(lua_State *L, pn_tensor *t, int64_t at) {
   bool flag = lua_toboolean(L, -1), boolean = lua_isboolean(L, -1);
   double v = boolean ? flag : lua_tonumber(L, -1);
   switch (t->dtype) {
   case PN_FLOAT64: ((double *)pni_data(t))[at] = v; break;
   case PN_FLOAT32: ((float *)pni_data(t))[at] = (float)v; break;
-  case PN_INT64: ((int64_t *)pni_data(t))[at] = boolean ? flag : lua_tointeger(L, -1); break;
+  case PN_INT64:
+    if (lua_isinteger(L, -1))
+      ((int64_t *)pni_data(t))[at] = lua_tointeger(L, -1);
+    else
+      put_whole(t->ctx, v, (int64_t *)pni_data(t) + at);
+    break;
   default: ((uint8_t *)pni_data(t))[at] = v != 0;
   }
 }
 
-/* Copies the measured table on the stack top into t from position *at on; raises nothing. A finaliser may have made
- * another table of it since: what does not fit its measured shape is left out. */
+/* Copies the measured table on the stack top into t from position *at on; raises nothing, but records what does not
+ * fit. A finaliser may have made another table of it since: what lies outside its measured shape is left out. */
 static void fill(lua_State *L, pn_tensor *t, int axis, int64_t *at) {
   bool last = axis == t->ndim - 1;
   for (int64_t i = 1; i <= t->shape[axis] && *at < t->numel; i++) {
@@ -196,7 +217,7 @@ static pn_tensor *from_table(lua_State *L, pn_context *c, const made *m) {
   lua_pushvalue(L, 1);
   if (t) fill(L, t, 0, &at);
   lua_pop(L, 1);
-  return t;
+  return pn_context_status(c) ? NULL : t;
 }
 
 /* Parameters are the only tensors that change: they and views of them are copied, others may share their elements. */
@@ -314,6 +335,7 @@ static void push_table(lua_State *L, const pn_tensor *t, int axis, int64_t offse
   luaL_checkstack(L, 4, "too deep");
   lua_createtable(L, n < 1 << 24 ? (int)n : 0, 0);
   for (int64_t i = 0; i < n; i++) {
+    if (i % 4096 == 0) pni_poll(L, (uint64_t)(n - i < 4096 ? n - i : 4096) / 16);
     push_table(L, t, axis + 1, offset + i * t->stride[axis]);
     lua_rawseti(L, -2, i + 1);
   }

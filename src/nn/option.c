@@ -52,7 +52,7 @@ pn_status pni_option_set(pn_context *c, const char *where, const pni_option *row
   if (o->choices) {
     char buf[32];
     bool flag = strcmp(o->choices, "false true") == 0;
-    if (!flag || x < 0 || x > 1 || !*pni_option_word(o->choices, (int)x, buf))
+    if (!flag || !(x >= 0 && x <= 1) || !*pni_option_word(o->choices, (int)x, buf))
       return pni_fail(c, PN_DOMAIN, "%s: %s must be one of: %s; got %g", where, o->name, o->choices, x);
   } else if (given->word) {
     return pni_fail(c, PN_DOMAIN, "%s: %s must be a number, got '%s'", where, o->name, given->word);

@@ -140,10 +140,13 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
 }
 
 /* Shards of a large product are parts of its longer side, as every part packs the other operand anew; shards of many
- * small products are some of them. */
+ * small products are some of them. No shard takes longer than some tenths of a second, as none is interrupted. */
 static void cut(pni_product *j, int64_t batch) {
   enum { PART = 16000000, MOST = 8, STEP = 32, SMALL = 1000000 };
-  int64_t work = j->m * j->n * j->k + 1, parts = work / PART < MOST ? work / PART : MOST;
+  const double longest = 4e9;
+  double all = (double)j->m * (double)j->n * (double)j->k;
+  int64_t work = (int64_t)(all < 9e18 ? all : 9e18) + 1, parts = work / PART < MOST ? work / PART : MOST;
+  if (all > MOST * longest) parts = (int64_t)(all / longest);
   j->columns = j->n > j->m;
   int64_t whole = j->columns ? j->n : j->m;
   j->part = parts > 1 ? (whole / parts + STEP - 1) / STEP * STEP : whole;

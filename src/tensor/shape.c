@@ -97,6 +97,7 @@ typedef struct {
   const pni_loop *l;
   pni_row row;
   void *data;
+  int64_t pieces, piece; /* of long rows: how many of what length */
 } shard;
 
 /* Inner axis cut into pieces: operands advance by their stride. */
@@ -220,25 +221,50 @@ static void run_short(void *data, int64_t begin, int64_t end) {
   }
 }
 
-pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data) {
-  enum { GRAIN = 32768 };
-  shard s = {l, row, data};
-  if (l->nop == 0) return pni_fail(c, PN_STATE, "loop: at most %d operands are possible", PNI_OPERANDS);
-  if (l->ndim == 1) {
-    if (l->shape[0] <= 2 * GRAIN) {
-      if (l->shape[0] > 0) run_inner(&s, 0, l->shape[0]);
-      return PN_OK;
+/* Rows that are longer than a shard, in pieces. */
+static void run_pieces(void *data, int64_t begin, int64_t end) {
+  const shard *s = data;
+  const pni_loop *l = s->l;
+  int inner = l->ndim - 1;
+  char *p[PNI_OPERANDS];
+  int64_t stride[PNI_OPERANDS];
+  for (int64_t i = begin; i < end; i++) {
+    int64_t from = i % s->pieces * s->piece, left = l->shape[inner] - from;
+    for (int k = 0; k < l->nop; k++) {
+      stride[k] = l->stride[k][inner];
+      p[k] = row_at(l, k, i / s->pieces) + from * stride[k] * (int64_t)l->size[k];
     }
-    return pni_parallel(c, l->shape[0], GRAIN, run_inner, &s);
+    s->row(s->data, left < s->piece ? left : s->piece, p, stride);
   }
-  int64_t rows = pni_count(l->ndim - 1, l->shape), inner = l->shape[l->ndim - 1];
+}
+
+/* What is too small for threads. Some kernels take microseconds for an element, so a deadline is looked for as well. */
+static pn_status run_alone(pn_context *c, int64_t n, int64_t fine, pni_shard body, shard *s) {
+  if (!c->deadline) fine = n;
+  for (int64_t begin = 0; begin < n; begin += fine) {
+    if (begin && pni_check_cancel(c)) return c->status;
+    body(s, begin, n - begin < fine ? n : begin + fine);
+  }
+  return PN_OK;
+}
+
+pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data) {
+  enum { GRAIN = 32768, FINE = 2048 };
+  shard s = {.l = l, .row = row, .data = data};
+  if (l->nop == 0) return pni_fail(c, PN_STATE, "loop: at most %d operands are possible", PNI_OPERANDS);
+  int64_t inner = l->shape[l->ndim - 1], grain = c->deadline ? FINE : GRAIN;
+  if (l->ndim == 1) {
+    if (inner <= 2 * GRAIN) return run_alone(c, inner, FINE, run_inner, &s);
+    return pni_parallel(c, inner, grain, run_inner, &s);
+  }
+  int64_t rows = pni_count(l->ndim - 1, l->shape);
   if (rows == 0 || inner == 0) return PN_OK;
   pni_shard body = is_short(l, rows) ? run_short : run_rows;
-  if (rows * inner <= 2 * GRAIN) {
-    body(&s, 0, rows);
-    return PN_OK;
-  }
-  return pni_parallel(c, rows, inner >= GRAIN ? 1 : GRAIN / inner, body, &s);
+  if (rows * inner <= 2 * GRAIN) return run_alone(c, rows, FINE / inner + 1, body, &s);
+  if (inner <= grain) return pni_parallel(c, rows, grain / inner, body, &s);
+  s.piece = grain;
+  s.pieces = (inner + grain - 1) / grain;
+  return pni_parallel(c, rows * s.pieces, 1, run_pieces, &s);
 }
 
 /* ---- copying and converting ---- */

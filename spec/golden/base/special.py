@@ -700,6 +700,82 @@ def bessel_gap(k, x):
     return bessel_gaps(x)[int(k)]
 
 
+def by_hankel(order, n, x):
+    """derivative of e^-x I_n(x) for large x, term by term"""
+    term, total = mpf(1), mpf(0)
+    for k in range(40):
+        total += term * mp.rf(mpf(1) / 2 + k, order)
+        term *= -(4 * mpf(n) ** 2 - (2 * k + 1) ** 2) / (8 * (k + 1) * x)
+    return (-1) ** order * total / mp.sqrt(2 * mp.pi * x) / x ** order
+
+
+@function("ive_slope", 3, lambda r, i: (float(i % 3), (0.0, 1.0, 2.0, 4.0)[i % 4], BESSEL(r, i // 4)[0]),
+          [(1.0, 1.0, -2.0), (2.0, 0.0, -40.0), (1.0, 3.0, 1e12), (2.0, 9.0, 50.0)] +
+          fixed([((2.0, 0.0, 0.0), 0.5), ((1.0, 1.0, 0.0), 0.5), ((-1.0, 0.0, 1.0), NAN), ((1.0, 0.0, NAN), NAN)]),
+          scale=lambda v, k, n, x: float(max(abs(v), 1e-4 * k * scaled_bessel(int(n), mpf(x)) if abs(x) < 60 else abs(v))))
+def ive_slope(k, n, x):
+    k, n = int(k), int(n)
+    sign = (-1) ** (n + k) if x < 0 else 1
+    if abs(x) > 1000:
+        return sign * by_hankel(k, n, abs(mpf(x)))
+    with mp.workdps(120):
+        v = [mp.exp(-abs(mpf(x))) * mp.besseli(abs(n + j - k), abs(mpf(x))) for j in range(2 * k + 1)]
+        for _ in range(k):
+            v = [(v[j] + v[j + 2]) / 2 - v[j + 1] for j in range(len(v) - 2)]
+        return sign * v[0]
+
+
+@function("bessel_ratio", 1, BESSEL, one(1e-150, -2.0, -70.0, 1e15) + fixed([(0.0, 0.0), (math.inf, 1.0), (NAN, NAN)]))
+def bessel_ratio(x):
+    with mp.workdps(150):
+        return scaled_bessel(1, mpf(x)) / scaled_bessel(0, mpf(x))
+
+
+@function("erfcx_slope", 2, lambda r, i: (float(i % 4), (r.uniform(-5, 1), r.uniform(0.9, 5), log_uniform(r, 5, 1e3))[i // 4 % 3]),
+          [(1.0, 1.0), (1.0, -20.0), (2.0, 1e3)] + fixed([((1.0, NAN), NAN), ((-1.0, 1.0), NAN)]))
+def erfcx_slope(n, x):
+    with mp.workdps(400):
+        x = mpf(x)
+        f = [mp.exp(x * x) * mp.erfc(x)]
+        f.append(2 * x * f[0] - 2 / mp.sqrt(mp.pi))
+        for k in range(1, 4):
+            f.append(2 * x * f[k] + 2 * k * f[k - 1])
+        return f[int(n)]
+
+
+@function("stirling_slope", 2, lambda r, i: (float(i % 4), (log_uniform(r, 1e-3, 1), r.uniform(1, 20), log_uniform(r, 10, 1e8))[i // 4 % 3]),
+          [(1.0, 10.5), (2.0, 12.5), (1.0, 1e15)] + fixed([((1.0, -1.0), NAN), ((1.0, math.inf), 0.0), ((-1.0, 1.0), NAN)]),
+          scale=lambda v, n, z: float(abs(v) + (1 + mpf(z) ** -n if z < 10 + n else 0)))
+def stirling_slope(n, z):
+    with mp.workdps(80):
+        n, z = int(n), mpf(z)
+        if n == 0:
+            return mp.loggamma(z) - ((z - 0.5) * mp.log(z) - z + mp.log(2 * mp.pi) / 2)
+        if n == 1:
+            return mp.digamma(z) - mp.log(z) + 1 / (2 * z)
+        main = mp.factorial(n - 2) / z ** (n - 1) + mp.factorial(n - 1) / (2 * z ** n)
+        return mp.psi(n - 1, z) - (-1) ** n * main
+
+
+@function("log_gamma_density", 2, lambda r, i: (lambda a: (a, a * math.exp(r.gauss(0, 3) / math.sqrt(1 + a))))(log_uniform(r, 1e-2, 1e14)),
+          [(1e14, 1.00000001e14), (0.5, 1e-300), (3.0, 700.0)] +
+          fixed([((0.5, 0.0), math.inf), ((1.0, 0.0), 0.0), ((2.0, 0.0), -math.inf), ((2.0, math.inf), -math.inf),
+                 ((-1.0, 1.0), NAN), ((1.0, NAN), NAN)]),
+          scale=lambda v, a, x: float(1 + abs(v) + abs(mpf(a) - x) + abs(mp.log(x))))
+def log_gamma_density(a, x):
+    return (mpf(a) - 1) * mp.log(x) - x - mp.loggamma(a)
+
+
+@function("log_beta_density", 3, lambda r, i: (lambda a, b: (a, b, min(max(a / (a + b) * math.exp(r.gauss(0, 2) / math.sqrt(1 + min(a, b))), 1e-10), 1 - 1e-10)))(
+              log_uniform(r, 1e-2, 1e12), log_uniform(r, 1e-2, 1e12)),
+          [(1e12, 2e12, 1 / 3), (0.5, 3.0, 1e-300)] +
+          fixed([((0.5, 1.0, 0.0), math.inf), ((2.0, 1.0, 0.0), -math.inf), ((1.0, 1.0, 1.0), 0.0), ((1.0, 1.0, 2.0), NAN)]),
+          scale=lambda v, a, b, x: float(1 + abs(v) + abs(mpf(a) - (mpf(a) + b) * x) + abs(mp.log(x)) + abs(mp.log1p(-x))))
+def log_beta_density(a, b, x):
+    a, b, x = mpf(a), mpf(b), mpf(x)
+    return (a - 1) * mp.log(x) + (b - 1) * mp.log1p(-x) - mp.loggamma(a) - mp.loggamma(b) + mp.loggamma(a + b)
+
+
 def von_mises_sum(x, low, high, f=lambda t: 1):
     """integral of f(t) e^(x (cos t - cos high)), low <= high <= 0, from where it matters"""
     s = mp.sin(mpf(high) / 2) ** 2 + 80 / mpf(x)
@@ -757,6 +833,32 @@ def von_mises_slope(x, z):
         size, gap = -abs(mpf(z)), bessel_gaps(x)[0]
         s = von_mises_sum(x, -mp.pi, size, lambda t: gap - 2 * mp.sin(t / 2) ** 2)
         return s if z > 0 else -s
+
+
+def arc_args(r, i):
+    x, z = von_mises_args(r, i)
+    a = min(abs(z), 3.0) * (-1 if i % 5 else 1)
+    b = a + r.uniform(0, 2 * math.pi) if i % 2 else min(math.pi, a + abs(r.gauss(0, 2)) / math.sqrt(x))
+    return (x, a, b)
+
+
+@function("von_mises_log_mass", 3, arc_args, [(58.7, 1.2, math.pi), (58.7, -math.pi, 1.2), (1e8, 1.0, 2.0)] +
+          fixed([((1.0, 0.5, 0.5), -math.inf), ((0.0, 0.0, 1.0), NAN), ((1.0, 1.0, 0.0), NAN)]),
+          scale=lambda v, x, a, b: float(1 + abs(v)))
+def von_mises_log_mass(x, a, b):
+    def below(low, high):
+        """log mass of low .. high <= 0"""
+        s = mp.sin(mpf(high) / 2) ** 2
+        return mp.log(von_mises_sum(x, low, high)) - 2 * mpf(x) * s - mp.log(2 * mp.pi * scaled_bessel(0, mpf(x)))
+
+    parts = []
+    for turn in (0, 2 * mp.pi):
+        low, high = max(mpf(a) - turn, -mp.pi), min(mpf(b) - turn, mp.pi)
+        if low < min(high, 0):
+            parts.append(below(low, min(high, mpf(0))))
+        if max(low, 0) < high:
+            parts.append(below(-high, -max(low, mpf(0))))
+    return mp.log(sum(mp.exp(v) for v in parts))
 
 
 @function("gammainccinv", 2, gamma_inverse_args,

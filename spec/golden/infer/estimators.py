@@ -41,6 +41,8 @@ case("elbo", N * ll.mean() - kl, {"log_likelihood": ll, "kl": np.array(kl)},
      {"log_likelihood": np.full((K, B), N / (K * B)), "kl": np.array(-1.0)}, {"num_data": N})
 case("iwae", (lse(log_w) - np.log(K)).mean(), {"log_w": log_w}, {"log_w": softmax(log_w) / B})
 
+case("map", N * ll[0].mean() - 4.5, {"log_likelihood": ll[0], "log_prior": np.array(-4.5)},
+     {"log_likelihood": np.full(B, N / B), "log_prior": np.array(1.0)}, {"num_data": N})
 # elbo: log_joint + entropy, and local latents with a divergence of each datum
 H = np.round(rng.uniform(0.5, 2, B), 3)
 case("elbo", ll.mean() + H.mean(), {"log_joint": ll, "entropy": H},

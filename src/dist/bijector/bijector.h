@@ -67,6 +67,7 @@ struct pn_bijector {
   int64_t shape[PN_MAX_DIMS];            /* batch: broadcast of the parameters without their axes */
   int batch_ndim;
   pn_bijector **part;
+  int uses; /* of parts, and of parts in these */
   int nparts;
   int depth;         /* levels of parts below it */
   pn_bijector *next; /* when it is freed: another one that is */

@@ -59,6 +59,7 @@ static pn_status compose_inverse(B *b) {
 pn_status pni_compose(C *c, B *b) {
   for (int i = 0; i < b->nparts; i++) {
     int dtype = b->part[i]->dtype;
+    if (pni_use(c, b->kind->name, &b->uses, b->part[i]->uses)) return c->status;
     if (dtype >= 0 && b->dtype >= 0 && dtype != b->dtype)
       return pni_fail(c, PN_DTYPE, "%s: parts must have one dtype, got %s and %s", b->kind->name,
                       pn_dtype_name((pn_dtype)b->dtype), pn_dtype_name((pn_dtype)dtype));

@@ -94,7 +94,7 @@ pn_dist *pn_dist_masked(C *c, const pn_dist *b, pn_tensor *mask) {
   if (!d) return NULL;
   d->depth = depth;
   d->part[0] = pn_dist_expand(c, b, batch.ndim, batch.shape);
-  if (!d->part[0]) {
+  if (!d->part[0] || pni_use(c, "masked", &d->uses, b->uses)) {
     pn_dist_unref(d);
     return NULL;
   }

@@ -311,6 +311,7 @@ static pn_status describe(C *c, pn_dist *d) {
   for (int k = 0; k < d->nparts; k++) {
     const pn_dist *p = d->part[k];
     int n = p->batch_ndim - (k >= FIRST ? tail : 0);
+    if (pni_use(c, "mixture", &d->uses, p->uses)) return c->status;
     if (pni_composite_widen(c, "mixture: batches", &batch, n, p->shape)) return c->status;
     if (k >= FIRST && p->support != first->support)
       d->support = first->flags & PNI_DIST_DISCRETE ? &pni_constraint_nonnegative_integer : &pni_constraint_real;

@@ -208,6 +208,8 @@ static pn_dist *fit(C *c, D *b, const pn_bijector *map) {
 /* Sizes of an event of y, by mapping one. */
 static pn_status find_event(C *c, pn_dist *d) {
   D *b = base(d);
+  if (pni_use(c, "transformed", &d->uses, b->uses) || pni_use(c, "transformed", &d->uses, d->map->uses))
+    return c->status;
   const pni_constraint *k = d->map->domain;
   const int64_t *size = b->shape + b->batch_ndim;
   int old = pn_set_no_grad(c, 1);

@@ -7,6 +7,7 @@
 #include "../formula.h"
 #include "../kernel/density.h"
 #include "../kernel/draw.h"
+#include "../kernel/log_share.h"
 
 #define df    d->param[DF]
 #define loc   d->param[LOC]
@@ -17,33 +18,46 @@ static T *standardise(C *c, D *d, T *x) { return pn_div(c, pn_sub(c, x, loc), sc
 
 static T *log_prob(C *c, D *d, T *x) { return pni_student_log_density(c, x, df, loc, scale); }
 
-/* The tail beyond |z| > 1e100, where z^2 may overflow: with w = v / z^2 it is w^h / (2 h B(h, 1/2)), h = v / 2. */
-static T *far_tail(C *c, D *d, T *size) {
+#define FAR 1e100 /* beyond it z^2 may overflow */
+
+/* The tail there: with w = v / z^2 it is w^h / (2 h B(h, 1/2)), h = v / 2. */
+static T *log_far_tail(C *c, D *d, T *size) {
   T *h = times(c, df, 0.5), *log_w = pn_sub(c, pn_log(c, df), times(c, pn_log(c, size), 2));
   T *norm = plus(c, pn_add(c, pn_log(c, h), log_beta(c, h, pni_like(c, h, 0.5))), LOG_2);
-  return pn_exp(c, pn_sub(c, pn_mul(c, h, log_w), norm));
+  return pn_sub(c, pn_mul(c, h, log_w), norm);
 }
 
 /* The smaller tail is I_(v / (v + z^2))(v/2, 1/2) / 2 = (1 - I_(z^2 / (v + z^2))(1/2, v/2)) / 2: of the two arguments
  * the one below 1/2. */
 static T *cdf(C *c, D *d, T *x) {
   T *z = standardise(c, d, x), *h = times(c, df, 0.5), *k = pni_like(c, h, 0.5);
-  double step = d->dtype == PN_FLOAT64 ? 1e-150 : 1e-18; /* at 0 the slope is taken beside it */
-  z = pn_add(c, z, but(c, pn_ne(c, z, pni_like(c, z, 0)), 0, pni_like(c, z, step)));
-  double limit = d->dtype == PN_FLOAT64 ? 1e100 : 1e15;
-  T *beyond = above(c, pn_abs(c, z), limit), *sign = above(c, z, 0), *size = only(c, beyond, pn_abs(c, z), limit);
+  /* at 0 the slope is taken beside it */
+  z = pn_add(c, z, but(c, pn_ne(c, z, pni_like(c, z, 0)), 0, pni_like(c, z, 1e-150)));
+  T *beyond = above(c, pn_abs(c, z), FAR), *sign = above(c, z, 0), *size = only(c, beyond, pn_abs(c, z), FAR);
   z = but(c, beyond, 1, z);
   T *z2 = pn_square(c, z), *far = pn_gt(c, z2, df), *one = plus(c, times(c, z2, 0), 1);
   T *wide = pn_where(c, far, z2, pn_mul(c, one, df)), *near = pn_where(c, far, pn_mul(c, one, df), z2);
   T *outer = pn_betainc(c, h, k, pn_div(c, df, pn_add(c, df, wide)));
   T *inner = pn_betaincc(c, k, h, pn_div(c, near, pn_add(c, df, near)));
   T *tail = times(c, pn_where(c, far, outer, inner), 0.5);
-  tail = pn_where(c, beyond, far_tail(c, d, size), tail);
+  tail = pn_where(c, beyond, pn_exp(c, log_far_tail(c, d, size)), tail);
   return pn_where(c, sign, from(c, 1, tail), tail);
 }
 
-static T *log_cdf(C *c, D *d, T *x) { return log_share(c, cdf(c, d, x), cdf(c, d, pn_sub(c, times(c, loc, 2), x))); }
-static T *log_survival(C *c, D *d, T *x) { return log_cdf(c, d, pn_sub(c, times(c, loc, 2), x)); }
+/* log of the mass below z, by that of the smaller tail, which does not underflow; towards +-inf by far_tail */
+static T *log_below(C *c, D *d, T *z) {
+  T *h = times(c, df, 0.5), *k = pni_like(c, h, 0.5), *upper = above(c, z, 0), *size = pn_abs(c, z);
+  T *beyond = above(c, size, FAR), *infinite = equals(c, size, INFINITY);
+  /* at 0 the slope is taken beside it */
+  T *near = pn_maximum(c, but(c, beyond, 1, size), pni_like(c, z, 1e-150)), *z2 = pn_square(c, near);
+  T *sum = pn_add(c, df, z2), *part = pni_log_beta_share(c, h, k, pn_div(c, df, sum), pn_div(c, z2, sum), false);
+  T *far = log_far_tail(c, d, but(c, infinite, FAR, only(c, beyond, size, FAR)));
+  T *tail = pn_where(c, beyond, far, plus(c, part, -LOG_2));
+  tail = but(c, infinite, -INFINITY, tail);
+  return pn_where(c, upper, pn_log1mexp(c, only(c, upper, tail, -1)), tail);
+}
+static T *log_cdf(C *c, D *d, T *x) { return log_below(c, d, standardise(c, d, x)); }
+static T *log_survival(C *c, D *d, T *x) { return log_below(c, d, pn_neg(c, standardise(c, d, x))); }
 
 /* With t the smaller of p and 1 - p: z^2 = v (1 - w) / w, w = I^-1(2 t) of (v/2, 1/2), or near the centre
  * z^2 = v w / (1 - w), w = I^-1(1 - 2 t) of (1/2, v/2). */
@@ -96,7 +110,7 @@ const pni_distribution pni_dist_student_t = {
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,
     .event = "",
-    .flags = PNI_DIST_TOTAL,
+    .flags = PNI_DIST_TOTAL | PNI_DIST_WIDE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -276,6 +276,7 @@ const pni_distribution pni_dist_truncated_normal = {
                .absent = INFINITY}},
     .support = &pni_constraint_interval,
     .event = "",
+    .flags = PNI_DIST_WIDE,
     .check = check,
     .in_support = in_support,
     .log_prob = log_prob,

@@ -106,6 +106,16 @@ static pn_tensor *sum_axes(pn_context *c, pn_tensor *t, int n) {
   return t && n ? pn_sum(c, t, axes, 0) : t;
 }
 
+/* The formula, in float64 where a kind asks for that. */
+static pn_tensor *formula(pn_context *c, pni_kl f, const pn_dist *p, const pn_dist *q) {
+  bool asked = ((p->kind->flags | q->kind->flags) & PNI_DIST_WIDE) != 0;
+  if (!asked || p->dtype == PN_FLOAT64 || p->kind->call || q->kind->call) return f(c, p, q);
+  pn_dist first, second;
+  const pn_dist *a = pni_dist_in_double(c, p, &first), *b = a ? pni_dist_in_double(c, q, &second) : NULL;
+  pn_tensor *t = b ? f(c, a, b) : NULL;
+  return t ? pn_cast(c, t, (pn_dtype)p->dtype) : NULL;
+}
+
 pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
   if (!p || !q || pni_failed(c)) return NULL;
   pni_kl f = find(p, q);
@@ -122,6 +132,6 @@ pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
   if (f == of_point || f == of_rows) return f(c, p, q);
   pni_spec joint;
   if (joint_shape(c, p, q, &joint)) return NULL;
-  pn_tensor *t = pni_dist_expand_to(c, f(c, p, q), joint.ndim, joint.shape);
+  pn_tensor *t = pni_dist_expand_to(c, formula(c, f, p, q), joint.ndim, joint.shape);
   return sum_axes(c, t, p->event_ndim - own_axes(p, q));
 }

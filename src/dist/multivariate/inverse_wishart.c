@@ -106,6 +106,7 @@ const pni_distribution pni_dist_inverse_wishart = {
                .kept = true}},
     .support = &pni_constraint_positive_definite,
     .event = "nn",
+    .flags = PNI_DIST_WIDE,
     .check = check,
     .in_support = pni_wishart_in_support,
     .log_prob = log_prob,

@@ -112,6 +112,7 @@ const pni_distribution pni_dist_normal_inverse_wishart = {
                .kept = true}},
     .support = &pni_constraint_mean_and_covariance,
     .event = "Nn",
+    .flags = PNI_DIST_WIDE,
     .check = check,
     .in_support = in_support,
     .log_prob = log_prob,

@@ -11,7 +11,7 @@
 #include "../../autodiff/replay/replay.h"
 #include "watch.h"
 
-enum { MOST_PLACES = 2000, MOST_HOLDERS = 300, MOST_FIELDS = 1000 };
+enum { MOST_PLACES = 2000, MOST_HOLDERS = 300, MOST_FIELDS = 1000, LONGEST_NAME = 126 };
 static const char nothing = 0; /* its address stands for nil in a list */
 
 typedef struct {
@@ -45,50 +45,32 @@ typedef struct {
 /* Stack indices of the walk. */
 typedef struct {
   lua_State *L;
-  int code;  /* list of the dumped functions */
+  int names; /* set of the constants of the functions reached, and of other short pieces of their code */
   int queue; /* list of functions and tables, each once */
   int seen;  /* set of these; of a table: the set of its fields that are in the list */
   int skip;  /* set of tables that are modules */
   int n, done;
+  unsigned pieces; /* of code looked at */
 } walk;
 
-/* A buffer lies on the stack from its beginning on: above the function that is dumped. */
-typedef struct {
-  luaL_Buffer B;
-  bool begun;
-} dump;
-
-static int append(lua_State *L, const void *p, size_t size, void *data) {
-  dump *d = data;
-  if (!d->begun) luaL_buffinit(L, &d->B);
-  d->begun = true;
-  luaL_addlstring(&d->B, p, size);
+/* lua_dump writes each string of its own accord, as one piece. */
+static int note_piece(lua_State *L, const void *p, size_t size, void *data) {
+  enum { STRIDE = 1024 };
+  walk *w = data;
+  if (++w->pieces % STRIDE == 0) pni_poll(L, STRIDE);
+  if (size == 0 || size > LONGEST_NAME) return 0;
+  lua_pushlstring(L, p, size);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, w->names);
   return 0;
 }
 
-/* Is the name a constant of the dumped function? In Lua 5.4's dumps a string of n < 127 bytes follows a byte
- * n + 1 + 128; elsewhere, and for longer names, its text alone is looked for. */
-static bool holds(const char *code, size_t length, const char *name, size_t n) {
-  const char *end = code + length;
-  const bool sized = LUA_VERSION_NUM == 504 && n < 127;
-  for (const char *p = code + 1; n && p < end && (size_t)(end - p) >= n; p++) {
-    p = memchr(p, name[0], (size_t)(end - p) - n + 1);
-    if (!p) return false;
-    if (memcmp(p, name, n) == 0 && (!sized || (unsigned char)p[-1] == n + 129)) return true;
-  }
-  return false;
-}
-
-static bool mentioned(walk *w, const char *name, size_t n) {
-  lua_Integer all = (lua_Integer)lua_rawlen(w->L, w->code);
-  bool found = false;
-  for (lua_Integer i = 1; i <= all && !found; i++) {
-    size_t length;
-    lua_rawgeti(w->L, w->code, i);
-    const char *code = lua_tolstring(w->L, -1, &length);
-    found = holds(code, length, name, n);
-    lua_pop(w->L, 1);
-  }
+/* Is the string at index i a constant of a function that was reached? Of long ones it is not known. */
+static bool mentioned(walk *w, int i) {
+  if (lua_rawlen(w->L, i) > LONGEST_NAME) return true;
+  lua_pushvalue(w->L, i);
+  bool found = lua_rawget(w->L, w->names) != LUA_TNIL;
+  lua_pop(w->L, 1);
   return found;
 }
 
@@ -131,10 +113,7 @@ static void reach(walk *w) {
   lua_pushvalue(L, -1);
   lua_rawseti(L, w->queue, ++w->n);
   if (!function) return;
-  dump d = {.begun = false};
-  lua_dump(L, append, &d, 1);
-  luaL_pushresult(&d.B);
-  lua_rawseti(L, w->code, (lua_Integer)lua_rawlen(L, w->code) + 1);
+  lua_dump(L, note_piece, w, 1);
 }
 
 static void reach_upvalues(walk *w, int f) {
@@ -148,10 +127,7 @@ static void reach_upvalues(walk *w, int f) {
 static bool is_watched(walk *w, bool all) {
   lua_State *L = w->L;
   if (lua_iscfunction(L, -1) || lua_rawequal(L, -1, -1) == 0) return false; /* a NaN never equals itself */
-  if (all || lua_type(L, -2) != LUA_TSTRING) return true;
-  size_t n;
-  const char *name = lua_tolstring(L, -2, &n);
-  return mentioned(w, name, n);
+  return all || lua_type(L, -2) != LUA_TSTRING || mentioned(w, -2);
 }
 
 /* Reaches what the watched fields of a table hold; true if there were new ones. */
@@ -168,6 +144,7 @@ static bool reach_fields(walk *w, int t) {
   }
   lua_pushnil(L);
   while (lua_next(L, t) && n++ < MOST_FIELDS) {
+    if (n % 64 == 0) pni_poll(L, 64);
     lua_pushvalue(L, -2);
     bool known = lua_rawget(L, fields) != LUA_TNIL;
     lua_pop(L, 1);
@@ -215,6 +192,7 @@ static void explore(walk *w, int f) {
     fresh = false;
     for (int i = 1; i <= w->n; i++) {
       lua_rawgeti(L, w->queue, i);
+      pni_poll(L, 1);
       int at = lua_gettop(L);
       if (lua_istable(L, at))
         fresh |= reach_fields(w, at);
@@ -361,7 +339,7 @@ void pni_watch_list(lua_State *L, int f) {
   luaL_checkstack(L, 260, "compile"); /* reach goes on to 200 */
   lua_newtable(L);
   int list = lua_gettop(L);
-  walk w = {.L = L, .code = list + 1, .queue = list + 2, .seen = list + 3, .skip = list + 4};
+  walk w = {.L = L, .names = list + 1, .queue = list + 2, .seen = list + 3, .skip = list + 4};
   for (int k = 0; k < 4; k++) lua_newtable(L);
   skip_modules(&w);
   explore(&w, f);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../blas.h"
+#include "effort.h"
 #include "linalg.h"
 #include "small.h"
 
@@ -18,6 +19,7 @@ enum { SHARDS = 32, LEAST_BATCH = 4 };
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
 
 typedef struct {
+  pn_context *c;
   const pni_lapack *f;
   pni_small_group group;
   int lanes; /* 0: the LAPACK path */
@@ -31,12 +33,21 @@ typedef struct {
   bool divides;                   /* the factors that all matrices share have pivots without reciprocal */
   int64_t out_step, scratch_step; /* elements per matrix; elements per shard */
   _Atomic int64_t failed;         /* matrix << CODE_BITS | code of the first failure */
+  atomic_bool left_out;           /* matrices, for lack of time */
 } job;
 
 static void report(job *j, int64_t i, int code) {
   int64_t mine = i << CODE_BITS | code, seen = atomic_load(&j->failed);
   while (mine < seen && !atomic_compare_exchange_weak(&j->failed, &seen, mine)) {
   }
+}
+
+/* Is there no time for item i? Asked now and then, as often as `work` is worth it. */
+static bool leaves_out(job *j, int64_t i, int64_t work) {
+  enum { WORTH = 100000 };
+  if (i % (WORTH / work + 1) || !pni_is_over(j->c)) return false;
+  atomic_store(&j->left_out, true);
+  return true;
 }
 
 /* Where matrix i of an operand starts. */
@@ -134,6 +145,7 @@ static void run_lapack(void *data, int64_t begin, int64_t end) {
   char *lu = j->scratch ? j->scratch + shard * j->scratch_step * j->size : NULL;
   int *pivot = j->pivots ? j->pivots + shard * j->s.n : NULL;
   for (int64_t i = begin; i < end; i++) {
+    if (leaves_out(j, i, (int64_t)j->s.n * j->s.n)) return;
     int info = one_matrix(j, i, lu, pivot);
     if (info) report(j, i, info);
   }
@@ -197,6 +209,7 @@ static void run_groups(void *data, int64_t begin, int64_t end) {
   job *j = data;
   void *scratch = j->scratch ? j->scratch + begin / j->grain * j->scratch_step * j->size : NULL;
   for (int64_t g = begin; g < end; g++) {
+    if (leaves_out(j, g, (int64_t)j->s.n * j->s.n * j->lanes)) return;
     const void *a[PNI_SMALL_LANES], *b[PNI_SMALL_LANES];
     void *out[PNI_SMALL_LANES];
     int info[PNI_SMALL_LANES] = {0};
@@ -307,6 +320,20 @@ static void choose_group(job *j) {
   j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
 }
 
+/* Operations for one matrix. */
+static double operations(const job *j) {
+  double n = j->s.n, k = j->s.k, cube = n * n * n;
+  switch (j->s.kind) {
+  case PNI_SMALL_CHOLESKY: return cube / 3;
+  case PNI_SMALL_TRIANGULAR: return n * n * k;
+  case PNI_SMALL_CHOLESKY_SOLVE: return 2 * n * n * k;
+  case PNI_SMALL_TRIA: return 170 * n * n * (double)j->a.cols; /* rotations, of a whole group whatever its size */
+  case PNI_SMALL_SOLVE:
+  case PNI_SMALL_INVERSE: return cube * 2 / 3 + 2 * n * n * k;
+  default: return cube * 2 / 3;
+  }
+}
+
 static pn_status run_job(pn_context *c, job *j, int path) {
   int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
   bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
@@ -328,7 +355,8 @@ static pn_status run_job(pn_context *c, job *j, int path) {
   bool groups = body == run_groups, scratch = groups || j->s.kind >= PNI_SMALL_SOLVE;
   if (!scratch || take_scratch(c, j, shards, groups) == PN_OK) {
     if (shared) prepare_shared(j);
-    if (atomic_load(&j->failed) == INT64_MAX) pni_parallel(c, items, grain, body, j);
+    if (atomic_load(&j->failed) == INT64_MAX && pni_parallel(c, items, grain, body, j) == PN_OK)
+      pni_check_complete(c, atomic_load(&j->left_out));
   }
   drop_scratch(c, j, shards);
   return c->status;
@@ -345,7 +373,8 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   if (out->numel == 0) return PN_OK;
   bool scalar = kind >= PNI_SMALL_LOGDET && kind <= PNI_SMALL_DET_SIGN;
   int nlead = out->ndim - (scalar ? 0 : 2);
-  job j = {.f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
+  job j = {.c = c,
+           .f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
            .size = (int64_t)pni_itemsize(a),
            .count = pni_count(nlead, out->shape),
            .nlead = nlead,
@@ -372,6 +401,10 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   j.s = (pni_small){kind,           flags,          (int)n,         (int)k,        (int)j.a.cols,
                     j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
+  if (pni_check_effort(c, where, a->dtype, n, n, operations(&j))) {
+    pn_tensor_unref(own);
+    return c->status;
+  }
   run_job(c, &j, path);
   int64_t failed = atomic_load(&j.failed);
   if (failed != INT64_MAX && !pni_failed(c)) {
@@ -407,7 +440,8 @@ bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_
   int64_t largest = n > inner ? n : inner;
   if (k > largest) largest = k;
   if (largest > PNI_SMALL_PRODUCT) return false;
-  job j = {.size = (int64_t)pni_itemsize(x),
+  job j = {.c = c,
+           .size = (int64_t)pni_itemsize(x),
            .count = pni_count(nlead, out->shape),
            .nlead = nlead,
            .a = matrix_of(x),
@@ -425,6 +459,7 @@ bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_
   lead_steps(y, nlead, j.b_step);
   merge_lead(&j, out->shape);
   int64_t groups = (j.count + j.lanes - 1) / j.lanes;
-  pni_parallel(c, groups, 100000 / (n * inner * k + 8) + 1, run_groups, &j);
+  if (pni_parallel(c, groups, 100000 / (n * inner * k + 8) + 1, run_groups, &j) == PN_OK)
+    pni_check_complete(c, atomic_load(&j.left_out));
   return true;
 }

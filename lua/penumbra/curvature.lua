@@ -1,0 +1,137 @@
+--- Second derivatives of losses by products and, for small models, by matrices: exact Hessians and Gauss-Newton's.
+--- Parameters and vectors are lists of tensors of equal shapes; what a matrix acts on is their elements one after
+--- another.
+local core = require "penumbra.core"
+
+local curvature = {}
+
+-- Sum over the list of a[k] * b[k], or nil if no a depends on anything.
+local function dot(a, b)
+  local sum
+  for k = 1, #a do
+    if a[k]:requires_grad() then
+      local term = (a[k] * b[k]):sum()
+      sum = sum and sum + term or term
+    end
+  end
+  return sum
+end
+
+local function zeros(list)
+  local out = {}
+  for k, t in ipairs(list) do out[k] = t:detach() * 0 end
+  return out
+end
+
+-- Any number of tensors along an axis: joined by 64 at a time, which is what one operation takes.
+local function join(list, axis)
+  while #list > 1 do
+    local groups = {}
+    for first = 1, #list, 64 do
+      groups[#groups + 1] = core.concatenate(table.move(list, first, math.min(first + 63, #list), 1, {}), axis)
+    end
+    list = groups
+  end
+  return list[1]
+end
+
+local function stack(list, axis)
+  local out = {}
+  for k, t in ipairs(list) do out[k] = t:unsqueeze(axis) end
+  return join(out, axis)
+end
+
+local function check_vector(where, params, v)
+  if type(v) ~= "table" or #v ~= #params then
+    core.error(("%s: v must be a list of %d tensors, one for each parameter, got %s"):format(where, #params,
+      type(v) == "table" and #v or type(v)))
+  end
+end
+
+--- The elements of a list of tensors, one after another: [P].
+function curvature.flatten(list)
+  local out = {}
+  for k, t in ipairs(list) do out[k] = t:reshape { t:numel() } end
+  return join(out, 1)
+end
+
+--- The way back: v [P] as tensors with the shapes of those in list.
+function curvature.unflatten(v, list)
+  local out, at = {}, 0
+  for k, t in ipairs(list) do
+    out[k] = v:slice(1, at + 1, at + t:numel()):reshape(t:shape())
+    at = at + t:numel()
+  end
+  return out
+end
+
+--- hessian_product(loss, params, v): the exact product H v of the Hessian of a loss (a tensor of one element) with a
+--- list v shaped like the parameters; as such a list. Costs about two gradients. Pearlmutter 1994.
+function curvature.hessian_product(loss, params, v)
+  check_vector("hessian_product", params, v)
+  local slope = dot(core.grad(loss, params, { create_graph = true }), v)
+  return slope and core.grad(slope, params) or zeros(params)
+end
+
+-- J v of outputs, as a function of v: the gradient of u . f is linear in u, and its slope along v is J v.
+local function forward(outputs, params)
+  local u = core.param(outputs:detach() * 0)
+  local g = core.grad((outputs * u):sum(), params, { create_graph = true })
+  return function(v)
+    local slope = dot(g, v)
+    return slope and core.grad(slope, { u })[1] or outputs:detach() * 0
+  end
+end
+
+--- gauss_newton_product(outputs, loss, params, v): J' H J v, with J the Jacobian of a model's outputs (a tensor of any
+--- shape) and H the Hessian of loss(outputs), a function that gives one element. It is the Hessian where the model is
+--- linear in its parameters, and positive semi-definite where the loss is convex in the outputs. Schraudolph 2002.
+function curvature.gauss_newton_product(outputs, loss, params, v)
+  check_vector("gauss_newton_product", params, v)
+  local along = forward(outputs, params)(v)
+  local leaf = core.param(outputs:detach())
+  local bent = curvature.hessian_product(loss(leaf), { leaf }, { along })[1]
+  return core.grad((outputs * bent:detach()):sum(), params)
+end
+
+--- jacobian(outputs, params): d outputs / d params, [numel of outputs, P]. Takes as many passes as there are outputs or
+--- elements of parameters, whichever are fewer.
+function curvature.jacobian(outputs, params)
+  local n, list = outputs:numel(), {}
+  local parts = zeros(params)
+  local size = curvature.flatten(parts):numel()
+  if n <= size then
+    local flat = outputs:reshape { n }
+    for i = 1, n do list[i] = curvature.flatten(core.grad(flat:select(1, i), params)) end
+    return stack(list, 1)
+  end
+  local along, unit = forward(outputs, params), core.eye(size, { dtype = outputs:dtype() })
+  for j = 1, size do list[j] = along(curvature.unflatten(unit:select(1, j), parts)):reshape { n } end
+  return stack(list, 2)
+end
+
+--- hessian(loss, params): the exact Hessian of a loss of one element, [P, P], in P products.
+function curvature.hessian(loss, params)
+  local g = core.grad(loss, params, { create_graph = true })
+  local unit, list = zeros(params), {}
+  local size = curvature.flatten(unit):numel()
+  local eye = core.eye(size, { dtype = loss:dtype() })
+  for j = 1, size do
+    local slope = dot(g, curvature.unflatten(eye:select(1, j), unit))
+    list[j] = curvature.flatten(slope and slope:requires_grad() and core.grad(slope, params) or unit)
+  end
+  return stack(list, 1)
+end
+
+--- output_hessians(loss, outputs): the Hessians of each datum's loss in its outputs: outputs [B, C] -> [B, C, C]. The
+--- function loss(outputs) gives the losses [B] (or their sum), those of different data apart.
+function curvature.output_hessians(loss, outputs)
+  local leaf, list = core.param(outputs:detach()), {}
+  local g = core.grad(loss(leaf):sum(), { leaf }, { create_graph = true })[1]
+  for c = 1, outputs:size(2) do
+    list[c] = g:requires_grad() and core.grad(g:select(2, c):sum(), { leaf })[1] or outputs:detach() * 0
+  end
+  return stack(list, 3)
+end
+
+return curvature
