@@ -345,7 +345,8 @@ end
 --- Second, the share of proposals taken.
 ---
 --- The chain goes from (z, x_missing) to z proposed by q(z | x) and taken by Metropolis and Hastings' rule, then to
---- x_missing from p(x | z): its law tends to p(z, x_missing | x_observed), whatever q. Mattei & Frellsen 2018.
+--- x_missing from p(x | z): its law tends to p(z, x_missing | x_observed), whatever q; slowly where few are taken, as
+--- with a q that is narrower than the posterior. Mattei & Frellsen 2018.
 function methods:impute(x, mask, given)
   local o = read(self, "impute", x, given, { draws = 100, warmup = 50, samples = false })
   options.argument("impute", "mask", mask, "tensor")
@@ -413,12 +414,12 @@ local new_options = {
 
 local function sizes_of(role, list, least)
   if type(list) ~= "table" or #list < least then
-    core.error(("vae: %s must be a list of sizes, got %s"):format(role, type(list) == "table" and "an empty one"
+    core.error(("vae.new: %s must be a list of sizes, got %s"):format(role, type(list) == "table" and "an empty one"
       or tostring(list)))
   end
   local out = {}
   for k, n in ipairs(list) do
-    out[k] = options.whole("vae", ("%s[%d]"):format(role, k), n, 1)
+    out[k] = options.whole("vae.new", ("%s[%d]"):format(role, k), n, 1)
   end
   return out
 end
@@ -427,12 +428,12 @@ end
 local function latents_of(o)
   if type(o.latent) == "table" then
     if o.layers and o.layers ~= #o.latent then
-      core.error(("vae: layers must be the length of latent, %d, got %s"):format(#o.latent, tostring(o.layers)))
+      core.error(("vae.new: layers must be the length of latent, %d, got %s"):format(#o.latent, tostring(o.layers)))
     end
     return sizes_of("latent", o.latent, 1)
   end
-  local n, list = options.whole("vae", "latent", o.latent, 1), {}
-  for level = 1, options.whole("vae", "layers", o.layers or 1, 1) do
+  local n, list = options.whole("vae.new", "latent", o.latent, 1), {}
+  for level = 1, options.whole("vae.new", "layers", o.layers or 1, 1) do
     list[level] = n
   end
   return list
@@ -441,10 +442,10 @@ end
 -- A list of sizes for each level.
 local function hidden_of(o, levels, least)
   local list = {}
-  options.argument("vae", "hidden", o.hidden, "table")
+  options.argument("vae.new", "hidden", o.hidden, "table")
   local each = type(o.hidden[1]) == "table"
   if each and #o.hidden ~= levels then
-    core.error(("vae: hidden must have a list for each of %d levels, got %d"):format(levels, #o.hidden))
+    core.error(("vae.new: hidden must have a list for each of %d levels, got %d"):format(levels, #o.hidden))
   end
   for level = 1, levels do
     list[level] = each and sizes_of(("hidden[%d]"):format(level), o.hidden[level], least)
@@ -455,22 +456,22 @@ end
 
 --- new{data =, latent =, ...}: a model with parameters drawn anew; options above (pn.help "penumbra.models.vae").
 function vae.new(given)
-  local o = options.check("vae", given, new_options)
+  local o = options.check("vae.new", given, new_options)
   for _, name in ipairs { "data", "categories", "components", "flows", "flow_hidden" } do
-    o[name] = options.whole("vae", name, o[name], 1)
+    o[name] = options.whole("vae.new", name, o[name], 1)
   end
-  o.condition = options.whole("vae", "condition", o.condition, 0)
+  o.condition = options.whole("vae.new", "condition", o.condition, 0)
   o.dtype = o.dtype or core.default_dtype()
   if o.dtype ~= "float64" and o.dtype ~= "float32" then
-    core.error(("vae: dtype must be 'float64' or 'float32', got '%s'"):format(o.dtype))
+    core.error(("vae.new: dtype must be 'float64' or 'float32', got '%s'"):format(o.dtype))
   end
   local latent = latents_of(o)
   local structure = o.posterior == "flow" and "flow" or #latent > 1 and o.structure or "backward"
   local hidden = hidden_of(o, #latent, structure == "ladder" and 1 or 0)
   if structure == "flow" and #latent > 1 then
-    core.error(("vae: posterior 'flow' is for one level of latents, got %d"):format(#latent))
+    core.error(("vae.new: posterior 'flow' is for one level of latents, got %d"):format(#latent))
   elseif o.prior == "conditional" and o.condition == 0 then
-    core.error "vae: prior 'conditional' needs a condition (its size)"
+    core.error "vae.new: prior 'conditional' needs a condition (its size)"
   end
   local likelihood = decoder.new(o.decoder, latent[1] + o.condition, o.data, { hidden = hierarchy.reversed(hidden[1]),
     activation = o.activation, dtype = o.dtype, noise = o.noise, categories = o.categories, components = o.components })
