@@ -23,6 +23,8 @@ local made = {
   generator = function() return pn.generator(1) end,
   scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
   compiled = function() return pn.compile(function() return pn.ones { 2 } end) end,
+  autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
+  variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
 }
 
 -- Lists of arguments, after the object itself for methods.
@@ -72,6 +74,9 @@ local function each_namespace(visit)
   end
   for _, name in ipairs(pn.lazy_names()) do local _ = pn[name] end
   walk("pn", pn)
+  for _, name in ipairs { "vae", "variational_em" } do
+    walk("models." .. name, require("penumbra.models." .. name))
+  end
   for _, entry in ipairs(list) do visit(entry[1], named[entry[2]], entry[2]) end
 end
 
