@@ -527,6 +527,10 @@ local function names_of(value)
     if rawequal(part, value) then return { home } end
     look(part, home .. ".")
   end
+  for _, module in ipairs(#list == 0 and core.modules() or {}) do -- such as "penumbra.models.vae"
+    local loaded = package and package.loaded[module]
+    if type(loaded) == "table" then look(loaded, ('require "%s".'):format(module)) end
+  end
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end
   if #list == 0 then look(core.bijector_methods, "b:") end

@@ -71,8 +71,10 @@ describe("variational EM", function()
   local source = debug.getinfo(1, "S").short_src
   for text, f in pairs {
     ["variational_em.new: option 'data' is required"] = function() em.new { latent = 1 } end,
-    ["variational_em.new: latent must be a whole number from 1 on, got 1.5"] = function() em.new { data = 2, latent = 1.5 } end,
-    ["fit: x must be float64 of shape [N, 3], got float64 [2, 2]"] = function() m:fit { data = pn.zeros { 2, 2 }, epochs = 1 } end,
+    ["variational_em.new: latent must be a whole number from 1 on, got 1.5"] =
+      function() em.new { data = 2, latent = 1.5 } end,
+    ["fit: x must be float64 of shape [N, 3], got float64 [2, 2]"] =
+      function() m:fit { data = pn.zeros { 2, 2 }, epochs = 1 } end,
     ["posteriors: there are none before fit"] = function() m:posteriors() end,
     ["infer: x must be a tensor, got nil"] = function() m:infer() end,
     ["bound: draws must be a whole number from 1 on, got 0"] = function() m:bound(pn.zeros { 1, 3 }, { draws = 0 }) end,

@@ -1,7 +1,7 @@
 --- Variational autoencoders of handwritten digits after Burda, Grosse & Salakhutdinov 2016: one level of latents
---- (784-200-200-50) or two (784-200-200-100-100-100-50), tanh, Bernoulli pixels that are drawn anew from the grey values in
---- each epoch, trained by the evidence lower bound or the importance weighted bound of 50 draws. The log-likelihood of
---- test images is the importance weighted bound of 5,000 draws.
+--- (784-200-200-50) or two (784-200-200-100-100-100-50), tanh, Bernoulli pixels that are drawn anew from the grey
+--- values in each epoch, trained by the evidence lower bound or the importance weighted bound of 50 draws. The
+--- log-likelihood of test images is the importance weighted bound of 5,000 draws.
 ---
 ---   penumbra mnist.lua --data FOLDER --model vae1 --epochs 50      FOLDER holds train-images-idx3-ubyte.gz ...
 ---   penumbra mnist.lua --data FOLDER --model iwae1 --epochs 30 --out RESULTS    goes on where RESULTS/iwae1 stands
@@ -125,7 +125,8 @@ local function train(m, images, chosen)
       schedule = function(step) return falling(done * each + step) end,
       on_epoch = function(s)
         seconds = before + s.seconds
-        print(("%s epoch %d of %d: bound %.2f nats, %.0f s"):format(option.model, done + s.epoch, epochs, -s.loss, seconds))
+        print(("%s epoch %d of %d: bound %.2f nats, %.0f s"):format(option.model, done + s.epoch, epochs, -s.loss,
+          seconds))
         io.stdout:flush()
         save(m, opt, done + s.epoch, seconds)
       end }
@@ -177,11 +178,11 @@ local function pictures(m, test)
   local side = math.tointeger(math.sqrt(test:size(2)) // 1)
   local x = test:slice(1, 1, 10)
   -- the lower half is missing
-  local mask = pn.concatenate({ pn.ones { 10, side * (side // 2) }, pn.zeros { 10, side * (side - side // 2) } }, 2):gt(0.5)
+  local mask = (pn.arange(side * side) - side * (side // 2)):lt(0):broadcast_to { 10, side * side }:contiguous()
   local filled, taken = m:impute(x, mask, { draws = 200, warmup = 200 })
   local half = pn.where(mask, x, pn.full({}, 0.3, o32))
-  draw("reconstructions", { grey(("test, reconstructed, upper half, its mean completion (%.0f %% taken)"):format(100 * taken),
-    pn.concatenate({ x, m:reconstruct(x), half, filled }, 1), 10) }, { 760, 340 })
+  draw("reconstructions", { grey(("test, reconstructed, upper half, its mean completion (%.0f %% taken)"):format(
+    100 * taken), pn.concatenate({ x, m:reconstruct(x), half, filled }, 1), 10) }, { 760, 340 })
   -- from one test image's latents to another's, in a straight line
   local z = m:encode(test:slice(1, 1, 16))
   z = pn.is_tensor(z) and z or z[1]
@@ -190,8 +191,8 @@ local function pictures(m, test)
     local t = pn.linspace(0, 1, 10, o32):unsqueeze(-1)
     lines[k] = z[2 * k - 1] * (1 - t) + z[2 * k] * t
   end
-  draw("traversals", { grey("between the latents of two test images", m:decode(pn.concatenate(lines, 1)):mean():detach(),
-    10) }, { 640, 500 })
+  draw("traversals", { grey("between the latents of two test images",
+    m:decode(pn.concatenate(lines, 1)):mean():detach(), 10) }, { 640, 500 })
 end
 
 read_options(arg or {})

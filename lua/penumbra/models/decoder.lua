@@ -88,11 +88,6 @@ function methods:expected(law)
   return self.kind == "categorical" and law:mode() or law:mean()
 end
 
---- Draws of a law as data: numbers of the model's dtype, labels int64.
-function methods:draw(law)
-  return law:sample()
-end
-
 for name, method in pairs(parameters.methods) do
   methods[name] = method
 end

@@ -4,9 +4,9 @@
 ---     backward   q(z | x) = q(z_1 | x) q(z_2 | z_1) ... q(z_L | z_{L-1})              Burda et al. 2016
 ---     ladder     q(z | x) = prod_l h(z_l | x) p(z_l | z_{l+1}) / Z_l, from l = L down    Soenderby et al. 2016
 ---
---- where d_1 = f_1(x), d_l = f_l(d_{l-1}) run up, h(z_l | x) = N(m_l(d_l), v_l(d_l)), and the product of two normals has
---- the sum of their precisions and of their precision-weighted means. With a flow (one level) z = f(e), e from the normal
---- of the encoder. With one level, backward and ladder differ only in how the normal is written: backward is used.
+--- where d_1 = f_1(x), d_l = f_l(d_{l-1}) run up, h(z_l | x) = N(m_l(d_l), v_l(d_l)), and the product of two normals
+--- has the sum of their precisions and of their precision-weighted means. With a flow (one level) z = f(e), e from the
+--- normal of the encoder. With one level there is nothing to multiply but the prior: backward is used.
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.dist"
@@ -114,7 +114,7 @@ function methods:run(x, c, how)
   return run
 end
 
---- log_prior(run), log_posterior(run): log p(z) and log q(z | x), [B] or [k, B].
+--- log_prior(run): log p(z), [B] or [k, B].
 function methods:log_prior(run)
   local sum = run.p[1]:log_prob(run.z[1])
   for level = 2, self.levels do
@@ -123,6 +123,7 @@ function methods:log_prior(run)
   return sum
 end
 
+--- log_posterior(run): log q(z | x), [B] or [k, B].
 function methods:log_posterior(run)
   local sum = run.log_q or run.q[1]:log_prob(run.z[1])
   for level = 2, self.levels do
@@ -147,7 +148,7 @@ function methods:divergence(run)
   return sum
 end
 
---- generate(n, c, generator): draws of all latents from the prior, [n, ...].
+--- generate(n, c): draws of all latents from the prior, [n, ...].
 function methods:generate(n, c)
   local z = {}
   for level = self.levels, 1, -1 do

@@ -96,9 +96,7 @@ local function log_weights(self, x, c, k)
   return run.log_likelihood + self.latents:log_prior(run) - self.latents:log_posterior(run), run
 end
 
-local objectives = {}
-
-function objectives.elbo(self, x, c, draws, beta)
+local function elbo(self, x, c, draws, beta)
   local run = run_of(self, x, c, { draws = draws > 1 and draws or nil })
   local divergence = self.latents:divergence(run)
   local ll = run.log_likelihood
@@ -108,14 +106,16 @@ function objectives.elbo(self, x, c, draws, beta)
   return infer.elbo { log_likelihood = ll, kl = divergence, beta = beta }
 end
 
-function objectives.iwae(self, x, c, draws)
+local function iwae(self, x, c, draws)
   return infer.iwae((log_weights(self, x, c, draws)))
 end
 
-function objectives.dreg(self, x, c, draws)
+local function dreg(self, x, c, draws)
   local run = run_of(self, x, c, { draws = draws })
   return infer.dreg(run.log_likelihood + self.latents:log_prior(run), self.latents:log_posterior(run), run.z)
 end
+
+local objectives = { elbo = elbo, iwae = iwae, dreg = dreg }
 
 local function check_objective(self, where, o)
   options.whole(where, "draws", o.draws, 1)
@@ -265,8 +265,8 @@ local function unlisted(z)
   return #z == 1 and z[1] or z
 end
 
---- encode(x [, {draws = k, condition =}]): latents of x [B, data]: the means of q, or k draws [k, B, latent]. Of several
---- levels a list, z_1 first; means are then those given the means of the levels that were run before.
+--- encode(x [, {draws = k, condition =}]): latents of x [B, data]: the means of q, or k draws [k, B, latent]. Of
+--- several levels a list, z_1 first; means are then those given the means of the levels that were run before.
 function methods:encode(x, given)
   local o = read(self, "encode", x, given, { draws = options.optional "number" })
   if o.draws then
@@ -339,9 +339,9 @@ local function impute_step(self, s, mask, c)
   return { z = z, x = x, law = law, taken = taken }
 end
 
---- impute(x, mask [, {draws = 100, warmup = 50, condition =, samples = false}]): fills in what is missing: [B, data] with
---- the entries of x where the bool tensor mask [B, data] is true, and elsewhere their means given those, over `draws`
---- steps of a Markov chain (of labels the most frequent); samples = true gives the chain's values, [draws, B, data].
+--- impute(x, mask [, {draws = 100, warmup = 50, condition =, samples = false}]): fills in what is missing: [B, data]
+--- with the entries of x where the bool tensor mask [B, data] is true, and elsewhere their means given those, over
+--- `draws` steps of a Markov chain (of labels the most frequent); samples = true gives its values, [draws, B, data].
 --- Second, the share of proposals taken.
 ---
 --- The chain goes from (z, x_missing) to z proposed by q(z | x) and taken by Metropolis and Hastings' rule, then to
@@ -397,7 +397,8 @@ function class:__tostring()
     sizes[k] = tostring(n)
   end
   return ("vae(%d -> %s, %s decoder, %s posterior, %d parameters)"):format(self.data, table.concat(sizes, " -> "),
-    self.kind, self.posterior == "flow" and "flow" or #sizes > 1 and self.structure or "gaussian", self:num_parameters())
+    self.kind, self.posterior == "flow" and "flow" or #sizes > 1 and self.structure or "gaussian",
+    self:num_parameters())
 end
 
 -- ---- making ----
@@ -479,7 +480,10 @@ function vae.new(given)
     condition = o.condition, conditional_prior = o.prior == "conditional", structure = structure,
     activation = o.activation, dtype = o.dtype, flow = o.flow, flows = o.flows, flow_hidden = o.flow_hidden }
   return setmetatable({ data = o.data, latent = latent, kind = o.decoder, posterior = o.posterior,
-    structure = structure, condition = o.condition, dtype = o.dtype, likelihood = likelihood, latents = latents }, class)
+    structure = structure, condition = o.condition, dtype = o.dtype, likelihood = likelihood,
+    latents = latents }, class)
 end
 
-return core.namespace("penumbra.models.vae", vae)
+core.namespace("penumbra.models.vae", vae)
+
+return vae

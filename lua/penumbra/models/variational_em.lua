@@ -1,5 +1,5 @@
---- Variational expectation maximisation without an encoder: each datum has a normal posterior of its own, whose mean and
---- variances are parameters. Steps alternate between these (E) and the networks of p(x | z) (M):
+--- Variational expectation maximisation without an encoder: each datum has a normal posterior of its own, whose mean
+--- and variances are parameters. Steps alternate between these (E) and the networks of p(x | z) (M):
 ---
 ---     L = sum_n E_{q_n(z)}[log p(x_n | z) + log p(z) - log q_n(z)],   p(z) standard normal
 ---
@@ -10,8 +10,8 @@
 ---     m:infer(other)                        posteriors of other data, the networks as they are
 ---     m:bound(other, {draws = 1000})        importance weighted, from these
 ---
---- No gap is left by an encoder that generalises badly, at the cost of steps for each datum. With a linear decoder it is
---- factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
+--- No gap is left by an encoder that generalises badly, at the cost of steps for each datum. With a linear decoder it
+--- is factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.dist"
@@ -97,8 +97,8 @@ local function blocks_of(self, x, size)
 end
 
 --- fit{data = [N, data], epochs =, ...}: in each epoch, for each block of `batch` (100) rows `steps` (5) steps of Adam
---- on their posteriors at the rate posterior_lr (0.05), then one on the networks at the rate lr (0.01). The same rows may
---- be gone on with: their posteriors are kept. draws: draws of z at each step (1). on_epoch: function of the table
+--- on their posteriors at the rate posterior_lr (0.05), then one on the networks at the rate lr (0.01). The same rows
+--- may be gone on with: their posteriors are kept. draws: draws of z at each step (1). on_epoch: function of the table
 --- returned ({loss =, history =, epoch =}); false stops.
 function methods:fit(given)
   local o = options.check("fit", given, fit_options)
@@ -155,8 +155,8 @@ function methods:infer(x, given)
   return decoder.normal_law(inferred(self, "infer", x, options.check("infer", given, infer_options)))
 end
 
---- bound(x [, {draws = 1000, steps = 300}]): posteriors as by infer, then the importance weighted bound of `draws` draws
---- from them, in nats per datum; a number. Second, a table: `each` [B], `elbo`, the mean log-weight.
+--- bound(x [, {draws = 1000, steps = 300}]): posteriors as by infer, then the importance weighted bound of `draws`
+--- draws from them, in nats per datum; a number. Second, a table: `each` [B], `elbo`, the mean log-weight.
 function methods:bound(x, given)
   local o = options.check("bound", given, { draws = 1000, steps = 300 })
   local draws = options.whole("bound", "draws", o.draws, 1)
@@ -220,4 +220,6 @@ function variational_em.new(given)
     prior = dist.normal(core.zeros({ o.latent }, f), core.ones({ o.latent }, f)):independent(1) }, class)
 end
 
-return core.namespace("penumbra.models.variational_em", variational_em)
+core.namespace("penumbra.models.variational_em", variational_em)
+
+return variational_em
