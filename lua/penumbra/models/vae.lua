@@ -98,7 +98,7 @@ end
 
 local function elbo(self, x, c, draws, beta)
   local run = run_of(self, x, c, { draws = draws > 1 and draws or nil })
-  local divergence = self.latents:divergence(run)
+  local divergence = self.latents:divergence_of(run)
   local ll = run.log_likelihood
   if draws > 1 and divergence:ndim() < 2 then -- closed: the same for all draws
     ll = ll:mean(1)
