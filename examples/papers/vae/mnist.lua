@@ -179,7 +179,7 @@ local function pictures(m, test)
   local x = test:slice(1, 1, 10)
   -- the lower half is missing
   local mask = (pn.arange(side * side) - side * (side // 2)):lt(0):broadcast_to { 10, side * side }:contiguous()
-  local filled, taken = m:impute(x, mask, { draws = 200, warmup = 200 })
+  local filled, taken = m:impute(x, mask, { draws = 200, warmup = 400 })
   local half = pn.where(mask, x, pn.full({}, 0.3, o32))
   draw("reconstructions", { grey(("test, reconstructed, upper half, its mean completion (%.0f %% taken)"):format(
     100 * taken), pn.concatenate({ x, m:reconstruct(x), half, filled }, 1), 10) }, { 760, 340 })

@@ -132,9 +132,9 @@ function methods:log_posterior(run)
   return sum
 end
 
---- divergence_of(run): an estimate of KL(q || p), [B] or [k, B], in closed form at each level where q and p depend on the
---- same draws.
-function methods:divergence_of(run)
+--- relative_entropy(run): an estimate of KL(q || p), [B] or [k, B], in closed form at each level where q and p depend
+--- on the same draws.
+function methods:relative_entropy(run)
   if run.log_q then
     return run.log_q - run.p[1]:log_prob(run.z[1])
   end

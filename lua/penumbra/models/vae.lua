@@ -98,7 +98,7 @@ end
 
 local function elbo(self, x, c, draws, beta)
   local run = run_of(self, x, c, { draws = draws > 1 and draws or nil })
-  local divergence = self.latents:divergence_of(run)
+  local divergence = self.latents:relative_entropy(run)
   local ll = run.log_likelihood
   if draws > 1 and divergence:ndim() < 2 then -- closed: the same for all draws
     ll = ll:mean(1)
@@ -322,7 +322,7 @@ end
 
 -- One step of the chain of impute from the state s: latents from q given the filled data, taken or not, then the
 -- missing from p(x | z). Each of [B].
-local function impute_step(self, s, mask, c)
+local function impute_step(self, s, mask, c, always)
   local latents, filled = self.latents, s.x
   local run = run_of(self, filled, c, {})
   local forward = latents:log_posterior(run)
@@ -330,6 +330,9 @@ local function impute_step(self, s, mask, c)
   local now = run_of(self, filled, c, { given = s.z })
   local current = now.log_likelihood + latents:log_prior(now) - latents:log_posterior(now)
   local taken = core.rand(current:shape(), { dtype = self.dtype }):log():lt(proposal - current)
+  if always then
+    taken = taken:eq(taken)
+  end
   local z = {}
   for level = 1, latents.levels do
     z[level] = core.where(taken:unsqueeze(-1), run.z[level], s.z[level])
@@ -346,7 +349,8 @@ end
 ---
 --- The chain goes from (z, x_missing) to z proposed by q(z | x) and taken by Metropolis and Hastings' rule, then to
 --- x_missing from p(x | z): its law tends to p(z, x_missing | x_observed), whatever q; slowly where few are taken, as
---- with a q that is narrower than the posterior. Mattei & Frellsen 2018.
+--- with a q that is narrower than the posterior. In the first half of the warmup all are taken, which finds a place to
+--- start from. Rezende, Mohamed & Wierstra 2014; Mattei & Frellsen 2018.
 function methods:impute(x, mask, given)
   local o = read(self, "impute", x, given, { draws = 100, warmup = 50, samples = false })
   options.argument("impute", "mask", mask, "tensor")
@@ -363,7 +367,7 @@ function methods:impute(x, mask, given)
     local values, sum, taken = {}, nil, 0
     s.z = self.latents:run(self.likelihood:given(s.x), c, {}).z
     for step = 1, o.warmup + o.draws do
-      s = impute_step(self, s, mask, c)
+      s = impute_step(self, s, mask, c, step <= o.warmup // 2)
       if step > o.warmup then
         taken = taken + s.taken:to(self.dtype):mean():item()
         if o.samples then
