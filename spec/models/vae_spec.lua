@@ -106,9 +106,9 @@ describe("the bound of many draws", function()
       for _, w in ipairs(m.likelihood:parameters()) do w:set(w * 1.5) end
       local x = name == "categorical" and (pn.rand { 4, 3 } * 3):floor():to "int64"
         or pn.rand { 4, 3 }:gt(0.5):to "float64"
-      local c = o.condition and pn.randn { 4, 2 }
+      local c = o.condition and pn.randn { 4, 2 } * 3
       local exact = by_grid(m, x, c)
-      local _, more = m:bound(x, { draws = 20000, rows = 4, condition = c })
+      local _, more = m:bound(x, { draws = 20000, rows = 3, condition = c })
       local wrong = (more.each - exact):abs():max():item()
       assert.is_true(wrong < 0.05, ("%g"):format(wrong))
       -- more draws never lower it, up to the error of the estimate
@@ -118,10 +118,9 @@ describe("the bound of many draws", function()
         condition = c and c:take(1, pn.zeros({ 2000 }, { dtype = "int64" })) })
       assert.is_true(one < ten and ten < exact[1]:item() + 0.02)
       assert.is_true(ten_more.elbo < ten)
-      if name == "categorical" then -- the divergence in closed form agrees with draws of it
-        local many = x:slice(1, 1, 1)
-        assert.near(-one, m:loss(many, { draws = 20000, condition = c and c:slice(1, 1, 1) }):item(), 0.05)
-      end
+      -- the loss, by a divergence in closed form, agrees with one by draws
+      local loss = m:loss(x:slice(1, 1, 1), { draws = 20000, condition = c and c:slice(1, 1, 1) })
+      assert.near(-one, loss:item(), 0.1)
     end)
   end
 end)
