@@ -954,6 +954,9 @@ PN_API int pn_capturing(const pn_context *c);
 PN_API pn_plan *pn_plan_ref(pn_plan *p);
 /* One reference less; the last frees p. NULL is a no-op. */
 PN_API void pn_plan_unref(pn_plan *p);
+/* The same plan in another context, for a thread of its own: constants and parameters are copied as they are now,
+ * draws come from c's default generator. New; PN_STATE if p updates parameters, PN_NOMEM. */
+PN_API pn_plan *pn_plan_copy(pn_context *c, const pn_plan *p);
 /* 1 if the inputs have the number, shapes and dtypes that p was captured with, and are data. */
 PN_API int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in);
 /* Replays p; each out[k] is scoped, new data without a graph. Gives back any failure of the operations; then
@@ -961,10 +964,63 @@ PN_API int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in);
  * results, and copies of large inputs that are strided, once the context's pool is warm. PN_SHAPE if the inputs do
  * not fit, PN_NAN from an update, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out);
+/* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
+ * any failure of the operations. */
+PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
 /* Number of steps of a replay. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
 /* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
+
+/* ---- sampling ------------------------------------------------------------------------------------
+ * Hamiltonian Monte Carlo on the density that a plan computes: z [n] -> log density [1], gradient [n], all float64.
+ *
+ *     pn_sampler *s = pn_sampler_new(c, plan, &config, NULL, NULL);
+ *     while (!pn_sampler_finished(s) && pn_sampler_run(c, s, 100) == PN_OK) show(progress);
+ *     pn_tensor *draws = pn_sampler_draws(c, s);
+ *
+ * Chains run in threads of c, each with a copy of the plan in a context of its own (it counts against the memory limit
+ * of c; with more than one thread it takes memory from malloc). Draws depend on the generator alone, not on the
+ * number of threads or on how many iterations a call makes. */
+typedef struct pn_sampler pn_sampler;
+
+typedef struct pn_sampler_config {
+  int chains, warmup, draws; /* 0: 4, 1000, 1000; iterations are per chain; warmup -1: none */
+  int dense;                 /* 1: a dense mass matrix, else diagonal */
+  int max_depth;             /* of the no-U-turn sampler: 2^max_depth - 1 leapfrogs at most; 0: 10 */
+  int max_steps;             /* above 0: trajectories of so many leapfrogs instead */
+  double target_accept;      /* mean acceptance that the step size is adapted to; 0: 0.8 */
+  double step_size;          /* of the first leapfrog; 0: one is looked for */
+  double radius;             /* starts are uniform on (-radius, radius); 0: 2 */
+} pn_sampler_config;
+
+/* A sampler that has made no iteration. config may be NULL; start: [chains, n] (float64), or NULL: drawn at random until
+ * the density is positive; rng: NULL for the context's, from which one stream a chain is split off. New; PN_DOMAIN
+ * (a setting, or no start with positive density), PN_SHAPE, PN_NOMEM. */
+PN_API pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
+                                  pn_rng *rng);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_sampler_free(pn_sampler *s);
+/* Makes at most n further iterations of every chain: warm-up first, whose draws are not kept. After a failure
+ * (PN_CANCELLED, PN_NOMEM) what was drawn is there and it can go on. */
+PN_API pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n);
+/* 1 when all iterations are made. */
+PN_API int pn_sampler_finished(const pn_sampler *s);
+/* Iterations made so far, warm-up included. */
+PN_API int pn_sampler_iteration(const pn_sampler *s);
+/* Draws so far [chains, draws, n]. Scoped. */
+PN_API pn_tensor *pn_sampler_draws(pn_context *c, const pn_sampler *s);
+/* Of each draw [chains, draws, 7]: log density, mean acceptance, step size, depth of the trajectory, leapfrogs, 1 where
+ * it diverged, energy. Scoped. */
+PN_API pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s);
+/* The inverse mass matrices [chains, n] or [chains, n, n]. Scoped. */
+PN_API pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s);
+
+/* Of draws [chains, draws, m] (float64, at least 4 draws a chain) a row for each of the m quantities, [m, 9]: mean, standard
+ * deviation, quantiles 5 %, 50 %, 95 %, rank-normalised split R-hat, effective sample sizes of the bulk and of the tails,
+ * standard error of the mean (Vehtari et al. 2021). NaN where a draw is not finite; R-hat is NaN where all are equal.
+ * Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
+PN_API pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 

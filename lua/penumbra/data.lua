@@ -42,6 +42,12 @@ function data.csv(path, given)
   return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns)
 end
 
+--- What stands in a JSON file (may be gzipped): objects as tables by name, arrays as lists (pn.tensor makes tensors of
+--- lists of numbers), null as NaN, a missing number.
+function data.json(path)
+  return files.json(path)
+end
+
 --- The tensor in a NumPy .npy file (may be gzipped). Integers load as int64, half precision as float32.
 function data.npy(path)
   return files.load_npy(path)

@@ -9,7 +9,7 @@ local pn = {}
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
   within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond]]):gmatch "%S+" do
+  call_in_turn text identity leaf_beyond script_line]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -28,7 +28,12 @@ local members = {
   help = "penumbra.help",
   save = "penumbra.data",
   load = "penumbra.data",
+  nuts = "penumbra.infer.nuts",
+  hmc = "penumbra.infer.nuts",
+  svi = "penumbra.infer.svi",
 }
+-- functions that stand as `new` or under another name in a module
+local constructors = { model = "penumbra.infer.model" }
 
 setmetatable(pn, {
   __index = function(_, name)
@@ -36,6 +41,11 @@ setmetatable(pn, {
       local part = require("penumbra." .. name)
       pn[name] = core.namespace("pn." .. name, part)
       return part
+    end
+    local maker = constructors[name]
+    if maker then
+      pn[name] = require(maker).new
+      return pn[name]
     end
     local home = members[name]
     if home then

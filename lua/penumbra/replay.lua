@@ -59,6 +59,7 @@ end
 ---             back as a number, then further results. Learning rates and other options may change between
 ---             calls; opt and parameters are the same ones that eager code sees.
 --- plans       how many plans are kept
+--- watch       the function whose outside is watched, if it is not f itself but one that f calls
 ---
 --- What a replay repeats: operations, pn.grad, opt:apply, random draws (fresh ones: the same seed gives the same
 --- numbers replayed and eager), checks of distributions' parameters. Parameters are read in place: setting, loading
@@ -87,7 +88,8 @@ function replay.compile(f, given)
   if type(f) ~= "function" then
     core.error("compile: f must be a function, got " .. type(f))
   end
-  local o = options.check("compile", given or {}, { optimiser = options.optional(), plans = 8 })
+  local o = options.check("compile", given or {}, { optimiser = options.optional(), plans = 8,
+    watch = options.optional "function" })
   options.whole("compile", "plans", o.plans, 1)
   if o.optimiser then
     options.object("compile", "optimiser", o.optimiser, "an optimiser (as pn.optim.adam gives)", "step")
@@ -105,7 +107,7 @@ function replay.compile(f, given)
     end
     return settle(pcall(whole, self, body, ...))
   end
-  return capture.new(miss, f, o.plans, o.optimiser ~= nil)
+  return capture.new(miss, o.watch or f, o.plans, o.optimiser ~= nil)
 end
 
 return replay

@@ -168,6 +168,15 @@ int pni_push_failure(lua_State *L, pn_context *c) {
 /* core.error(message): raise at the script's line. */
 static int l_error(lua_State *L) { return pni_error(L, "%s", luaL_checkstring(L, 1)); }
 
+/* core.script_line() -> "script:line" of the script's innermost line, "" if there is none. */
+static int l_script_line(lua_State *L) {
+  size_t n;
+  pni_push_where(L);
+  const char *text = lua_tolstring(L, -1, &n);
+  lua_pushlstring(L, text, n > 2 ? n - 2 : 0);
+  return 1;
+}
+
 /* ---- boxes ---- */
 
 static void release(void *object) {
@@ -373,10 +382,16 @@ static int l_set_tostring(lua_State *L) {
   return 0;
 }
 
-static const luaL_Reg functions[] = {
-    {"error", l_error},   {"default_dtype", l_default_dtype}, {"threads", l_threads}, {"blas", l_blas},
-    {"memory", l_memory}, {"memory_limit", l_memory_limit},   {"op_rows", l_op_rows}, {"set_tostring", l_set_tostring},
-    {NULL, NULL}};
+static const luaL_Reg functions[] = {{"error", l_error},
+                                     {"script_line", l_script_line},
+                                     {"default_dtype", l_default_dtype},
+                                     {"threads", l_threads},
+                                     {"blas", l_blas},
+                                     {"memory", l_memory},
+                                     {"memory_limit", l_memory_limit},
+                                     {"op_rows", l_op_rows},
+                                     {"set_tostring", l_set_tostring},
+                                     {NULL, NULL}};
 
 int luaopen_penumbra_core(lua_State *L) {
   luaL_checkversion(L);
@@ -398,6 +413,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_optim(L);
   pni_open_infer(L);
   pni_open_replay(L);
+  pni_open_sampler(L);
   pni_open_traceback(L);
   pni_open_missing(L);
   pni_open_public(L);

@@ -311,5 +311,6 @@ void pni_open_file(lua_State *L) {
   pni_new_kind(L, &kind);
   lua_pop(L, 1);
   luaL_newlib(L, functions);
+  pni_add_json(L);
   lua_setfield(L, -2, "files");
 }

@@ -169,6 +169,9 @@ void pni_check_options(lua_State *L, int i, const char *where, const char *const
 /* The value at index i is a table of options from `names` and nothing else; raises. */
 void pni_check_plain_options(lua_State *L, int i, const char *where, const char *const *names);
 
+/* The latest plan of the compiled function at index i; raises if there is none. Borrowed. */
+pn_plan *pni_check_plan(lua_State *L, int i);
+
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */
 void pni_open_embedded(lua_State *L);
 void pni_open_tensor(lua_State *L);
@@ -184,11 +187,14 @@ void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
 void pni_open_infer(lua_State *L);
 void pni_open_replay(lua_State *L);
+void pni_open_sampler(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);
 void pni_open_public(lua_State *L);
 void pni_open_terminal(lua_State *L);
 void pni_open_file(lua_State *L);
+/* Adds the reader of JSON to the table on the stack top. */
+void pni_add_json(lua_State *L);
 
 /* Pushes the table of tensor methods. */
 void pni_push_methods(lua_State *L);

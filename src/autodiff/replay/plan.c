@@ -265,15 +265,16 @@ static pn_status check_whole(pn_context *c, const pni_tape *tape) {
   return pni_tape_check_draws(c, tape, "the end");
 }
 
+pn_status pni_plan_settle(pn_context *c, pn_plan *p) { return settle_values(c, p) ? c->status : schedule(c, p); }
+
 static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
-  p->out = pni_alloc_array(c, p->nout, sizeof *p->out);
   if (!p->out) return c->status;
   for (int k = 0; k < p->nout; k++) {
     if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
     if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
   }
   if (check_whole(c, p->tape)) return c->status;
-  return settle_values(c, p) ? c->status : schedule(c, p);
+  return pni_plan_settle(c, p);
 }
 
 /* ---- life ---- */
@@ -297,20 +298,27 @@ static void destroy(pn_plan *p) {
   pni_object_died(c);
 }
 
+pn_plan *pni_plan_new(pn_context *c, pni_tape *tape, int nout) {
+  pn_plan *p = pni_calloc(c, sizeof *p);
+  if (!p) return NULL;
+  p->refs = 1;
+  p->ctx = c;
+  p->nout = nout;
+  p->tape = tape;
+  p->out = pni_alloc_array(c, nout, sizeof *p->out);
+  return p;
+}
+
 pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
   if (!c->recorder) {
     pni_fail(c, PN_STATE, "capture: there is none to end");
     return NULL;
   }
-  pn_plan *p = pni_failed(c) ? NULL : pni_calloc(c, sizeof *p);
+  pn_plan *p = pni_failed(c) ? NULL : pni_plan_new(c, (pni_tape *)c->recorder, n);
   if (!p) {
     pn_capture_cancel(c);
     return NULL;
   }
-  p->refs = 1;
-  p->ctx = c;
-  p->nout = n;
-  p->tape = (pni_tape *)c->recorder;
   build(c, p, out);
   c->recorder = NULL; /* the tape, an object, is the plan's from here on */
   if (!pni_failed(c)) return p;

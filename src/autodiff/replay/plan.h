@@ -156,6 +156,17 @@ struct pn_plan {
   bool changed; /* the last run has had an effect */
 };
 
+/* A plan around a tape, which is the plan's from here on; `out` is there, or c has failed. NULL: the tape is still the
+ * caller's. */
+pn_plan *pni_plan_new(pn_context *c, pni_tape *tape, int nout);
+/* Steps and memory of a plan whose tape and results are known. */
+pn_status pni_plan_settle(pn_context *c, pn_plan *p);
+/* A replay with plain arrays of float64 for the only input and the results, for callers that do it over and over:
+ * nothing is allocated once the context's pool is warm. */
+pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out);
+/* Do the input and the results fit pni_plan_call: one input of n float64, results of n_out[k] float64? */
+bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out);
+
 /* Chooses the values that are bound. */
 pn_status pni_bind_choose(pn_context *c, pn_plan *p, const pni_schedule *s);
 /* Notes where the steps, which are complete, hold addresses of bound values. */

@@ -126,3 +126,62 @@ pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, 
   for (int k = 0; k < p->nout && s == PN_OK; k++) out[k] = c->scope[first + (size_t)k];
   return s;
 }
+
+bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out) {
+  const pni_value *v = p->tape->value.v;
+  if (p->tape->ninput != 1 || p->nout != nout || p->effects) return false;
+  if (v[0].t.numel != n || v[0].t.dtype != PN_FLOAT64) return false;
+  for (int k = 0; k < nout; k++)
+    if (v[p->out[k]].t.numel != n_out[k] || v[p->out[k]].t.dtype != PN_FLOAT64) return false;
+  return true;
+}
+
+/* By way of tensors: for inputs and results that are bound. */
+static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *in, double *const *out) {
+  enum { MOST = 8 };
+  pn_tensor *result[MOST];
+  size_t mark = pn_scope_open(c);
+  const pn_tensor *first = &p->tape->value.v[0].t;
+  pn_tensor *x = pn_from_data(c, PN_FLOAT64, first->ndim, first->shape, in);
+  pn_status s = x && p->nout <= MOST ? pn_plan_run(c, p, 1, &x, result) : c->status;
+  for (int k = 0; k < p->nout && s == PN_OK; k++)
+    memcpy(out[k], pni_data(result[k]), (size_t)result[k]->numel * sizeof *out[k]);
+  pn_scope_close(c, mark);
+  return s;
+}
+
+pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out) {
+  pni_value *v = p->tape->value.v;
+  bool plain = p->nbound == 0;
+  for (int k = 0; k < p->nout; k++) plain &= pni_is_contiguous(&v[p->out[k]].t);
+  if (!plain) return call_with_tensors(c, p, in, out);
+  p->changed = false;
+  if (v[0].bound == PNI_PLACED) memcpy(pni_data(&v[0].t), in, (size_t)v[0].t.numel * sizeof *in);
+  pn_status s = run_steps(c, p);
+  for (int k = 0; k < p->nout && s == PN_OK; k++) {
+    const pn_tensor *t = &v[p->out[k]].t;
+    memcpy(out[k], pni_data(t), (size_t)t->numel * sizeof *out[k]);
+  }
+  return s;
+}
+
+pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows) {
+  if (pni_failed(c) || pni_refuse_capture(c, "replaying a plan", "call the function itself")) return NULL;
+  const pni_value *v = p->tape->value.v;
+  int64_t n = p->tape->ninput == 1 ? v[0].t.numel : -1, m = p->nout == 1 ? v[p->out[0]].t.numel : -1;
+  if (n < 0 || m < 0 || !pni_plan_is_plain(p, n, 1, &m) || rows->dtype != PN_FLOAT64 || rows->ndim != 2 ||
+      rows->shape[1] != n) {
+    char got[160];
+    pni_fail(c, PN_SHAPE, "plan_map: needs rows [.., %lld] and a plan of one input and one result, all float64, got %s",
+             (long long)n, pni_shape_text(rows->ndim, rows->shape, got));
+    return NULL;
+  }
+  pni_spec spec = {.dtype = PN_FLOAT64, .ndim = 2, .shape = {rows->shape[0], m}};
+  pn_tensor *y = pni_scoped(c, pni_tensor_new(c, &spec)), *x = y ? pni_contiguous(c, rows) : NULL;
+  for (int64_t i = 0; x && i < rows->shape[0]; i++)
+    if (pni_check_cancel(c) ||
+        pni_plan_call(c, p, (const double *)pni_data(x) + i * n, (double *[]){(double *)pni_data(y) + i * m}))
+      break;
+  pn_tensor_unref(x);
+  return pni_failed(c) ? NULL : y;
+}

@@ -290,6 +290,20 @@ static int l_update(lua_State *L) {
   return s ? pni_raise(L, c) : 0;
 }
 
+/* map(rows) -> [N, m]: the last plan, of one vector to one vector, for each row */
+static int l_map(lua_State *L) {
+  compiled *f = self_of(L);
+  pn_tensor *rows = pni_check_tensor(L, 2);
+  if (!f->n) return pni_error(L, "map: the function must have been called once");
+  PNI_RETURN(L, pni_lua_context(L), pn_plan_map(pni_lua_context(L), f->plan[0].plan, rows));
+}
+
+pn_plan *pni_check_plan(lua_State *L, int i) {
+  compiled *f = pni_test_object(L, i, &kind);
+  if (!f || !f->n) pni_error(L, "argument %d must be a compiled function that has been called", i);
+  return f->plan[0].plan;
+}
+
 /* ---- asking ---- */
 
 static int l_plans(lua_State *L) {
@@ -321,7 +335,8 @@ static const luaL_Reg functions[] = {{"begin", l_begin}, {"finish", l_finish}, {
                                      {"new", l_new},     {"update", l_update}, {"going_on", l_going_on},
                                      {"look", l_look},   {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"plans", l_plans}, {"captures", l_captures}, {"forget", l_forget}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"plans", l_plans}, {"map", l_map}, {"captures", l_captures}, {"forget", l_forget}, {NULL, NULL}};
 
 void pni_open_replay(lua_State *L) {
   luaL_newlib(L, functions);

@@ -1,0 +1,111 @@
+--- Sums over small discrete latent variables. An enumerated variable takes all its values along an axis of its own,
+--- left of all plates; the factors of the model that depend on it carry this axis, and it is summed out of their
+--- product, innermost variable first.
+---
+--- A variable z in plates P and the factors f_k(z, ...), each in plates P_k that contain P: the factors are summed over
+--- the plates that P lacks (independent given z), added, and log sum_z exp(...) stands in plates P. This is variable
+--- elimination over plates (Obermeyer et al. 2019), for plates that nest.
+local core = require "penumbra.core"
+
+local enumeration = {}
+
+local MOST_VALUES = 4096
+
+local function count_values(site, d)
+  if d.support == "boolean" then
+    return 2
+  elseif d.support == "integer_interval" and d.probs then
+    return d.probs:size(-1)
+  end
+  core.error(("sample: '%s' cannot be enumerated: %s has no finite list of values (categorical and bernoulli have)")
+    :format(site.name, d.name))
+  return nil
+end
+
+--- All values of d as a tensor [K, ..., batch] whose first axis is the variable's own, and that axis' number counted
+--- from the end.
+function enumeration.values(m, site, d)
+  if #d.event_shape > 0 then
+    core.error(("sample: '%s' cannot be enumerated: its values are not numbers"):format(site.name))
+  end
+  local k = count_values(site, d)
+  if k > MOST_VALUES then
+    core.error(("sample: '%s' has %d values: too many to enumerate"):format(site.name, k))
+  end
+  m.enumerated = (m.enumerated or 0) + 1
+  local axis = m.most + m.enumerated
+  local batch = d.batch_shape
+  local shape, from = { k }, {}
+  from[1] = k
+  for j = 1, axis - 1 do
+    shape[j + 1] = batch[#batch - (axis - 1) + j] or 1
+    from[j + 1] = 1
+  end
+  local values = core.arange(k, { dtype = d.support == "boolean" and d.dtype or "int64" })
+  return values:reshape(from):broadcast_to(shape), axis
+end
+
+-- The size of the axis that is `axis`-th from the end, 1 where there is none.
+local function size_at(t, axis)
+  return t:ndim() >= axis and t:size(-axis) or 1
+end
+
+-- Sums a factor over plates deeper than `depth` (axes -depth - 1 ... -most), each scaled as its rows count.
+local function over_plates(m, factor, depth)
+  local lp, axes = factor.log_prob, {}
+  for k = depth + 1, factor.depth do
+    local plate = factor.plates[k]
+    if lp:ndim() >= k then
+      axes[#axes + 1] = -k
+    end
+    if plate.rows < plate.size then
+      lp = lp * (plate.size / plate.rows)
+    end
+  end
+  if #axes > 0 then
+    lp = lp:sum(axes, true)
+  end
+  return lp
+end
+
+--- The log density of a trace with enumerated variables: they are summed out. 0-d.
+function enumeration.log_density(m)
+  local factors, variables = {}, {}
+  for _, site in ipairs(m.order) do
+    if site.log_prob then
+      factors[#factors + 1] = { log_prob = site.log_prob, plates = site.plates, depth = #site.plates, scale = site.scale }
+    end
+    if site.enumerated then
+      variables[#variables + 1] = site
+    end
+  end
+  for v = #variables, 1, -1 do
+    local z = variables[v]
+    local depth, sum, rest = #z.plates, nil, {}
+    for _, factor in ipairs(factors) do
+      if size_at(factor.log_prob, z.axis) > 1 then
+        if factor.depth < depth then
+          core.error(("sample: '%s' is enumerated in plate '%s', but what depends on it stands outside"):format(z.name,
+            z.plates[depth].name))
+        end
+        local lp = over_plates(m, factor, depth)
+        sum = sum and sum + lp or lp
+      else
+        rest[#rest + 1] = factor
+      end
+    end
+    if sum then
+      rest[#rest + 1] = { log_prob = sum:logsumexp(-z.axis, true), plates = z.plates, depth = depth, scale = z.scale }
+    end
+    factors = rest
+  end
+  local total
+  for _, factor in ipairs(factors) do
+    local lp = factor.log_prob:sum()
+    lp = factor.scale ~= 1 and lp * factor.scale or lp
+    total = total and total + lp or lp
+  end
+  return total or core.tensor(0)
+end
+
+return enumeration

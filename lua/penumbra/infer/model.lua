@@ -1,0 +1,700 @@
+--- Models as functions. A model is a Lua function of a recorder `m` and data; what it samples and observes by name
+--- is its joint density.
+---
+---     local model = pn.model(function(m, x, y)
+---       local w = m:sample("w", dist.normal(pn.zeros{3}, 1):independent(1))
+---       m:plate("rows", x:size(1), {batch = 64}, function(i)
+---         m:observe("y", dist.normal(x:take(1, i):matmul(w), 0.1), y:take(1, i))
+---       end)
+---     end)
+---
+---     m:sample(name, d)             a value of the latent variable `name`, whose law is d
+---     m:sample(name, d, {enumerate = true})    all values of a discrete one along an axis of its own; they are summed out
+---     m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
+---     m:observe(name, d, value)     the value that was seen
+---     m:flat(name [, set [, shape [, {low =, high =}]]])    a latent variable without a prior: uniform over the set
+---     m:param(name, value [, {constraint = "positive"}])    a parameter to be trained; value: where it starts
+---     m:deterministic(name, value)  a value to be kept beside the draws
+---     m:factor(name, log_factor)    adds to the log density
+---     m:plate(name, size, [{batch = B},] f)    size independent rows: f(i), i the rows' indices (0-based, int64)
+---     m:scan(name, T, carry, f)     carry = f(carry, t) for t = 1 .. T; the last carry. Sites in it are "x[t]"
+---     m:module(name, net)           the network, whose parameters are trained with the model's
+---
+--- Shapes are those of NumPyro: a value is batch + event, and plates are the last axes of the batch: the outermost is
+--- axis -1, one within it -2, and so on. A distribution whose batch lacks the axis is repeated along it; one whose axis
+--- has another size is an error. With {batch = B} a plate takes B rows without replacement, anew at each run, and
+--- what is within counts size / B times.
+---
+--- A model has
+---
+---     model:trace(...)              runs it on data, latent variables drawn from their priors: pn.help "infer.trace"
+---     model:condition{w = value}    the same model with the latent variable observed
+---     model:intervene{w = value}    with the variable set, whatever its law (Pearl's do)
+---     model:block{"w"}              without the site in the trace: it is drawn from its prior, unseen
+---     model:replay(trace)           latent variables take their values from a trace or a table
+---     model:log_density(values, ...)    log joint density of latent values and data, a tensor with a graph
+---     model:parameters() :named_parameters() :state() :load_state(t)    of m:param and m:module
+---
+--- Sources: Bingham et al. 2019 (Pyro), Phan, Pradhan & Jankowiak 2019 (NumPyro).
+local core = require "penumbra.core"
+local dist = require "penumbra.dist"
+local options = require "penumbra.options"
+local enumeration = require "penumbra.infer.enumeration"
+
+local model = {}
+
+-- ---- the recorder ----
+
+local recorder = {}
+
+local function refuse(kind, format, ...)
+  core.error(("%s: " .. format):format(kind, ...))
+end
+
+local function shape_text(t)
+  return "[" .. table.concat(core.is_tensor(t) and t:shape() or t, ", ") .. "]"
+end
+
+-- The name of a site within the loops of m:scan around it.
+local function full_name(m, kind, name)
+  if type(name) ~= "string" or name == "" then
+    refuse(kind, "the first argument must be the site's name, a string, got %s", type(name))
+  end
+  return name .. m.step
+end
+
+local function add_site(m, kind, name)
+  local full = full_name(m, kind, name)
+  local old = m.sites[full]
+  if old then
+    refuse(kind, "there is a site '%s' already%s: each needs a name of its own (in a loop over time use m:scan)", full,
+      old.where ~= "" and ", at " .. old.where or "")
+  end
+  local site = { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates,
+    where = m.locate and core.script_line() or "", position = #m.order + 1 }
+  return site
+end
+
+local function keep_site(m, site)
+  m.sites[site.name] = site
+  m.order[#m.order + 1] = site
+end
+
+-- The distribution with the axes of the plates around it.
+local function within_plates(m, kind, name, d)
+  local batch = d.batch_shape
+  local depth, n = #m.plates, #batch
+  local same, want = n >= depth, {}
+  for k = 1, depth do
+    local plate, size = m.plates[k], batch[n - k + 1] or 1
+    if size ~= plate.rows and size ~= 1 then
+      refuse(kind, "'%s' has batch shape %s, whose axis %d must have the %d rows of plate '%s', got %d%s", name,
+        shape_text(batch), -k, plate.rows, plate.name, size,
+        #d.event_shape == 0 and " (axes of one value are joined by :independent(1))" or "")
+    end
+    same = same and size == plate.rows
+    want[depth - k + 1] = plate.rows
+  end
+  if m.strict and n > m.most + (m.enumerated or m.particles and 1 or 0) then
+    refuse(kind, "'%s' has batch shape %s, more axes than there are plates: with particles or enumeration axes of "
+      .. "one value must be joined by :independent(%d), or stand in a plate", name, shape_text(batch), n - m.most)
+  end
+  if same then
+    return d
+  end
+  for k = n - depth, 1, -1 do
+    table.insert(want, 1, batch[k])
+  end
+  return d:expand(want)
+end
+
+-- Repeats d along the axis of particles unless an earlier draw has brought it.
+local function with_particles(m, d)
+  local batch = d.batch_shape
+  if not m.particles or #batch > m.most then
+    return d
+  end
+  local sizes = { m.particles }
+  for k = 1, m.most do
+    sizes[k + 1] = batch[#batch - m.most + k] or 1
+  end
+  return d:expand(sizes)
+end
+
+-- Of a table of values by site, that of this one; sites of a scan may be given together, time first.
+local function given_value(values, site)
+  local value = values[site.name]
+  if value == nil and site.time and values[site.base] ~= nil then
+    value = values[site.base]
+    if not core.is_tensor(value) then
+      value = core.tensor(value)
+    end
+    for _, t in ipairs(site.time) do
+      value = value:select(1, t)
+    end
+  end
+  if type(value) == "table" then
+    value = core.tensor(value)
+  elseif type(value) == "number" then
+    value = core.tensor(value)
+  end
+  return value
+end
+
+-- Draws are reparametrised where that is possible; what a first run found is remembered for those that are captured.
+local function draw(m, site, d)
+  local known = m.model.reparametrised
+  if known[site.base] == nil and not core.capture.going_on() then
+    local ok, value = pcall(d.rsample, d)
+    known[site.base] = ok
+    if ok then
+      return value
+    end
+  end
+  site.score = not known[site.base]
+  return known[site.base] and d:rsample() or d:sample()
+end
+
+-- Supports that no parameter moves: a value outside is a mistake, not an improbable one.
+local MOVED = { interval = true, half_line = true, trials = true, integer_interval = true, atom = true, point = true,
+  extended_real = true }
+
+local function check_observed(m, site, d, value)
+  local n = #value:shape() - #d.event_shape
+  if n < 0 then
+    refuse("observe", "'%s' must have the %d event axes %s of its distribution, got shape %s", site.name,
+      #d.event_shape, shape_text(d.event_shape), shape_text(value))
+  end
+  if not m.check or MOVED[d.support] or d.name == "masked" or d.support == "real" or d.support == "real_vector" then
+    return
+  end
+  local ok, inside = pcall(dist.within, d.support, value)
+  if ok and not inside:all():item() then
+    refuse("observe", "'%s' has values outside of the support of %s, which is %s", site.name, d.name, d.support)
+  end
+end
+
+local function check_distribution(kind, name, d)
+  if not dist.is(d) then
+    refuse(kind, "'%s' needs a distribution, got %s", tostring(name), type(d))
+  end
+end
+
+local function score(site, d, value)
+  local ok, lp = pcall(d.log_prob, d, value)
+  if not ok then
+    local why = tostring(lp):gsub("^[^:]*:%d+: ", "")
+    refuse(site.kind, "'%s': %s", site.name, why)
+  end
+  return lp
+end
+
+local function observed(m, site, d, value)
+  if type(value) == "number" or type(value) == "table" then
+    value = core.tensor(value, { dtype = d.dtype })
+  elseif not core.is_tensor(value) then
+    refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
+  end
+  check_observed(m, site, d, value)
+  site.observed, site.dist, site.value = true, d, value
+  site.log_prob = score(site, d, value)
+  keep_site(m, site)
+  return value
+end
+
+local sample_options = { enumerate = false, constraint = options.any(false) }
+local NONE = { enumerate = false, constraint = false }
+
+--- A value of the latent variable `name`, whose law is d. Options: enumerate (sum over all values of a discrete
+--- variable), constraint (a set or a bijector onto one, to which d is restricted).
+function recorder:sample(name, d, given)
+  local site = add_site(self, "sample", name)
+  check_distribution("sample", name, d)
+  local o = given == nil and NONE or options.check("sample", given, sample_options)
+  d = within_plates(self, "sample", name, d)
+  local set = given_value(self.model.fixed, site)
+  if set then
+    site.kind, site.dist, site.value = "intervened", d, set
+    keep_site(self, site)
+    return set
+  end
+  local seen = given_value(self.model.data, site)
+  if seen then
+    return observed(self, site, d, seen)
+  end
+  if self.model.hidden[site.base] or self.model.hidden[site.name] then
+    return d:sample()
+  end
+  site.constraint, site.enumerable = o.constraint, o.enumerate
+  if o.enumerate and self.enumerate then
+    site.dist = d
+    site.value, site.axis = enumeration.values(self, site, d)
+    site.enumerated = true
+  else
+    site.dist = d
+    site.value = self.value_of(self, site)
+    if not site.value then
+      site.dist = with_particles(self, d)
+      site.value = draw(self, site, site.dist)
+    end
+  end
+  site.log_prob = site.log_prob or score(site, site.dist, site.value)
+  keep_site(self, site)
+  return site.value
+end
+
+--- The value (a tensor, number or list) that was seen of a variable whose law is d. Returns it as a tensor. Where a
+--- posterior predicts, the value may be nil: it is drawn.
+function recorder:observe(name, d, value)
+  local site = add_site(self, "observe", name)
+  check_distribution("observe", name, d)
+  d = within_plates(self, "observe", name, d)
+  if self.predict then
+    site.dist, site.value, site.predicted = d, d:sample(), true
+    keep_site(self, site)
+    return site.value
+  end
+  return observed(self, site, d, value)
+end
+
+local flat_options = { low = options.any(false), high = options.any(false) }
+
+--- A latent variable without a prior: density 1 over the set ("real" unless given; "positive", "simplex",
+--- "ordered_vector"...; "interval" with low, high; "half_line" with low; or a bijector from all numbers onto one).
+--- shape: of the whole value ({}: a number). It has no prior to draw from.
+function recorder:flat(name, set, shape, given)
+  local site = add_site(self, "flat", name)
+  local o = options.check("flat", given, flat_options)
+  site.set, site.shape = set or "real", shape or {}
+  site.low, site.high = o.low or nil, o.high or nil
+  site.value = given_value(self.model.fixed, site) or given_value(self.model.data, site)
+    or self.value_of(self, site)
+  if not site.value then
+    refuse("flat", "'%s' has no prior from which it could be drawn: give its value by condition, intervene or replay",
+      name)
+  end
+  keep_site(self, site)
+  return site.value
+end
+
+--- Keeps a value (a tensor or number) beside the draws, under its name. Returns it.
+function recorder:deterministic(name, value)
+  local site = add_site(self, "deterministic", name)
+  site.value = type(value) == "number" and core.tensor(value) or value
+  if not core.is_tensor(site.value) then
+    refuse("deterministic", "'%s' needs a tensor or a number, got %s", name, type(value))
+  end
+  keep_site(self, site)
+  return value
+end
+
+--- Adds a tensor (its sum) or a number to the log density; within a plate it counts as the rows do.
+function recorder:factor(name, log_factor)
+  local site = add_site(self, "factor", name)
+  site.log_prob = type(log_factor) == "number" and core.tensor(log_factor) or log_factor
+  if not core.is_tensor(site.log_prob) then
+    refuse("factor", "'%s' needs a tensor or a number, got %s", name, type(log_factor))
+  end
+  keep_site(self, site)
+end
+
+local param_options = { constraint = options.any(false) }
+
+--- A parameter that is trained with the model: starts at `value` (a tensor, number, list, or a function that gives
+--- one), lies in the set `constraint`. Within a plate it has its full size: take the rows of i.
+function recorder:param(name, value, given)
+  local site = add_site(self, "param", name)
+  local o = options.check("param", given, param_options)
+  local store = self.model.store
+  local entry = store.params[name]
+  if not entry then
+    if core.capture.going_on() then
+      refuse("param", "'%s' is new: run the model once before it is compiled", name)
+    end
+    local start = type(value) == "function" and value() or value
+    if not core.is_tensor(start) then
+      start = core.tensor(start)
+    end
+    local b = o.constraint and (dist.bijector.is(o.constraint) and o.constraint or dist.biject_to(o.constraint))
+    entry = { weight = core.param(b and b:inverse(start):detach() or start:detach()), bijector = b }
+    store.params[name] = entry
+    store.names[#store.names + 1] = name
+  end
+  site.kind = "param"
+  site.value = entry.bijector and entry.bijector:forward(entry.weight) or entry.weight
+  keep_site(self, site)
+  return site.value
+end
+
+--- Registers a network (pn.nn) under a name: its parameters are trained, saved and counted with the model's. Where it
+--- has a posterior of its own (Bayesian layers), its divergence is taken from the log density, once. Returns the network.
+function recorder:module(name, net)
+  local site = add_site(self, "module", name)
+  local store = self.model.store
+  if store.modules[name] == nil then
+    if type(net) ~= "table" and type(net) ~= "userdata" then
+      refuse("module", "'%s' needs a network, got %s", name, type(net))
+    end
+    store.modules[name] = net
+    store.names[#store.names + 1] = name
+  elseif store.modules[name] ~= net then
+    refuse("module", "'%s' is another network than in the first run", name)
+  end
+  local kl = net:kl()
+  if kl and core.is_tensor(kl) then
+    site.log_prob, site.divergence, site.scale = -kl, true, 1
+  end
+  keep_site(self, site)
+  return net
+end
+
+local plate_options = { batch = options.optional "number" }
+
+local function indices_of(m, plate)
+  local known = m.indices[plate.name]
+  if known then
+    if known:size(1) ~= plate.rows then
+      refuse("plate", "'%s' has %d rows here and %d elsewhere", plate.name, plate.rows, known:size(1))
+    end
+    return known
+  end
+  local i
+  if plate.rows < plate.size then
+    i = core.randperm(plate.size):slice(1, 1, plate.rows)
+  else
+    i = m.model.all_rows[plate.size] or core.arange(plate.size, { dtype = "int64" })
+    m.model.all_rows[plate.size] = i
+  end
+  m.indices[plate.name] = i
+  return i
+end
+
+--- size independent rows, all at once: f(i) with their indices. With {batch = B} only B of them, at random, which
+--- count size / B times. Returns what f returns.
+function recorder:plate(name, size, given, f)
+  if f == nil then
+    given, f = nil, given
+  end
+  full_name(self, "plate", name)
+  local o = options.check("plate", given, plate_options)
+  if math.type(size) ~= "integer" or size < 1 then
+    refuse("plate", "'%s' needs its size, a whole number from 1 on, got %s", name, tostring(size))
+  elseif type(f) ~= "function" then
+    refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
+  end
+  local rows = o.batch or size
+  if math.type(rows) ~= "integer" or rows < 1 or rows > size then
+    refuse("plate", "'%s': batch must be a whole number from 1 to its size %d, got %s", name, size, tostring(rows))
+  end
+  local before, scale = self.plates, self.scale
+  local plate = { name = name, size = size, rows = rows }
+  for k, outer in ipairs(before) do
+    if outer.name == name then
+      refuse("plate", "'%s' stands within itself (depth %d)", name, k)
+    end
+  end
+  self.plates = table.move(before, 1, #before, 1, {})
+  self.plates[#before + 1] = plate
+  self.scale = scale * (size / rows)
+  self.deepest = math.max(self.deepest, #before + 1)
+  local known = self.plate_sizes[name]
+  if known and known ~= size then
+    refuse("plate", "'%s' has size %d here and %d elsewhere", name, size, known)
+  end
+  self.plate_sizes[name] = size
+  local results = table.pack(f(indices_of(self, plate)))
+  self.plates, self.scale = before, scale
+  return table.unpack(results, 1, results.n)
+end
+
+--- Time with its state passed explicitly: carry = f(carry, t) for t = 1 .. steps; returns the last carry. A site "x"
+--- within is recorded as "x[t]" for each t, and draws of it are given back together, time first.
+function recorder:scan(name, steps, carry, f)
+  full_name(self, "scan", name)
+  if math.type(steps) ~= "integer" or steps < 0 then
+    refuse("scan", "'%s' needs the number of steps, a whole number from 0 on, got %s", name, tostring(steps))
+  elseif type(f) ~= "function" then
+    refuse("scan", "'%s' needs a function (carry, t), got %s", name, type(f))
+  end
+  local step, time = self.step, self.time
+  for t = 1, steps do
+    self.step = ("%s[%d]"):format(step, t)
+    self.time = table.move(time or {}, 1, time and #time or 0, 1, {})
+    self.time[#self.time + 1] = t
+    carry = f(carry, t)
+  end
+  self.step, self.time = step, time
+  return carry
+end
+
+recorder.__index = core.namespace("m", recorder)
+
+-- ---- traces ----
+
+local trace = {}
+
+local function reduced(m, site)
+  local lp = site.log_prob
+  local scale = site.scale
+  if m.particles and lp:ndim() > m.most then
+    local axes = {}
+    for k = 2, lp:ndim() do
+      axes[k - 1] = k
+    end
+    lp = #axes > 0 and lp:sum(axes) or lp
+  elseif lp:ndim() > 0 then
+    lp = lp:sum()
+  end
+  return scale ~= 1 and lp * scale or lp
+end
+
+--- The log density of all sites together: a 0-d tensor, or [S] with S particles. Enumerated variables are summed out.
+function trace:log_density()
+  if self.enumerated then
+    return enumeration.log_density(self)
+  end
+  local total
+  for _, site in ipairs(self.order) do
+    if site.log_prob then
+      local lp = reduced(self, site)
+      total = total and total + lp or lp
+    end
+  end
+  return total or core.tensor(0)
+end
+
+--- Table site -> value of the latent variables. Those of a scan also together, time first.
+function trace:values()
+  local values = {}
+  for _, site in ipairs(self.order) do
+    if (site.kind == "sample" or site.kind == "flat") and not site.observed then
+      values[site.name] = site.value
+    end
+  end
+  return values
+end
+
+trace.__index = trace
+trace.__tostring = function(self)
+  local lines = {}
+  for _, site in ipairs(self.order) do
+    local what = site.observed and "observed" or site.kind
+    local shape = core.is_tensor(site.value) and shape_text(site.value) or ""
+    local law = site.dist and site.dist.name or site.set and tostring(site.set) or ""
+    local plates = {}
+    for k, plate in ipairs(site.plates) do
+      plates[k] = plate.rows < plate.size and ("%s (%d of %d)"):format(plate.name, plate.rows, plate.size) or plate.name
+    end
+    lines[#lines + 1] = ("%-16s %-14s %-12s %-18s %s"):format(site.name, what, shape, law, table.concat(plates, ", "))
+      :gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n")
+end
+
+-- ---- models ----
+
+local methods = {}
+
+local function no_value() end
+
+--- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
+--- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
+--- how.indices: rows of plates by name. Internal.
+function model.run(self, args, how)
+  how = how or {}
+  local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "",
+    value_of = how.value or no_value, particles = how.particles, most = how.most or math.huge,
+    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate,
+    predict = how.predict,
+    indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check, locate = how.locate }, recorder)
+  local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
+  m.results = results
+  return setmetatable(m, trace)
+end
+
+local function derived(self, changes)
+  local copy = {}
+  for key, value in pairs(self) do
+    copy[key] = value
+  end
+  for key, value in pairs(changes) do
+    copy[key] = value
+  end
+  return setmetatable(copy, getmetatable(self))
+end
+
+local function merged(where, old, new)
+  if type(new) ~= "table" then
+    core.error(("%s: needs a table site -> value, got %s"):format(where, type(new)))
+  end
+  local all = {}
+  for name, value in pairs(old) do
+    all[name] = value
+  end
+  for name, value in pairs(new) do
+    if type(name) ~= "string" then
+      core.error(("%s: sites are named by strings, got %s"):format(where, tostring(name)))
+    end
+    all[name] = value
+  end
+  return all
+end
+
+--- The model with latent variables observed: condition{w = pn.tensor{1, 2}}.
+function methods:condition(values)
+  return derived(self, { data = merged("condition", self.data, values) })
+end
+
+--- The model with variables set to values whatever their law; their density does not count (Pearl's do).
+function methods:intervene(values)
+  return derived(self, { fixed = merged("intervene", self.fixed, values) })
+end
+
+--- The model whose sites of these names, a list, are drawn from their priors and not seen by inference.
+function methods:block(names)
+  local hidden = {}
+  if type(names) ~= "table" then
+    core.error("block: needs a list of names, got " .. type(names))
+  end
+  for name in pairs(self.hidden) do
+    hidden[name] = true
+  end
+  for _, name in ipairs(names) do
+    hidden[name] = true
+  end
+  return derived(self, { hidden = hidden })
+end
+
+--- The model whose latent variables take their values from a trace or a table; they still count as latent.
+function methods:replay(from)
+  local values = getmetatable(from) == trace and from:values() or from
+  if type(values) ~= "table" then
+    core.error("replay: needs a trace or a table site -> value, got " .. type(from))
+  end
+  return derived(self, { replayed = merged("replay", self.replayed, values) })
+end
+
+-- value_of that looks into model.replayed first
+local function replaying(self, value)
+  if not next(self.replayed) then
+    return value
+  end
+  return function(m, site)
+    return given_value(self.replayed, site) or (value and value(m, site))
+  end
+end
+
+--- Runs the model on data, latent variables drawn from their priors. Returns the trace: trace.sites[name] with value,
+--- log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace) is a table of the sites.
+function methods:trace(...)
+  return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true })
+end
+
+--- The log density of latent values (a table site -> value, all of them) and data: a 0-d tensor with a graph.
+function methods:log_density(values, ...)
+  if type(values) ~= "table" then
+    core.error("log_density: needs a table site -> value, got " .. type(values))
+  end
+  local t = model.run(self, table.pack(...), { check = not core.capture.going_on(), value = function(_, site)
+    local value = given_value(values, site) or given_value(self.replayed, site)
+    if not value then
+      core.error(("log_density: no value is given for '%s'"):format(site.name))
+    end
+    return value
+  end })
+  return t:log_density()
+end
+
+--- List of {name, parameter}: those of m:param (unconstrained) and of the networks of m:module, in the order in which
+--- the model first met them. A model that was never run has none yet.
+function methods:named_parameters()
+  local list = {}
+  for _, name in ipairs(self.store.names) do
+    local entry = self.store.params[name]
+    if entry then
+      list[#list + 1] = { name, entry.weight }
+    else
+      for _, p in ipairs(self.store.modules[name]:named_parameters()) do
+        list[#list + 1] = { name .. "." .. p[1], p[2] }
+      end
+    end
+  end
+  return list
+end
+
+--- List of the parameters; its field `names` serves the messages of optimisers.
+function methods:parameters()
+  local list, names = {}, {}
+  for k, entry in ipairs(self:named_parameters()) do
+    names[k], list[k] = entry[1], entry[2]
+  end
+  list.names = names
+  return list
+end
+
+--- The value of a parameter of m:param, within its constraint.
+function methods:param(name)
+  local entry = self.store.params[name]
+  if not entry then
+    core.error(("param: the model has no parameter '%s' (or has not been run)"):format(tostring(name)))
+  end
+  return (entry.bijector and entry.bijector:forward(entry.weight) or entry.weight):detach()
+end
+
+--- Table name -> copy of the parameters' values (unconstrained), for pn.save.
+function methods:state()
+  local state = {}
+  for _, entry in ipairs(self:named_parameters()) do
+    state[entry[1]] = core.detach(core.param(entry[2]))
+  end
+  return state
+end
+
+--- Sets the parameters from what state() gave. Names must agree; nothing changes if they do not.
+function methods:load_state(state)
+  if type(state) ~= "table" then
+    core.error("load_state: needs a table of tensors, got " .. type(state))
+  end
+  local entries = self:named_parameters()
+  for _, entry in ipairs(entries) do
+    local t = state[entry[1]]
+    if not core.is_tensor(t) or shape_text(t) ~= shape_text(entry[2]) then
+      core.error(("load_state: '%s' must be a tensor of shape %s"):format(entry[1], shape_text(entry[2])))
+    end
+  end
+  for _, entry in ipairs(entries) do
+    entry[2]:set(state[entry[1]])
+  end
+  return self
+end
+
+local class = { __index = core.namespace("a model", methods), __name = "model",
+  __tostring = function(self) return "model" .. (self.where ~= "" and " of " .. self.where or "") end }
+
+--- model(f): the model whose joint density the function f(m, data...) describes (pn.help "penumbra.infer.model").
+function model.new(f)
+  if type(f) ~= "function" then
+    core.error("model: needs a function (m, data...), got " .. type(f))
+  end
+  return setmetatable({ body = f, data = {}, fixed = {}, hidden = {}, replayed = {}, reparametrised = {},
+    all_rows = {}, store = { params = {}, modules = {}, names = {} }, where = core.script_line() }, class)
+end
+
+--- Is x a model?
+function model.is(x)
+  return type(x) == "table" and getmetatable(x) == class
+end
+
+--- A list of arguments, nils among them, with its length as `n`. Internal.
+function model.packed(data)
+  local n = 0
+  for k in pairs(data or {}) do
+    n = math.type(k) == "integer" and math.max(n, k) or n
+  end
+  return table.pack(table.unpack(data or {}, 1, n))
+end
+
+model.given_value = given_value
+model.replaying = replaying
+
+return model

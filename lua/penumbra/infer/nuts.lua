@@ -1,0 +1,127 @@
+--- Sampling from the posterior of a model by Hamiltonian Monte Carlo.
+---
+---     local p = pn.nuts(model, {data = {x, y}, chains = 4, warmup = 1000, draws = 1000})
+---     print(p)
+---
+--- A transition is replayed in C; chains run in threads, each with a copy of the log density's plan, and give the
+--- same draws whatever their number. Warm-up follows Stan: step size by dual averaging, mass matrix from the draws of
+--- windows that double.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+local posterior = require "penumbra.infer.posterior"
+local progress = require "penumbra.progress"
+local target = require "penumbra.infer.target"
+local model = require "penumbra.infer.model"
+
+local nuts = {}
+
+local BLOCKS = 50 -- of iterations between two looks at the progress line
+
+local common = { data = options.optional "table", chains = 4, warmup = 1000, draws = 1000, dense = false,
+  target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
+  progress = options.any(false) }
+
+local function with(more)
+  local all = {}
+  for key, value in pairs(common) do
+    all[key] = value
+  end
+  for key, value in pairs(more) do
+    all[key] = value
+  end
+  return all
+end
+
+local nuts_options = with { max_depth = 10 }
+local hmc_options = with { steps = options.required "number" }
+
+local function is_whole(where, name, v, least)
+  if math.type(v) ~= "integer" or v < least then
+    core.error(("%s: %s must be a whole number from %d on, got %s"):format(where, name, least, tostring(v)))
+  end
+end
+
+local function bar_of(o, where)
+  if o.progress == false or not io then
+    return nil
+  end
+  return progress.new { total = o.warmup + o.draws, label = where, out = o.progress == true and io.stderr or o.progress }
+end
+
+local function start_of(o, t)
+  if not o.init then
+    return nil
+  elseif type(o.init) ~= "table" then
+    core.error("init must be a table site -> value, got " .. type(o.init))
+  end
+  local z = t:unconstrain(o.init)
+  return z:unsqueeze(1):broadcast_to({ o.chains, t.size }):contiguous()
+end
+
+local function sample(where, m, o, more)
+  if not model.is(m) then
+    core.error(("%s: needs a model (pn.model), got %s"):format(where, type(m)))
+  end
+  is_whole(where, "chains", o.chains, 1)
+  is_whole(where, "warmup", o.warmup, 0)
+  is_whole(where, "draws", o.draws, 4)
+  local args = model.packed(o.data)
+  local t = target.new(m, args, o.generator)
+  local gradient = t:compiled_gradient()
+  gradient(t:start(o.radius, o.generator))
+  local clock = core.clock()
+  local settings = { chains = o.chains, warmup = o.warmup > 0 and o.warmup or -1, draws = o.draws, dense = o.dense,
+    target_accept = o.target_accept, radius = o.radius }
+  for key, value in pairs(more) do
+    settings[key] = value
+  end
+  local sampler = core.new_sampler(gradient, settings, start_of(o, t), o.generator)
+  local bar, block = bar_of(o, where), math.max(1, (o.warmup + o.draws) // BLOCKS)
+  local ok, message = pcall(function()
+    while not sampler:finished() do
+      local before = sampler:iteration()
+      sampler:run(block)
+      if bar then
+        bar:step(sampler:iteration() - before, "", before < o.warmup and "warm-up" or "sampling")
+      end
+    end
+  end)
+  if bar then
+    bar:finish()
+  end
+  if not ok then
+    error(message, 0)
+  end
+  return posterior.new { model = m, args = args, target = t, unconstrained = sampler:draws(),
+    statistics = sampler:statistics(), metric = sampler:metric(), seconds = core.clock() - clock,
+    max_depth = more.max_depth }
+end
+
+--- nuts(model, options) -> a posterior (pn.help "penumbra.infer.posterior"): the no-U-turn sampler.
+---
+--- data           list of the model's arguments after m
+--- chains         4
+--- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are
+--- dense          true: a dense mass matrix, for strongly correlated variables
+--- target_accept  0.8; nearer to 1 takes shorter steps
+--- max_depth      10: trajectories of at most 2^10 - 1 leapfrogs
+--- init           table site -> value from which all chains start; else uniform on (-radius, radius) in the
+---                unconstrained space, radius = 2, until the density is positive
+--- generator      a pn.generator
+--- progress       true for a line on standard error, or a file
+---
+--- Hoffman & Gelman 2014; Betancourt 2017.
+function nuts.nuts(m, given)
+  local o = options.check("nuts", given, nuts_options)
+  is_whole("nuts", "max_depth", o.max_depth, 1)
+  return sample("nuts", m, o, { max_depth = o.max_depth })
+end
+
+--- hmc(model, options): trajectories of `steps` leapfrogs, one acceptance each; other options as pn.nuts has them.
+function nuts.hmc(m, given)
+  local o = options.check("hmc", given, hmc_options)
+  is_whole("hmc", "steps", o.steps, 1)
+  return sample("hmc", m, o, { max_steps = o.steps })
+end
+
+return nuts

@@ -1,0 +1,273 @@
+--- The log density of a model's latent variables as a function of one vector of real numbers: what samplers and
+--- automatic guides work on. Each continuous variable is a bijector's image of its part z of the vector,
+---   log density(z) = log p(x(z), data) + sum log |det dx/dz|,
+--- discrete variables that are enumerated are summed out.
+local core = require "penumbra.core"
+local dist = require "penumbra.dist"
+local model = require "penumbra.infer.model"
+local replay = require "penumbra.replay"
+
+local target = {}
+
+local methods = {}
+
+-- The bijector onto the values of a site; nil where these are all real numbers.
+local function bijector_of(site, d)
+  local b
+  if site.kind == "flat" then
+    local set = site.set
+    b = type(set) ~= "string" and set or dist.biject_to(set, site.low, site.high)
+  elseif site.constraint then
+    b = type(site.constraint) == "string" and dist.biject_to(site.constraint) or site.constraint
+  elseif d.discrete then
+    core.error(("sample: '%s' is discrete and has no gradient: enumerate it with {enumerate = true}, sum it out by hand, "
+      .. "or give it a value by condition"):format(site.name))
+  else
+    b = dist.biject_to(d)
+  end
+  return b.name ~= "identity" and b or nil
+end
+
+local function size_of(shape)
+  local n = 1
+  for _, k in ipairs(shape) do
+    n = n * k
+  end
+  return n
+end
+
+-- Shape of the real numbers behind a value of the site.
+local function real_shape(site, d, b)
+  local shape = {}
+  if site.kind == "flat" then
+    table.move(site.shape, 1, #site.shape, 1, shape)
+  else
+    table.move(d.batch_shape, 1, #d.batch_shape, 1, shape)
+    table.move(d.event_shape, 1, #d.event_shape, #shape + 1, shape)
+  end
+  if not b or b.domain_rank == b.codomain_rank and not b.name:find "^softmax_centred" then
+    return shape
+  elseif b.name == "softmax_centred" then
+    shape[#shape] = shape[#shape] - 1
+    return shape
+  end
+  return b:inverse(d:sample()):shape() -- vectors behind matrices
+end
+
+local function draw_real(shape, radius, generator)
+  return core.rand(shape, { generator = generator, dtype = "float64" }) * (2 * radius) - radius
+end
+
+-- One run that finds the sites and their parts of the vector.
+local function explore(self, start)
+  local layout, n = {}, 0
+  local t = model.run(self.model, self.args, { check = true, locate = true, value = model.replaying(self.model,
+    function(m, site)
+      if site.enumerable then
+        m.enumerates = true
+        return site.dist:sample()
+      end
+      local b = bijector_of(site, site.dist)
+      local shape = real_shape(site, site.dist, b)
+      local size = size_of(shape)
+      if #m.plates > 0 and site.kind ~= "flat" then
+        for _, plate in ipairs(m.plates) do
+          if plate.rows < plate.size then
+            core.error(("sample: '%s' stands in plate '%s', of which only %d of %d rows are taken at a time: its values "
+              .. "cannot be kept from run to run (give the guide a function of the data)"):format(site.name, plate.name,
+              plate.rows, plate.size))
+          end
+        end
+      end
+      layout[site.name] = { name = site.name, base = site.base, time = site.time, shape = shape, first = n + 1,
+        last = n + size, where = site.where }
+      n = n + size
+      layout[#layout + 1] = layout[site.name]
+      local z = start(shape)
+      local dtype = site.dist and site.dist.dtype or core.default_dtype()
+      z = dtype ~= "float64" and z:to(dtype) or z
+      return b and b:forward(z) or z
+    end) })
+  self.layout, self.size, self.most = layout, n, t.deepest
+  self.enumerates = t.enumerates
+  self.trace = t
+  for _, entry in ipairs(layout) do
+    entry.value_shape = t.sites[entry.name].value:shape()
+  end
+  if n == 0 then
+    core.error "the model has no continuous latent variable: nothing is to be inferred"
+  end
+end
+
+-- What a latent site gets from the vector z; adds the logarithm of its bijector's determinant to m.log_det.
+local function values_from(self, z)
+  return model.replaying(self.model, function(m, site)
+    local entry = self.layout[site.name]
+    if not entry then
+      if site.enumerable then
+        return site.dist:sample()
+      end
+      core.error(("sample: '%s' was not there in the model's first run: its sites must be the same in all runs")
+        :format(site.name))
+    end
+    local part = z:slice(1, entry.first, entry.last):reshape(entry.shape)
+    local dtype = site.dist and site.dist.dtype or core.default_dtype()
+    if dtype ~= "float64" then
+      part = part:to(dtype)
+    end
+    local b = bijector_of(site, site.dist)
+    if not b then
+      return part
+    end
+    local x, log_det = b:forward_log_det(part)
+    log_det = log_det:ndim() > 0 and log_det:sum() or log_det
+    m.log_det = m.log_det and m.log_det + log_det or log_det
+    return x
+  end)
+end
+
+--- How a run of the model gets its latent values from z: for `value` of model.run. Internal.
+function methods:values_at(z)
+  return values_from(self, z)
+end
+
+-- The run of the model at z.
+local function run_at(self, z, more)
+  local how = { value = values_from(self, z) }
+  if self.enumerates and not (more and more.plain) then
+    how.enumerate, how.most = true, self.most
+  end
+  how.indices = more and more.indices
+  return model.run(self.model, self.args, how)
+end
+
+--- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false); 0-d.
+function methods:log_density(z, jacobian)
+  local t = run_at(self, z)
+  local lp = t:log_density()
+  if t.log_det and jacobian ~= false then
+    lp = lp + t.log_det
+  end
+  return lp:dtype() ~= "float64" and lp:to "float64" or lp
+end
+
+--- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out.
+function methods:constrain(z)
+  local t = run_at(self, z, { plain = true })
+  local values = {}
+  for _, site in ipairs(t.order) do
+    if self.layout[site.name] or site.kind == "deterministic" then
+      values[site.name] = site.value
+    end
+  end
+  return values
+end
+
+--- The vector z of a table site -> value of all latent variables.
+function methods:unconstrain(values)
+  local parts = {}
+  model.run(self.model, self.args, { value = function(_, site)
+    if site.enumerable then
+      return site.dist:sample()
+    end
+    local value = model.given_value(values, site)
+    if not value then
+      core.error(("no value is given for '%s'"):format(site.name))
+    end
+    local entry, b = self.layout[site.name], bijector_of(site, site.dist)
+    local x = value
+    if x:numel() == 1 and size_of(entry.value_shape) > 1 then
+      x = x:reshape({}):broadcast_to(entry.value_shape)
+    end
+    local z = b and b:inverse(x) or x
+    parts[#parts + 1] = z:to("float64"):reshape { entry.last - entry.first + 1 }
+    return x
+  end })
+  return core.concatenate(parts, 1)
+end
+
+-- z as a tensor in which a gradient can be taken.
+local function differentiable(self, z)
+  return z + self.zero
+end
+
+--- Log density and gradient at z as a compiled function: z [size] -> [1], [size]. All in float64.
+function methods:compiled_gradient()
+  if not self.compiled then
+    self.compiled = replay.compile(function(z)
+      local x = differentiable(self, z)
+      local lp = self:log_density(x)
+      return lp:detach():reshape { 1 }, core.grad(lp, { x })[1]
+    end, { watch = self.model.body, plans = 1 })
+  end
+  return self.compiled
+end
+
+--- The log density of each row of z [N, size]: [N, 1], no gradient.
+function methods:log_densities(z)
+  if not self.compiled_density then
+    self.compiled_density = replay.compile(function(x)
+      return self:log_density(x):detach():reshape { 1 }
+    end, { watch = self.model.body, plans = 1 })
+  end
+  self.compiled_density(z[1])
+  return self.compiled_density:map(z:contiguous())
+end
+
+--- What is kept of each draw, as a compiled function: z [size] -> [n], the values of self:outputs() one after another.
+function methods:compiled_values()
+  if not self.compiled_outputs then
+    self.compiled_outputs = replay.compile(function(z)
+      local t = run_at(self, z, { plain = true })
+      local parts = {}
+      for k, out in ipairs(self:outputs()) do
+        local v = t.sites[out.name].value
+        parts[k] = v:to("float64"):reshape { -1 }
+      end
+      return core.concatenate(parts, 1)
+    end, { watch = self.model.body, plans = 1 })
+  end
+  return self.compiled_outputs
+end
+
+--- List of {name, base, time, shape, first, last}: latent variables, then deterministic ones, and the places of their
+--- elements in what compiled_values() gives.
+function methods:outputs()
+  if not self.output_list then
+    local list, n = {}, 0
+    local function add(name, site, shape)
+      local size = size_of(shape)
+      list[#list + 1] = { name = name, base = site.base, time = site.time, shape = shape, first = n + 1,
+        last = n + size, deterministic = site.kind == "deterministic" }
+      n = n + size
+    end
+    for _, entry in ipairs(self.layout) do
+      add(entry.name, self.trace.sites[entry.name], entry.value_shape)
+    end
+    for _, site in ipairs(self.trace.order) do
+      if site.kind == "deterministic" then
+        add(site.name, site, site.value:shape())
+      end
+    end
+    self.output_list, self.output_size = list, n
+  end
+  return self.output_list
+end
+
+local class = { __index = methods, __name = "target" }
+
+--- new(m, args [, generator]): the target of model m on the data `args`, a list. Raises at the script's line where a
+--- site cannot be sampled.
+function target.new(m, args, generator)
+  local self = setmetatable({ model = m, args = args }, class)
+  explore(self, function(shape) return draw_real(shape, 2, generator) end)
+  self.zero = core.param(core.zeros({ self.size }, { dtype = "float64" }))
+  return self
+end
+
+--- A start z [size]: uniform on (-radius, radius).
+function methods:start(radius, generator)
+  return draw_real({ self.size }, radius or 2, generator)
+end
+
+return target

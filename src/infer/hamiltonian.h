@@ -1,0 +1,72 @@
+/*
+** hamiltonian.h: the motion that Hamiltonian Monte Carlo follows: positions z, momenta p ~ normal(0, M), energy
+**   H(z, p) = -log density(z) + p^T M^-1 p / 2.
+** The inverse of the mass matrix M is an estimate of the covariance of z, diagonal or dense.
+** A chain has a context, a plan of the log density, a generator and memory of its own, so chains run in threads;
+** after the first step it allocates nothing.
+*/
+#ifndef PN_INFER_HAMILTONIAN_H
+#define PN_INFER_HAMILTONIAN_H
+
+#include "../autodiff/replay/plan.h"
+
+/* A point of the phase space and what is known there. Arrays of n numbers. */
+typedef struct pni_point {
+  double *z, *p, *gradient;
+  double log_density;
+} pni_point;
+
+typedef struct pni_metric {
+  int64_t n;
+  bool dense;
+  double *inverse; /* M^-1: [n], or [n, n] row-major */
+  double *factor;  /* dense: lower Cholesky factor L of M^-1 */
+} pni_metric;
+
+/* Counters and settings of one transition. */
+typedef struct pni_transition {
+  double accept; /* mean acceptance probability over the trajectory */
+  double energy;
+  int depth, leapfrogs;
+  bool divergent;
+} pni_transition;
+
+typedef struct pni_chain {
+  const pn_context *parent; /* whose cancellation counts; only atomics of it are read */
+  pn_context *c;
+  pn_plan *plan; /* z [n] -> log density [1], gradient [n] */
+  pni_philox rng;
+  pni_metric metric;
+  pni_point at;   /* where the chain stands (its p has no meaning) */
+  pni_point here; /* moving end of a trajectory */
+  double *work;   /* of trajectory.c */
+  double step;    /* of the leapfrog */
+  int max_depth;  /* 2^max_depth - 1 leapfrogs at most */
+  int max_steps;  /* static trajectories: leapfrogs each; 0: doubled until they turn */
+  pn_status status;
+} pni_chain;
+
+/* Numbers that `work` holds. */
+size_t pni_trajectory_room(int64_t n, int max_depth);
+
+/* Log density and gradient at p->z. Outside of the support, or where a factorisation fails, the density is 0 and the
+ * gradient 0. Other failures are the chain's status. */
+pn_status pni_chain_evaluate(pni_chain *h, pni_point *p);
+/* p ~ normal(0, M) */
+void pni_chain_refresh(pni_chain *h, double *p);
+/* out = M^-1 p */
+void pni_metric_velocity(const pni_metric *m, const double *p, double *out);
+/* Kinetic energy p^T M^-1 p / 2; `velocity` is scratch. */
+double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity);
+/* One leapfrog step of size `step` (negative: backwards); `velocity` is scratch. */
+pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity);
+/* Uniform on (0, 1]. */
+double pni_chain_uniform(pni_chain *h);
+
+/* trajectory.c: one transition of h->at. The multinomial no-U-turn sampler, or, with max_steps, a trajectory of a fixed
+ * number of leapfrogs with one acceptance. The chain stays where it was if it is interrupted. */
+pn_status pni_chain_transition(pni_chain *h, pni_transition *t);
+/* A step size at which one leapfrog is accepted with probability about 0.8. */
+pn_status pni_chain_reasonable_step(pni_chain *h);
+
+#endif

@@ -1,0 +1,293 @@
+/*
+** sampler.c: chains of Hamiltonian Monte Carlo, side by side in threads. A chain is a function of its stream of the
+** generator: neither threads nor the cut into runs change a bit.
+*/
+#include <math.h>
+#include <string.h>
+#include "adaptation.h"
+
+enum { STATISTICS = 7, TRIES = 100 };
+
+typedef struct {
+  pni_chain h;
+  pni_adaptation adaptation;
+  double *memory; /* of everything below, in the sampler's context */
+  double *draws;  /* [draws, n] */
+  double *statistics;
+  int iteration;
+} chain;
+
+struct pn_sampler {
+  pn_context *c;
+  pn_sampler_config set;
+  int64_t n;
+  size_t room; /* numbers in a chain's memory */
+  chain *chain;
+};
+
+/* ---- settings ---- */
+
+static pn_status read_config(pn_context *c, const pn_sampler_config *given, pn_sampler_config *set) {
+  static const pn_sampler_config absent = {0};
+  *set = given ? *given : absent;
+  if (set->chains == 0) set->chains = 4;
+  if (set->warmup == 0) set->warmup = 1000;
+  if (set->warmup == -1) set->warmup = 0;
+  if (set->draws == 0) set->draws = 1000;
+  if (set->max_depth == 0) set->max_depth = 10;
+  if (set->target_accept == 0) set->target_accept = 0.8;
+  if (set->radius == 0) set->radius = 2;
+  if (set->chains < 1 || set->chains > 1024)
+    return pni_fail(c, PN_DOMAIN, "sampler: chains must be 1 to 1024, got %d", set->chains);
+  if (set->warmup < 0 || set->draws < 1)
+    return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be positive, got %d and %d", set->warmup, set->draws);
+  if (set->max_depth < 1 || set->max_depth > 20)
+    return pni_fail(c, PN_DOMAIN, "sampler: max_depth must be 1 to 20, got %d", set->max_depth);
+  if (set->max_steps < 0)
+    return pni_fail(c, PN_DOMAIN, "sampler: max_steps must not be negative, got %d", set->max_steps);
+  if (!(set->target_accept > 0 && set->target_accept < 1))
+    return pni_fail(c, PN_DOMAIN, "sampler: target_accept must lie between 0 and 1, got %g", set->target_accept);
+  if (!(set->step_size >= 0 && set->step_size < INFINITY) || !(set->radius > 0 && set->radius < INFINITY))
+    return pni_fail(c, PN_DOMAIN, "sampler: step_size and radius must be positive, got %g and %g", set->step_size,
+                    set->radius);
+  return PN_OK;
+}
+
+/* ---- making ---- */
+
+static double *take(double **from, size_t n) {
+  double *a = *from;
+  *from += n;
+  return a;
+}
+
+static size_t room_of(const pn_sampler *s) {
+  size_t n = (size_t)s->n, square = s->set.dense ? n * n : 0;
+  return 5 * n + (s->set.dense ? 2 * square : n) + pni_trajectory_room(s->n, s->set.max_depth) +
+         pni_adaptation_room(s->n, s->set.dense) + (size_t)s->set.draws * (n + STATISTICS);
+}
+
+static void lay_out(const pn_sampler *s, chain *k) {
+  size_t n = (size_t)s->n;
+  double *m = k->memory;
+  pni_chain *h = &k->h;
+  h->at = (pni_point){take(&m, n), NULL, take(&m, n), -INFINITY};
+  h->here = (pni_point){take(&m, n), take(&m, n), take(&m, n), -INFINITY};
+  h->metric = (pni_metric){.n = s->n, .dense = s->set.dense != 0};
+  h->metric.inverse = take(&m, s->set.dense ? n * n : n);
+  if (s->set.dense) h->metric.factor = take(&m, n * n);
+  for (size_t i = 0; i < n; i++) {
+    h->metric.inverse[s->set.dense ? i * n + i : i] = 1;
+    if (s->set.dense) h->metric.factor[i * n + i] = 1;
+  }
+  h->work = take(&m, pni_trajectory_room(s->n, s->set.max_depth));
+  double *adaptation = take(&m, pni_adaptation_room(s->n, s->set.dense));
+  k->draws = take(&m, (size_t)s->set.draws * n);
+  k->statistics = m;
+  h->max_depth = s->set.max_depth;
+  h->max_steps = s->set.max_steps;
+  h->step = s->set.step_size > 0 ? s->set.step_size : 1;
+  pni_adaptation_start(&k->adaptation, h, s->set.warmup, s->set.target_accept, adaptation);
+}
+
+/* A chain's failure becomes the caller's. */
+static pn_status report(pn_context *c, const pni_chain *h) {
+  if (h->status == PN_OK) return c->status;
+  const char *why = h->c ? pn_context_message(h->c) : "";
+  return pni_fail(c, h->status, "%s", why[0] ? why : h->status == PN_CANCELLED ? "cancelled" : "out of memory");
+}
+
+/* A context with the plan's copy. A host's allocator is called from its own thread only. */
+static pn_status open_chain(pn_context *c, const pn_plan *plan, chain *k) {
+  pn_context_config config = {.pool_limit = c->pool_limit, .threads = 1};
+  if (c->num_threads == 1) {
+    config.allocate = c->allocate;
+    config.allocator_data = c->allocator_data;
+  }
+  if (c->limit) config.memory_limit = c->limit > c->held ? c->limit - c->held : 1;
+  pni_chain *h = &k->h;
+  h->parent = c;
+  h->c = pn_context_new(&config);
+  if (!h->c) return pni_fail(c, PN_NOMEM, "sampler: no memory for a chain");
+  h->plan = pn_plan_copy(h->c, plan);
+  if (!h->plan) h->status = pn_context_status(h->c);
+  return h->plan ? PN_OK : report(c, h);
+}
+
+static bool is_finite(const pni_point *p, int64_t n) {
+  double sum = p->log_density;
+  for (int64_t i = 0; i < n; i++) sum += p->gradient[i];
+  return isfinite(sum);
+}
+
+static pn_status find_start(pn_context *c, pn_sampler *s, chain *k, const double *start) {
+  pni_chain *h = &k->h;
+  int tries = start ? 1 : TRIES;
+  for (int t = 0; t < tries; t++) {
+    for (int64_t i = 0; i < s->n; i++) h->at.z[i] = start ? start[i] : s->set.radius * (2 * pni_chain_uniform(h) - 1);
+    if (pni_chain_evaluate(h, &h->at)) return report(c, h);
+    if (!is_finite(&h->at, s->n)) continue;
+    if (s->set.step_size == 0 && pni_chain_reasonable_step(h)) return report(c, h);
+    pni_adaptation *a = &k->adaptation;
+    a->mu = log(10 * h->step);
+    return PN_OK;
+  }
+  if (start)
+    return pni_fail(c, PN_DOMAIN, "sampler: the density must be positive at the start and its gradient finite");
+  return pni_fail(c, PN_DOMAIN, "sampler: no start with positive density and finite gradient was found in %d tries",
+                  TRIES);
+}
+
+static pn_status make_chains(pn_context *c, pn_sampler *s, const pn_plan *plan, const double *start, pn_rng *rng) {
+  pni_philox root = pni_rng_reserve(c, rng, 1);
+  root = pni_philox_split(&root, root.position);
+  for (int k = 0; k < s->set.chains; k++) {
+    chain *q = &s->chain[k];
+    q->memory = pni_calloc(c, s->room * sizeof *q->memory);
+    if (!q->memory) return c->status;
+    lay_out(s, q);
+    q->h.rng = pni_philox_split(&root, (uint64_t)k);
+    if (open_chain(c, plan, q) || find_start(c, s, q, start ? start + k * s->n : NULL)) return c->status;
+  }
+  return PN_OK;
+}
+
+static pn_status check_start(pn_context *c, const pn_sampler *s, const pn_tensor *start) {
+  if (!start ||
+      (start->dtype == PN_FLOAT64 && start->ndim == 2 && start->shape[0] == s->set.chains && start->shape[1] == s->n))
+    return PN_OK;
+  char got[160];
+  return pni_fail(c, PN_SHAPE, "sampler: start must be float64 [%d, %lld], got %s", s->set.chains, (long long)s->n,
+                  pni_shape_text(start->ndim, start->shape, got));
+}
+
+pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
+                           pn_rng *rng) {
+  if (pni_failed(c) || pni_refuse_capture(c, "a sampler", "run it outside")) return NULL;
+  pn_sampler *s = pni_calloc(c, sizeof *s);
+  if (!s) return NULL;
+  s->c = c;
+  pni_object_born(c);
+  if (read_config(c, config, &s->set) == PN_OK) {
+    s->n = plan->tape->ninput == 1 ? plan->tape->value.v[0].t.numel : 0;
+    if (!pni_plan_is_plain(plan, s->n, 2, (int64_t[]){1, s->n}) || s->n < 1)
+      pni_fail(c, PN_SHAPE, "sampler: the plan must give a log density [1] and its gradient [n] at z [n], all float64");
+    s->room = room_of(s);
+    s->chain = pni_failed(c) ? NULL : pni_calloc(c, (size_t)s->set.chains * sizeof *s->chain);
+    pn_tensor *from = s->chain && start && check_start(c, s, start) == PN_OK ? pni_contiguous(c, start) : NULL;
+    if (!pni_failed(c)) make_chains(c, s, plan, from ? pni_data(from) : NULL, rng);
+    pn_tensor_unref(from);
+  }
+  if (!pni_failed(c)) return s;
+  pn_sampler_free(s);
+  return NULL;
+}
+
+void pn_sampler_free(pn_sampler *s) {
+  if (!s) return;
+  pn_context *c = s->c;
+  for (int k = 0; s->chain && k < s->set.chains; k++) {
+    pni_free(c, s->chain[k].memory, s->room * sizeof(double));
+    pn_plan_unref(s->chain[k].h.plan);
+    if (s->chain[k].h.c) pn_context_close(s->chain[k].h.c);
+  }
+  pni_free(c, s->chain, (size_t)s->set.chains * sizeof *s->chain);
+  pni_free(c, s, sizeof *s);
+  pni_object_died(c);
+}
+
+/* ---- running ---- */
+
+static void keep(const pn_sampler *s, chain *k, const pni_transition *t) {
+  int64_t at = k->iteration - s->set.warmup;
+  const pni_chain *h = &k->h;
+  memcpy(k->draws + at * s->n, h->at.z, (size_t)s->n * sizeof *k->draws);
+  double row[STATISTICS] = {h->at.log_density, t->accept, h->step, t->depth, t->leapfrogs, t->divergent, t->energy};
+  memcpy(k->statistics + at * STATISTICS, row, sizeof row);
+}
+
+static pn_status iterate(const pn_sampler *s, chain *k) {
+  pni_transition t;
+  pni_chain *h = &k->h;
+  double step = h->step;
+  pni_philox rng = h->rng;
+  pn_status status = pni_chain_transition(h, &t);
+  if (status == PN_OK && k->iteration < s->set.warmup) status = pni_adapt(&k->adaptation, h, k->iteration, t.accept);
+  if (status == PN_OK && k->iteration >= s->set.warmup) keep(s, k, &t);
+  if (status) {
+    h->rng = rng;
+    h->step = step;
+  } else {
+    k->iteration++;
+  }
+  return status;
+}
+
+typedef struct {
+  pn_sampler *s;
+  int until;
+} job;
+
+static void run_chains(void *data, int64_t begin, int64_t end) {
+  const job *j = data;
+  for (int64_t k = begin; k < end; k++)
+    while (j->s->chain[k].iteration < j->until && iterate(j->s, &j->s->chain[k]) == PN_OK) {
+    }
+}
+
+int pn_sampler_iteration(const pn_sampler *s) {
+  int least = s->chain[0].iteration;
+  for (int k = 1; k < s->set.chains; k++)
+    if (s->chain[k].iteration < least) least = s->chain[k].iteration;
+  return least;
+}
+
+int pn_sampler_finished(const pn_sampler *s) { return pn_sampler_iteration(s) == s->set.warmup + s->set.draws; }
+
+pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
+  if (pni_failed(c) || pni_refuse_capture(c, "a sampler", "run it outside")) return c->status;
+  int end = s->set.warmup + s->set.draws, now = pn_sampler_iteration(s);
+  job j = {s, n < end - now ? now + (n > 0 ? n : 0) : end};
+  for (int k = 0; k < s->set.chains; k++) {
+    s->chain[k].h.status = PN_OK;
+    pn_context_clear_error(s->chain[k].h.c);
+  }
+  if (pni_parallel(c, s->set.chains, 1, run_chains, &j)) return c->status;
+  for (int k = 0; k < s->set.chains; k++)
+    if (report(c, &s->chain[k].h)) return c->status;
+  return PN_OK;
+}
+
+/* ---- results ---- */
+
+static int64_t kept(const pn_sampler *s) {
+  int n = pn_sampler_iteration(s) - s->set.warmup;
+  return n > 0 ? n : 0;
+}
+
+/* One array of the chains as a tensor [chains, rows, columns]. */
+static pn_tensor *gather(pn_context *c, const pn_sampler *s, int64_t rows, int64_t columns, size_t field) {
+  pni_spec spec = {.dtype = PN_FLOAT64, .ndim = 3, .shape = {s->set.chains, rows, columns}};
+  pn_tensor *t = pni_failed(c) ? NULL : pni_scoped(c, pni_tensor_new(c, &spec));
+  for (int k = 0; t && k < s->set.chains; k++) {
+    const double *from;
+    memcpy(&from, (const char *)&s->chain[k] + field, sizeof from);
+    if (rows && columns)
+      memcpy((double *)pni_data(t) + k * rows * columns, from, (size_t)(rows * columns) * sizeof *from);
+  }
+  return t;
+}
+
+pn_tensor *pn_sampler_draws(pn_context *c, const pn_sampler *s) {
+  return gather(c, s, kept(s), s->n, offsetof(chain, draws));
+}
+
+pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s) {
+  return gather(c, s, kept(s), STATISTICS, offsetof(chain, statistics));
+}
+
+pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s) {
+  size_t field = offsetof(chain, h) + offsetof(pni_chain, metric) + offsetof(pni_metric, inverse);
+  pn_tensor *t = gather(c, s, s->set.dense ? s->n : 1, s->n, field);
+  return s->set.dense ? t : pn_squeeze(c, t, 1);
+}
