@@ -139,7 +139,8 @@ describe("a likelihood", function()
     mixture = function(_, y, x)
       local logits, loc = y:slice(2, 1, 6):reshape { 4, 3, 2 }, y:slice(2, 7, 12):reshape { 4, 3, 2 }
       local scale = (y:slice(2, 13, 18):reshape { 4, 3, 2 } / 2):exp()
-      return (logits:log_softmax(3) + dist.normal(loc, scale):log_prob(x:unsqueeze(3):broadcast_to { 4, 3, 2 })):logsumexp(3):sum(2)
+      local each = dist.normal(loc, scale):log_prob(x:unsqueeze(3):broadcast_to { 4, 3, 2 })
+      return (logits:log_softmax(3) + each):logsumexp(3):sum(2)
     end,
   }
   for name, formula in pairs(formulas) do
