@@ -8,6 +8,15 @@
 ---   penumbra mnist.lua --quick                                     seconds, on generated images
 ---
 --- Models: vae1, iwae1, vae2, iwae2 (backward posteriors), ladder2.
+---
+--- Adam, minibatches of 20, as in the paper; in place of its eight stages over 3,280 epochs the rate falls along half a
+--- cosine from 1e-3 to 1e-4. On the last 10,000 training images (`--validate yes`) the elbo after 5 epochs was -113.0
+--- with 1e-3, -111.9 with 2e-3 and -123.0 with 3e-3 as the first rate: the paper's was kept, away from the edge.
+---
+--- Measured on MNIST, float32, two cores that other programs also used, all 10,000 test images, nats:
+---
+---   model   epochs  minutes   bound of 5,000 draws   elbo     minutes of the bound
+---   vae1    50      11.4      -92.10                 -96.42   16.2
 local pn = require "penumbra"
 local vae = require "penumbra.models.vae"
 
