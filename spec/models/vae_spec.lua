@@ -379,6 +379,17 @@ describe("every kind of model", function()
   end)
 end)
 
+describe("a model that begins at the data's mean", function()
+  it("generates it where all else is nothing", function()
+    local mean = pn.tensor { 0.1, 0.8, 0.5 }
+    for _, o in ipairs { { "bernoulli" }, { "gaussian", "shared" }, { "gaussian", "network" } } do
+      local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = o[1], noise = o[2], mean = mean }
+      for _, w in ipairs(m.likelihood.net[1]:parameters()) do w:set(w * 0) end
+      assert.near(0, (m:generate(1)[1] - mean):abs():max():item(), 1e-12)
+    end
+  end)
+end)
+
 describe("training", function()
   it("draws pixels anew from intensities", function()
     pn.seed(11)
@@ -422,6 +433,10 @@ describe("wrong use of a model", function()
       function() vae.new { data = 4, latent = { 2, 2 }, layers = 3 } end },
     { "vae.new: dtype must be 'float64' or 'float32', got 'int64'",
       function() vae.new { data = 4, latent = 2, dtype = "int64" } end },
+    { "vae.new: mean must be float64 of shape [4], got float64 [2, 4]",
+      function() vae.new { data = 4, latent = 2, mean = x } end },
+    { "vae.new: mean is for a bernoulli or gaussian decoder, got 'mixture'",
+      function() vae.new { data = 4, latent = 2, mean = x[1], decoder = "mixture" } end },
     { "loss: x must have shape [B, 4], got [2, 3]", function() m:loss(pn.zeros { 2, 3 }) end },
     { "loss: x must be a tensor, got nil", function() m:loss() end },
     { "loss: x must be float64, got float32", function() m:loss(pn.zeros({ 2, 4 }, { dtype = "float32" })) end },

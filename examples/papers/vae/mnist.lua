@@ -80,13 +80,14 @@ local one = { latent = 50, hidden = { 200, 200 } }
 local models = {
   vae1 = { shape = one, objective = "elbo", draws = 1, epochs = 50 },
   iwae1 = { shape = one, objective = "iwae", draws = 50, epochs = 30 },
-  vae2 = { shape = two, objective = "elbo", draws = 1, epochs = 50 },
+  vae2 = { shape = two, objective = "elbo", draws = 1, epochs = 50, warmup = 5 },
   iwae2 = { shape = two, objective = "iwae", draws = 50, epochs = 30 },
-  ladder2 = { shape = two, objective = "elbo", draws = 1, epochs = 50, structure = "ladder" },
+  ladder2 = { shape = two, objective = "elbo", draws = 1, epochs = 50, warmup = 5, structure = "ladder" },
 }
 
-local function new_model(pixels, chosen)
-  local given = { data = pixels, dtype = "float32", structure = chosen.structure }
+local function new_model(images, chosen)
+  local given = { data = images:size(2), dtype = "float32", structure = chosen.structure,
+    mean = chosen.shape == two and images:mean { 1 } or nil }
   for key, v in pairs(chosen.shape) do given[key] = v end
   if option.quick then
     given.hidden = chosen.shape == two and { { 32, 32 }, { 16, 16 } } or { 32, 32 }
@@ -132,6 +133,7 @@ local function train(m, images, chosen)
     m:fit { data = images, binarise = true, epochs = epochs - done, batch = option.batch, optimiser = opt,
       objective = chosen.objective, draws = option.quick and chosen.draws > 1 and 5 or chosen.draws,
       schedule = function(step) return falling(done * each + step) end,
+      warmup = chosen.objective == "elbo" and math.max(0, (chosen.warmup or 0) - done) or nil,
       on_epoch = function(s)
         seconds = before + s.seconds
         print(("%s epoch %d of %d: bound %.2f nats, %.0f s"):format(option.model, done + s.epoch, epochs, -s.loss,
@@ -212,7 +214,7 @@ if not chosen then
 end
 pn.seed(option.seed)
 local images, test = load_images()
-local m = new_model(images:size(2), chosen)
+local m = new_model(images, chosen)
 print(m)
 local epochs, seconds = train(m, images, chosen)
 if option.test == "yes" then

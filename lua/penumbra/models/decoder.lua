@@ -88,6 +88,30 @@ function methods:expected(law)
   return self.kind == "categorical" and law:mode() or law:mean()
 end
 
+-- The output at which a law has this mean.
+local outputs = {
+  bernoulli = function(mean)
+    local p = mean:clamp(1e-3, 1 - 1e-3)
+    return (p / (1 - p)):log()
+  end,
+  gaussian = function(mean) return mean end,
+}
+
+--- begin_at(mean): sets the bias of the last layer so that the law has the mean [data] where all else is 0. False if
+--- the likelihood is neither bernoulli nor gaussian.
+function methods:begin_at(mean)
+  if not outputs[self.kind] then
+    return false
+  end
+  local bias = self.net[#self.net]:parameters()[2]
+  local start = outputs[self.kind](mean)
+  if bias:numel() > start:numel() then -- logarithms of variances
+    start = core.concatenate({ start, core.zeros({ bias:numel() - start:numel() }, { dtype = self.dtype }) }, 1)
+  end
+  bias:set(start)
+  return true
+end
+
 for name, method in pairs(parameters.methods) do
   methods[name] = method
 end

@@ -21,6 +21,8 @@
 ---                "penumbra.models.hierarchy"
 --- condition      size of what stands beside each datum, [B, condition]: everything then takes it after x; `prior` =
 ---                "conditional" makes the prior of the topmost latents depend on it, too
+--- mean           of the data, [data]: the decoder of 0 and 1 or of normals begins there. Without it a model of several
+---                levels may stay where its latents mean nothing
 --- activation     "tanh", "relu"...
 --- dtype          "float64" or "float32"
 ---
@@ -413,7 +415,7 @@ local new_options = {
   noise = options.choice("shared", "network"), categories = 2, components = 5,
   posterior = options.choice("gaussian", "flow"), structure = options.choice("backward", "ladder"),
   flow = options.choice("inverse_autoregressive", "planar", "real_nvp"), flows = 4, flow_hidden = 64,
-  condition = 0, prior = options.choice("standard", "conditional"), dtype = options.optional "string",
+  mean = options.optional "tensor", condition = 0, prior = options.choice("standard", "conditional"), dtype = options.optional "string",
   activation = options.choice("tanh", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid"),
 }
 
@@ -459,6 +461,17 @@ local function hidden_of(o, levels, least)
   return list
 end
 
+-- The decoder begins at o.mean.
+local function begin_at(likelihood, o)
+  local mean = o.mean
+  if mean:ndim() ~= 1 or mean:size(1) ~= o.data or mean:dtype() ~= o.dtype then
+    core.error(("vae.new: mean must be %s of shape [%d], got %s [%s]"):format(o.dtype, o.data, mean:dtype(),
+      table.concat(mean:shape(), ", ")))
+  elseif not likelihood:begin_at(mean) then
+    core.error(("vae.new: mean is for a bernoulli or gaussian decoder, got '%s'"):format(o.decoder))
+  end
+end
+
 --- new{data =, latent =, ...}: a model with parameters drawn anew; options above (pn.help "penumbra.models.vae").
 function vae.new(given)
   local o = options.check("vae.new", given, new_options)
@@ -480,6 +493,9 @@ function vae.new(given)
   end
   local likelihood = decoder.new(o.decoder, latent[1] + o.condition, o.data, { hidden = hierarchy.reversed(hidden[1]),
     activation = o.activation, dtype = o.dtype, noise = o.noise, categories = o.categories, components = o.components })
+  if o.mean then
+    begin_at(likelihood, o)
+  end
   local latents = hierarchy.new { latent = latent, hidden = hidden, inputs = likelihood.encoder_inputs,
     condition = o.condition, conditional_prior = o.prior == "conditional", structure = structure,
     activation = o.activation, dtype = o.dtype, flow = o.flow, flows = o.flows, flow_hidden = o.flow_hidden }
