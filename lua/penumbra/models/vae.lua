@@ -415,7 +415,8 @@ local new_options = {
   noise = options.choice("shared", "network"), categories = 2, components = 5,
   posterior = options.choice("gaussian", "flow"), structure = options.choice("backward", "ladder"),
   flow = options.choice("inverse_autoregressive", "planar", "real_nvp"), flows = 4, flow_hidden = 64,
-  mean = options.optional "tensor", condition = 0, prior = options.choice("standard", "conditional"), dtype = options.optional "string",
+  mean = options.optional "tensor",
+  condition = 0, prior = options.choice("standard", "conditional"), dtype = options.optional "string",
   activation = options.choice("tanh", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid"),
 }
 
