@@ -123,7 +123,8 @@ end
 
 local function train(m, images, chosen)
   local epochs = option.epochs or option.quick and 3 or chosen.epochs
-  local opt = pn.optim.adam(m:parameters(), { lr = option.lr })
+  -- a variance that falls far in one step would ruin the moments of a hierarchy: gradients are cut
+  local opt = pn.optim.adam(m:parameters(), { lr = option.lr, clip_norm = chosen.shape == two and 50 or nil })
   local done, before = resume(m, opt)
   local each = math.ceil(images:size(1) / option.batch)
   local falling = pn.optim.cosine(option.lr, option.last_lr, epochs * each)
