@@ -30,7 +30,7 @@ pn.seed(seed)
 
 -- The data: x [rows, columns], y [rows] of 0 and 1. A fifth of the rows is kept for the test.
 local function generated()
-  local n, names = 1500, { "a", "a again", "b", "c", "d", "e" }
+  local n, names = 1500, { "a", "a_again", "b", "c", "d", "e" }
   local x = pn.randn { n, 6 }
   local a = x:slice(2, 1, 1)
   x = pn.concatenate({ a, a + 0.3 * x:slice(2, 2, 2), x:slice(2, 3, 6) }, 2) -- the second repeats the first
@@ -103,7 +103,8 @@ local function gaps(sites, independent) -- of means in Monte Carlo errors, and t
 end
 print(("mean-field: a standard deviation is %.2f times that of NUTS"):format(select(2, gaps(mean_field, 4000))))
 print(("full-rank: no standard deviation below %.2f times that of NUTS"):format(select(2, gaps(full_rank, 4000))))
-print(("weighted draws of full-rank and NUTS differ by at most %.1f Monte Carlo errors"):format((gaps(weighted, 2000))))
+print(("weighted draws of full-rank and NUTS differ by at most %.1f Monte Carlo errors"):format(
+  (gaps(weighted, 2000))))
 
 -- The test rows: probabilities are means over draws.
 local function probability(sites) return (sites.w:matmul(x_test:t()) + sites.bias:unsqueeze(2)):sigmoid():mean(1) end
@@ -120,7 +121,8 @@ local function intervals(sites, shift, label)
   for rank = 1, shown do
     local w = pn.sort(sites.w:select(2, far[rank] + 1), 1)
     local n = w:size(1)
-    at[rank], mid[rank], low[rank], high[rank] = rank + shift, w[n // 2]:item(), w[n // 20]:item(), w[n - n // 20]:item()
+    at[rank], mid[rank] = rank + shift, w[n // 2]:item()
+    low[rank], high[rank] = w[n // 20]:item(), w[n - n // 20]:item()
   end
   return pn.plot.error_bars(at, mid, { lower = low, upper = high }, { label = label })
 end

@@ -23,8 +23,6 @@ while arg[i] do
 end
 pn.seed(seed)
 
-local effect = pn.tensor { 28, 8, -3, 7, -1, 1, 18, 12 }
-local error_of_it = pn.tensor { 15, 10, 16, 11, 9, 11, 10, 18 }
 
 -- The data: times between events of three kinds, on a logarithmic scale; which kind each was has been lost.
 local n, true_weights = 250, pn.tensor { 0.3, 0.45, 0.25 }
@@ -92,7 +90,9 @@ print(("without the order of the components: R-hat %.2f"):format(r_hat))
 
 -- The picture: data and density, each datum's component, and the chains that disagree about names.
 local sampled = {}
-for name, x in pairs(posterior.draws) do sampled[name] = x:reshape({ -1, 3 }):slice(1, 1, 4 * draws, 4 * draws // 400) end
+for name, x in pairs(posterior.draws) do
+  sampled[name] = x:reshape({ -1, 3 }):slice(1, 1, 4 * draws, 4 * draws // 400)
+end
 local grid = pn.linspace(-4.5, 5.5, 160)
 local parts = dist.normal(sampled.loc:unsqueeze(3), sampled.scale:unsqueeze(3)):log_prob(
   grid:broadcast_to { 400, 3, 160 }):exp() * sampled.weights:unsqueeze(3) -- [draws, 3, grid]
@@ -100,10 +100,11 @@ local density = pn.sort(parts:sum(2), 1)
 local curves = {}
 for k, p in ipairs { 0.05, 0.5, 0.95 } do curves[k] = density[math.floor(400 * p)] end
 local data_panel = pn.plot.panel { title = "The data and their density, 90 %", x_label = "y", y_label = "density",
-  legend = "below", pn.plot.histogram(y, { density = true, bins = 30, label = "data", colour = "#aaaaaa" }),
+  x_range = { -4.5, 5.5 }, legend = "below",
+  pn.plot.histogram(y, { density = true, bins = 30, label = "data", colour = "#aaaaaa" }),
   pn.plot.fan(grid, curves, { label = "posterior" }) }
 local labels = { title = "Which component?", x_label = "y", y_label = "probability", legend = "below",
-  y_range = { 0, 1.05 } }
+  x_range = { -4.5, 5.5 }, y_range = { 0, 1.05 } }
 for k = 1, 3 do
   labels[k] = pn.plot.line(grid, (parts:select(2, k) / parts:sum(2)):mean(1), { label = "component " .. k })
 end
