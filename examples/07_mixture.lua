@@ -23,7 +23,6 @@ while arg[i] do
 end
 pn.seed(seed)
 
-
 -- The data: times between events of three kinds, on a logarithmic scale; which kind each was has been lost.
 local n, true_weights = 250, pn.tensor { 0.3, 0.45, 0.25 }
 local true_loc, true_scale = pn.tensor { -2, 0.5, 3 }, pn.tensor { 0.5, 0.6, 0.4 }
@@ -50,8 +49,7 @@ local sorted = pn.sort(y)
 local start = { weights = { 1 / 3, 1 / 3, 1 / 3 }, scale = { 0.5, 0.5, 0.5 },
   loc = pn.stack({ sorted[n // 6], sorted[n // 2], sorted[5 * n // 6] }, 1) }
 
-
-local warmup, draws = quick and 300 or 1000, quick and 400 or 2000
+local warmup, draws = quick and 250 or 1000, quick and 400 or 2000
 local posterior = pn.nuts(model, { data = { y }, warmup = warmup, draws = draws, init = start, progress = true })
 print(("NUTS: %d draws in %.1f s, %d divergences"):format(4 * draws, posterior.seconds, posterior.divergences))
 local fits = {}
@@ -83,7 +81,7 @@ end
 print(("weighted draws of full-rank and NUTS differ by at most %.1f Monte Carlo errors"):format(worst))
 
 -- Without the order each chain settles on an order of its own.
-local unordered = pn.nuts(mixture(), { data = { y }, warmup = warmup, draws = 200 })
+local unordered = pn.nuts(mixture(), { data = { y }, warmup = 200, draws = 200 })
 local r_hat = 0
 for _, row in ipairs(unordered:summary { "loc" }) do r_hat = math.max(r_hat, row.r_hat) end
 print(("without the order of the components: R-hat %.2f"):format(r_hat))

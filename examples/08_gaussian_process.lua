@@ -23,7 +23,6 @@ while arg[i] do
 end
 pn.seed(seed)
 
-
 -- The data: a wave that grows, nothing known between 4 and 6.
 local function truth(x) return (x * 1.3):sin() * (x * 0.15 + 0.5) end
 local n = 40
@@ -92,9 +91,10 @@ local inside = truth(grid):ge(bands[1]):logical_and(truth(grid):le(bands[5])):to
 print(("the true curve lies within the 90 %% band at %.0f %% of the places"):format(100 * inside))
 
 -- The picture: prediction, some curves, and the hyperparameters by NUTS and by the guides.
-local prediction = pn.plot.panel { title = "The curve: 50 % and 90 %", x_label = "x", y_label = "y",
-  x_range = { -0.5, 10 }, legend = "below", pn.plot.fan(grid, bands, { label = "posterior" }),
-  pn.plot.line(grid, truth(grid), { label = "the truth", colour = "#000000", dashed = true, width = 1 }), pn.plot.points(x, y, { label = "data", colour = "#d9752b" }) }
+local prediction = pn.plot.panel { title = "The curve: 50 % and 90 %", x_label = "x", y_label = "y", legend = "below",
+  x_range = { -0.5, 10 }, pn.plot.fan(grid, bands, { label = "posterior" }),
+  pn.plot.line(grid, truth(grid), { label = "the truth", colour = "#000000", dashed = true, width = 1 }),
+  pn.plot.points(x, y, { label = "data", colour = "#d9752b" }) }
 local some = { title = "Twelve curves", x_range = { -0.5, 10 }, x_label = "x", y_label = "y", legend = "none" }
 for k = 1, 12 do some[k] = pn.plot.line(grid, curves[k * 16], { width = 1 }) end
 some[13] = pn.plot.points(x, y, { colour = "#222222", size = 0.5 })
