@@ -170,12 +170,11 @@ function methods:sample(n)
   return sites
 end
 
---- Mean, standard deviation and quantiles of n (1000) draws of the guide, a line for each number; r_hat and effective
---- sample sizes have no meaning for independent draws.
+--- Mean, standard deviation and quantiles of n (1000) draws of the guide, a line for each number.
 function methods:summary(n)
   is_count("summary", "n", n or 1000)
   local sites, order = guide_draws(self, n or 1000)
-  return posterior.summary_of(sites, order)
+  return posterior.summary_of(sites, order, true)
 end
 
 -- f() without a graph; the setting is restored when it raises.
@@ -198,9 +197,15 @@ local function each_weight(self, n, take)
     return take(self.guide:log_weights(n))
   end
   local how = { enumerate = self.enumerates, most = self.enumerates and self.most or nil, whole = true }
-  for _ = 1, n do
+  local function weights()
     local t = objective.densities(self, how)
-    take((t.log_p - t.log_q):unsqueeze(1))
+    return (t.log_p - t.log_q):detach():unsqueeze(1)
+  end
+  if self.compile and not self.compiled_weights then
+    self.compiled_weights = replay.compile(weights, { watch = self.model.body, plans = 1 })
+  end
+  for _ = 1, n do
+    take((self.compiled_weights or weights)())
   end
 end
 
@@ -305,7 +310,7 @@ end
 --- Returns the fit, or nil, message, code.
 function methods:load(path)
   options.argument("load", "path", path, "string")
-  local saved, message, code = require("penumbra.data").load_safetensors(path)
+  local saved, message, code = require("penumbra.data").load(path)
   if not saved then
     return nil, message, code
   elseif type(saved.parameters) ~= "table" or type(saved.optimiser) ~= "table" then
@@ -453,7 +458,7 @@ function svi.svi(m, guide, given)
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles, vectorised = o.vectorised,
     estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0, schedule = o.schedule,
-    on_step = o.on_step, progress = o.progress }, class)
+    on_step = o.on_step, progress = o.progress, compile = o.compile }, class)
   check_estimator(self)
   make_guide(self, guide)
   local loss = loss_function(self)

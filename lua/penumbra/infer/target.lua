@@ -108,6 +108,18 @@ local function rows_of(m, site, part)
   return part
 end
 
+-- On other data than those of the draws a variable may have other rows.
+local function check_size(site, entry)
+  local batch = site.dist and site.dist.batch_shape or {}
+  for k, plate in ipairs(site.plates) do
+    local n = #batch - k + 1
+    if #entry.shape >= #batch and n > 0 and entry.shape[n] ~= plate.size then
+      core.error(("sample: '%s' has %d rows in plate '%s' here and %d in the draws: variables of rows are those of "
+        .. "their data"):format(site.name, plate.size, plate.name, entry.shape[n]))
+    end
+  end
+end
+
 -- What a latent site gets from the vector z; adds the logarithm of its bijector's determinant to m.log_det.
 local function values_from(self, z)
   return model.replaying(self.model, function(m, site)
@@ -119,6 +131,7 @@ local function values_from(self, z)
       core.error(("sample: '%s' was not there in the model's first run: its sites must be the same in all runs")
         :format(site.name))
     end
+    check_size(site, entry)
     local part = rows_of(m, site, z:slice(1, entry.first, entry.last):reshape(entry.shape))
     local dtype = site.dist and site.dist.dtype or core.default_dtype()
     if dtype ~= "float64" then
