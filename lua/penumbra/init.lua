@@ -31,9 +31,9 @@ local members = {
   nuts = "penumbra.infer.nuts",
   hmc = "penumbra.infer.nuts",
   svi = "penumbra.infer.svi",
+  diagnose = "penumbra.infer.diagnose",
+  model = "penumbra.infer.model",
 }
--- functions that stand as `new` or under another name in a module
-local constructors = { model = "penumbra.infer.model" }
 
 setmetatable(pn, {
   __index = function(_, name)
@@ -41,11 +41,6 @@ setmetatable(pn, {
       local part = require("penumbra." .. name)
       pn[name] = core.namespace("pn." .. name, part)
       return part
-    end
-    local maker = constructors[name]
-    if maker then
-      pn[name] = require(maker).new
-      return pn[name]
     end
     local home = members[name]
     if home then

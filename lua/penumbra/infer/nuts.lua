@@ -66,7 +66,7 @@ local function sample(where, m, o, more)
   is_whole(where, "warmup", o.warmup, 0)
   is_whole(where, "draws", o.draws, 4)
   local args = model.packed(o.data)
-  local t = target.new(m, args, o.generator)
+  local t = target.new(m, args, o.generator, true)
   local gradient = t:compiled_gradient()
   gradient(t:start(o.radius, o.generator))
   local clock = core.clock()
@@ -102,6 +102,7 @@ end
 --- data           list of the model's arguments after m
 --- chains         4
 --- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are
+---                A plate takes all its rows here, whatever its batch
 --- dense          true: a dense mass matrix, for strongly correlated variables
 --- target_accept  0.8; nearer to 1 takes shorter steps
 --- max_depth      10: trajectories of at most 2^10 - 1 leapfrogs
