@@ -19,7 +19,7 @@ local BLOCKS = 50 -- of iterations between two looks at the progress line
 
 local common = { data = options.optional "table", chains = 4, warmup = 1000, draws = 1000, dense = false,
   target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
-  progress = options.any(false) }
+  progress = options.optional() }
 
 local function with(more)
   local all = {}
@@ -39,13 +39,6 @@ local function is_whole(where, name, v, least)
   if math.type(v) ~= "integer" or v < least then
     core.error(("%s: %s must be a whole number from %d on, got %s"):format(where, name, least, tostring(v)))
   end
-end
-
-local function bar_of(o, where)
-  if o.progress == false or not io then
-    return nil
-  end
-  return progress.new { total = o.warmup + o.draws, label = where, out = o.progress == true and io.stderr or o.progress }
 end
 
 local function start_of(o, t)
@@ -76,7 +69,8 @@ local function sample(where, m, o, more)
     settings[key] = value
   end
   local sampler = core.new_sampler(gradient, settings, start_of(o, t), o.generator)
-  local bar, block = bar_of(o, where), math.max(1, (o.warmup + o.draws) // BLOCKS)
+  local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
+  local block = math.max(1, (o.warmup + o.draws) // BLOCKS)
   local ok, message = pcall(function()
     while not sampler:finished() do
       local before = sampler:iteration()
@@ -109,7 +103,7 @@ end
 --- init           table site -> value from which all chains start; else uniform on (-radius, radius) in the
 ---                unconstrained space, radius = 2, until the density is positive
 --- generator      a pn.generator
---- progress       true for a line on standard error, or a file
+--- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---
 --- Hoffman & Gelman 2014; Betancourt 2017.
 function nuts.nuts(m, given)

@@ -33,7 +33,7 @@ local svi = {}
 local svi_options = {
   data = options.optional "table", steps = 1000, lr = 0.01, optimiser = options.optional(), particles = 1,
   vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"), compile = true,
-  schedule = options.optional "function", on_step = options.optional "function", progress = options.any(false),
+  schedule = options.optional "function", on_step = options.optional "function", progress = options.optional(),
 }
 
 -- What is trained: each parameter once; those of a guide of one's own have names of their own.
@@ -74,13 +74,6 @@ local function loss_function(self)
   end
 end
 
-local function bar_of(self, steps)
-  if not self.progress or not io then
-    return nil
-  end
-  return progress.new { total = steps, label = "svi", out = self.progress == true and io.stderr or self.progress }
-end
-
 local methods = {}
 
 -- Share of the learning rate at a fraction of the steps: whole for the first half, then along half a cosine to 1 %, so
@@ -91,7 +84,7 @@ end
 
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
-  local start, bar = core.clock(), bar_of(self, steps)
+  local start, bar = core.clock(), steps > 0 and progress.asked(self.progress, { total = steps, label = "svi" })
   local ok, message = pcall(function()
     for k = 1, steps do
       local n = #self.losses + 1
@@ -475,7 +468,7 @@ end
 --- divergence  "analytic" (where there is a closed form) or "monte_carlo"
 --- compile     true: steps are captured once and replayed
 --- on_step     function of the fit, the step and its loss; false stops
---- progress    true for a line on standard error, or a file
+--- progress    true for a line on standard error, or a file; at the prompt true unless said otherwise
 function svi.svi(m, guide, given)
   local o = options.check("svi", given, svi_options)
   if not model.is(m) then
