@@ -7,8 +7,8 @@ local pn = {}
 
 -- what the other modules are made of stays in the core
 local private = {}
-for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files initialise kl_pairs
-  within capture missed namespace describe public
+for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
+  initialise kl_pairs draws_summary within capture missed namespace describe public
   call_in_turn text identity leaf_beyond script_line]]):gmatch "%S+" do
   private[name] = true
 end

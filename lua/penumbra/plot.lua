@@ -104,6 +104,10 @@ local mark = {}
 mark.__index = mark
 mark.__name = "mark"
 
+function mark:__tostring()
+  return ("a mark of %d points, for pn.plot.panel{mark, title = ...} or pn.plot.show{mark}"):format(#self.data)
+end
+
 local function new_mark(fields) return setmetatable(fields, mark) end
 
 local function style_options(where, opt, more)
@@ -429,6 +433,9 @@ local function read_figure(where, content, opt)
     if key == "size" or key == "columns" or many and key == "title" then given[key] = value else own[key] = value end
   end
   local o = options.check(where, given, figure_options)
+  if #content == 0 then
+    core.error(("%s: needs at least one mark such as plot.line(x, y), or panels"):format(where))
+  end
   if not many then return { plot.panel(own) }, o end
   for i, p in ipairs(content) do
     if getmetatable(p) ~= panel_kind then core.error(("%s: item %d must be a plot.panel"):format(where, i)) end
@@ -588,11 +595,11 @@ function plot.show(content, opt)
   return true
 end
 
-panel_kind.__index = { show = plot.show }
+panel_kind.__index = core.namespace("a panel", { show = plot.show })
 
 function panel_kind:__tostring()
-  return ("a panel%s of %d marks: p:show() shows it here, pn.plot.save(\"name.svg\", p) writes a file"):format(
-    self.title and ' "' .. self.title .. '"' or "", #self.marks)
+  return ("a panel%s of %d mark%s: p:show() shows it here, pn.plot.save(\"name.svg\", p) writes a file"):format(
+    self.title and ' "' .. self.title .. '"' or "", #self.marks, #self.marks == 1 and "" or "s")
 end
 
 return plot

@@ -797,7 +797,17 @@ end
 local class = { __index = core.namespace("a model", methods), __name = "model",
   __tostring = function(self) return "model" .. (self.where ~= "" and " of " .. self.where or "") end }
 
---- model(f): the model whose joint density the function f(m, data...) describes (pn.help "penumbra.infer.model").
+--- model(f): the model whose joint density the function f(m, data...) describes.
+---
+---     model = pn.model(function(m, x, y)
+---       local w = m:sample("w", pn.dist.normal(0, 1))
+---       m:observe("y", pn.dist.normal(w * x, 0.5), y)
+---     end)
+---     p = pn.nuts(model, {data = {x, y}})
+---
+--- In it m:sample, m:observe, m:flat, m:param, m:deterministic, m:factor, m:plate, m:scan, m:module. It has
+--- model:trace, condition, intervene, block, replay, log_density, parameters, state. All of it:
+--- pn.help "penumbra.infer.model".
 function model.model(f)
   if type(f) ~= "function" then
     core.error("model: needs a function (m, data...), got " .. type(f))
@@ -822,5 +832,6 @@ end
 
 model.given_value = given_value
 model.replaying = replaying
+model.recorder = recorder
 
 return model

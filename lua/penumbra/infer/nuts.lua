@@ -15,7 +15,7 @@ local model = require "penumbra.infer.model"
 
 local nuts = {}
 
-local BLOCKS = 50 -- of iterations between two looks at the progress line
+local LOOK = 0.1 -- seconds between two looks at the progress line
 
 local common = { data = options.optional "table", chains = 4, warmup = 1000, draws = 1000, dense = false,
   target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
@@ -70,11 +70,13 @@ local function sample(where, m, o, more)
   end
   local sampler = core.new_sampler(gradient, settings, start_of(o, t), o.generator)
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
-  local block = math.max(1, (o.warmup + o.draws) // BLOCKS)
+  local block = bar and 1 or o.warmup + o.draws
   local ok, message = pcall(function()
     while not sampler:finished() do
       local before = sampler:iteration()
+      local began = core.clock()
       sampler:run(block)
+      block = core.clock() - began < LOOK / 2 and block * 2 or block
       if bar then
         bar:step(sampler:iteration() - before, "", before < o.warmup and "warm-up" or "sampling")
       end
@@ -95,7 +97,7 @@ end
 ---
 --- data           list of the model's arguments after m
 --- chains         4
---- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are
+--- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are.
 ---                A plate takes all its rows here, whatever its batch
 --- dense          true: a dense mass matrix, for strongly correlated variables
 --- target_accept  0.8; nearer to 1 takes shorter steps

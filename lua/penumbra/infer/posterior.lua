@@ -14,6 +14,7 @@
 ---                                  divergent, energy
 ---     p.divergences p.e_bfmi p.seconds
 local core = require "penumbra.core"
+local layout = require "penumbra.layout"
 local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -74,32 +75,42 @@ local function element_names(name, shape)
   return names
 end
 
-local function shown(v, width)
+-- A number of a summary: three or four digits that mean something.
+local function shown(column, v)
   if v ~= v then
-    return (" "):rep(width - 1) .. "-"
+    return "-"
+  elseif column:find "^ess" then
+    return ("%d"):format(math.floor(v + 0.5))
+  elseif column == "r_hat" then
+    return ("%.3f"):format(v)
+  elseif column == "mcse" then
+    return ("%.2g"):format(v)
   end
-  local text = math.abs(v) >= 1e5 and ("%.3g"):format(v) or ("%.4g"):format(v)
-  return (" "):rep(width - #text) .. text
+  return math.abs(v) >= 1e5 and ("%.3g"):format(v) or ("%.4g"):format(v)
 end
 
+-- Columns as wide as they must be: 80 hold the names of most models.
 local function summary_text(self)
-  local longest, lines = 4, {}
-  for _, row in ipairs(self) do
-    longest = math.max(longest, #row.name)
+  local lines = { "" }
+  for k, row in ipairs(self) do
+    lines[k + 1] = row.name
   end
-  local head = (" "):rep(longest)
-  for _, column in ipairs(self.columns) do
-    head = head .. (" "):rep(10 - #column) .. column
-  end
-  lines[1] = head
-  for _, row in ipairs(self) do
-    local line = row.name .. (" "):rep(longest - #row.name)
-    for _, column in ipairs(self.columns) do
-      local v = row[column]
-      line = line .. (column:find "^ess" and v == v and ("%10d"):format(math.floor(v + 0.5))
-        or column == "r_hat" and v == v and ("%10.3f"):format(v) or shown(v, 10))
+  local function add(texts, format)
+    local widest = 0
+    for _, text in ipairs(texts) do
+      widest = math.max(widest, #text)
     end
-    lines[#lines + 1] = line
+    for k, text in ipairs(texts) do
+      lines[k] = lines[k] .. format(text, widest)
+    end
+  end
+  add(lines, function(text, widest) return (" "):rep(widest - #text) end)
+  for _, column in ipairs(self.columns) do
+    local texts = { column }
+    for k, row in ipairs(self) do
+      texts[k + 1] = shown(column, row[column])
+    end
+    add(texts, function(text, widest) return (" "):rep(widest + 1 - #text) .. text end)
   end
   return table.concat(lines, "\n")
 end
@@ -367,7 +378,7 @@ function class.__tostring(self)
   local text = ("%s\n%d draws of %d chains in %.1f s"):format(tostring(self:summary(self.latent)), n, self.chains,
     self.seconds)
   for _, warning in ipairs(self.warnings) do
-    text = text .. "\nwarning: " .. warning
+    text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
   end
   return text
 end

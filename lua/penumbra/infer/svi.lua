@@ -390,8 +390,8 @@ function class.__tostring(self)
     last = last + self.losses[k] / count
   end
   local name = self.automatic and self.guide.name or "a guide of one's own"
-  return ("svi, %s: %d steps in %.1f s, bound %.4f (mean of the last %d steps)"):format(name, n, self.seconds, -last,
-    count)
+  local text = ("svi, %s: %d steps in %.1f s"):format(name, n, self.seconds)
+  return n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
 end
 
 local function check_estimator(self)
