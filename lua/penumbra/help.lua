@@ -541,6 +541,11 @@ local function names_of(value)
     if rawequal(part, value) then return { home } end
     look(part, home .. ".")
   end
+  for part, owner in next, #list == 0 and { m = "model.recorder", model = "model.methods", p = "posterior.methods",
+    fit = "svi.methods" } or {} do
+    local module, field = owner:match "^(.*)%.(.*)$"
+    look(require("penumbra.infer." .. module)[field], part .. ":")
+  end
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end
   if #list == 0 then look(core.bijector_methods, "b:") end

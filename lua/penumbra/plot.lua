@@ -243,6 +243,11 @@ local function axis_or_count(axis, n, where, role)
   return list
 end
 
+-- Eight letters from light to dark, each as often as a cell is wide in letters, for a matrix of n columns.
+local function ramp(n)
+  return ((". : - = + * # @"):gsub("%S", function(letter) return letter:rep(math.max(1, math.min(50 // n, 6))) end))
+end
+
 --- A matrix in colours, its first row on top; with `y` given the rows stand at these heights instead.
 --- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label.
 function plot.heatmap(matrix, opt)
@@ -261,8 +266,8 @@ function plot.heatmap(matrix, opt)
   end
   local crisp = math.max(#rows, #rows[1]) <= 40 -- drawn cell by cell; many would leave gaps
   return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image" .. (crisp and " pixels" or ""),
-    image = true, plain = { ("using 1:2:(word('. : - = + * # @', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
-      :format(low, high > low and high - low or 1) },
+    image = true, plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
+      :format(ramp(#rows[1]), low, high > low and high - low or 1) },
     downwards = o.y == nil, colour_label = o.colour_label }
 end
 
@@ -388,8 +393,12 @@ local function write_panel(out, p, plain)
     or labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
   if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
   if image then
-    if not plain then add("set palette defined (%s)", viridis) end
-    add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    if plain then
+      add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
+    else
+      add("set palette defined (%s)", viridis)
+      add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    end
     add "set datafile missing" -- a grid must be complete
     if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
   end

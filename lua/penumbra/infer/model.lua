@@ -833,5 +833,6 @@ end
 model.given_value = given_value
 model.replaying = replaying
 model.recorder = recorder
+model.methods = methods
 
 return model

@@ -461,4 +461,6 @@ function posterior.load(path, m, given)
   return self
 end
 
+posterior.methods = methods
+
 return posterior

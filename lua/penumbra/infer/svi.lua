@@ -504,4 +504,6 @@ function svi.svi(m, guide, given)
   return self:continue(o.steps)
 end
 
+svi.methods = methods
+
 return svi
