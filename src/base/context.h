@@ -53,6 +53,7 @@ struct pn_context {
   size_t scope_len, scope_cap;
   pn_tensor *dying;       /* tensors whose last reference is gone, waiting to be freed iteratively */
   uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
+  int trap_nan;           /* an operation that makes a NaN out of inputs without one fails */
   pni_recorder *recorder; /* of the capture that is going on, else NULL */
   uint32_t captures;      /* begun so far */
   int evaluating;         /* depth of kernels that run: they may look at numbers */
