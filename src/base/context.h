@@ -53,7 +53,6 @@ struct pn_context {
   size_t scope_len, scope_cap;
   pn_tensor *dying;       /* tensors whose last reference is gone, waiting to be freed iteratively */
   uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
-  int trap_nan;           /* an operation that makes a NaN out of inputs without one fails */
   pni_recorder *recorder; /* of the capture that is going on, else NULL */
   uint32_t captures;      /* begun so far */
   int evaluating;         /* depth of kernels that run: they may look at numbers */
@@ -65,6 +64,7 @@ struct pn_context {
   int64_t maps;   /* bijectors made so far: tells them apart */
   double pace[2]; /* seconds per operation of large factorisations in float64, float32; 0: not measured yet */
   bool freeing, closed, no_grad;
+  bool trap_nan;        /* an operation that makes a NaN out of inputs without one fails */
   bool validate;        /* densities refuse values outside the support */
   const pni_root *root; /* readers and writers stay below it; NULL: any file */
 };

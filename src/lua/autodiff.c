@@ -153,6 +153,14 @@ static int l_nonfinite_cause(lua_State *L) {
   return 1;
 }
 
+/* trap_nan(on) -> the previous setting: whether an operation that makes the first NaN raises, at the script's line */
+static int l_trap_nan(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  lua_pushboolean(L, c->trap_nan);
+  c->trap_nan = lua_toboolean(L, 1);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {{"param", l_param},
                                      {"grad", l_grad},
                                      {"detach", l_detach},
@@ -160,6 +168,7 @@ static const luaL_Reg functions[] = {{"param", l_param},
                                      {"identity", l_identity},
                                      {"leaf_beyond", l_leaf_beyond},
                                      {"nonfinite_cause", l_nonfinite_cause},
+                                     {"trap_nan", l_trap_nan},
                                      {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"backward", l_backward},
