@@ -142,7 +142,8 @@ describe("an enumerated variable", function()
       end)
     end
     local m = body(true)
-    local post = pn.nuts(m, { data = { data }, chains = 2, warmup = 200, draws = 200 })
+    local post = pn.nuts(m, { data = { data }, chains = 2, warmup = 200, draws = 200,
+      init = { mu = { -2, 2 }, p = 0.5 } })
     local row = post:summary().p
     assert(math.abs(row.mean - 22 / 54) < 6 * row.mcse + 0.02, row.mean)
     local ll = post:log_likelihood().y
