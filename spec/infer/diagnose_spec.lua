@@ -28,7 +28,7 @@ end
 local regression = pn.model(body)
 local good = pn.model(function(g)
   g:sample("w", dist.normal(g:param("loc", pn.zeros { 2 }), 0.3):independent(1))
-  g:sample("s", dist.log_normal(g:param("s", 0), 0.3))
+  g:sample("s", dist.log_normal(g:param("log_s", 0), 0.3))
 end)
 
 describe("a diagnosis", function()
@@ -77,7 +77,7 @@ describe("a diagnosis", function()
       g:sample("s", dist.normal(0, 1))
     end
     d = pn.diagnose(regression, pn.model(supports), { data = { x, y } })
-    assert.matches("the guide's independent? ?.-for 'w' %(support: positive%) never reaches all",
+    assert.matches("the guide's gamma for 'w' %(support: positive%) never reaches all",
       problem(d, "support", "w", supports, 1))
     assert.matches("the guide draws 's' from normal %(support: real%), which has values outside of that of the model's "
       .. "gamma", problem(d, "support", "s", supports, 2))

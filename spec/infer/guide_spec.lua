@@ -68,12 +68,14 @@ describe("an automatic guide", function()
   end)
 
   it("finds the evidence by every estimator of draws with a path", function()
-    for _, estimator in ipairs { "elbo", "sticking_the_landing", "iwae", "dreg", "renyi" } do
+    -- those whose gradient has no variance at the posterior end there; iwae's drowns in its noise (Rainforth et al. 2018)
+    for estimator, limit in pairs { elbo = 0.06, sticking_the_landing = 1e-3, iwae = 0.2, dreg = 1e-3, renyi = 0.1 } do
       pn.seed(2)
       local fit = pn.svi(c.model, "full_rank", { data = { c.y }, steps = 1200, lr = 0.03, particles = 4,
         estimator = estimator })
       near((fit:bound { draws = 2000 }), c.evidence, 0.02)
-      for k = 1, 2 do near(fit:sample(8000).z:mean(1)[k]:item(), c.mean[k]:item(), 0.06) end
+      local mean = fit.guide:law():mean()
+      for k = 1, 2 do near(mean[k]:item(), c.mean[k]:item(), limit) end
     end
   end)
 
