@@ -34,6 +34,8 @@ function enumeration.values(m, site, d)
   end
   m.enumerated = (m.enumerated or 0) + 1
   local axis = m.most + m.enumerated
+  m.axis_sizes = m.axis_sizes or {}
+  m.axis_sizes[axis] = k
   local batch = d.batch_shape
   local shape, from = { k }, {}
   from[1] = k

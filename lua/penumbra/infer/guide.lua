@@ -295,8 +295,8 @@ function guide.new(name, given)
       names[#names + 1] = each
     end
     table.sort(names)
-    core.error(("guide: there is no guide '%s'%s; there are %s"):format(tostring(name),
-      options.suggestion(name, names), table.concat(names, ", ")))
+    core.error(("guide: there is no guide '%s', there are %s%s"):format(tostring(name), table.concat(names, ", "),
+      options.suggestion(name, names)))
   end
   local known = { init = options.any(false), radius = 2 }
   for key, value in pairs(kind.options) do

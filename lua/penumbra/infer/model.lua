@@ -193,7 +193,12 @@ local function check_axes(m, site, lp)
     return
   end
   local most = m.most + (m.enumerated or m.particles and 1 or 0)
-  if n > most or m.particles and lp:size(1) ~= m.particles and lp:size(1) ~= 1 then
+  local wrong = n > most or m.particles and lp:size(1) ~= m.particles and lp:size(1) ~= 1
+  for axis = m.most + 1, n do
+    local size = m.axis_sizes and m.axis_sizes[axis]
+    wrong = wrong or size and lp:size(-axis) ~= 1 and lp:size(-axis) ~= size
+  end
+  if wrong then
     refuse(site.kind, "'%s' has a log density of shape %s, more axes than there are plates: with particles or "
       .. "enumeration axes of one value must be joined by :independent(k), or stand in a plate", site.name,
       shape_text(lp))

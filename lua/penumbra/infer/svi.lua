@@ -259,11 +259,14 @@ function methods:bound(given)
 end
 
 --- Pareto k-hat of n (1000) importance weights, the largest where rows have weights of their own: below 0.7 the guide
---- can be corrected by weighting its draws, above it misses part of the posterior. Second result: the k-hat of each, a
+--- can be corrected by weighting its draws, above it misses part of the posterior; -inf where all weights are alike. Second result: the k-hat of each, a
 --- tensor. Vehtari et al. 2024.
 function methods:k_hat(n)
   is_count("k_hat", "n", n or 1000)
-  local _, k = require("penumbra.infer").psis(self:log_weights(n or 1000))
+  local w = self:log_weights(n or 1000)
+  local _, k = require("penumbra.infer").psis(w)
+  local alike = (w:max(1) - w:min(1)):lt(1e-8) -- the tail is one of rounding
+  k = core.where(alike, core.full({ 1 }, -math.huge, { dtype = k:dtype() }), k)
   return k:max():item(), k
 end
 
@@ -445,6 +448,7 @@ local function make_guide(self, given)
     self.automatic = true
     self.guide = guides.make(given, target.new(self.model, self.args))
     check_automatic(self)
+    self.how = { path = objective.estimators[self.estimator].path }
   elseif model.is(given) then
     self.guide = given
     self.how = objective.explore(self)
