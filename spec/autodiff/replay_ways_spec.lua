@@ -77,7 +77,7 @@ local harmless = set [[
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
-  blas clock memory modules source error version terminal traceback lazy_names rows kl_pairs help
+  blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
   missed namespace public
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
@@ -116,6 +116,7 @@ local reads = {
   ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
+  ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
   ["pn.infer.laplace"] = function(x)
     pn.infer.laplace(net, x:reshape { 1, 3 }, pn.ones { 1, 1 }, { likelihood = function(f)
