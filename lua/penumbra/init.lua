@@ -9,7 +9,7 @@ local pn = {}
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
   within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond script_line raised_status]]):gmatch "%S+" do
+  call_in_turn text identity leaf_beyond script_line raised_status ode]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do

@@ -6,7 +6,8 @@
 #include "../../src/tensor/tensor.h"
 #include "alloc_sweep.h"
 
-#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 typedef struct {
   pn_plan *f, *pullback;
@@ -15,7 +16,8 @@ typedef struct {
 /* dy/dt = -k y + cos t, and its pullback: v^T df/dy = -k v, v^T df/dk = -sum v y. */
 static plans make(pn_context *c) {
   plans p = {NULL, NULL};
-  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(2), 1), *k = pn_scalar(c, PN_FLOAT64, 1);
+  pn_tensor *t = pn_scalar(c, PN_FLOAT64, 0), *y = pn_full(c, PN_FLOAT64, SHAPE(2), 1),
+            *k = pn_scalar(c, PN_FLOAT64, 1);
   pn_tensor *in[4];
   if (pn_capture_begin(c, 3, (pn_tensor *[]){t, y, k}, in)) return p;
   pn_tensor *slope = pn_sub(c, pn_cos(c, in[0]), pn_mul(c, in[2], in[1]));
@@ -39,7 +41,8 @@ static pn_plan *capture(pn_context *c, plans p) {
   pn_tensor *x = pn_add(c, in, zero), *k = pn_sum(c, x, PN_ALL, 0), *gradient;
   pn_tensor *y = pn_sum(c, pn_odeint(c, p.f, p.pullback, NULL, y0, times, 1, &k), PN_ALL, 0);
   if (y && pn_grad(c, y, 1, &x, 0, &gradient)) y = NULL;
-  return pn_capture_end(c, 2, (pn_tensor *[]){y ? pn_reshape(c, pn_detach(c, y), SHAPE(1)) : NULL, y ? gradient : NULL});
+  return pn_capture_end(c, 2,
+                        (pn_tensor *[]){y ? pn_reshape(c, pn_detach(c, y), SHAPE(1)) : NULL, y ? gradient : NULL});
 }
 
 static bool work(pn_context *c, const void *data) {

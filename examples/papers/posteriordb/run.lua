@@ -90,6 +90,7 @@ local function settings_of(entry)
   for name, v in pairs(entry.settings or {}) do
     s[name] = v
   end
+  s.draws = option.quick and option.draws or s.draws
   return s
 end
 

@@ -79,11 +79,9 @@ static int l_solve(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"enter", l_enter}, {"leave", l_leave}, {"solve", l_solve}, {NULL, NULL}};
 
-/* Beside what pni_open_replay put into the core table's `capture`. */
 void pni_open_ode(lua_State *L) {
-  lua_getfield(L, -1, "capture");
-  luaL_setfuncs(L, functions, 0);
-  lua_pop(L, 1);
+  luaL_newlib(L, functions);
+  lua_setfield(L, -2, "ode");
   pni_new_kind(L, &kind);
   lua_pop(L, 1);
 }
