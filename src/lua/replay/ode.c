@@ -1,5 +1,5 @@
 /*
-** ode.c: differential equations as Lua sees them. The right-hand side, a Lua function, is captured (odeint.lua) into
+** ode.c: differential equations as Lua sees them. The right-hand side, a Lua function, is captured (ode.lua) into
 ** plans, which stand here as objects; the solution calls no Lua.
 */
 #include "../../autodiff/replay/replay.h"
