@@ -6,6 +6,8 @@ local ode = {}
 
 local capture, system = core.capture, core.ode
 
+local MOST_PARAMETERS = 60 -- as the operation has it
+
 local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
 end
@@ -38,17 +40,22 @@ local function pullback(f, n, t, y, ...)
   return table.unpack(gradients, 1, n + 1)
 end
 
-local function settle(ok, ...)
+-- What pcall gave; a capture that was begun since `before` and goes on ends.
+local function settle(before, ok, ...)
   if ok then
-    return system.leave(...)
+    return ...
   end
-  capture.cancel()
+  if system.current() ~= before then
+    capture.cancel()
+  end
   error((...), 0)
 end
 
 -- The plan of body on what stands for the tensors, of which those from first to last are differentiable.
 local function captured(body, first, last, ...)
-  return settle(pcall(function(...) return body(system.enter(first, last, ...)) end, ...))
+  return settle(system.current(), pcall(function(...)
+    return system.leave(body(system.enter(first, last, ...)))
+  end, ...))
 end
 
 local function check_tensor(role, t)
@@ -115,6 +122,9 @@ function ode.odeint(f, y0, times, given)
     core.error("odeint: parameters must be a list of tensors, got " .. type(parameters))
   end
   local n, wanted = #parameters, y0:requires_grad() or times:requires_grad()
+  if n > MOST_PARAMETERS then
+    core.error(("odeint: at most %d parameters are possible, got %d"):format(MOST_PARAMETERS, n))
+  end
   for k = 1, n do
     check_tensor("parameters[" .. k .. "]", parameters[k])
     wanted = wanted or parameters[k]:requires_grad()

@@ -314,6 +314,13 @@ describe("pn.odeint names", function()
     refused("rtol must be positive", pn.odeint, oscillator, y0, times, { rtol = 0 })
     refused("max_step must be positive", pn.odeint, oscillator, y0, times, { max_step = -1 })
     refused("max_steps", pn.odeint, oscillator, y0, times, { max_steps = 0 })
+    local many = {}
+    for i = 1, 70 do many[i] = k end
+    refused("at most 60 parameters are possible, got 70", pn.odeint, decay, y0, times, { parameters = many })
+    local f = pn.compile(function(x) -- and the capture around goes on
+      return pcall(pn.odeint, decay, y0, times, { parameters = many }) and x or x * 2
+    end)
+    assert.equal(4, f(pn.tensor(2)):item())
     refused("did you mean", pn.odeint, oscillator, y0, times, { tol = 1 })
   end)
 
