@@ -72,13 +72,13 @@ local harmless = set [[
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
-  jacobian hessian hessian_product gauss_newton_product
+  jacobian hessian hessian_product gauss_newton_product odeint
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
   blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
-  missed namespace public
+  missed namespace public raised_status
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows

@@ -61,14 +61,19 @@ local function sample(where, m, o, more)
   local args = model.packed(o.data)
   local t = target.new(m, args, o.generator, true)
   local gradient = t:compiled_gradient()
-  gradient(t:start(o.radius, o.generator))
+  local init = start_of(o, t)
+  if init then
+    gradient(init[1])
+  else
+    t:from_start(gradient, o.radius, o.generator)
+  end
   local clock = core.clock()
   local settings = { chains = o.chains, warmup = o.warmup > 0 and o.warmup or -1, draws = o.draws, dense = o.dense,
     target_accept = o.target_accept, radius = o.radius }
   for key, value in pairs(more) do
     settings[key] = value
   end
-  local sampler = core.new_sampler(gradient, settings, start_of(o, t), o.generator)
+  local sampler = core.new_sampler(gradient, settings, init, o.generator)
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
   local block = bar and 1 or o.warmup + o.draws
   local ok, message = pcall(function()
