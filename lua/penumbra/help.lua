@@ -175,7 +175,8 @@ end
 
 -- Modules that are no part of `pn` and of no use to a script.
 local internal = { reference = true, describe = true, example = true, help = true, layout = true, pretty = true,
-  gradcheck = true, replay = true }
+  gradcheck = true, replay = true, ["infer.objective"] = true, ["infer.target"] = true,
+  ["infer.enumeration"] = true }
 
 -- Parts of parts.
 local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
@@ -188,10 +189,13 @@ local function qualify(module, name)
   if inner[part] then return ("%s.%s"):format(inner[part], name) end
   if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
   if internal[part] then return pn[name] ~= nil and "pn." .. name or nil end
+  if part:find "^infer%." and type(pn[name]) == "function" then return "pn." .. name end
   return ('require "%s".%s'):format(module, name)
 end
 
-local spoken = { dist = "d", parameters = "net" } -- what objects are called in examples
+-- What objects are called in examples, by module, or by module and the table of methods.
+local spoken = { dist = "d", parameters = "net", ["infer.model:recorder"] = "m", ["infer.model:trace"] = "trace",
+  ["infer.model"] = "model", ["infer.svi"] = "fit", ["infer.posterior"] = "p", ["infer.guide"] = "guide" }
 
 local function is_inner(qualified)
   for _, home in pairs(inner) do
@@ -236,7 +240,8 @@ local function add_module(list, module)
       if not owner then owner, name = line:match "^([%a_][%w_]*)%.([%a_][%w_]*) =" end
       if owner and #comment > 0 then
         local method = joint == ":"
-        local qualified = method and ("%s:%s"):format(spoken[part] or part or "pn", name)
+        local object = part and (spoken[part .. ":" .. owner] or spoken[part]) or part or "pn"
+        local qualified = method and not internal[part] and ("%s:%s"):format(object, name)
           or owner == returned and qualify(module, name)
         if qualified and not is_inner(qualified) then
           add_entry(list, qualified, name, method and "method" or "function", args,
@@ -250,7 +255,8 @@ local function add_module(list, module)
   if head and home then
     list[#list + 1] = { title = home, name = part, qualified = home, kind = "module", text = head }
   elseif head and part and not internal[part] then
-    list[#list + 1] = { title = module, name = module, qualified = module, kind = "file", text = head }
+    local name = part:match "^infer%.(.+)$" or module
+    list[#list + 1] = { title = module, name = name, qualified = module, kind = "file", text = head }
   end
 end
 
@@ -530,6 +536,7 @@ local function names_of(value)
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end
   if #list == 0 then look(core.bijector_methods, "b:") end
+  for name, methods in pairs(#list == 0 and require("penumbra.infer.svi").objects or {}) do look(methods, name) end
   table.sort(list)
   return list
 end

@@ -9,7 +9,7 @@ local pn = {}
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
   within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan
+  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan draws_summary
   script_line]]):gmatch "%S+" do
   private[name] = true
 end

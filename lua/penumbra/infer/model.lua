@@ -578,7 +578,7 @@ function trace:values()
   return values
 end
 
-trace.__index = trace
+trace.__index = core.namespace("a trace", trace)
 trace.__tostring = function(self)
   local lines = {}
   for _, site in ipairs(self.order) do
@@ -726,13 +726,20 @@ function methods:log_density(values, ...)
   if type(values) ~= "table" then
     core.error("log_density: needs a table site -> value, got " .. type(values))
   end
-  local t = model.run(self, table.pack(...), { check = not core.capture.going_on(), value = function(_, site)
+  local lacking -- the site without a value: a mistake of the caller, told at the caller's line
+  local ok, t = pcall(model.run, self, table.pack(...), { check = not core.capture.going_on(), value = function(_, site)
     local value = given_value(values, site) or given_value(self.replayed, site)
     if not value then
-      core.error(("log_density: no value is given for '%s'"):format(site.name))
+      lacking = site.name
+      error(lacking, 0)
     end
     return value
   end })
+  if not ok and lacking then
+    core.error(("log_density: no value is given for '%s', which the model samples"):format(lacking))
+  elseif not ok then
+    error(t, 0)
+  end
   return t:log_density()
 end
 
@@ -825,6 +832,7 @@ function model.packed(data)
   return table.pack(table.unpack(data or {}, 1, n))
 end
 
+model.recorder, model.methods, model.trace_methods = recorder, methods, trace
 model.given_value = given_value
 model.replaying = replaying
 

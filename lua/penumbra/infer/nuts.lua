@@ -102,7 +102,6 @@ end
 --- data           list of the model's arguments after m
 --- chains         4
 --- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are
----                A plate takes all its rows here, whatever its batch
 --- dense          true: a dense mass matrix, for strongly correlated variables
 --- target_accept  0.8; nearer to 1 takes shorter steps
 --- max_depth      10: trajectories of at most 2^10 - 1 leapfrogs
@@ -111,7 +110,7 @@ end
 --- generator      a pn.generator
 --- progress       true for a line on standard error, or a file
 ---
---- Hoffman & Gelman 2014; Betancourt 2017.
+--- A plate takes all its rows here, whatever its batch. Hoffman & Gelman 2014; Betancourt 2017.
 function nuts.nuts(m, given)
   local o = options.check("nuts", given, nuts_options)
   is_whole("nuts", "max_depth", o.max_depth, 1)

@@ -129,6 +129,9 @@ posterior.summary_of = summary_of
 --- A list of {name, mean, sd, q05, median, q95, r_hat, ess_bulk, ess_tail, mcse}, an entry for each number, and the
 --- entries by name. Names: a list of sites (all unless given). As text, a table.
 function methods:summary(names)
+  if names ~= nil then
+    options.argument("summary", "names", names, "table")
+  end
   for _, site in ipairs(names or self.names) do
     if not self.draws[site] then
       core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
@@ -247,6 +250,7 @@ local function predicted(t, m, args, z)
 end
 
 posterior.predicted = predicted
+posterior.methods = methods
 
 --- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list of
 --- other arguments for the model; model, another model with these latent variables; draws, how many at most (picked at

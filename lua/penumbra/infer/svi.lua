@@ -90,6 +90,7 @@ end
 
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
+  steps = options.whole("continue", "steps", steps, 0)
   local start, bar = core.clock(), bar_of(self, steps)
   local ok, message = pcall(function()
     for k = 1, steps do
@@ -485,5 +486,9 @@ function svi.svi(m, guide, given)
   end
   return self:continue(o.steps)
 end
+
+-- The methods of what this and its neighbours make, by what help calls the objects.
+svi.objects = { ["m:"] = model.recorder, ["model:"] = model.methods, ["trace:"] = model.trace_methods,
+  ["fit:"] = methods, ["p:"] = posterior.methods }
 
 return svi
