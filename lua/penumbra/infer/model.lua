@@ -233,7 +233,7 @@ local function observed(m, site, d, value)
 end
 
 local sample_options = { enumerate = false, constraint = options.any(false) }
-local NONE = { enumerate = false, constraint = false }
+local NONE = { enumerate = false, constraint = false, batch = nil }
 
 --- A value of the latent variable `name`, whose law is d. Options: enumerate (sum over all values of a discrete
 --- variable), constraint (a set or a bijector onto one, to which d is restricted).
@@ -270,7 +270,9 @@ function recorder:sample(name, d, given)
       site.value = draw(self, site, site.dist)
     end
   end
-  site.log_prob = score(self, site, site.dist, site.value)
+  if site.score or not (self.unscored and self.unscored[name]) then
+    site.log_prob = score(self, site, site.dist, site.value)
+  end
   keep_site(self, site)
   return site.value
 end
@@ -480,7 +482,7 @@ function recorder:plate(name, size, given, f)
     given, f = nil, given
   end
   full_name(self, "plate", name)
-  local o = options.check("plate", given, plate_options)
+  local o = given == nil and NONE or options.check("plate", given, plate_options)
   if math.type(size) ~= "integer" or size < 1 then
     refuse("plate", "'%s' needs its size, a whole number from 1 on, got %s", name, tostring(size))
   elseif type(f) ~= "function" then
@@ -627,14 +629,17 @@ end
 --- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants. how.prior:
---- what is observed without a value is drawn. how.check: mistakes that a run may be asked to find. Internal.
+--- what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for. how.check: mistakes that a run may be asked to find. Internal.
 function model.run(self, args, how)
   how = how or {}
-  local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "",
-    value_of = how.value or no_value, particles = how.particles, most = how.most or math.huge,
-    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate,
-    predict = how.predict, prior = how.prior, whole = how.whole, detached = how.detached,
-    indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check, locate = how.locate }, recorder)
+  -- absent fields are false: to look for one in the metatable takes longer
+  local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "", time = false,
+    value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
+    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
+    predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
+    detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
+    unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check or false,
+    locate = how.locate or false }, recorder)
   local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
   m.results = results
   if how.check then

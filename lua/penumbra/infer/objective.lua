@@ -14,9 +14,10 @@ local objective = {}
 --- One run of guide and model.
 function objective.run_pair(self, how)
   local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
-    locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached })
+    locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached, unscored = how.unscored })
   local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
-    whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, value = function(_, site)
+    whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, unscored = how.unscored,
+    value = function(_, site)
       local drawn = g.sites[site.name]
       if not drawn or drawn.observed then
         if site.enumerable then
@@ -355,12 +356,13 @@ function objective.explore(self)
   find_closed(self, g, m)
   self.most = math.max(g.deepest, m.deepest)
   for _, site in ipairs(m.order) do
-    self.enumerates = self.enumerates or site.enumerable and not g.sites[site.name] or nil
+    self.enumerates = self.enumerates or (site.enumerable and not g.sites[site.name]) or false
   end
-  self.plate = find_plate(g, m)
+  self.plate = find_plate(g, m) or false
   check_draws(self, g, m)
   local about = objective.estimators[self.estimator]
-  local how = { detached = about.constant, path = about.path }
+  local how = { detached = about.constant, path = about.path,
+    unscored = self.estimator == "elbo" and not self.enumerates and next(self.closed) and self.closed or nil }
   if self.vectorised then
     if self.enumerates then
       core.error "svi: particles side by side (vectorised = true) and enumeration do not go together"

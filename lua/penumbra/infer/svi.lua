@@ -80,36 +80,39 @@ local function bar_of(self, steps)
   return progress.new { total = steps, label = "svi", out = self.progress == true and io.stderr or self.progress }
 end
 
-local methods = {}
-
 -- Share of the learning rate at a fraction of the steps: whole for the first half, then along half a cosine to 1 %, so
 -- that the noise of the gradient dies out.
 local function settling(t)
   return t < 0.5 and 1 or 0.01 + 0.99 * 0.5 * (1 + math.cos(2 * math.pi * (t - 0.5)))
 end
 
+local function take_steps(self, steps, bar)
+  local step, losses, optimiser, schedule, on_step = self.step, self.losses, self.optimiser, self.schedule, self.on_step
+  local rate, last = self.lr, nil
+  for k = 1, steps do
+    local n = #losses + 1
+    local lr = schedule and schedule(n) or rate and rate * settling((k - 1) / steps)
+    if lr and lr ~= last then
+      optimiser.lr, last = lr, lr
+    end
+    local loss = step()
+    losses[n] = loss
+    if bar then
+      bar:step(1, "loss", loss)
+    end
+    if on_step and on_step(self, n, loss) == false then
+      return
+    end
+  end
+end
+
+local methods = {}
+
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
   steps = options.whole("continue", "steps", steps, 0)
   local start, bar = core.clock(), bar_of(self, steps)
-  local ok, message = pcall(function()
-    for k = 1, steps do
-      local n = #self.losses + 1
-      if self.schedule then
-        self.optimiser.lr = self.schedule(n)
-      elseif self.lr then
-        self.optimiser.lr = self.lr * settling((k - 1) / steps)
-      end
-      local loss = self.step()
-      self.losses[n] = loss
-      if bar then
-        bar:step(1, "loss", loss)
-      end
-      if self.on_step and self.on_step(self, n, loss) == false then
-        break
-      end
-    end
-  end)
+  local ok, message = pcall(take_steps, self, steps, bar)
   if bar then
     bar:finish()
   end
@@ -462,8 +465,9 @@ function svi.svi(m, guide, given)
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles, vectorised = o.vectorised,
-    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0, schedule = o.schedule,
-    on_step = o.on_step, progress = o.progress, compile = o.compile }, class)
+    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0,
+    schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
+    automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
   check_estimator(self)
   make_guide(self, guide)
   local loss = loss_function(self)
@@ -475,7 +479,7 @@ function svi.svi(m, guide, given)
   end
   list.names = names
   check_trained(first, list)
-  self.lr = not o.optimiser and o.lr or nil
+  self.lr = not o.optimiser and o.lr
   self.optimiser = o.optimiser and o.optimiser(list) or optim.adam(list, { lr = o.lr })
   if o.compile then
     self.step = replay.compile(loss, { optimiser = self.optimiser, watch = m.body })
