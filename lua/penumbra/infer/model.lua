@@ -9,8 +9,8 @@
 ---     end)
 ---
 ---     m:sample(name, d)             a value of the latent variable `name`, whose law is d
----     m:sample(name, d, {enumerate = true})    all values of a discrete one along an axis of its own; they are summed out
----     m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
+---     m:sample(name, d, {enumerate = true})    all values of a discrete one along an axis of its own; they are summed
+---     out m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
 ---     m:observe(name, d, value)     the value that was seen
 ---     m:flat(name [, set [, shape [, {low =, high =}]]])    a latent variable without a prior: uniform over the set
 ---     m:param(name, value [, {constraint = "positive"}])    a parameter to be trained; value: where it starts
@@ -346,8 +346,8 @@ local function over_rows(m, site, lp)
   return depth > 0 and lp:broadcast_to(want) or lp
 end
 
---- Adds a tensor (its sum) or a number to the log density. Within a plate it is a term of each row: its last axis is that
---- of the rows, or it counts for each of them alike.
+--- Adds a tensor (its sum) or a number to the log density. Within a plate it is a term of each row: its last axis is
+--- that of the rows, or it counts for each of them alike.
 function recorder:factor(name, log_factor)
   local site = add_site(self, "factor", name)
   site.log_prob = type(log_factor) == "number" and core.tensor(log_factor) or log_factor
@@ -390,7 +390,8 @@ function recorder:param(name, value, given)
 end
 
 --- Registers a network (pn.nn) under a name: its parameters are trained, saved and counted with the model's. Where it
---- has a posterior of its own (Bayesian layers), its divergence is taken from the log density, once. Returns the network.
+--- has a posterior of its own (Bayesian layers), its divergence is taken from the log density, once. Returns the
+--- network.
 function recorder:module(name, net)
   local site = add_site(self, "module", name)
   local store = self.model.store
@@ -628,8 +629,9 @@ end
 
 --- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
---- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants. how.prior:
---- what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for. how.check: mistakes that a run may be asked to find. Internal.
+--- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
+--- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
+--- how.check: mistakes that a run may be asked to find. Internal.
 function model.run(self, args, how)
   how = how or {}
   -- absent fields are false: to look for one in the metatable takes longer
@@ -720,8 +722,9 @@ local function replaying(self, value)
   end
 end
 
---- Runs the model on data, latent variables drawn from their priors, and so is what is observed as nil. Returns the trace: trace.sites[name] with value,
---- log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace) is a table of the sites.
+--- Runs the model on data, latent variables drawn from their priors, and so is what is observed as nil. Returns the
+--- trace: trace.sites[name] with value, log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace)
+--- is a table of the sites.
 function methods:trace(...)
   return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true, prior = true })
 end

@@ -1,6 +1,6 @@
 --- The bounds that pn.svi follows: sums over the sites of a guide and a model, each counted as its plates say, and the
---- estimators of pn.infer on their log-weights. Internal to penumbra.infer.svi, whose fits are `self` here: model, guide,
---- args, particles, estimator, divergence, vectorised.
+--- estimators of pn.infer on their log-weights. Internal to penumbra.infer.svi, whose fits are `self` here: model,
+--- guide, args, particles, estimator, divergence, vectorised.
 local core = require "penumbra.core"
 local dist = require "penumbra.dist"
 local enumeration = require "penumbra.infer.enumeration"
@@ -45,8 +45,8 @@ local function total(m, site, term)
   return site.scale ~= 1 and term * site.scale or term
 end
 
--- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density of
--- the draws that have no path, and the rows of plates that were taken.
+-- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density
+-- of the draws that have no path, and the rows of plates that were taken.
 local function elbo(self, how)
   local g, m = objective.run_pair(self, how)
   local sum, score
@@ -91,7 +91,8 @@ local function on_rows(how, indices)
   return same
 end
 
---- The evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the scores: (bound - mean of the other particles' bounds)
+--- The evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the scores:
+--- (bound - mean of the other particles' bounds)
 -- grad log q.
 function objective.elbo(self, how)
   local bounds, scores, indices = elbo(self, how)
@@ -147,7 +148,8 @@ local function constants(g)
   end
 end
 
---- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held fixed,
+--- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held
+--- fixed,
 -- to which the parameters' own gradients belong.
 function objective.densities(self, how)
   local g, m = objective.run_pair(self, how)
@@ -214,8 +216,8 @@ local function doubly_reparametrised(t, call)
 end
 
 -- What each asks of the draws: `constant` without a path, by the score of q; `path` along the draws alone; else by the
--- whole gradient of reparametrised draws. nonlinear: a function of the weights of a datum that their minibatch estimates
--- would bias.
+-- whole gradient of reparametrised draws. nonlinear: a function of the weights of a datum that their minibatch
+-- estimates would bias.
 objective.estimators = {
   elbo = { whole = true },
   iwae = { nonlinear = true }, renyi = { nonlinear = true },

@@ -4,8 +4,8 @@
 ---     print(p)                     a line for each number: mean, sd, quantiles, R-hat, effective sample sizes
 ---     p.draws.w                    [chains, draws, ...]; sites of a scan have time next
 ---     p:summary()                  the same lines as a list; p:summary().w is the line of w
----     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws, ...]
----     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
+---     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws,
+---     ...] p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
 ---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation
 ---     p:save(path)                 draws and statistics to a file; pn.infer.load_posterior(path, model, {data =})
@@ -252,9 +252,9 @@ end
 posterior.predicted = predicted
 posterior.methods = methods
 
---- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list of
---- other arguments for the model; model, another model with these latent variables; draws, how many at most (picked at
---- random).
+--- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
+--- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
+--- at random).
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
   return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
@@ -322,8 +322,8 @@ local loo_class = { __tostring = function(self)
 end }
 
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
---- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of them
---- together unless given).
+--- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
+--- them together unless given).
 ---
 ---     local a, b = p1:loo(), p2:loo()
 ---     print(a, a.elpd - b.elpd)      -- the larger predicts better
@@ -356,8 +356,8 @@ function methods:loo(site)
     k = k, draws = draws, warning = infer.pareto_warning(k, draws) }, loo_class)
 end
 
---- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and what
---- pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
+--- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and
+--- what pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,

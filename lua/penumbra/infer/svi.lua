@@ -2,13 +2,13 @@
 --- lower bound on the log evidence.
 ---
 ---     local fit = pn.svi(model, "mean_field", {data = {x, y}, steps = 2000})
----     local fit = pn.svi(model, guide, {data = {x, y}, steps = 2000, lr = 1e-3})      -- guide: a pn.model of one's own
----     fit.losses                    the negative bound at each step
+---     local fit = pn.svi(model, guide, {data = {x, y}, steps = 2000, lr = 1e-3})      -- guide: a pn.model of one's
+---     own fit.losses                    the negative bound at each step
 ---     fit:sample(1000)              draws of q by site [1000, ...]
 ---     fit:summary()                 a line for each number
 ---     fit:bound{draws = 1000}       the importance-weighted bound of the whole data, and its ELBO
----     fit:k_hat()                   Pareto k-hat of the importance weights p / q: above 0.7, q is not near the posterior
----     fit:predict{data = ...}       draws of what is observed given draws of q
+---     fit:k_hat()                   Pareto k-hat of the importance weights p / q: above 0.7, q is not near the
+---     posterior fit:predict{data = ...}       draws of what is observed given draws of q
 ---     fit:continue(1000)            more steps
 ---     fit:save(path) fit:load(path) for going on tomorrow
 ---
@@ -213,8 +213,8 @@ local function each_weight(self, n, take)
   end
 end
 
---- n (1000) log-weights log p(x, data) - log q(x) of draws of the guide on all rows of the data: [n, 1], or [n, B] where
---- every latent variable belongs to a row of one plate.
+--- n (1000) log-weights log p(x, data) - log q(x) of draws of the guide on all rows of the data: [n, 1], or [n, B]
+--- where every latent variable belongs to a row of one plate.
 function methods:log_weights(n)
   is_count("log_weights", "n", n or 1000)
   local list = {}
@@ -241,8 +241,8 @@ function methods:bound(given)
 end
 
 --- Pareto k-hat of n (1000) importance weights, the largest where rows have weights of their own: below 0.7 the guide
---- can be corrected by weighting its draws, above it misses part of the posterior; -inf where all weights are alike. Second result: the k-hat of each, a
---- tensor. Vehtari et al. 2024.
+--- can be corrected by weighting its draws, above it misses part of the posterior; -inf where all weights are alike.
+--- Second result: the k-hat of each, a tensor. Vehtari et al. 2024.
 function methods:k_hat(n)
   is_count("k_hat", "n", n or 1000)
   local w = self:log_weights(n or 1000)
@@ -301,8 +301,8 @@ function methods:load_state(state)
   return self
 end
 
---- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns true,
---- or nil, message, code.
+--- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns
+--- true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
@@ -441,16 +441,18 @@ end
 
 --- svi(model, guide, options) -> a fit (pn.help "penumbra.infer.svi").
 ---
---- guide       a pn.model with the latent sites of the model, or "delta", "mean_field", "full_rank", "low_rank", "flow",
+--- guide       a pn.model with the latent sites of the model, or "delta", "mean_field", "full_rank", "low_rank",
+--- "flow",
 ---             "laplace" (pn.help "penumbra.infer.guide")
 --- data        list of the arguments after m, of model and guide
 --- steps       1000
---- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step that
+--- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step
+--- that
 ---             gives the rate instead; optimiser: a function of the parameters that gives another one
 --- particles   draws per step: 1; vectorised = true: side by side along an axis before the plates
 --- estimator   a bound of pn.infer: "elbo"; "sticking_the_landing"; of `particles` weights "iwae", "dreg", "renyi"; for
----             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with its
----             options
+---             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with
+---             its options
 --- divergence  "analytic" (where there is a closed form) or "monte_carlo"
 --- compile     true: steps are captured once and replayed
 --- on_step     function of the fit, the step and its loss; false stops
