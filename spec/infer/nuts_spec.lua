@@ -147,7 +147,8 @@ local function formula_posterior()
   local mu = ((pn.arange(400):to "float64" + 1) * 12.9898):sin() * 0.4 + 0.3
   local args = { y, n = 1 }
   return require("penumbra.infer.posterior").new { model = m, args = args, seconds = 0,
-    target = require("penumbra.infer.target").new(m, args, pn.generator(1), true), unconstrained = mu:reshape { 4, 100, 1 },
+    target = require("penumbra.infer.target").new(m, args, pn.generator(1), true), unconstrained = mu:reshape { 4,
+      100, 1 },
     statistics = pn.zeros { 4, 100, 7 } }
 end
 

@@ -309,9 +309,9 @@ function recorder:flat(name, set, shape, given)
   local o = options.check("flat", given, flat_options)
   site.set, site.shape = set or "real", shape or {}
   site.low, site.high = o.low or nil, o.high or nil
-  local set, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
-  site.kind, site.observed = set and "intervened" or "flat", not set and seen ~= nil or nil
-  site.value = set or seen or self.value_of(self, site)
+  local fixed, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
+  site.kind, site.observed = fixed and "intervened" or "flat", not fixed and seen ~= nil or nil
+  site.value = fixed or seen or self.value_of(self, site)
   if not site.value then
     refuse("flat", "'%s' has no prior from which it could be drawn: give its value by condition, intervene or replay",
       name)
@@ -640,8 +640,8 @@ function model.run(self, args, how)
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
     detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
-    unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check or false,
-    locate = how.locate or false }, recorder)
+    unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
+    check = how.check or false, locate = how.locate or false }, recorder)
   local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
   m.results = results
   if how.check then

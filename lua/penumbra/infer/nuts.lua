@@ -45,7 +45,8 @@ local function bar_of(o, where)
   if o.progress == false or not io then
     return nil
   end
-  return progress.new { total = o.warmup + o.draws, label = where, out = o.progress == true and io.stderr or o.progress }
+  return progress.new { total = o.warmup + o.draws, label = where, out = o.progress == true and io.stderr
+    or o.progress }
 end
 
 local function start_of(o, t)

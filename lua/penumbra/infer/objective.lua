@@ -334,8 +334,9 @@ local function check_draws(self, g, m)
   end
   local plate = about.nonlinear and taken_in_parts(self, g, m)
   if plate then
-    core.error(("svi: estimator '%s' needs the whole of plate '%s', of which %d of %d rows are taken: what is drawn "
-      .. "outside of it makes a minibatch's weight another one than that of all data ('elbo' is linear and may)"):format(
+    core.error(("svi: estimator '%s' needs the whole of plate '%s', of which %d of %d rows are taken: what is "
+      .. "drawn outside of it makes a minibatch's weight another one than that of all data ('elbo' is linear and may)")
+      :format(
       self.estimator, plate.name, plate.rows, plate.size))
   end
 end

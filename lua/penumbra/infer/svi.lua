@@ -31,7 +31,8 @@ local svi = {}
 
 local svi_options = {
   data = options.optional "table", steps = 1000, lr = 0.01, optimiser = options.optional(), particles = 1,
-  vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"), compile = true,
+  vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"),
+    compile = true,
   schedule = options.optional "function", on_step = options.optional "function", progress = options.any(false),
 }
 
@@ -412,7 +413,8 @@ local function check_automatic(self)
   end
   local plan, about = self.guide, objective.estimators[self.estimator]
   if about.constant or not plan.kind.law or plan.kind.finish then
-    core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law and not plan.kind.finish
+    core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law
+      and not plan.kind.finish
       and "s 'elbo', 'sticking_the_landing', 'iwae', 'dreg' and 'renyi'" or " 'elbo'", self.estimator))
   end
   local plate = about.nonlinear and plan.target:taken_in_parts()
@@ -466,7 +468,8 @@ function svi.svi(m, guide, given)
   if math.type(o.steps) ~= "integer" or o.steps < 0 then
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
-  local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles, vectorised = o.vectorised,
+  local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles,
+    vectorised = o.vectorised,
     estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0,
     schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
     automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
