@@ -68,6 +68,7 @@ describe("nuts", function()
     assert.same({ 1000, 20 }, p:predict().y:shape())
     local at = p:predict { data = { pn.tensor { { 10, 0 }, { 0, 10 }, { 1, 1 }, { 0, 0 } } }, draws = 600 }
     assert.same({ 600, 4 }, at.y:shape())
+    assert.same({ 1000, 2 }, p:predict { data = { pn.eye(2) } }.y:shape()) -- fewer rows than a batch
     near(at.y:mean(1)[1]:item(), 10 * mean[1]:item(), 0.05)
   end)
 

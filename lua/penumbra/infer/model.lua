@@ -490,7 +490,7 @@ function recorder:plate(name, size, given, f)
     refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
   end
   local rows = not self.whole and o.batch or size
-  if o.batch and (math.type(o.batch) ~= "integer" or o.batch < 1 or o.batch > size) then
+  if o.batch and (math.type(o.batch) ~= "integer" or o.batch < 1 or o.batch > size and not self.whole) then
     refuse("plate", "'%s': batch must be a whole number from 1 to its size %d, got %s", name, size, tostring(o.batch))
   end
   local before, scale = self.plates, self.scale
