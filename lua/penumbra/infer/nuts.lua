@@ -112,7 +112,7 @@ end
 --- generator      a pn.generator
 --- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---
---- Hoffman & Gelman 2014; Betancourt 2017.
+--- A plate takes all its rows here, whatever its batch. Hoffman & Gelman 2014; Betancourt 2017.
 function nuts.nuts(m, given)
   local o = options.check("nuts", given, nuts_options)
   is_whole("nuts", "max_depth", o.max_depth, 1)

@@ -4,8 +4,8 @@
 ---     print(p)                     a line for each number: mean, sd, quantiles, R-hat, effective sample sizes
 ---     p.draws.w                    [chains, draws, ...]; sites of a scan have time next
 ---     p:summary()                  the same lines as a list; p:summary().w is the line of w
----     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws, ...]
----     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
+---     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws,
+---     ...] p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
 ---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation
 ---     p:save(path)                 draws and statistics to a file; pn.infer.load_posterior(path, model, {data =})
@@ -140,6 +140,9 @@ posterior.summary_of = summary_of
 --- A list of {name, mean, sd, q05, median, q95, r_hat, ess_bulk, ess_tail, mcse}, an entry for each number, and the
 --- entries by name. Names: a list of sites (all unless given). As text, a table.
 function methods:summary(names)
+  if names ~= nil then
+    options.argument("summary", "names", names, "table")
+  end
   for _, site in ipairs(names or self.names) do
     if not self.draws[site] then
       core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
@@ -163,8 +166,8 @@ local function warnings_of(self, max_depth)
   end
   local total = self.statistics.divergent:numel()
   if self.divergences > 0 then
-    add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, or "
-      .. "variables that are scaled and shifted: tau * z + mu)", self.divergences, total)
+    add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
+      .. "or variables that are scaled and shifted: tau * z + mu)", self.divergences, total)
   end
   local deep = max_depth and self.statistics.depth:ge(max_depth):to("float64"):sum():item() or 0
   if deep > 0 then
@@ -196,7 +199,8 @@ local function warnings_of(self, max_depth)
   return list
 end
 
-local predict_options = { data = options.optional "table", model = options.optional(), draws = options.optional "number" }
+local predict_options = { data = options.optional "table", model = options.optional(),
+  draws = options.optional "number" }
 
 -- f(z) gives a list of tensors: these for every row of z [N, n], each [N, ...], names(k) names them.
 local function for_each_draw(z, watch, f)
@@ -258,10 +262,11 @@ local function predicted(t, m, args, z)
 end
 
 posterior.predicted = predicted
+posterior.methods = methods
 
---- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list of
---- other arguments for the model; model, another model with these latent variables; draws, how many at most (picked at
---- random).
+--- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
+--- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
+--- at random).
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
   return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
@@ -284,8 +289,8 @@ local function likelihoods(t)
     if #factor.observed > 0 then
       local name = table.concat(factor.observed, ", ")
       if factor.latent then
-        core.error(("log_likelihood: '%s' has no density of its own: what is summed out carries latent variables beside "
-          .. "it"):format(name))
+        core.error(("log_likelihood: '%s' has no density of its own: what is summed out carries latent variables "
+          .. "beside it"):format(name))
       end
       local lp = factor.log_prob
       while lp:ndim() > factor.depth and lp:size(1) == 1 do
@@ -323,14 +328,15 @@ function methods:log_likelihood()
 end
 
 local loo_class = { __tostring = function(self)
-  local text = ("%d observations, %d draws\nelpd_loo %10.2f, standard error %.2f\np_loo    %10.2f\nlooic    %10.2f"):format(
+  local text = ("%d observations, %d draws\nelpd_loo %10.2f, standard error %.2f\np_loo    %10.2f\n"
+    .. "looic    %10.2f"):format(
     self.k:numel(), self.draws, self.elpd, self.se, self.p, -2 * self.elpd)
   return self.warning and text .. "\nwarning: " .. self.warning or text
 end }
 
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
---- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of them
---- together unless given).
+--- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
+--- them together unless given).
 ---
 ---     local a, b = p1:loo(), p2:loo()
 ---     print(a, a.elpd - b.elpd)      -- the larger predicts better
@@ -359,16 +365,18 @@ function methods:loo(site)
   local all = ll:logsumexp(1) - math.log(draws)
   local elpd = pointwise:sum():item()
   local spread = (pointwise - elpd / n):square():mean():item()
-  return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(), pointwise = pointwise,
+  return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(),
+    pointwise = pointwise,
     k = k, draws = draws, warning = infer.pareto_warning(k, draws) }, loo_class)
 end
 
---- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and what
---- pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
+--- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and
+--- what pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
-    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth }, { format = "penumbra posterior" })
+    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth },
+      { format = "penumbra posterior" })
 end
 
 local class = { __name = "posterior", __index = core.namespace("a posterior", methods) }

@@ -20,8 +20,8 @@ local function bijector_of(site, d)
   elseif site.constraint then
     b = type(site.constraint) == "string" and dist.biject_to(site.constraint) or site.constraint
   elseif d.discrete then
-    core.error(("sample: '%s' is discrete and has no gradient: enumerate it with {enumerate = true}, sum it out by hand, "
-      .. "or give it a value by condition"):format(site.name))
+    core.error(("sample: '%s' is discrete and has no gradient: enumerate it with {enumerate = true}, sum it out by "
+      .. "hand, or give it a value by condition"):format(site.name))
   else
     b = dist.biject_to(d)
   end
@@ -77,7 +77,8 @@ end
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
-  local t = model.run(self.model, self.args, { check = true, locate = true, whole = true, value = model.replaying(self.model,
+  local t = model.run(self.model, self.args, { check = true, locate = true, whole = true,
+    value = model.replaying(self.model,
     function(m, site)
       if site.enumerable then
         m.enumerates = true
