@@ -161,4 +161,20 @@ infer.hessian = curvature.hessian
 --- jacobian(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
 infer.jacobian = curvature.jacobian
 
+-- ---- guides and posteriors of models ----
+
+--- guide(name, options) -> a guide to be given to pn.svi: "delta", "mean_field", "full_rank", "low_rank", "flow" or
+--- "laplace". Options of all: init, a table site -> value to start from; radius (2) of random starts. scale (0.1): the
+--- standard deviation at the start; rank (low_rank); flows (2), hidden ({32}) (flow). More by
+--- pn.help "penumbra.infer.guide".
+function infer.guide(name, given)
+  return require("penumbra.infer.guide").new(name, given)
+end
+
+--- load_posterior(path, model, {data =}): the posterior that p:save has written, of the same model and data, or nil,
+--- message, code.
+function infer.load_posterior(path, model, given)
+  return require("penumbra.infer.posterior").load(path, model, given)
+end
+
 return infer

@@ -5,6 +5,8 @@ local pn = require "penumbra"
 local nan, nowhere = 0 / 0, "no/such/folder/x"
 local function idle() end
 
+local tiny = pn.model(function(m) m:observe("y", pn.dist.normal(m:sample("z", pn.dist.normal(0, 1)), 1), 1) end)
+
 -- Values to make and pass, each made anew: a call may close what it gets.
 local made = {
   tensor = function() return pn.tensor { { 1, 2 }, { 3, 4 } } end,
@@ -25,6 +27,9 @@ local made = {
   compiled = function() return pn.compile(function() return pn.ones { 2 } end) end,
   autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
   variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
+  model = function() return tiny end,
+  fit = function() return pn.svi(tiny, "mean_field", { steps = 1 }) end,
+  posterior = function() return pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) end,
 }
 
 -- Lists of arguments, after the object itself for methods.

@@ -54,16 +54,18 @@ struct pn_context {
   pn_tensor *dying;       /* tensors whose last reference is gone, waiting to be freed iteratively */
   uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
   pni_recorder *recorder; /* of the capture that is going on, else NULL */
-  uint32_t captures;      /* begun so far */
-  int evaluating;         /* depth of kernels that run: they may look at numbers */
-  char broken[256];       /* the first failure within the capture that need not come again, "" */
-  pn_rng *drawn_from;     /* the last reservation: generator and how many positions */
+  uint32_t captures;      /* number of the capture that goes on, or of the last */
+  uint32_t captures_begun;
+  int evaluating;     /* depth of kernels that run: they may look at numbers */
+  char broken[256];   /* the first failure within the capture that need not come again, "" */
+  pn_rng *drawn_from; /* the last reservation: generator and how many positions */
   uint64_t drawn_positions;
   uint64_t reservations; /* so far: a capture sees whether all of them were recorded */
   int64_t objects;
   int64_t maps;   /* bijectors made so far: tells them apart */
   double pace[2]; /* seconds per operation of large factorisations in float64, float32; 0: not measured yet */
   bool freeing, closed, no_grad;
+  bool trap_nan;        /* an operation that makes a NaN out of inputs without one fails */
   bool validate;        /* densities refuse values outside the support */
   const pni_root *root; /* readers and writers stay below it; NULL: any file */
 };

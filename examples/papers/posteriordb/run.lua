@@ -27,11 +27,6 @@ if option.quick then
   option.draws, option.warmup = 300, 300
 end
 
--- The value of a reference row such as "beta[2]" in the posterior's summary; heavy tails are compared by logarithms.
-local function row_of(summary, name)
-  return summary[name] or error("no row " .. name)
-end
-
 local function read_reference(folder)
   local rows = {}
   local first = true
@@ -46,11 +41,20 @@ local function read_reference(folder)
   return rows
 end
 
-local function compare(p, reference)
-  local summary = p:summary()
+-- Our row for a row of the reference table, and what to hold it to: heavy tails are compared by their logarithms.
+local function pair(p, entry, ref)
+  local log = entry.logarithms and entry.logarithms[ref.name]
+  if not log then
+    return p:summary()[ref.name] or error("no row " .. ref.name), ref
+  end
+  local row = pn.draws_summary(p.draws[ref.name]:log():unsqueeze(3))[1]:totable()
+  return { mean = row[1], sd = row[2], r_hat = row[6], ess_bulk = row[7], mcse = row[9] }, log
+end
+
+local function compare(p, entry, reference)
   local worst_z, worst_ratio, least_ess, worst_r = 0, 1, math.huge, 0
-  for _, ref in ipairs(reference) do
-    local row = row_of(summary, ref.name)
+  for _, line in ipairs(reference) do
+    local row, ref = pair(p, entry, line)
     local z = math.abs(row.mean - ref.mean) / math.sqrt(row.mcse ^ 2 + ref.mcse ^ 2)
     local ratio = row.sd / ref.sd
     worst_z = math.max(worst_z, z)
@@ -86,6 +90,7 @@ local function settings_of(entry)
   for name, v in pairs(entry.settings or {}) do
     s[name] = v
   end
+  s.draws = option.quick and option.draws or s.draws
   return s
 end
 
@@ -104,7 +109,7 @@ for _, entry in ipairs(models) do
     local p = pn.nuts(entry.model, s)
     local seconds = pn.clock() - start
     if folder then
-      local z, ratio, ess, r = compare(p, read_reference(folder))
+      local z, ratio, ess, r = compare(p, entry, read_reference(folder))
       local good = z <= 4 and ratio > 0.9 and ratio < 1.1
       failed = failed + (good and 0 or 1)
       print(("%-42s %4d %7.2f %7.3f %6.3f %7d %5d %6.1f  %s"):format(entry.name, p.target.size, z, ratio, r, ess,
