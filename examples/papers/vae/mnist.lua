@@ -23,8 +23,8 @@
 ---   ladder2   15       2.7        200   -91.22   -95.87      --epochs 15 --draws 200
 ---
 --- The two-level models begin with the decoder at the data's mean (--mean two), with 5 epochs in which the weight of
---- the divergence rises, and with gradients cut at the norm 50: without the first the ladder stays at -207 nats, without
---- the last a single minibatch ruined it in epoch 11. The mean serves one level, too: --mean all.
+--- the divergence rises, and with gradients cut at the norm 50: without the first the ladder stays at -207 nats,
+--- without the last a single minibatch ruined it in epoch 11. The mean serves one level, too: --mean all.
 local pn = require "penumbra"
 local vae = require "penumbra.models.vae"
 
