@@ -214,6 +214,20 @@ function methods:log_densities(z)
   return self.compiled_density:map(z:contiguous())
 end
 
+--- Log density (0-d) and gradient [size] at z [size].
+function methods:evaluate(z)
+  local lp, gradient = self:compiled_gradient()(z)
+  return lp:reshape {}, gradient
+end
+
+--- What a C host takes: the plans of the density and of the values, and the list of outputs(). Internal.
+function methods:for_host()
+  local z = self:start()
+  self:compiled_gradient()(z)
+  self:compiled_values()(z)
+  return self.compiled, self.compiled_outputs, self:outputs()
+end
+
 --- What is kept of each draw, as a compiled function: z [size] -> [n], the values of self:outputs() one after another.
 function methods:compiled_values()
   if not self.compiled_outputs then
@@ -254,7 +268,7 @@ function methods:outputs()
   return self.output_list
 end
 
-local class = { __index = methods, __name = "target" }
+local class = { __index = core.public(methods), __name = "target" }
 
 --- new(m, args [, generator]): the target of model m on the data `args`, a list. Raises at the script's line where a
 --- site cannot be sampled.

@@ -143,7 +143,8 @@ static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *in, 
   size_t mark = pn_scope_open(c);
   const pn_tensor *first = &p->tape->value.v[0].t;
   pn_tensor *x = pn_from_data(c, PN_FLOAT64, first->ndim, first->shape, in);
-  pn_status s = x && p->nout <= MOST ? pn_plan_run(c, p, 1, &x, result) : c->status;
+  if (p->nout > MOST) pni_fail(c, PN_STATE, "plan: a call has at most %d results, got %d", MOST, p->nout);
+  pn_status s = pni_failed(c) ? c->status : pn_plan_run(c, p, 1, &x, result);
   for (int k = 0; k < p->nout && s == PN_OK; k++)
     memcpy(out[k], pni_data(result[k]), (size_t)result[k]->numel * sizeof *out[k]);
   pn_scope_close(c, mark);
