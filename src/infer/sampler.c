@@ -242,10 +242,14 @@ static pn_status iterate(const pn_sampler *s, chain *k) {
   double step = h->step;
   pni_philox rng = h->rng;
   pn_status status = pni_adapt_search(&k->adaptation, h);
-  if (status == PN_OK) status = pni_chain_transition(h, &t);
+  if (status == PN_OK) { /* what was found stays */
+    step = h->step;
+    rng = h->rng;
+    status = pni_chain_transition(h, &t);
+  }
   if (status) { /* as if it had not begun */
-    h->rng = rng;
     h->step = step;
+    h->rng = rng;
     return status;
   }
   if (k->iteration < s->set.warmup)

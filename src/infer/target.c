@@ -57,7 +57,8 @@ static pn_target *finish(pn_context *c, pn_target *t) {
 
 static pn_status check_values(pn_context *c, const pn_target *t, const pn_plan *values) {
   if (values ? pni_plan_is_plain(values, t->n, 1, &t->nvalues) : t->nvalues == t->n) return PN_OK;
-  return pni_fail(c, PN_SHAPE, "target: values must be a plan z [%lld] -> [%lld], float64, as the variables' shapes say",
+  return pni_fail(c, PN_SHAPE,
+                  "target: values must be a plan z [%lld] -> [%lld], float64, as the variables' shapes say",
                   (long long)t->n, (long long)t->nvalues);
 }
 
@@ -136,8 +137,7 @@ pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const d
   if (pni_failed(c) || pni_refuse_capture(c, "a target", "evaluate it outside")) return c->status;
   if (!t->values && rows > 0) memcpy(values, z, (size_t)(rows * t->n) * sizeof *z);
   for (int64_t i = 0; t->values && i < rows; i++)
-    if (pni_check_cancel(c) || pni_plan_call(c, t->values, z + i * t->n, (double *[]){values + i * t->nvalues}))
-      break;
+    if (pni_check_cancel(c) || pni_plan_call(c, t->values, z + i * t->n, (double *[]){values + i * t->nvalues})) break;
   return c->status;
 }
 
