@@ -82,7 +82,7 @@ static double effective(split *s, const double *x) {
     t += 2;
   }
   int64_t last = t - 2;
-  double rest = even > 0 ? even : 0, sum = 0;
+  double rest = even > 0 || even + odd >= 0 ? even : 0, sum = 0;
   for (t = 1; t <= last - 2; t += 2) {
     double before = s->rho[t - 1] + s->rho[t];
     if (s->rho[t + 1] + s->rho[t + 2] > before) s->rho[t + 1] = s->rho[t + 2] = before / 2;

@@ -31,6 +31,9 @@ cases = {
     "shortest": rng.normal(size=(2, 5)),
 }
 
+cases |= {f"short {n}": rng.normal(size=(2, n)) for n in range(4, 16)}
+cases |= {f"turning {n}": autoregressive(2, n, -0.9) for n in range(8, 15)}
+
 print("-- Written by convergence.py.\nreturn {")
 for name, x in cases.items():
     x = np.round(x, 4)
