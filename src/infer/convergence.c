@@ -102,6 +102,9 @@ static double quantile(const split *s, int64_t n, double p) {
   return low + (at - (double)i) * (high - low);
 }
 
+/* The two numbers in the middle are equally far from it wherever rounding allows: folded they share a rank. */
+static double median(const split *s, int64_t n) { return (s->sorted[(n - 1) / 2] + s->sorted[n / 2]) / 2; }
+
 static int64_t count_below(const double *v, int64_t n, double x, bool or_equal) {
   int64_t low = 0, high = n;
   while (low < high) {
@@ -149,17 +152,17 @@ static void summarise(split *s, double *out) {
   out[0] = moments(s, &out[1]);
   sort(s, s->all, s->count);
   out[2] = quantile(s, s->count, 0.05);
-  out[3] = quantile(s, s->count, 0.5);
+  out[3] = median(s, s->count);
   out[4] = quantile(s, s->count, 0.95);
   double low = tail(s, out[2]), high = tail(s, out[4]);
   out[7] = low < high ? low : high;
   sort(s, s->x, s->total);
-  double median = quantile(s, s->total, 0.5);
+  double centre = median(s, s->total);
   rank_normalise(s, s->x, s->sorted);
   double bulk = r_hat(s, s->y);
   out[6] = effective(s, s->y);
   out[8] = out[1] / sqrt(effective(s, s->x));
-  for (int64_t i = 0; i < s->total; i++) s->x[i] = fabs(s->x[i] - median);
+  for (int64_t i = 0; i < s->total; i++) s->x[i] = fabs(s->x[i] - centre);
   sort(s, s->x, s->total);
   rank_normalise(s, s->x, s->sorted);
   double folded = r_hat(s, s->y);
