@@ -38,10 +38,13 @@ pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
 }
 
 double pni_chain_uniform(pni_chain *h) {
-  double u;
-  pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, 1, &u);
-  h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, 1);
-  return u;
+  enum { AHEAD = sizeof h->uniform / sizeof *h->uniform };
+  if (h->left == 0) {
+    pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, AHEAD, h->uniform);
+    h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, AHEAD);
+    h->left = AHEAD;
+  }
+  return h->uniform[--h->left];
 }
 
 /* With M^-1 = L L^T, M = L^-T L^-1, so p = L^-T u. */

@@ -48,6 +48,8 @@ typedef struct pni_chain {
   pn_context *c;
   pni_density density;
   pni_philox rng;
+  double uniform[8]; /* drawn ahead within a transition */
+  int left;          /* of them */
   pni_metric metric;
   pni_point at;   /* where the chain stands (its p has no meaning) */
   pni_point here; /* moving end of a trajectory */
