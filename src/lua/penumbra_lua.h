@@ -87,15 +87,6 @@ bool pni_is_ours(const char *source);
 /* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
 void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int level);
 
-/* ---- names that are not there ---- */
-
-/* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
- * table of methods. more: further names, NULL-terminated, or NULL. */
-int pni_no_such(lua_State *L, const char *what, const char *const *more);
-/* Missing keys of the table of methods on the stack top raise so; it is the __index of objects called `what`. */
-void pni_guard_methods(lua_State *L, const char *what);
-/* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
-void pni_add_space(lua_State *L, const char *label, int table, int names);
 /* ---- tensors ---- */
 
 /* Pushes the tensors' metatable, made for the first time. */
@@ -181,28 +172,14 @@ void pni_check_plain_options(lua_State *L, int i, const char *where, const char 
 /* The latest plan of the compiled function at index i; raises if there is none. Borrowed. */
 pn_plan *pni_check_plan(lua_State *L, int i);
 
-/* ---- parts of the module: each adds fields to the core table on the stack top ---- */
-
-void pni_open_embedded(lua_State *L);
-void pni_open_tensor(lua_State *L);
-void pni_open_index(lua_State *L);
-void pni_open_ops(lua_State *L);
-void pni_open_autodiff(lua_State *L);
-void pni_open_random(lua_State *L);
-void pni_open_linalg(lua_State *L);
-void pni_open_dist(lua_State *L);
-void pni_open_bijector(lua_State *L);
-void pni_open_natural(lua_State *L);
-void pni_open_nn(lua_State *L);
-void pni_open_optim(lua_State *L);
-void pni_open_infer(lua_State *L);
-void pni_open_replay(lua_State *L);
-void pni_open_sampler(lua_State *L);
-void pni_open_traceback(lua_State *L);
-void pni_open_missing(lua_State *L);
-void pni_open_public(lua_State *L);
-void pni_open_terminal(lua_State *L);
-void pni_open_file(lua_State *L);
+/* ---- parts of the module: in this order each adds fields to the core table on the stack top ---- */
+#define PNI_PARTS                                                                                                      \
+  X(embedded)                                                                                                          \
+  X(tensor) X(index) X(ops) X(autodiff) X(random) X(linalg) X(dist) X(bijector) X(natural) X(nn) X(optim) X(infer)     \
+      X(replay) X(sampler) X(traceback) X(missing) X(public) X(terminal) X(file)
+#define X(name) void pni_open_##name(lua_State *L);
+PNI_PARTS
+#undef X
 /* Adds the reader of JSON to the table on the stack top. */
 void pni_add_json(lua_State *L);
 
