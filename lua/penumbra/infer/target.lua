@@ -99,8 +99,9 @@ local function explore(self, start)
   end
 end
 
--- What a latent site gets from the vector z; adds the logarithm of its bijector's determinant to m.log_det.
-local function values_from(self, z)
+-- What a latent site gets from the vector z, or from `parts` of it by name; adds the logarithm of its bijector's
+-- determinant to m.log_det.
+local function values_from(self, z, parts)
   return model.replaying(self.model, function(m, site)
     local entry = self.layout[site.name]
     if not entry then
@@ -110,7 +111,7 @@ local function values_from(self, z)
       core.error(("sample: '%s' was not there in the model's first run: its sites must be the same in all runs")
         :format(site.name))
     end
-    local part = z:slice(1, entry.first, entry.last):reshape(entry.shape)
+    local part = parts and parts[entry.name] or z:slice(1, entry.first, entry.last):reshape(entry.shape)
     local dtype = site.dist and site.dist.dtype or core.default_dtype()
     if dtype ~= "float64" then
       part = part:to(dtype)
@@ -133,7 +134,7 @@ end
 
 -- The run of the model at z.
 local function run_at(self, z, more)
-  local how = { value = values_from(self, z) }
+  local how = { value = values_from(self, z, more and more.parts) }
   if self.enumerates and not (more and more.plain) then
     how.enumerate, how.most = true, self.most
   end
@@ -141,14 +142,18 @@ local function run_at(self, z, more)
   return model.run(self.model, self.args, how)
 end
 
---- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false); 0-d.
-function methods:log_density(z, jacobian)
-  local t = run_at(self, z)
+local function log_density(self, z, jacobian, parts)
+  local t = run_at(self, z, { parts = parts })
   local lp = t:log_density()
   if t.log_det and jacobian ~= false then
     lp = lp + t.log_det
   end
   return lp:dtype() ~= "float64" and lp:to "float64" or lp
+end
+
+--- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false); 0-d.
+function methods:log_density(z, jacobian)
+  return log_density(self, z, jacobian)
 end
 
 --- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out.
@@ -186,18 +191,31 @@ function methods:unconstrain(values)
   return core.concatenate(parts, 1)
 end
 
--- z as a tensor in which a gradient can be taken.
+-- The parts of z as tensors in which gradients can be taken: by name, and as a list in order. (A gradient in z itself
+-- would be put together from one padded with zeros for each part.)
 local function differentiable(self, z)
-  return z + self.zero
+  local parts, list, x = {}, {}, z + self.zero
+  for k, entry in ipairs(self.layout) do
+    list[k] = x:slice(1, entry.first, entry.last):reshape(entry.shape)
+    parts[entry.name] = list[k]
+  end
+  return parts, list
+end
+
+local function joined(gradients)
+  for k, g in ipairs(gradients) do
+    gradients[k] = g:reshape { -1 }
+  end
+  return core.concatenate(gradients, 1)
 end
 
 --- Log density and gradient at z as a compiled function: z [size] -> [1], [size]. All in float64.
 function methods:compiled_gradient()
   if not self.compiled then
     self.compiled = replay.compile(function(z)
-      local x = differentiable(self, z)
-      local lp = self:log_density(x)
-      return lp:detach():reshape { 1 }, core.grad(lp, { x })[1]
+      local parts, list = differentiable(self, z)
+      local lp = log_density(self, z, true, parts)
+      return lp:detach():reshape { 1 }, joined(core.grad(lp, list))
     end, { watch = self.model.body, plans = 1 })
   end
   return self.compiled

@@ -153,9 +153,7 @@ static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *in, 
 
 pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out) {
   pni_value *v = p->tape->value.v;
-  bool plain = p->nbound == 0;
-  for (int k = 0; k < p->nout; k++) plain &= pni_is_contiguous(&v[p->out[k]].t);
-  if (!plain) return call_with_tensors(c, p, in, out);
+  if (!p->direct) return call_with_tensors(c, p, in, out);
   p->changed = false;
   if (v[0].bound == PNI_PLACED) memcpy(pni_data(&v[0].t), in, (size_t)v[0].t.numel * sizeof *in);
   pn_status s = run_steps(c, p);
