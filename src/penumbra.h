@@ -1066,13 +1066,14 @@ PN_API int pn_target_num_variables(const pn_target *t);
 PN_API const pn_variable *pn_target_variable(const pn_target *t, int i);
 /* Log density and gradient [n] at z [n], both with the bijectors' log determinants; where the density is 0 -inf and
  * gradient 0. Allocates nothing once it is warm. PN_CANCELLED, PN_NOMEM, what a host's function says. */
-PN_API pn_status pn_target_evaluate(pn_context *c, pn_target *t, const double *z, double *log_density, double *gradient);
+PN_API pn_status pn_target_evaluate(pn_context *c, pn_target *t, const double *z, double *log_density,
+                                    double *gradient);
 /* The values of the variables, within their supports, at each row of z [rows, n]: values [rows, num_values]. PN_CANCELLED,
  * PN_NOMEM, failures of the model's operations. */
 PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const double *z, double *values);
 /* pn_sampler_new for a target. */
-PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config, pn_tensor *start,
-                                     pn_rng *rng);
+PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
+                                     pn_tensor *start, pn_rng *rng);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 

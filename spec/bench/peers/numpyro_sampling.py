@@ -6,27 +6,19 @@ from numpyro.infer import MCMC, NUTS
 
 def maker(model, d, method):
     def make():
-        runs = {}
-
-        def run(n, warmup):
-            if (n, warmup) not in runs:
-                runs[n, warmup] = MCMC(NUTS(model), num_warmup=warmup, num_samples=n, num_chains=4,
-                                       chain_method=method, progress_bar=False)
-            return runs[n, warmup]
-
-        state = [None]
+        made, current = {}, [None]
 
         def warm(seed, n):
-            mcmc = run(1, n)
-            mcmc.post_warmup_state = None
-            mcmc.run(random.key(seed), d)
-            state[0] = mcmc.last_state
+            if n not in made:  # the short warm-up is for blocks of 100 draws, the long one for 1000
+                made[n] = MCMC(NUTS(model), num_warmup=n, num_samples=100 if n == 500 else 1000, num_chains=4,
+                               chain_method=method, progress_bar=False)
+            current[0] = made[n]
+            current[0].warmup(random.PRNGKey(seed), d)
 
         def block(seed, n):
-            mcmc = run(n, 0)
-            mcmc.post_warmup_state = state[0]
-            mcmc.run(random.key(seed), d, extra_fields=("num_steps",))
-            state[0] = mcmc.last_state
+            mcmc = current[0]
+            mcmc.run(random.PRNGKey(seed), d, extra_fields=("num_steps",))
+            mcmc.post_warmup_state = mcmc.last_state
             draws = {k: v.block_until_ready() for k, v in mcmc.get_samples(group_by_chain=True).items()}
             return draws, int(mcmc.get_extra_fields()["num_steps"].sum())
 
