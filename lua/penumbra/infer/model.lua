@@ -729,6 +729,13 @@ function methods:trace(...)
   return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true, prior = true })
 end
 
+--- The log density of the model on data as a function of one vector of real numbers, as samplers see it. A C host finds
+--- it in a global (pn_runtime_target). Has :evaluate(z), :log_density(z), :constrain(z), :unconstrain(values), :start()
+--- and the field `size`. Data and parameters that the model finds outside are those of now.
+function methods:target(...)
+  return require "penumbra.infer.target".new(self, table.pack(...))
+end
+
 --- The log density of latent values (a table site -> value, all of them) and data: a 0-d tensor with a graph.
 function methods:log_density(values, ...)
   if type(values) ~= "table" then
