@@ -55,11 +55,11 @@ local function entropy_bound(self, particles)
   return total / particles + q:entropy()
 end
 
--- n log-weights log density(z) - log q(z) of draws from the guide: [n, 1]; no gradient.
+-- n log-weights log density(z) - log q(z) of draws from the guide: [n, 1]; and the draws [n, size]. No gradient.
 local function drawn_log_weights(self, n)
   local z, lq = self:law():rsample_log_prob { n }
   z = z:detach()
-  return self.target:log_densities(z) - lq:detach():unsqueeze(2)
+  return self.target:log_densities(z) - lq:detach():unsqueeze(2), z
 end
 
 -- ---- the kinds ----

@@ -8,6 +8,7 @@
 ---     fit:summary()                 a line for each number
 ---     fit:bound{draws = 1000}       the importance-weighted bound of the whole data, and its ELBO
 ---     fit:k_hat()                   Pareto k-hat of the importance weights p / q: above 0.7, q is not near the posterior
+---     fit:resample(1000)            draws of q picked by these weights: of the posterior itself where k-hat allows
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
 ---     fit:continue(1000)            more steps
 ---
@@ -346,12 +347,16 @@ function methods:continue(steps)
   return self
 end
 
+-- The values of unconstrained vectors z [n, size] by site [1, n, ...], and the sites' names in order.
+local function at_sites(self, z)
+  local values = self.guide.target:compiled_values()
+  values(z[1])
+  return posterior.by_site(values:map(z):unsqueeze(1), self.guide.target:outputs())
+end
+
 local function guide_draws(self, n)
   if self.automatic then
-    local z = self.guide:draw_real(n)
-    local values = self.guide.target:compiled_values()
-    values(z[1])
-    return posterior.by_site(values:map(z):unsqueeze(1), self.guide.target:outputs())
+    return at_sites(self, self.guide:draw_real(n))
   end
   local rows, order = {}, {}
   for k = 1, n do
@@ -427,6 +432,30 @@ function methods:log_weights(n)
   return rows
 end
 
+local resample_options = { draws = options.optional "number" }
+
+--- n draws of the posterior itself, as far as the guide can reach it: of `draws` (20 n) draws of an automatic guide, n
+--- picked by their importance weights p / q, Pareto smoothed; by site [n, ...]. Second result: k-hat, which tells
+--- whether to trust them (k_hat). Rubin 1988; Vehtari et al. 2024.
+function methods:resample(n, given)
+  n = n or 1000
+  is_count("resample", "n", n)
+  local o = options.check("resample", given, resample_options)
+  local draws = o.draws or 20 * n
+  is_count("resample", "draws", draws)
+  if not self.automatic or not self.guide.log_weights then
+    core.error "resample: needs an automatic guide with a density"
+  end
+  local infer = require "penumbra.infer"
+  local log_w, z = self.guide:log_weights(draws)
+  local smooth, k_hat = infer.psis(log_w)
+  local sites = at_sites(self, infer.sir(smooth, n, { values = z:unsqueeze(2) }):squeeze(2))
+  for name, t in pairs(sites) do
+    sites[name] = t:squeeze(1)
+  end
+  return sites, k_hat:item()
+end
+
 local bound_options = { draws = 1000 }
 
 --- The importance-weighted bound of `draws` (1000) draws and the ELBO from the same draws, in nats for all data.
@@ -439,10 +468,11 @@ function methods:bound(given)
 end
 
 --- Pareto k-hat of n (1000) importance weights: below 0.7 the guide can be corrected by weighting its draws, above it
---- misses part of the posterior. Vehtari et al. 2024.
+--- misses part of the posterior. A number, or [B] where log_weights has a column for each row of a plate. Vehtari et
+--- al. 2024.
 function methods:k_hat(n)
-  local infer = require "penumbra.infer"
-  return infer.k_hat(self:log_weights(n))
+  local _, k = require("penumbra.infer").psis(self:log_weights(n))
+  return k:numel() == 1 and k:item() or k
 end
 
 --- Table name -> copy of all parameters of model and guide: for pn.save.
