@@ -13,6 +13,7 @@
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
 local core = require "penumbra.core"
 local curvature = require "penumbra.curvature"
+local guides = require "penumbra.infer.guide"
 local laplace = require "penumbra.laplace"
 local options = require "penumbra.options"
 
@@ -126,6 +127,10 @@ function infer.anneal(step, given)
   local position = step / o.steps * o.cycles % 1 / ramp
   return o.from + (o.to - o.from) * math.min(position, 1)
 end
+
+--- guide(name, options) -> a guide with options of its own, to be given to pn.svi: infer.guide("low_rank", {rank = 3}).
+--- Names and options: pn.help "penumbra.infer.guide".
+infer.guide = guides.new
 
 -- ---- curvature ----
 
