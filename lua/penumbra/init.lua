@@ -31,6 +31,8 @@ local members = {
   nuts = "penumbra.infer.nuts",
   hmc = "penumbra.infer.nuts",
   svi = "penumbra.infer.svi",
+  sbc = "penumbra.infer.calibration",
+  vsbc = "penumbra.infer.calibration",
 }
 -- functions that stand as `new` or under another name in a module
 local constructors = { model = "penumbra.infer.model" }

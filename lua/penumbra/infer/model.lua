@@ -254,7 +254,8 @@ function recorder:observe(name, d, value)
     keep_site(self, site)
     return site.value
   end
-  return observed(self, site, d, value)
+  local instead = given_value(self.model.data, site)
+  return observed(self, site, d, instead == nil and value or instead)
 end
 
 local flat_options = { low = options.any(false), high = options.any(false) }
@@ -540,7 +541,7 @@ local function merged(where, old, new)
   return all
 end
 
---- The model with latent variables observed: condition{w = pn.tensor{1, 2}}.
+--- The model with latent variables observed, or other values in place of observed ones: condition{w = pn.tensor{1, 2}}.
 function methods:condition(values)
   return derived(self, { data = merged("condition", self.data, values) })
 end

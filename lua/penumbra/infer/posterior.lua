@@ -70,6 +70,8 @@ local function element_names(name, shape)
   return names
 end
 
+posterior.element_names = element_names
+
 local function shown(v, width)
   if v ~= v then
     return (" "):rep(width - 1) .. "-"
