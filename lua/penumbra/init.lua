@@ -33,6 +33,7 @@ local members = {
   svi = "penumbra.infer.svi",
   sbc = "penumbra.infer.calibration",
   vsbc = "penumbra.infer.calibration",
+  calibration = "penumbra.infer.predictive",
 }
 -- functions that stand as `new` or under another name in a module
 local constructors = { model = "penumbra.infer.model" }

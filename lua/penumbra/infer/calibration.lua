@@ -303,7 +303,7 @@ local function simulate_once(where, m, o, k, joint, sampler)
   local problem = problem_of(where, m, o, k, joint)
   local draws = packed(where, sampler(problem, o.draws), o.draws, problem.latent)
   local names, rows = quantity_names(problem.latent), core.concatenate({ problem.truth:unsqueeze(1), draws }, 1)
-  if not problem.latent.enumerates then
+  if o.of_data and not problem.latent.enumerates then
     local more, more_names = evaluate(problem, rows, o.quantities)
     rows = core.concatenate({ rows, more }, 2)
     table.move(more_names, 1, #more_names, #names + 1, names)
@@ -514,6 +514,7 @@ function calibration.sbc(m, given)
   elseif not (o.level > 0 and o.level < 1) then
     core.error(("sbc: level must lie between 0 and 1, got %g"):format(o.level))
   end
+  o.of_data = true
   local self = setmetatable(simulate_all("sbc", m, o, sampler_of("sbc", o.sampler, o.options)), class)
   self.level = o.level
   self.law = uniformity.new(self.simulations, self.draws + 1)

@@ -10,6 +10,7 @@
 ---     fit:k_hat()                   Pareto k-hat of the importance weights p / q: above 0.7, q is not near the posterior
 ---     fit:resample(1000)            draws of q picked by these weights: of the posterior itself where k-hat allows
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
+---     fit:check{statistic = f}      posterior predictive checks: p-values and a picture
 ---     fit:continue(1000)            more steps
 ---
 --- The bound is the sum over sites of E_q[log p] - E_q[log q], each counted as its plates say (size / batch of their
@@ -538,6 +539,15 @@ function methods:predict(given)
     rows[name] = core.stack(list, 1)
   end
   return rows
+end
+
+--- Posterior predictive checks of the guide's draws, as posterior:check makes them.
+function methods:check(given)
+  local value
+  if self.automatic then
+    value = self.guide.target:values_at(self.guide:draw_real(1)[1])
+  end
+  return require("penumbra.infer.predictive").check(self, given, value)
 end
 
 local class = { __name = "fit", __index = core.namespace("a fit", methods) }

@@ -68,7 +68,7 @@ end
 
 --- p_value(counts): how likely uniform numbers leave so far somewhere as these, counts a list for z_1, z_2, ...
 function methods:p_value(counts)
-  local least = 1
+  local least = 2 -- twice the smaller tail, above 1 in the middle
   local tails = core.minimum(self.below, self.above):totable()
   for j, r in ipairs(counts) do
     least = math.min(least, 2 * tails[j][r + 1])
