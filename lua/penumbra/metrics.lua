@@ -128,15 +128,16 @@ end
 
 local crps_options = { fair = true }
 
---- crps(y, draws [, {fair = true}]): continuous ranked probability score of draws [S, ...] of y [...], shaped like y, in
---- its units; lower is better: the mean of |x - y| less half that of |x - x'| over pairs of draws. Fair: pairs of two
---- different draws, so that its expectation does not depend on S (Ferro 2014); otherwise all pairs, the score of the
---- draws' own distribution function. Gneiting & Raftery 2007.
+--- crps(y, draws [, {fair = true}]): continuous ranked probability score of draws [S, ...] of y [...], shaped like y,
+--- in its units; lower is better: the mean of |x - y| less half that of |x - x'| over pairs of draws. Fair: pairs of
+--- two different draws, so that its expectation does not depend on S (Ferro 2014); otherwise all pairs, the score of
+--- the draws' own distribution function. Gneiting & Raftery 2007.
 function metrics.crps(y, draws, given)
   local o = options.check("crps", given, crps_options)
   metrics.check_draws("crps", y, draws)
   local s = draws:size(1)
-  local rank = core.arange(s, { dtype = "float64" }):to(draws:dtype()) * 2 - (s - 1) -- sum of pairs: sum (2 i - s - 1) x_(i)
+  -- the sum over pairs of sorted draws is that of (2 i - S - 1) x_i
+  local rank = core.arange(s, { dtype = "float64" }):to(draws:dtype()) * 2 - (s - 1)
   for _ = 1, y:ndim() do
     rank = rank:unsqueeze(2)
   end
@@ -144,8 +145,8 @@ function metrics.crps(y, draws, given)
   return (draws - y):abs():mean(1) - apart
 end
 
---- energy_score(y, draws [, {fair = true}]): of draws [S, N, D] of vectors y [N, D], [N]: CRPS with distances of vectors
---- in place of absolute values, so that it sees correlation. Takes S^2 N D operations. Gneiting & Raftery 2007.
+--- energy_score(y, draws [, {fair = true}]): of draws [S, N, D] of vectors y [N, D], [N]: CRPS with distances of
+--- vectors in place of absolute values, so that it sees correlation. Takes S^2 N D operations. Gneiting & Raftery 2007.
 function metrics.energy_score(y, draws, given)
   local o = options.check("energy_score", given, crps_options)
   metrics.check_draws("energy_score", y, draws)

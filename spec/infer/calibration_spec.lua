@@ -1,6 +1,6 @@
---- Calibration as calls: bands against enumeration, simulation-based calibration of right samplers and of planted faults,
---- guides, predictions and posterior predictive checks. Seeds are stored here; models and simulations are small enough
---- for every run of the tests, SOAK (make soak) multiplies the simulations.
+--- Calibration as calls: bands against enumeration, simulation-based calibration of right samplers and of planted
+--- faults, guides, predictions and posterior predictive checks. Seeds are stored here; models and simulations are small
+--- enough for every run of the tests, SOAK (make soak) multiplies the simulations.
 local pn = require "penumbra"
 local uniformity = require "penumbra.infer.uniformity"
 local dist = pn.dist
@@ -315,7 +315,8 @@ describe("a guide", function()
     assert.is_false(sbc:passed())
     assert.matches("w%[1%] .*posterior too narrow", tostring(sbc))
     pn.seed(22)
-    local v = pn.vsbc(line, "mean_field", { data = { x }, simulations = SIMULATIONS, options = { steps = 1000, lr = 0.02 } })
+    local v = pn.vsbc(line, "mean_field", { data = { x }, simulations = SIMULATIONS,
+      options = { steps = 1000, lr = 0.02 } })
     assert.same({ "w[1]", "w[2]" }, v.names)
     assert.is_true(v.p_values["w[1]"] > 0.01 and v.p_values["w[2]"] > 0.01, tostring(v))
     local full = calibrate(line, { x }, "svi", 21, { options = { guide = "full_rank", steps = 1000, lr = 0.02 } })
@@ -382,7 +383,8 @@ describe("scores of draws", function()
     local y, draws = pn.zeros { 3 }, pn.zeros { 5, 3 }
     assert.matches("crps: draws must be at least 2 draws shaped like y, [S, ...], got [5, 3] for y [2]",
       message_of(metrics.crps, pn.zeros { 2 }, draws), 1, true)
-    assert.matches("energy_score: y must have shape [N, D], got [3]", message_of(metrics.energy_score, y, draws), 1, true)
+    assert.matches("energy_score: y must have shape [N, D], got [3]", message_of(metrics.energy_score, y, draws), 1,
+      true)
     assert.matches("pit: y must be a tensor", message_of(metrics.pit, 1, draws), 1, true)
     assert.matches("calibration: levels must lie between 0 and 1, got 90",
       message_of(pn.calibration, y, draws, { levels = { 90 } }), 1, true)

@@ -1,21 +1,23 @@
---- The posteriors of posteriordb, whose means and standard deviations others computed: sampled by NUTS and compared with
---- the reference draws, and beside it three variational guides, whose errors are measured.
+--- The posteriors of posteriordb, whose means and standard deviations others computed: sampled by NUTS and compared
+--- with the reference draws, and beside it three variational guides, whose errors are measured.
 ---
----   penumbra run.lua --data FOLDER                  all posteriors below FOLDER (eight_schools-.../data.json, reference.csv)
+---   penumbra run.lua --data FOLDER                  all posteriors below FOLDER (eight_schools-.../data.json,
+---                                                   reference.csv)
 ---   penumbra run.lua --data FOLDER --only garch,arK --draws 2000 --seed 3
----   penumbra run.lua --data FOLDER --out results    results/results.csv, guides.svg: rows that are there are not run again
+---   penumbra run.lua --data FOLDER --out results    results/results.csv, guides.svg: rows that are there are not run
+---                                                   again
 ---   penumbra run.lua                                generated data of the same form, nothing to compare with
 ---
 --- Other options: --chains 4, --warmup 1000, --ess 4000 (draws are added until the least bulk ESS of a posterior is so
 --- large), --guides mean_field,full_rank,flow (or none), --steps 50000 (of a guide), --quick.
 ---
---- NUTS passes a posterior when for every row of the reference |mean - reference| <= 4 sqrt(mcse^2 + reference mcse^2) (z is
---- the left side over the root, the largest of the rows) and the ratio of standard deviations lies within 10 % of 1 (sd: the
---- worst). q is the same for quantiles: the largest |F - p| / sqrt(p (1 - p) (1 / ESS + 1 / reference ESS)) over rows and
---- p = 5, 50, 95 %, where F is the share of our draws at or below the reference quantile. All chains count.
---- A guide is not expected to pass. Of it: the largest error of a mean in standard deviations of the reference, the least
---- and the largest ratio of standard deviations, and k-hat of its importance weights, above 0.7 where weighting cannot
---- mend it. "wrong" stands where an error exceeds 0.2 or a ratio lies beyond 20 %.
+--- NUTS passes a posterior when for every row of the reference |mean - reference| <= 4 sqrt(mcse^2 + reference mcse^2)
+--- (z is the left side over the root, the largest of the rows) and the ratio of standard deviations lies within 10 % of
+--- 1 (sd: the worst). q is the same for quantiles: the largest |F - p| / sqrt(p (1 - p) (1 / ESS + 1 / reference ESS))
+--- over rows and p = 5, 50, 95 %, where F is the share of our draws at or below the reference quantile. All chains
+--- count. A guide is not expected to pass. Of it: the largest error of a mean in standard deviations of the reference,
+--- the least and the largest ratio of standard deviations, and k-hat of its importance weights, above 0.7 where
+--- weighting cannot mend it. "wrong" stands where an error exceeds 0.2 or a ratio lies beyond 20 %.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local models = dofile(here .. "/models.lua")
@@ -43,7 +45,7 @@ while arg and arg[k] do
   k = k + 1
 end
 if option.quick then
-  option.draws, option.warmup, option.ess, option.steps = 300, 300, 0, 300
+  option.chains, option.draws, option.warmup, option.ess, option.steps = 2, 200, 200, 0, 100
 end
 
 local function listed(text)
@@ -219,8 +221,8 @@ end
 
 -- ---- what was measured, kept in a file ----
 
-local columns = { "posterior", "method", "settings", "dim", "draws", "z", "sd", "q", "r_hat", "ess", "divergences", "error",
-  "low", "high", "k_hat", "seconds", "verdict" }
+local columns = { "posterior", "method", "settings", "dim", "draws", "z", "sd", "q", "r_hat", "ess", "divergences",
+  "error", "low", "high", "k_hat", "seconds", "verdict" }
 local results, path = {}, option.out and option.out .. "/results.csv"
 
 local function settings_text(method)
@@ -274,17 +276,17 @@ local function shown(format, v)
 end
 
 local function print_nuts(r)
-  print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s  %s"):format(r.posterior, shown("%3d", r.dim), shown("%6d", r.draws),
-    shown("%6.2f", r.z), shown("%6.3f", r.sd), shown("%6.2f", r.q), shown("%6.3f", r.r_hat), shown("%7d", r.ess),
-    shown("%4d", r.divergences), shown("%6.1f", r.seconds), r.verdict or ""))
+  print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s  %s"):format(r.posterior, shown("%3d", r.dim),
+    shown("%6d", r.draws), shown("%6.2f", r.z), shown("%6.3f", r.sd), shown("%6.2f", r.q), shown("%6.3f", r.r_hat),
+    shown("%7d", r.ess), shown("%4d", r.divergences), shown("%6.1f", r.seconds), r.verdict or ""))
   io.flush()
 end
 
 local function print_guides(name, list)
   local line = ("%-42s"):format(name)
   for _, r in ipairs(list) do
-    line = line .. (" %5s %5s %5s %5s%s"):format(shown("%5.2f", r.k_hat), shown("%5.2f", r.error), shown("%5.2f", r.low),
-      shown("%5.2f", r.high), r.verdict == "wrong" and "*" or " ")
+    line = line .. (" %5s %5s %5s %5s%s"):format(shown("%5.2f", r.k_hat), shown("%5.2f", r.error),
+      shown("%5.2f", r.low), shown("%5.2f", r.high), r.verdict == "wrong" and "*" or " ")
   end
   print(line)
 end
@@ -292,9 +294,9 @@ end
 -- Three panels with a line for each posterior: k-hat, errors of means, ratios of standard deviations.
 local function picture(file, names, of)
   local n, panels = #names, {}
-  local short = {}
+  local short, blank = {}, {}
   for i, name in ipairs(names) do
-    short[i] = name:match "%-(.*)$" or name
+    short[i], blank[i] = name:match("%-(.*)$"):gsub("_noncentered", ""), ""
   end
   local function panel(more, mark)
     for j = 2, #methods do
@@ -309,7 +311,7 @@ local function picture(file, names, of)
         more[#more + 1] = m
       end
     end
-    more.y_range, more.y_names, more.legend = { n + 1, 0 }, short, "below"
+    more.y_range, more.y_names, more.legend = { n + 1, 0 }, #panels == 0 and short or blank, "below"
     panels[#panels + 1] = pn.plot.panel(more)
   end
   local function field(list, name, low, high)
@@ -319,15 +321,17 @@ local function picture(file, names, of)
     end
     return values
   end
-  local function bar(x) return pn.plot.line({ x, x }, { 0, n + 1 }, { colour = "#888888", dashed = true, width = 1 }) end
-  panel({ x_label = "k-hat (above 0.7: beyond repair)", bar(0.7) }, function(list, at, name)
+  local function bar(x)
+    return pn.plot.line({ x, x }, { 0, n + 1 }, { colour = "#888888", dashed = true, width = 1 })
+  end
+  panel({ x_label = "k-hat", bar(0.7) }, function(list, at, name)
     return pn.plot.points(field(list, "k_hat", -1, 3), at, { label = name })
   end)
-  panel({ x_label = "largest error of a mean / sd", x_log = true, x_range = { 0.005, 200 }, bar(0.2) },
+  panel({ x_label = "worst mean: error / sd", x_log = true, x_range = { 0.005, 200 }, bar(0.2) },
     function(list, at, name) return pn.plot.points(field(list, "error", 0.005, 200), at, { label = name }) end)
   local shade = { "#2f6db3", "#d9752b", "#3a9276" }
   local drawn = 0
-  panel({ x_label = "least and largest ratio of sd", x_log = true, x_range = { 0.005, 20 }, bar(1) },
+  panel({ x_label = "least, largest ratio of sd", x_log = true, x_range = { 0.005, 20 }, bar(1) },
     function(list, at, name)
       drawn = drawn + 1
       local low, high, marks = field(list, "low", 0.005, 20), field(list, "high", 0.005, 20), {}
@@ -351,8 +355,8 @@ end
 if not option.data then
   print "no --data: generated data of the same form, nothing to compare with"
 end
-print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s"):format("NUTS", "dim", "draws", "z", "sd", "q", "R-hat", "ESS", "div",
-  "s"))
+print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s"):format("NUTS", "dim", "draws", "z", "sd", "q", "R-hat", "ESS",
+  "div", "s"))
 local names, failed, lost = {}, 0, {}
 local function find(name, method) return results[name .. " " .. method .. " " .. settings_text(method)] end
 

@@ -196,7 +196,7 @@ samplers.nuts, samplers.hmc = hamiltonian "nuts", hamiltonian "hmc"
 
 -- Draws of the prior, picked by their likelihoods.
 sampler_options.importance = { particles = 2000 }
-function samplers.importance(problem, n, o)
+samplers.importance = function(problem, n, o)
   local infer = require "penumbra.infer"
   local rows = draw_joint(problem.model, problem.args, problem.latent, {}, o.particles)
   local log_w = evaluate(problem, rows):slice(2, 1, 1)
@@ -205,7 +205,7 @@ function samplers.importance(problem, n, o)
 end
 
 sampler_options.svi = { guide = "mean_field" }
-function samplers.svi(problem, n, o)
+samplers.svi = function(problem, n, o)
   local given = with(o, { data = problem.args })
   given.guide = nil
   return require("penumbra.infer.svi").svi(problem.model, o.guide, given):sample(n)
@@ -229,8 +229,8 @@ local function packed(where, draws, n, layout)
     end
     local size = entry.last - entry.first + 1
     if not core.is_tensor(value) or value:numel() ~= n * size then
-      core.error(("%s: the sampler must give %d draws of '%s', a tensor [%d, ...], got %s"):format(where, n, entry.name, n,
-        core.is_tensor(value) and "shape [" .. table.concat(value:shape(), ", ") .. "]" or type(value)))
+      core.error(("%s: the sampler must give %d draws of '%s', a tensor [%d, ...], got %s"):format(where, n,
+        entry.name, n, core.is_tensor(value) and "shape [" .. table.concat(value:shape(), ", ") .. "]" or type(value)))
     end
     parts[k] = value:to("float64"):reshape { n, size }
   end
@@ -496,8 +496,8 @@ end
 ---
 --- data         list of the model's arguments after m: covariates, and anything where observations stand
 --- sampler      "nuts" (or "hmc", "importance": draws of the prior picked by their likelihood, "svi": a guide), or a
----              function (observed, draws, model) -> table site -> draws [draws, ...], with observed a table site -> value
---- options      of the sampler: those of pn.nuts and thin (4), warmup (300); particles (2000); those of pn.svi and guide
+---              function (observed, draws, model) -> table site -> draws [draws, ...]; observed: table site -> value
+--- options      of the sampler: those of pn.nuts and thin (4), warmup (300); particles (2000); of pn.svi, and guide
 --- simulations  200
 --- draws        99: of each posterior, so that there are 100 possible ranks
 --- quantities   a function of a table site -> value that gives a table name -> number: further quantities to be ranked
@@ -529,8 +529,8 @@ end
 
 local guide_methods = {}
 
---- Draws histograms of the probabilities into the file `path` (.svg or .png), of the quantities in the list `names` or of
---- all. Those of an unbiased marginal are symmetric about a half: hollow in the middle where it is too narrow.
+--- Draws histograms of the probabilities into the file `path` (.svg or .png), of the quantities in the list `names` or
+--- of all. Those of an unbiased marginal are symmetric about a half: hollow in the middle where it is too narrow.
 function guide_methods:plot(path, names)
   local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")
@@ -557,8 +557,7 @@ function guide_class.__tostring(self)
     lines[#lines + 1] = ("%-" .. longest .. "s %9.3f %9.3f %9.2g%s"):format(name, mean, spread, p,
       p < 0.01 / #self.names and (mean > 0.5 and "  guide too low" or "  guide too high") or "")
   end
-  lines[#lines + 1] = ("%d simulations in %.1f s: p-values of symmetry about a half; a spread above 1 is a guide too narrow")
-    :format(self.simulations, self.seconds)
+  lines[#lines + 1] = ("%d simulations in %.1f s: p-values of symmetry about a half; a spread above 1: too narrow"):format(self.simulations, self.seconds)
   return table.concat(lines, "\n")
 end
 
@@ -570,11 +569,12 @@ end
 ---     print(v)  v:plot("vsbc.svg")  v.probabilities.w  [simulations]
 ---     v.p_values.w                  of symmetry (Butler's test); v.means.w above 0.5: the guide lies too low
 ---
---- Options: data, simulate, progress as for pn.sbc; simulations (200); draws (1000) of the guide; options, those of pn.svi.
+--- Options: data, simulate, progress as for pn.sbc; simulations (200); draws (1000) of the guide; options, those of
+--- pn.svi.
 function calibration.vsbc(m, guide, given)
   local o = check("vsbc", m, given, { draws = 1000 })
   if type(guide) ~= "string" and type(guide) ~= "table" then
-    core.error(("vsbc: guide must be a model, a guide of pn.infer.guide or the name of one, got %s"):format(type(guide)))
+    core.error("vsbc: guide must be a model, a guide of pn.infer.guide or the name of one, got " .. type(guide))
   end
   local sampler = sampler_of("vsbc", "svi", with(o.options or {}, { guide = guide }))
   local self = setmetatable(simulate_all("vsbc", m, o, sampler), guide_class)

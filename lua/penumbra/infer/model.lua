@@ -541,7 +541,7 @@ local function merged(where, old, new)
   return all
 end
 
---- The model with latent variables observed, or other values in place of observed ones: condition{w = pn.tensor{1, 2}}.
+--- The model with latent variables observed: condition{w = pn.tensor{1, 2}}. Of observed ones: these values instead.
 function methods:condition(values)
   return derived(self, { data = merged("condition", self.data, values) })
 end

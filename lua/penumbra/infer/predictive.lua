@@ -41,9 +41,9 @@ local function cells_of(pit)
   return list
 end
 
---- Draws the picture into the file `path` (.svg or .png): the empirical distribution function of the PIT values less the
---- uniform one, in the band that holds it everywhere with probability 99 %, their histogram, and coverage against level.
---- Returns what pn.plot.save returns.
+--- Draws the picture into the file `path` (.svg or .png): the empirical distribution function of the PIT values less
+--- the uniform one, in the band that holds it everywhere with probability 99 %, their histogram, and coverage against
+--- level. Returns what pn.plot.save returns.
 function methods:plot(path)
   local plot = require "penumbra.plot"
   options.argument("plot", "path", path, "string")

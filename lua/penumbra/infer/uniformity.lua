@@ -3,8 +3,8 @@
 --- 1969). What simulation-based calibration and probability integral transforms are judged by.
 ---
 --- Counts R_j of numbers below z_1 < z_2 < ... are binomial one by one; a band is what has at least gamma / 2 on either
---- side at each z_j. How likely all R_j lie within: the increments of a multinomial are those of a Poisson process given
---- its total, so the law of (R_1 .. R_j within) is a vector that a Toeplitz matrix takes from z_j to z_{j+1}.
+--- side at each z_j. How likely all R_j lie within: the increments of a multinomial are those of a Poisson process
+--- given its total, so the law of (R_1 .. R_j within) is a vector that a Toeplitz matrix takes from z_j to z_{j+1}.
 local core = require "penumbra.core"
 local dist = require "penumbra.dist"
 
@@ -81,8 +81,9 @@ local class = { __index = methods, __name = "uniformity" }
 
 local cache = setmetatable({}, { __mode = "v" })
 
---- new(n, cells): the law of n numbers that are uniform over `cells` equally likely values 0, 1, ... (ranks; for numbers
---- on (0, 1) any large number of cells will do). Its points z_j are self.points[j] / cells: at most 99, and fewer than n.
+--- new(n, cells): the law of n numbers that are uniform over `cells` equally likely values 0, 1, ... (ranks; for
+--- numbers on (0, 1) any large number of cells will do). Its points z_j are self.points[j] / cells: at most 99, and
+--- fewer than n.
 function uniformity.new(n, cells)
   local key = n .. " " .. cells
   if cache[key] then
@@ -129,8 +130,8 @@ function methods:counts(values)
 end
 
 --- symmetry(values): a list of numbers that shall be symmetric about 0; the probability that the two tails of symmetric
---- numbers differ somewhere by as many as these (Butler's test, exact: with the largest first, signs are fair coins, whose
---- sums walk at random).
+--- numbers differ somewhere by as many as these (Butler's test, exact: with the largest first, signs are fair coins,
+--- whose sums walk at random).
 function uniformity.symmetry(values)
   local sorted = {}
   for _, v in ipairs(values) do
