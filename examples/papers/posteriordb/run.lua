@@ -127,12 +127,12 @@ end
 
 -- ---- NUTS ----
 
-local function sample(entry, data)
-  local s = { chains = option.chains, warmup = option.warmup, draws = option.draws, data = data }
+local function sample(entry, data, draws)
+  local s = { chains = option.chains, warmup = option.warmup, draws = draws, data = data }
   for name, value in pairs(entry.settings or {}) do
     s[name] = value
   end
-  return pn.nuts(entry.model, s), s.draws
+  return pn.nuts(entry.model, s)
 end
 
 -- The rows of the summary that count: those of the reference, or of all latent variables.
@@ -172,12 +172,13 @@ local function quantile_error(p, reference, rows)
 end
 
 local function run_nuts(entry, data, reference)
-  local p, draws = sample(entry, data)
+  local draws = option.draws
+  local p = sample(entry, data, draws)
   local rows = rows_of(p, reference)
   while least_ess(rows) < option.ess do -- the same chains, longer
-    option.draws = math.ceil(draws * math.max(1.2, 1.15 * option.ess / least_ess(rows)))
+    draws = math.ceil(draws * math.max(1.2, 1.15 * option.ess / least_ess(rows)))
     pn.seed(option.seed)
-    p, draws = sample(entry, data)
+    p = sample(entry, data, draws)
     rows = rows_of(p, reference)
   end
   local result = { draws = draws, r_hat = 0, ess = least_ess(rows), divergences = p.divergences, seconds = p.seconds,
@@ -227,7 +228,8 @@ local results, path = {}, option.out and option.out .. "/results.csv"
 
 local function settings_text(method)
   if method == "nuts" then
-    return ("%d chains; warm-up %d; ESS %d; seed %d"):format(option.chains, option.warmup, option.ess, option.seed)
+    return ("%d chains; warm-up %d; draws %d; ESS %d; seed %d"):format(option.chains, option.warmup, option.draws,
+      option.ess, option.seed)
   end
   return ("%d steps; seed %d"):format(option.steps, option.seed)
 end
@@ -360,7 +362,6 @@ print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s"):format("NUTS", "dim", "draws
 local names, failed, lost = {}, 0, {}
 local function find(name, method) return results[name .. " " .. method .. " " .. settings_text(method)] end
 
-local draws_at_first = option.draws
 for _, entry in ipairs(models) do
   local json, folder = data_of(entry)
   if wanted(entry.name) and not json then
@@ -372,7 +373,6 @@ for _, entry in ipairs(models) do
     for _, method in ipairs(methods) do
       if not find(entry.name, method) then
         pn.seed(option.seed)
-        option.draws = draws_at_first
         local ok, r
         if method == "nuts" then
           r = run_nuts(entry, data, reference)
