@@ -192,7 +192,7 @@ describe("help", function()
   end)
 
   it("describes values", function()
-    has(help.text(pn.ones { 2, 3 }), "a tensor: float64 [2, 3]", " matmul ", "backward")
+    has(help.text(pn.ones { 2, 3 }), "a tensor: float64 [2, 3]", " matmul", "backward")
     has(help.text(pn.param(pn.ones { 2 })), "[2], a parameter")
     has(help.text(function() end), "help_spec.lua", "not part of Penumbra")
     has(help.text(3), "a number: 3")

@@ -2,6 +2,7 @@
 --- Parameters and vectors are lists of tensors of equal shapes; what a matrix acts on is their elements one after
 --- another.
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local curvature = {}
 
@@ -23,22 +24,13 @@ local function zeros(list)
   return out
 end
 
--- Any number of tensors along an axis: joined by 64 at a time, which is what one operation takes.
-local function join(list, axis)
-  while #list > 1 do
-    local groups = {}
-    for first = 1, #list, 64 do
-      groups[#groups + 1] = core.concatenate(table.move(list, first, math.min(first + 63, #list), 1, {}), axis)
-    end
-    list = groups
+-- outputs or loss is a tensor, params a list of tensors.
+local function check(where, role, t, params)
+  options.argument(where, role, t, "tensor")
+  options.argument(where, "params", params, "table")
+  for k = 1, #params do
+    options.argument(where, ("params[%d]"):format(k), params[k], "tensor")
   end
-  return list[1]
-end
-
-local function stack(list, axis)
-  local out = {}
-  for k, t in ipairs(list) do out[k] = t:unsqueeze(axis) end
-  return join(out, axis)
 end
 
 local function check_vector(where, params, v)
@@ -52,7 +44,7 @@ end
 function curvature.flatten(list)
   local out = {}
   for k, t in ipairs(list) do out[k] = t:reshape { t:numel() } end
-  return join(out, 1)
+  return core.concatenate(out, 1)
 end
 
 --- The way back: v [P] as tensors with the shapes of those in list.
@@ -68,6 +60,7 @@ end
 --- hessian_product(loss, params, v): the exact product H v of the Hessian of a loss (a tensor of one element) with a
 --- list v shaped like the parameters; as such a list. Costs about two gradients. Pearlmutter 1994.
 function curvature.hessian_product(loss, params, v)
+  check("hessian_product", "loss", loss, params)
   check_vector("hessian_product", params, v)
   local slope = dot(core.grad(loss, params, { create_graph = true }), v)
   return slope and core.grad(slope, params) or zeros(params)
@@ -87,6 +80,8 @@ end
 --- shape) and H the Hessian of loss(outputs), a function that gives one element. It is the Hessian where the model is
 --- linear in its parameters, and positive semi-definite where the loss is convex in the outputs. Schraudolph 2002.
 function curvature.gauss_newton_product(outputs, loss, params, v)
+  check("gauss_newton_product", "outputs", outputs, params)
+  options.argument("gauss_newton_product", "loss", loss, "function")
   check_vector("gauss_newton_product", params, v)
   local along = forward(outputs, params)(v)
   local leaf = core.param(outputs:detach())
@@ -97,21 +92,23 @@ end
 --- jacobian(outputs, params): d outputs / d params, [numel of outputs, P]. Takes as many passes as there are outputs or
 --- elements of parameters, whichever are fewer.
 function curvature.jacobian(outputs, params)
+  check("jacobian", "outputs", outputs, params)
   local n, list = outputs:numel(), {}
   local parts = zeros(params)
   local size = curvature.flatten(parts):numel()
   if n <= size then
     local flat = outputs:reshape { n }
     for i = 1, n do list[i] = curvature.flatten(core.grad(flat:select(1, i), params)) end
-    return stack(list, 1)
+    return core.stack(list, 1)
   end
   local along, unit = forward(outputs, params), core.eye(size, { dtype = outputs:dtype() })
   for j = 1, size do list[j] = along(curvature.unflatten(unit:select(1, j), parts)):reshape { n } end
-  return stack(list, 2)
+  return core.stack(list, 2)
 end
 
 --- hessian(loss, params): the exact Hessian of a loss of one element, [P, P], in P products.
 function curvature.hessian(loss, params)
+  check("hessian", "loss", loss, params)
   local g = core.grad(loss, params, { create_graph = true })
   local unit, list = zeros(params), {}
   local size = curvature.flatten(unit):numel()
@@ -120,7 +117,7 @@ function curvature.hessian(loss, params)
     local slope = dot(g, curvature.unflatten(eye:select(1, j), unit))
     list[j] = curvature.flatten(slope and slope:requires_grad() and core.grad(slope, params) or unit)
   end
-  return stack(list, 1)
+  return core.stack(list, 1)
 end
 
 --- output_hessians(loss, outputs): the Hessians of each datum's loss in its outputs: outputs [B, C] -> [B, C, C]. The
@@ -131,7 +128,7 @@ function curvature.output_hessians(loss, outputs)
   for c = 1, outputs:size(2) do
     list[c] = g:requires_grad() and core.grad(g:select(2, c):sum(), { leaf })[1] or outputs:detach() * 0
   end
-  return stack(list, 3)
+  return core.stack(list, 3)
 end
 
 return curvature

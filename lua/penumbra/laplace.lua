@@ -240,6 +240,8 @@ end
 function laplace.evidence_fixed_point(x, y, given)
   local o = options.check("evidence_fixed_point", given or {},
     { alpha = 1, beta = 1, learn_beta = true, max_steps = 1000, tolerance = 1e-10 })
+  options.argument("evidence_fixed_point", "x", x, "tensor")
+  options.argument("evidence_fixed_point", "y", y, "tensor")
   if x:ndim() ~= 2 or y:ndim() ~= 1 or y:size(1) ~= x:size(1) then
     core.error(("evidence_fixed_point: x must be [N, D] and y [N], got shapes [%s] and [%s]"):format(
       table.concat(x:shape(), ", "), table.concat(y:shape(), ", ")))

@@ -11,7 +11,6 @@
 ---     s:expected_log(q)           E_q[log r(x)] for a normal (or any with mean and variance) q: batch
 ---     s.form s.precision s.precision_mean
 local core = require "penumbra.core"
-local options = require "penumbra.options"
 
 local natural = {}
 
@@ -64,8 +63,8 @@ end
 
 --- tempered(a, b, t): the path a^(1 - t) b^t between two factors (or normal distributions); t = 0 gives a.
 function natural.tempered(a, b, t)
-  if type(t) ~= "number" then
-    options.argument("tempered", "t", t, "tensor")
+  if type(t) ~= "number" and not core.is_tensor(t) then
+    core.error("tempered: t must be a number or a tensor, got " .. type(t))
   end
   return factor(a, "tempered", "a") ^ (1 - t) * factor(b, "tempered", "b") ^ t
 end

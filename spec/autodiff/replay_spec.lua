@@ -634,7 +634,7 @@ describe("a compiled function", function()
     refused("outside the function", pn.compile(function(x) return h * x end), pn.ones(3))
     refused("f must be a function", pn.compile, 3)
     refused("did you mean 'optimiser'", pn.compile, function() end, { optimizer = 1 })
-    refused("plans must be 1 to", pn.compile, function() end, { plans = 0 })
+    refused("plans must be a whole number from 1 on", pn.compile, function() end, { plans = 0 })
   end)
 
   it("leaves nothing behind", function()

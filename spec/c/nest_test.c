@@ -35,14 +35,14 @@ static int nest_bijectors(pn_context *c, const char *kind, bool forgetful, pn_bi
     if (!next) break;
     pn_bijector_unref(*whole);
     *whole = next;
-    if (forgetful) next->depth = 0;
+    if (forgetful) next->depth = next->uses = 0;
   }
   return n;
 }
 
 enum { MASKED, TRANSFORMED, MIXTURE, COMPOSITES };
 
-static pn_dist *compose(pn_context *c, int how, pn_dist *d) {
+static pn_dist *compose(pn_context *c, int how, pn_dist *d, pn_dist *beside) {
   size_t mark = pn_scope_open(c);
   pn_dist *out = NULL;
   if (how == MASKED) {
@@ -54,7 +54,7 @@ static pn_dist *compose(pn_context *c, int how, pn_dist *d) {
   } else {
     pn_tensor *probs = pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){2}, (double[]){0.5, 0.5});
     pn_dist *labels = pn_dist_new(c, "categorical", 1, (const char *[]){"probs"}, &probs);
-    out = pn_dist_mixture(c, labels, 2, (pn_dist *[]){d, d}); /* a part that is there twice is one part */
+    out = pn_dist_mixture(c, labels, 2, (pn_dist *[]){d, beside});
     pn_dist_unref(labels);
   }
   pn_scope_close(c, mark);
@@ -63,15 +63,30 @@ static pn_dist *compose(pn_context *c, int how, pn_dist *d) {
 
 static int nest_distributions(pn_context *c, int how, bool forgetful, int most, pn_dist **whole) {
   int n = 0;
+  pn_dist *leaf = normal(c);
   *whole = normal(c);
   for (; n < most; n++) {
-    pn_dist *next = compose(c, how, *whole);
+    pn_dist *next = compose(c, how, *whole, leaf);
     if (!next) break;
     pn_dist_unref(*whole);
     *whole = next;
-    if (forgetful) next->depth = 0;
+    if (forgetful) next->depth = next->uses = 0;
   }
+  pn_dist_unref(leaf);
   return n;
+}
+
+/* Parts that are used over and over: twice as many uses a level. */
+static void test_uses(pn_context *c) {
+  pn_dist *d = normal(c);
+  int n = 0;
+  for (pn_dist *next; n < DEEP && (next = compose(c, MIXTURE, d, d)) != NULL; n++) {
+    pn_dist_unref(d);
+    d = next;
+  }
+  CHECK_INT(n, 11); /* uses: 3 more than twice those of the level before, 3 (2^11 - 1) = 6141 */
+  CHECK_FAIL(c, PN_DOMAIN, "parts must be at most 10000, each counted as often as it is used");
+  pn_dist_unref(d);
 }
 
 static void test_limit(pn_context *c) {
@@ -163,6 +178,7 @@ static void test_whole(void) {
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   test_limit(c);
+  test_uses(c);
   test_free(c);
   test_rows(c);
   test_sizes(c);

@@ -154,8 +154,8 @@ describe("divergences of the documents:", function()
         noise = noise:matmul(noise:t()) }, c.q, 4)
     end, { matrix, noise }))
     refuses("kl_gaussian_chain: steps must be a whole number", dist.kl_gaussian_chain, c.p, c.q, 0)
-    refuses("kl_gaussian_chain: p must have loc and covariance", dist.kl_gaussian_chain, { matrix = 1, noise = 1 },
-      c.q, 2)
+    refuses("kl_gaussian_chain: p must have loc and covariance", dist.kl_gaussian_chain,
+      { matrix = c.p.matrix, noise = c.p.noise }, c.q, 2)
     refuses("unknown option 'transitions'", dist.kl_markov_chain, { initial = { 1 }, transitions = { { 1 } } },
       case.q, 2)
   end)

@@ -13,10 +13,10 @@ end
 local ALLOWED = {
   ["tensor/file/root.o"] = "open openat fstatat ftruncate unlinkat renameat",
   ["tensor/file/sink.o"] = "openat fstatat faccessat renameat unlinkat fchmod realpath", -- in a folder of root.c
-  ["lua/runtime_io.o"] = "fdopen luaopen_io", -- of root.c's descriptors; the stock library is taken apart
-  ["lua/runtime_sandbox.o"] = "luaL_loadfilex luaopen_io luaopen_os luaopen_package", -- granted by flags
+  ["lua/runtime/runtime_io.o"] = "fdopen luaopen_io", -- of root.c's descriptors; the stock library is taken apart
+  ["lua/runtime/runtime_sandbox.o"] = "luaL_loadfilex luaopen_io luaopen_os luaopen_package", -- granted by flags
   ["lua/core.o"] = "luaL_openlibs", -- of the command
-  ["lua/runtime_array.o"] = "luaL_loadfilex", -- the host's own script
+  ["lua/runtime/runtime_array.o"] = "luaL_loadfilex", -- the host's own script
 }
 
 return function(_, build)

@@ -304,7 +304,7 @@ describe("metrics", function()
       { "mixture_quantile: scale must .* got %[3%]", metrics.mixture_quantile, 0.5, loc, pn.ones(3) },
       { "coverage: level must be a number, got nil", metrics.coverage, y },
       { "coverage: level must lie between 0 and 1, got 90", metrics.coverage, y, 90 },
-      { "elbo: log_p and log_q must have one shape, got %[2%] and %[2, 1%]", pn.infer.elbo, y, column },
+      { "elbo: log_q must have shape %[K, 2%], got %[2, 1%]", pn.infer.elbo, y, column },
     } do
       local ok, message = pcall(function() return case[2](case[3], case[4], case[5]), nil end)
       assert.is_false(ok, case[1])

@@ -3,6 +3,7 @@
 ** from the end; ranges include both ends; index tensors are data and hold 0-based numbers.
 */
 #include <string.h>
+#include "message.h"
 #include "penumbra_lua.h"
 
 enum { MAX_ENTRIES = 2 * PN_MAX_DIMS };

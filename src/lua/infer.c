@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include "../infer/estimator.h"
 #include "../infer/stream.h"
+#include "message.h"
 #include "nn_lua.h"
 
 enum { VALUES = PNI_ESTIMATOR_INPUTS + PNI_ESTIMATOR_LATENTS };
@@ -223,8 +224,17 @@ typedef struct {
   pn_weight_stream *s;
 } stream_box;
 
+static void release(void *object) {
+  stream_box *b = object;
+  pn_weight_stream *s = b->s;
+  b->s = NULL;
+  pn_weight_stream_unref(s);
+}
+
+static const pni_kind kind = {"penumbra.stream", "a stream", sizeof(stream_box), 0, true, release};
+
 static pn_weight_stream *check_stream(lua_State *L, int i) {
-  stream_box *b = luaL_testudata(L, i, "penumbra.stream");
+  stream_box *b = pni_test_object(L, i, &kind);
   if (!b) pni_error(L, "stream methods are called with a colon, as in s:add(log_w)");
   if (!b->s) pni_error(L, "stream: it was closed");
   return b->s;
@@ -234,9 +244,7 @@ static pn_weight_stream *check_stream(lua_State *L, int i) {
 static int l_stream(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   lua_Integer draws = luaL_checkinteger(L, 1);
-  stream_box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  b->s = NULL;
-  luaL_setmetatable(L, "penumbra.stream");
+  stream_box *b = pni_new_object(L, &kind);
   b->s = pn_weight_stream_new(c, draws);
   return b->s ? 1 : pni_raise(L, c);
 }
@@ -245,6 +253,7 @@ static int l_stream(lua_State *L) {
 static int l_add(lua_State *L) {
   pn_weight_stream *s = check_stream(L, 1);
   pn_context *c = pni_lua_context(L);
+  pni_refuse_finaliser(L, "add");
   pn_tensor *x = pni_test_tensor(L, 2);
   if (!x) return pni_error(L, "add: log_w must be a tensor, got %s", pni_type_name(L, 2));
   if (pn_weight_stream_add(c, s, x)) return pni_raise(L, c);
@@ -268,36 +277,22 @@ static int l_get(lua_State *L) {
   PNI_RETURN(L, c, pn_weight_stream_get(c, s, what));
 }
 
-static int l_close(lua_State *L) {
-  stream_box *b = luaL_checkudata(L, 1, "penumbra.stream");
-  pn_weight_stream_unref(b->s);
-  b->s = NULL;
-  return 0;
-}
-
 static const luaL_Reg functions[] = {
     {"new_estimator", l_new}, {"estimator_rows", l_rows}, {"new_stream", l_stream}, {"new_sir", l_sir}, {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {"close", l_close}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {NULL, NULL}};
 
 void pni_open_infer(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
-  luaL_newmetatable(L, "penumbra.stream");
+  pni_new_kind(L, &kind);
   luaL_newlib(L, methods);
   for (int i = 0; pni_stream_names[i]; i++) {
     lua_pushstring(L, pni_stream_names[i]);
     lua_pushcclosure(L, l_get, 1);
     lua_setfield(L, -2, pni_stream_names[i]);
   }
+  pni_add_close(L, &kind);
   pni_guard_methods(L, "a stream");
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, l_close);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -3, "__gc");
-  lua_setfield(L, -2, "__close");
-  lua_pushliteral(L, "stream");
-  lua_setfield(L, -2, "__name");
-  lua_pushliteral(L, "penumbra.stream");
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -21,6 +21,16 @@ void pni_forget_members(lua_State *L);
 /* The functions of the table at index t that are written in Lua become what scripts call. */
 void pni_publish(lua_State *L, int t);
 
+/* ---- names that are not there ---- */
+
+/* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
+ * table of methods. more: further names, NULL-terminated, or NULL. */
+int pni_no_such(lua_State *L, const char *what, const char *const *more);
+/* Missing keys of the table of methods on the stack top raise so; it is the __index of objects called `what`. */
+void pni_guard_methods(lua_State *L, const char *what);
+/* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
+void pni_add_space(lua_State *L, const char *label, int table, int names);
+
 /* ---- nearest names: missing.c ---- */
 
 /* The nearest of the names offered; "" if none is near enough to be a slip of the hand. */

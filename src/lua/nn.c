@@ -2,6 +2,7 @@
 ** nn.c: layers as Lua sees them. A layer is callable and pure; its parameters are boxed once, when it is
 ** made, so that the same parameter is always the same Lua value.
 */
+#include "message.h"
 #include "nn_lua.h"
 
 typedef struct {

@@ -87,15 +87,6 @@ bool pni_is_ours(const char *source);
 /* Pushes `message` and, a line each, the script's own frames of `of` from `level` outwards. */
 void pni_push_traceback(lua_State *L, lua_State *of, const char *message, int level);
 
-/* ---- names that are not there ---- */
-
-/* Raises for the key at index 2, that `what` has no such method or field: in an __index whose first upvalue is the
- * table of methods. more: further names, NULL-terminated, or NULL. */
-int pni_no_such(lua_State *L, const char *what, const char *const *more);
-/* Missing keys of the table of methods on the stack top raise so; it is the __index of objects called `what`. */
-void pni_guard_methods(lua_State *L, const char *what);
-/* Fields of the table at index `table` may be suggested as label.name; `names`: index of a list of more, or 0. */
-void pni_add_space(lua_State *L, const char *label, int table, int names);
 /* ---- tensors ---- */
 
 /* Pushes the tensors' metatable, made for the first time. */
@@ -182,7 +173,6 @@ void pni_check_plain_options(lua_State *L, int i, const char *where, const char 
 pn_plan *pni_check_plan(lua_State *L, int i);
 
 /* ---- parts of the module: each adds fields to the core table on the stack top ---- */
-
 void pni_open_embedded(lua_State *L);
 void pni_open_tensor(lua_State *L);
 void pni_open_index(lua_State *L);

@@ -2,6 +2,7 @@
 ** random.c: the default generator and generators of one's own. A state is two whole numbers, so it can be
 ** saved anywhere and restored exactly.
 */
+#include "message.h"
 #include "penumbra_lua.h"
 
 static void release(void *object) {

@@ -4,6 +4,7 @@
 ** composes builders.
 */
 #include <string.h>
+#include "message.h"
 #include "penumbra_lua.h"
 
 /* ---- making ---- */

@@ -44,7 +44,9 @@ static T *log_survival(C *c, D *d, T *x) {
 
 /* The least k with 1 - (1 - p)^(k + 1) >= u: a guess by logarithms, put right by the distribution function. */
 static T *icdf(C *c, D *d, T *u) {
-  T *k = pn_relu(c, plus(c, pn_ceil(c, pn_div(c, pn_log1p(c, pn_neg(c, u)), log_failure(c, d))), -1));
+  T *guess =
+      pn_detach(c, pn_ceil(c, pn_div(c, pn_log1p(c, pn_neg(c, u)), log_failure(c, d)))); /* flat, also at u = 1 */
+  T *k = pn_relu(c, plus(c, guess, -1));
   T *down = pn_logical_and(c, above(c, k, 0), pn_ge(c, cdf(c, d, plus(c, k, -1)), u));
   k = pn_where(c, down, plus(c, k, -1), k);
   return pn_where(c, pn_lt(c, cdf(c, d, k), u), plus(c, k, 1), k);

@@ -4,6 +4,7 @@
 */
 #include <string.h>
 #include "../../dist/composite/composite.h"
+#include "../message.h"
 #include "dist_lua.h"
 
 typedef pni_bijector_box box;

@@ -2,6 +2,7 @@
 ** natural.c: Gaussian factors by natural parameters as Lua sees them; the divergence of order a.
 */
 #include <string.h>
+#include "../message.h"
 #include "dist_lua.h"
 
 typedef struct {

@@ -6,6 +6,7 @@
 */
 #include <string.h>
 #include "../../autodiff/replay/plan.h"
+#include "../message.h"
 #include "watch.h"
 
 enum { MOST_PLANS = 64, ARGUMENTS = 64 };

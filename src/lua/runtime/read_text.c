@@ -4,7 +4,7 @@
 */
 #include <ctype.h>
 #include <string.h>
-#include "../runtime.h"
+#include "runtime.h"
 
 /* ---- load ---- */
 

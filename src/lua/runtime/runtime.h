@@ -11,8 +11,8 @@
 #define PN_LUA_RUNTIME_H
 
 #include <stdio.h>
-#include "../tensor/file/file.h"
-#include "penumbra_lua.h"
+#include "../../tensor/file/file.h"
+#include "../penumbra_lua.h"
 
 enum { PNI_INTERVAL = 100, PNI_TRACEBACK = 2048, PNI_WORTH = 1 << 15, PNI_LONG = 1 << 18 };
 

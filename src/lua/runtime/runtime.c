@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "message.h"
+#include "../message.h"
 #include "runtime.h"
 
 /* ---- memory: Lua's blocks are charged to the context's account by their exact size ---- */
