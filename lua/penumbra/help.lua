@@ -187,7 +187,7 @@ local function qualify(module, name)
   if not part then return "pn." .. name end
   if inner[part] then return ("%s.%s"):format(inner[part], name) end
   if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
-  if internal[part] then return pn[name] ~= nil and "pn." .. name or nil end
+  if internal[part] or part:find "^infer%." then return pn[name] ~= nil and "pn." .. name or nil end
   return ('require "%s".%s'):format(module, name)
 end
 

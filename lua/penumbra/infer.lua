@@ -13,7 +13,6 @@
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
 local core = require "penumbra.core"
 local curvature = require "penumbra.curvature"
-local guides = require "penumbra.infer.guide"
 local laplace = require "penumbra.laplace"
 local options = require "penumbra.options"
 
@@ -128,10 +127,6 @@ function infer.anneal(step, given)
   return o.from + (o.to - o.from) * math.min(position, 1)
 end
 
---- guide(name, options) -> a guide with options of its own, to be given to pn.svi: infer.guide("low_rank", {rank = 3}).
---- Names and options: pn.help "penumbra.infer.guide".
-infer.guide = guides.new
-
 -- ---- curvature ----
 
 --- laplace(net, x, y, {likelihood =}): Laplace's approximation around the parameters that net has, which should
@@ -165,5 +160,15 @@ infer.hessian = curvature.hessian
 
 --- jacobian(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
 infer.jacobian = curvature.jacobian
+
+-- ---- guides and posteriors of models ----
+
+--- guide(name, options) -> a guide to be given to pn.svi: "delta", "mean_field", "full_rank", "low_rank", "flow" or
+--- "laplace". Options of all: init, a table site -> value to start from; radius (2) of random starts. scale (0.1): the
+--- standard deviation at the start; rank (low_rank); flows (2), hidden ({32}) (flow). More by
+--- pn.help "penumbra.infer.guide".
+function infer.guide(name, given)
+  return require("penumbra.infer.guide").new(name, given)
+end
 
 return infer
