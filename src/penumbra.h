@@ -972,6 +972,33 @@ PN_API int pn_plan_num_steps(const pn_plan *p);
 /* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
 
+/* ---- differential equations ----------------------------------------------------------------------
+ * dy/dt = f(t, y, parameters) from y0 at the first time, by the Runge-Kutta pair of order 5(4) of Dormand & Prince with
+ * adaptive steps (Hairer, Norsett & Wanner I, II.4 to II.6) and its interpolant of order 4 between them. f is a plan, so
+ * that solving calls nobody:
+ *
+ *     pn_capture_begin(c, 3, (pn_tensor *[]){t, y, theta}, in);        t 0-d, y of y0's shape, all float64
+ *     pn_tensor *slope = pn_mul(c, pn_neg(c, in[2]), in[1]);
+ *     pn_plan *f = pn_capture_end(c, 1, &slope);
+ *     pn_tensor *y = pn_odeint(c, f, NULL, NULL, y0, times, 1, &theta);     [T, shape of y0...]
+ *
+ * A gradient needs a second plan, of t, y, parameters and v, which gives v^T df/dy and v^T df/dparameter for each. It is
+ * the gradient of the discrete solution, steps held as they were. */
+typedef struct pn_ode_config {
+  double rtol, atol; /* the error of a step is held below atol + rtol |y| (root mean square); 0: 1e-6, 1e-8 */
+  int max_steps;     /* that may be tried; 0: 10000 */
+  double first_step; /* 0: one is looked for */
+  double max_step;   /* 0: no limit */
+} pn_ode_config;
+
+/* The solution at the T times (in increasing or decreasing order; y0 holds at the first). f: t, y, n parameters -> dy/dt;
+ * pullback: see above, NULL where no gradient is asked for. The result holds a reference of both. config may be NULL.
+ * A plan that is captured holds the operation, and pn_plan_copy copies f and pullback with it. Scoped. PN_SHAPE, PN_DTYPE;
+ * PN_STATE (f draws or changes parameters; a gradient without pullback); PN_DOMAIN (times, settings, too many or too short
+ * steps), PN_NAN (f is not finite), PN_CANCELLED, and any failure of f. */
+PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, pn_tensor *y0,
+                            pn_tensor *times, int n, pn_tensor *const *params);
+
 /* ---- sampling ------------------------------------------------------------------------------------
  * Hamiltonian Monte Carlo on the density that a plan computes: z [n] -> log density [1], gradient [n], all float64.
  *

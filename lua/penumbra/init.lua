@@ -25,6 +25,7 @@ local parts = { dist = true, nn = true, optim = true, infer = true, train = true
 local members = {
   check_gradients = "penumbra.gradcheck",
   compile = "penumbra.replay",
+  odeint = "penumbra.odeint",
   help = "penumbra.help",
   save = "penumbra.data",
   load = "penumbra.data",

@@ -54,7 +54,8 @@ struct pn_context {
   pn_tensor *dying;       /* tensors whose last reference is gone, waiting to be freed iteratively */
   uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
   pni_recorder *recorder; /* of the capture that is going on, else NULL */
-  uint32_t captures;      /* begun so far */
+  uint32_t captures;      /* number of the capture that goes on, or of the last */
+  uint32_t captures_begun;
   int evaluating;         /* depth of kernels that run: they may look at numbers */
   char broken[256];       /* the first failure within the capture that need not come again, "" */
   pn_rng *drawn_from;     /* the last reservation: generator and how many positions */

@@ -413,6 +413,7 @@ int luaopen_penumbra_core(lua_State *L) {
   pni_open_optim(L);
   pni_open_infer(L);
   pni_open_replay(L);
+  pni_open_ode(L);
   pni_open_sampler(L);
   pni_open_traceback(L);
   pni_open_missing(L);

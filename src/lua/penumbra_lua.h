@@ -187,6 +187,7 @@ void pni_open_nn(lua_State *L);
 void pni_open_optim(lua_State *L);
 void pni_open_infer(lua_State *L);
 void pni_open_replay(lua_State *L);
+void pni_open_ode(lua_State *L);
 void pni_open_sampler(lua_State *L);
 void pni_open_traceback(lua_State *L);
 void pni_open_missing(lua_State *L);

@@ -24,11 +24,14 @@ static pni_storage *storage_new(pn_context *c, size_t bytes) {
   s->version = 0;
   s->bytes = bytes;
   s->data = (char *)s + HEADER;
+  s->cargo = NULL;
   return s;
 }
 
 static void storage_unref(pn_context *c, pni_storage *s) {
-  if (s && --s->refs == 0) pni_free(c, s, HEADER + s->bytes);
+  if (!s || --s->refs > 0) return;
+  if (s->cargo) s->cargo->release(c, s->data);
+  pni_free(c, s, HEADER + s->bytes);
 }
 
 /* ---- geometry ---- */

@@ -12,11 +12,20 @@
 struct pni_op;   /* autodiff/op.h */
 struct pni_attr; /* autodiff/op.h */
 
+/* An object that rides on a tensor, so that graphs and plans hold it as they hold their inputs: its storage has this
+ * instead of numbers. */
+typedef struct pni_cargo {
+  void (*release)(pn_context *c, void *object);
+  /* Makes the object anew in another context, at `object`; on failure there is nothing to release. */
+  pn_status (*copy)(pn_context *c, const void *old, void *object);
+} pni_cargo;
+
 typedef struct pni_storage {
   int32_t refs;
   uint32_t version; /* counts changes: 0 for storages that never change, parameters start at 1 */
   size_t bytes;     /* of data */
   void *data;
+  const pni_cargo *cargo; /* NULL: numbers */
 } pni_storage;
 
 enum { PNI_REQUIRES_GRAD = 1, PNI_PARAM = 2 };

@@ -367,4 +367,70 @@ add {
   end),
 }
 
+-- ---- differential equations ----
+
+-- Prey u and predators v, z = (u, v): du/dt = (theta1 - theta2 v) u, dv/dt = (theta4 u - theta3) v.
+local function lotka_volterra(_, z, own, other)
+  return z * (own + other * z:flip(1))
+end
+
+local function populations(theta, z_init, times)
+  local rates = theta:reshape { 2, 2 } * pn.tensor { { 1, -1 }, { -1, 1 } }
+  return pn.odeint(lotka_volterra, z_init, times, { parameters = { rates:select(2, 1), rates:select(2, 2) } })
+end
+
+add {
+  name = "hudson_lynx_hare-lotka_volterra",
+  arguments = function(d)
+    local times, y = { 0 }, { d.y_init }
+    for k, t in ipairs(d.ts) do
+      times[k + 1], y[k + 1] = t, d.y[k]
+    end
+    return { pn.tensor(times), pn.tensor(y) }
+  end,
+  generate = function()
+    local times = pn.arange(21):to "float64"
+    local z = populations(pn.tensor { 0.55, 0.028, 0.8, 0.024 }, pn.tensor { 34, 6 }, times)
+    local y = z * (pn.randn { 21, 2 } * 0.25):exp()
+    return { ts = times:slice(1, 2, 21):totable(), y_init = y[1]:totable(), y = y:slice(1, 2, 21):totable() }
+  end,
+  model = pn.model(function(m, times, y)
+    local law = dist.normal(pn.tensor { 1, 0.05, 1, 0.05 }, pn.tensor { 0.5, 0.05, 0.5, 0.05 }):independent(1)
+    local theta = m:sample("theta", law, { constraint = "positive" })
+    local z_init = m:sample("z_init", dist.log_normal(pn.full({ 2 }, math.log(10)), 1):independent(1))
+    local sigma = m:sample("sigma", dist.log_normal(pn.full({ 2 }, -1), 1):independent(1))
+    local z = populations(theta, z_init, times)
+    m:observe("y", dist.log_normal(z:log(), sigma):independent(2), y)
+  end),
+  settings = { init = { theta = pn.tensor { 0.5, 0.03, 0.8, 0.03 }, z_init = pn.tensor { 30, 4 },
+    sigma = pn.tensor { 0.3, 0.3 } }, dense = true },
+}
+
+add {
+  name = "one_comp_mm_elim_abs-one_comp_mm_elim_abs",
+  arguments = function(d) return { pn.tensor { d.t0, table.unpack(d.times) }, pn.tensor(d.C_hat), d.D, d.V } end,
+  generate = function()
+    local c = (1 - (pn.arange(1, 21) * -0.5):exp()) * 12
+    return { t0 = 0, D = 30, V = 2, times = (pn.arange(1, 21) * 0.5):totable(),
+      C_hat = (c * (pn.randn { 20 } * 0.1):exp()):totable() }
+  end,
+  -- dC/dt = (D k_a / V) exp(-k_a t) - (V_m / V) C / (K_m + C), C(0) = 0
+  model = pn.model(function(m, times, seen, dose, volume)
+    local prior = dist.half_cauchy(1)
+    local k_a, K_m, V_m = m:sample("k_a", prior), m:sample("K_m", prior), m:sample("V_m", prior)
+    local sigma = m:sample("sigma", prior)
+    local c = pn.odeint(function(t, c, ka, km, vm)
+      return ka * (-ka * t):exp() * (dose / volume) - vm * c / (km + c) / volume
+    end, pn.tensor { 0 }, times, { parameters = { k_a, K_m, V_m } }):slice(1, 2, times:size(1)):reshape { -1 }
+    m:plate("times", seen:size(1), function()
+      m:observe("C_hat", dist.log_normal(c:log(), sigma), seen)
+    end)
+  end),
+  settings = { target_accept = 0.95 },
+  -- K_m and V_m have no variance: their logarithms are compared (mean, standard deviation, mcse of the mean over the
+  -- reference draws, from the posterior's description)
+  logarithms = { K_m = { mean = -0.072931, sd = 1.42959, mcse = 0.014794 },
+    V_m = { mean = -0.074970, sd = 0.290170, mcse = 0.0029513 } },
+}
+
 return list

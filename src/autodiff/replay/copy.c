@@ -10,7 +10,12 @@
 static pn_tensor *whole_copy(pn_context *c, const pni_storage *s) {
   pni_spec bytes = {.dtype = PN_BOOL, .ndim = 1, .shape = {(int64_t)s->bytes}};
   pn_tensor *t = pni_scoped(c, pni_tensor_new(c, &bytes));
-  if (t && s->bytes) memcpy(t->storage->data, s->data, s->bytes);
+  if (t && s->cargo) {
+    if (s->cargo->copy(c, s->data, t->storage->data)) return NULL;
+    t->storage->cargo = s->cargo;
+  } else if (t && s->bytes) {
+    memcpy(t->storage->data, s->data, s->bytes);
+  }
   return t;
 }
 

@@ -320,7 +320,7 @@ pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
     return NULL;
   }
   build(c, p, out);
-  c->recorder = NULL; /* the tape, an object, is the plan's from here on */
+  pni_capture_leave(c, p->tape); /* an object: the plan's from here on */
   if (!pni_failed(c)) return p;
   destroy(p);
   return NULL;

@@ -164,6 +164,8 @@ pn_status pni_plan_settle(pn_context *c, pn_plan *p);
 /* A replay with plain arrays of float64 for the only input and the results, for callers that do it over and over:
  * nothing is allocated once the context's pool is warm. */
 pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out);
+/* The same with an array for each input. */
+pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in, double *const *out);
 /* Do the input and the results fit pni_plan_call: one input of n float64, results of n_out[k] float64? */
 bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out);
 

@@ -46,8 +46,22 @@ static int add_value(pn_context *c, pni_tape *tape, pn_tensor *t, int kind) {
   return at;
 }
 
+/* Is t computed from inputs of a capture around this one? */
+static bool is_made_around(const pni_tape *tape, const pn_tensor *t) {
+  for (; tape->outer; tape = (const pni_tape *)tape->outer)
+    if (t->slot >> 32 == tape->outer_capture && !(t->slot & PNI_SLOT_CONSTANT))
+      return ((const pni_tape *)tape->outer)->value.v[place(t)].kind != PNI_VALUE_OUTSIDE;
+  return false;
+}
+
 /* Results that were computed from parameters before the capture would not follow the parameters. */
 static pn_status check_outside(pn_context *c, const pn_tensor *t) {
+  const pni_tape *tape = tape_of(c);
+  if (tape->inner && !pni_has_slot(c, t) &&
+      ((t->flags & (PNI_REQUIRES_GRAD | PNI_PARAM)) == PNI_REQUIRES_GRAD || is_made_around(tape, t)))
+    return pni_fail(c, PN_STATE,
+                    "odeint: f uses a tensor from outside that depends on parameters or differs from call to call: pass "
+                    "it in {parameters = {...}}");
   if (!(t->flags & PNI_REQUIRES_GRAD) || t->flags & PNI_PARAM || pni_has_slot(c, t)) return PN_OK;
   return pni_fail(c, PN_STATE,
                   "compile: a tensor that was computed from parameters outside the function is used inside (compute it "
@@ -189,18 +203,26 @@ static pn_tensor *stand_in(pn_context *c, pni_tape *tape, int k, const pn_tensor
   return s;
 }
 
-pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside) {
-  if (pni_failed(c) || pni_refuse_capture(c, "another capture", "end the one that is going on")) return c->status;
+void pni_capture_leave(pn_context *c, const pni_tape *tape) {
+  c->recorder = tape->outer;
+  if (tape->outer) c->captures = tape->outer_capture;
+}
+
+static pn_status begin(pn_context *c, bool inner, int n, pn_tensor *const *in, pn_tensor **inside) {
   pni_tape *tape = pni_calloc(c, sizeof *tape);
   if (!tape) return c->status;
   tape->recorder.drawn = drawn;
   tape->ninput = n;
   tape->reservations = c->reservations;
-  c->broken[0] = '\0';
-  c->captures++;
+  tape->inner = inner;
+  tape->outer = c->recorder;
+  tape->outer_capture = c->captures;
+  if (!c->recorder) c->broken[0] = '\0';
+  c->captures = ++c->captures_begun;
   size_t first = c->scope_len;
   for (int k = 0; k < n; k++)
     if (!stand_in(c, tape, k, in[k])) {
+      pni_capture_leave(c, tape);
       pni_tape_free(c, tape);
       return c->status;
     }
@@ -210,12 +232,26 @@ pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor
   return PN_OK;
 }
 
+pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside) {
+  if (pni_failed(c) || pni_refuse_capture(c, "another capture", "end the one that is going on")) return c->status;
+  return begin(c, false, n, in, inside);
+}
+
+pn_status pni_capture_enter(pn_context *c, int n, pn_tensor *const *in, int first, int last, pn_tensor **inside) {
+  size_t at = c->scope_len;
+  for (int k = 0; k < n; k++)
+    if (pni_failed(c) || !pni_scoped(c, pni_tensor_alias(c, in[k]))) return c->status;
+  if (begin(c, true, n, c->scope + at, inside)) return c->status;
+  for (int k = first; k < last; k++) inside[k]->flags |= PNI_REQUIRES_GRAD | PNI_PARAM;
+  return PN_OK;
+}
+
 int pn_capturing(const pn_context *c) { return c->recorder != NULL; }
 
 void pn_capture_cancel(pn_context *c) {
   pni_tape *tape = tape_of(c);
   if (!tape) return;
-  c->recorder = NULL;
+  pni_capture_leave(c, tape);
   pni_tape_free(c, tape);
   pni_object_died(c);
 }

@@ -73,7 +73,18 @@ typedef struct pni_tape {
   PNI_LIST(int64_t) word; /* attributes */
   int ninput;             /* the first values are the inputs */
   uint64_t reservations;  /* of generators before the capture, and those that were recorded since */
+  pni_recorder *outer;    /* the capture within which this one was begun, or NULL */
+  uint32_t outer_capture; /* its number */
+  bool inner;             /* begun by pni_capture_enter */
 } pni_tape;
+
+/* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
+ * parameters, its stand-in does not; those of first .. last - 1 are differentiable, as parameters are. Tensors from outside
+ * that depend on parameters or vary in the outer capture are refused: the plan would not follow them. Ends as any
+ * capture does. */
+pn_status pni_capture_enter(pn_context *c, int n, pn_tensor *const *in, int first, int last, pn_tensor **inside);
+/* The recorder is again the one before the capture of this tape. */
+void pni_capture_leave(pn_context *c, const pni_tape *tape);
 
 /* The value that t is on the tape, made if it is new; -1 with the reason in c. */
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t);

@@ -107,9 +107,7 @@ static bool is_bound_result(const pn_plan *p, int k) {
   return bound >= 0 && p->bound[bound].out == k;
 }
 
-pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
-  if (pni_failed(c) || pni_check_cancel(c)) return c->status;
-  if (pni_refuse_capture(c, "replaying a plan", "call the function itself")) return c->status;
+static pn_status replay(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
   p->changed = false;
   if (!pn_plan_fits(p, nin, in)) return refuse(c, p, nin, in);
   size_t first = c->scope_len;
@@ -127,6 +125,12 @@ pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, 
   return s;
 }
 
+pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
+  if (pni_failed(c) || pni_check_cancel(c)) return c->status;
+  if (pni_refuse_capture(c, "replaying a plan", "call the function itself")) return c->status;
+  return replay(c, p, nin, in, out);
+}
+
 bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_out) {
   const pni_value *v = p->tape->value.v;
   if (p->tape->ninput != 1 || p->nout != nout || p->effects) return false;
@@ -137,32 +141,45 @@ bool pni_plan_is_plain(const pn_plan *p, int64_t n, int nout, const int64_t *n_o
 }
 
 /* By way of tensors: for inputs and results that are bound. */
-static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *in, double *const *out) {
-  enum { MOST = 8 };
-  pn_tensor *result[MOST];
+static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *const *in, double *const *out) {
+  enum { MOST = 64 };
+  pn_tensor *x[MOST], *result[MOST];
+  int n = p->tape->ninput;
+  if (n > MOST || p->nout > MOST) return pni_fail(c, PN_DOMAIN, "plan: at most %d inputs and results are possible", MOST);
   size_t mark = pn_scope_open(c);
-  const pn_tensor *first = &p->tape->value.v[0].t;
-  pn_tensor *x = pn_from_data(c, PN_FLOAT64, first->ndim, first->shape, in);
-  pn_status s = x && p->nout <= MOST ? pn_plan_run(c, p, 1, &x, result) : c->status;
-  for (int k = 0; k < p->nout && s == PN_OK; k++)
-    memcpy(out[k], pni_data(result[k]), (size_t)result[k]->numel * sizeof *out[k]);
+  for (int k = 0; k < n; k++) {
+    const pn_tensor *t = &p->tape->value.v[k].t;
+    x[k] = pn_from_data(c, PN_FLOAT64, t->ndim, t->shape, in[k]);
+  }
+  pn_status s = c->status ? c->status : replay(c, p, n, x, result);
+  for (int k = 0; k < p->nout && s == PN_OK; k++) {
+    pn_tensor *y = pni_contiguous(c, result[k]);
+    if (y) memcpy(out[k], pni_data(y), (size_t)y->numel * sizeof *out[k]);
+    pn_tensor_unref(y);
+    s = c->status;
+  }
   pn_scope_close(c, mark);
   return s;
 }
 
-pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out) {
+pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in, double *const *out) {
   pni_value *v = p->tape->value.v;
   bool plain = p->nbound == 0;
   for (int k = 0; k < p->nout; k++) plain &= pni_is_contiguous(&v[p->out[k]].t);
   if (!plain) return call_with_tensors(c, p, in, out);
   p->changed = false;
-  if (v[0].bound == PNI_PLACED) memcpy(pni_data(&v[0].t), in, (size_t)v[0].t.numel * sizeof *in);
+  for (int k = 0; k < p->tape->ninput; k++)
+    if (v[k].bound == PNI_PLACED) memcpy(pni_data(&v[k].t), in[k], (size_t)v[k].t.numel * sizeof(double));
   pn_status s = run_steps(c, p);
   for (int k = 0; k < p->nout && s == PN_OK; k++) {
     const pn_tensor *t = &v[p->out[k]].t;
     memcpy(out[k], pni_data(t), (size_t)t->numel * sizeof *out[k]);
   }
   return s;
+}
+
+pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *const *out) {
+  return pni_plan_call_each(c, p, &in, out);
 }
 
 pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows) {
