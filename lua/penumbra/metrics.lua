@@ -115,17 +115,6 @@ end
 
 ---- predictions as draws ----
 
---- Raises unless y is a tensor and draws a tensor [S, ...] of at least two draws shaped like y. Internal.
-function metrics.check_draws(where, y, draws)
-  check_tensor(where, "y", y)
-  check_tensor(where, "draws", draws)
-  local shape = draws:shape()
-  if #shape ~= y:ndim() + 1 or shape[1] < 2 or table.concat(shape, ",", 2) ~= table.concat(y:shape(), ",") then
-    core.error(("%s: draws must be at least 2 draws shaped like y, [S, ...], got %s for y %s"):format(where,
-      shape_text(draws), shape_text(y)))
-  end
-end
-
 local crps_options = { fair = true }
 
 --- crps(y, draws [, {fair = true}]): continuous ranked probability score of draws [S, ...] of y [...], shaped like y,
@@ -134,7 +123,7 @@ local crps_options = { fair = true }
 --- the draws' own distribution function. Gneiting & Raftery 2007.
 function metrics.crps(y, draws, given)
   local o = options.check("crps", given, crps_options)
-  metrics.check_draws("crps", y, draws)
+  options.draws("crps", y, draws)
   local s = draws:size(1)
   -- the sum over pairs of sorted draws is that of (2 i - S - 1) x_i
   local rank = core.arange(s, { dtype = "float64" }):to(draws:dtype()) * 2 - (s - 1)
@@ -149,7 +138,7 @@ end
 --- vectors in place of absolute values, so that it sees correlation. Takes S^2 N D operations. Gneiting & Raftery 2007.
 function metrics.energy_score(y, draws, given)
   local o = options.check("energy_score", given, crps_options)
-  metrics.check_draws("energy_score", y, draws)
+  options.draws("energy_score", y, draws)
   if y:ndim() ~= 2 then
     core.error(("energy_score: y must have shape [N, D], got %s"):format(shape_text(y)))
   end
@@ -169,7 +158,7 @@ local pit_options = { generator = options.optional() }
 --- if y is distributed as the draws are, however few, discrete ones too. Gneiting, Balabdaoui & Raftery 2007.
 function metrics.pit(y, draws, given)
   local o = options.check("pit", given, pit_options)
-  metrics.check_draws("pit", y, draws)
+  options.draws("pit", y, draws)
   local below, equal = draws:lt(y):sum(1):to "float64", draws:eq(y):sum(1):to "float64"
   return (below + core.rand(y:shape(), { generator = o.generator }) * (equal + 1)) / (draws:size(1) + 1)
 end

@@ -370,6 +370,19 @@ describe("scores of draws", function()
     assert.is_true(plain - exact > 20 * se)
   end)
 
+  it("replay as they are", function()
+    pn.seed(36)
+    local y, draws = pn.randn { 5, 2 }, pn.randn { 6, 5, 2 }
+    for _, f in ipairs { metrics.crps, metrics.energy_score } do
+      local compiled = pn.compile(function(v, d) return f(v, d) end)
+      compiled(y, draws)
+      assert.same(f(y + 1, draws):totable(), compiled(y + 1, draws):totable())
+    end
+    local law = pn.compile(function(v, d) return metrics.pit(v, d) end)
+    law(y, draws)
+    assert.is_true((law(y, draws) - law(y, draws)):abs():max():item() > 0) -- drawn anew
+  end)
+
   it("transform discrete and continuous observations to uniform ones, with few draws too", function()
     pn.seed(32)
     for _, d in ipairs { dist.normal(2, 3), dist.poisson(1.5) } do

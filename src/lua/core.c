@@ -399,26 +399,8 @@ int luaopen_penumbra_core(lua_State *L) {
   luaL_newlib(L, functions);
   lua_pushliteral(L, PN_VERSION);
   lua_setfield(L, -2, "version");
-  pni_open_embedded(L);
-  pni_open_tensor(L);
-  pni_open_index(L);
-  pni_open_ops(L);
-  pni_open_autodiff(L);
-  pni_open_random(L);
-  pni_open_linalg(L);
-  pni_open_dist(L);
-  pni_open_bijector(L);
-  pni_open_natural(L);
-  pni_open_nn(L);
-  pni_open_optim(L);
-  pni_open_infer(L);
-  pni_open_replay(L);
-  pni_open_ode(L);
-  pni_open_sampler(L);
-  pni_open_traceback(L);
-  pni_open_missing(L);
-  pni_open_public(L);
-  pni_open_terminal(L);
-  pni_open_file(L);
+#define X(name) pni_open_##name(L);
+  PNI_PARTS
+#undef X
   return 1;
 }

@@ -172,28 +172,14 @@ void pni_check_plain_options(lua_State *L, int i, const char *where, const char 
 /* The latest plan of the compiled function at index i; raises if there is none. Borrowed. */
 pn_plan *pni_check_plan(lua_State *L, int i);
 
-/* ---- parts of the module: each adds fields to the core table on the stack top ---- */
-void pni_open_embedded(lua_State *L);
-void pni_open_tensor(lua_State *L);
-void pni_open_index(lua_State *L);
-void pni_open_ops(lua_State *L);
-void pni_open_autodiff(lua_State *L);
-void pni_open_random(lua_State *L);
-void pni_open_linalg(lua_State *L);
-void pni_open_dist(lua_State *L);
-void pni_open_bijector(lua_State *L);
-void pni_open_natural(lua_State *L);
-void pni_open_nn(lua_State *L);
-void pni_open_optim(lua_State *L);
-void pni_open_infer(lua_State *L);
-void pni_open_replay(lua_State *L);
-void pni_open_ode(lua_State *L);
-void pni_open_sampler(lua_State *L);
-void pni_open_traceback(lua_State *L);
-void pni_open_missing(lua_State *L);
-void pni_open_public(lua_State *L);
-void pni_open_terminal(lua_State *L);
-void pni_open_file(lua_State *L);
+/* ---- parts of the module: in this order each adds fields to the core table on the stack top ---- */
+#define PNI_PARTS                                                                                                      \
+  X(embedded)                                                                                                          \
+  X(tensor) X(index) X(ops) X(autodiff) X(random) X(linalg) X(dist) X(bijector) X(natural) X(nn) X(optim) X(infer)     \
+      X(replay) X(ode) X(sampler) X(traceback) X(missing) X(public) X(terminal) X(file)
+#define X(name) void pni_open_##name(lua_State *L);
+PNI_PARTS
+#undef X
 /* Adds the reader of JSON to the table on the stack top. */
 void pni_add_json(lua_State *L);
 

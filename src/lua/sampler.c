@@ -2,6 +2,7 @@
 ** sampler.c: chains of Hamiltonian Monte Carlo as Lua sees them. A script makes the iterations block by block, so that it
 ** can show how far they are.
 */
+#include "message.h"
 #include "penumbra_lua.h"
 
 typedef struct {

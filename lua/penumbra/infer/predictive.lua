@@ -93,7 +93,7 @@ local calibration_options = { levels = options.any(nil), generator = options.opt
 --- independent: the standard error and the p-value of correlated ones are too small.
 function predictive.calibration(y, draws, given)
   local o = options.check("calibration", given, calibration_options)
-  metrics.check_draws("calibration", y, draws)
+  options.draws("calibration", y, draws)
   local levels = o.levels or { 0.5, 0.8, 0.9, 0.95 }
   for _, level in ipairs(options.argument("calibration", "levels", levels, "table")) do
     if type(level) ~= "number" or not (level > 0 and level < 1) then
