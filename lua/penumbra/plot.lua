@@ -386,7 +386,8 @@ end
 
 local function reset(out)
   out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
-    "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\nset datafile missing 'NaN'\n" ..
+    "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
+    "set datafile missing 'NaN'\n" ..
     "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
 end
 

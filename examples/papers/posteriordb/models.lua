@@ -1,5 +1,6 @@
---- The posteriors of posteriordb as models: for each its name, the arguments made from its data file, the model, and how
---- the rows of its reference table are called here. `generate` makes data of the same form where the files are absent.
+--- The posteriors of posteriordb as models: for each its name, the arguments made from its data file, the model, and
+--- how the rows of its reference table are called here. `generate` makes data of the same form where the files are
+--- absent.
 local pn = require "penumbra"
 local dist = pn.dist
 

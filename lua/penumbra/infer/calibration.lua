@@ -557,7 +557,8 @@ function guide_class.__tostring(self)
     lines[#lines + 1] = ("%-" .. longest .. "s %9.3f %9.3f %9.2g%s"):format(name, mean, spread, p,
       p < 0.01 / #self.names and (mean > 0.5 and "  guide too low" or "  guide too high") or "")
   end
-  lines[#lines + 1] = ("%d simulations in %.1f s: p-values of symmetry about a half; a spread above 1: too narrow"):format(self.simulations, self.seconds)
+  lines[#lines + 1] = ("%d simulations in %.1f s: p-values of symmetry about a half; a spread above 1: too narrow")
+    :format(self.simulations, self.seconds)
   return table.concat(lines, "\n")
 end
 
