@@ -25,8 +25,6 @@ pn.seed(seed)
 
 local effect = pn.tensor { 28, 8, -3, 7, -1, 1, 18, 12 }
 local error_of_it = pn.tensor { 15, 10, 16, 11, 9, 11, 10, 18 }
-local effect = pn.tensor { 28, 8, -3, 7, -1, 1, 18, 12 }
-local error_of_it = pn.tensor { 15, 10, 16, 11, 9, 11, 10, 18 }
 
 -- theta = mu + tau z: with z in place of theta the posterior has no narrow neck where tau is near 0.
 local model = pn.model(function(m, y, s)
@@ -81,8 +79,8 @@ print(("weighted draws of the flow and NUTS differ by at most %.1f Monte Carlo e
 local function intervals(sites, shift, label)
   local theta = pn.sort(sites.theta, 1)
   local n = theta:size(1)
-  return pn.plot.error_bars(pn.arange(1, 9) + shift, theta[n // 2], { lower = theta[n // 20], upper = theta[n - n // 20] },
-    { label = label })
+  return pn.plot.error_bars(pn.arange(1, 9) + shift, theta[n // 2],
+    { lower = theta[n // 20], upper = theta[n - n // 20] }, { label = label })
 end
 local sampled = { tau = posterior.draws.tau:reshape { -1 }, theta = posterior.draws.theta:reshape { -1, 8 } }
 local schools = pn.plot.panel { title = "Effect of coaching: median and 90 %", x_label = "school", y_label = "points",

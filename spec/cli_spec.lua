@@ -449,6 +449,137 @@ describe("the prompt on a terminal", function()
     t:close()
   end)
 
+  -- From the first line to tomorrow: what a newcomer types.
+  local MODEL = { "model = pn.model(function(m, x, y)", '  local a = m:sample("a", pn.dist.normal(0, 5))',
+    '  local b = m:sample("b", pn.dist.normal(0, 5))', '  m:plate("rows", x:size(1), function()',
+    '    m:observe("y", pn.dist.normal(a + b * x, 0.4), y)', "  end)", "end)" }
+  local DATA = { "x = pn.linspace(-2, 2, 40)", "y = x * 1.5 + 0.3 + pn.randn{40} * 0.4" }
+
+  local function type_in(t, lines)
+    for k, line in ipairs(lines) do
+      t:send(line .. "\r")
+      t:expect(k < #lines and "\n[^\n]*>+ " or "\n> ")
+    end
+  end
+
+  it("takes a model line by line, samples, fits, draws pictures and saves", function()
+    local t = terminal("stty cols 80; " .. start)
+    t:expect "ends.*> "
+    for _, line in ipairs(DATA) do type_in(t, { line }) end
+    for k, line in ipairs(MODEL) do
+      t:send(line .. "\r")
+      t:expect(k < #MODEL and "\n[^\n]*>> " or "\n> ")
+    end
+    t:send "p = pn.nuts(model, {data = {x, y}, warmup = 200, draws = 200})\r"
+    t:expect "nuts  100 %%  400/400" -- the progress line, unasked
+    t:expect "\n> "
+    t:send "p\r"
+    local shown = t:expect "800 draws of 4 chains.-\n> "
+    assert.matches("\na +0%.%d+ .-\nb +1%.%d+ ", shown)
+    for line in shown:gsub("\r", ""):gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
+    t:send 'fit = pn.svi(model, "full_rank", {data = {x, y}, steps = 300})\r'
+    t:expect "svi  100 %%  300/300"
+    t:expect "\n> "
+    t:send "fit\r"
+    t:expect "svi, full_rank: 300 steps.-\n> "
+    -- a picture in letters; the terminal says nothing of itself
+    t:send "panel = pn.plot.panel{title = 'slope', pn.plot.histogram(p.draws.b)}\r"
+    t:expect "\n> "
+    t:send "panel:show()\r"
+    if os.execute "command -v gnuplot >/dev/null" then
+      local picture = t:expect "slope.-%-%-%-%-%-%-.-\n> "
+      assert.matches("\27%[c", picture:gsub("slope", "") .. read(t.output)) -- it was asked
+      assert.matches("%*%*%*%*", picture)
+      assert.matches("\n *0 %+%-%-", picture)
+      for line in picture:gsub("\r", ""):gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
+    else
+      t:expect "nil.-gnuplot is not installed.-\n> "
+    end
+    t:send "help\r"
+    t:expect "pn%.model.-\n> "
+    t:send "?m:plate\r"
+    t:expect "m:plate%(name, size.-\n> "
+    t:send(("p:save '%s/draws', fit:save '%s/fit'\r"):format(folder, folder))
+    t:expect "true  true.-\n> "
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
+  it("goes on tomorrow from the file, the model called back from the history", function()
+    local t = terminal(start)
+    t:expect "ends.*> "
+    for _, line in ipairs(DATA) do type_in(t, { line }) end
+    -- the whole model is one entry: search for it and run it
+    t:send "\18m:plate("
+    t:expect "bck:"
+    t:send "\r"
+    t:expect "\n> "
+    t:send "model\r"
+    t:expect "model of stdin:1\r?\n> "
+    t:send(("p = pn.infer.load_posterior('%s/draws', model, {data = {x, y}})\r"):format(folder))
+    t:expect "\n> "
+    t:send "p.draws.b:shape()\r"
+    t:expect "{4, 200}.-\n> "
+    t:send(("fit = pn.svi(model, 'full_rank', {data = {x, y}, steps = 0}):load '%s/fit'\r"):format(folder))
+    t:expect "\n> "
+    t:send "#fit:continue(100).losses\r"
+    t:expect "\n400\r?\n> "
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
+  it("points at the typed line of a model and completes its methods", function()
+    local t = terminal(start)
+    t:expect "ends.*> "
+    t:send "wrong = pn.model(function(m, y)\r"
+    t:expect ">> "
+    t:send '  local a = m:sam\t("a", pn.dist.normal(0, 1))\r'
+    t:expect "ple.->> "
+    t:send '  m:observe("y", pn.dist.gamma(1, 1), y)\r'
+    t:expect "\n[^\n]*>> "
+    t:send "end)\r"
+    t:expect "\n> "
+    t:send "1 + 1\r"
+    t:expect "\n2\r?\n> "
+    t:send "pn.nuts(wrong, {data = {pn.tensor{-1}}})\r"
+    local said = t:expect "3 | m:observe.-\n> "
+    assert.matches("stdin:3: observe: 'y' has values outside of the support of gamma", said)
+    -- a run that lasts is interrupted
+    t:send "fine = pn.model(function(m) m:sample('a', pn.dist.normal(pn.zeros{50}, 1):independent(1)) end)\r"
+    t:expect "\n> "
+    t:send "pn.nuts(fine, {draws = 300000, chains = 1})\r"
+    t:expect "nuts +%d+ %%"
+    t:send "\3"
+    t:expect "interrupted.-> "
+    t:send "pn.svi(fine, 'mean_field', {steps = 100000000})\r"
+    t:expect "loss"
+    t:send "\3"
+    t:expect "interrupted.-> "
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
+  it("shows sixels where the terminal says that it understands them", function()
+    if not os.execute "command -v gnuplot >/dev/null && gnuplot -e 'set terminal sixelgd' 2>/dev/null" then
+      pending "gnuplot without sixels"
+    end
+    local t = terminal(start)
+    t:expect "ends.*> "
+    t:send "pn.plot.show{pn.plot.line({1, 2}, {1, 2})}\r"
+    t:expect "\27%[c"
+    t:send "\27[?62;4;6c"
+    t:expect "\27P.-q.-\27\\"
+    t:expect "true.-> "
+    t:send "1 + 2\r"
+    t:expect "\n3\r?\n.*> "
+    t:send "\4"
+    t:expect "%[code 0%]"
+    t:close()
+  end)
+
   local in_stock = os.getenv "PN_SLOW" and function() end or it
   in_stock("reads plainly in the stock interpreter", function()
     local paths = ("LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/lua/?.so'"):format(build)

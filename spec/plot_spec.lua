@@ -166,6 +166,72 @@ describe("plot.save", function()
   end)
 end)
 
+describe("plot.show", function()
+  local x = pn.linspace(-3, 3, 50)
+  local drawn = os.execute "command -v gnuplot >/dev/null"
+
+  -- What f writes to standard output, and what it returns.
+  local function shown(f)
+    local path, old = os.tmpname(), io.stdout
+    local file = assert(io.open(path, "w"))
+    io.stdout = file
+    local results = table.pack(pcall(f))
+    io.stdout = old
+    file:close()
+    local text = read(path)
+    os.remove(path)
+    assert(results[1], results[2])
+    return text, table.unpack(results, 2, results.n)
+  end
+
+  it("draws in letters, 79 columns wide where there is no terminal", function()
+    local panel = plot.panel { title = "A curve", plot.line(x, x:sin(), { label = "sine" }),
+      plot.points(x, x:cos(), { label = "cosine" }) }
+    local text, ok, why = shown(function() return panel:show() end)
+    if not drawn then return assert.matches("gnuplot is not installed", why) end
+    assert.is_true(ok)
+    for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 79, line) end
+    assert.matches("A curve", text)
+    assert.matches("sine %*+", text)
+    assert.matches("cosine +B", text)
+    assert.is_true(count(text, "%*") > 30 and count(text, "B") > 20)
+    assert.is_nil(text:find "\27")
+  end)
+
+  it("shows what each mark has to show", function()
+    if not drawn then return end
+    local function look(m) return (shown(function() return plot.show { m } end)) end
+    assert.is_true(count(look(plot.band(x, x - 1, x + 1)), "%.") > 80) -- two edges of dots
+    local heat = look(plot.heatmap { { 0, 1, 2 }, { 3, 4, 5 }, { 6, 7, 8 } })
+    assert.matches("@", heat)
+    assert.matches("=", heat)
+    assert.is_true(count(look(plot.histogram(x)), "%*") > 20)
+    assert.is_true(count(look(plot.error_bars({ 1, 2 }, { 1, 2 }, { 1, 1 })), "%*") > 8)
+  end)
+
+  it("puts one panel below the other", function()
+    if not drawn then return end
+    local text = shown(function()
+      return plot.show { plot.panel { title = "first", plot.line(x, x) }, plot.panel { title = "second", plot.line(x, x) } }
+    end)
+    assert.matches("first.-%-%-%-%-.-second.-%-%-%-%-", text)
+  end)
+
+  it("asks for sixels by their terminal", function()
+    if not drawn or not os.execute "gnuplot -e 'set terminal sixelgd' 2>/dev/null" then return end
+    local text = shown(function() return plot.show({ plot.line(x, x) }, { kind = "sixel" }) end)
+    assert.matches("^%s*\27P", text)
+  end)
+
+  it("names what is wrong", function()
+    assert.error_matches(function() plot.show(3) end, "plot.show: needs a panel or a list of panels")
+    assert.error_matches(function() plot.show {} end, "plot.show: needs at least one mark")
+    assert.error_matches(function() plot.show({ plot.line(x, x) }, { kind = "ascii" }) end, "kind must be one of")
+    assert.matches("^a panel \"t\" of 1 mark: p:show()", tostring(plot.panel { title = "t", plot.line(x, x) }))
+    assert.matches("^a mark of 50 points", tostring(plot.line(x, x)))
+  end)
+end)
+
 describe("plot.histogram", function()
   it("counts every finite value once", function()
     local h = plot.histogram({ 0, 0.5, 1, 1.5, 2, 2.5, 3, 0 / 0, math.huge }, { bins = 3 })

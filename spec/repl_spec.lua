@@ -72,6 +72,38 @@ describe("a session", function()
     assert.equal("ok", (feed(s, "1")))
   end)
 
+  it("quotes the line of a statement typed earlier", function()
+    local s = fresh()
+    feed(s, "model = pn.model(function(m, y)", "  local a = m:sample('a', pn.dist.normal(0, 1))",
+      "  m:observe('y', pn.dist.gamma(1, 1), y)", "end)")
+    feed(s, "1 + 1")
+    local kind, text = feed(s, "pn.nuts(model, {data = {pn.tensor{-1}}})")
+    assert.equal("error", kind)
+    assert.matches("^stdin:3: observe: 'y' has values outside [^\n]*\n  3 | m:observe%('y', ", text)
+    assert.same({ "ok", "model of stdin:1" }, { feed(s, "model") })
+    feed(s, "function f(x)", "  return x.y.z", "end")
+    _, text = feed(s, "local r = f{}")
+    assert.matches("^stdin:2: attempt to index a nil value [^\n]*\n  2 | return x.y.z\n  stdin:2: in function 'f'\n", text)
+    _, text = feed(s, "do", "local q = f{} end") -- one's own lines are on the screen
+    assert.matches("^stdin:2: attempt", text)
+  end)
+
+  it("counts the lines of wrong syntax from the start of the statement", function()
+    local s = fresh()
+    feed(s, "x = 1", "y = 2")
+    assert.same({ "error", "stdin:3: 'end' expected (to close 'if' at line 2) near 'until'" },
+      { feed(s, "do", "if x then", "until") })
+    assert.same({ "error", "stdin:1: unexpected symbol near ')'" }, { feed(s, ")") })
+  end)
+
+  it("takes a statement of several lines as one entry", function()
+    local s = fresh()
+    assert.same({ "ok", "" }, { feed(s, "function g(a)\n  return a + 1\nend") })
+    assert.same({ "ok", "3" }, { feed(s, "g(2)") })
+    assert.equal("more", (s:feed "function h(a)\n  return a"))
+    assert.same({ "ok", "" }, { feed(s, "end") })
+  end)
+
   it("shows a short traceback without its own frames", function()
     local s = fresh()
     feed(s, "function inner(n) error 'deep' end", "function outer() inner(1) return 1 end")
@@ -105,9 +137,14 @@ describe("a session", function()
     local said = {}
     local old = print
     _G.print = function(text) said[#said + 1] = text end
-    feed(s, "?matmul", "help matmul", "help 'matmul'", "?")
+    feed(s, "?matmul", "help matmul", "help 'matmul'", "?", "help", "?m:sample", "?fit:k_hat", "?p:loo", "?model:trace")
     _G.print = old
-    assert.equal(4, #said)
+    assert.equal(9, #said)
+    assert.equal(said[4], said[5])
+    assert.matches("^m:sample%(name, d", said[6])
+    assert.matches("^fit:k_hat%(n", said[7])
+    assert.matches("^p:loo%(", said[8])
+    assert.matches("^model:trace%(", said[9])
     assert.matches("^pn.matmul%(x, y%)", said[1])
     assert.equal(said[1], said[2])
     assert.equal(said[1], said[3])
@@ -181,6 +218,29 @@ describe("completion", function()
     rawset(env, "word", "text")
     assert.same({ "format" }, (complete "word:fo"))
     assert.same({}, (complete "config:s"))
+  end)
+
+  it("knows what a model that is being typed can do", function()
+    local above = { "f = pn.model(function(rec, x)" }
+    assert.same({ "sample" }, (repl.complete(env, "  local a = rec:sam", above)))
+    assert.same({ "observe" }, (repl.complete(env, "f = pn.model(function(m) m:obs")))
+    assert.same({}, (repl.complete(env, "  local a = other:sam", above)))
+    assert.matches("^m:plate%(", repl.complete(env, "  rec:plate(", above)[1])
+  end)
+
+  it("knows models, posteriors and fits", function()
+    local pn = require "penumbra"
+    env.model = pn.model(function(m) m:sample("a", pn.dist.normal(0, 1)) end)
+    env.p = pn.nuts(env.model, { warmup = 20, draws = 10, chains = 1 })
+    env.fit = pn.svi(env.model, "mean_field", { steps = 2 })
+    assert.same({ "condition" }, (complete "model:con"))
+    assert.same({ "summary" }, (complete "p:sum"))
+    assert.same({ "a" }, (complete "p.draws."))
+    assert.same({ "divergences" }, (complete "p.div"))
+    assert.same({ "resample" }, (complete "fit:res"))
+    assert.same({ "losses" }, (complete "fit.los"))
+    assert.same({ "model" }, (complete "pn.mod"))
+    env.model, env.p, env.fit = nil, nil, nil
   end)
 
   it("knows parameters of distributions", function()

@@ -45,6 +45,7 @@ end
 --- What stands in a JSON file (may be gzipped): objects as tables by name, arrays as lists (pn.tensor makes tensors of
 --- lists of numbers), null as NaN, a missing number.
 function data.json(path)
+  options.argument("json", "path", path, "string")
   return files.json(path)
 end
 

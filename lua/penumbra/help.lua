@@ -191,7 +191,17 @@ local function qualify(module, name)
   return ('require "%s".%s'):format(module, name)
 end
 
-local spoken = { dist = "d", parameters = "net" } -- what objects are called in examples
+-- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
+local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
+  ["infer.model"] = { recorder = "m", methods = "model", trace = "trace" }, ["infer.guide"] = false,
+  ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
+
+local function spoken_of(part, owner)
+  local name = spoken[part]
+  if type(name) == "table" then name = name[owner] end
+  if name == nil then return part or "pn" end
+  return name
+end
 
 local function is_inner(qualified)
   for _, home in pairs(inner) do
@@ -236,8 +246,9 @@ local function add_module(list, module)
       if not owner then owner, name = line:match "^([%a_][%w_]*)%.([%a_][%w_]*) =" end
       if owner and #comment > 0 then
         local method = joint == ":"
-        local qualified = method and ("%s:%s"):format(spoken[part] or part or "pn", name)
-          or owner == returned and qualify(module, name)
+        local speaker = method and spoken_of(part, owner)
+        local qualified = speaker and ("%s:%s"):format(speaker, name)
+          or not method and owner == returned and spoken[part] ~= false and qualify(module, name)
         if qualified and not is_inner(qualified) then
           add_entry(list, qualified, name, method and "method" or "function", args,
             layout.unfold(table.concat(comment, "\n")))
@@ -437,7 +448,7 @@ local function about_module(name)
 end
 
 local overview = [[
-Penumbra %s: tensors, gradients, distributions and Bayesian layers for Lua.
+Penumbra %s: tensors, gradients, distributions, networks and models for Lua.
 
   x = pn.tensor{{1, 2}, {3, 4}}   a tensor; also pn.zeros{2, 3}, pn.randn{5}
   x:matmul(x) + x:exp() * 2       operations are methods or functions of pn
@@ -447,6 +458,9 @@ Penumbra %s: tensors, gradients, distributions and Bayesian layers for Lua.
   d = pn.dist.normal(0, 1)        a distribution; d:sample{3}, d:log_prob(0.5)
   net = pn.nn.sequential{pn.nn.linear(2, 8), pn.nn.relu(), pn.nn.linear(8, 1)}
   opt = pn.optim.adam(net, {lr = 1e-3})               opt:step(loss)
+  model = pn.model(function(m, y) ... end)            ?m:sample, ?m:observe
+  p = pn.nuts(model, {data = {y}})                    its posterior; or pn.svi
+  pn.plot.show{pn.plot.histogram(p.draws.w)}          a picture, here
 
 help"matmul" or ?matmul   what one thing does       help(x)     what a value is
 help"pn"                  all functions of pn       help"dist"  what a part has
@@ -526,6 +540,11 @@ local function names_of(value)
     local part = pn.dist[name]
     if rawequal(part, value) then return { home } end
     look(part, home .. ".")
+  end
+  for part, owner in next, #list == 0 and { m = "model.recorder", model = "model.methods", p = "posterior.methods",
+    fit = "svi.methods" } or {} do
+    local module, field = owner:match "^(.*)%.(.*)$"
+    look(require("penumbra.infer." .. module)[field], part .. ":")
   end
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end

@@ -7,9 +7,9 @@ local pn = {}
 
 -- what the other modules are made of stays in the core
 local private = {}
-for name in ([[methods source error set_no_grad set_tostring traceback terminal modules files initialise kl_pairs
-  within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond script_line]]):gmatch "%S+" do
+for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
+  initialise kl_pairs draws_summary within capture missed namespace describe public
+  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line]]):gmatch "%S+" do
   private[name] = true
 end
 for name, value in pairs(core) do
@@ -35,9 +35,9 @@ local members = {
   sbc = "penumbra.infer.calibration",
   vsbc = "penumbra.infer.calibration",
   calibration = "penumbra.infer.predictive",
+  diagnose = "penumbra.infer.diagnose",
+  model = "penumbra.infer.model",
 }
--- functions that stand as `new` or under another name in a module
-local constructors = { model = "penumbra.infer.model" }
 
 setmetatable(pn, {
   __index = function(_, name)
@@ -45,11 +45,6 @@ setmetatable(pn, {
       local part = require("penumbra." .. name)
       pn[name] = core.namespace("pn." .. name, part)
       return part
-    end
-    local maker = constructors[name]
-    if maker then
-      pn[name] = require(maker).new
-      return pn[name]
     end
     local home = members[name]
     if home then

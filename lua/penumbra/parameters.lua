@@ -314,6 +314,78 @@ function parameters.load_state(x, state)
   return x
 end
 
+-- ---- other values ----
+
+local function with_layer(layer, values, path)
+  local own = {}
+  for k, entry in ipairs(layer:own_parameters()) do
+    own[k] = values[join(path, entry[1])]
+  end
+  return #own > 0 and layer:with(own) or layer
+end
+
+local function with_values(v, values, path, made)
+  local name = type_name(v)
+  if made[v] then
+    return made[v]
+  elseif type(v) == "table" then
+    local copy = {}
+    made[v] = copy
+    for key, part in next, v do
+      local kind = type(part)
+      copy[key] = (kind == "table" or kind == "userdata") and with_values(part, values, join(path, key), made) or part
+    end
+    return setmetatable(copy, getmetatable(v))
+  elseif name == "penumbra.layer" then
+    if v:stochastic() then
+      core.error(("network: '%s' has a posterior of its own (%s): priors go to layers without one"):format(path,
+        v:type()))
+    end
+    made[v] = with_layer(v, values, path)
+    return made[v]
+  elseif core.is_tensor(v) then
+    return values[path] or v
+  elseif inside[name] and #parameters.named(v) > 0 then
+    core.error(("network: '%s' is a %s, whose parameters cannot be given from outside"):format(path,
+      name:match "%a+$"))
+  end
+  return v
+end
+
+--- with(x, values): a copy of the network x that computes with the tensors of `values`, a table name -> tensor of the
+--- names and shapes of named(x), in the place of its parameters. x is not changed; what holds no parameter is shared.
+function parameters.with(x, values)
+  local all = {}
+  for _, entry in ipairs(parameters.named(x)) do -- one that stands in several places has one name
+    local t = values[entry[1]]
+    if not core.is_tensor(t) or shape_text(t) ~= shape_text(entry[2]) then
+      core.error(("network: '%s' must be a tensor of shape %s, got %s%s"):format(entry[1], shape_text(entry[2]),
+        core.is_tensor(t) and "shape " .. shape_text(t) or type(t),
+        core.is_tensor(t) and #t:shape() > #entry[2]:shape() and " (particles side by side need another model)" or ""))
+    end
+    all[core.identity(entry[2])] = t
+  end
+  local places = {}
+  local function each(v, path, seen)
+    local name = type_name(v)
+    if core.is_tensor(v) then
+      places[path] = v:is_param() and all[core.identity(v)] or nil
+    elseif name == "penumbra.layer" then
+      for _, entry in ipairs(v:own_parameters()) do
+        each(entry[2], join(path, entry[1]), seen)
+      end
+    elseif type(v) == "table" and not seen[v] then
+      seen[v] = true
+      for key, part in next, v do
+        each(part, join(path, key), seen)
+      end
+      seen[v] = nil
+    end
+  end
+  each(x, "", {})
+  return with_values(x, places, "", {})
+end
+
 -- ---- divergences ----
 
 -- The function with which v gives its own divergence: a field of a network, or a method that an object inherits.

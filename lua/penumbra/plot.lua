@@ -5,6 +5,7 @@
 ---       pn.plot.fan(x, { q05, q25, q50, q75, q95 }, { label = "prediction" }),
 ---       pn.plot.points(data_x, data_y, { label = "data" }),
 ---     })
+---     pn.plot.show(panel)           or panel:show(): on the terminal
 ---
 --- A panel is a table of marks and labels; `save` takes one panel, or a list of panels made by
 --- `plot.panel`. Values may be tensors of any shape (read in row-major order) or lists of numbers;
@@ -103,6 +104,10 @@ local mark = {}
 mark.__index = mark
 mark.__name = "mark"
 
+function mark:__tostring()
+  return ("a mark of %d points, for pn.plot.panel{mark, title = ...} or pn.plot.show{mark}"):format(#self.data)
+end
+
 local function new_mark(fields) return setmetatable(fields, mark) end
 
 local function style_options(where, opt, more)
@@ -163,6 +168,7 @@ function plot.band(x, lower, upper, opt)
   local o = style_options("plot.band", opt, { opacity = 0.25 })
   local at = positions(x, lower, "plot.band")
   return new_mark { label = o.label, colour = o.colour,
+    plain = { "using 1:2 with dots linecolor rgb '%s'", "using 1:3 with dots linecolor rgb '%s'" },
     data = lines_of(at, values_of(lower, "plot.band", "lower", #at), values_of(upper, "plot.band", "upper", #at)),
     style = ("using 1:2:3 with filledcurves fillstyle transparent solid %g noborder linecolor rgb '%%s'")
       :format(o.opacity) }
@@ -237,6 +243,11 @@ local function axis_or_count(axis, n, where, role)
   return list
 end
 
+-- Eight letters from light to dark, each as often as a cell is wide in letters, for a matrix of n columns.
+local function ramp(n)
+  return ((". : - = + * # @"):gsub("%S", function(letter) return letter:rep(math.max(1, math.min(50 // n, 6))) end))
+end
+
 --- A matrix in colours, its first row on top; with `y` given the rows stand at these heights instead.
 --- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label.
 function plot.heatmap(matrix, opt)
@@ -245,16 +256,18 @@ function plot.heatmap(matrix, opt)
     colour_label = options.optional "string" })
   local rows = rows_of(matrix, where, "matrix")
   local xs, ys = axis_or_count(o.x, #rows[1], where, "x"), axis_or_count(o.y, #rows, where, "y")
-  local px, py, pz = {}, {}, {}
+  local px, py, pz, low, high = {}, {}, {}, math.huge, -math.huge
   for i, row in ipairs(rows) do
     for j, v in ipairs(row) do
       local k = #pz + 1
       px[k], py[k], pz[k] = xs[j], ys[i], v
+      if number(v) ~= "NaN" then low, high = math.min(low, v), math.max(high, v) end
     end
   end
   local crisp = math.max(#rows, #rows[1]) <= 40 -- drawn cell by cell; many would leave gaps
   return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image" .. (crisp and " pixels" or ""),
-    image = true,
+    image = true, plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
+      :format(ramp(#rows[1]), low, high > low and high - low or 1) },
     downwards = o.y == nil, colour_label = o.colour_label }
 end
 
@@ -346,7 +359,34 @@ end
 
 local places = { below = "set key outside below horizontal", none = "unset key" }
 
-local function write_panel(out, p)
+-- A style in letters: lines and dots are told apart by their characters, one for each colour.
+local function lettered(style, k)
+  style = style:gsub("linecolor rgb '[^']*'", "linetype " .. k):gsub("pointtype 7", "pointtype " .. k)
+  return (style:gsub("fillstyle transparent solid %S+ border rgb '[^']*'", "fillstyle empty"))
+end
+
+-- What gnuplot's `plot` says of each mark.
+local function write_marks(out, marks, plain)
+  local parts, colour, place, places_taken = {}, colour_marks(marks), {}, 0
+  for i, m in ipairs(marks) do
+    out[#out + 1] = ("$data%d << EOD"):format(i)
+    table.move(m.data, 1, #m.data, #out + 1, out)
+    out[#out + 1] = "EOD"
+    if not place[colour[i]] then
+      places_taken = places_taken + 1
+      place[colour[i]] = places_taken
+    end
+    local styles = plain and m.plain or { m.style }
+    for k, style in ipairs(styles) do
+      style = style:format(colour[i])
+      local title = k == #styles and m.label and "title " .. quote(m.label) or "notitle"
+      parts[#parts + 1] = ("$data%d %s %s"):format(i, plain and lettered(style, place[colour[i]]) or style, title)
+    end
+  end
+  out[#out + 1] = "plot " .. table.concat(parts, ", ")
+end
+
+local function write_panel(out, p, plain)
   local image, from_zero, roomy, labelled
   for _, m in ipairs(p.marks) do
     image, from_zero = image or m.image and m, from_zero or m.from_zero
@@ -365,23 +405,20 @@ local function write_panel(out, p)
   range(out, "y", p.y_range, image and image.downwards)
   if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
   if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
-  add("%s", labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
+  add("%s", plain and labelled and p.legend ~= "none" and "set key outside top horizontal"
+    or labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
   if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
   if image then
-    add("set palette defined (%s)", viridis)
-    add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    if plain then
+      add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
+    else
+      add("set palette defined (%s)", viridis)
+      add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    end
     add "set datafile missing" -- a grid must be complete
     if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
   end
-  local parts, colour = {}, colour_marks(p.marks)
-  for i, m in ipairs(p.marks) do
-    add("$data%d << EOD", i)
-    for _, line in ipairs(m.data) do out[#out + 1] = line end
-    add "EOD"
-    local title = m.label and "title " .. quote(m.label) or "notitle"
-    parts[i] = ("$data%d %s %s"):format(i, m.style:format(colour[i]), title)
-  end
-  add("plot %s", table.concat(parts, ", "))
+  write_marks(out, p.marks, plain)
 end
 
 local function reset(out)
@@ -399,40 +436,70 @@ local terminals = {
     "background '#ffffff'",
 }
 
-local function figure_size(o, columns, rows, many)
+local function figure_size(where, o, columns, rows, many)
   if not o.size then
     if many then return columns * 440, rows * 330 + (o.title and 30 or 0) end
     return 680, 430
   end
   local w, h = o.size[1], o.size[2]
   if type(w) ~= "number" or type(h) ~= "number" or not (w >= 50 and w <= 10000 and h >= 50 and h <= 10000) then
-    core.error "plot.save: size must be {width, height}, each from 50 to 10000"
+    core.error(where .. ": size must be {width, height}, each from 50 to 10000")
   end
   return w, h
 end
 
--- Panels and figure options of what the user gave to save.
-local function read_figure(content, opt)
+-- Panels and figure options of what the user gave to `where`.
+local function read_figure(where, content, opt)
   if getmetatable(content) == panel_kind then content = { content } end
-  if type(content) ~= "table" then core.error "plot.save: needs a panel or a list of panels" end
+  if type(content) ~= "table" then core.error(where .. ": needs a panel or a list of panels") end
   local many = getmetatable(content[1]) == panel_kind
   local given, own = {}, {}
   for key, value in pairs(opt or {}) do given[key] = value end
   for key, value in pairs(content) do
     if key == "size" or key == "columns" or many and key == "title" then given[key] = value else own[key] = value end
   end
-  local o = options.check("plot.save", given, figure_options)
+  local o = options.check(where, given, figure_options)
+  if #content == 0 then
+    core.error(("%s: needs at least one mark such as plot.line(x, y), or panels"):format(where))
+  end
   if not many then return { plot.panel(own) }, o end
   for i, p in ipairs(content) do
-    if getmetatable(p) ~= panel_kind then core.error(("plot.save: item %d must be a plot.panel"):format(i)) end
+    if getmetatable(p) ~= panel_kind then core.error(("%s: item %d must be a plot.panel"):format(where, i)) end
   end
   for key in pairs(own) do
     if math.type(key) ~= "integer" then
-      core.error(("plot.save: unknown option '%s'%s"):format(tostring(key),
+      core.error(("%s: unknown option '%s'%s"):format(where, tostring(key),
         options.suggestion(key, { "title", "size", "columns" })))
     end
   end
   return content, o
+end
+
+-- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself.
+local function compose(terminal, panels, o, columns, plain)
+  local out = { terminal, plain and "" or theme }
+  if plain then
+    panels[1].title = panels[1].title or o.title
+  elseif #panels > 1 then
+    local title = o.title and " title " .. quote(o.title) or ""
+    out[#out + 1] = ("set multiplot layout %d,%d"):format((#panels + columns - 1) // columns, columns) .. title
+  elseif o.title then
+    panels[1].title = panels[1].title or o.title
+  end
+  for _, p in ipairs(panels) do
+    reset(out)
+    if plain then out[#out + 1] = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2" end
+    write_panel(out, p, plain)
+  end
+  if #panels > 1 and not plain then out[#out + 1] = "unset multiplot" end
+  out[#out + 1] = "unset output\n"
+  return table.concat(out, "\n")
+end
+
+local function layout_of(where, panels, o)
+  local columns = o.columns or math.ceil(math.sqrt(#panels))
+  if columns < 1 or columns % 1 ~= 0 then core.error(where .. ": columns must be a whole number above 0") end
+  return columns, (#panels + columns - 1) // columns
 end
 
 --- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
@@ -441,50 +508,35 @@ function plot.script(target, kind, content, opt)
   if not terminals[kind] then
     core.error(("plot.script: kind must be 'svg' or 'png', got '%s'"):format(tostring(kind)))
   end
-  local panels, o = read_figure(content, opt)
-  local columns = o.columns or math.ceil(math.sqrt(#panels))
-  if columns < 1 or columns % 1 ~= 0 then core.error "plot.save: columns must be a whole number above 0" end
-  local rows = (#panels + columns - 1) // columns
-  local w, h = figure_size(o, columns, rows, #panels > 1)
+  local panels, o = read_figure("plot.save", content, opt)
+  local columns, rows = layout_of("plot.save", panels, o)
+  local w, h = figure_size("plot.save", o, columns, rows, #panels > 1)
   local scale = kind == "png" and 2 or 1
   if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
-  local out = { terminals[kind]:format(math.floor(w * scale), math.floor(h * scale)), "set output " .. quote(target),
-    theme }
-  if #panels > 1 then
-    local title = o.title and " title " .. quote(o.title) or ""
-    out[#out + 1] = ("set multiplot layout %d,%d"):format(rows, columns) .. title
-  elseif o.title then
-    panels[1].title = panels[1].title or o.title
-  end
-  for _, p in ipairs(panels) do
-    reset(out)
-    write_panel(out, p)
-  end
-  if #panels > 1 then out[#out + 1] = "unset multiplot" end
-  out[#out + 1] = "unset output\n"
-  return table.concat(out, "\n")
+  local terminal = terminals[kind]:format(math.floor(w * scale), math.floor(h * scale))
+  return compose(terminal .. "\nset output " .. quote(target), panels, o, columns)
 end
 
 -- Inside a host that lets scripts start no programs there is nobody to draw.
 local function may_draw() return io and io.popen and os and os.tmpname end
 
--- Runs gnuplot on a script. Returns true, or nil, message, code.
-local function run_gnuplot(script)
+-- Runs gnuplot on a script. Returns what it has written, or nil, message, code.
+local function run_gnuplot(script, where)
   local name = os.tmpname()
   local file, message = io.open(name, "wb")
-  if not file then return nil, "plot.save: " .. message, "io" end
+  if not file then return nil, where .. ": " .. message, "io" end
   file:write(script)
   file:close()
   local pipe = io.popen("gnuplot -d '" .. name .. "' 2>&1 </dev/null")
   local said = pipe:read "a"
   local ok, _, code = pipe:close()
   os.remove(name)
-  if ok then return true end
+  if ok then return said end
   if code == 127 then
-    return nil, "plot.save: gnuplot is not installed (Debian: apt install gnuplot-nox)", "missing"
+    return nil, where .. ": gnuplot is not installed (Debian: apt install gnuplot-nox)", "missing"
   end
   said = said:gsub("\n+$", ""):match "[^\n]*$" or ""
-  return nil, "plot.save: gnuplot failed: " .. said, "state"
+  return nil, where .. ": gnuplot failed: " .. said, "state"
 end
 
 local function exists(path)
@@ -515,12 +567,65 @@ function plot.save(path, content, opt)
   if not probe then return nil, "plot.save: " .. message:gsub("%.[%w_]+%.tmp", ""), "io" end
   probe:close()
   local ok, code
-  ok, message, code = run_gnuplot(script)
+  ok, message, code = run_gnuplot(script, "plot.save")
   if ok and not exists(target) then ok, message, code = nil, "plot.save: gnuplot wrote nothing", "state" end
   if ok then ok, message = os.rename(target, path) end
   if ok then return path end
   os.remove(target)
   return nil, message, code or "io"
+end
+
+---- on the terminal ----
+
+local sixels -- does the terminal understand them? nil: not asked yet
+
+-- Asks the terminal for its primary device attributes: 4 among them means sixels (VT340; xterm's ctlseqs).
+local function understands_sixels()
+  if sixels == nil then
+    local answer = core.terminal_answer(io.stdin, io.stdout, "\27[c", "c")
+    sixels = answer ~= nil and (answer:match "\27%[%?([%d;]*)c$" or ""):find "%f[%d]4%f[%D]" ~= nil
+  end
+  return sixels
+end
+
+local show_options = { columns = options.optional "number", title = options.optional "string",
+  size = options.optional "table", kind = options.choice("auto", "text", "sixel") }
+
+--- Shows `content` (as for `save`) on the terminal: in colours where the terminal says that it understands sixels, else
+--- in letters as wide as the terminal, one panel below the other; also panel:show(). Options: columns of panels, title,
+--- kind ("text" or "sixel" to choose). Returns true, or nil, message, code: "missing" without gnuplot or where a host
+--- lets scripts start no programs.
+function plot.show(content, opt)
+  local given = {}
+  local chosen = options.check("plot.show", opt, show_options)
+  for key, value in pairs(opt or {}) do given[key] = key ~= "kind" and value or nil end
+  if not may_draw() then
+    return nil, "plot.show: gnuplot draws, and this host lets scripts start no programs", "missing"
+  end
+  local panels, o = read_figure("plot.show", content, given)
+  local columns, rows = layout_of("plot.show", panels, o)
+  local width = core.terminal(io.stdout)
+  local terminal, plain
+  if chosen.kind == "sixel" or chosen.kind == "auto" and width and understands_sixels() then
+    local w, h = figure_size("plot.show", o, columns, rows, #panels > 1)
+    terminal = ("set terminal sixelgd truecolor noenhanced size %d,%d background '#ffffff'"):format(w, h)
+  else
+    plain = true
+    width = math.min(math.max((width or 80) - 1, 40), 160)
+    terminal = ("set terminal dumb noenhanced size %d,%d"):format(width, math.min(math.max(width // 4, 16), 30))
+  end
+  local said, message, code = run_gnuplot(compose(terminal, panels, o, columns, plain), "plot.show")
+  if not said then return nil, message, code end
+  io.stdout:write((said:gsub("\f", ""):gsub("[ ]+\n", "\n"):gsub("^\n+", ""):gsub("\n\n+", "\n\n")), plain and "" or "\n")
+  io.stdout:flush()
+  return true
+end
+
+panel_kind.__index = core.namespace("a panel", { show = plot.show })
+
+function panel_kind:__tostring()
+  return ("a panel%s of %d mark%s: p:show() shows it here, pn.plot.save(\"name.svg\", p) writes a file"):format(
+    self.title and ' "' .. self.title .. '"' or "", #self.marks, #self.marks == 1 and "" or "s")
 end
 
 return plot

@@ -132,4 +132,22 @@ function methods:finish()
   self.names, self.values = {}, {}
 end
 
+local shown = false
+
+--- Whether long runs show a line unless they are told otherwise: the prompt turns it on. Returns the setting before.
+function progress.show_unasked(on)
+  local before = shown
+  shown = on
+  return before
+end
+
+--- The line of a run whose option `progress` is `given`: true (on standard error), a file, false, or nil, which leaves
+--- it to show_unasked. opt as for progress.new. Returns nil where none is wanted.
+function progress.asked(given, opt)
+  if given == nil then given = shown end
+  if not given or not io then return nil end
+  opt.out = given == true and io.stderr or given
+  return progress.new(opt)
+end
+
 return progress

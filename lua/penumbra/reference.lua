@@ -39,10 +39,6 @@ pn.set_rng_state(state)
   Restores what pn.rng_state() gave.
 pn.param(value)
   A parameter: a copy of a tensor (or number) that gradients flow to and that optimisers change.
-pn.draws_summary(draws)
-  Of draws [chains, draws, m] of m numbers: mean, standard deviation, quantiles 5 %, 50 %, 95 %, R-hat (rank-normalised,
-  split), effective sample sizes of bulk and tails, and the Monte Carlo standard error of the mean: [m, 9].
-  Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021.
 pn.grad(y, {x, ...} [, {create_graph = false}])
   The gradients of the one-element y with respect to each x, a list in the same order; zeros where y does not
   depend on x. With create_graph they can be differentiated again. Each x is a parameter or depends on one: data

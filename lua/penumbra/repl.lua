@@ -4,6 +4,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local pretty = require "penumbra.pretty"
+local progress = require "penumbra.progress"
 local strict = require "penumbra.strict"
 
 local repl = {}
@@ -15,12 +16,16 @@ local KEPT = 9 -- results that stay reachable
 local session = {}
 session.__index = session
 
+-- Line numbers of chunks run on through the session, so that an error in a function typed earlier is found there;
+-- people see lines counted from the start of the statement. self.typed is a list of {first =, lines =}.
+
 --- A session: feed it lines. opt: `env`, the globals (default _G, made strict); `width` of results.
 function repl.session(opt)
   local o = options.check("repl.session", opt, { env = options.optional "table", width = 79 })
   local env = o.env or _G
   strict.install(env, { assign = "anywhere" })
-  local self = setmetatable({ env = env, width = o.width, lines = {}, results = {}, locals = {} }, session)
+  local self = setmetatable({ env = env, width = o.width, lines = {}, results = {}, locals = {}, typed = {},
+    next_line = 1 }, session)
   if rawget(env, "pn") == nil then rawset(env, "pn", require "penumbra") end
   if rawget(env, "help") == nil then
     rawset(env, "help", function(...) return require("penumbra.help").help(...) end)
@@ -36,12 +41,47 @@ function session:reset() self.lines = {} end
 
 -- Compiles the lines so far. Returns the chunk, or nil and "more", or nil and a message.
 local function compile(self, code)
-  local value, wrong = load("return " .. code, "=stdin", "t", self.env)
+  local above = ("\n"):rep(self.next_line - 1)
+  local value, wrong = load(above .. "return " .. code, "=stdin", "t", self.env)
   if value then return value end
-  local chunk, message = load(code, "=stdin", "t", self.env)
+  local chunk, message = load(above .. code, "=stdin", "t", self.env)
   if chunk then return chunk end
   if message:match "<eof>$" or wrong:match "<eof>$" then return nil, "more" end
   return nil, message
+end
+
+-- The statement that holds a line of the session.
+local function statement_at(self, line)
+  for i = #self.typed, 1, -1 do
+    if line >= self.typed[i].first then return self.typed[i], i == #self.typed end
+  end
+end
+
+-- Counts "stdin:17" from the start of its statement.
+local function relative(self, text)
+  return (text:gsub("stdin:(%d+)", function(digits)
+    local entry = statement_at(self, math.tointeger(digits))
+    return entry and ("stdin:%d"):format(digits - entry.first + 1) or nil
+  end))
+end
+
+-- A message with its lines counted so; the line itself below where it stands in an earlier statement of several.
+local function located(self, text)
+  local first = text:match "^stdin:(%d+):"
+  local entry, last = nil, true
+  if first then entry, last = statement_at(self, math.tointeger(first)) end
+  local shown = relative(self, text)
+  if last or not entry or #entry.lines < 2 then return shown end
+  local at = first - entry.first + 1
+  local quoted = ("  %d | %s"):format(at, (entry.lines[at] or ""):gsub("^%s+", ""))
+  local head, rest = shown:match "^([^\n]*)(.*)$"
+  return head .. "\n" .. quoted .. rest
+end
+
+-- "'end' expected (to close 'function' at line 12) near 'x'" has two lines to count anew.
+local function syntax_error(self, message)
+  message = message:gsub("at line (%d+)", "at stdin:%1")
+  return (relative(self, message):gsub("at stdin:(%d+)", "at line %1"))
 end
 
 local function keep(self, values)
@@ -57,6 +97,7 @@ local function show(self, values)
   local texts, long = {}, false
   for i = 1, values.n do
     texts[i] = pretty.format(values[i], { width = self.width })
+    if type(values[i]) ~= "string" then texts[i] = relative(self, texts[i]) end
     long = long or texts[i]:find "\n" or #texts[i] > 30
   end
   return table.concat(texts, long and "\n" or "  ")
@@ -95,7 +136,7 @@ local function note_locals(self, code)
   if name then self.locals[name] = true end
 end
 
---- Takes one line. Returns "more" if the statement goes on; "ok" and the text of the results ("" without
+--- Takes one line, or several with line ends between (an entry of the history). Returns "more" if the statement goes on; "ok" and the text of the results ("" without
 --- any); "error" and a message with a short traceback; "end" if the user wants to leave.
 function session:feed(line)
   if #self.lines == 0 then
@@ -104,19 +145,22 @@ function session:feed(line)
       if rawget(self.env, line:match "%a+") == nil then return "end", "" end
     end
     local asked = line:match "^%s*%?%s*(.-)%s*$" or line:match "^%s*help%s+([%a_][%w_.:]*)%s*$"
+      or line:match "^%s*help%s*$" and ""
     if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
     line = line:gsub("^%s*=", "", 1)
     local method = line:match "^%s*([%a_][%w_.%[%]]*:[%a_][%w_]*)%s*$"
     if method then return "error", ("stdin:1: %s is a method; call it, as in %s()"):format(method, method) end
   end
-  self.lines[#self.lines + 1] = line
+  for part in (line .. "\n"):gmatch "(.-)\n" do self.lines[#self.lines + 1] = part end
   local code = table.concat(self.lines, "\n")
   local chunk, message = compile(self, code)
   if message == "more" then return "more", "" end
+  self.typed[#self.typed + 1] = { first = self.next_line, lines = self.lines }
+  self.next_line = self.next_line + #self.lines
   self.lines = {}
-  if not chunk then return "error", message end
+  if not chunk then return "error", syntax_error(self, message) end
   local values = table.pack(xpcall(chunk, on_error))
-  if not values[1] then return "error", explain(self, trim(tostring(values[2]))) end
+  if not values[1] then return "error", explain(self, located(self, trim(tostring(values[2])))) end
   note_locals(self, code)
   values = table.pack(table.unpack(values, 2, values.n))
   if values.n == 0 then return "ok", "" end
@@ -188,11 +232,20 @@ local function callable(value)
   return type(value) == "function" or type(meta) == "table" and type(value) ~= "string" and meta.__call ~= nil
 end
 
+-- Is `name` the recorder of a model that is being typed: pn.model(function(m, ...) with nothing after its end yet?
+local function is_recorder(name, typing)
+  for recorder in typing:gmatch "model%s*%(?%s*function%s*%(%s*([%a_][%w_]*)" do
+    if recorder == name then return true end
+  end
+  return false
+end
+
 -- The value of `path`, names joined by dots and constant indices, starting at the globals.
-local function resolve(env, path)
+local function resolve(env, path, typing)
   local name, rest = path:match "^([%a_][%w_]*)(.*)$"
   if not name then return nil end
   local value = rawget(env, name)
+  if typing and is_recorder(name, typing) then value = require("penumbra.infer.model").recorder end
   while value ~= nil and rest ~= "" do
     local key, after = rest:match "^[.:]([%a_][%w_]*)(.*)$"
     if not key then
@@ -211,11 +264,13 @@ end
 
 --- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end
 --- of the text they replace. At the start of a line the tab key indents. After the bracket of a call it is the
---- function's parameters, to be looked at: a second, empty entry keeps them from being inserted.
-function repl.complete(env, text)
+--- function's parameters, to be looked at: a second, empty entry keeps them from being inserted. lines: those of the
+--- statement above this one.
+function repl.complete(env, text, lines)
+  local typing = table.concat(lines or {}, "\n") .. "\n" .. text
   local called = text:match "([%a_][%w_.:%[%]\"']*)%s*[({]%s*$"
   if called then
-    local f = resolve(env, called)
+    local f = resolve(env, called, typing)
     if type(f) == "function" then return { (pretty.format(f):gsub("^function ", "")), "" }, 0 end
   end
   local path, separator, prefix = text:match "([%a_][%w_.:%[%]\"']*)([.:])([%a_]?[%w_]*)$"
@@ -227,7 +282,7 @@ function repl.complete(env, text)
     found[name] = true
   end
   if path then
-    each_field(resolve(env, path), take)
+    each_field(resolve(env, path, typing), take)
   else
     if not text:find "%S" then return { "  " }, 0 end -- indents
     prefix = text:match "[%a_][%w_]*$"
@@ -268,13 +323,14 @@ local function plain_reader(visible)
   end
 end
 
+-- Returns a function that keeps a statement, however many lines it has, as one entry.
 local function open_history(editor)
   local path = history_path()
-  if not path then return function() end end
-  editor.history_load(path)
-  return function(line)
-    editor.add_history(line)
-    editor.history_save(path)
+  if path then editor.history_load(path) end
+  return function(statement)
+    if not statement:find "%S" then return end
+    editor.add_history(statement)
+    if path then editor.history_save(path) end
   end
 end
 
@@ -300,18 +356,21 @@ function repl.run(editor)
   local interrupted = editor.interrupted or function() return false end
   local colour = is_colourful(io.stderr)
   if editor.complete then
-    editor.complete(function(text) return repl.complete(state.env, text) end)
+    editor.complete(function(text) return repl.complete(state.env, text, state.lines) end)
   end
+  local before = progress.show_unasked(visible ~= nil and core.terminal(io.stderr) ~= nil)
   if visible then print(banner()) end
   while true do
     local line = read(state:unfinished() and ">> " or "> ")
     if line == nil then break end
     if line == false then
+      remember(table.concat(state.lines, "\n")) -- what was dropped can be had back
       state:reset()
     else
       line = line:gsub("\r?\n$", "")
-      if line:find "%S" then remember(line) end
+      local above = state:unfinished() and table.concat(state.lines, "\n") .. "\n" or ""
       local kind, text = state:feed(line)
+      if kind ~= "more" then remember(above .. line) end
       if interrupted() then
         state:reset()
         report("interrupted", colour)
@@ -323,6 +382,7 @@ function repl.run(editor)
       if kind == "end" then break end
     end
   end
+  progress.show_unasked(before)
   if state:unfinished() and not visible then
     report("stdin: unfinished statement at the end of the input", colour)
     return false

@@ -21,6 +21,13 @@ bool pni_all_finite(pn_context *c, const pn_tensor *t) {
   return ok;
 }
 
+bool pni_has_nan(const pn_tensor *t) {
+  bool found = false;
+  if (!pni_is_float(t)) return false;
+  for (int64_t i = 0; i < t->numel && !found; i++) found = isnan(pni_element(t, i));
+  return found;
+}
+
 /* "NaN" or "an infinity", by the first such element. */
 static const char *kind_of(const pn_tensor *t) {
   for (int64_t i = 0; i < t->numel; i++) {

@@ -3,6 +3,7 @@
 ** view or compute, and record the node if a gradient may flow. A node keeps its inputs alive.
 */
 #include <string.h>
+#include "nonfinite.h"
 #include "op.h"
 #include "replay/replay.h"
 
@@ -160,6 +161,16 @@ static pn_status check_axis(pn_context *c, const pni_call *call) {
 
 static bool is_whole(const pn_tensor *x) { return x && !pni_is_float(x); }
 
+/* Fails where y is the first with a NaN. */
+static pn_status trap_nan(pn_context *c, const pni_call *call, const pn_tensor *y) {
+  if (!pni_has_nan(y)) return PN_OK;
+  for (int k = 0; k < call->nin; k++)
+    if (pni_has_nan(call->in[k])) return PN_OK;
+  char s[160];
+  return pni_fail(c, PN_DOMAIN, "%s: gives NaN (result of shape %s) and no input has one", call->op->name,
+                  pni_shape_text(y->ndim, y->shape, s));
+}
+
 pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const *in, const pni_attr *attr) {
   if (op->flags & PNI_OP_AS_FLOAT && is_whole(in[0])) return pni_apply1(c, op, pn_cast(c, in[0], PN_FLOAT64), attr);
   if (pni_failed(c) || pni_check_cancel(c)) return NULL;
@@ -176,7 +187,8 @@ pn_tensor *pni_apply(pn_context *c, const pni_op *op, int nin, pn_tensor *const 
   if (op->infer ? op->infer(c, &call, &spec) : broadcast_all(c, &call, &spec)) return NULL;
   pn_tensor *y = op->view ? viewed(c, &call, &spec) : NULL;
   if (!y && !pni_failed(c) && (op->eval || op->map)) y = computed(c, &call, &spec);
-  if (y && ((c->recorder && pni_record_apply(c, &call, y)) || (wants_gradient(c, &call) && record(c, &call, y)))) {
+  if (y && ((c->trap_nan && trap_nan(c, &call, y)) || (c->recorder && pni_record_apply(c, &call, y)) ||
+            (wants_gradient(c, &call) && record(c, &call, y)))) {
     pn_tensor_unref(y);
     return NULL;
   }

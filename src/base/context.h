@@ -65,6 +65,7 @@ struct pn_context {
   int64_t maps;   /* bijectors made so far: tells them apart */
   double pace[2]; /* seconds per operation of large factorisations in float64, float32; 0: not measured yet */
   bool freeing, closed, no_grad;
+  bool trap_nan;        /* an operation that makes a NaN out of inputs without one fails */
   bool validate;        /* densities refuse values outside the support */
   const pni_root *root; /* readers and writers stay below it; NULL: any file */
 };

@@ -2,6 +2,7 @@
 ** autodiff.c: parameters, gradients, and switching recording off, as Lua sees them.
 */
 #include "../autodiff/graph.h"
+#include "../autodiff/nonfinite.h"
 #include "penumbra_lua.h"
 
 static int l_param(lua_State *L) {
@@ -143,12 +144,31 @@ static int l_leaf_beyond(lua_State *L) {
   return 1;
 }
 
+/* nonfinite_cause(t) -> which operation below t made the first NaN or infinity, as text */
+static int l_nonfinite_cause(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *t = pni_check_tensor(L, 1);
+  char text[PNI_CAUSE];
+  lua_pushstring(L, pni_nonfinite_cause(c, t, text));
+  return 1;
+}
+
+/* trap_nan(on) -> the previous setting: whether an operation that makes the first NaN raises, at the script's line */
+static int l_trap_nan(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  lua_pushboolean(L, c->trap_nan);
+  c->trap_nan = lua_toboolean(L, 1);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {{"param", l_param},
                                      {"grad", l_grad},
                                      {"detach", l_detach},
                                      {"set_no_grad", l_set_no_grad},
                                      {"identity", l_identity},
                                      {"leaf_beyond", l_leaf_beyond},
+                                     {"nonfinite_cause", l_nonfinite_cause},
+                                     {"trap_nan", l_trap_nan},
                                      {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"backward", l_backward},

@@ -38,6 +38,19 @@ static pn_rng *read_common(lua_State *L, int i, const char *where, pn_dtype *dty
   return rng;
 }
 
+/* Pushes the list of {name, parameter}. */
+static void push_pairs(lua_State *L, const pn_layer *l) {
+  lua_createtable(L, PNI_LAYER_PARAMS, 0);
+  for (int k = 0; k < pn_layer_num_params(l); k++) {
+    lua_createtable(L, 2, 0);
+    lua_pushstring(L, pn_layer_param_name(l, k));
+    lua_rawseti(L, -2, 1);
+    pni_push_tensor(L, pn_layer_param(l, k));
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, k + 1);
+  }
+}
+
 /* layer(type, sizes, options) */
 static int l_layer(lua_State *L) {
   pn_context *c = pni_lua_context(L);
@@ -51,17 +64,9 @@ static int l_layer(lua_State *L) {
   pni_read_options(L, row->name, row->options, 3, common, options);
   pn_rng *rng = read_common(L, 3, row->name, &dtype);
   box *b = pni_new_object(L, &kind);
-  lua_createtable(L, 0, PNI_LAYER_PARAMS);
   b->l = pn_layer_new(c, row->name, n, size, dtype, rng, options);
   if (!b->l) return pni_raise(L, c);
-  for (int k = 0; k < pn_layer_num_params(b->l); k++) {
-    lua_createtable(L, 2, 0);
-    lua_pushstring(L, pn_layer_param_name(b->l, k));
-    lua_rawseti(L, -2, 1);
-    pni_push_tensor(L, pn_layer_param(b->l, k));
-    lua_rawseti(L, -2, 2);
-    lua_rawseti(L, -2, k + 1);
-  }
+  push_pairs(L, b->l);
   lua_setiuservalue(L, -2, 1);
   return 1;
 }
@@ -255,6 +260,27 @@ static int l_own_parameters(lua_State *L) {
   return 1;
 }
 
+/* layer:with(list of tensors) -> a layer that computes with these in place of its parameters, in their order */
+static int l_with(lua_State *L) {
+  const pn_layer *l = check_layer(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *value[PNI_LAYER_PARAMS];
+  if (!lua_istable(L, 2)) return pni_error(L, "with: tensors must be a list, got %s", pni_type_name(L, 2));
+  int n = pn_layer_num_params(l);
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, 2, k + 1);
+    value[k] = pni_test_tensor(L, -1);
+    if (!value[k])
+      return pni_error(L, "with: %s must be a tensor, got %s", pn_layer_param_name(l, k), pni_type_name(L, -1));
+  }
+  box *b = pni_new_object(L, &kind);
+  b->l = pni_layer_with(c, l, value);
+  if (!b->l) return pni_raise(L, c);
+  push_pairs(L, b->l);
+  lua_setiuservalue(L, -2, 1);
+  return 1;
+}
+
 /* layer:configuration() -> sizes, {option = value} of those that differ from their defaults */
 static int l_configuration(lua_State *L) {
   const pn_layer *l = check_layer(L, 1);
@@ -380,6 +406,7 @@ static const luaL_Reg methods[] = {{"mean", l_mean},
                                    {"type", l_type},
                                    {"stochastic", l_stochastic},
                                    {"own_parameters", l_own_parameters},
+                                   {"with", l_with},
                                    {"configuration", l_configuration},
                                    {NULL, NULL}};
 

@@ -59,6 +59,31 @@ static pn_status read_sizes(pn_context *c, const pni_layer *row, int n, const in
   return PN_OK;
 }
 
+pn_layer *pni_layer_with(pn_context *c, const pn_layer *l, pn_tensor *const *param) {
+  if (pni_failed(c)) return NULL;
+  for (int k = 0, n = pn_layer_num_params(l); k < n; k++) {
+    const pn_tensor *had = pn_layer_param(l, k);
+    char want[160], got[160];
+    if (had->ndim != param[k]->ndim ||
+        memcmp(had->shape, param[k]->shape, (size_t)had->ndim * sizeof *had->shape) != 0 ||
+        had->dtype != param[k]->dtype) {
+      pni_fail(c, PN_SHAPE, "%s: %s must be %s of shape %s, got %s of shape %s", l->type->name,
+               pn_layer_param_name(l, k), pn_dtype_name((pn_dtype)had->dtype),
+               pni_shape_text(had->ndim, had->shape, want), pn_dtype_name((pn_dtype)param[k]->dtype),
+               pni_shape_text(param[k]->ndim, param[k]->shape, got));
+      return NULL;
+    }
+  }
+  pn_layer *copy = pni_calloc(c, sizeof *copy);
+  if (!copy) return NULL;
+  pni_object_born(c);
+  *copy = *l;
+  copy->refs = 1;
+  for (int k = 0, i = 0; k < PNI_LAYER_PARAMS; k++)
+    if (l->param[k]) copy->param[k] = pn_tensor_ref(param[i++]);
+  return copy;
+}
+
 pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_t *sizes, pn_dtype dtype, pn_rng *rng,
                        const pn_option *options) {
   if (pni_failed(c)) return NULL;

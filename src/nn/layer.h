@@ -47,6 +47,8 @@ const pni_layer *pni_layer_at(int i);
 const pni_layer *pni_layer_find(const char *name);
 /* Makes parameter k of l from a fresh tensor. */
 pn_status pni_layer_set(pn_context *c, pn_layer *l, int k, pn_tensor *t);
+/* New: a layer like l whose parameters are these tensors (of the same shapes), nodes of any graph. */
+pn_layer *pni_layer_with(pn_context *c, const pn_layer *l, pn_tensor *const *param);
 
 #define X(name) extern const pni_layer pni_layer_##name;
 #include "layer.def"

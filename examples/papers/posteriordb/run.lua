@@ -96,7 +96,7 @@ local function data_of(entry)
   end
 end
 
--- Rows {name, mean, sd, q05, q50, q95, mcse, ess}; heavy tails are held to the moments of their logarithms (`log`).
+-- Rows {name, mean, sd, q05, q50, q95, mcse, ess}; heavy tails are held to the moments of their logarithms (site `log`).
 local function read_reference(entry, folder)
   local rows, columns = {}, nil
   for line in io.lines(folder .. "/reference.csv") do
@@ -111,7 +111,7 @@ local function read_reference(entry, folder)
       row.mcse = row.mcse_mean
       local log = entry.logarithms and entry.logarithms[row.name]
       if log then
-        row.mean, row.sd, row.mcse, row.log = log.mean, log.sd, log.mcse, true
+        row.mean, row.sd, row.mcse, row.log = log.mean, log.sd, log.mcse, "log_" .. row.name
       end
       rows[#rows + 1] = row
     end
@@ -140,11 +140,7 @@ end
 local function rows_of(p, reference)
   local summary, rows = p:summary(not reference and p.latent or nil), {}
   for i, ref in ipairs(reference or summary) do
-    rows[i] = assert(summary[ref.name], ref.name)
-    if ref.log then
-      local row = pn.draws_summary(p.draws[ref.name]:log():unsqueeze(3))[1]:totable()
-      rows[i] = { mean = row[1], sd = row[2], r_hat = row[6], ess_bulk = row[7], mcse = row[9] }
-    end
+    rows[i] = assert(summary[ref.log or ref.name], ref.name)
   end
   return rows
 end
@@ -215,8 +211,7 @@ local function run_guide(entry, name, data, reference)
     local draws = fit:sample(10000)
     result.error, result.low, result.high = 0, math.huge, 0
     for _, ref in ipairs(reference) do
-      local column = column_of(draws, ref.name)
-      column = ref.log and column:log() or column
+      local column = column_of(draws, ref.log or ref.name)
       local ratio = column:std():item() / ref.sd
       result.error = math.max(result.error, math.abs(column:mean():item() - ref.mean) / ref.sd)
       result.low, result.high = math.min(result.low, ratio), math.max(result.high, ratio)

@@ -34,6 +34,8 @@ function enumeration.values(m, site, d)
   end
   m.enumerated = (m.enumerated or 0) + 1
   local axis = m.most + m.enumerated
+  m.axis_sizes = m.axis_sizes or {}
+  m.axis_sizes[axis] = k
   local batch = d.batch_shape
   local shape, from = { k }, {}
   from[1] = k
@@ -51,7 +53,7 @@ local function size_at(t, axis)
 end
 
 -- Sums a factor over plates deeper than `depth` (axes -depth - 1 ... -most), each scaled as its rows count.
-local function over_plates(m, factor, depth)
+local function over_plates(factor, depth)
   local lp, axes = factor.log_prob, {}
   for k = depth + 1, factor.depth do
     local plate = factor.plates[k]
@@ -68,12 +70,32 @@ local function over_plates(m, factor, depth)
   return lp
 end
 
---- The log density of a trace with enumerated variables: they are summed out. 0-d.
-function enumeration.log_density(m)
+-- Does a factor stand in the plates of z, and maybe in more within the innermost?
+local function within(factor, z)
+  for k, plate in ipairs(z.plates) do
+    if not factor.plates[k] or factor.plates[k].name ~= plate.name then
+      return false
+    end
+  end
+  return true
+end
+
+-- What sums of factors over a variable depend on, beside the variable itself.
+local function join(into, factor)
+  for _, name in ipairs(factor.observed) do
+    table.insert(into.observed, name)
+  end
+  into.latent = into.latent or factor.latent
+end
+
+--- The factors of a trace's density: a list of {log_prob, plates, depth, scale, observed, latent}, enumerated variables
+--- summed out. observed: list of the observed sites in it; latent: is a latent variable that is not summed out?
+function enumeration.factors(m)
   local factors, variables = {}, {}
   for _, site in ipairs(m.order) do
     if site.log_prob then
-      factors[#factors + 1] = { log_prob = site.log_prob, plates = site.plates, depth = #site.plates, scale = site.scale }
+      factors[#factors + 1] = { log_prob = site.log_prob, plates = site.plates, depth = #site.plates, scale = site.scale,
+        observed = { site.observed and site.name }, latent = not site.observed and not site.enumerated }
     end
     if site.enumerated then
       variables[#variables + 1] = site
@@ -82,25 +104,33 @@ function enumeration.log_density(m)
   for v = #variables, 1, -1 do
     local z = variables[v]
     local depth, sum, rest = #z.plates, nil, {}
+    local joined = { plates = z.plates, depth = depth, scale = z.scale, observed = {} }
     for _, factor in ipairs(factors) do
       if size_at(factor.log_prob, z.axis) > 1 then
-        if factor.depth < depth then
+        if not within(factor, z) then
           core.error(("sample: '%s' is enumerated in plate '%s', but what depends on it stands outside"):format(z.name,
             z.plates[depth].name))
         end
-        local lp = over_plates(m, factor, depth)
+        local lp = over_plates(factor, depth)
         sum = sum and sum + lp or lp
+        join(joined, factor)
       else
         rest[#rest + 1] = factor
       end
     end
     if sum then
-      rest[#rest + 1] = { log_prob = sum:logsumexp(-z.axis, true), plates = z.plates, depth = depth, scale = z.scale }
+      joined.log_prob = sum:logsumexp(-z.axis, true)
+      rest[#rest + 1] = joined
     end
     factors = rest
   end
+  return factors
+end
+
+--- The log density of a trace with enumerated variables: they are summed out. 0-d.
+function enumeration.log_density(m)
   local total
-  for _, factor in ipairs(factors) do
+  for _, factor in ipairs(enumeration.factors(m)) do
     local lp = factor.log_prob:sum()
     lp = factor.scale ~= 1 and lp * factor.scale or lp
     total = total and total + lp or lp

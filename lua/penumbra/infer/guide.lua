@@ -28,7 +28,7 @@ local function good_start(target, o)
   local best, most
   for _ = 1, 20 do
     local z = target:start(o.radius)
-    local ok, lp = pcall(function() return target:log_density(z):item() end)
+    local ok, lp = pcall(function() return target:log_density(z, true, true):item() end)
     if ok and lp == lp and lp < math.huge and (not most or lp > most) then
       best, most = z, lp
     end
@@ -188,7 +188,7 @@ kinds.laplace = {
 --- The Hessian of a target's log density at z [n]: [n, n].
 function guide.hessian(target, z)
   local x = z + target.zero
-  local g = core.grad(target:log_density(x), { x }, { create_graph = true })[1]
+  local g = core.grad(target:log_density(x, true, true), { x }, { create_graph = true })[1]
   local rows = {}
   for i = 1, z:size(1) do
     rows[i] = core.grad(g:slice(1, i, i):sum(), { x })[1]
@@ -203,7 +203,7 @@ function guide.newton(self)
   for _ = 1, 20 do
     local z = w:detach()
     local x = z + target.zero
-    local lp = target:log_density(x)
+    local lp = target:log_density(x, true, true)
     local g = core.grad(lp, { x })[1]
     local factor = (-guide.hessian(target, z)):cholesky()
     if not factor then
@@ -213,7 +213,7 @@ function guide.newton(self)
     local size, risen = 1, false
     for _ = 1, 20 do
       local next_z = z + step * size
-      local ok, higher = pcall(function() return target:log_density(next_z):item() end)
+      local ok, higher = pcall(function() return target:log_density(next_z, true, true):item() end)
       if ok and higher >= lp:item() then
         w:set(next_z:detach())
         risen = true
@@ -256,6 +256,28 @@ function methods:law()
   return self.kind.law(self)
 end
 
+--- The terms of n draws for estimators of weights: tables of log_p and log_q, [n, 1]; with path also fixed_q, and fixed_p
+--- where it is "weighted", of the same draws held fixed. Internal.
+function methods:densities(n, path)
+  local q = self:law()
+  local z, log_q = q:rsample_log_prob { n }
+  local terms = { log_q = log_q:unsqueeze(2) }
+  local function density(x)
+    local rows = {}
+    for k = 1, n do
+      rows[k] = self.target:log_density(x[k])
+    end
+    return core.stack(rows, 1):unsqueeze(2)
+  end
+  terms.log_p = density(z)
+  if path then
+    local fixed = z:detach()
+    terms.fixed_q = q:log_prob(fixed):unsqueeze(2)
+    terms.fixed_p = path == "weighted" and density(fixed) or nil
+  end
+  return terms
+end
+
 local class = { __index = methods, __name = "guide", __tostring = function(self)
   return ("guide %s of %d numbers"):format(self.name, self.size)
 end }
@@ -273,8 +295,8 @@ function guide.new(name, given)
       names[#names + 1] = each
     end
     table.sort(names)
-    core.error(("guide: there is no guide '%s'%s; there are %s"):format(tostring(name),
-      options.suggestion(name, names), table.concat(names, ", ")))
+    core.error(("guide: there is no guide '%s', there are %s%s"):format(tostring(name), table.concat(names, ", "),
+      options.suggestion(name, names)))
   end
   local known = { init = options.any(false), radius = 2 }
   for key, value in pairs(kind.options) do

@@ -19,6 +19,7 @@
 ---     m:plate(name, size, [{batch = B},] f)    size independent rows: f(i), i the rows' indices (0-based, int64)
 ---     m:scan(name, T, carry, f)     carry = f(carry, t) for t = 1 .. T; the last carry. Sites in it are "x[t]"
 ---     m:module(name, net)           the network, whose parameters are trained with the model's
+---     m:network(name, net, prior)   the network with weights drawn from priors: a Bayesian network
 ---
 --- Shapes are those of NumPyro: a value is batch + event, and plates are the last axes of the batch: the outermost is
 --- axis -1, one within it -2, and so on. A distribution whose batch lacks the axis is repeated along it; one whose axis
@@ -40,6 +41,7 @@ local core = require "penumbra.core"
 local dist = require "penumbra.dist"
 local options = require "penumbra.options"
 local enumeration = require "penumbra.infer.enumeration"
+local parameters = require "penumbra.parameters"
 
 local model = {}
 
@@ -143,6 +145,10 @@ end
 
 -- Draws are reparametrised where that is possible; what a first run found is remembered for those that are captured.
 local function draw(m, site, d)
+  if m.detached then
+    site.score = true
+    return d:sample()
+  end
   local known = m.model.reparametrised
   if known[site.base] == nil and not core.capture.going_on() then
     local ok, value = pcall(d.rsample, d)
@@ -180,11 +186,33 @@ local function check_distribution(kind, name, d)
   end
 end
 
-local function score(site, d, value)
+-- With particles or enumeration an axis left of the plates is theirs, and nobody else's.
+local function check_axes(m, site, lp)
+  local n = lp:ndim()
+  if n <= m.most then
+    return
+  end
+  local most = m.most + (m.enumerated or m.particles and 1 or 0)
+  local wrong = n > most or m.particles and lp:size(1) ~= m.particles and lp:size(1) ~= 1
+  for axis = m.most + 1, n do
+    local size = m.axis_sizes and m.axis_sizes[axis]
+    wrong = wrong or size and lp:size(-axis) ~= 1 and lp:size(-axis) ~= size
+  end
+  if wrong then
+    refuse(site.kind, "'%s' has a log density of shape %s, more axes than there are plates: with particles or "
+      .. "enumeration axes of one value must be joined by :independent(k), or stand in a plate", site.name,
+      shape_text(lp))
+  end
+end
+
+local function score(m, site, d, value)
   local ok, lp = pcall(d.log_prob, d, value)
   if not ok then
     local why = tostring(lp):gsub("^[^:]*:%d+: ", "")
     refuse(site.kind, "'%s': %s", site.name, why)
+  end
+  if m.strict then
+    check_axes(m, site, lp)
   end
   return lp
 end
@@ -192,12 +220,14 @@ end
 local function observed(m, site, d, value)
   if type(value) == "number" or type(value) == "table" then
     value = core.tensor(value, { dtype = d.dtype })
+  elseif value == nil then
+    refuse("observe", "'%s' has no value: give one, or by condition; p:predict() and model:trace() draw it", site.name)
   elseif not core.is_tensor(value) then
     refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
   end
   check_observed(m, site, d, value)
   site.observed, site.dist, site.value = true, d, value
-  site.log_prob = score(site, d, value)
+  site.log_prob = score(m, site, d, value)
   keep_site(m, site)
   return value
 end
@@ -223,6 +253,8 @@ function recorder:sample(name, d, given)
     return observed(self, site, d, seen)
   end
   if self.model.hidden[site.base] or self.model.hidden[site.name] then
+    self.unseen = self.unseen or {}
+    self.unseen[site.base], self.unseen[site.name] = true, true
     return d:sample()
   end
   site.constraint, site.enumerable = o.constraint, o.enumerate
@@ -238,18 +270,26 @@ function recorder:sample(name, d, given)
       site.value = draw(self, site, site.dist)
     end
   end
-  site.log_prob = site.log_prob or score(site, site.dist, site.value)
+  site.log_prob = score(self, site, site.dist, site.value)
   keep_site(self, site)
   return site.value
 end
 
 --- The value (a tensor, number or list) that was seen of a variable whose law is d. Returns it as a tensor. Where a
---- posterior predicts, the value may be nil: it is drawn.
+--- posterior predicts and in model:trace the value may be nil: it is drawn. model:condition{name = value} gives one in
+--- its stead.
 function recorder:observe(name, d, value)
   local site = add_site(self, "observe", name)
   check_distribution("observe", name, d)
   d = within_plates(self, "observe", name, d)
-  if self.predict then
+  local set = given_value(self.model.fixed, site)
+  if set then
+    site.kind, site.dist, site.value = "intervened", d, set
+    keep_site(self, site)
+    return set
+  end
+  value = given_value(self.model.data, site) or value
+  if self.predict or self.prior and value == nil then
     site.dist, site.value, site.predicted = d, d:sample(), true
     keep_site(self, site)
     return site.value
@@ -268,8 +308,9 @@ function recorder:flat(name, set, shape, given)
   local o = options.check("flat", given, flat_options)
   site.set, site.shape = set or "real", shape or {}
   site.low, site.high = o.low or nil, o.high or nil
-  site.value = given_value(self.model.fixed, site) or given_value(self.model.data, site)
-    or self.value_of(self, site)
+  local set, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
+  site.kind, site.observed = set and "intervened" or "flat", not set and seen ~= nil or nil
+  site.value = set or seen or self.value_of(self, site)
   if not site.value then
     refuse("flat", "'%s' has no prior from which it could be drawn: give its value by condition, intervene or replay",
       name)
@@ -289,12 +330,32 @@ function recorder:deterministic(name, value)
   return value
 end
 
---- Adds a tensor (its sum) or a number to the log density; within a plate it counts as the rows do.
+-- A factor with the axes of the plates around it: what lacks one counts once for each of its rows.
+local function over_rows(m, site, lp)
+  local depth, shape = #m.plates, lp:shape()
+  local want, n = {}, #lp:shape()
+  for k = 1, math.max(depth, n) do
+    local plate, size = m.plates[k], shape[n - k + 1] or 1
+    if plate and size ~= plate.rows and size ~= 1 then
+      refuse("factor", "'%s' has shape %s, whose axis %d must have the %d rows of plate '%s', got %d", site.name,
+        shape_text(shape), -k, plate.rows, plate.name, size)
+    end
+    want[math.max(depth, n) - k + 1] = plate and plate.rows or size
+  end
+  return depth > 0 and lp:broadcast_to(want) or lp
+end
+
+--- Adds a tensor (its sum) or a number to the log density. Within a plate it is a term of each row: its last axis is that
+--- of the rows, or it counts for each of them alike.
 function recorder:factor(name, log_factor)
   local site = add_site(self, "factor", name)
   site.log_prob = type(log_factor) == "number" and core.tensor(log_factor) or log_factor
   if not core.is_tensor(site.log_prob) then
     refuse("factor", "'%s' needs a tensor or a number, got %s", name, type(log_factor))
+  end
+  site.log_prob = over_rows(self, site, site.log_prob)
+  if self.strict then
+    check_axes(self, site, site.log_prob)
   end
   keep_site(self, site)
 end
@@ -349,6 +410,49 @@ function recorder:module(name, net)
   return net
 end
 
+-- The law of a weight: prior is a standard deviation or a function of name and shape.
+local function law_of(name, weight, prior)
+  local shape = weight:shape()
+  if type(prior) == "function" then
+    local d = prior(name, shape)
+    check_distribution("network", name, d)
+    local event = d.event_shape
+    if #event < #shape then
+      d = (#d.batch_shape + #event == #shape and d or d:expand(shape)):independent(#shape - #event)
+    end
+    return d
+  end
+  local zero = core.zeros(shape, { dtype = weight:dtype() })
+  local d = dist.normal(zero, prior)
+  return #shape > 0 and d:independent(#shape) or d
+end
+
+--- A network (pn.nn) of layers without posteriors of their own, whose weights are latent variables: sites
+--- "name.1.weight", as net:named_parameters() names them. prior: the standard deviation (1) of independent normals
+--- around 0, or a function (parameter's name, shape) that gives a distribution; one of a single number is repeated.
+--- Returns the network with these weights, to be called; net itself is not changed. Neal 1996.
+function recorder:network(name, net, prior)
+  full_name(self, "network", name)
+  prior = prior == nil and 1 or prior
+  if type(prior) ~= "function" and not (type(prior) == "number" and prior > 0) and not core.is_tensor(prior) then
+    refuse("network", "'%s': prior must be a positive standard deviation or a function (name, shape), got %s", name,
+      type(prior) == "number" and tostring(prior) or type(prior))
+  elseif type(net) ~= "table" and type(net) ~= "userdata" or core.is_tensor(net) then
+    refuse("network", "'%s' needs a network, got %s", name, core.is_tensor(net) and "a tensor" or type(net))
+  elseif #self.plates > 0 then
+    refuse("network", "'%s' stands in plate '%s': weights are shared by its rows and are drawn outside of it", name,
+      self.plates[#self.plates].name)
+  end
+  local values = {}
+  for _, entry in ipairs(parameters.named(net)) do
+    values[entry[1]] = self:sample(name .. "." .. entry[1], law_of(entry[1], entry[2], prior))
+  end
+  if next(values) == nil then
+    refuse("network", "'%s' has no weights", name)
+  end
+  return parameters.with(net, values)
+end
+
 local plate_options = { batch = options.optional "number" }
 
 local function indices_of(m, plate)
@@ -383,12 +487,12 @@ function recorder:plate(name, size, given, f)
   elseif type(f) ~= "function" then
     refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
   end
-  local rows = o.batch or size
-  if math.type(rows) ~= "integer" or rows < 1 or rows > size then
-    refuse("plate", "'%s': batch must be a whole number from 1 to its size %d, got %s", name, size, tostring(rows))
+  local rows = not self.whole and o.batch or size
+  if o.batch and (math.type(o.batch) ~= "integer" or o.batch < 1 or o.batch > size) then
+    refuse("plate", "'%s': batch must be a whole number from 1 to its size %d, got %s", name, size, tostring(o.batch))
   end
   local before, scale = self.plates, self.scale
-  local plate = { name = name, size = size, rows = rows }
+  local plate = { name = name, size = size, rows = rows, batch = o.batch or size }
   for k, outer in ipairs(before) do
     if outer.name == name then
       refuse("plate", "'%s' stands within itself (depth %d)", name, k)
@@ -498,18 +602,45 @@ local methods = {}
 
 local function no_value() end
 
+-- What condition, intervene and block name must be there.
+local function check_named(self, m)
+  if not (next(self.data) or next(self.fixed) or next(self.hidden)) then
+    return
+  end
+  local met, names = {}, {}
+  for _, site in ipairs(m.order) do
+    met[site.name], met[site.base] = true, true
+    names[#names + 1] = site.name
+  end
+  for name in pairs(m.unseen or {}) do
+    met[name] = true
+  end
+  table.sort(names)
+  for where, list in pairs { condition = self.data, intervene = self.fixed, block = self.hidden } do
+    for name in pairs(list) do
+      if not met[name] then
+        core.error(("%s: the model has no site '%s'%s"):format(where, name, options.suggestion(name, names)))
+      end
+    end
+  end
+end
+
 --- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
---- how.indices: rows of plates by name. Internal.
+--- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants. how.prior:
+--- what is observed without a value is drawn. how.check: mistakes that a run may be asked to find. Internal.
 function model.run(self, args, how)
   how = how or {}
   local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "",
     value_of = how.value or no_value, particles = how.particles, most = how.most or math.huge,
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate,
-    predict = how.predict,
+    predict = how.predict, prior = how.prior, whole = how.whole, detached = how.detached,
     indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check, locate = how.locate }, recorder)
   local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
   m.results = results
+  if how.check then
+    check_named(self, m)
+  end
   return setmetatable(m, trace)
 end
 
@@ -585,10 +716,10 @@ local function replaying(self, value)
   end
 end
 
---- Runs the model on data, latent variables drawn from their priors. Returns the trace: trace.sites[name] with value,
+--- Runs the model on data, latent variables drawn from their priors, and so is what is observed as nil. Returns the trace: trace.sites[name] with value,
 --- log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace) is a table of the sites.
 function methods:trace(...)
-  return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true })
+  return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true, prior = true })
 end
 
 --- The log density of latent values (a table site -> value, all of them) and data: a 0-d tensor with a graph.
@@ -672,8 +803,18 @@ end
 local class = { __index = core.namespace("a model", methods), __name = "model",
   __tostring = function(self) return "model" .. (self.where ~= "" and " of " .. self.where or "") end }
 
---- model(f): the model whose joint density the function f(m, data...) describes (pn.help "penumbra.infer.model").
-function model.new(f)
+--- model(f): the model whose joint density the function f(m, data...) describes.
+---
+---     model = pn.model(function(m, x, y)
+---       local w = m:sample("w", pn.dist.normal(0, 1))
+---       m:observe("y", pn.dist.normal(w * x, 0.5), y)
+---     end)
+---     p = pn.nuts(model, {data = {x, y}})
+---
+--- In it m:sample, m:observe, m:flat, m:param, m:deterministic, m:factor, m:plate, m:scan, m:module. It has
+--- model:trace, condition, intervene, block, replay, log_density, parameters, state. All of it:
+--- pn.help "penumbra.infer.model".
+function model.model(f)
   if type(f) ~= "function" then
     core.error("model: needs a function (m, data...), got " .. type(f))
   end
@@ -697,5 +838,7 @@ end
 
 model.given_value = given_value
 model.replaying = replaying
+model.recorder = recorder
+model.methods = methods
 
 return model

@@ -15,11 +15,11 @@ local model = require "penumbra.infer.model"
 
 local nuts = {}
 
-local BLOCKS = 50 -- of iterations between two looks at the progress line
+local LOOK = 0.1 -- seconds between two looks at the progress line
 
 local common = { data = options.optional "table", chains = 4, warmup = 1000, draws = 1000, dense = false,
   target_accept = 0.8, init = options.any(false), radius = 2, generator = options.optional(),
-  progress = options.any(false) }
+  progress = options.optional() }
 
 local function with(more)
   local all = {}
@@ -41,13 +41,6 @@ local function is_whole(where, name, v, least)
   end
 end
 
-local function bar_of(o, where)
-  if o.progress == false or not io then
-    return nil
-  end
-  return progress.new { total = o.warmup + o.draws, label = where, out = o.progress == true and io.stderr or o.progress }
-end
-
 local function start_of(o, t)
   if not o.init then
     return nil
@@ -66,7 +59,7 @@ local function sample(where, m, o, more)
   is_whole(where, "warmup", o.warmup, 0)
   is_whole(where, "draws", o.draws, 4)
   local args = model.packed(o.data)
-  local t = target.new(m, args, o.generator)
+  local t = target.new(m, args, o.generator, true)
   local gradient = t:compiled_gradient()
   gradient(t:start(o.radius, o.generator))
   local clock = core.clock()
@@ -76,11 +69,14 @@ local function sample(where, m, o, more)
     settings[key] = value
   end
   local sampler = core.new_sampler(gradient, settings, start_of(o, t), o.generator)
-  local bar, block = bar_of(o, where), math.max(1, (o.warmup + o.draws) // BLOCKS)
+  local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
+  local block = bar and 1 or o.warmup + o.draws
   local ok, message = pcall(function()
     while not sampler:finished() do
       local before = sampler:iteration()
+      local began = core.clock()
       sampler:run(block)
+      block = core.clock() - began < LOOK / 2 and block * 2 or block
       if bar then
         bar:step(sampler:iteration() - before, "", before < o.warmup and "warm-up" or "sampling")
       end
@@ -101,14 +97,15 @@ end
 ---
 --- data           list of the model's arguments after m
 --- chains         4
---- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are
+--- warmup, draws  iterations per chain: 1000 for adaptation, which are not kept, and 1000 that are.
+---                A plate takes all its rows here, whatever its batch
 --- dense          true: a dense mass matrix, for strongly correlated variables
 --- target_accept  0.8; nearer to 1 takes shorter steps
 --- max_depth      10: trajectories of at most 2^10 - 1 leapfrogs
 --- init           table site -> value from which all chains start; else uniform on (-radius, radius) in the
 ---                unconstrained space, radius = 2, until the density is positive
 --- generator      a pn.generator
---- progress       true for a line on standard error, or a file
+--- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---
 --- Hoffman & Gelman 2014; Betancourt 2017.
 function nuts.nuts(m, given)

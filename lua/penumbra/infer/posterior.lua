@@ -4,15 +4,20 @@
 ---     print(p)                     a line for each number: mean, sd, quantiles, R-hat, effective sample sizes
 ---     p.draws.w                    [chains, draws, ...]; sites of a scan have time next
 ---     p:summary()                  the same lines as a list; p:summary().w is the line of w
----     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws, ...]
+---     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws,
+---                                  ...]
 ---     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
 ---     p:check{statistic = f}       posterior predictive checks: p-values and a picture
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
+---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation
+---     p:save(path)                 draws and statistics to a file; pn.infer.load_posterior(path, model, {data =})
 ---     p.warnings                   what speaks against these draws; printed with them
 ---     p.statistics                 of each draw [chains, draws]: log_density, accept, step_size, depth, leapfrogs,
 ---                                  divergent, energy
 ---     p.divergences p.e_bfmi p.seconds
 local core = require "penumbra.core"
+local layout = require "penumbra.layout"
+local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local replay = require "penumbra.replay"
@@ -22,6 +27,7 @@ local posterior = {}
 local methods = {}
 
 local COLUMNS = { "mean", "sd", "q05", "median", "q95", "r_hat", "ess_bulk", "ess_tail", "mcse" }
+local INDEPENDENT = { "mean", "sd", "q05", "median", "q95" }
 local STATISTICS = { "log_density", "accept", "step_size", "depth", "leapfrogs", "divergent", "energy" }
 
 -- Values [chains, draws, n] cut into sites by name; those of a scan joined, time first.
@@ -73,40 +79,50 @@ end
 
 posterior.element_names = element_names
 
-local function shown(v, width)
+-- A number of a summary: three or four digits that mean something.
+local function shown(column, v)
   if v ~= v then
-    return (" "):rep(width - 1) .. "-"
+    return "-"
+  elseif column:find "^ess" then
+    return ("%d"):format(math.floor(v + 0.5))
+  elseif column == "r_hat" then
+    return ("%.3f"):format(v)
+  elseif column == "mcse" then
+    return ("%.2g"):format(v)
   end
-  local text = math.abs(v) >= 1e5 and ("%.3g"):format(v) or ("%.4g"):format(v)
-  return (" "):rep(width - #text) .. text
+  return math.abs(v) >= 1e5 and ("%.3g"):format(v) or ("%.4g"):format(v)
 end
 
-local summary_class = { __index = {} }
-
-function summary_class.__tostring(self)
-  local longest, lines = 4, {}
-  for _, row in ipairs(self) do
-    longest = math.max(longest, #row.name)
+-- Columns as wide as they must be: 80 hold the names of most models.
+local function summary_text(self)
+  local lines = { "" }
+  for k, row in ipairs(self) do
+    lines[k + 1] = row.name
   end
-  local head = (" "):rep(longest)
-  for _, column in ipairs(COLUMNS) do
-    head = head .. (" "):rep(10 - #column) .. column
-  end
-  lines[1] = head
-  for _, row in ipairs(self) do
-    local line = row.name .. (" "):rep(longest - #row.name)
-    for _, column in ipairs(COLUMNS) do
-      local v = row[column]
-      line = line .. (column:find "^ess" and v == v and ("%10d"):format(math.floor(v + 0.5))
-        or column == "r_hat" and v == v and ("%10.3f"):format(v) or shown(v, 10))
+  local function add(texts, format)
+    local widest = 0
+    for _, text in ipairs(texts) do
+      widest = math.max(widest, #text)
     end
-    lines[#lines + 1] = line
+    for k, text in ipairs(texts) do
+      lines[k] = lines[k] .. format(text, widest)
+    end
+  end
+  add(lines, function(text, widest) return (" "):rep(widest - #text) end)
+  for _, column in ipairs(self.columns) do
+    local texts = { column }
+    for k, row in ipairs(self) do
+      texts[k + 1] = shown(column, row[column])
+    end
+    add(texts, function(text, widest) return (" "):rep(widest + 1 - #text) .. text end)
   end
   return table.concat(lines, "\n")
 end
 
-local function summary_of(sites, names)
-  local list = setmetatable({}, summary_class)
+-- independent: of draws that are no chains, whose number alone tells how good the means are.
+local function summary_of(sites, names, independent)
+  local list = setmetatable({}, { __index = { columns = independent and INDEPENDENT or COLUMNS },
+    __tostring = summary_text })
   for _, site in ipairs(names) do
     local draws = sites[site]
     local shape = draws:shape()
@@ -226,7 +242,8 @@ local function predicted(t, m, args, z)
   local names = {}
   local list = for_each_draw(z, m.body, function(x)
     local parts = {}
-    for _, site in ipairs(model.run(m, args, { predict = true, value = t:values_at(x) }).order) do
+    local run = model.run(m, args, { predict = true, whole = true, value = t:values_at(x) })
+    for _, site in ipairs(run.order) do
       if site.predicted then
         names[#parts + 1] = site.name
         parts[#parts + 1] = site.value
@@ -246,27 +263,56 @@ end
 
 posterior.predicted = predicted
 
---- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list of
---- other arguments for the model; model, another model with these latent variables; draws, how many at most (picked at
---- random).
+--- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
+--- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
+--- at random).
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
   return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
     flat_draws(self, o.draws))
 end
 
---- The log density of each observation at each draw, by site: [chains, draws, ...].
-function methods:log_likelihood()
-  local names = {}
-  local list = for_each_draw(flat_draws(self), self.model.body, function(z)
-    local parts = {}
-    local t = model.run(self.model, self.args, { value = self.target:values_at(z) })
+-- The log densities of what is observed in a run, by name: two lists. Where enumerated variables are summed out,
+-- what shares one is joined.
+local function likelihoods(t)
+  local names, parts = {}, {}
+  if not t.enumerated then
     for _, site in ipairs(t.order) do
       if site.observed then
-        names[#parts + 1] = site.name
-        parts[#parts + 1] = site.log_prob
+        names[#parts + 1], parts[#parts + 1] = site.name, site.log_prob
       end
     end
+    return names, parts
+  end
+  for _, factor in ipairs(enumeration.factors(t)) do
+    if #factor.observed > 0 then
+      local name = table.concat(factor.observed, ", ")
+      if factor.latent then
+        core.error(("log_likelihood: '%s' has no density of its own: what is summed out carries latent variables beside "
+          .. "it"):format(name))
+      end
+      local lp = factor.log_prob
+      while lp:ndim() > factor.depth and lp:size(1) == 1 do
+        lp = lp:squeeze(1)
+      end
+      names[#parts + 1], parts[#parts + 1] = name, lp
+    end
+  end
+  return names, parts
+end
+
+--- The log density of each observation at each draw, by site: [chains, draws, ...]. Enumerated variables are summed
+--- out; sites that share one are one entry, "x, y".
+function methods:log_likelihood()
+  local names
+  local how = { whole = true }
+  if self.target.enumerates then
+    how.enumerate, how.most = true, self.target.most
+  end
+  local list = for_each_draw(flat_draws(self), self.model.body, function(z)
+    local parts
+    how.value = self.target:values_at(z)
+    names, parts = likelihoods(model.run(self.model, self.args, how))
     if #parts == 0 then
       core.error "log_likelihood: the model observes nothing"
     end
@@ -280,13 +326,63 @@ function methods:log_likelihood()
   return sites
 end
 
---- Posterior predictive checks: statistics of what was observed against those of `draws` (1000) replications of it. Gives
---- a list of {name, observed, mean, q05, q95, p_value, replicated}, also by name; p_value is the share of replications
---- above the observed one (ties half): near 0 or 1 the model cannot make data like these. As text a table;
+--- Posterior predictive checks: statistics of what was observed against those of `draws` (1000) replications of it.
+--- Gives a list of {name, observed, mean, q05, q95, p_value, replicated}, also by name; p_value is the share of
+--- replications above the observed one (ties half): near 0 or 1 the model cannot make data like these. As text a table;
 --- check:plot(path) is a picture. Options: statistic, a function of the site's value that gives a number, or a table
---- name -> function (mean, sd, min and max unless given); site, which one where several are observed; data, as for predict.
+--- name -> function (mean, sd, min and max unless given); site, which one where several are observed; data, as for
+--- predict.
 function methods:check(given)
   return require("penumbra.infer.predictive").check(self, given, self.target:values_at(flat_draws(self, 1)[1]))
+end
+
+local loo_class = { __tostring = function(self)
+  local text = ("%d observations, %d draws\nelpd_loo %10.2f, standard error %.2f\np_loo    %10.2f\nlooic    %10.2f"):format(
+    self.k:numel(), self.draws, self.elpd, self.se, self.p, -2 * self.elpd)
+  return self.warning and text .. "\nwarning: " .. self.warning or text
+end }
+
+--- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
+--- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
+--- them together unless given).
+---
+---     local a, b = p1:loo(), p2:loo()
+---     print(a, a.elpd - b.elpd)      -- the larger predicts better
+---
+--- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
+--- pointwise [N] and k [N], the k-hat of each observation, and a warning, nil while all are below what the number of
+--- draws allows. Vehtari, Gelman & Gabry 2017.
+function methods:loo(site)
+  local infer = require "penumbra.infer"
+  local sites, names = self:log_likelihood(), {}
+  for name in pairs(sites) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  if site ~= nil and not sites[site] then
+    core.error(("loo: the model observes no '%s'; it observes %s"):format(tostring(site), table.concat(names, ", ")))
+  end
+  local parts = {}
+  for k, name in ipairs(site and { site } or names) do
+    parts[k] = sites[name]:reshape { self.unconstrained:size(1) * self.unconstrained:size(2), -1 }
+  end
+  local ll = core.concatenate(parts, 2)
+  local draws, n = ll:size(1), ll:size(2)
+  local log_w, k = infer.psis(-ll)
+  local pointwise = (log_w + ll):logsumexp(1)
+  local all = ll:logsumexp(1) - math.log(draws)
+  local elpd = pointwise:sum():item()
+  local spread = (pointwise - elpd / n):square():mean():item()
+  return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(), pointwise = pointwise,
+    k = k, draws = draws, warning = infer.pareto_warning(k, draws) }, loo_class)
+end
+
+--- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and
+--- what pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
+function methods:save(path)
+  options.argument("save", "path", path, "string")
+  return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
+    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth }, { format = "penumbra posterior" })
 end
 
 local class = { __name = "posterior", __index = core.namespace("a posterior", methods) }
@@ -296,13 +392,13 @@ function class.__tostring(self)
   local text = ("%s\n%d draws of %d chains in %.1f s"):format(tostring(self:summary(self.latent)), n, self.chains,
     self.seconds)
   for _, warning in ipairs(self.warnings) do
-    text = text .. "\nwarning: " .. warning
+    text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
   end
   return text
 end
 
---- new{model =, args =, target =, unconstrained = [chains, draws, n], statistics = [chains, draws, 7], seconds =}: the
---- posterior of these draws. Internal.
+--- new{model =, args =, target =, unconstrained = [chains, draws, n], statistics = [chains, draws, 7] or columns by
+--- name, seconds =}: the posterior of these draws. Internal.
 function posterior.new(given)
   local self, target = setmetatable(given, class), given.target
   local z = self.unconstrained
@@ -321,15 +417,64 @@ function posterior.new(given)
       self.latent[#self.latent + 1] = name
     end
   end
-  local columns = {}
-  for k, name in ipairs(STATISTICS) do
-    columns[name] = self.statistics:select(3, k):contiguous()
+  local columns = self.statistics
+  if core.is_tensor(columns) then
+    columns = {}
+    for k, name in ipairs(STATISTICS) do
+      columns[name] = self.statistics:select(3, k):contiguous()
+    end
+    self.statistics = columns
   end
-  self.statistics = columns
   self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
   self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
   self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
   return self
 end
+
+local load_options = { data = options.optional "table" }
+
+-- Why draws from a file cannot be those of a posterior, or nil.
+local function misfit(self, saved)
+  for name, t in pairs(saved.draws) do
+    local own = self.draws[name]
+    local same = own and table.concat(own:shape(), ",") == table.concat(t:shape(), ",")
+    if not same then
+      return ("site '%s' of the file is %s"):format(name, own and "of another shape in the model" or "not in the model")
+    elseif (own - t):abs():max():item() > 1e-6 * (1 + t:abs():max():item()) then
+      return ("the model gives other values of '%s' than the file has"):format(name)
+    end
+  end
+  return nil
+end
+
+--- load(path, model, {data =}): the posterior that p:save has written, or nil, message, code.
+function posterior.load(path, m, given)
+  options.argument("load_posterior", "path", path, "string")
+  if not model.is(m) then
+    core.error("load_posterior: needs a model (pn.model), got " .. type(m))
+  end
+  local o = options.check("load_posterior", given, load_options)
+  local saved, message, code = require("penumbra.data").load(path)
+  if not saved then
+    return nil, message, code
+  elseif not core.is_tensor(saved.unconstrained) or type(saved.draws) ~= "table" then
+    return nil, ("load_posterior: '%s' is no posterior that p:save has written"):format(path), "format"
+  end
+  local args = model.packed(o.data)
+  local t = require("penumbra.infer.target").new(m, args, core.generator(0), true)
+  if t.size ~= saved.unconstrained:size(3) then
+    return nil, ("load_posterior: the file is of another model: it has %d numbers a draw, the model has %d"):format(
+      saved.unconstrained:size(3), t.size), "shape"
+  end
+  local self = posterior.new { model = m, args = args, target = t, unconstrained = saved.unconstrained,
+    statistics = saved.statistics, seconds = saved.seconds, max_depth = saved.max_depth }
+  local why = misfit(self, saved)
+  if why then
+    return nil, "load_posterior: the file is of another model: " .. why, "domain"
+  end
+  return self
+end
+
+posterior.methods = methods
 
 return posterior

@@ -12,15 +12,16 @@
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
 ---     fit:check{statistic = f}      posterior predictive checks: p-values and a picture
 ---     fit:continue(1000)            more steps
+---     fit:save(path) fit:load(path) for going on tomorrow
 ---
 --- The bound is the sum over sites of E_q[log p] - E_q[log q], each counted as its plates say (size / batch of their
 --- rows), so it is in nats for the whole data however small the minibatch. Where a pair of laws has a divergence in
 --- closed form it is used. What q draws without a path for the gradient (labels, counts) takes the score function with
 --- the mean of the other particles as baseline.
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
 local guides = require "penumbra.infer.guide"
 local model = require "penumbra.infer.model"
+local objective = require "penumbra.infer.objective"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
@@ -30,244 +31,26 @@ local target = require "penumbra.infer.target"
 
 local svi = {}
 
--- ---- the bound of a guide of one's own ----
-
--- One run of guide and model.
-local function run_pair(self, how)
-  local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
-    locate = how.locate, strict = how.strict })
-  local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
-    check = how.check, locate = how.locate, enumerate = how.enumerate, value = function(_, site)
-      local drawn = g.sites[site.name]
-      if not drawn or drawn.observed then
-        if site.enumerable then
-          return site.dist:sample()
-        end
-        core.error(("svi: the guide has no site '%s', which the model samples%s"):format(site.name,
-          site.where ~= "" and " at " .. site.where or ""))
-      end
-      return drawn.value
-    end })
-  return g, m
-end
-
--- The sum of a term over its rows, each counted as plates say; particles stay.
-local function total(m, site, term)
-  if m.particles and term:ndim() > m.most then
-    local axes = {}
-    for k = 2, term:ndim() do
-      axes[k - 1] = k
-    end
-    term = #axes > 0 and term:sum(axes) or term
-  elseif term:ndim() > 0 then
-    term = term:sum()
-  end
-  return site.scale ~= 1 and term * site.scale or term
-end
-
--- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere.
-local function elbo(self, how)
-  local g, m = run_pair(self, how)
-  local sum, score
-  local function add(t)
-    sum = sum and sum + t or t
-  end
-  if m.enumerated then
-    add(m:log_density())
-    for _, site in ipairs(g.order) do
-      if site.log_prob then
-        add(-total(g, site, site.log_prob))
-      end
-    end
-  else
-    local replaced = {}
-    for name, site in pairs(g.sites) do
-      local p = m.sites[name]
-      if self.closed[name] and p and p.dist then
-        add(-total(g, site, dist.kl(site.dist, p.dist)))
-        replaced[name] = true
-      end
-    end
-    for _, site in ipairs(m.order) do
-      if site.log_prob and not replaced[site.name] then
-        add(total(m, site, site.log_prob))
-      end
-    end
-    for _, site in ipairs(g.order) do
-      if site.log_prob and not replaced[site.name] then
-        add(-total(g, site, site.log_prob))
-      end
-    end
-  end
-  for _, site in ipairs(g.order) do
-    if site.score and site.log_prob then
-      local t = total(g, site, site.log_prob)
-      score = score and score + t or t
-    end
-  end
-  return sum, score
-end
-
--- Value of a surrogate with the bound's value and its gradient plus that of the score terms.
-local function with_scores(bounds, scores, n)
-  local mean
-  for k = 1, n do
-    local signal = bounds[k]:detach()
-    if n > 1 then
-      local others
-      for j = 1, n do
-        if j ~= k then
-          others = others and others + bounds[j]:detach() or bounds[j]:detach()
-        end
-      end
-      signal = signal - others / (n - 1)
-    end
-    local term = scores[k] * signal
-    term = bounds[k] + (term - term:detach())
-    mean = mean and mean + term or term
-  end
-  return mean / n
-end
-
-local function mean_elbo(self, how)
-  if how.particles then
-    local each = elbo(self, how)
-    return each:ndim() > 0 and each:mean() or each
-  end
-  local bounds, scores, any, sum = {}, {}, false, nil
-  for k = 1, self.particles do
-    bounds[k], scores[k] = elbo(self, how)
-    any = any or scores[k] ~= nil
-    sum = sum and sum + bounds[k] or bounds[k]
-  end
-  if any then
-    return with_scores(bounds, scores, self.particles)
-  end
-  return self.particles > 1 and sum / self.particles or sum
-end
-
--- Log-weights log p - log q of one run: a row for each datum where all latent variables are its own, [B] or [K, B], else
--- [1] or [K, 1]; and by what the mean over rows is to be multiplied.
-local function log_weights(self, how)
-  local g, m = run_pair(self, how)
-  local plate = self.plate
-  local sum
-  local function add(site, term, sign)
-    if plate and site.plates[1] and site.plates[1].name == plate.name then
-      local axes = {}
-      for k = 2, term:ndim() - (how.particles and term:ndim() > how.most and 1 or 0) do
-        axes[#axes + 1] = -k
-      end
-      term = #axes > 0 and term:sum(axes) or term
-      local inner = site.scale / (plate.size / plate.rows)
-      term = inner ~= 1 and term * inner or term
-    else
-      term = total(m, site, term):unsqueeze(-1)
-    end
-    sum = sum and sum + sign * term or sign * term
-  end
-  for _, site in ipairs(m.order) do
-    if site.log_prob then
-      add(site, site.log_prob, 1)
-    end
-  end
-  for _, site in ipairs(g.order) do
-    if site.log_prob then
-      add(site, site.log_prob, -1)
-    end
-  end
-  return sum, plate and plate.size or 1
-end
-
-local function stacked_weights(self, how)
-  if how.particles then
-    return log_weights(self, how)
-  end
-  local rows, factor = {}, 1
-  for k = 1, self.particles do
-    rows[k], factor = log_weights(self, how)
-  end
-  return core.stack(rows, 1), factor
-end
-
--- ---- first runs: what guide and model look like ----
-
--- Sites whose divergence has a closed form.
-local function find_closed(self, g, m)
-  self.closed = {}
-  if self.divergence == "monte_carlo" then
-    return
-  end
-  for name, site in pairs(g.sites) do
-    local p = m.sites[name]
-    if site.kind == "sample" and p and p.kind == "sample" and p.dist and not p.constraint and not site.constraint then
-      local ok = pcall(dist.kl, site.dist, p.dist)
-      self.closed[name] = ok or nil
-    end
-  end
-end
-
--- The outermost plate that holds all latent variables, and everything that depends on them.
-local function find_plate(g, m)
-  local plate
-  for _, t in ipairs { g, m } do
-    for _, site in ipairs(t.order) do
-      if site.log_prob then
-        local first = site.plates[1]
-        if not first or plate and plate.name ~= first.name then
-          return nil
-        end
-        plate = first
-      end
-    end
-  end
-  return plate
-end
-
-local function check_pair(g, m)
-  for _, site in ipairs(g.order) do
-    if site.kind == "sample" and not m.sites[site.name] then
-      core.error(("svi: the guide samples '%s'%s, which the model does not have"):format(site.name,
-        site.where ~= "" and " at " .. site.where or ""))
-    end
-  end
-end
-
-local function explore_pair(self)
-  local g, m = run_pair(self, { check = true, locate = true })
-  check_pair(g, m)
-  find_closed(self, g, m)
-  self.most = math.max(g.deepest, m.deepest)
-  for _, site in ipairs(m.order) do
-    self.enumerates = self.enumerates or site.enumerable and not g.sites[site.name] or nil
-  end
-  self.plate = find_plate(g, m)
-  if self.vectorised then
-    if self.enumerates then
-      core.error "svi: particles side by side (vectorised = true) and enumeration do not go together"
-    end
-    return { particles = self.particles, most = self.most }
-  end
-  return self.enumerates and { enumerate = true, most = self.most } or {}
-end
-
--- ---- fitting ----
-
 local svi_options = {
   data = options.optional "table", steps = 1000, lr = 0.01, optimiser = options.optional(), particles = 1,
-  vectorised = false, estimator = "elbo", divergence = options.choice("analytic", "monte_carlo"), compile = true,
-  schedule = options.optional "function", on_step = options.optional "function", progress = options.any(false),
+  vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"), compile = true,
+  schedule = options.optional "function", on_step = options.optional "function", progress = options.optional(),
 }
 
+-- What is trained: each parameter once; those of a guide of one's own have names of their own.
 local function named_parameters(self)
-  local list = {}
-  local function add(from)
+  local list, seen = {}, {}
+  local function add(from, prefix)
     for _, entry in ipairs(from:named_parameters()) do
-      list[#list + 1] = entry
+      local id = core.identity(entry[2])
+      if not seen[id] then
+        seen[id] = true
+        list[#list + 1] = { prefix .. entry[1], entry[2] }
+      end
     end
   end
-  add(self.model)
-  add(self.guide)
+  add(self.model, "")
+  add(self.guide, self.automatic and "" or "guide.")
   return list
 end
 
@@ -281,29 +64,15 @@ local function check_trained(loss, list)
 end
 
 local function loss_function(self)
-  if self.automatic then
+  if self.estimator == "elbo" then
     return function()
-      return -self.guide.bound(self.guide, self.particles)
-    end
-  elseif self.estimator == "elbo" then
-    return function()
-      return -mean_elbo(self, self.how)
+      return self.automatic and -self.guide.bound(self.guide, self.particles) or -objective.elbo(self, self.how)
     end
   end
-  local infer = require "penumbra.infer"
-  local estimator = infer[self.estimator]
+  local rows = not self.automatic and self.plate and self.plate.size or 1
   return function()
-    local log_w, factor = stacked_weights(self, self.how)
-    local bound = estimator(log_w)
-    return factor ~= 1 and bound * -factor or -bound
+    return objective.estimate(self, self.how) * -rows
   end
-end
-
-local function bar_of(self, steps)
-  if not self.progress or not io then
-    return nil
-  end
-  return progress.new { total = steps, label = "svi", out = self.progress == true and io.stderr or self.progress }
 end
 
 local methods = {}
@@ -316,7 +85,7 @@ end
 
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
-  local start, bar = core.clock(), bar_of(self, steps)
+  local start, bar = core.clock(), steps > 0 and progress.asked(self.progress, { total = steps, label = "svi" })
   local ok, message = pcall(function()
     for k = 1, steps do
       local n = #self.losses + 1
@@ -400,37 +169,54 @@ function methods:sample(n)
   return sites
 end
 
---- Mean, standard deviation and quantiles of n (1000) draws of the guide, a line for each number; r_hat and effective
---- sample sizes have no meaning for independent draws.
+--- Mean, standard deviation and quantiles of n (1000) draws of the guide, a line for each number.
 function methods:summary(n)
   is_count("summary", "n", n or 1000)
   local sites, order = guide_draws(self, n or 1000)
-  return posterior.summary_of(sites, order)
+  return posterior.summary_of(sites, order, true)
 end
 
---- n (1000) log-weights log p(x, data) - log q(x) of draws of the guide: [n, 1], or [n, B] where every latent variable
---- belongs to a row of one plate.
+-- f() without a graph; the setting is restored when it raises.
+local function without_graph(f, ...)
+  local before = core.set_no_grad(true)
+  local result = table.pack(pcall(f, ...))
+  core.set_no_grad(before)
+  if not result[1] then
+    error(result[2], 0)
+  end
+  return table.unpack(result, 2, result.n)
+end
+
+-- Calls take(rows) with log-weights [k, B] until there are n.
+local function each_weight(self, n, take)
+  if self.automatic then
+    if not self.guide.log_weights then
+      core.error(("log_weights: a guide '%s' has no density"):format(self.guide.name))
+    end
+    return take(self.guide:log_weights(n))
+  end
+  local how = { enumerate = self.enumerates, most = self.enumerates and self.most or nil, whole = true }
+  local function weights()
+    local t = objective.densities(self, how)
+    return (t.log_p - t.log_q):detach():unsqueeze(1)
+  end
+  if self.compile and not self.compiled_weights then
+    self.compiled_weights = replay.compile(weights, { watch = self.model.body, plans = 1 })
+  end
+  for _ = 1, n do
+    take((self.compiled_weights or weights)())
+  end
+end
+
+--- n (1000) log-weights log p(x, data) - log q(x) of draws of the guide on all rows of the data: [n, 1], or [n, B] where
+--- every latent variable belongs to a row of one plate.
 function methods:log_weights(n)
   is_count("log_weights", "n", n or 1000)
-  local before = core.set_no_grad(true)
-  local ok, rows = pcall(function()
-    if self.automatic then
-      if not self.guide.log_weights then
-        core.error(("log_weights: a guide '%s' has no density"):format(self.guide.name))
-      end
-      return self.guide:log_weights(n or 1000)
-    end
-    local list = {}
-    for k = 1, n or 1000 do
-      list[k] = log_weights(self, self.enumerates and { enumerate = true, most = self.most } or {})
-    end
-    return core.stack(list, 1)
+  local list = {}
+  without_graph(each_weight, self, n or 1000, function(w)
+    list[#list + 1] = w
   end)
-  core.set_no_grad(before)
-  if not ok then
-    error(rows, 0)
-  end
-  return rows
+  return #list > 1 and core.concatenate(list, 1) or list[1]
 end
 
 local resample_options = { draws = options.optional "number" }
@@ -459,21 +245,30 @@ end
 
 local bound_options = { draws = 1000 }
 
---- The importance-weighted bound of `draws` (1000) draws and the ELBO from the same draws, in nats for all data.
+--- The importance-weighted bound of `draws` (1000) draws, the ELBO from the same draws, both in nats for all data, and
+--- the standard error of the first (by the delta method; it means something where k_hat is below 0.7). In constant
+--- memory, however many the draws.
 function methods:bound(given)
   local o = options.check("bound", given, bound_options)
-  local w = self:log_weights(o.draws)
-  local factor = not self.automatic and self.plate and self.plate.size / w:size(2) or 1
-  local iwae = (w:logsumexp(1) - math.log(o.draws)):sum():item() * factor
-  return iwae, w:mean(1):sum():item() * factor
+  is_count("bound", "draws", o.draws)
+  local stream = require("penumbra.infer").stream {}
+  without_graph(each_weight, self, o.draws, function(w)
+    stream:add(w:dtype() == "float64" and w or w:to "float64")
+  end)
+  local error_of = stream:standard_error()
+  return stream:log_mean():sum():item(), stream:elbo():sum():item(), error_of:square():sum():sqrt():item()
 end
 
---- Pareto k-hat of n (1000) importance weights: below 0.7 the guide can be corrected by weighting its draws, above it
---- misses part of the posterior. A number, or [B] where log_weights has a column for each row of a plate. Vehtari et
---- al. 2024.
+--- Pareto k-hat of n (1000) importance weights, the largest where rows have weights of their own: below 0.7 the guide
+--- can be corrected by weighting its draws, above it misses part of the posterior; -inf where all weights are alike. Second result: the k-hat of each, a
+--- tensor. Vehtari et al. 2024.
 function methods:k_hat(n)
-  local _, k = require("penumbra.infer").psis(self:log_weights(n))
-  return k:numel() == 1 and k:item() or k
+  is_count("k_hat", "n", n or 1000)
+  local w = self:log_weights(n or 1000)
+  local _, k = require("penumbra.infer").psis(w)
+  local alike = (w:max(1) - w:min(1)):lt(1e-8) -- the tail is one of rounding
+  k = core.where(alike, core.full({ 1 }, -math.huge, { dtype = k:dtype() }), k)
+  return k:max():item(), k
 end
 
 --- Table name -> copy of all parameters of model and guide: for pn.save.
@@ -485,15 +280,36 @@ function methods:state()
   return state
 end
 
---- Sets the parameters from what state() gave.
+-- The names of state that nothing has, as a phrase.
+local function strangers(state, known)
+  local list = {}
+  for name in pairs(state) do
+    if not known[name] then
+      list[#list + 1] = ("'%s'"):format(tostring(name))
+    end
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+--- Sets the parameters from what state() gave. Everything is checked first, so on an error nothing has changed.
 function methods:load_state(state)
-  local entries = named_parameters(self)
+  if type(state) ~= "table" then
+    core.error("load_state: needs a table of tensors, got " .. type(state))
+  end
+  local entries, known = named_parameters(self), {}
   for _, entry in ipairs(entries) do
     local t = state[entry[1]]
+    known[entry[1]] = true
     if not core.is_tensor(t) or table.concat(t:shape(), ",") ~= table.concat(entry[2]:shape(), ",") then
-      core.error(("load_state: '%s' must be a tensor of shape [%s]"):format(entry[1],
-        table.concat(entry[2]:shape(), ", ")))
+      core.error(("load_state: '%s' must be a tensor of shape [%s], got %s"):format(entry[1],
+        table.concat(entry[2]:shape(), ", "), core.is_tensor(t) and "shape [" .. table.concat(t:shape(), ", ") .. "]"
+        or type(t)))
     end
+  end
+  local extra = strangers(state, known)
+  if extra ~= "" then
+    core.error("load_state: the fit has no parameter " .. extra)
   end
   for _, entry in ipairs(entries) do
     entry[2]:set(state[entry[1]])
@@ -501,6 +317,34 @@ function methods:load_state(state)
   if self.automatic and self.guide.kind.finish then
     self.guide.kind.finish(self.guide)
   end
+  return self
+end
+
+--- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns true,
+--- or nil, message, code.
+function methods:save(path)
+  options.argument("save", "path", path, "string")
+  return require("penumbra.data").save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
+    optimiser = self.optimiser:state(), seconds = self.seconds }, { format = "penumbra fit" })
+end
+
+--- Takes what fit:save has written into a fit of the same model and guide, made with any number of steps:
+---
+---     fit = assert(pn.svi(model, "full_rank", {data = {x, y}, steps = 0}):load("fit.safetensors"))
+---     fit:continue(1000)
+---
+--- Returns the fit, or nil, message, code.
+function methods:load(path)
+  options.argument("load", "path", path, "string")
+  local saved, message, code = require("penumbra.data").load(path)
+  if not saved then
+    return nil, message, code
+  elseif type(saved.parameters) ~= "table" or type(saved.optimiser) ~= "table" then
+    return nil, ("load: '%s' is no fit that fit:save has written"):format(path), "format"
+  end
+  methods.load_state(self, saved.parameters)
+  self.optimiser:load_state(saved.optimiser)
+  self.losses, self.seconds = saved.losses:totable(), saved.seconds
   return self
 end
 
@@ -559,8 +403,51 @@ function class.__tostring(self)
     last = last + self.losses[k] / count
   end
   local name = self.automatic and self.guide.name or "a guide of one's own"
-  return ("svi, %s: %d steps in %.1f s, bound %.4f (mean of the last %d steps)"):format(name, n, self.seconds, -last,
-    count)
+  local text = ("svi, %s: %d steps in %.1f s"):format(name, n, self.seconds)
+  return n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
+end
+
+local function check_estimator(self)
+  local name = self.estimator
+  if type(name) == "table" then
+    self.estimator_options = table.move({}, 1, 0, 1, {})
+    for key, value in pairs(name) do
+      if key ~= 1 then
+        self.estimator_options[key] = value
+      end
+    end
+    name = name[1]
+    self.estimator = name
+  end
+  local about = objective.estimators[name]
+  if not about then
+    local names = {}
+    for each in pairs(objective.estimators) do
+      names[#names + 1] = each
+    end
+    table.sort(names)
+    core.error(("svi: estimator must be one of '%s', got %s%s"):format(table.concat(names, "', '"),
+      type(name) == "string" and "'" .. name .. "'" or type(name), options.suggestion(name, names)))
+  elseif about.least and self.particles < about.least then
+    core.error(("svi: estimator '%s' needs at least %d particles, got %d"):format(name, about.least, self.particles))
+  end
+end
+
+-- An automatic guide draws along a path from a law that it knows.
+local function check_automatic(self)
+  if self.estimator == "elbo" then
+    return
+  end
+  local plan, about = self.guide, objective.estimators[self.estimator]
+  if about.constant or not plan.kind.law or plan.kind.finish then
+    core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law and not plan.kind.finish
+      and "s 'elbo', 'sticking_the_landing', 'iwae', 'dreg' and 'renyi'" or " 'elbo'", self.estimator))
+  end
+  local plate = about.nonlinear and plan.target:taken_in_parts()
+  if plate then
+    core.error(("svi: estimator '%s' needs the whole of plate '%s', of which %d of %d rows are taken ('elbo' is linear "
+      .. "and may)"):format(self.estimator, plate.name, plate.rows, plate.size))
+  end
 end
 
 local function make_guide(self, given)
@@ -570,25 +457,13 @@ local function make_guide(self, given)
   if guides.is_plan(given) then
     self.automatic = true
     self.guide = guides.make(given, target.new(self.model, self.args))
+    check_automatic(self)
+    self.how = { path = objective.estimators[self.estimator].path }
   elseif model.is(given) then
     self.guide = given
-    self.how = explore_pair(self)
+    self.how = objective.explore(self)
   else
     core.error(("svi: guide must be a model, a guide of pn.infer.guide or the name of one, got %s"):format(type(given)))
-  end
-end
-
-local function check_estimator(self)
-  if self.estimator == "elbo" then
-    return
-  end
-  local infer = require "penumbra.infer"
-  local known = { iwae = true, renyi = true, vimco = true }
-  if not known[self.estimator] or not infer[self.estimator] then
-    core.error(("svi: estimator must be one of 'elbo', 'iwae', 'renyi', 'vimco', got '%s'"):format(
-      tostring(self.estimator)))
-  elseif self.automatic then
-    core.error "svi: automatic guides have the estimator 'elbo'"
   end
 end
 
@@ -601,11 +476,13 @@ end
 --- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step that
 ---             gives the rate instead; optimiser: a function of the parameters that gives another one
 --- particles   draws per step: 1; vectorised = true: side by side along an axis before the plates
---- estimator   "elbo", "iwae", "renyi", "vimco"
+--- estimator   a bound of pn.infer: "elbo"; "sticking_the_landing"; of `particles` weights "iwae", "dreg", "renyi"; for
+---             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with its
+---             options
 --- divergence  "analytic" (where there is a closed form) or "monte_carlo"
 --- compile     true: steps are captured once and replayed
 --- on_step     function of the fit, the step and its loss; false stops
---- progress    true for a line on standard error, or a file
+--- progress    true for a line on standard error, or a file; at the prompt true unless said otherwise
 function svi.svi(m, guide, given)
   local o = options.check("svi", given, svi_options)
   if not model.is(m) then
@@ -616,10 +493,10 @@ function svi.svi(m, guide, given)
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles, vectorised = o.vectorised,
-    estimator = o.estimator, divergence = o.divergence, losses = {}, seconds = 0, schedule = o.schedule,
-    on_step = o.on_step, progress = o.progress }, class)
-  make_guide(self, guide)
+    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0, schedule = o.schedule,
+    on_step = o.on_step, progress = o.progress, compile = o.compile }, class)
   check_estimator(self)
+  make_guide(self, guide)
   local loss = loss_function(self)
   local first = loss() -- makes the parameters
   local entries = named_parameters(self)
@@ -640,5 +517,7 @@ function svi.svi(m, guide, given)
   end
   return self:continue(o.steps)
 end
+
+svi.methods = methods
 
 return svi

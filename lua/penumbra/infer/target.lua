@@ -61,7 +61,7 @@ end
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
-  local t = model.run(self.model, self.args, { check = true, locate = true, value = model.replaying(self.model,
+  local t = model.run(self.model, self.args, { check = true, locate = true, whole = true, value = model.replaying(self.model,
     function(m, site)
       if site.enumerable then
         m.enumerates = true
@@ -70,15 +70,6 @@ local function explore(self, start)
       local b = bijector_of(site, site.dist)
       local shape = real_shape(site, site.dist, b)
       local size = size_of(shape)
-      if #m.plates > 0 and site.kind ~= "flat" then
-        for _, plate in ipairs(m.plates) do
-          if plate.rows < plate.size then
-            core.error(("sample: '%s' stands in plate '%s', of which only %d of %d rows are taken at a time: its values "
-              .. "cannot be kept from run to run (give the guide a function of the data)"):format(site.name, plate.name,
-              plate.rows, plate.size))
-          end
-        end
-      end
       layout[site.name] = { name = site.name, base = site.base, time = site.time, shape = shape, first = n + 1,
         last = n + size, where = site.where }
       n = n + size
@@ -99,6 +90,36 @@ local function explore(self, start)
   end
 end
 
+-- Of the numbers of all rows those of the rows that this run takes.
+local function rows_of(m, site, part)
+  if m.scale == 1 then
+    return part
+  end
+  if site.kind == "flat" then
+    core.error(("flat: '%s' stands in a plate of which not all rows are taken at a time: its rows are not known")
+      :format(site.name))
+  end
+  local n = #site.dist.batch_shape
+  for k, plate in ipairs(m.plates) do
+    if plate.rows < plate.size then
+      part = part:take(n - k + 1, m.indices[plate.name])
+    end
+  end
+  return part
+end
+
+-- On other data than those of the draws a variable may have other rows.
+local function check_size(site, entry)
+  local batch = site.dist and site.dist.batch_shape or {}
+  for k, plate in ipairs(site.plates) do
+    local n = #batch - k + 1
+    if #entry.shape >= #batch and n > 0 and entry.shape[n] ~= plate.size then
+      core.error(("sample: '%s' has %d rows in plate '%s' here and %d in the draws: variables of rows are those of "
+        .. "their data"):format(site.name, plate.size, plate.name, entry.shape[n]))
+    end
+  end
+end
+
 -- What a latent site gets from the vector z; adds the logarithm of its bijector's determinant to m.log_det.
 local function values_from(self, z)
   return model.replaying(self.model, function(m, site)
@@ -110,7 +131,8 @@ local function values_from(self, z)
       core.error(("sample: '%s' was not there in the model's first run: its sites must be the same in all runs")
         :format(site.name))
     end
-    local part = z:slice(1, entry.first, entry.last):reshape(entry.shape)
+    check_size(site, entry)
+    local part = rows_of(m, site, z:slice(1, entry.first, entry.last):reshape(entry.shape))
     local dtype = site.dist and site.dist.dtype or core.default_dtype()
     if dtype ~= "float64" then
       part = part:to(dtype)
@@ -121,6 +143,7 @@ local function values_from(self, z)
     end
     local x, log_det = b:forward_log_det(part)
     log_det = log_det:ndim() > 0 and log_det:sum() or log_det
+    log_det = site.scale ~= 1 and log_det * site.scale or log_det
     m.log_det = m.log_det and m.log_det + log_det or log_det
     return x
   end)
@@ -137,13 +160,14 @@ local function run_at(self, z, more)
   if self.enumerates and not (more and more.plain) then
     how.enumerate, how.most = true, self.most
   end
-  how.indices = more and more.indices
+  how.whole = self.whole or more and more.whole
   return model.run(self.model, self.args, how)
 end
 
---- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false); 0-d.
-function methods:log_density(z, jacobian)
-  local t = run_at(self, z)
+--- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false), of all rows of
+--- all plates if `whole` or self.whole, else of those that the plates take; 0-d.
+function methods:log_density(z, jacobian, whole)
+  local t = run_at(self, z, whole and { whole = true })
   local lp = t:log_density()
   if t.log_det and jacobian ~= false then
     lp = lp + t.log_det
@@ -153,7 +177,7 @@ end
 
 --- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out.
 function methods:constrain(z)
-  local t = run_at(self, z, { plain = true })
+  local t = run_at(self, z, { plain = true, whole = true })
   local values = {}
   for _, site in ipairs(t.order) do
     if self.layout[site.name] or site.kind == "deterministic" then
@@ -166,7 +190,7 @@ end
 --- The vector z of a table site -> value of all latent variables.
 function methods:unconstrain(values)
   local parts = {}
-  model.run(self.model, self.args, { value = function(_, site)
+  model.run(self.model, self.args, { whole = true, value = function(_, site)
     if site.enumerable then
       return site.dist:sample()
     end
@@ -184,6 +208,18 @@ function methods:unconstrain(values)
     return x
   end })
   return core.concatenate(parts, 1)
+end
+
+--- A plate of which not all rows are taken at a time, or nil.
+function methods:taken_in_parts()
+  for _, site in ipairs(self.trace.order) do
+    for _, plate in ipairs(site.plates) do
+      if plate.batch < plate.size then
+        return { name = plate.name, rows = plate.batch, size = plate.size }
+      end
+    end
+  end
+  return nil
 end
 
 -- z as a tensor in which a gradient can be taken.
@@ -207,7 +243,7 @@ end
 function methods:log_densities(z)
   if not self.compiled_density then
     self.compiled_density = replay.compile(function(x)
-      return self:log_density(x):detach():reshape { 1 }
+      return self:log_density(x, true, true):detach():reshape { 1 }
     end, { watch = self.model.body, plans = 1 })
   end
   self.compiled_density(z[1])
@@ -218,7 +254,7 @@ end
 function methods:compiled_values()
   if not self.compiled_outputs then
     self.compiled_outputs = replay.compile(function(z)
-      local t = run_at(self, z, { plain = true })
+      local t = run_at(self, z, { plain = true, whole = true })
       local parts = {}
       for k, out in ipairs(self:outputs()) do
         local v = t.sites[out.name].value
@@ -256,10 +292,10 @@ end
 
 local class = { __index = methods, __name = "target" }
 
---- new(m, args [, generator]): the target of model m on the data `args`, a list. Raises at the script's line where a
---- site cannot be sampled.
-function target.new(m, args, generator)
-  local self = setmetatable({ model = m, args = args }, class)
+--- new(m, args [, generator [, whole]]): the target of model m on the data `args`, a list; whole: plates take all rows,
+--- whatever their batch. Raises at the script's line where a site cannot be sampled.
+function target.new(m, args, generator, whole)
+  local self = setmetatable({ model = m, args = args, whole = whole }, class)
   explore(self, function(shape) return draw_real(shape, 2, generator) end)
   self.zero = core.param(core.zeros({ self.size }, { dtype = "float64" }))
   return self

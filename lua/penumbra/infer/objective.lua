@@ -1,0 +1,376 @@
+--- The bounds that pn.svi follows: sums over the sites of a guide and a model, each counted as its plates say, and the
+--- estimators of pn.infer on their log-weights. Internal to penumbra.infer.svi, whose fits are `self` here: model, guide,
+--- args, particles, estimator, divergence, vectorised.
+local core = require "penumbra.core"
+local dist = require "penumbra.dist"
+local enumeration = require "penumbra.infer.enumeration"
+local model = require "penumbra.infer.model"
+
+
+local objective = {}
+
+-- ---- the bound of a guide of one's own ----
+
+--- One run of guide and model.
+function objective.run_pair(self, how)
+  local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
+    locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached })
+  local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
+    whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, value = function(_, site)
+      local drawn = g.sites[site.name]
+      if not drawn or drawn.observed then
+        if site.enumerable then
+          return site.dist:sample()
+        end
+        core.error(("svi: the guide has no site '%s', which the model samples%s"):format(site.name,
+          site.where ~= "" and " at " .. site.where or ""))
+      end
+      return drawn.value
+    end })
+  return g, m
+end
+
+-- The sum of a term over its rows, each counted as plates say; particles stay.
+local function total(m, site, term)
+  if m.particles and term:ndim() > m.most then
+    local axes = {}
+    for k = 2, term:ndim() do
+      axes[k - 1] = k
+    end
+    term = #axes > 0 and term:sum(axes) or term
+  elseif term:ndim() > 0 then
+    term = term:sum()
+  end
+  return site.scale ~= 1 and term * site.scale or term
+end
+
+-- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density of
+-- the draws that have no path, and the rows of plates that were taken.
+local function elbo(self, how)
+  local g, m = objective.run_pair(self, how)
+  local sum, score
+  local function add(t)
+    sum = sum and sum + t or t
+  end
+  local replaced = {}
+  if m.enumerated then
+    add(m:log_density())
+  else
+    for _, site in ipairs(g.order) do
+      local p = m.sites[site.name]
+      if self.closed[site.name] and p and p.dist then
+        add(-total(g, site, dist.kl(site.dist, p.dist)))
+        replaced[site.name] = true
+      end
+    end
+    for _, site in ipairs(m.order) do
+      if site.log_prob and not replaced[site.name] then
+        add(total(m, site, site.log_prob))
+      end
+    end
+  end
+  for _, site in ipairs(g.order) do
+    if site.log_prob and not replaced[site.name] then
+      add(-total(g, site, site.log_prob))
+    end
+    if site.score and site.log_prob then
+      local t = total(g, site, site.log_prob)
+      score = score and score + t or t
+    end
+  end
+  return sum, score, g.indices
+end
+
+-- how, with the same rows of plates for all further particles of a step.
+local function on_rows(how, indices)
+  local same = { indices = indices }
+  for key, value in pairs(how) do
+    same[key] = value
+  end
+  return same
+end
+
+--- The evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the scores: (bound - mean of the other particles' bounds)
+-- grad log q.
+function objective.elbo(self, how)
+  local bounds, scores, indices = elbo(self, how)
+  local n = self.particles
+  if not how.particles and n > 1 then
+    local list, score_list = { bounds }, { scores }
+    how = on_rows(how, indices)
+    for k = 2, n do
+      list[k], score_list[k] = elbo(self, how)
+    end
+    bounds, scores = core.stack(list, 1), scores and core.stack(score_list, 1)
+  end
+  local mean = bounds:ndim() > 0 and bounds:mean() or bounds
+  if not scores then
+    return mean
+  end
+  local signal = bounds:detach()
+  if n > 1 and bounds:ndim() > 0 then
+    signal = (signal - signal:mean()) * (n / (n - 1))
+  end
+  local term = scores * signal
+  term = term:ndim() > 0 and term:mean() or term
+  return mean + (term - term:detach())
+end
+
+-- The sum of a trace's terms, one for each row of the outermost plate where all latent variables are its own: [B] or
+-- [K, B], else [1] or [K, 1].
+local function by_rows(self, trace, how)
+  local plate, sum = self.plate, nil
+  for _, site in ipairs(trace.enumerated and enumeration.factors(trace) or trace.order) do
+    local term = site.log_prob
+    if term and plate and site.plates[1] and site.plates[1].name == plate.name then
+      local axes = {}
+      for k = 2, term:ndim() - (how.particles and term:ndim() > how.most and 1 or 0) do
+        axes[#axes + 1] = -k
+      end
+      term = #axes > 0 and term:sum(axes) or term
+      local inner = site.scale / (site.plates[1].size / site.plates[1].rows)
+      term = inner ~= 1 and term * inner or term
+    elseif term then
+      term = total(trace, site, term):unsqueeze(-1)
+    end
+    sum = sum and term and sum + term or sum or term
+  end
+  return sum or core.zeros { 1 }
+end
+
+-- The values of a guide's draws as constants.
+local function constants(g)
+  return function(_, site)
+    local drawn = g.sites[site.name]
+    return drawn and drawn.value:detach()
+  end
+end
+
+--- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held fixed,
+-- to which the parameters' own gradients belong.
+function objective.densities(self, how)
+  local g, m = objective.run_pair(self, how)
+  local terms = { log_p = by_rows(self, m, how), log_q = by_rows(self, g, how), indices = g.indices }
+  if how.path then
+    local fixed = { particles = how.particles, most = how.most, indices = g.indices, whole = how.whole,
+      enumerate = how.enumerate, value = constants(g) }
+    terms.fixed_q = by_rows(self, model.run(self.guide, self.args, fixed), how)
+    terms.fixed_p = how.path == "weighted" and by_rows(self, model.run(self.model, self.args, fixed), how) or nil
+  end
+  return terms
+end
+
+local TERMS = { "log_p", "log_q", "fixed_q", "fixed_p" }
+
+-- The terms of all particles, [K, B] each.
+local function stacked(self, how)
+  if self.automatic then
+    return self.guide:densities(self.particles, how.path)
+  elseif how.particles then
+    local terms = objective.densities(self, how)
+    local wide = { self.particles, math.max(terms.log_p:size(-1), terms.log_q:size(-1)) }
+    for _, name in ipairs(TERMS) do
+      terms[name] = terms[name] and terms[name]:broadcast_to(wide)
+    end
+    return terms
+  end
+  local rows = {}
+  for k = 1, self.particles do
+    rows[k] = objective.densities(self, how)
+    how = k == 1 and on_rows(how, rows[1].indices) or how
+  end
+  local terms = {}
+  for _, name in ipairs(TERMS) do
+    if rows[1][name] then
+      local list = {}
+      for k, row in ipairs(rows) do
+        list[k] = row[name]
+      end
+      terms[name] = core.stack(list, 1)
+    end
+  end
+  return terms
+end
+
+-- ---- estimators ----
+
+local function following(value, surrogate)
+  return value:detach() + (surrogate - surrogate:detach())
+end
+
+-- dreg: q's gradient by the squares of the normalised weights along the draws' path, p's by the weights. The part of
+-- log q's own parameters, which fixed_q has, is taken out.
+local function doubly_reparametrised(t, call)
+  local log_w = t.log_p - t.log_q
+  local live, share = log_w:detach():isfinite(), log_w:detach():softmax(1)
+  local zero = core.zeros({ 1 }, { dtype = share:dtype() })
+  share = core.where(live, share, zero)
+  local path = core.where(live, log_w + t.fixed_q, zero)
+  local own = core.where(live, t.fixed_p, zero)
+  local square = share:square()
+  return following(call("iwae", { log_w = log_w:detach() }),
+    (square * path + (share - square) * own):sum(1):mean())
+end
+
+-- What each asks of the draws: `constant` without a path, by the score of q; `path` along the draws alone; else by the
+-- whole gradient of reparametrised draws. nonlinear: a function of the weights of a datum that their minibatch estimates
+-- would bias.
+objective.estimators = {
+  elbo = { whole = true },
+  iwae = { nonlinear = true }, renyi = { nonlinear = true },
+  sticking_the_landing = { path = "alone" }, dreg = { path = "weighted", nonlinear = true },
+  score_function = { constant = true }, vimco = { constant = true, nonlinear = true, least = 2 },
+  reweighted_wake_sleep = { constant = true, nonlinear = true },
+}
+
+--- The bound of the estimator self.estimator, of the weights of self.particles draws.
+function objective.estimate(self, how)
+  local infer = require "penumbra.infer"
+  local t, name = stacked(self, how), self.estimator
+  local function call(which, given)
+    for key, value in pairs(self.estimator_options) do
+      given[key] = value
+    end
+    return infer[which](given)
+  end
+  if name == "dreg" then
+    return doubly_reparametrised(t, call)
+  elseif name == "sticking_the_landing" then
+    return infer.elbo { log_p = t.log_p, log_q = t.log_q - (t.fixed_q - t.fixed_q:detach()) }
+  elseif name == "score_function" then
+    return call(name, { log_p = t.log_p, log_q = t.log_q, leave_one_out = self.particles > 1 })
+  elseif objective.estimators[name].constant then
+    return call(name, { log_p = t.log_p, log_q = t.log_q })
+  end
+  return call(name, { log_w = t.log_p - t.log_q })
+end
+
+-- ---- first runs: what guide and model look like ----
+
+-- Sites whose divergence has a closed form.
+local function find_closed(self, g, m)
+  self.closed = {}
+  if self.divergence == "monte_carlo" then
+    return
+  end
+  for name, site in pairs(g.sites) do
+    local p = m.sites[name]
+    if site.kind == "sample" and p and p.kind == "sample" and not site.observed and not p.observed and p.dist
+      and not p.constraint and not site.constraint then
+      local ok = pcall(dist.kl, site.dist, p.dist)
+      self.closed[name] = ok or nil
+    end
+  end
+end
+
+-- The outermost plate that holds all latent variables, and everything that depends on them.
+local function find_plate(g, m)
+  local plate
+  for _, t in ipairs { g, m } do
+    for _, site in ipairs(t.order) do
+      if site.log_prob then
+        local first = site.plates[1]
+        if not first or plate and plate.name ~= first.name then
+          return nil
+        end
+        plate = first
+      end
+    end
+  end
+  return plate
+end
+
+local function at(site)
+  return site.where ~= "" and " at " .. site.where or ""
+end
+
+local function plates_text(site)
+  local names = {}
+  for k, plate in ipairs(site.plates) do
+    names[k] = ("'%s' (%d of %d rows)"):format(plate.name, plate.rows, plate.size)
+  end
+  return #names > 0 and "plate " .. table.concat(names, ", ") or "no plate"
+end
+
+-- What the guide draws must be a latent variable of the model and count as it does there.
+local function check_pair(g, m)
+  for _, site in ipairs(g.order) do
+    local p = site.kind == "sample" and m.sites[site.name]
+    if site.kind == "sample" and not p then
+      core.error(("svi: the guide samples '%s'%s, which the model does not have"):format(site.name, at(site)))
+    elseif p and p.observed then
+      core.error(("svi: the guide samples '%s'%s, which the model observes%s"):format(site.name, at(site), at(p)))
+    elseif p and p.scale ~= site.scale then
+      core.error(("svi: '%s' is in %s in the guide%s and in %s in the model%s: its terms would not count alike"):format(
+        site.name, plates_text(site), at(site), plates_text(p), at(p)))
+    end
+  end
+end
+
+-- A plate that is taken in parts and holds not all that is random: a datum's weight would be an estimate.
+local function taken_in_parts(self, g, m)
+  for _, t in ipairs { g, m } do
+    for _, site in ipairs(t.order) do
+      for k, plate in ipairs(site.plates) do
+        if plate.rows < plate.size and not (k == 1 and self.plate) then
+          return plate
+        end
+      end
+    end
+  end
+  return nil
+end
+
+local function check_draws(self, g, m)
+  local about = objective.estimators[self.estimator]
+  for _, site in ipairs(g.order) do
+    if site.score and not about.constant and self.estimator ~= "elbo" then
+      core.error(("svi: '%s'%s is drawn without a path for the gradient, which estimator '%s' needs; 'elbo', "
+        .. "'score_function', 'vimco' and 'reweighted_wake_sleep' do not"):format(site.name, at(site), self.estimator))
+    end
+  end
+  local plate = about.nonlinear and taken_in_parts(self, g, m)
+  if plate then
+    core.error(("svi: estimator '%s' needs the whole of plate '%s', of which %d of %d rows are taken: what is drawn "
+      .. "outside of it makes a minibatch's weight another one than that of all data ('elbo' is linear and may)"):format(
+      self.estimator, plate.name, plate.rows, plate.size))
+  end
+end
+
+-- A run with particles side by side, whose failure tells what they look like.
+local function try_vectorised(self, how)
+  local before = core.set_no_grad(true)
+  local ok, message = pcall(objective.run_pair, self, { particles = how.particles, most = how.most, locate = true })
+  core.set_no_grad(before)
+  if not ok then
+    error(("%s (with vectorised = true the values of latent variables have %d particles along an axis left of the "
+      .. "plates; axes count best from the end)"):format(tostring(message), how.particles), 0)
+  end
+end
+
+--- Runs guide and model once, finds what may go wrong, and says how they are to be run.
+function objective.explore(self)
+  local g, m = objective.run_pair(self, { check = true, locate = true })
+  check_pair(g, m)
+  find_closed(self, g, m)
+  self.most = math.max(g.deepest, m.deepest)
+  for _, site in ipairs(m.order) do
+    self.enumerates = self.enumerates or site.enumerable and not g.sites[site.name] or nil
+  end
+  self.plate = find_plate(g, m)
+  check_draws(self, g, m)
+  local about = objective.estimators[self.estimator]
+  local how = { detached = about.constant, path = about.path }
+  if self.vectorised then
+    if self.enumerates then
+      core.error "svi: particles side by side (vectorised = true) and enumeration do not go together"
+    end
+    how.particles, how.most = self.particles, self.most
+    try_vectorised(self, how)
+  elseif self.enumerates then
+    how.enumerate, how.most = true, self.most
+  end
+  return how
+end
+
+return objective

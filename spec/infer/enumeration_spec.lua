@@ -1,0 +1,181 @@
+--- Variables that are summed out, against sums over all their values written out.
+local pn = require "penumbra"
+local dist = pn.dist
+local model = require "penumbra.infer.model"
+
+local function near(got, want, tolerance)
+  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
+    ("got %.15g, want %.15g"):format(got, want))
+end
+
+-- The log density of m with its enumerated variables summed out, and the gradient by loc if it is a parameter.
+local function summed(m, args, values, most, loc)
+  local t = model.run(m, args, { enumerate = true, most = most, value = function(_, site)
+    return model.given_value(values, site)
+  end })
+  local lp = t:log_density()
+  return lp:item(), loc and pn.grad(lp, { loc })[1]:totable()
+end
+
+local function logsumexp(list)
+  local most = math.max(table.unpack(list))
+  local sum = 0
+  for _, v in ipairs(list) do sum = sum + math.exp(v - most) end
+  return most + math.log(sum)
+end
+
+local enumerate = { enumerate = true }
+
+describe("an enumerated variable", function()
+  local y = pn.tensor { -1, 0.5, 2, 3 }
+  local probs, loc = pn.tensor { 0.2, 0.5, 0.3 }, pn.param(pn.tensor { -1, 0, 2 })
+
+  it("of each row is a mixture, and its gradient the mixture's", function()
+    local m = pn.model(function(m)
+      m:plate("rows", 4, function()
+        local z = m:sample("z", dist.categorical(probs), enumerate)
+        m:observe("y", dist.normal(loc:take(1, z), 1), y)
+      end)
+    end)
+    local got, slope = summed(m, {}, {}, 1, loc)
+    local lp = dist.mixture(probs, dist.normal(loc, 1)):log_prob(y):sum()
+    near(got, lp:item())
+    for k, g in ipairs(pn.grad(lp, { loc })[1]:totable()) do near(slope[k], g) end
+  end)
+
+  it("of all rows is a mixture of products", function()
+    local m = pn.model(function(m)
+      local z = m:sample("z", dist.categorical(probs), enumerate)
+      m:plate("rows", 4, function() m:observe("y", dist.normal(loc:take(1, z), 1), y) end)
+    end)
+    local terms = {}
+    for k = 1, 3 do
+      terms[k] = math.log(probs[k]:item()) + dist.normal(loc[k]:item(), 1):log_prob(y):sum():item()
+    end
+    near((summed(m, {}, {}, 1)), logsumexp(terms))
+  end)
+
+  it("and another one that depends on it are summed in turn", function()
+    local next_probs = pn.tensor { { 0.9, 0.1 }, { 0.4, 0.6 }, { 0.2, 0.8 } }
+    local m = pn.model(function(m)
+      m:plate("rows", 4, function()
+        local a = m:sample("a", dist.categorical(probs), enumerate)
+        local b = m:sample("b", dist.categorical(next_probs:take(1, a)), enumerate)
+        m:observe("y", dist.normal(loc:take(1, a) + b:to "float64" * 0.5, 1), y)
+      end)
+    end)
+    local want = 0
+    for i = 1, 4 do
+      local terms = {}
+      for a = 1, 3 do
+        for b = 1, 2 do
+          terms[#terms + 1] = math.log(probs[a]:item()) + math.log(next_probs[a][b]:item())
+            + dist.normal(loc[a]:item() + (b - 1) * 0.5, 1):log_prob(y[i]):item()
+        end
+      end
+      want = want + logsumexp(terms)
+    end
+    near((summed(m, {}, {}, 1)), want)
+  end)
+
+  it("of a group sums products over the rows within", function()
+    local data = pn.tensor { { -1, 0.5, 2 }, { 0, 1, 1.5 } } -- [rows, groups]
+    local m = pn.model(function(m)
+      m:plate("groups", 3, function()
+        local z = m:sample("z", dist.bernoulli(0.3), enumerate)
+        m:plate("rows", 2, function() m:observe("y", dist.normal(z * 2, 1), data) end)
+        m:observe("x", dist.normal(z, 1), pn.tensor { 1, 2, 3 })
+      end)
+    end)
+    local want = 0
+    for j = 1, 3 do
+      local terms = {}
+      for z = 0, 1 do
+        local lp = math.log(z == 1 and 0.3 or 0.7) + dist.normal(z, 1):log_prob(j):item()
+        for i = 1, 2 do lp = lp + dist.normal(2 * z, 1):log_prob(data[i][j]):item() end
+        terms[z + 1] = lp
+      end
+      want = want + logsumexp(terms)
+    end
+    near((summed(m, {}, {}, 2)), want)
+  end)
+
+  it("of each time is a hidden Markov model", function()
+    local start, move = pn.tensor { 0.6, 0.4 }, pn.tensor { { 0.8, 0.2 }, { 0.3, 0.7 } }
+    local m = pn.model(function(m)
+      m:scan("t", 4, false, function(z, t)
+        z = m:sample("z", dist.categorical(z and move:take(1, z) or start), enumerate)
+        m:observe("y", dist.normal(z:to "float64" * 2, 1), y[t])
+        return z
+      end)
+    end)
+    local alpha = { math.log(0.6), math.log(0.4) }
+    local function emit(k, t) return dist.normal((k - 1) * 2, 1):log_prob(y[t]):item() end
+    for k = 1, 2 do alpha[k] = alpha[k] + emit(k, 1) end
+    for t = 2, 4 do
+      local next_alpha = {}
+      for k = 1, 2 do
+        next_alpha[k] = emit(k, t)
+          + logsumexp { alpha[1] + math.log(move[1][k]:item()), alpha[2] + math.log(move[2][k]:item()) }
+      end
+      alpha = next_alpha
+    end
+    near((summed(m, {}, {}, 0)), logsumexp(alpha))
+  end)
+
+  it("is summed out by samplers and guides", function()
+    pn.seed(2)
+    local data = pn.concatenate { pn.randn { 30 } * 0.5 - 2, pn.randn { 20 } * 0.5 + 2 }
+    local function body(enumerated)
+      return pn.model(function(m, x)
+        local mu = m:sample("mu", dist.normal(pn.tensor { -2, 2 }, 0.5):independent(1))
+        local p = m:sample("p", dist.beta(2, 2))
+        m:plate("rows", x:size(1), function()
+          if enumerated then
+            local z = m:sample("z", dist.bernoulli(p), enumerate)
+            m:observe("y", dist.normal(mu:take(1, z:to "int64"), 0.5), x)
+          else
+            local each = dist.normal(mu, 0.5)
+            m:observe("y", dist.mixture { probs = pn.stack({ 1 - p, p }, 1), components = each }, x)
+          end
+        end)
+      end)
+    end
+    local m = body(true)
+    local post = pn.nuts(m, { data = { data }, chains = 2, warmup = 200, draws = 200,
+      init = { mu = { -2, 2 }, p = 0.5 } })
+    local row = post:summary().p
+    assert(math.abs(row.mean - 22 / 54) < 6 * row.mcse + 0.02, row.mean)
+    local ll = post:log_likelihood().y
+    assert.same({ 2, 200, 50 }, ll:shape())
+    local mu, p = post.draws.mu[2][7], post.draws.p[2][7]:item()
+    local want = dist.mixture({ 1 - p, p }, dist.normal(mu, 0.5)):log_prob(data):totable()
+    for i, v in ipairs(ll[2][7]:totable()) do near(v, want[i]) end
+    local fit = pn.svi(m, pn.infer.guide("full_rank", { init = { mu = { -2, 2 }, p = 0.5 } }), { data = { data }, steps = 600, lr = 0.02 })
+    near(fit:summary().p.mean, row.mean, 0.05)
+    assert.is_true(fit:k_hat() < 0.7)
+  end)
+
+  it("that cannot be enumerated, or is used outside of its plate, is refused", function()
+    local function refused(pattern, body, most)
+      local ok, message = pcall(summed, pn.model(body), {}, {}, most or 1)
+      assert.is_false(ok)
+      assert.matches(pattern, message)
+    end
+    refused("sample: 'z' cannot be enumerated: poisson has no finite list of values", function(m)
+      m:sample("z", dist.poisson(1), enumerate)
+    end)
+    refused("sample: 'z' cannot be enumerated: its values are not numbers", function(m)
+      m:sample("z", dist.bernoulli(pn.tensor { 0.1, 0.2 }):independent(1), enumerate)
+    end)
+    refused("sample: 'z' is enumerated in plate 'rows', but what depends on it stands outside", function(m)
+      local z
+      m:plate("rows", 4, function() z = m:sample("z", dist.bernoulli(0.5), enumerate) end)
+      m:plate("others", 4, function() m:observe("y", dist.normal(z, 1), y) end)
+    end)
+    refused("more axes than there are plates", function(m)
+      m:sample("z", dist.bernoulli(0.5), enumerate)
+      m:observe("y", dist.normal(pn.zeros { 4 }, 1), y)
+    end, 0)
+  end)
+end)

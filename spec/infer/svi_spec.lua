@@ -1,0 +1,344 @@
+--- pn.svi with guides of one's own: bounds, evidence and gradients of conjugate models against their closed forms, by
+--- every estimator.
+local pn = require "penumbra"
+local dist = pn.dist
+local objective = require "penumbra.infer.objective"
+
+local function near(got, want, tolerance)
+  assert(math.abs(got - want) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
+    ("got %.15g, want %.15g"):format(got, want))
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+-- Bayesian linear regression with known noise: posterior N(mean, precision^-1), evidence N(y; 0, X X' + s^2 I).
+local function regression()
+  pn.seed(11)
+  local x = pn.randn { 20, 2 }
+  local y = x:matmul(pn.tensor { 1, -2 }) + pn.randn { 20 } * 0.5
+  local precision = x:t():matmul(x) / 0.25 + pn.eye(2)
+  local covariance = precision:cholesky():cholesky_solve(pn.eye(2))
+  local cover = x:matmul(x:t()) + pn.eye(20) * 0.25
+  return { x = x, y = y, covariance = covariance, mean = covariance:matmul(x:t():matmul(y) / 0.25),
+    evidence = dist.multivariate_normal { loc = pn.zeros { 20 }, covariance_matrix = cover }:log_prob(y):item(),
+    model = pn.model(function(m, inputs, outputs)
+      local w = m:sample("w", dist.normal(pn.zeros { 2 }, 1):independent(1))
+      m:plate("rows", inputs:size(1), function(i)
+        m:observe("y", dist.normal((inputs:take(1, i) * w):sum(-1), 0.5), outputs:take(1, i))
+      end)
+    end) }
+end
+
+local function full_rank(loc, tril)
+  return pn.model(function(m)
+    m:sample("w", dist.multivariate_normal { loc = m:param("loc", loc or pn.zeros { 2 }),
+      scale_tril = m:param("tril", tril or pn.eye(2) * 0.1, { constraint = "lower_cholesky" }) })
+  end)
+end
+
+local ESTIMATORS = { "elbo", "sticking_the_landing", "iwae", "dreg", "renyi", { "renyi", alpha = 0.2 }, "score_function",
+  "vimco", "reweighted_wake_sleep" }
+
+describe("a guide that is the posterior", function()
+  local c = regression()
+  local tril = c.covariance:cholesky()
+
+  it("has weights that are all the evidence, by every estimator", function()
+    for _, estimator in ipairs(ESTIMATORS) do
+      for _, vectorised in ipairs { false, true } do
+        local fit = pn.svi(c.model, full_rank(c.mean, tril), { data = { c.x, c.y }, steps = 0, particles = 3,
+          estimator = estimator, vectorised = vectorised, divergence = "monte_carlo" })
+        local bound, elbo, se = fit:bound { draws = 20 }
+        near(bound, c.evidence)
+        near(elbo, c.evidence)
+        near(se, 0, 1e-7)
+        fit:continue(1)
+        near(-fit.losses[1], c.evidence)
+      end
+    end
+  end)
+
+  it("has the gradient 0 along the path of its draws, with no variance", function()
+    for _, estimator in ipairs { "sticking_the_landing", "dreg" } do
+      local guide = full_rank(c.mean, tril)
+      local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 0, particles = 4, estimator = estimator })
+      local loss = objective.estimate(fit, fit.how)
+      for _, g in ipairs(pn.grad(loss, guide:parameters())) do
+        assert.is_true(g:abs():max():item() < 1e-9)
+      end
+    end
+  end)
+
+  it("is found by every estimator from afar, eagerly and compiled", function()
+    for _, estimator in ipairs { "elbo", "sticking_the_landing", "iwae", "dreg", "renyi", "score_function" } do
+      pn.seed(5)
+      local guide = full_rank()
+      local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 1500, lr = 0.03, particles = 4,
+        estimator = estimator, vectorised = estimator ~= "score_function" })
+      local limit = estimator == "score_function" and 0.15 or 0.03
+      assert.is_true((guide:param "loc" - c.mean):abs():max():item() < limit, tostring(estimator))
+      assert.is_true(math.abs(fit:bound { draws = 2000 } - c.evidence) < 0.02, tostring(estimator))
+      assert.is_true(fit:k_hat() < 0.7, tostring(estimator))
+    end
+  end)
+
+  it("follows the same losses eagerly and compiled", function()
+    for _, estimator in ipairs(ESTIMATORS) do
+      local losses = {}
+      for k, compile in ipairs { false, true } do
+        pn.seed(4)
+        losses[k] = pn.svi(c.model, full_rank(), { data = { c.x, c.y }, steps = 5, particles = 2, estimator = estimator,
+          compile = compile }).losses
+      end
+      for k = 1, 5 do near(losses[1][k], losses[2][k], 1e-12) end
+    end
+  end)
+end)
+
+describe("the gradient of a bound", function()
+  -- z ~ N(0, 1), y ~ N(z, 1), q = N(a, s): ELBO = E_q[log p] + H(q); d/da = y - 2a, d/ds = 1/s - 2s.
+  local function normal_pair(divergence, estimator, a, s, particles)
+    local m = pn.model(function(m, y)
+      local z = m:sample("z", dist.normal(0, 1))
+      m:observe("y", dist.normal(z, 1), y)
+    end)
+    local guide = pn.model(function(m) m:sample("z", dist.normal(m:param("a", a), m:param("s", s))) end)
+    return pn.svi(m, guide, { data = { 1.5 }, steps = 0, particles = particles, vectorised = true, estimator = estimator,
+      divergence = divergence }), guide
+  end
+
+  it("has the exact gradient as its mean, for elbo in all forms", function()
+    pn.seed(1)
+    local a, s, n = 0.3, 0.8, 20000
+    for _, case in ipairs { { "analytic", "elbo" }, { "monte_carlo", "elbo" }, { nil, "sticking_the_landing" },
+      { nil, "score_function" } } do
+      local fit, guide = normal_pair(case[1], case[2], a, s, n)
+      local bound = case[2] == "elbo" and objective.elbo(fit, fit.how) or objective.estimate(fit, fit.how)
+      local g = pn.grad(bound, guide:parameters())
+      near(bound:item(), -0.5 * (math.log(2 * math.pi) * 2 + a * a + s * s + (1.5 - a) ^ 2 + s * s)
+        + 0.5 * math.log(2 * math.pi * math.exp(1)) + math.log(s), 0.03)
+      near(g[1]:item(), 1.5 - 2 * a, 0.07)
+      near(g[2]:item(), 1 / s - 2 * s, 0.07)
+    end
+  end)
+
+  it("of discrete draws is that of the sum over their values", function()
+    -- z ~ Bernoulli(0.3), y ~ N(2 z, 1); q = Bernoulli(sigmoid(l)): d ELBO / dl = q (1 - q) (f(1) - f(0)).
+    local m = pn.model(function(m)
+      local z = m:sample("z", dist.bernoulli(0.3))
+      m:observe("y", dist.normal(z * 2, 1), 1.6)
+    end)
+    local l = 0.4
+    local q = 1 / (1 + math.exp(-l))
+    local function f(z)
+      return math.log(z == 1 and 0.3 or 0.7) + dist.normal(2 * z, 1):log_prob(1.6):item()
+        - math.log(z == 1 and q or 1 - q)
+    end
+    local want = q * (1 - q) * (f(1) - f(0))
+    for _, case in ipairs { { "elbo", true, "monte_carlo" }, { "elbo", false, "monte_carlo" },
+      { "elbo", true, "analytic" }, { "score_function", true, "analytic" } } do
+      local guide = pn.model(function(g) g:sample("z", dist.bernoulli { logits = g:param("l", l) }) end)
+      local n = case[2] and 8000 or 500
+      pn.seed(9)
+      local fit = pn.svi(m, guide, { steps = 0, particles = n, vectorised = case[2], estimator = case[1],
+        divergence = case[3], compile = false })
+      local bound = case[1] == "elbo" and objective.elbo(fit, fit.how) or objective.estimate(fit, fit.how)
+      near(bound:item(), q * f(1) + (1 - q) * f(0), 0.1)
+      near(pn.grad(bound, guide:parameters())[1]:item(), want, case[2] and 0.02 or 0.08)
+    end
+  end)
+
+  it("of a discrete guide leads to the posterior", function()
+    local m = pn.model(function(m, y)
+      m:plate("rows", 3, function()
+        local z = m:sample("z", dist.bernoulli(0.3))
+        m:observe("y", dist.normal(z * 2, 1), y)
+      end)
+    end)
+    local y, evidence, want = { 0, 1, 2.5 }, 0, {}
+    for i, v in ipairs(y) do
+      local on = 0.3 * math.exp(dist.normal(2, 1):log_prob(v):item())
+      local off = 0.7 * math.exp(dist.normal(0, 1):log_prob(v):item())
+      want[i], evidence = on / (on + off), evidence + math.log(on + off)
+    end
+    for _, estimator in ipairs { "elbo", "score_function", "vimco", "reweighted_wake_sleep" } do
+      pn.seed(2)
+      local guide = pn.model(function(g)
+        local l = g:param("l", pn.zeros { 3 })
+        g:plate("rows", 3, function() g:sample("z", dist.bernoulli { logits = l }) end)
+      end)
+      local fit = pn.svi(m, guide, { data = { pn.tensor(y) }, steps = 1500, lr = 0.05, particles = 8, vectorised = true,
+        estimator = estimator })
+      for i, v in ipairs(guide:param("l"):sigmoid():totable()) do
+        assert(math.abs(v - want[i]) < 0.1, ("%s: %g, want %g"):format(estimator, v, want[i]))
+      end
+      near(fit:bound { draws = 4000 }, evidence, 0.02)
+      assert.same({ 4000, 3 }, fit:log_weights(4000):shape())
+    end
+  end)
+
+  it("refuses estimators that need a path where there is none", function()
+    local m = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.bernoulli(0.3)), 1), 1) end)
+    local guide = pn.model(function(g) g:sample("z", dist.bernoulli(g:param("p", 0.5))) end)
+    for _, estimator in ipairs { "iwae", "dreg", "renyi", "sticking_the_landing" } do
+      assert.matches("svi: 'z' at .-svi_spec.lua:%d+ is drawn without a path for the gradient, which estimator '"
+        .. estimator, message_of(pn.svi, m, guide, { estimator = estimator, particles = 2 }))
+    end
+  end)
+end)
+
+describe("rows of a plate taken in parts", function()
+  local function pair(batch)
+    local y = pn.arange(12):to "float64" * 0.3
+    local m = pn.model(function(m)
+      m:plate("rows", 12, { batch = batch }, function(i)
+        local z = m:sample("z", dist.normal(0, 1))
+        m:observe("y", dist.normal(z, 1), y:take(1, i))
+      end)
+    end)
+    local guide = pn.model(function(g)
+      local k = g:param("k", 0.4)
+      g:plate("rows", 12, { batch = batch }, function(i)
+        g:sample("z", dist.normal(y:take(1, i) * k, 0.8))
+      end)
+    end)
+    local evidence = dist.normal(0, math.sqrt(2)):log_prob(y):sum():item()
+    return m, guide, evidence
+  end
+
+  it("weigh each datum by draws of itself", function()
+    pn.seed(3)
+    local m, guide, evidence = pair(4)
+    for _, vectorised in ipairs { false, true } do
+      local fit = pn.svi(m, guide, { steps = 0, estimator = "iwae", particles = 300, vectorised = vectorised,
+        compile = false })
+      local sum = 0
+      for _ = 1, 30 do sum = sum + objective.estimate(fit, fit.how):item() * 12 / 30 end
+      near(sum, evidence, 0.1)
+      near(fit:bound { draws = 500 }, evidence, 0.01) -- of all rows, whatever the batch
+      assert.same({ 500, 12 }, fit:log_weights(500):shape())
+    end
+  end)
+
+  it("are refused where a datum's weight would be an estimate", function()
+    local m = pn.model(function(m)
+      local z = m:sample("z", dist.normal(0, 1))
+      m:plate("rows", 6, { batch = 2 }, function(i) m:observe("y", dist.normal(z, 1), pn.ones { 6 }:take(1, i)) end)
+    end)
+    local guide = pn.model(function(g) g:sample("z", dist.normal(g:param("a", 0), 1)) end)
+    assert.matches("svi: estimator 'iwae' needs the whole of plate 'rows', of which 2 of 6 rows are taken",
+      message_of(pn.svi, m, guide, { estimator = "iwae", particles = 2 }))
+    assert.matches("svi: estimator 'iwae' needs the whole of plate 'rows'",
+      message_of(pn.svi, m, "mean_field", { estimator = "iwae", particles = 2 }))
+    -- the bound of the whole data from a fit by parts
+    pn.seed(6)
+    local fit = pn.svi(m, guide, { steps = 800, lr = 0.02 })
+    local evidence = dist.multivariate_normal { loc = pn.zeros { 6 }, covariance_matrix = pn.eye(6) + 1 }
+      :log_prob(pn.ones { 6 }):item()
+    near(fit:bound { draws = 4000 }, evidence, 0.02)
+  end)
+
+  it("must be taken alike by guide and model", function()
+    local m = pair(4)
+    local guide = pn.model(function(g) g:sample("z", dist.normal(pn.zeros { 4 }, 1)) end)
+    assert.matches("svi: 'z' is in no plate in the guide at .-svi_spec.lua:%d+ and in plate 'rows' %(4 of 12 rows%) in "
+      .. "the model at .-svi_spec.lua:%d+: its terms would not count alike", message_of(pn.svi, m, guide, {}))
+  end)
+end)
+
+describe("a fit", function()
+  local c = regression()
+
+  it("goes on from a file as if it had not been left", function()
+    local path = os.tmpname()
+    local function make(steps)
+      pn.seed(8)
+      return pn.svi(c.model, full_rank(), { data = { c.x, c.y }, steps = steps, schedule = function() return 0.01 end })
+    end
+    local whole = make(30)
+    local first = make(20)
+    assert(first:save(path))
+    local position = pn.rng_state()
+    local second = assert(make(0):load(path))
+    assert.equal(20, #second.losses)
+    pn.set_rng_state(position)
+    second:continue(10)
+    for k = 1, 30 do near(second.losses[k], whole.losses[k], 1e-12) end
+    for name, t in pairs(whole:state()) do near((t - second:state()[name]):abs():max():item(), 0) end
+    assert(pn.save(path, { x = pn.ones { 2 } }))
+    local fit, message, code = make(0):load(path)
+    assert.is_nil(fit)
+    assert.matches("is no fit that fit:save has written", message)
+    assert.equal("format", code)
+    os.remove(path)
+    local none, why, kind = make(0):load(path)
+    assert.is_nil(none)
+    assert.is_string(why)
+    assert.equal("io", kind)
+  end)
+
+  it("summarises, samples and predicts", function()
+    local guide = full_rank(c.mean, c.covariance:cholesky())
+    local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 0 })
+    pn.seed(1)
+    local row = fit:summary(4000)["w[1]"]
+    near(row.mean, c.mean[1]:item(), 0.02)
+    near(row.sd, math.sqrt(c.covariance[1][1]:item()), 0.05)
+    assert.matches("mean +sd +q05 +median +q95\n", tostring(fit:summary()))
+    assert.same({ 50, 2 }, fit:sample(50).w:shape())
+    assert.same({ 30, 20 }, fit:predict { draws = 30 }.y:shape())
+    assert.same({ 30, 3 }, fit:predict { draws = 30, data = { c.x:slice(1, 1, 3), c.y } }.y:shape())
+    assert.matches("a guide of one's own: 0 steps", tostring(fit))
+  end)
+
+  it("refuses wrong arguments at the script's line", function()
+    local here = debug.getinfo(1, "S").short_src:gsub("%p", "%%%0")
+    local guide = full_rank()
+    local function refused(pattern, ...)
+      local args, line = table.pack(...), debug.getinfo(1, "l").currentline + 1
+      local message = message_of(function() return pn.svi(table.unpack(args, 1, args.n)) end)
+      assert.matches(("^%s:%d: "):format(here, line), message)
+      assert.matches(pattern, message)
+    end
+    local data = { c.x, c.y }
+    refused("svi: needs a model %(pn.model%), got nil")
+    refused("svi: guide must be a model, a guide of pn.infer.guide or the name of one, got number", c.model, 3,
+      { data = data })
+    refused("guide: there is no guide 'mean_feld', there are .-, did you mean 'mean_field'", c.model, "mean_feld", { data = data })
+    refused("svi: unknown option 'step', did you mean 'steps'", c.model, guide, { step = 3 })
+    refused("svi: estimator must be one of .-, got 'elbow', did you mean 'elbo'", c.model, guide, { estimator = "elbow" })
+    refused("svi: estimator 'vimco' needs at least 2 particles, got 1", c.model, guide, { estimator = "vimco" })
+    refused("svi: particles must be a whole number from 1 on, got 0", c.model, guide, { particles = 0 })
+    refused("svi: guide 'mean_field' has the estimators .-, got 'vimco'", c.model, "mean_field", { data = data,
+      estimator = "vimco", particles = 2 })
+  end)
+
+  it("says what guide and model lack", function()
+    local function guide_of(name)
+      return pn.model(function(g) g:sample(name, dist.normal(pn.zeros { 2 }, 1):independent(1)) end)
+    end
+    local data = { data = { c.x, c.y } }
+    assert.matches("svi: the guide has no site 'w', which the model samples at .-svi_spec.lua:%d+",
+      message_of(pn.svi, c.model, guide_of "v", data))
+    assert.matches("svi: the guide samples 'y' at .-, which the model observes", message_of(pn.svi, c.model,
+      pn.model(function(g)
+        g:sample("w", dist.normal(pn.zeros { 2 }, 1):independent(1))
+        g:sample("y", dist.normal(pn.zeros { 20 }, 1))
+      end), data))
+    local net = pn.nn.linear(2, 2)
+    assert.matches("svi: the bound depends on a parameter of shape %[.-%] that nobody trains", message_of(pn.svi,
+      c.model, pn.model(function(g)
+        g:sample("w", dist.normal(net(pn.ones { 1, 2 }):squeeze(1), 1):independent(1))
+      end), data))
+    local still = pn.model(function(m, x, y)
+      local w = m:sample("w", dist.normal(pn.zeros { 2 }, 1):independent(1))
+      m:plate("rows", 20, function() m:observe("y", dist.normal(x:matmul(w), 1), y) end)
+    end)
+    assert.matches("%(with vectorised = true the values of latent variables have 3 particles along an axis",
+      message_of(pn.svi, still, full_rank(), { data = { c.x, c.y }, particles = 3, vectorised = true }))
+  end)
+end)
