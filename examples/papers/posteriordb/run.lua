@@ -18,6 +18,7 @@
 --- count. A guide is not expected to pass. Of it: the largest error of a mean in standard deviations of the reference,
 --- the least and the largest ratio of standard deviations, and k-hat of its importance weights, above 0.7 where
 --- weighting cannot mend it. "wrong" stands where an error exceeds 0.2 or a ratio lies beyond 20 %.
+---
 --- Measured with --seed 1, 4 chains, warm-up 1000 and the draws of each chain that the ESS asked for (s: seconds of the
 --- last run, on two cores that others used too). Every posterior passes.
 ---
@@ -40,10 +41,11 @@
 ---   lotka_volterra         8  2500 1.25 1.022  1.98 1.001 11102   0  32.9
 ---   one_comp_mm_elim_abs   4  3750 1.38 0.954  1.48 1.001  4336   2  89.9
 ---
---- Guides after 50,000 steps of 4 particles from a random start, 10,000 draws: k-hat, the largest error of a mean, the
+--- Guides after 50,000 steps of 4 particles, 10,000 draws: k-hat, the largest error of a mean, the
 --- least and the largest ratio of standard deviations; * is wrong. Independent normals are too narrow wherever columns
 --- are correlated, by up to a factor of hundreds; full rank and flow are right but for the worst scaled (diamonds,
---- kilpisjarvi, kidscore_interaction, whose optimisation has not ended) and for tails (gp_pois_regr, eight_schools).
+--- kilpisjarvi, kidscore_interaction, whose optimisation may not have ended) and for tails (gp_pois_regr,
+--- eight_schools).
 ---
 ---                        mean-field                full-rank                 flow
 ---   posterior            k-hat  error  sd          k-hat  error  sd          k-hat  error  sd
