@@ -486,15 +486,11 @@ describe("the prompt on a terminal", function()
     t:send "panel = pn.plot.panel{title = 'slope', pn.plot.histogram(p.draws.b)}\r"
     t:expect "\n> "
     t:send "panel:show()\r"
-    if os.execute "command -v gnuplot >/dev/null" then
-      local picture = t:expect "slope.-%-%-%-%-%-%-.-\n> "
-      assert.matches("\27%[c", picture:gsub("slope", "") .. read(t.output)) -- it was asked
-      assert.matches("%*%*%*%*", picture)
-      assert.matches("\n *0 %+%-%-", picture)
-      for line in picture:gsub("\r", ""):gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
-    else
-      t:expect "nil.-gnuplot is not installed.-\n> "
-    end
+    local picture = t:expect "slope.-%-%-%-%-%-%-.-\n> "
+    assert.matches("\27%[c", read(t.output)) -- it was asked
+    assert.matches("%*%*%*%*", picture)
+    assert.matches("\n *0 %+%-%-", picture)
+    for line in picture:gsub("\r", ""):gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
     t:send "help\r"
     t:expect "pn%.model.-\n> "
     t:send "?m:plate\r"
@@ -563,9 +559,6 @@ describe("the prompt on a terminal", function()
   end)
 
   it("shows sixels where the terminal says that it understands them", function()
-    if not os.execute "command -v gnuplot >/dev/null && gnuplot -e 'set terminal sixelgd' 2>/dev/null" then
-      pending "gnuplot without sixels"
-    end
     local t = terminal(start)
     t:expect "ends.*> "
     t:send "pn.plot.show{pn.plot.line({1, 2}, {1, 2})}\r"

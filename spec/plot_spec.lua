@@ -168,15 +168,14 @@ end)
 
 describe("plot.show", function()
   local x = pn.linspace(-3, 3, 50)
-  local drawn = os.execute "command -v gnuplot >/dev/null"
 
   -- What f writes to standard output, and what it returns.
   local function shown(f)
     local path, old = os.tmpname(), io.stdout
     local file = assert(io.open(path, "w"))
-    io.stdout = file
+    rawset(io, "stdout", file)
     local results = table.pack(pcall(f))
-    io.stdout = old
+    rawset(io, "stdout", old)
     file:close()
     local text = read(path)
     os.remove(path)
@@ -187,8 +186,7 @@ describe("plot.show", function()
   it("draws in letters, 79 columns wide where there is no terminal", function()
     local panel = plot.panel { title = "A curve", plot.line(x, x:sin(), { label = "sine" }),
       plot.points(x, x:cos(), { label = "cosine" }) }
-    local text, ok, why = shown(function() return panel:show() end)
-    if not drawn then return assert.matches("gnuplot is not installed", why) end
+    local text, ok = shown(function() return panel:show() end)
     assert.is_true(ok)
     for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 79, line) end
     assert.matches("A curve", text)
@@ -199,7 +197,6 @@ describe("plot.show", function()
   end)
 
   it("shows what each mark has to show", function()
-    if not drawn then return end
     local function look(m) return (shown(function() return plot.show { m } end)) end
     assert.is_true(count(look(plot.band(x, x - 1, x + 1)), "%.") > 80) -- two edges of dots
     local heat = look(plot.heatmap { { 0, 1, 2 }, { 3, 4, 5 }, { 6, 7, 8 } })
@@ -210,15 +207,14 @@ describe("plot.show", function()
   end)
 
   it("puts one panel below the other", function()
-    if not drawn then return end
     local text = shown(function()
-      return plot.show { plot.panel { title = "first", plot.line(x, x) }, plot.panel { title = "second", plot.line(x, x) } }
+      return plot.show { plot.panel { title = "first", plot.line(x, x) },
+        plot.panel { title = "second", plot.line(x, x) } }
     end)
     assert.matches("first.-%-%-%-%-.-second.-%-%-%-%-", text)
   end)
 
   it("asks for sixels by their terminal", function()
-    if not drawn or not os.execute "gnuplot -e 'set terminal sixelgd' 2>/dev/null" then return end
     local text = shown(function() return plot.show({ plot.line(x, x) }, { kind = "sixel" }) end)
     assert.matches("^%s*\27P", text)
   end)

@@ -175,7 +175,8 @@ end
 
 -- Modules that are no part of `pn` and of no use to a script.
 local internal = { reference = true, describe = true, example = true, help = true, layout = true, pretty = true,
-  gradcheck = true, replay = true }
+  gradcheck = true, replay = true, ["infer.objective"] = true, ["infer.target"] = true,
+  ["infer.enumeration"] = true }
 
 -- Parts of parts.
 local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
@@ -261,7 +262,8 @@ local function add_module(list, module)
   if head and home then
     list[#list + 1] = { title = home, name = part, qualified = home, kind = "module", text = head }
   elseif head and part and not internal[part] then
-    list[#list + 1] = { title = module, name = module, qualified = module, kind = "file", text = head }
+    local name = part:match "^infer%.(.+)$" or module
+    list[#list + 1] = { title = module, name = name, qualified = module, kind = "file", text = head }
   end
 end
 
@@ -549,6 +551,7 @@ local function names_of(value)
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end
   if #list == 0 then look(core.bijector_methods, "b:") end
+  for name, methods in pairs(#list == 0 and require("penumbra.infer.svi").objects or {}) do look(methods, name) end
   table.sort(list)
   return list
 end

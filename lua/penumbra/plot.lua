@@ -475,6 +475,8 @@ local function read_figure(where, content, opt)
   return content, o
 end
 
+local bare = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2"
+
 -- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself.
 local function compose(terminal, panels, o, columns, plain)
   local out = { terminal, plain and "" or theme }
@@ -488,7 +490,7 @@ local function compose(terminal, panels, o, columns, plain)
   end
   for _, p in ipairs(panels) do
     reset(out)
-    if plain then out[#out + 1] = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2" end
+    if plain then out[#out + 1] = bare end
     write_panel(out, p, plain)
   end
   if #panels > 1 and not plain then out[#out + 1] = "unset multiplot" end
@@ -616,7 +618,8 @@ function plot.show(content, opt)
   end
   local said, message, code = run_gnuplot(compose(terminal, panels, o, columns, plain), "plot.show")
   if not said then return nil, message, code end
-  io.stdout:write((said:gsub("\f", ""):gsub("[ ]+\n", "\n"):gsub("^\n+", ""):gsub("\n\n+", "\n\n")), plain and "" or "\n")
+  if plain then said = said:gsub("\f", ""):gsub("[ ]+\n", "\n"):gsub("^\n+", ""):gsub("\n\n+", "\n\n") end
+  io.stdout:write(said, plain and "" or "\n")
   io.stdout:flush()
   return true
 end

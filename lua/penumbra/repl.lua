@@ -136,7 +136,8 @@ local function note_locals(self, code)
   if name then self.locals[name] = true end
 end
 
---- Takes one line, or several with line ends between (an entry of the history). Returns "more" if the statement goes on; "ok" and the text of the results ("" without
+--- Takes one line, or several with line ends between (an entry of the history). Returns
+--- "more" if the statement goes on; "ok" and the text of the results ("" without
 --- any); "error" and a message with a short traceback; "end" if the user wants to leave.
 function session:feed(line)
   if #self.lines == 0 then

@@ -50,7 +50,7 @@ end
 local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
-  call_in_turn __pairs
+  call_in_turn with __pairs
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast crps energy_score pit
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
@@ -72,13 +72,14 @@ local harmless = set [[
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
-  jacobian hessian hessian_product gauss_newton_product
+  jacobian hessian hessian_product gauss_newton_product odeint
+  guide model
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
-  blas clock memory modules source error version terminal traceback lazy_names rows kl_pairs help
-  missed namespace public guide
+  blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
+  missed namespace public guide raised_status script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows
@@ -86,6 +87,7 @@ local about = set [[
 ]]
 
 local net = nn.linear(3, 1)
+local w = pn.param(pn.ones(3))
 
 -- Make a description of a picture or a schedule out of tables: reading happens in `points`, `line` and so on.
 local reads = {
@@ -116,6 +118,7 @@ local reads = {
   ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
+  ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
   ["pn.infer.laplace"] = function(x)
     pn.infer.laplace(net, x:reshape { 1, 3 }, pn.ones { 1, 1 }, { likelihood = function(f)
@@ -127,10 +130,12 @@ local reads = {
     pn.infer.evidence_fixed_point(x:reshape { 3, 1 }, x)
     return x
   end,
+  ["core.nonfinite_cause"] = function(x) return #core.nonfinite_cause((w * x):sum()) > 0 and x end,
+  ["core.draws_summary"] = function(x) core.draws_summary(x:reshape { 1, 3, 1 }) return x end,
   ["distribution.plot"] = function(x) dist.normal(x:sum(), 1):plot(os.tmpname() .. ".svg") return x end,
 }
 
-local w = pn.param(pn.ones(3))
+local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), 1) end)
 local opt = optim.sgd { w }
 local g = pn.generator(1)
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
@@ -180,6 +185,10 @@ local effects = {
     train.fit { data = x, loss = function(t) return (w * t):sum() end, optimiser = opt, epochs = 1 }
     return x
   end,
+  ["pn.svi"] = function(x) pn.svi(tiny, "mean_field", { steps = 1 }) return x end,
+  ["pn.nuts"] = function(x) pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) return x end,
+  ["pn.hmc"] = function(x) pn.hmc(tiny, { chains = 1, warmup = 5, draws = 5, steps = 2 }) return x end,
+  ["pn.diagnose"] = function(x) pn.diagnose(tiny) return x end,
   ["pn.dist.bijector.random"] = function(x) dist.bijector.random("planar", 3) return x end,
 }
 
@@ -187,6 +196,8 @@ local effects = {
 local once = set [[
   csv idx load npy npz safetensors save script files new points impulses capture
   standardise split parameters
+  json trap_nan load_posterior objects
+  new_sampler run finished iteration draws statistics metric
 ]]
 
 describe("inside a compiled function", function()

@@ -151,7 +151,8 @@ describe("an enumerated variable", function()
     local mu, p = post.draws.mu[2][7], post.draws.p[2][7]:item()
     local want = dist.mixture({ 1 - p, p }, dist.normal(mu, 0.5)):log_prob(data):totable()
     for i, v in ipairs(ll[2][7]:totable()) do near(v, want[i]) end
-    local fit = pn.svi(m, pn.infer.guide("full_rank", { init = { mu = { -2, 2 }, p = 0.5 } }), { data = { data }, steps = 600, lr = 0.02 })
+    local fit = pn.svi(m, pn.infer.guide("full_rank", { init = { mu = { -2, 2 }, p = 0.5 } }), { data = { data },
+      steps = 600, lr = 0.02 })
     near(fit:summary().p.mean, row.mean, 0.05)
     assert.is_true(fit:k_hat() < 0.7)
   end)

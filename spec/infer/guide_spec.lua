@@ -68,7 +68,8 @@ describe("an automatic guide", function()
   end)
 
   it("finds the evidence by every estimator of draws with a path", function()
-    -- those whose gradient has no variance at the posterior end there; iwae's drowns in its noise (Rainforth et al. 2018)
+    -- those whose gradient has no variance at the posterior end there; iwae's drowns in its noise (Rainforth et al.
+    -- 2018)
     for estimator, limit in pairs { elbo = 0.06, sticking_the_landing = 1e-3, iwae = 0.2, dreg = 1e-3, renyi = 0.1 } do
       pn.seed(2)
       local fit = pn.svi(c.model, "full_rank", { data = { c.y }, steps = 1200, lr = 0.03, particles = 4,

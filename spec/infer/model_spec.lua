@@ -49,7 +49,8 @@ describe("a model", function()
     local want = dist.beta(2, 3):log_prob(0.4):item() + dist.binomial(10, 0.4):log_prob(6):item()
     near(coin:log_density({ p = 0.4 }, 6, 10), want)
     near(coin:log_density({ p = pn.tensor(0.4) }, 6, 10), want)
-    near(chain:log_density({ a = 0.5, b = -1 }, 2), log_normal(0.5, 0, 1) + log_normal(-1, 0.5, 1) + log_normal(2, -1, 1))
+    near(chain:log_density({ a = 0.5, b = -1 }, 2), log_normal(0.5, 0, 1) + log_normal(-1, 0.5, 1) + log_normal(2, -1,
+      1))
   end)
 
   it("gives a trace with values, laws and the places of its sites", function()
@@ -322,7 +323,8 @@ describe("a mistake in a model", function()
   it("in a name is told with the nearest one", function()
     assert.matches("condition: the model has no site 'heds', did you mean 'heads'",
       message_of(function() coin:condition { heds = 1 }:trace(2, 3) end))
-    assert.matches("intervene: the model has no site 'c'", message_of(function() chain:intervene { c = 1 }:trace(2) end))
+    assert.matches("intervene: the model has no site 'c'",
+      message_of(function() chain:intervene { c = 1 }:trace(2) end))
     assert.matches("block: the model has no site 'w'", message_of(function() chain:block { "w" }:trace(2) end))
   end)
 

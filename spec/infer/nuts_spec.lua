@@ -68,6 +68,7 @@ describe("nuts", function()
     assert.same({ 1000, 20 }, p:predict().y:shape())
     local at = p:predict { data = { pn.tensor { { 10, 0 }, { 0, 10 }, { 1, 1 }, { 0, 0 } } }, draws = 600 }
     assert.same({ 600, 4 }, at.y:shape())
+    assert.same({ 1000, 2 }, p:predict { data = { pn.eye(2) } }.y:shape()) -- fewer rows than a batch
     near(at.y:mean(1)[1]:item(), 10 * mean[1]:item(), 0.05)
   end)
 
@@ -147,7 +148,8 @@ local function formula_posterior()
   local mu = ((pn.arange(400):to "float64" + 1) * 12.9898):sin() * 0.4 + 0.3
   local args = { y, n = 1 }
   return require("penumbra.infer.posterior").new { model = m, args = args, seconds = 0,
-    target = require("penumbra.infer.target").new(m, args, pn.generator(1), true), unconstrained = mu:reshape { 4, 100, 1 },
+    target = require("penumbra.infer.target").new(m, args, pn.generator(1), true), unconstrained = mu:reshape { 4,
+      100, 1 },
     statistics = pn.zeros { 4, 100, 7 } }
 end
 

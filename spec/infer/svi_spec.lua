@@ -40,7 +40,8 @@ local function full_rank(loc, tril)
   end)
 end
 
-local ESTIMATORS = { "elbo", "sticking_the_landing", "iwae", "dreg", "renyi", { "renyi", alpha = 0.2 }, "score_function",
+local ESTIMATORS = { "elbo", "sticking_the_landing", "iwae", "dreg", "renyi", { "renyi", alpha = 0.2 },
+  "score_function",
   "vimco", "reweighted_wake_sleep" }
 
 describe("a guide that is the posterior", function()
@@ -102,12 +103,13 @@ end)
 describe("the gradient of a bound", function()
   -- z ~ N(0, 1), y ~ N(z, 1), q = N(a, s): ELBO = E_q[log p] + H(q); d/da = y - 2a, d/ds = 1/s - 2s.
   local function normal_pair(divergence, estimator, a, s, particles)
-    local m = pn.model(function(m, y)
+    local pair = pn.model(function(m, y)
       local z = m:sample("z", dist.normal(0, 1))
       m:observe("y", dist.normal(z, 1), y)
     end)
     local guide = pn.model(function(m) m:sample("z", dist.normal(m:param("a", a), m:param("s", s))) end)
-    return pn.svi(m, guide, { data = { 1.5 }, steps = 0, particles = particles, vectorised = true, estimator = estimator,
+    return pn.svi(pair, guide, { data = { 1.5 }, steps = 0, particles = particles, vectorised = true,
+      estimator = estimator,
       divergence = divergence }), guide
   end
 
@@ -308,9 +310,11 @@ describe("a fit", function()
     refused("svi: needs a model %(pn.model%), got nil")
     refused("svi: guide must be a model, a guide of pn.infer.guide or the name of one, got number", c.model, 3,
       { data = data })
-    refused("guide: there is no guide 'mean_feld', there are .-, did you mean 'mean_field'", c.model, "mean_feld", { data = data })
+    refused("guide: there is no guide 'mean_feld', there are .-, did you mean 'mean_field'", c.model, "mean_feld",
+      { data = data })
     refused("svi: unknown option 'step', did you mean 'steps'", c.model, guide, { step = 3 })
-    refused("svi: estimator must be one of .-, got 'elbow', did you mean 'elbo'", c.model, guide, { estimator = "elbow" })
+    refused("svi: estimator must be one of .-, got 'elbow', did you mean 'elbo'", c.model, guide,
+      { estimator = "elbow" })
     refused("svi: estimator 'vimco' needs at least 2 particles, got 1", c.model, guide, { estimator = "vimco" })
     refused("svi: particles must be a whole number from 1 on, got 0", c.model, guide, { particles = 0 })
     refused("svi: guide 'mean_field' has the estimators .-, got 'vimco'", c.model, "mean_field", { data = data,

@@ -212,7 +212,9 @@ describe("finalisers that run inside of a call:", function()
         os.exit(1, false)
       end
     end
-    setmetatable({}, {__gc = last})]])
+    setmetatable({}, {__gc = last})
+    setmetatable({}, {__gc = function() return last() end}) -- a tail call leaves the finaliser's frame without a name
+    setmetatable({}, {__gc = setmetatable({}, {__call = function() return (last()) end})})]])
   it_survives("those older than the module, which run when its context is gone", [[]], [[
     local earlier = setmetatable({}, {__gc = function()
       local pn = require "penumbra"

@@ -5,6 +5,8 @@ local pn = require "penumbra"
 local nan, nowhere = 0 / 0, "no/such/folder/x"
 local function idle() end
 
+local tiny = pn.model(function(m) m:observe("y", pn.dist.normal(m:sample("z", pn.dist.normal(0, 1)), 1), 1) end)
+
 -- Values to make and pass, each made anew: a call may close what it gets.
 local made = {
   tensor = function() return pn.tensor { { 1, 2 }, { 3, 4 } } end,
@@ -32,6 +34,9 @@ local made = {
   end,
   calibration = function() return pn.calibration(pn.zeros { 5 }, pn.randn { 4, 5 }) end,
   compiled = function() return pn.compile(function() return pn.ones { 2 } end) end,
+  model = function() return tiny end,
+  fit = function() return pn.svi(tiny, "mean_field", { steps = 1 }) end,
+  posterior = function() return pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) end,
 }
 
 -- Lists of arguments, after the object itself for methods.

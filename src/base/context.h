@@ -56,9 +56,9 @@ struct pn_context {
   pni_recorder *recorder; /* of the capture that is going on, else NULL */
   uint32_t captures;      /* number of the capture that goes on, or of the last */
   uint32_t captures_begun;
-  int evaluating;         /* depth of kernels that run: they may look at numbers */
-  char broken[256];       /* the first failure within the capture that need not come again, "" */
-  pn_rng *drawn_from;     /* the last reservation: generator and how many positions */
+  int evaluating;     /* depth of kernels that run: they may look at numbers */
+  char broken[256];   /* the first failure within the capture that need not come again, "" */
+  pn_rng *drawn_from; /* the last reservation: generator and how many positions */
   uint64_t drawn_positions;
   uint64_t reservations; /* so far: a capture sees whether all of them were recorded */
   int64_t objects;

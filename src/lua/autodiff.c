@@ -149,6 +149,7 @@ static int l_nonfinite_cause(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *t = pni_check_tensor(L, 1);
   char text[PNI_CAUSE];
+  if (pni_refuse_capture(c, "looking for NaN", "do it outside")) return pni_raise(L, c);
   lua_pushstring(L, pni_nonfinite_cause(c, t, text));
   return 1;
 }

@@ -133,20 +133,33 @@ int pni_raise(lua_State *L, pn_context *c) {
   else
     push_text(L, text[0] ? text : "unknown failure");
   lua_concat(L, 2);
-  if (limit) {
-    pni_lua_state(L)->raised = (int)status;
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &raised_key);
-  }
+  pni_lua_state(L)->raised = (int)status;
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &raised_key);
   return lua_error(L);
 }
 
-pn_status pni_raised(lua_State *L, int i) {
+/* The status behind the error value at index i if it is the last that pni_raise raised, else PN_OK. */
+static pn_status raised_status(lua_State *L, int i) {
   i = lua_absindex(L, i);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &raised_key);
   bool same = lua_rawequal(L, -1, i) && !lua_isnil(L, -1);
   lua_pop(L, 1);
   return same ? (pn_status)pni_lua_state(L)->raised : PN_OK;
+}
+
+pn_status pni_raised(lua_State *L, int i) {
+  pn_status s = raised_status(L, i);
+  return s == PN_NOMEM || s == PN_CANCELLED ? s : PN_OK;
+}
+
+/* core.raised_status(message) -> "domain" and the like: the kind of the failure in C that was just raised, or nil. */
+static int l_raised_status(lua_State *L) {
+  luaL_checkany(L, 1);
+  pn_status s = raised_status(L, 1);
+  if (s == PN_OK) return 0;
+  lua_pushstring(L, pn_status_name(s));
+  return 1;
 }
 
 int pni_push_failure(lua_State *L, pn_context *c) {
@@ -384,6 +397,7 @@ static int l_set_tostring(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"error", l_error},
                                      {"script_line", l_script_line},
+                                     {"raised_status", l_raised_status},
                                      {"default_dtype", l_default_dtype},
                                      {"threads", l_threads},
                                      {"blas", l_blas},

@@ -32,7 +32,9 @@ void *pni_test_object(lua_State *L, int i, const pni_kind *kind) {
   return same ? lua_touserdata(L, i) : NULL;
 }
 
-/* Is the Lua state being closed? Then the outermost function of the main thread is a finaliser. */
+/* Asked within a finaliser: is the Lua state being closed? Then the outermost function of the main thread is one. A tail
+** call leaves that frame without a name; it counts as one too, though a main chunk that ends in a tail call looks alike
+** where the host called it from no function at all. */
 static bool is_closing(lua_State *L) {
   lua_Debug ar;
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
@@ -40,8 +42,8 @@ static bool is_closing(lua_State *L) {
   lua_pop(L, 1);
   int outermost = 0;
   while (lua_getstack(thread, outermost + 1, &ar)) outermost++;
-  return lua_getstack(thread, outermost, &ar) && lua_getinfo(thread, "n", &ar) && ar.name &&
-         strcmp(ar.name, "__gc") == 0 && strcmp(ar.namewhat, "metamethod") == 0;
+  if (!lua_getstack(thread, outermost, &ar) || !lua_getinfo(thread, "nt", &ar)) return false;
+  return ar.istailcall || (ar.name && strcmp(ar.name, "__gc") == 0 && strcmp(ar.namewhat, "metamethod") == 0);
 }
 
 /* (What finalisers make while the state is closed is never finalised itself: it would leak.) */

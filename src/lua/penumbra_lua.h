@@ -47,7 +47,7 @@ typedef struct pni_state {
   char broken_where[96];     /* the script's line of the failure that broke the capture that goes on, or "" */
   pni_missed missed;         /* last name that was not there */
   pni_failure failed;        /* last failure that was returned */
-  int raised;                /* status behind the last error value raised for lack of memory or time */
+  int raised;                /* status behind the last error value that pni_raise raised */
   /* Of a runtime: looks at its limits; ends its call with `status` past every pcall. NULL elsewhere. */
   void (*poll)(lua_State *L, uint64_t steps);
   int (*trip)(lua_State *L, pn_status status, const char *what);
@@ -175,8 +175,26 @@ pn_plan *pni_check_plan(lua_State *L, int i);
 /* ---- parts of the module: in this order each adds fields to the core table on the stack top ---- */
 #define PNI_PARTS                                                                                                      \
   X(embedded)                                                                                                          \
-  X(tensor) X(index) X(ops) X(autodiff) X(random) X(linalg) X(dist) X(bijector) X(natural) X(nn) X(optim) X(infer)     \
-      X(replay) X(ode) X(sampler) X(traceback) X(missing) X(public) X(terminal) X(file)
+  X(tensor)                                                                                                            \
+  X(index)                                                                                                             \
+  X(ops)                                                                                                               \
+  X(autodiff)                                                                                                          \
+  X(random)                                                                                                            \
+  X(linalg)                                                                                                            \
+  X(dist)                                                                                                              \
+  X(bijector)                                                                                                          \
+  X(natural)                                                                                                           \
+  X(nn)                                                                                                                \
+  X(optim)                                                                                                             \
+  X(infer)                                                                                                             \
+  X(replay)                                                                                                            \
+  X(ode)                                                                                                               \
+  X(sampler)                                                                                                           \
+  X(traceback)                                                                                                         \
+  X(missing)                                                                                                           \
+  X(public)                                                                                                            \
+  X(terminal)                                                                                                          \
+  X(file)
 #define X(name) void pni_open_##name(lua_State *L);
 PNI_PARTS
 #undef X

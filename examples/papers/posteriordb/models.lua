@@ -429,7 +429,7 @@ add {
       m:observe("C_hat", dist.log_normal(c:log(), sigma), seen)
     end)
   end),
-  settings = { target_accept = 0.95 },
+  settings = { target_accept = 0.98, draws = 5000 },
   -- K_m and V_m have no variance: their logarithms are compared (mean, standard deviation, mcse of the mean over the
   -- reference draws, from the posterior's description)
   logarithms = { K_m = { mean = -0.072931, sd = 1.42959, mcse = 0.014794 },

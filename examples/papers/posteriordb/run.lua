@@ -179,10 +179,11 @@ end
 -- ---- NUTS ----
 
 local function sample(entry, data, draws)
-  local s = { chains = option.chains, warmup = option.warmup, draws = draws, data = data }
+  local s = {}
   for name, value in pairs(entry.settings or {}) do
     s[name] = value
   end
+  s.chains, s.warmup, s.draws, s.data = option.chains, option.warmup, draws, data
   return pn.nuts(entry.model, s)
 end
 
@@ -223,7 +224,8 @@ local function quantile_error(p, reference, rows)
 end
 
 local function run_nuts(entry, data, reference)
-  local draws = option.draws
+  local known = entry.settings and entry.settings.draws or 0 -- how many it is known to need
+  local draws = option.quick and option.draws or math.max(option.draws, known)
   local p = sample(entry, data, draws)
   local rows = rows_of(p, reference)
   while least_ess(rows) < option.ess do -- the same chains, longer

@@ -199,7 +199,8 @@ local function check_pair(self, g, m)
           shape_text(site.value), shape_text(p.value), p.where)
       end
       if plates_text(site) ~= plates_text(p) then
-        add(self, "plate", site, "'%s' is in %s in the guide and in %s in the model at %s, so its terms count %g and %g "
+        add(self, "plate", site,
+          "'%s' is in %s in the guide and in %s in the model at %s, so its terms count %g and %g "
           .. "times", site.name, #site.plates > 0 and "plate " .. plates_text(site) or "no plate",
           #p.plates > 0 and "plate " .. plates_text(p) or "no plate", p.where, site.scale, p.scale)
       end
@@ -353,7 +354,8 @@ local function check_gradient(self, t)
     local off = math.abs(g[k] - want) / math.max(1, math.abs(want))
     if not (off <= TOLERANCE) then
       local entry = site_at(t, k)
-      add(self, "gradient", entry, "the gradient by number %d of '%s' is %.8g, by differences %.8g", k - entry.first + 1,
+      add(self, "gradient", entry, "the gradient by number %d of '%s' is %.8g, by differences %.8g",
+        k - entry.first + 1,
         entry.name, g[k], want)
     end
     worst = math.max(worst, off == off and off or math.huge)

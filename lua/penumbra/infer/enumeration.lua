@@ -94,7 +94,8 @@ function enumeration.factors(m)
   local factors, variables = {}, {}
   for _, site in ipairs(m.order) do
     if site.log_prob then
-      factors[#factors + 1] = { log_prob = site.log_prob, plates = site.plates, depth = #site.plates, scale = site.scale,
+      factors[#factors + 1] = { log_prob = site.log_prob, plates = site.plates, depth = #site.plates,
+        scale = site.scale,
         observed = { site.observed and site.name }, latent = not site.observed and not site.enumerated }
     end
     if site.enumerated then

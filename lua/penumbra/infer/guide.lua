@@ -256,8 +256,8 @@ function methods:law()
   return self.kind.law(self)
 end
 
---- The terms of n draws for estimators of weights: tables of log_p and log_q, [n, 1]; with path also fixed_q, and fixed_p
---- where it is "weighted", of the same draws held fixed. Internal.
+--- The terms of n draws for estimators of weights: tables of log_p and log_q, [n, 1]; with path also fixed_q, and
+--- fixed_p where it is "weighted", of the same draws held fixed. Internal.
 function methods:densities(n, path)
   local q = self:law()
   local z, log_q = q:rsample_log_prob { n }

@@ -9,8 +9,8 @@
 ---     end)
 ---
 ---     m:sample(name, d)             a value of the latent variable `name`, whose law is d
----     m:sample(name, d, {enumerate = true})    all values of a discrete one along an axis of its own; they are summed out
----     m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
+---     m:sample(name, d, {enumerate = true})    all values of a discrete one along an axis of its own; they are summed
+---     out m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
 ---     m:observe(name, d, value)     the value that was seen
 ---     m:flat(name [, set [, shape [, {low =, high =}]]])    a latent variable without a prior: uniform over the set
 ---     m:param(name, value [, {constraint = "positive"}])    a parameter to be trained; value: where it starts
@@ -233,7 +233,7 @@ local function observed(m, site, d, value)
 end
 
 local sample_options = { enumerate = false, constraint = options.any(false) }
-local NONE = { enumerate = false, constraint = false }
+local NONE = { enumerate = false, constraint = false, batch = nil }
 
 --- A value of the latent variable `name`, whose law is d. Options: enumerate (sum over all values of a discrete
 --- variable), constraint (a set or a bijector onto one, to which d is restricted).
@@ -270,7 +270,9 @@ function recorder:sample(name, d, given)
       site.value = draw(self, site, site.dist)
     end
   end
-  site.log_prob = score(self, site, site.dist, site.value)
+  if site.score or not (self.unscored and self.unscored[name]) then
+    site.log_prob = score(self, site, site.dist, site.value)
+  end
   keep_site(self, site)
   return site.value
 end
@@ -308,9 +310,9 @@ function recorder:flat(name, set, shape, given)
   local o = options.check("flat", given, flat_options)
   site.set, site.shape = set or "real", shape or {}
   site.low, site.high = o.low or nil, o.high or nil
-  local set, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
-  site.kind, site.observed = set and "intervened" or "flat", not set and seen ~= nil or nil
-  site.value = set or seen or self.value_of(self, site)
+  local fixed, seen = given_value(self.model.fixed, site), given_value(self.model.data, site)
+  site.kind, site.observed = fixed and "intervened" or "flat", not fixed and seen ~= nil or nil
+  site.value = fixed or seen or self.value_of(self, site)
   if not site.value then
     refuse("flat", "'%s' has no prior from which it could be drawn: give its value by condition, intervene or replay",
       name)
@@ -345,8 +347,8 @@ local function over_rows(m, site, lp)
   return depth > 0 and lp:broadcast_to(want) or lp
 end
 
---- Adds a tensor (its sum) or a number to the log density. Within a plate it is a term of each row: its last axis is that
---- of the rows, or it counts for each of them alike.
+--- Adds a tensor (its sum) or a number to the log density. Within a plate it is a term of each row: its last axis is
+--- that of the rows, or it counts for each of them alike.
 function recorder:factor(name, log_factor)
   local site = add_site(self, "factor", name)
   site.log_prob = type(log_factor) == "number" and core.tensor(log_factor) or log_factor
@@ -389,7 +391,8 @@ function recorder:param(name, value, given)
 end
 
 --- Registers a network (pn.nn) under a name: its parameters are trained, saved and counted with the model's. Where it
---- has a posterior of its own (Bayesian layers), its divergence is taken from the log density, once. Returns the network.
+--- has a posterior of its own (Bayesian layers), its divergence is taken from the log density, once. Returns the
+--- network.
 function recorder:module(name, net)
   local site = add_site(self, "module", name)
   local store = self.model.store
@@ -481,14 +484,14 @@ function recorder:plate(name, size, given, f)
     given, f = nil, given
   end
   full_name(self, "plate", name)
-  local o = options.check("plate", given, plate_options)
+  local o = given == nil and NONE or options.check("plate", given, plate_options)
   if math.type(size) ~= "integer" or size < 1 then
     refuse("plate", "'%s' needs its size, a whole number from 1 on, got %s", name, tostring(size))
   elseif type(f) ~= "function" then
     refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
   end
   local rows = not self.whole and o.batch or size
-  if o.batch and (math.type(o.batch) ~= "integer" or o.batch < 1 or o.batch > size) then
+  if o.batch and (math.type(o.batch) ~= "integer" or o.batch < 1 or o.batch > size and not self.whole) then
     refuse("plate", "'%s': batch must be a whole number from 1 to its size %d, got %s", name, size, tostring(o.batch))
   end
   local before, scale = self.plates, self.scale
@@ -579,7 +582,7 @@ function trace:values()
   return values
 end
 
-trace.__index = trace
+trace.__index = core.namespace("a trace", trace)
 trace.__tostring = function(self)
   local lines = {}
   for _, site in ipairs(self.order) do
@@ -627,15 +630,19 @@ end
 
 --- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
---- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants. how.prior:
---- what is observed without a value is drawn. how.check: mistakes that a run may be asked to find. Internal.
+--- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
+--- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
+--- how.check: mistakes that a run may be asked to find. Internal.
 function model.run(self, args, how)
   how = how or {}
-  local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "",
-    value_of = how.value or no_value, particles = how.particles, most = how.most or math.huge,
-    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate,
-    predict = how.predict, prior = how.prior, whole = how.whole, detached = how.detached,
-    indices = how.indices or {}, plate_sizes = {}, deepest = 0, check = how.check, locate = how.locate }, recorder)
+  -- absent fields are false: to look for one in the metatable takes longer
+  local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "", time = false,
+    value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
+    strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
+    predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
+    detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
+    unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
+    check = how.check or false, locate = how.locate or false }, recorder)
   local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
   m.results = results
   if how.check then
@@ -716,8 +723,9 @@ local function replaying(self, value)
   end
 end
 
---- Runs the model on data, latent variables drawn from their priors, and so is what is observed as nil. Returns the trace: trace.sites[name] with value,
---- log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace) is a table of the sites.
+--- Runs the model on data, latent variables drawn from their priors, and so is what is observed as nil. Returns the
+--- trace: trace.sites[name] with value, log_prob, dist, observed; trace:values(); trace:log_density(); tostring(trace)
+--- is a table of the sites.
 function methods:trace(...)
   return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true, prior = true })
 end
@@ -727,13 +735,20 @@ function methods:log_density(values, ...)
   if type(values) ~= "table" then
     core.error("log_density: needs a table site -> value, got " .. type(values))
   end
-  local t = model.run(self, table.pack(...), { check = not core.capture.going_on(), value = function(_, site)
+  local lacking -- the site without a value: a mistake of the caller, told at the caller's line
+  local ok, t = pcall(model.run, self, table.pack(...), { check = not core.capture.going_on(), value = function(_, site)
     local value = given_value(values, site) or given_value(self.replayed, site)
     if not value then
-      core.error(("log_density: no value is given for '%s'"):format(site.name))
+      lacking = site.name
+      error(lacking, 0)
     end
     return value
   end })
+  if not ok and lacking then
+    core.error(("log_density: no value is given for '%s', which the model samples"):format(lacking))
+  elseif not ok then
+    error(t, 0)
+  end
   return t:log_density()
 end
 
@@ -836,6 +851,7 @@ function model.packed(data)
   return table.pack(table.unpack(data or {}, 1, n))
 end
 
+model.recorder, model.methods, model.trace_methods = recorder, methods, trace
 model.given_value = given_value
 model.replaying = replaying
 model.recorder = recorder

@@ -61,14 +61,19 @@ local function sample(where, m, o, more)
   local args = model.packed(o.data)
   local t = target.new(m, args, o.generator, true)
   local gradient = t:compiled_gradient()
-  gradient(t:start(o.radius, o.generator))
+  local init = start_of(o, t)
+  if init then
+    gradient(init[1])
+  else
+    t:from_start(gradient, o.radius, o.generator)
+  end
   local clock = core.clock()
   local settings = { chains = o.chains, warmup = o.warmup > 0 and o.warmup or -1, draws = o.draws, dense = o.dense,
     target_accept = o.target_accept, radius = o.radius }
   for key, value in pairs(more) do
     settings[key] = value
   end
-  local sampler = core.new_sampler(gradient, settings, start_of(o, t), o.generator)
+  local sampler = core.new_sampler(gradient, settings, init, o.generator)
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
   local block = bar and 1 or o.warmup + o.draws
   local ok, message = pcall(function()
@@ -107,7 +112,7 @@ end
 --- generator      a pn.generator
 --- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---
---- Hoffman & Gelman 2014; Betancourt 2017.
+--- A plate takes all its rows here, whatever its batch. Hoffman & Gelman 2014; Betancourt 2017.
 function nuts.nuts(m, given)
   local o = options.check("nuts", given, nuts_options)
   is_whole("nuts", "max_depth", o.max_depth, 1)

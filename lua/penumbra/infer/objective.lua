@@ -1,6 +1,6 @@
 --- The bounds that pn.svi follows: sums over the sites of a guide and a model, each counted as its plates say, and the
---- estimators of pn.infer on their log-weights. Internal to penumbra.infer.svi, whose fits are `self` here: model, guide,
---- args, particles, estimator, divergence, vectorised.
+--- estimators of pn.infer on their log-weights. Internal to penumbra.infer.svi, whose fits are `self` here: model,
+--- guide, args, particles, estimator, divergence, vectorised.
 local core = require "penumbra.core"
 local dist = require "penumbra.dist"
 local enumeration = require "penumbra.infer.enumeration"
@@ -14,9 +14,10 @@ local objective = {}
 --- One run of guide and model.
 function objective.run_pair(self, how)
   local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
-    locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached })
+    locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached, unscored = how.unscored })
   local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
-    whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, value = function(_, site)
+    whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, unscored = how.unscored,
+    value = function(_, site)
       local drawn = g.sites[site.name]
       if not drawn or drawn.observed then
         if site.enumerable then
@@ -44,8 +45,8 @@ local function total(m, site, term)
   return site.scale ~= 1 and term * site.scale or term
 end
 
--- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density of
--- the draws that have no path, and the rows of plates that were taken.
+-- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density
+-- of the draws that have no path, and the rows of plates that were taken.
 local function elbo(self, how)
   local g, m = objective.run_pair(self, how)
   local sum, score
@@ -90,7 +91,8 @@ local function on_rows(how, indices)
   return same
 end
 
---- The evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the scores: (bound - mean of the other particles' bounds)
+--- The evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the scores:
+--- (bound - mean of the other particles' bounds)
 -- grad log q.
 function objective.elbo(self, how)
   local bounds, scores, indices = elbo(self, how)
@@ -146,7 +148,8 @@ local function constants(g)
   end
 end
 
---- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held fixed,
+--- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held
+--- fixed,
 -- to which the parameters' own gradients belong.
 function objective.densities(self, how)
   local g, m = objective.run_pair(self, how)
@@ -213,8 +216,8 @@ local function doubly_reparametrised(t, call)
 end
 
 -- What each asks of the draws: `constant` without a path, by the score of q; `path` along the draws alone; else by the
--- whole gradient of reparametrised draws. nonlinear: a function of the weights of a datum that their minibatch estimates
--- would bias.
+-- whole gradient of reparametrised draws. nonlinear: a function of the weights of a datum that their minibatch
+-- estimates would bias.
 objective.estimators = {
   elbo = { whole = true },
   iwae = { nonlinear = true }, renyi = { nonlinear = true },
@@ -331,8 +334,9 @@ local function check_draws(self, g, m)
   end
   local plate = about.nonlinear and taken_in_parts(self, g, m)
   if plate then
-    core.error(("svi: estimator '%s' needs the whole of plate '%s', of which %d of %d rows are taken: what is drawn "
-      .. "outside of it makes a minibatch's weight another one than that of all data ('elbo' is linear and may)"):format(
+    core.error(("svi: estimator '%s' needs the whole of plate '%s', of which %d of %d rows are taken: what is "
+      .. "drawn outside of it makes a minibatch's weight another one than that of all data ('elbo' is linear and may)")
+      :format(
       self.estimator, plate.name, plate.rows, plate.size))
   end
 end
@@ -355,12 +359,13 @@ function objective.explore(self)
   find_closed(self, g, m)
   self.most = math.max(g.deepest, m.deepest)
   for _, site in ipairs(m.order) do
-    self.enumerates = self.enumerates or site.enumerable and not g.sites[site.name] or nil
+    self.enumerates = self.enumerates or (site.enumerable and not g.sites[site.name]) or false
   end
-  self.plate = find_plate(g, m)
+  self.plate = find_plate(g, m) or false
   check_draws(self, g, m)
   local about = objective.estimators[self.estimator]
-  local how = { detached = about.constant, path = about.path }
+  local how = { detached = about.constant, path = about.path,
+    unscored = self.estimator == "elbo" and not self.enumerates and next(self.closed) and self.closed or nil }
   if self.vectorised then
     if self.enumerates then
       core.error "svi: particles side by side (vectorised = true) and enumeration do not go together"

@@ -144,6 +144,9 @@ posterior.summary_of = summary_of
 --- A list of {name, mean, sd, q05, median, q95, r_hat, ess_bulk, ess_tail, mcse}, an entry for each number, and the
 --- entries by name. Names: a list of sites (all unless given). As text, a table.
 function methods:summary(names)
+  if names ~= nil then
+    options.argument("summary", "names", names, "table")
+  end
   for _, site in ipairs(names or self.names) do
     if not self.draws[site] then
       core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
@@ -167,8 +170,8 @@ local function warnings_of(self, max_depth)
   end
   local total = self.statistics.divergent:numel()
   if self.divergences > 0 then
-    add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, or "
-      .. "variables that are scaled and shifted: tau * z + mu)", self.divergences, total)
+    add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
+      .. "or variables that are scaled and shifted: tau * z + mu)", self.divergences, total)
   end
   local deep = max_depth and self.statistics.depth:ge(max_depth):to("float64"):sum():item() or 0
   if deep > 0 then
@@ -200,7 +203,8 @@ local function warnings_of(self, max_depth)
   return list
 end
 
-local predict_options = { data = options.optional "table", model = options.optional(), draws = options.optional "number" }
+local predict_options = { data = options.optional "table", model = options.optional(),
+  draws = options.optional "number" }
 
 -- f(z) gives a list of tensors: these for every row of z [N, n], each [N, ...], names(k) names them.
 local function for_each_draw(z, watch, f)
@@ -262,6 +266,7 @@ local function predicted(t, m, args, z)
 end
 
 posterior.predicted = predicted
+posterior.methods = methods
 
 --- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
 --- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
@@ -288,8 +293,8 @@ local function likelihoods(t)
     if #factor.observed > 0 then
       local name = table.concat(factor.observed, ", ")
       if factor.latent then
-        core.error(("log_likelihood: '%s' has no density of its own: what is summed out carries latent variables beside "
-          .. "it"):format(name))
+        core.error(("log_likelihood: '%s' has no density of its own: what is summed out carries latent variables "
+          .. "beside it"):format(name))
       end
       local lp = factor.log_prob
       while lp:ndim() > factor.depth and lp:size(1) == 1 do
@@ -337,7 +342,8 @@ function methods:check(given)
 end
 
 local loo_class = { __tostring = function(self)
-  local text = ("%d observations, %d draws\nelpd_loo %10.2f, standard error %.2f\np_loo    %10.2f\nlooic    %10.2f"):format(
+  local text = ("%d observations, %d draws\nelpd_loo %10.2f, standard error %.2f\np_loo    %10.2f\n"
+    .. "looic    %10.2f"):format(
     self.k:numel(), self.draws, self.elpd, self.se, self.p, -2 * self.elpd)
   return self.warning and text .. "\nwarning: " .. self.warning or text
 end }
@@ -373,7 +379,8 @@ function methods:loo(site)
   local all = ll:logsumexp(1) - math.log(draws)
   local elpd = pointwise:sum():item()
   local spread = (pointwise - elpd / n):square():mean():item()
-  return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(), pointwise = pointwise,
+  return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(),
+    pointwise = pointwise,
     k = k, draws = draws, warning = infer.pareto_warning(k, draws) }, loo_class)
 end
 
@@ -382,7 +389,8 @@ end
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
-    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth }, { format = "penumbra posterior" })
+    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth },
+      { format = "penumbra posterior" })
 end
 
 local class = { __name = "posterior", __index = core.namespace("a posterior", methods) }

@@ -2,12 +2,13 @@
 --- lower bound on the log evidence.
 ---
 ---     local fit = pn.svi(model, "mean_field", {data = {x, y}, steps = 2000})
----     local fit = pn.svi(model, guide, {data = {x, y}, steps = 2000, lr = 1e-3})      -- guide: a pn.model of one's own
----     fit.losses                    the negative bound at each step
+---     local fit = pn.svi(model, guide, {data = {x, y}, steps = 2000, lr = 1e-3})      -- guide: a pn.model of one's
+---     own fit.losses                    the negative bound at each step
 ---     fit:sample(1000)              draws of q by site [1000, ...]
 ---     fit:summary()                 a line for each number
 ---     fit:bound{draws = 1000}       the importance-weighted bound of the whole data, and its ELBO
----     fit:k_hat()                   Pareto k-hat of the importance weights p / q: above 0.7, q is not near the posterior
+---     fit:k_hat()                   Pareto k-hat of the importance weights p / q: above 0.7, q is not near the
+---                                   posterior
 ---     fit:resample(1000)            draws of q picked by these weights: of the posterior itself where k-hat allows
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
 ---     fit:check{statistic = f}      posterior predictive checks: p-values and a picture
@@ -33,8 +34,9 @@ local svi = {}
 
 local svi_options = {
   data = options.optional "table", steps = 1000, lr = 0.01, optimiser = options.optional(), particles = 1,
-  vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"), compile = true,
-  schedule = options.optional "function", on_step = options.optional "function", progress = options.optional(),
+  vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"),
+  compile = true, schedule = options.optional "function", on_step = options.optional "function",
+  progress = options.optional(),
 }
 
 -- What is trained: each parameter once; those of a guide of one's own have names of their own.
@@ -83,27 +85,31 @@ local function settling(t)
   return t < 0.5 and 1 or 0.01 + 0.99 * 0.5 * (1 + math.cos(2 * math.pi * (t - 0.5)))
 end
 
+local function take_steps(self, steps, bar)
+  local step, losses, optimiser, schedule, on_step = self.step, self.losses, self.optimiser, self.schedule, self.on_step
+  local rate, last = self.lr, nil
+  for k = 1, steps do
+    local n = #losses + 1
+    local lr = schedule and schedule(n) or rate and rate * settling((k - 1) / steps)
+    if lr and lr ~= last then
+      optimiser.lr, last = lr, lr
+    end
+    local loss = step()
+    losses[n] = loss
+    if bar then
+      bar:step(1, "loss", loss)
+    end
+    if on_step and on_step(self, n, loss) == false then
+      return
+    end
+  end
+end
+
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
+  steps = options.whole("continue", "steps", steps, 0)
   local start, bar = core.clock(), steps > 0 and progress.asked(self.progress, { total = steps, label = "svi" })
-  local ok, message = pcall(function()
-    for k = 1, steps do
-      local n = #self.losses + 1
-      if self.schedule then
-        self.optimiser.lr = self.schedule(n)
-      elseif self.lr then
-        self.optimiser.lr = self.lr * settling((k - 1) / steps)
-      end
-      local loss = self.step()
-      self.losses[n] = loss
-      if bar then
-        bar:step(1, "loss", loss)
-      end
-      if self.on_step and self.on_step(self, n, loss) == false then
-        break
-      end
-    end
-  end)
+  local ok, message = pcall(take_steps, self, steps, bar)
   if bar then
     bar:finish()
   end
@@ -208,8 +214,8 @@ local function each_weight(self, n, take)
   end
 end
 
---- n (1000) log-weights log p(x, data) - log q(x) of draws of the guide on all rows of the data: [n, 1], or [n, B] where
---- every latent variable belongs to a row of one plate.
+--- n (1000) log-weights log p(x, data) - log q(x) of draws of the guide on all rows of the data: [n, 1], or [n, B]
+--- where every latent variable belongs to a row of one plate.
 function methods:log_weights(n)
   is_count("log_weights", "n", n or 1000)
   local list = {}
@@ -260,8 +266,8 @@ function methods:bound(given)
 end
 
 --- Pareto k-hat of n (1000) importance weights, the largest where rows have weights of their own: below 0.7 the guide
---- can be corrected by weighting its draws, above it misses part of the posterior; -inf where all weights are alike. Second result: the k-hat of each, a
---- tensor. Vehtari et al. 2024.
+--- can be corrected by weighting its draws, above it misses part of the posterior; -inf where all weights are alike.
+--- Second result: the k-hat of each, a tensor. Vehtari et al. 2024.
 function methods:k_hat(n)
   is_count("k_hat", "n", n or 1000)
   local w = self:log_weights(n or 1000)
@@ -320,8 +326,8 @@ function methods:load_state(state)
   return self
 end
 
---- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns true,
---- or nil, message, code.
+--- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns
+--- true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
@@ -440,7 +446,8 @@ local function check_automatic(self)
   end
   local plan, about = self.guide, objective.estimators[self.estimator]
   if about.constant or not plan.kind.law or plan.kind.finish then
-    core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law and not plan.kind.finish
+    core.error(("svi: guide '%s' has the estimator%s, got '%s'"):format(plan.name, plan.kind.law
+      and not plan.kind.finish
       and "s 'elbo', 'sticking_the_landing', 'iwae', 'dreg' and 'renyi'" or " 'elbo'", self.estimator))
   end
   local plate = about.nonlinear and plan.target:taken_in_parts()
@@ -469,16 +476,18 @@ end
 
 --- svi(model, guide, options) -> a fit (pn.help "penumbra.infer.svi").
 ---
---- guide       a pn.model with the latent sites of the model, or "delta", "mean_field", "full_rank", "low_rank", "flow",
+--- guide       a pn.model with the latent sites of the model, or "delta", "mean_field", "full_rank", "low_rank",
+--- "flow",
 ---             "laplace" (pn.help "penumbra.infer.guide")
 --- data        list of the arguments after m, of model and guide
 --- steps       1000
---- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step that
+--- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step
+--- that
 ---             gives the rate instead; optimiser: a function of the parameters that gives another one
 --- particles   draws per step: 1; vectorised = true: side by side along an axis before the plates
 --- estimator   a bound of pn.infer: "elbo"; "sticking_the_landing"; of `particles` weights "iwae", "dreg", "renyi"; for
----             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with its
----             options
+---             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with
+---             its options
 --- divergence  "analytic" (where there is a closed form) or "monte_carlo"
 --- compile     true: steps are captured once and replayed
 --- on_step     function of the fit, the step and its loss; false stops
@@ -492,9 +501,11 @@ function svi.svi(m, guide, given)
   if math.type(o.steps) ~= "integer" or o.steps < 0 then
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
-  local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles, vectorised = o.vectorised,
-    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0, schedule = o.schedule,
-    on_step = o.on_step, progress = o.progress, compile = o.compile }, class)
+  local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles,
+    vectorised = o.vectorised,
+    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0,
+    schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
+    automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
   check_estimator(self)
   make_guide(self, guide)
   local loss = loss_function(self)
@@ -506,7 +517,7 @@ function svi.svi(m, guide, given)
   end
   list.names = names
   check_trained(first, list)
-  self.lr = not o.optimiser and o.lr or nil
+  self.lr = not o.optimiser and o.lr
   self.optimiser = o.optimiser and o.optimiser(list) or optim.adam(list, { lr = o.lr })
   if o.compile then
     self.step = replay.compile(loss, { optimiser = self.optimiser, watch = m.body })
@@ -519,5 +530,8 @@ function svi.svi(m, guide, given)
 end
 
 svi.methods = methods
+-- The methods of what this and its neighbours make, by what help calls the objects.
+svi.objects = { ["m:"] = model.recorder, ["model:"] = model.methods, ["trace:"] = model.trace_methods,
+  ["fit:"] = methods, ["p:"] = posterior.methods }
 
 return svi

@@ -20,8 +20,8 @@ local function bijector_of(site, d)
   elseif site.constraint then
     b = type(site.constraint) == "string" and dist.biject_to(site.constraint) or site.constraint
   elseif d.discrete then
-    core.error(("sample: '%s' is discrete and has no gradient: enumerate it with {enumerate = true}, sum it out by hand, "
-      .. "or give it a value by condition"):format(site.name))
+    core.error(("sample: '%s' is discrete and has no gradient: enumerate it with {enumerate = true}, sum it out by "
+      .. "hand, or give it a value by condition"):format(site.name))
   else
     b = dist.biject_to(d)
   end
@@ -58,10 +58,27 @@ local function draw_real(shape, radius, generator)
   return core.rand(shape, { generator = generator, dtype = "float64" }) * (2 * radius) - radius
 end
 
+-- What C says of a point where the density is 0: the sampler's own rule.
+local OUTSIDE = { domain = true, nan = true, singular = true }
+local TRIES = 100
+
+-- f(), with another start where the one it has drawn lies outside.
+local function from_inside(f)
+  for try = 1, TRIES do
+    local results = table.pack(pcall(f))
+    if results[1] then
+      return table.unpack(results, 2, results.n)
+    elseif try == TRIES or not OUTSIDE[core.raised_status(results[2])] then
+      error(results[2], 0)
+    end
+  end
+end
+
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
-  local t = model.run(self.model, self.args, { check = true, locate = true, whole = true, value = model.replaying(self.model,
+  local t = model.run(self.model, self.args, { check = true, locate = true, whole = true,
+    value = model.replaying(self.model,
     function(m, site)
       if site.enumerable then
         m.enumerates = true
@@ -296,7 +313,7 @@ local class = { __index = methods, __name = "target" }
 --- whatever their batch. Raises at the script's line where a site cannot be sampled.
 function target.new(m, args, generator, whole)
   local self = setmetatable({ model = m, args = args, whole = whole }, class)
-  explore(self, function(shape) return draw_real(shape, 2, generator) end)
+  from_inside(function() explore(self, function(shape) return draw_real(shape, 2, generator) end) end)
   self.zero = core.param(core.zeros({ self.size }, { dtype = "float64" }))
   return self
 end
@@ -304,6 +321,12 @@ end
 --- A start z [size]: uniform on (-radius, radius).
 function methods:start(radius, generator)
   return draw_real({ self.size }, radius or 2, generator)
+end
+
+--- A start from which f, a function of it, does not fail for a density of 0: drawn again where it does. Returns what f
+--- returns.
+function methods:from_start(f, radius, generator)
+  return from_inside(function() return f(self:start(radius, generator)) end)
 end
 
 return target

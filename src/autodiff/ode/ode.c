@@ -126,7 +126,9 @@ static void stage_value(const pni_ode *o, const pni_ode_step *s, int stage, doub
   }
 }
 
-static double scale_of(const pni_ode *o, double a, double b) { return o->set.atol + o->set.rtol * fmax(fabs(a), fabs(b)); }
+static double scale_of(const pni_ode *o, double a, double b) {
+  return o->set.atol + o->set.rtol * fmax(fabs(a), fabs(b));
+}
 
 /* The step from *s of length h into *next, and its error in units of the tolerance; NaN where it is not finite. */
 static pn_status try_step(C *c, const pni_ode *o, const pni_ode_step *s, double h, const pni_ode_step *next,
@@ -316,7 +318,8 @@ static double output_adjoint(const pni_ode *o, const pni_ode_step *s, const pni_
     last[i] += h * b.last * g[i];
     for (int j = 0; j < STAGES; j++) o->slope_bar[j * n + i] += h * b.bend * DENSE[j] * g[i];
     double bend = bend_of(o, s, next, i);
-    sum += g[i] * (d.value / h * (next->y[i] - s->y[i]) + d.first * s->slope[i] + d.last * next->slope[i] + d.bend * bend);
+    sum +=
+        g[i] * (d.value / h * (next->y[i] - s->y[i]) + d.first * s->slope[i] + d.last * next->slope[i] + d.bend * bend);
   }
   return sum;
 }

@@ -162,18 +162,21 @@ static pn_status check_plan(C *c, const char *role, const pn_plan *p, bool pullb
   char want[160];
   bool fits = p->tape->ninput == 2 + n + pullback && p->nout == (pullback ? 1 + n : 1) && is_like(p, 0, NULL) &&
               is_like(p, 1, y0) && is_like(p, p->out[0], y0);
-  for (int k = 0; fits && k < n; k++) fits = is_like(p, 2 + k, params[k]) && (!pullback || is_like(p, p->out[1 + k], params[k]));
+  for (int k = 0; fits && k < n; k++)
+    fits = is_like(p, 2 + k, params[k]) && (!pullback || is_like(p, p->out[1 + k], params[k]));
   if (!fits || (pullback && !is_like(p, 2 + n, y0)))
     return pni_fail(c, PN_SHAPE, "odeint: %s must be a plan of t, y %s and %d parameters%s, float64", role,
                     pni_shape_text(y0->ndim, y0->shape, want), n,
-                    pullback ? ", v that gives the gradients in y and each parameter" : " that gives dy/dt of y's shape");
+                    pullback ? ", v that gives the gradients in y and each parameter"
+                             : " that gives dy/dt of y's shape");
   for (int64_t i = 0; i < p->tape->note.n; i++)
     if (p->tape->note.v[i].rng || p->tape->note.v[i].effect)
       return pni_fail(c, PN_STATE, "odeint: f must not draw random numbers or update parameters");
   return PN_OK;
 }
 
-T *pn_odeint(C *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, T *y0, T *times, int n, T *const *params) {
+T *pn_odeint(C *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, T *y0, T *times, int n,
+             T *const *params) {
   pn_ode_config set;
   T *in[PNI_OP_INPUTS] = {y0, times};
   if (pni_failed(c) || check_inputs(c, y0, times, n, params) || read_config(c, config, &set)) return NULL;
@@ -196,7 +199,8 @@ T *pn_odeint(C *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, T
 
 const pni_op pni_op_odeint = {.name = "odeint",
                               .args = "list:T",
-                              .doc = "solution [T, ...] of dy/dt = f(t, y, parameters), from y0, times, f and parameters",
+                              .doc =
+                                  "solution [T, ...] of dy/dt = f(t, y, parameters), from y0, times, f and parameters",
                               .flags = PNI_OP_HIDDEN | PNI_OP_ANY_DTYPE | PNI_OP_ONCE,
                               .infer = infer,
                               .eval = eval,

@@ -59,9 +59,10 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
   const pni_tape *tape = tape_of(c);
   if (tape->inner && !pni_has_slot(c, t) &&
       ((t->flags & (PNI_REQUIRES_GRAD | PNI_PARAM)) == PNI_REQUIRES_GRAD || is_made_around(tape, t)))
-    return pni_fail(c, PN_STATE,
-                    "odeint: f uses a tensor from outside that depends on parameters or differs from call to call: pass "
-                    "it in {parameters = {...}}");
+    return pni_fail(
+        c, PN_STATE,
+        "odeint: f uses a tensor from outside that depends on parameters or differs from call to call: pass "
+        "it in {parameters = {...}}");
   if (!(t->flags & PNI_REQUIRES_GRAD) || t->flags & PNI_PARAM || pni_has_slot(c, t)) return PN_OK;
   return pni_fail(c, PN_STATE,
                   "compile: a tensor that was computed from parameters outside the function is used inside (compute it "

@@ -145,7 +145,8 @@ static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *cons
   enum { MOST = 64 };
   pn_tensor *x[MOST], *result[MOST];
   int n = p->tape->ninput;
-  if (n > MOST || p->nout > MOST) return pni_fail(c, PN_DOMAIN, "plan: at most %d inputs and results are possible", MOST);
+  if (n > MOST || p->nout > MOST)
+    return pni_fail(c, PN_DOMAIN, "plan: at most %d inputs and results are possible", MOST);
   size_t mark = pn_scope_open(c);
   for (int k = 0; k < n; k++) {
     const pn_tensor *t = &p->tape->value.v[k].t;

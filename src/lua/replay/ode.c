@@ -1,5 +1,5 @@
 /*
-** ode.c: differential equations as Lua sees them. The right-hand side, a Lua function, is captured (odeint.lua) into
+** ode.c: differential equations as Lua sees them. The right-hand side, a Lua function, is captured (ode.lua) into
 ** plans, which stand here as objects; the solution calls no Lua.
 */
 #include "../../autodiff/replay/replay.h"
@@ -26,7 +26,7 @@ static int l_enter(lua_State *L) {
   int first = (int)luaL_checkinteger(L, 1), last = (int)luaL_checkinteger(L, 2), n = lua_gettop(L) - 2;
   pn_tensor *in[INPUTS], *inside[INPUTS];
   pni_box *b[INPUTS];
-  if (n > INPUTS) return pni_error(L, "odeint: at most %d parameters are possible, got %d", INPUTS - 4, n - 3);
+  if (n > INPUTS) return pni_error(L, "odeint: at most %d tensors are possible, got %d", INPUTS, n);
   pni_refuse_finaliser(L, "a capture");
   luaL_checkstack(L, n + 4, "too many tensors");
   for (int k = 0; k < n; k++) b[k] = pni_new_box(L);
@@ -50,6 +50,12 @@ static int l_leave(lua_State *L) {
   b->p = pn_capture_end(c, n, out);
   pn_scope_close(c, mark);
   return b->p ? 1 : pni_raise(L, c);
+}
+
+/* current() -> what tells the capture that goes on from others */
+static int l_current(lua_State *L) {
+  lua_pushlightuserdata(L, pni_lua_context(L)->recorder);
+  return 1;
 }
 
 static pn_plan *plan_at(lua_State *L, int i) {
@@ -77,13 +83,12 @@ static int l_solve(lua_State *L) {
   PNI_RETURN(L, c, pn_odeint(c, f, pullback, &config, y0, times, n, in));
 }
 
-static const luaL_Reg functions[] = {{"enter", l_enter}, {"leave", l_leave}, {"solve", l_solve}, {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"enter", l_enter}, {"leave", l_leave}, {"current", l_current}, {"solve", l_solve}, {NULL, NULL}};
 
-/* Beside what pni_open_replay put into the core table's `capture`. */
 void pni_open_ode(lua_State *L) {
-  lua_getfield(L, -1, "capture");
-  luaL_setfuncs(L, functions, 0);
-  lua_pop(L, 1);
+  luaL_newlib(L, functions);
+  lua_setfield(L, -2, "ode");
   pni_new_kind(L, &kind);
   lua_pop(L, 1);
 }

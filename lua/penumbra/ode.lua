@@ -4,7 +4,9 @@ local options = require "penumbra.options"
 
 local ode = {}
 
-local capture = core.capture
+local capture, system = core.capture, core.ode
+
+local MOST_PARAMETERS = 60 -- as the operation has it
 
 local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
@@ -38,17 +40,22 @@ local function pullback(f, n, t, y, ...)
   return table.unpack(gradients, 1, n + 1)
 end
 
-local function settle(ok, ...)
+-- What pcall gave; a capture that was begun since `before` and goes on ends.
+local function settle(before, ok, ...)
   if ok then
-    return capture.leave(...)
+    return ...
   end
-  capture.cancel()
+  if system.current() ~= before then
+    capture.cancel()
+  end
   error((...), 0)
 end
 
 -- The plan of body on what stands for the tensors, of which those from first to last are differentiable.
 local function captured(body, first, last, ...)
-  return settle(pcall(function(...) return body(capture.enter(first, last, ...)) end, ...))
+  return settle(system.current(), pcall(function(...)
+    return system.leave(body(system.enter(first, last, ...)))
+  end, ...))
 end
 
 local function check_tensor(role, t)
@@ -80,8 +87,8 @@ local function check_options(given)
   return o
 end
 
---- odeint(f, y0, times [, options]) -> y [T, shape of y0...]: the solution of dy/dt = f(t, y, parameters...) at the times
---- [T], where y = y0 at the first of them. Times increase or decrease; all tensors are float64.
+--- odeint(f, y0, times [, options]) -> y [T, shape of y0...]: the solution of dy/dt = f(t, y, parameters...) at the
+--- times [T], where y = y0 at the first of them. Times increase or decrease; all tensors are float64.
 ---
 ---     local function f(t, y, theta)                            -- predators and prey
 ---       local u, v = y[1], y[2]
@@ -89,19 +96,19 @@ end
 ---     end
 ---     local y = pn.odeint(f, pn.tensor{10, 5}, pn.linspace(0, 20, 21), {parameters = {theta}})
 ---
---- f gets t (0-d), y (of y0's shape) and the parameters, and returns dy/dt of y's shape, by operations on tensors: it is
---- called twice, to be captured, and what it reads from outside is constant. The solution then runs in C, as one
+--- f gets t (0-d), y (of y0's shape) and the parameters, and returns dy/dt of y's shape, by operations on tensors: it
+--- is called twice, to be captured, and what it reads from outside is constant. The solution then runs in C, as one
 --- operation, also in pn.compile, pn.nuts and pn.svi.
 ---
---- parameters   list of the tensors on which f depends: gradients flow to them, to y0 and to the times, to nothing else
+--- parameters   list of the tensors on which f depends: gradients flow to them, to y0 and to the times alone
 --- rtol, atol   1e-6, 1e-8: the error of a step is held below atol + rtol |y| (root mean square over y)
 --- max_steps    10000 steps may be tried
 --- first_step, max_step    lengths; 0: found by itself, without limit
 ---
---- The method is the Runge-Kutta pair of order 5(4) of Dormand & Prince with PI step control, and its interpolant of order 4
---- at the times (Hairer, Norsett & Wanner, Solving Ordinary Differential Equations I, II.4 to II.6). It is explicit: a
---- stiff system takes many short steps. The gradient is that of the discrete solution with its steps held as they
---- were taken (Bock 1981); it has no gradient of its own. Too many or too short steps and values that are not
+--- The method is the Runge-Kutta pair of order 5(4) of Dormand & Prince with PI step control, and its interpolant of
+--- order 4 at the times (Hairer, Norsett & Wanner, Solving Ordinary Differential Equations I, II.4 to II.6). It is
+--- explicit: a stiff system takes many short steps. The gradient is that of the discrete solution with its steps held
+--- as they were taken (Bock 1981); it has no gradient of its own. Too many or too short steps and values that are not
 --- finite are errors, which samplers take as density 0.
 function ode.odeint(f, y0, times, given)
   if type(f) ~= "function" then
@@ -115,13 +122,16 @@ function ode.odeint(f, y0, times, given)
     core.error("odeint: parameters must be a list of tensors, got " .. type(parameters))
   end
   local n, wanted = #parameters, y0:requires_grad() or times:requires_grad()
+  if n > MOST_PARAMETERS then
+    core.error(("odeint: at most %d parameters are possible, got %d"):format(MOST_PARAMETERS, n))
+  end
   for k = 1, n do
     check_tensor("parameters[" .. k .. "]", parameters[k])
     wanted = wanted or parameters[k]:requires_grad()
   end
   wanted = wanted and records_gradients()
   local t = core.zeros({}, { dtype = "float64" })
-  local system = captured(function(...)
+  local rhs = captured(function(...)
     local dy = slope(f, ...)
     if dy:requires_grad() then
       core.error "odeint: f uses a parameter that is not among its parameters: pass it in {parameters = {...}}"
@@ -130,8 +140,9 @@ function ode.odeint(f, y0, times, given)
   end, 1, 0, t, y0, table.unpack(parameters, 1, n))
   local arguments = { t, y0, table.unpack(parameters, 1, n) }
   arguments[n + 3] = y0
-  local back = wanted and captured(function(...) return pullback(f, n, ...) end, 2, n + 2, table.unpack(arguments)) or nil
-  return capture.solve(system, back, o, y0, times, table.unpack(parameters, 1, n))
+  local function gradient(...) return pullback(f, n, ...) end
+  local back = wanted and captured(gradient, 2, n + 2, table.unpack(arguments)) or nil
+  return system.solve(rhs, back, o, y0, times, table.unpack(parameters, 1, n))
 end
 
 return ode
