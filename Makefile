@@ -222,8 +222,9 @@ fuzz: asan-build
 	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
 
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
-# runtimes in several threads, cancelled at random, under the thread sanitiser, then the API fuzzer.
-SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test
+# runtimes in several threads, cancelled at random, under the thread sanitiser; calibration with five times the simulations;
+# then the API fuzzer.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec
 soak-parts:
 	@.ci/deps build test
 	@$(SUBMAKE) tests

@@ -1,5 +1,6 @@
---- The posteriors of posteriordb as models: for each its name, the arguments made from its data file, the model, and how
---- the rows of its reference table are called here. `generate` makes data of the same form where the files are absent.
+--- The posteriors of posteriordb as models: for each its name, the arguments made from its data file, the model, and
+--- how the rows of its reference table are called here. `generate` makes data of the same form where the files are
+--- absent.
 local pn = require "penumbra"
 local dist = pn.dist
 
@@ -419,6 +420,8 @@ add {
     local prior = dist.half_cauchy(1)
     local k_a, K_m, V_m = m:sample("k_a", prior), m:sample("K_m", prior), m:sample("V_m", prior)
     local sigma = m:sample("sigma", prior)
+    m:deterministic("log_K_m", K_m:log())
+    m:deterministic("log_V_m", V_m:log())
     local c = pn.odeint(function(t, c, ka, km, vm)
       return ka * (-ka * t):exp() * (dose / volume) - vm * c / (km + c) / volume
     end, pn.tensor { 0 }, times, { parameters = { k_a, K_m, V_m } }):slice(1, 2, times:size(1)):reshape { -1 }

@@ -296,7 +296,8 @@ function recorder:observe(name, d, value)
     keep_site(self, site)
     return site.value
   end
-  return observed(self, site, d, value)
+  local instead = given_value(self.model.data, site)
+  return observed(self, site, d, instead == nil and value or instead)
 end
 
 local flat_options = { low = options.any(false), high = options.any(false) }
@@ -678,7 +679,7 @@ local function merged(where, old, new)
   return all
 end
 
---- The model with latent variables observed: condition{w = pn.tensor{1, 2}}.
+--- The model with latent variables observed: condition{w = pn.tensor{1, 2}}. Of observed ones: these values instead.
 function methods:condition(values)
   return derived(self, { data = merged("condition", self.data, values) })
 end
