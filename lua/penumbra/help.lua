@@ -543,10 +543,9 @@ local function names_of(value)
     if rawequal(part, value) then return { home } end
     look(part, home .. ".")
   end
-  for part, owner in next, #list == 0 and { m = "model.recorder", model = "model.methods", p = "posterior.methods",
-    fit = "svi.methods" } or {} do
-    local module, field = owner:match "^(.*)%.(.*)$"
-    look(require("penumbra.infer." .. module)[field], part .. ":")
+  for _, module in ipairs(#list == 0 and core.modules() or {}) do -- such as "penumbra.models.vae"
+    local loaded = package and package.loaded[module]
+    if type(loaded) == "table" then look(loaded, ('require "%s".'):format(module)) end
   end
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end

@@ -37,6 +37,8 @@ local made = {
   model = function() return tiny end,
   fit = function() return pn.svi(tiny, "mean_field", { steps = 1 }) end,
   posterior = function() return pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) end,
+  autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
+  variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
 }
 
 -- Lists of arguments, after the object itself for methods.
@@ -86,6 +88,9 @@ local function each_namespace(visit)
   end
   for _, name in ipairs(pn.lazy_names()) do local _ = pn[name] end
   walk("pn", pn)
+  for _, name in ipairs { "vae", "variational_em" } do
+    walk("models." .. name, require("penumbra.models." .. name))
+  end
   for _, entry in ipairs(list) do visit(entry[1], named[entry[2]], entry[2]) end
 end
 

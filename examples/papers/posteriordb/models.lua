@@ -80,7 +80,8 @@ add {
   arguments = function(d) return { columns(ones(d.N), d.height), log_of(d.earn) } end,
   generate = function()
     local height = pn.randn { 200 } * 4 + 67
-    return { N = 200, height = height:totable(), earn = noisy({ ones(200), height }, { 5.8, 0.06 }, 0.9):exp():totable() }
+    return { N = 200, height = height:totable(),
+      earn = noisy({ ones(200), height }, { 5.8, 0.06 }, 0.9):exp():totable() }
   end,
   model = flat_regression(),
 }
@@ -181,7 +182,8 @@ add {
   end,
   generate = function()
     local x = pn.arange(62) + 3952
-    return { x = x:totable(), y = noisy({ ones(62), x }, { -70, 0.02 }, 1.1):totable(), pmualpha = 9.3129, psalpha = 100,
+    return { x = x:totable(), y = noisy({ ones(62), x }, { -70, 0.02 }, 1.1):totable(), pmualpha = 9.3129,
+      psalpha = 100,
       pmubeta = 0, psbeta = 1 / 30 }
   end,
   model = pn.model(function(m, x, y, alpha_loc, alpha_scale, beta_loc, beta_scale)

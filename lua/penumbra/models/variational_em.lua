@@ -1,0 +1,225 @@
+--- Variational expectation maximisation without an encoder: each datum has a normal posterior of its own, whose mean
+--- and variances are parameters. Steps alternate between these (E) and the networks of p(x | z) (M):
+---
+---     L = sum_n E_{q_n(z)}[log p(x_n | z) + log p(z) - log q_n(z)],   p(z) standard normal
+---
+---     local em = require "penumbra.models.variational_em"
+---     local m = em.new{data = 20, latent = 2, hidden = {50}, decoder = "gaussian"}
+---     m:fit{data = x, epochs = 100}         posteriors of the rows of x, and the networks
+---     m:posteriors()                        their law [N], event [latent]
+---     m:infer(other)                        posteriors of other data, the networks as they are
+---     m:bound(other, {draws = 1000})        importance weighted, from these
+---
+--- No gap is left by an encoder that generalises badly, at the cost of steps for each datum. With a linear decoder it
+--- is factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
+local core = require "penumbra.core"
+local decoder = require "penumbra.models.decoder"
+local dist = require "penumbra.dist"
+local infer = require "penumbra.infer"
+local optim = require "penumbra.optim"
+local options = require "penumbra.options"
+local parameters = require "penumbra.parameters"
+local replay = require "penumbra.replay"
+
+local variational_em = {}
+
+local methods = {}
+
+local function check_data(self, where, x)
+  options.argument(where, "x", x, "tensor")
+  local want = self.likelihood.kind == "categorical" and "int64" or self.dtype
+  if x:ndim() ~= 2 or x:size(2) ~= self.data or x:size(1) == 0 or x:dtype() ~= want then
+    core.error(("%s: x must be %s of shape [N, %d], got %s [%s]"):format(where, want, self.data, x:dtype(),
+      table.concat(x:shape(), ", ")))
+  end
+end
+
+-- The elbo of x under the normals phi [B, 2 latent] (means, logarithms of variances), in nats per datum.
+local function elbo(self, x, phi, draws)
+  local q = decoder.normal_law(phi)
+  local z = draws > 1 and q:rsample { draws } or q:rsample()
+  local ll = self.likelihood(z):log_prob(x)
+  return infer.elbo { log_likelihood = draws > 1 and ll:mean(1) or ll, kl = dist.kl(q, self.prior) }
+end
+
+-- The E steps' and M step's functions for blocks of n rows: phi is what they work on.
+local function steps_of(self, n, o, networks)
+  local phi = core.param(core.zeros({ n, 2 * self.latent }, { dtype = self.dtype }))
+  local opt = optim.adam({ phi }, { lr = o.posterior_lr })
+  -- Gradients of what the step moves alone.
+  local function step_of(optimiser)
+    local moved = optimiser:parameters()
+    return replay.compile(function(x)
+      local loss = -elbo(self, x, phi, o.draws)
+      optimiser:apply(core.grad(loss, moved))
+      return loss
+    end)
+  end
+  return { phi = phi, opt = opt, fresh = opt:state(), e = step_of(opt), m = networks and step_of(networks) }
+end
+
+-- E steps at the block's rows x from phi and the optimiser's state; the last loss, phi and the state after them.
+local function improve(work, x, phi, state, count, lr)
+  work.phi:set(phi)
+  work.opt:load_state(state or work.fresh)
+  local value
+  for k = 1, count do
+    work.opt.lr = lr(k)
+    value = work.e(x)
+  end
+  return value:item(), work.phi:detach() + 0, work.opt:state()
+end
+
+local function constant(rate)
+  return function() return rate end
+end
+
+local fit_options = { data = options.required "tensor", epochs = options.required "number", batch = 100, steps = 5,
+  lr = 1e-2, posterior_lr = 0.05, draws = 1, on_epoch = options.optional "function" }
+
+local function blocks_of(self, x, size)
+  local list = {}
+  for first = 1, x:size(1), size do
+    list[#list + 1] = x:slice(1, first, math.min(x:size(1), first + size - 1))
+  end
+  local known = #self.q == #list
+  for k, rows in ipairs(list) do
+    known = known and self.q[k]:size(1) == rows:size(1)
+  end
+  for k, rows in ipairs(list) do
+    self.q[k] = known and self.q[k]
+      or core.param(core.zeros({ rows:size(1), 2 * self.latent }, { dtype = self.dtype }))
+  end
+  for k = #list + 1, #self.q do
+    self.q[k] = nil
+  end
+  return list
+end
+
+--- fit{data = [N, data], epochs =, ...}: in each epoch, for each block of `batch` (100) rows `steps` (5) steps of Adam
+--- on their posteriors at the rate posterior_lr (0.05), then one on the networks at the rate lr (0.01). The same rows
+--- may be gone on with: their posteriors are kept. draws: draws of z at each step (1). on_epoch: function of the table
+--- returned ({loss =, history =, epoch =}); false stops.
+function methods:fit(given)
+  local o = options.check("fit", given, fit_options)
+  check_data(self, "fit", o.data)
+  for _, name in ipairs { "epochs", "batch", "steps", "draws" } do
+    o[name] = options.whole("fit", name, o[name], 1)
+  end
+  local blocks, networks = blocks_of(self, o.data, o.batch), optim.adam(self.likelihood:parameters(), { lr = o.lr })
+  local work, states, s = {}, {}, { history = {}, epoch = 0 }
+  for epoch = 1, o.epochs do
+    local order, total = core.randperm(#blocks):totable(), 0
+    for _, place in ipairs(order) do
+      local k = place + 1
+      local x = blocks[k]
+      local n = x:size(1)
+      work[n] = work[n] or steps_of(self, n, o, networks)
+      local value, phi, state = improve(work[n], x, self.q[k], states[k], o.steps, constant(o.posterior_lr))
+      self.q[k]:set(phi)
+      states[k] = state
+      total = total + value * n
+      work[n].m(x)
+    end
+    s.epoch, s.loss = epoch, total / o.data:size(1)
+    s.history[epoch] = s.loss
+    if o.on_epoch and o.on_epoch(s) == false then
+      break
+    end
+  end
+  return s
+end
+
+--- posteriors(): the posteriors of the rows that fit was given, one distribution over [N] data.
+function methods:posteriors()
+  if #self.q == 0 then
+    core.error "posteriors: there are none before fit; m:infer(x) gives those of any data"
+  end
+  return decoder.normal_law(core.concatenate(self.q, 1):detach())
+end
+
+local infer_options = { steps = 300, lr = 0.1, draws = 10 }
+
+-- Normals phi fitted to x.
+local function inferred(self, where, x, o)
+  check_data(self, where, x)
+  local work = steps_of(self, x:size(1), { posterior_lr = o.lr, draws = options.whole(where, "draws", o.draws, 1) })
+  local falling = optim.cosine(o.lr, o.lr / 100, options.whole(where, "steps", o.steps, 1))
+  local _, phi = improve(work, x, work.phi:detach(), nil, o.steps, falling)
+  return phi
+end
+
+--- infer(x [, {steps = 300, lr = 0.1, draws = 10}]): posteriors of data x [B, data] by so many E steps from the prior,
+--- the networks as they are; a distribution.
+function methods:infer(x, given)
+  return decoder.normal_law(inferred(self, "infer", x, options.check("infer", given, infer_options)))
+end
+
+--- bound(x [, {draws = 1000, steps = 300}]): posteriors as by infer, then the importance weighted bound of `draws`
+--- draws from them, in nats per datum; a number. Second, a table: `each` [B], `elbo`, the mean log-weight.
+function methods:bound(x, given)
+  local o = options.check("bound", given, { draws = 1000, steps = 300 })
+  local draws = options.whole("bound", "draws", o.draws, 1)
+  local phi = inferred(self, "bound", x, { steps = o.steps, lr = infer_options.lr, draws = infer_options.draws })
+  local before = core.set_no_grad(true)
+  local ok, stream = pcall(function()
+    local q, s, left = decoder.normal_law(phi), infer.stream { draws = draws }, draws
+    while left > 0 do
+      local k = math.min(left, 50)
+      local z = q:sample { k }
+      s:add(self.likelihood(z):log_prob(x) + self.prior:log_prob(z) - q:log_prob(z))
+      left = left - k
+    end
+    return s
+  end)
+  core.set_no_grad(before)
+  if not ok then
+    error(stream, 0)
+  end
+  local each = stream:log_mean()
+  return each:mean():item(), { each = each, elbo = stream:elbo():mean():item() }
+end
+
+--- decode(z): the law of x given z [..., latent].
+function methods:decode(z)
+  options.argument("decode", "z", z, "tensor")
+  return self.likelihood(z)
+end
+
+for name, method in pairs(parameters.methods) do
+  methods[name] = method
+end
+
+local class = { __index = core.namespace("a model without encoder", methods), network = true }
+
+local new_options = {
+  data = options.required "number", latent = options.required "number", hidden = options.any {},
+  decoder = options.choice(table.unpack(decoder.names)), noise = options.choice("shared", "network"), categories = 2,
+  components = 5, dtype = options.optional "string",
+  activation = options.choice("tanh", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid"),
+}
+
+--- new{data =, latent =, hidden = {}, decoder = "bernoulli", ...}: a model; options as of penumbra.models.vae.
+function variational_em.new(given)
+  local where = "variational_em.new"
+  local o = options.check(where, given, new_options)
+  for _, name in ipairs { "data", "latent", "categories", "components" } do
+    o[name] = options.whole(where, name, o[name], 1)
+  end
+  o.dtype = o.dtype or core.default_dtype()
+  if o.dtype ~= "float64" and o.dtype ~= "float32" then
+    core.error(("%s: dtype must be 'float64' or 'float32', got '%s'"):format(where, o.dtype))
+  end
+  options.argument(where, "hidden", o.hidden, "table")
+  for k, n in ipairs(o.hidden) do
+    options.whole(where, ("hidden[%d]"):format(k), n, 1)
+  end
+  local f = { dtype = o.dtype }
+  return setmetatable({ data = o.data, latent = o.latent, dtype = o.dtype,
+    likelihood = decoder.new(o.decoder, o.latent, o.data, o), q = {},
+    prior = dist.normal(core.zeros({ o.latent }, f), core.ones({ o.latent }, f)):independent(1) }, class)
+end
+
+core.namespace("penumbra.models.variational_em", variational_em)
+
+return variational_em

@@ -1,0 +1,88 @@
+-- Variational EM on factor analysis, whose evidence and posterior are known.
+local pn = require "penumbra"
+local em = require "penumbra.models.variational_em"
+local dist = pn.dist
+
+local function linear(m)
+  local w, b = table.unpack(m.likelihood.net[1]:parameters()) -- [latent, data], [data]
+  return w, b, (m.likelihood.log_scale * 2):exp()
+end
+
+local function evidence_of(m, x)
+  local w, b, psi = linear(m)
+  return dist.multivariate_normal { loc = b, covariance_matrix = w:t():matmul(w) + psi:diag_embed() }:log_prob(x)
+end
+
+describe("variational EM", function()
+  it("of factor analysis reaches its own evidence, row by row, and the exact posterior", function()
+    pn.seed(1)
+    local z = pn.randn { 250, 1 }
+    local x = z * pn.tensor { { 1, -0.8, 0.5 } } + pn.randn { 250, 3 } * 0.5 + pn.tensor { 1, 0, -1 }
+    local m = em.new { data = 3, latent = 1, decoder = "gaussian" }
+    local s = m:fit { data = x, epochs = 120, batch = 100, steps = 5, lr = 0.02, draws = 4 }
+    assert.is_true(s.history[#s.history] < s.history[1] - 1)
+    local exact = evidence_of(m, x)
+    -- the truth has three numbers of noise 0.5 and one latent
+    local best = dist.multivariate_normal { loc = { 1, 0, -1 }, covariance_matrix = pn.eye(3) * 0.25
+      + pn.tensor { { 1, -0.8, 0.5 } }:t():matmul(pn.tensor { { 1, -0.8, 0.5 } }) }:log_prob(x)
+    assert.is_true(exact:mean():item() > best:mean():item() - 0.02)
+    local value, more = m:bound(x, { draws = 100 })
+    assert.near(exact:mean():item(), value, 1e-3)
+    assert.near(0, (more.each - exact):abs():max():item(), 0.02)
+    assert.near(value, more.elbo, 0.01)
+    -- q_n = N(V W' (x - b) / psi, V), V = 1 / (1 + W' W / psi)
+    local w, b, psi = linear(m)
+    local v = 1 / (1 + (w:square() / psi):sum():item())
+    local mean = ((x - b) / psi):matmul(w:t()) * v
+    local q = m:infer(x, { steps = 400, draws = 20 })
+    assert.near(0, (q:mean() - mean):abs():max():item(), 0.05)
+    assert.near(v, q:variance():mean():item(), 0.05 * v)
+    assert.near(0, (m:posteriors():mean() - mean):abs():mean():item(), 0.15)
+    assert.same({ 250 }, m:posteriors().batch_shape)
+  end)
+
+  it("takes every likelihood, float32, one row, and is saved with its posteriors", function()
+    local path = os.tmpname() .. ".safetensors"
+    for _, name in ipairs { "bernoulli", "gaussian", "categorical", "mixture" } do
+      for _, dtype in ipairs { "float64", "float32" } do
+        pn.seed(2)
+        local given = { data = 3, latent = 2, hidden = { 4 }, decoder = name, categories = 3, dtype = dtype }
+        local m = em.new(given)
+        for _, n in ipairs { 1, 5 } do
+          local x = name == "categorical" and (pn.rand { n, 3 } * 3):floor():to "int64"
+            or pn.rand { n, 3 }:gt(0.5):to(dtype)
+          local first = m:fit { data = x, epochs = 1, batch = 3 }.loss
+          m:fit { data = x, epochs = 60, batch = 3 }
+          assert.is_true(m:fit { data = x, epochs = 1, batch = 3, draws = 20 }.loss < first)
+          assert.is_true(m:bound(x, { draws = 60, steps = 5 }) < 10)
+        end
+        assert(pn.save(path, m:state()))
+        local other = em.new(given)
+        other:fit { data = name == "categorical" and pn.zeros({ 5, 3 }, { dtype = "int64" })
+          or pn.zeros({ 5, 3 }, { dtype = dtype }), epochs = 1, batch = 3 }
+        other:load_state(assert(pn.load(path)))
+        assert.same(m:posteriors():mean():totable(), other:posteriors():mean():totable())
+      end
+    end
+    os.remove(path)
+  end)
+
+  local m = em.new { data = 3, latent = 2 }
+  local source = debug.getinfo(1, "S").short_src
+  for text, f in pairs {
+    ["variational_em.new: option 'data' is required"] = function() em.new { latent = 1 } end,
+    ["variational_em.new: latent must be a whole number from 1 on, got 1.5"] =
+      function() em.new { data = 2, latent = 1.5 } end,
+    ["fit: x must be float64 of shape [N, 3], got float64 [2, 2]"] =
+      function() m:fit { data = pn.zeros { 2, 2 }, epochs = 1 } end,
+    ["posteriors: there are none before fit"] = function() m:posteriors() end,
+    ["infer: x must be a tensor, got nil"] = function() m:infer() end,
+    ["bound: draws must be a whole number from 1 on, got 0"] = function() m:bound(pn.zeros { 1, 3 }, { draws = 0 }) end,
+  } do
+    it("tells " .. text, function()
+      local _, message = pcall(f)
+      local place = ("%s:%d: "):format(source, debug.getinfo(f, "S").linedefined)
+      assert.equal(place .. text, message:sub(1, #place + #text))
+    end)
+  end
+end)
