@@ -176,8 +176,9 @@ pn_plan *pni_check_plan(lua_State *L, int i);
 #define PNI_PARTS                                                                                                      \
   X(embedded)                                                                                                          \
   X(tensor)                                                                                                            \
-  X(index) X(ops) X(autodiff) X(random) X(linalg) X(dist) X(bijector) X(natural) X(nn) X(optim) X(infer) X(replay)     \
-      X(sampler) X(traceback) X(missing) X(public) X(terminal) X(file)
+  X(index)                                                                                                             \
+  X(ops) X(autodiff) X(random) X(linalg) X(dist) X(bijector) X(natural) X(nn) X(optim) X(infer) X(replay) X(sampler)   \
+      X(traceback) X(missing) X(public) X(terminal) X(file)
 #define X(name) void pni_open_##name(lua_State *L);
 PNI_PARTS
 #undef X

@@ -14,7 +14,8 @@ static void read_variable(lua_State *L, int t, pn_variable *v) {
   pni_get_raw(L, t, "name");
   pni_get_raw(L, t, "shape");
   pni_get_raw(L, t, "deterministic");
-  if (lua_type(L, -3) != LUA_TSTRING || !lua_istable(L, -2)) luaL_error(L, "a target's variable must have a name and a shape");
+  if (lua_type(L, -3) != LUA_TSTRING || !lua_istable(L, -2))
+    luaL_error(L, "a target's variable must have a name and a shape");
   v->name = lua_tostring(L, -3);
   v->deterministic = lua_toboolean(L, -1);
   lua_Unsigned ndim = lua_rawlen(L, -2);
