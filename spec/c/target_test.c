@@ -145,7 +145,7 @@ static void refusals(void) {
              {"inference.absent", "there is no global", PN_MISSING},
              {"number", "number must be a target, as model:target(...) gives it, got number", PN_DTYPE},
              {"inference", "inference must be a target", PN_DTYPE},
-             {"forged", "compiled function", PN_SCRIPT},
+             {"forged", "variables must be a list", PN_SCRIPT},
              {"raising", "no", PN_SCRIPT},
              {"endless", "instruction limit", PN_LIMIT}};
   pn_runtime *rt = run_script(&(pn_limits){.instructions = 10000000});

@@ -29,4 +29,4 @@ def maker(model, d, method):
 
 for name, model in posteriors.MODELS.items():
     for method in ("vectorized", "sequential"):
-        posteriors.measure(name, "NumPyro", maker(model, posteriors.data(name), method))
+        posteriors.measure(name, "NumPyro", maker(model, posteriors.data(name), method), again=False)

@@ -74,11 +74,12 @@ def worst(draws, what):
     return abs(max(f(x[:, :, j]) for j in range(x.shape[2])))
 
 
-def measure(key, who, make):
-    """make() -> (warm(seed, n), block(seed, n) -> (draws, leapfrogs)); both wait for their results."""
+def measure(key, who, make, again=True):
+    """make() -> (warm(seed, n), block(seed, n) -> (draws, leapfrogs)); both wait for their results. Without `again` warm
+    cannot be called twice with one n."""
     now = time.process_time
     warm = block = None
-    for seed in range(3):
+    for seed in range(3 if again else 1):
         spent, start = 0, now()
         if seed == 0:
             warm, block = make()
@@ -96,7 +97,6 @@ def measure(key, who, make):
     warm(0, 1000)
     block(0, 1000)
     for seed in range(1, 3):
-        warm(seed, 1000)
         start = now()
         draws, leapfrogs = block(seed, 1000)
         spent = now() - start

@@ -11,10 +11,11 @@ typedef struct {
 
 /* A name and a shape of table t into v; the name stays in t. */
 static void read_variable(lua_State *L, int t, pn_variable *v) {
-  lua_getfield(L, t, "name");
-  lua_getfield(L, t, "shape");
-  lua_getfield(L, t, "deterministic");
-  if (!lua_isstring(L, -3) || !lua_istable(L, -2)) luaL_error(L, "a target's variable must have a name and a shape");
+  pni_get_raw(L, t, "name");
+  pni_get_raw(L, t, "shape");
+  pni_get_raw(L, t, "deterministic");
+  if (lua_type(L, -3) != LUA_TSTRING || !lua_istable(L, -2))
+    luaL_error(L, "a target's variable must have a name and a shape");
   v->name = lua_tostring(L, -3);
   v->deterministic = lua_toboolean(L, -1);
   lua_Unsigned ndim = lua_rawlen(L, -2);
@@ -23,6 +24,7 @@ static void read_variable(lua_State *L, int t, pn_variable *v) {
   for (int k = 0; k < v->ndim; k++) {
     lua_rawgeti(L, -2, k + 1);
     v->shape[k] = lua_tointeger(L, -1);
+    if (v->shape[k] < 0 || v->shape[k] > INT32_MAX) luaL_error(L, "variable '%s' has no such size", v->name);
     lua_pop(L, 1);
   }
   lua_pop(L, 3);
@@ -30,7 +32,7 @@ static void read_variable(lua_State *L, int t, pn_variable *v) {
 
 /* The variables of the list at index `list`, in a block on the stack. */
 static pn_variable *read_variables(lua_State *L, int list, int n) {
-  luaL_checktype(L, list, LUA_TTABLE);
+  if (!lua_istable(L, list)) luaL_error(L, "a target's variables must be a list, got %s", luaL_typename(L, list));
   pn_variable *v = lua_newuserdatauv(L, (size_t)n * sizeof *v + 1, 0);
   for (int i = 0; i < n; i++) {
     v[i] = (pn_variable){0};
@@ -61,9 +63,10 @@ static int take_target(lua_State *L) {
   j->status = PN_OK;
   lua_pushvalue(L, 2);
   lua_call(L, 1, 3); /* 3, 4: compiled functions, 5: the list */
-  pn_plan *density = pni_check_plan(L, 3), *values = pni_check_plan(L, 4);
   int n = lua_istable(L, 5) && lua_rawlen(L, 5) < 1000000 ? (int)lua_rawlen(L, 5) : 0;
   const pn_variable *v = read_variables(L, 5, n);
+  /* from here on no script runs, which might free the plans */
+  pn_plan *density = pni_check_plan(L, 3), *values = pni_check_plan(L, 4);
   t->target = pn_target_new(t->c, density, values, n, v);
   return t->target ? 0 : pass_on(L, j, t->c);
 }
