@@ -181,7 +181,7 @@ bench:
 	@$(SUBMAKE) all $(BENCH_PROG)
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
-# The same beside PyTorch, JAX, NumPyro and particles, which a first run installs under $(BUILD)/peers (6 GB).
+# The same beside PyTorch, JAX, NumPyro, BlackJAX and particles, which a first run installs under $(BUILD)/peers (6 GB).
 # ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta' distributions.
 bench-peers: $(BUILD)/peers/complete
 	@.ci/deps build
@@ -191,8 +191,8 @@ bench-peers: $(BUILD)/peers/complete
 $(BUILD)/peers/complete:
 	@mkdir -p $(BUILD)
 	@python3 -m venv $(BUILD)/peers
-	@echo '  installing PyTorch, JAX, NumPyro and particles into $(BUILD)/peers'
-	@$(BUILD)/peers/bin/pip install torch jax numpyro particles > $(BUILD)/peers.log 2>&1 || \
+	@echo '  installing PyTorch, JAX, NumPyro, BlackJAX and particles into $(BUILD)/peers'
+	@$(BUILD)/peers/bin/pip install torch jax numpyro blackjax 'arviz<0.23' particles > $(BUILD)/peers.log 2>&1 || \
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 
@@ -222,8 +222,9 @@ fuzz: asan-build
 	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
 
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
-# runtimes in several threads, cancelled at random, under the thread sanitiser, then the API fuzzer.
-SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test
+# runtimes in several threads, cancelled at random, under the thread sanitiser; calibration with five times the simulations;
+# then the API fuzzer.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec
 soak-parts:
 	@.ci/deps build test
 	@$(SUBMAKE) tests

@@ -33,6 +33,12 @@ describe("a host program", function()
         assert.truthy(out:find("not loaded (" .. status .. ")", 1, true), out)
       end
     end,
+    sample_posterior = function(out)
+      assert.truthy(out:find("all as expected", 1, true), out)
+      for _, text in ipairs {"(script): model:2: normal: scale must be positive", "(dtype)", "(limit)", "not sampled"} do
+        assert.truthy(out:find(text, 1, true), out)
+      end
+    end,
     two_runtimes = function(out)
       assert.truthy(out:find("trainer:%d+: interrupted"), out)
       assert.truthy(out:find("weights 1.0000 -2.0000 3.0000 0.5000", 1, true), out)

@@ -43,6 +43,20 @@ describe("plot.save", function()
     assert(third:find("set key inside vertical top right", 1, true))
   end)
 
+  it("puts words on the axes of one panel, not of the next", function()
+    local dots = plot.panel { plot.points({ 1, 2 }, { 1, 2 }), x_names = { "a", "it's" }, y_names = { "left", "" } }
+    local script = plot.script("a.png", "png", { dots, plot.panel { plot.line(x, x) } })
+    local first, second = script:match "unset title(.-)unset title(.*)$"
+    assert(first:find('set xtics rotate by 90 right ("a" 1, ', 1, true))
+    assert(first:find('set ytics ("left" 1, "" 2)', 1, true))
+    assert(second:find("set xtics norotate\nset xtics autofreq\nset ytics autofreq", 1, true))
+    assert.has_error(function() plot.script("a.png", "png", { x_names = { 3 }, plot.line(x, x) }) end)
+    local path = folder .. "/names.svg"
+    assert.equal(path, plot.save(path, dots))
+    assert.matches("it's", read(path):gsub("&#39;", "'"), 1, true)
+    os.remove(path)
+  end)
+
   it("draws a predictive band as SVG", function()
     local path = folder .. "/band.svg"
     local m = x:sin()

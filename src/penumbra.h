@@ -1049,6 +1049,59 @@ PN_API pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s);
  * Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws);
 
+/* ---- targets: a density that a host evaluates and samples -----------------------------------------
+ * The log density of a script's model (pn_runtime_target) or of a function of the host, of a vector z of real numbers. A
+ * target belongs to a context and shares nothing with others: one thread in a context at a time, as ever; targets of
+ * several contexts are evaluated side by side.
+ *
+ *     pn_runtime_target(rt, "target", c, &t);          after: target = model:target(x, y)
+ *     pn_target_evaluate(c, t, z, &log_density, gradient);
+ *     pn_sampler *s = pn_target_sampler(c, t, &config, NULL, NULL); */
+typedef struct pn_target pn_target;
+
+/* Log density (up to a constant) and gradient [n] at z [n]. PN_DOMAIN, PN_SINGULAR or PN_NAN: the density is 0 there; other
+ * failures end the call that asked. A sampler calls it from the threads of its context, several at a time. */
+typedef pn_status (*pn_density)(void *data, const double *z, double *log_density, double *gradient);
+
+/* A variable of a model: its elements are values[first] to values[first + size - 1] of pn_target_constrain. */
+typedef struct pn_variable {
+  const char *name;
+  int ndim;
+  int64_t shape[PN_MAX_DIMS];
+  int64_t first, size;
+  int deterministic; /* 1: computed from others (m:deterministic) */
+} pn_variable;
+
+/* The target of plans that are copied: density, z [n] -> log density [1], gradient [n], and values, z -> values [m] of the
+ * n_variables variables in order (first and size are ignored); all float64. values NULL: z itself is the only variable.
+ * New; PN_SHAPE, PN_STATE (a plan updates parameters), PN_NOMEM. */
+PN_API pn_target *pn_target_new(pn_context *c, const pn_plan *density, const pn_plan *values, int n_variables,
+                                const pn_variable *variables);
+/* The target of a function of n numbers; its only variable is "z". `data` must live as long. New; PN_DOMAIN, PN_NOMEM. */
+PN_API pn_target *pn_target_of_function(pn_context *c, int64_t n, pn_density f, void *data);
+/* A copy for another context, which another thread may use. New; PN_NOMEM. */
+PN_API pn_target *pn_target_copy(pn_context *c, const pn_target *t);
+/* Frees it; samplers made of it live on. NULL is a no-op. */
+PN_API void pn_target_free(pn_target *t);
+/* Numbers n in z. */
+PN_API int64_t pn_target_size(const pn_target *t);
+/* Numbers that the variables have together. */
+PN_API int64_t pn_target_num_values(const pn_target *t);
+/* How many variables there are. */
+PN_API int pn_target_num_variables(const pn_target *t);
+/* Variable i, NULL if there is none. Borrowed. */
+PN_API const pn_variable *pn_target_variable(const pn_target *t, int i);
+/* Log density and gradient [n] at z [n], both with the bijectors' log determinants; where the density is 0 -inf and
+ * gradient 0. Allocates nothing once it is warm. PN_CANCELLED, PN_NOMEM, what a host's function says. */
+PN_API pn_status pn_target_evaluate(pn_context *c, pn_target *t, const double *z, double *log_density,
+                                    double *gradient);
+/* The values of the variables, within their supports, at each row of z [rows, n]: values [rows, num_values]. PN_CANCELLED,
+ * PN_NOMEM, failures of the model's operations. */
+PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const double *z, double *values);
+/* pn_sampler_new for a target. */
+PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
+                                     pn_tensor *start, pn_rng *rng);
+
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 
 /*
@@ -1169,6 +1222,10 @@ PN_API pn_status pn_runtime_get_number(pn_runtime *rt, const char *name, double 
 PN_API pn_status pn_runtime_set_array(pn_runtime *rt, const char *name, const pn_array *in);
 /* The tensor, number, boolean or list in a global, as a result of pn_runtime_call. PN_MISSING, PN_DTYPE, PN_SHAPE. */
 PN_API pn_status pn_runtime_get_array(pn_runtime *rt, const char *name, pn_array *out);
+/* The target in a global, as model:target(...) gives it, as a target of context c (NULL: of the runtime's own). With a
+ * context of its own it needs neither the runtime nor its thread from then on. The model runs once or twice, within the
+ * limits of a call. In *out, new; PN_MISSING, PN_DTYPE (no target), PN_SCRIPT, PN_NOMEM, ... */
+PN_API pn_status pn_runtime_target(pn_runtime *rt, const char *name, pn_context *c, pn_target **out);
 /* Status of the last call. */
 PN_API pn_status pn_runtime_status(const pn_runtime *rt);
 /* Its message, with script and line where there is one; never empty after a failure, "" after PN_OK.

@@ -32,6 +32,9 @@ local members = {
   nuts = "penumbra.infer.nuts",
   hmc = "penumbra.infer.nuts",
   svi = "penumbra.infer.svi",
+  sbc = "penumbra.infer.calibration",
+  vsbc = "penumbra.infer.calibration",
+  calibration = "penumbra.infer.predictive",
   diagnose = "penumbra.infer.diagnose",
   model = "penumbra.infer.model",
 }

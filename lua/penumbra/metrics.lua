@@ -113,4 +113,54 @@ function metrics.rmse(y, prediction)
   return (y - prediction):square():mean():sqrt():item()
 end
 
+---- predictions as draws ----
+
+local crps_options = { fair = true }
+
+--- crps(y, draws [, {fair = true}]): continuous ranked probability score of draws [S, ...] of y [...], shaped like y,
+--- in its units; lower is better: the mean of |x - y| less half that of |x - x'| over pairs of draws. Fair: pairs of
+--- two different draws, so that its expectation does not depend on S (Ferro 2014); otherwise all pairs, the score of
+--- the draws' own distribution function. Gneiting & Raftery 2007.
+function metrics.crps(y, draws, given)
+  local o = options.check("crps", given, crps_options)
+  options.draws("crps", y, draws)
+  local s = draws:size(1)
+  -- the sum over pairs of sorted draws is that of (2 i - S - 1) x_i
+  local rank = core.arange(s, { dtype = "float64" }):to(draws:dtype()) * 2 - (s - 1)
+  for _ = 1, y:ndim() do
+    rank = rank:unsqueeze(2)
+  end
+  local apart = (draws:sort(1) * rank):sum(1) / (s * (o.fair and s - 1 or s))
+  return (draws - y):abs():mean(1) - apart
+end
+
+--- energy_score(y, draws [, {fair = true}]): of draws [S, N, D] of vectors y [N, D], [N]: CRPS with distances of
+--- vectors in place of absolute values, so that it sees correlation. Takes S^2 N D operations. Gneiting & Raftery 2007.
+function metrics.energy_score(y, draws, given)
+  local o = options.check("energy_score", given, crps_options)
+  options.draws("energy_score", y, draws)
+  if y:ndim() ~= 2 then
+    core.error(("energy_score: y must have shape [N, D], got %s"):format(shape_text(y)))
+  end
+  local s = draws:size(1)
+  local pairs_of
+  for i = 1, s do
+    local apart = (draws - draws[i]):square():sum(3):sqrt():sum(1)
+    pairs_of = pairs_of and pairs_of + apart or apart
+  end
+  return (draws - y):square():sum(3):sqrt():mean(1) - pairs_of / (2 * s * (o.fair and s - 1 or s))
+end
+
+local pit_options = { generator = options.optional() }
+
+--- pit(y, draws [, {generator =}]): probability integral transforms of y among draws [S, ...], shaped like y: (r + u) /
+--- (S + 1), r the number of draws below y (those equal to it at random on either side) and u uniform: exactly uniform
+--- if y is distributed as the draws are, however few, discrete ones too. Gneiting, Balabdaoui & Raftery 2007.
+function metrics.pit(y, draws, given)
+  local o = options.check("pit", given, pit_options)
+  options.draws("pit", y, draws)
+  local below, equal = draws:lt(y):sum(1):to "float64", draws:eq(y):sum(1):to "float64"
+  return (below + core.rand(y:shape(), { generator = o.generator }) * (equal + 1)) / (draws:size(1) + 1)
+end
+
 return metrics

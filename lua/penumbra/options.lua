@@ -172,6 +172,17 @@ function options.whole(where, role, value, least)
   return n
 end
 
+--- Raises unless y is a tensor and draws a tensor [S, ...] of at least two draws shaped like y.
+function options.draws(where, y, draws)
+  check_value(where, "y", y, "tensor")
+  check_value(where, "draws", draws, "tensor")
+  local shape, want = draws:shape(), y:shape()
+  if #shape ~= #want + 1 or shape[1] < 2 or table.concat(shape, ",", 2) ~= table.concat(want, ",") then
+    core.error(("%s: draws must be at least 2 draws shaped like y, [S, ...], got [%s] for y [%s]"):format(where,
+      table.concat(shape, ", "), table.concat(want, ", ")))
+  end
+end
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end

@@ -275,7 +275,8 @@ end
 
 local panel_options = { title = options.optional "string", x_label = options.optional "string",
   y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
-  x_log = false, y_log = false, x_step = options.optional "number", legend_title = options.optional "string",
+  x_log = false, y_log = false, x_step = options.optional "number", x_names = options.optional "table",
+  y_names = options.optional "table", legend_title = options.optional "string",
   legend = options.choice("top right", "top left", "bottom right", "bottom left", "below", "none") }
 local figure_options = { title = options.optional "string", size = options.optional "table",
   columns = options.optional "number" }
@@ -283,8 +284,9 @@ local figure_options = { title = options.optional "string", size = options.optio
 local panel_kind = {}
 
 --- One picture of several. Marks in the order in which they are drawn, and title, x_label, y_label, x_range
---- {low, high}, y_range, x_log, y_log, x_step (between labels), legend_title, legend ("top right", "top left",
---- "bottom right", "bottom left", "below", "none").
+--- {low, high}, y_range, x_log, y_log, x_step (between labels), x_names and y_names (lists of words that stand
+--- at 1, 2, ... instead of numbers), legend_title, legend ("top right", "top left", "bottom right", "bottom left",
+--- "below", "none").
 function plot.panel(content)
   local where = "plot.panel"
   if type(content) ~= "table" then core.error(where .. ": needs a table of marks") end
@@ -316,6 +318,18 @@ local function quote(text)
   return '"' .. text:gsub("%c+", " "):gsub("\\", "\\\\"):gsub("[\1-\31!-@%[-`{-\127]", function(ch)
     return ("\\%03o"):format(ch:byte())
   end) .. '"'
+end
+
+-- Words at 1, 2, ... of an axis.
+local function names_on(axis, names)
+  local list = {}
+  for i, name in ipairs(names) do
+    if type(name) ~= "string" then
+      core.error(("plot.panel: %s_names must be a list of strings, got a %s"):format(axis, type(name)))
+    end
+    list[i] = ("%s %d"):format(quote(name), i)
+  end
+  return ("set %stics%s (%s)"):format(axis, axis == "x" and " rotate by 90 right" or "", table.concat(list, ", "))
 end
 
 local function range(out, axis, r, reverse)
@@ -385,6 +399,8 @@ local function write_panel(out, p, plain)
   if p.x_log then add "set logscale x" end
   if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
   if p.y_log then add "set logscale y" end
+  if p.x_names then add("%s", names_on("x", p.x_names)) end
+  if p.y_names then add("%s", names_on("y", p.y_names)) end
   range(out, "x", p.x_range)
   range(out, "y", p.y_range, image and image.downwards)
   if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
@@ -407,7 +423,8 @@ end
 
 local function reset(out)
   out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
-    "set key title ''\nset xtics autofreq\nset format x\nset datafile missing 'NaN'\n" ..
+    "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
+    "set datafile missing 'NaN'\n" ..
     "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
 end
 

@@ -52,7 +52,7 @@ local harmless = set [[
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
   call_in_turn with __pairs
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
-  rand randn randint randperm concatenate t cast
+  rand randn randint randperm concatenate t cast crps energy_score pit
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
   new_renyi new_transformed
   log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
@@ -79,7 +79,7 @@ local harmless = set [[
 -- What they say is about the machine or the program, and is the same or of no consequence.
 local about = set [[
   blas clock memory modules source error version terminal terminal_answer traceback lazy_names rows kl_pairs help
-  missed namespace public raised_status script_line
+  missed namespace public guide raised_status script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
   estimator_rows

@@ -24,12 +24,21 @@ local made = {
   optimiser = function() return pn.optim.adam { pn.param(1) } end,
   generator = function() return pn.generator(1) end,
   scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
+  sbc = function()
+    local model = pn.model(function(m)
+      m:observe("y", pn.dist.normal(m:sample("x", pn.dist.normal(0, 1)), 1))
+    end)
+    return pn.sbc(model, { simulations = 10, draws = 9, sampler = function(observed, n)
+      return { x = pn.dist.normal(observed.y / 2, 0.5 ^ 0.5):sample { n } }
+    end })
+  end,
+  calibration = function() return pn.calibration(pn.zeros { 5 }, pn.randn { 4, 5 }) end,
   compiled = function() return pn.compile(function() return pn.ones { 2 } end) end,
-  autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
-  variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
   model = function() return tiny end,
   fit = function() return pn.svi(tiny, "mean_field", { steps = 1 }) end,
   posterior = function() return pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) end,
+  autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
+  variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
 }
 
 -- Lists of arguments, after the object itself for methods.

@@ -25,11 +25,11 @@ static void restart_window(pni_adaptation *a, const pni_chain *h) {
   memset(a->sum, 0, (size_t)(h->metric.dense ? a->n * a->n : a->n) * sizeof *a->sum);
 }
 
-/* The last window takes what would not hold another of twice its size. */
+/* A window takes what would not hold another of twice its size, the first one excepted (Stan's schedule). */
 static void next_window(pni_adaptation *a) {
   int end = a->warmup - a->last, start = a->window_end;
   a->window_end = start + a->window;
-  if (a->window_end + 2 * a->window > end) a->window_end = end;
+  if (start > a->first && a->window_end + 2 * a->window > end) a->window_end = end;
   a->window *= 2;
 }
 
@@ -102,7 +102,7 @@ static void adapt_metric(pni_adaptation *a, pni_chain *h) {
   for (int64_t i = 0; i < n; i++)
     for (int64_t j = 0; j <= i; j++) {
       double v = share * a->sum[i * n + j] / (count - 1) + (i == j ? floor : 0);
-      a->sum[i * n + j] = v; /* kept until the factor is known to exist */
+      a->sum[i * n + j] = a->sum[j * n + i] = v; /* kept until the factor is known to exist */
     }
   memcpy(m->factor, a->sum, (size_t)(n * n) * sizeof *m->factor);
   if (factorise(n, m->factor)) {
@@ -113,7 +113,15 @@ static void adapt_metric(pni_adaptation *a, pni_chain *h) {
   factorise(n, m->factor);
 }
 
-pn_status pni_adapt(pni_adaptation *a, pni_chain *h, int i, double accept) {
+pn_status pni_adapt_search(pni_adaptation *a, pni_chain *h) {
+  if (!a->search) return PN_OK;
+  if (pni_chain_reasonable_step(h)) return h->status;
+  restart_step(a, h);
+  a->search = false;
+  return PN_OK;
+}
+
+void pni_adapt(pni_adaptation *a, pni_chain *h, int i, double accept) {
   adapt_step(a, h, accept);
   if (i >= a->first && i < a->warmup - a->last && a->warmup >= 20) {
     add_draw(a, h);
@@ -121,10 +129,8 @@ pn_status pni_adapt(pni_adaptation *a, pni_chain *h, int i, double accept) {
       adapt_metric(a, h);
       restart_window(a, h);
       next_window(a);
-      if (pni_chain_reasonable_step(h)) return h->status;
-      restart_step(a, h);
+      a->search = true; /* before the next iteration: the warm-up does not end here */
     }
   }
-  if (i + 1 == a->warmup && a->count) h->step = exp(a->log_mean_step);
-  return PN_OK;
+  if (i + 1 == a->warmup) h->step = exp(a->log_mean_step);
 }

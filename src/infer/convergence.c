@@ -17,11 +17,13 @@
 /* Draws of one quantity by halves, and scratch. */
 typedef struct {
   int64_t halves, n, total;
-  double *x;    /* [halves, n] */
-  double *y;    /* transformed */
-  double *mean; /* of each half */
-  double *rho;  /* [n] */
-  double *sorted;
+  int64_t count;  /* of all draws, those in the middle included */
+  double *x;      /* [halves, n] */
+  double *y;      /* transformed */
+  double *mean;   /* of each half */
+  double *rho;    /* [n] */
+  double *sorted; /* all draws in order, or the halves' */
+  double *all;    /* [count] */
 } split;
 
 static int by_value(const void *a, const void *b) {
@@ -80,7 +82,7 @@ static double effective(split *s, const double *x) {
     t += 2;
   }
   int64_t last = t - 2;
-  double rest = even > 0 ? even : 0, sum = 0;
+  double rest = even > 0 || even + odd >= 0 ? even : 0, sum = 0;
   for (t = 1; t <= last - 2; t += 2) {
     double before = s->rho[t - 1] + s->rho[t];
     if (s->rho[t + 1] + s->rho[t + 2] > before) s->rho[t + 1] = s->rho[t + 2] = before / 2;
@@ -92,12 +94,16 @@ static double effective(split *s, const double *x) {
 
 /* ---- what is asked of them ---- */
 
-static double quantile(const split *s, double p) {
-  double at = p * (double)(s->total - 1);
+/* Of n numbers in s->sorted. */
+static double quantile(const split *s, int64_t n, double p) {
+  double at = p * (double)(n - 1);
   int64_t i = (int64_t)at;
-  double low = s->sorted[i], high = i + 1 < s->total ? s->sorted[i + 1] : low;
+  double low = s->sorted[i], high = i + 1 < n ? s->sorted[i + 1] : low;
   return low + (at - (double)i) * (high - low);
 }
+
+/* The two numbers in the middle are equally far from it wherever rounding allows: folded they share a rank. */
+static double median(const split *s, int64_t n) { return (s->sorted[(n - 1) / 2] + s->sorted[n / 2]) / 2; }
 
 static int64_t count_below(const double *v, int64_t n, double x, bool or_equal) {
   int64_t low = 0, high = n;
@@ -120,40 +126,44 @@ static void rank_normalise(split *s, const double *x, const double *sorted) {
   }
 }
 
-static double tail(split *s, double p) {
-  double q = quantile(s, p);
+static double tail(split *s, double q) {
   for (int64_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= q;
   return effective(s, s->y);
 }
 
 static double moments(const split *s, double *sd) {
   double sum = 0, square = 0;
-  for (int64_t i = 0; i < s->total; i++) sum += s->x[i];
-  double mean = sum / (double)s->total;
-  for (int64_t i = 0; i < s->total; i++) square += (s->x[i] - mean) * (s->x[i] - mean);
-  *sd = sqrt(square / (double)(s->total - 1));
+  for (int64_t i = 0; i < s->count; i++) sum += s->all[i];
+  double mean = sum / (double)s->count;
+  for (int64_t i = 0; i < s->count; i++) square += (s->all[i] - mean) * (s->all[i] - mean);
+  *sd = sqrt(square / (double)(s->count - 1));
   return mean;
 }
 
 enum { COLUMNS = 9 };
 
+static void sort(split *s, const double *x, int64_t n) {
+  memcpy(s->sorted, x, (size_t)n * sizeof *x);
+  qsort(s->sorted, (size_t)n, sizeof *x, by_value);
+}
+
 /* mean, sd, 5 %, median, 95 %, R-hat, ESS of bulk and tails, standard error of the mean */
 static void summarise(split *s, double *out) {
-  memcpy(s->sorted, s->x, (size_t)s->total * sizeof *s->x);
-  qsort(s->sorted, (size_t)s->total, sizeof *s->sorted, by_value);
   out[0] = moments(s, &out[1]);
-  out[2] = quantile(s, 0.05);
-  out[3] = quantile(s, 0.5);
-  out[4] = quantile(s, 0.95);
+  sort(s, s->all, s->count);
+  out[2] = quantile(s, s->count, 0.05);
+  out[3] = median(s, s->count);
+  out[4] = quantile(s, s->count, 0.95);
+  double low = tail(s, out[2]), high = tail(s, out[4]);
+  out[7] = low < high ? low : high;
+  sort(s, s->x, s->total);
+  double centre = median(s, s->total);
   rank_normalise(s, s->x, s->sorted);
   double bulk = r_hat(s, s->y);
   out[6] = effective(s, s->y);
-  double low = tail(s, 0.05), high = tail(s, 0.95);
-  out[7] = low < high ? low : high;
   out[8] = out[1] / sqrt(effective(s, s->x));
-  for (int64_t i = 0; i < s->total; i++) s->x[i] = fabs(s->x[i] - out[3]);
-  memcpy(s->sorted, s->x, (size_t)s->total * sizeof *s->x);
-  qsort(s->sorted, (size_t)s->total, sizeof *s->sorted, by_value);
+  for (int64_t i = 0; i < s->total; i++) s->x[i] = fabs(s->x[i] - centre);
+  sort(s, s->x, s->total);
   rank_normalise(s, s->x, s->sorted);
   double folded = r_hat(s, s->y);
   out[5] = bulk > folded || folded != folded ? bulk : folded;
@@ -161,15 +171,15 @@ static void summarise(split *s, double *out) {
 
 /* Column j of draws [chains, draws, m] by halves; false if one of them is not finite. */
 static bool take_column(split *s, const double *draws, int64_t chains, int64_t rows, int64_t m, int64_t j) {
-  for (int64_t k = 0; k < chains; k++)
-    for (int64_t half = 0; half < 2; half++) {
-      int64_t first = half ? rows - s->n : 0;
-      for (int64_t i = 0; i < s->n; i++) {
-        double v = draws[(k * rows + first + i) * m + j];
-        if (!isfinite(v)) return false;
-        s->x[(2 * k + half) * s->n + i] = v;
-      }
-    }
+  for (int64_t i = 0; i < s->count; i++) {
+    s->all[i] = draws[i * m + j];
+    if (!isfinite(s->all[i])) return false;
+  }
+  for (int64_t k = 0; k < chains; k++) {
+    const double *chain = s->all + k * rows;
+    memcpy(s->x + 2 * k * s->n, chain, (size_t)s->n * sizeof *s->x);
+    memcpy(s->x + (2 * k + 1) * s->n, chain + rows - s->n, (size_t)s->n * sizeof *s->x);
+  }
   return true;
 }
 
@@ -182,17 +192,18 @@ pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws) {
     return NULL;
   }
   int64_t chains = draws->shape[0], rows = draws->shape[1], m = draws->shape[2];
-  split s = {.halves = 2 * chains, .n = rows / 2};
+  split s = {.halves = 2 * chains, .n = rows / 2, .count = chains * rows};
   s.total = s.halves * s.n;
   pni_spec spec = {.dtype = PN_FLOAT64, .ndim = 2, .shape = {m, COLUMNS}};
   pn_tensor *out = pni_scoped(c, pni_tensor_new(c, &spec)), *x = out ? pni_contiguous(c, draws) : NULL;
-  size_t room = 3 * (size_t)s.total + (size_t)s.halves + (size_t)s.n;
+  size_t room = 2 * (size_t)(s.total + s.count) + (size_t)s.halves + (size_t)s.n;
   double *work = x ? pni_alloc_array(c, (int64_t)room, sizeof *work) : NULL;
   s.x = work;
   if (work) {
     s.y = s.x + s.total;
-    s.sorted = s.y + s.total;
-    s.mean = s.sorted + s.total;
+    s.all = s.y + s.total;
+    s.sorted = s.all + s.count;
+    s.mean = s.sorted + s.count;
     s.rho = s.mean + s.halves;
   }
   for (int64_t j = 0; work && j < m && pni_check_cancel(c) == PN_OK; j++) {

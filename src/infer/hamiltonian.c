@@ -10,28 +10,41 @@
 /* Failures that say that the density is 0 there. */
 static bool is_outside(pn_status s) { return s == PN_DOMAIN || s == PN_SINGULAR || s == PN_NAN; }
 
-static bool interrupted(const pni_chain *h) {
-  if (atomic_load_explicit(&h->parent->cancelled, memory_order_relaxed)) return true;
-  return h->parent->deadline && pni_now() > h->parent->deadline;
+static pn_status call(pn_context *c, const pni_density *d, const double *z, double *log_density, double *gradient) {
+  if (d->plan) return pni_plan_call(c, d->plan, z, (double *[]){log_density, gradient});
+  pn_status s = d->f(d->data, z, log_density, gradient);
+  return s == PN_OK || is_outside(s) ? s : pni_fail(c, s, "density: the function failed (%s)", pn_status_name(s));
 }
 
-pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
-  int64_t n = h->metric.n;
-  if (interrupted(h)) return h->status = PN_CANCELLED;
-  pn_status s = pni_plan_call(h->c, h->plan, p->z, (double *[]){&p->log_density, p->gradient});
-  if (s != PN_OK && !is_outside(s)) return h->status = s;
-  if (s != PN_OK) pn_context_clear_error(h->c);
-  if (s == PN_OK && p->log_density == p->log_density) return PN_OK;
-  p->log_density = -INFINITY;
-  memset(p->gradient, 0, (size_t)n * sizeof *p->gradient);
+pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const double *z, double *log_density,
+                         double *gradient) {
+  pn_status s = call(c, d, z, log_density, gradient);
+  if (s != PN_OK && !is_outside(s)) return s;
+  if (s != PN_OK) pn_context_clear_error(c);
+  if (s == PN_OK && *log_density < INFINITY) return PN_OK;
+  *log_density = -INFINITY;
+  memset(gradient, 0, (size_t)n * sizeof *gradient);
   return PN_OK;
 }
 
+int64_t pni_density_size(const pn_plan *plan) {
+  int64_t n = plan->tape->ninput == 1 ? plan->tape->value.v[0].t.numel : 0;
+  return n > 0 && pni_plan_is_plain(plan, n, 2, (int64_t[]){1, n}) ? n : 0;
+}
+
+pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
+  if (pni_is_over(h->parent)) return h->status = PN_CANCELLED;
+  return h->status = pni_density_at(h->c, &h->density, h->metric.n, p->z, &p->log_density, p->gradient);
+}
+
 double pni_chain_uniform(pni_chain *h) {
-  double u;
-  pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, 1, &u);
-  h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, 1);
-  return u;
+  enum { AHEAD = sizeof h->uniform / sizeof *h->uniform };
+  if (h->left == 0) {
+    pni_fill_uniform_f64(h->rng.key, h->rng.position, 0, AHEAD, h->uniform);
+    h->rng.position += pni_fill_positions(PNI_FILL_UNIFORM_F64, AHEAD);
+    h->left = AHEAD;
+  }
+  return h->uniform[--h->left];
 }
 
 /* With M^-1 = L L^T, M = L^-T L^-1, so p = L^-T u. */

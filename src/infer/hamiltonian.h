@@ -2,13 +2,25 @@
 ** hamiltonian.h: the motion that Hamiltonian Monte Carlo follows: positions z, momenta p ~ normal(0, M), energy
 **   H(z, p) = -log density(z) + p^T M^-1 p / 2.
 ** The inverse of the mass matrix M is an estimate of the covariance of z, diagonal or dense.
-** A chain has a context, a plan of the log density, a generator and memory of its own, so chains run in threads;
+** A chain has a context, a density, a generator and memory of its own, so chains run in threads;
 ** after the first step it allocates nothing.
 */
 #ifndef PN_INFER_HAMILTONIAN_H
 #define PN_INFER_HAMILTONIAN_H
 
 #include "../autodiff/replay/plan.h"
+
+/* z [n] -> log density, gradient [n]: a plan of the chain's context, or else a host's function. */
+typedef struct pni_density {
+  pn_plan *plan;
+  pn_density f;
+  void *data;
+} pni_density;
+
+/* Log density and gradient at z. Outside of the support, where a factorisation fails or the log density is no number
+ * below infinity, it is -inf and the gradient 0. Other failures are c's. */
+pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const double *z, double *log_density,
+                         double *gradient);
 
 /* A point of the phase space and what is known there. Arrays of n numbers. */
 typedef struct pni_point {
@@ -34,8 +46,10 @@ typedef struct pni_transition {
 typedef struct pni_chain {
   const pn_context *parent; /* whose cancellation counts; only atomics of it are read */
   pn_context *c;
-  pn_plan *plan; /* z [n] -> log density [1], gradient [n] */
+  pni_density density;
   pni_philox rng;
+  double uniform[8]; /* drawn ahead within a transition */
+  int left;          /* of them */
   pni_metric metric;
   pni_point at;   /* where the chain stands (its p has no meaning) */
   pni_point here; /* moving end of a trajectory */
@@ -49,8 +63,9 @@ typedef struct pni_chain {
 /* Numbers that `work` holds. */
 size_t pni_trajectory_room(int64_t n, int max_depth);
 
-/* Log density and gradient at p->z. Outside of the support, or where a factorisation fails, the density is 0 and the
- * gradient 0. Other failures are the chain's status. */
+/* n of a plan z [n] -> log density [1], gradient [n], all float64; 0 if it is of another kind. */
+int64_t pni_density_size(const pn_plan *plan);
+/* Log density and gradient at p->z, as pni_density_at. Failures are the chain's status. */
 pn_status pni_chain_evaluate(pni_chain *h, pni_point *p);
 /* p ~ normal(0, M) */
 void pni_chain_refresh(pni_chain *h, double *p);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "adaptation.h"
+#include "sampler.h"
 
 enum { STATISTICS = 7, TRIES = 100 };
 
@@ -21,7 +22,8 @@ struct pn_sampler {
   pn_context *c;
   pn_sampler_config set;
   int64_t n;
-  size_t room; /* numbers in a chain's memory */
+  size_t room;    /* numbers in a chain's memory */
+  size_t charged; /* bytes of the chains' contexts, which count as held by c */
   chain *chain;
 };
 
@@ -93,25 +95,34 @@ static void lay_out(const pn_sampler *s, chain *k) {
 /* A chain's failure becomes the caller's. */
 static pn_status report(pn_context *c, const pni_chain *h) {
   if (h->status == PN_OK) return c->status;
-  const char *why = h->c ? pn_context_message(h->c) : "";
-  return pni_fail(c, h->status, "%s", why[0] ? why : h->status == PN_CANCELLED ? "cancelled" : "out of memory");
+  if (h->status == PN_CANCELLED && pni_check_cancel(c)) return c->status;
+  const char *why = pn_context_message(h->c);
+  return pni_fail(c, h->status, "%s", why[0] ? why : pn_status_name(h->status));
 }
 
-/* A context with the plan's copy. A host's allocator is called from its own thread only. */
-static pn_status open_chain(pn_context *c, const pn_plan *plan, chain *k) {
+/* Bytes that chain k of s may take: its share of what c and the chains before it have left. 0: any number. */
+static size_t share_of(const pn_context *c, const pn_sampler *s, int k) {
+  size_t used = c->held;
+  if (!c->limit) return 0;
+  for (int j = 0; j < k; j++) used += s->chain[j].h.c->held;
+  return used < c->limit ? (c->limit - used) / (size_t)(s->set.chains - k) + 1 : 1;
+}
+
+/* A context with a copy of the density. A host's allocator is called from its own thread only. */
+static pn_status open_chain(pn_context *c, const pni_density *d, const pn_sampler *s, chain *k) {
   pn_context_config config = {.pool_limit = c->pool_limit, .threads = 1};
   if (c->num_threads == 1) {
     config.allocate = c->allocate;
     config.allocator_data = c->allocator_data;
   }
-  if (c->limit) config.memory_limit = c->limit > c->held ? c->limit - c->held : 1;
+  config.memory_limit = share_of(c, s, (int)(k - s->chain));
   pni_chain *h = &k->h;
   h->parent = c;
   h->c = pn_context_new(&config);
   if (!h->c) return pni_fail(c, PN_NOMEM, "sampler: no memory for a chain");
-  h->plan = pn_plan_copy(h->c, plan);
-  if (!h->plan) h->status = pn_context_status(h->c);
-  return h->plan ? PN_OK : report(c, h);
+  h->density = *d;
+  if (d->plan && !(h->density.plan = pn_plan_copy(h->c, d->plan))) h->status = h->c->status;
+  return report(c, h);
 }
 
 static bool is_finite(const pni_point *p, int64_t n) {
@@ -138,17 +149,26 @@ static pn_status find_start(pn_context *c, pn_sampler *s, chain *k, const double
                   TRIES);
 }
 
-static pn_status make_chains(pn_context *c, pn_sampler *s, const pn_plan *plan, const double *start, pn_rng *rng) {
+/* From now on what the chains hold counts as c's. */
+static void charge(pn_context *c, pn_sampler *s) {
+  for (int k = 0; k < s->set.chains; k++) s->charged += s->chain[k].h.c->held;
+  c->held += s->charged;
+  if (c->held - c->pooled > c->peak) c->peak = c->held - c->pooled;
+}
+
+static pn_status make_chains(pn_context *c, pn_sampler *s, const pni_density *d, const double *start, pn_rng *rng) {
   pni_philox root = pni_rng_reserve(c, rng, 1);
   root = pni_philox_split(&root, root.position);
+  for (int k = 0; k < s->set.chains; k++)
+    if (!(s->chain[k].memory = pni_calloc(c, s->room * sizeof(double)))) return c->status;
+  if (c->limit) pn_context_trim(c);
   for (int k = 0; k < s->set.chains; k++) {
     chain *q = &s->chain[k];
-    q->memory = pni_calloc(c, s->room * sizeof *q->memory);
-    if (!q->memory) return c->status;
     lay_out(s, q);
     q->h.rng = pni_philox_split(&root, (uint64_t)k);
-    if (open_chain(c, plan, q) || find_start(c, s, q, start ? start + k * s->n : NULL)) return c->status;
+    if (open_chain(c, d, s, q) || find_start(c, s, q, start ? start + k * s->n : NULL)) return c->status;
   }
+  charge(c, s);
   return PN_OK;
 }
 
@@ -161,21 +181,19 @@ static pn_status check_start(pn_context *c, const pn_sampler *s, const pn_tensor
                   pni_shape_text(start->ndim, start->shape, got));
 }
 
-pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
-                           pn_rng *rng) {
+pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, const pn_sampler_config *config,
+                            pn_tensor *start, pn_rng *rng) {
   if (pni_failed(c) || pni_refuse_capture(c, "a sampler", "run it outside")) return NULL;
   pn_sampler *s = pni_calloc(c, sizeof *s);
   if (!s) return NULL;
   s->c = c;
   pni_object_born(c);
   if (read_config(c, config, &s->set) == PN_OK) {
-    s->n = plan->tape->ninput == 1 ? plan->tape->value.v[0].t.numel : 0;
-    if (!pni_plan_is_plain(plan, s->n, 2, (int64_t[]){1, s->n}) || s->n < 1)
-      pni_fail(c, PN_SHAPE, "sampler: the plan must give a log density [1] and its gradient [n] at z [n], all float64");
+    s->n = n;
     s->room = room_of(s);
     s->chain = pni_failed(c) ? NULL : pni_calloc(c, (size_t)s->set.chains * sizeof *s->chain);
     pn_tensor *from = s->chain && start && check_start(c, s, start) == PN_OK ? pni_contiguous(c, start) : NULL;
-    if (!pni_failed(c)) make_chains(c, s, plan, from ? pni_data(from) : NULL, rng);
+    if (!pni_failed(c)) make_chains(c, s, d, from ? pni_data(from) : NULL, rng);
     pn_tensor_unref(from);
   }
   if (!pni_failed(c)) return s;
@@ -183,12 +201,24 @@ pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_
   return NULL;
 }
 
+pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
+                           pn_rng *rng) {
+  if (pni_failed(c) || !plan) return NULL;
+  int64_t n = pni_density_size(plan);
+  if (!n) {
+    pni_fail(c, PN_SHAPE, "sampler: the plan must give a log density [1] and its gradient [n] at z [n], all float64");
+    return NULL;
+  }
+  return pni_sampler_new(c, &(pni_density){.plan = (pn_plan *)plan}, n, config, start, rng);
+}
+
 void pn_sampler_free(pn_sampler *s) {
   if (!s) return;
   pn_context *c = s->c;
+  c->held -= s->charged;
   for (int k = 0; s->chain && k < s->set.chains; k++) {
     pni_free(c, s->chain[k].memory, s->room * sizeof(double));
-    pn_plan_unref(s->chain[k].h.plan);
+    if (s->chain[k].h.c) pn_plan_unref(s->chain[k].h.density.plan);
     if (s->chain[k].h.c) pn_context_close(s->chain[k].h.c);
   }
   pni_free(c, s->chain, (size_t)s->set.chains * sizeof *s->chain);
@@ -211,16 +241,23 @@ static pn_status iterate(const pn_sampler *s, chain *k) {
   pni_chain *h = &k->h;
   double step = h->step;
   pni_philox rng = h->rng;
-  pn_status status = pni_chain_transition(h, &t);
-  if (status == PN_OK && k->iteration < s->set.warmup) status = pni_adapt(&k->adaptation, h, k->iteration, t.accept);
-  if (status == PN_OK && k->iteration >= s->set.warmup) keep(s, k, &t);
-  if (status) {
-    h->rng = rng;
-    h->step = step;
-  } else {
-    k->iteration++;
+  pn_status status = pni_adapt_search(&k->adaptation, h);
+  if (status == PN_OK) { /* what was found stays */
+    step = h->step;
+    rng = h->rng;
+    status = pni_chain_transition(h, &t);
   }
-  return status;
+  if (status) { /* as if it had not begun */
+    h->step = step;
+    h->rng = rng;
+    return status;
+  }
+  if (k->iteration < s->set.warmup)
+    pni_adapt(&k->adaptation, h, k->iteration, t.accept);
+  else
+    keep(s, k, &t);
+  k->iteration++;
+  return PN_OK;
 }
 
 typedef struct {
@@ -251,6 +288,7 @@ pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
   for (int k = 0; k < s->set.chains; k++) {
     s->chain[k].h.status = PN_OK;
     pn_context_clear_error(s->chain[k].h.c);
+    s->chain[k].h.c->deadline = c->deadline; /* for what takes long within one evaluation */
   }
   if (pni_parallel(c, s->set.chains, 1, run_chains, &j)) return c->status;
   for (int k = 0; k < s->set.chains; k++)

@@ -194,6 +194,7 @@ static pn_status fixed_length(run *r) {
 pn_status pni_chain_transition(pni_chain *h, pni_transition *t) {
   run r = {.h = h, .t = t, .direction = 1};
   *t = (pni_transition){0};
+  h->left = 0; /* a transition is a function of the generator's position */
   r.free = h->work;
   r.scratch = take(&r);
   copy_point(&r, &h->here, &h->at);

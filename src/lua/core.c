@@ -414,7 +414,7 @@ int luaopen_penumbra_core(lua_State *L) {
   lua_pushliteral(L, PN_VERSION);
   lua_setfield(L, -2, "version");
 #define X(name) pni_open_##name(L);
-  PNI_PARTS
+#include "parts.def"
 #undef X
   return 1;
 }

@@ -173,30 +173,8 @@ void pni_check_plain_options(lua_State *L, int i, const char *where, const char 
 pn_plan *pni_check_plan(lua_State *L, int i);
 
 /* ---- parts of the module: in this order each adds fields to the core table on the stack top ---- */
-#define PNI_PARTS                                                                                                      \
-  X(embedded)                                                                                                          \
-  X(tensor)                                                                                                            \
-  X(index)                                                                                                             \
-  X(ops)                                                                                                               \
-  X(autodiff)                                                                                                          \
-  X(random)                                                                                                            \
-  X(linalg)                                                                                                            \
-  X(dist)                                                                                                              \
-  X(bijector)                                                                                                          \
-  X(natural)                                                                                                           \
-  X(nn)                                                                                                                \
-  X(optim)                                                                                                             \
-  X(infer)                                                                                                             \
-  X(replay)                                                                                                            \
-  X(ode)                                                                                                               \
-  X(sampler)                                                                                                           \
-  X(traceback)                                                                                                         \
-  X(missing)                                                                                                           \
-  X(public)                                                                                                            \
-  X(terminal)                                                                                                          \
-  X(file)
 #define X(name) void pni_open_##name(lua_State *L);
-PNI_PARTS
+#include "parts.def"
 #undef X
 /* Adds the reader of JSON to the table on the stack top. */
 void pni_add_json(lua_State *L);

@@ -1,5 +1,6 @@
---- The posteriors of posteriordb as models: for each its name, the arguments made from its data file, the model, and how
---- the rows of its reference table are called here. `generate` makes data of the same form where the files are absent.
+--- The posteriors of posteriordb as models: for each its name, the arguments made from its data file, the model, and
+--- how the rows of its reference table are called here. `generate` makes data of the same form where the files are
+--- absent.
 local pn = require "penumbra"
 local dist = pn.dist
 
@@ -79,7 +80,8 @@ add {
   arguments = function(d) return { columns(ones(d.N), d.height), log_of(d.earn) } end,
   generate = function()
     local height = pn.randn { 200 } * 4 + 67
-    return { N = 200, height = height:totable(), earn = noisy({ ones(200), height }, { 5.8, 0.06 }, 0.9):exp():totable() }
+    return { N = 200, height = height:totable(),
+      earn = noisy({ ones(200), height }, { 5.8, 0.06 }, 0.9):exp():totable() }
   end,
   model = flat_regression(),
 }
@@ -180,7 +182,8 @@ add {
   end,
   generate = function()
     local x = pn.arange(62) + 3952
-    return { x = x:totable(), y = noisy({ ones(62), x }, { -70, 0.02 }, 1.1):totable(), pmualpha = 9.3129, psalpha = 100,
+    return { x = x:totable(), y = noisy({ ones(62), x }, { -70, 0.02 }, 1.1):totable(), pmualpha = 9.3129,
+      psalpha = 100,
       pmubeta = 0, psbeta = 1 / 30 }
   end,
   model = pn.model(function(m, x, y, alpha_loc, alpha_scale, beta_loc, beta_scale)
@@ -419,6 +422,8 @@ add {
     local prior = dist.half_cauchy(1)
     local k_a, K_m, V_m = m:sample("k_a", prior), m:sample("K_m", prior), m:sample("V_m", prior)
     local sigma = m:sample("sigma", prior)
+    m:deterministic("log_K_m", K_m:log())
+    m:deterministic("log_V_m", V_m:log())
     local c = pn.odeint(function(t, c, ka, km, vm)
       return ka * (-ka * t):exp() * (dose / volume) - vm * c / (km + c) / volume
     end, pn.tensor { 0 }, times, { parameters = { k_a, K_m, V_m } }):slice(1, 2, times:size(1)):reshape { -1 }

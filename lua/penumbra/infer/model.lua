@@ -296,7 +296,8 @@ function recorder:observe(name, d, value)
     keep_site(self, site)
     return site.value
   end
-  return observed(self, site, d, value)
+  local instead = given_value(self.model.data, site)
+  return observed(self, site, d, instead == nil and value or instead)
 end
 
 local flat_options = { low = options.any(false), high = options.any(false) }
@@ -678,7 +679,7 @@ local function merged(where, old, new)
   return all
 end
 
---- The model with latent variables observed: condition{w = pn.tensor{1, 2}}.
+--- The model with latent variables observed: condition{w = pn.tensor{1, 2}}. Of observed ones: these values instead.
 function methods:condition(values)
   return derived(self, { data = merged("condition", self.data, values) })
 end
@@ -727,6 +728,13 @@ end
 --- is a table of the sites.
 function methods:trace(...)
   return model.run(self, table.pack(...), { value = replaying(self), check = true, locate = true, prior = true })
+end
+
+--- The log density of the model on data as a function of one vector of real numbers, as samplers see it. A C host finds
+--- it in a global (pn_runtime_target). Has :evaluate(z), :log_density(z), :constrain(z), :unconstrain(values), :start()
+--- and the field `size`. Data and parameters that the model finds outside are those of now.
+function methods:target(...)
+  return require "penumbra.infer.target".new(self, table.pack(...))
 end
 
 --- The log density of latent values (a table site -> value, all of them) and data: a 0-d tensor with a graph.

@@ -5,7 +5,9 @@
 ---     p.draws.w                    [chains, draws, ...]; sites of a scan have time next
 ---     p:summary()                  the same lines as a list; p:summary().w is the line of w
 ---     p:predict()                  draws of what was observed (the posterior predictive), by site [chains * draws,
----     ...] p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
+---                                  ...]
+---     p:predict{data = {x_new}}    for other data; where the model observes nil, it draws
+---     p:check{statistic = f}       posterior predictive checks: p-values and a picture
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
 ---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation
 ---     p:save(path)                 draws and statistics to a file; pn.infer.load_posterior(path, model, {data =})
@@ -74,6 +76,8 @@ local function element_names(name, shape)
   end
   return names
 end
+
+posterior.element_names = element_names
 
 -- A number of a summary: three or four digits that mean something.
 local function shown(column, v)
@@ -325,6 +329,16 @@ function methods:log_likelihood()
     sites[name] = list[k]:reshape { self.chains, -1, table.unpack(shape, 2) }
   end
   return sites
+end
+
+--- Posterior predictive checks: statistics of what was observed against those of `draws` (1000) replications of it.
+--- Gives a list of {name, observed, mean, q05, q95, p_value, replicated}, also by name; p_value is the share of
+--- replications above the observed one (ties half): near 0 or 1 the model cannot make data like these. As text a table;
+--- check:plot(path) is a picture. Options: statistic, a function of the site's value that gives a number, or a table
+--- name -> function (mean, sd, min and max unless given); site, which one where several are observed; data, as for
+--- predict.
+function methods:check(given)
+  return require("penumbra.infer.predictive").check(self, given, self.target:values_at(flat_draws(self, 1)[1]))
 end
 
 local loo_class = { __tostring = function(self)

@@ -11,6 +11,7 @@
 ---                                   posterior
 ---     fit:resample(1000)            draws of q picked by these weights: of the posterior itself where k-hat allows
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
+---     fit:check{statistic = f}      posterior predictive checks: p-values and a picture
 ---     fit:continue(1000)            more steps
 ---     fit:save(path) fit:load(path) for going on tomorrow
 ---
@@ -388,6 +389,15 @@ function methods:predict(given)
     rows[name] = core.stack(list, 1)
   end
   return rows
+end
+
+--- Posterior predictive checks of the guide's draws, as posterior:check makes them.
+function methods:check(given)
+  local value
+  if self.automatic then
+    value = self.guide.target:values_at(self.guide:draw_real(1)[1])
+  end
+  return require("penumbra.infer.predictive").check(self, given, value)
 end
 
 local class = { __name = "fit", __index = core.namespace("a fit", methods) }

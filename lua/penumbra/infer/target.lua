@@ -137,8 +137,9 @@ local function check_size(site, entry)
   end
 end
 
--- What a latent site gets from the vector z; adds the logarithm of its bijector's determinant to m.log_det.
-local function values_from(self, z)
+-- What a latent site gets from the vector z, or from `parts` of it by name; adds the logarithm of its bijector's
+-- determinant to m.log_det.
+local function values_from(self, z, parts)
   return model.replaying(self.model, function(m, site)
     local entry = self.layout[site.name]
     if not entry then
@@ -149,7 +150,8 @@ local function values_from(self, z)
         :format(site.name))
     end
     check_size(site, entry)
-    local part = rows_of(m, site, z:slice(1, entry.first, entry.last):reshape(entry.shape))
+    local part = parts and parts[entry.name] or z:slice(1, entry.first, entry.last):reshape(entry.shape)
+    part = rows_of(m, site, part)
     local dtype = site.dist and site.dist.dtype or core.default_dtype()
     if dtype ~= "float64" then
       part = part:to(dtype)
@@ -173,7 +175,7 @@ end
 
 -- The run of the model at z.
 local function run_at(self, z, more)
-  local how = { value = values_from(self, z) }
+  local how = { value = values_from(self, z, more and more.parts) }
   if self.enumerates and not (more and more.plain) then
     how.enumerate, how.most = true, self.most
   end
@@ -181,15 +183,19 @@ local function run_at(self, z, more)
   return model.run(self.model, self.args, how)
 end
 
---- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false), of all rows of
---- all plates if `whole` or self.whole, else of those that the plates take; 0-d.
-function methods:log_density(z, jacobian, whole)
-  local t = run_at(self, z, whole and { whole = true })
+local function log_density(self, z, jacobian, whole, parts)
+  local t = run_at(self, z, { whole = whole, parts = parts })
   local lp = t:log_density()
   if t.log_det and jacobian ~= false then
     lp = lp + t.log_det
   end
   return lp:dtype() ~= "float64" and lp:to "float64" or lp
+end
+
+--- The log density at z [size], with the bijectors' determinants (without them if `jacobian` is false), of all rows of
+--- all plates if `whole` or self.whole, else of those that the plates take; 0-d.
+function methods:log_density(z, jacobian, whole)
+  return log_density(self, z, jacobian, whole)
 end
 
 --- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out.
@@ -239,18 +245,31 @@ function methods:taken_in_parts()
   return nil
 end
 
--- z as a tensor in which a gradient can be taken.
+-- The parts of z as tensors in which gradients can be taken: by name, and as a list in order. (A gradient in z itself
+-- would be put together from one padded with zeros for each part.)
 local function differentiable(self, z)
-  return z + self.zero
+  local parts, list, x = {}, {}, z + self.zero
+  for k, entry in ipairs(self.layout) do
+    list[k] = x:slice(1, entry.first, entry.last):reshape(entry.shape)
+    parts[entry.name] = list[k]
+  end
+  return parts, list
+end
+
+local function joined(gradients)
+  for k, g in ipairs(gradients) do
+    gradients[k] = g:reshape { -1 }
+  end
+  return core.concatenate(gradients, 1)
 end
 
 --- Log density and gradient at z as a compiled function: z [size] -> [1], [size]. All in float64.
 function methods:compiled_gradient()
   if not self.compiled then
     self.compiled = replay.compile(function(z)
-      local x = differentiable(self, z)
-      local lp = self:log_density(x)
-      return lp:detach():reshape { 1 }, core.grad(lp, { x })[1]
+      local parts, list = differentiable(self, z)
+      local lp = log_density(self, z, true, nil, parts)
+      return lp:detach():reshape { 1 }, joined(core.grad(lp, list))
     end, { watch = self.model.body, plans = 1 })
   end
   return self.compiled
@@ -265,6 +284,20 @@ function methods:log_densities(z)
   end
   self.compiled_density(z[1])
   return self.compiled_density:map(z:contiguous())
+end
+
+--- Log density (0-d) and gradient [size] at z [size].
+function methods:evaluate(z)
+  local lp, gradient = self:compiled_gradient()(z)
+  return lp:reshape {}, gradient
+end
+
+--- What a C host takes: the plans of the density and of the values, and the list of outputs(). Internal.
+function methods:for_host()
+  local z = self:start()
+  self:compiled_gradient()(z)
+  self:compiled_values()(z)
+  return self.compiled, self.compiled_outputs, self:outputs()
 end
 
 --- What is kept of each draw, as a compiled function: z [size] -> [n], the values of self:outputs() one after another.
@@ -307,7 +340,7 @@ function methods:outputs()
   return self.output_list
 end
 
-local class = { __index = methods, __name = "target" }
+local class = { __index = core.public(methods), __name = "target" }
 
 --- new(m, args [, generator [, whole]]): the target of model m on the data `args`, a list; whole: plates take all rows,
 --- whatever their batch. Raises at the script's line where a site cannot be sampled.

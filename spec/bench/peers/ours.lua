@@ -137,5 +137,9 @@ function groups.distributions()
   end
 end
 
+function groups.sampling()
+  require "sampling".measure(print_row, (os.getenv "BUILD" or "build") .. "/peers-data")
+end
+
 local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))
 group()

@@ -1,7 +1,7 @@
 --- The rows of `make bench-peers` in the order of printing: {key, title, unit, floor, aim, dtype, flops, bytes}. The
 --- limit of a row is the larger of flops at the rate of a large product and bytes at the rate of a copy. Floors and
---- aims are in the row's unit: {eager, replayed}, or one for the better of the two; "1.1 limit" and "PyTorch" are
---- multiples of figures of the run; with `each` eager and replayed must both reach it.
+--- aims are in the row's unit: {eager, replayed}, or one for the better of the two; "1.1 limit", "PyTorch" and "best
+--- peer" are multiples of figures of the run; with `each` eager and replayed must both reach it.
 local rows = {}
 
 local function add(row) rows[#rows + 1] = row end
@@ -60,6 +60,16 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
     add{group = "kalman", key = ("Kalman %d, %d%s"):format(n, p, what), unit = "ns", per = 3200, dtype = "float64",
       title = ("Kalman step, state %d, observation %d%s"):format(n, p, what), floor = size[3][k],
       aim = size[4][k], bytes = 3200 * bytes * (k == 1 and 1 or 2), flops = 3200 * flops * (k == 1 and 1 or 3)}
+  end
+end
+
+-- Log density and gradient of the larger ones are a product with the data each; the others are small.
+for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic regression, 690 x 15"},
+  {"kidiq", "kidiq, momiq"}, {"arK", "arK"}, {"gp_regr", "gp_regr"}} do
+  for _, what in ipairs{{"leapfrog", "a leapfrog"}, {"ess", "an effective draw"},
+    {"cold", "cold start to R-hat < 1.01"}, {"warm", "the same, compiled"}} do
+    add{group = "sampling", key = r[1] .. " " .. what[1], title = ("NUTS, %s: %s"):format(r[2], what[2]), unit = "us",
+      floor = "best peer", dtype = "float64"}
   end
 end
 

@@ -1,6 +1,6 @@
---- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro and `particles`: the same work in the same
---- run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman distributions; all without arguments;
+--- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`: the same work in the
+--- same run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman sampling distributions; all without any;
 ---                                               distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
@@ -52,7 +52,7 @@ local function limits()
     copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "distributions"}
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "sampling", "distributions"}
 local rate = limits()
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
@@ -84,7 +84,7 @@ end
 -- "VAE: PyTorch" and "1.1 limit" as numbers.
 local function bound(value, in_units)
   if type(value) ~= "string" then return value end
-  local factor, what = value:match "^([%d.]*)%s*(%a+)$"
+  local factor, what = value:match "^([%d.]*)%s*(%a[%a ]*)$"
   return in_units[what] and (tonumber(factor) or 1) * in_units[what]
 end
 
@@ -115,7 +115,7 @@ end
 
 local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
-local PEERS = {"PyTorch", "JAX", "NumPyro", "particles"}
+local PEERS = {"PyTorch", "JAX", "NumPyro", "BlackJAX", "particles"}
 
 local function best_peer(of)
   local best, who
@@ -135,7 +135,7 @@ local function environment()
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
   local versions = shell(build .. [[/peers/bin/python -c '
 from importlib.metadata import version
-print(", ".join(f"{n} {version(n)}" for n in ("torch", "jax", "numpyro", "particles")))']]):gsub("%s+$", "")
+print(", ".join(f"{n} {version(n)}" for n in ("torch", "jax", "numpyro", "blackjax", "particles")))']]):gsub("%s+$", "")
   return cpu, core, versions
 end
 
@@ -143,9 +143,9 @@ local cpu, core, versions = environment()
 print(("processor: %s   our BLAS: %s   one thread each   peers: %s"):format(cpu, core, versions))
 print(("limits: products %.0f / %.0f GFLOP/s (float32 / float64), copies of 0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s")
   :format(rate.float32 / 1e9, rate.float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9, rate.copy[3] / 1e9))
-local form = "%-50s %2s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
-print(form:format("JAX*: NumPyro's in rows of distributions", "", "eager", "replayed", "PyTorch", "JAX*", "particles",
-  "best peer/ours", "limit", "floor", "aim", ""))
+local form = "%-50s %2s %9s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
+print(form:format("JAX*: NumPyro's in rows of distributions and NUTS", "", "eager", "replayed", "PyTorch", "JAX*", "BlackJAX",
+  "particles", "best peer/ours", "limit", "floor", "aim", ""))
 
 local function line_of(row, of)
   local scale, in_units = (row.unit == "ns" and 1e9 or 1e6) / (row.per or 1), {}
@@ -153,14 +153,16 @@ local function line_of(row, of)
   local limit = limit_of(row)
   in_units.limit = limit and limit * scale
   local ours, best, who = math.min(of.eager or math.huge, of.replayed or math.huge), best_peer(of)
+  in_units["best peer"] = best and best * scale
   local ratio, judgement = best and ("%.2f %s"):format(best / ours, who) or "", verdict(row, in_units, ours * scale)
   judged = judged + (judgement ~= "" and 1 or 0)
   if judgement:find "MISSED" then missed[#missed + 1] = row.title end
   print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed), text(in_units.PyTorch),
-    text(in_units.JAX or in_units.NumPyro), text(in_units.particles), ratio, text(in_units.limit), pair(row.floor),
+    text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX), text(in_units.particles), ratio,
+    text(in_units.limit), pair(row.floor),
     pair(row.aim), judgement))
   local fields = {('"row": %s, "unit": %s'):format(json(row.title), json(row.unit))}
-  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "particles", "limit"} do
+  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "limit"} do
     if in_units[name] then fields[#fields + 1] = ("%s: %s"):format(json(name), json(in_units[name])) end
   end
   return "    {" .. table.concat(fields, ", ") .. "}"

@@ -265,7 +265,12 @@ static pn_status check_whole(pn_context *c, const pni_tape *tape) {
   return pni_tape_check_draws(c, tape, "the end");
 }
 
-pn_status pni_plan_settle(pn_context *c, pn_plan *p) { return settle_values(c, p) ? c->status : schedule(c, p); }
+pn_status pni_plan_settle(pn_context *c, pn_plan *p) {
+  if (settle_values(c, p) || schedule(c, p)) return c->status;
+  p->direct = p->nbound == 0;
+  for (int k = 0; k < p->nout; k++) p->direct &= pni_is_contiguous(&p->tape->value.v[p->out[k]].t);
+  return PN_OK;
+}
 
 static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
   if (!p->out) return c->status;

@@ -152,6 +152,7 @@ struct pn_plan {
   size_t part_bytes;
   char *arena;
   size_t arena_bytes;
+  bool direct;  /* inputs and results are copied whole, none is bound */
   bool effects; /* some step is one */
   bool changed; /* the last run has had an effect */
 };

@@ -165,9 +165,7 @@ static pn_status call_with_tensors(pn_context *c, pn_plan *p, const double *cons
 
 pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in, double *const *out) {
   pni_value *v = p->tape->value.v;
-  bool plain = p->nbound == 0;
-  for (int k = 0; k < p->nout; k++) plain &= pni_is_contiguous(&v[p->out[k]].t);
-  if (!plain) return call_with_tensors(c, p, in, out);
+  if (!p->direct) return call_with_tensors(c, p, in, out);
   p->changed = false;
   for (int k = 0; k < p->tape->ninput; k++)
     if (v[k].bound == PNI_PLACED) memcpy(pni_data(&v[k].t), in[k], (size_t)v[k].t.numel * sizeof(double));

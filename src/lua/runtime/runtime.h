@@ -63,6 +63,8 @@ static inline pn_runtime *pni_runtime_of(lua_State *L) { return *(pn_runtime **)
 pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job);
 /* Fails a call before Lua is entered. */
 pn_status pni_runtime_refuse(pn_runtime *rt, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
+/* For bodies: pushes the global j->name; raises PN_MISSING if it is nil. */
+void pni_runtime_find(lua_State *L, pni_job *j);
 /* Makes the runtime ready for a call; PN_STATE if it is not to be called. */
 pn_status pni_runtime_begin(pn_runtime *rt);
 /* Gives up what the host has borrowed. */

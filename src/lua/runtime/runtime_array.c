@@ -23,7 +23,7 @@ static bool push_path(lua_State *L, const char *name) {
   }
 }
 
-static void find_global(lua_State *L, pni_job *j) {
+void pni_runtime_find(lua_State *L, pni_job *j) {
   j->status = PN_MISSING;
   if (!push_path(L, j->name) || lua_isnil(L, -1)) luaL_error(L, "there is no global '%s'", j->name);
   j->status = PN_OK;
@@ -212,7 +212,7 @@ pn_status pn_runtime_run_file(pn_runtime *rt, const char *path) {
 static int call(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
   luaL_checkstack(L, j->nin + j->nout + 8, "too many arrays");
-  find_global(L, j);
+  pni_runtime_find(L, j);
   for (int k = 0; k < j->nin; k++) push_array(L, j->rt->c, &j->in[k]);
   pni_runtime_release(j->rt); /* which may have been the inputs */
   lua_call(L, j->nin, j->nout);
@@ -247,7 +247,7 @@ static int set_number(lua_State *L) {
 static int get_number(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
   pni_runtime_release(j->rt);
-  find_global(L, j);
+  pni_runtime_find(L, j);
   pn_tensor *t = pni_test_tensor(L, -1);
   j->status = PN_DTYPE;
   if (t ? t->numel != 1 : lua_type(L, -1) != LUA_TNUMBER)
@@ -269,7 +269,7 @@ static int set_array(lua_State *L) {
 static int get_array(lua_State *L) {
   pni_job *j = lua_touserdata(L, 1);
   pni_runtime_release(j->rt);
-  find_global(L, j);
+  pni_runtime_find(L, j);
   if (lua_isfunction(L, -1) || lua_isstring(L, -1) != (lua_type(L, -1) == LUA_TNUMBER)) {
     j->status = PN_DTYPE;
     luaL_error(L, "%s must be a tensor, a number or a list of numbers, got %s", j->name, luaL_typename(L, -1));
