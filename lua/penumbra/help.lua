@@ -546,14 +546,6 @@ local function names_of(value)
   for _, module in ipairs(#list == 0 and core.modules() or {}) do -- such as "penumbra.models.vae"
     local loaded = package and package.loaded[module]
     if type(loaded) == "table" then look(loaded, ('require "%s".'):format(module)) end
-<<<<<<< HEAD
-  end
-  for part, owner in next, #list == 0 and { m = "model.recorder", model = "model.methods", p = "posterior.methods",
-    fit = "svi.methods" } or {} do
-    local module, field = owner:match "^(.*)%.(.*)$"
-    look(require("penumbra.infer." .. module)[field], part .. ":")
-=======
->>>>>>> 3b1baf98915ab2a71cda45ce26dcc6611c7deffd
   end
   if #list == 0 then look(core.methods, "x:") end
   if #list == 0 then look(core.distribution_methods, "d:") end
