@@ -44,7 +44,7 @@ local model = pn.model(function(m, at, seen)
 end)
 local data = { x, y }
 
-local draws = quick and 250 or 1500
+local draws = quick and 1000 or 1500
 local posterior = pn.nuts(model, { data = data, warmup = quick and 250 or 1000, draws = draws, progress = true })
 print(("NUTS: %d draws in %.1f s, %d divergences"):format(4 * draws, posterior.seconds, posterior.divergences))
 local fits = {}

@@ -44,7 +44,6 @@ static void flags(void) {
     }
     CHECK(ints <= PNI_ATTR_INTS && reals <= 2);
     CHECK(!op->vjps || n <= PNI_OP_INPUTS);
-    CHECK(!list || !op->vjps);
     with_axis += axis;
   }
   CHECK(with_axis > 8);
