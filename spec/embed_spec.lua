@@ -35,7 +35,8 @@ describe("a host program", function()
     end,
     sample_posterior = function(out)
       assert.truthy(out:find("all as expected", 1, true), out)
-      for _, text in ipairs {"(script): model:2: normal: scale must be positive", "(dtype)", "(limit)", "not sampled"} do
+      for _, text in ipairs {"(script): model:2: normal: scale must be positive", "(dtype)", "(limit)",
+        "not sampled"} do
         assert.truthy(out:find(text, 1, true), out)
       end
     end,

@@ -150,7 +150,9 @@ static int l_nonfinite_cause(lua_State *L) {
   pn_tensor *t = pni_check_tensor(L, 1);
   char text[PNI_CAUSE];
   if (pni_refuse_capture(c, "looking for NaN", "do it outside")) return pni_raise(L, c);
-  lua_pushstring(L, pni_nonfinite_cause(c, t, text));
+  pni_nonfinite_cause(c, t, text);
+  if (pni_check_cancel(c)) return pni_raise(L, c);
+  lua_pushstring(L, text);
   return 1;
 }
 

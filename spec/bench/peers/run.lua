@@ -1,5 +1,5 @@
---- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`: the same work in the
---- same run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
+--- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`, the same work in
+--- one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman sampling distributions; all without any;
 ---                                               distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
@@ -144,8 +144,8 @@ print(("processor: %s   our BLAS: %s   one thread each   peers: %s"):format(cpu,
 print(("limits: products %.0f / %.0f GFLOP/s (float32 / float64), copies of 0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s")
   :format(rate.float32 / 1e9, rate.float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9, rate.copy[3] / 1e9))
 local form = "%-50s %2s %9s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
-print(form:format("JAX*: NumPyro's in rows of distributions and NUTS", "", "eager", "replayed", "PyTorch", "JAX*", "BlackJAX",
-  "particles", "best peer/ours", "limit", "floor", "aim", ""))
+print(form:format("JAX*: NumPyro's in rows of distributions and NUTS", "", "eager", "replayed", "PyTorch",
+  "JAX*", "BlackJAX", "particles", "best peer/ours", "limit", "floor", "aim", ""))
 
 local function line_of(row, of)
   local scale, in_units = (row.unit == "ns" and 1e9 or 1e6) / (row.per or 1), {}
