@@ -17,6 +17,7 @@
 ---
 ---   model     epochs  minutes   draws   bound    elbo
 ---   vae1      50      11.4      5,000   -92.10   -96.42      (16.2 minutes for the bound)
+---   iwae1     30      54.7      5,000   -89.88   -103.99     (stopped twice for others; 41 s of processor an epoch)
 ---   vae1      15       3.7        200   -97.26   -101.12     --epochs 15 --draws 200
 ---   vae1      15       2.0        200   -96.64   -100.59     the same, --seed 2
 ---   vae1      15       0.7        200   -94.66   -99.25      --epochs 15 --draws 200 --mean all, hardly disturbed
