@@ -218,6 +218,19 @@ describe("a hierarchy", function()
     end)
   end
 
+  it("of ladders multiplies normals of any width, with slopes, in float32", function()
+    local a = pn.param(pn.tensor({ { 1, -2, -100, 60 } }, { dtype = "float32" }))
+    local b = pn.param(pn.tensor({ { 3, 5, 40, -90 } }, { dtype = "float32" }))
+    local product = hierarchy.product(a, b)
+    assert.same({ { 1, 5 } }, product:mean():totable()) -- the narrow one of each pair decides
+    local width = product.scale:totable()[1]
+    assert.near(1, width[1] / math.exp(-50), 1e-4)
+    assert.near(1, width[2] / math.exp(-45), 1e-4)
+    for _, g in ipairs(pn.grad(product:mean():sum() + product.scale:log():sum(), { a, b })) do
+      assert.is_true(g:isfinite():all():item())
+    end
+  end)
+
   it("of ladders multiplies two normals at each level", function()
     pn.seed(4)
     local a, b = pn.randn { 5, 4 }, pn.randn { 5, 4 }

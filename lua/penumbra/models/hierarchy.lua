@@ -31,13 +31,13 @@ end
 hierarchy.beside = beside
 
 --- product(a, b): the normal proportional to the product of the densities of two (log-variance) normals, given as a
---- network's outputs: means, then logarithms of variances.
+--- network's outputs: means m, then logarithms u of variances. By shares of the precision, which cannot overflow:
+---   w = sigmoid(u_b - u_a),  mean m_b + w (m_a - m_b),  log variance -log(e^-u_a + e^-u_b)
 function hierarchy.product(a, b)
   local n = a:size(-1) // 2
-  local pa, pb = (-a:slice(-1, n + 1, 2 * n)):exp(), (-b:slice(-1, n + 1, 2 * n)):exp()
-  local precision = pa + pb
-  local loc = (a:slice(-1, 1, n) * pa + b:slice(-1, 1, n) * pb) / precision
-  return dist.normal(loc, precision ^ -0.5):independent(1)
+  local ma, mb, ua, ub = a:slice(-1, 1, n), b:slice(-1, 1, n), a:slice(-1, n + 1, 2 * n), b:slice(-1, n + 1, 2 * n)
+  local loc = mb + (ub - ua):sigmoid() * (ma - mb)
+  return dist.normal(loc, ((-ua):logaddexp(-ub) * -0.5):exp()):independent(1)
 end
 
 -- One value of each latent: the given one, the mean, or draws (k of them at the first latent that is drawn).
