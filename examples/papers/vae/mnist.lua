@@ -21,7 +21,8 @@
 ---   vae1      15       3.7        200   -97.26   -101.12     --epochs 15 --draws 200
 ---   vae1      15       2.0        200   -96.64   -100.59     the same, --seed 2
 ---   vae1      15       0.7        200   -94.66   -99.25      --epochs 15 --draws 200 --mean all, hardly disturbed
----   ladder2   50       2.5      1,000   -87.44   -92.30      --draws 1000, hardly disturbed
+---   vae2      50       2.9      1,000   -88.13   -93.30      --draws 1000, hardly disturbed
+---   ladder2   50       2.5      1,000   -87.44   -92.30      the same
 ---   ladder2   15       2.7        200   -91.22   -95.87      --epochs 15 --draws 200
 ---
 --- The two-level models begin with the decoder at the data's mean (--mean two), with 5 epochs in which the weight of
