@@ -312,19 +312,31 @@ end
 
 -- ---- calls ---------------------------------------------------------------------------------------------------------
 
+--- Fields of a table as a list {key, value, key, value...}, 6 at most. A finaliser may change the table meanwhile; then
+--- those that were seen.
+local function some_fields(t)
+  local list, n = {}, 0
+  pcall(function()
+    for k, v in next, t do
+      list[n + 1], list[n + 2], n = k, v, n + 2
+      if n == 12 then return end
+    end
+  end)
+  return list, n
+end
+
 --- A value as text, without calling any of its metamethods.
 local function show(x, depth)
   local kind = type(x)
   if kind == "string" then return ("%q"):format(#x > 40 and x:sub(1, 40) or x) end
   if kind == "table" and depth < 3 then
-    local parts, n = {}, 0
-    for k, v in next, x do
-      n = n + 1
-      if n > 6 then parts[n] = "..." break end
-      parts[n] = (type(k) == "string" and k .. " = " or "") .. show(v, depth + 1)
+    local parts, fields, n = {}, some_fields(x)
+    for k = 1, n, 2 do
+      parts[#parts + 1] = (type(fields[k]) == "string" and fields[k] .. " = " or "") .. show(fields[k + 1], depth + 1)
     end
     local meta, text = debug.getmetatable(x), ""
-    for k in next, type(meta) == "table" and meta or {} do text = text .. " " .. tostring(k) end
+    fields, n = some_fields(type(meta) == "table" and meta or {})
+    for k = 1, n, 2 do text = text .. " " .. tostring(fields[k]) end
     return "{" .. table.concat(parts, ", ") .. "}" .. (meta and " with" .. text or "")
   end
   if kind == "userdata" then
