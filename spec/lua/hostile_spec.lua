@@ -144,6 +144,17 @@ describe("finalisers that run inside of a call:", function()
     collectgarbage()
     for name, message in pairs(said) do assert(message:find "finaliser", name .. ": " .. message) end
     assert(next(said) and w:totable()[1] == 1)]])
+  it_survives("failures in the middle of a capture, which are none of the captured function", [[
+    local w, failed = pn.param(pn.ones(3)), {}
+    local f = pn.compile(function(x)
+      x = arm(function()
+        failed[1] = not pcall(w.clear_grad, w)
+        failed[2] = not pcall(pn.memory_limit, 1e9)
+      end, x) + 1
+      return x * 2
+    end)
+    assert(f(pn.ones(3)):sum():item() == 12 and failed[1] and failed[2])
+    refused("would be frozen", pn.compile(function(x) pcall(w.clear_grad, w) return x * 2 end), pn.ones(3))]])
   it_survives("lists that change while tensors are made of them", [[
     local t = {}
     storm(function()

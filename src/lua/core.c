@@ -119,8 +119,16 @@ void pni_poll(lua_State *L, uint64_t steps) {
     pni_raise(L, s->c);
 }
 
+/* What fails within a finaliser is no failure of the function under capture, in the middle of which it may have run. */
+static void spare_capture(lua_State *L, pn_context *c) {
+  if (c->recorder && c->broken[0] && !pni_lua_state(L)->broken_where[0] && pni_in_finaliser(L) &&
+      strncmp(c->broken, pn_context_message(c), strlen(c->broken)) == 0)
+    c->broken[0] = '\0';
+}
+
 int pni_raise(lua_State *L, pn_context *c) {
   char text[PNI_MESSAGE];
+  spare_capture(L, c);
   pn_status status = take_failure(L, c, text);
   pni_push_where(L);
   if (c->recorder && c->broken[0]) {
@@ -165,6 +173,7 @@ static int l_raised_status(lua_State *L) {
 int pni_push_failure(lua_State *L, pn_context *c) {
   char text[PNI_MESSAGE];
   pn_status s = pn_context_status(c);
+  spare_capture(L, c);
   if (c->recorder && c->broken[0]) { /* the script would go another way, for good */
     snprintf(text, sizeof text, "compile: %.900s (whether this fails may differ from call to call)", c->message);
     pn_context_clear_error(c);
