@@ -188,6 +188,12 @@ local function qualify(module, name)
   if not part then return "pn." .. name end
   if inner[part] then return ("%s.%s"):format(inner[part], name) end
   if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
+  local below = part:match "^smc%.(.+)$"
+  if below then
+    local space = pn.smc[below]
+    if type(space) == "table" then return ("pn.smc.%s.%s"):format(below, name) end
+    return pn.smc[name] ~= nil and "pn.smc." .. name or nil
+  end
   if internal[part] or part:find "^infer%." then return pn[name] ~= nil and "pn." .. name or nil end
   return ('require "%s".%s'):format(module, name)
 end
@@ -258,11 +264,13 @@ local function add_module(list, module)
       comment = {}
     end
   end
+  local below = part and part:match "^smc%.(.+)$"
   local home = inner[part] or part and not internal[part] and require("penumbra")[part] ~= nil and "pn." .. part
+    or below and type(require("penumbra").smc[below]) == "table" and "pn." .. part
   if head and home then
     list[#list + 1] = { title = home, name = part, qualified = home, kind = "module", text = head }
   elseif head and part and not internal[part] then
-    local name = part:match "^infer%.(.+)$" or module
+    local name = part:match "^infer%.(.+)$" or part:match "^smc%.(.+)$" or module
     list[#list + 1] = { title = module, name = name, qualified = module, kind = "file", text = head }
   end
 end

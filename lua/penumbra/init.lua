@@ -1,6 +1,6 @@
 --- Penumbra: probabilistic deep learning in one small runtime. This module gathers what the core offers
 --- (tensors, operations, gradients, random numbers) and loads the larger parts on first use:
---- pn.dist, pn.nn, pn.optim, pn.infer, pn.train, pn.data, pn.plot.
+--- pn.dist, pn.nn, pn.optim, pn.infer, pn.smc, pn.train, pn.data, pn.plot.
 local core = require "penumbra.core"
 
 local pn = {}
@@ -19,7 +19,7 @@ for name, value in pairs(core) do
   end
 end
 
-local parts = { dist = true, nn = true, optim = true, infer = true, train = true, data = true, plot = true,
+local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true,
   metrics = true }
 -- single functions that live in a module of their own
 local members = {
