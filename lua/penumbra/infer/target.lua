@@ -246,23 +246,26 @@ end
 
 --- The log density of the latent variables at z [size], with the bijectors' determinants, and that of what is observed
 --- given them (factors and enumerated variables are part of it): two 0-d tensors in float64, whose sum is log_density.
-function methods:log_parts(z)
+--- apart: the second as a vector of its terms, one for each observation and factor, in their order.
+function methods:log_parts(z, apart)
   local t = run_at(self, z, { whole = true })
-  local prior, likelihood = core.tensor(0), nil
+  local prior, terms = core.tensor(0), {}
   for _, site in ipairs(t.order) do
     local latent = (site.kind == "sample" or site.kind == "flat") and not site.observed and not site.enumerated
     if site.log_prob and latent then
       prior = prior + total_of(self, site)
     elseif site.log_prob and not t.enumerated then
-      local lp = total_of(self, site)
-      likelihood = likelihood and likelihood + lp or lp
+      terms[#terms + 1] = (apart and site.log_prob * site.scale or total_of(self, site)):reshape { -1 }
     end
   end
-  if t.enumerated then
-    likelihood = t:log_density() - prior
+  if t.enumerated and apart then
+    core.error "variables that are enumerated join the terms of the likelihood: it cannot be taken in one by one"
+  elseif t.enumerated then
+    terms[1] = (t:log_density() - prior):reshape { 1 }
   end
   prior = t.log_det and prior + t.log_det or prior
-  return prior:to "float64", (likelihood or core.tensor(0)):to "float64"
+  local factors = #terms > 0 and core.concatenate(terms, 1) or core.zeros { 1 }
+  return prior:to "float64", (apart and factors or factors:sum()):to "float64"
 end
 
 -- What speaks against drawing a site from its prior, or nil.

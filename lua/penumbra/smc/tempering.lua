@@ -4,14 +4,14 @@
 ---     local p = pn.smc.sample(model, {data = {x, y}, num_particles = 2000})
 ---     print(p)                     a posterior as pn.nuts gives one (pn.help "penumbra.infer.posterior")
 ---     p.log_evidence               log p(data), and p.log_evidence_error, its standard error from this one run
----     p.ladder                     list of {temperature, ess, moves, accept, step_size, mixing, log_evidence}
+---     p.ladder                     list of {level, ess, moves, accept, step_size, mixing, log_evidence}
 ---
 --- Between the two stand the densities  q0(z) (p(z) / q0(z))^beta  of the unconstrained vector z, 0 = beta_0 < beta_1
 --- ... = 1: from the prior q0 the likelihood is raised to the power beta. Each beta is the largest at which the
 --- incremental weights have an effective sample size of threshold N; particles are resampled, systematically, and moved
 --- by Markov kernels of the density reached: random-walk Metropolis or Hamiltonian trajectories in the coordinates in
---- which the population's covariance is one. Moves are repeated until particles are as far from where they stood as
---- independent draws are, to the share `mixing`.
+--- which the population's covariance is one. Moves are repeated until no coordinate's correlation with where particles
+--- stood is above 1 - mixing.
 ---
 --- Del Moral, Doucet & Jasra 2006 (the sampler); Jasra, Stephens, Doucet & Tsagaris 2011 (the ladder); Buchholz, Chopin
 --- & Jacob 2021 (how many moves); Dau & Chopin 2022 (waste_free: all states of the chains are particles); Chopin 2002
@@ -62,31 +62,42 @@ end
 
 -- ---- densities: q0 and the steps from there ----
 
--- Numbers that a row of evaluations holds: log q0(z), then the log factors that are taken in one after another.
+-- log q0(z), 0-d, and the log factors [T] that are taken in: the whole likelihood, by its powers, or observations one
+-- after another. Level b has the density q0 times the factors, each to the power of its share (shares_at).
 local function density_of(self, z)
-  local prior, likelihood = self.target:log_parts(z)
+  local prior, likelihood = self.target:log_parts(z, self.by_data)
+  likelihood = likelihood:reshape { -1 }
   if not self.start then
     return prior, likelihood
   end
   local base = self.start:log_prob(z)
-  return base, prior + likelihood - base
+  return base, self.by_data and likelihood or prior + likelihood - base
+end
+
+-- The powers [T] of the factors at a level: the temperature, or 1 for the first `level` observations and else 0.
+local function shares_at(self, level, count)
+  if not self.by_data then
+    return level:reshape { 1 }
+  end
+  return core.arange(1, count + 1, float64):le(level):to "float64"
 end
 
 local function compile_values(self)
   return replay.compile(function(z)
-    local base, factor = density_of(self, z)
-    return core.stack({ base:detach(), factor:detach() }, 1)
+    local base, factors = density_of(self, z)
+    return core.concatenate({ base:detach():reshape { 1 }, factors:detach() }, 1)
   end, { watch = self.target.model.body, plans = 1 })
 end
 
--- z and the temperature in front -> log q0, log factor, gradient of log q0 + beta log factor.
+-- z and the level in front -> gradient of the log density there, log q0, log factors.
 local function compile_gradient(self)
   local zero = core.param(core.zeros({ self.size }, float64))
   return replay.compile(function(row)
     local z = row:slice(1, 2, self.size + 1) + zero
-    local base, factor = density_of(self, z)
-    local g = core.grad(base + factor * row:slice(1, 1, 1):reshape {}, { z })[1]
-    return core.concatenate({ base:detach():reshape { 1 }, factor:detach():reshape { 1 }, g }, 1)
+    local base, factors = density_of(self, z)
+    local shares = shares_at(self, row:slice(1, 1, 1), factors:size(1))
+    local g = core.grad(base + (factors * shares):sum(), { z })[1]
+    return core.concatenate({ g, base:detach():reshape { 1 }, factors:detach() }, 1)
   end, { watch = self.target.model.body, plans = 1 })
 end
 
@@ -96,32 +107,48 @@ local function population_of(self, compiled, row)
   return core.new_population(compiled)
 end
 
-local function values_at(self, z)
-  local y = self.values:evaluate(z)
-  return settled(y:select(2, 1)), settled(y:select(2, 2))
+-- Columns of evaluations as log q0 [N] and log factors [N, T].
+local function parts_of(y, first)
+  return settled(y:select(2, first)), settled(y:slice(2, first + 1, -1))
 end
 
-local function gradients_at(self, z, beta)
-  local n = z:size(1)
-  local y = self.gradients:evaluate(core.concatenate({ core.full({ n, 1 }, beta, float64), z }, 2))
-  return settled(y:select(2, 1)), settled(y:select(2, 2)), y:slice(2, 3, self.size + 2)
+local function values_at(self, z) return parts_of(self.values:evaluate(z), 1) end
+
+local function gradients_at(self, z, level)
+  local y = self.gradients:evaluate(core.concatenate({ core.full({ z:size(1), 1 }, level, float64), z }, 2))
+  local base, factors = parts_of(y, self.size + 1)
+  return base, factors, y:slice(2, 1, self.size)
+end
+
+-- Log density of the particles at a level above 0.
+local function log_density_at(self, particles, level)
+  if self.by_data then
+    return particles.base + particles.factors:slice(2, 1, level):sum(2)
+  end
+  return particles.base + particles.factors:select(2, 1) * level
 end
 
 -- ---- the ladder ----
 
--- The next temperature: bisection on the effective sample size of the incremental weights.
-local function next_temperature(self, particles, beta)
-  local factor = particles.factor
-  local alive = factor:gt(-math.huge):sum():item()
+local function check_alive(log_w)
+  local alive = log_w:gt(-math.huge):sum():item()
   if alive == 0 then
     core.error "sample: all particles have density 0: none of the start's draws lies where the posterior is"
   end
-  local least = self.threshold * alive
+  return alive
+end
+
+local ladders = {}
+
+-- The next temperature: bisection on the effective sample size of the incremental weights. Gives it and these.
+function ladders.temperature(self, particles, level)
+  local factor = particles.factors:select(2, 1)
+  local least = self.threshold * check_alive(factor)
   local function enough(step) return effective_sample_size(factor * step) >= least end
-  if enough(1 - beta) then
-    return 1
+  if enough(1 - level) then
+    return 1, factor * (1 - level)
   end
-  local low, high = 0, 1 - beta
+  local low, high = 0, 1 - level
   for _ = 1, 60 do
     local middle = (low + high) / 2
     if enough(middle) then
@@ -130,11 +157,28 @@ local function next_temperature(self, particles, beta)
       high = middle
     end
   end
-  if beta + low <= beta then
+  if level + low <= level then
     core.error(("sample: the ladder does not rise at temperature %g: the density cannot be reached from the start with "
-      .. "%d particles"):format(beta, self.n))
+      .. "%d particles"):format(level, self.n))
   end
-  return beta + low
+  return level + low, factor * low
+end
+
+-- The first observation with which the effective sample size falls below the threshold, or the last one.
+function ladders.data(self, particles, level)
+  local log_w = particles.factors:slice(2, level + 1, -1):cumsum(2)
+  local log_sum = log_w:logsumexp(1)
+  local ess = (log_sum * 2 - (log_w * 2):logsumexp(1)):exp():totable()
+  local count = #ess
+  for k, v in ipairs(ess) do
+    if not (v >= self.threshold * self.n) then
+      count = k
+      break
+    end
+  end
+  check_alive(log_w:select(2, count))
+  self.cumulated[#self.cumulated + 1] = log_sum:slice(1, 1, count) - math.log(self.n) + self.log_evidence
+  return level + count, log_w:select(2, count)
 end
 
 -- ---- moves ----
@@ -157,8 +201,6 @@ local function decide(self, log_ratio)
   local u = core.rand({ log_ratio:size(1) }, { generator = self.generator, dtype = "float64" })
   return u:log():lt(log_ratio), log_ratio:clamp(-math.huge, 0):exp():mean():item()
 end
-
-local function tempered(particles, beta) return particles.base + particles.factor * beta end
 
 local function normal_like(self, x)
   return core.randn(x:shape(), { generator = self.generator, dtype = "float64" })
@@ -183,12 +225,12 @@ local kernels = {}
 kernels.random_walk = {
   first_step = function(d) return 2.38 / math.sqrt(d) end,
   accept = function(d) return 0.234 + 0.206 / d end,
-  propose = function(self, now, beta, place)
+  propose = function(self, now, level, place)
     local u = now.u + normal_like(self, now.u) * self.step
     local z = place(u)
-    local base, factor = values_at(self, z)
-    local new = { u = u, z = z, base = base, factor = factor }
-    return new, tempered(new, beta) - tempered(now, beta)
+    local base, factors = values_at(self, z)
+    local new = { u = u, z = z, base = base, factors = factors }
+    return new, log_density_at(self, new, level) - log_density_at(self, now, level)
   end,
 }
 
@@ -196,66 +238,83 @@ kernels.random_walk = {
 kernels.hmc = {
   first_step = function(d) return d ^ -0.25 end,
   accept = function() return 0.8 end,
-  propose = function(self, now, beta, place, l)
+  propose = function(self, now, level, place, l)
     local step = self.step * (0.8 + 0.4 * core.rand({}, { generator = self.generator, dtype = "float64" }):item())
     local count = math.max(1, math.min(64, math.floor(math.pi / 2 / step + 0.5)))
     local u, p = now.u, normal_like(self, now.u)
     local kinetic = p:square():sum(2)
     if not now.gradient then
-      now.gradient = select(3, gradients_at(self, now.z, beta)):matmul(l)
+      now.gradient = select(3, gradients_at(self, now.z, level)):matmul(l)
     end
-    local z, base, factor, gradient = nil, nil, nil, now.gradient
+    local z, base, factors, gradient = nil, nil, nil, now.gradient
     for _ = 1, count do
       p = p + gradient * (step / 2)
       u = u + p * step
       z = place(u)
-      base, factor, gradient = gradients_at(self, z, beta)
+      base, factors, gradient = gradients_at(self, z, level)
       gradient = gradient:matmul(l)
       p = p + gradient * (step / 2)
     end
-    local new = { u = u, z = z, base = base, factor = factor, gradient = gradient }
-    return new, tempered(new, beta) - tempered(now, beta) + (kinetic - p:square():sum(2)) * 0.5
+    local new = { u = u, z = z, base = base, factors = factors, gradient = gradient }
+    return new, log_density_at(self, new, level) - log_density_at(self, now, level) + (kinetic - p:square():sum(2)) * 0.5
   end,
 }
 
 -- One move of all particles; the step follows the acceptance.
-local function move(self, now, beta, place, l)
-  local new, log_ratio = self.kernel.propose(self, now, beta, place, l)
+local function move(self, now, level, place, l)
+  local new, log_ratio = self.kernel.propose(self, now, level, place, l)
   local mask, accept = decide(self, log_ratio)
   self.step = math.min(math.max(self.step * math.exp(accept - self.accept), 1e-8), self.most_step)
   return exchanged(mask, new, now), accept
 end
 
--- Moves until the displacement in the covariance's coordinates is that of independent draws, |u|^2 = 2 d on average.
-local function move_until_mixed(self, start, beta, l, record)
-  local d = self.size
-  local lt = l:t()
+-- 1 less the largest correlation, among the covariance's coordinates, of where particles stand and where they stood.
+-- (Their mean square displacement would do as well, but to stop at that prefers populations that are too wide.)
+local function mixing_of(at, u)
+  local now = at + u
+  local a, b = at - at:mean(1, true), now - now:mean(1, true)
+  local correlation = (a * b):sum(1) / (a:square():sum(1) * b:square():sum(1) + 1e-300):sqrt()
+  return 1 - correlation:max():item()
+end
+
+-- Places in the covariance's coordinates.
+local function coordinates(z, l)
+  return l:solve_triangular((z - z:mean(1, true)):t()):t()
+end
+
+local function standing(start)
+  return { u = core.zeros(start.z:shape(), float64), z = start.z, base = start.base, factors = start.factors }
+end
+
+-- Moves until particles have forgotten where they stood.
+local function move_until_mixed(self, start, level, l, record)
+  local lt, at = l:t(), coordinates(start.z, l)
   local function place(u) return start.z + u:matmul(lt) end
-  local now = { u = core.zeros({ start.z:size(1), d }, float64), z = start.z, base = start.base, factor = start.factor }
-  local total, moves, mixing = 0, 0, 0
+  local now = standing(start)
+  local total, moves, mixing = 0, 0, nil
   repeat
     local accept
-    now, accept = move(self, now, beta, place, l)
+    now, accept = move(self, now, level, place, l)
     moves, total = moves + 1, total + accept
-    mixing = now.u:square():sum(2):mean():item() / (2 * d)
+    mixing = mixing_of(at, now.u)
   until moves >= self.max_moves or mixing >= self.mixing
   record.moves, record.accept, record.mixing, record.step_size = moves, total / moves, mixing, self.step
-  return { z = now.z, base = now.base, factor = now.factor }
+  return { z = now.z, base = now.base, factors = now.factors }
 end
 
 -- Chains of `waste_free` states from each of the particles, all of which are kept: a chain's states stand together.
-local function chains_of(self, start, beta, l, record)
+local function chains_of(self, start, level, l, record)
   local count, lt = self.waste_free, l:t()
   local function place(u) return start.z + u:matmul(lt) end
-  local now = { u = core.zeros(start.z:shape(), float64), z = start.z, base = start.base, factor = start.factor }
+  local now = standing(start)
   local states, total = { now }, 0
   for k = 2, count do
     local accept
-    now, accept = move(self, now, beta, place, l)
+    now, accept = move(self, now, level, place, l)
     states[k], total = now, total + accept
   end
   local all = {}
-  for _, name in ipairs { "z", "base", "factor" } do
+  for _, name in ipairs { "z", "base", "factors" } do
     local list = {}
     for k, state in ipairs(states) do
       list[k] = state[name]
@@ -265,7 +324,7 @@ local function chains_of(self, start, beta, l, record)
     all[name] = t:reshape { shape[1] * shape[2], table.unpack(shape, 3) }
   end
   record.moves, record.accept, record.step_size = count - 1, total / (count - 1), self.step
-  record.mixing = now.u:square():sum(2):mean():item() / (2 * self.size)
+  record.mixing = mixing_of(coordinates(start.z, l), now.u)
   return all
 end
 
@@ -280,16 +339,16 @@ local function taken(particles, places)
 end
 
 -- Particles of the density at beta from those of the one before, weighted by log_w.
-local function rejuvenated(self, particles, log_w, beta, record)
+local function rejuvenated(self, particles, log_w, level, record)
   local l = factor_of(particles.z, log_w)
   local places = systematic(log_w, self.waste_free and self.n // self.waste_free or self.n, self.generator)
   particles = taken(particles, places)
   if self.waste_free then
     self.family = places:unsqueeze(2):broadcast_to({ places:size(1), self.waste_free }):reshape { self.n }
-    return chains_of(self, particles, beta, l, record)
+    return chains_of(self, particles, level, l, record)
   end
   self.family = places
-  return move_until_mixed(self, particles, beta, l, record)
+  return move_until_mixed(self, particles, level, l, record)
 end
 
 local function first_particles(self)
@@ -299,30 +358,31 @@ local function first_particles(self)
   else
     z = self.target:draw_priors(self.n, self.generator)
   end
-  local base, factor = values_at(self, z)
-  return { z = z, base = base, factor = factor }
+  local base, factors = values_at(self, z)
+  return { z = z, base = base, factors = factors }
 end
 
+-- The last level.
+local function top_of(self, particles) return self.by_data and particles.factors:size(2) or 1 end
+
 local function climb(self, particles, bar)
-  local beta, ladder = 0, {}
-  self.log_evidence, self.variance = 0, 0
-  while beta < 1 do
-    local above = next_temperature(self, particles, beta)
-    local log_w = particles.factor * (above - beta)
-    local log_sum = log_w:logsumexp(1):item()
-    if log_sum ~= log_sum or log_sum == math.huge then
-      core.error(("sample: weights are not finite at temperature %g"):format(above))
+  local level, top, ladder = 0, top_of(self, particles), {}
+  while level < top do
+    local above, log_w = self.next_level(self, particles, level)
+    local log_mean = log_w:logsumexp(1):item() - math.log(self.n)
+    if log_mean ~= log_mean or log_mean == math.huge then
+      core.error(("sample: weights are not finite at level %g"):format(above))
     end
-    local record = { temperature = above, ess = effective_sample_size(log_w) }
-    self.log_evidence = self.log_evidence + log_sum - math.log(self.n)
-    self.variance = self.variance + variance_of((log_w - (log_sum - math.log(self.n))):exp(), self.family)
+    local record = { level = above, ess = effective_sample_size(log_w) }
+    self.log_evidence = self.log_evidence + log_mean
+    self.variance = self.variance + variance_of((log_w - log_mean):exp(), self.family)
     record.log_evidence = self.log_evidence
     particles = rejuvenated(self, particles, log_w, above, record)
     ladder[#ladder + 1] = record
     if bar then
-      bar:step(math.floor(100 * above) - math.floor(100 * beta), "temperature", above, "accept", record.accept)
+      bar:step(math.floor(100 * above / top) - math.floor(100 * level / top), "level", above, "accept", record.accept)
     end
-    beta = above
+    level = above
   end
   return particles, ladder
 end
@@ -338,7 +398,13 @@ local function start_of(o, t)
   end
   local law = from
   if type(from) == "table" and type(from.guide) == "table" and not model.is(from.guide) then
-    law = from.guide:law() -- a fit
+    local before = core.set_no_grad(true) -- a fit: its parameters as they are
+    local ok, found = pcall(from.guide.law, from.guide)
+    core.set_no_grad(before)
+    if not ok then
+      error(found, 0)
+    end
+    law = found
   end
   if not require("penumbra.dist").is(law) or #law.event_shape ~= 1 or law.event_shape[1] ~= t.size then
     core.error(("sample: start must be 'prior', 'normal', a fit of pn.svi or a distribution of the %d unconstrained "
@@ -348,6 +414,7 @@ local function start_of(o, t)
 end
 
 local sample_options = { data = options.optional "table", num_particles = 1000, threshold = 0.5,
+  by = options.choice("temperature", "data"),
   start = options.any "prior", scale = 2, kernel = options.choice("random_walk", "hmc"), max_moves = 100, mixing = 0.9,
   waste_free = options.optional "number", generator = options.optional(), progress = options.optional() }
 
@@ -377,20 +444,22 @@ local function warnings_of(self, ladder)
     end
   end
   if slow > 0 then
-    list[1] = ("at %d of %d temperatures %d moves took particles only up to %.2f of the way of independent draws: more "
-      .. "max_moves, or kernel = \"hmc\""):format(slow, #ladder, self.max_moves, least)
+    list[1] = ("at %d of %d levels particles remember where they stood after %d moves (correlations up to %.2f): more "
+      .. "max_moves, or kernel = \"hmc\""):format(slow, #ladder, self.max_moves, 1 - least)
   end
   return list
 end
 
 local function posterior_of(self, m, args, particles, ladder, seconds)
   local last = ladder[#ladder]
+  local log_density = log_density_at(self, particles, last.level)
   local function column(v) return core.full({ 1, self.n }, v, float64) end
   local p = posterior.new { model = m, args = args, target = self.target, particles = true,
     unconstrained = particles.z:unsqueeze(1), seconds = seconds, warnings = warnings_of(self, ladder),
-    statistics = { log_density = (particles.base + particles.factor):unsqueeze(1), accept = column(last.accept) },
+    statistics = { log_density = log_density:unsqueeze(1), accept = column(last.accept) },
     log_evidence = self.log_evidence, log_evidence_error = math.sqrt(self.variance) }
   p.ladder = ladder
+  p.log_evidences = self.by_data and core.concatenate(self.cumulated, 1) or nil
   return p
 end
 
@@ -403,9 +472,12 @@ end
 ---                (2), for models with flat variables (the evidence is then that of a flat density of 1); a fit of
 ---                pn.svi, or a distribution of the unconstrained vector [size]
 --- threshold      0.5: effective share of the particles at each new temperature
+--- by             "temperature"; "data": the observations (elements of observed sites, in order) are taken in one after
+---                another, and particles are moved when their effective share falls below threshold. Then
+---                p.log_evidences [T] has the log evidence of the first t observations
 --- kernel         "random_walk" or "hmc" (gradients; for more than some ten numbers)
---- mixing         0.9: particles are moved until the mean square of their way is this share of that between
----                independent draws, at most max_moves (100) times
+--- mixing         0.9: particles are moved until no coordinate's correlation with where they stood is above
+---                1 - mixing, at most max_moves (100) times
 --- waste_free     length of chains: num_particles / waste_free particles are resampled, and all states of the chains
 ---                from them are particles
 --- generator      a pn.generator
@@ -422,7 +494,11 @@ function tempering.sample(m, given)
   local t = target.new(m, args, o.generator, true)
   local self = { target = t, size = t.size, n = o.num_particles, threshold = o.threshold, mixing = o.mixing,
     max_moves = o.max_moves, waste_free = o.waste_free or false, kernel = kernels[o.kernel],
-    generator = o.generator, start = start_of(o, t) or false, family = false, values = false, gradients = false }
+    generator = o.generator, start = start_of(o, t) or false, family = false, values = false, gradients = false,
+    by_data = o.by == "data", next_level = ladders[o.by], cumulated = {}, log_evidence = 0, variance = 0 }
+  if self.by_data and self.start then
+    core.error "sample: by = 'data' starts from the prior"
+  end
   self.step, self.accept = self.kernel.first_step(t.size), self.kernel.accept(t.size)
   self.most_step = o.kernel == "hmc" and 2 or 100
   self.values = population_of(self, compile_values(self), function(z) return z end)
