@@ -256,7 +256,8 @@ kernels.hmc = {
       p = p + gradient * (step / 2)
     end
     local new = { u = u, z = z, base = base, factors = factors, gradient = gradient }
-    return new, log_density_at(self, new, level) - log_density_at(self, now, level) + (kinetic - p:square():sum(2)) * 0.5
+    local lost = (kinetic - p:square():sum(2)) * 0.5
+    return new, log_density_at(self, new, level) - log_density_at(self, now, level) + lost
   end,
 }
 
@@ -291,14 +292,14 @@ local function move_until_mixed(self, start, level, l, record)
   local lt, at = l:t(), coordinates(start.z, l)
   local function place(u) return start.z + u:matmul(lt) end
   local now = standing(start)
-  local total, moves, mixing = 0, 0, nil
+  local total, moves = 0, 0
   repeat
     local accept
     now, accept = move(self, now, level, place, l)
     moves, total = moves + 1, total + accept
-    mixing = mixing_of(at, now.u)
-  until moves >= self.max_moves or mixing >= self.mixing
-  record.moves, record.accept, record.mixing, record.step_size = moves, total / moves, mixing, self.step
+    record.mixing = mixing_of(at, now.u)
+  until moves >= self.max_moves or record.mixing >= self.mixing
+  record.moves, record.accept, record.step_size = moves, total / moves, self.step
   return { z = now.z, base = now.base, factors = now.factors }
 end
 
