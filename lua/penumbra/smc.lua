@@ -11,7 +11,7 @@ local smc = {}
 -- namespaces below this one, each a module of its own
 local parts = {}
 -- single functions: name -> the module that has them
-local members = { sample = "tempering" }
+local members = { filter = "filter", resample = "machine", schemes = "machine", sample = "tempering" }
 
 local function lazy_names()
   local names = {}
