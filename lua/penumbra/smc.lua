@@ -11,7 +11,8 @@ local smc = {}
 -- namespaces below this one, each a module of its own
 local parts = {}
 -- single functions: name -> the module that has them
-local members = { filter = "filter", resample = "machine", schemes = "machine", sample = "tempering" }
+local members = { filter = "filter", resample = "machine", schemes = "machine", sample = "tempering",
+  pmmh = "pmmh", smc2 = "nested" }
 
 local function lazy_names()
   local names = {}

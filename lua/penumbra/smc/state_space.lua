@@ -173,11 +173,11 @@ local function explore(self, named)
   if not first.steps then
     core.error(("%s: the model has no m:scan, which a particle filter would go through"):format(self.where))
   end
-  self.steps, self.of_state, self.parameters = first.steps, {}, {}
+  self.steps, self.of_state, self.parameters = first.steps, {}, {} -- of_state: with some value each
   for _, site in ipairs(t.order) do
     if site.kind == "sample" and not site.observed then
       if named and named[site.name] or holds(first.carry, site.value) then
-        self.of_state[#self.of_state + 1] = site.name
+        self.of_state[site.name] = site.value:detach()
       else
         self.parameters[#self.parameters + 1] = site.name
       end
@@ -187,7 +187,7 @@ end
 
 -- The model of the parameters alone: what stands outside of m:scan, without the state's first values.
 local function parameters_of(self)
-  local body, alone = self.model.body, self.model:block(self.of_state)
+  local body, alone = self.model.body, self.model:intervene(self.of_state)
   alone.body = function(m, ...)
     m.scanner = function(_, _, carry) return carry end
     return body(m, ...)
