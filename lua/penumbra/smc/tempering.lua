@@ -520,4 +520,8 @@ function tempering.sample(m, given)
   return posterior_of(self, m, args, particles, ladder, core.clock() - clock)
 end
 
+-- for penumbra.smc.nested
+tempering.systematic, tempering.variance_of, tempering.factor_of = systematic, variance_of, factor_of
+tempering.coordinates, tempering.mixing_of = coordinates, mixing_of
+
 return tempering
