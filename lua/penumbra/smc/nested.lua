@@ -7,8 +7,8 @@
 ---     p.ladder                     list of {level, ess, moves, accept, num_particles, log_evidence}: the rejuvenations
 ---
 --- All filters are one, [N, M] for N particles of each of M sets of parameters. When the effective share of the sets falls
---- below the threshold they are resampled and moved by PMMH, whose proposal has their covariance; when too few of
---- these moves are accepted the filters get twice as many particles, the sets the weights of the exchange.
+--- below the threshold they are resampled and moved by PMMH, whose proposal has 2.38^2 / size of their covariance; when
+--- too few of these moves are accepted the filters get twice as many particles, the sets the weights of the exchange.
 ---
 --- Chopin, Jacob & Papaspiliopoulos 2013.
 local core = require "penumbra.core"
@@ -79,11 +79,13 @@ local function move(self, f, factor)
   local z = f.z + shift:matmul(factor:t()) * self.scale
   local prior = self.log_prior(z)
   local inside = prior:gt(-math.huge)
-  local new = go_on(self, new_filters(self, core.where(inside:unsqueeze(2), z, f.z), prior, f.particles), f.t)
+  local new, possible = pmmh.guarded(function(at)
+    return go_on(self, new_filters(self, at, prior, f.particles), f.t)
+  end, core.where(inside:unsqueeze(2), z, f.z), f.z)
+  new.likelihood = new.likelihood + possible
   local log_ratio = pmmh.settled(prior + new.likelihood - f.prior - f.likelihood)
   local u = core.rand({ self.sets }, { generator = self.generator, dtype = "float64" })
   local accept = log_ratio:clamp(-math.huge, 0):exp():mean():item()
-  self.scale = math.min(math.max(self.scale * math.exp(accept - self.target_accept), 1e-4), 10)
   return exchange(u:log():lt(log_ratio), new, f), accept
 end
 
@@ -156,7 +158,7 @@ local function climb(self, bar)
 end
 
 local known = { num_parameters = 400, num_particles = 100, resampling = machine.options.resampling, threshold = 0.5,
-  max_moves = 10, mixing = 0.9, target_accept = 0.25, least_accept = 0.1, most_particles = 1 << 14,
+  max_moves = 10, mixing = 0.9, least_accept = 0.1, most_particles = 1 << 14,
   progress = options.optional() }
 for name, rule in pairs(space.options) do
   known[name] = rule
@@ -166,7 +168,7 @@ local function check(o)
   for name, least in pairs { num_parameters = 4, num_particles = 1, max_moves = 1, most_particles = 1 } do
     o[name] = options.whole("smc2", name, o[name], least)
   end
-  for _, name in ipairs { "threshold", "mixing", "target_accept" } do
+  for _, name in ipairs { "threshold", "mixing" } do
     if not (o[name] > 0 and o[name] < 1) then
       core.error(("smc2: %s must lie between 0 and 1, got %g"):format(name, o[name]))
     end
@@ -184,7 +186,6 @@ end
 --- threshold       0.5: effective share of the sets below which they are resampled and moved
 --- mixing          0.9: they are moved until no coordinate's correlation with where they stood is above 1 - mixing, at
 ---                 most max_moves (10) times
---- target_accept   0.25, which the proposals' scale is adapted to
 --- generator, progress    as pn.nuts has them
 function nested.smc2(m, given)
   local o = options.check("smc2", given, known)
@@ -192,7 +193,7 @@ function nested.smc2(m, given)
   local clock = core.clock()
   local self = space.new("smc2", m, o):with_parameters(o.parameters)
   self.sets, self.first_particles, self.resampling, self.share = o.num_parameters, o.num_particles, o.resampling, 0.5
-  self.threshold, self.max_moves, self.mixing, self.target_accept = o.threshold, o.max_moves, o.mixing, o.target_accept
+  self.threshold, self.max_moves, self.mixing = o.threshold, o.max_moves, o.mixing
   self.least_accept, self.most_particles = o.least_accept, o.most_particles
   self.scale = 2.38 / math.sqrt(self.target.size)
   self.log_evidence, self.variance, self.log_evidences, self.family = 0, 0, {}, false

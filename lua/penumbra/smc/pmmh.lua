@@ -59,6 +59,51 @@ function pmmh.log_prior_of(self)
   return function(z) return pmmh.settled(many:evaluate(z):select(2, 1)) end
 end
 
+-- What says of parameters that the model is none there.
+local OUTSIDE = { domain = true, nan = true, singular = true }
+
+-- The rows of z, among first to last, at which f fails, found by halves; the others stand at `safe`.
+local function find_outside(f, z, safe, first, last, found)
+  local n = z:size(1)
+  local place = core.arange(1, n + 1, float64)
+  local asked = place:ge(first):to("float64") * place:le(last):to("float64")
+  local ok, message = pcall(f, core.where(asked:gt(0):unsqueeze(2), z, safe))
+  if ok then
+    return
+  elseif not OUTSIDE[core.raised_status(message)] then
+    error(message, 0)
+  elseif first == last then
+    found[first] = -math.huge
+    return
+  end
+  local middle = (first + last) // 2
+  find_outside(f, z, safe, first, middle, found)
+  find_outside(f, z, safe, middle + 1, last, found)
+end
+
+--- guarded(f, z, safe): f(z), and 0 [B]; where f fails because the model has no density at some rows of z [B, size], f
+--- with those of `safe` in their place, and -inf there. Internal.
+function pmmh.guarded(f, z, safe)
+  local n = z:size(1)
+  local outside = core.zeros({ n }, float64)
+  for _ = 1, 5 do -- draws may fail elsewhere another time
+    local at = core.where(outside:eq(0):unsqueeze(2), z, safe)
+    local ok, result = pcall(f, at)
+    if ok then
+      return result, outside
+    elseif not OUTSIDE[core.raised_status(result)] then
+      error(result, 0)
+    end
+    local found = {}
+    for k = 1, n do
+      found[k] = 0
+    end
+    find_outside(f, at, safe, 1, n, found)
+    outside = outside + core.tensor(found)
+  end
+  return f(core.where(outside:eq(0):unsqueeze(2), z, safe)), outside
+end
+
 -- ---- the chains ----
 
 local function uniform_logs(self, n)
@@ -71,7 +116,8 @@ local function step(self, now)
   local z = now.z + shift:matmul(self.factor:t()) * self.scale
   local prior = self.log_prior(z)
   local inside = prior:gt(-math.huge)
-  local likelihood = pmmh.settled(self.filter(self:rows_of(core.where(inside:unsqueeze(2), z, now.z))))
+  local likelihood, possible = pmmh.guarded(self.of_z, core.where(inside:unsqueeze(2), z, now.z), now.z)
+  likelihood = pmmh.settled(likelihood + possible)
   local log_ratio = pmmh.settled(prior + likelihood - now.prior - now.likelihood)
   local taken = uniform_logs(self, z:size(1)):lt(log_ratio)
   now.z = core.where(taken:unsqueeze(2), z, now.z)
@@ -221,8 +267,9 @@ function pmmh.pmmh(m, given)
     self.log_prior = pmmh.log_prior_of(self)
     local start = self.target:draw_priors(math.max(100, self.chains), self.generator)
     self.filter = eager
+    eager(self:rows_of(start:slice(1, 1, self.chains))) -- once outside of a capture
+    self.of_z = function(z) return self.filter(self:rows_of(z)) end
     if o.compile then
-      eager(self:rows_of(start:slice(1, 1, self.chains))) -- once outside of a capture
       self.filter = replay.compile(eager, { watch = self.functions and m or m.body, plans = 1 })
     end
     self.factor = covariance_factor(start) * 0.1
