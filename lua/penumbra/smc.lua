@@ -12,7 +12,7 @@ local smc = {}
 local parts = {}
 -- single functions: name -> the module that has them
 local members = { filter = "filter", resample = "machine", schemes = "machine", sample = "tempering",
-  pmmh = "pmmh", smc2 = "nested" }
+  pmmh = "pmmh", smc2 = "nested", particle_gibbs = "gibbs", liu_west = "liu_west" }
 
 local function lazy_names()
   local names = {}

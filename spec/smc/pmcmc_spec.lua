@@ -270,3 +270,80 @@ describe("SMC^2", function()
       { data = { pn.tensor { 1e200 } }, num_parameters = 10, num_particles = 10 }))
   end)
 end)
+
+-- Smoothed means of x_1 .. x_T and x_0 with the parameters integrated over a grid (RTS).
+local function smoothed_means()
+  local n = 60
+  local grid = (pn.arange(n, { dtype = "float64" }) + 0.5) / n
+  local rho = grid:unsqueeze(2):broadcast_to({ n, n }):reshape { -1 }
+  local sigma = (grid * 3):unsqueeze(1):broadcast_to({ n, n }):reshape { -1 }
+  local w = (kalman(rho, sigma) + priors.rho:log_prob(rho) + priors.sigma:log_prob(sigma)):softmax(1)
+  local means, vars = { [0] = rho * 0 + 1 }, { [0] = rho * 0 + 1 }
+  for t = 1, T do
+    local mean, var = means[t - 1] * rho, vars[t - 1] * rho * rho + sigma * sigma
+    local gain = var / (var + SCALE * SCALE)
+    means[t], vars[t] = mean + gain * (-mean + y[t]), var * (1 - gain)
+  end
+  local result, smooth = {}, means[T]
+  result[T] = (w * smooth):sum():item()
+  for t = T - 1, 0, -1 do
+    local gain = vars[t] * rho / (vars[t] * rho * rho + sigma * sigma)
+    smooth = means[t] + gain * (smooth - means[t] * rho)
+    result[t] = (w * smooth):sum():item()
+  end
+  return result
+end
+
+describe("particle Gibbs", function()
+  it("has the exact posterior, and smooths", function()
+    pn.seed(9)
+    local p = pn.smc.particle_gibbs(model, { data = { y }, num_particles = 20, warmup = 300, draws = 1500 })
+    check_posterior(p, 150)
+    local want = smoothed_means()
+    assert.same({ T }, p.smoothed.x.mean:shape())
+    for t = 1, T do
+      assert.is_true(math.abs(p.smoothed.x.mean[t]:item() - want[t]) < 0.08, t)
+    end
+    assert.is_true(math.abs(p.smoothed.x0.mean:item() - want[0]) < 0.12)
+    assert.is_true(p.smoothed.x0.sd:item() > 0.4 and p.smoothed.x0.sd:item() < 1)
+  end)
+
+  it("refuses a carry that is made of noise, and functions", function()
+    local noise = pn.model(function(m, ys)
+      local sigma = m:sample("sigma", dist.gamma(3, 3))
+      m:scan("steps", 5, pn.tensor(0), function(x, t)
+        x = x * 0.9 + m:sample("e", dist.normal(0, 1)) * sigma
+        m:observe("y", dist.normal(x, 1), ys[t])
+        return x
+      end)
+    end)
+    assert.matches("the carry must be made of what the step itself draws", message_of(pn.smc.particle_gibbs, noise,
+      { data = { y } }))
+    assert.matches("needs a model %(pn.model%) with m:scan, got function", message_of(pn.smc.particle_gibbs, functions,
+      { data = { y } }))
+  end)
+end)
+
+describe("Liu and West's filter", function()
+  for name, m in pairs { ["of a model"] = model, ["of functions"] = functions } do
+    it(name .. " comes near the exact posterior and evidence", function()
+      pn.seed(10)
+      local p = pn.smc.liu_west(m, { data = { y }, parameters = m ~= model and priors or nil, num_particles = 8000 })
+      for _, parameter in ipairs { "rho", "sigma" } do
+        local mean, sd = p.draws[parameter]:mean():item(), p.draws[parameter]:std():item()
+        local want = exact[parameter]
+        assert.is_true(math.abs(mean - want.mean) < 0.5 * want.sd and sd / want.sd > 0.6 and sd / want.sd < 1.6)
+        assert.same({ T }, p.history[parameter].mean:shape())
+        assert.is_true(math.abs(p.history[parameter].mean[T]:item() - mean) < 0.1 * want.sd)
+      end
+      assert.is_true(math.abs(p.log_evidence - exact.log_evidence) < 0.6)
+    end)
+  end
+
+  it("says what is wrong", function()
+    assert.matches("discount must lie between 1/3 and 1, got 1", message_of(pn.smc.liu_west, model,
+      { data = { y }, discount = 1 }))
+    assert.matches("lookahead needs a model with m:scan", message_of(pn.smc.liu_west, functions,
+      { data = { y }, parameters = priors, lookahead = true }))
+  end)
+end)

@@ -409,7 +409,10 @@ function class.__tostring(self)
   local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
     or ("draws of %d chains"):format(self.chains), self.seconds)
   if self.log_evidence then
-    text = ("%s, log evidence %.4f, standard error %.2g"):format(text, self.log_evidence, self.log_evidence_error)
+    text = ("%s, log evidence %.4f"):format(text, self.log_evidence)
+  end
+  if self.log_evidence_error then
+    text = ("%s, standard error %.2g"):format(text, self.log_evidence_error)
   end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)

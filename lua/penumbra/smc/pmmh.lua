@@ -157,8 +157,18 @@ local function covariance_factor(z)
   return (covariance * (n / (n + d)) + diagonal * (d / (n + d))):cholesky() or diagonal:sqrt()
 end
 
--- The proposal's covariance follows the later half of what the chains have been through.
-local function adapt(self, iteration, history, accept)
+--- start_proposal(self): a proposal a tenth as wide as the prior. Gives the draws of that. Internal.
+function pmmh.start_proposal(self)
+  local start = self.target:draw_priors(math.max(100, self.chains), self.generator)
+  self.factor = covariance_factor(start) * 0.1
+  self.log_scale = math.log(2.38 / math.sqrt(self.target.size))
+  self.scale = math.exp(self.log_scale)
+  return start
+end
+
+--- adapt(self, iteration, history, accept): the proposal's scale follows the acceptance, its covariance the later half
+--- of what the chains have been through. Internal.
+function pmmh.adapt(self, iteration, history, accept)
   self.log_scale = self.log_scale + (accept - self.target_accept) * math.max(1 / math.sqrt(iteration), 0.05) * 2
   self.scale = math.exp(self.log_scale)
   if iteration >= 50 and iteration % 25 == 0 then
@@ -178,7 +188,7 @@ local function run(self, o, bar)
     local accept = step(self, now)
     if k <= o.warmup then
       history[k] = now.z
-      adapt(self, k, history, accept)
+      pmmh.adapt(self, k, history, accept)
     else
       draws[k - o.warmup] = now.z
       for name, value in pairs { log_density = now.prior + now.likelihood, accept = now.taken,
@@ -265,16 +275,13 @@ function pmmh.pmmh(m, given)
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = "pmmh" })
   local draws, columns, spread = pmmh.without_graph(function()
     self.log_prior = pmmh.log_prior_of(self)
-    local start = self.target:draw_priors(math.max(100, self.chains), self.generator)
+    local start = pmmh.start_proposal(self)
     self.filter = eager
     eager(self:rows_of(start:slice(1, 1, self.chains))) -- once outside of a capture
     self.of_z = function(z) return self.filter(self:rows_of(z)) end
     if o.compile then
       self.filter = replay.compile(eager, { watch = self.functions and m or m.body, plans = 1 })
     end
-    self.factor = covariance_factor(start) * 0.1
-    self.log_scale = math.log(2.38 / math.sqrt(self.target.size))
-    self.scale = math.exp(self.log_scale)
     local z, statistics = run(self, o, bar)
     return z, statistics, spread_of(self, z)
   end)

@@ -107,53 +107,73 @@ local function over_particles(site, d, lead)
   return d:expand(want)
 end
 
--- Log weight of what was observed since place `mark` of the recorder's list, which is cut off there.
-local function collect(m, mark, lead, kept)
-  local total
-  for k = mark + 1, #m.order do
-    local site = m.order[k]
-    if (site.observed or site.kind == "factor") and site.log_prob then
-      local lp = site.log_prob
-      while lp:ndim() > #lead do
-        lp = lp:sum(lp:ndim())
-      end
-      lp = site.scale ~= 1 and lp * site.scale or lp
-      total = total and total + lp or lp
-    elseif kept and core.is_tensor(site.value) and (site.kind == "sample" or site.kind == "deterministic") then
-      kept[site.base] = site.value
-    end
-    m.sites[site.name], m.order[k] = nil, nil
+-- Sum of a log density over all axes behind `lead`.
+local function summed(site, lead)
+  local lp = site.log_prob
+  while lp:ndim() > #lead do
+    lp = lp:sum(lp:ndim())
   end
+  return site.scale ~= 1 and lp * site.scale or lp
+end
+
+local function full(total, lead)
   total = total or core.zeros(lead)
   return starts_with(total, lead) and total or total:broadcast_to(lead)
 end
 
+-- Log weight of what was observed since place `mark` of the recorder's list, which is cut off there, and the log density
+-- of what was drawn, where that is known.
+local function collect(m, mark, lead, kept)
+  local weight, drawn
+  for k = mark + 1, #m.order do
+    local site = m.order[k]
+    local latent = site.kind == "sample" and not site.observed
+    if latent and site.log_prob then
+      drawn = drawn and drawn + summed(site, lead) or summed(site, lead)
+    elseif (site.observed or site.kind == "factor") and site.log_prob then
+      weight = weight and weight + summed(site, lead) or summed(site, lead)
+    end
+    if kept and core.is_tensor(site.value) and (latent or site.kind == "deterministic") then
+      kept[site.base] = site.value
+    end
+    m.sites[site.name], m.order[k] = nil, nil
+  end
+  return full(weight, lead), drawn and full(drawn, lead)
+end
+
 -- f(process) within a run of the model in which its m:scan is process.advance.
-local function open_model(self, values, lead, f)
+local function open_model(self, values, lead, f, how)
   local met = false
   local function value(_, site)
     if not site.time and values[site.name] ~= nil then
       return values[site.name]
     end
     site.dist = over_particles(site, site.dist, lead)
-    return site.dist:sample({}, { generator = self.generator })
+    return how.drawn and how.drawn(site) or site.dist:sample({}, { generator = self.generator })
   end
   local function scanner(m, steps, carry, advance)
     if met then
       core.error "scan: a particle filter goes through one m:scan, and the model has two"
     end
     met = true
-    return f { steps = steps, advance = function(state, t, kept)
+    local process = { steps = steps }
+    for _, site in ipairs(m.order) do
+      if site.log_prob and self.of_state[site.name] then
+        process.first = process.first and process.first + summed(site, lead) or summed(site, lead)
+      end
+    end
+    function process.advance(state, t, kept)
       local mark = #m.order
       if t == 1 then
         state = carry
       end
       state = advance(state, t)
       return state, collect(m, mark, lead, kept)
-    end }
+    end
+    return f(process)
   end
-  model.run(self.model, self.args, { whole = true, unscored = EVERY, value = model.replaying(self.model, value),
-    scanner = scanner })
+  model.run(self.model, self.args, { whole = true, unscored = not how.scored and EVERY or nil,
+    value = model.replaying(self.model, value), scanner = scanner })
 end
 
 -- Parameters and state of a model.
@@ -244,19 +264,14 @@ end
 
 local methods = {}
 
---- open(values, lead, f): f(process), where process.steps is T and process.advance(state, t [, kept]) gives the next state
---- and log weights [N, B...] = lead; the state before t = 1 does not matter. values: parameter -> tensor. kept: a table
---- that gets what was drawn, by site.
-function methods:open(values, lead, f)
+--- open(values, lead, f [, how]): f(process), where process.steps is T and process.advance(state, t [, kept]) gives the next
+--- state and log weights [N, B...] = lead; the state before t = 1 does not matter. values: parameter -> tensor. kept: a
+--- table that gets what was drawn, by site. Of models with m:scan how.drawn(site) gives the values of the state's sites
+--- in place of draws; with how.scored advance gives their log density as a third result, and process.first is that of
+--- those before the scan.
+function methods:open(values, lead, f, how)
   local open = self.functions and open_functions or open_model
-  open(self, values, lead, f)
-end
-
--- The parameters of each row of z [B, size], by name, [B, ...].
-function methods:values_of(z)
-  local compiled = self.target:compiled_values()
-  compiled(z[1])
-  return self:cut(compiled:map(z:contiguous()))
+  open(self, values, lead, f, how or {})
 end
 
 --- Rows of parameters [B, n] (target:compiled_values) by name, [B, ...].
