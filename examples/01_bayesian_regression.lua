@@ -1,6 +1,6 @@
 --- Bayesian regression with a small network on data with a gap: how sure is the network where it has seen nothing?
---- Two posteriors of the same model, curve and noise learned together: an independent normal for each weight, trained in
---- a moment, whose band hardly widens in the gap; and draws of all weights by Hamiltonian Monte Carlo, whose band opens.
+--- Two posteriors of the same model, curve and noise learned together. An independent normal for each weight, trained
+--- in a moment: its band hardly widens in the gap. And draws of all weights by Hamiltonian Monte Carlo: theirs opens.
 ---
 ---     penumbra examples/01_bayesian_regression.lua [--quick] [--seed N] [--out FILE.svg]
 local pn = require "penumbra"
@@ -114,8 +114,8 @@ print(("%-30s %14s %14s %8s"):format("", "independent", "drawn together", "right
 for _, where in ipairs { "where there are data", "in the gap" } do
   local x = where == "in the gap" and between(gap, 1000) or where_data_are(1000)
   local y = noisy(x)
-  local flat, right = y:reshape { -1 }, dist.normal(curve(x), noise_sd):log_prob(y):mean():item()
-  local rows = { { "log-likelihood per point", right }, { "coverage of 50 % intervals", 0.5 },
+  local flat, best = y:reshape { -1 }, dist.normal(curve(x), noise_sd):log_prob(y):mean():item()
+  local rows = { { "log-likelihood per point", best }, { "coverage of 50 % intervals", 0.5 },
     { "coverage of 90 % intervals", 0.9 } }
   for _, name in ipairs { "mean_field", "sampled" } do
     local loc, scale = predict[name](x)
