@@ -32,6 +32,9 @@ local linear_system = require "penumbra.smc.kalman.linear_system"
 local filtering = require "penumbra.smc.kalman.filtering"
 local smoothing = require "penumbra.smc.kalman.smoothing"
 local diffuse = require "penumbra.smc.kalman.diffuse"
+local expectation = require "penumbra.smc.kalman.expectation"
+local drawing = require "penumbra.smc.kalman.drawing"
+local discretise = require "penumbra.smc.kalman.discretise"
 
 local kalman = {}
 
@@ -190,23 +193,15 @@ end
 
 -- ---- smoother ----
 
---- smooth(system, y [, options]) -> {mean, cov, lag_one}: the states given all observations, [T + 1, B..., n] and
---- [T + 1, B..., n, n] with x_0 first (T of them with first = "predicted"), and lag_one [T, B..., n, n], the covariances of
---- each with the next. Further option:
----
---- method   "rts" (Rauch, Tung & Striebel), "disturbance" (inverts no covariance of states, so that these may be
----          singular), "two_filter" (no lag_one)
-function kalman.smooth(system, y, given)
-  local o = linear_system.options("kalman.smooth", given,
-    { method = options.choice("rts", "disturbance", "two_filter") })
-  local s = linear_system.read("kalman.smooth", system, y, o)
+-- Smoothed moments of a system that was read; nil, message, code.
+local function smooth_system(s, method)
   local f, a, augmented, delta = filter_system(s)
   if not f then
     return nil, a, augmented
   end
-  local mean, cov, lag = smoothing[o.method](s.diffuse and a or s, s.diffuse and augmented or f)
+  local mean, cov, lag = smoothing[method](s.diffuse and a or s, s.diffuse and augmented or f)
   if not mean then
-    return nil, "kalman.smooth: " .. cov, lag
+    return nil, s.where .. ": " .. cov, lag
   end
   if s.diffuse then
     local last_mean, last_cov = delta.mean:select(1, -1), delta.cov:select(1, -1)
@@ -221,6 +216,259 @@ function kalman.smooth(system, y, given)
     mean, cov = diffuse.where_known(known, mean, 1, 0 / 0), diffuse.where_known(known, cov, 2, 1 / 0)
   end
   return { mean = mean, cov = cov, lag_one = lag }
+end
+
+--- smooth(system, y [, options]) -> {mean, cov, lag_one}: the states given all observations, [T + 1, B..., n] and
+--- [T + 1, B..., n, n] with x_0 first (T of them with first = "predicted"), and lag_one [T, B..., n, n], the covariances of
+--- each with the next. Further option:
+---
+--- method   "rts" (Rauch, Tung & Striebel), "disturbance" (inverts no covariance of states, so that these may be
+---          singular), "two_filter" (no lag_one)
+function kalman.smooth(system, y, given)
+  local o = linear_system.options("kalman.smooth", given,
+    { method = options.choice("rts", "disturbance", "two_filter") })
+  return smooth_system(linear_system.read("kalman.smooth", system, y, o), o.method)
+end
+
+-- ---- forecasts ----
+
+local function future_part(where, s, future, name, part, steps)
+  local x = future[part]
+  if x == nil then
+    if s.given[part] and s.given[part]:ndim() - linear_system.rank[part] > s.batch and s.given[part]:size(1) > 1 then
+      core.error(("%s: %s changes with time: its values to come must stand in future"):format(where, part))
+    end
+    return s.given[part]
+  end
+  x = options.numbers(where, "future." .. part, x, "tensor")
+  if x:ndim() - linear_system.rank[part] > s.batch and x:size(1) ~= steps and x:size(1) ~= 1 then
+    core.error(("%s: future.%s must be [%d, ...], got [%s]"):format(where, name, steps,
+      table.concat(x:shape(), ", ")))
+  end
+  return x
+end
+
+--- forecast(system, y, steps [, options]) -> {mean, cov, state_mean, state_cov}: the next observations and states,
+--- [steps, B..., p], [steps, B..., p, p] and the same of the states, given y. Further option:
+---
+--- future   {inputs =, transition =, emission = ...}: values of what changes with time in the steps to come,
+---          [steps, ...]
+function kalman.forecast(system, y, steps, given)
+  local where = "kalman.forecast"
+  options.whole(where, "steps", steps, 1)
+  local o = linear_system.options(where, given, { future = {} })
+  local s = linear_system.read(where, system, y, o)
+  local known = { inputs = false }
+  for part in pairs(linear_system.rank) do
+    known[part] = false
+  end
+  local future = options.check(where .. ": future", o.future, known)
+  local f, message, code = filter_system(s)
+  if not f then
+    return nil, message, code
+  end
+  local last_mean, last_cov = f.mean:select(1, -1), f.cov:select(1, -1)
+  local coming = { initial_mean = last_mean, initial_cov = last_cov }
+  for part in pairs(linear_system.rank) do
+    if not part:find "^initial" then
+      coming[part] = future_part(where, s, { [part] = future[part] or nil }, part, part, steps)
+    end
+  end
+  local h = linear_system.read(where, coming, nil, { inputs = future.inputs, steps = steps, batch = s.batch })
+  local mean, cov = core.gaussian.propagate(last_mean, last_cov, h.a, h.b, h.q, steps, false)
+  local seen = apply(h.c, mean)
+  return { state_mean = mean, state_cov = cov, mean = h.d and seen + h.d or seen,
+    cov = linear_system.symmetric(h.c:matmul(cov):matmul(linear_system.mt(h.c)) + h.r) }
+end
+
+-- ---- draws ----
+
+local function draws_first(x)
+  local order = { 2, 1 }
+  for axis = 3, x:ndim() do
+    order[axis] = axis
+  end
+  return x:permute(order)
+end
+
+--- sample(system, steps [, options]) -> states [S, T + 1, B..., n], observations [S, T, B..., p]: draws of the prior,
+--- reparameterised. Options: num_samples (1), batch ({}: sizes B...), inputs, first, generator.
+function kalman.sample(system, steps, given)
+  local where = "kalman.sample"
+  options.whole(where, "steps", steps, 1)
+  local o = options.check(where, given, { num_samples = 1, batch = {}, inputs = false, generator = false,
+    first = options.choice("initial", "predicted") })
+  local draws = options.whole(where, "num_samples", o.num_samples, 1)
+  local s = linear_system.read(where, system, nil, { inputs = o.inputs, first = o.first, steps = steps,
+    batch = #o.batch })
+  if s.diffuse then
+    core.error(where .. ": a diffuse state cannot be drawn; give initial_cov")
+  end
+  for axis, size in ipairs(o.batch) do
+    s.lead[axis] = math.max(s.lead[axis], options.whole(where, "batch[" .. axis .. "]", size, 1))
+  end
+  local states, seen = drawing.prior(drawing.repeated(s, draws), o.generator or nil)
+  return draws_first(states), draws_first(seen)
+end
+
+--- sample_posterior(system, y [, options]) -> states [S, T + 1, B..., n] (T of them with first = "predicted"): joint draws
+--- of all states given all observations, reparameterised. Further options: num_samples (1), generator,
+---
+--- method   "ffbs" (filters once, samples backwards), "simulation" (Durbin & Koopman 2002: smooths each draw; also for
+---          diffuse states and singular covariances)
+function kalman.sample_posterior(system, y, given)
+  local where = "kalman.sample_posterior"
+  local o = linear_system.options(where, given, { num_samples = 1, generator = false,
+    method = options.choice("ffbs", "simulation") })
+  local draws = options.whole(where, "num_samples", o.num_samples, 1)
+  local s = linear_system.read(where, system, y, o)
+  if o.method == "ffbs" and s.diffuse then
+    core.error(where .. ": method 'ffbs' needs a proper initial state, take 'simulation'")
+  end
+  local states, message, code
+  if o.method == "ffbs" then
+    local f, why, kind = filter_system(s)
+    if not f then
+      return nil, why, kind
+    end
+    states, message, code = drawing.backwards(s, f, draws, o.generator or nil)
+  else
+    states, message, code = drawing.corrected(drawing.repeated(s, draws), o.generator or nil, function(apart)
+      local x, why, kind = smooth_system(apart, "disturbance")
+      if not x then
+        return nil, why, kind
+      end
+      return x.mean
+    end)
+  end
+  if not states then
+    return nil, message, code
+  end
+  return draws_first(states)
+end
+
+-- ---- expectations ----
+
+local function read_proper(where, system, y, o)
+  local s = linear_system.read(where, system, y, o)
+  if s.diffuse then
+    core.error(where .. ": needs a proper initial state, got diffuse")
+  end
+  return s
+end
+
+--- elbo(system, y [, options]) -> {prior, transition, emission, entropy, elbo}, each [B...]: the expected complete log
+--- likelihood under the smoothed states in its parts, and their entropy; the sum is the log likelihood exactly. The noises
+--- and initial_cov must be positive definite. Further option:
+---
+--- entropy   "forward", "backward" or "pairwise": by the smoothed states given the one before, given the one after, or
+---           by pairs less single ones; the same number. (The covariances are those of the smoothing distribution; the
+---           filter's predicted ones in their place, as printed in places, give another number.)
+function kalman.elbo(system, y, given)
+  local where = "kalman.elbo"
+  local o = linear_system.options(where, given, { entropy = options.choice("forward", "backward", "pairwise") })
+  local s = read_proper(where, system, y, o)
+  local x, message, code = smooth_system(s, "rts")
+  if not x then
+    return nil, message, code
+  end
+  local parts = expectation.parts(s, x)
+  parts.entropy = expectation.entropy(where, x, o.entropy)
+  parts.elbo = parts.prior + parts.transition + parts.emission + parts.entropy
+  return parts
+end
+
+local function detached(x)
+  local out = {}
+  for name, value in pairs(x) do
+    out[name] = value:detach()
+  end
+  return out
+end
+
+--- fisher_gradient(system, y, parameters [, options]) -> list of gradients of the log likelihood (summed over series) by
+--- Fisher's identity, d log p(y) = E[d log p(x, y) | y]: a smoother and no pass back through the filter. The system
+--- consists of functions of `parameters`. Equal to what log_likelihood's gradient is.
+function kalman.fisher_gradient(system, y, parameters, given)
+  local where = "kalman.fisher_gradient"
+  options.argument(where, "parameters", parameters, "table")
+  local s = read_proper(where, system, y, linear_system.options(where, given))
+  local off = core.set_no_grad(true)
+  local ok, x, message, code = pcall(smooth_system, s, "rts")
+  core.set_no_grad(off)
+  if not ok then
+    error(x, 0)
+  elseif not x then
+    return nil, message, code
+  end
+  local parts = expectation.parts(s, detached(x))
+  return core.grad((parts.prior + parts.transition + parts.emission):sum(), parameters)
+end
+
+local function em_loop(where, system, y, o, fitted)
+  local list, converged = {}, false
+  for step = 0, o.steps do
+    local s = read_proper(where, system, y, o)
+    fitted = fitted or expectation.fitted(s, o.fixed)
+    local value, message, code = filtering.log_prob(s)
+    if not value then
+      return nil, message, code
+    end
+    list[#list + 1] = value:sum():item()
+    local before = list[#list - 1]
+    converged = before ~= nil and list[#list] - before <= o.tolerance * math.abs(before)
+    if step == o.steps or converged then
+      break
+    end
+    local x, why, kind = smooth_system(s, "rts")
+    if not x then
+      return nil, why, kind
+    end
+    system = expectation.maximise(s, x, fitted)
+  end
+  return { system = system, log_likelihood = core.tensor(list), converged = converged, steps = #list - 1 }
+end
+
+--- em(system, y [, options]) -> {system, log_likelihood, steps, converged}: maximum likelihood by expectation-maximisation
+--- (Shumway & Stoffer 1982) from the values that the system has; log_likelihood, summed over series, before the first step
+--- and after each. All parts that the system has are fitted; offsets and inputs are regressed on together with the matrix
+--- beside them. A part without the batch's axes is pooled over all series, one with them is fitted to each. Missing
+--- elements of y count with their expectation given the state and what was observed. Further options:
+---
+--- steps       at most (100)
+--- tolerance   stop when the log likelihood gains less than this share of itself (0: never before)
+--- fixed       names of parts that keep their values, {"emission", "emission_noise"}; what changes with time must be one
+function kalman.em(system, y, given)
+  local where = "kalman.em"
+  local o = linear_system.options(where, given, { steps = 100, tolerance = 0, fixed = {} })
+  options.whole(where, "steps", o.steps, 0)
+  o.fixed = { table.unpack(o.fixed) }
+  local off = core.set_no_grad(true)
+  local results = table.pack(pcall(em_loop, where, system, y, o))
+  core.set_no_grad(off)
+  if not results[1] then
+    error(results[2], 0)
+  end
+  return table.unpack(results, 2, results.n)
+end
+
+-- ---- continuous time ----
+
+--- discretise{drift =, diffusion =, step =, offset =} -> {transition, transition_noise, transition_offset}: dx = (drift x +
+--- offset) dt + dw with E dw dw^T = diffusion dt, observed after steps of the lengths `step` (a number, or [T]: then all
+--- results have a time axis; [T, 1] or [T, B] for a batch), exactly, by the matrix exponential (Van Loan 1978).
+function kalman.discretise(given)
+  return discretise.system("kalman.discretise", given)
+end
+
+--- matrix_exponential(x): e^x of matrices [..., n, n], by scaling and squaring with a Padé approximant of order 13
+--- (Higham 2005).
+function kalman.matrix_exponential(x)
+  options.argument("kalman.matrix_exponential", "x", x, "tensor")
+  if x:ndim() < 2 or x:size(-1) ~= x:size(-2) then
+    core.error(("kalman.matrix_exponential: x must be [..., n, n], got [%s]"):format(table.concat(x:shape(), ", ")))
+  end
+  return discretise.exponential(x)
 end
 
 return kalman
