@@ -9,7 +9,10 @@ local core = require "penumbra.core"
 local smc = {}
 
 -- namespaces below this one, each a module of its own
-local parts = {}
+local parts = {
+  kalman = true,
+  structural = true,
+}
 -- single functions: name -> the module that has them
 local members = { filter = "filter", resample = "machine", schemes = "machine" }
 
