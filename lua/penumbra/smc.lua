@@ -9,7 +9,9 @@ local core = require "penumbra.core"
 local smc = {}
 
 -- namespaces below this one, each a module of its own
-local parts = {}
+local parts = {
+  hmm = true,
+}
 -- single functions: name -> the module that has them
 local members = {}
 
