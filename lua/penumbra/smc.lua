@@ -12,6 +12,7 @@ local smc = {}
 local parts = {
   kalman = true,
   structural = true,
+  hmm = true,
 }
 -- single functions: name -> the module that has them
 local members = { filter = "filter", resample = "machine", schemes = "machine" }
