@@ -11,7 +11,7 @@ local smc = {}
 -- namespaces below this one, each a module of its own
 local parts = {}
 -- single functions: name -> the module that has them
-local members = {}
+local members = { rbpf = "rbpf" }
 
 local function lazy_names()
   local names = {}
