@@ -16,6 +16,11 @@ local parts = {
 }
 -- single functions: name -> the module that has them
 local members = { filter = "filter", resample = "machine", schemes = "machine" }
+-- Rao-Blackwellised filters and the bounds of filters
+members.rbpf = "rbpf"
+for _, name in ipairs { "elbo", "iwae", "fivo", "vsmc" } do
+  members[name] = "sequential_bound"
+end
 
 local function lazy_names()
   local names = {}
