@@ -1157,6 +1157,20 @@ PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, 
 PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
                                      pn_tensor *start, pn_rng *rng);
 
+/* ---- populations: a function of a vector at many points, side by side -----------------------------
+ * A plan of one input x [n] and one result y [m], float64, copied for each thread of c into a context of its own (these
+ * count against the memory limit of c; with more than one thread they take memory from malloc). */
+typedef struct pn_population pn_population;
+
+/* New; PN_SHAPE (the plan has another form), PN_STATE (it draws at random or updates parameters), PN_NOMEM. */
+PN_API pn_population *pn_population_new(pn_context *c, const pn_plan *plan);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_population_free(pn_population *q);
+/* y [N, m] for each row of rows [N, n], the same bits for any number of threads. A point where the function fails with
+ * PN_DOMAIN, PN_SINGULAR or PN_NAN has -inf in all places: a density is 0 there. Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM,
+ * and other failures of the operations. */
+PN_API pn_tensor *pn_population_evaluate(pn_context *c, pn_population *q, pn_tensor *rows);
+
 /* ---- sequential Monte Carlo ------------------------------------------------------------------------
  * Particles are the first axis; filters that run side by side, each by itself, are the next ones: log-weights [N] or
  * [N, B...], a part of a state [N, B..., event...]. Ancestors are int64, 0-based, within a filter. */

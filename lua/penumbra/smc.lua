@@ -15,12 +15,17 @@ local parts = {
   hmm = true,
 }
 -- single functions: name -> the module that has them
-local members = { filter = "filter", resample = "machine", schemes = "machine" }
--- Rao-Blackwellised filters and the bounds of filters
-members.rbpf = "rbpf"
-for _, name in ipairs { "elbo", "iwae", "fivo", "vsmc" } do
-  members[name] = "sequential_bound"
-end
+local members = {
+  elbo = "sequential_bound",
+  filter = "filter",
+  fivo = "sequential_bound",
+  iwae = "sequential_bound",
+  rbpf = "rbpf",
+  resample = "machine",
+  sample = "tempering",
+  schemes = "machine",
+  vsmc = "sequential_bound",
+}
 
 local function lazy_names()
   local names = {}

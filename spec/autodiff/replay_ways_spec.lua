@@ -198,7 +198,7 @@ local once = set [[
   csv idx load npy npz safetensors save script files new points impulses capture
   standardise split parameters
   json trap_nan load_posterior objects
-  new_sampler run finished iteration draws statistics metric
+  new_sampler run finished iteration draws statistics metric new_population evaluate
 ]]
 
 describe("inside a compiled function", function()

@@ -196,7 +196,13 @@ end
 ---                            Shephard 1999
 ---
 --- Other options as pn.smc has them. t counts from 1.
-function filter.filter(given)
+---
+--- filter(model, {data =, values =, num_particles =, ...}) filters with a pn.model written with m:scan
+--- (pn.help "penumbra.smc.scan_filter").
+function filter.filter(given, more)
+  if require "penumbra.infer.model".is(given) then
+    return require "penumbra.smc.scan_filter".run(given, more)
+  end
   local known = {}
   for name, rule in pairs(machine.options) do
     known[name] = rule
@@ -215,5 +221,7 @@ function filter.filter(given)
   return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator },
     class)
 end
+
+filter.model_of = model_of
 
 return filter
