@@ -1,0 +1,80 @@
+--- Linear stochastic differential equations at discrete times, exactly.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local discretise = {}
+
+-- Padé approximant of order 13 of e^x for a norm to 5.37 (Higham 2005, table 10.4).
+local PADE = { 64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
+  10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1 }
+local LARGEST_NORM = 5.371920351148152
+
+--- e^x of matrices [..., n, n] by scaling and squaring.
+function discretise.exponential(x)
+  local norm = x:detach():abs():sum(-2):max():item()
+  local doublings = norm > LARGEST_NORM and math.ceil(math.log(norm / LARGEST_NORM, 2)) or 0
+  x = x * 2.0 ^ -doublings
+  local unit = core.eye(x:size(-1), { dtype = x:dtype() })
+  local x2 = x:matmul(x)
+  local x4 = x2:matmul(x2)
+  local x6 = x4:matmul(x2)
+  local b = PADE
+  local odd = x6:matmul(x6 * b[14] + x4 * b[12] + x2 * b[10]) + x6 * b[8] + x4 * b[6] + x2 * b[4] + unit * b[2]
+  odd = x:matmul(odd)
+  local even = x6:matmul(x6 * b[13] + x4 * b[11] + x2 * b[9]) + x6 * b[7] + x4 * b[5] + x2 * b[3] + unit * b[1]
+  local y = (even - odd):solve(even + odd)
+  for _ = 1, doublings do
+    y = y:matmul(y)
+  end
+  return y
+end
+
+--- Blocks under each other, each a row of blocks, [..., n, k] with the same leading axes.
+local function blocks(rows)
+  local list = {}
+  for i, row in ipairs(rows) do
+    list[i] = core.concatenate(row, -1)
+  end
+  return core.concatenate(list, -2)
+end
+
+--- See kalman.discretise.
+function discretise.system(where, given)
+  local o = options.check(where, given, { drift = options.required(), diffusion = options.required(), offset = false,
+    step = options.required() })
+  local f = options.numbers(where, "drift", o.drift, "tensor")
+  local q = options.numbers(where, "diffusion", o.diffusion, "tensor")
+  local dt = options.numbers(where, "step", o.step)
+  local n = f:size(-1)
+  for role, x in pairs { drift = f, diffusion = q } do
+    if x:ndim() < 2 or x:size(-1) ~= n or x:size(-2) ~= n then
+      core.error(("%s: %s must be [..., %d, %d], got [%s]"):format(where, role, n, n, table.concat(x:shape(), ", ")))
+    end
+  end
+  if type(dt) == "number" then
+    dt = core.full({}, dt, { dtype = f:dtype() })
+  end
+  if not dt:detach():ge(0):all():item() then
+    core.error(where .. ": step must not be negative")
+  end
+  dt = dt:unsqueeze(-1):unsqueeze(-1)
+  local ft, zero = f:transpose(-1, -2), f * 0 + q * 0
+  f, q = f + zero, q + zero
+  -- e^([-f q; 0 f^T] h) = [. g; 0 a^T], noise = a g
+  local e = discretise.exponential(blocks { { -f, q }, { zero, ft + zero } } * dt)
+  local a = e:slice(-2, n + 1, 2 * n):slice(-1, n + 1, 2 * n):transpose(-1, -2)
+  local noise = a:matmul(e:slice(-2, 1, n):slice(-1, n + 1, 2 * n))
+  local result = { transition = a, transition_noise = (noise + noise:transpose(-1, -2)) * 0.5 }
+  if o.offset then
+    local c = options.numbers(where, "offset", o.offset, "tensor"):unsqueeze(-1)
+    local row = core.zeros({ 1, n + 1 }, { dtype = f:dtype() })
+    local top = core.concatenate({ f, c + f:slice(-1, 1, 1) * 0 }, -1)
+    local lead = { table.unpack(top:shape(), 1, top:ndim() - 2) }
+    lead[#lead + 1], lead[#lead + 2] = 1, n + 1
+    local whole = discretise.exponential(core.concatenate({ top, row:broadcast_to(lead) }, -2) * dt)
+    result.transition_offset = whole:slice(-2, 1, n):select(-1, n + 1)
+  end
+  return result
+end
+
+return discretise
