@@ -3,10 +3,10 @@
 --- with the priors of Chopin & Papaspiliopoulos 2020: mu ~ normal(0, 2), rho ~ beta(9, 1), sigma ~ gamma(2, 2). One
 --- model, three ways that share nothing but it: PMMH, SMC^2, and NUTS on parameters and path together.
 ---
----     penumbra examples/12_stochastic_volatility.lua [--data DIR] [--quick] [--seed N] [--keep DIR] [--out FILE.svg]
+---     penumbra 12_stochastic_volatility.lua [--data DIR] [--quick] [--seed N] [--keep DIR] [--out FILE.svg]
 ---
---- --data: DIR/classics/gbpusd_sv_945.csv, else generated returns. --keep: posteriors are written there, and not sampled
---- again where they are found.
+--- --data: DIR/classics/gbpusd_sv_945.csv, else generated returns. --keep: posteriors are written there, and not
+--- sampled again where they are found.
 local pn = require "penumbra"
 local dist = pn.dist
 
@@ -19,7 +19,8 @@ while arg[i] do
   elseif name and option[name] ~= nil and arg[i + 1] and (name ~= "seed" or math.tointeger(tonumber(arg[i + 1]))) then
     option[name], i = name == "seed" and math.tointeger(tonumber(arg[i + 1])) or arg[i + 1], i + 1
   else
-    io.stderr:write("usage: 12_stochastic_volatility.lua [--data DIR] [--quick] [--seed N] [--keep DIR] [--out FILE.svg]\n")
+    io.stderr:write("usage: 12_stochastic_volatility.lua [--data DIR] [--quick] [--seed N] [--keep DIR] ",
+      "[--out FILE.svg]\n")
     os.exit(1)
   end
   i = i + 1
@@ -52,15 +53,15 @@ local T = y:size(1)
 
 -- ---- the model: h = x - mu, with the noise as latent variables, as NUTS likes it ----
 
-local model = pn.model(function(m, y)
+local model = pn.model(function(m, seen)
   local mu = m:sample("mu", dist.normal(0, 2))
   local rho = m:sample("rho", dist.beta(9, 1))
   local sigma = m:sample("sigma", dist.gamma(2, 2))
-  m:scan("days", y:size(1), pn.tensor(0), function(h, t)
+  m:scan("days", seen:size(1), pn.tensor(0), function(h, t)
     local e = m:sample("e", dist.normal(0, 1))
     h = t == 1 and e * sigma / (1 - rho * rho):sqrt() or h * rho + e * sigma
     m:deterministic("h", h)
-    m:observe("y", dist.normal(0, ((h + mu) * 0.5):exp()), y[t])
+    m:observe("y", dist.normal(0, ((h + mu) * 0.5):exp()), seen[t])
     return h
   end)
 end)
@@ -92,8 +93,8 @@ end)
 
 local ways = {
   { name = "PMMH", model = parameters, sample = function()
-    return pn.smc.pmmh(model, { data = data, num_particles = quick and 50 or 300, chains = 4, warmup = quick and 200 or 1000,
-      draws = quick and 400 or 5000 })
+    return pn.smc.pmmh(model, { data = data, num_particles = quick and 50 or 300, chains = 4,
+      warmup = quick and 200 or 1000, draws = quick and 400 or 5000 })
   end },
   { name = "SMC^2", model = parameters, sample = function()
     return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 600, num_particles = quick and 50 or 200,
@@ -134,6 +135,7 @@ print(("mean +- standard deviation (Monte Carlo error); means differ by at most 
 -- ---- the picture: volatility of each day given the days before it, and the posteriors ----
 
 local mean = {}
+pn.seed(option.seed)
 for _, name in ipairs { "mu", "rho", "sigma" } do
   mean[name] = ways[1].summary[name].mean
 end
@@ -145,9 +147,9 @@ local days, curves = pn.arange(1, T + 1, { dtype = "float64" }), {}
 for k, z in ipairs { -1.645, 0, 1.645 } do
   curves[k] = ((h + sd * z + mean.mu) / 2):exp()
 end
-local panels = { pn.plot.panel { title = "Returns of pound in dollar and their filtered volatility (90 %)", x_label = "day",
-  y_label = "per cent", legend = "top left", pn.plot.points(days, y:abs(), { size = 0.35, colour = "#999999",
-  label = "|return|" }), pn.plot.fan(days, curves, { label = "volatility" }) } }
+local panels = { pn.plot.panel { title = "Returns of pound in dollar and their filtered volatility (90 %)",
+  x_label = "day", y_label = "per cent", legend = "top left",
+  pn.plot.points(days, y:abs(), { size = 0.35, colour = "#999999", label = "|return|" }), pn.plot.fan(days, curves, { label = "volatility" }) } }
 for _, name in ipairs { "mu", "rho", "sigma" } do
   local panel = { title = name, x_label = name, y_label = "density", legend = name == "mu" and "top right" or "none" }
   for _, way in ipairs(ways) do

@@ -1,5 +1,5 @@
---- Models written with m:scan as particle filters, and particle MCMC, held to the Kalman filter and to quadrature over the
---- parameters.
+--- Models written with m:scan as particle filters, and particle MCMC, held to the Kalman filter and to quadrature over
+--- the parameters.
 local pn = require "penumbra"
 local dist = pn.dist
 
@@ -66,7 +66,8 @@ end
 local function quadrature()
   local n = 200
   local rho = ((pn.arange(n, { dtype = "float64" }) + 0.5) / n):unsqueeze(2):broadcast_to({ n, n }):reshape { -1 }
-  local sigma = ((pn.arange(n, { dtype = "float64" }) + 0.5) * (4 / n)):unsqueeze(1):broadcast_to({ n, n }):reshape { -1 }
+  local sigma = (pn.arange(n, { dtype = "float64" }) + 0.5) * (4 / n)
+  sigma = sigma:unsqueeze(1):broadcast_to({ n, n }):reshape { -1 }
   local log_w = kalman(rho, sigma) + priors.rho:log_prob(rho) + priors.sigma:log_prob(sigma)
   local w, q = log_w:softmax(1), { log_evidence = log_w:logsumexp(1):item() + math.log(4 / n / n) }
   for name, v in pairs { rho = rho, sigma = sigma } do
@@ -187,8 +188,8 @@ describe("PMMH", function()
   for name, m in pairs { ["of a model"] = model, ["of functions"] = functions, ["of distributions"] = distributions } do
     it(name .. " has the exact posterior", function()
       pn.seed(3)
-      local p = pn.smc.pmmh(m, { data = { y }, parameters = m ~= model and priors or nil, num_particles = 60, chains = 8,
-        warmup = 300, draws = 700 })
+      local p = pn.smc.pmmh(m, { data = { y }, parameters = m ~= model and priors or nil, num_particles = 60,
+        chains = 8, warmup = 300, draws = 700 })
       check_posterior(p, 150)
       assert.is_true(p.log_likelihood_sd > 0.3 and p.log_likelihood_sd < 2)
       assert.same({ 8, 700 }, p.statistics.accept:shape())

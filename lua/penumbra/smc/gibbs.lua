@@ -5,9 +5,9 @@
 ---     print(p)                     a posterior of the parameters as pn.nuts gives one
 ---     p.smoothed.x                 {mean = [T, ...], sd = [T, ...]}: moments of the site x given all of y
 ---
---- The model is a pn.model with m:scan whose carry is made of what is drawn at the step itself (x, not the noise of x):
---- the ancestor of the path that is kept is drawn anew at each step by how well a particle explains what follows, which
---- must then depend on the step's sites alone. Few particles do.
+--- The model is a pn.model with m:scan whose carry is made of what is drawn at the step itself (x, not the noise of
+--- x): the ancestor of the path that is kept is drawn anew at each step by how well a particle explains what follows,
+--- which must then depend on the step's sites alone. Few particles do.
 ---
 --- Lindsten, Jordan & Schon 2014; Andrieu, Doucet & Holenstein 2010.
 local core = require "penumbra.core"
@@ -57,7 +57,8 @@ end
 local function check_markov(state, lead)
   space.each(state, lead, function(x)
     if (x - x:slice(1, 1, 1)):abs():max():item() > 0 then
-      core.error "particle_gibbs: the carry must be made of what the step itself draws: m:sample(\"x\", law of x), not its noise"
+      core.error('particle_gibbs: the carry must be made of what the step itself draws: m:sample("x", law of x), not '
+        .. "its noise")
     end
     return x
   end)

@@ -1,13 +1,13 @@
---- The filter of Liu and West: parameters learned on line by one particle filter, each particle with parameters of its own
---- that are drawn anew at each step around values shrunk to their mean, so that their variance stays what it was.
+--- The filter of Liu and West: parameters learned on line by one particle filter, each particle with parameters of its
+--- own that are drawn anew at each step around values shrunk to their mean, so that their variance stays what it was.
 ---
 ---     local p = pn.smc.liu_west(model, {data = {y}, num_particles = 5000})
 ---     print(p)                     particles of the parameters after the last observation, with log_evidence
 ---     p.history.rho                {mean = [T, ...], sd = [T, ...]}: what was known after each observation
 ---
---- In the unconstrained space, with a = (3 discount - 1) / (2 discount): m_i = a z_i + (1 - a) mean(z), and the new z_i is
---- normal around m of its ancestor with covariance (1 - a^2) cov(z). An approximation: one pass, constant cost a step, no
---- guarantee as particles grow; pn.smc.smc2 is exact.
+--- In the unconstrained space, with a = (3 discount - 1) / (2 discount): m_i = a z_i + (1 - a) mean(z), and the new
+--- z_i is normal around m of its ancestor with covariance (1 - a^2) cov(z). An approximation: one pass, constant cost
+--- a step, no guarantee as particles grow; pn.smc.smc2 is exact.
 ---
 --- Liu & West 2001.
 local core = require "penumbra.core"
@@ -90,10 +90,11 @@ for name, rule in pairs(space.options) do
   known[name] = rule
 end
 
---- liu_west(model, options) -> a posterior of the parameters (particles of equal weight) with log_evidence and history.
+--- liu_west(model, options) -> a posterior of the parameters (particles of equal weight) with log_evidence and
+--- history.
 ---
---- model           a pn.model with m:scan, or a function (theta, data...): pn.help "penumbra.smc.state_space". Parameters
----                 come as [N, ...] here, a value for each particle
+--- model           a pn.model with m:scan, or a function (theta, data...): pn.help "penumbra.smc.state_space".
+---                 Parameters come as [N, ...] here, a value for each particle
 --- data, parameters, state    as for pn.smc.pmmh
 --- num_particles   2000
 --- resampling, threshold    as pn.smc has them

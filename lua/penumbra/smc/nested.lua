@@ -1,14 +1,16 @@
---- SMC^2: particles of the parameters of a state-space model, each of which carries a particle filter, through the data
---- one observation after another.
+--- SMC^2: particles of the parameters of a state-space model, each of which carries a particle filter, through the
+--- data one observation after another.
 ---
 ---     local p = pn.smc.smc2(model, {data = {y}, num_parameters = 400, num_particles = 100})
 ---     print(p)                     a posterior as pn.smc.sample gives one, with log_evidence and its error
 ---     p.log_evidences              [T]: log p(y_1 .. y_t)
----     p.ladder                     list of {level, ess, moves, accept, num_particles, log_evidence}: the rejuvenations
+---     p.ladder                     list of {level, ess, moves, accept, num_particles, log_evidence}:
+---                                  the rejuvenations
 ---
---- All filters are one, [N, M] for N particles of each of M sets of parameters. When the effective share of the sets falls
---- below the threshold they are resampled and moved by PMMH, whose proposal has 2.38^2 / size of their covariance; when
---- too few of these moves are accepted the filters get twice as many particles, the sets the weights of the exchange.
+--- All filters are one, [N, M] for N particles of each of M sets of parameters. When the effective share of the sets
+--- falls below the threshold they are resampled and moved by PMMH, whose proposal has 2.38^2 / size of their
+--- covariance; when too few of these moves are accepted the filters get twice as many particles, the sets the weights
+--- of the exchange.
 ---
 --- Chopin, Jacob & Papaspiliopoulos 2013.
 local core = require "penumbra.core"

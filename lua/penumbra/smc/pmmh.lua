@@ -1,18 +1,18 @@
---- Particle marginal Metropolis-Hastings: a Markov chain of the parameters of a state-space model, in whose acceptance a
---- particle filter's unbiased estimate stands for the likelihood. The chain's law is the exact posterior whatever the
---- number of particles; with few it sticks.
+--- Particle marginal Metropolis-Hastings: a Markov chain of the parameters of a state-space model, in whose acceptance
+--- a particle filter's unbiased estimate stands for the likelihood. The chain's law is the exact posterior whatever
+--- the number of particles; with few it sticks.
 ---
 ---     local p = pn.smc.pmmh(model, {data = {y}, num_particles = 200, chains = 4, warmup = 500, draws = 1000})
 ---     print(p)                     a posterior as pn.nuts gives one
 ---     p.log_likelihood_sd          of the estimate near the posterior's mean: about 1 to 1.5 is best, above 2 chains
 ---                                  stick
 ---
---- Chains are the axis B of one filter [N, B] (pn.help "penumbra.smc.state_space"), captured once and replayed. Proposals
---- are normal in the unconstrained space; in warm-up their covariance follows that of all chains and their scale the
---- acceptance.
+--- Chains are the axis B of one filter [N, B] (pn.help "penumbra.smc.state_space"), captured once and replayed.
+--- Proposals are normal in the unconstrained space; in warm-up their covariance follows that of all chains and their
+--- scale the acceptance.
 ---
---- Andrieu, Doucet & Holenstein 2010; Doucet, Pitt, Deligiannidis & Kohn 2015, Sherlock, Thiery, Roberts & Rosenthal 2015
---- (how many particles, which acceptance); Haario, Saksman & Tamminen 2001 (the covariance).
+--- Andrieu, Doucet & Holenstein 2010; Doucet, Pitt, Deligiannidis & Kohn 2015, Sherlock, Thiery, Roberts & Rosenthal
+--- 2015 (how many particles, which acceptance); Haario, Saksman & Tamminen 2001 (the covariance).
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"

@@ -13,13 +13,13 @@
 ---     local r = pn.smc.filter(model, {data = {y}, values = {rho = 0.9}, num_particles = 1000})
 ---     local p = pn.smc.pmmh(model, {data = {y}})     local p = pn.nuts(model, {data = {y}})     -- the same function
 ---
---- Latent sites outside of m:scan are parameters, but those whose value is part of the carry. A parameter of shape S comes
---- as [B, S...], what is drawn within m:scan as [N, B, ...] (N particles): scalars broadcast by themselves. What the
---- body needs from one step to the next must be in the carry, a tensor or a (nested) table of tensors.
+--- Latent sites outside of m:scan are parameters, but those whose value is part of the carry. A parameter of shape S
+--- comes as [B, S...], what is drawn within m:scan as [N, B, ...] (N particles): scalars broadcast by themselves. What
+--- the body needs from one step to the next must be in the carry, a tensor or a (nested) table of tensors.
 ---
---- As functions: a function (theta, data...) that gives init, step and log_weight, or prior, transition and observation,
---- as pn.smc.filter{...} has them; data[1] is the series [T, ...], and parameters = {name = distribution} the priors, or
---- a pn.model of the parameters. theta[name] is [B, ...].
+--- As functions: a function (theta, data...) that gives init, step and log_weight, or prior, transition and
+--- observation, as pn.smc.filter{...} has them; data[1] is the series [T, ...], and parameters = {name = distribution}
+--- the priors, or a pn.model of the parameters. theta[name] is [B, ...].
 local core = require "penumbra.core"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -101,8 +101,8 @@ local function over_particles(site, d, lead)
     fits = fits and (size == 1 or size == wanted)
   end
   if not fits then
-    core.error(("sample: '%s' has batch shape %s, which does not broadcast to %s, particles and sets of parameters: axes "
-      .. "of one value must be joined by :independent(k)"):format(site.name, shape_text(batch), shape_text(want)))
+    core.error(("sample: '%s' has batch shape %s, which does not broadcast to %s, particles and sets of parameters: "
+      .. "axes of one value must be joined by :independent(k)"):format(site.name, shape_text(batch), shape_text(want)))
   end
   return d:expand(want)
 end
@@ -121,8 +121,8 @@ local function full(total, lead)
   return starts_with(total, lead) and total or total:broadcast_to(lead)
 end
 
--- Log weight of what was observed since place `mark` of the recorder's list, which is cut off there, and the log density
--- of what was drawn, where that is known.
+-- Log weight of what was observed since place `mark` of the recorder's list, which is cut off there, and the log
+-- density of what was drawn, where that is known.
 local function collect(m, mark, lead, kept)
   local weight, drawn
   for k = mark + 1, #m.order do
@@ -264,11 +264,11 @@ end
 
 local methods = {}
 
---- open(values, lead, f [, how]): f(process), where process.steps is T and process.advance(state, t [, kept]) gives the next
---- state and log weights [N, B...] = lead; the state before t = 1 does not matter. values: parameter -> tensor. kept: a
---- table that gets what was drawn, by site. Of models with m:scan how.drawn(site) gives the values of the state's sites
---- in place of draws; with how.scored advance gives their log density as a third result, and process.first is that of
---- those before the scan.
+--- open(values, lead, f [, how]): f(process), where process.steps is T and process.advance(state, t [, kept]) gives
+--- the next state and log weights [N, B...] = lead; the state before t = 1 does not matter. values: parameter ->
+--- tensor. kept: a table that gets what was drawn, by site. Of models with m:scan how.drawn(site) gives the values of
+--- the state's sites in place of draws; with how.scored advance gives their log density as a third result, and
+--- process.first is that of those before the scan.
 function methods:open(values, lead, f, how)
   local open = self.functions and open_functions or open_model
   open(self, values, lead, f, how or {})
@@ -296,8 +296,8 @@ local class = { __index = methods }
 space.options = { data = options.optional "table", parameters = options.optional(), state = options.optional "table",
   generator = options.optional "generator" }
 
---- new(where, model, o): o.data, o.parameters (priors, for functions), o.state (names of latent sites that belong to the
---- state though they are not found in the carry), o.generator. Internal.
+--- new(where, model, o): o.data, o.parameters (priors, for functions), o.state (names of latent sites that belong to
+--- the state though they are not found in the carry), o.generator. Internal.
 function space.new(where, m, o)
   local self = setmetatable({ where = where, model = m, args = model.packed(o.data), generator = o.generator,
     functions = not model.is(m) }, class)
@@ -335,8 +335,8 @@ function methods:with_parameters(given)
   return self
 end
 
---- advance(process, s, lead, state, t, kept): one step of a filter with machine s: the next state, and the increment of
---- the log evidence. Weights that have no value are 0. Internal.
+--- advance(process, s, lead, state, t, kept): one step of a filter with machine s: the next state, and the increment
+--- of the log evidence. Weights that have no value are 0. Internal.
 function space.advance(process, s, lead, state, t, kept)
   if t > 1 then
     local ancestors = s:resample()
