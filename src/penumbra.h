@@ -1131,6 +1131,9 @@ typedef struct pn_smc_config {
   int64_t batch[PN_MAX_DIMS];
   const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
   double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int trace;              /* record what happens at each step, for pn_smc_trace */
+  int history;            /* pn_smc_keep is going to be called after each step */
+  int conditional;        /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
   int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
 } pn_smc_config;
 
@@ -1141,6 +1144,9 @@ PN_API void pn_smc_free(pn_smc *s);
 /* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps its
  * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM. */
 PN_API pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors);
+/* With config.conditional and a threshold of 1: the next resampling gives the last particle of each filter this ancestor
+ * [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE. */
+PN_API pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor);
 /* Multiplies the weights by exp(log_increment [N, B...]) and normalises: the increment [B...] of the log-evidence, the
  * logarithm of the sum of weights before that. Differentiable where log_increment is. Scoped. PN_DEGENERATE, PN_NAN,
  * PN_DOMAIN (+inf), PN_SHAPE: names the step, and nothing has changed. */
@@ -1155,6 +1161,18 @@ PN_API pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what);
 /* Goes on from weights that pn_smc_get called "weighed"; NULL: from the beginning. Neither evidence nor steps change.
  * PN_SHAPE. */
 PN_API pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed);
+/* With config.trace: [T, 6, B...], float64, for each step the effective sample size, how many particles of the step before
+ * have descendants, the largest weight, the increment of the log-evidence, whether ancestors were chosen (0 or 1), and
+ * the variance of the log-evidence so far, as this one run tells it (Lee & Whiteley 2018). Scoped. PN_STATE. */
+PN_API pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s);
+/* With config.history: keeps the parts [N, B..., event...] of this step's state; particles without descendants are
+ * forgotten, so that O(T + N log N) remain. PN_SHAPE, PN_STATE, PN_LIMIT (64 parts); nothing has changed then. */
+PN_API pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part);
+/* Part `part` (from 0) along the paths of all particles [T, N, B..., event...], or of those at `which` [B...], int64, in
+ * each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
+PN_API pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which);
+/* Particles of all steps that are kept; bytes (may be NULL) receives the memory. */
+PN_API int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes);
 /* How often weights were updated. */
 PN_API int64_t pn_smc_steps(const pn_smc *s);
 /* Back to the beginning: equal weights, evidence 1, no steps. The generator goes on. */

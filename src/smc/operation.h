@@ -42,10 +42,16 @@ static inline bool pni_is_due(double size, double threshold, int64_t n) {
 
 /* ---- resampling ---- */
 
+typedef struct pni_resampling_rule {
+  const pni_resampler *scheme;
+  double threshold;
+  bool conditional; /* the last particle is its own ancestor (scheme->independent) */
+} pni_resampling_rule;
+
 /* Ancestors [N, B...] by the weights in `weighed`; of filters that are not due by `decider` (what weigh gave; NULL:
  * `weighed`) their own places. Scoped. */
-pn_tensor *pni_resample(pn_context *c, const pni_resampler *scheme, pn_rng *rng, pn_tensor *weighed, pn_tensor *decider,
-                        double threshold);
+pn_tensor *pni_resample(pn_context *c, const pni_resampling_rule *rule, pn_rng *rng, pn_tensor *weighed,
+                        pn_tensor *decider);
 
 /* x[ancestors[i, b], b, ...] at [i, b, ...]. PN_SHAPE, PN_DTYPE, PN_DOMAIN. Scoped. */
 pn_tensor *pni_select_particles(pn_context *c, pn_tensor *x, pn_tensor *ancestors);
