@@ -28,6 +28,7 @@ typedef struct pni_weighing {
   double threshold;   /* tells which these are */
   bool zero_possible; /* weights that are all 0: an increment of -inf, and equal weights from there on; else a failure */
   int64_t step;       /* for messages, from 1; 0: unknown */
+  bool plain;         /* for messages: no machine asks, but pn_resample */
 } pni_weighing;
 
 /* log w' = log w + log_increment - L with L = logsumexp(log w + log_increment), the increment of the log-evidence.

@@ -18,6 +18,7 @@ struct pn_smc {
   int gradient;
   pn_rng *rng; /* NULL: the context's */
   int64_t steps;
+  uint32_t capture;    /* in which it was made or restored */
   pn_tensor *weighed;  /* NULL: all 1 / N */
   bool resampled;      /* since then */
   pn_tensor *carried;  /* resampled: log-weights that go on instead of -log N, or NULL */
@@ -29,6 +30,12 @@ struct pn_smc {
   uint8_t *due;        /* beside it: [filters] */
   pni_ancestry *ancestry; /* from the first step that is kept on */
 };
+
+/* A replay would not repeat what a capture does to a machine from outside. */
+static pn_status refuse_outside(pn_context *c, const pn_smc *s, const char *what) {
+  if (!c->recorder || s->capture == c->captures) return PN_OK;
+  return pni_refuse_capture(c, what, "make the machine inside, or restore it there from what is handed in");
+}
 
 static int64_t filters_of(const pn_smc *s) { return pni_count(s->config.nbatch, s->config.batch); }
 
@@ -76,6 +83,7 @@ pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng) {
   s->config = *config;
   s->config.resampling = s->config.gradient = NULL;
   s->scheme = scheme;
+  s->capture = c->recorder ? c->captures : 0;
   s->gradient = gradient;
   s->rng = rng ? pni_rng_ref(rng) : NULL;
   pni_object_born(c);
@@ -223,7 +231,7 @@ static void pass_by(pn_context *c, const pn_smc *s) {
 }
 
 pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
-  if (pni_failed(c)) return c->status;
+  if (pni_failed(c) || refuse_outside(c, s, "resampling")) return c->status;
   *ancestors = NULL;
   if (!s->weighed || s->resampled) return PN_OK;
   if (!any_due(c, s)) {
@@ -257,7 +265,8 @@ static pn_status check_increment(pn_context *c, const pn_smc *s, const pn_tensor
 }
 
 static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, bool step) {
-  if (!log_increment || pni_failed(c) || check_increment(c, s, log_increment)) return NULL;
+  if (!log_increment || pni_failed(c) || refuse_outside(c, s, "weighing")) return NULL;
+  if (check_increment(c, s, log_increment)) return NULL;
   bool traced = s->trace && !c->recorder;
   if (traced && step && pni_trace_reserve(c, s->trace)) return NULL;
   pni_weighing how = {.before = s->carried ? PNI_BEFORE_CARRIED : PNI_BEFORE_WEIGHED,
@@ -348,6 +357,7 @@ pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed) {
   put(&s->carried, NULL);
   put(&s->log_prob, NULL);
   s->resampled = false;
+  s->capture = c->recorder ? c->captures : 0;
   return PN_OK;
 }
 
@@ -404,7 +414,7 @@ pn_tensor *pn_resample(pn_context *c, const char *scheme, pn_rng *rng, pn_tensor
     pni_fail(c, PN_MISSING, "resample: there is no resampling scheme '%s'", scheme);
     return NULL;
   }
-  pn_tensor *weighed = pni_weigh(c, pn_detach(c, log_w), NULL, &(pni_weighing){.before = PNI_BEFORE_EQUAL});
+  pn_tensor *weighed = pni_weigh(c, pn_detach(c, log_w), NULL, &(pni_weighing){.plain = true});
   return pni_resample(c, &(pni_resampling_rule){.scheme = row_of_name, .threshold = 1}, rng, weighed, NULL);
 }
 
