@@ -2,6 +2,7 @@
 ** particle.c: the step machine of particle filters as Lua sees it: penumbra.smc.machine puts its methods around it.
 */
 #include "../smc/resampler.h"
+#include "../smc/step_machine.h"
 #include "message.h"
 #include "penumbra_lua.h"
 
@@ -24,6 +25,7 @@ static pn_smc *self(lua_State *L) {
   box *b = pni_test_object(L, 1, &kind);
   if (!b) pni_error(L, "smc: methods are called with a colon, as in s:weigh(log_increment)");
   if (!b->s) pni_error(L, "smc: machine was closed");
+  if (pni_smc_usable(pni_lua_context(L), b->s)) pni_raise(L, pni_lua_context(L));
   return b->s;
 }
 

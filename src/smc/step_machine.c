@@ -6,6 +6,7 @@
 #include <string.h>
 #include "ancestry.h"
 #include "operation.h"
+#include "step_machine.h"
 #include "trace.h"
 
 enum { DROPPED, STOP_GRADIENT, SCORE_FUNCTION, SOFT, GRADIENTS };
@@ -18,7 +19,7 @@ struct pn_smc {
   int gradient;
   pn_rng *rng; /* NULL: the context's */
   int64_t steps;
-  uint32_t capture;    /* in which it was made or restored */
+  uint32_t capture;    /* in which it was made, 0: none */
   pn_tensor *weighed;  /* NULL: all 1 / N */
   bool resampled;      /* since then */
   pn_tensor *carried;  /* resampled: log-weights that go on instead of -log N, or NULL */
@@ -31,10 +32,9 @@ struct pn_smc {
   pni_ancestry *ancestry; /* from the first step that is kept on */
 };
 
-/* A replay would not repeat what a capture does to a machine from outside. */
-static pn_status refuse_outside(pn_context *c, const pn_smc *s, const char *what) {
+pn_status pni_smc_usable(pn_context *c, const pn_smc *s) {
   if (!c->recorder || s->capture == c->captures) return PN_OK;
-  return pni_refuse_capture(c, what, "make the machine inside, or restore it there from what is handed in");
+  return pni_refuse_capture(c, "a step machine from outside", "make the machine inside, and restore it from an argument");
 }
 
 static int64_t filters_of(const pn_smc *s) { return pni_count(s->config.nbatch, s->config.batch); }
@@ -231,7 +231,7 @@ static void pass_by(pn_context *c, const pn_smc *s) {
 }
 
 pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
-  if (pni_failed(c) || refuse_outside(c, s, "resampling")) return c->status;
+  if (pni_failed(c) || pni_smc_usable(c, s)) return c->status;
   *ancestors = NULL;
   if (!s->weighed || s->resampled) return PN_OK;
   if (!any_due(c, s)) {
@@ -265,7 +265,7 @@ static pn_status check_increment(pn_context *c, const pn_smc *s, const pn_tensor
 }
 
 static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, bool step) {
-  if (!log_increment || pni_failed(c) || refuse_outside(c, s, "weighing")) return NULL;
+  if (!log_increment || pni_failed(c) || pni_smc_usable(c, s)) return NULL;
   if (check_increment(c, s, log_increment)) return NULL;
   bool traced = s->trace && !c->recorder;
   if (traced && step && pni_trace_reserve(c, s->trace)) return NULL;
@@ -357,7 +357,6 @@ pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed) {
   put(&s->carried, NULL);
   put(&s->log_prob, NULL);
   s->resampled = false;
-  s->capture = c->recorder ? c->captures : 0;
   return PN_OK;
 }
 
