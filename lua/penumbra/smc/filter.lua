@@ -207,6 +207,17 @@ function methods:run(ys, given)
   return result
 end
 
+--- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a number,
+--- a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing, gives the
+--- increment of the log-evidence as a number; f:mean() and f:variance() [m] of all numbers of the state, parts in the
+--- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and f:load(path)
+--- (state and the default generator's position; nil, message, code on failure). The model is captured once: t is a 0-d
+--- tensor, there are no inputs and no batch, draws come from the default generator. C hosts take it with
+--- pn_runtime_filter.
+function methods:online(given)
+  return require("penumbra.smc.online").make(self, given)
+end
+
 --- filter:log_evidence(): the log-evidence so far, [B...], float64.
 function methods:log_evidence()
   return self.machine:log_evidence()
@@ -287,6 +298,8 @@ end
 --- transition_log_prob(previous, state, t, u)  [N, B...], beside init, step and log_weight: for ancestor sampling and
 ---                            backward sampling
 ---
+--- exact_filter{mean =, cov =, a =, q =, emission =, r = [, b =, d =]} is the same for a linear Gaussian model.
+---
 --- Other options as pn.smc has them; with history = true states are kept for filter.machine:paths(). t counts from 1.
 function filter.filter(given)
   local known = {}
@@ -304,8 +317,15 @@ function filter.filter(given)
   end
   local s = machine.new(of_machine)
   local shape = { s.num_particles, table.unpack(s.batch) }
-  return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator },
-    class)
+  return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator,
+    of_machine = of_machine }, class)
+end
+
+--- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x' = a x
+--- + b + N(0, q), y = emission x + d + N(0, r), the first state N(mean, cov), one observation at a time: methods as
+--- filter:online() gives them; numbers of y are missing where they are NaN. For whole sequences see pn.smc.kalman.
+function filter.exact_filter(given)
+  return core.new_exact_filter(options.argument("exact_filter", "model", given, "table"))
 end
 
 return filter
