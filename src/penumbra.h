@@ -534,6 +534,32 @@ PN_API pn_status pn_kalman_propagate(pn_context *c, int64_t steps, int reverse, 
                                      pn_tensor *a, pn_tensor *b, pn_tensor *q, pn_tensor **mean_out,
                                      pn_tensor **cov_out);
 
+/* ---- hidden Markov models: whole sequences, K states, T steps, B sequences side by side -------- */
+/* All in logarithms: initial [1 or B, K]; transition [1 or T, 1 or B, K, K], into step t from state (row) to state
+ * (column), row 0 of T is not looked at; emission [T, B, K], the log-likelihood of each step's observation, a row of
+ * zeros where there is none (a shorter sequence ends in such rows). -inf is a legal entry of each. */
+
+/* Results of a pass. */
+typedef struct pn_hmm {
+  pn_tensor *predicted; /* log p(z_t | y before t): [T, B, K] */
+  pn_tensor *filtered;  /* log p(z_t | y up to t): [T, B, K], all -inf once the observations are impossible */
+  pn_tensor *increment; /* log p(y_t | y before t): [T, B]; their sum over t is the log-likelihood */
+} pn_hmm;
+
+/* The filter, its results each scoped. backward: from the last step on, initial is not looked at; `predicted` is then
+ * the message from later observations and `filtered` the same with that of step t, each up to a constant per step, so
+ * that the posterior of z_t is softmax(forward filtered + backward predicted) and that of the pair (z_{t-1}, z_t)
+ * softmax(forward filtered[t - 1] + transition[t] + backward filtered[t]). Differentiable twice and more. PN_SHAPE. */
+PN_API pn_status pn_hmm_filter(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
+                               int backward, pn_hmm *out);
+/* The most probable path of states (Viterbi 1967): int64 [T, B]. lengths: int64 [B], a path is -1 from there on, or
+ * NULL. Of equals the lower state. No gradient. PN_SHAPE, PN_DOMAIN; PN_DEGENERATE: no path has a probability above 0. */
+PN_API pn_tensor *pn_hmm_viterbi(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
+                                 pn_tensor *lengths);
+/* n paths drawn from the posterior, int64 [n, T, B], by sampling backward from `filtered` of the forward pass. No
+ * gradient. PN_SHAPE, PN_DOMAIN, PN_DEGENERATE as above. */
+PN_API pn_tensor *pn_hmm_sample(pn_context *c, pn_rng *rng, pn_tensor *filtered, pn_tensor *transition, int64_t n);
+
 /* ---- files -----------------------------------------------------------------------------------
  * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),
  * PN_DTYPE (elements that no tensor holds), PN_SHAPE (more than PN_MAX_DIMS axes), PN_DOMAIN, PN_NOMEM.
@@ -1130,6 +1156,78 @@ PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, 
 /* pn_sampler_new for a target. */
 PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
                                      pn_tensor *start, pn_rng *rng);
+
+/* ---- populations: a function of a vector at many points, side by side -----------------------------
+ * A plan of one input x [n] and one result y [m], float64, copied for each thread of c into a context of its own (these
+ * count against the memory limit of c; with more than one thread they take memory from malloc). */
+typedef struct pn_population pn_population;
+
+/* New; PN_SHAPE (the plan has another form), PN_STATE (it draws at random or updates parameters), PN_NOMEM. */
+PN_API pn_population *pn_population_new(pn_context *c, const pn_plan *plan);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_population_free(pn_population *q);
+/* y [N, m] for each row of rows [N, n], the same bits for any number of threads. A point where the function fails with
+ * PN_DOMAIN, PN_SINGULAR or PN_NAN has -inf in all places: a density is 0 there. Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM,
+ * and other failures of the operations. */
+PN_API pn_tensor *pn_population_evaluate(pn_context *c, pn_population *q, pn_tensor *rows);
+
+/* ---- sequential Monte Carlo ------------------------------------------------------------------------
+ * Particles are the first axis; filters that run side by side, each by itself, are the next ones: log-weights [N] or
+ * [N, B...], a part of a state [N, B..., event...]. Ancestors are int64, 0-based, within a filter. */
+
+/* Number of resampling schemes. */
+PN_API int pn_resampler_count(void);
+/* The name of scheme i, from 0, or NULL outside. Borrowed, static. */
+PN_API const char *pn_resampler_name(int i);
+/* Ancestors [N, B...] by log-weights of any sum; rng NULL: the context's. Scoped. PN_MISSING (scheme), PN_DEGENERATE (all
+ * weights of a filter are 0), PN_NAN, PN_DOMAIN (+inf), PN_SHAPE, PN_DTYPE. */
+PN_API pn_tensor *pn_resample(pn_context *c, const char *scheme, pn_rng *rng, pn_tensor *log_w);
+/* x[ancestors[i, b], b, ...] at [i, b, ...]. Differentiable in x. Scoped. PN_SHAPE, PN_DTYPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_select_particles(pn_context *c, pn_tensor *x, pn_tensor *ancestors);
+
+/* The part of a particle filter that all models share: weights, evidence, when and how to resample.
+ *
+ *     pn_smc *s = pn_smc_new(c, &config, NULL);
+ *     each step:  pn_smc_resample(c, s, &ancestors);  if (ancestors) x = pn_select_particles(c, x, ancestors);
+ *                 x = (the host moves it);  increment = pn_smc_weigh(c, s, log_g);                              */
+typedef struct pn_smc pn_smc;
+
+typedef struct pn_smc_config {
+  int64_t num_particles;
+  const char *resampling; /* a scheme; NULL: "systematic" */
+  double threshold;       /* resample where the effective sample size is at most threshold N: 0 never, 1 always */
+  int nbatch;             /* axes B */
+  int64_t batch[PN_MAX_DIMS];
+  const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
+  double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
+} pn_smc_config;
+
+/* A machine; rng NULL: the context's generator. New. PN_DOMAIN, PN_MISSING, PN_NOMEM. */
+PN_API pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_smc_free(pn_smc *s);
+/* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps its
+ * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM. */
+PN_API pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors);
+/* Multiplies the weights by exp(log_increment [N, B...]) and normalises: the increment [B...] of the log-evidence, the
+ * logarithm of the sum of weights before that. Differentiable where log_increment is. Scoped. PN_DEGENERATE, PN_NAN,
+ * PN_DOMAIN (+inf), PN_SHAPE: names the step, and nothing has changed. */
+PN_API pn_tensor *pn_smc_weigh(pn_context *c, pn_smc *s, pn_tensor *log_increment);
+/* The same, but no step of its own: a part of the next step's, as the first-stage weights of the auxiliary filter. */
+PN_API pn_tensor *pn_smc_tilt(pn_context *c, pn_smc *s, pn_tensor *log_factor);
+/* What is known: "log_weights" [N, B...], normalised; "weights"; "log_evidence" [B...], float64; "log_increment",
+ * "effective_sample_size", "largest_weight" [B...]; "ancestor_log_prob" [N, B...]: log-weights that the ancestors were
+ * chosen by, 0 in filters that were not due (after pn_smc_resample and before pn_smc_weigh, else NULL without an error);
+ * "weighed": all that pn_smc_restore needs. NULL without an error as long as there is none. Scoped. PN_MISSING. */
+PN_API pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what);
+/* Goes on from weights that pn_smc_get called "weighed"; NULL: from the beginning. Neither evidence nor steps change.
+ * PN_SHAPE. */
+PN_API pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed);
+/* How often weights were updated. */
+PN_API int64_t pn_smc_steps(const pn_smc *s);
+/* Back to the beginning: equal weights, evidence 1, no steps. The generator goes on. */
+PN_API void pn_smc_reset(pn_smc *s);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 

@@ -12,9 +12,20 @@ local smc = {}
 local parts = {
   kalman = true,
   structural = true,
+  hmm = true,
 }
 -- single functions: name -> the module that has them
-local members = {}
+local members = {
+  elbo = "sequential_bound",
+  filter = "filter",
+  fivo = "sequential_bound",
+  iwae = "sequential_bound",
+  rbpf = "rbpf",
+  resample = "machine",
+  sample = "tempering",
+  schemes = "machine",
+  vsmc = "sequential_bound",
+}
 
 local function lazy_names()
   local names = {}

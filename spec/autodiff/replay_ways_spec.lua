@@ -71,6 +71,7 @@ local harmless = set [[
   cosine decay ramp warmup constant exponential step_decay piecewise
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
+  new_hmm_filter new_hmm_viterbi new_hmm_sample
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint
   guide model
@@ -197,7 +198,7 @@ local once = set [[
   csv idx load npy npz safetensors save script files new points impulses capture
   standardise split parameters
   json trap_nan load_posterior objects
-  new_sampler run finished iteration draws statistics metric
+  new_sampler run finished iteration draws statistics metric new_population evaluate
 ]]
 
 describe("inside a compiled function", function()
