@@ -125,6 +125,12 @@ local reads = {
   ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
+  ["pn.plot.fan_chart"] = function(x) plot.script { plot.fan_chart { mean = x, variance = x + 1 } } return x end,
+  ["pn.plot.filter_trace"] = function(x)
+    plot.filter_trace { effective_sample_size = x, resampled = x, log_increment = x, unique_ancestors = x,
+      largest_weight = x }
+    return x
+  end,
   ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
   ["pn.infer.laplace"] = function(x)
