@@ -959,6 +959,15 @@ PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const
  * [n, B]. rng NULL: the context's. Scoped; PN_SHAPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (a datum without any weight). */
 PN_API pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n);
 
+/* ---- exact transport of mass (network simplex) ---- */
+/* The plan of least cost that moves shares a to shares b: [B, n, m] for costs [B, n, m] and weights a [B, n], b [B, m] of
+ * one dtype, each numbers from 0 on that are divided by their sum. The least cost is the sum of plan times cost; in a
+ * cost that depends on parameters this has the right gradient, the plan itself has none. PN_SHAPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_transport(pn_context *c, pn_tensor *cost, pn_tensor *a, pn_tensor *b);
+/* The Wasserstein-1 distance of images [B, rows, columns] as distributions over pixels, in pixels by Euclid: [B]; NaN
+ * where an image is empty or has a value that is negative or no number. No gradient. PN_SHAPE. */
+PN_API pn_tensor *pn_image_transport(pn_context *c, pn_tensor *a, pn_tensor *b);
+
 /* Sums of weights in constant memory, of draws that arrive a few at a time. */
 typedef struct pn_weight_stream pn_weight_stream;
 
