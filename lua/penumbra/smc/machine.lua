@@ -43,7 +43,11 @@ local methods = {}
 --- where all effective sample sizes are above threshold * N. A filter that is not due keeps its places. Weights are
 --- equal from here on. In a captured step (pn.compile) ancestors come whoever is due.
 function methods:resample()
-  return self.core:resample()
+  local ancestors = self.core:resample()
+  if self.scores and ancestors ~= nil then
+    self.scores[self.core:steps() + 1] = self.core:get "ancestor_log_prob"
+  end
+  return ancestors
 end
 
 -- f of each tensor in a state: a tensor or a (nested) table of tensors.
@@ -131,6 +135,7 @@ end
 --- s:reset(): back to equal weights, no evidence and no steps. The generator goes on.
 function methods:reset()
   self.core:reset()
+  self.scores = self.scores and {}
 end
 
 local class = { __index = core.public(methods), __name = "smc" }
@@ -155,7 +160,8 @@ function machine.new(given)
   options.whole("smc", "num_particles", o.num_particles, 1)
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
     batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero" }, o.generator)
-  return setmetatable({ core = own, num_particles = math.tointeger(o.num_particles), batch = o.batch or {} }, class)
+  return setmetatable({ core = own, num_particles = math.tointeger(o.num_particles), batch = o.batch or {},
+    scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 
 --- resample(log_w [, {resampling = "systematic", generator =}]): ancestors [N, B...] by log-weights [N, B...] of any

@@ -295,7 +295,8 @@ local run_options = { inputs = options.any(nil), observed = options.optional "te
 --- its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what is
 --- marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T, B...]*,
 --- mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities [T, B...,
---- K]*. f:smooth, f:forecast, f:observe and the others go on from there.
+--- K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others go on
+--- from there (but not within pn.compile, which would not renew what they see).
 function methods.run(self, y, given)
   options.argument("rbpf: run", "y", y, "tensor")
   local o = options.check("rbpf: run", given, run_options)
@@ -309,11 +310,11 @@ function methods.run(self, y, given)
       lists.probabilities[t] = pass.labels and probabilities_of(pass) or nil
     end
   end
-  local result = { log_evidence = pass.machine:log_evidence() }
+  local result = { log_evidence = pass.machine:log_evidence(), machine = pass.machine }
   for name, list in pairs(lists) do
     result[name] = list[1] and core.stack(list, 1)
   end
-  if not core.capture.going_on() then
+  if not core.capture.going_on() then -- a replay would not renew it
     self.pass = pass
   end
   return result
