@@ -502,7 +502,8 @@ describe("rbpf", function()
   it("gives inputs to transition and system", function()
     local seen = {}
     local o = model_of(TWO, 4, 2)
-    local fixed, move = o.system, o.transition
+    local fixed, move, prior = o.system, o.transition, o.prior
+    o.prior = function() return prior.mean, prior.cov end
     o.system = function(s, t, u)
       seen[t] = u:item()
       return fixed(s)

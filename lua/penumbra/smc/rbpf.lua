@@ -28,10 +28,11 @@ local methods = {}
 
 -- The moments of x_0, one for each particle.
 local function prior_of(self)
-  local prior = self.prior
-  local mean, cov = prior.mean, prior.cov
+  local prior, mean, cov = self.prior, nil, nil
   if type(prior) == "function" then
     mean, cov = prior()
+  else
+    mean, cov = prior.mean, prior.cov
   end
   options.argument("rbpf", "the mean of prior", mean, "tensor")
   options.argument("rbpf", "the cov of prior", cov, "tensor")
