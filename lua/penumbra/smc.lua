@@ -21,10 +21,14 @@ local members = {
   filter = "filter",
   fivo = "sequential_bound",
   iwae = "sequential_bound",
+  liu_west = "liu_west",
+  particle_gibbs = "gibbs",
+  pmmh = "pmmh",
   rbpf = "rbpf",
   resample = "machine",
   sample = "tempering",
   schemes = "machine",
+  smc2 = "nested",
   vsmc = "sequential_bound",
 }
 

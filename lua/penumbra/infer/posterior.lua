@@ -164,11 +164,8 @@ local function e_bfmi(energy)
   return (steps / spread):totable()
 end
 
-local function warnings_of(self, max_depth)
-  local list = {}
-  local function add(...)
-    list[#list + 1] = (...):format(select(2, ...))
-  end
+-- What speaks against trajectories.
+local function warn_of_trajectories(self, max_depth, add)
   local total = self.statistics.divergent:numel()
   if self.divergences > 0 then
     add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
@@ -183,6 +180,16 @@ local function warnings_of(self, max_depth)
     if v < 0.3 then
       add("E-BFMI of chain %d is %.2f, below 0.3: heavy tails that momenta do not reach", k, v)
     end
+  end
+end
+
+local function warnings_of(self, max_depth)
+  local list = {}
+  local function add(...)
+    list[#list + 1] = (...):format(select(2, ...))
+  end
+  if self.divergences then
+    warn_of_trajectories(self, max_depth, add)
   end
   local worst_r, worst_ess = nil, nil
   for _, row in ipairs(self:summary()) do
@@ -402,7 +409,10 @@ function class.__tostring(self)
   local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
     or ("draws of %d chains"):format(self.chains), self.seconds)
   if self.log_evidence then
-    text = ("%s, log evidence %.4f, standard error %.2g"):format(text, self.log_evidence, self.log_evidence_error)
+    text = ("%s, log evidence %.4f"):format(text, self.log_evidence)
+  end
+  if self.log_evidence_error then
+    text = ("%s, standard error %.2g"):format(text, self.log_evidence_error)
   end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
@@ -443,8 +453,10 @@ function posterior.new(given)
     self.warnings = self.warnings or {}
     return self
   end
-  self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
-  self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  if columns.divergent then
+    self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
+    self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  end
   self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
   return self
 end
