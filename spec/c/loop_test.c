@@ -5,7 +5,7 @@
 #include <math.h>
 #include "alloc_sweep.h"
 
-enum { TURNS = 40 };
+enum { TURNS = 50 };
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }

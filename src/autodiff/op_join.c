@@ -62,7 +62,7 @@ pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int axis) {
 const pni_op pni_op_concatenate = {.name = "concatenate",
                                    .args = "list:T axis:a=1",
                                    .doc = "tensors joined along an existing axis",
-                                   .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS,
+                                   .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS | PNI_OP_JOINS,
                                    .infer = infer_concatenate,
                                    .eval = eval_concatenate,
                                    .vjp = vjp_concatenate};
