@@ -1031,8 +1031,11 @@ PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *cons
 /* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
  * any failure of the operations. */
 PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
-/* Number of steps of a replay. */
+/* Number of steps of a replay, those of a loop counted once. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
+/* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time to
+ * time, becomes a loop: the size of the plan does not depend on how long it is, and results are the same bits. */
+PN_API int pn_plan_num_loops(const pn_plan *p);
 /* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
 

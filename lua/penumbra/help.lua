@@ -206,7 +206,7 @@ end
 
 -- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
 local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
-  ["infer.model"] = { recorder = "m", methods = "model", trace = "trace" }, ["infer.guide"] = false,
+  ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
   ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
 
 local function spoken_of(part, owner)
