@@ -224,6 +224,8 @@ describe("Pareto's k-hat", function()
     local w = pn.randn { 300, 2 } * 2
     local _, k = infer.psis(w)
     close(select(2, infer.psis(w + 50)), k, 1e-10)
+    assert.matches("psis: relative_efficiency must be positive, got %-1",
+      message_of(infer.psis, { log_w = w, relative_efficiency = pn.full({ w:size(2) }, -1) }))
     close(select(2, infer.psis(w:take(1, pn.randperm(300)))), k, 1e-12)
     close(select(2, infer.psis(w:to "float32")), k, 1e-3)
     local _, strided = infer.psis(pn.stack({ w:t(), w:t() }, 3):select(3, 1):t())

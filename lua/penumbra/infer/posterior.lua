@@ -348,6 +348,17 @@ local loo_class = { __tostring = function(self)
   return self.warning and text .. "\nwarning: " .. self.warning or text
 end }
 
+-- Effective sample size by the number of draws of the likelihood of each observation, [chains, draws, N] -> [N]: of its
+-- mean, from the standard error that chains have. 1 where it is constant.
+local function relative_efficiency(ll)
+  local draws = ll:size(1) * ll:size(2)
+  local likelihood = (ll - ll:max({ 1, 2 }, true)):exp()
+  local rows = core.draws_summary(likelihood)
+  local sd, mcse = rows:select(2, 2), rows:select(2, 9)
+  local ess = (sd / mcse):square()
+  return core.where(ess:isfinite():logical_and(ess:gt(0)), ess / draws, core.ones({ 1 }))
+end
+
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
 --- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
 --- them together unless given).
@@ -357,7 +368,8 @@ end }
 ---
 --- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
 --- pointwise [N] and k [N], the k-hat of each observation, and a warning, nil while all are below what the number of
---- draws allows. Vehtari, Gelman & Gabry 2017.
+--- draws allows. How much of the weights' tail is smoothed follows from the relative efficiency of each observation's
+--- likelihood along the chains. Vehtari, Gelman & Gabry 2017.
 function methods:loo(site)
   local infer = require "penumbra.infer"
   local sites, names = self:log_likelihood(), {}
@@ -370,11 +382,13 @@ function methods:loo(site)
   end
   local parts = {}
   for k, name in ipairs(site and { site } or names) do
-    parts[k] = sites[name]:reshape { self.unconstrained:size(1) * self.unconstrained:size(2), -1 }
+    parts[k] = sites[name]:reshape { self.chains, self.unconstrained:size(2), -1 }
   end
-  local ll = core.concatenate(parts, 2)
-  local draws, n = ll:size(1), ll:size(2)
-  local log_w, k = infer.psis(-ll)
+  local by_chain = core.concatenate(parts, 3)
+  local n, draws = by_chain:size(3), self.chains * by_chain:size(2)
+  local ll = by_chain:reshape { draws, n }
+  local efficiency = by_chain:size(2) >= 4 and relative_efficiency(by_chain) or nil
+  local log_w, k = infer.psis { log_w = -ll, relative_efficiency = efficiency }
   local pointwise = (log_w + ll):logsumexp(1)
   local all = ll:logsumexp(1) - math.log(draws)
   local elpd = pointwise:sum():item()
