@@ -219,13 +219,18 @@ describe("Pareto's k-hat", function()
     assert(miss(smooth) < 0.97 * miss(log_w))
   end)
 
+  it("refuses a relative efficiency that is none", function()
+    for _, bad in ipairs { -1, 0, 0 / 0, math.huge } do
+      assert.matches("psis: relative_efficiency must be positive, got %-?[%d%a]+",
+        message_of(infer.psis, { log_w = pn.randn { 40, 2 }, relative_efficiency = pn.tensor { 1, bad } }))
+    end
+  end)
+
   it("is invariant: of scaled weights, in any order, in either dtype", function()
     pn.seed(12)
     local w = pn.randn { 300, 2 } * 2
     local _, k = infer.psis(w)
     close(select(2, infer.psis(w + 50)), k, 1e-10)
-    assert.matches("psis: relative_efficiency must be positive, got %-1",
-      message_of(infer.psis, { log_w = w, relative_efficiency = pn.full({ w:size(2) }, -1) }))
     close(select(2, infer.psis(w:take(1, pn.randperm(300)))), k, 1e-12)
     close(select(2, infer.psis(w:to "float32")), k, 1e-3)
     local _, strided = infer.psis(pn.stack({ w:t(), w:t() }, 3):select(3, 1):t())

@@ -246,7 +246,7 @@ local function predicted(t, m, args, z)
   local names = {}
   local list = for_each_draw(z, m.body, function(x)
     local parts = {}
-    local run = model.run(m, args, { predict = true, whole = true, value = t:values_at(x) })
+    local run = model.run(m, args, { predict = true, whole = true, value = t:predictive_values_at(x) })
     for _, site in ipairs(run.order) do
       if site.predicted then
         names[#parts + 1] = site.name
@@ -270,7 +270,8 @@ posterior.methods = methods
 
 --- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
 --- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
---- at random).
+--- at random). Enumerated variables in no plate are drawn from their posterior given each draw and the data that were
+--- sampled from, those of rows from their priors.
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
   return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
@@ -457,11 +458,17 @@ local load_options = { data = options.optional "table" }
 
 -- Why draws from a file cannot be those of a posterior, or nil.
 local function misfit(self, saved)
+  local drawn = {} -- deterministic sites that depend on discrete draws have the file's
+  for _, out in ipairs(self.target.enumerates and self.target:outputs() or {}) do
+    drawn[out.time and out.base or out.name] = out.deterministic
+  end
   for name, t in pairs(saved.draws) do
     local own = self.draws[name]
     local same = own and table.concat(own:shape(), ",") == table.concat(t:shape(), ",")
     if not same then
       return ("site '%s' of the file is %s"):format(name, own and "of another shape in the model" or "not in the model")
+    elseif drawn[name] then
+      self.draws[name] = t
     elseif (own - t):abs():max():item() > 1e-6 * (1 + t:abs():max():item()) then
       return ("the model gives other values of '%s' than the file has"):format(name)
     end
