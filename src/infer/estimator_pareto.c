@@ -15,7 +15,8 @@ static pn_tensor *build(pn_context *c, pni_estimation *e) {
 const pni_estimator pni_estimator_psis = {
     .name = "psis",
     .doc = "Pareto smoothed importance sampling: the largest min(K / 5, 3 sqrt(K / r)) weights replaced by "
-           "quantiles of the generalised Pareto distribution fitted to them, r the relative efficiency of the draws; k-hat, its shape, tells whether to trust them "
+           "quantiles of the generalised Pareto distribution fitted to them, r the relative efficiency of the draws; "
+           "k-hat, its shape, tells whether to trust them "
            "(infer.pareto_warning)",
     .source = "Vehtari, Simpson, Gelman, Yao & Gabry 2024",
     .result = "normalised log-weights [K, B] and k-hat [B], inf where the tail holds fewer than 5 draws; no gradient",
