@@ -20,6 +20,7 @@ local parts = {
 -- single functions: name -> the module that has them
 local members = {
   elbo = "sequential_bound",
+  exact_filter = "filter",
   filter = "filter",
   fivo = "sequential_bound",
   iwae = "sequential_bound",

@@ -32,6 +32,7 @@ typedef struct {
   int64_t batch[PN_MAX_DIMS];
   const char *data[PNI_SEQUENCE_INPUTS];
   int64_t step[PNI_SEQUENCE_INPUTS][PN_MAX_DIMS]; /* strides in elements: time, then the batch's */
+  pni_sequence_extent extent[PNI_SEQUENCE_INPUTS];
   char *packed;
   const char *gradient; /* of the packed rows, or of their last elements */
   bool density_only;
@@ -205,20 +206,13 @@ static char *target(const walk *w, int k, int l, pni_sequence_extent extent) {
   return w->spare + (j->spare[k] * j->lanes + l * operand_size(j, k)) * j->size;
 }
 
-static pni_sequence_extent extent_of(const job *j, int k) {
-  if (k <= COV) return PNI_SEQUENCE_CONSTANT;
-  if (j->q->kind == PNI_SEQUENCE_PREDICT && k > 2) return PNI_SEQUENCE_VARYING;
-  if (j->stage[0].s.in[k + 1].shared) return PNI_SEQUENCE_SHARED;
-  return j->step[k][0] ? PNI_SEQUENCE_VARYING : PNI_SEQUENCE_CONSTANT;
-}
-
 /* Results of the adjoint kernel at this step. */
 static void set_out(const walk *w, pni_kalman_lanes *lanes) {
   const job *j = w->j;
   for (int k = 0; k + 1 < j->stage[0].s.nin; k++)
     for (int l = 0; l < w->count; l++)
       lanes->out[k + 1][l] =
-          k <= COV ? w->rows[l] + (k == COV ? j->n * j->size : 0) : target(w, k, l, extent_of(j, k));
+          k <= COV ? w->rows[l] + (k == COV ? j->n * j->size : 0) : target(w, k, l, j->extent[k]);
 }
 
 /* b and q of predictions have the gradients of mean and cov themselves. */
@@ -235,7 +229,7 @@ static void keep_predict(const walk *w) {
 static void add_constants(const walk *w) {
   const job *j = w->j;
   for (int k = 2; k + 1 < j->stage[0].s.nin; k++)
-    if (j->wanted >> k & 1 && extent_of(j, k) == PNI_SEQUENCE_CONSTANT)
+    if (j->wanted >> k & 1 && j->extent[k] == PNI_SEQUENCE_CONSTANT)
       for (int l = 0; l < w->count; l++)
         add(j, piece_at(j, k, w->first + l), target(w, k, l, PNI_SEQUENCE_CONSTANT), operand_size(j, k));
 }
@@ -322,6 +316,7 @@ static void set_data(job *j, T *const *in) {
     lead.ndim -= pni_sequence_rank(k);
     pni_broadcast_strides(&lead, j->q->batch + 1, j->step[k]);
     j->data[k] = pni_data(in[k]);
+    j->extent[k] = pni_sequence_extent_of(j->q, k, in[k]);
   }
 }
 
@@ -342,7 +337,7 @@ static pn_status complain(const job *j, int64_t failed) {
 /* The shards' sums to where they belong, always in the same order. */
 static void add_shards(const job *j, int64_t shards) {
   for (int k = 2; k < j->nin; k++) {
-    if (!(j->wanted >> k & 1) || extent_of(j, k) != PNI_SEQUENCE_SHARED) continue;
+    if (!(j->wanted >> k & 1) || j->extent[k] != PNI_SEQUENCE_SHARED) continue;
     for (int64_t i = 0; i < operand_size(j, k); i++) {
       double total = 0;
       for (int64_t s = 0; s < shards; s++) {
@@ -432,7 +427,7 @@ static void set_pieces(job *j) {
   int64_t at = 0;
   for (int k = 0; k < j->nin; k++) {
     if (!(j->wanted >> k & 1)) continue;
-    pni_sequence_extent extent = extent_of(j, k);
+    pni_sequence_extent extent = j->extent[k];
     int64_t size = operand_size(j, k);
     j->piece[k] = at;
     j->sum[k] = j->nsums;

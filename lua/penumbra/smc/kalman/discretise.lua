@@ -38,6 +38,33 @@ local function blocks(rows)
   return core.concatenate(list, -2)
 end
 
+-- The three results for a short step h [..., 1, 1]: e^([-f q; 0 f^T] h) = [. g; 0 a^T], noise = a g (Van Loan 1978).
+local function short_step(f, q, c, h)
+  local n, ft = f:size(-1), f:transpose(-1, -2)
+  local e = discretise.exponential(blocks { { -f, q }, { f * 0, ft } } * h)
+  local a = e:slice(-2, n + 1, 2 * n):slice(-1, n + 1, 2 * n):transpose(-1, -2)
+  local noise = a:matmul(e:slice(-2, 1, n):slice(-1, n + 1, 2 * n))
+  if not c then
+    return a, noise
+  end
+  local top = core.concatenate({ f, c:unsqueeze(-1) + f:slice(-1, 1, 1) * 0 }, -1)
+  local below = top:slice(-2, 1, 1) * 0
+  return a, noise, discretise.exponential(core.concatenate({ top, below }, -2) * h):slice(-2, 1, n):select(-1, n + 1)
+end
+
+-- By steps of halves, short ones first: the exponential of -f would lose, or overflow, what a long step damps.
+local function over_steps(f, q, c, h)
+  local longest = (f * h):detach():abs():sum(-2):max():item()
+  local doublings = longest > 1 and math.ceil(math.log(longest, 2)) or 0
+  local a, noise, offset = short_step(f, q, c, h * 2.0 ^ -doublings)
+  for _ = 1, doublings do
+    noise = noise + a:matmul(noise):matmul(a:transpose(-1, -2))
+    offset = offset and offset + a:matmul(offset:unsqueeze(-1)):squeeze(-1)
+    a = a:matmul(a)
+  end
+  return { transition = a, transition_noise = (noise + noise:transpose(-1, -2)) * 0.5, transition_offset = offset }
+end
+
 --- See kalman.discretise.
 function discretise.system(where, given)
   local o = options.check(where, given, { drift = options.required(), diffusion = options.required(), offset = false,
@@ -57,24 +84,9 @@ function discretise.system(where, given)
   if not dt:detach():ge(0):all():item() then
     core.error(where .. ": step must not be negative")
   end
-  dt = dt:unsqueeze(-1):unsqueeze(-1)
-  local ft, zero = f:transpose(-1, -2), f * 0 + q * 0
-  f, q = f + zero, q + zero
-  -- e^([-f q; 0 f^T] h) = [. g; 0 a^T], noise = a g
-  local e = discretise.exponential(blocks { { -f, q }, { zero, ft + zero } } * dt)
-  local a = e:slice(-2, n + 1, 2 * n):slice(-1, n + 1, 2 * n):transpose(-1, -2)
-  local noise = a:matmul(e:slice(-2, 1, n):slice(-1, n + 1, 2 * n))
-  local result = { transition = a, transition_noise = (noise + noise:transpose(-1, -2)) * 0.5 }
-  if o.offset then
-    local c = options.numbers(where, "offset", o.offset, "tensor"):unsqueeze(-1)
-    local row = core.zeros({ 1, n + 1 }, { dtype = f:dtype() })
-    local top = core.concatenate({ f, c + f:slice(-1, 1, 1) * 0 }, -1)
-    local lead = { table.unpack(top:shape(), 1, top:ndim() - 2) }
-    lead[#lead + 1], lead[#lead + 2] = 1, n + 1
-    local whole = discretise.exponential(core.concatenate({ top, row:broadcast_to(lead) }, -2) * dt)
-    result.transition_offset = whole:slice(-2, 1, n):select(-1, n + 1)
-  end
-  return result
+  local zero = f * 0 + q * 0
+  local c = o.offset and options.numbers(where, "offset", o.offset, "tensor")
+  return over_steps(f + zero, q + zero, c, dt:unsqueeze(-1):unsqueeze(-1))
 end
 
 return discretise

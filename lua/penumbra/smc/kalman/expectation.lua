@@ -225,8 +225,8 @@ end
 --- The system that maximises the expected complete log likelihood under smoothed moments x, where `fitted[name]`.
 function expectation.maximise(s, x, fitted)
   local new = {}
-  for name, value in pairs(s.given) do
-    new[name] = value
+  for name in pairs(linear_system.rank) do
+    new[name] = s.given[name]
   end
   local total = x.mean:size(1)
   local from = total - s.steps + 1
