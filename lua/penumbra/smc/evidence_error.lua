@@ -16,8 +16,8 @@ end
 ---
 --- The error of the log evidence is the sum over levels t of e_t = sum_i (w_i / mean w - 1) / N, in which particles
 --- with a common ancestor at the level before, sum by sum, are independent draws. Its variance is that of the e_t and
---- twice their covariances with those of up to LAG levels before, by sums over common ancestors (the variance estimators of
---- Lee & Whiteley 2018 and Olsson & Douc 2019 in their simplest form).
+--- twice their covariances with those of up to LAG levels before, by sums over common ancestors (the variance
+--- estimators of Lee & Whiteley 2018 and Olsson & Douc 2019 in their simplest form).
 function methods:add(log_w)
   local log_mean = log_w:logsumexp(1):item() - math.log(self.n)
   local apart = ((log_w - log_mean):exp() - 1) / self.n

@@ -187,8 +187,8 @@ end
 
 -- Coordinates in which the covariance is about one, of M particles whose ancestors stood at `places` of N: those from
 -- the first half of the population take the covariance of the second half and the other way round, so that no particle
--- has had a say in how it is moved. (With one covariance of all, the evidence is off by more than its error where N is not
--- far above the number of parameters of the covariance.)
+-- has had a say in how it is moved. (With one covariance of all, the evidence is off by more than its error where N is
+-- not far above the number of parameters of the covariance.)
 local function frame_of(z, log_w, places)
   local n, d = z:size(1), z:size(2)
   local half = n // 2
