@@ -13,7 +13,9 @@ local parts = {
   hmm = true,
 }
 -- single functions: name -> the module that has them
-local members = {}
+local members = {
+  extended = "nonlinear", unscented = "nonlinear", ensemble = "nonlinear", gaspari_cohn = "nonlinear",
+}
 
 local function lazy_names()
   local names = {}
