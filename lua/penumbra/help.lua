@@ -164,6 +164,8 @@ local function add_rows(list)
       local call = ("%s(%s)"):format(qualified, signature(row.args))
       if row.kind == "initialiser" then
         call, qualified = ('the initialiser "%s"'):format(row.name), "initialiser " .. row.name
+      elseif row.kind == "resampler" then
+        call, qualified = ('the resampling scheme "%s"'):format(row.name), "resampling " .. row.name
       end
       list[#list + 1] = { title = call, name = row.name, qualified = qualified, kind = row.kind, method = method,
         text = row_text(row, method) }
@@ -204,7 +206,7 @@ end
 
 -- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
 local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
-  ["infer.model"] = { recorder = "m", methods = "model", trace = "trace" }, ["infer.guide"] = false,
+  ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
   ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
 
 local function spoken_of(part, owner)

@@ -10,11 +10,30 @@ local smc = {}
 
 -- namespaces below this one, each a module of its own
 local parts = {
+  kalman = true,
+  structural = true,
   hmm = true,
 }
 -- single functions: name -> the module that has them
 local members = {
-  extended = "nonlinear", unscented = "nonlinear", ensemble = "nonlinear", gaspari_cohn = "nonlinear",
+  elbo = "sequential_bound",
+  ensemble = "nonlinear",
+  exact_filter = "filter",
+  extended = "nonlinear",
+  filter = "filter",
+  fivo = "sequential_bound",
+  gaspari_cohn = "nonlinear",
+  iwae = "sequential_bound",
+  liu_west = "liu_west",
+  particle_gibbs = "gibbs",
+  pmmh = "pmmh",
+  rbpf = "rbpf",
+  resample = "machine",
+  sample = "tempering",
+  schemes = "machine",
+  smc2 = "nested",
+  unscented = "nonlinear",
+  vsmc = "sequential_bound",
 }
 
 local function lazy_names()
