@@ -177,7 +177,7 @@ end
 
 -- Modules that are no part of `pn` and of no use to a script.
 local internal = { reference = true, describe = true, example = true, help = true, layout = true, pretty = true,
-  gradcheck = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
+  gradcheck = true, gnuplot = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
   ["infer.enumeration"] = true }
 
 -- Modules whose functions stand in a part of another name.
