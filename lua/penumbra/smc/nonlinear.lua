@@ -23,8 +23,8 @@
 --- Options of all three: inputs, u [T, ...]; missing = "nan": elements of y that are NaN are missing; observed, bool,
 --- shaped like y: false where an element is missing; first = "initial", or "predicted": the initial state is that of
 --- the first observation already. nil, message, code where a covariance is not positive definite.
---- Unscented and ensemble filters may stand in a compiled function (pn.compile), the extended one, which takes gradients
---- at points of its own, may not.
+--- Unscented and ensemble filters may stand in a compiled function (pn.compile); the extended one, which takes
+--- gradients at points of its own, may not.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
