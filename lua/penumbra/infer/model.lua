@@ -145,8 +145,8 @@ end
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
---- how.check: mistakes that a run may be asked to find. how.drive(m, name, steps, carry, turn): does m:scan in its own
---- way, by calls carry = turn(carry, t), and gives the last carry. Internal.
+--- how.check: mistakes that a run may be asked to find. how.drive(m, name, steps, carry, turn): does the outermost m:scan
+--- in its own way, by calls carry = turn(carry, t), and gives the last carry. Internal.
 function model.run(self, args, how)
   how = how or {}
   -- absent fields are false: to look for one in the metatable takes longer
