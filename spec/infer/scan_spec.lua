@@ -1,7 +1,8 @@
 -- Time in models, m:scan: the compiled density and gradient of models with loops over time are those of eager runs,
 -- whatever the turns do; long loops have plans whose size does not depend on their length; chains sample the posterior
--- that is known in closed form.
+-- that is known in closed form; a driver of its own may take the loop over.
 local pn = require "penumbra"
+local model = require "penumbra.infer.model"
 local dist = pn.dist
 
 local function near(got, want, what)
@@ -188,5 +189,25 @@ describe("a loop over time", function()
       local row = p:summary()[("x[%d]"):format(t)]
       assert.is_true(math.abs(row.mean - want[t]:item()) < 6 * row.mcse and row.mcse < 0.06)
     end
+  end)
+
+  it("can be driven by somebody else", function()
+    local m, told = volatility(3, centred), nil
+    local t = model.run(m, table.pack(y), { drive = function(recorder, name, steps, carry, turn)
+      told = { name, steps, recorder.scale }
+      for k = 1, steps do
+        carry = turn(carry, k)
+      end
+      return turn(carry, 9)
+    end })
+    assert.same({ "time", 3, 1 }, told)
+    assert.same({ "mu", "phi", "sigma", "h[1]", "y[1]", "h[2]", "y[2]", "h[3]", "y[3]", "h[9]", "y[9]" },
+      (function()
+        local names = {}
+        for k, site in ipairs(t.order) do
+          names[k] = site.name
+        end
+        return names
+      end)())
   end)
 end)

@@ -145,8 +145,8 @@ end
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
---- how.check: mistakes that a run may be asked to find. how.scanner(m, steps, carry, advance): goes through the
---- outermost m:scan in place of its loop, by calls of advance(carry, t), and gives the last carry. Internal.
+--- how.check: mistakes that a run may be asked to find. how.drive(m, name, steps, carry, turn): does the outermost m:scan
+--- in its own way, by calls carry = turn(carry, t), and gives the last carry. Internal.
 function model.run(self, args, how)
   how = how or {}
   -- absent fields are false: to look for one in the metatable takes longer
@@ -156,7 +156,7 @@ function model.run(self, args, how)
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
     detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
     unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
-    check = how.check or false, locate = how.locate or false, scanner = how.scanner or false }, recorder.methods)
+    check = how.check or false, locate = how.locate or false, drive = how.drive or false }, recorder.methods)
   local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
   m.results = results
   if how.check then

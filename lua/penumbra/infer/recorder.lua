@@ -474,6 +474,19 @@ function recorder:plate(name, size, given, f)
   return table.unpack(results, 1, results.n)
 end
 
+-- The body of a loop over time, called for any t: sites in it are "x[t]", within the loops around it.
+local function turn_of(m, f)
+  local step, time = m.step, m.time
+  return function(carry, t)
+    m.step = ("%s[%d]"):format(step, t)
+    m.time = table.move(time or {}, 1, time and #time or 0, 1, {})
+    m.time[#m.time + 1] = t
+    carry = f(carry, t)
+    m.step, m.time = step, time
+    return carry
+  end
+end
+
 --- Time with its state passed explicitly: carry = f(carry, t) for t = 1 .. steps; returns the last carry. A site "x"
 --- within is recorded as "x[t]" for each t, and draws of it are given back together, time first.
 ---
@@ -493,21 +506,13 @@ function recorder:scan(name, steps, carry, f)
   elseif type(f) ~= "function" then
     refuse("scan", "'%s' needs a function (carry, t), got %s", name, type(f))
   end
-  local step, time = self.step, self.time
-  local function advance(state, t)
-    self.step = ("%s[%d]"):format(step, t)
-    self.time = table.move(time or {}, 1, time and #time or 0, 1, {})
-    self.time[#self.time + 1] = t
-    return f(state, t)
+  local turn = turn_of(self, f)
+  if self.drive and not self.time then
+    return self.drive(self, name, steps, carry, turn)
   end
-  if self.scanner and not time then
-    carry = self.scanner(self, steps, carry, advance)
-  else
-    for t = 1, steps do
-      carry = advance(carry, t)
-    end
+  for t = 1, steps do
+    carry = turn(carry, t)
   end
-  self.step, self.time = step, time
   return carry
 end
 

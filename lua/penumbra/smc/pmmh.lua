@@ -30,12 +30,11 @@ function pmmh.settled(x)
   return core.where(x:eq(x), x, core.full({ 1 }, -math.huge, float64))
 end
 
---- filter_of(self, s, lead): the function rows of parameters [B, n] -> log-likelihood estimates [B] of machine s.
---- Internal.
-function pmmh.filter_of(self, s, lead)
+--- filter_of(self, form, lead): the function rows of parameters [B, n] -> log-likelihood estimates [B] of a machine
+--- made anew of its options `form`. Internal.
+function pmmh.filter_of(self, form, lead)
   return function(rows)
-    local total, state
-    s:reset()
+    local s, total, state = machine.new(form), nil, nil
     self:open(self:cut(rows), lead, function(process)
       for t = 1, process.steps do
         local increment
@@ -269,9 +268,9 @@ function pmmh.pmmh(m, given)
   local clock = core.clock()
   local self = space.new("pmmh", m, o):with_parameters(o.parameters)
   self.chains, self.target_accept, self.start_at = o.chains, o.target_accept, start_at
-  local s = machine.new { num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
-    batch = { o.chains }, degenerate = "zero", generator = o.generator }
-  local eager = pmmh.filter_of(self, s, { o.num_particles, o.chains })
+  local eager = pmmh.filter_of(self, { num_particles = o.num_particles, resampling = o.resampling,
+    threshold = o.threshold, batch = { o.chains }, degenerate = "zero", generator = o.generator },
+    { o.num_particles, o.chains })
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = "pmmh" })
   local draws, columns, spread = pmmh.without_graph(function()
     self.log_prior = pmmh.log_prior_of(self)

@@ -151,7 +151,7 @@ local function open_model(self, values, lead, f, how)
     site.dist = over_particles(site, site.dist, lead)
     return how.drawn and how.drawn(site) or site.dist:sample({}, { generator = self.generator })
   end
-  local function scanner(m, steps, carry, advance)
+  local function drive(m, _, steps, carry, advance)
     if met then
       core.error "scan: a particle filter goes through one m:scan, and the model has two"
     end
@@ -173,7 +173,7 @@ local function open_model(self, values, lead, f, how)
     return f(process)
   end
   model.run(self.model, self.args, { whole = true, unscored = not how.scored and EVERY or nil,
-    value = model.replaying(self.model, value), scanner = scanner })
+    value = model.replaying(self.model, value), drive = drive })
 end
 
 -- Parameters and state of a model.
@@ -186,7 +186,7 @@ local function explore(self, named)
       end
       return site.dist:sample()
     end),
-    scanner = function(_, steps, carry)
+    drive = function(_, _, steps, carry)
       first.steps, first.carry = steps, carry
       return carry
     end })
@@ -209,7 +209,7 @@ end
 local function parameters_of(self)
   local body, alone = self.model.body, self.model:intervene(self.of_state)
   alone.body = function(m, ...)
-    m.scanner = function(_, _, carry) return carry end
+    m.drive = function(_, _, _, carry) return carry end
     return body(m, ...)
   end
   return alone
