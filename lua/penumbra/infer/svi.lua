@@ -68,7 +68,7 @@ end
 local function loss_function(self)
   if self.estimator == "elbo" then
     return function()
-      return self.automatic and -self.guide.bound(self.guide, self.particles) or -objective.elbo(self, self.how)
+      return self.automatic and -self.guide.bound(self.guide, self.particles) or objective.negative_elbo(self, self.how)
     end
   end
   local rows = not self.automatic and self.plate and self.plate.size or 1
