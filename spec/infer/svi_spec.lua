@@ -283,6 +283,25 @@ describe("a fit", function()
     assert.equal("io", kind)
   end)
 
+  it("says that the bound was still rising, where it was", function()
+    local function far(mean)
+      return pn.model(function(m) m:sample("x", dist.normal(pn.full({ 3 }, mean), 1):independent(1)) end)
+    end
+    pn.seed(4)
+    local fit = pn.svi(far(30), "mean_field", { steps = 1000 })
+    assert.is_true(fit.rise > 1)
+    assert.matches("still rising: by [%d.]+ in the third quarter", tostring(fit))
+    fit:continue(8000)
+    assert.equal(0, fit.rise)
+    assert.is_nil(tostring(fit):find("rising", 1, true))
+    for _, mean in ipairs { 0, 3, 8 } do -- the steps that are taken unless told otherwise
+      fit = pn.svi(far(mean), "full_rank", {})
+      assert.equal(4000, #fit.losses)
+      assert.equal(0, fit.rise)
+      near(fit:sample(4000).x:mean():item(), mean, 0.05)
+    end
+  end)
+
   it("summarises, samples and predicts", function()
     local guide = full_rank(c.mean, c.covariance:cholesky())
     local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 0 })

@@ -357,7 +357,8 @@ function model.model(f)
     core.error("model: needs a function (m, data...), got " .. type(f))
   end
   return setmetatable({ body = f, data = {}, fixed = {}, hidden = {}, replayed = {}, changed = false,
-    reparametrised = {}, all_rows = {}, store = { params = {}, modules = {}, names = {} }, where = core.script_line() }, class)
+    reparametrised = {}, all_rows = {}, store = { params = {}, modules = {}, names = {} },
+    where = core.script_line() }, class)
 end
 
 --- Is x a model?
