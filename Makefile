@@ -77,7 +77,7 @@ STRIDED  = %/reduce_f64.o %/reduce_f32.o
 VECTORS  = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
            $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
            $(BUILD)/obj/dist/kernel/%.o
-KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/shape.o $(VECTORS),$(LIB_OBJ)))
+KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/markov_lane.o %/markov_pass.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)

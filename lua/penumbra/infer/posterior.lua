@@ -28,6 +28,7 @@ local methods = {}
 
 local COLUMNS = { "mean", "sd", "q05", "median", "q95", "r_hat", "ess_bulk", "ess_tail", "mcse" }
 local INDEPENDENT = { "mean", "sd", "q05", "median", "q95" }
+local PARTICLES = { "mean", "sd", "q05", "median", "q95", "ess_bulk", "ess_tail", "mcse" } -- siblings stand together
 local STATISTICS = { "log_density", "accept", "step_size", "depth", "leapfrogs", "divergent", "energy" }
 
 -- Values [chains, draws, n] cut into sites by name; those of a scan joined, time first.
@@ -119,10 +120,10 @@ local function summary_text(self)
   return table.concat(lines, "\n")
 end
 
--- independent: of draws that are no chains, whose number alone tells how good the means are.
+-- independent: of draws that are no chains, whose number alone tells how good the means are; or the columns shown.
 local function summary_of(sites, names, independent)
-  local list = setmetatable({}, { __index = { columns = independent and INDEPENDENT or COLUMNS },
-    __tostring = summary_text })
+  local columns = type(independent) == "table" and independent or independent and INDEPENDENT or COLUMNS
+  local list = setmetatable({}, { __index = { columns = columns }, __tostring = summary_text })
   for _, site in ipairs(names) do
     local draws = sites[site]
     local shape = draws:shape()
@@ -152,7 +153,7 @@ function methods:summary(names)
       core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
     end
   end
-  return summary_of(self.draws, names or self.names)
+  return summary_of(self.draws, names or self.names, self.particles and PARTICLES)
 end
 
 -- Energy fraction of missing information of each chain (Betancourt 2016): below 0.3 momenta move too little energy.
@@ -163,11 +164,8 @@ local function e_bfmi(energy)
   return (steps / spread):totable()
 end
 
-local function warnings_of(self, max_depth)
-  local list = {}
-  local function add(...)
-    list[#list + 1] = (...):format(select(2, ...))
-  end
+-- What speaks against trajectories.
+local function warn_of_trajectories(self, max_depth, add)
   local total = self.statistics.divergent:numel()
   if self.divergences > 0 then
     add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
@@ -182,6 +180,16 @@ local function warnings_of(self, max_depth)
     if v < 0.3 then
       add("E-BFMI of chain %d is %.2f, below 0.3: heavy tails that momenta do not reach", k, v)
     end
+  end
+end
+
+local function warnings_of(self, max_depth)
+  local list = {}
+  local function add(...)
+    list[#list + 1] = (...):format(select(2, ...))
+  end
+  if self.divergences then
+    warn_of_trajectories(self, max_depth, add)
   end
   local worst_r, worst_ess = nil, nil
   for _, row in ipairs(self:summary()) do
@@ -404,7 +412,8 @@ end
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
-    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth },
+    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth, particles = self.particles,
+    log_evidence = self.log_evidence, log_evidence_error = self.log_evidence_error },
       { format = "penumbra posterior" })
 end
 
@@ -412,8 +421,14 @@ local class = { __name = "posterior", __index = core.namespace("a posterior", me
 
 function class.__tostring(self)
   local n = self.statistics.accept:numel()
-  local text = ("%s\n%d draws of %d chains in %.1f s"):format(tostring(self:summary(self.latent)), n, self.chains,
-    self.seconds)
+  local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
+    or ("draws of %d chains"):format(self.chains), self.seconds)
+  if self.log_evidence then
+    text = ("%s, log evidence %.4f"):format(text, self.log_evidence)
+  end
+  if self.log_evidence_error then
+    text = ("%s, standard error %.2g"):format(text, self.log_evidence_error)
+  end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
   end
@@ -421,7 +436,8 @@ function class.__tostring(self)
 end
 
 --- new{model =, args =, target =, unconstrained = [chains, draws, n], statistics = [chains, draws, 7] or columns by
---- name, seconds =}: the posterior of these draws. Internal.
+--- name, seconds =}: the posterior of these draws. particles: they are no chains (chains = 1); their log_evidence and
+--- its error. Internal.
 function posterior.new(given)
   local self, target = setmetatable(given, class), given.target
   local z = self.unconstrained
@@ -448,8 +464,14 @@ function posterior.new(given)
     end
     self.statistics = columns
   end
-  self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
-  self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  if self.particles then
+    self.warnings = self.warnings or {}
+    return self
+  end
+  if columns.divergent then
+    self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
+    self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  end
   self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
   return self
 end
@@ -496,7 +518,8 @@ function posterior.load(path, m, given)
       saved.unconstrained:size(3), t.size), "shape"
   end
   local self = posterior.new { model = m, args = args, target = t, unconstrained = saved.unconstrained,
-    statistics = saved.statistics, seconds = saved.seconds, max_depth = saved.max_depth }
+    statistics = saved.statistics, seconds = saved.seconds, max_depth = saved.max_depth, particles = saved.particles,
+    log_evidence = saved.log_evidence, log_evidence_error = saved.log_evidence_error }
   local why = misfit(self, saved)
   if why then
     return nil, "load_posterior: the file is of another model: " .. why, "domain"

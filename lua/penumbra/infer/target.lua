@@ -277,6 +277,76 @@ function methods:unconstrain(values)
   return core.concatenate(parts, 1)
 end
 
+-- Sum of a site's log density; a prior that enumerated variables reach has no value of its own.
+local function total_of(self, site)
+  local lp = site.log_prob
+  if self.enumerates and lp:ndim() > self.most then
+    core.error(("'%s' depends on variables that are enumerated: its prior cannot be told from the likelihood (start "
+      .. "from a guide)"):format(site.name))
+  end
+  lp = lp:ndim() > 0 and lp:sum() or lp
+  return site.scale ~= 1 and lp * site.scale or lp
+end
+
+--- The log density of the latent variables at z [size], with the bijectors' determinants, and that of what is observed
+--- given them (factors and enumerated variables are part of it): two 0-d tensors in float64, whose sum is log_density.
+--- apart: the second as a vector of its terms, one for each observation and factor, in their order.
+function methods:log_parts(z, apart)
+  local t = run_at(self, z, { whole = true })
+  local prior, terms = core.tensor(0), {}
+  for _, site in ipairs(t.order) do
+    local latent = (site.kind == "sample" or site.kind == "flat") and not site.observed and not site.enumerated
+    if site.log_prob and latent then
+      prior = prior + total_of(self, site)
+    elseif site.log_prob and not t.enumerated then
+      terms[#terms + 1] = (apart and site.log_prob * site.scale or total_of(self, site)):reshape { -1 }
+    end
+  end
+  if t.enumerated and apart then
+    core.error "variables that are enumerated join the terms of the likelihood: it cannot be taken in one by one"
+  elseif t.enumerated then
+    terms[1] = (t:log_density() - prior):reshape { 1 }
+  end
+  prior = t.log_det and prior + t.log_det or prior
+  local factors = #terms > 0 and core.concatenate(terms, 1) or core.zeros { 1 }
+  return prior:to "float64", (apart and factors or factors:sum()):to "float64"
+end
+
+-- What speaks against drawing a site from its prior, or nil.
+local function without_prior(site)
+  if site.kind == "flat" then
+    return "is flat and has no prior"
+  elseif site.constraint then
+    return "is restricted to a set by its constraint"
+  end
+end
+
+--- n draws of the latent variables from their priors, as vectors: [n, size].
+function methods:draw_priors(n, generator)
+  local function draw()
+    local parts = {}
+    model.run(self.model, self.args, { whole = true, value = model.replaying(self.model, function(_, site)
+      if site.enumerable then
+        return site.dist:sample({}, generator)
+      end
+      local why = without_prior(site)
+      if why then
+        core.error(("'%s' %s, from which it could be drawn: start from a guide or from a normal"):format(site.name,
+          why))
+      end
+      local x, b = site.dist:sample({}, generator), bijector_of(site, site.dist)
+      parts[#parts + 1] = (b and b:inverse(x) or x):to("float64"):reshape { -1 }
+      return x
+    end) })
+    return core.concatenate(parts, 1)
+  end
+  draw() -- once outside of a capture
+  local compiled = replay.compile(function() return draw() end, { watch = self.model.body, plans = 1 })
+  local rows = core.zeros({ n, 1 }, { dtype = "float64" })
+  compiled(rows[1])
+  return compiled:map(rows)
+end
+
 --- A plate of which not all rows are taken at a time, or nil.
 function methods:taken_in_parts()
   for _, site in ipairs(self.trace.order) do
