@@ -959,6 +959,15 @@ PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const
  * [n, B]. rng NULL: the context's. Scoped; PN_SHAPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (a datum without any weight). */
 PN_API pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n);
 
+/* ---- exact transport of mass (network simplex) ---- */
+/* The plan of least cost that moves shares a to shares b: [B, n, m] for costs [B, n, m] and weights a [B, n], b [B, m] of
+ * one dtype, each numbers from 0 on that are divided by their sum. The least cost is the sum of plan times cost; in a
+ * cost that depends on parameters this has the right gradient, the plan itself has none. PN_SHAPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_transport(pn_context *c, pn_tensor *cost, pn_tensor *a, pn_tensor *b);
+/* The Wasserstein-1 distance of images [B, rows, columns] as distributions over pixels, in pixels by Euclid: [B]; NaN
+ * where an image is empty or has a value that is negative or no number. No gradient. PN_SHAPE. */
+PN_API pn_tensor *pn_image_transport(pn_context *c, pn_tensor *a, pn_tensor *b);
+
 /* Sums of weights in constant memory, of draws that arrive a few at a time. */
 typedef struct pn_weight_stream pn_weight_stream;
 
@@ -1022,8 +1031,11 @@ PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *cons
 /* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
  * any failure of the operations. */
 PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
-/* Number of steps of a replay. */
+/* Number of steps of a replay, those of a loop counted once. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
+/* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time to
+ * time, becomes a loop: the size of the plan does not depend on how long it is, and results are the same bits. */
+PN_API int pn_plan_num_loops(const pn_plan *p);
 /* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
 
@@ -1198,9 +1210,12 @@ typedef struct pn_smc_config {
   double threshold;       /* resample where the effective sample size is at most threshold N: 0 never, 1 always */
   int nbatch;             /* axes B */
   int64_t batch[PN_MAX_DIMS];
-  const char *gradient; /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
-  double alpha;         /* with "soft": ancestors by alpha w + (1 - alpha) / N */
-  int zero_possible;    /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
+  const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
+  double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int trace;              /* record what happens at each step, for pn_smc_trace */
+  int history;            /* pn_smc_keep is going to be called after each step */
+  int conditional;        /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
+  int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
 } pn_smc_config;
 
 /* A machine; rng NULL: the context's generator. New. PN_DOMAIN, PN_MISSING, PN_NOMEM. */
@@ -1210,6 +1225,9 @@ PN_API void pn_smc_free(pn_smc *s);
 /* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps its
  * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM. */
 PN_API pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors);
+/* With config.conditional and a threshold of 1: the next resampling gives the last particle of each filter this ancestor
+ * [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE. */
+PN_API pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor);
 /* Multiplies the weights by exp(log_increment [N, B...]) and normalises: the increment [B...] of the log-evidence, the
  * logarithm of the sum of weights before that. Differentiable where log_increment is. Scoped. PN_DEGENERATE, PN_NAN,
  * PN_DOMAIN (+inf), PN_SHAPE: names the step, and nothing has changed. */
@@ -1224,10 +1242,74 @@ PN_API pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what);
 /* Goes on from weights that pn_smc_get called "weighed"; NULL: from the beginning. Neither evidence nor steps change.
  * PN_SHAPE. */
 PN_API pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed);
+/* With config.trace: [T, 6, B...], float64, for each step the effective sample size, how many particles of the step before
+ * have descendants, the largest weight, the increment of the log-evidence, whether ancestors were chosen (0 or 1), and
+ * the variance of the log-evidence so far, as this one run tells it (Lee & Whiteley 2018). Scoped. PN_STATE. */
+PN_API pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s);
+/* With config.history: keeps the parts [N, B..., event...] of this step's state; particles without descendants are
+ * forgotten, so that O(T + N log N) remain. PN_SHAPE, PN_STATE, PN_LIMIT (64 parts); nothing has changed then. */
+PN_API pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part);
+/* Part `part` (from 0) along the paths of all particles [T, N, B..., event...], or of those at `which` [B...], int64, in
+ * each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
+PN_API pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which);
+/* Particles of all steps that are kept; bytes (may be NULL) receives the memory. */
+PN_API int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes);
 /* How often weights were updated. */
 PN_API int64_t pn_smc_steps(const pn_smc *s);
 /* Back to the beginning: equal weights, evidence 1, no steps. The generator goes on. */
 PN_API void pn_smc_reset(pn_smc *s);
+
+/* ---- filters online: one observation at a time -------------------------------------------------------
+ * The filter of a script (pn_runtime_filter) or the exact one of a linear Gaussian model. It belongs to a context and
+ * draws from its default generator. Once it is warm an observation allocates nothing.
+ *
+ *     pn_runtime_filter(rt, "filter", c, &f);          after: filter = pn.smc.filter{...}:online{observation = 2}
+ *     while (scanf("%lf %lf", &y[0], &y[1]) == 2 && pn_filter_observe(c, f, y, 2, &increment) == PN_OK)
+ *       printf("%g\n", pn_filter_mean(f)[0]);                                                                      */
+typedef struct pn_filter pn_filter;
+
+/* State x' = a x + b + N(0, q), the first one N(mean, cov); observation y = emission x + d + N(0, r). Of float64 or
+ * float32, without batch axes; b, d may be NULL. */
+typedef struct pn_filter_model {
+  pn_tensor *mean, *cov, *a, *b, *q, *emission, *d, *r;
+} pn_filter_model;
+
+/* A particle filter of plans that are copied: first (y [p], t) and step (state..., y [p], t), and both without y, each to
+ * state..., summary [2 + 2 m]: increment of the log-evidence, effective sample size, means and variances of m numbers; t is
+ * 0-d, from 1; float64 but for the state, of at most 64 parts. New. PN_SHAPE, PN_NOMEM. */
+PN_API pn_filter *pn_filter_new(pn_context *c, const pn_plan *first, const pn_plan *step, const pn_plan *first_missing,
+                                const pn_plan *step_missing);
+/* The exact filter; up to 32 states and observed numbers. New. PN_SHAPE, PN_STATE, PN_NOMEM. */
+PN_API pn_filter *pn_filter_kalman(pn_context *c, const pn_filter_model *model);
+/* A copy as it is now for another context, which another thread may use. New. PN_NOMEM. */
+PN_API pn_filter *pn_filter_copy(pn_context *c, const pn_filter *f);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_filter_free(pn_filter *f);
+/* Takes y [n] in, NULL if it is missing (to the exact filter single numbers are missing where they are NaN); increment (may
+ * be NULL) receives that of the log-evidence. PN_DEGENERATE, PN_NAN, PN_SINGULAR...: the message names the step, and the
+ * filter is as it was. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
+PN_API pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_t n, double *increment);
+/* How many numbers an observation, and how many the state has. */
+PN_API int64_t pn_filter_num_observed(const pn_filter *f);
+PN_API int64_t pn_filter_num_states(const pn_filter *f); /* see pn_filter_num_observed */
+/* Observations so far. */
+PN_API int64_t pn_filter_steps(const pn_filter *f);
+/* The sum of all increments. */
+PN_API double pn_filter_log_evidence(const pn_filter *f);
+/* Of the particles; infinity for the exact filter. */
+PN_API double pn_filter_effective_sample_size(const pn_filter *f);
+/* Mean of each number of the state given all observations so far, pn_filter_num_states of them. Borrowed until the next
+ * call with f. */
+PN_API const double *pn_filter_mean(const pn_filter *f);
+/* Their variances. Borrowed. */
+PN_API const double *pn_filter_variance(const pn_filter *f);
+/* Back to before the first observation; the generator goes on. */
+PN_API void pn_filter_reset(pn_filter *f);
+/* Writes the state and the position of the context's generator (a safetensors file, replaced when all is on disk); a
+ * filter of the same kind that loads it goes on with the same numbers. PN_IO, PN_NOMEM. */
+PN_API pn_status pn_filter_save(pn_context *c, const pn_filter *f, const char *path);
+/* Reads them. PN_IO, PN_FORMAT (another filter's), PN_NOMEM: nothing has changed then. */
+PN_API pn_status pn_filter_load(pn_context *c, pn_filter *f, const char *path);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 
@@ -1353,6 +1435,10 @@ PN_API pn_status pn_runtime_get_array(pn_runtime *rt, const char *name, pn_array
  * context of its own it needs neither the runtime nor its thread from then on. The model runs once or twice, within the
  * limits of a call. In *out, new; PN_MISSING, PN_DTYPE (no target), PN_SCRIPT, PN_NOMEM, ... */
 PN_API pn_status pn_runtime_target(pn_runtime *rt, const char *name, pn_context *c, pn_target **out);
+/* The filter in a global, as filter:online(...) gives it, as a filter of context c (NULL: of the runtime's own). With a
+ * context of its own it needs neither the runtime nor its thread from then on. In *out, new; failures as
+ * pn_runtime_target. */
+PN_API pn_status pn_runtime_filter(pn_runtime *rt, const char *name, pn_context *c, pn_filter **out);
 /* Status of the last call. */
 PN_API pn_status pn_runtime_status(const pn_runtime *rt);
 /* Its message, with script and line where there is one; never empty after a failure, "" after PN_OK.

@@ -634,4 +634,8 @@ function panel_kind:__tostring()
     self.title and ' "' .. self.title .. '"' or "", #self.marks, #self.marks == 1 and "" or "s")
 end
 
+---- charts that are made of these ----
+
+for name, f in pairs(require "penumbra.chart") do plot[name] = f end
+
 return plot

@@ -17,13 +17,18 @@ local parts = {
 -- single functions: name -> the module that has them
 local members = {
   elbo = "sequential_bound",
+  exact_filter = "filter",
   filter = "filter",
   fivo = "sequential_bound",
   iwae = "sequential_bound",
+  liu_west = "liu_west",
+  particle_gibbs = "gibbs",
+  pmmh = "pmmh",
   rbpf = "rbpf",
   resample = "machine",
   sample = "tempering",
   schemes = "machine",
+  smc2 = "nested",
   vsmc = "sequential_bound",
 }
 

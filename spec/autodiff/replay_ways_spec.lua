@@ -71,10 +71,12 @@ local harmless = set [[
   cosine decay ramp warmup constant exponential step_decay piecewise
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
-  new_hmm_filter new_hmm_viterbi new_hmm_sample
+  new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
+  quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint
   guide model
+  new_smc new_ancestors new_selected
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
@@ -83,7 +85,7 @@ local about = set [[
   missed namespace public raised_status script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
-  estimator_rows
+  estimator_rows resampler_rows
   plans captures forget __tostring name
 ]]
 
@@ -106,6 +108,11 @@ local reads = {
   end,
   ["pn.metrics.rmse"] = function(x) return x * metrics.rmse(x, x * 2) end,
   ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
+  ["pn.metrics.normalised_crps"] = function(x) return x * metrics.normalised_crps(x, pn.stack { x, x + 1 }) end,
+  ["pn.metrics.interval_coverage"] = function(x) return x * metrics.interval_coverage(x, x - 1, x) end,
+  ["pn.metrics.mean_scaled_interval_score"] = function(x)
+    return x * metrics.mean_scaled_interval_score(x, x - 1, x, x)
+  end,
   ["pn.data.save_npy"] = function(x) data.save_npy(os.tmpname(), x) return x end,
   ["pn.data.save_npz"] = function(x) data.save_npz(os.tmpname(), { x = x }) return x end,
   ["pn.data.save_csv"] = function(x) data.save_csv(os.tmpname(), x:reshape { 1, 3 }) return x end,
@@ -119,6 +126,12 @@ local reads = {
   ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
+  ["pn.plot.fan_chart"] = function(x) plot.script { plot.fan_chart { mean = x, variance = x + 1 } } return x end,
+  ["pn.plot.filter_trace"] = function(x)
+    plot.filter_trace { effective_sample_size = x, resampled = x, log_increment = x, unique_ancestors = x,
+      largest_weight = x }
+    return x
+  end,
   ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
   ["pn.infer.laplace"] = function(x)
@@ -139,6 +152,7 @@ local reads = {
 local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), 1) end)
 local opt = optim.sgd { w }
 local g = pn.generator(1)
+local particles = pn.smc({ num_particles = 3, history = true }).core
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
 -- Effects that a replay would not repeat, and objects that belong outside.
@@ -181,6 +195,17 @@ local effects = {
   ["penumbra.stream methods.elbo"] = function(x) return x * weights:elbo() end,
   ["penumbra.stream methods.effective_sample_size"] = function(x) return x * weights:effective_sample_size() end,
   ["penumbra.stream methods.pareto_k"] = function(x) return x * weights:pareto_k() end,
+  ["penumbra.smc methods.resample"] = function(x) particles:resample() return x end,
+  ["penumbra.smc methods.weigh"] = function(x) particles:weigh(x) return x end,
+  ["penumbra.smc methods.get"] = function(x) return x * particles:get "log_evidence" end,
+  ["penumbra.smc methods.restore"] = function(x) particles:restore(nil) return x end,
+  ["penumbra.smc methods.reset"] = function(x) particles:reset() return x end,
+  ["penumbra.smc methods.steps"] = function(x) return x * particles:steps() end,
+  ["penumbra.smc methods.assign"] = function(x) particles:assign(x) return x end,
+  ["penumbra.smc methods.trace"] = function(x) return x * particles:trace():sum() end,
+  ["penumbra.smc methods.keep"] = function(x) particles:keep(x) return x end,
+  ["penumbra.smc methods.paths"] = function(x) return x * particles:paths(1) end,
+  ["penumbra.smc methods.nodes"] = function(x) return x * particles:nodes() end,
   ["pn.check_gradients"] = function(x) pn.check_gradients(function() return (w * x):sum() end, { w }) return x end,
   ["pn.train.fit"] = function(x)
     train.fit { data = x, loss = function(t) return (w * t):sum() end, optimiser = opt, epochs = 1 }

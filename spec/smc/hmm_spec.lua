@@ -206,7 +206,8 @@ describe("pn.smc.hmm", function()
   end)
 
   it("says -inf of what is impossible, and has no path for it", function()
-    local m = pn.smc.hmm { initial = { 1, 0 }, transition = { { 1, 0 }, { 0, 1 } }, emission = function(y) return y end }
+    local m = pn.smc.hmm { initial = { 1, 0 }, transition = { { 1, 0 }, { 0, 1 } },
+      emission = function(y) return y end }
     local e = pn.param(pn.tensor { { 0, 0 }, { -inf, 0 }, { 0, 0 } })
     local f = m:filter(e)
     assert.equal(-inf, f.log_prob:item())

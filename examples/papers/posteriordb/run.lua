@@ -183,7 +183,7 @@ end
 -- ---- NUTS, or an SMC sampler ----
 
 local function has_priors(entry, data)
-  return (pcall(entry.model.trace, entry.model, table.unpack(data)))
+  return (pcall(function() entry.model:target(table.unpack(data)):draw_priors(1) end))
 end
 
 -- Particles are led from the priors, or where there are none from what a short fit knows of the posterior.

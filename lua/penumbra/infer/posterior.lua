@@ -164,11 +164,8 @@ local function e_bfmi(energy)
   return (steps / spread):totable()
 end
 
-local function warnings_of(self, max_depth)
-  local list = {}
-  local function add(...)
-    list[#list + 1] = (...):format(select(2, ...))
-  end
+-- What speaks against trajectories.
+local function warn_of_trajectories(self, max_depth, add)
   local total = self.statistics.divergent:numel()
   if self.divergences > 0 then
     add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
@@ -183,6 +180,16 @@ local function warnings_of(self, max_depth)
     if v < 0.3 then
       add("E-BFMI of chain %d is %.2f, below 0.3: heavy tails that momenta do not reach", k, v)
     end
+  end
+end
+
+local function warnings_of(self, max_depth)
+  local list = {}
+  local function add(...)
+    list[#list + 1] = (...):format(select(2, ...))
+  end
+  if self.divergences then
+    warn_of_trajectories(self, max_depth, add)
   end
   local worst_r, worst_ess = nil, nil
   for _, row in ipairs(self:summary()) do
@@ -247,7 +254,7 @@ local function predicted(t, m, args, z)
   local names = {}
   local list = for_each_draw(z, m.body, function(x)
     local parts = {}
-    local run = model.run(m, args, { predict = true, whole = true, value = t:values_at(x) })
+    local run = model.run(m, args, { predict = true, whole = true, value = t:predictive_values_at(x) })
     for _, site in ipairs(run.order) do
       if site.predicted then
         names[#parts + 1] = site.name
@@ -271,7 +278,8 @@ posterior.methods = methods
 
 --- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
 --- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
---- at random).
+--- at random). Enumerated variables in no plate are drawn from their posterior given each draw and the data that were
+--- sampled from, those of rows from their priors.
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
   return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
@@ -349,6 +357,17 @@ local loo_class = { __tostring = function(self)
   return self.warning and text .. "\nwarning: " .. self.warning or text
 end }
 
+-- Effective sample size by the number of draws of the likelihood of each observation, [chains, draws, N] -> [N]: of its
+-- mean, from the standard error that chains have. 1 where it is constant.
+local function relative_efficiency(ll)
+  local draws = ll:size(1) * ll:size(2)
+  local likelihood = (ll - ll:max({ 1, 2 }, true)):exp()
+  local rows = core.draws_summary(likelihood)
+  local sd, mcse = rows:select(2, 2), rows:select(2, 9)
+  local ess = (sd / mcse):square()
+  return core.where(ess:isfinite():logical_and(ess:gt(0)), ess / draws, core.ones({ 1 }))
+end
+
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
 --- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
 --- them together unless given).
@@ -358,7 +377,8 @@ end }
 ---
 --- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
 --- pointwise [N] and k [N], the k-hat of each observation, and a warning, nil while all are below what the number of
---- draws allows. Vehtari, Gelman & Gabry 2017.
+--- draws allows. How much of the weights' tail is smoothed follows from the relative efficiency of each observation's
+--- likelihood along the chains. Vehtari, Gelman & Gabry 2017.
 function methods:loo(site)
   local infer = require "penumbra.infer"
   local sites, names = self:log_likelihood(), {}
@@ -371,11 +391,13 @@ function methods:loo(site)
   end
   local parts = {}
   for k, name in ipairs(site and { site } or names) do
-    parts[k] = sites[name]:reshape { self.unconstrained:size(1) * self.unconstrained:size(2), -1 }
+    parts[k] = sites[name]:reshape { self.chains, self.unconstrained:size(2), -1 }
   end
-  local ll = core.concatenate(parts, 2)
-  local draws, n = ll:size(1), ll:size(2)
-  local log_w, k = infer.psis(-ll)
+  local by_chain = core.concatenate(parts, 3)
+  local n, draws = by_chain:size(3), self.chains * by_chain:size(2)
+  local ll = by_chain:reshape { draws, n }
+  local efficiency = by_chain:size(2) >= 4 and relative_efficiency(by_chain) or nil
+  local log_w, k = infer.psis { log_w = -ll, relative_efficiency = efficiency }
   local pointwise = (log_w + ll):logsumexp(1)
   local all = ll:logsumexp(1) - math.log(draws)
   local elpd = pointwise:sum():item()
@@ -402,7 +424,10 @@ function class.__tostring(self)
   local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
     or ("draws of %d chains"):format(self.chains), self.seconds)
   if self.log_evidence then
-    text = ("%s, log evidence %.4f, standard error %.2g"):format(text, self.log_evidence, self.log_evidence_error)
+    text = ("%s, log evidence %.4f"):format(text, self.log_evidence)
+  end
+  if self.log_evidence_error then
+    text = ("%s, standard error %.2g"):format(text, self.log_evidence_error)
   end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
@@ -443,8 +468,10 @@ function posterior.new(given)
     self.warnings = self.warnings or {}
     return self
   end
-  self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
-  self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  if columns.divergent then
+    self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
+    self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  end
   self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
   return self
 end
@@ -453,11 +480,17 @@ local load_options = { data = options.optional "table" }
 
 -- Why draws from a file cannot be those of a posterior, or nil.
 local function misfit(self, saved)
+  local drawn = {} -- deterministic sites that depend on discrete draws have the file's
+  for _, out in ipairs(self.target.enumerates and self.target:outputs() or {}) do
+    drawn[out.time and out.base or out.name] = out.deterministic
+  end
   for name, t in pairs(saved.draws) do
     local own = self.draws[name]
     local same = own and table.concat(own:shape(), ",") == table.concat(t:shape(), ",")
     if not same then
       return ("site '%s' of the file is %s"):format(name, own and "of another shape in the model" or "not in the model")
+    elseif drawn[name] then
+      self.draws[name] = t
     elseif (own - t):abs():max():item() > 1e-6 * (1 + t:abs():max():item()) then
       return ("the model gives other values of '%s' than the file has"):format(name)
     end

@@ -4,6 +4,7 @@
 --- discrete variables that are enumerated are summed out.
 local core = require "penumbra.core"
 local dist = require "penumbra.dist"
+local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 local replay = require "penumbra.replay"
 
@@ -138,13 +139,13 @@ local function check_size(site, entry)
 end
 
 -- What a latent site gets from the vector z, or from `parts` of it by name; adds the logarithm of its bijector's
--- determinant to m.log_det.
-local function values_from(self, z, parts)
+-- determinant to m.log_det. Discrete variables get theirs from the table `discrete`.
+local function values_from(self, z, parts, discrete)
   return model.replaying(self.model, function(m, site)
     local entry = self.layout[site.name]
     if not entry then
       if site.enumerable then
-        return site.dist:sample()
+        return discrete and discrete[site.name] or site.dist:sample()
       end
       core.error(("sample: '%s' was not there in the model's first run: its sites must be the same in all runs")
         :format(site.name))
@@ -168,14 +169,46 @@ local function values_from(self, z, parts)
   end)
 end
 
+-- Which discrete variables draws are needed of: all, or the global ones, those in no plate.
+local function has_discrete(self, global)
+  for _, site in ipairs(self.enumerates and self.trace.order or {}) do
+    if site.enumerable and not (global and #site.plates > 0) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Draws of the discrete variables given z and the data: table name -> value.
+local function draw_discrete(self, z, global)
+  local t = model.run(self.model, self.args, { value = values_from(self, z), enumerate = true, most = self.most,
+    whole = true })
+  local values = enumeration.draw(t)
+  for name in pairs(values) do
+    if global and #t.sites[name].plates > 0 then
+      values[name] = nil
+    end
+  end
+  return values
+end
+
 --- How a run of the model gets its latent values from z: for `value` of model.run. Internal.
 function methods:values_at(z)
   return values_from(self, z)
 end
 
--- The run of the model at z.
+--- The same for predictions. Discrete variables in no plate are drawn given z and the data of the target, those of rows
+--- from their priors: the rows of a prediction are new ones. Internal.
+function methods:predictive_values_at(z)
+  local discrete = has_discrete(self, true) and draw_discrete(self, z, true) or nil
+  return values_from(self, z, nil, discrete)
+end
+
+-- The run of the model at z. more: parts, whole; plain, without enumeration; discrete, discrete variables drawn from
+-- their law given z and the data.
 local function run_at(self, z, more)
-  local how = { value = values_from(self, z, more and more.parts) }
+  local discrete = more and more.discrete and has_discrete(self) and draw_discrete(self, z) or nil
+  local how = { value = values_from(self, z, more and more.parts, discrete) }
   if self.enumerates and not (more and more.plain) then
     how.enumerate, how.most = true, self.most
   end
@@ -198,9 +231,20 @@ function methods:log_density(z, jacobian, whole)
   return log_density(self, z, jacobian, whole)
 end
 
---- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out.
+-- Does a deterministic site ask what discrete variables are?
+local function keeps_deterministic(self)
+  for _, site in ipairs(self.trace.order) do
+    if site.kind == "deterministic" then
+      return true
+    end
+  end
+  return false
+end
+
+--- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out, and drawn given z
+--- where a deterministic site may depend on them.
 function methods:constrain(z)
-  local t = run_at(self, z, { plain = true, whole = true })
+  local t = run_at(self, z, { plain = true, whole = true, discrete = keeps_deterministic(self) })
   local values = {}
   for _, site in ipairs(t.order) do
     if self.layout[site.name] or site.kind == "deterministic" then
@@ -374,7 +418,7 @@ end
 function methods:compiled_values()
   if not self.compiled_outputs then
     self.compiled_outputs = replay.compile(function(z)
-      local t = run_at(self, z, { plain = true, whole = true })
+      local t = run_at(self, z, { plain = true, whole = true, discrete = keeps_deterministic(self) })
       local parts = {}
       for k, out in ipairs(self:outputs()) do
         local v = t.sites[out.name].value

@@ -28,10 +28,11 @@ local methods = {}
 
 -- The moments of x_0, one for each particle.
 local function prior_of(self)
-  local prior = self.prior
-  local mean, cov = prior.mean, prior.cov
+  local prior, mean, cov = self.prior, nil, nil
   if type(prior) == "function" then
     mean, cov = prior()
+  else
+    mean, cov = prior.mean, prior.cov
   end
   options.argument("rbpf", "the mean of prior", mean, "tensor")
   options.argument("rbpf", "the cov of prior", cov, "tensor")
@@ -144,7 +145,7 @@ local function propose(self, view)
     extra = (from ~= law and (log_p or law:log_prob(s)) or log_q) - (path and log_q or log_q:detach())
   end
   local after, after_cov, log_y = exact_step(self, view, mean, cov, s)
-  return { s = s, mean = after, cov = after_cov }, sum(log_y, extra)
+  return { s = s, mean = after, cov = after_cov }, sum(log_y, extra and extra:to(after:dtype()))
 end
 
 local function num_labels(law)
@@ -180,7 +181,7 @@ local function propose_optimal(self, view)
   local labels = core.arange(num, { dtype = "int64" }):reshape(shape)
   local joint = law:log_prob(labels:broadcast_to(wide))
   local mean, cov, log_y = exact_step(self, view, view.mean, view.cov, labels)
-  joint = sum(joint, log_y)
+  joint = sum(joint:to(mean:dtype()), log_y)
   local order = {}
   for k = 1, #wide do
     order[k] = k % #wide + 1
@@ -253,11 +254,11 @@ local function one_hot(s, num, like)
 end
 
 local function moments_of(pass)
-  return matched(pass.machine:log_weights():exp(), pass.state.mean, pass.state.cov)
+  return matched(pass.machine:weights(), pass.state.mean, pass.state.cov)
 end
 
 local function probabilities_of(pass)
-  local w, state = pass.machine:log_weights():exp(), pass.state
+  local w, state = pass.machine:weights(), pass.state
   return (w:unsqueeze(-1) * one_hot(state.s, pass.labels, w)):sum(1)
 end
 
@@ -275,17 +276,18 @@ local function current(self, where)
   return self.pass or core.error(("rbpf: %s: nothing was observed yet"):format(where))
 end
 
-local observe_options = { input = options.any(nil), observed = options.optional "tensor" }
-
---- Takes in the next observation y [B..., p] (nil: nothing was observed) and gives the increment of the log-evidence
---- [B...]. options: input (what transition and system get as u), observed (bool [B..., p]; else NaN is what is missing).
-function methods.observe(self, y, given)
-  local o = options.check("rbpf: observe", given, observe_options)
+--- f:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with inputs u,
+--- which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B..., p], false
+--- where an element is missing; without it NaN is what is missing.
+function methods.observe(self, y, u, observed)
   if y ~= nil then
     options.argument("rbpf: observe", "y", y, "tensor")
   end
+  if observed ~= nil then
+    options.argument("rbpf: observe", "observed", observed, "tensor")
+  end
   self.pass = self.pass or new_pass(self)
-  return observe(self.pass, y, o.input, o.observed)
+  return observe(self.pass, y, u, observed)
 end
 
 local run_options = { inputs = options.any(nil), observed = options.optional "tensor", moments = true }
@@ -294,7 +296,8 @@ local run_options = { inputs = options.any(nil), observed = options.optional "te
 --- its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what is
 --- marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T, B...]*,
 --- mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities [T, B...,
---- K]*. f:smooth, f:forecast, f:observe and the others go on from there.
+--- K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others go on
+--- from there (but not within pn.compile, which would not renew what they see).
 function methods.run(self, y, given)
   options.argument("rbpf: run", "y", y, "tensor")
   local o = options.check("rbpf: run", given, run_options)
@@ -308,11 +311,11 @@ function methods.run(self, y, given)
       lists.probabilities[t] = pass.labels and probabilities_of(pass) or nil
     end
   end
-  local result = { log_evidence = pass.machine:log_evidence() }
+  local result = { log_evidence = pass.machine:log_evidence(), machine = pass.machine }
   for name, list in pairs(lists) do
     result[name] = list[1] and core.stack(list, 1)
   end
-  if not core.capture.going_on() then
+  if not core.capture.going_on() then -- a replay would not renew it
     self.pass = pass
   end
   return result
@@ -396,6 +399,8 @@ function methods.smooth(self, given)
     core.error "rbpf: smooth needs a filter with history = true"
   elseif self.conditioning == "published" then
     core.error "rbpf: smooth needs conditioning = 'exact'"
+  elseif not core.is_tensor(pass.state.s) then
+    core.error "rbpf: smooth needs particles that are a tensor, and a transition that gives a distribution"
   end
   local before = core.set_no_grad(true)
   local ok, result = pcall(smoothed, pass, o.num)
@@ -448,13 +453,14 @@ end
 
 local class = { __name = "rbpf", __index = core.namespace("a Rao-Blackwellised filter", methods) }
 
-local MACHINE = { "num_particles", "resampling", "threshold", "batch", "gradient", "generator" }
-
-local rbpf_options = { num_particles = 100, resampling = "systematic", threshold = 0.5, batch = {},
-  gradient = "dropped", history = true, generator = options.any(nil), prior = options.required(),
-  init = options.required(), transition = options.optional "function", coupling = options.optional "function",
+-- The machine's options, and the filter's own.
+local rbpf_options = { history = true, prior = options.required(), init = options.required(),
+  transition = options.optional "function", coupling = options.optional "function",
   system = options.required "function", proposal = options.any(nil),
   conditioning = options.choice("exact", "published"), missing = true }
+for name, rule in pairs(machine.options) do
+  rbpf_options[name] = rbpf_options[name] or rule
+end
 
 local function check_parts(o)
   if type(o.prior) ~= "function" and (type(o.prior) ~= "table" or o.prior.mean == nil or o.prior.cov == nil) then
@@ -491,8 +497,8 @@ end
 ---               of x_{t-1} as fourth argument
 --- missing       true: NaN in y was not observed. false saves the look
 --- history       true: what f:smooth needs is kept
---- num_particles (100), resampling, threshold, batch, gradient, generator: as for pn.smc. Draws of s without a path for
----               the gradient count as those of a fixed proposal, so that their laws' parameters get their gradients too.
+--- num_particles, resampling, threshold, batch, gradient, generator and the others of pn.smc: as there. Draws of s without
+---               a path for the gradient count as those of a fixed proposal, so that their laws' parameters get a gradient.
 ---
 --- f:observe(y), f:run(y), f:moments(), f:mixture(), f:probabilities(), f:mean(x), f:smooth{num =}, f:forecast(steps).
 --- Source: Doucet, de Freitas, Murphy & Russell 2000; Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.
@@ -500,11 +506,10 @@ function rbpf.rbpf(given)
   local o = options.check("rbpf", given, rbpf_options)
   check_parts(o)
   options.whole("rbpf", "num_particles", o.num_particles, 1)
-  o.machine_options, o.shape, o.pass = { history = false }, { o.num_particles }, false
-  for _, name in ipairs(MACHINE) do
-    o.machine_options[name] = o[name]
+  o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch or {}) }, false, {}
+  for name in pairs(machine.options) do
+    o.machine_options[name] = name ~= "history" and o[name] or nil
   end
-  table.move(o.batch, 1, #o.batch, 2, o.shape)
   return setmetatable(o, class)
 end
 

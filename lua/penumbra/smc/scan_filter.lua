@@ -37,8 +37,8 @@ local function values_of(self, given)
     local v = given[name]
     known_names[name] = true
     if v == nil then
-      core.error(("filter: '%s' is a parameter of the model: give it in values (or let the carry have it, if it belongs to "
-        .. "the state)"):format(name))
+      core.error(("filter: '%s' is a parameter of the model: give it in values (or let the carry have it, if it "
+        .. "belongs to the state)"):format(name))
     end
     values[name] = core.is_tensor(v) and v or core.tensor(v)
   end

@@ -31,7 +31,6 @@ end
 -- The model's options with those that the bound asks for in their place.
 local function made(where, make, model, o, fixed)
   options.argument(where, "make", make, "function")
-  options.argument(where, "model", model, "table")
   local all = {}
   for name, value in pairs(model) do
     all[name] = value
@@ -49,12 +48,12 @@ end
 
 local function run(where, filter, y, o)
   options.argument(where, "y", y, "tensor")
-  local given = { inputs = o.inputs }
-  given.observed = o.observed
+  local given = { inputs = o.inputs, observed = o.observed }
   if filter.moments then -- a Rao-Blackwellised filter
     given.moments = false
   end
-  return filter:run(y, given)
+  local result = filter:run(y, given)
+  return result, result.machine or filter.machine
 end
 
 local function mean_of(x)
@@ -67,18 +66,21 @@ end
 --- at the end: what one particle gives in expectation. Options: inputs, observed (as for the filter's run), num_particles,
 --- batch, generator (in place of the model's).
 function bound.elbo(make, model, y, given)
+  options.argument("smc.elbo", "model", model, "table")
   local o = options.check("smc.elbo", given, bound_options)
   local filter = made("smc.elbo", make, model, o, { threshold = 0 })
-  local evidence = run("smc.elbo", filter, y, o).log_evidence
-  local log_w = filter:log_weights()
-  return mean_of(evidence + log_w:mean(1):to(evidence:dtype())) + math.log(log_w:size(1))
+  local result, machine = run("smc.elbo", filter, y, o)
+  local log_w = machine:log_weights()
+  return mean_of(result.log_evidence + log_w:mean(1):to(result.log_evidence:dtype())) + math.log(log_w:size(1))
 end
 
 --- iwae(make, model, y [, options]): the logarithm of the mean weight of N paths without resampling: importance
 --- weighting over time. Options as for elbo.
 function bound.iwae(make, model, y, given)
+  options.argument("smc.iwae", "model", model, "table")
   local o = options.check("smc.iwae", given, bound_options)
-  return mean_of(run("smc.iwae", made("smc.iwae", make, model, o, { threshold = 0 }), y, o).log_evidence)
+  local result = run("smc.iwae", made("smc.iwae", make, model, o, { threshold = 0 }), y, o)
+  return mean_of(result.log_evidence)
 end
 
 -- ---- with resampling ----
@@ -100,23 +102,29 @@ end
 
 -- sum_t log p(ancestors_t) (evidence from t on - baseline), whose gradient is what resampling adds to that of the
 -- evidence; its value is 0.
-local function score_of(filter, increments, baseline)
-  local reward, sum = rewards(increments:detach()), nil
-  for t, log_prob in pairs(filter.machine.scores) do
-    local term = log_prob:sum(1) * signal(reward:select(1, t), baseline, t)
-    sum = sum and sum + term or term
+local function score_of(machine, increments, baseline)
+  local reward, sum = rewards(increments:detach():to "float64"), nil
+  for t = 1, increments:size(1) do
+    local log_prob = machine.scores[t]
+    local term = log_prob and log_prob:sum(1) * signal(reward:select(1, t), baseline, t)
+    sum = sum and term and sum + term or sum or term
   end
   return sum and sum - sum:detach()
 end
 
 local function with_resampling(where, make, model, y, given, threshold)
   local o = options.check(where, given, resampling_options)
+  options.argument(where, "model", model, "table")
   local gradient = o.gradient or model.gradient or "dropped"
+  if gradient == "score_function" and (o.resampling or model.resampling) ~= "multinomial" then
+    core.error(("%s: gradient 'score_function' needs resampling 'multinomial', whose choices have a density"):format(
+      where))
+  end
   local filter = made(where, make, model, o, { gradient = gradient, threshold = o.threshold or threshold })
-  local result = run(where, filter, y, o)
+  local result, machine = run(where, filter, y, o)
   local value = mean_of(result.log_evidence)
   if gradient == "score_function" then
-    local score = score_of(filter, result.increments, o.baseline)
+    local score = score_of(machine, result.increments, o.baseline)
     value = score and value + mean_of(score) or value
   end
   return value, result

@@ -13,13 +13,13 @@
 ---     local r = pn.smc.filter(model, {data = {y}, values = {rho = 0.9}, num_particles = 1000})
 ---     local p = pn.smc.pmmh(model, {data = {y}})     local p = pn.nuts(model, {data = {y}})     -- the same function
 ---
---- Latent sites outside of m:scan are parameters, but those whose value is part of the carry. A parameter of shape S comes
---- as [B, S...], what is drawn within m:scan as [N, B, ...] (N particles): scalars broadcast by themselves. What the
---- body needs from one step to the next must be in the carry, a tensor or a (nested) table of tensors.
+--- Latent sites outside of m:scan are parameters, but those whose value is part of the carry. A parameter of shape S
+--- comes as [B, S...], what is drawn within m:scan as [N, B, ...] (N particles): scalars broadcast by themselves. What
+--- the body needs from one step to the next must be in the carry, a tensor or a (nested) table of tensors.
 ---
---- As functions: a function (theta, data...) that gives init, step and log_weight, or prior, transition and observation,
---- as pn.smc.filter{...} has them; data[1] is the series [T, ...], and parameters = {name = distribution} the priors, or
---- a pn.model of the parameters. theta[name] is [B, ...].
+--- As functions: a function (theta, data...) that gives init, step and log_weight, or prior, transition and
+--- observation, as pn.smc.filter{...} has them; data[1] is the series [T, ...], and parameters = {name = distribution}
+--- the priors, or a pn.model of the parameters. theta[name] is [B, ...].
 local core = require "penumbra.core"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -101,59 +101,79 @@ local function over_particles(site, d, lead)
     fits = fits and (size == 1 or size == wanted)
   end
   if not fits then
-    core.error(("sample: '%s' has batch shape %s, which does not broadcast to %s, particles and sets of parameters: axes "
-      .. "of one value must be joined by :independent(k)"):format(site.name, shape_text(batch), shape_text(want)))
+    core.error(("sample: '%s' has batch shape %s, which does not broadcast to %s, particles and sets of parameters: "
+      .. "axes of one value must be joined by :independent(k)"):format(site.name, shape_text(batch), shape_text(want)))
   end
   return d:expand(want)
 end
 
--- Log weight of what was observed since place `mark` of the recorder's list, which is cut off there.
-local function collect(m, mark, lead, kept)
-  local total
-  for k = mark + 1, #m.order do
-    local site = m.order[k]
-    if (site.observed or site.kind == "factor") and site.log_prob then
-      local lp = site.log_prob
-      while lp:ndim() > #lead do
-        lp = lp:sum(lp:ndim())
-      end
-      lp = site.scale ~= 1 and lp * site.scale or lp
-      total = total and total + lp or lp
-    elseif kept and core.is_tensor(site.value) and (site.kind == "sample" or site.kind == "deterministic") then
-      kept[site.base] = site.value
-    end
-    m.sites[site.name], m.order[k] = nil, nil
+-- Sum of a log density over all axes behind `lead`.
+local function summed(site, lead)
+  local lp = site.log_prob
+  while lp:ndim() > #lead do
+    lp = lp:sum(lp:ndim())
   end
+  return site.scale ~= 1 and lp * site.scale or lp
+end
+
+local function full(total, lead)
   total = total or core.zeros(lead)
   return starts_with(total, lead) and total or total:broadcast_to(lead)
 end
 
+-- Log weight of what was observed since place `mark` of the recorder's list, which is cut off there, and the log
+-- density of what was drawn, where that is known.
+local function collect(m, mark, lead, kept)
+  local weight, drawn
+  for k = mark + 1, #m.order do
+    local site = m.order[k]
+    local latent = site.kind == "sample" and not site.observed
+    if latent and site.log_prob then
+      drawn = drawn and drawn + summed(site, lead) or summed(site, lead)
+    elseif (site.observed or site.kind == "factor") and site.log_prob then
+      weight = weight and weight + summed(site, lead) or summed(site, lead)
+    end
+    if kept and core.is_tensor(site.value) and (latent or site.kind == "deterministic") then
+      kept[site.base] = site.value
+    end
+    m.sites[site.name], m.order[k] = nil, nil
+  end
+  return full(weight, lead), drawn and full(drawn, lead)
+end
+
 -- f(process) within a run of the model in which its m:scan is process.advance.
-local function open_model(self, values, lead, f)
+local function open_model(self, values, lead, f, how)
   local met = false
   local function value(_, site)
     if not site.time and values[site.name] ~= nil then
       return values[site.name]
     end
     site.dist = over_particles(site, site.dist, lead)
-    return site.dist:sample({}, { generator = self.generator })
+    return how.drawn and how.drawn(site) or site.dist:sample({}, { generator = self.generator })
   end
-  local function scanner(m, steps, carry, advance)
+  local function drive(m, _, steps, carry, advance)
     if met then
       core.error "scan: a particle filter goes through one m:scan, and the model has two"
     end
     met = true
-    return f { steps = steps, advance = function(state, t, kept)
+    local process = { steps = steps }
+    for _, site in ipairs(m.order) do
+      if site.log_prob and self.of_state[site.name] then
+        process.first = process.first and process.first + summed(site, lead) or summed(site, lead)
+      end
+    end
+    function process.advance(state, t, kept)
       local mark = #m.order
       if t == 1 then
         state = carry
       end
       state = advance(state, t)
       return state, collect(m, mark, lead, kept)
-    end }
+    end
+    return f(process)
   end
-  model.run(self.model, self.args, { whole = true, unscored = EVERY, value = model.replaying(self.model, value),
-    scanner = scanner })
+  model.run(self.model, self.args, { whole = true, unscored = not how.scored and EVERY or nil,
+    value = model.replaying(self.model, value), drive = drive })
 end
 
 -- Parameters and state of a model.
@@ -166,18 +186,18 @@ local function explore(self, named)
       end
       return site.dist:sample()
     end),
-    scanner = function(_, steps, carry)
+    drive = function(_, _, steps, carry)
       first.steps, first.carry = steps, carry
       return carry
     end })
   if not first.steps then
     core.error(("%s: the model has no m:scan, which a particle filter would go through"):format(self.where))
   end
-  self.steps, self.of_state, self.parameters = first.steps, {}, {}
+  self.steps, self.of_state, self.parameters = first.steps, {}, {} -- of_state: with some value each
   for _, site in ipairs(t.order) do
     if site.kind == "sample" and not site.observed then
       if named and named[site.name] or holds(first.carry, site.value) then
-        self.of_state[#self.of_state + 1] = site.name
+        self.of_state[site.name] = site.value:detach()
       else
         self.parameters[#self.parameters + 1] = site.name
       end
@@ -187,9 +207,9 @@ end
 
 -- The model of the parameters alone: what stands outside of m:scan, without the state's first values.
 local function parameters_of(self)
-  local body, alone = self.model.body, self.model:block(self.of_state)
+  local body, alone = self.model.body, self.model:intervene(self.of_state)
   alone.body = function(m, ...)
-    m.scanner = function(_, _, carry) return carry end
+    m.drive = function(_, _, _, carry) return carry end
     return body(m, ...)
   end
   return alone
@@ -244,19 +264,14 @@ end
 
 local methods = {}
 
---- open(values, lead, f): f(process), where process.steps is T and process.advance(state, t [, kept]) gives the next state
---- and log weights [N, B...] = lead; the state before t = 1 does not matter. values: parameter -> tensor. kept: a table
---- that gets what was drawn, by site.
-function methods:open(values, lead, f)
+--- open(values, lead, f [, how]): f(process), where process.steps is T and process.advance(state, t [, kept]) gives
+--- the next state and log weights [N, B...] = lead; the state before t = 1 does not matter. values: parameter ->
+--- tensor. kept: a table that gets what was drawn, by site. Of models with m:scan how.drawn(site) gives the values of
+--- the state's sites in place of draws; with how.scored advance gives their log density as a third result, and
+--- process.first is that of those before the scan.
+function methods:open(values, lead, f, how)
   local open = self.functions and open_functions or open_model
-  open(self, values, lead, f)
-end
-
--- The parameters of each row of z [B, size], by name, [B, ...].
-function methods:values_of(z)
-  local compiled = self.target:compiled_values()
-  compiled(z[1])
-  return self:cut(compiled:map(z:contiguous()))
+  open(self, values, lead, f, how or {})
 end
 
 --- Rows of parameters [B, n] (target:compiled_values) by name, [B, ...].
@@ -281,8 +296,8 @@ local class = { __index = methods }
 space.options = { data = options.optional "table", parameters = options.optional(), state = options.optional "table",
   generator = options.optional "generator" }
 
---- new(where, model, o): o.data, o.parameters (priors, for functions), o.state (names of latent sites that belong to the
---- state though they are not found in the carry), o.generator. Internal.
+--- new(where, model, o): o.data, o.parameters (priors, for functions), o.state (names of latent sites that belong to
+--- the state though they are not found in the carry), o.generator. Internal.
 function space.new(where, m, o)
   local self = setmetatable({ where = where, model = m, args = model.packed(o.data), generator = o.generator,
     functions = not model.is(m) }, class)
@@ -320,8 +335,8 @@ function methods:with_parameters(given)
   return self
 end
 
---- advance(process, s, lead, state, t, kept): one step of a filter with machine s: the next state, and the increment of
---- the log evidence. Weights that have no value are 0. Internal.
+--- advance(process, s, lead, state, t, kept): one step of a filter with machine s: the next state, and the increment
+--- of the log evidence. Weights that have no value are 0. Internal.
 function space.advance(process, s, lead, state, t, kept)
   if t > 1 then
     local ancestors = s:resample()

@@ -8,14 +8,14 @@
 ---
 --- Between the two stand the densities  q0(z) (p(z) / q0(z))^beta  of the unconstrained vector z, 0 = beta_0 < beta_1
 --- ... = 1: from the prior q0 the likelihood is raised to the power beta. Each beta is the largest at which the
---- incremental weights have an effective sample size of threshold N; particles are resampled, systematically, and moved
---- by Markov kernels of the density reached: random-walk Metropolis or Hamiltonian trajectories in the coordinates in
---- which the population's covariance is one. Moves are repeated until no coordinate's correlation with where particles
---- stood is above 1 - mixing.
+--- incremental weights have an effective sample size of threshold N; particles are resampled, systematically, and
+--- moved by Markov kernels of the density reached: random-walk Metropolis or Hamiltonian trajectories in the
+--- coordinates in which the population's covariance is one. Moves are repeated until no coordinate's correlation with
+--- where particles stood is above 1 - mixing.
 ---
---- Del Moral, Doucet & Jasra 2006 (the sampler); Jasra, Stephens, Doucet & Tsagaris 2011 (the ladder); Buchholz, Chopin
---- & Jacob 2021 (how many moves); Dau & Chopin 2022 (waste_free: all states of the chains are particles); Chopin 2002
---- (by = "data": observations are taken in one after another instead).
+--- Del Moral, Doucet & Jasra 2006 (the sampler); Jasra, Stephens, Doucet & Tsagaris 2011 (the ladder); Buchholz,
+--- Chopin & Jacob 2021 (how many moves); Dau & Chopin 2022 (waste_free: all states of the chains are particles);
+--- Chopin 2002 (by = "data": observations are taken in one after another instead).
 local core = require "penumbra.core"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -473,8 +473,8 @@ end
 ---                (2), for models with flat variables (the evidence is then that of a flat density of 1); a fit of
 ---                pn.svi, or a distribution of the unconstrained vector [size]
 --- threshold      0.5: effective share of the particles at each new temperature
---- by             "temperature"; "data": the observations (elements of observed sites, in order) are taken in one after
----                another, and particles are moved when their effective share falls below threshold. Then
+--- by             "temperature"; "data": the observations (elements of observed sites, in order) are taken in one
+---                after another, and particles are moved when their effective share falls below threshold. Then
 ---                p.log_evidences [T] has the log evidence of the first t observations
 --- kernel         "random_walk" or "hmc" (gradients; for more than some ten numbers)
 --- mixing         0.9: particles are moved until no coordinate's correlation with where they stood is above
@@ -519,5 +519,9 @@ function tempering.sample(m, given)
   end
   return posterior_of(self, m, args, particles, ladder, core.clock() - clock)
 end
+
+-- for penumbra.smc.nested
+tempering.systematic, tempering.variance_of, tempering.factor_of = systematic, variance_of, factor_of
+tempering.coordinates, tempering.mixing_of = coordinates, mixing_of
 
 return tempering

@@ -1,7 +1,8 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, dynamax,
---- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
+--- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
+--- BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian sampling inference
----                                               distributions; all without any; distributions:gamma,beta measures only these
+---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
 local build = os.getenv "BUILD" or "build"

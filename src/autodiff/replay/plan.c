@@ -389,5 +389,6 @@ void pn_plan_unref(pn_plan *p) {
   if (p && --p->refs == 0) destroy(p);
 }
 
-int pn_plan_num_steps(const pn_plan *p) { return (int)p->nstep; }
+int pn_plan_num_steps(const pn_plan *p) { return (int)(p->nstep - p->tape->roll.n); }
+int pn_plan_num_loops(const pn_plan *p) { return (int)p->tape->roll.n; }
 size_t pn_plan_memory(const pn_plan *p) { return p->arena_bytes + p->part_bytes; }

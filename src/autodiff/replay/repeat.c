@@ -115,10 +115,20 @@ pni_whereabouts pni_find_value(const pni_line *l, const pni_section *own, int v)
   return (pni_whereabouts){&l->note[s->begin + m], turn * base->t.numel + x->t.offset - base->t.offset};
 }
 
+int64_t pni_extent(const pn_tensor *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->ndim; i++) {
+    if (t->stride[i] < 0) return -1;
+    n += (t->shape[i] - 1) * t->stride[i];
+  }
+  return t->numel ? n : 0;
+}
+
 bool pni_is_loose(const pni_tape *tape, int v) {
   const pni_value *x = &tape->value.v[v];
+  int64_t extent = pni_extent(&x->t);
   return x->kind == PNI_VALUE_OUTSIDE && x->outside->storage->version == 0 && !x->outside->storage->cargo &&
-         x->t.numel > 0 && pni_is_contiguous(&x->t);
+         extent > 0 && extent <= x->t.numel;
 }
 
 /* ---- sections ---- */

@@ -82,14 +82,15 @@ static int keep(writer *w, int v) {
  * *alike where all are the same. */
 static pn_tensor *join(writer *w, const pni_section *s, int m, int k, bool *alike) {
   const pn_tensor *first = w->old->value.v[pni_turn_operand(w->l, s, s->peel, m, k)].outside;
-  size_t bytes = (size_t)first->numel * pni_itemsize(first);
+  int64_t n = pni_extent(first);
+  size_t bytes = (size_t)n * pni_itemsize(first);
   *alike = true;
   for (int64_t turn = s->peel + 1; turn < s->turns && *alike; turn++) {
     const pn_tensor *t = w->old->value.v[pni_turn_operand(w->l, s, turn, m, k)].outside;
     *alike = memcmp(pni_data(t), pni_data(first), bytes) == 0;
   }
   if (*alike) return NULL;
-  pni_spec spec = {.dtype = first->dtype, .ndim = 1, .shape = {(s->turns - s->peel) * first->numel}};
+  pni_spec spec = {.dtype = first->dtype, .ndim = 1, .shape = {(s->turns - s->peel) * n}};
   pn_tensor *all = pni_tensor_new(w->c, &spec);
   for (int64_t turn = s->peel; all && turn < s->turns; turn++)
     memcpy((char *)pni_data(all) + (size_t)(turn - s->peel) * bytes,
@@ -108,7 +109,7 @@ static int joined(writer *w, const pni_section *s, int m, int k) {
   x.base = add_value(w, &whole);
   x.outside = NULL;
   x.t.offset = 0;
-  x.move = x.t.numel;
+  x.move = pni_extent(&x.t);
   pn_tensor_unref(all);
   return x.base < 0 ? -1 : add_value(w, &x);
 }
@@ -156,13 +157,60 @@ static pni_note *add_note(writer *w, int place) {
   return note;
 }
 
+/* How many operands of a list, vectors, lie one after another from number k on, so that all of them are one: evenly if
+ * of one element each, else without gaps. */
+static int run_of(const writer *w, const pni_note *old, int k) {
+  const int *v = w->old->edge.v + old->first;
+  const pn_tensor *t = &w->old->value.v[v[k]].t;
+  int n = 1;
+  if (t->ndim != 1 || k + 1 == old->nin) return 1;
+  pni_whereabouts a = pni_find_value(w->l, NULL, v[k]), b = pni_find_value(w->l, NULL, v[k + 1]);
+  if (t->shape[0] != 1 && (t->stride[0] != 1 || b.at - a.at != t->shape[0])) return 1;
+  for (; k + n < old->nin; n++) {
+    const pn_tensor *next = &w->old->value.v[v[k + n]].t;
+    pni_whereabouts now = pni_find_value(w->l, NULL, v[k + n]);
+    if (next->ndim != 1 || next->shape[0] != t->shape[0] || next->stride[0] != t->stride[0] || now.of != a.of ||
+        now.at - a.at != n * (b.at - a.at))
+      break;
+  }
+  return n;
+}
+
+/* Operands k .. k + n - 1 of the note as one, if they are results of a section; its number, or -1. */
+static int operands_as_one(writer *w, const pni_note *old, int k, int n) {
+  int v = w->old->edge.v[old->first + k], place = array_place(w, v);
+  int64_t step = pni_find_value(w->l, NULL, w->old->edge.v[old->first + k + 1]).at - pni_find_value(w->l, NULL, v).at;
+  int all = in_array(w, v, place, PNI_VALUE_VIEW, 0);
+  if (all < 0) return -1;
+  pn_tensor *t = &w->to->value.v[all].t;
+  if (t->shape[0] == 1) t->stride[0] = step;
+  t->shape[0] *= n;
+  t->numel *= n;
+  return all;
+}
+
+/* Operands of a note outside of rolls. */
+static pn_status write_operands(writer *w, const pni_note *old, int at) {
+  int now, joins = old->op && old->op->flags & PNI_OP_JOINS;
+  for (int k = 0, n = 1; k < old->nin; k += n) {
+    int v = w->old->edge.v[old->first + k];
+    n = joins && v >= 0 && array_place(w, v) >= 0 ? run_of(w, old, k) : 1;
+    now = n > 1 ? operands_as_one(w, old, k, n) : keep(w, v);
+    if (pni_failed(w->c)) return w->c->status;
+    w->to->edge.v[w->to->edge.n++] = now;
+    w->to->note.v[at].nin -= n - 1;
+  }
+  return PN_OK;
+}
+
 /* The note at a place, as it is, or (roll) with operands that move. */
 static pn_status write_note(writer *w, int place, const pni_section *s, bool roll) {
   const pni_note *old = &w->old->note.v[w->l->note[place]];
   pni_note *note = add_note(w, place);
   int at = (int)w->to->note.n - 1, m = s ? (place - s->begin) % s->period : 0;
-  for (int k = 0; note && k < old->nin; k++) {
-    int v = w->old->edge.v[old->first + k], now = roll ? operand(w, s, m, k) : keep(w, v);
+  if (note && !roll && write_operands(w, old, at)) return w->c->status;
+  for (int k = 0; note && roll && k < old->nin; k++) {
+    int now = operand(w, s, m, k);
     if (pni_failed(w->c)) return w->c->status;
     w->to->edge.v[w->to->edge.n++] = now;
   }
