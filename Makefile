@@ -191,9 +191,9 @@ bench-peers: $(BUILD)/peers/complete
 $(BUILD)/peers/complete:
 	@mkdir -p $(BUILD)
 	@python3 -m venv $(BUILD)/peers
-	@echo '  installing PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan and particles into $(BUILD)/peers'
+	@echo '  installing PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, particles and others into $(BUILD)/peers'
 	@$(BUILD)/peers/bin/pip install torch pyro-ppl jax numpyro blackjax 'arviz<0.23' particles \
-	  pystan 'setuptools<81' > $(BUILD)/peers.log 2>&1 || \
+	  dynamax cuthbert statsmodels pystan 'setuptools<81' > $(BUILD)/peers.log 2>&1 || \
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 

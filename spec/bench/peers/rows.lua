@@ -63,6 +63,13 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
   end
 end
 
+for _, size in ipairs{{4, 2}, {10, 4}} do
+  for _, what in ipairs{"", ", gradient"} do
+    add{group = "gaussian", key = ("sequence %d, %d%s"):format(size[1], size[2], what), unit = "us", dtype = "float64",
+      title = ("Kalman, 64 series of 1000, %d, %d%s"):format(size[1], size[2], what), floor = "best peer"}
+  end
+end
+
 -- Log density and gradient of the larger ones are a product with the data each; the others are small.
 for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic regression, 690 x 15"},
   {"kidiq", "kidiq, momiq"}, {"arK", "arK"}, {"gp_regr", "gp_regr"}} do

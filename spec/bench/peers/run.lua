@@ -1,7 +1,8 @@
---- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan and `particles`, the
---- same work in one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman sampling inference distributions; all
----                                               without any; distributions:gamma,beta measures only these
+--- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, dynamax,
+--- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
+--- BUILD/bench-peers.json.
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian sampling inference
+---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
 local build = os.getenv "BUILD" or "build"
@@ -52,7 +53,7 @@ local function limits()
     copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "sampling", "inference", "distributions"}
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "sampling", "inference", "distributions"}
 local rate = limits()
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
@@ -115,7 +116,8 @@ end
 
 local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
-local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles"}
+local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "dynamax", "cuthbert",
+  "statsmodels"}
 
 local function best_peer(of)
   local best, who
@@ -135,7 +137,7 @@ local function environment()
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
   local versions = shell(build .. [[/peers/bin/python -c '
 from importlib.metadata import version
-names = ("torch", "pyro-ppl", "jax", "numpyro", "blackjax", "pystan", "particles")
+names = ("torch", "pyro-ppl", "jax", "numpyro", "blackjax", "pystan", "particles", "dynamax", "cuthbert", "statsmodels")
 print(", ".join(f"{n} {version(n)}" for n in names))']]):gsub("%s+$", "")
   return cpu, core, versions
 end
