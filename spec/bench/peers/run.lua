@@ -1,6 +1,6 @@
 --- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`, the same work in
 --- one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman sampling distributions; all without any;
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman smc sampling distributions; all without any;
 ---                                               distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
@@ -52,8 +52,18 @@ local function limits()
     copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "sampling", "distributions"}
-local rate = limits()
+-- Seconds per particle and step of the loop by hand, by the number of particles.
+local function by_hand()
+  local out, program = {}, pinned .. build .. "/spec/bench/particle --loops"
+  for n, value in (shell(program) .. shell(program)):gmatch "by hand, N = (%d+)\t([%d.]+)" do
+    n = tonumber(n)
+    out[n] = math.min(out[n] or math.huge, tonumber(value) * 1e-9)
+  end
+  return out
+end
+
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "smc", "sampling", "distributions"}
+local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
   if not group then error("no group " .. asked) end
@@ -64,12 +74,14 @@ for _, asked in ipairs(groups) do
     take(("timeout %d %s/peers/bin/python %s %s"):format(PATIENCE, build, path, names), path:match "[^/]+$")
   end
   if group ~= "distributions" then take(ours, "ours, " .. group) end
+  if group == "smc" then loops = by_hand() end
 end
 
 -- ---- the table ----
 
 -- Seconds that arithmetic or memory alone take: the larger.
 local function limit_of(row)
+  if row.by_hand then return loops and loops[row.by_hand] * row.per end
   local bytes, flops = row.bytes or 0, row.flops or 0
   local copy = rate.copy[bytes <= 2 ^ 20 and 1 or bytes <= 2 ^ 24 and 2 or 3]
   local seconds = math.max(bytes / copy, flops / rate[row.dtype])
@@ -115,7 +127,7 @@ end
 
 local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
-local PEERS = {"PyTorch", "JAX", "NumPyro", "BlackJAX", "particles"}
+local PEERS = {"PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "smcx", "cuthbert"}
 
 local function best_peer(of)
   local best, who
@@ -135,7 +147,7 @@ local function environment()
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
   local versions = shell(build .. [[/peers/bin/python -c '
 from importlib.metadata import version
-print(", ".join(f"{n} {version(n)}" for n in ("torch", "jax", "numpyro", "blackjax", "particles")))']]):gsub("%s+$", "")
+print(", ".join(f"{n} {version(n)}" for n in ("torch", "jax", "numpyro", "blackjax", "particles", "smcx", "cuthbert")))']]):gsub("%s+$", "")
   return cpu, core, versions
 end
 
@@ -162,7 +174,8 @@ local function line_of(row, of)
     text(in_units.limit), pair(row.floor),
     pair(row.aim), judgement))
   local fields = {('"row": %s, "unit": %s'):format(json(row.title), json(row.unit))}
-  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "limit"} do
+  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "smcx",
+    "cuthbert", "limit"} do
     if in_units[name] then fields[#fields + 1] = ("%s: %s"):format(json(name), json(in_units[name])) end
   end
   return "    {" .. table.concat(fields, ", ") .. "}"
