@@ -182,6 +182,7 @@ bench:
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
 # The same beside PyTorch, JAX, NumPyro, BlackJAX, particles, smcx and cuthbert, which a first run installs under $(BUILD)/peers (6 GB).
+# (particles stands apart: it wants a NumPy below 2, JAX one above.)
 # ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta' distributions.
 bench-peers: $(BUILD)/peers/complete
 	@.ci/deps build
@@ -192,7 +193,9 @@ $(BUILD)/peers/complete:
 	@mkdir -p $(BUILD)
 	@python3 -m venv $(BUILD)/peers
 	@echo '  installing PyTorch, JAX, NumPyro, BlackJAX, particles, smcx and cuthbert into $(BUILD)/peers'
-	@$(BUILD)/peers/bin/pip install torch jax numpyro blackjax 'arviz<0.23' particles smcx cuthbert > $(BUILD)/peers.log 2>&1 || \
+	@python3 -m venv $(BUILD)/peers/particles
+	@$(BUILD)/peers/bin/pip install torch jax numpyro blackjax 'arviz<0.23' smcx cuthbert > $(BUILD)/peers.log 2>&1 && \
+	  $(BUILD)/peers/particles/bin/pip install particles >> $(BUILD)/peers.log 2>&1 || \
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@
 

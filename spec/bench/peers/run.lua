@@ -71,7 +71,9 @@ for _, asked in ipairs(groups) do
   local ours = ("%s %sours.lua %s %s"):format(lua, here, group, names)
   take(ours, "ours, " .. group)
   for path in shell(("ls %s*_%s.py"):format(here, group)):gmatch "[^\n]+" do
-    take(("timeout %d %s/peers/bin/python %s %s"):format(PATIENCE, build, path, names), path:match "[^/]+$")
+    local program = path:match "[^/]+$"
+    local home = program:find "^particles_" and "peers/particles" or "peers"
+    take(("timeout %d %s/%s/bin/python %s %s"):format(PATIENCE, build, home, path, names), program)
   end
   if group ~= "distributions" then take(ours, "ours, " .. group) end
   if group == "smc" then loops = by_hand() end
@@ -145,10 +147,15 @@ end
 local function environment()
   local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
-  local versions = shell(build .. [[/peers/bin/python -c '
+  local versions = {}
+  for home, names in pairs{["peers"] = "torch jax numpyro blackjax smcx cuthbert", ["peers/particles"] = "particles"} do
+    local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
 from importlib.metadata import version
-print(", ".join(f"{n} {version(n)}" for n in ("torch", "jax", "numpyro", "blackjax", "particles", "smcx", "cuthbert")))']]):gsub("%s+$", "")
-  return cpu, core, versions
+print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
+    versions[#versions + 1] = found:gsub("%s+$", "")
+  end
+  table.sort(versions)
+  return cpu, core, table.concat(versions, ", ")
 end
 
 local cpu, core, versions = environment()
