@@ -1129,12 +1129,12 @@ typedef struct pn_smc_config {
   double threshold;       /* resample where the effective sample size is at most threshold N: 0 never, 1 always */
   int nbatch;             /* axes B */
   int64_t batch[PN_MAX_DIMS];
-  const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
-  double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
-  int trace;              /* record what happens at each step, for pn_smc_trace */
-  int history;            /* pn_smc_keep is going to be called after each step */
-  int conditional;        /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
-  int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
+  const char *gradient; /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
+  double alpha;         /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int trace;            /* record what happens at each step, for pn_smc_trace */
+  int history;          /* pn_smc_keep is going to be called after each step */
+  int conditional;      /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
+  int zero_possible;    /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
 } pn_smc_config;
 
 /* A machine; rng NULL: the context's generator. New. PN_DOMAIN, PN_MISSING, PN_NOMEM. */

@@ -63,9 +63,11 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
   end
 end
 
--- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice that.
+-- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice
+-- that.
 for _, r in ipairs{{1000, 100, "0.25 best peer"}, {100000, 20, "best peer"}, {1000000, 5, "best peer"}} do
-  local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64", by_hand = r[1]}
+  local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64",
+    by_hand = r[1]}
   for _, judged in ipairs{{"", r[3]}, {", beside C", "2 limit"}} do
     local own = {title = ("bootstrap filter, N = %d, each%s"):format(r[1], judged[1]), floor = judged[2]}
     for k, v in pairs(row) do own[k] = v end
