@@ -19,7 +19,9 @@ local plot = {}
 
 -- Told apart by people who do not see all colours; after Wong (2011), Nature Methods 8, 441.
 local colours = { "#2f6db3", "#d9752b", "#3a9276", "#b5486a", "#7a62ad", "#8a7433", "#5f6b78" }
-local viridis = "0 '#440154', 1 '#482878', 2 '#3e4989', 3 '#31688e', 4 '#26828e', 5 '#1f9e89', 6 '#35b779', " ..
+-- Colours of a matrix, from low to high.
+local palettes = { grey = "0 '#000000', 1 '#ffffff'" }
+palettes.viridis = "0 '#440154', 1 '#482878', 2 '#3e4989', 3 '#31688e', 4 '#26828e', 5 '#1f9e89', 6 '#35b779', " ..
   "7 '#6ece58', 8 '#b5de2b', 9 '#fde725'"
 
 local theme = [[
@@ -249,11 +251,12 @@ local function ramp(n)
 end
 
 --- A matrix in colours, its first row on top; with `y` given the rows stand at these heights instead.
---- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label.
+--- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label, palette ("viridis",
+--- or "grey" from black to white).
 function plot.heatmap(matrix, opt)
   local where = "plot.heatmap"
   local o = options.check(where, opt, { x = options.optional(), y = options.optional(),
-    colour_label = options.optional "string" })
+    colour_label = options.optional "string", palette = options.choice("viridis", "grey") })
   local rows = rows_of(matrix, where, "matrix")
   local xs, ys = axis_or_count(o.x, #rows[1], where, "x"), axis_or_count(o.y, #rows, where, "y")
   local px, py, pz, low, high = {}, {}, {}, math.huge, -math.huge
@@ -268,7 +271,7 @@ function plot.heatmap(matrix, opt)
   return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image" .. (crisp and " pixels" or ""),
     image = true, plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
       :format(ramp(#rows[1]), low, high > low and high - low or 1) },
-    downwards = o.y == nil, colour_label = o.colour_label }
+    downwards = o.y == nil, colour_label = o.colour_label, palette = o.palette }
 end
 
 ---- panels ----
@@ -412,7 +415,7 @@ local function write_panel(out, p, plain)
     if plain then
       add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
     else
-      add("set palette defined (%s)", viridis)
+      add("set palette defined (%s)", palettes[image.palette])
       add "unset grid\nset autoscale xfix\nset autoscale yfix"
     end
     add "set datafile missing" -- a grid must be complete
@@ -630,5 +633,9 @@ function panel_kind:__tostring()
   return ("a panel%s of %d mark%s: p:show() shows it here, pn.plot.save(\"name.svg\", p) writes a file"):format(
     self.title and ' "' .. self.title .. '"' or "", #self.marks, #self.marks == 1 and "" or "s")
 end
+
+---- charts that are made of these ----
+
+for name, f in pairs(require "penumbra.chart") do plot[name] = f end
 
 return plot

@@ -9,9 +9,28 @@ local core = require "penumbra.core"
 local smc = {}
 
 -- namespaces below this one, each a module of its own
-local parts = {}
+local parts = {
+  kalman = true,
+  structural = true,
+  hmm = true,
+}
 -- single functions: name -> the module that has them
-local members = { filter = "filter", exact_filter = "filter", resample = "machine", schemes = "machine" }
+local members = {
+  elbo = "sequential_bound",
+  exact_filter = "filter",
+  filter = "filter",
+  fivo = "sequential_bound",
+  iwae = "sequential_bound",
+  liu_west = "liu_west",
+  particle_gibbs = "gibbs",
+  pmmh = "pmmh",
+  rbpf = "rbpf",
+  resample = "machine",
+  sample = "tempering",
+  schemes = "machine",
+  smc2 = "nested",
+  vsmc = "sequential_bound",
+}
 
 local function lazy_names()
   local names = {}

@@ -162,7 +162,7 @@ describe("leave-one-out", function()
     for i, v in ipairs(loo.pointwise:totable()) do near(v, golden.pointwise[i], 1e-8) end
     for i, v in ipairs(loo.k:totable()) do near(v, golden.k[i], 1e-6) end
     assert.is_nil(loo.warning)
-    assert.matches("6 observations, 400 draws\nelpd_loo +%-22.79, standard error 10.89", tostring(loo))
+    assert.matches("6 observations, 400 draws\nelpd_loo +%-22.80, standard error 10.90", tostring(loo))
     assert.matches("loo: the model observes no 'x'; it observes y", message_of(function()
       formula_posterior():loo "x"
     end))

@@ -9,7 +9,8 @@
 ---   penumbra run.lua                                generated data of the same form, nothing to compare with
 ---
 --- Other options: --chains 4, --warmup 1000, --ess 4000 (draws are added until the least bulk ESS of a posterior is so
---- large), --guides mean_field,full_rank,flow (or none), --steps 50000 (of a guide), --quick.
+--- large), --guides mean_field,full_rank,flow (or none), --steps 50000 (of a guide), --sampler smc (an SMC sampler,
+--- pn.smc.sample, in place of NUTS), --quick.
 ---
 --- NUTS passes a posterior when for every row of the reference |mean - reference| <= 4 sqrt(mcse^2 + reference mcse^2)
 --- (z is the left side over the root, the largest of the rows) and the ratio of standard deviations lies within 10 % of
@@ -73,7 +74,7 @@ local models = dofile(here .. "/models.lua")
 -- ---- the command line ----
 
 local option = { data = false, only = false, out = false, draws = 2500, warmup = 1000, chains = 4, ess = 4000, seed = 1,
-  guides = "mean_field,full_rank,flow", steps = 50000, quick = false }
+  guides = "mean_field,full_rank,flow", steps = 50000, sampler = "nuts", quick = false }
 local k = 1
 while arg and arg[k] do
   local name = arg[k]:match "^%-%-(%w+)$"
@@ -92,6 +93,10 @@ while arg and arg[k] do
   end
   k = k + 1
 end
+if option.sampler ~= "nuts" and option.sampler ~= "smc" then
+  io.stderr:write("run: --sampler must be nuts or smc, got ", option.sampler, "\n")
+  os.exit(1)
+end
 if option.quick then
   option.chains, option.draws, option.warmup, option.ess, option.steps = 2, 200, 200, 0, 100
 end
@@ -104,7 +109,7 @@ local function listed(text)
   return list
 end
 
-local methods = { "nuts" }
+local methods = { option.sampler }
 for _, name in ipairs(option.guides ~= "none" and listed(option.guides) or {}) do
   methods[#methods + 1] = name
 end
@@ -175,9 +180,26 @@ local function column_of(draws, name)
   return values:reshape({ values:size(1), -1 }):select(2, math.tointeger(place) or 1)
 end
 
--- ---- NUTS ----
+-- ---- NUTS, or an SMC sampler ----
+
+local function has_priors(entry, data)
+  return (pcall(function() entry.model:target(table.unpack(data)):draw_priors(1) end))
+end
+
+-- Particles are led from the priors, or where there are none from what a short fit knows of the posterior.
+local function sample_particles(entry, data, draws)
+  local start = "prior"
+  if not has_priors(entry, data) then
+    local guide = pn.infer.guide("full_rank", { init = entry.settings and entry.settings.init or nil })
+    start = pn.svi(entry.model, guide, { data = data, steps = 2000, particles = 4 })
+  end
+  return pn.smc.sample(entry.model, { data = data, num_particles = draws, start = start })
+end
 
 local function sample(entry, data, draws)
+  if option.sampler == "smc" then
+    return sample_particles(entry, data, draws)
+  end
   local s = {}
   for name, value in pairs(entry.settings or {}) do
     s[name] = value
@@ -233,8 +255,8 @@ local function run_nuts(entry, data, reference)
     p = sample(entry, data, draws)
     rows = rows_of(p, reference)
   end
-  local result = { draws = draws, r_hat = 0, ess = least_ess(rows), divergences = p.divergences, seconds = p.seconds,
-    dim = p.target.size }
+  local result = { draws = draws, r_hat = 0, ess = least_ess(rows), divergences = p.divergences or 0,
+    seconds = p.seconds, dim = p.target.size }
   for _, row in ipairs(rows) do
     result.r_hat = math.max(result.r_hat, row.r_hat)
   end
@@ -279,7 +301,9 @@ local columns = { "posterior", "method", "settings", "dim", "draws", "z", "sd", 
 local results, path = {}, option.out and option.out .. "/results.csv"
 
 local function settings_text(method)
-  if method == "nuts" then
+  if method == "smc" then
+    return ("draws %d; ESS %d; seed %d"):format(option.draws, option.ess, option.seed)
+  elseif method == "nuts" then
     return ("%d chains; warm-up %d; draws %d; ESS %d; seed %d"):format(option.chains, option.warmup, option.draws,
       option.ess, option.seed)
   end
@@ -409,8 +433,8 @@ end
 if not option.data then
   print "no --data: generated data of the same form, nothing to compare with"
 end
-print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s"):format("NUTS", "dim", "draws", "z", "sd", "q", "R-hat", "ESS",
-  "div", "s"))
+print(("%-42s %3s %6s %6s %6s %6s %6s %7s %4s %6s"):format(option.sampler:upper(), "dim", "draws", "z", "sd", "q",
+  "R-hat", "ESS", "div", "s"))
 local names, failed, lost = {}, 0, {}
 local function find(name, method) return results[name .. " " .. method .. " " .. settings_text(method)] end
 
@@ -426,7 +450,7 @@ for _, entry in ipairs(models) do
       if not find(entry.name, method) then
         pn.seed(option.seed)
         local ok, r
-        if method == "nuts" then
+        if method == option.sampler then
           r = run_nuts(entry, data, reference)
         else
           ok, r = pcall(run_guide, entry, method, data, reference)
@@ -436,7 +460,7 @@ for _, entry in ipairs(models) do
         write_result(r)
       end
     end
-    local r = find(entry.name, "nuts")
+    local r = find(entry.name, option.sampler)
     failed = failed + (r.verdict == "MISSED" and 1 or 0)
     print_nuts(r)
   end

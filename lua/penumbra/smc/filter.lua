@@ -356,7 +356,13 @@ end
 --- exact_filter{mean =, cov =, a =, q =, emission =, r = [, b =, d =]} is the same for a linear Gaussian model.
 ---
 --- Other options as pn.smc has them; with history = true states are kept for filter.machine:paths(). t counts from 1.
-function filter.filter(given)
+---
+--- filter(model, {data =, values =, num_particles =, ...}) filters with a pn.model written with m:scan
+--- (pn.help "penumbra.smc.scan_filter").
+function filter.filter(given, more)
+  if require "penumbra.infer.model".is(given) then
+    return require "penumbra.smc.scan_filter".run(given, more)
+  end
   local known = {}
   for name, rule in pairs(machine.options) do
     known[name] = rule
@@ -383,5 +389,7 @@ end
 function filter.exact_filter(given)
   return core.new_exact_filter(options.argument("exact_filter", "model", given, "table"))
 end
+
+filter.model_of = model_of
 
 return filter

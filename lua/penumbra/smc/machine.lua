@@ -44,7 +44,11 @@ local methods = {}
 --- where all effective sample sizes are above threshold * N. A filter that is not due keeps its places. Weights are
 --- equal from here on. In a captured step (pn.compile) ancestors come whoever is due.
 function methods:resample()
-  return self.core:resample()
+  local ancestors = self.core:resample()
+  if self.scores and ancestors ~= nil then
+    self.scores[self.core:steps() + 1] = self.core:get "ancestor_log_prob"
+  end
+  return ancestors
 end
 
 -- ---- states: a tensor or a (nested) table of tensors ----
@@ -241,6 +245,7 @@ end
 function methods:reset()
   self.core:reset()
   self.form = nil
+  self.scores = self.scores and {}
 end
 
 local class = { __index = core.public(methods), __name = "smc" }
@@ -272,8 +277,8 @@ function machine.new(given)
     batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero",
     trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
   return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
-    batch = o.batch or {},
-    history = o.history, conditional = o.conditional }, class)
+    batch = o.batch or {}, history = o.history, conditional = o.conditional,
+    scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 
 --- resample(log_w [, {resampling = "systematic", generator =}]): ancestors [N, B...] by log-weights [N, B...] of any

@@ -163,5 +163,9 @@ function groups.sampling()
   require "sampling".measure(print_row, (os.getenv "BUILD" or "build") .. "/peers-data")
 end
 
+function groups.inference()
+  require "inference".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data")
+end
+
 local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))
 group()

@@ -85,6 +85,18 @@ for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic re
   end
 end
 
+for _, r in ipairs{{"eight_schools", "eight schools", "mean-field", 10},
+  {"logistic", "logistic regression, 690 x 15", "mean-field", 10},
+  {"VAE", "VAE 784-200-200-40, batch 100", "amortised", 50}} do
+  for _, estimator in ipairs{"elbo", "iwae"} do
+    local name = estimator == "elbo" and "ELBO" or "IWAE K=" .. r[4]
+    add{group = "inference", key = estimator .. " " .. r[1], title = ("%s, %s"):format(name, r[2]), unit = "us",
+      floor = "best peer", dtype = r[1] == "VAE" and "float32" or "float64"}
+    add{group = "inference", key = ("%s %s first"):format(estimator, r[1]), title = "  until the first step is done",
+      unit = "us", floor = "best peer", dtype = "float64"}
+  end
+end
+
 -- Rows of the keys "name what n" of ours.lua. Special-function ones should be three times as fast as PyTorch.
 local special = {gamma = true, beta = true, dirichlet = true, student_t = true}
 

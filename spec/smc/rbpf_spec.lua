@@ -1,0 +1,539 @@
+-- Rao-Blackwellised filters against exact answers: a switch of two labels with its paths enumerated (spec.smc
+-- .switching_oracle), a Gaussian switch that depends on the state, and the Kalman filter. Replicates are the batch axis;
+-- intervals are 6 standard errors and must be narrow.
+local pn = require "penumbra"
+local oracle = require "spec.smc.switching_oracle"
+local dist = pn.dist
+
+local NAN = 0 / 0
+
+local function mean_and_error(x)
+  local n = x:numel()
+  local mean = x:mean()
+  return mean:item(), ((x - mean):square():sum():item() / (n - 1) / n) ^ 0.5
+end
+
+-- The mean of x is `want`, and 6 standard errors are less than `narrow`.
+local function expect(want, x, narrow, more)
+  local mean, deviation = mean_and_error(x)
+  local allowed = 6 * (deviation ^ 2 + (more or 0) ^ 2) ^ 0.5
+  assert.is_true(allowed < narrow, ("6 standard errors are %g, which is not below %g"):format(allowed, narrow))
+  assert.is_true(math.abs(mean - want) <= math.max(allowed, 1e-12), ("%.6f is %.1f standard errors from %.6f"):format(mean,
+    6 * math.abs(mean - want) / allowed, want))
+end
+
+local function near(want, got, tolerance)
+  assert.is_true(math.abs(want - got) <= (tolerance or 1e-10) * math.max(1, math.abs(want)),
+    ("%.15g is not %.15g"):format(got, want))
+end
+
+-- ---- two labels, one state ----
+
+local TWO = { a = { 0.9, -0.5 }, c = { 1, 0.7 }, q = { 0.1, 0.4 }, r = { 0.2, 0.05 }, first = { 0.6, 0.4 },
+  transition = { { 0.85, 0.15 }, { 0.3, 0.7 } }, mean = 0.2, cov = 1 }
+local Y = { 0.5, -0.3, 0.4, 0.9 }
+
+local function with(t, changes)
+  local all = {}
+  for key, value in pairs(t) do all[key] = value end
+  for key, value in pairs(changes or {}) do all[key] = value end
+  return all
+end
+
+local function column(list) return pn.tensor(list):reshape { #list, 1, 1 } end
+
+-- The model m as options of pn.smc.rbpf.
+local function model_of(m, num, batch, more)
+  local a, c, q, r = column(m.a), column(m.c), column(m.q), column(m.r)
+  local rows = pn.tensor(m.transition)
+  return with({ num_particles = num, batch = { batch },
+    prior = { mean = pn.tensor { m.mean }, cov = pn.tensor { { m.cov } } },
+    init = dist.categorical(m.first), transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
+    system = function(s) return { a = a:take(1, s), c = c:take(1, s), q = q:take(1, s), r = r:take(1, s) } end }, more)
+end
+
+local function series(y, batch) return pn.tensor(y):reshape { #y, 1, 1 }:broadcast_to { #y, batch, 1 } end
+
+-- Evidence of `batch` filters over the exact one, [batch]; and their result.
+local function ratios(m, y, num, batch, more, given)
+  local f = pn.smc.rbpf(model_of(m, num, batch, more))
+  local result = f:run(series(y, batch), given)
+  local exact = oracle.enumerate(m, y)
+  return (result.log_evidence - exact.evidence):exp(), result, exact, f
+end
+
+describe("the oracle", function()
+  it("has the known values of the two-label case", function()
+    local e = oracle.enumerate(TWO, Y)
+    near(-3.656840138624, e.evidence, 1e-12)
+    near(0.645659230405, e.mean, 1e-11)
+    near(0.121816830319, e.variance, 1e-11)
+    near(0.823335994196, e.probabilities[4][1], 1e-11)
+    near(-3.899893929810, e.one_particle, 1e-12)
+  end)
+end)
+
+describe("rbpf with two labels", function()
+  before_each(function() pn.seed(11) end)
+
+  it("estimates the evidence without bias, and its logarithm with the known one", function()
+    -- E[log Z] and its error: of the published numbers, one particle exactly; standard deviation of log Z
+    for num, known in pairs { [1] = { -3.89989393, 0, 0.632, 80000 }, [4] = { -3.7499, 0.0004, 0.412, 60000 },
+      [16] = { -3.6845, 0.0003, 0.233, 30000 }, [64] = { -3.6644, 0.0003, 0.119, 8000 } } do
+      local z, result = ratios(TWO, Y, num, known[4], nil, { moments = false })
+      expect(1, z, 0.025)
+      expect(known[1], result.log_evidence, 0.015, known[2])
+      local mean, deviation = mean_and_error(result.log_evidence)
+      near(known[3], deviation * known[4] ^ 0.5, 0.02)
+      assert.is_true(mean < -3.65684)
+    end
+  end)
+
+  it("does so for every threshold, one observation, a far prior mean, and what is missing", function()
+    for _, threshold in ipairs { 0, 0.5, 1 } do
+      for _, case in ipairs { { TWO, Y }, { TWO, { 0.5 } }, { with(TWO, { mean = 30 }), { 27, -13, -11, -10.5 } },
+        { TWO, { 0.5, NAN, 0.4, 0.9 } }, { TWO, { NAN, NAN } } } do
+        local z = ratios(case[1], case[2], 16, 15000, { threshold = threshold }, { moments = false })
+        expect(1, z, 0.1)
+      end
+    end
+  end)
+
+  it("finds the filtered moments: Z times a mean is unbiased", function()
+    local z, result, e = ratios(TWO, Y, 16, 30000)
+    expect(e.mean, z * result.mean:select(1, 4):squeeze(-1), 0.02)
+    expect(e.probabilities[4][1], z * result.probabilities:select(1, 4):select(2, 1), 0.02)
+    local second = result.cov:select(1, 4):reshape { -1 } + result.mean:select(1, 4):squeeze(-1):square()
+    expect(e.variance + e.mean ^ 2, z * second, 0.02)
+    assert.same({ 4, 30000 }, result.effective_sample_size:shape())
+    near(result.log_evidence:mean():item(), result.increments:sum(1):mean():item())
+  end)
+
+  it("draws from the optimal proposal: weights do not depend on the draw, and vary less", function()
+    local _, first, e = ratios(TWO, { 0.5 }, 3, 50, { proposal = "optimal" })
+    assert.is_true((first.log_evidence - e.evidence):abs():max():item() < 1e-12)
+    local z, result, _, f = ratios(TWO, Y, 16, 20000, { proposal = "optimal" })
+    expect(1, z, 0.005)
+    local plain = ratios(TWO, Y, 16, 20000)
+    assert.is_true(z:var():item() < 0.1 * plain:var():item())
+    expect(e.mean and oracle.enumerate(TWO, Y).mean, z * result.mean:select(1, 4):squeeze(-1), 0.02)
+    assert.same({ 16, 20000 }, f:mixture().s:shape())
+  end)
+
+  it("takes a proposal that looks at the marginalised state", function()
+    local labels = pn.tensor({ 0, 1 }, { dtype = "int64" })
+    local function by_hand(view)
+      local list = {}
+      for k = 1, 2 do
+        local s = labels:select(1, k):broadcast_to { 16, 5000 }
+        local mean, cov = view:predict(s)
+        local c, r = pn.tensor(TWO.c):select(1, k), pn.tensor(TWO.r):select(1, k)
+        local lp, after = view:log_likelihood(s)
+        local direct = dist.normal(c * mean:squeeze(-1), (c * c * cov:reshape { 16, 5000 } + r):sqrt()):log_prob(view.y
+          :squeeze(-1):broadcast_to { 16, 5000 })
+        assert.is_true((lp - direct):abs():max():item() < 1e-12)
+        assert.same({ 16, 5000, 1 }, after:shape())
+        list[k] = lp + view.law:log_prob(s)
+      end
+      return dist.categorical { logits = pn.stack(list, -1) }
+    end
+    local z, result = ratios(TWO, Y, 16, 5000, { proposal = by_hand })
+    expect(1, z, 0.01)
+    pn.seed(11)
+    local _, same = ratios(TWO, Y, 16, 5000, { proposal = "optimal" })
+    assert.is_true((same.log_evidence - result.log_evidence):abs():max():item() < 1e-9)
+    local any = ratios(TWO, Y, 16, 30000, { proposal = function() return dist.categorical { 0.5, 0.5 } end })
+    expect(1, any, 0.05)
+  end)
+
+  it("varies less than a particle filter that draws the state too", function()
+    local a, c, q, r = pn.tensor(TWO.a), pn.tensor(TWO.c), pn.tensor(TWO.q), pn.tensor(TWO.r)
+    local rows, batch = pn.tensor(TWO.transition), 20000
+    local function move(x, s)
+      return { s = s, x = a:take(1, s) * x + q:take(1, s):sqrt() * pn.randn(x:shape()) }
+    end
+    local plain = pn.smc.filter { num_particles = 16, batch = { batch },
+      init = function(_, shape)
+        return move(TWO.mean + TWO.cov ^ 0.5 * pn.randn(shape), dist.categorical(TWO.first):sample(shape))
+      end,
+      step = function(state) return move(state.x, dist.categorical { probs = rows:take(1, state.s) }:sample()) end,
+      log_weight = function(state, y)
+        return dist.normal(c:take(1, state.s) * state.x, r:take(1, state.s):sqrt()):log_prob(y:squeeze(-1)
+          :broadcast_to(state.x:shape()))
+      end }
+    local exact = oracle.enumerate(TWO, Y).evidence
+    local z = (plain:run(series(Y, batch)).log_evidence - exact):exp()
+    expect(1, z, 0.1)
+    local better = ratios(TWO, Y, 16, batch)
+    assert.is_true(better:var():item() < 0.3 * z:var():item())
+  end)
+
+  it("smooths: moments of the state and probabilities of the switch given all observations", function()
+    for _, y in ipairs { Y, { 0.5, NAN, 0.4, 0.9 } } do
+      local _, _, e, f = ratios(TWO, y, 1000, 8)
+      local s = f:smooth { num = 250 }
+      assert.same({ 4, 250, 8 }, s.s:shape())
+      for t = 1, 4 do
+        local mean, second = s.mean:select(1, t):reshape { -1 }, s.cov:select(1, t):reshape { -1 }
+        local draws = s.path_mean:select(1, t):reshape { -1 }
+        -- paths of a filter are not independent: the error of a mean of 8 filters, not of their paths
+        local _, deviation = mean_and_error(mean)
+        near(e.smoothed[t][1], mean:mean():item(), 6 * deviation + 0.003)
+        near(e.smoothed[t][2], second:mean():item(), 0.02)
+        near(e.probabilities[t][1], s.probabilities:select(1, t):select(2, 1):mean():item(), 0.04)
+        assert.is_true(draws:std():item() > 0.01)
+      end
+    end
+  end)
+
+  it("forecasts by going on from each particle", function()
+    local f = pn.smc.rbpf(model_of(TWO, 16, 30000))
+    local result = f:run(series(Y, 30000), { moments = false })
+    local ahead = f:forecast(2)
+    for h = 1, 2 do
+      local y = table.move(Y, 1, 4, 1, {})
+      for k = 1, h do y[4 + k] = NAN end
+      local e = oracle.enumerate(TWO, y)
+      local z = (result.log_evidence - e.evidence):exp()
+      local w = ahead.log_weights:exp()
+      expect(e.mean, z * (w * ahead.state_mean:select(1, h):squeeze(-1)):sum(1), 0.02)
+      expect(e.probabilities[4 + h][1], z * ahead.probabilities:select(1, h):select(2, 1), 0.03)
+    end
+    assert.same({ 2, 30000, 1 }, ahead.mean:shape())
+    assert.same({ 2, 30000, 1, 1 }, ahead.cov:shape())
+    assert.same({ 2, 16, 30000, 1, 1 }, ahead.y_cov:shape())
+  end)
+
+  it("has the exact gradient of the evidence with stop_gradient, whatever draws the switch", function()
+    local delta, exact = 1e-5, {}
+    for k, change in ipairs { function(d) return { a = { 0.9 + d, -0.5 } } end,
+      function(d) return { q = { 0.1, 0.4 + d } } end,
+      function(d) return { transition = { { 0.85 + d, 0.15 - d }, { 0.3, 0.7 } } } end } do
+      exact[k] = (oracle.enumerate(with(TWO, change(delta)), Y).evidence
+        - oracle.enumerate(with(TWO, change(-delta)), Y).evidence) / (2 * delta)
+    end
+    local batch, num = 20000, 8
+    for _, proposal in ipairs { false, "optimal" } do
+      local a = pn.param(pn.full({ batch }, 0.9))
+      local q = pn.param(pn.full({ batch }, 0.4))
+      local stay = pn.param(pn.full({ batch }, 0.85))
+      local o = model_of(TWO, num, batch, { gradient = "stop_gradient", proposal = proposal or nil, threshold = 0.9 })
+      local fixed = o.system
+      function o.transition(s)
+        local first = s:eq(0)
+        local p = pn.where(first, stay:broadcast_to { num, batch }, pn.full({ 1 }, 0.3))
+        return dist.categorical { probs = pn.stack({ p, 1 - p }, -1) }
+      end
+      function o.system(s)
+        local m, first = fixed(s), s:eq(0):unsqueeze(-1):unsqueeze(-1)
+        m.a = pn.where(first, a:reshape { batch, 1, 1 }, m.a)
+        m.q = pn.where(first, m.q, q:reshape { batch, 1, 1 })
+        return m
+      end
+      local f = pn.smc.rbpf(o)
+      local value = f:run(series(Y, batch), { moments = false }).log_evidence
+      local z = (value:detach() - oracle.enumerate(TWO, Y).evidence):exp()
+      for k, g in ipairs(pn.grad(value:sum(), { a, q, stay })) do
+        expect(exact[k], z * g, 0.25)
+      end
+    end
+  end)
+end)
+
+-- ---- exact cases ----
+
+describe("rbpf with equal regimes", function()
+  local A, C = pn.tensor { { 0.9, 0.1, 0 }, { -0.2, 0.7, 0.1 }, { 0, 0.3, 0.8 } }, pn.tensor { { 1, 0, 0.5 }, { 0, 1, 1 } }
+  local Q, R = pn.eye(3) * 0.3, pn.tensor { { 0.4, 0.1 }, { 0.1, 0.5 } }
+  local mean, cov, b, d = pn.tensor { 5, -3, 1 }, pn.eye(3) * 2, pn.tensor { 0.1, 0, -0.1 }, pn.tensor { 0.2, 1 }
+
+  local function filter(num, batch, more)
+    local rows = pn.tensor(TWO.transition)
+    return pn.smc.rbpf(with({ num_particles = num, batch = batch, prior = { mean = mean, cov = cov },
+      init = dist.categorical { 0.6, 0.4 },
+      transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
+      system = function() return { a = A, b = b, q = Q, c = C, d = d, r = R } end }, more))
+  end
+
+  it("has the Kalman filter's evidence and moments whatever the number of particles", function()
+    pn.seed(4)
+    local y = pn.randn { 12, 5, 2 } * 2
+    local gone = pn.rand { 12, 5, 2 }:lt(0.25)
+    for _, missing in ipairs { false, true } do
+      local given = missing and pn.where(gone, pn.full({ 1 }, NAN), y) or y
+      local m, p, total = mean, cov, nil
+      for t = 1, 12 do
+        local lp
+        m, p, lp = pn.kalman_step(m, p, A, b, Q, given:select(1, t), C, d, R,
+          { observed = given:select(1, t):isnan():logical_not() })
+        total = total and total + lp or lp
+      end
+      for _, num in ipairs { 1, 7 } do
+        for _, proposal in ipairs { "none", "optimal" } do
+          local f = filter(num, { 5 }, { proposal = proposal == "optimal" and proposal or nil })
+          local result = f:run(given)
+          assert.is_true((result.log_evidence - total):abs():max():item() < 1e-10)
+          assert.is_true((result.mean:select(1, 12) - m):abs():max():item() < 1e-10)
+          assert.is_true((result.cov:select(1, 12) - p):abs():max():item() < 1e-10)
+          assert.is_true((result.effective_sample_size - num):abs():max():item() < 1e-9)
+        end
+      end
+      local f = filter(3, { 5 }, { missing = false })
+      local with_mask = f:run(y, { observed = missing and gone:logical_not() or nil })
+      assert.is_true((with_mask.log_evidence - total):abs():max():item() < 1e-10)
+    end
+  end)
+
+  it("smooths as the Rauch-Tung-Striebel smoother does", function()
+    pn.seed(5)
+    local y = pn.randn { 9, 2 }
+    local f = filter(4)
+    f:run(y)
+    local s = f:smooth { num = 2 }
+    assert.same({ 9, 2, 3, 3 }, s.path_cov:shape())
+    -- the joint law of x_9 and x_5 given y, by carrying x_5 along in the state
+    local zero = pn.zeros { 3, 3 }
+    local function blocks(p, q, r, t) return pn.concatenate({ pn.concatenate({ p, q }, 2), pn.concatenate({ r, t }, 2) }, 1) end
+    local m, p = mean, cov
+    for t = 1, 5 do m, p = pn.kalman_step(m, p, A, b, Q, y:select(1, t), C, d, R) end
+    m, p = pn.concatenate({ m, m }, 1), blocks(p, p, p, p)
+    local a2, q2, c2 = blocks(A, zero, zero, pn.eye(3)), blocks(Q, zero, zero, zero), pn.concatenate({ C, C * 0 }, 2)
+    for t = 6, 9 do
+      m, p = pn.kalman_step(m, p, a2, pn.concatenate({ b, b * 0 }, 1), q2, y:select(1, t), c2, d, R)
+    end
+    assert.is_true((s.mean:select(1, 5) - m:slice(1, 4, 6)):abs():max():item() < 1e-9)
+    assert.is_true((s.cov:select(1, 5) - p:slice(1, 4, 6):slice(2, 4, 6)):abs():max():item() < 1e-9)
+  end)
+
+  it("takes observations one by one, float32, and no observation at all", function()
+    pn.seed(6)
+    local y = pn.randn { 3, 2 }
+    local f, whole = filter(4), filter(4):run(y)
+    local total = 0
+    for t = 1, 3 do total = total + f:observe(y:select(1, t)):item() end
+    near(whole.log_evidence:item(), total)
+    assert.equal(3, f:steps())
+    near(0, f:observe(nil):item())
+    assert.equal(4, f:steps())
+    local m, p = f:moments()
+    local want, want_cov = pn.kalman_predict(whole.mean:select(1, 3), whole.cov:select(1, 3), A, b, Q)
+    assert.is_true((m - want):abs():max():item() < 1e-10)
+    assert.is_true((p - want_cov):abs():max():item() < 1e-10)
+    f:reset()
+    assert.equal(0, f:steps())
+    local small = pn.smc.rbpf { num_particles = 3, prior = { mean = mean:to "float32", cov = cov:to "float32" },
+      init = dist.categorical { 0.6, 0.4 }, transition = function(s) return dist.categorical { probs = pn.tensor(TWO
+        .transition):take(1, s) } end,
+      system = function() return { a = A:to "float32", b = b:to "float32", q = Q:to "float32", c = C:to "float32",
+        d = d:to "float32", r = R:to "float32" } end }
+    local result = small:run(y:to "float32")
+    near(whole.log_evidence:item(), result.log_evidence:item(), 1e-5)
+    assert.equal("float32", result.mean:dtype())
+  end)
+end)
+
+-- ---- a Gaussian switch that depends on the state ----
+
+local LINKED = { f = 0.8, g = 0.3, noise = 0.2, a = 0.7, b = 0.9, q = 0.05, r = 0.1, mean = 0, cov = 1, first = 1 }
+local CASES = { { 0.8, 0.5, 0.9, 1.2, 0.6 }, { 1.2, -0.4, 0.9, 1.5, -0.7 } }
+
+local function linked(num, batch, more)
+  local function one(v) return pn.tensor { { v } } end
+  local m = LINKED
+  return with({ num_particles = num, batch = { batch }, prior = { mean = pn.tensor { m.mean }, cov = one(m.cov) },
+    init = dist.normal(pn.zeros { 1 }, m.first ^ 0.5):independent(1),
+    coupling = function(s) return one(m.f), m.g * s, one(m.noise) end,
+    system = function(s) return { a = one(m.a), b = m.b * s, q = one(m.q), c = one(1), r = one(m.r) } end }, more)
+end
+
+-- p(s_t | past, y_t), which is normal: s ~ N(ms, vs) and y = a x + b s + noise, x correlated with s by what links them.
+local function best_switch(view)
+  local m, ms, vs, cross = LINKED, nil, nil, 0
+  local x, p = view.mean:squeeze(-1), view.cov:reshape { -1 }
+  p = view.cov:ndim() > 2 and view.cov:squeeze(-1):squeeze(-1) or p
+  if view.s then
+    ms, vs, cross = m.f * x + m.g * view.s:squeeze(-1), m.f ^ 2 * p + m.noise, m.f * p
+  else
+    ms, vs = x * 0, p * 0 + m.first
+  end
+  local y_mean, y_var = m.a * x + m.b * ms, m.a ^ 2 * p + m.b ^ 2 * vs + 2 * m.a * m.b * cross + m.q + m.r
+  local s_y = m.a * cross + m.b * vs
+  local loc = ms + s_y / y_var * (view.y:squeeze(-1) - y_mean)
+  return dist.normal(loc:unsqueeze(-1), (vs - s_y:square() / y_var):sqrt():broadcast_to(x:shape()):unsqueeze(-1))
+    :independent(1)
+end
+
+describe("rbpf with a switch that depends on the state", function()
+  before_each(function() pn.seed(21) end)
+
+  it("has an oracle with the known values, and another for the published recursion", function()
+    local exact, published = oracle.recurrent(LINKED, CASES[1]), oracle.published(LINKED, CASES[1])
+    near(-6.029046028335, exact.evidence, 1e-12)
+    near(0.859298345537, exact.mean, 1e-11)
+    near(0.081091646503, exact.variance, 1e-11)
+    near(-6.080769881073, published.evidence, 1e-12)
+    near(0.884421665225, published.mean, 1e-11)
+    near(0.079381062567, published.variance, 1e-11)
+    near(-17.6754932, oracle.recurrent(LINKED, CASES[2]).evidence, 1e-8)
+    near(-18.8196851, oracle.published(LINKED, CASES[2]).evidence, 1e-8)
+  end)
+
+  it("is exact by default, and the published recursion's where it is asked for; the two are told apart", function()
+    for k, y in ipairs(CASES) do
+      local exact, published = oracle.recurrent(LINKED, y), oracle.published(LINKED, y)
+      local num, batch = k == 1 and 64 or 512, k == 1 and 6000 or 1500
+      local result = pn.smc.rbpf(linked(num, batch)):run(series(y, batch))
+      local z = (result.log_evidence - exact.evidence):exp()
+      expect(1, z, k == 1 and 0.04 or 0.2)
+      expect(exact.mean, z * result.mean:select(1, 5):squeeze(-1), k == 1 and 0.05 or 0.1)
+      local other = pn.smc.rbpf(linked(num, batch, { conditioning = "published" })):run(series(y, batch))
+      z = (other.log_evidence - published.evidence):exp()
+      expect(1, z, k == 1 and 0.04 or 0.3)
+      expect(published.mean, z * other.mean:select(1, 5):squeeze(-1), k == 1 and 0.05 or 0.1)
+      assert.is_true(math.exp(exact.evidence - published.evidence) > (k == 1 and 1.05 or 3))
+    end
+  end)
+
+  it("draws from the optimal proposal, whose weights are constant", function()
+    local first = pn.smc.rbpf(linked(5, 3, { proposal = best_switch }))
+    local f = pn.smc.rbpf(linked(64, 3000, { proposal = best_switch }))
+    first:observe(series(CASES[1], 3):select(1, 1))
+    near(5, first:effective_sample_size():min():item())
+    for _, y in ipairs(CASES) do
+      local z = (f:run(series(y, 3000)).log_evidence - oracle.recurrent(LINKED, y).evidence):exp()
+      expect(1, z, 0.1)
+    end
+  end)
+
+  it("smooths the joint law", function()
+    local f = pn.smc.rbpf(linked(600, 8, { proposal = best_switch }))
+    f:run(series(CASES[2], 8))
+    local s, e = f:smooth { num = 300 }, oracle.recurrent(LINKED, CASES[2])
+    for t = 1, 5 do
+      near(e.smoothed[t][1], s.mean:select(1, t):mean():item(), 0.02)
+      near(e.smoothed[t][2], s.cov:select(1, t):mean():item(), 0.01)
+      local draws = s.s:select(1, t)
+      near(e.switches[t][1], draws:mean():item(), 0.03)
+      near(e.switches[t][2], draws:var():item(), 0.02)
+    end
+    local other = pn.smc.rbpf(linked(6, 8, { conditioning = "published" }))
+    other:run(series(CASES[1], 8))
+    assert.error_matches(function() other:smooth() end, "conditioning = 'exact'")
+  end)
+
+  it("gives a transition the moments where the published model asks for them", function()
+    local seen
+    local o = linked(4, 3, { conditioning = "published" })
+    local couple = o.coupling
+    o.coupling, o.transition = nil, function(s, t, u, moments)
+      local f, offset, noise = couple(s, t, u)
+      seen = moments
+      return dist.multivariate_normal { loc = f:matmul(moments.mean:unsqueeze(-1)):squeeze(-1) + offset,
+        covariance_matrix = f:matmul(moments.cov):matmul(f:t()) + noise }
+    end
+    pn.seed(3)
+    local got = pn.smc.rbpf(o):run(series(CASES[1], 3)).log_evidence
+    pn.seed(3)
+    local want = pn.smc.rbpf(linked(4, 3, { conditioning = "published" })):run(series(CASES[1], 3)).log_evidence
+    assert.is_true((got - want):abs():max():item() < 1e-12)
+    assert.same({ 4, 3, 1 }, seen.mean:shape())
+    o.conditioning = "exact"
+    local exact = with(o, { transition = function(s, _, _, moments)
+      assert.is_nil(moments)
+      return dist.normal(s, 1):independent(1)
+    end })
+    pn.smc.rbpf(exact):run(series(CASES[1], 3))
+  end)
+end)
+
+-- ---- replay, other particles, mistakes ----
+
+describe("rbpf", function()
+  it("replays: a whole pass, and its gradient", function()
+    local num, batch = 8, 6
+    local a = pn.param(pn.tensor(TWO.a))
+    local o = model_of(TWO, num, batch, { proposal = "optimal", gradient = "stop_gradient" })
+    local fixed = o.system
+    function o.system(s)
+      local m = fixed(s)
+      m.a = a:take(1, s):unsqueeze(-1):unsqueeze(-1)
+      return m
+    end
+    for _, proposal in ipairs { false, "optimal" } do
+      o.proposal = proposal or nil
+      local f = pn.smc.rbpf(o)
+      local function pass(y)
+        local value = f:run(y, { moments = false }).log_evidence
+        return value, pn.grad(value:sum(), { a })[1]
+      end
+      local y = series(Y, batch):contiguous()
+      local fast = pn.compile(pass)
+      for k = 1, 3 do
+        pn.seed(k)
+        local want, want_slope = pass(y)
+        pn.seed(k)
+        local got, slope = fast(y)
+        assert.is_true((got - want):abs():max():item() == 0)
+        assert.is_true((slope - want_slope):abs():max():item() == 0)
+      end
+      assert.equal(1, fast:captures())
+    end
+  end)
+
+  it("takes draws in place of laws, and tables of tensors as particles", function()
+    pn.seed(8)
+    local rows, batch = pn.tensor(TWO.transition), 20000
+    local o = model_of(TWO, 16, batch)
+    local fixed = o.system
+    o.init = function(shape) return { label = dist.categorical(TWO.first):sample(shape), age = pn.zeros(shape) } end
+    o.transition = function(s)
+      return { label = dist.categorical { probs = rows:take(1, s.label) }:sample(), age = s.age + 1 }
+    end
+    o.system = function(s) return fixed(s.label) end
+    local f = pn.smc.rbpf(o)
+    local result = f:run(series(Y, batch), { moments = false })
+    expect(1, (result.log_evidence - oracle.enumerate(TWO, Y).evidence):exp(), 0.05)
+    near(3, f:mean(f:mixture().s.age):mean():item())
+    assert.equal(2, #f:forecast(2).s)
+    assert.error_matches(function() f:smooth() end, "transition that gives a distribution")
+    assert.error_matches(function() f:probabilities() end, "only a categorical switch")
+  end)
+
+  it("gives inputs to transition and system", function()
+    local seen = {}
+    local o = model_of(TWO, 4, 2)
+    local fixed, move, prior = o.system, o.transition, o.prior
+    o.prior = function() return prior.mean, prior.cov end
+    o.system = function(s, t, u)
+      seen[t] = u:item()
+      return fixed(s)
+    end
+    o.transition = function(s, t, u)
+      assert.equal(t, u:item())
+      return move(s)
+    end
+    pn.smc.rbpf(o):run(series(Y, 2), { inputs = pn.tensor { 1, 2, 3, 4 } })
+    assert.same({ 1, 2, 3, 4 }, seen)
+  end)
+
+  it("says what is wrong", function()
+    local function refused(text, changes)
+      assert.error_matches(function()
+        pn.smc.rbpf(with(model_of(TWO, 4, 2), changes)):run(series(Y, 2))
+      end, text)
+    end
+    refused("rbpf: unknown option 'sistem', did you mean 'system'", { sistem = 1 })
+    
+    refused("prior must be {mean =, cov =}", { prior = 3 })
+    refused("needs a transition or a coupling, one of the two", { coupling = function() end })
+    refused("proposal must be a function or 'optimal'", { proposal = "best" })
+    refused("conditioning must be one of", { conditioning = "paper" })
+    refused("system must give a table", { system = function() return 3 end })
+    refused("system must give the matrix 'q'", { system = function() return { a = pn.eye(1) } end })
+    refused("unknown matrix 'Q'", { system = function() return { Q = 1 } end })
+    refused("transition must give a distribution", { transition = function() end })
+    refused("'optimal' needs a categorical switch, got normal", { init = dist.normal(0, 1), proposal = "optimal" })
+    assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):moments() end, "nothing was observed yet")
+    assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):run(3) end, "y must be a tensor")
+  end)
+end)
