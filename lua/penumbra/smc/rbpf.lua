@@ -140,7 +140,7 @@ local function propose(self, view)
   local s = switching.draw(self, from, self.shape)
   local mean, cov, log_p = condition(self, view, s)
   local path, extra = switching.has_path(from), nil
-  if from ~= law or not path then
+  if from ~= law or not path and switching.followed(law) then
     local log_q = from:log_prob(s)
     extra = (from ~= law and (log_p or law:log_prob(s)) or log_q) - (path and log_q or log_q:detach())
   end
@@ -191,7 +191,11 @@ local function propose_optimal(self, view)
   mean = chosen(mean:broadcast_to(wide), s)
   wide[#wide + 1] = mean:size(-1)
   cov = chosen(cov:broadcast_to(wide), s)
-  return { s = s, mean = mean, cov = cov }, joint:detach():logsumexp(1) + slope_of(chosen(joint, s))
+  local total = joint:logsumexp(1)
+  if joint:requires_grad() then
+    total = total:detach() + slope_of(chosen(joint, s))
+  end
+  return { s = s, mean = mean, cov = cov }, total
 end
 
 local function advance(pass, state, t, y, u, observed)

@@ -23,6 +23,21 @@ function switching.has_path(law)
   return reparametrised[law.name] ~= false
 end
 
+--- Is a gradient asked for that would reach the law's parameters?
+function switching.followed(law)
+  local off = core.set_no_grad(true)
+  core.set_no_grad(off)
+  if off then
+    return false
+  end
+  for _, value in pairs(#law.parts == 0 and law:arguments() or { law }) do
+    if not core.is_tensor(value) or value:requires_grad() then
+      return true
+    end
+  end
+  return false
+end
+
 local function is_tail(short, long)
   local skip = #long - #short
   for k, size in ipairs(short) do
