@@ -132,7 +132,7 @@ function groups.rbpf()
     local first = pn.dist.categorical{logits = pn.zeros{labels}}
     local f = pn.smc.rbpf{num_particles = num, batch = {batch}, prior = {mean = pn.zeros{n}, cov = pn.eye(n)},
       init = first, missing = false, history = false,
-      transition = function(s) return pn.dist.categorical{logits = logits:take(1, s)} end,
+      transition = function(s) return pn.dist.categorical{probs = logits:softmax(-1):take(1, s)} end,
       system = function(s) return {a = a:take(1, s), q = q:take(1, s), c = c:take(1, s), r = r:take(1, s)} end}
     local y = pn.randn{steps, batch, p}
     local key, plain = ("RBPF %d, %d"):format(n, p), {moments = false}

@@ -63,6 +63,14 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
   end
 end
 
+-- A pass of 10 steps, per step of one particle.
+for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
+  for _, what in ipairs{"", ", gradient"} do
+    add{group = "rbpf", key = ("RBPF %d, %d%s"):format(size[1], size[2], what), unit = "ns", per = 64 * 50 * 10,
+      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), floor = size[3], dtype = "float64"}
+  end
+end
+
 -- Log density and gradient of the larger ones are a product with the data each; the others are small.
 for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic regression, 690 x 15"},
   {"kidiq", "kidiq, momiq"}, {"arK", "arK"}, {"gp_regr", "gp_regr"}} do

@@ -35,15 +35,23 @@ static void report(job *j, int64_t i, int code) {
   }
 }
 
-/* Operand k of filter i. */
-static const void *data_at(const job *j, int k, int64_t i) {
-  const int64_t *step = j->step[k];
-  int64_t at = 0;
-  for (int axis = j->nlead - 1; axis > 0; axis--) {
-    at += i % j->lead[axis] * step[axis];
-    i /= j->lead[axis];
+/* Operand k of a group's filters where these lie unevenly: from the first one's place on, axis by axis. */
+static void walk(const job *j, pni_kalman_lanes *g, int k, int64_t first) {
+  const int64_t *step = j->step[k], *lead = j->lead;
+  int64_t place[PN_MAX_DIMS], at = 0;
+  for (int axis = j->nlead - 1; axis >= 0; first /= lead[axis--]) {
+    place[axis] = first % lead[axis];
+    at += place[axis] * step[axis];
   }
-  return j->data[k] + (at + i * step[0]) * j->size;
+  for (int l = 0; l < g->count; l++) {
+    g->in[k][l] = j->data[k] + at * j->size;
+    for (int axis = j->nlead - 1; axis >= 0; axis--) {
+      at += step[axis];
+      if (++place[axis] < lead[axis]) break;
+      at -= lead[axis] * step[axis];
+      place[axis] = 0;
+    }
+  }
 }
 
 /* Operand k of a group's filters, or the one that all share. */
@@ -51,7 +59,7 @@ static void set_in(const job *j, pni_kalman_lanes *g, int k, int64_t first) {
   if (j->s.in[k].shared)
     g->in[k][0] = j->data[k];
   else if (!j->even[k])
-    for (int l = 0; l < g->count; l++) g->in[k][l] = data_at(j, k, first + l);
+    walk(j, g, k, first);
   else {
     int64_t step = j->nlead ? j->step[k][j->nlead - 1] * j->size : 0;
     const char *at = j->data[k] + first * step;
