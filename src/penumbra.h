@@ -1131,6 +1131,9 @@ typedef struct pn_smc_config {
   int64_t batch[PN_MAX_DIMS];
   const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
   double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int trace;              /* record what happens at each step, for pn_smc_trace */
+  int history;            /* pn_smc_keep is going to be called after each step */
+  int conditional;        /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
   int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
 } pn_smc_config;
 
@@ -1141,6 +1144,9 @@ PN_API void pn_smc_free(pn_smc *s);
 /* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps its
  * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM. */
 PN_API pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors);
+/* With config.conditional and a threshold of 1: the next resampling gives the last particle of each filter this ancestor
+ * [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE. */
+PN_API pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor);
 /* Multiplies the weights by exp(log_increment [N, B...]) and normalises: the increment [B...] of the log-evidence, the
  * logarithm of the sum of weights before that. Differentiable where log_increment is. Scoped. PN_DEGENERATE, PN_NAN,
  * PN_DOMAIN (+inf), PN_SHAPE: names the step, and nothing has changed. */
@@ -1155,10 +1161,74 @@ PN_API pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what);
 /* Goes on from weights that pn_smc_get called "weighed"; NULL: from the beginning. Neither evidence nor steps change.
  * PN_SHAPE. */
 PN_API pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed);
+/* With config.trace: [T, 6, B...], float64, for each step the effective sample size, how many particles of the step before
+ * have descendants, the largest weight, the increment of the log-evidence, whether ancestors were chosen (0 or 1), and
+ * the variance of the log-evidence so far, as this one run tells it (Lee & Whiteley 2018). Scoped. PN_STATE. */
+PN_API pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s);
+/* With config.history: keeps the parts [N, B..., event...] of this step's state; particles without descendants are
+ * forgotten, so that O(T + N log N) remain. PN_SHAPE, PN_STATE, PN_LIMIT (64 parts); nothing has changed then. */
+PN_API pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part);
+/* Part `part` (from 0) along the paths of all particles [T, N, B..., event...], or of those at `which` [B...], int64, in
+ * each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
+PN_API pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which);
+/* Particles of all steps that are kept; bytes (may be NULL) receives the memory. */
+PN_API int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes);
 /* How often weights were updated. */
 PN_API int64_t pn_smc_steps(const pn_smc *s);
 /* Back to the beginning: equal weights, evidence 1, no steps. The generator goes on. */
 PN_API void pn_smc_reset(pn_smc *s);
+
+/* ---- filters online: one observation at a time -------------------------------------------------------
+ * The filter of a script (pn_runtime_filter) or the exact one of a linear Gaussian model. It belongs to a context and
+ * draws from its default generator. Once it is warm an observation allocates nothing.
+ *
+ *     pn_runtime_filter(rt, "filter", c, &f);          after: filter = pn.smc.filter{...}:online{observation = 2}
+ *     while (scanf("%lf %lf", &y[0], &y[1]) == 2 && pn_filter_observe(c, f, y, 2, &increment) == PN_OK)
+ *       printf("%g\n", pn_filter_mean(f)[0]);                                                                      */
+typedef struct pn_filter pn_filter;
+
+/* State x' = a x + b + N(0, q), the first one N(mean, cov); observation y = emission x + d + N(0, r). Of float64 or
+ * float32, without batch axes; b, d may be NULL. */
+typedef struct pn_filter_model {
+  pn_tensor *mean, *cov, *a, *b, *q, *emission, *d, *r;
+} pn_filter_model;
+
+/* A particle filter of plans that are copied: first (y [p], t) and step (state..., y [p], t), and both without y, each to
+ * state..., summary [2 + 2 m]: increment of the log-evidence, effective sample size, means and variances of m numbers; t is
+ * 0-d, from 1; float64 but for the state, of at most 64 parts. New. PN_SHAPE, PN_NOMEM. */
+PN_API pn_filter *pn_filter_new(pn_context *c, const pn_plan *first, const pn_plan *step, const pn_plan *first_missing,
+                                const pn_plan *step_missing);
+/* The exact filter; up to 32 states and observed numbers. New. PN_SHAPE, PN_STATE, PN_NOMEM. */
+PN_API pn_filter *pn_filter_kalman(pn_context *c, const pn_filter_model *model);
+/* A copy as it is now for another context, which another thread may use. New. PN_NOMEM. */
+PN_API pn_filter *pn_filter_copy(pn_context *c, const pn_filter *f);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_filter_free(pn_filter *f);
+/* Takes y [n] in, NULL if it is missing (to the exact filter single numbers are missing where they are NaN); increment (may
+ * be NULL) receives that of the log-evidence. PN_DEGENERATE, PN_NAN, PN_SINGULAR...: the message names the step, and the
+ * filter is as it was. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
+PN_API pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_t n, double *increment);
+/* How many numbers an observation, and how many the state has. */
+PN_API int64_t pn_filter_num_observed(const pn_filter *f);
+PN_API int64_t pn_filter_num_states(const pn_filter *f); /* see pn_filter_num_observed */
+/* Observations so far. */
+PN_API int64_t pn_filter_steps(const pn_filter *f);
+/* The sum of all increments. */
+PN_API double pn_filter_log_evidence(const pn_filter *f);
+/* Of the particles; infinity for the exact filter. */
+PN_API double pn_filter_effective_sample_size(const pn_filter *f);
+/* Mean of each number of the state given all observations so far, pn_filter_num_states of them. Borrowed until the next
+ * call with f. */
+PN_API const double *pn_filter_mean(const pn_filter *f);
+/* Their variances. Borrowed. */
+PN_API const double *pn_filter_variance(const pn_filter *f);
+/* Back to before the first observation; the generator goes on. */
+PN_API void pn_filter_reset(pn_filter *f);
+/* Writes the state and the position of the context's generator (a safetensors file, replaced when all is on disk); a
+ * filter of the same kind that loads it goes on with the same numbers. PN_IO, PN_NOMEM. */
+PN_API pn_status pn_filter_save(pn_context *c, const pn_filter *f, const char *path);
+/* Reads them. PN_IO, PN_FORMAT (another filter's), PN_NOMEM: nothing has changed then. */
+PN_API pn_status pn_filter_load(pn_context *c, pn_filter *f, const char *path);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
 
@@ -1284,6 +1354,10 @@ PN_API pn_status pn_runtime_get_array(pn_runtime *rt, const char *name, pn_array
  * context of its own it needs neither the runtime nor its thread from then on. The model runs once or twice, within the
  * limits of a call. In *out, new; PN_MISSING, PN_DTYPE (no target), PN_SCRIPT, PN_NOMEM, ... */
 PN_API pn_status pn_runtime_target(pn_runtime *rt, const char *name, pn_context *c, pn_target **out);
+/* The filter in a global, as filter:online(...) gives it, as a filter of context c (NULL: of the runtime's own). With a
+ * context of its own it needs neither the runtime nor its thread from then on. In *out, new; failures as
+ * pn_runtime_target. */
+PN_API pn_status pn_runtime_filter(pn_runtime *rt, const char *name, pn_context *c, pn_filter **out);
 /* Status of the last call. */
 PN_API pn_status pn_runtime_status(const pn_runtime *rt);
 /* Its message, with script and line where there is one; never empty after a failure, "" after PN_OK.

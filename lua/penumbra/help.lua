@@ -164,6 +164,8 @@ local function add_rows(list)
       local call = ("%s(%s)"):format(qualified, signature(row.args))
       if row.kind == "initialiser" then
         call, qualified = ('the initialiser "%s"'):format(row.name), "initialiser " .. row.name
+      elseif row.kind == "resampler" then
+        call, qualified = ('the resampling scheme "%s"'):format(row.name), "resampling " .. row.name
       end
       list[#list + 1] = { title = call, name = row.name, qualified = qualified, kind = row.kind, method = method,
         text = row_text(row, method) }

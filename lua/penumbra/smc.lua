@@ -11,7 +11,7 @@ local smc = {}
 -- namespaces below this one, each a module of its own
 local parts = {}
 -- single functions: name -> the module that has them
-local members = { filter = "filter", resample = "machine", schemes = "machine" }
+local members = { filter = "filter", exact_filter = "filter", resample = "machine", schemes = "machine" }
 -- Rao-Blackwellised filters and the bounds of filters
 members.rbpf = "rbpf"
 for _, name in ipairs { "elbo", "iwae", "fivo", "vsmc" } do

@@ -74,6 +74,7 @@ local harmless = set [[
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint
   guide model
+  new_smc new_ancestors new_selected
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
@@ -82,7 +83,7 @@ local about = set [[
   missed namespace public raised_status script_line
   set_tostring
   op_rows distribution_rows composite_rows bijector_rows layer_rows optimiser_rows initialiser_rows linalg_rows
-  estimator_rows
+  estimator_rows resampler_rows
   plans captures forget __tostring name
 ]]
 
@@ -138,6 +139,7 @@ local reads = {
 local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), 1) end)
 local opt = optim.sgd { w }
 local g = pn.generator(1)
+local particles = pn.smc({ num_particles = 3, history = true }).core
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
 -- Effects that a replay would not repeat, and objects that belong outside.
@@ -180,6 +182,17 @@ local effects = {
   ["penumbra.stream methods.elbo"] = function(x) return x * weights:elbo() end,
   ["penumbra.stream methods.effective_sample_size"] = function(x) return x * weights:effective_sample_size() end,
   ["penumbra.stream methods.pareto_k"] = function(x) return x * weights:pareto_k() end,
+  ["penumbra.smc methods.resample"] = function(x) particles:resample() return x end,
+  ["penumbra.smc methods.weigh"] = function(x) particles:weigh(x) return x end,
+  ["penumbra.smc methods.get"] = function(x) return x * particles:get "log_evidence" end,
+  ["penumbra.smc methods.restore"] = function(x) particles:restore(nil) return x end,
+  ["penumbra.smc methods.reset"] = function(x) particles:reset() return x end,
+  ["penumbra.smc methods.steps"] = function(x) return x * particles:steps() end,
+  ["penumbra.smc methods.assign"] = function(x) particles:assign(x) return x end,
+  ["penumbra.smc methods.trace"] = function(x) return x * particles:trace():sum() end,
+  ["penumbra.smc methods.keep"] = function(x) particles:keep(x) return x end,
+  ["penumbra.smc methods.paths"] = function(x) return x * particles:paths(1) end,
+  ["penumbra.smc methods.nodes"] = function(x) return x * particles:nodes() end,
   ["pn.check_gradients"] = function(x) pn.check_gradients(function() return (w * x):sum() end, { w }) return x end,
   ["pn.train.fit"] = function(x)
     train.fit { data = x, loss = function(t) return (w * t):sum() end, optimiser = opt, epochs = 1 }

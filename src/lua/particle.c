@@ -2,8 +2,11 @@
 ** particle.c: the step machine of particle filters as Lua sees it: penumbra.smc.machine puts its methods around it.
 */
 #include "../smc/resampler.h"
+#include "../smc/step_machine.h"
 #include "message.h"
 #include "penumbra_lua.h"
+
+enum { MOST_PARTS = 64 };
 
 typedef struct {
   pn_smc *s;
@@ -22,11 +25,13 @@ static pn_smc *self(lua_State *L) {
   box *b = pni_test_object(L, 1, &kind);
   if (!b) pni_error(L, "smc: methods are called with a colon, as in s:weigh(log_increment)");
   if (!b->s) pni_error(L, "smc: machine was closed");
+  if (pni_smc_usable(pni_lua_context(L), b->s)) pni_raise(L, pni_lua_context(L));
   return b->s;
 }
 
-static const char *const fields[] = {"num_particles", "resampling", "threshold",     "batch",
-                                     "gradient",      "alpha",      "zero_possible", NULL};
+static const char *const fields[] = {"num_particles", "resampling",    "threshold", "batch",   "gradient",
+                                     "alpha",         "zero_possible", "trace",     "history", "conditional",
+                                     NULL};
 
 /* Text of a field, or NULL; it stays on the stack. */
 static const char *text_of(lua_State *L, int table, const char *field) {
@@ -35,6 +40,11 @@ static const char *text_of(lua_State *L, int table, const char *field) {
 static double number_of(lua_State *L, int table, const char *field) {
   pni_get_raw(L, table, field);
   return lua_tonumber(L, -1);
+}
+
+static bool truth_of(lua_State *L, int table, const char *field) {
+  pni_get_raw(L, table, field);
+  return lua_toboolean(L, -1);
 }
 
 /* new_smc(options, generator): options checked by the caller */
@@ -47,8 +57,10 @@ static int l_new(lua_State *L) {
                           .threshold = number_of(L, 1, "threshold"),
                           .gradient = text_of(L, 1, "gradient"),
                           .alpha = number_of(L, 1, "alpha")};
-  pni_get_raw(L, 1, "zero_possible");
-  config.zero_possible = lua_toboolean(L, -1);
+  config.zero_possible = truth_of(L, 1, "zero_possible");
+  config.trace = truth_of(L, 1, "trace");
+  config.history = truth_of(L, 1, "history");
+  config.conditional = truth_of(L, 1, "conditional");
   if (pni_get_raw(L, 1, "batch") == LUA_TTABLE)
     config.nbatch = pni_check_sizes(L, lua_gettop(L), "smc", PN_MAX_DIMS - 2, config.batch);
   pn_rng *rng = pni_check_rng(L, 2);
@@ -110,6 +122,48 @@ static int l_restore(lua_State *L) {
   return pn_smc_restore(c, s, t) ? pni_raise(L, c) : 0;
 }
 
+/* s:trace() -> [T, 6, B...] */
+static int l_trace(lua_State *L) {
+  pn_smc *s = self(L);
+  pn_context *c = pni_lua_context(L);
+  PNI_RETURN(L, c, pn_smc_trace(c, s));
+}
+
+/* s:keep(part, ...) */
+static int l_keep(lua_State *L) {
+  pn_smc *s = self(L);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *part[MOST_PARTS];
+  int n = lua_gettop(L) - 1;
+  if (n > MOST_PARTS) return pni_error(L, "keep: a state may have at most %d parts, got %d", MOST_PARTS, n);
+  for (int k = 0; k < n; k++) part[k] = pni_check_operand(L, 2 + k, "keep", "state");
+  return pn_smc_keep(c, s, n, part) ? pni_raise(L, c) : 0;
+}
+
+/* s:paths(part, which or nil) */
+static int l_paths(lua_State *L) {
+  pn_smc *s = self(L);
+  pn_context *c = pni_lua_context(L);
+  int part = (int)luaL_checkinteger(L, 2) - 1;
+  pn_tensor *which = lua_isnoneornil(L, 3) ? NULL : pni_check_operand(L, 3, "paths", "particles");
+  PNI_RETURN(L, c, pn_smc_paths(c, s, part, which));
+}
+
+/* s:nodes() -> number, bytes */
+static int l_nodes(lua_State *L) {
+  size_t bytes;
+  lua_pushinteger(L, pn_smc_nodes(self(L), &bytes));
+  lua_pushinteger(L, (lua_Integer)bytes);
+  return 2;
+}
+
+/* s:assign(ancestor) */
+static int l_assign(lua_State *L) {
+  pn_smc *s = self(L);
+  pn_context *c = pni_lua_context(L);
+  return pn_smc_assign(c, s, pni_check_operand(L, 2, "assign", "ancestor")) ? pni_raise(L, c) : 0;
+}
+
 static int l_steps(lua_State *L) { return lua_pushinteger(L, pn_smc_steps(self(L))), 1; }
 static int l_reset(lua_State *L) { return pn_smc_reset(self(L)), 0; }
 
@@ -156,7 +210,8 @@ static const luaL_Reg functions[] = {{"new_smc", l_new},
 
 static const luaL_Reg methods[] = {{"resample", l_resample}, {"weigh", l_weigh}, {"get", l_get},
                                    {"restore", l_restore},   {"steps", l_steps}, {"reset", l_reset},
-                                   {NULL, NULL}};
+                                   {"trace", l_trace},       {"keep", l_keep},   {"paths", l_paths},
+                                   {"nodes", l_nodes},       {"assign", l_assign}, {NULL, NULL}};
 
 void pni_open_particle(lua_State *L) {
   luaL_setfuncs(L, functions, 0);

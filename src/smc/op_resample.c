@@ -1,12 +1,12 @@
 /*
 ** op_resample.c: ancestors of all filters of a batch, each with random numbers of its own. Whether a filter is due is
 ** decided here, so that a captured step decides anew.
-** attr: key, position, scheme; threshold.
+** attr: key, position, scheme, conditional; threshold.
 */
 #include "../autodiff/replay/source.h"
 #include "operation.h"
 
-enum { KEY, POSITION, SCHEME, INTS };
+enum { KEY, POSITION, SCHEME, CONDITIONAL, INTS };
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   (void)c;
@@ -24,6 +24,7 @@ typedef struct {
   int64_t n, filters, room;
   const pn_tensor *weighed, *decider; /* contiguous */
   double threshold;
+  bool conditional;
   double *w, *scratch; /* of each filter n and `room` numbers */
   int64_t *ancestor;   /* of each filter n */
 } job;
@@ -55,8 +56,10 @@ static void filters(void *data, int64_t first, int64_t end) {
     int64_t *out = j->ancestor + f * j->n;
     if (pni_is_due(size_of(j, f), j->threshold, j->n)) {
       pni_philox at = {j->at.key, j->at.position + (uint64_t)f * j->each};
-      pni_resampling r = {j->c, weights(j, f), j->n, at, j->scratch + f * j->room, out};
-      j->scheme->run(&r);
+      int64_t kept = j->conditional; /* the last particle keeps its place */
+      pni_resampling r = {j->c, weights(j, f), j->n, j->n - kept, at, j->scratch + f * j->room, out};
+      if (r.count > 0) j->scheme->run(&r);
+      if (kept) out[j->n - 1] = j->n - 1;
     } else
       for (int64_t i = 0; i < j->n; i++) out[i] = i;
   }
@@ -98,7 +101,8 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
              .room = scheme->scratch(n),
              .weighed = x,
              .decider = decider,
-             .threshold = call->attr->r[0]};
+             .threshold = call->attr->r[0],
+             .conditional = call->attr->i[CONDITIONAL] != 0};
     run(c, &j, out);
   }
   pn_tensor_unref(x);
@@ -112,16 +116,16 @@ static int64_t place_of(const pni_resampler *scheme) {
   return i;
 }
 
-pn_tensor *pni_resample(pn_context *c, const pni_resampler *scheme, pn_rng *rng, pn_tensor *weighed, pn_tensor *decider,
-                        double threshold) {
+pn_tensor *pni_resample(pn_context *c, const pni_resampling_rule *rule, pn_rng *rng, pn_tensor *weighed,
+                        pn_tensor *decider) {
   if (!weighed || pni_failed(c)) return NULL;
   int64_t n = pni_weighed_particles(weighed);
   if (n >= INT32_MAX) {
     pni_fail(c, PN_LIMIT, "resample: at most %d particles are possible, got %lld", INT32_MAX - 1, (long long)n);
     return NULL;
   }
-  pni_attr a = {.ni = INTS, .i = {[SCHEME] = place_of(scheme)}, .r = {threshold}};
-  uint64_t positions = scheme->positions(n) * (uint64_t)(weighed->numel / weighed->shape[0]);
+  pni_attr a = {.ni = INTS, .i = {[SCHEME] = place_of(rule->scheme), [CONDITIONAL] = rule->conditional}, .r = {rule->threshold}};
+  uint64_t positions = rule->scheme->positions(n) * (uint64_t)(weighed->numel / weighed->shape[0]);
   return pni_draw_apply(c, &pni_smc_op_resample, rng, positions, decider ? 2 : 1, (pn_tensor *[]){weighed, decider},
                         &a);
 }

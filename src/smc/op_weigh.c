@@ -2,14 +2,14 @@
 ** op_weigh.c: the one place where weights and log-evidence change. Weights are carried normalised, so the evidence of
 ** an observation is the sum of old weights times what it multiplies them by, and no other 1/N enters:
 **   L = logsumexp(log w + log_increment),   log w' = log w + log_increment - L,   log w = -log N after resampling.
-** attr: before, resampled, zero_possible, step; threshold.
+** attr: before, resampled, zero_possible, step, plain; threshold.
 */
 #include <math.h>
 #include <stdio.h>
 #include "operation.h"
 #include "weigh.h"
 
-enum { BEFORE, RESAMPLED, ZERO, STEP, INTS };
+enum { BEFORE, RESAMPLED, ZERO, STEP, PLAIN, INTS };
 
 static bool same_lead(const pn_tensor *x, const pn_tensor *y) {
   bool same = x->ndim == y->ndim;
@@ -21,7 +21,8 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[0], *before = call->nin > 1 ? call->in[1] : NULL;
   char got[160], other[160];
   if (x->ndim < 1 || x->numel == 0)
-    return pni_fail(c, PN_SHAPE, "weigh: log_increment must be [N] or [N, B...] with at least one particle, got %s",
+    return pni_fail(c, PN_SHAPE, "%s must be [N] or [N, B...] with at least one particle, got %s",
+                    call->attr->i[PLAIN] ? "resample: log_w" : "weigh: log_increment",
                     pni_shape_text(x->ndim, x->shape, got));
   *out = pni_spec_of(x);
   out->shape[0] = 2 * x->shape[0] + PNI_WEIGHED_ROWS;
@@ -129,7 +130,8 @@ static pn_status fail(pn_context *c, const job *j, int64_t f, pn_status status, 
   char at[64] = "", of[64] = "";
   if (j->attr->i[STEP]) snprintf(at, sizeof at, " at step %lld", (long long)j->attr->i[STEP]);
   if (j->filters > 1) snprintf(of, sizeof of, " of filter %lld", (long long)f + 1);
-  return pni_fail(c, status, "weigh: log_increment%s must %s%s", of, what, at);
+  const char *name = j->attr->i[PLAIN] ? "resample: log_w" : "weigh: log_increment";
+  return pni_fail(c, status, "%s%s must %s%s", name, of, what, at);
 }
 
 /* Filter f has a sum that is no number, or infinite. */
@@ -263,7 +265,8 @@ pn_tensor *pni_weigh(pn_context *c, pn_tensor *log_increment, pn_tensor *before,
                 .i = {[BEFORE] = before ? how->before : PNI_BEFORE_EQUAL,
                       [RESAMPLED] = how->resampled,
                       [ZERO] = how->zero_possible,
-                      [STEP] = how->step},
+                      [STEP] = how->step,
+                      [PLAIN] = how->plain},
                 .r = {how->threshold}};
   return pni_apply(c, &pni_smc_op_weigh, before ? 2 : 1, (pn_tensor *[]){log_increment, before}, &a);
 }

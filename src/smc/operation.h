@@ -28,6 +28,7 @@ typedef struct pni_weighing {
   double threshold;   /* tells which these are */
   bool zero_possible; /* weights that are all 0: an increment of -inf, and equal weights from there on; else a failure */
   int64_t step;       /* for messages, from 1; 0: unknown */
+  bool plain;         /* for messages: no machine asks, but pn_resample */
 } pni_weighing;
 
 /* log w' = log w + log_increment - L with L = logsumexp(log w + log_increment), the increment of the log-evidence.
@@ -42,10 +43,16 @@ static inline bool pni_is_due(double size, double threshold, int64_t n) {
 
 /* ---- resampling ---- */
 
+typedef struct pni_resampling_rule {
+  const pni_resampler *scheme;
+  double threshold;
+  bool conditional; /* the last particle is its own ancestor (scheme->independent) */
+} pni_resampling_rule;
+
 /* Ancestors [N, B...] by the weights in `weighed`; of filters that are not due by `decider` (what weigh gave; NULL:
  * `weighed`) their own places. Scoped. */
-pn_tensor *pni_resample(pn_context *c, const pni_resampler *scheme, pn_rng *rng, pn_tensor *weighed, pn_tensor *decider,
-                        double threshold);
+pn_tensor *pni_resample(pn_context *c, const pni_resampling_rule *rule, pn_rng *rng, pn_tensor *weighed,
+                        pn_tensor *decider);
 
 /* x[ancestors[i, b], b, ...] at [i, b, ...]. PN_SHAPE, PN_DTYPE, PN_DOMAIN. Scoped. */
 pn_tensor *pni_select_particles(pn_context *c, pn_tensor *x, pn_tensor *ancestors);

@@ -81,7 +81,9 @@ int64_t pni_last_alive(const pni_resampling *r) {
   return i;
 }
 
-int64_t pni_first_above(const double *cumulative, int64_t last, double p) {
+/* ---- sorted positions through cumulative weights ---- */
+
+static int64_t first_above(const double *cumulative, int64_t last, double p) {
   int64_t low = 0, high = last;
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
@@ -91,4 +93,108 @@ int64_t pni_first_above(const double *cumulative, int64_t last, double p) {
       low = middle + 1;
   }
   return low;
+}
+
+typedef struct {
+  const double *cumulative, *position;
+  double scale; /* from sums of gaps to the weights */
+  int64_t count, last;
+  int64_t *out;
+} search;
+
+static void find(void *data, int64_t first, int64_t stop) {
+  const search *k = data;
+  int64_t j = first * PNI_PARTICLE_BLOCK, end = stop * PNI_PARTICLE_BLOCK;
+  if (end > k->count) end = k->count;
+  if (j >= end) return;
+  int64_t i = first_above(k->cumulative, k->last, k->position[j] * k->scale);
+  while (j < end) {
+    double p = k->position[j] * k->scale;
+    while (i < k->last && !(k->cumulative[i] > p)) i++;
+    k->out[j++] = i;
+  }
+}
+
+void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums, double total,
+               int64_t count, int64_t *out) {
+  pni_resampling of_gaps = {.c = r->c, .w = gaps, .n = count + 1}, of_places = {.c = r->c, .n = count};
+  double all = pni_cumulate(&of_gaps, gaps, sums);
+  search k = {cumulative, gaps, total / all, count, last, out};
+  pni_each_block(&of_places, find, &k);
+}
+
+/* ---- copies ---- */
+
+enum { CHUNK = 256, AHEAD = 4 };
+
+typedef struct {
+  const pni_resampling *r;
+  int64_t last;
+  pni_ends ends;
+  const void *data;
+} placing;
+
+static int64_t end_of(const placing *k, int64_t i) {
+  int32_t to = 0;
+  if (i >= k->last) return k->r->count;
+  if (i >= 0) k->ends(k->data, i, 1, &to);
+  return to < k->r->count ? to : k->r->count;
+}
+
+/* n particles from `begin` on, whose copies start at *at and stop before `end`. Each is written AHEAD times before its
+ * number of copies matters: what was too much, the next ones overwrite. */
+static void place(const placing *k, int64_t begin, int64_t n, int64_t *at, int64_t end) {
+  int32_t to[CHUNK];
+  k->ends(k->data, begin, n, to);
+  int64_t *out = k->r->out, here = *at;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t until = begin + i >= k->last || to[i] > end ? end : to[i], p = begin + i, written = 0;
+    if (here + AHEAD <= end) {
+      for (int j = 0; j < AHEAD; j++) out[here + j] = p;
+      written = AHEAD;
+    }
+    for (int64_t j = here + written; j < until; j++) out[j] = p;
+    here = until;
+  }
+  *at = here;
+}
+
+static void place_blocks(void *data, int64_t first, int64_t stop) {
+  const placing *k = data;
+  for (int64_t b = first; b < stop; b++) {
+    int64_t begin = b * PNI_PARTICLE_BLOCK, behind = begin + PNI_PARTICLE_BLOCK;
+    if (behind > k->r->n) behind = k->r->n;
+    int64_t at = end_of(k, begin - 1), end = end_of(k, behind - 1);
+    for (int64_t i = begin; i < behind; i += CHUNK) place(k, i, behind - i < CHUNK ? behind - i : CHUNK, &at, end);
+  }
+}
+
+void pni_place_copies(const pni_resampling *r, int64_t last, pni_ends ends, const void *data) {
+  placing k = {r, last, ends, data};
+  pni_each_block(r, place_blocks, &k);
+}
+
+int64_t pni_whole_copies(const pni_resampling *r, double *rest, int32_t *counts) {
+  double total = 0, slack = 1 + 1e-12; /* above the rounding of a sum of 2^31 weights */
+  for (int64_t b = 0; b < r->n; b += PNI_PARTICLE_BLOCK) {
+    double sum = 0;
+    for (int64_t i = b; i < r->n && i < b + PNI_PARTICLE_BLOCK; i++) sum += r->w[i];
+    total += sum;
+  }
+  double scale = (double)r->n / total;
+  int64_t missing = r->n;
+  for (int64_t i = 0; i < r->n; i++) {
+    double x = r->w[i] * scale;
+    int32_t whole = (int32_t)(x * slack);
+    counts[i] = whole;
+    rest[i] = x > (double)whole * slack ? x - (double)whole : 0;
+    missing -= whole;
+  }
+  return missing;
+}
+
+void pni_write_copies(const pni_resampling *r, const int32_t *counts) {
+  int64_t at = 0;
+  for (int64_t i = 0; i < r->n; i++)
+    for (int32_t k = 0; k < counts[i]; k++) r->out[at++] = i;
 }

@@ -12,7 +12,8 @@
 typedef struct pni_resampling {
   pn_context *c;   /* blocks may be shared out over its threads; NULL: they may not */
   const double *w; /* n weights, not negative, not all 0, of any sum */
-  int64_t n;       /* as many ancestors */
+  int64_t n;
+  int64_t count;   /* of ancestors: n, or fewer where the scheme's flag says so */
   pni_philox at;   /* the first of the positions that are the filter's own */
   double *scratch; /* scheme->scratch(n) numbers */
   int64_t *out;
@@ -20,7 +21,8 @@ typedef struct pni_resampling {
 
 typedef struct pni_resampler {
   const char *name, *doc, *source;
-  bool sorted;                     /* ancestors come in ascending order */
+  bool sorted;      /* ancestors come in ascending order */
+  bool independent; /* of each other: any number of them may be drawn */
   uint64_t (*positions)(int64_t n); /* of a generator, for n particles */
   int64_t (*scratch)(int64_t n);
   void (*run)(const pni_resampling *r);
@@ -46,7 +48,20 @@ void pni_each_block(const pni_resampling *r, pni_shard body, void *data);
 double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums);
 /* The last particle with a weight. */
 int64_t pni_last_alive(const pni_resampling *r);
-/* The first particle with cumulative[i] > p, at most `last`. */
-int64_t pni_first_above(const double *cumulative, int64_t last, double p);
+/* Sorted ancestors in the place of each other: `count` of them by cumulative[0 .. n - 1], not descending, of which `last`
+ * is the last that rises. gaps: count + 1 exponential numbers, which become sums. Positions are total S[j] / S[count]. */
+void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums, double total,
+               int64_t count, int64_t *out);
+
+/* to[i] of n particles from `begin` on: how many ancestors they and those before them are. */
+typedef void (*pni_ends)(const void *data, int64_t begin, int64_t n, int32_t *to);
+/* Writes the ancestors; the particles from `last` on take what is left. */
+void pni_place_copies(const pni_resampling *r, int64_t last, pni_ends ends, const void *data);
+
+/* For schemes that give floor(n w) copies first: rest[i] is what remains of n w[i], counts what is given; how many
+ * copies are missing. Nothing remains within rounding of a whole number. */
+int64_t pni_whole_copies(const pni_resampling *r, double *rest, int32_t *counts);
+/* Ancestors of counts. */
+void pni_write_copies(const pni_resampling *r, const int32_t *counts);
 
 #endif

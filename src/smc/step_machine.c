@@ -4,7 +4,10 @@
 */
 #include <math.h>
 #include <string.h>
+#include "ancestry.h"
 #include "operation.h"
+#include "step_machine.h"
+#include "trace.h"
 
 enum { DROPPED, STOP_GRADIENT, SCORE_FUNCTION, SOFT, GRADIENTS };
 static const char *const gradients[GRADIENTS] = {"dropped", "stop_gradient", "score_function", "soft"};
@@ -16,12 +19,25 @@ struct pn_smc {
   int gradient;
   pn_rng *rng; /* NULL: the context's */
   int64_t steps;
+  uint32_t capture;    /* in which it was made, 0: none */
   pn_tensor *weighed;  /* NULL: all 1 / N */
   bool resampled;      /* since then */
   pn_tensor *carried;  /* resampled: log-weights that go on instead of -log N, or NULL */
   pn_tensor *log_prob; /* resampled: log-weights of the chosen, or NULL */
   pn_tensor *evidence; /* float64; NULL: 0 */
+  pn_tensor *assigned; /* [B...]: ancestors of the last particles at the next resampling, or NULL */
+  pn_tensor *pending;  /* ancestors since the last step that was kept; NULL: own places */
+  pni_trace *trace;    /* or NULL */
+  uint8_t *due;        /* beside it: [filters] */
+  pni_ancestry *ancestry; /* from the first step that is kept on */
 };
+
+pn_status pni_smc_usable(pn_context *c, const pn_smc *s) {
+  if (!c->recorder || s->capture == c->captures) return PN_OK;
+  return pni_refuse_capture(c, "a step machine from outside", "make the machine inside, and restore it from an argument");
+}
+
+static int64_t filters_of(const pn_smc *s) { return pni_count(s->config.nbatch, s->config.batch); }
 
 /* ---- life ---- */
 
@@ -59,16 +75,23 @@ pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng) {
   if (gradient < 0) pni_fail(c, PN_MISSING, "smc: there is no gradient '%s'", config->gradient);
   if (gradient == SOFT && !(config->alpha > 0 && config->alpha <= 1))
     pni_fail(c, PN_DOMAIN, "smc: alpha must be above 0 and at most 1, got %g", config->alpha);
+  if (config->conditional && scheme && !scheme->independent)
+    pni_fail(c, PN_DOMAIN, "smc: conditional needs resampling by independent draws (multinomial), got %s", scheme->name);
   pn_smc *s = pni_failed(c) ? NULL : pni_calloc(c, sizeof *s);
   if (!s) return NULL;
   s->c = c;
   s->config = *config;
   s->config.resampling = s->config.gradient = NULL;
   s->scheme = scheme;
+  s->capture = c->recorder ? c->captures : 0;
   s->gradient = gradient;
   s->rng = rng ? pni_rng_ref(rng) : NULL;
   pni_object_born(c);
-  return s;
+  if (config->trace) s->due = pni_calloc(c, (size_t)filters_of(s));
+  if (s->due) s->trace = pni_trace_new(c, config->num_particles, filters_of(s));
+  if (!config->trace || s->trace) return s;
+  pn_smc_free(s);
+  return NULL;
 }
 
 void pn_smc_reset(pn_smc *s) {
@@ -76,6 +99,11 @@ void pn_smc_reset(pn_smc *s) {
   put(&s->carried, NULL);
   put(&s->log_prob, NULL);
   put(&s->evidence, NULL);
+  put(&s->pending, NULL);
+  put(&s->assigned, NULL);
+  if (s->trace) pni_trace_reset(s->trace);
+  pni_ancestry_free(s->c, s->ancestry);
+  s->ancestry = NULL;
   s->resampled = false;
   s->steps = 0;
 }
@@ -84,6 +112,8 @@ void pn_smc_free(pn_smc *s) {
   if (!s) return;
   pn_context *c = s->c;
   pn_smc_reset(s);
+  pni_trace_free(c, s->trace);
+  pni_free(c, s->due, (size_t)filters_of(s));
   if (s->rng) pn_rng_free(s->rng);
   pni_free(c, s, sizeof *s);
   pni_object_died(c);
@@ -144,8 +174,21 @@ static pn_tensor *carry(pn_context *c, const pn_smc *s, pn_tensor *log_w, pn_ten
   return s->config.threshold >= 1 ? after : pn_where(c, due(c, s), after, log_w);
 }
 
+/* Ancestors in terms of the particles that were kept last. */
+static pn_tensor *pending(pn_context *c, const pn_smc *s, pn_tensor *ancestors) {
+  if (!s->config.history || c->recorder) return NULL;
+  return s->pending ? pni_select_particles(c, s->pending, ancestors) : ancestors;
+}
+
+static void trace_resampling(const pn_smc *s, const pn_tensor *ancestors) {
+  int64_t n = s->config.num_particles, filters = filters_of(s);
+  for (int64_t f = 0; f < filters; f++)
+    s->due[f] = pni_is_due(pni_element(s->weighed, (2 * n + PNI_WEIGHED_SIZE) * filters + f), s->config.threshold, n);
+  pni_trace_resampled(s->trace, pni_data(ancestors), s->due);
+}
+
 static pn_status remember(pn_context *c, pn_smc *s, pn_tensor *log_w, pn_tensor *by, pn_tensor *ancestors) {
-  pn_tensor *after = NULL, *log_prob = NULL;
+  pn_tensor *after = NULL, *log_prob = NULL, *from = pending(c, s, ancestors);
   if (s->gradient == SOFT) after = carry(c, s, log_w, by, ancestors);
   if (s->gradient == STOP_GRADIENT) after = carry(c, s, log_w, pn_detach(c, log_w), ancestors);
   if (s->gradient == SCORE_FUNCTION) {
@@ -155,18 +198,44 @@ static pn_status remember(pn_context *c, pn_smc *s, pn_tensor *log_w, pn_tensor 
   if (pni_failed(c)) return c->status;
   put(&s->carried, after);
   put(&s->log_prob, log_prob);
+  if (from) put(&s->pending, from);
+  if (s->trace && !c->recorder) trace_resampling(s, ancestors);
+  put(&s->assigned, NULL);
   s->resampled = true;
   return PN_OK;
 }
 
-pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
+pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor) {
   if (pni_failed(c)) return c->status;
+  if (!s->config.conditional || s->config.threshold < 1)
+    return pni_fail(c, PN_STATE, "assign: needs a conditional machine that always resamples (threshold = 1)");
+  if (!ancestor || ancestor->dtype != PN_INT64 || ancestor->numel != filters_of(s))
+    return pni_fail(c, PN_SHAPE, "assign: ancestors must be int64 [B...], one for each filter");
+  put(&s->assigned, ancestor);
+  return PN_OK;
+}
+
+static pn_tensor *with_assigned(pn_context *c, const pn_smc *s, pn_tensor *a) {
+  if (!a || !s->assigned) return a;
+  int64_t shape[PN_MAX_DIMS + 1] = {1};
+  memcpy(shape + 1, a->shape + 1, (size_t)(a->ndim - 1) * sizeof *shape);
+  pn_tensor *last = pn_reshape(c, s->assigned, a->ndim, shape);
+  return pn_concatenate(c, 2, (pn_tensor *[]){pn_slice(c, a, 0, 0, a->shape[0] - 1, 1), last}, 0);
+}
+
+/* Positions pass by, so that a later step draws what it would have drawn. */
+static void pass_by(pn_context *c, const pn_smc *s) {
+  uint64_t filters = (uint64_t)filters_of(s);
+  if (!c->recorder && s->config.threshold > 0)
+    pni_rng_reserve(c, s->rng, s->scheme->positions(s->config.num_particles) * filters);
+}
+
+pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
+  if (pni_failed(c) || pni_smc_usable(c, s)) return c->status;
   *ancestors = NULL;
   if (!s->weighed || s->resampled) return PN_OK;
-  if (!any_due(c, s)) { /* positions pass by, so that a later step draws what it would have drawn */
-    if (!c->recorder && s->config.threshold > 0)
-      pni_rng_reserve(c, s->rng,
-                      s->scheme->positions(s->config.num_particles) * (uint64_t)(s->weighed->numel / s->weighed->shape[0]));
+  if (!any_due(c, s)) {
+    pass_by(c, s);
     return PN_OK;
   }
   pn_tensor *log_w = NULL, *by = NULL, *weighed = s->weighed, *decider = NULL;
@@ -176,7 +245,8 @@ pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
     weighed = pn_detach(c, pni_weigh(c, by, NULL, &(pni_weighing){.zero_possible = true}));
     decider = s->weighed;
   }
-  pn_tensor *a = pni_resample(c, s->scheme, s->rng, weighed, decider, s->config.threshold);
+  pni_resampling_rule rule = {s->scheme, s->config.threshold, s->config.conditional != 0};
+  pn_tensor *a = with_assigned(c, s, pni_resample(c, &rule, s->rng, weighed, decider));
   if (a && remember(c, s, log_w, by, a) == PN_OK) *ancestors = a;
   return c->status;
 }
@@ -195,7 +265,10 @@ static pn_status check_increment(pn_context *c, const pn_smc *s, const pn_tensor
 }
 
 static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, bool step) {
-  if (!log_increment || pni_failed(c) || check_increment(c, s, log_increment)) return NULL;
+  if (!log_increment || pni_failed(c) || pni_smc_usable(c, s)) return NULL;
+  if (check_increment(c, s, log_increment)) return NULL;
+  bool traced = s->trace && !c->recorder;
+  if (traced && step && pni_trace_reserve(c, s->trace)) return NULL;
   pni_weighing how = {.before = s->carried ? PNI_BEFORE_CARRIED : PNI_BEFORE_WEIGHED,
                       .resampled = s->resampled,
                       .threshold = s->config.threshold,
@@ -206,6 +279,7 @@ static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, boo
   if (increment && increment->dtype != PN_FLOAT64) evidence = pn_cast(c, increment, PN_FLOAT64);
   if (evidence && s->evidence) evidence = pn_add(c, s->evidence, evidence);
   if (!evidence) return NULL;
+  if (traced) pni_trace_weighed(s->trace, weighed, step);
   put(&s->weighed, weighed);
   put(&s->evidence, evidence);
   put(&s->carried, NULL);
@@ -286,6 +360,47 @@ pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed) {
   return PN_OK;
 }
 
+/* ---- what has been ---- */
+
+pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s) {
+  if (pni_failed(c) || pni_refuse_capture(c, "a trace", "read it outside")) return NULL;
+  if (!s->trace) {
+    pni_fail(c, PN_STATE, "trace: the machine was made without one (trace = true)");
+    return NULL;
+  }
+  int64_t shape[PN_MAX_DIMS + 2] = {s->trace->length, PNI_TRACE_ROWS};
+  memcpy(shape + 2, s->config.batch, (size_t)s->config.nbatch * sizeof *shape);
+  if (s->trace->length) return pn_from_data(c, PN_FLOAT64, 2 + s->config.nbatch, shape, s->trace->rows);
+  return pn_zeros(c, PN_FLOAT64, 2 + s->config.nbatch, shape);
+}
+
+pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part) {
+  if (pni_failed(c) || pni_refuse_capture(c, "keeping states", "keep them outside")) return c->status;
+  if (!s->config.history)
+    return pni_fail(c, PN_STATE, "keep: the machine was made without history (history = true)");
+  pni_ancestry *a = s->ancestry ? s->ancestry : pni_ancestry_new(c, s->config.num_particles, filters_of(s));
+  if (!a) return c->status;
+  if (pni_ancestry_add(c, a, s->pending, parts, part) && a != s->ancestry) {
+    pni_ancestry_free(c, a);
+    return c->status;
+  }
+  s->ancestry = a;
+  if (!pni_failed(c)) put(&s->pending, NULL);
+  return c->status;
+}
+
+pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which) {
+  if (pni_failed(c)) return NULL;
+  if (s->ancestry && part >= 0) return pni_ancestry_paths(c, s->ancestry, part, which);
+  pni_fail(c, PN_STATE, "paths: no state was kept (s:keep(state) after each step, with history = true)");
+  return NULL;
+}
+
+int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes) {
+  if (bytes) *bytes = s->ancestry ? pni_ancestry_bytes(s->ancestry) : 0;
+  return s->ancestry ? pni_ancestry_nodes(s->ancestry) : 0;
+}
+
 /* ---- resampling by itself ---- */
 
 int pn_resampler_count(void) { return pni_resampler_count(); }
@@ -298,8 +413,8 @@ pn_tensor *pn_resample(pn_context *c, const char *scheme, pn_rng *rng, pn_tensor
     pni_fail(c, PN_MISSING, "resample: there is no resampling scheme '%s'", scheme);
     return NULL;
   }
-  pn_tensor *weighed = pni_weigh(c, pn_detach(c, log_w), NULL, &(pni_weighing){.before = PNI_BEFORE_EQUAL});
-  return pni_resample(c, row_of_name, rng, weighed, NULL, 1);
+  pn_tensor *weighed = pni_weigh(c, pn_detach(c, log_w), NULL, &(pni_weighing){.plain = true});
+  return pni_resample(c, &(pni_resampling_rule){.scheme = row_of_name, .threshold = 1}, rng, weighed, NULL);
 }
 
 pn_tensor *pn_select_particles(pn_context *c, pn_tensor *x, pn_tensor *ancestors) {

@@ -12,6 +12,7 @@ local methods = {}
 -- What the three forms of a model have in common: `start`, `move` and `weigh` of a filter.
 local function of_functions(o)
   return {
+    transition_log_prob = o.transition_log_prob,
     start = function(self)
       return o.init(self.machine.num_particles, self.shape)
     end,
@@ -48,6 +49,9 @@ local function of_distributions(o)
       or o.prior(self.machine.num_particles)
   end
   return {
+    transition_log_prob = function(previous, state, t, u)
+      return o.transition(previous, t, u):log_prob(state)
+    end,
     start = function(self, t, u, y)
       local q = proposed(self, nil, t, u, y)
       return draw(self, q), q
@@ -79,43 +83,139 @@ local function look_ahead(self, y, t, u)
   return score, self.machine:tilt(score)
 end
 
---- filter:observe(y [, u]): one step: resamples if that is due, moves the particles (but the first time: `init` or
---- `prior` is of the state at the first observation) and weighs them by y; y = nil: missing. u: the step's inputs. The
---- increment [B...] of the log-evidence.
-function methods:observe(y, u)
+-- The states of the last particles are those of the reference, a state [B..., event...].
+local function with_reference(state, reference, shape)
+  local n = shape[1]
+  local parts, k = machine.flatten("reference", reference, {}), 0
+  return machine.map("reference", function(x)
+    k = k + 1
+    local wanted = x:shape()
+    wanted[1] = 1
+    return core.concatenate({ x:slice(1, 1, n - 1), parts[k]:reshape(wanted) }, 1)
+  end, state)
+end
+
+-- Draws an ancestor for the reference's state now: by w p(reference | particle). Lindsten, Jordan & Schoen 2014.
+local function sample_ancestor(self, reference, t, u)
+  local s = self.machine
+  local wide = machine.map("reference", function(x)
+    local shape = x:shape()
+    table.insert(shape, 1, 1)
+    x = x:reshape(shape)
+    shape[1] = s.num_particles
+    return x:broadcast_to(shape):contiguous()
+  end, reference)
+  local log_w = s:log_weights() + self.model.transition_log_prob(self.state, wide, t, u)
+  local uniform = core.rand(log_w:shape(), { generator = self.generator, dtype = log_w:dtype() })
+  s.core:assign((log_w - (-uniform:log()):log()):argmax(1))
+end
+
+-- One step; reference: the state of the last particle, or nil.
+local function advance(self, y, u, reference, ancestor_sampling)
   local s, t = self.machine, self.machine:steps() + 1
   local previous, state, extra
   local score, ahead = look_ahead(self, y, t, u)
   if self.state == nil then
     state, extra = self.model.start(self, t, u, y)
   else
+    if ancestor_sampling then
+      sample_ancestor(self, reference, t, u)
+    end
     local ancestors = s:resample()
     previous = s:select(self.state, ancestors)
     score = score and s:select(score, ancestors)
     state, extra = self.model.move(self, previous, t, u, y)
   end
+  if reference then
+    state = with_reference(state, reference, self.shape)
+  end
   local log_w
   if y == nil then
-    log_w = core.zeros(self.shape)
+    log_w = core.zeros(self.shape, { dtype = machine.flatten("filter", state, {})[1]:dtype() })
   else
     log_w = self.model.weigh(self, state, y, t, previous, extra, u)
   end
   local increment = s:weigh(score and log_w - score or log_w)
   self.state = state
+  if s.history then
+    s:keep(state)
+  end
   return ahead and ahead + increment or increment
 end
 
---- filter:run(ys [, {inputs = us}]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list; in a list false stands for a
---- missing observation) with inputs us[1], ... Returns {log_evidence = [B...], increments = [T, B...]} of these.
+--- filter:observe(y [, u]): one step: resamples if that is due, moves the particles (but the first time: `init` or
+--- `prior` is of the state at the first observation) and weighs them by y; y = nil: missing. u: the step's inputs. The
+--- increment [B...] of the log-evidence.
+function methods:observe(y, u)
+  return advance(self, y, u)
+end
+
+local function moments(self, list)
+  local mean = self.machine:mean(self.state)
+  list[#list + 1] = { mean, self.machine:mean(machine.map("mean", function(x) return x * x end, self.state)) }
+end
+
+-- [T, ...] of the k-th of each step's moments, in the form of the state.
+local function stacked(list, k)
+  local parts, own = {}, {}
+  for t, both in ipairs(list) do
+    parts[t] = machine.flatten("mean", both[k], {})
+  end
+  for i = 1, #parts[1] do
+    local column = {}
+    for t = 1, #parts do
+      column[t] = parts[t][i]
+    end
+    own[i] = core.stack(column, 1)
+  end
+  return machine.rebuild(list[1][k], own)
+end
+
+--- filter:run(ys [, options]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list, in which false stands for a missing
+--- observation). Returns {log_evidence = [B...], increments = [T, B...]} of these; with moments = true also mean and
+--- square [T, B..., event...], the filtered E[x] and E[x^2], in the form of the state.
+---
+--- inputs             us: us[1], us[2], ... go with ys[1], ys[2], ...
+--- moments            true for mean and square
+--- reference          a path as filter.machine:draw_path() gives it, [T, B..., event...]: the last particle of each filter
+---                    follows it (conditional SMC); needs conditional = true
+--- ancestor_sampling  true: the reference's ancestors are drawn anew (Lindsten, Jordan & Schoen 2014); needs threshold = 1
+---                    and the transition's density: `transition`, or transition_log_prob(previous, state, t, u)
 function methods:run(ys, given)
-  local o = options.check("run", given, { inputs = options.optional() })
+  local o = options.check("run", given, { inputs = options.optional(), moments = false,
+    reference = options.optional(), ancestor_sampling = false })
+  if o.reference and not self.machine.conditional then
+    core.error "run: a reference needs a filter made with conditional = true"
+  elseif o.ancestor_sampling and not (o.reference and self.model.transition_log_prob) then
+    core.error "run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)"
+  end
   local n = core.is_tensor(ys) and ys:size(1) or #ys
-  local increments = {}
+  local increments, list = {}, {}
   for t = 1, n do
-    increments[t] = self:observe(ys[t] or nil, o.inputs and o.inputs[t])
+    local reference = o.reference and machine.map("reference", function(x) return x[t] end, o.reference)
+    local again = o.ancestor_sampling and self.state ~= nil
+    increments[t] = advance(self, ys[t] or nil, o.inputs and o.inputs[t], reference, again)
+    if o.moments then
+      moments(self, list)
+    end
   end
   increments = core.stack(increments, 1)
-  return { log_evidence = increments:to("float64"):sum(1), increments = increments }
+  local result = { log_evidence = increments:to("float64"):sum(1), increments = increments }
+  if o.moments then
+    result.mean, result.square = stacked(list, 1), stacked(list, 2)
+  end
+  return result
+end
+
+--- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a number,
+--- a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing, gives the
+--- increment of the log-evidence as a number; f:mean() and f:variance() [m] of all numbers of the state, parts in the
+--- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and f:load(path)
+--- (state and the default generator's position; nil, message, code on failure). The model is captured once: t is a 0-d
+--- tensor, there are no inputs and no batch, draws come from the default generator. C hosts take it with
+--- pn_runtime_filter.
+function methods:online(given)
+  return require("penumbra.smc.online").make(self, given)
 end
 
 --- filter:log_evidence(): the log-evidence so far, [B...], float64.
@@ -144,7 +244,7 @@ local own_options = {
   init = options.optional "function", step = options.optional "function", log_weight = options.optional "function",
   prior = options.optional "function", transition = options.optional "function",
   observation = options.optional "function", proposal = options.optional "function",
-  lookahead = options.optional "function",
+  lookahead = options.optional "function", transition_log_prob = options.optional "function",
 }
 
 local function model_of(o)
@@ -195,7 +295,12 @@ end
 --- lookahead(state, y, t, u)  log-scores [N, B...] of particles for the next observation: the auxiliary filter of Pitt &
 ---                            Shephard 1999
 ---
---- Other options as pn.smc has them. t counts from 1.
+--- transition_log_prob(previous, state, t, u)  [N, B...], beside init, step and log_weight: for ancestor sampling and
+---                            backward sampling
+---
+--- exact_filter{mean =, cov =, a =, q =, emission =, r = [, b =, d =]} is the same for a linear Gaussian model.
+---
+--- Other options as pn.smc has them; with history = true states are kept for filter.machine:paths(). t counts from 1.
 function filter.filter(given)
   local known = {}
   for name, rule in pairs(machine.options) do
@@ -212,8 +317,15 @@ function filter.filter(given)
   end
   local s = machine.new(of_machine)
   local shape = { s.num_particles, table.unpack(s.batch) }
-  return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator },
-    class)
+  return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator,
+    of_machine = of_machine }, class)
+end
+
+--- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x' = a x
+--- + b + N(0, q), y = emission x + d + N(0, r), the first state N(mean, cov), one observation at a time: methods as
+--- filter:online() gives them; numbers of y are missing where they are NaN. For whole sequences see pn.smc.kalman.
+function filter.exact_filter(given)
+  return core.new_exact_filter(options.argument("exact_filter", "model", given, "table"))
 end
 
 return filter

@@ -34,6 +34,7 @@ machine.options = {
   gradient = options.choice("dropped", "stop_gradient", "score_function", "soft"),
   alpha = 0.5,
   degenerate = options.choice("error", "zero"),
+  trace = true, history = false, conditional = false,
   generator = options.optional "generator",
 }
 
@@ -50,20 +51,55 @@ function methods:resample()
   return ancestors
 end
 
--- f of each tensor in a state: a tensor or a (nested) table of tensors.
+-- ---- states: a tensor or a (nested) table of tensors ----
+
+local function refuse(where, state)
+  core.error(("%s: state must be a tensor or a table of tensors, got %s"):format(where, type(state)))
+end
+
+-- Keys in an order that does not change.
+local function keys_of(where, state)
+  if type(state) ~= "table" or getmetatable(state) ~= nil then
+    refuse(where, state)
+  end
+  local keys = {}
+  for key in pairs(state) do
+    keys[#keys + 1] = key
+  end
+  table.sort(keys, function(a, b)
+    local x, y = type(a), type(b)
+    return x == y and a < b or x ~= y and x < y
+  end)
+  return keys
+end
+
+-- f of each tensor, in a table of the same form.
 local function map(where, f, state)
   if core.is_tensor(state) then
     return f(state)
-  elseif type(state) ~= "table" or getmetatable(state) ~= nil then
-    core.error(("%s: state must be a tensor or a table of tensors, got %s"):format(where, type(state)))
   end
   local out = {}
-  for key, part in pairs(state) do
-    out[key] = map(where, f, part)
+  for _, key in ipairs(keys_of(where, state)) do
+    out[key] = map(where, f, state[key])
   end
   return out
 end
-machine.map = map
+
+-- The tensors of a state, appended to `list`.
+local function flatten(where, state, list)
+  map(where, function(x) list[#list + 1] = x end, state)
+  return list
+end
+
+-- A state of the form of `like` out of the list that flatten gave.
+local function rebuild(like, list)
+  local k = 0
+  return map("state", function()
+    k = k + 1
+    return list[k]
+  end, like)
+end
+machine.map, machine.flatten, machine.rebuild = map, flatten, rebuild
 
 --- s:select(state, ancestors): the parts of the state [N, B..., event...] at the ancestors' places; nil ancestors: the
 --- state as it is.
@@ -127,6 +163,60 @@ function methods:mean(x)
   end, x)
 end
 
+--- s:keep(state): with history = true, after each step: keeps the state [N, B..., event...] (a tensor or a table) for
+--- s:paths(). Particles without descendants are forgotten: about T + 3 N log N remain (Jacob, Murray & Rubenthaler 2015).
+function methods:keep(state)
+  local list = flatten("keep", state, {})
+  self.core:keep(table.unpack(list))
+  self.form = state
+end
+
+--- s:paths([particles]): the paths of all particles [T, N, B..., event...], in the form of the state; or of one of each
+--- filter, particles [B...], int64, 0-based: [T, B..., event...].
+function methods:paths(particles)
+  if not self.form then
+    core.error "paths: no state was kept (s:keep(state) after each step, with history = true)"
+  end
+  local k = 0
+  return map("paths", function()
+    k = k + 1
+    return self.core:paths(k, particles)
+  end, self.form)
+end
+
+--- s:draw(): a particle of each filter by the weights: [B...], int64, 0-based.
+function methods:draw()
+  local log_w = self:log_weights():detach()
+  local u = core.rand(log_w:shape(), { generator = self.generator, dtype = log_w:dtype() })
+  return (log_w - (-u:log()):log()):argmax(1) -- the largest of log w + Gumbel numbers
+end
+
+--- s:draw_path(): a path by the weights: s:paths(s:draw()).
+function methods:draw_path()
+  return self:paths(self:draw())
+end
+
+--- s:nodes(): how many particles of all steps are kept, and the bytes they take.
+function methods:nodes()
+  return self.core:nodes()
+end
+
+local columns = { "effective_sample_size", "unique_ancestors", "largest_weight", "log_increment", "resampled",
+  "log_evidence_variance" }
+
+--- s:trace(): what happened, a table of tensors [T, B...]: effective_sample_size; unique_ancestors, how many particles of
+--- the step before have descendants; largest_weight; log_increment, of the evidence; resampled, 1 or 0;
+--- log_evidence_variance, the variance of the log-evidence so far as this one run tells it: Lee & Whiteley 2018. It is
+--- unbiased where resampling is multinomial, too large with schemes of less noise, and tends to 1 once all particles
+--- descend from one.
+function methods:trace()
+  local rows, out = self.core:trace(), {}
+  for k, name in ipairs(columns) do
+    out[name] = rows:select(2, k)
+  end
+  return out
+end
+
 --- s:steps(): how often weights were updated.
 function methods:steps()
   return self.core:steps()
@@ -135,6 +225,7 @@ end
 --- s:reset(): back to equal weights, no evidence and no steps. The generator goes on.
 function methods:reset()
   self.core:reset()
+  self.form = nil
   self.scores = self.scores and {}
 end
 
@@ -154,13 +245,19 @@ machine.methods = methods
 --- alpha          0.5, of "soft"
 --- degenerate     "error", or "zero": a filter whose weights are all 0 gets evidence 0 (an increment of -inf) and goes
 ---                on with equal weights
+--- trace          true: s:trace() tells what happened at each step
+--- history        false; true: s:keep(state) keeps the tree of ancestors for s:paths()
+--- conditional    false; true: the last particle of a filter is its own ancestor, and the caller gives it its states
+---                (conditional SMC; with resampling = "multinomial")
 --- generator      a pn.generator
 function machine.new(given)
   local o = options.check("smc", given, machine.options)
   options.whole("smc", "num_particles", o.num_particles, 1)
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
-    batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero" }, o.generator)
-  return setmetatable({ core = own, num_particles = math.tointeger(o.num_particles), batch = o.batch or {},
+    batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero",
+    trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
+  return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles), batch = o.batch or {},
+    history = o.history, conditional = o.conditional,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 

@@ -462,8 +462,11 @@ local rbpf_options = { history = true, prior = options.required(), init = option
   transition = options.optional "function", coupling = options.optional "function",
   system = options.required "function", proposal = options.any(nil),
   conditioning = options.choice("exact", "published"), missing = true }
+local of_machine = {}
 for name, rule in pairs(machine.options) do
-  rbpf_options[name] = rbpf_options[name] or rule
+  if name ~= "history" and name ~= "conditional" then
+    rbpf_options[name], of_machine[#of_machine + 1] = rule, name
+  end
 end
 
 local function check_parts(o)
@@ -511,8 +514,8 @@ function rbpf.rbpf(given)
   check_parts(o)
   options.whole("rbpf", "num_particles", o.num_particles, 1)
   o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch or {}) }, false, {}
-  for name in pairs(machine.options) do
-    o.machine_options[name] = name ~= "history" and o[name] or nil
+  for _, name in ipairs(of_machine) do
+    o.machine_options[name] = o[name]
   end
   return setmetatable(o, class)
 end

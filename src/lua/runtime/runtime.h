@@ -61,6 +61,8 @@ static inline pn_runtime *pni_runtime_of(lua_State *L) { return *(pn_runtime **)
 
 /* Runs body(job) in protected mode under the limits and puts down how it ended. */
 pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job);
+/* In a body: a failure of the host's context c becomes the call's. */
+int pni_runtime_host_failed(lua_State *L, pni_job *j, pn_context *c);
 /* Fails a call before Lua is entered. */
 pn_status pni_runtime_refuse(pn_runtime *rt, pn_status status, const char *format, ...) PNI_PRINTF(3, 4);
 /* For bodies: pushes the global j->name; raises PN_MISSING if it is nil. */

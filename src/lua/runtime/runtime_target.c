@@ -43,8 +43,7 @@ static pn_variable *read_variables(lua_State *L, int list, int n) {
   return v;
 }
 
-/* A failure of the host's context becomes the call's. */
-static int pass_on(lua_State *L, pni_job *j, pn_context *c) {
+int pni_runtime_host_failed(lua_State *L, pni_job *j, pn_context *c) {
   if (c == j->rt->c) return pni_raise(L, c);
   j->status = pn_context_status(c);
   lua_pushstring(L, pn_context_message(c));
@@ -68,7 +67,7 @@ static int take_target(lua_State *L) {
   /* from here on no script runs, which might free the plans */
   pn_plan *density = pni_check_plan(L, 3), *values = pni_check_plan(L, 4);
   t->target = pn_target_new(t->c, density, values, n, v);
-  return t->target ? 0 : pass_on(L, j, t->c);
+  return t->target ? 0 : pni_runtime_host_failed(L, j, t->c);
 }
 
 pn_status pn_runtime_target(pn_runtime *rt, const char *name, pn_context *c, pn_target **out) {

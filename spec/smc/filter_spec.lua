@@ -1,0 +1,248 @@
+-- Particle filters against the exact filter of a linear Gaussian model: x' = a x + N(0, q^2), y = x + N(0, r^2).
+local pn = require "penumbra"
+local dist = pn.dist
+
+local A, Q, R, M0, P0 = 0.9, 0.5, 0.7, 100, 2 -- a prior mean far from 0
+
+local function observations(T, seed)
+  local g = pn.generator(seed)
+  local x, ys = M0 + math.sqrt(P0) * pn.randn({}, { generator = g }):item(), {}
+  for t = 1, T do
+    x = t > 1 and A * x + Q * pn.randn({}, { generator = g }):item() or x
+    ys[t] = x + R * pn.randn({}, { generator = g }):item()
+  end
+  return ys
+end
+
+-- Log-evidence, and mean and variance of the state given y[1 .. t], by pn.kalman_step. false is a missing observation.
+local function kalman(ys)
+  local m, P = pn.tensor { M0 }, pn.tensor { { P0 } }
+  local one, total, means, variances = pn.eye(1), 0, {}, {}
+  for t, y in ipairs(ys) do
+    local a, q = pn.full({ 1, 1 }, t > 1 and A or 1), pn.full({ 1, 1 }, t > 1 and Q * Q or 0)
+    if y then
+      local log_prob
+      m, P, log_prob = pn.kalman_step(m, P, a, nil, q, pn.tensor { y }, one, nil, pn.full({ 1, 1 }, R * R))
+      total = total + log_prob:item()
+    else
+      m, P = pn.kalman_predict(m, P, a, nil, q)
+    end
+    means[t], variances[t] = m[1]:item(), P[1][1]:item()
+  end
+  return total, means, variances
+end
+
+local function model(options)
+  local o = { prior = function() return dist.normal(M0, math.sqrt(P0)) end,
+    transition = function(x) return dist.normal(x * A, Q) end,
+    observation = function(x) return dist.normal(x, R) end }
+  for key, value in pairs(options) do
+    o[key] = value
+  end
+  return pn.smc.filter(o)
+end
+
+-- The law of x given its predecessor and y, and of y given the predecessor.
+local function conditional(mean, variance, y)
+  local gain = variance / (variance + R * R)
+  return dist.normal(mean + (y - mean) * gain, math.sqrt(variance * (1 - gain)))
+end
+local function proposal(previous, y)
+  if previous then
+    return conditional(previous * A, Q * Q, y)
+  end
+  return conditional(M0, P0, y)
+end
+local function lookahead(x, y)
+  return dist.normal(x * A, math.sqrt(Q * Q + R * R)):log_prob(y:broadcast_to(x:shape()))
+end
+
+-- E[Z] / Z = 1 within 6 sigma of an interval that is narrow.
+local function assert_unbiased(log_evidence, exact, narrow)
+  local ratio = (log_evidence - exact):exp()
+  local error = ratio:std():item() / math.sqrt(ratio:numel())
+  assert.is_true(math.abs(ratio:mean():item() - 1) < 6 * error + 1e-10) -- or all alike but for rounding
+  assert.is_true(error < (narrow or 0.03))
+end
+
+describe("the evidence of a particle filter", function()
+  local ways = { bootstrap = {}, guided = { proposal = proposal }, auxiliary = { lookahead = lookahead },
+    ["guided auxiliary"] = { proposal = proposal, lookahead = lookahead } }
+
+  for name, way in pairs(ways) do
+    for _, threshold in ipairs { 0, 0.5, 1 } do
+      it(("is unbiased: %s, threshold %g"):format(name, threshold), function()
+        for _, T in ipairs { 1, 8 } do
+          pn.seed(T * 17 + threshold * 100)
+          local ys = observations(T, 4)
+          local o = { num_particles = 100, batch = { 1000 }, threshold = threshold, trace = false }
+          for key, value in pairs(way) do
+            o[key] = value
+          end
+          local result = model(o):run(pn.tensor(ys))
+          assert_unbiased(result.log_evidence, (kalman(ys)))
+        end
+      end)
+    end
+  end
+
+  for _, scheme in ipairs(pn.smc.schemes()) do
+    it("is unbiased with resampling = " .. scheme, function()
+      pn.seed(31)
+      local ys = observations(8, 5)
+      for _, threshold in ipairs { 0.5, 1 } do
+        local f = model { num_particles = 100, batch = { 1000 }, threshold = threshold, resampling = scheme }
+        assert_unbiased(f:run(pn.tensor(ys)).log_evidence, (kalman(ys)))
+      end
+    end)
+  end
+
+  it("passes missing observations by", function()
+    pn.seed(32)
+    local ys = observations(8, 6)
+    ys[1], ys[4], ys[8] = false, false, false
+    local f = model { num_particles = 100, batch = { 1000 } }
+    local tensors = {}
+    for t = 1, 8 do
+      tensors[t] = ys[t] and pn.tensor(ys[t])
+    end
+    local result = f:run(tensors)
+    assert_unbiased(result.log_evidence, (kalman(ys)))
+    assert.equal(0, result.increments[4]:abs():max():item())
+  end)
+
+  it("has a variance that falls as 1 / N", function()
+    local ys = pn.tensor(observations(8, 7))
+    local function variance(n)
+      pn.seed(n)
+      local log_z = model({ num_particles = n, batch = { 2000 }, threshold = 1, trace = false }):run(ys).log_evidence
+      return log_z:var():item()
+    end
+    local v1, v2, v3 = variance(50), variance(200), variance(800)
+    assert.near(4, v1 / v2, 4 * 0.3) -- a ratio of variances of 2000 draws: 6 sigma are 0.27 in its logarithm
+    assert.near(4, v2 / v3, 4 * 0.3)
+  end)
+
+  it("is the same with and without history and trace, to the bit", function()
+    local ys = pn.tensor(observations(20, 8))
+    local function run(options)
+      pn.seed(5)
+      options.num_particles = 300
+      return model(options):run(ys).increments:totable()
+    end
+    local plain = run { trace = false }
+    assert.same(plain, run { history = true })
+    assert.same(plain, run { trace = true })
+  end)
+
+  it("is the same for 1 and 2 threads, to the bit", function()
+    local ys, before = pn.tensor(observations(4, 9)), pn.threads()
+    local function run(threads)
+      pn.threads(threads)
+      pn.seed(6)
+      return model({ num_particles = 50000 }):run(ys).increments:totable()
+    end
+    local one, two = run(1), run(2)
+    pn.threads(before)
+    assert.same(one, two)
+  end)
+end)
+
+describe("a particle filter", function()
+  it("has the exact filter's moments", function()
+    pn.seed(41)
+    local ys = observations(15, 10)
+    local _, means, variances = kalman(ys)
+    local result = model({ num_particles = 20000 }):run(pn.tensor(ys), { moments = true })
+    for t = 1, 15 do
+      local mean = result.mean[t]:item()
+      local deviation = math.sqrt(variances[t])
+      assert.near(means[t], mean, 6 * deviation * 3 / math.sqrt(20000)) -- a third of the particles count, and more
+      assert.near(variances[t], result.square[t]:item() - mean ^ 2, 0.1 * variances[t])
+    end
+  end)
+
+  it("has constant weights under the optimal proposal with the perfect look ahead", function()
+    pn.seed(42)
+    local f = model { num_particles = 50, threshold = 1, proposal = proposal, lookahead = lookahead }
+    local ys = observations(6, 11)
+    f:observe(pn.tensor(ys[1]))
+    for t = 2, 6 do
+      f:observe(pn.tensor(ys[t]))
+      assert.near(50, f.machine:effective_sample_size():item(), 1e-6)
+    end
+  end)
+
+  it("is the same written as functions of states", function()
+    pn.seed(43)
+    local ys = observations(8, 12)
+    local f = pn.smc.filter { num_particles = 100, batch = { 1000 }, threshold = 0.5,
+      init = function(_, shape) return { x = pn.randn(shape) * math.sqrt(P0) + M0 } end,
+      step = function(state) return { x = state.x * A + pn.randn(state.x:shape()) * Q } end,
+      log_weight = function(state, y, t, previous)
+        assert.equal(t == 1, previous == nil)
+        return dist.normal(state.x, R):log_prob(y:broadcast_to(state.x:shape()))
+      end }
+    assert_unbiased(f:run(pn.tensor(ys)).log_evidence, (kalman(ys)))
+    f:reset()
+    assert.equal(0, f:log_evidence():abs():max():item())
+  end)
+
+  it("tells each step's trace, and the variance of the evidence from one run", function()
+    pn.seed(44)
+    local ys, runs = observations(10, 13), 200
+    local f = model { num_particles = 500, batch = { runs }, threshold = 1, resampling = "multinomial" }
+    local result = f:run(pn.tensor(ys))
+    local trace = f.machine:trace()
+    assert.same({ 10, runs }, trace.effective_sample_size:shape())
+    assert.is_true((trace.log_increment - result.increments):abs():max():item() == 0)
+    assert.same({ 0, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, trace.resampled:select(2, 7):totable())
+    assert.equal(500, trace.unique_ancestors[1]:min():item())
+    assert.is_true(trace.unique_ancestors[2]:max():item() < 500)
+    local estimate = trace.log_evidence_variance[10]
+    local spread = result.log_evidence:var():item()
+    local error = estimate:std():item() / math.sqrt(runs) + spread * math.sqrt(2 / runs)
+    assert.is_true(math.abs(estimate:mean():item() - spread) < 6 * error)
+    assert.is_true(error < 0.3 * spread)
+  end)
+
+  it("keeps a reference in conditional SMC, and particle Gibbs has the smoother's law", function()
+    -- T = 3; the exact smoother's mean of x[1] and x[3] by Gaussian conditioning through a large linear system
+    pn.seed(45)
+    local ys = observations(3, 14)
+    local _, means = kalman(ys)
+    for _, ancestor_sampling in ipairs { false, true } do
+      local chains = 2000
+      local f = model { num_particles = 6, batch = { chains }, threshold = 1, resampling = "multinomial",
+        conditional = true, history = true, trace = false }
+      local y = pn.tensor(ys)
+      local path = pn.stack({ pn.full({ chains }, M0), pn.full({ chains }, M0), pn.full({ chains }, M0) }, 1)
+      for sweep = 1, 25 do
+        f:reset()
+        f:run(y, { reference = path, ancestor_sampling = ancestor_sampling })
+        if sweep == 1 then
+          assert.equal(0, (f.state:select(1, 6) - path[3]):abs():max():item())
+          local kept = f.machine:paths():select(2, 6)
+          assert.equal(ancestor_sampling, (kept - path):abs():max():item() > 0 or ancestor_sampling)
+        end
+        path = f.machine:draw_path()
+      end
+      local last = path[3]
+      local error = last:std():item() / math.sqrt(chains)
+      assert.near(means[3], last:mean():item(), 6 * error)
+      assert.is_true(error < 0.05)
+    end
+    assert.has_error(function() model({ num_particles = 3 }):run(pn.tensor(ys), { reference = pn.zeros { 3 } }) end,
+      "run: a reference needs a filter made with conditional = true")
+  end)
+
+  it("says what is missing", function()
+    assert.has_error(function() pn.smc.filter { num_particles = 3, init = function() end } end,
+      "filter: step is missing (a model is init, step and log_weight, or prior, transition and observation)")
+    assert.has_error(function() pn.smc.filter { num_particles = 3, prior = function() end } end,
+      "filter: transition is missing (a model is init, step and log_weight, or prior, transition and observation)")
+    assert.error_matches(function() model { num_particles = 0 } end, "num_particles must be a whole number from 1 on")
+    local f = model { num_particles = 3 }
+    assert.error_matches(function() f:observe(pn.tensor(1e200)) end, "at step 1")
+  end)
+end)

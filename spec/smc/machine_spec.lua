@@ -1,0 +1,302 @@
+-- The step machine: weights and evidence, gradients through it, captures, its tree and its trace.
+local pn = require "penumbra"
+local golden = dofile "spec/golden/smc/resampling.lua"
+
+local inf = math.huge
+
+local function max_gap(x, y)
+  return (x - y):abs():max():item()
+end
+
+describe("weighing", function()
+  it("gives golden weights, evidence, effective sample size and largest weight", function()
+    local want = golden.weigh
+    for _, dtype in ipairs { "float64", "float32" } do
+      local near = dtype == "float64" and 1e-12 or 2e-5
+      local s = pn.smc { num_particles = 12, threshold = 0 }
+      -- equal weights first: what they are multiplied by is known
+      s:weigh(pn.tensor(want.before, { dtype = dtype }))
+      assert.near(-math.log(12), s:log_evidence():item(), near)
+      local increment = s:weigh(pn.tensor(want.increment, { dtype = dtype }))
+      assert.equal(dtype, increment:dtype())
+      assert.near(want.evidence, increment:item(), near * 300)
+      for i, v in ipairs(want.log_w) do
+        local got = s:log_weights()[i]:item()
+        assert.is_true(v == got or math.abs(v - got) < near * 1000)
+      end
+      assert.near(1, s:weights():sum():item(), near)
+      assert.near(want.size, s:effective_sample_size():item(), near * 100)
+      assert.near(want.largest, s:weights():max():item(), near * 100)
+      assert.equal("float64", s:log_evidence():dtype())
+    end
+  end)
+
+  it("is as exact for filters side by side, whatever their sizes", function()
+    pn.seed(1)
+    for _, n in ipairs { 1, 7, 4096, 4097, 9000 } do
+      local x = pn.randn { n, 3 } * 20
+      local s = pn.smc { num_particles = n, batch = { 3 } }
+      local increment = s:weigh(x)
+      local want = x:logsumexp(1) - math.log(n)
+      assert.is_true(max_gap(increment, want) < 1e-11)
+      assert.is_true(max_gap(s:log_weights(), x:log_softmax(1)) < 1e-11)
+      local size = s:weights():square():sum(1):reciprocal()
+      assert.is_true(max_gap(s:effective_sample_size() / size, pn.ones { 3 }) < 1e-10)
+      local alone = pn.smc { num_particles = n }
+      local one = alone:weigh(x:select(2, 2):contiguous())
+      assert.equal(one:item(), increment[2]:item())
+    end
+  end)
+
+  it("fails by name, with the step and the filter, and changes nothing", function()
+    local s = pn.smc { num_particles = 3 }
+    s:weigh(pn.tensor { 0, 1, -inf })
+    local before, evidence = s:log_weights(), s:log_evidence():item()
+    local cases = {
+      { { -inf, -inf, -inf }, "must leave a particle with a weight, got %-inf for all that had one at step 2" },
+      { { -inf, -inf, 0 }, "must leave a particle with a weight, got %-inf for all that had one at step 2" },
+      { { 0 / 0, 0, 0 }, "must be a number, got NaN at step 2" },
+      { { 0, inf, 0 }, "must be below %+inf, got inf at step 2" },
+    }
+    for _, case in ipairs(cases) do
+      assert.error_matches(function() s:weigh(pn.tensor(case[1])) end, "weigh: log_increment " .. case[2])
+      assert.same(before:totable(), s:log_weights():totable())
+      assert.equal(evidence, s:log_evidence():item())
+      assert.equal(1, s:steps())
+    end
+    local two = pn.smc { num_particles = 2, batch = { 2 } }
+    assert.error_matches(function() two:weigh(pn.tensor { { 0, -inf }, { 0, -inf } }) end, "of filter 2 must leave")
+    assert.error_matches(function() two:weigh(pn.zeros { 3, 2 }) end, "must have shape %[2, 2%], got %[3, 2%]")
+  end)
+
+  it("can take weights of 0 as an evidence of 0", function()
+    local s = pn.smc { num_particles = 2, batch = { 2 }, degenerate = "zero" }
+    local e = s:weigh(pn.tensor { { 0, -inf }, { 1, -inf } })
+    assert.equal(-inf, e[2]:item())
+    assert.equal(0.5, s:weights()[1][2]:item())
+    s:weigh(pn.zeros { 2, 2 })
+    assert.equal(-inf, s:log_evidence()[2]:item())
+    assert.near(math.log((1 + math.exp(1)) / 2), s:log_evidence()[1]:item(), 1e-14)
+    assert.has_error(function() s:weigh(pn.full({ 2, 2 }, 0 / 0)) end)
+  end)
+end)
+
+describe("resampling by the machine", function()
+  local function weighed(options)
+    options.num_particles = 4
+    local s = pn.smc(options)
+    s:weigh(pn.tensor { 0, 0, 0, -3 })
+    return s
+  end
+
+  it("is due at or below the threshold, always at 1, never at 0", function()
+    assert.is_nil(weighed({ threshold = 0 }):resample())
+    assert.is_nil(weighed({ threshold = 0.5 }):resample())
+    assert.is_truthy(weighed({ threshold = 0.9 }):resample())
+    assert.is_truthy(weighed({ threshold = 1 }):resample())
+    local s = pn.smc { num_particles = 4, threshold = 1 }
+    assert.is_nil(s:resample()) -- all weights are equal still
+    s:weigh(pn.zeros { 4 })
+    assert.is_truthy(s:resample())
+    assert.is_nil(s:resample())
+  end)
+
+  it("leaves filters that are not due as they are", function()
+    pn.seed(3)
+    local s = pn.smc { num_particles = 4, batch = { 2 }, threshold = 0.5 }
+    s:weigh(pn.tensor { { 0, 0 }, { 0.1, -50 }, { 0, -50 }, { 0.2, -50 } })
+    local before = s:log_weights():select(2, 1):totable()
+    local a = s:resample()
+    assert.same({ 0, 1, 2, 3 }, a:select(2, 1):totable())
+    assert.same({ 0, 0, 0, 0 }, a:select(2, 2):totable())
+    assert.same(before, s:log_weights():select(2, 1):totable())
+    assert.near(-math.log(4), s:log_weights()[1][2]:item(), 1e-15)
+    assert.near(4, s:effective_sample_size()[2]:item(), 1e-12)
+    -- the evidence of what comes next: no other 1 / N
+    local e = s:weigh(pn.tensor { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } })
+    assert.near(1, e[1]:item(), 1e-14)
+    assert.near(1, e[2]:item(), 1e-14)
+  end)
+
+  it("selects states that are tensors or tables, in any place", function()
+    local s = pn.smc { num_particles = 3, batch = { 2 } }
+    local a = pn.tensor({ { 2, 0 }, { 2, 1 }, { 0, 1 } }, { dtype = "int64" })
+    local x = pn.arange(0, 12):reshape { 3, 2, 2 }
+    local out = s:select({ x, inner = { y = x:select(3, 1):contiguous() } }, a)
+    assert.same({ { { 8, 9 }, { 2, 3 } }, { { 8, 9 }, { 6, 7 } }, { { 0, 1 }, { 6, 7 } } }, out[1]:totable())
+    assert.same({ { 8, 2 }, { 8, 6 }, { 0, 6 } }, out.inner.y:totable())
+    assert.equal(x, s:select(x, nil))
+    assert.error_matches(function() s:select(x, a + 1) end, "ancestors must lie in 0 to 2, got 3")
+    assert.error_matches(function() s:select("x", a) end, "state must be a tensor or a table of tensors, got string")
+    local g = golden.select_particles
+    local flat = pn.tensor(g.x):reshape { 12, 2 }
+    local which = pn.tensor(g.ancestors, { dtype = "int64" })
+    local one = pn.smc { num_particles = 12 }
+    assert.same(g.value, one:select(flat, which):reshape({ 24 }):totable())
+    -- and its adjoint
+    local p = pn.param(pn.zeros { 12 })
+    local add = golden.select_particles_add
+    local y = (one:select(p, which) * pn.tensor(add.g)):sum()
+    assert.is_true(max_gap(pn.grad(y, { p })[1], pn.tensor(add.value)) < 1e-14)
+  end)
+end)
+
+describe("gradients through the machine", function()
+  local w = pn.param(pn.tensor { 0.1, 0.2, -0.3, 0.7 })
+
+  it("are those of differences without resampling", function()
+    local function value()
+      local s = pn.smc { num_particles = 4, threshold = 0 }
+      local e = s:weigh(w * 2) + s:tilt(w:square())
+      s:resample()
+      e = e + s:weigh(w:exp())
+      return e + (s:log_weights() * pn.tensor { 1, 2, 3, -1 }):sum() + s:mean(pn.tensor { 1, 2, 5, 9 })
+    end
+    assert.is_true(pn.check_gradients(value, { w }) < 1e-6)
+  end)
+
+  it("pass weights of 0 by", function()
+    local x = pn.param(pn.tensor { 1, 2, 0 })
+    local s = pn.smc { num_particles = 3 }
+    local e = s:weigh(x:log())
+    local g = pn.grad(e, { x })[1]:totable()
+    assert.near(1 / 3, g[1], 1e-14)
+    assert.near(1 / 3, g[2], 1e-14)
+  end)
+
+  it("are dropped, soft or exact in expectation through resampling", function()
+    -- Two particles, weights sigmoid(+-b), then increments of 1 and 3: the evidence is E = w1 e^1 + w2 e^3 times what
+    -- came before; its estimate after resampling has that mean, so the exact gradient is known.
+    local function gradients(kind, draws)
+      local b = pn.param(pn.tensor(0.3))
+      local s = pn.smc { num_particles = 2, batch = { draws }, threshold = 1, gradient = kind, alpha = 0.7,
+        resampling = "multinomial" }
+      local first = pn.stack({ b, -b }, 1):reshape({ 2, 1 }):broadcast_to { 2, draws }
+      local e = s:weigh(first)
+      local a = s:resample()
+      local values = s:select(pn.tensor({ 1, 3 }):reshape({ 2, 1 }):broadcast_to({ 2, draws }):contiguous(), a)
+      e = e + s:weigh(values)
+      local z = e:exp()
+      return z:mean():item(), pn.grad(z:mean(), { b })[1]:item(), z:std():item() / math.sqrt(draws)
+    end
+    local b = 0.3
+    local exact = (math.exp(b + 1) + math.exp(3 - b)) / 2
+    local slope = (math.exp(b + 1) - math.exp(3 - b)) / 2
+    pn.seed(5)
+    local draws = 200000
+    for _, kind in ipairs { "dropped", "stop_gradient", "soft" } do
+      local z, g, error = gradients(kind, draws)
+      assert.near(exact, z, 6 * error)
+      assert.is_true(error < 0.01 * exact)
+      if kind == "stop_gradient" then
+        assert.near(slope, g, 0.1)
+      elseif kind == "dropped" then
+        assert.is_true(math.abs(g - slope) > 1) -- what is left out is not small
+      end
+    end
+  end)
+
+  it("give the score function what it needs", function()
+    local s = pn.smc { num_particles = 4, threshold = 1, gradient = "score_function" }
+    s:weigh(w * 2)
+    assert.is_nil(s:ancestor_log_prob())
+    local a = s:resample()
+    local want = s.core:get("weighed"):slice(1, 1, 4):take(1, a)
+    assert.same(want:totable(), s:ancestor_log_prob():totable())
+    assert.is_truthy(pn.grad(s:ancestor_log_prob():sum(), { w })[1])
+  end)
+end)
+
+describe("a captured step", function()
+  it("decides anew and gives the eager step's bits", function()
+    local n = 50
+    local function step(x, weighed, y)
+      local s = pn.smc { num_particles = n, threshold = 0.5 }
+      s.core:restore(weighed)
+      local a = s:resample()
+      x = s:select(x, a) * 0.9 + pn.randn { n } * 0.5
+      local e = s:weigh(-(x - y):square())
+      return x, s.core:get "weighed", e
+    end
+    local compiled = pn.compile(step)
+    local function run(f)
+      pn.seed(2)
+      local x = pn.randn { n }
+      local s = pn.smc { num_particles = n, threshold = 0.5 }
+      s:weigh(-(x * x))
+      local weighed, total = s.core:get "weighed", {}
+      for t = 1, 30 do
+        local e
+        x, weighed, e = f(x, weighed, pn.tensor(t % 5 * 0.7))
+        total[t] = e:item()
+      end
+      return total
+    end
+    assert.same(run(step), run(compiled))
+    assert.equal(1, compiled:captures())
+  end)
+
+  it("refuses a machine from outside", function()
+    local s = pn.smc { num_particles = 3 }
+    assert.error_matches(function() pn.compile(function(x) return s:weigh(x) end)(pn.zeros { 3 }) end,
+      "make the machine inside")
+  end)
+end)
+
+describe("the tree of ancestors", function()
+  it("holds the paths that a full record gives", function()
+    pn.seed(8)
+    for _, scheme in ipairs(pn.smc.schemes()) do
+      local n, T = 20, 30
+      local s = pn.smc { num_particles = n, batch = { 2 }, history = true, threshold = 0.6, resampling = scheme }
+      local x, record = nil, {}
+      for t = 1, T do
+        local a = s:resample()
+        x = x and s:select(x, a) + pn.randn { n, 2 } or pn.randn { n, 2 }
+        for k = 1, t - 1 do
+          record[k] = s:select(record[k], a)
+        end
+        record[t] = x
+        s:weigh(-x:square())
+        s:keep { x, sign = x:lt(0) }
+      end
+      local paths = s:paths()
+      assert.same({ T, n, 2 }, paths[1]:shape())
+      assert.equal(0, max_gap(pn.stack(record, 1), paths[1]))
+      assert.equal(0, max_gap(paths[1]:lt(0):to "float64", paths.sign:to "float64"))
+      local which = pn.tensor({ 3, 0 }, { dtype = "int64" })
+      local one = s:paths(which)[1]
+      assert.equal(0, max_gap(one:select(2, 1), paths[1]:select(3, 1):select(2, 4)))
+      assert.equal(0, max_gap(one:select(2, 2), paths[1]:select(3, 2):select(2, 1)))
+      assert.same({ T, 2 }, s:draw_path()[1]:shape())
+    end
+  end)
+
+  it("needs O(T + N log N) nodes", function()
+    pn.seed(9)
+    local function nodes(n, T)
+      local s = pn.smc { num_particles = n, history = true, threshold = 1, trace = false }
+      local x = pn.zeros { n }
+      for _ = 1, T do
+        x = s:select(x, s:resample())
+        s:weigh(pn.randn { n })
+        s:keep(x)
+      end
+      return (s:nodes())
+    end
+    local short, long = nodes(100, 200), nodes(100, 2000)
+    assert.is_true(long < 2000 + 12 * 100 * math.log(100)) -- and not 200,000
+    assert.near(1800, long - short, 400)
+  end)
+
+  it("refuses what it cannot do", function()
+    local s = pn.smc { num_particles = 3 }
+    assert.error_matches(function() s:keep(pn.zeros { 3 }) end, "without history")
+    assert.error_matches(function() s:paths() end, "no state was kept")
+    local t = pn.smc { num_particles = 3, history = true }
+    assert.error_matches(function() t:keep(pn.zeros { 4 }) end, "keep: state must be %[3, B...")
+    t:keep(pn.zeros { 3 })
+    assert.error_matches(function() t:keep(pn.zeros { 3, 2 }) end, "as it was first, %[3%], got %[3, 2%]")
+    assert.error_matches(function() t:paths(pn.tensor({ 3 }, { dtype = "int64" })) end, "from 0 to 2")
+  end)
+end)

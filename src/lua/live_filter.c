@@ -1,0 +1,159 @@
+/*
+** live_filter.c: filters online as Lua sees them: numbers in, numbers out, no graph.
+*/
+#include "live_filter.h"
+#include "message.h"
+
+typedef struct {
+  pn_filter *f;
+} box;
+
+static void release(void *object) {
+  box *b = object;
+  pn_filter *f = b->f;
+  b->f = NULL;
+  pn_filter_free(f);
+}
+
+static const pni_kind kind = {"penumbra.filter", "a filter", sizeof(box), 0, true, release};
+
+const pn_filter *pni_test_filter(lua_State *L, int i) {
+  box *b = pni_test_object(L, i, &kind);
+  return b ? b->f : NULL;
+}
+
+static pn_filter *self(lua_State *L) {
+  box *b = pni_test_object(L, 1, &kind);
+  pn_context *c = pni_lua_context(L);
+  if (!b) pni_error(L, "filter: methods are called with a colon, as in f:observe(y)");
+  if (!b->f) pni_error(L, "filter was closed");
+  if (pni_refuse_capture(c, "a filter online", "observe outside")) pni_raise(L, c);
+  return b->f;
+}
+
+/* new_filter(first, step, first_missing, step_missing): compiled functions that have run */
+static int l_new(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_plan *p[4];
+  lua_settop(L, 4);
+  box *b = pni_new_object(L, &kind);
+  for (int k = 0; k < 4; k++) p[k] = pni_check_plan(L, k + 1);
+  b->f = pn_filter_new(c, p[0], p[1], p[2], p[3]);
+  return b->f ? 1 : pni_raise(L, c);
+}
+
+static const char *const fields[] = {"mean", "cov", "a", "b", "q", "emission", "d", "r", NULL};
+
+/* new_exact_filter{mean =, cov =, a =, b =, q =, emission =, d =, r =} */
+static int l_exact(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *t[8];
+  lua_settop(L, 1);
+  pni_check_plain_options(L, 1, "exact_filter", fields);
+  for (int k = 0; fields[k]; k++) {
+    bool optional = k == 3 || k == 6;
+    int type = pni_get_raw(L, 1, fields[k]);
+    t[k] = optional && type == LUA_TNIL ? NULL : pni_check_operand(L, lua_gettop(L), "exact_filter", fields[k]);
+  }
+  box *b = pni_new_object(L, &kind);
+  pn_filter_model m = {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
+  size_t mark = pn_scope_open(c);
+  b->f = pn_filter_kalman(c, &m);
+  pn_scope_close(c, mark);
+  return b->f ? 1 : pni_raise(L, c);
+}
+
+enum { AT_HAND = 64 };
+
+/* The observation at index 2: a number, a list of numbers or a tensor, as n doubles in `few` or on the stack. */
+static const double *observation(lua_State *L, pn_context *c, double *few, int64_t *n) {
+  *n = 1;
+  if (lua_type(L, 2) == LUA_TNUMBER) {
+    few[0] = lua_tonumber(L, 2);
+    return few;
+  }
+  if (lua_istable(L, 2)) pni_list_to_tensor(L, 2, NULL);
+  const pn_tensor *t = pni_check_operand(L, 2, "observe", "y");
+  *n = pn_tensor_numel(t);
+  double *y = *n <= AT_HAND ? few : lua_newuserdatauv(L, (size_t)*n * sizeof *y, 0);
+  if (pn_tensor_copy_out(c, t, y, *n)) pni_raise(L, c);
+  return y;
+}
+
+/* f:observe(y or nil) -> increment of the log-evidence, a number */
+static int l_observe(lua_State *L) {
+  pn_filter *f = self(L);
+  pn_context *c = pni_lua_context(L);
+  double few[AT_HAND], increment;
+  int64_t n = 0;
+  pni_refuse_finaliser(L, "observe");
+  const double *y = lua_isnoneornil(L, 2) ? NULL : observation(L, c, few, &n);
+  if (pn_filter_observe(c, f, y, n, &increment)) return pni_raise(L, c);
+  lua_pushnumber(L, increment);
+  return 1;
+}
+
+static int vector(lua_State *L, const pn_filter *f, const double *v) {
+  pn_context *c = pni_lua_context(L);
+  int64_t n = pn_filter_num_states(f);
+  PNI_RETURN(L, c, pn_from_data(c, PN_FLOAT64, 1, &n, v));
+}
+
+static int l_mean(lua_State *L) {
+  const pn_filter *f = self(L);
+  return vector(L, f, pn_filter_mean(f));
+}
+static int l_variance(lua_State *L) {
+  const pn_filter *f = self(L);
+  return vector(L, f, pn_filter_variance(f));
+}
+static int l_log_evidence(lua_State *L) { return lua_pushnumber(L, pn_filter_log_evidence(self(L))), 1; }
+static int l_size(lua_State *L) { return lua_pushnumber(L, pn_filter_effective_sample_size(self(L))), 1; }
+static int l_steps(lua_State *L) { return lua_pushinteger(L, pn_filter_steps(self(L))), 1; }
+static int l_reset(lua_State *L) { return pn_filter_reset(self(L)), 0; }
+
+/* A failure of the file is nil, message, code. */
+static int of_file(lua_State *L, pn_context *c, pn_status s) {
+  if (s == PN_IO || s == PN_FORMAT) return pni_push_failure(L, c);
+  if (s) return pni_raise(L, c);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* f:save(path), f:load(path) -> true, or nil, message, code */
+static int l_save(lua_State *L) {
+  const pn_filter *f = self(L);
+  pn_context *c = pni_lua_context(L);
+  if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "save: path must be a string, got %s", pni_type_name(L, 2));
+  return of_file(L, c, pn_filter_save(c, f, lua_tostring(L, 2)));
+}
+static int l_load(lua_State *L) {
+  pn_filter *f = self(L);
+  pn_context *c = pni_lua_context(L);
+  pni_refuse_finaliser(L, "load");
+  if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "load: path must be a string, got %s", pni_type_name(L, 2));
+  return of_file(L, c, pn_filter_load(c, f, lua_tostring(L, 2)));
+}
+
+static const luaL_Reg functions[] = {{"new_filter", l_new}, {"new_exact_filter", l_exact}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"observe", l_observe},
+                                   {"mean", l_mean},
+                                   {"variance", l_variance},
+                                   {"log_evidence", l_log_evidence},
+                                   {"effective_sample_size", l_size},
+                                   {"steps", l_steps},
+                                   {"reset", l_reset},
+                                   {"save", l_save},
+                                   {"load", l_load},
+                                   {NULL, NULL}};
+
+void pni_open_live_filter(lua_State *L) {
+  luaL_setfuncs(L, functions, 0);
+  pni_new_kind(L, &kind);
+  luaL_newlib(L, methods);
+  pni_add_close(L, &kind);
+  pni_guard_methods(L, "a filter");
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,42 @@
+/*
+** trace.h: what happened at each step of a machine, and which particle of the first step each one descends from.
+*/
+#ifndef PN_SMC_TRACE_H
+#define PN_SMC_TRACE_H
+
+#include "../tensor/tensor.h"
+
+enum {
+  PNI_TRACE_SIZE,      /* effective sample size, after the step's observation */
+  PNI_TRACE_UNIQUE,    /* how many particles of the step before have descendants */
+  PNI_TRACE_LARGEST,   /* the largest weight */
+  PNI_TRACE_INCREMENT, /* of the log-evidence */
+  PNI_TRACE_RESAMPLED, /* 1: ancestors were chosen at the beginning of the step */
+  PNI_TRACE_VARIANCE,  /* of the log-evidence so far */
+  PNI_TRACE_ROWS
+};
+
+typedef struct pni_trace {
+  int64_t n, filters;
+  int64_t *eve, *spare; /* [n, filters]: the ancestor in the first step */
+  int32_t *seen;        /* [n]: the round in which a particle was last met */
+  int32_t round;
+  double *sum;      /* [n]: weights of those who descend from one */
+  int64_t *rounds;  /* [filters]: how often it was resampled */
+  double *now;      /* [PNI_TRACE_ROWS, filters]: the step that goes on */
+  double *rows;     /* [length, PNI_TRACE_ROWS, filters] */
+  int64_t length, room;
+} pni_trace;
+
+/* NULL with the reason in c. */
+pni_trace *pni_trace_new(pn_context *c, int64_t n, int64_t filters);
+void pni_trace_free(pn_context *c, pni_trace *t);
+void pni_trace_reset(pni_trace *t);
+/* Room for a step more. */
+pn_status pni_trace_reserve(pn_context *c, pni_trace *t);
+/* Ancestors, contiguous, were chosen in filters with due[f]. */
+void pni_trace_resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *due);
+/* weighed, contiguous: what weigh gave. step: it ends the step, for which room was reserved. */
+void pni_trace_weighed(pni_trace *t, const pn_tensor *weighed, bool step);
+
+#endif
