@@ -1,9 +1,9 @@
 --- Calm and turbulent markets: daily returns whose log-variance is a regime's level plus a slow wave, found by a
 --- Rao-Blackwellised particle filter. The logarithm of a squared return is that log-variance plus a noise that seven
 --- normals describe well (Kim, Shephard & Chib 1998). Given the regime and which of the seven it was, all is linear and
---- Gaussian: these two labels are the particles, 14 in all, each weighed for every particle (proposal "optimal"), and the
---- wave is summed out exactly (So, Lam & Li 1998 for the model). Parameters are learned on the first 70 % of the days by
---- the gradient of the filter's log-evidence over windows side by side, and judged on the rest.
+--- Gaussian: these two labels are the particles, 14 in all, each weighed for every particle (proposal "optimal"), and
+--- the wave is summed out exactly (So, Lam & Li 1998 for the model). Parameters are learned on the first 70 % of the
+--- days by the gradient of the filter's log-evidence over windows side by side, and judged on the rest.
 ---
 ---     penumbra examples/11_switching.lua [--quick] [--data DIR] [--seed N] [--out FILE.svg]
 ---

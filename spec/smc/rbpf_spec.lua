@@ -1,6 +1,6 @@
 -- Rao-Blackwellised filters against exact answers: a switch of two labels with its paths enumerated (spec.smc
--- .switching_oracle), a Gaussian switch that depends on the state, and the Kalman filter. Replicates are the batch axis;
--- intervals are 6 standard errors and must be narrow.
+-- .switching_oracle), a Gaussian switch that depends on the state, and the Kalman filter. Replicates are the batch
+-- axis; intervals are 6 standard errors and must be narrow.
 local pn = require "penumbra"
 local oracle = require "spec.smc.switching_oracle"
 local dist = pn.dist
@@ -348,13 +348,11 @@ end
 
 -- p(s_t | past, y_t), which is normal: s ~ N(ms, vs) and y = a x + b s + noise, x correlated with s by what links them.
 local function best_switch(view)
-  local m, ms, vs, cross = LINKED, nil, nil, 0
-  local x, p = view.mean:squeeze(-1), view.cov:reshape { -1 }
-  p = view.cov:ndim() > 2 and view.cov:squeeze(-1):squeeze(-1) or p
+  local m = LINKED
+  local x, p = view.mean:squeeze(-1), view.cov:squeeze(-1):squeeze(-1)
+  local ms, vs, cross = x * 0, x * 0 + m.first, 0
   if view.s then
     ms, vs, cross = m.f * x + m.g * view.s:squeeze(-1), m.f ^ 2 * p + m.noise, m.f * p
-  else
-    ms, vs = x * 0, p * 0 + m.first
   end
   local y_mean, y_var = m.a * x + m.b * ms, m.a ^ 2 * p + m.b ^ 2 * vs + 2 * m.a * m.b * cross + m.q + m.r
   local s_y = m.a * cross + m.b * vs
@@ -523,7 +521,6 @@ describe("rbpf", function()
       end, text)
     end
     refused("rbpf: unknown option 'sistem', did you mean 'system'", { sistem = 1 })
-    
     refused("prior must be {mean =, cov =}", { prior = 3 })
     refused("needs a transition or a coupling, one of the two", { coupling = function() end })
     refused("proposal must be a function or 'optimal'", { proposal = "best" })

@@ -1,6 +1,6 @@
 -- Bounds of particle filters and their gradients: against the Kalman filter for a linear Gaussian series with a fixed
--- imperfect proposal, and against an enumeration of all that can happen to two particles. Replicates are the batch axis,
--- each with parameters of its own, so that a gradient has an entry for each; intervals are 6 standard errors.
+-- imperfect proposal, and against an enumeration of all that can happen to two particles. Replicates are the batch
+-- axis, each with parameters of its own, so that a gradient has an entry for each; intervals are 6 standard errors.
 local pn = require "penumbra"
 local smc, dist = pn.smc, pn.dist
 

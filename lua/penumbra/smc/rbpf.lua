@@ -28,12 +28,12 @@ local methods = {}
 
 -- The moments of x_0, one for each particle.
 local function prior_of(self)
-  local prior, mean, cov = self.prior, nil, nil
+  local prior = self.prior
   if type(prior) == "function" then
-    mean, cov = prior()
-  else
-    mean, cov = prior.mean, prior.cov
+    local mean, cov = prior()
+    prior = { mean = mean, cov = cov }
   end
+  local mean, cov = prior.mean, prior.cov
   options.argument("rbpf", "the mean of prior", mean, "tensor")
   options.argument("rbpf", "the cov of prior", cov, "tensor")
   local wide = table.move(self.shape, 1, #self.shape, 1, {})
@@ -41,8 +41,8 @@ local function prior_of(self)
   return mean:broadcast_to(wide), cov
 end
 
--- Moments of x_{t-1} that know of s = s_t, and log p(s | past): where s_t depends on x_{t-1} it is an observation of it.
--- Without (conditioning = "published") x_{t-1} keeps its moments.
+-- Moments of x_{t-1} that know of s = s_t, and log p(s | past): where s_t depends on x_{t-1} it is an observation of
+-- it. Without (conditioning = "published") x_{t-1} keeps its moments.
 local function condition(self, view, s)
   local link = view.link
   if not link then
@@ -164,8 +164,8 @@ local function chosen(x, k)
   return x:gather(1, index:broadcast_to(shape)):squeeze(1)
 end
 
--- All labels of a categorical switch weighed for each particle: p(s | past, y) itself is drawn from, and the weight, the
--- sum over labels, does not depend on the draw.
+-- All labels of a categorical switch weighed for each particle: p(s | past, y) itself is drawn from, and the weight,
+-- the sum over labels, does not depend on the draw.
 local function propose_optimal(self, view)
   local law = view.law
   if not dist.is(law) or law.name ~= "categorical" then
@@ -280,9 +280,9 @@ local function current(self, where)
   return self.pass or core.error(("rbpf: %s: nothing was observed yet"):format(where))
 end
 
---- f:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with inputs u,
---- which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B..., p], false
---- where an element is missing; without it NaN is what is missing.
+--- f:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with inputs
+--- u, which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B..., p],
+--- false where an element is missing; without it NaN is what is missing.
 function methods.observe(self, y, u, observed)
   if y ~= nil then
     options.argument("rbpf: observe", "y", y, "tensor")
@@ -296,12 +296,12 @@ end
 
 local run_options = { inputs = options.any(nil), observed = options.optional "tensor", moments = true }
 
---- Observes a whole series y [T, B..., p] from its beginning. options: inputs (u_t by t: a list, or a tensor with time as
---- its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what is
---- marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T, B...]*,
---- mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities [T, B...,
---- K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others go on
---- from there (but not within pn.compile, which would not renew what they see).
+--- Observes a whole series y [T, B..., p] from its beginning. options: inputs (u_t by t: a list, or a tensor with time
+--- as its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what
+--- is marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T,
+--- B...]*, mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities
+--- [T, B..., K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others
+--- go on from there (but not within pn.compile, which would not renew what they see).
 function methods.run(self, y, given)
   options.argument("rbpf: run", "y", y, "tensor")
   local o = options.check("rbpf: run", given, run_options)
@@ -427,8 +427,8 @@ end
 local FORESEEN = { "s", "state_mean", "state_cov", "y_mean", "y_cov", "mean", "cov", "probabilities" }
 
 --- The next `steps` observations: each particle goes on by its own law, its Gaussian part exactly. options: inputs, as
---- for f:run, from the first of these steps on. Gives, for each of H steps, the mixture: log_weights [N, B...], s [H, N,
---- B..., event], state_mean and state_cov, y_mean [H, N, B..., p] and y_cov [H, N, B..., p, p]; its moments mean [H,
+--- for f:run, from the first of these steps on. Gives, for each of H steps, the mixture: log_weights [N, B...], s [H,
+--- N, B..., event], state_mean and state_cov, y_mean [H, N, B..., p] and y_cov [H, N, B..., p, p]; its moments mean [H,
 --- B..., p] and cov [H, B..., p, p]; of a categorical switch probabilities [H, B..., K].
 function methods.forecast(self, steps, given)
   options.whole("rbpf: forecast", "steps", steps, 1)
@@ -487,25 +487,29 @@ end
 ---     x_t = a(s_t) x_{t-1} + b(s_t) + N(0, q(s_t)),      y_t = c(s_t) x_t + d(s_t) + N(0, r(s_t))
 ---
 --- prior         {mean = [..., n], cov = [..., n, n]} of x_0, or a function that gives both
---- init          law of s_1, or a function of the shape {N, B...} and u_1 that gives it, or draws [N, B..., event] of it
---- transition    function(s, t, u): law of s_t given s = s_{t-1} [N, B..., event], or draws of it (a tensor, or a table of
----               tensors; without a density there is no proposal, no smoothing)
---- coupling      in its place, for switches that depend on the state: function(s, t, u) gives F [..., k, n], f [..., k] (or
----               nil) and S [..., k, k] of s_t = F x_{t-1} + f + N(0, S)
---- system        function(s, t, u): {a =, b =, q =, c =, d =, r =} given s = s_t, with or without the axes of s; b and d
----               may be left out
---- proposal      function(view): the law to draw s_t from, where it is not that of the model. view.law is p(s_t | past), view.s
----               s_{t-1}, view.mean and view.cov the moments of x_{t-1}, view.y, view.t, view.input; view:predict(s) gives
----               mean and cov of x_t if s_t = s, view:log_likelihood(s) then log p(y_t | s, past), mean and cov given y_t.
----               "optimal", for a categorical switch: p(s_t | past, y_t), all labels weighed; system gets s as [K, 1, ...]
---- conditioning  of x_{t-1} on an s_t that depends on it: "exact" counts s_t as an observation of x_{t-1}, as the model above
----               asks. "published" leaves that out, as the recursion in the paper does (Kurle et al. 2020, section 3.3): the
----               filter of another model, in which s_t depends on the moments of x_{t-1}; transition then gets {mean =, cov =}
----               of x_{t-1} as fourth argument
+--- init          law of s_1, or a function of the shape {N, B...} and u_1 that gives it, or draws [N, B..., event] of
+---               it
+--- transition    function(s, t, u): law of s_t given s = s_{t-1} [N, B..., event], or draws of it (a tensor, or a table
+---               of tensors; without a density there is no proposal, no smoothing)
+--- coupling      in its place, for switches that depend on the state: function(s, t, u) gives F [..., k, n], f [..., k]
+---               (or nil) and S [..., k, k] of s_t = F x_{t-1} + f + N(0, S)
+--- system        function(s, t, u): {a =, b =, q =, c =, d =, r =} given s = s_t, with or without the axes of s; b and
+---               d may be left out
+--- proposal      function(view): the law to draw s_t from, where it is not that of the model. view.law is p(s_t |
+---               past), view.s s_{t-1}, view.mean and view.cov the moments of x_{t-1}, view.y, view.t, view.input;
+---               view:predict(s) gives mean and cov of x_t if s_t = s, view:log_likelihood(s) then log p(y_t | s,
+---               past), mean and cov given y_t. "optimal", for a categorical switch: p(s_t | past, y_t), all labels
+---               weighed; system gets s as [K, 1, ...]
+--- conditioning  of x_{t-1} on an s_t that depends on it: "exact" counts s_t as an observation of x_{t-1}, as the model
+---               above asks. "published" leaves that out, as the recursion in the paper does (Kurle et al. 2020,
+---               section 3.3): the filter of another model, in which s_t depends on the moments of x_{t-1}; transition
+---               then gets {mean =, cov =} of x_{t-1} as fourth argument
 --- missing       true: NaN in y was not observed. false saves the look
 --- history       true: what f:smooth needs is kept
---- num_particles, resampling, threshold, batch, gradient, generator and the others of pn.smc: as there. Draws of s without
----               a path for the gradient count as those of a fixed proposal, so that their laws' parameters get a gradient.
+--- num_particles, resampling, threshold, batch, gradient, generator and the others of pn.smc: as there
+---
+--- Draws of s without a path for the gradient count as those of a fixed proposal, so that their laws' parameters get a
+--- gradient.
 ---
 --- f:observe(y), f:run(y), f:moments(), f:mixture(), f:probabilities(), f:mean(x), f:smooth{num =}, f:forecast(steps).
 --- Source: Doucet, de Freitas, Murphy & Russell 2000; Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.

@@ -111,6 +111,7 @@ function switching.law_at(self, s, t, u, shape, moments)
   return law
 end
 
+--- The law of s_1, or draws of it.
 function switching.first_law(self, u)
   local law = self.init
   if not dist.is(law) then

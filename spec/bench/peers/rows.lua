@@ -67,7 +67,8 @@ end
 for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
   for _, what in ipairs{"", ", gradient"} do
     add{group = "rbpf", key = ("RBPF %d, %d%s"):format(size[1], size[2], what), unit = "ns", per = 64 * 50 * 10,
-      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), floor = size[3], dtype = "float64"}
+      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), floor = size[3],
+      dtype = "float64"}
   end
 end
 

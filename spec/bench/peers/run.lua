@@ -1,6 +1,7 @@
 --- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`, the same work in
 --- one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman rbpf sampling distributions; all without any;
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman rbpf sampling distributions; all without
+---   any;
 ---                                               distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
