@@ -18,8 +18,8 @@ local function expect(want, x, narrow, more)
   local mean, deviation = mean_and_error(x)
   local allowed = 6 * (deviation ^ 2 + (more or 0) ^ 2) ^ 0.5
   assert.is_true(allowed < narrow, ("6 standard errors are %g, which is not below %g"):format(allowed, narrow))
-  assert.is_true(math.abs(mean - want) <= math.max(allowed, 1e-12), ("%.6f is %.1f standard errors from %.6f"):format(mean,
-    6 * math.abs(mean - want) / allowed, want))
+  assert.is_true(math.abs(mean - want) <= math.max(allowed, 1e-12),
+    ("%.6f is %.1f standard errors from %.6f"):format(mean, 6 * math.abs(mean - want) / allowed, want))
 end
 
 local function near(want, got, tolerance)
@@ -243,7 +243,8 @@ end)
 -- ---- exact cases ----
 
 describe("rbpf with equal regimes", function()
-  local A, C = pn.tensor { { 0.9, 0.1, 0 }, { -0.2, 0.7, 0.1 }, { 0, 0.3, 0.8 } }, pn.tensor { { 1, 0, 0.5 }, { 0, 1, 1 } }
+  local A = pn.tensor { { 0.9, 0.1, 0 }, { -0.2, 0.7, 0.1 }, { 0, 0.3, 0.8 } }
+  local C = pn.tensor { { 1, 0, 0.5 }, { 0, 1, 1 } }
   local Q, R = pn.eye(3) * 0.3, pn.tensor { { 0.4, 0.1 }, { 0.1, 0.5 } }
   local mean, cov, b, d = pn.tensor { 5, -3, 1 }, pn.eye(3) * 2, pn.tensor { 0.1, 0, -0.1 }, pn.tensor { 0.2, 1 }
 
@@ -293,7 +294,9 @@ describe("rbpf with equal regimes", function()
     assert.same({ 9, 2, 3, 3 }, s.path_cov:shape())
     -- the joint law of x_9 and x_5 given y, by carrying x_5 along in the state
     local zero = pn.zeros { 3, 3 }
-    local function blocks(p, q, r, t) return pn.concatenate({ pn.concatenate({ p, q }, 2), pn.concatenate({ r, t }, 2) }, 1) end
+    local function blocks(k, l, r, t)
+      return pn.concatenate({ pn.concatenate({ k, l }, 2), pn.concatenate({ r, t }, 2) }, 1)
+    end
     local m, p = mean, cov
     for t = 1, 5 do m, p = pn.kalman_step(m, p, A, b, Q, y:select(1, t), C, d, R) end
     m, p = pn.concatenate({ m, m }, 1), blocks(p, p, p, p)

@@ -4,7 +4,8 @@ local command = os.getenv "PENUMBRA" or "build/penumbra"
 describe("the example of regimes", function()
   it("finds them, and the volatilities that the series was made with", function()
     local picture = os.tmpname() .. ".svg"
-    local pipe = assert(io.popen(("'%s' examples/11_switching.lua --quick --out %s 2>/dev/null"):format(command, picture)))
+    local line = ("'%s' examples/11_switching.lua --quick --out %s 2>/dev/null"):format(command, picture)
+    local pipe = assert(io.popen(line))
     local text = pipe:read "a"
     local ok = pipe:close()
     local file = io.open(picture)

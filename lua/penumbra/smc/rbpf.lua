@@ -74,7 +74,8 @@ local view_methods = core.namespace("a view", {
   --- view:log_likelihood(s): log p(y_t | s_t = s, past), and the moments of x_t given y_t.
   log_likelihood = function(view, s)
     local mean, cov, m = predicted(view.filter, view, s)
-    local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, { observed = view.observed })
+    local given = { observed = view.observed }
+    local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, given)
     if not after then
       core.error("rbpf: log_likelihood: " .. after_cov)
     end
@@ -280,10 +281,10 @@ local function current(self, where)
   return self.pass or core.error(("rbpf: %s: nothing was observed yet"):format(where))
 end
 
---- f:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with inputs
---- u, which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B..., p],
---- false where an element is missing; without it NaN is what is missing.
-function methods.observe(self, y, u, observed)
+--- rbpf:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with
+--- inputs u, which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B...,
+--- p], false where an element is missing; without it NaN is what is missing.
+function methods:observe(y, u, observed)
   if y ~= nil then
     options.argument("rbpf: observe", "y", y, "tensor")
   end
@@ -302,7 +303,7 @@ local run_options = { inputs = options.any(nil), observed = options.optional "te
 --- B...]*, mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities
 --- [T, B..., K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others
 --- go on from there (but not within pn.compile, which would not renew what they see).
-function methods.run(self, y, given)
+function methods:run(y, given)
   options.argument("rbpf: run", "y", y, "tensor")
   local o = options.check("rbpf: run", given, run_options)
   local pass = new_pass(self)
@@ -326,39 +327,39 @@ function methods.run(self, y, given)
 end
 
 --- Forgets all observations.
-function methods.reset(self)
+function methods:reset()
   self.pass = false
 end
 
 --- How many observations were taken in.
-function methods.steps(self)
+function methods:steps()
   return self.pass and self.pass.t or 0
 end
 
 --- The sum of the increments so far, [B...].
-function methods.log_evidence(self)
+function methods:log_evidence()
   return current(self, "log_evidence").machine:log_evidence()
 end
 
 --- The effective sample size of the weights, [B...].
-function methods.effective_sample_size(self)
+function methods:effective_sample_size()
   return current(self, "effective_sample_size").machine:effective_sample_size()
 end
 
 --- The filter as a Gaussian mixture: {log_weights [N, B...] (normalised), s, mean [N, B..., n], cov [N, B..., n, n]}.
-function methods.mixture(self)
+function methods:mixture()
   local pass = current(self, "mixture")
   local state = pass.state
   return { log_weights = pass.machine:log_weights(), s = state.s, mean = state.mean, cov = state.cov }
 end
 
 --- Mean [B..., n] and covariance [B..., n, n] of x_t given y up to t: the moments of the mixture.
-function methods.moments(self)
+function methods:moments()
   return moments_of(current(self, "moments"))
 end
 
 --- The weighted mean over the particles of x [N, B..., ...], a tensor with a value for each.
-function methods.mean(self, x)
+function methods:mean(x)
   return current(self, "mean").machine:mean(x)
 end
 
@@ -367,7 +368,7 @@ local function labels_of(pass, where)
 end
 
 --- Probabilities [B..., K] of the K labels of a categorical switch given y up to t.
-function methods.probabilities(self)
+function methods:probabilities()
   local pass = current(self, "probabilities")
   labels_of(pass, "probabilities")
   return probabilities_of(pass)
@@ -395,7 +396,7 @@ end
 --- path_cov [T, num, B..., n, n]; mean [T, B..., n] and cov [T, B..., n, n], the moments of x_t given all y; of a
 --- categorical switch probabilities [T, B..., K]. No gradient. It needs history = true, a transition that gives a
 --- distribution, and conditioning = "exact" where s depends on x. Lindsten, Bunch, Saerkkae, Schoen & Godsill 2016.
-function methods.smooth(self, given)
+function methods:smooth(given)
   local o = options.check("rbpf: smooth", given, { num = self.shape[1] })
   options.whole("rbpf: smooth", "num", o.num, 1)
   local pass = current(self, "smooth")
@@ -430,7 +431,7 @@ local FORESEEN = { "s", "state_mean", "state_cov", "y_mean", "y_cov", "mean", "c
 --- for f:run, from the first of these steps on. Gives, for each of H steps, the mixture: log_weights [N, B...], s [H,
 --- N, B..., event], state_mean and state_cov, y_mean [H, N, B..., p] and y_cov [H, N, B..., p, p]; its moments mean [H,
 --- B..., p] and cov [H, B..., p, p]; of a categorical switch probabilities [H, B..., K].
-function methods.forecast(self, steps, given)
+function methods:forecast(steps, given)
   options.whole("rbpf: forecast", "steps", steps, 1)
   local o = options.check("rbpf: forecast", given, { inputs = options.any(nil) })
   local pass = current(self, "forecast")

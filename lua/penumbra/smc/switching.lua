@@ -66,7 +66,8 @@ function switching.coupled_law(mean, cov, link)
   if link.offset then
     loc = loc + link.offset
   end
-  return dist.multivariate_normal { loc = loc, covariance_matrix = f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov }
+  local spread = f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov
+  return dist.multivariate_normal { loc = loc, covariance_matrix = spread }
 end
 
 -- ---- what the script's functions give, checked ----
