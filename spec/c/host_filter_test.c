@@ -81,6 +81,31 @@ static void no_allocation(pn_context *c, counted *m, pn_filter *f) {
   CHECK_INT(m->requests, before);
 }
 
+/* All rows at once are the same bits. */
+static void at_once(pn_context *c, pn_filter *f) {
+  const int64_t shape[] = {T, 1};
+  double increment, y[T];
+  pn_tensor *e, *mean, *variance;
+  size_t mark = pn_scope_open(c);
+  pn_filter *copy = pn_filter_copy(c, f);
+  memcpy(y, observed, sizeof y);
+  y[3] = NAN;
+  uint64_t state[2];
+  pn_rng_get_state(pn_context_rng(c), state);
+  CHECK_STATUS(c, pn_filter_run(c, copy, pn_from_data(c, PN_FLOAT64, 2, shape, y), &e, &mean, &variance), PN_OK);
+  pn_rng_set_state(pn_context_rng(c), state);
+  for (int t = 0; t < T; t++) {
+    CHECK_STATUS(c, pn_filter_observe(c, f, t == 3 ? NULL : &y[t], 1, &increment), PN_OK);
+    CHECK_NEAR(((const double *)pn_tensor_data(e))[t], increment, 0);
+    CHECK_NEAR(((const double *)pn_tensor_data(mean))[t], pn_filter_mean(f)[0], 0);
+    CHECK_NEAR(((const double *)pn_tensor_data(variance))[t], pn_filter_variance(f)[0], 0);
+  }
+  CHECK(pn_filter_run(c, f, pn_zeros(c, PN_FLOAT64, 1, shape), &e, NULL, NULL) == PN_SHAPE);
+  CHECK_FAIL(c, PN_SHAPE, "run: ys must be [T, 1], float64, got float64 [10]");
+  pn_filter_free(copy);
+  pn_scope_close(c, mark);
+}
+
 static void failures(pn_context *c, pn_filter *f) {
   double y = 1e200, two[] = {1, 2}, mean = pn_filter_mean(f)[0], total = pn_filter_log_evidence(f);
   int64_t steps = pn_filter_steps(f);
@@ -144,6 +169,8 @@ int main(void) {
     values(c, f, exact);
     no_allocation(c, &m, f);
     no_allocation(c, &m, exact);
+    at_once(c, f);
+    at_once(c, exact);
     failures(c, f);
     saved(c, f, exact);
     saved(c, exact, f);

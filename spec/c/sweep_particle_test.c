@@ -103,6 +103,8 @@ static bool exact(pn_context *c, const void *data) {
   pn_filter_model m = {.mean = pn_zeros(c, PN_FLOAT64, 1, &n), .cov = one, .a = one, .q = one, .emission = one, .r = one};
   pn_filter *f = m.mean && one ? pn_filter_kalman(c, &m) : NULL;
   bool done = f && pn_filter_observe(c, f, &y, 1, &increment) == PN_OK && pn_filter_observe(c, f, NULL, 0, NULL) == PN_OK;
+  pn_tensor *increments, *means, *variances;
+  done = done && pn_filter_run(c, f, one, &increments, &means, &variances) == PN_OK;
   done = done && files(c, f);
   pn_filter_free(f);
   return done;

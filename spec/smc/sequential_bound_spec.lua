@@ -140,6 +140,24 @@ describe("gradients of bounds", function()
     for k = 1, #NAMES do expect(g[k], z * slopes[k], 0.2) end
   end)
 
+  it("are so too where a model is written as distributions, with a proposal and without", function()
+    local log_p, g = exact(Y)
+    for _, proposal in ipairs { false, function(p)
+      return function(x, y)
+        return dist.normal(x and 0.4 * p.a * x + 0.5 * y:unsqueeze(1) or pn.zeros { 16, 20000 } + 0.5 * y, 0.6)
+      end
+    end } do
+      local p = parameters(20000)
+      local value, result = smc.fivo(smc.filter, { num_particles = 16, batch = { 20000 },
+        prior = function() return dist.normal(0, 1) end,
+        transition = function(x) return dist.normal(p.a * x, p.q:sqrt():broadcast_to(x:shape())) end,
+        observation = function(x) return dist.normal(x, p.r:sqrt():broadcast_to(x:shape())) end,
+        proposal = proposal and proposal(p) or nil }, series(Y, 20000), { gradient = "stop_gradient" })
+      local z = (result.log_evidence:detach() - log_p):exp()
+      for k, slope in ipairs(pn.grad(value, p.list)) do expect(g[k], z * slope * 20000, 0.25) end
+    end
+  end)
+
   it("converge to the exact one by stop_gradient, and by score function, which varies more", function()
     local _, g = exact(Y)
     local _, slopes = replicates(smc.vsmc, 256, 2500, { gradient = "stop_gradient", resampling = "multinomial" })

@@ -93,6 +93,24 @@ static int l_observe(lua_State *L) {
   return 1;
 }
 
+/* f:run(ys) -> increments, means, variances */
+static int l_run(lua_State *L) {
+  pn_filter *f = self(L);
+  pn_context *c = pni_lua_context(L);
+  pni_refuse_finaliser(L, "run");
+  pn_tensor *ys = pni_check_operand(L, 2, "run", "ys"), *out[3];
+  pni_box *result[3];
+  for (int k = 0; k < 3; k++) result[k] = pni_new_box(L);
+  size_t mark = pn_scope_open(c);
+  if (pn_tensor_ndim(ys) == 1 && pn_filter_num_observed(f) == 1) ys = pn_unsqueeze(c, ys, 1);
+  pn_status s = pn_filter_run(c, f, ys, &out[0], &out[1], &out[2]);
+  for (int k = 0; k < 3 && s == PN_OK; k++) result[k]->t = pn_tensor_ref(out[k]);
+  pn_scope_close(c, mark);
+  if (s) return pni_raise(L, c);
+  pni_tell_collector(L);
+  return 3;
+}
+
 static int vector(lua_State *L, const pn_filter *f, const double *v) {
   pn_context *c = pni_lua_context(L);
   int64_t n = pn_filter_num_states(f);
@@ -138,6 +156,7 @@ static int l_load(lua_State *L) {
 static const luaL_Reg functions[] = {{"new_filter", l_new}, {"new_exact_filter", l_exact}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"observe", l_observe},
+                                   {"run", l_run},
                                    {"mean", l_mean},
                                    {"variance", l_variance},
                                    {"log_evidence", l_log_evidence},

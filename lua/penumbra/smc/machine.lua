@@ -99,7 +99,22 @@ local function rebuild(like, list)
     return list[k]
   end, like)
 end
-machine.map, machine.flatten, machine.rebuild = map, flatten, rebuild
+-- The states of a list under each other: [T, ...] in each part.
+local function stack(list)
+  local parts, own = {}, {}
+  for t, state in ipairs(list) do
+    parts[t] = flatten("state", state, {})
+  end
+  for k = 1, #parts[1] do
+    local column = {}
+    for t = 1, #parts do
+      column[t] = parts[t][k]
+    end
+    own[k] = core.stack(column, 1)
+  end
+  return rebuild(list[1], own)
+end
+machine.map, machine.flatten, machine.rebuild, machine.stack = map, flatten, rebuild, stack
 
 --- s:select(state, ancestors): the parts of the state [N, B..., event...] at the ancestors' places; nil ancestors: the
 --- state as it is.

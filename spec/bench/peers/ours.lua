@@ -144,6 +144,28 @@ function groups.rbpf()
   end
 end
 
+-- The bootstrap filter of x' = 0.9 x + 0.5 N(0, 1), y = x + 0.7 N(0, 1), resampled at each step.
+function groups.smc()
+  local dist = pn.dist
+  for _, size in ipairs{{1000, 100}, {100000, 20}, {1000000, 5}} do
+    local n, y = size[1], pn.randn(size[2])
+    local filter = pn.smc.filter{num_particles = n, threshold = 1, trace = false,
+      prior = function() return dist.normal(0, 1) end,
+      transition = function(x) return dist.normal(0.9 * x, 0.5) end,
+      observation = function(x) return dist.normal(x, 0.7) end}
+    local key = "bootstrap " .. n
+    print_row(key, "eager", time(function()
+      filter:reset()
+      filter:run(y)
+    end))
+    local online = filter:online()
+    print_row(key, "replayed", time(function()
+      online:reset()
+      online:run(y)
+    end))
+  end
+end
+
 -- Keys are "name what n": log_prob, its gradient and draws of every row, 10^2 and 10^6 numbers, float64.
 function groups.distributions()
   local density = require "density"

@@ -72,6 +72,16 @@ for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
   end
 end
 
+-- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice that.
+for _, r in ipairs{{1000, 100, "0.25 best peer"}, {100000, 20, "best peer"}, {1000000, 5, "best peer"}} do
+  local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64", by_hand = r[1]}
+  for _, judged in ipairs{{"", r[3]}, {", beside C", "2 limit"}} do
+    local own = {title = ("bootstrap filter, N = %d, each%s"):format(r[1], judged[1]), floor = judged[2]}
+    for k, v in pairs(row) do own[k] = v end
+    add(own)
+  end
+end
+
 -- Log density and gradient of the larger ones are a product with the data each; the others are small.
 for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic regression, 690 x 15"},
   {"kidiq", "kidiq, momiq"}, {"arK", "arK"}, {"gp_regr", "gp_regr"}} do

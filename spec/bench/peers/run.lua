@@ -1,7 +1,7 @@
 --- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`, the same work in
 --- one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman rbpf sampling distributions; all without
----   any;
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman smc rbpf sampling distributions; all
+---                                               without any;
 ---                                               distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
@@ -53,8 +53,18 @@ local function limits()
     copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "rbpf", "sampling", "distributions"}
-local rate = limits()
+-- Seconds per particle and step of the loop by hand, by the number of particles.
+local function by_hand()
+  local out, program = {}, pinned .. build .. "/spec/bench/particle --loops"
+  for n, value in (shell(program) .. shell(program)):gmatch "by hand, N = (%d+)\t([%d.]+)" do
+    n = tonumber(n)
+    out[n] = math.min(out[n] or math.huge, tonumber(value) * 1e-9)
+  end
+  return out
+end
+
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "smc", "rbpf", "sampling", "distributions"}
+local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
   if not group then error("no group " .. asked) end
@@ -62,15 +72,19 @@ for _, asked in ipairs(groups) do
   local ours = ("%s %sours.lua %s %s"):format(lua, here, group, names)
   take(ours, "ours, " .. group)
   for path in shell(("ls %s*_%s.py"):format(here, group)):gmatch "[^\n]+" do
-    take(("timeout %d %s/peers/bin/python %s %s"):format(PATIENCE, build, path, names), path:match "[^/]+$")
+    local program = path:match "[^/]+$"
+    local home = program:find "^particles_" and "peers/particles" or "peers"
+    take(("timeout %d %s/%s/bin/python %s %s"):format(PATIENCE, build, home, path, names), program)
   end
   if group ~= "distributions" then take(ours, "ours, " .. group) end
+  if group == "smc" then loops = by_hand() end
 end
 
 -- ---- the table ----
 
 -- Seconds that arithmetic or memory alone take: the larger.
 local function limit_of(row)
+  if row.by_hand then return loops and loops[row.by_hand] * row.per end
   local bytes, flops = row.bytes or 0, row.flops or 0
   local copy = rate.copy[bytes <= 2 ^ 20 and 1 or bytes <= 2 ^ 24 and 2 or 3]
   local seconds = math.max(bytes / copy, flops / rate[row.dtype])
@@ -116,7 +130,7 @@ end
 
 local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
-local PEERS = {"PyTorch", "JAX", "NumPyro", "BlackJAX", "particles"}
+local PEERS = {"PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "smcx", "cuthbert"}
 
 local function best_peer(of)
   local best, who
@@ -134,10 +148,15 @@ end
 local function environment()
   local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
-  local versions = shell(build .. [[/peers/bin/python -c '
+  local versions = {}
+  for home, names in pairs{["peers"] = "torch jax numpyro blackjax smcx cuthbert", ["peers/particles"] = "particles"} do
+    local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
 from importlib.metadata import version
-print(", ".join(f"{n} {version(n)}" for n in ("torch", "jax", "numpyro", "blackjax", "particles")))']]):gsub("%s+$", "")
-  return cpu, core, versions
+print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
+    versions[#versions + 1] = found:gsub("%s+$", "")
+  end
+  table.sort(versions)
+  return cpu, core, table.concat(versions, ", ")
 end
 
 local cpu, core, versions = environment()
@@ -163,7 +182,8 @@ local function line_of(row, of)
     text(in_units.limit), pair(row.floor),
     pair(row.aim), judgement))
   local fields = {('"row": %s, "unit": %s'):format(json(row.title), json(row.unit))}
-  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "limit"} do
+  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "smcx",
+    "cuthbert", "limit"} do
     if in_units[name] then fields[#fields + 1] = ("%s: %s"):format(json(name), json(in_units[name])) end
   end
   return "    {" .. table.concat(fields, ", ") .. "}"
