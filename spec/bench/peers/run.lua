@@ -1,7 +1,7 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx, dynamax,
 --- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
 --- BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc sampling inference
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
 ---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
@@ -63,8 +63,8 @@ local function by_hand()
   return out
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "sampling", "inference",
-  "distributions"}
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling",
+  "inference",  "distributions"}
 local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
