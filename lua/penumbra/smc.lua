@@ -20,9 +20,12 @@ local parts = {
 -- single functions: name -> the module that has them
 local members = {
   elbo = "sequential_bound",
+  ensemble = "nonlinear",
   exact_filter = "filter",
+  extended = "nonlinear",
   filter = "filter",
   fivo = "sequential_bound",
+  gaspari_cohn = "nonlinear",
   iwae = "sequential_bound",
   liu_west = "liu_west",
   particle_gibbs = "gibbs",
@@ -32,6 +35,7 @@ local members = {
   sample = "tempering",
   schemes = "machine",
   smc2 = "nested",
+  unscented = "nonlinear",
   vsmc = "sequential_bound",
 }
 
