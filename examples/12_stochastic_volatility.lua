@@ -7,6 +7,22 @@
 ---
 --- --data: DIR/classics/gbpusd_sv_945.csv, else generated returns. --keep: posteriors are written there, and not
 --- sampled again where they are found.
+---
+--- Measured on the returns of the pound with --seed 1: mean +- standard deviation (Monte Carlo error). Seconds beside a
+--- dozen other programs on two cores. Means of the three differ by at most 1.7 errors; PMMH warns of R-hat 1.013
+--- of rho and an effective sample size of 382 of mu, NUTS of 9 divergent transitions of 3,200.
+---
+---              PMMH, 12,000 draws        SMC^2, 1,200 sets         NUTS, 3,200 draws
+---   mu     -0.858 +-0.317 (0.017)    -0.874 +-0.299 (0.014)    -0.861 +-0.330 (0.012)
+---   rho    0.9735+-0.0140 (0.0006)   0.9720+-0.0142 (0.0007)   0.9731+-0.0140 (0.0005)
+---   sigma  0.1849+-0.0381 (0.0015)   0.1865+-0.0397 (0.0016)   0.1840+-0.0382 (0.0013)
+---   s                 657                       1021                      1263
+---
+--- log evidence -925.86 +- 0.13. The Python package particles 0.3alpha, which is not part of this: SMC^2 of 150 sets
+--- (1,058 s) log evidence -925.79, mu -0.941, rho 0.969 (0.002), sigma 0.199 (0.004); PMMH, one chain of 2,000 draws
+--- after 400 (1,834 s; R-hat 1.055) mu -0.958 (0.023), rho 0.972 (0.001), sigma 0.186 (0.003). Its runs are too short
+--- for the right tail of mu (rho near 1), which lifts the mean: medians of mu are -0.937 there, and here -0.895 (PMMH)
+--- and -0.894 (NUTS).
 local pn = require "penumbra"
 local dist = pn.dist
 
@@ -97,8 +113,8 @@ local ways = {
       warmup = quick and 200 or 800, draws = quick and 400 or 3000 })
   end },
   { name = "SMC^2", model = parameters, sample = function()
-    return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 1200, num_particles = quick and 50 or 200,
-      max_moves = quick and 3 or 6 })
+    return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 1200,
+      num_particles = quick and 50 or 200, max_moves = quick and 3 or 6 })
   end },
   { name = "NUTS", model = model, sample = function()
     return pn.nuts(model, { data = data, chains = 4, warmup = quick and 150 or 500, draws = quick and 150 or 800,
