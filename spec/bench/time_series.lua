@@ -1,5 +1,5 @@
---- What a model's loop over time costs, m:scan replayed as one loop: log density and gradient of a stochastic volatility
---- model of T turns, and the size of its plan.
+--- What a model's loop over time costs, m:scan replayed as one loop: log density and gradient of a stochastic
+--- volatility model of T turns, and the size of its plan.
 local pn = require "penumbra"
 local dist = pn.dist
 
