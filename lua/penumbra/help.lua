@@ -207,6 +207,7 @@ end
 -- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
 local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
   ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
+  ["smc.rbpf"] = "rbpf", ["smc.switching"] = false, ["smc.backward_simulation"] = false,
   ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
 
 local function spoken_of(part, owner)
