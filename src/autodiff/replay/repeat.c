@@ -10,7 +10,7 @@
 
 /* Turns at the beginning whose operands may lie elsewhere. At a note, periods are tried until so many notes have been
  * compared: a long tape without loops is read in little more time than it took to write. */
-enum { MOST_PEEL = 2, MOST_COMPARED = 1500 };
+enum { MOST_PEEL = 2, MOST_COMPARED = 500 };
 
 /* ---- the line ---- */
 
