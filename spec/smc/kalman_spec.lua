@@ -257,6 +257,36 @@ describe("a Gaussian linear system", function()
     end
   end)
 
+  it("says what is wrong with what it is given", function()
+    local s, y = worked_example()
+    local function with(name, value)
+      local other = {}
+      for key, x in pairs(s) do other[key] = x end
+      other[name] = value
+      return other
+    end
+    for _, case in ipairs {
+      { "y must be a tensor or a list of numbers, got nil", s, nil },
+      { "y must be %[T, %.%.%., 1%], got %[3, 2%]", s, pn.zeros { 3, 2 } },
+      { "y must be float64 as the system is, got float32", s, y:to "float32" },
+      { "emission must be float64 as the transition is, got float32", with("emission", s.emission:to "float32"), y },
+      { "unknown option 'emision', did you mean 'emission'", with("emision", 1), y },
+      { "the system needs transition_noise", { transition = pn.eye(2) }, y },
+      { "the system needs initial_cov, or diffuse", with("initial_cov", nil), y },
+      { "observed must be bool, got float64", s, y, { observed = y } },
+      { "give either observed or missing", s, y, { observed = y:gt(0), missing = "nan" } },
+      { "diffuse%[1%] must be at most 2", with("diffuse", { 3 }), y },
+      { "form must be one of", s, y, { form = "root" } },
+      { "transition_noise must be %[%.%.%., 2, 2%], got %[3, 3%]", with("transition_noise", pn.eye(3)), y },
+      { "transition must have a time axis of 4 or 1, got %[3, 2, 2%]", with("transition", pn.zeros { 3, 2, 2 }), y },
+      { "emission must have at most 1 axes before its own", with("emission", pn.zeros { 4, 5, 1, 2 }), y },
+      { "emission_input must be %[%.%.%., 1, 3%], got %[1, 2%]", with("emission_input", pn.zeros { 1, 2 }), y,
+        { inputs = pn.zeros { 4, 3 } } },
+    } do
+      assert.error_matches(function() kalman.filter(case[2], case[3], case[4]) end, case[1])
+    end
+  end)
+
   it("takes inputs as offsets", function()
     pn.seed(15)
     local s, y, u = random_system(2, 2), pn.randn { 6, 2 }, pn.randn { 6, 3 }
