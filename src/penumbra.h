@@ -1213,12 +1213,12 @@ typedef struct pn_smc_config {
   double threshold;       /* resample where the effective sample size is at most threshold N: 0 never, 1 always */
   int nbatch;             /* axes B */
   int64_t batch[PN_MAX_DIMS];
-  const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
-  double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
-  int trace;              /* record what happens at each step, for pn_smc_trace */
-  int history;            /* pn_smc_keep is going to be called after each step */
-  int conditional;        /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
-  int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
+  const char *gradient; /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
+  double alpha;         /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int trace;            /* record what happens at each step, for pn_smc_trace */
+  int history;          /* pn_smc_keep is going to be called after each step */
+  int conditional;      /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
+  int zero_possible;    /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
 } pn_smc_config;
 
 /* A machine; rng NULL: the context's generator. New. PN_DOMAIN, PN_MISSING, PN_NOMEM. */
@@ -1292,6 +1292,10 @@ PN_API void pn_filter_free(pn_filter *f);
  * be NULL) receives that of the log-evidence. PN_DEGENERATE, PN_NAN, PN_SINGULAR...: the message names the step, and the
  * filter is as it was. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_t n, double *increment);
+/* Takes the rows of ys [T, p] in, float64, a row of NaN as missing: *increments [T], and where they are not NULL *means and
+ * *variances [T, m], scoped. A failure as of pn_filter_observe leaves the filter behind the row before. */
+PN_API pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **increments, pn_tensor **means,
+                               pn_tensor **variances);
 /* How many numbers an observation, and how many the state has. */
 PN_API int64_t pn_filter_num_observed(const pn_filter *f);
 PN_API int64_t pn_filter_num_states(const pn_filter *f); /* see pn_filter_num_observed */

@@ -81,7 +81,8 @@ static const pn_tensor *input(const pn_plan *p, int k) { return &p->tape->value.
 static const pn_tensor *result(const pn_plan *p, int k) { return &p->tape->value.v[p->out[k]].t; }
 
 static bool alike(const pn_tensor *a, const pn_tensor *b) {
-  return a->dtype == b->dtype && a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+  return a->dtype == b->dtype && a->ndim == b->ndim &&
+         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
 /* Do the four plans hand the same parts on, and ask for the same observation? */
@@ -256,6 +257,36 @@ pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_
   f->steps++;
   f->log_evidence += f->summary[0];
   if (increment) *increment = f->summary[0];
+  return PN_OK;
+}
+
+static bool all_nan(const double *y, int64_t n) {
+  int64_t seen = 0;
+  for (int64_t i = 0; i < n; i++) seen += !isnan(y[i]);
+  return seen == 0;
+}
+
+pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **increments, pn_tensor **means,
+                        pn_tensor **variances) {
+  char got[160];
+  if (pni_failed(c) || !ys) return c->status;
+  if (ys->ndim != 2 || ys->shape[1] != f->observed || ys->dtype != PN_FLOAT64)
+    return pni_fail(c, PN_SHAPE, "run: ys must be [T, %lld], float64, got %s %s", (long long)f->observed,
+                    pn_dtype_name((pn_dtype)ys->dtype), pni_shape_text(ys->ndim, ys->shape, got));
+  int64_t steps = ys->shape[0], m = f->states, shape[] = {steps, m};
+  pn_tensor *y = pn_contiguous(c, ys), *e = pn_zeros(c, PN_FLOAT64, 1, &steps);
+  pn_tensor *mean = means ? pn_zeros(c, PN_FLOAT64, 2, shape) : NULL;
+  pn_tensor *variance = variances ? pn_zeros(c, PN_FLOAT64, 2, shape) : NULL;
+  for (int64_t t = 0; t < steps && !pni_failed(c); t++) {
+    const double *row = (const double *)pni_data(y) + t * f->observed;
+    pn_filter_observe(c, f, all_nan(row, f->observed) ? NULL : row, f->observed, (double *)pni_data(e) + t);
+    if (mean) memcpy((double *)pni_data(mean) + t * m, pn_filter_mean(f), (size_t)m * sizeof(double));
+    if (variance) memcpy((double *)pni_data(variance) + t * m, pn_filter_variance(f), (size_t)m * sizeof(double));
+  }
+  if (pni_failed(c)) return c->status;
+  *increments = e;
+  if (means) *means = mean;
+  if (variances) *variances = variance;
   return PN_OK;
 }
 

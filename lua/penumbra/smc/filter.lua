@@ -2,6 +2,7 @@
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
+local switching = require "penumbra.smc.switching"
 
 local filter = {}
 
@@ -25,14 +26,22 @@ local function of_functions(o)
   }
 end
 
--- One draw per particle: a distribution of one state, or of as many as there are particles.
+-- One draw per particle: a distribution of one state, or of as many as there are particles. Where a gradient is asked
+-- for, along its path.
 local function draw(self, d)
   local lead = #self.shape
+  local sample = switching.has_path(d) and switching.followed(d) and d.rsample or d.sample
   if #d.batch_shape >= lead then
-    return d:sample({}, self.generator)
+    return sample(d, {}, self.generator)
   end
   local shape = table.move(self.shape, 1, lead - #d.batch_shape, 1, {})
-  return d:sample(shape, self.generator)
+  return sample(d, shape, self.generator)
+end
+
+-- log q(state) of a draw without a path counts as that of a fixed proposal: it has no gradient.
+local function log_proposal(q, state)
+  local log_q = q:log_prob(state)
+  return switching.has_path(q) and log_q or log_q:detach()
 end
 
 -- The observation as each particle's distribution takes it: log_prob stretches no axis by itself.
@@ -64,10 +73,11 @@ local function of_distributions(o)
       local d = o.observation(state, t, u)
       local lw = d:log_prob(for_each(d, y))
       if not o.proposal then
-        return lw
+        local fixed = not switching.has_path(q) and switching.followed(q)
+        return fixed and lw + q:log_prob(state) - log_proposal(q, state) or lw
       end
       local p = previous and o.transition(previous, t, u) or o.prior(self.machine.num_particles)
-      return lw + p:log_prob(state) - q:log_prob(state)
+      return lw + p:log_prob(state) - log_proposal(q, state)
     end,
   }
 end
@@ -113,7 +123,7 @@ end
 -- One step; reference: the state of the last particle, or nil.
 local function advance(self, y, u, reference, ancestor_sampling)
   local s, t = self.machine, self.machine:steps() + 1
-  local previous, state, extra
+  local previous, state, extra, ancestors
   local score, ahead = look_ahead(self, y, t, u)
   if self.state == nil then
     state, extra = self.model.start(self, t, u, y)
@@ -121,7 +131,7 @@ local function advance(self, y, u, reference, ancestor_sampling)
     if ancestor_sampling then
       sample_ancestor(self, reference, t, u)
     end
-    local ancestors = s:resample()
+    ancestors = s:resample()
     previous = s:select(self.state, ancestors)
     score = score and s:select(score, ancestors)
     state, extra = self.model.move(self, previous, t, u, y)
@@ -140,77 +150,128 @@ local function advance(self, y, u, reference, ancestor_sampling)
   if s.history then
     s:keep(state)
   end
-  return ahead and ahead + increment or increment
+  return ahead and ahead + increment or increment, ancestors
 end
 
 --- filter:observe(y [, u]): one step: resamples if that is due, moves the particles (but the first time: `init` or
 --- `prior` is of the state at the first observation) and weighs them by y; y = nil: missing. u: the step's inputs. The
 --- increment [B...] of the log-evidence.
 function methods:observe(y, u)
-  return advance(self, y, u)
+  local increment = advance(self, y, u)
+  return increment
 end
 
-local function moments(self, list)
-  local mean = self.machine:mean(self.state)
-  list[#list + 1] = { mean, self.machine:mean(machine.map("mean", function(x) return x * x end, self.state)) }
+local function square(x)
+  return x * x
 end
 
--- [T, ...] of the k-th of each step's moments, in the form of the state.
-local function stacked(list, k)
-  local parts, own = {}, {}
-  for t, both in ipairs(list) do
-    parts[t] = machine.flatten("mean", both[k], {})
+-- Weighted mean and mean square of a state, appended to the lists of `out`.
+local function moments(self, state, out)
+  out.mean[#out.mean + 1] = self.machine:mean(state)
+  out.square[#out.square + 1] = self.machine:mean(machine.map("mean", square, state))
+end
+
+-- The states of the last `lag` steps, each at the places of today's ancestors; the mean of one that falls out is final.
+local function slide(self, window, lag, ancestors, out)
+  for k = 1, #window do
+    window[k] = self.machine:select(window[k], ancestors)
   end
-  for i = 1, #parts[1] do
-    local column = {}
-    for t = 1, #parts do
-      column[t] = parts[t][i]
-    end
-    own[i] = core.stack(column, 1)
+  window[#window + 1] = self.state
+  if #window > lag then
+    moments(self, table.remove(window, 1), out)
   end
-  return machine.rebuild(list[1][k], own)
 end
 
---- filter:run(ys [, options]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list, in which false stands for a missing
+local function in_order(a)
+  return { mean = machine.stack(a.mean), square = machine.stack(a.square) }
+end
+
+local function check_run(self, o)
+  if o.reference and not self.machine.conditional then
+    core.error "run: a reference needs a filter made with conditional = true"
+  elseif o.ancestor_sampling and not (o.reference and self.model.transition_log_prob) then
+    core.error "run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)"
+  elseif o.lag then
+    options.whole("run", "lag", o.lag, 0)
+  end
+end
+
+local function detached(x)
+  return x:detach()
+end
+
+--- filter:run(ys [, options]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list, in which false stands for a
+--- missing
 --- observation). Returns {log_evidence = [B...], increments = [T, B...]} of these; with moments = true also mean and
 --- square [T, B..., event...], the filtered E[x] and E[x^2], in the form of the state.
 ---
 --- inputs             us: us[1], us[2], ... go with ys[1], ys[2], ...
 --- moments            true for mean and square
---- reference          a path as filter.machine:draw_path() gives it, [T, B..., event...]: the last particle of each filter
+--- lag                L: also smoothed = {mean =, square =} [T, B..., event...], moments of the state at t given y up
+---                    to t + L by
+---                    the ancestors that particles have then (fixed-lag smoothing: a little biased, of low variance)
+--- record             true: all particles of all steps are kept, for filter:smooth
+--- reference          a path as filter.machine:draw_path() gives it, [T, B..., event...]: the last particle of each
+---                    filter
 ---                    follows it (conditional SMC); needs conditional = true
---- ancestor_sampling  true: the reference's ancestors are drawn anew (Lindsten, Jordan & Schoen 2014); needs threshold = 1
+--- ancestor_sampling  true: the reference's ancestors are drawn anew (Lindsten, Jordan & Schoen 2014); needs threshold
+---                    = 1
 ---                    and the transition's density: `transition`, or transition_log_prob(previous, state, t, u)
 function methods:run(ys, given)
   local o = options.check("run", given, { inputs = options.optional(), moments = false,
-    reference = options.optional(), ancestor_sampling = false })
-  if o.reference and not self.machine.conditional then
-    core.error "run: a reference needs a filter made with conditional = true"
-  elseif o.ancestor_sampling and not (o.reference and self.model.transition_log_prob) then
-    core.error "run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)"
-  end
+    reference = options.optional(), ancestor_sampling = false, lag = options.optional "number", record = false })
+  check_run(self, o)
   local n = core.is_tensor(ys) and ys:size(1) or #ys
-  local increments, list = {}, {}
+  local increments, now, late, window = {}, { mean = {}, square = {} }, { mean = {}, square = {} }, {}
+  self.record = o.record and {} or nil
   for t = 1, n do
     local reference = o.reference and machine.map("reference", function(x) return x[t] end, o.reference)
-    local again = o.ancestor_sampling and self.state ~= nil
-    increments[t] = advance(self, ys[t] or nil, o.inputs and o.inputs[t], reference, again)
+    local again, u = o.ancestor_sampling and self.state ~= nil, o.inputs and o.inputs[t]
+    local ancestors
+    increments[t], ancestors = advance(self, ys[t] or nil, u, reference, again)
     if o.moments then
-      moments(self, list)
+      moments(self, self.state, now)
     end
+    if o.lag then
+      slide(self, window, o.lag, ancestors, late)
+    end
+    if o.record then
+      self.record[t] = { state = machine.map("record", detached, self.state), u = u,
+        log_w = self.machine:log_weights():detach() }
+    end
+  end
+  for k = 1, #window do
+    moments(self, window[k], late)
   end
   increments = core.stack(increments, 1)
   local result = { log_evidence = increments:to("float64"):sum(1), increments = increments }
   if o.moments then
-    result.mean, result.square = stacked(list, 1), stacked(list, 2)
+    now = in_order(now)
+    result.mean, result.square = now.mean, now.square
   end
+  result.smoothed = o.lag and in_order(late) or nil
   return result
 end
 
---- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a number,
+--- filter:smooth{paths = M}: M paths of each filter given all observations of the last filter:run(ys, {record = true}),
+--- [T, M, B..., event...], drawn backwards through all particles (Godsill, Doucet & West 2004); needs the transition's
+--- density. M N T densities, or with log_bound about M T / the chance that a pair fits: log_bound, a number or a
+--- function of
+--- t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection (Douc,
+--- Garivier,
+--- Moulines & Olsson 2011; without a batch).
+function methods:smooth(given)
+  return require("penumbra.smc.smoothing").smooth(self, given)
+end
+
+--- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a
+--- number,
 --- a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing, gives the
---- increment of the log-evidence as a number; f:mean() and f:variance() [m] of all numbers of the state, parts in the
---- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and f:load(path)
+--- increment of the log-evidence as a number; f:run(ys) takes the rows of ys [T, p] (or [T]) at once, NaN missing, and
+--- gives
+--- increments [T], means and variances [T, m]; f:mean() and f:variance() [m] of all numbers of the state, parts in the
+--- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and
+--- f:load(path)
 --- (state and the default generator's position; nil, message, code on failure). The model is captured once: t is a 0-d
 --- tensor, there are no inputs and no batch, draws come from the default generator. C hosts take it with
 --- pn_runtime_filter.
@@ -235,7 +296,7 @@ end
 --- filter:reset(): back to before the first observation.
 function methods:reset()
   self.machine:reset()
-  self.state = nil
+  self.state, self.record = nil, nil
 end
 
 local class = { __index = core.public(methods), __name = "filter" }
@@ -279,20 +340,24 @@ local function model_of(o)
   return of_distributions(o)
 end
 
---- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two ways.
+--- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two
+--- ways.
 ---
 --- Functions of states with particles first ([N, B..., event...]; a tensor or a table of tensors):
 ---   init(n, shape)           the state at the first observation; shape = {n, B...}
 ---   step(state, t, u, y)     the state at t, from the one before; whatever it returns beside goes to log_weight
----   log_weight(state, y, t, previous, extra)    [N, B...]: log p(y | state), plus log p(state | previous) - log q where
+---   log_weight(state, y, t, previous, extra)    [N, B...]: log p(y | state), plus log p(state | previous) - log q
+---   where
 ---                            step draws from a proposal; previous is nil at the first observation
 ---
 --- Distributions, which are drawn from and evaluated (pn.dist), each with batch [N, B...] or, of prior, none:
 ---   prior(n), transition(state, t, u), observation(state, t, u)
----   proposal(previous, y, t, u)    draws in place of transition (guided filter); previous is nil the first time, and nil
+---   proposal(previous, y, t, u)    draws in place of transition (guided filter); previous is nil the first time, and
+---   nil
 ---                            for a result means prior or transition
 ---
---- lookahead(state, y, t, u)  log-scores [N, B...] of particles for the next observation: the auxiliary filter of Pitt &
+--- lookahead(state, y, t, u)  log-scores [N, B...] of particles for the next observation: the auxiliary filter of Pitt
+--- &
 ---                            Shephard 1999
 ---
 --- transition_log_prob(previous, state, t, u)  [N, B...], beside init, step and log_weight: for ancestor sampling and
@@ -327,7 +392,8 @@ function filter.filter(given, more)
     of_machine = of_machine }, class)
 end
 
---- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x' = a x
+--- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x'
+--- = a x
 --- + b + N(0, q), y = emission x + d + N(0, r), the first state N(mean, cov), one observation at a time: methods as
 --- filter:online() gives them; numbers of y are missing where they are NaN. For whole sequences see pn.smc.kalman.
 function filter.exact_filter(given)

@@ -135,7 +135,56 @@ function groups.gaussian()
   end
 end
 
---- Keys are "name what n": log_prob, its gradient and draws of every row, 10^2 and 10^6 numbers, float64.
+-- A switch of 3 labels with a linear Gaussian system each: 64 particles for each of 50 series, bootstrap proposals,
+-- systematic resampling below half of the effective sample size, a pass of 10 steps. The gradient is that of the
+-- log-evidence in all matrices and the switch's logits.
+function groups.rbpf()
+  local labels, num, batch, steps = 3, 64, 50, 10
+  for _, size in ipairs{{4, 2}, {10, 4}} do
+    local n, p = size[1], size[2]
+    local function table_of(rows, cols, scale) return pn.param(pn.randn{labels, rows, cols} * scale) end
+    local a, c = table_of(n, n, 0.5 / n ^ 0.5), table_of(p, n, 1)
+    local q, r = pn.param(pn.eye(n):broadcast_to{labels, n, n}:contiguous()),
+      pn.param(pn.eye(p):broadcast_to{labels, p, p}:contiguous())
+    local logits = pn.param(pn.randn{labels, labels})
+    local first = pn.dist.categorical{logits = pn.zeros{labels}}
+    local f = pn.smc.rbpf{num_particles = num, batch = {batch}, prior = {mean = pn.zeros{n}, cov = pn.eye(n)},
+      init = first, missing = false, history = false,
+      transition = function(s) return pn.dist.categorical{probs = logits:softmax(-1):take(1, s)} end,
+      system = function(s) return {a = a:take(1, s), q = q:take(1, s), c = c:take(1, s), r = r:take(1, s)} end}
+    local y = pn.randn{steps, batch, p}
+    local key, plain = ("RBPF %d, %d"):format(n, p), {moments = false}
+    both_ways(key, function(given) return pn.no_grad(function() return f:run(given, plain).log_evidence end) end, y)
+    local list = {a, c, q, r, logits}
+    both_ways(key .. ", gradient", function(given)
+      return table.unpack(pn.grad(f:run(given, plain).log_evidence:sum(), list))
+    end, y)
+  end
+end
+
+-- The bootstrap filter of x' = 0.9 x + 0.5 N(0, 1), y = x + 0.7 N(0, 1), resampled at each step.
+function groups.smc()
+  local dist = pn.dist
+  for _, size in ipairs{{1000, 100}, {100000, 20}, {1000000, 5}} do
+    local n, y = size[1], pn.randn(size[2])
+    local filter = pn.smc.filter{num_particles = n, threshold = 1, trace = false,
+      prior = function() return dist.normal(0, 1) end,
+      transition = function(x) return dist.normal(0.9 * x, 0.5) end,
+      observation = function(x) return dist.normal(x, 0.7) end}
+    local key = "bootstrap " .. n
+    print_row(key, "eager", time(function()
+      filter:reset()
+      filter:run(y)
+    end))
+    local online = filter:online()
+    print_row(key, "replayed", time(function()
+      online:reset()
+      online:run(y)
+    end))
+  end
+end
+
+-- Keys are "name what n": log_prob, its gradient and draws of every row, 10^2 and 10^6 numbers, float64.
 function groups.distributions()
   local density = require "density"
   local folder = (os.getenv "BUILD" or "build") .. "/peers-data"

@@ -70,6 +70,27 @@ for _, size in ipairs{{4, 2}, {10, 4}} do
   end
 end
 
+-- A pass of 10 steps, per step of one particle.
+for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
+  for _, what in ipairs{"", ", gradient"} do
+    add{group = "rbpf", key = ("RBPF %d, %d%s"):format(size[1], size[2], what), unit = "ns", per = 64 * 50 * 10,
+      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), floor = size[3],
+      dtype = "float64"}
+  end
+end
+
+-- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice
+-- that.
+for _, r in ipairs{{1000, 100, "0.25 best peer"}, {100000, 20, "best peer"}, {1000000, 5, "best peer"}} do
+  local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64",
+    by_hand = r[1]}
+  for _, judged in ipairs{{"", r[3]}, {", beside C", "2 limit"}} do
+    local own = {title = ("bootstrap filter, N = %d, each%s"):format(r[1], judged[1]), floor = judged[2]}
+    for k, v in pairs(row) do own[k] = v end
+    add(own)
+  end
+end
+
 -- Log density and gradient of the larger ones are a product with the data each; the others are small.
 for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic regression, 690 x 15"},
   {"kidiq", "kidiq, momiq"}, {"arK", "arK"}, {"gp_regr", "gp_regr"}} do

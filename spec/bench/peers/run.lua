@@ -1,7 +1,7 @@
---- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, dynamax,
+--- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx, dynamax,
 --- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
 --- BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian sampling inference
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
 ---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
@@ -53,8 +53,19 @@ local function limits()
     copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "sampling", "inference", "distributions"}
-local rate = limits()
+-- Seconds per particle and step of the loop by hand, by the number of particles.
+local function by_hand()
+  local out, program = {}, pinned .. build .. "/spec/bench/particle --loops"
+  for n, value in (shell(program) .. shell(program)):gmatch "by hand, N = (%d+)\t([%d.]+)" do
+    n = tonumber(n)
+    out[n] = math.min(out[n] or math.huge, tonumber(value) * 1e-9)
+  end
+  return out
+end
+
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling",
+  "inference",  "distributions"}
+local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
   if not group then error("no group " .. asked) end
@@ -62,15 +73,19 @@ for _, asked in ipairs(groups) do
   local ours = ("%s %sours.lua %s %s"):format(lua, here, group, names)
   take(ours, "ours, " .. group)
   for path in shell(("ls %s*_%s.py"):format(here, group)):gmatch "[^\n]+" do
-    take(("timeout %d %s/peers/bin/python %s %s"):format(PATIENCE, build, path, names), path:match "[^/]+$")
+    local program = path:match "[^/]+$"
+    local home = program:find "^particles_" and "peers/particles" or "peers"
+    take(("timeout %d %s/%s/bin/python %s %s"):format(PATIENCE, build, home, path, names), program)
   end
   if group ~= "distributions" then take(ours, "ours, " .. group) end
+  if group == "smc" then loops = by_hand() end
 end
 
 -- ---- the table ----
 
 -- Seconds that arithmetic or memory alone take: the larger.
 local function limit_of(row)
+  if row.by_hand then return loops and loops[row.by_hand] * row.per end
   local bytes, flops = row.bytes or 0, row.flops or 0
   local copy = rate.copy[bytes <= 2 ^ 20 and 1 or bytes <= 2 ^ 24 and 2 or 3]
   local seconds = math.max(bytes / copy, flops / rate[row.dtype])
@@ -116,7 +131,7 @@ end
 
 local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
-local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "dynamax", "cuthbert",
+local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
   "statsmodels"}
 
 local function best_peer(of)
@@ -135,11 +150,15 @@ end
 local function environment()
   local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
-  local versions = shell(build .. [[/peers/bin/python -c '
+  local versions = {}
+  for home, names in pairs{["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx dynamax cuthbert statsmodels", ["peers/particles"] = "particles"} do
+    local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
 from importlib.metadata import version
-names = ("torch", "pyro-ppl", "jax", "numpyro", "blackjax", "pystan", "particles", "dynamax", "cuthbert", "statsmodels")
-print(", ".join(f"{n} {version(n)}" for n in names))']]):gsub("%s+$", "")
-  return cpu, core, versions
+print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
+    versions[#versions + 1] = found:gsub("%s+$", "")
+  end
+  table.sort(versions)
+  return cpu, core, table.concat(versions, ", ")
 end
 
 local cpu, core, versions = environment()

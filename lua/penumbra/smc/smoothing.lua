@@ -1,0 +1,144 @@
+--- Smoothing of particle filters: paths drawn backwards through all recorded particles, which do not share their early
+--- ancestors as the surviving paths of a filter do.
+local core = require "penumbra.core"
+local machine = require "penumbra.smc.machine"
+local options = require "penumbra.options"
+local categorical = require("penumbra.dist").categorical
+
+local smoothing = {}
+
+local MOST = 1 << 20 -- pairs of a particle and a path at a time
+
+local function gumbel(log_w, generator)
+  local u = core.rand(log_w:shape(), { generator = generator, dtype = log_w:dtype() })
+  return log_w - (-u:log()):log()
+end
+
+-- x [N, ...] as [N * M, ...], each particle M times in a row.
+local function repeated(x, m)
+  local shape = x:shape()
+  table.insert(shape, 2, 1)
+  local wide = table.move(shape, 1, #shape, 1, {})
+  wide[2] = m
+  local flat = x:shape()
+  flat[1] = flat[1] * m
+  return x:reshape(shape):broadcast_to(wide):contiguous():reshape(flat)
+end
+
+-- x [M, ...] as [N * M, ...], all of it N times.
+local function tiled(x, n)
+  local shape = x:shape()
+  table.insert(shape, 1, 1)
+  local wide = table.move(shape, 1, #shape, 1, {})
+  wide[1] = n
+  local flat = x:shape()
+  flat[1] = flat[1] * n
+  return x:reshape(shape):broadcast_to(wide):contiguous():reshape(flat)
+end
+
+-- Ancestors [M, B...] of the states `after` [M, ...] by w p(after | particle), all pairs at once.
+local function exact(self, state, log_w, after, t, u)
+  local n, m = log_w:size(1), machine.flatten("smooth", after, {})[1]:size(1)
+  local lp = self.model.transition_log_prob(machine.map("smooth", function(x) return repeated(x, m) end, state),
+    machine.map("smooth", function(x) return tiled(x, n) end, after), t, u)
+  local pairs_shape = log_w:shape()
+  table.insert(pairs_shape, 2, m)
+  local shape = log_w:shape()
+  table.insert(shape, 2, 1)
+  return gumbel(lp:reshape(pairs_shape) + log_w:reshape(shape), self.generator):argmax(1)
+end
+
+local function in_parts(self, state, log_w, after, t, u)
+  local n, m = log_w:numel(), machine.flatten("smooth", after, {})[1]:size(1)
+  local each, parts = math.max(1, MOST // n), {}
+  for first = 1, m, each do
+    local last = math.min(m, first + each - 1)
+    local some = machine.map("smooth", function(x) return x:slice(1, first, last) end, after)
+    parts[#parts + 1] = exact(self, state, log_w, some, t, u)
+  end
+  return #parts == 1 and parts[1] or core.concatenate(parts, 1)
+end
+
+-- count particles of each filter by their weights: [count, B...].
+local function draw(log_w, count, generator)
+  local order = {}
+  for k = 2, log_w:ndim() do
+    order[k - 1] = k
+  end
+  order[#order + 1] = 1
+  local logits = #order > 1 and log_w:permute(order):contiguous() or log_w
+  return categorical({ logits = logits }):sample({ count }, generator):to "int64"
+end
+
+-- The states at places [M, B...].
+local function at(state, index)
+  return machine.map("smooth", function(x) return core.new_selected(x, index) end, state)
+end
+
+local ROUNDS = 30
+
+-- The same by rejection: a particle by its weight is taken with probability p(after | particle) / bound; paths that are
+-- left over after some rounds look at all particles.
+local function by_rejection(self, step, after, t, u, log_bound)
+  local state, log_w = step.state, step.log_w
+  local m = machine.flatten("smooth", after, {})[1]:size(1)
+  local chosen, open = core.zeros({ m }, { dtype = "int64" }), core.arange(0, m):to "int64"
+  for _ = 1, ROUNDS do
+    local count = open:size(1)
+    if count == 0 then
+      return chosen
+    end
+    local proposed = draw(log_w, count, self.generator)
+    local lp = self.model.transition_log_prob(at(state, proposed), at(after, open), t, u) - log_bound
+    if lp:max():item() > 1e-9 then
+      core.error(("smooth: log_bound must not be below the transition's log density, which is %g above it at step %d")
+        :format(lp:max():item(), t))
+    end
+    local accepted = core.rand({ count }, { generator = self.generator, dtype = lp:dtype() }):log():le(lp)
+    local index = accepted:nonzero():reshape { -1 }
+    local places = open:take(1, index)
+    chosen = chosen:scatter_add(1, places, proposed:take(1, index) - chosen:take(1, places))
+    open = open:take(1, accepted:logical_not():nonzero():reshape { -1 })
+  end
+  if open:size(1) == 0 then
+    return chosen
+  end
+  local rest = in_parts(self, state, log_w, at(after, open), t, u)
+  return chosen:scatter_add(1, open, rest - chosen:take(1, open))
+end
+
+--- smooth(filter, given): see filter:smooth. Internal.
+function smoothing.smooth(self, given)
+  local o = options.check("smooth", given, { paths = options.required "number", log_bound = options.optional() })
+  local m = options.whole("smooth", "paths", o.paths, 1)
+  local record = self.record
+  if not record or #record == 0 then
+    core.error "smooth: nothing was recorded (filter:run(ys, {record = true}))"
+  elseif not self.model.transition_log_prob then
+    core.error "smooth: needs the transition's density (transition_log_prob)"
+  elseif o.log_bound and #self.machine.batch > 0 then
+    core.error "smooth: log_bound is for filters without a batch"
+  end
+  local bound = o.log_bound
+  if bound ~= nil and type(bound) ~= "number" and type(bound) ~= "function" then
+    core.error(("smooth: log_bound must be a number or a function of t, got %s"):format(type(bound)))
+  end
+  local last = record[#record]
+  local index = draw(last.log_w, m, self.generator)
+  local after = at(last.state, index)
+  local path = { [#record] = after }
+  for t = #record - 1, 1, -1 do
+    local step, later = record[t], record[t + 1]
+    if bound then
+      local log_bound = type(bound) == "function" and bound(t + 1) or bound
+      index = by_rejection(self, step, after, t + 1, later.u, log_bound)
+    else
+      index = in_parts(self, step.state, step.log_w, after, t + 1, later.u)
+    end
+    after = at(step.state, index)
+    path[t] = after
+  end
+  return machine.stack(path)
+end
+
+return smoothing
