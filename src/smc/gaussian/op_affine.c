@@ -129,8 +129,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
   T *mt = pn_transpose(c, m, -2, -1);
   if (!mt) return NULL;
   T *back = mt->shape[0] == 1 ? mt : shifted(c, mt, pn_slice(c, mt, 0, last, 1, 1), !reverse);
-  pni_attr attr = *y->attr;
-  attr.i[REVERSE] = !reverse;
+  pni_attr attr = {.ni = 2, .i = {!reverse, y->attr->i[BATCH]}};
   T *zero = pn_zeros(c, (pn_dtype)y->dtype, x->ndim, x->shape);
   T *l = pni_apply(c, &pni_gaussian_op_kalman_path, 3, (T *[]){zero, back, g}, &attr);
   if (k == OFFSET || !l) return l;
