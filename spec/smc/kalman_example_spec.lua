@@ -1,5 +1,5 @@
--- examples/09_kalman.lua, as its own tables tell: the maximum is where it belongs, the smoother is better than the filter
--- and both than the looks, intervals cover what they say.
+-- examples/09_kalman.lua, as its own tables tell: the maximum is where it belongs, the smoother is better than the
+-- filter and both than the looks, intervals cover what they say.
 local command = os.getenv "PENUMBRA" or "build/penumbra"
 
 local function run(options)

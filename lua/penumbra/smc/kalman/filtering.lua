@@ -87,19 +87,19 @@ end
 
 local LOG_TAU = 1.8378770664093453 -- log(2 pi)
 
--- log_prob where covariances do not differ: these once, by the filter of one series, then the means of all, which follow
--- m_t = (1 - K c) (a m_(t-1) + b) + K (y - d).
+-- log_prob where covariances do not differ: these once, by the filter of one series, then the means of all, which
+-- follow m_t = (1 - K c) (a m_(t-1) + b) + K (y - d).
 local function shared_log_prob(s, one)
   local zero = { dtype = s.a:dtype() }
   local origin = core.zeros({ s.n }, zero)
-  local mean, cov, code = fused.filter(origin, one.cov, one.a, nil, one.q, core.zeros({ s.steps, s.p }, zero), one.c, nil,
-    one.r)
+  local nothing = core.zeros({ s.steps, s.p }, zero)
+  local mean, cov, code = fused.filter(origin, one.cov, one.a, nil, one.q, nothing, one.c, nil, one.r)
   if not mean then
     return nil, cov, code
   end
   one.mean, one.b, one.d = origin, nil, nil
   local _, before = filtering.predicted(one, mean, cov)
-  local _, _, _, _, innovation_cov, gain = core.kalman_update(mean, before, core.zeros({ s.p }, zero), one.c, nil, one.r,
+  local _, _, _, _, innovation_cov, gain = core.kalman_update(mean, before, nothing, one.c, nil, one.r,
     { details = true })
   if not gain then
     return nil, "the innovation covariances have changed", "singular"
