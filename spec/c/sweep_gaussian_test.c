@@ -116,9 +116,28 @@ static void edges(void) {
   pn_context_close(c);
 }
 
+/* A single series, which no two threads share, stops in its middle when time is over. */
+static void stops(void) {
+  enum { LONG = 1000000 };
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  const int64_t shape[] = {LONG, 1};
+  pn_tensor *one = ones(c, 1, 1), *y = pn_zeros(c, PN_FLOAT64, 2, shape);
+  pn_kalman_system s = {.mean = pn_select(c, one, 0, 0), .cov = one, .a = one, .q = one, .c = one, .r = one};
+  pn_kalman k = {0};
+  pn_context_set_deadline(c, 1e-3);
+  CHECK(pn_kalman_filter(c, &s, y, NULL, &k) == PN_CANCELLED && !k.mean);
+  pn_context_set_deadline(c, 0);
+  pn_context_clear_error(c);
+  CHECK(pn_kalman_filter(c, &s, y, NULL, &k) == PN_OK && pn_tensor_numel(k.mean) == LONG);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
 int main(void) {
   const int forward = 0, backward = 1;
   edges();
+  stops();
   sweep("kalman_filter", filter, NULL);
   sweep("kalman_log_prob", density, NULL);
   sweep("kalman_path", path, NULL);
