@@ -30,6 +30,7 @@ local members = {
   schemes = "machine",
   smc2 = "nested",
   vsmc = "sequential_bound",
+  transport = "transport",
 }
 
 local function lazy_names()

@@ -1,7 +1,7 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan and `particles`, the
 --- same work in one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman smc sampling inference
----                                               distributions; all without any; distributions:gamma,beta measures only these
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman smc sampling inference distributions; all
+---                                               without any; distributions:gamma,beta measures only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
 local build = os.getenv "BUILD" or "build"
@@ -149,7 +149,8 @@ local function environment()
   local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
   local versions = {}
-  for home, names in pairs{["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx cuthbert", ["peers/particles"] = "particles"} do
+  for home, names in pairs{["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx cuthbert",
+    ["peers/particles"] = "particles"} do
     local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
 from importlib.metadata import version
 print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
