@@ -66,7 +66,11 @@ describe("transport", function()
     local a, r, ys = 0.9, 0.7, { 0.3, -0.4, 0.8, 0.1 }
     local state, m, P, exact = nil, 0, 1, 0
     for t, y in ipairs(ys) do
-      state = state and s:transport(state, { epsilon = 0.02, iterations = 200 }) * a + pn.randn { 50, 40 } * scale or pn.randn { 50, 40 }
+      if state then
+        state = s:transport(state, { epsilon = 0.02, iterations = 200 }) * a + pn.randn { 50, 40 } * scale
+      else
+        state = pn.randn { 50, 40 }
+      end
       s:weigh(dist.normal(state, r):log_prob(pn.full({ 50, 40 }, y)))
       m, P = t > 1 and a * m or m, t > 1 and a * a * P + 0.25 or P
       local S = P + r * r
