@@ -193,9 +193,9 @@ $(BUILD)/peers/complete:
 	@mkdir -p $(BUILD)
 	@python3 -m venv $(BUILD)/peers
 	@python3 -m venv $(BUILD)/peers/particles
-	@echo '  installing PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, cuthbert and particles into $(BUILD)/peers'
+	@echo '  installing PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, dynamax, cuthbert and others into $(BUILD)/peers'
 	@$(BUILD)/peers/bin/pip install torch pyro-ppl jax numpyro blackjax 'arviz<0.23' smcx cuthbert \
-	  pystan 'setuptools<81' > $(BUILD)/peers.log 2>&1 && \
+	  dynamax statsmodels pystan 'setuptools<81' > $(BUILD)/peers.log 2>&1 && \
 	  $(BUILD)/peers/particles/bin/pip install particles >> $(BUILD)/peers.log 2>&1 || \
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@

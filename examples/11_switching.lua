@@ -1,9 +1,9 @@
 --- Calm and turbulent markets: daily returns whose log-variance is a regime's level plus a slow wave, found by a
 --- Rao-Blackwellised particle filter. The logarithm of a squared return is that log-variance plus a noise that seven
 --- normals describe well (Kim, Shephard & Chib 1998). Given the regime and which of the seven it was, all is linear and
---- Gaussian: these two labels are the particles, 14 in all, each weighed for every particle (proposal "optimal"), and the
---- wave is summed out exactly (So, Lam & Li 1998 for the model). Parameters are learned on the first 70 % of the days by
---- the gradient of the filter's log-evidence over windows side by side, and judged on the rest.
+--- Gaussian: these two labels are the particles, 14 in all, each weighed for every particle (proposal "optimal"), and
+--- the wave is summed out exactly (So, Lam & Li 1998 for the model). Parameters are learned on the first 70 % of the
+--- days by the gradient of the filter's log-evidence over windows side by side, and judged on the rest.
 ---
 ---     penumbra examples/11_switching.lua [--quick] [--data DIR] [--seed N] [--out FILE.svg]
 ---
@@ -142,9 +142,10 @@ local steps = quick and 60 or 300
 local single = learn(1, steps)
 local model, p = learn(2, steps)
 local low, high = p.level:item(), p.level:item() + math.exp(p.gap:item())
-print(("volatility of the regimes %.2f and %.2f percent a day, mean stay %.0f and %.0f days; wave: keeps %.2f, noise %.2f")
-  :format(math.exp(low / 2), math.exp(high / 2), 1 + math.exp(p.stay:totable()[1]), 1 + math.exp(p.stay:totable()[2]),
-  pn.sigmoid(p.keep):item(), math.exp(p.noise:item())))
+print(("volatility of the regimes %.2f and %.2f percent a day, mean stay %.0f and %.0f days"):format(math.exp(low / 2),
+  math.exp(high / 2), 1 + math.exp(p.stay:totable()[1]), 1 + math.exp(p.stay:totable()[2])))
+print(("wave of the log-variance: keeps %.2f of itself a day, noise %.2f"):format(pn.sigmoid(p.keep):item(),
+  math.exp(p.noise:item())))
 
 -- ---- the whole series: filtered for the score, smoothed for the picture ----
 
@@ -176,7 +177,8 @@ local deviation = (log_variance:var(2) + smoothed.path_cov:reshape { days, -1 }:
 local day = pn.arange(1, days + 1)
 local function volatility(z) return ((center + deviation * z) / 2):exp() end
 local above = pn.plot.panel { title = "Size of daily returns, and smoothed volatility with its 95 % band",
-  y_label = "percent", legend = "top left", x_range = { 1, days }, y_range = { 0, math.min(5, returns:abs():max():item()) },
+  y_label = "percent", legend = "top left", x_range = { 1, days },
+  y_range = { 0, math.min(5, returns:abs():max():item()) },
   pn.plot.points(day, (returns - returns:mean()):abs(), { label = "|return|", size = 0.15, colour = "#aaaaaa" }),
   pn.plot.band(day, volatility(-1.96), volatility(1.96), { colour = "#1f77b4", opacity = 0.35 }),
   pn.plot.line(day, volatility(0), { label = "volatility", colour = "#1f77b4", width = 1.5 }) }

@@ -94,14 +94,15 @@ end)
 local ways = {
   { name = "PMMH", model = parameters, sample = function()
     return pn.smc.pmmh(model, { data = data, num_particles = quick and 50 or 300, chains = 4,
-      warmup = quick and 200 or 1000, draws = quick and 400 or 5000 })
+      warmup = quick and 200 or 800, draws = quick and 400 or 3000 })
   end },
   { name = "SMC^2", model = parameters, sample = function()
-    return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 600, num_particles = quick and 50 or 200,
-      max_moves = quick and 3 or 8 })
+    return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 400, num_particles = quick and 50 or 200,
+      max_moves = quick and 3 or 6 })
   end },
   { name = "NUTS", model = model, sample = function()
-    return pn.nuts(model, { data = data, chains = 4, warmup = quick and 150 or 600, draws = quick and 150 or 1000 })
+    return pn.nuts(model, { data = data, chains = 4, warmup = quick and 150 or 500, draws = quick and 150 or 800,
+      target_accept = 0.9 })
   end },
 }
 for _, way in ipairs(ways) do
@@ -149,7 +150,8 @@ for k, z in ipairs { -1.645, 0, 1.645 } do
 end
 local panels = { pn.plot.panel { title = "Returns of pound in dollar and their filtered volatility (90 %)",
   x_label = "day", y_label = "per cent", legend = "top left",
-  pn.plot.points(days, y:abs(), { size = 0.35, colour = "#999999", label = "|return|" }), pn.plot.fan(days, curves, { label = "volatility" }) } }
+  pn.plot.points(days, y:abs(), { size = 0.35, colour = "#999999", label = "|return|" }),
+  pn.plot.fan(days, curves, { label = "volatility" }) } }
 for _, name in ipairs { "mu", "rho", "sigma" } do
   local panel = { title = name, x_label = name, y_label = "density", legend = name == "mu" and "top right" or "none" }
   for _, way in ipairs(ways) do

@@ -213,7 +213,8 @@ function chart.filter_trace(trace, given)
       { colour = DARK, width = 1, dashed = true, label = ("threshold %.6g"):format(height) })
   end
   local function panel(title, list)
-    list.title, list.x_label, list.legend = title, o.x_label, "below"
+    list.title, list.legend = title, "below"
+    list.x_label = #list == 1 and o.x_label or nil -- a legend stands in its place
     return plot.panel(list)
   end
   local top = o.num_particles and o.num_particles * 1.02 or select(2, extent { size }) * 1.05

@@ -177,7 +177,7 @@ end
 
 -- Modules that are no part of `pn` and of no use to a script.
 local internal = { reference = true, describe = true, example = true, help = true, layout = true, pretty = true,
-  gradcheck = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
+  gradcheck = true, gnuplot = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
   ["infer.enumeration"] = true }
 
 -- Modules whose functions stand in a part of another name.
@@ -207,6 +207,7 @@ end
 -- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
 local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
   ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
+  ["smc.rbpf"] = "rbpf", ["smc.switching"] = false, ["smc.backward_simulation"] = false,
   ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
 
 local function spoken_of(part, owner)

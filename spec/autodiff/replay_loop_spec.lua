@@ -1,5 +1,5 @@
--- Loops of compiled functions: what the function does over and over is replayed as a loop, and gives the bits of an eager
--- call, whatever is in it; what cannot be a loop stays as it is.
+-- Loops of compiled functions: what the function does over and over is replayed as a loop, and gives the bits of an
+-- eager call, whatever is in it; what cannot be a loop stays as it is.
 local pn = require "penumbra"
 local cases = require "spec.autodiff.op_case"
 local common = require "spec.autodiff.replay_case"

@@ -198,6 +198,12 @@ describe("Wasserstein distances", function()
     local weights = (pn.randn { n } * 4):exp()
     local shift = pn.tensor { 0.3, -0.2 }
     close(metrics.wasserstein(x, x + shift, { weights = weights, other_weights = weights }), 0.13 ^ 0.5, 1e-12)
+    -- and where nearly all choices tie: a lattice in another order, moved by whole steps; few different costs
+    local y = x:take(1, pn.randperm(n))
+    close(metrics.wasserstein(x, y), 0)
+    close(metrics.wasserstein(x, y + pn.tensor { 3, 4 }), 5, 1e-11)
+    close(metrics.wasserstein(x, y, { cost = pn.ones { n, n } }), 1, 1e-12)
+    close(metrics.wasserstein(x, y, { cost = pn.zeros { n, n } }), 0)
   end)
 
   it("refuse what does not fit, at the line", function()

@@ -81,7 +81,8 @@ local function seen(z, t, observed)
   return places
 end
 
---- The states, all of them, given the observations to step t: mean [count, n], cov [count n, count n], and log p(y_1:t).
+--- The states, all of them, given the observations to step t: mean [count, n], cov [count n, count n], and log
+--- p(y_1:t).
 function joint.given(z, y, t, observed)
   local places = seen(z, t, observed)
   local states = z.n * z.count

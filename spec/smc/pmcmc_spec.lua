@@ -211,6 +211,20 @@ describe("PMMH", function()
     assert.same(run(true), run(false))
   end)
 
+  it("gives the same bits for any number of threads", function()
+    local function run(threads)
+      local before = pn.threads()
+      pn.threads(threads)
+      local o = { data = { y }, num_particles = 3000, chains = 2, warmup = 3, draws = 4, generator = pn.generator(6) }
+      local p = pn.smc.pmmh(model, o)
+      o = { data = { y }, num_particles = 200, num_parameters = 20, max_moves = 2, generator = pn.generator(7) }
+      local q = pn.smc.smc2(model, o)
+      pn.threads(before)
+      return { p.draws.sigma:totable(), q.draws.sigma:totable(), q.log_evidence }
+    end
+    assert.same(run(1), run(2))
+  end)
+
   it("warns of too few particles", function()
     pn.seed(6)
     local p = pn.smc.pmmh(model, { data = { y }, num_particles = 2, chains = 2, warmup = 20, draws = 20 })

@@ -1,6 +1,6 @@
 -- Rao-Blackwellised filters against exact answers: a switch of two labels with its paths enumerated (spec.smc
--- .switching_oracle), a Gaussian switch that depends on the state, and the Kalman filter. Replicates are the batch axis;
--- intervals are 6 standard errors and must be narrow.
+-- .switching_oracle), a Gaussian switch that depends on the state, and the Kalman filter. Replicates are the batch
+-- axis; intervals are 6 standard errors and must be narrow.
 local pn = require "penumbra"
 local oracle = require "spec.smc.switching_oracle"
 local dist = pn.dist
@@ -18,8 +18,8 @@ local function expect(want, x, narrow, more)
   local mean, deviation = mean_and_error(x)
   local allowed = 6 * (deviation ^ 2 + (more or 0) ^ 2) ^ 0.5
   assert.is_true(allowed < narrow, ("6 standard errors are %g, which is not below %g"):format(allowed, narrow))
-  assert.is_true(math.abs(mean - want) <= math.max(allowed, 1e-12), ("%.6f is %.1f standard errors from %.6f"):format(mean,
-    6 * math.abs(mean - want) / allowed, want))
+  assert.is_true(math.abs(mean - want) <= math.max(allowed, 1e-12),
+    ("%.6f is %.1f standard errors from %.6f"):format(mean, 6 * math.abs(mean - want) / allowed, want))
 end
 
 local function near(want, got, tolerance)
@@ -243,7 +243,8 @@ end)
 -- ---- exact cases ----
 
 describe("rbpf with equal regimes", function()
-  local A, C = pn.tensor { { 0.9, 0.1, 0 }, { -0.2, 0.7, 0.1 }, { 0, 0.3, 0.8 } }, pn.tensor { { 1, 0, 0.5 }, { 0, 1, 1 } }
+  local A = pn.tensor { { 0.9, 0.1, 0 }, { -0.2, 0.7, 0.1 }, { 0, 0.3, 0.8 } }
+  local C = pn.tensor { { 1, 0, 0.5 }, { 0, 1, 1 } }
   local Q, R = pn.eye(3) * 0.3, pn.tensor { { 0.4, 0.1 }, { 0.1, 0.5 } }
   local mean, cov, b, d = pn.tensor { 5, -3, 1 }, pn.eye(3) * 2, pn.tensor { 0.1, 0, -0.1 }, pn.tensor { 0.2, 1 }
 
@@ -293,7 +294,9 @@ describe("rbpf with equal regimes", function()
     assert.same({ 9, 2, 3, 3 }, s.path_cov:shape())
     -- the joint law of x_9 and x_5 given y, by carrying x_5 along in the state
     local zero = pn.zeros { 3, 3 }
-    local function blocks(p, q, r, t) return pn.concatenate({ pn.concatenate({ p, q }, 2), pn.concatenate({ r, t }, 2) }, 1) end
+    local function blocks(k, l, r, t)
+      return pn.concatenate({ pn.concatenate({ k, l }, 2), pn.concatenate({ r, t }, 2) }, 1)
+    end
     local m, p = mean, cov
     for t = 1, 5 do m, p = pn.kalman_step(m, p, A, b, Q, y:select(1, t), C, d, R) end
     m, p = pn.concatenate({ m, m }, 1), blocks(p, p, p, p)
@@ -348,13 +351,11 @@ end
 
 -- p(s_t | past, y_t), which is normal: s ~ N(ms, vs) and y = a x + b s + noise, x correlated with s by what links them.
 local function best_switch(view)
-  local m, ms, vs, cross = LINKED, nil, nil, 0
-  local x, p = view.mean:squeeze(-1), view.cov:reshape { -1 }
-  p = view.cov:ndim() > 2 and view.cov:squeeze(-1):squeeze(-1) or p
+  local m = LINKED
+  local x, p = view.mean:squeeze(-1), view.cov:squeeze(-1):squeeze(-1)
+  local ms, vs, cross = x * 0, x * 0 + m.first, 0
   if view.s then
     ms, vs, cross = m.f * x + m.g * view.s:squeeze(-1), m.f ^ 2 * p + m.noise, m.f * p
-  else
-    ms, vs = x * 0, p * 0 + m.first
   end
   local y_mean, y_var = m.a * x + m.b * ms, m.a ^ 2 * p + m.b ^ 2 * vs + 2 * m.a * m.b * cross + m.q + m.r
   local s_y = m.a * cross + m.b * vs
@@ -523,7 +524,6 @@ describe("rbpf", function()
       end, text)
     end
     refused("rbpf: unknown option 'sistem', did you mean 'system'", { sistem = 1 })
-    
     refused("prior must be {mean =, cov =}", { prior = 3 })
     refused("needs a transition or a coupling, one of the two", { coupling = function() end })
     refused("proposal must be a function or 'optimal'", { proposal = "best" })

@@ -1,6 +1,6 @@
 -- Bounds of particle filters and their gradients: against the Kalman filter for a linear Gaussian series with a fixed
--- imperfect proposal, and against an enumeration of all that can happen to two particles. Replicates are the batch axis,
--- each with parameters of its own, so that a gradient has an entry for each; intervals are 6 standard errors.
+-- imperfect proposal, and against an enumeration of all that can happen to two particles. Replicates are the batch
+-- axis, each with parameters of its own, so that a gradient has an entry for each; intervals are 6 standard errors.
 local pn = require "penumbra"
 local smc, dist = pn.smc, pn.dist
 
@@ -138,6 +138,24 @@ describe("gradients of bounds", function()
     local log_z, slopes = replicates(smc.fivo, 64, 10000, { threshold = 0 })
     local z = (log_z - log_p):exp()
     for k = 1, #NAMES do expect(g[k], z * slopes[k], 0.2) end
+  end)
+
+  it("are so too where a model is written as distributions, with a proposal and without", function()
+    local log_p, g = exact(Y)
+    for _, proposal in ipairs { false, function(p)
+      return function(x, y)
+        return dist.normal(x and 0.4 * p.a * x + 0.5 * y:unsqueeze(1) or pn.zeros { 16, 20000 } + 0.5 * y, 0.6)
+      end
+    end } do
+      local p = parameters(20000)
+      local value, result = smc.fivo(smc.filter, { num_particles = 16, batch = { 20000 },
+        prior = function() return dist.normal(0, 1) end,
+        transition = function(x) return dist.normal(p.a * x, p.q:sqrt():broadcast_to(x:shape())) end,
+        observation = function(x) return dist.normal(x, p.r:sqrt():broadcast_to(x:shape())) end,
+        proposal = proposal and proposal(p) or nil }, series(Y, 20000), { gradient = "stop_gradient" })
+      local z = (result.log_evidence:detach() - log_p):exp()
+      for k, slope in ipairs(pn.grad(value, p.list)) do expect(g[k], z * slope * 20000, 0.25) end
+    end
   end)
 
   it("converge to the exact one by stop_gradient, and by score function, which varies more", function()

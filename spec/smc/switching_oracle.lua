@@ -185,13 +185,13 @@ end
 --- f^2 cov + noise) given the past, mean and cov the moments of x before s' was known. The moments' errors are
 --- independent of all that, so (s, y) stay jointly Gaussian in the innovations.
 function oracle.published(m, y)
-  local mean, cov, s, ss, ys = noise(0) + m.mean, m.cov, nil, {}, {}
+  local mean, cov, s, ys = noise(0) + m.mean, m.cov, nil, {}
   for t = 1, #y do
     s = t == 1 and noise(m.first) or m.f * mean + m.g * s + noise(m.f ^ 2 * cov + m.noise)
     mean, cov = m.a * mean + m.b * s, m.a ^ 2 * cov + m.q
     local innovation = noise(cov + m.r)
     local gain = cov / (cov + m.r)
-    ss[t], ys[t] = s, mean + innovation
+    ys[t] = mean + innovation
     mean, cov = mean + gain * innovation, cov - gain * cov
   end
   local l, z = whiten(ys, y)

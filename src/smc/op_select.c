@@ -40,6 +40,7 @@ static pn_status check(pn_context *c, const char *where, const int64_t *a, int64
 
 typedef struct {
   shape s;
+  int64_t particle, filter; /* elements from one to the next in x */
   const char *x;
   const int64_t *a;
   char *out;
@@ -53,19 +54,42 @@ typedef struct {
 static void pick(void *data, int64_t first, int64_t end) {
   const job *j = data;
   const size_t bytes = (size_t)j->s.inner * j->size;
-  if (j->s.filters == 1 && bytes == 8) {
+  if (j->s.filters == 1 && j->particle == 1 && bytes == 8) {
     PICK(uint64_t)
-  } else if (j->s.filters == 1 && bytes == 4) {
+  } else if (j->s.filters == 1 && j->particle == 1 && bytes == 4) {
     PICK(uint32_t)
-  } else if (bytes == 8) {
+  } else if (bytes == 8 && j->size == 8) {
     int64_t f = first % j->s.filters;
     for (int64_t i = first; i < end; i++) {
-      ((uint64_t *)(void *)j->out)[i] = ((const uint64_t *)(const void *)j->x)[j->a[i] * j->s.filters + f];
+      ((uint64_t *)(void *)j->out)[i] = ((const uint64_t *)(const void *)j->x)[j->a[i] * j->particle + f * j->filter];
       if (++f == j->s.filters) f = 0;
     }
-  } else
-    for (int64_t i = first; i < end; i++)
-      memcpy(j->out + (size_t)i * bytes, j->x + (size_t)(j->a[i] * j->s.filters + i % j->s.filters) * bytes, bytes);
+  } else {
+    int64_t f = first % j->s.filters;
+    for (int64_t i = first; i < end; i++) {
+      memcpy(j->out + (size_t)i * bytes, j->x + (size_t)(j->a[i] * j->particle + f * j->filter) * j->size, bytes);
+      if (++f == j->s.filters) f = 0;
+    }
+  }
+}
+
+/* Axes from `first` to before `end` as one; the elements from one of its places to the next in *step. */
+static bool collapses(const pn_tensor *x, int first, int end, int64_t *step) {
+  *step = end > first ? x->stride[end - 1] : 1;
+  for (int axis = first; axis + 1 < end; axis++)
+    if (x->stride[axis] != x->stride[axis + 1] * x->shape[axis + 1]) return false;
+  return true;
+}
+
+/* x itself where the rows of events can be read in place (as in a view of packed results), else a copy. One more
+ * reference. */
+static pn_tensor *in_place(pn_context *c, pn_tensor *x, const pn_tensor *a, job *j) {
+  int64_t event;
+  bool fits = collapses(x, 1, a->ndim, &j->filter) && collapses(x, a->ndim, x->ndim, &event) && event == 1;
+  x = fits ? pn_tensor_ref(x) : pni_contiguous(c, x);
+  if (x && !fits) collapses(x, 1, a->ndim, &j->filter);
+  if (x) j->particle = x->stride[0];
+  return x;
 }
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
@@ -73,9 +97,12 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  pn_tensor *x = pni_contiguous(c, call->in[0]), *a = x ? pni_contiguous(c, call->in[1]) : NULL;
+  job j = {.out = pni_data(out), .size = pni_itemsize(out)};
+  pn_tensor *x = in_place(c, call->in[0], call->in[1], &j), *a = x ? pni_contiguous(c, call->in[1]) : NULL;
   if (a && check(c, "select", pni_data(a), a->numel, x->shape[0]) == PN_OK) {
-    job j = {shape_of(x, a, x->shape[0]), pni_data(x), pni_data(a), pni_data(out), pni_itemsize(x)};
+    j.s = shape_of(x, a, x->shape[0]);
+    j.x = pni_data(x);
+    j.a = pni_data(a);
     pni_parallel(c, a->numel, 1 + 32768 / (j.s.inner + 1), pick, &j);
   }
   pn_tensor_unref(x);

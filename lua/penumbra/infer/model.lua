@@ -120,7 +120,7 @@ local function no_value() end
 
 -- What condition, intervene and block name must be there.
 local function check_named(self, m)
-  if not (next(self.data) or next(self.fixed) or next(self.hidden)) then
+  if not self.changed then
     return
   end
   local met, names = {}, {}
@@ -145,20 +145,21 @@ end
 --- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
---- how.check: mistakes that a run may be asked to find. how.drive(m, name, steps, carry, turn): does the outermost m:scan
---- in its own way, by calls carry = turn(carry, t), and gives the last carry. Internal.
+--- how.check: mistakes that a run may be asked to find. how.drive(m, name, steps, carry, turn): does the outermost
+--- m:scan in its own way, by calls carry = turn(carry, t), and gives the last carry. Internal.
 function model.run(self, args, how)
   how = how or {}
-  -- absent fields are false: to look for one in the metatable takes longer
-  local m = setmetatable({ model = self, sites = {}, order = {}, plates = {}, scale = 1, step = "", time = false,
+  -- absent fields are false: to look for one in the metatable takes longer (lists with room for some sites)
+  local m = setmetatable({ model = self, sites = { a = nil, b = nil, c = nil, d = nil }, order = { nil, nil, nil, nil },
+    plates = {}, scale = 1, step = "", time = false,
     value_of = how.value or no_value, particles = how.particles or false, most = how.most or math.huge,
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
     detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
     unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
-    check = how.check or false, locate = how.locate or false, drive = how.drive or false }, recorder.methods)
-  local results = table.pack(self.body(m, table.unpack(args, 1, args.n or #args)))
-  m.results = results
+    check = how.check or false, locate = how.locate or false, drive = how.drive or false,
+    changed = self.changed }, recorder.methods)
+  self.body(m, table.unpack(args, 1, args.n or #args))
   if how.check then
     check_named(self, m)
   end
@@ -173,6 +174,7 @@ local function derived(self, changes)
   for key, value in pairs(changes) do
     copy[key] = value
   end
+  copy.changed = next(copy.data) ~= nil or next(copy.fixed) ~= nil or next(copy.hidden) ~= nil
   return setmetatable(copy, getmetatable(self))
 end
 
@@ -354,8 +356,9 @@ function model.model(f)
   if type(f) ~= "function" then
     core.error("model: needs a function (m, data...), got " .. type(f))
   end
-  return setmetatable({ body = f, data = {}, fixed = {}, hidden = {}, replayed = {}, reparametrised = {},
-    all_rows = {}, store = { params = {}, modules = {}, names = {} }, where = core.script_line() }, class)
+  return setmetatable({ body = f, data = {}, fixed = {}, hidden = {}, replayed = {}, changed = false,
+    reparametrised = {}, all_rows = {}, store = { params = {}, modules = {}, names = {} },
+    where = core.script_line() }, class)
 end
 
 --- Is x a model?

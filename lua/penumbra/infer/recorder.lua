@@ -31,9 +31,13 @@ local function add_site(m, kind, name)
     refuse(kind, "there is a site '%s' already%s: each needs a name of its own (in a loop over time use m:scan)", full,
       old.where ~= "" and ", at " .. old.where or "")
   end
-  local site = { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates,
-    where = m.locate and core.script_line() or "", position = #m.order + 1 }
-  return site
+  local where = m.locate and core.script_line() or ""
+  if kind == "sample" or kind == "observe" then -- (with room for what is said later)
+    return { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates, where = where,
+      value = nil, dist = nil, log_prob = nil, observed = nil, score = nil }
+  end
+  return { kind = kind, name = full, base = name, time = m.time, scale = m.scale, plates = m.plates, where = where,
+    value = nil }
 end
 
 local function keep_site(m, site)
@@ -41,32 +45,42 @@ local function keep_site(m, site)
   m.order[#m.order + 1] = site
 end
 
+-- d repeated along the plates around it, some of which it lacks.
+local function along_plates(m, d, batch)
+  local depth, want = #m.plates, {}
+  for k = 1, #batch - depth do
+    want[k] = batch[k]
+  end
+  for k = depth, 1, -1 do
+    want[#want + 1] = m.plates[k].rows
+  end
+  return d:expand(want)
+end
+
 -- The distribution with the axes of the plates around it.
 local function within_plates(m, kind, name, d)
+  local plates, strict = m.plates, m.strict
+  local depth = #plates
+  if depth == 0 and not strict then
+    return d
+  end
   local batch = d.batch_shape
-  local depth, n = #m.plates, #batch
-  local same, want = n >= depth, {}
+  local n = #batch
+  local same = n >= depth
   for k = 1, depth do
-    local plate, size = m.plates[k], batch[n - k + 1] or 1
+    local plate, size = plates[k], batch[n - k + 1] or 1
     if size ~= plate.rows and size ~= 1 then
       refuse(kind, "'%s' has batch shape %s, whose axis %d must have the %d rows of plate '%s', got %d%s", name,
         shape_text(batch), -k, plate.rows, plate.name, size,
         #d.event_shape == 0 and " (axes of one value are joined by :independent(1))" or "")
     end
     same = same and size == plate.rows
-    want[depth - k + 1] = plate.rows
   end
-  if m.strict and n > m.most + (m.enumerated or m.particles and 1 or 0) then
+  if strict and n > m.most + (m.enumerated or m.particles and 1 or 0) then
     refuse(kind, "'%s' has batch shape %s, more axes than there are plates: with particles or enumeration axes of "
       .. "one value must be joined by :independent(%d), or stand in a plate", name, shape_text(batch), n - m.most)
   end
-  if same then
-    return d
-  end
-  for k = n - depth, 1, -1 do
-    table.insert(want, 1, batch[k])
-  end
-  return d:expand(want)
+  return same and d or along_plates(m, d, batch)
 end
 
 -- Repeats d along the axis of particles unless an earlier draw has brought it.
@@ -124,13 +138,12 @@ end
 local MOVED = { interval = true, half_line = true, trials = true, integer_interval = true, atom = true, point = true,
   extended_real = true }
 
-local function check_observed(m, site, d, value)
-  local n = #value:shape() - #d.event_shape
-  if n < 0 then
+local function check_observed(site, d, value)
+  if value:ndim() < #d.event_shape then
     refuse("observe", "'%s' must have the %d event axes %s of its distribution, got shape %s", site.name,
       #d.event_shape, shape_text(d.event_shape), shape_text(value))
   end
-  if not m.check or MOVED[d.support] or d.name == "masked" or d.support == "real" or d.support == "real_vector" then
+  if MOVED[d.support] or d.name == "masked" or d.support == "real" or d.support == "real_vector" then
     return
   end
   local ok, inside = pcall(dist.within, d.support, value)
@@ -184,7 +197,9 @@ local function observed(m, site, d, value)
   elseif not core.is_tensor(value) then
     refuse("observe", "'%s' needs a value (a tensor, number or list), got %s", site.name, type(value))
   end
-  check_observed(m, site, d, value)
+  if m.check then
+    check_observed(site, d, value)
+  end
   site.observed, site.dist, site.value = true, d, value
   site.log_prob = score(m, site, d, value)
   keep_site(m, site)
@@ -201,22 +216,25 @@ function recorder:sample(name, d, given)
   check_distribution("sample", name, d)
   local o = given == nil and NONE or options.check("sample", given, sample_options)
   d = within_plates(self, "sample", name, d)
-  local set = given_value(self.model.fixed, site)
+  local changed = self.changed
+  local set = changed and given_value(self.model.fixed, site)
   if set then
     site.kind, site.dist, site.value = "intervened", d, set
     keep_site(self, site)
     return set
   end
-  local seen = given_value(self.model.data, site)
+  local seen = changed and given_value(self.model.data, site)
   if seen then
     return observed(self, site, d, seen)
   end
-  if self.model.hidden[site.base] or self.model.hidden[site.name] then
+  if changed and (self.model.hidden[site.base] or self.model.hidden[site.name]) then
     self.unseen = self.unseen or {}
     self.unseen[site.base], self.unseen[site.name] = true, true
     return d:sample()
   end
-  site.constraint, site.enumerable = o.constraint, o.enumerate
+  if given ~= nil then
+    site.constraint, site.enumerable = o.constraint, o.enumerate
+  end
   if o.enumerate and self.enumerate then
     site.dist = d
     site.value, site.axis = enumeration.values(self, site, d)
@@ -243,20 +261,20 @@ function recorder:observe(name, d, value)
   local site = add_site(self, "observe", name)
   check_distribution("observe", name, d)
   d = within_plates(self, "observe", name, d)
-  local set = given_value(self.model.fixed, site)
+  local changed = self.changed
+  local set = changed and given_value(self.model.fixed, site)
   if set then
     site.kind, site.dist, site.value = "intervened", d, set
     keep_site(self, site)
     return set
   end
-  value = given_value(self.model.data, site) or value
+  value = changed and given_value(self.model.data, site) or value
   if self.predict or self.prior and value == nil then
     site.dist, site.value, site.predicted = d, d:sample(), true
     keep_site(self, site)
     return site.value
   end
-  local instead = given_value(self.model.data, site)
-  return observed(self, site, d, instead == nil and value or instead)
+  return observed(self, site, d, value)
 end
 
 local flat_options = { low = options.any(false), high = options.any(false) }
@@ -327,7 +345,7 @@ local param_options = { constraint = options.any(false) }
 --- one), lies in the set `constraint`. Within a plate it has its full size: take the rows of i.
 function recorder:param(name, value, given)
   local site = add_site(self, "param", name)
-  local o = options.check("param", given, param_options)
+  local o = given == nil and NONE or options.check("param", given, param_options)
   local store = self.model.store
   local entry = store.params[name]
   if not entry then
@@ -436,6 +454,11 @@ local function indices_of(m, plate)
   return i
 end
 
+local function leave_plate(m, plates, scale, ...)
+  m.plates, m.scale = plates, scale
+  return ...
+end
+
 --- size independent rows, all at once: f(i) with their indices. With {batch = B} only B of them, at random, which
 --- count size / B times. Returns what f returns.
 function recorder:plate(name, size, given, f)
@@ -460,18 +483,16 @@ function recorder:plate(name, size, given, f)
       refuse("plate", "'%s' stands within itself (depth %d)", name, k)
     end
   end
-  self.plates = table.move(before, 1, #before, 1, {})
-  self.plates[#before + 1] = plate
+  local depth = #before + 1
+  self.plates = depth == 1 and { plate } or table.move(before, 1, depth - 1, 1, { [depth] = plate })
   self.scale = scale * (size / rows)
-  self.deepest = math.max(self.deepest, #before + 1)
+  self.deepest = math.max(self.deepest, depth)
   local known = self.plate_sizes[name]
   if known and known ~= size then
     refuse("plate", "'%s' has size %d here and %d elsewhere", name, size, known)
   end
   self.plate_sizes[name] = size
-  local results = table.pack(f(indices_of(self, plate)))
-  self.plates, self.scale = before, scale
-  return table.unpack(results, 1, results.n)
+  return leave_plate(self, before, scale, f(indices_of(self, plate)))
 end
 
 -- The body of a loop over time, called for any t: sites in it are "x[t]", within the loops around it.

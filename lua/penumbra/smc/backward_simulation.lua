@@ -139,8 +139,8 @@ end
 
 -- ---- the Gaussian part given a path ----
 
--- Forward: per step the moments before and after prediction, and after y. before[t] are those of x_t that know of s_{t +
--- 1}.
+-- Forward: per step the moments before and after prediction, and after y. before[t] are those of x_t that know of s_{t
+-- + 1}.
 local function filter_path(self, steps, s, mean, cov)
   local before, after, ahead, systems = {}, {}, {}, {}
   for t, step in ipairs(steps) do

@@ -2,6 +2,7 @@
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
+local switching = require "penumbra.smc.switching"
 
 local filter = {}
 
@@ -25,14 +26,22 @@ local function of_functions(o)
   }
 end
 
--- One draw per particle: a distribution of one state, or of as many as there are particles.
+-- One draw per particle: a distribution of one state, or of as many as there are particles. Where a gradient is asked
+-- for, along its path.
 local function draw(self, d)
   local lead = #self.shape
+  local sample = switching.has_path(d) and switching.followed(d) and d.rsample or d.sample
   if #d.batch_shape >= lead then
-    return d:sample({}, self.generator)
+    return sample(d, {}, self.generator)
   end
   local shape = table.move(self.shape, 1, lead - #d.batch_shape, 1, {})
-  return d:sample(shape, self.generator)
+  return sample(d, shape, self.generator)
+end
+
+-- log q(state) of a draw without a path counts as that of a fixed proposal: it has no gradient.
+local function log_proposal(q, state)
+  local log_q = q:log_prob(state)
+  return switching.has_path(q) and log_q or log_q:detach()
 end
 
 -- The observation as each particle's distribution takes it: log_prob stretches no axis by itself.
@@ -64,10 +73,11 @@ local function of_distributions(o)
       local d = o.observation(state, t, u)
       local lw = d:log_prob(for_each(d, y))
       if not o.proposal then
-        return lw
+        local fixed = not switching.has_path(q) and switching.followed(q)
+        return fixed and lw + q:log_prob(state) - log_proposal(q, state) or lw
       end
       local p = previous and o.transition(previous, t, u) or o.prior(self.machine.num_particles)
-      return lw + p:log_prob(state) - q:log_prob(state)
+      return lw + p:log_prob(state) - log_proposal(q, state)
     end,
   }
 end

@@ -146,9 +146,9 @@ end
 --- those before it; log_likelihood [B...], their sum. All differentiable. See pn.help "penumbra.smc.kalman" for the
 --- system and the options of all functions. Further option:
 ---
---- form   "covariance"; "square_root": on roots, which lose nothing where covariances are nearly singular (result `root`,
----        no gradient); "information": on precisions (results `precision` and `information`, precision times mean; needs
----        transitions and covariances that can be inverted; starts from diffuse = true too)
+--- form   "covariance"; "square_root": on roots, which lose nothing where covariances are nearly singular (result
+---        `root`, no gradient); "information": on precisions (results `precision` and `information`, precision times
+---        mean; needs transitions and covariances that can be inverted; starts from diffuse = true too)
 ---
 --- With a diffuse state mean is NaN and cov infinite until the observations determine the state; log_prob is 0 before
 --- that, all of the diffuse log likelihood so far at the step that does.
@@ -170,10 +170,10 @@ function kalman.filter(system, y, given)
   return with_likelihood(f)
 end
 
---- log_likelihood(system, y [, options]) -> [B...]: log p(y), differentiable in all of the system and in y; the gradient
---- is one pass back in time. With a diffuse state the diffuse log likelihood lim (log p(y) + k/2 log kappa) for k
---- directions of variance kappa (Durbin & Koopman 2012, 7.2.2). nil, message, code where an innovation covariance is not
---- positive definite.
+--- log_likelihood(system, y [, options]) -> [B...]: log p(y), differentiable in all of the system and in y; the
+--- gradient is one pass back in time. With a diffuse state the diffuse log likelihood lim (log p(y) + k/2 log kappa)
+--- for k directions of variance kappa (Durbin & Koopman 2012, 7.2.2). nil, message, code where an innovation
+--- covariance is not positive definite.
 function kalman.log_likelihood(system, y, given)
   local o = linear_system.options("kalman.log_likelihood", given)
   local s = linear_system.read("kalman.log_likelihood", system, y, o)
@@ -219,8 +219,8 @@ local function smooth_system(s, method)
 end
 
 --- smooth(system, y [, options]) -> {mean, cov, lag_one}: the states given all observations, [T + 1, B..., n] and
---- [T + 1, B..., n, n] with x_0 first (T of them with first = "predicted"), and lag_one [T, B..., n, n], the covariances of
---- each with the next. Further option:
+--- [T + 1, B..., n, n] with x_0 first (T of them with first = "predicted"), and lag_one [T, B..., n, n], the
+--- covariances of each with the next. Further option:
 ---
 --- method   "rts" (Rauch, Tung & Striebel), "disturbance" (inverts no covariance of states, so that these may be
 ---          singular), "two_filter" (no lag_one)
@@ -311,8 +311,8 @@ function kalman.sample(system, steps, given)
   return draws_first(states), draws_first(seen)
 end
 
---- sample_posterior(system, y [, options]) -> states [S, T + 1, B..., n] (T of them with first = "predicted"): joint draws
---- of all states given all observations, reparameterised. Further options: num_samples (1), generator,
+--- sample_posterior(system, y [, options]) -> states [S, T + 1, B..., n] (T of them with first = "predicted"): joint
+--- draws of all states given all observations, reparameterised. Further options: num_samples (1), generator,
 ---
 --- method   "ffbs" (filters once, samples backwards), "simulation" (Durbin & Koopman 2002: smooths each draw; also for
 ---          diffuse states and singular covariances)
@@ -358,8 +358,8 @@ local function read_proper(where, system, y, o)
 end
 
 --- elbo(system, y [, options]) -> {prior, transition, emission, entropy, elbo}, each [B...]: the expected complete log
---- likelihood under the smoothed states in its parts, and their entropy; the sum is the log likelihood exactly. The noises
---- and initial_cov must be positive definite. Further option:
+--- likelihood under the smoothed states in its parts, and their entropy; the sum is the log likelihood exactly. The
+--- noises and initial_cov must be positive definite. Further option:
 ---
 --- entropy   "forward", "backward" or "pairwise": by the smoothed states given the one before, given the one after, or
 ---           by pairs less single ones; the same number. (The covariances are those of the smoothing distribution; the
@@ -386,8 +386,8 @@ local function detached(x)
   return out
 end
 
---- fisher_gradient(system, y, parameters [, options]) -> list of gradients of the log likelihood (summed over series) by
---- Fisher's identity, d log p(y) = E[d log p(x, y) | y]: a smoother and no pass back through the filter. The system
+--- fisher_gradient(system, y, parameters [, options]) -> list of gradients of the log likelihood (summed over series)
+--- by Fisher's identity, d log p(y) = E[d log p(x, y) | y]: a smoother and no pass back through the filter. The system
 --- consists of functions of `parameters`. Equal to what log_likelihood's gradient is.
 function kalman.fisher_gradient(system, y, parameters, given)
   local where = "kalman.fisher_gradient"
@@ -429,15 +429,17 @@ local function em_loop(where, system, y, o, fitted)
   return { system = system, log_likelihood = core.tensor(list), converged = converged, steps = #list - 1 }
 end
 
---- em(system, y [, options]) -> {system, log_likelihood, steps, converged}: maximum likelihood by expectation-maximisation
---- (Shumway & Stoffer 1982) from the values that the system has; log_likelihood, summed over series, before the first step
---- and after each. All parts that the system has are fitted; offsets and inputs are regressed on together with the matrix
---- beside them. A part without the batch's axes is pooled over all series, one with them is fitted to each. Missing
---- elements of y count with their expectation given the state and what was observed. Further options:
+--- em(system, y [, options]) -> {system, log_likelihood, steps, converged}: maximum likelihood by
+--- expectation-maximisation (Shumway & Stoffer 1982) from the values that the system has; log_likelihood, summed over
+--- series, before the first step and after each. All parts that the system has are fitted; offsets and inputs are
+--- regressed on together with the matrix beside them. A part without the batch's axes is pooled over all series, one
+--- with them is fitted to each. Missing elements of y count with their expectation given the state and what was
+--- observed. Further options:
 ---
 --- steps       at most (100)
 --- tolerance   stop when the log likelihood gains less than this share of itself (0: never before)
---- fixed       names of parts that keep their values, {"emission", "emission_noise"}; what changes with time must be one
+--- fixed       names of parts that keep their values, {"emission", "emission_noise"}; what changes with time must be
+--- one
 function kalman.em(system, y, given)
   local where = "kalman.em"
   local o = linear_system.options(where, given, { steps = 100, tolerance = 0, fixed = {} })
@@ -454,9 +456,10 @@ end
 
 -- ---- continuous time ----
 
---- discretise{drift =, diffusion =, step =, offset =} -> {transition, transition_noise, transition_offset}: dx = (drift x +
---- offset) dt + dw with E dw dw^T = diffusion dt, observed after steps of the lengths `step` (a number, or [T]: then all
---- results have a time axis; [T, 1] or [T, B] for a batch), exactly, by the matrix exponential (Van Loan 1978).
+--- discretise{drift =, diffusion =, step =, offset =} -> {transition, transition_noise, transition_offset}: dx =
+--- (drift x + offset) dt + dw with E dw dw^T = diffusion dt, observed after steps of the lengths `step` (a number, or
+--- [T]: then all results have a time axis; [T, 1] or [T, B] for a batch), exactly, by the matrix exponential (Van
+--- Loan 1978).
 function kalman.discretise(given)
   return discretise.system("kalman.discretise", given)
 end

@@ -14,6 +14,7 @@
 ---
 --- Chopin, Jacob & Papaspiliopoulos 2013.
 local core = require "penumbra.core"
+local evidence_error = require "penumbra.smc.evidence_error"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
@@ -101,7 +102,8 @@ local function rejuvenate(self, f, record)
   local factor = tempering.factor_of(f.z, self.log_w)
   local places = tempering.systematic(self.log_w, self.sets, self.generator)
   take_filters(f, places)
-  self.family, self.log_w = places, core.zeros({ self.sets }, float64)
+  self.account:resampled(places)
+  self.log_w = core.zeros({ self.sets }, float64)
   local total, coordinates = 0, tempering.coordinates(f.z, factor)
   local start = f.z
   record.moves = 0
@@ -123,9 +125,7 @@ local function ess_of(log_w) return math.exp(2 * log_w:logsumexp(1):item() - (lo
 
 -- The block of weights since the last resampling enters the evidence.
 local function close_block(self)
-  local log_mean = self.log_w:logsumexp(1):item() - math.log(self.sets)
-  self.log_evidence = self.log_evidence + log_mean
-  self.variance = self.variance + tempering.variance_of((self.log_w - log_mean):exp(), self.family)
+  self.log_evidence = self.log_evidence + self.account:add(self.log_w)
 end
 
 local function climb(self, bar)
@@ -198,7 +198,7 @@ function nested.smc2(m, given)
   self.threshold, self.max_moves, self.mixing = o.threshold, o.max_moves, o.mixing
   self.least_accept, self.most_particles = o.least_accept, o.most_particles
   self.scale = 2.38 / math.sqrt(self.target.size)
-  self.log_evidence, self.variance, self.log_evidences, self.family = 0, 0, {}, false
+  self.log_evidence, self.log_evidences, self.account = 0, {}, evidence_error.new(self.sets)
   local bar = progress.asked(o.progress, { total = self.steps, label = "smc2" })
   local f, ladder = pmmh.without_graph(function()
     self.log_prior = pmmh.log_prior_of(self)
@@ -212,7 +212,7 @@ function nested.smc2(m, given)
     unconstrained = f.z:unsqueeze(1), seconds = core.clock() - clock,
     statistics = { log_density = (f.prior + f.likelihood):unsqueeze(1), accept = core.full({ 1, self.sets },
       last.accept, float64) },
-    log_evidence = self.log_evidence, log_evidence_error = math.sqrt(self.variance) }
+    log_evidence = self.log_evidence, log_evidence_error = self.account:error() }
   p.ladder, p.log_evidences = ladder, core.tensor(self.log_evidences)
   return p
 end

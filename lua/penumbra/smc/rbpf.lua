@@ -28,12 +28,12 @@ local methods = {}
 
 -- The moments of x_0, one for each particle.
 local function prior_of(self)
-  local prior, mean, cov = self.prior, nil, nil
+  local prior = self.prior
   if type(prior) == "function" then
-    mean, cov = prior()
-  else
-    mean, cov = prior.mean, prior.cov
+    local mean, cov = prior()
+    prior = { mean = mean, cov = cov }
   end
+  local mean, cov = prior.mean, prior.cov
   options.argument("rbpf", "the mean of prior", mean, "tensor")
   options.argument("rbpf", "the cov of prior", cov, "tensor")
   local wide = table.move(self.shape, 1, #self.shape, 1, {})
@@ -41,8 +41,8 @@ local function prior_of(self)
   return mean:broadcast_to(wide), cov
 end
 
--- Moments of x_{t-1} that know of s = s_t, and log p(s | past): where s_t depends on x_{t-1} it is an observation of it.
--- Without (conditioning = "published") x_{t-1} keeps its moments.
+-- Moments of x_{t-1} that know of s = s_t, and log p(s | past): where s_t depends on x_{t-1} it is an observation of
+-- it. Without (conditioning = "published") x_{t-1} keeps its moments.
 local function condition(self, view, s)
   local link = view.link
   if not link then
@@ -74,7 +74,8 @@ local view_methods = core.namespace("a view", {
   --- view:log_likelihood(s): log p(y_t | s_t = s, past), and the moments of x_t given y_t.
   log_likelihood = function(view, s)
     local mean, cov, m = predicted(view.filter, view, s)
-    local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, { observed = view.observed })
+    local given = { observed = view.observed }
+    local after, after_cov, log_prob = core.kalman_update(mean, cov, view.y, m.c, m.d, m.r, given)
     if not after then
       core.error("rbpf: log_likelihood: " .. after_cov)
     end
@@ -140,7 +141,7 @@ local function propose(self, view)
   local s = switching.draw(self, from, self.shape)
   local mean, cov, log_p = condition(self, view, s)
   local path, extra = switching.has_path(from), nil
-  if from ~= law or not path then
+  if from ~= law or not path and switching.followed(law) then
     local log_q = from:log_prob(s)
     extra = (from ~= law and (log_p or law:log_prob(s)) or log_q) - (path and log_q or log_q:detach())
   end
@@ -164,8 +165,8 @@ local function chosen(x, k)
   return x:gather(1, index:broadcast_to(shape)):squeeze(1)
 end
 
--- All labels of a categorical switch weighed for each particle: p(s | past, y) itself is drawn from, and the weight, the
--- sum over labels, does not depend on the draw.
+-- All labels of a categorical switch weighed for each particle: p(s | past, y) itself is drawn from, and the weight,
+-- the sum over labels, does not depend on the draw.
 local function propose_optimal(self, view)
   local law = view.law
   if not dist.is(law) or law.name ~= "categorical" then
@@ -191,7 +192,11 @@ local function propose_optimal(self, view)
   mean = chosen(mean:broadcast_to(wide), s)
   wide[#wide + 1] = mean:size(-1)
   cov = chosen(cov:broadcast_to(wide), s)
-  return { s = s, mean = mean, cov = cov }, joint:detach():logsumexp(1) + slope_of(chosen(joint, s))
+  local total = joint:logsumexp(1)
+  if joint:requires_grad() then
+    total = total:detach() + slope_of(chosen(joint, s))
+  end
+  return { s = s, mean = mean, cov = cov }, total
 end
 
 local function advance(pass, state, t, y, u, observed)
@@ -276,10 +281,10 @@ local function current(self, where)
   return self.pass or core.error(("rbpf: %s: nothing was observed yet"):format(where))
 end
 
---- f:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with inputs u,
---- which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B..., p], false
---- where an element is missing; without it NaN is what is missing.
-function methods.observe(self, y, u, observed)
+--- rbpf:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with
+--- inputs u, which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B...,
+--- p], false where an element is missing; without it NaN is what is missing.
+function methods:observe(y, u, observed)
   if y ~= nil then
     options.argument("rbpf: observe", "y", y, "tensor")
   end
@@ -292,13 +297,13 @@ end
 
 local run_options = { inputs = options.any(nil), observed = options.optional "tensor", moments = true }
 
---- Observes a whole series y [T, B..., p] from its beginning. options: inputs (u_t by t: a list, or a tensor with time as
---- its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what is
---- marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T, B...]*,
---- mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities [T, B...,
---- K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others go on
---- from there (but not within pn.compile, which would not renew what they see).
-function methods.run(self, y, given)
+--- Observes a whole series y [T, B..., p] from its beginning. options: inputs (u_t by t: a list, or a tensor with time
+--- as its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what
+--- is marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T,
+--- B...]*, mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities
+--- [T, B..., K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others
+--- go on from there (but not within pn.compile, which would not renew what they see).
+function methods:run(y, given)
   options.argument("rbpf: run", "y", y, "tensor")
   local o = options.check("rbpf: run", given, run_options)
   local pass = new_pass(self)
@@ -322,39 +327,39 @@ function methods.run(self, y, given)
 end
 
 --- Forgets all observations.
-function methods.reset(self)
+function methods:reset()
   self.pass = false
 end
 
 --- How many observations were taken in.
-function methods.steps(self)
+function methods:steps()
   return self.pass and self.pass.t or 0
 end
 
 --- The sum of the increments so far, [B...].
-function methods.log_evidence(self)
+function methods:log_evidence()
   return current(self, "log_evidence").machine:log_evidence()
 end
 
 --- The effective sample size of the weights, [B...].
-function methods.effective_sample_size(self)
+function methods:effective_sample_size()
   return current(self, "effective_sample_size").machine:effective_sample_size()
 end
 
 --- The filter as a Gaussian mixture: {log_weights [N, B...] (normalised), s, mean [N, B..., n], cov [N, B..., n, n]}.
-function methods.mixture(self)
+function methods:mixture()
   local pass = current(self, "mixture")
   local state = pass.state
   return { log_weights = pass.machine:log_weights(), s = state.s, mean = state.mean, cov = state.cov }
 end
 
 --- Mean [B..., n] and covariance [B..., n, n] of x_t given y up to t: the moments of the mixture.
-function methods.moments(self)
+function methods:moments()
   return moments_of(current(self, "moments"))
 end
 
 --- The weighted mean over the particles of x [N, B..., ...], a tensor with a value for each.
-function methods.mean(self, x)
+function methods:mean(x)
   return current(self, "mean").machine:mean(x)
 end
 
@@ -363,7 +368,7 @@ local function labels_of(pass, where)
 end
 
 --- Probabilities [B..., K] of the K labels of a categorical switch given y up to t.
-function methods.probabilities(self)
+function methods:probabilities()
   local pass = current(self, "probabilities")
   labels_of(pass, "probabilities")
   return probabilities_of(pass)
@@ -391,7 +396,7 @@ end
 --- path_cov [T, num, B..., n, n]; mean [T, B..., n] and cov [T, B..., n, n], the moments of x_t given all y; of a
 --- categorical switch probabilities [T, B..., K]. No gradient. It needs history = true, a transition that gives a
 --- distribution, and conditioning = "exact" where s depends on x. Lindsten, Bunch, Saerkkae, Schoen & Godsill 2016.
-function methods.smooth(self, given)
+function methods:smooth(given)
   local o = options.check("rbpf: smooth", given, { num = self.shape[1] })
   options.whole("rbpf: smooth", "num", o.num, 1)
   local pass = current(self, "smooth")
@@ -423,10 +428,10 @@ end
 local FORESEEN = { "s", "state_mean", "state_cov", "y_mean", "y_cov", "mean", "cov", "probabilities" }
 
 --- The next `steps` observations: each particle goes on by its own law, its Gaussian part exactly. options: inputs, as
---- for f:run, from the first of these steps on. Gives, for each of H steps, the mixture: log_weights [N, B...], s [H, N,
---- B..., event], state_mean and state_cov, y_mean [H, N, B..., p] and y_cov [H, N, B..., p, p]; its moments mean [H,
+--- for f:run, from the first of these steps on. Gives, for each of H steps, the mixture: log_weights [N, B...], s [H,
+--- N, B..., event], state_mean and state_cov, y_mean [H, N, B..., p] and y_cov [H, N, B..., p, p]; its moments mean [H,
 --- B..., p] and cov [H, B..., p, p]; of a categorical switch probabilities [H, B..., K].
-function methods.forecast(self, steps, given)
+function methods:forecast(steps, given)
   options.whole("rbpf: forecast", "steps", steps, 1)
   local o = options.check("rbpf: forecast", given, { inputs = options.any(nil) })
   local pass = current(self, "forecast")
@@ -458,8 +463,11 @@ local rbpf_options = { history = true, prior = options.required(), init = option
   transition = options.optional "function", coupling = options.optional "function",
   system = options.required "function", proposal = options.any(nil),
   conditioning = options.choice("exact", "published"), missing = true }
+local of_machine = {}
 for name, rule in pairs(machine.options) do
-  rbpf_options[name] = rbpf_options[name] or rule
+  if name ~= "history" and name ~= "conditional" then
+    rbpf_options[name], of_machine[#of_machine + 1] = rule, name
+  end
 end
 
 local function check_parts(o)
@@ -480,25 +488,29 @@ end
 ---     x_t = a(s_t) x_{t-1} + b(s_t) + N(0, q(s_t)),      y_t = c(s_t) x_t + d(s_t) + N(0, r(s_t))
 ---
 --- prior         {mean = [..., n], cov = [..., n, n]} of x_0, or a function that gives both
---- init          law of s_1, or a function of the shape {N, B...} and u_1 that gives it, or draws [N, B..., event] of it
---- transition    function(s, t, u): law of s_t given s = s_{t-1} [N, B..., event], or draws of it (a tensor, or a table of
----               tensors; without a density there is no proposal, no smoothing)
---- coupling      in its place, for switches that depend on the state: function(s, t, u) gives F [..., k, n], f [..., k] (or
----               nil) and S [..., k, k] of s_t = F x_{t-1} + f + N(0, S)
---- system        function(s, t, u): {a =, b =, q =, c =, d =, r =} given s = s_t, with or without the axes of s; b and d
----               may be left out
---- proposal      function(view): the law to draw s_t from, where it is not that of the model. view.law is p(s_t | past), view.s
----               s_{t-1}, view.mean and view.cov the moments of x_{t-1}, view.y, view.t, view.input; view:predict(s) gives
----               mean and cov of x_t if s_t = s, view:log_likelihood(s) then log p(y_t | s, past), mean and cov given y_t.
----               "optimal", for a categorical switch: p(s_t | past, y_t), all labels weighed; system gets s as [K, 1, ...]
---- conditioning  of x_{t-1} on an s_t that depends on it: "exact" counts s_t as an observation of x_{t-1}, as the model above
----               asks. "published" leaves that out, as the recursion in the paper does (Kurle et al. 2020, section 3.3): the
----               filter of another model, in which s_t depends on the moments of x_{t-1}; transition then gets {mean =, cov =}
----               of x_{t-1} as fourth argument
+--- init          law of s_1, or a function of the shape {N, B...} and u_1 that gives it, or draws [N, B..., event] of
+---               it
+--- transition    function(s, t, u): law of s_t given s = s_{t-1} [N, B..., event], or draws of it (a tensor, or a table
+---               of tensors; without a density there is no proposal, no smoothing)
+--- coupling      in its place, for switches that depend on the state: function(s, t, u) gives F [..., k, n], f [..., k]
+---               (or nil) and S [..., k, k] of s_t = F x_{t-1} + f + N(0, S)
+--- system        function(s, t, u): {a =, b =, q =, c =, d =, r =} given s = s_t, with or without the axes of s; b and
+---               d may be left out
+--- proposal      function(view): the law to draw s_t from, where it is not that of the model. view.law is p(s_t |
+---               past), view.s s_{t-1}, view.mean and view.cov the moments of x_{t-1}, view.y, view.t, view.input;
+---               view:predict(s) gives mean and cov of x_t if s_t = s, view:log_likelihood(s) then log p(y_t | s,
+---               past), mean and cov given y_t. "optimal", for a categorical switch: p(s_t | past, y_t), all labels
+---               weighed; system gets s as [K, 1, ...]
+--- conditioning  of x_{t-1} on an s_t that depends on it: "exact" counts s_t as an observation of x_{t-1}, as the model
+---               above asks. "published" leaves that out, as the recursion in the paper does (Kurle et al. 2020,
+---               section 3.3): the filter of another model, in which s_t depends on the moments of x_{t-1}; transition
+---               then gets {mean =, cov =} of x_{t-1} as fourth argument
 --- missing       true: NaN in y was not observed. false saves the look
 --- history       true: what f:smooth needs is kept
---- num_particles, resampling, threshold, batch, gradient, generator and the others of pn.smc: as there. Draws of s without
----               a path for the gradient count as those of a fixed proposal, so that their laws' parameters get a gradient.
+--- num_particles, resampling, threshold, batch, gradient, generator and the others of pn.smc: as there
+---
+--- Draws of s without a path for the gradient count as those of a fixed proposal, so that their laws' parameters get a
+--- gradient.
 ---
 --- f:observe(y), f:run(y), f:moments(), f:mixture(), f:probabilities(), f:mean(x), f:smooth{num =}, f:forecast(steps).
 --- Source: Doucet, de Freitas, Murphy & Russell 2000; Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.
@@ -507,8 +519,8 @@ function rbpf.rbpf(given)
   check_parts(o)
   options.whole("rbpf", "num_particles", o.num_particles, 1)
   o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch or {}) }, false, {}
-  for name in pairs(machine.options) do
-    o.machine_options[name] = name ~= "history" and o[name] or nil
+  for _, name in ipairs(of_machine) do
+    o.machine_options[name] = o[name]
   end
   return setmetatable(o, class)
 end

@@ -9,8 +9,8 @@
 ---     fivo    E[log Z], Z the filter's estimate of p(y) with adaptive resampling (Maddison et al. 2017)
 ---     vsmc    the same, resampling at every step (Naesseth, Linderman, Ranganath & Blei 2018; Le et al. 2018)
 ---
---- On long series fivo >= iwae >= elbo. Each makes its own filter, fresh at every call: (make, model, y [, options]), make
---- the constructor, model its options. A bound is one number, in nats per series, the mean over the batch.
+--- On long series fivo >= iwae >= elbo. Each makes its own filter, fresh at every call: (make, model, y [, options]),
+--- make the constructor, model its options. A bound is one number, in nats per series, the mean over the batch.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
@@ -62,9 +62,9 @@ end
 
 -- ---- without resampling ----
 
---- elbo(make, model, y [, options]): the evidence lower bound, the mean over particles of the logarithm of their weights
---- at the end: what one particle gives in expectation. Options: inputs, observed (as for the filter's run), num_particles,
---- batch, generator (in place of the model's).
+--- elbo(make, model, y [, options]): the evidence lower bound, the mean over particles of the logarithm of their
+--- weights at the end: what one particle gives in expectation. Options: inputs, observed (as for the filter's run),
+--- num_particles, batch, generator (in place of the model's).
 function bound.elbo(make, model, y, given)
   options.argument("smc.elbo", "model", model, "table")
   local o = options.check("smc.elbo", given, bound_options)
@@ -130,15 +130,15 @@ local function with_resampling(where, make, model, y, given, threshold)
   return value, result
 end
 
---- fivo(make, model, y [, options]): E[log Z] of a particle filter that resamples when the weights ask for it. Gives also
---- what the filter's run gave. Options, beside those of elbo:
+--- fivo(make, model, y [, options]): E[log Z] of a particle filter that resamples when the weights ask for it. Gives
+--- also what the filter's run gave. Options, beside those of elbo:
 ---
 --- threshold   0.5 unless the model says: resample where the effective sample size is at most 0.5 N
 --- resampling  the scheme
---- gradient    of resampling: "dropped" (biased, of low variance: what the papers train with), "score_function" (unbiased
----             for the bound where resampling does not hang on the threshold; scheme "multinomial"; each choice is
----             rewarded with the evidence from there on), "stop_gradient" (unbiased for the evidence itself, Scibior & Wood
----             2021), "soft" (Karkus, Hsu & Lee 2018), and what else pn.smc has
+--- gradient    of resampling: "dropped" (biased, of low variance: what the papers train with), "score_function"
+---             (unbiased for the bound where resampling does not hang on the threshold; scheme "multinomial"; each
+---             choice is rewarded with the evidence from there on), "stop_gradient" (unbiased for the evidence itself,
+---             Scibior & Wood 2021), "soft" (Karkus, Hsu & Lee 2018), and what else pn.smc has
 --- baseline    of score_function: a number, or a tensor [T] or [T, B...]; without it the mean of the batch's other
 ---             filters
 ---

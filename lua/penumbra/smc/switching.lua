@@ -23,6 +23,21 @@ function switching.has_path(law)
   return reparametrised[law.name] ~= false
 end
 
+--- Is a gradient asked for that would reach the law's parameters?
+function switching.followed(law)
+  local off = core.set_no_grad(true)
+  core.set_no_grad(off)
+  if off then
+    return false
+  end
+  for _, value in pairs(#law.parts == 0 and law:arguments() or { law }) do
+    if not core.is_tensor(value) or value:requires_grad() then
+      return true
+    end
+  end
+  return false
+end
+
 local function is_tail(short, long)
   local skip = #long - #short
   for k, size in ipairs(short) do
@@ -51,7 +66,8 @@ function switching.coupled_law(mean, cov, link)
   if link.offset then
     loc = loc + link.offset
   end
-  return dist.multivariate_normal { loc = loc, covariance_matrix = f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov }
+  local spread = f:matmul(cov):matmul(f:transpose(-2, -1)) + link.cov
+  return dist.multivariate_normal { loc = loc, covariance_matrix = spread }
 end
 
 -- ---- what the script's functions give, checked ----
@@ -96,6 +112,7 @@ function switching.law_at(self, s, t, u, shape, moments)
   return law
 end
 
+--- The law of s_1, or draws of it.
 function switching.first_law(self, u)
   local law = self.init
   if not dist.is(law) then

@@ -10,13 +10,14 @@
 --- ... = 1: from the prior q0 the likelihood is raised to the power beta. Each beta is the largest at which the
 --- incremental weights have an effective sample size of threshold N; particles are resampled, systematically, and
 --- moved by Markov kernels of the density reached: random-walk Metropolis or Hamiltonian trajectories in the
---- coordinates in which the population's covariance is one. Moves are repeated until no coordinate's correlation with
---- where particles stood is above 1 - mixing.
+--- coordinates in which the covariance of the population's other half is one. Moves are repeated until no coordinate's
+--- correlation with where particles stood is above 1 - mixing.
 ---
 --- Del Moral, Doucet & Jasra 2006 (the sampler); Jasra, Stephens, Doucet & Tsagaris 2011 (the ladder); Buchholz,
 --- Chopin & Jacob 2021 (how many moves); Dau & Chopin 2022 (waste_free: all states of the chains are particles);
 --- Chopin 2002 (by = "data": observations are taken in one after another instead).
 local core = require "penumbra.core"
+local evidence_error = require "penumbra.smc.evidence_error"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
@@ -47,17 +48,6 @@ local function systematic(log_w, n, generator)
   local last = ((log_w:softmax(1):cumsum(1) * n - u):ceil()):clamp(0, n):slice(1, 1, k - 1) -- points below each
   local marks = core.zeros({ n + 1 }, float64):scatter_add(1, last:to "int64", core.ones({ k - 1 }, float64))
   return marks:cumsum(1):slice(1, 1, n):to "int64"
-end
-
--- Variance of log mean w from weights whose mean is 1, in families that share an ancestor: what is summed within a
--- family is one independent draw (Olsson & Douc 2019, lag 1).
-local function variance_of(share, family)
-  local n = share:size(1)
-  local apart = share - 1
-  if family then
-    apart = core.zeros({ n }, float64):scatter_add(1, family, apart)
-  end
-  return apart:square():sum():item() / (n * n)
 end
 
 -- ---- densities: q0 and the steps from there ----
@@ -195,6 +185,46 @@ local function factor_of(z, log_w)
   return l or diagonal:sqrt() -- particles that are all alike
 end
 
+-- Coordinates in which the covariance is about one, of M particles whose ancestors stood at `places` of N: those from
+-- the first half of the population take the covariance of the second half and the other way round, so that no particle
+-- has had a say in how it is moved. (With one covariance of all, the evidence is off by more than its error where N is
+-- not far above the number of parameters of the covariance.)
+local function frame_of(z, log_w, places)
+  local n, d = z:size(1), z:size(2)
+  local half = n // 2
+  local log_halves = { log_w:slice(1, 1, half), log_w:slice(1, half + 1, n) }
+  local first = math.tointeger(places:lt(half):sum():item())
+  for _, log_half in ipairs(log_halves) do
+    if not (log_half:logsumexp(1):item() > -math.huge) or effective_sample_size(log_half) < 2 * (d + 1) then
+      return { { first = 1, last = places:size(1), factor = factor_of(z, log_w) } }
+    end
+  end
+  local frame = {}
+  if first > 0 then
+    frame[1] = { first = 1, last = first, factor = factor_of(z:slice(1, half + 1, n), log_halves[2]) }
+  end
+  if first < places:size(1) then
+    frame[#frame + 1] = { first = first + 1, last = places:size(1), factor = factor_of(z:slice(1, 1, half),
+      log_halves[1]) }
+  end
+  return frame
+end
+
+-- f(rows, factor) of the parts of x [M, d] in a frame, put together.
+local function in_frame(frame, x, f)
+  local parts = {}
+  for k, part in ipairs(frame) do
+    parts[k] = f(x:slice(1, part.first, part.last), part.factor)
+  end
+  return #parts == 1 and parts[1] or core.concatenate(parts, 1)
+end
+
+-- Displacements u as those of z; gradients in z as those in u; z as coordinates.
+local function outward(frame, u) return in_frame(frame, u, function(x, l) return x:matmul(l:t()) end) end
+local function inward(frame, g) return in_frame(frame, g, function(x, l) return x:matmul(l) end) end
+local function coordinates(z, l) return l:solve_triangular((z - z:mean(1, true)):t()):t() end
+local function coordinates_in(frame, z) return in_frame(frame, z, coordinates) end
+
 -- One Metropolis decision for all: which particles take the proposal, and the mean probability.
 local function decide(self, log_ratio)
   log_ratio = settled(log_ratio)
@@ -238,13 +268,13 @@ kernels.random_walk = {
 kernels.hmc = {
   first_step = function(d) return d ^ -0.25 end,
   accept = function() return 0.8 end,
-  propose = function(self, now, level, place, l)
+  propose = function(self, now, level, place, frame)
     local step = self.step * (0.8 + 0.4 * core.rand({}, { generator = self.generator, dtype = "float64" }):item())
     local count = math.max(1, math.min(64, math.floor(math.pi / 2 / step + 0.5)))
     local u, p = now.u, normal_like(self, now.u)
     local kinetic = p:square():sum(2)
     if not now.gradient then
-      now.gradient = select(3, gradients_at(self, now.z, level)):matmul(l)
+      now.gradient = inward(frame, select(3, gradients_at(self, now.z, level)))
     end
     local z, base, factors, gradient = nil, nil, nil, now.gradient
     for _ = 1, count do
@@ -252,7 +282,7 @@ kernels.hmc = {
       u = u + p * step
       z = place(u)
       base, factors, gradient = gradients_at(self, z, level)
-      gradient = gradient:matmul(l)
+      gradient = inward(frame, gradient)
       p = p + gradient * (step / 2)
     end
     local new = { u = u, z = z, base = base, factors = factors, gradient = gradient }
@@ -262,8 +292,8 @@ kernels.hmc = {
 }
 
 -- One move of all particles; the step follows the acceptance.
-local function move(self, now, level, place, l)
-  local new, log_ratio = self.kernel.propose(self, now, level, place, l)
+local function move(self, now, level, place, frame)
+  local new, log_ratio = self.kernel.propose(self, now, level, place, frame)
   local mask, accept = decide(self, log_ratio)
   self.step = math.min(math.max(self.step * math.exp(accept - self.accept), 1e-8), self.most_step)
   return exchanged(mask, new, now), accept
@@ -278,24 +308,19 @@ local function mixing_of(at, u)
   return 1 - correlation:max():item()
 end
 
--- Places in the covariance's coordinates.
-local function coordinates(z, l)
-  return l:solve_triangular((z - z:mean(1, true)):t()):t()
-end
-
 local function standing(start)
   return { u = core.zeros(start.z:shape(), float64), z = start.z, base = start.base, factors = start.factors }
 end
 
 -- Moves until particles have forgotten where they stood.
-local function move_until_mixed(self, start, level, l, record)
-  local lt, at = l:t(), coordinates(start.z, l)
-  local function place(u) return start.z + u:matmul(lt) end
+local function move_until_mixed(self, start, level, frame, record)
+  local at = coordinates_in(frame, start.z)
+  local function place(u) return start.z + outward(frame, u) end
   local now = standing(start)
   local total, moves = 0, 0
   repeat
     local accept
-    now, accept = move(self, now, level, place, l)
+    now, accept = move(self, now, level, place, frame)
     moves, total = moves + 1, total + accept
     record.mixing = mixing_of(at, now.u)
   until moves >= self.max_moves or record.mixing >= self.mixing
@@ -304,14 +329,14 @@ local function move_until_mixed(self, start, level, l, record)
 end
 
 -- Chains of `waste_free` states from each of the particles, all of which are kept: a chain's states stand together.
-local function chains_of(self, start, level, l, record)
-  local count, lt = self.waste_free, l:t()
-  local function place(u) return start.z + u:matmul(lt) end
+local function chains_of(self, start, level, frame, record)
+  local count = self.waste_free
+  local function place(u) return start.z + outward(frame, u) end
   local now = standing(start)
   local states, total = { now }, 0
   for k = 2, count do
     local accept
-    now, accept = move(self, now, level, place, l)
+    now, accept = move(self, now, level, place, frame)
     states[k], total = now, total + accept
   end
   local all = {}
@@ -325,7 +350,7 @@ local function chains_of(self, start, level, l, record)
     all[name] = t:reshape { shape[1] * shape[2], table.unpack(shape, 3) }
   end
   record.moves, record.accept, record.step_size = count - 1, total / (count - 1), self.step
-  record.mixing = mixing_of(coordinates(start.z, l), now.u)
+  record.mixing = mixing_of(coordinates_in(frame, start.z), now.u)
   return all
 end
 
@@ -341,15 +366,15 @@ end
 
 -- Particles of the density at beta from those of the one before, weighted by log_w.
 local function rejuvenated(self, particles, log_w, level, record)
-  local l = factor_of(particles.z, log_w)
   local places = systematic(log_w, self.waste_free and self.n // self.waste_free or self.n, self.generator)
+  local frame = frame_of(particles.z, log_w, places)
   particles = taken(particles, places)
   if self.waste_free then
-    self.family = places:unsqueeze(2):broadcast_to({ places:size(1), self.waste_free }):reshape { self.n }
-    return chains_of(self, particles, level, l, record)
+    self.account:resampled(places:unsqueeze(2):broadcast_to({ places:size(1), self.waste_free }):reshape { self.n })
+    return chains_of(self, particles, level, frame, record)
   end
-  self.family = places
-  return move_until_mixed(self, particles, level, l, record)
+  self.account:resampled(places)
+  return move_until_mixed(self, particles, level, frame, record)
 end
 
 local function first_particles(self)
@@ -370,13 +395,12 @@ local function climb(self, particles, bar)
   local level, top, ladder = 0, top_of(self, particles), {}
   while level < top do
     local above, log_w = self.next_level(self, particles, level)
-    local log_mean = log_w:logsumexp(1):item() - math.log(self.n)
+    local log_mean = self.account:add(log_w)
     if log_mean ~= log_mean or log_mean == math.huge then
       core.error(("sample: weights are not finite at level %g"):format(above))
     end
     local record = { level = above, ess = effective_sample_size(log_w) }
     self.log_evidence = self.log_evidence + log_mean
-    self.variance = self.variance + variance_of((log_w - log_mean):exp(), self.family)
     record.log_evidence = self.log_evidence
     particles = rejuvenated(self, particles, log_w, above, record)
     ladder[#ladder + 1] = record
@@ -458,7 +482,7 @@ local function posterior_of(self, m, args, particles, ladder, seconds)
   local p = posterior.new { model = m, args = args, target = self.target, particles = true,
     unconstrained = particles.z:unsqueeze(1), seconds = seconds, warnings = warnings_of(self, ladder),
     statistics = { log_density = log_density:unsqueeze(1), accept = column(last.accept) },
-    log_evidence = self.log_evidence, log_evidence_error = math.sqrt(self.variance) }
+    log_evidence = self.log_evidence, log_evidence_error = self.account:error() }
   p.ladder = ladder
   p.log_evidences = self.by_data and core.concatenate(self.cumulated, 1) or nil
   return p
@@ -484,7 +508,7 @@ end
 --- generator      a pn.generator
 --- progress       true for a line on standard error, or a file; at the prompt true unless said otherwise
 ---
---- The standard error of the log evidence takes particles that share an ancestor of the last resampling as one draw.
+--- The standard error of the log evidence follows common ancestors over five levels.
 function tempering.sample(m, given)
   local o = options.check("sample", given, sample_options)
   if not model.is(m) then
@@ -495,8 +519,9 @@ function tempering.sample(m, given)
   local t = target.new(m, args, o.generator, true)
   local self = { target = t, size = t.size, n = o.num_particles, threshold = o.threshold, mixing = o.mixing,
     max_moves = o.max_moves, waste_free = o.waste_free or false, kernel = kernels[o.kernel],
-    generator = o.generator, start = start_of(o, t) or false, family = false, values = false, gradients = false,
-    by_data = o.by == "data", next_level = ladders[o.by], cumulated = {}, log_evidence = 0, variance = 0 }
+    generator = o.generator, start = start_of(o, t) or false, values = false, gradients = false,
+    account = evidence_error.new(o.num_particles),
+    by_data = o.by == "data", next_level = ladders[o.by], cumulated = {}, log_evidence = 0 }
   if self.by_data and self.start then
     core.error "sample: by = 'data' starts from the prior"
   end
@@ -521,7 +546,7 @@ function tempering.sample(m, given)
 end
 
 -- for penumbra.smc.nested
-tempering.systematic, tempering.variance_of, tempering.factor_of = systematic, variance_of, factor_of
+tempering.systematic, tempering.factor_of = systematic, factor_of
 tempering.coordinates, tempering.mixing_of = coordinates, mixing_of
 
 return tempering

@@ -117,6 +117,51 @@ function groups.kalman()
   end
 end
 
+--- Log likelihood of 64 series of 1000 observations, and its gradient in the system.
+function groups.gaussian()
+  for _, size in ipairs{{4, 2}, {10, 4}} do
+    local n, p = size[1], size[2]
+    local mean, cov, y = pn.zeros{n}, pn.eye(n), pn.randn{1000, 64, p}
+    local w = {pn.param(pn.eye(n) * 0.9), pn.param(pn.eye(n)), pn.param(pn.randn{p, n}), pn.param(pn.eye(p))}
+    local function total(a, q, c, r)
+      return pn.smc.kalman.log_likelihood({initial_mean = mean, initial_cov = cov, transition = a, transition_noise = q,
+        emission = c, emission_noise = r}, y):sum()
+    end
+    local key = ("sequence %d, %d"):format(n, p)
+    local held = {}
+    for k, t in ipairs(w) do held[k] = t:detach() end
+    both_ways(key, total, table.unpack(held))
+    both_ways(key .. ", gradient", function() return table.unpack(pn.grad(total(table.unpack(w)), w)) end)
+  end
+end
+
+-- A switch of 3 labels with a linear Gaussian system each: 64 particles for each of 50 series, bootstrap proposals,
+-- systematic resampling below half of the effective sample size, a pass of 10 steps. The gradient is that of the
+-- log-evidence in all matrices and the switch's logits.
+function groups.rbpf()
+  local labels, num, batch, steps = 3, 64, 50, 10
+  for _, size in ipairs{{4, 2}, {10, 4}} do
+    local n, p = size[1], size[2]
+    local function table_of(rows, cols, scale) return pn.param(pn.randn{labels, rows, cols} * scale) end
+    local a, c = table_of(n, n, 0.5 / n ^ 0.5), table_of(p, n, 1)
+    local q, r = pn.param(pn.eye(n):broadcast_to{labels, n, n}:contiguous()),
+      pn.param(pn.eye(p):broadcast_to{labels, p, p}:contiguous())
+    local logits = pn.param(pn.randn{labels, labels})
+    local first = pn.dist.categorical{logits = pn.zeros{labels}}
+    local f = pn.smc.rbpf{num_particles = num, batch = {batch}, prior = {mean = pn.zeros{n}, cov = pn.eye(n)},
+      init = first, missing = false, history = false,
+      transition = function(s) return pn.dist.categorical{probs = logits:softmax(-1):take(1, s)} end,
+      system = function(s) return {a = a:take(1, s), q = q:take(1, s), c = c:take(1, s), r = r:take(1, s)} end}
+    local y = pn.randn{steps, batch, p}
+    local key, plain = ("RBPF %d, %d"):format(n, p), {moments = false}
+    both_ways(key, function(given) return pn.no_grad(function() return f:run(given, plain).log_evidence end) end, y)
+    local list = {a, c, q, r, logits}
+    both_ways(key .. ", gradient", function(given)
+      return table.unpack(pn.grad(f:run(given, plain).log_evidence:sum(), list))
+    end, y)
+  end
+end
+
 -- The bootstrap filter of x' = 0.9 x + 0.5 N(0, 1), y = x + 0.7 N(0, 1), resampled at each step.
 function groups.smc()
   local dist = pn.dist

@@ -16,7 +16,7 @@ import numpyro  # noqa: E402
 import numpyro.distributions as dist  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
-SEEDS = 3
+SEEDS = 9
 FOLDER = pathlib.Path(os.environ.get("BUILD", "build")) / "peers-data"
 
 

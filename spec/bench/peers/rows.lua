@@ -63,6 +63,22 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
   end
 end
 
+for _, size in ipairs{{4, 2}, {10, 4}} do
+  for _, what in ipairs{"", ", gradient"} do
+    add{group = "gaussian", key = ("sequence %d, %d%s"):format(size[1], size[2], what), unit = "us", dtype = "float64",
+      title = ("Kalman, 64 series of 1000, %d, %d%s"):format(size[1], size[2], what), floor = "best peer"}
+  end
+end
+
+-- A pass of 10 steps, per step of one particle.
+for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
+  for _, what in ipairs{"", ", gradient"} do
+    add{group = "rbpf", key = ("RBPF %d, %d%s"):format(size[1], size[2], what), unit = "ns", per = 64 * 50 * 10,
+      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), floor = size[3],
+      dtype = "float64"}
+  end
+end
+
 -- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice
 -- that.
 for _, r in ipairs{{1000, 100, "0.25 best peer"}, {100000, 20, "best peer"}, {1000000, 5, "best peer"}} do

@@ -75,7 +75,7 @@ end
 
 local sampling = {}
 
-local SEEDS = 3
+local SEEDS = 9
 
 local function median(values)
   table.sort(values)

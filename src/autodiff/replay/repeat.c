@@ -14,13 +14,13 @@ enum { TRIES = 64, MOST_PEEL = 2 };
 /* ---- the line ---- */
 
 void pni_line_free(pn_context *c, pni_line *l) {
-  size_t room = (size_t)l->tape->note.n;
+  size_t room = (size_t)l->notes;
   pni_free(c, l->note, room * sizeof *l->note);
   pni_free(c, l->hash, room * sizeof *l->hash);
   pni_free(c, l->next, room * sizeof *l->next);
   pni_free(c, l->section, room * sizeof *l->section);
   pni_free(c, l->kept, room * sizeof *l->kept);
-  pni_free(c, l->maker, (size_t)l->tape->value.n * sizeof *l->maker);
+  pni_free(c, l->maker, (size_t)l->values * sizeof *l->maker);
   pni_free(c, l->sections.v, (size_t)l->sections.cap * sizeof *l->sections.v);
 }
 
@@ -255,7 +255,7 @@ static void find_kept(pni_line *l, int nout, const int *out) {
 
 pn_status pni_line_open(pn_context *c, pni_line *l, const pni_tape *tape, int nout, const int *out) {
   int64_t n = tape->note.n;
-  *l = (pni_line){.tape = tape};
+  *l = (pni_line){.tape = tape, .notes = n, .values = tape->value.n};
   uint8_t *used = pni_calloc(c, (size_t)tape->value.n);
   l->note = pni_alloc_array(c, n, sizeof *l->note);
   l->hash = pni_alloc_array(c, n, sizeof *l->hash);

@@ -281,11 +281,7 @@ static pn_status rewrite(pn_context *c, pni_tape *tape, const pni_line *l, int n
 pn_status pni_roll_up(pn_context *c, pni_tape *tape, int nout, int *out) {
   pni_line l;
   if (tape->note.n < PNI_LEAST_TURNS) return PN_OK;
-  if (pni_line_open(c, &l, tape, nout, out) == PN_OK && l.sections.n) {
-    pni_tape old = *tape; /* the line is freed by the old tape's sizes */
-    rewrite(c, tape, &l, nout, out);
-    l.tape = &old;
-  }
+  if (pni_line_open(c, &l, tape, nout, out) == PN_OK && l.sections.n) rewrite(c, tape, &l, nout, out);
   pni_line_free(c, &l);
   return c->status;
 }

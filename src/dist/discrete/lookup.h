@@ -8,9 +8,13 @@
 
 #include <stdint.h>
 
-/* First k with sum[k] >= target, n - 1 if there is none. */
+/* First k with sum[k] >= target, n - 1 if there is none. Few are counted rather than searched: no branch is guessed. */
 static inline int64_t pni_lookup(const double *sum, int64_t n, double target) {
   int64_t low = 0, high = n - 1;
+  if (n <= 16) {
+    for (int64_t k = 0; k < high; k++) low += !(sum[k] >= target);
+    return low;
+  }
   while (low < high) {
     int64_t k = (low + high) / 2;
     if (sum[k] >= target)

@@ -7,7 +7,7 @@
 #include "gaussian_sequence.h"
 
 #define X(name) extern const pni_op pni_gaussian_op_##name;
-#include "operation.def"
+#include "gaussian_operation.def"
 #undef X
 
 #endif

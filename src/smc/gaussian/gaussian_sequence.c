@@ -37,7 +37,8 @@ typedef struct {
   const char *gradient; /* of the packed rows, or of their last elements */
   bool density_only;
   int wanted;
-  char *out, *sums; /* of an adjoint; where the gradient of operand k begins in out, a shard's sums and a group's spare */
+  char *out,
+      *sums; /* of an adjoint; where the gradient of operand k begins in out, a shard's sums and a group's spare */
   int64_t piece[PNI_SEQUENCE_INPUTS], sum[PNI_SEQUENCE_INPUTS], nsums, spare[PNI_SEQUENCE_INPUTS], nspare;
   char *scratch;
   int64_t scratch_bytes, stage_bytes[STAGES], row_bytes; /* per shard; of them the kernels', a lane's row */
@@ -196,7 +197,9 @@ static void add_gradient(const walk *w) {
 }
 
 /* Piece k of series i (and place t) in the result. */
-static char *piece_at(const job *j, int k, int64_t i) { return j->out + (j->piece[k] + i * operand_size(j, k)) * j->size; }
+static char *piece_at(const job *j, int k, int64_t i) {
+  return j->out + (j->piece[k] + i * operand_size(j, k)) * j->size;
+}
 
 /* Where lane l's gradient of operand k goes. */
 static char *target(const walk *w, int k, int l, pni_sequence_extent extent) {
@@ -211,8 +214,7 @@ static void set_out(const walk *w, pni_kalman_lanes *lanes) {
   const job *j = w->j;
   for (int k = 0; k + 1 < j->stage[0].s.nin; k++)
     for (int l = 0; l < w->count; l++)
-      lanes->out[k + 1][l] =
-          k <= COV ? w->rows[l] + (k == COV ? j->n * j->size : 0) : target(w, k, l, j->extent[k]);
+      lanes->out[k + 1][l] = k <= COV ? w->rows[l] + (k == COV ? j->n * j->size : 0) : target(w, k, l, j->extent[k]);
 }
 
 /* b and q of predictions have the gradients of mean and cov themselves. */
@@ -374,7 +376,8 @@ static pn_status run_job(job *j) {
   pni_free(j->c, j->sums, (size_t)(nsums * j->size));
   pni_free(j->c, j->scratch, (size_t)(shards * j->scratch_bytes));
   if (pni_failed(j->c)) return j->c->status;
-  if (atomic_load(&j->stopped)) return pni_check_cancel(j->c) ? j->c->status : pni_fail(j->c, PN_CANCELLED, "interrupted");
+  if (atomic_load(&j->stopped))
+    return pni_check_cancel(j->c) ? j->c->status : pni_fail(j->c, PN_CANCELLED, "interrupted");
   int64_t failed = atomic_load(&j->failed);
   return failed == INT64_MAX ? PN_OK : complain(j, failed);
 }
@@ -452,8 +455,8 @@ pn_status pni_sequence_adjoint(C *c, const pni_sequence *s, int wanted, int nin,
     j.density_only = in[0]->ndim < packed->ndim;
     j.out = pni_data(out);
     j.wanted = wanted;
-    set_stage(&j, j.stages++, predict ? PNI_KALMAN_PREDICT_ADJOINT : PNI_KALMAN_STEP_ADJOINT, all, predict ? 4 : nin - 1,
-              own);
+    set_stage(&j, j.stages++, predict ? PNI_KALMAN_PREDICT_ADJOINT : PNI_KALMAN_STEP_ADJOINT, all,
+              predict ? 4 : nin - 1, own);
     j.stage[0].s.wanted = (wanted << 1 | 6) & (predict ? 15 : -1);
     set_pieces(&j);
     run_job(&j);

@@ -38,7 +38,8 @@ static const char *const names[] = {"mean", "cov", "a", "b", "q", "y", "c", "d",
 
 /* Operand k ends as it must, and its leading axes broadcast to those of the others, which are in `out`. */
 static pn_status infer_operand(C *c, const pni_sequence *q, const T *x, int k, int64_t n, int64_t p, pni_spec *out) {
-  static const char *const shape[] = {"[n]", "[n, n]", "[n, n]", "[n]", "[n, n]", "[p]", "[p, n]", "[p]", "[p, p]", "[p]"};
+  static const char *const shape[] = {"[n]", "[n, n]", "[n, n]", "[n]",    "[n, n]",
+                                      "[p]", "[p, n]", "[p]",    "[p, p]", "[p]"};
   const int64_t last[] = {n, n, n, n, n, p, n, p, p, p}, rows[] = {0, n, n, 0, n, 0, p, 0, p, 0};
   char s[160];
   int rank = pni_sequence_rank(k), lead = x->ndim - rank, most = q->batch + (k > COV);

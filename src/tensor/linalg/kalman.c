@@ -16,6 +16,7 @@ typedef struct {
   const int64_t *lead;
   const char *data[PNI_KALMAN_INPUTS];
   int64_t step[PNI_KALMAN_INPUTS][PN_MAX_DIMS];
+  bool even[PNI_KALMAN_INPUTS];     /* filters lie step[k][nlead - 1] apart, whatever their axes */
   char *out, *scratch, *sums;       /* sums: of shared operands' gradients, by shard */
   int64_t piece[PNI_KALMAN_INPUTS]; /* where piece k begins, in out or (shared) in a shard's sums; elements */
   int64_t nsums;
@@ -34,25 +35,33 @@ static void report(job *j, int64_t i, int code) {
   }
 }
 
-/* Operand k of filter i. */
-static const void *data_at(const job *j, int k, int64_t i) {
-  const int64_t *step = j->step[k];
-  int64_t at = 0;
-  for (int axis = j->nlead - 1; axis > 0; axis--) {
-    at += i % j->lead[axis] * step[axis];
-    i /= j->lead[axis];
+/* Operand k of a group's filters where these lie unevenly: from the first one's place on, axis by axis. */
+static void walk(const job *j, pni_kalman_lanes *g, int k, int64_t first) {
+  const int64_t *step = j->step[k], *lead = j->lead;
+  int64_t place[PN_MAX_DIMS], at = 0;
+  for (int axis = j->nlead - 1; axis >= 0; first /= lead[axis--]) {
+    place[axis] = first % lead[axis];
+    at += place[axis] * step[axis];
   }
-  return j->data[k] + (at + i * step[0]) * j->size;
+  for (int l = 0; l < g->count; l++) {
+    g->in[k][l] = j->data[k] + at * j->size;
+    for (int axis = j->nlead - 1; axis >= 0; axis--) {
+      at += step[axis];
+      if (++place[axis] < lead[axis]) break;
+      at -= lead[axis] * step[axis];
+      place[axis] = 0;
+    }
+  }
 }
 
 /* Operand k of a group's filters, or the one that all share. */
 static void set_in(const job *j, pni_kalman_lanes *g, int k, int64_t first) {
   if (j->s.in[k].shared)
     g->in[k][0] = j->data[k];
-  else if (j->nlead > 1)
-    for (int l = 0; l < g->count; l++) g->in[k][l] = data_at(j, k, first + l);
+  else if (!j->even[k])
+    walk(j, g, k, first);
   else {
-    int64_t step = j->step[k][0] * j->size;
+    int64_t step = j->nlead ? j->step[k][j->nlead - 1] * j->size : 0;
     const char *at = j->data[k] + first * step;
     for (int l = 0; l < g->count; l++, at += step) g->in[k][l] = at;
   }
@@ -122,6 +131,9 @@ static void set_operand(job *j, int k, const pn_tensor *t) {
   pn_tensor lead = *t;
   lead.ndim -= rank;
   pni_broadcast_strides(&lead, j->nlead, j->step[k]);
+  j->even[k] = true;
+  for (int axis = 0; axis + 1 < j->nlead; axis++)
+    j->even[k] &= j->step[k][axis] == j->step[k][axis + 1] * j->lead[axis + 1];
   j->s.in[k] = (pni_kalman_operand){.rows = rank == 2 ? (int)t->shape[last - 1] : 1,
                                     .cols = (int)t->shape[last],
                                     .row = rank == 2 ? t->stride[last - 1] : t->shape[last],

@@ -133,9 +133,9 @@ local function like(x, old)
   return x:reshape(old:shape())
 end
 
---- One regression: moments of the left side l (mean, covariance) and of the state x, all [T, B..., ...], cov of l with x.
---- pieces: the regressors in order, each {name, old value, rows: constant columns or nil for x}. Updates `s` at the names
---- that are fitted. names: what the parts are called.
+--- One regression: moments of the left side l (mean, covariance) and of the state x, all [T, B..., ...], cov of l
+--- with x. pieces: the regressors in order, each {name, old value, rows: constant columns or nil for x}. Updates `s`
+--- at the names that are fitted. names: what the parts are called.
 local function regress(where, s, names, fitted, moments, inputs)
   local mean, cov, cross = moments.mean, moments.cov, moments.cross
   local x_mean, x_cov = moments.x_mean, moments.x_cov
@@ -271,8 +271,8 @@ local function check_group(where, s, names, fitted)
   for _, name in ipairs { names.matrix, names.offset, names.input } do
     local own = linear_system.rank[name]
     if s[name] and fitted[name] and batch_size(s[name], own) < batch_size(widest, 2) then
-      core.error(("%s: %s is one for series whose %s differ: give it the batch's axes, or name it in fixed"):format(where,
-        name, names.noise))
+      core.error(("%s: %s is one for series whose %s differ: give it the batch's axes, or name it in fixed"):format(
+        where, name, names.noise))
     end
   end
 end
@@ -283,8 +283,8 @@ function expectation.fitted(s, fixed)
   for k, name in ipairs(fixed) do
     if type(name) ~= "string" or not linear_system.rank[name] then
       core.error(("%s: fixed[%d] must name a part of the system, got %s%s"):format(where, k, tostring(name),
-        options.suggestion(name, { "transition", "transition_offset", "transition_input", "transition_noise", "emission",
-          "emission_offset", "emission_input", "emission_noise", "initial_mean", "initial_cov" })))
+        options.suggestion(name, { "transition", "transition_offset", "transition_input", "transition_noise",
+          "emission", "emission_offset", "emission_input", "emission_noise", "initial_mean", "initial_cov" })))
     end
     fixed[name] = true
   end

@@ -182,7 +182,8 @@ local function initial_precision(s)
   return precision, apply(precision, s.mean)
 end
 
---- Precisions and precisions times means after each observation, and the path to be added: precision, information, path.
+--- Precisions and precisions times means after each observation, and the path to be added: precision, information,
+--- path.
 function filtering.information(s)
   local path, y = filtering.without_offsets(s)
   local precision, information, code = filtering.evidence(s, y)

@@ -21,20 +21,24 @@ end
 
 -- ---- small algebra: matrices [..., n, k], vectors [..., n] ----
 
+--- Transposed.
 function linear_system.mt(x)
   return x:transpose(-1, -2)
 end
 local mt = linear_system.mt
 
+--- a x of matrices [..., n, k] and vectors [..., k].
 function linear_system.apply(a, x)
   return a:matmul(x:unsqueeze(-1)):squeeze(-1)
 end
 local apply = linear_system.apply
 
+--- (x + x^T) / 2.
 function linear_system.symmetric(x)
   return (x + mt(x)) * 0.5
 end
 
+--- x y^T of vectors.
 function linear_system.outer(x, y)
   return x:unsqueeze(-1) * y:unsqueeze(-2)
 end

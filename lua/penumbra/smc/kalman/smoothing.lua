@@ -92,7 +92,8 @@ function smoothing.disturbance(s, f)
   local all_mean, all_cov, x = smoothing.chain(s, f.mean, f.cov)
   local from = s.predicted and 2 or 1
   local va = all_cov:slice(1, 1, x.steps):matmul(mt(x.a))
-  local lag = va:matmul(linear_system.unit(c, s.n) - n:slice(1, from, s.steps):matmul(before_cov:slice(1, from, s.steps)))
+  local told = n:slice(1, from, s.steps):matmul(before_cov:slice(1, from, s.steps))
+  local lag = va:matmul(linear_system.unit(c, s.n) - told)
   if not s.predicted then
     local v0a = va:select(1, 1)
     local first = all_mean:select(1, 1) + apply(v0a, r:select(1, 1))

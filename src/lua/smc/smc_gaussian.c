@@ -1,7 +1,7 @@
 /*
 ** smc_gaussian.c: whole sequences of Kalman steps for lua/penumbra/smc/kalman.lua, which gives all operands in order.
 */
-#include "penumbra_lua.h"
+#include "../penumbra_lua.h"
 
 enum { MEAN, COV, A, B, Q, Y, C, D, R, OBSERVED, INPUTS };
 enum { STEPS = Q + 2, REVERSE }; /* places of the numbers of propagate on the stack */
@@ -66,9 +66,11 @@ static int l_propagate(lua_State *L) {
   return pni_tensor_results(L, in, 2, propagate);
 }
 
-static const luaL_Reg functions[] = {
-    {"filter", l_filter}, {"root_filter", l_root_filter}, {"log_prob", l_log_prob}, {"propagate", l_propagate},
-    {NULL, NULL}};
+static const luaL_Reg functions[] = {{"filter", l_filter},
+                                     {"root_filter", l_root_filter},
+                                     {"log_prob", l_log_prob},
+                                     {"propagate", l_propagate},
+                                     {NULL, NULL}};
 
 void pni_open_smc_gaussian(lua_State *L) {
   luaL_newlib(L, functions);

@@ -1,8 +1,8 @@
 /*
 ** smc_population.c: a compiled function of one vector at many points, side by side in threads, as Lua sees it.
 */
-#include "message.h"
-#include "penumbra_lua.h"
+#include "../message.h"
+#include "../penumbra_lua.h"
 
 typedef struct {
   pn_population *q;
