@@ -1,6 +1,6 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
---- dynamax, cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
---- BUILD/bench-peers.json.
+--- dynamax, cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and
+--- writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
 ---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
