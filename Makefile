@@ -77,7 +77,7 @@ STRIDED  = %/reduce_f64.o %/reduce_f32.o
 VECTORS  = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
            $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
            $(BUILD)/obj/dist/kernel/%.o
-KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/smc/resampler.o %/resampler_systematic.o %/resampler_stratified.o %/shape.o $(VECTORS),$(LIB_OBJ)))
+KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/markov_lane.o %/markov_pass.o %/smc/resampler.o %/resampler_systematic.o %/resampler_stratified.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)
@@ -181,9 +181,9 @@ bench:
 	@$(SUBMAKE) all $(BENCH_PROG)
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
-# The same beside PyTorch, JAX, NumPyro, BlackJAX, particles, smcx and cuthbert, which a first run installs under $(BUILD)/peers (6 GB).
-# (particles stands apart: it wants a NumPy below 2, JAX one above.)
-# ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta' distributions.
+# The same beside PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, cuthbert and particles, which a first run installs
+# under $(BUILD)/peers (6 GB; particles apart: it wants a NumPy below 2, JAX one above). ROWS='training kalman' chooses
+# groups of rows, ROWS='distributions:gamma,beta' distributions.
 bench-peers: $(BUILD)/peers/complete
 	@.ci/deps build
 	@$(SUBMAKE) all $(BUILD)/spec/bench/limits $(BUILD)/spec/bench/particle
@@ -192,9 +192,10 @@ bench-peers: $(BUILD)/peers/complete
 $(BUILD)/peers/complete:
 	@mkdir -p $(BUILD)
 	@python3 -m venv $(BUILD)/peers
-	@echo '  installing PyTorch, JAX, NumPyro, BlackJAX, particles, smcx and cuthbert into $(BUILD)/peers'
 	@python3 -m venv $(BUILD)/peers/particles
-	@$(BUILD)/peers/bin/pip install torch jax numpyro blackjax 'arviz<0.23' smcx cuthbert > $(BUILD)/peers.log 2>&1 && \
+	@echo '  installing PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, dynamax, cuthbert and others into $(BUILD)/peers'
+	@$(BUILD)/peers/bin/pip install torch pyro-ppl jax numpyro blackjax 'arviz<0.23' smcx cuthbert \
+	  dynamax statsmodels pystan 'setuptools<81' > $(BUILD)/peers.log 2>&1 && \
 	  $(BUILD)/peers/particles/bin/pip install particles >> $(BUILD)/peers.log 2>&1 || \
 	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
 	@touch $@

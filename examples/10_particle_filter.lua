@@ -1,7 +1,8 @@
 --- A particle filter on a state that is seen through its square: the nonlinear growth model of Kitagawa (1987),
 ---   x' = x / 2 + 25 x / (1 + x^2) + 8 cos(1.2 t) + N(0, 10),   y = x^2 / 20 + N(0, 1),
 --- whose filtered law has two modes at times. Filtered mean and band, the truth, and below how many particles count and
---- where they were resampled. With --data it filters the volatility of the pound in dollars instead, 945 days from 1981:
+--- where they were resampled. With --data it filters the volatility of the pound in dollars instead, 945 days from
+--- 1981:
 ---   x' = m + 0.975 (x - m) + N(0, 0.165^2),   y = exp(x / 2) N(0, 1)   (Kim, Shephard & Chib 1998).
 ---
 ---     penumbra examples/10_particle_filter.lua [--quick] [--seed N] [--data DIR] [--out FILE.svg]
@@ -122,8 +123,8 @@ if truth then
   state[#state + 1] = pn.plot.points(times, truth, { label = "truth", colour = "#333333" })
 end
 local resampled = trace.resampled:gt(0.5):nonzero():reshape { -1 } + 1
-local size = pn.plot.panel { title = "Effective sample size, and where it was too small", x_label = "t", y_label = "particles",
-  y_range = { 0, N }, legend = "below",
+local size = pn.plot.panel { title = "Effective sample size, and where it was too small", x_label = "t",
+  y_label = "particles", y_range = { 0, N }, legend = "below",
   pn.plot.line(times, trace.effective_sample_size, { label = "effective sample size" }),
   pn.plot.points(resampled, pn.full({ resampled:numel() }, N / 2), { label = "resampled" }) }
 local picture, problem = pn.plot.save(out, { columns = 1, size = { 900, 640 }, pn.plot.panel(state), size })

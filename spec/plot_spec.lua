@@ -147,8 +147,19 @@ describe("plot.save", function()
     assert.is_nil(read(folder .. "/x.svg"))
   end)
 
+  it("draws a matrix in the palette that was chosen", function()
+    local function palette(options)
+      local script = plot.script("a.png", "png", { plot.heatmap({ { 0, 1 }, { 2, 3 } }, options) })
+      return script:match "set palette defined (%b())"
+    end
+    assert.matches("^%(0 '#440154',.*9 '#fde725'%)$", palette())
+    assert.equal("(0 '#000000', 1 '#ffffff')", palette { palette = "grey" })
+  end)
+
   it("names what is wrong", function()
     local function refuses(pattern, f) assert.error_matches(f, pattern) end
+    refuses("palette must be one of 'viridis', 'grey', got 'gray', did you mean 'grey'",
+      function() plot.heatmap({ { 1 } }, { palette = "gray" }) end)
     refuses("plot.line: y must have 50 values as x has, got 2", function() plot.line(x, { 1, 2 }) end)
     refuses("plot.line: y must be a tensor or a list of numbers, got a string", function() plot.line(nil, "abc") end)
     refuses("unknown option 'color', did you mean 'colour'",

@@ -505,6 +505,61 @@ PN_API pn_status pn_kalman_root_predict(pn_context *c, pn_tensor *mean, pn_tenso
 PN_API pn_status pn_kalman_root_update(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *y, pn_tensor *emission,
                                        pn_tensor *d, pn_tensor *r, pn_tensor *observed, pn_kalman *out);
 
+/* ---- Kalman filter: whole sequences in one call ------------------------------------------------ */
+/* States x_0 ~ N(mean, cov), x_t = a_t x_(t-1) + b_t + N(0, q_t), observations y_t = c_t x_t + d_t + N(0, r_t) for
+ * t = 1 ... T: x_0 has none. Time is the leading axis of y [T, batch..., p]; operands broadcast against its leading axes
+ * as NumPy does: a [n, n] is the same always, [T, n, n] changes with time where there is no batch, and for a batch of B
+ * series [B, n, n] are systems of their own, [T, 1, n, n] changes with time, [T, B, n, n] is both; mean [batch..., n]
+ * and cov [batch..., n, n] have no time. Orders from 1 to 32. Threads share the batch; results do not depend on them. */
+typedef struct pn_kalman_system {
+  pn_tensor *mean, *cov, *a, *b, *q, *c, *d, *r; /* b, d: NULL for 0. Borrowed. */
+} pn_kalman_system;
+
+/* States given y up to each t: mean [T, batch..., n], cov [T, batch..., n, n], log_prob [T, batch...] of y_t given those
+ * before; the rest of out is NULL. observed: bool [T, batch..., p] or NULL, as for pn_kalman_update. The gradient is one
+ * pass back in time. Each scoped. PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an innovation covariance that is not positive
+ * definite, not finite; the message names step and series. */
+PN_API pn_status pn_kalman_filter(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed,
+                                  pn_kalman *out);
+/* log_prob of the same alone, [T, batch...]: its gradient is cheaper. Their sum is the log likelihood. Scoped. */
+PN_API pn_tensor *pn_kalman_log_prob(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed);
+/* The filter on square roots: cov, q and r of s and cov of out are roots, as for pn_kalman_root_update. No gradient:
+ * PN_MISSING where one is asked for. Each scoped. */
+PN_API pn_status pn_kalman_root_filter(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed,
+                                       pn_kalman *out);
+/* States without observations: moments [steps, batch..., n], [steps, batch..., n, n] after each of `steps` predictions.
+ * reverse: operands and results stand on the time axis from last to first. Forecasts, priors, and smoothers, which are
+ * predictions backwards. Each scoped. PN_SHAPE, PN_DOMAIN. */
+PN_API pn_status pn_kalman_propagate(pn_context *c, int64_t steps, int reverse, pn_tensor *mean, pn_tensor *cov,
+                                     pn_tensor *a, pn_tensor *b, pn_tensor *q, pn_tensor **mean_out,
+                                     pn_tensor **cov_out);
+
+/* ---- hidden Markov models: whole sequences, K states, T steps, B sequences side by side -------- */
+/* All in logarithms: initial [1 or B, K]; transition [1 or T, 1 or B, K, K], into step t from state (row) to state
+ * (column), row 0 of T is not looked at; emission [T, B, K], the log-likelihood of each step's observation, a row of
+ * zeros where there is none (a shorter sequence ends in such rows). -inf is a legal entry of each. */
+
+/* Results of a pass. */
+typedef struct pn_hmm {
+  pn_tensor *predicted; /* log p(z_t | y before t): [T, B, K] */
+  pn_tensor *filtered;  /* log p(z_t | y up to t): [T, B, K], all -inf once the observations are impossible */
+  pn_tensor *increment; /* log p(y_t | y before t): [T, B]; their sum over t is the log-likelihood */
+} pn_hmm;
+
+/* The filter, its results each scoped. backward: from the last step on, initial is not looked at; `predicted` is then
+ * the message from later observations and `filtered` the same with that of step t, each up to a constant per step, so
+ * that the posterior of z_t is softmax(forward filtered + backward predicted) and that of the pair (z_{t-1}, z_t)
+ * softmax(forward filtered[t - 1] + transition[t] + backward filtered[t]). Differentiable twice and more. PN_SHAPE. */
+PN_API pn_status pn_hmm_filter(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
+                               int backward, pn_hmm *out);
+/* The most probable path of states (Viterbi 1967): int64 [T, B]. lengths: int64 [B], a path is -1 from there on, or
+ * NULL. Of equals the lower state. No gradient. PN_SHAPE, PN_DOMAIN; PN_DEGENERATE: no path has a probability above 0. */
+PN_API pn_tensor *pn_hmm_viterbi(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
+                                 pn_tensor *lengths);
+/* n paths drawn from the posterior, int64 [n, T, B], by sampling backward from `filtered` of the forward pass. No
+ * gradient. PN_SHAPE, PN_DOMAIN, PN_DEGENERATE as above. */
+PN_API pn_tensor *pn_hmm_sample(pn_context *c, pn_rng *rng, pn_tensor *filtered, pn_tensor *transition, int64_t n);
+
 /* ---- files -----------------------------------------------------------------------------------
  * Loaders return NULL with PN_IO (the system refused), PN_FORMAT (damaged, or another kind of file),
  * PN_DTYPE (elements that no tensor holds), PN_SHAPE (more than PN_MAX_DIMS axes), PN_DOMAIN, PN_NOMEM.
@@ -904,6 +959,15 @@ PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const
  * [n, B]. rng NULL: the context's. Scoped; PN_SHAPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (a datum without any weight). */
 PN_API pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n);
 
+/* ---- exact transport of mass (network simplex) ---- */
+/* The plan of least cost that moves shares a to shares b: [B, n, m] for costs [B, n, m] and weights a [B, n], b [B, m] of
+ * one dtype, each numbers from 0 on that are divided by their sum. The least cost is the sum of plan times cost; in a
+ * cost that depends on parameters this has the right gradient, the plan itself has none. PN_SHAPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_transport(pn_context *c, pn_tensor *cost, pn_tensor *a, pn_tensor *b);
+/* The Wasserstein-1 distance of images [B, rows, columns] as distributions over pixels, in pixels by Euclid: [B]; NaN
+ * where an image is empty or has a value that is negative or no number. No gradient. PN_SHAPE. */
+PN_API pn_tensor *pn_image_transport(pn_context *c, pn_tensor *a, pn_tensor *b);
+
 /* Sums of weights in constant memory, of draws that arrive a few at a time. */
 typedef struct pn_weight_stream pn_weight_stream;
 
@@ -967,8 +1031,11 @@ PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *cons
 /* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
  * any failure of the operations. */
 PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
-/* Number of steps of a replay. */
+/* Number of steps of a replay, those of a loop counted once. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
+/* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time to
+ * time, becomes a loop: the size of the plan does not depend on how long it is, and results are the same bits. */
+PN_API int pn_plan_num_loops(const pn_plan *p);
 /* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
 
@@ -1102,6 +1169,20 @@ PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, 
 PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
                                      pn_tensor *start, pn_rng *rng);
 
+/* ---- populations: a function of a vector at many points, side by side -----------------------------
+ * A plan of one input x [n] and one result y [m], float64, copied for each thread of c into a context of its own (these
+ * count against the memory limit of c; with more than one thread they take memory from malloc). */
+typedef struct pn_population pn_population;
+
+/* New; PN_SHAPE (the plan has another form), PN_STATE (it draws at random or updates parameters), PN_NOMEM. */
+PN_API pn_population *pn_population_new(pn_context *c, const pn_plan *plan);
+/* Frees it. NULL is a no-op. */
+PN_API void pn_population_free(pn_population *q);
+/* y [N, m] for each row of rows [N, n], the same bits for any number of threads. A point where the function fails with
+ * PN_DOMAIN, PN_SINGULAR or PN_NAN has -inf in all places: a density is 0 there. Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM,
+ * and other failures of the operations. */
+PN_API pn_tensor *pn_population_evaluate(pn_context *c, pn_population *q, pn_tensor *rows);
+
 /* ---- sequential Monte Carlo ------------------------------------------------------------------------
  * Particles are the first axis; filters that run side by side, each by itself, are the next ones: log-weights [N] or
  * [N, B...], a part of a state [N, B..., event...]. Ancestors are int64, 0-based, within a filter. */
@@ -1129,12 +1210,12 @@ typedef struct pn_smc_config {
   double threshold;       /* resample where the effective sample size is at most threshold N: 0 never, 1 always */
   int nbatch;             /* axes B */
   int64_t batch[PN_MAX_DIMS];
-  const char *gradient;   /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
-  double alpha;           /* with "soft": ancestors by alpha w + (1 - alpha) / N */
-  int trace;              /* record what happens at each step, for pn_smc_trace */
-  int history;            /* pn_smc_keep is going to be called after each step */
-  int conditional;        /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
-  int zero_possible;      /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
+  const char *gradient; /* through resampling: NULL or "dropped", "stop_gradient", "score_function", "soft" */
+  double alpha;         /* with "soft": ancestors by alpha w + (1 - alpha) / N */
+  int trace;            /* record what happens at each step, for pn_smc_trace */
+  int history;          /* pn_smc_keep is going to be called after each step */
+  int conditional;      /* the last particle of a filter is its own ancestor (conditional SMC; multinomial) */
+  int zero_possible;    /* weights of a filter that are all 0 make its evidence 0 from there on; else a failure */
 } pn_smc_config;
 
 /* A machine; rng NULL: the context's generator. New. PN_DOMAIN, PN_MISSING, PN_NOMEM. */

@@ -177,8 +177,11 @@ end
 
 -- Modules that are no part of `pn` and of no use to a script.
 local internal = { reference = true, describe = true, example = true, help = true, layout = true, pretty = true,
-  gradcheck = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
+  gradcheck = true, gnuplot = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
   ["infer.enumeration"] = true }
+
+-- Modules whose functions stand in a part of another name.
+local lent = { chart = "pn.plot" }
 
 -- Parts of parts.
 local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
@@ -188,6 +191,7 @@ local function qualify(module, name)
   local pn = require "penumbra"
   local part = module:match "^penumbra%.(.+)$"
   if not part then return "pn." .. name end
+  if lent[part] then return ("%s.%s"):format(lent[part], name) end
   if inner[part] then return ("%s.%s"):format(inner[part], name) end
   if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
   local below = part:match "^smc%.(.+)$"
@@ -202,7 +206,7 @@ end
 
 -- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
 local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
-  ["infer.model"] = { recorder = "m", methods = "model", trace = "trace" }, ["infer.guide"] = false,
+  ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
   ["smc.rbpf"] = "rbpf", ["smc.switching"] = false, ["smc.backward_simulation"] = false,
   ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
 

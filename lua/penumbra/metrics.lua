@@ -163,4 +163,272 @@ function metrics.pit(y, draws, given)
   return (below + core.rand(y:shape(), { generator = o.generator }) * (equal + 1)) / (draws:size(1) + 1)
 end
 
+---- quantiles and intervals ----
+
+-- Levels between 0 and 1 as a list.
+local function check_levels(where, levels)
+  levels = core.is_tensor(levels) and levels:totable() or levels
+  options.argument(where, "levels", levels, "table")
+  for i, a in ipairs(levels) do
+    if type(a) ~= "number" or not (a > 0 and a < 1) then
+      core.error(("%s: levels must lie between 0 and 1, got %s at %d"):format(where, tostring(a), i))
+    end
+  end
+  if #levels == 0 then
+    core.error(where .. ": levels must be at least one number")
+  end
+  return levels
+end
+
+-- Two tensors of one shape.
+local function check_alike(where, role_a, a, role_b, b)
+  check_tensor(where, role_a, a)
+  check_tensor(where, role_b, b)
+  if shape_text(a) ~= shape_text(b) then
+    core.error(("%s: %s and %s must have one shape, got %s and %s"):format(where, role_a, role_b, shape_text(a),
+      shape_text(b)))
+  end
+end
+
+local quantile_options = { interpolation = options.choice("linear", "nearest") }
+
+--- quantiles(draws, levels [, {interpolation = "linear"}]): quantiles at a list of levels of draws [S, ...]: [Q, ...].
+--- Level a stands at place 1 + (S - 1) a of the sorted draws, between two of them by linear interpolation (NumPy's
+--- rule) or at the "nearest" (GluonTS's).
+function metrics.quantiles(draws, levels, given)
+  local o = options.check("quantiles", given, quantile_options)
+  check_tensor("quantiles", "draws", draws)
+  levels = check_levels("quantiles", levels)
+  if draws:ndim() < 1 or draws:size(1) < 1 then
+    core.error("quantiles: draws must be [S, ...] with at least one draw, got " .. shape_text(draws))
+  end
+  local sorted, last = draws:sort(1), draws:size(1)
+  local out = {}
+  for i, a in ipairs(levels) do
+    local place = 1 + (last - 1) * a
+    -- half goes to the even neighbour, as NumPy rounds, which counts from 0
+    local low = o.interpolation == "linear" and math.floor(place) or 1 + math.floor(place - 1 + 0.5)
+    if o.interpolation == "nearest" and place % 1 == 0.5 and (low - 1) % 2 == 1 then
+      low = low - 1
+    end
+    local part = o.interpolation == "linear" and place - low or 0
+    out[i] = part > 0 and sorted[low] * (1 - part) + sorted[low + 1] * part or sorted[low]
+  end
+  return core.stack(out, 1)
+end
+
+-- Levels as a tensor that broadcasts with quantiles [Q, ...].
+local function standing(levels, quantiles)
+  local sizes = { #levels }
+  for i = 2, quantiles:ndim() do
+    sizes[i] = 1
+  end
+  return core.tensor(levels, { dtype = quantiles:dtype() }):reshape(sizes)
+end
+
+--- quantile_loss(y, quantiles, levels): pinball loss of forecasts quantiles [Q, ...] at a list of Q levels for y [...]:
+--- (level - 1[y < q]) (y - q), [Q, ...]; its mean is least at the true quantile. Koenker & Bassett 1978.
+function metrics.quantile_loss(y, quantiles, levels)
+  check_tensor("quantile_loss", "y", y)
+  check_tensor("quantile_loss", "quantiles", quantiles)
+  levels = check_levels("quantile_loss", levels)
+  local sizes = y:shape()
+  table.insert(sizes, 1, #levels)
+  if table.concat(sizes, ",") ~= table.concat(quantiles:shape(), ",") then
+    core.error(("quantile_loss: quantiles must have shape [%s], one of y's for each of %d levels, got %s"):format(
+      table.concat(sizes, ", "), #levels, shape_text(quantiles)))
+  end
+  local level, over = standing(levels, quantiles), y - quantiles
+  return core.maximum(level * over, (level - 1) * over)
+end
+
+--- crps_quantiles(y, quantiles, levels): continuous ranked probability score of y [...] from forecasts of quantiles [Q,
+--- ...]: the integral of twice the quantile loss over the level, here its mean over the levels. With Q levels (i - 1/2)
+--- / Q, i = 1 ... Q, it tends to the score itself as Q grows. Shaped like y. Laio & Tamea 2007.
+function metrics.crps_quantiles(y, quantiles, levels)
+  return metrics.quantile_loss(y, quantiles, levels):mean(1) * 2
+end
+
+--- crps_normal(y, loc, scale): continuous ranked probability score of y under normal(loc, scale), which broadcast, in
+--- y's units: scale (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt pi), z = (y - loc) / scale. Gneiting, Raftery, Westveld &
+--- Goldman 2005.
+function metrics.crps_normal(y, loc, scale)
+  check_tensor("crps_normal", "y", y)
+  loc, scale = as_tensor(options.numbers("crps_normal", "loc", loc), y),
+    as_tensor(options.numbers("crps_normal", "scale", scale), y)
+  local z = (y - loc) / scale
+  local phi = (z:square() * -0.5 - half_log_2pi):exp()
+  return scale * (z * (z:ndtr() * 2 - 1) + phi * 2 - 1 / math.sqrt(math.pi))
+end
+
+-- tenths
+local TENTHS = {}
+for i = 1, 9 do
+  TENTHS[i] = i / 10
+end
+
+local normalised_options = { levels = TENTHS, interpolation = options.choice("linear", "nearest") }
+
+--- normalised_crps(y, draws [, {levels = {0.1, ..., 0.9}, interpolation =}]): the "CRPS" that forecasting libraries
+--- report (GluonTS's mean weighted quantile loss): twice the sum of the quantile losses of all of y over the sum of
+--- |y|, the mean over the levels; a number without units, lower is better. draws [S, ...] of y [...], whose quantiles
+--- are taken as metrics.quantiles does. It depends on the levels and is no proper mean of scores: compare only with the
+--- same grid.
+function metrics.normalised_crps(y, draws, given)
+  local o = options.check("normalised_crps", given, normalised_options)
+  options.draws("normalised_crps", y, draws)
+  local quantiles = metrics.quantiles(draws, o.levels, { interpolation = o.interpolation })
+  return (metrics.crps_quantiles(y, quantiles, o.levels):sum() / y:abs():sum()):item()
+end
+
+--- interval_coverage(y, low, high): share of y within the intervals [low, high], three tensors of one shape. Of
+--- calibrated intervals it is their level, up to sqrt(level (1 - level) / N) for N independent ones.
+function metrics.interval_coverage(y, low, high)
+  check_alike("interval_coverage", "y", y, "low", low)
+  check_alike("interval_coverage", "y", y, "high", high)
+  return y:ge(low):logical_and(y:le(high)):to("float64"):mean():item()
+end
+
+local function check_level(where, level)
+  options.argument(where, "level", level, "number")
+  if not (level > 0 and level < 1) then
+    core.error(("%s: level must lie between 0 and 1, got %s"):format(where, tostring(level)))
+  end
+  return level
+end
+
+--- interval_score(y, low, high, level): of central intervals [low, high] of that level: their width, and 2 / (1 -
+--- level) for each unit by which y lies outside; shaped like y, lower is better, least for the true quantiles. Gneiting
+--- & Raftery 2007.
+function metrics.interval_score(y, low, high, level)
+  check_alike("interval_score", "y", y, "low", low)
+  check_alike("interval_score", "y", y, "high", high)
+  local penalty = 2 / (1 - check_level("interval_score", level))
+  return (high - low) + ((low - y):relu() + (y - high):relu()) * penalty
+end
+
+local scaled_options = { level = 0.95, season = 1 }
+
+--- mean_scaled_interval_score(y, low, high, history [, {level = 0.95, season = 1}]): the mean interval score over the
+--- mean absolute change of the history [T] (or [T, ...], time first, of the same series) from one season to the next; a
+--- number without units. Makridakis, Spiliotis & Assimakopoulos 2020 (the M4 competition).
+function metrics.mean_scaled_interval_score(y, low, high, history, given)
+  local o = options.check("mean_scaled_interval_score", given, scaled_options)
+  local season = options.whole("mean_scaled_interval_score", "season", o.season, 1)
+  check_tensor("mean_scaled_interval_score", "history", history)
+  if history:ndim() < 1 or history:size(1) <= season then
+    core.error(("mean_scaled_interval_score: history must be longer than a season of %d steps, got %s"):format(season,
+      shape_text(history)))
+  end
+  local change = (history:slice(1, season + 1, -1) - history:slice(1, 1, history:size(1) - season)):abs():mean()
+  return (metrics.interval_score(y, low, high, o.level):mean() / change):item()
+end
+
+---- transport ----
+
+local weight_options = { weights = options.optional "tensor", other_weights = options.optional "tensor" }
+
+-- Shares along the last axis of t's leading axes: equal ones, or given weights over their sum.
+local function shares(where, role, weights, sizes, dtype)
+  if not weights then
+    return core.full(sizes, 1 / sizes[#sizes], { dtype = dtype })
+  end
+  if table.concat(weights:shape(), ",") ~= table.concat(sizes, ",") then
+    core.error(("%s: %s must have shape [%s], got %s"):format(where, role, table.concat(sizes, ", "),
+      shape_text(weights)))
+  end
+  return weights / weights:sum({ -1 }, true)
+end
+
+--- wasserstein_1d(x, y [, {weights =, other_weights =}]): Wasserstein-1 distance of samples x [..., N] and y [..., M]
+--- on the line, [...]: the area between their distribution functions. Weights, shaped like x and y, are divided by
+--- their sum; absent ones are equal. Differentiable in all four.
+function metrics.wasserstein_1d(x, y, given)
+  local o = options.check("wasserstein_1d", given, weight_options)
+  check_tensor("wasserstein_1d", "x", x)
+  check_tensor("wasserstein_1d", "y", y)
+  local a, b = x:shape(), y:shape()
+  local n, m = table.remove(a), table.remove(b)
+  if not (n and m and n > 0 and m > 0) or table.concat(a, ",") ~= table.concat(b, ",") then
+    core.error(("wasserstein_1d: x and y must be [..., N] and [..., M] of at least one number, got %s and %s"):format(
+      shape_text(x), shape_text(y)))
+  end
+  local u = shares("wasserstein_1d", "weights", o.weights, x:shape(), x:dtype())
+  local v = shares("wasserstein_1d", "other_weights", o.other_weights, y:shape(), y:dtype())
+  local all = core.concatenate({ x, y }, -1)
+  local order = all:detach():argsort(-1)
+  all = all:gather(-1, order)
+  local gap = core.concatenate({ u, -v }, -1):gather(-1, order):cumsum(-1):slice(-1, 1, n + m - 1)
+  return (gap:abs() * (all:slice(-1, 2, n + m) - all:slice(-1, 1, n + m - 1))):sum(-1)
+end
+
+-- Distances of points x [B, N, D] and y [B, M, D], whose slope at 0 is 0.
+local function distances(x, y)
+  local square = (x:unsqueeze(3) - y:unsqueeze(2)):square():sum(4)
+  local zero = square:eq(0)
+  local one = core.ones({}, { dtype = x:dtype() })
+  return core.where(zero, core.zeros({}, { dtype = x:dtype() }), core.where(zero, one, square):sqrt())
+end
+
+local transport_options = { weights = options.optional "tensor", other_weights = options.optional "tensor",
+  cost = options.optional "tensor" }
+
+--- wasserstein(x, y [, {weights =, other_weights =, cost =}]): Wasserstein-1 distance of weighted points x [N, D] and y
+--- [M, D] (or [B, N, D] and [B, M, D], each pair for itself) by exact transport, with Euclidean distance: [] or [B];
+--- and the plan, how much goes from each to each, [N, M] or [B, N, M], which sums to 1. Weights [N] and [M] (or [B, N],
+--- [B, M]) are divided by their sum; absent ones are equal. cost [N, M] or [B, N, M] in place of distances; it may be
+--- negative. Differentiable in points and cost (not in weights). By the network simplex method, about N M sqrt(N)
+--- operations.
+function metrics.wasserstein(x, y, given)
+  local o = options.check("wasserstein", given, transport_options)
+  check_tensor("wasserstein", "x", x)
+  check_tensor("wasserstein", "y", y)
+  local single = x:ndim() == 2
+  local function one(t)
+    return t and single and t:unsqueeze(1) or t
+  end
+  x, y = one(x), one(y)
+  local fits = x:ndim() == 3 and y:ndim() == 3 and x:size(1) == y:size(1) and x:size(3) == y:size(3)
+  if not fits or x:size(2) * y:size(2) == 0 then
+    core.error(("wasserstein: x and y must be [N, D] and [M, D], or [B, N, D] and [B, M, D], of at least one point, " ..
+      "got %s and %s"):format(shape_text(x), shape_text(y)))
+  end
+  local batch, n, m = x:size(1), x:size(2), y:size(2)
+  local cost = one(o.cost) or distances(x, y)
+  if shape_text(cost) ~= ("[%d, %d, %d]"):format(batch, n, m) then
+    core.error(("wasserstein: cost must have a number for each of %d by %d points, got %s"):format(n, m,
+      shape_text(o.cost)))
+  end
+  local u = shares("wasserstein", "weights", one(o.weights), { batch, n }, x:dtype())
+  local v = shares("wasserstein", "other_weights", one(o.other_weights), { batch, m }, x:dtype())
+  local plan = core.new_transport(cost:detach(), u:detach(), v:detach())
+  local value = (plan * cost):sum { 2, 3 }
+  if single then
+    return value[1], plan[1]
+  end
+  return value, plan
+end
+
+local image_options = { empty = options.optional "number" }
+
+--- image_wasserstein(a, b [, {empty =}]): Wasserstein-1 distance of images a and b, [rows, columns] or [..., rows,
+--- columns], each divided by its sum and taken as a distribution over pixels a unit apart, in pixels: [] or [...].
+--- Between an empty image and any other there is no such distance: NaN, or the number `empty`. A value that is negative
+--- gives NaN. No gradient.
+function metrics.image_wasserstein(a, b, given)
+  local o = options.check("image_wasserstein", given, image_options)
+  check_alike("image_wasserstein", "a", a, "b", b)
+  if a:ndim() < 2 then
+    core.error("image_wasserstein: images must be [..., rows, columns], got " .. shape_text(a))
+  end
+  local sizes = a:shape()
+  local columns, rows = table.remove(sizes), table.remove(sizes)
+  local d = core.new_image_transport(a:reshape { -1, rows, columns }, b:reshape { -1, rows, columns }):reshape(sizes)
+  if o.empty then
+    local none = a:eq(0):all { -2, -1 }:logical_or(b:eq(0):all { -2, -1 })
+    d = core.where(none, core.full({}, o.empty, { dtype = d:dtype() }), d)
+  end
+  return d
+end
+
 return metrics

@@ -11,26 +11,10 @@
 --- `plot.panel`. Values may be tensors of any shape (read in row-major order) or lists of numbers;
 --- what is not finite is left out.
 local core = require "penumbra.core"
+local gnuplot = require "penumbra.gnuplot"
 local options = require "penumbra.options"
 
 local plot = {}
-
----- the look ----
-
--- Told apart by people who do not see all colours; after Wong (2011), Nature Methods 8, 441.
-local colours = { "#2f6db3", "#d9752b", "#3a9276", "#b5486a", "#7a62ad", "#8a7433", "#5f6b78" }
-local viridis = "0 '#440154', 1 '#482878', 2 '#3e4989', 3 '#31688e', 4 '#26828e', 5 '#1f9e89', 6 '#35b779', " ..
-  "7 '#6ece58', 8 '#b5de2b', 9 '#fde725'"
-
-local theme = [[
-set encoding utf8
-set border 3 linecolor rgb '#5a5a5a' linewidth 1
-set tics nomirror out scale 0.5 textcolor rgb '#333333'
-set grid back linecolor rgb '#e4e4e4' linetype 1 linewidth 0.7
-set datafile missing 'NaN'
-set key noautotitle Left reverse samplen 1.6 spacing 1.15 textcolor rgb '#333333'
-set style fill solid 1 noborder
-]]
 
 ---- values ----
 
@@ -249,11 +233,12 @@ local function ramp(n)
 end
 
 --- A matrix in colours, its first row on top; with `y` given the rows stand at these heights instead.
---- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label.
+--- Cells that are not finite stay white. Options: x, y (centres of columns and rows), colour_label, palette ("viridis",
+--- or "grey" from black to white).
 function plot.heatmap(matrix, opt)
   local where = "plot.heatmap"
   local o = options.check(where, opt, { x = options.optional(), y = options.optional(),
-    colour_label = options.optional "string" })
+    colour_label = options.optional "string", palette = options.choice("viridis", "grey") })
   local rows = rows_of(matrix, where, "matrix")
   local xs, ys = axis_or_count(o.x, #rows[1], where, "x"), axis_or_count(o.y, #rows, where, "y")
   local px, py, pz, low, high = {}, {}, {}, math.huge, -math.huge
@@ -268,7 +253,7 @@ function plot.heatmap(matrix, opt)
   return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image" .. (crisp and " pixels" or ""),
     image = true, plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
       :format(ramp(#rows[1]), low, high > low and high - low or 1) },
-    downwards = o.y == nil, colour_label = o.colour_label }
+    downwards = o.y == nil, colour_label = o.colour_label, palette = o.palette }
 end
 
 ---- panels ----
@@ -310,131 +295,7 @@ function plot.panel(content)
   return setmetatable(o, panel_kind)
 end
 
--- A gnuplot string that can only mean itself: whatever is no letter or blank as an octal escape. (A digit after an
--- escape would be read as a part of it.)
--- (Doubled quotes in a single-quoted string are misread at its start; a backquote would run a command.
--- Backslashes are undone twice.)
-local function quote(text)
-  return '"' .. text:gsub("%c+", " "):gsub("\\", "\\\\"):gsub("[\1-\31!-@%[-`{-\127]", function(ch)
-    return ("\\%03o"):format(ch:byte())
-  end) .. '"'
-end
-
--- Words at 1, 2, ... of an axis.
-local function names_on(axis, names)
-  local list = {}
-  for i, name in ipairs(names) do
-    if type(name) ~= "string" then
-      core.error(("plot.panel: %s_names must be a list of strings, got a %s"):format(axis, type(name)))
-    end
-    list[i] = ("%s %d"):format(quote(name), i)
-  end
-  return ("set %stics%s (%s)"):format(axis, axis == "x" and " rotate by 90 right" or "", table.concat(list, ", "))
-end
-
-local function range(out, axis, r, reverse)
-  local where = "plot.panel"
-  if r then
-    if type(r[1]) ~= "number" or type(r[2]) ~= "number" or not (r[1] < r[2] or r[1] > r[2]) then
-      core.error(("%s: %s_range must be {low, high}"):format(where, axis))
-    end
-    out[#out + 1] = ("set %srange [%.10g:%.10g]"):format(axis, r[1], r[2])
-  elseif reverse then
-    out[#out + 1] = ("set %srange [*:*] reverse"):format(axis)
-  end
-end
-
--- Each mark takes the next colour; the marks of a fan share one.
-local function colour_marks(marks)
-  local used, sharing = 0, 0
-  local list = {}
-  for i, m in ipairs(marks) do
-    if m.fan_start then sharing = m.fan_size end
-    if not m.image and not m.colour and (sharing == 0 or m.fan_start) then used = used + 1 end
-    list[i] = m.colour or colours[(math.max(used, 1) - 1) % #colours + 1]
-    if sharing > 0 then sharing = sharing - 1 end
-  end
-  return list
-end
-
-local places = { below = "set key outside below horizontal", none = "unset key" }
-
--- A style in letters: lines and dots are told apart by their characters, one for each colour.
-local function lettered(style, k)
-  style = style:gsub("linecolor rgb '[^']*'", "linetype " .. k):gsub("pointtype 7", "pointtype " .. k)
-  return (style:gsub("fillstyle transparent solid %S+ border rgb '[^']*'", "fillstyle empty"))
-end
-
--- What gnuplot's `plot` says of each mark.
-local function write_marks(out, marks, plain)
-  local parts, colour, place, places_taken = {}, colour_marks(marks), {}, 0
-  for i, m in ipairs(marks) do
-    out[#out + 1] = ("$data%d << EOD"):format(i)
-    table.move(m.data, 1, #m.data, #out + 1, out)
-    out[#out + 1] = "EOD"
-    if not place[colour[i]] then
-      places_taken = places_taken + 1
-      place[colour[i]] = places_taken
-    end
-    local styles = plain and m.plain or { m.style }
-    for k, style in ipairs(styles) do
-      style = style:format(colour[i])
-      local title = k == #styles and m.label and "title " .. quote(m.label) or "notitle"
-      parts[#parts + 1] = ("$data%d %s %s"):format(i, plain and lettered(style, place[colour[i]]) or style, title)
-    end
-  end
-  out[#out + 1] = "plot " .. table.concat(parts, ", ")
-end
-
-local function write_panel(out, p, plain)
-  local image, from_zero, roomy, labelled
-  for _, m in ipairs(p.marks) do
-    image, from_zero = image or m.image and m, from_zero or m.from_zero
-    roomy, labelled = roomy or m.roomy, labelled or m.label
-  end
-  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
-  if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
-  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
-  if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
-  if p.x_log then add "set logscale x" end
-  if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
-  if p.y_log then add "set logscale y" end
-  if p.x_names then add("%s", names_on("x", p.x_names)) end
-  if p.y_names then add("%s", names_on("y", p.y_names)) end
-  range(out, "x", p.x_range)
-  range(out, "y", p.y_range, image and image.downwards)
-  if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
-  if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
-  add("%s", plain and labelled and p.legend ~= "none" and "set key outside top horizontal"
-    or labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
-  if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
-  if image then
-    if plain then
-      add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
-    else
-      add("set palette defined (%s)", viridis)
-      add "unset grid\nset autoscale xfix\nset autoscale yfix"
-    end
-    add "set datafile missing" -- a grid must be complete
-    if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
-  end
-  write_marks(out, p.marks, plain)
-end
-
-local function reset(out)
-  out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
-    "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
-    "set datafile missing 'NaN'\n" ..
-    "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
-end
-
 ---- the picture ----
-
-local terminals = {
-  svg = "set terminal svg noenhanced size %d,%d font 'Helvetica,13' background '#ffffff'",
-  png = "set terminal pngcairo noenhanced size %d,%d font 'Sans,11' fontscale 2 linewidth 2 pointscale 2 " ..
-    "background '#ffffff'",
-}
 
 local function figure_size(where, o, columns, rows, many)
   if not o.size then
@@ -475,29 +336,6 @@ local function read_figure(where, content, opt)
   return content, o
 end
 
-local bare = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2"
-
--- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself.
-local function compose(terminal, panels, o, columns, plain)
-  local out = { terminal, plain and "" or theme }
-  if plain then
-    panels[1].title = panels[1].title or o.title
-  elseif #panels > 1 then
-    local title = o.title and " title " .. quote(o.title) or ""
-    out[#out + 1] = ("set multiplot layout %d,%d"):format((#panels + columns - 1) // columns, columns) .. title
-  elseif o.title then
-    panels[1].title = panels[1].title or o.title
-  end
-  for _, p in ipairs(panels) do
-    reset(out)
-    if plain then out[#out + 1] = bare end
-    write_panel(out, p, plain)
-  end
-  if #panels > 1 and not plain then out[#out + 1] = "unset multiplot" end
-  out[#out + 1] = "unset output\n"
-  return table.concat(out, "\n")
-end
-
 local function layout_of(where, panels, o)
   local columns = o.columns or math.ceil(math.sqrt(#panels))
   if columns < 1 or columns % 1 ~= 0 then core.error(where .. ": columns must be a whole number above 0") end
@@ -507,7 +345,7 @@ end
 --- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
 function plot.script(target, kind, content, opt)
   options.argument("plot.script", "target", target, "string")
-  if not terminals[kind] then
+  if not gnuplot.terminals[kind] then
     core.error(("plot.script: kind must be 'svg' or 'png', got '%s'"):format(tostring(kind)))
   end
   local panels, o = read_figure("plot.save", content, opt)
@@ -515,37 +353,8 @@ function plot.script(target, kind, content, opt)
   local w, h = figure_size("plot.save", o, columns, rows, #panels > 1)
   local scale = kind == "png" and 2 or 1
   if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
-  local terminal = terminals[kind]:format(math.floor(w * scale), math.floor(h * scale))
-  return compose(terminal .. "\nset output " .. quote(target), panels, o, columns)
-end
-
--- Inside a host that lets scripts start no programs there is nobody to draw.
-local function may_draw() return io and io.popen and os and os.tmpname end
-
--- Runs gnuplot on a script. Returns what it has written, or nil, message, code.
-local function run_gnuplot(script, where)
-  local name = os.tmpname()
-  local file, message = io.open(name, "wb")
-  if not file then return nil, where .. ": " .. message, "io" end
-  file:write(script)
-  file:close()
-  local pipe = io.popen("gnuplot -d '" .. name .. "' 2>&1 </dev/null")
-  local said = pipe:read "a"
-  local ok, _, code = pipe:close()
-  os.remove(name)
-  if ok then return said end
-  if code == 127 then
-    return nil, where .. ": gnuplot is not installed (Debian: apt install gnuplot-nox)", "missing"
-  end
-  said = said:gsub("\n+$", ""):match "[^\n]*$" or ""
-  return nil, where .. ": gnuplot failed: " .. said, "state"
-end
-
-local function exists(path)
-  local file = io.open(path, "rb")
-  local size = file and file:seek "end"
-  if file then file:close() end
-  return size and size > 0
+  local terminal = gnuplot.terminals[kind]:format(math.floor(w * scale), math.floor(h * scale))
+  return gnuplot.compose(terminal .. "\nset output " .. gnuplot.quote(target), panels, o, columns)
 end
 
 --- Draws `content` into the file `path`, whose name ends in .svg or .png. content: a panel (a table of
@@ -556,9 +365,11 @@ end
 function plot.save(path, content, opt)
   if type(path) ~= "string" then core.error(("plot.save: path must be a string, got a %s"):format(type(path))) end
   local kind = (path:match "%.(%a+)$" or ""):lower()
-  if not terminals[kind] then core.error(("plot.save: path must end in .svg or .png, got '%s'"):format(path)) end
+  if not gnuplot.terminals[kind] then
+    core.error(("plot.save: path must end in .svg or .png, got '%s'"):format(path))
+  end
   if path:find "%c" then core.error "plot.save: path must not contain control characters" end
-  if not may_draw() then
+  if not gnuplot.may_draw() then
     return nil, "plot.save: gnuplot draws, and this host lets scripts start no programs", "missing"
   end
   local unique = os.tmpname()
@@ -569,8 +380,8 @@ function plot.save(path, content, opt)
   if not probe then return nil, "plot.save: " .. message:gsub("%.[%w_]+%.tmp", ""), "io" end
   probe:close()
   local ok, code
-  ok, message, code = run_gnuplot(script, "plot.save")
-  if ok and not exists(target) then ok, message, code = nil, "plot.save: gnuplot wrote nothing", "state" end
+  ok, message, code = gnuplot.run(script, "plot.save")
+  if ok and not gnuplot.exists(target) then ok, message, code = nil, "plot.save: gnuplot wrote nothing", "state" end
   if ok then ok, message = os.rename(target, path) end
   if ok then return path end
   os.remove(target)
@@ -601,7 +412,7 @@ function plot.show(content, opt)
   local given = {}
   local chosen = options.check("plot.show", opt, show_options)
   for key, value in pairs(opt or {}) do given[key] = key ~= "kind" and value or nil end
-  if not may_draw() then
+  if not gnuplot.may_draw() then
     return nil, "plot.show: gnuplot draws, and this host lets scripts start no programs", "missing"
   end
   local panels, o = read_figure("plot.show", content, given)
@@ -616,7 +427,7 @@ function plot.show(content, opt)
     width = math.min(math.max((width or 80) - 1, 40), 160)
     terminal = ("set terminal dumb noenhanced size %d,%d"):format(width, math.min(math.max(width // 4, 16), 30))
   end
-  local said, message, code = run_gnuplot(compose(terminal, panels, o, columns, plain), "plot.show")
+  local said, message, code = gnuplot.run(gnuplot.compose(terminal, panels, o, columns, plain), "plot.show")
   if not said then return nil, message, code end
   if plain then said = said:gsub("\f", ""):gsub("[ ]+\n", "\n"):gsub("^\n+", ""):gsub("\n\n+", "\n\n") end
   io.stdout:write(said, plain and "" or "\n")
@@ -630,5 +441,9 @@ function panel_kind:__tostring()
   return ("a panel%s of %d mark%s: p:show() shows it here, pn.plot.save(\"name.svg\", p) writes a file"):format(
     self.title and ' "' .. self.title .. '"' or "", #self.marks, #self.marks == 1 and "" or "s")
 end
+
+---- charts that are made of these ----
+
+for name, f in pairs(require "penumbra.chart") do plot[name] = f end
 
 return plot

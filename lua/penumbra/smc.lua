@@ -2,6 +2,9 @@
 ---
 ---     local s = pn.smc{num_particles = 500, resampling = "systematic", threshold = 0.5}     -- a step machine
 ---     pn.smc.kalman  .hmm  .rbpf  ...                                                       -- parts of their own
+---     pn.smc.filter(model, {data =, values =})      a pn.model with m:scan as a particle filter
+---     pn.smc.pmmh .smc2 .particle_gibbs .liu_west   its parameters, (model, {data =})
+---     pn.smc.sample(model, {data =})                an SMC sampler of any pn.model, with its evidence
 ---
 --- More by pn.help "penumbra.smc.machine" and the names of the parts.
 local core = require "penumbra.core"
@@ -9,14 +12,32 @@ local core = require "penumbra.core"
 local smc = {}
 
 -- namespaces below this one, each a module of its own
-local parts = {}
+local parts = {
+  kalman = true,
+  structural = true,
+  hmm = true,
+}
 -- single functions: name -> the module that has them
-local members = { filter = "filter", exact_filter = "filter", resample = "machine", schemes = "machine" }
--- Rao-Blackwellised filters and the bounds of filters
-members.rbpf = "rbpf"
-for _, name in ipairs { "elbo", "iwae", "fivo", "vsmc" } do
-  members[name] = "sequential_bound"
-end
+local members = {
+  elbo = "sequential_bound",
+  ensemble = "nonlinear",
+  exact_filter = "filter",
+  extended = "nonlinear",
+  filter = "filter",
+  fivo = "sequential_bound",
+  gaspari_cohn = "nonlinear",
+  iwae = "sequential_bound",
+  liu_west = "liu_west",
+  particle_gibbs = "gibbs",
+  pmmh = "pmmh",
+  rbpf = "rbpf",
+  resample = "machine",
+  sample = "tempering",
+  schemes = "machine",
+  smc2 = "nested",
+  unscented = "nonlinear",
+  vsmc = "sequential_bound",
+}
 
 local function lazy_names()
   local names = {}

@@ -71,6 +71,8 @@ local harmless = set [[
   cosine decay ramp warmup constant exponential step_decay piecewise
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
+  new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
+  quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint
   guide model
@@ -106,6 +108,11 @@ local reads = {
   end,
   ["pn.metrics.rmse"] = function(x) return x * metrics.rmse(x, x * 2) end,
   ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
+  ["pn.metrics.normalised_crps"] = function(x) return x * metrics.normalised_crps(x, pn.stack { x, x + 1 }) end,
+  ["pn.metrics.interval_coverage"] = function(x) return x * metrics.interval_coverage(x, x - 1, x) end,
+  ["pn.metrics.mean_scaled_interval_score"] = function(x)
+    return x * metrics.mean_scaled_interval_score(x, x - 1, x, x)
+  end,
   ["pn.data.save_npy"] = function(x) data.save_npy(os.tmpname(), x) return x end,
   ["pn.data.save_npz"] = function(x) data.save_npz(os.tmpname(), { x = x }) return x end,
   ["pn.data.save_csv"] = function(x) data.save_csv(os.tmpname(), x:reshape { 1, 3 }) return x end,
@@ -119,6 +126,12 @@ local reads = {
   ["pn.plot.heatmap"] = function(x) plot.script { plot.heatmap(x:reshape { 1, 3 }) } return x end,
   ["pn.plot.error_bars"] = function(x) plot.script { plot.error_bars(x, x, x) } return x end,
   ["pn.plot.fan"] = function(x) plot.script { plot.fan(x, { x, x + 1 }) } return x end,
+  ["pn.plot.fan_chart"] = function(x) plot.script { plot.fan_chart { mean = x, variance = x + 1 } } return x end,
+  ["pn.plot.filter_trace"] = function(x)
+    plot.filter_trace { effective_sample_size = x, resampled = x, log_increment = x, unique_ancestors = x,
+      largest_weight = x }
+    return x
+  end,
   ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
   ["pn.infer.laplace"] = function(x)
@@ -210,7 +223,7 @@ local once = set [[
   csv idx load npy npz safetensors save script files new points impulses capture
   standardise split parameters
   json trap_nan load_posterior objects
-  new_sampler run finished iteration draws statistics metric
+  new_sampler run finished iteration draws statistics metric new_population evaluate
 ]]
 
 describe("inside a compiled function", function()

@@ -117,8 +117,7 @@ static double bare_kernel(pn_context *c, pn_tensor *const *in, pn_tensor *out, i
   double best = 1e30;
   for (int round = 0; round < ROUNDS; round++) {
     double start = now();
-    for (int t = 0; t < times; t++)
-      pni_kalman_step(c, "bench", PNI_SMALL_BEST, PNI_KALMAN_STEP, false, 9, in, out);
+    for (int t = 0; t < times; t++) pni_kalman_step(c, "bench", PNI_SMALL_BEST, PNI_KALMAN_STEP, false, 9, in, out);
     double spent = (now() - start) / times;
     if (spent < best) best = spent;
   }
@@ -129,9 +128,13 @@ static void exact(pn_context *c, int64_t n, int64_t p) {
   size_t mark = pn_scope_open(c);
   const int64_t pn[] = {p, n}, row[] = {n + n * n + 1};
   pn_tensor *a = pn_mul(c, pn_eye(c, PN_FLOAT64, n, n), pn_scalar(c, PN_FLOAT64, 0.9));
-  pn_filter_model m = {.mean = pn_zeros(c, PN_FLOAT64, 1, &n), .cov = pn_eye(c, PN_FLOAT64, n, n), .a = a,
-                       .b = pn_zeros(c, PN_FLOAT64, 1, &n), .q = pn_eye(c, PN_FLOAT64, n, n),
-                       .emission = pn_randn(c, NULL, PN_FLOAT64, 2, pn), .d = pn_zeros(c, PN_FLOAT64, 1, &p),
+  pn_filter_model m = {.mean = pn_zeros(c, PN_FLOAT64, 1, &n),
+                       .cov = pn_eye(c, PN_FLOAT64, n, n),
+                       .a = a,
+                       .b = pn_zeros(c, PN_FLOAT64, 1, &n),
+                       .q = pn_eye(c, PN_FLOAT64, n, n),
+                       .emission = pn_randn(c, NULL, PN_FLOAT64, 2, pn),
+                       .d = pn_zeros(c, PN_FLOAT64, 1, &p),
                        .r = pn_eye(c, PN_FLOAT64, p, p)};
   pn_filter *f = pn_filter_kalman(c, &m);
   pn_tensor *in[] = {m.mean, m.cov, m.a, m.b, m.q, pn_zeros(c, PN_FLOAT64, 1, &p), m.emission, m.d, m.r};

@@ -8,16 +8,17 @@
 
 #include "../../src/base/context.h"
 
-static const char script[] = "local pn = require 'penumbra'\n"
-                             "local n = 4000\n"
-                             "filter = pn.smc.filter{num_particles = n,\n"
-                             "  init = function(n) return pn.randn{n} * 2 + 3 end,\n"
-                             "  step = function(x) return x * 0.9 + pn.randn{n} * 0.5 end,\n"
-                             "  log_weight = function(x, y) return pn.dist.normal(x, 0.7):log_prob(y:broadcast_to{n}) end\n"
-                             "}:online()\n"
-                             "exact = pn.smc.exact_filter{mean = pn.tensor{3}, cov = pn.tensor{{4}}, a = pn.tensor{{0.9}},\n"
-                             "  q = pn.tensor{{0.25}}, emission = pn.tensor{{1}}, r = pn.tensor{{0.49}}}\n"
-                             "number = 3\n";
+static const char script[] =
+    "local pn = require 'penumbra'\n"
+    "local n = 4000\n"
+    "filter = pn.smc.filter{num_particles = n,\n"
+    "  init = function(n) return pn.randn{n} * 2 + 3 end,\n"
+    "  step = function(x) return x * 0.9 + pn.randn{n} * 0.5 end,\n"
+    "  log_weight = function(x, y) return pn.dist.normal(x, 0.7):log_prob(y:broadcast_to{n}) end\n"
+    "}:online()\n"
+    "exact = pn.smc.exact_filter{mean = pn.tensor{3}, cov = pn.tensor{{4}}, a = pn.tensor{{0.9}},\n"
+    "  q = pn.tensor{{0.25}}, emission = pn.tensor{{1}}, r = pn.tensor{{0.49}}}\n"
+    "number = 3\n";
 
 static const double observed[] = {2.5, 3.1, 1.9, 2.2, 0.7, 1.5, 1.1, -0.3, 0.2, 0.9};
 enum { T = 10 };
@@ -157,7 +158,8 @@ int main(void) {
   make_folder();
   counted m = {0};
   pn_runtime *rt = NULL;
-  pn_context *c = pn_context_new(&(pn_context_config){.allocate = count, .allocator_data = &m, .seed = 5, .threads = 1});
+  pn_context *c =
+      pn_context_new(&(pn_context_config){.allocate = count, .allocator_data = &m, .seed = 5, .threads = 1});
   CHECK(pn_runtime_new(NULL, &rt) == PN_OK);
   CHECK_STR(pn_runtime_run_string(rt, script, sizeof script - 1, NULL) == PN_OK ? "" : pn_runtime_message(rt), "");
   pn_filter *f = take(rt, "filter", c), *exact = take(rt, "exact", c), *none = NULL;

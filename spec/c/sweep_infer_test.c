@@ -71,6 +71,15 @@ static bool keep(pn_context *c, const void *data) {
   return done;
 }
 
+/* Plans of transport and distances of images. */
+static bool carry(pn_context *c, const void *data) {
+  const int64_t cost[] = {2, 3, 4}, a[] = {2, 3}, b[] = {2, 4};
+  (void)data;
+  pn_tensor *x = pn_rand(c, NULL, PN_FLOAT64, 3, cost);
+  return pn_transport(c, x, pn_full(c, PN_FLOAT64, 2, a, 1), pn_full(c, PN_FLOAT64, 2, b, 2)) &&
+         pn_image_transport(c, x, pn_rand(c, NULL, PN_FLOAT64, 3, cost));
+}
+
 /* What Lua never asks for. */
 static void misuse(void) {
   pn_context *c = pn_context_new(NULL);
@@ -113,6 +122,7 @@ static void misuse(void) {
 int main(void) {
   misuse();
   sweep("streams", keep, NULL);
+  sweep("transport", carry, NULL);
   for (int i = 0; i < pn_estimator_count(); i++)
     sweep(pn_estimator_name(i), work, pni_estimator_find(pn_estimator_name(i)));
   CHECK_DONE();

@@ -41,12 +41,17 @@ static bool machine(pn_context *c, const void *data) {
 
 static bool conditional(pn_context *c, const void *data) {
   (void)data;
-  pn_smc_config config = {.num_particles = N, .nbatch = 1, .batch = {FILTERS}, .resampling = "multinomial", .threshold = 1,
+  pn_smc_config config = {.num_particles = N,
+                          .nbatch = 1,
+                          .batch = {FILTERS},
+                          .resampling = "multinomial",
+                          .threshold = 1,
                           .conditional = 1};
   const int64_t filters = FILTERS, first[] = {3, 5};
   pn_smc *s = pn_smc_new(c, &config, NULL);
   pn_tensor *a = NULL, *x = pn_randn(c, NULL, PN_FLOAT64, 2, shape);
-  bool done = s && pn_smc_weigh(c, s, x) && pn_smc_assign(c, s, pn_from_data(c, PN_INT64, 1, &filters, first)) == PN_OK &&
+  bool done = s && pn_smc_weigh(c, s, x) &&
+              pn_smc_assign(c, s, pn_from_data(c, PN_INT64, 1, &filters, first)) == PN_OK &&
               pn_smc_resample(c, s, &a) == PN_OK && a;
   if (done) done = ((const int64_t *)pn_tensor_data(a))[(N - 1) * FILTERS + 1] == 5;
   pn_smc_free(s);
@@ -60,8 +65,8 @@ static bool scheme(pn_context *c, const void *data) {
 
 /* The gradient of two steps' evidence. */
 static bool gradient(pn_context *c, const void *data) {
-  pn_smc_config config = {.num_particles = N, .nbatch = 1, .batch = {FILTERS}, .threshold = 1, .gradient = data,
-                          .alpha = 0.5};
+  pn_smc_config config = {
+      .num_particles = N, .nbatch = 1, .batch = {FILTERS}, .threshold = 1, .gradient = data, .alpha = 0.5};
   pn_tensor *w = pn_param(c, pn_randn(c, NULL, PN_FLOAT64, 2, shape)), *a = NULL, *g;
   pn_smc *s = pn_smc_new(c, &config, NULL);
   bool done = s && pn_smc_weigh(c, s, pn_square(c, w)) && pn_smc_resample(c, s, &a) == PN_OK &&
@@ -100,9 +105,11 @@ static bool exact(pn_context *c, const void *data) {
   const int64_t n = 1, nn[] = {1, 1};
   double y = 1, increment;
   pn_tensor *one = pn_full(c, PN_FLOAT64, 2, nn, 1);
-  pn_filter_model m = {.mean = pn_zeros(c, PN_FLOAT64, 1, &n), .cov = one, .a = one, .q = one, .emission = one, .r = one};
+  pn_filter_model m = {
+      .mean = pn_zeros(c, PN_FLOAT64, 1, &n), .cov = one, .a = one, .q = one, .emission = one, .r = one};
   pn_filter *f = m.mean && one ? pn_filter_kalman(c, &m) : NULL;
-  bool done = f && pn_filter_observe(c, f, &y, 1, &increment) == PN_OK && pn_filter_observe(c, f, NULL, 0, NULL) == PN_OK;
+  bool done =
+      f && pn_filter_observe(c, f, &y, 1, &increment) == PN_OK && pn_filter_observe(c, f, NULL, 0, NULL) == PN_OK;
   pn_tensor *increments, *means, *variances;
   done = done && pn_filter_run(c, f, one, &increments, &means, &variances) == PN_OK;
   done = done && files(c, f);
@@ -157,8 +164,8 @@ static bool from_script(pn_context *c, const void *data) {
     if (refused && pn_context_status(c) == PN_OK) pni_fail(c, s, "passed on");
     return false;
   }
-  bool done = pn_filter_observe(c, f, y, 2, &increment) == PN_OK && pn_filter_observe(c, f, y, 2, &increment) == PN_OK &&
-              pn_filter_num_states(f) == 3;
+  bool done = pn_filter_observe(c, f, y, 2, &increment) == PN_OK &&
+              pn_filter_observe(c, f, y, 2, &increment) == PN_OK && pn_filter_num_states(f) == 3;
   pn_filter_free(f);
   return done;
 }

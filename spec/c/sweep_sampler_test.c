@@ -1,6 +1,6 @@
 /*
-** sweep_sampler_test.c: plans that are copied and mapped, samplers, targets and summaries of draws survive the failure of
-** each of their allocations.
+** sweep_sampler_test.c: plans that are copied and mapped, populations, samplers, targets and summaries of draws survive
+** the failure of each of their allocations.
 */
 #include "alloc_sweep.h"
 #include "hmc_fixture.h"
@@ -32,6 +32,18 @@ static bool copies(pn_context *c, const void *data) {
   pn_plan_unref(second);
   pn_plan_unref(values);
   pn_plan_unref(plan);
+  return done;
+}
+
+static bool populations(pn_context *c, const void *data) {
+  const int64_t rows[] = {5, CORRELATED};
+  (void)data;
+  pn_plan *values = make_values(c);
+  pn_population *q = pn_population_new(c, values);
+  pn_tensor *y = q ? pn_population_evaluate(c, q, pn_full(c, PN_FLOAT64, 2, rows, 1)) : NULL;
+  bool done = y && ((const double *)pn_tensor_data(y))[19] == 2;
+  pn_population_free(q);
+  pn_plan_unref(values);
   return done;
 }
 
@@ -107,6 +119,7 @@ int main(void) {
                                            {.chains = 2, .warmup = 22, .draws = 6, .dense = 1},
                                            {.chains = 3, .warmup = -1, .draws = 6, .max_steps = 3}};
   sweep("plan_copy, plan_map", copies, NULL);
+  sweep("population", populations, NULL);
   for (int k = 0; k < 3; k++) sweep("sampler", sampling, &runs[k]);
   sweep("targets", targets, NULL);
   sweep("runtime_target", from_script, NULL);

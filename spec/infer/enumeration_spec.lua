@@ -180,3 +180,89 @@ describe("an enumerated variable", function()
     end, 0)
   end)
 end)
+
+describe("draws of enumerated variables", function()
+  local y = pn.tensor { 2.1, 1.9, 2.3, 1.7 }
+
+  -- y_i = a + noise, a = mu + 4 z + w: normal with covariance I + 11^T given z and w
+  local m = pn.model(function(m, seen)
+    local z = m:sample("z", dist.bernoulli(0.5), enumerate)
+    local w = m:sample("w", dist.categorical(pn.tensor { 0.2, 0.3, 0.5 }), enumerate)
+    local mu = m:sample("mu", dist.normal(0, 1))
+    m:deterministic("both", z + w:to "float64" * 10)
+    m:plate("rows", 4, function() m:observe("y", dist.normal(mu + z * 4 + w:to "float64", 1), seen) end)
+  end)
+
+  local function moments()
+    local total, z, w = 0, 0, 0
+    for i = 0, 1 do
+      for j = 0, 2 do
+        local law = dist.multivariate_normal { loc = pn.full({ 4 }, 4 * i + j),
+          covariance_matrix = pn.eye(4) + pn.ones { 4, 4 } }
+        local p = ({ 0.2, 0.3, 0.5 })[j + 1] * math.exp(law:log_prob(y):item())
+        total, z, w = total + p, z + p * i, w + p * j
+      end
+    end
+    return z / total, w / total
+  end
+
+  it("in no plate are those of the posterior, in predictions and in deterministic sites", function()
+    pn.seed(5)
+    local p = pn.nuts(m, { data = { y }, draws = 2000 })
+    local z, w = moments()
+    local slack = 6 * 5 / math.sqrt(p:summary().mu.ess_bulk)
+    assert(slack < 1.2) -- from priors the mean would be z + 10 w = 13.5
+    near(p.draws.both:mean():item(), z + 10 * w, slack / 15)
+    local mean = p:predict().y:mean():item() -- from priors it would be 3.4
+    assert(math.abs(mean - (p.draws.mu:mean():item() + 4 * z + w)) < 6 * 1.6 / math.sqrt(p:summary().mu.ess_bulk))
+    -- what depends on several of them is drawn jointly
+    local first = p.draws.both - (p.draws.both / 10):floor() * 10
+    assert.same({ 0, 1 }, { first:min():item(), first:max():item() })
+  end)
+
+  it("are kept by a file", function()
+    pn.seed(6)
+    local p, path = pn.nuts(m, { data = { y }, draws = 50, warmup = 100 }), os.tmpname()
+    assert(p:save(path))
+    local again = assert(pn.infer.load_posterior(path, m, { data = { y } }))
+    os.remove(path)
+    assert.same(p.draws.both:totable(), again.draws.both:totable())
+  end)
+
+  it("of chains and of rows have the law of a walk through all values", function()
+    -- s_1, s_2 | s_1, and for each row i a label t_i | s_2: y_i ~ N(s_1 + 2 s_2 + t_i, 1)
+    local start, move = pn.tensor { 0.3, 0.7 }, pn.tensor { { 0.9, 0.1 }, { 0.4, 0.6 } }
+    local labels, seen = pn.tensor { { 0.8, 0.2 }, { 0.1, 0.9 } }, pn.tensor { 0.4, 2.5 }
+    local chain = pn.model(function(r)
+      local a = r:sample("a", dist.categorical(start), enumerate)
+      local b = r:sample("b", dist.categorical(move:take(1, a)), enumerate)
+      r:plate("rows", 2, function()
+        local t = r:sample("t", dist.categorical(labels:take(1, b)), enumerate)
+        r:observe("y", dist.normal((a + b * 2 + t):to "float64", 1), seen)
+      end)
+    end)
+    local how = { enumerate = true, most = 1 }
+    local enumeration, n, count = require "penumbra.infer.enumeration", 4000, {}
+    pn.seed(7)
+    local t = model.run(chain, {}, how)
+    for _ = 1, n do
+      local v = enumeration.draw(t)
+      assert.same({ 2 }, v.t:shape())
+      local key = table.concat({ v.a:item(), v.b:item(), v.t[1]:item(), v.t[2]:item() }, ",")
+      count[key] = (count[key] or 0) + 1
+    end
+    local weight, total = {}, 0
+    for index = 0, 15 do
+      local a, b, t1, t2 = index // 8, index // 4 % 2, index // 2 % 2, index % 2
+      local p = start[a + 1]:item() * move[a + 1][b + 1]:item()
+      for i, label in ipairs { t1, t2 } do
+        p = p * labels[b + 1][label + 1]:item() * math.exp(-(seen[i]:item() - a - 2 * b - label) ^ 2 / 2)
+      end
+      weight[table.concat({ a, b, t1, t2 }, ",")], total = p, total + p
+    end
+    for key, w in pairs(weight) do
+      local p = w / total
+      assert(math.abs((count[key] or 0) / n - p) <= 6 * math.sqrt(p * (1 - p) / n) + 1 / n, key)
+    end
+  end)
+end)

@@ -119,7 +119,7 @@ describe("the gradient of a bound", function()
     for _, case in ipairs { { "analytic", "elbo" }, { "monte_carlo", "elbo" }, { nil, "sticking_the_landing" },
       { nil, "score_function" } } do
       local fit, guide = normal_pair(case[1], case[2], a, s, n)
-      local bound = case[2] == "elbo" and objective.elbo(fit, fit.how) or objective.estimate(fit, fit.how)
+      local bound = case[2] == "elbo" and -objective.negative_elbo(fit, fit.how) or objective.estimate(fit, fit.how)
       local g = pn.grad(bound, guide:parameters())
       near(bound:item(), -0.5 * (math.log(2 * math.pi) * 2 + a * a + s * s + (1.5 - a) ^ 2 + s * s)
         + 0.5 * math.log(2 * math.pi * math.exp(1)) + math.log(s), 0.03)
@@ -148,7 +148,7 @@ describe("the gradient of a bound", function()
       pn.seed(9)
       local fit = pn.svi(m, guide, { steps = 0, particles = n, vectorised = case[2], estimator = case[1],
         divergence = case[3], compile = false })
-      local bound = case[1] == "elbo" and objective.elbo(fit, fit.how) or objective.estimate(fit, fit.how)
+      local bound = case[1] == "elbo" and -objective.negative_elbo(fit, fit.how) or objective.estimate(fit, fit.how)
       near(bound:item(), q * f(1) + (1 - q) * f(0), 0.1)
       near(pn.grad(bound, guide:parameters())[1]:item(), want, case[2] and 0.02 or 0.08)
     end
@@ -281,6 +281,25 @@ describe("a fit", function()
     assert.is_nil(none)
     assert.is_string(why)
     assert.equal("io", kind)
+  end)
+
+  it("says that the bound was still rising, where it was", function()
+    local function far(mean)
+      return pn.model(function(m) m:sample("x", dist.normal(pn.full({ 3 }, mean), 1):independent(1)) end)
+    end
+    pn.seed(4)
+    local fit = pn.svi(far(30), "mean_field", { steps = 1000 })
+    assert.is_true(fit.rise > 1)
+    assert.matches("still rising: by [%d.]+ in the third quarter", tostring(fit))
+    fit:continue(8000)
+    assert.equal(0, fit.rise)
+    assert.is_nil(tostring(fit):find("rising", 1, true))
+    for _, mean in ipairs { 0, 3, 8 } do -- the steps that are taken unless told otherwise
+      fit = pn.svi(far(mean), "full_rank", {})
+      assert.equal(4000, #fit.losses)
+      assert.equal(0, fit.rise)
+      near(fit:sample(4000).x:mean():item(), mean, 0.05)
+    end
   end)
 
   it("summarises, samples and predicts", function()

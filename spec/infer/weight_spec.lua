@@ -219,6 +219,13 @@ describe("Pareto's k-hat", function()
     assert(miss(smooth) < 0.97 * miss(log_w))
   end)
 
+  it("refuses a relative efficiency that is none", function()
+    for _, bad in ipairs { -1, 0, 0 / 0, math.huge } do
+      assert.matches("psis: relative_efficiency must be positive, got %-?[%d%a]+",
+        message_of(infer.psis, { log_w = pn.randn { 40, 2 }, relative_efficiency = pn.tensor { 1, bad } }))
+    end
+  end)
+
   it("is invariant: of scaled weights, in any order, in either dtype", function()
     pn.seed(12)
     local w = pn.randn { 300, 2 } * 2

@@ -65,7 +65,8 @@ describe("smoothing by particles", function()
       assert.near(means[t], mean[t], 6 * math.sqrt(variances[t] * (1 / 4000 + 2 / 1000)))
       assert.near(variances[t], variance[t], 0.2 * variances[t])
     end
-    assert.error_matches(function() f:smooth { paths = 5, log_bound = log_bound - 1 } end, "log_bound must not be below")
+    assert.error_matches(function() f:smooth { paths = 5, log_bound = log_bound - 1 } end,
+      "log_bound must not be below")
   end)
 
   it("has fixed-lag moments", function()

@@ -34,7 +34,7 @@ static pn_status eval_concatenate(pn_context *c, const pni_call *call, pn_tensor
   for (int k = 0; k < call->nin && !pni_failed(c); k++) {
     const pn_tensor *t = call->in[k];
     window->shape[axis] = t->shape[axis];
-    window->offset = at * window->stride[axis];
+    window->offset = out->offset + at * window->stride[axis];
     window->numel = t->numel;
     pni_copy(c, window, t);
     at += t->shape[axis];
@@ -62,7 +62,7 @@ pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int axis) {
 const pni_op pni_op_concatenate = {.name = "concatenate",
                                    .args = "list:T axis:a=1",
                                    .doc = "tensors joined along an existing axis",
-                                   .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS,
+                                   .flags = PNI_OP_ANY_DTYPE | PNI_OP_AXIS | PNI_OP_JOINS,
                                    .infer = infer_concatenate,
                                    .eval = eval_concatenate,
                                    .vjp = vjp_concatenate};
@@ -101,7 +101,7 @@ static pn_status eval_pad(pn_context *c, const pni_call *call, pn_tensor *out) {
   pn_tensor *window = pni_tensor_alias(c, out), *value = pn_scalar(c, (pn_dtype)out->dtype, call->attr->r[0]);
   if (window && value && pni_copy(c, out, value) == PN_OK) {
     window->shape[i[0]] = x->shape[i[0]];
-    window->offset = i[1] * window->stride[i[0]];
+    window->offset = out->offset + i[1] * window->stride[i[0]];
     window->numel = x->numel;
     pni_copy(c, window, x);
   }

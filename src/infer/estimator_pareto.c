@@ -6,7 +6,7 @@
 static pn_tensor *build(pn_context *c, pni_estimation *e) {
   pn_tensor *x = e->in[0], *bound = pni_log_mean_weight(c, x);
   if (!bound || pni_require_weights(c, e->row->name, "log_w", bound, x)) return NULL;
-  pn_tensor *both = pni_pareto_smooth(c, x);
+  pn_tensor *both = pni_pareto_smooth(c, x, e->in[1]);
   int64_t k = x->shape[0];
   e->second = pn_select(c, both, 0, k);
   return pn_slice(c, both, 0, 0, k, 1);
@@ -14,10 +14,13 @@ static pn_tensor *build(pn_context *c, pni_estimation *e) {
 
 const pni_estimator pni_estimator_psis = {
     .name = "psis",
-    .doc = "Pareto smoothed importance sampling: the largest min(K / 5, 3 sqrt K) weights replaced by quantiles of the "
-           "generalised Pareto distribution fitted to them; k-hat, its shape, tells whether to trust them "
+    .doc = "Pareto smoothed importance sampling: the largest min(K / 5, 3 sqrt(K / r)) weights replaced by "
+           "quantiles of the generalised Pareto distribution fitted to them, r the relative efficiency of the draws; "
+           "k-hat, its shape, tells whether to trust them "
            "(infer.pareto_warning)",
     .source = "Vehtari, Simpson, Gelman, Yao & Gabry 2024",
     .result = "normalised log-weights [K, B] and k-hat [B], inf where the tail holds fewer than 5 draws; no gradient",
-    .input = {{"log_w", "KB", 0, "log-weights"}},
+    .input = {{"log_w", "KB", 0, "log-weights"},
+              {"relative_efficiency", "B", PNI_INPUT_OPTIONAL,
+               "effective sample size of the weights by the number of draws, where these come from a Markov chain; 1"}},
     .build = build};

@@ -7,19 +7,16 @@
 #include <string.h>
 #include "hamiltonian.h"
 
-/* Failures that say that the density is 0 there. */
-static bool is_outside(pn_status s) { return s == PN_DOMAIN || s == PN_SINGULAR || s == PN_NAN; }
-
 static pn_status call(pn_context *c, const pni_density *d, const double *z, double *log_density, double *gradient) {
   if (d->plan) return pni_plan_call(c, d->plan, z, (double *[]){log_density, gradient});
   pn_status s = d->f(d->data, z, log_density, gradient);
-  return s == PN_OK || is_outside(s) ? s : pni_fail(c, s, "density: the function failed (%s)", pn_status_name(s));
+  return s == PN_OK || pni_is_outside(s) ? s : pni_fail(c, s, "density: the function failed (%s)", pn_status_name(s));
 }
 
 pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const double *z, double *log_density,
                          double *gradient) {
   pn_status s = call(c, d, z, log_density, gradient);
-  if (s != PN_OK && !is_outside(s)) return s;
+  if (s != PN_OK && !pni_is_outside(s)) return s;
   if (s != PN_OK) pn_context_clear_error(c);
   if (s == PN_OK && *log_density < INFINITY) return PN_OK;
   *log_density = -INFINITY;

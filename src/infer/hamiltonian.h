@@ -17,6 +17,9 @@ typedef struct pni_density {
   void *data;
 } pni_density;
 
+/* Failures of a density that say that it is 0 there. */
+static inline bool pni_is_outside(pn_status s) { return s == PN_DOMAIN || s == PN_SINGULAR || s == PN_NAN; }
+
 /* Log density and gradient at z. Outside of the support, where a factorisation fails or the log density is no number
  * below infinity, it is -inf and the gradient 0. Other failures are c's. */
 pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const double *z, double *log_density,

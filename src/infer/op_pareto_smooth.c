@@ -1,6 +1,6 @@
 /*
-** op_pareto_smooth.c: Pareto smoothed importance weights. The M = min(K / 5, 3 sqrt K) largest weights of a column are
-** replaced by the quantiles of a generalised Pareto distribution fitted to them; its shape k-hat tells how heavy the
+** op_pareto_smooth.c: Pareto smoothed importance weights. The M = min(K / 5, 3 sqrt(K / r)) largest weights of a column,
+** r the draws' relative efficiency (1 unless they come from a Markov chain), are replaced by the quantiles of a generalised Pareto distribution fitted to them; its shape k-hat tells how heavy the
 ** tail of the weights is. Vehtari, Simpson, Gelman, Yao & Gabry, Pareto smoothed importance sampling, JMLR 2024;
 ** the fit is Zhang & Stephens, Technometrics 2009, with the weak prior of the former.
 */
@@ -46,7 +46,9 @@ double pni_pareto_quantile(pni_pareto p, double probability) {
   return p.sigma * (fabs(p.k) < DBL_EPSILON ? e : expm1(p.k * e) / p.k);
 }
 
-int64_t pni_pareto_tail(int64_t draws) { return (int64_t)ceil(fmin(0.2 * (double)draws, 3 * sqrt((double)draws))); }
+int64_t pni_pareto_tail(int64_t draws, double efficiency) {
+  return (int64_t)ceil(fmin(0.2 * (double)draws, 3 * sqrt((double)draws / efficiency)));
+}
 
 double pni_pareto_tail_smooth(pni_ranked *r, int64_t n, double *excess) {
   double low = fmax(r[0].log_w, log(DBL_MIN)), base = exp(low);
@@ -73,7 +75,7 @@ int pni_by_weight(const void *a, const void *b) {
 }
 
 typedef struct {
-  const pn_tensor *x;
+  const pn_tensor *x, *efficiency;
   pn_tensor *out;
   pni_ranked *r;  /* room for a column */
   double *excess; /* and for its tail */
@@ -89,7 +91,7 @@ static void column(const job *j, int64_t b) {
   if (isfinite(top)) {
     for (int64_t i = 0; i < draws; i++) j->r[i].log_w -= top;
     qsort(j->r, (size_t)draws, sizeof *j->r, pni_by_weight);
-    int64_t cut = draws - pni_pareto_tail(draws) - 1;
+    int64_t cut = draws - pni_pareto_tail(draws, pni_weight(j->efficiency, b)) - 1;
     if (cut >= 0) k = pni_pareto_tail_smooth(j->r + cut, draws - cut, j->excess);
     for (int64_t i = 0; i < draws; i++) sum += exp(j->r[i].log_w);
   }
@@ -105,26 +107,37 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   return PN_OK;
 }
 
+static pn_status check_efficiency(pn_context *c, const pn_tensor *r) {
+  for (int64_t b = 0; b < r->numel; b++) {
+    double v = pni_weight(r, b);
+    if (!(v > 0 && v < INFINITY))
+      return pni_fail(c, PN_DOMAIN, "psis: relative_efficiency must be positive, got %g", v);
+  }
+  return PN_OK;
+}
+
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  pn_tensor *x = pni_contiguous(c, call->in[0]);
-  if (!x) return c->status;
-  size_t n = (size_t)x->shape[0];
-  job j = {.x = x, .out = out, .r = pni_alloc(c, n * sizeof *j.r)};
+  pn_tensor *x = pni_contiguous(c, call->in[0]), *r = x ? pni_contiguous(c, call->in[1]) : NULL;
+  size_t n = x ? (size_t)x->shape[0] : 0;
+  job j = {.x = x, .efficiency = r, .out = out};
+  if (r && check_efficiency(c, r) == PN_OK) j.r = pni_alloc(c, n * sizeof *j.r);
   if (j.r) j.excess = pni_alloc(c, n * sizeof *j.excess);
   for (int64_t b = 0; j.excess && b < x->shape[1] && !pni_check_cancel(c); b++) column(&j, b);
   pni_free(c, j.excess, n * sizeof *j.excess);
   pni_free(c, j.r, n * sizeof *j.r);
+  pn_tensor_unref(r);
   pn_tensor_unref(x);
   return c->status;
 }
 
-pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x) {
-  return pni_apply1(c, &pni_infer_op_pareto_smooth, x, NULL);
+pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x, pn_tensor *efficiency) {
+  pn_tensor *one = efficiency || !x ? efficiency : pn_full(c, x->dtype, 1, x->shape + 1, 1);
+  return pni_apply2(c, &pni_infer_op_pareto_smooth, x, one, NULL);
 }
 
 const pni_op pni_infer_op_pareto_smooth = {
     .name = "pareto_smooth",
-    .args = "log_w:t",
+    .args = "log_w:t relative_efficiency:t",
     .doc = "Pareto smoothed log-weights, and k-hat under them: [K, B] -> [K + 1, B]",
     .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
     .infer = infer,

@@ -34,7 +34,7 @@ pn_tensor *pni_reported(pn_context *c, pn_tensor *value, pn_tensor *surrogate);
 pn_tensor *pni_others_log_mean(pn_context *c, pn_tensor *x, bool geometric);
 
 /* [K + 1, B] of log-weights [K, B]: the smoothed and normalised ones, then k-hat. No gradient. */
-pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x);
+pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x, pn_tensor *efficiency);
 
 /* PN_OK if `bound`, computed from the log-weights x, shows that these can be used: no NaN, no +inf, and not all of them
  * -inf. Else PN_NAN, PN_DOMAIN or PN_DEGENERATE naming estimator (`where`), input (`role`) and place. Only a bound that

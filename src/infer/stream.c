@@ -34,7 +34,7 @@ pn_weight_stream *pn_weight_stream_new(pn_context *c, int64_t draws) {
   s->ctx = c;
   s->batch = -1;
   s->draws = draws;
-  s->room = draws ? pni_pareto_tail(draws) + 1 : 0;
+  s->room = draws ? pni_pareto_tail(draws, 1) + 1 : 0;
   return s;
 }
 
@@ -147,7 +147,7 @@ enum { LOG_MEAN, ERROR, ELBO, SIZE, PARETO_K, KINDS };
 
 /* room[2 * s->room] numbers of scratch. */
 static double pareto_k(const pn_weight_stream *s, int64_t b, pni_ranked *r, double *excess) {
-  int64_t held = s->count < s->room ? s->count : s->room, n = pni_pareto_tail(s->count) + 1;
+  int64_t held = s->count < s->room ? s->count : s->room, n = pni_pareto_tail(s->count, 1) + 1;
   if (n > held || !isfinite(s->column[b].top)) return INFINITY;
   for (int64_t i = 0; i < held; i++) r[i] = (pni_ranked){s->tail[b * s->room + i] - s->column[b].top, i};
   qsort(r, (size_t)held, sizeof *r, pni_by_weight);

@@ -161,24 +161,29 @@ static void push_list(lua_State *L, const char *const *names) {
   luaL_pushresult(&b);
 }
 
+static bool is_among(const char *key, const char *const *names) {
+  for (int k = 0; names[k]; k++)
+    if (strcmp(key, names[k]) == 0) return true;
+  return false;
+}
+
+/* Raises with the name that is nearest to key, or with all. */
+static void unknown_option(lua_State *L, const char *where, const char *key, const char *const *names) {
+  pni_near near;
+  pni_near_begin(&near, key);
+  for (int k = 0; names[k]; k++) pni_near_offer(&near, names[k]);
+  if (*near.name) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, near.name);
+  push_list(L, names);
+  pni_error(L, "%s: unknown option '%s'; known: %s", where, key, lua_tostring(L, -1));
+}
+
 void pni_check_options(lua_State *L, int i, const char *where, const char *const *names) {
   i = lua_absindex(L, i);
   lua_pushnil(L);
   while (lua_next(L, i)) {
     lua_pop(L, 1);
     if (lua_type(L, -1) != LUA_TSTRING) continue;
-    const char *key = lua_tostring(L, -1);
-    bool known = false;
-    pni_near near;
-    pni_near_begin(&near, key);
-    for (int k = 0; names[k] && !known; k++) {
-      known = strcmp(key, names[k]) == 0;
-      pni_near_offer(&near, names[k]);
-    }
-    if (known) continue;
-    if (*near.name) pni_error(L, "%s: unknown option '%s', did you mean '%s'?", where, key, near.name);
-    push_list(L, names);
-    pni_error(L, "%s: unknown option '%s'; known: %s", where, key, lua_tostring(L, -1));
+    if (!is_among(lua_tostring(L, -1), names)) unknown_option(L, where, lua_tostring(L, -1), names);
   }
 }
 

@@ -218,6 +218,22 @@ static int l_sir(lua_State *L) {
   PNI_RETURN(L, c, pn_sir(c, rng, x, n));
 }
 
+/* new_transport(cost, a, b) -> plan */
+static int l_transport(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *cost = pni_check_operand(L, 1, "transport", "cost"), *a = pni_check_operand(L, 2, "transport", "a");
+  pn_tensor *b = pni_check_operand(L, 3, "transport", "b");
+  PNI_RETURN(L, c, pn_transport(c, cost, a, b));
+}
+
+/* new_image_transport(a, b) -> distances */
+static int l_image_transport(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *a = pni_check_operand(L, 1, "image_transport", "a");
+  pn_tensor *b = pni_check_operand(L, 2, "image_transport", "b");
+  PNI_RETURN(L, c, pn_image_transport(c, a, b));
+}
+
 /* ---- streams ---- */
 
 typedef struct {
@@ -277,8 +293,13 @@ static int l_get(lua_State *L) {
   PNI_RETURN(L, c, pn_weight_stream_get(c, s, what));
 }
 
-static const luaL_Reg functions[] = {
-    {"new_estimator", l_new}, {"estimator_rows", l_rows}, {"new_stream", l_stream}, {"new_sir", l_sir}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"new_estimator", l_new},
+                                     {"estimator_rows", l_rows},
+                                     {"new_stream", l_stream},
+                                     {"new_sir", l_sir},
+                                     {"new_transport", l_transport},
+                                     {"new_image_transport", l_image_transport},
+                                     {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"add", l_add}, {"count", l_count}, {NULL, NULL}};
 

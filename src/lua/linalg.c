@@ -4,15 +4,15 @@
 */
 #include "penumbra_lua.h"
 
-enum { MAX_RESULTS = 6, OBSERVED = 6, STEP_OBSERVED = 9, KALMAN_INPUTS };
+enum { OBSERVED = 6, STEP_OBSERVED = 9, KALMAN_INPUTS };
+
+typedef pni_tensor_action action;
 
 /* Boxes for n results; then the action, twice if memory was lacking; then the boxes are filled. */
-typedef pn_status (*action)(pn_context *c, pn_tensor *const *in, pn_tensor **out);
-
-static int results(lua_State *L, pn_tensor *const *in, int n, action f) {
+int pni_tensor_results(lua_State *L, pn_tensor *const *in, int n, action f) {
   pn_context *c = pni_lua_context(L);
-  pn_tensor *out[MAX_RESULTS];
-  pni_box *box[MAX_RESULTS];
+  pn_tensor *out[PNI_TENSOR_RESULTS];
+  pni_box *box[PNI_TENSOR_RESULTS];
   for (int k = 0; k < n; k++) box[k] = pni_new_box(L);
   for (int again = 0;; again++) {
     size_t mark = pn_scope_open(c);
@@ -34,7 +34,7 @@ static int results(lua_State *L, pn_tensor *const *in, int n, action f) {
 }
 
 static int of_matrix(lua_State *L, int n, action f) {
-  return results(L, (pn_tensor *[]){pni_check_tensor(L, 1)}, n, f);
+  return pni_tensor_results(L, (pn_tensor *[]){pni_check_tensor(L, 1)}, n, f);
 }
 
 static pn_status qr(pn_context *c, pn_tensor *const *in, pn_tensor **out) { return pn_qr(c, in[0], &out[0], &out[1]); }
@@ -62,7 +62,7 @@ static pn_status cholesky_update(pn_context *c, pn_tensor *const *in, pn_tensor 
 }
 /* l:cholesky_update(x) -> the factor of l l^T + x x^T */
 static int l_cholesky_update(lua_State *L) {
-  return results(L, (pn_tensor *[]){pni_check_tensor(L, 1), pni_check_tensor(L, 2)}, 1, cholesky_update);
+  return pni_tensor_results(L, (pn_tensor *[]){pni_check_tensor(L, 1), pni_check_tensor(L, 2)}, 1, cholesky_update);
 }
 /* x:slogdet() -> sign, log |det x| */
 static int l_slogdet(lua_State *L) { return of_matrix(L, 2, slogdet); }
@@ -110,7 +110,7 @@ static void operands(lua_State *L, int n, int optional, int too, pn_tensor **in)
 static int l_kalman_predict(lua_State *L) {
   pn_tensor *in[KALMAN_INPUTS];
   operands(L, 5, 3, 3, in);
-  return results(L, in, 2, predict);
+  return pni_tensor_results(L, in, 2, predict);
 }
 
 /* kalman_update(mean, cov, y, c, d or nil, r, {observed =, details =}) -> mean, cov, log_prob, and with details
@@ -130,7 +130,7 @@ static int l_kalman_update(lua_State *L) {
     if (pni_get_raw(L, 7, "observed") != LUA_TNIL)
       in[OBSERVED] = pni_check_operand(L, lua_gettop(L), "kalman_update", "observed");
   }
-  return results(L, in, details ? 6 : 3, details ? update_details : update_plain);
+  return pni_tensor_results(L, in, details ? 6 : 3, details ? update_details : update_plain);
 }
 
 /* The option `observed` of the table at index i, which may be nil. */
@@ -147,14 +147,14 @@ static int l_kalman_step(lua_State *L) {
   pn_tensor *in[KALMAN_INPUTS] = {0};
   operands(L, 9, 3, 7, in);
   in[STEP_OBSERVED] = option_observed(L, 10, "kalman_step");
-  return results(L, in, 3, both);
+  return pni_tensor_results(L, in, 3, both);
 }
 
 /* kalman_root_predict(mean, l, a, b or nil, q) -> mean, l */
 static int l_kalman_root_predict(lua_State *L) {
   pn_tensor *in[KALMAN_INPUTS];
   operands(L, 5, 3, 3, in);
-  return results(L, in, 2, root_predict);
+  return pni_tensor_results(L, in, 2, root_predict);
 }
 
 /* kalman_root_update(mean, l, y, c, d or nil, r, {observed =}) -> mean, l, log_prob */
@@ -162,7 +162,7 @@ static int l_kalman_root_update(lua_State *L) {
   pn_tensor *in[KALMAN_INPUTS] = {0};
   operands(L, 6, 4, 4, in);
   in[OBSERVED] = option_observed(L, 7, "kalman_root_update");
-  return results(L, in, 3, root_update);
+  return pni_tensor_results(L, in, 3, root_update);
 }
 
 static pn_tensor *einsum(lua_State *L, pn_context *c, const char *spec, int first, int n) {

@@ -123,6 +123,11 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
       pni_forget(L, c, mark_);                                                                                         \
     }                                                                                                                  \
   } while (0)
+/* Returns the n tensors that an action makes of `in`; nil, message, code where a decomposition does not exist; raises
+ * otherwise. linalg.c */
+enum { PNI_TENSOR_RESULTS = 6 };
+typedef pn_status (*pni_tensor_action)(pn_context *c, pn_tensor *const *in, pn_tensor **out);
+int pni_tensor_results(lua_State *L, pn_tensor *const *in, int n, pni_tensor_action f);
 /* After a first failure for lack of memory: closes the scope, clears the error, collects garbage.
  */
 void pni_forget(lua_State *L, pn_context *c, size_t mark);

@@ -17,11 +17,11 @@ typedef struct {
 
 struct pni_ancestry {
   int64_t n, filters, leaves, length, nodes, room;
-  int64_t *parent;  /* by node; -1: none */
+  int64_t *parent;   /* by node; -1: none */
   int32_t *children; /* by node */
-  int64_t *free;    /* nodes that are not in use, `room - nodes` of them */
-  int64_t *leaf;    /* by particle */
-  int64_t *before;  /* scratch: the leaves of the step before */
+  int64_t *free;     /* nodes that are not in use, `room - nodes` of them */
+  int64_t *leaf;     /* by particle */
+  int64_t *before;   /* scratch: the leaves of the step before */
   int parts;
   column part[PARTS];
 };
@@ -117,8 +117,9 @@ static pn_status check_parts(pn_context *c, const pni_ancestry *a, int parts, pn
     fits = fits && spec.dtype == first->dtype && spec.ndim == first->ndim &&
            memcmp(spec.shape, first->shape, (size_t)spec.ndim * sizeof *spec.shape) == 0;
     if (!fits)
-      return pni_fail(c, PN_SHAPE, "keep: state must be [%lld, B..., event...] as it was first, %s, got %s", (long long)a->n,
-                      pni_shape_text(first->ndim, first->shape, s), pni_shape_text(t->ndim, t->shape, u));
+      return pni_fail(c, PN_SHAPE, "keep: state must be [%lld, B..., event...] as it was first, %s, got %s",
+                      (long long)a->n, pni_shape_text(first->ndim, first->shape, s),
+                      pni_shape_text(t->ndim, t->shape, u));
   }
   return PN_OK;
 }

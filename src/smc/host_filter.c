@@ -81,7 +81,8 @@ static const pn_tensor *input(const pn_plan *p, int k) { return &p->tape->value.
 static const pn_tensor *result(const pn_plan *p, int k) { return &p->tape->value.v[p->out[k]].t; }
 
 static bool alike(const pn_tensor *a, const pn_tensor *b) {
-  return a->dtype == b->dtype && a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+  return a->dtype == b->dtype && a->ndim == b->ndim &&
+         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
 /* Do the four plans hand the same parts on, and ask for the same observation? */

@@ -124,7 +124,8 @@ pn_tensor *pni_resample(pn_context *c, const pni_resampling_rule *rule, pn_rng *
     pni_fail(c, PN_LIMIT, "resample: at most %d particles are possible, got %lld", INT32_MAX - 1, (long long)n);
     return NULL;
   }
-  pni_attr a = {.ni = INTS, .i = {[SCHEME] = place_of(rule->scheme), [CONDITIONAL] = rule->conditional}, .r = {rule->threshold}};
+  pni_attr a = {
+      .ni = INTS, .i = {[SCHEME] = place_of(rule->scheme), [CONDITIONAL] = rule->conditional}, .r = {rule->threshold}};
   uint64_t positions = rule->scheme->positions(n) * (uint64_t)(weighed->numel / weighed->shape[0]);
   return pni_draw_apply(c, &pni_smc_op_resample, rng, positions, decider ? 2 : 1, (pn_tensor *[]){weighed, decider},
                         &a);

@@ -23,12 +23,13 @@ static inline int64_t pni_weighed_particles(const pn_tensor *weighed) {
 enum { PNI_BEFORE_EQUAL, PNI_BEFORE_WEIGHED, PNI_BEFORE_CARRIED };
 
 typedef struct pni_weighing {
-  int before;         /* PNI_BEFORE_...: all 1 / N; what weigh gave; log-weights [N, B...] whatever their sum */
-  bool resampled;     /* with PNI_BEFORE_WEIGHED: filters that were due begin from 1 / N */
-  double threshold;   /* tells which these are */
-  bool zero_possible; /* weights that are all 0: an increment of -inf, and equal weights from there on; else a failure */
-  int64_t step;       /* for messages, from 1; 0: unknown */
-  bool plain;         /* for messages: no machine asks, but pn_resample */
+  int before;       /* PNI_BEFORE_...: all 1 / N; what weigh gave; log-weights [N, B...] whatever their sum */
+  bool resampled;   /* with PNI_BEFORE_WEIGHED: filters that were due begin from 1 / N */
+  double threshold; /* tells which these are */
+  bool
+      zero_possible; /* weights that are all 0: an increment of -inf, and equal weights from there on; else a failure */
+  int64_t step;      /* for messages, from 1; 0: unknown */
+  bool plain;        /* for messages: no machine asks, but pn_resample */
 } pni_weighing;
 
 /* log w' = log w + log_increment - L with L = logsumexp(log w + log_increment), the increment of the log-evidence.

@@ -115,8 +115,8 @@ static void find(void *data, int64_t first, int64_t stop) {
   }
 }
 
-void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums, double total,
-               int64_t count, int64_t *out) {
+void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums,
+               double total, int64_t count, int64_t *out) {
   pni_resampling of_gaps = {.c = r->c, .w = gaps, .n = count + 1}, of_places = {.c = r->c, .n = count};
   double all = pni_cumulate(&of_gaps, gaps, sums);
   search k = {cumulative, gaps, total / all, count, last, out};

@@ -21,8 +21,8 @@ typedef struct pni_resampling {
 
 typedef struct pni_resampler {
   const char *name, *doc, *source;
-  bool sorted;      /* ancestors come in ascending order */
-  bool independent; /* of each other: any number of them may be drawn */
+  bool sorted;                      /* ancestors come in ascending order */
+  bool independent;                 /* of each other: any number of them may be drawn */
   uint64_t (*positions)(int64_t n); /* of a generator, for n particles */
   int64_t (*scratch)(int64_t n);
   void (*run)(const pni_resampling *r);
@@ -50,8 +50,8 @@ double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums);
 int64_t pni_last_alive(const pni_resampling *r);
 /* Sorted ancestors in the place of each other: `count` of them by cumulative[0 .. n - 1], not descending, of which `last`
  * is the last that rises. gaps: count + 1 exponential numbers, which become sums. Positions are total S[j] / S[count]. */
-void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums, double total,
-               int64_t count, int64_t *out);
+void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums,
+               double total, int64_t count, int64_t *out);
 
 /* to[i] of n particles from `begin` on: how many ancestors they and those before them are. */
 typedef void (*pni_ends)(const void *data, int64_t begin, int64_t n, int32_t *to);

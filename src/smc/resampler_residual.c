@@ -25,10 +25,11 @@ static void run(const pni_resampling *r) {
 static uint64_t positions(int64_t n) { return pni_fill_positions(PNI_FILL_EXPONENTIAL_F64, (uint64_t)n + 1); }
 static int64_t scratch(int64_t n) { return 3 * n + 2 + pni_particle_blocks(n + 1); }
 
-const pni_resampler pni_resampler_residual = {.name = "residual",
-                                              .doc = "floor(N w) copies, the rest by independent draws from the remainders",
-                                              .source = "Liu & Chen 1998",
-                                              .sorted = true,
-                                              .positions = positions,
-                                              .scratch = scratch,
-                                              .run = run};
+const pni_resampler pni_resampler_residual = {
+    .name = "residual",
+    .doc = "floor(N w) copies, the rest by independent draws from the remainders",
+    .source = "Liu & Chen 1998",
+    .sorted = true,
+    .positions = positions,
+    .scratch = scratch,
+    .run = run};

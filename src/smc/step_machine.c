@@ -19,22 +19,23 @@ struct pn_smc {
   int gradient;
   pn_rng *rng; /* NULL: the context's */
   int64_t steps;
-  uint32_t capture;    /* in which it was made, 0: none */
-  pn_tensor *weighed;  /* NULL: all 1 / N */
-  bool resampled;      /* since then */
-  pn_tensor *carried;  /* resampled: log-weights that go on instead of -log N, or NULL */
-  pn_tensor *log_prob; /* resampled: log-weights of the chosen, or NULL */
-  pn_tensor *evidence; /* float64; NULL: 0 */
-  pn_tensor *assigned; /* [B...]: ancestors of the last particles at the next resampling, or NULL */
-  pn_tensor *pending;  /* ancestors since the last step that was kept; NULL: own places */
-  pni_trace *trace;    /* or NULL */
-  uint8_t *due;        /* beside it: [filters] */
+  uint32_t capture;       /* in which it was made, 0: none */
+  pn_tensor *weighed;     /* NULL: all 1 / N */
+  bool resampled;         /* since then */
+  pn_tensor *carried;     /* resampled: log-weights that go on instead of -log N, or NULL */
+  pn_tensor *log_prob;    /* resampled: log-weights of the chosen, or NULL */
+  pn_tensor *evidence;    /* float64; NULL: 0 */
+  pn_tensor *assigned;    /* [B...]: ancestors of the last particles at the next resampling, or NULL */
+  pn_tensor *pending;     /* ancestors since the last step that was kept; NULL: own places */
+  pni_trace *trace;       /* or NULL */
+  uint8_t *due;           /* beside it: [filters] */
   pni_ancestry *ancestry; /* from the first step that is kept on */
 };
 
 pn_status pni_smc_usable(pn_context *c, const pn_smc *s) {
   if (!c->recorder || s->capture == c->captures) return PN_OK;
-  return pni_refuse_capture(c, "a step machine from outside", "make the machine inside, and restore it from an argument");
+  return pni_refuse_capture(c, "a step machine from outside",
+                            "make the machine inside, and restore it from an argument");
 }
 
 static int64_t filters_of(const pn_smc *s) { return pni_count(s->config.nbatch, s->config.batch); }
@@ -76,7 +77,8 @@ pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng) {
   if (gradient == SOFT && !(config->alpha > 0 && config->alpha <= 1))
     pni_fail(c, PN_DOMAIN, "smc: alpha must be above 0 and at most 1, got %g", config->alpha);
   if (config->conditional && scheme && !scheme->independent)
-    pni_fail(c, PN_DOMAIN, "smc: conditional needs resampling by independent draws (multinomial), got %s", scheme->name);
+    pni_fail(c, PN_DOMAIN, "smc: conditional needs resampling by independent draws (multinomial), got %s",
+             scheme->name);
   pn_smc *s = pni_failed(c) ? NULL : pni_calloc(c, sizeof *s);
   if (!s) return NULL;
   s->c = c;
@@ -297,8 +299,9 @@ pn_tensor *pn_smc_tilt(pn_context *c, pn_smc *s, pn_tensor *log_factor) { return
 /* ---- what is known ---- */
 
 enum { LOG_WEIGHTS, WEIGHTS, LOG_EVIDENCE, LOG_INCREMENT, SIZE, LARGEST, ANCESTOR_LOG_PROB, WEIGHED, KINDS };
-static const char *const names[KINDS] = {"log_weights",    "weights",           "log_evidence", "log_increment",
-                                         "effective_sample_size", "largest_weight", "ancestor_log_prob", "weighed"};
+static const char *const names[KINDS] = {
+    "log_weights",           "weights",        "log_evidence",      "log_increment",
+    "effective_sample_size", "largest_weight", "ancestor_log_prob", "weighed"};
 
 static pn_tensor *log_weights(pn_context *c, const pn_smc *s) {
   int64_t n = s->config.num_particles;
@@ -376,8 +379,7 @@ pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s) {
 
 pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part) {
   if (pni_failed(c) || pni_refuse_capture(c, "keeping states", "keep them outside")) return c->status;
-  if (!s->config.history)
-    return pni_fail(c, PN_STATE, "keep: the machine was made without history (history = true)");
+  if (!s->config.history) return pni_fail(c, PN_STATE, "keep: the machine was made without history (history = true)");
   pni_ancestry *a = s->ancestry ? s->ancestry : pni_ancestry_new(c, s->config.num_particles, filters_of(s));
   if (!a) return c->status;
   if (pni_ancestry_add(c, a, s->pending, parts, part) && a != s->ancestry) {

@@ -100,8 +100,7 @@ static double number(const pn_tensor *t, int64_t i) {
 static double variance(pni_trace *t, const pn_tensor *weighed, int64_t f) {
   double n = (double)t->n, together = 0;
   memset(t->sum, 0, (size_t)t->n * sizeof *t->sum);
-  for (int64_t i = 0; i < t->n; i++)
-    t->sum[t->eve[i * t->filters + f]] += number(weighed, (t->n + i) * t->filters + f);
+  for (int64_t i = 0; i < t->n; i++) t->sum[t->eve[i * t->filters + f]] += number(weighed, (t->n + i) * t->filters + f);
   for (int64_t i = 0; i < t->n; i++) together += t->sum[i] * t->sum[i];
   return 1 - exp((double)(t->rounds[f] + 1) * -log1p(-1 / n)) * (1 - together);
 }

@@ -21,10 +21,10 @@ typedef struct pni_trace {
   int64_t *eve, *spare; /* [n, filters]: the ancestor in the first step */
   int32_t *seen;        /* [n]: the round in which a particle was last met */
   int32_t round;
-  double *sum;      /* [n]: weights of those who descend from one */
-  int64_t *rounds;  /* [filters]: how often it was resampled */
-  double *now;      /* [PNI_TRACE_ROWS, filters]: the step that goes on */
-  double *rows;     /* [length, PNI_TRACE_ROWS, filters] */
+  double *sum;     /* [n]: weights of those who descend from one */
+  int64_t *rounds; /* [filters]: how often it was resampled */
+  double *now;     /* [PNI_TRACE_ROWS, filters]: the step that goes on */
+  double *rows;    /* [length, PNI_TRACE_ROWS, filters] */
   int64_t length, room;
 } pni_trace;
 

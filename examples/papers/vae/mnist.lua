@@ -188,7 +188,8 @@ local function mosaic(images, columns)
 end
 
 local function grey(title, images, columns)
-  return pn.plot.panel { title = title, legend = "none", pn.plot.heatmap(mosaic(images, columns)) }
+  local matrix = mosaic(images, columns)
+  return pn.plot.panel { title = title, legend = "none", pn.plot.heatmap(matrix, { palette = "grey" }) }
 end
 
 local function pictures(m, test)

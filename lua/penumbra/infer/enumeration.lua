@@ -6,6 +6,7 @@
 --- the plates that P lacks (independent given z), added, and log sum_z exp(...) stands in plates P. This is variable
 --- elimination over plates (Obermeyer et al. 2019), for plates that nest.
 local core = require "penumbra.core"
+local dist = require "penumbra.dist"
 
 local enumeration = {}
 
@@ -88,9 +89,9 @@ local function join(into, factor)
   into.latent = into.latent or factor.latent
 end
 
---- The factors of a trace's density: a list of {log_prob, plates, depth, scale, observed, latent}, enumerated variables
---- summed out. observed: list of the observed sites in it; latent: is a latent variable that is not summed out?
-function enumeration.factors(m)
+-- The factors of a trace's density with the enumerated variables summed out, innermost first; met(z, sum): the sum of
+-- the factors in which z stands, before it is summed out.
+local function eliminate(m, met)
   local factors, variables = {}, {}
   for _, site in ipairs(m.order) do
     if site.log_prob then
@@ -120,12 +121,63 @@ function enumeration.factors(m)
       end
     end
     if sum then
+      met(z, sum)
       joined.log_prob = sum:logsumexp(-z.axis, true)
       rest[#rest + 1] = joined
     end
     factors = rest
   end
-  return factors
+  return factors, variables
+end
+
+--- The factors of a trace's density: a list of {log_prob, plates, depth, scale, observed, latent}, enumerated variables
+--- summed out. observed: list of the observed sites in it; latent: is a latent variable that is not summed out?
+function enumeration.factors(m)
+  return (eliminate(m, function() end))
+end
+
+-- log p, with the axis of z at its drawn value, of size 1.
+local function at_drawn(log_p, z, index)
+  local k, shape = log_p:size(-z.axis), {}
+  shape[1] = k
+  for j = 2, z.axis do
+    shape[j] = 1
+  end
+  local here = core.arange(k, { dtype = "int64" }):reshape(shape):eq(index)
+  local never = core.full({}, -math.huge, { dtype = log_p:dtype() })
+  return core.where(here, log_p, never):logsumexp(-z.axis, true)
+end
+
+-- A draw of z by its unnormalised log law along its axis: a number for each row of its plates, int64.
+local function draw_index(log_p, z)
+  local n, order, rows = log_p:ndim(), {}, {}
+  local axis = n - z.axis + 1
+  for k = 1, n do
+    order[#order + 1] = k ~= axis and k or nil
+  end
+  order[n] = axis
+  for k, plate in ipairs(z.plates) do
+    rows[#z.plates - k + 1] = plate.rows
+  end
+  return dist.categorical { logits = log_p:permute(order) }:sample():reshape(rows)
+end
+
+--- Draws of the enumerated variables of a trace from their joint law given all else in it: table name -> value. The
+--- first is drawn with all others summed out, each further one given those before it.
+function enumeration.draw(m)
+  local laws, drawn, values = {}, {}, {}
+  local _, variables = eliminate(m, function(z, sum) laws[z] = sum end)
+  for _, z in ipairs(variables) do
+    local log_p = laws[z]
+    for before, index in pairs(drawn) do
+      if size_at(log_p, before.axis) > 1 then
+        log_p = at_drawn(log_p, before, index)
+      end
+    end
+    drawn[z] = draw_index(log_p, z)
+    values[z.name] = drawn[z]:to(z.value:dtype())
+  end
+  return values
 end
 
 --- The log density of a trace with enumerated variables: they are summed out. 0-d.

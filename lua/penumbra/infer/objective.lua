@@ -11,23 +11,25 @@ local objective = {}
 
 -- ---- the bound of a guide of one's own ----
 
+-- What the guide has drawn for a latent variable of the model.
+local function drawn_value(g, site)
+  local drawn = g.sites[site.name]
+  if drawn and not drawn.observed then
+    return drawn.value
+  elseif site.enumerable then
+    return site.dist:sample()
+  end
+  core.error(("svi: the guide has no site '%s', which the model samples%s"):format(site.name,
+    site.where ~= "" and " at " .. site.where or ""))
+end
+
 --- One run of guide and model.
 function objective.run_pair(self, how)
   local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
     locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached, unscored = how.unscored })
   local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
     whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, unscored = how.unscored,
-    value = function(_, site)
-      local drawn = g.sites[site.name]
-      if not drawn or drawn.observed then
-        if site.enumerable then
-          return site.dist:sample()
-        end
-        core.error(("svi: the guide has no site '%s', which the model samples%s"):format(site.name,
-          site.where ~= "" and " at " .. site.where or ""))
-      end
-      return drawn.value
-    end })
+    value = function(_, site) return drawn_value(g, site) end })
   return g, m
 end
 
@@ -45,38 +47,33 @@ local function total(m, site, term)
   return site.scale ~= 1 and term * site.scale or term
 end
 
--- E_q[log p] - E_q[log q] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density
+local NONE = {}
+
+-- E_q[log q] - E_q[log p] by sites: with closed forms where they exist, from one draw elsewhere. Also the log density
 -- of the draws that have no path, and the rows of plates that were taken.
-local function elbo(self, how)
+local function cost(self, how)
   local g, m = objective.run_pair(self, how)
   local sum, score
-  local function add(t)
-    sum = sum and sum + t or t
-  end
-  local replaced = {}
-  if m.enumerated then
-    add(m:log_density())
-  else
-    for _, site in ipairs(g.order) do
-      local p = m.sites[site.name]
-      if self.closed[site.name] and p and p.dist then
-        add(-total(g, site, dist.kl(site.dist, p.dist)))
-        replaced[site.name] = true
-      end
-    end
-    for _, site in ipairs(m.order) do
-      if site.log_prob and not replaced[site.name] then
-        add(total(m, site, site.log_prob))
-      end
-    end
-  end
+  local closed = not m.enumerated and self.closed or NONE
   for _, site in ipairs(g.order) do
-    if site.log_prob and not replaced[site.name] then
-      add(-total(g, site, site.log_prob))
+    local p, q = closed[site.name] and m.sites[site.name], site.log_prob
+    local t = p and p.dist and total(g, site, dist.kl(site.dist, p.dist)) or q and total(g, site, q)
+    if t then
+      sum = sum and sum + t or t
     end
-    if site.score and site.log_prob then
-      local t = total(g, site, site.log_prob)
+    if q and site.score then
+      t = total(g, site, q)
       score = score and score + t or t
+    end
+  end
+  if m.enumerated then
+    local t = m:log_density()
+    return sum and sum - t or -t, score, g.indices
+  end
+  for _, site in ipairs(m.order) do
+    if site.log_prob and not (closed[site.name] and g.sites[site.name]) then
+      local t = total(m, site, site.log_prob)
+      sum = sum and sum - t or -t
     end
   end
   return sum, score, g.indices
@@ -91,26 +88,25 @@ local function on_rows(how, indices)
   return same
 end
 
---- The evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the scores:
---- (bound - mean of the other particles' bounds)
--- grad log q.
-function objective.elbo(self, how)
-  local bounds, scores, indices = elbo(self, how)
+--- The negative evidence lower bound of guide and model: the mean over particles, whose gradient has the terms of the
+--- scores, (cost - mean of the other particles' costs) grad log q.
+function objective.negative_elbo(self, how)
+  local costs, scores, indices = cost(self, how)
   local n = self.particles
   if not how.particles and n > 1 then
-    local list, score_list = { bounds }, { scores }
+    local list, score_list = { costs }, { scores }
     how = on_rows(how, indices)
     for k = 2, n do
-      list[k], score_list[k] = elbo(self, how)
+      list[k], score_list[k] = cost(self, how)
     end
-    bounds, scores = core.stack(list, 1), scores and core.stack(score_list, 1)
+    costs, scores = core.stack(list, 1), scores and core.stack(score_list, 1)
   end
-  local mean = bounds:ndim() > 0 and bounds:mean() or bounds
+  local mean = costs:ndim() > 0 and costs:mean() or costs
   if not scores then
     return mean
   end
-  local signal = bounds:detach()
-  if n > 1 and bounds:ndim() > 0 then
+  local signal = costs:detach()
+  if n > 1 and costs:ndim() > 0 then
     signal = (signal - signal:mean()) * (n / (n - 1))
   end
   local term = scores * signal

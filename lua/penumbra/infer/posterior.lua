@@ -28,6 +28,7 @@ local methods = {}
 
 local COLUMNS = { "mean", "sd", "q05", "median", "q95", "r_hat", "ess_bulk", "ess_tail", "mcse" }
 local INDEPENDENT = { "mean", "sd", "q05", "median", "q95" }
+local PARTICLES = { "mean", "sd", "q05", "median", "q95", "ess_bulk", "ess_tail", "mcse" } -- siblings stand together
 local STATISTICS = { "log_density", "accept", "step_size", "depth", "leapfrogs", "divergent", "energy" }
 
 -- Values [chains, draws, n] cut into sites by name; those of a scan joined, time first.
@@ -119,10 +120,10 @@ local function summary_text(self)
   return table.concat(lines, "\n")
 end
 
--- independent: of draws that are no chains, whose number alone tells how good the means are.
+-- independent: of draws that are no chains, whose number alone tells how good the means are; or the columns shown.
 local function summary_of(sites, names, independent)
-  local list = setmetatable({}, { __index = { columns = independent and INDEPENDENT or COLUMNS },
-    __tostring = summary_text })
+  local columns = type(independent) == "table" and independent or independent and INDEPENDENT or COLUMNS
+  local list = setmetatable({}, { __index = { columns = columns }, __tostring = summary_text })
   for _, site in ipairs(names) do
     local draws = sites[site]
     local shape = draws:shape()
@@ -152,7 +153,7 @@ function methods:summary(names)
       core.error(("summary: there is no site '%s' among %s"):format(tostring(site), table.concat(self.names, ", ")))
     end
   end
-  return summary_of(self.draws, names or self.names)
+  return summary_of(self.draws, names or self.names, self.particles and PARTICLES)
 end
 
 -- Energy fraction of missing information of each chain (Betancourt 2016): below 0.3 momenta move too little energy.
@@ -163,11 +164,8 @@ local function e_bfmi(energy)
   return (steps / spread):totable()
 end
 
-local function warnings_of(self, max_depth)
-  local list = {}
-  local function add(...)
-    list[#list + 1] = (...):format(select(2, ...))
-  end
+-- What speaks against trajectories.
+local function warn_of_trajectories(self, max_depth, add)
   local total = self.statistics.divergent:numel()
   if self.divergences > 0 then
     add("%d of %d transitions diverged: the step is too long for a narrow part of the posterior (target_accept = 0.95, "
@@ -182,6 +180,16 @@ local function warnings_of(self, max_depth)
     if v < 0.3 then
       add("E-BFMI of chain %d is %.2f, below 0.3: heavy tails that momenta do not reach", k, v)
     end
+  end
+end
+
+local function warnings_of(self, max_depth)
+  local list = {}
+  local function add(...)
+    list[#list + 1] = (...):format(select(2, ...))
+  end
+  if self.divergences then
+    warn_of_trajectories(self, max_depth, add)
   end
   local worst_r, worst_ess = nil, nil
   for _, row in ipairs(self:summary()) do
@@ -246,7 +254,7 @@ local function predicted(t, m, args, z)
   local names = {}
   local list = for_each_draw(z, m.body, function(x)
     local parts = {}
-    local run = model.run(m, args, { predict = true, whole = true, value = t:values_at(x) })
+    local run = model.run(m, args, { predict = true, whole = true, value = t:predictive_values_at(x) })
     for _, site in ipairs(run.order) do
       if site.predicted then
         names[#parts + 1] = site.name
@@ -270,7 +278,8 @@ posterior.methods = methods
 
 --- Draws of the observed sites given the draws of the latent ones, by site [chains * draws, ...]. Options: data, a list
 --- of other arguments for the model; model, another model with these latent variables; draws, how many at most (picked
---- at random).
+--- at random). Enumerated variables in no plate are drawn from their posterior given each draw and the data that were
+--- sampled from, those of rows from their priors.
 function methods:predict(given)
   local o = options.check("predict", given, predict_options)
   return predicted(self.target, o.model or self.model, o.data and model.packed(o.data) or self.args,
@@ -348,6 +357,17 @@ local loo_class = { __tostring = function(self)
   return self.warning and text .. "\nwarning: " .. self.warning or text
 end }
 
+-- Effective sample size by the number of draws of the likelihood of each observation, [chains, draws, N] -> [N]: of its
+-- mean, from the standard error that chains have. 1 where it is constant.
+local function relative_efficiency(ll)
+  local draws = ll:size(1) * ll:size(2)
+  local likelihood = (ll - ll:max({ 1, 2 }, true)):exp()
+  local rows = core.draws_summary(likelihood)
+  local sd, mcse = rows:select(2, 2), rows:select(2, 9)
+  local ess = (sd / mcse):square()
+  return core.where(ess:isfinite():logical_and(ess:gt(0)), ess / draws, core.ones({ 1 }))
+end
+
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
 --- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
 --- them together unless given).
@@ -357,7 +377,8 @@ end }
 ---
 --- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
 --- pointwise [N] and k [N], the k-hat of each observation, and a warning, nil while all are below what the number of
---- draws allows. Vehtari, Gelman & Gabry 2017.
+--- draws allows. How much of the weights' tail is smoothed follows from the relative efficiency of each observation's
+--- likelihood along the chains. Vehtari, Gelman & Gabry 2017.
 function methods:loo(site)
   local infer = require "penumbra.infer"
   local sites, names = self:log_likelihood(), {}
@@ -370,11 +391,13 @@ function methods:loo(site)
   end
   local parts = {}
   for k, name in ipairs(site and { site } or names) do
-    parts[k] = sites[name]:reshape { self.unconstrained:size(1) * self.unconstrained:size(2), -1 }
+    parts[k] = sites[name]:reshape { self.chains, self.unconstrained:size(2), -1 }
   end
-  local ll = core.concatenate(parts, 2)
-  local draws, n = ll:size(1), ll:size(2)
-  local log_w, k = infer.psis(-ll)
+  local by_chain = core.concatenate(parts, 3)
+  local n, draws = by_chain:size(3), self.chains * by_chain:size(2)
+  local ll = by_chain:reshape { draws, n }
+  local efficiency = by_chain:size(2) >= 4 and relative_efficiency(by_chain) or nil
+  local log_w, k = infer.psis { log_w = -ll, relative_efficiency = efficiency }
   local pointwise = (log_w + ll):logsumexp(1)
   local all = ll:logsumexp(1) - math.log(draws)
   local elpd = pointwise:sum():item()
@@ -389,7 +412,8 @@ end
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
-    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth },
+    statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth, particles = self.particles,
+    log_evidence = self.log_evidence, log_evidence_error = self.log_evidence_error },
       { format = "penumbra posterior" })
 end
 
@@ -397,8 +421,14 @@ local class = { __name = "posterior", __index = core.namespace("a posterior", me
 
 function class.__tostring(self)
   local n = self.statistics.accept:numel()
-  local text = ("%s\n%d draws of %d chains in %.1f s"):format(tostring(self:summary(self.latent)), n, self.chains,
-    self.seconds)
+  local text = ("%s\n%d %s in %.1f s"):format(tostring(self:summary(self.latent)), n, self.particles and "particles"
+    or ("draws of %d chains"):format(self.chains), self.seconds)
+  if self.log_evidence then
+    text = ("%s, log evidence %.4f"):format(text, self.log_evidence)
+  end
+  if self.log_evidence_error then
+    text = ("%s, standard error %.2g"):format(text, self.log_evidence_error)
+  end
   for _, warning in ipairs(self.warnings) do
     text = text .. "\n" .. layout.fill("warning: " .. warning, "", "  ", 79)
   end
@@ -406,7 +436,8 @@ function class.__tostring(self)
 end
 
 --- new{model =, args =, target =, unconstrained = [chains, draws, n], statistics = [chains, draws, 7] or columns by
---- name, seconds =}: the posterior of these draws. Internal.
+--- name, seconds =}: the posterior of these draws. particles: they are no chains (chains = 1); their log_evidence and
+--- its error. Internal.
 function posterior.new(given)
   local self, target = setmetatable(given, class), given.target
   local z = self.unconstrained
@@ -433,8 +464,14 @@ function posterior.new(given)
     end
     self.statistics = columns
   end
-  self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
-  self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  if self.particles then
+    self.warnings = self.warnings or {}
+    return self
+  end
+  if columns.divergent then
+    self.divergences = math.floor(columns.divergent:sum():item() + 0.5)
+    self.e_bfmi = z:size(2) > 1 and e_bfmi(columns.energy) or {}
+  end
   self.warnings = z:size(2) >= 4 and warnings_of(self, given.max_depth) or {}
   return self
 end
@@ -443,11 +480,17 @@ local load_options = { data = options.optional "table" }
 
 -- Why draws from a file cannot be those of a posterior, or nil.
 local function misfit(self, saved)
+  local drawn = {} -- deterministic sites that depend on discrete draws have the file's
+  for _, out in ipairs(self.target.enumerates and self.target:outputs() or {}) do
+    drawn[out.time and out.base or out.name] = out.deterministic
+  end
   for name, t in pairs(saved.draws) do
     local own = self.draws[name]
     local same = own and table.concat(own:shape(), ",") == table.concat(t:shape(), ",")
     if not same then
       return ("site '%s' of the file is %s"):format(name, own and "of another shape in the model" or "not in the model")
+    elseif drawn[name] then
+      self.draws[name] = t
     elseif (own - t):abs():max():item() > 1e-6 * (1 + t:abs():max():item()) then
       return ("the model gives other values of '%s' than the file has"):format(name)
     end
@@ -475,7 +518,8 @@ function posterior.load(path, m, given)
       saved.unconstrained:size(3), t.size), "shape"
   end
   local self = posterior.new { model = m, args = args, target = t, unconstrained = saved.unconstrained,
-    statistics = saved.statistics, seconds = saved.seconds, max_depth = saved.max_depth }
+    statistics = saved.statistics, seconds = saved.seconds, max_depth = saved.max_depth, particles = saved.particles,
+    log_evidence = saved.log_evidence, log_evidence_error = saved.log_evidence_error }
   local why = misfit(self, saved)
   if why then
     return nil, "load_posterior: the file is of another model: " .. why, "domain"

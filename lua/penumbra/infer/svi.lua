@@ -2,8 +2,10 @@
 --- lower bound on the log evidence.
 ---
 ---     local fit = pn.svi(model, "mean_field", {data = {x, y}, steps = 2000})
----     local fit = pn.svi(model, guide, {data = {x, y}, steps = 2000, lr = 1e-3})      -- guide: a pn.model of one's
----     own fit.losses                    the negative bound at each step
+---     local fit = pn.svi(model, guide, {data = {x, y}, lr = 1e-3})   -- guide: a pn.model of one's own
+---     fit.losses                    the negative bound at each step
+---     fit.rise                      nats by which the bound rose in the third quarter of the steps; 0 if no more than
+---                                   noise. Where it did, take more steps
 ---     fit:sample(1000)              draws of q by site [1000, ...]
 ---     fit:summary()                 a line for each number
 ---     fit:bound{draws = 1000}       the importance-weighted bound of the whole data, and its ELBO
@@ -33,7 +35,7 @@ local target = require "penumbra.infer.target"
 local svi = {}
 
 local svi_options = {
-  data = options.optional "table", steps = 1000, lr = 0.01, optimiser = options.optional(), particles = 1,
+  data = options.optional "table", steps = 4000, lr = 0.01, optimiser = options.optional(), particles = 1,
   vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"),
   compile = true, schedule = options.optional "function", on_step = options.optional "function",
   progress = options.optional(),
@@ -68,7 +70,7 @@ end
 local function loss_function(self)
   if self.estimator == "elbo" then
     return function()
-      return self.automatic and -self.guide.bound(self.guide, self.particles) or -objective.elbo(self, self.how)
+      return self.automatic and -self.guide.bound(self.guide, self.particles) or objective.negative_elbo(self, self.how)
     end
   end
   local rows = not self.automatic and self.plate and self.plate.size or 1
@@ -105,10 +107,39 @@ local function take_steps(self, steps, bar)
   end
 end
 
+-- Mean of the losses first .. last and the variance of that mean.
+local function mean_of(losses, first, last)
+  local n, mean, square = last - first + 1, 0, 0
+  for k = first, last do
+    mean = mean + losses[k] / n
+  end
+  for k = first, last do
+    square = square + (losses[k] - mean) ^ 2
+  end
+  return mean, square / (n * (n - 1))
+end
+
+-- The rise of the bound within the third quarter of the steps from number `first` on, where the learning rate is still
+-- large: from one half to the other, if at least a nat and five standard errors, else 0.
+local function rise_of(losses, first)
+  local n = #losses - first + 1
+  if n < 80 then
+    return 0
+  end
+  local function at(share)
+    return first + math.floor(share * n)
+  end
+  local before, v = mean_of(losses, at(0.5), at(0.625) - 1)
+  local after, w = mean_of(losses, at(0.625), at(0.75) - 1)
+  local rise = before - after
+  return rise >= 1 and rise >= 5 * math.sqrt(v + w) and rise or 0
+end
+
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
   steps = options.whole("continue", "steps", steps, 0)
   local start, bar = core.clock(), steps > 0 and progress.asked(self.progress, { total = steps, label = "svi" })
+  local first = #self.losses + 1
   local ok, message = pcall(take_steps, self, steps, bar)
   if bar then
     bar:finish()
@@ -120,6 +151,7 @@ function methods:continue(steps)
     self.guide.kind.finish(self.guide)
   end
   self.seconds = self.seconds + core.clock() - start
+  self.rise = rise_of(self.losses, first)
   return self
 end
 
@@ -410,7 +442,9 @@ function class.__tostring(self)
   end
   local name = self.automatic and self.guide.name or "a guide of one's own"
   local text = ("svi, %s: %d steps in %.1f s"):format(name, n, self.seconds)
-  return n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
+  text = n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
+  return self.rise > 0 and ("%s, still rising: by %.1f in the third quarter of the steps, take more (fit:continue)")
+    :format(text, self.rise) or text
 end
 
 local function check_estimator(self)
@@ -480,7 +514,7 @@ end
 --- "flow",
 ---             "laplace" (pn.help "penumbra.infer.guide")
 --- data        list of the arguments after m, of model and guide
---- steps       1000
+--- steps       4000. tostring(fit) says so where the bound was still rising
 --- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step
 --- that
 ---             gives the rate instead; optimiser: a function of the parameters that gives another one
@@ -503,7 +537,7 @@ function svi.svi(m, guide, given)
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles,
     vectorised = o.vectorised,
-    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, seconds = 0,
+    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, rise = 0, seconds = 0,
     schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
     automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
   check_estimator(self)

@@ -4,6 +4,7 @@
 --- discrete variables that are enumerated are summed out.
 local core = require "penumbra.core"
 local dist = require "penumbra.dist"
+local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 local replay = require "penumbra.replay"
 
@@ -138,13 +139,13 @@ local function check_size(site, entry)
 end
 
 -- What a latent site gets from the vector z, or from `parts` of it by name; adds the logarithm of its bijector's
--- determinant to m.log_det.
-local function values_from(self, z, parts)
+-- determinant to m.log_det. Discrete variables get theirs from the table `discrete`.
+local function values_from(self, z, parts, discrete)
   return model.replaying(self.model, function(m, site)
     local entry = self.layout[site.name]
     if not entry then
       if site.enumerable then
-        return site.dist:sample()
+        return discrete and discrete[site.name] or site.dist:sample()
       end
       core.error(("sample: '%s' was not there in the model's first run: its sites must be the same in all runs")
         :format(site.name))
@@ -168,14 +169,46 @@ local function values_from(self, z, parts)
   end)
 end
 
+-- Which discrete variables draws are needed of: all, or the global ones, those in no plate.
+local function has_discrete(self, global)
+  for _, site in ipairs(self.enumerates and self.trace.order or {}) do
+    if site.enumerable and not (global and #site.plates > 0) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Draws of the discrete variables given z and the data: table name -> value.
+local function draw_discrete(self, z, global)
+  local t = model.run(self.model, self.args, { value = values_from(self, z), enumerate = true, most = self.most,
+    whole = true })
+  local values = enumeration.draw(t)
+  for name in pairs(values) do
+    if global and #t.sites[name].plates > 0 then
+      values[name] = nil
+    end
+  end
+  return values
+end
+
 --- How a run of the model gets its latent values from z: for `value` of model.run. Internal.
 function methods:values_at(z)
   return values_from(self, z)
 end
 
--- The run of the model at z.
+--- The same for predictions. Discrete variables in no plate are drawn given z and the data of the target, those of rows
+--- from their priors: the rows of a prediction are new ones. Internal.
+function methods:predictive_values_at(z)
+  local discrete = has_discrete(self, true) and draw_discrete(self, z, true) or nil
+  return values_from(self, z, nil, discrete)
+end
+
+-- The run of the model at z. more: parts, whole; plain, without enumeration; discrete, discrete variables drawn from
+-- their law given z and the data.
 local function run_at(self, z, more)
-  local how = { value = values_from(self, z, more and more.parts) }
+  local discrete = more and more.discrete and has_discrete(self) and draw_discrete(self, z) or nil
+  local how = { value = values_from(self, z, more and more.parts, discrete) }
   if self.enumerates and not (more and more.plain) then
     how.enumerate, how.most = true, self.most
   end
@@ -198,9 +231,20 @@ function methods:log_density(z, jacobian, whole)
   return log_density(self, z, jacobian, whole)
 end
 
---- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out.
+-- Does a deterministic site ask what discrete variables are?
+local function keeps_deterministic(self)
+  for _, site in ipairs(self.trace.order) do
+    if site.kind == "deterministic" then
+      return true
+    end
+  end
+  return false
+end
+
+--- Table site -> value at z: latent and deterministic sites; discrete latent variables are left out, and drawn given z
+--- where a deterministic site may depend on them.
 function methods:constrain(z)
-  local t = run_at(self, z, { plain = true, whole = true })
+  local t = run_at(self, z, { plain = true, whole = true, discrete = keeps_deterministic(self) })
   local values = {}
   for _, site in ipairs(t.order) do
     if self.layout[site.name] or site.kind == "deterministic" then
@@ -231,6 +275,76 @@ function methods:unconstrain(values)
     return x
   end })
   return core.concatenate(parts, 1)
+end
+
+-- Sum of a site's log density; a prior that enumerated variables reach has no value of its own.
+local function total_of(self, site)
+  local lp = site.log_prob
+  if self.enumerates and lp:ndim() > self.most then
+    core.error(("'%s' depends on variables that are enumerated: its prior cannot be told from the likelihood (start "
+      .. "from a guide)"):format(site.name))
+  end
+  lp = lp:ndim() > 0 and lp:sum() or lp
+  return site.scale ~= 1 and lp * site.scale or lp
+end
+
+--- The log density of the latent variables at z [size], with the bijectors' determinants, and that of what is observed
+--- given them (factors and enumerated variables are part of it): two 0-d tensors in float64, whose sum is log_density.
+--- apart: the second as a vector of its terms, one for each observation and factor, in their order.
+function methods:log_parts(z, apart)
+  local t = run_at(self, z, { whole = true })
+  local prior, terms = core.tensor(0), {}
+  for _, site in ipairs(t.order) do
+    local latent = (site.kind == "sample" or site.kind == "flat") and not site.observed and not site.enumerated
+    if site.log_prob and latent then
+      prior = prior + total_of(self, site)
+    elseif site.log_prob and not t.enumerated then
+      terms[#terms + 1] = (apart and site.log_prob * site.scale or total_of(self, site)):reshape { -1 }
+    end
+  end
+  if t.enumerated and apart then
+    core.error "variables that are enumerated join the terms of the likelihood: it cannot be taken in one by one"
+  elseif t.enumerated then
+    terms[1] = (t:log_density() - prior):reshape { 1 }
+  end
+  prior = t.log_det and prior + t.log_det or prior
+  local factors = #terms > 0 and core.concatenate(terms, 1) or core.zeros { 1 }
+  return prior:to "float64", (apart and factors or factors:sum()):to "float64"
+end
+
+-- What speaks against drawing a site from its prior, or nil.
+local function without_prior(site)
+  if site.kind == "flat" then
+    return "is flat and has no prior"
+  elseif site.constraint then
+    return "is restricted to a set by its constraint"
+  end
+end
+
+--- n draws of the latent variables from their priors, as vectors: [n, size].
+function methods:draw_priors(n, generator)
+  local function draw()
+    local parts = {}
+    model.run(self.model, self.args, { whole = true, value = model.replaying(self.model, function(_, site)
+      if site.enumerable then
+        return site.dist:sample({}, generator)
+      end
+      local why = without_prior(site)
+      if why then
+        core.error(("'%s' %s, from which it could be drawn: start from a guide or from a normal"):format(site.name,
+          why))
+      end
+      local x, b = site.dist:sample({}, generator), bijector_of(site, site.dist)
+      parts[#parts + 1] = (b and b:inverse(x) or x):to("float64"):reshape { -1 }
+      return x
+    end) })
+    return core.concatenate(parts, 1)
+  end
+  draw() -- once outside of a capture
+  local compiled = replay.compile(function() return draw() end, { watch = self.model.body, plans = 1 })
+  local rows = core.zeros({ n, 1 }, { dtype = "float64" })
+  compiled(rows[1])
+  return compiled:map(rows)
 end
 
 --- A plate of which not all rows are taken at a time, or nil.
@@ -304,7 +418,7 @@ end
 function methods:compiled_values()
   if not self.compiled_outputs then
     self.compiled_outputs = replay.compile(function(z)
-      local t = run_at(self, z, { plain = true, whole = true })
+      local t = run_at(self, z, { plain = true, whole = true, discrete = keeps_deterministic(self) })
       local parts = {}
       for k, out in ipairs(self:outputs()) do
         local v = t.sites[out.name].value

@@ -200,18 +200,22 @@ local function detached(x)
   return x:detach()
 end
 
---- filter:run(ys [, options]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list, in which false stands for a missing
+--- filter:run(ys [, options]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list, in which false stands for a
+--- missing
 --- observation). Returns {log_evidence = [B...], increments = [T, B...]} of these; with moments = true also mean and
 --- square [T, B..., event...], the filtered E[x] and E[x^2], in the form of the state.
 ---
 --- inputs             us: us[1], us[2], ... go with ys[1], ys[2], ...
 --- moments            true for mean and square
---- lag                L: also smoothed = {mean =, square =} [T, B..., event...], moments of the state at t given y up to t + L by
+--- lag                L: also smoothed = {mean =, square =} [T, B..., event...], moments of the state at t given y up
+---                    to t + L by
 ---                    the ancestors that particles have then (fixed-lag smoothing: a little biased, of low variance)
 --- record             true: all particles of all steps are kept, for filter:smooth
---- reference          a path as filter.machine:draw_path() gives it, [T, B..., event...]: the last particle of each filter
+--- reference          a path as filter.machine:draw_path() gives it, [T, B..., event...]: the last particle of each
+---                    filter
 ---                    follows it (conditional SMC); needs conditional = true
---- ancestor_sampling  true: the reference's ancestors are drawn anew (Lindsten, Jordan & Schoen 2014); needs threshold = 1
+--- ancestor_sampling  true: the reference's ancestors are drawn anew (Lindsten, Jordan & Schoen 2014); needs threshold
+---                    = 1
 ---                    and the transition's density: `transition`, or transition_log_prob(previous, state, t, u)
 function methods:run(ys, given)
   local o = options.check("run", given, { inputs = options.optional(), moments = false,
@@ -232,8 +236,8 @@ function methods:run(ys, given)
       slide(self, window, o.lag, ancestors, late)
     end
     if o.record then
-      self.record[t] = { state = machine.map("record", detached, self.state), log_w = self.machine:log_weights():detach(),
-        u = u }
+      self.record[t] = { state = machine.map("record", detached, self.state), u = u,
+        log_w = self.machine:log_weights():detach() }
     end
   end
   for k = 1, #window do
@@ -251,18 +255,23 @@ end
 
 --- filter:smooth{paths = M}: M paths of each filter given all observations of the last filter:run(ys, {record = true}),
 --- [T, M, B..., event...], drawn backwards through all particles (Godsill, Doucet & West 2004); needs the transition's
---- density. M N T densities, or with log_bound about M T / the chance that a pair fits: log_bound, a number or a function of
---- t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection (Douc, Garivier,
+--- density. M N T densities, or with log_bound about M T / the chance that a pair fits: log_bound, a number or a
+--- function of
+--- t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection (Douc,
+--- Garivier,
 --- Moulines & Olsson 2011; without a batch).
 function methods:smooth(given)
   return require("penumbra.smc.smoothing").smooth(self, given)
 end
 
---- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a number,
+--- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a
+--- number,
 --- a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing, gives the
---- increment of the log-evidence as a number; f:run(ys) takes the rows of ys [T, p] (or [T]) at once, NaN missing, and gives
+--- increment of the log-evidence as a number; f:run(ys) takes the rows of ys [T, p] (or [T]) at once, NaN missing, and
+--- gives
 --- increments [T], means and variances [T, m]; f:mean() and f:variance() [m] of all numbers of the state, parts in the
---- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and f:load(path)
+--- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and
+--- f:load(path)
 --- (state and the default generator's position; nil, message, code on failure). The model is captured once: t is a 0-d
 --- tensor, there are no inputs and no batch, draws come from the default generator. C hosts take it with
 --- pn_runtime_filter.
@@ -331,20 +340,24 @@ local function model_of(o)
   return of_distributions(o)
 end
 
---- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two ways.
+--- filter{init =, step =, log_weight =, num_particles =, ...}: a particle filter. A model is written in one of two
+--- ways.
 ---
 --- Functions of states with particles first ([N, B..., event...]; a tensor or a table of tensors):
 ---   init(n, shape)           the state at the first observation; shape = {n, B...}
 ---   step(state, t, u, y)     the state at t, from the one before; whatever it returns beside goes to log_weight
----   log_weight(state, y, t, previous, extra)    [N, B...]: log p(y | state), plus log p(state | previous) - log q where
+---   log_weight(state, y, t, previous, extra)    [N, B...]: log p(y | state), plus log p(state | previous) - log q
+---   where
 ---                            step draws from a proposal; previous is nil at the first observation
 ---
 --- Distributions, which are drawn from and evaluated (pn.dist), each with batch [N, B...] or, of prior, none:
 ---   prior(n), transition(state, t, u), observation(state, t, u)
----   proposal(previous, y, t, u)    draws in place of transition (guided filter); previous is nil the first time, and nil
+---   proposal(previous, y, t, u)    draws in place of transition (guided filter); previous is nil the first time, and
+---   nil
 ---                            for a result means prior or transition
 ---
---- lookahead(state, y, t, u)  log-scores [N, B...] of particles for the next observation: the auxiliary filter of Pitt &
+--- lookahead(state, y, t, u)  log-scores [N, B...] of particles for the next observation: the auxiliary filter of Pitt
+--- &
 ---                            Shephard 1999
 ---
 --- transition_log_prob(previous, state, t, u)  [N, B...], beside init, step and log_weight: for ancestor sampling and
@@ -353,7 +366,13 @@ end
 --- exact_filter{mean =, cov =, a =, q =, emission =, r = [, b =, d =]} is the same for a linear Gaussian model.
 ---
 --- Other options as pn.smc has them; with history = true states are kept for filter.machine:paths(). t counts from 1.
-function filter.filter(given)
+---
+--- filter(model, {data =, values =, num_particles =, ...}) filters with a pn.model written with m:scan
+--- (pn.help "penumbra.smc.scan_filter").
+function filter.filter(given, more)
+  if require "penumbra.infer.model".is(given) then
+    return require "penumbra.smc.scan_filter".run(given, more)
+  end
   local known = {}
   for name, rule in pairs(machine.options) do
     known[name] = rule
@@ -373,11 +392,14 @@ function filter.filter(given)
     of_machine = of_machine }, class)
 end
 
---- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x' = a x
+--- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x'
+--- = a x
 --- + b + N(0, q), y = emission x + d + N(0, r), the first state N(mean, cov), one observation at a time: methods as
 --- filter:online() gives them; numbers of y are missing where they are NaN. For whole sequences see pn.smc.kalman.
 function filter.exact_filter(given)
   return core.new_exact_filter(options.argument("exact_filter", "model", given, "table"))
 end
+
+filter.model_of = model_of
 
 return filter

@@ -126,7 +126,8 @@ function methods:select(state, ancestors) -- luacheck: ignore self
 end
 
 --- s:weigh(log_increment): multiplies the weights by exp(log_increment [N, B...]) and normalises them; the increment
---- [B...] of the log-evidence, logsumexp(log w + log_increment) with log w normalised: no other 1/N enters. Differentiable
+--- [B...] of the log-evidence, logsumexp(log w + log_increment) with log w normalised: no other 1/N enters.
+--- Differentiable
 --- where log_increment is. An error names the step where a weight is NaN ("nan") or all are 0 ("degenerate", unless
 --- the machine was made with degenerate = "zero"); nothing has changed then.
 function methods:weigh(log_increment)
@@ -159,7 +160,8 @@ function methods:effective_sample_size()
   return self.core:get "effective_sample_size"
 end
 
---- s:ancestor_log_prob(): log-weights that the ancestors were chosen by, [N, B...], 0 in filters that were not due: what
+--- s:ancestor_log_prob(): log-weights that the ancestors were chosen by, [N, B...], 0 in filters that were not due:
+--- what
 --- a score function is made of. With gradient = "score_function", after s:resample() and before s:weigh(); else nil.
 function methods:ancestor_log_prob()
   return self.core:get "ancestor_log_prob"
@@ -179,7 +181,8 @@ function methods:mean(x)
 end
 
 --- s:keep(state): with history = true, after each step: keeps the state [N, B..., event...] (a tensor or a table) for
---- s:paths(). Particles without descendants are forgotten: about T + 3 N log N remain (Jacob, Murray & Rubenthaler 2015).
+--- s:paths(). Particles without descendants are forgotten: about T + 3 N log N remain (Jacob, Murray & Rubenthaler
+--- 2015).
 function methods:keep(state)
   local list = flatten("keep", state, {})
   self.core:keep(table.unpack(list))
@@ -219,7 +222,8 @@ end
 local columns = { "effective_sample_size", "unique_ancestors", "largest_weight", "log_increment", "resampled",
   "log_evidence_variance" }
 
---- s:trace(): what happened, a table of tensors [T, B...]: effective_sample_size; unique_ancestors, how many particles of
+--- s:trace(): what happened, a table of tensors [T, B...]: effective_sample_size; unique_ancestors, how many particles
+--- of
 --- the step before have descendants; largest_weight; log_increment, of the evidence; resampled, 1 or 0;
 --- log_evidence_variance, the variance of the log-evidence so far as this one run tells it: Lee & Whiteley 2018. It is
 --- unbiased where resampling is multinomial, too large with schemes of less noise, and tends to 1 once all particles
@@ -255,7 +259,8 @@ machine.methods = methods
 --- batch          sizes of further axes: filters that run side by side, each by itself
 --- gradient       through resampling: "dropped" (none: biased, of low variance), "stop_gradient" (weights w / stop(w),
 ---                Scibior & Wood 2021: exact for the evidence, of high variance), "score_function" (as "dropped", and
----                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha) / N
+---                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha) /
+---                N
 ---                and weights that make up for it, Karkus, Hsu & Lee 2018)
 --- alpha          0.5, of "soft"
 --- degenerate     "error", or "zero": a filter whose weights are all 0 gets evidence 0 (an increment of -inf) and goes
@@ -271,8 +276,8 @@ function machine.new(given)
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
     batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero",
     trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
-  return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles), batch = o.batch or {},
-    history = o.history, conditional = o.conditional,
+  return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
+    batch = o.batch or {}, history = o.history, conditional = o.conditional,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 

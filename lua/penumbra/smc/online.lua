@@ -1,4 +1,5 @@
---- Particle filters one observation at a time: a step is captured once and replayed for each observation, without a graph
+--- Particle filters one observation at a time: a step is captured once and replayed for each observation, without a
+--- graph
 --- and without allocating. C hosts take the same filter with pn_runtime_filter.
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
@@ -23,7 +24,8 @@ local function summary(s, increment, state)
   return core.concatenate(parts, 1)
 end
 
--- The step as a function of tensors: (state..., weighed, y, t) -> state..., weighed, summary; the first one takes no state, and
+-- The step as a function of tensors: (state..., weighed, y, t) -> state..., weighed, summary; the first one takes no
+-- state, and
 -- one that is missing no y. `forms` receives the form of the state.
 local function step_of(self, of_machine, observation, first, seen, forms)
   return function(...)

@@ -117,6 +117,24 @@ function groups.kalman()
   end
 end
 
+--- Log likelihood of 64 series of 1000 observations, and its gradient in the system.
+function groups.gaussian()
+  for _, size in ipairs{{4, 2}, {10, 4}} do
+    local n, p = size[1], size[2]
+    local mean, cov, y = pn.zeros{n}, pn.eye(n), pn.randn{1000, 64, p}
+    local w = {pn.param(pn.eye(n) * 0.9), pn.param(pn.eye(n)), pn.param(pn.randn{p, n}), pn.param(pn.eye(p))}
+    local function total(a, q, c, r)
+      return pn.smc.kalman.log_likelihood({initial_mean = mean, initial_cov = cov, transition = a, transition_noise = q,
+        emission = c, emission_noise = r}, y):sum()
+    end
+    local key = ("sequence %d, %d"):format(n, p)
+    local held = {}
+    for k, t in ipairs(w) do held[k] = t:detach() end
+    both_ways(key, total, table.unpack(held))
+    both_ways(key .. ", gradient", function() return table.unpack(pn.grad(total(table.unpack(w)), w)) end)
+  end
+end
+
 -- A switch of 3 labels with a linear Gaussian system each: 64 particles for each of 50 series, bootstrap proposals,
 -- systematic resampling below half of the effective sample size, a pass of 10 steps. The gradient is that of the
 -- log-evidence in all matrices and the switch's logits.
@@ -188,6 +206,10 @@ end
 
 function groups.sampling()
   require "sampling".measure(print_row, (os.getenv "BUILD" or "build") .. "/peers-data")
+end
+
+function groups.inference()
+  require "inference".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data")
 end
 
 local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))

@@ -16,6 +16,7 @@ import numpyro  # noqa: E402
 import numpyro.distributions as dist  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
+SEEDS = 9
 FOLDER = pathlib.Path(os.environ.get("BUILD", "build")) / "peers-data"
 
 
@@ -74,12 +75,20 @@ def worst(draws, what):
     return abs(max(f(x[:, :, j]) for j in range(x.shape[2])))
 
 
-def measure(key, who, make, again=True):
-    """make() -> (warm(seed, n), block(seed, n) -> (draws, leapfrogs)); both wait for their results. Without `again` warm
-    cannot be called twice with one n."""
-    now = time.process_time
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def report(key, who, seconds):
+    print(f"{key}\t{who}\t{seconds:.6g}", flush=True)
+
+
+def measure(key, who, make):
+    """make() -> (warm(seed, n), block(seed, n) -> (draws, leapfrogs)); both wait for their results. What is compiled at
+    the first call stands in the row `cold` alone; how long sampling takes until it has mixed is luck: medians."""
+    now, warmed = time.process_time, []
     warm = block = None
-    for seed in range(3 if again else 1):
+    for seed in range(SEEDS + 1):
         spent, start = 0, now()
         if seed == 0:
             warm, block = make()
@@ -93,12 +102,20 @@ def measure(key, who, make, again=True):
             if worst(joined, "r_hat") < 1.01 or len(parts) == 50:
                 break
             start = now()
-        print(f"{key} {'warm' if seed else 'cold'}\t{who}\t{spent:.6g}", flush=True)
-    warm(0, 1000)
-    block(0, 1000)
-    for seed in range(1, 3):
+        if seed == 0:
+            report(f"{key} cold", who, spent)
+        else:
+            warmed.append(spent)
+    report(f"{key} warm", who, median(warmed))
+    leapfrog, ess = [], []
+    for seed in range(SEEDS):
+        warm(seed, 1000)
+        if seed == 0:
+            block(100, 1000)
         start = now()
         draws, leapfrogs = block(seed, 1000)
         spent = now() - start
-        print(f"{key} leapfrog\t{who}\t{spent / leapfrogs:.6g}")
-        print(f"{key} ess\t{who}\t{spent / worst(draws, 'ess'):.6g}", flush=True)
+        leapfrog.append(spent / leapfrogs)
+        ess.append(spent / worst(draws, "ess"))
+    report(f"{key} leapfrog", who, median(leapfrog))
+    report(f"{key} ess", who, median(ess))

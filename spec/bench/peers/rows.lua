@@ -63,6 +63,13 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
   end
 end
 
+for _, size in ipairs{{4, 2}, {10, 4}} do
+  for _, what in ipairs{"", ", gradient"} do
+    add{group = "gaussian", key = ("sequence %d, %d%s"):format(size[1], size[2], what), unit = "us", dtype = "float64",
+      title = ("Kalman, 64 series of 1000, %d, %d%s"):format(size[1], size[2], what), floor = "best peer"}
+  end
+end
+
 -- A pass of 10 steps, per step of one particle.
 for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
   for _, what in ipairs{"", ", gradient"} do
@@ -72,9 +79,11 @@ for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
   end
 end
 
--- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice that.
+-- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice
+-- that.
 for _, r in ipairs{{1000, 100, "0.25 best peer"}, {100000, 20, "best peer"}, {1000000, 5, "best peer"}} do
-  local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64", by_hand = r[1]}
+  local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64",
+    by_hand = r[1]}
   for _, judged in ipairs{{"", r[3]}, {", beside C", "2 limit"}} do
     local own = {title = ("bootstrap filter, N = %d, each%s"):format(r[1], judged[1]), floor = judged[2]}
     for k, v in pairs(row) do own[k] = v end
@@ -89,6 +98,18 @@ for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic re
     {"cold", "cold start to R-hat < 1.01"}, {"warm", "the same, compiled"}} do
     add{group = "sampling", key = r[1] .. " " .. what[1], title = ("NUTS, %s: %s"):format(r[2], what[2]), unit = "us",
       floor = "best peer", dtype = "float64"}
+  end
+end
+
+for _, r in ipairs{{"eight_schools", "eight schools", "mean-field", 10},
+  {"logistic", "logistic regression, 690 x 15", "mean-field", 10},
+  {"VAE", "VAE 784-200-200-40, batch 100", "amortised", 50}} do
+  for _, estimator in ipairs{"elbo", "iwae"} do
+    local name = estimator == "elbo" and "ELBO" or "IWAE K=" .. r[4]
+    add{group = "inference", key = estimator .. " " .. r[1], title = ("%s, %s"):format(name, r[2]), unit = "us",
+      floor = "best peer", dtype = r[1] == "VAE" and "float32" or "float64"}
+    add{group = "inference", key = ("%s %s first"):format(estimator, r[1]), title = "  until the first step is done",
+      unit = "us", floor = "best peer", dtype = "float64"}
   end
 end
 

@@ -1,8 +1,8 @@
---- `make bench-peers`: our figures beside those of PyTorch, JAX, NumPyro, BlackJAX and `particles`, the same work in
---- one run, everyone held to one processor. Prints a table and writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman smc rbpf sampling distributions; all
----                                               without any;
----                                               distributions:gamma,beta measures only these
+--- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx, dynamax,
+--- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
+--- BUILD/bench-peers.json.
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
+---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
 --- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
 local build = os.getenv "BUILD" or "build"
@@ -63,7 +63,8 @@ local function by_hand()
   return out
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "smc", "rbpf", "sampling", "distributions"}
+local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling",
+  "inference",  "distributions"}
 local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
@@ -130,7 +131,8 @@ end
 
 local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
 
-local PEERS = {"PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "smcx", "cuthbert"}
+local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
+  "statsmodels"}
 
 local function best_peer(of)
   local best, who
@@ -149,7 +151,7 @@ local function environment()
   local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
   local versions = {}
-  for home, names in pairs{["peers"] = "torch jax numpyro blackjax smcx cuthbert", ["peers/particles"] = "particles"} do
+  for home, names in pairs{["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx dynamax cuthbert statsmodels", ["peers/particles"] = "particles"} do
     local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
 from importlib.metadata import version
 print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
@@ -163,9 +165,9 @@ local cpu, core, versions = environment()
 print(("processor: %s   our BLAS: %s   one thread each   peers: %s"):format(cpu, core, versions))
 print(("limits: products %.0f / %.0f GFLOP/s (float32 / float64), copies of 0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s")
   :format(rate.float32 / 1e9, rate.float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9, rate.copy[3] / 1e9))
-local form = "%-50s %2s %9s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
-print(form:format("JAX*: NumPyro's in rows of distributions and NUTS", "", "eager", "replayed", "PyTorch",
-  "JAX*", "BlackJAX", "particles", "best peer/ours", "limit", "floor", "aim", ""))
+local form = "%-50s %2s %9s %9s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
+print(form:format("*: Pyro's, NumPyro's in rows of inference and laws", "", "eager", "replayed", "PyTorch*",
+  "JAX*", "BlackJAX", "Stan", "particles", "best peer/ours", "limit", "floor", "aim", ""))
 
 local function line_of(row, of)
   local scale, in_units = (row.unit == "ns" and 1e9 or 1e6) / (row.per or 1), {}
@@ -177,15 +179,19 @@ local function line_of(row, of)
   local ratio, judgement = best and ("%.2f %s"):format(best / ours, who) or "", verdict(row, in_units, ours * scale)
   judged = judged + (judgement ~= "" and 1 or 0)
   if judgement:find "MISSED" then missed[#missed + 1] = row.title end
-  print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed), text(in_units.PyTorch),
-    text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX), text(in_units.particles), ratio,
+  print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed),
+    text(in_units.PyTorch or in_units.Pyro), text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX),
+    text(in_units.Stan), text(in_units.particles), ratio,
     text(in_units.limit), pair(row.floor),
     pair(row.aim), judgement))
   local fields = {('"row": %s, "unit": %s'):format(json(row.title), json(row.unit))}
-  for _, name in ipairs{"eager", "replayed", "PyTorch", "JAX", "NumPyro", "BlackJAX", "particles", "smcx",
-    "cuthbert", "limit"} do
+  local function field(name)
     if in_units[name] then fields[#fields + 1] = ("%s: %s"):format(json(name), json(in_units[name])) end
   end
+  field "eager"
+  field "replayed"
+  for _, name in ipairs(PEERS) do field(name) end
+  field "limit"
   return "    {" .. table.concat(fields, ", ") .. "}"
 end
 

@@ -1,12 +1,12 @@
 --- Posteriors of the group `sampling` of `make bench-peers`, and what our side measures of them. Their data go to
 --- BUILD/peers-data/NAME.json, where sampling.py reads them.
 ---
---- Keys, in seconds of processor time, 4 chains one after another on one thread:
+--- Keys, in seconds of processor time, 4 chains on one thread; medians of SEEDS runs, except `cold`:
 ---   NAME leapfrog    per leapfrog after the warm-up, log density and gradient included
 ---   NAME ess         per effective draw after a warm-up of 1000 (bulk; the variable that has the fewest)
 ---   NAME cold        from a model to rank-normalised R-hat below 1.01 of all variables: warm-up of 500, then blocks of
 ---                    100 draws; whatever compiles does so within
----   NAME warm        the same again, when all is compiled
+---   NAME warm        the same again, when all is compiled (ours captures its plans anew each time)
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local models = dofile "examples/papers/posteriordb/models.lua"
@@ -59,41 +59,65 @@ local function sampler_of(m, args, seed, warmup, draws)
   return core.new_sampler(gradient, {chains = 4, warmup = warmup, draws = draws}, nil, generator)
 end
 
--- Seconds until R-hat is below 1.01.
+-- Seconds until R-hat is below 1.01; to compute it is no part of them, as with the peers.
 local function until_mixed(entry, args, seed)
   local start = os.clock()
   local s = sampler_of(entry.model, args, seed, 500, 5000)
   s:run(500)
-  repeat s:run(100) until s:finished() or least(core.draws_summary(s:draws()), 6) < 1.01
-  return os.clock() - start
+  local spent = os.clock() - start
+  repeat
+    start = os.clock()
+    s:run(100)
+    spent = spent + os.clock() - start
+  until s:finished() or least(core.draws_summary(s:draws()), 6) < 1.01
+  return spent
 end
 
 local sampling = {}
 
-function sampling.measure(print_row, folder)
+local SEEDS = 9
+
+local function median(values)
+  table.sort(values)
+  return values[#values // 2 + 1]
+end
+
+local function write_data(folder, name, data)
   os.execute("mkdir -p " .. folder)
+  local file = assert(io.open(("%s/%s.json"):format(folder, name), "w"))
+  file:write(json(data), "\n")
+  file:close()
+end
+
+--- sampling.each(folder, f): f(name, entry, args) for each posterior, its data written where the peers read them.
+function sampling.each(folder, f)
   for _, row in ipairs(list) do
     local name, entry = row[1], row[2]
     pn.seed(1)
     local data = entry.generate()
-    local file = assert(io.open(("%s/%s.json"):format(folder, name), "w"))
-    file:write(json(data), "\n")
-    file:close()
-    local args = entry.arguments(data)
-    for seed = 1, 3 do
-      local spent = until_mixed(entry, args, seed)
-      if seed == 1 then print_row(name .. " cold", "replayed", spent) end
-      print_row(name .. " warm", "replayed", spent)
+    write_data(folder, name, data)
+    f(name, entry, entry.arguments(data))
+  end
+end
+
+function sampling.measure(print_row, folder)
+  sampling.each(folder, function(name, entry, args)
+    local warm, leapfrog, ess = {}, {}, {}
+    print_row(name .. " cold", "replayed", until_mixed(entry, args, 100))
+    for seed = 1, SEEDS do
+      warm[seed] = until_mixed(entry, args, seed)
       local s = sampler_of(entry.model, args, seed, 1000, 1000)
       s:run(1000)
       local start = os.clock()
       s:run(1000)
-      spent = os.clock() - start
-      local leapfrogs = s:statistics():slice(3, 5, 5):sum():item()
-      print_row(name .. " leapfrog", "replayed", spent / leapfrogs)
-      print_row(name .. " ess", "replayed", spent / least(core.draws_summary(s:draws()), 7))
+      local spent = os.clock() - start
+      leapfrog[seed] = spent / s:statistics():slice(3, 5, 5):sum():item()
+      ess[seed] = spent / least(core.draws_summary(s:draws()), 7)
     end
-  end
+    print_row(name .. " warm", "replayed", median(warm))
+    print_row(name .. " leapfrog", "replayed", median(leapfrog))
+    print_row(name .. " ess", "replayed", median(ess))
+  end)
 end
 
 return sampling

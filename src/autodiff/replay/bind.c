@@ -7,7 +7,7 @@
 ** of the plan may change (a function's arguments keep their values while it runs). Results never alias anything: only
 ** what a step computes is bound, and to one result each.
 */
-#include "plan.h"
+#include "turn.h"
 
 /* Smaller ones are copied: as fast, and nothing is to be moved. */
 enum { LEAST = 8192 };
@@ -106,7 +106,7 @@ pn_status pni_bind_steps(pn_context *c, pn_plan *p) {
 /* ---- before a run ---- */
 
 /* Whether a step prepares depends on shapes and strides alone: it has done it before. */
-static void prepare_again(const pn_plan *p, pni_step *s) {
+void pni_prepare_again(const pn_plan *p, pni_step *s) {
   const pni_note *note = &p->tape->note.v[s->note];
   pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
   pni_call call = {note->op, p->arg + note->first, note->nin, a};
@@ -119,7 +119,7 @@ static void move_all(pn_plan *p) {
     if (t->at)
       *t->at += p->bound[t->bound].move;
     else
-      prepare_again(p, t->step);
+      pni_prepare_again(p, t->step);
   }
 }
 

@@ -61,6 +61,7 @@ static pni_tape *copy_tape(pn_context *c, const pni_tape *old) {
   COPY_LIST(c, tape->note, old->note);
   COPY_LIST(c, tape->edge, old->edge);
   COPY_LIST(c, tape->word, old->word);
+  COPY_LIST(c, tape->roll, old->roll);
   for (int64_t i = 0; i < tape->value.n; i++) {
     tape->value.v[i].outside = NULL;
     tape->value.v[i].t.ctx = c;

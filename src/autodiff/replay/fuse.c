@@ -86,9 +86,9 @@ static int64_t stride_of(const pni_loop *l, int k, int64_t unit) {
   return l->stride[k][a] * (unit / width);
 }
 
-/* Is operand k the elements 0, 1, 2 ... of its memory, as a result is? */
-static bool straight(const pni_loop *l, int k, const pn_tensor *t) {
-  if (t->offset != 0) return false;
+/* Is operand k the elements of the result `made`, in order? */
+static bool straight(const pni_loop *l, int k, const pn_tensor *t, const pn_tensor *made) {
+  if (t->offset != made->offset) return false;
   if (t->numel == 1) return pni_count(l->ndim, l->shape) == 1;
   int64_t width = 1;
   for (int a = l->ndim - 1; a >= 0; a--) {
@@ -106,13 +106,26 @@ typedef struct {
 
 static int base_of(const pni_tape *tape, int v) { return tape->value.v[v].base; }
 
+/* The member of the group that makes what value v shows, or -1. Of an array that is the one that has just added to it: what
+ * lies elsewhere in the array is older. */
+static int made_by(const pn_plan *p, const pni_schedule *s, const gathering *g, int v) {
+  const pni_tape *tape = p->tape;
+  int maker = s->maker[base_of(tape, v)];
+  if (maker < g->first || s->group[maker] != g->first) return -1;
+  const pni_value *made = &tape->value.v[tape->note.v[maker].out];
+  int64_t at = tape->value.v[v].t.offset - made->t.offset;
+  return made->kind == PNI_VALUE_PART && (at < 0 || at >= made->t.numel) ? -1 : maker;
+}
+
+static const pn_tensor *result_of(const pn_plan *p, int note) { return &p->tape->value.v[p->tape->note.v[note].out].t; }
+
 /* Can the note join? What it reads of the group must be read straight. */
 static bool joins(const pn_plan *p, const pni_schedule *s, gathering *g, const pni_note *note, const pni_loop *l) {
   const pni_tape *tape = p->tape;
   for (int k = 0; k < note->nin; k++) {
-    int v = tape->edge.v[note->first + k], maker = s->maker[base_of(tape, v)];
-    bool own = maker >= g->first && s->group[maker] == g->first;
-    if (own && (tape->note.v[maker].op->fold || !straight(l, k + 1, &tape->value.v[v].t))) return false;
+    int v = tape->edge.v[note->first + k], maker = made_by(p, s, g, v);
+    if (maker < 0) continue;
+    if (tape->note.v[maker].op->fold || !straight(l, k + 1, &tape->value.v[v].t, result_of(p, maker))) return false;
   }
   space next = g->space;
   if (!hold_nest(&next, l)) return false;
@@ -126,11 +139,11 @@ static bool folds(const pn_plan *p, const pni_schedule *s, gathering *g, const p
   int64_t n;
   double scale;
   if (!g->n || !pni_fold_of(p, note, &n, &scale)) return false;
-  int v = tape->edge.v[note->first], maker = s->maker[base_of(tape, v)];
+  int v = tape->edge.v[note->first], maker = made_by(p, s, g, v);
   const pn_tensor *x = &tape->value.v[v].t;
-  if (maker < g->first || s->group[maker] != g->first || tape->note.v[maker].op->fold) return false;
+  if (maker < 0 || tape->note.v[maker].op->fold) return false;
   space next = g->space;
-  if (x->offset != 0 || x->numel != next.elements) return false;
+  if (x->offset != result_of(p, maker)->offset || x->numel != next.elements) return false;
   if (!hold_fold(&next, n, (int64_t)pni_itemsize(x), pieces_of(p, note) != NULL)) return false;
   g->space = next;
   return true;
@@ -147,6 +160,22 @@ static void close_group(pni_schedule *s, gathering *g) {
   g->n = 0;
 }
 
+/* Groups do not reach across the ends of a roll. */
+static bool is_end_of_roll(const pni_tape *tape, int note) {
+  for (int64_t i = 0; i < tape->roll.n; i++)
+    if (note == tape->roll.v[i].first || note == tape->roll.v[i].first + tape->roll.v[i].n) return true;
+  return false;
+}
+
+/* Notes that member i now is the latest to add to its array. */
+static void add_member(const pn_plan *p, pni_schedule *s, gathering *g, int i) {
+  const pni_value *out = &p->tape->value.v[p->tape->note.v[i].out];
+  s->group[i] = g->first;
+  g->last = i;
+  g->n++;
+  if (out->kind == PNI_VALUE_PART) s->maker[out->base] = i;
+}
+
 static void gather(const pn_plan *p, pni_schedule *s) {
   const pni_tape *tape = p->tape;
   gathering g = {0};
@@ -156,11 +185,10 @@ static void gather(const pn_plan *p, pni_schedule *s) {
     pni_row row;
     void *data;
     s->group[i] = -1;
+    if (g.n && is_end_of_roll(tape, i)) close_group(s, &g);
     if (!s->needed[i] || (note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW)) continue;
     if (folds(p, s, &g, note)) {
-      s->group[i] = g.first;
-      g.last = i;
-      g.n++;
+      add_member(p, s, &g, i);
       continue;
     }
     bool fits = pni_map_of(p, note, &l, &row, &data) && l.ndim <= 3 && pni_count(l.ndim, l.shape) > 0;
@@ -170,9 +198,7 @@ static void gather(const pn_plan *p, pni_schedule *s) {
       g = (gathering){.first = i, .space = run_of(pni_count(l.ndim, l.shape))};
       hold_nest(&g.space, &l);
     }
-    s->group[i] = g.first;
-    g.last = i;
-    g.n++;
+    add_member(p, s, &g, i);
   }
   close_group(s, &g);
 }
@@ -182,7 +208,8 @@ static void find_local(const pn_plan *p, pni_schedule *s) {
   const pni_tape *tape = p->tape;
   for (int64_t i = 0; i < tape->value.n; i++) {
     int maker = s->maker[i];
-    bool made = maker >= 0 && s->needed[maker] && s->group[maker] >= 0 && !tape->note.v[maker].op->fold;
+    bool made = maker >= 0 && tape->value.v[i].kind == PNI_VALUE_OWN && s->needed[maker] && s->group[maker] >= 0 &&
+                !tape->note.v[maker].op->fold;
     s->slot[i] = made && s->last[i] < INT64_MAX && s->last[i] >= 0 ? 0 : -1;
   }
   for (int64_t i = 0; i < tape->note.n; i++) {
@@ -218,12 +245,6 @@ static void place_local(const pn_plan *p, pni_schedule *s) {
 }
 
 void pni_fuse(const pn_plan *p, pni_schedule *s) {
-  const pni_tape *tape = p->tape;
-  for (int64_t i = 0; i < tape->value.n; i++) s->maker[i] = -1;
-  for (int64_t i = 0; i < tape->note.n; i++) {
-    int out = tape->note.v[i].out;
-    if (out >= 0 && tape->value.v[out].kind == PNI_VALUE_OWN) s->maker[out] = (int)i;
-  }
   gather(p, s);
   find_local(p, s);
   place_local(p, s);
@@ -262,6 +283,12 @@ static void set_space(const space *s, pni_group *g) {
   g->block = g->cols > g->tile ? 0 : g->tile / g->cols;
 }
 
+/* Bytes that value v moves from turn to turn. */
+static int64_t moved(const pn_plan *p, int v) {
+  const pni_value *x = &p->tape->value.v[v];
+  return x->move * (int64_t)pni_itemsize(&x->t);
+}
+
 static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g, const pni_note *note, pni_member *m) {
   const pni_tape *tape = p->tape;
   int64_t n;
@@ -271,8 +298,9 @@ static void set_fold(const pn_plan *p, const pni_schedule *s, const pni_group *g
   m->fold = pni_fold_of(p, note, &n, &m->scale);
   m->pieces = g->cols > g->tile ? pieces_of(p, note) : NULL;
   m->nop = 2;
-  m->op[0] = (pni_operand){pni_data(out), size * g->jump, size, 0, size, -1, note->out};
-  m->op[1] = (pni_operand){pni_data(x), size * g->cols * g->jump, size * g->cols, 1, size, s->slot[base], base};
+  m->op[0] = (pni_operand){pni_data(out), size * g->jump, size, 0, size, -1, note->out, moved(p, note->out)};
+  m->op[1] =
+      (pni_operand){pni_data(x), size * g->cols * g->jump, size * g->cols, 1, size, s->slot[base], base, moved(p, v)};
 }
 
 static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group *g, int note, pni_member *m) {
@@ -299,6 +327,7 @@ static void set_member(const pn_plan *p, const pni_schedule *s, const pni_group 
     o->jump = jump * o->size;
     o->slot = s->slot[base];
     o->value = base;
+    o->move = moved(p, v);
     if (g->rows > 1 && row != o->item * g->cols)
       m->even = PNI_EVEN_ROW;
     else if (g->rows > g->jump && jump != row * g->jump && m->even == PNI_EVEN_ALL)

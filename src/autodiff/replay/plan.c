@@ -5,7 +5,8 @@
 ** first fit in the order of the steps. Large inputs and results need none (bind.c).
 */
 #include <string.h>
-#include "plan.h"
+#include "roll.h"
+#include "turn.h"
 
 enum { ALIGN = 64 };
 
@@ -14,6 +15,28 @@ enum { ALIGN = 64 };
 static void use(const pni_tape *tape, pni_schedule *l, int value, int64_t note) {
   int base = tape->value.v[value].base;
   if (l->last[base] < note) l->last[base] = note;
+}
+
+static void find_makers(const pn_plan *p, pni_schedule *l) {
+  const pni_tape *tape = p->tape;
+  for (int64_t i = 0; i < tape->value.n; i++) l->maker[i] = -1;
+  for (int64_t i = 0; i < tape->note.n; i++) {
+    int out = tape->note.v[i].out;
+    if (out >= 0 && tape->value.v[out].kind == PNI_VALUE_OWN) l->maker[out] = (int)i;
+  }
+}
+
+static const pni_roll *roll_of(const pni_tape *tape, int64_t note) {
+  for (int64_t i = 0; i < tape->roll.n; i++)
+    if (note >= tape->roll.v[i].first && note < tape->roll.v[i].first + tape->roll.v[i].n) return &tape->roll.v[i];
+  return NULL;
+}
+
+/* Note i reads or writes the value. In a roll it will do so again, unless the value is made anew at each turn. */
+static void use_at(const pni_tape *tape, pni_schedule *l, int value, int64_t i) {
+  const pni_roll *roll = roll_of(tape, i);
+  if (roll && l->maker[tape->value.v[value].base] < roll->first) i = roll->first + roll->n - 1;
+  use(tape, l, value, i);
 }
 
 static void find_lives(const pn_plan *p, pni_schedule *l) {
@@ -25,13 +48,15 @@ static void find_lives(const pn_plan *p, pni_schedule *l) {
   }
   for (int64_t i = tape->note.n - 1; i >= 0; i--) {
     const pni_note *note = &tape->note.v[i];
-    bool keep = !note->op || note->rng || note->op->flags & PNI_OP_CHECK || l->last[note->out] >= 0;
+    bool part = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_PART;
+    bool keep = part || !note->op || note->rng || note->op->flags & PNI_OP_CHECK || l->last[note->out] >= 0;
     if (!keep) continue;
     l->needed[i] = 1;
+    if (part) use_at(tape, l, note->out, i);
     for (int k = 0; k < note->nin; k++) {
       int v = tape->edge.v[note->first + k];
       if (v < 0) continue;
-      use(tape, l, v, i);
+      use_at(tape, l, v, i);
       if (l->last[v] < i) l->last[v] = i;
     }
   }
@@ -122,12 +147,23 @@ static pn_status settle_values(pn_context *c, pn_plan *p) {
   return PN_OK;
 }
 
+/* Arrays come to be with their first part. */
+static void place_array(pn_plan *p, arena *a, const pni_schedule *l, const pni_note *note, int64_t now,
+                        size_t *offset) {
+  const pni_value *v = note->out < 0 ? NULL : &p->tape->value.v[note->out];
+  if (v && v->kind == PNI_VALUE_PART && !p->storage[v->base].bytes) offset[v->base] = place(p, a, l, v->base, now);
+}
+
 static void lay_out(pn_plan *p, const pni_schedule *l, arena *a, size_t *offset) {
   const pni_tape *tape = p->tape;
+  const pni_roll *roll = tape->roll.v, *end = roll + tape->roll.n;
   for (int i = 0; i < tape->ninput; i++)
     if (tape->value.v[i].bound == PNI_PLACED) offset[i] = place(p, a, l, i, -1);
   for (int64_t i = 0; i < tape->note.n; i++) {
     int out = tape->note.v[i].out;
+    for (; roll < end && roll->first == i; roll++) /* what a later turn needs, before the first */
+      for (int k = 0; k < roll->n; k++) place_array(p, a, l, &tape->note.v[i + k], i, offset);
+    place_array(p, a, l, &tape->note.v[i], i, offset);
     bool own = l->needed[i] && out >= 0 && tape->value.v[out].kind == PNI_VALUE_OWN;
     if (own && l->slot[out] < 0 && tape->value.v[out].bound == PNI_PLACED) offset[out] = place(p, a, l, out, i);
   }
@@ -199,11 +235,22 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
   pni_loop *nest = p->nest;
   pni_member *member = p->member;
   pni_prepared *prepared = p->prepared;
+  const pni_roll *roll = tape->roll.v, *end = roll + tape->roll.n;
+  pni_step *rolled = NULL; /* whose steps these are */
   for (int64_t i = 0; i < tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
     bool view = note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW;
+    if (roll < end && roll->first + roll->n == i) {
+      rolled = NULL;
+      roll++;
+    }
+    if (roll < end && roll->first == i) {
+      rolled = &p->step[p->nstep++];
+      *rolled = (pni_step){.kind = PNI_STEP_ROLL, .note = (int)i, .u.roll.turns = roll->turns};
+    }
     if (!l->needed[i] || view || (l->group[i] >= 0 && l->group[i] != i)) continue;
     pni_step *s = &p->step[p->nstep++];
+    if (rolled) rolled->u.roll.n++;
     p->effects |= note->effect != NULL;
     if (note->effect)
       *s = (pni_step){.kind = PNI_STEP_EFFECT, .u.effect.in = p->arg + note->first};
@@ -219,7 +266,7 @@ static void add_steps(pn_plan *p, const pni_schedule *l) {
 
 static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   const pni_tape *tape = p->tape;
-  p->step_cap = tape->note.n;
+  p->step_cap = tape->note.n + tape->roll.n;
   for (int64_t i = 0; i < tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
     p->map_cap += l->needed[i] && (is_map(note) || l->group[i] >= 0);
@@ -231,7 +278,7 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
   p->prepared = pni_alloc_array(c, p->prepared_cap, sizeof *p->prepared);
   if (!p->step || !p->nest || !p->member || !p->prepared) return c->status;
   add_steps(p, l);
-  return pni_group_parts(c, p) ? c->status : pni_bind_steps(c, p);
+  return pni_group_parts(c, p) || pni_bind_steps(c, p) ? c->status : pni_turn_steps(c, p);
 }
 
 static pn_status schedule(pn_context *c, pn_plan *p) {
@@ -244,6 +291,7 @@ static pn_status schedule(pn_context *c, pn_plan *p) {
     l.until = ints + notes;
     l.slot = ints + 2 * notes;
     l.maker = l.slot + values;
+    find_makers(p, &l);
     find_lives(p, &l);
     pni_fuse(p, &l);
     stretch_lives(p, &l);
@@ -278,7 +326,7 @@ static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
     if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
     if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
   }
-  if (check_whole(c, p->tape)) return c->status;
+  if (check_whole(c, p->tape) || pni_roll_up(c, p->tape, p->nout, p->out)) return c->status;
   return pni_plan_settle(c, p);
 }
 
@@ -296,6 +344,7 @@ static void destroy(pn_plan *p) {
   pni_free(c, p->out, (size_t)p->nout * sizeof *p->out);
   pni_free(c, p->bound, (size_t)p->bound_cap * sizeof *p->bound);
   pni_free(c, p->patch, (size_t)p->patch_cap * sizeof *p->patch);
+  pni_free(c, p->shift, (size_t)p->shift_cap * sizeof *p->shift);
   pni_free(c, p->part, p->part_bytes);
   pni_free(c, p->arena, p->arena_bytes);
   pni_tape_free(c, p->tape);
@@ -340,5 +389,6 @@ void pn_plan_unref(pn_plan *p) {
   if (p && --p->refs == 0) destroy(p);
 }
 
-int pn_plan_num_steps(const pn_plan *p) { return (int)p->nstep; }
+int pn_plan_num_steps(const pn_plan *p) { return (int)(p->nstep - p->tape->roll.n); }
+int pn_plan_num_loops(const pn_plan *p) { return (int)p->tape->roll.n; }
 size_t pn_plan_memory(const pn_plan *p) { return p->arena_bytes + p->part_bytes; }

@@ -11,7 +11,16 @@
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 65536 };
 
-enum { PNI_STEP_RUN, PNI_STEP_LOOP, PNI_STEP_GROUP, PNI_STEP_PREPARED, PNI_STEP_EVAL, PNI_STEP_DRAW, PNI_STEP_EFFECT };
+enum {
+  PNI_STEP_RUN,
+  PNI_STEP_LOOP,
+  PNI_STEP_GROUP,
+  PNI_STEP_PREPARED,
+  PNI_STEP_EVAL,
+  PNI_STEP_DRAW,
+  PNI_STEP_EFFECT,
+  PNI_STEP_ROLL
+};
 
 /* A group of elementwise operations over one space of rows x columns runs tile by tile: what a tile hands on
  * within the group lies in one of PNI_TILE_SLOTS places on the stack and never leaves the nearest cache. */
@@ -26,6 +35,7 @@ typedef struct pni_operand {
   int64_t size; /* bytes per element */
   int slot;     /* of the tile, or -1: in memory */
   int value;    /* whose memory it is */
+  int64_t move; /* bytes from turn to turn of a roll */
 } pni_operand;
 
 /* How far all operands of an operation run on as one run. */
@@ -86,6 +96,10 @@ typedef struct pni_step {
     struct { /* DRAW */
       pn_tensor *out;
     } draw;
+    struct { /* ROLL: the n steps after this one, over and over */
+      int64_t n, turns;
+      int64_t first, nshift; /* what moves in between */
+    } roll;
   } u;
 } pni_step;
 
@@ -115,7 +129,7 @@ typedef struct pni_schedule {
   int *group;      /* by note: the first note of its group, or -1 */
   int *until;      /* by first note: the last of the group */
   int *slot;       /* by value: its place in the tile, or -1 */
-  int *maker;      /* by value: the note that computes it, or -1 */
+  int *maker; /* by value: the note that computes it, or -1; of an array, in fuse.c: the latest one that adds to it */
 } pni_schedule;
 
 /* The nest of an elementwise note and its kernel; false if it has none. */
@@ -148,6 +162,8 @@ struct pn_plan {
   int nbound, bound_cap;
   pni_patch *patch;
   int64_t npatch, patch_cap;
+  struct pni_shift *shift; /* what moves in rolls (turn.h) */
+  int64_t nshift, shift_cap;
   char *part; /* of one group at a time: sums of pieces */
   size_t part_bytes;
   char *arena;

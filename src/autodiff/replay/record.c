@@ -6,8 +6,7 @@
 #include <string.h>
 #include "replay.h"
 
-/* Makes room for `more` items. */
-static pn_status reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64_t more, size_t size) {
+pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64_t more, size_t size) {
   if (n + more <= *cap) return PN_OK;
   int64_t room = *cap ? 2 * *cap : 64;
   while (room < n + more) room *= 2;
@@ -19,8 +18,6 @@ static pn_status reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64
   *cap = room;
   return PN_OK;
 }
-#define RESERVE(c, l, more) reserve(c, (void **)&(l).v, (l).n, &(l).cap, more, sizeof *(l).v)
-
 static pni_tape *tape_of(const pn_context *c) { return (pni_tape *)c->recorder; }
 
 static uint64_t slot_of(const pn_context *c, int at, bool constant) {
@@ -42,6 +39,7 @@ static int add_value(pn_context *c, pni_tape *tape, pn_tensor *t, int kind) {
   v->kind = kind;
   v->base = at;
   v->outside = NULL;
+  v->move = 0;
   t->slot = slot_of(c, at, kind == PNI_VALUE_OUTSIDE && t->storage->version == 0);
   return at;
 }
@@ -71,7 +69,7 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
 
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t) {
   if (pni_has_slot(c, t)) return place(t);
-  if (check_outside(c, t) || RESERVE(c, tape->value, 1)) return -1;
+  if (check_outside(c, t) || PNI_RESERVE(c, tape->value, 1)) return -1;
   int at = add_value(c, tape, t, PNI_VALUE_OUTSIDE);
   tape->value.v[at].outside = pn_tensor_ref(t);
   return at;
@@ -79,14 +77,14 @@ int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t) {
 
 /* Notes something with n inputs; the caller fills in what it is. NULL with the reason in c. */
 static pni_note *add_note(pn_context *c, pni_tape *tape, int n, pn_tensor *const *in) {
-  if (RESERVE(c, tape->note, 1) || RESERVE(c, tape->edge, n) || RESERVE(c, tape->value, 1)) return NULL;
+  if (PNI_RESERVE(c, tape->note, 1) || PNI_RESERVE(c, tape->edge, n) || PNI_RESERVE(c, tape->value, 1)) return NULL;
   int64_t first = tape->edge.n;
   for (int k = 0; k < n; k++) {
     int at = in[k] ? pni_tape_value(c, tape, in[k]) : -1;
     if (pni_failed(c)) return NULL;
     tape->edge.v[first + k] = at;
   }
-  if (RESERVE(c, tape->value, 1)) return NULL; /* of the result */
+  if (PNI_RESERVE(c, tape->value, 1)) return NULL; /* of the result */
   tape->edge.n += n;
   pni_note *note = &tape->note.v[tape->note.n++];
   *note = (pni_note){.attr = -1, .first = first, .nin = n, .out = -1};
@@ -130,7 +128,7 @@ pn_status pni_record_refuses(pn_context *c, const pni_call *call) {
 
 static pn_status copy_attr(pn_context *c, pni_tape *tape, const pni_attr *a, int64_t *at) {
   int64_t words = (int64_t)(offsetof(pni_attr, i) / sizeof(int64_t)) + a->ni;
-  if (RESERVE(c, tape->word, words)) return c->status;
+  if (PNI_RESERVE(c, tape->word, words)) return c->status;
   *at = tape->word.n;
   memcpy(tape->word.v + *at, a, (size_t)words * sizeof(int64_t));
   tape->word.n += words;
@@ -184,6 +182,7 @@ void pni_tape_free(pn_context *c, pni_tape *tape) {
   pni_free(c, tape->note.v, (size_t)tape->note.cap * sizeof *tape->note.v);
   pni_free(c, tape->edge.v, (size_t)tape->edge.cap * sizeof *tape->edge.v);
   pni_free(c, tape->word.v, (size_t)tape->word.cap * sizeof *tape->word.v);
+  pni_free(c, tape->roll.v, (size_t)tape->roll.cap * sizeof *tape->roll.v);
   pni_free(c, tape, sizeof *tape);
 }
 
@@ -199,7 +198,7 @@ static pn_tensor *stand_in(pn_context *c, pni_tape *tape, int k, const pn_tensor
   pn_tensor *d = pni_contiguous(c, t);
   pn_tensor *s = d ? pni_scoped(c, pni_tensor_alias(c, d)) : NULL;
   pn_tensor_unref(d);
-  if (!s || RESERVE(c, tape->value, 1)) return NULL;
+  if (!s || PNI_RESERVE(c, tape->value, 1)) return NULL;
   add_value(c, tape, s, PNI_VALUE_INPUT);
   return s;
 }

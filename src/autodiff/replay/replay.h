@@ -31,15 +31,18 @@ bool pni_record_made(const pn_context *c, const pn_tensor *t);
 
 /* ---- what a tape and a plan hold ---- */
 
-enum { PNI_VALUE_INPUT, PNI_VALUE_OUTSIDE, PNI_VALUE_OWN, PNI_VALUE_VIEW };
+/* Of rolls (roll.c): what all turns of a note compute, one after another, is an ARRAY, and the result of one turn PART of
+ * it. */
+enum { PNI_VALUE_INPUT, PNI_VALUE_OUTSIDE, PNI_VALUE_OWN, PNI_VALUE_VIEW, PNI_VALUE_ARRAY, PNI_VALUE_PART };
 
 /* A tensor: its geometry, and whose memory it uses. */
 typedef struct pni_value {
   pn_tensor t;        /* a copy; the plan gives it a storage of its own */
   int kind;           /* PNI_VALUE_... */
-  int base;           /* the value whose memory it uses: itself unless a view */
+  int base;           /* the value whose memory it uses: itself unless a view or part */
   pn_tensor *outside; /* of PNI_VALUE_OUTSIDE: constant or parameter, a reference is ours */
   int bound;          /* its number among the plan's bound values, or PNI_PLACED or PNI_UNREAD */
+  int64_t move;       /* elements by which it is further on at the next turn of the roll that uses it */
 } pni_value;
 
 /* Of a value that is not bound: it has a place in the arena, or (an input) no step reads it. */
@@ -58,6 +61,12 @@ typedef struct pni_note {
   pni_draw draw;
 } pni_note;
 
+/* Notes that are done `turns` times, one after another. */
+typedef struct pni_roll {
+  int first, n;
+  int64_t turns;
+} pni_roll;
+
 /* A list that grows. */
 #define PNI_LIST(T)                                                                                                    \
   struct {                                                                                                             \
@@ -69,13 +78,14 @@ typedef struct pni_tape {
   pni_recorder recorder; /* first */
   PNI_LIST(pni_value) value;
   PNI_LIST(pni_note) note;
-  PNI_LIST(int) edge;     /* inputs of the notes: values, -1 for none */
-  PNI_LIST(int64_t) word; /* attributes */
-  int ninput;             /* the first values are the inputs */
-  uint64_t reservations;  /* of generators before the capture, and those that were recorded since */
-  pni_recorder *outer;    /* the capture within which this one was begun, or NULL */
-  uint32_t outer_capture; /* its number */
-  bool inner;             /* begun by pni_capture_enter */
+  PNI_LIST(int) edge;      /* inputs of the notes: values, -1 for none */
+  PNI_LIST(int64_t) word;  /* attributes */
+  PNI_LIST(pni_roll) roll; /* in order; none while the capture goes on */
+  int ninput;              /* the first values are the inputs */
+  uint64_t reservations;   /* of generators before the capture, and those that were recorded since */
+  pni_recorder *outer;     /* the capture within which this one was begun, or NULL */
+  uint32_t outer_capture;  /* its number */
+  bool inner;              /* begun by pni_capture_enter */
 } pni_tape;
 
 /* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
@@ -88,6 +98,9 @@ void pni_capture_leave(pn_context *c, const pni_tape *tape);
 
 /* The value that t is on the tape, made if it is new; -1 with the reason in c. */
 int pni_tape_value(pn_context *c, pni_tape *tape, pn_tensor *t);
+/* Makes room for `more` items in a list. */
+pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int64_t more, size_t size);
+#define PNI_RESERVE(c, l, more) pni_list_reserve(c, (void **)&(l).v, (l).n, &(l).cap, more, sizeof *(l).v)
 /* Fails if random numbers were drawn that nobody noted: they would be drawn at the capture and never again. */
 pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where);
 void pni_tape_free(pn_context *c, pni_tape *tape);

@@ -5,7 +5,7 @@
 ** warmed up leaves as it is.
 */
 #include <string.h>
-#include "plan.h"
+#include "turn.h"
 
 static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
   if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
@@ -71,24 +71,53 @@ static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   }
 }
 
-/* Steps 0 .. n - 1 are undone as far as generators are concerned. (Not after an effect, which is not undone.) */
-static void rewind_draws(const pn_plan *p, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    const pni_note *note = &p->tape->note.v[p->step[i].note];
-    if (note->rng) note->rng->state.position -= note->positions;
+/* Steps begin .. end - 1, done `times`, are undone as far as generators are concerned. (Not after an effect, which is not
+ * undone.) */
+static void rewind_draws(const pn_plan *p, int64_t begin, int64_t end, int64_t times) {
+  for (int64_t i = begin; i < end; i++) {
+    const pni_step *s = &p->step[i];
+    if (s->kind == PNI_STEP_ROLL) {
+      rewind_draws(p, i + 1, i + 1 + s->u.roll.n, times * s->u.roll.turns);
+      i += s->u.roll.n;
+      continue;
+    }
+    const pni_note *note = &p->tape->note.v[s->note];
+    if (note->rng) note->rng->state.position -= (uint64_t)times * note->positions;
   }
 }
 
-static pn_status run_steps(pn_context *c, pn_plan *p) {
-  size_t mark = pn_scope_open(c);
-  int64_t i = 0;
-  pn_status status = PN_OK;
-  while (i < p->nstep && status == PN_OK) {
-    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && (status = pni_check_cancel(c))) break;
-    status = one(c, p, &p->step[i]);
-    p->changed |= p->step[i++].kind == PNI_STEP_EFFECT && status == PN_OK;
+static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end);
+
+/* All turns of a roll, after which everything stands where it stood. */
+static pn_status run_roll(pn_context *c, pn_plan *p, int64_t at) {
+  const pni_step *roll = &p->step[at];
+  int64_t begin = at + 1, end = begin + roll->u.roll.n, turn = 0, last = roll->u.roll.turns - 1;
+  pn_status status;
+  while ((status = run_steps(c, p, begin, end)) == PN_OK && turn < last) {
+    pni_turn(p, roll, 1);
+    turn++;
   }
-  if (status && !p->changed) rewind_draws(p, i); /* the last one reserves before it can fail */
+  if (status && !p->changed) rewind_draws(p, begin, end, turn);
+  pni_turn(p, roll, -turn);
+  return status;
+}
+
+static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end) {
+  size_t mark = pn_scope_open(c);
+  int64_t i = begin;
+  pn_status status = PN_OK;
+  while (i < end && status == PN_OK) {
+    const pni_step *s = &p->step[i];
+    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && (status = pni_check_cancel(c))) break;
+    if (s->kind == PNI_STEP_ROLL) {
+      if ((status = run_roll(c, p, i)) == PN_OK) i += 1 + s->u.roll.n;
+      continue;
+    }
+    status = one(c, p, s);
+    p->changed |= s->kind == PNI_STEP_EFFECT && status == PN_OK;
+    i++;
+  }
+  if (status && !p->changed) rewind_draws(p, begin, i, 1); /* the last one reserves before it can fail */
   pn_scope_close(c, mark);
   return status;
 }
@@ -117,7 +146,7 @@ static pn_status replay(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in
   }
   size_t mark = pn_scope_open(c);
   pn_status s = take_inputs(c, p, in, first);
-  if (s == PN_OK) s = run_steps(c, p);
+  if (s == PN_OK) s = run_steps(c, p, 0, p->nstep);
   for (int k = 0; k < p->nout && s == PN_OK; k++)
     if (!is_bound_result(p, k)) s = pni_copy(c, c->scope[first + (size_t)k], &p->tape->value.v[p->out[k]].t);
   pn_scope_close(c, mark); /* copies of inputs, which results may show */
@@ -169,7 +198,7 @@ pn_status pni_plan_call_each(pn_context *c, pn_plan *p, const double *const *in,
   p->changed = false;
   for (int k = 0; k < p->tape->ninput; k++)
     if (v[k].bound == PNI_PLACED) memcpy(pni_data(&v[k].t), in[k], (size_t)v[k].t.numel * sizeof(double));
-  pn_status s = run_steps(c, p);
+  pn_status s = run_steps(c, p, 0, p->nstep);
   for (int k = 0; k < p->nout && s == PN_OK; k++) {
     const pn_tensor *t = &v[p->out[k]].t;
     memcpy(out[k], pni_data(t), (size_t)t->numel * sizeof *out[k]);

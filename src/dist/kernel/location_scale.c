@@ -145,8 +145,12 @@ static const law_row laws[] = {[PNI_LAW_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI),
 
 /* ---- operations of x, loc, scale ---- */
 
-/* log scale of a block; of a repeated scale once for all blocks */
+/* log scale of a block; of a repeated scale one logarithm for all blocks */
 #define ROWS(N, suffix)                                                                                                \
+  static void log_scales_##suffix(const N *scale, N *log_s, int64_t n, bool repeated) {                                \
+    pni_vector_##suffix(PNI_VECTOR_log, scale, 1, log_s, repeated ? 1 : n);                                            \
+    for (int64_t i = 1; repeated && i < n; i++) log_s[i] = log_s[0];                                                   \
+  }                                                                                                                    \
   static void density_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                              \
     const law_row *law = &laws[*(const int64_t *)data];                                                                \
     N log_s[PNI_BLOCK], z[PNI_BLOCK], y[PNI_BLOCK], room[3][PNI_BLOCK];                                                \
@@ -154,7 +158,7 @@ static const law_row laws[] = {[PNI_LAW_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI),
       const N *in[3];                                                                                                  \
       const int64_t size = n - at < PNI_BLOCK ? n - at : PNI_BLOCK;                                                    \
       for (int k = 0; k < 3; k++) in[k] = gather_##suffix(p[k + 1], s[k + 1], at, size, room[k]);                      \
-      if (s[3] != 0 || at == 0) pni_vector_##suffix(PNI_VECTOR_log, in[2], 1, log_s, size);                            \
+      if (s[3] != 0 || at == 0) log_scales_##suffix(in[2], log_s, size, s[3] == 0);                                    \
       standard_##suffix(in[0], in[1], in[2], z, size);                                                                 \
       law->suffix(z, y, size);                                                                                         \
       less_##suffix(y, log_s, (N *)(void *)p[0] + at, size, (N)law->constant);                                         \

@@ -310,9 +310,11 @@ static int l_plans(lua_State *L) {
   const compiled *f = self_of(L);
   lua_createtable(L, f->n, 0);
   for (int i = 0; i < f->n; i++) {
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 3);
     lua_pushinteger(L, pn_plan_num_steps(f->plan[i].plan));
     lua_setfield(L, -2, "steps");
+    lua_pushinteger(L, pn_plan_num_loops(f->plan[i].plan));
+    lua_setfield(L, -2, "loops");
     lua_pushinteger(L, (lua_Integer)pn_plan_memory(f->plan[i].plan));
     lua_setfield(L, -2, "bytes");
     lua_rawseti(L, -2, i + 1);

@@ -1,7 +1,7 @@
 /*
 ** runtime_filter.c: from the filter of a script to that of a host, which needs neither Lua nor the runtime.
 */
-#include "../live_filter.h"
+#include "../smc/live_filter.h"
 #include "runtime.h"
 
 typedef struct {

@@ -179,6 +179,14 @@ static void add_shards(const job *j, int64_t shards, int64_t at) {
   }
 }
 
+int64_t pni_kalman_work(const pni_kalman *s) {
+  int64_t n = s->n, p = s->p, work = s->size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
+  /* an operand itself, and of an adjoint its gradient and the sums of these */
+  for (int k = 0; k < s->nin; k++)
+    work += (2 + (s->in[k].shared ? PNI_SMALL_LANES : 0)) * (int64_t)s->in[k].rows * s->in[k].cols;
+  return work;
+}
+
 static pn_status run_job(pn_context *c, job *j) {
   int64_t round = j->size == 8 ? PNI_KALMAN_ROUND_F64 : PNI_KALMAN_ROUND_F32, turns = round / j->lanes;
   int64_t n = j->s.n, rounds = (j->count + round - 1) / round, grain = 100000 / (n * n * n * 6 + 50) + 1;
@@ -197,13 +205,8 @@ static pn_status run_job(pn_context *c, job *j) {
 }
 
 static pn_status run_step(pn_context *c, const char *where, job *j, pn_tensor *const *in) {
-  int64_t n = j->s.n, p = j->s.p;
-  j->s.work = j->s.size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
-  for (int k = 0; k < j->s.nin; k++) {
-    set_operand(j, k, in[k]);
-    /* itself, and of an adjoint its gradient and the sums of these */
-    j->s.work += (2 + (j->s.in[k].shared ? PNI_SMALL_LANES : 0)) * operand_size(j, k);
-  }
+  for (int k = 0; k < j->s.nin; k++) set_operand(j, k, in[k]);
+  j->s.work = pni_kalman_work(&j->s);
   int64_t at = 0;
   for (int k = 1; is_adjoint(j) && k < j->s.nin; k++) {
     if (!(j->s.wanted >> k & 1)) continue;

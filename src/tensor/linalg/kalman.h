@@ -68,6 +68,9 @@ typedef void (*pni_kalman_group)(const pni_kalman *s, pni_kalman_lanes *g);
 pni_kalman_group pni_kalman_f64(int level, int *lanes);
 pni_kalman_group pni_kalman_f32(int level, int *lanes);
 
+/* Vectors of scratch that a group of `s` takes; s->work. */
+int64_t pni_kalman_work(const pni_kalman *s);
+
 /* Elements of a packed row. */
 int64_t pni_kalman_size(int kind, bool details, int64_t n, int64_t p);
 /* The step `kind` for each filter of the batch into the contiguous out [..., size]; leading axes of the operands

@@ -24,8 +24,29 @@ FN void NAME(strip)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, 
   for (int l = 0; l < count; l++) memcpy(out + l * LANES, &acc[l], sizeof(VEC));
 }
 
+/* A row of n < LANES columns, n known to the compiler: four sums side by side, so that no addition waits for another. */
+FN void NAME(narrow)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, const int64_t n) {
+  REAL s[4][LANES] = {{0}};
+  int64_t i = 0;
+  for (; i + 4 <= p->k; i += 4)
+    for (int64_t r = 0; r < 4; r++)
+      for (int64_t j = 0; j < n; j++) s[r][j] += x[(i + r) * p->x_col] * y[(i + r) * p->y_row + j];
+  for (; i < p->k; i++)
+    for (int64_t j = 0; j < n; j++) s[0][j] += x[i * p->x_col] * y[i * p->y_row + j];
+  for (int64_t j = 0; j < n; j++) out[j] = (s[0][j] + s[1][j]) + (s[2][j] + s[3][j]);
+}
+
 /* A row of fewer than LANES columns. */
 FN void NAME(short_row)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, int64_t n) {
+  switch (n) {
+  case 1: NAME(narrow)(p, x, y, out, 1); return;
+  case 2: NAME(narrow)(p, x, y, out, 2); return;
+  case 3: NAME(narrow)(p, x, y, out, 3); return;
+  case 4: NAME(narrow)(p, x, y, out, 4); return;
+  case 5: NAME(narrow)(p, x, y, out, 5); return;
+  case 6: NAME(narrow)(p, x, y, out, 6); return;
+  default: break;
+  }
   for (int64_t j = 0; j < n; j++) {
     REAL s = 0;
     for (int64_t i = 0; i < p->k; i++) s += x[i * p->x_col] * y[i * p->y_row + j];
@@ -72,8 +93,31 @@ FN REAL NAME(total)(const VEC *v) {
   return LANES == 8 ? lane[0] + lane[1] : (lane[0] + lane[LANES == 8 ? 0 : 2]) + (lane[1] + lane[LANES == 8 ? 0 : 3]);
 }
 
+/* Scalar products x_i . y of k < LANES elements, k known to the compiler. */
+FN void NAME(short_dots)(const pni_tiny *p, const int64_t k) {
+  for (int64_t j = 0; j < p->n; j++) {
+    REAL y[LANES];
+    for (int64_t e = 0; e < k; e++) y[e] = ((const REAL *)p->y + j * p->y_col)[e];
+    for (int64_t i = 0; i < p->m; i++) {
+      const REAL *x = (const REAL *)p->x + i * p->x_row;
+      REAL s = 0;
+      for (int64_t e = 0; e < k; e++) s += x[e] * y[e];
+      ((REAL *)p->out)[i * p->n + j] = s;
+    }
+  }
+}
+
 /* Four scalar products x_i . y at a time; what is left of k is added one by one. */
 TARGET static void NAME(dots)(const pni_tiny *p) {
+  switch (p->k) {
+  case 1: NAME(short_dots)(p, 1); return;
+  case 2: NAME(short_dots)(p, 2); return;
+  case 3: NAME(short_dots)(p, 3); return;
+  case 4: NAME(short_dots)(p, 4); return;
+  case 5: NAME(short_dots)(p, 5); return;
+  case 6: NAME(short_dots)(p, 6); return;
+  default: break;
+  }
   int64_t whole = p->k / LANES * LANES;
   for (int64_t j = 0; j < p->n; j++) {
     const REAL *y = (const REAL *)p->y + j * p->y_col;

@@ -4,7 +4,7 @@
 #ifndef PN_LUA_LIVE_FILTER_H
 #define PN_LUA_LIVE_FILTER_H
 
-#include "penumbra_lua.h"
+#include "../penumbra_lua.h"
 
 /* The filter at index i, or NULL. Borrowed. */
 const pn_filter *pni_test_filter(lua_State *L, int i);

@@ -1,10 +1,10 @@
 /*
 ** particle.c: the step machine of particle filters as Lua sees it: penumbra.smc.machine puts its methods around it.
 */
-#include "../smc/resampler.h"
-#include "../smc/step_machine.h"
-#include "message.h"
-#include "penumbra_lua.h"
+#include "../../smc/resampler.h"
+#include "../../smc/step_machine.h"
+#include "../message.h"
+#include "../penumbra_lua.h"
 
 enum { MOST_PARTS = 64 };
 
@@ -29,9 +29,8 @@ static pn_smc *self(lua_State *L) {
   return b->s;
 }
 
-static const char *const fields[] = {"num_particles", "resampling",    "threshold", "batch",   "gradient",
-                                     "alpha",         "zero_possible", "trace",     "history", "conditional",
-                                     NULL};
+static const char *const fields[] = {"num_particles", "resampling", "threshold", "batch",       "gradient", "alpha",
+                                     "zero_possible", "trace",      "history",   "conditional", NULL};
 
 /* Text of a field, or NULL; it stays on the stack. */
 static const char *text_of(lua_State *L, int table, const char *field) {
@@ -208,9 +207,9 @@ static const luaL_Reg functions[] = {{"new_smc", l_new},
                                      {"resampler_rows", l_rows},
                                      {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"resample", l_resample}, {"weigh", l_weigh}, {"get", l_get},
-                                   {"restore", l_restore},   {"steps", l_steps}, {"reset", l_reset},
-                                   {"trace", l_trace},       {"keep", l_keep},   {"paths", l_paths},
+static const luaL_Reg methods[] = {{"resample", l_resample}, {"weigh", l_weigh},   {"get", l_get},
+                                   {"restore", l_restore},   {"steps", l_steps},   {"reset", l_reset},
+                                   {"trace", l_trace},       {"keep", l_keep},     {"paths", l_paths},
                                    {"nodes", l_nodes},       {"assign", l_assign}, {NULL, NULL}};
 
 void pni_open_particle(lua_State *L) {

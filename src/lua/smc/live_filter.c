@@ -2,7 +2,7 @@
 ** live_filter.c: filters online as Lua sees them: numbers in, numbers out, no graph.
 */
 #include "live_filter.h"
-#include "message.h"
+#include "../message.h"
 
 typedef struct {
   pn_filter *f;
@@ -63,32 +63,27 @@ static int l_exact(lua_State *L) {
   return b->f ? 1 : pni_raise(L, c);
 }
 
-enum { AT_HAND = 64 };
-
-/* The observation at index 2: a number, a list of numbers or a tensor, as n doubles in `few` or on the stack. */
-static const double *observation(lua_State *L, pn_context *c, double *few, int64_t *n) {
-  *n = 1;
-  if (lua_type(L, 2) == LUA_TNUMBER) {
-    few[0] = lua_tonumber(L, 2);
-    return few;
-  }
-  if (lua_istable(L, 2)) pni_list_to_tensor(L, 2, NULL);
-  const pn_tensor *t = pni_check_operand(L, 2, "observe", "y");
-  *n = pn_tensor_numel(t);
-  double *y = *n <= AT_HAND ? few : lua_newuserdatauv(L, (size_t)*n * sizeof *y, 0);
-  if (pn_tensor_copy_out(c, t, y, *n)) pni_raise(L, c);
-  return y;
-}
-
-/* f:observe(y or nil) -> increment of the log-evidence, a number */
+/* f:observe(y or nil) -> increment of the log-evidence, a number; y a number, a list of numbers or a tensor */
 static int l_observe(lua_State *L) {
   pn_filter *f = self(L);
   pn_context *c = pni_lua_context(L);
-  double few[AT_HAND], increment;
-  int64_t n = 0;
+  double increment, number = 0;
+  pn_status s;
   pni_refuse_finaliser(L, "observe");
-  const double *y = lua_isnoneornil(L, 2) ? NULL : observation(L, c, few, &n);
-  if (pn_filter_observe(c, f, y, n, &increment)) return pni_raise(L, c);
+  if (lua_istable(L, 2)) pni_list_to_tensor(L, 2, NULL);
+  if (lua_isnoneornil(L, 2)) {
+    s = pn_filter_observe(c, f, NULL, 0, &increment);
+  } else if (lua_type(L, 2) == LUA_TNUMBER) {
+    number = lua_tonumber(L, 2);
+    s = pn_filter_observe(c, f, &number, 1, &increment);
+  } else {
+    pn_tensor *given = pni_check_operand(L, 2, "observe", "y");
+    size_t mark = pn_scope_open(c);
+    pn_tensor *y = pn_contiguous(c, pn_cast(c, given, PN_FLOAT64));
+    s = y ? pn_filter_observe(c, f, pn_tensor_data(y), pn_tensor_numel(y), &increment) : pn_context_status(c);
+    pn_scope_close(c, mark);
+  }
+  if (s) return pni_raise(L, c);
   lua_pushnumber(L, increment);
   return 1;
 }

@@ -1,0 +1,234 @@
+--- Pictures of time series, as panels: forecasts in bands and what a particle filter went through. They are functions
+--- of pn.plot.
+---
+---     pn.plot.save("forecast.svg", pn.plot.fan_chart{draws = draws, observations = y, start = 100})
+---     pn.plot.save("trace.svg", pn.plot.filter_trace(machine:trace(), {num_particles = 500}), {columns = 1})
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local chart = {}
+
+-- what a panel is told beside its marks
+local PANEL = { title = options.optional "string", x_label = options.optional "string",
+  y_label = options.optional "string", x_range = options.optional "table", y_range = options.optional "table",
+  y_log = options.optional "boolean", x_log = options.optional "boolean", legend = options.any "top left",
+  legend_title = options.optional "string" }
+
+local function with_panel(known)
+  for name, rule in pairs(PANEL) do
+    known[name] = rule
+  end
+  return known
+end
+
+local function to_panel(o, marks)
+  for name in pairs(PANEL) do
+    marks[name] = o[name]
+  end
+  return require("penumbra.plot").panel(marks)
+end
+
+-- ---- colours ----
+
+-- A colour "#rrggbb" with so much white in it.
+local function tint(colour, white)
+  local out = "#"
+  for part in colour:sub(2):gmatch "%x%x" do
+    local v = tonumber(part, 16)
+    out = out .. ("%02x"):format(math.floor(v + (255 - v) * white + 0.5))
+  end
+  return out
+end
+
+local BLUE, DARK, RED = "#2f6db3", "#333333", "#b5486a"
+
+-- ---- forecasts ----
+
+-- Numbers of a vector.
+local function vector(where, role, t, n)
+  t = options.numbers(where, role, t, "tensor")
+  if t:ndim() ~= 1 or n and t:size(1) ~= n then
+    core.error(("%s: %s must have shape [%s], got [%s]"):format(where, role, n or "T", table.concat(t:shape(), ", ")))
+  end
+  return t:detach():to "float64"
+end
+
+-- What gives quantiles: a function of a probability, and the number of steps.
+local function law_of(where, o)
+  if (o.draws == nil) == (o.mean == nil) then
+    core.error(where .. ": either draws or mean and variance must be given")
+  end
+  if o.draws then
+    local draws = options.numbers(where, "draws", o.draws, "tensor")
+    if draws:ndim() ~= 2 or draws:size(1) < 1 then
+      core.error(("%s: draws must have shape [S, T], got [%s]"):format(where, table.concat(draws:shape(), ", ")))
+    end
+    draws = draws:detach():to "float64"
+    return function(p)
+      return require("penumbra.metrics").quantiles(draws, { p })[1]
+    end, draws:size(2)
+  end
+  local mean = vector(where, "mean", o.mean)
+  if o.variance == nil then
+    core.error(where .. ": variance must be given beside mean")
+  end
+  local scale = vector(where, "variance", o.variance, mean:size(1)):sqrt()
+  return function(p)
+    return mean + scale * core.tensor(p, { dtype = "float64" }):ndtri()
+  end, mean:size(1)
+end
+
+-- Shares of probability, the largest first.
+local function sorted_levels(where, levels)
+  local out = {}
+  for i, a in ipairs(levels) do
+    if type(a) ~= "number" or not (a > 0 and a < 1) then
+      core.error(("%s: levels must lie between 0 and 1, got %s at %d"):format(where, tostring(a), i))
+    end
+    out[i] = a
+  end
+  if #out == 0 then
+    core.error(where .. ": levels must hold at least one number")
+  end
+  table.sort(out, function(a, b) return a > b end)
+  return out
+end
+
+-- The lowest and the highest of some vectors that are finite.
+local function extent(vectors)
+  local low, high = math.huge, -math.huge
+  for _, t in ipairs(vectors) do
+    for _, v in ipairs(t:totable()) do
+      if v - v == 0 then
+        low, high = math.min(low, v), math.max(high, v)
+      end
+    end
+  end
+  return low, high
+end
+
+local fan_options = with_panel { draws = options.optional(), mean = options.optional(), variance = options.optional(),
+  x = options.optional(), levels = { 0.5, 0.8, 0.95 }, observations = options.optional(),
+  observed_at = options.optional(), start = options.optional "number", label = "median", colour = BLUE }
+
+--- fan_chart{draws = [S, T]} or {mean = [T], variance = [T]}: a forecast as nested bands that hold the middle `levels`
+--- ({0.5, 0.8, 0.95}) of its probability, and a line at the median: a panel. Quantiles of draws are metrics.quantiles;
+--- mean and variance are those of a normal.
+---
+--- Further options: x, the T times (1, 2, ...); observations [n], dots joined by a line, at the times observed_at (the
+--- first n of x); start, a time at which the forecast begins: a vertical line; label of the median, colour "#rrggbb",
+--- and those of pn.plot.panel: title, x_label, y_label, x_range, y_range, x_log, y_log, legend, legend_title.
+function chart.fan_chart(given)
+  local where = "fan_chart"
+  local plot = require "penumbra.plot"
+  local o = options.check(where, given, fan_options)
+  local quantile, steps = law_of(where, o)
+  local x = o.x ~= nil and vector(where, "x", o.x, steps) or core.arange(1, steps + 1, { dtype = "float64" })
+  local marks, drawn = {}, {}
+  local levels = sorted_levels(where, o.levels)
+  for i, level in ipairs(levels) do
+    local low, high = quantile((1 - level) / 2), quantile((1 + level) / 2)
+    local white = 0.85 - 0.5 * (i - 1) / math.max(#levels - 1, 1)
+    marks[i] = plot.band(x, low, high, { opacity = 1, colour = tint(o.colour, white),
+      label = ("%.6g%%"):format(level * 100) })
+    drawn[#drawn + 1], drawn[#drawn + 2] = low, high
+  end
+  marks[#marks + 1] = plot.line(x, quantile(0.5), { colour = o.colour, label = o.label })
+  if o.observations ~= nil then
+    local y = vector(where, "observations", o.observations)
+    local at = o.observed_at ~= nil and vector(where, "observed_at", o.observed_at, y:size(1))
+    if not at and y:size(1) > steps then
+      core.error(("%s: observed_at must be given for %d observations beside %d steps"):format(where, y:size(1), steps))
+    end
+    at = at or x:slice(1, 1, y:size(1))
+    marks[#marks + 1] = plot.line(at, y, { colour = DARK, width = 0.8 })
+    marks[#marks + 1] = plot.points(at, y, { colour = DARK, size = 0.35, label = "observed" })
+    drawn[#drawn + 1] = y
+  end
+  if o.start then
+    local low, high = extent(drawn)
+    marks[#marks + 1] = plot.line({ o.start, o.start }, { low, high }, { colour = DARK, width = 1.2, dashed = true })
+  end
+  return to_panel(o, marks)
+end
+
+-- ---- filters ----
+
+local trace_options = { x = options.optional(), filter = 1, num_particles = options.optional "number", threshold = 0.5,
+  x_label = "step" }
+
+-- A column of a trace as a vector: of one filter of a batch.
+local function column(trace, name, o)
+  local t = trace[name]
+  if not core.is_tensor(t) or t:ndim() < 1 then
+    core.error(("filter_trace: trace must be what s:trace() gives, a table of tensors [T, B...]: %s is a %s"):format(
+      name, type(t)))
+  end
+  t = t:detach():to("float64"):reshape { t:size(1), -1 }
+  if o.filter > t:size(2) then
+    core.error(("filter_trace: filter must be one of %d, got %d"):format(t:size(2), o.filter))
+  end
+  return t:select(2, o.filter)
+end
+
+-- Those elements of x and y where `chosen` is 1.
+local function where_one(x, y, chosen)
+  local at, value = {}, {}
+  local xs, ys = x:totable(), y:totable()
+  for i, v in ipairs(chosen:totable()) do
+    if v == 1 then
+      at[#at + 1], value[#value + 1] = xs[i], ys[i]
+    end
+  end
+  return at, value
+end
+
+--- filter_trace(trace [, options]): what a particle filter went through (s:trace() of pn.smc), as a list of panels:
+--- effective sample size with the steps at which it resampled and the threshold below which it does; increments of the
+--- log-evidence; particles of the step before that have descendants; the largest weight. For plot.save(path, panels,
+--- {columns = 1}).
+---
+--- Options: num_particles, and threshold = 0.5 (a share of them) for the line; x, the T times; filter = 1, which of a
+--- batch; x_label = "step".
+function chart.filter_trace(trace, given)
+  local where = "filter_trace"
+  local plot = require "penumbra.plot"
+  options.argument(where, "trace", trace, "table")
+  local o = options.check(where, given, trace_options)
+  o.filter = options.whole(where, "filter", o.filter, 1)
+  local size = column(trace, "effective_sample_size", o)
+  local steps = size:size(1)
+  if steps == 0 then
+    core.error(where .. ": trace must have at least one step")
+  end
+  local x = o.x ~= nil and vector(where, "x", o.x, steps) or core.arange(1, steps + 1, { dtype = "float64" })
+  local marks = { plot.line(x, size, { colour = BLUE, width = 1.3 }) }
+  local at, value = where_one(x, size, column(trace, "resampled", o))
+  if #at > 0 then
+    marks[#marks + 1] = plot.points(at, value, { colour = RED, size = 0.45, label = "resampled before" })
+  end
+  if o.num_particles then
+    local height = o.threshold * o.num_particles
+    marks[#marks + 1] = plot.line({ x[1]:item(), x[steps]:item() }, { height, height },
+      { colour = DARK, width = 1, dashed = true, label = ("threshold %.6g"):format(height) })
+  end
+  local function panel(title, list)
+    list.title, list.legend = title, "below"
+    list.x_label = #list == 1 and o.x_label or nil -- a legend stands in its place
+    return plot.panel(list)
+  end
+  local top = o.num_particles and o.num_particles * 1.02 or select(2, extent { size }) * 1.05
+  marks.y_range = { 0, top }
+  local unique = column(trace, "unique_ancestors", o)
+  return {
+    panel("effective sample size", marks),
+    panel("increment of the log-evidence", { plot.line(x, column(trace, "log_increment", o), { colour = BLUE,
+      width = 1.3 }) }),
+    panel("unique ancestors", { plot.line(x, unique, { colour = BLUE, width = 1.3 }), y_range = { 0,
+      o.num_particles and top or select(2, extent { unique }) * 1.05 } }),
+    panel("largest weight", { plot.line(x, column(trace, "largest_weight", o), { colour = BLUE, width = 1.3 }),
+      y_range = { 0, 1 } }),
+  }
+end
+
+return chart

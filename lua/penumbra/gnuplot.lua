@@ -1,0 +1,205 @@
+--- The gnuplot program that a list of panels is (penumbra.plot makes them), and running it.
+local core = require "penumbra.core"
+
+local gnuplot = {}
+
+---- the look ----
+
+-- Told apart by people who do not see all colours; after Wong (2011), Nature Methods 8, 441.
+local colours = { "#2f6db3", "#d9752b", "#3a9276", "#b5486a", "#7a62ad", "#8a7433", "#5f6b78" }
+-- Colours of a matrix, from low to high.
+local palettes = { grey = "0 '#000000', 1 '#ffffff'" }
+palettes.viridis = "0 '#440154', 1 '#482878', 2 '#3e4989', 3 '#31688e', 4 '#26828e', 5 '#1f9e89', 6 '#35b779', " ..
+  "7 '#6ece58', 8 '#b5de2b', 9 '#fde725'"
+
+local theme = [[
+set encoding utf8
+set border 3 linecolor rgb '#5a5a5a' linewidth 1
+set tics nomirror out scale 0.5 textcolor rgb '#333333'
+set grid back linecolor rgb '#e4e4e4' linetype 1 linewidth 0.7
+set datafile missing 'NaN'
+set key noautotitle Left reverse samplen 1.6 spacing 1.15 textcolor rgb '#333333'
+set style fill solid 1 noborder
+]]
+
+--- A gnuplot string that can only mean itself: whatever is no letter or blank as an octal escape. (A digit after an
+--- escape would be read as a part of it. Doubled quotes in a single-quoted string are misread at its start; a backquote
+--- would run a command. Backslashes are undone twice.)
+function gnuplot.quote(text)
+  return '"' .. text:gsub("%c+", " "):gsub("\\", "\\\\"):gsub("[\1-\31!-@%[-`{-\127]", function(ch)
+    return ("\\%03o"):format(ch:byte())
+  end) .. '"'
+end
+local quote = gnuplot.quote
+
+-- Words at 1, 2, ... of an axis.
+local function names_on(axis, names)
+  local list = {}
+  for i, name in ipairs(names) do
+    if type(name) ~= "string" then
+      core.error(("plot.panel: %s_names must be a list of strings, got a %s"):format(axis, type(name)))
+    end
+    list[i] = ("%s %d"):format(quote(name), i)
+  end
+  return ("set %stics%s (%s)"):format(axis, axis == "x" and " rotate by 90 right" or "", table.concat(list, ", "))
+end
+
+local function range(out, axis, r, reverse)
+  local where = "plot.panel"
+  if r then
+    if type(r[1]) ~= "number" or type(r[2]) ~= "number" or not (r[1] < r[2] or r[1] > r[2]) then
+      core.error(("%s: %s_range must be {low, high}"):format(where, axis))
+    end
+    out[#out + 1] = ("set %srange [%.10g:%.10g]"):format(axis, r[1], r[2])
+  elseif reverse then
+    out[#out + 1] = ("set %srange [*:*] reverse"):format(axis)
+  end
+end
+
+-- Each mark takes the next colour; the marks of a fan share one.
+local function colour_marks(marks)
+  local used, sharing = 0, 0
+  local list = {}
+  for i, m in ipairs(marks) do
+    if m.fan_start then sharing = m.fan_size end
+    if not m.image and not m.colour and (sharing == 0 or m.fan_start) then used = used + 1 end
+    list[i] = m.colour or colours[(math.max(used, 1) - 1) % #colours + 1]
+    if sharing > 0 then sharing = sharing - 1 end
+  end
+  return list
+end
+
+local places = { below = "set key outside below horizontal", none = "unset key" }
+
+-- A style in letters: lines and dots are told apart by their characters, one for each colour.
+local function lettered(style, k)
+  style = style:gsub("linecolor rgb '[^']*'", "linetype " .. k):gsub("pointtype 7", "pointtype " .. k)
+  return (style:gsub("fillstyle transparent solid %S+ border rgb '[^']*'", "fillstyle empty"))
+end
+
+-- What gnuplot's `plot` says of each mark.
+local function write_marks(out, marks, plain)
+  local parts, colour, place, places_taken = {}, colour_marks(marks), {}, 0
+  for i, m in ipairs(marks) do
+    out[#out + 1] = ("$data%d << EOD"):format(i)
+    table.move(m.data, 1, #m.data, #out + 1, out)
+    out[#out + 1] = "EOD"
+    if not place[colour[i]] then
+      places_taken = places_taken + 1
+      place[colour[i]] = places_taken
+    end
+    local styles = plain and m.plain or { m.style }
+    for k, style in ipairs(styles) do
+      style = style:format(colour[i])
+      local title = k == #styles and m.label and "title " .. quote(m.label) or "notitle"
+      parts[#parts + 1] = ("$data%d %s %s"):format(i, plain and lettered(style, place[colour[i]]) or style, title)
+    end
+  end
+  out[#out + 1] = "plot " .. table.concat(parts, ", ")
+end
+
+local function write_panel(out, p, plain)
+  local image, from_zero, roomy, labelled
+  for _, m in ipairs(p.marks) do
+    image, from_zero = image or m.image and m, from_zero or m.from_zero
+    roomy, labelled = roomy or m.roomy, labelled or m.label
+  end
+  local function add(...) out[#out + 1] = (...):format(select(2, ...)) end
+  if p.title then add("set title %s textcolor rgb '#222222'", quote(p.title)) end
+  if p.x_label then add("set xlabel %s textcolor rgb '#333333'", quote(p.x_label)) end
+  if p.y_label then add("set ylabel %s textcolor rgb '#333333'", quote(p.y_label)) end
+  if p.x_log then add "set logscale x" end
+  if p.x_step then add("set xtics %.10g\nset format x '%%.7g'", p.x_step) end
+  if p.y_log then add "set logscale y" end
+  if p.x_names then add("%s", names_on("x", p.x_names)) end
+  if p.y_names then add("%s", names_on("y", p.y_names)) end
+  range(out, "x", p.x_range)
+  range(out, "y", p.y_range, image and image.downwards)
+  if from_zero and not p.y_range and not p.y_log then add "set yrange [0:*]" end
+  if roomy and not p.y_log then add "set offsets 0, 0, graph 0.03, graph 0.03" end
+  add("%s", plain and labelled and p.legend ~= "none" and "set key outside top horizontal"
+    or labelled and (places[p.legend] or "set key inside vertical " .. p.legend) or "unset key")
+  if labelled and p.legend_title then add("set key title %s", quote(p.legend_title)) end
+  if image then
+    if plain then
+      add "set offsets graph 0.08, graph 0.08, graph 0.08, graph 0.08"
+    else
+      add("set palette defined (%s)", palettes[image.palette])
+      add "unset grid\nset autoscale xfix\nset autoscale yfix"
+    end
+    add "set datafile missing" -- a grid must be complete
+    if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
+  end
+  write_marks(out, p.marks, plain)
+end
+
+local function reset(out)
+  out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
+    "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
+    "set datafile missing 'NaN'\n" ..
+    "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
+end
+
+---- the whole ----
+
+-- what a kind of file is drawn by, its size in %d
+gnuplot.terminals = {
+  svg = "set terminal svg noenhanced size %d,%d font 'Helvetica,13' background '#ffffff'",
+  png = "set terminal pngcairo noenhanced size %d,%d font 'Sans,11' fontscale 2 linewidth 2 pointscale 2 " ..
+    "background '#ffffff'",
+}
+
+local bare = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2"
+
+--- The program that draws panels on a terminal of gnuplot; plain: in letters, each panel by itself.
+function gnuplot.compose(terminal, panels, o, columns, plain)
+  local out = { terminal, plain and "" or theme }
+  if plain then
+    panels[1].title = panels[1].title or o.title
+  elseif #panels > 1 then
+    local title = o.title and " title " .. quote(o.title) or ""
+    out[#out + 1] = ("set multiplot layout %d,%d"):format((#panels + columns - 1) // columns, columns) .. title
+  elseif o.title then
+    panels[1].title = panels[1].title or o.title
+  end
+  for _, p in ipairs(panels) do
+    reset(out)
+    if plain then out[#out + 1] = bare end
+    write_panel(out, p, plain)
+  end
+  if #panels > 1 and not plain then out[#out + 1] = "unset multiplot" end
+  out[#out + 1] = "unset output\n"
+  return table.concat(out, "\n")
+end
+
+--- Is there somebody to draw? Inside a host that lets scripts start no programs there is nobody.
+function gnuplot.may_draw() return io and io.popen and os and os.tmpname end
+
+--- Runs gnuplot on a script. Returns what it has written, or nil, message, code.
+function gnuplot.run(script, where)
+  local name = os.tmpname()
+  local file, message = io.open(name, "wb")
+  if not file then return nil, where .. ": " .. message, "io" end
+  file:write(script)
+  file:close()
+  local pipe = io.popen("gnuplot -d '" .. name .. "' 2>&1 </dev/null")
+  local said = pipe:read "a"
+  local ok, _, code = pipe:close()
+  os.remove(name)
+  if ok then return said end
+  if code == 127 then
+    return nil, where .. ": gnuplot is not installed (Debian: apt install gnuplot-nox)", "missing"
+  end
+  said = said:gsub("\n+$", ""):match "[^\n]*$" or ""
+  return nil, where .. ": gnuplot failed: " .. said, "state"
+end
+
+--- Is there a file with something in it?
+function gnuplot.exists(path)
+  local file = io.open(path, "rb")
+  local size = file and file:seek "end"
+  if file then file:close() end
+  return size and size > 0
+end
+
+return gnuplot

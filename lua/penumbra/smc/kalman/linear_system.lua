@@ -1,0 +1,293 @@
+--- A Gaussian linear system and its observations, read from what a script gave: the operands of the fused operations
+--- of whole sequences, and the same cut, shifted and put together.
+local core = require "penumbra.core"
+local options = require "penumbra.options"
+
+local linear_system = {}
+linear_system.__index = linear_system
+
+-- what a system consists of, and the axes that belong to one step of one series
+local rank = {
+  transition = 2, transition_offset = 1, transition_input = 2, transition_noise = 2,
+  emission = 2, emission_offset = 1, emission_input = 2, emission_noise = 2,
+  initial_mean = 1, initial_cov = 2,
+}
+local needed = { "transition", "transition_noise", "emission", "emission_noise" }
+linear_system.rank = rank
+
+local function shape_text(x)
+  return "[" .. table.concat(x:shape(), ", ") .. "]"
+end
+
+-- ---- small algebra: matrices [..., n, k], vectors [..., n] ----
+
+--- Transposed.
+function linear_system.mt(x)
+  return x:transpose(-1, -2)
+end
+local mt = linear_system.mt
+
+--- a x of matrices [..., n, k] and vectors [..., k].
+function linear_system.apply(a, x)
+  return a:matmul(x:unsqueeze(-1)):squeeze(-1)
+end
+local apply = linear_system.apply
+
+--- (x + x^T) / 2.
+function linear_system.symmetric(x)
+  return (x + mt(x)) * 0.5
+end
+
+--- x y^T of vectors.
+function linear_system.outer(x, y)
+  return x:unsqueeze(-1) * y:unsqueeze(-2)
+end
+
+--- Of matrices: 1 on the diagonal, with the dtype of x.
+function linear_system.unit(x, n)
+  return core.eye(n, { dtype = x:dtype() })
+end
+
+--- The tensor with leading axes `lead` in front of its own last `own` axes.
+function linear_system.spread(x, lead, own)
+  local shape, have = { table.unpack(lead) }, x:shape()
+  for axis = #have - own + 1, #have do
+    shape[#shape + 1] = have[axis]
+  end
+  return x:broadcast_to(shape)
+end
+
+-- ---- reading ----
+
+local function system_tensors(where, given)
+  options.argument(where, "system", given, "table")
+  local known = { diffuse = false }
+  for name in pairs(rank) do
+    known[name] = false
+  end
+  local s = options.check(where, given, known)
+  for name, own in pairs(rank) do
+    local x = s[name]
+    if x == false then
+      s[name] = nil
+    else
+      x = options.numbers(where, name, x, "tensor")
+      if type(x) == "number" or x:ndim() < own then
+        core.error(("%s: %s must have at least %d ax%s, got %s"):format(where, name, own, own == 1 and "is" or "es",
+          type(x) == "number" and x or shape_text(x)))
+      end
+      s[name] = x
+    end
+  end
+  for _, name in ipairs(needed) do
+    if not s[name] then
+      core.error(("%s: the system needs %s"):format(where, name))
+    end
+  end
+  return s
+end
+
+-- The columns of what is not known at all about the state before the first step: [n, k] or nil.
+local function diffuse_columns(where, given, like, n)
+  if given == false or given == nil then
+    return nil
+  elseif given == true then
+    return core.eye(n, { dtype = like:dtype() })
+  elseif core.is_tensor(given) then
+    if given:ndim() ~= 2 or given:size(1) ~= n then
+      core.error(("%s: diffuse must be [%d, k], got %s"):format(where, n, shape_text(given)))
+    end
+    return given
+  elseif type(given) ~= "table" or #given == 0 then
+    core.error(("%s: diffuse must be true, a list of places in the state or a tensor [n, k], got %s"):format(where,
+      type(given) == "table" and "an empty list" or type(given)))
+  end
+  local columns = {}
+  for k, place in ipairs(given) do
+    if options.whole(where, "diffuse[" .. k .. "]", place, 1) > n then
+      core.error(("%s: diffuse[%d] must be at most %d, the order of the state, got %d"):format(where, k, n, place))
+    end
+    columns[k] = core.eye(n, { dtype = like:dtype() }):slice(2, place, place)
+  end
+  return core.concatenate(columns, 2)
+end
+
+-- The offset of a step: what is given and what the inputs u [T, batch..., m] add.
+local function offset(where, s, which, u)
+  local by_input, own = s[which .. "_input"], s[which .. "_offset"]
+  if not by_input then
+    return own
+  elseif not u then
+    core.error(("%s: %s_input needs the option inputs, [T, ..., %d]"):format(where, which, by_input:size(-1)))
+  end
+  local added = apply(by_input, u)
+  return own and added + own or added
+end
+
+local known_options = {
+  inputs = false, observed = false, missing = options.choice("none", "nan"),
+  first = options.choice("initial", "predicted"),
+}
+linear_system.known_options = known_options
+
+--- The options that all functions of sequences have, checked, with `more` of the function's own.
+function linear_system.options(where, given, more)
+  local known = {}
+  for name, value in pairs(known_options) do
+    known[name] = value
+  end
+  for name, value in pairs(more or {}) do
+    known[name] = value
+  end
+  return options.check(where, given, known)
+end
+
+-- Checked numbers of the option `name`, nil for none.
+local function numbers_option(where, o, name)
+  if o[name] == false or o[name] == nil then
+    return nil
+  end
+  return options.numbers(where, name, o[name], "tensor")
+end
+
+local function read_observations(where, self, y, o)
+  y = options.numbers(where, "y", y, "tensor")
+  if type(y) == "number" then
+    core.error(("%s: y must be [T, ..., p], got a number"):format(where))
+  end
+  if y:ndim() == 1 and self.p == 1 then
+    y = y:unsqueeze(-1)
+  end
+  if y:ndim() < 2 or y:size(-1) ~= self.p then
+    core.error(("%s: y must be [T, ..., %d], got %s"):format(where, self.p, shape_text(y)))
+  elseif y:size(1) == 0 then
+    core.error(("%s: y must have at least one step, got %s"):format(where, shape_text(y)))
+  end
+  local observed = o.observed
+  if observed == false or observed == nil then
+    observed = nil
+  else
+    options.argument(where, "observed", observed, "tensor")
+    if observed:ndim() == y:ndim() - 1 and self.p == 1 then
+      observed = observed:unsqueeze(-1)
+    end
+  end
+  if o.missing == "nan" then
+    if observed then
+      core.error(where .. ": give either observed or missing, not both")
+    end
+    observed = y:eq(y)
+  end
+  self.y, self.observed, self.steps, self.batch = y, observed, y:size(1), y:ndim() - 2
+end
+
+-- The leading axes of the batch, to which all operands broadcast.
+local function find_lead(self)
+  local lead = {}
+  for axis = 1, self.batch do
+    lead[axis] = self.y and self.y:size(axis + 1) or 1
+  end
+  local function widen(x, own, timed)
+    local have = x and x:ndim() - own or 0
+    for axis = 1, self.batch do
+      local at = have - self.batch + axis
+      if at >= 1 and not (timed and have <= self.batch and at < 1) and x:size(at) ~= 1 then
+        lead[axis] = math.max(lead[axis], x:size(at))
+      end
+    end
+  end
+  for _, name in ipairs { "a", "q", "c", "r" } do
+    widen(self[name], 2, true)
+  end
+  widen(self.b, 1, true)
+  widen(self.d, 1, true)
+  widen(self.mean, 1)
+  widen(self.cov, 2)
+  return lead
+end
+
+--- What a call is about: the system's operands by the names of pn.kalman_step (a, b, q, c, d, r; mean, cov), y
+--- [T, batch..., p], observed, steps T, batch (axes), lead (their sizes), n, p, predicted (is the initial state that
+--- of the first observation?), diffuse [n, k]. Without y the number of steps is o.steps.
+function linear_system.read(where, system, y, o)
+  local s = system_tensors(where, system)
+  local self = setmetatable({ where = where, given = s, a = s.transition, q = s.transition_noise, c = s.emission,
+    r = s.emission_noise, n = s.transition:size(-1), p = s.emission:size(-2) }, linear_system)
+  self.inputs = numbers_option(where, o, "inputs")
+  self.b, self.d = offset(where, s, "transition", self.inputs), offset(where, s, "emission", self.inputs)
+  self.predicted = o.first == "predicted"
+  self.diffuse = diffuse_columns(where, s.diffuse, s.transition, self.n)
+  local zero = { dtype = s.transition:dtype() }
+  self.mean, self.cov = s.initial_mean, s.initial_cov
+  if not (self.cov or self.diffuse) then
+    core.error(("%s: the system needs initial_cov, or diffuse"):format(where))
+  end
+  self.mean = self.mean or core.zeros({ self.n }, zero)
+  self.cov = self.cov or core.zeros({ self.n, self.n }, zero)
+  if y ~= nil then
+    read_observations(where, self, y, o)
+  else
+    self.steps, self.batch = o.steps, o.batch or 0
+  end
+  self.lead = find_lead(self)
+  return self
+end
+
+--- The same with other fields.
+function linear_system:with(fields)
+  local other = setmetatable({}, linear_system)
+  for name, value in pairs(self) do
+    other[name] = value
+  end
+  for name, value in pairs(fields) do
+    other[name] = value
+  end
+  return other
+end
+
+-- ---- time ----
+
+local own_axes = { a = 2, b = 1, q = 2, c = 2, d = 1, r = 2, y = 1, observed = 1 }
+
+--- Has operand `name` an axis of time?
+function linear_system:timed(name)
+  local x = self[name]
+  return x ~= nil and x:ndim() - own_axes[name] > self.batch
+end
+
+--- Operand `name` at the steps from first to last; itself where it does not change with time.
+function linear_system:between(name, first, last)
+  local x = self[name]
+  if not self:timed(name) or x:size(1) == 1 then
+    return x
+  end
+  return x:slice(1, first, last)
+end
+
+--- Operand `name` at one step, without an axis of time.
+function linear_system:at(name, step)
+  local x = self[name]
+  if not self:timed(name) then
+    return x
+  end
+  return x:select(1, x:size(1) == 1 and 1 or step)
+end
+
+--- All of the system from step `first` on.
+function linear_system:from(first)
+  local cut = { steps = self.steps - first + 1 }
+  for name in pairs(own_axes) do
+    cut[name] = self:between(name, first, self.steps)
+  end
+  return self:with(cut)
+end
+
+--- The emission without the rows of what is missing.
+function linear_system:seen_emission()
+  if not self.observed then
+    return self.c
+  end
+  return self.c * self.observed:to(self.c:dtype()):unsqueeze(-1)
+end
+
+return linear_system

@@ -1,0 +1,349 @@
+--- pn.smc.hmm against hmmlearn, the sum over all paths (spec/golden/smc/hidden_markov.py) and itself.
+local pn = require "penumbra"
+local core = require "penumbra.core"
+local common = require "spec.autodiff.replay_case"
+
+local golden = dofile "spec/golden/smc/hidden_markov.lua"
+local inf = math.huge
+
+local function furthest(a, b)
+  a, b = pn.tensor(a), pn.tensor(b)
+  assert.same(b:shape(), a:shape())
+  local same = a:eq(b)
+  return pn.where(same, pn.zeros {}, a - b):abs():max():item()
+end
+
+local function given(e) return function() return e end end
+
+-- The model whose paths were enumerated.
+local function enumerated(dtype)
+  local c = golden.enumerated
+  local function tensor(x) return pn.tensor(x, { dtype = dtype }) end
+  return pn.smc.hmm { initial = tensor(c.initial), transition = tensor(c.transition),
+    emission = given(tensor(c.emission)) }, pn.zeros { 4 }, c
+end
+
+-- Logits of a random model of T steps: initial, transition, emission.
+local function random_model(steps, k, batch)
+  return pn.randn { k }, pn.randn { steps, k, k }, pn.randn(batch and { steps, batch, k } or { steps, k })
+end
+
+describe("pn.smc.hmm", function()
+  before_each(function() pn.seed(7) end)
+
+  it("sums over all paths, some of them forbidden", function()
+    local m, y, c = enumerated()
+    local f = m:filter(y)
+    assert.is_true(furthest(f.increments, c.hmm_filter.increments) < 1e-12)
+    assert.is_true(furthest(f.filtered:exp(), c.hmm_filter.filtered) < 1e-12)
+    local s = m:smooth(y, { pairwise = true })
+    assert.is_true(furthest(s.marginals, c.hmm_adjoint.emission) < 1e-12)
+    assert.is_true(furthest(s.pairs, pn.tensor(c.hmm_adjoint.transition):slice(1, 2, -1)) < 1e-12)
+    assert.is_true(math.abs(m:log_prob(y):item() - f.increments:sum():item()) < 1e-14)
+    local path, joint = m:viterbi(y)
+    assert.same(c.hmm_viterbi, path:totable())
+    local best = 0
+    for _, p in ipairs(c.hmm_draw) do best = math.max(best, p) end
+    assert.is_true(math.abs(joint:item() - m:log_prob(y):item() - math.log(best)) < 1e-12)
+  end)
+
+  it("has expected counts as its gradient (Fisher's identity), twice differentiable", function()
+    local c = golden.enumerated
+    local a = pn.tensor(c.transition):log()
+    local leaves = { pn.param(pn.tensor(c.initial):log():reshape { 1, 3 }), pn.param(a:reshape { 4, 1, 3, 3 }),
+      pn.param(pn.tensor(c.emission):reshape { 4, 1, 3 }) }
+    local function log_prob()
+      local _, _, increment = core.new_hmm_filter(leaves[1], leaves[2], leaves[3], false)
+      return increment:sum()
+    end
+    for _, create_graph in ipairs { false, true } do
+      local g = pn.grad(log_prob(), leaves, { create_graph = create_graph })
+      assert.is_true(furthest(g[1], { c.hmm_adjoint.initial }) < 1e-12)
+      assert.is_true(furthest(g[2]:reshape { 4, 3, 3 }, c.hmm_adjoint.transition) < 1e-12)
+      assert.is_true(furthest(g[3]:reshape { 4, 3 }, c.hmm_adjoint.emission) < 1e-12)
+    end
+  end)
+
+  it("has gradients of all results in all operands, in both directions, of both orders", function()
+    -- steps, batch of initial, rows of transition (1 or all), batch of emission, states
+    local shapes = { { 5, 1, 1, 1, 3 }, { 1, 1, 2, 1, 2 }, { 4, 3, 3, 3, 2 }, { 4, 1, 2, 3, 3 }, { 4, 3, 1, 3, 2 } }
+    for _, shape in ipairs(shapes) do
+      local t, bi, rows, b, k = table.unpack(shape)
+      rows = rows == 1 and 1 or t
+      local leaves = { pn.param(pn.randn { bi, k }), pn.param(pn.randn { rows, bi, k, k }),
+        pn.param(pn.randn { t, b, k }) }
+      for _, backward in ipairs { false, true } do
+        local w = pn.randn { t, b, 2 * k + 1 }
+        local function f()
+          local p, s, inc = core.new_hmm_filter(leaves[1], leaves[2], leaves[3], backward)
+          return (pn.concatenate({ p, s, inc:unsqueeze(3) }, 3):sin() * w):sum()
+        end
+        assert.is_true(pn.check_gradients(f, leaves) < 1e-6)
+        local function slope()
+          local sum
+          for _, g in ipairs(pn.grad(f(), leaves, { create_graph = true })) do
+            local v = (g:sin() * (pn.arange(g:numel()):reshape(g:shape()) + 1)):sum()
+            sum = sum and sum + v or v
+          end
+          return sum
+        end
+        assert.is_true(pn.check_gradients(slope, leaves) < 1e-6)
+        local plain, graph = pn.grad(f(), leaves), pn.grad(f(), leaves, { create_graph = true })
+        for i = 1, 3 do assert.is_true(furthest(plain[i], graph[i]) < 1e-12) end
+      end
+    end
+  end)
+
+  it("differentiates its posterior", function()
+    local i, a, e = random_model(4, 3)
+    local leaves = { pn.param(i), pn.param(a), pn.param(e) }
+    local w, v = pn.randn { 4, 3 }, pn.randn { 3, 3, 3 }
+    assert.is_true(pn.check_gradients(function()
+      local m = pn.smc.hmm { initial_logits = leaves[1], transition_logits = leaves[2], emission = given(leaves[3]) }
+      local s = m:smooth(pn.zeros { 4 }, { pairwise = true })
+      return (s.marginals * w):sum() + (s.pairs * v):sum() + s.log_prob
+    end, leaves) < 1e-6)
+  end)
+
+  it("agrees with hmmlearn: values, posteriors, paths and five rounds of Baum and Welch", function()
+    for name, c in pairs(golden) do
+      if name ~= "enumerated" then
+        local parameters = { loc = c.loc, scale = c.scale, rate = c.rate, probs = c.probs }
+        for key, v in pairs(parameters) do parameters[key] = pn.tensor(v) end
+        local m = pn.smc.hmm { initial = { 0.6, 0.3, 0.1 },
+          transition = { { 0.7, 0.2, 0.1 }, { 0.1, 0.8, 0.1 }, { 0.25, 0.25, 0.5 } },
+          emission = pn.dist[name](parameters) }
+        -- two sequences side by side, the second one shorter; what stands beyond its end is not looked at
+        local n, short = c.lengths[1], c.lengths[2]
+        local y, mask, tail = {}, {}, name == "normal" and 0 / 0 or 0
+        for t = 1, n do
+          y[t] = { c.y[t], t <= short and c.y[n + t] or tail }
+          mask[t] = { true, t <= short }
+        end
+        y, mask = pn.tensor(y), pn.tensor(mask)
+        if name == "categorical" then y = y:to "int64" end
+        local o = { mask = mask }
+        assert.is_true(furthest(m:log_prob(y, o), c.log_prob) < 1e-9)
+        local marginals = m:smooth(y, o).marginals
+        local flat = pn.concatenate({ marginals:select(2, 1), marginals:select(2, 2):slice(1, 1, short) }, 1)
+        assert.is_true(furthest(flat, c.marginals) < 1e-9)
+        local path = m:viterbi(y, o)
+        for t = 1, n + short do
+          assert.equal(c.path[t], path[t <= n and { t, 1 } or { t - n, 2 }]:item())
+        end
+        assert.equal(-1, path[{ n, 2 }]:item())
+        local fitted, trace = m:fit(y, { mask = mask, iterations = 5, tolerance = -inf })
+        for i, v in ipairs(c.fitted.log_prob) do assert.is_true(math.abs(v - trace[i]) < 1e-8, name) end
+        assert.is_true(furthest(fitted.log_initial:exp(), c.fitted.initial) < 1e-8)
+        assert.is_true(furthest(fitted.log_transition:exp(), c.fitted.transition) < 1e-8)
+        for _, key in ipairs { "loc", "scale", "rate", "probs" } do
+          if c.fitted[key] then assert.is_true(furthest(fitted.emission[key], c.fitted[key]) < 1e-8, name .. key) end
+        end
+      end
+    end
+  end)
+
+  it("draws paths with their posterior probability", function()
+    local m, y, c = enumerated()
+    local n = 60000
+    local paths = m:sample_states(y, { draws = n, generator = pn.generator(3) })
+    assert.same({ n, 4 }, paths:shape())
+    local code = (paths * pn.tensor({ 27, 9, 3, 1 }, { dtype = "int64" })):sum(2)
+    for i, p in ipairs(c.hmm_draw) do
+      local got = code:eq(i - 1):sum():item() / n
+      if p == 0 then
+        assert.equal(0, got)
+      else
+        assert.is_true(math.abs(got - p) < 6 * math.sqrt(p * (1 - p) / n), ("path %d: %g, not %g"):format(i, got, p))
+      end
+    end
+    common.same(m:sample_states(y, { draws = 9, generator = pn.generator(4) }),
+      m:sample_states(y, { draws = 9, generator = pn.generator(4) }), "draws")
+  end)
+
+  it("gives the same for each sequence alone and side by side, for one thread and two", function()
+    local k, t, b = 3, 30, 37 -- three blocks of sequences, one of them not full
+    local i, a, e = pn.randn { b, k }, pn.randn { t, b, k, k }, pn.randn { t, b, k }
+    local shared = a:select(2, 1)
+    for _, transition in ipairs { a, shared } do
+      local m = pn.smc.hmm { initial_logits = i, transition_logits = transition, emission = given(e) }
+      local y = pn.zeros { t, b }
+      local s, path = m:smooth(y, { pairwise = true }), m:viterbi(y)
+      for _, n in ipairs { 1, 16, 17, 37 } do
+        local one = pn.smc.hmm { initial_logits = i[n], emission = given(e:select(2, n)),
+          transition_logits = transition == a and a:select(2, n) or shared }
+        local alone = one:smooth(y:select(2, n), { pairwise = true })
+        assert.is_true(furthest(alone.marginals, s.marginals:select(2, n)) < 1e-13)
+        assert.is_true(furthest(alone.pairs, s.pairs:select(2, n)) < 1e-13)
+        assert.is_true(math.abs(alone.log_prob:item() - s.log_prob[n]:item()) < 1e-12)
+        common.same(one:viterbi(y:select(2, n)), path:select(2, n), "path")
+      end
+    end
+    local results = {}
+    local before = pn.threads()
+    for _, threads in ipairs { 1, 2 } do
+      pn.threads(threads)
+      local leaves = { pn.param(i[1]), pn.param(shared), pn.param(e) }
+      local m = pn.smc.hmm { initial_logits = leaves[1], transition_logits = leaves[2],
+        emission = given(leaves[3]) }
+      results[threads] = pn.grad(m:log_prob(pn.zeros { t, b }):sum(), leaves)
+    end
+    pn.threads(before)
+    for n = 1, 3 do common.same(results[2][n], results[1][n], "gradient") end
+  end)
+
+  it("takes a state back that was as good as impossible", function()
+    local rare = -800
+    local m = pn.smc.hmm { initial_logits = { 0, rare }, transition_logits = { { 0, rare }, { rare, 0 } },
+      emission = function(y) return y end }
+    local e = pn.param(pn.tensor { { 0, -2000 }, { -3000, 0 }, { 0, -5000 } })
+    local value = m:log_prob(e)
+    assert.equal(2 * rare, value:item())
+    local g = pn.grad(value, { e })[1]
+    assert.is_true(furthest(g, { { 1, 0 }, { 0, 1 }, { 1, 0 } }) < 1e-12)
+    assert.same({ 0, 1, 0 }, m:viterbi(e):totable())
+    assert.is_true(furthest(m:smooth(e).marginals, { { 1, 0 }, { 0, 1 }, { 1, 0 } }) < 1e-12)
+  end)
+
+  it("says -inf of what is impossible, and has no path for it", function()
+    local m = pn.smc.hmm { initial = { 1, 0 }, transition = { { 1, 0 }, { 0, 1 } },
+      emission = function(y) return y end }
+    local e = pn.param(pn.tensor { { 0, 0 }, { -inf, 0 }, { 0, 0 } })
+    local f = m:filter(e)
+    assert.equal(-inf, f.log_prob:item())
+    assert.same({ { 0, -inf }, { -inf, -inf }, { -inf, -inf } }, f.filtered:totable())
+    -- what came before has its slope still
+    assert.same({ { 1, 0 }, { 0, 0 }, { 0, 0 } }, pn.grad(f.log_prob, { e })[1]:totable())
+    assert.error_matches(function() m:viterbi(e) end, "sequence 1 has no path", 1, true)
+    assert.error_matches(function() m:sample_states(e) end, "sequence 1 has no path", 1, true)
+    local nan = pn.tensor { { 0, 0 }, { 0 / 0, 0 }, { 0, 0 } }
+    local z = m:log_prob(nan):item()
+    assert.is_true(z ~= z)
+  end)
+
+  it("passes over what was not observed", function()
+    local d = pn.dist.normal(pn.param(pn.tensor { -1, 1 }), 0.7)
+    local function model(transition)
+      return pn.smc.hmm { initial = { 0.3, 0.7 }, transition = transition, emission = d }
+    end
+    local a = pn.tensor { { 0.9, 0.1 }, { 0.4, 0.6 } }
+    local nan = 0 / 0
+    local mask = pn.tensor { true, false, false, true }
+    local got = model(a):log_prob(pn.tensor { 0.3, nan, nan, -0.8 }, { mask = mask })
+    -- three steps in one: the matrix to the power 3
+    local want = model(pn.stack { a, a:matmul(a):matmul(a) }):log_prob(pn.tensor { 0.3, -0.8 })
+    assert.is_true(math.abs(got:item() - want:item()) < 1e-13)
+    local loc = d.loc
+    assert.is_true(furthest(pn.grad(got, { loc })[1], pn.grad(want, { loc })[1]) < 1e-13)
+    -- a sequence that ends early is that sequence alone, with -1 beyond its end
+    local y = pn.tensor { { 0.3, -1.2 }, { 2, 0.4 }, { 1, nan }, { -0.5, nan } }
+    local both = pn.tensor { { true, true }, { true, true }, { true, false }, { true, false } }
+    local path, joint = model(a):viterbi(y, { mask = both })
+    local short, short_joint = model(a):viterbi(pn.tensor { -1.2, 0.4 })
+    assert.same({ short[1]:item(), short[2]:item(), -1, -1 }, path:select(2, 2):totable())
+    assert.is_true(math.abs(joint[2]:item() - short_joint:item()) < 1e-13)
+  end)
+
+  it("forecasts: powers of the transition, and the mixture of what is seen", function()
+    local a = pn.tensor { { 0.9, 0.1 }, { 0.4, 0.6 } }
+    local m = pn.smc.hmm { initial = { 0.3, 0.7 }, transition = a,
+      emission = pn.dist.normal(pn.tensor { -1, 1 }, 0.7) }
+    local y = pn.tensor { 0.3, -0.4, 1.2 }
+    local out = m:forecast(y, { steps = 2 })
+    local last = m:filter(y).filtered[3]:exp():reshape { 1, 2 }
+    assert.is_true(furthest(out.states[1], last:matmul(a)[1]) < 1e-14)
+    assert.is_true(furthest(out.states[2], last:matmul(a):matmul(a)[1]) < 1e-14)
+    -- the density of the next observation is the next increment
+    local more = pn.concatenate({ y, pn.tensor { 0.5 } }, 1)
+    assert.is_true(math.abs(out.observations:log_prob(pn.tensor { 0.5, 0.5 })[1]:item() -
+      m:filter(more).increments[4]:item()) < 1e-13)
+  end)
+
+  it("draws from itself", function()
+    local a = pn.tensor { { 0.9, 0.1 }, { 0.3, 0.7 } }
+    local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = a,
+      emission = pn.dist.normal(pn.tensor { -5, 5 }, 0.1) }
+    local states, y = m:sample { steps = 3, batch = { 20000 }, generator = pn.generator(1) }
+    assert.same({ 3, 20000 }, states:shape())
+    assert.is_true(y:gt(0):to("int64"):eq(states):all():item())
+    local share = states:to("float64"):mean(2)
+    assert.is_true(furthest(share, { 0.5, 0.4, 0.34 }) < 6 * 0.5 / 20000 ^ 0.5)
+    local both = states[1]:eq(0):logical_and(states[2]:eq(1)):to("float64"):mean():item()
+    assert.is_true(math.abs(both - 0.05) < 6 * (0.05 * 0.95 / 20000) ^ 0.5)
+  end)
+
+  it("fits by gradient what has no closed form, and never loses likelihood", function()
+    local truth = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
+      emission = pn.dist.gamma(pn.tensor { 2, 9 }, 1) }
+    local _, y = truth:sample { steps = 200 }
+    local log_shape = pn.param(pn.tensor { 1, 1.5 })
+    local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.7, 0.3 }, { 0.3, 0.7 } },
+      emission = function() return pn.dist.gamma(log_shape:exp(), 1) end }
+    local fitted, trace = m:fit(y, { iterations = 40, steps = 3,
+      optimiser = pn.optim.adam({ log_shape }, { lr = 0.02 }) })
+    for i = 2, #trace do assert.is_true(trace[i] > trace[i - 1] - 0.1) end -- steps of Adam may overshoot a little
+    assert.is_true(fitted:log_prob(y):item() > truth:log_prob(y):item() - 1)
+    assert.is_true(furthest(log_shape:exp(), { 2, 9 }) < 1.5)
+    assert.error_matches(function() m:fit(y) end, "has no closed form here: give optimiser", 1, true)
+    local kept = truth:fit(y, { emission = false, transition = false, iterations = 2 })
+    common.same(kept.log_transition, truth.log_transition, "transition")
+  end)
+
+  it("is as exact in float32 over long sequences as its numbers allow", function()
+    local t = 20000
+    local e = pn.randn { t, 3 } * 2
+    local a = pn.randn { 3, 3 }
+    local function model(x, dtype)
+      return pn.smc.hmm { initial_logits = pn.zeros({ 3 }, { dtype = dtype }), transition_logits = a:to(dtype),
+        emission = given(x:to(dtype)) }:smooth(pn.zeros { t })
+    end
+    local double, single = model(e, "float64"), model(e, "float32")
+    assert.is_true(furthest(single.marginals:to "float64", double.marginals) < 1e-5)
+    assert.is_true(math.abs(single.log_prob:item() / double.log_prob:item() - 1) < 1e-5)
+  end)
+
+  it("replays", function()
+    local d = pn.dist.normal(pn.param(pn.tensor { -1, 1 }), 0.7)
+    local m = pn.smc.hmm { initial = { 0.3, 0.7 }, transition = { { 0.9, 0.1 }, { 0.4, 0.6 } }, emission = d }
+    common.rounds("hmm", function(y)
+      local s = m:smooth(y)
+      local path, joint = m:viterbi(y)
+      return s.marginals, s.log_prob, pn.grad(s.log_prob:sum(), { d.loc })[1], path, joint,
+        m:sample_states(y, { draws = 3 })
+    end, 3, function() return pn.randn { 6, 2 } end)
+  end)
+
+  it("refuses what does not fit, at the line", function()
+    local normal = pn.dist.normal(pn.tensor { -1, 1 }, 1)
+    local function new(o)
+      for key, v in pairs { initial = { 0.5, 0.5 }, transition = { { 0.5, 0.5 }, { 0.5, 0.5 } }, emission = normal } do
+        if o[key] == nil then o[key] = v end
+      end
+      return pn.smc.hmm(o)
+    end
+    local cases = {
+      ["initial must be probabilities"] = function() new { initial = { 0.5, 0.6 } } end,
+      ["transition must be probabilities"] = function() new { transition = { { 2, -1 }, { 0, 1 } } } end,
+      ["exactly one of initial and initial_logits"] = function() new { initial_logits = { 0, 0 } } end,
+      ["transition must have shape"] = function() new { transition = { { 1 } } } end,
+      ["emission must be a distribution"] = function() new { emission = 3 } end,
+      ["unknown option 'inital'"] = function() new { inital = 3 } end,
+      ["emission's batch must end in 2 states"] = function()
+        new { emission = pn.dist.normal(pn.zeros { 3 }, 1) }:log_prob(pn.zeros { 4 })
+      end,
+      ["does not fit 4 steps"] = function()
+        new { transition = pn.full({ 3, 2, 2 }, 0.5) }:log_prob(pn.zeros { 4 })
+      end,
+      ["mask must be bool"] = function() new {}:log_prob(pn.zeros { 4 }, { mask = pn.ones { 4 } }) end,
+      ["y must be a tensor"] = function() new {}:log_prob() end,
+      ["draws must be a whole number"] = function() new {}:sample_states(pn.zeros { 4 }, { draws = 0 }) end,
+      ["states must be int64"] = function() new {}:log_joint(pn.zeros { 4 }, pn.zeros { 4 }) end,
+    }
+    for pattern, f in pairs(cases) do
+      local ok, message = pcall(f)
+      assert.is_false(ok, pattern)
+      assert.matches("hmm_spec.lua:%d+:", message)
+      assert.matches(pattern, message, 1, true)
+    end
+  end)
+end)

@@ -1,0 +1,717 @@
+-- Gaussian linear systems: every output against the joint normal distribution of the whole sequence, against golden
+-- numbers and against each other; gradients, draws, EM, continuous time.
+local pn = require "penumbra"
+local joint = require "spec.smc.joint_gaussian"
+local kalman = pn.smc.kalman
+
+local function mt(x) return x:transpose(-1, -2) end
+
+local function off(got, want)
+  return (got - want):abs():max():item()
+end
+
+local function close(got, want, limit, what)
+  local d = off(got, want)
+  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
+end
+
+local function covariance(...)
+  local shape = { ... }
+  local n = shape[#shape]
+  local x = pn.randn(shape)
+  return x:matmul(mt(x)) / n + pn.eye(n) * 0.3
+end
+
+-- ---- the systems of the tests ----
+
+-- The worked example of a two-dimensional state with four observations.
+local function worked_example()
+  return {
+    transition = pn.tensor { { 1, .1 }, { -.2, .95 } }, transition_offset = pn.tensor { .05, -.02 },
+    transition_noise = pn.tensor { { .05, .01 }, { .01, .08 } },
+    emission = pn.tensor { { 1, .3 } }, emission_offset = pn.tensor { .1 }, emission_noise = pn.tensor { { .2 } },
+    initial_mean = pn.tensor { .5, -.3 }, initial_cov = pn.tensor { { 1, .2 }, { .2, .5 } },
+  }, pn.tensor { .9, .4, -.1, .3 }
+end
+
+-- lead: of operands ({}: constant, {T}: changing with time...)
+local function random_system(n, p, lead)
+  local function shaped(...)
+    local shape = { table.unpack(lead or {}) }
+    for _, size in ipairs { ... } do shape[#shape + 1] = size end
+    return shape
+  end
+  return {
+    transition = pn.randn(shaped(n, n)) * (0.8 / n ^ 0.5), transition_offset = pn.randn(shaped(n)),
+    transition_noise = covariance(table.unpack(shaped(n, n))), emission = pn.randn(shaped(p, n)),
+    emission_offset = pn.randn(shaped(p)), emission_noise = covariance(table.unpack(shaped(p, p))),
+    initial_mean = pn.randn { n }, initial_cov = covariance(n, n),
+  }
+end
+
+-- Series b of a system with batch axes; time: do its operands have an axis of time?
+local own_axes = { transition = 2, transition_offset = 1, transition_noise = 2, emission = 2, emission_offset = 1,
+  emission_noise = 2, initial_mean = 1, initial_cov = 2 }
+local function series_of(s, b)
+  local one = {}
+  for name, x in pairs(s) do
+    local have = x:ndim() - own_axes[name]
+    if name:find "^initial" then
+      one[name] = have == 1 and x[math.min(b, x:size(1))] or x
+    elseif have == 2 then
+      one[name] = x:select(2, math.min(b, x:size(2)))
+    else
+      one[name] = have == 1 and x[math.min(b, x:size(1))] or x
+    end
+  end
+  return one
+end
+
+-- ---- against the joint distribution ----
+
+local LIMIT = 1e-10
+
+local function check_filter(z, f, y, observed)
+  local before = 0
+  for t = 1, z.steps do
+    local k = z.count - z.steps + t
+    local mean, cov, log_prob = joint.given(z, y, t, observed)
+    close(f.mean[t], mean[k], LIMIT, "mean " .. t)
+    close(f.cov[t], joint.block(z, cov, k, k), LIMIT, "cov " .. t)
+    close(f.log_prob[t], log_prob - before, LIMIT, "log_prob " .. t)
+    before = log_prob
+    mean, cov = joint.given(z, y, t - 1, observed)
+    close(f.predicted_mean[t], mean[k], LIMIT, "predicted mean " .. t)
+    close(f.predicted_cov[t], joint.block(z, cov, k, k), LIMIT, "predicted cov " .. t)
+  end
+  close(f.log_likelihood, before, LIMIT, "log likelihood")
+end
+
+local function check_smoother(z, x, y, observed)
+  local mean, cov = joint.given(z, y, z.steps, observed)
+  close(x.mean, mean, LIMIT, "smoothed mean")
+  for k = 1, z.count do
+    close(x.cov[k], joint.block(z, cov, k, k), LIMIT, "smoothed cov " .. k)
+    if k < z.count and x.lag_one then
+      close(x.lag_one[k], joint.block(z, cov, k, k + 1), LIMIT, "lag one " .. k)
+    end
+  end
+end
+
+local forms, methods = { "covariance", "square_root", "information" }, { "rts", "disturbance", "two_filter" }
+
+local function check_all(s, y, o)
+  o = o or {}
+  local z = joint.of(s, y:size(1), o.first == "predicted")
+  for _, form in ipairs(forms) do
+    if form ~= "information" or o.first ~= "predicted" then
+      local f = assert(kalman.filter(s, y, { form = form, observed = o.observed, first = o.first }))
+      check_filter(z, f, y, o.observed)
+    end
+  end
+  for _, method in ipairs(methods) do
+    check_smoother(z, assert(kalman.smooth(s, y, { method = method, observed = o.observed, first = o.first })), y,
+      o.observed)
+  end
+  close(kalman.log_likelihood(s, y, { observed = o.observed, first = o.first }),
+    (select(3, joint.given(z, y, z.steps, o.observed))), LIMIT, "log likelihood alone")
+end
+
+describe("a Gaussian linear system", function()
+  it("reproduces the worked example to all printed digits", function()
+    local s, y = worked_example()
+    local x = { mean = pn.tensor { 0.619715640816, -0.388516442228 },
+      cov = pn.tensor { { 0.203089899041, -0.115928791768 }, { -0.115928791768, 0.343012831890 } } }
+    for _, form in ipairs(forms) do
+      local f = kalman.filter(s, y, { form = form })
+      close(f.log_likelihood, -3.226360430419, 6e-13)
+      close(f.log_prob, pn.tensor { -1.133781389774, -0.683519791683, -0.982688233691, -0.426371015271 }, 6e-13)
+      close(f.mean[4], pn.tensor { 0.415279629225, -0.918093015139 }, 6e-13)
+      close(f.cov[4], pn.tensor { { 0.101483610300, -0.112729712329 }, { -0.112729712329, 0.616310527299 } }, 6e-13)
+    end
+    for _, method in ipairs(methods) do
+      local got = kalman.smooth(s, y, { method = method })
+      close(got.mean[1], x.mean, 6e-13)
+      close(got.cov[1], x.cov, 6e-13)
+    end
+  end)
+
+  it("gives the parts of the bound, whose sum is the log likelihood, by three forms of the entropy", function()
+    local s, y = worked_example()
+    for _, form in ipairs { "forward", "backward", "pairwise" } do
+      local parts = kalman.elbo(s, y, { entropy = form })
+      close(parts.prior, -2.004144298869, 6e-13)
+      close(parts.transition, -0.101936723596, 6e-13)
+      close(parts.emission, -1.888502709513, 6e-13)
+      close(parts.entropy, 0.768223301560, 6e-13)
+      close(parts.elbo, -3.226360430419, 6e-13)
+    end
+  end)
+
+  it("differs from the printed entropy, which takes the filter's predicted covariances", function()
+    local s, y = worked_example()
+    local f = kalman.filter(s, y)
+    local printed = (f.predicted_cov:logdet():sum() + s.initial_cov:logdet()) * 0.5 + 5 * (1 + math.log(2 * math.pi))
+    close(printed, 10.041034654657, 3e-9) -- (computed there with log 2 pi = 1.8378770659)
+    assert(off(kalman.elbo(s, y).entropy, printed) > 9)
+  end)
+
+  it("agrees with the joint distribution in all forms and methods", function()
+    pn.seed(11)
+    for _, size in ipairs { { 1, 1 }, { 2, 1 }, { 3, 2 }, { 4, 2 }, { 2, 3 } } do
+      local n, p = table.unpack(size)
+      check_all(random_system(n, p), pn.randn { 5, p })
+      check_all(random_system(n, p), pn.randn { 1, p })
+      check_all(random_system(n, p, { 5 }), pn.randn { 5, p })
+    end
+  end)
+
+  it("agrees with it where observations are missing, partly or wholly", function()
+    pn.seed(12)
+    for _, lead in ipairs { {}, { 6 } } do
+      local s, y = random_system(3, 2, lead), pn.randn { 6, 2 }
+      local observed = pn.tensor { { 1, 1 }, { 0, 1 }, { 0, 0 }, { 1, 0 }, { 1, 1 }, { 0, 0 } }:gt(0)
+      local holes = pn.where(observed, y, pn.full({}, 0 / 0))
+      check_all(s, holes, { observed = observed })
+      check_all(s, holes, { observed = observed, first = "predicted" })
+      local a, b = kalman.filter(s, holes, { observed = observed }), kalman.filter(s, holes, { missing = "nan" })
+      close(a.mean, b.mean, 0)
+      close(a.log_prob, b.log_prob, 0)
+    end
+  end)
+
+  it("starts at the first observation too", function()
+    pn.seed(13)
+    check_all(random_system(3, 2), pn.randn { 5, 2 }, { first = "predicted" })
+    check_all(random_system(3, 2, { 5 }), pn.randn { 5, 2 }, { first = "predicted" })
+    check_all(random_system(2, 1), pn.randn { 1, 1 }, { first = "predicted" })
+  end)
+
+  it("takes batches: every axis of every operand as for the single series", function()
+    pn.seed(14)
+    local steps, batch, n, p = 5, 19, 3, 2
+    for _, lead in ipairs { {}, { batch }, { steps, 1 }, { steps, batch } } do
+      local s, y = random_system(n, p, lead), pn.randn { steps, batch, p }
+      s.initial_mean = pn.randn { batch, n }
+      local observed = pn.rand { steps, batch, p }:gt(0.2)
+      for _, o in ipairs { { observed = observed }, { observed = observed, first = "predicted" } } do
+        local f, x = kalman.filter(s, y, o), kalman.smooth(s, y, o)
+        for _, b in ipairs { 1, 7, 19 } do
+          local one, own = series_of(s, b), { observed = observed:select(2, b), first = o.first }
+          local g, w = kalman.filter(one, y:select(2, b), own), kalman.smooth(one, y:select(2, b), own)
+          for name, value in pairs(g) do
+            close(name == "log_likelihood" and f[name][b] or f[name]:select(2, b), value, 1e-12, name)
+          end
+          for name, value in pairs(w) do close(x[name]:select(2, b), value, 1e-12, name) end
+        end
+      end
+    end
+  end)
+
+  it("takes inputs as offsets", function()
+    pn.seed(15)
+    local s, y, u = random_system(2, 2), pn.randn { 6, 2 }, pn.randn { 6, 3 }
+    local by_input, to_output = pn.randn { 2, 3 }, pn.randn { 2, 3 }
+    local b, d = s.transition_offset, s.emission_offset
+    s.transition_offset, s.emission_offset = b + u:matmul(by_input:t()), d + u:matmul(to_output:t())
+    local want = kalman.smooth(s, y)
+    s.transition_offset, s.emission_offset, s.transition_input, s.emission_input = b, d, by_input, to_output
+    close(kalman.smooth(s, y, { inputs = u }).mean, want.mean, 1e-13)
+    assert.error_matches(function() kalman.smooth(s, y) end, "needs the option inputs")
+  end)
+end)
+
+-- ---- diffuse initial states ----
+
+describe("a diffuse initial state", function()
+  -- The joint distribution with delta of variance k: with it the limit is reached as 1 / k.
+  local function limit_of(s, columns, k)
+    local copy = {}
+    for name, x in pairs(s) do copy[name] = x end
+    copy.diffuse = nil
+    copy.initial_cov = s.initial_cov + columns:matmul(columns:t()) * k
+    return copy
+  end
+
+  local function extrapolated(f)
+    -- of values with errors of order 1 / k: Richardson's
+    local a, b = f(1e4), f(2e4)
+    return b * 2 - a
+  end
+
+  for _, first in ipairs { "initial", "predicted" } do
+    it("is the limit of large variances, wholly and partly, first = " .. first, function()
+      pn.seed(21)
+      for _, case in ipairs { { true, pn.eye(3) }, { { 2 }, pn.eye(3):slice(2, 2, 2) },
+        { pn.tensor { { 1, 0 }, { 1, 0 }, { 0, 2 } }, pn.tensor { { 1, 0 }, { 1, 0 }, { 0, 2 } } } } do
+        local s, y = random_system(3, 1), pn.randn { 8, 1 }
+        s.initial_cov = case[1] == true and pn.zeros { 3, 3 } or s.initial_cov
+        s.diffuse = case[1]
+        local observed = pn.tensor { 1, 1, 1, 0, 1, 1, 1, 1 }:gt(0):unsqueeze(-1)
+        local o = { observed = observed, first = first }
+        local f = assert(kalman.filter(s, y, o))
+        local k = case[2]:size(2)
+        for t = k + 1, 8 do
+          for _, name in ipairs { "mean", "cov", "predicted_mean", "predicted_cov" } do
+            local want = extrapolated(function(v) return kalman.filter(limit_of(s, case[2], v), y, o)[name][t] end)
+            if not (name:find "^predicted" and t == k + 1) then
+              close(f[name][t] / want:abs():max(), want / want:abs():max(), 2e-5, name .. " " .. t)
+            end
+          end
+        end
+        local want = extrapolated(function(v)
+          return kalman.log_likelihood(limit_of(s, case[2], v), y, o) + k / 2 * math.log(v)
+        end)
+        close(kalman.log_likelihood(s, y, o), want, 1e-5, "log likelihood")
+        close(f.log_likelihood, kalman.log_likelihood(s, y, o), 1e-12)
+        for _, method in ipairs(methods) do
+          local x = assert(kalman.smooth(s, y, { method = method, observed = observed, first = first }))
+          for name, value in pairs(x) do
+            local limit = extrapolated(function(v) return kalman.smooth(limit_of(s, case[2], v), y, o)[name] end)
+            local size = limit:abs():max()
+            close(value / size, limit / size, 2e-5, method .. " " .. name)
+          end
+        end
+      end
+    end)
+  end
+
+  -- Durbin & Koopman (2012), section 5.2.1: the exact initial Kalman filter for one observation at a time, F_inf > 0.
+  it("is that of the exact initial recursions", function()
+    pn.seed(22)
+    local y = pn.randn { 10 }:cumsum(1)
+    local q1, q2, r = 0.3, 0.05, 0.7
+    local s = { transition = pn.tensor { { 1, 1 }, { 0, 1 } }, transition_noise = pn.tensor { { q1, 0 }, { 0, q2 } },
+      emission = pn.tensor { { 1, 0 } }, emission_noise = pn.tensor { { r } }, diffuse = true }
+    -- a, P_* and P_inf of the trend before y_1, then by (5.6) to (5.11) with Z = [1 0]
+    local a, star = { 0, 0 }, { { 0, 0 }, { 0, 0 } }
+    local infinite = { { 1, 0 }, { 0, 1 } }
+    local total = 0
+    local function transit(p)
+      return { { p[1][1] + p[1][2] + p[2][1] + p[2][2], p[1][2] + p[2][2] }, { p[2][1] + p[2][2], p[2][2] } }
+    end
+    local states = {}
+    for t = 1, 10 do
+      local v = y[t]:item() - a[1]
+      local f_inf, f_star = infinite[1][1], star[1][1] + r
+      local filtered, new_star, new_inf = {}, { {}, {} }, { {}, {} }
+      if f_inf > 1e-12 then
+        total = total - 0.5 * (math.log(2 * math.pi) + math.log(f_inf))
+        for i = 1, 2 do
+          local k0 = infinite[i][1] / f_inf
+          filtered[i] = a[i] + k0 * v
+          for j = 1, 2 do
+            local kj = infinite[j][1] / f_inf
+            new_inf[i][j] = infinite[i][j] - k0 * kj * f_inf
+            new_star[i][j] = star[i][j] - star[i][1] * kj - k0 * star[1][j] + k0 * kj * f_star
+          end
+        end
+      else
+        total = total - 0.5 * (math.log(2 * math.pi * f_star) + v * v / f_star)
+        for i = 1, 2 do
+          filtered[i] = a[i] + star[i][1] / f_star * v
+          for j = 1, 2 do
+            new_inf[i][j] = 0
+            new_star[i][j] = star[i][j] - star[i][1] * star[1][j] / f_star
+          end
+        end
+      end
+      states[t] = { filtered, new_star, f_inf }
+      a = { filtered[1] + filtered[2], filtered[2] }
+      star, infinite = transit(new_star), transit(new_inf)
+      star[1][1], star[2][2] = star[1][1] + q1, star[2][2] + q2
+    end
+    local f = kalman.filter(s, y, { first = "predicted" })
+    for t = 3, 10 do
+      close(f.mean[t], pn.tensor(states[t][1]), 1e-10, "mean " .. t)
+      close(f.cov[t], pn.tensor(states[t][2]), 1e-10, "cov " .. t)
+    end
+    close(f.log_likelihood, total, 1e-10, "log likelihood")
+    assert.is_true(f.mean[1]:isnan():all():item())
+    close(f.log_prob[1], 0, 0)
+  end)
+
+  it("starts the filter on precisions at zero", function()
+    local s, y = worked_example()
+    s.initial_mean, s.initial_cov, s.diffuse = nil, nil, true
+    local f, g = kalman.filter(s, y), kalman.filter(s, y, { form = "information" })
+    close(g.precision[4]:inverse(), f.cov[4], 1e-11)
+    close(g.precision[4]:solve(g.information[4]:unsqueeze(-1)):squeeze(-1) * 0 + f.mean[4], f.mean[4], 1e-11)
+  end)
+
+  it("has the gradient of its log likelihood", function()
+    pn.seed(23)
+    local s, y = random_system(2, 1), pn.randn { 6, 1 }
+    s.initial_cov, s.diffuse = pn.zeros { 2, 2 }, true
+    local a, q = pn.param(s.transition), pn.param(s.transition_noise)
+    s.transition, s.transition_noise = a, q
+    assert(pn.check_gradients(function() return kalman.log_likelihood(s, y) end, { a, q }))
+  end)
+end)
+
+-- ---- gradients ----
+
+local function parameters_of(s)
+  local held, list, names = {}, {}, {}
+  for name in pairs(s) do names[#names + 1] = name end
+  table.sort(names)
+  for k, name in ipairs(names) do
+    held[name] = pn.param(s[name])
+    list[k] = held[name]
+  end
+  return held, list
+end
+
+describe("gradients of a linear system", function()
+  it("are those of finite differences and of single steps", function()
+    pn.seed(31)
+    local steps, batch, n, p = 4, 3, 2, 1
+    for _, lead in ipairs { {}, { batch }, { steps, 1 }, { steps, batch } } do
+      local s, list = parameters_of(random_system(n, p, lead))
+      local y = pn.param(pn.randn { steps, batch, p })
+      list[#list + 1] = y
+      local observed = pn.rand { steps, batch, p }:gt(0.3)
+      for _, o in ipairs { {}, { observed = observed }, { first = "predicted" } } do
+        assert(pn.check_gradients(function() return kalman.log_likelihood(s, y, o):sum() end, list))
+        local function outputs()
+          local f = kalman.filter(s, y, o)
+          return f.mean:sin():sum() + f.cov:cos():sum() + f.log_prob:square():sum() * 0.1
+        end
+        assert(pn.check_gradients(outputs, list))
+      end
+      -- what is repeated along time is no constant
+      local wide = {}
+      for name, x in pairs(s) do
+        if not name:find "^initial" then
+          wide[name] = x:broadcast_to { steps, batch, table.unpack(x:shape(), x:ndim() - own_axes[name] + 1) }
+        else
+          wide[name] = x
+        end
+      end
+      local repeated = pn.grad(kalman.log_likelihood(wide, y):sum(), list)
+      for k, g in ipairs(pn.grad(kalman.log_likelihood(s, y):sum(), list)) do
+        close(repeated[k], g, 1e-10, "repeated")
+      end
+      -- one step after the other
+      local function at(x, own, t) return x:ndim() == own + 2 and x[math.min(t, x:size(1))] or x end
+      local mean, cov, total = s.initial_mean, s.initial_cov, 0
+      for t = 1, steps do
+        local log_prob
+        mean, cov, log_prob = pn.kalman_step(mean, cov, at(s.transition, 2, t), at(s.transition_offset, 1, t),
+          at(s.transition_noise, 2, t), y[t], at(s.emission, 2, t), at(s.emission_offset, 1, t),
+          at(s.emission_noise, 2, t))
+        total = total + log_prob:sum()
+      end
+      local want, got = pn.grad(total, list), pn.grad(kalman.log_likelihood(s, y):sum(), list)
+      for k = 1, #list do close(got[k], want[k], 1e-10, "gradient " .. k) end
+    end
+  end)
+
+  it("have gradients", function()
+    pn.seed(32)
+    for _, lead in ipairs { {}, { 3 } } do
+      local s, list = parameters_of(random_system(2, 1, lead))
+      local y = pn.randn { 3, 1 }
+      assert(pn.check_gradients(function()
+        local g = pn.grad(kalman.log_likelihood(s, y), list, { create_graph = true })
+        local sum = 0
+        for _, x in ipairs(g) do sum = sum + x:sin():sum() end
+        return sum
+      end, list))
+      assert(pn.check_gradients(function()
+        local x = kalman.smooth(s, y)
+        return pn.grad(x.mean:square():sum() + x.cov:sum(), { s.transition }, { create_graph = true })[1]:square():sum()
+      end, { s.transition_noise }))
+    end
+  end)
+
+  it("reach the smoothed states by each method", function()
+    pn.seed(33)
+    local s, list = parameters_of(random_system(2, 1))
+    local y = pn.randn { 4, 1 }
+    for _, method in ipairs(methods) do
+      assert(pn.check_gradients(function()
+        local x = kalman.smooth(s, y, { method = method })
+        return x.mean:sin():sum() + x.cov:cos():sum()
+      end, list))
+    end
+  end)
+
+  it("are those of Fisher's identity", function()
+    pn.seed(34)
+    for _, o in ipairs { {}, { first = "predicted" }, { observed = pn.rand { 7, 5, 2 }:gt(0.3) } } do
+      local s, list = parameters_of(random_system(3, 2))
+      local y = pn.randn { 7, 5, 2 }
+      local got, want = kalman.fisher_gradient(s, y, list, o), pn.grad(kalman.log_likelihood(s, y, o):sum(), list)
+      for k = 1, #list do close(got[k], want[k], 1e-8 * math.max(1, want[k]:abs():max():item()), "gradient " .. k) end
+    end
+  end)
+
+  it("do not exist for roots, by name", function()
+    local s, list = parameters_of((worked_example()))
+    local f = kalman.filter(s, pn.tensor { 1, 2 }, { form = "square_root" })
+    assert.error_matches(function() pn.grad(f.log_likelihood, list) end, "has no gradient")
+  end)
+
+  it("are the same in a compiled function", function()
+    pn.seed(35)
+    local s, list = parameters_of(random_system(3, 2))
+    local function step(y)
+      return table.unpack(pn.grad(kalman.log_likelihood(s, y):sum(), list))
+    end
+    local compiled = pn.compile(step)
+    for _ = 1, 3 do
+      local y = pn.randn { 6, 4, 2 }
+      local got, want = { compiled(y) }, { step(y) }
+      for k = 1, #list do close(got[k], want[k], 0) end
+    end
+  end)
+end)
+
+-- ---- robustness ----
+
+describe("long sequences", function()
+  it("keep covariances positive for 100000 steps of float32", function()
+    pn.seed(41)
+    local function single(x) return x:to "float32" end
+    local s = { transition = single(pn.tensor { { 1, 0.1 }, { 0, 1 } }),
+      transition_noise = single(pn.tensor { { 1e-6, 0 }, { 0, 1e-5 } }), emission = single(pn.tensor { { 1, 0 } }),
+      emission_noise = single(pn.tensor { { 1e-4 } }),
+      initial_mean = single(pn.zeros { 2 }), initial_cov = single(pn.eye(2) * 1e3) }
+    local y = single(pn.randn { 100000, 1 })
+    local x = pn.no_grad(function() return kalman.smooth(s, y) end)
+    local f = kalman.filter(s, y)
+    for _, cov in ipairs { f.cov, x.cov } do
+      local first, second = cov:select(-1, 1), cov:select(-1, 2)
+      local det = first:select(-1, 1) * second:select(-1, 2) - first:select(-1, 2) ^ 2
+      assert.is_true(cov:isfinite():all():item())
+      assert(cov:diagonal():min():item() > 0)
+      assert(det:min():item() > 0)
+    end
+    close(f.cov, mt(f.cov), 0)
+  end)
+
+  it("are the same bits for one thread and two", function()
+    pn.seed(42)
+    local s, list = parameters_of(random_system(3, 2))
+    local y = pn.randn { 300, 70, 2 }
+    local threads, all = pn.threads(), {}
+    for n = 1, 2 do
+      pn.threads(n)
+      local f = kalman.filter(s, y)
+      all[n] = { f.mean, f.cov, f.log_prob, table.unpack(pn.grad(kalman.log_likelihood(s, y):sum(), list)) }
+    end
+    pn.threads(threads)
+    for k = 1, #all[1] do close(all[1][k], all[2][k], 0) end
+  end)
+
+  it("name step and series where a covariance has no factor", function()
+    local s = worked_example()
+    s.emission_noise = pn.full({ 4, 3, 1, 1 }, 0.2)
+    s.emission_noise = pn.where((pn.arange(12):reshape { 4, 3, 1, 1 }):eq(7), pn.full({}, -50.0), s.emission_noise)
+    local f, message, code = kalman.filter(s, pn.zeros { 4, 3, 1 })
+    assert.is_nil(f)
+    assert.equal("singular", code)
+    assert.matches("step 3: innovation covariance, matrix %[2%] of the batch, must be positive definite", message)
+    assert.is_nil((kalman.log_likelihood(s, pn.zeros { 4, 3, 1 })))
+  end)
+end)
+
+-- ---- forecasts and draws ----
+
+describe("forecasts", function()
+  it("are the filter's with all missing", function()
+    pn.seed(51)
+    for _, lead in ipairs { {}, { 9 } } do
+      local s, y = random_system(3, 2, lead), pn.randn { 5, 2 }
+      local none = pn.concatenate({ pn.ones { 5, 2 }, pn.zeros { 4, 2 } }, 1):gt(0)
+      local f = kalman.filter(s, pn.concatenate({ y, pn.zeros { 4, 2 } }, 1), { observed = none })
+      local now, future = s, nil
+      if #lead == 1 then
+        now, future = { initial_mean = s.initial_mean, initial_cov = s.initial_cov }, {}
+        for name, x in pairs(s) do
+          if not name:find "^initial" then now[name], future[name] = x:slice(1, 1, 5), x:slice(1, 6, 9) end
+        end
+      end
+      local g = kalman.forecast(now, y, 4, { future = future })
+      close(g.state_mean, f.mean:slice(1, 6, 9), 1e-12)
+      close(g.state_cov, f.cov:slice(1, 6, 9), 1e-12)
+      local c = #lead == 1 and future.emission or s.emission
+      local d = #lead == 1 and future.emission_offset or s.emission_offset
+      close(g.mean, c:matmul(g.state_mean:unsqueeze(-1)):squeeze(-1) + d, 1e-12)
+    end
+    local s = random_system(2, 1, { 5 })
+    assert.error_matches(function() kalman.forecast(s, pn.randn { 5, 1 }, 2) end, "must stand in future")
+  end)
+end)
+
+describe("draws of a linear system", function()
+  it("have the joint distribution's moments, prior and posterior", function()
+    pn.seed(52)
+    local s, draws = random_system(2, 1), 40000
+    local states, seen = kalman.sample(s, 4, { num_samples = draws })
+    assert.same({ draws, 5, 2 }, states:shape())
+    assert.same({ draws, 4, 1 }, seen:shape())
+    local z = joint.of(s, 4)
+    local all = pn.concatenate({ states:reshape { draws, 10 }, seen:reshape { draws, 4 } }, 2)
+    local function check(x, mean, cov)
+      local scale = cov:diagonal():sqrt()
+      local error_of_mean = ((x:mean(1) - mean) / scale):abs():max():item() * draws ^ 0.5
+      assert(error_of_mean < 6, error_of_mean)
+      local centred = (x - mean) / scale
+      local correlation = cov / scale:unsqueeze(-1) / scale
+      local wrong = (centred:t():matmul(centred) / draws - correlation):abs():max():item() * (draws / 2) ^ 0.5
+      assert(wrong < 6, wrong)
+    end
+    check(all, z.mean, z.cov)
+    local y = pn.randn { 4, 1 }
+    local mean, cov = joint.given(z, y, 4)
+    for _, method in ipairs { "ffbs", "simulation" } do
+      check(kalman.sample_posterior(s, y, { num_samples = draws, method = method }):reshape { draws, 10 },
+        mean:reshape { 10 }, cov)
+    end
+    s.initial_cov, s.diffuse = pn.zeros { 2, 2 }, true
+    local x = kalman.smooth(s, y)
+    local d = kalman.sample_posterior(s, y, { num_samples = draws, method = "simulation" })
+    assert((((d:mean(1) - x.mean) / x.cov:diagonal():sqrt()):abs():max() * draws ^ 0.5):item() < 6)
+  end)
+
+  it("come in batches and repeat with their generator", function()
+    pn.seed(53)
+    local s = random_system(3, 2)
+    local states, seen = kalman.sample(s, 6, { num_samples = 2, batch = { 5 } })
+    assert.same({ 2, 7, 5, 3 }, states:shape())
+    assert.same({ 2, 6, 5, 2 }, seen:shape())
+    for _, method in ipairs { "ffbs", "simulation" } do
+      local a = kalman.sample_posterior(s, seen[1], { num_samples = 3, method = method, generator = pn.generator(7) })
+      local b = kalman.sample_posterior(s, seen[1], { num_samples = 3, method = method, generator = pn.generator(7) })
+      assert.same({ 3, 7, 5, 3 }, a:shape())
+      close(a, b, 0)
+    end
+  end)
+end)
+
+-- ---- EM ----
+
+describe("EM", function()
+  local function rises(e, least)
+    local l = e.log_likelihood:totable()
+    for k = 2, #l do
+      assert(l[k] >= l[k - 1] - 1e-9 * math.abs(l[k - 1]), ("step %d: %.12g"):format(k, l[k] - l[k - 1]))
+    end
+    assert(l[#l] > l[1] + (least or 0))
+  end
+
+  it("never loses likelihood, pooled over series, with inputs, holes and parts held", function()
+    pn.seed(61)
+    local s = random_system(2, 2)
+    s.transition_input, s.emission_input = pn.randn { 2, 1 }, pn.randn { 2, 1 }
+    local u = pn.randn { 30, 1, 1 }:broadcast_to { 30, 6, 1 }
+    local _, y = kalman.sample(s, 30, { batch = { 6 }, inputs = u })
+    y = y[1]
+    local start = {}
+    for name, x in pairs(s) do start[name] = name:find "_noise" and x * 2 or name:find "_cov" and x * 2 or x * 0.7 end
+    local observed = pn.rand { 30, 6, 2 }:gt(0.25)
+    for _, o in ipairs { {}, { observed = observed }, { first = "predicted" },
+      { fixed = { "emission", "emission_noise", "initial_cov" } }, { fixed = { "transition", "emission_offset" } },
+      { fixed = { "transition_offset", "transition_noise", "emission_input" }, observed = observed } } do
+      o.inputs, o.steps = u, 8
+      local e = assert(kalman.em(start, y, o))
+      rises(e, 1)
+      for _, name in ipairs(o.fixed or {}) do assert.equal(start[name], e.system[name]) end
+      assert.equal(9, e.log_likelihood:size(1))
+    end
+  end)
+
+  it("ends where the gradient is zero", function()
+    pn.seed(62)
+    local s = { transition = pn.tensor { { 0.9 } }, transition_noise = pn.tensor { { 0.5 } },
+      emission = pn.tensor { { 1 } }, emission_noise = pn.tensor { { 0.6 } },
+      initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1) }
+    local _, y = kalman.sample(s, 60, { batch = { 12 } })
+    local e = kalman.em(s, y[1], { steps = 2000, tolerance = 1e-13,
+      fixed = { "emission", "initial_cov" } }) -- (the latter would go to 0, at its edge)
+    assert.is_true(e.converged)
+    rises(e)
+    local held, list = {}, {}
+    for name, x in pairs(e.system) do
+      held[name] = pn.param(x)
+      if name ~= "emission" and name ~= "initial_cov" then list[#list + 1] = held[name] end
+    end
+    for _, g in ipairs(pn.grad(kalman.log_likelihood(held, y[1]):sum(), list)) do close(g, 0, 1e-3, "gradient") end
+  end)
+
+  it("fits parts with the batch's axes to each series", function()
+    pn.seed(63)
+    local s = random_system(2, 1)
+    local _, y = kalman.sample(s, 40, { batch = { 3 } })
+    y = y[1]
+    local wide = {}
+    for name, x in pairs(s) do
+      local shape = { 3, table.unpack(x:shape()) }
+      wide[name] = x:broadcast_to(shape)
+    end
+    local e = kalman.em(wide, y, { steps = 5 })
+    for b = 1, 3 do
+      local one = kalman.em(s, y:select(2, b), { steps = 5 })
+      for name, x in pairs(one.system) do close(e.system[name][b], x, 1e-9, name) end
+    end
+    wide.transition = s.transition
+    assert.error_matches(function() kalman.em(wide, y, { steps = 1 }) end, "series whose transition_noise differ")
+    assert.error_matches(function() kalman.em(random_system(2, 1, { 40, 1 }), y) end, "changes with time")
+    assert.error_matches(function() kalman.em(s, y, { fixed = { "emision" } }) end, "did you mean 'emission'")
+  end)
+end)
+
+-- ---- continuous time ----
+
+describe("discretisation", function()
+  it("is exact: closed forms, and steps that add up", function()
+    local rate, noise = 0.7, 0.9
+    local d = kalman.discretise { drift = pn.tensor { { -rate } }, diffusion = pn.tensor { { noise } },
+      step = pn.tensor { 0, 0.01, 1, 40, 4000 }, offset = pn.tensor { 0.3 } }
+    for k, h in ipairs { 0, 0.01, 1, 40, 4000 } do
+      close(d.transition[k], math.exp(-rate * h), 1e-12) -- (rounding doubles with each of 12 doublings)
+      close(d.transition_noise[k], noise * (1 - math.exp(-2 * rate * h)) / (2 * rate), 1e-12)
+      close(d.transition_offset[k], 0.3 * (1 - math.exp(-rate * h)) / rate, 1e-12)
+    end
+    -- constant velocity
+    d = kalman.discretise { drift = pn.tensor { { 0, 1 }, { 0, 0 } }, diffusion = pn.tensor { { 0, 0 }, { 0, 2 } },
+      step = 3 }
+    close(d.transition, pn.tensor { { 1, 3 }, { 0, 1 } }, 1e-13)
+    close(d.transition_noise, pn.tensor { { 18, 9 }, { 9, 6 } }, 1e-11)
+    pn.seed(71)
+    local f, q = pn.randn { 3, 3 }, covariance(3, 3)
+    local one = kalman.discretise { drift = f, diffusion = q, step = 0.4, offset = pn.ones { 3 } }
+    local two = kalman.discretise { drift = f, diffusion = q, step = 0.8, offset = pn.ones { 3 } }
+    local a, w = one.transition, one.transition_noise
+    close(two.transition, a:matmul(a), 1e-12)
+    close(two.transition_noise, a:matmul(w):matmul(a:t()) + w, 1e-12)
+    local c = one.transition_offset
+    close(two.transition_offset, a:matmul(c:unsqueeze(-1)):squeeze(-1) + c, 1e-12)
+  end)
+
+  it("makes irregular steps of one equation: the filter does not mind where nothing is seen", function()
+    pn.seed(72)
+    local f, q = pn.tensor { { 0, 1 }, { -2, -0.3 } }, pn.tensor { { 0, 0 }, { 0, 1 } }
+    local function system(steps)
+      local d = kalman.discretise { drift = f, diffusion = q, step = steps }
+      return { transition = d.transition, transition_noise = d.transition_noise, emission = pn.tensor { { 1, 0 } },
+        emission_noise = pn.tensor { { 0.1 } }, initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
+    end
+    local y = pn.randn { 3, 1 }
+    local few = kalman.log_likelihood(system(pn.tensor { 0.5, 1.2, 0.1 }), y)
+    local all = pn.tensor { y[1]:item(), 0, 0, y[2]:item(), y[3]:item() }
+    local seen = pn.tensor { 1, 0, 0, 1, 1 }:gt(0):unsqueeze(-1)
+    close(kalman.log_likelihood(system(pn.tensor { 0.5, 0.3, 0.2, 0.7, 0.1 }), all, { observed = seen }), few, 1e-12)
+  end)
+
+  it("has gradients", function()
+    pn.seed(73)
+    local f, q, c = pn.param(pn.randn { 2, 2 }), pn.param(covariance(2, 2)), pn.param(pn.randn { 2 })
+    assert(pn.check_gradients(function()
+      local d = kalman.discretise { drift = f, diffusion = q, step = pn.tensor { 0.3, 2 }, offset = c }
+      return d.transition:sin():sum() + d.transition_noise:square():sum() + d.transition_offset:sin():sum()
+    end, { f, q, c }))
+  end)
+end)

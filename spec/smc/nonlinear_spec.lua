@@ -1,0 +1,391 @@
+--- Extended, unscented and ensemble Kalman filters: exact where the system is linear, near a large bootstrap filter
+--- where it is not.
+local pn = require "penumbra"
+local smc = pn.smc
+
+local function furthest(a, b)
+  assert.same(b:shape(), a:shape())
+  return (a - b):abs():max():item()
+end
+
+local function positive(n, scale)
+  local x = pn.randn { n, n }
+  return x:matmul(x:t()) * scale + pn.eye(n) * scale
+end
+
+-- A random linear system with inputs and noises that change with time, as functions and as matrices.
+local function linear_system(n, p, steps)
+  local a, c = pn.randn { n, n } * 0.5, pn.randn { p, n }
+  local b, d = pn.randn { n, 2 }, pn.randn { p, 2 }
+  local q, r = {}, {}
+  for t = 1, steps do q[t], r[t] = positive(n, 0.1), positive(p, 0.2) end
+  local m, cov = pn.randn { n }, positive(n, 1)
+  return { transition = function(x, _, u) return x:matmul(a:t()) + b:matmul(u) end,
+    emission = function(x, t, u) return x:matmul(c:t()) * t ^ 0.5 + d:matmul(u) end,
+    transition_noise = function(t) return q[t] end, emission_noise = function(t) return r[t] end,
+    initial_mean = m, initial_cov = cov }, { a = a, b = b, c = c, d = d, q = q, r = r, m = m, cov = cov }
+end
+
+-- The exact filter, and the smoother by the joint distribution of all states.
+local function exact(k, y, u, observed, first)
+  local batch = y:ndim() == 3 and y:size(2) or nil
+  local mean = batch and k.m:broadcast_to { batch, k.m:size(1) } or k.m
+  local cov = batch and k.cov:broadcast_to { batch, k.m:size(1), k.m:size(1) } or k.cov
+  local out = { mean = {}, cov = {}, log_prob = {}, predicted_mean = {}, predicted_cov = {} }
+  for t = 1, y:size(1) do
+    if t > 1 or first ~= "predicted" then
+      mean, cov = pn.kalman_predict(mean, cov, k.a, k.b:matmul(u[t]), k.q[t])
+    end
+    out.predicted_mean[t], out.predicted_cov[t] = mean, cov
+    mean, cov, out.log_prob[t] = pn.kalman_update(mean, cov, y[t], k.c * t ^ 0.5, k.d:matmul(u[t]), k.r[t],
+      { observed = observed and observed[t] })
+    out.mean[t], out.cov[t] = mean, cov
+  end
+  for name, list in pairs(out) do out[name] = pn.stack(list, 1) end
+  return out
+end
+
+-- Smoothed moments from the joint Gaussian of x_1 .. x_T and y of one series without gaps.
+local function joint_smoothed(k, y, u)
+  local steps, n, p = y:size(1), k.a:size(1), y:size(2)
+  -- all x and y as linear maps of independent noises [x_0, w_1, v_1, ...]
+  local width = n + steps * (n + p)
+  local function basis(at, root) -- root placed at columns at + 1 ..
+    local size = root:size(2)
+    return root:pad(2, at, width - at - size)
+  end
+  local x, mean = basis(0, k.cov:cholesky()), k.m
+  local xs, ms, ys, centre = {}, {}, {}, {}
+  for t = 1, steps do
+    local at = n + (t - 1) * (n + p)
+    x = k.a:matmul(x) + basis(at, k.q[t]:cholesky())
+    mean = k.a:matmul(mean) + k.b:matmul(u[t])
+    xs[t], ms[t] = x, mean
+    local c = k.c * t ^ 0.5
+    ys[t] = c:matmul(x) + basis(at + n, k.r[t]:cholesky())
+    centre[t] = c:matmul(mean) + k.d:matmul(u[t])
+  end
+  local all_x, all_y = pn.concatenate(xs, 1), pn.concatenate(ys, 1)
+  local gain = all_x:matmul(all_y:t()):matmul((all_y:matmul(all_y:t())):inverse())
+  local post = pn.concatenate(ms, 1) + gain:matmul(y:reshape { steps * p } - pn.concatenate(centre, 1))
+  local cov = all_x:matmul(all_x:t()) - gain:matmul(all_y:matmul(all_x:t()))
+  local covs = {}
+  for t = 1, steps do covs[t] = cov[{ { (t - 1) * n + 1, t * n }, { (t - 1) * n + 1, t * n } }] end
+  return post:reshape { steps, n }, pn.stack(covs, 1)
+end
+
+describe("extended and unscented Kalman filters", function()
+  before_each(function() pn.seed(8) end)
+
+  it("are the exact filter of a linear system", function()
+    local steps, b = 12, 4
+    local system, k = linear_system(3, 2, steps)
+    local y, u = pn.randn { steps, b, 2 }, pn.randn { steps, 2 }
+    local observed = pn.rand { steps, b, 2 }:gt(0.3)
+    local gaps = pn.where(observed, y, pn.full({}, 0 / 0))
+    for _, first in ipairs { "initial", "predicted" } do
+      local want, whole = exact(k, y, u, observed, first), exact(k, y, u, nil, first)
+      for _, form in ipairs { "covariance", "square_root" } do
+        for _, f in ipairs { smc.extended, smc.unscented } do
+          local got = f(system, gaps, { inputs = u, missing = "nan", first = first, form = form })
+          for name in pairs(want) do assert.is_true(furthest(got[name], want[name]) < 1e-10, name) end
+          assert.is_true(furthest(got.log_likelihood, want.log_prob:sum(1)) < 1e-10)
+          local full = f(system, y, { inputs = u, first = first, form = form })
+          assert.is_true(furthest(full.mean, whole.mean) < 1e-10)
+          local masked = f(system, y, { inputs = u, first = first, form = form, observed = observed })
+          assert.is_true(furthest(masked.mean, want.mean) < 1e-10)
+        end
+      end
+    end
+  end)
+
+  it("smooth as the joint distribution says", function()
+    local steps = 6
+    local system, k = linear_system(3, 2, steps)
+    local y, u = pn.randn { steps, 2 }, pn.randn { steps, 2 }
+    local mean, cov = joint_smoothed(k, y, u)
+    for _, form in ipairs { "covariance", "square_root" } do
+      for _, f in ipairs { smc.extended, smc.unscented } do
+        local got = f(system, y, { inputs = u, smooth = true, form = form })
+        assert.is_true(furthest(got.smoothed_mean, mean) < 1e-10)
+        assert.is_true(furthest(got.smoothed_cov, cov) < 1e-10)
+      end
+    end
+  end)
+
+  it("take any spread of the points", function()
+    local steps = 8
+    local system, k = linear_system(2, 1, steps)
+    local y, u = pn.randn { steps, 1 }, pn.randn { steps, 2 }
+    local want = exact(k, y, u)
+    for _, o in ipairs { { alpha = 1, beta = 0, kappa = 1 }, { alpha = 0.5, beta = 2, kappa = 0 }, { kappa = -1 } } do
+      o.inputs = u
+      local got = smc.unscented(system, y, o)
+      assert.is_true(furthest(got.mean, want.mean) < 1e-10)
+      assert.is_true(furthest(got.cov, want.cov) < 1e-10)
+    end
+    assert.error_matches(function()
+      smc.unscented(system, y, { inputs = u, kappa = -2 })
+    end, "must be positive", 1, true)
+    assert.error_matches(function()
+      smc.unscented(system, y, { inputs = u, alpha = 0.5, beta = 0, form = "square_root" })
+    end, "no weight may be negative", 1, true)
+  end)
+
+  it("have the exact mean and, by points, the exact covariance of a square", function()
+    -- x ~ N(m, v): E x^2 = m^2 + v, var = 4 m^2 v + 2 v^2, by points where kappa = 2 (n + kappa = 3)
+    local m, v = 0.7, 0.4
+    local system = { transition = function(x) return x:square() end, emission = function(x) return x end,
+      transition_noise = pn.full({ 1, 1 }, 0.01), emission_noise = pn.eye(1), initial_mean = pn.tensor { m },
+      initial_cov = pn.full({ 1, 1 }, v) }
+    local y = pn.zeros { 1, 1 }
+    local points = smc.unscented(system, y, { alpha = 1, beta = 0, kappa = 2 })
+    assert.is_true(math.abs(points.predicted_mean:item() - (m * m + v)) < 1e-14)
+    assert.is_true(math.abs(points.predicted_cov:item() - (4 * m * m * v + 2 * v * v + 0.01)) < 1e-13)
+    local tangent = smc.extended(system, y)
+    assert.is_true(math.abs(tangent.predicted_mean:item() - m * m) < 1e-14)
+    assert.is_true(math.abs(tangent.predicted_cov:item() - (4 * m * m * v + 0.01)) < 1e-13)
+  end)
+
+  it("are differentiable in all they depend on", function()
+    local steps = 4
+    local y = pn.randn { steps, 2, 1 }
+    local theta = pn.param(pn.tensor { 0.9, 0.3, 0.5 })
+    local m = pn.param(pn.tensor { 0.3, -0.2 })
+    for _, o in ipairs { {}, { form = "square_root" }, { smooth = true } } do
+      for _, f in ipairs { smc.extended, smc.unscented } do
+        local function value()
+          local out = f({ initial_mean = m, initial_cov = pn.eye(2) * 0.5,
+            transition = function(x) return (x * theta[1]):sin() + theta[2] end,
+            emission = function(x) return (x:square():sum({ -1 }, true) * theta[3]) end,
+            transition_noise = pn.eye(2) * theta[2], emission_noise = pn.full({ 1, 1 }, 0.4) }, y, o)
+          return out.log_likelihood:sum() + (o.smooth and out.smoothed_mean:sum() or 0)
+        end
+        assert.is_true(pn.check_gradients(value, { theta, m }) < 1e-6)
+      end
+    end
+    -- nothing to differentiate: no graph is left behind, also where none may be made
+    local system = linear_system(2, 1, steps)
+    local u = pn.randn { steps, 2 }
+    assert.is_false(smc.extended(system, y, { inputs = u }).mean:requires_grad())
+    local plain = smc.extended(system, y, { inputs = u }).mean
+    local off = pn.no_grad(function() return smc.extended(system, y, { inputs = u }).mean end)
+    assert.same(plain:totable(), off:totable())
+  end)
+
+  it("keep covariances positive where an exact observation makes them all but singular", function()
+    local system = { transition = function(x) return x end, emission = function(x) return x:sum({ -1 }, true) end,
+      transition_noise = pn.eye(3) * 1e-14, emission_noise = pn.full({ 1, 1 }, 1e-14), initial_mean = pn.zeros { 3 },
+      initial_cov = pn.eye(3) * 1e4 }
+    for _, f in ipairs { smc.extended, smc.unscented } do
+      local out = f(system, pn.zeros { 200, 1 }, { form = "square_root" })
+      assert.is_true(out.cov:eigh():min():item() > -1e-11)
+      -- the sum is known, its parts are not
+      assert.is_true(math.abs(out.cov[200]:sum():item()) < 1e-10)
+      assert.is_true(math.abs(out.cov[{ 200, 1, 1 }]:item() / (1e4 * 2 / 3) - 1) < 1e-6)
+    end
+  end)
+
+  it("iterate an update to the mode", function()
+    -- one observation of x^2: the mode of the posterior
+    local system = { transition = function(x) return x end, emission = function(x) return x:square() end,
+      transition_noise = pn.eye(1), emission_noise = pn.full({ 1, 1 }, 0.1), initial_mean = pn.tensor { 1 },
+      initial_cov = pn.eye(1) * 0.5 }
+    local out = smc.extended(system, pn.tensor { { 4 } }, { iterations = 30, first = "predicted" })
+    local x = out.mean:item()
+    -- slope of the log density: (4 - x^2) 2 x / 0.1 - (x - 1) / 0.5
+    assert.is_true(math.abs((4 - x * x) * 2 * x / 0.1 - (x - 1) / 0.5) < 1e-6)
+  end)
+
+  it("tell of a covariance that is not positive definite", function()
+    local system = { transition = function(x) return x end, emission = function(x) return x end,
+      transition_noise = pn.eye(1), emission_noise = pn.full({ 1, 1 }, -5), initial_mean = pn.tensor { 1 },
+      initial_cov = pn.eye(1) * 0.5 }
+    local out, message, code = smc.extended(system, pn.ones { 2, 1 })
+    assert.is_nil(out)
+    assert.matches("^extended: ", message)
+    assert.equal("singular", code)
+    system.initial_cov = pn.eye(1) * -1
+    for _, name in ipairs { "unscented", "ensemble" } do
+      out, message, code = smc[name](system, pn.ones { 2, 1 }, name == "ensemble" and { num_particles = 5 } or nil)
+      assert.is_nil(out)
+      assert.matches("^" .. name .. ": ", message)
+      assert.equal("singular", code)
+    end
+  end)
+end)
+
+describe("ensemble Kalman filters", function()
+  before_each(function() pn.seed(9) end)
+
+  it("are the exact filter of a linear system but for the error of draws", function()
+    local steps, b, count = 6, 64, 500
+    local system, k = linear_system(3, 2, steps)
+    local one, u = pn.randn { steps, 1, 2 }, pn.randn { steps, 2 }
+    local y, there = one:broadcast_to { steps, b, 2 }, pn.rand { steps, 1, 2 }:gt(0.2)
+    local observed = there:broadcast_to { steps, b, 2 }
+    local want = exact(k, one, u, there)
+    for _, update in ipairs { "stochastic", "transform" } do
+      -- 64 filters of the same data: their mean, and how far it may lie
+      local got = smc.ensemble(system, y, { inputs = u, observed = observed, num_particles = count, update = update })
+      for _, name in ipairs { "mean", "log_prob" } do
+        local off = got[name]:mean({ 2 }, true) - want[name]
+        local error = got[name]:std({ 2 }, 1, true) / b ^ 0.5
+        assert.is_true((off:abs() / error):max():item() < 6, update .. name)
+        assert.is_true(error:max():item() < 0.1)
+      end
+      local ratio = got.cov:mean(2) / want.cov:squeeze(2)
+      assert.is_true((ratio:diagonal() - 1):abs():max():item() < 0.05, update)
+    end
+  end)
+
+  it("transform an ensemble to exactly the moments of the update", function()
+    local n, p, count = 4, 3, 10
+    local system = linear_system(n, p, 1)
+    local y, u = pn.randn { 1, p }, pn.randn { 1, 2 }
+    local out = smc.ensemble(system, y, { inputs = u, num_particles = count, update = "transform" })
+    local d = system.emission(pn.zeros { n }, 1, u[1])
+    local c = (system.emission(pn.eye(n), 1, u[1]) - d):t()
+    local mean, cov, log_prob = pn.kalman_update(out.predicted_mean[1], out.predicted_cov[1], y[1], c, d,
+      system.emission_noise(1))
+    assert.is_true(furthest(out.mean[1], mean) < 1e-12)
+    assert.is_true(furthest(out.cov[1], cov) < 1e-12)
+    assert.is_true(furthest(out.log_prob[1], log_prob) < 1e-12)
+    assert.is_true(furthest(out.ensemble:mean(1), mean) < 1e-12)
+  end)
+
+  it("see through the noise of a small ensemble with a taper and inflation", function()
+    local n, count, steps = 40, 8, 30
+    local place = pn.arange(n)
+    local apart = (place:unsqueeze(2) - place:unsqueeze(1)):abs()
+    local field = (apart:square() / -18):exp() + pn.eye(n) * 1e-6
+    local taper = smc.gaspari_cohn(apart, 6)
+    local system = { transition = function(x) return x * 0.9 end, emission = function(x) return x end,
+      transition_noise = field * 0.19, emission_noise = pn.eye(n) * 0.5, initial_mean = pn.zeros { n },
+      initial_cov = field }
+    local x, root, truth, y = field:cholesky():matmul(pn.randn { n }), (field * 0.19):cholesky(), {}, {}
+    for t = 1, steps do
+      x = x * 0.9 + root:matmul(pn.randn { n })
+      truth[t], y[t] = x, x + pn.randn { n } * 0.5 ^ 0.5
+    end
+    truth, y = pn.stack(truth, 1), pn.stack(y, 1)
+    local function error(o)
+      o.num_particles = count
+      return (smc.ensemble(system, y, o).mean - truth):square():mean():item() ^ 0.5
+    end
+    local best = (smc.extended({ transition = system.transition, emission = system.emission,
+      transition_noise = field[{ { 1, 20 }, { 1, 20 } }] * 0.19, emission_noise = pn.eye(20) * 0.5,
+      initial_mean = pn.zeros { 20 }, initial_cov = field[{ { 1, 20 }, { 1, 20 } }] }, y[{ {}, { 1, 20 } }]).mean
+      - truth[{ {}, { 1, 20 } }]):square():mean():item() ^ 0.5
+    local bare = error {}
+    local tapered = error { taper = taper, emission_taper = taper }
+    local inflated = error { taper = taper, emission_taper = taper, inflation = 1.05 }
+    assert.is_true(tapered < 0.75 * bare and inflated < 0.75 * bare,
+      ("%g, %g with a taper, %g inflated, %g exact"):format(bare, tapered, inflated, best))
+    assert.is_true(tapered < 1.6 * best)
+  end)
+
+  it("taper smoothly to nothing", function()
+    local z = pn.tensor { 0, 1, 2, 5, -1 }
+    -- at 1: 1 - 5/3 + 5/8 + 1/2 - 1/4 = 5/24
+    assert.is_true(furthest(smc.gaspari_cohn(z * 3, 3), pn.tensor { 1, 5 / 24, 0, 0, 5 / 24 }) < 1e-14)
+    local near = smc.gaspari_cohn(pn.tensor { 1 - 1e-7, 1 + 1e-7, 2 - 1e-7 }, 1)
+    assert.is_true((near[1] - near[2]):abs():item() < 1e-6 and near[3]:abs():item() < 1e-12)
+    local d = pn.arange(30)
+    local m = smc.gaspari_cohn((d:unsqueeze(2) - d:unsqueeze(1)), 4)
+    assert.is_true((m:eigh()):min():item() > 0)
+  end)
+end)
+
+describe("filters of a tracked object", function()
+  -- Position and velocity in the plane, seen by distance and direction from the origin.
+  local dt, q = 1, 0.02
+  local f = pn.tensor { { 1, 0, dt, 0 }, { 0, 1, 0, dt }, { 0, 0, 1, 0 }, { 0, 0, 0, 1 } }
+  local noise = pn.tensor { { dt ^ 3 / 3, 0, dt ^ 2 / 2, 0 }, { 0, dt ^ 3 / 3, 0, dt ^ 2 / 2 },
+    { dt ^ 2 / 2, 0, dt, 0 }, { 0, dt ^ 2 / 2, 0, dt } } * q
+  local r = pn.tensor { { 0.04, 0 }, { 0, 0.0025 } }
+  local system = { transition = function(x) return x:matmul(f:t()) end,
+    emission = function(x)
+      local east, north = x:select(-1, 1), x:select(-1, 2)
+      return pn.stack({ (east:square() + north:square()):sqrt(), north:atan2(east) }, -1)
+    end, transition_noise = noise, emission_noise = r, initial_mean = pn.tensor { 3, 6, 0.3, -0.2 },
+    initial_cov = pn.eye(4) * 0.1 }
+
+  it("agree with a large bootstrap filter", function()
+    pn.seed(10)
+    local steps, count = 25, 100000
+    local x, root, y = system.initial_mean, noise:cholesky(), {}
+    for t = 1, steps do
+      x = system.transition(x) + root:matmul(pn.randn { 4 })
+      y[t] = system.emission(x) + r:sqrt():matmul(pn.randn { 2 })
+    end
+    y = pn.stack(y, 1)
+    -- the reference: resampled at each step
+    local particles, evidence, means, covs = system.initial_mean + pn.randn { count, 4 } * 0.1 ^ 0.5, 0, {}, {}
+    local scale = pn.tensor { 0.2, 0.05 }
+    for t = 1, steps do
+      particles = system.transition(particles) + pn.randn { count, 4 }:matmul(root:t())
+      local seen = y[t]:unsqueeze(1):broadcast_to { count, 2 }
+      local log_w = pn.dist.normal(system.emission(particles), scale):log_prob(seen):sum(2)
+      evidence = evidence + log_w:logsumexp(1):item() - math.log(count)
+      local w = log_w:softmax(1)
+      means[t] = (particles * w:unsqueeze(2)):sum(1)
+      local away = particles - means[t]
+      covs[t] = (away * w:unsqueeze(2)):t():matmul(away)
+      particles = particles:take(1, pn.infer.sir(log_w:unsqueeze(2), count):squeeze(2))
+    end
+    local mean, cov = pn.stack(means, 1), pn.stack(covs, 1)
+    local spread = cov:diagonal():sqrt()
+    for name, limit in pairs { extended = 0.5, unscented = 0.4, ensemble = 0.4 } do
+      local out = smc[name](system, y, name == "ensemble" and { num_particles = 4000 } or nil)
+      local off = ((out.mean - mean) / spread):abs()
+      assert.is_true(off:max():item() < limit, ("%s: %g posterior deviations"):format(name, off:max():item()))
+      assert.is_true((out.cov:diagonal():sqrt() / spread - 1):abs():max():item() < 0.2, name)
+      assert.is_true(math.abs(out.log_likelihood:item() - evidence) < 1, name)
+    end
+    -- points see the curvature that tangents do not
+    local off = {}
+    for _, name in ipairs { "extended", "unscented" } do
+      off[name] = ((smc[name](system, y).mean - mean) / spread):square():mean():item()
+    end
+    assert.is_true(off.unscented < off.extended)
+  end)
+end)
+
+describe("nonlinear filters", function()
+  it("refuse what does not fit, at the line", function()
+    local good = { transition = function(x) return x end, emission = function(x) return x end,
+      transition_noise = pn.eye(2), emission_noise = pn.eye(2), initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
+    local y = pn.zeros { 3, 2 }
+    local function with(change, options)
+      local system = {}
+      for key, v in pairs(good) do system[key] = v end
+      for key, v in pairs(change) do system[key] = v end
+      return function() smc.extended(system, y, options) end
+    end
+    local cases = {
+      ["transition must be a function"] = with { transition = 3 },
+      ["initial_cov must have shape [..., 2, 2], got [3, 3]"] = with { initial_cov = pn.eye(3) },
+      ["transition_noise must have shape [..., 2, 2]"] = with { transition_noise = pn.eye(1) },
+      ["emission's result must have shape [..., 2], got"] = with {
+        emission = function(x) return x:sum({ -1 }, true) end },
+      ["transition's result must be a tensor"] = with { transition = function() end },
+      ["unknown option 'emision'"] = with { emision = 3 },
+      ["observed must be bool of y's shape"] = with({}, { observed = pn.ones { 3, 2 } }),
+      ["missing must be 'nan'"] = with({}, { missing = "zero" }),
+      ["inputs must have a row for each of 3 steps"] = with({}, { inputs = pn.ones { 2, 1 } }),
+      ["option 'num_particles' is required"] = function() smc.ensemble(good, y) end,
+      ["taper must be absent"] = function()
+        smc.ensemble(good, y, { num_particles = 5, update = "transform", taper = pn.eye(2) })
+      end,
+      ["y must have shape [T, B..., p]"] = function() smc.unscented(good, pn.zeros { 2 }) end,
+      ["radius must be positive"] = function() smc.gaspari_cohn(pn.zeros { 2 }, 0) end,
+    }
+    for pattern, f in pairs(cases) do
+      local ok, message = pcall(f)
+      assert.is_false(ok, pattern)
+      assert.matches("nonlinear_spec.lua:%d+:", message)
+      assert.matches(pattern, message, 1, true)
+    end
+  end)
+end)

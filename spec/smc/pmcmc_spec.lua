@@ -1,0 +1,364 @@
+--- Models written with m:scan as particle filters, and particle MCMC, held to the Kalman filter and to quadrature over
+--- the parameters.
+local pn = require "penumbra"
+local dist = pn.dist
+
+local T, SCALE = 30, 0.5
+
+-- x_0 ~ normal(1, 1), x_t ~ normal(rho x_{t-1}, sigma), y_t ~ normal(x_t, 0.5)
+local model = pn.model(function(m, y)
+  local rho = m:sample("rho", dist.beta(4, 2))
+  local sigma = m:sample("sigma", dist.gamma(3, 3))
+  local x = m:sample("x0", dist.normal(1, 1))
+  m:scan("steps", y:size(1), x, function(before, t)
+    local now = m:sample("x", dist.normal(before * rho, sigma))
+    m:observe("y", dist.normal(now, SCALE), y[t])
+    return now
+  end)
+end)
+
+-- The same as functions.
+local function functions(theta)
+  return {
+    init = function(_, shape)
+      return (pn.randn(shape) + 1) * theta.rho + pn.randn(shape) * theta.sigma
+    end,
+    step = function(x) return x * theta.rho + pn.randn(x:shape()) * theta.sigma end,
+    log_weight = function(x, y) return dist.normal(x, SCALE):log_prob(y) end,
+  }
+end
+
+-- The same as distributions.
+local function distributions(theta)
+  return {
+    prior = function() return dist.normal(theta.rho, (theta.rho * theta.rho + theta.sigma * theta.sigma):sqrt()) end,
+    transition = function(x) return dist.normal(x * theta.rho, theta.sigma) end,
+    observation = function(x) return dist.normal(x, SCALE) end,
+  }
+end
+
+local priors = { rho = dist.beta(4, 2), sigma = dist.gamma(3, 3) }
+
+local function series()
+  pn.seed(21)
+  local y, x = {}, 1
+  for t = 1, T do
+    x = 0.7 * x + 0.8 * pn.randn({}):item()
+    y[t] = x + SCALE * pn.randn({}):item()
+  end
+  return pn.tensor(y)
+end
+local y = series()
+
+-- Kalman filter of many parameters side by side: log-likelihood, mean and variance of the last state.
+local function kalman(rho, sigma)
+  local mean, var, total = rho * 0 + 1, rho * 0 + 1, rho * 0
+  for t = 1, T do
+    mean, var = mean * rho, var * rho * rho + sigma * sigma
+    local s, apart = var + SCALE * SCALE, -mean + y[t]
+    total = total - ((s * (2 * math.pi)):log() + apart * apart / s) * 0.5
+    mean, var = mean + var / s * apart, var - var * var / s
+  end
+  return total, mean, var
+end
+
+-- Posterior by quadrature on a grid: means, standard deviations, log evidence.
+local function quadrature()
+  local n = 200
+  local rho = ((pn.arange(n, { dtype = "float64" }) + 0.5) / n):unsqueeze(2):broadcast_to({ n, n }):reshape { -1 }
+  local sigma = (pn.arange(n, { dtype = "float64" }) + 0.5) * (4 / n)
+  sigma = sigma:unsqueeze(1):broadcast_to({ n, n }):reshape { -1 }
+  local log_w = kalman(rho, sigma) + priors.rho:log_prob(rho) + priors.sigma:log_prob(sigma)
+  local w, q = log_w:softmax(1), { log_evidence = log_w:logsumexp(1):item() + math.log(4 / n / n) }
+  for name, v in pairs { rho = rho, sigma = sigma } do
+    local mean = (w * v):sum():item()
+    q[name] = { mean = mean, sd = math.sqrt((w * (v - mean):square()):sum():item()) }
+  end
+  return q
+end
+local exact = quadrature()
+
+local function check_posterior(p, least_ess)
+  for _, name in ipairs { "rho", "sigma" } do
+    local row = p:summary()[name]
+    assert.is_true(row.ess_bulk > least_ess, name .. "\n" .. tostring(p))
+    assert.is_true(math.abs(row.mean - exact[name].mean) < 6 * row.mcse, name .. "\n" .. tostring(p))
+    assert.is_true(row.mcse < exact[name].sd / 5 and math.abs(row.sd / exact[name].sd - 1) < 0.3, tostring(p))
+  end
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("a model with m:scan as a particle filter", function()
+  it("has the evidence of the Kalman filter, for sets of parameters side by side", function()
+    pn.seed(1)
+    local runs, values = 400, { rho = { 0.7, 0.9, -0.5 }, sigma = { 0.8, 0.4, 1.5 } }
+    local want, mean, var = kalman(pn.tensor(values.rho), pn.tensor(values.sigma))
+    -- the runs are filters side by side too
+    local wide = {}
+    for name, v in pairs(values) do
+      wide[name] = pn.tensor(v):unsqueeze(2):broadcast_to({ 3, runs }):reshape { -1 }
+    end
+    for _, threshold in ipairs { 0.5, 1 } do
+      local r = pn.smc.filter(model, { data = { y }, values = wide, num_particles = 200, batch = { 3 * runs },
+        threshold = threshold })
+      assert.same({ T, 3 * runs }, r.increments:shape())
+      local ratio = (r.log_evidence:reshape { 3, runs } - want:unsqueeze(2)):exp()
+      for k = 1, 3 do
+        local error_of = ratio[k]:std():item() / math.sqrt(runs)
+        assert.is_true(error_of < 0.06 and math.abs(ratio[k]:mean():item() - 1) < 6 * error_of)
+      end
+      if threshold == 0.5 then
+        local last = r.filtered.x.mean[T]:reshape { 3, runs }
+        local sd = r.filtered.x.sd[T]:reshape { 3, runs }
+        for k = 1, 3 do
+          local error_of = last[k]:std():item() / math.sqrt(runs)
+          assert.is_true(math.abs(last[k]:mean():item() - mean[k]:item()) < 6 * error_of + 0.002)
+          assert.is_true(math.abs(sd[k]:square():mean():item() / var[k]:item() - 1) < 0.05)
+        end
+      end
+    end
+  end)
+
+  it("takes carries that are tables, factors, vectors and steps that observe nothing", function()
+    -- a pair whose parts are exchanged; z counts along and is constant over particles
+    local pair = pn.model(function(m, ys)
+      local mu = m:sample("mu", dist.normal(0, 1))
+      m:scan("steps", 4, { x = pn.zeros { 2 }, count = 0 }, function(carry, t)
+        local x = m:sample("x", dist.normal(carry.x * 0.5, 1):independent(1))
+        if t ~= 2 then
+          m:observe("y", dist.normal(x + mu, 1):independent(1), ys[t])
+        end
+        m:factor("f", x:select(-1, 1) * 0 - 1)
+        return { x = x, count = carry.count + 1 }
+      end)
+    end)
+    pn.seed(2)
+    local ys = pn.randn { 4, 2 }
+    local r = pn.smc.filter(pair, { data = { ys }, values = { mu = 0.3 }, num_particles = 40000 })
+    assert.equal(4, r.state.count)
+    assert.same({ 40000, 2 }, r.state.x:shape())
+    assert.same({ 4, 2 }, r.filtered.x.mean:shape())
+    assert.is_true(math.abs(r.increments[2]:item() + 1) < 1e-10)
+    local total = -4
+    for k = 1, 2 do
+      local mean, var = 0, 0
+      for t = 1, 4 do
+        mean, var = mean * 0.5, var * 0.25 + 1
+        if t ~= 2 then
+          local apart, s = ys[t][k]:item() - 0.3 - mean, var + 1
+          total = total - 0.5 * (math.log(2 * math.pi * s) + apart * apart / s)
+          mean, var = mean + var / s * apart, var - var * var / s
+        end
+      end
+    end
+    assert.is_true(math.abs(r.log_evidence:item() - total) < 0.06)
+  end)
+
+  it("says what is wrong", function()
+    local function refused(pattern, m, o)
+      assert.matches("pmcmc_spec.lua:%d+: .*" .. pattern, message_of(function()
+        local r = pn.smc.filter(m, o)
+        return r
+      end))
+    end
+    local o = { data = { y }, num_particles = 10 }
+    refused("'rho' is a parameter of the model: give it in values", model, o)
+    o.values = { rho = 0.5, sigma = 1, tau = 3 }
+    refused("the model has no parameter 'tau'", model, o)
+    o.values = nil
+    refused("the model has no m:scan", pn.model(function(m) m:sample("a", dist.normal(0, 1)) end), o)
+    refused("'a' is flat and has no prior", pn.model(function(m) m:flat "a" end), o)
+    refused("goes through one m:scan, and the model has two", pn.model(function(m)
+      for _, name in ipairs { "a", "b" } do
+        m:scan(name, 1, 0, function() return m:sample(name, dist.normal(0, 1)) end)
+      end
+    end), o)
+    refused("'x%[1%]' has batch shape %[3%], which does not broadcast to %[10%]", pn.model(function(m)
+      m:scan("steps", 2, 0, function() return m:sample("x", dist.normal(pn.zeros { 3 }, 1)) end)
+    end), o)
+  end)
+end)
+
+describe("PMMH", function()
+  for name, m in pairs { ["of a model"] = model, ["of functions"] = functions, ["of distributions"] = distributions } do
+    it(name .. " has the exact posterior", function()
+      pn.seed(3)
+      local p = pn.smc.pmmh(m, { data = { y }, parameters = m ~= model and priors or nil, num_particles = 60,
+        chains = 8, warmup = 300, draws = 700 })
+      check_posterior(p, 150)
+      assert.is_true(p.log_likelihood_sd > 0.3 and p.log_likelihood_sd < 2)
+      assert.same({ 8, 700 }, p.statistics.accept:shape())
+      local rate = p.statistics.accept:mean():item()
+      assert.is_true(rate > 0.1 and rate < 0.35)
+    end)
+  end
+
+  it("agrees with NUTS of the same function", function()
+    pn.seed(4)
+    check_posterior(pn.nuts(model, { data = { y }, chains = 2, warmup = 400, draws = 600 }), 150)
+  end)
+
+  it("gives the same draws captured and not", function()
+    local function run(compile)
+      return pn.smc.pmmh(model, { data = { y }, num_particles = 20, chains = 2, warmup = 5, draws = 10, threshold = 1,
+        compile = compile, generator = pn.generator(5) }).draws.rho:totable()
+    end
+    assert.same(run(true), run(false))
+  end)
+
+  it("gives the same bits for any number of threads", function()
+    local function run(threads)
+      local before = pn.threads()
+      pn.threads(threads)
+      local o = { data = { y }, num_particles = 3000, chains = 2, warmup = 3, draws = 4, generator = pn.generator(6) }
+      local p = pn.smc.pmmh(model, o)
+      o = { data = { y }, num_particles = 200, num_parameters = 20, max_moves = 2, generator = pn.generator(7) }
+      local q = pn.smc.smc2(model, o)
+      pn.threads(before)
+      return { p.draws.sigma:totable(), q.draws.sigma:totable(), q.log_evidence }
+    end
+    assert.same(run(1), run(2))
+  end)
+
+  it("warns of too few particles", function()
+    pn.seed(6)
+    local p = pn.smc.pmmh(model, { data = { y }, num_particles = 2, chains = 2, warmup = 20, draws = 20 })
+    assert.matches("estimate has standard deviation %d+%.%d near the mean, above 2", tostring(p):gsub("\n *", " "))
+  end)
+
+  it("says what is wrong", function()
+    local function refused(pattern, m, o)
+      assert.matches("pmcmc_spec.lua:%d+: .*" .. pattern, message_of(function()
+        local r = pn.smc.pmmh(m, o)
+        return r
+      end))
+    end
+    refused("parameters must be a table", functions, { data = { y } })
+    refused("parameters must be a table name %-> distribution, got rho %-> number", functions,
+      { data = { y }, parameters = { rho = 1 } })
+    refused("data%[1%] must be the series", functions, { parameters = priors })
+    refused("parameters belong to models as functions", model, { data = { y }, parameters = priors })
+    refused("chains must be a whole number from 1", model, { data = { y }, chains = 0 })
+    refused("target_accept must lie between 0 and 1", model, { data = { y }, target_accept = 1 })
+    refused("the model must be a function", 3, { data = { y } })
+  end)
+end)
+
+describe("SMC^2", function()
+  it("has the exact posterior and evidence, of all parts of the data", function()
+    pn.seed(7)
+    local p = pn.smc.smc2(model, { data = { y }, num_parameters = 300, num_particles = 60 })
+    check_posterior(p, 100)
+    assert.is_true(p.log_evidence_error < 0.25)
+    assert.is_true(math.abs(p.log_evidence - exact.log_evidence) < 4 * p.log_evidence_error)
+    assert.same({ T }, p.log_evidences:shape())
+    assert.is_true(math.abs(p.log_evidences[T]:item() - p.log_evidence) < 1e-10)
+    assert.equal(T, p.ladder[#p.ladder].level)
+  end)
+
+  it("is unbiased in the evidence of functions, and gives filters more particles when moves fail", function()
+    pn.seed(8)
+    local errors, grew = {}, false
+    for k = 1, 12 do
+      local p = pn.smc.smc2(functions, { data = { y }, parameters = priors, num_parameters = 200, num_particles = 25,
+        least_accept = 0.2, max_moves = 4 })
+      errors[k] = p.log_evidence - exact.log_evidence
+      grew = grew or p.ladder[#p.ladder].num_particles > 25
+    end
+    assert.is_true(grew)
+    local e = pn.tensor(errors)
+    local sd = e:std():item()
+    assert.is_true(sd < 0.5 and math.abs(e:mean():item() + sd * sd / 2) < 6 * sd / math.sqrt(12))
+  end)
+
+  it("says what is wrong", function()
+    assert.matches("pmcmc_spec.lua:%d+: smc2: threshold must lie between 0 and 1", message_of(function()
+      local r = pn.smc.smc2(model, { data = { y }, threshold = 2 })
+      return r
+    end))
+    assert.matches("no set of parameters explains observation 1", message_of(pn.smc.smc2, model,
+      { data = { pn.tensor { 1e200 } }, num_parameters = 10, num_particles = 10 }))
+  end)
+end)
+
+-- Smoothed means of x_1 .. x_T and x_0 with the parameters integrated over a grid (RTS).
+local function smoothed_means()
+  local n = 60
+  local grid = (pn.arange(n, { dtype = "float64" }) + 0.5) / n
+  local rho = grid:unsqueeze(2):broadcast_to({ n, n }):reshape { -1 }
+  local sigma = (grid * 3):unsqueeze(1):broadcast_to({ n, n }):reshape { -1 }
+  local w = (kalman(rho, sigma) + priors.rho:log_prob(rho) + priors.sigma:log_prob(sigma)):softmax(1)
+  local means, vars = { [0] = rho * 0 + 1 }, { [0] = rho * 0 + 1 }
+  for t = 1, T do
+    local mean, var = means[t - 1] * rho, vars[t - 1] * rho * rho + sigma * sigma
+    local gain = var / (var + SCALE * SCALE)
+    means[t], vars[t] = mean + gain * (-mean + y[t]), var * (1 - gain)
+  end
+  local result, smooth = {}, means[T]
+  result[T] = (w * smooth):sum():item()
+  for t = T - 1, 0, -1 do
+    local gain = vars[t] * rho / (vars[t] * rho * rho + sigma * sigma)
+    smooth = means[t] + gain * (smooth - means[t] * rho)
+    result[t] = (w * smooth):sum():item()
+  end
+  return result
+end
+
+describe("particle Gibbs", function()
+  it("has the exact posterior, and smooths", function()
+    pn.seed(9)
+    local p = pn.smc.particle_gibbs(model, { data = { y }, num_particles = 20, warmup = 300, draws = 1500 })
+    check_posterior(p, 150)
+    local want = smoothed_means()
+    assert.same({ T }, p.smoothed.x.mean:shape())
+    for t = 1, T do
+      assert.is_true(math.abs(p.smoothed.x.mean[t]:item() - want[t]) < 0.08, t)
+    end
+    assert.is_true(math.abs(p.smoothed.x0.mean:item() - want[0]) < 0.12)
+    assert.is_true(p.smoothed.x0.sd:item() > 0.4 and p.smoothed.x0.sd:item() < 1)
+  end)
+
+  it("refuses a carry that is made of noise, and functions", function()
+    local noise = pn.model(function(m, ys)
+      local sigma = m:sample("sigma", dist.gamma(3, 3))
+      m:scan("steps", 5, pn.tensor(0), function(x, t)
+        x = x * 0.9 + m:sample("e", dist.normal(0, 1)) * sigma
+        m:observe("y", dist.normal(x, 1), ys[t])
+        return x
+      end)
+    end)
+    assert.matches("the carry must be made of what the step itself draws", message_of(pn.smc.particle_gibbs, noise,
+      { data = { y } }))
+    assert.matches("needs a model %(pn.model%) with m:scan, got function", message_of(pn.smc.particle_gibbs, functions,
+      { data = { y } }))
+  end)
+end)
+
+describe("Liu and West's filter", function()
+  for name, m in pairs { ["of a model"] = model, ["of functions"] = functions } do
+    it(name .. " comes near the exact posterior and evidence", function()
+      pn.seed(10)
+      local p = pn.smc.liu_west(m, { data = { y }, parameters = m ~= model and priors or nil, num_particles = 8000 })
+      for _, parameter in ipairs { "rho", "sigma" } do
+        local mean, sd = p.draws[parameter]:mean():item(), p.draws[parameter]:std():item()
+        local want = exact[parameter]
+        assert.is_true(math.abs(mean - want.mean) < 0.5 * want.sd and sd / want.sd > 0.6 and sd / want.sd < 1.6)
+        assert.same({ T }, p.history[parameter].mean:shape())
+        assert.is_true(math.abs(p.history[parameter].mean[T]:item() - mean) < 0.1 * want.sd)
+      end
+      assert.is_true(math.abs(p.log_evidence - exact.log_evidence) < 0.6)
+    end)
+  end
+
+  it("says what is wrong", function()
+    assert.matches("discount must lie between 1/3 and 1, got 1", message_of(pn.smc.liu_west, model,
+      { data = { y }, discount = 1 }))
+    assert.matches("lookahead needs a model with m:scan", message_of(pn.smc.liu_west, functions,
+      { data = { y }, parameters = priors, lookahead = true }))
+  end)
+end)

@@ -1,0 +1,119 @@
+-- Structural models: how components compose, estimation, what components and forecasts are, errors.
+local pn = require "penumbra"
+local structural, kalman = pn.smc.structural, pn.smc.kalman
+
+local function close(got, want, limit, what)
+  local d = (got - want):abs():max():item()
+  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
+end
+
+describe("a structural model", function()
+  it("is the sum of its components, in any order", function()
+    pn.seed(1)
+    local y = pn.randn { 40 }:cumsum(1)
+    local a, b = structural.trend { scale = 0.5, slope_scale = 0.1 }, structural.seasonal { period = 4, scale = 0.3 }
+    local c = structural.arma { ar = { 0.5 }, ma = { 0.3 }, scale = 0.7 }
+    local noise = structural.irregular { scale = 0.4 }
+    local one, two = a + b + c + noise, noise + (c + (b + a))
+    close(one:log_likelihood(y), two:log_likelihood(y), 1e-9)
+    local x, z = one:components(y), two:components(y)
+    for _, name in ipairs { "trend", "trend.slope", "seasonal", "arma", "irregular" } do
+      close(x[name].mean, z[name].mean, 1e-9, name)
+      close(x[name].scale, z[name].scale, 1e-8, name)
+    end
+    close(x.trend.mean + x.seasonal.mean + x.arma.mean + x.irregular.mean, y, 1e-10, "sum")
+  end)
+
+  it("finds the parameters of generated series", function()
+    pn.seed(2)
+    local truth = structural.level { scale = 0.5 } + structural.arma { ar = { 0.7 }, scale = 1 }
+      + structural.irregular { scale = 0 }
+    local steps, series = 300, 8
+    local s = truth:system(pn.zeros { steps, series })
+    s.diffuse, s.initial_cov = nil, s.initial_cov + pn.tensor { { 1, 0 }, { 0, 0 } }
+    local _, y = kalman.sample(s, steps, { batch = { series }, first = "predicted" })
+    y = y[1]:squeeze(-1)
+    local fit = (structural.level {} + structural.arma { p = 1 } + structural.irregular { scale = 0 }):fit(y)
+    assert.is_true(fit.converged)
+    local p = fit:parameters()
+    close(p["level.scale"], 0.5, 0.06, "level")
+    close(p["arma.scale"], 1, 0.06, "scale")
+    close(p["arma.ar"], 0.7, 0.06, "ar")
+    assert(fit.log_likelihood_at_fit > truth:log_likelihood(y):sum():item())
+    -- a maximum: no gradient there
+    local values, list = {}, {}
+    for name, v in pairs(p) do
+      if pn.is_tensor(v) then
+        values[name] = pn.param(v)
+        list[#list + 1] = values[name]
+      end
+    end
+    for _, g in ipairs(pn.grad(fit:log_likelihood(y, values):sum(), list)) do
+      assert(g:abs():max():item() < 0.05, g:abs():max():item())
+    end
+  end)
+
+  it("holds what is given and takes starting values", function()
+    pn.seed(3)
+    local y = pn.randn { 80 }:cumsum(1) + pn.randn { 80 }
+    local model = structural.level { scale = 0.9 } + structural.irregular {}
+    assert.same({ "irregular.scale" }, model:names())
+    local fit = model:fit(y, { start = { ["irregular.scale"] = 0.5 } })
+    assert.equal(0.9, fit:parameters()["level.scale"])
+    local more = { ["irregular.scale"] = 1.05 * fit:parameters()["irregular.scale"]:item() }
+    assert(fit:log_likelihood(y):item() >= fit:log_likelihood(y, more):item())
+    local all_held = structural.level { scale = 1 } + structural.irregular { scale = 1 }
+    close(all_held:log_likelihood(y), all_held:fit(y).log_likelihood_at_fit, 1e-12)
+  end)
+
+  it("has a cycle whose period is found", function()
+    pn.seed(4)
+    local t = pn.arange(200)
+    local y = (t * (2 * math.pi / 17)):sin() * 3 + pn.randn { 200 } * 0.5
+    local fit = (structural.level { scale = 0 } + structural.cycle { start = 12 } + structural.irregular {}):fit(y)
+    local p = fit:parameters()
+    close(p["cycle.period"], 17, 0.5, "period")
+    assert(p["cycle.damping"]:item() > 0.95)
+  end)
+
+  it("lets coefficients walk", function()
+    pn.seed(5)
+    local x = pn.randn { 150, 1 }
+    local beta = pn.linspace(-2, 2, 150)
+    local y = x:squeeze(-1) * beta + pn.randn { 150 } * 0.3
+    local fit = (structural.regression { x = x, scale = "estimated" } + structural.irregular {}):fit(y)
+    local c = fit:components(y)
+    assert((c.regression.mean - x:squeeze(-1) * beta):square():mean():item() < 0.05)
+    local still = (structural.regression { x = x } + structural.irregular {}):fit(y)
+    assert(fit.log_likelihood_at_fit > still.log_likelihood_at_fit + 10)
+  end)
+
+  it("has the stationary covariance and stationary, invertible coefficients", function()
+    pn.seed(6)
+    local y = pn.randn { 120 }
+    local model = structural.arma { p = 3, q = 2 } + structural.irregular { scale = 0 }
+    local fit = model:fit(y, { steps = 60 })
+    local s = fit:system(y)
+    close(s.initial_cov, s.transition:matmul(s.initial_cov):matmul(s.transition:t()) + s.transition_noise, 1e-10)
+    local power = s.transition
+    for _ = 1, 16 do power = power:matmul(power) end
+    assert(power:abs():max():item() < 1)
+  end)
+
+  it("says what is wrong", function()
+    local y = pn.randn { 30 }
+    local level = structural.level {}
+    assert.error_matches(function() return level + level end, "two components are called 'level'")
+    assert.error_matches(function() return level + 1 end, "only components can be added, got a number")
+    assert.error_matches(function() level:log_likelihood(y) end, "level.scale has no value")
+    assert.error_matches(function() level:log_likelihood(y, { ["levl.scale"] = 1 }) end, "did you mean 'level.scale'")
+    assert.error_matches(function() structural.level { scale = -1 } end, "scale must not be negative, got %-1")
+    assert.error_matches(function() structural.seasonal {} end, "'period' is required")
+    assert.error_matches(function() structural.seasonal { period = 4, harmonics = 3, form = "trigonometric" } end,
+      "harmonics must be at most 2")
+    assert.error_matches(function() structural.arma {} end, "needs p or q")
+    assert.error_matches(function() structural.cycle { damping = 1 } end, "damping must be from 0 to below 1")
+    assert.error_matches(function() structural.irregular {}:fit(y) end, "no component beside the irregular one")
+    assert.error_matches(function() level:fit(pn.ones { 5 }) end, "at least two different values")
+  end)
+end)

@@ -1,0 +1,271 @@
+/*
+** repeat.c: finding what a tape repeats. A loop of a script stands on the tape as often as it ran. It is found again as
+** a section: notes that are the same operations on the same shapes at each turn, whose operands lie at each turn
+** where they lay the turn before, or further on by the same number of elements. The results of a note of a section
+** count as one array, turn after turn, so that "what the turn before gave" and "what another loop gave at the same
+** turn, forwards or backwards" are such places too. Nothing is guessed: all turns are looked at.
+*/
+#include <string.h>
+#include "roll.h"
+
+/* Periods that are tried at a note; turns at the beginning whose operands may lie elsewhere. */
+enum { TRIES = 64, MOST_PEEL = 2 };
+
+/* ---- the line ---- */
+
+void pni_line_free(pn_context *c, pni_line *l) {
+  size_t room = (size_t)l->notes;
+  pni_free(c, l->note, room * sizeof *l->note);
+  pni_free(c, l->hash, room * sizeof *l->hash);
+  pni_free(c, l->next, room * sizeof *l->next);
+  pni_free(c, l->section, room * sizeof *l->section);
+  pni_free(c, l->kept, room * sizeof *l->kept);
+  pni_free(c, l->maker, (size_t)l->values * sizeof *l->maker);
+  pni_free(c, l->sections.v, (size_t)l->sections.cap * sizeof *l->sections.v);
+}
+
+static bool is_view(const pni_tape *tape, const pni_note *note) {
+  return note->out >= 0 && tape->value.v[note->out].kind == PNI_VALUE_VIEW;
+}
+
+/* Is the note needed for what is marked, for an effect, a draw or a check? Then so is what it reads. */
+static bool mark_needed(const pni_tape *tape, const pni_note *note, uint8_t *used) {
+  if (note->op && !note->rng && !(note->op->flags & PNI_OP_CHECK) && !used[note->out]) return false;
+  for (int k = 0; k < note->nin; k++)
+    if (tape->edge.v[note->first + k] >= 0) used[tape->edge.v[note->first + k]] = 1;
+  return true;
+}
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0x9E3779B97F4A7C15u;
+  return h ^ h >> 29;
+}
+
+static uint64_t mix_shape(uint64_t h, const pn_tensor *t) {
+  h = mix(h, (uint64_t)t->dtype << 8 | (uint64_t)t->ndim);
+  for (int i = 0; i < t->ndim; i++) h = mix(mix(h, (uint64_t)t->shape[i]), (uint64_t)t->stride[i]);
+  return h;
+}
+
+/* Numbers of the attribute before which a draw's place in its generator stands. */
+static int first_number(const pni_note *note) { return note->op && note->op->flags & PNI_OP_DRAW ? 2 : 0; }
+
+static const pni_attr *attr_of(const pni_tape *tape, const pni_note *note) {
+  return (const pni_attr *)(const void *)(tape->word.v + note->attr);
+}
+
+static uint64_t hash_of(const pni_tape *tape, const pni_note *note) {
+  uint64_t h = mix(mix((uint64_t)note->nin, (uint64_t)(uintptr_t)note->op), note->positions);
+  h = mix(h, (uint64_t)(uintptr_t)note->rng);
+  for (int i = first_number(note); note->op && i < attr_of(tape, note)->ni; i++)
+    h = mix(h, (uint64_t)attr_of(tape, note)->i[i]);
+  for (int k = 0; k < note->nin; k++) {
+    int v = tape->edge.v[note->first + k];
+    h = v < 0 ? mix(h, 1) : mix_shape(h, &tape->value.v[v].t);
+  }
+  return mix_shape(h, &tape->value.v[note->out].t);
+}
+
+static void write_line(pni_line *l, int nout, const int *out, uint8_t *used) {
+  const pni_tape *tape = l->tape;
+  for (int k = 0; k < nout; k++) used[out[k]] = 1;
+  int at = (int)tape->note.n; /* from the end, then moved to the beginning */
+  for (int i = at - 1; i >= 0; i--)
+    if (mark_needed(tape, &tape->note.v[i], used) && !is_view(tape, &tape->note.v[i])) l->note[--at] = i;
+  l->n = (int)tape->note.n - at;
+  memmove(l->note, l->note + at, (size_t)l->n * sizeof *l->note);
+  for (int64_t v = 0; v < tape->value.n; v++) l->maker[v] = -1;
+  for (int i = 0; i < l->n; i++) {
+    const pni_note *note = &tape->note.v[l->note[i]];
+    l->section[i] = -1;
+    l->hash[i] = note->effect ? 0 : hash_of(tape, note) | 1;
+    if (note->out >= 0) l->maker[note->out] = i;
+  }
+}
+
+/* Fills next, by way of a table of the last note of each hash. */
+static pn_status link_same(pn_context *c, pni_line *l) {
+  int64_t room = 64;
+  while (room < 2 * (int64_t)l->n) room *= 2;
+  int *last = pni_alloc_array(c, room, sizeof *last);
+  if (!last) return c->status;
+  memset(last, -1, (size_t)room * sizeof *last);
+  for (int i = l->n - 1; i >= 0; i--) {
+    int64_t at = (int64_t)(l->hash[i] >> 20) & (room - 1);
+    while (last[at] >= 0 && l->hash[last[at]] != l->hash[i]) at = (at + 1) & (room - 1);
+    l->next[i] = last[at];
+    last[at] = i;
+  }
+  pni_free(c, last, (size_t)room * sizeof *last);
+  return PN_OK;
+}
+
+/* ---- whereabouts ---- */
+
+pni_whereabouts pni_find_value(const pni_line *l, const pni_section *own, int v) {
+  const pni_value *x = &l->tape->value.v[v], *base = &l->tape->value.v[x->base];
+  if (base->kind == PNI_VALUE_OUTSIDE) return (pni_whereabouts){base->outside->storage, x->t.offset};
+  int q = l->maker[x->base];
+  const pni_section *s = q < 0                    ? NULL
+                         : own && q >= own->begin ? own
+                         : l->section[q] >= 0     ? &l->sections.v[l->section[q]]
+                                                  : NULL;
+  if (!s) return (pni_whereabouts){base, x->t.offset};
+  int turn = (q - s->begin) / s->period, m = (q - s->begin) % s->period;
+  return (pni_whereabouts){&l->note[s->begin + m], turn * base->t.numel + x->t.offset - base->t.offset};
+}
+
+int64_t pni_extent(const pn_tensor *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->ndim; i++) {
+    if (t->stride[i] < 0) return -1;
+    n += (t->shape[i] - 1) * t->stride[i];
+  }
+  return t->numel ? n : 0;
+}
+
+bool pni_is_loose(const pni_tape *tape, int v) {
+  const pni_value *x = &tape->value.v[v];
+  int64_t extent = pni_extent(&x->t);
+  return x->kind == PNI_VALUE_OUTSIDE && x->outside->storage->version == 0 && !x->outside->storage->cargo &&
+         extent > 0 && extent <= x->t.numel;
+}
+
+/* ---- sections ---- */
+
+static bool same_geometry(const pn_tensor *a, const pn_tensor *b) {
+  size_t axes = (size_t)a->ndim * sizeof *a->shape;
+  return a->dtype == b->dtype && a->ndim == b->ndim && memcmp(a->shape, b->shape, axes) == 0 &&
+         memcmp(a->stride, b->stride, axes) == 0;
+}
+
+static bool same_attr(const pni_tape *tape, const pni_note *a, const pni_note *b) {
+  if (!a->op) return true;
+  const pni_attr *x = attr_of(tape, a), *y = attr_of(tape, b);
+  int from = first_number(a);
+  return x->ni == y->ni && memcmp(x->r, y->r, sizeof x->r) == 0 &&
+         (x->ni <= from || memcmp(x->i + from, y->i + from, (size_t)(x->ni - from) * sizeof *x->i) == 0);
+}
+
+static bool same_draw(const pni_draw *a, const pni_draw *b) {
+  return a->kind == b->kind && a->permutation == b->permutation && a->low == b->low && a->high == b->high;
+}
+
+/* Do two notes do the same to operands of the same shapes? */
+static bool same(const pni_line *l, int p, int q) {
+  const pni_tape *tape = l->tape;
+  const pni_note *a = &tape->note.v[l->note[p]], *b = &tape->note.v[l->note[q]];
+  if (l->hash[p] != l->hash[q] || !l->hash[p] || a->op != b->op || a->nin != b->nin || a->rng != b->rng ||
+      a->positions != b->positions || !same_attr(tape, a, b) || !same_draw(&a->draw, &b->draw) ||
+      !same_geometry(&tape->value.v[a->out].t, &tape->value.v[b->out].t))
+    return false;
+  for (int k = 0; k < a->nin; k++) {
+    int x = tape->edge.v[a->first + k], y = tape->edge.v[b->first + k];
+    if (x < 0 || y < 0 ? x != y : !same_geometry(&tape->value.v[x].t, &tape->value.v[y].t)) return false;
+  }
+  return true;
+}
+
+/* The turns, at most `limit`, that do what the first one does. */
+static int64_t turns_of(const pni_line *l, const pni_section *s, int64_t limit) {
+  int64_t most = (int64_t)(l->n - s->begin) / s->period * s->period, run = s->period;
+  if (limit < most / s->period) most = limit * s->period;
+  while (run < most && same(l, s->begin + (int)run - s->period, s->begin + (int)run)) run++;
+  return run / s->period;
+}
+
+/* The first turn from s->peel on at which operand k of note m does not lie where the two before have it; or s->turns. */
+static int64_t steady(const pni_line *l, const pni_section *s, int m, int k) {
+  int v = pni_turn_operand(l, s, s->peel, m, k), w = pni_turn_operand(l, s, s->peel + 1, m, k);
+  if (v < 0) return s->turns;
+  pni_whereabouts a = pni_find_value(l, s, v), b = pni_find_value(l, s, w);
+  bool loose = a.of != b.of;
+  if (loose && !(pni_is_loose(l->tape, v) && pni_is_loose(l->tape, w))) return s->peel + 1;
+  for (int64_t turn = s->peel + 2; turn < s->turns; turn++) {
+    int u = pni_turn_operand(l, s, turn, m, k);
+    pni_whereabouts now = pni_find_value(l, s, u);
+    if (loose ? !pni_is_loose(l->tape, u) : now.of != a.of || now.at - a.at != (turn - s->peel) * (b.at - a.at))
+      return turn;
+  }
+  return s->turns;
+}
+
+static int operands(const pni_line *l, int place) { return l->tape->note.v[l->note[place]].nin; }
+
+/* Can the section have its s->turns turns, or fewer? With the fewest turns peeled for which that holds. */
+static bool settles(const pni_line *l, pni_section *s) {
+  int64_t turns = s->turns;
+  for (s->peel = 0; s->peel <= MOST_PEEL && turns - s->peel >= PNI_LEAST_TURNS; s->peel++) {
+    s->turns = turns;
+    for (int m = 0; m < s->period && s->turns - s->peel >= PNI_LEAST_TURNS; m++)
+      for (int k = 0; k < operands(l, s->begin + m) && s->turns - s->peel >= PNI_LEAST_TURNS; k++)
+        s->turns = steady(l, s, m, k);
+    if (s->turns - s->peel >= PNI_LEAST_TURNS) return true;
+  }
+  return false;
+}
+
+static int64_t covered(const pni_section *s) { return s->turns * s->period; }
+
+/* The section that begins at a place and covers most of the line, of the shortest period; turns 0: none. */
+static pni_section section_at(const pni_line *l, int begin) {
+  pni_section best = {.turns = 0};
+  int q = l->hash[begin] ? l->next[begin] : -1;
+  for (int tries = 0; q >= 0 && tries < TRIES; tries++, q = l->next[q]) {
+    pni_section s = {.begin = begin, .period = q - begin};
+    if ((int64_t)s.period * PNI_LEAST_TURNS > l->n - begin) break;
+    if (best.turns && s.period % best.period == 0) continue;
+    s.turns = turns_of(l, &s, PNI_LEAST_TURNS + MOST_PEEL); /* a look at the first ones, */
+    if (!settles(l, &s)) continue;
+    s.turns = turns_of(l, &s, INT64_MAX); /* and at all */
+    if (settles(l, &s) && covered(&s) > covered(&best) + s.period) best = s;
+  }
+  return best;
+}
+
+static pn_status find_sections(pn_context *c, pni_line *l) {
+  for (int at = 0; at < l->n;) {
+    pni_section s = section_at(l, at);
+    if (!s.turns) {
+      at++;
+      continue;
+    }
+    if (PNI_RESERVE(c, l->sections, 1)) return c->status;
+    for (int64_t i = 0; i < covered(&s); i++) l->section[at++] = (int)l->sections.n;
+    l->sections.v[l->sections.n++] = s;
+  }
+  return PN_OK;
+}
+
+/* Results of a section are kept for all turns unless only their own turn reads them. reader: a place, or -1. */
+static void keep_read(pni_line *l, int v, int reader) {
+  int q = v < 0 ? -1 : l->maker[l->tape->value.v[v].base];
+  if (q < 0 || l->section[q] < 0) return;
+  const pni_section *s = &l->sections.v[l->section[q]];
+  bool own = reader >= 0 && l->section[reader] == l->section[q] &&
+             (reader - s->begin) / s->period == (q - s->begin) / s->period;
+  if (!own) l->kept[s->begin + (q - s->begin) % s->period] = 1;
+}
+
+static void find_kept(pni_line *l, int nout, const int *out) {
+  for (int i = 0; i < l->n; i++)
+    for (int k = 0; k < operands(l, i); k++) keep_read(l, l->tape->edge.v[l->tape->note.v[l->note[i]].first + k], i);
+  for (int k = 0; k < nout; k++) keep_read(l, out[k], -1);
+}
+
+pn_status pni_line_open(pn_context *c, pni_line *l, const pni_tape *tape, int nout, const int *out) {
+  int64_t n = tape->note.n;
+  *l = (pni_line){.tape = tape, .notes = n, .values = tape->value.n};
+  uint8_t *used = pni_calloc(c, (size_t)tape->value.n);
+  l->note = pni_alloc_array(c, n, sizeof *l->note);
+  l->hash = pni_alloc_array(c, n, sizeof *l->hash);
+  l->next = pni_alloc_array(c, n, sizeof *l->next);
+  l->section = pni_alloc_array(c, n, sizeof *l->section);
+  l->kept = pni_calloc(c, (size_t)n);
+  l->maker = pni_alloc_array(c, tape->value.n, sizeof *l->maker);
+  if (!pni_failed(c)) write_line(l, nout, out, used);
+  pni_free(c, used, (size_t)tape->value.n);
+  if (pni_failed(c) || link_same(c, l) || find_sections(c, l)) return c->status;
+  if (l->sections.n) find_kept(l, nout, out);
+  return PN_OK;
+}
