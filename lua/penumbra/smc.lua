@@ -37,6 +37,7 @@ local members = {
   smc2 = "nested",
   unscented = "nonlinear",
   vsmc = "sequential_bound",
+  transport = "transport",
 }
 
 local function lazy_names()

@@ -261,7 +261,7 @@ end
 --- Garivier,
 --- Moulines & Olsson 2011; without a batch).
 function methods:smooth(given)
-  return require("penumbra.smc.smoothing").smooth(self, given)
+  return require("penumbra.smc.smoothed_paths").smooth(self, given)
 end
 
 --- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a

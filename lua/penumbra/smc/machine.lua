@@ -125,6 +125,15 @@ function methods:select(state, ancestors) -- luacheck: ignore self
   return map("select", function(x) return core.new_selected(x, ancestors) end, state)
 end
 
+--- s:transport(state [, {epsilon = 0.5, iterations = 100}]): in place of s:resample() and s:select: the state after
+--- resampling by
+--- optimal transport (pn.smc.transport), differentiable in states and weights; the state as it is where no filter is
+--- due. All
+--- parts of the state must be floats.
+function methods:transport(state, given)
+  return require("penumbra.smc.transport").move(self, state, given)
+end
+
 --- s:weigh(log_increment): multiplies the weights by exp(log_increment [N, B...]) and normalises them; the increment
 --- [B...] of the log-evidence, logsumexp(log w + log_increment) with log w normalised: no other 1/N enters.
 --- Differentiable
@@ -277,7 +286,7 @@ function machine.new(given)
     batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero",
     trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
   return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
-    batch = o.batch or {}, history = o.history, conditional = o.conditional,
+    batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 
