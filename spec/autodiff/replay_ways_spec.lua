@@ -152,11 +152,9 @@ local reads = {
 local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), 1) end)
 local opt = optim.sgd { w }
 local g = pn.generator(1)
-local function exact(mean)
-  local one = pn.eye(1)
-  return pn.smc.exact_filter { mean = mean, cov = one, a = one, q = one, emission = one, r = one }
-end
-local exact_filter = exact(pn.zeros { 1 })
+local unit = pn.eye(1)
+local exact_filter = pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = unit, a = unit, q = unit, emission = unit,
+  r = unit }
 local particles = pn.smc({ num_particles = 3, history = true }).core
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
@@ -205,7 +203,11 @@ local effects = {
   ["penumbra.filter methods.log_evidence"] = function(x) return x * exact_filter:log_evidence() end,
   ["penumbra.filter methods.mean"] = function(x) return x * exact_filter:mean() end,
   ["penumbra.filter methods.reset"] = function(x) exact_filter:reset() return x end,
-  ["core.new_exact_filter"] = function(x) exact(x:slice(1, 1, 1)) return x end,
+  ["core.new_exact_filter"] = function(x)
+    local one = pn.eye(1)
+    pn.smc.exact_filter { mean = x:slice(1, 1, 1), cov = one, a = one, q = one, emission = one, r = one }
+    return x
+  end,
   ["penumbra.smc methods.resample"] = function(x) particles:resample() return x end,
   ["penumbra.smc methods.weigh"] = function(x) particles:weigh(x) return x end,
   ["penumbra.smc methods.get"] = function(x) return x * particles:get "log_evidence" end,

@@ -131,9 +131,13 @@ local function advance(self, y, u, reference, ancestor_sampling)
     if ancestor_sampling then
       sample_ancestor(self, reference, t, u)
     end
-    ancestors = s:resample()
-    previous = s:select(self.state, ancestors)
-    score = score and s:select(score, ancestors)
+    if s.transports then
+      previous = s:transport(self.state)
+    else
+      ancestors = s:resample()
+      previous = s:select(self.state, ancestors)
+      score = score and s:select(score, ancestors)
+    end
     state, extra = self.model.move(self, previous, t, u, y)
   end
   if reference then
@@ -385,6 +389,9 @@ function filter.filter(given, more)
   local of_machine = {}
   for name in pairs(machine.options) do
     of_machine[name] = o[name]
+  end
+  if o.gradient == "transport" and (o.lookahead or o.conditional or o.history) then
+    core.error "filter: gradient 'transport' goes with neither lookahead nor conditional nor history: it has no ancestors"
   end
   local s = machine.new(of_machine)
   local shape = { s.num_particles, table.unpack(s.batch) }

@@ -31,7 +31,7 @@ machine.options = {
   resampling = options.choice(table.unpack(schemes)),
   threshold = 0.5,
   batch = options.optional "table",
-  gradient = options.choice("dropped", "stop_gradient", "score_function", "soft"),
+  gradient = options.choice("dropped", "stop_gradient", "score_function", "soft", "transport"),
   alpha = 0.5,
   degenerate = options.choice("error", "zero"),
   trace = true, history = false, conditional = false,
@@ -269,8 +269,9 @@ machine.methods = methods
 --- gradient       through resampling: "dropped" (none: biased, of low variance), "stop_gradient" (weights w / stop(w),
 ---                Scibior & Wood 2021: exact for the evidence, of high variance), "score_function" (as "dropped", and
 ---                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha) /
----                N
----                and weights that make up for it, Karkus, Hsu & Lee 2018)
+---                N and weights that make up for it, Karkus, Hsu & Lee 2018), "transport" (pn.smc.filter moves
+---                particles by s:transport in place of choosing among them: differentiable, biased, Corenflos et al.
+---                2021)
 --- alpha          0.5, of "soft"
 --- degenerate     "error", or "zero": a filter whose weights are all 0 gets evidence 0 (an increment of -inf) and goes
 ---                on with equal weights
@@ -283,11 +284,11 @@ function machine.new(given)
   local o = options.check("smc", given, machine.options)
   options.whole("smc", "num_particles", o.num_particles, 1)
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
-    batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero",
+    batch = o.batch, gradient = o.gradient ~= "transport" and o.gradient or "dropped", alpha = o.alpha, zero_possible = o.degenerate == "zero",
     trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
   return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
     batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
-    scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
+    transports = o.gradient == "transport", scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 
 --- resample(log_w [, {resampling = "systematic", generator =}]): ancestors [N, B...] by log-weights [N, B...] of any
