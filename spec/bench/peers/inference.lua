@@ -15,8 +15,8 @@
 ---   ELBO, VAE                          2040     1.2     3.1    1.4
 ---   IWAE of 50, VAE                    67200    1.0     1.5    1.9
 ---
---- Until a first step is done: 0.8 to 3.3 ms ours with the small models, 10 and 130 ms with the VAE; NumPyro 1.3 to 7.2 s,
---- which is compiling.
+--- Until a first step is done: 0.8 to 3.3 ms ours with the small models, 10 and 130 ms with the VAE; NumPyro 1.3 to
+--- 7.2 s, which is compiling.
 local pn = require "penumbra"
 local nn, dist = pn.nn, pn.dist
 local sampling = require "sampling"

@@ -8,8 +8,9 @@
 ---                    100 draws; whatever compiles does so within
 ---   NAME warm        the same again, when all is compiled (ours captures its plans anew each time)
 ---
---- Measured with NumPyro 0.22 and BlackJAX 1.7.1 (JAX 0.10.2) and Stan (pystan 3.10), one run of 3 seeds, processor time
---- on a machine that others used, too (load 5 to 14 on two cores). Ours, and the peers' in multiples of it (N, B, S):
+--- Measured with NumPyro 0.22 and BlackJAX 1.7.1 (JAX 0.10.2) and Stan (pystan 3.10), one run of 3 seeds, processor
+--- time on a machine that others used, too (load 5 to 14 on two cores). Ours, and the peers' in multiples of it
+--- (N, B, S):
 ---
 ---                     leapfrog              effective draw        mixed, compiled       cold
 ---                     us     N   B   S      us    N   B   S       ms   N   B   S        ms    N    B    S
@@ -20,9 +21,10 @@
 ---   gp_regr           5.68  1.2 1.0 1.2     44.1 1.1 1.1 1.2      105 1.4 1.4 1.2       129   51   36  362
 ---
 --- Stan alone was ahead, with the two small regressions, whose likelihood and gradient it has as one function
---- (normal_id_glm); the 0.7 is partly the luck of three seeds: over 12 seeds a draw of kidiq took us 89 leapfrogs, BlackJAX
---- 83. Since then products with few columns take less time: in a later run, of 9 seeds, kidiq took 1.35 us a leapfrog and
---- 117 us an effective draw, arK 1.82 and 57.2, where Stan had 1.53 and 123, 2.16 and 69.2 in the run above.
+--- (normal_id_glm); the 0.7 is partly the luck of three seeds: over 12 seeds an effective draw of kidiq took us 89
+--- leapfrogs and BlackJAX 83. Since then products with few columns take less time: in a later run, of 9 seeds, kidiq took
+--- 1.35 us a leapfrog and 117 us an effective draw, arK 1.82 and 57.2, where Stan had 1.53 and 123, 2.16 and 69.2 in the
+--- run above.
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local models = dofile "examples/papers/posteriordb/models.lua"
