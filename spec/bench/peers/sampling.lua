@@ -21,10 +21,15 @@
 ---   gp_regr           5.68  1.2 1.0 1.2     44.1 1.1 1.1 1.2      105 1.4 1.4 1.2       129   51   36  362
 ---
 --- Stan alone was ahead, with the two small regressions, whose likelihood and gradient it has as one function
---- (normal_id_glm); the 0.7 is partly the luck of three seeds: over 12 seeds an effective draw of kidiq took us 89
---- leapfrogs and BlackJAX 83. Since then products with few columns take less time: in a later run, of 9 seeds, kidiq took
---- 1.35 us a leapfrog and 117 us an effective draw, arK 1.82 and 57.2, where Stan had 1.53 and 123, 2.16 and 69.2 in the
---- run above.
+--- (normal_id_glm). Since then products with few columns take less time; a later run of 9 seeds beside Stan alone (load
+--- of 19, S as above):
+---
+---   eight schools     0.87          3.7     11.9         3.6      31.8         1.0
+---   logistic          6.04          2.7     23.7         2.6      162          2.6
+---   kidiq             1.35          1.2     117          1.2      216          0.9
+---   arK               1.82          1.3     57.2         1.3      116          0.9
+---
+--- What is left of its lead is the warm-up: of kidiq ours takes about 60 leapfrogs an iteration, 26 after it.
 local pn = require "penumbra"
 local core = require "penumbra.core"
 local models = dofile "examples/papers/posteriordb/models.lua"
