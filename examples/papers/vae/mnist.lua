@@ -23,7 +23,7 @@
 ---   vae1      15       0.7        200   -94.66   -99.25      --epochs 15 --draws 200 --mean all, hardly disturbed
 ---   vae2      50       2.9      5,000   -87.87   -93.30      (8.2 minutes for the bound)
 ---   vae2      50       2.9      1,000   -88.13   -93.30      --draws 1000, the same weights
----   ladder2   50      30.8      5,000   -87.22   -92.30      (2.4 minutes of processor, load of 13; 57 for the bound)
+---   ladder2   50      30.8      5,000   -87.22   -92.30      (2.6 minutes of processor, load of 13; 57 for the bound)
 ---   ladder2   50       2.5      1,000   -87.44   -92.30      --draws 1000, hardly disturbed
 ---   ladder2   15       2.7        200   -91.22   -95.87      --epochs 15 --draws 200
 ---
