@@ -37,6 +37,7 @@ local members = {
   smc2 = "nested",
   unscented = "nonlinear",
   vsmc = "sequential_bound",
+  transport = "transport",
 }
 
 local function lazy_names()
@@ -63,7 +64,8 @@ setmetatable(smc, {
     return rawget(smc, name)
   end,
   __call = function(_, given)
-    return require("penumbra.smc.machine").new(given)
+    local made = require("penumbra.smc.machine").new(given) -- no tail call: errors tell the script's line
+    return made
   end,
 })
 

@@ -152,6 +152,9 @@ local reads = {
 local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), 1) end)
 local opt = optim.sgd { w }
 local g = pn.generator(1)
+local unit = pn.eye(1)
+local exact_filter = pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = unit, a = unit, q = unit, emission = unit,
+  r = unit }
 local particles = pn.smc({ num_particles = 3, history = true }).core
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
@@ -195,6 +198,16 @@ local effects = {
   ["penumbra.stream methods.elbo"] = function(x) return x * weights:elbo() end,
   ["penumbra.stream methods.effective_sample_size"] = function(x) return x * weights:effective_sample_size() end,
   ["penumbra.stream methods.pareto_k"] = function(x) return x * weights:pareto_k() end,
+  ["penumbra.filter methods.observe"] = function(x) exact_filter:observe(1) return x end,
+  ["penumbra.filter methods.run"] = function(x) return x * exact_filter:run(pn.ones { 1 }) end,
+  ["penumbra.filter methods.log_evidence"] = function(x) return x * exact_filter:log_evidence() end,
+  ["penumbra.filter methods.mean"] = function(x) return x * exact_filter:mean() end,
+  ["penumbra.filter methods.reset"] = function(x) exact_filter:reset() return x end,
+  ["core.new_exact_filter"] = function(x)
+    local one = pn.eye(1)
+    pn.smc.exact_filter { mean = x:slice(1, 1, 1), cov = one, a = one, q = one, emission = one, r = one }
+    return x
+  end,
   ["penumbra.smc methods.resample"] = function(x) particles:resample() return x end,
   ["penumbra.smc methods.weigh"] = function(x) particles:weigh(x) return x end,
   ["penumbra.smc methods.get"] = function(x) return x * particles:get "log_evidence" end,
@@ -223,7 +236,7 @@ local once = set [[
   csv idx load npy npz safetensors save script files new points impulses capture
   standardise split parameters
   json trap_nan load_posterior objects
-  new_sampler run finished iteration draws statistics metric new_population evaluate
+  new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
 ]]
 
 describe("inside a compiled function", function()

@@ -5,7 +5,8 @@ local tool = require "spec.gates.tool"
 --- prefix of the descriptors a list declares: from `#define X(name) extern const T prefix##name;`.
 local function prefix_of(root, list)
   for _, path in ipairs(tool.files(root, list:match "^(.*)/", "*.h")) do
-    local text = tool.read(root .. "/" .. path)
+    local own = path:match "^(.*)/" == list:match "^(.*)/" -- folders below have lists of their own
+    local text = own and tool.read(root .. "/" .. path) or ""
     local declaration = '#define X%(name%)%s+extern const [%w_]+ ([%w_]+_)##name;%s*#include "'
     local prefix = text:match(declaration .. list:match "[^/]+$")
     if prefix then return prefix end

@@ -10,8 +10,16 @@ static pn_status wants_index(pn_context *c, const char *where, const pn_tensor *
   return pni_fail(c, PN_DTYPE, "%s: index must be int64, got %s", where, pn_dtype_name((pn_dtype)index->dtype));
 }
 
-/* index made contiguous with every entry in 0 .. size - 1. New. */
-static pn_tensor *checked_index(pn_context *c, const char *where, const pn_tensor *index, int64_t size) {
+/* Are all n places in 0 .. size - 1? */
+static bool all_within(const int64_t *v, int64_t n, int64_t size) {
+  uint64_t wrong = 0;
+  for (int64_t i = 0; i < n; i++) wrong |= (uint64_t)v[i] >= (uint64_t)size;
+  return !wrong;
+}
+
+/* index contiguous and with every entry in 0 .. size - 1: itself where it is so. One more reference. */
+static pn_tensor *checked_index(pn_context *c, const char *where, pn_tensor *index, int64_t size) {
+  if (pni_is_contiguous(index) && all_within(pni_data(index), index->numel, size)) return pn_tensor_ref(index);
   pni_spec s = pni_spec_of(index);
   pn_tensor *d = pni_tensor_new(c, &s);
   if (!d || pni_copy(c, d, index)) goto failed;

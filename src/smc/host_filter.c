@@ -106,6 +106,7 @@ pn_filter *pn_filter_new(pn_context *c, const pn_plan *first, const pn_plan *ste
                          const pn_plan *step_missing) {
   const pn_plan *p[PLANS] = {first, step, first_missing, step_missing};
   if (pni_failed(c) || !first || !step || !first_missing || !step_missing) return NULL;
+  if (pni_refuse_capture(c, "making a filter", "make it outside")) return NULL;
   int parts = step->nout - 1;
   if (parts < 1 || parts > MOST_PARTS - 2 || step->tape->ninput != parts + 2 || !fit(p, parts)) {
     pni_fail(c, PN_SHAPE, "filter: plans must take and give the same parts of a state, of which there may be %d",
@@ -161,7 +162,7 @@ static pn_tensor *operand(pn_context *c, const pn_tensor *t, const char *name, i
 }
 
 pn_filter *pn_filter_kalman(pn_context *c, const pn_filter_model *m) {
-  if (pni_failed(c)) return NULL;
+  if (pni_failed(c) || pni_refuse_capture(c, "making a filter", "make it outside")) return NULL;
   if (!m->mean || !m->cov || !m->a || !m->q || !m->emission || !m->r) {
     pni_fail(c, PN_STATE, "filter: mean, cov, a, q, emission and r must be tensors, got NULL");
     return NULL;

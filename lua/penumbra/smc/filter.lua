@@ -131,9 +131,13 @@ local function advance(self, y, u, reference, ancestor_sampling)
     if ancestor_sampling then
       sample_ancestor(self, reference, t, u)
     end
-    ancestors = s:resample()
-    previous = s:select(self.state, ancestors)
-    score = score and s:select(score, ancestors)
+    if s.by_transport then
+      previous = s:transport(self.state)
+    else
+      ancestors = s:resample()
+      previous = s:select(self.state, ancestors)
+      score = score and s:select(score, ancestors)
+    end
     state, extra = self.model.move(self, previous, t, u, y)
   end
   if reference then
@@ -191,6 +195,8 @@ local function check_run(self, o)
     core.error "run: a reference needs a filter made with conditional = true"
   elseif o.ancestor_sampling and not (o.reference and self.model.transition_log_prob) then
     core.error "run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)"
+  elseif o.lag and self.machine.by_transport then
+    core.error "run: lag needs ancestors, which gradient = 'transport' does not have"
   elseif o.lag then
     options.whole("run", "lag", o.lag, 0)
   end
@@ -261,7 +267,7 @@ end
 --- Garivier,
 --- Moulines & Olsson 2011; without a batch).
 function methods:smooth(given)
-  return require("penumbra.smc.smoothing").smooth(self, given)
+  return require("penumbra.smc.smoothed_paths").smooth(self, given)
 end
 
 --- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a
@@ -387,6 +393,9 @@ function filter.filter(given, more)
     of_machine[name] = o[name]
   end
   local s = machine.new(of_machine)
+  if s.by_transport and o.lookahead then
+    core.error "filter: lookahead needs ancestors, which gradient = 'transport' does not have"
+  end
   local shape = { s.num_particles, table.unpack(s.batch) }
   return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator,
     of_machine = of_machine }, class)

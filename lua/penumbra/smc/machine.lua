@@ -31,7 +31,7 @@ machine.options = {
   resampling = options.choice(table.unpack(schemes)),
   threshold = 0.5,
   batch = options.optional "table",
-  gradient = options.choice("dropped", "stop_gradient", "score_function", "soft"),
+  gradient = options.choice("dropped", "stop_gradient", "score_function", "soft", "transport"),
   alpha = 0.5,
   degenerate = options.choice("error", "zero"),
   trace = true, history = false, conditional = false,
@@ -123,6 +123,15 @@ function methods:select(state, ancestors) -- luacheck: ignore self
     return state
   end
   return map("select", function(x) return core.new_selected(x, ancestors) end, state)
+end
+
+--- s:transport(state [, {epsilon = 0.5, iterations = 100}]): in place of s:resample() and s:select: the state after
+--- resampling by
+--- optimal transport (pn.smc.transport), differentiable in states and weights; the state as it is where no filter is
+--- due. All
+--- parts of the state must be floats.
+function methods:transport(state, given)
+  return require("penumbra.smc.transport").move(self, state, given)
 end
 
 --- s:weigh(log_increment): multiplies the weights by exp(log_increment [N, B...]) and normalises them; the increment
@@ -259,9 +268,9 @@ machine.methods = methods
 --- batch          sizes of further axes: filters that run side by side, each by itself
 --- gradient       through resampling: "dropped" (none: biased, of low variance), "stop_gradient" (weights w / stop(w),
 ---                Scibior & Wood 2021: exact for the evidence, of high variance), "score_function" (as "dropped", and
----                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha) /
----                N
----                and weights that make up for it, Karkus, Hsu & Lee 2018)
+---                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha)
+---                / N and weights that make up for it, Karkus, Hsu & Lee 2018), "transport" (pn.smc.filter uses
+---                s:transport in place of s:resample: differentiable, the evidence biased)
 --- alpha          0.5, of "soft"
 --- degenerate     "error", or "zero": a filter whose weights are all 0 gets evidence 0 (an increment of -inf) and goes
 ---                on with equal weights
@@ -273,11 +282,16 @@ machine.methods = methods
 function machine.new(given)
   local o = options.check("smc", given, machine.options)
   options.whole("smc", "num_particles", o.num_particles, 1)
+  local by_transport = o.gradient == "transport"
+  if by_transport and (o.history or o.conditional) then
+    core.error "smc: gradient 'transport' has no ancestors, which history and conditional are about"
+  end
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
-    batch = o.batch, gradient = o.gradient, alpha = o.alpha, zero_possible = o.degenerate == "zero",
-    trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
+    batch = o.batch, gradient = by_transport and "dropped" or o.gradient, alpha = o.alpha,
+    zero_possible = o.degenerate == "zero", trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
   return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
-    batch = o.batch or {}, history = o.history, conditional = o.conditional,
+    batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
+    by_transport = by_transport,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 

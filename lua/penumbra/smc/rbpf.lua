@@ -475,6 +475,8 @@ local function check_parts(o)
     core.error "rbpf: prior must be {mean =, cov =}, or a function that gives both"
   elseif not dist.is(o.init) and type(o.init) ~= "function" then
     core.error("rbpf: init must be a distribution, or a function that gives one or draws of it")
+  elseif o.gradient == "transport" then
+    core.error "rbpf: gradient 'transport' makes means of particles, which labels and covariances do not have"
   elseif not o.transition == not o.coupling then
     core.error "rbpf: needs a transition or a coupling, one of the two"
   elseif o.proposal ~= nil and o.proposal ~= "optimal" and type(o.proposal) ~= "function" then

@@ -138,7 +138,8 @@ end
 --- gradient    of resampling: "dropped" (biased, of low variance: what the papers train with), "score_function"
 ---             (unbiased for the bound where resampling does not hang on the threshold; scheme "multinomial"; each
 ---             choice is rewarded with the evidence from there on), "stop_gradient" (unbiased for the evidence itself,
----             Scibior & Wood 2021), "soft" (Karkus, Hsu & Lee 2018), and what else pn.smc has
+---             Scibior & Wood 2021), "soft" (Karkus, Hsu & Lee 2018), "transport" (biased and smooth, Corenflos et al.
+---             2021), and what else pn.smc has
 --- baseline    of score_function: a number, or a tensor [T] or [T, B...]; without it the mean of the batch's other
 ---             filters
 ---

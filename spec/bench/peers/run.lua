@@ -1,6 +1,6 @@
---- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx, dynamax,
---- cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and writes
---- BUILD/bench-peers.json.
+--- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
+--- dynamax, cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and
+--- writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
 ---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
@@ -64,7 +64,7 @@ local function by_hand()
 end
 
 local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling",
-  "inference",  "distributions"}
+  "inference", "distributions"}
 local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
@@ -151,7 +151,8 @@ local function environment()
   local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
   local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
   local versions = {}
-  for home, names in pairs{["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx dynamax cuthbert statsmodels", ["peers/particles"] = "particles"} do
+  for home, names in pairs{["peers/particles"] = "particles",
+    ["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx dynamax cuthbert statsmodels"} do
     local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
 from importlib.metadata import version
 print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
