@@ -23,16 +23,16 @@
 --- With --sampler smc, 2500 particles at first and --seed 1 (draws: particles; an ESS that counts siblings as one):
 ---
 ---   posterior            dim draws    z    sd     q        ESS         s
----   kidscore_momiq         3  5791 0.87 0.977  1.60       5708       5.0
----   kidscore_interaction   5  5288 0.63 1.009  1.63       5119       4.5
----   logearn_height         3  4619 0.44 0.989  0.78       4006      11.8
----   logmesquite            8  4845 1.18 1.011  1.53       4364       0.4
----   nes                   10  4975 1.47 0.984  1.53       4396       2.0
----   blr                    6  4975 0.86 0.981  1.49       4700      12.8
----   arK                    7  5310 1.33 1.021  2.21       4665      13.1
----   garch11                4  5794 1.34 0.975  1.79       5550       1.4
----   eight_schools         10  5003 1.49 0.962  2.03       4649       0.8
----   gp_regr                3  5078 2.00 1.033  2.50       4713       1.0
+---   kidscore_momiq         3  4685 1.55 0.978  1.38       4686       1.8
+---   kidscore_interaction   5  5829 2.02 1.005  1.47       4949       2.2
+---   logearn_height         3  4755 1.57 1.003  2.22       4658       4.2
+---   logmesquite            8  4871 1.47 0.980  1.95       4644       0.4
+---   nes                   10  5382 2.01 1.020  2.13       4742       0.6
+---   blr                    6  5221 1.40 1.015  1.96       5189       6.3
+---   arK                    7  5410 1.69 0.980  1.76       5162       5.7
+---   garch11                4  5824 1.87 0.970  3.94       5792       1.0
+---   eight_schools         10  5288 2.08 1.026  2.69       4518       0.6
+---   gp_regr                3  5112 1.15 1.040  2.67       5062       0.5
 ---
 --- The others were not run by it.
 ---
