@@ -391,7 +391,7 @@ function filter.filter(given, more)
     of_machine[name] = o[name]
   end
   if o.gradient == "transport" and (o.lookahead or o.conditional or o.history) then
-    core.error "filter: gradient 'transport' goes with neither lookahead nor conditional nor history: it has no ancestors"
+    core.error "filter: gradient 'transport' has no ancestors: it goes with neither lookahead, conditional nor history"
   end
   local s = machine.new(of_machine)
   local shape = { s.num_particles, table.unpack(s.batch) }
