@@ -154,14 +154,16 @@ local stepped = pn.plot.panel { title = "With a step in 1899", x_label = "year",
   pn.plot.band(year, expected - both.irregular.scale * wide, expected + both.irregular.scale * wide,
     { label = "level and step" }), pn.plot.line(year, expected),
   pn.plot.points(year, flow, { colour = "#555555" }) }
-local map = { title = "A track: looks, smoother, paths of the posterior", x_label = "x", y_label = "y", legend = "below" }
+local map = { title = "A track: looks, smoother, paths of the posterior", x_label = "x", y_label = "y",
+  legend = "below" }
 for k = 1, 30 do
   map[#map + 1] = pn.plot.line(column(paths[k], 1), column(paths[k], 2), { colour = "#bbccdd", width = 1 })
 end
 local looks = pn.where(there, seen, pn.full({}, 0 / 0))
 map[#map + 1] = pn.plot.points(column(looks, 1), column(looks, 2), { label = "looks", colour = "#555555", size = 0.3 })
 map[#map + 1] = pn.plot.line(column(states, 1), column(states, 2), { label = "truth", colour = "#222222", width = 1 })
-map[#map + 1] = pn.plot.line(column(smoothed.mean, 1), column(smoothed.mean, 2), { label = "smoother", colour = "#cc3311" })
+map[#map + 1] = pn.plot.line(column(smoothed.mean, 1), column(smoothed.mean, 2),
+  { label = "smoother", colour = "#cc3311" })
 local function band(m, label)
   local mean, scale = column(m.mean, 1), m.cov:diagonal():sqrt():select(2, 1)
   return pn.plot.band(time, mean - scale * wide, mean + scale * wide, { label = label })
@@ -169,5 +171,6 @@ end
 local in_time = pn.plot.panel { title = "x, 90 %: filter and smoother", x_label = "seconds", legend = "below",
   band(f, "filter"), band(smoothed, "smoother"),
   pn.plot.line(time, column(states, 1), { label = "truth", colour = "#222222", width = 1 }) }
-local picture, why = pn.plot.save(out, { columns = 2, size = { 1000, 800 }, nile, stepped, pn.plot.panel(map), in_time })
+local picture, why = pn.plot.save(out,
+  { columns = 2, size = { 1000, 800 }, nile, stepped, pn.plot.panel(map), in_time })
 print(picture and "picture: " .. picture or "no picture: " .. why)

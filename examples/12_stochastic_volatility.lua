@@ -97,7 +97,7 @@ local ways = {
       warmup = quick and 200 or 800, draws = quick and 400 or 3000 })
   end },
   { name = "SMC^2", model = parameters, sample = function()
-    return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 400, num_particles = quick and 50 or 200,
+    return pn.smc.smc2(model, { data = data, num_parameters = quick and 150 or 1200, num_particles = quick and 50 or 200,
       max_moves = quick and 3 or 6 })
   end },
   { name = "NUTS", model = model, sample = function()

@@ -533,6 +533,9 @@ PN_API pn_status pn_kalman_root_filter(pn_context *c, const pn_kalman_system *s,
 PN_API pn_status pn_kalman_propagate(pn_context *c, int64_t steps, int reverse, pn_tensor *mean, pn_tensor *cov,
                                      pn_tensor *a, pn_tensor *b, pn_tensor *q, pn_tensor **mean_out,
                                      pn_tensor **cov_out);
+/* Means alone: x_t = a_t x_(t-1) + offset_t from x_0 = mean, [T, batch..., n]; mean [batch..., n], a [T or 1, batch...,
+ * n, n] with 1 for axes that it does not have, offset [T, batch..., n]; any n. Scoped. PN_SHAPE. */
+PN_API pn_tensor *pn_kalman_path(pn_context *c, int reverse, pn_tensor *mean, pn_tensor *a, pn_tensor *offset);
 
 /* ---- hidden Markov models: whole sequences, K states, T steps, B sequences side by side -------- */
 /* All in logarithms: initial [1 or B, K]; transition [1 or T, 1 or B, K, K], into step t from state (row) to state

@@ -84,12 +84,12 @@ end
 ---
 --- Loops of f are found in what it did: 32 turns or more of the same operations on the same shapes, whose operands are
 --- at each turn those of the turn before, or the next ones (x[t], the state that the last turn gave, numbers of that
---- turn), are replayed as a loop, and so are those of its gradient. The plan is then as small for 10,000 turns as for 50.
---- Turns that do something else, as the first or the last one may, stand beside the loop; two kinds that take turns are
---- one loop of pairs; kinds without order stay one by one.
+--- turn), are replayed as a loop, and so are those of its gradient. The plan is then as small for 10,000 turns as
+--- for 50. Turns that do something else, as the first or the last one may, stand beside the loop; two kinds that take
+--- turns are one loop of pairs; kinds without order stay one by one.
 ---
---- The result has the methods :plans() (a list of {steps =, loops =, bytes =}, a loop's steps counted once), :captures()
---- (how often f ran) and :forget().
+--- The result has the methods :plans() (a list of {steps =, loops =, bytes =}, a loop's steps counted once),
+--- :captures() (how often f ran) and :forget().
 function replay.compile(f, given)
   if type(f) ~= "function" then
     core.error("compile: f must be a function, got " .. type(f))

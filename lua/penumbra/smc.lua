@@ -64,7 +64,8 @@ setmetatable(smc, {
     return rawget(smc, name)
   end,
   __call = function(_, given)
-    return require("penumbra.smc.machine").new(given)
+    local made = require("penumbra.smc.machine").new(given) -- no tail call: errors tell the script's line
+    return made
   end,
 })
 

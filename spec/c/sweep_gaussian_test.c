@@ -60,6 +60,17 @@ static bool propagate(pn_context *c, const void *data) {
   return pn_backward(c, sum) == PN_OK;
 }
 
+static bool path(pn_context *c, const void *data) {
+  series x;
+  (void)data;
+  if (!make(c, &x)) return false;
+  const int64_t mean[] = {B, N}, offset[] = {T, B, N};
+  pn_tensor *first = pn_param(c, pn_randn(c, NULL, PN_FLOAT64, 2, mean));
+  pn_tensor *steps = pn_randn(c, NULL, PN_FLOAT64, 3, offset), *a = pn_unsqueeze(c, x.s.a, 0);
+  pn_tensor *y = first && steps && a ? pn_kalman_path(c, 1, first, a, steps) : NULL;
+  return y && pn_backward(c, pn_sum(c, y, PN_ALL, 0)) == PN_OK;
+}
+
 /* What Lua never asks for, and what is empty. */
 static void edges(void) {
   pn_context *c = pn_context_new(NULL);
@@ -88,6 +99,10 @@ static void edges(void) {
   pn_context_clear_error(c);
   CHECK(pn_kalman_propagate(c, 1, 0, x.s.mean, x.s.cov, x.s.a, NULL, x.s.q, &mean, &cov) == PN_SHAPE);
   pn_context_clear_error(c);
+  CHECK(!pn_kalman_path(c, 0, x.s.mean, x.s.a, NULL) && pn_context_status(c) == PN_STATE);
+  pn_context_clear_error(c);
+  CHECK(!pn_kalman_path(c, 0, x.s.mean, x.s.a, x.y) && pn_context_status(c) == PN_SHAPE);
+  pn_context_clear_error(c);
   pn_tensor *none = pn_zeros(c, PN_FLOAT64, 3, (const int64_t[]){T, 0, P});
   bad = x.s;
   bad.a = pn_param(c, ones(c, N, 1));
@@ -101,11 +116,31 @@ static void edges(void) {
   pn_context_close(c);
 }
 
+/* A single series, which no two threads share, stops in its middle when time is over. */
+static void stops(void) {
+  enum { LONG = 1000000 };
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  const int64_t shape[] = {LONG, 1};
+  pn_tensor *one = ones(c, 1, 1), *y = pn_zeros(c, PN_FLOAT64, 2, shape);
+  pn_kalman_system s = {.mean = pn_select(c, one, 0, 0), .cov = one, .a = one, .q = one, .c = one, .r = one};
+  pn_kalman k = {0};
+  pn_context_set_deadline(c, 1e-3);
+  CHECK(pn_kalman_filter(c, &s, y, NULL, &k) == PN_CANCELLED && !k.mean);
+  pn_context_set_deadline(c, 0);
+  pn_context_clear_error(c);
+  CHECK(pn_kalman_filter(c, &s, y, NULL, &k) == PN_OK && pn_tensor_numel(k.mean) == LONG);
+  pn_scope_close(c, mark);
+  pn_context_close(c);
+}
+
 int main(void) {
   const int forward = 0, backward = 1;
   edges();
+  stops();
   sweep("kalman_filter", filter, NULL);
   sweep("kalman_log_prob", density, NULL);
+  sweep("kalman_path", path, NULL);
   sweep("kalman_propagate", propagate, &forward);
   sweep("kalman_propagate, reverse", propagate, &backward);
   CHECK_DONE();

@@ -208,6 +208,85 @@ describe("a Gaussian linear system", function()
     end
   end)
 
+  it("has one covariance where all series share it: the same densities and gradients as each by itself", function()
+    for _, steps in ipairs { 1, 7 } do
+      for _, timed in ipairs { false, true } do
+        pn.seed(16)
+        local n, p = 6, 2
+        local s = random_system(n, p, timed and { steps, 1, 1 } or {})
+        s.emission_offset, s.initial_mean = pn.randn { 5, p }, pn.randn { 5, n }
+        local wide, held, list = {}, {}, { pn.param(pn.randn { steps, 4, 5, p }) }
+        for name, x in pairs(s) do
+          held[name] = pn.param(x)
+          list[#list + 1] = held[name]
+          wide[name] = held[name]
+          if own_axes[name] == 2 then
+            local lead = name == "initial_cov" and { 4, 5 } or { steps, 4, 5 }
+            local shape = x:shape()
+            lead[#lead + 1], lead[#lead + 2] = shape[#shape - 1], shape[#shape]
+            wide[name] = held[name]:broadcast_to(lead)
+          end
+        end
+        local got, want = kalman.log_likelihood(held, list[1]), kalman.log_likelihood(wide, list[1])
+        close(got, want, 1e-11, "log likelihood")
+        local g, w = pn.grad(got:sin():sum(), list), pn.grad(want:sin():sum(), list)
+        for k = 1, #list do close(g[k], w[k], 1e-10 * (1 + w[k]:abs():max():item()), "gradient " .. k) end
+      end
+    end
+  end)
+
+  it("has paths without noise, with gradients of all orders", function()
+    pn.seed(17)
+    local path = require "penumbra.core".gaussian.path
+    for _, reverse in ipairs { false, true } do
+      for _, lead in ipairs { { 1, 1 }, { 1, 3 }, { 4, 1 }, { 4, 3 } } do
+        local a = pn.param(pn.randn { lead[1], lead[2], 2, 2 } * 0.4)
+        local x, b = pn.param(pn.randn { 3, 2 }), pn.param(pn.randn { 4, 3, 2 })
+        local function paths() return path(x, a, b, reverse) end
+        local nothing = pn.zeros { 2, 2 }
+        close(paths(), (require "penumbra.core".gaussian.propagate(x, nothing, a, b, nothing, 4, reverse)), 1e-12)
+        assert(pn.check_gradients(function() return paths():sin():sum() end, { x, a, b }))
+        assert(pn.check_gradients(function()
+          local sum = 0
+          for _, g in ipairs(pn.grad(paths():sin():sum(), { x, a, b }, { create_graph = true })) do
+            sum = sum + g:sin():sum()
+          end
+          return sum
+        end, { x, a, b }))
+      end
+    end
+  end)
+
+  it("says what is wrong with what it is given", function()
+    local s, y = worked_example()
+    local function with(name, value)
+      local other = {}
+      for key, x in pairs(s) do other[key] = x end
+      other[name] = value
+      return other
+    end
+    for _, case in ipairs {
+      { "y must be a tensor or a list of numbers, got nil", s, nil },
+      { "y must be %[T, %.%.%., 1%], got %[3, 2%]", s, pn.zeros { 3, 2 } },
+      { "y must be float64 as the system is, got float32", s, y:to "float32" },
+      { "emission must be float64 as the transition is, got float32", with("emission", s.emission:to "float32"), y },
+      { "unknown option 'emision', did you mean 'emission'", with("emision", 1), y },
+      { "the system needs transition_noise", { transition = pn.eye(2) }, y },
+      { "the system needs initial_cov, or diffuse", with("initial_cov", nil), y },
+      { "observed must be bool, got float64", s, y, { observed = y } },
+      { "give either observed or missing", s, y, { observed = y:gt(0), missing = "nan" } },
+      { "diffuse%[1%] must be at most 2", with("diffuse", { 3 }), y },
+      { "form must be one of", s, y, { form = "root" } },
+      { "transition_noise must be %[%.%.%., 2, 2%], got %[3, 3%]", with("transition_noise", pn.eye(3)), y },
+      { "transition must have a time axis of 4 or 1, got %[3, 2, 2%]", with("transition", pn.zeros { 3, 2, 2 }), y },
+      { "emission must have at most 1 axes before its own", with("emission", pn.zeros { 4, 5, 1, 2 }), y },
+      { "emission_input must be %[%.%.%., 1, 3%], got %[1, 2%]", with("emission_input", pn.zeros { 1, 2 }), y,
+        { inputs = pn.zeros { 4, 3 } } },
+    } do
+      assert.error_matches(function() kalman.filter(case[2], case[3], case[4]) end, case[1])
+    end
+  end)
+
   it("takes inputs as offsets", function()
     pn.seed(15)
     local s, y, u = random_system(2, 2), pn.randn { 6, 2 }, pn.randn { 6, 3 }

@@ -203,6 +203,19 @@ describe("PMMH", function()
     check_posterior(pn.nuts(model, { data = { y }, chains = 2, warmup = 400, draws = 600 }), 150)
   end)
 
+  it("takes parameters of which the model is none as improbable", function()
+    local function bounded(theta) -- normal's scale is refused where sigma is below 0.6
+      local form = functions(theta)
+      form.log_weight = function(x, seen) return dist.normal(x, theta.sigma - 0.6):log_prob(seen) end
+      return form
+    end
+    pn.seed(13)
+    local p = pn.smc.pmmh(bounded, { data = { y:slice(1, 1, 5) }, parameters = priors, num_particles = 20, chains = 3,
+      warmup = 50, draws = 100, init = { rho = 0.5, sigma = 0.65 } })
+    local sigma = p.draws.sigma
+    assert.is_true(sigma:min():item() > 0.6 and sigma:std():item() > 0.01)
+  end)
+
   it("gives the same draws captured and not", function()
     local function run(compile)
       return pn.smc.pmmh(model, { data = { y }, num_particles = 20, chains = 2, warmup = 5, draws = 10, threshold = 1,

@@ -59,6 +59,30 @@ describe("transport", function()
     assert.is_true(gap(U:sum(2), pn.ones { n }) < 1e-12)
   end)
 
+  it("is one of the gradients of a filter and its bounds", function()
+    pn.seed(3)
+    local q = pn.param(pn.tensor(0.5))
+    local f = pn.smc.filter { num_particles = 30, threshold = 0.9, gradient = "transport",
+      prior = function() return dist.normal(0, 1) end,
+      transition = function(z) return dist.normal(z * 0.9, q) end,
+      observation = function(z) return dist.normal(z, 0.7) end }
+    assert.is_truthy(f:run(pn.randn { 6 }).log_evidence)
+    local init = pn.randn { 30 }
+    local noise = pn.randn { 6, 30 }
+    local function value() -- reparametrised, so that the state hangs on q
+      local g = pn.smc.filter { num_particles = 30, threshold = 1, gradient = "transport",
+        init = function() return init end,
+        step = function(z, t) return z * 0.9 + noise[t] * q end,
+        log_weight = function(z, y) return (z - y):square() * -1 end }
+      return g:run(pn.linspace(-1, 1, 3)).log_evidence:sum()
+    end
+    assert.is_true(math.abs(pn.grad(value(), { q })[1]:item()) > 0)
+    assert.has_error(function() pn.smc { num_particles = 3, gradient = "transport", history = true } end,
+      "smc: gradient 'transport' has no ancestors, which history and conditional are about")
+    assert.has_error(function() f:run(pn.randn { 6 }, { lag = 2 }) end,
+      "run: lag needs ancestors, which gradient = 'transport' does not have")
+  end)
+
   it("resamples in a machine, with gradients and an evidence near the exact one", function()
     pn.seed(2)
     local scale = pn.param(pn.tensor(0.5))

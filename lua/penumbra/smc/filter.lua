@@ -131,7 +131,7 @@ local function advance(self, y, u, reference, ancestor_sampling)
     if ancestor_sampling then
       sample_ancestor(self, reference, t, u)
     end
-    if s.transports then
+    if s.by_transport then
       previous = s:transport(self.state)
     else
       ancestors = s:resample()
@@ -195,6 +195,8 @@ local function check_run(self, o)
     core.error "run: a reference needs a filter made with conditional = true"
   elseif o.ancestor_sampling and not (o.reference and self.model.transition_log_prob) then
     core.error "run: ancestor_sampling needs a reference and the transition's density (transition_log_prob)"
+  elseif o.lag and self.machine.by_transport then
+    core.error "run: lag needs ancestors, which gradient = 'transport' does not have"
   elseif o.lag then
     options.whole("run", "lag", o.lag, 0)
   end
@@ -390,10 +392,10 @@ function filter.filter(given, more)
   for name in pairs(machine.options) do
     of_machine[name] = o[name]
   end
-  if o.gradient == "transport" and (o.lookahead or o.conditional or o.history) then
-    core.error "filter: gradient 'transport' has no ancestors: it goes with neither lookahead, conditional nor history"
-  end
   local s = machine.new(of_machine)
+  if s.by_transport and o.lookahead then
+    core.error "filter: lookahead needs ancestors, which gradient = 'transport' does not have"
+  end
   local shape = { s.num_particles, table.unpack(s.batch) }
   return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator,
     of_machine = of_machine }, class)

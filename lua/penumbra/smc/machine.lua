@@ -268,10 +268,9 @@ machine.methods = methods
 --- batch          sizes of further axes: filters that run side by side, each by itself
 --- gradient       through resampling: "dropped" (none: biased, of low variance), "stop_gradient" (weights w / stop(w),
 ---                Scibior & Wood 2021: exact for the evidence, of high variance), "score_function" (as "dropped", and
----                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha) /
----                N and weights that make up for it, Karkus, Hsu & Lee 2018), "transport" (pn.smc.filter moves
----                particles by s:transport in place of choosing among them: differentiable, biased, Corenflos et al.
----                2021)
+---                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha)
+---                / N and weights that make up for it, Karkus, Hsu & Lee 2018), "transport" (pn.smc.filter uses
+---                s:transport in place of s:resample: differentiable, the evidence biased)
 --- alpha          0.5, of "soft"
 --- degenerate     "error", or "zero": a filter whose weights are all 0 gets evidence 0 (an increment of -inf) and goes
 ---                on with equal weights
@@ -283,13 +282,18 @@ machine.methods = methods
 function machine.new(given)
   local o = options.check("smc", given, machine.options)
   options.whole("smc", "num_particles", o.num_particles, 1)
+  local by_transport = o.gradient == "transport"
+  if by_transport and (o.history or o.conditional) then
+    core.error "smc: gradient 'transport' has no ancestors, which history and conditional are about"
+  end
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
-    batch = o.batch, gradient = o.gradient ~= "transport" and o.gradient or "dropped", alpha = o.alpha,
-    zero_possible = o.degenerate == "zero", trace = o.trace, history = o.history, conditional = o.conditional },
-    o.generator)
+    batch = o.batch, gradient = by_transport and "dropped" or o.gradient,
+    alpha = o.alpha,
+    zero_possible = o.degenerate == "zero",
+    trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
   return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
     batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
-    transports = o.gradient == "transport",
+    by_transport = by_transport,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
 end
 

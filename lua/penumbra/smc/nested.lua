@@ -189,6 +189,8 @@ end
 --- mixing          0.9: they are moved until no coordinate's correlation with where they stood is above 1 - mixing, at
 ---                 most max_moves (10) times
 --- generator, progress    as pn.nuts has them
+---
+--- Moves to parameters at which a distribution of the model cannot be are refused; draws of the prior must not be such.
 function nested.smc2(m, given)
   local o = options.check("smc2", given, known)
   check(o)

@@ -126,12 +126,13 @@ local function step(self, now)
 end
 
 -- Chains start from the best of some draws of the prior.
-local function first(self, tries)
+local function first(self, tries, safe)
   local now
   for _ = 1, tries do
     local z = self.target:draw_priors(self.chains, self.generator)
     local prior = self.log_prior(z)
-    local likelihood = pmmh.settled(self.filter(self:rows_of(z)))
+    local likelihood, possible = pmmh.guarded(self.of_z, z, safe)
+    likelihood = pmmh.settled(likelihood + possible)
     if not now then
       now = { z = z, prior = prior, likelihood = likelihood }
     else
@@ -178,7 +179,7 @@ end
 local STATISTICS = { "log_density", "accept", "log_likelihood" }
 
 local function run(self, o, bar)
-  local now = o.init and self:start_at(o.init) or first(self, 10)
+  local now = o.init and self:start_at(o.init) or first(self, 10, self.safe)
   local history, draws, columns = {}, {}, {}
   for _, name in ipairs(STATISTICS) do
     columns[name] = {}
@@ -203,6 +204,22 @@ local function run(self, o, bar)
     columns[name] = core.stack(list, 2)
   end
   return core.stack(draws, 2), columns
+end
+
+-- Runs the filter with all chains at one place where the model can be run: at init, or at the first draw of the prior
+-- that is such. Gives it.
+local function run_once(self, init, draws)
+  local n, tries = self.target.size, init and 1 or draws:size(1)
+  for k = 1, tries do
+    local z = init and self.target:unconstrain(init) or draws[k]
+    z = z:unsqueeze(1):broadcast_to({ self.chains, n }):contiguous()
+    local ok, message = pcall(self.filter, self:rows_of(z))
+    if ok then
+      return z
+    elseif k == tries or not OUTSIDE[core.raised_status(message)] then
+      error(message, 0)
+    end
+  end
 end
 
 -- Standard deviation of the log-likelihood's estimate at the mean of the draws.
@@ -257,6 +274,8 @@ end
 --- init            table parameter -> value where all chains start; else the best of 10 draws of the prior
 --- compile         true: the filter is captured and replayed; false for models that cannot be
 --- generator, progress    as pn.nuts has them
+---
+--- Parameters at which a distribution of the model cannot be (a scale of 0) count as impossible.
 function pmmh.pmmh(m, given)
   local o = options.check("pmmh", given, known)
   for name, least in pairs { num_particles = 1, chains = 1, warmup = 0, draws = 4 } do
@@ -276,7 +295,7 @@ function pmmh.pmmh(m, given)
     self.log_prior = pmmh.log_prior_of(self)
     local start = pmmh.start_proposal(self)
     self.filter = eager
-    eager(self:rows_of(start:slice(1, 1, self.chains))) -- once outside of a capture
+    self.safe = run_once(self, o.init, start) -- outside of a capture
     self.of_z = function(z) return self.filter(self:rows_of(z)) end
     if o.compile then
       self.filter = replay.compile(eager, { watch = self.functions and m or m.body, plans = 1 })

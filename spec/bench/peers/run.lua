@@ -64,7 +64,7 @@ local function by_hand()
 end
 
 local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling",
-  "inference",  "distributions"}
+  "inference", "distributions"}
 local rate, loops = limits(), nil
 for _, asked in ipairs(groups) do
   local group, names = asked:match "^(%a+):?([%w_,]*)$"

@@ -1,5 +1,5 @@
 """Writes kalman_sequence.lua: rows, densities and gradients of whole sequences (operations packed_kalman_sequence,
-kalman_sequence_density, kalman_sequence_adjoint) from a plain filter in JAX, and what statsmodels makes of structural
+kalman_sequence_density, kalman_sequence_adjoint, kalman_path) from a plain filter in JAX, and what statsmodels makes of structural
 models at fixed parameters, on generated series and, with --nile FILE, on the Nile's flow.
 
 Run with jax and statsmodels: python3 kalman_sequence.py [--nile nile.csv] > kalman_sequence.lua
@@ -74,6 +74,11 @@ print("return {")
 print("system =", lua(dict(system, y=y)) + ",")
 print("weight =", lua(weight) + ",")
 print("packed_kalman_sequence =", lua(rows) + ",")
+path, paths = system["mean"], []
+for t in range(steps):
+    path = system["a"][t] @ path + system["b"][t]
+    paths.append(path)
+print("kalman_path =", lua(paths) + ",")
 print("kalman_sequence_density =", lua(rows[:, -1]) + ",")
 print("kalman_sequence_adjoint =", lua({"rows": gradients(weighed),
                                         "density": gradients(lambda s, y: jnp.sum(run(s, y)[:, -1]))}) + ",")

@@ -11,15 +11,15 @@
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 65536 };
 
-enum {
-  PNI_STEP_RUN,
-  PNI_STEP_LOOP,
-  PNI_STEP_GROUP,
-  PNI_STEP_PREPARED,
-  PNI_STEP_EVAL,
-  PNI_STEP_DRAW,
-  PNI_STEP_EFFECT,
-  PNI_STEP_ROLL
+enum { /* (the first three only compute) */
+       PNI_STEP_RUN,
+       PNI_STEP_LOOP,
+       PNI_STEP_GROUP,
+       PNI_STEP_PREPARED,
+       PNI_STEP_EVAL,
+       PNI_STEP_DRAW,
+       PNI_STEP_EFFECT,
+       PNI_STEP_ROLL
 };
 
 /* A group of elementwise operations over one space of rows x columns runs tile by tile: what a tile hands on

@@ -8,8 +8,9 @@
 #include <string.h>
 #include "roll.h"
 
-/* Periods that are tried at a note; turns at the beginning whose operands may lie elsewhere. */
-enum { TRIES = 64, MOST_PEEL = 2 };
+/* Turns at the beginning whose operands may lie elsewhere. At a note, periods are tried until so many notes have been
+ * compared: a long tape without loops is read in little more time than it took to write. */
+enum { MOST_PEEL = 2, MOST_COMPARED = 500 };
 
 /* ---- the line ---- */
 
@@ -192,17 +193,29 @@ static int64_t steady(const pni_line *l, const pni_section *s, int m, int k) {
 
 static int operands(const pni_line *l, int place) { return l->tape->note.v[l->note[place]].nin; }
 
-/* Can the section have its s->turns turns, or fewer? With the fewest turns peeled for which that holds. */
-static bool settles(const pni_line *l, pni_section *s) {
+/* Can the section have its s->turns turns, or fewer, but `least` after those that are peeled? With the fewest peeled for
+ * which that holds. */
+static bool settles(const pni_line *l, pni_section *s, int64_t least) {
   int64_t turns = s->turns;
-  for (s->peel = 0; s->peel <= MOST_PEEL && turns - s->peel >= PNI_LEAST_TURNS; s->peel++) {
+  for (s->peel = 0; s->peel <= MOST_PEEL && turns - s->peel >= least; s->peel++) {
     s->turns = turns;
-    for (int m = 0; m < s->period && s->turns - s->peel >= PNI_LEAST_TURNS; m++)
-      for (int k = 0; k < operands(l, s->begin + m) && s->turns - s->peel >= PNI_LEAST_TURNS; k++)
-        s->turns = steady(l, s, m, k);
-    if (s->turns - s->peel >= PNI_LEAST_TURNS) return true;
+    for (int m = 0; m < s->period && s->turns - s->peel >= least; m++)
+      for (int k = 0; k < operands(l, s->begin + m) && s->turns - s->peel >= least; k++) s->turns = steady(l, s, m, k);
+    if (s->turns - s->peel >= least) return true;
   }
   return false;
+}
+
+/* Does what begins here look like a section of this period: first a glance, then the fewest turns it must have? Adds the
+ * notes that were compared to *compared. */
+static bool promises(const pni_line *l, pni_section *s, int64_t *compared) {
+  static const int64_t looks[] = {4, PNI_LEAST_TURNS};
+  for (int i = 0; i < 2; i++) {
+    s->turns = turns_of(l, s, looks[i] + MOST_PEEL);
+    *compared += (s->turns - 1) * s->period;
+    if (!settles(l, s, looks[i])) return false;
+  }
+  return true;
 }
 
 static int64_t covered(const pni_section *s) { return s->turns * s->period; }
@@ -211,14 +224,14 @@ static int64_t covered(const pni_section *s) { return s->turns * s->period; }
 static pni_section section_at(const pni_line *l, int begin) {
   pni_section best = {.turns = 0};
   int q = l->hash[begin] ? l->next[begin] : -1;
-  for (int tries = 0; q >= 0 && tries < TRIES; tries++, q = l->next[q]) {
+  for (int64_t compared = 0; q >= 0 && compared < MOST_COMPARED; q = l->next[q]) {
     pni_section s = {.begin = begin, .period = q - begin};
     if ((int64_t)s.period * PNI_LEAST_TURNS > l->n - begin) break;
     if (best.turns && s.period % best.period == 0) continue;
-    s.turns = turns_of(l, &s, PNI_LEAST_TURNS + MOST_PEEL); /* a look at the first ones, */
-    if (!settles(l, &s)) continue;
-    s.turns = turns_of(l, &s, INT64_MAX); /* and at all */
-    if (settles(l, &s) && covered(&s) > covered(&best) + s.period) best = s;
+    compared += 8;
+    if (!promises(l, &s, &compared)) continue;
+    s.turns = turns_of(l, &s, INT64_MAX);
+    if (settles(l, &s, PNI_LEAST_TURNS) && covered(&s) > covered(&best) + s.period) best = s;
   }
   return best;
 }

@@ -88,12 +88,19 @@ static void rewind_draws(const pn_plan *p, int64_t begin, int64_t end, int64_t t
 
 static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end);
 
+/* One turn. A step that only computes needs no scope of its own. */
+static pn_status run_turn(pn_context *c, pn_plan *p, int64_t begin, int64_t end) {
+  if (end - begin != 1 || p->step[begin].kind > PNI_STEP_GROUP) return run_steps(c, p, begin, end);
+  if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && pni_check_cancel(c)) return c->status;
+  return one(c, p, &p->step[begin]);
+}
+
 /* All turns of a roll, after which everything stands where it stood. */
 static pn_status run_roll(pn_context *c, pn_plan *p, int64_t at) {
   const pni_step *roll = &p->step[at];
   int64_t begin = at + 1, end = begin + roll->u.roll.n, turn = 0, last = roll->u.roll.turns - 1;
   pn_status status;
-  while ((status = run_steps(c, p, begin, end)) == PN_OK && turn < last) {
+  while ((status = run_turn(c, p, begin, end)) == PN_OK && turn < last) {
     pni_turn(p, roll, 1);
     turn++;
   }

@@ -66,11 +66,17 @@ static int l_propagate(lua_State *L) {
   return pni_tensor_results(L, in, 2, propagate);
 }
 
-static const luaL_Reg functions[] = {{"filter", l_filter},
-                                     {"root_filter", l_root_filter},
-                                     {"log_prob", l_log_prob},
-                                     {"propagate", l_propagate},
-                                     {NULL, NULL}};
+/* path(mean, a, offset, reverse) -> x */
+static int l_path(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *mean = pni_check_tensor(L, 1), *a = pni_check_tensor(L, 2), *offset = pni_check_tensor(L, 3);
+  int reverse = lua_toboolean(L, 4);
+  PNI_RETURN(L, c, pn_kalman_path(c, reverse, mean, a, offset));
+}
+
+static const luaL_Reg functions[] = {{"filter", l_filter},     {"root_filter", l_root_filter},
+                                     {"log_prob", l_log_prob}, {"propagate", l_propagate},
+                                     {"path", l_path},         {NULL, NULL}};
 
 void pni_open_smc_gaussian(lua_State *L) {
   luaL_newlib(L, functions);

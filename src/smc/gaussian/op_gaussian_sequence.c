@@ -112,12 +112,11 @@ static pn_status missing_gradient(C *c, const char *where) {
 static pn_status by_kernel(C *c, const pni_attr *attr, T *g, T *packed, int n, T *const *operand, const bool *wanted,
                            T **out) {
   T *in[PNI_SEQUENCE_ADJOINT] = {pn_contiguous(c, g), packed};
-  pni_attr a = *attr;
+  pni_attr a = {.ni = ATTRS + 1}; /* a node's own holds no more numbers than it needs */
   pni_sequence q = sequence_of(attr);
   int64_t shape[PN_MAX_DIMS], at = 0;
   if (q.kind == PNI_SEQUENCE_ROOT) return missing_gradient(c, q.where);
-  a.ni = ATTRS + 1;
-  a.i[WANTED] = 0;
+  memcpy(a.i, attr->i, ATTRS * sizeof *a.i);
   for (int k = 0; k < n; k++) {
     in[k + 2] = operand[k];
     if (wanted[k]) a.i[WANTED] |= (int64_t)1 << k;

@@ -27,11 +27,12 @@ local function noise(x, lead, generator)
   return apply(filtering.root(x), draws)
 end
 
--- The path from x_0 with the offsets given at each step.
-local function path(first, a, offsets, steps, reverse)
-  local n = first:size(-1)
-  local nothing = core.zeros({ n, n }, { dtype = first:dtype() })
-  return (fused.propagate(first, nothing, a, offsets, nothing, steps, reverse))
+-- The path from x_0 [B..., n] with the offsets [T, B..., n]; a with or without axes of time and batch.
+local function path(first, a, offsets, reverse)
+  for _ = a:ndim(), offsets:ndim() do
+    a = a:unsqueeze(1)
+  end
+  return fused.path(first, a, offsets, reverse)
 end
 
 -- A time axis apart from draws: [T, S, B...] operands out of [T, B...].
@@ -58,7 +59,7 @@ function drawing.prior(s, generator)
   if x then
     local steps = noise(x.q, { x.steps, table.unpack(s.lead) }, generator)
     steps = x.b and steps + x.b or steps
-    states = core.concatenate(joined(states, path(first, x.a, steps, x.steps, false)), 1)
+    states = core.concatenate(joined(states, path(first, x.a, steps, false)), 1)
   end
   local count = states:size(1)
   local seen = apply(s.c, states:slice(1, count - s.steps + 1, count))
@@ -81,7 +82,7 @@ function drawing.backwards(s, f, draws, generator)
     return nil, message, code
   end
   local offsets = k.offset:unsqueeze(2) + noise(k.cov:unsqueeze(2), { x.steps, table.unpack(lead) }, generator)
-  return core.concatenate({ path(last, k.gain:unsqueeze(2), offsets, x.steps, true), last:unsqueeze(1) }, 1)
+  return core.concatenate({ path(last, k.gain:unsqueeze(2), offsets, true), last:unsqueeze(1) }, 1)
 end
 
 --- The simulation smoother of Durbin & Koopman (2002): draws x, y of the prior, corrected by the smoothed mean of what

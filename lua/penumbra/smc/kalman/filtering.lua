@@ -45,11 +45,101 @@ function filtering.covariance(s)
   return all_steps(s, fused.filter, core.kalman_update)
 end
 
+-- ---- one covariance for all series ----
+
+-- From these sizes on it pays.
+local MANY_SERIES, LARGE_STATE = 16, 6
+
+-- x without the axes of the batch, which are all 1; nil if they are not. own: its last axes.
+local function without_batch(s, x, own, timed)
+  local shape, batch = x:shape(), s.batch
+  local have = #shape - own
+  local from = timed and have > batch and 2 or 1
+  for axis = from, have do
+    if shape[axis] ~= 1 then
+      return nil
+    end
+  end
+  local kept = from == 2 and { shape[1] } or {}
+  table.move(shape, have + 1, #shape, #kept + 1, kept)
+  return x:reshape(kept)
+end
+
+-- The system of one series without offsets whose covariances are those of all; nil where these differ.
+local function common(s)
+  local count = 1
+  for _, size in ipairs(s.lead) do
+    count = count * size
+  end
+  if s.observed or s.predicted or count < MANY_SERIES or s.n < LARGE_STATE then
+    return nil
+  end
+  local one = { batch = 0, lead = {}, cov = without_batch(s, s.cov, 2, false) }
+  for _, name in ipairs { "a", "q", "c", "r" } do
+    one[name] = one.cov and without_batch(s, s[name], 2, true)
+    if not one[name] then
+      return nil
+    end
+  end
+  one.b, one.d = nil, nil
+  return s:with(one)
+end
+
+local LOG_TAU = 1.8378770664093453 -- log(2 pi)
+
+-- log_prob where covariances do not differ: these once, by the filter of one series, then the means of all, which
+-- follow m_t = (1 - K c) (a m_(t-1) + b) + K (y - d).
+local function shared_log_prob(s, one)
+  local zero = { dtype = s.a:dtype() }
+  local origin = core.zeros({ s.n }, zero)
+  local nothing = core.zeros({ s.steps, s.p }, zero)
+  local mean, cov, code = fused.filter(origin, one.cov, one.a, nil, one.q, nothing, one.c, nil, one.r)
+  if not mean then
+    return nil, cov, code
+  end
+  one.mean, one.b, one.d = origin, nil, nil
+  local _, before = filtering.predicted(one, mean, cov)
+  local _, _, _, _, innovation_cov, gain = core.kalman_update(mean, before, nothing, one.c, nil, one.r,
+    { details = true })
+  if not gain then
+    return nil, "the innovation covariances have changed", "singular"
+  end
+  local keep = linear_system.unit(one.a, s.n) - gain:matmul(one.c)
+  -- everything with one axis of series: [T, S, ...]
+  local function flat(x)
+    return spread(x, { s.steps, table.unpack(s.lead) }, 1):reshape { s.steps, -1, x:size(-1) }
+  end
+  local y = flat(s.d and s.y - s.d or s.y)
+  local b = s.b and flat(s.b)
+  local first = spread(s.mean, s.lead, 1):reshape { -1, s.n }
+  local offset = y:matmul(mt(gain))
+  offset = b and offset + b:matmul(mt(keep)) or offset
+  local means = fused.path(first, keep:matmul(one.a):unsqueeze(2), offset, false)
+  local last = first:unsqueeze(1)
+  last = s.steps > 1 and core.concatenate({ last, means:slice(1, 1, s.steps - 1) }, 1) or last
+  -- the innovation y - c (a m + b), and its square by the factor of its covariance
+  local through = one.c:matmul(one.a)
+  local v = y - last:matmul(mt(through))
+  v = b and v - b:matmul(mt(one.c)) or v
+  local l, message, why = innovation_cov:cholesky()
+  if not l then
+    return nil, message, why
+  end
+  local white = l:solve_triangular(mt(v))
+  local constant = l:diagonal():log():sum(-1) + 0.5 * s.p * LOG_TAU
+  local log_prob = white:square():sum(-2) * -0.5 - constant:unsqueeze(-1)
+  return log_prob:reshape { s.steps, table.unpack(s.lead) }
+end
+
 --- log_prob [T, batch...]; nil, message, code.
 function filtering.log_prob(s)
   if s.predicted then
     local _, _, log_prob = filtering.covariance(s)
     return log_prob
+  end
+  local one = common(s)
+  if one then
+    return shared_log_prob(s, one)
   end
   return fused.log_prob(s.mean, s.cov, s.a, s.b, s.q, s.y, s.c, s.d, s.r, s.observed)
 end

@@ -84,6 +84,16 @@ local function system_tensors(where, given)
       core.error(("%s: the system needs %s"):format(where, name))
     end
   end
+  local dtype = s.transition:dtype()
+  if not dtype:find "^float" then
+    core.error(("%s: transition must be float64 or float32, got %s (convert with :to)"):format(where, dtype))
+  end
+  for name in pairs(rank) do
+    if s[name] and s[name]:dtype() ~= dtype then
+      core.error(("%s: %s must be %s as the transition is, got %s (convert with :to)"):format(where, name, dtype,
+        s[name]:dtype()))
+    end
+  end
   return s
 end
 
@@ -163,11 +173,18 @@ local function read_observations(where, self, y, o)
   elseif y:size(1) == 0 then
     core.error(("%s: y must have at least one step, got %s"):format(where, shape_text(y)))
   end
+  if y:dtype() ~= self.a:dtype() then
+    core.error(("%s: y must be %s as the system is, got %s (convert with :to)"):format(where, self.a:dtype(),
+      y:dtype()))
+  end
   local observed = o.observed
   if observed == false or observed == nil then
     observed = nil
   else
     options.argument(where, "observed", observed, "tensor")
+    if observed:dtype() ~= "bool" then
+      core.error(("%s: observed must be bool, got %s"):format(where, observed:dtype()))
+    end
     if observed:ndim() == y:ndim() - 1 and self.p == 1 then
       observed = observed:unsqueeze(-1)
     end
@@ -206,6 +223,32 @@ local function find_lead(self)
   return lead
 end
 
+-- Each part of the system ends as it must, and has no more axes than time and the batch; a time axis is steps or 1.
+local function check_shapes(self)
+  local where, s, n, p = self.where, self.given, self.n, self.p
+  local m = self.inputs and self.inputs:size(-1) or false
+  local want = { transition = { n, n }, transition_offset = { n }, transition_input = { n, m },
+    transition_noise = { n, n }, emission = { p, n }, emission_offset = { p }, emission_input = { p, m },
+    emission_noise = { p, p }, initial_mean = { n }, initial_cov = { n, n } }
+  for name, own in pairs(rank) do
+    local x = s[name]
+    for axis = 1, x and own or 0 do
+      local size = want[name][axis]
+      if size and x:size(axis - own - 1) ~= size then
+        core.error(("%s: %s must be [..., %s], got %s"):format(where, name,
+          table.concat({ want[name][1], want[name][2] or nil }, ", "), shape_text(x)))
+      end
+    end
+    local lead, most = x and x:ndim() - own or 0, self.batch + (name:find "^initial" and 0 or 1)
+    if lead > most then
+      core.error(("%s: %s must have at most %d axes before its own (%s), got %s"):format(where, name, most,
+        name:find "^initial" and "the batch's" or "time and the batch's", shape_text(x)))
+    elseif lead > self.batch and x:size(1) ~= 1 and x:size(1) ~= self.steps then
+      core.error(("%s: %s must have a time axis of %d or 1, got %s"):format(where, name, self.steps, shape_text(x)))
+    end
+  end
+end
+
 --- What a call is about: the system's operands by the names of pn.kalman_step (a, b, q, c, d, r; mean, cov), y
 --- [T, batch..., p], observed, steps T, batch (axes), lead (their sizes), n, p, predicted (is the initial state that
 --- of the first observation?), diffuse [n, k]. Without y the number of steps is o.steps.
@@ -214,7 +257,6 @@ function linear_system.read(where, system, y, o)
   local self = setmetatable({ where = where, given = s, a = s.transition, q = s.transition_noise, c = s.emission,
     r = s.emission_noise, n = s.transition:size(-1), p = s.emission:size(-2) }, linear_system)
   self.inputs = numbers_option(where, o, "inputs")
-  self.b, self.d = offset(where, s, "transition", self.inputs), offset(where, s, "emission", self.inputs)
   self.predicted = o.first == "predicted"
   self.diffuse = diffuse_columns(where, s.diffuse, s.transition, self.n)
   local zero = { dtype = s.transition:dtype() }
@@ -224,11 +266,13 @@ function linear_system.read(where, system, y, o)
   end
   self.mean = self.mean or core.zeros({ self.n }, zero)
   self.cov = self.cov or core.zeros({ self.n, self.n }, zero)
-  if y ~= nil then
+  if y ~= nil or not o.steps then
     read_observations(where, self, y, o)
   else
     self.steps, self.batch = o.steps, o.batch or 0
   end
+  check_shapes(self)
+  self.b, self.d = offset(where, s, "transition", self.inputs), offset(where, s, "emission", self.inputs)
   self.lead = find_lead(self)
   return self
 end

@@ -1,0 +1,6 @@
+/* affine_f32.c: affine recursions of float32. */
+#include "affine.h"
+
+#define REAL       float
+#define NAME(name) name##_f32
+#include "affine_real.h"
