@@ -288,7 +288,8 @@ function machine.new(given)
   end
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
     batch = o.batch, gradient = by_transport and "dropped" or o.gradient, alpha = o.alpha,
-    zero_possible = o.degenerate == "zero", trace = o.trace, history = o.history, conditional = o.conditional }, o.generator)
+    zero_possible = o.degenerate == "zero", trace = o.trace, history = o.history, conditional = o.conditional },
+    o.generator)
   return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
     batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
     by_transport = by_transport,
