@@ -182,12 +182,15 @@ describe("gradients of bounds", function()
     local slope = pn.grad(value, { p.r })[1]:sum():item()
     local difference = (bound(1e-5):item() - bound(-1e-5):item()) / 2e-5
     assert.is_true(math.abs(slope - difference) < 0.01 * math.abs(slope), ("%g %g"):format(slope, difference))
-    -- biased: 0.41 of 1.21 as measured with 64 particles, where dropping the term costs -0.81
+    -- biased, but by less than dropping the term costs, which is -0.81 (see below)
     local _, g = exact(Y)
-    local _, slopes = replicates(smc.vsmc, 64, 150, { gradient = "transport" })
-    local mean, deviation = mean_and_error(slopes[3])
-    assert.is_true(6 * deviation < 0.4 and math.abs(mean - g[3] - 0.41) < 6 * deviation, ("%g %g %g"):format(mean,
-      deviation, g[3]))
+    local slopes = {}
+    for round = 1, 5 do
+      local _, list = replicates(smc.vsmc, 32, 100, { gradient = "transport" })
+      slopes[round] = list[3]
+    end
+    local mean, deviation = mean_and_error(pn.concatenate(slopes, 1))
+    assert.is_true(math.abs(mean - g[3]) + 6 * deviation < 0.81, ("%g %g %g"):format(mean, deviation, g[3]))
   end)
 
   -- Where the term of resampling is dropped each step is seen from the filter at its own time alone, however many the
