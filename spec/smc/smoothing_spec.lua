@@ -93,6 +93,152 @@ describe("smoothing by particles", function()
     assert.near(means[6], paths.x[6]:mean():item(), 0.25)
   end)
 
+  -- Exact moments [T] of one number by the Kalman smoother, NaN where y is missing.
+  local function smoothed_exactly(y)
+    local x = pn.smc.kalman.smooth({ transition = { { A } }, transition_noise = { { Q * Q } }, emission = { { 1 } },
+      emission_noise = { { R * R } }, initial_mean = { 0 }, initial_cov = { { 1 } } }, y:reshape { -1, 1 },
+      { first = "predicted", missing = "nan" })
+    return x.mean:reshape { -1 }:totable(), x.cov:reshape { -1 }:totable()
+  end
+
+  local function assert_two_filter(r, want_mean, want_variance, narrow)
+    local n, steps = r.state:size(2), #want_mean
+    assert.same(r.state:shape(), r.log_weights:shape())
+    assert.near(0, r.log_weights:logsumexp(2):abs():max():item(), 1e-9)
+    assert.same({ steps, r.state:size(3) }, r.effective_sample_size:shape())
+    assert.is_true(r.effective_sample_size:min():item() > n / 5 and r.effective_sample_size:max():item() <= n)
+    assert_near(r.mean, want_mean, narrow)
+    assert_near(r.square - r.mean:square(), want_variance, narrow)
+  end
+
+  it("has the exact smoother's moments by two filters", function()
+    pn.seed(5)
+    local mean, variance = smoothed_exactly(ys)
+    for t = 1, T do -- the two exact smoothers agree
+      assert.near(means[t], mean[t], 1e-12)
+      assert.near(variances[t], variance[t], 1e-12)
+    end
+    local f = make { num_particles = 500, batch = { 40 }, trace = false }
+    f:run(ys, { record = true })
+    assert_two_filter(f:smooth { method = "two_filter" }, mean, variance, 0.01)
+    local asked = {}
+    local r = f:smooth { method = "two_filter", artificial = function(t)
+      asked[t] = true
+      return dist.normal(0, 1.2)
+    end }
+    assert.equal(T, #asked)
+    assert_two_filter(r, mean, variance, 0.01)
+  end)
+
+  it("smooths by two filters what is missing, with inputs", function()
+    pn.seed(6)
+    local u = pn.randn { T }:totable()
+    local list, gaps, shift = ys:totable(), ys:totable(), { 0 } -- x[t] = (that of the plain model) + shift[t]
+    for t = 2, T do
+      shift[t] = A * shift[t - 1] + u[t]
+    end
+    for _, t in ipairs { 1, 5, 6, T } do
+      list[t], gaps[t] = false, 0 / 0
+    end
+    for t = 1, T do
+      list[t] = list[t] and list[t] + shift[t]
+    end
+    local mean, variance = smoothed_exactly(pn.tensor(gaps))
+    for t = 1, T do
+      mean[t] = mean[t] + shift[t]
+    end
+    local f = pn.smc.filter { num_particles = 500, batch = { 40 }, trace = false,
+      prior = function() return dist.normal(0, 1) end,
+      transition = function(x, _, input) return dist.normal(x * A + input, Q) end,
+      observation = function(x) return dist.normal(x, R) end }
+    f:run(list, { record = true, inputs = u })
+    assert_two_filter(f:smooth { method = "two_filter" }, mean, variance, 0.012)
+  end)
+
+  it("smooths a vector, and a single step, by two filters", function()
+    pn.seed(7)
+    local a, q, h, r = pn.tensor { { 0.9, 0.3 }, { -0.2, 0.8 } }, pn.tensor { 0.5, 0.4 }, pn.tensor { 1, 0.5 }, 0.7
+    local y = pn.randn { 6 }
+    local f = pn.smc.filter { num_particles = 500, batch = { 20 }, trace = false,
+      prior = function() return dist.normal(pn.zeros { 2 }, 1):independent(1) end,
+      transition = function(x) return dist.normal(x:matmul(a:transpose(1, 2)), q):independent(1) end,
+      observation = function(x) return dist.normal((x * h):sum(-1), r) end }
+    for _, steps in ipairs { 6, 1 } do
+      local some = y:slice(1, 1, steps)
+      local exact_one = pn.smc.kalman.smooth({ transition = a, transition_noise = q:square():diag_embed(),
+        emission = h:reshape { 1, 2 }, emission_noise = { { r * r } }, initial_mean = pn.zeros { 2 },
+        initial_cov = pn.eye(2) }, some:reshape { steps, 1 }, { first = "predicted" })
+      f:reset()
+      f:run(some, { record = true })
+      local result = f:smooth { method = "two_filter" }
+      assert.same({ steps, 500, 20, 2 }, result.state:shape())
+      assert.same({ steps, 500, 20 }, result.log_weights:shape())
+      assert.same({ steps, 20, 2 }, result.mean:shape())
+      local function near(got, want)
+        local off, error = (got:mean(2) - want):abs(), got:std(2) / math.sqrt(20)
+        assert.is_true(error:max():item() < 0.02)
+        assert.is_true((off - error * 6):max():item() < 0.004)
+      end
+      near(result.mean, exact_one.mean)
+      assert.has_error(function()
+        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 20, 2 }, 1) end }
+      end, ("smooth: artificial(%d) must have log densities [500, 20], got [500, 20, 2]"):format(steps))
+      near(result.square - result.mean:square(), exact_one.cov:diagonal())
+    end
+  end)
+
+  it("says what two filters need", function()
+    local two = { method = "two_filter" }
+    local f = make { num_particles = 10 }
+    assert.has_error(function() f:smooth(two) end,
+      "smooth: nothing was recorded (filter:run(ys, {record = true}))")
+    f:run(ys, { record = true })
+    assert.error_matches(function() f:smooth { method = "two_fliter" } end,
+      "method must be one of 'backward', 'two_filter', got 'two_fliter', did you mean 'two_filter'")
+    assert.error_matches(function() f:smooth { method = "two_filter", paths = 3 } end, "unknown option 'paths'")
+    assert.error_matches(function() f:smooth { paths = 3, artificial = print } end, "unknown option 'artificial'")
+    assert.error_matches(function() f:smooth { method = "two_filter", artificial = 1 } end,
+      "artificial must be a function, got 1")
+    local function with(law)
+      return function() f:smooth { method = "two_filter", artificial = function() return law end } end
+    end
+    assert.error_matches(with(3), "artificial%(12%) must be a distribution, got 3")
+    assert.has_error(with(dist.normal(pn.zeros { 2 }, 1):independent(1)),
+      "smooth: artificial(12) must have draws [10], got [10, 2]")
+    assert.has_error(with(dist.normal(1e200, 1)), "smooth: all weights are 0, or one is not a number, at step 12: "
+      .. "artificial(12) must cover the state there")
+    local g = pn.smc.filter { num_particles = 10, init = function(n) return pn.randn { n } end,
+      step = function(x) return x end, log_weight = function(x) return x * 0 end,
+      transition_log_prob = function(x) return x * 0 end }
+    g:run(ys, { record = true })
+    assert.has_error(function() g:smooth(two) end,
+      "smooth: two_filter needs the densities of a filter made of prior, transition and observation")
+    local alone = make { num_particles = 1 }
+    alone:run(ys, { record = true })
+    assert.has_error(function() alone:smooth(two) end,
+      "smooth: artificial is required, since the filter's particles at step 12 are all the same")
+    local table_state = make { num_particles = 10 }
+    table_state:run(ys, { record = true })
+    table_state.record[1].state = { x = table_state.record[1].state }
+    assert.has_error(function() table_state:smooth(two) end,
+      "smooth: two_filter needs a state that is one tensor, got a table")
+  end)
+
+  it("smooths discrete states by two filters, given an artificial law", function()
+    pn.seed(8)
+    local f = pn.smc.filter { num_particles = 500, batch = { 40 }, trace = false,
+      prior = function() return dist.bernoulli(0.5) end,
+      transition = function(x) return dist.bernoulli(x * 0.7 + 0.1) end,
+      observation = function(x) return dist.normal(x, R) end }
+    f:run(ys, { record = true })
+    assert.has_error(function() f:smooth { method = "two_filter" } end,
+      "smooth: artificial is required where the state is discrete")
+    local r = f:smooth { method = "two_filter", artificial = function() return dist.bernoulli(0.4) end }
+    local want = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
+      emission = dist.normal(pn.tensor { 0, 1 }, R) }:smooth(ys).marginals
+    assert_near(r.mean, want:select(2, 2):totable(), 0.01)
+  end)
+
   it("says what it needs", function()
     local f = make { num_particles = 10 }
     assert.has_error(function() f:smooth { paths = 3 } end,

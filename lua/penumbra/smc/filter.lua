@@ -57,10 +57,16 @@ local function of_distributions(o)
     return o.proposal and o.proposal(previous, y, t, u) or previous and o.transition(previous, t, u)
       or o.prior(self.machine.num_particles)
   end
+  local function observation_log_prob(state, y, t, u)
+    local d = o.observation(state, t, u)
+    return d:log_prob(for_each(d, y))
+  end
   return {
+    prior = o.prior,
     transition_log_prob = function(previous, state, t, u)
       return o.transition(previous, t, u):log_prob(state)
     end,
+    observation_log_prob = observation_log_prob,
     start = function(self, t, u, y)
       local q = proposed(self, nil, t, u, y)
       return draw(self, q), q
@@ -70,8 +76,7 @@ local function of_distributions(o)
       return draw(self, q), q
     end,
     weigh = function(self, state, y, t, previous, q, u)
-      local d = o.observation(state, t, u)
-      local lw = d:log_prob(for_each(d, y))
+      local lw = observation_log_prob(state, y, t, u)
       if not o.proposal then
         local fixed = not switching.has_path(q) and switching.followed(q)
         return fixed and lw + q:log_prob(state) - log_proposal(q, state) or lw
@@ -242,8 +247,8 @@ function methods:run(ys, given)
       slide(self, window, o.lag, ancestors, late)
     end
     if o.record then
-      self.record[t] = { state = machine.map("record", detached, self.state), u = u,
-        log_w = self.machine:log_weights():detach() }
+      self.record[t] = { state = machine.map("record", detached, self.state), y = ys[t] or nil,
+        u = u, log_w = self.machine:log_weights():detach() }
     end
   end
   for k = 1, #window do
@@ -266,8 +271,22 @@ end
 --- t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection (Douc,
 --- Garivier,
 --- Moulines & Olsson 2011; without a batch).
+---
+--- filter:smooth{method = "two_filter"}: the marginals of the same, by a filter that runs backwards and meets this one
+--- (Bresler 1986; Briers, Doucet & Maskell 2010), of a filter made of prior, transition and observation whose state is
+--- one tensor: {state = [T, N, B..., event...], log_weights = [T, N, B...] normalised, mean = and square =
+--- [T, B..., event...], the moments of the state at t given all y, effective_sample_size = [T, B...]}, without
+--- gradients; 2 N N T densities. The particles at t are N new draws of an artificial law of the state at t.
+---
+--- artificial(t)      that law, a distribution with batch [N, B...], [B...] or none. Its tails must not be lighter than
+---                    those of the state at t given y; where it fits badly effective sample sizes are far below N. By
+---                    default a normal with the means and 1.5 times the standard deviations of the filter's weighted
+---                    particles at t, each number of the state by itself (not for discrete states)
 function methods:smooth(given)
-  return require("penumbra.smc.smoothed_paths").smooth(self, given)
+  local two = type(given) == "table" and rawget(given, "method") == "two_filter"
+  local smoother = require(two and "penumbra.smc.two_filter" or "penumbra.smc.smoothed_paths")
+  local result = smoother.smooth(self, given) -- no tail call: errors tell the script's line
+  return result
 end
 
 --- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a

@@ -7,6 +7,9 @@ local categorical = require("penumbra.dist").categorical
 
 local smoothing = {}
 
+--- The ways of filter:smooth, an option's rule.
+smoothing.methods = options.choice("backward", "two_filter")
+
 local MOST = 1 << 20 -- pairs of a particle and a path at a time
 
 local function gumbel(log_w, generator)
@@ -36,27 +39,33 @@ local function tiled(x, n)
   return x:reshape(shape):broadcast_to(wide):contiguous():reshape(flat)
 end
 
--- Ancestors [M, B...] of the states `after` [M, ...] by w p(after | particle), all pairs at once.
-local function exact(self, state, log_w, after, t, u)
-  local n, m = log_w:size(1), machine.flatten("smooth", after, {})[1]:size(1)
+--- pair_log_prob(filter, state, after, t, u): log p(after[j] | state[i]) of the transition to t, [N, M, B...].
+--- Internal.
+function smoothing.pair_log_prob(self, state, after, t, u)
+  local n, m = machine.flatten("smooth", state, {})[1]:size(1), machine.flatten("smooth", after, {})[1]:size(1)
   local lp = self.model.transition_log_prob(machine.map("smooth", function(x) return repeated(x, m) end, state),
     machine.map("smooth", function(x) return tiled(x, n) end, after), t, u)
-  local pairs_shape = log_w:shape()
-  table.insert(pairs_shape, 2, m)
-  local shape = log_w:shape()
-  table.insert(shape, 2, 1)
-  return gumbel(lp:reshape(pairs_shape) + log_w:reshape(shape), self.generator):argmax(1)
+  return lp:reshape { n, m, table.unpack(self.machine.batch) }
 end
 
-local function in_parts(self, state, log_w, after, t, u)
-  local n, m = log_w:numel(), machine.flatten("smooth", after, {})[1]:size(1)
+--- in_chunks(m, n, f): f(first, last) for parts of 1 .. m, each of which makes at most MOST pairs with n others, one
+--- under the other. Internal.
+function smoothing.in_chunks(m, n, f)
   local each, parts = math.max(1, MOST // n), {}
   for first = 1, m, each do
-    local last = math.min(m, first + each - 1)
-    local some = machine.map("smooth", function(x) return x:slice(1, first, last) end, after)
-    parts[#parts + 1] = exact(self, state, log_w, some, t, u)
+    parts[#parts + 1] = f(first, math.min(m, first + each - 1))
   end
   return #parts == 1 and parts[1] or core.concatenate(parts, 1)
+end
+
+-- Ancestors [M, B...] of the states `after` [M, ...] by w p(after | particle).
+local function in_parts(self, state, log_w, after, t, u)
+  local m = machine.flatten("smooth", after, {})[1]:size(1)
+  return smoothing.in_chunks(m, log_w:numel(), function(first, last)
+    local some = machine.map("smooth", function(x) return x:slice(1, first, last) end, after)
+    local lp = smoothing.pair_log_prob(self, state, some, t, u)
+    return gumbel(lp + log_w:unsqueeze(2), self.generator):argmax(1)
+  end)
 end
 
 -- count particles of each filter by their weights: [count, B...].
@@ -107,14 +116,24 @@ local function by_rejection(self, step, after, t, u, log_bound)
   return chosen:scatter_add(1, open, rest - chosen:take(1, open))
 end
 
---- smooth(filter, given): see filter:smooth. Internal.
-function smoothing.smooth(self, given)
-  local o = options.check("smooth", given, { paths = options.required "number", log_bound = options.optional() })
-  local m = options.whole("smooth", "paths", o.paths, 1)
-  local record = self.record
-  if not record or #record == 0 then
+--- recorded(filter): what filter:run(ys, {record = true}) has kept, at least one step. Internal.
+function smoothing.recorded(self)
+  if not self.record or #self.record == 0 then
     core.error "smooth: nothing was recorded (filter:run(ys, {record = true}))"
-  elseif not self.model.transition_log_prob then
+  end
+  return self.record
+end
+
+--- smooth(filter, given): see filter:smooth with method = "backward". Internal.
+function smoothing.smooth(self, given)
+  local o = options.check("smooth", given, { method = smoothing.methods, paths = options.optional "number",
+    log_bound = options.optional() })
+  if not o.paths then
+    core.error "smooth: option 'paths' is required"
+  end
+  local m = options.whole("smooth", "paths", o.paths, 1)
+  local record = smoothing.recorded(self)
+  if not self.model.transition_log_prob then
     core.error "smooth: needs the transition's density (transition_log_prob)"
   elseif o.log_bound and #self.machine.batch > 0 then
     core.error "smooth: log_bound is for filters without a batch"
