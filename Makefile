@@ -100,8 +100,9 @@ $(BUILD)/obj/embedded_lua.o: $(BUILD)/embedded_lua.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
 
+# (Objects whose sources are gone go with it: the gates read what lies there.)
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
-	@rm -f $@
+	@rm -f $@ $(filter-out $(LIB_OBJ) $(CLI_OBJ),$(shell find $(BUILD)/obj -name '*.o'))
 	$(call say,AR,$@) ar rcs $@ $^
 
 $(BUILD)/$(SONAME): $(LIB_OBJ)
