@@ -181,7 +181,7 @@ describe("smoothing by particles", function()
       end
       near(result.mean, exact_one.mean)
       assert.has_error(function()
-        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 20, 2 }, 1) end }
+        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 500, 20, 2 }, 1) end }
       end, ("smooth: artificial(%d) must have log densities [500, 20], got [500, 20, 2]"):format(steps))
       near(result.square - result.mean:square(), exact_one.cov:diagonal())
     end
