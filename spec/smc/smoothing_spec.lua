@@ -158,8 +158,8 @@ describe("smoothing by particles", function()
   it("smooths a vector, and a single step, by two filters", function()
     pn.seed(7)
     local a, q, h, r = pn.tensor { { 0.9, 0.3 }, { -0.2, 0.8 } }, pn.tensor { 0.5, 0.4 }, pn.tensor { 1, 0.5 }, 0.7
-    local y = pn.randn { 6 }
-    local f = pn.smc.filter { num_particles = 500, batch = { 20 }, trace = false,
+    local y = pn.randn({ 6 }, { generator = pn.generator(6) })
+    local f = pn.smc.filter { num_particles = 500, batch = { 40 }, trace = false,
       prior = function() return dist.normal(pn.zeros { 2 }, 1):independent(1) end,
       transition = function(x) return dist.normal(x:matmul(a:transpose(1, 2)), q):independent(1) end,
       observation = function(x) return dist.normal((x * h):sum(-1), r) end }
@@ -171,18 +171,18 @@ describe("smoothing by particles", function()
       f:reset()
       f:run(some, { record = true })
       local result = f:smooth { method = "two_filter" }
-      assert.same({ steps, 500, 20, 2 }, result.state:shape())
-      assert.same({ steps, 500, 20 }, result.log_weights:shape())
-      assert.same({ steps, 20, 2 }, result.mean:shape())
+      assert.same({ steps, 500, 40, 2 }, result.state:shape())
+      assert.same({ steps, 500, 40 }, result.log_weights:shape())
+      assert.same({ steps, 40, 2 }, result.mean:shape())
       local function near(got, want)
-        local off, error = (got:mean(2) - want):abs(), got:std(2) / math.sqrt(20)
+        local off, error = (got:mean(2) - want):abs(), got:std(2) / math.sqrt(40)
         assert.is_true(error:max():item() < 0.02)
         assert.is_true((off - error * 6):max():item() < 0.004)
       end
       near(result.mean, exact_one.mean)
       assert.has_error(function()
-        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 20, 2 }, 1) end }
-      end, ("smooth: artificial(%d) must have log densities [500, 20], got [500, 20, 2]"):format(steps))
+        f:smooth { method = "two_filter", artificial = function() return dist.normal(pn.zeros { 500, 40, 2 }, 1) end }
+      end, ("smooth: artificial(%d) must have log densities [500, 40], got [500, 40, 2]"):format(steps))
       near(result.square - result.mean:square(), exact_one.cov:diagonal())
     end
   end)
