@@ -124,7 +124,7 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
     }                                                                                                                  \
   } while (0)
 /* Returns the n tensors that an action makes of `in`; nil, message, code where a decomposition does not exist; raises
- * otherwise. linalg.c */
+ * otherwise. bind_linalg.c */
 enum { PNI_TENSOR_RESULTS = 6 };
 typedef pn_status (*pni_tensor_action)(pn_context *c, pn_tensor *const *in, pn_tensor **out);
 int pni_tensor_results(lua_State *L, pn_tensor *const *in, int n, pni_tensor_action f);

@@ -27,7 +27,7 @@ bool pni_dirichlet_fits(const pn_tensor *a);
 pn_tensor *pni_label_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *label);
 pn_tensor *pni_one_hot_log_mass(pn_context *c, pn_tensor *logits, pn_tensor *w);
 
-/* distance.c: |L^-1 (x - m)|^2 of vectors [..., n], m NULL for 0, under one triangle L [n, n]; inf, or NaN, and no
+/* mahalanobis.c: |L^-1 (x - m)|^2 of vectors [..., n], m NULL for 0, under one triangle L [n, n]; inf, or NaN, and no
  * gradient where x - m is not finite. NULL with no failure for batches of triangles and large n. Scoped. */
 pn_tensor *pni_distance_from(pn_context *c, pn_tensor *l, pn_tensor *x, pn_tensor *m);
 /* Is l one such triangle? */
@@ -53,7 +53,7 @@ pn_tensor *pni_von_mises_density(pn_context *c, pn_tensor *x, pn_tensor *loc, pn
 /* uniform.c: -log(high - low) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
 pn_tensor *pni_uniform_density(pn_context *c, pn_tensor *x, pn_tensor *low, pn_tensor *high);
 
-/* log_uniform.c: -log x - log(log(high / low)) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
+/* log_uniform_kernel.c: -log x - log(log(high / low)) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
 pn_tensor *pni_log_uniform_density(pn_context *c, pn_tensor *x, pn_tensor *low, pn_tensor *high);
 
 /* geometric_mass.c: x log(1 - p) + log p of p = 1 / (1 + e^-logits). Scoped. */

@@ -16,7 +16,7 @@ pn_tensor *pni_student_draw(pn_context *c, pn_rng *rng, pn_tensor *df, pn_tensor
 /* uniform.c: low + (high - low) u, 0 <= u <= 1, not above high. Scoped. */
 pn_tensor *pni_between(pn_context *c, pn_tensor *u, pn_tensor *low, pn_tensor *high);
 
-/* log_uniform.c: low (high / low)^u, 0 <= u <= 1, within the ends. Scoped. */
+/* log_uniform_kernel.c: low (high / low)^u, 0 <= u <= 1, within the ends. Scoped. */
 pn_tensor *pni_log_between(pn_context *c, pn_tensor *u, pn_tensor *low, pn_tensor *high);
 
 #endif

@@ -1,5 +1,5 @@
 /*
-** log_uniform.c: with w = log(high / low) = log(1 + (high - low) / low), y = low e^(w u) between the ends,
+** log_uniform_kernel.c: with w = log(high / low) = log(1 + (high - low) / low), y = low e^(w u) between the ends,
 **   dy/du = w y,  dy/dlow = (1 - u) y / low,  dy/dhigh = u y / high
 ** and the density with its support; inside
 **   log p(x) = -log x - log w,  d/dx = -1/x,  d/dlow = 1 / (low w),  d/dhigh = -1 / (high w)

@@ -1,5 +1,5 @@
 /*
-** bijector.c: bijectors as Lua sees them, and the distributions made of distributions. Constructors and fields are
+** bind_bijector.c: bijectors as Lua sees them, and the distributions made of distributions. Constructors and fields are
 ** read from the rows; nothing here knows a bijector by name.
 */
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
-** cross.c: what kinds ask of another's expectations: -E_p[log q(x)] for each kind q that has it in a few of them, and
+** cross_entropy.c: what kinds ask of another's expectations: -E_p[log q(x)] for each kind q that has it in a few of them, and
 ** the divergence of two different kinds out of it.
 */
 #include "cross.h"

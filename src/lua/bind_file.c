@@ -1,5 +1,5 @@
 /*
-** file.c: reading and writing files, as the table core.files. All of it is one field, so that a host can
+** bind_file.c: reading and writing files, as the table core.files. All of it is one field, so that a host can
 ** take it away from its scripts. Loaders return what they read, or nil, message, code; savers true, or the
 ** same. Option tables are taken apart in penumbra/data.lua.
 */

@@ -1,5 +1,5 @@
 /*
-** linalg.c: what the generic caller of operations cannot bind: factorisations and filter steps with several results,
+** bind_linalg.c: what the generic caller of operations cannot bind: factorisations and filter steps with several results,
 ** and einsum. A factorisation that does not exist is an operational failure: nil, message, code.
 */
 #include "penumbra_lua.h"

@@ -1,0 +1,356 @@
+--- What help knows: its entries, gathered from the rows of the core, from the `---` comments of the Lua modules that
+--- came with it, and from penumbra.reference. Internal to penumbra.help.
+local core = require "penumbra.core"
+local layout = require "penumbra.layout"
+
+-- An entry: title (one line: how it is called), name (last word), qualified, kind, text.
+local index -- list of entries, built on first use
+
+---- the rows ----
+
+local homes = { op = "pn", distribution = "pn.dist", bijector = "pn.dist.bijector",
+  composite = "pn.dist", layer = "pn.nn", optimiser = "pn.optim", estimator = "pn.infer" }
+
+-- "x:t axes:A keepdim:b=false" -> "x [, axes] [, keepdim = false]"
+local function signature(args)
+  if type(args) == "table" then return table.concat(args, ", ") end
+  local list = ""
+  for name, kind, default in (args or ""):gmatch "([%w_]+):(%a)=?(%S*)" do
+    local optional = default ~= "" or kind == "A"
+    local part = optional and default ~= "" and default ~= "nil" and ("%s = %s"):format(name, default) or name
+    local comma = list == "" and "" or optional and " [, " or ", "
+    list = list .. comma .. part .. (optional and list ~= "" and "]" or "")
+  end
+  return list
+end
+
+-- The functions of a distribution in the order in which people ask for them.
+local functions = { "log_prob", "sample", "rsample", "mean", "variance", "stddev", "mode", "entropy", "cdf", "icdf",
+  "log_cdf", "log_survival" }
+
+local function functions_where(map, wanted)
+  local list = {}
+  for _, name in ipairs(functions) do
+    if map[name] == wanted then list[#list + 1] = name end
+  end
+  return table.concat(list, ", ")
+end
+
+local function number_text(v)
+  if v == math.huge then return "inf" end
+  if v == -math.huge then return "-inf" end
+  return ("%g"):format(v)
+end
+
+-- Constraint and default of each parameter; alternatives under "one of".
+local function add_parameters(lines, row)
+  local previous
+  if #(row.parameters or {}) > 0 then lines[#lines + 1] = "Parameters:" end
+  for k, p in ipairs(row.parameters or {}) do
+    local other = row.parameters[k + 1]
+    if p.choice and p.choice ~= previous and other and other.choice == p.choice then
+      lines[#lines + 1] = "  one of"
+    end
+    -- absent ones that are NaN have no default to tell
+    local default = p.default and p.default == p.default and ", default " .. number_text(p.default)
+      or p.default and ", may be absent" or ""
+    lines[#lines + 1] = ("  %s%s: %s%s"):format(p.choice and "  " or "", p.name, p.must or p.constraint, default)
+    previous = p.choice
+  end
+end
+
+local partners -- name -> {of = names q with a formula for kl(name, q), to = names p for kl(p, name)}
+
+local function partners_of(name)
+  if not partners then
+    partners = {}
+    local function put(key, side, other)
+      partners[key] = partners[key] or { of = {}, to = {}, infinite = {} }
+      table.insert(partners[key][side], other)
+    end
+    for _, pair in ipairs(core.kl_pairs()) do
+      put(pair[1], pair.infinite and "infinite" or "of", pair[2])
+      if not pair.infinite then put(pair[2], "to", pair[1]) end
+    end
+    for _, sides in pairs(partners) do
+      for _, list in pairs(sides) do table.sort(list) end
+    end
+  end
+  return partners[name] or { of = {}, to = {}, infinite = {} }
+end
+
+local function add_divergences(lines, name)
+  local of = partners_of(name).of
+  if #of > 0 then lines[#lines + 1] = ("kl(%s, q) has a formula for q = %s."):format(name, table.concat(of, ", ")) end
+end
+
+-- What is known of kl(p, q) for two names, or one.
+local function about_divergence(p, q)
+  local known = { of = "has a formula", infinite = "is infinite" }
+  for side, text in pairs(known) do
+    for _, name in ipairs(partners_of(p)[side]) do
+      if name == q then return ("kl(%s, %s) %s"):format(p, q, text) end
+    end
+  end
+  return ("kl(%s, %s) has no formula; pn.dist.kl_monte_carlo(p, q) estimates it"):format(p, q)
+end
+
+local function all_divergences()
+  local lines, rows = {}, core.distribution_rows()
+  for _, row in ipairs(rows) do
+    local of = partners_of(row.name).of
+    if #of > 0 then
+      lines[#lines + 1] = ("  kl(%s, q): q = %s"):format(row.name, #of == #rows and "any" or table.concat(of, ", "))
+    end
+  end
+  table.sort(lines)
+  table.insert(lines, 1, "Pairs with a formula:")
+  lines[#lines + 1] = 'help"kl(gamma, beta)" tells of one pair. Pairs without formula: pn.dist.kl_monte_carlo(p, q).'
+  return table.concat(lines, "\n")
+end
+
+-- What of a row is worth telling beyond `doc`.
+local function row_text(row, method)
+  local lines = { row.doc }
+  local function add(...) lines[#lines + 1] = (...):format(select(2, ...)) end
+  if row.kind == "distribution" then
+    local meaning, formula = row.doc:match "^(.-): (log p%b().*)$"
+    if meaning then lines = { meaning, "  " .. formula } end
+    add_parameters(lines, row)
+    add("Support: %s%s.", row.support_text or tostring(row.support):gsub("_", " "), row.discrete and ", discrete" or "")
+    if row.moments and row.moments ~= "" then add("Moments: %s.", row.moments) end
+    local lacking = functions_where(row.functions, false)
+    add("Has %s%s.", functions_where(row.functions, true), lacking ~= "" and "; has no " .. lacking or "")
+    add_divergences(lines, row.name)
+  elseif row.kind == "bijector" then
+    add_parameters(lines, row)
+    if row.parts == 0 then add("From %s to %s.", (row.domain:gsub("_", " ")), (row.codomain:gsub("_", " "))) end
+  elseif type(row.options) == "table" and row.kind ~= "op" then
+    for _, input in ipairs(row.inputs or {}) do
+      add("  %s%s: %s%s", input.name, input.shape, input.doc, input.optional and " (may be absent)" or "")
+    end
+    if row.result then add("Gives %s.", row.result) end
+    for _, o in ipairs(row.options) do
+      if type(o) == "table" and o.name and o.doc then
+        local choices = o.choices and (' ("%s")'):format(table.concat(o.choices, '", "')) or ""
+        add("  %s: %s%s", o.name, o.doc, choices)
+      end
+    end
+  end
+  if row.kind == "op" then
+    if method then add("Also x:%s(...).", row.name) end
+    if row.differentiable == false then add "No gradient flows through." end
+  end
+  if row.source and row.source ~= "" then add("Source: %s.", row.source) end
+  local example, short = require("penumbra.example").lines(row)
+  if short then table.insert(lines, 2, "    " .. short) end
+  if example then lines[#lines + 1] = "Example:\n  " .. table.concat(example, "\n  ") end
+  return table.concat(lines, "\n")
+end
+
+local function add_rows(list)
+  for _, row in ipairs(require("penumbra").rows()) do
+    if not row.hidden and row.doc then
+      local home = homes[row.kind]
+      local method = row.kind == "op" and core.methods[row.name] ~= nil
+      local qualified = home and home .. "." .. row.name or row.name
+      local call = ("%s(%s)"):format(qualified, signature(row.args))
+      if row.kind == "initialiser" then
+        call, qualified = ('the initialiser "%s"'):format(row.name), "initialiser " .. row.name
+      elseif row.kind == "resampler" then
+        call, qualified = ('the resampling scheme "%s"'):format(row.name), "resampling " .. row.name
+      end
+      list[#list + 1] = { title = call, name = row.name, qualified = qualified, kind = row.kind, method = method,
+        text = row_text(row, method) }
+    end
+  end
+end
+
+---- the comments of the Lua modules ----
+
+-- Modules that are no part of `pn` and of no use to a script.
+local internal = { reference = true, describe = true, example = true, help = true, help_entries = true,
+  layout = true, pretty = true,
+  gradcheck = true, gnuplot = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
+  ["infer.enumeration"] = true }
+
+-- Modules whose functions stand in a part of another name.
+local lent = { chart = "pn.plot" }
+
+-- Parts of parts.
+local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
+
+-- The name under which a script reaches `name` of module "penumbra.plot": "pn.plot.name".
+local function qualify(module, name)
+  local pn = require "penumbra"
+  local part = module:match "^penumbra%.(.+)$"
+  if not part then return "pn." .. name end
+  if lent[part] then return ("%s.%s"):format(lent[part], name) end
+  if inner[part] then return ("%s.%s"):format(inner[part], name) end
+  if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
+  local below = part:match "^smc%.(.+)$"
+  if below then
+    local space = pn.smc[below]
+    if type(space) == "table" then return ("pn.smc.%s.%s"):format(below, name) end
+    return pn.smc[name] ~= nil and "pn.smc." .. name or nil
+  end
+  if internal[part] or part:find "^infer%." then return pn[name] ~= nil and "pn." .. name or nil end
+  return ('require "%s".%s'):format(module, name)
+end
+
+-- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
+local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
+  ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
+  ["smc.rbpf"] = "rbpf", ["smc.switching"] = false, ["smc.backward_simulation"] = false,
+  ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
+
+local function spoken_of(part, owner)
+  local name = spoken[part]
+  if type(name) == "table" then name = name[owner] end
+  if name == nil then return part or "pn" end
+  return name
+end
+
+local function is_inner(qualified)
+  for _, home in pairs(inner) do
+    if home == qualified then return true end
+  end
+  return false
+end
+
+-- A comment "name(args): text" says how the function is called; what a row has told comes first.
+local function add_entry(list, qualified, name, kind, args, body)
+  local call, rest = body:match("^%w*:?" .. name .. "(%b()): (.*)$")
+  if not call then call, rest = body:match("^" .. name .. "(%b{}): (.*)$") end
+  local title = qualified .. (call or args and "(" .. args .. ")" or "")
+  if rest and (rest:find "^%l%l+[ ,]" or rest:find "^a ") then rest = rest:sub(1, 1):upper() .. rest:sub(2) end
+  body = rest or body
+  for _, e in ipairs(list) do
+    if e.qualified == qualified and e.kind ~= kind then
+      local head, tail = e.text:match "^([^\n]*\n    [^\n]*)(.*)$" -- with its example
+      if not head then head, tail = e.text:match "^([^\n]*)(.*)$" end
+      e.title, e.text = title, head .. "\n" .. body .. tail
+      return
+    end
+  end
+  list[#list + 1] = { title = title, name = name, qualified = qualified, kind = kind, text = body }
+end
+
+local function add_module(list, module)
+  local source = core.source(module)
+  local returned = source:match "\nreturn ([%a_][%w_]*)%s*$"
+  local part = module:match "^penumbra%.(.+)$"
+  local comment, head = {}, nil
+  for line in (source .. "\n"):gmatch "(.-)\r?\n" do
+    local text = line:match "^%-%-%-%-*%s?(.*)$"
+    if text and line:match "^%-%-%-[^%-]" or line == "---" then
+      comment[#comment + 1] = text
+    else
+      if not head and #comment > 0 then
+        head = layout.unfold(table.concat(comment, "\n"))
+        if not line:match "^function" then comment = {} end
+      end
+      local owner, joint, name, args = line:match "^function ([%a_][%w_]*)([.:])([%a_][%w_]*)%((.-)%)"
+      if not owner then owner, name = line:match "^([%a_][%w_]*)%.([%a_][%w_]*) =" end
+      if owner and #comment > 0 then
+        local method = joint == ":"
+        local speaker = method and spoken_of(part, owner)
+        local qualified = speaker and ("%s:%s"):format(speaker, name)
+          or not method and owner == returned and spoken[part] ~= false and qualify(module, name)
+        if qualified and not is_inner(qualified) then
+          add_entry(list, qualified, name, method and "method" or "function", args,
+            layout.unfold(table.concat(comment, "\n")))
+        end
+      end
+      comment = {}
+    end
+  end
+  local below = part and part:match "^smc%.(.+)$"
+  local home = inner[part] or part and not internal[part] and require("penumbra")[part] ~= nil and "pn." .. part
+    or below and type(require("penumbra").smc[below]) == "table" and "pn." .. part
+  if head and home then
+    list[#list + 1] = { title = home, name = part, qualified = home, kind = "module", text = head }
+  elseif head and part and not internal[part] then
+    local name = part:match "^infer%.(.+)$" or part:match "^smc%.(.+)$" or module
+    list[#list + 1] = { title = module, name = name, qualified = module, kind = "file", text = head }
+  end
+end
+
+local function add_reference(list)
+  local entry, first = nil, #list + 1
+  for line in require("penumbra.reference"):gmatch "[^\n]+" do
+    if line:match "^%s" then
+      entry.text = (entry.text and entry.text .. "\n" or "") .. line:sub(3)
+    else
+      local qualified = line:match "^[%w_.:]+"
+      entry = { title = line, name = qualified:match "[%w_]+$", qualified = qualified,
+        kind = qualified:match "^%l:" and "method" or "function" }
+      list[#list + 1] = entry
+    end
+  end
+  for i = first, #list do list[i].text = layout.unfold(list[i].text) end
+end
+
+-- The named sets: supports of distributions, constraints of parameters, what bijectors map onto.
+local function add_sets(list)
+  local sets, users = {}, {}
+  local function put(name, must, user)
+    if not name or not must then return end
+    sets[name], users[name] = must, users[name] or {}
+    users[name][#users[name] + 1] = user
+  end
+  for _, row in ipairs(core.distribution_rows()) do
+    put(row.support, row.support_text, row.name)
+    for _, p in ipairs(row.parameters) do put(p.constraint, p.must) end
+  end
+  for name, must in pairs(sets) do
+    local text = must .. ("\nMembers: pn.dist.within(%q, x)."):format(name)
+    if pcall(core.new_biject_to, name) then
+      text = text .. ("\nA bijector onto it: pn.dist.biject_to %q."):format(name)
+    end
+    table.sort(users[name])
+    if #users[name] > 0 then text = text .. "\nThe support of " .. table.concat(users[name], ", ") .. "." end
+    list[#list + 1] = { title = ("the set %q"):format(name), name = name, qualified = "set " .. name, kind = "set",
+      text = text }
+  end
+end
+
+-- Functions that have a second name: pn.save is pn.data.save_safetensors.
+local function add_aliases(list)
+  local pn = require "penumbra"
+  local by_name, by_value = {}, {}
+  for _, e in ipairs(list) do by_name[e.qualified] = e end
+  local function each(visit)
+    for _, name in ipairs(pn.lazy_names()) do
+      local ok, value = pcall(function() return pn[name] end)
+      if ok and type(value) == "function" then visit("pn." .. name, value) end
+      for key, f in next, ok and type(value) == "table" and value or {} do
+        if type(f) == "function" then visit(("pn.%s.%s"):format(name, key), f) end
+      end
+    end
+  end
+  each(function(qualified, f) by_value[f] = by_value[f] or by_name[qualified] end)
+  each(function(qualified, f)
+    local e = by_value[f]
+    if e and not by_name[qualified] then
+      list[#list + 1] = { title = qualified .. (e.title:match "%(.*$" or ""), name = qualified:match "[%w_]+$",
+        qualified = qualified, kind = e.kind, text = ("The same as %s.\n%s"):format(e.qualified, e.text) }
+    end
+  end)
+end
+
+local function entries()
+  if index then return index end
+  local list = {}
+  add_rows(list)
+  add_reference(list)
+  for _, module in ipairs(core.modules()) do
+    pcall(add_module, list, module) -- a part that cannot be loaded has no help
+  end
+  add_aliases(list)
+  add_sets(list)
+  index = list
+  return list
+end
+
+return { list = entries, inner = inner, about_divergence = about_divergence, all_divergences = all_divergences }
