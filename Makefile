@@ -71,13 +71,14 @@ fuzzers: $(FUZZ_PROG)
 # twice the code (and sine, cosine, lgamma and argmax are slower). What is written in vectors already only grows by
 # either. A CFLAGS of your own is taken as it is.
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
-WRITTEN  = %/small_f64.o %/small_f32.o %/kalman_f64.o %/kalman_f32.o %/rows_f64.o %/rows_f32.o %/distance_f64.o %/distance_f32.o
-UNROLLED = %/tiny_portable.o %/tiny_avx2.o %/tiny_avx512.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o
+WRITTEN  = %/lane_matrix_f64.o %/lane_matrix_f32.o %/kalman_f64.o %/kalman_f32.o %/short_rows_f64.o %/short_rows_f32.o \
+           %/distance_f64.o %/distance_f32.o
+UNROLLED = %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o
 STRIDED  = %/reduce_f64.o %/reduce_f32.o
-VECTORS  = $(BUILD)/obj/tensor/vector/%.o $(BUILD)/obj/base/rng_fill_%.o $(BUILD)/obj/tensor/tiny/%.o \
-           $(BUILD)/obj/dist/discrete/count_kernel.o $(BUILD)/obj/dist/constraint_scan.o $(BUILD)/obj/dist/constraint_rows.o \
-           $(BUILD)/obj/dist/kernel/%.o
-KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/markov_lane.o %/markov_pass.o %/smc/resampler.o %/resampler_systematic.o %/resampler_stratified.o %/shape.o $(VECTORS),$(LIB_OBJ)))
+VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
+           $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \
+           $(BUILD)/obj/distribution/constraint_rows.o $(BUILD)/obj/distribution/kernel/%.o
+KERNELS  = $(filter-out $(WRITTEN),$(filter %_f64.o %_f32.o %_i64.o %_int.o %/blas.o %/op_density.o %/op_live_mean.o %/markov_lane.o %/markov_pass.o %/resampling/resampler.o %/resampler_systematic.o %/resampler_stratified.o %/shape.o $(VECTORS),$(LIB_OBJ)))
 $(filter-out $(UNROLLED),$(KERNELS)): CFLAGS += $(LOOPS)
 $(filter $(UNROLLED),$(KERNELS)): CFLAGS += -O3
 $(filter $(STRIDED),$(KERNELS)): CFLAGS += $(call has,-fversion-loops-for-strides)

@@ -143,7 +143,7 @@ describe("a replayed distribution", function()
   for _, row in ipairs(rows.distribution) do
     it(row.name .. " does all that it does as an eager one, in every case", function()
       local done = 0
-      for index, case in ipairs(require("spec.golden.dist." .. row.name).cases) do
+      for index, case in ipairs(require("spec.golden.distribution." .. row.name).cases) do
         for _, dtype in ipairs(DTYPES) do
           local named, list, move = leaves_of(row, case, dtype)
           if named then
@@ -254,7 +254,7 @@ describe("a replayed bijector", function()
   end
 
   local covered = {}
-  for index, case in ipairs(require "spec.golden.dist.bijector") do
+  for index, case in ipairs(require "spec.golden.distribution.bijector") do
     covered[case.kind] = true
     it(("%s gives an eager one's values, determinants and gradients, case %d"):format(case.kind, index), function()
       for _, dtype in ipairs(DTYPES) do

@@ -78,7 +78,7 @@ describe("a replayed distribution", function()
 
   for _, row in ipairs(pn.rows()) do
     if row.kind == "distribution" then
-      local golden = require("spec.golden.dist." .. row.name)
+      local golden = require("spec.golden.distribution." .. row.name)
       it(row.name .. " has the eager moments, distribution functions and divergence", function()
         local case = golden.cases[1]
         local x = pn.tensor(case.x, { dtype = "float64" })

@@ -153,7 +153,7 @@ describe("with any number of threads", function()
 
   for _, row in ipairs(rows.distribution) do
     it(row.name .. " draws and weighs with the same bits", function()
-      local case = require("spec.golden.dist." .. row.name).cases[1]
+      local case = require("spec.golden.distribution." .. row.name).cases[1]
       local named, list = {}, {}
       local whole = {} -- which has no gradient
       for _, p in ipairs(row.parameters) do

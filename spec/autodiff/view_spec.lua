@@ -194,7 +194,7 @@ describe("through views", function()
   for _, row in ipairs(pn.rows()) do
     if row.kind == "distribution" then
       it("the functions of " .. row.name .. " give what they give of copies", function()
-        local case = require("spec.golden.dist." .. row.name).cases[1]
+        local case = require("spec.golden.distribution." .. row.name).cases[1]
         local names, inputs = {}, {}
         for _, p in ipairs(row.parameters) do
           local v = case.params[p.name]

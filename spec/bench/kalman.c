@@ -4,8 +4,8 @@
 ** pass, and by a predict and an update.
 */
 #include <stdio.h>
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/blas.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/tensor/product/blas.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/blas.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/tensor/product/blas.h"
 
 enum { SIZE = 768, ROUNDS = 12 };
 

@@ -5,9 +5,9 @@
 */
 #include <stdio.h>
 #include <string.h>
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/blas.h"
-#include "../../src/tensor/linalg/linalg.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/tensor/product/blas.h"
+#include "../../src/tensor/lapack/linalg.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 #include "../../src/smc/ancestry.h"
-#include "../../src/smc/resampler.h"
-#include "../../src/tensor/linalg/kalman.h"
-#include "../../src/tensor/vector/vector.h"
+#include "../../src/smc/resampling/resampler.h"
+#include "../../src/smc/kalman/kalman.h"
+#include "../../src/math/vector/vector.h"
 
 enum { LOOP_STEPS = 10, ROUNDS = 7 };
 

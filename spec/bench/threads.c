@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/blas.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/tensor/product/blas.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "../../src/base/cpu.h"
-#include "../../src/base/special.h"
-#include "../../src/tensor/blas.h"
-#include "../../src/tensor/vector/vector.h"
+#include "../../src/base/processor.h"
+#include "../../src/math/special.h"
+#include "../../src/tensor/product/blas.h"
+#include "../../src/math/vector/vector.h"
 
 enum { N = 4096, ROUNDS = 60, MANY = 1000000 };
 

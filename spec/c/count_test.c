@@ -1,16 +1,16 @@
 /*
-** count_test.c: src/base/special_count.c against values of mpmath (spec/golden/base/count.py), each bound the error that
+** count_test.c: src/math/special_count.c against values of mpmath (spec/golden/math/count.py), each bound the error that
 ** the function's comment states; the laws of counts give what their one-step samplers give.
 */
-#include "../../src/base/rng.h"
-#include "../../src/base/special.h"
+#include "../../src/math/random/rng.h"
+#include "../../src/math/special.h"
 #include "check.h"
 
 typedef struct count_row {
   double x[2], value;
 } count_row;
 
-#include "../golden/base/count_golden.h"
+#include "../golden/math/count_golden.h"
 
 #define COUNT(t) (sizeof(t) / sizeof(t)[0])
 

@@ -1,11 +1,11 @@
 /*
 ** dist_test.c: distributions as a C host uses them: making, messages, shapes, the guard and
-** ownership. Values are closed forms; the numbers proper are in spec/dist.
+** ownership. Values are closed forms; the numbers proper are in spec/distribution.
 */
 #include "check.h"
-#include "../../src/base/special.h"
-#include "../../src/dist/constraint.h"
-#include "../golden/dist/implicit.h"
+#include "../../src/math/special.h"
+#include "../../src/distribution/constraint.h"
+#include "../golden/distribution/implicit.h"
 
 static pn_context *c;
 

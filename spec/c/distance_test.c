@@ -4,7 +4,7 @@
 */
 #include <stdlib.h>
 #include "check.h"
-#include "../../src/tensor/rows/distance.h"
+#include "../../src/tensor/lane/distance.h"
 
 enum { ROWS = PNI_DISTANCE_SHARD + 77, N = PNI_DISTANCE_LONGEST, SIZE = N * N + N };
 

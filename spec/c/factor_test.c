@@ -2,7 +2,7 @@
 ** factor_test.c: QR, symmetric eigenproblem and SVD: reconstruction, orthogonality, values of NumPy, batches
 ** against single matrices, empty and strided inputs, derivatives, and spectra with equal values.
 */
-#include "../../src/autodiff/op.h"
+#include "../../src/autodiff/op/op.h"
 #include "../golden/linalg/linalg_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"

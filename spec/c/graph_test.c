@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include "../../src/autodiff/op.h"
+#include "../../src/autodiff/op/op.h"
 #include "check.h"
 
 static pn_tensor *number(pn_context *c, double v) { return pn_scalar(c, PN_FLOAT64, v); }

@@ -8,7 +8,7 @@
 #include "hmc_fixture.h"
 
 #include "../../src/base/context.h"
-#include "../../src/infer/adaptation.h"
+#include "../../src/infer/sampling/adaptation.h"
 
 /* ---- the schedule and dual averaging ---- */
 

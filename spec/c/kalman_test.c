@@ -4,8 +4,8 @@
 ** and shared operands; every instruction set; derivatives; covariances that stay semidefinite; failures.
 */
 #include <stdlib.h>
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/linalg/kalman.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/smc/kalman/kalman.h"
 #include "../golden/linalg/kalman_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"

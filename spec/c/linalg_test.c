@@ -2,8 +2,8 @@
 ** linalg_test.c: linear algebra against NumPy and SciPy, against itself one matrix at a time, through both
 ** paths of small matrices, on strided, broadcast and empty batches, and where no factorisation exists.
 */
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/linalg/linalg.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/tensor/lapack/linalg.h"
 #include "../golden/linalg/linalg_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"

@@ -2,7 +2,7 @@
 ** nest_test.c: limits that hold wherever an object comes from: how deep distributions and bijectors nest, operands of a
 ** loop, options of a row, sizes of layers; and freeing, which does not recurse however deep the parts lie.
 */
-#include "../../src/dist/bijector/bijector.h"
+#include "../../src/distribution/bijector/bijector.h"
 #include "../../src/nn/option.h"
 #include "check.h"
 

@@ -4,7 +4,7 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../../src/tensor/blas.h"
+#include "../../src/tensor/product/blas.h"
 #include "check.h"
 
 /* [rows, cols] of numbers that depend on the seed; laid out transposed if asked for. Scoped. */

@@ -5,9 +5,9 @@
 */
 #include <stdlib.h>
 #include "../../src/base/context.h"
-#include "../../src/base/special.h"
-#include "../../src/base/cpu.h"
-#include "../../src/base/rng_fill.h"
+#include "../../src/math/special.h"
+#include "../../src/base/processor.h"
+#include "../../src/math/random/rng_fill.h"
 #include "check.h"
 
 /* Known answers of the Random123 distribution (Salmon et al. 2011), kat_vectors: philox 4x32 10. */

@@ -3,8 +3,8 @@
 ** products they stand for; the Kalman filter on roots against the one on covariances, and at conditions where
 ** covariances fail; derivatives; what is missing; failures.
 */
-#include "../../src/autodiff/op.h"
-#include "../../src/tensor/linalg/kalman.h"
+#include "../../src/autodiff/op/op.h"
+#include "../../src/smc/kalman/kalman.h"
 #include "../golden/linalg/kalman_root_golden.h"
 #include "alloc_sweep.h"
 #include "gradient.h"

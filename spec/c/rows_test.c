@@ -4,7 +4,7 @@
 */
 #include <stdlib.h>
 #include "check.h"
-#include "../../src/tensor/rows/rows.h"
+#include "../../src/tensor/lane/short_rows.h"
 
 enum { ROWS = 300, PLACES = ROWS * PNI_ROWS_LONGEST };
 

@@ -1,9 +1,9 @@
 /*
-** special_test.c: src/base/special*.c against 50-digit values (spec/golden/base/special.py).
+** special_test.c: src/math/special*.c against 50-digit values (spec/golden/math/special.py).
 ** Each bound is the error that the function's comment states. With -v it prints the largest error of
 ** every function and where it was; compiled with -DGOLDEN='"dense.h"' it sweeps another table.
 */
-#include "../../src/base/special.h"
+#include "../../src/math/special.h"
 #include "check.h"
 
 typedef struct golden_row {
@@ -11,7 +11,7 @@ typedef struct golden_row {
 } golden_row;
 
 #ifndef GOLDEN
-#define GOLDEN "../golden/base/special_golden.h"
+#define GOLDEN "../golden/math/special_golden.h"
 #endif
 #include GOLDEN
 

@@ -2,7 +2,7 @@
 ** sweep_bijector_test.c: bijectors and distributions made of distributions survive the failure of each of their
 ** allocations. Loops over the rows, so that a new bijector is swept by being there.
 */
-#include "../../src/dist/bijector/bijector.h"
+#include "../../src/distribution/bijector/bijector.h"
 #include "alloc_sweep.h"
 
 enum { SIZE = 3, FREE_SIZE = 6 };

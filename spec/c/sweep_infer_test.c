@@ -2,7 +2,7 @@
 ** sweep_infer_test.c: estimators survive the failure of each of their allocations. Loops over the rows, so that a new
 ** one is swept by being there.
 */
-#include "../../src/infer/estimator.h"
+#include "../../src/infer/estimator/estimator.h"
 #include "alloc_sweep.h"
 
 enum { K = 4, B = 3, D = 2 };

@@ -3,7 +3,7 @@
 ** survive the failure of each of their allocations. Loops over the pairs that are known, so that a new one is swept by
 ** being there.
 */
-#include "../../src/dist/bijector/bijector.h"
+#include "../../src/distribution/bijector/bijector.h"
 #include "alloc_sweep.h"
 
 typedef struct {

@@ -2,10 +2,10 @@
 ** sweep_model_test.c: distributions, layers, initialisers and optimisers survive the failure of each of
 ** their allocations. Loops over the rows, so that a new one is swept by being there.
 */
-#include "../../src/dist/distribution.h"
+#include "../../src/distribution/distribution.h"
 #include "../../src/nn/initialiser.h"
 #include "../../src/nn/layer.h"
-#include "../../src/nn/optimiser.h"
+#include "../../src/nn/optimiser/optimiser.h"
 #include "alloc_sweep.h"
 
 enum { SIZE = 3 };

@@ -3,7 +3,7 @@
 ** overflow, accuracy of long sums, gradients at edges, and results that do not depend on the number of threads.
 */
 #include <stdlib.h>
-#include "../../src/autodiff/op.h"
+#include "../../src/autodiff/op/op.h"
 #include "check.h"
 
 #define SHAPE(...)                                                                                                     \

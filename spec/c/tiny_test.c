@@ -3,8 +3,8 @@
 ** every layout of the operands; nothing beside the result is written.
 */
 #include <stdlib.h>
-#include "../../src/base/cpu.h"
-#include "../../src/tensor/tiny/tiny.h"
+#include "../../src/base/processor.h"
+#include "../../src/tensor/product/small_product.h"
 #include "check.h"
 
 enum { MOST = 70 * 70 };

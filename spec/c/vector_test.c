@@ -5,9 +5,9 @@
 */
 #include <float.h>
 #include <stdlib.h>
-#include "../../src/base/cpu.h"
-#include "../../src/base/special.h"
-#include "../../src/tensor/vector/vector.h"
+#include "../../src/base/processor.h"
+#include "../../src/math/special.h"
+#include "../../src/math/vector/vector.h"
 #include "check.h"
 
 typedef long double wide;

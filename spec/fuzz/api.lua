@@ -395,7 +395,7 @@ local function arguments()
   return unpack(list, 1, n)
 end
 
---- Arguments that a row asks for: "x:t axes:A keepdim:b=false" (src/autodiff/op.h has the letters).
+--- Arguments that a row asks for: "x:t axes:A keepdim:b=false" (src/autodiff/op/op.h has the letters).
 local letters = {
   t = function() return object "tensor" end,
   T = function() return list_of(random(3), function() return object "tensor" end) end,

@@ -4,7 +4,7 @@ local tool = require "spec.gates.tool"
 
 local function rows(root)
   local names = {}
-  local list = tool.read(root .. "/src/autodiff/op.def") or ""
+  local list = tool.read(root .. "/src/autodiff/op/op.def") or ""
   for name in list:gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
   return names
 end

@@ -1,7 +1,8 @@
 --- Layer k of src/ includes only itself and the layers below it; Lua's headers appear in lua and cli alone.
 local tool = require "spec.gates.tool"
 
-local LAYER = {base = 0, tensor = 1, autodiff = 2, dist = 3, nn = 4, infer = 5, smc = 6, lua = 7, cli = 8}
+local LAYER = {base = 0, math = 1, tensor = 2, file = 3, autodiff = 4, distribution = 5, nn = 6, infer = 7, smc = 8, lua = 9,
+  cli = 10}
 
 --- The path that `own` means in a file of src/folder/..., relative to src.
 local function resolve(path, own)

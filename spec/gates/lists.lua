@@ -26,7 +26,7 @@ local function descriptors(symbols, folder, prefix)
 end
 
 -- rows that are checked by what uses them
-local NO_VALUES = {["src/dist/constraint.def"] = true}
+local NO_VALUES = {["src/distribution/constraint.def"] = true}
 
 local function golden_words(root)
   local words = {}

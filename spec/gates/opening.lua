@@ -1,4 +1,4 @@
---- Files are opened, renamed and removed in one place (src/tensor/file/root.c), where what a host grants its scripts is
+--- Files are opened, renamed and removed in one place (src/file/root.c), where what a host grants its scripts is
 --- looked after; an object that asks the system itself stands here with what it asks for.
 local tool = require "spec.gates.tool"
 
@@ -26,7 +26,7 @@ return function(_, build)
     local name = symbol.name:gsub("^__(.+)_chk$", "%1"):gsub("^__(.+)_2$", "%1"):gsub("64$", "")
     local allowed = (" " .. (ALLOWED[object] or "") .. " "):find(" " .. name .. " ", 1, true)
     if symbol.section == "*UND*" and CALLS[name] and not allowed then
-      found[#found + 1] = ("%s calls %s: files are opened by src/tensor/file/root.c"):format(object, name)
+      found[#found + 1] = ("%s calls %s: files are opened by src/file/root.c"):format(object, name)
     end
   end
   table.sort(found)

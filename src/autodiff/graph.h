@@ -4,7 +4,7 @@
 #ifndef PN_AUTODIFF_GRAPH_H
 #define PN_AUTODIFF_GRAPH_H
 
-#include "op.h"
+#include "op/op.h"
 
 /* A growing list of borrowed nodes. */
 typedef struct pni_nodes {

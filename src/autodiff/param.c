@@ -3,7 +3,7 @@
 ** a graph that used old values is noticed.
 */
 #include <string.h>
-#include "op.h"
+#include "op/op.h"
 
 pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
   if (!t || pni_failed(c)) return NULL;

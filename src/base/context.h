@@ -8,14 +8,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "../penumbra.h"
-#include "rng.h"
+#include "../math/random/rng.h"
 
 enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160, PNI_MAX_THREADS = 256 };
 
 typedef struct pni_threads pni_threads;   /* threads.c */
 typedef struct pni_recorder pni_recorder; /* tensor/tensor.h */
 
-/* A folder below which files are found (tensor/file/root.c); fd -1: no file is. */
+/* A folder below which files are found (file/root.c); fd -1: no file is. */
 typedef struct pni_root {
   int fd;
   bool writable;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../base/cpu.h"
-#include "../tensor/blas.h"
+#include "../base/processor.h"
+#include "../tensor/product/blas.h"
 #include "cli.h"
 
 static const char type_name[] = "OPENBLAS_CORETYPE", threads_name[] = "OPENBLAS_NUM_THREADS";

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../base/cpu.h"
-#include "../tensor/blas.h"
+#include "../base/processor.h"
+#include "../tensor/product/blas.h"
 #include "cli.h"
 
 enum { EXIT_INTERRUPTED = 130, MAX_EXPRESSIONS = 64 };

@@ -1,8 +1,8 @@
 /*
 ** sir.c: sampling importance resampling: draws of equal weight out of weighted ones. Rubin 1988.
 */
-#include "../dist/distribution.h"
-#include "estimator.h"
+#include "../distribution/distribution.h"
+#include "estimator/estimator.h"
 
 pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n) {
   if (!log_w || pni_failed(c)) return NULL;

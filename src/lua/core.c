@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "../tensor/blas.h"
+#include "../tensor/product/blas.h"
 #include "message.h"
 
 static const char state_key = 0, raised_key = 0;

@@ -3,7 +3,7 @@
 ** inflated when it is asked for.
 */
 #include <string.h>
-#include "../tensor/file/file.h"
+#include "../file/file.h"
 #include "penumbra_lua.h"
 
 /* Made by embed.lua: the text of lua/ as gzip. */

@@ -3,7 +3,7 @@
 */
 #include <cjson/cJSON.h>
 #include <math.h>
-#include "../tensor/file/file.h"
+#include "../file/file.h"
 #include "penumbra_lua.h"
 
 enum { DEEPEST = 64 };

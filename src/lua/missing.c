@@ -6,10 +6,10 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include "../dist/bijector/bijector.h"
-#include "../dist/distribution.h"
+#include "../distribution/bijector/bijector.h"
+#include "../distribution/distribution.h"
 #include "../nn/layer.h"
-#include "../nn/optimiser.h"
+#include "../nn/optimiser/optimiser.h"
 #include "message.h"
 
 /* ---- nearness ---- */

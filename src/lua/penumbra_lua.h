@@ -10,7 +10,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
-#include "../autodiff/op.h"
+#include "../autodiff/op/op.h"
 #include "object.h"
 
 /* A tensor as Lua sees it; t is NULL while empty and after close. */

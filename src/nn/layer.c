@@ -2,7 +2,7 @@
 ** layer.c: layer objects: creation, parameters, and the calls that a descriptor answers.
 */
 #include <string.h>
-#include "../autodiff/op.h"
+#include "../autodiff/op/op.h"
 #include "layer.h"
 
 static const pni_layer *const rows[] = {

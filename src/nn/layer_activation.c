@@ -2,7 +2,7 @@
 ** layer_activation.c: activations as layers, so that they stand in a sequential.
 */
 #include <math.h>
-#include "../autodiff/op.h"
+#include "../autodiff/op/op.h"
 #include "layer.h"
 
 typedef pn_tensor T;

@@ -11,7 +11,7 @@
 **   weights: one draw of W and b per call: the rows of one call share a function
 */
 #include <math.h>
-#include "../autodiff/op.h"
+#include "../autodiff/op/op.h"
 #include "layer.h"
 
 enum { W, LOG_S, B, LOG_SB };

@@ -2,7 +2,7 @@
 ** layer_linear.c: the affine layer y = x W + b with W [in, out]: rows of x are data, so nothing is
 ** transposed. (PyTorch keeps W^T.)
 */
-#include "../autodiff/op.h"
+#include "../autodiff/op/op.h"
 #include "layer.h"
 
 enum { BIAS, INIT, BIAS_INIT };

@@ -1,12 +1,12 @@
 /*
 ** layer_recurrent.c: gated recurrent layers over sequences [T, ..., in]: the first axis is time, those between are batch.
 ** Equations, order of the gates, shapes of the parameters and the start (uniform on +-1 / sqrt(hidden)) are PyTorch's, so
-** that its weights can be loaded as they are; see tensor/recurrent/recurrent.h. The input of all steps is projected by one
+** that its weights can be loaded as they are; see nn/recurrent/recurrent.h. The input of all steps is projected by one
 ** product, the recurrence is one node.
 */
 #include <math.h>
 #include <string.h>
-#include "../autodiff/op.h"
+#include "../autodiff/op/op.h"
 #include "layer.h"
 
 enum { W_IH, W_HH, B_IH, B_HH };

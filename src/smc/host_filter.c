@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../autodiff/replay/plan.h"
-#include "../tensor/linalg/kalman.h"
-#include "operation.h"
+#include "kalman/kalman.h"
+#include "op/smc_op.h"
 
 enum { FIRST, STEP, FIRST_MISSING, STEP_MISSING, PLANS };
 enum { MEAN, COV, A, B, Q, Y, C, D, R, OBSERVED, OPERANDS }; /* as the kernel has them */

@@ -4,7 +4,7 @@
 ** nothing but itself, so no number of threads changes a bit.
 */
 #include <math.h>
-#include "../infer/hamiltonian.h"
+#include "../infer/sampling/hamiltonian.h"
 
 typedef struct {
   pn_context *c;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "ancestry.h"
-#include "operation.h"
+#include "op/smc_op.h"
 #include "step_machine.h"
 #include "trace.h"
 

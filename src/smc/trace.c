@@ -7,7 +7,7 @@
 */
 #include <math.h>
 #include <string.h>
-#include "operation.h"
+#include "op/smc_op.h"
 #include "trace.h"
 
 /* ---- life ---- */

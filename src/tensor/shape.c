@@ -4,7 +4,7 @@
 */
 #include <string.h>
 #include "tensor.h"
-#include "../base/cpu.h"
+#include "../base/processor.h"
 
 int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim) {
   int64_t a = axis < 0 ? axis + ndim : axis;

@@ -9,8 +9,8 @@
 
 #include "../base/context.h"
 
-struct pni_op;   /* autodiff/op.h */
-struct pni_attr; /* autodiff/op.h */
+struct pni_op;   /* autodiff/op/op.h */
+struct pni_attr; /* autodiff/op/op.h */
 
 /* An object that rides on a tensor, so that graphs and plans hold it as they hold their inputs: its storage has this
  * instead of numbers. */

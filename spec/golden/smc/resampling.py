@@ -1,5 +1,5 @@
 """Writes resampling.lua: new weights by NumPy's and SciPy's functions, ancestors by the published algorithms on the same
-random numbers as the library draws (Philox4x32-10 as base/rng.h says; position 0 of the generator that seed 7 gives).
+random numbers as the library draws (Philox4x32-10 as math/random/rng.h says; position 0 of the generator that seed 7 gives).
 
 Run with numpy and scipy: python3 resampling.py > resampling.lua
 """

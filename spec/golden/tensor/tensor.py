@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden values of the operations from NumPy and SciPy: writes tensor_golden.h beside this file.
 
-Every case is one application of a row of src/autodiff/op.def (or of a builder composed of rows): inputs,
+Every case is one application of a row of src/autodiff/op/op.def (or of a builder composed of rows): inputs,
 attributes in the row's order, expected result, tolerance. float32 cases have inputs rounded to float32 and
 results computed from them in float64.
 """

@@ -6,7 +6,7 @@
 #define PN_AUTODIFF_REPLAY_PLAN_H
 
 #include "replay.h"
-#include "../../tensor/reduce.h"
+#include "../../tensor/kernel/reduce.h"
 
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
 enum { PNI_RUN = 65536 };

@@ -7,7 +7,7 @@
 #ifndef PN_AUTODIFF_REPLAY_REPLAY_H
 #define PN_AUTODIFF_REPLAY_REPLAY_H
 
-#include "../op.h"
+#include "../op/op.h"
 
 /* Something with an effect that a plan repeats: the update of an optimiser. run gets the tensors that were
  * noted (NULL where none was) and must change nothing when it fails. */

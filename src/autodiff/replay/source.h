@@ -20,7 +20,7 @@
 #ifndef PN_AUTODIFF_REPLAY_SOURCE_H
 #define PN_AUTODIFF_REPLAY_SOURCE_H
 
-#include "../op.h"
+#include "../op/op.h"
 
 enum { PNI_SOURCE_INPUTS = 4 };
 

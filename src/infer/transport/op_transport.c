@@ -4,7 +4,7 @@
 ** itself needs none.
 */
 #include <math.h>
-#include "../operation.h"
+#include "../op/infer_op.h"
 #include "transport.h"
 
 typedef struct {

@@ -4,7 +4,7 @@
 #ifndef PN_LUA_REPLAY_WATCH_H
 #define PN_LUA_REPLAY_WATCH_H
 
-#include "../nn_lua.h"
+#include "../nn/nn_lua.h"
 
 /* The user value of a compiled function that is the function itself. */
 enum { PNI_COMPILED_FUNCTION = 2 };

@@ -7,11 +7,11 @@
 ** What a script can size is paid for: functions in C charge the bytes or elements they go through, and each WORTH of
 ** them is a look at the limits. One look costs less than going through so much, so loops look often enough.
 */
-#ifndef PN_LUA_RUNTIME_H
-#define PN_LUA_RUNTIME_H
+#ifndef PN_LUA_RUNTIME_RUNTIME_H
+#define PN_LUA_RUNTIME_RUNTIME_H
 
 #include <stdio.h>
-#include "../../tensor/file/file.h"
+#include "../../file/file.h"
 #include "../penumbra_lua.h"
 
 enum { PNI_INTERVAL = 100, PNI_TRACEBACK = 2048, PNI_WORTH = 1 << 15, PNI_LONG = 1 << 18 };

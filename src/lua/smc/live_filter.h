@@ -1,8 +1,8 @@
 /*
 ** live_filter.h: filters online as hosts find them in a script's globals.
 */
-#ifndef PN_LUA_LIVE_FILTER_H
-#define PN_LUA_LIVE_FILTER_H
+#ifndef PN_LUA_SMC_LIVE_FILTER_H
+#define PN_LUA_SMC_LIVE_FILTER_H
 
 #include "../penumbra_lua.h"
 

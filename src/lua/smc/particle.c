@@ -1,7 +1,7 @@
 /*
 ** particle.c: the step machine of particle filters as Lua sees it: penumbra.smc.machine puts its methods around it.
 */
-#include "../../smc/resampler.h"
+#include "../../smc/resampling/resampler.h"
 #include "../../smc/step_machine.h"
 #include "../message.h"
 #include "../penumbra_lua.h"

@@ -5,7 +5,7 @@
 */
 #include <stdatomic.h>
 #include <string.h>
-#include "../../tensor/linalg/linalg.h"
+#include "../../tensor/lapack/linalg.h"
 #include "gaussian_sequence.h"
 
 enum { SHARDS = 32, CODE_BITS = 32, CODE_NAN = INT32_MAX, STAGES = 2, LOOK_EVERY = 512 };

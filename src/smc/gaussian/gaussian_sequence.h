@@ -1,12 +1,12 @@
 /*
 ** gaussian_sequence.h: whole sequences of Kalman steps over a batch, one series per lane of the processor's vectors
-** (tensor/linalg/kalman.h), and their gradients backwards in time.
+** (smc/kalman/kalman.h), and their gradients backwards in time.
 */
-#ifndef PN_SMC_GAUSSIAN_SEQUENCE_H
-#define PN_SMC_GAUSSIAN_SEQUENCE_H
+#ifndef PN_SMC_GAUSSIAN_GAUSSIAN_SEQUENCE_H
+#define PN_SMC_GAUSSIAN_GAUSSIAN_SEQUENCE_H
 
-#include "../../autodiff/op.h"
-#include "../../tensor/linalg/kalman.h"
+#include "../../autodiff/op/op.h"
+#include "../kalman/kalman.h"
 
 /* Operands in this order: mean [n], cov [n, n] before the first step; a [n, n], b [n], q [n, n]; and, but for the
  * second kind, y [p], c [p, n], d [p], r [p, p] and perhaps what was observed, [p]. Results are packed rows: mean [n],

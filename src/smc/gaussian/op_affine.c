@@ -4,7 +4,7 @@
 */
 #include <string.h>
 #include "affine.h"
-#include "gaussian_operation.h"
+#include "gaussian_op.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

@@ -7,10 +7,10 @@
 ** -inf is a legal entry of each. Sums run over e^(x - largest), and those that come out near the smallest floating point
 ** number are summed anew in logarithms: a state that is as good as impossible comes back if the data ask for it.
 */
-#ifndef PN_SMC_HIDDEN_MARKOV_H
-#define PN_SMC_HIDDEN_MARKOV_H
+#ifndef PN_SMC_HIDDEN_HIDDEN_MARKOV_H
+#define PN_SMC_HIDDEN_HIDDEN_MARKOV_H
 
-#include "../../autodiff/recurrent/recurrent_op.h"
+#include "../../nn/recurrent/recurrent_op.h"
 
 #define X(name) extern const pni_op pni_hidden_op_##name;
 #include "hidden_markov.def"

@@ -1,7 +1,7 @@
 /* markov_lane.c: see markov_lane.h. */
 #include <math.h>
 #include <string.h>
-#include "../../tensor/vector/vector.h"
+#include "../../math/vector/vector.h"
 #include "markov_lane.h"
 
 static int64_t lanes_of(const pni_markov *m) { return m->batch < PNI_MARKOV_LANES ? m->batch : PNI_MARKOV_LANES; }

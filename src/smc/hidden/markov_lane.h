@@ -3,8 +3,8 @@
 ** side, up to 16 to a block: element (k, lane) of a row of states stands at k * lanes + lane. Blocks are dealt to a
 ** fixed number of groups, so that sums over sequences do not depend on the number of threads.
 */
-#ifndef PN_SMC_MARKOV_LANE_H
-#define PN_SMC_MARKOV_LANE_H
+#ifndef PN_SMC_HIDDEN_MARKOV_LANE_H
+#define PN_SMC_HIDDEN_MARKOV_LANE_H
 
 #include "hidden_markov.h"
 

@@ -6,7 +6,7 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../../tensor/vector/vector.h"
+#include "../../math/vector/vector.h"
 #include "markov_lane.h"
 
 typedef struct {

@@ -4,7 +4,7 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../../tensor/vector/vector.h"
+#include "../../math/vector/vector.h"
 #include "hidden_markov.h"
 
 typedef pn_tensor T;

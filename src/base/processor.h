@@ -1,0 +1,44 @@
+/*
+** processor.h: which instruction sets the running processor has. Hot loops are compiled once per level from the same
+** text; a level is looked up where work begins, so no table has to be filled first.
+*/
+#ifndef PN_BASE_PROCESSOR_H
+#define PN_BASE_PROCESSOR_H
+
+enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define PNI_CPU_X86     1
+#define PNI_TARGET_AVX2 __attribute__((target("avx2,fma")))
+#if defined(__clang__)
+#define PNI_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
+#else
+#define PNI_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512")))
+#endif
+#else
+#define PNI_CPU_X86 0
+#endif
+
+/* Static functions compiled for several vector widths, chosen once when the library is loaded, where elements are
+ * independent (-ffp-contract=off, so every width gives the same bits). Static only: the dispatchers of others are
+ * exported. It needs indirect functions, which sanitizers do not survive: their start-up code runs later. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) &&                       \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define PNI_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define PNI_CLONES
+#endif
+
+/* The loop that follows, of at most 16 turns, becomes straight code on registers. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PNI_UNROLL _Pragma("GCC unroll 16")
+#else
+#define PNI_UNROLL
+#endif
+
+/* The best level of this processor and operating system. */
+int pni_cpu_level(void);
+/* Its name. */
+const char *pni_cpu_level_name(int level);
+
+#endif

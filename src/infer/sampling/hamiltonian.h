@@ -1,0 +1,90 @@
+/*
+** hamiltonian.h: the motion that Hamiltonian Monte Carlo follows: positions z, momenta p ~ normal(0, M), energy
+**   H(z, p) = -log density(z) + p^T M^-1 p / 2.
+** The inverse of the mass matrix M is an estimate of the covariance of z, diagonal or dense.
+** A chain has a context, a density, a generator and memory of its own, so chains run in threads;
+** after the first step it allocates nothing.
+*/
+#ifndef PN_INFER_SAMPLING_HAMILTONIAN_H
+#define PN_INFER_SAMPLING_HAMILTONIAN_H
+
+#include "../../autodiff/replay/plan.h"
+
+/* z [n] -> log density, gradient [n]: a plan of the chain's context, or else a host's function. */
+typedef struct pni_density {
+  pn_plan *plan;
+  pn_density f;
+  void *data;
+} pni_density;
+
+/* Failures of a density that say that it is 0 there. */
+static inline bool pni_is_outside(pn_status s) { return s == PN_DOMAIN || s == PN_SINGULAR || s == PN_NAN; }
+
+/* Log density and gradient at z. Outside of the support, where a factorisation fails or the log density is no number
+ * below infinity, it is -inf and the gradient 0. Other failures are c's. */
+pn_status pni_density_at(pn_context *c, const pni_density *d, int64_t n, const double *z, double *log_density,
+                         double *gradient);
+
+/* A point of the phase space and what is known there. Arrays of n numbers. */
+typedef struct pni_point {
+  double *z, *p, *gradient;
+  double log_density;
+} pni_point;
+
+typedef struct pni_metric {
+  int64_t n;
+  bool dense;
+  double *inverse; /* M^-1: [n], or [n, n] row-major */
+  double *factor;  /* dense: lower Cholesky factor L of M^-1 */
+} pni_metric;
+
+/* Counters and settings of one transition. */
+typedef struct pni_transition {
+  double accept; /* mean acceptance probability over the trajectory */
+  double energy;
+  int depth, leapfrogs;
+  bool divergent;
+} pni_transition;
+
+typedef struct pni_chain {
+  const pn_context *parent; /* whose cancellation counts; only atomics of it are read */
+  pn_context *c;
+  pni_density density;
+  pni_philox rng;
+  double uniform[8]; /* drawn ahead within a transition */
+  int left;          /* of them */
+  pni_metric metric;
+  pni_point at;   /* where the chain stands (its p has no meaning) */
+  pni_point here; /* moving end of a trajectory */
+  double *work;   /* of trajectory.c */
+  double step;    /* of the leapfrog */
+  int max_depth;  /* 2^max_depth - 1 leapfrogs at most */
+  int max_steps;  /* static trajectories: leapfrogs each; 0: doubled until they turn */
+  pn_status status;
+} pni_chain;
+
+/* Numbers that `work` holds. */
+size_t pni_trajectory_room(int64_t n, int max_depth);
+
+/* n of a plan z [n] -> log density [1], gradient [n], all float64; 0 if it is of another kind. */
+int64_t pni_density_size(const pn_plan *plan);
+/* Log density and gradient at p->z, as pni_density_at. Failures are the chain's status. */
+pn_status pni_chain_evaluate(pni_chain *h, pni_point *p);
+/* p ~ normal(0, M) */
+void pni_chain_refresh(pni_chain *h, double *p);
+/* out = M^-1 p */
+void pni_metric_velocity(const pni_metric *m, const double *p, double *out);
+/* Kinetic energy p^T M^-1 p / 2; `velocity` is scratch. */
+double pni_metric_kinetic(const pni_metric *m, const double *p, double *velocity);
+/* One leapfrog step of size `step` (negative: backwards); `velocity` is scratch. */
+pn_status pni_chain_leapfrog(pni_chain *h, pni_point *p, double step, double *velocity);
+/* Uniform on (0, 1]. */
+double pni_chain_uniform(pni_chain *h);
+
+/* trajectory.c: one transition of h->at. The multinomial no-U-turn sampler, or, with max_steps, a trajectory of a fixed
+ * number of leapfrogs with one acceptance. The chain stays where it was if it is interrupted. */
+pn_status pni_chain_transition(pni_chain *h, pni_transition *t);
+/* A step size at which one leapfrog is accepted with probability about 0.8. */
+pn_status pni_chain_reasonable_step(pni_chain *h);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+** bind_sampler.c: chains of Hamiltonian Monte Carlo as Lua sees them. A script makes the iterations block by block, so that it
+** can show how far they are.
+*/
+#include "../message.h"
+#include "../penumbra_lua.h"
+
+typedef struct {
+  pn_sampler *s;
+} box;
+
+static void release(void *object) {
+  box *b = object;
+  pn_sampler *s = b->s;
+  b->s = NULL;
+  pn_sampler_free(s);
+}
+
+static const pni_kind kind = {"penumbra.sampler", "a sampler", sizeof(box), 0, true, release};
+
+static pn_sampler *self(lua_State *L) {
+  box *b = pni_test_object(L, 1, &kind);
+  if (!b) pni_error(L, "sampler: methods are called with a colon, as in s:run(100)");
+  if (!b->s) pni_error(L, "sampler was closed");
+  return b->s;
+}
+
+static const char *const fields[] = {"chains",    "warmup",        "draws",     "dense",  "max_depth",
+                                     "max_steps", "target_accept", "step_size", "radius", NULL};
+
+static double number_of(lua_State *L, int table, int field) {
+  pni_get_raw(L, table, fields[field]);
+  double v = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return v;
+}
+
+static int whole(double v) { return v > 1e9 ? 1000000000 : v < -1e9 ? -1000000000 : (int)v; }
+
+/* new_sampler(compiled, options, start, generator) */
+static int l_new(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  lua_settop(L, 4);
+  pn_plan *plan = pni_check_plan(L, 1);
+  pni_check_plain_options(L, 2, "sampler", fields);
+  double v[9];
+  for (int k = 0; fields[k]; k++) v[k] = number_of(L, 2, k);
+  pn_sampler_config config = {whole(v[0]), whole(v[1]), whole(v[2]), whole(v[3]), whole(v[4]),
+                              whole(v[5]), v[6],        v[7],        v[8]};
+  pn_tensor *start = lua_isnil(L, 3) ? NULL : pni_check_tensor(L, 3);
+  pn_rng *rng = pni_check_rng(L, 4);
+  box *b = pni_new_object(L, &kind);
+  size_t mark = pn_scope_open(c);
+  b->s = pn_sampler_new(c, plan, &config, start, rng);
+  pn_scope_close(c, mark);
+  return b->s ? 1 : pni_raise(L, c);
+}
+
+/* s:run(n): at most n further iterations */
+static int l_run(lua_State *L) {
+  pn_sampler *s = self(L);
+  pn_context *c = pni_lua_context(L);
+  int n = (int)luaL_checkinteger(L, 2);
+  return pn_sampler_run(c, s, n) ? pni_raise(L, c) : 0;
+}
+
+static int l_finished(lua_State *L) { return lua_pushboolean(L, pn_sampler_finished(self(L))), 1; }
+static int l_iteration(lua_State *L) { return lua_pushinteger(L, pn_sampler_iteration(self(L))), 1; }
+
+static int l_draws(lua_State *L) {
+  pn_sampler *s = self(L);
+  PNI_RETURN(L, pni_lua_context(L), pn_sampler_draws(pni_lua_context(L), s));
+}
+
+static int l_statistics(lua_State *L) {
+  pn_sampler *s = self(L);
+  PNI_RETURN(L, pni_lua_context(L), pn_sampler_statistics(pni_lua_context(L), s));
+}
+
+static int l_metric(lua_State *L) {
+  pn_sampler *s = self(L);
+  PNI_RETURN(L, pni_lua_context(L), pn_sampler_metric(pni_lua_context(L), s));
+}
+
+/* draws_summary(draws [chains, draws, m]) -> [m, 9] */
+static int l_summary(lua_State *L) {
+  pn_tensor *draws = pni_check_tensor(L, 1);
+  PNI_RETURN(L, pni_lua_context(L), pn_draws_summary(pni_lua_context(L), draws));
+}
+
+static const luaL_Reg methods[] = {{"run", l_run},     {"finished", l_finished},     {"iteration", l_iteration},
+                                   {"draws", l_draws}, {"statistics", l_statistics}, {"metric", l_metric},
+                                   {NULL, NULL}};
+
+void pni_open_sampler(lua_State *L) {
+  lua_pushcfunction(L, l_new);
+  lua_setfield(L, -2, "new_sampler");
+  lua_pushcfunction(L, l_summary);
+  lua_setfield(L, -2, "draws_summary");
+  pni_new_kind(L, &kind);
+  luaL_newlib(L, methods);
+  pni_add_close(L, &kind);
+  pni_guard_methods(L, "a sampler");
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,62 @@
+/*
+** optimiser.h: an optimiser is one const descriptor: its options, the arrays it keeps beside each
+** parameter (slots), the scalars of one update and the update itself as a kernel per dtype.
+*/
+#ifndef PN_NN_OPTIMISER_OPTIMISER_H
+#define PN_NN_OPTIMISER_OPTIMISER_H
+
+#include <math.h>
+#include "../../tensor/tensor.h"
+#include "../option.h"
+
+enum { PNI_SLOTS = 4, PNI_SCALARS = 8 };
+
+/* One parameter's arrays: n elements each, contiguous. */
+typedef struct pni_update {
+  int64_t n;
+  void *param;
+  const void *grad;
+  void *slot[PNI_SLOTS];
+  double k[PNI_SCALARS]; /* from `scalars` */
+  double scale;          /* of the gradient, from clip_norm; 1 without */
+  double limit;          /* of each of its numbers, from clip_value; infinite without */
+} pni_update;
+
+typedef struct pni_optimiser {
+  const char *name;
+  const char *doc;
+  const char *source; /* of the formula */
+  const pni_option *options;
+  const char *slot[PNI_SLOTS]; /* names of the arrays per parameter, NULL-terminated */
+  /* Scalars of the update number `step` (from 1) of a parameter. */
+  void (*scalars)(const double *option, int64_t step, double *k);
+  void (*update[2])(const pni_update *u); /* float64, float32; cannot fail */
+} pni_optimiser;
+
+/* The options that every row ends its own with: what optimiser_step.c does to the gradients. */
+#define PNI_CLIPPING                                                                                                   \
+  {"clip_norm", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest Euclidean norm of all gradients together"}, {              \
+    "clip_value", NULL, HUGE_VAL, 0, HUGE_VAL, true, "largest size of each number of the gradients, after clip_norm"   \
+  }
+
+int pni_optimiser_count(void);
+const pni_optimiser *pni_optimiser_at(int i);
+const pni_optimiser *pni_optimiser_find(const char *name);
+
+#define X(name) extern const pni_optimiser pni_optimiser_##name;
+#include "optimiser.def"
+#undef X
+
+struct pn_optim {
+  int32_t refs;
+  pn_context *ctx;
+  const pni_optimiser *type;
+  double option[PNI_OPTIONS];
+  int n, nslots;
+  pn_tensor **param; /* n */
+  pn_tensor **slot;  /* n * nslots */
+  int64_t *step;     /* n: updates that the parameter has had */
+  char **name;       /* n, NULL where it has none */
+};
+
+#endif

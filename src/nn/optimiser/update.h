@@ -1,0 +1,32 @@
+/* update.h: the update kernels, compiled once per type from update_real.h. */
+#ifndef PN_NN_OPTIMISER_UPDATE_H
+#define PN_NN_OPTIMISER_UPDATE_H
+
+#include "optimiser.h"
+#include "../../base/processor.h"
+
+/* k: learning rate, momentum, weight decay, nesterov (0 or 1). slot: momentum. */
+void pni_update_sgd_f64(const pni_update *u);
+void pni_update_sgd_f32(const pni_update *u);
+/* k: lr / (1 - beta1^t), beta1, beta2, 1 / sqrt(1 - beta2^t), eps, lr * weight decay. slots: m, v. */
+void pni_update_adam_f64(const pni_update *u);
+void pni_update_adam_f32(const pni_update *u);
+
+/* k: those of adam, but k[0] = lr beta1 / (1 - beta1^(t + 1)), and k[6] = lr (1 - beta1) / (1 - beta1^t). */
+void pni_update_nadam_f64(const pni_update *u);
+void pni_update_nadam_f32(const pni_update *u);
+/* k: learning rate, alpha, eps, momentum, centred (0 or 1), weight decay. slots: v, mean, momentum. */
+void pni_update_rmsprop_f64(const pni_update *u);
+void pni_update_rmsprop_f32(const pni_update *u);
+/* k: learning rate, eps, weight decay. slot: sum. */
+void pni_update_adagrad_f64(const pni_update *u);
+void pni_update_adagrad_f32(const pni_update *u);
+
+/* The sum of the squares of n numbers: not finite if one of them is not (or if it overflows). */
+double pni_sum_squares_f64(const void *data, int64_t n);
+double pni_sum_squares_f32(const void *data, int64_t n);
+/* Are all of them finite? */
+bool pni_finite_f64(const void *data, int64_t n);
+bool pni_finite_f32(const void *data, int64_t n);
+
+#endif

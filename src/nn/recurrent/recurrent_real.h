@@ -1,0 +1,195 @@
+/*
+** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of CBLAS), VECTOR(function, x, stride, y, n)
+** and TABLE. A shard is a range of rows; its scratch is its rows' part of `room`.
+*/
+#include <cblas.h>
+#include <string.h>
+#include "../../math/vector/vector.h"
+#include "recurrent.h"
+
+/* out [m, n] (+)= x [m, k] y [k, n] */
+static void multiply(int64_t m, int64_t n, int64_t k, const REAL *x, const REAL *y, bool add, REAL *out) {
+  GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, x, (int)k, y, (int)n, add ? 1 : 0, out,
+       (int)n);
+}
+
+/* Rows begin .. of step t of an array [T, B, width]. */
+static REAL *at(const pni_recurrence *j, const void *p, int64_t t, int64_t begin, int64_t width) {
+  return (REAL *)(uintptr_t)p + (t * j->batch + begin) * width;
+}
+
+/* ---- GRU ---- */
+
+/* One step's gates: s [rows, 2 H] holds r and z, n [rows, H]. */
+typedef struct {
+  REAL *a, *s, *p, *n;
+} gru_gates;
+
+static gru_gates gru_room(REAL *room, int64_t rows, int64_t hidden) {
+  int64_t size = rows * hidden;
+  return (gru_gates){room, room + 2 * size, room + 4 * size, room + 5 * size};
+}
+
+static void gru_compute(gru_gates g, int64_t rows, int64_t hidden, const REAL *restrict gi, const REAL *restrict gh) {
+  REAL *restrict a = g.a, *restrict s = g.s, *restrict p = g.p;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t k = 0; k < 2 * hidden; k++) a[i * 2 * hidden + k] = gi[i * 3 * hidden + k] + gh[i * 3 * hidden + k];
+  VECTOR(sigmoid, a, 1, s, 2 * rows * hidden);
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t k = 0; k < hidden; k++) {
+      int64_t at_n = i * 3 * hidden + 2 * hidden + k;
+      p[i * hidden + k] = gi[at_n] + s[i * 2 * hidden + k] * gh[at_n];
+    }
+  VECTOR(tanh, p, 1, g.n, rows * hidden);
+}
+
+static void gru(void *data, int64_t begin, int64_t end) {
+  const pni_recurrence *j = data;
+  int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden;
+  REAL *gh = (REAL *)j->room + begin * hidden * 12;
+  gru_gates g = gru_room(gh + rows * width, rows, hidden);
+  const REAL *h = at(j, j->h0, 0, begin, hidden);
+  for (int64_t t = 0; t < j->steps; t++) {
+    REAL *restrict out = at(j, j->h, t, begin, hidden);
+    for (int64_t i = 0; i < rows; i++) memcpy(gh + i * width, j->b, (size_t)width * sizeof *gh);
+    multiply(rows, width, hidden, h, j->w, true, gh);
+    gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), gh);
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t k = 0; k < hidden; k++) {
+        REAL n = g.n[i * hidden + k];
+        out[i * hidden + k] = n + g.s[i * 2 * hidden + hidden + k] * (h[i * hidden + k] - n);
+      }
+    h = out;
+  }
+}
+
+/* With d the gradient of h':
+ *   da_n = d (1 - z) (1 - n^2)   da_z = d (h - n) z (1 - z)   da_r = da_n gh_n r (1 - r)
+ * are those of the arguments of tanh and the sigmoids; gh_n gets da_n r, h itself d z + (gradient of gh) W. */
+static void gru_back(gru_gates g, int64_t rows, int64_t hidden, const REAL *restrict h, REAL *restrict carry,
+                     REAL *restrict dgi, REAL *restrict dgh) {
+  const REAL *restrict s = g.s, *restrict new = g.n;
+  for (int64_t i = 0; i < rows; i++, dgi += 3 * hidden, dgh += 3 * hidden)
+    for (int64_t k = 0; k < hidden; k++) {
+      int64_t e = i * hidden + k;
+      REAL r = s[i * 2 * hidden + k], z = s[i * 2 * hidden + hidden + k], n = new[e], d = carry[e];
+      REAL dn = d * (1 - z) * (1 - n * n), dz = d * (h[e] - n) * z * (1 - z);
+      REAL dr = dn * dgh[2 * hidden + k] * r * (1 - r);
+      dgi[k] = dgh[k] = dr;
+      dgi[hidden + k] = dgh[hidden + k] = dz;
+      dgi[2 * hidden + k] = dn;
+      dgh[2 * hidden + k] = dn * r;
+      carry[e] = d * z;
+    }
+}
+
+static void gru_adjoint(void *data, int64_t begin, int64_t end) {
+  const pni_recurrence *j = data;
+  int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden, size = rows * hidden;
+  gru_gates g = gru_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
+  REAL *restrict carry = at(j, j->dh0, 0, begin, hidden);
+  memset(carry, 0, (size_t)size * sizeof *carry);
+  for (int64_t t = j->steps - 1; t >= 0; t--) {
+    const REAL *h = t ? at(j, j->h, t - 1, begin, hidden) : at(j, j->h0, 0, begin, hidden);
+    const REAL *restrict d = at(j, j->dh_in, t, begin, hidden);
+    REAL *dgh = at(j, j->dgh, t, begin, width);
+    gru_compute(g, rows, hidden, at(j, j->gi, t, begin, width), dgh);
+    for (int64_t e = 0; e < size; e++) carry[e] += d[e];
+    gru_back(g, rows, hidden, h, carry, at(j, j->dgi, t, begin, width), dgh);
+    multiply(rows, hidden, width, dgh, j->w, true, carry);
+  }
+}
+
+/* ---- LSTM ---- */
+
+/* One step's gates: s [rows, 3 H] holds i, f and o, g [rows, H], tanh of the new c in e. */
+typedef struct {
+  REAL *a, *s, *p, *g, *e;
+} lstm_gates;
+
+static lstm_gates lstm_room(REAL *room, int64_t rows, int64_t hidden) {
+  int64_t size = rows * hidden;
+  return (lstm_gates){room, room + 3 * size, room + 6 * size, room + 7 * size, room + 8 * size};
+}
+
+static void lstm_compute(lstm_gates l, int64_t rows, int64_t hidden, const REAL *restrict gate) {
+  REAL *restrict a = l.a, *restrict p = l.p;
+  for (int64_t i = 0; i < rows; i++, gate += 4 * hidden) {
+    memcpy(a + i * 3 * hidden, gate, (size_t)(2 * hidden) * sizeof *a);
+    memcpy(a + i * 3 * hidden + 2 * hidden, gate + 3 * hidden, (size_t)hidden * sizeof *a);
+    memcpy(p + i * hidden, gate + 2 * hidden, (size_t)hidden * sizeof *p);
+  }
+  VECTOR(sigmoid, a, 1, l.s, 3 * rows * hidden);
+  VECTOR(tanh, p, 1, l.g, rows * hidden);
+}
+
+static void lstm(void *data, int64_t begin, int64_t end) {
+  const pni_recurrence *j = data;
+  int64_t hidden = j->hidden, rows = end - begin, width = 4 * hidden;
+  lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
+  const REAL *h = at(j, j->h0, 0, begin, hidden), *c = at(j, j->c0, 0, begin, hidden);
+  REAL *gate = l.e; /* the rest of the room, 4 H per row; what it held is copied before e is written */
+  for (int64_t t = 0; t < j->steps; t++) {
+    REAL *restrict out = at(j, j->h, t, begin, hidden), *restrict cell = at(j, j->c, t, begin, hidden);
+    memcpy(gate, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *gate);
+    multiply(rows, width, hidden, h, j->w, true, gate);
+    lstm_compute(l, rows, hidden, gate);
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t k = 0; k < hidden; k++) {
+        int64_t e = i * hidden + k;
+        const REAL *s = l.s + i * 3 * hidden + k;
+        cell[e] = s[hidden] * c[e] + s[0] * l.g[e];
+      }
+    VECTOR(tanh, cell, 1, l.e, rows * hidden);
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t k = 0; k < hidden; k++)
+        out[i * hidden + k] = l.s[i * 3 * hidden + 2 * hidden + k] * l.e[i * hidden + k];
+    h = out;
+    c = cell;
+  }
+}
+
+/* With dh and dc the gradients of h' and of c' (through h': dh o (1 - tanh^2 c')):
+ *   da_i = dc g i (1 - i)   da_f = dc c f (1 - f)   da_g = dc i (1 - g^2)   da_o = dh tanh(c') o (1 - o)
+ * and c gets dc f, h gets da W. */
+static void lstm_back(lstm_gates l, int64_t rows, int64_t hidden, const REAL *restrict before, const REAL *restrict dh,
+                      REAL *restrict dc, REAL *restrict da) {
+  for (int64_t r = 0; r < rows; r++, da += 4 * hidden)
+    for (int64_t k = 0; k < hidden; k++) {
+      int64_t e = r * hidden + k;
+      const REAL *s = l.s + r * 3 * hidden + k;
+      REAL i = s[0], f = s[hidden], o = s[2 * hidden], g = l.g[e], th = l.e[e];
+      REAL d = dc[e] + dh[e] * o * (1 - th * th);
+      da[k] = d * g * i * (1 - i);
+      da[hidden + k] = d * before[e] * f * (1 - f);
+      da[2 * hidden + k] = d * i * (1 - g * g);
+      da[3 * hidden + k] = dh[e] * th * o * (1 - o);
+      dc[e] = d * f;
+    }
+}
+
+static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
+  const pni_recurrence *j = data;
+  int64_t hidden = j->hidden, rows = end - begin, width = 4 * hidden, size = rows * hidden;
+  lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
+  REAL *restrict dh = at(j, j->dh0, 0, begin, hidden), *restrict dc = at(j, j->dc0, 0, begin, hidden);
+  memset(dh, 0, (size_t)size * sizeof *dh);
+  memset(dc, 0, (size_t)size * sizeof *dc);
+  for (int64_t t = j->steps - 1; t >= 0; t--) {
+    const REAL *before = t ? at(j, j->c, t - 1, begin, hidden) : at(j, j->c0, 0, begin, hidden);
+    const REAL *restrict gh = at(j, j->dh_in, t, begin, hidden), *restrict gc = at(j, j->dc_in, t, begin, hidden);
+    const REAL *restrict gi = at(j, j->gi, t, begin, width);
+    REAL *restrict da = at(j, j->dgi, t, begin, width);
+    for (int64_t e = 0; e < rows * width; e++) da[e] += gi[e];
+    lstm_compute(l, rows, hidden, da);
+    VECTOR(tanh, at(j, j->c, t, begin, hidden), 1, l.e, size);
+    for (int64_t e = 0; e < size; e++) {
+      dh[e] += gh[e];
+      dc[e] += gc[e];
+    }
+    lstm_back(l, rows, hidden, before, dh, dc, da);
+    multiply(rows, hidden, width, da, j->w, false, dh);
+  }
+}
+
+const pni_recurrent_kernels TABLE = {gru, gru_adjoint, lstm, lstm_adjoint};

@@ -1,0 +1,59 @@
+/*
+** conv.h: 2-d convolution and pooling of contiguous images [n, channels, rows, columns]. Convolution is the
+** trilinear form sum_p y[p] x[s p + d q - pad] w[q]; forward, adjoint in the image and adjoint in the weight are
+** its three partial products, each a matrix product with the columns of image patches (im2col: Chellapilla,
+** Puri and Simard, 2006, "High performance convolutional neural networks for document processing"). Patches are
+** made for a few output rows at a time, so that they stay in the cache. Samples are sharded over the threads;
+** results do not depend on the number of threads.
+*/
+#ifndef PN_TENSOR_KERNEL_CONV_H
+#define PN_TENSOR_KERNEL_CONV_H
+
+#include "../tensor.h"
+
+enum { PNI_ROWS, PNI_COLUMNS };
+
+typedef struct pni_conv {
+  int64_t n, groups, ci, co; /* samples; channels in and out of one group */
+  int64_t image[2], kernel[2], out[2];
+  int64_t stride[2], padding[2], dilation[2];
+} pni_conv;
+
+/* Positions of a window of `kernel` along an image axis; < 1: it does not fit. */
+static inline int64_t pni_window_count(int64_t image, int64_t kernel, int64_t stride, int64_t padding,
+                                       int64_t dilation) {
+  int64_t room = image + 2 * padding - dilation * (kernel - 1) - 1;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+/* y = x * w; x [n, groups ci, image], w [groups co, ci, kernel], y [n, groups co, out]. */
+pn_status pni_conv_forward(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *w, pn_tensor *y);
+/* The adjoint in x: x from y. */
+pn_status pni_conv_image(pn_context *c, const pni_conv *g, const pn_tensor *y, const pn_tensor *w, pn_tensor *x);
+/* The adjoint in w: w from x and y. */
+pn_status pni_conv_weight(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *y, pn_tensor *w);
+
+/* Pooling uses image, kernel, out, stride, padding; n counts planes. Every window meets the image. */
+enum { PNI_POOL_MAX, PNI_POOL_MAX_AT, PNI_POOL_MEAN, PNI_POOL_MEAN_INSIDE };
+/* Largest element (NaN wins), its place in the plane (out is int64), mean with the padding counted as zeros, mean of
+ * the elements inside the image. */
+pn_status pni_pool(pn_context *c, const pni_conv *g, int what, const pn_tensor *x, pn_tensor *y);
+/* The adjoint of a mean: x from y. */
+pn_status pni_unpool(pn_context *c, const pni_conv *g, int what, const pn_tensor *y, pn_tensor *x);
+
+/* One element type's kernels, for one plane or one group of a sample. */
+typedef struct pni_conv_kernels {
+  /* col [ci kernel, rows out[1]] from the patches of output rows first .. first + rows - 1. */
+  void (*patches)(const pni_conv *g, const void *x, void *col, int64_t first, int64_t rows);
+  /* Adds col to the places it came from. */
+  void (*scatter)(const pni_conv *g, const void *col, void *x, int64_t first, int64_t rows);
+  /* c [m, n] = op(a) op(b) + beta c. */
+  void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
+               int64_t ldb, int beta, void *c, int64_t ldc);
+  void (*add)(void *sum, const void *x, int64_t n);
+  void (*pool)(const pni_conv *g, int what, const void *x, void *y);
+  void (*unpool)(const pni_conv *g, int what, const void *y, void *x);
+} pni_conv_kernels;
+extern const pni_conv_kernels pni_conv_kernels_f64, pni_conv_kernels_f32;
+
+#endif

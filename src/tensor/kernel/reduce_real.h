@@ -1,0 +1,202 @@
+/*
+** reduce_real.h: reduction bodies, included once per type with REAL, IS_FLOAT and, for floats,
+** VECTOR (the vector functions of the type) and ROWS (its short rows).
+** Sums run over blocks that are added pairwise, so the error grows with log n.
+*/
+#include <math.h>
+#include "../../base/processor.h"
+#include "reduce.h"
+#include "../lane/short_rows.h"
+#include "../../math/vector/vector.h"
+
+enum { BLOCK = PNI_PIECE };
+
+static REAL block_sum(const REAL *x, int64_t n) {
+  REAL lane[8] = {0};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    PNI_UNROLL
+    for (int k = 0; k < 8; k++) lane[k] += x[i + k];
+  }
+  REAL s = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  for (; i < n; i++) s += x[i];
+  return s;
+}
+
+/* How many whole blocks of n > BLOCK elements are summed apart from the others. */
+static int64_t left_blocks(int64_t n) { return n < 2 * BLOCK ? 1 : n / 2 / BLOCK; }
+
+static REAL pairwise(const REAL *x, int64_t n) {
+  if (n <= BLOCK) return block_sum(x, n);
+  int64_t half = left_blocks(n) * BLOCK;
+  return pairwise(x, half) + pairwise(x + half, n - half);
+}
+
+#if IS_FLOAT
+/* Rows of at most PNI_ROWS_LONGEST elements, whatever their number, give what rows/rows.h gives. */
+static void short_rows(pni_rows_kind kind, const void *x, int64_t rows, int64_t n, void *out) {
+  ROWS(&(pni_rows){.kind = kind, .n = (int)n, .x = x, .out = out}, 0, rows);
+}
+
+/* One short row: the same additions as there. */
+static REAL short_sum(const REAL *x, int64_t n) {
+  REAL s[4] = {0};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    PNI_UNROLL
+    for (int k = 0; k < 4; k++) s[k] += x[i + k];
+  }
+  for (int k = 0; i < n; i++, k++) s[k] += x[i];
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+static REAL sum(const REAL *x, int64_t n) { return n <= PNI_ROWS_LONGEST ? short_sum(x, n) : pairwise(x, n); }
+#define SHORT(kind, out, least)                                                                                        \
+  if (n <= PNI_ROWS_LONGEST && rows >= (least)) {                                                                      \
+    short_rows(kind, x_, rows, n, out);                                                                                \
+    return;                                                                                                            \
+  }
+#else
+static REAL sum(const REAL *x, int64_t n) { return pairwise(x, n); }
+#define SHORT(kind, out, least)
+#endif
+
+/* `least`: so many short rows go together. */
+#define EACH_ROW(name, kind, least, one)                                                                               \
+  static void name(const void *x_, int64_t rows, int64_t n, void *out) {                                               \
+    SHORT(kind, out, least)                                                                                            \
+    const REAL *x = x_;                                                                                                \
+    for (int64_t i = 0; i < rows; i++, x += n) ((REAL *)out)[i] = one(x, n);                                           \
+  }
+
+static REAL product(const REAL *x, int64_t n) {
+  REAL p = 1;
+  for (int64_t i = 0; i < n; i++) p *= x[i];
+  return p;
+}
+
+/* NaN wins: it is neither smaller nor larger than anything, and it stays. */
+static REAL largest(const REAL *x, int64_t n) {
+  REAL m = x[0];
+  for (int64_t i = 1; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+  return m;
+}
+
+static REAL smallest(const REAL *x, int64_t n) {
+  REAL m = x[0];
+  for (int64_t i = 1; i < n; i++) m = x[i] < m || x[i] != x[i] ? x[i] : m;
+  return m;
+}
+
+EACH_ROW(sum_rows, PNI_ROWS_SUM, 4, sum)
+EACH_ROW(max_rows, PNI_ROWS_MAX, 4, largest)
+EACH_ROW(min_rows, PNI_ROWS_MIN, 4, smallest)
+
+static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
+  const REAL *x = x_;
+  for (int64_t i = 0; i < rows; i++, x += n) ((REAL *)out)[i] = product(x, n);
+}
+
+#define LINE(name, expr)                                                                                               \
+  static PNI_CLONES void name(const void *x_, int64_t width, void *acc_) {                                             \
+    const REAL *restrict x = x_;                                                                                       \
+    REAL *restrict acc = acc_;                                                                                         \
+    for (int64_t i = 0; i < width; i++) {                                                                              \
+      REAL a = acc[i], v = x[i];                                                                                       \
+      acc[i] = (expr);                                                                                                 \
+    }                                                                                                                  \
+  }
+LINE(sum_line, a + v)
+LINE(prod_line, a *v)
+LINE(max_line, v > a || v != v ? v : a)
+LINE(min_line, v < a || v != v ? v : a)
+
+#if IS_FLOAT
+static void sum_parts(const void *x_, int64_t n, void *part) {
+  const REAL *x = x_;
+  REAL *p = part;
+  for (int64_t at = 0; at < n; at += BLOCK) *p++ = block_sum(x + at, n - at < BLOCK ? n - at : BLOCK);
+}
+
+/* What pairwise does with the sums of its blocks. */
+static REAL joined(const REAL *part, int64_t n) {
+  if (n <= BLOCK) return *part;
+  int64_t half = left_blocks(n);
+  return joined(part, half * BLOCK) + joined(part + half, n - half * BLOCK);
+}
+
+static void sum_join(const void *part, int64_t n, void *out) { *(REAL *)out = joined(part, n); }
+
+/* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep their
+ * digits in double. */
+static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
+  double lane[8] = {0};
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    REAL shifted[BLOCK], e[BLOCK];
+    int64_t size = n - at < BLOCK ? n - at : BLOCK, padded = (size + 7) / 8 * 8;
+    for (int64_t i = 0; i < size; i++) shifted[i] = x[(at + i) * step] - m;
+    VECTOR(PNI_VECTOR_exp, shifted, 1, e, size);
+    for (int64_t i = size; i < padded; i++) e[i] = 0;
+    for (int64_t i = 0; i < padded; i += 8) {
+      PNI_UNROLL
+      for (int k = 0; k < 8; k++) lane[k] += (double)e[i + k];
+    }
+    for (int64_t i = 0; y && i < size; i++) y[(at + i) * step] = e[i];
+  }
+  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+/* log sum e^x = m + log sum e^(x - m); -inf if all are, NaN if one is. */
+static REAL logsumexp(const REAL *x, int64_t n) {
+  REAL m = largest(x, n);
+  return isfinite(m) ? (REAL)((double)m + log(exp_sum(x, n, 1, m, NULL))) : m;
+}
+EACH_ROW(logsumexp_rows, PNI_ROWS_LOGSUMEXP, 1, logsumexp)
+
+static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_;
+  double s = 0; /* keeps float32 sums from drifting */
+  for (int64_t i = 0; i < n; i++) y[i * step] = (REAL)(s += (double)x[i * step]);
+}
+
+static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
+  REAL m = x[0];
+  for (int64_t i = 1; i < n; i++) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
+  return m;
+}
+
+static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
+  for (int64_t i = 0; i < n; i++) y[i * step] /= scale;
+}
+
+static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, m = strided_max(x, n, step);
+  REAL z = (REAL)log(exp_sum(x, n, step, m, NULL)); /* apart from m, which may be far larger */
+  for (int64_t i = 0; i < n; i++) y[i * step] = (x[i * step] - m) - z;
+}
+#else
+static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  REAL *y = y_, s = 0;
+  for (int64_t i = 0; i < n; i++) y[i * step] = s += x[i * step];
+}
+#endif
+
+static int64_t argmax_row(const void *x_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  int64_t best = 0;
+  for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++)
+    if (x[i * step] > x[best * step] || x[i * step] != x[i * step]) best = i;
+  return best;
+}
+
+static int64_t argmin_row(const void *x_, int64_t n, int64_t step) {
+  const REAL *x = x_;
+  int64_t best = 0;
+  for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++)
+    if (x[i * step] < x[best * step] || x[i * step] != x[i * step]) best = i;
+  return best;
+}

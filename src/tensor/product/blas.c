@@ -1,0 +1,259 @@
+#include <cblas.h>
+#include <stdio.h>
+#include <string.h>
+#include "../../base/processor.h"
+#include "blas.h"
+#include "../lapack/linalg.h"
+
+/* Present in OpenBLAS only. */
+#if defined(__GNUC__)
+extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
+
+void pni_blas_describe(char *out, size_t size) {
+  if (!openblas_get_config || !openblas_get_corename) {
+    snprintf(out, size, "a CBLAS library");
+    return;
+  }
+  const char *config = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
+  int n = (int)strcspn(config, " ");
+  if (config[n] == ' ') n += 1 + (int)strcspn(config + n + 1, " ");
+  snprintf(out, size, "%.*s (%s)", n, config, openblas_get_corename());
+}
+
+const char *pni_blas_better_core(void) {
+  if (!openblas_get_corename || pni_cpu_level() != PNI_CPU_AVX512) return NULL;
+  const char *core = openblas_get_corename();
+  return strcmp(core, "Haswell") == 0 || strcmp(core, "Zen") == 0 ? "SkylakeX" : NULL;
+}
+#else
+const char *pni_blas_better_core(void) { return NULL; }
+void pni_blas_describe(char *out, size_t size) { snprintf(out, size, "a CBLAS library"); }
+#endif
+
+/* How CBLAS sees a matrix: plain, transposed, or (ld = 0) not at all. */
+typedef struct {
+  CBLAS_TRANSPOSE trans;
+  int ld;
+} layout;
+
+static layout layout_of(const pn_tensor *t) {
+  int64_t rows = t->shape[t->ndim - 2], cols = t->shape[t->ndim - 1];
+  int64_t rs = t->stride[t->ndim - 2], cs = t->stride[t->ndim - 1];
+  if ((cs == 1 || cols == 1) && (rs >= cols || rows == 1))
+    return (layout){CblasNoTrans, (int)(rows == 1 ? (cols > 1 ? cols : 1) : rs)};
+  if ((rs == 1 || rows == 1) && (cs >= rows || cols == 1))
+    return (layout){CblasTrans, (int)(cols == 1 ? (rows > 1 ? rows : 1) : cs)};
+  return (layout){CblasNoTrans, 0};
+}
+
+/* Rows are often short: loops of their own rather than calls of memcpy. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_CALLS __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#else
+#define NO_CALLS
+#endif
+#define BIAS(T, suffix)                                                                                                \
+  static PNI_CLONES NO_CALLS void fill_##suffix(T *restrict out, int64_t ld, const T *restrict b, int64_t step,        \
+                                                int64_t m, int64_t n) {                                                \
+    if (step == 1)                                                                                                     \
+      for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
+        for (int64_t k = 0; k < n; k++) out[k] = b[k];                                                                 \
+    else                                                                                                               \
+      for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
+        for (int64_t k = 0; k < n; k++) out[k] = b[k * step];                                                          \
+  }                                                                                                                    \
+  static void add_##suffix(T *restrict out, const T *b, int64_t step, int64_t m, int64_t n) {                          \
+    for (int64_t i = 0; i < m; i++, out += n)                                                                          \
+      for (int64_t k = 0; k < n; k++) out[k] += b[k * step];                                                           \
+  }
+BIAS(double, f64)
+BIAS(float, f32)
+
+/* Every row of the m x n part of the result that begins at `out` and at column `at` becomes the bias. */
+static void fill_bias(const pni_product *j, char *out, int64_t at, int64_t m, int64_t n) {
+  if (j->dtype == PN_FLOAT64)
+    fill_f64((double *)(void *)out, j->n, (const double *)j->bias + at * j->bias_step, j->bias_step, m, n);
+  else
+    fill_f32((float *)(void *)out, j->n, (const float *)j->bias + at * j->bias_step, j->bias_step, m, n);
+}
+
+static void set_bias(pni_product *j, const pn_tensor *bias) {
+  j->bias = bias ? pni_data(bias) : NULL;
+  j->bias_step = bias ? bias->stride[0] : 0;
+}
+
+/* bias (may be NULL) is added to every row of the contiguous out. */
+static void add_bias(const pn_tensor *bias, pn_tensor *out) {
+  if (!bias) return;
+  int64_t n = bias->shape[0], m = out->numel / n;
+  if (out->dtype == PN_FLOAT64)
+    add_f64(pni_data(out), pni_data(bias), bias->stride[0], m, n);
+  else
+    add_f32(pni_data(out), pni_data(bias), bias->stride[0], m, n);
+}
+
+/* out = x y for m rows and n columns, the first of which is `at`, of the whole result, whose rows are j->n apart. What
+ * BLAS adds to is the bias instead of zeros. */
+static void gemm(const pni_product *j, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
+  double beta = j->bias ? 1 : 0;
+  if (j->bias) fill_bias(j, out, at, m, n);
+  int M = (int)m, N = (int)n, K = (int)j->k, ld = (int)j->n;
+  if (j->dtype == PN_FLOAT64)
+    cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
+                (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
+                (double *)(void *)out, ld);
+  else
+    cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
+                (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
+                (float *)(void *)out, ld);
+}
+
+static void run(void *data, int64_t begin, int64_t end) {
+  const pni_product *j = data;
+  int64_t size = j->dtype == PN_FLOAT64 ? 8 : 4;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t batch = i / j->blocks, at = i % j->blocks * j->part, rest = batch, ox = 0, oy = 0;
+    for (int a = j->nbatch - 1; a >= 0; a--) {
+      int64_t k = rest % j->shape[a];
+      rest /= j->shape[a];
+      ox += k * j->sx[a];
+      oy += k * j->sy[a];
+    }
+    char *out = j->out + batch * j->m * j->n * size;
+    int64_t whole = j->columns ? j->n : j->m, part = at + j->part < whole ? j->part : whole - at;
+    if (j->columns) {
+      oy += at * (j->trans_y == CblasNoTrans ? 1 : j->ldy);
+      gemm(j, j->x + ox * size, j->y + oy * size, out + at * size, at, j->m, part);
+    } else {
+      ox += at * (j->trans_x == CblasNoTrans ? j->ldx : 1);
+      gemm(j, j->x + ox * size, j->y + oy * size, out + at * j->n * size, 0, part, j->n);
+    }
+  }
+}
+
+/* Strides of t's leading axes when broadcast to out's. */
+static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
+  pn_tensor lead = *t;
+  lead.ndim = t->ndim - 2;
+  pni_broadcast_strides(&lead, nbatch, stride);
+}
+
+/* Shards of a large product are parts of its longer side, as every part packs the other operand anew; shards of many
+ * small products are some of them. No shard takes longer than some tenths of a second, as none is interrupted. */
+static void cut(pni_product *j, int64_t batch) {
+  enum { PART = 16000000, MOST = 8, STEP = 32, SMALL = 1000000 };
+  const double longest = 4e9;
+  double all = (double)j->m * (double)j->n * (double)j->k;
+  int64_t work = (int64_t)(all < 9e18 ? all : 9e18) + 1, parts = work / PART < MOST ? work / PART : MOST;
+  if (all > MOST * longest) parts = (int64_t)(all / longest);
+  j->columns = j->n > j->m;
+  int64_t whole = j->columns ? j->n : j->m;
+  j->part = parts > 1 ? (whole / parts + STEP - 1) / STEP * STEP : whole;
+  j->blocks = (whole + j->part - 1) / j->part;
+  int64_t unit = work / j->blocks;
+  j->units = batch * j->blocks;
+  j->grain = unit > SMALL ? 1 : SMALL / unit + 1;
+}
+
+/* Operands in a layout that BLAS takes. */
+static void decide(const pn_tensor *x, const pn_tensor *y, pn_tensor *out, pni_product *j) {
+  int nb = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
+  layout lx = layout_of(x), ly = layout_of(y);
+  *j = (pni_product){.trans_x = (int)lx.trans, .trans_y = (int)ly.trans, .ldx = lx.ld, .ldy = ly.ld, .dtype = x->dtype};
+  j->nbatch = nb;
+  j->shape = out->shape;
+  j->m = x->shape[x->ndim - 2];
+  j->n = y->shape[y->ndim - 1];
+  j->k = x->shape[x->ndim - 1];
+  j->x = pni_data(x);
+  j->y = pni_data(y);
+  j->out = pni_data(out);
+  batch_strides(x, nb, j->sx);
+  batch_strides(y, nb, j->sy);
+  int64_t batch = pni_count(nb, out->shape);
+  /* one folded product when y is shared and x's rows run on */
+  if (batch > 1 && y->ndim == 2 && pni_is_contiguous(x) && j->m * batch <= INT32_MAX) {
+    j->m *= batch;
+    j->nbatch = 0;
+    j->trans_x = CblasNoTrans;
+    j->ldx = (int)(j->k > 1 ? j->k : 1);
+    batch = 1;
+  }
+  cut(j, batch);
+}
+
+static bool too_large(const pni_product *j) {
+  return j->m > INT32_MAX || j->n > INT32_MAX || j->k > INT32_MAX || j->ldx < 0 || j->ldy < 0;
+}
+
+/* Plain matrices, or a contiguous batch times one matrix: the kernel for few multiplications, or NULL. */
+static pni_tiny_kernel tiny(const pn_tensor *x, const pn_tensor *y, const pn_tensor *out, pni_tiny *turned) {
+  if (y->ndim != 2 || out->numel > INT32_MAX || (x->ndim != 2 && !pni_is_contiguous(x))) return NULL;
+  pni_tiny p = {.n = y->shape[1],
+                .k = y->shape[0],
+                .x_row = x->ndim == 2 ? x->stride[0] : y->shape[0],
+                .x_col = x->stride[x->ndim - 1]};
+  p.m = out->numel / p.n;
+  p.y_row = y->stride[0];
+  p.y_col = y->stride[1];
+  p.x = pni_data(x);
+  p.y = pni_data(y);
+  p.out = pni_data(out);
+  return pni_tiny_choose(x->dtype, &p, turned);
+}
+
+pn_status pni_product_run(pn_context *c, const pni_product *p) {
+  if (p->kernel) {
+    p->kernel(&p->tiny);
+    add_bias(p->added, p->out_tensor);
+    return PN_OK;
+  }
+  if (p->units < 2 * p->grain) {
+    run((void *)(uintptr_t)p, 0, p->units);
+    return PN_OK;
+  }
+  return pni_parallel(c, p->units, p->grain, run, (void *)(uintptr_t)p);
+}
+
+static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias,
+                          pn_tensor *out) {
+  pni_product j;
+  decide(x, y, out, &j);
+  set_bias(&j, bias);
+  if (too_large(&j)) return pni_fail(c, PN_SHAPE, "matmul: sizes must be below 2^31");
+  return pni_product_run(c, &j);
+}
+
+bool pni_product_prepare(const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out,
+                         pni_product *p) {
+  bool plain = x->ndim == 2 && y->ndim == 2, folds = y->ndim == 2 && pni_is_contiguous(x);
+  if ((!plain && !folds) || out->numel == 0 || x->shape[x->ndim - 1] == 0) return false;
+  p->added = bias;
+  p->out_tensor = out;
+  if ((p->kernel = tiny(x, y, out, &p->tiny)) != NULL) return true;
+  if (!layout_of(x).ld || !layout_of(y).ld) return false;
+  decide(x, y, out, p);
+  set_bias(p, bias);
+  return !too_large(p);
+}
+
+pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out) {
+  if (out->numel == 0) return PN_OK;
+  bool empty = x->shape[x->ndim - 1] == 0;
+  if (empty) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  pni_tiny turned;
+  pni_tiny_kernel kernel = empty ? NULL : tiny(x, y, out, &turned);
+  if (kernel) kernel(&turned);
+  bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
+  if (empty || kernel || (!folds && pni_small_matmul(c, x, y, out))) {
+    if (!pni_failed(c)) add_bias(bias, out);
+    return c->status;
+  }
+  pn_tensor *a = layout_of(x).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)x) : pni_contiguous(c, x);
+  pn_tensor *b = layout_of(y).ld ? pn_tensor_ref((pn_tensor *)(uintptr_t)y) : pni_contiguous(c, y);
+  if (a && b) multiply(c, a, b, bias, out);
+  pn_tensor_unref(a);
+  pn_tensor_unref(b);
+  return c->status;
+}

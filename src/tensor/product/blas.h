@@ -1,0 +1,43 @@
+/*
+** blas.h: matrix products on CBLAS. Batches and row blocks are sharded over the context's own threads,
+** so the BLAS library is kept to one (threads.c); results do not depend on the number of threads.
+*/
+#ifndef PN_TENSOR_PRODUCT_BLAS_H
+#define PN_TENSOR_PRODUCT_BLAS_H
+
+#include "../tensor.h"
+#include "small_product.h"
+
+/* out[b] = x[b] y[b] + bias over the last two axes, leading axes broadcast; x and y have at least two axes, all
+ * float of one dtype. out is contiguous and starts with the broadcast leading axes; it may lack the row or
+ * column axis where that has size 1. bias is NULL or of one axis, added to every row. */
+pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out);
+
+/* A product with everything decided but the numbers: for operands whose addresses stay. */
+typedef struct pni_product {
+  pni_tiny_kernel kernel; /* called with tiny, or NULL: BLAS by what follows */
+  pni_tiny tiny;
+  int trans_x, trans_y, ldx, ldy; /* as CBLAS takes them */
+  int dtype;
+  int64_t m, n, k;
+  int64_t blocks, part, units, grain;       /* parts per matrix, rows or columns of a part; shards of all of it */
+  bool columns;                             /* parts are columns */
+  int nbatch;                               /* leading axes */
+  const int64_t *shape;                     /* of the result, borrowed */
+  int64_t sx[PN_MAX_DIMS], sy[PN_MAX_DIMS]; /* element strides of the leading axes */
+  const char *x, *y;
+  char *out;
+  const void *bias; /* elements, bias_step apart, or NULL */
+  int64_t bias_step;
+  const pn_tensor *added; /* with kernel: the bias or NULL, and where it is added */
+  pn_tensor *out_tensor;
+} pni_product;
+/* Prepares what pni_matmul would do; false where that needs copies of the operands or other kernels. */
+bool pni_product_prepare(const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias, pn_tensor *out, pni_product *p);
+pn_status pni_product_run(pn_context *c, const pni_product *p);
+/* Writes the library's name, version and the processor type whose kernels run. */
+void pni_blas_describe(char *out, size_t size);
+/* The value of OPENBLAS_CORETYPE that this processor deserves, if OpenBLAS runs kernels of an older one; else NULL. */
+const char *pni_blas_better_core(void);
+
+#endif

@@ -1,0 +1,14 @@
+/* small_product_portable.c: tiny products for every processor. */
+#include <string.h>
+#include "../../base/processor.h"
+#include "small_product.h"
+
+#define TARGET
+#define REAL    double
+#define NAME(f) f##_f64
+#include "small_product_real.h"
+#define REAL    float
+#define NAME(f) f##_f32
+#include "small_product_real.h"
+
+const pni_tiny_level pni_tiny_portable[2] = {{rows_f64, dots_f64}, {rows_f32, dots_f32}};
