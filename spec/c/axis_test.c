@@ -3,7 +3,7 @@
 ** whoever calls them; no row reads or writes outside of tensors without axes or elements; lists are as long as memory.
 */
 #include <stdlib.h>
-#include "../../src/autodiff/op/op.h"
+#include "../../src/lua/operations.h"
 #include "check.h"
 
 enum { LONG_LIST = 500 };

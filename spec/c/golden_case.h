@@ -5,7 +5,7 @@
 #ifndef PN_SPEC_GOLDEN_CASE_H
 #define PN_SPEC_GOLDEN_CASE_H
 
-#include "../../src/autodiff/op/op.h"
+#include "../../src/lua/operations.h"
 #include "check.h"
 
 typedef struct golden_tensor {

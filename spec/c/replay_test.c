@@ -5,7 +5,7 @@
 #include "alloc_sweep.h"
 
 #include "../../src/autodiff/replay/replay.h"
-#include "../../src/autodiff/replay/source.h"
+#include "../../src/autodiff/random_source.h"
 
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }

@@ -2,7 +2,7 @@
 ** sweep_test.c: every public builder and action on tensors survives the failure of each of its
 ** allocations, through its value, its gradient and its gradient's gradient.
 */
-#include "../../src/autodiff/op/op.h"
+#include "../../src/lua/operations.h"
 #include "alloc_sweep.h"
 
 /* What the expressions below are made of. */

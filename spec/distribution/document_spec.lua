@@ -28,7 +28,7 @@
 -- spec-004 S6 (lemma 1)               path KL of two SDEs                   kl_path, kl_gaussian_chain  "paths"
 -- spec-004 S7, H16                    kl^-1 of Maurer, Pinsker              kl_bernoulli_inverse        "inverse"
 -- Hershey & Olsen 2007, Durrieu 2012  bounds of mixtures                    kl_mixture                  "mixtures"
--- (named, not printed)                normal_inverse_gamma, wishart ...     kl.def                      rows_*_spec
+-- (named, not printed)                normal_inverse_gamma, wishart ...     kl_pairs.def                rows_*_spec
 --
 -- Errata (spec-000 section 9, spec-004 section 11): ELBO = E log p - KL everywhere, not + KL; the sign of the gap
 -- (ERR-17); a bound by data that holds only where ELBO(q) >= ELBO(p) (ERR-20). The one with two

@@ -4,8 +4,9 @@ local tool = require "spec.gates.tool"
 
 local function rows(root)
   local names = {}
-  local list = tool.read(root .. "/src/autodiff/op/op.def") or ""
-  for name in list:gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
+  for _, list in ipairs(tool.files(root, "src", "*op.def")) do
+    for name in tool.read(root .. "/" .. list):gmatch "X%(([%w_]+)%)" do names["pn_" .. name] = true end
+  end
   return names
 end
 

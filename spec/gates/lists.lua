@@ -13,7 +13,7 @@ local function prefix_of(root, list)
   end
 end
 
---- Names of the constants of one folder whose symbols begin with prefix.
+--- Names of the constants of one layer whose symbols begin with prefix.
 local function descriptors(symbols, folder, prefix)
   local names = {}
   for _, symbol in ipairs(symbols) do
@@ -43,7 +43,7 @@ return function(root, build)
   local found, golden = {}, golden_words(root)
   local symbols = tool.symbols(build)
   for _, list in ipairs(tool.files(root, "src", "*.def")) do
-    local prefix, folder = prefix_of(root, list), list:match "^src/(.*)/"
+    local prefix, folder = prefix_of(root, list), list:match "^src/([^/]*)/" -- anywhere in the layer
     local rows = {}
     if prefix then
       for name in tool.uncommented(tool.read(root .. "/" .. list)):gmatch "X%(([%w_]+)%)" do

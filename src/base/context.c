@@ -1,5 +1,5 @@
 /*
-** context.c: creation and end of a context, its error slot, cancellation and default generator.
+** context.c: creation and end of a context, its error slot and cancellation.
 ** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so hosts
 ** with a collector may release things in any order.
 */
@@ -45,7 +45,7 @@ pn_context *pn_context_new(const pn_context_config *config) {
   atomic_init(&c->cancelled, 0);
   c->next_id = 1;
   pni_blas_single_thread();
-  pn_seed(c, cfg.seed);
+  c->rng.state.key = pni_seed_key(cfg.seed);
   return c;
 }
 
@@ -59,7 +59,7 @@ static void destroy(pn_context *c) {
 
 void pn_context_close(pn_context *c) {
   if (!c || c->closed) return;
-  pn_scope_close(c, 0);
+  if (c->close_scopes) c->close_scopes(c);
   c->closed = true;
   if (c->objects == 0) destroy(c);
 }
@@ -120,57 +120,4 @@ pn_status pni_check_cancel(pn_context *c) {
   if (atomic_load_explicit(&c->cancelled, memory_order_relaxed)) return pni_fail(c, PN_CANCELLED, "interrupted");
   if (c->deadline && pni_now() > c->deadline) return pni_fail(c, PN_CANCELLED, "time limit reached");
   return PN_OK;
-}
-
-/* ---- scopes ---- */
-
-size_t pn_scope_open(pn_context *c) { return c->scope_len; }
-
-void pn_scope_close(pn_context *c, size_t mark) {
-  while (c->scope_len > mark) pn_tensor_unref(c->scope[--c->scope_len]);
-}
-
-/* ---- generators ---- */
-
-void pn_seed(pn_context *c, uint64_t seed) { c->rng.state = pni_philox_seed(seed); }
-
-pn_rng *pn_context_rng(pn_context *c) { return &c->rng; }
-
-static pn_rng *generator(pn_context *c, pni_philox state) {
-  if (pni_failed(c)) return NULL;
-  if (c->recorder) {
-    pni_fail(c, PN_STATE, "compile: a generator must be made outside the function that is compiled");
-    return NULL;
-  }
-  pn_rng *r = pni_alloc(c, sizeof *r);
-  if (!r) return NULL;
-  r->state = state;
-  r->ctx = c;
-  r->refs = 1;
-  pni_object_born(c);
-  return r;
-}
-
-pn_rng *pn_rng_new(pn_context *c, uint64_t seed) { return generator(c, pni_philox_seed(seed)); }
-
-pn_rng *pn_rng_split(pn_context *c, const pn_rng *rng, uint64_t index) {
-  if (!rng) return NULL;
-  return generator(c, pni_philox_split(&rng->state, index));
-}
-
-void pn_rng_free(pn_rng *rng) {
-  if (!rng || !rng->ctx || --rng->refs > 0) return;
-  pn_context *c = rng->ctx;
-  pni_free(c, rng, sizeof *rng);
-  pni_object_died(c);
-}
-
-void pn_rng_get_state(const pn_rng *rng, uint64_t state[2]) {
-  state[0] = rng->state.key;
-  state[1] = rng->state.position;
-}
-
-void pn_rng_set_state(pn_rng *rng, const uint64_t state[2]) {
-  rng->state.key = state[0];
-  rng->state.position = state[1];
 }

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "../penumbra.h"
-#include "../math/random/rng.h"
 
 enum { PNI_MESSAGE = 1024, PNI_POOL_CLASSES = 160, PNI_MAX_THREADS = 256 };
 
@@ -20,6 +19,21 @@ typedef struct pni_root {
   int fd;
   bool writable;
 } pni_root;
+
+/* A stream of random numbers (math/random/rng.h) and the next position in it. */
+typedef struct pni_philox {
+  uint64_t key;
+  uint64_t position;
+} pni_philox;
+
+/* The key that a seed stands for: finaliser of splitmix64 (Steele, Lea & Flood 2014, constants of Stafford's variant
+ * 13). */
+static inline uint64_t pni_seed_key(uint64_t seed) {
+  uint64_t z = seed + 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
 
 struct pn_rng {
   pni_philox state;
@@ -49,12 +63,13 @@ struct pn_context {
   pni_threads *threads;
   int num_threads;
 
-  pn_tensor **scope; /* results owned by open scopes, innermost last */
+  pn_tensor **scope; /* results owned by open scopes, innermost last (tensor/scope.c) */
   size_t scope_len, scope_cap;
-  pn_tensor *dying;       /* tensors whose last reference is gone, waiting to be freed iteratively */
-  uint64_t next_id;       /* of the next graph node: inputs have smaller ids than results */
-  pni_recorder *recorder; /* of the capture that is going on, else NULL */
-  uint32_t captures;      /* number of the capture that goes on, or of the last */
+  void (*close_scopes)(pn_context *c); /* set by who opens them, for the end of the context; NULL: none were */
+  pn_tensor *dying;                    /* tensors whose last reference is gone, waiting to be freed iteratively */
+  uint64_t next_id;                    /* of the next graph node: inputs have smaller ids than results */
+  pni_recorder *recorder;              /* of the capture that is going on, else NULL */
+  uint32_t captures;                   /* number of the capture that goes on, or of the last */
   uint32_t captures_begun;
   int evaluating;     /* depth of kernels that run: they may look at numbers */
   char broken[256];   /* the first failure within the capture that need not come again, "" */
@@ -113,25 +128,6 @@ void pni_context_end(pn_context *c);
 static inline void pni_object_born(pn_context *c) { c->objects++; }
 /* Call when an object's memory is gone: a closed context dies with its last object. */
 void pni_object_died(pn_context *c);
-
-/* ---- generators ---- */
-
-static inline pn_rng *pni_rng_or_default(pn_context *c, pn_rng *r) { return r ? r : &c->rng; }
-/* One more reference to a generator; pn_rng_free gives it back. */
-static inline pn_rng *pni_rng_ref(pn_rng *r) {
-  if (r->ctx) r->refs++;
-  return r;
-}
-/* Reserves `positions` Philox positions of r (NULL: the context's) and returns where they start. */
-static inline pni_philox pni_rng_reserve(pn_context *c, pn_rng *r, uint64_t positions) {
-  pn_rng *g = pni_rng_or_default(c, r);
-  pni_philox at = g->state;
-  g->state.position += positions;
-  c->drawn_from = g;
-  c->drawn_positions = positions;
-  c->reservations++;
-  return at;
-}
 
 /* ---- threads.c ---- */
 

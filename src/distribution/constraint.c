@@ -209,6 +209,12 @@ static bool log_weights(double *x, const int64_t *size) {
 }
 
 /* The tolerance allows for probabilities computed in float32. */
+static bool positive_vector(double *x, const int64_t *size) {
+  for (int64_t i = 0; i < size[0]; i++)
+    if (!(x[i] > 0) || !isfinite(x[i])) return false;
+  return true;
+}
+
 static bool simplex(double *x, const int64_t *size) {
   double sum = 0;
   for (int64_t i = 0; i < size[0]; i++) {
@@ -291,6 +297,7 @@ NUMBER(boolean, "0 or 1", true, 0, 0, NULL, PNI_ENDS, 0, 1)
 NUMBER(nonnegative_integer, "a whole number not below 0", true, 0, 0, NULL, PNI_WHOLE, 0, DBL_MAX)
 VECTOR(log_weights, "logarithms below inf, not all -inf", &pni_plain_real, NULL)
 VECTOR(real_vector, "a vector of finite numbers", &pni_plain_real, NULL)
+VECTOR(positive_vector, "a vector of positive numbers", &pni_plain_positive, NULL)
 VECTOR(simplex, "probabilities that sum to 1", &pni_plain_simplex, uniform_simplex)
 ROW(lower_cholesky, "a lower triangular matrix with positive diagonal", 2, false, identity)
 ROW(positive_definite, "a symmetric positive definite matrix", 2, false, identity)

@@ -49,7 +49,8 @@ enum {
   PNI_DIST_TOTAL = 4,    /* the formula of log_prob holds outside the support as well: no check */
   /* In float32 all functions but log_prob and draws are computed in float64: what they pass through has a wider range, or
    * cancels. */
-  PNI_DIST_WIDE = 8
+  PNI_DIST_WIDE = 8,
+  PNI_DIST_KL_ANY = 16 /* its divergence is for a partner of any kind, on either side */
 };
 
 /* Functions of the distribution alone: result of shape batch + event (entropy: batch). */
@@ -89,7 +90,7 @@ struct pni_distribution {
 #undef X
   /* rsample and the log density of the draws where they share work; NULL: one after the other. */
   pn_tensor *(*rsample_with)(pn_context *c, const pn_dist *d, pn_rng *rng, const pni_spec *out, pn_tensor **log_prob);
-  /* Composites: KL(p || q) of two of the kind, joint own batch. NULL: see kl.def. */
+  /* Composites: KL(p || q) of two of the kind, joint own batch. NULL: see kl_pairs.def. */
   pn_tensor *(*kl)(pn_context *c, const pn_dist *p, const pn_dist *q);
 };
 
@@ -163,7 +164,7 @@ pni_kl_state pni_kl_known(const pni_distribution *p, const pni_distribution *q);
 #include "distribution.def"
 #undef X
 #define X(p, q) pn_tensor *pni_kl_##p##_##q(pn_context *c, const pn_dist *p_, const pn_dist *q_);
-#include "kl.def"
+#include "kl_pairs.def"
 #undef X
 
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "operations.h"
 #include "penumbra_lua.h"
 
 enum { MAX_ARGS = 8 };

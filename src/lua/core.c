@@ -7,6 +7,7 @@
 #include <string.h>
 #include "../tensor/product/blas.h"
 #include "message.h"
+#include "operations.h"
 
 static const char state_key = 0, raised_key = 0;
 

@@ -11,7 +11,7 @@
 **   weights: one draw of W and b per call: the rows of one call share a function
 */
 #include <math.h>
-#include "../autodiff/op/op.h"
+#include "../distribution/kernel/distribution_op.h"
 #include "layer.h"
 
 enum { W, LOG_S, B, LOG_SB };
@@ -43,7 +43,7 @@ static pn_tensor *mean(pn_context *c, const pn_layer *l, pn_tensor *x) {
 
 /* s^2 = e^(2 log s) */
 static pn_tensor *variance_of(pn_context *c, pn_tensor *log_scale) {
-  return log_scale ? pni_apply1(c, &pni_op_log_scale_variance, log_scale, NULL) : NULL;
+  return log_scale ? pni_apply1(c, &pni_distribution_op_log_scale_variance, log_scale, NULL) : NULL;
 }
 
 static pn_tensor *variance(pn_context *c, const pn_layer *l, pn_tensor *x) {
@@ -60,7 +60,7 @@ static pn_tensor *noise_like(pn_context *c, const pn_tensor *t, pn_rng *rng) {
 static pn_tensor *local(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng) {
   pn_tensor *m = mean(c, l, x), *v = variance(c, l, x);
   if (!l->param[B]) v = pn_add(c, v, pni_like(c, v, 1e-30));
-  return pni_apply(c, &pni_op_normal_draw, 3, (pn_tensor *[]){m, v, noise_like(c, m, rng)}, NULL);
+  return pni_apply(c, &pni_distribution_op_normal_draw, 3, (pn_tensor *[]){m, v, noise_like(c, m, rng)}, NULL);
 }
 
 static pn_tensor *draw(pn_context *c, pn_tensor *loc, pn_tensor *log_scale, pn_rng *rng) {
@@ -75,7 +75,7 @@ static pn_tensor *forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng
 }
 
 static pn_tensor *divergence(pn_context *c, pn_tensor *loc, pn_tensor *log_scale, double prior) {
-  return pni_apply2(c, &pni_op_normal_divergence, loc, log_scale, &(pni_attr){.r = {prior}});
+  return pni_apply2(c, &pni_distribution_op_normal_divergence, loc, log_scale, &(pni_attr){.r = {prior}});
 }
 
 static pn_tensor *kl(pn_context *c, const pn_layer *l) {

@@ -6,8 +6,8 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../autodiff/op/op.h"
 #include "layer.h"
+#include "recurrent/nn_op.h"
 
 enum { W_IH, W_HH, B_IH, B_HH };
 enum { BIAS };
@@ -86,7 +86,7 @@ static pn_status unroll_gru(pn_context *c, const pn_layer *l, pn_tensor *x, pn_t
   pn_tensor *h0 = state_of(c, l, &f, state[0], dtype), *b = l->param[B_HH];
   if (!b) b = pn_zeros(c, dtype, 1, (int64_t[]){3 * l->size[HIDDEN]});
   pn_tensor *in[] = {project(c, l, &f, x, l->param[B_IH]), l->param[W_HH], b, h0};
-  pn_tensor *h = pni_apply(c, &pni_op_gru_scan, 4, in, NULL);
+  pn_tensor *h = pni_apply(c, &pni_nn_op_gru_scan, 4, in, NULL);
   out[0] = outputs(c, &f, h);
   out[1] = last(c, &f, h);
   return c->status;
@@ -99,7 +99,7 @@ static pn_status unroll_lstm(pn_context *c, const pn_layer *l, pn_tensor *x, pn_
   pn_tensor *h0 = state_of(c, l, &f, state[0], dtype), *c0 = state_of(c, l, &f, state[1], dtype);
   pn_tensor *bias = l->param[B_IH] ? pn_add(c, l->param[B_IH], l->param[B_HH]) : NULL;
   pn_tensor *in[] = {project(c, l, &f, x, bias), l->param[W_HH], h0, c0};
-  pn_tensor *both = pni_apply(c, &pni_op_lstm_scan, 4, in, NULL), *h = pn_select(c, both, 0, 0);
+  pn_tensor *both = pni_apply(c, &pni_nn_op_lstm_scan, 4, in, NULL), *h = pn_select(c, both, 0, 0);
   out[0] = outputs(c, &f, h);
   out[1] = last(c, &f, h);
   out[2] = last(c, &f, pn_select(c, both, 0, 1));

@@ -153,24 +153,6 @@ pn_tensor *pni_tensor_alias(pn_context *c, const pn_tensor *t) {
   return v;
 }
 
-pn_tensor *pni_scoped(pn_context *c, pn_tensor *t) {
-  if (!t) return NULL;
-  if (c->scope_len == c->scope_cap) {
-    size_t cap = c->scope_cap ? 2 * c->scope_cap : 64;
-    pn_tensor **list = pni_alloc(c, cap * sizeof *list);
-    if (!list) {
-      pn_tensor_unref(t);
-      return NULL;
-    }
-    if (c->scope_len) memcpy(list, c->scope, c->scope_len * sizeof *list);
-    pni_free(c, c->scope, c->scope_cap * sizeof *list);
-    c->scope = list;
-    c->scope_cap = cap;
-  }
-  c->scope[c->scope_len++] = t;
-  return t;
-}
-
 pn_tensor *pn_tensor_ref(pn_tensor *t) {
   if (t) t->refs++;
   return t;

@@ -7,7 +7,7 @@
 #ifndef PN_TENSOR_TENSOR_H
 #define PN_TENSOR_TENSOR_H
 
-#include "../base/context.h"
+#include "../math/random/generator.h"
 
 struct pni_op;   /* autodiff/op/op.h */
 struct pni_attr; /* autodiff/op/op.h */

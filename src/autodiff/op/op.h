@@ -122,11 +122,6 @@ pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value);
 /* All inputs floats of one dtype: the usual infer for linear algebra; PN_DTYPE names both otherwise. */
 pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype);
 
-/* The rows in the order of op.def. */
-int pni_op_count(void);
-const pni_op *pni_op_at(int i);
-const pni_op *pni_op_find(const char *name);
-
 #define X(name) extern const pni_op pni_op_##name;
 #include "op.def"
 #undef X

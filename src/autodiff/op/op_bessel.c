@@ -3,7 +3,7 @@
 ** gradient is implicit, dz/dk = -(dF/dk) / p(z) (Figurnov, Mohamed & Mnih 2018), by quadrature; once only.
 */
 #include <math.h>
-#include "../replay/source.h"
+#include "../random_source.h"
 #include "../../math/special.h"
 #include "../../tensor/kernel/map_loop.h"
 #include "../../math/vector/vector.h"

@@ -4,7 +4,7 @@
 ** d^2 P/da^2, for which there is no closed form: a named error.
 */
 #include <math.h>
-#include "../replay/source.h"
+#include "../random_source.h"
 #include "../../math/special.h"
 #include "../../tensor/kernel/map_loop.h"
 

@@ -21,9 +21,6 @@ pn_status pni_composite_widen(pn_context *c, const char *where, pni_spec *batch,
 /* Do all members of a belong to b, a set of measure zero apart? Said of sets that are known. */
 bool pni_constraint_inside(const pni_constraint *a, const pni_constraint *b);
 
-/* The divergence of two kinds of which one at least is masked, or NULL. */
-pni_kl pni_masked_kl(const pni_distribution *p, const pni_distribution *q);
-
 int pni_composite_count(void);
 const pni_distribution *pni_composite_at(int i);
 

@@ -59,10 +59,6 @@ static T *kl(C *c, D *p, D *q) {
   return is_masked(q) ? only(c, q->param[MASK], value, 0) : value;
 }
 
-pni_kl pni_masked_kl(const pni_distribution *p, const pni_distribution *q) {
-  return p == &pni_composite_masked || q == &pni_composite_masked ? kl : NULL;
-}
-
 const pni_distribution pni_composite_masked = {
     .name = "masked",
     .doc = "a distribution that counts only where a mask is true: log p(x) = mask ? log p_base(x) : 0",
@@ -70,12 +66,13 @@ const pni_distribution pni_composite_masked = {
     .call = "base, mask",
     .support = &pni_constraint_real,
     .event = "",
-    .flags = PNI_DIST_TOTAL,
+    .flags = PNI_DIST_TOTAL | PNI_DIST_KL_ANY,
     .log_prob = log_prob,
     .mean = mean,
     .variance = variance,
     .mode = mode,
     .entropy = entropy,
+    .kl = kl,
     .sample = sample,
     .rsample = rsample};
 

@@ -8,7 +8,7 @@
 #include "count_draw.h"
 #include "count_kernel.h"
 #include "../label/guide_table.h"
-#include "../../autodiff/replay/source.h"
+#include "../../autodiff/random_source.h"
 
 static void poisson(pni_count_law *l, double a, double b) {
   (void)b;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "multinomial_draw.h"
 #include "count_kernel.h"
-#include "../../autodiff/replay/source.h"
+#include "../../autodiff/random_source.h"
 #include "../../math/random/rng.h"
 
 enum { KEY, POSITION, SHAPE };

@@ -4,7 +4,7 @@
 ** divergence to each kind that asks for no others,
 **   KL(p || q) = -E_p[log q(x)] - entropy(p),
 ** and it is infinite where the support of p is not inside that of q. Numbers only; pairs that have a formula of their
-** own stand in kl.def and come first.
+** own stand in kl_pairs.def and come first.
 */
 #ifndef PN_DISTRIBUTION_DIVERGENCE_EXPECTATION_H
 #define PN_DISTRIBUTION_DIVERGENCE_EXPECTATION_H

@@ -2,7 +2,6 @@
 ** kl.c: the table of divergences in closed form, KL(p || q) = E_p[log p(x) - log q(x)].
 */
 #include <string.h>
-#include "../composite/composite.h"
 #include "cross_entropy.h"
 #include "support.h"
 
@@ -13,7 +12,7 @@ typedef struct {
 
 static const pair rows[] = {
 #define X(p, q) {&pni_dist_##p, &pni_dist_##q, pni_kl_##p##_##q},
-#include "../kl.def"
+#include "../kl_pairs.def"
 #undef X
 };
 
@@ -92,7 +91,8 @@ static pn_tensor *of_rows(pn_context *c, const pn_dist *p, const pn_dist *q) {
 static pni_kl find(const pn_dist *p, const pn_dist *q) {
   pni_kl f = pni_kl_find(p->kind, q->kind);
   if (!f && p->kind == q->kind) f = p->kind->kl;
-  if (!f) f = pni_masked_kl(p->kind, q->kind);
+  if (!f && p->kind->flags & PNI_DIST_KL_ANY) f = p->kind->kl;
+  if (!f && q->kind->flags & PNI_DIST_KL_ANY) f = q->kind->kl;
   if (!f && p->kind == &pni_dist_delta) f = of_point;
   if (!f && known_as_rows(p->kind, q->kind) && p->event_ndim > 0 && q->event_ndim > 0) f = of_rows;
   if (!f && pni_cross_known(p->kind, q->kind) != PNI_KL_MISSING) f = pni_cross_kl;

@@ -5,7 +5,7 @@
 */
 #include "draw.h"
 #include "wide.h"
-#include "../../autodiff/replay/source.h"
+#include "../../autodiff/random_source.h"
 #include "../formula.h"
 
 typedef struct {

@@ -13,9 +13,9 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../../autodiff/op/op.h"
 #include "../../base/processor.h"
 #include "../../math/vector/vector.h"
+#include "distribution_op.h"
 
 enum { BLOCK = 256 };
 
@@ -74,7 +74,7 @@ KERNELS(float, f32)
 
 /* d / dx, of the formula for real x, is 2 l sigmoid(-s l) */
 static pn_tensor *vjp_mass(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  pn_tensor *l = pni_in(y, 1), *score = pni_apply2(c, &pni_op_bernoulli_score, pni_in(y, 0), l, NULL);
+  pn_tensor *l = pni_in(y, 1), *score = pni_apply2(c, &pni_distribution_op_bernoulli_score, pni_in(y, 0), l, NULL);
   if (k == 1) return pn_mul(c, g, score);
   return pn_mul(c, g, pn_mul(c, pn_mul(c, l, pni_like(c, l, 2)), pn_abs(c, score)));
 }
@@ -87,12 +87,12 @@ static pn_tensor *vjp_score(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 #define ROW(id, f, d, text)                                                                                            \
-  const pni_op pni_op_##id = {.name = #id,                                                                             \
-                              .args = "x:t logits:t",                                                                  \
-                              .doc = text,                                                                             \
-                              .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                             \
-                              .map = (const pni_row[4]){f##_f64, f##_f32},                                             \
-                              .vjp = d};
+  const pni_op pni_distribution_op_##id = {.name = #id,                                                                \
+                                           .args = "x:t logits:t",                                                     \
+                                           .doc = text,                                                                \
+                                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                \
+                                           .map = (const pni_row[4]){f##_f64, f##_f32},                                \
+                                           .vjp = d};
 ROW(bernoulli_log_mass, mass, vjp_mass, "log probability of x in {0, 1} with log odds `logits`; elsewhere -inf")
 ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - sigmoid(logits); elsewhere 0")
 
@@ -169,7 +169,7 @@ static pn_status eval_divergence(pn_context *c, const pni_call *call, pn_tensor 
 static pn_tensor *vjp_divergence(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   double prior = y->attr->r[0];
   if (k == 0) return pn_mul(c, pni_in(y, 0), pn_mul(c, g, pni_like(c, g, 1 / (prior * prior))));
-  return pn_mul(c, pni_apply1(c, &pni_op_normal_divergence_slope, pni_in(y, 1), y->attr), g);
+  return pn_mul(c, pni_apply1(c, &pni_distribution_op_normal_divergence_slope, pni_in(y, 1), y->attr), g);
 }
 
 static pn_tensor *vjp_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
@@ -177,21 +177,22 @@ static pn_tensor *vjp_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   return pn_mul(c, g, pn_mul(c, pn_add(c, y, pni_like(c, y, 1)), pni_like(c, y, 2)));
 }
 
-const pni_op pni_op_normal_divergence = {.name = "normal_divergence",
-                                         .args = "loc:t log_scale:t prior:n",
-                                         .doc =
-                                             "KL(normal(loc, e^log_scale) | normal(0, prior)) summed over all elements",
-                                         .flags = PNI_OP_HIDDEN,
-                                         .infer = infer_divergence,
-                                         .eval = eval_divergence,
-                                         .vjp = vjp_divergence};
+const pni_op pni_distribution_op_normal_divergence = {
+    .name = "normal_divergence",
+    .args = "loc:t log_scale:t prior:n",
+    .doc = "KL(normal(loc, e^log_scale) | normal(0, prior)) summed over all elements",
+    .flags = PNI_OP_HIDDEN,
+    .infer = infer_divergence,
+    .eval = eval_divergence,
+    .vjp = vjp_divergence};
 
-const pni_op pni_op_normal_divergence_slope = {.name = "normal_divergence_slope",
-                                               .args = "log_scale:t prior:n",
-                                               .doc = "derivative of that in log_scale: e^(2 log_scale) / prior^2 - 1",
-                                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                               .map = (const pni_row[4]){divergence_slope_f64, divergence_slope_f32},
-                                               .vjp = vjp_slope};
+const pni_op pni_distribution_op_normal_divergence_slope = {
+    .name = "normal_divergence_slope",
+    .args = "log_scale:t prior:n",
+    .doc = "derivative of that in log_scale: e^(2 log_scale) / prior^2 - 1",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+    .map = (const pni_row[4]){divergence_slope_f64, divergence_slope_f32},
+    .vjp = vjp_slope};
 
 /* ---- variances and draws ---- */
 
@@ -258,35 +259,36 @@ static pn_tensor *three(pn_context *c, const pni_op *op, pn_tensor *a, pn_tensor
 static pn_tensor *vjp_draw(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   pn_tensor *v = pni_in(y, 1);
   if (k == 0) return g;
-  return k == 1 ? three(c, &pni_op_normal_draw_slope, g, v, pni_in(y, 2)) : pn_mul(c, g, pn_sqrt(c, v));
+  return k == 1 ? three(c, &pni_distribution_op_normal_draw_slope, g, v, pni_in(y, 2)) : pn_mul(c, g, pn_sqrt(c, v));
 }
 
 /* of y = a e / (2 sqrt v), in a, v and e */
 static pn_tensor *vjp_draw_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   pn_tensor *v = pni_in(y, 1);
   if (k == 1) return pn_div(c, pn_mul(c, pn_mul(c, g, y), pni_like(c, y, -0.5)), v);
-  return three(c, &pni_op_normal_draw_slope, g, v, pni_in(y, k == 0 ? 2 : 0));
+  return three(c, &pni_distribution_op_normal_draw_slope, g, v, pni_in(y, k == 0 ? 2 : 0));
 }
 
-const pni_op pni_op_log_scale_variance = {.name = "log_scale_variance",
-                                          .args = "log_scale:t",
-                                          .doc = "e^(2 log_scale)",
-                                          .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                          .map = (const pni_row[4]){variance_f64, variance_f32},
-                                          .vjp = vjp_variance};
+const pni_op pni_distribution_op_log_scale_variance = {.name = "log_scale_variance",
+                                                       .args = "log_scale:t",
+                                                       .doc = "e^(2 log_scale)",
+                                                       .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                                       .map = (const pni_row[4]){variance_f64, variance_f32},
+                                                       .vjp = vjp_variance};
 
-const pni_op pni_op_normal_draw = {.name = "normal_draw",
-                                   .args = "mean:t variance:t noise:t",
-                                   .doc = "mean + sqrt(variance) noise, three tensors of one shape",
-                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                   .infer = infer_three,
-                                   .map = (const pni_row[4]){draw_f64, draw_f32},
-                                   .vjp = vjp_draw};
+const pni_op pni_distribution_op_normal_draw = {.name = "normal_draw",
+                                                .args = "mean:t variance:t noise:t",
+                                                .doc = "mean + sqrt(variance) noise, three tensors of one shape",
+                                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                                .infer = infer_three,
+                                                .map = (const pni_row[4]){draw_f64, draw_f32},
+                                                .vjp = vjp_draw};
 
-const pni_op pni_op_normal_draw_slope = {.name = "normal_draw_slope",
-                                         .args = "g:t variance:t noise:t",
-                                         .doc = "the gradient of that in the variance: g noise / (2 sqrt(variance))",
-                                         .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                         .infer = infer_three,
-                                         .map = (const pni_row[4]){draw_slope_f64, draw_slope_f32},
-                                         .vjp = vjp_draw_slope};
+const pni_op pni_distribution_op_normal_draw_slope = {
+    .name = "normal_draw_slope",
+    .args = "g:t variance:t noise:t",
+    .doc = "the gradient of that in the variance: g noise / (2 sqrt(variance))",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+    .infer = infer_three,
+    .map = (const pni_row[4]){draw_slope_f64, draw_slope_f32},
+    .vjp = vjp_draw_slope};

@@ -9,7 +9,7 @@
 #include "categorical.h"
 #include "guide_table.h"
 #include "../kernel/density.h"
-#include "../../autodiff/replay/source.h"
+#include "../../autodiff/random_source.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

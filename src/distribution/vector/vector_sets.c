@@ -4,12 +4,6 @@
 #include <math.h>
 #include "../constraint.h"
 
-static bool positive_vector(double *x, const int64_t *size) {
-  for (int64_t i = 0; i < size[0]; i++)
-    if (!(x[i] > 0) || !isfinite(x[i])) return false;
-  return true;
-}
-
 static bool real_matrix(double *x, const int64_t *size) {
   for (int64_t i = 0; i < size[0] * size[1]; i++)
     if (!isfinite(x[i])) return false;
@@ -59,7 +53,6 @@ static void identity(double *x, const int64_t *size) {
 #define PLAIN(id, text, rank_, plain_)                                                                                 \
   const pni_constraint pni_constraint_##id = {.name = #id, .must = text, .rank = rank_, .holds = id, .plain = plain_};
 
-PLAIN(positive_vector, "a vector of positive numbers", 1, &pni_plain_positive)
 PLAIN(real_matrix, "a matrix of finite numbers", 2, &pni_plain_real)
 ROW(mean_and_variance, "a finite number and a positive one", 1, zero_and_one)
 ROW(mean_and_covariance, "a row of finite numbers above a symmetric positive definite matrix", 2, zero_and_identity)

@@ -7,7 +7,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include "pareto.h"
+#include "pareto_tail.h"
 
 /* ---- the fit ---- */
 

@@ -5,7 +5,7 @@
 #ifndef PN_INFER_SAMPLING_STREAM_H
 #define PN_INFER_SAMPLING_STREAM_H
 
-#include "../op/pareto.h"
+#include "../op/pareto_tail.h"
 
 /* Of one datum. The weights are held relative to the largest so far, e^top. */
 typedef struct pni_column {

@@ -10,13 +10,7 @@ void pni_philox_block(uint64_t key, uint64_t position, uint32_t attempt, uint32_
   pni_philox_words(key, position, attempt, domain, out, out + 1, out + 2, out + 3);
 }
 
-/* Finaliser of splitmix64 (Steele, Lea & Flood 2014, constants of Stafford's variant 13). */
-pni_philox pni_philox_seed(uint64_t seed) {
-  uint64_t z = seed + 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return (pni_philox){z ^ (z >> 31), 0};
-}
+pni_philox pni_philox_seed(uint64_t seed) { return (pni_philox){pni_seed_key(seed), 0}; }
 
 pni_philox pni_philox_split(const pni_philox *parent, uint64_t index) {
   uint32_t w[4];

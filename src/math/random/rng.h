@@ -14,11 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-typedef struct pni_philox {
-  uint64_t key;
-  uint64_t position;
-} pni_philox;
+#include "../../base/context.h"
 
 /* Uses of a position. Fixed for good: they are part of what a seed reproduces. */
 enum {

@@ -89,7 +89,7 @@ static void share(C *c, T *y, T *const d[3], const bool *wanted, T **out) {
 static pn_status vjps_scan(C *c, T *y, T *g, const bool *wanted, T **out) {
   T *in[] = {pni_in(y, GI), pni_in(y, W), pni_in(y, B), pni_in(y, H0), y, g};
   int64_t n = in[GI]->numel;
-  T *all = pni_apply(c, &pni_op_gru_adjoint, G + 1, in, NULL), *d[3];
+  T *all = pni_apply(c, &pni_nn_op_gru_adjoint, G + 1, in, NULL), *d[3];
   d[0] = pni_recurrent_cut(c, all, 0, 3, in[GI]->shape);
   d[1] = pni_recurrent_cut(c, all, n, 3, in[GI]->shape);
   d[2] = pni_recurrent_cut(c, all, 2 * n, 2, in[H0]->shape);
@@ -140,16 +140,16 @@ static void walk(C *c, T *y, T *g, T **step, T *d[3]) {
 
 static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, k, walk, share); }
 
-const pni_op pni_op_gru_scan = {.name = "gru_scan",
-                                .args = "gi:t weight_hh:t bias_hh:t h0:t",
-                                .doc = "states of a GRU: [T, B, 3 H], [3 H, H], [3 H], [B, H] -> [T, B, H]",
-                                .flags = PNI_OP_HIDDEN,
-                                .infer = infer_scan,
-                                .eval = eval_scan,
-                                .vjp = vjp_scan,
-                                .vjps = vjps_scan};
+const pni_op pni_nn_op_gru_scan = {.name = "gru_scan",
+                                   .args = "gi:t weight_hh:t bias_hh:t h0:t",
+                                   .doc = "states of a GRU: [T, B, 3 H], [3 H, H], [3 H], [B, H] -> [T, B, H]",
+                                   .flags = PNI_OP_HIDDEN,
+                                   .infer = infer_scan,
+                                   .eval = eval_scan,
+                                   .vjp = vjp_scan,
+                                   .vjps = vjps_scan};
 
-const pni_op pni_op_gru_adjoint = {
+const pni_op pni_nn_op_gru_adjoint = {
     .name = "gru_adjoint",
     .args = "gi:t weight_hh:t bias_hh:t h0:t h:t gradient:t",
     .doc = "gradients of gi, h W^T + b and h0 of gru_scan, one after the other, from that of its result",

@@ -84,7 +84,7 @@ static void share(C *c, T *y, T *const d[3], const bool *wanted, T **out) {
 static pn_status vjps_scan(C *c, T *y, T *g, const bool *wanted, T **out) {
   T *in[] = {pni_in(y, GI), pni_in(y, W), pni_in(y, H0), pni_in(y, C0), y, g};
   int64_t n = in[GI]->numel, m = in[H0]->numel;
-  T *all = pni_apply(c, &pni_op_lstm_adjoint, G + 1, in, NULL), *d[3];
+  T *all = pni_apply(c, &pni_nn_op_lstm_adjoint, G + 1, in, NULL), *d[3];
   d[0] = pni_recurrent_cut(c, all, 0, 3, in[GI]->shape);
   d[1] = pni_recurrent_cut(c, all, n, 2, in[H0]->shape);
   d[2] = pni_recurrent_cut(c, all, n + m, 2, in[C0]->shape);
@@ -135,16 +135,17 @@ static void walk(C *c, T *y, T *g, T **step, T *d[3]) {
 
 static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, k, walk, share); }
 
-const pni_op pni_op_lstm_scan = {.name = "lstm_scan",
-                                 .args = "gi:t weight_hh:t h0:t c0:t",
-                                 .doc = "states of an LSTM: [T, B, 4 H], [4 H, H], [B, H], [B, H] -> h, c [2, T, B, H]",
-                                 .flags = PNI_OP_HIDDEN,
-                                 .infer = infer_scan,
-                                 .eval = eval_scan,
-                                 .vjp = vjp_scan,
-                                 .vjps = vjps_scan};
+const pni_op pni_nn_op_lstm_scan = {.name = "lstm_scan",
+                                    .args = "gi:t weight_hh:t h0:t c0:t",
+                                    .doc =
+                                        "states of an LSTM: [T, B, 4 H], [4 H, H], [B, H], [B, H] -> h, c [2, T, B, H]",
+                                    .flags = PNI_OP_HIDDEN,
+                                    .infer = infer_scan,
+                                    .eval = eval_scan,
+                                    .vjp = vjp_scan,
+                                    .vjps = vjps_scan};
 
-const pni_op pni_op_lstm_adjoint = {
+const pni_op pni_nn_op_lstm_adjoint = {
     .name = "lstm_adjoint",
     .args = "gi:t weight_hh:t h0:t c0:t hc:t gradient:t",
     .doc = "gradients of gi, h0 and c0 of lstm_scan, one after the other, from that of its result",

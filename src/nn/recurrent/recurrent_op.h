@@ -2,7 +2,7 @@
 #ifndef PN_NN_RECURRENT_RECURRENT_OP_H
 #define PN_NN_RECURRENT_RECURRENT_OP_H
 
-#include "../../autodiff/op/op.h"
+#include "nn_op.h"
 #include "recurrent.h"
 
 /* The three gradients that those of all inputs are made of, from g, the one of the result y, in operations; `step` has

@@ -3,7 +3,7 @@
 ** with the transposed matrices, so gradients of every order are made of it. attr: reverse, axes of the batch.
 */
 #include <string.h>
-#include "affine.h"
+#include "affine_recursion.h"
 #include "gaussian_op.h"
 
 typedef pn_tensor T;

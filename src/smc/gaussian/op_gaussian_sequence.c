@@ -4,6 +4,7 @@
 ** steps (smc/kalman/op_kalman.c). attr: kind, reverse, steps, axes of the batch.
 */
 #include <string.h>
+#include "../kalman/kalman_op.h"
 #include "gaussian_op.h"
 
 typedef pn_tensor T;
@@ -171,7 +172,8 @@ static T *step_node(C *c, const pni_sequence *q, T *y, int64_t n, int64_t s) {
     in[MEAN] = part(c, before, 0, 0, n);
     in[COV] = part(c, before, n, n, n);
   }
-  const pni_op *row = q->kind == PNI_SEQUENCE_PREDICT ? &pni_op_packed_kalman_predict : &pni_op_packed_kalman_step;
+  const pni_op *row =
+      q->kind == PNI_SEQUENCE_PREDICT ? &pni_kalman_op_packed_kalman_predict : &pni_kalman_op_packed_kalman_step;
   return pni_apply(c, row, y->nin, in, NULL);
 }
 

@@ -3,8 +3,8 @@
 ** that packs its results; the public builders slice it. Gradients are closed forms: with the optimal gain the covariance after an
 ** observation is P - K S K^T, whose differential, as that of K, is short in K itself.
 */
-#include "../../autodiff/op/op.h"
 #include "kalman.h"
+#include "kalman_op.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -126,7 +126,7 @@ static pn_status by_kernel(C *c, T *y, T *g, int kind, int nin, const bool *want
     if (wanted[k]) bits |= (int64_t)2 << k;
   }
   if (!bits) return PN_OK;
-  T *flat = pni_apply(c, &pni_op_kalman_adjoint, nin + 1, in, &(pni_attr){.ni = 2, .i = {kind, bits}});
+  T *flat = pni_apply(c, &pni_kalman_op_kalman_adjoint, nin + 1, in, &(pni_attr){.ni = 2, .i = {kind, bits}});
   for (int k = 0; flat && k < nin; k++) {
     int ndim;
     if (!wanted[k]) continue;
@@ -185,7 +185,7 @@ pn_status pn_kalman_predict(C *c, T *mean, T *cov, T *a, T *b, T *q, T **mean_ou
   if (pni_failed(c)) return c->status;
   if (!cov) return pni_fail(c, PN_STATE, "kalman_predict: cov must be a tensor, got NULL");
   if (!b) b = pn_zeros(c, (pn_dtype)cov->dtype, 1, &cov->shape[cov->ndim ? cov->ndim - 1 : 0]);
-  T *packed = pni_apply(c, &pni_op_packed_kalman_predict, 5, (T *[]){mean, cov, a, b, q}, NULL);
+  T *packed = pni_apply(c, &pni_kalman_op_packed_kalman_predict, 5, (T *[]){mean, cov, a, b, q}, NULL);
   if (!packed) return c->status;
   int64_t n = cov->shape[cov->ndim - 1];
   T *first = part(c, packed, 0, 0, n), *second = part(c, packed, n, n, n);
@@ -343,8 +343,8 @@ pn_status pn_kalman_update(C *c, T *mean, T *cov, T *y, T *cm, T *d, T *r, T *ob
   int64_t at = n + n * n;
   if (!d) d = pn_zeros(c, (pn_dtype)cm->dtype, 1, &p);
   T *in[] = {mean, cov, y, cm, d, r, observed ? pn_cast(c, observed, (pn_dtype)cov->dtype) : NULL};
-  T *packed =
-      pni_apply(c, &pni_op_packed_kalman_update, observed ? 7 : 6, in, &(pni_attr){.ni = 1, .i = {details != 0}});
+  T *packed = pni_apply(c, &pni_kalman_op_packed_kalman_update, observed ? 7 : 6, in,
+                        &(pni_attr){.ni = 1, .i = {details != 0}});
   pn_kalman x = {part(c, packed, 0, 0, n), part(c, packed, n, n, n), part(c, packed, at, 0, 0), NULL, NULL, NULL};
   if (details) {
     x.innovation = part(c, packed, at + 1, 0, p);
@@ -380,9 +380,9 @@ static T *vjp_step(C *c, T *y, T *g, int k) {
   T *in[PNI_KALMAN_INPUTS], *predict;
   for (int i = 0; i < y->nin; i++) in[i] = pni_in(y, i);
   int64_t n = in[1]->shape[in[1]->ndim - 1];
-  if (!(predict = pni_apply(c, &pni_op_packed_kalman_predict, STEP_Y, in, NULL))) return NULL;
+  if (!(predict = pni_apply(c, &pni_kalman_op_packed_kalman_predict, STEP_Y, in, NULL))) return NULL;
   T *operands[] = {part(c, predict, 0, 0, n), part(c, predict, n, n, n), in[5], in[6], in[7], in[8], in[9]};
-  T *after = pni_apply(c, &pni_op_packed_kalman_update, y->nin - 3, operands, &(pni_attr){.ni = 1});
+  T *after = pni_apply(c, &pni_kalman_op_packed_kalman_update, y->nin - 3, operands, &(pni_attr){.ni = 1});
   if (!after) return NULL;
   if (k >= STEP_Y) return vjp_update(c, after, g, k - 3);
   T *gm = k == 1 || k == 4 ? NULL : column(c, vjp_update(c, after, g, 0));
@@ -406,7 +406,7 @@ pn_status pn_kalman_step(C *c, T *mean, T *cov, T *a, T *b, T *q, T *y, T *cm, T
   if (!b) b = pn_zeros(c, (pn_dtype)cov->dtype, 1, &n);
   if (!d) d = pn_zeros(c, (pn_dtype)cm->dtype, 1, &p);
   T *in[] = {mean, cov, a, b, q, y, cm, d, r, observed ? pn_cast(c, observed, (pn_dtype)cov->dtype) : NULL};
-  T *packed = pni_apply(c, &pni_op_packed_kalman_step, observed ? 10 : 9, in, NULL);
+  T *packed = pni_apply(c, &pni_kalman_op_packed_kalman_step, observed ? 10 : 9, in, NULL);
   pn_kalman x = {
       .mean = part(c, packed, 0, 0, n), .cov = part(c, packed, n, n, n), .log_prob = part(c, packed, n + n * n, 0, 0)};
   if (!pni_failed(c)) *out = x;
@@ -415,16 +415,17 @@ pn_status pn_kalman_step(C *c, T *mean, T *cov, T *a, T *b, T *q, T *y, T *cm, T
 
 /* ---- rows ---- */
 
-const pni_op pni_op_packed_kalman_predict = {.name = "packed_kalman_predict",
-                                             .args = "mean:t cov:t a:t b:t q:t",
-                                             .doc = "kalman_predict: mean [n] and cov [n, n] in one row [..., n + n n]",
-                                             .flags = PNI_OP_HIDDEN,
-                                             .infer = infer_predict,
-                                             .eval = eval_predict,
-                                             .vjp = vjp_predict,
-                                             .vjps = vjps_predict};
+const pni_op pni_kalman_op_packed_kalman_predict = {
+    .name = "packed_kalman_predict",
+    .args = "mean:t cov:t a:t b:t q:t",
+    .doc = "kalman_predict: mean [n] and cov [n, n] in one row [..., n + n n]",
+    .flags = PNI_OP_HIDDEN,
+    .infer = infer_predict,
+    .eval = eval_predict,
+    .vjp = vjp_predict,
+    .vjps = vjps_predict};
 
-const pni_op pni_op_packed_kalman_update = {
+const pni_op pni_kalman_op_packed_kalman_update = {
     .name = "packed_kalman_update",
     .args = "mean:t cov:t y:t c:t d:t r:t observed:t details:b=false",
     .doc = "kalman_update: mean [n], cov [n, n], log density [1] and with details innovation [p], its covariance "
@@ -435,16 +436,17 @@ const pni_op pni_op_packed_kalman_update = {
     .vjp = vjp_update,
     .vjps = vjps_update};
 
-const pni_op pni_op_packed_kalman_step = {.name = "packed_kalman_step",
-                                          .args = "mean:t cov:t a:t b:t q:t y:t c:t d:t r:t observed:t",
-                                          .doc = "kalman_step: mean [n], cov [n, n] and log density [1] in one row",
-                                          .flags = PNI_OP_HIDDEN,
-                                          .infer = infer_step,
-                                          .eval = eval_step,
-                                          .vjp = vjp_step,
-                                          .vjps = vjps_step};
+const pni_op pni_kalman_op_packed_kalman_step = {.name = "packed_kalman_step",
+                                                 .args = "mean:t cov:t a:t b:t q:t y:t c:t d:t r:t observed:t",
+                                                 .doc =
+                                                     "kalman_step: mean [n], cov [n, n] and log density [1] in one row",
+                                                 .flags = PNI_OP_HIDDEN,
+                                                 .infer = infer_step,
+                                                 .eval = eval_step,
+                                                 .vjp = vjp_step,
+                                                 .vjps = vjps_step};
 
-const pni_op pni_op_kalman_adjoint = {
+const pni_op pni_kalman_op_kalman_adjoint = {
     .name = "kalman_adjoint",
     .args = "list:T kind:i wanted:i",
     .doc = "gradients of the wanted operands of a Kalman step, beside each other, from that of its packed rows",

@@ -3,7 +3,7 @@
 ** decided here, so that a captured step decides anew.
 ** attr: key, position, scheme, conditional; threshold.
 */
-#include "../../autodiff/replay/source.h"
+#include "../../autodiff/random_source.h"
 #include "smc_op.h"
 
 enum { KEY, POSITION, SCHEME, CONDITIONAL, INTS };

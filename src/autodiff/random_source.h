@@ -1,5 +1,5 @@
 /*
-** source.h: random sources, the one way in which a sampler that runs in C draws. A sampler that asked a generator
+** random_source.h: random sources, the one way in which a sampler that runs in C draws. A sampler that asked a generator
 ** for numbers and filled a tensor by itself would be a constant to a capture: replays would repeat its first draw.
 ** A source is an operation instead. It reserves its positions of the generator once, and a replay reserves as
 ** many anew and fills again from parameters as they are then: the numbers an eager call would draw.
@@ -17,10 +17,10 @@
 ** `c->recorder && pni_varies(c, t)` first and then takes the way that is right for all values. A capture in which a
 ** generator moved by other ways is refused.
 */
-#ifndef PN_AUTODIFF_REPLAY_SOURCE_H
-#define PN_AUTODIFF_REPLAY_SOURCE_H
+#ifndef PN_AUTODIFF_RANDOM_SOURCE_H
+#define PN_AUTODIFF_RANDOM_SOURCE_H
 
-#include "../op/op.h"
+#include "op/op.h"
 
 enum { PNI_SOURCE_INPUTS = 4 };
 

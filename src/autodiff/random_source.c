@@ -1,10 +1,10 @@
 /*
-** source.c: random sources as operations. attr: key, position, address of the source, dtype and shape of the
+** random_source.c: random sources as operations. attr: key, position, address of the source, dtype and shape of the
 ** result. An input is kept as small as it is: it repeats after its own items where these are the last of the
 ** result's.
 */
 #include <string.h>
-#include "source.h"
+#include "random_source.h"
 
 enum { KEY, POSITION, SOURCE, DTYPE, SHAPE };
 enum { GRAIN = 512 };

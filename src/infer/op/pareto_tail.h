@@ -1,9 +1,9 @@
 /*
-** pareto.h: the generalised Pareto distribution of the largest importance weights, with density
+** pareto_tail.h: the generalised Pareto distribution of the largest importance weights, with density
 ** (1 / sigma) (1 + k x / sigma)^(-1 - 1/k). A tail with shape k has moments up to order 1/k.
 */
-#ifndef PN_INFER_OP_PARETO_H
-#define PN_INFER_OP_PARETO_H
+#ifndef PN_INFER_OP_PARETO_TAIL_H
+#define PN_INFER_OP_PARETO_TAIL_H
 
 #include "infer_op.h"
 

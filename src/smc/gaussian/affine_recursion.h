@@ -1,9 +1,9 @@
 /*
-** affine.h: affine recursions over a batch of series, x_t = m_t x_(t-1) + c_t: the means of filters whose covariances do
+** affine_recursion.h: affine recursions over a batch of series, x_t = m_t x_(t-1) + c_t: the means of filters whose covariances do
 ** not differ, paths of draws, and their own gradients backwards in time.
 */
-#ifndef PN_SMC_GAUSSIAN_AFFINE_H
-#define PN_SMC_GAUSSIAN_AFFINE_H
+#ifndef PN_SMC_GAUSSIAN_AFFINE_RECURSION_H
+#define PN_SMC_GAUSSIAN_AFFINE_RECURSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

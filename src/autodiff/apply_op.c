@@ -1,26 +1,11 @@
 /*
-** op.c: applying an operation. One function does it for all rows: check inputs, infer the result,
+** apply_op.c: applying an operation. One function does it for all rows: check inputs, infer the result,
 ** view or compute, and record the node if a gradient may flow. A node keeps its inputs alive.
 */
 #include <string.h>
-#include "../nonfinite.h"
-#include "op.h"
-#include "../replay/replay.h"
-
-static const pni_op *const rows[] = {
-#define X(name) &pni_op_##name,
-#include "op.def"
-#undef X
-};
-
-int pni_op_count(void) { return (int)(sizeof rows / sizeof rows[0]); }
-const pni_op *pni_op_at(int i) { return i >= 0 && i < pni_op_count() ? rows[i] : NULL; }
-
-const pni_op *pni_op_find(const char *name) {
-  for (int i = 0; i < pni_op_count(); i++)
-    if (strcmp(rows[i]->name, name) == 0) return rows[i];
-  return NULL;
-}
+#include "nonfinite.h"
+#include "op/op.h"
+#include "replay/replay.h"
 
 static pn_status check_dtypes(pn_context *c, const pni_call *call) {
   const pni_op *op = call->op;
