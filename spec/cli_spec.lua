@@ -324,13 +324,13 @@ describe("the prompt through a pipe", function()
   local in_stock = os.getenv "PN_SLOW" and function() end or it
   in_stock("runs in the stock interpreter", function()
     local paths = ("LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/lua/?.so'"):format(build)
-    local code, out, err = shell(("printf 'pn.ones{2}\\nnope\\n1+1\\n' | %s %s -l penumbra.repl"):format(paths, lua))
+    local code, out, err = shell(("printf 'pn.ones{2}\\nnope\\n1+1\\n' | %s %s -l penumbra.shell"):format(paths, lua))
     assert.equal(0, code)
     assert.equal("[1 1]\nfloat64 [2]\n2\n", out)
     assert.equal("stdin:1: undefined global 'nope'\n", err)
-    code, out = shell(("echo '3' | %s %s -lpenumbra.repl"):format(paths, lua))
+    code, out = shell(("echo '3' | %s %s -lpenumbra.shell"):format(paths, lua))
     assert.same({ 0, "3\n" }, { code, out })
-    code, out = shell(("%s %s -e 'require \"penumbra.repl\" print(1)' </dev/null"):format(paths, lua))
+    code, out = shell(("%s %s -e 'require \"penumbra.shell\" print(1)' </dev/null"):format(paths, lua))
     assert.same({ 0, "1\n" }, { code, out })
   end)
 end)
@@ -576,7 +576,7 @@ describe("the prompt on a terminal", function()
   local in_stock = os.getenv "PN_SLOW" and function() end or it
   in_stock("reads plainly in the stock interpreter", function()
     local paths = ("LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/lua/?.so'"):format(build)
-    local t = terminal(paths .. " " .. lua .. " -l penumbra.repl")
+    local t = terminal(paths .. " " .. lua .. " -l penumbra.shell")
     t:expect "ends.*> "
     t:send "6 * 7\r"
     t:expect "\n42\r?\n> "

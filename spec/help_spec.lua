@@ -1,5 +1,5 @@
 local core = require "penumbra.core"
-local help = require "penumbra.help"
+local help = require "penumbra.shell.help"
 local pn = require "penumbra"
 
 local function has(text, ...)
@@ -80,7 +80,7 @@ describe("help", function()
 
   it("draws nothing: examples leave the default generator alone", function()
     local before = pn.rng_state()
-    for _, row in ipairs(pn.rows()) do require("penumbra.example").lines(row) end
+    for _, row in ipairs(pn.rows()) do require("penumbra.distribution.example").lines(row) end
     assert.same(before, pn.rng_state())
   end)
 
@@ -96,7 +96,7 @@ describe("help", function()
   end)
 
   it("fits narrower terminals", function()
-    local layout = require "penumbra.layout"
+    local layout = require "penumbra.shell.layout"
     for _, e in ipairs(help.entries()) do
       for line in layout.wrap(e.text, "  ", 50):gmatch "[^\n]+" do
         local head, last = line:match "^(.-)(%S+)$" -- a word that has no room even on a line of its own
@@ -206,8 +206,8 @@ describe("help", function()
     has(help.text "determinant of", "nothing is called")
     has(help.text "xyzzy", "help() shows the way")
     has(help.text "divergence", "it is mentioned by", "pn.kl")
-    has(help.text "penumbra.divergence", "Divergences without a closed form")
-    has(help.text "penumbra.bounds", "bounds.mixture(p, q, method)")
+    has(help.text "penumbra.distribution.divergence", "Divergences without a closed form")
+    has(help.text "penumbra.distribution.bounds", "bounds.mixture(p, q, method)")
   end)
 
   it("prints", function()

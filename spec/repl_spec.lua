@@ -1,5 +1,5 @@
-local pretty = require "penumbra.pretty"
-local repl = require "penumbra.repl"
+local pretty = require "penumbra.shell.pretty"
+local repl = require "penumbra.shell"
 
 local function fresh()
   local env = setmetatable({}, { __index = _G })

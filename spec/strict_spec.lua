@@ -1,4 +1,4 @@
-local strict = require "penumbra.strict"
+local strict = require "penumbra.shell.strict"
 
 local function run(env, code)
   local chunk = assert(load(code, "=script", "t", env))

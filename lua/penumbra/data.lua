@@ -8,10 +8,11 @@
 ---
 --- A file that is missing, damaged or of another kind gives nil, message, code ("io", "format", "dtype",
 --- "shape", "domain", "memory"); a wrong argument raises. A save that fails leaves the old file as it was.
+-- help: pn.data, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local pack = require "penumbra.pack"
-local structure = require "penumbra.structure"
+local pack = require "penumbra.distribution.pack"
+local structure = require "penumbra.data.structure"
 
 local data = {}
 

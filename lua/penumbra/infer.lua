@@ -11,9 +11,10 @@
 ---
 --- Weights of -inf (draws outside the support) give no gradient; a datum all of whose weights are -inf has the bound
 --- -inf and none either; if that is so for all data, or a weight is NaN or +inf, it is an error.
+-- help: pn.infer, part
 local core = require "penumbra.core"
-local curvature = require "penumbra.curvature"
-local laplace = require "penumbra.laplace"
+local curvature = require "penumbra.autodiff.curvature"
+local laplace = require "penumbra.infer.laplace"
 local options = require "penumbra.options"
 
 local infer = {}
@@ -139,7 +140,7 @@ end
 ---     la:effective_parameters()
 ---
 --- Structures: "full", "diagonal", "kronecker" (nn.sequential of linear layers and functions), "last_layer". More by
---- pn.help "penumbra.laplace".
+--- pn.help "penumbra.infer.laplace".
 infer.laplace = laplace.new
 
 --- evidence_fixed_point(x, y, {alpha =, beta =, learn_beta =}): type-II maximum likelihood of Bayesian linear

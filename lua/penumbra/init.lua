@@ -1,6 +1,7 @@
 --- Penumbra: probabilistic deep learning in one small runtime. This module gathers what the core offers
 --- (tensors, operations, gradients, random numbers) and loads the larger parts on first use:
 --- pn.dist, pn.nn, pn.optim, pn.infer, pn.smc, pn.train, pn.data, pn.plot.
+-- help: pn
 local core = require "penumbra.core"
 
 local pn = {}
@@ -20,14 +21,14 @@ for name, value in pairs(core) do
   end
 end
 
-local parts = { dist = true, nn = true, optim = true, infer = true, smc = true, train = true, data = true, plot = true,
-  metrics = true }
+local parts = { dist = "distribution", nn = "nn", optim = "optim", infer = "infer", smc = "smc", train = "train",
+  data = "data", plot = "plot", metrics = "metrics" }
 -- single functions that live in a module of their own
 local members = {
-  check_gradients = "penumbra.gradcheck",
-  compile = "penumbra.replay",
-  odeint = "penumbra.ode",
-  help = "penumbra.help",
+  check_gradients = "penumbra.autodiff.gradcheck",
+  compile = "penumbra.autodiff.replay",
+  odeint = "penumbra.autodiff.ode",
+  help = "penumbra.shell.help",
   save = "penumbra.data",
   load = "penumbra.data",
   nuts = "penumbra.infer.nuts",
@@ -43,7 +44,7 @@ local members = {
 setmetatable(pn, {
   __index = function(_, name)
     if parts[name] then
-      local part = require("penumbra." .. name)
+      local part = require("penumbra." .. parts[name])
       pn[name] = core.namespace("pn." .. name, part)
       return part
     end

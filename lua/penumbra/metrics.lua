@@ -1,6 +1,7 @@
 --- How good a predictive distribution is. Predictions come as mixtures of normals: draw s says
 --- normal(loc[s], scale[s]) of datum n, with loc [S, N], scale a number or [S, N] (or what broadcasts to it), y [N].
 --- Shapes that do not belong together are errors: a [N] never meets a [N, 1].
+-- help: pn.metrics, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

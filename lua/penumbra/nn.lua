@@ -20,9 +20,10 @@
 ---
 ---     layer:unroll(x [, h, c])   outputs, h, c: a sequence from a given state, and the state after it
 ---     layer:step(x [, h, c])     h, c: one step, x [..., in]; h is the output
+-- help: pn.nn, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.parameters"
+local parameters = require "penumbra.nn.parameters"
 
 local nn = {}
 
@@ -192,7 +193,7 @@ local module_meta = {
 
 --- A network of one's own: nn.module{trunk = net, log_noise = pn.param(pn.zeros{}), forward =
 --- function(self, x, generator) ... end}. Networks, parameters, distributions and bijectors are found wherever they
---- stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help "penumbra.parameters").
+--- stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help "penumbra.nn.parameters").
 --- Fields `kl`, function(self), and `mean`, function(self, x), take the place of the methods, also where networks
 --- around it ask.
 function nn.module(fields)

@@ -11,9 +11,10 @@
 ---
 --- A gradient that is not finite raises, naming the parameter and the operation where the first such
 --- number arose; parameters and state are then as they were.
+-- help: pn.optim, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local parameters = require "penumbra.parameters"
+local parameters = require "penumbra.nn.parameters"
 
 local optim = {}
 

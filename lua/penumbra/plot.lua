@@ -10,8 +10,9 @@
 --- A panel is a table of marks and labels; `save` takes one panel, or a list of panels made by
 --- `plot.panel`. Values may be tensors of any shape (read in row-major order) or lists of numbers;
 --- what is not finite is left out.
+-- help: pn.plot, part
 local core = require "penumbra.core"
-local gnuplot = require "penumbra.gnuplot"
+local gnuplot = require "penumbra.plot.gnuplot"
 local options = require "penumbra.options"
 
 local plot = {}
@@ -444,6 +445,6 @@ end
 
 ---- charts that are made of these ----
 
-for name, f in pairs(require "penumbra.chart") do plot[name] = f end
+for name, f in pairs(require "penumbra.plot.chart") do plot[name] = f end
 
 return plot

@@ -7,6 +7,7 @@
 ---     pn.smc.sample(model, {data =})                an SMC sampler of any pn.model, with its evidence
 ---
 --- More by pn.help "penumbra.smc.machine" and the names of the parts.
+-- help: pn.smc, part
 local core = require "penumbra.core"
 
 local smc = {}

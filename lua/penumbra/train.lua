@@ -1,11 +1,12 @@
 --- The training loop that most scripts want, and what stands around it. Nothing here is needed: a loop of
 --- `opt:step(loss)` does the same.
+-- help: pn.train, part
 local core = require "penumbra.core"
 local files = require "penumbra.data"
 local options = require "penumbra.options"
-local parameters = require "penumbra.parameters"
-local progress = require "penumbra.progress"
-local replay = require "penumbra.replay"
+local parameters = require "penumbra.nn.parameters"
+local progress = require "penumbra.train.progress"
+local replay = require "penumbra.autodiff.replay"
 
 local train = {}
 

@@ -103,7 +103,7 @@ local reads = {
   ["tensor.masked_select"] = function(x) return x:masked_select(x:gt(0)) end,
   ["penumbra.tensor events.__index"] = function(x) return x[x:gt(0)] end,
   ["penumbra.distribution events.__tostring"] = function(x) return #tostring(dist.normal(x:sum(), 1)) > 0 and x end,
-  ["penumbra.bijector events.__tostring"] = function(x)
+  ["penumbra.distribution.bijector events.__tostring"] = function(x)
     return #tostring(dist.bijector.affine(x:sum(), 1)) > 0 and x
   end,
   ["pn.metrics.rmse"] = function(x) return x * metrics.rmse(x, x * 2) end,

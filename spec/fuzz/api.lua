@@ -109,7 +109,8 @@ do
   local seen = {}
   for _, name in ipairs(pn.lazy_names()) do pcall(function() return pn[name] end) end
   walk(pn, "pn", 1, seen)
-  for _, name in ipairs { "describe", "natural", "pack", "example", "reference", "metrics", "bounds", "divergence" } do
+  for _, name in ipairs { "distribution.describe", "distribution.natural", "distribution.pack",
+      "distribution.example", "shell.reference", "metrics", "distribution.bounds", "distribution.divergence" } do
     local ok, part = pcall(require, "penumbra." .. name)
     if ok and type(part) == "table" then walk(part, name, 2, seen) end
   end

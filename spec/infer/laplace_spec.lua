@@ -2,7 +2,7 @@
 -- predictions and type-II maximum likelihood of Bayesian linear regression, where all are known.
 local pn = require "penumbra"
 local infer, dist, nn = pn.infer, pn.dist, pn.nn
-local curvature = require "penumbra.curvature"
+local curvature = require "penumbra.autodiff.curvature"
 
 local function message_of(f, ...)
   local ok, message = pcall(f, ...)

@@ -106,7 +106,7 @@ local function kind_of(object)
 end
 
 local function each_method(visit)
-  local pretty = require "penumbra.pretty"
+  local pretty = require "penumbra.shell.pretty"
   for kind, make in pairs(made) do
     local names = {}
     for name, f in pairs(pretty.methods(make()) or {}) do

@@ -17,7 +17,7 @@ bool cli_interrupt_clear(lua_State *L);
 
 /* ---- terminal editing, editline.c ---- */
 
-/* Pushes the table of functions that penumbra.repl uses in place of io.read; with line editing on a terminal. */
+/* Pushes the table of functions that penumbra.shell uses in place of io.read; with line editing on a terminal. */
 int cli_push_editor(lua_State *L, bool terminal);
 
 /* Starts the program once more where OpenBLAS has chosen kernels below the processor's; call it first in main. */

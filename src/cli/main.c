@@ -180,7 +180,7 @@ static int load_error(lua_State *L) {
 /* Calls strict.install() so that undefined globals are errors. */
 static int make_strict(lua_State *L) {
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "penumbra.strict");
+  lua_pushliteral(L, "penumbra.shell.strict");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "install");
   lua_call(L, 0, 0);
@@ -204,7 +204,7 @@ static int run_script(lua_State *L, const options *o) {
 static int run_repl(lua_State *L) {
   cli_interrupt_install(L, 3);
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "penumbra.repl");
+  lua_pushliteral(L, "penumbra.shell");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "run");
   cli_push_editor(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));

@@ -17,12 +17,13 @@
 ---
 --- Sources: Talts, Betancourt, Simpson, Vehtari & Gelman 2018; Sailynoja, Burkner & Vehtari 2022 (bands); Modrak et al.
 --- 2023 (quantities of the data); Yao, Vehtari, Simpson & Gelman 2018 (VSBC).
+-- help: pn
 local core = require "penumbra.core"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
-local replay = require "penumbra.replay"
+local progress = require "penumbra.train.progress"
+local replay = require "penumbra.autodiff.replay"
 local uniformity = require "penumbra.infer.uniformity"
 
 local calibration = {}

@@ -8,8 +8,9 @@
 --- Kinds of problems: "error" (the function raised), "missing" (a site of one is not in the other), "shape", "plate"
 --- (a site counts otherwise in guide and model), "support", "nan" (with the operation that made it), "gradient" (it
 --- differs from finite differences), "prior" (data where the prior predictive has no mass).
+-- help: pn
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local guides = require "penumbra.infer.guide"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"

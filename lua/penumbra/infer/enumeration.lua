@@ -5,8 +5,9 @@
 --- A variable z in plates P and the factors f_k(z, ...), each in plates P_k that contain P: the factors are summed over
 --- the plates that P lacks (independent given z), added, and log sum_z exp(...) stands in plates P. This is variable
 --- elimination over plates (Obermeyer et al. 2019), for plates that nest.
+-- help: nowhere
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 
 local enumeration = {}
 

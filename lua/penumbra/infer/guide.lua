@@ -10,8 +10,9 @@
 ---
 ---     pn.svi(model, "full_rank", {data = {x, y}})
 ---     pn.svi(model, pn.infer.guide("low_rank", {rank = 3}), {data = {x, y}})
+-- help: none
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
 
 local guide = {}

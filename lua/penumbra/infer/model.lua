@@ -37,6 +37,7 @@
 ---     model:parameters() :named_parameters() :state() :load_state(t)    of m:param and m:module
 ---
 --- Sources: Bingham et al. 2019 (Pyro), Phan, Pradhan & Jankowiak 2019 (NumPyro).
+-- help: pn, methods model of methods, methods trace of trace
 local core = require "penumbra.core"
 local enumeration = require "penumbra.infer.enumeration"
 local options = require "penumbra.options"

@@ -6,10 +6,11 @@
 --- A transition is replayed in C; chains run in threads, each with a copy of the log density's plan, and give the
 --- same draws whatever their number. Warm-up follows Stan: step size by dual averaging, mass matrix from the draws of
 --- windows that double.
+-- help: pn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
+local progress = require "penumbra.train.progress"
 local target = require "penumbra.infer.target"
 local model = require "penumbra.infer.model"
 

@@ -1,8 +1,9 @@
 --- The bounds that pn.svi follows: sums over the sites of a guide and a model, each counted as its plates say, and the
 --- estimators of pn.infer on their log-weights. Internal to penumbra.infer.svi, whose fits are `self` here: model,
 --- guide, args, particles, estimator, divergence, vectorised.
+-- help: nowhere
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 

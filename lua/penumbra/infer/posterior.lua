@@ -15,12 +15,13 @@
 ---     p.statistics                 of each draw [chains, draws]: log_density, accept, step_size, depth, leapfrogs,
 ---                                  divergent, energy
 ---     p.divergences p.e_bfmi p.seconds
+-- help: pn, methods p
 local core = require "penumbra.core"
-local layout = require "penumbra.layout"
+local layout = require "penumbra.shell.layout"
 local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
-local replay = require "penumbra.replay"
+local replay = require "penumbra.autodiff.replay"
 
 local posterior = {}
 

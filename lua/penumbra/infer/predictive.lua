@@ -11,6 +11,7 @@
 ---     check:plot("check.svg")
 ---
 --- Sources: Gneiting, Balabdaoui & Raftery 2007 (PIT); Gneiting & Raftery 2007 (CRPS); Gelman, Meng & Stern 1996.
+-- help: pn
 local core = require "penumbra.core"
 local metrics = require "penumbra.metrics"
 local model = require "penumbra.infer.model"

@@ -1,10 +1,11 @@
 --- What a model's function gets as its first argument, m: sites, plates and loops over time are told to it, and it
 --- keeps them in the order in which they came. See pn.help "penumbra.infer.model".
+-- help: pn, methods m
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local options = require "penumbra.options"
-local parameters = require "penumbra.parameters"
+local parameters = require "penumbra.nn.parameters"
 
 local recorder = {}
 

@@ -21,6 +21,7 @@
 --- rows), so it is in nats for the whole data however small the minibatch. Where a pair of laws has a divergence in
 --- closed form it is used. What q draws without a path for the gradient (labels, counts) takes the score function with
 --- the mean of the other particles as baseline.
+-- help: pn, methods fit
 local core = require "penumbra.core"
 local guides = require "penumbra.infer.guide"
 local model = require "penumbra.infer.model"
@@ -28,8 +29,8 @@ local objective = require "penumbra.infer.objective"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
-local replay = require "penumbra.replay"
+local progress = require "penumbra.train.progress"
+local replay = require "penumbra.autodiff.replay"
 local target = require "penumbra.infer.target"
 
 local svi = {}

@@ -2,11 +2,12 @@
 --- automatic guides work on. Each continuous variable is a bijector's image of its part z of the vector,
 ---   log density(z) = log p(x(z), data) + sum log |det dx/dz|,
 --- discrete variables that are enumerated are summed out.
+-- help: nowhere
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
-local replay = require "penumbra.replay"
+local replay = require "penumbra.autodiff.replay"
 
 local target = {}
 

@@ -5,8 +5,9 @@
 --- Counts R_j of numbers below z_1 < z_2 < ... are binomial one by one; a band is what has at least gamma / 2 on either
 --- side at each z_j. How likely all R_j lie within: the increments of a multinomial are those of a Poisson process
 --- given its total, so the law of (R_1 .. R_j within) is a vector that a Toeplitz matrix takes from z_j to z_{j+1}.
+-- help: pn
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 
 local uniformity = {}
 

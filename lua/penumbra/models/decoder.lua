@@ -10,9 +10,9 @@
 --- categorical   labels 0 to categories - 1, int64, by logits
 --- mixture       each dimension a mixture of `components` normals, all of it by the network
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local nn = require "penumbra.nn"
-local parameters = require "penumbra.parameters"
+local parameters = require "penumbra.nn.parameters"
 
 local decoder = {}
 

@@ -9,8 +9,8 @@
 --- normal of the encoder. With one level there is nothing to multiply but the prior: backward is used.
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
-local dist = require "penumbra.dist"
-local parameters = require "penumbra.parameters"
+local dist = require "penumbra.distribution"
+local parameters = require "penumbra.nn.parameters"
 
 local hierarchy = {}
 

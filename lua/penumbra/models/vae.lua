@@ -34,8 +34,8 @@ local hierarchy = require "penumbra.models.hierarchy"
 local infer = require "penumbra.infer"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.parameters"
-local replay = require "penumbra.replay"
+local parameters = require "penumbra.nn.parameters"
+local replay = require "penumbra.autodiff.replay"
 local train = require "penumbra.train"
 
 local vae = {}

@@ -14,12 +14,12 @@
 --- is factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local infer = require "penumbra.infer"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
-local parameters = require "penumbra.parameters"
-local replay = require "penumbra.replay"
+local parameters = require "penumbra.nn.parameters"
+local replay = require "penumbra.autodiff.replay"
 
 local variational_em = {}
 

@@ -3,8 +3,9 @@
 --- Rauch-Tung-Striebel smoother of x given each path. Internal to penumbra.smc.rbpf.
 ---
 --- What lies ahead of x_t is kept as p(y_{t+1:T}, s_{t+1:T} | x_t, s_t) = exp(-x^T O x / 2 + l^T x) up to a constant.
+-- help: none
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local switching = require "penumbra.smc.switching"
 
 local backward = {}

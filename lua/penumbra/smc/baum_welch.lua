@@ -1,6 +1,7 @@
 --- Expectation maximisation for hidden Markov models. The expected counts of an E-step are the gradients of the
 --- log-likelihood by the logarithms of initial state, transition and emission (Fisher's identity), so that one pass and
 --- its adjoint give them all.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
@@ -82,7 +83,7 @@ local function best_law(old, weight, y, o)
   for name, value in pairs(found) do
     arguments[name] = core.where(value:isfinite(), value, old[name]:detach():broadcast_to(value:shape()))
   end
-  return require("penumbra.dist")[old.name](arguments)
+  return require("penumbra.distribution")[old.name](arguments)
 end
 
 -- Gradient steps on what the emission is made of.
@@ -98,7 +99,7 @@ local function check(self, o)
   options.whole("fit", "iterations", o.iterations, 1)
   options.whole("fit", "steps", o.steps, 1)
   local d = self.emission
-  local plain = require("penumbra.dist").is(d) and laws[d.name] and #d.batch_shape == 1
+  local plain = require("penumbra.distribution").is(d) and laws[d.name] and #d.batch_shape == 1
   if o.optimiser then
     options.object("fit", "optimiser", o.optimiser, "an optimiser", "step")
   elseif o.emission and not plain then

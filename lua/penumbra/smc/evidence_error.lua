@@ -1,4 +1,5 @@
 --- The variance of the log evidence of one run of a sampler whose particles are resampled level by level.
+-- help: pn.smc
 local core = require "penumbra.core"
 
 local evidence_error = {}

@@ -1,4 +1,5 @@
 --- Particle filters for models written as functions of tensors with a leading particle axis.
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"

@@ -10,12 +10,13 @@
 --- which must then depend on the step's sites alone. Few particles do.
 ---
 --- Lindsten, Jordan & Schon 2014; Andrieu, Doucet & Holenstein 2010.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
-local replay = require "penumbra.replay"
+local progress = require "penumbra.train.progress"
+local replay = require "penumbra.autodiff.replay"
 local space = require "penumbra.smc.state_space"
 
 local gibbs = {}
@@ -25,7 +26,7 @@ local float64 = { dtype = "float64" }
 -- ---- paths: lists of tensors, [T, B, ...] of the sites of the scan, [B, ...] of those before it ----
 
 local function categorical(log_w, sizes, generator)
-  return require "penumbra.dist".categorical { logits = log_w:t() }:sample(sizes, generator)
+  return require "penumbra.distribution".categorical { logits = log_w:t() }:sample(sizes, generator)
 end
 
 -- x [N, B, ...] at places [B]: [B, ...].

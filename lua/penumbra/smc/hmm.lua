@@ -25,6 +25,7 @@
 --- there, NaN too, if the emission is a distribution). Sequences of different lengths end in such steps.
 ---
 --- Rabiner 1989. A sum that would underflow is taken anew in logarithms, so that no scaling is lost on the way.
+-- help: pn.smc.hmm, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
@@ -132,7 +133,7 @@ local function under(self, where, d, y, mask)
   local x = for_states(y, k, events)
   if mask then
     local sizes = table.move(x:shape(), 1, lead + 1, 1, {})
-    d = require("penumbra.dist").masked(d:expand(sizes), mask:unsqueeze(-1):broadcast_to(sizes))
+    d = require("penumbra.distribution").masked(d:expand(sizes), mask:unsqueeze(-1):broadcast_to(sizes))
   end
   return d:log_prob(x)
 end
@@ -151,7 +152,7 @@ end
 local function seen(self, where, y, mask)
   y = options.numbers(where, "y", y, "tensor")
   if mask ~= nil then check_mask(where, y, mask) end
-  local dist = require "penumbra.dist"
+  local dist = require "penumbra.distribution"
   local d = self.emission
   if type(d) == "function" then d = d(y) end
   local e
@@ -318,7 +319,7 @@ function methods:forecast(y, given)
   local predicted = run(p)
   local k = self.num_states
   local out = { states = unfold(p, predicted:slice(1, p.steps - h + 1, p.steps):exp(), k) }
-  local dist = require "penumbra.dist"
+  local dist = require "penumbra.distribution"
   local d = self.emission
   if dist.is(d) and #d.batch_shape == 1 then
     out.observations = dist.mixture(out.states, d:expand(out.states:shape()))
@@ -343,7 +344,7 @@ function methods:sample(given)
   local states = core.new_hmm_sample(filtered:detach(), p.transition:detach(), 1, o.generator)
     :reshape(sizes_of({ steps }, table.unpack(batch)))
   local d = self.emission
-  if not require("penumbra.dist").is(d) then return states end
+  if not require("penumbra.distribution").is(d) then return states end
   local events = #d.event_shape
   local sizes = states:shape()
   if #d.batch_shape > 1 then sizes = {} end -- it has one law for each step and sequence
@@ -374,7 +375,7 @@ local class = { __name = "hmm", __index = core.namespace("an hmm", methods) }
 
 function class:__tostring()
   local d = self.emission
-  local shown = require("penumbra.dist").is(d) and d.name or "given by a function"
+  local shown = require("penumbra.distribution").is(d) and d.name or "given by a function"
   return ("hidden Markov model of %d states, emission %s"):format(self.num_states, shown)
 end
 
@@ -393,7 +394,7 @@ function hmm.new(given)
     core.error(("hmm: transition must have shape [..., %d, %d] for initial %s, got %s"):format(k, k,
       shape_text(initial), shape_text(transition)))
   end
-  if type(o.emission) ~= "function" and not require("penumbra.dist").is(o.emission) then
+  if type(o.emission) ~= "function" and not require("penumbra.distribution").is(o.emission) then
     core.error(("hmm: emission must be a distribution or a function, got a %s"):format(type(o.emission)))
   end
   return setmetatable({ log_initial = initial, log_transition = transition, emission = o.emission, num_states = k },

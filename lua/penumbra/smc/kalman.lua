@@ -26,6 +26,7 @@
 --- directions; exact (Durbin & Koopman 2012, chapter 5), no large number anywhere.
 ---
 --- Several functions return nil, message, code where a covariance that must be inverted cannot be.
+-- help: pn.smc.kalman, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local linear_system = require "penumbra.smc.kalman.linear_system"

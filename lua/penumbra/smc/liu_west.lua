@@ -10,13 +10,14 @@
 --- a step, no guarantee as particles grow; pn.smc.smc2 is exact.
 ---
 --- Liu & West 2001.
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
+local progress = require "penumbra.train.progress"
 local space = require "penumbra.smc.state_space"
 local tempering = require "penumbra.smc.tempering"
 

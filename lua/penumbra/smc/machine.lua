@@ -13,6 +13,7 @@
 ---
 --- Particles are the first axis, filters that run side by side the next ones: log-weights [N] or [N, B...], parts of a
 --- state [N, B..., event...]. pn.smc.filter drives it for a model written as functions.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

@@ -13,13 +13,14 @@
 --- of the exchange.
 ---
 --- Chopin, Jacob & Papaspiliopoulos 2013.
+-- help: pn.smc
 local core = require "penumbra.core"
 local evidence_error = require "penumbra.smc.evidence_error"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
+local progress = require "penumbra.train.progress"
 local space = require "penumbra.smc.state_space"
 local tempering = require "penumbra.smc.tempering"
 

@@ -25,6 +25,7 @@
 --- the first observation already. nil, message, code where a covariance is not positive definite.
 --- Unscented and ensemble filters may stand in a compiled function (pn.compile); the extended one, which takes
 --- gradients at points of its own, may not.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

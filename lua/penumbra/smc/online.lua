@@ -1,10 +1,11 @@
 --- Particle filters one observation at a time: a step is captured once and replayed for each observation, without a
 --- graph
 --- and without allocating. C hosts take the same filter with pn_runtime_filter.
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
-local replay = require "penumbra.replay"
+local replay = require "penumbra.autodiff.replay"
 
 local online = {}
 

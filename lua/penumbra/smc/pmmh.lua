@@ -13,12 +13,13 @@
 ---
 --- Andrieu, Doucet & Holenstein 2010; Doucet, Pitt, Deligiannidis & Kohn 2015, Sherlock, Thiery, Roberts & Rosenthal
 --- 2015 (how many particles, which acceptance); Haario, Saksman & Tamminen 2001 (the covariance).
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
-local replay = require "penumbra.replay"
+local progress = require "penumbra.train.progress"
+local replay = require "penumbra.autodiff.replay"
 local space = require "penumbra.smc.state_space"
 
 local pmmh = {}

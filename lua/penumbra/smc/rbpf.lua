@@ -14,9 +14,10 @@
 ---
 --- Particles are the first axis, independent series the next ones: s is [N, B..., event], moments [N, B..., n] and [N,
 --- B..., n, n].
+-- help: pn.smc, methods rbpf
 local backward = require "penumbra.smc.backward_simulation"
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local switching = require "penumbra.smc.switching"

@@ -7,6 +7,7 @@
 ---
 --- The model's function is run once; what it draws within m:scan is drawn for all particles, what it observes weighs
 --- them, and the carry is resampled between steps. More by pn.help "penumbra.smc.state_space".
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"

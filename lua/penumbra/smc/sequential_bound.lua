@@ -11,6 +11,7 @@
 ---
 --- On long series fivo >= iwae >= elbo. Each makes its own filter, fresh at every call: (make, model, y [, options]),
 --- make the constructor, model its options. A bound is one number, in nats per series, the mean over the batch.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

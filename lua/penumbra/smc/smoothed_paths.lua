@@ -1,9 +1,10 @@
 --- Smoothing of particle filters: paths drawn backwards through all recorded particles, which do not share their early
 --- ancestors as the surviving paths of a filter do.
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
-local categorical = require("penumbra.dist").categorical
+local categorical = require("penumbra.distribution").categorical
 
 local smoothing = {}
 

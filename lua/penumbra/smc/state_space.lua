@@ -20,6 +20,7 @@
 --- As functions: a function (theta, data...) that gives init, step and log_weight, or prior, transition and
 --- observation, as pn.smc.filter{...} has them; data[1] is the series [T, ...], and parameters = {name = distribution}
 --- the priors, or a pn.model of the parameters. theta[name] is [B, ...].
+-- help: pn.smc
 local core = require "penumbra.core"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
@@ -246,7 +247,7 @@ local function prior_of(self, given)
   end
   local names = {}
   for name, d in pairs(given) do
-    if type(name) ~= "string" or not require "penumbra.dist".is(d) then
+    if type(name) ~= "string" or not require "penumbra.distribution".is(d) then
       core.error(("%s: parameters must be a table name -> distribution, got %s -> %s"):format(self.where,
         tostring(name), type(d)))
     end

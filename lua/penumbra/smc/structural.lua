@@ -20,6 +20,7 @@
 --- Scales are standard deviations. A parameter that is given (a number or a tensor) is held; the others are estimated.
 --- States of components that are not stationary start diffuse, exactly; those of cycle and arma from their stationary
 --- distribution. All components take a name, under which results stand; it must differ from the others'.
+-- help: pn.smc.structural, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local kalman = require "penumbra.smc.kalman"

@@ -1,8 +1,9 @@
 --- The two parts of a Rao-Blackwellised filter as its script gives them: the laws of its particles, and the matrices of
 --- the linear Gaussian system given a particle. Internal to penumbra.smc.rbpf and its smoother, whose filters are
 --- `self` here: shape ({N, B...}), init, transition or coupling, system, generator.
+-- help: none
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local options = require "penumbra.options"
 
 local switching = {}

@@ -16,13 +16,14 @@
 --- Del Moral, Doucet & Jasra 2006 (the sampler); Jasra, Stephens, Doucet & Tsagaris 2011 (the ladder); Buchholz,
 --- Chopin & Jacob 2021 (how many moves); Dau & Chopin 2022 (waste_free: all states of the chains are particles);
 --- Chopin 2002 (by = "data": observations are taken in one after another instead).
+-- help: pn.smc
 local core = require "penumbra.core"
 local evidence_error = require "penumbra.smc.evidence_error"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
-local progress = require "penumbra.progress"
-local replay = require "penumbra.replay"
+local progress = require "penumbra.train.progress"
+local replay = require "penumbra.autodiff.replay"
 local target = require "penumbra.infer.target"
 
 local tempering = {}
@@ -418,7 +419,7 @@ local function start_of(o, t)
   if from == "prior" then
     return nil
   elseif from == "normal" then
-    local dist = require "penumbra.dist"
+    local dist = require "penumbra.distribution"
     return dist.normal(core.zeros({ t.size }, float64), o.scale):independent(1)
   end
   local law = from
@@ -431,7 +432,7 @@ local function start_of(o, t)
     end
     law = found
   end
-  if not require("penumbra.dist").is(law) or #law.event_shape ~= 1 or law.event_shape[1] ~= t.size then
+  if not require("penumbra.distribution").is(law) or #law.event_shape ~= 1 or law.event_shape[1] ~= t.size then
     core.error(("sample: start must be 'prior', 'normal', a fit of pn.svi or a distribution of the %d unconstrained "
       .. "numbers, got %s"):format(t.size, type(from) == "string" and "'" .. from .. "'" or type(from)))
   end

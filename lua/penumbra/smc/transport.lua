@@ -1,4 +1,5 @@
 --- Resampling by optimal transport: in place of copies of particles, weighted means of them, which are differentiable.
+-- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"

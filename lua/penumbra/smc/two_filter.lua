@@ -6,8 +6,9 @@
 ---     v_t^j ~ g(y_t | z_t^j) sum_k v_{t+1}^k / gamma_{t+1}(z_{t+1}^k) f(z_{t+1}^k | z_t^j).
 --- What lies behind, p(x_t | y_{1:t-1}), is the filter's sum_i w_{t-1}^i f(x_t | x_{t-1}^i), the prior where t = 1, and
 --- takes the place of gamma_t: the smoothed weights are v_t^j / gamma_t(z_t^j) p(z_t^j | y_{1:t-1}).
+-- help: pn.smc
 local core = require "penumbra.core"
-local dist = require "penumbra.dist"
+local dist = require "penumbra.distribution"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local paths = require "penumbra.smc.smoothed_paths"

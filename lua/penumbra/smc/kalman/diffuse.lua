@@ -3,6 +3,7 @@
 --- filter for delta = 0 and one for each column of B, which share all covariances, give innovations v + E delta, and
 --- with S = sum E^T F^-1 E and s = -sum E^T F^-1 v delta is N(S^-1 s, S^-1) given the observations. A normal part of
 --- variance kappa in the directions of B changes nothing of a flat delta but keeps every F invertible.
+-- help: pn.smc
 local core = require "penumbra.core"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local filtering = require "penumbra.smc.kalman.filtering"

@@ -1,4 +1,5 @@
 --- Linear stochastic differential equations at discrete times, exactly.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

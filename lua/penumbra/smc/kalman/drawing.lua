@@ -1,5 +1,6 @@
 --- Draws of the states and observations of a linear system: from the prior and given observations. A path of draws is
 --- the mean of a prediction whose offsets are the noise.
+-- help: pn.smc
 local core = require "penumbra.core"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local filtering = require "penumbra.smc.kalman.filtering"

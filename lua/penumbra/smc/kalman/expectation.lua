@@ -1,5 +1,6 @@
 --- Expectations under the smoothed states: the parts of the expected complete log likelihood, entropies, Fisher's
 --- identity, and the closed-form M-step of EM.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local linear_system = require "penumbra.smc.kalman.linear_system"

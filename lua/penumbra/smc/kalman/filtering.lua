@@ -1,5 +1,6 @@
 --- The Kalman filter over whole sequences: on covariances, on their square roots, on precisions; with initial states
 --- of which nothing is known in some directions.
+-- help: pn.smc
 local core = require "penumbra.core"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 

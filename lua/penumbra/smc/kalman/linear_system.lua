@@ -1,5 +1,6 @@
 --- A Gaussian linear system and its observations, read from what a script gave: the operands of the fused operations
 --- of whole sequences, and the same cut, shifted and put together.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

@@ -1,5 +1,6 @@
 --- Smoothers: the states given all observations. Each goes back in time in one fused operation: what runs backwards is
 --- in every case the prediction step of some other linear system.
+-- help: pn.smc
 local core = require "penumbra.core"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local filtering = require "penumbra.smc.kalman.filtering"

@@ -3,6 +3,7 @@
 --- which nothing is known at first) and build(values, like, steps) -> {transition, noise, emission, cov}: matrices of
 --- its block, emission [1, size] or [steps, 1, size], cov of the states that are not diffuse. Sources: Harvey (1989),
 --- "Forecasting, Structural Time Series Models and the Kalman Filter"; Durbin & Koopman (2012), chapter 3.
+-- help: pn.smc
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

@@ -1,6 +1,7 @@
 --- Minimisation of a smooth function of a few numbers by BFGS with a backtracking line search (Nocedal & Wright 2006,
 --- algorithms 6.1 and 3.1): f(x) -> value, gradient, with x and gradient lists of numbers; a value that is no number or
 --- infinite counts as too large.
+-- help: pn.smc
 local quasi_newton = {}
 
 local function dot(a, b)

@@ -10,6 +10,7 @@
 ---     s:log_normaliser()          log of the integral of r: batch
 ---     s:expected_log(q)           E_q[log r(x)] for a normal (or any with mean and variance) q: batch
 ---     s.form s.precision s.precision_mean
+-- help: pn.dist.natural, part
 local core = require "penumbra.core"
 
 local natural = {}

@@ -21,19 +21,20 @@
 ---     d:arguments()           {name = tensor} as given: pn.save keeps it, dist[d.name](t) makes d again
 ---     d:parameters()          list of those to train (pn.param) among them and those of its parts, in a fixed order
 ---     d:named_parameters() d:num_parameters() d:state() d:load_state(t)      as networks have them (pn.help "nn")
----     d:plot("name.svg")      draws density or mass with gnuplot (pn.help "penumbra.density")
+---     d:plot("name.svg")      draws density or mass with gnuplot (pn.help "penumbra.distribution.density")
 ---     d.name d.support d.discrete d.batch_shape d.event_shape    and every parameter by its name: d.loc
 ---
 --- x is never stretched silently: a size-1 axis of x against a larger batch axis is an error, and so is an
 --- x with fewer axes than the batch unless the axes it has agree with it exactly.
 --- A function that a distribution does not have is an error that names both.
+-- help: pn.dist, part, methods d
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
 local dist = {}
 
-core.describe = require "penumbra.describe"
-require "penumbra.parameters" -- the methods parameters, state and so on
+core.describe = require "penumbra.distribution.describe"
+require "penumbra.nn.parameters" -- the methods parameters, state and so on
 
 local function is_named(t)
   return type(t) == "table" and #t == 0
@@ -109,8 +110,8 @@ function dist.is(x)
   return type(x) == "userdata" and getmetatable(x) == "penumbra.distribution"
 end
 
---- bijector: maps with an inverse and a log-determinant (pn.help "penumbra.bijector").
-dist.bijector = core.namespace("pn.dist.bijector", require "penumbra.bijector")
+--- bijector: maps with an inverse and a log-determinant (pn.help "pn.dist.bijector").
+dist.bijector = core.namespace("pn.dist.bijector", require "penumbra.distribution.bijector")
 
 --- biject_to(set [, low, high]), biject_to(d): the bijector from all numbers (or vectors) onto the named set, or onto
 --- the support of the distribution d. An "interval" needs its ends low and high, a
@@ -198,16 +199,16 @@ function dist.independent(d, k)
   return d:independent(k)
 end
 
-local natural = core.namespace("pn.dist.natural", require "penumbra.natural")
-local divergence = require "penumbra.divergence"
-local bounds = require "penumbra.bounds"
-local chain = require "penumbra.chain"
+local natural = core.namespace("pn.dist.natural", require "penumbra.distribution.natural")
+local divergence = require "penumbra.distribution.divergence"
+local bounds = require "penumbra.distribution.bounds"
+local chain = require "penumbra.distribution.chain"
 
---- natural: Gaussian factors by natural parameters (pn.help "penumbra.natural"): products, quotients, powers.
+--- natural: Gaussian factors by natural parameters (pn.help "pn.dist.natural"): products, quotients, powers.
 dist.natural = natural
 
 --- product_of_experts(experts [, prior [, mask]]): the normal whose density is proportional to the product of the
---- experts' over prior^(M - 1), M the number of those that the mask does not leave out (pn.help "penumbra.natural").
+--- experts' over prior^(M - 1), M the number of those that the mask does not leave out (pn.help "pn.dist.natural").
 dist.product_of_experts = natural.product_of_experts
 
 --- renyi(p, q, order): Renyi divergence (1 / (a - 1)) log E_q[(p / q)^a] of two normals or two multivariate normals,
@@ -227,45 +228,46 @@ dist.entropy_monte_carlo = divergence.entropy
 dist.expectation_monte_carlo = divergence.expectation
 
 --- kl_normal_log_uniform(q): the approximate divergence of a normal q from the improper log-uniform prior of
---- variational dropout (pn.help "penumbra.divergence").
+--- variational dropout (pn.help "penumbra.distribution.divergence").
 dist.kl_normal_log_uniform = divergence.normal_log_uniform
 
 --- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2, and its standard error.
 dist.jensen_shannon_monte_carlo = divergence.jensen_shannon
 
 --- kl_mixture(p, q [, options]): KL(p || q) where p or q is a mixture, by an approximation or a bound: method =
---- "variational", "product", "lower", "upper" or "matching" (pn.help "penumbra.bounds").
+--- "variational", "product", "lower", "upper" or "matching" (pn.help "penumbra.distribution.bounds").
 dist.kl_mixture = bounds.mixture
 
 --- kl_gate(loc, scale, sharpness [, options]): the expected divergence of a Bernoulli gate whose input is normal
---- (pn.help "penumbra.bounds").
+--- (pn.help "penumbra.distribution.bounds").
 dist.kl_gate = bounds.gate
 
 --- kl_bernoulli_inverse(q, c): the largest p with KL(Bernoulli(q) || Bernoulli(p)) <= c.
 dist.kl_bernoulli_inverse = bounds.bernoulli_inverse
 
 --- geometric_mean(list, weights): -log of the integral of a weighted geometric mean of normals, and the normal it is
---- proportional to (pn.help "penumbra.bounds").
+--- proportional to (pn.help "penumbra.distribution.bounds").
 dist.geometric_mean = bounds.geometric_mean
 
 --- kl_path{drift =, diffusion = or diffusion_matrix =, step =}: KL of two stochastic differential equations along paths
---- of the first (pn.help "penumbra.chain").
+--- of the first (pn.help "penumbra.distribution.chain").
 dist.kl_path = chain.path
 
---- kl_gaussian_chain(p, q, steps): KL of two linear Gaussian Markov chains (pn.help "penumbra.chain").
+--- kl_gaussian_chain(p, q, steps): KL of two linear Gaussian Markov chains (pn.help "penumbra.distribution.chain").
 dist.kl_gaussian_chain = chain.gaussian
 
---- kl_markov_chain(p, q, steps): KL of two Markov chains of finitely many states (pn.help "penumbra.chain").
+--- kl_markov_chain(p, q, steps): KL of two Markov chains of finitely many states
+--- (pn.help "penumbra.distribution.chain").
 dist.kl_markov_chain = chain.markov
 
 --- plot(d [, path [, options]]): as d:plot; d may be a list of distributions of numbers: one picture of all.
 function dist.plot(d, path, given)
-  return require("penumbra.density").plot(d, path, given)
+  return require("penumbra.distribution.density").plot(d, path, given)
 end
 
 --- panel(d [, options]): the picture of d:plot() as a panel, for pn.plot.save of several; d may be a list.
 function dist.panel(d, given)
-  return require("penumbra.density").panel(d, given)
+  return require("penumbra.distribution.density").panel(d, given)
 end
 
 local methods = core.distribution_methods
@@ -275,7 +277,7 @@ function methods:to(dtype)
   if dtype ~= "float64" and dtype ~= "float32" then
     core.error(("%s: to: dtype must be 'float64' or 'float32', got %s"):format(self.name, tostring(dtype)))
   end
-  return require("penumbra.pack").cast(self, dtype)
+  return require("penumbra.distribution.pack").cast(self, dtype)
 end
 
 --- d:plot([path [, options]]): draws the density or mass of each row of the batch (at most 8), of pairs of numbers
@@ -283,7 +285,7 @@ end
 --- name with .svg unless given). Options: title, x_range, y_range, labels, legend, num_points. Returns the
 --- path, or nil, message, code ("missing" without gnuplot).
 function methods:plot(path, given)
-  return require("penumbra.density").plot(self, path, given)
+  return require("penumbra.distribution.density").plot(self, path, given)
 end
 
 core.public(methods)

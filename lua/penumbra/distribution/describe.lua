@@ -1,5 +1,6 @@
 --- Distributions, bijectors and Gaussian factors as text, as a script would write them: parameters by value where they
 --- are few numbers, else by shape; what they are made of inside, on lines of its own where one line is too short.
+-- help: nowhere
 local core = require "penumbra.core"
 
 local FEW = 16 -- numbers shown by value; the core refuses them in a capture

@@ -8,8 +8,9 @@
 ---     la:posterior()                       of the parameters (full, diagonal, last_layer)
 ---     la:with_prior(a)                     the same curvature under another prior precision
 ---     la:fit_prior()                       with the prior precision that maximises the evidence
+-- help: module, methods laplace
 local core = require "penumbra.core"
-local curvature = require "penumbra.curvature"
+local curvature = require "penumbra.autodiff.curvature"
 local options = require "penumbra.options"
 
 local laplace = {}
@@ -210,16 +211,16 @@ end
 --- normal over [C] for each datum, mean net(x). Of a normal likelihood add the noise's variance; of a classifier
 --- average likelihood(draws).
 function laplace:linearised(x)
-  local dist = require "penumbra.dist"
+  local dist = require "penumbra.distribution"
   local mean = self.net(x):detach()
   local covariance = self.parts.covariance(x, shares(self)):detach()
   return dist.multivariate_normal { loc = mean, covariance_matrix = (covariance + covariance:transpose(-1, -2)) * 0.5 }
 end
 
---- The distribution of the parameters as one vector (penumbra.curvature's flatten), of the full, diagonal and
+--- The distribution of the parameters as one vector (penumbra.autodiff.curvature's flatten), of the full, diagonal and
 --- last_layer structures.
 function laplace:posterior()
-  local dist = require "penumbra.dist"
+  local dist = require "penumbra.distribution"
   local share = shares(self)[1]
   if self.structure == "kronecker" then
     core.error "posterior: the kronecker structure has none in one piece; take linearised"

@@ -10,8 +10,8 @@
 --- A table without tables, whose values are tensors and whose names can stand in the file as they are, needs no such
 --- text.
 local core = require "penumbra.core"
-local pack = require "penumbra.pack"
-local parameters = require "penumbra.parameters"
+local pack = require "penumbra.distribution.pack"
+local parameters = require "penumbra.nn.parameters"
 
 local structure = {}
 
@@ -138,7 +138,7 @@ local function refuse(where, path, v)
   core.error(("%s: '%s' %s"):format(where, path, hint and "is " .. hint or must))
 end
 
-local MOST_DEEP = 1000 -- as in penumbra.parameters
+local MOST_DEEP = 1000 -- as in penumbra.nn.parameters
 
 local write
 

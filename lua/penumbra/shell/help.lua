@@ -1,9 +1,10 @@
---- Help on everything public: finding and telling the entries of penumbra.help_entries, which are gathered when help is
---- first asked for.
+--- Help on everything public: finding and telling the entries of penumbra.shell.help_entries, which are gathered when
+--- help is first asked for.
+-- help: pn, quiet
 local core = require "penumbra.core"
-local help_entries = require "penumbra.help_entries"
+local help_entries = require "penumbra.shell.help_entries"
 local options = require "penumbra.options"
-local layout = require "penumbra.layout"
+local layout = require "penumbra.shell.layout"
 
 local M = {}
 local entries, inner = help_entries.list, help_entries.inner
@@ -18,7 +19,7 @@ local width = WIDTH
 local function find(name)
   local found = {}
   local wanted = name:gsub("%(.*$", ""):gsub("^penumbra%.", "pn."):match "^%s*(.-)%s*$"
-  wanted = inner[wanted:match "^pn%.(%w+)$"] or wanted
+  wanted = inner()[wanted:match "^pn%.(%w+)$"] or wanted
   for _, e in ipairs(entries()) do
     if e.qualified == wanted or e.qualified == "pn." .. wanted or e.qualified == name then found[#found + 1] = e end
   end
@@ -206,8 +207,8 @@ local function names_of(value)
       look(part, "pn." .. key .. ".")
     end
   end
-  for name, home in pairs(inner) do
-    local part = pn.dist[name]
+  for name, home in pairs(inner()) do
+    local part = pn[home:match "^pn%.(%w+)"][name]
     if rawequal(part, value) then return { home } end
     look(part, home .. ".")
   end
@@ -244,7 +245,7 @@ local function about_object(value)
     if found[1] then lines[2] = tell(found) end
   end
   local names = {}
-  for method in pairs(require("penumbra.pretty").methods(value) or {}) do
+  for method in pairs(require("penumbra.shell.pretty").methods(value) or {}) do
     if type(method) == "string" and not method:match "^_" then names[#names + 1] = method end
   end
   table.sort(names)
@@ -265,11 +266,11 @@ function M.text(...)
     local names = names_of(x)
     if names[1] then return about_name(names[1]) end
     if type(x) == "function" then
-      return require("penumbra.pretty").format(x) .. "\n\nNo help: this function is not part of Penumbra."
+      return require("penumbra.shell.pretty").format(x) .. "\n\nNo help: this function is not part of Penumbra."
     end
   end
   if type(x) == "userdata" or type(x) == "table" and getmetatable(x) ~= nil then return about_object(x) end
-  return ("a %s: %s"):format(type(x), require("penumbra.pretty").format(x))
+  return ("a %s: %s"):format(type(x), require("penumbra.shell.pretty").format(x))
 end
 
 --- Prints what there is to say about `x`: a name ("matmul", "dist.normal", "x:sum", "nn"), a function, a part of pn,

@@ -1,4 +1,5 @@
 --- The gnuplot program that a list of panels is (penumbra.plot makes them), and running it.
+-- help: nowhere
 local core = require "penumbra.core"
 
 local gnuplot = {}

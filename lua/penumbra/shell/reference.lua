@@ -1,5 +1,6 @@
 --- What help says of the functions of the core that have no row of their own: for each a line with the call
 --- and indented lines of text. `x:` starts the methods of tensors that are no functions of `pn`.
+-- help: nowhere
 return [[
 pn.tensor(data [, {dtype = }])
   A tensor of the numbers or booleans in `data`, a (nested) list: {{1, 2}, {3, 4}} has shape {2, 2}. A tensor is

@@ -3,6 +3,7 @@
 ---
 ---     pn.plot.save("forecast.svg", pn.plot.fan_chart{draws = draws, observations = y, start = 100})
 ---     pn.plot.save("trace.svg", pn.plot.filter_trace(machine:trace(), {num_particles = 500}), {columns = 1})
+-- help: pn.plot, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

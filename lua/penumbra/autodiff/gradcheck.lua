@@ -1,4 +1,5 @@
 --- Compares gradients with central differences.
+-- help: pn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

@@ -7,6 +7,7 @@
 ---     for _ = 1, 1000 do print(step(x, y)) end        -- the loss as a number
 ---
 --- See pn.compile.
+-- help: pn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

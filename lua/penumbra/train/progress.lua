@@ -7,6 +7,7 @@
 ---       bar:step(1, "loss", loss)      -- a tensor is read only when a line is written
 ---     end
 ---     bar:finish()
+-- help: module, methods progress
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

@@ -1,6 +1,7 @@
 --- An example for each distribution, composite and bijector: lines that run where `pn` is penumbra. Arguments come from
 --- the names and constraints of the row's parameters, so that a new row has one too.
-local describe = require "penumbra.describe"
+-- help: nowhere
+local describe = require "penumbra.distribution.describe"
 
 local example = {}
 

@@ -10,6 +10,7 @@
 --- is not held by the network. What cannot be scanned is an error: coroutines, files and other foreign objects,
 --- parameters under keys that are no names, two parameters of one name, and a tensor that was computed from a
 --- parameter which is not held (it would not change with it).
+-- help: module, methods net
 local core = require "penumbra.core"
 
 local parameters = {}

@@ -1,5 +1,6 @@
 --- Text in lines of a width. Paragraphs are filled anew; lines of code (four blanks in), lists and tables of a name and
 --- what it means keep their lines, which are only broken where they are too long.
+-- help: nowhere
 local layout = {}
 
 -- The words of `text` in lines: the first begins with `first`, the others with `other`.

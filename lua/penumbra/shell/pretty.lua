@@ -1,5 +1,6 @@
 --- Values as text for people: tables in Lua's own notation with sorted keys, one line if it fits, cycles
 --- named instead of followed, big things cut short; tensors as the core prints them.
+-- help: nowhere
 local core = require "penumbra.core"
 
 local pretty = {}
@@ -35,7 +36,7 @@ local function is_ours(info) return info.what == "C" or info.source:find "penumb
 local function function_text(f)
   if not debug then return "function" end -- a sandbox
   local info = debug.getinfo(f, "Su")
-  local signature = is_ours(info) and require("penumbra.help").signature(f)
+  local signature = is_ours(info) and require("penumbra.shell.help").signature(f)
   if signature then return "function " .. signature end
   if info.what == "C" then return "function (built in)" end
   local names = {}

@@ -1,4 +1,5 @@
 --- Ordinary differential equations, solved in one C operation whose right-hand side is captured: see pn.odeint.
+-- help: pn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

@@ -1,11 +1,11 @@
---- The prompt. `penumbra` without arguments runs it with line editing; `lua5.4 -l penumbra.repl` runs it with
+--- The prompt. `penumbra` without arguments runs it with line editing; `lua5.4 -l penumbra.shell` runs it with
 --- plain reading. A line is an expression, whose values are shown, or a statement; one that is not finished
 --- goes on in the next. `_` is the last result, `_1` to `_9` the last nine, newest first. `?name` is help.
 local core = require "penumbra.core"
 local options = require "penumbra.options"
-local pretty = require "penumbra.pretty"
-local progress = require "penumbra.progress"
-local strict = require "penumbra.strict"
+local pretty = require "penumbra.shell.pretty"
+local progress = require "penumbra.train.progress"
+local strict = require "penumbra.shell.strict"
 
 local repl = {}
 
@@ -28,7 +28,7 @@ function repl.session(opt)
     next_line = 1 }, session)
   if rawget(env, "pn") == nil then rawset(env, "pn", require "penumbra") end
   if rawget(env, "help") == nil then
-    rawset(env, "help", function(...) return require("penumbra.help").help(...) end)
+    rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
   end
   return self
 end
@@ -392,18 +392,18 @@ function repl.run(editor)
   return true
 end
 
--- `lua5.4 -l penumbra.repl` and `-lpenumbra.repl`: the prompt instead of Lua's own.
+-- `lua5.4 -l penumbra.shell` and `-lpenumbra.shell`: the prompt instead of Lua's own.
 local function asked_for()
   local given = rawget(_G, "arg")
   if type(given) ~= "table" then return false end
   for i = 1, #given do
-    if given[i] == "-lpenumbra.repl" or given[i] == "-l" and given[i + 1] == "penumbra.repl" then return true end
+    if given[i] == "-lpenumbra.shell" or given[i] == "-l" and given[i + 1] == "penumbra.shell" then return true end
   end
   return false
 end
 
 if asked_for() then
-  package.loaded["penumbra.repl"] = repl
+  package.loaded["penumbra.shell"] = repl
   repl.run()
   os.exit(true, true)
 end

@@ -18,6 +18,7 @@
 --- The last pair computed without a graph is kept: the inverse of a y just drawn is exact and free. Where a
 --- gradient is asked for it is computed anew; only where that takes a pass of a network for each number does a y that
 --- came out of forward keep its x: then the gradient in y alone is an error (take pn.param(y:detach())).
+-- help: pn.dist.bijector, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 

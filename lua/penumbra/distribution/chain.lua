@@ -79,7 +79,7 @@ function chain.gaussian(p, q, steps)
   if not mean or not covariance then
     core.error "kl_gaussian_chain: p must have loc and covariance"
   end
-  local dist = require "penumbra.dist"
+  local dist = require "penumbra.distribution"
   local function normal(loc, matrix)
     return dist.multivariate_normal { loc = loc, covariance_matrix = matrix }
   end
@@ -113,7 +113,7 @@ function chain.markov(p, q, steps)
   p = as_tensors("kl_markov_chain: p", p, markov_options)
   q = as_tensors("kl_markov_chain: q", q, markov_options)
   check_steps("kl_markov_chain", steps)
-  local dist = require "penumbra.dist"
+  local dist = require "penumbra.distribution"
   local marginal = p.initial
   local kl = choice_kl(dist, marginal, q.initial)
   for t = 1, steps - 1 do

@@ -1,7 +1,8 @@
 --- What help knows: its entries, gathered from the rows of the core, from the `---` comments of the Lua modules that
---- came with it, and from penumbra.reference. Internal to penumbra.help.
+--- came with it, and from penumbra.shell.reference. Internal to penumbra.shell.help.
+-- help: nowhere
 local core = require "penumbra.core"
-local layout = require "penumbra.layout"
+local layout = require "penumbra.shell.layout"
 
 -- An entry: title (one line: how it is called), name (last word), qualified, kind, text.
 local index -- list of entries, built on first use
@@ -142,7 +143,7 @@ local function row_text(row, method)
     if row.differentiable == false then add "No gradient flows through." end
   end
   if row.source and row.source ~= "" then add("Source: %s.", row.source) end
-  local example, short = require("penumbra.example").lines(row)
+  local example, short = require("penumbra.distribution.example").lines(row)
   if short then table.insert(lines, 2, "    " .. short) end
   if example then lines[#lines + 1] = "Example:\n  " .. table.concat(example, "\n  ") end
   return table.concat(lines, "\n")
@@ -168,51 +169,56 @@ end
 
 ---- the comments of the Lua modules ----
 
--- Modules that are no part of `pn` and of no use to a script.
-local internal = { reference = true, describe = true, example = true, help = true, help_entries = true,
-  layout = true, pretty = true,
-  gradcheck = true, gnuplot = true, replay = true, ode = true, ["infer.objective"] = true, ["infer.target"] = true,
-  ["infer.enumeration"] = true }
-
--- Modules whose functions stand in a part of another name.
-local lent = { chart = "pn.plot" }
-
--- Parts of parts.
-local inner = { bijector = "pn.dist.bijector", natural = "pn.dist.natural" }
-
--- The name under which a script reaches `name` of module "penumbra.plot": "pn.plot.name".
-local function qualify(module, name)
-  local pn = require "penumbra"
-  local part = module:match "^penumbra%.(.+)$"
-  if not part then return "pn." .. name end
-  if lent[part] then return ("%s.%s"):format(lent[part], name) end
-  if inner[part] then return ("%s.%s"):format(inner[part], name) end
-  if pn[part] ~= nil and type(pn[part]) ~= "function" then return "pn." .. part .. "." .. name end
-  local below = part:match "^smc%.(.+)$"
-  if below then
-    local space = pn.smc[below]
-    if type(space) == "table" then return ("pn.smc.%s.%s"):format(below, name) end
-    return pn.smc[name] ~= nil and "pn.smc." .. name or nil
+-- A line `-- help: ...` below a module's first comment says where a script finds what the module has:
+--   pn, pn.smc ...    its functions, as far as the namespace has them, and the module by its path
+--   pn.plot, part     the module is that namespace: all its functions
+--   module            its functions as `require "penumbra...".name`: also without the line
+--   none              nothing but the module itself;  nowhere: not even that
+-- then perhaps `quiet`: nothing of the module itself; `methods d`, or `methods trace of trace` for the methods
+-- in the table `trace`: what its objects are called in examples.
+local function told_by(module, source)
+  local line = source:match "\n%-%- help: ([^\n]*)" or "module"
+  local told = { home = line:match "^[%w_.]+", speakers = {} }
+  for word, owner in line:gmatch "methods ([%w_]+)([ %w_]*)" do
+    told.speakers[owner:match "of ([%w_]+)" or true] = word
   end
-  if internal[part] or part:find "^infer%." then return pn[name] ~= nil and "pn." .. name or nil end
-  return ('require "%s".%s'):format(module, name)
+  told.part = line:find ", part" and told.home
+  told.path = module:match "^penumbra%.(.+)$"
+  told.silent = told.home == "none" or told.home == "nowhere"
+  told.quiet = told.home == "nowhere" or line:find ", quiet" ~= nil
+  return told
 end
 
--- What objects are called in examples, by module and the table that holds their methods; false: of no use to a script.
-local spoken = { dist = "d", parameters = "net", ["infer.posterior"] = "p", ["infer.svi"] = "fit",
-  ["infer.model"] = { methods = "model", trace = "trace" }, ["infer.recorder"] = "m", ["infer.guide"] = false,
-  ["smc.rbpf"] = "rbpf", ["smc.switching"] = false, ["smc.backward_simulation"] = false,
-  ["infer.target"] = false, ["infer.objective"] = false, ["infer.enumeration"] = false }
+-- The namespace of a name such as "pn.smc.kalman", or nil.
+local function namespace_at(home)
+  local part = require "penumbra"
+  for name in home:gmatch "%.([%w_]+)" do part = type(part) == "table" and part[name] or nil end
+  return part
+end
 
-local function spoken_of(part, owner)
-  local name = spoken[part]
-  if type(name) == "table" then name = name[owner] end
-  if name == nil then return part or "pn" end
-  return name
+-- The name under which a script reaches `name` of a module: "pn.plot.name"; nil if there is none.
+local function qualify(module, told, name)
+  if told.home == "module" then return ('require "%s".%s'):format(module, name) end
+  local reached = told.part or module == "penumbra" or namespace_at(told.home)[name] ~= nil
+  return reached and told.home .. "." .. name or nil
+end
+
+-- The parts of parts, by their last name: bijector -> "pn.dist.bijector".
+local inner
+
+local function inner_parts()
+  if inner then return inner end
+  inner = {}
+  for _, module in ipairs(core.modules()) do
+    local part = told_by(module, core.source(module)).part
+    local name = part and part:match "^pn%.%w+%.([%w_]+)$"
+    if name then inner[name] = part end
+  end
+  return inner
 end
 
 local function is_inner(qualified)
-  for _, home in pairs(inner) do
+  for _, home in pairs(inner_parts()) do
     if home == qualified then return true end
   end
   return false
@@ -238,8 +244,8 @@ end
 
 local function add_module(list, module)
   local source = core.source(module)
+  local told = told_by(module, source)
   local returned = source:match "\nreturn ([%a_][%w_]*)%s*$"
-  local part = module:match "^penumbra%.(.+)$"
   local comment, head = {}, nil
   for line in (source .. "\n"):gmatch "(.-)\r?\n" do
     local text = line:match "^%-%-%-%-*%s?(.*)$"
@@ -252,11 +258,11 @@ local function add_module(list, module)
       end
       local owner, joint, name, args = line:match "^function ([%a_][%w_]*)([.:])([%a_][%w_]*)%((.-)%)"
       if not owner then owner, name = line:match "^([%a_][%w_]*)%.([%a_][%w_]*) =" end
-      if owner and #comment > 0 then
+      if owner and #comment > 0 and not told.silent then
         local method = joint == ":"
-        local speaker = method and spoken_of(part, owner)
-        local qualified = speaker and ("%s:%s"):format(speaker, name)
-          or not method and owner == returned and spoken[part] ~= false and qualify(module, name)
+        local speaker = told.speakers[owner] or told.speakers[true] or told.path or "pn"
+        local qualified = method and ("%s:%s"):format(speaker, name)
+          or not method and owner == returned and qualify(module, told, name)
         if qualified and not is_inner(qualified) then
           add_entry(list, qualified, name, method and "method" or "function", args,
             layout.unfold(table.concat(comment, "\n")))
@@ -265,20 +271,18 @@ local function add_module(list, module)
       comment = {}
     end
   end
-  local below = part and part:match "^smc%.(.+)$"
-  local home = inner[part] or part and not internal[part] and require("penumbra")[part] ~= nil and "pn." .. part
-    or below and type(require("penumbra").smc[below]) == "table" and "pn." .. part
-  if head and home then
-    list[#list + 1] = { title = home, name = part, qualified = home, kind = "module", text = head }
-  elseif head and part and not internal[part] then
-    local name = part:match "^infer%.(.+)$" or part:match "^smc%.(.+)$" or module
+  if head and told.part then
+    list[#list + 1] = { title = told.part, name = told.part:match "[%w_]+$", qualified = told.part, kind = "module",
+      text = head }
+  elseif head and told.path and not told.quiet then
+    local name = told.path:match "^infer%.(.+)$" or told.path:match "^smc%.(.+)$" or module
     list[#list + 1] = { title = module, name = name, qualified = module, kind = "file", text = head }
   end
 end
 
 local function add_reference(list)
   local entry, first = nil, #list + 1
-  for line in require("penumbra.reference"):gmatch "[^\n]+" do
+  for line in require("penumbra.shell.reference"):gmatch "[^\n]+" do
     if line:match "^%s" then
       entry.text = (entry.text and entry.text .. "\n" or "") .. line:sub(3)
     else
@@ -353,4 +357,4 @@ local function entries()
   return list
 end
 
-return { list = entries, inner = inner, about_divergence = about_divergence, all_divergences = all_divergences }
+return { list = entries, inner = inner_parts, about_divergence = about_divergence, all_divergences = all_divergences }
