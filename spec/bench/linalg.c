@@ -36,16 +36,16 @@ static problem make(C *c, pn_dtype dtype, int64_t batch, int64_t n, int64_t k) {
 /* "cholesky+solve" is kind -1. */
 static void once(C *c, int path, int kind, const problem *x) {
   if (kind < 0) {
-    pni_linalg(c, "bench", path, PNI_SMALL_CHOLESKY, 0, x->p, NULL, x->square);
-    pni_linalg(c, "bench", path, PNI_SMALL_CHOLESKY_SOLVE, 0, x->square, x->b, x->columns);
-  } else if (kind == PNI_SMALL_CHOLESKY)
+    pni_linalg(c, "bench", path, PNI_LANE_CHOLESKY, 0, x->p, NULL, x->square);
+    pni_linalg(c, "bench", path, PNI_LANE_CHOLESKY_SOLVE, 0, x->square, x->b, x->columns);
+  } else if (kind == PNI_LANE_CHOLESKY)
     pni_linalg(c, "bench", path, kind, 0, x->p, NULL, x->square);
-  else if (kind == PNI_SMALL_INVERSE)
+  else if (kind == PNI_LANE_INVERSE)
     pni_linalg(c, "bench", path, kind, 0, x->a, NULL, x->square);
-  else if (kind >= PNI_SMALL_LOGDET)
+  else if (kind >= PNI_LANE_LOGDET)
     pni_linalg(c, "bench", path, kind, 0, x->a, NULL, x->numbers);
   else
-    pni_linalg(c, "bench", path, kind, 0, kind == PNI_SMALL_SOLVE ? x->a : x->l, x->b, x->columns);
+    pni_linalg(c, "bench", path, kind, 0, kind == PNI_LANE_SOLVE ? x->a : x->l, x->b, x->columns);
 }
 
 /* Nanoseconds per matrix, the best of several rounds. */
@@ -72,7 +72,7 @@ static const char *const names[] = {"cholesky", "triangular", "cholesky_solve", 
 static void sizes(C *c, pn_dtype dtype) {
   const int64_t orders[] = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32};
   const int64_t batches[] = {1, 2, 4, 8, 16, 100, 1000};
-  for (int kind = 0; kind <= PNI_SMALL_LOGDET; kind++)
+  for (int kind = 0; kind <= PNI_LANE_LOGDET; kind++)
     for (int o = 0; o < 12; o++) {
       printf("%-14s %s n=%2lld:", names[kind], pn_dtype_name(dtype), (long long)orders[o]);
       for (int b = 0; b < 7; b++) {
@@ -160,9 +160,9 @@ int main(int argc, char **argv) {
     report(c, "cholesky + solve", -1, PN_FLOAT32, 4);
     report(c, "cholesky + solve", -1, PN_FLOAT32, 10);
     report(c, "cholesky + solve", -1, PN_FLOAT64, 32);
-    report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 4);
-    report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 10);
-    report(c, "general solve", PNI_SMALL_SOLVE, PN_FLOAT64, 32);
+    report(c, "general solve", PNI_LANE_SOLVE, PN_FLOAT64, 4);
+    report(c, "general solve", PNI_LANE_SOLVE, PN_FLOAT64, 10);
+    report(c, "general solve", PNI_LANE_SOLVE, PN_FLOAT64, 32);
     trias(c, 4);
     trias(c, 10);
     products(c, PN_FLOAT64, 4, 3200);

@@ -74,7 +74,7 @@ GOLDENS(l, 2, 20, 3)
 
 static T *on_path(C *c, int path, int kind, int flags, T *a, T *b) {
   pni_spec s = pni_spec_of(b ? b : a);
-  if (kind >= PNI_SMALL_LOGDET && kind <= PNI_SMALL_DET_SIGN) s.ndim -= 2;
+  if (kind >= PNI_LANE_LOGDET && kind <= PNI_LANE_DET_SIGN) s.ndim -= 2;
   T *out = pni_scoped(c, pni_tensor_new(c, &s));
   return out && pni_linalg(c, "test", path, kind, flags, a, b, out) == PN_OK ? out : NULL;
 }
@@ -86,39 +86,39 @@ static void paths_agree(C *c, pn_dtype dtype, int64_t n, int64_t batch) {
   T *x = random_tensor(c, dtype, SHAPE(batch, n, n)), *p = positive(c, x), *a = regular(c, x);
   T *b = random_tensor(c, dtype, SHAPE(batch, n, k));
   T *rows = pn_flip(c, a, 1); /* the diagonal of flipped rows is small: exchanges happen */
-  for (int kind = 0; kind < PNI_SMALL_KINDS; kind++) {
-    if (kind == PNI_SMALL_DET && dtype == PN_FLOAT32 && n > 16) continue; /* beyond what float32 holds */
-    bool system = kind == PNI_SMALL_TRIANGULAR || kind == PNI_SMALL_CHOLESKY_SOLVE || kind == PNI_SMALL_SOLVE;
-    T *m = kind == PNI_SMALL_CHOLESKY ? p : kind >= PNI_SMALL_SOLVE ? rows : a;
-    for (int flags = 0; flags < (kind == PNI_SMALL_TRIANGULAR ? 4 : 1); flags++)
+  for (int kind = 0; kind < PNI_LANE_KINDS; kind++) {
+    if (kind == PNI_LANE_DET && dtype == PN_FLOAT32 && n > 16) continue; /* beyond what float32 holds */
+    bool system = kind == PNI_LANE_TRIANGULAR || kind == PNI_LANE_CHOLESKY_SOLVE || kind == PNI_LANE_SOLVE;
+    T *m = kind == PNI_LANE_CHOLESKY ? p : kind >= PNI_LANE_SOLVE ? rows : a;
+    for (int flags = 0; flags < (kind == PNI_LANE_TRIANGULAR ? 4 : 1); flags++)
       CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, kind, flags, m, system ? b : NULL),
                  on_path(c, PNI_PATH_LAPACK, kind, flags, m, system ? b : NULL), tolerance);
   }
   /* matrices and right sides read through other strides */
-  CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, PNI_SMALL_SOLVE, 0, mt(c, rows), pn_flip(c, b, 2)),
-             on_path(c, PNI_PATH_LAPACK, PNI_SMALL_SOLVE, 0, mt(c, rows), pn_flip(c, b, 2)), tolerance);
-  CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, PNI_SMALL_TRIANGULAR, PNI_UPPER, mt(c, a), b),
-             on_path(c, PNI_PATH_LAPACK, PNI_SMALL_TRIANGULAR, PNI_UPPER, mt(c, a), b), tolerance);
+  CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, PNI_LANE_SOLVE, 0, mt(c, rows), pn_flip(c, b, 2)),
+             on_path(c, PNI_PATH_LAPACK, PNI_LANE_SOLVE, 0, mt(c, rows), pn_flip(c, b, 2)), tolerance);
+  CHECK_SAME(c, on_path(c, PNI_PATH_SMALL, PNI_LANE_TRIANGULAR, PNI_UPPER, mt(c, a), b),
+             on_path(c, PNI_PATH_LAPACK, PNI_LANE_TRIANGULAR, PNI_UPPER, mt(c, a), b), tolerance);
   pn_scope_close(c, mark);
 }
 
 /* Every instruction set gives the same bits, for groups full or not. */
 static void instruction_sets(C *c, pn_dtype dtype, int n, int count) {
   size_t mark = pn_scope_open(c);
-  int lanes, info[PNI_SMALL_LANES];
+  int lanes, info[PNI_LANE_COUNT];
   size_t size = pn_dtype_size(dtype), bytes = (size_t)(n * n) * size;
   T *x = random_tensor(c, dtype, SHAPE(count, n, n)), *p = positive(c, x),
     *b = random_tensor(c, dtype, SHAPE(count, n, n));
-  const void *a_at[PNI_SMALL_LANES], *b_at[PNI_SMALL_LANES];
-  void *out[PNI_SMALL_LANES];
-  static unsigned char got[3][PNI_SMALL_LANES * 32 * 32 * 8];
+  const void *a_at[PNI_LANE_COUNT], *b_at[PNI_LANE_COUNT];
+  void *out[PNI_LANE_COUNT];
+  static unsigned char got[3][PNI_LANE_COUNT * 32 * 32 * 8];
   static _Alignas(64) unsigned char scratch[(3 * 32 * 32 + 32) * 64];
   memset(got, 0, sizeof got);
-  for (int kind = 0; kind <= PNI_SMALL_MATMUL - (n > PNI_SMALL_PRODUCT); kind++) {
-    pni_small s = {
-        .kind = (pni_small_kind)kind, .n = n, .k = n, .inner = n, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1};
-    for (int level = 0; level <= PNI_SMALL_BEST; level++) {
-      pni_small_group group = dtype == PN_FLOAT64 ? pni_small_f64(level, &lanes) : pni_small_f32(level, &lanes);
+  for (int kind = 0; kind <= PNI_LANE_MATMUL - (n > PNI_LANE_PRODUCT); kind++) {
+    pni_lane_matrix s = {
+        .kind = (pni_lane_problem)kind, .n = n, .k = n, .inner = n, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1};
+    for (int level = 0; level <= PNI_LANE_BEST; level++) {
+      pni_lane_group group = dtype == PN_FLOAT64 ? pni_lane_f64(level, &lanes) : pni_lane_f32(level, &lanes);
       for (int first = 0; first < count; first += lanes) {
         int here = count - first < lanes ? count - first : lanes;
         for (int l = 0; l < here; l++) {
@@ -139,9 +139,9 @@ static void instruction_sets(C *c, pn_dtype dtype, int n, int count) {
 static void neighbours(C *c, pn_dtype dtype) {
   size_t mark = pn_scope_open(c);
   T *x = random_tensor(c, dtype, SHAPE(37, 6, 6)), *p = positive(c, x);
-  T *whole = on_path(c, PNI_PATH_SMALL, PNI_SMALL_CHOLESKY, 0, p, NULL);
+  T *whole = on_path(c, PNI_PATH_SMALL, PNI_LANE_CHOLESKY, 0, p, NULL);
   for (int64_t i = 0; i < 37; i += 9) {
-    T *one = on_path(c, PNI_PATH_SMALL, PNI_SMALL_CHOLESKY, 0, pn_slice(c, p, 0, i, 1, 1), NULL);
+    T *one = on_path(c, PNI_PATH_SMALL, PNI_LANE_CHOLESKY, 0, pn_slice(c, p, 0, i, 1, 1), NULL);
     CHECK_SAME(c, one, pn_slice(c, whole, 0, i, 1, 1), 0);
   }
   pn_scope_close(c, mark);

@@ -542,7 +542,7 @@ static pn_tensor *vjp_weighted(pn_context *c, pn_tensor *y, pn_tensor *g, int k)
 static const pni_op wide_op = {.name = "weighted",
                                .args = "a:t b:t c:t d:t e:t",
                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                               .map = (const pni_row[4]){weighted},
+                               .map = (const pni_map_kernel[4]){weighted},
                                .vjp = vjp_weighted};
 
 static pn_tensor *vjp_weighted(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {

@@ -45,7 +45,7 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
 }
 
 static pn_status run_map(pn_context *c, const pni_call *call, pn_tensor *out) {
-  pni_row row = call->op->map[call->in[0]->dtype];
+  pni_map_kernel row = call->op->map[call->in[0]->dtype];
   if (!row)
     return pni_fail(c, PN_DTYPE, "%s: not defined for %s (convert with :to)", call->op->name,
                     pn_dtype_name((pn_dtype)call->in[0]->dtype));

@@ -154,7 +154,7 @@ static void mask_f32(void *data, int64_t n, char *const *p, const int64_t *s) { 
 static const pni_op number_within = {.name = "within",
                                      .flags = PNI_OP_ANY_DTYPE | PNI_OP_NODIFF | PNI_OP_HIDDEN,
                                      .infer = infer_mask,
-                                     .map = (const pni_row[4]){mask_f64, mask_f32}};
+                                     .map = (const pni_map_kernel[4]){mask_f64, mask_f32}};
 
 bool pni_constraint_all(const pni_constraint *k, const pn_tensor *x) {
   return k->numbers && pni_is_float(x) && pni_is_contiguous(x) &&

@@ -49,7 +49,7 @@ enum {
   PNI_DIST_TOTAL = 4,    /* the formula of log_prob holds outside the support as well: no check */
   /* In float32 all functions but log_prob and draws are computed in float64: what they pass through has a wider range, or
    * cancels. */
-  PNI_DIST_WIDE = 8,
+  PNI_DIST_IN_DOUBLE = 8,
   PNI_DIST_KL_ANY = 16 /* its divergence is for a partner of any kind, on either side */
 };
 

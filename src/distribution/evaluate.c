@@ -42,7 +42,7 @@ const pn_dist *pni_dist_in_double(pn_context *c, const pn_dist *d, pn_dist *room
 }
 /* What the functions of a kind are computed with. */
 static const pn_dist *widened(pn_context *c, const pn_dist *d, pn_dist *room) {
-  return d->kind->flags & PNI_DIST_WIDE ? pni_dist_in_double(c, d, room) : d;
+  return d->kind->flags & PNI_DIST_IN_DOUBLE ? pni_dist_in_double(c, d, room) : d;
 }
 /* t in the dtype of d, if t was computed with another. */
 static pn_tensor *narrowed(pn_context *c, const pn_dist *d, const pn_dist *wide, pn_tensor *t) {

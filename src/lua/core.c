@@ -209,7 +209,7 @@ static void release(void *object) {
   pn_tensor_unref(t);
 }
 
-const pni_kind pni_tensor_kind = {"penumbra.tensor", "a tensor", sizeof(pni_box), 0, true, release};
+const pni_object_type pni_tensor_kind = {"penumbra.tensor", "a tensor", sizeof(pni_box), 0, true, release};
 
 void pni_new_box_metatable(lua_State *L) {
   pni_new_kind(L, &pni_tensor_kind);

@@ -19,7 +19,7 @@ static void release(void *object) {
   h->json = NULL;
 }
 
-static const pni_kind kind = {"penumbra.json", "a file", sizeof(holder), 0, false, release};
+static const pni_object_type kind = {"penumbra.json", "a file", sizeof(holder), 0, false, release};
 
 static cJSON *read_json(pn_context *c, const char *path) {
   pni_source s;

@@ -24,7 +24,7 @@ void pni_refuse_finaliser(lua_State *L, const char *what) {
   if (pni_in_finaliser(L)) pni_error(L, "%s: is not possible within a finaliser (__gc)", what);
 }
 
-void *pni_test_object(lua_State *L, int i, const pni_kind *kind) {
+void *pni_test_object(lua_State *L, int i, const pni_object_type *kind) {
   if (lua_type(L, i) != LUA_TUSERDATA || !lua_getmetatable(L, i)) return NULL;
   lua_rawgetp(L, LUA_REGISTRYINDEX, kind);
   bool same = lua_rawequal(L, -1, -2);
@@ -47,7 +47,7 @@ static bool is_closing(lua_State *L) {
 }
 
 /* (What finalisers make while the state is closed is never finalised itself: it would leak.) */
-void *pni_new_object(lua_State *L, const pni_kind *kind) {
+void *pni_new_object(lua_State *L, const pni_object_type *kind) {
   if (pni_in_finaliser(L) && is_closing(L))
     pni_error(L, "%s cannot be made while the Lua state is closing", kind->noun);
   void *object = lua_newuserdatauv(L, kind->size, kind->values);
@@ -57,7 +57,7 @@ void *pni_new_object(lua_State *L, const pni_kind *kind) {
   return object;
 }
 
-static const pni_kind *kind_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
+static const pni_object_type *kind_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 
 static int l_gc(lua_State *L) {
   void *object = pni_test_object(L, 1, kind_of(L));
@@ -66,19 +66,19 @@ static int l_gc(lua_State *L) {
 }
 
 static int l_close(lua_State *L) {
-  const pni_kind *kind = kind_of(L);
+  const pni_object_type *kind = kind_of(L);
   void *object = pni_test_object(L, 1, kind);
   if (!object) return pni_error(L, "close: must be called on %s, got %s", kind->noun, pni_type_name(L, 1));
   if (!pni_in_finaliser(L)) kind->release(object);
   return 0;
 }
 
-static void push_function(lua_State *L, const pni_kind *kind, lua_CFunction f) {
+static void push_function(lua_State *L, const pni_object_type *kind, lua_CFunction f) {
   lua_pushlightuserdata(L, (void *)(uintptr_t)kind);
   lua_pushcclosure(L, f, 1);
 }
 
-void pni_new_kind(lua_State *L, const pni_kind *kind) {
+void pni_new_kind(lua_State *L, const pni_object_type *kind) {
   luaL_newmetatable(L, kind->metatable);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, kind);
@@ -91,7 +91,7 @@ void pni_new_kind(lua_State *L, const pni_kind *kind) {
   lua_setfield(L, -2, "__close");
 }
 
-void pni_add_close(lua_State *L, const pni_kind *kind) {
+void pni_add_close(lua_State *L, const pni_object_type *kind) {
   push_function(L, kind, l_close);
   lua_setfield(L, -2, "close");
 }

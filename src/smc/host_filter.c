@@ -201,14 +201,14 @@ static pn_status exact_step(pn_context *c, pn_filter *f, pn_tensor *mean, pn_ten
   pn_tensor **m = f->model, *all[OPERANDS] = {mean, cov, m[A], m[B], m[Q], f->y, m[C], m[D], m[R], m[OBSERVED]};
   pn_tensor *update[] = {mean, cov, f->y, m[C], m[D], m[R], m[OBSERVED]};
   if (seen && f->steps)
-    return pni_kalman_step(c, "filter", PNI_SMALL_BEST, PNI_KALMAN_STEP, false, missing ? 10 : 9, all, f->spare);
+    return pni_kalman_step(c, "filter", PNI_LANE_BEST, PNI_KALMAN_STEP, false, missing ? 10 : 9, all, f->spare);
   if (seen)
-    return pni_kalman_step(c, "filter", PNI_SMALL_BEST, PNI_KALMAN_UPDATE, false, missing ? 7 : 6, update, f->spare);
+    return pni_kalman_step(c, "filter", PNI_LANE_BEST, PNI_KALMAN_UPDATE, false, missing ? 7 : 6, update, f->spare);
   out[n + n * n] = 0;
   if (f->steps) {
     pn_tensor row = *f->spare; /* as the kernel sees it: without the density */
     row.shape[0] = row.numel = n + n * n;
-    return pni_kalman_step(c, "filter", PNI_SMALL_BEST, PNI_KALMAN_PREDICT, false, 5, all, &row);
+    return pni_kalman_step(c, "filter", PNI_LANE_BEST, PNI_KALMAN_PREDICT, false, 5, all, &row);
   }
   memcpy(out, pni_data(mean), (size_t)n * sizeof *out);
   memcpy(out + n, pni_data(cov), (size_t)(n * n) * sizeof *out);

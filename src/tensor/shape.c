@@ -95,7 +95,7 @@ void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const 
 
 typedef struct {
   const pni_loop *l;
-  pni_row row;
+  pni_map_kernel row;
   void *data;
   int64_t pieces, piece; /* of long rows: how many of what length */
 } shard;
@@ -248,7 +248,7 @@ static pn_status run_alone(pn_context *c, int64_t n, int64_t fine, pni_shard bod
   return PN_OK;
 }
 
-pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data) {
+pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_map_kernel row, void *data) {
   enum { GRAIN = 32768, FINE = 2048 };
   shard s = {.l = l, .row = row, .data = data};
   if (l->nop == 0) return pni_fail(c, PN_STATE, "loop: at most %d operands are possible", PNI_OPERANDS);
@@ -311,12 +311,12 @@ COPY_ROW(b_f32, uint8_t, float, v != 0)
 COPY_ROW(b_i64, uint8_t, int64_t, v != 0)
 COPY_ROW(b_b, uint8_t, uint8_t, v)
 
-static const pni_row copy_row[4][4] = {{f64_f64, f64_f32, f64_i64, f64_b},
-                                       {f32_f64, f32_f32, f32_i64, f32_b},
-                                       {i64_f64, i64_f32, i64_i64, i64_b},
-                                       {b_f64, b_f32, b_i64, b_b}};
+static const pni_map_kernel copy_row[4][4] = {{f64_f64, f64_f32, f64_i64, f64_b},
+                                              {f32_f64, f32_f32, f32_i64, f32_b},
+                                              {i64_f64, i64_f32, i64_i64, i64_b},
+                                              {b_f64, b_f32, b_i64, b_b}};
 
-pni_row pni_copy_row(int dst, int src) { return copy_row[dst][src]; }
+pni_map_kernel pni_copy_row(int dst, int src) { return copy_row[dst][src]; }
 
 pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src) {
   if (dst->dtype == src->dtype && dst->numel == src->numel && pni_is_contiguous(src) && pni_is_contiguous(dst)) {

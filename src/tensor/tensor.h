@@ -153,17 +153,17 @@ typedef struct pni_loop {
 /* Prepares a nest for `out` and the operands broadcast to its shape. */
 void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in);
 /* Calls row(data, n, pointers, strides) for each innermost row; sharded over threads when big. */
-typedef void (*pni_row)(void *data, int64_t n, char *const *p, const int64_t *stride);
+typedef void (*pni_map_kernel)(void *data, int64_t n, char *const *p, const int64_t *stride);
 /* Rows of at most PNI_SHORT_ROW elements go to `row` many at a time, what does not lie in one run gathered: dst [rows, n]
  * from rows `jump` bytes apart whose elements, of `size` bytes, are `step` apart. Up to PNI_GATHER_PAD elements more are
  * written. */
 enum { PNI_SHORT_ROW = 32, PNI_GATHER_PAD = 8 };
 void pni_gather_rows(void *dst, const void *src, int64_t rows, int64_t jump, int64_t n, int64_t step, int64_t size);
-pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_row row, void *data);
+pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_map_kernel row, void *data);
 
 /* Copies (and converts) src, broadcast to dst's shape, into dst. */
 pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src);
 /* The kernel that does it. */
-pni_row pni_copy_row(int dst, int src);
+pni_map_kernel pni_copy_row(int dst, int src);
 
 #endif

@@ -18,7 +18,7 @@ pn_status pni_adjoint_infer(pn_context *c, const pni_call *call, pni_spec *out) 
   return PN_OK;
 }
 
-pn_status pni_adjoint_eval(pn_context *c, const pni_call *call, pn_tensor *out, const pni_row row[2]) {
+pn_status pni_adjoint_eval(pn_context *c, const pni_call *call, pn_tensor *out, const pni_map_kernel row[2]) {
   pn_tensor first = *out;
   first.ndim--;
   first.numel = out->shape[0] ? out->numel / out->shape[0] : 0;

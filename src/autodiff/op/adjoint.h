@@ -24,7 +24,7 @@ static inline int pni_adjoint_place(const pni_adjoint *a, int k) {
 
 /* For `infer` and `eval` of an adjoint; attr: `wanted`, then the ints of the operation. row: one kernel per float type. */
 pn_status pni_adjoint_infer(pn_context *c, const pni_call *call, pni_spec *out);
-pn_status pni_adjoint_eval(pn_context *c, const pni_call *call, pn_tensor *out, const pni_row row[2]);
+pn_status pni_adjoint_eval(pn_context *c, const pni_call *call, pn_tensor *out, const pni_map_kernel row[2]);
 
 /* For `vjps`: the adjoint of y's inputs and g, cut into out[k] of the shape of y. Through y's vjp where the adjoint would
  * have too many axes. */

@@ -76,10 +76,10 @@ struct pni_op {
   bool (*view)(const pni_call *call, pn_tensor *out);
   /* Elementwise rows of fewer than PNI_OPERANDS inputs: one kernel per dtype (float64, float32, int64, bool), NULL where
    * undefined. */
-  const pni_row *map;
+  const pni_map_kernel *map;
   /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
    * its neighbours. */
-  pni_row (*kernel)(const pni_call *call, const pn_tensor *out);
+  pni_map_kernel (*kernel)(const pni_call *call, const pn_tensor *out);
   /* With eval, of a reduction over trailing axes of contiguous floats: the kernel that reduces rows of *n
    * elements, and what the result is scaled by (0: not); NULL for other calls. Plans reduce a tile while it is at
    * hand. */

@@ -40,7 +40,7 @@ const pni_op pni_op_ive = {.name = "ive",
                            .doc = "e^-|x| I_n(x), the scaled modified Bessel function of order n >= 0",
                            .flags = PNI_OP_ELEMENTWISE,
                            .domain = {{0.1, 5}},
-                           .map = (const pni_row[4]){ive_f64, ive_f32},
+                           .map = (const pni_map_kernel[4]){ive_f64, ive_f32},
                            .vjp = vjp_ive};
 
 #define ORDER ((const int64_t *)data)
@@ -52,7 +52,7 @@ static PNI_LOOP1(ive_slope_f64, double, double, pni_ive_slope((int)ORDER[1], (in
                                      .doc = "derivative of ive(x, n) of an order",
                                      .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                      .domain = {{0.1, 5}},
-                                     .map = (const pni_row[4]){ive_slope_f64, ive_slope_f32},
+                                     .map = (const pni_map_kernel[4]){ive_slope_f64, ive_slope_f32},
                                      .vjp = vjp_ive};
 
 /* ---- log I_0 ---- */
@@ -81,7 +81,7 @@ const pni_op pni_op_log_i0 = {.name = "log_i0",
                               .doc = "log of the modified Bessel function I_0(x)",
                               .flags = PNI_OP_ELEMENTWISE,
                               .domain = {{-5, 5}},
-                              .map = (const pni_row[4]){log_i0_f64, log_i0_f32},
+                              .map = (const pni_map_kernel[4]){log_i0_f64, log_i0_f32},
                               .vjp = vjp_log_i0};
 
 static T *vjp_log_i0e(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, g, pn_bessel_gap(c, IN))); }
@@ -93,7 +93,7 @@ const pni_op pni_op_log_i0e = {.name = "log_i0e",
                                .doc = "log(e^-x I_0(x)), x >= 0",
                                .flags = PNI_OP_ELEMENTWISE,
                                .domain = {{0.1, 5}},
-                               .map = (const pni_row[4]){log_i0e_f64, log_i0e_f32},
+                               .map = (const pni_map_kernel[4]){log_i0e_f64, log_i0e_f32},
                                .vjp = vjp_log_i0e};
 
 /* ---- 1 - I_1 / I_0; attr i[0]: the derivative ---- */
@@ -133,7 +133,7 @@ const pni_op pni_op_bessel_ratio = {.name = "bessel_ratio",
                                     .doc = "I_1(x) / I_0(x)",
                                     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                     .domain = {{0.1, 5}},
-                                    .map = (const pni_row[4]){ratio_f64, ratio_f32},
+                                    .map = (const pni_map_kernel[4]){ratio_f64, ratio_f32},
                                     .vjp = vjp_ratio};
 
 const pni_op pni_op_bessel_gap = {
@@ -142,7 +142,7 @@ const pni_op pni_op_bessel_gap = {
     .doc = "1 - I_1(x) / I_0(x), x >= 0, and its derivatives of order 1 to 3: a von Mises distribution's variance",
     .flags = PNI_OP_ELEMENTWISE,
     .domain = {{0.1, 5}},
-    .map = (const pni_row[4]){gap_f64, gap_f32},
+    .map = (const pni_map_kernel[4]){gap_f64, gap_f32},
     .vjp = vjp_gap};
 
 /* ---- von Mises around 0 ---- */
@@ -183,7 +183,7 @@ const pni_op pni_op_von_mises_slope = {
     .doc = "dz/dk at fixed cdf, the implicit derivative of a von Mises draw; differentiable in z only",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
     .domain = {{0.3, 4}, {-2, 2}},
-    .map = (const pni_row[4]){slope_f64, slope_f32},
+    .map = (const pni_map_kernel[4]){slope_f64, slope_f32},
     .vjp = vjp_slope};
 
 static PNI_LOOP2(cdf_f64, double, double,
@@ -205,7 +205,7 @@ const pni_op pni_op_von_mises_cdf = {.name = "von_mises_cdf",
                                             "around 0; relative error 5e-13 down to underflow",
                                      .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
                                      .domain = {{0.3, 4}, {-2, 2}},
-                                     .map = (const pni_row[4]){cdf_f64, cdf_f32},
+                                     .map = (const pni_map_kernel[4]){cdf_f64, cdf_f32},
                                      .vjp = vjp_cdf};
 
 static PNI_LOOP2(icdf_f64, double, double,
@@ -227,7 +227,7 @@ const pni_op pni_op_von_mises_icdf = {.name = "von_mises_icdf",
                                       .doc = "angle with von_mises_cdf equal to p",
                                       .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
                                       .domain = {{0.3, 4}, {0.1, 0.9}},
-                                      .map = (const pni_row[4]){icdf_f64, icdf_f32},
+                                      .map = (const pni_map_kernel[4]){icdf_f64, icdf_f32},
                                       .vjp = vjp_icdf};
 
 /* ---- log probability of an arc; attr i[0]: 0, or 1 for its derivative in the concentration ---- */
@@ -270,7 +270,7 @@ const pni_op pni_op_von_mises_log_mass = {
            "low + 2 pi, or its derivative in the concentration (which = 1); differentiable once",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_ONCE,
     .domain = {{0.3, 4}, {-2, -1}, {0, 2}},
-    .map = (const pni_row[4]){log_mass_f64, log_mass_f32},
+    .map = (const pni_map_kernel[4]){log_mass_f64, log_mass_f32},
     .vjp = vjp_log_mass};
 
 /* ---- draws: attr i[0] key, i[1] position of element 0 ---- */

@@ -34,7 +34,7 @@ static T *d_step(C *c, T *y, T *g, int k) { return (void)g, (void)k, K(0); }
 /* 1 where x > y, 0 where x < y, 1/2 for ties, NaN where one is. */
 static const pni_op larger_share = {.name = "larger_share",
                                     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                    .map = (const pni_row[4]){pni_larger_share_f64, pni_larger_share_f32},
+                                    .map = (const pni_map_kernel[4]){pni_larger_share_f64, pni_larger_share_f32},
                                     .vjp = d_step};
 static T *d_maximum(C *c, T *y, T *g, int k) {
   return pn_mul(c, g, pni_apply2(c, &larger_share, pni_in(y, k), pni_in(y, 1 - k), NULL));
@@ -68,7 +68,7 @@ static T *d_remainder(C *c, T *y, T *g, int k) {
                               .doc = text,                                                                             \
                               .flags = PNI_OP_ELEMENTWISE,                                                             \
                               .domain = {{lo1, hi1}, {lo2, hi2}},                                                      \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
+                              .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32},                        \
                               .vjp = d_##id};
 #define INT_ROW(id, lo1, hi1, lo2, hi2, text)                                                                          \
   BUILDER(id)                                                                                                          \
@@ -77,7 +77,7 @@ static T *d_remainder(C *c, T *y, T *g, int k) {
                               .doc = text,                                                                             \
                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                            \
                               .domain = {{lo1, hi1}, {lo2, hi2}},                                                      \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},               \
+                              .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},        \
                               .vjp = d_##id};
 
 INT_ROW(add, 0, 0, 0, 0, "x + y")

@@ -33,7 +33,7 @@ const pni_op pni_op_gammaincinv = {.name = "gammaincinv",
                                    .doc = "x with P(a, x) = p, the quantile of Gamma(a, 1)",
                                    .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
                                    .domain = {{0.5, 4}, {0.1, 0.9}},
-                                   .map = (const pni_row[4]){gammaincinv_f64, gammaincinv_f32},
+                                   .map = (const pni_map_kernel[4]){gammaincinv_f64, gammaincinv_f32},
                                    .vjp = vjp_gammaincinv};
 
 /* ---- gammaincc and its inverse ---- */
@@ -57,7 +57,7 @@ const pni_op pni_op_gammaincc = {.name = "gammaincc",
                                  .doc = "Q(a, x) = 1 - P(a, x), the regularised upper incomplete gamma function",
                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
                                  .domain = {{0.3, 4}, {0.2, 5}},
-                                 .map = (const pni_row[4]){gammaincc_f64, gammaincc_f32},
+                                 .map = (const pni_map_kernel[4]){gammaincc_f64, gammaincc_f32},
                                  .vjp = vjp_gammaincc};
 
 static PNI_LOOP2(gammainccinv_f64, double, double,
@@ -79,7 +79,7 @@ const pni_op pni_op_gammainccinv = {.name = "gammainccinv",
                                     .doc = "x with Q(a, x) = q, exact for small q",
                                     .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
                                     .domain = {{0.5, 4}, {0.1, 0.9}},
-                                    .map = (const pni_row[4]){gammainccinv_f64, gammainccinv_f32},
+                                    .map = (const pni_map_kernel[4]){gammainccinv_f64, gammainccinv_f32},
                                     .vjp = vjp_gammainccinv};
 
 /* ---- log_gamma_slope: dz/da at z = log x ---- */
@@ -105,7 +105,7 @@ const pni_op pni_op_log_gamma_slope = {
     .doc = "dz/da at fixed P(a, e^z), the implicit derivative of the log of a gamma draw; differentiable in z only",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
     .domain = {{0.3, 4}, {-2, 1.5}},
-    .map = (const pni_row[4]){slope_f64, slope_f32},
+    .map = (const pni_map_kernel[4]){slope_f64, slope_f32},
     .vjp = vjp_slope};
 
 /* ---- log_gamma_draw: attr i[0] key, i[1] position of element 0 ---- */

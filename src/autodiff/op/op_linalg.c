@@ -35,7 +35,7 @@ static pn_status infer_scalar(C *c, const pni_call *call, pni_spec *out) {
 /* ---- cholesky ---- */
 
 static pn_status eval_cholesky(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "cholesky", PNI_PATH_CHOICE, PNI_SMALL_CHOLESKY, 0, call->in[0], NULL, out);
+  return pni_linalg(c, "cholesky", PNI_PATH_CHOICE, PNI_LANE_CHOLESKY, 0, call->in[0], NULL, out);
 }
 
 /* With M = L^T tril(G) and S the symmetric matrix that has the lower triangle of M:
@@ -122,7 +122,7 @@ static T *to_right_side(C *c, T *gb, const T *b) { return pni_sum_to(c, b->ndim 
 static pn_status eval_solve_triangular(C *c, const pni_call *call, T *out) {
   const int64_t *i = call->attr->i;
   int flags = (i[0] ? PNI_UPPER : 0) | (i[1] ? PNI_TRANSPOSE : 0);
-  return eval_system(c, call, out, PNI_SMALL_TRIANGULAR, flags);
+  return eval_system(c, call, out, PNI_LANE_TRIANGULAR, flags);
 }
 
 /* dB = op(A)^-T G; dA = -dB X^T, transposed for op(A) = A^T, within the triangle. */
@@ -141,7 +141,7 @@ T *pn_solve_triangular(C *c, T *a, T *b, int upper, int transpose) {
 }
 
 static pn_status eval_cholesky_solve(C *c, const pni_call *call, T *out) {
-  return eval_system(c, call, out, PNI_SMALL_CHOLESKY_SOLVE, 0);
+  return eval_system(c, call, out, PNI_LANE_CHOLESKY_SOLVE, 0);
 }
 
 /* A = L L^T: dB = A^-1 G; dA = -dB X^T, so dL = -tril((dB X^T + X dB^T) L). */
@@ -157,9 +157,7 @@ static T *vjp_cholesky_solve(C *c, T *y, T *g, int k) {
 
 T *pn_cholesky_solve(C *c, T *l, T *b) { return pni_apply2(c, &pni_op_cholesky_solve, l, b, NULL); }
 
-static pn_status eval_solve(C *c, const pni_call *call, T *out) {
-  return eval_system(c, call, out, PNI_SMALL_SOLVE, 0);
-}
+static pn_status eval_solve(C *c, const pni_call *call, T *out) { return eval_system(c, call, out, PNI_LANE_SOLVE, 0); }
 
 /* dB = A^-T G, dA = -dB X^T. */
 static T *vjp_solve(C *c, T *y, T *g, int k) {
@@ -175,7 +173,7 @@ T *pn_solve(C *c, T *a, T *b) { return pni_apply2(c, &pni_op_solve, a, b, NULL);
 /* ---- inverse and determinants ---- */
 
 static pn_status eval_inverse(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "inverse", PNI_PATH_CHOICE, PNI_SMALL_INVERSE, 0, call->in[0], NULL, out);
+  return pni_linalg(c, "inverse", PNI_PATH_CHOICE, PNI_LANE_INVERSE, 0, call->in[0], NULL, out);
 }
 
 /* dA = -Y^T G Y^T */
@@ -188,13 +186,13 @@ static T *vjp_inverse(C *c, T *y, T *g, int k) {
 T *pn_inverse(C *c, T *x) { return pni_apply1(c, &pni_op_inverse, x, NULL); }
 
 static pn_status eval_logdet(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "logdet", PNI_PATH_CHOICE, PNI_SMALL_LOGDET, 0, call->in[0], NULL, out);
+  return pni_linalg(c, "logdet", PNI_PATH_CHOICE, PNI_LANE_LOGDET, 0, call->in[0], NULL, out);
 }
 static pn_status eval_det(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "det", PNI_PATH_CHOICE, PNI_SMALL_DET, 0, call->in[0], NULL, out);
+  return pni_linalg(c, "det", PNI_PATH_CHOICE, PNI_LANE_DET, 0, call->in[0], NULL, out);
 }
 static pn_status eval_det_sign(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "det_sign", PNI_PATH_CHOICE, PNI_SMALL_DET_SIGN, 0, call->in[0], NULL, out);
+  return pni_linalg(c, "det_sign", PNI_PATH_CHOICE, PNI_LANE_DET_SIGN, 0, call->in[0], NULL, out);
 }
 
 /* A^-T times one number per matrix, which stands on the right side: an inverse may overflow where this does not. */

@@ -19,7 +19,7 @@ static pn_status infer_bool(pn_context *c, const pni_call *call, pni_spec *out) 
 enum { LOGIC = PNI_OP_ELEMENTWISE | PNI_OP_NODIFF | PNI_OP_ANY_DTYPE };
 
 #define KERNELS(id)                                                                                                    \
-  (const pni_row[4]) { pni_##id##_f64, pni_##id##_f32, pni_##id##_i64, pni_##id##_b }
+  (const pni_map_kernel[4]) { pni_##id##_f64, pni_##id##_f32, pni_##id##_i64, pni_##id##_b }
 #define ROW2(id, text)                                                                                                 \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, pn_tensor *y) { return pni_apply2(c, &pni_op_##id, x, y, NULL); }    \
   const pni_op pni_op_##id = {                                                                                         \
@@ -59,7 +59,7 @@ static pn_status infer_where(pn_context *c, const pni_call *call, pni_spec *out)
   return pni_broadcast(c, "where", m, &both, out);
 }
 
-static pni_row kernel_where(const pni_call *call, const pn_tensor *out) {
+static pni_map_kernel kernel_where(const pni_call *call, const pn_tensor *out) {
   size_t size = pni_itemsize(out);
   (void)call;
   return size == 8 ? pni_where_8 : size == 4 ? pni_where_4 : pni_where_1;
@@ -96,7 +96,7 @@ static pn_tensor *vjp_clamp_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int
 /* g where x lies inside. */
 static const pni_op clamp_slope = {.name = "clamp_slope",
                                    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                   .map = (const pni_row[4]){pni_clamp_slope_f64, pni_clamp_slope_f32},
+                                   .map = (const pni_map_kernel[4]){pni_clamp_slope_f64, pni_clamp_slope_f32},
                                    .vjp = vjp_clamp_slope};
 
 static pn_tensor *vjp_clamp_slope(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
@@ -116,7 +116,7 @@ const pni_op pni_op_clamp = {.name = "clamp",
                              .doc = "x limited to [low, high]; gradient one inside, zero outside, NaN at NaN",
                              .flags = PNI_OP_ELEMENTWISE,
                              .domain = {{0.1, 0.9}},
-                             .map = (const pni_row[4]){pni_clamp_f64, pni_clamp_f32},
+                             .map = (const pni_map_kernel[4]){pni_clamp_f64, pni_clamp_f32},
                              .vjp = vjp_clamp};
 
 /* ---- cast ---- */
@@ -132,7 +132,7 @@ static pn_status eval_cast(pn_context *c, const pni_call *call, pn_tensor *out) 
   return pni_copy(c, out, call->in[0]);
 }
 
-static pni_row kernel_cast(const pni_call *call, const pn_tensor *out) {
+static pni_map_kernel kernel_cast(const pni_call *call, const pn_tensor *out) {
   return pni_copy_row(out->dtype, call->in[0]->dtype);
 }
 

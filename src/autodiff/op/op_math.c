@@ -57,7 +57,7 @@ static T *d_relu_slope(C *c, T *y, T *g, int k) {
                               .doc = text,                                                                             \
                               .flags = PNI_OP_ELEMENTWISE,                                                             \
                               .domain = {{lo_, hi_}},                                                                  \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
+                              .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32},                        \
                               .vjp = d_##id};
 /* A row that also takes int64. */
 #define INT_ROW(id, lo_, hi_, text)                                                                                    \
@@ -67,7 +67,7 @@ static T *d_relu_slope(C *c, T *y, T *g, int k) {
                               .doc = text,                                                                             \
                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,                                            \
                               .domain = {{lo_, hi_}},                                                                  \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},               \
+                              .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32, pni_##id##_i64},        \
                               .vjp = d_##id};
 /* A row whose gradient is zero (piecewise constant). */
 #define STEP_ROW(id, text)                                                                                             \
@@ -77,7 +77,7 @@ static T *d_relu_slope(C *c, T *y, T *g, int k) {
                               .doc = text,                                                                             \
                               .flags = PNI_OP_ELEMENTWISE,                                                             \
                               .domain = {{0.1, 0.4}},                                                                  \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
+                              .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32},                        \
                               .vjp = d_step};
 
 INT_ROW(neg, 0, 0, "-x")
@@ -114,7 +114,7 @@ const pni_op pni_op_sign = {.name = "sign",
                             .doc = "-1, 0 or 1 by the sign of x; gradient zero",
                             .flags = PNI_OP_ELEMENTWISE | PNI_OP_INTEGER,
                             .domain = {{0.1, 5}},
-                            .map = (const pni_row[4]){pni_sign_f64, pni_sign_f32, pni_sign_i64},
+                            .map = (const pni_map_kernel[4]){pni_sign_f64, pni_sign_f32, pni_sign_i64},
                             .vjp = d_step};
 
 const pni_op pni_op_relu_slope = {.name = "relu_slope",
@@ -122,5 +122,5 @@ const pni_op pni_op_relu_slope = {.name = "relu_slope",
                                   .doc = "g where y > 0, NaN where y is, else 0: the gradient of relu",
                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                   .domain = {{0, 0}, {0.1, 5}},
-                                  .map = (const pni_row[4]){pni_relu_slope_f64, pni_relu_slope_f32},
+                                  .map = (const pni_map_kernel[4]){pni_relu_slope_f64, pni_relu_slope_f32},
                                   .vjp = d_relu_slope};

@@ -140,14 +140,15 @@ static bool short_rows(const pn_tensor *x, const pni_attr *attr, int64_t *n, int
     *n = x->shape[axis];
     *inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
   }
-  return *n <= PNI_ROWS_LONGEST;
+  return *n <= PNI_SHORT_ROWS_LONGEST;
 }
 
-static pn_status by_rows(pn_context *c, pni_rows_kind kind, pn_tensor *x_, int64_t n, int64_t inner, pn_tensor *out) {
+static pn_status by_rows(pn_context *c, pni_short_rows_problem kind, pn_tensor *x_, int64_t n, int64_t inner,
+                         pn_tensor *out) {
   pn_tensor *x = pni_contiguous(c, x_);
   if (!x) return c->status;
-  pni_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
-  pni_rows_run(c, x->dtype, &r, x->numel / n);
+  pni_short_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
+  pni_short_rows_run(c, x->dtype, &r, x->numel / n);
   pn_tensor_unref(x);
   return c->status;
 }
@@ -156,12 +157,15 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
   static const pni_reducer *const table[] = {pni_reducers_f64, pni_reducers_f32, pni_reducers_i64};
   pn_tensor *x = call->in[0];
   if (out->numel == 0) return PN_OK;
-  static const int kinds[PNI_REDUCERS] = {
-      [PNI_SUM] = PNI_ROWS_SUM, PNI_ROWS_KINDS, PNI_ROWS_MAX, PNI_ROWS_MIN, PNI_ROWS_LOGSUMEXP};
+  static const int kinds[PNI_REDUCERS] = {[PNI_SUM] = PNI_SHORT_ROWS_SUM,
+                                          PNI_SHORT_ROWS_KINDS,
+                                          PNI_SHORT_ROWS_MAX,
+                                          PNI_SHORT_ROWS_MIN,
+                                          PNI_SHORT_ROWS_LOGSUMEXP};
   int64_t n, inner;
-  bool apart = kinds[which] < PNI_ROWS_KINDS && short_rows(x, call->attr, &n, &inner) && inner > 1;
+  bool apart = kinds[which] < PNI_SHORT_ROWS_KINDS && short_rows(x, call->attr, &n, &inner) && inner > 1;
   if (apart && (which == PNI_LOGSUMEXP || x->numel > n * inner)) /* else the axis leads: lines are as good */
-    return by_rows(c, (pni_rows_kind)kinds[which], x, n, inner, out);
+    return by_rows(c, (pni_short_rows_problem)kinds[which], x, n, inner, out);
   pn_tensor *counted = NULL;
   if (x->dtype == PN_BOOL) {
     pni_spec s = pni_spec_of(x);
@@ -289,12 +293,13 @@ static pn_status eval_slope(pn_context *c, const pni_call *call, pn_tensor *out)
   for (int k = 0; k < 3 && ready; k++) ready = (in[k] = pni_contiguous(c, call->in[k])) != NULL;
   if (ready) {
     int64_t rows = in[1]->numel;
-    pni_rows r = {.kind = PNI_ROWS_LOGSUMEXP_SLOPE, .n = (int)(out->numel / rows), .inner = call->attr->i[0]};
+    pni_short_rows r = {
+        .kind = PNI_SHORT_ROWS_LOGSUMEXP_SLOPE, .n = (int)(out->numel / rows), .inner = call->attr->i[0]};
     r.x = pni_data(in[0]);
     r.y = pni_data(in[1]);
     r.g = pni_data(in[2]);
     r.out = pni_data(out);
-    pni_rows_run(c, out->dtype, &r, rows);
+    pni_short_rows_run(c, out->dtype, &r, rows);
   }
   for (int k = 0; k < 3; k++) pn_tensor_unref(in[k]);
   return c->status;
@@ -386,8 +391,8 @@ static pn_status eval_arg(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (nonempty(c, call, out)) return c->status;
   int axis = (int)call->attr->i[0];
   int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
-  if (pni_is_float(x) && n <= PNI_ROWS_LONGEST && x->numel > 0)
-    return by_rows(c, call->op == &pni_op_argmax ? PNI_ROWS_ARGMAX : PNI_ROWS_ARGMIN, x, n, inner, out);
+  if (pni_is_float(x) && n <= PNI_SHORT_ROWS_LONGEST && x->numel > 0)
+    return by_rows(c, call->op == &pni_op_argmax ? PNI_SHORT_ROWS_ARGMAX : PNI_SHORT_ROWS_ARGMIN, x, n, inner, out);
   pn_tensor *d = pni_contiguous(c, x);
   if (!d) return c->status;
   const pni_scanner *s = table[x->dtype];

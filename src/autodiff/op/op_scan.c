@@ -50,13 +50,14 @@ static pn_status eval_cumsum(pn_context *c, const pni_call *call, pn_tensor *out
 }
 
 /* Short rows of contiguous tensors along the axis of the node or call, many at a time; y may be NULL. */
-static pn_status short_rows(pn_context *c, pni_rows_kind kind, int axis, pn_tensor *x_, pn_tensor *y_, pn_tensor *out) {
+static pn_status short_rows(pn_context *c, pni_short_rows_problem kind, int axis, pn_tensor *x_, pn_tensor *y_,
+                            pn_tensor *out) {
   pn_tensor *x = pni_contiguous(c, x_), *y = x && y_ ? pni_contiguous(c, y_) : NULL;
   int64_t n = out->shape[axis], inner = pni_count(out->ndim - axis - 1, out->shape + axis + 1);
   if (x && (y || !y_) && out->numel) {
-    pni_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
+    pni_short_rows r = {.kind = kind, .n = (int)n, .inner = inner, .x = pni_data(x), .out = pni_data(out)};
     if (y) r.y = pni_data(y);
-    pni_rows_run(c, out->dtype, &r, out->numel / n);
+    pni_short_rows_run(c, out->dtype, &r, out->numel / n);
   }
   pn_tensor_unref(x);
   pn_tensor_unref(y);
@@ -65,13 +66,13 @@ static pn_status short_rows(pn_context *c, pni_rows_kind kind, int axis, pn_tens
 
 static pn_status eval_softmax(pn_context *c, const pni_call *call, pn_tensor *out) {
   int axis = (int)call->attr->i[0];
-  if (out->shape[axis] > PNI_ROWS_LONGEST) return along(c, call, out, scanner(out)->softmax);
-  return short_rows(c, PNI_ROWS_SOFTMAX, axis, call->in[0], NULL, out);
+  if (out->shape[axis] > PNI_SHORT_ROWS_LONGEST) return along(c, call, out, scanner(out)->softmax);
+  return short_rows(c, PNI_SHORT_ROWS_SOFTMAX, axis, call->in[0], NULL, out);
 }
 static pn_status eval_log_softmax(pn_context *c, const pni_call *call, pn_tensor *out) {
   int axis = (int)call->attr->i[0];
-  if (out->shape[axis] > PNI_ROWS_LONGEST) return along(c, call, out, scanner(out)->log_softmax);
-  return short_rows(c, PNI_ROWS_LOG_SOFTMAX, axis, call->in[0], NULL, out);
+  if (out->shape[axis] > PNI_SHORT_ROWS_LONGEST) return along(c, call, out, scanner(out)->log_softmax);
+  return short_rows(c, PNI_SHORT_ROWS_LOG_SOFTMAX, axis, call->in[0], NULL, out);
 }
 
 static pn_axes axis_of(const pn_tensor *y) { return (pn_axes){1, {(int)y->attr->i[0]}}; }
@@ -100,10 +101,10 @@ static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out)
 }
 
 static pn_status eval_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return short_rows(c, PNI_ROWS_SOFTMAX_SLOPE, (int)call->attr->i[0], call->in[0], call->in[1], out);
+  return short_rows(c, PNI_SHORT_ROWS_SOFTMAX_SLOPE, (int)call->attr->i[0], call->in[0], call->in[1], out);
 }
 static pn_status eval_log_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
-  return short_rows(c, PNI_ROWS_LOG_SOFTMAX_SLOPE, (int)call->attr->i[0], call->in[0], call->in[1], out);
+  return short_rows(c, PNI_SHORT_ROWS_LOG_SOFTMAX_SLOPE, (int)call->attr->i[0], call->in[0], call->in[1], out);
 }
 
 #define SLOPE(id, eval_fn)                                                                                             \
@@ -112,7 +113,7 @@ SLOPE(softmax_slope, eval_softmax_slope)
 SLOPE(log_softmax_slope, eval_log_softmax_slope)
 
 /* Gradients of long rows are made of builders. */
-static bool is_short(const pn_tensor *y) { return y->shape[y->attr->i[0]] <= PNI_ROWS_LONGEST; }
+static bool is_short(const pn_tensor *y) { return y->shape[y->attr->i[0]] <= PNI_SHORT_ROWS_LONGEST; }
 static pn_status vjps_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, const bool *wanted, pn_tensor **out) {
   (void)wanted;
   out[0] = is_short(y) ? pni_apply2(c, &softmax_slope, y, g, y->attr) : vjp_softmax(c, y, g, 0);

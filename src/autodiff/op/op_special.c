@@ -96,7 +96,7 @@ static T *d_gammainc_grad_a(C *c, T *y, T *g, int k) {
                               .doc = text,                                                                             \
                               .flags = PNI_OP_ELEMENTWISE,                                                             \
                               .domain = {{lo_, hi_}},                                                                  \
-                              .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                               \
+                              .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32},                        \
                               .vjp = d_##id};
 
 ROW(erf, 0, 0, "error function, 2/sqrt(pi) integral of e^(-t^2) from 0 to x")
@@ -124,7 +124,7 @@ const pni_op pni_op_polygamma = {.name = "polygamma",
                                  .doc = "n-th derivative of digamma, n >= 1; n = 1 is trigamma",
                                  .flags = PNI_OP_ELEMENTWISE,
                                  .domain = {{0.4, 5}},
-                                 .map = (const pni_row[4]){pni_polygamma_f64, pni_polygamma_f32},
+                                 .map = (const pni_map_kernel[4]){pni_polygamma_f64, pni_polygamma_f32},
                                  .vjp = d_polygamma};
 
 static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const int64_t *)data, x)) static PNI_LOOP1(
@@ -135,7 +135,7 @@ static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const i
                                        .doc = "e^x Gamma(1 - n, x), the slopes of expintx",
                                        .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                        .domain = {{0.1, 5}},
-                                       .map = (const pni_row[4]){expint_tail_f64, expint_tail_f32},
+                                       .map = (const pni_map_kernel[4]){expint_tail_f64, expint_tail_f32},
                                        .vjp = d_expint_tail};
 
 #define FAMILY(id, lo_, hi_, text)                                                                                     \
@@ -146,7 +146,7 @@ static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const i
                                   .doc = text,                                                                         \
                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                         \
                                   .domain = {{lo_, hi_}},                                                              \
-                                  .map = (const pni_row[4]){id##_f64, id##_f32},                                       \
+                                  .map = (const pni_map_kernel[4]){id##_f64, id##_f32},                                \
                                   .vjp = d_next};
 
 FAMILY(erfcx_slope, -2, 5, "n-th derivative of erfcx, n >= 0")
@@ -188,7 +188,7 @@ const pni_op pni_op_stirling_slope = {
     .doc = "n-th derivative of lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2, n >= 0, x > 0",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
     .domain = {{0.2, 5}},
-    .map = (const pni_row[4]){stirling_slope_f64, stirling_slope_f32},
+    .map = (const pni_map_kernel[4]){stirling_slope_f64, stirling_slope_f32},
     .vjp = d_next};
 
 static PNI_LOOP1(log1p_gap_f64, double, double, pni_log1p_gap(x)) static PNI_LOOP1(log1p_gap_f32, float, float,
@@ -199,20 +199,21 @@ static PNI_LOOP1(log1p_gap_f64, double, double, pni_log1p_gap(x)) static PNI_LOO
                                      .doc = "x - log(1 + x), x > -1",
                                      .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                      .domain = {{-0.9, 5}},
-                                     .map = (const pni_row[4]){log1p_gap_f64, log1p_gap_f32},
+                                     .map = (const pni_map_kernel[4]){log1p_gap_f64, log1p_gap_f32},
                                      .vjp = d_log1p_gap};
 
 static PNI_LOOP2(log_gamma_density_f64, double, double,
                  pni_log_gamma_density(x, y)) static PNI_LOOP2(log_gamma_density_f32, float, float,
                                                                pni_log_gamma_density((double)x, (double)y))
 
-    const pni_op pni_op_log_gamma_density = {.name = "log_gamma_density",
-                                             .args = "a:t x:t",
-                                             .doc = "(a - 1) log(x) - x - lgamma(a), a > 0, x >= 0",
-                                             .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                             .domain = {{0.3, 4}, {0.2, 5}},
-                                             .map = (const pni_row[4]){log_gamma_density_f64, log_gamma_density_f32},
-                                             .vjp = d_log_gamma_density};
+    const pni_op pni_op_log_gamma_density = {
+        .name = "log_gamma_density",
+        .args = "a:t x:t",
+        .doc = "(a - 1) log(x) - x - lgamma(a), a > 0, x >= 0",
+        .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+        .domain = {{0.3, 4}, {0.2, 5}},
+        .map = (const pni_map_kernel[4]){log_gamma_density_f64, log_gamma_density_f32},
+        .vjp = d_log_gamma_density};
 
 pn_tensor *pn_gammainc(pn_context *c, pn_tensor *a, pn_tensor *x) {
   return pni_apply2(c, &pni_op_gammainc, a, x, NULL);
@@ -222,7 +223,7 @@ const pni_op pni_op_gammainc = {.name = "gammainc",
                                 .doc = "P(a, x), the regularised lower incomplete gamma function",
                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_ONCE,
                                 .domain = {{0.3, 4}, {0.2, 5}},
-                                .map = (const pni_row[4]){pni_gammainc_f64, pni_gammainc_f32},
+                                .map = (const pni_map_kernel[4]){pni_gammainc_f64, pni_gammainc_f32},
                                 .vjp = d_gammainc};
 
 pn_tensor *pn_gammainc_grad_a(pn_context *c, pn_tensor *a, pn_tensor *x) {
@@ -233,5 +234,6 @@ const pni_op pni_op_gammainc_grad_a = {.name = "gammainc_grad_a",
                                        .doc = "dP(a, x)/da; differentiable in x only",
                                        .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                        .domain = {{0.3, 4}, {0.2, 5}},
-                                       .map = (const pni_row[4]){pni_gammainc_grad_a_f64, pni_gammainc_grad_a_f32},
+                                       .map =
+                                           (const pni_map_kernel[4]){pni_gammainc_grad_a_f64, pni_gammainc_grad_a_f32},
                                        .vjp = d_gammainc_grad_a};

@@ -26,7 +26,7 @@ static pn_status infer_tria(C *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval_tria(C *c, const pni_call *call, T *out) {
-  return pni_linalg(c, "tria", PNI_PATH_CHOICE, PNI_SMALL_TRIA, 0, call->in[0], NULL, out);
+  return pni_linalg(c, "tria", PNI_PATH_CHOICE, PNI_LANE_TRIA, 0, call->in[0], NULL, out);
 }
 
 /* x = l Q with Q Q^T = I. With M = l^T dl and S the symmetric matrix of its lower triangle, dx = l^-T S Q: the
@@ -39,7 +39,7 @@ static T *vjp_tria(C *c, T *y, T *g, int k) {
 }
 
 T *pn_tria(C *c, T *x) {
-  if (!x || x->ndim < 2 || (side(x, 2) <= PNI_SMALL_MAX && side(x, 1) <= PNI_SMALL_WIDE))
+  if (!x || x->ndim < 2 || (side(x, 2) <= PNI_LANE_MAX && side(x, 1) <= PNI_LANE_COLUMNS))
     return pni_apply1(c, &pni_op_tria, x, NULL);
   T *q = NULL, *r = NULL;
   pni_call call = {.op = &pni_op_tria, .in = &x, .nin = 1};

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "plan.h"
 
-bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row *row, void **data) {
+bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_map_kernel *row, void **data) {
   if (!note->op || (!note->op->map && !note->op->kernel)) return false;
   pn_tensor *out = &p->tape->value.v[note->out].t, **in = p->arg + note->first;
   pni_attr *a = (pni_attr *)(void *)(p->tape->word.v + note->attr);
@@ -182,7 +182,7 @@ static void gather(const pn_plan *p, pni_schedule *s) {
   for (int i = 0; i < (int)tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
     pni_loop l;
-    pni_row row;
+    pni_map_kernel row;
     void *data;
     s->group[i] = -1;
     if (g.n && is_end_of_roll(tape, i)) close_group(s, &g);
@@ -258,7 +258,7 @@ static space space_of(const pn_plan *p, const pni_schedule *s, int first) {
   for (int i = first; i <= s->until[first]; i++) {
     const pni_note *note = &p->tape->note.v[i];
     pni_loop l;
-    pni_row row;
+    pni_map_kernel row;
     void *data;
     int64_t n;
     double scale;

@@ -189,7 +189,7 @@ static pn_status give_memory(pn_context *c, pn_plan *p, const pni_schedule *l) {
 static pni_step map_step(pn_plan *p, const pni_note *note, pni_loop **nest) {
   pni_step s = {.kind = PNI_STEP_LOOP};
   pni_loop *l = *nest;
-  pni_row row;
+  pni_map_kernel row;
   void *data;
   pni_map_of(p, note, l, &row, &data);
   if (l->ndim > 1 || l->shape[0] > PNI_RUN) {

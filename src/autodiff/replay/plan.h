@@ -42,7 +42,7 @@ typedef struct pni_operand {
 enum { PNI_EVEN_ROW, PNI_EVEN_JUMP, PNI_EVEN_ALL };
 
 typedef struct pni_member {
-  pni_row row;
+  pni_map_kernel row;
   void *data;
   pni_fold fold;            /* instead of row: reduces each row of op[1] to an element of op[0] */
   double scale;             /* of the reduced, 0: none */
@@ -70,13 +70,13 @@ typedef struct pni_step {
   int note;
   union {
     struct { /* RUN: one inner loop */
-      pni_row row;
+      pni_map_kernel row;
       void *data;
       int64_t n, stride[PNI_OPERANDS];
       char *p[PNI_OPERANDS];
     } run;
     struct { /* LOOP: a nest */
-      pni_row row;
+      pni_map_kernel row;
       void *data;
       pni_loop *nest;
     } loop;
@@ -133,7 +133,7 @@ typedef struct pni_schedule {
 } pni_schedule;
 
 /* The nest of an elementwise note and its kernel; false if it has none. */
-bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_row *row, void **data);
+bool pni_map_of(const pn_plan *p, const pni_note *note, pni_loop *nest, pni_map_kernel *row, void **data);
 /* The kernel of a reduction whose rows, of *n elements, lie one after the other; NULL if the note is none. */
 pni_fold pni_fold_of(const pn_plan *p, const pni_note *note, int64_t *n, double *scale);
 /* Fills group and slot. The values have their geometry; addresses do not matter yet. */

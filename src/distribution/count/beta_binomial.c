@@ -82,7 +82,7 @@ const pni_distribution pni_dist_beta_binomial = {
               {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_trials,
     .event = "",
-    .flags = PNI_DIST_DISCRETE | PNI_DIST_WIDE,
+    .flags = PNI_DIST_DISCRETE | PNI_DIST_IN_DOUBLE,
     .in_support = in_support,
     .log_prob = log_prob,
     .cdf = cdf,

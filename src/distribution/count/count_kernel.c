@@ -14,7 +14,7 @@
 
 enum { BLOCK = 128 };
 
-static void vector(pni_row f, const double *x, double *out, int64_t n) {
+static void vector(pni_map_kernel f, const double *x, double *out, int64_t n) {
   f(NULL, n, (char *const[]){(char *)out, (char *)(uintptr_t)x}, (const int64_t[]){1, 1});
 }
 

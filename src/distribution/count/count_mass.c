@@ -51,7 +51,7 @@ static T *vjp_poisson(C *c, T *y, T *g, int i) {
 #define ROW(id, vjp_)                                                                                                  \
   static const pni_op op_##id = {.name = "count_" #id,                                                                 \
                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                          \
-                                 .map = (const pni_row[4]){pni_##id##_f64, pni_##id##_f32},                            \
+                                 .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32},                     \
                                  .vjp = vjp_};
 ROW(deviance, vjp_deviance)
 ROW(deviance_log, vjp_deviance_log)

@@ -56,7 +56,7 @@ const pni_distribution pni_dist_gamma_poisson = {
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_nonnegative_integer,
     .event = "",
-    .flags = PNI_DIST_DISCRETE | PNI_DIST_WIDE,
+    .flags = PNI_DIST_DISCRETE | PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -72,7 +72,7 @@ const pni_distribution pni_dist_negative_binomial = {
               {.name = "logits", .constraint = &pni_constraint_real, .axes = "", .choice = 1, .derive = derive_logits}},
     .support = &pni_constraint_nonnegative_integer,
     .event = "",
-    .flags = PNI_DIST_DISCRETE | PNI_DIST_WIDE,
+    .flags = PNI_DIST_DISCRETE | PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

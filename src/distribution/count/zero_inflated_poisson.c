@@ -78,7 +78,7 @@ const pni_distribution pni_dist_zero_inflated_poisson = {
               {.name = "rate", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_nonnegative_integer,
     .event = "",
-    .flags = PNI_DIST_DISCRETE | PNI_DIST_WIDE,
+    .flags = PNI_DIST_DISCRETE | PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

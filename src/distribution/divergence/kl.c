@@ -108,7 +108,7 @@ static pn_tensor *sum_axes(pn_context *c, pn_tensor *t, int n) {
 
 /* The formula, in float64 where a kind asks for that. */
 static pn_tensor *formula(pn_context *c, pni_kl f, const pn_dist *p, const pn_dist *q) {
-  bool asked = ((p->kind->flags | q->kind->flags) & PNI_DIST_WIDE) != 0;
+  bool asked = ((p->kind->flags | q->kind->flags) & PNI_DIST_IN_DOUBLE) != 0;
   if (!asked || p->dtype == PN_FLOAT64 || p->kind->call || q->kind->call) return f(c, p, q);
   pn_dist first, second;
   const pn_dist *a = pni_dist_in_double(c, p, &first), *b = a ? pni_dist_in_double(c, q, &second) : NULL;

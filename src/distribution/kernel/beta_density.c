@@ -152,7 +152,7 @@ static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
 
 static const pni_op op = {.name = "beta_log_density",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_row[4]){density_f64, density_f32},
+                          .map = (const pni_map_kernel[4]){density_f64, density_f32},
                           .vjp = vjp,
                           .vjps = vjps};
 

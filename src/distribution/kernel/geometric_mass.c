@@ -47,7 +47,7 @@ static T *score(C *c, T *x, T *l) { return pn_sub(c, pn_sigmoid(c, pn_neg(c, l))
 
 static const pni_op op_slope = {.name = "geometric_score",
                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_row[4]){slope_f64, slope_f32}};
+                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *x = pni_in(y, 0), *l = pni_in(y, 1);
@@ -57,7 +57,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 
 static const pni_op op = {.name = "geometric_log_mass",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_row[4]){mass_f64, mass_f32},
+                          .map = (const pni_map_kernel[4]){mass_f64, mass_f32},
                           .vjp = vjp};
 
 T *pni_geometric_mass(C *c, T *x, T *logits) { return pni_apply2(c, &op, x, logits, NULL); }

@@ -35,18 +35,18 @@ static pn_status check_labels(C *c, const int64_t *label, int64_t count, int64_t
 }
 
 /* The rows of logits and of what chooses among them; g is that of a slope, or NULL. */
-static pn_status run(C *c, const pni_call *call, T *out, pni_rows_kind kind) {
+static pn_status run(C *c, const pni_call *call, T *out, pni_short_rows_problem kind) {
   if (out->numel == 0) return PN_OK;
   T *x = pni_contiguous(c, call->in[LOGITS]), *w = x ? pni_contiguous(c, call->in[CHOICE]) : NULL;
   T *g = w && call->nin > G ? pni_contiguous(c, call->in[G]) : NULL;
   if (w && (g || call->nin <= G)) {
     bool label = w->dtype == PN_INT64;
     int64_t n = x->shape[x->ndim - 1];
-    pni_rows r = {.kind = kind, .n = (int)n, .x = pni_data(x), .out = pni_data(out)};
+    pni_short_rows r = {.kind = kind, .n = (int)n, .x = pni_data(x), .out = pni_data(out)};
     r.y = label ? NULL : pni_data(w);
     r.index = label ? pni_data(w) : NULL;
     r.g = g ? pni_data(g) : NULL;
-    if (!label || check_labels(c, r.index, w->numel, n) == PN_OK) pni_rows_run(c, x->dtype, &r, x->numel / n);
+    if (!label || check_labels(c, r.index, w->numel, n) == PN_OK) pni_short_rows_run(c, x->dtype, &r, x->numel / n);
   }
   pn_tensor_unref(x);
   pn_tensor_unref(w);
@@ -54,10 +54,14 @@ static pn_status run(C *c, const pni_call *call, T *out, pni_rows_kind kind) {
   return c->status;
 }
 
-static pn_status eval_label(C *c, const pni_call *call, T *out) { return run(c, call, out, PNI_ROWS_PICK); }
-static pn_status eval_vector(C *c, const pni_call *call, T *out) { return run(c, call, out, PNI_ROWS_DOT); }
-static pn_status eval_label_slope(C *c, const pni_call *call, T *out) { return run(c, call, out, PNI_ROWS_PICK_SLOPE); }
-static pn_status eval_vector_slope(C *c, const pni_call *call, T *out) { return run(c, call, out, PNI_ROWS_DOT_SLOPE); }
+static pn_status eval_label(C *c, const pni_call *call, T *out) { return run(c, call, out, PNI_SHORT_ROWS_PICK); }
+static pn_status eval_vector(C *c, const pni_call *call, T *out) { return run(c, call, out, PNI_SHORT_ROWS_DOT); }
+static pn_status eval_label_slope(C *c, const pni_call *call, T *out) {
+  return run(c, call, out, PNI_SHORT_ROWS_PICK_SLOPE);
+}
+static pn_status eval_vector_slope(C *c, const pni_call *call, T *out) {
+  return run(c, call, out, PNI_SHORT_ROWS_DOT_SLOPE);
+}
 
 #define SLOPE(id, eval_fn)                                                                                             \
   static const pni_op id = {                                                                                           \
@@ -109,8 +113,8 @@ static const pni_op one_hot_log_mass = {.name = "one_hot_log_mass",
 
 /* Short rows, and a choice for each. */
 static bool fits(const T *x, const T *choice, int ndim) {
-  bool same =
-      x && choice && choice->ndim == ndim && x->shape[x->ndim - 1] > 0 && x->shape[x->ndim - 1] <= PNI_ROWS_LONGEST;
+  bool same = x && choice && choice->ndim == ndim && x->shape[x->ndim - 1] > 0 &&
+              x->shape[x->ndim - 1] <= PNI_SHORT_ROWS_LONGEST;
   for (int i = 0; same && i < ndim; i++) same = x->shape[i] == choice->shape[i];
   return same;
 }

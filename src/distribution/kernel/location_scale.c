@@ -176,7 +176,7 @@ ROWS(float, f32)
 
 static const pni_op op_slope = {.name = "location_scale_slope",
                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_row[4]){slope_f64, slope_f32}};
+                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *loc = pni_in(y, 1), *scale = pni_in(y, 2), *z = pn_div(c, pn_sub(c, pni_in(y, 0), loc), scale);
@@ -198,7 +198,7 @@ static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
 
 static const pni_op op = {.name = "location_scale_log_density",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_row[4]){density_f64, density_f32},
+                          .map = (const pni_map_kernel[4]){density_f64, density_f32},
                           .vjp = vjp,
                           .vjps = vjps};
 

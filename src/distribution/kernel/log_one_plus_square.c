@@ -45,7 +45,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 
 static const pni_op op = {.name = "log_one_plus_square",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_row[4]){row_f64, row_f32},
+                          .map = (const pni_map_kernel[4]){row_f64, row_f32},
                           .vjp = vjp};
 
 T *pni_log_one_plus_square(C *c, T *z, T *v) { return pni_apply2(c, &op, z, v ? v : pni_like(c, z, 1), NULL); }

@@ -100,7 +100,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 
 static const pni_op op = {.name = "log_between",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_row[4]){between_f64, between_f32},
+                          .map = (const pni_map_kernel[4]){between_f64, between_f32},
                           .vjp = vjp};
 
 T *pni_log_between(C *c, T *u, T *low, T *high) { return pni_apply(c, &op, 3, (T *[]){u, low, high}, NULL); }
@@ -109,7 +109,7 @@ T *pni_log_between(C *c, T *u, T *low, T *high) { return pni_apply(c, &op, 3, (T
 
 static const pni_op op_slope = {.name = "log_uniform_slope",
                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_row[4]){slope_f64, slope_f32}};
+                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
 
 static T *vjp_density(C *c, T *y, T *g, int k) {
   T *x = pni_in(y, X), *low = pni_in(y, LOW), *high = pni_in(y, HIGH);
@@ -122,7 +122,7 @@ static T *vjp_density(C *c, T *y, T *g, int k) {
 
 static const pni_op op_density = {.name = "log_uniform_log_density",
                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                  .map = (const pni_row[4]){density_f64, density_f32},
+                                  .map = (const pni_map_kernel[4]){density_f64, density_f32},
                                   .vjp = vjp_density};
 
 T *pni_log_uniform_density(C *c, T *x, T *low, T *high) {

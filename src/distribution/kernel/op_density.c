@@ -91,7 +91,7 @@ static pn_tensor *vjp_score(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
                                            .args = "x:t logits:t",                                                     \
                                            .doc = text,                                                                \
                                            .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                \
-                                           .map = (const pni_row[4]){f##_f64, f##_f32},                                \
+                                           .map = (const pni_map_kernel[4]){f##_f64, f##_f32},                         \
                                            .vjp = d};
 ROW(bernoulli_log_mass, mass, vjp_mass, "log probability of x in {0, 1} with log odds `logits`; elsewhere -inf")
 ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - sigmoid(logits); elsewhere 0")
@@ -191,7 +191,7 @@ const pni_op pni_distribution_op_normal_divergence_slope = {
     .args = "log_scale:t prior:n",
     .doc = "derivative of that in log_scale: e^(2 log_scale) / prior^2 - 1",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-    .map = (const pni_row[4]){divergence_slope_f64, divergence_slope_f32},
+    .map = (const pni_map_kernel[4]){divergence_slope_f64, divergence_slope_f32},
     .vjp = vjp_slope};
 
 /* ---- variances and draws ---- */
@@ -273,7 +273,7 @@ const pni_op pni_distribution_op_log_scale_variance = {.name = "log_scale_varian
                                                        .args = "log_scale:t",
                                                        .doc = "e^(2 log_scale)",
                                                        .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                                       .map = (const pni_row[4]){variance_f64, variance_f32},
+                                                       .map = (const pni_map_kernel[4]){variance_f64, variance_f32},
                                                        .vjp = vjp_variance};
 
 const pni_op pni_distribution_op_normal_draw = {.name = "normal_draw",
@@ -281,7 +281,7 @@ const pni_op pni_distribution_op_normal_draw = {.name = "normal_draw",
                                                 .doc = "mean + sqrt(variance) noise, three tensors of one shape",
                                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                                 .infer = infer_three,
-                                                .map = (const pni_row[4]){draw_f64, draw_f32},
+                                                .map = (const pni_map_kernel[4]){draw_f64, draw_f32},
                                                 .vjp = vjp_draw};
 
 const pni_op pni_distribution_op_normal_draw_slope = {
@@ -290,5 +290,5 @@ const pni_op pni_distribution_op_normal_draw_slope = {
     .doc = "the gradient of that in the variance: g noise / (2 sqrt(variance))",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
     .infer = infer_three,
-    .map = (const pni_row[4]){draw_slope_f64, draw_slope_f32},
+    .map = (const pni_map_kernel[4]){draw_slope_f64, draw_slope_f32},
     .vjp = vjp_draw_slope};

@@ -139,7 +139,7 @@ static T *vjp_norm(C *c, T *y, T *g, int k) { return pn_mul(c, g, times(c, step_
 
 static const pni_op op_norm = {.name = "student_norm",
                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                               .map = (const pni_row[4]){norm_f64, norm_f32},
+                               .map = (const pni_map_kernel[4]){norm_f64, norm_f32},
                                .vjp = vjp_norm};
 
 T *pni_student_log_norm(C *c, T *df) { return pni_apply1(c, &op_norm, df, NULL); }

@@ -64,7 +64,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 
 static const pni_op op = {.name = "between",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_row[4]){between_f64, between_f32},
+                          .map = (const pni_map_kernel[4]){between_f64, between_f32},
                           .vjp = vjp};
 
 T *pni_between(C *c, T *u, T *low, T *high) { return pni_apply(c, &op, 3, (T *[]){u, low, high}, NULL); }
@@ -74,7 +74,7 @@ T *pni_between(C *c, T *u, T *low, T *high) { return pni_apply(c, &op, 3, (T *[]
 /* 1 / (high - low) inside, 0 outside: as one operation, and by builders */
 static const pni_op op_slope = {.name = "uniform_density_slope",
                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_row[4]){slope_f64, slope_f32}};
+                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
 
 static T *slope(C *c, T *x, T *low, T *high) {
   if (c->no_grad) return pni_apply(c, &op_slope, 3, (T *[]){x, low, high}, NULL);
@@ -98,7 +98,7 @@ static pn_status vjps_density(C *c, T *y, T *g, const bool *wanted, T **out) {
 
 static const pni_op op_density = {.name = "uniform_log_density",
                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                  .map = (const pni_row[4]){density_f64, density_f32},
+                                  .map = (const pni_map_kernel[4]){density_f64, density_f32},
                                   .vjp = vjp_density,
                                   .vjps = vjps_density};
 

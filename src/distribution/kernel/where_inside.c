@@ -44,7 +44,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 static const pni_op op = {.name = "where_inside",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_ANY_DTYPE,
                           .infer = infer,
-                          .map = (const pni_row[4]){row_f64, row_f32},
+                          .map = (const pni_map_kernel[4]){row_f64, row_f32},
                           .vjp = vjp};
 
 T *pni_where_inside(C *c, T *log_prob, T *inside, T *x) {

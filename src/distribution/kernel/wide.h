@@ -59,7 +59,7 @@ static inline void pni_wide_write(int dtype, const double *v, int64_t n, char *p
 #define PNI_WIDE_SCORES(text)                                                                                          \
   PNI_WIDE_ROWS(scores)                                                                                                \
   static pn_status eval_scores(pn_context *c, const pni_call *call, pn_tensor *out) {                                  \
-    return pni_adjoint_eval(c, call, out, (const pni_row[]){scores_f64, scores_f32});                                  \
+    return pni_adjoint_eval(c, call, out, (const pni_map_kernel[]){scores_f64, scores_f32});                           \
   }                                                                                                                    \
   static const pni_op op_scores = {                                                                                    \
       .name = text, .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = pni_adjoint_infer, .eval = eval_scores};

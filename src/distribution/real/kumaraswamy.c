@@ -132,7 +132,7 @@ const pni_distribution pni_dist_kumaraswamy = {
               {.name = "concentration0", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_open_unit_interval,
     .event = "",
-    .flags = PNI_DIST_WIDE,
+    .flags = PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

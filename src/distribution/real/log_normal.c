@@ -44,7 +44,7 @@ const pni_distribution pni_dist_log_normal = {
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_positive,
     .event = "",
-    .flags = PNI_DIST_WIDE,
+    .flags = PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -110,7 +110,7 @@ const pni_distribution pni_dist_student_t = {
               {.name = "scale", .constraint = &pni_constraint_positive, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_real,
     .event = "",
-    .flags = PNI_DIST_TOTAL | PNI_DIST_WIDE,
+    .flags = PNI_DIST_TOTAL | PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

@@ -56,7 +56,7 @@ const pni_distribution pni_dist_uniform = {
               {.name = "high", .constraint = &pni_constraint_real, .axes = "", .optional = true, .absent = 1}},
     .support = &pni_constraint_interval,
     .event = "",
-    .flags = PNI_DIST_TOTAL | PNI_DIST_WIDE,
+    .flags = PNI_DIST_TOTAL | PNI_DIST_IN_DOUBLE,
     .check = check,
     .in_support = in_support,
     .log_prob = log_prob,

@@ -76,7 +76,7 @@ const pni_distribution pni_dist_von_mises = {
               {.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_angle,
     .event = "",
-    .flags = PNI_DIST_WIDE,
+    .flags = PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

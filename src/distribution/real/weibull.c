@@ -91,7 +91,7 @@ const pni_distribution pni_dist_weibull = {
               {.name = "concentration", .constraint = &pni_constraint_positive, .axes = ""}},
     .support = &pni_constraint_positive,
     .event = "",
-    .flags = PNI_DIST_WIDE,
+    .flags = PNI_DIST_IN_DOUBLE,
     .log_prob = log_prob,
     .cdf = cdf,
     .icdf = icdf,

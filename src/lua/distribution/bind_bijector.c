@@ -16,7 +16,7 @@ static void release(void *object) {
   pn_bijector_unref(map);
 }
 
-static const pni_kind object = {"penumbra.bijector", "a bijector", sizeof(box), 0, true, release};
+static const pni_object_type object = {"penumbra.bijector", "a bijector", sizeof(box), 0, true, release};
 
 pn_bijector *pni_check_bijector(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &object);

@@ -15,7 +15,7 @@ static void release(void *object) {
   pn_dist_unref(d);
 }
 
-const pni_kind pni_dist_kind = {"penumbra.distribution", "a distribution", sizeof(box), 0, true, release};
+const pni_object_type pni_dist_kind = {"penumbra.distribution", "a distribution", sizeof(box), 0, true, release};
 
 bool pni_is_dist(lua_State *L, int i) { return pni_test_object(L, i, &pni_dist_kind) != NULL; }
 

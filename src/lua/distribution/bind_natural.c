@@ -16,7 +16,7 @@ static void release(void *object) {
   pn_natural_unref(s);
 }
 
-static const pni_kind kind = {"penumbra.natural", "a Gaussian factor", sizeof(box), 0, true, release};
+static const pni_object_type kind = {"penumbra.natural", "a Gaussian factor", sizeof(box), 0, true, release};
 
 static pn_natural *check(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &kind);

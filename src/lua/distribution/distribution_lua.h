@@ -39,7 +39,7 @@ typedef struct pni_bijector_box {
   pn_bijector *b;
 } pni_bijector_box;
 
-extern const pni_kind pni_dist_kind;
+extern const pni_object_type pni_dist_kind;
 
 /* Is there a distribution, closed or not, at index i? */
 bool pni_is_dist(lua_State *L, int i);

@@ -247,7 +247,7 @@ static void release(void *object) {
   pn_weight_stream_unref(s);
 }
 
-static const pni_kind kind = {"penumbra.stream", "a stream", sizeof(stream_box), 0, true, release};
+static const pni_object_type kind = {"penumbra.stream", "a stream", sizeof(stream_box), 0, true, release};
 
 static pn_weight_stream *check_stream(lua_State *L, int i) {
   stream_box *b = pni_test_object(L, i, &kind);

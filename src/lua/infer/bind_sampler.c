@@ -16,7 +16,7 @@ static void release(void *object) {
   pn_sampler_free(s);
 }
 
-static const pni_kind kind = {"penumbra.sampler", "a sampler", sizeof(box), 0, true, release};
+static const pni_object_type kind = {"penumbra.sampler", "a sampler", sizeof(box), 0, true, release};
 
 static pn_sampler *self(lua_State *L) {
   box *b = pni_test_object(L, 1, &kind);

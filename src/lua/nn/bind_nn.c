@@ -16,7 +16,7 @@ static void release(void *object) {
   pn_layer_unref(l);
 }
 
-static const pni_kind kind = {"penumbra.layer", "a layer", sizeof(box), 1, false, release};
+static const pni_object_type kind = {"penumbra.layer", "a layer", sizeof(box), 1, false, release};
 
 static const pn_layer *check_layer(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &kind);

@@ -15,7 +15,7 @@ static void release(void *object) {
   pn_optim_unref(o);
 }
 
-static const pni_kind kind = {"penumbra.optimiser", "an optimiser", sizeof(box), 0, false, release};
+static const pni_object_type kind = {"penumbra.optimiser", "an optimiser", sizeof(box), 0, false, release};
 
 pn_optim *pni_check_optim(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &kind);

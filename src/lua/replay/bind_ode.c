@@ -18,7 +18,7 @@ static void release(void *object) {
   pn_plan_unref(p);
 }
 
-static const pni_kind kind = {"penumbra.plan", "a plan", sizeof(box), 0, false, release};
+static const pni_object_type kind = {"penumbra.plan", "a plan", sizeof(box), 0, false, release};
 
 /* enter(first, last, tensors...) -> what stands for them inside; those of first .. last (from 1) are differentiable */
 static int l_enter(lua_State *L) {

@@ -34,7 +34,8 @@ static void forget(compiled *f) {
 
 static void release(void *object) { forget(object); }
 
-static const pni_kind kind = {"penumbra.compiled", "a compiled function", sizeof(compiled), USER_VALUES, true, release};
+static const pni_object_type kind = {
+    "penumbra.compiled", "a compiled function", sizeof(compiled), USER_VALUES, true, release};
 
 bool pni_is_compiled(lua_State *L, int i) { return pni_test_object(L, i, &kind) != NULL; }
 

@@ -15,7 +15,7 @@ static void release(void *object) {
   pn_filter_free(f);
 }
 
-static const pni_kind kind = {"penumbra.filter", "a filter", sizeof(box), 0, true, release};
+static const pni_object_type kind = {"penumbra.filter", "a filter", sizeof(box), 0, true, release};
 
 const pn_filter *pni_test_filter(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &kind);

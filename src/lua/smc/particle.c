@@ -19,7 +19,7 @@ static void release(void *object) {
   pn_smc_free(s);
 }
 
-static const pni_kind kind = {"penumbra.smc", "a step machine", sizeof(box), 0, true, release};
+static const pni_object_type kind = {"penumbra.smc", "a step machine", sizeof(box), 0, true, release};
 
 static pn_smc *self(lua_State *L) {
   box *b = pni_test_object(L, 1, &kind);

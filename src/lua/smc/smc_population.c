@@ -15,7 +15,7 @@ static void release(void *object) {
   pn_population_free(q);
 }
 
-static const pni_kind kind = {"penumbra.population", "a population", sizeof(box), 0, true, release};
+static const pni_object_type kind = {"penumbra.population", "a population", sizeof(box), 0, true, release};
 
 /* new_population(compiled) */
 static int l_new(lua_State *L) {

@@ -20,7 +20,7 @@ static void release(void *object) {
   h->names = NULL;
 }
 
-static const pni_kind kind = {"penumbra.file", "a file", sizeof(holder), 0, false, release};
+static const pni_object_type kind = {"penumbra.file", "a file", sizeof(holder), 0, false, release};
 
 static holder *new_holder(lua_State *L) { return pni_new_object(L, &kind); }
 

@@ -12,7 +12,8 @@ static void release(void *object) {
   pn_rng_free(rng);
 }
 
-const pni_kind pni_generator_kind = {"penumbra.generator", "a generator", sizeof(pni_rng_box), 0, false, release};
+const pni_object_type pni_generator_kind = {
+    "penumbra.generator", "a generator", sizeof(pni_rng_box), 0, false, release};
 
 static pni_rng_box *new_box(lua_State *L) { return pni_new_object(L, &pni_generator_kind); }
 

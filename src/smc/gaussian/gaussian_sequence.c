@@ -84,8 +84,8 @@ typedef struct {
   int64_t first, number, t; /* first series; number of the group in its shard; place on the time axis */
   bool opens, closes;       /* first and last group of its shard */
   int count;
-  char *rows[PNI_SMALL_LANES]; /* between stages; of an adjoint, the gradient of the packed row */
-  const char *base[PNI_SEQUENCE_INPUTS][PNI_SMALL_LANES];
+  char *rows[PNI_LANE_COUNT]; /* between stages; of an adjoint, the gradient of the packed row */
+  const char *base[PNI_SEQUENCE_INPUTS][PNI_LANE_COUNT];
   char *scratch, *sums, *spare; /* spare: one operand's gradients */
 } walk;
 
@@ -121,7 +121,7 @@ static void set_in(const walk *w, int g, int64_t s, pni_kalman_lanes *lanes) {
 static void report(job *j, const walk *w, const pni_kalman_lanes *lanes) {
   for (int l = 0; l < w->count; l++) {
     if (!lanes->info[l]) continue;
-    int64_t code = lanes->info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : lanes->info[l];
+    int64_t code = lanes->info[l] == PNI_LANE_NOT_FINITE ? CODE_NAN : lanes->info[l];
     int64_t mine = (w->t * j->count + w->first + l) << CODE_BITS | code, seen = atomic_load(&j->failed);
     while (mine < seen && !atomic_compare_exchange_weak(&j->failed, &seen, mine)) {
     }
@@ -389,7 +389,7 @@ static void open_job(job *j, C *c, const pni_sequence *s, int nin, T *const *in,
   j->count = pni_count(s->batch, packed->shape + 1);
   memcpy(j->batch, packed->shape + 1, (size_t)s->batch * sizeof *j->batch);
   j->packed = pni_data(packed);
-  j->group = j->size == 8 ? pni_kalman_f64(PNI_SMALL_BEST, &j->lanes) : pni_kalman_f32(PNI_SMALL_BEST, &j->lanes);
+  j->group = j->size == 8 ? pni_kalman_f64(PNI_LANE_BEST, &j->lanes) : pni_kalman_f32(PNI_LANE_BEST, &j->lanes);
 }
 
 /* The operands with a contiguous state before the first step, which later ones are read like. New. */

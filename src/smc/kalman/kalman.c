@@ -98,7 +98,7 @@ static void run(void *data, int64_t begin, int64_t end) {
     for (int l = 0; l < group.count; l++) set_out(j, &group, l, first + l, shard);
     j->group(&j->s, &group);
     for (int l = 0; l < group.count; l++)
-      if (group.info[l]) report(j, first + l, group.info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : group.info[l]);
+      if (group.info[l]) report(j, first + l, group.info[l] == PNI_LANE_NOT_FINITE ? CODE_NAN : group.info[l]);
   }
 }
 
@@ -183,7 +183,7 @@ int64_t pni_kalman_work(const pni_kalman *s) {
   int64_t n = s->n, p = s->p, work = s->size + 9 * n * n + 10 * n * p + 6 * p * p + 2 * n + 10 * p;
   /* an operand itself, and of an adjoint its gradient and the sums of these */
   for (int k = 0; k < s->nin; k++)
-    work += (2 + (s->in[k].shared ? PNI_SMALL_LANES : 0)) * (int64_t)s->in[k].rows * s->in[k].cols;
+    work += (2 + (s->in[k].shared ? PNI_LANE_COUNT : 0)) * (int64_t)s->in[k].rows * s->in[k].cols;
   return work;
 }
 

@@ -57,10 +57,10 @@ typedef struct pni_kalman_lanes {
   int count;
   bool first, last;
   int64_t number;
-  const void *in[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
-  void *out[PNI_KALMAN_INPUTS][PNI_SMALL_LANES];
+  const void *in[PNI_KALMAN_INPUTS][PNI_LANE_COUNT];
+  void *out[PNI_KALMAN_INPUTS][PNI_LANE_COUNT];
   void *scratch;
-  int info[PNI_SMALL_LANES];
+  int info[PNI_LANE_COUNT];
 } pni_kalman_lanes;
 /* Groups come in rounds of this many filters, whose sums of gradients stand apart: the most lanes of a type. */
 enum { PNI_KALMAN_ROUND_F64 = 8, PNI_KALMAN_ROUND_F32 = 16 };

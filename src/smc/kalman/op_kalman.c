@@ -114,7 +114,7 @@ static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
   const char *where = kind == PNI_KALMAN_PREDICT_ADJOINT  ? "kalman_predict"
                       : kind == PNI_KALMAN_UPDATE_ADJOINT ? "kalman_update"
                                                           : "kalman_step";
-  return pni_kalman_adjoint(c, where, PNI_SMALL_BEST, kind, (int)call->attr->i[1], call->nin, call->in, out);
+  return pni_kalman_adjoint(c, where, PNI_LANE_BEST, kind, (int)call->attr->i[1], call->nin, call->in, out);
 }
 
 /* The gradients of y's inputs k < nin with wanted[k]; y's input k is the adjoint's k + 1. */
@@ -153,7 +153,7 @@ static pn_status infer_predict(C *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval_predict(C *c, const pni_call *call, T *out) {
-  return pni_kalman_step(c, "kalman_predict", PNI_SMALL_BEST, PNI_KALMAN_PREDICT, false, call->nin, call->in, out);
+  return pni_kalman_step(c, "kalman_predict", PNI_LANE_BEST, PNI_KALMAN_PREDICT, false, call->nin, call->in, out);
 }
 
 /* With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G a P, db = dm',
@@ -209,7 +209,7 @@ static pn_status infer_update(C *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval_update(C *c, const pni_call *call, T *out) {
-  return pni_kalman_step(c, "kalman_update", PNI_SMALL_BEST, PNI_KALMAN_UPDATE, call->attr->i[0] != 0, call->nin,
+  return pni_kalman_step(c, "kalman_update", PNI_LANE_BEST, PNI_KALMAN_UPDATE, call->attr->i[0] != 0, call->nin,
                          call->in, out);
 }
 
@@ -372,7 +372,7 @@ static pn_status infer_step(C *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval_step(C *c, const pni_call *call, T *out) {
-  return pni_kalman_step(c, "kalman_step", PNI_SMALL_BEST, PNI_KALMAN_STEP, false, call->nin, call->in, out);
+  return pni_kalman_step(c, "kalman_step", PNI_LANE_BEST, PNI_KALMAN_STEP, false, call->nin, call->in, out);
 }
 
 /* By the rows of the two steps, on a predicted state computed again. */

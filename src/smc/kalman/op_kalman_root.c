@@ -121,11 +121,11 @@ static pn_status infer_step(C *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval_predict(C *c, const pni_call *call, T *out) {
-  return pni_kalman_step(c, "kalman_root_predict", PNI_SMALL_BEST, PNI_KALMAN_ROOT_PREDICT, false, call->nin, call->in,
+  return pni_kalman_step(c, "kalman_root_predict", PNI_LANE_BEST, PNI_KALMAN_ROOT_PREDICT, false, call->nin, call->in,
                          out);
 }
 static pn_status eval_update(C *c, const pni_call *call, T *out) {
-  return pni_kalman_step(c, "kalman_root_update", PNI_SMALL_BEST, PNI_KALMAN_ROOT_UPDATE, false, call->nin, call->in,
+  return pni_kalman_step(c, "kalman_root_update", PNI_LANE_BEST, PNI_KALMAN_ROOT_UPDATE, false, call->nin, call->in,
                          out);
 }
 

@@ -11,7 +11,7 @@
 
 #include "../tensor.h"
 
-enum { PNI_ROWS, PNI_COLUMNS };
+enum { PNI_SHORT_ROWS, PNI_COLUMNS };
 
 typedef struct pni_conv {
   int64_t n, groups, ci, co; /* samples; channels in and out of one group */

@@ -1,7 +1,7 @@
 /* reduce_f32.c: reductions of float32. */
 #define REAL     float
 #define VECTOR   pni_vector_f32
-#define ROWS     pni_rows_f32
+#define ROWS     pni_short_rows_f32
 #define IS_FLOAT 1
 #include "reduce_real.h"
 

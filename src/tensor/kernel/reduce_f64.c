@@ -1,7 +1,7 @@
 /* reduce_f64.c: reductions of float64. */
 #define REAL     double
 #define VECTOR   pni_vector_f64
-#define ROWS     pni_rows_f64
+#define ROWS     pni_short_rows_f64
 #define IS_FLOAT 1
 #include "reduce_real.h"
 

@@ -33,9 +33,9 @@ static REAL pairwise(const REAL *x, int64_t n) {
 }
 
 #if IS_FLOAT
-/* Rows of at most PNI_ROWS_LONGEST elements, whatever their number, give what rows/rows.h gives. */
-static void short_rows(pni_rows_kind kind, const void *x, int64_t rows, int64_t n, void *out) {
-  ROWS(&(pni_rows){.kind = kind, .n = (int)n, .x = x, .out = out}, 0, rows);
+/* Rows of at most PNI_SHORT_ROWS_LONGEST elements, whatever their number, give what rows/rows.h gives. */
+static void short_rows(pni_short_rows_problem kind, const void *x, int64_t rows, int64_t n, void *out) {
+  ROWS(&(pni_short_rows){.kind = kind, .n = (int)n, .x = x, .out = out}, 0, rows);
 }
 
 /* One short row: the same additions as there. */
@@ -49,9 +49,9 @@ static REAL short_sum(const REAL *x, int64_t n) {
   for (int k = 0; i < n; i++, k++) s[k] += x[i];
   return (s[0] + s[2]) + (s[1] + s[3]);
 }
-static REAL sum(const REAL *x, int64_t n) { return n <= PNI_ROWS_LONGEST ? short_sum(x, n) : pairwise(x, n); }
+static REAL sum(const REAL *x, int64_t n) { return n <= PNI_SHORT_ROWS_LONGEST ? short_sum(x, n) : pairwise(x, n); }
 #define SHORT(kind, out, least)                                                                                        \
-  if (n <= PNI_ROWS_LONGEST && rows >= (least)) {                                                                      \
+  if (n <= PNI_SHORT_ROWS_LONGEST && rows >= (least)) {                                                                \
     short_rows(kind, x_, rows, n, out);                                                                                \
     return;                                                                                                            \
   }
@@ -87,9 +87,9 @@ static REAL smallest(const REAL *x, int64_t n) {
   return m;
 }
 
-EACH_ROW(sum_rows, PNI_ROWS_SUM, 4, sum)
-EACH_ROW(max_rows, PNI_ROWS_MAX, 4, largest)
-EACH_ROW(min_rows, PNI_ROWS_MIN, 4, smallest)
+EACH_ROW(sum_rows, PNI_SHORT_ROWS_SUM, 4, sum)
+EACH_ROW(max_rows, PNI_SHORT_ROWS_MAX, 4, largest)
+EACH_ROW(min_rows, PNI_SHORT_ROWS_MIN, 4, smallest)
 
 static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
   const REAL *x = x_;
@@ -150,7 +150,7 @@ static REAL logsumexp(const REAL *x, int64_t n) {
   REAL m = largest(x, n);
   return isfinite(m) ? (REAL)((double)m + log(exp_sum(x, n, 1, m, NULL))) : m;
 }
-EACH_ROW(logsumexp_rows, PNI_ROWS_LOGSUMEXP, 1, logsumexp)
+EACH_ROW(logsumexp_rows, PNI_SHORT_ROWS_LOGSUMEXP, 1, logsumexp)
 
 static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;

@@ -10,7 +10,7 @@ typedef struct {
 
 static void shard(void *data, int64_t begin, int64_t end) {
   const job *j = data;
-  j->run(PNI_SMALL_BEST, j->d, begin, end);
+  j->run(PNI_LANE_BEST, j->d, begin, end);
 }
 
 static double number(int dtype, const void *p, int64_t i) {

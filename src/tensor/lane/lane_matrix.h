@@ -1,5 +1,5 @@
 /*
-** lane_matrix.h: linear algebra for batches of small matrices, n <= PNI_SMALL_MAX. A group of matrices,
+** lane_matrix.h: linear algebra for batches of small matrices, n <= PNI_LANE_MAX. A group of matrices,
 ** one per lane of the processor's vectors, is interleaved (element [i, j] of all of them is one vector), so that every step of the
 ** textbook algorithm is one vector instruction and no step depends on how small a matrix is.
 ** Compiled for several instruction sets, of which the processor's best is taken; all do the same operations
@@ -11,43 +11,43 @@
 #include "../lapack/lapack.h"
 
 /* Orders: of any problem, of a product, columns of a matrix that is made triangular; lanes at most. */
-enum { PNI_SMALL_MAX = 32, PNI_SMALL_PRODUCT = 16, PNI_SMALL_WIDE = 64, PNI_SMALL_LANES = 16 };
+enum { PNI_LANE_MAX = 32, PNI_LANE_PRODUCT = 16, PNI_LANE_COLUMNS = 64, PNI_LANE_COUNT = 16 };
 
-typedef enum pni_small_kind {
-  PNI_SMALL_CHOLESKY,
-  PNI_SMALL_TRIANGULAR,
-  PNI_SMALL_CHOLESKY_SOLVE,
-  PNI_SMALL_SOLVE,
-  PNI_SMALL_INVERSE,
-  PNI_SMALL_LOGDET,
-  PNI_SMALL_DET,
-  PNI_SMALL_DET_SIGN,
-  PNI_SMALL_TRIA, /* a [n, inner], inner >= n, becomes l with l l^T = a a^T, diagonal not negative */
-  PNI_SMALL_KINDS,
-  PNI_SMALL_MATMUL = PNI_SMALL_KINDS /* a [n, inner] times b [inner, k]; no finite check */
-} pni_small_kind;
+typedef enum pni_lane_problem {
+  PNI_LANE_CHOLESKY,
+  PNI_LANE_TRIANGULAR,
+  PNI_LANE_CHOLESKY_SOLVE,
+  PNI_LANE_SOLVE,
+  PNI_LANE_INVERSE,
+  PNI_LANE_LOGDET,
+  PNI_LANE_DET,
+  PNI_LANE_DET_SIGN,
+  PNI_LANE_TRIA, /* a [n, inner], inner >= n, becomes l with l l^T = a a^T, diagonal not negative */
+  PNI_LANE_KINDS,
+  PNI_LANE_MATMUL = PNI_LANE_KINDS /* a [n, inner] times b [inner, k]; no finite check */
+} pni_lane_problem;
 
 /* What all matrices of a batch share. Strides in elements; out is row-major. */
-typedef struct pni_small {
-  pni_small_kind kind;
+typedef struct pni_lane_matrix {
+  pni_lane_problem kind;
   int flags; /* PNI_UPPER, PNI_TRANSPOSE */
   int n, k;  /* order, right sides */
-  int inner; /* of a product; columns of a for PNI_SMALL_TRIA */
+  int inner; /* of a product; columns of a for PNI_LANE_TRIA */
   int64_t a_row, a_col, b_row, b_col;
-} pni_small;
+} pni_lane_matrix;
 
 /* ALONE: a pivot has no reciprocal or a product of pivots overflows; the lane is of no use (divide_real.h). */
-enum { PNI_SMALL_NOT_FINITE = -1, PNI_SMALL_ALONE = -2 };
+enum { PNI_LANE_NOT_FINITE = -1, PNI_LANE_ALONE = -2 };
 
-/* One group of `count` <= lanes matrices; scratch: pni_small_scratch vectors of all lanes, aligned; info receives per matrix 0, the order of the failing minor,
- * PNI_SMALL_NOT_FINITE or PNI_SMALL_ALONE. */
-int64_t pni_small_scratch(const pni_small *s);
-typedef void (*pni_small_group)(const pni_small *s, void *scratch, int count, const void *const *a,
-                                const void *const *b, void *const *out, int *info);
+/* One group of `count` <= lanes matrices; scratch: pni_lane_scratch vectors of all lanes, aligned; info receives per matrix 0, the order of the failing minor,
+ * PNI_LANE_NOT_FINITE or PNI_LANE_ALONE. */
+int64_t pni_lane_scratch(const pni_lane_matrix *s);
+typedef void (*pni_lane_group)(const pni_lane_matrix *s, void *scratch, int count, const void *const *a,
+                               const void *const *b, void *const *out, int *info);
 /* The group function of an element type and its number of lanes: the best that this processor has, up to
  * `level` (0: any processor; 1: AVX2; 2: AVX-512). */
-enum { PNI_SMALL_BEST = 2 };
-pni_small_group pni_small_f64(int level, int *lanes);
-pni_small_group pni_small_f32(int level, int *lanes);
+enum { PNI_LANE_BEST = 2 };
+pni_lane_group pni_lane_f64(int level, int *lanes);
+pni_lane_group pni_lane_f32(int level, int *lanes);
 
 #endif

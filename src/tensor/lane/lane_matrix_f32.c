@@ -12,6 +12,6 @@
 #define AVX2    8
 #define AVX512  16
 #define BODY    "lane_matrix_real.h"
-#define GROUP   pni_small_group
-#define CHOOSE  pni_small_f32
+#define GROUP   pni_lane_group
+#define CHOOSE  pni_lane_f32
 #include "lane_levels_real.h"

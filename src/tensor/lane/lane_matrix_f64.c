@@ -12,6 +12,6 @@
 #define AVX2    4
 #define AVX512  8
 #define BODY    "lane_matrix_real.h"
-#define GROUP   pni_small_group
-#define CHOOSE  pni_small_f64
+#define GROUP   pni_lane_group
+#define CHOOSE  pni_lane_f64
 #include "lane_levels_real.h"

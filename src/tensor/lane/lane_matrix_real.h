@@ -5,7 +5,7 @@
 
 #include "lane_real.h"
 
-#define ORDER PNI_SMALL_PRODUCT
+#define ORDER PNI_LANE_PRODUCT
 
 /* Exchanges rows j and at[l] of lane l, from column `from`. */
 FN void NAME(exchange)(VEC *a, int width, int from, int j, const VEC *at) {
@@ -56,7 +56,8 @@ FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK 
 
 /* ---- the problems ---- */
 
-FN void NAME(run_cholesky)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
+FN void NAME(run_cholesky)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, void *const *out,
+                           MASK *info) {
   int n = s->n;
   VEC *inverse = m + n * n, zero = {0}, nothing = {0};
   NAME(interleave)(m, a, n, n, s->a_row, s->a_col);
@@ -72,7 +73,7 @@ FN void NAME(run_cholesky)(const pni_small *s, VEC *m, int count, const void *co
   NAME(deinterleave)(out, count, m, n * n);
 }
 
-FN void NAME(run_triangular)(const pni_small *s, VEC *m, int count, const void *const *a, const void *const *b,
+FN void NAME(run_triangular)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, const void *const *b,
                              void *const *out, MASK *info, MASK *alone) {
   int n = s->n, k = s->k, upper = (s->flags & PNI_UPPER) != 0, swap = (s->flags & PNI_TRANSPOSE) != 0;
   VEC *x = m + n * n, *inverse = x + n * k;
@@ -86,13 +87,13 @@ FN void NAME(run_triangular)(const pni_small *s, VEC *m, int count, const void *
     *alone |= NAME(no_reciprocal)(d);
     inverse[i] = 1 / d;
   }
-  int lower = s->kind == PNI_SMALL_CHOLESKY_SOLVE || upper == swap;
+  int lower = s->kind == PNI_LANE_CHOLESKY_SOLVE || upper == swap;
   NAME(substitute)(m, lower ? n : 1, lower ? 1 : n, lower, inverse, x, n, k);
-  if (s->kind == PNI_SMALL_CHOLESKY_SOLVE) NAME(substitute)(m, 1, n, 0, inverse, x, n, k);
+  if (s->kind == PNI_LANE_CHOLESKY_SOLVE) NAME(substitute)(m, 1, n, 0, inverse, x, n, k);
   NAME(deinterleave)(out, count, x, n * k);
 }
 
-FN void NAME(run_solve)(const pni_small *s, VEC *m, int count, const void *const *a, const void *const *b,
+FN void NAME(run_solve)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, const void *const *b,
                         void *const *out, MASK *info, MASK *alone) {
   int n = s->n, k = s->k, width = n + k;
   VEC *x = m + n * width, *inverse = x + n * (n > k ? n : k), one = {0}, none = {0};
@@ -101,9 +102,9 @@ FN void NAME(run_solve)(const pni_small *s, VEC *m, int count, const void *const
   NAME(check_finite)(x, n, 0, info);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) m[i * width + j] = x[i * n + j];
-  if (s->kind == PNI_SMALL_SOLVE) NAME(interleave)(x, b, n, k, s->b_row, s->b_col);
+  if (s->kind == PNI_LANE_SOLVE) NAME(interleave)(x, b, n, k, s->b_row, s->b_col);
   for (int i = 0; i < n; i++)
-    for (int j = 0; j < k; j++) m[i * width + n + j] = s->kind == PNI_SMALL_SOLVE ? x[i * k + j] : i == j ? one : none;
+    for (int j = 0; j < k; j++) m[i * width + n + j] = s->kind == PNI_LANE_SOLVE ? x[i * k + j] : i == j ? one : none;
   NAME(eliminate)(m, n, width, inverse, &one, info, alone);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < k; j++) x[i * k + j] = m[i * width + n + j];
@@ -111,7 +112,7 @@ FN void NAME(run_solve)(const pni_small *s, VEC *m, int count, const void *const
   NAME(deinterleave)(out, count, x, n * k);
 }
 
-FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info,
+FN void NAME(run_det)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info,
                       MASK *alone) {
   int n = s->n;
   VEC *inverse = m + n * n, sign = {0};
@@ -125,17 +126,18 @@ FN void NAME(run_det)(const pni_small *s, VEC *m, int count, const void *const *
     REAL product = ((LANE *)&sign)[l], log_abs = 0;
     for (int i = 0; i < n; i++) {
       REAL v = d[i * (n + 1) * LANES];
-      product *= s->kind == PNI_SMALL_DET_SIGN ? (v > 0 ? 1 : v < 0 ? -1 : 0) : v;
-      if (s->kind == PNI_SMALL_LOGDET) log_abs += F(log)(F(fabs)(v));
+      product *= s->kind == PNI_LANE_DET_SIGN ? (v > 0 ? 1 : v < 0 ? -1 : 0) : v;
+      if (s->kind == PNI_LANE_LOGDET) log_abs += F(log)(F(fabs)(v));
     }
     if (zero[l]) product = 0, log_abs = -INFINITY;
-    if (s->kind == PNI_SMALL_DET && !zero[l] && !(F(fabs)(product) >= NORMAL_MIN && product - product == 0))
+    if (s->kind == PNI_LANE_DET && !zero[l] && !(F(fabs)(product) >= NORMAL_MIN && product - product == 0))
       (*alone)[l] = 1;
-    *(REAL *)out[l] = s->kind == PNI_SMALL_LOGDET ? log_abs : product;
+    *(REAL *)out[l] = s->kind == PNI_LANE_LOGDET ? log_abs : product;
   }
 }
 
-FN void NAME(run_tria)(const pni_small *s, VEC *m, int count, const void *const *a, void *const *out, MASK *info) {
+FN void NAME(run_tria)(const pni_lane_matrix *s, VEC *m, int count, const void *const *a, void *const *out,
+                       MASK *info) {
   int n = s->n, k = s->inner;
   VEC zero = {0};
   NAME(interleave)(m, a, n, k, s->a_row, s->a_col);
@@ -147,7 +149,8 @@ FN void NAME(run_tria)(const pni_small *s, VEC *m, int count, const void *const 
   NAME(deinterleave)(out, count, m, n * n);
 }
 
-FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, const void *const *b, void *const *out) {
+FN void NAME(run_matmul)(const pni_lane_matrix *s, int count, const void *const *a, const void *const *b,
+                         void *const *out) {
   VEC x[ORDER * ORDER], y[ORDER * ORDER], z[ORDER * ORDER];
   int n = s->n, k = s->k, inner = s->inner;
   NAME(interleave)(x, a, n, inner, s->a_row, s->a_col);
@@ -179,8 +182,8 @@ FN void NAME(run_matmul)(const pni_small *s, int count, const void *const *a, co
   NAME(deinterleave)(out, count, z, n * k);
 }
 
-static TARGET void NAME(group)(const pni_small *s, void *scratch, int count, const void *const *a, const void *const *b,
-                               void *const *out, int *info) {
+static TARGET void NAME(group)(const pni_lane_matrix *s, void *scratch, int count, const void *const *a,
+                               const void *const *b, void *const *out, int *info) {
   const void *every_a[LANES], *every_b[LANES];
   MASK state = {0}, alone = {0};
   for (int l = 0; count < LANES && l < LANES; l++) { /* idle lanes repeat matrix 0 */
@@ -188,20 +191,20 @@ static TARGET void NAME(group)(const pni_small *s, void *scratch, int count, con
     every_b[l] = b ? b[l < count ? l : 0] : NULL;
   }
   if (count < LANES) a = every_a, b = every_b;
-  if (s->kind == PNI_SMALL_CHOLESKY)
+  if (s->kind == PNI_LANE_CHOLESKY)
     NAME(run_cholesky)(s, scratch, count, a, out, &state);
-  else if (s->kind == PNI_SMALL_TRIANGULAR || s->kind == PNI_SMALL_CHOLESKY_SOLVE)
+  else if (s->kind == PNI_LANE_TRIANGULAR || s->kind == PNI_LANE_CHOLESKY_SOLVE)
     NAME(run_triangular)(s, scratch, count, a, b, out, &state, &alone);
-  else if (s->kind == PNI_SMALL_SOLVE || s->kind == PNI_SMALL_INVERSE)
+  else if (s->kind == PNI_LANE_SOLVE || s->kind == PNI_LANE_INVERSE)
     NAME(run_solve)(s, scratch, count, a, b, out, &state, &alone);
-  else if (s->kind == PNI_SMALL_TRIA)
+  else if (s->kind == PNI_LANE_TRIA)
     NAME(run_tria)(s, scratch, count, a, out, &state);
-  else if (s->kind == PNI_SMALL_MATMUL)
+  else if (s->kind == PNI_LANE_MATMUL)
     NAME(run_matmul)(s, count, a, b, out);
   else
     NAME(run_det)(s, scratch, count, a, out, &state, &alone);
   for (int l = 0; l < count; l++)
-    info[l] = alone[l] && state[l] != PNI_SMALL_NOT_FINITE ? PNI_SMALL_ALONE : (int)state[l];
+    info[l] = alone[l] && state[l] != PNI_LANE_NOT_FINITE ? PNI_LANE_ALONE : (int)state[l];
 }
 
 #undef ORDER

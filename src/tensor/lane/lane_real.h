@@ -19,10 +19,10 @@ typedef REAL LANE __attribute__((may_alias));
 
 #include "lane_move_real.h"
 
-/* What lanes report: 0, PNI_SMALL_NOT_FINITE or the number of the step that failed; the first report stays. */
+/* What lanes report: 0, PNI_LANE_NOT_FINITE or the number of the step that failed; the first report stays. */
 
 /* Reports lanes where 0 * element summed over the elements is not 0. */
-FN void NAME(check_sum)(const VEC *zero, MASK *info) { *info |= ~(*zero == 0) & PNI_SMALL_NOT_FINITE; }
+FN void NAME(check_sum)(const VEC *zero, MASK *info) { *info |= ~(*zero == 0) & PNI_LANE_NOT_FINITE; }
 
 FN void NAME(check_finite)(const VEC *a, int n, int lower_only, MASK *info) {
   VEC zero = {0};

@@ -18,5 +18,7 @@
 #define CHOOSE  choose
 #include "short_rows_run_real.h"
 
-void pni_rows_f64(const pni_rows *r, int64_t begin, int64_t end) { run(BEST, r, begin, end); }
-void pni_rows_f64_at(int level, const pni_rows *r, int64_t begin, int64_t end) { run(level, r, begin, end); }
+void pni_short_rows_f64(const pni_short_rows *r, int64_t begin, int64_t end) { run(BEST, r, begin, end); }
+void pni_short_rows_f64_at(int level, const pni_short_rows *r, int64_t begin, int64_t end) {
+  run(level, r, begin, end);
+}

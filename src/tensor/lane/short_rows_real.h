@@ -9,14 +9,14 @@
 #define OUTLINE static __attribute__((noinline)) TARGET
 
 /* First element of a row. */
-FN int64_t NAME(place_of)(const pni_rows *r, int64_t row) {
+FN int64_t NAME(place_of)(const pni_short_rows *r, int64_t row) {
   if (r->inner <= 1) return row * r->n;
   int64_t q = row % r->inner;
   return (row - q) * r->n + q;
 }
 
 /* `count` rows from row `row` of x on; idle lanes hold numbers of the first, or 0. */
-OUTLINE void NAME(fetch)(const pni_rows *r, VEC *dst, const void *x, int64_t row, int count) {
+OUTLINE void NAME(fetch)(const pni_short_rows *r, VEC *dst, const void *x, int64_t row, int count) {
   const void *at[LANES];
   int n = r->n;
   if (r->inner > 1 && row % r->inner + count <= r->inner) { /* side by side */
@@ -38,7 +38,7 @@ OUTLINE void NAME(fetch)(const pni_rows *r, VEC *dst, const void *x, int64_t row
       for (int l = 0; l < LANES; l++) ((LANE *)&dst[j])[l] = ((const REAL *)at[l])[j * r->inner];
 }
 
-OUTLINE void NAME(store)(const pni_rows *r, const VEC *src, int64_t row, int count) {
+OUTLINE void NAME(store)(const pni_short_rows *r, const VEC *src, int64_t row, int count) {
   void *at[LANES];
   int n = r->n;
   if (r->inner > 1 && row % r->inner + count <= r->inner) {
@@ -107,10 +107,10 @@ FN VEC NAME(smallest)(const VEC *x, int n) {
 }
 
 /* Places of the first largest, or smallest. */
-FN void NAME(extreme_places)(const pni_rows *r, const VEC *x, int64_t row, int count) {
+FN void NAME(extreme_places)(const pni_short_rows *r, const VEC *x, int64_t row, int count) {
   VEC m = x[0], best = {0}, place = {0};
   for (int j = 1; j < r->n; j++) {
-    MASK beyond = r->kind == PNI_ROWS_ARGMAX ? x[j] > m : x[j] < m, take = beyond | ((x[j] != x[j]) & (m == m));
+    MASK beyond = r->kind == PNI_SHORT_ROWS_ARGMAX ? x[j] > m : x[j] < m, take = beyond | ((x[j] != x[j]) & (m == m));
     place += 1;
     m = SELECT(take, x[j], m);
     best = SELECT(take, place, best);
@@ -119,24 +119,24 @@ FN void NAME(extreme_places)(const pni_rows *r, const VEC *x, int64_t row, int c
 }
 
 /* Kinds without exponentials: group by group. */
-OUTLINE void NAME(plain)(const pni_rows *r, int64_t row, int count) {
-  VEC x[PNI_ROWS_LONGEST], y[PNI_ROWS_LONGEST], s;
+OUTLINE void NAME(plain)(const pni_short_rows *r, int64_t row, int count) {
+  VEC x[PNI_SHORT_ROWS_LONGEST], y[PNI_SHORT_ROWS_LONGEST], s;
   int n = r->n;
   NAME(fetch)(r, x, r->x, row, count);
-  if (r->kind == PNI_ROWS_SOFTMAX_SLOPE) {
+  if (r->kind == PNI_SHORT_ROWS_SOFTMAX_SLOPE) {
     NAME(fetch)(r, y, r->y, row, count);
     s = NAME(dot)(x, y, n);
     for (int j = 0; j < n; j++) y[j] = x[j] * (y[j] - s);
     NAME(store)(r, y, row, count);
     return;
   }
-  if (r->kind >= PNI_ROWS_ARGMAX) {
+  if (r->kind >= PNI_SHORT_ROWS_ARGMAX) {
     NAME(extreme_places)(r, x, row, count);
     return;
   }
-  s = r->kind == PNI_ROWS_SUM   ? NAME(total)(x, n)
-      : r->kind == PNI_ROWS_MAX ? NAME(largest)(x, n)
-                                : NAME(smallest)(x, n);
+  s = r->kind == PNI_SHORT_ROWS_SUM   ? NAME(total)(x, n)
+      : r->kind == PNI_SHORT_ROWS_MAX ? NAME(largest)(x, n)
+                                      : NAME(smallest)(x, n);
   memcpy((REAL *)r->out + row, &s, (size_t)count * sizeof(REAL));
 }
 
@@ -155,10 +155,10 @@ FN VEC NAME(expected)(const VEC *y, const NAME(parts) * p, int n) {
   return sum;
 }
 
-FN VEC NAME(number)(const pni_rows *r, const NAME(parts) * p, int64_t row, int count) {
-  VEC y[PNI_ROWS_LONGEST], v = {0};
-  if (r->kind == PNI_ROWS_LOGSUMEXP) return SELECT(p->m - p->m == 0, p->m + p->z, p->m);
-  if (r->kind == PNI_ROWS_DOT) {
+FN VEC NAME(number)(const pni_short_rows *r, const NAME(parts) * p, int64_t row, int count) {
+  VEC y[PNI_SHORT_ROWS_LONGEST], v = {0};
+  if (r->kind == PNI_SHORT_ROWS_LOGSUMEXP) return SELECT(p->m - p->m == 0, p->m + p->z, p->m);
+  if (r->kind == PNI_SHORT_ROWS_DOT) {
     NAME(fetch)(r, y, r->y, row, count);
     return NAME(expected)(y, p, r->n);
   }
@@ -168,33 +168,33 @@ FN VEC NAME(number)(const pni_rows *r, const NAME(parts) * p, int64_t row, int c
 }
 
 /* The row for a row into p->a. */
-FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int count) {
-  VEC y[PNI_ROWS_LONGEST], *a = p->a, *e = p->e, inverse = 1 / p->s, none = {0}, g, at, place = {0};
+FN void NAME(row)(const pni_short_rows *r, const NAME(parts) * p, int64_t row, int count) {
+  VEC y[PNI_SHORT_ROWS_LONGEST], *a = p->a, *e = p->e, inverse = 1 / p->s, none = {0}, g, at, place = {0};
   int n = r->n;
   switch ((int)r->kind) {
-  case PNI_ROWS_SOFTMAX:
+  case PNI_SHORT_ROWS_SOFTMAX:
     for (int j = 0; j < n; j++) a[j] = e[j] * inverse;
     return;
-  case PNI_ROWS_LOG_SOFTMAX:
+  case PNI_SHORT_ROWS_LOG_SOFTMAX:
     for (int j = 0; j < n; j++) a[j] -= p->z;
     return;
-  case PNI_ROWS_PICK_SLOPE:
+  case PNI_SHORT_ROWS_PICK_SLOPE:
     g = NAME(numbers)(r->g, row, count);
     at = NAME(places)(r->index, row, count);
     inverse *= g;
     for (int j = 0; j < n; j++, place += 1) a[j] = SELECT(at == place, g, none) - e[j] * inverse;
     return;
-  case PNI_ROWS_DOT_SLOPE:
+  case PNI_SHORT_ROWS_DOT_SLOPE:
     NAME(fetch)(r, y, r->y, row, count);
     g = NAME(numbers)(r->g, row, count);
     inverse *= NAME(total)(y, n);
     for (int j = 0; j < n; j++) a[j] = g * (y[j] - e[j] * inverse);
     return;
-  case PNI_ROWS_LOGSUMEXP_SLOPE:
+  case PNI_SHORT_ROWS_LOGSUMEXP_SLOPE:
     g = NAME(numbers)(r->g, row, count);
     for (int j = 0; j < n; j++) a[j] = e[j] * g;
     return;
-  default: /* PNI_ROWS_LOG_SOFTMAX_SLOPE */
+  default: /* PNI_SHORT_ROWS_LOG_SOFTMAX_SLOPE */
     NAME(fetch)(r, y, r->y, row, count);
     g = NAME(total)(y, n);
     for (int j = 0; j < n; j++) a[j] = y[j] - e[j] * g;
@@ -202,20 +202,20 @@ FN void NAME(row)(const pni_rows *r, const NAME(parts) * p, int64_t row, int cou
 }
 
 /* What is taken from the rows of a group before the exponentials. */
-FN VEC NAME(shift)(const pni_rows *r, const VEC *x, int64_t row, int count) {
+FN VEC NAME(shift)(const pni_short_rows *r, const VEC *x, int64_t row, int count) {
   VEC none = {0};
-  if (r->kind == PNI_ROWS_LOG_SOFTMAX_SLOPE) return none;
-  if (r->kind != PNI_ROWS_LOGSUMEXP_SLOPE) return NAME(largest)(x, r->n);
+  if (r->kind == PNI_SHORT_ROWS_LOG_SOFTMAX_SLOPE) return none;
+  if (r->kind != PNI_SHORT_ROWS_LOGSUMEXP_SLOPE) return NAME(largest)(x, r->n);
   VEC y = NAME(numbers)(r->y, row, count);
   return SELECT(y == -(REAL)INFINITY, none, y);
 }
 
 /* Kinds with exponentials. Only the last block of all has rows that are no whole groups of the vector functions. */
-OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
+OUTLINE void NAME(block)(const pni_short_rows *r, int64_t row, int rows) {
   VEC a[ROWS_PLACES / LANES], e[ROWS_PLACES / LANES], m[ROWS_BLOCK / LANES], s[ROWS_BLOCK / LANES],
       z[ROWS_BLOCK / LANES];
   int n = r->n, groups = (rows + LANES - 1) / LANES;
-  bool summed = r->kind < PNI_ROWS_LOG_SOFTMAX_SLOPE;
+  bool summed = r->kind < PNI_SHORT_ROWS_LOG_SOFTMAX_SLOPE;
   a[0] = (VEC){0};
   for (int k = 0; k < groups; k++) {
     VEC *x = a + k * n;
@@ -227,13 +227,13 @@ OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
   }
   VECTOR(PNI_VECTOR_exp, (const REAL *)a, 1, (REAL *)e, groups * n * LANES);
   for (int k = 0; summed && k < groups; k++) s[k] = NAME(total)(e + k * n, n);
-  if (r->kind < PNI_ROWS_SOFTMAX || r->kind == PNI_ROWS_LOG_SOFTMAX)
+  if (r->kind < PNI_SHORT_ROWS_SOFTMAX || r->kind == PNI_SHORT_ROWS_LOG_SOFTMAX)
     VECTOR(PNI_VECTOR_log, (const REAL *)s, 1, (REAL *)z, groups * LANES);
   for (int k = 0; k < groups; k++) {
     NAME(parts) p = {a + k * n, e + k * n, m[k], s[k], z[k]};
     int64_t at = row + k * LANES;
     int left = rows - k * LANES, count = left < LANES ? left : LANES;
-    if (r->kind < PNI_ROWS_SOFTMAX) {
+    if (r->kind < PNI_SHORT_ROWS_SOFTMAX) {
       VEC v = NAME(number)(r, &p, at, count);
       memcpy((REAL *)r->out + at, &v, (size_t)count * sizeof(REAL));
     } else {
@@ -243,8 +243,8 @@ OUTLINE void NAME(block)(const pni_rows *r, int64_t row, int rows) {
   }
 }
 
-OUTLINE void NAME(group)(const pni_rows *r, int64_t begin, int64_t end) {
-  bool plain = r->kind <= PNI_ROWS_ARGMIN || r->kind == PNI_ROWS_SOFTMAX_SLOPE;
+OUTLINE void NAME(group)(const pni_short_rows *r, int64_t begin, int64_t end) {
+  bool plain = r->kind <= PNI_SHORT_ROWS_ARGMIN || r->kind == PNI_SHORT_ROWS_SOFTMAX_SLOPE;
   int step = plain ? LANES : ROWS_PLACES / 2 / r->n / 16 * 16;
   if (!plain) step = step < 16 ? 16 : step > ROWS_BLOCK ? ROWS_BLOCK : step;
   for (int64_t at = begin; at < end; at += step) {

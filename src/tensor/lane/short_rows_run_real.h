@@ -4,14 +4,14 @@
 */
 
 /* Elements and rows of a block on the stack, at most; the best level of linalg/small.h. */
-enum { ROWS_PLACES = 16 * PNI_ROWS_LONGEST, ROWS_BLOCK = 128, BEST = PNI_SMALL_BEST };
+enum { ROWS_PLACES = 16 * PNI_SHORT_ROWS_LONGEST, ROWS_BLOCK = 128, BEST = PNI_LANE_BEST };
 
-typedef void (*group_function)(const pni_rows *r, int64_t begin, int64_t end);
+typedef void (*group_function)(const pni_short_rows *r, int64_t begin, int64_t end);
 static group_function choose(int level, int *lanes);
 #include "lane_levels_real.h"
 
 /* Whole groups, then what is left by shorter vectors unless it fills more than half of one. */
-static void run(int level, const pni_rows *r, int64_t begin, int64_t end) {
+static void run(int level, const pni_short_rows *r, int64_t begin, int64_t end) {
   while (begin < end) {
     int lanes;
     group_function group = choose(level, &lanes);

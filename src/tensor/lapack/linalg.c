@@ -21,13 +21,13 @@ enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };
 typedef struct {
   pn_context *c;
   const pni_lapack *f;
-  pni_small_group group;
+  pni_lane_group group;
   int lanes; /* 0: the LAPACK path */
   int64_t size, count, grain;
   int nlead; /* leading axes, merged where both operands run on */
   int64_t lead[PN_MAX_DIMS], a_step[PN_MAX_DIMS], b_step[PN_MAX_DIMS];
   pni_matrix a, b; /* of matrix 0; b.data NULL: the identity */
-  pni_small s;
+  pni_lane_matrix s;
   char *out, *scratch;
   int *pivots;
   bool divides;                   /* the factors that all matrices share have pivots without reciprocal */
@@ -69,8 +69,8 @@ static pni_matrix matrix_at(const job *j, pni_matrix m, const int64_t *step, int
 /* ---- the LAPACK path ---- */
 
 static int triangle_read(const job *j) {
-  if (j->s.kind == PNI_SMALL_TRIANGULAR) return j->s.flags & PNI_UPPER ? PNI_UPPER : PNI_TRANSPOSE;
-  return j->s.kind == PNI_SMALL_CHOLESKY_SOLVE ? PNI_TRANSPOSE : 0;
+  if (j->s.kind == PNI_LANE_TRIANGULAR) return j->s.flags & PNI_UPPER ? PNI_UPPER : PNI_TRANSPOSE;
+  return j->s.kind == PNI_LANE_CHOLESKY_SOLVE ? PNI_TRANSPOSE : 0;
 }
 
 /* LU factors, column-major. */
@@ -89,17 +89,17 @@ static int by_lu(const job *j, pni_matrix a, pni_matrix b, void *out, void *lu, 
   int n = j->s.n;
   bool divides;
   int info = factor(j, a, lu, pivot, &divides);
-  if (j->s.kind >= PNI_SMALL_LOGDET) {
+  if (j->s.kind >= PNI_LANE_LOGDET) {
     double det[3];
     j->f->lu_det(lu, pivot, n, det);
     if (j->size == 8)
-      *(double *)out = det[j->s.kind - PNI_SMALL_LOGDET];
+      *(double *)out = det[j->s.kind - PNI_LANE_LOGDET];
     else
-      *(float *)out = (float)det[j->s.kind - PNI_SMALL_LOGDET];
+      *(float *)out = (float)det[j->s.kind - PNI_LANE_LOGDET];
     return 0;
   }
   if (info) return info;
-  if (j->s.kind == PNI_SMALL_INVERSE)
+  if (j->s.kind == PNI_LANE_INVERSE)
     j->f->identity(out, n);
   else
     j->f->load(out, b);
@@ -122,7 +122,7 @@ static int by_triangle(const job *j, pni_matrix a, pni_matrix b, void *out) {
   bool divides = !j->f->divisible(a.data, lda + 1, j->s.n);
   void (*solve)(const void *, int, int, void *, int, int) = divides ? j->f->triangular_divide : j->f->triangular;
   solve(a.data, lda, flags, out, j->s.n, j->s.k);
-  if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE) solve(a.data, lda, flags ^ PNI_TRANSPOSE, out, j->s.n, j->s.k);
+  if (j->s.kind == PNI_LANE_CHOLESKY_SOLVE) solve(a.data, lda, flags ^ PNI_TRANSPOSE, out, j->s.n, j->s.k);
   return 0;
 }
 
@@ -131,11 +131,11 @@ static int one_matrix(const job *j, int64_t i, void *lu, int *pivot) {
   pni_matrix a = matrix_at(j, j->a, j->a_step, i), b = matrix_at(j, j->b, j->b_step, i);
   char *out = j->out + i * j->out_step * j->size;
   if (!j->f->finite(a, triangle_read(j))) return CODE_NAN;
-  if (j->s.kind == PNI_SMALL_CHOLESKY) {
+  if (j->s.kind == PNI_LANE_CHOLESKY) {
     j->f->load_symmetric(out, a);
     return j->f->cholesky(out, j->s.n);
   }
-  if (j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE) return by_triangle(j, a, b, out);
+  if (j->s.kind == PNI_LANE_TRIANGULAR || j->s.kind == PNI_LANE_CHOLESKY_SOLVE) return by_triangle(j, a, b, out);
   return by_lu(j, a, b, out, lu, pivot);
 }
 
@@ -154,20 +154,19 @@ static void run_lapack(void *data, int64_t begin, int64_t end) {
 /* ---- one matrix for the whole batch: it is factored once; single columns are the rows of one matrix ---- */
 
 static bool is_shared(const job *j) {
-  bool triangle = j->s.kind == PNI_SMALL_TRIANGULAR || j->s.kind == PNI_SMALL_CHOLESKY_SOLVE, shared = j->count > 1;
+  bool triangle = j->s.kind == PNI_LANE_TRIANGULAR || j->s.kind == PNI_LANE_CHOLESKY_SOLVE, shared = j->count > 1;
   for (int k = 0; k < j->nlead; k++) shared = shared && (j->a_step[k] == 0 || j->lead[k] == 1);
-  return shared && ((triangle && j->s.k == 1) || j->s.kind == PNI_SMALL_SOLVE);
+  return shared && ((triangle && j->s.k == 1) || j->s.kind == PNI_LANE_SOLVE);
 }
 
 static void solve_rows(const job *j, char *out, int count) {
   int lda, flags = blas_triangle(&j->a, j->s.flags, &lda), n = j->s.n;
-  if (j->s.kind == PNI_SMALL_SOLVE) {
+  if (j->s.kind == PNI_LANE_SOLVE) {
     j->f->lu_solve_rows(j->scratch, j->pivots, out, n, count);
     return;
   }
   j->f->triangular_rows(j->a.data, lda, flags, out, n, count);
-  if (j->s.kind == PNI_SMALL_CHOLESKY_SOLVE)
-    j->f->triangular_rows(j->a.data, lda, flags ^ PNI_TRANSPOSE, out, n, count);
+  if (j->s.kind == PNI_LANE_CHOLESKY_SOLVE) j->f->triangular_rows(j->a.data, lda, flags ^ PNI_TRANSPOSE, out, n, count);
 }
 
 static void run_shared(void *data, int64_t begin, int64_t end) {
@@ -175,7 +174,7 @@ static void run_shared(void *data, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     char *out = j->out + i * j->out_step * j->size;
     pni_matrix b = matrix_at(j, j->b, j->b_step, i);
-    if (j->divides && j->s.kind != PNI_SMALL_SOLVE) {
+    if (j->divides && j->s.kind != PNI_LANE_SOLVE) {
       by_triangle(j, j->a, b, out);
       continue;
     }
@@ -194,7 +193,7 @@ static void prepare_shared(job *j) {
   blas_triangle(&j->a, j->s.flags, &lda);
   if (!j->f->finite(j->a, triangle_read(j)))
     info = CODE_NAN;
-  else if (j->s.kind == PNI_SMALL_SOLVE)
+  else if (j->s.kind == PNI_LANE_SOLVE)
     info = factor(j, j->a, j->scratch, j->pivots, &j->divides);
   else {
     info = j->f->zero_diagonal(j->a.data, lda, n);
@@ -210,9 +209,9 @@ static void run_groups(void *data, int64_t begin, int64_t end) {
   void *scratch = j->scratch ? j->scratch + begin / j->grain * j->scratch_step * j->size : NULL;
   for (int64_t g = begin; g < end; g++) {
     if (leaves_out(j, g, (int64_t)j->s.n * j->s.n * j->lanes)) return;
-    const void *a[PNI_SMALL_LANES], *b[PNI_SMALL_LANES];
-    void *out[PNI_SMALL_LANES];
-    int info[PNI_SMALL_LANES] = {0};
+    const void *a[PNI_LANE_COUNT], *b[PNI_LANE_COUNT];
+    void *out[PNI_LANE_COUNT];
+    int info[PNI_LANE_COUNT] = {0};
     int64_t first = g * j->lanes;
     int count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
     for (int l = 0; l < count; l++) {
@@ -222,9 +221,9 @@ static void run_groups(void *data, int64_t begin, int64_t end) {
     }
     j->group(&j->s, scratch, count, a, b, out, info);
     for (int l = 0; l < count; l++) {
-      int pivot[PNI_SMALL_MAX];
-      if (info[l] == PNI_SMALL_ALONE) info[l] = one_matrix(j, first + l, scratch, pivot);
-      if (info[l]) report(j, first + l, info[l] == PNI_SMALL_NOT_FINITE ? CODE_NAN : info[l]);
+      int pivot[PNI_LANE_MAX];
+      if (info[l] == PNI_LANE_ALONE) info[l] = one_matrix(j, first + l, scratch, pivot);
+      if (info[l]) report(j, first + l, info[l] == PNI_LANE_NOT_FINITE ? CODE_NAN : info[l]);
     }
   }
 }
@@ -282,11 +281,11 @@ static pn_status complain(pn_context *c, const char *where, int kind, const pn_t
   const char *name = pni_matrix_name(a->ndim - 2, a->shape, number, buf);
   if (code == CODE_NAN) return pni_fail(c, PN_NAN, "%s: %s must be finite, got inf or nan", where, name);
   switch (kind) {
-  case PNI_SMALL_CHOLESKY:
+  case PNI_LANE_CHOLESKY:
     return pni_fail(c, PN_SINGULAR, "%s: %s must be positive definite, got a leading minor of order %d that is not",
                     where, name, code);
-  case PNI_SMALL_TRIANGULAR:
-  case PNI_SMALL_CHOLESKY_SOLVE:
+  case PNI_LANE_TRIANGULAR:
+  case PNI_LANE_CHOLESKY_SOLVE:
     return pni_fail(c, PN_SINGULAR, "%s: %s must be invertible, got 0 at place %d of its diagonal", where, name, code);
   default:
     return pni_fail(c, PN_SINGULAR,
@@ -296,7 +295,7 @@ static pn_status complain(pn_context *c, const char *where, int kind, const pn_t
   }
 }
 
-int64_t pni_small_scratch(const pni_small *s) {
+int64_t pni_lane_scratch(const pni_lane_matrix *s) {
   int64_t n = s->n, k = s->k > s->inner ? s->k : s->inner;
   return n * (n + k) + n * (n > k ? n : k) + n;
 }
@@ -304,7 +303,7 @@ int64_t pni_small_scratch(const pni_small *s) {
 /* Of groups their vectors, else a matrix and its pivots, for each shard. */
 static pn_status take_scratch(pn_context *c, job *j, int64_t shards, bool groups) {
   int64_t n = j->s.n;
-  j->scratch_step = groups ? pni_small_scratch(&j->s) * j->lanes : n * n;
+  j->scratch_step = groups ? pni_lane_scratch(&j->s) * j->lanes : n * n;
   j->scratch = pni_alloc_array(c, shards * j->scratch_step, (size_t)j->size);
   if (!groups) j->pivots = j->scratch ? pni_alloc_array(c, shards * n, sizeof *j->pivots) : NULL;
   return c->status;
@@ -317,30 +316,30 @@ static void drop_scratch(pn_context *c, job *j, int64_t shards) {
 }
 
 static void choose_group(job *j) {
-  j->group = j->size == 8 ? pni_small_f64(PNI_SMALL_BEST, &j->lanes) : pni_small_f32(PNI_SMALL_BEST, &j->lanes);
+  j->group = j->size == 8 ? pni_lane_f64(PNI_LANE_BEST, &j->lanes) : pni_lane_f32(PNI_LANE_BEST, &j->lanes);
 }
 
 /* Operations for one matrix. */
 static double operations(const job *j) {
   double n = j->s.n, k = j->s.k, cube = n * n * n;
   switch (j->s.kind) {
-  case PNI_SMALL_CHOLESKY: return cube / 3;
-  case PNI_SMALL_TRIANGULAR: return n * n * k;
-  case PNI_SMALL_CHOLESKY_SOLVE: return 2 * n * n * k;
-  case PNI_SMALL_TRIA: return 170 * n * n * (double)j->a.cols; /* rotations, of a whole group whatever its size */
-  case PNI_SMALL_SOLVE:
-  case PNI_SMALL_INVERSE: return cube * 2 / 3 + 2 * n * n * k;
+  case PNI_LANE_CHOLESKY: return cube / 3;
+  case PNI_LANE_TRIANGULAR: return n * n * k;
+  case PNI_LANE_CHOLESKY_SOLVE: return 2 * n * n * k;
+  case PNI_LANE_TRIA: return 170 * n * n * (double)j->a.cols; /* rotations, of a whole group whatever its size */
+  case PNI_LANE_SOLVE:
+  case PNI_LANE_INVERSE: return cube * 2 / 3 + 2 * n * n * k;
   default: return cube * 2 / 3;
   }
 }
 
 static pn_status run_job(pn_context *c, job *j, int path) {
   int64_t n = j->s.n, work = n * n * (n + j->s.k) + 8, items = j->count;
-  bool fits = n <= PNI_SMALL_MAX && j->s.k <= PNI_SMALL_MAX && path != PNI_PATH_LAPACK;
+  bool fits = n <= PNI_LANE_MAX && j->s.k <= PNI_LANE_MAX && path != PNI_PATH_LAPACK;
   choose_group(j);
-  bool idle = j->s.kind == PNI_SMALL_INVERSE && n > 16 && 2 * j->count < j->lanes;
+  bool idle = j->s.kind == PNI_LANE_INVERSE && n > 16 && 2 * j->count < j->lanes;
   bool small = fits && (path == PNI_PATH_SMALL || (j->count >= LEAST_BATCH && !idle));
-  if (j->s.kind == PNI_SMALL_TRIA) small = true;
+  if (j->s.kind == PNI_LANE_TRIA) small = true;
   bool shared = path == PNI_PATH_CHOICE && is_shared(j);
   pni_shard body = shared ? run_shared : small ? run_groups : run_lapack;
   if (body == run_groups) {
@@ -352,7 +351,7 @@ static pn_status run_job(pn_context *c, job *j, int path) {
   if (grain < (items + SHARDS - 1) / SHARDS) grain = (items + SHARDS - 1) / SHARDS;
   j->grain = grain;
   int64_t shards = shared ? 1 : (items + grain - 1) / grain; /* that need scratch */
-  bool groups = body == run_groups, scratch = groups || j->s.kind >= PNI_SMALL_SOLVE;
+  bool groups = body == run_groups, scratch = groups || j->s.kind >= PNI_LANE_SOLVE;
   if (!scratch || take_scratch(c, j, shards, groups) == PN_OK) {
     if (shared) prepare_shared(j);
     if (atomic_load(&j->failed) == INT64_MAX && pni_parallel(c, items, grain, body, j) == PN_OK)
@@ -371,7 +370,7 @@ static bool blas_reads(const pn_tensor *a) {
 static pn_status solve_batch(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                              const pn_tensor *b, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
-  bool scalar = kind >= PNI_SMALL_LOGDET && kind <= PNI_SMALL_DET_SIGN;
+  bool scalar = kind >= PNI_LANE_LOGDET && kind <= PNI_LANE_DET_SIGN;
   int nlead = out->ndim - (scalar ? 0 : 2);
   job j = {.c = c,
            .f = a->dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32,
@@ -383,7 +382,7 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   if (a->shape[a->ndim - 1] > 30000 || (b && b->shape[b->ndim - 1] > INT32_MAX))
     return pni_fail(c, PN_SHAPE, "%s: order of a matrix must be at most 30000", where);
   pn_tensor *own = NULL;
-  if ((kind == PNI_SMALL_TRIANGULAR || kind == PNI_SMALL_CHOLESKY_SOLVE) && !blas_reads(a)) {
+  if ((kind == PNI_LANE_TRIANGULAR || kind == PNI_LANE_CHOLESKY_SOLVE) && !blas_reads(a)) {
     if (!(own = pni_contiguous(c, a))) return c->status;
     a = own;
   }
@@ -398,8 +397,8 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   }
   merge_lead(&j, out->shape);
   int64_t n = j.a.rows, k = scalar ? 0 : b ? j.b.cols : n;
-  j.s = (pni_small){kind,           flags,          (int)n,         (int)k,        (int)j.a.cols,
-                    j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
+  j.s = (pni_lane_matrix){kind,           flags,          (int)n,         (int)k,        (int)j.a.cols,
+                          j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
   if (pni_check_effort(c, where, a->dtype, n, n, operations(&j))) {
     pn_tensor_unref(own);
@@ -421,25 +420,25 @@ static pn_status empty_det(int kind, pn_tensor *out) {
   float *f = pni_data(out);
   for (int64_t i = 0; i < out->numel; i++)
     if (out->dtype == PN_FLOAT64)
-      d[i] = kind == PNI_SMALL_LOGDET ? 0 : 1;
+      d[i] = kind == PNI_LANE_LOGDET ? 0 : 1;
     else
-      f[i] = kind == PNI_SMALL_LOGDET ? 0 : 1;
+      f[i] = kind == PNI_LANE_LOGDET ? 0 : 1;
   return PN_OK;
 }
 
 pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                      const pn_tensor *b, pn_tensor *out) {
-  bool scalar = kind >= PNI_SMALL_LOGDET && kind <= PNI_SMALL_DET_SIGN;
+  bool scalar = kind >= PNI_LANE_LOGDET && kind <= PNI_LANE_DET_SIGN;
   if (a->shape[a->ndim - 1] == 0) return scalar ? empty_det(kind, out) : PN_OK;
   return solve_batch(c, where, path, kind, flags, a, b, out);
 }
 
-bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
+bool pni_lane_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out) {
   int nlead = (x->ndim > y->ndim ? x->ndim : y->ndim) - 2;
   int64_t n = x->shape[x->ndim - 2], inner = x->shape[x->ndim - 1], k = y->shape[y->ndim - 1];
   int64_t largest = n > inner ? n : inner;
   if (k > largest) largest = k;
-  if (largest > PNI_SMALL_PRODUCT) return false;
+  if (largest > PNI_LANE_PRODUCT) return false;
   job j = {.c = c,
            .size = (int64_t)pni_itemsize(x),
            .count = pni_count(nlead, out->shape),
@@ -452,9 +451,9 @@ bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_
   choose_group(&j);
   /* BLAS has tuned kernels for products, short vectors gain nothing over them (spec/bench/linalg.c) */
   bool wide = j.lanes * j.size == 64;
-  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!wide && largest > PNI_SMALL_PRODUCT / 2)) return false;
-  j.s = (pni_small){PNI_SMALL_MATMUL, 0, (int)n, (int)k, (int)inner, j.a.row_stride, j.a.col_stride, j.b.row_stride,
-                    j.b.col_stride};
+  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!wide && largest > PNI_LANE_PRODUCT / 2)) return false;
+  j.s = (pni_lane_matrix){
+      PNI_LANE_MATMUL, 0, (int)n, (int)k, (int)inner, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   lead_steps(x, nlead, j.a_step);
   lead_steps(y, nlead, j.b_step);
   merge_lead(&j, out->shape);

@@ -14,18 +14,18 @@
 enum { PNI_PATH_CHOICE, PNI_PATH_LAPACK, PNI_PATH_SMALL };
 
 /* The problem `kind` for each matrix of a and b (NULL where none is needed):
- *   PNI_SMALL_CHOLESKY        L with L L^T = (a + a^T) / 2
- *   PNI_SMALL_TRIANGULAR      op(a)^-1 b; flags PNI_UPPER (else lower), PNI_TRANSPOSE
- *   PNI_SMALL_CHOLESKY_SOLVE  (a a^T)^-1 b for a lower triangle a
- *   PNI_SMALL_SOLVE, _INVERSE a^-1 b, a^-1
- *   PNI_SMALL_TRIA            lower l with l l^T = a a^T, a [n, k], k >= n, n <= PNI_SMALL_MAX, k <= PNI_SMALL_WIDE
- *   PNI_SMALL_LOGDET, _DET, _DET_SIGN   log |det a|, det a, its sign; -inf, 0, 0 of a singular matrix
+ *   PNI_LANE_CHOLESKY        L with L L^T = (a + a^T) / 2
+ *   PNI_LANE_TRIANGULAR      op(a)^-1 b; flags PNI_UPPER (else lower), PNI_TRANSPOSE
+ *   PNI_LANE_CHOLESKY_SOLVE  (a a^T)^-1 b for a lower triangle a
+ *   PNI_LANE_SOLVE, _INVERSE a^-1 b, a^-1
+ *   PNI_LANE_TRIA            lower l with l l^T = a a^T, a [n, k], k >= n, n <= PNI_LANE_MAX, k <= PNI_LANE_COLUMNS
+ *   PNI_LANE_LOGDET, _DET, _DET_SIGN   log |det a|, det a, its sign; -inf, 0, 0 of a singular matrix
  * `where` begins the message of a failure. */
 pn_status pni_linalg(pn_context *c, const char *where, int path, int kind, int flags, const pn_tensor *a,
                      const pn_tensor *b, pn_tensor *out);
 
 /* out = x y as pni_matmul (blas.h) takes them, if the batch is one for the interleaved path; false: it is not. */
-bool pni_small_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
+bool pni_lane_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
 
 enum { PNI_MATRIX_NAME = 200 };
 /* "matrix [2, 3] of the batch" or "matrix" into buf, which is returned. */

@@ -188,19 +188,20 @@ static bool too_large(const pni_product *j) {
 }
 
 /* Plain matrices, or a contiguous batch times one matrix: the kernel for few multiplications, or NULL. */
-static pni_tiny_kernel tiny(const pn_tensor *x, const pn_tensor *y, const pn_tensor *out, pni_tiny *turned) {
+static pni_small_product_kernel tiny(const pn_tensor *x, const pn_tensor *y, const pn_tensor *out,
+                                     pni_small_product *turned) {
   if (y->ndim != 2 || out->numel > INT32_MAX || (x->ndim != 2 && !pni_is_contiguous(x))) return NULL;
-  pni_tiny p = {.n = y->shape[1],
-                .k = y->shape[0],
-                .x_row = x->ndim == 2 ? x->stride[0] : y->shape[0],
-                .x_col = x->stride[x->ndim - 1]};
+  pni_small_product p = {.n = y->shape[1],
+                         .k = y->shape[0],
+                         .x_row = x->ndim == 2 ? x->stride[0] : y->shape[0],
+                         .x_col = x->stride[x->ndim - 1]};
   p.m = out->numel / p.n;
   p.y_row = y->stride[0];
   p.y_col = y->stride[1];
   p.x = pni_data(x);
   p.y = pni_data(y);
   p.out = pni_data(out);
-  return pni_tiny_choose(x->dtype, &p, turned);
+  return pni_small_product_choose(x->dtype, &p, turned);
 }
 
 pn_status pni_product_run(pn_context *c, const pni_product *p) {
@@ -242,11 +243,11 @@ pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, cons
   if (out->numel == 0) return PN_OK;
   bool empty = x->shape[x->ndim - 1] == 0;
   if (empty) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
-  pni_tiny turned;
-  pni_tiny_kernel kernel = empty ? NULL : tiny(x, y, out, &turned);
+  pni_small_product turned;
+  pni_small_product_kernel kernel = empty ? NULL : tiny(x, y, out, &turned);
   if (kernel) kernel(&turned);
   bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
-  if (empty || kernel || (!folds && pni_small_matmul(c, x, y, out))) {
+  if (empty || kernel || (!folds && pni_lane_matmul(c, x, y, out))) {
     if (!pni_failed(c)) add_bias(bias, out);
     return c->status;
   }

@@ -15,8 +15,8 @@ pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, cons
 
 /* A product with everything decided but the numbers: for operands whose addresses stay. */
 typedef struct pni_product {
-  pni_tiny_kernel kernel; /* called with tiny, or NULL: BLAS by what follows */
-  pni_tiny tiny;
+  pni_small_product_kernel kernel; /* called with tiny, or NULL: BLAS by what follows */
+  pni_small_product tiny;
   int trans_x, trans_y, ldx, ldy; /* as CBLAS takes them */
   int dtype;
   int64_t m, n, k;

@@ -12,7 +12,7 @@
 #define NAME(f) f##_f32
 #include "small_product_real.h"
 
-const pni_tiny_level pni_tiny_avx2[2] = {{rows_f64, dots_f64}, {rows_f32, dots_f32}};
+const pni_small_product_level pni_small_product_avx2[2] = {{rows_f64, dots_f64}, {rows_f32, dots_f32}};
 #else
 typedef int pni_no_tiny_avx2; /* a translation unit is not empty */
 #endif

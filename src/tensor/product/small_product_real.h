@@ -11,7 +11,7 @@ typedef REAL NAME(quarter) __attribute__((vector_size(16)));
 #define FN    static inline __attribute__((always_inline)) TARGET
 
 /* `count` vectors of row x (k elements, x_col apart) times y, from column j on. */
-FN void NAME(strip)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, int count) {
+FN void NAME(strip)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, int count) {
   VEC acc[4] = {{0}, {0}, {0}, {0}};
   for (int64_t i = 0; i < p->k; i++) {
     REAL v = x[i * p->x_col];
@@ -25,7 +25,7 @@ FN void NAME(strip)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, 
 }
 
 /* A row of n < LANES columns, n known to the compiler: four sums side by side, so that no addition waits for another. */
-FN void NAME(narrow)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, const int64_t n) {
+FN void NAME(narrow)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, const int64_t n) {
   REAL s[4][LANES] = {{0}};
   int64_t i = 0;
   for (; i + 4 <= p->k; i += 4)
@@ -37,7 +37,7 @@ FN void NAME(narrow)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out,
 }
 
 /* A row of fewer than LANES columns. */
-FN void NAME(short_row)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *out, int64_t n) {
+FN void NAME(short_row)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, int64_t n) {
   switch (n) {
   case 1: NAME(narrow)(p, x, y, out, 1); return;
   case 2: NAME(narrow)(p, x, y, out, 2); return;
@@ -55,7 +55,7 @@ FN void NAME(short_row)(const pni_tiny *p, const REAL *x, const REAL *y, REAL *o
 }
 
 /* The last strip of a row ends with it and may repeat columns of the one before. */
-TARGET static void NAME(rows)(const pni_tiny *p) {
+TARGET static void NAME(rows)(const pni_small_product *p) {
   const REAL *y = p->y;
   for (int64_t i = 0; i < p->m; i++) {
     const REAL *x = (const REAL *)p->x + i * p->x_row;
@@ -94,7 +94,7 @@ FN REAL NAME(total)(const VEC *v) {
 }
 
 /* Scalar products x_i . y of k < LANES elements, k known to the compiler. */
-FN void NAME(short_dots)(const pni_tiny *p, const int64_t k) {
+FN void NAME(short_dots)(const pni_small_product *p, const int64_t k) {
   for (int64_t j = 0; j < p->n; j++) {
     REAL y[LANES];
     for (int64_t e = 0; e < k; e++) y[e] = ((const REAL *)p->y + j * p->y_col)[e];
@@ -108,7 +108,7 @@ FN void NAME(short_dots)(const pni_tiny *p, const int64_t k) {
 }
 
 /* Four scalar products x_i . y at a time; what is left of k is added one by one. */
-TARGET static void NAME(dots)(const pni_tiny *p) {
+TARGET static void NAME(dots)(const pni_small_product *p) {
   switch (p->k) {
   case 1: NAME(short_dots)(p, 1); return;
   case 2: NAME(short_dots)(p, 2); return;

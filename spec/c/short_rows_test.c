@@ -1,18 +1,18 @@
 /*
-** rows_test.c: kernels over many short rows: against sums in long double, the same bits for every instruction set, any
+** short_rows_test.c: kernels over many short rows: against sums in long double, the same bits for every instruction set, any
 ** number of rows and any cut between them; infinities and NaN.
 */
 #include <stdlib.h>
 #include "check.h"
 #include "../../src/tensor/lane/short_rows.h"
 
-enum { ROWS = 300, PLACES = ROWS * PNI_ROWS_LONGEST };
+enum { ROWS = 300, PLACES = ROWS * PNI_SHORT_ROWS_LONGEST };
 
 static double x64[PLACES], y64[PLACES], g64[ROWS], out64[PLACES], other64[PLACES];
 static float x32[PLACES], y32[PLACES], g32[ROWS], out32[PLACES], other32[PLACES];
 static int64_t place[ROWS];
 
-static bool per_row(int kind) { return kind < PNI_ROWS_SOFTMAX; }
+static bool per_row(int kind) { return kind < PNI_SHORT_ROWS_SOFTMAX; }
 
 static double uniform(void) { return (double)rand() / RAND_MAX; }
 
@@ -53,29 +53,29 @@ static long double wanted(int kind, int n, int r, int j) {
   for (int i = 0; i < n; i++) dot += (long double)y[i] * ((long double)x[i] - m - logl(s));
   long double p = expl((long double)x[j] - m) / s, g = (long double)g64[r];
   switch (kind) {
-  case PNI_ROWS_SUM: return plain;
-  case PNI_ROWS_MAX: return m;
-  case PNI_ROWS_MIN: return low;
-  case PNI_ROWS_LOGSUMEXP: return m + logl(s);
-  case PNI_ROWS_PICK: return (long double)x[place[r]] - m - logl(s);
-  case PNI_ROWS_DOT: return dot;
-  case PNI_ROWS_SOFTMAX: return p;
-  case PNI_ROWS_LOG_SOFTMAX: return (long double)x[j] - m - logl(s);
-  case PNI_ROWS_PICK_SLOPE: return g * ((j == place[r]) - p);
-  case PNI_ROWS_DOT_SLOPE: return g * ((long double)y[j] - p * sy);
-  case PNI_ROWS_SOFTMAX_SLOPE: return (long double)x[j] * ((long double)y[j] - xy);
-  case PNI_ROWS_LOGSUMEXP_SLOPE: return g * expl((long double)x[j] - (long double)y64[r]);
+  case PNI_SHORT_ROWS_SUM: return plain;
+  case PNI_SHORT_ROWS_MAX: return m;
+  case PNI_SHORT_ROWS_MIN: return low;
+  case PNI_SHORT_ROWS_LOGSUMEXP: return m + logl(s);
+  case PNI_SHORT_ROWS_PICK: return (long double)x[place[r]] - m - logl(s);
+  case PNI_SHORT_ROWS_DOT: return dot;
+  case PNI_SHORT_ROWS_SOFTMAX: return p;
+  case PNI_SHORT_ROWS_LOG_SOFTMAX: return (long double)x[j] - m - logl(s);
+  case PNI_SHORT_ROWS_PICK_SLOPE: return g * ((j == place[r]) - p);
+  case PNI_SHORT_ROWS_DOT_SLOPE: return g * ((long double)y[j] - p * sy);
+  case PNI_SHORT_ROWS_SOFTMAX_SLOPE: return (long double)x[j] * ((long double)y[j] - xy);
+  case PNI_SHORT_ROWS_LOGSUMEXP_SLOPE: return g * expl((long double)x[j] - (long double)y64[r]);
   default: return (long double)y[j] - expl((long double)x[j]) * sy;
   }
 }
 
 static void run64(int level, int kind, int n, int begin, int end, double *out) {
-  pni_rows r = {kind, n, 1, x64, y64, place, g64, out};
-  pni_rows_f64_at(level, &r, begin, end);
+  pni_short_rows r = {kind, n, 1, x64, y64, place, g64, out};
+  pni_short_rows_f64_at(level, &r, begin, end);
 }
 static void run32(int level, int kind, int n, int begin, int end, float *out) {
-  pni_rows r = {kind, n, 1, x32, y32, place, g32, out};
-  pni_rows_f32_at(level, &r, begin, end);
+  pni_short_rows r = {kind, n, 1, x32, y32, place, g32, out};
+  pni_short_rows_f32_at(level, &r, begin, end);
 }
 
 static void check_values(int kind, int n) {
@@ -127,7 +127,7 @@ static void check_bounds(int kind, int n) {
 /* Elements `inner` apart give what adjacent ones do; y and g by row as before. */
 static void check_apart(int kind, int n, int inner) {
   int rows = ROWS / inner * inner;
-  bool slope = kind == PNI_ROWS_LOGSUMEXP_SLOPE;
+  bool slope = kind == PNI_SHORT_ROWS_LOGSUMEXP_SLOPE;
   run64(2, kind, n, 0, rows, out64);
   run32(2, kind, n, 0, rows, out32);
   static double x[PLACES], y[PLACES], got[PLACES];
@@ -138,10 +138,10 @@ static void check_apart(int kind, int n, int inner) {
       x[to] = x64[r * n + j], v[to] = x32[r * n + j];
       y[to] = y64[r * n + j], w[to] = y32[r * n + j];
     }
-  pni_rows a = {kind, n, inner, x, slope ? y64 : y, place, g64, got},
-           b = {kind, n, inner, v, slope ? y32 : w, place, g32, got32};
-  pni_rows_f64_at(2, &a, 0, rows);
-  pni_rows_f32_at(2, &b, 0, rows);
+  pni_short_rows a = {kind, n, inner, x, slope ? y64 : y, place, g64, got},
+                 b = {kind, n, inner, v, slope ? y32 : w, place, g32, got32};
+  pni_short_rows_f64_at(2, &a, 0, rows);
+  pni_short_rows_f32_at(2, &b, 0, rows);
   int different = 0;
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < (per_row(kind) ? 1 : n); j++) {
@@ -158,18 +158,18 @@ static void check_places(int n, int inner) {
   static int64_t got[2][ROWS];
   int rows = ROWS / inner * inner;
   for (int i = 0; i < rows * n; i++) v[i] = (float)(x[i] = rand() % 50 == 0 ? (double)NAN : (double)(rand() % 4));
-  for (int kind = PNI_ROWS_ARGMAX; kind <= PNI_ROWS_ARGMIN; kind++) {
-    pni_rows a = {.kind = kind, .n = n, .inner = inner, .x = x, .out = got[0]}, b = a;
+  for (int kind = PNI_SHORT_ROWS_ARGMAX; kind <= PNI_SHORT_ROWS_ARGMIN; kind++) {
+    pni_short_rows a = {.kind = kind, .n = n, .inner = inner, .x = x, .out = got[0]}, b = a;
     b.x = v, b.out = got[1];
-    pni_rows_f64_at(2, &a, 0, rows);
-    pni_rows_f32_at(2, &b, 0, rows);
+    pni_short_rows_f64_at(2, &a, 0, rows);
+    pni_short_rows_f32_at(2, &b, 0, rows);
     int different = 0;
     for (int r = 0; r < rows; r++) {
       const double *row = x + r / inner * n * inner + r % inner;
       int best = 0;
       for (int j = 1; j < n && !isnan(row[best * inner]); j++) {
         double e = row[j * inner], m = row[best * inner];
-        if (isnan(e) || (kind == PNI_ROWS_ARGMAX ? e > m : e < m)) best = j;
+        if (isnan(e) || (kind == PNI_SHORT_ROWS_ARGMAX ? e > m : e < m)) best = j;
       }
       different += got[0][r] != best || got[1][r] != best;
     }
@@ -185,28 +185,28 @@ static const double *row_of(int kind, int n, const double *x) {
 
 static void check_edges(void) {
   const double inf = INFINITY, none = NAN;
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP, 3, (double[]){-inf, -inf, -inf})[0], -inf, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP, 3, (double[]){-inf, 2, -inf})[0], 2, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP, 3, (double[]){-inf, inf, 1})[0], inf, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP, 3, (double[]){-inf, none, -inf})[0], none, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP, 3, (double[]){inf, none, 1})[0], none, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP, 2, (double[]){1e6, 1e6})[0], 1e6 + log(2), 1e-15);
-  CHECK_NEAR(row_of(PNI_ROWS_MAX, 3, (double[]){1, none, 3})[0], none, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_MIN, 3, (double[]){1, 2, none})[0], none, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_MAX, 3, (double[]){-inf, -inf, -3})[0], -3, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_SOFTMAX, 2, (double[]){-inf, 5})[1], 1, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP, 3, (double[]){-inf, -inf, -inf})[0], -inf, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP, 3, (double[]){-inf, 2, -inf})[0], 2, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP, 3, (double[]){-inf, inf, 1})[0], inf, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP, 3, (double[]){-inf, none, -inf})[0], none, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP, 3, (double[]){inf, none, 1})[0], none, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP, 2, (double[]){1e6, 1e6})[0], 1e6 + log(2), 1e-15);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_MAX, 3, (double[]){1, none, 3})[0], none, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_MIN, 3, (double[]){1, 2, none})[0], none, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_MAX, 3, (double[]){-inf, -inf, -3})[0], -3, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_SOFTMAX, 2, (double[]){-inf, 5})[1], 1, 0);
   CHECK_NEAR(out64[0], 0, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_SOFTMAX, 2, (double[]){-inf, -inf})[0], none, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOG_SOFTMAX, 2, (double[]){-inf, 5})[0], -inf, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_SOFTMAX, 2, (double[]){-inf, -inf})[0], none, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOG_SOFTMAX, 2, (double[]){-inf, 5})[0], -inf, 0);
   CHECK_NEAR(out64[1], 0, 0);
-  CHECK_NEAR(row_of(PNI_ROWS_LOG_SOFTMAX, 2, (double[]){1e6, 1e6 - 10})[0], -log1p(exp(-10)), 1e-11);
-  CHECK_NEAR(row_of(PNI_ROWS_LOG_SOFTMAX, 2, (double[]){none, 5})[1], none, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOG_SOFTMAX, 2, (double[]){1e6, 1e6 - 10})[0], -log1p(exp(-10)), 1e-11);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOG_SOFTMAX, 2, (double[]){none, 5})[1], none, 0);
   y64[0] = -inf, g64[0] = 3;
-  CHECK_NEAR(row_of(PNI_ROWS_LOGSUMEXP_SLOPE, 2, (double[]){-inf, -inf})[1], 0, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_LOGSUMEXP_SLOPE, 2, (double[]){-inf, -inf})[1], 0, 0);
   y64[0] = 0, y64[1] = 1;
-  CHECK_NEAR(row_of(PNI_ROWS_DOT, 2, (double[]){-inf, 5})[0], 0, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_DOT, 2, (double[]){-inf, 5})[0], 0, 0);
   y64[0] = 1, y64[1] = 0;
-  CHECK_NEAR(row_of(PNI_ROWS_DOT, 2, (double[]){-inf, 5})[0], -inf, 0);
+  CHECK_NEAR(row_of(PNI_SHORT_ROWS_DOT, 2, (double[]){-inf, 5})[0], -inf, 0);
 }
 
 int main(void) {
@@ -215,8 +215,8 @@ int main(void) {
     fill(sizes[i]);
     check_places(sizes[i], 1);
     check_places(sizes[i], 13);
-    for (int kind = 0; kind < PNI_ROWS_KINDS; kind++) {
-      if (kind == PNI_ROWS_ARGMAX || kind == PNI_ROWS_ARGMIN) continue;
+    for (int kind = 0; kind < PNI_SHORT_ROWS_KINDS; kind++) {
+      if (kind == PNI_SHORT_ROWS_ARGMAX || kind == PNI_SHORT_ROWS_ARGMIN) continue;
       check_apart(kind, sizes[i], 2);
       check_apart(kind, sizes[i], 25);
       check_apart(kind, sizes[i], 32);

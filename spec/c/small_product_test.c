@@ -1,5 +1,5 @@
 /*
-** tiny_test.c: tiny products at every level this processor has against sums in long double, for all small shapes and
+** small_product_test.c: tiny products at every level this processor has against sums in long double, for all small shapes and
 ** every layout of the operands; nothing beside the result is written.
 */
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 enum { MOST = 70 * 70 };
 
-static const pni_tiny_level *at(int level, int dtype) {
+static const pni_small_product_level *at(int level, int dtype) {
 #if PNI_CPU_X86
-  if (level == PNI_CPU_AVX512) return &pni_tiny_avx512[dtype];
-  if (level == PNI_CPU_AVX2) return &pni_tiny_avx2[dtype];
+  if (level == PNI_CPU_AVX512) return &pni_small_product_avx512[dtype];
+  if (level == PNI_CPU_AVX2) return &pni_small_product_avx2[dtype];
 #endif
   (void)level;
-  return &pni_tiny_portable[dtype];
+  return &pni_small_product_portable[dtype];
 }
 
 static double number(unsigned *state) {
@@ -24,7 +24,7 @@ static double number(unsigned *state) {
 }
 
 #define CASES(T, dtype, rel)                                                                                           \
-  static void compare_##T(const pni_tiny *p, const T *out) {                                                           \
+  static void compare_##T(const pni_small_product *p, const T *out) {                                                  \
     const T *x = p->x, *y = p->y;                                                                                      \
     double worst = 0;                                                                                                  \
     for (int64_t i = 0; i < p->m; i++)                                                                                 \
@@ -46,10 +46,10 @@ static double number(unsigned *state) {
     unsigned state = 5;                                                                                                \
     for (int i = 0; i < MOST; i++) x[i] = (T)number(&state), y[i] = (T)number(&state);                                 \
     for (int layout = 0; layout < 4; layout++) {                                                                       \
-      pni_tiny p = {                                                                                                   \
-          m, n, k, layout & 1 ? 1 : k, layout & 1 ? m : 1, layout & 2 ? 1 : n, layout & 2 ? k : 1, x, y, out};         \
+      pni_small_product p = {m, n, k,  layout & 1 ? 1 : k, layout & 1 ? m : 1, layout & 2 ? 1 : n, layout & 2 ? k : 1, \
+                             x, y, out};                                                                               \
       out[m * n] = 12345;                                                                                              \
-      if (pni_tiny_matmul(dtype, &p)) compare_##T(&p, out);                                                            \
+      if (pni_small_product_matmul(dtype, &p)) compare_##T(&p, out);                                                   \
       for (int level = 0; level <= pni_cpu_level(); level++) {                                                         \
         if (p.y_col == 1) at(level, dtype)->rows(&p), compare_##T(&p, out);                                            \
         if (p.x_col == 1 && p.y_row == 1) at(level, dtype)->dots(&p), compare_##T(&p, out);                            \
