@@ -113,6 +113,7 @@ pn_status pni_factor(pn_context *c, const char *where, int kind, const pn_tensor
                                                                             : j.f->svd_work;
   if (pni_check_effort(c, where, x->dtype, m, n, operations(&j))) return c->status;
   sizes((int)m, (int)n, &j.nwork, &j.niwork);
+  j.nwork = (j.nwork + 15) / 16 * 16; /* each shard's begins at 64 bytes: some BLAS kernels sum by alignment */
   run_job(c, &j);
   int64_t failed = atomic_load(&j.failed);
   return failed == INT64_MAX || pni_failed(c) ? c->status : complain(c, where, x, failed);
