@@ -13,6 +13,74 @@
 **                 borrowed = valid as long as its owner. Arguments are always borrowed.
 **                 Every builder result is scoped unless its comment says otherwise.
 **   Axes          0-based, negative from the end. (Lua: 1-based.)
+**
+** Example: a slope and its uncertainty, by gradient steps on a bound
+**
+**   #include <penumbra.h>
+**   #include <stdio.h>
+**
+**   int main(void) {
+**     pn_context *c = pn_context_new(NULL);
+**     size_t scope = pn_scope_open(c);
+**     const char *names[] = {"loc", "scale"};
+**     pn_tensor *x = pn_linspace(c, PN_FLOAT64, -1, 1, 50);
+**     pn_tensor *y = pn_add(c, pn_mul(c, x, pn_scalar(c, PN_FLOAT64, 2)), pn_randn(c, NULL, PN_FLOAT64, 1, (int64_t[]){50}));
+**     pn_tensor *loc = pn_param(c, pn_scalar(c, PN_FLOAT64, 0)), *log_scale = pn_param(c, pn_scalar(c, PN_FLOAT64, 0));
+**     pn_optim *adam = pn_optim_new(c, "adam", 2, (pn_tensor *[]){loc, log_scale}, NULL,
+**                                   (pn_option[]){{.name = "lr", .number = 0.05}, {0}});
+**     pn_dist *prior = pn_dist_new(c, "normal", 0, NULL, NULL);
+**     for (int step = 0; step < 500; step++) {
+**       size_t inner = pn_scope_open(c);
+**       pn_dist *q = pn_dist_new(c, "normal", 2, names, (pn_tensor *[]){loc, pn_exp(c, log_scale)});
+**       pn_tensor *slope = pn_dist_rsample(c, q, NULL, 0, NULL), *mean = pn_mul(c, x, slope);
+**       pn_dist *data = pn_dist_new(c, "normal", 1, names, &mean);
+**       pn_tensor *fit = pn_sum(c, pn_dist_log_prob(c, data, y), PN_ALL, 0);
+**       pn_optim_step(c, adam, pn_sub(c, pn_dist_kl(c, q, prior), fit)); // the negative ELBO
+**       pn_dist_unref(q), pn_dist_unref(data);
+**       pn_scope_close(c, inner);
+**     }
+**     double m = 0, s = 0;
+**     pn_tensor_item(c, loc, &m);
+**     if (pn_tensor_item(c, pn_exp(c, log_scale), &s) == PN_OK) printf("slope %.2f +- %.2f\n", m, s);
+**     else printf("%s\n", pn_context_message(c));
+**     pn_dist_unref(prior), pn_optim_unref(adam);
+**     pn_scope_close(c, scope);
+**     pn_context_close(c);
+**   }
+**
+** Index
+**   status                                    pn_status_name, pn_version
+**   context                                   pn_context_new, _close, _status, _message, _cancel, _set_deadline
+**   scopes                                    pn_scope_open, pn_scope_close
+**   random numbers                            pn_seed, pn_rng_new, pn_rng_split, pn_rand, pn_randn
+**   tensors                                   pn_zeros, pn_from_data, pn_linspace, pn_tensor_item, _copy_out
+**   parameters and gradients                  pn_param, pn_param_set, pn_grad, pn_backward
+**   elementwise ops                           pn_add, pn_exp, pn_where, pn_lgamma, pn_clamp ...
+**   reductions                                pn_sum, pn_mean, pn_logsumexp, pn_argmax, pn_softmax, pn_cumsum ...
+**   shape                                     pn_reshape, pn_permute, pn_slice, pn_concatenate, pn_pad ...
+**   indexing                                  pn_gather, pn_take, pn_scatter_add, pn_argsort ...
+**   products                                  pn_matmul, pn_einsum, pn_linear
+**   linear algebra                            pn_cholesky, pn_solve, pn_logdet, pn_qr, pn_eigh, pn_svd, pn_tria ...
+**   Kalman filter steps                       pn_kalman_predict, pn_kalman_update, pn_kalman_step ...
+**   Kalman filter sequences                   pn_kalman_filter, pn_kalman_log_prob ...
+**   hidden Markov models                      pn_hmm_filter, pn_hmm_viterbi, pn_hmm_sample
+**   files                                     pn_archive_new, pn_load_npy, pn_load_csv ...
+**   images                                    pn_conv2d, pn_max_pool2d ...
+**   bijectors                                 pn_bijector_new, pn_bijector_forward, pn_bijector_inverse_log_det ...
+**   distributions                             pn_dist_new, pn_dist_log_prob, pn_dist_rsample, pn_dist_kl ...
+**   distributions made of distributions       pn_dist_transformed, pn_dist_mixture, pn_dist_masked ...
+**   Gaussian factors                          pn_natural_new, pn_natural_of ...
+**   layers and optimisers                     pn_layer_new, pn_layer_forward, pn_optim_new, pn_optim_step ...
+**   estimators                                pn_estimate, pn_sir
+**   exact transport of mass                   pn_transport, pn_image_transport
+**   capture and replay                        pn_capture_begin, pn_capture_end ...
+**   differential equations                    pn_odeint
+**   sampling                                  pn_sampler_new, pn_sampler_run ...
+**   targets                                   pn_target_new, pn_target_of_function ...
+**   populations                               pn_population_new, pn_population_evaluate
+**   sequential Monte Carlo                    pn_resample, pn_smc_new ...
+**   filters online                            pn_filter_new, pn_filter_kalman ...
+**   the runtime inside a host program         pn_runtime_new, pn_runtime_run_string, pn_runtime_call ...
 */
 #ifndef PENUMBRA_H
 #define PENUMBRA_H
@@ -461,7 +529,7 @@ PN_API pn_tensor *pn_tria(pn_context *c, pn_tensor *x);
  * updates. */
 PN_API pn_tensor *pn_cholesky_update(pn_context *c, pn_tensor *l, pn_tensor *x);
 
-/* ---- Kalman filter: one step for each filter of a batch; leading axes broadcast ---------------- */
+/* ---- Kalman filter steps: one step for each filter of a batch; leading axes broadcast ---------------- */
 /* States and observations have 1 to 32 elements. State mean [..., n], cov [..., n, n]; covariances are read as their
  * symmetric parts and come out exactly symmetric. What all filters share is given once, without a batch axis, and not
  * copied. Differentiable twice and more in every float operand. */
@@ -505,7 +573,7 @@ PN_API pn_status pn_kalman_root_predict(pn_context *c, pn_tensor *mean, pn_tenso
 PN_API pn_status pn_kalman_root_update(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *y, pn_tensor *emission,
                                        pn_tensor *d, pn_tensor *r, pn_tensor *observed, pn_kalman *out);
 
-/* ---- Kalman filter: whole sequences in one call ------------------------------------------------ */
+/* ---- Kalman filter sequences: whole ones in one call ------------------------------------------------ */
 /* States x_0 ~ N(mean, cov), x_t = a_t x_(t-1) + b_t + N(0, q_t), observations y_t = c_t x_t + d_t + N(0, r_t) for
  * t = 1 ... T: x_0 has none. Time is the leading axis of y [T, batch..., p]; operands broadcast against its leading axes
  * as NumPy does: a [n, n] is the same always, [T, n, n] changes with time where there is no batch, and for a batch of B

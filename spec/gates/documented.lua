@@ -37,8 +37,22 @@ local function module(path, text, found)
   end
 end
 
+--- The sections of the public header, "/* ---- title: more ----", and the lines of the index at its head, in one order.
+local function index(text, found)
+  local lines = (text:match "\n%*%* Index\n(.-)%*/" or ""):gmatch "%*%*   (.-)  +pn_"
+  for title in text:gmatch "\n/%* %-%-%-%- ([^\n]+)" do
+    title = title:gsub("[ %-]*%*/$", ""):gsub("%-%-+$", ""):gsub(":.*", ""):gsub(" *%(.*", ""):gsub("%s+$", "")
+    local line = lines()
+    if line ~= title then
+      found[#found + 1] = ("src/penumbra.h: the index has '%s' where section '%s' stands"):format(line, title)
+      return
+    end
+  end
+end
+
 return function(root)
   local found = {}
+  index(tool.read(root .. "/src/penumbra.h") or "", found)
   for _, path in ipairs(tool.files(root, "src", "*.h")) do header(path, tool.read(root .. "/" .. path), found) end
   for _, path in ipairs(tool.files(root, "lua", "*.lua")) do module(path, tool.read(root .. "/" .. path), found) end
   return found
