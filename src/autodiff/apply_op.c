@@ -37,9 +37,9 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
     if (b->dtype != a->dtype && call->op->map)
       return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", call->op->name,
                       pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
-    pn_tensor wide = {.dtype = out->dtype, .ndim = out->ndim};
-    memcpy(wide.shape, out->shape, sizeof wide.shape);
-    if (pni_broadcast(c, call->op->name, k == 1 ? a : &wide, b, out)) return c->status;
+    pn_tensor joint = {.dtype = out->dtype, .ndim = out->ndim};
+    memcpy(joint.shape, out->shape, sizeof joint.shape);
+    if (pni_broadcast(c, call->op->name, k == 1 ? a : &joint, b, out)) return c->status;
   }
   return PN_OK;
 }
