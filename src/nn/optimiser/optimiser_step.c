@@ -1,7 +1,9 @@
 /*
 ** optimiser_step.c: one step of any optimiser. First everything that can fail (gradients made contiguous
-** and checked), then the updates, which cannot: a failed step changes nothing.
+** and checked), then the updates, which cannot: a failed step changes nothing. The numbers of all parameters are dealt to
+** the threads as if they stood in one row: many small parameters are one piece of work, a large one is several.
 */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,23 +47,100 @@ static pn_tensor *usable(pn_context *c, const pn_optim *o, int i, pn_tensor *g) 
   return pni_contiguous(c, g);
 }
 
-static bool is_finite(const pn_tensor *g) {
-  return g->dtype == PN_FLOAT64 ? pni_finite_f64(pni_data(g), g->numel) : pni_finite_f32(pni_data(g), g->numel);
+/* ---- all parameters that have a gradient, as one row of numbers ---- */
+
+enum { GRAIN = 16384 }; /* numbers of a shard */
+
+/* A pass over them; every shard has its own. */
+typedef struct pass {
+  pn_optim *o;
+  pn_tensor *const *g;
+  atomic_int *bad; /* the first parameter whose gradient is not finite */
+  double *square;  /* sums of squares, one per shard */
+  double sum;      /* of the shard's */
+  pni_update u;    /* scale, limit, and the scalars of the step number `last` */
+  int64_t last;
+} pass;
+
+static int64_t numbers(const pn_optim *o, pn_tensor *const *g) {
+  int64_t n = 0;
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) n += g[i]->numel;
+  return n;
 }
 
-static double squares_of(const pn_tensor *g) {
-  return g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel)
-                                : pni_sum_squares_f32(pni_data(g), g->numel);
+/* Numbers `from` .. `from + n - 1` of parameter i. */
+typedef void (*piece)(pass *s, int i, int64_t from, int64_t n);
+
+static void pieces(pass *s, int64_t begin, int64_t end, piece f) {
+  for (int i = 0; i < s->o->n && end > 0; i++) {
+    if (!s->g[i]) continue;
+    int64_t size = s->g[i]->numel, last = end < size ? end : size;
+    if (begin < last) f(s, i, begin, last - begin);
+    begin = begin > size ? begin - size : 0;
+    end -= size;
+  }
+}
+
+static const char *at(const pn_tensor *t, int64_t from) {
+  return (const char *)pni_data(t) + (size_t)from * pni_itemsize(t);
+}
+
+static void look(pass *s, int i, int64_t from, int64_t n) {
+  const pn_tensor *g = s->g[i];
+  if ((g->dtype == PN_FLOAT64 ? pni_finite_f64 : pni_finite_f32)(at(g, from), n)) return;
+  int bad = atomic_load(s->bad);
+  while (i < bad && !atomic_compare_exchange_weak(s->bad, &bad, i)) {
+  }
+}
+
+static void squares_of(pass *s, int i, int64_t from, int64_t n) {
+  const pn_tensor *g = s->g[i];
+  s->sum += (g->dtype == PN_FLOAT64 ? pni_sum_squares_f64 : pni_sum_squares_f32)(at(g, from), n);
+}
+
+static void update(pass *s, int i, int64_t from, int64_t n) {
+  const pn_optim *o = s->o;
+  const pn_tensor *p = o->param[i];
+  if (o->step[i] != s->last) o->type->scalars(o->option, s->last = o->step[i], s->u.k);
+  s->u.n = n;
+  s->u.param = (char *)(uintptr_t)at(p, from);
+  s->u.grad = at(s->g[i], from);
+  for (int k = 0; k < o->nslots; k++) s->u.slot[k] = (char *)(uintptr_t)at(o->slot[i * o->nslots + k], from);
+  o->type->update[p->dtype](&s->u);
+}
+
+static void finite_shard(void *data, int64_t begin, int64_t end) {
+  pass s = *(const pass *)data;
+  pieces(&s, begin, end, look);
+}
+static void squares_shard(void *data, int64_t begin, int64_t end) {
+  pass s = *(const pass *)data;
+  pieces(&s, begin, end, squares_of);
+  s.square[begin / GRAIN] = s.sum;
+}
+static void update_shard(void *data, int64_t begin, int64_t end) {
+  pass s = *(const pass *)data;
+  pieces(&s, begin, end, update);
+}
+
+/* The first parameter whose gradient has a number that is not finite, or -1. */
+static int first_bad(pn_context *c, pn_optim *o, pn_tensor *const *g) {
+  atomic_int bad;
+  atomic_init(&bad, INT_MAX);
+  pass s = {.o = o, .g = g, .bad = &bad};
+  pni_parallel_whole(c, numbers(o, g), 2 * GRAIN, finite_shard, &s);
+  return bad == INT_MAX ? -1 : bad;
 }
 
 /* The Euclidean norm of all gradients, safe against overflow: |g| = big |g / big|. */
 static double careful_norm(int n, pn_tensor *const *g) {
   double big = 0, total = 0;
-  for (int pass = 0; pass < 2; pass++)
+  for (int turn = 0; turn < 2; turn++)
     for (int i = 0; i < n; i++)
       for (int64_t k = 0; g[i] && k < g[i]->numel; k++) {
         double v = fabs(pni_element(g[i], k));
-        if (pass == 0)
+        if (turn == 0)
           big = v > big ? v : big;
         else
           total += v / big * (v / big);
@@ -75,48 +154,47 @@ static double option_of(const pn_optim *o, const char *name) {
 }
 
 /* The norm costs a pass over the gradients; it is taken only if it may count. */
-static double clip_scale(const pn_optim *o, pn_tensor *const *g) {
+static double clip_scale(pn_context *c, pn_optim *o, pn_tensor *const *g) {
   double limit = option_of(o, "clip_norm"), squares = 0;
   if (limit == HUGE_VAL) return 1;
-  for (int i = 0; i < o->n; i++)
-    if (g[i]) squares += squares_of(g[i]);
+  int64_t n = numbers(o, g), shards = (n + GRAIN - 1) / GRAIN;
+  pass s = {.o = o, .g = g, .square = pni_alloc_array(c, shards, sizeof(double))};
+  if (!s.square) return 1;
+  pni_parallel_whole(c, n, GRAIN, squares_shard, &s);
+  for (int64_t k = 0; k < shards; k++) squares += s.square[k];
+  pni_free(c, s.square, (size_t)shards * sizeof(double));
   double norm = isfinite(squares) ? sqrt(squares) : careful_norm(o->n, g);
   return norm > limit ? limit / norm : 1;
 }
 
 /* The updates: nothing here can fail. */
-static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
-  pni_update u = {.scale = scale, .limit = option_of(o, "clip_value")};
-  int64_t last = -1;
-  for (int i = 0; i < o->n; i++) {
-    if (!g[i]) continue;
-    pn_tensor *p = o->param[i];
-    if (++o->step[i] != last) o->type->scalars(o->option, last = o->step[i], u.k);
-    u.n = p->numel;
-    u.param = pni_data(p);
-    u.grad = pni_data(g[i]);
-    for (int k = 0; k < o->nslots; k++) u.slot[k] = pni_data(o->slot[i * o->nslots + k]);
-    o->type->update[p->dtype](&u);
-    p->storage->version++;
-  }
+static void update_all(pn_context *c, pn_optim *o, pn_tensor *const *g, double scale) {
+  pass s = {.o = o, .g = g, .u = {.scale = scale, .limit = option_of(o, "clip_value")}, .last = -1};
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) o->step[i]++;
+  pni_parallel_whole(c, numbers(o, g), GRAIN, update_shard, &s);
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) o->param[i]->storage->version++;
 }
 
 /* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
 static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
   pn_tensor **g = pni_calloc(c, (size_t)o->n * sizeof *g);
   int used = 0, bad = -1;
+  double scale = 1;
   for (int i = 0; g && i < o->n && !pni_failed(c); i++) {
     pn_tensor *given = grads ? grads[i] : o->param[i]->grad;
     if (!given || !(g[i] = usable(c, o, i, given))) continue;
     used++;
-    if (bad < 0 && !is_finite(g[i])) bad = i;
   }
+  if (!pni_failed(c)) bad = first_bad(c, o, g);
   if (bad >= 0) not_finite(c, o, bad, loss);
   if (!pni_failed(c) && used == 0)
     pni_fail(c, PN_STATE, "%s: no parameter of this optimiser has a gradient (does the loss depend on them?)",
              o->type->name);
   c->evaluating++;
-  if (!pni_failed(c)) update_all(o, g, clip_scale(o, g));
+  if (!pni_failed(c)) scale = clip_scale(c, o, g);
+  if (!pni_failed(c)) update_all(c, o, g, scale);
   c->evaluating--;
   for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
   pni_free(c, g, (size_t)o->n * sizeof *g);
