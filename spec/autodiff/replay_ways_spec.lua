@@ -233,7 +233,7 @@ local effects = {
 
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
-  csv idx load npy npz safetensors save script files new points impulses capture
+  csv idx load npy npz safetensors save script files new points impulses capture history
   standardise split parameters
   json trap_nan load_posterior objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate

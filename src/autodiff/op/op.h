@@ -65,6 +65,8 @@ struct pni_op {
    * optional. Ints go to attr->i in this order (a list last), numbers to attr->r. */
   const char *args;
   const char *doc; /* formula in one line, shapes, source */
+  /* What finite inputs that give NaN or an infinity mean, if always the same; may be NULL. */
+  const char *advice;
   int flags;
   pni_domain domain[3];
   /* Shape and dtype of the result; NULL: broadcast of all inputs, their common dtype. */

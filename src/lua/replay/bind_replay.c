@@ -181,13 +181,22 @@ static int l_call(lua_State *L) {
 
 /* ---- capturing ---- */
 
-/* look(compiled): before a capture. Plans whose constants have other values now are forgotten. */
+/* look(compiled) -> name, type: before a capture. Plans whose constants have other values now are forgotten; if there
+ * were some, which value it is, and what it was. */
 static int l_look(lua_State *L) {
   compiled *f = self_of(L);
+  char name[80];
+  const char *type = NULL;
   pni_refuse_finaliser(L, "a capture");
-  if (!unchanged(L)) forget(f);
+  lua_getiuservalue(L, 1, SEEN);
+  bool known = pni_watch_first(L, lua_gettop(L), name, &type) && f->n > 0;
+  lua_pop(L, 1);
+  if (type) forget(f);
   look_around(L, BEFORE);
-  return 0;
+  if (!known) return 0;
+  lua_pushstring(L, name);
+  lua_pushstring(L, type);
+  return 2;
 }
 
 /* begin(tensors...) -> what stands for them inside */

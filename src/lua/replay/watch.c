@@ -397,6 +397,21 @@ static void write_name(lua_State *L, const watched *w, int list, int k, char nam
   lua_pop(L, 2);
 }
 
+bool pni_watch_first(lua_State *L, int at, char name[80], const char **type) {
+  const watched *w = lua_touserdata(L, at);
+  if (!w) return false;
+  lua_getiuservalue(L, at, 1);
+  int list = lua_gettop(L), k = next_change(L, w, list, 0);
+  if (k >= 0) {
+    write_name(L, w, list, k, name);
+    lua_rawgeti(L, list, 3 * k + 3);
+    bool nil = lua_touserdata(L, -1) == (const void *)&nothing;
+    *type = nil ? "nil" : pni_type_name(L, -1);
+  }
+  lua_settop(L, list - 1);
+  return k >= 0;
+}
+
 static bool is_scalar(int type) { return type == LUA_TNUMBER || type == LUA_TBOOLEAN || type == LUA_TSTRING; }
 
 bool pni_watch_changed(lua_State *L, int at, char name[80]) {
