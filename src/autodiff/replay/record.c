@@ -57,10 +57,7 @@ static pn_status check_outside(pn_context *c, const pn_tensor *t) {
   const pni_tape *tape = tape_of(c);
   if (tape->inner && !pni_has_slot(c, t) &&
       ((t->flags & (PNI_REQUIRES_GRAD | PNI_PARAM)) == PNI_REQUIRES_GRAD || is_made_around(tape, t)))
-    return pni_fail(
-        c, PN_STATE,
-        "odeint: f uses a tensor from outside that depends on parameters or differs from call to call: pass "
-        "it in {parameters = {...}}");
+    return pni_fail(c, PN_STATE, "%s", tape->inner);
   if (!(t->flags & PNI_REQUIRES_GRAD) || t->flags & PNI_PARAM || pni_has_slot(c, t)) return PN_OK;
   return pni_fail(c, PN_STATE,
                   "compile: a tensor that was computed from parameters outside the function is used inside (compute it "
@@ -97,6 +94,16 @@ pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *
                   "compile: random numbers were drawn before %s in a way that cannot be repeated (a sampler in C is a "
                   "source or an operation that draws; a draw that failed cannot be caught inside the function)",
                   where);
+}
+
+/* Who catches a failure within a capture and goes another way would go it always. */
+pn_status pni_tape_check_whole(pn_context *c, const pni_tape *tape) {
+  if (c->broken[0])
+    return pni_fail(
+        c, PN_STATE,
+        "compile: the function went on after a failure that may not come again, its way would be frozen: %s",
+        c->broken);
+  return pni_tape_check_draws(c, tape, "the end");
 }
 
 static pn_status drawn(pn_context *c, pn_tensor *t, pn_rng *rng, const pni_draw *d) {
@@ -208,7 +215,7 @@ void pni_capture_leave(pn_context *c, const pni_tape *tape) {
   if (tape->outer) c->captures = tape->outer_capture;
 }
 
-static pn_status begin(pn_context *c, bool inner, int n, pn_tensor *const *in, pn_tensor **inside) {
+static pn_status begin(pn_context *c, const char *inner, int n, pn_tensor *const *in, pn_tensor **inside) {
   pni_tape *tape = pni_calloc(c, sizeof *tape);
   if (!tape) return c->status;
   tape->recorder.drawn = drawn;
@@ -234,15 +241,17 @@ static pn_status begin(pn_context *c, bool inner, int n, pn_tensor *const *in, p
 
 pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside) {
   if (pni_failed(c) || pni_refuse_capture(c, "another capture", "end the one that is going on")) return c->status;
-  return begin(c, false, n, in, inside);
+  return begin(c, NULL, n, in, inside);
 }
 
-pn_status pni_capture_enter(pn_context *c, int n, pn_tensor *const *in, int first, int last, pn_tensor **inside) {
+pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
+                            pn_tensor **inside) {
   size_t at = c->scope_len;
   for (int k = 0; k < n; k++)
     if (pni_failed(c) || !pni_scoped(c, pni_tensor_alias(c, in[k]))) return c->status;
-  if (begin(c, true, n, c->scope + at, inside)) return c->status;
-  for (int k = first; k < last; k++) inside[k]->flags |= PNI_REQUIRES_GRAD | PNI_PARAM;
+  if (begin(c, what, n, c->scope + at, inside)) return c->status;
+  for (int k = first; k < last; k++)
+    if (pni_is_float(inside[k])) inside[k]->flags |= PNI_REQUIRES_GRAD | PNI_PARAM;
   return PN_OK;
 }
 

@@ -85,14 +85,15 @@ typedef struct pni_tape {
   uint64_t reservations;   /* of generators before the capture, and those that were recorded since */
   pni_recorder *outer;     /* the capture within which this one was begun, or NULL */
   uint32_t outer_capture;  /* its number */
-  bool inner;              /* begun by pni_capture_enter */
+  const char *inner;       /* begun by pni_capture_enter: where a tensor must not come from, in words; else NULL */
 } pni_tape;
 
 /* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
  * parameters, its stand-in does not; those of first .. last - 1 are differentiable, as parameters are. Tensors from outside
- * that depend on parameters or vary in the outer capture are refused: the plan would not follow them. Ends as any
- * capture does. */
-pn_status pni_capture_enter(pn_context *c, int n, pn_tensor *const *in, int first, int last, pn_tensor **inside);
+ * that depend on parameters or vary in the outer capture are refused: the plan would not follow them. `what` is the
+ * message, for as long as the capture goes on. Ends as any capture does. */
+pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
+                            pn_tensor **inside);
 /* The recorder is again the one before the capture of this tape. */
 void pni_capture_leave(pn_context *c, const pni_tape *tape);
 
@@ -103,6 +104,11 @@ pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int
 #define PNI_RESERVE(c, l, more) pni_list_reserve(c, (void **)&(l).v, (l).n, &(l).cap, more, sizeof *(l).v)
 /* Fails if random numbers were drawn that nobody noted: they would be drawn at the capture and never again. */
 pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where);
+/* Fails if what the capture did may not be done again as it was: a failure was caught, or numbers were drawn. */
+pn_status pni_tape_check_whole(pn_context *c, const pni_tape *tape);
+/* The tape for another context, what it finds outside copied (copy.c); NULL with the reason in c. */
+pni_tape *pni_tape_copy(pn_context *c, const pni_tape *old);
+/* Frees the tape itself; of one that was captured or copied, pni_object_died follows. */
 void pni_tape_free(pn_context *c, pni_tape *tape);
 
 #endif
