@@ -10,7 +10,7 @@ local pn = {}
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
   initialise kl_pairs draws_summary within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode
+  examples call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode
   gaussian]]):gmatch "%S+" do
   private[name] = true
 end
@@ -28,6 +28,12 @@ local members = {
   check_gradients = "penumbra.autodiff.gradcheck",
   compile = "penumbra.autodiff.replay",
   odeint = "penumbra.autodiff.ode",
+  vmap = "penumbra.autodiff.vmap",
+  per_example_grad = "penumbra.autodiff.vmap",
+  jacobian = "penumbra.autodiff.derivative",
+  hessian = "penumbra.autodiff.derivative",
+  jvp = "penumbra.autodiff.derivative",
+  vjp = "penumbra.autodiff.derivative",
   help = "penumbra.shell.help",
   save = "penumbra.data",
   load = "penumbra.data",
