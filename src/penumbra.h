@@ -262,6 +262,10 @@ PN_API pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out);
 PN_API pn_tensor *pn_param(pn_context *c, pn_tensor *t);
 /* 1 if gradients flow to t. */
 PN_API int pn_tensor_requires_grad(const pn_tensor *t);
+/* Makes data a leaf of the graphs that are computed from it from here on (on != 0), or data again: pn_grad then gives
+ * gradients in it. In a capture, of its inputs and of what it computes. PN_DTYPE; PN_STATE for a parameter, for what was
+ * computed from one, and for what a capture finds outside. */
+PN_API pn_status pn_tensor_set_requires_grad(pn_context *c, pn_tensor *t, int on);
 /* 1 if t was made by pn_param. */
 PN_API int pn_tensor_is_param(const pn_tensor *t);
 /* The gradient that pn_backward left in a parameter, or NULL. Borrowed. */
@@ -271,7 +275,7 @@ PN_API void pn_tensor_clear_grad(pn_tensor *t);
 /* Overwrites a parameter with the values of t (same shape and dtype). Graphs that used the old values
  * become stale. PN_SHAPE, PN_DTYPE, PN_STATE. */
 PN_API pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t);
-/* Adds d y / d p to the gradient of every parameter p below the one-element y.
+/* Adds d y / d p to the gradient of every parameter (or other leaf) p below the one-element y.
  * PN_SHAPE, PN_STATE (y does not depend on a parameter), PN_STALE, PN_NOMEM; gradients are left as they were. */
 PN_API pn_status pn_backward(pn_context *c, pn_tensor *y);
 /* out[k] = d y / d x[k], zeros where y does not depend on x[k]. With create_graph the results can be
@@ -1102,6 +1106,23 @@ PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *cons
 /* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
  * any failure of the operations. */
 PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
+/* ---- vmap: one computation for a batch of examples ----
+ * What is computed between begin and end for one example is done for all of them at once, by batched operations:
+ *
+ *     pn_vmap_begin(c, 2, (pn_tensor *[]){x, w}, (int[]){1, 0}, in);      x [N, d] holds examples, w is the same for all
+ *     pn_tensor *y = f(c, in[0], in[1]);                                  in[0] [d]: builders and pn_grad as ever
+ *     pn_vmap_end(c, 1, &y, &all);                                        [N, shape of y...]
+ *
+ * The results have gradients, in x, w and in what f finds outside, and may be part of a capture. Few operations are done
+ * example by example where no batched form is known. Refused with PN_STATE: random draws, updates, and what a capture
+ * refuses. */
+
+/* Begins: mapped[k] is not 0 where the first axis of in[k] counts examples, as many in each. inside[k] is the first of
+ * them (zeros if there are none), or in[k] itself; scoped. PN_SHAPE, PN_DOMAIN (none is mapped), PN_NOMEM. */
+PN_API pn_status pn_vmap_begin(pn_context *c, int n, pn_tensor *const *in, const int *mapped, pn_tensor **inside);
+/* Ends it, also on failure (pn_capture_cancel ends it without results): out[k] [N, shape of result[k]...], scoped; of no
+ * meaning on failure. PN_STATE, PN_NOMEM, and any failure of the operations. */
+PN_API pn_status pn_vmap_end(pn_context *c, int n, pn_tensor *const *result, pn_tensor **out);
 /* Number of steps of a replay, those of a loop counted once. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
 /* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time to

@@ -75,6 +75,7 @@ local harmless = set [[
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint op custom
+  jvp vjp vmap per_example_grad examples
   guide model
   new_smc new_ancestors new_selected
 ]]

@@ -70,6 +70,7 @@ struct pn_context {
   uint64_t next_id;                    /* of the next graph node: inputs have smaller ids than results */
   pni_recorder *recorder;              /* of the capture that is going on, else NULL */
   uint32_t captures;                   /* number of the capture that goes on, or of the last */
+  uint32_t captures_first;             /* number of the outermost one that goes on, or of the last */
   uint32_t captures_begun;
   int evaluating;     /* depth of kernels that run: they may look at numbers */
   char broken[256];   /* the first failure within the capture that need not come again, "" */

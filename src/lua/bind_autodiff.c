@@ -96,8 +96,18 @@ static int l_clear_grad(lua_State *L) {
   return 0;
 }
 
+/* x:requires_grad() -> does it?; x:requires_grad(on) -> x, which from here on does or does not */
 static int l_requires_grad(lua_State *L) {
-  lua_pushboolean(L, pn_tensor_requires_grad(pni_check_tensor(L, 1)));
+  pn_tensor *x = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (lua_isnoneornil(L, 2)) {
+    lua_pushboolean(L, pn_tensor_requires_grad(x));
+    return 1;
+  }
+  if (!lua_isboolean(L, 2)) return pni_error(L, "requires_grad: on must be true or false, got %s", pni_type_name(L, 2));
+  pni_refuse_finaliser(L, "requires_grad");
+  if (pn_tensor_set_requires_grad(c, x, lua_toboolean(L, 2))) return pni_raise(L, c);
+  lua_settop(L, 1);
   return 1;
 }
 

@@ -354,8 +354,9 @@ pn_plan *pni_plan_new(pn_context *c, pni_tape *tape, int nout) {
 }
 
 pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
-  if (!c->recorder) {
+  if (!c->recorder || ((pni_tape *)c->recorder)->examples) {
     pni_fail(c, PN_STATE, "capture: there is none to end");
+    pn_capture_cancel(c);
     return NULL;
   }
   pn_plan *p = pni_failed(c) ? NULL : pni_plan_new(c, (pni_tape *)c->recorder, n);

@@ -59,6 +59,7 @@ typedef struct pni_note {
   pn_rng *rng;              /* what it draws from, a reference is ours, or NULL */
   uint64_t positions;
   pni_draw draw;
+  bool cut; /* of a capture of examples: the result has no graph */
 } pni_note;
 
 /* Notes that are done `turns` times, one after another. */
@@ -74,11 +75,20 @@ typedef struct pni_roll {
     int64_t n, cap;                                                                                                    \
   }
 
+/* What a capture of one example stands for (vmap/vmap.c): the batch that it will be done for. One block of memory. */
+typedef struct pni_examples {
+  size_t bytes;
+  int64_t n;         /* examples */
+  pn_tensor **whole; /* of each input, a reference is ours: [n, shape of one...] where mapped */
+  bool *mapped;
+} pni_examples;
+
 typedef struct pni_tape {
   pni_recorder recorder; /* first */
   PNI_LIST(pni_value) value;
   PNI_LIST(pni_note) note;
   PNI_LIST(int) edge;      /* inputs of the notes: values, -1 for none */
+  PNI_LIST(uint8_t) cut;   /* with examples, one per edge: the input was given without its graph */
   PNI_LIST(int64_t) word;  /* attributes */
   PNI_LIST(pni_roll) roll; /* in order; none while the capture goes on */
   int ninput;              /* the first values are the inputs */
@@ -86,6 +96,7 @@ typedef struct pni_tape {
   pni_recorder *outer;     /* the capture within which this one was begun, or NULL */
   uint32_t outer_capture;  /* its number */
   const char *inner;       /* begun by pni_capture_enter: where a tensor must not come from, in words; else NULL */
+  pni_examples *examples;  /* of pni_capture_examples, else NULL */
 } pni_tape;
 
 /* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
@@ -94,6 +105,9 @@ typedef struct pni_tape {
  * message, for as long as the capture goes on. Ends as any capture does. */
 pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
                             pn_tensor **inside);
+/* A capture that may stand within another, for a computation that is done again at once with other inputs: it may use
+ * whatever the code around it could. The tape owns e from here on, also on failure. Ends by pni_capture_leave. */
+pn_status pni_capture_examples(pn_context *c, pni_examples *e, int n, pn_tensor *const *in, pn_tensor **inside);
 /* The recorder is again the one before the capture of this tape. */
 void pni_capture_leave(pn_context *c, const pni_tape *tape);
 
