@@ -272,7 +272,19 @@ PN_API int pn_tensor_is_param(const pn_tensor *t);
 PN_API pn_tensor *pn_tensor_grad(const pn_tensor *t);
 /* Forgets a parameter's gradient. */
 PN_API void pn_tensor_clear_grad(pn_tensor *t);
-/* Overwrites a parameter with the values of t (same shape and dtype). Graphs that used the old values
+/* A buffer: a copy of t that changes but is not trained, as running statistics are. Scoped; PN_DTYPE. */
+PN_API pn_tensor *pn_buffer(pn_context *c, pn_tensor *t);
+/* 1 if t was made by pn_buffer. */
+PN_API int pn_tensor_is_buffer(const pn_tensor *t);
+/* y, which from here on carries an update: buffer becomes (1 - rate) buffer + rate value, 0 <= rate <= 1, when a step is
+ * taken on what y is part of. pn_optim_step commits what its loss carries, in the order in which it was computed, after
+ * everything that can fail; nothing else changes the buffer. Nothing is carried where no graph is recorded. Scoped;
+ * PN_STATE (no buffer), PN_SHAPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_with_update(pn_context *c, pn_tensor *y, pn_tensor *buffer, pn_tensor *value, double rate);
+/* Commits what y carries, for those who take their steps themselves. PN_NAN unless all values are finite; then nothing was
+ * changed. */
+PN_API pn_status pn_update_buffers(pn_context *c, pn_tensor *y);
+/* Overwrites a parameter or buffer with the values of t (same shape and dtype). Graphs that used the old values
  * become stale. PN_SHAPE, PN_DTYPE, PN_STATE. */
 PN_API pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t);
 /* Adds d y / d p to the gradient of every parameter (or other leaf) p below the one-element y.
@@ -939,11 +951,17 @@ typedef struct pn_option {
 PN_API pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim,
                                 const int64_t *shape, const pn_option *options);
 
-/* Parameters and the function they enter. Pure: forward has no effect on the layer. */
+/* What a layer is asked for. Training: batches have their own statistics, units drop out, weights with a posterior are drawn.
+ * Evaluation: running statistics, nothing drops out, weights are drawn. Mean: evaluation at the posterior's mean, where
+ * nothing is drawn. */
+typedef enum pn_mode { PN_MODE_TRAINING, PN_MODE_EVALUATION, PN_MODE_MEAN } pn_mode;
+
+/* Parameters, buffers and the function they enter. Pure: no call has an effect on the layer (see pn_with_update). */
 typedef struct pn_layer pn_layer;
 
-/* A layer of the given type ("linear", "bayes_linear", "relu", ...) with its sizes (in, out; none for activations).
- * options may be NULL. New; PN_MISSING, PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
+/* A layer of the given type ("linear", "conv2d", "relu", ...) with its sizes (in, out; none for activations). A pair among
+ * the options is a number, which stands for both, or a word as "3x5". options may be NULL. New; PN_MISSING, PN_SHAPE,
+ * PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
 PN_API pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_t *sizes, pn_dtype dtype,
                               pn_rng *rng, const pn_option *options);
 /* One more reference; returns l. */
@@ -958,25 +976,37 @@ PN_API int pn_layer_num_params(const pn_layer *l);
 PN_API pn_tensor *pn_layer_param(const pn_layer *l, int i);
 /* Its name, as "weight". Borrowed, static. */
 PN_API const char *pn_layer_param_name(const pn_layer *l, int i);
-/* The output for x; layers that draw use rng (NULL: the context's). Scoped; PN_SHAPE, PN_DTYPE. */
-PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng);
-/* The output at the posterior's means; forward where nothing is drawn. Scoped; PN_SHAPE, PN_DTYPE. */
-PN_API pn_tensor *pn_layer_mean(pn_context *c, const pn_layer *l, pn_tensor *x);
+/* Number of buffers: what changes and is not trained, as running statistics; saved with the parameters. */
+PN_API int pn_layer_num_buffers(const pn_layer *l);
+/* Buffer i (from 0), NULL out of range. Borrowed. */
+PN_API pn_tensor *pn_layer_buffer(const pn_layer *l, int i);
+/* Its name, as "running_mean". Borrowed, static. */
+PN_API const char *pn_layer_buffer_name(const pn_layer *l, int i);
+/* How many inputs it takes, optional ones included. */
+PN_API int pn_layer_num_inputs(const pn_layer *l);
+/* The output for n inputs (NULL: an optional one that is absent); layers that draw use rng (NULL: the context's). Scoped;
+ * PN_SHAPE, PN_DTYPE, PN_STATE. */
+PN_API pn_tensor *pn_layer_call(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in, pn_mode mode,
+                                pn_rng *rng);
+/* The same for one input. */
+PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_mode mode, pn_rng *rng);
 /* KL divergence from posterior to prior over all the layer's parameters, 0-d; 0 for layers without. Scoped. */
 PN_API pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l);
-/* Mean and variance of the output given x, over the posterior; each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
-PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor **mean,
-                                  pn_tensor **variance);
+/* Mean and variance of the output, over the posterior and an input of the given mean and variance: of the mean's shape, or
+ * a covariance [..., n, n] over its last axis, and then so is the result; NULL: the input is certain. *out_variance is
+ * NULL where the output is. Each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn_tensor *variance, pn_mode mode,
+                                  pn_tensor **out_mean, pn_tensor **out_variance);
 /* How many tensors [..., hidden] the state of a recurrent layer is (gru 1: h, lstm 2: h, c); 0: not recurrent. */
 PN_API int pn_layer_num_states(const pn_layer *l);
 /* A recurrent layer over the sequence x [T, ..., in] from `state` (num_states tensors; it or its entries NULL: zeros):
- * the outputs of all steps [T, ..., hidden] and the state after the last one, each scoped. PN_MISSING for other layers,
- * PN_SHAPE, PN_DTYPE. */
-PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state,
-                                 pn_tensor **outputs, pn_tensor **last);
+ * the outputs of all steps [T, ..., hidden] (outputs may be NULL) and the state after the last one, each scoped. PN_MISSING
+ * for other layers, PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
+                                 pn_rng *rng, pn_tensor **outputs, pn_tensor **last);
 /* One step: x [..., in] and state (as above) to the next state, whose first tensor is the output; each scoped. */
-PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state,
-                               pn_tensor **next);
+PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
+                               pn_rng *rng, pn_tensor **next);
 
 /* An optimiser over a fixed list of parameters, which it keeps alive. */
 typedef struct pn_optim pn_optim;
@@ -989,8 +1019,8 @@ PN_API pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor 
 PN_API pn_optim *pn_optim_ref(pn_optim *o);
 /* One reference less; the last frees o. NULL is a no-op. */
 PN_API void pn_optim_unref(pn_optim *o);
-/* Clears the gradients, differentiates the one-element loss and updates the parameters in place. Everything is
- * checked first: on failure parameters and state are as they were. PN_NAN names the parameter and the operation
+/* Clears the gradients, differentiates the one-element loss and updates the parameters, and the buffers whose updates
+ * the loss carries (pn_with_update), in place. Everything is checked first: on failure parameters and state are as they were. PN_NAN names the parameter and the operation
  * where the first non-finite number arose; else as pn_backward. */
 PN_API pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss);
 /* The update alone, from grads[i] for parameter i (NULL: it rests); grads NULL: what pn_backward left. PN_NAN,

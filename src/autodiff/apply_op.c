@@ -111,11 +111,12 @@ static pn_status record(pn_context *c, const pni_call *call, pn_tensor *y) {
   for (int k = 0; k < call->nin; k++) {
     y->in[k].t = pn_tensor_ref(call->in[k]);
     y->in[k].version = call->in[k]->storage->version;
+    y->flags |= call->in[k]->flags & PNI_CARRIES;
   }
   y->nin = call->nin;
   y->op = call->op;
   y->id = c->next_id++;
-  y->flags |= PNI_REQUIRES_GRAD;
+  y->flags |= call->op->flags & PNI_OP_CARRIER ? PNI_REQUIRES_GRAD | PNI_CARRIES : PNI_REQUIRES_GRAD;
   return PN_OK;
 }
 
@@ -123,7 +124,7 @@ static bool wants_gradient(const pn_context *c, const pni_call *call) {
   if (c->no_grad || call->op->flags & PNI_OP_NODIFF) return false;
   for (int k = 0; k < call->nin; k++)
     if (call->in[k]->flags & PNI_REQUIRES_GRAD) return true;
-  return false;
+  return (call->op->flags & PNI_OP_CARRIER) != 0;
 }
 
 /* Loops have room for so many operands, eagerly and in plans. */

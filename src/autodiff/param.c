@@ -53,8 +53,8 @@ void pn_tensor_clear_grad(pn_tensor *t) {
 
 pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t) {
   if (pni_failed(c) || pni_refuse_capture(c, "setting a parameter", "do it outside")) return c->status;
-  if (!param || !t || !(param->flags & PNI_PARAM))
-    return pni_fail(c, PN_STATE, "param_set: target must be a parameter");
+  if (!param || !t || !(param->flags & (PNI_PARAM | PNI_BUFFER)))
+    return pni_fail(c, PN_STATE, "param_set: target must be a parameter or a buffer");
   if (param->dtype != t->dtype)
     return pni_fail(c, PN_DTYPE, "param_set: dtype must be %s, got %s", pn_dtype_name((pn_dtype)param->dtype),
                     pn_dtype_name((pn_dtype)t->dtype));

@@ -28,7 +28,8 @@ typedef struct pni_storage {
   const pni_cargo *cargo; /* NULL: numbers */
 } pni_storage;
 
-enum { PNI_REQUIRES_GRAD = 1, PNI_PARAM = 2 };
+/* PNI_CARRIES: a node with updates of buffers below it (autodiff/buffer.h) */
+enum { PNI_REQUIRES_GRAD = 1, PNI_PARAM = 2, PNI_BUFFER = 4, PNI_CARRIES = 8 };
 
 /* An input of a node, with the storage version it had when the node was recorded. */
 typedef struct pni_edge {

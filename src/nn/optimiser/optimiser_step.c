@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../../autodiff/buffer.h"
 #include "../../autodiff/nonfinite.h"
 #include "../../autodiff/replay/replay.h"
 #include "update.h"
@@ -201,27 +202,65 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
   return c->status;
 }
 
-/* ---- a step as part of a plan: inputs are the loss (or nothing) and the gradients ---- */
+/* ---- a step as part of a plan: inputs are the loss (or nothing), the gradients, and what buffers move to ---- */
 
-static pn_status replay(pn_context *c, void *object, int n, pn_tensor *const *in) {
-  (void)n;
-  if (in[0] && !pni_all_finite(c, in[0])) return c->status ? c->status : not_finite(c, object, -1, NULL);
-  return apply(c, object, in + 1, NULL);
+typedef struct {
+  int32_t refs;
+  pn_context *ctx;
+  pn_optim *o;
+  pni_updates u; /* of the buffers */
+} step;
+
+static void retain(void *object) { ((step *)object)->refs++; }
+
+static void release(void *object) {
+  step *s = object;
+  pn_context *c = s->ctx;
+  if (--s->refs > 0) return;
+  pn_optim_unref(s->o);
+  pni_updates_free(c, &s->u);
+  pni_free(c, s, sizeof *s);
+  pni_object_died(c);
 }
 
-static void retain(void *object) { pn_optim_ref(object); }
-static void release(void *object) { pn_optim_unref(object); }
+/* Buffers change after everything that can fail. */
+static pn_status replay(pn_context *c, void *object, int n, pn_tensor *const *in) {
+  const step *s = object;
+  (void)n;
+  if (in[0] && !pni_all_finite(c, in[0])) return c->status ? c->status : not_finite(c, s->o, -1, NULL);
+  if (pni_updates_check(c, &s->u, in + 1 + s->o->n) || apply(c, s->o, in + 1, NULL)) return c->status;
+  pni_updates_commit(&s->u, in + 1 + s->o->n);
+  return PN_OK;
+}
 
-static pn_status record(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads) {
+static pn_status record(pn_context *c, step *s, pn_tensor *loss, pn_tensor *const *grads) {
   static const pni_effect update = {replay, retain, release};
   if (!c->recorder) return PN_OK;
-  int n = o->n + 1;
+  const pn_optim *o = s->o;
+  int n = o->n + 1 + s->u.n;
   pn_tensor **in = pni_alloc_array(c, n, sizeof *in);
   if (!in) return c->status;
   in[0] = loss;
   for (int i = 0; i < o->n; i++) in[i + 1] = grads ? grads[i] : o->param[i]->grad;
-  pni_record_effect(c, &update, o, n, in);
+  for (int i = 0; i < s->u.n; i++) in[o->n + 1 + i] = s->u.value[i];
+  pni_record_effect(c, &update, s, n, in);
   pni_free(c, in, (size_t)n * sizeof *in);
+  return c->status;
+}
+
+/* loss, grads: one of them may be NULL. */
+static pn_status take(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads) {
+  step *s = pni_calloc(c, sizeof *s);
+  if (!s) return c->status;
+  pni_object_born(c);
+  *s = (step){.refs = 1, .ctx = c, .o = pn_optim_ref(o)};
+  bool ready = !loss || pni_updates_gather(c, loss, &s->u) == PN_OK;
+  c->evaluating++;
+  ready = ready && pni_updates_check(c, &s->u, s->u.value) == PN_OK;
+  c->evaluating--;
+  if (ready && record(c, s, loss, grads) == PN_OK && apply(c, o, grads, loss) == PN_OK)
+    pni_updates_commit(&s->u, s->u.value);
+  release(s);
   return c->status;
 }
 
@@ -230,12 +269,11 @@ pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss) {
   if (!o || !loss) return pni_fail(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
   if (loss->numel == 1 && !pni_all_finite(c, loss)) return c->status ? c->status : not_finite(c, o, -1, loss);
   for (int i = 0; i < o->n; i++) pn_tensor_clear_grad(o->param[i]);
-  if (pn_backward(c, loss)) return c->status;
-  return record(c, o, loss, NULL) ? c->status : apply(c, o, NULL, loss);
+  return pn_backward(c, loss) ? c->status : take(c, o, loss, NULL);
 }
 
 pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *grads) {
   if (pni_failed(c)) return c->status;
   if (!o) return pni_fail(c, PN_STATE, "optim_apply: optimiser must not be NULL");
-  return record(c, o, NULL, grads) ? c->status : apply(c, o, grads, NULL);
+  return take(c, o, NULL, grads);
 }
