@@ -176,8 +176,8 @@ static T *vjp(C *c, T *y, T *g, int k) {
   T *v = pni_in(y, DF), *s = pni_in(y, SCALE), *z = pn_div(c, pn_sub(c, pni_in(y, X), pni_in(y, LOC)), s);
   T *beyond = equals(c, pn_abs(c, z), INFINITY);
   g = but(c, beyond, 0, g), z = but(c, beyond, 0, z);
-  T *far = above(c, pn_abs(c, z), 1), *near = but(c, far, 0, z), *wide = only(c, far, z, 1);
-  T *outer = pn_reciprocal(c, pn_add(c, wide, pn_div(c, v, wide)));
+  T *far = above(c, pn_abs(c, z), 1), *near = but(c, far, 0, z), *large = only(c, far, z, 1);
+  T *outer = pn_reciprocal(c, pn_add(c, large, pn_div(c, v, large)));
   T *inner = pn_div(c, near, pn_add(c, v, pn_square(c, near)));
   T *o = pn_where(c, far, outer, inner), *rise = pn_mul(c, plus(c, v, 1), o);
   if (k == X) return pn_neg(c, pn_mul(c, g, pn_div(c, rise, s)));
