@@ -1,4 +1,4 @@
---- The tables of README.md and the list of distributions in penumbra.h are what the rows give (`make docs` writes them).
+--- The tables of README.md and the list of distributions in penumbra.h are what the rows give (`make docs`).
 local tool = require "spec.gates.tool"
 
 local function differs(root, build, program, path)

@@ -12,7 +12,7 @@
 
 enum { X, A, B, G };
 
-/* ---- blocks ---- */
+/* ---- loops over pieces ---- */
 
 static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
   int64_t out = 0;

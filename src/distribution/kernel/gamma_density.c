@@ -12,7 +12,7 @@
 
 enum { X, A, B, G };
 
-/* ---- blocks; y = x^s ---- */
+/* ---- loops over pieces; y = x^s ---- */
 
 /* Where x does not lie in (0, inf) the density is 0 and has no slope; NaN stays. */
 static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {

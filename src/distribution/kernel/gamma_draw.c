@@ -1,7 +1,7 @@
 /*
 ** gamma_draw.c: draws x of Gamma(a, b) as an operation of a, b, kept among the normal numbers so that they lie in the
 ** support. Their gradient in a is implicit (Figurnov, Mohamed & Mnih 2018): dx/da = x dz/da with z = log(b x), and
-** dx/db = -x / b. attr: key and position of a generator. Also the shares of a row of such draws.
+** dx/db = -x / b. attr: key and position of a generator.
 */
 #include "draw.h"
 #include "density_kernel.h"

@@ -31,7 +31,7 @@ enum { X, DF, LOC, SCALE, G };
 /* Beyond it the recurrence's factors are 1 to rounding. */
 #define STEADY 1e35
 
-/* ---- blocks ---- */
+/* ---- loops over pieces ---- */
 
 /* S(h) = series - log(ratio) / 2 */
 static PNI_CLONES void norm_parts(const double *restrict v, double *restrict series, double *restrict ratio,

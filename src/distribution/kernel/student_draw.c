@@ -12,7 +12,7 @@
 
 enum { U, W, DF, LOC, SCALE };
 
-/* ---- blocks ---- */
+/* ---- loops over pieces ---- */
 
 /* e out of log u */
 static PNI_CLONES void share(const double *restrict log_u, const double *restrict v, double *restrict e, int64_t n) {
