@@ -275,6 +275,8 @@ docs:
 	@$(SUBMAKE) all
 	$(LUA_ENV) $(LUA) spec/readme.lua README.md > $(BUILD)/README.md
 	cp $(BUILD)/README.md README.md
+	$(LUA_ENV) $(LUA) spec/header.lua src/penumbra.h > $(BUILD)/penumbra.h
+	cp $(BUILD)/penumbra.h src/penumbra.h
 	ldoc --quiet --config .ci/ldoc.lua --dir $(BUILD)/docs lua
 
 fmt:

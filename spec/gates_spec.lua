@@ -237,5 +237,7 @@ const char *g(int i) { return fine[i]; }
     caught("readme_tables", "the tables differ")
     edit("README.md", "rows: op", "rows: ops")
     caught("readme_tables", "no table for rows of kind op")
+    edit("src/penumbra.h", "gamma(concentration: positive", "gamma(shape: positive")
+    caught("readme_tables", "src/penumbra.h: the tables differ")
   end)
 end)

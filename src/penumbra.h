@@ -813,6 +813,69 @@ PN_API pn_tensor *pn_bijector_inverse_log_det(pn_context *c, pn_bijector *b, pn_
  * Immutable; any number of references. Results are graph nodes, so gradients flow to the parameters. */
 typedef struct pn_dist pn_dist;
 
+/* clang-format off */
+/* The kinds and their parameters in declared order, each with the set that it lies in, its event axes (equal letters: equal
+ * sizes) and its default. Exactly one of alternatives, between which | stands, is given.
+ * rows: distribution
+ *   bernoulli(probs: unit interval | logits: real)
+ *   beta(concentration1: positive, concentration0: positive)
+ *   beta_binomial(total_count: nonnegative integer, concentration1: positive, concentration0: positive)
+ *   binomial(total_count: nonnegative integer, probs: unit interval | logits: real)
+ *   categorical(probs: simplex [n] | logits: log weights [n])
+ *   cauchy(loc: real = 0, scale: positive = 1)
+ *   chi2(df: positive)
+ *   continuous_bernoulli(probs: open unit interval | logits: real)
+ *   delta(loc: real = 0)
+ *   dirichlet(concentration: positive vector [n])
+ *   dirichlet_multinomial(total_count: nonnegative integer, concentration: positive vector [n])
+ *   empirical(values: real vector [n], log_weights: log weights [n] = 0)
+ *   exponential(rate: positive = 1)
+ *   gamma(concentration: positive, rate: positive = 1)
+ *   gamma_poisson(concentration: positive, rate: positive = 1)
+ *   gaussian_random_walk(scale: positive = 1, num_steps: nonnegative integer = 1)
+ *   geometric(probs: open unit interval | logits: real)
+ *   gumbel(loc: real = 0, scale: positive = 1)
+ *   half_cauchy(scale: positive = 1)
+ *   half_normal(scale: positive = 1)
+ *   horseshoe(scale: positive = 1)
+ *   inverse_gamma(concentration: positive, rate: positive = 1)
+ *   inverse_wishart(df: positive, scale_matrix: positive definite [n, n] | scale_tril: lower cholesky [n, n])
+ *   kumaraswamy(concentration1: positive, concentration0: positive)
+ *   laplace(loc: real = 0, scale: positive = 1)
+ *   lkj_cholesky(dimension: nonnegative integer, concentration: positive = 1)
+ *   log_normal(loc: real = 0, scale: positive = 1)
+ *   log_uniform(low: positive, high: positive)
+ *   logistic(loc: real = 0, scale: positive = 1)
+ *   low_rank_multivariate_normal(loc: real vector [n], cov_factor: real matrix [n, r],
+ *      cov_diag: positive vector [n])
+ *   matrix_normal(loc: real matrix [n, m], covariance_row: positive definite [n, n] |
+ *      scale_tril_row: lower cholesky [n, n], covariance_column: positive definite [m, m] |
+ *      scale_tril_column: lower cholesky [m, m])
+ *   multinomial(total_count: nonnegative integer, probs: simplex [n] | logits: log weights [n])
+ *   multivariate_normal(loc: real vector [n], covariance_matrix: positive definite [n, n] |
+ *      precision_matrix: positive definite [n, n] | scale_tril: lower cholesky [n, n])
+ *   multivariate_student_t(df: positive, loc: real vector [n], scale_matrix: positive definite [n, n] |
+ *      scale_tril: lower cholesky [n, n])
+ *   negative_binomial(total_count: positive, probs: open unit interval | logits: real)
+ *   normal(loc: real = 0, scale: positive = 1)
+ *   normal_inverse_gamma(loc: real, count: positive, concentration: positive, rate: positive)
+ *   normal_inverse_wishart(loc: real vector [n], count: positive, df: positive,
+ *      scale_matrix: positive definite [n, n] | scale_tril: lower cholesky [n, n])
+ *   one_hot_categorical(probs: simplex [n] | logits: log weights [n])
+ *   pareto(scale: positive, alpha: positive)
+ *   poisson(rate: positive)
+ *   relaxed_bernoulli(temperature: positive, probs: open unit interval | logits: real)
+ *   relaxed_one_hot_categorical(temperature: positive, probs: open simplex [n] | logits: real vector [n])
+ *   student_t(df: positive, loc: real = 0, scale: positive = 1)
+ *   truncated_normal(loc: real = 0, scale: positive = 1, low: extended real = -inf, high: extended real = inf)
+ *   uniform(low: real = 0, high: real = 1)
+ *   von_mises(loc: real = 0, concentration: positive)
+ *   weibull(scale: positive, concentration: positive)
+ *   wishart(df: positive, scale_matrix: positive definite [n, n] | scale_tril: lower cholesky [n, n])
+ *   zero_inflated_poisson(gate: unit interval, rate: positive)
+ * end rows */
+/* clang-format on */
+
 /* Number of kinds. */
 PN_API int pn_dist_kind_count(void);
 /* The name of kind i, from 0, or NULL outside. Borrowed, static. */

@@ -1,14 +1,19 @@
---- The README's generated tables are what the rows give now (`make docs` writes them).
+--- The tables of README.md and the list of distributions in penumbra.h are what the rows give (`make docs`).
 local tool = require "spec.gates.tool"
 
-return function(root, build)
-  local path = root .. "/README.md"
-  local old = tool.read(path)
-  if not old then return {"README.md is missing"} end
+local function differs(root, build, program, path)
+  local old = tool.read(root .. "/" .. path)
+  if not old then return path .. " is missing" end
   local ok, new = tool.run(("LUA_PATH='ROOT/lua/?.lua;ROOT/lua/?/init.lua;;' LUA_CPATH='BUILD/lua/?.so;;' "
-    .. "LUA ROOT/spec/readme.lua ROOT/README.md"):gsub("[A-Z]+%f[/ ]", {ROOT = root, BUILD = build,
-    LUA = os.getenv "LUA" or "lua5.4"}))
-  if not ok then return {(new:match "[^\n]+" or "spec/readme.lua failed")} end
-  if new ~= old then return {"README.md: the tables differ from the rows (make docs)"} end
-  return {}
+    .. "LUA ROOT/PROGRAM ROOT/PATH"):gsub("[A-Z]+%f[/ \0]", {ROOT = root, BUILD = build,
+    LUA = os.getenv "LUA" or "lua5.4", PROGRAM = program, PATH = path}))
+  if not ok then return new:match "[^\n]+" or program .. " failed" end
+  return new ~= old and path .. ": the tables differ from the rows (make docs)" or nil
+end
+
+return function(root, build)
+  local found = {}
+  found[#found + 1] = differs(root, build, "spec/readme.lua", "README.md")
+  found[#found + 1] = differs(root, build, "spec/header.lua", "src/penumbra.h")
+  return found
 end

@@ -45,8 +45,8 @@ static const pn_dist *widened(pn_context *c, const pn_dist *d, pn_dist *room) {
   return d->kind->flags & PNI_DIST_IN_DOUBLE ? pni_dist_in_double(c, d, room) : d;
 }
 /* t in the dtype of d, if t was computed with another. */
-static pn_tensor *narrowed(pn_context *c, const pn_dist *d, const pn_dist *wide, pn_tensor *t) {
-  return wide == d || !t ? t : pn_cast(c, t, (pn_dtype)d->dtype);
+static pn_tensor *narrowed(pn_context *c, const pn_dist *d, const pn_dist *in_double, pn_tensor *t) {
+  return in_double == d || !t ? t : pn_cast(c, t, (pn_dtype)d->dtype);
 }
 
 /* ---- values: one for the whole distribution ---- */
@@ -56,8 +56,8 @@ static pn_tensor *narrowed(pn_context *c, const pn_dist *d, const pn_dist *wide,
     if (!d || pni_failed(c)) return NULL;                                                                              \
     if (!d->kind->name) return pni_dist_missing(c, d, #name);                                                          \
     pn_dist room;                                                                                                      \
-    const pn_dist *wide = widened(c, d, &room);                                                                        \
-    pn_tensor *t = wide ? narrowed(c, d, wide, d->kind->name(c, wide)) : NULL;                                         \
+    const pn_dist *in_double = widened(c, d, &room);                                                                   \
+    pn_tensor *t = in_double ? narrowed(c, d, in_double, d->kind->name(c, in_double)) : NULL;                          \
     return pni_dist_expand_to(c, t, axes_in_result, d->shape);                                                         \
   }
 VALUE(mean, d->batch_ndim + d->event_ndim)
@@ -68,8 +68,8 @@ pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d) {
   if (!d || pni_failed(c)) return NULL;
   if (!d->kind->entropy) return pni_dist_missing(c, d, "entropy");
   pn_dist room;
-  const pn_dist *wide = widened(c, d, &room);
-  pn_tensor *t = wide ? narrowed(c, d, wide, d->kind->entropy(c, wide)) : NULL;
+  const pn_dist *in_double = widened(c, d, &room);
+  pn_tensor *t = in_double ? narrowed(c, d, in_double, d->kind->entropy(c, in_double)) : NULL;
   t = pni_dist_expand_to(c, t, pni_dist_base_ndim(d), d->shape);
   return pni_dist_sum_moved(c, d, t);
 }
@@ -213,9 +213,9 @@ static pn_status require_inside(pn_context *c, const pn_dist *d, pn_tensor *x, c
   if (!d->kind->in_support) return pni_constraint_require(c, d->support, d->kind->name, "x", x);
   int old = pn_set_no_grad(c, 1), rank = pni_dist_kind_event_ndim(d);
   pn_tensor *mask = pn_contiguous(c, pni_dist_expand_to(c, d->kind->in_support(c, d, x), lead->ndim, lead->shape));
-  pn_tensor *wide = rank ? x : pn_contiguous(c, pni_dist_expand_to(c, x, lead->ndim, lead->shape));
-  if (mask && wide)
-    pni_apply(c, &require_support, 2, (pn_tensor *[]){mask, wide},
+  pn_tensor *expanded = rank ? x : pn_contiguous(c, pni_dist_expand_to(c, x, lead->ndim, lead->shape));
+  if (mask && expanded)
+    pni_apply(c, &require_support, 2, (pn_tensor *[]){mask, expanded},
               &(pni_attr){.ni = 1, .i = {(int64_t)(intptr_t)d->kind}});
   pn_set_no_grad(c, old);
   return c->status;
@@ -246,10 +246,10 @@ static pn_tensor *at_point(pn_context *c, const pn_dist *d, pn_tensor *x, const 
   if (x && x->dtype != d->dtype) x = convert(c, d, name, x);
   if (!x) return NULL;
   pn_dist room;
-  const pn_dist *wide = widened(c, d, &room);
-  if (!wide) return NULL;
-  pn_tensor *at = wide == d ? x : pn_cast(c, x, PN_FLOAT64), *nan = pn_isnan(c, x);
-  pn_tensor *y = at ? narrowed(c, d, wide, f(c, wide, at)) : NULL;
+  const pn_dist *in_double = widened(c, d, &room);
+  if (!in_double) return NULL;
+  pn_tensor *at = in_double == d ? x : pn_cast(c, x, PN_FLOAT64), *nan = pn_isnan(c, x);
+  pn_tensor *y = at ? narrowed(c, d, in_double, f(c, in_double, at)) : NULL;
   if (!y || !nan) return NULL;
   if (unknown(c, nan) || any_true(nan)) y = pn_where(c, nan, pni_like(c, y, NAN), y);
   return pni_dist_expand_to(c, y, lead.ndim, lead.shape);

@@ -40,19 +40,19 @@ static pn_dist *widened(pn_context *c, const pn_dist *d, int i, int tail, const 
 pn_tensor *pni_composite_draw(pn_context *c, const pn_dist *d, int i, int tail, pn_rng *rng, const pni_spec *out,
                               bool with_gradient) {
   int lead;
-  pn_dist *wide = widened(c, d, i, tail, out, &lead);
-  pn_tensor *t =
-      with_gradient ? pn_dist_rsample(c, wide, rng, lead, out->shape) : pn_dist_sample(c, wide, rng, lead, out->shape);
-  pn_dist_unref(wide);
+  pn_dist *expanded = widened(c, d, i, tail, out, &lead);
+  pn_tensor *t = with_gradient ? pn_dist_rsample(c, expanded, rng, lead, out->shape)
+                               : pn_dist_sample(c, expanded, rng, lead, out->shape);
+  pn_dist_unref(expanded);
   return t;
 }
 
 pn_tensor *pni_composite_draw_with_log_prob(pn_context *c, const pn_dist *d, int i, pn_rng *rng, const pni_spec *out,
                                             pn_tensor **log_prob) {
   int lead;
-  pn_dist *wide = widened(c, d, i, 0, out, &lead);
-  pn_tensor *t = pn_dist_rsample_log_prob(c, wide, rng, lead, out->shape, log_prob);
-  pn_dist_unref(wide);
+  pn_dist *expanded = widened(c, d, i, 0, out, &lead);
+  pn_tensor *t = pn_dist_rsample_log_prob(c, expanded, rng, lead, out->shape, log_prob);
+  pn_dist_unref(expanded);
   return t;
 }
 

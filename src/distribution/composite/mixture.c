@@ -118,10 +118,10 @@ static T *excess(C *c, D *d, T *p, T *x, T **slope) {
 static T *middle_of(C *c, const search *s) {
   T *low = pn_abs(c, s->low), *high = pn_abs(c, s->high),
     *one_sign = above(c, pn_mul(c, pn_sign(c, s->low), pn_sign(c, s->high)), 0);
-  T *wide = pn_gt(c, pn_maximum(c, low, high), times(c, pn_minimum(c, low, high), 8));
+  T *apart = pn_gt(c, pn_maximum(c, low, high), times(c, pn_minimum(c, low, high), 8));
   T *geometric = pn_mul(c, pn_sign(c, s->high), pn_mul(c, pn_sqrt(c, low), pn_sqrt(c, high)));
   T *plain = pn_add(c, times(c, s->low, 0.5), times(c, s->high, 0.5));
-  return pn_where(c, pn_logical_and(c, one_sign, wide), geometric, plain);
+  return pn_where(c, pn_logical_and(c, one_sign, apart), geometric, plain);
 }
 
 /* Newton's step where it stays inside and is at most half of the one before, else the middle. */
@@ -237,9 +237,9 @@ static T *sample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   int rank = pni_dist_kind_event_ndim(d), nb = pni_dist_base_ndim(d);
   pni_spec labels = *out;
   labels.ndim -= rank;
-  pn_dist *wide = pn_dist_expand(c, d->part[LABELS], nb, d->shape);
-  T *k = pn_dist_sample(c, wide, rng, labels.ndim - nb, out->shape);
-  pn_dist_unref(wide);
+  pn_dist *expanded = pn_dist_expand(c, d->part[LABELS], nb, d->shape);
+  T *k = pn_dist_sample(c, expanded, rng, labels.ndim - nb, out->shape);
+  pn_dist_unref(expanded);
   T *all = draw_all(c, d, rng, out);
   if (!k || !all) return NULL;
   for (int i = 0; i <= rank; i++) k = pn_unsqueeze(c, k, -1);

@@ -191,17 +191,17 @@ static pn_dist *fit(C *c, D *b, const pn_bijector *map) {
              b->batch_ndim + b->event_ndim);
     return NULL;
   }
-  pn_dist *wide = pn_dist_independent(c, b, lack > 0 ? lack : 0);
-  if (!wide) return NULL;
-  int over = wide->event_ndim - map->in_rank, n = map->batch_ndim - over;
-  pni_spec batch = {.ndim = wide->batch_ndim};
-  memcpy(batch.shape, wide->shape, sizeof batch.shape);
+  pn_dist *joined = pn_dist_independent(c, b, lack > 0 ? lack : 0);
+  if (!joined) return NULL;
+  int over = joined->event_ndim - map->in_rank, n = map->batch_ndim - over;
+  pni_spec batch = {.ndim = joined->batch_ndim};
+  memcpy(batch.shape, joined->shape, sizeof batch.shape);
   if (pni_composite_widen(c, "transformed: batches of base and bijector", &batch, n > 0 ? n : 0, map->shape)) {
-    pn_dist_unref(wide);
+    pn_dist_unref(joined);
     return NULL;
   }
-  pn_dist *e = pn_dist_expand(c, wide, batch.ndim, batch.shape);
-  pn_dist_unref(wide);
+  pn_dist *e = pn_dist_expand(c, joined, batch.ndim, batch.shape);
+  pn_dist_unref(joined);
   return e;
 }
 

@@ -1,5 +1,5 @@
 /*
-** count_kernel.c: special_count.c block by block, the logarithms by the vector kernels; what is out of the common range
+** count_kernel.c: special_count.c piece by piece, the logarithms by the vector kernels; what is out of the common range
 ** goes to the scalar functions.
 */
 #include <math.h>
@@ -8,15 +8,8 @@
 #include "count_kernel.h"
 #include "../../base/processor.h"
 #include "../../math/special.h"
-#include "../../tensor/kernel/map.h"
 
 #define LOG_ROOT_TWO_PI 0.91893853320467274178
-
-enum { BLOCK = 128 };
-
-static void vector(pni_map_kernel f, const double *x, double *out, int64_t n) {
-  f(NULL, n, (char *const[]){(char *)out, (char *)(uintptr_t)x}, (const int64_t[]){1, 1});
-}
 
 /* x - log(1 + x), |x| < 1/4, over s = x / (2 + x): x - 2 (s^2/3 + s^4/5 + ...) */
 static inline double gap_over(double x, double s) {
@@ -26,10 +19,17 @@ static inline double gap_over(double x, double s) {
   return x - 2 * z * p;
 }
 
+static PNI_CLONES void divide(const double *restrict m, const double *restrict k, double *restrict ratio, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    double divisor = k[i] > 0 ? k[i] : 1;
+    ratio[i] = m[i] / divisor;
+  }
+}
+
 static void deviance(const double *k, const double *m, double *out, int64_t n) {
-  double ratio[BLOCK], log_ratio[BLOCK];
-  for (int64_t i = 0; i < n; i++) ratio[i] = m[i] / (k[i] > 0 ? k[i] : 1);
-  vector(pni_log_f64, ratio, log_ratio, n);
+  double ratio[PNI_PIECE], log_ratio[PNI_PIECE];
+  divide(m, k, ratio, n);
+  pni_vector_f64(PNI_VECTOR_log, ratio, 1, log_ratio, n);
   for (int64_t i = 0; i < n; i++) {
     double divisor = k[i] > 0 ? k[i] : 1, x = (m[i] - k[i]) / divisor, s = x / (2 + x);
     double near = k[i] * (s * gap_over(x, s)), far = m[i] - k[i] - k[i] * log_ratio[i];
@@ -43,8 +43,8 @@ static void deviance(const double *k, const double *m, double *out, int64_t n) {
 }
 
 static void deviance_log(const double *k, const double *l, double *out, int64_t n) {
-  double m[BLOCK];
-  vector(pni_exp_f64, l, m, n);
+  double m[PNI_PIECE];
+  pni_vector_f64(PNI_VECTOR_exp, l, 1, m, n);
   deviance(k, m, out, n);
   int64_t odd = 0;
   for (int64_t i = 0; i < n; i++) odd += !(m[i] > 1e-290 && m[i] < 1e290);
@@ -54,11 +54,11 @@ static void deviance_log(const double *k, const double *l, double *out, int64_t 
 
 /* lgamma(k + 1) - k log k + k where k lies between whole numbers */
 static void broken_excess(const double *k, double *out, int64_t n) {
-  double next[BLOCK], own[BLOCK], log_k[BLOCK], log_factorial[BLOCK];
+  double next[PNI_PIECE], own[PNI_PIECE], log_k[PNI_PIECE], log_factorial[PNI_PIECE];
   for (int64_t i = 0; i < n; i++) own[i] = k[i] >= 0.5 && k[i] < 16 ? k[i] : 1;
   for (int64_t i = 0; i < n; i++) next[i] = own[i] + 1;
-  vector(pni_log_f64, own, log_k, n);
-  vector(pni_lgamma_f64, next, log_factorial, n);
+  pni_vector_f64(PNI_VECTOR_log, own, 1, log_k, n);
+  pni_vector_f64(PNI_VECTOR_lgamma, next, 1, log_factorial, n);
   for (int64_t i = 0; i < n; i++) {
     bool whole = k[i] >= 16 || (k[i] >= 0 && (double)(int)k[i] == k[i]);
     if (!whole) out[i] = own[i] == k[i] ? log_factorial[i] - (k[i] * log_k[i] - k[i]) : pni_count_excess(k[i]);
@@ -76,11 +76,14 @@ static void small_excess(const double *k, double *out, int64_t n) {
   if (broken) broken_excess(k, out, n);
 }
 
-static void excess(const double *k, const double *unused, double *out, int64_t n) {
-  (void)unused;
-  double size[BLOCK], log_size[BLOCK];
-  for (int64_t i = 0; i < n; i++) size[i] = k[i] >= 16 ? k[i] : 16;
-  vector(pni_log_f64, size, log_size, n);
+static PNI_CLONES void at_least(const double *restrict k, double least, double *restrict size, int64_t n) {
+  for (int64_t i = 0; i < n; i++) size[i] = k[i] >= least ? k[i] : least;
+}
+
+static void excess(const double *k, double *out, int64_t n) {
+  double size[PNI_PIECE], log_size[PNI_PIECE];
+  at_least(k, 16, size, n);
+  pni_vector_f64(PNI_VECTOR_log, size, 1, log_size, n);
   for (int64_t i = 0; i < n; i++) {
     double r = 1 / size[i], z = r * r;
     double series = r * (1.0 / 12 + z * (-1.0 / 360 + z * (1.0 / 1260 + z * (-1.0 / 1680 + z * (1.0 / 1188)))));
@@ -119,38 +122,39 @@ static PNI_CLONES void split(const double *restrict l, const double *restrict t,
   }
 }
 static void shares(const double *l, double *success, double *failure, int64_t n) {
-  double minus[BLOCK], t[BLOCK];
+  double minus[PNI_PIECE], t[PNI_PIECE];
   fold(l, minus, n);
-  vector(pni_softplus_f64, minus, t, n);
+  pni_vector_f64(PNI_VECTOR_softplus, minus, 1, t, n);
   split(l, t, success, failure, n);
 }
 /* lgamma(a) - lgamma(c) - lgamma(b) + x success + y failure */
 static PNI_CLONES void join(const double *restrict x, const double *restrict y, const double *restrict success,
-                            const double *restrict failure, double gamma[3][BLOCK], double *restrict out, int64_t n) {
+                            const double *restrict failure, double gamma[3][PNI_PIECE], double *restrict out,
+                            int64_t n) {
   for (int64_t i = 0; i < n; i++)
     out[i] = ((gamma[0][i] - gamma[2][i]) - gamma[1][i]) + (y[i] * failure[i] + x[i] * success[i]);
 }
 static void by_gammas(const double *a, const double *b, const double *c, const double *x, const double *y,
                       const double *success, const double *failure, double *out, int64_t n) {
-  double gamma[3][BLOCK];
-  vector(pni_lgamma_f64, a, gamma[0], n);
-  vector(pni_lgamma_f64, b, gamma[1], n);
-  vector(pni_lgamma_f64, c, gamma[2], n);
+  double gamma[3][PNI_PIECE];
+  pni_vector_f64(PNI_VECTOR_lgamma, a, 1, gamma[0], n);
+  pni_vector_f64(PNI_VECTOR_lgamma, b, 1, gamma[1], n);
+  pni_vector_f64(PNI_VECTOR_lgamma, c, 1, gamma[2], n);
   join(x, y, success, failure, gamma, out, n);
 }
 
 /* The binomial mass of x and y = n - x where n is large, logarithms of both shares given. */
 static void by_deviances(const double *x, const double *y, const double *all, const double *success,
                          const double *failure, double *out, int64_t n) {
-  double log_all[BLOCK], log_mean[2][BLOCK], e[3][BLOCK], d[2][BLOCK];
-  vector(pni_log_f64, all, log_all, n);
+  double log_all[PNI_PIECE], log_mean[2][PNI_PIECE], e[3][PNI_PIECE], d[2][PNI_PIECE];
+  pni_vector_f64(PNI_VECTOR_log, all, 1, log_all, n);
   for (int64_t i = 0; i < n; i++) {
     log_mean[0][i] = log_all[i] + success[i];
     log_mean[1][i] = log_all[i] + failure[i];
   }
-  excess(all, NULL, e[0], n);
-  excess(x, NULL, e[1], n);
-  excess(y, NULL, e[2], n);
+  excess(all, e[0], n);
+  excess(x, e[1], n);
+  excess(y, e[2], n);
   deviance_log(x, log_mean[0], d[0], n);
   deviance_log(y, log_mean[1], d[1], n);
   for (int64_t i = 0; i < n; i++)
@@ -159,24 +163,23 @@ static void by_deviances(const double *x, const double *y, const double *all, co
 
 /* Of x, r and log odds l; for large x + r the binomial mass of r among them, times r / (x + r). */
 static void negative_binomial(const double *x, const double *r, const double *l, double *out, int64_t n) {
-  double all[BLOCK], next[BLOCK], success[BLOCK], failure[BLOCK], value[BLOCK];
+  double all[PNI_PIECE], next[PNI_PIECE], success[PNI_PIECE], failure[PNI_PIECE];
   sums(x, r, all, next, n);
   shares(l, success, failure, n);
-  by_gammas(all, next, r, x, r, success, failure, value, n);
+  by_gammas(all, next, r, x, r, success, failure, out, n);
   if (count_far(all, n)) {
-    double ratio[BLOCK], gap[BLOCK];
-    by_deviances(x, r, all, success, failure, value, n);
+    double ratio[PNI_PIECE], gap[PNI_PIECE];
+    by_deviances(x, r, all, success, failure, out, n);
     for (int64_t i = 0; i < n; i++) ratio[i] = x[i] / r[i];
-    vector(pni_log1p_f64, ratio, gap, n);
+    pni_vector_f64(PNI_VECTOR_log1p, ratio, 1, gap, n);
     for (int64_t i = 0; i < n; i++)
-      if (!(all[i] <= GAMMAS_END)) value[i] -= gap[i];
+      if (!(all[i] <= GAMMAS_END)) out[i] -= gap[i];
   }
-  memcpy(out, value, (size_t)n * sizeof *out);
 }
 
 /* Of x, the number of trials and log odds. */
 static void binomial(const double *x, const double *trials, const double *l, double *out, int64_t n) {
-  double rest[BLOCK], all[BLOCK], next[BLOCK], left[BLOCK], success[BLOCK], failure[BLOCK], value[BLOCK];
+  double rest[PNI_PIECE], all[PNI_PIECE], next[PNI_PIECE], left[PNI_PIECE], success[PNI_PIECE], failure[PNI_PIECE];
   for (int64_t i = 0; i < n; i++) {
     rest[i] = trials[i] - x[i];
     all[i] = trials[i] + 1;
@@ -184,9 +187,8 @@ static void binomial(const double *x, const double *trials, const double *l, dou
     left[i] = rest[i] + 1;
   }
   shares(l, success, failure, n);
-  by_gammas(all, next, left, x, rest, success, failure, value, n);
-  if (count_far(trials, n)) by_deviances(x, rest, trials, success, failure, value, n);
-  memcpy(out, value, (size_t)n * sizeof *out);
+  by_gammas(all, next, left, x, rest, success, failure, out, n);
+  if (count_far(trials, n)) by_deviances(x, rest, trials, success, failure, out, n);
 }
 
 static PNI_CLONES void add_poisson(const double *restrict x, const double *restrict rate,
@@ -200,78 +202,35 @@ static PNI_CLONES void add_poisson(const double *restrict x, const double *restr
 }
 /* Of x and the rate. */
 static void poisson(const double *x, const double *rate, double *out, int64_t n) {
-  double all[BLOCK], next[BLOCK], log_rate[BLOCK], gamma[BLOCK], value[BLOCK];
+  double all[PNI_PIECE], next[PNI_PIECE], log_rate[PNI_PIECE], gamma[PNI_PIECE];
   sums(x, rate, all, next, n);
-  vector(pni_log_f64, rate, log_rate, n);
-  vector(pni_lgamma_f64, next, gamma, n);
-  add_poisson(x, rate, log_rate, gamma, value, n);
+  pni_vector_f64(PNI_VECTOR_log, rate, 1, log_rate, n);
+  pni_vector_f64(PNI_VECTOR_lgamma, next, 1, gamma, n);
+  add_poisson(x, rate, log_rate, gamma, out, n);
   if (count_far(all, n)) {
-    double d[BLOCK], e[BLOCK];
+    double d[PNI_PIECE], e[PNI_PIECE];
     deviance(x, rate, d, n);
-    excess(x, NULL, e, n);
+    excess(x, e, n);
     for (int64_t i = 0; i < n; i++)
-      if (!(all[i] <= GAMMAS_END)) value[i] = -(d[i] + e[i]);
-  }
-  memcpy(out, value, (size_t)n * sizeof *out);
-}
-
-/* ---- rows ---- */
-
-typedef void (*block)(const double *const *in, double *out, int64_t n);
-
-static void deviance_block(const double *const *in, double *out, int64_t n) { deviance(in[0], in[1], out, n); }
-static void deviance_log_block(const double *const *in, double *out, int64_t n) { deviance_log(in[0], in[1], out, n); }
-static void excess_block(const double *const *in, double *out, int64_t n) { excess(in[0], NULL, out, n); }
-static void negative_binomial_block(const double *const *in, double *out, int64_t n) {
-  negative_binomial(in[0], in[1], in[2], out, n);
-}
-static void binomial_block(const double *const *in, double *out, int64_t n) { binomial(in[0], in[1], in[2], out, n); }
-static void poisson_block(const double *const *in, double *out, int64_t n) { poisson(in[0], in[1], out, n); }
-
-/* Elements of an operand as numbers in a row; its own memory if they are. */
-static const double *gather(const char *p, int64_t stride, int64_t n, bool single, double *room) {
-  if (!single && stride == 1) return (const double *)(const void *)p;
-  for (int64_t i = 0; i < n; i++)
-    room[i] =
-        single ? (double)((const float *)(const void *)p)[i * stride] : ((const double *)(const void *)p)[i * stride];
-  return room;
-}
-
-static void run(block f, bool single, int nin, int64_t n, char *const *p, const int64_t *s) {
-  double room[3][BLOCK], out[BLOCK];
-  int64_t size = single ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
-  for (int64_t i = 0; i < n; i += BLOCK) {
-    int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    const double *in[3];
-    for (int k = 0; k < nin; k++) in[k] = gather(p[k + 1] + i * s[k + 1] * size, s[k + 1], m, single, room[k]);
-    f(in, out, m);
-    if (single)
-      for (int64_t j = 0; j < m; j++) ((float *)(void *)p[0])[i + j] = (float)out[j];
-    else
-      memcpy(p[0] + i * size, out, (size_t)(m * size));
+      if (!(all[i] <= GAMMAS_END)) out[i] = -(d[i] + e[i]);
   }
 }
 
-#define KERNELS(id, nin)                                                                                               \
-  void pni_##id##_f64(void *data, int64_t n, char *const *p, const int64_t *s) {                                       \
-    (void)data;                                                                                                        \
-    run(id##_block, false, nin, n, p, s);                                                                              \
-  }                                                                                                                    \
-  void pni_##id##_f32(void *data, int64_t n, char *const *p, const int64_t *s) {                                       \
-    (void)data;                                                                                                        \
-    run(id##_block, true, nin, n, p, s);                                                                               \
-  }
-KERNELS(deviance, 2)
-KERNELS(deviance_log, 2)
-KERNELS(excess, 1)
-KERNELS(negative_binomial, 3)
-KERNELS(binomial, 3)
-KERNELS(poisson, 2)
+/* ---- bodies ---- */
+
+void pni_deviance_body(const pni_piece *p, void *out) { deviance(p->in[0], p->in[1], out, p->n); }
+void pni_deviance_log_body(const pni_piece *p, void *out) { deviance_log(p->in[0], p->in[1], out, p->n); }
+void pni_excess_body(const pni_piece *p, void *out) { excess(p->in[0], out, p->n); }
+void pni_negative_binomial_body(const pni_piece *p, void *out) {
+  negative_binomial(p->in[0], p->in[1], p->in[2], out, p->n);
+}
+void pni_binomial_body(const pni_piece *p, void *out) { binomial(p->in[0], p->in[1], p->in[2], out, p->n); }
+void pni_poisson_body(const pni_piece *p, void *out) { poisson(p->in[0], p->in[1], out, p->n); }
 
 /* Element by element the arithmetic of the search: sums grow, so that one that has reached u stays there. */
 void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,
                       double *k) {
-  double weight[BLOCK], sum[BLOCK], left = 1;
+  double weight[PNI_PIECE], sum[PNI_PIECE], left = 1;
   for (int64_t i = 0; i < n; i++) weight[i] = sum[i] = start[i], k[i] = 0;
   for (int step = 0; step < 200 && left > 0; step++) {
     left = 0;

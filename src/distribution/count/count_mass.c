@@ -48,17 +48,16 @@ static T *vjp_poisson(C *c, T *y, T *g, int i) {
   return pn_mul(c, g, plus(c, pn_div(c, x, m), -1));
 }
 
-#define ROW(id, vjp_)                                                                                                  \
-  static const pni_op op_##id = {.name = "count_" #id,                                                                 \
-                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                          \
-                                 .map = (const pni_map_kernel[4]){pni_##id##_f64, pni_##id##_f32},                     \
-                                 .vjp = vjp_};
-ROW(deviance, vjp_deviance)
-ROW(deviance_log, vjp_deviance_log)
-ROW(excess, vjp_excess)
-ROW(negative_binomial, vjp_negative_binomial)
-ROW(binomial, vjp_binomial)
-ROW(poisson, vjp_poisson)
+#define ROW(id, count, vjp_)                                                                                           \
+  PNI_DENSITY_VALUE(id, .inputs = count, .in_double = true, .value = {pni_##id##_body, pni_##id##_body})               \
+  static const pni_op op_##id = {                                                                                      \
+      .name = "count_" #id, .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .map = id##_map, .vjp = vjp_};
+ROW(deviance, 2, vjp_deviance)
+ROW(deviance_log, 2, vjp_deviance_log)
+ROW(excess, 1, vjp_excess)
+ROW(negative_binomial, 3, vjp_negative_binomial)
+ROW(binomial, 3, vjp_binomial)
+ROW(poisson, 2, vjp_poisson)
 
 T *pni_deviance(C *c, T *k, T *m) { return pni_apply2(c, &op_deviance, k, m, NULL); }
 T *pni_deviance_log(C *c, T *k, T *l) { return pni_apply2(c, &op_deviance_log, k, l, NULL); }

@@ -91,7 +91,7 @@ static void shard(void *data, int64_t begin, int64_t end) {
 }
 
 /* Input k repeated to the shape of out, contiguous. New; NULL too if there is no such input. */
-static pn_tensor *wide(pn_context *c, const pni_call *call, int k, const pn_tensor *out) {
+static pn_tensor *expanded(pn_context *c, const pni_call *call, int k, const pn_tensor *out) {
   if (k >= call->nin || pni_failed(c)) return NULL;
   pni_spec s = pni_spec_of(out);
   pn_tensor *t = pni_tensor_new(c, &s);
@@ -101,7 +101,7 @@ static pn_tensor *wide(pn_context *c, const pni_call *call, int k, const pn_tens
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   work w = {.f = (const pni_count_family *)(intptr_t)call->attr->i[0], .out = out};
-  for (int k = 0; k <= PARAMS; k++) w.in[k] = wide(c, call, k, out);
+  for (int k = 0; k <= PARAMS; k++) w.in[k] = expanded(c, call, k, out);
   if (!pni_failed(c)) pni_parallel(c, out->numel, 64, shard, &w);
   for (int k = 0; k <= PARAMS; k++) pn_tensor_unref(w.in[k]);
   return c->status;

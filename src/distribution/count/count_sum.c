@@ -238,11 +238,11 @@ static T *total(C *c, T *x) { return pni_apply1(c, &total_points, x, NULL); }
 
 /* d with its parameters repeated for n points, in float64. */
 static pn_dist with_points(C *c, D *d, int64_t n) {
-  pn_dist wide = *d;
-  wide.dtype = PN_FLOAT64;
+  pn_dist in_double = *d;
+  in_double.dtype = PN_FLOAT64;
   for (int k = 0; k < PNI_DIST_PARAMS; k++)
-    if (d->param[k]) wide.param[k] = repeated(c, pn_cast(c, d->param[k], PN_FLOAT64), n);
-  return wide;
+    if (d->param[k]) in_double.param[k] = repeated(c, pn_cast(c, d->param[k], PN_FLOAT64), n);
+  return in_double;
 }
 
 static T *sum_of(C *c, D *d, const pni_count_place *where, pni_count_term f) {
@@ -250,11 +250,11 @@ static T *sum_of(C *c, D *d, const pni_count_place *where, pni_count_term f) {
   T *both = find_points(c, d, where), *x = pn_select(c, both, -2, 0), *w = pn_select(c, both, -2, 1);
   pn_set_no_grad(c, old);
   if (!x || !w) return NULL;
-  pn_dist wide = with_points(c, d, x->shape[x->ndim - 1]);
+  pn_dist in_double = with_points(c, d, x->shape[x->ndim - 1]);
   if (pni_failed(c)) return NULL;
-  T *lp = wide.kind->log_prob(c, &wide, x), *none = below(c, lp, -740);
+  T *lp = in_double.kind->log_prob(c, &in_double, x), *none = below(c, lp, -740);
   T *safe = but(c, none, 0, lp), *p = but(c, none, 0, pn_exp(c, safe));
-  T *value = f ? but(c, none, 0, f(c, &wide, x)) : pn_neg(c, safe);
+  T *value = f ? but(c, none, 0, f(c, &in_double, x)) : pn_neg(c, safe);
   return pn_cast(c, total(c, pn_mul(c, w, pn_mul(c, p, value))), (pn_dtype)d->dtype);
 }
 
@@ -270,8 +270,8 @@ static bool tracked(const C *c, D *d) {
 
 /* t for all n elements in a row; NULL if there is none */
 static T *in_row(C *c, D *d, T *t, int64_t n) {
-  T *wide = t ? pni_dist_expand_to(c, t, pni_dist_base_ndim(d), d->shape) : NULL;
-  return wide ? pn_reshape(c, wide, 1, &n) : NULL;
+  T *expanded = t ? pni_dist_expand_to(c, t, pni_dist_base_ndim(d), d->shape) : NULL;
+  return expanded ? pn_reshape(c, expanded, 1, &n) : NULL;
 }
 
 static T *part_of(C *c, T *row, int64_t at, int64_t size) { return row ? pn_slice(c, row, 0, at, size, 1) : NULL; }

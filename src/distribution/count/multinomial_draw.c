@@ -95,7 +95,7 @@ static void block(const work *w, int64_t first, int64_t items) {
 }
 
 /* An item with more classes than a block has room for, count by count. */
-static void wide(const work *w, int64_t item) {
+static void one_item(const work *w, int64_t item) {
   int64_t n = w->n, first = item * n;
   state b = {.w = w, .first = item, .items = 1};
   double left = w->total[item % w->period];
@@ -115,7 +115,7 @@ static void shard(void *data, int64_t begin, int64_t end) {
   if (step > BLOCK) step = BLOCK;
   for (int64_t i = begin; i < end; i += step) {
     if (w->n > CELLS)
-      wide(w, i);
+      one_item(w, i);
     else
       block(w, i, end - i < step ? end - i : step);
   }

@@ -62,9 +62,9 @@ static pn_tensor *of_point(pn_context *c, const pn_dist *p, const pn_dist *q) {
   if (joint_shape(c, p, q, &joint)) return NULL;
   memcpy(joint.shape + n, p->shape + p->batch_ndim, (size_t)p->event_ndim * sizeof *joint.shape);
   pn_tensor *x = pni_dist_expand_to(c, p->param[0], ndim, joint.shape);
-  pn_dist *wide = pn_dist_expand(c, q, n, joint.shape);
-  pn_tensor *t = pn_neg(c, pn_dist_log_prob(c, wide, x));
-  pn_dist_unref(wide);
+  pn_dist *expanded = pn_dist_expand(c, q, n, joint.shape);
+  pn_tensor *t = pn_neg(c, pn_dist_log_prob(c, expanded, x));
+  pn_dist_unref(expanded);
   return t;
 }
 

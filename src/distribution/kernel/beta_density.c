@@ -6,13 +6,13 @@
 ** Where x does not lie in (0, 1) the density is 0 and has no slope; NaN stays.
 */
 #include "density.h"
-#include "wide.h"
+#include "density_kernel.h"
 #include "../../math/special.h"
 #include "../formula.h"
 
 enum { X, A, B, G };
 
-/* ---- blocks ---- */
+/* ---- loops over pieces ---- */
 
 static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
   int64_t out = 0;
@@ -39,21 +39,22 @@ static PNI_CLONES void prepare(const double *restrict x, const double *restrict 
     sum[i] = a[i] + b[i];
   }
 }
-/* out: lgamma(n) */
 static PNI_CLONES void join(const double *restrict a, const double *restrict b, const double *restrict log_x,
                             const double *restrict log_rest, const double *restrict first,
-                            const double *restrict second, double *restrict out, int64_t n) {
+                            const double *restrict second, const double *restrict whole, double *restrict out,
+                            int64_t n) {
   for (int64_t i = 0; i < n; i++)
-    out[i] = ((a[i] - 1) * log_x[i] + (b[i] - 1) * log_rest[i]) - (first[i] + second[i] - out[i]);
+    out[i] = ((a[i] - 1) * log_x[i] + (b[i] - 1) * log_rest[i]) - (first[i] + second[i] - whole[i]);
 }
 static PNI_CLONES void slope_x(const double *restrict x, const double *restrict a, const double *restrict b,
                                const double *restrict g, double *restrict out, int64_t n) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((a[i] - 1) / x[i] - (b[i] - 1) / (1 - x[i]));
 }
-/* out: digamma(a) or digamma(b) */
-static PNI_CLONES void slope_shape(const double *restrict log_x, const double *restrict whole, const double *restrict g,
-                                   double *restrict out, int64_t n) {
-  for (int64_t i = 0; i < n; i++) out[i] = g[i] * (log_x[i] - (out[i] - whole[i]));
+/* part: digamma(a) or digamma(b) */
+static PNI_CLONES void slope_shape(const double *restrict log_x, const double *restrict part,
+                                   const double *restrict whole, const double *restrict g, double *restrict out,
+                                   int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = g[i] * (log_x[i] - (part[i] - whole[i]));
 }
 
 /* Of large a or b, where large terms cancel, by the deviance D and the excess E of counts (special_count.c):
@@ -64,9 +65,8 @@ static PNI_CLONES bool any_large(const double *restrict sum, int64_t n) {
   for (int64_t i = 0; i < n; i++) count += sum[i] > LARGE;
   return count > 0;
 }
-static void without_cancelling(const pni_wide *in, const double *sum, const double *log_x, const double *log_rest,
-                               double *out, int64_t n) {
-  const double *x = in[X].v, *a = in[A].v, *b = in[B].v;
+static void without_cancelling(const double *x, const double *a, const double *b, const double *sum,
+                               const double *log_x, const double *log_rest, double *out, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (!(sum[i] > LARGE)) continue;
     double away = pni_count_deviance(a[i], sum[i] * x[i]) + pni_count_deviance(b[i], sum[i] * (1 - x[i]));
@@ -75,62 +75,43 @@ static void without_cancelling(const pni_wide *in, const double *sum, const doub
   }
 }
 
-static void density(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  (void)data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[3][PNI_WIDE], minus[PNI_WIDE], sum[PNI_WIDE], log_x[PNI_WIDE], log_rest[PNI_WIDE];
-    double first[PNI_WIDE], second[PNI_WIDE], result[PNI_WIDE], *out = pni_wide_place(dtype, p[0], at, result);
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    pni_wide in[3];
-    for (int k = 0; k < 3; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
-    prepare(in[X].v, in[A].v, in[B].v, minus, sum, size);
-    pni_wide_map(PNI_VECTOR_log, in[X], log_x);
-    pni_wide_map(PNI_VECTOR_log1p, (pni_wide){minus, size, in[X].one}, log_rest);
-    pni_wide_map(PNI_VECTOR_lgamma, in[A], first);
-    pni_wide_map(PNI_VECTOR_lgamma, in[B], second);
-    pni_wide_map(PNI_VECTOR_lgamma, (pni_wide){sum, size, in[A].one && in[B].one}, out);
-    join(in[A].v, in[B].v, log_x, log_rest, first, second, out, size);
-    if (any_large(sum, size)) without_cancelling(in, sum, log_x, log_rest, out, size);
-    if (outside(in[X].v, size)) set_outside(in[X].v, out, size);
-    pni_wide_write(dtype, out, size, p[0], at);
-  }
-}
-PNI_WIDE_ROWS(density)
+enum { LOG_X, LOG_REST, FIRST, SECOND, WHOLE }; /* kept results */
 
-/* One gradient of a block; minus: -x, whole: digamma(n). */
-static void score(int k, const pni_wide *in, const double *minus, const double *whole, double *out, int64_t n) {
-  double log_x[PNI_WIDE];
-  if (k == X) {
-    slope_x(in[X].v, in[A].v, in[B].v, in[G].v, out, n);
-    return;
-  }
-  pni_wide_map(k == A ? PNI_VECTOR_log : PNI_VECTOR_log1p, k == A ? in[X] : (pni_wide){minus, n, in[X].one}, log_x);
-  pni_wide_map(PNI_VECTOR_digamma, in[k], out);
-  slope_shape(log_x, whole, in[G].v, out, n);
+static void density_body(const pni_piece *p, void *out) {
+  const double *x = p->in[X], *a = p->in[A], *b = p->in[B];
+  double minus[PNI_PIECE], sum[PNI_PIECE];
+  prepare(x, a, b, minus, sum, p->n);
+  const double *log_x = pni_piece_map(p, PNI_VECTOR_log, x, p->one[X], LOG_X);
+  const double *log_rest = pni_piece_map(p, PNI_VECTOR_log1p, minus, p->one[X], LOG_REST);
+  const double *first = pni_piece_map(p, PNI_VECTOR_lgamma, a, p->one[A], FIRST);
+  const double *second = pni_piece_map(p, PNI_VECTOR_lgamma, b, p->one[B], SECOND);
+  const double *whole = pni_piece_map(p, PNI_VECTOR_lgamma, sum, p->one[A] && p->one[B], WHOLE);
+  join(a, b, log_x, log_rest, first, second, whole, out, p->n);
+  if (any_large(sum, p->n)) without_cancelling(x, a, b, sum, log_x, log_rest, out, p->n);
+  if (outside(x, p->n)) set_outside(x, out, p->n);
 }
 
-static void scores(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  const pni_adjoint *adjoint = data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[4][PNI_WIDE], minus[PNI_WIDE], sum[PNI_WIDE], whole[PNI_WIDE], result[PNI_WIDE];
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    pni_wide in[4];
-    for (int k = 0; k < 4; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
-    prepare(in[X].v, in[A].v, in[B].v, minus, sum, size);
-    bool strange = outside(in[X].v, size) > 0, shapes = adjoint->wanted >> A != 0;
-    if (shapes) pni_wide_map(PNI_VECTOR_digamma, (pni_wide){sum, size, in[A].one && in[B].one}, whole);
-    for (int k = 0; k < 3; k++) {
-      int place = pni_adjoint_place(adjoint, k);
-      if (place < 0) continue;
-      int64_t to = at + place * adjoint->apart;
-      double *out = pni_wide_place(dtype, p[0], to, result);
-      score(k, in, minus, whole, out, size);
-      if (strange) drop_outside(in[X].v, out, size);
-      pni_wide_write(dtype, out, size, p[0], to);
-    }
+static void density_slopes(const pni_piece *p, void *const *out) {
+  const double *x = p->in[X], *a = p->in[A], *b = p->in[B], *g = p->in[G], *whole = NULL;
+  bool strange = outside(x, p->n) > 0;
+  double minus[PNI_PIECE], sum[PNI_PIECE];
+  prepare(x, a, b, minus, sum, p->n);
+  if (out[A] || out[B]) whole = pni_piece_map(p, PNI_VECTOR_digamma, sum, p->one[A] && p->one[B], WHOLE);
+  if (out[X]) slope_x(x, a, b, g, out[X], p->n);
+  if (out[A]) {
+    const double *log_x = pni_piece_map(p, PNI_VECTOR_log, x, p->one[X], LOG_X);
+    slope_shape(log_x, pni_piece_map(p, PNI_VECTOR_digamma, a, p->one[A], FIRST), whole, g, out[A], p->n);
   }
+  if (out[B]) {
+    const double *log_rest = pni_piece_map(p, PNI_VECTOR_log1p, minus, p->one[X], LOG_REST);
+    slope_shape(log_rest, pni_piece_map(p, PNI_VECTOR_digamma, b, p->one[B], SECOND), whole, g, out[B], p->n);
+  }
+  for (int k = X; strange && k <= B; k++)
+    if (out[k]) drop_outside(x, out[k], p->n);
 }
-PNI_WIDE_SCORES("beta_scores")
+
+PNI_DENSITY_TOGETHER(beta_density, .inputs = 3, .in_double = true, .value = {density_body, density_body},
+                     .slopes = {density_slopes, density_slopes})
 
 /* ---- operations ---- */
 
@@ -146,14 +127,10 @@ static T *vjp(C *c, T *y, T *g, int k) {
   return only(c, inside, pn_mul(c, g, d), 0);
 }
 
-static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
-  return pni_adjoint_apply(c, &op_scores, y, g, wanted, out);
-}
-
 static const pni_op op = {.name = "beta_log_density",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_map_kernel[4]){density_f64, density_f32},
+                          .map = beta_density_map,
                           .vjp = vjp,
-                          .vjps = vjps};
+                          .vjps = beta_density_vjps};
 
 T *pni_beta_log_density(C *c, T *x, T *a, T *b) { return pni_apply(c, &op, 3, (T *[]){x, a, b}, NULL); }

@@ -50,7 +50,7 @@ pn_tensor *pni_location_scale(pn_context *c, pni_law law, pn_tensor *x, pn_tenso
 /* von_mises_density.c: log p(x) = -2 k sin((x - loc)/2)^2 - log(2 pi e^-k I_0(k)), k = concentration. Scoped. */
 pn_tensor *pni_von_mises_density(pn_context *c, pn_tensor *x, pn_tensor *loc, pn_tensor *concentration);
 
-/* uniform.c: -log(high - low) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
+/* uniform_density.c: -log(high - low) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */
 pn_tensor *pni_uniform_density(pn_context *c, pn_tensor *x, pn_tensor *low, pn_tensor *high);
 
 /* log_uniform_kernel.c: -log x - log(log(high / low)) where low <= x <= high, elsewhere -inf, NaN for NaN. Scoped. */

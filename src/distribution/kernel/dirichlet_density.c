@@ -9,7 +9,7 @@
 */
 #include <string.h>
 #include "density.h"
-#include "wide.h"
+#include "density_kernel.h"
 #include "../formula.h"
 
 enum { X, A, G };
@@ -110,8 +110,8 @@ typedef struct {
 /* A block of concentrations: of one row for all as many copies as a block may need. */
 static const double *concentrations(const work *w, int64_t at, int64_t rows, double *room) {
   int64_t n = w->n, most = rows_of(n);
-  if (!w->one) return pni_wide_read(w->dtype, w->a, 1, at * n, rows * n, room).v;
-  const double *a = pni_wide_read(w->dtype, w->a, 1, 0, n, room).v;
+  if (!w->one) return pni_doubles(w->dtype, w->a, 1, at * n, rows * n, room);
+  const double *a = pni_doubles(w->dtype, w->a, 1, 0, n, room);
   if (a != room) memcpy(room, a, (size_t)n * sizeof *a);
   for (int64_t r = 1; r < most; r++) memcpy(room + r * n, room, (size_t)n * sizeof *a);
   return room;
@@ -133,9 +133,9 @@ static void density_rows(void *data, int64_t begin, int64_t end) {
   const double *a = w->one ? concentrations(w, 0, most, room[1]) : NULL;
   if (w->one) normalise(a, most, n, gammas, whole);
   for (int64_t at = begin; at < end; at += most) {
-    double *out = pni_wide_place(w->dtype, w->out, at, result), far = far_sum(w->dtype);
+    double *out = pni_doubles_place(w->dtype, w->out, at, result), far = far_sum(w->dtype);
     int64_t rows = end - at < most ? end - at : most, count = rows * n;
-    const double *x = pni_wide_read(w->dtype, w->x, 1, at * n, count, room[0]).v;
+    const double *x = pni_doubles(w->dtype, w->x, 1, at * n, count, room[0]);
     if (!w->one) a = concentrations(w, at, rows, room[1]);
     if (!w->one) normalise(a, rows, n, gammas, whole);
     logarithms(x, huge_log(w->dtype), log_x, count);
@@ -146,7 +146,7 @@ static void density_rows(void *data, int64_t begin, int64_t end) {
       double t = size[r] < -far ? -INFINITY : size[r] > far ? INFINITY : size[r];
       out[r] = inside[r] ? t + whole[r] : has_nan(x + r * n, n) ? NAN : -INFINITY;
     }
-    pni_wide_write(w->dtype, out, rows, w->out, at);
+    pni_doubles_write(w->dtype, out, rows, w->out, at);
   }
 }
 
@@ -154,29 +154,29 @@ static void score_rows(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   int64_t n = w->n, most = rows_of(n), place = w->wanted & 1 ? w->apart : 0;
   for (int64_t at = begin; at < end; at += most) {
-    double room[3][BLOCK], log_x[BLOCK], g[BLOCK], whole[BLOCK], wide[BLOCK], result[BLOCK];
+    double room[3][BLOCK], log_x[BLOCK], g[BLOCK], whole[BLOCK], of_row[BLOCK], result[BLOCK];
     bool inside[BLOCK];
     int64_t rows = end - at < most ? end - at : most, count = rows * n;
-    const double *x = pni_wide_read(w->dtype, w->x, 1, at * n, count, room[0]).v;
+    const double *x = pni_doubles(w->dtype, w->x, 1, at * n, count, room[0]);
     const double *a = concentrations(w, at, rows, room[1]);
     find_shares(x, rows, n, inside);
-    spread(pni_wide_read(w->dtype, w->g, 1, at, rows, room[2]).v, rows, n, g);
+    spread(pni_doubles(w->dtype, w->g, 1, at, rows, room[2]), rows, n, g);
     if (w->wanted & 1) {
-      double *out = pni_wide_place(w->dtype, w->out, at * n, result);
+      double *out = pni_doubles_place(w->dtype, w->out, at * n, result);
       slope_x(x, a, g, out, count);
       drop(inside, rows, n, out);
-      pni_wide_write(w->dtype, out, count, w->out, at * n);
+      pni_doubles_write(w->dtype, out, count, w->out, at * n);
     }
     if (w->wanted & 2) {
-      double *out = pni_wide_place(w->dtype, w->out, place + at * n, result);
+      double *out = pni_doubles_place(w->dtype, w->out, place + at * n, result);
       logarithms(x, huge_log(w->dtype), log_x, count);
       pni_vector_f64(PNI_VECTOR_digamma, a, 1, out, count);
       sums(a, rows, n, room[2]);
       pni_vector_f64(PNI_VECTOR_digamma, room[2], 1, whole, rows);
-      spread(whole, rows, n, wide);
-      slope_a(log_x, wide, g, out, count);
+      spread(whole, rows, n, of_row);
+      slope_a(log_x, of_row, g, out, count);
       drop(inside, rows, n, out);
-      pni_wide_write(w->dtype, out, count, w->out, place + at * n);
+      pni_doubles_write(w->dtype, out, count, w->out, place + at * n);
     }
   }
 }

@@ -13,7 +13,7 @@ pn_tensor *pni_gamma_draw_over(pn_context *c, pn_rng *rng, pn_tensor *a, pn_tens
 pn_tensor *pni_student_draw(pn_context *c, pn_rng *rng, pn_tensor *df, pn_tensor *loc, pn_tensor *scale,
                             const pni_spec *out);
 
-/* uniform.c: low + (high - low) u, 0 <= u <= 1, not above high. Scoped. */
+/* uniform_density.c: low + (high - low) u, 0 <= u <= 1, not above high. Scoped. */
 pn_tensor *pni_between(pn_context *c, pn_tensor *u, pn_tensor *low, pn_tensor *high);
 
 /* log_uniform_kernel.c: low (high / low)^u, 0 <= u <= 1, within the ends. Scoped. */

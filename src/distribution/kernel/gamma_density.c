@@ -6,13 +6,13 @@
 ** attr i[0]: whether the reciprocal's.
 */
 #include "density.h"
-#include "wide.h"
+#include "density_kernel.h"
 #include "../../math/special.h"
 #include "../formula.h"
 
 enum { X, A, B, G };
 
-/* ---- blocks; y = x^s ---- */
+/* ---- loops over pieces; y = x^s ---- */
 
 /* Where x does not lie in (0, inf) the density is 0 and has no slope; NaN stays. */
 static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
@@ -30,11 +30,10 @@ static PNI_CLONES void set_outside(const double *restrict x, double *restrict y,
 static PNI_CLONES void invert(const double *restrict x, double *restrict y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = 1 / x[i];
 }
-/* out: lgamma(a); log_x, log_b as named */
 static PNI_CLONES void join(const double *restrict y, const double *restrict a, const double *restrict b,
-                            const double *restrict log_x, const double *restrict log_b, double s, double *restrict out,
-                            int64_t n) {
-  for (int64_t i = 0; i < n; i++) out[i] = ((a[i] * log_b[i] + (s * a[i] - 1) * log_x[i]) - b[i] * y[i]) - out[i];
+                            const double *restrict log_x, const double *restrict log_b, const double *restrict gammas,
+                            double s, double *restrict out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = ((a[i] * log_b[i] + (s * a[i] - 1) * log_x[i]) - b[i] * y[i]) - gammas[i];
 }
 static PNI_CLONES void slope_x(const double *restrict x, const double *restrict a, const double *restrict b,
                                const double *restrict g, double *restrict out, int64_t n) {
@@ -44,10 +43,10 @@ static PNI_CLONES void slope_reciprocal(const double *restrict y, const double *
                                         const double *restrict g, double *restrict out, int64_t n) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((b[i] * y[i] - (a[i] + 1)) * y[i]);
 }
-/* out: digamma(a) */
-static PNI_CLONES void slope_a(const double *restrict log_x, const double *restrict log_b, double s,
-                               const double *restrict g, double *restrict out, int64_t n) {
-  for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((log_b[i] + s * log_x[i]) - out[i]);
+static PNI_CLONES void slope_a(const double *restrict log_x, const double *restrict log_b,
+                               const double *restrict digammas, double s, const double *restrict g,
+                               double *restrict out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((log_b[i] + s * log_x[i]) - digammas[i]);
 }
 static PNI_CLONES void slope_b(const double *restrict y, const double *restrict a, const double *restrict b,
                                const double *restrict g, double *restrict out, int64_t n) {
@@ -75,67 +74,39 @@ static void without_cancelling(const double *y, const double *a, const double *b
     if (a[i] > LARGE) out[i] = log(a[i]) - log_x[i] - pni_count_deviance(a[i], b[i] * y[i]) - pni_count_excess(a[i]);
 }
 
-static void density(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  bool inverse = *(const int64_t *)data != 0;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[3][PNI_WIDE], log_x[PNI_WIDE], log_b[PNI_WIDE], y[PNI_WIDE], result[PNI_WIDE];
-    double *out = pni_wide_place(dtype, p[0], at, result);
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    pni_wide in[3];
-    for (int k = 0; k < 3; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
-    pni_wide_map(PNI_VECTOR_log, in[X], log_x);
-    pni_wide_map(PNI_VECTOR_log, in[B], log_b);
-    pni_wide_map(PNI_VECTOR_lgamma, in[A], out);
-    if (inverse) invert(in[X].v, y, size);
-    const double *power = inverse ? y : in[X].v;
-    join(power, in[A].v, in[B].v, log_x, log_b, inverse ? -1 : 1, out, size);
-    if (any_large(in[A].v, in[A].one ? 1 : size)) without_cancelling(power, in[A].v, in[B].v, log_x, out, size);
-    if (outside(in[X].v, size)) set_outside(in[X].v, out, -INFINITY, size);
-    pni_wide_write(dtype, out, size, p[0], at);
-  }
-}
-PNI_WIDE_ROWS(density)
+enum { LOG_X, LOG_B, SPECIAL }; /* kept results */
 
-/* One gradient of a block. */
-static void score(int k, bool inverse, const pni_wide *in, double *out, int64_t n) {
-  double log_x[PNI_WIDE], log_b[PNI_WIDE], room[PNI_WIDE];
-  const double *y = in[X].v, *a = in[A].v, *b = in[B].v, *g = in[G].v;
-  if (inverse && k != A) {
-    invert(y, room, n);
-    y = room;
-  }
-  if (k == A) {
-    pni_wide_map(PNI_VECTOR_log, in[X], log_x);
-    pni_wide_map(PNI_VECTOR_log, in[B], log_b);
-    pni_wide_map(PNI_VECTOR_digamma, in[A], out);
-    slope_a(log_x, log_b, inverse ? -1 : 1, g, out, n);
-  } else if (k == B) {
-    slope_b(y, a, b, g, out, n);
-  } else {
-    (inverse ? slope_reciprocal : slope_x)(y, a, b, g, out, n);
-  }
+static void density_body(const pni_piece *p, void *out) {
+  const double *x = p->in[X], *a = p->in[A], *b = p->in[B], *y = x;
+  const double *log_x = pni_piece_map(p, PNI_VECTOR_log, x, p->one[X], LOG_X);
+  const double *log_b = pni_piece_map(p, PNI_VECTOR_log, b, p->one[B], LOG_B);
+  const double *gammas = pni_piece_map(p, PNI_VECTOR_lgamma, a, p->one[A], SPECIAL);
+  double inverse[PNI_PIECE];
+  if (p->ints[0]) invert(x, inverse, p->n), y = inverse;
+  join(y, a, b, log_x, log_b, gammas, p->ints[0] ? -1 : 1, out, p->n);
+  if (any_large(a, p->one[A] ? 1 : p->n)) without_cancelling(y, a, b, log_x, out, p->n);
+  if (outside(x, p->n)) set_outside(x, out, -INFINITY, p->n);
 }
 
-static void scores(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  const pni_adjoint *adjoint = data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[4][PNI_WIDE], result[PNI_WIDE];
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    pni_wide in[4];
-    for (int k = 0; k < 4; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
-    bool strange = outside(in[X].v, size) > 0;
-    for (int k = 0; k < 3; k++) {
-      int place = pni_adjoint_place(adjoint, k);
-      if (place < 0) continue;
-      int64_t to = at + place * adjoint->apart;
-      double *out = pni_wide_place(dtype, p[0], to, result);
-      score(k, adjoint->ints[0] != 0, in, out, size);
-      if (strange) drop_outside(in[X].v, out, size);
-      pni_wide_write(dtype, out, size, p[0], to);
-    }
+static void density_slopes(const pni_piece *p, void *const *out) {
+  const double *x = p->in[X], *a = p->in[A], *b = p->in[B], *g = p->in[G], *y = x;
+  bool strange = outside(x, p->n) > 0;
+  double inverse[PNI_PIECE];
+  if (p->ints[0]) invert(x, inverse, p->n), y = inverse;
+  if (out[X]) (p->ints[0] ? slope_reciprocal : slope_x)(y, a, b, g, out[X], p->n);
+  if (out[A]) {
+    const double *log_x = pni_piece_map(p, PNI_VECTOR_log, x, p->one[X], LOG_X);
+    const double *log_b = pni_piece_map(p, PNI_VECTOR_log, b, p->one[B], LOG_B);
+    const double *digammas = pni_piece_map(p, PNI_VECTOR_digamma, a, p->one[A], SPECIAL);
+    slope_a(log_x, log_b, digammas, p->ints[0] ? -1 : 1, g, out[A], p->n);
   }
+  if (out[B]) slope_b(y, a, b, g, out[B], p->n);
+  for (int k = X; strange && k <= B; k++)
+    if (out[k]) drop_outside(x, out[k], p->n);
 }
-PNI_WIDE_SCORES("gamma_scores")
+
+PNI_DENSITY_TOGETHER(gamma_density, .inputs = 3, .in_double = true, .value = {density_body, density_body},
+                     .slopes = {density_slopes, density_slopes})
 
 /* ---- operations ---- */
 
@@ -157,15 +128,11 @@ static T *vjp(C *c, T *y, T *g, int k) {
   return only(c, inside, pn_mul(c, g, d), 0);
 }
 
-static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
-  return pni_adjoint_apply(c, &op_scores, y, g, wanted, out);
-}
-
 static const pni_op op = {.name = "gamma_log_density",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_map_kernel[4]){density_f64, density_f32},
+                          .map = gamma_density_map,
                           .vjp = vjp,
-                          .vjps = vjps};
+                          .vjps = gamma_density_vjps};
 
 T *pni_gamma_log_density(C *c, T *x, T *a, T *b, bool inverse) {
   return pni_apply(c, &op, 3, (T *[]){x, a, b}, &(pni_attr){.ni = 1, .i = {inverse}});

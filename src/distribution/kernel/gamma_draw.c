@@ -1,10 +1,10 @@
 /*
 ** gamma_draw.c: draws x of Gamma(a, b) as an operation of a, b, kept among the normal numbers so that they lie in the
 ** support. Their gradient in a is implicit (Figurnov, Mohamed & Mnih 2018): dx/da = x dz/da with z = log(b x), and
-** dx/db = -x / b. attr: key and position of a generator. Also the shares of a row of such draws.
+** dx/db = -x / b. attr: key and position of a generator.
 */
 #include "draw.h"
-#include "wide.h"
+#include "density_kernel.h"
 #include "../../autodiff/random_source.h"
 #include "../formula.h"
 
@@ -27,14 +27,15 @@ static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   int dtype = w->out->dtype;
   int64_t step = w->b->numel == 1 ? 0 : 1;
-  for (int64_t at = begin; at < end; at += PNI_WIDE) {
-    double room[PNI_WIDE], result[PNI_WIDE], rate[PNI_WIDE], *out = pni_wide_place(dtype, pni_data(w->out), at, result);
-    int64_t n = end - at < PNI_WIDE ? end - at : PNI_WIDE;
-    const double *a = pni_wide_read(dtype, pni_data(w->a), 1, at, n, room).v;
-    const double *b = pni_wide_read(dtype, pni_data(w->b), step, at, step ? n : 1, rate).v;
+  for (int64_t at = begin; at < end; at += PNI_PIECE) {
+    double room[PNI_PIECE], result[PNI_PIECE], rate[PNI_PIECE],
+        *out = pni_doubles_place(dtype, pni_data(w->out), at, result);
+    int64_t n = end - at < PNI_PIECE ? end - at : PNI_PIECE;
+    const double *a = pni_doubles(dtype, pni_data(w->a), 1, at, n, room);
+    const double *b = pni_doubles(dtype, pni_data(w->b), step, at, step ? n : 1, rate);
     pni_fill_gamma(w->key, w->position + (uint64_t)at, (uint64_t)n, a, out, true);
     over(b, step, tiny(dtype), huge_number(dtype), out, n);
-    pni_wide_write(dtype, out, n, pni_data(w->out), at);
+    pni_doubles_write(dtype, out, n, pni_data(w->out), at);
   }
 }
 
@@ -59,9 +60,9 @@ static const pni_op op = {.name = "gamma_draw",
                           .vjp = vjp};
 
 T *pni_gamma_draw_over(C *c, pn_rng *rng, T *a, T *b, const pni_spec *out) {
-  T *wide = pni_dist_expand_to(c, a, out->ndim, out->shape);
+  T *all = pni_dist_expand_to(c, a, out->ndim, out->shape);
   if (b && b->numel != 1) b = pni_dist_expand_to(c, b, out->ndim, out->shape);
-  if (!wide || !b) return NULL;
-  uint64_t positions = pni_fill_positions(PNI_FILL_SCALAR, (uint64_t)wide->numel);
-  return pni_draw_apply(c, &op, rng, positions, 2, (T *[]){wide, b}, &(pni_attr){.ni = 2});
+  if (!all || !b) return NULL;
+  uint64_t positions = pni_fill_positions(PNI_FILL_SCALAR, (uint64_t)all->numel);
+  return pni_draw_apply(c, &op, rng, positions, 2, (T *[]){all, b}, &(pni_attr){.ni = 2});
 }

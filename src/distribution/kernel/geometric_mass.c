@@ -3,10 +3,13 @@
 **   log p(x) = -(max(-l, 0) + x max(l, 0)) - (1 + x) t
 **   d/dl = s(-l) - x s(l),  d/dx = log s(-l),  s the sigmoid
 */
-#include "block.h"
 #include "density.h"
+#include "density_kernel.h"
+#include "../formula.h"
 
-#define KERNELS(N, suffix, size_of)                                                                                    \
+enum { X, LOGITS, G };
+
+#define BODIES(N, suffix, size_of)                                                                                     \
   static PNI_CLONES void fold_##suffix(const N *restrict l, N *restrict out, int64_t n) {                              \
     for (int64_t i = 0; i < n; i++) out[i] = -size_of(l[i]);                                                           \
   }                                                                                                                    \
@@ -18,46 +21,45 @@
     }                                                                                                                  \
   }                                                                                                                    \
   static PNI_CLONES void score_##suffix(const N *restrict x, const N *restrict l, const N *restrict e,                 \
-                                        N *restrict out, int64_t n) {                                                  \
+                                        const N *restrict g, N *restrict out, int64_t n) {                             \
     for (int64_t i = 0; i < n; i++) { /* e = e^-|l| */                                                                 \
       N success = l[i] < 0 ? e[i] : 1, failure = l[i] < 0 ? 1 : e[i];                                                  \
-      out[i] = (failure - x[i] * success) / (1 + e[i]);                                                                \
+      out[i] = g[i] * ((failure - x[i] * success) / (1 + e[i]));                                                       \
     }                                                                                                                  \
   }                                                                                                                    \
-  static void mass_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                        \
-    N minus[PNI_BLOCK], t[PNI_BLOCK];                                                                                  \
-    (void)attr;                                                                                                        \
-    fold_##suffix(in[1], minus, n);                                                                                    \
-    pni_vector_##suffix(PNI_VECTOR_softplus, minus, 1, t, n);                                                          \
-    add_up_##suffix(in[0], in[1], t, out, n);                                                                          \
+  static PNI_CLONES void odds_##suffix(const N *restrict l, const N *restrict t, const N *restrict g, N *restrict out, \
+                                       int64_t n) {                                                                    \
+    for (int64_t i = 0; i < n; i++) out[i] = g[i] * -((l[i] < 0 ? 0 : l[i]) + t[i]);                                   \
   }                                                                                                                    \
-  static void slope_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                       \
-    N minus[PNI_BLOCK], e[PNI_BLOCK];                                                                                  \
-    (void)attr;                                                                                                        \
-    fold_##suffix(in[1], minus, n);                                                                                    \
-    pni_vector_##suffix(PNI_VECTOR_exp, minus, 1, e, n);                                                               \
-    score_##suffix(in[0], in[1], e, out, n);                                                                           \
+  static const N *folded_##suffix(const pni_piece *p, pni_vector_function f) {                                         \
+    N minus[PNI_PIECE];                                                                                                \
+    fold_##suffix(p->in[LOGITS], minus, p->n);                                                                         \
+    return pni_piece_map(p, f, minus, p->one[LOGITS], f == PNI_VECTOR_exp);                                            \
   }                                                                                                                    \
-  BLOCKS(N, suffix, mass, 2)                                                                                           \
-  BLOCKS(N, suffix, slope, 2)
-KERNELS(double, f64, fabs)
-KERNELS(float, f32, fabsf)
+  static void mass_##suffix(const pni_piece *p, void *out) {                                                           \
+    add_up_##suffix(p->in[X], p->in[LOGITS], folded_##suffix(p, PNI_VECTOR_softplus), out, p->n);                      \
+  }                                                                                                                    \
+  static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
+    const N *l = p->in[LOGITS];                                                                                        \
+    if (out[X]) odds_##suffix(l, folded_##suffix(p, PNI_VECTOR_softplus), p->in[G], out[X], p->n);                     \
+    if (out[LOGITS]) score_##suffix(p->in[X], l, folded_##suffix(p, PNI_VECTOR_exp), p->in[G], out[LOGITS], p->n);     \
+  }
+BODIES(double, f64, fabs)
+BODIES(float, f32, fabsf)
+#undef BODIES
 
-static T *score(C *c, T *x, T *l) { return pn_sub(c, pn_sigmoid(c, pn_neg(c, l)), pn_mul(c, x, pn_sigmoid(c, l))); }
-
-static const pni_op op_slope = {.name = "geometric_score",
-                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
+PNI_DENSITY(geometric_mass, .inputs = 2, .value = {mass_f64, mass_f32}, .slopes = {slopes_f64, slopes_f32})
 
 static T *vjp(C *c, T *y, T *g, int k) {
-  T *x = pni_in(y, 0), *l = pni_in(y, 1);
-  if (k == 0) return pn_mul(c, g, pn_log_sigmoid(c, pn_neg(c, l)));
-  return pn_mul(c, g, c->no_grad ? pni_apply2(c, &op_slope, x, l, NULL) : score(c, x, l));
+  T *x = pni_in(y, X), *l = pni_in(y, LOGITS);
+  if (k == X) return pn_mul(c, g, pn_log_sigmoid(c, pn_neg(c, l)));
+  return pn_mul(c, g, pn_sub(c, pn_sigmoid(c, pn_neg(c, l)), pn_mul(c, x, pn_sigmoid(c, l))));
 }
 
 static const pni_op op = {.name = "geometric_log_mass",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_map_kernel[4]){mass_f64, mass_f32},
-                          .vjp = vjp};
+                          .map = geometric_mass_map,
+                          .vjp = vjp,
+                          .vjps = geometric_mass_vjps};
 
 T *pni_geometric_mass(C *c, T *x, T *logits) { return pni_apply2(c, &op, x, logits, NULL); }

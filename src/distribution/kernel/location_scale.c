@@ -1,14 +1,15 @@
 /*
 ** location_scale.c: log p(x) = h(z) - log scale with z = (x - loc) / scale in one pass, its gradients in one or two,
 **   d/dx = h'(z) / scale = -d/dloc,  d/dscale = -(1 + z h'(z)) / scale
-** At an infinite z, where the density is 0, the slopes are 0. attr: the law, and of slopes which of the two.
+** At an infinite z, where the density is 0, the slopes are 0. attr: the law.
 */
-#include "block.h"
 #include "density.h"
+#include "density_kernel.h"
+#include "../formula.h"
 
-enum { LAW, WHICH };
+enum { X, LOC, SCALE, G };
 
-/* ---- h and h' of blocks ---- */
+/* ---- h and h' of pieces ---- */
 
 #define LAWS(N, suffix, size_of)                                                                                       \
   static PNI_CLONES void standard_##suffix(const N *restrict x, const N *restrict m, const N *restrict s,              \
@@ -53,17 +54,17 @@ enum { LAW, WHICH };
                                        N constant) {                                                                   \
     for (int64_t i = 0; i < n; i++) out[i] = y[i] - (log_s[i] + constant);                                             \
   }                                                                                                                    \
-  static PNI_CLONES void move_##suffix(const N *restrict z, const N *restrict u, const N *restrict s, N *restrict out, \
-                                       int64_t n) {                                                                    \
+  static PNI_CLONES void move_##suffix(const N *restrict z, const N *restrict u, const N *restrict s,                  \
+                                       const N *restrict g, N sign, N *restrict out, int64_t n) {                      \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      N v = u[i] / s[i];                                                                                               \
+      N v = sign * g[i] * (u[i] / s[i]);                                                                               \
       out[i] = size_of(z[i]) == INFINITY ? 0 : v;                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
   static PNI_CLONES void stretch_##suffix(const N *restrict z, const N *restrict u, const N *restrict s,               \
-                                          N *restrict out, int64_t n) {                                                \
+                                          const N *restrict g, N *restrict out, int64_t n) {                           \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      N v = -(1 + z[i] * u[i]) / s[i];                                                                                 \
+      N v = g[i] * (-(1 + z[i] * u[i]) / s[i]);                                                                        \
       out[i] = size_of(z[i]) == INFINITY ? 0 : v;                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
@@ -77,7 +78,7 @@ enum { LAW, WHICH };
   }                                                                                                                    \
   /* -log(1 + z^2); 2 log |z| where the square overflows */                                                            \
   static void cauchy_##suffix(const N *z, N *y, int64_t n) {                                                           \
-    N square[PNI_BLOCK];                                                                                               \
+    N square[PNI_PIECE];                                                                                               \
     square_##suffix(z, square, n);                                                                                     \
     pni_vector_##suffix(PNI_VECTOR_log1p, square, 1, y, n);                                                            \
     if (negate_##suffix(y, n))                                                                                         \
@@ -86,30 +87,31 @@ enum { LAW, WHICH };
   }                                                                                                                    \
   /* -|z| - 2 log(1 + e^-|z|) */                                                                                       \
   static void logistic_##suffix(const N *z, N *y, int64_t n) {                                                         \
-    N below[PNI_BLOCK];                                                                                                \
+    N below[PNI_PIECE];                                                                                                \
     laplace_##suffix(z, below, n);                                                                                     \
     pni_vector_##suffix(PNI_VECTOR_softplus, below, 1, y, n);                                                          \
     plus_twice_##suffix(below, y, n);                                                                                  \
   }                                                                                                                    \
   static void logistic_slope_##suffix(const N *z, N *y, int64_t n) {                                                   \
-    N half[PNI_BLOCK], t[PNI_BLOCK];                                                                                   \
+    N half[PNI_PIECE], t[PNI_PIECE];                                                                                   \
     times_##suffix(z, half, n, (N)0.5);                                                                                \
     pni_vector_##suffix(PNI_VECTOR_tanh, half, 1, t, n);                                                               \
     times_##suffix(t, y, n, -1);                                                                                       \
   }                                                                                                                    \
   static void gumbel_##suffix(const N *z, N *y, int64_t n) {                                                           \
-    N below[PNI_BLOCK];                                                                                                \
+    N below[PNI_PIECE];                                                                                                \
     times_##suffix(z, below, n, -1);                                                                                   \
     pni_vector_##suffix(PNI_VECTOR_exp, below, 1, y, n);                                                               \
     minus_sum_##suffix(z, y, n);                                                                                       \
   }                                                                                                                    \
   static void gumbel_slope_##suffix(const N *z, N *y, int64_t n) {                                                     \
-    N below[PNI_BLOCK];                                                                                                \
+    N below[PNI_PIECE];                                                                                                \
     times_##suffix(z, below, n, -1);                                                                                   \
     pni_vector_##suffix(PNI_VECTOR_expm1, below, 1, y, n);                                                             \
   }
 LAWS(double, f64, fabs)
 LAWS(float, f32, fabsf)
+#undef LAWS
 
 /* ---- h' by builders, for gradients that are differentiated again ---- */
 
@@ -145,62 +147,45 @@ static const law_row laws[] = {[PNI_LAW_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI),
 
 /* ---- operations of x, loc, scale ---- */
 
-/* log scale of a block; of a repeated scale one logarithm for all blocks */
-#define ROWS(N, suffix)                                                                                                \
-  static void log_scales_##suffix(const N *scale, N *log_s, int64_t n, bool repeated) {                                \
-    pni_vector_##suffix(PNI_VECTOR_log, scale, 1, log_s, repeated ? 1 : n);                                            \
-    for (int64_t i = 1; repeated && i < n; i++) log_s[i] = log_s[0];                                                   \
+#define BODIES(N, suffix)                                                                                              \
+  static void density_##suffix(const pni_piece *p, void *out) {                                                        \
+    const law_row *law = &laws[p->ints[0]];                                                                            \
+    const N *log_s = pni_piece_map(p, PNI_VECTOR_log, p->in[SCALE], p->one[SCALE], 0);                                 \
+    N z[PNI_PIECE], y[PNI_PIECE];                                                                                      \
+    standard_##suffix(p->in[X], p->in[LOC], p->in[SCALE], z, p->n);                                                    \
+    law->suffix(z, y, p->n);                                                                                           \
+    less_##suffix(y, log_s, out, p->n, (N)law->constant);                                                              \
   }                                                                                                                    \
-  static void density_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                              \
-    const law_row *law = &laws[*(const int64_t *)data];                                                                \
-    N log_s[PNI_BLOCK], z[PNI_BLOCK], y[PNI_BLOCK], room[3][PNI_BLOCK];                                                \
-    for (int64_t at = 0; at < n; at += PNI_BLOCK) {                                                                    \
-      const N *in[3];                                                                                                  \
-      const int64_t size = n - at < PNI_BLOCK ? n - at : PNI_BLOCK;                                                    \
-      for (int k = 0; k < 3; k++) in[k] = gather_##suffix(p[k + 1], s[k + 1], at, size, room[k]);                      \
-      if (s[3] != 0 || at == 0) log_scales_##suffix(in[2], log_s, size, s[3] == 0);                                    \
-      standard_##suffix(in[0], in[1], in[2], z, size);                                                                 \
-      law->suffix(z, y, size);                                                                                         \
-      less_##suffix(y, log_s, (N *)(void *)p[0] + at, size, (N)law->constant);                                         \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void slope_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                       \
-    N z[PNI_BLOCK], u[PNI_BLOCK];                                                                                      \
-    standard_##suffix(in[0], in[1], in[2], z, n);                                                                      \
-    laws[attr[LAW]].slope_##suffix(z, u, n);                                                                           \
-    (attr[WHICH] ? stretch_##suffix : move_##suffix)(z, u, in[2], out, n);                                             \
-  }                                                                                                                    \
-  BLOCKS(N, suffix, slope, 3)
-ROWS(double, f64)
-ROWS(float, f32)
+  static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
+    const N *s = p->in[SCALE], *g = p->in[G];                                                                          \
+    N z[PNI_PIECE], u[PNI_PIECE];                                                                                      \
+    standard_##suffix(p->in[X], p->in[LOC], s, z, p->n);                                                               \
+    laws[p->ints[0]].slope_##suffix(z, u, p->n);                                                                       \
+    if (out[X]) move_##suffix(z, u, s, g, 1, out[X], p->n);                                                            \
+    if (out[LOC]) move_##suffix(z, u, s, g, -1, out[LOC], p->n);                                                       \
+    if (out[SCALE]) stretch_##suffix(z, u, s, g, out[SCALE], p->n);                                                    \
+  }
+BODIES(double, f64)
+BODIES(float, f32)
+#undef BODIES
 
-static const pni_op op_slope = {.name = "location_scale_slope",
-                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
+PNI_DENSITY(location_scale, .inputs = 3, .value = {density_f64, density_f32}, .slopes = {slopes_f64, slopes_f32},
+            .opposite = {LOC, X})
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *loc = pni_in(y, 1), *scale = pni_in(y, 2), *z = pn_div(c, pn_sub(c, pni_in(y, 0), loc), scale);
   T *beyond = equals(c, pn_abs(c, z), INFINITY), *part = pn_div(c, but(c, beyond, 0, g), scale);
   z = but(c, beyond, 0, z);
-  T *score = laws[y->attr->i[LAW]].score(c, z);
+  T *score = laws[y->attr->i[0]].score(c, z);
   if (k == 0) return pn_mul(c, part, score);
   return pn_neg(c, pn_mul(c, part, k == 1 ? score : plus(c, pn_mul(c, z, score), 1)));
 }
 
-static T *slope(C *c, T *y, T *g, int64_t which) {
-  T *const in[] = {pni_in(y, 0), pni_in(y, 1), pni_in(y, 2)};
-  return pn_mul(c, g, pni_apply(c, &op_slope, 3, in, &(pni_attr){.ni = 2, .i = {y->attr->i[LAW], which}}));
-}
-
-static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
-  return moved_slopes(c, y, g, wanted, out, slope);
-}
-
 static const pni_op op = {.name = "location_scale_log_density",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_map_kernel[4]){density_f64, density_f32},
+                          .map = location_scale_map,
                           .vjp = vjp,
-                          .vjps = vjps};
+                          .vjps = location_scale_vjps};
 
 T *pni_location_scale(C *c, pni_law law, T *x, T *loc, T *scale) {
   T *const in[] = {x, loc ? loc : pni_like(c, scale, 0), scale};

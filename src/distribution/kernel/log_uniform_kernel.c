@@ -3,15 +3,16 @@
 **   dy/du = w y,  dy/dlow = (1 - u) y / low,  dy/dhigh = u y / high
 ** and the density with its support; inside
 **   log p(x) = -log x - log w,  d/dx = -1/x,  d/dlow = 1 / (low w),  d/dhigh = -1 / (high w)
-** and outside it has no slopes. attr of slopes: which of the three.
+** and outside it has no slopes.
 */
-#include "block.h"
 #include "density.h"
+#include "density_kernel.h"
 #include "draw.h"
+#include "../formula.h"
 
-enum { X, LOW, HIGH };
+enum { X, LOW, HIGH, G };
 
-#define KERNELS(N, suffix)                                                                                             \
+#define BODIES(N, suffix)                                                                                              \
   static PNI_CLONES void rise_##suffix(const N *restrict low, const N *restrict high, N *restrict out, int64_t n) {    \
     for (int64_t i = 0; i < n; i++) out[i] = (high[i] - low[i]) / low[i];                                              \
   }                                                                                                                    \
@@ -26,7 +27,7 @@ enum { X, LOW, HIGH };
       out[i] = v < least ? least : v;                                                                                  \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void held_##suffix(const N *const *in, const N *restrict log_x, const N *restrict log_w,           \
+  static PNI_CLONES void held_##suffix(const void *const *in, const N *restrict log_x, const N *restrict log_w,        \
                                        N *restrict out, int64_t n) {                                                   \
     const N *x = in[X], *low = in[LOW], *high = in[HIGH];                                                              \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
@@ -34,17 +35,17 @@ enum { X, LOW, HIGH };
       out[i] = v <= high[i] ? y : none;                                                                                \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void slopes_##suffix(const N *const *in, const N *restrict part, N sign, N *restrict out,          \
-                                         int64_t n) {                                                                  \
-    const N *x = in[X], *low = in[LOW], *high = in[HIGH];                                                              \
+  static PNI_CLONES void slope_##suffix(const void *const *in, const N *restrict part, N sign, N *restrict out,        \
+                                        int64_t n) {                                                                   \
+    const N *x = in[X], *low = in[LOW], *high = in[HIGH], *g = in[G];                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      N v = x[i], inside = sign / part[i], y = v >= low[i] ? inside : 0;                                               \
+      N v = x[i], inside = g[i] * (sign / part[i]), y = v >= low[i] ? inside : 0;                                      \
       out[i] = v <= high[i] ? y : 0;                                                                                   \
     }                                                                                                                  \
   }                                                                                                                    \
   /* w; where the quotient overflows from two logarithms */                                                            \
   static void width_##suffix(const N *low, const N *high, N *w, int64_t n) {                                           \
-    N rise[PNI_BLOCK];                                                                                                 \
+    N rise[PNI_PIECE];                                                                                                 \
     rise_##suffix(low, high, rise, n);                                                                                 \
     pni_vector_##suffix(PNI_VECTOR_log1p, rise, 1, w, n);                                                              \
     int64_t far = 0;                                                                                                   \
@@ -52,37 +53,35 @@ enum { X, LOW, HIGH };
     for (int64_t i = 0; far && i < n; i++)                                                                             \
       if (w[i] == INFINITY) w[i] = (N)(log((double)high[i]) - log((double)low[i]));                                    \
   }                                                                                                                    \
-  static void between_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                     \
-    N w[PNI_BLOCK], power[PNI_BLOCK], growth[PNI_BLOCK];                                                               \
-    (void)attr;                                                                                                        \
-    width_##suffix(in[LOW], in[HIGH], w, n);                                                                           \
-    times_##suffix(w, in[X], power, n);                                                                                \
-    pni_vector_##suffix(PNI_VECTOR_exp, power, 1, growth, n);                                                          \
-    within_##suffix(growth, in[LOW], in[HIGH], out, n);                                                                \
+  static void between_##suffix(const pni_piece *p, void *out) {                                                        \
+    N w[PNI_PIECE], power[PNI_PIECE], growth[PNI_PIECE];                                                               \
+    width_##suffix(p->in[LOW], p->in[HIGH], w, p->n);                                                                  \
+    times_##suffix(w, p->in[X], power, p->n);                                                                          \
+    pni_vector_##suffix(PNI_VECTOR_exp, power, 1, growth, p->n);                                                       \
+    within_##suffix(growth, p->in[LOW], p->in[HIGH], out, p->n);                                                       \
   }                                                                                                                    \
-  static void density_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                     \
-    N w[PNI_BLOCK], log_w[PNI_BLOCK], log_x[PNI_BLOCK];                                                                \
-    (void)attr;                                                                                                        \
-    width_##suffix(in[LOW], in[HIGH], w, n);                                                                           \
-    pni_vector_##suffix(PNI_VECTOR_log, w, 1, log_w, n);                                                               \
-    pni_vector_##suffix(PNI_VECTOR_log, in[X], 1, log_x, n);                                                           \
-    held_##suffix(in, log_x, log_w, out, n);                                                                           \
+  static void density_##suffix(const pni_piece *p, void *out) {                                                        \
+    N w[PNI_PIECE];                                                                                                    \
+    width_##suffix(p->in[LOW], p->in[HIGH], w, p->n);                                                                  \
+    const N *log_w = pni_piece_map(p, PNI_VECTOR_log, w, p->one[LOW] && p->one[HIGH], 0);                              \
+    held_##suffix(p->in, pni_piece_map(p, PNI_VECTOR_log, p->in[X], p->one[X], 1), log_w, out, p->n);                  \
   }                                                                                                                    \
-  static void slope_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                       \
-    N w[PNI_BLOCK], part[PNI_BLOCK];                                                                                   \
-    if (attr[0] == X) {                                                                                                \
-      slopes_##suffix(in, in[X], -1, out, n);                                                                          \
-      return;                                                                                                          \
+  static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
+    N w[PNI_PIECE], part[PNI_PIECE];                                                                                   \
+    if (out[X]) slope_##suffix(p->in, p->in[X], -1, out[X], p->n);                                                     \
+    if (out[LOW] || out[HIGH]) width_##suffix(p->in[LOW], p->in[HIGH], w, p->n);                                       \
+    for (int k = LOW; k <= HIGH; k++) {                                                                                \
+      if (!out[k]) continue;                                                                                           \
+      times_##suffix(w, p->in[k], part, p->n);                                                                         \
+      slope_##suffix(p->in, part, k == LOW ? 1 : -1, out[k], p->n);                                                    \
     }                                                                                                                  \
-    width_##suffix(in[LOW], in[HIGH], w, n);                                                                           \
-    times_##suffix(w, in[attr[0]], part, n);                                                                           \
-    slopes_##suffix(in, part, attr[0] == LOW ? 1 : -1, out, n);                                                        \
-  }                                                                                                                    \
-  BLOCKS(N, suffix, between, 3)                                                                                        \
-  BLOCKS(N, suffix, density, 3)                                                                                        \
-  BLOCKS(N, suffix, slope, 3)
-KERNELS(double, f64)
-KERNELS(float, f32)
+  }
+BODIES(double, f64)
+BODIES(float, f32)
+#undef BODIES
+
+PNI_DENSITY_VALUE(log_between, .inputs = 3, .value = {between_f64, between_f32})
+PNI_DENSITY(log_uniform, .inputs = 3, .value = {density_f64, density_f32}, .slopes = {slopes_f64, slopes_f32})
 
 /* log(high / low), of close ends from their difference */
 static T *width(C *c, T *low, T *high) {
@@ -98,23 +97,15 @@ static T *vjp(C *c, T *y, T *g, int k) {
   return pn_mul(c, part, k == LOW ? pn_div(c, from(c, 1, u), low) : pn_div(c, u, high));
 }
 
-static const pni_op op = {.name = "log_between",
-                          .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                          .map = (const pni_map_kernel[4]){between_f64, between_f32},
-                          .vjp = vjp};
+static const pni_op op = {
+    .name = "log_between", .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .map = log_between_map, .vjp = vjp};
 
 T *pni_log_between(C *c, T *u, T *low, T *high) { return pni_apply(c, &op, 3, (T *[]){u, low, high}, NULL); }
 
 /* ---- the density ---- */
 
-static const pni_op op_slope = {.name = "log_uniform_slope",
-                                .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_NODIFF,
-                                .map = (const pni_map_kernel[4]){slope_f64, slope_f32}};
-
 static T *vjp_density(C *c, T *y, T *g, int k) {
   T *x = pni_in(y, X), *low = pni_in(y, LOW), *high = pni_in(y, HIGH);
-  if (c->no_grad)
-    return pn_mul(c, g, pni_apply(c, &op_slope, 3, (T *[]){x, low, high}, &(pni_attr){.ni = 1, .i = {k}}));
   T *inside = pn_logical_and(c, pn_ge(c, x, low), pn_le(c, x, high)), *w = width(c, low, high);
   T *part = k == X ? only(c, inside, x, 1) : pn_mul(c, k == LOW ? low : high, w), *slope = pn_reciprocal(c, part);
   return pn_mul(c, g, only(c, inside, k == LOW ? slope : pn_neg(c, slope), 0));
@@ -122,8 +113,9 @@ static T *vjp_density(C *c, T *y, T *g, int k) {
 
 static const pni_op op_density = {.name = "log_uniform_log_density",
                                   .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                  .map = (const pni_map_kernel[4]){density_f64, density_f32},
-                                  .vjp = vjp_density};
+                                  .map = log_uniform_map,
+                                  .vjp = vjp_density,
+                                  .vjps = log_uniform_vjps};
 
 T *pni_log_uniform_density(C *c, T *x, T *low, T *high) {
   return pni_apply(c, &op_density, 3, (T *[]){x, low, high}, NULL);

@@ -13,20 +13,10 @@
 */
 #include <math.h>
 #include <string.h>
-#include "../../base/processor.h"
-#include "../../math/vector/vector.h"
+#include "density_kernel.h"
 #include "distribution_op.h"
 
-enum { BLOCK = 256 };
-
-/* Loops over whole arrays without branches: x, l and the result are blocks of n elements. */
 #define KERNELS(T, suffix)                                                                                             \
-  static const T *block_##suffix(const char *p, int64_t at, int64_t n, int64_t stride, T *room) {                      \
-    const T *v = (const T *)(const void *)p + at * stride;                                                             \
-    if (stride == 1) return v;                                                                                         \
-    for (int64_t i = 0; i < n; i++) room[i] = v[i * stride];                                                           \
-    return room;                                                                                                       \
-  }                                                                                                                    \
   static PNI_CLONES void turn_##suffix(const T *restrict x, const T *restrict l, T *restrict out, int64_t n, T sign) { \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       T e = sign * l[i], d = -e;                                                                                       \
@@ -47,30 +37,24 @@ enum { BLOCK = 256 };
       out[i] = v == 1 ? y : minus;                                                                                     \
     }                                                                                                                  \
   }                                                                                                                    \
-  static void mass_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                                 \
-    (void)data;                                                                                                        \
-    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
-      T room[2][BLOCK], turned[BLOCK], *out = (T *)(void *)p[0] + at;                                                  \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      const T *x = block_##suffix(p[1], at, size, s[1], room[0]);                                                      \
-      turn_##suffix(x, block_##suffix(p[2], at, size, s[2], room[1]), turned, size, 1);                                \
-      pni_vector_##suffix(PNI_VECTOR_log_sigmoid, turned, 1, out, size);                                               \
-      limit_##suffix(x, out, size);                                                                                    \
-    }                                                                                                                  \
+  static void mass_##suffix(const pni_piece *p, void *out) {                                                           \
+    T turned[PNI_PIECE];                                                                                               \
+    turn_##suffix(p->in[0], p->in[1], turned, p->n, 1);                                                                \
+    pni_vector_##suffix(PNI_VECTOR_log_sigmoid, turned, 1, out, p->n);                                                 \
+    limit_##suffix(p->in[0], out, p->n);                                                                               \
   }                                                                                                                    \
-  static void score_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                                \
-    (void)data;                                                                                                        \
-    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
-      T room[2][BLOCK], turned[BLOCK], *out = (T *)(void *)p[0] + at;                                                  \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      const T *x = block_##suffix(p[1], at, size, s[1], room[0]);                                                      \
-      turn_##suffix(x, block_##suffix(p[2], at, size, s[2], room[1]), turned, size, -1);                               \
-      pni_vector_##suffix(PNI_VECTOR_sigmoid, turned, 1, out, size);                                                   \
-      give_sign_##suffix(x, out, size);                                                                                \
-    }                                                                                                                  \
+  static void score_##suffix(const pni_piece *p, void *out) {                                                          \
+    T turned[PNI_PIECE];                                                                                               \
+    turn_##suffix(p->in[0], p->in[1], turned, p->n, -1);                                                               \
+    pni_vector_##suffix(PNI_VECTOR_sigmoid, turned, 1, out, p->n);                                                     \
+    give_sign_##suffix(p->in[0], out, p->n);                                                                           \
   }
 KERNELS(double, f64)
 KERNELS(float, f32)
+#undef KERNELS
+
+PNI_DENSITY_VALUE(mass, .inputs = 2, .value = {mass_f64, mass_f32})
+PNI_DENSITY_VALUE(score, .inputs = 2, .value = {score_f64, score_f32})
 
 /* d / dx, of the formula for real x, is 2 l sigmoid(-s l) */
 static pn_tensor *vjp_mass(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
@@ -91,7 +75,7 @@ static pn_tensor *vjp_score(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
                                            .args = "x:t logits:t",                                                     \
                                            .doc = text,                                                                \
                                            .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                \
-                                           .map = (const pni_map_kernel[4]){f##_f64, f##_f32},                         \
+                                           .map = f##_map,                                                             \
                                            .vjp = d,                                                                   \
                                            __VA_ARGS__};
 ROW(bernoulli_log_mass, mass, vjp_mass, "log probability of x in {0, 1} with log odds `logits`; elsewhere -inf",
@@ -101,7 +85,7 @@ ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - si
 
 /* ---- divergence ---- */
 
-/* Terms of a block in the type, their sum in lanes of double. */
+/* Terms of a piece in the type, their sum in lanes of double. */
 #define DIVERGENCE(T, suffix)                                                                                          \
   static PNI_CLONES void terms_##suffix(const T *restrict m, const T *restrict log_s, T *restrict e, int64_t n,        \
                                         T half, double *restrict lane) {                                               \
@@ -119,29 +103,32 @@ ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - si
   static double divergence_##suffix(const T *m, const T *log_s, int64_t n, double prior) {                             \
     double lane[8] = {0};                                                                                              \
     const T half = (T)(0.5 / (prior * prior));                                                                         \
-    for (int64_t at = 0; at < n; at += BLOCK, m += BLOCK, log_s += BLOCK) {                                            \
-      T twice[BLOCK], e[BLOCK + 8];                                                                                    \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
+    for (int64_t at = 0; at < n; at += PNI_PIECE, m += PNI_PIECE, log_s += PNI_PIECE) {                                \
+      T twice[PNI_PIECE], e[PNI_PIECE + 8];                                                                            \
+      int64_t size = n - at < PNI_PIECE ? n - at : PNI_PIECE;                                                          \
       twice_##suffix(log_s, twice, size);                                                                              \
       pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, e, size);                                                          \
       terms_##suffix(m, log_s, e, size, half, lane);                                                                   \
     }                                                                                                                  \
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));                  \
   }                                                                                                                    \
-  static void divergence_slope_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                     \
-    const double *prior = data;                                                                                        \
-    const T scale = (T)(1 / (*prior * *prior));                                                                        \
-    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
-      T room[BLOCK], twice[BLOCK], *out = (T *)(void *)p[0] + at;                                                      \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      const T *x = block_##suffix(p[1], at, size, s[1], room);                                                         \
-      twice_##suffix(x, twice, size);                                                                                  \
-      pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, size);                                                        \
-      slope_##suffix(out, size, scale);                                                                                \
-    }                                                                                                                  \
+  static void divergence_slope_##suffix(const pni_piece *p, void *out) {                                               \
+    T twice[PNI_PIECE];                                                                                                \
+    twice_##suffix(p->in[0], twice, p->n);                                                                             \
+    pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, p->n);                                                          \
+    slope_##suffix(out, p->n, (T)(1 / (*p->real * *p->real)));                                                         \
+  }                                                                                                                    \
+  static void variance_##suffix(const pni_piece *p, void *out) {                                                       \
+    T twice[PNI_PIECE];                                                                                                \
+    twice_##suffix(p->in[0], twice, p->n);                                                                             \
+    pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, p->n);                                                          \
   }
 DIVERGENCE(double, f64)
 DIVERGENCE(float, f32)
+#undef DIVERGENCE
+
+PNI_DENSITY_VALUE(divergence_slope, .inputs = 1, .value = {divergence_slope_f64, divergence_slope_f32})
+PNI_DENSITY_VALUE(variance, .inputs = 1, .value = {variance_f64, variance_f32})
 
 static pn_status infer_divergence(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *m = call->in[0], *s = call->in[1];
@@ -194,48 +181,32 @@ const pni_op pni_distribution_op_normal_divergence_slope = {
     .args = "log_scale:t prior:n",
     .doc = "derivative of that in log_scale: e^(2 log_scale) / prior^2 - 1",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-    .map = (const pni_map_kernel[4]){divergence_slope_f64, divergence_slope_f32},
+    .map = divergence_slope_map,
     .vjp = vjp_slope};
 
 /* ---- variances and draws ---- */
 
 #define DRAW(T, suffix, root)                                                                                          \
-  static void variance_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                             \
-    (void)data;                                                                                                        \
-    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
-      T room[BLOCK], twice[BLOCK], *out = (T *)(void *)p[0] + at;                                                      \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      twice_##suffix(block_##suffix(p[1], at, size, s[1], room), twice, size);                                         \
-      pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, size);                                                        \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static PNI_CLONES void draw_block_##suffix(const T *restrict m, const T *restrict v, const T *restrict e,            \
-                                             T *restrict out, int64_t n) {                                             \
+  static PNI_CLONES void add_noise_##suffix(const T *restrict m, const T *restrict v, const T *restrict e,             \
+                                            T *restrict out, int64_t n) {                                              \
     for (int64_t i = 0; i < n; i++) out[i] = m[i] + root(v[i]) * e[i];                                                 \
   }                                                                                                                    \
-  static PNI_CLONES void draw_slope_block_##suffix(const T *restrict g, const T *restrict v, const T *restrict e,      \
-                                                   T *restrict out, int64_t n) {                                       \
+  static PNI_CLONES void share_noise_##suffix(const T *restrict g, const T *restrict v, const T *restrict e,           \
+                                              T *restrict out, int64_t n) {                                            \
     for (int64_t i = 0; i < n; i++) out[i] = g[i] * e[i] / (2 * root(v[i]));                                           \
+  }                                                                                                                    \
+  static void draw_##suffix(const pni_piece *p, void *out) {                                                           \
+    add_noise_##suffix(p->in[0], p->in[1], p->in[2], out, p->n);                                                       \
+  }                                                                                                                    \
+  static void draw_slope_##suffix(const pni_piece *p, void *out) {                                                     \
+    share_noise_##suffix(p->in[0], p->in[1], p->in[2], out, p->n);                                                     \
   }
 DRAW(double, f64, sqrt)
 DRAW(float, f32, sqrtf)
+#undef DRAW
 
-/* A kernel of three operands by blocks. */
-#define THREE(T, suffix, name)                                                                                         \
-  static void name##_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                               \
-    (void)data;                                                                                                        \
-    for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
-      T room[3][BLOCK], *out = (T *)(void *)p[0] + at;                                                                 \
-      const T *x[3];                                                                                                   \
-      int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      for (int k = 0; k < 3; k++) x[k] = block_##suffix(p[k + 1], at, size, s[k + 1], room[k]);                        \
-      name##_block_##suffix(x[0], x[1], x[2], out, size);                                                              \
-    }                                                                                                                  \
-  }
-THREE(double, f64, draw)
-THREE(float, f32, draw)
-THREE(double, f64, draw_slope)
-THREE(float, f32, draw_slope)
+PNI_DENSITY_VALUE(draw, .inputs = 3, .value = {draw_f64, draw_f32})
+PNI_DENSITY_VALUE(draw_slope, .inputs = 3, .value = {draw_slope_f64, draw_slope_f32})
 
 static pn_tensor *vjp_variance(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
@@ -276,7 +247,7 @@ const pni_op pni_distribution_op_log_scale_variance = {.name = "log_scale_varian
                                                        .args = "log_scale:t",
                                                        .doc = "e^(2 log_scale)",
                                                        .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                                                       .map = (const pni_map_kernel[4]){variance_f64, variance_f32},
+                                                       .map = variance_map,
                                                        .vjp = vjp_variance};
 
 const pni_op pni_distribution_op_normal_draw = {.name = "normal_draw",
@@ -284,7 +255,7 @@ const pni_op pni_distribution_op_normal_draw = {.name = "normal_draw",
                                                 .doc = "mean + sqrt(variance) noise, three tensors of one shape",
                                                 .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
                                                 .infer = infer_three,
-                                                .map = (const pni_map_kernel[4]){draw_f64, draw_f32},
+                                                .map = draw_map,
                                                 .vjp = vjp_draw};
 
 const pni_op pni_distribution_op_normal_draw_slope = {
@@ -293,5 +264,5 @@ const pni_op pni_distribution_op_normal_draw_slope = {
     .doc = "the gradient of that in the variance: g noise / (2 sqrt(variance))",
     .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
     .infer = infer_three,
-    .map = (const pni_map_kernel[4]){draw_slope_f64, draw_slope_f32},
+    .map = draw_slope_map,
     .vjp = vjp_draw_slope};

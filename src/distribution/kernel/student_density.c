@@ -12,7 +12,7 @@
 **   d/dv = -log(1 + z^2 / v)/2 + (v + 1)/2 t / v - S'(h)/2
 */
 #include "density.h"
-#include "wide.h"
+#include "density_kernel.h"
 #include "log_one_plus_square.h"
 
 enum { X, DF, LOC, SCALE, G };
@@ -31,7 +31,7 @@ enum { X, DF, LOC, SCALE, G };
 /* Beyond it the recurrence's factors are 1 to rounding. */
 #define STEADY 1e35
 
-/* ---- blocks ---- */
+/* ---- loops over pieces ---- */
 
 /* S(h) = series - log(ratio) / 2 */
 static PNI_CLONES void norm_parts(const double *restrict v, double *restrict series, double *restrict ratio,
@@ -110,19 +110,14 @@ static void log_tail(const double *q, const double *z, const double *v, int64_t 
 
 /* ---- N(v) ---- */
 
-static void norm(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  (void)data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[PNI_WIDE], series[PNI_WIDE], ratio[PNI_WIDE], log_ratio[PNI_WIDE], result[PNI_WIDE];
-    double *out = pni_wide_place(dtype, p[0], at, result);
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    norm_parts(pni_wide_read(dtype, p[1], s[1], at, size, room).v, series, ratio, size);
-    pni_vector_f64(PNI_VECTOR_log, ratio, 1, log_ratio, size);
-    finish_norm(series, log_ratio, out, size);
-    pni_wide_write(dtype, out, size, p[0], at);
-  }
+enum { LOG_RATIO, LOG_SCALE }; /* kept results */
+
+static void norm_body(const pni_piece *p, void *out) {
+  double series[PNI_PIECE], ratio[PNI_PIECE];
+  norm_parts(p->in[0], series, ratio, p->n);
+  finish_norm(series, pni_piece_map(p, PNI_VECTOR_log, ratio, p->one[0], LOG_RATIO), out, p->n);
 }
-PNI_WIDE_ROWS(norm)
+PNI_DENSITY_VALUE(norm, .inputs = 1, .in_double = true, .value = {norm_body, norm_body})
 
 /* S'(h) by digamma's of h and h + 1/2, or for large h the series term by term. */
 static T *step_slope(C *c, T *v) {
@@ -137,91 +132,52 @@ static T *step_slope(C *c, T *v) {
 
 static T *vjp_norm(C *c, T *y, T *g, int k) { return pn_mul(c, g, times(c, step_slope(c, pni_in(y, k)), 0.5)); }
 
-static const pni_op op_norm = {.name = "student_norm",
-                               .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
-                               .map = (const pni_map_kernel[4]){norm_f64, norm_f32},
-                               .vjp = vjp_norm};
+static const pni_op op_norm = {
+    .name = "student_norm", .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .map = norm_map, .vjp = vjp_norm};
 
 T *pni_student_log_norm(C *c, T *df) { return pni_apply1(c, &op_norm, df, NULL); }
 
 /* ---- the density ---- */
 
-static void density(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  (void)data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[4][PNI_WIDE], z[PNI_WIDE], q[PNI_WIDE], series[PNI_WIDE], ratio[PNI_WIDE], log_ratio[PNI_WIDE];
-    double log_s[PNI_WIDE], result[PNI_WIDE], *out = pni_wide_place(dtype, p[0], at, result);
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    pni_wide in[4];
-    for (int k = 0; k < 4; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
-    const double *v = in[DF].v;
-    int64_t far = standard(in[X].v, in[LOC].v, in[SCALE].v, v, z, q, size);
-    norm_parts(v, series, ratio, size);
-    pni_wide_map(PNI_VECTOR_log, (pni_wide){ratio, size, in[DF].one}, log_ratio);
-    pni_wide_map(PNI_VECTOR_log, in[SCALE], log_s);
-    log_tail(q, z, v, far, out, size);
-    join(v, series, log_ratio, log_s, out, size);
-    pni_wide_write(dtype, out, size, p[0], at);
+static void density_body(const pni_piece *p, void *out) {
+  const double *v = p->in[DF];
+  double z[PNI_PIECE], q[PNI_PIECE], series[PNI_PIECE], ratio[PNI_PIECE];
+  int64_t far = standard(p->in[X], p->in[LOC], p->in[SCALE], v, z, q, p->n);
+  norm_parts(v, series, ratio, p->n);
+  const double *log_ratio = pni_piece_map(p, PNI_VECTOR_log, ratio, p->one[DF], LOG_RATIO);
+  const double *log_s = pni_piece_map(p, PNI_VECTOR_log, p->in[SCALE], p->one[SCALE], LOG_SCALE);
+  log_tail(q, z, v, far, out, p->n);
+  join(v, series, log_ratio, log_s, out, p->n);
+}
+
+static void density_slopes(const pni_piece *p, void *const *out) {
+  const double *v = p->in[DF], *s = p->in[SCALE], *g = p->in[G];
+  double z[PNI_PIECE], q[PNI_PIECE], o[PNI_PIECE];
+  int64_t far = standard(p->in[X], p->in[LOC], s, v, z, q, p->n);
+  pull(z, v, o, p->n);
+  if (out[X]) slope_place(o, v, s, g, -1, out[X], p->n);
+  if (out[LOC]) slope_place(o, v, s, g, 1, out[LOC], p->n);
+  if (out[SCALE]) slope_scale(o, z, v, s, g, out[SCALE], p->n);
+  if (out[DF]) {
+    double slope[PNI_PIECE];
+    norm_slope(v, slope, p->n);
+    log_tail(q, z, v, far, out[DF], p->n);
+    slope_df(o, z, v, slope, g, out[DF], p->n);
   }
-}
-PNI_WIDE_ROWS(density)
-
-/* What the gradients of a block share. */
-typedef struct {
-  double z[PNI_WIDE], q[PNI_WIDE], o[PNI_WIDE];
-  int64_t far;
-} shared;
-
-static void score(int k, const shared *b, const pni_wide *in, double *out, int64_t n) {
-  const double *v = in[DF].v, *s = in[SCALE].v, *g = in[G].v;
-  if (k == DF) {
-    double slope[PNI_WIDE];
-    norm_slope(v, slope, n);
-    log_tail(b->q, b->z, v, b->far, out, n);
-    slope_df(b->o, b->z, v, slope, g, out, n);
-  } else if (k == SCALE) {
-    slope_scale(b->o, b->z, v, s, g, out, n);
-  } else {
-    slope_place(b->o, v, s, g, k == LOC ? 1 : -1, out, n);
-  }
-  for (int64_t i = 0; b->far && i < n; i++) /* at an infinite z the density is 0 and flat */
-    if (isinf(b->z[i])) out[i] = 0;
+  for (int k = X; far && k <= SCALE; k++) /* at an infinite z the density is 0 and flat */
+    for (int64_t i = 0; out[k] && i < p->n; i++)
+      if (isinf(z[i])) ((double *)out[k])[i] = 0;
 }
 
-static void scores(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  const pni_adjoint *adjoint = data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[5][PNI_WIDE], result[PNI_WIDE];
-    shared b;
-    int64_t size = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    pni_wide in[5];
-    for (int k = 0; k < 5; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, size, room[k]);
-    b.far = standard(in[X].v, in[LOC].v, in[SCALE].v, in[DF].v, b.z, b.q, size);
-    pull(b.z, in[DF].v, b.o, size);
-    for (int k = 0; k < 4; k++) {
-      int place = pni_adjoint_place(adjoint, k);
-      if (place < 0) continue;
-      int64_t to = at + place * adjoint->apart;
-      double *out = pni_wide_place(dtype, p[0], to, result);
-      score(k, &b, in, out, size);
-      pni_wide_write(dtype, out, size, p[0], to);
-    }
-  }
-}
-PNI_WIDE_SCORES("student_scores")
-
-static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  pni_loop l;
-  pni_loop_init(&l, out, call->nin, call->in);
-  return pni_loop_run(c, &l, out->dtype == PN_FLOAT64 ? density_f64 : density_f32, NULL);
-}
+PNI_DENSITY_TOGETHER(student_density, .inputs = 4, .in_double = true, .value = {density_body, density_body},
+                     .slopes = {density_slopes, density_slopes})
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *v = pni_in(y, DF), *s = pni_in(y, SCALE), *z = pn_div(c, pn_sub(c, pni_in(y, X), pni_in(y, LOC)), s);
   T *beyond = equals(c, pn_abs(c, z), INFINITY);
   g = but(c, beyond, 0, g), z = but(c, beyond, 0, z);
-  T *far = above(c, pn_abs(c, z), 1), *near = but(c, far, 0, z), *wide = only(c, far, z, 1);
-  T *outer = pn_reciprocal(c, pn_add(c, wide, pn_div(c, v, wide)));
+  T *far = above(c, pn_abs(c, z), 1), *near = but(c, far, 0, z), *large = only(c, far, z, 1);
+  T *outer = pn_reciprocal(c, pn_add(c, large, pn_div(c, v, large)));
   T *inner = pn_div(c, near, pn_add(c, v, pn_square(c, near)));
   T *o = pn_where(c, far, outer, inner), *rise = pn_mul(c, plus(c, v, 1), o);
   if (k == X) return pn_neg(c, pn_mul(c, g, pn_div(c, rise, s)));
@@ -231,12 +187,11 @@ static T *vjp(C *c, T *y, T *g, int k) {
   return pn_mul(c, g, times(c, pn_sub(c, t, step_slope(c, v)), 0.5));
 }
 
-static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
-  return pni_adjoint_apply(c, &op_scores, y, g, wanted, out);
-}
-
-static const pni_op op = {
-    .name = "student_log_density", .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .eval = eval, .vjp = vjp, .vjps = vjps};
+static const pni_op op = {.name = "student_log_density",
+                          .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                          .map = student_density_map,
+                          .vjp = vjp,
+                          .vjps = student_density_vjps};
 
 T *pni_student_log_density(C *c, T *x, T *df, T *loc, T *scale) {
   return pni_apply(c, &op, 4, (T *[]){x, df, loc, scale}, NULL);

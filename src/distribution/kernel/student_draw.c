@@ -7,12 +7,12 @@
 ** overflow; there they do not move.
 */
 #include "draw.h"
-#include "wide.h"
+#include "density_kernel.h"
 #include "../formula.h"
 
 enum { U, W, DF, LOC, SCALE };
 
-/* ---- blocks ---- */
+/* ---- loops over pieces ---- */
 
 /* e out of log u */
 static PNI_CLONES void share(const double *restrict log_u, const double *restrict v, double *restrict e, int64_t n) {
@@ -40,33 +40,24 @@ static PNI_CLONES void place(const double *restrict cosine, const double *restri
   }
 }
 
-static void draws(int dtype, const void *data, int64_t n, char *const *p, const int64_t *s) {
-  (void)data;
-  for (int64_t at = 0; at < n; at += PNI_WIDE) {
-    double room[5][PNI_WIDE], log_u[PNI_WIDE], angle[PNI_WIDE], cosine[PNI_WIDE], e[PNI_WIDE], size[PNI_WIDE];
-    double result[PNI_WIDE], *out = pni_wide_place(dtype, p[0], at, result);
-    int64_t count = n - at < PNI_WIDE ? n - at : PNI_WIDE;
-    const double *in[5];
-    for (int k = 0; k < 5; k++) in[k] = pni_wide_read(dtype, p[k + 1], s[k + 1], at, count, room[k]).v;
-    pni_vector_f64(PNI_VECTOR_log, in[U], 1, log_u, count);
-    share(log_u, in[DF], e, count);
-    pni_vector_f64(PNI_VECTOR_expm1, e, 1, size, count);
-    int64_t far = stretch(in[DF], size, count);
-    for (int64_t i = 0; far && i < count; i++)
-      if (size[i] > DBL_MAX) size[i] = fmin(sqrt(in[DF][i]) * exp(0.5 * e[i]), DBL_MAX);
-    turn(in[W], angle, count);
-    pni_vector_f64(PNI_VECTOR_cos, angle, 1, cosine, count);
-    place(cosine, size, in[LOC], in[SCALE], huge_number(dtype), out, count);
-    pni_wide_write(dtype, out, count, p[0], at);
-  }
+/* limit: the largest number of the result's type */
+static void draw(const pni_piece *p, double limit, double *out) {
+  const double *v = p->in[DF];
+  double angle[PNI_PIECE], cosine[PNI_PIECE], e[PNI_PIECE], size[PNI_PIECE], log_u[PNI_PIECE];
+  pni_vector_f64(PNI_VECTOR_log, p->in[U], 1, log_u, p->n);
+  share(log_u, v, e, p->n);
+  pni_vector_f64(PNI_VECTOR_expm1, e, 1, size, p->n);
+  int64_t far = stretch(v, size, p->n);
+  for (int64_t i = 0; far && i < p->n; i++)
+    if (size[i] > DBL_MAX) size[i] = fmin(sqrt(v[i]) * exp(0.5 * e[i]), DBL_MAX);
+  turn(p->in[W], angle, p->n);
+  pni_vector_f64(PNI_VECTOR_cos, angle, 1, cosine, p->n);
+  place(cosine, size, p->in[LOC], p->in[SCALE], limit, out, p->n);
 }
-PNI_WIDE_ROWS(draws)
+static void draw_f64(const pni_piece *p, void *out) { draw(p, huge_number(PN_FLOAT64), out); }
+static void draw_f32(const pni_piece *p, void *out) { draw(p, huge_number(PN_FLOAT32), out); }
 
-static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  pni_loop l;
-  pni_loop_init(&l, out, call->nin, call->in);
-  return pni_loop_run(c, &l, out->dtype == PN_FLOAT64 ? draws_f64 : draws_f32, NULL);
-}
+PNI_DENSITY_VALUE(student_draw, .inputs = 5, .in_double = true, .value = {draw_f64, draw_f32})
 
 static T *vjp(C *c, T *y, T *g, int k) {
   T *v = pni_in(y, DF), *inside = below(c, pn_abs(c, y), huge_number(y->dtype));
@@ -81,7 +72,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 }
 
 static const pni_op op = {
-    .name = "student_draw", .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .eval = eval, .vjp = vjp};
+    .name = "student_draw", .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN, .map = student_draw_map, .vjp = vjp};
 
 /* The uniform numbers have 53 bits whatever the dtype: their logarithm reaches far into the tails. */
 static T *noise(C *c, pn_rng *rng, const pni_spec *out) {

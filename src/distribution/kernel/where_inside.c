@@ -1,8 +1,9 @@
 /*
 ** where_inside.c: three choices in one pass.
 */
-#include "block.h"
+#include "density_kernel.h"
 #include "inside.h"
+#include "../formula.h"
 
 #define KERNEL(N, suffix)                                                                                              \
   static PNI_CLONES void choose_##suffix(const N *restrict lp, const uint8_t *restrict in, const N *restrict x,        \
@@ -12,20 +13,12 @@
       out[i] = in[i] ? inside : none;                                                                                  \
     }                                                                                                                  \
   }                                                                                                                    \
-  static void row_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                                  \
-    (void)data;                                                                                                        \
-    for (int64_t at = 0; at < n; at += PNI_BLOCK) {                                                                    \
-      N room[2][PNI_BLOCK];                                                                                            \
-      uint8_t bytes[PNI_BLOCK];                                                                                        \
-      const int64_t size = n - at < PNI_BLOCK ? n - at : PNI_BLOCK;                                                    \
-      const uint8_t *in = (const uint8_t *)p[2] + at * s[2];                                                           \
-      for (int64_t i = 0; s[2] != 1 && i < size; i++) bytes[i] = in[i * s[2]];                                         \
-      choose_##suffix(gather_##suffix(p[1], s[1], at, size, room[0]), s[2] == 1 ? in : bytes,                          \
-                      gather_##suffix(p[3], s[3], at, size, room[1]), (N *)(void *)p[0] + at, size);                   \
-    }                                                                                                                  \
-  }
+  static void body_##suffix(const pni_piece *p, void *out) { choose_##suffix(p->in[0], p->in[1], p->in[2], out, p->n); }
 KERNEL(double, f64)
 KERNEL(float, f32)
+#undef KERNEL
+
+PNI_DENSITY_VALUE(where_inside, .inputs = 3, .masks = 1 << 1, .value = {body_f64, body_f32})
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *lp = call->in[0], *in = call->in[1], *x = call->in[2];
@@ -44,7 +37,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
 static const pni_op op = {.name = "where_inside",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_ANY_DTYPE,
                           .infer = infer,
-                          .map = (const pni_map_kernel[4]){row_f64, row_f32},
+                          .map = where_inside_map,
                           .vjp = vjp};
 
 T *pni_where_inside(C *c, T *log_prob, T *inside, T *x) {

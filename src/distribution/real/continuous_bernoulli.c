@@ -83,9 +83,9 @@ static T *icdf(C *c, D *d, T *p) {
 static T *excess(C *c, D *d) {
   static const double k[] = {1.0 / 12,       -1.0 / 720,     1.0 / 30240,
                              -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0};
-  T *l = logits(c, d), *near = near_zero(c, l), *small = only(c, near, l, 0), *wide = but(c, near, 1, l);
-  T *size = pn_abs(c, wide), *low = pn_sub(c, pn_reciprocal(c, size), pn_reciprocal(c, pn_expm1(c, size)));
-  T *far = pn_where(c, above(c, wide, 0), from(c, 0.5, low), plus(c, low, -0.5));
+  T *l = logits(c, d), *near = near_zero(c, l), *small = only(c, near, l, 0), *safe = but(c, near, 1, l);
+  T *size = pn_abs(c, safe), *low = pn_sub(c, pn_reciprocal(c, size), pn_reciprocal(c, pn_expm1(c, size)));
+  T *far = pn_where(c, above(c, safe, 0), from(c, 0.5, low), plus(c, low, -0.5));
   return pn_where(c, near, pn_mul(c, small, series(c, pn_square(c, small), k, 6)), far);
 }
 

@@ -36,8 +36,8 @@ static T *cdf(C *c, D *d, T *x) {
   T *beyond = above(c, pn_abs(c, z), FAR), *sign = above(c, z, 0), *size = only(c, beyond, pn_abs(c, z), FAR);
   z = but(c, beyond, 1, z);
   T *z2 = pn_square(c, z), *far = pn_gt(c, z2, df), *one = plus(c, times(c, z2, 0), 1);
-  T *wide = pn_where(c, far, z2, pn_mul(c, one, df)), *near = pn_where(c, far, pn_mul(c, one, df), z2);
-  T *outer = pn_betainc(c, h, k, pn_div(c, df, pn_add(c, df, wide)));
+  T *larger = pn_where(c, far, z2, pn_mul(c, one, df)), *near = pn_where(c, far, pn_mul(c, one, df), z2);
+  T *outer = pn_betainc(c, h, k, pn_div(c, df, pn_add(c, df, larger)));
   T *inner = pn_betaincc(c, k, h, pn_div(c, near, pn_add(c, df, near)));
   T *tail = times(c, pn_where(c, far, outer, inner), 0.5);
   tail = pn_where(c, beyond, pn_exp(c, log_far_tail(c, d, size)), tail);

@@ -17,20 +17,20 @@ enum { LOC, FACTOR, DIAGONAL, FULL_TRIL = 3 };
 
 /* What does not depend on values is computed in float64 for either dtype: K is as badly conditioned as the larger part of
  * S is large against the smaller. */
-static T *wide(C *c, T *t) { return pn_cast(c, t, PN_FLOAT64); }
+static T *in_double(C *c, T *t) { return pn_cast(c, t, PN_FLOAT64); }
 static T *narrow(C *c, D *d, T *t) { return pn_cast(c, t, (pn_dtype)d->dtype); }
 
 /* D^-1 W */
-static T *weighed_factor(C *c, D *d) { return pn_div(c, wide(c, W), beside_vector(c, wide(c, diag))); }
+static T *weighed_factor(C *c, D *d) { return pn_div(c, in_double(c, W), beside_vector(c, in_double(c, diag))); }
 
 /* W^T D^-1 W. Of one factor for many diagonals D a product of the reciprocals with the rows W_ia W_ib. */
 static T *inner(C *c, D *d) {
   int ndim = diag->ndim + 1;
-  T *w = wide(c, W);
+  T *w = in_double(c, W);
   if (!w || w->ndim > 2 || ndim < 3 || ndim > PN_MAX_DIMS) return pn_matmul(c, mt(c, w), weighed_factor(c, d));
   int64_t n = w->shape[0], r = w->shape[1], shape[PN_MAX_DIMS];
   T *pairs = pn_mul(c, pn_unsqueeze(c, w, -1), pn_unsqueeze(c, w, -2));
-  T *k = pn_matmul(c, pn_reciprocal(c, wide(c, diag)), pn_reshape(c, pairs, 2, (int64_t[]){n, r * r}));
+  T *k = pn_matmul(c, pn_reciprocal(c, in_double(c, diag)), pn_reshape(c, pairs, 2, (int64_t[]){n, r * r}));
   memcpy(shape, diag->shape, sizeof shape);
   shape[ndim - 2] = shape[ndim - 1] = r;
   return pn_reshape(c, k, ndim, shape);
@@ -43,7 +43,7 @@ static T *capacitance(C *c, D *d) {
 
 /* log det S */
 static T *log_det(C *c, D *d, T *l) {
-  T *own = pn_sum(c, pn_log(c, wide(c, diag)), LAST, 0);
+  T *own = pn_sum(c, pn_log(c, in_double(c, diag)), LAST, 0);
   return narrow(c, d, pn_add(c, own, times(c, log_diagonal(c, l), 2)));
 }
 

@@ -31,21 +31,21 @@ static inline T *digamma_n(C *c, D *d, T *df, int64_t n) {
 /* d in float64, its factor made anew where the matrix was given: densities of float32 lose digits where the logarithms of
  * determinants cancel. */
 static inline pn_dist in_double(C *c, D *d, int scale, int tril) {
-  pn_dist wide = *d;
-  wide.dtype = PN_FLOAT64;
+  pn_dist own = *d;
+  own.dtype = PN_FLOAT64;
   for (int k = 0; k < PNI_DIST_PARAMS; k++)
-    if (d->param[k]) wide.param[k] = pn_cast(c, d->param[k], PN_FLOAT64);
-  if (pni_dist_given(d, scale)) wide.param[tril] = pn_cholesky(c, wide.param[scale]);
-  return wide;
+    if (d->param[k]) own.param[k] = pn_cast(c, d->param[k], PN_FLOAT64);
+  if (pni_dist_given(d, scale)) own.param[tril] = pn_cholesky(c, own.param[scale]);
+  return own;
 }
 
 /* log_prob of a kind with density(c, d, x) and parameters SCALE and TRIL */
 #define LOG_PROB_IN_DOUBLE                                                                                             \
   static T *log_prob(C *c, D *d, T *x) {                                                                               \
     if (d->dtype == PN_FLOAT64) return density(c, d, x);                                                               \
-    pn_dist wide = in_double(c, d, SCALE, TRIL);                                                                       \
+    pn_dist own = in_double(c, d, SCALE, TRIL);                                                                        \
     if (pni_failed(c)) return NULL;                                                                                    \
-    return pn_cast(c, density(c, &wide, pn_cast(c, x, PN_FLOAT64)), (pn_dtype)d->dtype);                               \
+    return pn_cast(c, density(c, &own, pn_cast(c, x, PN_FLOAT64)), (pn_dtype)d->dtype);                                \
   }
 
 /* PN_OK if parameter `df` is above n - 1; else PN_DOMAIN. */
