@@ -224,6 +224,20 @@ describe("what an operation refuses", function()
     refused("loss:backward() cannot be part", gradient(function(g, _, x) x:sum():backward() return g end))
   end)
 
+  it("is a gradient that needs itself", function()
+    local sine, cosine
+    sine = pn.op { name = "sine", forward = function(x) return x:sin() end,
+      vjp = function(g, _, x) return g * cosine(x) end }
+    cosine = pn.op { name = "cosine", forward = function(x) return x:cos() end,
+      vjp = function(g, _, x) return -g * sine(x) end }
+    for _ = 1, 2 do
+      refused("sine: the gradient of its vjp would need itself", function() return sine(w) end)
+    end
+    local once
+    once = pn.op { forward = function(x) return x:exp() end, vjp = function(g, _, x) return g * once(x:detach()) end }
+    assert.are.same(w:exp():totable(), pn.grad(once(w):sum(), { w })[1]:totable())
+  end)
+
   it("is an argument that is none", function()
     refused("op: option 'forward' is required", pn.op, { vjp = double })
     refused("op: unknown option 'backward'", pn.op, { forward = double, vjp = double, backward = double })
