@@ -118,7 +118,8 @@ local function checked(self, inputs, gradients)
   return table.unpack(out)
 end
 
--- Operations whose vjp is being captured: a call of one within needs a gradient that is not there yet.
+-- Operations whose vjp is being captured, with the capture's number (one that a host's limit has ended may stand here):
+-- a call of one within needs a gradient that is not there yet.
 local under_way = setmetatable({}, { __mode = "k" })
 
 -- What pcall gave; a capture that was begun since `before` and goes on ends.
@@ -142,14 +143,14 @@ local function settle(self, before, ok, ...)
 end
 
 local function captured(self, y, inputs)
-  if under_way[self] then
+  if under_way[self] and rules.active(under_way[self]) then
     core.error(("%s: the gradient of its vjp would need itself, as its vjp calls it, perhaps through another: write "
       .. "it with the library's operations, or of x:detach() where no second derivative is wanted"):format(self.name))
   end
   local rule = rules.new(self.vjp)
-  under_way[self] = true
   settle(self, rules.current(), pcall(function()
     local function body(g, ...)
+      under_way[self] = rules.number()
       return checked(self, inputs, listed(self, #inputs, self.vjp(g, ...)))
     end
     rules.leave(rule, body(rules.enter(rule, core.ones(y:shape(), { dtype = y:dtype() }), y,
