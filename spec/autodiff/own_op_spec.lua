@@ -58,6 +58,21 @@ describe("an operation with a gradient of its own", function()
     same(pn.grad(none(w, v:detach()[1] + w):sum(), { w })[1], w:detach())
   end)
 
+  it("has the golden values, with a gradient that is not linear in g", function()
+    local case = dofile("spec/golden/autodiff/own_gradient.lua").own_gradient
+    local f = pn.op {
+      forward = function(a, b) return a * b:sin() end,
+      vjp = function(g, _, a, b) return g * b:sin() / (g:square() + 1), g * a * b:cos() end,
+    }
+    local a, b = pn.param(pn.tensor(case.a)), pn.param(pn.tensor(case.b))
+    local y = f(a, b)
+    local g = pn.grad((y * pn.tensor(case.w)):sum(), { a, b }, { create_graph = true })
+    local second = pn.grad((g[1] + g[2]):sum(), { a, b })
+    for name, got in pairs { y = y, grad_a = g[1], grad_b = g[2], second_a = second[1], second_b = second[2] } do
+      assert.is_true((got - pn.tensor(case[name])):abs():max():item() < 1e-14, name)
+    end
+  end)
+
   it("takes numbers and whole numbers", function()
     local scaled = pn.op { forward = function(x, k) return x * k end, vjp = function(g, _, _, k) return g * k end }
     same(pn.grad(scaled(w, 3):sum(), { w })[1], pn.full({ 3 }, 3))
@@ -207,6 +222,20 @@ describe("what an operation refuses", function()
     assert.is_not_nil(kept)
     refused("setting a parameter cannot be part", gradient(function(g) w:set(w:detach()) return g end))
     refused("loss:backward() cannot be part", gradient(function(g, _, x) x:sum():backward() return g end))
+  end)
+
+  it("is a gradient that needs itself", function()
+    local sine, cosine
+    sine = pn.op { name = "sine", forward = function(x) return x:sin() end,
+      vjp = function(g, _, x) return g * cosine(x) end }
+    cosine = pn.op { name = "cosine", forward = function(x) return x:cos() end,
+      vjp = function(g, _, x) return -g * sine(x) end }
+    for _ = 1, 2 do
+      refused("sine: the gradient of its vjp would need itself", function() return sine(w) end)
+    end
+    local once
+    once = pn.op { forward = function(x) return x:exp() end, vjp = function(g, _, x) return g * once(x:detach()) end }
+    assert.are.same(w:exp():totable(), pn.grad(once(w):sum(), { w })[1]:totable())
   end)
 
   it("is an argument that is none", function()

@@ -8,13 +8,11 @@
 #include "operations.h"
 #include "penumbra_lua.h"
 
-enum { MAX_ARGS = 8 };
-
 typedef struct {
   char kind; /* letter of op.h */
   bool optional;
   double absent; /* value when not given */
-  char name[32];
+  char name[PNI_OP_ARG_NAME];
 } argument;
 
 typedef struct {
@@ -22,18 +20,18 @@ typedef struct {
   pni_state *state;
   int n;
   bool open_ended; /* the last argument is a list that may be given as numbers */
-  argument arg[MAX_ARGS];
+  argument arg[PNI_OP_ARGS];
 } signature;
 
 /* Reads "x:t axes:A keepdim:b=false". */
 static void parse(signature *s, const pni_op *op) {
   s->op = op;
   s->n = 0;
-  for (const char *p = op->args; *p && s->n < MAX_ARGS;) {
+  for (const char *p = op->args; *p && s->n < PNI_OP_ARGS;) {
     argument *a = &s->arg[s->n++];
     size_t len = strcspn(p, ":");
     memset(a, 0, sizeof *a);
-    memcpy(a->name, p, len < 31 ? len : 31);
+    memcpy(a->name, p, len < PNI_OP_ARG_NAME ? len : PNI_OP_ARG_NAME - 1);
     p += len + 1;
     a->kind = *p++;
     a->optional = a->kind == 'A';
@@ -58,7 +56,7 @@ static bool is_options(lua_State *L, int i) {
 }
 
 static void check_names(lua_State *L, const signature *s, int options) {
-  const char *names[MAX_ARGS + 1];
+  const char *names[PNI_OP_ARGS + 1];
   for (int k = 0; k < s->n; k++) names[k] = s->arg[k].name;
   names[s->n] = NULL;
   pni_check_options(L, options, s->op->name, names);
@@ -198,7 +196,7 @@ static void gather(lua_State *L, const signature *s, gathered *g) {
     if (s->arg[0].kind == 't' && lua_isnil(L, 1)) wrong_tensor(L, s, &s->arg[0], 1); /* a failure was handed on */
     pni_error(L, "%s: at most %d arguments are possible, got %d", s->op->name, s->n, top);
   }
-  luaL_checkstack(L, MAX_ARGS + 8, "too many arguments");
+  luaL_checkstack(L, PNI_OP_ARGS + 8, "too many arguments");
   for (int k = 0; k < s->n; k++) {
     const argument *a = &s->arg[k];
     int i = k + 1;

@@ -118,8 +118,13 @@ local function checked(self, inputs, gradients)
   return table.unpack(out)
 end
 
+-- Operations whose vjp is being captured, with the capture's number (one that a host's limit has ended may stand here):
+-- a call of one within needs a gradient that is not there yet.
+local under_way = setmetatable({}, { __mode = "k" })
+
 -- What pcall gave; a capture that was begun since `before` and goes on ends.
 local function settle(self, before, ok, ...)
+  under_way[self] = nil
   if ok then
     return ...
   end
@@ -138,9 +143,14 @@ local function settle(self, before, ok, ...)
 end
 
 local function captured(self, y, inputs)
+  if under_way[self] and rules.active(under_way[self]) then
+    core.error(("%s: the gradient of its vjp would need itself, as its vjp calls it, perhaps through another: write "
+      .. "it with the library's operations, or of x:detach() where no second derivative is wanted"):format(self.name))
+  end
   local rule = rules.new(self.vjp)
   settle(self, rules.current(), pcall(function()
     local function body(g, ...)
+      under_way[self] = rules.number()
       return checked(self, inputs, listed(self, #inputs, self.vjp(g, ...)))
     end
     rules.leave(rule, body(rules.enter(rule, core.ones(y:shape(), { dtype = y:dtype() }), y,
@@ -232,7 +242,7 @@ local known_options = { name = "op", forward = options.required "function", vjp 
 --- backward then applies its operations. So the gradient has gradients (create_graph), runs within pn.compile, pn.nuts
 --- and pn.svi, and its own operations may be of this kind. What that would freeze is refused with a reason: x:item()
 --- and branches on values (choose with pn.where), random draws, changes of variables outside; a parameter from
---- outside, or a tensor that depends on one, must be an argument.
+--- outside, or a tensor that depends on one, must be an argument; a vjp cannot call its own operation.
 ---
 --- The models are JAX's custom_vjp and PyTorch's autograd.Function.
 function own.op(given)

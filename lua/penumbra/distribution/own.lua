@@ -108,6 +108,7 @@ local function changed(d, fields)
   return setmetatable(e, object)
 end
 
+--- independent(k): the last k batch axes become event axes.
 function methods:independent(k)
   local n = #self.batch_shape
   if math.type(k) ~= "integer" or k < 0 or k > n then
@@ -120,6 +121,7 @@ function methods:independent(k)
     event_shape = joined(table.move(self.batch_shape, n - k + 1, n, 1, {}), self.event_shape) })
 end
 
+--- validate([on]): the same, whose log_prob raises for values outside the support.
 function methods:validate(on)
   if on ~= nil and type(on) ~= "boolean" then
     refuse(self, "validate: on must be true or false, got %s", type(on))
@@ -127,6 +129,7 @@ function methods:validate(on)
   return changed(self, { checks = on ~= false })
 end
 
+--- expand{sizes}: repeated to a larger batch shape.
 function methods:expand(...)
   local sizes = type((...)) == "table" and (...) or { ... }
   local n = #self.batch_shape
@@ -146,6 +149,7 @@ function methods:expand(...)
   return base.kind.expand(base, batch):independent(moved):validate(self.checks)
 end
 
+--- to(dtype): with parameters of another dtype.
 function methods:to(dtype)
   if dtype ~= "float64" and dtype ~= "float32" then
     refuse(self, "to: dtype must be 'float64' or 'float32', got %s", tostring(dtype))
@@ -154,6 +158,7 @@ function methods:to(dtype)
   return base.kind.cast(base, dtype):independent(self.independent_rank):validate(self.checks)
 end
 
+--- arguments(): {name = tensor}: enough to make it again.
 function methods:arguments()
   local values = {}
   for _, p in ipairs(self.kind.parameters) do
@@ -279,6 +284,7 @@ local function check_inside(d, base, x)
   end
 end
 
+--- log_prob(x): log density, sample + batch; -inf outside the support, NaN at NaN.
 function methods:log_prob(x)
   x = point(self, "log_prob", x)
   lead_of(self, "log_prob", x)
@@ -307,15 +313,18 @@ local function at_point(d, what, f, x)
   return expanded(d, what, f(d, x), lead_of(d, what, x))
 end
 
+--- cdf(x): probability of values <= x.
 function methods:cdf(x)
   return at_point(self, "cdf", self.kind.cdf, x)
 end
 
+--- log_cdf(x): its logarithm.
 function methods:log_cdf(x)
   local kind = self.kind
   return at_point(self, "log_cdf", kind.log_cdf or kind.cdf and function(d, v) return kind.cdf(d, v):log() end, x)
 end
 
+--- log_survival(x): log of the probability of values > x.
 function methods:log_survival(x)
   local kind = self.kind
   return at_point(self, "log_survival", kind.log_survival or kind.cdf and function(d, v)
@@ -330,6 +339,7 @@ local function quantile(d, p)
   return core.where(good, d.kind.icdf(d, core.where(good, p, core.full({}, 0.5, { dtype = d.dtype }))), nan)
 end
 
+--- icdf(p): the quantile; NaN of what is no probability.
 function methods:icdf(p)
   return at_point(self, "icdf", self.kind.icdf and quantile, p)
 end
@@ -346,6 +356,7 @@ for _, what in ipairs { "mean", "variance", "mode" } do
   end
 end
 
+--- stddev(): the root of the variance, batch + event.
 function methods:stddev()
   if not self.kind.variance then
     missing(self, "stddev")
@@ -353,6 +364,7 @@ function methods:stddev()
   return methods.variance(self):sqrt()
 end
 
+--- entropy(): in nats, batch.
 function methods:entropy()
   local base = plain(self)
   if not base.kind.entropy then
@@ -408,6 +420,7 @@ local function rsampler(kind)
   return kind.rsample or kind.icdf and kind.continuous and by_inversion
 end
 
+--- sample{n}, sample({n}, generator): draws, sample + batch + event; no gradient.
 function methods:sample(...)
   local f = self.kind.sample or self.kind.rsample or self.kind.icdf and by_inversion
   if not f then
@@ -422,6 +435,7 @@ function methods:sample(...)
   return x
 end
 
+--- rsample{n}: draws with a gradient to the parameters.
 function methods:rsample(...)
   local f = rsampler(self.kind)
   if not f then
@@ -430,11 +444,13 @@ function methods:rsample(...)
   return drawn(self, "rsample", f, ...)
 end
 
+--- rsample_log_prob{n}: the same and their log density.
 function methods:rsample_log_prob(...)
   local x = methods.rsample(self, ...)
   return x, methods.log_prob(self, x)
 end
 
+--- plot([path [, options]]): draws density or mass, as that of the library's own.
 function methods:plot(path, given)
   return require("penumbra.distribution.density").plot(self, path, given)
 end

@@ -56,30 +56,36 @@ local function log_det(b, x, y)
   return own.expanded(b, "log_det", b.kind.log_det(b, x, y), table.move(shape, 1, #shape - b.codomain_rank, 1, {}))
 end
 
+--- forward(x): y.
 function methods:forward(x)
   return mapped(self, "forward", argument(self, "forward", x))
 end
 
+--- inverse(y): x.
 function methods:inverse(y)
   return mapped(self, "inverse", argument(self, "inverse", y))
 end
 
+--- forward_log_det(x): y and log |det dy/dx|.
 function methods:forward_log_det(x)
   x = argument(self, "forward", x)
   local y = mapped(self, "forward", x)
   return y, log_det(self, x, y)
 end
 
+--- inverse_log_det(y): x and log |det dy/dx| there.
 function methods:inverse_log_det(y)
   y = argument(self, "inverse", y)
   local x = mapped(self, "inverse", y)
   return x, log_det(self, x, y)
 end
 
+--- log_abs_det(x): log |det dy/dx|, without the event's axes.
 function methods:log_abs_det(x)
   return (select(2, methods.forward_log_det(self, x)))
 end
 
+--- arguments(): {name = tensor}: enough to make it again.
 function methods:arguments()
   local values = {}
   for _, p in ipairs(self.kind.parameters) do

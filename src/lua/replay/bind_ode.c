@@ -5,7 +5,7 @@
 #include "../../autodiff/replay/replay.h"
 #include "../penumbra_lua.h"
 
-enum { INPUTS = 64 };
+enum { INPUTS = PNI_OP_INPUTS };
 
 typedef struct {
   pn_plan *p;

@@ -125,6 +125,21 @@ static int l_current(lua_State *L) {
   return 1;
 }
 
+/* number() -> that of the capture that goes on; active(number): does it still, or within it others? */
+static int l_number(lua_State *L) {
+  lua_pushinteger(L, pni_lua_context(L)->captures);
+  return 1;
+}
+
+static int l_active(lua_State *L) {
+  const pn_context *c = pni_lua_context(L);
+  lua_Integer wanted = luaL_checkinteger(L, 1), number = c->captures;
+  const pni_tape *tape = (const pni_tape *)c->recorder;
+  for (; tape && number != wanted; tape = (const pni_tape *)tape->outer) number = tape->outer_capture;
+  lua_pushboolean(L, tape != NULL);
+  return 1;
+}
+
 /* apply(rule, y, x...) -> y with that gradient */
 static int l_apply(lua_State *L) {
   pn_context *c = pni_lua_context(L);
@@ -136,8 +151,9 @@ static int l_apply(lua_State *L) {
   PNI_RETURN(L, c, pni_own_gradient(c, y, b->t, n, x));
 }
 
-static const luaL_Reg functions[] = {{"new", l_new},         {"enter", l_enter}, {"leave", l_leave}, {"fits", l_fits},
-                                     {"current", l_current}, {"apply", l_apply}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"new", l_new},       {"enter", l_enter},     {"leave", l_leave},
+                                     {"fits", l_fits},     {"current", l_current}, {"apply", l_apply},
+                                     {"number", l_number}, {"active", l_active},   {NULL, NULL}};
 
 void pni_open_rule(lua_State *L) {
   luaL_newlib(L, functions);

@@ -27,6 +27,7 @@ typedef struct pni_sequence {
 
 /* The most operands, and those of an adjoint: the gradient and the packed rows come before. */
 enum { PNI_SEQUENCE_INPUTS = 10, PNI_SEQUENCE_ADJOINT = PNI_SEQUENCE_INPUTS + 2, PNI_SEQUENCE_Y = 5 };
+_Static_assert((int)PNI_SEQUENCE_ADJOINT <= (int)PNI_OP_INPUTS, "backward has room for the inputs of a sequence");
 
 /* Axes of operand k that belong to one step of one series. */
 int pni_sequence_rank(int k);

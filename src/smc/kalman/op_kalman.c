@@ -9,6 +9,9 @@
 typedef pn_tensor T;
 typedef pn_context C;
 
+/* vjps: the gradients of all inputs at once. */
+_Static_assert((int)PNI_KALMAN_INPUTS <= (int)PNI_OP_INPUTS, "backward has room for the inputs of a step");
+
 static T *mt(C *c, T *x) { return pn_transpose(c, x, -2, -1); }
 static T *column(C *c, T *x) { return pn_unsqueeze(c, x, -1); }
 static T *symmetric(C *c, T *x) { return x ? pn_mul(c, pn_add(c, x, mt(c, x)), pni_like(c, x, 0.5)) : NULL; }

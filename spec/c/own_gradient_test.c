@@ -1,0 +1,139 @@
+/*
+** own_gradient_test.c: a gradient as a captured rule: its values, within a plan and in a copy of one, what is refused,
+** and every failing allocation on the way.
+*/
+#include "../../src/autodiff/rule/rule.h"
+#include "alloc_sweep.h"
+
+#define SHAPE(...)                                                                                                     \
+  (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) { __VA_ARGS__ }
+
+static const char outside[] = "a tensor from outside";
+
+/* The rule g x^2 + y x of y = x^3, which is wrong on purpose: backward must give it all the same. */
+static pn_tensor *make_rule(pn_context *c, pn_tensor *y, pn_tensor *x) {
+  pn_tensor *g = pn_full(c, PN_FLOAT64, SHAPE(3), 1), *in[3], *given[] = {g, y, pn_detach(c, x)};
+  if (!g || !given[2] || pni_capture_enter(c, outside, 3, given, 0, 3, in)) return NULL;
+  pn_tensor *d = pn_add(c, pn_mul(c, in[0], pn_square(c, in[2])), pn_mul(c, in[1], in[2]));
+  if (d) return pni_rule_end(c, 1, &d);
+  pn_capture_cancel(c);
+  return NULL;
+}
+
+static pn_tensor *cube(pn_context *c, pn_tensor *x) {
+  int old = pn_set_no_grad(c, 1);
+  pn_tensor *y = pn_mul(c, x, pn_square(c, x));
+  pn_set_no_grad(c, old);
+  pn_tensor *rule = y ? make_rule(c, y, x) : NULL;
+  return rule ? pni_own_gradient(c, y, rule, 1, &x) : NULL;
+}
+
+/* The first numbers of d(sum y)/dw and of d(sum of that)/dw. */
+static bool gradients(pn_context *c, pn_tensor *w, double *first, double *second) {
+  pn_tensor *loss = pn_sum(c, cube(c, w), PN_ALL, 0), *d, *e;
+  if (!loss || pn_grad(c, loss, 1, &w, 1, &d)) return false;
+  pn_tensor *sum = pn_sum(c, d, PN_ALL, 0);
+  if (!sum || pn_grad(c, sum, 1, &w, 0, &e)) return false;
+  return pn_tensor_item(c, pn_select(c, d, 0, 0), first) == PN_OK &&
+         pn_tensor_item(c, pn_select(c, e, 0, 0), second) == PN_OK;
+}
+
+static void values(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *w = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(3), 2));
+  double first = 0, second = 0;
+  CHECK(gradients(c, w, &first, &second));
+  CHECK_NEAR(first, 1 * 4 + 8 * 2, 1e-15);
+  /* d = x^2 + y x: 2 x + y for x itself, and through y, where g is x, the rule again: x x^2 + y x */
+  CHECK_NEAR(second, 2 * 2 + 8 + (2 * 4 + 8 * 2), 1e-15);
+  CHECK(!pn_tensor_requires_grad(cube(c, pn_full(c, PN_FLOAT64, SHAPE(3), 2))));
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+/* A plan of x -> sum of the gradient in w of cube(w) x. */
+static pn_plan *make_plan(pn_context *c, pn_tensor *w) {
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), 1), *inside, *d;
+  if (!x || pn_capture_begin(c, 1, &x, &inside)) return NULL;
+  pn_tensor *loss = pn_sum(c, pn_mul(c, cube(c, w), inside), PN_ALL, 0);
+  if (loss && pn_grad(c, loss, 1, &w, 0, &d) == PN_OK)
+    return pn_capture_end(c, 1, (pn_tensor *[]){pn_sum(c, d, PN_ALL, 0)});
+  pn_capture_cancel(c);
+  return NULL;
+}
+
+static double run(pn_context *c, const pn_plan *p, double value) {
+  double v = NAN;
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), value), *out;
+  CHECK_STATUS(c, pn_plan_run(c, (pn_plan *)(uintptr_t)p, 1, &x, &out), PN_OK);
+  CHECK_STATUS(c, pn_tensor_item(c, out, &v), PN_OK);
+  return v;
+}
+
+static void plans(void) {
+  pn_context *c = pn_context_new(NULL), *other = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c), there = pn_scope_open(other);
+  pn_tensor *w = pn_param(c, pn_full(c, PN_FLOAT64, SHAPE(3), 2));
+  pn_plan *p = make_plan(c, w);
+  CHECK_NEAR(run(c, p, 5), 3 * (5 * 4 + 8 * 2), 1e-15);
+  pn_plan *copy = pn_plan_copy(other, p);
+  CHECK_STATUS(c, pn_param_set(c, w, pn_full(c, PN_FLOAT64, SHAPE(3), 1)), PN_OK);
+  CHECK_NEAR(run(c, p, 5), 3 * (5 * 1 + 1 * 1), 1e-15);
+  CHECK_NEAR(run(other, copy, 5), 3 * (5 * 4 + 8 * 2), 1e-15);
+  pn_plan_unref(p);
+  pn_plan_unref(copy);
+  pn_scope_close(c, mark);
+  pn_scope_close(other, there);
+  CHECK(pn_context_objects(c) == 0 && pn_context_objects(other) == 0);
+  pn_context_close(c);
+  pn_context_close(other);
+}
+
+static void misuse(void) {
+  pn_context *c = pn_context_new(NULL);
+  size_t mark = pn_scope_open(c);
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), 2), *w = pn_param(c, x), *in[3], *out, *many[2] = {x, x};
+  CHECK(!pni_rule_end(c, 1, &x));
+  CHECK_FAIL(c, PN_STATE, "there is no capture of g, y and 1 inputs");
+  CHECK(!pni_own_gradient(c, x, x, 1, &x));
+  CHECK_FAIL(c, PN_STATE, "there is no rule for 1 inputs");
+  pn_tensor *rule = make_rule(c, x, x);
+  CHECK(rule && !pni_own_gradient(c, x, rule, 2, many));
+  CHECK_FAIL(c, PN_STATE, "there is no rule for 2 inputs");
+  pn_tensor *given[] = {x, x, x};
+  CHECK_STATUS(c, pni_capture_enter(c, outside, 3, given, 0, 3, in), PN_OK);
+  out = pn_mul(c, in[0], w);
+  CHECK(!pni_rule_end(c, 1, &out));
+  CHECK_FAIL(c, PN_STATE, "a parameter from outside is used");
+  CHECK(!pn_capturing(c));
+  CHECK_STATUS(c, pni_capture_enter(c, outside, 3, given, 0, 3, in), PN_OK);
+  out = pn_mul(c, in[0], pn_randn(c, NULL, PN_FLOAT64, SHAPE(3)));
+  CHECK(!pni_rule_end(c, 1, &out));
+  CHECK_FAIL(c, PN_STATE, "must not draw random numbers");
+  CHECK(!pn_capturing(c));
+  pn_scope_close(c, mark);
+  CHECK(pn_context_objects(c) == 0);
+  pn_context_close(c);
+}
+
+static bool work(pn_context *c, const void *data) {
+  double first, second;
+  (void)data;
+  pn_tensor *x = pn_full(c, PN_FLOAT64, SHAPE(3), 2), *w = x ? pn_param(c, x) : NULL;
+  if (!w || !gradients(c, w, &first, &second)) return false;
+  pn_plan *p = make_plan(c, w), *copy = p ? pn_plan_copy(c, p) : NULL;
+  bool good = copy != NULL;
+  pn_plan_unref(p);
+  pn_plan_unref(copy);
+  return good;
+}
+
+int main(void) {
+  values();
+  plans();
+  misuse();
+  sweep("own_gradient", work, NULL);
+  CHECK_DONE();
+}
