@@ -144,7 +144,7 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
  * by 200x784 in two 1.02, 100x784 by 784x200 1.06, tall ones in eight 0.95). Shards of many small products are some of
  * them. No shard takes longer than some tenths of a second, as none is interrupted. Shapes alone decide. */
 static void cut(pni_product *j, int64_t batch) {
-  enum { PART = 8000000, LEAST = 3000000, MOST = 8, SIDE = 96, STEP = 8, SMALL = 1000000 };
+  enum { PART = 8000000, LEAST = 1500000, MOST = 8, SIDE = 96, STEP = 8, SMALL = 1000000 };
   const double longest = 4e9;
   double all = (double)j->m * (double)j->n * (double)j->k;
   int64_t work = (int64_t)(all < 9e18 ? all : 9e18) + 1, parts = (work + PART / 2) / PART;
