@@ -1,7 +1,7 @@
 --- The rows of `make bench-peers` in the order of printing: {key, title, unit, must, dtype, flops, bytes}.
----   must      what the ratio to the best of the peers is to reach at least, {peer = 3}, and the ratio to the limit at
----             most, {limit = 2}; {PyTorch = 1.5}: to that peer. Figures of one run are compared, never microseconds.
----   which     "replayed": the row is judged by that figure; "both": by the worse of eager and replayed; else the better
+---   must      what the ratio to the best of the peers is to reach at least, {peer = 3}, and that to the limit at most,
+---             {limit = 2}; {PyTorch = 1.5}: to that peer. Figures of one run are compared, never microseconds.
+---   which     "replayed": judged by that figure; "both": by the worse of eager and replayed; else by the better
 ---   flops     with rate = "product" (at the rate of a large product) or "multiply-add" (in registers), and
 ---   bytes     at the rate of a copy: the larger of the two is the limit
 local rows = {}
