@@ -77,8 +77,8 @@ fuzzers: $(FUZZ_PROG)
 # either. A CFLAGS of your own is taken as it is.
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
 WRITTEN  = %/lane_matrix_f64.o %/lane_matrix_f32.o %/kalman_f64.o %/kalman_f32.o %/short_rows_f64.o %/short_rows_f32.o \
-           %/distance_f64.o %/distance_f32.o
-UNROLLED = %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o
+           %/distance_f64.o %/distance_f32.o %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o
+UNROLLED = %/recurrent_f64.o %/recurrent_f32.o %/blas.o
 STRIDED  = %/reduce_f64.o %/reduce_f32.o
 VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
            $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \
