@@ -189,7 +189,7 @@ bench:
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
 # The same beside PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, cuthbert and particles, which a first run installs
-# under $(BUILD)/peers (6 GB). ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta'
+# under $(BUILD)/peers (8 GB). ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta'
 # distributions, LEVELS='avx2 portable' processor levels.
 bench-peers: $(PEERS:%=$(BUILD)/peers/%/installed)
 	@.ci/deps build

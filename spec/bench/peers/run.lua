@@ -4,8 +4,8 @@
 ---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
 ---                                               distributions; all without any; distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are and
---- what each must reach. Time is processor time, the best of many rounds; ours and the peers take turns, and the best of the
---- turns counts. The groups in LEVELLED run at every processor level (level.lua), the others at the best one.
+--- what each must reach. Time is processor time, the best of many rounds; ours and the peers take turns, and the best
+--- of the turns counts. The groups in LEVELLED run at every processor level (level.lua), the others at the best one.
 local build = os.getenv "BUILD" or "build"
 local lua = os.getenv "LUA" or "lua5.4"
 local here = "spec/bench/peers/"
