@@ -50,6 +50,11 @@ SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
 EMBED_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/embed/*.c))
 BENCH_PROG := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/bench/*.c))
 FUZZ_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/fuzz/*.c))
+PEERS := torch jax stan particles
+PACKAGES_torch = torch pyro-ppl
+PACKAGES_jax   = jax numpyro blackjax 'arviz<0.23' smcx cuthbert dynamax statsmodels
+PACKAGES_stan  = pystan 'setuptools<81' jax numpyro 'arviz<0.23'
+PACKAGES_particles = particles
 C_FILES     = $(shell find src spec examples -name '*.[ch]' -not -path '*/golden/*' 2>/dev/null | LC_ALL=C sort)
 ARTEFACTS  := $(BUILD)/libpenumbra.a $(BUILD)/$(SONAME) $(BUILD)/lua/penumbra/core.so \
               $(if $(CLI_OBJ),$(BUILD)/penumbra)
@@ -72,8 +77,8 @@ fuzzers: $(FUZZ_PROG)
 # either. A CFLAGS of your own is taken as it is.
 LOOPS    = $(call once,LOOPS,-ftree-vectorize $(call has,-fvect-cost-model=dynamic))
 WRITTEN  = %/lane_matrix_f64.o %/lane_matrix_f32.o %/kalman_f64.o %/kalman_f32.o %/short_rows_f64.o %/short_rows_f32.o \
-           %/distance_f64.o %/distance_f32.o
-UNROLLED = %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o %/recurrent_f64.o %/recurrent_f32.o %/blas.o
+           %/distance_f64.o %/distance_f32.o %/small_product_portable.o %/small_product_avx2.o %/small_product_avx512.o
+UNROLLED = %/recurrent_f64.o %/recurrent_f32.o %/blas.o
 STRIDED  = %/reduce_f64.o %/reduce_f32.o
 VECTORS  = $(BUILD)/obj/math/vector/%.o $(BUILD)/obj/math/random/rng_fill_%.o $(BUILD)/obj/tensor/product/small_product_%.o \
            $(BUILD)/obj/distribution/count/count_kernel.o $(BUILD)/obj/distribution/constraint_scan.o \
@@ -184,22 +189,21 @@ bench:
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/run.lua
 
 # The same beside PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, cuthbert and particles, which a first run installs
-# under $(BUILD)/peers (6 GB; particles apart: it wants a NumPy below 2, JAX one above). ROWS='training kalman' chooses
-# groups of rows, ROWS='distributions:gamma,beta' distributions.
-bench-peers: $(BUILD)/peers/complete
+# under $(BUILD)/peers (8 GB). ROWS='training kalman' chooses groups of rows, ROWS='distributions:gamma,beta'
+# distributions, LEVELS='avx2 portable' processor levels.
+bench-peers: $(PEERS:%=$(BUILD)/peers/%/installed)
 	@.ci/deps build
 	@$(SUBMAKE) all $(BUILD)/spec/bench/limits $(BUILD)/spec/bench/particle
 	@$(RUN) $(LUA_ENV) $(LUA) spec/bench/peers/run.lua $(ROWS)
 
-$(BUILD)/peers/complete:
-	@mkdir -p $(BUILD)
-	@python3 -m venv $(BUILD)/peers
-	@python3 -m venv $(BUILD)/peers/particles
-	@echo '  installing PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, smcx, dynamax, cuthbert and others into $(BUILD)/peers'
-	@$(BUILD)/peers/bin/pip install torch pyro-ppl jax numpyro blackjax 'arviz<0.23' smcx cuthbert \
-	  dynamax statsmodels pystan 'setuptools<81' > $(BUILD)/peers.log 2>&1 && \
-	  $(BUILD)/peers/particles/bin/pip install particles >> $(BUILD)/peers.log 2>&1 || \
-	  { tail -n 2 $(BUILD)/peers.log; echo 'bench-peers: the peers could not be installed (no network?)'; exit 1; }
+# An environment each, since their needs differ (particles wants a NumPy below 2, JAX one above): one that could not be
+# finished is taken up again, the others stay.
+$(BUILD)/peers/%/installed:
+	@mkdir -p $(BUILD)/peers
+	@python3 -m venv $(@D)
+	@echo "  installing $(PACKAGES_$*) into $(@D)"
+	@$(@D)/bin/pip install $(PACKAGES_$*) > $(BUILD)/peers/$*.log 2>&1 || \
+	  { tail -n 2 $(BUILD)/peers/$*.log; echo 'bench-peers: $* could not be installed (no network?)'; exit 1; }
 	@touch $@
 
 # $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)

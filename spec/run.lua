@@ -43,6 +43,10 @@ local function contains(name, parts)
   return false
 end
 
+--- Tests of kernels, which also run at the levels below the processor's best (src/base/processor.h).
+local KERNEL_TESTS = {"processor", "vector", "rng", "small_product", "product", "short_rows", "distance", "linalg",
+                      "kalman"}
+
 --- The jobs: name and shell command, the slow ones first so that none is left alone at the end.
 local function all_jobs()
   local jobs = {}
@@ -63,6 +67,12 @@ local function all_jobs()
   end
   for _, path in ipairs(files("spec/c", "*_test.c")) do
     add(path, quote(build .. "/" .. path:gsub("%.c$", "")))
+  end
+  for _, name in ipairs(KERNEL_TESTS) do
+    local path = ("spec/c/%s_test"):format(name)
+    for _, level in ipairs {"portable", "avx2"} do
+      add(("%s.c at level %s"):format(path, level), ("PENUMBRA_CPU=%s %s"):format(level, quote(build .. "/" .. path)))
+    end
   end
   for _, path in ipairs(files("examples/embed", "*.c")) do
     add(path, quote(build .. "/" .. path:gsub("%.c$", "")))

@@ -154,7 +154,9 @@ typedef struct pn_context_config {
  * An OpenBLAS in the process is set to one thread: contexts have threads of their own, and two pools would fight. It
  * chooses its kernels when it is loaded; where it misjudges a new processor (the `penumbra` command and pn.blas() tell
  * which it took), set OPENBLAS_CORETYPE, e.g. to SkylakeX for AVX-512, before the host starts. The command does so
- * itself. */
+ * itself.
+ * Kernels use the best vectors of the processor; the environment variable PENUMBRA_CPU (portable, avx2 or avx512), read
+ * when the library is loaded, limits them. A context made while it says anything else has an error pending. */
 PN_API pn_context *pn_context_new(const pn_context_config *config);
 /* Gives the context up. Its memory goes when the last object made in it does. NULL is a no-op. */
 PN_API void pn_context_close(pn_context *c);

@@ -11,8 +11,8 @@ return function(bench)
   end
   local nothing = fastest "/bin/true"
   local function start(what) return fastest(("%s -e '%s'"):format(bench.command, what)) - nothing end
-  bench.row("start-up of the command", start "", "ms", 10)
-  bench.row("start-up with require 'penumbra'", start [[require "penumbra"]], "ms", 10)
+  bench.row("start-up of the command", start "", "ms")
+  bench.row("start-up with require 'penumbra'", start [[require "penumbra"]], "ms")
   local copy = bench.build .. "/stripped.so"
   bench.run(("cp %s/libpenumbra.so.0 %s && strip %s"):format(bench.build, copy, copy))
   bench.row("libpenumbra.so.0, stripped", tonumber(bench.run("wc -c < " .. copy)) / 2 ^ 20, "MiB", 1)

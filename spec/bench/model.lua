@@ -68,7 +68,7 @@ return function(bench, only)
   local rate = 2 * 768 ^ 3 / bench.time(function() pn.matmul(a, b) end)
   bench.row("product of 768 x 768 matrices, float32", rate * 1e-9, "GFLOP/s")
   for _, m in ipairs(models) do
-    local name, make, floor = table.unpack(m)
+    local name, make = table.unpack(m)
     if not only or name:find(only, 1, true) then
       pn.seed(1)
       local params, f, data, work = make()
@@ -76,9 +76,9 @@ return function(bench, only)
       bench.row(name .. ", float32, eager", bench.time(function()
         local loss = f(table.unpack(data))
         if opt then opt:step(loss) end
-      end) * 1e6, "us", floor)
+      end) * 1e6, "us")
       local step = pn.compile(f, {optimiser = opt})
-      bench.row(name .. ", float32, replayed", bench.time(function() step(table.unpack(data)) end) * 1e6, "us", floor)
+      bench.row(name .. ", float32, replayed", bench.time(function() step(table.unpack(data)) end) * 1e6, "us")
       if work then bench.row("  its products at that rate", work / rate * 1e6, "us") end
       bench.row("  steps of its plan", step:plans()[1].steps, "")
     end

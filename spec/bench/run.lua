@@ -1,14 +1,16 @@
 --- `make bench`: runs every body of this folder, prints a table and writes BUILD/bench.json.
 ---   lua spec/bench/run.lua [PART]...     only bodies whose names contain one of the parts
 --- A body is NAME.lua, returning function(bench) that calls
----   bench.row(name, value, unit, aim)    a measured figure and what it should be (a number or text)
+---   bench.row(name, value, unit, must)   a measured figure; must: what it may be at most (a number), or ">= number"
 ---   bench.time(f)                        seconds per call of f(), the best of several rounds
 ---   bench.run(command)                   a shell command's output
---- or NAME.c, a program that prints lines `name<TAB>value<TAB>unit<TAB>aim`. Every Lua body runs in a process
---- of its own, so that peaks of memory are its own.
+--- or NAME.c, a program that prints lines `name<TAB>value<TAB>unit<TAB>must`. What must be is a ratio of figures of one
+--- run, a count or a size, never a time: the next machine is another one. Every Lua body runs in a process of its own,
+--- so that peaks of memory are its own. The bodies in LEVELLED run at every processor level (peers/level.lua).
 local build = os.getenv "BUILD" or "build"
 local lua = os.getenv "LUA" or "lua5.4"
 local bench = {build = build, lua = lua, command = build .. "/penumbra"}
+local LEVELLED = {vector = true, kalman = true, linalg = true, limits = true, replay = true}
 
 function bench.run(command)
   local pipe = assert(io.popen(command))
@@ -18,8 +20,8 @@ function bench.run(command)
 end
 
 --- Prints one figure as a line that the parent reads.
-function bench.row(name, value, unit, aim)
-  io.write(table.concat({name, ("%.6g"):format(value), unit, tostring(aim or "")}, "\t"), "\n")
+function bench.row(name, value, unit, must)
+  io.write(table.concat({name, ("%.6g"):format(value), unit, tostring(must or "")}, "\t"), "\n")
   io.flush()
 end
 
@@ -56,6 +58,9 @@ if arg[1] == "--body" then
   return
 end
 
+package.path = "spec/bench/peers/?.lua;" .. package.path
+local level = require "level"
+
 local function wanted(name)
   if #arg == 0 then return true end
   for _, part in ipairs(arg) do if name:find(part, 1, true) then return true end end
@@ -74,39 +79,53 @@ local function bodies()
   return list
 end
 
---- Which kernels the BLAS library chose: speed depends on it.
-local function core_type()
-  local out = bench.run(lua .. [[ -e 'local pn = require "penumbra" print(pn.blas and pn.blas() or "")' 2>/dev/null]])
-  out = (out or ""):gsub("%s+$", "")
-  if out ~= "" then return out end
-  local text = bench.run("OPENBLAS_VERBOSE=2 " .. lua .. [[ -e 'require "penumbra.core"' 2>&1]]) or ""
-  return text:match "Core: (%w+)" or os.getenv "OPENBLAS_CORETYPE" or "unknown"
-end
-
 local function json(value)
   if type(value) == "number" then return ("%.6g"):format(value) end
   return '"' .. tostring(value):gsub('[%c"\\]', function(ch) return ("\\u%04x"):format(ch:byte()) end) .. '"'
 end
 
-local core = core_type()
-local cpu = (bench.run "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1" or ""):gsub("%s+$", "")
-print(("processor: %s   BLAS kernels: %s"):format(cpu, core))
-print(("%-66s %12s %-8s %s"):format("", "figure", "", "aim"))
-local rows, failed = {}, 0
-for _, body in ipairs(bodies()) do
-  local out = bench.run("OPENBLAS_NUM_THREADS=1 " .. body.command)
-  if not out then
-    failed = failed + 1
-    print(body.name .. ": failed")
-  end
-  for name, value, unit, aim in (out or ""):gmatch "([^\t\n]+)\t([^\t\n]+)\t([^\t\n]*)\t?([^\n]*)" do
-    print(("%-66s %12s %-8s %s"):format(name, value, unit, aim))
-    rows[#rows + 1] = ('    {"name": %s, "value": %s, "unit": %s, "aim": %s, "body": %s}'):format(json(name),
-      tonumber(value) and value or json(value), json(unit), json(tonumber(aim) or aim), json(body.name))
+-- "ok" or "BEHIND", or nothing where nothing must be.
+local function judge(value, must)
+  local least, most = must:match "^>= *([%d.]+)$", tonumber(must)
+  if least then return value >= tonumber(least) and "ok" or "BEHIND" end
+  return most and (value <= most and "ok" or "BEHIND") or ""
+end
+
+local form = "%-74s %12s %-12s %-8s %s"
+local rows, failed, judged, behind = {}, 0, 0, {}
+
+local function report(body, at, out)
+  for name, value, unit, must in out:gmatch "([^\t\n]+)\t([^\t\n]+)\t([^\t\n]*)\t?([^\n]*)" do
+    local verdict = judge(tonumber(value), must)
+    judged = judged + (verdict ~= "" and 1 or 0)
+    if verdict == "BEHIND" then behind[#behind + 1] = ("%s (%s)"):format(name:gsub("^ +", ""), at.title) end
+    print(form:format(name, value, unit, must, verdict))
+    rows[#rows + 1] = ('    {"name": %s, "level": %s, "value": %s, "unit": %s, "must": %s, "verdict": %s, "body": %s}')
+      :format(json(name), json(at.name), value, json(unit), json(must), json(verdict), json(body.name))
   end
 end
+
+local cpu = (bench.run "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1" or ""):gsub("%s+$", "")
+print(("processor: %s   %s"):format(cpu, os.date "%Y-%m-%d"))
+for k, at in ipairs(level.list(build)) do
+  local settings = level.settings(at)
+  local blas = bench.run(settings .. lua .. [[ -e 'print(require "penumbra".blas())']]) or "?"
+  print(("\nlevel %s   BLAS: %s"):format(at.title, (blas:gsub("%s+$", ""))))
+  print(form:format("", "figure", "", "must", ""))
+  for _, body in ipairs(bodies()) do
+    local out = ""
+    if k == 1 or LEVELLED[body.name] then out = bench.run(settings .. body.command) end
+    if not out then
+      failed = failed + 1
+      print(body.name .. ": failed")
+    end
+    report(body, at, out or "")
+  end
+end
+print(("\n%d rows judged, %d BEHIND%s"):format(judged, #behind, #behind > 0 and ":" or ""))
+for _, name in ipairs(behind) do print("  " .. name) end
 local file = assert(io.open(build .. "/bench.json", "w"))
-file:write('{\n  "processor": ', json(cpu), ',\n  "blas": ', json(core), ',\n  "rows": [\n', table.concat(rows, ",\n"),
-  "\n  ]\n}\n")
+file:write('{\n  "processor": ', json(cpu), ',\n  "date": ', json(os.date "%Y-%m-%d"), ',\n  "rows": [\n',
+  table.concat(rows, ",\n"), "\n  ]\n}\n")
 file:close()
 os.exit(failed == 0)

@@ -14,11 +14,11 @@ return function(bench)
   for _, dtype in ipairs{"float64", "float32"} do
     local o = {dtype = dtype}
     local small = nn.sequential{nn.linear(1, 50, o), nn.relu(), nn.linear(50, 1, o)}
-    bench.row(("step of 1-50-1, batch 32, Adam, %s (PyTorch 120, KANN 2.8)"):format(dtype),
-      bench.time(step_of(small, 1, dtype)) * 1e6, "us", 20)
+    bench.row(("step of 1-50-1, batch 32, Adam, %s"):format(dtype),
+      bench.time(step_of(small, 1, dtype)) * 1e6, "us")
     local deep = nn.sequential{nn.linear(64, 64, o), nn.relu(), nn.linear(64, 64, o), nn.relu(), nn.linear(64, 1, o)}
-    bench.row(("step of 64-64-64-1, batch 32, Adam, %s (PyTorch 192)"):format(dtype),
-      bench.time(step_of(deep, 64, dtype)) * 1e6, "us", 40)
+    bench.row(("step of 64-64-64-1, batch 32, Adam, %s"):format(dtype),
+      bench.time(step_of(deep, 64, dtype)) * 1e6, "us")
   end
   local bayes = nn.sequential{nn.bayes_linear(1, 50), nn.relu(), nn.bayes_linear(50, 1)}
   local x, y = pn.randn{32, 1}, pn.randn{32, 1}

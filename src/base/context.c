@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "context.h"
+#include "processor.h"
 
 static const char *const status_names[] = {
 #define X(name, text) [PN_##name] = text,
@@ -46,6 +47,9 @@ pn_context *pn_context_new(const pn_context_config *config) {
   c->next_id = 1;
   pni_blas_single_thread();
   c->rng.state.key = pni_seed_key(cfg.seed);
+  const char *level = pni_cpu_refused();
+  if (level)
+    pni_fail(c, PN_DOMAIN, "pn_context_new: " PNI_CPU_VARIABLE " must be portable, avx2 or avx512, got %.40s", level);
   return c;
 }
 

@@ -1,14 +1,48 @@
-/* processor.c: the processor's level, from the compiler's run-time library (which asks cpuid and xgetbv at load time). */
+/* processor.c: the processor's level, from the compiler's run-time library (which asks cpuid and xgetbv), and the lower
+ * one that the environment may ask for. */
 #include "processor.h"
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
-int pni_cpu_level(void) {
+static const char *const variable_values[PNI_CPU_LEVELS] = {"portable", "avx2", "avx512"};
+
+static int best_level(void) {
 #if PNI_CPU_X86
+  __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma"))
     return PNI_CPU_AVX512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return PNI_CPU_AVX2;
 #endif
   return PNI_CPU_PORTABLE;
+}
+
+/* The level that a value of PENUMBRA_CPU names, -1 for none. */
+static int level_named(const char *value) {
+  for (int k = 0; k < PNI_CPU_LEVELS; k++)
+    if (strcmp(value, variable_values[k]) == 0) return k;
+  return -1;
+}
+
+#if PNI_CPU_X86
+/* A constant of the process: the loader writes it before any function of the library can be called, nobody after. */
+static int settled;
+
+__attribute__((constructor)) static void settle(void) {
+  const char *value = getenv(PNI_CPU_VARIABLE);
+  int best = best_level(), wanted = value ? level_named(value) : -1;
+  settled = wanted >= 0 && wanted < best ? wanted : best;
+}
+
+int pni_cpu_level(void) { return settled; }
+#else
+int pni_cpu_level(void) { return best_level(); }
+#endif
+
+const char *pni_cpu_refused(void) {
+  const char *value = getenv(PNI_CPU_VARIABLE);
+  return value && level_named(value) < 0 ? value : NULL;
 }
 
 const char *pni_cpu_level_name(int level) {

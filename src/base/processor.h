@@ -1,6 +1,6 @@
 /*
-** processor.h: which instruction sets the running processor has. Hot loops are compiled once per level from the same
-** text; a level is looked up where work begins, so no table has to be filled first.
+** processor.h: which instruction sets kernels use. Hot loops are compiled once per level from the same text; all are
+** chosen by pni_cpu_level() where work begins.
 */
 #ifndef PN_BASE_PROCESSOR_H
 #define PN_BASE_PROCESSOR_H
@@ -33,12 +33,17 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 #if defined(__GNUC__) && !defined(__clang__)
 #define PNI_UNROLL _Pragma("GCC unroll 16")
 #else
-#define PNI_UNROLL
+#define PNI_UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
-/* The best level of this processor and operating system. */
+/* The environment variable that asks for a level: portable, avx2 or avx512. One above the processor's best means the best. */
+#define PNI_CPU_VARIABLE "PENUMBRA_CPU"
+/* The level in use: the best of this processor and operating system, or a lower one that PENUMBRA_CPU asked for when the
+ * library was loaded. */
 int pni_cpu_level(void);
-/* Its name. */
+/* What PENUMBRA_CPU says if that is no level; else NULL. */
+const char *pni_cpu_refused(void);
+/* The name of a level. */
 const char *pni_cpu_level_name(int level);
 
 #endif

@@ -24,7 +24,7 @@ void pni_blas_single_thread(void) {}
 
 /* How long a worker looks for another job, and a caller for the end of its own, before they sleep; and how many times
  * they look between two looks at the clock. */
-enum { PATIENCE = 60000, LOOKS = 32 };
+enum { PATIENCE = 200000, LOOKS = 32 };
 
 struct pni_threads {
   pthread_t *worker;

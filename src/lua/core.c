@@ -46,6 +46,12 @@ pn_context *pni_lua_context(lua_State *L) {
   s->c = pn_context_new(NULL);
   if (!s->c) luaL_error(L, "not enough memory");
   s->own = true;
+  if (pn_context_status(s->c)) {
+    lua_pushstring(L, pn_context_message(s->c));
+    pn_context_close(s->c);
+    s->c = NULL;
+    lua_error(L);
+  }
   return s->c;
 }
 

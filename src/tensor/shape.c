@@ -249,7 +249,7 @@ static pn_status run_alone(pn_context *c, int64_t n, int64_t fine, pni_shard bod
 }
 
 pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_map_kernel row, void *data) {
-  enum { GRAIN = 32768, FINE = 2048 };
+  enum { GRAIN = 16384, FINE = 2048 };
   shard s = {.l = l, .row = row, .data = data};
   if (l->nop == 0) return pni_fail(c, PN_STATE, "loop: at most %d operands are possible", PNI_OPERANDS);
   int64_t inner = l->shape[l->ndim - 1], grain = c->deadline ? FINE : GRAIN;

@@ -69,12 +69,13 @@ def bayesian():
     return [layer(KEY, 13, 50), layer(KEY, 50, 1)], (x, y), loss
 
 
-def classifier():
+def classifier(batch, inputs, hidden, outputs):
     def loss(net, noise, x, label):
         scores = jax.nn.log_softmax(apply(net, x, jax.nn.relu))
         return -jnp.take_along_axis(scores, label[:, None], 1).mean()
 
-    return network(KEY, 784, 64, 10), (jax.random.uniform(KEY, (64, 784)), jnp.arange(64) % 10), loss
+    data = jax.random.uniform(KEY, (batch, inputs)), jnp.arange(batch) % outputs
+    return network(KEY, inputs, hidden, outputs), data, loss
 
 
 def log_bernoulli(logits, x):
@@ -157,7 +158,8 @@ def measure(key, made, update=True, draws=True):
 measure("1-50-1", regression(1, 50), draws=False)
 measure("64-64-64-1", regression(64, 64, 64), draws=False)
 measure("Bayesian 13-50-1", bayesian())
-measure("784-64-10", classifier(), draws=False)
+measure("784-64-10", classifier(64, 784, 64, 10), draws=False)
+measure("784-400-20", classifier(100, 784, 400, 20), draws=False)
 measure("VAE", vae())
 measure("IWAE K=50", iwae())
 measure("GRU 8-32", gru(), update=False)

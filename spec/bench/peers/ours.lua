@@ -36,7 +36,7 @@ end
 local groups = {}
 
 function groups.training()
-  for _, name in ipairs{"small", "deep", "bayesian", "classifier", "vae", "iwae", "gru"} do
+  for _, name in ipairs{"small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae", "gru"} do
     local row = require "training"[name]()
     local key, given = row[1], row.tensors
     local parameters, loss, step = row.parameters, row.loss, nil
@@ -83,17 +83,19 @@ end
 function groups.elementwise()
   for _, dtype in ipairs{"float32", "float64"} do
     local o = {dtype = dtype}
-    local x = pn.rand({65536}, o) * 5 + 0.05
-    for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do
-      both_ways(name .. " " .. dtype, pn[name], x)
+    for _, n in ipairs{65536, 1000000} do
+      local x = pn.rand({n}, o) * 5 + 0.05
+      for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do
+        both_ways(("%s %s %d"):format(name, dtype, n), pn[name], x)
+      end
     end
     both_ways("normals " .. dtype, function() return pn.randn({1000000}, o) end)
+    both_ways("chain " .. dtype, function(t)
+      return ((t * 2 + 1):tanh() * t - t:square()):exp():sum()
+    end, pn.randn({1000, 1000}, o))
   end
   local w, y = pn.param(pn.rand(8)), pn.rand(8)
   print_row("add of 8", "eager", time(function() local _ = w + y end))
-  both_ways("chain", function(t)
-    return ((t * 2 + 1):tanh() * t - t:square()):exp():sum()
-  end, pn.randn({1000, 1000}, {dtype = "float32"}))
 end
 
 -- Predict and update of 3200 filters; gradients of the sums of mean, covariance and density in all operands.

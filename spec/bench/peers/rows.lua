@@ -1,7 +1,9 @@
---- The rows of `make bench-peers` in the order of printing: {key, title, unit, floor, aim, dtype, flops, bytes}. The
---- limit of a row is the larger of flops at the rate of a large product and bytes at the rate of a copy. Floors and
---- aims are in the row's unit: {eager, replayed}, or one for the better of the two; "1.1 limit", "PyTorch" and "best
---- peer" are multiples of figures of the run; with `each` eager and replayed must both reach it.
+--- The rows of `make bench-peers` in the order of printing: {key, title, unit, must, dtype, flops, bytes}.
+---   must      what the ratio to the best of the peers is to reach at least, {peer = 3}, and that to the limit at most,
+---             {limit = 2}; {PyTorch = 1.5}: to that peer. Figures of one run are compared, never microseconds.
+---   which     "replayed": judged by that figure; "both": by the worse of eager and replayed; else by the better
+---   flops     with rate = "product" (at the rate of a large product) or "multiply-add" (in registers), and
+---   bytes     at the rate of a copy: the larger of the two is the limit
 local rows = {}
 
 local function add(row) rows[#rows + 1] = row end
@@ -16,41 +18,37 @@ end
 local encoder, decoder = {{784, 200}, {200, 200}, {200, 80}}, {{40, 200}, {200, 200}, {200, 784}}
 
 for _, r in ipairs{
-  {"1-50-1", "1-50-1, batch 32, Adam", "us", {20, 4}, {8, 2}, products(32, {{1, 50}, {50, 1}}, true)},
-  {"64-64-64-1", "64-64-64-1, batch 32, Adam", "us", {40, 20}, {25, 13},
-    products(32, {{64, 64}, {64, 64}, {64, 1}}, true)},
-  {"Bayesian 13-50-1", "Bayesian 13-50-1, batch 32, Adam", "us", {60, 15}, {25, 8},
-    2 * products(32, {{13, 50}, {50, 1}}, true)},
-  {"784-64-10", "784-64-10, batch 64, Adam", "us", 130, "1.1 limit",
-    products(64, {{784, 64}, {64, 10}}, true)},
-  {"VAE", "VAE 784-200-200-40, batch 100, Adam", "us", "PyTorch", "1.25 limit",
-    products(100, encoder, true) + products(100, decoder)},
-  {"IWAE K=50", "IWAE of the same, K = 50, Adam", "us", "PyTorch", "0.5 PyTorch",
-    products(100, encoder, true) + products(5000, decoder)},
-  {"GRU 8-32", "GRU 8-32, T 50, batch 16, gradient", "us", 1000, 500,
-    products(50 * 16, {{8, 96}, {32, 96}}, true)},
+  {"1-50-1", "1-50-1, batch 32, Adam", 3, products(32, {{1, 50}, {50, 1}}, true)},
+  {"64-64-64-1", "64-64-64-1, batch 32, Adam", 3, products(32, {{64, 64}, {64, 64}, {64, 1}}, true)},
+  {"Bayesian 13-50-1", "Bayesian 13-50-1, batch 32, Adam", 3, 2 * products(32, {{13, 50}, {50, 1}}, true)},
+  {"784-64-10", "784-64-10, batch 64, Adam", 1.3, products(64, {{784, 64}, {64, 10}}, true)},
+  {"784-400-20", "784-400-20, batch 100, Adam", 1.3, products(100, {{784, 400}, {400, 20}}, true)},
+  {"VAE", "VAE 784-200-200-40, batch 100, Adam", 1.3, products(100, encoder, true) + products(100, decoder)},
+  {"IWAE K=50", "IWAE of the same, K = 50, Adam", 1.3, products(100, encoder, true) + products(5000, decoder)},
+  {"GRU 8-32", "GRU 8-32, T 50, batch 16, gradient", 3, products(50 * 16, {{8, 96}, {32, 96}}, true)},
 } do
-  add{group = "training", key = r[1], title = r[2], unit = r[3], floor = r[4], aim = r[5], flops = r[6],
-    dtype = "float32"}
+  add{group = "training", key = r[1], title = r[2], unit = "us", must = {peer = r[3]}, flops = r[4], rate = "product",
+    dtype = "float32", which = "replayed"}
 end
 
-local aims = {exp = {float32 = {0.6, 0.25}, float64 = {1.2, 0.6}}, log = {float32 = {0.6, 0.25}, float64 = {1.2, 0.6}},
-  lgamma = {float64 = {6.6, 2}}, digamma = {float64 = {6.6, 2}}, normals = {float32 = {3, 1.2}}}
 for _, dtype in ipairs{"float32", "float64"} do
-  for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma", "normals"} do
-    local n, size = name == "normals" and 1000000 or 65536, dtype == "float32" and 4 or 8
-    local aim = (aims[name] or {})[dtype] or {}
-    add{group = "elementwise", key = name .. " " .. dtype, unit = "ns", per = n, dtype = dtype,
-      title = ("%s of %d, %s, each"):format(name, n, dtype),
-      floor = aim[1], aim = aim[2], bytes = n * size * (name == "normals" and 1 or 2)}
+  local size = dtype == "float32" and 4 or 8
+  for _, name in ipairs{"exp", "log", "tanh", "erf", "lgamma", "digamma"} do
+    for _, n in ipairs{65536, 1000000} do
+      add{group = "elementwise", key = ("%s %s %d"):format(name, dtype, n), unit = "ns", per = n, dtype = dtype,
+        title = ("%s of %s, %s, each"):format(name, n == 65536 and "65536" or "10^6", dtype), must = {peer = 1},
+        bytes = 2 * n * size}
+    end
   end
+  add{group = "elementwise", key = "normals " .. dtype, unit = "ns", per = 1000000, dtype = dtype,
+    title = ("normals of 10^6, %s, each"):format(dtype), must = {peer = 1}, bytes = 1000000 * size}
+  add{group = "elementwise", key = "chain " .. dtype, title = "7 elementwise and a sum, 10^6 " .. dtype, unit = "us",
+    dtype = dtype, must = {peer = 1}, bytes = 1000000 * size, which = "replayed"}
 end
-add{group = "elementwise", key = "add of 8", title = "add of 8, recorded", unit = "us", floor = 0.5, aim = 0.25,
+add{group = "elementwise", key = "add of 8", title = "add of 8, recorded", unit = "us", must = {peer = 1},
   dtype = "float64"}
-add{group = "elementwise", key = "chain", title = "7 elementwise and a sum, 10^6 float32", unit = "us",
-  dtype = "float32", bytes = 4e6}
 
-for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150, 600}}} do
+for _, size in ipairs{{4, 2}, {10, 4}} do
   local n, p = size[1], size[2]
   -- of a filter: state and observation in, state and density out
   local bytes = 8 * (2 * (n + n * n) + p + 1)
@@ -58,37 +56,34 @@ for _, size in ipairs{{4, 2, {300, 1400}, {50, 200}}, {10, 4, {700, 2500}, {150,
   local flops = 2 * n * n + 6 * n ^ 3 + 5 * p * n * n + 4 * p * p * n
   for k, what in ipairs{"", ", gradient"} do
     add{group = "kalman", key = ("Kalman %d, %d%s"):format(n, p, what), unit = "ns", per = 3200, dtype = "float64",
-      title = ("Kalman step, state %d, observation %d%s"):format(n, p, what), floor = size[3][k],
-      aim = size[4][k], bytes = 3200 * bytes * (k == 1 and 1 or 2), flops = 3200 * flops * (k == 1 and 1 or 3)}
+      title = ("Kalman step, state %d, observation %d%s"):format(n, p, what), must = {peer = 3},
+      bytes = 3200 * bytes * (k == 1 and 1 or 2), flops = 3200 * flops * (k == 1 and 1 or 3), rate = "multiply-add"}
   end
 end
 
 for _, size in ipairs{{4, 2}, {10, 4}} do
   for _, what in ipairs{"", ", gradient"} do
     add{group = "gaussian", key = ("sequence %d, %d%s"):format(size[1], size[2], what), unit = "us", dtype = "float64",
-      title = ("Kalman, 64 series of 1000, %d, %d%s"):format(size[1], size[2], what), floor = "best peer"}
+      title = ("Kalman, 64 series of 1000, %d, %d%s"):format(size[1], size[2], what), must = {peer = 1}}
   end
 end
 
 -- A pass of 10 steps, per step of one particle.
-for _, size in ipairs{{4, 2, "0.2 best peer"}, {10, 4, "0.333 best peer"}} do
+for _, size in ipairs{{4, 2, 5}, {10, 4, 3}} do
   for _, what in ipairs{"", ", gradient"} do
     add{group = "rbpf", key = ("RBPF %d, %d%s"):format(size[1], size[2], what), unit = "ns", per = 64 * 50 * 10,
-      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), floor = size[3],
+      title = ("RBPF step, state %d, observation %d%s"):format(size[1], size[2], what), must = {peer = size[3]},
       dtype = "float64"}
   end
 end
 
 -- Four times the best peer where overhead counts. The limit is the loop by hand of bench/particle.c: at most twice
 -- that.
-for _, r in ipairs{{1000, 100, "0.25 best peer"}, {100000, 20, "best peer"}, {1000000, 5, "best peer"}} do
+for _, r in ipairs{{1000, 100, 4}, {100000, 20, 1}, {1000000, 5, 1}} do
   local row = {group = "smc", key = "bootstrap " .. r[1], unit = "ns", per = r[1] * r[2], dtype = "float64",
     by_hand = r[1]}
-  for _, judged in ipairs{{"", r[3]}, {", beside C", "2 limit"}} do
-    local own = {title = ("bootstrap filter, N = %d, each%s"):format(r[1], judged[1]), floor = judged[2]}
-    for k, v in pairs(row) do own[k] = v end
-    add(own)
-  end
+  row.title, row.must = ("bootstrap filter, N = %d, each"):format(r[1]), {peer = r[3], limit = 2}
+  add(row)
 end
 
 -- Log density and gradient of the larger ones are a product with the data each; the others are small.
@@ -97,7 +92,7 @@ for _, r in ipairs{{"eight_schools", "eight schools"}, {"logistic", "logistic re
   for _, what in ipairs{{"leapfrog", "a leapfrog"}, {"ess", "an effective draw"},
     {"cold", "cold start to R-hat < 1.01"}, {"warm", "the same, compiled"}} do
     add{group = "sampling", key = r[1] .. " " .. what[1], title = ("NUTS, %s: %s"):format(r[2], what[2]), unit = "us",
-      floor = "best peer", dtype = "float64"}
+      must = {peer = 1}, dtype = "float64"}
   end
 end
 
@@ -107,9 +102,9 @@ for _, r in ipairs{{"eight_schools", "eight schools", "mean-field", 10},
   for _, estimator in ipairs{"elbo", "iwae"} do
     local name = estimator == "elbo" and "ELBO" or "IWAE K=" .. r[4]
     add{group = "inference", key = estimator .. " " .. r[1], title = ("%s, %s"):format(name, r[2]), unit = "us",
-      floor = "best peer", dtype = r[1] == "VAE" and "float32" or "float64"}
+      must = {peer = 1}, dtype = r[1] == "VAE" and "float32" or "float64"}
     add{group = "inference", key = ("%s %s first"):format(estimator, r[1]), title = "  until the first step is done",
-      unit = "us", floor = "best peer", dtype = "float64"}
+      unit = "us", must = {peer = 1}, dtype = "float64"}
   end
 end
 
@@ -123,7 +118,7 @@ local function distributions(figures)
     if name and (n == "100" or n == "1000000") then
       list[#list + 1] = {key = key, title = ("%s %s, %s"):format(name, what, n == "100" and "10^2" or "10^6, each"),
         unit = n == "100" and "us" or "ns", per = n == "100" and 1 or 1000000, dtype = "float64",
-        floor = special[name] and "0.333 PyTorch" or "PyTorch", each = true}
+        must = {PyTorch = special[name] and 3 or 1}, which = "both"}
     end
   end
   table.sort(list, function(a, b) return a.key < b.key end)

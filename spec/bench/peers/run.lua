@@ -3,14 +3,24 @@
 --- writes BUILD/bench-peers.json.
 ---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
 ---                                               distributions; all without any; distributions:gamma,beta only these
---- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are. Time
---- is processor time, the best of many rounds. Ours runs before and after the peers; the better round counts.
+--- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are and
+--- what each must reach. Time is processor time, the best of many rounds; ours and the peers take turns, and the best
+--- of the turns counts. The groups in LEVELLED run at every processor level (level.lua), the others at the best one.
 local build = os.getenv "BUILD" or "build"
 local lua = os.getenv "LUA" or "lua5.4"
 local here = "spec/bench/peers/"
 package.path = here .. "?.lua;" .. package.path
+local level = require "level"
 
 local PATIENCE = 1800 -- seconds for one program of a peer; XLA has been seen to stop for good on one thread
+local LEVELLED = {training = true, elementwise = true, kalman = true}
+local GROUPS = {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling", "inference",
+  "distributions"}
+local TURNS = {training = 2, elementwise = 2, kalman = 2}
+local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
+  "statsmodels"}
+-- The environment that each peer's programs run in, by their first word; the others': "jax".
+local HOMES = {torch = "torch", pyro = "torch", particles = "particles", stan = "stan"}
 
 local function shell(command)
   local pipe = assert(io.popen(command))
@@ -27,35 +37,27 @@ local function alone()
 end
 
 local pinned = alone()
-local settings = "PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 "
-  .. "XLA_FLAGS='--xla_cpu_multi_thread_eigen=false' "
 
 -- ---- measuring ----
 
-local figures, missing = {}, {}
+local missing = {}
 
-local function take(command, name)
-  local out, ok = shell(settings .. pinned .. command)
-  for key, who, value in out:gmatch "([^\t\n]+)\t([^\t\n]+)\t([^\t\n]+)" do
-    local of = figures[key] or {}
-    figures[key] = of
-    of[who] = math.min(of[who] or math.huge, tonumber(value))
-  end
-  if not ok then missing[#missing + 1] = name end
-end
-
-local function limits()
-  local rate, program = {}, pinned .. build .. "/spec/bench/limits"
+-- What runs of limits.c give, the best of two: operations per second of products and of multiply-adds, bytes of copies.
+local function limits(settings)
+  local rate, program = {}, settings .. pinned .. build .. "/spec/bench/limits"
   for what, value in (shell(program) .. shell(program)):gmatch "([^\t\n]+)\t([%d.]+)\t[^\n]*" do
     rate[what] = math.max(rate[what] or 0, tonumber(value) * 1e9)
   end
-  return {float32 = rate["product of 768x768, float32"], float64 = rate["product of 768x768, float64"],
-    copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]}}
+  return {
+    product = {float32 = rate["product of 768x768, float32"], float64 = rate["product of 768x768, float64"]},
+    ["multiply-add"] = {float32 = rate["multiply-add, float32"], float64 = rate["multiply-add, float64"]},
+    copy = {rate["copy of 512 KiB"], rate["copy of 8 MiB"], rate["copy of 64 MiB"]},
+  }
 end
 
 -- Seconds per particle and step of the loop by hand, by the number of particles.
-local function by_hand()
-  local out, program = {}, pinned .. build .. "/spec/bench/particle --loops"
+local function by_hand(settings)
+  local out, program = {}, settings .. pinned .. build .. "/spec/bench/particle --loops"
   for n, value in (shell(program) .. shell(program)):gmatch "by hand, N = (%d+)\t([%d.]+)" do
     n = tonumber(n)
     out[n] = math.min(out[n] or math.huge, tonumber(value) * 1e-9)
@@ -63,76 +65,72 @@ local function by_hand()
   return out
 end
 
-local groups = #arg > 0 and arg or {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling",
-  "inference", "distributions"}
-local rate, loops = limits(), nil
-for _, asked in ipairs(groups) do
+local function split(asked)
   local group, names = asked:match "^(%a+):?([%w_,]*)$"
-  if not group then error("no group " .. asked) end
-  names = names:gsub(",", " ")
-  local ours = ("%s %sours.lua %s %s"):format(lua, here, group, names)
-  take(ours, "ours, " .. group)
-  for path in shell(("ls %s*_%s.py"):format(here, group)):gmatch "[^\n]+" do
-    local program = path:match "[^/]+$"
-    local home = program:find "^particles_" and "peers/particles" or "peers"
-    take(("timeout %d %s/%s/bin/python %s %s"):format(PATIENCE, build, home, path, names), program)
+  for _, known in ipairs(GROUPS) do
+    if group == known then return group, (names:gsub(",", " ")) end
   end
-  if group ~= "distributions" then take(ours, "ours, " .. group) end
-  if group == "smc" then loops = by_hand() end
+  error(("no group %s: %s"):format(asked, table.concat(GROUPS, " ")))
+end
+
+-- figures[key][who] = seconds, of all groups that were asked for at one level.
+local function measure(at, asked, first)
+  local settings = "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH= " .. level.settings(at)
+  local found = {level = at, rate = limits(settings), figures = {}}
+  local function take(command, name)
+    local out, ok = shell(settings .. pinned .. command)
+    for key, who, value in out:gmatch "([^\t\n]+)\t([^\t\n]+)\t([^\t\n]+)" do
+      local of = found.figures[key] or {}
+      found.figures[key] = of
+      of[who] = math.min(of[who] or math.huge, tonumber(value))
+    end
+    if not ok then missing[#missing + 1] = ("%s (%s)"):format(name, at.title) end
+  end
+  for _, one in ipairs(asked) do
+    local group, names = split(one)
+    for turn = 1, (first or LEVELLED[group]) and TURNS[group] or 1 do
+      if not first and not LEVELLED[group] then break end
+      local ours = ("%s %sours.lua %s %s"):format(lua, here, group, names)
+      take(ours, "ours, " .. group)
+      for path in shell(("ls %s*_%s.py 2>/dev/null"):format(here, group)):gmatch "[^\n]+" do
+        local program = path:match "[^/]+$"
+        local home = HOMES[program:match "^%a+"] or "jax"
+        take(("timeout %d %s/peers/%s/bin/python %s %s"):format(PATIENCE, build, home, path, names), program)
+      end
+      if group ~= "distributions" and turn == (TURNS[group] or 1) then take(ours, "ours, " .. group) end
+    end
+    if group == "smc" and first then found.loops = by_hand(settings) end
+  end
+  return found
 end
 
 -- ---- the table ----
 
--- Seconds that arithmetic or memory alone take: the larger.
-local function limit_of(row)
-  if row.by_hand then return loops and loops[row.by_hand] * row.per end
-  local bytes, flops = row.bytes or 0, row.flops or 0
-  local copy = rate.copy[bytes <= 2 ^ 20 and 1 or bytes <= 2 ^ 24 and 2 or 3]
-  local seconds = math.max(bytes / copy, flops / rate[row.dtype])
-  return seconds > 0 and seconds or nil
-end
-
 local function text(value, form)
-  if type(value) == "string" then return value end
   return value and (form or (value < 100 and "%.2f" or "%.0f")):format(value) or "-"
 end
 
--- "VAE: PyTorch" and "1.1 limit" as numbers.
-local function bound(value, in_units)
-  if type(value) ~= "string" then return value end
-  local factor, what = value:match "^([%d.]*)%s*(%a[%a ]*)$"
-  return in_units[what] and (tonumber(factor) or 1) * in_units[what]
+local function json(value)
+  if type(value) == "number" then return ("%.6g"):format(value) end
+  return '"' .. tostring(value):gsub('[%c"\\]', function(ch) return ("\\u%04x"):format(ch:byte()) end) .. '"'
 end
 
--- What `got` reaches, given a floor and an aim.
-local function reached(got, floor, aim)
-  if not got or not (floor or aim) then return nil end
-  return aim and got <= aim and "aim" or floor and got <= floor and "floor" or "MISSED"
+-- Seconds that arithmetic or memory alone take: the larger.
+local function limit_of(row, found)
+  if row.by_hand then return found.loops and found.loops[row.by_hand] and found.loops[row.by_hand] * row.per end
+  local bytes, flops = row.bytes or 0, row.flops or 0
+  local copy = found.rate.copy[bytes <= 2 ^ 20 and 1 or bytes <= 2 ^ 24 and 2 or 3]
+  local seconds = math.max(bytes / copy, flops > 0 and flops / found.rate[row.rate][row.dtype] or 0)
+  return seconds > 0 and seconds or nil
 end
 
--- Of eager and replayed where the row has a floor for each ("each" asks the same of both), else of the better.
-local function verdict(row, in_units, ours)
-  local floor, aim = row.floor, row.aim
-  if type(floor) ~= "table" then
-    if not row.each then return reached(ours, bound(floor, in_units), bound(aim, in_units)) or "" end
-    floor, aim = {floor, floor}, {aim, aim}
-  end
-  local words = {}
-  for k, who in ipairs{"eager", "replayed"} do
-    words[#words + 1] = reached(in_units[who], bound(floor[k], in_units), bound(aim and aim[k], in_units))
-  end
-  return table.concat(words, "/")
+-- The one of our figures that the row is judged by.
+local function ours_of(row, of)
+  local eager, replayed = of.eager, of.replayed
+  if row.which == "replayed" then return replayed or eager end
+  if row.which == "both" and eager and replayed then return math.max(eager, replayed) end
+  return math.min(eager or math.huge, replayed or math.huge)
 end
-
-local function pair(t)
-  if type(t) ~= "table" then return t and text(t, "%g") or "" end
-  return ("%g / %g"):format(t[1], t[2])
-end
-
-local judged, missed = 0, {} -- rows with a floor; titles of those that miss it
-
-local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
-  "statsmodels"}
 
 local function best_peer(of)
   local best, who
@@ -142,73 +140,97 @@ local function best_peer(of)
   return best, who
 end
 
-local function json(value)
-  if type(value) == "number" then return ("%.6g"):format(value) end
-  return '"' .. tostring(value):gsub('[%c"\\]', function(ch) return ("\\u%04x"):format(ch:byte()) end) .. '"'
-end
-
-local function environment()
-  local core = shell(lua .. [[ -e 'print(require "penumbra".blas())']]):gsub("%s+$", "")
-  local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
-  local versions = {}
-  for home, names in pairs{["peers/particles"] = "particles",
-    ["peers"] = "torch pyro-ppl jax numpyro blackjax pystan smcx dynamax cuthbert statsmodels"} do
-    local found = shell(("%s/%s/bin/python -c '%s'"):format(build, home, ([[
-from importlib.metadata import version
-print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names)))
-    versions[#versions + 1] = found:gsub("%s+$", "")
+-- "ok", "BEHIND" or nothing where there is nothing to compare with; and what was asked, as text.
+local function judge(row, of, ours, best, limit)
+  local asked, verdict = {}, nil
+  for _, against in ipairs{"peer", "PyTorch", "limit"} do
+    local must = row.must and row.must[against]
+    local figure = against == "peer" and best or against == "limit" and limit or of[against]
+    if must then asked[#asked + 1] = ("%s %s %g"):format(against, against == "limit" and "<=" or ">=", must) end
+    if must and figure then
+      local good
+      if against == "limit" then good = ours <= must * figure else good = ours * must <= figure end
+      verdict = verdict ~= "BEHIND" and good and "ok" or "BEHIND"
+    end
   end
-  table.sort(versions)
-  return cpu, core, table.concat(versions, ", ")
+  return verdict or "", table.concat(asked, ", ")
 end
 
-local cpu, core, versions = environment()
-print(("processor: %s   our BLAS: %s   one thread each   peers: %s"):format(cpu, core, versions))
-print(("limits: products %.0f / %.0f GFLOP/s (float32 / float64), copies of 0.5, 8, 64 MiB %.0f, %.0f, %.0f GB/s")
-  :format(rate.float32 / 1e9, rate.float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9, rate.copy[3] / 1e9))
-local form = "%-50s %2s %9s %9s %9s %9s %9s %9s %9s  %-15s %9s  %-11s %-11s %s"
-print(form:format("*: Pyro's, NumPyro's in rows of inference and laws", "", "eager", "replayed", "PyTorch*",
-  "JAX*", "BlackJAX", "Stan", "particles", "best peer/ours", "limit", "floor", "aim", ""))
+local form = "%-46s %2s %9s %9s %9s %9s %9s %9s %9s %8s  %-15s %7s  %-22s %s"
 
-local function line_of(row, of)
+local function heading(found)
+  local rate = found.rate
+  print()
+  print(("level %s: products %.0f / %.0f GFLOP/s (float32 / float64), multiply-adds %.0f / %.0f, copies of 0.5, 8, 64 "
+    .. "MiB %.0f, %.0f, %.0f GB/s"):format(found.level.title, rate.product.float32 / 1e9, rate.product.float64 / 1e9,
+    rate["multiply-add"].float32 / 1e9, rate["multiply-add"].float64 / 1e9, rate.copy[1] / 1e9, rate.copy[2] / 1e9,
+    rate.copy[3] / 1e9))
+  print(form:format("*: Pyro's, NumPyro's where models are", "", "eager", "replayed", "PyTorch*", "JAX*", "BlackJAX",
+    "Stan", "particles", "limit", "best peer/ours", "/limit", "must", ""))
+end
+
+local judged, behind, lines = 0, {}, {}
+
+local function line_of(row, of, found)
   local scale, in_units = (row.unit == "ns" and 1e9 or 1e6) / (row.per or 1), {}
   for who, seconds in pairs(of) do in_units[who] = seconds * scale end
-  local limit = limit_of(row)
+  local limit, ours, best, who = limit_of(row, found), ours_of(row, of), best_peer(of)
   in_units.limit = limit and limit * scale
-  local ours, best, who = math.min(of.eager or math.huge, of.replayed or math.huge), best_peer(of)
-  in_units["best peer"] = best and best * scale
-  local ratio, judgement = best and ("%.2f %s"):format(best / ours, who) or "", verdict(row, in_units, ours * scale)
-  judged = judged + (judgement ~= "" and 1 or 0)
-  if judgement:find "MISSED" then missed[#missed + 1] = row.title end
+  local verdict, must = judge(row, of, ours, best, limit)
+  judged = judged + (verdict ~= "" and 1 or 0)
+  if verdict == "BEHIND" then behind[#behind + 1] = ("%s (%s)"):format(row.title, found.level.title) end
   print(form:format(row.title, row.unit, text(in_units.eager), text(in_units.replayed),
     text(in_units.PyTorch or in_units.Pyro), text(in_units.JAX or in_units.NumPyro), text(in_units.BlackJAX),
-    text(in_units.Stan), text(in_units.particles), ratio,
-    text(in_units.limit), pair(row.floor),
-    pair(row.aim), judgement))
-  local fields = {('"row": %s, "unit": %s'):format(json(row.title), json(row.unit))}
-  local function field(name)
-    if in_units[name] then fields[#fields + 1] = ("%s: %s"):format(json(name), json(in_units[name])) end
+    text(in_units.Stan), text(in_units.particles), text(in_units.limit),
+    best and ("%.2f %s"):format(best / ours, who) or "", limit and ("%.2f"):format(ours / limit) or "-", must, verdict))
+  local fields = {('"row": %s, "level": %s, "unit": %s'):format(json(row.title), json(found.level.name),
+    json(row.unit))}
+  local function field(name, value)
+    if value then fields[#fields + 1] = ("%s: %s"):format(json(name), json(value)) end
   end
-  field "eager"
-  field "replayed"
-  for _, name in ipairs(PEERS) do field(name) end
-  field "limit"
-  return "    {" .. table.concat(fields, ", ") .. "}"
+  field("eager", in_units.eager)
+  field("replayed", in_units.replayed)
+  for _, name in ipairs(PEERS) do field(name, in_units[name]) end
+  field("limit", in_units.limit)
+  field("best peer to ours", best and best / ours)
+  field("ours to limit", limit and ours / limit)
+  field("must", must)
+  field("verdict", verdict)
+  lines[#lines + 1] = "    {" .. table.concat(fields, ", ") .. "}"
 end
 
-local lines = {}
-for _, row in ipairs(require "rows".fixed) do
-  if figures[row.key] then lines[#lines + 1] = line_of(row, figures[row.key]) end
+local function versions()
+  local found = {}
+  for home in shell(("ls %s/peers"):format(build)):gmatch "(%a+)\n" do
+    local names = {torch = "torch pyro-ppl", stan = "pystan", particles = "particles",
+      jax = "jax numpyro blackjax smcx dynamax cuthbert statsmodels"}
+    local out = names[home] and shell(("%s/peers/%s/bin/python -c '%s' 2>/dev/null"):format(build, home, ([[
+from importlib.metadata import version
+print(", ".join(f"{n} {version(n)}" for n in "NAMES".split()))]]):gsub("NAMES", names[home])))
+    found[#found + 1] = out and out:gsub("%s+$", "") or nil
+  end
+  return table.concat(found, ", ")
 end
-for _, row in ipairs(require "rows".distributions(figures)) do
-  lines[#lines + 1] = line_of(row, figures[row.key])
+
+local asked = #arg > 0 and arg or GROUPS
+for _, one in ipairs(asked) do split(one) end
+local cpu = shell "sed -n 's/^model name.*: //p' /proc/cpuinfo 2>/dev/null | head -n 1":gsub("%s+$", "")
+local levels, peers = level.list(build), versions()
+print(("processor: %s   %s   one thread each   peers: %s"):format(cpu, os.date "%Y-%m-%d", peers))
+for k, at in ipairs(levels) do
+  local found = measure(at, asked, k == 1)
+  if next(found.figures) then heading(found) end
+  for _, row in ipairs(require "rows".fixed) do
+    if found.figures[row.key] then line_of(row, found.figures[row.key], found) end
+  end
+  for _, row in ipairs(require "rows".distributions(found.figures)) do line_of(row, found.figures[row.key], found) end
 end
-print(("%d rows have a floor, %d miss it%s"):format(judged, #missed, #missed > 0 and ":" or ""))
-for _, title in ipairs(missed) do print("  " .. title) end
+print(("\n%d rows judged, %d BEHIND%s"):format(judged, #behind, #behind > 0 and ":" or ""))
+for _, title in ipairs(behind) do print("  " .. title) end
 for _, name in ipairs(missing) do print(name .. ": stopped early or failed") end
 
 local file = assert(io.open(build .. "/bench-peers.json", "w"))
-file:write(('{\n  "processor": %s,\n  "blas": %s,\n  "peers": %s,\n  "rows": [\n'):format(json(cpu), json(core),
-  json(versions)), table.concat(lines, ",\n"), "\n  ]\n}\n")
+file:write(('{\n  "processor": %s,\n  "date": %s,\n  "peers": %s,\n  "rows": [\n'):format(json(cpu),
+  json(os.date "%Y-%m-%d"), json(peers)), table.concat(lines, ",\n"), "\n  ]\n}\n")
 file:close()
 os.exit(#missing == 0)

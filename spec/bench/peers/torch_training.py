@@ -59,9 +59,9 @@ def bayesian():
     return net, loss
 
 
-def classifier():
-    net = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
-    x, label = torch.rand(64, 784), torch.arange(64) % 10
+def classifier(batch, inputs, hidden, outputs):
+    net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+    x, label = torch.rand(batch, inputs), torch.arange(batch) % outputs
     return net, lambda: F.cross_entropy(net(x), label)
 
 
@@ -128,7 +128,8 @@ def measure(key, make, update=True):
 measure("1-50-1", small)
 measure("64-64-64-1", deep)
 measure("Bayesian 13-50-1", bayesian)
-measure("784-64-10", classifier)
+measure("784-64-10", lambda: classifier(64, 784, 64, 10))
+measure("784-400-20", lambda: classifier(100, 784, 400, 20))
 measure("VAE", vae)
 measure("IWAE K=50", iwae)
 measure("GRU 8-32", gru, update=False)

@@ -9,7 +9,7 @@
 #include "../../tensor/kernel/reduce.h"
 
 /* The longest run of elements that a step does in place; longer ones are sharded by pni_loop_run. */
-enum { PNI_RUN = 65536 };
+enum { PNI_RUN = 32768 };
 
 enum { /* (the first three only compute) */
        PNI_STEP_RUN,

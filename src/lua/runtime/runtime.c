@@ -303,6 +303,11 @@ pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
   cfg.context.memory_limit = cfg.limits.memory;
   pn_context *c = pn_context_new(&cfg.context);
   if (!c) return PN_NOMEM;
+  pn_status refused = pn_context_status(c);
+  if (refused) {
+    pn_context_close(c);
+    return refused;
+  }
   pn_runtime *rt = pni_calloc(c, sizeof *rt);
   if (!rt) {
     pn_context_close(c);

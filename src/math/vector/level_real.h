@@ -17,17 +17,23 @@
 #endif
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable) vectorize(enable)")
 #elif defined(__GNUC__)
 #define UNROLL _Pragma("GCC unroll 16")
-#define ROLLED _Pragma("GCC unroll 1")
+#define ROLLED                                                                                                         \
+  _Pragma("GCC unroll 1") /* a loop of a few turns that is to become vector code rather than straight code */
 #else
 #define UNROLL
-#endif
-#ifndef ROLLED
-#define ROLLED /* a loop of a few turns that is to become vector code rather than straight code */
+#define ROLLED
 #endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF /* fused where the text says so, nowhere else */
+#endif
+
+#if defined(__clang__)
+#define IN_GROUP ROLLED
+#else
+#define IN_GROUP
 #endif
 
 #if FUSED
@@ -70,11 +76,11 @@ static double scalar_gap(double x) { return pni_bessel_gap(0, x); }
       int64_t small = 0;                                                                                               \
       ROLLED for (int i = 0; i < PNI_VECTOR_GROUP; i++) small += a[i] < BORDER ? 1 : 0;                                \
       if (small == PNI_VECTOR_GROUP)                                                                                   \
-        for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], SMALL);                                      \
+        IN_GROUP for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], SMALL);                             \
       else if (small == 0)                                                                                             \
-        for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], LARGE);                                      \
+        IN_GROUP for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], LARGE);                             \
       else                                                                                                             \
-        for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], SMALL | LARGE);                              \
+        IN_GROUP for (int i = 0; i < PNI_VECTOR_GROUP; i++) o[i] = name##_by(a[i], SMALL | LARGE);                     \
     }                                                                                                                  \
   }
 #define WHOLE(name) LOOP(double, f64, name##_inside, name##_f64(x))

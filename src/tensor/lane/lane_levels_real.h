@@ -21,10 +21,12 @@
 #include BODY
 
 GROUP CHOOSE(int level, int *lanes) {
-  bool avx512 = level > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-  bool avx2 = level > 0 && __builtin_cpu_supports("avx2");
-  *lanes = avx512 ? AVX512 : avx2 ? AVX2 : BASE;
-  return avx512 ? group_avx512 : avx2 ? group_avx2 : group_base;
+  static const GROUP groups[] = {group_base, group_avx2, group_avx512};
+  static const int widths[] = {BASE, AVX2, AVX512};
+  int most = pni_cpu_level();
+  if (level > most) level = most;
+  *lanes = widths[level];
+  return groups[level];
 }
 #else
 GROUP CHOOSE(int level, int *lanes) {

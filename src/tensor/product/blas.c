@@ -139,23 +139,26 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
   pni_broadcast_strides(&lead, nbatch, stride);
 }
 
-/* A product is cut into parts of its longer side, as every part packs the other operand anew: parts of at least PART
- * multiplications and of SIDE rows or columns, which cost one thread a few hundredths (measured with OpenBLAS: 100x200
- * by 200x784 in two 1.02, 100x784 by 784x200 1.06, tall ones in eight 0.95). Shards of many small products are some of
- * them. No shard takes longer than some tenths of a second, as none is interrupted. Shapes alone decide. */
+/* A product is cut into parts of its longer side, as every part packs the other operand anew: parts of about PART
+ * multiplications and at least SIDE rows or columns, two parts where there is less of either. That costs one thread a few
+ * hundredths of a product (measured with OpenBLAS: 784x100 by 100x200 in two 1.02, 100x784 by 784x200 1.06, tall ones in
+ * eight 0.95). Shards of a batch are some of its products. No shard takes longer than some tenths of a second, as none
+ * is interrupted. Shapes alone decide. */
 static void cut(pni_product *j, int64_t batch) {
-  enum { PART = 8000000, LEAST = 3000000, MOST = 8, SIDE = 96, STEP = 8, SMALL = 1000000 };
+  enum { PART = 8000000, LEAST = 750000, MOST = 8, SIDE = 96, COLUMNS = 8, ROWS = 4, SMALL = 1000000 };
   const double longest = 4e9;
   double all = (double)j->m * (double)j->n * (double)j->k;
   int64_t work = (int64_t)(all < 9e18 ? all : 9e18) + 1, parts = (work + PART / 2) / PART;
   j->columns = j->n > j->m;
   int64_t whole = j->columns ? j->n : j->m;
   if (parts < 2) parts = work >= LEAST ? 2 : 1;
+  if (batch >= MOST) parts = 1;
   if (parts > MOST) parts = MOST;
-  if (parts > whole / SIDE) parts = whole / SIDE;
+  if (parts > 1 && parts > whole / SIDE) parts = whole < SIDE ? 1 : whole < 2 * SIDE ? 2 : whole / SIDE;
   if (all > MOST * longest) parts = (int64_t)(all / longest);
-  if (parts > whole / STEP) parts = whole / STEP;
-  j->part = parts > 1 ? (whole / parts + STEP - 1) / STEP * STEP : whole;
+  int64_t step = j->columns ? COLUMNS : ROWS;
+  if (parts > whole / step) parts = whole / step;
+  j->part = parts > 1 ? (whole / parts + step - 1) / step * step : whole;
   j->blocks = (whole + j->part - 1) / j->part;
   int64_t unit = work / j->blocks;
   j->units = batch * j->blocks;

@@ -1,149 +1,154 @@
 /*
-** small_product_real.h: the loops of tiny products for one element type and one instruction set, included with REAL, NAME and
-** TARGET. Vectors are the compiler's own, 64 bytes long, cut where the processor's are shorter.
+** small_product_real.h: the loops of small products for one element type and one instruction set, included with REAL, INTEGER (of its size), NAME,
+** TARGET and WIDEST, the bytes of the widest vector; above 16 these fuse x y + z, MADD_bytes(x, y, z), and come in halves,
+** LOW_bytes(x) and HIGH_bytes(x).
+** Rows narrower than a vector take the next narrower one.
 */
 
-typedef REAL NAME(vec) __attribute__((vector_size(64)));
-typedef REAL NAME(half) __attribute__((vector_size(32)));
-typedef REAL NAME(quarter) __attribute__((vector_size(16)));
-#define VEC   NAME(vec)
-#define LANES ((int64_t)(64 / sizeof(REAL)))
-#define FN    static inline __attribute__((always_inline)) TARGET
+#define FN          static inline __attribute__((always_inline)) TARGET
+#define EXPANDED(f) NAME(f)
 
-/* `count` vectors of row x (k elements, x_col apart) times y, from column j on. */
-FN void NAME(strip)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, int count) {
-  VEC acc[4] = {{0}, {0}, {0}, {0}};
-  for (int64_t i = 0; i < p->k; i++) {
-    REAL v = x[i * p->x_col];
-    for (int l = 0; l < count; l++) {
-      VEC w;
-      memcpy(&w, y + i * p->y_row + l * LANES, sizeof w);
-      acc[l] += v * w;
-    }
-  }
-  for (int l = 0; l < count; l++) memcpy(out + l * LANES, &acc[l], sizeof(VEC));
+typedef REAL NAME(vec_16) __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
+
+/* The sum of the lanes. */
+FN REAL NAME(total)(NAME(vec_16) s) {
+  const int lanes = 16 / (int)sizeof(REAL);
+  return lanes == 2 ? s[0] + s[1] : (s[0] + s[lanes - 2]) + (s[1] + s[lanes - 1]);
 }
 
-/* A row of n < LANES columns, n known to the compiler: four sums side by side, so that no addition waits for another. */
-FN void NAME(narrow)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, const int64_t n) {
-  REAL s[4][LANES] = {{0}};
-  int64_t i = 0;
-  for (; i + 4 <= p->k; i += 4)
-    for (int64_t r = 0; r < 4; r++)
-      for (int64_t j = 0; j < n; j++) s[r][j] += x[(i + r) * p->x_col] * y[(i + r) * p->y_row + j];
-  for (; i < p->k; i++)
-    for (int64_t j = 0; j < n; j++) s[0][j] += x[i * p->x_col] * y[i * p->y_row + j];
-  for (int64_t j = 0; j < n; j++) out[j] = (s[0][j] + s[1][j]) + (s[2][j] + s[3][j]);
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define PAIR(x, y, a, b, c, d) (__builtin_shufflevector(x, y, a, b) + __builtin_shufflevector(x, y, c, d))
+#define FOUR(x, y, a, b, c, d, e, f, g, h)                                                                             \
+  (__builtin_shufflevector(x, y, a, b, c, d) + __builtin_shufflevector(x, y, e, f, g, h))
+#define TOTALS_f64(s, t) t[0] = PAIR(s[0], s[1], 0, 2, 1, 3), t[1] = PAIR(s[2], s[3], 0, 2, 1, 3)
+#define TOTALS_f32(s, t)                                                                                               \
+  t[0] = FOUR(s[0], s[1], 0, 4, 1, 5, 2, 6, 3, 7), t[1] = FOUR(s[2], s[3], 0, 4, 1, 5, 2, 6, 3, 7),                    \
+  t[0] = FOUR(t[0], t[1], 0, 1, 4, 5, 2, 3, 6, 7)
+#endif
+#endif
+
+/* The sums of four vectors' lanes, in the same order, `apart` in out. */
+FN void NAME(four_totals)(const NAME(vec_16) * s, REAL *out, int64_t apart) {
+#ifdef PAIR
+  NAME(vec_16) t[2];
+  NAME(TOTALS)(s, t);
+  PNI_UNROLL for (int r = 0; r < 4; r++) out[r * apart] = ((const REAL *)t)[r];
+#else
+  for (int r = 0; r < 4; r++) out[r * apart] = NAME(total)(s[r]);
+#endif
 }
 
-/* A row of fewer than LANES columns. */
-FN void NAME(short_row)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, int64_t n) {
-  switch (n) {
-  case 1: NAME(narrow)(p, x, y, out, 1); return;
-  case 2: NAME(narrow)(p, x, y, out, 2); return;
-  case 3: NAME(narrow)(p, x, y, out, 3); return;
-  case 4: NAME(narrow)(p, x, y, out, 4); return;
-  case 5: NAME(narrow)(p, x, y, out, 5); return;
-  case 6: NAME(narrow)(p, x, y, out, 6); return;
-  default: break;
-  }
-  for (int64_t j = 0; j < n; j++) {
-    REAL s = 0;
-    for (int64_t i = 0; i < p->k; i++) s += x[i * p->x_col] * y[i * p->y_row + j];
-    out[j] = s;
+#define BYTES       16
+#define AT_WIDTH(f) f##_16
+#if WIDEST == 16
+#define MADD(x, y, z) ((x) * (y) + (z))
+#else
+#define MADD(x, y, z) NAME(MADD_16)(x, y, z)
+#endif
+#include "small_product_width_real.h"
+#if WIDEST >= 32
+#define BYTES         32
+#define AT_WIDTH(f)   f##_32
+#define HALF(f)       f##_16
+#define LOW_HALF(x)   NAME(LOW_32)(x)
+#define HIGH_HALF(x)  NAME(HIGH_32)(x)
+#define MADD(x, y, z) NAME(MADD_32)(x, y, z)
+#include "small_product_width_real.h"
+#endif
+#if WIDEST >= 64
+#define BYTES         64
+#define AT_WIDTH(f)   f##_64
+#define HALF(f)       f##_32
+#define LOW_HALF(x)   NAME(LOW_64)(x)
+#define HIGH_HALF(x)  NAME(HIGH_64)(x)
+#define MADD(x, y, z) NAME(MADD_64)(x, y, z)
+#include "small_product_width_real.h"
+#endif
+
+/* n < 16 / sizeof(REAL) columns, n known to the compiler: four sums side by side, so that no addition waits for another. */
+FN void NAME(narrow)(const pni_small_product *p, const int64_t n) {
+  const int64_t m = p->m, k = p->k, x_row = p->x_row, x_col = p->x_col, y_row = p->y_row;
+  const REAL *x = p->x, *y = p->y;
+  REAL *out = p->out;
+  for (int64_t i = 0; i < m; i++, x += x_row, out += n) {
+    REAL s[4][3] = {{0}};
+    int64_t e = 0;
+    for (; e + 4 <= k; e += 4)
+      PNI_UNROLL for (int64_t r = 0; r < 4; r++) PNI_UNROLL for (int64_t j = 0; j < n; j++) s[r][j] +=
+          x[(e + r) * x_col] * y[(e + r) * y_row + j];
+    for (; e < k; e++) PNI_UNROLL for (int64_t j = 0; j < n; j++) s[0][j] += x[e * x_col] * y[e * y_row + j];
+    PNI_UNROLL for (int64_t j = 0; j < n; j++) out[j] = (s[0][j] + s[1][j]) + (s[2][j] + s[3][j]);
   }
 }
 
-/* The last strip of a row ends with it and may repeat columns of the one before. */
 TARGET static void NAME(rows)(const pni_small_product *p) {
-  const REAL *y = p->y;
-  for (int64_t i = 0; i < p->m; i++) {
-    const REAL *x = (const REAL *)p->x + i * p->x_row;
-    REAL *out = (REAL *)p->out + i * p->n;
-    int64_t j = 0;
-    for (; j + 4 * LANES <= p->n; j += 4 * LANES) NAME(strip)(p, x, y + j, out + j, 4);
-    if (j + 2 * LANES <= p->n) {
-      NAME(strip)(p, x, y + j, out + j, 2);
-      j += 2 * LANES;
-    }
-    if (j + LANES <= p->n) {
-      NAME(strip)(p, x, y + j, out + j, 1);
-      j += LANES;
-    }
-    if (j == p->n) continue;
-    if (p->n >= LANES)
-      NAME(strip)(p, x, y + p->n - LANES, out + p->n - LANES, 1);
-    else
-      NAME(short_row)(p, x, y, out, p->n);
+  const int64_t bytes = p->n < 64 ? p->n * (int64_t)sizeof(REAL) : 64;
+#if WIDEST >= 64
+  if (bytes >= 64) {
+    NAME(rows_64)(p);
+    return;
   }
+#endif
+#if WIDEST >= 32
+  if (bytes >= 32) {
+    NAME(rows_32)(p);
+    return;
+  }
+#endif
+  if (bytes >= 16)
+    NAME(rows_16)(p);
+  else if (p->n == 1)
+    NAME(narrow)(p, 1);
+  else if (p->n == 2)
+    NAME(narrow)(p, 2);
+  else
+    NAME(narrow)(p, 3);
 }
 
-/* Sum of the lanes, by halves. */
-FN REAL NAME(total)(const VEC *v) {
-  REAL lane[16 / sizeof(REAL)];
-  NAME(half) a, b;
-  NAME(quarter) c, d;
-  memcpy(&a, v, 32);
-  memcpy(&b, (const char *)v + 32, 32);
-  a += b;
-  memcpy(&c, &a, 16);
-  memcpy(&d, (const char *)&a + 16, 16);
-  c += d;
-  memcpy(lane, &c, 16);
-  return LANES == 8 ? lane[0] + lane[1] : (lane[0] + lane[LANES == 8 ? 0 : 2]) + (lane[1] + lane[LANES == 8 ? 0 : 3]);
-}
-
-/* Scalar products x_i . y of k < LANES elements, k known to the compiler. */
+/* Scalar products of k < 16 / sizeof(REAL) elements, k known to the compiler. */
 FN void NAME(short_dots)(const pni_small_product *p, const int64_t k) {
   for (int64_t j = 0; j < p->n; j++) {
-    REAL y[LANES];
-    for (int64_t e = 0; e < k; e++) y[e] = ((const REAL *)p->y + j * p->y_col)[e];
+    const REAL *y = (const REAL *)p->y + j * p->y_col;
     for (int64_t i = 0; i < p->m; i++) {
       const REAL *x = (const REAL *)p->x + i * p->x_row;
       REAL s = 0;
-      for (int64_t e = 0; e < k; e++) s += x[e] * y[e];
+      PNI_UNROLL for (int64_t e = 0; e < k; e++) s += x[e] * y[e];
       ((REAL *)p->out)[i * p->n + j] = s;
     }
   }
 }
 
-/* Four scalar products x_i . y at a time; what is left of k is added one by one. */
 TARGET static void NAME(dots)(const pni_small_product *p) {
-  switch (p->k) {
-  case 1: NAME(short_dots)(p, 1); return;
-  case 2: NAME(short_dots)(p, 2); return;
-  case 3: NAME(short_dots)(p, 3); return;
-  case 4: NAME(short_dots)(p, 4); return;
-  case 5: NAME(short_dots)(p, 5); return;
-  case 6: NAME(short_dots)(p, 6); return;
-  default: break;
+  const int64_t bytes = p->k < 64 ? p->k * (int64_t)sizeof(REAL) : 64;
+#if WIDEST >= 64
+  if (bytes >= 64) {
+    NAME(dots_64)(p);
+    return;
   }
-  int64_t whole = p->k / LANES * LANES;
-  for (int64_t j = 0; j < p->n; j++) {
-    const REAL *y = (const REAL *)p->y + j * p->y_col;
-    for (int64_t i = 0; i < p->m; i += 4) {
-      VEC acc[4] = {{0}, {0}, {0}, {0}};
-      const REAL *x[4];
-      for (int64_t r = 0; r < 4; r++) x[r] = (const REAL *)p->x + (i + r < p->m ? i + r : i) * p->x_row;
-      for (int64_t e = 0; e < whole; e += LANES) {
-        VEC v, w;
-        memcpy(&w, y + e, sizeof w);
-        for (int r = 0; r < 4; r++) {
-          memcpy(&v, x[r] + e, sizeof v);
-          acc[r] += v * w;
-        }
-      }
-      for (int64_t r = 0; r < 4 && i + r < p->m; r++) {
-        REAL s = whole ? NAME(total)(&acc[r]) : 0;
-        for (int64_t e = whole; e < p->k; e++) s += x[r][e] * y[e];
-        ((REAL *)p->out)[(i + r) * p->n + j] = s;
-      }
-    }
+#endif
+#if WIDEST >= 32
+  if (bytes >= 32) {
+    NAME(dots_32)(p);
+    return;
   }
+#endif
+  if (bytes >= 16)
+    NAME(dots_16)(p);
+  else if (p->k == 1)
+    NAME(short_dots)(p, 1);
+  else if (p->k == 2)
+    NAME(short_dots)(p, 2);
+  else
+    NAME(short_dots)(p, 3);
 }
 
-#undef VEC
-#undef LANES
 #undef FN
+#undef EXPANDED
+#undef PAIR
+#undef FOUR
+#undef TOTALS_f64
+#undef TOTALS_f32
 #undef REAL
+#undef INTEGER
 #undef NAME
