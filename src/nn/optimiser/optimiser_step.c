@@ -84,17 +84,44 @@ static double clip_scale(const pn_optim *o, pn_tensor *const *g) {
   return norm > limit ? limit / norm : 1;
 }
 
+/* The options of parameter i. */
+static const double *options_of(const pn_optim *o, int i, double *v) {
+  if (!o->own) return o->option;
+  const double *own = o->own + i * PNI_OWN;
+  for (int k = 0; k < PNI_OPTIONS; k++) v[k] = isnan(own[k]) ? o->option[k] : own[k];
+  int lr = pni_option_find(o->type->options, "lr");
+  if (isnan(own[lr])) v[lr] *= own[PNI_OPTIONS];
+  return v;
+}
+
+/* Standard normal numbers for the parameters that have a gradient. A replay repeats the update, so what it draws is no
+ * draw that the capture must note. */
+static pn_status draw_noise(pn_context *c, const pn_optim *o, pn_tensor *const *g, pn_tensor **noise) {
+  uint64_t reservations = c->reservations;
+  for (int i = 0; o->type->noisy && i < o->n && !pni_failed(c); i++) {
+    if (!g[i]) continue;
+    pni_spec s = pni_spec_of(o->param[i]);
+    pni_draw d = {.kind = s.dtype == PN_FLOAT64 ? PNI_FILL_NORMAL_F64 : PNI_FILL_NORMAL_F32};
+    noise[i] = pni_tensor_new(c, &s);
+    if (noise[i]) pni_draw_into(c, NULL, &d, noise[i]);
+  }
+  c->reservations = reservations;
+  return c->status;
+}
+
 /* The updates: nothing here can fail. */
-static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
+static void update_all(pn_optim *o, pn_tensor *const *g, pn_tensor *const *noise, double scale) {
   pni_update u = {.scale = scale, .limit = option_of(o, "clip_value")};
   int64_t last = -1;
   for (int i = 0; i < o->n; i++) {
     if (!g[i]) continue;
     pn_tensor *p = o->param[i];
-    if (++o->step[i] != last) o->type->scalars(o->option, last = o->step[i], u.k);
+    double v[PNI_OPTIONS];
+    if (++o->step[i] != last || o->own) o->type->scalars(options_of(o, i, v), last = o->step[i], u.k);
     u.n = p->numel;
     u.param = pni_data(p);
     u.grad = pni_data(g[i]);
+    u.noise = noise[i] ? pni_data(noise[i]) : NULL;
     for (int k = 0; k < o->nslots; k++) u.slot[k] = pni_data(o->slot[i * o->nslots + k]);
     o->type->update[p->dtype](&u);
     p->storage->version++;
@@ -103,7 +130,7 @@ static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
 
 /* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
 static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
-  pn_tensor **g = pni_calloc(c, (size_t)o->n * sizeof *g);
+  pn_tensor **g = pni_calloc(c, 2 * (size_t)o->n * sizeof *g), **noise = g ? g + o->n : NULL;
   int used = 0, bad = -1;
   for (int i = 0; g && i < o->n && !pni_failed(c); i++) {
     pn_tensor *given = grads ? grads[i] : o->param[i]->grad;
@@ -116,10 +143,10 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
     pni_fail(c, PN_STATE, "%s: no parameter of this optimiser has a gradient (does the loss depend on them?)",
              o->type->name);
   c->evaluating++;
-  if (!pni_failed(c)) update_all(o, g, clip_scale(o, g));
+  if (!pni_failed(c) && draw_noise(c, o, g, noise) == PN_OK) update_all(o, g, noise, clip_scale(o, g));
   c->evaluating--;
-  for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
-  pni_free(c, g, (size_t)o->n * sizeof *g);
+  for (int i = 0; g && i < 2 * o->n; i++) pn_tensor_unref(g[i]);
+  pni_free(c, g, 2 * (size_t)o->n * sizeof *g);
   return c->status;
 }
 
