@@ -75,6 +75,7 @@ local harmless = set [[
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint jvp vjp vmap per_example_grad examples
+  average lbfgs plateau
   guide model
   new_smc new_ancestors new_selected
 ]]
@@ -182,6 +183,7 @@ local effects = {
   ["optimiser.step"] = function(x) opt:step((w * x):sum()) return x end,
   ["optimiser.state_at"] = function(x) opt:state_at(1) return x end,
   ["optimiser.set_state_at"] = function(x) opt:set_state_at(1, pn.zeros { 1, dtype = "int64" }) return x end,
+  ["optimiser.set_own"] = function(x) opt:set_own(1, "lr", 0.1) return x end,
   ["optimiser.state"] = function(x) opt:state() return x end,
   ["optimiser.load_state"] = function(x) opt:load_state {} return x end,
   ["penumbra.optimiser events.__index"] = function(x) return x * opt.lr end,
