@@ -205,7 +205,8 @@ function methods:load_state(state)
     if t == nil then
       wrong[#wrong + 1] = ("'%s' is missing"):format(key)
     elseif not core.is_tensor(t) or t:dtype() ~= now:dtype() or shape_text(t) ~= shape_text(now) then
-      wrong[#wrong + 1] = ("'%s' must be a %s tensor of shape %s"):format(key, now:dtype(), shape_text(now))
+      wrong[#wrong + 1] = ("'%s' must be %s %s tensor of shape %s"):format(key,
+        now:dtype() == "int64" and "an" or "a", now:dtype(), shape_text(now))
     end
   end
   for key in pairs(state) do
@@ -302,7 +303,7 @@ end
 
 --- A rate that is `from` until the loss has not fallen for more than `patience` (10) epochs, then `factor` (0.1) of
 --- it, and so on, not below `least` (0): `opt.lr = plateau:step(loss)` after each epoch. Better means below best by the
---- share `threshold` (1e-4); after a fall `cooldown` (0) epochs do not count. plateau:state() and :load_state(t) as ever.
+--- share `threshold` (1e-4); after a fall `cooldown` (0) epochs do not count. It has state() and load_state(t).
 function optim.plateau(from, given)
   return plateau.new(from, given)
 end
