@@ -1095,6 +1095,9 @@ PN_API pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *gr
 PN_API pn_status pn_optim_set(pn_context *c, pn_optim *o, const char *option, double value);
 /* Reads an option. PN_DOMAIN. */
 PN_API pn_status pn_optim_get(pn_context *c, const pn_optim *o, const char *option, double *value);
+/* Gives parameter number i (from 0) an option of its own, or with "lr_scale" a factor of the rate that the others have.
+ * PN_DOMAIN names the option (those of clipping are of all parameters together), PN_NOMEM. */
+PN_API pn_status pn_optim_set_own(pn_context *c, pn_optim *o, int i, const char *option, double value);
 /* The optimiser's type name. Borrowed, static. */
 PN_API const char *pn_optim_type(const pn_optim *o);
 /* Number of parameters. */

@@ -1,5 +1,6 @@
 --- Optimisers: `opt = optim.adam(net:parameters(), {lr = 1e-3})`, then `opt:step(loss)` per step.
---- sgd, adam, adamw, nadam, rmsprop, adagrad (pn.help "adam" and so on). What is trained is a list of parameters, as
+--- sgd, adam, adamw, amsgrad, nadam, rmsprop, adagrad; lbfgs, with a line search; sgld, psgld, sghmc, whose steps draw
+--- from a posterior (pn.help "adam" and so on). What is trained is a list of parameters, as
 --- net:parameters() gives, a table name -> parameter, or anything that holds parameters: a network, a flow, a
 --- distribution, a list of these.
 ---
@@ -9,12 +10,20 @@
 ---     opt:parameters()    the list it was given
 ---     opt:state()         table of tensors to save; opt:load_state(t) goes on exactly there
 ---
+--- Parameter groups have options of their own; lr_scale is a factor of the rate that the others have:
+---
+---     optim.adamw(net, {lr = 1e-3, groups = {
+---       {net.head, lr_scale = 0.1}, {{net.a.bias, net.b.bias}, weight_decay = 0}, {net.frozen, lr = 0}}})
+---
 --- A gradient that is not finite raises, naming the parameter and the operation where the first such
 --- number arose; parameters and state are then as they were.
 -- help: pn.optim, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
+local average = require "penumbra.optim.average"
+local lbfgs = require "penumbra.optim.lbfgs"
+local plateau = require "penumbra.optim.plateau"
 
 local optim = {}
 
@@ -83,11 +92,87 @@ local function read_options(where, given)
   return out
 end
 
+-- Takes `groups` out of the options: the options without it, and the list of groups.
+local function take_groups(where, given)
+  local groups = type(given) == "table" and rawget(given, "groups")
+  if not groups then
+    return given
+  end
+  options.argument(where, "groups", groups, "table")
+  local rest = {}
+  for key, value in next, given do
+    rest[key] = key ~= "groups" and value or nil
+  end
+  return rest, groups
+end
+
+-- The options of group g for the parameters at the places `at` (identity -> number in the list).
+local function set_group(where, opt, g, group, at, taken)
+  if type(group) ~= "table" or group[1] == nil then
+    core.error(("%s: groups[%d] must be a table {what, option = value...}"):format(where, g))
+  end
+  local what = group[1]
+  local list = parameters.list(core.is_tensor(what) and { what } or what)
+  if #list == 0 then
+    core.error(("%s: groups[%d]: there is no parameter in it"):format(where, g))
+  end
+  for k, w in ipairs(list) do
+    local i = at[core.identity(w)]
+    if not i then
+      core.error(("%s: groups[%d]: '%s' is none of this optimiser's parameters"):format(where, g, list.names[k]))
+    elseif taken[i] then
+      core.error(("%s: groups[%d]: '%s' stands in groups[%d] too"):format(where, g, list.names[k], taken[i]))
+    end
+    taken[i] = g
+    for key, value in next, group do
+      if key ~= 1 then
+        if type(key) ~= "string" or type(value) ~= "number" then
+          core.error(("%s: groups[%d]: '%s' must be a number, got %s"):format(where, g, tostring(key), type(value)))
+        end
+        opt:set_own(i, key, value)
+      end
+    end
+  end
+end
+
 for _, row in ipairs(core.optimiser_rows()) do
   optim[row.name] = function(trained, given)
     local list, names = read_parameters(row.name, trained)
-    return core.new_optim(row.name, list, names, read_options(row.name, given))
+    local rest, groups = take_groups(row.name, read_options(row.name, given))
+    local opt = core.new_optim(row.name, list, names, rest)
+    local at, taken = {}, {}
+    for i, w in ipairs(groups and list or {}) do
+      at[core.identity(w)] = i
+    end
+    for g, group in ipairs(groups or {}) do
+      set_group(row.name, opt, g, group, at, taken)
+    end
+    return opt
   end
+end
+
+--- L-BFGS with a line search that meets the strong Wolfe conditions, for losses that are the same at each call:
+---
+---     local opt = optim.lbfgs(net, {history = 20})
+---     for _ = 1, 10 do print(opt:step(function() return loss(net, x, y) end)) end
+---
+--- opt:step(f) does up to max_iterations (20) iterations, fewer when the largest element of the gradient is at most
+--- tolerance_grad (1e-7), or that of the step, or the change of the loss, below tolerance_change (1e-9), or after
+--- max_evaluations (5 / 4 of max_iterations) calls of f; it gives the loss afterwards. lr (1) scales the first trial of
+--- each line search; history (100) is the number of pairs kept. Liu & Nocedal 1989; Nocedal & Wright 2006, chapter 7.
+function optim.lbfgs(trained, given)
+  return lbfgs.new(read_parameters("lbfgs", trained), given)
+end
+
+--- An average of parameters over steps: of all (Polyak, SWA), or with {decay = 0.999} one that forgets (EMA).
+---
+---     local mean = optim.average(net, {decay = 0.999})
+---     opt:step(loss) mean:update()                       -- at each step
+---     mean:with(function() print(validate()) end)        -- the network with the averages
+---     mean:apply()                                       -- at the end
+function optim.average(trained, given)
+  local list, names = read_parameters("average", trained)
+  return average.new(list, names, given)
 end
 
 local methods = core.optimiser_methods
@@ -120,7 +205,8 @@ function methods:load_state(state)
     if t == nil then
       wrong[#wrong + 1] = ("'%s' is missing"):format(key)
     elseif not core.is_tensor(t) or t:dtype() ~= now:dtype() or shape_text(t) ~= shape_text(now) then
-      wrong[#wrong + 1] = ("'%s' must be a %s tensor of shape %s"):format(key, now:dtype(), shape_text(now))
+      wrong[#wrong + 1] = ("'%s' must be %s %s tensor of shape %s"):format(key,
+        now:dtype() == "int64" and "an" or "a", now:dtype(), shape_text(now))
     end
   end
   for key in pairs(state) do
@@ -213,6 +299,13 @@ function optim.warmup(steps, after)
     options.argument("warmup", "what 'after' gives", rate, "number")
     return step < steps and rate * step / steps or rate
   end, "steps", steps)
+end
+
+--- A rate that is `from` until the loss has not fallen for more than `patience` (10) epochs, then `factor` (0.1) of
+--- it, and so on, not below `least` (0): `opt.lr = plateau:step(loss)` after each epoch. Better means below best by the
+--- share `threshold` (1e-4); after a fall `cooldown` (0) epochs do not count. It has state() and load_state(t).
+function optim.plateau(from, given)
+  return plateau.new(from, given)
 end
 
 return optim

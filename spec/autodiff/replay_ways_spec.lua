@@ -17,7 +17,7 @@ local function places()
     natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optimiser_methods,
     ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
     ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
-    ["pn.plot"] = plot, ["pn.metrics"] = metrics, pn = pn,
+    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint, pn = pn,
   }
   for key, meta in pairs(debug.getregistry()) do
     if type(key) == "string" and key:find "^penumbra%." and type(meta) == "table" then
@@ -76,6 +76,7 @@ local harmless = set [[
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
+  average lbfgs plateau
   guide model
   new_smc new_ancestors new_selected
 ]]
@@ -92,6 +93,8 @@ local about = set [[
 
 local net = nn.linear(3, 1)
 local w = pn.param(pn.ones(3))
+local checkpoint_file = os.tmpname()
+assert(pn.checkpoint.save(checkpoint_file, { net = net }))
 
 -- Make a description of a picture or a schedule out of tables: reading happens in `points`, `line` and so on.
 local reads = {
@@ -120,6 +123,8 @@ local reads = {
   ["pn.data.save_idx"] = function(x) data.save_idx(os.tmpname(), x) return x end,
   ["pn.data.save_safetensors"] = function(x) data.save_safetensors(os.tmpname(), { x = x }) return x end,
   ["pn.data.save"] = function(x) pn.save(os.tmpname(), { x = x }) return x end,
+  ["pn.checkpoint.save"] = function(x) pn.checkpoint.save(os.tmpname(), { x = x }) return x end,
+  ["pn.checkpoint.load"] = function(x) pn.checkpoint.load(checkpoint_file, { net = net }) return x end,
   ["pn.plot.points"] = function(x) plot.script { plot.points(x, x) } return x end,
   ["pn.plot.line"] = function(x) plot.script { plot.line(x, x) } return x end,
   ["pn.plot.band"] = function(x) plot.script { plot.band(x, x, x + 1) } return x end,
@@ -184,6 +189,7 @@ local effects = {
   ["optimiser.step"] = function(x) opt:step((w * x):sum()) return x end,
   ["optimiser.state_at"] = function(x) opt:state_at(1) return x end,
   ["optimiser.set_state_at"] = function(x) opt:set_state_at(1, pn.zeros { 1, dtype = "int64" }) return x end,
+  ["optimiser.set_own"] = function(x) opt:set_own(1, "lr", 0.1) return x end,
   ["optimiser.state"] = function(x) opt:state() return x end,
   ["optimiser.load_state"] = function(x) opt:load_state {} return x end,
   ["penumbra.optimiser events.__index"] = function(x) return x * opt.lr end,
@@ -242,6 +248,7 @@ local once = set [[
 ]]
 
 describe("inside a compiled function", function()
+  teardown(function() os.remove(checkpoint_file) end)
   for kind, list in pairs { ["a value cannot leave by"] = reads, ["nobody can call"] = effects } do
     for name, f in pairs(list) do
       it(kind .. " " .. name, function()

@@ -207,6 +207,8 @@ static bool use_optim(pn_context *c, pn_optim *o, pn_tensor *const *w) {
   }
   pn_tensor *grads[] = {pn_full(c, PN_FLOAT64, 1, (const int64_t[]){SIZE}, 0.5), NULL};
   if (!grads[0] || pn_optim_apply(c, o, grads) != PN_OK) return false;
+  if (pn_optim_set_own(c, o, 1, "lr_scale", 0.5) != PN_OK || pn_optim_step(c, o, pn_sum(c, w[1], PN_ALL, 0)) != PN_OK)
+    return false;
   if (pn_optim_get(c, o, "lr", &lr) != PN_OK || pn_optim_set(c, o, "lr", lr / 2) != PN_OK) return false;
   for (int i = 0; i < pn_optim_num_states(o); i++) {
     pn_tensor *state = pn_optim_state(c, o, i);

@@ -4,6 +4,8 @@ The formulas are written from the papers and PyTorch's documentation, independen
   SGD      Sutskever et al. 2013, learning rate outside the momentum; L2 decay added to the gradient
   Adam     Kingma & Ba 2015, algorithm 1; decoupled decay from Loshchilov & Hutter 2019, algorithm 2
   NAdam    Dozat 2016 with a constant momentum, as optax.nadam
+  AMSGrad  Reddi, Kale & Kumar 2018: Adam with the largest second moment so far, bias-corrected, as torch.optim.AdamW
+  SGLD, pSGLD, SGHMC at temperature 0, where they have no noise: Welling & Teh 2011, Li et al. 2016, Chen et al. 2014
   RMSprop  Tieleman & Hinton 2012 in the form of torch.optim.RMSprop; Adagrad, Duchi et al. 2011, torch.optim.Adagrad
 Objective: Rosenbrock's function of (x, y) plus sum_k c_k (z_k - 1)^2 with c = (1, 10, 0.1).
 Run: python3 trajectories.py > trajectories.lua
@@ -56,6 +58,48 @@ def adamw(n, weight_decay=0.01, **options):
     return adam(n, weight_decay=weight_decay, **options)
 
 
+def amsgrad(n, lr=0.001, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0):
+    p = [a.copy() for a in START]
+    m, v, top = ([np.zeros_like(a) for a in p] for _ in range(3))
+    for t in range(1, n + 1):
+        g = gradients(p)
+        for k in range(len(p)):
+            m[k] = beta1 * m[k] + (1 - beta1) * g[k]
+            v[k] = beta2 * v[k] + (1 - beta2) * g[k] ** 2
+            top[k] = np.maximum(top[k], v[k])
+            m_hat, v_hat = m[k] / (1 - beta1**t), top[k] / (1 - beta2**t)
+            p[k] = p[k] - lr * weight_decay * p[k] - lr * m_hat / (np.sqrt(v_hat) + eps)
+    return p
+
+
+def sgld(n, lr=0.001, temperature=0.0, weight_decay=0.0):
+    p = [a.copy() for a in START]
+    for _ in range(n):
+        p = [a - lr * (g + weight_decay * a) for a, g in zip(p, gradients(p))]
+    return p
+
+
+def psgld(n, lr=0.001, temperature=0.0, weight_decay=0.0, alpha=0.99, eps=1e-5):
+    p, v = [a.copy() for a in START], [np.zeros_like(a) for a in START]
+    for _ in range(n):
+        g = gradients(p)
+        for k in range(len(p)):
+            d = g[k] + weight_decay * p[k]
+            v[k] = alpha * v[k] + (1 - alpha) * d**2
+            p[k] = p[k] - lr * d / (np.sqrt(v[k]) + eps)
+    return p
+
+
+def sghmc(n, lr=0.0001, temperature=0.0, weight_decay=0.0, friction=0.1):
+    p, u = [a.copy() for a in START], [np.zeros_like(a) for a in START]
+    for _ in range(n):
+        g = gradients(p)
+        for k in range(len(p)):
+            u[k] = (1 - friction) * u[k] - lr * (g[k] + weight_decay * p[k])
+            p[k] = p[k] + u[k]
+    return p
+
+
 def nadam(n, lr=0.001, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, clip_norm=np.inf, clip_value=np.inf):
     p = [a.copy() for a in START]
     m, v = [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]
@@ -106,11 +150,13 @@ def in_torch(kind, n, options):
         options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
     if "centred" in options:
         options["centered"] = options.pop("centred")
-    name = "AdamW" if kind == "adam" else {"sgd": "SGD", "adamw": "AdamW", "rmsprop": "RMSprop",
+    if kind == "amsgrad":
+        options["amsgrad"] = True
+    name = "AdamW" if kind in ("adam", "amsgrad") else {"sgd": "SGD", "adamw": "AdamW", "rmsprop": "RMSprop",
                                            "adagrad": "Adagrad"}.get(kind)
     if name is None:
         return None
-    if kind == "adam":
+    if kind in ("adam", "amsgrad"):
         options.setdefault("weight_decay", 0.0)
     if kind == "sgd":
         options.setdefault("lr", 0.01)
@@ -143,6 +189,11 @@ CASES = [
     ("adam", {"lr": 0.02, "clip_norm": 3.0, "clip_value": 0.2}),
     ("adamw", {}),
     ("adamw", {"lr": 0.03, "weight_decay": 0.2}),
+    ("amsgrad", {}),
+    ("amsgrad", {"lr": 0.04, "beta1": 0.8, "beta2": 0.9, "weight_decay": 0.1}),
+    ("sgld", {"lr": 0.004, "temperature": 0.0, "weight_decay": 0.1}),
+    ("psgld", {"lr": 0.02, "temperature": 0.0, "weight_decay": 0.1, "alpha": 0.9}),
+    ("sghmc", {"lr": 0.002, "temperature": 0.0, "weight_decay": 0.1, "friction": 0.3}),
     ("nadam", {}),
     ("nadam", {"lr": 0.03, "beta1": 0.8, "beta2": 0.99, "weight_decay": 0.05}),
     ("rmsprop", {}),
@@ -151,7 +202,8 @@ CASES = [
     ("adagrad", {}),
     ("adagrad", {"lr": 0.2, "lr_decay": 0.05, "weight_decay": 0.1, "clip_value": 2.0}),
 ]
-RUN = {"sgd": sgd, "adam": adam, "adamw": adamw, "nadam": nadam, "rmsprop": rmsprop, "adagrad": adagrad}
+RUN = {"sgd": sgd, "adam": adam, "adamw": adamw, "amsgrad": amsgrad, "sgld": sgld, "psgld": psgld,
+       "sghmc": sghmc, "nadam": nadam, "rmsprop": rmsprop, "adagrad": adagrad}
 
 
 def lua(value):
@@ -164,7 +216,7 @@ def lua(value):
 
 if sys.argv[1:] == ["torch"]:
     for kind, options in CASES:
-        for n in (1, 3, 60):
+        for n in (1, 3, 20, 60):
             want = in_torch(kind, n, options)
             if want is None:
                 print(f"{kind}: not in torch.optim in this form")
@@ -180,7 +232,7 @@ print("return {")
 for kind, options in CASES:
     run = RUN[kind]
     text = ", ".join(f"{k} = {lua(v)}" for k, v in options.items())
-    for n in (1, 3, 60):
+    for n in (1, 3, 20, 60):
         p = run(n, **options)
         print(f'  {{kind = "{kind}", options = {{{text}}}, steps = {n},')
         print(f"   want = {{{lua(p[0])}, {lua(p[1])}}}}},")

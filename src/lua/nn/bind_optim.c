@@ -110,6 +110,17 @@ static int l_apply(lua_State *L) {
   return s ? pni_raise(L, c) : 0;
 }
 
+/* opt:set_own(i, option, value): an option of parameter i alone */
+static int l_set_own(lua_State *L) {
+  pn_optim *o = pni_check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  int64_t i = pni_check_whole(L, 2, "set_own", "number");
+  pni_refuse_finaliser(L, "set_own");
+  if (pni_refuse_capture(c, "setting an option of an optimiser", "do it outside")) return pni_raise(L, c);
+  if (i < 1 || i > o->n) return pni_error(L, "set_own: number must lie in 1 .. %d, got %I", o->n, (LUAI_UACINT)i);
+  return pn_optim_set_own(c, o, (int)i - 1, luaL_checkstring(L, 3), luaL_checknumber(L, 4)) ? pni_raise(L, c) : 0;
+}
+
 static int l_num_states(lua_State *L) {
   lua_pushinteger(L, pn_optim_num_states(pni_check_optim(L, 1)));
   return 1;
@@ -247,6 +258,7 @@ static const luaL_Reg functions[] = {{"new_optim", l_optim}, {"optimiser_rows", 
 
 static const luaL_Reg methods[] = {{"step", l_step},
                                    {"apply", l_apply},
+                                   {"set_own", l_set_own},
                                    {"num_states", l_num_states},
                                    {"state_at", l_state_at},
                                    {"set_state_at", l_set_state_at},

@@ -33,6 +33,7 @@ static void destroy(pn_optim *o) {
   pni_free(c, o->param, n * sizeof *o->param);
   pni_free(c, o->slot, ns * sizeof *o->slot);
   pni_free(c, o->step, n * sizeof *o->step);
+  pni_free(c, o->own, n * PNI_OWN * sizeof *o->own);
   pni_free(c, o->name, n * sizeof *o->name);
   pni_free(c, o, sizeof *o);
   pni_object_died(c);
@@ -123,6 +124,32 @@ pn_status pn_optim_get(pn_context *c, const pn_optim *o, const char *option, dou
   int i = pni_option_find(o->type->options, option);
   if (i < 0) return pni_fail(c, PN_DOMAIN, "%s: unknown option '%s'", o->type->name, option);
   *value = o->option[i];
+  return PN_OK;
+}
+
+/* Room for options of single parameters: none has any yet. */
+static pn_status make_own(pn_context *c, pn_optim *o) {
+  if (o->own) return PN_OK;
+  o->own = pni_alloc_array(c, (int64_t)o->n * PNI_OWN, sizeof *o->own);
+  for (int i = 0; o->own && i < o->n * PNI_OWN; i++) o->own[i] = i % PNI_OWN == PNI_OPTIONS ? 1 : NAN;
+  return c->status;
+}
+
+pn_status pn_optim_set_own(pn_context *c, pn_optim *o, int i, const char *option, double value) {
+  if (pni_failed(c)) return c->status;
+  const pni_option *list = o->type->options;
+  bool factor = option && strcmp(option, "lr_scale") == 0;
+  if (i < 0 || i >= o->n)
+    return pni_fail(c, PN_DOMAIN, "%s: parameter must lie in 0 to %d, got %d", o->type->name, o->n - 1, i);
+  if (factor && !(value >= 0 && value < HUGE_VAL))
+    return pni_fail(c, PN_DOMAIN, "%s: lr_scale must be a number from 0, got %g", o->type->name, value);
+  if (option && strncmp(option, "clip_", 5) == 0)
+    return pni_fail(c, PN_DOMAIN, "%s: '%s' is of all parameters together", o->type->name, option);
+  double v[PNI_OPTIONS];
+  memcpy(v, o->option, sizeof v);
+  if (!factor && pni_option_set(c, o->type->name, list, &(pn_option){option, value, NULL}, v)) return c->status;
+  if (make_own(c, o)) return c->status;
+  o->own[i * PNI_OWN + (factor ? PNI_OPTIONS : pni_option_find(list, option))] = value;
   return PN_OK;
 }
 

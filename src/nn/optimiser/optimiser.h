@@ -17,6 +17,7 @@ typedef struct pni_update {
   void *param;
   const void *grad;
   void *slot[PNI_SLOTS];
+  const void *noise;     /* of rows that want it: standard normal numbers */
   double k[PNI_SCALARS]; /* from `scalars` */
   double scale;          /* of the gradient, from clip_norm; 1 without */
   double limit;          /* of each of its numbers, from clip_value; infinite without */
@@ -28,6 +29,7 @@ typedef struct pni_optimiser {
   const char *source; /* of the formula */
   const pni_option *options;
   const char *slot[PNI_SLOTS]; /* names of the arrays per parameter, NULL-terminated */
+  bool noisy;                  /* each update takes standard normal numbers of the context's generator */
   /* Scalars of the update number `step` (from 1) of a parameter. */
   void (*scalars)(const double *option, int64_t step, double *k);
   void (*update[2])(const pni_update *u); /* float64, float32; cannot fail */
@@ -47,11 +49,14 @@ const pni_optimiser *pni_optimiser_find(const char *name);
 #include "optimiser.def"
 #undef X
 
+enum { PNI_OWN = PNI_OPTIONS + 1 };
+
 struct pn_optim {
   int32_t refs;
   pn_context *ctx;
   const pni_optimiser *type;
   double option[PNI_OPTIONS];
+  double *own; /* NULL, or of each parameter PNI_OPTIONS options (NaN: the optimiser's) and a factor of the rate */
   int n, nslots;
   pn_tensor **param; /* n */
   pn_tensor **slot;  /* n * nslots */

@@ -39,6 +39,15 @@ static const pni_option adamw_options[] = {
     PNI_CLIPPING,
     {0}};
 
+/* The largest v so far in the place of v: v_max = max(v_max, v). Reddi, Kale & Kumar (ICLR 2018). */
+const pni_optimiser pni_optimiser_amsgrad = {.name = "amsgrad",
+                                             .doc = "Adam whose second moment never falls; weight_decay is decoupled",
+                                             .source = "Reddi, Kale & Kumar 2018",
+                                             .options = adam_options,
+                                             .slot = {"m", "v", "v_max"},
+                                             .scalars = scalars,
+                                             .update = {pni_update_amsgrad_f64, pni_update_amsgrad_f32}};
+
 const pni_optimiser pni_optimiser_adam = {.name = "adam",
                                           .doc = "Adam with both bias corrections; weight_decay makes it AdamW",
                                           .source = "Kingma & Ba 2015; Loshchilov & Hutter 2019",

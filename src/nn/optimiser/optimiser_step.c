@@ -56,10 +56,11 @@ enum { GRAIN = 16384 }; /* numbers of a shard */
 typedef struct pass {
   pn_optim *o;
   pn_tensor *const *g;
-  atomic_int *bad; /* the first parameter whose gradient is not finite */
-  double *square;  /* sums of squares, one per shard */
-  double sum;      /* of the shard's */
-  pni_update u;    /* scale, limit, and the scalars of the step number `last` */
+  atomic_int *bad;         /* the first parameter whose gradient is not finite */
+  pn_tensor *const *noise; /* beside g */
+  double *square;          /* sums of squares, one per shard */
+  double sum;              /* of the shard's */
+  pni_update u;            /* scale, limit, and the scalars of the step number `last` */
   int64_t last;
 } pass;
 
@@ -100,13 +101,25 @@ static void squares_of(pass *s, int i, int64_t from, int64_t n) {
   s->sum += (g->dtype == PN_FLOAT64 ? pni_sum_squares_f64 : pni_sum_squares_f32)(at(g, from), n);
 }
 
+/* The options of parameter i. */
+static const double *options_of(const pn_optim *o, int i, double *v) {
+  if (!o->own) return o->option;
+  const double *own = o->own + i * PNI_OWN;
+  for (int k = 0; k < PNI_OPTIONS; k++) v[k] = isnan(own[k]) ? o->option[k] : own[k];
+  int lr = pni_option_find(o->type->options, "lr");
+  if (isnan(own[lr])) v[lr] *= own[PNI_OPTIONS];
+  return v;
+}
+
 static void update(pass *s, int i, int64_t from, int64_t n) {
   const pn_optim *o = s->o;
   const pn_tensor *p = o->param[i];
-  if (o->step[i] != s->last) o->type->scalars(o->option, s->last = o->step[i], s->u.k);
+  double v[PNI_OPTIONS];
+  if (o->step[i] != s->last || o->own) o->type->scalars(options_of(o, i, v), s->last = o->step[i], s->u.k);
   s->u.n = n;
   s->u.param = (char *)(uintptr_t)at(p, from);
   s->u.grad = at(s->g[i], from);
+  s->u.noise = s->noise[i] ? at(s->noise[i], from) : NULL;
   for (int k = 0; k < o->nslots; k++) s->u.slot[k] = (char *)(uintptr_t)at(o->slot[i * o->nslots + k], from);
   o->type->update[p->dtype](&s->u);
 }
@@ -168,9 +181,24 @@ static double clip_scale(pn_context *c, pn_optim *o, pn_tensor *const *g) {
   return norm > limit ? limit / norm : 1;
 }
 
+/* Standard normal numbers for the parameters that have a gradient. A replay repeats the update, so what it draws is no
+ * draw that the capture must note. */
+static pn_status draw_noise(pn_context *c, const pn_optim *o, pn_tensor *const *g, pn_tensor **noise) {
+  uint64_t reservations = c->reservations;
+  for (int i = 0; o->type->noisy && i < o->n && !pni_failed(c); i++) {
+    if (!g[i]) continue;
+    pni_spec s = pni_spec_of(o->param[i]);
+    pni_draw d = {.kind = s.dtype == PN_FLOAT64 ? PNI_FILL_NORMAL_F64 : PNI_FILL_NORMAL_F32};
+    noise[i] = pni_tensor_new(c, &s);
+    if (noise[i]) pni_draw_into(c, NULL, &d, noise[i]);
+  }
+  c->reservations = reservations;
+  return c->status;
+}
+
 /* The updates: nothing here can fail. */
-static void update_all(pn_context *c, pn_optim *o, pn_tensor *const *g, double scale) {
-  pass s = {.o = o, .g = g, .u = {.scale = scale, .limit = option_of(o, "clip_value")}, .last = -1};
+static void update_all(pn_context *c, pn_optim *o, pn_tensor *const *g, pn_tensor *const *noise, double scale) {
+  pass s = {.o = o, .g = g, .noise = noise, .u = {.scale = scale, .limit = option_of(o, "clip_value")}, .last = -1};
   for (int i = 0; i < o->n; i++)
     if (g[i]) o->step[i]++;
   pni_parallel_whole(c, numbers(o, g), GRAIN, update_shard, &s);
@@ -180,7 +208,7 @@ static void update_all(pn_context *c, pn_optim *o, pn_tensor *const *g, double s
 
 /* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
 static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
-  pn_tensor **g = pni_calloc(c, (size_t)o->n * sizeof *g);
+  pn_tensor **g = pni_calloc(c, 2 * (size_t)o->n * sizeof *g), **noise = g ? g + o->n : NULL;
   int used = 0, bad = -1;
   double scale = 1;
   for (int i = 0; g && i < o->n && !pni_failed(c); i++) {
@@ -195,10 +223,10 @@ static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_t
              o->type->name);
   c->evaluating++;
   if (!pni_failed(c)) scale = clip_scale(c, o, g);
-  if (!pni_failed(c)) update_all(c, o, g, scale);
+  if (!pni_failed(c) && draw_noise(c, o, g, noise) == PN_OK) update_all(c, o, g, noise, scale);
   c->evaluating--;
-  for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
-  pni_free(c, g, (size_t)o->n * sizeof *g);
+  for (int i = 0; g && i < 2 * o->n; i++) pn_tensor_unref(g[i]);
+  pni_free(c, g, 2 * (size_t)o->n * sizeof *g);
   return c->status;
 }
 

@@ -12,6 +12,18 @@ void pni_update_sgd_f32(const pni_update *u);
 void pni_update_adam_f64(const pni_update *u);
 void pni_update_adam_f32(const pni_update *u);
 
+/* k: those of adam. slots: m, v, v_max. */
+void pni_update_amsgrad_f64(const pni_update *u);
+void pni_update_amsgrad_f32(const pni_update *u);
+/* k: learning rate, size of the noise, weight decay. */
+void pni_update_sgld_f64(const pni_update *u);
+void pni_update_sgld_f32(const pni_update *u);
+/* k: those of sgld, alpha, eps. slot: v. */
+void pni_update_psgld_f64(const pni_update *u);
+void pni_update_psgld_f32(const pni_update *u);
+/* k: those of sgld, 1 - friction. slot: velocity. */
+void pni_update_sghmc_f64(const pni_update *u);
+void pni_update_sghmc_f32(const pni_update *u);
 /* k: those of adam, but k[0] = lr beta1 / (1 - beta1^(t + 1)), and k[6] = lr (1 - beta1) / (1 - beta1^t). */
 void pni_update_nadam_f64(const pni_update *u);
 void pni_update_nadam_f32(const pni_update *u);

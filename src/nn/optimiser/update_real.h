@@ -45,6 +45,24 @@ static PNI_CLONES void adam(const pni_update *u) {
   }
 }
 
+/* Adam with the largest second moment so far. */
+static PNI_CLONES void amsgrad(const pni_update *u) {
+  REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1], *restrict top = u->slot[2];
+  const REAL *restrict g = u->grad;
+  const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
+  const REAL c1 = (REAL)(1 - u->k[1]), c2 = (REAL)(1 - u->k[2]);
+  const REAL eps = (REAL)u->k[4], keep = (REAL)(1 - u->k[5]);
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]);
+    REAL a = b1 * m[i] + c1 * d, s = b2 * v[i] + c2 * d * d, most = s > top[i] ? s : top[i];
+    m[i] = a;
+    v[i] = s;
+    top[i] = most;
+    p[i] = keep * p[i] - rate * a / (SQRT(most) * root + eps);
+  }
+}
+
 /* Adam whose mean is taken a step ahead: (ahead m + now g) instead of rate m. */
 static PNI_CLONES void nadam(const pni_update *u) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
@@ -95,9 +113,49 @@ static PNI_CLONES void adagrad(const pni_update *u) {
   }
 }
 
+/* p -= lr (g + decay p) - size z */
+static PNI_CLONES void sgld(const pni_update *u) {
+  REAL *restrict p = u->param;
+  const REAL *restrict g = u->grad, *restrict z = u->noise;
+  const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) p[i] -= lr * (CLIPPED(g[i]) + decay * p[i]) - size * z[i];
+}
+
+/* d = g + decay p;  v = a v + (1 - a) d^2;  G = 1 / (sqrt(v) + eps);  p -= lr G d - size sqrt(G) z */
+static PNI_CLONES void psgld(const pni_update *u) {
+  REAL *restrict p = u->param, *restrict v = u->slot[0];
+  const REAL *restrict g = u->grad, *restrict z = u->noise;
+  const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
+  const REAL a = (REAL)u->k[3], c = (REAL)(1 - u->k[3]), eps = (REAL)u->k[4];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    REAL d = CLIPPED(g[i]) + decay * p[i];
+    REAL s = a * v[i] + c * d * d, metric = 1 / (SQRT(s) + eps);
+    v[i] = s;
+    p[i] -= lr * metric * d - size * SQRT(metric) * z[i];
+  }
+}
+
+/* w = keep w - lr (g + decay p) + size z;  p += w */
+static PNI_CLONES void sghmc(const pni_update *u) {
+  REAL *restrict p = u->param, *restrict w = u->slot[0];
+  const REAL *restrict g = u->grad, *restrict z = u->noise;
+  const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2], keep = (REAL)u->k[3];
+  const REAL scale = (REAL)u->scale, limit = (REAL)u->limit;
+  for (int64_t i = 0; i < u->n; i++) {
+    w[i] = keep * w[i] - lr * (CLIPPED(g[i]) + decay * p[i]) + size * z[i];
+    p[i] += w[i];
+  }
+}
+
 /* The clones stay static: their dispatchers would be exported. */
 void NAME(pni_update_sgd)(const pni_update *u) { sgd(u); }
 void NAME(pni_update_adam)(const pni_update *u) { adam(u); }
+void NAME(pni_update_amsgrad)(const pni_update *u) { amsgrad(u); }
+void NAME(pni_update_sgld)(const pni_update *u) { sgld(u); }
+void NAME(pni_update_psgld)(const pni_update *u) { psgld(u); }
+void NAME(pni_update_sghmc)(const pni_update *u) { sghmc(u); }
 void NAME(pni_update_nadam)(const pni_update *u) { nadam(u); }
 void NAME(pni_update_rmsprop)(const pni_update *u) { rmsprop(u); }
 void NAME(pni_update_adagrad)(const pni_update *u) { adagrad(u); }
