@@ -57,6 +57,7 @@ local harmless = set [[
   new_renyi new_transformed
   log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
+  two_moons circles spirals checkerboard rotating_boundary
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
   num_parameters arguments identity leaf_beyond
@@ -233,7 +234,7 @@ local effects = {
 
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
-  csv idx load npy npz safetensors save script files new points impulses capture history
+  csv idx load npy open npz safetensors save script files new points impulses capture history
   standardise split parameters
   json trap_nan load_posterior objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
