@@ -131,6 +131,7 @@ local reads = {
   ["pn.data.save_idx"] = function(x) data.save_idx(os.tmpname(), x) return x end,
   ["pn.data.save_safetensors"] = function(x) data.save_safetensors(os.tmpname(), { x = x }) return x end,
   ["pn.data.save"] = function(x) pn.save(os.tmpname(), { x = x }) return x end,
+  ["pn.plot.images"] = function(x) plot.script { plot.images(x:reshape { 1, 1, 3 }) } return x end,
   ["pn.plot.points"] = function(x) plot.script { plot.points(x, x) } return x end,
   ["pn.plot.line"] = function(x) plot.script { plot.line(x, x) } return x end,
   ["pn.plot.band"] = function(x) plot.script { plot.band(x, x, x + 1) } return x end,
