@@ -24,6 +24,41 @@ local function count(text, word)
   return n
 end
 
+describe("a grid of pictures", function()
+  it("has each pixel at its place, white in between, and square pixels", function()
+    local x = pn.arange(12):reshape { 3, 2, 2 }
+    local m = plot.images(x, { columns = 2, range = { 0, 11 } })
+    local at = {}
+    for _, line in ipairs(m.data) do
+      local i, j, v = line:match "(%S+) (%S+) (%S+)"
+      at[j .. "," .. i] = v
+    end
+    assert.same({ "0", "1", "NaN", "4", "5" }, { at["1,1"], at["1,2"], at["1,3"], at["1,4"], at["1,5"] })
+    assert.same({ "8", "9", "NaN", "NaN", "NaN" }, { at["4,1"], at["4,2"], at["4,3"], at["4,4"], at["4,5"] })
+    assert.equal("NaN", at["3,1"])
+    assert.equal(25, #m.data)
+    local script = plot.script("a.pdf", "pdf", { m })
+    assert.matches("set size ratio %-1", script)
+    assert.matches("set cbrange %[0:11%]", script)
+    assert.matches("set terminal pdfcairo noenhanced size 9%.444in,5%.972in", script)
+    for _, bad in ipairs { { columns = 0 }, { gap = -1 }, { range = { 1, 1 } }, { palette = "red" } } do
+      assert.has_error(function() plot.images(x, bad) end)
+    end
+    assert.has_error(function() plot.images(x[1]) end)
+  end)
+
+  it("is written as PDF", function()
+    local path = os.tmpname() .. ".pdf"
+    local ok, _, code = plot.save(path, { plot.images(pn.rand { 6, 8, 8 }) })
+    if code == "missing" then return pending "no gnuplot" end
+    assert.equal(path, ok)
+    local file = assert(io.open(path, "rb"))
+    assert.equal("%PDF-", file:read(5))
+    file:close()
+    os.remove(path)
+  end)
+end)
+
 describe("plot.save", function()
   teardown(function() os.execute("rm -rf '" .. folder .. "'") end)
 
@@ -165,7 +200,8 @@ describe("plot.save", function()
     refuses("unknown option 'color', did you mean 'colour'",
       function() plot.line(nil, { 1 }, { color = "#ff0000" }) end)
     refuses("colour must be like '#2f6db3', got 'red'", function() plot.line(nil, { 1 }, { colour = "red" }) end)
-    refuses("path must end in .svg or .png, got 'x.pdf'", function() plot.save("x.pdf", { plot.line(nil, { 1 }) }) end)
+    refuses("path must end in .svg, .png or .pdf, got 'x.bmp'",
+      function() plot.save("x.bmp", { plot.line(nil, { 1 }) }) end)
     refuses("unknown option 'titel', did you mean 'title'",
       function() plot.save("x.svg", { titel = "", plot.line(nil, { 1 }) }) end)
     refuses("needs at least one mark", function() plot.save("x.svg", { title = "" }) end)

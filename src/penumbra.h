@@ -700,6 +700,8 @@ typedef struct pn_csv_options {
   int num_columns;                 /* 0: all columns, else those of `columns` or `column_names` */
   const int64_t *columns;          /* 0-based positions, negative from the end; NULL: by name */
   const char *const *column_names; /* names in the header */
+  char decimal;                    /* 0: a point in numbers; ',': a comma */
+  int64_t first_row, num_rows;     /* which rows below the header, 0-based; num_rows 0: all from first_row on */
 } pn_csv_options;
 
 /* A table of numbers as [rows, columns]. Empty cells, NA, N/A, NaN, null, None and ? are missing: NaN (an
@@ -708,6 +710,9 @@ typedef struct pn_csv_options {
  * options may be NULL. names (may be NULL) receives the header's texts for the columns read, a list of none without a
  * header: new. Errors name line and column. Scoped. */
 PN_API pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
+/* The cells themselves, row by row, those that are missing as "": pn_names_count of the result over that of names is
+ * the number of rows if there is a header. dtype and decimal have no effect. New. */
+PN_API pn_names *pn_load_csv_text(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
 /* Writes a 1-d tensor (one column) or 2-d tensor; numbers read back exactly. delimiter 0: comma. names: one
  * per column, or NULL for no header. PN_SHAPE, PN_DOMAIN, PN_IO. */
 PN_API pn_status pn_save_csv(pn_context *c, const char *path, const pn_tensor *t, char delimiter,
@@ -732,6 +737,28 @@ PN_API pn_status pn_save_idx(pn_context *c, const char *path, const pn_tensor *t
 PN_API pn_archive *pn_load_safetensors(pn_context *c, const char *path);
 /* Writes a safetensors file. PN_DOMAIN (a name that is not UTF-8, or is __metadata__), PN_IO, PN_NOMEM. */
 PN_API pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_archive *a);
+
+/* An array that stays in its file and is read by rows, the first axis: a .npy, IDX or safetensors file that is not
+ * gzipped, of any size. A file that shrinks while it is open gives PN_IO at the next read beyond its end; one that is
+ * written to gives what stands there. */
+typedef struct pn_array_file pn_array_file;
+/* name: of a tensor in a safetensors file; NULL for the others, and for the only one. New; PN_IO, PN_FORMAT, PN_DTYPE,
+ * PN_SHAPE (a single number), PN_DOMAIN (no such name), PN_NOMEM. */
+PN_API pn_array_file *pn_array_open(pn_context *c, const char *path, const char *name);
+/* NULL is a no-op. */
+PN_API void pn_array_close(pn_array_file *a);
+/* Axes, from 1. */
+PN_API int pn_array_ndim(const pn_array_file *a);
+/* Borrowed. */
+PN_API const int64_t *pn_array_shape(const pn_array_file *a);
+/* The dtype that holds every value of the elements. */
+PN_API pn_dtype pn_array_dtype(const pn_array_file *a);
+/* The type of the elements as they stand in the file: "uint8". Borrowed, static. */
+PN_API const char *pn_array_type(const pn_array_file *a);
+/* `count` rows from `first` (0-based) on, as dtype. Scoped; PN_DOMAIN, PN_IO, PN_NOMEM. */
+PN_API pn_tensor *pn_array_rows(pn_context *c, const pn_array_file *a, int64_t first, int64_t count, pn_dtype dtype);
+/* The rows at index, int64 [n], 0-based, as dtype. Scoped; PN_DOMAIN, PN_SHAPE, PN_IO, PN_NOMEM. */
+PN_API pn_tensor *pn_array_take(pn_context *c, const pn_array_file *a, const pn_tensor *index, pn_dtype dtype);
 
 /* ---- images: [n, channels, rows, columns], float dtypes; pairs are rows, columns ---------------- */
 

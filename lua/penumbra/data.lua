@@ -23,6 +23,19 @@ end})
 
 -- ---- loading ----
 
+-- {first, last}, from 1, as the first row from 0 and how many; 0: all that follow.
+local function read_range(rows)
+  if not rows then
+    return 0, 0
+  end
+  local first = options.whole("csv", "rows[1]", rows[1], 1)
+  if rows[2] == nil then
+    return first - 1, 0
+  end
+  local last = options.whole("csv", "rows[2]", rows[2], first)
+  return first - 1, last - first + 1
+end
+
 --- A table of numbers as a tensor [rows, columns], and the list of column names (nil without a header).
 --- Gzipped files are recognised; lines end in LF, CRLF or CR. Empty cells, NA, N/A, NaN, null, None and ? become NaN;
 --- other text is an error that names line and column. Options:
@@ -30,17 +43,56 @@ end})
 ---   header     true or false. If not given, a first line of texts is one, a first line of numbers is data; one that
 ---              may be either is an error that names the cell
 ---   columns    list of names, or of positions from 1 (-1 is the last): what to read, in this order
+---   rows       {first, last}, from 1 below the header, or {first}: which rows
 ---   missing    one more text that means a missing value
+---   decimal    "," where numbers have a comma: then a point in one is an error
+---   kinds      table name -> "category", "date", "skip" or "number" (the rest), of a file with a header: categories
+---              become codes from 0, dates days since 1970-01-01 with the time of day as a fraction, missing ones NaN.
+---              Then a third result is a table name -> list of levels, sorted: level k has the code k - 1
+---   levels     table name -> list of levels, as another file gave them; a text that is none of them is an error
+---   date       how dates are written, as "%d.%m.%Y"; of %Y %m %d %H %M %S (ISO's forms)
 ---   dtype      "float64", "float32" or "int64" (where a missing value is an error); pn.default_dtype()
 function data.csv(path, given)
   local o = options.check("csv", given, {
     delimiter = options.optional "string",
     header = options.optional "boolean",
     columns = options.optional "table",
+    rows = options.optional "table",
     missing = options.optional "string",
+    decimal = options.optional "string",
+    kinds = options.optional "table",
+    levels = options.optional "table",
+    date = options.optional "string",
     dtype = options.optional "string",
   })
-  return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns)
+  local first, count = read_range(o.rows)
+  if not o.kinds then
+    if o.levels or o.date then
+      core.error(("csv: %s is only used with kinds"):format(o.levels and "levels" or "date"))
+    end
+    return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, o.columns, o.decimal, first, count)
+  end
+  return require("penumbra.data.mixed_table").read(path, o, function(columns)
+    return files.load_csv(path, o.delimiter, o.header, o.dtype, o.missing, columns, o.decimal, first, count)
+  end, function(columns, one)
+    return files.load_csv_text(path, o.delimiter, o.header, nil, o.missing, columns, o.decimal, one and 0 or first,
+      one and 1 or count)
+  end)
+end
+
+--- An array that stays in its file (.npy, IDX or safetensors, not gzipped, of any size) and is read by rows, as
+--- data.batches, data.split and train.fit ask for them. Its elements stay as narrow as they are in the file until then.
+---
+---     local images <close> = assert(pn.data.open("train-images-idx3-ubyte", {dtype = "float32"}))
+---     for x in pn.data.batches(images, {size = 100}) do ... x / 255 ... end
+---
+--- Options: dtype (of the rows; one that holds every value), name (of the tensor in a safetensors file with several).
+--- Methods as a tensor's: a:size(axis), a:shape(), a:ndim(), a:dtype(), a:slice(1, first, last) and a:take(1, index),
+--- which give tensors; a:type() ("uint8"), a:close(). Rows are read when they are asked for: a file that is changed
+--- meanwhile gives what then stands there; one that has shrunk is an error at the row.
+function data.open(path, given)
+  local o = options.check("open", given, {dtype = options.optional "string", name = options.optional "string"})
+  return files.open(path, o.name, o.dtype)
 end
 
 --- What stands in a JSON file (may be gzipped): objects as tables by name, arrays as lists (pn.tensor makes tensors of
@@ -223,9 +275,14 @@ data.load = data.safetensors
 
 -- ---- rows: every function takes one tensor or a list of tensors with the same first size ----
 
--- A list of tensors, its number of rows, and whether one tensor was given.
+-- A tensor, or an array in a file.
+local function has_rows(v)
+  return core.is_tensor(v) or type(v) == "userdata" and getmetatable(v) == "penumbra.array_file"
+end
+
+-- A list of tensors or arrays in files, its number of rows, and whether one was given.
 local function read_rows(where, given)
-  local single = core.is_tensor(given)
+  local single = has_rows(given)
   local list = single and {given} or given
   if type(list) ~= "table" or #list == 0 then
     core.error(("%s: data must be a tensor or a list of tensors, got %s"):format(where,
@@ -233,7 +290,7 @@ local function read_rows(where, given)
   end
   local n
   for k, x in ipairs(list) do
-    if not core.is_tensor(x) then
+    if not has_rows(x) then
       core.error(("%s: data[%d] must be a tensor, got %s"):format(where, k, type(x)))
     end
     if x:ndim() == 0 then
@@ -324,8 +381,8 @@ function data.holdout(x, index)
 end
 
 --- Iterates over minibatches: for xb, yb in pn.data.batches({x, y}, {size = 32}) do ... end. x may be one
---- tensor. Each call is one epoch; shuffled anew each time. Options: size (required), shuffle (true),
---- drop_last (false: the last batch may be smaller), generator.
+--- tensor, and arrays in files (data.open), larger than memory perhaps. Each call is one epoch; shuffled anew each
+--- time. Options: size (required), shuffle (true), drop_last (false: the last batch may be smaller), generator.
 function data.batches(x, given)
   local o = options.check("batches", given, {
     size = options.required "number",
@@ -396,6 +453,10 @@ function data.standardise(x)
   local s = setmetatable({mean = mean, scale = core.where(constant, core.ones(scale:shape(), {dtype = x:dtype()}),
     scale)}, scaler)
   return s:apply(x), s
+end
+
+for name, make in pairs(require "penumbra.data.toy") do
+  data[name] = make
 end
 
 return data

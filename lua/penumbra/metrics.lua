@@ -432,4 +432,8 @@ function metrics.image_wasserstein(a, b, given)
   return d
 end
 
+for name, f in pairs(require "penumbra.metrics.classification") do
+  metrics[name] = f
+end
+
 return metrics

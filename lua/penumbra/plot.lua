@@ -1,4 +1,4 @@
---- Pictures, drawn by gnuplot when it is installed, as SVG or PNG by the file's name.
+--- Pictures, drawn by gnuplot when it is installed, as SVG, PNG or PDF by the file's name.
 ---
 ---     local ok, message = pn.plot.save("band.svg", {
 ---       title = "Predictive band", x_label = "x", y_label = "y",
@@ -257,6 +257,39 @@ function plot.heatmap(matrix, opt)
     downwards = o.y == nil, colour_label = o.colour_label, palette = o.palette }
 end
 
+--- Pictures x [n, rows, columns] side by side, as one mark with square pixels and without axes. Options: columns (of
+--- pictures; about as many as rows), gap (1; white pixels in between), palette ("grey", from black to white, or
+--- "viridis"), range ({low, high}, the values at the ends of the palette; of all pictures). For a panel of its own.
+function plot.images(x, opt)
+  local where = "plot.images"
+  local o = options.check(where, opt, { columns = options.optional "number", gap = 1,
+    palette = options.choice("grey", "viridis"), range = options.optional "table" })
+  options.argument(where, "x", x, "tensor")
+  if x:ndim() ~= 3 or x:numel() == 0 then
+    core.error(("%s: x must be [n, rows, columns], got [%s]"):format(where, table.concat(x:shape(), ", ")))
+  end
+  local n, height, width = table.unpack(x:shape())
+  local columns = options.whole(where, "columns", o.columns or math.ceil(math.sqrt(n)), 1)
+  local gap = options.whole(where, "gap", o.gap, 0)
+  if o.range and not (type(o.range[1]) == "number" and type(o.range[2]) == "number" and o.range[1] < o.range[2]) then
+    core.error(where .. ": range must be {low, high}")
+  end
+  local images, rows = x:totable(), {}
+  columns = math.min(columns, n)
+  for i = 1, (n + columns - 1) // columns * (height + gap) - gap do
+    local row, line = {}, (i - 1) % (height + gap) + 1
+    for j = 1, columns * (width + gap) - gap do
+      local place = (i - 1) // (height + gap) * columns + (j - 1) // (width + gap) + 1
+      local pixel = (j - 1) % (width + gap) + 1
+      row[j] = images[place] and images[place][line] and images[place][line][pixel] or 0 / 0
+    end
+    rows[i] = row
+  end
+  local m = plot.heatmap(rows, { palette = o.palette })
+  m.square, m.range = true, o.range
+  return m
+end
+
 ---- panels ----
 
 local panel_options = { title = options.optional "string", x_label = options.optional "string",
@@ -343,22 +376,23 @@ local function layout_of(where, panels, o)
   return columns, (#panels + columns - 1) // columns
 end
 
---- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg" or "png".
+--- The gnuplot program that draws `content` (as for `save`) into the file `target` of kind "svg", "png" or "pdf".
 function plot.script(target, kind, content, opt)
   options.argument("plot.script", "target", target, "string")
   if not gnuplot.terminals[kind] then
-    core.error(("plot.script: kind must be 'svg' or 'png', got '%s'"):format(tostring(kind)))
+    core.error(("plot.script: kind must be 'svg', 'png' or 'pdf', got '%s'"):format(tostring(kind)))
   end
   local panels, o = read_figure("plot.save", content, opt)
   local columns, rows = layout_of("plot.save", panels, o)
   local w, h = figure_size("plot.save", o, columns, rows, #panels > 1)
-  local scale = kind == "png" and 2 or 1
+  local scale = kind == "png" and 2 or kind == "pdf" and 1 / 72 or 1 -- pdf counts in inches
   if not target:match "^/" then target = "./" .. target end -- a leading | or < would mean a command
-  local terminal = gnuplot.terminals[kind]:format(math.floor(w * scale), math.floor(h * scale))
+  local terminal = gnuplot.terminals[kind]:format(kind == "pdf" and w * scale or math.floor(w * scale),
+    kind == "pdf" and h * scale or math.floor(h * scale))
   return gnuplot.compose(terminal .. "\nset output " .. gnuplot.quote(target), panels, o, columns)
 end
 
---- Draws `content` into the file `path`, whose name ends in .svg or .png. content: a panel (a table of
+--- Draws `content` into the file `path`, whose name ends in .svg, .png or .pdf. content: a panel (a table of
 --- marks with labels, see `plot.panel`), or a list of panels. Options, there or in `opt`: size {width,
 --- height} in points, title, columns (of panels). The file appears whole or not at all. Returns the path,
 --- or nil, message, code: "missing" without gnuplot or where a host lets scripts start no programs, "io" if the
@@ -367,7 +401,7 @@ function plot.save(path, content, opt)
   if type(path) ~= "string" then core.error(("plot.save: path must be a string, got a %s"):format(type(path))) end
   local kind = (path:match "%.(%a+)$" or ""):lower()
   if not gnuplot.terminals[kind] then
-    core.error(("plot.save: path must end in .svg or .png, got '%s'"):format(path))
+    core.error(("plot.save: path must end in .svg, .png or .pdf, got '%s'"):format(path))
   end
   if path:find "%c" then core.error "plot.save: path must not contain control characters" end
   if not gnuplot.may_draw() then

@@ -57,6 +57,7 @@ local harmless = set [[
   new_renyi new_transformed
   log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
+  predictive_entropy two_moons circles spirals checkerboard rotating_boundary
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
   num_parameters arguments identity leaf_beyond
@@ -97,6 +98,10 @@ local checkpoint_file = os.tmpname()
 assert(pn.checkpoint.save(checkpoint_file, { net = net }))
 
 -- Make a description of a picture or a schedule out of tables: reading happens in `points`, `line` and so on.
+-- Three classes, and probabilities of them.
+local function classes() return pn.zeros({ 3 }, { dtype = "int64" }) end
+local function shares(x) return pn.stack({ x, -x }, 2):softmax(2) end
+
 local reads = {
   ["tensor.item"] = function(x) return x * x:sum():item() end,
   ["tensor.totable"] = function(x) return x * x:totable()[1] end,
@@ -111,6 +116,13 @@ local reads = {
     return #tostring(dist.bijector.affine(x:sum(), 1)) > 0 and x
   end,
   ["pn.metrics.rmse"] = function(x) return x * metrics.rmse(x, x * 2) end,
+  ["pn.metrics.accuracy"] = function(x) return x * metrics.accuracy(classes(), shares(x)) end,
+  ["pn.metrics.log_likelihood"] = function(x) return x * metrics.log_likelihood(classes(), shares(x)) end,
+  ["pn.metrics.brier"] = function(x) return x * metrics.brier(classes(), shares(x)) end,
+  ["pn.metrics.ece"] = function(x) return x * metrics.ece(classes(), shares(x)) end,
+  ["pn.metrics.reliability"] = function(x) return x * #metrics.reliability(classes(), shares(x)) end,
+  ["pn.metrics.auc"] = function(x) return x * metrics.auc(pn.tensor({ 0, 1, 1 }, { dtype = "int64" }), x) end,
+  ["pn.metrics.ecdf_auc"] = function(x) return x * metrics.ecdf_auc(x:sigmoid() * 0.5, 3) end,
   ["pn.metrics.coverage"] = function(x) return x * metrics.coverage(x, 0.5) end,
   ["pn.metrics.normalised_crps"] = function(x) return x * metrics.normalised_crps(x, pn.stack { x, x + 1 }) end,
   ["pn.metrics.interval_coverage"] = function(x) return x * metrics.interval_coverage(x, x - 1, x) end,
@@ -125,6 +137,7 @@ local reads = {
   ["pn.data.save"] = function(x) pn.save(os.tmpname(), { x = x }) return x end,
   ["pn.checkpoint.save"] = function(x) pn.checkpoint.save(os.tmpname(), { x = x }) return x end,
   ["pn.checkpoint.load"] = function(x) pn.checkpoint.load(checkpoint_file, { net = net }) return x end,
+  ["pn.plot.images"] = function(x) plot.script { plot.images(x:reshape { 1, 1, 3 }) } return x end,
   ["pn.plot.points"] = function(x) plot.script { plot.points(x, x) } return x end,
   ["pn.plot.line"] = function(x) plot.script { plot.line(x, x) } return x end,
   ["pn.plot.band"] = function(x) plot.script { plot.band(x, x, x + 1) } return x end,
@@ -241,7 +254,8 @@ local effects = {
 
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
-  csv idx load npy npz safetensors save script files new points impulses capture history
+  csv idx load npy open npz safetensors save script files new points impulses capture history
+  reliability
   standardise split parameters
   json trap_nan load_posterior objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate

@@ -47,6 +47,33 @@ static bool idx(pn_context *c, const void *data) {
   return pn_load_idx(c, path) && pn_load_idx_as(c, path, PN_FLOAT32);
 }
 
+/* Rows and cells of what was written. */
+static bool rows(pn_context *c, const void *data) {
+  char path[128];
+  static const int64_t shape[] = {2}, which[] = {2, 0};
+  pn_tensor *t = table(c), *index = pn_from_data(c, PN_INT64, 1, shape, which);
+  if (!t || !index || pn_save_npy(c, place(data, path), t) != PN_OK) return false;
+  pn_array_file *a = pn_array_open(c, path, NULL);
+  if (!a) return false;
+  bool good = pn_array_rows(c, a, 1, 2, PN_FLOAT32) && pn_array_take(c, a, index, pn_array_dtype(a));
+  pn_array_close(a);
+  return good;
+}
+
+static bool cells(pn_context *c, const void *data) {
+  char path[128];
+  static const char *const header[] = {"first", "second"};
+  static const pn_csv_options part = {.first_row = 1, .num_rows = 2};
+  pn_tensor *t = table(c);
+  pn_names *names = NULL;
+  if (!t || pn_save_csv(c, place(data, path), t, 0, header) != PN_OK) return false;
+  pn_names *list = pn_load_csv_text(c, path, &part, &names);
+  bool good = list && pn_names_count(list) == 4 && pn_names_count(names) == 2;
+  pn_names_free(list);
+  pn_names_free(names);
+  return good;
+}
+
 static pn_archive *collect(pn_context *c) {
   pn_archive *a = pn_archive_new(c);
   pn_tensor *t = table(c), *u = pn_arange(c, PN_INT64, 0, 5, 1);
@@ -88,6 +115,8 @@ int main(void) {
   sweep("csv", csv, "a.csv");
   sweep("csv, gzipped", csv, "a.csv.gz");
   sweep("npy", npy, "a.npy");
+  sweep("rows of npy", rows, "a.npy");
+  sweep("cells of csv", cells, "a.csv");
   sweep("idx", idx, "a.idx");
   sweep("npz, stored", npz, NULL);
   sweep("npz, deflated", npz, "");

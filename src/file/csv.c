@@ -43,6 +43,32 @@ static pn_status next_row(const table *t, pni_csv *at, bool *more) {
   return PN_OK;
 }
 
+/* ---- numbers with a comma ---- */
+
+/* The cell with a point for its comma, in `text`. false: as a number it would have a point already, or is too long. */
+static bool with_point(const pni_cell *cell, char text[64], pni_cell *out) {
+  if (cell->length >= 64 || memchr(cell->text, '.', cell->length)) return false;
+  *out = *cell;
+  out->text = memcpy(text, cell->text, cell->length);
+  char *comma = memchr(text, ',', cell->length);
+  if (comma) *comma = '.';
+  return true;
+}
+
+static bool cell_number(const table *t, const pni_cell *cell, double *v) {
+  char text[64];
+  pni_cell pointed;
+  if (t->o->decimal != ',') return pni_cell_number(cell, v);
+  return with_point(cell, text, &pointed) && pni_cell_number(&pointed, v);
+}
+
+static bool cell_integer(const table *t, const pni_cell *cell, int64_t *v) {
+  char text[64];
+  pni_cell pointed;
+  if (t->o->decimal != ',') return pni_cell_integer(cell, v);
+  return with_point(cell, text, &pointed) && pni_cell_integer(&pointed, v);
+}
+
 /* ---- first pass ---- */
 
 static pn_status wrong_width(const table *t, int64_t line, int64_t width) {
@@ -82,11 +108,10 @@ static pn_status look_at_first(const table *t, first_line *f) {
     pni_cell a, b = {.length = 0};
     status = next_cell(t, &first, &a, &more);
     if (status == PN_OK && t->rows > 1) status = next_cell(t, &second, &b, &more);
-    bool missing = pni_cell_missing(&a, t->o->missing), number = !missing && pni_cell_number(&a, &v);
+    bool missing = pni_cell_missing(&a, t->o->missing), number = !missing && cell_number(t, &a, &v);
     f->numbers += number;
     f->texts += !missing && !number;
-    if (!missing && !number && !f->over_number.column && !pni_cell_missing(&b, t->o->missing) &&
-        pni_cell_number(&b, &v))
+    if (!missing && !number && !f->over_number.column && !pni_cell_missing(&b, t->o->missing) && cell_number(t, &b, &v))
       f->over_number = a;
   }
   return status;
@@ -192,12 +217,12 @@ static pn_status store(const table *t, pn_tensor *out, int64_t i, const pni_cell
   bool missing = pni_cell_missing(cell, t->o->missing);
   if (out->dtype == PN_INT64) {
     int64_t v;
-    if (missing || !pni_cell_integer(cell, &v)) return bad_cell(t, cell, "a whole number");
+    if (missing || !cell_integer(t, cell, &v)) return bad_cell(t, cell, "a whole number");
     ((int64_t *)pni_data(out))[i] = v;
     return PN_OK;
   }
   double v = NAN;
-  if (!missing && !pni_cell_number(cell, &v)) return bad_cell(t, cell, "a number");
+  if (!missing && !cell_number(t, cell, &v)) return bad_cell(t, cell, "a number");
   if (out->dtype == PN_FLOAT64)
     ((double *)pni_data(out))[i] = v;
   else
@@ -215,11 +240,25 @@ static pn_status store_row(const table *t, pn_tensor *out, int64_t i) {
   return PN_OK;
 }
 
-static pn_tensor *convert(const table *t) {
+/* Passes over the rows that are not wanted; t->rows is then how many are. */
+static pn_status choose_rows(table *t) {
+  int64_t first = t->o->first_row, count = t->o->num_rows;
+  if (first > t->rows || count > t->rows - first)
+    return pni_source_fail(t->s, PN_DOMAIN, "has %lld rows, so not %lld from %lld on (counted from 0)",
+                           (long long)t->rows, (long long)count, (long long)first);
+  bool more;
+  pn_status status = PN_OK;
+  for (int64_t i = 0; i < first && status == PN_OK; i++) status = next_row(t, &t->data, &more);
+  t->rows = count ? count : t->rows - first;
+  return status;
+}
+
+static pn_tensor *convert(table *t) {
+  pn_status status = choose_rows(t);
   pni_spec spec = {.dtype = (int)t->o->dtype, .ndim = 2, .shape = {t->rows, t->nchosen}};
-  pn_tensor *out = pni_tensor_new(t->s->c, &spec);
+  pn_tensor *out = status == PN_OK ? pni_tensor_new(t->s->c, &spec) : NULL;
   pni_csv at = t->data;
-  pn_status status = out ? PN_OK : t->s->c->status;
+  if (!out) return NULL;
   for (int64_t i = 0; i < t->rows && status == PN_OK; i++) {
     bool more;
     status = next_row(t, &at, &more);
@@ -230,38 +269,68 @@ static pn_tensor *convert(const table *t) {
   return NULL;
 }
 
-static pn_tensor *read_table(table *t, pn_names **names) {
-  pn_tensor *out = NULL;
+static pn_status add_text(const table *t, pn_names *list, const pni_cell *cell) {
+  size_t n;
+  if (pni_cell_missing(cell, t->o->missing)) return pni_names_add(t->s->c, list, "", 0);
+  char *text = plain_text(t->s->c, cell, &n);
+  if (!text) return t->s->c->status;
+  pn_status status = pni_names_add(t->s->c, list, text, n);
+  pni_free(t->s->c, text, cell->length + 1);
+  return status;
+}
+
+static pn_names *collect(table *t) {
+  pn_names *list = pni_names_new(t->s->c);
+  pn_status status = list ? choose_rows(t) : t->s->c->status;
+  pni_csv at = t->data;
+  for (int64_t i = 0; i < t->rows && status == PN_OK; i++) {
+    bool more;
+    status = next_row(t, &at, &more);
+    for (int64_t k = 0; k < t->nchosen && status == PN_OK; k++) status = add_text(t, list, &t->row[t->chosen[k]]);
+  }
+  if (status == PN_OK) return list;
+  pn_names_free(list);
+  return NULL;
+}
+
+/* What is made of a table: numbers, or its cells as they are; and the header's texts. */
+typedef struct {
+  bool text;
+  pn_tensor *numbers;
+  pn_names *cells;
+  pn_names *names;
+} result;
+
+static void read_table(table *t, result *r) {
   bool more;
   pni_csv at = t->begin;
-  if (measure(t) != PN_OK) return NULL;
+  if (measure(t) != PN_OK) return;
   t->row = pni_alloc_array(t->s->c, t->columns, sizeof *t->row);
   /* the header's cells stay in t->row until the second pass */
   if (t->row && find_header(t) == PN_OK && next_row(t, &at, &more) == PN_OK && choose_columns(t) == PN_OK) {
-    pn_names *list = names ? header_names(t) : NULL;
-    out = pni_failed(t->s->c) ? NULL : convert(t);
-    if (out && names)
-      *names = list;
-    else
-      pn_names_free(list);
+    r->names = header_names(t);
+    if (!pni_failed(t->s->c) && r->text) r->cells = collect(t);
+    if (!pni_failed(t->s->c) && !r->text) r->numbers = convert(t);
   }
   if (t->chosen) pni_free(t->s->c, t->chosen, (size_t)t->nchosen * sizeof *t->chosen);
   if (t->row) pni_free(t->s->c, t->row, (size_t)t->columns * sizeof *t->row);
-  return out;
 }
 
-static pn_tensor *read_text(pni_source *s, const pn_csv_options *o, pn_names **names) {
+static pn_status read_text(pni_source *s, const pn_csv_options *o, result *r) {
   char *text;
   size_t n, capacity;
-  if (pni_source_all(s, &text, &n, &capacity) != PN_OK) return NULL;
+  if (pni_source_all(s, &text, &n, &capacity) != PN_OK) return s->c->status;
   const char *p = text, *end = text + n;
   if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3; /* a byte order mark */
   table t = {.s = s, .o = o, .begin = {.p = p, .end = end, .line = 1, .column = 1, .c = s->c, .asked = p}};
   while (p < end && strchr(" \t\r\n", *p) && *p) p++;
   t.begin.delimiter = o->delimiter ? o->delimiter : pni_csv_guess(p, end);
-  pn_tensor *out = read_table(&t, names);
+  if (o->decimal == ',' && t.begin.delimiter == ',')
+    pni_source_fail(s, PN_DOMAIN, "has a comma between its columns, which cannot be the decimal one");
+  else
+    read_table(&t, r);
   pni_free(s->c, text, capacity);
-  return out;
+  return s->c->status;
 }
 
 static bool good_delimiter(char ch) {
@@ -277,23 +346,39 @@ static pn_status check_options(pn_context *c, const pn_csv_options *o) {
                     o->delimiter);
   if (o->num_columns > 0 && !o->columns && !o->column_names)
     return pni_fail(c, PN_DOMAIN, "load_csv: columns must be given by position or name");
+  if (o->decimal && o->decimal != '.' && o->decimal != ',')
+    return pni_fail(c, PN_DOMAIN, "load_csv: decimal must be a point or a comma, got '%c'", o->decimal);
+  if (o->first_row < 0 || o->num_rows < 0)
+    return pni_fail(c, PN_DOMAIN, "load_csv: rows must not be negative, got %lld from %lld on", (long long)o->num_rows,
+                    (long long)o->first_row);
   return PN_OK;
 }
 
-pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names) {
+static pn_status load(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names, result *r) {
   static const pn_csv_options defaults = {0};
   const pn_csv_options *o = options ? options : &defaults;
   pni_source s;
-  if (pni_failed(c) || check_options(c, o) != PN_OK) return NULL;
-  if (pni_source_open(c, "load_csv", path, &s) != PN_OK) return NULL;
-  pn_names *list = NULL;
-  pn_tensor *t = pni_scoped(c, read_text(&s, o, names ? &list : NULL));
+  if (pni_failed(c) || check_options(c, o) != PN_OK) return c->status;
+  if (pni_source_open(c, "load_csv", path, &s) != PN_OK) return c->status;
+  pn_status status = read_text(&s, o, r);
   pni_source_close(&s);
-  if (t && names)
-    *names = list;
+  if (status == PN_OK && names)
+    *names = r->names;
   else
-    pn_names_free(list);
-  return t;
+    pn_names_free(r->names);
+  return status;
+}
+
+pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names) {
+  result r = {.text = false};
+  load(c, path, options, names, &r);
+  return pni_scoped(c, r.numbers);
+}
+
+pn_names *pn_load_csv_text(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names) {
+  result r = {.text = true};
+  load(c, path, options, names, &r);
+  return r.cells;
 }
 
 /* ---- writing ---- */

@@ -35,6 +35,14 @@ const pni_element_type *pni_element_idx(int code) {
   return NULL;
 }
 
+const char *pni_element_name(const pni_element_type *e) {
+  static const char *const names[KINDS] = {
+      [F64] = "float64",   [F32] = "float32", [I64] = "int64", [BOOL] = "bool", [F16] = "float16",
+      [BF16] = "bfloat16", [I32] = "int32",   [I16] = "int16", [I8] = "int8",   [U64] = "uint64",
+      [U32] = "uint32",    [U16] = "uint16",  [U8] = "uint8"};
+  return names[e - types];
+}
+
 const pni_element_type *pni_element_of(int dtype) { return &types[dtype]; } /* pn_dtype's order */
 
 /* ---- conversion ---- */
@@ -93,14 +101,14 @@ static void widen(int kind, const unsigned char *in, void *out, int64_t n) {
 }
 #undef EACH
 
-/* What a type read in place still needs. */
-static pn_status check_values(const pni_source *s, int kind, pn_tensor *t) {
+/* What n elements of a type read in place still need. */
+static pn_status check_values(const pni_source *s, int kind, void *data, int64_t n) {
   if (kind == BOOL) {
-    uint8_t *p = pni_data(t);
-    for (int64_t i = 0; i < t->numel; i++) p[i] = p[i] != 0;
+    uint8_t *p = data;
+    for (int64_t i = 0; i < n; i++) p[i] = p[i] != 0;
   } else if (kind == U64) {
-    const int64_t *p = pni_data(t);
-    for (int64_t i = 0; i < t->numel; i++)
+    const int64_t *p = data;
+    for (int64_t i = 0; i < n; i++)
       if (p[i] < 0)
         return pni_source_fail(s, PN_DOMAIN, "holds the uint64 value %llu, which int64 cannot",
                                (unsigned long long)p[i]);
@@ -130,11 +138,11 @@ int64_t pni_source_count(const pni_source *s, const pni_element_type *e, int ndi
   return -1;
 }
 
-static pn_status read_in_place(pni_source *s, const pni_element_type *e, bool swap, pn_tensor *t) {
-  pn_status status = pni_source_read(s, pni_data(t), (size_t)t->numel * (size_t)e->size);
+static pn_status read_in_place(pni_source *s, const pni_element_type *e, bool swap, void *data, int64_t n) {
+  pn_status status = pni_source_read(s, data, (size_t)n * (size_t)e->size);
   if (status != PN_OK) return status;
-  if (swap) swap_bytes(pni_data(t), t->numel, e->size);
-  return check_values(s, (int)(e - types), t);
+  if (swap) swap_bytes(data, n, e->size);
+  return check_values(s, (int)(e - types), data, n);
 }
 
 /* n elements of dtype `from` as dtype `to`. */
@@ -157,7 +165,8 @@ static void convert(const void *in, int from, void *out, int to, int64_t n) {
 
 enum { STEP = 1024 };
 
-static pn_status read_widened(pni_source *s, const pni_element_type *e, bool swap, pn_tensor *t) {
+static pn_status read_widened(pni_source *s, const pni_element_type *e, bool swap, int dtype, char *data,
+                              int64_t count) {
   unsigned char chunk[8 * STEP];
   union {
     int64_t i[STEP];
@@ -166,20 +175,28 @@ static pn_status read_widened(pni_source *s, const pni_element_type *e, bool swa
     uint8_t b[STEP];
   } wide;
   const int kind = (int)(e - types);
-  for (int64_t i = 0; i < t->numel; i += STEP) {
-    int64_t n = t->numel - i < STEP ? t->numel - i : STEP;
-    char *out = (char *)pni_data(t) + (size_t)i * pni_itemsize(t);
+  const size_t size = pn_dtype_size((pn_dtype)dtype);
+  for (int64_t i = 0; i < count; i += STEP) {
+    int64_t n = count - i < STEP ? count - i : STEP;
+    char *out = data + (size_t)i * size;
     pn_status status = pni_source_read(s, chunk, (size_t)(n * e->size));
     if (status != PN_OK) return status;
     if (swap) swap_bytes(chunk, n, e->size);
-    if (t->dtype == e->dtype) {
+    if (dtype == e->dtype) {
       widen(kind, chunk, out, n);
     } else {
       widen(kind, chunk, &wide, n);
-      convert(&wide, e->dtype, out, t->dtype, n);
+      convert(&wide, e->dtype, out, dtype, n);
     }
   }
   return PN_OK;
+}
+
+pn_status pni_source_elements(pni_source *s, const pni_element_type *e, bool big_endian, int dtype, void *out,
+                              int64_t n) {
+  bool swap = big_endian != host_is_big();
+  if (dtype == e->dtype && (size_t)e->size == pn_dtype_size((pn_dtype)dtype)) return read_in_place(s, e, swap, out, n);
+  return read_widened(s, e, swap, dtype, out, n);
 }
 
 pn_tensor *pni_source_tensor_as(pni_source *s, const pni_element_type *e, bool big_endian, int ndim,
@@ -193,9 +210,7 @@ pn_tensor *pni_source_tensor_as(pni_source *s, const pni_element_type *e, bool b
   for (int i = 0; i < ndim; i++) spec.shape[i] = shape[i];
   pn_tensor *t = pni_tensor_new(s->c, &spec);
   if (!t) return NULL;
-  bool swap = big_endian != host_is_big(), in_place = dtype == e->dtype && (size_t)e->size == pni_itemsize(t);
-  pn_status status = in_place ? read_in_place(s, e, swap, t) : read_widened(s, e, swap, t);
-  if (status == PN_OK) return t;
+  if (pni_source_elements(s, e, big_endian, dtype, pni_data(t), t->numel) == PN_OK) return t;
   pn_tensor_unref(t);
   return NULL;
 }

@@ -109,6 +109,8 @@ typedef struct pni_element_type {
 const pni_element_type *pni_element_npy(const char *name);
 const pni_element_type *pni_element_safetensors(const char *name);
 const pni_element_type *pni_element_idx(int code);
+/* "uint8" */
+const char *pni_element_name(const pni_element_type *e);
 /* The type that stores a dtype unchanged. */
 const pni_element_type *pni_element_of(int dtype);
 /* Elements of a shape, or -1 with PN_FORMAT if the source cannot hold them. */
@@ -118,8 +120,27 @@ pn_tensor *pni_source_tensor(pni_source *s, const pni_element_type *e, bool big_
 /* The same, converted to dtype. */
 pn_tensor *pni_source_tensor_as(pni_source *s, const pni_element_type *e, bool big_endian, int ndim,
                                 const int64_t *shape, int dtype);
+/* The next n elements as dtype, into memory. */
+pn_status pni_source_elements(pni_source *s, const pni_element_type *e, bool big_endian, int dtype, void *out,
+                              int64_t n);
 /* Writes the elements of t row-major, big- or little-endian. */
 pn_status pni_sink_tensor(pni_sink *s, const pn_tensor *t, bool big_endian);
+
+/* ---- where an array stands in a file that is not packed ---- */
+
+typedef struct pni_array_place {
+  const pni_element_type *type;
+  bool big_endian;
+  int ndim;
+  int64_t shape[PN_MAX_DIMS];
+  int64_t begin; /* of its elements, row-major, in bytes */
+} pni_array_place;
+
+/* Each reads a header from the beginning of s and checks that the elements can stand behind it. */
+pn_status pni_npy_find(pni_source *s, pni_array_place *a);
+pn_status pni_idx_find(pni_source *s, pni_array_place *a);
+/* name NULL: of the only tensor. */
+pn_status pni_safetensors_find(pni_source *s, const char *name, pni_array_place *a);
 
 /* ---- npy.c: shared with npz.c ---- */
 

@@ -6,25 +6,39 @@
 #include <string.h>
 #include "file.h"
 
+static pn_status read_header(pni_source *s, pni_array_place *a) {
+  unsigned char lead[4], size[4];
+  pn_status status = pni_source_read(s, lead, 4);
+  if (status != PN_OK) return status;
+  a->type = pni_element_idx(lead[2]);
+  a->big_endian = true;
+  if (lead[0] || lead[1] || !a->type) return pni_source_fail(s, PN_FORMAT, "is no IDX file");
+  if (lead[3] > PN_MAX_DIMS)
+    return pni_source_fail(s, PN_SHAPE, "holds a tensor of %d axes; at most %d are possible", lead[3], PN_MAX_DIMS);
+  a->ndim = lead[3];
+  for (int i = 0; i < a->ndim && status == PN_OK; i++) {
+    status = pni_source_read(s, size, 4);
+    if (status == PN_OK)
+      a->shape[i] = (int64_t)size[0] << 24 | (int64_t)size[1] << 16 | (int64_t)size[2] << 8 | size[3];
+  }
+  a->begin = s->at;
+  return status;
+}
+
+pn_status pni_idx_find(pni_source *s, pni_array_place *a) {
+  pn_status status = read_header(s, a);
+  if (status != PN_OK) return status;
+  int64_t n = pni_source_count(s, a->type, a->ndim, a->shape);
+  if (n < 0) return s->c->status;
+  if (n * a->type->size != s->room) return pni_source_fail(s, PN_FORMAT, "is damaged: more bytes follow the data");
+  return PN_OK;
+}
+
 /* as < 0: the dtype that the elements widen to. */
 static pn_tensor *read_idx(pni_source *s, int as) {
-  unsigned char lead[4], size[4];
-  int64_t shape[PN_MAX_DIMS];
-  if (pni_source_read(s, lead, 4) != PN_OK) return NULL;
-  const pni_element_type *e = pni_element_idx(lead[2]);
-  if (lead[0] || lead[1] || !e) {
-    pni_source_fail(s, PN_FORMAT, "is no IDX file");
-    return NULL;
-  }
-  if (lead[3] > PN_MAX_DIMS) {
-    pni_source_fail(s, PN_SHAPE, "holds a tensor of %d axes; at most %d are possible", lead[3], PN_MAX_DIMS);
-    return NULL;
-  }
-  for (int i = 0; i < lead[3]; i++) {
-    if (pni_source_read(s, size, 4) != PN_OK) return NULL;
-    shape[i] = (int64_t)size[0] << 24 | (int64_t)size[1] << 16 | (int64_t)size[2] << 8 | size[3];
-  }
-  pn_tensor *t = pni_source_tensor_as(s, e, true, lead[3], shape, as < 0 ? e->dtype : as);
+  pni_array_place a;
+  if (read_header(s, &a) != PN_OK) return NULL;
+  pn_tensor *t = pni_source_tensor_as(s, a.type, true, a.ndim, a.shape, as < 0 ? a.type->dtype : as);
   if (t && pni_source_finish(s) == PN_OK) return t;
   pn_tensor_unref(t);
   return NULL;

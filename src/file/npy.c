@@ -150,21 +150,40 @@ static pn_tensor *untranspose(pn_context *c, pn_tensor *t) {
   return d;
 }
 
+/* The header, as far as it can be a tensor's. NULL is a failure. */
+static const pni_element_type *read_description(pni_source *s, header *h, bool *big) {
+  if (read_header(s, h) != PN_OK) return NULL;
+  const pni_element_type *e = element_of(s, h, big);
+  if (!e || h->ndim <= PN_MAX_DIMS) return e;
+  pni_source_fail(s, PN_SHAPE, "holds an array of %d axes; at most %d are possible", h->ndim, PN_MAX_DIMS);
+  return NULL;
+}
+
 pn_tensor *pni_npy_read(pni_source *s) {
   header h = {.ndim = 0};
   bool big;
-  if (read_header(s, &h) != PN_OK) return NULL;
-  const pni_element_type *e = element_of(s, &h, &big);
+  const pni_element_type *e = read_description(s, &h, &big);
   if (!e) return NULL;
-  if (h.ndim > PN_MAX_DIMS) {
-    pni_source_fail(s, PN_SHAPE, "holds an array of %d axes; at most %d are possible", h.ndim, PN_MAX_DIMS);
-    return NULL;
-  }
   if (!h.fortran) return pni_source_tensor(s, e, big, h.ndim, h.shape);
   int64_t reversed[PN_MAX_DIMS];
   for (int i = 0; i < h.ndim; i++) reversed[i] = h.shape[h.ndim - 1 - i];
   pn_tensor *t = pni_source_tensor(s, e, big, h.ndim, reversed);
   return t ? untranspose(s->c, t) : NULL;
+}
+
+pn_status pni_npy_find(pni_source *s, pni_array_place *a) {
+  header h = {.ndim = 0};
+  a->type = read_description(s, &h, &a->big_endian);
+  if (!a->type) return s->c->status;
+  if (h.fortran && h.ndim > 1)
+    return pni_source_fail(s, PN_FORMAT, "holds an array in Fortran's order, whose rows do not stand together");
+  a->ndim = h.ndim;
+  for (int i = 0; i < h.ndim; i++) a->shape[i] = h.shape[i];
+  a->begin = s->at;
+  int64_t n = pni_source_count(s, a->type, a->ndim, a->shape);
+  if (n < 0) return s->c->status;
+  if (n * a->type->size != s->room) return pni_source_fail(s, PN_FORMAT, "is damaged: more bytes follow the data");
+  return PN_OK;
 }
 
 pn_tensor *pn_load_npy(pn_context *c, const char *path) {

@@ -159,18 +159,39 @@ static pn_status read_tensors(pni_source *s, const entry *list, int64_t n, pn_ar
   return PN_OK;
 }
 
-static pn_status read_body(pni_source *s, const cJSON *root, pn_archive *a) {
+/* What is looked for in the file, in place of all. */
+typedef struct {
+  const char *name; /* NULL: the only tensor */
+  pni_array_place *place;
+} wanted;
+
+static pn_status find_tensor(pni_source *s, const entry *list, int64_t n, const wanted *w) {
+  char buf[64];
+  if (!w->name && n != 1)
+    return pni_source_fail(s, PN_DOMAIN, "holds %lld tensors: one must be named, as '%s'", (long long)n,
+                           n ? pni_printable(list->name, strlen(list->name), buf) : "");
+  for (int64_t i = 0; i < n; i++) {
+    const entry *e = &list[i];
+    if (w->name && strcmp(e->name, w->name) != 0) continue;
+    *w->place = (pni_array_place){.type = e->type, .ndim = e->ndim, .begin = s->at + e->begin};
+    memcpy(w->place->shape, e->shape, sizeof e->shape);
+    return PN_OK;
+  }
+  return pni_source_fail(s, PN_DOMAIN, "holds no tensor '%s'", pni_printable(w->name, strlen(w->name), buf));
+}
+
+static pn_status read_body(pni_source *s, const cJSON *root, pn_archive *a, const wanted *w) {
   int64_t n = cJSON_GetArraySize(root);
   size_t bytes = (size_t)(n ? n : 1) * sizeof(entry);
   entry *list = pni_alloc(s->c, bytes);
   if (!list) return s->c->status;
   pn_status status = read_entries(s, root, a, list, &n);
-  if (status == PN_OK) status = read_tensors(s, list, n, a);
+  if (status == PN_OK) status = w ? find_tensor(s, list, n, w) : read_tensors(s, list, n, a);
   pni_free(s->c, list, bytes);
   return status;
 }
 
-static pn_status parse(pni_source *s, const char *text, size_t n, pn_archive *a) {
+static pn_status parse(pni_source *s, const char *text, size_t n, pn_archive *a, const wanted *w) {
   const char *end = NULL;
   if (!is_utf8((const unsigned char *)text, n))
     return pni_source_fail(s, PN_FORMAT, "is damaged: its header is not UTF-8");
@@ -180,12 +201,12 @@ static pn_status parse(pni_source *s, const char *text, size_t n, pn_archive *a)
   if (!root || end < text + n)
     status = pni_source_fail(s, PN_FORMAT, "is damaged: its header is no JSON object");
   else
-    status = read_body(s, root, a);
+    status = read_body(s, root, a, w);
   cJSON_Delete(root);
   return status;
 }
 
-static pn_status read_file(pni_source *s, pn_archive *a) {
+static pn_status read_file(pni_source *s, pn_archive *a, const wanted *w) {
   unsigned char lead[8];
   pn_status status = pni_source_read(s, lead, 8);
   if (status != PN_OK) return status;
@@ -203,7 +224,7 @@ static pn_status read_file(pni_source *s, pn_archive *a) {
   char *text = pni_alloc(s->c, (size_t)n);
   if (!text) return s->c->status;
   status = pni_source_read(s, text, (size_t)n);
-  if (status == PN_OK) status = parse(s, text, (size_t)n, a);
+  if (status == PN_OK) status = parse(s, text, (size_t)n, a, w);
   pni_free(s->c, text, (size_t)n);
   return status;
 }
@@ -213,11 +234,19 @@ pn_archive *pn_load_safetensors(pn_context *c, const char *path) {
   if (pni_source_open(c, "load_safetensors", path, &s) != PN_OK) return NULL;
   pn_archive *a = pn_archive_new(c);
   if (a && s.packed) pni_source_fail(&s, PN_FORMAT, "is gzipped; safetensors files are not");
-  if (a && !pni_failed(c)) read_file(&s, a);
+  if (a && !pni_failed(c)) read_file(&s, a, NULL);
   pni_source_close(&s);
   if (!pni_failed(c)) return a;
   pn_archive_free(a);
   return NULL;
+}
+
+pn_status pni_safetensors_find(pni_source *s, const char *name, pni_array_place *place) {
+  wanted w = {name, place};
+  pn_archive *texts = pn_archive_new(s->c);
+  if (texts) read_file(s, texts, &w);
+  pn_archive_free(texts);
+  return s->c->status;
 }
 
 /* ---- writing: wide elements first and names in order, as the safetensors package does, so that every

@@ -232,6 +232,23 @@ function chart.filter_trace(trace, given)
   }
 end
 
+--- A reliability diagram of metrics.reliability's bins: accuracy by confidence, with the diagonal of calibrated
+--- predictions. Returns a panel.
+function chart.reliability(bins)
+  local plot = require "penumbra.plot"
+  options.argument("plot.reliability", "bins", bins, "table")
+  local x, y = {}, {}
+  for k, bin in ipairs(bins) do
+    x[k], y[k] = bin.confidence, bin.accuracy
+  end
+  if #x == 0 then
+    core.error "plot.reliability: bins must be what metrics.reliability gives, with data"
+  end
+  return plot.panel { plot.line({ 0, 1 }, { 0, 1 }, { colour = DARK, width = 1, dashed = true, label = "calibrated" }),
+    plot.line(x, y, { colour = BLUE }), plot.points(x, y, { colour = BLUE, size = 0.8 }), x_range = { 0, 1 },
+    y_range = { 0, 1 }, x_label = "confidence", y_label = "accuracy", legend = "top left" }
+end
+
 local history_options = { x_label = "epoch", log = false }
 
 --- What a training run (pn.train.fit's result) came to: a list of panels for plot.save and plot.show: the loss by epoch

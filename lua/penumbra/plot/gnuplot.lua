@@ -129,6 +129,10 @@ local function write_panel(out, p, plain)
       add "unset grid\nset autoscale xfix\nset autoscale yfix"
     end
     add "set datafile missing" -- a grid must be complete
+    if image.range and not plain then add("set cbrange [%.10g:%.10g]", image.range[1], image.range[2]) end
+    if image.square and not plain then
+      add "set size ratio -1\nset border 0\nunset xtics\nunset ytics\nunset colorbox"
+    end
     if image.colour_label then add("set cblabel %s", quote(image.colour_label)) end
   end
   write_marks(out, p.marks, plain)
@@ -137,7 +141,8 @@ end
 local function reset(out)
   out[#out + 1] = "unset title\nunset xlabel\nunset ylabel\nunset cblabel\nunset logscale\nunset offsets\n" ..
     "set key title ''\nset xtics norotate\nset xtics autofreq\nset ytics autofreq\nset format x\n" ..
-    "set datafile missing 'NaN'\n" ..
+    "set datafile missing 'NaN'\nset size noratio\nset border 3\nset colorbox\n" ..
+    "set tics nomirror out scale 0.5\nset cbrange [*:*]\n" ..
     "set autoscale\nset xrange [*:*] noreverse\nset yrange [*:*] noreverse\nset grid"
 end
 
@@ -148,6 +153,7 @@ gnuplot.terminals = {
   svg = "set terminal svg noenhanced size %d,%d font 'Helvetica,13' background '#ffffff'",
   png = "set terminal pngcairo noenhanced size %d,%d font 'Sans,11' fontscale 2 linewidth 2 pointscale 2 " ..
     "background '#ffffff'",
+  pdf = "set terminal pdfcairo noenhanced size %.4gin,%.4gin font 'Sans,11' background '#ffffff'",
 }
 
 local bare = "unset grid\nset border 3\nset tics nomirror scale 0\nset key noautotitle samplen 2"

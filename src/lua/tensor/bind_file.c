@@ -9,15 +9,16 @@
 /* Holds what C made while Lua builds tables from it. */
 typedef struct {
   pn_archive *archive;
-  pn_names *names;
+  pn_names *names, *cells;
 } holder;
 
 static void release(void *object) {
   holder *h = object;
   pn_archive_free(h->archive);
   pn_names_free(h->names);
+  pn_names_free(h->cells);
   h->archive = NULL;
-  h->names = NULL;
+  h->names = h->cells = NULL;
 }
 
 static const pni_object_type kind = {"penumbra.file", "a file", sizeof(holder), 0, false, release};
@@ -145,13 +146,19 @@ static void push_names(lua_State *L, const pn_names *names) {
   }
 }
 
-/* load_csv(path, delimiter, header, dtype, missing, columns); all but path may be nil */
-static int l_load_csv(lua_State *L) {
-  lua_settop(L, 6);
+/* The arguments path, delimiter, header, dtype, missing, columns, decimal, first, count, of which all but path may be
+ * nil. What it pushes stays. */
+static request check_csv(lua_State *L) {
+  lua_settop(L, 9);
   request r = {.path = check_path(L, "csv"), .kind = CSV};
-  const char *delimiter = luaL_optstring(L, 2, "");
-  if (strlen(delimiter) > 1) return pni_error(L, "csv: delimiter must be one character, got '%s'", delimiter);
+  const char *delimiter = luaL_optstring(L, 2, ""), *decimal = luaL_optstring(L, 7, "");
+  if (strlen(delimiter) > 1) pni_error(L, "csv: delimiter must be one character, got '%s'", delimiter);
+  if (*decimal && strcmp(decimal, ".") != 0 && strcmp(decimal, ",") != 0)
+    pni_error(L, "csv: decimal must be '.' or ',', got '%s'", decimal);
   r.csv.delimiter = *delimiter;
+  r.csv.decimal = *decimal;
+  r.csv.first_row = luaL_optinteger(L, 8, 0);
+  r.csv.num_rows = luaL_optinteger(L, 9, 0);
   if (!lua_isnil(L, 3)) r.csv.header = lua_toboolean(L, 3) ? 1 : -1;
   r.csv.dtype = pni_check_dtype(L, 4, "csv", pni_default_dtype(L));
   r.csv.missing = luaL_optstring(L, 5, NULL);
@@ -161,13 +168,33 @@ static int l_load_csv(lua_State *L) {
       r.csv.column_names = check_texts(L, 6, "csv", &r.csv.num_columns);
     else
       r.csv.columns = check_positions(L, 6, &r.csv.num_columns);
-    if (r.csv.num_columns == 0) return pni_error(L, "csv: columns must not be empty");
+    if (r.csv.num_columns == 0) pni_error(L, "csv: columns must not be empty");
   }
+  return r;
+}
+
+/* load_csv(path, ...) -> tensor, names or nil */
+static int l_load_csv(lua_State *L) {
+  request r = check_csv(L);
   holder *h = new_holder(L);
   r.names = &h->names;
   int n = push_loaded(L, &r);
   if (n == 1) push_names(L, h->names);
   return n == 1 ? 2 : n;
+}
+
+/* load_csv_text(path, ...) -> list of cells, row by row, or nil; names or nil */
+static int l_load_csv_text(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  request r = check_csv(L);
+  holder *h = new_holder(L);
+  int tries = 0;
+  do h->cells = pn_load_csv_text(c, r.path, &r.csv, &h->names);
+  while (!h->cells && try_again(L, c, &tries));
+  if (!h->cells) return pni_push_failure(L, c);
+  push_names(L, h->cells);
+  push_names(L, h->names);
+  return 2;
 }
 
 /* ---- archives ---- */
@@ -296,6 +323,7 @@ static int l_save_csv(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {{"load_csv", l_load_csv},
+                                     {"load_csv_text", l_load_csv_text},
                                      {"load_npy", l_load_npy},
                                      {"load_idx", l_load_idx},
                                      {"load_npz", l_load_npz},

@@ -1,0 +1,63 @@
+-- Metrics of classification against NumPy and scikit-learn.
+local pn = require "penumbra"
+local metrics = pn.metrics
+local g = dofile "spec/golden/metrics/classification.lua"
+
+local draws, y = pn.tensor(g.draws), pn.tensor(g.y, { dtype = "int64" })
+local probs = draws:mean(1)
+
+local function near(got, want, tolerance)
+  assert.is_true(math.abs(got - want) <= (tolerance or 1e-12), ("got %.15g, want %.15g"):format(got, want))
+end
+
+describe("metrics of classification", function()
+  it("have scikit-learn's values, of probabilities and of draws", function()
+    for _, p in ipairs { probs, draws } do
+      near(metrics.accuracy(y, p), g.accuracy)
+      near(metrics.log_likelihood(y, p), g.log_likelihood)
+      near(metrics.brier(y, p), g.brier)
+      near(metrics.ece(y, p), g.ece15)
+      near(metrics.ece(y, p, { bins = 4 }), g.ece4)
+    end
+    near(metrics.auc(pn.tensor(g.label, { dtype = "int64" }), pn.tensor(g.score)), g.auc)
+  end)
+
+  it("part the entropy into what is of the data and of the draws", function()
+    local total, aleatoric, epistemic = metrics.predictive_entropy(draws)
+    for name, t in pairs { total = total, aleatoric = aleatoric, mutual = epistemic } do
+      assert.is_true((t - pn.tensor(g[name])):abs():max():item() < 1e-12, name)
+    end
+    near(metrics.ecdf_auc(total, 3), g.ecdf_auc, 1e-5) -- the golden value is a sum of trapezia
+  end)
+
+  it("have the values of certain and of uniform predictions", function()
+    local hot = pn.eye(3):take(1, y)
+    near(metrics.accuracy(y, hot), 1)
+    near(metrics.brier(y, hot), 0)
+    near(metrics.ece(y, hot), 0)
+    near(metrics.log_likelihood(y, hot), 0)
+    local total, aleatoric, epistemic = metrics.predictive_entropy(pn.stack { hot, hot })
+    near(total:sum():item() + aleatoric:sum():item() + epistemic:sum():item(), 0)
+    near(metrics.ecdf_auc(total, 3), math.log(3))
+    near(metrics.ecdf_auc(pn.full({ 5 }, math.log(3)), 3), 0)
+    near(metrics.auc(pn.tensor({ 0, 1, 1 }, { dtype = "int64" }), pn.tensor { 1, 2, 3 }), 1)
+    near(metrics.auc(pn.tensor({ 0, 1, 1 }, { dtype = "int64" }), pn.ones { 3 }), 0.5)
+    local bins = metrics.reliability(y, hot)
+    assert.equal(1, #bins)
+    assert.equal(40, bins[1].count)
+    assert.equal(3, #pn.plot.reliability(bins).marks)
+  end)
+
+  it("refuse what would stretch or is no probability, by name", function()
+    for name, f in pairs { accuracy = metrics.accuracy, brier = metrics.brier, ece = metrics.ece,
+        log_likelihood = metrics.log_likelihood, reliability = metrics.reliability } do
+      for _, case in ipairs { { y:unsqueeze(2), probs }, { y, probs:slice(1, 1, 1) }, { y, probs * 2 },
+          { y + 1, probs }, { y:to "float64", probs } } do
+        assert.error_matches(function() f(case[1], case[2]) end, (name:gsub("ece", "reliability")) .. ": ")
+      end
+    end
+    assert.has_error(function() metrics.auc(y:gt(5):to "int64", probs:select(2, 1)) end)
+    assert.has_error(function() metrics.ecdf_auc(pn.full({ 2 }, 5), 3) end)
+    assert.has_error(function() metrics.predictive_entropy(probs) end)
+  end)
+end)
