@@ -40,8 +40,8 @@ local HEAD = [[
 ** both. Instruction sets are chosen at run time, so no -march is wanted; -ffast-math and the like are refused. For a
 ** shared library add -fPIC.
 **
-** Speed is that of the library within a tenth, but for standard normal draws compiled by gcc: four times as long (six in
-** float32); and clang's lgamma and digamma take five times gcc's.
+** Speed is that of the library within about a tenth, but for standard normal draws compiled by gcc: four times as long
+** (float32: six). clang's lgamma and digamma take five times gcc's, its sums twice.
 **
 ** Made by `make amalgamation` from Penumbra's sources, in which each section below is a file of its own; a name that
 ** one file keeps to itself begins here with the file's name. The licence (MIT) stands at the end of penumbra.h.
