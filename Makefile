@@ -44,6 +44,7 @@ LIBS       = $(PKG_LIBS) -lm -lpthread -ldl
 LUA_FILES  := $(if $(wildcard lua),$(shell find lua -name '*.lua' | LC_ALL=C sort))
 LUA_DIRS   := $(patsubst lua/%/,%,$(sort $(dir $(LUA_FILES))))
 LIB_SRC    := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
+LIB_TEXT   := $(LIB_SRC) $(filter-out src/cli/%,$(wildcard src/*/*.[hd]* src/*/*/*.[hd]*)) src/penumbra.h
 LIB_OBJ    := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded_lua.o
 CLI_OBJ    := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/*.c))
 SPEC_PROG  := $(patsubst %.c,$(BUILD)/%,$(wildcard spec/c/*_test.c))
@@ -69,6 +70,7 @@ RUN     = LUA='$(LUA)' BUILD='$(BUILD)' JOBS='$(JOBS)'
 # ---- what is built -----------------------------------------------------------------------------
 
 all: $(ARTEFACTS)
+amalgamation: $(BUILD)/amalgamation/penumbra.c $(BUILD)/amalgamation/penumbra.h
 tests: all $(SPEC_PROG) $(EMBED_PROG) $(BENCH_PROG)
 fuzzers: $(FUZZ_PROG)
 
@@ -105,6 +107,17 @@ $(BUILD)/embedded_lua.c: src/lua/embed.lua $(LUA_FILES)
 $(BUILD)/obj/embedded_lua.o: $(BUILD)/embedded_lua.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $@
+
+# All sources but the command's as one penumbra.c, with how each is optimised; penumbra.h beside it.
+optimised = $(if $(filter $(1),$(KERNELS)),$(if $(filter $(UNROLLED),$(1)),unrolled,$(if $(filter $(STRIDED),$(1)),strided,loops)))$(if $(filter $(VECTORS),$(1)),$(comma)vectors)
+$(BUILD)/amalgamation/penumbra.c: src/lua/amalgamate.lua src/lua/c_text.lua $(BUILD)/embedded_lua.c $(LIB_TEXT)
+	@mkdir -p $(@D)
+	$(call say,LUA,$@) printf '%s\n' $(foreach f,$(LIB_SRC),'$(call optimised,$(f:src/%.c=$(BUILD)/obj/%.o)):$(f)') | \
+	  $(LUA) src/lua/amalgamate.lua $(@D) $(VERSION) $(BUILD)/embedded_lua.c $(CC) -E $(PKG_CPPFLAGS)
+
+$(BUILD)/amalgamation/penumbra.h: src/penumbra.h
+	@mkdir -p $(@D)
+	@cp $< $@
 
 # (Objects whose sources are gone go with it: the gates read what lies there.)
 $(BUILD)/libpenumbra.a: $(LIB_OBJ)
@@ -167,7 +180,7 @@ check:
 SAN_RUN = OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:exitcode=99 \
           LSAN_OPTIONS=suppressions=$(CURDIR)/spec/c/lsan.supp:print_suppressions=0 \
           TSAN_OPTIONS=exitcode=99:suppressions=$(CURDIR)/spec/c/tsan.supp JOBS='$(JOBS)' PN_SLOW=1 \
-          SPARE='install_spec gates_spec embed_spec'
+          SPARE='install_spec gates_spec embed_spec amalgamation_spec'
 
 ASAN = CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
 
@@ -233,8 +246,8 @@ fuzz: asan-build
 
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
 # runtimes in several threads, cancelled at random, under the thread sanitiser; calibration with five times the simulations;
-# then the API fuzzer.
-SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec
+# the amalgamation with -O2 under every C test; then the API fuzzer.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec spec/amalgamation_spec
 soak-parts:
 	@.ci/deps build test
 	@$(SUBMAKE) tests
@@ -289,5 +302,5 @@ fmt:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api asan-build docs install install-lua uninstall fmt clean
+.PHONY: all amalgamation tests fuzzers deps demo test check asan tsan bench bench-peers fuzz soak soak-parts soak-api asan-build docs install install-lua uninstall fmt clean
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SPEC_PROG:=.d) $(BENCH_PROG:=.d) $(EMBED_PROG:=.d)

@@ -217,8 +217,8 @@ static void binomials(const pni_draws *d, int64_t begin, int64_t end) {
   }
 }
 
-static const pni_source poisson_source = {.name = "poisson_draw", .nin = 2, .scalar = poisson};
-static const pni_source binomial_source = {
+static const pni_random_source poisson_source = {.name = "poisson_draw", .nin = 2, .scalar = poisson};
+static const pni_random_source binomial_source = {
     .name = "binomial_row", .nin = 2, .rank = {1, 0}, .out_rank = 1, .positions = 3, .rows = binomials};
 
 static pn_tensor *draw_both(pn_context *c, pn_rng *rng, pn_tensor *w, pn_tensor *x, int dtype, pn_tensor **second) {

@@ -9,8 +9,8 @@
 enum { KEY, POSITION, SOURCE, DTYPE, SHAPE };
 enum { GRAIN = 512 };
 
-static const pni_source *source_of(const pni_call *call) {
-  return (const pni_source *)(uintptr_t)call->attr->i[SOURCE];
+static const pni_random_source *source_of(const pni_call *call) {
+  return (const pni_random_source *)(uintptr_t)call->attr->i[SOURCE];
 }
 
 static int64_t product(int n, const int64_t *size) {
@@ -20,7 +20,7 @@ static int64_t product(int n, const int64_t *size) {
 }
 
 typedef struct {
-  const pni_source *s;
+  const pni_random_source *s;
   pni_draws d;
   int dtype;
   void *out;
@@ -54,7 +54,7 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  const pni_source *s = source_of(call);
+  const pni_random_source *s = source_of(call);
   work w = {.s = s, .dtype = out->dtype, .out = pni_data(out)};
   w.d.at = (pni_philox){(uint64_t)call->attr->i[KEY], (uint64_t)call->attr->i[POSITION]};
   int lead = out->ndim - s->out_rank;
@@ -74,7 +74,7 @@ static const pni_op draw = {
     .name = "random_source", .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_DRAW, .infer = infer, .eval = eval};
 
 /* in[k] as contiguous float64 whose items are the last of the result's, or one. */
-static pn_tensor *plain(pn_context *c, const pni_source *s, int k, pn_tensor *t, const pni_spec *out) {
+static pn_tensor *plain(pn_context *c, const pni_random_source *s, int k, pn_tensor *t, const pni_spec *out) {
   if (!t) return NULL;
   int lead = out->ndim - s->out_rank, n = t->ndim - s->rank[k];
   if (n < 0 || n > lead) {
@@ -99,7 +99,8 @@ pn_tensor *pni_draw_apply(pn_context *c, const pni_op *op, pn_rng *rng, uint64_t
   return pni_apply(c, op, nin, in, attr);
 }
 
-pn_tensor *pni_source_draw(pn_context *c, const pni_source *s, pn_rng *rng, const pni_spec *out, pn_tensor *const *in) {
+pn_tensor *pni_source_draw(pn_context *c, const pni_random_source *s, pn_rng *rng, const pni_spec *out,
+                           pn_tensor *const *in) {
   if (pni_failed(c)) return NULL;
   int dtype = s->rows ? PN_FLOAT64 : out->dtype; /* rows are doubles first */
   pn_tensor *x[PNI_SOURCE_INPUTS];

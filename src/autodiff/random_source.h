@@ -6,10 +6,10 @@
 **
 ** How a sampler is written so that it replays, the first that does:
 **   1. From builders that draw: pn_rand, pn_randn, pn_log_gamma_draw and others. Nothing else is to be done.
-**   2. A number per item out of numbers per item (poisson, binomial): a const pni_source with `scalar`, and
-**        static const pni_source source = {.name = "poisson_draw", .nin = 1, .scalar = draw};
+**   2. A number per item out of numbers per item (poisson, binomial): a const pni_random_source with `scalar`, and
+**        static const pni_random_source source = {.name = "poisson_draw", .nin = 1, .scalar = draw};
 **        return pni_source_draw(c, &source, rng, out, &rate);
-**   3. A row of numbers per item, or out of rows (multinomial, alias tables): a pni_source with `rows`.
+**   3. A row of numbers per item, or out of rows (multinomial, alias tables): a pni_random_source with `rows`.
 **   4. With a gradient (implicit reparametrisation) or with memory of its own: an operation with the flag
 **      PNI_OP_DRAW, whose attr begins with key and position, applied by pni_draw_apply (op_gamma.c).
 ** In all of them the number of positions depends on shapes alone (a rejection sampler numbers its trials within one
@@ -34,7 +34,7 @@ typedef struct pni_draws {
   int64_t out_width;
 } pni_draws;
 
-typedef struct pni_source {
+typedef struct pni_random_source {
   const char *name; /* "poisson_draw" */
   int nin;
   /* Axes of an item: of the inputs, of the result. All 0 with `scalar`. */
@@ -45,7 +45,7 @@ typedef struct pni_source {
   double (*scalar)(uint64_t key, uint64_t position, const double *x);
   /* Fills the items begin .. end - 1; on any thread: it must not allocate, fail or touch a context. */
   void (*rows)(const pni_draws *d, int64_t begin, int64_t end);
-} pni_source;
+} pni_random_source;
 
 /* The numbers of item i in input k. */
 static inline const double *pni_draws_row(const pni_draws *d, int k, int64_t i) {
@@ -54,7 +54,8 @@ static inline const double *pni_draws_row(const pni_draws *d, int k, int64_t i) 
 
 /* Draws a tensor of shape and dtype `out` (float64, float32 or int64). The axes of in[k] before its item's axes
  * broadcast to those of `out`; values may have any float dtype and are seen as float64. No gradient. Scoped. */
-pn_tensor *pni_source_draw(pn_context *c, const pni_source *s, pn_rng *rng, const pni_spec *out, pn_tensor *const *in);
+pn_tensor *pni_source_draw(pn_context *c, const pni_random_source *s, pn_rng *rng, const pni_spec *out,
+                           pn_tensor *const *in);
 
 /* Reserves positions of rng and applies an operation with PNI_OP_DRAW: key and position become i[0] and i[1] of
  * attr, whose other entries the caller has set. Scoped. */
