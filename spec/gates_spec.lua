@@ -60,7 +60,8 @@ describe("make check", function()
   end)
   it("layers: a symbol from above", function()
     local folder = object("base/fault.o", "int pn_above(void); int f(void); int f(void) { return pn_above(); }\n")
-    must("mkdir -p %s/obj/smc && echo 'int pn_above(void); int pn_above(void) { return 1; }' > %s/above.c", folder, folder)
+    must("mkdir -p %s/obj/smc && echo 'int pn_above(void); int pn_above(void) { return 1; }' > %s/above.c", folder,
+      folder)
     must("%s -c %s/above.c -o %s/obj/smc/above.o", cc, folder, folder)
     caught_in(folder, "layers", "base/fault.o uses pn_above of smc/above.o above it")
   end)
@@ -205,6 +206,12 @@ const char *g(int i) { return fine[i]; }
     edit("Makefile", "-std=c11", "-std=c11 -ff" .. "ast-math")
     add("src/math/special.c", '#pragma GCC optimize("-Of' .. 'ast")\n')
     caught("fast_math", "Makefile", "src/math/special.c")
+  end)
+
+  it("clang: a warning", function()
+    if #tool.lines "command -v clang 2>&-" == 0 then pending "clang is not there" end
+    add("src/base/memory.c", "int pni_fault(double x);\nint pni_fault(double x) { return !(x = 1 + x) || x; }\n")
+    caught("clang", "src/base/memory.c:", "warning")
   end)
 
   it("sizes: file, header, function, folder", function()

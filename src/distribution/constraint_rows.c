@@ -15,7 +15,7 @@
       int part = 0, size = n - at < 1024 ? (int)(n - at) : 1024;                                                       \
       for (int i = 0; i < size; i++) {                                                                                 \
         T v = x[at + i];                                                                                               \
-        part += (v >= low) & (v <= high) ? 0 : 1;                                                                      \
+        part += ((v >= low) & (v <= high)) ? 0 : 1;                                                                    \
       }                                                                                                                \
       for (int i = 0; whole && i < size; i++) {                                                                        \
         T v = x[at + i], near = (v + (ROUNDER)) - (ROUNDER);                                                           \

@@ -74,16 +74,18 @@ static REAL product(const REAL *x, int64_t n) {
   return p;
 }
 
+static inline bool equal(REAL x, REAL y) { return x == y; }
+
 /* NaN wins: it is neither smaller nor larger than anything, and it stays. */
 static REAL largest(const REAL *x, int64_t n) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+  for (int64_t i = 1; i < n; i++) m = x[i] > m || !equal(x[i], x[i]) ? x[i] : m;
   return m;
 }
 
 static REAL smallest(const REAL *x, int64_t n) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i] < m || x[i] != x[i] ? x[i] : m;
+  for (int64_t i = 1; i < n; i++) m = x[i] < m || !equal(x[i], x[i]) ? x[i] : m;
   return m;
 }
 
