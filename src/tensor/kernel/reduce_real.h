@@ -99,7 +99,7 @@ static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
 }
 
 #define LINE(name, expr)                                                                                               \
-  static PNI_CLONES void name(const void *x_, int64_t width, void *acc_) {                                             \
+  PNI_EACH_LEVEL(name, (const void *x_, int64_t width, void *acc_), (x_, width, acc_)) {                               \
     const REAL *restrict x = x_;                                                                                       \
     REAL *restrict acc = acc_;                                                                                         \
     for (int64_t i = 0; i < width; i++) {                                                                              \
