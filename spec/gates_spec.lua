@@ -212,6 +212,12 @@ const char *g(int i) { return fine[i]; }
     caught("fast_math", "Makefile", "src/math/special.c")
   end)
 
+  it("clang: a warning", function()
+    if #tool.lines "command -v clang 2>&-" == 0 then pending "clang is not there" end
+    add("src/base/memory.c", "int pni_fault(double x);\nint pni_fault(double x) { return !(x = 1 + x) || x; }\n")
+    caught("clang", "src/base/memory.c:", "warning")
+  end)
+
   it("sizes: file, header, function, folder", function()
     add("src/base/long.c", ("int a;\n"):rep(601))
     add("src/base/long.h", ("int a;\n"):rep(201))

@@ -19,14 +19,39 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 #define PNI_CPU_X86 0
 #endif
 
-/* Static functions compiled for several vector widths, chosen once when the library is loaded, where elements are
- * independent (-ffp-contract=off, so every width gives the same bits). Static only: the dispatchers of others are
- * exported. It needs indirect functions, which sanitizers do not survive: their start-up code runs later. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) &&                       \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define PNI_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+/* A static function whose body, which follows, is compiled once per level: for plain loops, where elements are independent or
+ * sums have a stated order, so that (with -ffp-contract=off) every level gives the same bits.
+ *   PNI_EACH_LEVEL(add, (const double *x, double *y, int64_t n), (x, y, n)) { ... }
+ * PNI_EACH_LEVEL_OF(result, ...) is the same with a result. */
+#if PNI_CPU_X86
+#define PNI_ANY_LEVEL static inline __attribute__((always_inline))
+#define PNI_EACH_LEVEL(name, params, args)                                                                             \
+  PNI_ANY_LEVEL void name##_any params;                                                                                \
+  PNI_TARGET_AVX512 static void name##_avx512 params { name##_any args; }                                              \
+  PNI_TARGET_AVX2 static void name##_avx2 params { name##_any args; }                                                  \
+  static void name params {                                                                                            \
+    switch (pni_cpu_level()) {                                                                                         \
+    case PNI_CPU_AVX512: name##_avx512 args; return;                                                                   \
+    case PNI_CPU_AVX2: name##_avx2 args; return;                                                                       \
+    default: name##_any args; return;                                                                                  \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  PNI_ANY_LEVEL void name##_any params
+#define PNI_EACH_LEVEL_OF(result, name, params, args)                                                                  \
+  PNI_ANY_LEVEL result name##_any params;                                                                              \
+  PNI_TARGET_AVX512 static result name##_avx512 params { return name##_any args; }                                     \
+  PNI_TARGET_AVX2 static result name##_avx2 params { return name##_any args; }                                         \
+  static result name params {                                                                                          \
+    switch (pni_cpu_level()) {                                                                                         \
+    case PNI_CPU_AVX512: return name##_avx512 args;                                                                    \
+    case PNI_CPU_AVX2: return name##_avx2 args;                                                                        \
+    default: return name##_any args;                                                                                   \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  PNI_ANY_LEVEL result name##_any params
 #else
-#define PNI_CLONES
+#define PNI_EACH_LEVEL(name, params, args)            static void name params
+#define PNI_EACH_LEVEL_OF(result, name, params, args) static result name params
 #endif
 
 /* The loop that follows, of at most 16 turns, becomes straight code on registers. */

@@ -26,7 +26,7 @@ static int64_t walk(pn_context *c, const pni_constraint *k, const pn_tensor *x, 
   int64_t each = pni_count(k->rank, size), n = pni_count(x->ndim - k->rank, x->shape), first = n;
   if (k->numbers && pni_is_float(x)) {
     pn_tensor *d = pni_contiguous(c, x);
-    int64_t bad = d ? pni_scan(k->numbers, x->dtype, pni_data(d), n, mask) : 0;
+    int64_t bad = d ? pni_scan(k->numbers, (pn_dtype)x->dtype, pni_data(d), n, mask) : 0;
     pn_tensor_unref(d);
     if (!d || bad == 0 || mask) return d ? n - bad : -1;
   }

@@ -9,13 +9,13 @@
 
 /* (x + R) - R is x rounded to a whole number for |x| < R / 3; `high` is below that where `whole` is asked for. */
 #define SCAN(name, T, ROUNDER)                                                                                         \
-  static PNI_CLONES bool name(const T *x, int64_t n, T low, T high, bool whole) {                                      \
+  PNI_EACH_LEVEL_OF(bool, name, (const T *x, int64_t n, T low, T high, bool whole), (x, n, low, high, whole)) {        \
     int64_t bad = 0;                                                                                                   \
     for (int64_t at = 0; at < n; at += 1024) { /* counts of the element's width, for vectors */                        \
       int part = 0, size = n - at < 1024 ? (int)(n - at) : 1024;                                                       \
       for (int i = 0; i < size; i++) {                                                                                 \
         T v = x[at + i];                                                                                               \
-        part += (v >= low) & (v <= high) ? 0 : 1;                                                                      \
+        part += ((v >= low) & (v <= high)) ? 0 : 1;                                                                    \
       }                                                                                                                \
       for (int i = 0; whole && i < size; i++) {                                                                        \
         T v = x[at + i], near = (v + (ROUNDER)) - (ROUNDER);                                                           \

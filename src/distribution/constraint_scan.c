@@ -7,7 +7,8 @@
 #include "constraint.h"
 
 #define SCAN(id, T, suffix, test)                                                                                      \
-  static PNI_CLONES int64_t id##_##suffix(const T *v, int64_t n, uint8_t *mask, T from, T to) {                        \
+  PNI_EACH_LEVEL_OF(int64_t, id##_##suffix, (const T *v, int64_t n, uint8_t *mask, T from, T to),                      \
+                    (v, n, mask, from, to)) {                                                                          \
     int64_t bad = 0;                                                                                                   \
     for (int64_t at = 0; at < n; at += 1024) { /* counts of the element's width, for vectors */                        \
       int part = 0, size = n - at < 1024 ? (int)(n - at) : 1024;                                                       \
@@ -54,7 +55,7 @@ int64_t pni_scan(const pni_numbers *set, pn_dtype dtype, const void *p, int64_t 
                              : scan_f32[set->shape](p, n, mask, -below(-set->from), below(set->to));
 }
 
-static PNI_CLONES int64_t ordered(const double *restrict x, const double *restrict y, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, ordered, (const double *restrict x, const double *restrict y, int64_t n), (x, y, n)) {
   int64_t below = 0;
   for (int64_t i = 0; i < n; i++) below += x[i] < y[i] ? 1 : 0;
   return below;

@@ -197,7 +197,10 @@ static pn_status exact_step(pn_context *c, pn_filter *f, pn_tensor *mean, pn_ten
   int64_t n = f->states;
   double *y = pni_data(f->y), *mask = pni_data(f->model[OBSERVED]), *out = pni_data(f->spare);
   int missing = 0;
-  for (int64_t i = 0; seen && i < f->observed; i++) missing += !(mask[i] = !isnan(y[i]));
+  for (int64_t i = 0; seen && i < f->observed; i++) {
+    mask[i] = isnan(y[i]) ? 0 : 1;
+    missing += isnan(y[i]) ? 1 : 0;
+  }
   pn_tensor **m = f->model, *all[OPERANDS] = {mean, cov, m[A], m[B], m[Q], f->y, m[C], m[D], m[R], m[OBSERVED]};
   pn_tensor *update[] = {mean, cov, f->y, m[C], m[D], m[R], m[OBSERVED]};
   if (seen && f->steps)

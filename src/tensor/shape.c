@@ -147,7 +147,8 @@ static void run_rows(void *data, int64_t begin, int64_t end) {
 enum { BLOCK = 512 };
 
 #define GATHER(name, T)                                                                                                \
-  static PNI_CLONES void name(T *restrict d, const char *src, int64_t rows, int64_t jump, int64_t n, int64_t step) {   \
+  PNI_EACH_LEVEL(name, (T *restrict d, const char *src, int64_t rows, int64_t jump, int64_t n, int64_t step),          \
+                 (d, src, rows, jump, n, step)) {                                                                      \
     for (int64_t r = 0; r < rows; r++, src += jump, d += n) {                                                          \
       const T *x = (const T *)(const void *)src;                                                                       \
       if (step == 0) {                                                                                                 \

@@ -19,7 +19,8 @@ static inline double gap_over(double x, double s) {
   return x - 2 * z * p;
 }
 
-static PNI_CLONES void divide(const double *restrict m, const double *restrict k, double *restrict ratio, int64_t n) {
+PNI_EACH_LEVEL(divide, (const double *restrict m, const double *restrict k, double *restrict ratio, int64_t n),
+               (m, k, ratio, n)) {
   for (int64_t i = 0; i < n; i++) {
     double divisor = k[i] > 0 ? k[i] : 1;
     ratio[i] = m[i] / divisor;
@@ -76,7 +77,8 @@ static void small_excess(const double *k, double *out, int64_t n) {
   if (broken) broken_excess(k, out, n);
 }
 
-static PNI_CLONES void at_least(const double *restrict k, double least, double *restrict size, int64_t n) {
+PNI_EACH_LEVEL(at_least, (const double *restrict k, double least, double *restrict size, int64_t n),
+               (k, least, size, n)) {
   for (int64_t i = 0; i < n; i++) size[i] = k[i] >= least ? k[i] : least;
 }
 
@@ -100,21 +102,25 @@ static void excess(const double *k, double *out, int64_t n) {
 
 #define GAMMAS_END 200
 
-static PNI_CLONES int64_t count_far(const double *restrict x, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, count_far, (const double *restrict x, int64_t n), (x, n)) {
   int64_t far = 0;
   for (int64_t i = 0; i < n; i++) far += x[i] <= GAMMAS_END ? 0 : 1;
   return far;
 }
-static PNI_CLONES void sums(const double *restrict x, const double *restrict r, double *restrict all,
-                            double *restrict next, int64_t n) {
+PNI_EACH_LEVEL(sums,
+               (const double *restrict x, const double *restrict r, double *restrict all, double *restrict next,
+                int64_t n),
+               (x, r, all, next, n)) {
   for (int64_t i = 0; i < n; i++) all[i] = x[i] + r[i], next[i] = x[i] + 1;
 }
-static PNI_CLONES void fold(const double *restrict l, double *restrict minus, int64_t n) {
+PNI_EACH_LEVEL(fold, (const double *restrict l, double *restrict minus, int64_t n), (l, minus, n)) {
   for (int64_t i = 0; i < n; i++) minus[i] = -fabs(l[i]);
 }
 /* Logarithms of e^l / (1 + e^l) and 1 / (1 + e^l), t = log(1 + e^-|l|) */
-static PNI_CLONES void split(const double *restrict l, const double *restrict t, double *restrict success,
-                             double *restrict failure, int64_t n) {
+PNI_EACH_LEVEL(split,
+               (const double *restrict l, const double *restrict t, double *restrict success, double *restrict failure,
+                int64_t n),
+               (l, t, success, failure, n)) {
   for (int64_t i = 0; i < n; i++) {
     double low = l[i] < 0 ? l[i] : 0, high = l[i] < 0 ? 0 : -l[i];
     success[i] = low - t[i];
@@ -128,9 +134,10 @@ static void shares(const double *l, double *success, double *failure, int64_t n)
   split(l, t, success, failure, n);
 }
 /* lgamma(a) - lgamma(c) - lgamma(b) + x success + y failure */
-static PNI_CLONES void join(const double *restrict x, const double *restrict y, const double *restrict success,
-                            const double *restrict failure, double gamma[3][PNI_PIECE], double *restrict out,
-                            int64_t n) {
+PNI_EACH_LEVEL(join,
+               (const double *restrict x, const double *restrict y, const double *restrict success,
+                const double *restrict failure, double gamma[3][PNI_PIECE], double *restrict out, int64_t n),
+               (x, y, success, failure, gamma, out, n)) {
   for (int64_t i = 0; i < n; i++)
     out[i] = ((gamma[0][i] - gamma[2][i]) - gamma[1][i]) + (y[i] * failure[i] + x[i] * success[i]);
 }
@@ -191,9 +198,10 @@ static void binomial(const double *x, const double *trials, const double *l, dou
   if (count_far(trials, n)) by_deviances(x, rest, trials, success, failure, out, n);
 }
 
-static PNI_CLONES void add_poisson(const double *restrict x, const double *restrict rate,
-                                   const double *restrict log_rate, const double *restrict gamma, double *restrict out,
-                                   int64_t n) {
+PNI_EACH_LEVEL(add_poisson,
+               (const double *restrict x, const double *restrict rate, const double *restrict log_rate,
+                const double *restrict gamma, double *restrict out, int64_t n),
+               (x, rate, log_rate, gamma, out, n)) {
   for (int64_t i = 0; i < n; i++) {
     double power = x[i] * log_rate[i];
     power = x[i] == 0 ? 0 : power;

@@ -13,25 +13,31 @@
 enum { X, LOW, HIGH, G };
 
 #define BODIES(N, suffix)                                                                                              \
-  static PNI_CLONES void go_##suffix(const N *restrict u, const N *restrict low, const N *restrict high,               \
-                                     N *restrict out, int64_t n) {                                                     \
+  PNI_EACH_LEVEL(go_##suffix,                                                                                          \
+                 (const N *restrict u, const N *restrict low, const N *restrict high, N *restrict out, int64_t n),     \
+                 (u, low, high, out, n)) {                                                                             \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = low[i] + (high[i] - low[i]) * u[i], end = high[i];                                                         \
       out[i] = v > end ? end : v;                                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void span_##suffix(const N *restrict low, const N *restrict high, N *restrict out, int64_t n) {    \
+  PNI_EACH_LEVEL(span_##suffix, (const N *restrict low, const N *restrict high, N *restrict out, int64_t n),           \
+                 (low, high, out, n)) {                                                                                \
     for (int64_t i = 0; i < n; i++) out[i] = high[i] - low[i];                                                         \
   }                                                                                                                    \
-  static PNI_CLONES void held_##suffix(const N *restrict x, const N *restrict low, const N *restrict high,             \
-                                       const N *restrict log_width, N *restrict out, int64_t n) {                      \
+  PNI_EACH_LEVEL(held_##suffix,                                                                                        \
+                 (const N *restrict x, const N *restrict low, const N *restrict high, const N *restrict log_width,     \
+                  N *restrict out, int64_t n),                                                                         \
+                 (x, low, high, log_width, out, n)) {                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = x[i], inside = -log_width[i], none = v == v ? -(N)INFINITY : v, y = v >= low[i] ? inside : none;           \
       out[i] = v <= high[i] ? y : none;                                                                                \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void share_##suffix(const N *restrict x, const N *restrict low, const N *restrict high,            \
-                                        const N *restrict g, N sign, N *restrict out, int64_t n) {                     \
+  PNI_EACH_LEVEL(share_##suffix,                                                                                       \
+                 (const N *restrict x, const N *restrict low, const N *restrict high, const N *restrict g, N sign,     \
+                  N *restrict out, int64_t n),                                                                         \
+                 (x, low, high, g, sign, out, n)) {                                                                    \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = x[i], inside = sign * g[i] * (1 / (high[i] - low[i])), y = v >= low[i] ? inside : 0;                       \
       out[i] = v <= high[i] ? y : 0;                                                                                   \

@@ -10,19 +10,24 @@
 enum { X, LOC, K, G };
 
 #define BODIES(N, suffix)                                                                                              \
-  static PNI_CLONES void apart_##suffix(const N *restrict x, const N *restrict m, N *restrict z, int64_t n, N part) {  \
+  PNI_EACH_LEVEL(apart_##suffix, (const N *restrict x, const N *restrict m, N *restrict z, int64_t n, N part),         \
+                 (x, m, z, n, part)) {                                                                                 \
     for (int64_t i = 0; i < n; i++) z[i] = part * (x[i] - m[i]);                                                       \
   }                                                                                                                    \
-  static PNI_CLONES void log_density_##suffix(const N *restrict k, const N *restrict sine, const N *restrict norm,     \
-                                              N *restrict out, int64_t n) {                                            \
+  PNI_EACH_LEVEL(log_density_##suffix,                                                                                 \
+                 (const N *restrict k, const N *restrict sine, const N *restrict norm, N *restrict out, int64_t n),    \
+                 (k, sine, norm, out, n)) {                                                                            \
     for (int64_t i = 0; i < n; i++) out[i] = -(k[i] * (2 * (sine[i] * sine[i])) + (norm[i] + (N)(LOG_2 + LOG_PI)));    \
   }                                                                                                                    \
-  static PNI_CLONES void turn_##suffix(const N *restrict k, const N *restrict sine, const N *restrict g, N sign,       \
-                                       N *restrict out, int64_t n) {                                                   \
+  PNI_EACH_LEVEL(                                                                                                      \
+      turn_##suffix,                                                                                                   \
+      (const N *restrict k, const N *restrict sine, const N *restrict g, N sign, N *restrict out, int64_t n),          \
+      (k, sine, g, sign, out, n)) {                                                                                    \
     for (int64_t i = 0; i < n; i++) out[i] = sign * g[i] * (k[i] * sine[i]);                                           \
   }                                                                                                                    \
-  static PNI_CLONES void spread_##suffix(const N *restrict sine, const N *restrict gap, const N *restrict g,           \
-                                         N *restrict out, int64_t n) {                                                 \
+  PNI_EACH_LEVEL(spread_##suffix,                                                                                      \
+                 (const N *restrict sine, const N *restrict gap, const N *restrict g, N *restrict out, int64_t n),     \
+                 (sine, gap, g, out, n)) {                                                                             \
     for (int64_t i = 0; i < n; i++) out[i] = g[i] * (gap[i] - 2 * (sine[i] * sine[i]));                                \
   }                                                                                                                    \
   static void density_##suffix(const pni_piece *p, void *out) {                                                        \

@@ -32,7 +32,8 @@ static T *mean_of(C *c, const char *role, T *x) {
 /* The sum of a divergence over its dimensions, each group held above the free bits: kl [B, D] -> 0-d, the mean over data
  * first. [D] is one datum. */
 static T *held(C *c, const pni_estimation *e, T *kl) {
-  int64_t d = kl->shape[kl->ndim - 1], b = kl->numel / d, groups = e->option[GROUPS] ? (int64_t)e->option[GROUPS] : d;
+  int64_t d = kl->shape[kl->ndim - 1], b = kl->numel / d,
+          groups = e->option[GROUPS] != 0 ? (int64_t)e->option[GROUPS] : d;
   if (d % groups) return refuse(c, PN_SHAPE, "groups must divide the dimensions of kl", kl);
   T *split = pn_sum(c, pn_reshape(c, kl, 3, (int64_t[]){b, groups, d / groups}), (pn_axes){1, {2}}, 0);
   T *mean = pn_mean(c, split, PNI_DRAWS, 0);

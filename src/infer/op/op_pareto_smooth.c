@@ -131,7 +131,7 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
 }
 
 pn_tensor *pni_pareto_smooth(pn_context *c, pn_tensor *x, pn_tensor *efficiency) {
-  pn_tensor *one = efficiency || !x ? efficiency : pn_full(c, x->dtype, 1, x->shape + 1, 1);
+  pn_tensor *one = efficiency || !x ? efficiency : pn_full(c, (pn_dtype)x->dtype, 1, x->shape + 1, 1);
   return pni_apply2(c, &pni_infer_op_pareto_smooth, x, one, NULL);
 }
 

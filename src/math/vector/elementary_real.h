@@ -128,12 +128,16 @@ FN REAL NAME(log1mexp)(REAL x) {
   return NAME(absolute)(x) < NORMAL_MIN ? NAME(log)(-x) : tail;
 }
 
-/* (e^2x - 1) / (e^2x + 1). 2.5 ULP. */
+/* (e^2a - 1) / (e^2a + 1), a = |x|. What the reduction of 2a rounds away is not worth its price here: it is below an ULP of e^2a,
+ * and divided by e^2a + 1. 2.5 ULP. */
 FN REAL NAME(tanh)(REAL x) {
-  REAL a = NAME(absolute)(x), k, p = NAME(reduced_expm1)(2 * a, &k), s = NAME(power_of_two)(k);
-  REAL e = MADD(s, p, s - 1), y = e / (e + 2);
-  y = NAME(with_sign)(a > TANH_MAX ? 1 : y, x);
-  return a < TINY ? x : y;
+  BITS sign = NAME(bits)(x) & SIGN_BIT;
+  REAL a = NAME(real)(NAME(bits)(x) ^ sign), b = a + a;
+  b = 2 * TANH_MAX < b ? 2 * TANH_MAX : b;
+  REAL t = MADD(b, (REAL)1.4426950408889634074, ROUNDER), k = t - ROUNDER;
+  REAL r = MADD(k, -LN2_LOW, MADD(k, -LN2_HIGH, b)), p = MADD(r * r, NAME(poly_exp)(r), r);
+  REAL s = NAME(power_of_two)(t), e = MADD(s, p, s - 1);
+  return NAME(real)(NAME(bits)(e / (e + 2)) | sign);
 }
 
 /* 1 / (1 + e^-x) as {1 or e^-|x|} / (1 + e^-|x|), so that neither tail loses digits. 2.5 ULP. */

@@ -15,6 +15,7 @@ SERIES(poly_sin, POLY_SIN)
 SERIES(poly_cos, POLY_COS)
 SERIES(poly_erf, POLY_ERF)
 SERIES(poly_erfcx, POLY_ERFCX)
+LONG_SERIES(poly_erfcx_pairs, POLY_ERFCX)
 LONG_SERIES(poly_lgamma, POLY_LGAMMA)
 SERIES(poly_stirling, POLY_STIRLING)
 SERIES(poly_digamma, POLY_DIGAMMA)
@@ -82,8 +83,23 @@ FN double erfcx_upper(double a) {
   return 0.5 * poly_erfcx((b - 3.75) / (b + 3.75)) / (0.5 + a);
 }
 
+/* Half of it, an ULP worse. */
+FN double half_erfcx(double a) {
+  double b = a > 1e300 ? 1e300 : a;
+  return 0.25 * poly_erfcx_pairs((b - 3.75) / (b + 3.75)) / (0.5 + a);
+}
+
 /* erf(a), a <= 1, z = a^2 */
 FN double erf_near(double a, double z) { return MADD(a, poly_erf(z < 1 ? z : 1), a); }
+
+/* 1 - erfc(a), a >= 1: the parts of erfcx_upper over one divisor, and e^(-a^2) without what rounding takes from a^2, since
+ * erfc(1) is below 1/6. */
+FN double erf_upper(double a) {
+  double b = a > 6 ? 6 : a, low = 0.5 + b, inverse = 1 / ((b + 3.75) * low);
+  double k, y = 0.5 * poly_erfcx_pairs((b - 3.75) * low * inverse) * ((b + 3.75) * inverse);
+  double p = reduced_expm1_f64(-(b * b), &k), s = power_of_two_f64(k);
+  return 1 - s * MADD(y, p, y);
+}
 
 /* erfc(a), a >= 1/2 */
 FN double erfc_upper(double a) {
@@ -100,7 +116,7 @@ FN double erfc_f64(double x) {
 /* x + x P(x^2) up to 1, 1 - erfc beyond. 1.3 ULP. */
 FN double erf_f64(double x) {
   double a = absolute_f64(x), near = erf_near(x, x * x);
-  return a < 1 ? near : with_sign_f64(1 - erfc_upper(a), x);
+  return a < 1 ? near : with_sign_f64(erf_upper(a), x);
 }
 
 /* e^(x^2) erfc(x): e^(x^2) (1 - erf x) around 0, 2 e^(x^2) - the upper value for x < -1/2; inf below -26.7, 0 at
@@ -113,23 +129,23 @@ FN double erfcx_f64(double x) {
 }
 
 /* Phi(-a), a >= 0: e^(-a^2/2) erfcx(a / sqrt 2) / 2, (1 - erf(a / sqrt 2)) / 2 for small a */
-FN double ndtr_lower(double a, double half_erfcx) {
+FN double ndtr_lower(double a, double half) {
   double b = limited_f64(a, 0, 40), square = b * b;
   double near = MADD(-0.5, erf_near(b * SQRT1_2, 0.5 * square), 0.5);
-  double far = exp_times(half_erfcx, -0.5 * square, -0.5 * square_error(b, square));
+  double far = exp_times(half, -0.5 * square, -0.5 * square_error(b, square));
   return a < 0.7 ? near : far;
 }
 
 /* 0 at -inf, 1 at inf. 5.3 ULP. */
 FN double ndtr_f64(double x) {
-  double a = absolute_f64(x), w = ndtr_lower(a, 0.5 * erfcx_upper(a * SQRT1_2));
+  double a = absolute_f64(x), w = ndtr_lower(a, half_erfcx(a * SQRT1_2));
   return x > 0 ? 1 - w : w;
 }
 
 /* log1p(-Phi(-x)) above 0, log Phi(x) down to -1, -x^2/2 + log(erfcx(-x / sqrt 2) / 2) below, through one logarithm.
  * -inf at -inf, -0 at inf. 5.3 ULP. */
 FN double log_ndtr_f64(double x) {
-  double a = absolute_f64(x), e = 0.5 * erfcx_upper(a * SQRT1_2), w = ndtr_lower(a, e);
+  double a = absolute_f64(x), e = half_erfcx(a * SQRT1_2), w = ndtr_lower(a, e);
   double v = x < -1 ? e : w, u = x > 0 ? 1 - w : v, c = x > 0 ? (1 - u) - w : 0;
   double y = log_corrected_f64(u < NORMAL_MIN ? NORMAL_MIN : u, c);
   y = x < -1 ? y - 0.5 * x * x : y;

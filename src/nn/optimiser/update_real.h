@@ -14,7 +14,7 @@ static inline REAL clamped(REAL d, REAL limit) {
 }
 
 /* d = g + decay p;  b = momentum b + d;  p -= lr (nesterov ? d + momentum b : b) */
-static PNI_CLONES void sgd(const pni_update *u) {
+PNI_EACH_LEVEL(sgd, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict b = u->slot[0];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], momentum = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -29,7 +29,7 @@ static PNI_CLONES void sgd(const pni_update *u) {
 }
 
 /* m and v are the running moments; both corrections are in the scalars. */
-static PNI_CLONES void adam(const pni_update *u) {
+PNI_EACH_LEVEL(adam, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -46,7 +46,7 @@ static PNI_CLONES void adam(const pni_update *u) {
 }
 
 /* Adam with the largest second moment so far. */
-static PNI_CLONES void amsgrad(const pni_update *u) {
+PNI_EACH_LEVEL(amsgrad, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1], *restrict top = u->slot[2];
   const REAL *restrict g = u->grad;
   const REAL rate = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -64,7 +64,7 @@ static PNI_CLONES void amsgrad(const pni_update *u) {
 }
 
 /* Adam whose mean is taken a step ahead: (ahead m + now g) instead of rate m. */
-static PNI_CLONES void nadam(const pni_update *u) {
+PNI_EACH_LEVEL(nadam, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict m = u->slot[0], *restrict v = u->slot[1];
   const REAL *restrict g = u->grad;
   const REAL ahead = (REAL)u->k[0], b1 = (REAL)u->k[1], b2 = (REAL)u->k[2], root = (REAL)u->k[3];
@@ -82,7 +82,7 @@ static PNI_CLONES void nadam(const pni_update *u) {
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  mean = a mean + (1 - a) d, if centred subtracted from v;
  * b = momentum b + d / (sqrt(v) + eps);  p -= lr b */
-static PNI_CLONES void rmsprop(const pni_update *u) {
+PNI_EACH_LEVEL(rmsprop, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict v = u->slot[0], *restrict mean = u->slot[1], *restrict b = u->slot[2];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], a = (REAL)u->k[1], c = (REAL)(1 - u->k[1]), eps = (REAL)u->k[2];
@@ -100,7 +100,7 @@ static PNI_CLONES void rmsprop(const pni_update *u) {
 }
 
 /* d = g + decay p;  s += d^2;  p -= lr d / (sqrt(s) + eps) */
-static PNI_CLONES void adagrad(const pni_update *u) {
+PNI_EACH_LEVEL(adagrad, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict sum = u->slot[0];
   const REAL *restrict g = u->grad;
   const REAL lr = (REAL)u->k[0], eps = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -114,7 +114,7 @@ static PNI_CLONES void adagrad(const pni_update *u) {
 }
 
 /* p -= lr (g + decay p) - size z */
-static PNI_CLONES void sgld(const pni_update *u) {
+PNI_EACH_LEVEL(sgld, (const pni_update *u), (u)) {
   REAL *restrict p = u->param;
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -123,7 +123,7 @@ static PNI_CLONES void sgld(const pni_update *u) {
 }
 
 /* d = g + decay p;  v = a v + (1 - a) d^2;  G = 1 / (sqrt(v) + eps);  p -= lr G d - size sqrt(G) z */
-static PNI_CLONES void psgld(const pni_update *u) {
+PNI_EACH_LEVEL(psgld, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict v = u->slot[0];
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2];
@@ -138,7 +138,7 @@ static PNI_CLONES void psgld(const pni_update *u) {
 }
 
 /* w = keep w - lr (g + decay p) + size z;  p += w */
-static PNI_CLONES void sghmc(const pni_update *u) {
+PNI_EACH_LEVEL(sghmc, (const pni_update *u), (u)) {
   REAL *restrict p = u->param, *restrict w = u->slot[0];
   const REAL *restrict g = u->grad, *restrict z = u->noise;
   const REAL lr = (REAL)u->k[0], size = (REAL)u->k[1], decay = (REAL)u->k[2], keep = (REAL)u->k[3];
@@ -164,7 +164,7 @@ void NAME(pni_update_adagrad)(const pni_update *u) { adagrad(u); }
  * zeros. */
 enum { LANES = 64 };
 
-static PNI_CLONES double sum_squares(const REAL *x, int64_t n) {
+PNI_EACH_LEVEL_OF(double, sum_squares, (const REAL *x, int64_t n), (x, n)) {
   double lane[LANES] = {0};
   REAL rest[LANES] = {0};
   int64_t whole = n / LANES * LANES;
@@ -178,7 +178,7 @@ static PNI_CLONES double sum_squares(const REAL *x, int64_t n) {
 }
 
 /* The lowest bit of the exponent, added to an exponent that is all ones, carries into the sign. */
-static PNI_CLONES bool all_finite(const REAL *x, int64_t n) {
+PNI_EACH_LEVEL_OF(bool, all_finite, (const REAL *x, int64_t n), (x, n)) {
   BITS found = 0;
   for (int64_t i = 0; i < n; i++) {
     BITS b;

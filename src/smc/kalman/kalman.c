@@ -127,7 +127,7 @@ bool pni_kalman_shared(const pn_tensor *x, int rank) {
 }
 
 static void set_operand(job *j, int k, const pn_tensor *t) {
-  int rank = rank_of(j->s.kind, k), last = t->ndim - 1;
+  int rank = rank_of((int)j->s.kind, k), last = t->ndim - 1;
   pn_tensor lead = *t;
   lead.ndim -= rank;
   pni_broadcast_strides(&lead, j->nlead, j->step[k]);

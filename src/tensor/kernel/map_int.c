@@ -56,8 +56,9 @@ enum { WHERE_BLOCK = 128 };
 
 /* One loop for choices of any stride: they are gathered block by block; what repeats, for the first (at = 0). */
 #define WHERE(fname, T)                                                                                                \
-  static PNI_CLONES void fname##_loop(T *restrict o, const uint8_t *restrict k, const T *restrict a,                   \
-                                      const T *restrict b, int64_t n) {                                                \
+  PNI_EACH_LEVEL(fname##_loop,                                                                                         \
+                 (T *restrict o, const uint8_t *restrict k, const T *restrict a, const T *restrict b, int64_t n),      \
+                 (o, k, a, b, n)) {                                                                                    \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       T x = a[i], y = b[i];                                                                                            \
       o[i] = k[i] ? x : y;                                                                                             \

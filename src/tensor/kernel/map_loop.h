@@ -5,21 +5,21 @@
 
 #include "../../base/processor.h"
 
-/* The same through the static function `loop` with clones for wider vectors: for short bodies that are called often. */
+/* The same through the static function `loop`, compiled once per level: for short bodies that are called often. */
 #define PNI_WIDE_LOOP1(fname, loop, OUT, IN, expr)                                                                     \
-  static PNI_CLONES PNI_LOOP1(loop, OUT, IN, expr) void fname(void *data, int64_t n, char *const *p,                   \
-                                                              const int64_t *s) {                                      \
-    loop(data, n, p, s);                                                                                               \
-  }
+  PNI_EACH_LEVEL(loop, (void *data, int64_t n, char *const *p, const int64_t *s), (data, n, p, s))                     \
+  PNI_BODY1(OUT, IN, expr)                                                                                             \
+  void fname(void *data, int64_t n, char *const *p, const int64_t *s) { loop(data, n, p, s); }
 #define PNI_WIDE_LOOP2(fname, loop, OUT, IN, expr)                                                                     \
-  static PNI_CLONES PNI_LOOP2(loop, OUT, IN, expr) void fname(void *data, int64_t n, char *const *p,                   \
-                                                              const int64_t *s) {                                      \
-    loop(data, n, p, s);                                                                                               \
-  }
+  PNI_EACH_LEVEL(loop, (void *data, int64_t n, char *const *p, const int64_t *s), (data, n, p, s))                     \
+  PNI_BODY2(OUT, IN, expr)                                                                                             \
+  void fname(void *data, int64_t n, char *const *p, const int64_t *s) { loop(data, n, p, s); }
 
 /* `x` is the element, `expr` its image. */
 #define PNI_LOOP1(fname, OUT, IN, expr)                                                                                \
-  void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                                                \
+  void fname(void *data, int64_t n, char *const *p, const int64_t *s) PNI_BODY1(OUT, IN, expr)
+#define PNI_BODY1(OUT, IN, expr)                                                                                       \
+  {                                                                                                                    \
     (void)data;                                                                                                        \
     OUT *restrict o = (OUT *)(void *)p[0];                                                                             \
     const IN *restrict a = (const IN *)(const void *)p[1];                                                             \
@@ -38,7 +38,9 @@
   }
 
 #define PNI_LOOP2(fname, OUT, IN, expr)                                                                                \
-  void fname(void *data, int64_t n, char *const *p, const int64_t *s) {                                                \
+  void fname(void *data, int64_t n, char *const *p, const int64_t *s) PNI_BODY2(OUT, IN, expr)
+#define PNI_BODY2(OUT, IN, expr)                                                                                       \
+  {                                                                                                                    \
     (void)data;                                                                                                        \
     OUT *restrict o = (OUT *)(void *)p[0];                                                                             \
     const IN *restrict a = (const IN *)(const void *)p[1];                                                             \

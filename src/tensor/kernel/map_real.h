@@ -16,7 +16,8 @@ enum { MAP_BLOCK = 256 };
 #define WIDE1(name, expr)  PNI_WIDE_LOOP1(NAME(name), wide_##name, REAL, REAL, expr)
 #define WIDE2(name, expr)  PNI_WIDE_LOOP2(NAME(name), wide_##name, REAL, REAL, expr)
 #define COMPARE(name, expr)                                                                                            \
-  static PNI_CLONES void wide_##name(const REAL *restrict a, const REAL *restrict b, uint8_t *restrict o, int64_t n) { \
+  PNI_EACH_LEVEL(wide_##name, (const REAL *restrict a, const REAL *restrict b, uint8_t *restrict o, int64_t n),        \
+                 (a, b, o, n)) {                                                                                       \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       REAL x = a[i], y = b[i];                                                                                         \
       (void)y;                                                                                                         \
@@ -28,7 +29,8 @@ enum { MAP_BLOCK = 256 };
     in_blocks(wide_##name, n, p[0], p[1], s[1], p[2], s[2]);                                                           \
   }
 #define TEST(name, expr)                                                                                               \
-  static PNI_CLONES void wide_##name(const REAL *restrict a, const REAL *restrict b, uint8_t *restrict o, int64_t n) { \
+  PNI_EACH_LEVEL(wide_##name, (const REAL *restrict a, const REAL *restrict b, uint8_t *restrict o, int64_t n),        \
+                 (a, b, o, n)) {                                                                                       \
     (void)b;                                                                                                           \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       REAL x = a[i];                                                                                                   \

@@ -74,16 +74,18 @@ static REAL product(const REAL *x, int64_t n) {
   return p;
 }
 
+static inline bool equal(REAL x, REAL y) { return x == y; }
+
 /* NaN wins: it is neither smaller nor larger than anything, and it stays. */
 static REAL largest(const REAL *x, int64_t n) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+  for (int64_t i = 1; i < n; i++) m = x[i] > m || !equal(x[i], x[i]) ? x[i] : m;
   return m;
 }
 
 static REAL smallest(const REAL *x, int64_t n) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i] < m || x[i] != x[i] ? x[i] : m;
+  for (int64_t i = 1; i < n; i++) m = x[i] < m || !equal(x[i], x[i]) ? x[i] : m;
   return m;
 }
 
@@ -97,7 +99,7 @@ static void prod_rows(const void *x_, int64_t rows, int64_t n, void *out) {
 }
 
 #define LINE(name, expr)                                                                                               \
-  static PNI_CLONES void name(const void *x_, int64_t width, void *acc_) {                                             \
+  PNI_EACH_LEVEL(name, (const void *x_, int64_t width, void *acc_), (x_, width, acc_)) {                               \
     const REAL *restrict x = x_;                                                                                       \
     REAL *restrict acc = acc_;                                                                                         \
     for (int64_t i = 0; i < width; i++) {                                                                              \

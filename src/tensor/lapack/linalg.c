@@ -397,8 +397,8 @@ static pn_status solve_batch(pn_context *c, const char *where, int path, int kin
   }
   merge_lead(&j, out->shape);
   int64_t n = j.a.rows, k = scalar ? 0 : b ? j.b.cols : n;
-  j.s = (pni_lane_matrix){kind,           flags,          (int)n,         (int)k,        (int)j.a.cols,
-                          j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
+  j.s = (pni_lane_matrix){(pni_lane_problem)kind, flags,          (int)n,         (int)k,        (int)j.a.cols,
+                          j.a.row_stride,         j.a.col_stride, j.b.row_stride, j.b.col_stride};
   j.out_step = scalar ? 1 : n * k;
   if (pni_check_effort(c, where, a->dtype, n, n, operations(&j))) {
     pn_tensor_unref(own);

@@ -54,8 +54,8 @@ static layout layout_of(const pn_tensor *t) {
 #define NO_CALLS
 #endif
 #define BIAS(T, suffix)                                                                                                \
-  static PNI_CLONES NO_CALLS void fill_##suffix(T *restrict out, int64_t ld, const T *restrict b, int64_t step,        \
-                                                int64_t m, int64_t n) {                                                \
+  static NO_CALLS void fill_##suffix(T *restrict out, int64_t ld, const T *restrict b, int64_t step, int64_t m,        \
+                                     int64_t n) {                                                                      \
     if (step == 1)                                                                                                     \
       for (int64_t i = 0; i < m; i++, out += ld)                                                                       \
         for (int64_t k = 0; k < n; k++) out[k] = b[k];                                                                 \
