@@ -19,16 +19,6 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 #define PNI_CPU_X86 0
 #endif
 
-/* Static functions compiled for several vector widths, chosen once when the library is loaded, where elements are
- * independent (-ffp-contract=off, so every width gives the same bits). Static only: the dispatchers of others are
- * exported. It needs indirect functions, which sanitizers do not survive: their start-up code runs later. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) &&                       \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define PNI_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define PNI_CLONES
-#endif
-
 /* A static function whose body, which follows, is compiled once per level: for plain loops, where elements are independent or
  * sums have a stated order, so that (with -ffp-contract=off) every level gives the same bits.
  *   PNI_EACH_LEVEL(add, (const double *x, double *y, int64_t n), (x, y, n)) { ... }

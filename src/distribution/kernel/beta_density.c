@@ -14,52 +14,60 @@ enum { X, A, B, G };
 
 /* ---- blocks ---- */
 
-static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, outside, (const double *restrict x, int64_t n), (x, n)) {
   int64_t out = 0;
   for (int64_t i = 0; i < n; i++) out += ((x[i] > 0) & (x[i] < 1)) ? 0 : 1;
   return out;
 }
-static PNI_CLONES void set_outside(const double *restrict x, double *restrict y, int64_t n) {
+PNI_EACH_LEVEL(set_outside, (const double *restrict x, double *restrict y, int64_t n), (x, y, n)) {
   for (int64_t i = 0; i < n; i++) {
     double v = x[i], other = v == v ? -INFINITY : v, own = y[i];
     y[i] = ((v > 0) & (v < 1)) ? own : other;
   }
 }
-static PNI_CLONES void drop_outside(const double *restrict x, double *restrict slope, int64_t n) {
+PNI_EACH_LEVEL(drop_outside, (const double *restrict x, double *restrict slope, int64_t n), (x, slope, n)) {
   for (int64_t i = 0; i < n; i++) {
     double own = slope[i];
     slope[i] = ((x[i] > 0) & (x[i] < 1)) ? own : 0;
   }
 }
 /* -x and a + b */
-static PNI_CLONES void prepare(const double *restrict x, const double *restrict a, const double *restrict b,
-                               double *restrict minus, double *restrict sum, int64_t n) {
+PNI_EACH_LEVEL(prepare,
+               (const double *restrict x, const double *restrict a, const double *restrict b, double *restrict minus,
+                double *restrict sum, int64_t n),
+               (x, a, b, minus, sum, n)) {
   for (int64_t i = 0; i < n; i++) {
     minus[i] = -x[i];
     sum[i] = a[i] + b[i];
   }
 }
 /* out: lgamma(n) */
-static PNI_CLONES void join(const double *restrict a, const double *restrict b, const double *restrict log_x,
-                            const double *restrict log_rest, const double *restrict first,
-                            const double *restrict second, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(join,
+               (const double *restrict a, const double *restrict b, const double *restrict log_x,
+                const double *restrict log_rest, const double *restrict first, const double *restrict second,
+                double *restrict out, int64_t n),
+               (a, b, log_x, log_rest, first, second, out, n)) {
   for (int64_t i = 0; i < n; i++)
     out[i] = ((a[i] - 1) * log_x[i] + (b[i] - 1) * log_rest[i]) - (first[i] + second[i] - out[i]);
 }
-static PNI_CLONES void slope_x(const double *restrict x, const double *restrict a, const double *restrict b,
-                               const double *restrict g, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_x,
+               (const double *restrict x, const double *restrict a, const double *restrict b, const double *restrict g,
+                double *restrict out, int64_t n),
+               (x, a, b, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((a[i] - 1) / x[i] - (b[i] - 1) / (1 - x[i]));
 }
 /* out: digamma(a) or digamma(b) */
-static PNI_CLONES void slope_shape(const double *restrict log_x, const double *restrict whole, const double *restrict g,
-                                   double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_shape,
+               (const double *restrict log_x, const double *restrict whole, const double *restrict g,
+                double *restrict out, int64_t n),
+               (log_x, whole, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * (log_x[i] - (out[i] - whole[i]));
 }
 
 /* Of large a or b, where large terms cancel, by the deviance D and the excess E of counts (special_count.c):
  *   log p(x) = log(a b / n) - log x - log(1 - x) - D(a, n x) - D(b, n (1 - x)) + E(n) - E(a) - E(b) */
 enum { LARGE = 1000 };
-static PNI_CLONES bool any_large(const double *restrict sum, int64_t n) {
+PNI_EACH_LEVEL_OF(bool, any_large, (const double *restrict sum, int64_t n), (sum, n)) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) count += sum[i] > LARGE;
   return count > 0;

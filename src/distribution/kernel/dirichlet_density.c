@@ -26,23 +26,27 @@ static double far_sum(int dtype) { return dtype == PN_FLOAT64 ? 1e290 : 1e30; }
 
 /* ---- blocks ---- */
 
-static PNI_CLONES void limit(double *restrict log_x, double size, int64_t n) {
+PNI_EACH_LEVEL(limit, (double *restrict log_x, double size, int64_t n), (log_x, size, n)) {
   for (int64_t i = 0; i < n; i++) log_x[i] = log_x[i] < -size ? -size : log_x[i];
 }
-static PNI_CLONES void terms(const double *restrict a, const double *restrict gammas, double *restrict log_x,
-                             int64_t n) {
+PNI_EACH_LEVEL(terms, (const double *restrict a, const double *restrict gammas, double *restrict log_x, int64_t n),
+               (a, gammas, log_x, n)) {
   for (int64_t i = 0; i < n; i++) log_x[i] = (a[i] - 1) * log_x[i] - gammas[i];
 }
-static PNI_CLONES void slope_x(const double *restrict x, const double *restrict a, const double *restrict g,
-                               double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_x,
+               (const double *restrict x, const double *restrict a, const double *restrict g, double *restrict out,
+                int64_t n),
+               (x, a, g, out, n)) {
   for (int64_t i = 0; i < n; i++) {
     double t = g[i] * ((a[i] - 1) / x[i]);
     out[i] = x[i] > 0 ? t : 0;
   }
 }
 /* out: digamma(a) */
-static PNI_CLONES void slope_a(const double *restrict log_x, const double *restrict whole, const double *restrict g,
-                               double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_a,
+               (const double *restrict log_x, const double *restrict whole, const double *restrict g,
+                double *restrict out, int64_t n),
+               (log_x, whole, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * (log_x[i] - (out[i] - whole[i]));
 }
 
@@ -65,7 +69,7 @@ static void sums(const double *v, int64_t rows, int64_t n, double *out) {
 }
 
 /* Numbers that are not >= 0. */
-static PNI_CLONES int64_t negatives(const double *restrict x, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, negatives, (const double *restrict x, int64_t n), (x, n)) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) count += x[i] >= 0 ? 0 : 1;
   return count;

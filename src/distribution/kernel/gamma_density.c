@@ -15,46 +15,55 @@ enum { X, A, B, G };
 /* ---- blocks; y = x^s ---- */
 
 /* Where x does not lie in (0, inf) the density is 0 and has no slope; NaN stays. */
-static PNI_CLONES int64_t outside(const double *restrict x, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, outside, (const double *restrict x, int64_t n), (x, n)) {
   int64_t out = 0;
   for (int64_t i = 0; i < n; i++) out += ((x[i] > 0) & (x[i] <= DBL_MAX)) ? 0 : 1;
   return out;
 }
-static PNI_CLONES void set_outside(const double *restrict x, double *restrict y, double low, int64_t n) {
+PNI_EACH_LEVEL(set_outside, (const double *restrict x, double *restrict y, double low, int64_t n), (x, y, low, n)) {
   for (int64_t i = 0; i < n; i++) {
     double v = x[i], other = v == v ? low : v, own = y[i];
     y[i] = ((v > 0) & (v <= DBL_MAX)) ? own : other;
   }
 }
 
-static PNI_CLONES void invert(const double *restrict x, double *restrict y, int64_t n) {
+PNI_EACH_LEVEL(invert, (const double *restrict x, double *restrict y, int64_t n), (x, y, n)) {
   for (int64_t i = 0; i < n; i++) y[i] = 1 / x[i];
 }
 /* out: lgamma(a); log_x, log_b as named */
-static PNI_CLONES void join(const double *restrict y, const double *restrict a, const double *restrict b,
-                            const double *restrict log_x, const double *restrict log_b, double s, double *restrict out,
-                            int64_t n) {
+PNI_EACH_LEVEL(join,
+               (const double *restrict y, const double *restrict a, const double *restrict b,
+                const double *restrict log_x, const double *restrict log_b, double s, double *restrict out, int64_t n),
+               (y, a, b, log_x, log_b, s, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = ((a[i] * log_b[i] + (s * a[i] - 1) * log_x[i]) - b[i] * y[i]) - out[i];
 }
-static PNI_CLONES void slope_x(const double *restrict x, const double *restrict a, const double *restrict b,
-                               const double *restrict g, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_x,
+               (const double *restrict x, const double *restrict a, const double *restrict b, const double *restrict g,
+                double *restrict out, int64_t n),
+               (x, a, b, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((a[i] - 1) / x[i] - b[i]);
 }
-static PNI_CLONES void slope_reciprocal(const double *restrict y, const double *restrict a, const double *restrict b,
-                                        const double *restrict g, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_reciprocal,
+               (const double *restrict y, const double *restrict a, const double *restrict b, const double *restrict g,
+                double *restrict out, int64_t n),
+               (y, a, b, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((b[i] * y[i] - (a[i] + 1)) * y[i]);
 }
 /* out: digamma(a) */
-static PNI_CLONES void slope_a(const double *restrict log_x, const double *restrict log_b, double s,
-                               const double *restrict g, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_a,
+               (const double *restrict log_x, const double *restrict log_b, double s, const double *restrict g,
+                double *restrict out, int64_t n),
+               (log_x, log_b, s, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * ((log_b[i] + s * log_x[i]) - out[i]);
 }
-static PNI_CLONES void slope_b(const double *restrict y, const double *restrict a, const double *restrict b,
-                               const double *restrict g, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_b,
+               (const double *restrict y, const double *restrict a, const double *restrict b, const double *restrict g,
+                double *restrict out, int64_t n),
+               (y, a, b, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * (a[i] / b[i] - y[i]);
 }
 
-static PNI_CLONES void drop_outside(const double *restrict x, double *restrict slope, int64_t n) {
+PNI_EACH_LEVEL(drop_outside, (const double *restrict x, double *restrict slope, int64_t n), (x, slope, n)) {
   for (int64_t i = 0; i < n; i++) {
     double own = slope[i];
     slope[i] = ((x[i] > 0) & (x[i] <= DBL_MAX)) ? own : 0;
@@ -64,7 +73,7 @@ static PNI_CLONES void drop_outside(const double *restrict x, double *restrict s
 /* Of large a, where large terms cancel, by the deviance D and the excess E of counts (special_count.c):
  *   log p(x) = log a - log x - D(a, b y) - E(a) */
 enum { LARGE = 1000 };
-static PNI_CLONES bool any_large(const double *restrict a, int64_t n) {
+PNI_EACH_LEVEL_OF(bool, any_large, (const double *restrict a, int64_t n), (a, n)) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) count += a[i] > LARGE;
   return count > 0;

@@ -14,8 +14,8 @@ typedef struct {
   pn_tensor *out;
 } work;
 
-static PNI_CLONES void over(const double *restrict b, int64_t step, double low, double high, double *restrict x,
-                            int64_t n) {
+PNI_EACH_LEVEL(over, (const double *restrict b, int64_t step, double low, double high, double *restrict x, int64_t n),
+               (b, step, low, high, x, n)) {
   for (int64_t i = 0; i < n; i++) {
     double v = x[i] / b[i * step];
     v = v < low ? low : v;

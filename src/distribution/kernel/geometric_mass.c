@@ -7,18 +7,20 @@
 #include "density.h"
 
 #define KERNELS(N, suffix, size_of)                                                                                    \
-  static PNI_CLONES void fold_##suffix(const N *restrict l, N *restrict out, int64_t n) {                              \
+  PNI_EACH_LEVEL(fold_##suffix, (const N *restrict l, N *restrict out, int64_t n), (l, out, n)) {                      \
     for (int64_t i = 0; i < n; i++) out[i] = -size_of(l[i]);                                                           \
   }                                                                                                                    \
-  static PNI_CLONES void add_up_##suffix(const N *restrict x, const N *restrict l, const N *restrict t,                \
-                                         N *restrict out, int64_t n) {                                                 \
+  PNI_EACH_LEVEL(add_up_##suffix,                                                                                      \
+                 (const N *restrict x, const N *restrict l, const N *restrict t, N *restrict out, int64_t n),          \
+                 (x, l, t, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = l[i], low = v < 0 ? -v : 0, high = v < 0 ? 0 : v;                                                          \
       out[i] = -(low + x[i] * high) - (1 + x[i]) * t[i];                                                               \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void score_##suffix(const N *restrict x, const N *restrict l, const N *restrict e,                 \
-                                        N *restrict out, int64_t n) {                                                  \
+  PNI_EACH_LEVEL(score_##suffix,                                                                                       \
+                 (const N *restrict x, const N *restrict l, const N *restrict e, N *restrict out, int64_t n),          \
+                 (x, l, e, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) { /* e = e^-|l| */                                                                 \
       N success = l[i] < 0 ? e[i] : 1, failure = l[i] < 0 ? 1 : e[i];                                                  \
       out[i] = (failure - x[i] * success) / (1 + e[i]);                                                                \

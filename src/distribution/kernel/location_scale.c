@@ -11,63 +11,67 @@ enum { LAW, WHICH };
 /* ---- h and h' of blocks ---- */
 
 #define LAWS(N, suffix, size_of)                                                                                       \
-  static PNI_CLONES void standard_##suffix(const N *restrict x, const N *restrict m, const N *restrict s,              \
-                                           N *restrict z, int64_t n) {                                                 \
+  PNI_EACH_LEVEL(standard_##suffix,                                                                                    \
+                 (const N *restrict x, const N *restrict m, const N *restrict s, N *restrict z, int64_t n),            \
+                 (x, m, s, z, n)) {                                                                                    \
     for (int64_t i = 0; i < n; i++) z[i] = (x[i] - m[i]) / s[i];                                                       \
   }                                                                                                                    \
-  static PNI_CLONES void normal_##suffix(const N *restrict z, N *restrict y, int64_t n) {                              \
+  PNI_EACH_LEVEL(normal_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                        \
     for (int64_t i = 0; i < n; i++) y[i] = z[i] * z[i] * (N)-0.5;                                                      \
   }                                                                                                                    \
-  static PNI_CLONES void normal_slope_##suffix(const N *restrict z, N *restrict y, int64_t n) {                        \
+  PNI_EACH_LEVEL(normal_slope_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                  \
     for (int64_t i = 0; i < n; i++) y[i] = -z[i];                                                                      \
   }                                                                                                                    \
-  static PNI_CLONES void square_##suffix(const N *restrict z, N *restrict y, int64_t n) {                              \
+  PNI_EACH_LEVEL(square_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                        \
     for (int64_t i = 0; i < n; i++) y[i] = z[i] * z[i];                                                                \
   }                                                                                                                    \
-  static PNI_CLONES void laplace_##suffix(const N *restrict z, N *restrict y, int64_t n) {                             \
+  PNI_EACH_LEVEL(laplace_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                       \
     for (int64_t i = 0; i < n; i++) y[i] = -size_of(z[i]);                                                             \
   }                                                                                                                    \
-  static PNI_CLONES void laplace_slope_##suffix(const N *restrict z, N *restrict y, int64_t n) {                       \
+  PNI_EACH_LEVEL(laplace_slope_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                 \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = z[i], below = v < 0 ? 1 : -v;                                                                              \
       below = v == v && v > 0 ? -1 : below;                                                                            \
       y[i] = below;                                                                                                    \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void plus_twice_##suffix(const N *restrict z, N *restrict y, int64_t n) {                          \
+  PNI_EACH_LEVEL(plus_twice_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                    \
     for (int64_t i = 0; i < n; i++) y[i] = z[i] - 2 * y[i];                                                            \
   }                                                                                                                    \
-  static PNI_CLONES void times_##suffix(const N *restrict z, N *restrict y, int64_t n, N by) {                         \
+  PNI_EACH_LEVEL(times_##suffix, (const N *restrict z, N *restrict y, int64_t n, N by), (z, y, n, by)) {               \
     for (int64_t i = 0; i < n; i++) y[i] = by * z[i];                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void minus_sum_##suffix(const N *restrict z, N *restrict y, int64_t n) {                           \
+  PNI_EACH_LEVEL(minus_sum_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                     \
     for (int64_t i = 0; i < n; i++) y[i] = -(z[i] + y[i]);                                                             \
   }                                                                                                                    \
-  static PNI_CLONES void cauchy_slope_##suffix(const N *restrict z, N *restrict y, int64_t n) {                        \
+  PNI_EACH_LEVEL(cauchy_slope_##suffix, (const N *restrict z, N *restrict y, int64_t n), (z, y, n)) {                  \
     for (int64_t i = 0; i < n; i++) { /* w = 1 / z gives the same and does not overflow */                             \
       N v = z[i], inverse = 1 / v, w = size_of(v) > 1 ? inverse : v;                                                   \
       y[i] = -2 * w / (1 + w * w);                                                                                     \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void less_##suffix(const N *restrict y, const N *restrict log_s, N *restrict out, int64_t n,       \
-                                       N constant) {                                                                   \
+  PNI_EACH_LEVEL(less_##suffix,                                                                                        \
+                 (const N *restrict y, const N *restrict log_s, N *restrict out, int64_t n, N constant),               \
+                 (y, log_s, out, n, constant)) {                                                                       \
     for (int64_t i = 0; i < n; i++) out[i] = y[i] - (log_s[i] + constant);                                             \
   }                                                                                                                    \
-  static PNI_CLONES void move_##suffix(const N *restrict z, const N *restrict u, const N *restrict s, N *restrict out, \
-                                       int64_t n) {                                                                    \
+  PNI_EACH_LEVEL(move_##suffix,                                                                                        \
+                 (const N *restrict z, const N *restrict u, const N *restrict s, N *restrict out, int64_t n),          \
+                 (z, u, s, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = u[i] / s[i];                                                                                               \
       out[i] = size_of(z[i]) == INFINITY ? 0 : v;                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void stretch_##suffix(const N *restrict z, const N *restrict u, const N *restrict s,               \
-                                          N *restrict out, int64_t n) {                                                \
+  PNI_EACH_LEVEL(stretch_##suffix,                                                                                     \
+                 (const N *restrict z, const N *restrict u, const N *restrict s, N *restrict out, int64_t n),          \
+                 (z, u, s, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = -(1 + z[i] * u[i]) / s[i];                                                                                 \
       out[i] = size_of(z[i]) == INFINITY ? 0 : v;                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES int64_t negate_##suffix(N *y, int64_t n) {                                                         \
+  PNI_EACH_LEVEL_OF(int64_t, negate_##suffix, (N * y, int64_t n), (y, n)) {                                            \
     N far = 0;                                                                                                         \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       far += y[i] == INFINITY ? 1 : 0;                                                                                 \

@@ -12,30 +12,35 @@
 enum { X, LOW, HIGH };
 
 #define KERNELS(N, suffix)                                                                                             \
-  static PNI_CLONES void rise_##suffix(const N *restrict low, const N *restrict high, N *restrict out, int64_t n) {    \
+  PNI_EACH_LEVEL(rise_##suffix, (const N *restrict low, const N *restrict high, N *restrict out, int64_t n),           \
+                 (low, high, out, n)) {                                                                                \
     for (int64_t i = 0; i < n; i++) out[i] = (high[i] - low[i]) / low[i];                                              \
   }                                                                                                                    \
-  static PNI_CLONES void times_##suffix(const N *restrict w, const N *restrict u, N *restrict out, int64_t n) {        \
+  PNI_EACH_LEVEL(times_##suffix, (const N *restrict w, const N *restrict u, N *restrict out, int64_t n),               \
+                 (w, u, out, n)) {                                                                                     \
     for (int64_t i = 0; i < n; i++) out[i] = w[i] * u[i];                                                              \
   }                                                                                                                    \
-  static PNI_CLONES void within_##suffix(const N *restrict growth, const N *restrict low, const N *restrict high,      \
-                                         N *restrict out, int64_t n) {                                                 \
+  PNI_EACH_LEVEL(                                                                                                      \
+      within_##suffix,                                                                                                 \
+      (const N *restrict growth, const N *restrict low, const N *restrict high, N *restrict out, int64_t n),           \
+      (growth, low, high, out, n)) {                                                                                   \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = low[i] * growth[i], most = high[i], least = low[i];                                                        \
       v = v > most ? most : v;                                                                                         \
       out[i] = v < least ? least : v;                                                                                  \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void held_##suffix(const N *const *in, const N *restrict log_x, const N *restrict log_w,           \
-                                       N *restrict out, int64_t n) {                                                   \
+  PNI_EACH_LEVEL(held_##suffix,                                                                                        \
+                 (const N *const *in, const N *restrict log_x, const N *restrict log_w, N *restrict out, int64_t n),   \
+                 (in, log_x, log_w, out, n)) {                                                                         \
     const N *x = in[X], *low = in[LOW], *high = in[HIGH];                                                              \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = x[i], inside = -(log_x[i] + log_w[i]), none = v == v ? -(N)INFINITY : v, y = v >= low[i] ? inside : none;  \
       out[i] = v <= high[i] ? y : none;                                                                                \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void slopes_##suffix(const N *const *in, const N *restrict part, N sign, N *restrict out,          \
-                                         int64_t n) {                                                                  \
+  PNI_EACH_LEVEL(slopes_##suffix, (const N *const *in, const N *restrict part, N sign, N *restrict out, int64_t n),    \
+                 (in, part, sign, out, n)) {                                                                           \
     const N *x = in[X], *low = in[LOW], *high = in[HIGH];                                                              \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = x[i], inside = sign / part[i], y = v >= low[i] ? inside : 0;                                               \

@@ -27,20 +27,21 @@ enum { BLOCK = 256 };
     for (int64_t i = 0; i < n; i++) room[i] = v[i * stride];                                                           \
     return room;                                                                                                       \
   }                                                                                                                    \
-  static PNI_CLONES void turn_##suffix(const T *restrict x, const T *restrict l, T *restrict out, int64_t n, T sign) { \
+  PNI_EACH_LEVEL(turn_##suffix, (const T *restrict x, const T *restrict l, T *restrict out, int64_t n, T sign),        \
+                 (x, l, out, n, sign)) {                                                                               \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       T e = sign * l[i], d = -e;                                                                                       \
       out[i] = x[i] == 1 ? e : d;                                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void limit_##suffix(const T *restrict x, T *restrict out, int64_t n) {                             \
+  PNI_EACH_LEVEL(limit_##suffix, (const T *restrict x, T *restrict out, int64_t n), (x, out, n)) {                     \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       T v = x[i], none = v == v ? -(T)INFINITY : v, y = out[i];                                                        \
       y = v == 0 || v == 1 ? y : none;                                                                                 \
       out[i] = y;                                                                                                      \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void give_sign_##suffix(const T *restrict x, T *restrict out, int64_t n) {                         \
+  PNI_EACH_LEVEL(give_sign_##suffix, (const T *restrict x, T *restrict out, int64_t n), (x, out, n)) {                 \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       T v = x[i], y = out[i], minus = -y;                                                                              \
       minus = v == 0 ? minus : 0;                                                                                      \
@@ -100,17 +101,19 @@ ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - si
 
 /* Terms of a block in the type, their sum in lanes of double. */
 #define DIVERGENCE(T, suffix)                                                                                          \
-  static PNI_CLONES void terms_##suffix(const T *restrict m, const T *restrict log_s, T *restrict e, int64_t n,        \
-                                        T half, double *restrict lane) {                                               \
+  PNI_EACH_LEVEL(                                                                                                      \
+      terms_##suffix,                                                                                                  \
+      (const T *restrict m, const T *restrict log_s, T *restrict e, int64_t n, T half, double *restrict lane),         \
+      (m, log_s, e, n, half, lane)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) e[i] = (e[i] + m[i] * m[i]) * half - log_s[i];                                     \
     for (int64_t i = n; i % 8; i++) e[i] = 0;                                                                          \
     for (int64_t i = 0; i < n; i += 8)                                                                                 \
       for (int k = 0; k < 8; k++) lane[k] += (double)e[i + k];                                                         \
   }                                                                                                                    \
-  static PNI_CLONES void twice_##suffix(const T *x, T *out, int64_t n) {                                               \
+  PNI_EACH_LEVEL(twice_##suffix, (const T *x, T *out, int64_t n), (x, out, n)) {                                       \
     for (int64_t i = 0; i < n; i++) out[i] = 2 * x[i];                                                                 \
   }                                                                                                                    \
-  static PNI_CLONES void slope_##suffix(T *out, int64_t n, T scale) {                                                  \
+  PNI_EACH_LEVEL(slope_##suffix, (T * out, int64_t n, T scale), (out, n, scale)) {                                     \
     for (int64_t i = 0; i < n; i++) out[i] = out[i] * scale - 1;                                                       \
   }                                                                                                                    \
   static double divergence_##suffix(const T *m, const T *log_s, int64_t n, double prior) {                             \
@@ -206,12 +209,14 @@ const pni_op pni_distribution_op_normal_divergence_slope = {
       pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, size);                                                        \
     }                                                                                                                  \
   }                                                                                                                    \
-  static PNI_CLONES void draw_block_##suffix(const T *restrict m, const T *restrict v, const T *restrict e,            \
-                                             T *restrict out, int64_t n) {                                             \
+  PNI_EACH_LEVEL(draw_block_##suffix,                                                                                  \
+                 (const T *restrict m, const T *restrict v, const T *restrict e, T *restrict out, int64_t n),          \
+                 (m, v, e, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) out[i] = m[i] + root(v[i]) * e[i];                                                 \
   }                                                                                                                    \
-  static PNI_CLONES void draw_slope_block_##suffix(const T *restrict g, const T *restrict v, const T *restrict e,      \
-                                                   T *restrict out, int64_t n) {                                       \
+  PNI_EACH_LEVEL(draw_slope_block_##suffix,                                                                            \
+                 (const T *restrict g, const T *restrict v, const T *restrict e, T *restrict out, int64_t n),          \
+                 (g, v, e, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) out[i] = g[i] * e[i] / (2 * root(v[i]));                                           \
   }
 DRAW(double, f64, sqrt)

@@ -34,8 +34,8 @@ enum { X, DF, LOC, SCALE, G };
 /* ---- blocks ---- */
 
 /* S(h) = series - log(ratio) / 2 */
-static PNI_CLONES void norm_parts(const double *restrict v, double *restrict series, double *restrict ratio,
-                                  int64_t n) {
+PNI_EACH_LEVEL(norm_parts, (const double *restrict v, double *restrict series, double *restrict ratio, int64_t n),
+               (v, series, ratio, n)) {
   for (int64_t i = 0; i < n; i++) {
     double h = 0.5 * v[i], r = 1 / (h + 4), z = r * r;
     series[i] = r * POLY_STEP(z);
@@ -44,7 +44,7 @@ static PNI_CLONES void norm_parts(const double *restrict v, double *restrict ser
     ratio[i] = h * (inner * inner * (h + 4) / (top * top));
   }
 }
-static PNI_CLONES void norm_slope(const double *restrict v, double *restrict slope, int64_t n) {
+PNI_EACH_LEVEL(norm_slope, (const double *restrict v, double *restrict slope, int64_t n), (v, slope, n)) {
   for (int64_t i = 0; i < n; i++) {
     double h = 0.5 * v[i], r = 1 / (h + 4), z = r * r;
     double series = -z * POLY_STEP_SLOPE(z);
@@ -55,8 +55,10 @@ static PNI_CLONES void norm_slope(const double *restrict v, double *restrict slo
   }
 }
 /* z and z^2 / v; gives the number of squares that are infinite */
-static PNI_CLONES int64_t standard(const double *restrict x, const double *restrict m, const double *restrict s,
-                                   const double *restrict v, double *restrict z, double *restrict q, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, standard,
+                  (const double *restrict x, const double *restrict m, const double *restrict s,
+                   const double *restrict v, double *restrict z, double *restrict q, int64_t n),
+                  (x, m, s, v, z, q, n)) {
   int64_t far = 0;
   for (int64_t i = 0; i < n; i++) {
     double t = (x[i] - m[i]) / s[i], ratio = t * t / v[i];
@@ -67,17 +69,21 @@ static PNI_CLONES int64_t standard(const double *restrict x, const double *restr
   return far;
 }
 /* out: log(1 + z^2 / v) */
-static PNI_CLONES void join(const double *restrict v, const double *restrict series, const double *restrict log_ratio,
-                            const double *restrict log_s, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(join,
+               (const double *restrict v, const double *restrict series, const double *restrict log_ratio,
+                const double *restrict log_s, double *restrict out, int64_t n),
+               (v, series, log_ratio, log_s, out, n)) {
   for (int64_t i = 0; i < n; i++)
     out[i] = -0.5 * (v[i] + 1) * out[i] - (LOG_ROOT_TWO_PI + (series[i] - 0.5 * log_ratio[i]) + log_s[i]);
 }
-static PNI_CLONES void finish_norm(const double *restrict series, const double *restrict log_ratio,
-                                   double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(finish_norm,
+               (const double *restrict series, const double *restrict log_ratio, double *restrict out, int64_t n),
+               (series, log_ratio, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = LOG_ROOT_TWO_PI + (series[i] - 0.5 * log_ratio[i]);
 }
 /* o */
-static PNI_CLONES void pull(const double *restrict z, const double *restrict v, double *restrict o, int64_t n) {
+PNI_EACH_LEVEL(pull, (const double *restrict z, const double *restrict v, double *restrict o, int64_t n),
+               (z, v, o, n)) {
   for (int64_t i = 0; i < n; i++) {
     double t = z[i], w = v[i], outer = t + w / t, inner = w + t * t;
     bool far = (t > 1) | (t < -1);
@@ -85,19 +91,23 @@ static PNI_CLONES void pull(const double *restrict z, const double *restrict v, 
     o[i] = top / bottom;
   }
 }
-static PNI_CLONES void slope_place(const double *restrict o, const double *restrict v, const double *restrict s,
-                                   const double *restrict g, double sign, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(slope_place,
+               (const double *restrict o, const double *restrict v, const double *restrict s, const double *restrict g,
+                double sign, double *restrict out, int64_t n),
+               (o, v, s, g, sign, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = sign * g[i] * ((v[i] + 1) * o[i] / s[i]);
 }
-static PNI_CLONES void slope_scale(const double *restrict o, const double *restrict z, const double *restrict v,
-                                   const double *restrict s, const double *restrict g, double *restrict out,
-                                   int64_t n) {
+PNI_EACH_LEVEL(slope_scale,
+               (const double *restrict o, const double *restrict z, const double *restrict v, const double *restrict s,
+                const double *restrict g, double *restrict out, int64_t n),
+               (o, z, v, s, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = g[i] * (((v[i] + 1) * (z[i] * o[i]) - 1) / s[i]);
 }
 /* out: log(1 + z^2 / v) */
-static PNI_CLONES void slope_df(const double *restrict o, const double *restrict z, const double *restrict v,
-                                const double *restrict slope, const double *restrict g, double *restrict out,
-                                int64_t n) {
+PNI_EACH_LEVEL(slope_df,
+               (const double *restrict o, const double *restrict z, const double *restrict v,
+                const double *restrict slope, const double *restrict g, double *restrict out, int64_t n),
+               (o, z, v, slope, g, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = 0.5 * g[i] * ((v[i] + 1) * (z[i] * o[i]) / v[i] - out[i] - slope[i]);
 }
 

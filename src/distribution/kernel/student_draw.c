@@ -15,14 +15,15 @@ enum { U, W, DF, LOC, SCALE };
 /* ---- blocks ---- */
 
 /* e out of log u */
-static PNI_CLONES void share(const double *restrict log_u, const double *restrict v, double *restrict e, int64_t n) {
+PNI_EACH_LEVEL(share, (const double *restrict log_u, const double *restrict v, double *restrict e, int64_t n),
+               (log_u, v, e, n)) {
   for (int64_t i = 0; i < n; i++) e[i] = -2 * log_u[i] / v[i];
 }
-static PNI_CLONES void turn(const double *restrict w, double *restrict angle, int64_t n) {
+PNI_EACH_LEVEL(turn, (const double *restrict w, double *restrict angle, int64_t n), (w, angle, n)) {
   for (int64_t i = 0; i < n; i++) angle[i] = 2 * PI * w[i];
 }
 /* size: e^e - 1, then sqrt(v (e^e - 1)); gives the number of those that are infinite */
-static PNI_CLONES int64_t stretch(const double *restrict v, double *restrict size, int64_t n) {
+PNI_EACH_LEVEL_OF(int64_t, stretch, (const double *restrict v, double *restrict size, int64_t n), (v, size, n)) {
   int64_t far = 0;
   for (int64_t i = 0; i < n; i++) {
     double s = sqrt(v[i] * size[i]);
@@ -31,8 +32,10 @@ static PNI_CLONES int64_t stretch(const double *restrict v, double *restrict siz
   }
   return far;
 }
-static PNI_CLONES void place(const double *restrict cosine, const double *restrict size, const double *restrict m,
-                             const double *restrict s, double limit, double *restrict out, int64_t n) {
+PNI_EACH_LEVEL(place,
+               (const double *restrict cosine, const double *restrict size, const double *restrict m,
+                const double *restrict s, double limit, double *restrict out, int64_t n),
+               (cosine, size, m, s, limit, out, n)) {
   for (int64_t i = 0; i < n; i++) {
     double x = m[i] + s[i] * (cosine[i] * size[i]);
     x = x < -limit ? -limit : x;

@@ -10,8 +10,9 @@
 #include "draw.h"
 
 #define KERNEL(N, suffix)                                                                                              \
-  static PNI_CLONES void go_##suffix(const N *restrict u, const N *restrict low, const N *restrict high,               \
-                                     N *restrict out, int64_t n) {                                                     \
+  PNI_EACH_LEVEL(go_##suffix,                                                                                          \
+                 (const N *restrict u, const N *restrict low, const N *restrict high, N *restrict out, int64_t n),     \
+                 (u, low, high, out, n)) {                                                                             \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = low[i] + (high[i] - low[i]) * u[i], end = high[i];                                                         \
       out[i] = v > end ? end : v;                                                                                      \
@@ -21,11 +22,14 @@
     (void)attr;                                                                                                        \
     go_##suffix(in[0], in[1], in[2], out, n);                                                                          \
   }                                                                                                                    \
-  static PNI_CLONES void span_##suffix(const N *restrict low, const N *restrict high, N *restrict out, int64_t n) {    \
+  PNI_EACH_LEVEL(span_##suffix, (const N *restrict low, const N *restrict high, N *restrict out, int64_t n),           \
+                 (low, high, out, n)) {                                                                                \
     for (int64_t i = 0; i < n; i++) out[i] = high[i] - low[i];                                                         \
   }                                                                                                                    \
-  static PNI_CLONES void held_##suffix(const N *restrict x, const N *restrict low, const N *restrict high,             \
-                                       const N *restrict log_width, N *restrict out, int64_t n) {                      \
+  PNI_EACH_LEVEL(held_##suffix,                                                                                        \
+                 (const N *restrict x, const N *restrict low, const N *restrict high, const N *restrict log_width,     \
+                  N *restrict out, int64_t n),                                                                         \
+                 (x, low, high, log_width, out, n)) {                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = x[i], inside = -log_width[i], none = v == v ? -(N)INFINITY : v, y = v >= low[i] ? inside : none;           \
       out[i] = v <= high[i] ? y : none;                                                                                \
@@ -38,8 +42,9 @@
     pni_vector_##suffix(PNI_VECTOR_log, width, 1, log_width, n);                                                       \
     held_##suffix(in[0], in[1], in[2], log_width, out, n);                                                             \
   }                                                                                                                    \
-  static PNI_CLONES void share_##suffix(const N *restrict x, const N *restrict low, const N *restrict high,            \
-                                        N *restrict out, int64_t n) {                                                  \
+  PNI_EACH_LEVEL(share_##suffix,                                                                                       \
+                 (const N *restrict x, const N *restrict low, const N *restrict high, N *restrict out, int64_t n),     \
+                 (x, low, high, out, n)) {                                                                             \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N v = x[i], inside = 1 / (high[i] - low[i]), y = v >= low[i] ? inside : 0;                                       \
       out[i] = v <= high[i] ? y : 0;                                                                                   \

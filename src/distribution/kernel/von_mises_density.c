@@ -8,17 +8,21 @@
 #include "density.h"
 
 #define KERNELS(N, suffix)                                                                                             \
-  static PNI_CLONES void apart_##suffix(const N *restrict x, const N *restrict m, N *restrict z, int64_t n, N part) {  \
+  PNI_EACH_LEVEL(apart_##suffix, (const N *restrict x, const N *restrict m, N *restrict z, int64_t n, N part),         \
+                 (x, m, z, n, part)) {                                                                                 \
     for (int64_t i = 0; i < n; i++) z[i] = part * (x[i] - m[i]);                                                       \
   }                                                                                                                    \
-  static PNI_CLONES void log_density_##suffix(const N *restrict k, const N *restrict sine, const N *restrict norm,     \
-                                              N *restrict out, int64_t n) {                                            \
+  PNI_EACH_LEVEL(log_density_##suffix,                                                                                 \
+                 (const N *restrict k, const N *restrict sine, const N *restrict norm, N *restrict out, int64_t n),    \
+                 (k, sine, norm, out, n)) {                                                                            \
     for (int64_t i = 0; i < n; i++) out[i] = -(k[i] * (2 * (sine[i] * sine[i])) + (norm[i] + (N)(LOG_2 + LOG_PI)));    \
   }                                                                                                                    \
-  static PNI_CLONES void turn_##suffix(const N *restrict k, const N *restrict sine, N *restrict out, int64_t n) {      \
+  PNI_EACH_LEVEL(turn_##suffix, (const N *restrict k, const N *restrict sine, N *restrict out, int64_t n),             \
+                 (k, sine, out, n)) {                                                                                  \
     for (int64_t i = 0; i < n; i++) out[i] = -(k[i] * sine[i]);                                                        \
   }                                                                                                                    \
-  static PNI_CLONES void spread_##suffix(const N *restrict sine, const N *restrict gap, N *restrict out, int64_t n) {  \
+  PNI_EACH_LEVEL(spread_##suffix, (const N *restrict sine, const N *restrict gap, N *restrict out, int64_t n),         \
+                 (sine, gap, out, n)) {                                                                                \
     for (int64_t i = 0; i < n; i++) out[i] = gap[i] - 2 * (sine[i] * sine[i]);                                         \
   }                                                                                                                    \
   static void density_block_##suffix(const N *const *in, N *out, int64_t n, const int64_t *attr) {                     \

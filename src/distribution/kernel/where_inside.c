@@ -5,8 +5,9 @@
 #include "inside.h"
 
 #define KERNEL(N, suffix)                                                                                              \
-  static PNI_CLONES void choose_##suffix(const N *restrict lp, const uint8_t *restrict in, const N *restrict x,        \
-                                         N *restrict out, int64_t n) {                                                 \
+  PNI_EACH_LEVEL(choose_##suffix,                                                                                      \
+                 (const N *restrict lp, const uint8_t *restrict in, const N *restrict x, N *restrict out, int64_t n),  \
+                 (lp, in, x, out, n)) {                                                                                \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
       N inside = lp[i], none = x[i] == x[i] ? -(N)INFINITY : x[i];                                                     \
       out[i] = in[i] ? inside : none;                                                                                  \
