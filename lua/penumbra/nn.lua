@@ -34,6 +34,7 @@
 --- Recurrent layers (gru, lstm) map sequences [T, ..., in] to the outputs of all steps [T, ..., hidden], starting from
 --- zeros; their state is h [..., hidden], that of lstm h and c. Weights are laid out as PyTorch's.
 ---
+---     layer(x, lengths)          sequences that end earlier: lengths [...], int64; outputs after the end are 0
 ---     layer:unroll(x [, h, c])   outputs, h, c: a sequence from a given state, and the state after it
 ---     layer:step(x [, h, c])     h, c: one step, x [..., in]; h is the output
 -- help: pn.nn, part
@@ -350,6 +351,48 @@ function nn.module(fields)
     self.own_mean, self.mean = self.mean, nil
   end
   return setmetatable(self, module_meta)
+end
+
+-- ---- recurrent layers on each other ----
+
+local stack_options = { layers = 1, bidirectional = false, dropout = 0, options = options.optional "table" }
+
+--- recurrent(kind, in, hidden [, {layers = 1, bidirectional = false, dropout = 0, options =}]): recurrent layers
+--- ("rnn", "gru", "lstm") on each other, each over the outputs of the one below; bidirectional ones run both ways and
+--- put their outputs beside each other, [T, ..., 2 hidden]. dropout is the rate between layers; options are those of
+--- each layer. Call it as a layer: net(x [, lengths]), x [T, ..., in]. Parameters are "1.forward.weight_ih",
+--- "1.backward.weight_ih" and so on.
+function nn.recurrent(kind, inputs, hidden, given)
+  options.argument("recurrent", "kind", kind, "string")
+  if kind ~= "rnn" and kind ~= "gru" and kind ~= "lstm" then
+    core.error(("recurrent: kind must be rnn, gru or lstm, got '%s'"):format(kind))
+  end
+  local o = options.check("recurrent", given or {}, stack_options)
+  options.whole("recurrent", "layers", o.layers, 1)
+  local function make(size, reverse)
+    local all = { reverse = reverse }
+    for key, value in pairs(o.options or {}) do
+      all[key] = value
+    end
+    return nn[kind](size, hidden, all)
+  end
+  local net = {}
+  for k = 1, o.layers do
+    local size = k == 1 and inputs or (o.bidirectional and 2 or 1) * hidden
+    net[k] = { forward = make(size, false), backward = o.bidirectional and make(size, true) or nil }
+  end
+  net.between = o.dropout > 0 and nn.dropout { rate = o.dropout } or nil
+  function net.forward(self, x, lengths)
+    for k, layer in ipairs(self) do
+      if k > 1 and self.between then
+        x = self.between(x)
+      end
+      local there = layer.forward(x, lengths)
+      x = layer.backward and core.concatenate({ there, layer.backward(x, lengths) }, -1) or there
+    end
+    return x
+  end
+  return nn.module(net)
 end
 
 -- ---- networks beside each other ----
