@@ -112,7 +112,13 @@ end
 
 -- Keeps the best score and the parameters that gave it; true when patience is over.
 local function judge(o, s)
-  s.score = o.validate(s.epoch)
+  local before = core.mode "evaluation"
+  local ok, score = pcall(o.validate, s.epoch)
+  core.mode(before)
+  if not ok then
+    error(score, 0)
+  end
+  s.score = score
   if type(s.score) ~= "number" then
     core.error(("fit: validate must return a number (larger is better), got %s"):format(type(s.score)))
   end
@@ -163,7 +169,8 @@ end
 --- epochs      how many times to go through the data, from 1
 --- batch_size  rows of a minibatch, from 1; nil (the default) is all data at once
 --- schedule    function of the step (from 1): the learning rate (optim.cosine and others)
---- validate    function of the epoch: a score, larger is better; run every `validate_every` epochs (1)
+--- validate    function of the epoch: a score, larger is better; run every `validate_every` epochs (1), in
+---             evaluation mode: net(x) in it is net:evaluate(x)
 --- patience    epochs without a better score after which to stop (never)
 --- model       network, flow, distribution or list whose parameters of the best score are put back at the end
 --- on_epoch    function of the table that will be returned; false stops

@@ -154,6 +154,16 @@ describe("a buffer", function()
     end
   end)
 
+  it("is not lost within an equation that odeint solves: that is refused", function()
+    local layer = nn.batch_norm(3, { affine = false })
+    local function f(_, y)
+      return layer(y)
+    end
+    local t = pn.tensor { 0, 1 }
+    refuses("f carries the update of a buffer", pn.odeint, f, x, t)
+    assert.same({ 2, 2, 3 }, nn.mode("evaluation", pn.odeint, f, x, t):shape())
+  end)
+
   it("refuses what it cannot be", function()
     refuses("buffer: value must be a tensor or a number, got string", nn.buffer, "x")
     refuses("buffer must be what pn_buffer made", nn.with_update, x, x, x)
@@ -179,6 +189,22 @@ describe("a mode", function()
     refuses("oh", nn.mode, "mean", function() error "oh" end)
     assert.equal("training", nn.mode())
     refuses("mode must be training, evaluation or mean, got testing", nn.mode, "testing", print)
+  end)
+
+  it("is evaluation where train.fit validates, also after an error", function()
+    local net, seen, w = centre(3), nil, nil
+    local function fit(validate)
+      return pn.train.fit { data = x, loss = function(t) return net(t):square():sum() end,
+        optimiser = optim.sgd(net, { lr = 0.01 }), epochs = 1, validate = validate }
+    end
+    fit(function()
+      seen, w = nn.mode(), net(x)
+      return 0
+    end)
+    assert.equal("evaluation", seen)
+    assert.same(net:evaluate(x):totable(), w:totable())
+    refuses("no", fit, function() error "no" end)
+    assert.equal("training", nn.mode())
   end)
 
   it("gives a compiled function a plan of its own", function()
