@@ -1038,7 +1038,7 @@ typedef struct pn_option {
   const char *word; /* value of a choice, else NULL */
 } pn_option;
 
-/* A tensor from the initialiser `name` (zeros constant normal uniform xavier he lecun). rng NULL: the context's;
+/* A tensor from the initialiser `name` (zeros constant normal uniform xavier he lecun orthogonal). rng NULL: the context's;
  * options may be NULL. Fans are the last two axes times the others. Scoped; PN_MISSING, PN_DTYPE, PN_DOMAIN. */
 PN_API pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim,
                                 const int64_t *shape, const pn_option *options);

@@ -34,6 +34,7 @@
 --- Recurrent layers (gru, lstm) map sequences [T, ..., in] to the outputs of all steps [T, ..., hidden], starting from
 --- zeros; their state is h [..., hidden], that of lstm h and c. Weights are laid out as PyTorch's.
 ---
+---     layer(x, lengths)          sequences that end earlier: lengths [...], int64; outputs after the end are 0
 ---     layer:unroll(x [, h, c])   outputs, h, c: a sequence from a given state, and the state after it
 ---     layer:step(x [, h, c])     h, c: one step, x [..., in]; h is the output
 -- help: pn.nn, part
@@ -350,6 +351,132 @@ function nn.module(fields)
     self.own_mean, self.mean = self.mean, nil
   end
   return setmetatable(self, module_meta)
+end
+
+-- ---- recurrent layers on each other ----
+
+local stack_options = { layers = 1, bidirectional = false, dropout = 0, options = options.optional "table" }
+
+--- recurrent(kind, in, hidden [, {layers = 1, bidirectional = false, dropout = 0, options =}]): recurrent layers
+--- ("rnn", "gru", "lstm") on each other, each over the outputs of the one below; bidirectional ones run both ways and
+--- put their outputs beside each other, [T, ..., 2 hidden]. dropout is the rate between layers; options are those of
+--- each layer. Call it as a layer: net(x [, lengths]), x [T, ..., in]. Parameters are "1.forward.weight_ih",
+--- "1.backward.weight_ih" and so on.
+function nn.recurrent(kind, inputs, hidden, given)
+  options.argument("recurrent", "kind", kind, "string")
+  if kind ~= "rnn" and kind ~= "gru" and kind ~= "lstm" then
+    core.error(("recurrent: kind must be rnn, gru or lstm, got '%s'"):format(kind))
+  end
+  local o = options.check("recurrent", given or {}, stack_options)
+  options.whole("recurrent", "layers", o.layers, 1)
+  local function make(size, reverse)
+    local all = { reverse = reverse }
+    for key, value in pairs(o.options or {}) do
+      all[key] = value
+    end
+    return nn[kind](size, hidden, all)
+  end
+  local net = {}
+  for k = 1, o.layers do
+    local size = k == 1 and inputs or (o.bidirectional and 2 or 1) * hidden
+    net[k] = { forward = make(size, false), backward = o.bidirectional and make(size, true) or nil }
+  end
+  net.between = o.dropout > 0 and nn.dropout { rate = o.dropout } or nil
+  function net.forward(self, x, lengths)
+    for k, layer in ipairs(self) do
+      if k > 1 and self.between then
+        x = self.between(x)
+      end
+      local there = layer.forward(x, lengths)
+      x = layer.backward and core.concatenate({ there, layer.backward(x, lengths) }, -1) or there
+    end
+    return x
+  end
+  return nn.module(net)
+end
+
+-- ---- networks beside each other ----
+
+local function check_part(where, role, v)
+  if not is_network(v) and type(v) ~= "function" then
+    core.error(("%s: %s must be a layer, a network or a function, got %s"):format(where, role, type(v)))
+  end
+end
+
+local function call_part(part, x, generator)
+  if is_network(part) then
+    return part(x, generator)
+  end
+  return part(x)
+end
+
+local function part_moments(where, part, mean, variance)
+  if variance and #variance:shape() > #mean:shape() then
+    core.error(where .. ": passes variances on, not covariances")
+  elseif is_network(part) then
+    return part:moments(mean, variance)
+  elseif variance then
+    core.error(where .. ": a function passes no variance on")
+  end
+  return part(mean)
+end
+
+--- residual(body [, shortcut]): x + body(x), or shortcut(x) + body(x): networks or functions of one tensor (He et al.
+--- 2016). moments() adds the variances of both: it takes them as independent.
+function nn.residual(body, shortcut)
+  check_part("residual", "body", body)
+  if shortcut ~= nil then
+    check_part("residual", "shortcut", shortcut)
+  end
+  return nn.module {
+    body = body,
+    shortcut = shortcut,
+    forward = function(self, x, generator)
+      return (self.shortcut and call_part(self.shortcut, x, generator) or x) + call_part(self.body, x, generator)
+    end,
+    moments = function(self, mean, variance)
+      local m, v = part_moments("residual", self.body, mean, variance)
+      if self.shortcut then
+        mean, variance = part_moments("residual", self.shortcut, mean, variance)
+      end
+      return mean + m, variance and v and variance + v or variance or v
+    end,
+  }
+end
+
+--- concat(parts [, axis = -1]): the outputs of several networks or functions for one input, one after another along an
+--- axis: nn.concat{nn.linear(3, 2), pn.tanh}. moments() joins means and variances.
+function nn.concat(parts, axis)
+  if type(parts) ~= "table" or getmetatable(parts) or #parts == 0 then
+    core.error "concat: needs a list of networks, as in nn.concat{nn.linear(3, 2), pn.tanh}"
+  end
+  for k, part in ipairs(parts) do
+    check_part("concat", "part " .. k, part)
+  end
+  if axis ~= nil and math.type(axis) ~= "integer" then
+    core.error(("concat: axis must be a whole number, got %s"):format(tostring(axis)))
+  end
+  return nn.module {
+    parts = { table.unpack(parts) },
+    forward = function(self, x, generator)
+      local out = {}
+      for k, part in ipairs(self.parts) do
+        out[k] = call_part(part, x, generator)
+      end
+      return core.concatenate(out, axis or -1)
+    end,
+    moments = function(self, mean, variance)
+      local means, variances, uncertain = {}, {}, false
+      for k, part in ipairs(self.parts) do
+        means[k], variances[k] = part_moments("concat", part, mean, variance)
+        uncertain = uncertain or variances[k] ~= nil
+      end
+      for k = 1, uncertain and #means or 0 do
+        variances[k] = variances[k] or means[k] * 0
+      end
+      return core.concatenate(means, axis or -1), uncertain and core.concatenate(variances, axis or -1) or nil
+    end,
+  }
 end
 
 --- Is v a layer, a sequential or a module?

@@ -202,7 +202,13 @@ end
 
 -- Keeps the best score and the parameters that gave it; true when patience is over.
 local function judge(o, s)
-  s.score = score_of(o, s)
+  local before = core.mode "evaluation"
+  local ok, score = pcall(score_of, o, s)
+  core.mode(before)
+  if not ok then
+    error(score, 0)
+  end
+  s.score = score
   if type(s.score) ~= "number" then
     core.error(("fit: validate must return a number (larger is better), got %s"):format(type(s.score)))
   end
@@ -319,7 +325,8 @@ end
 --- schedule    function of the step (from 1): the learning rate (optim.cosine and others)
 --- split       share of the rows, chosen at random, that are kept from training, to validate
 --- validate    function of the epoch, and of the tensors of the rows that split keeps: a score, larger is better; run
----             every `validate_every` epochs (1). Without it split's score is the loss of its rows, negative
+---             every `validate_every` epochs (1), in evaluation mode: net(x) in it is net:evaluate(x). Without it
+---             split's score is the loss of its rows, negative
 --- patience    epochs without a better score after which to stop (never)
 --- model       network, flow, distribution or list whose parameters of the best score are put back at the end;
 ---             with patience, absent, those of the optimiser

@@ -154,6 +154,16 @@ describe("a buffer", function()
     end
   end)
 
+  it("is not lost within an equation that odeint solves: that is refused", function()
+    local layer = nn.batch_norm(3, { affine = false })
+    local function f(_, y)
+      return layer(y)
+    end
+    local t = pn.tensor { 0, 1 }
+    refuses("f carries the update of a buffer", pn.odeint, f, x, t)
+    assert.same({ 2, 2, 3 }, nn.mode("evaluation", pn.odeint, f, x, t):shape())
+  end)
+
   it("refuses what it cannot be", function()
     refuses("buffer: value must be a tensor or a number, got string", nn.buffer, "x")
     refuses("buffer must be what pn_buffer made", nn.with_update, x, x, x)
@@ -179,6 +189,22 @@ describe("a mode", function()
     refuses("oh", nn.mode, "mean", function() error "oh" end)
     assert.equal("training", nn.mode())
     refuses("mode must be training, evaluation or mean, got testing", nn.mode, "testing", print)
+  end)
+
+  it("is evaluation where train.fit validates, also after an error", function()
+    local net, seen, w = centre(3), nil, nil
+    local function fit(validate)
+      return pn.train.fit { data = x, loss = function(t) return net(t):square():sum() end,
+        optimiser = optim.sgd(net, { lr = 0.01 }), epochs = 1, validate = validate }
+    end
+    fit(function()
+      seen, w = nn.mode(), net(x)
+      return 0
+    end)
+    assert.equal("evaluation", seen)
+    assert.same(net:evaluate(x):totable(), w:totable())
+    refuses("no", fit, function() error "no" end)
+    assert.equal("training", nn.mode())
   end)
 
   it("gives a compiled function a plan of its own", function()
@@ -267,5 +293,118 @@ describe("a module", function()
     local add = nn.module { forward = function(_, a, b, c) return a + b * c end }
     assert.equal(7, add(pn.tensor(1), pn.tensor(2), pn.tensor(3)):item())
     assert.equal(7, add:evaluate(pn.tensor(1), pn.tensor(2), pn.tensor(3)):item())
+  end)
+end)
+
+describe("networks beside each other", function()
+  it("add up in a residual, with a shortcut of its own or without", function()
+    local body, shortcut = nn.sequential { nn.linear(3, 3), nn.tanh() }, nn.linear(3, 3)
+    assert.same((x + body(x)):totable(), nn.residual(body)(x):totable())
+    local net = nn.sequential { nn.residual(body, shortcut), nn.residual(pn.tanh) }
+    local h = shortcut(x) + body(x)
+    assert.same((h + h:tanh()):totable(), net(x):totable())
+    assert.equal("1.body.1.weight", net:named_parameters()[1][1])
+    assert.equal(24, net:num_parameters())
+    local layer, v = nn.bayes_linear(3, 3), x:square()
+    local mean, variance = nn.residual(layer):moments(x, v)
+    local m, s = layer:moments(x, v)
+    assert.same((x + m):totable(), mean:totable())
+    assert.same((v + s):totable(), variance:totable())
+    mean, variance = nn.residual(layer):moments(x)
+    m, s = layer:moments(x)
+    assert.same((x + m):totable(), mean:totable())
+    assert.same(s:totable(), variance:totable())
+    assert.equal(layer:kl():item(), nn.residual(layer):kl():item())
+    assert.same(nn.residual(layer):mean(x):totable(), (x + layer:mean(x)):totable())
+    refuses("passes variances on, not covariances", function() nn.residual(layer):moments(x, pn.ones { 2, 3, 3 }) end)
+  end)
+
+  it("stand in a row in a concat", function()
+    local a, b = nn.linear(3, 2), nn.bayes_linear(3, 4)
+    local net = nn.concat { a, b, pn.exp }
+    assert.same({ 2, 9 }, net(x):shape())
+    assert.same(pn.concatenate({ a(x), b:mean(x), x:exp() }, 2):totable(), net:mean(x):totable())
+    assert.same({ 6, 2 }, nn.concat({ a, a, a }, 1)(x):shape())
+    local mean, variance = net:moments(x)
+    assert.same(net:mean(x):totable(), mean:totable())
+    assert.same({ 0, 0 }, { variance[1][1]:item(), variance[1][9]:item() })
+    local _, s = b:moments(x)
+    assert.same(s:totable(), variance:slice(2, 3, 6):totable())
+    refuses("concat: part 2 must be a layer, a network or a function, got number", nn.concat, { a, 3 })
+    refuses("residual: body must be a layer, a network or a function, got nil", nn.residual)
+    refuses("a function passes no variance on", net.moments, net, x, x:square())
+  end)
+end)
+
+describe("batch_norm", function()
+  it("keeps its statistics through a refused step, and evaluates with what steps have left", function()
+    local layer = nn.batch_norm(3)
+    local opt = optim.sgd(layer, { lr = 0.1 })
+    local before = layer:state()
+    refuses("finite", opt.step, opt, layer(x):sum() * (0 / 0))
+    for name, t in pairs(layer:state()) do
+      assert.same(before[name]:totable(), t:totable())
+    end
+    opt:step((layer(x) * x):sum())
+    assert.same({ 0.3, 0.3, 0.2 }, { table.unpack(((layer:state().running_mean * 10):round() / 10):totable()) })
+    refuses("batch_norm: training needs two values per channel or more, got 1", layer, pn.ones { 1, 3 })
+    assert.same({ 1, 3 }, layer:evaluate(pn.ones { 1, 3 }):shape())
+  end)
+end)
+
+describe("dropout", function()
+  it("drops the share it states and keeps the mean, in training and where always says so", function()
+    pn.seed(2)
+    local n, p = 40000, 0.3
+    local ones = pn.ones { n }
+    local always = nn.dropout { rate = p, always = true }
+    for _, call in ipairs { nn.dropout { rate = p }, function(t) return always:evaluate(t) end } do
+      local y = call(ones)
+      local dropped = y:eq(0):to "float64":mean():item()
+      assert.is_true(math.abs(dropped - p) < 6 * math.sqrt(p * (1 - p) / n))
+      assert.is_true(math.abs(y:max():item() - 1 / (1 - p)) < 1e-15)
+    end
+    local layer = nn.dropout { rate = p }
+    assert.same(ones:totable(), layer:evaluate(ones):totable())
+    assert.same(ones:totable(), always:mean(ones):totable())
+    assert.equal(0, nn.dropout { rate = 1 }(ones):abs():max():item())
+    local m, v = pn.tensor { 0.5, -2 }, pn.tensor { 0.3, 1.1 }
+    local mean, variance = layer:moments(m, v)
+    assert.same(m:totable(), mean:totable())
+    local draws = layer((m + v:sqrt() * pn.randn { n, 2 }))
+    local d = (draws - draws:mean(1)):square()
+    local error = ((d - d:mean(1)):square():mean(1) / n):sqrt()
+    assert.is_true(((d:mean(1) - variance):abs() / error):max():item() < 6)
+    local _, certain = layer:moments(m)
+    assert.is_true((certain - m:square() * (p / (1 - p))):abs():max():item() < 1e-14)
+    mean, variance = nn.mode("evaluation", layer.moments, layer, m, v)
+    assert.same({ m:totable(), v:totable() }, { mean:totable(), variance:totable() })
+  end)
+end)
+
+describe("options of layers", function()
+  it("are whole numbers and pairs in their range", function()
+    assert.equal("conv2d(3 -> 4, kernel = {2, 5}, padding = 1)",
+      tostring(nn.conv2d(3, 4, { kernel = { 2, 5 }, padding = 1 })))
+    assert.equal("conv2d(3 -> 4, kernel = 3)", tostring(nn.conv2d(3, 4, { kernel = { 3, 3 }, padding = 0 })))
+    refuses("conv2d: option kernel must be given", nn.conv2d, 3, 4)
+    refuses("kernel must be a whole number in %[1, 1.67772e%+07%] or two of them, got 0x3", nn.conv2d, 3, 4,
+      { kernel = { 0, 3 } })
+    refuses("kernel must be a whole number in .* got 1.5", nn.conv2d, 3, 4, { kernel = 1.5 })
+    refuses("kernel must be a whole number or a list of two", nn.conv2d, 3, 4, { kernel = { 1, 2, 3 } })
+    refuses("kernel must be a whole number or a list of two, got string", nn.conv2d, 3, 4, { kernel = "3x3" })
+    refuses("groups must be a whole number in .* got 0.5", nn.conv2d, 3, 4, { kernel = 1, groups = 0.5 })
+    refuses("groups must divide in and out, 3 and 4, got 2", nn.conv2d, 3, 4, { kernel = 1, groups = 2 })
+    refuses("conv2d: input must have shape %[batch, 3, height, width%], got %[2, 4, 5, 5%]",
+      nn.conv2d(3, 4, { kernel = 2 }), pn.zeros { 2, 4, 5, 5 })
+    refuses("bilinear: x2 must have shape %[%.%.%., 4%], got %[2, 3%]", nn.bilinear(3, 4, 2), x, x)
+    refuses("bilinear: x2 must be a tensor, got no value", nn.bilinear(3, 4, 2), x)
+    refuses("layer_norm: input must have shape %[%.%.%., 2, 3%], got %[3, 2, 2%]", nn.layer_norm(2, 3),
+      pn.zeros { 3, 2, 2 })
+    refuses("multi_head_attention: key must have shape %[2, source, 4%], got %[3, 5, 4%]",
+      nn.multi_head_attention(4, 2), pn.zeros { 2, 3, 4 }, pn.zeros { 3, 5, 4 })
+    refuses("reshape: sizes must be at most 7, of them one %-1, got 2 and 2", nn.reshape, -1, -1)
+    refuses("layer_norm: size must be a whole number, got nil", nn.layer_norm)
+    refuses("embedding: input must be int64, got float64", nn.embedding(3, 2), x)
   end)
 end)

@@ -11,7 +11,8 @@ local cases = {
   highway = { sizes = { 3 }, inputs = { { 4, 3 } } },
   multi_head_attention = { sizes = { 4, 2 }, inputs = { { 2, 3, 4 }, { 2, 2, 4 } } },
   conv1d = { sizes = { 4, 2 }, options = { kernel = 2 }, inputs = { { 2, 4, 5 } } },
-  conv2d = { sizes = { 4, 2 }, options = { kernel = { 2, 3 }, stride = { 2, 1 }, padding = 1 }, inputs = image },
+  conv2d = { sizes = { 4, 2 }, options = { kernel = { 2, 3 }, stride = { 2, 1 }, padding = 1 },
+    inputs = image },
   conv_transpose2d = { sizes = { 4, 2 }, options = { kernel = 2, stride = { 1, 2 } }, inputs = image },
   max_pool2d = { options = { kernel = 2 }, inputs = image },
   avg_pool2d = { options = { kernel = { 2, 3 }, padding = 1 }, inputs = image },
@@ -29,8 +30,8 @@ local cases = {
 function M.case(row)
   local case = cases[row.name]
   if case then
-    return { sizes = { table.unpack(case.sizes or {}) }, options = case.options or {}, inputs = case.inputs, listed = true,
-      training_batch = case.training_batch or 0 }
+    return { sizes = { table.unpack(case.sizes or {}) }, options = case.options or {}, inputs = case.inputs,
+      listed = true, training_batch = case.training_batch or 0 }
   end
   return { sizes = { table.unpack({ 3, 2 }, 1, #row.sizes) }, options = {}, inputs = { { 4, 3 } },
     training_batch = 0 }

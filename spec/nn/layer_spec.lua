@@ -441,4 +441,24 @@ describe("initialiser", function()
       end)
     end
   end
+
+  it("orthogonal gives orthonormal rows or columns, whichever are fewer, times the gain", function()
+    for _, shape in ipairs { { 5, 3 }, { 3, 5 }, { 4, 2, 3, 3 }, { 4, 4 }, { 7 } } do
+      local height = #shape > 1 and shape[1] or 1
+      for dtype, tolerance in pairs { float64 = 1e-14, float32 = 2e-6 } do
+        local t = nn.initialise("orthogonal", shape, { gain = 3, dtype = dtype })
+        local m = t:reshape { height, t:numel() // height }:to "float64"
+        local product = height < m:size(2) and m:matmul(m:t()) or m:t():matmul(m)
+        assert.is_true(max_difference(product, pn.eye(product:size(1)) * 9) < 9 * 10 * tolerance)
+      end
+    end
+    -- uniform: a rotation of the space changes nothing, so every entry of many draws has mean 0 and variance 1 / n
+    local n, sum, squares = 2000, pn.zeros { 3, 3 }, pn.zeros { 3, 3 }
+    for _ = 1, n do
+      local q = nn.initialise("orthogonal", { 3, 3 })
+      sum, squares = sum + q, squares + q:square()
+    end
+    assert.is_true((sum / n):abs():max():item() < 6 * math.sqrt(1 / 3 / n))
+    assert.is_true(max_difference(squares / n, pn.full({ 3, 3 }, 1 / 3)) < 6 * 0.3 / math.sqrt(n))
+  end)
 end)

@@ -3,6 +3,8 @@
 local pn = require "penumbra"
 local nn = pn.nn
 local golden = dofile "spec/golden/nn/layers.lua"
+local int64 = { dtype = "int64" }
+local packed = dofile "spec/golden/nn/torch_recurrent.lua"
 
 local rows = {}
 for _, row in ipairs(pn.rows()) do
@@ -25,12 +27,12 @@ local function states(row, shape, make)
 end
 
 describe("recurrent layers", function()
-  it("are gru and lstm", function()
+  it("are gru, lstm and rnn", function()
     local names = {}
     for k, row in ipairs(rows) do
       names[k] = row.name .. row.states
     end
-    assert.same({ "gru1", "lstm2" }, names)
+    assert.same({ "gru1", "lstm2", "rnn1" }, names)
   end)
 
   for _, row in ipairs(rows) do
@@ -53,6 +55,56 @@ describe("recurrent layers", function()
           assert.is_true(max_difference(got[k + 1]:to "float64", pn.tensor(last[k])) < tolerance)
         end
       end
+    end)
+
+    it(row.name .. " gives PyTorch's values of sequences with lengths, both ways and on each other", function()
+      local want, x = packed[row.name], pn.tensor(packed.x)
+      local lengths = pn.tensor(packed.lengths, int64)
+      local outputs = {}
+      for k, reverse in ipairs { false, true } do
+        local layer, state = nn[row.name](3, 2, { reverse = reverse }), {}
+        for name, value in pairs(want.states[k]) do
+          state[name] = pn.tensor(value)
+        end
+        outputs[k] = layer:load_state(state)(x, lengths)
+      end
+      assert.is_true(max_difference(pn.concatenate(outputs, 3), pn.tensor(want.outputs)) < 1e-14)
+      local net = nn.recurrent(row.name, 3, 2, { layers = 2, bidirectional = true })
+      local state = {}
+      for k, place in ipairs { "1.forward.", "1.backward.", "2.forward.", "2.backward." } do
+        for name, value in pairs(want.states[k]) do
+          state[place .. name] = pn.tensor(value)
+        end
+      end
+      net:load_state(state)
+      assert.is_true(max_difference(net(x, lengths), pn.tensor(want.stacked)) < 1e-14)
+      assert.is_true(max_difference(net(x), pn.tensor(want.plain)) < 1e-14)
+      local compiled = pn.compile(function(t, n) return net(t, n) end)
+      for _ = 1, 2 do
+        assert.same(net(x, lengths):totable(), compiled(x, lengths):totable())
+        lengths = pn.tensor({ 1, 0, 5, 2 }, int64)
+      end
+      assert.equal(1, compiled:captures())
+    end)
+
+    it(row.name .. " with lengths has both orders of derivatives, none of what comes after the end", function()
+      pn.seed(7)
+      local x, lengths = pn.param(pn.randn { 4, 3, 3 }), pn.tensor({ 2, 4, 0 }, int64)
+      for _, reverse in ipairs { false, true } do
+        local layer = nn[row.name](3, 2, { reverse = reverse })
+        local params = layer:parameters()
+        params[#params + 1] = x
+        params.names = nil
+        assert(pn.check_gradients(function()
+          return layer(x, lengths):square():sum()
+        end, params, { order = 2 }))
+        local g = pn.grad(layer(x, lengths):sum(), { x })[1]
+        assert.equal(0, g[3]:slice(1, 1, 1):abs():max():item())
+        assert.equal(0, g:slice(2, 3, 3):abs():max():item())
+      end
+      local ok, message = pcall(nn[row.name](3, 2), x, pn.tensor({ 1, 2 }, int64))
+      assert.is_false(ok)
+      assert.matches(row.name .. ": lengths must have shape %[3%], got %[2%]", message)
     end)
 
     it(row.name .. " by steps is the same as unrolled, also with a state from zeros", function()

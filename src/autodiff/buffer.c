@@ -60,6 +60,10 @@ pn_tensor *pn_with_update(pn_context *c, pn_tensor *y, pn_tensor *buffer, pn_ten
     pni_fail(c, PN_DOMAIN, "with_update: rate must lie in [0, 1], got %g", rate);
     return NULL;
   }
+  if (c->recorder && ((const pni_tape *)c->recorder)->inner) {
+    pni_fail(c, PN_STATE, "odeint: f carries the update of a buffer, which no step would commit (evaluate the layer)");
+    return NULL;
+  }
   pn_tensor *in[] = {y, buffer, pn_contiguous(c, pn_detach(c, value))};
   return pni_apply(c, &pni_op_carry, 3, in, &(pni_attr){.r = {rate}});
 }

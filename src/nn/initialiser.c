@@ -51,6 +51,19 @@ static pn_tensor *make_he(pn_context *c, const pni_init_call *a) { return scaled
 
 static pn_tensor *make_lecun(pn_context *c, const pni_init_call *a) { return scaled(c, a, a->fan_in); }
 
+/* Q of a normal matrix [shape[0], the rest], with the signs that make R's diagonal positive: uniform among those with
+ * orthonormal rows or columns, whichever are fewer. */
+static pn_tensor *make_orthogonal(pn_context *c, const pni_init_call *a) {
+  int64_t rows = a->ndim > 1 ? a->shape[0] : 1, rest = 1;
+  for (int i = a->ndim > 1; i < a->ndim; i++) rest *= a->shape[i];
+  bool tall = rows >= rest;
+  pn_tensor *q, *r, *g = pn_randn(c, a->rng, a->dtype, 2, tall ? (int64_t[]){rows, rest} : (int64_t[]){rest, rows});
+  if (!g || g->numel == 0) return pn_reshape(c, g, a->ndim, a->shape);
+  if (pn_qr(c, g, &q, &r)) return NULL;
+  q = pn_mul(c, q, pn_mul(c, pn_sign(c, pn_diagonal(c, r)), pn_scalar(c, a->dtype, a->option[0])));
+  return pn_contiguous(c, pn_reshape(c, tall ? q : pn_transpose(c, q, 0, 1), a->ndim, a->shape));
+}
+
 static const pni_option none[] = {{0}};
 static const pni_option constant_options[] = {{"value", NULL, 0, -HUGE_VAL, HUGE_VAL, false, "of every element"}, {0}};
 static const pni_option normal_options[] = {{"loc", NULL, 0, -HUGE_VAL, HUGE_VAL, false, "mean"},
@@ -59,6 +72,7 @@ static const pni_option normal_options[] = {{"loc", NULL, 0, -HUGE_VAL, HUGE_VAL
 static const pni_option uniform_options[] = {{"low", NULL, -0.05, -HUGE_VAL, HUGE_VAL, false, "lower end"},
                                              {"high", NULL, 0.05, -HUGE_VAL, HUGE_VAL, false, "upper end"},
                                              {0}};
+static const pni_option orthogonal_options[] = {{"gain", NULL, 1, 0, HUGE_VAL, PNI_OPTION_CLOSED, "factor"}, {0}};
 static const pni_option scaled_options[] = {
     {"gain", NULL, 1, 0, HUGE_VAL, false, "factor on the standard deviation"},
     {"distribution", "normal uniform", 0, 0, 0, false, "normal or uniform, of the same variance"},
@@ -77,6 +91,12 @@ const pni_initialiser pni_initialiser_he = {
     "he", "kaiming", "variance 2 gain^2 / in, for relu", "He, Zhang, Ren & Sun 2015", scaled_options, make_he};
 const pni_initialiser pni_initialiser_lecun = {
     "lecun", NULL, "variance gain^2 / in", "LeCun, Bottou, Orr & Mueller 1998", scaled_options, make_lecun};
+const pni_initialiser pni_initialiser_orthogonal = {"orthogonal",
+                                                    NULL,
+                                                    "gain times orthonormal rows or columns of [first axis, the rest]",
+                                                    "Saxe et al. 2014",
+                                                    orthogonal_options,
+                                                    make_orthogonal};
 
 static const pni_initialiser *const rows[] = {
 #define X(name) &pni_initialiser_##name,

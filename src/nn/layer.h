@@ -93,6 +93,8 @@ pn_status pni_layer_set_buffer(pn_context *c, pn_layer *l, int k, pn_tensor *t);
 pn_layer *pni_layer_with(pn_context *c, const pn_layer *l, pn_tensor *const *param, pn_tensor *const *buffer);
 /* A row's inputs; one that declares none has one, x. */
 const pni_layer_input *pni_layer_inputs(const pni_layer *row, int *n);
+/* What messages call input k: its name, or "input" where it is the only one that must be given. */
+const char *pni_layer_role(const pni_layer *row, int k);
 /* layer_shape.c: do the n tensors fit the inputs of l? */
 pn_status pni_layer_check_inputs(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in);
 

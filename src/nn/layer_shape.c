@@ -124,6 +124,14 @@ const pni_layer_input *pni_layer_inputs(const pni_layer *row, int *n) {
   return any;
 }
 
+const char *pni_layer_role(const pni_layer *row, int k) {
+  int n;
+  const pni_layer_input *in = pni_layer_inputs(row, &n);
+  bool alone = k == 0;
+  for (int i = 1; i < n; i++) alone = alone && in[i].flags & PNI_LAYER_MAYBE;
+  return alone ? "input" : in[k].name;
+}
+
 pn_status pni_layer_check_inputs(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in) {
   int most;
   const pni_layer_input *row = pni_layer_inputs(l->type, &most);
@@ -133,7 +141,7 @@ pn_status pni_layer_check_inputs(pn_context *c, const pn_layer *l, int n, pn_ten
   if (n > most) return pni_fail(c, PN_STATE, "%s: inputs must be at most %d, got %d", l->type->name, most, n);
   for (int k = 0; k < most; k++) {
     const pn_tensor *t = k < n ? in[k] : NULL;
-    const char *role = most == 1 ? "input" : row[k].name;
+    const char *role = pni_layer_role(l->type, k);
     char want[200], got[160];
     pattern p;
     if (!t && row[k].flags & PNI_LAYER_MAYBE) continue;

@@ -98,6 +98,21 @@ rows["lstm"] = {
     "last": {"h": batch[-1], "c": cells[-1]},
 }
 
+p = recurrent(1)
+
+
+def rnn(x, h, wi, wh, bi, bh):
+    """torch.nn.RNN with tanh."""
+    out = []
+    for v in x:
+        h = np.tanh(wi @ v + bi + wh @ h + bh)
+        out.append(h)
+    return np.array(out)
+
+
+batch = np.stack([rnn(SEQ[:, b], START[0, b], *p.values()) for b in range(2)], axis=1)
+rows["rnn"] = {"state": p, "mean": rnn(X, np.zeros(2), *p.values()), "outputs": batch, "last": {"h": batch[-1]}}
+
 print("-- Written by layers.py; do not edit.")
 print("return {")
 print(f"  x = {lua(X)},")

@@ -98,7 +98,7 @@ case("group_norm", [2, 4], {}, nn.GroupNorm(2, 4), [i])
 case("group_norm", [4, 4], {"affine": False}, nn.GroupNorm(4, 4, affine=False), [i])
 a, b = rand(4), rand(4)
 case("actnorm", [4], {}, lambda t: (t + b[:, None, None]) * a.exp()[:, None, None], [i], state={"log_scale": a, "bias": b})
-case("dropout", [], {"p": 0.3}, nn.Dropout(0.3), [i])
+case("dropout", [], {"rate": 0.3}, nn.Dropout(0.3), [i])
 case("embedding", [5, 3], {}, nn.Embedding(5, 3), [torch.tensor([[0, 4, 4], [2, 1, 0]])])
 
 w, wb, g, gb = rand(3, 3), rand(3), rand(3, 3), rand(3)

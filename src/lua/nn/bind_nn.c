@@ -87,7 +87,7 @@ static pn_tensor *check_input(lua_State *L, const pn_layer *l, int k, int i) {
   const pni_layer_input *row = pni_layer_inputs(l->type, &n);
   pn_tensor *x = lua_isnoneornil(L, i) && row[k].flags & PNI_LAYER_MAYBE ? NULL : pni_test_tensor(L, i);
   if (!x && !(lua_isnoneornil(L, i) && row[k].flags & PNI_LAYER_MAYBE))
-    pni_error(L, "%s: %s must be a tensor, got %s", l->type->name, n == 1 ? "input" : row[k].name, pni_type_name(L, i));
+    pni_error(L, "%s: %s must be a tensor, got %s", l->type->name, pni_layer_role(l->type, k), pni_type_name(L, i));
   return x;
 }
 
