@@ -184,18 +184,19 @@ describe("a slope", function()
 
   it("in data is refused with the way to have it", function()
     local x = pn.tensor{1, 2}
-    raises("input 1 must be a parameter or depend on one, got data %(make it one, x = pn.param%(x%)", function()
+    raises("input 1 must be a parameter or depend on one, got data %(call x:requires_grad%(true%)", function()
       pn.grad((x * x):sum(), {x})
     end)
     local ok, message = pcall(pn.compile(function(t) return pn.grad((t * t):sum(), {t})[1] end), x)
     assert.is_false(ok)
-    assert.matches("make w = pn.param%(x%) outside, use w inside, and w:set%(x%) before each call", message)
-    local w = pn.param(x)
-    local f = pn.compile(function() return pn.grad((w * w):sum(), {w})[1] end)
-    for k = 1, 3 do
-      w:set(x * k)
-      assert.same({2 * k, 4 * k}, f():totable())
-    end
+    assert.matches("call x:requires_grad%(true%) before anything is computed from it", message)
+    local f = pn.compile(function(t) return pn.grad((t * t):sum(), {t:requires_grad(true)})[1] end)
+    assert.has_error(function() f(x) end) -- too late: t * t is made first
+    f = pn.compile(function(t)
+      t:requires_grad(true)
+      return pn.grad((t * t):sum(), {t})[1]
+    end)
+    for k = 1, 3 do assert.same({2 * k, 4 * k}, f(x * k):totable()) end
   end)
 end)
 

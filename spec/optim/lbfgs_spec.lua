@@ -204,6 +204,32 @@ describe("groups", function()
   end)
 end)
 
+describe("an optimiser", function()
+  it("takes a flow, a distribution, and lists of these and of networks", function()
+    local b = pn.dist.bijector
+    local function flow() return pn.dist.transformed(pn.dist.normal(pn.param(pn.zeros{ 1 }), 1),
+      b.affine(pn.param(pn.zeros{ 1 }), pn.param(pn.ones{ 1 }))) end
+    local f, net, d = flow(), pn.nn.linear(2, 1), pn.dist.gamma(pn.param(pn.ones{ 1 }), 1)
+    local x = pn.tensor{ { 2, 3 } }
+    local function loss()
+      return -f:log_prob(pn.tensor{ 3 }):sum() + net(x):square():sum() - d:log_prob(pn.tensor{ 2 }):sum()
+    end
+    for _, make in ipairs { optim.adam, optim.lbfgs, optim.average } do
+      local holders = { f, { net, deep = { d } } }
+      local made = make(holders)
+      if made.parameters then
+        assert.are.equal(6, #made:parameters())
+        local before = loss():item()
+        made:step(made:type() == "lbfgs" and loss or loss())
+        assert.is_true(loss():item() < before)
+      end
+    end
+    assert.are.equal(3, #optim.adam(f):parameters())
+    assert.are.equal(3, f:num_parameters())
+    assert.are.same({ "1.loc", "2.loc", "2.scale" }, f:parameters().names)
+  end)
+end)
+
 -- ---- draws: a quadratic loss h p^2 / 2, where every moment of the discrete chain is known ----
 
 describe("draws of", function()

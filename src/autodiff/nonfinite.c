@@ -47,7 +47,8 @@ static bool cause_in_values(pn_context *c, const pni_nodes *l, char *buf) {
     if (pni_all_finite(c, t)) continue;
     pni_shape_text(t->ndim, t->shape, s);
     if (!t->op) {
-      snprintf(buf, PNI_CAUSE, "a parameter of shape %s is already %s", s, kind_of(c, t));
+      const char *what = t->flags & PNI_PARAM ? "a parameter" : "data";
+      snprintf(buf, PNI_CAUSE, "%s of shape %s is already %s", what, s, kind_of(c, t));
       return true;
     }
     for (int k = 0; k < t->nin; k++) {

@@ -42,9 +42,8 @@ pn.param(value)
   A parameter: a copy of a tensor (or number) that gradients flow to and that optimisers change.
 pn.grad(y, {x, ...} [, {create_graph = false}])
   The gradients of the one-element y with respect to each x, a list in the same order; zeros where y does not
-  depend on x. With create_graph they can be differentiated again. Each x is a parameter or depends on one: data
-  becomes one, x = pn.param(x), before anything is computed from it; a compiled function uses one made outside, which
-  w:set(x) gives other values before each call.
+  depend on x. With create_graph they can be differentiated again. Each x is a parameter or depends on one, or data
+  that asks for it: x:requires_grad(true) before anything is computed from it, also in a compiled function.
 pn.detach(x)
   The same values, cut from the graph: no gradient flows through. Also x:detach().
 pn.default_dtype([name])
@@ -197,8 +196,9 @@ x:grad()
   The gradient that backward left in a parameter, or nil.
 x:clear_grad()
   Forgets a parameter's gradient.
-x:requires_grad()
-  true if gradients flow to x.
+x:requires_grad([on])
+  true if gradients flow to x. x:requires_grad(true) makes data a leaf of what is computed from it from here on, so
+  that pn.grad gives gradients in it, and returns x; false makes it data again.
 x:is_param()
   true if x was made by pn.param.
 x:is_buffer()
