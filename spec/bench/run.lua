@@ -10,7 +10,8 @@
 local build = os.getenv "BUILD" or "build"
 local lua = os.getenv "LUA" or "lua5.4"
 local bench = {build = build, lua = lua, command = build .. "/penumbra"}
-local LEVELLED = {vector = true, kalman = true, linalg = true, limits = true, replay = true}
+local LEVELLED = {vector = true, kalman = true, linalg = true, limits = true, replay = true,
+  thread_steps = true}
 
 function bench.run(command)
   local pipe = assert(io.popen(command))

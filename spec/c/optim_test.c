@@ -42,6 +42,31 @@ static void test_adam(pn_context *c, pn_dtype dtype, double tolerance) {
   pn_scope_close(c, mark);
 }
 
+/* Moving averages of a gradient that has become zero shrink to 0, not to numbers below the smallest normal one, where
+ * arithmetic is slow. The parameter stays where it is. */
+static void test_rest(pn_context *c) {
+#if defined(__x86_64__)
+  size_t mark = pn_scope_open(c);
+  pn_tensor *p = start(c, PN_FLOAT32), *g = pn_full(c, PN_FLOAT32, 1, (int64_t[]){3}, 1e-3);
+  pn_tensor *zero = pn_zeros(c, PN_FLOAT32, 1, (int64_t[]){3});
+  pn_optim *o = pn_optim_new(c, "adam", 1, &p, NULL, NULL);
+  double m[3], before[3], after[3];
+  CHECK_STATUS(c, pn_optim_apply(c, o, &g), PN_OK);
+  pn_tensor_copy_out(c, pn_optim_state(c, o, 1), m, 3);
+  for (int k = 0; k < 3; k++) CHECK_NEAR(m[k], 1e-4, 1e-6);
+  for (int i = 0; i < 1000; i++) CHECK_STATUS(c, pn_optim_apply(c, o, &zero), PN_OK);
+  pn_tensor_copy_out(c, p, before, 3);
+  CHECK_STATUS(c, pn_optim_apply(c, o, &zero), PN_OK);
+  pn_tensor_copy_out(c, p, after, 3);
+  pn_tensor_copy_out(c, pn_optim_state(c, o, 1), m, 3);
+  for (int k = 0; k < 3; k++) CHECK(m[k] == 0 && before[k] == after[k] && before[k] != 0);
+  pn_optim_unref(o);
+  pn_scope_close(c, mark);
+#else
+  (void)c;
+#endif
+}
+
 static void test_sgd(pn_context *c) {
   size_t mark = pn_scope_open(c);
   pn_tensor *p = start(c, PN_FLOAT64);
@@ -222,6 +247,7 @@ int main(void) {
   test_adam(c, PN_FLOAT64, 1e-12);
   test_adam(c, PN_FLOAT32, 2e-5);
   test_sgd(c);
+  test_rest(c);
   test_failed_step(c);
   test_given_gradients(c);
   test_refusals(c);
