@@ -150,7 +150,7 @@ describe("help", function()
     has(help.text(pn.dist.gamma(1).support), 'the set "positive"', 'pn.dist.within("positive", x)',
       'pn.dist.biject_to "positive"', "The support of chi2, gamma, inverse_gamma")
     for _, row in ipairs(pn.rows()) do
-      if row.kind == "distribution" then has(help.text(row.support), ("the set %q"):format(row.support)) end
+      if row.kind == "distribution" then has(help.text("set " .. row.support), ("the set %q"):format(row.support)) end
     end
   end)
 

@@ -47,6 +47,17 @@ describe("a grid of pictures", function()
     assert.has_error(function() plot.images(x[1]) end)
   end)
 
+  it("is shown on the terminal", function()
+    local pipe = io.popen((os.getenv "BUILD" or "build") .. [[/penumbra -e 'local pn = require "penumbra"
+      local x = pn.linspace(0, 1, 48):reshape { 3, 4, 4 }
+      print(pn.plot.show({ pn.plot.images(x) }, { kind = "text" }))' 2>&1]])
+    local text = pipe:read "a"
+    pipe:close()
+    if text:find "missing" then return pending "no gnuplot" end
+    assert.matches("%.%.%..*@@@.*true", text)
+    assert.not_matches("NaN", text)
+  end)
+
   it("is written as PDF", function()
     local path = os.tmpname() .. ".pdf"
     local ok, _, code = plot.save(path, { plot.images(pn.rand { 6, 8, 8 }) })

@@ -49,6 +49,10 @@ local members = {
   diagnose = "penumbra.infer.diagnose",
   model = "penumbra.infer.model",
 }
+for name in ([[quantile median searchsorted roll unbind repeat_interleave tile meshgrid one_hot kron
+  atanh acosh logit log2 log10 cross_entropy huber]]):gmatch "%S+" do
+  members[name] = "penumbra.array"
+end
 
 setmetatable(pn, {
   __index = function(_, name)

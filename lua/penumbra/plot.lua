@@ -252,7 +252,8 @@ function plot.heatmap(matrix, opt)
   end
   local crisp = math.max(#rows, #rows[1]) <= 40 -- drawn cell by cell; many would leave gaps
   return new_mark { data = lines_of(px, py, pz), style = "using 1:2:3 with image" .. (crisp and " pixels" or ""),
-    image = true, plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
+    image = true,
+    plain = { ("using 1:2:(word('%s', 1 + int(7.999 * ($3 - (%.10g)) / %.10g))) with labels")
       :format(ramp(#rows[1]), low, high > low and high - low or 1) },
     downwards = o.y == nil, colour_label = o.colour_label, palette = o.palette }
 end

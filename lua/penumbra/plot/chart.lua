@@ -239,6 +239,7 @@ function chart.reliability(bins)
   options.argument("plot.reliability", "bins", bins, "table")
   local x, y = {}, {}
   for k, bin in ipairs(bins) do
+    options.argument("plot.reliability", "bins", bin, "table")
     x[k], y[k] = bin.confidence, bin.accuracy
   end
   if #x == 0 then

@@ -83,7 +83,9 @@ local function write_marks(out, marks, plain)
   local parts, colour, place, places_taken = {}, colour_marks(marks), {}, 0
   for i, m in ipairs(marks) do
     out[#out + 1] = ("$data%d << EOD"):format(i)
-    table.move(m.data, 1, #m.data, #out + 1, out)
+    for _, line in ipairs(m.data) do
+      if not (plain and m.image and line:find "NaN$") then out[#out + 1] = line end -- a cell without a letter
+    end
     out[#out + 1] = "EOD"
     if not place[colour[i]] then
       places_taken = places_taken + 1
