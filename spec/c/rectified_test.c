@@ -2,7 +2,7 @@
 ** rectified_test.c: moments of rectified normal numbers against mpmath (spec/golden/nn/rectified_moments.py), in both tails
 ** and both types; gradients of first and second order; numbers without doubt; that SELU maps (0, 1) to (0, 1).
 */
-#include "../../src/nn/recurrent/nn_op.h"
+#include "../../src/nn/moment/activation_moments.h"
 #include "check.h"
 #include "../golden/nn/rectified_moments.h"
 
@@ -120,6 +120,95 @@ static void fixed_point(pn_context *c) {
   pn_scope_close(c, mark);
 }
 
+/* ---- activations ---- */
+
+typedef double (*curve)(double x, double a);
+static double leaky(double x, double a) { return x > 0 ? x : a * x; }
+static double elu(double x, double a) { return x > 0 ? x : a * expm1(x); }
+static double hard_tanh(double x, double a) { return (void)a, fmin(fmax(x, -1), 1); }
+
+/* Mean and variance of f(x) by the trapezoid rule. */
+static void integrate(curve f, double a, double mean, double variance, double out[2]) {
+  enum { STEPS = 400000 };
+  double sum = 0, first = 0, second = 0, sigma = sqrt(variance);
+  for (int i = 0; i <= STEPS; i++) {
+    double t = -12 + 24.0 * i / STEPS, w = exp(-0.5 * t * t), y = f(mean + sigma * t, a);
+    sum += w;
+    first += w * y;
+  }
+  for (int i = 0; i <= STEPS; i++) {
+    double t = -12 + 24.0 * i / STEPS, d = f(mean + sigma * t, a) - first / sum;
+    second += exp(-0.5 * t * t) * d * d;
+  }
+  out[0] = first / sum;
+  out[1] = second / sum;
+}
+
+static void check_pair(pn_context *c, const char *what, double mean, double variance, pn_tensor *const *got,
+                       const double *want, double allowed) {
+  for (int k = 0; k < 2; k++) {
+    double x = number(c, got[k]);
+    if (!check_record(fabs(x - want[k]) <= allowed * (1e-3 + fabs(want[k]))))
+      printf("%s(%g, %g) %d: got %.15g, want %.15g\n", what, mean, variance, k, x, want[k]);
+  }
+}
+
+static const double places[][2] = {{0, 1}, {0.4, 0.7}, {-1.2, 0.3}, {1.7, 0.2}, {-3, 2}, {6, 0.5}, {0.2, 30}};
+enum { PLACES = sizeof places / sizeof *places };
+
+static void matched(pn_context *c) {
+  const pni_moment_rule match = {PNI_MATCH_MOMENTS, INFINITY};
+  for (int i = 0; i < PLACES; i++) {
+    size_t mark = pn_scope_open(c);
+    double m = places[i][0], v = places[i][1], want[2];
+    pn_tensor *mean = pn_scalar(c, PN_FLOAT64, m), *variance = pn_scalar(c, PN_FLOAT64, v), *got[2];
+    CHECK_STATUS(c, pni_leaky_relu_moments(c, &match, NULL, mean, variance, got), PN_OK);
+    integrate(leaky, 0, m, v, want);
+    check_pair(c, "relu", m, v, got, want, 1e-8);
+    CHECK_STATUS(c, pni_leaky_relu_moments(c, &match, pn_scalar(c, PN_FLOAT64, 0.2), mean, variance, got), PN_OK);
+    integrate(leaky, 0.2, m, v, want);
+    check_pair(c, "leaky_relu", m, v, got, want, 1e-8);
+    CHECK_STATUS(c, pni_elu_moments(c, 1.3, 1, mean, variance, got), PN_OK);
+    integrate(elu, 1.3, m, v, want);
+    check_pair(c, "elu", m, v, got, want, 1e-8);
+    CHECK_STATUS(c, pni_hard_tanh_moments(c, &match, mean, variance, got), PN_OK);
+    integrate(hard_tanh, 0, m, v, want);
+    check_pair(c, "hard_tanh", m, v, got, want, 1e-8);
+    pn_scope_close(c, mark);
+  }
+}
+
+static double logistic(double x) { return 1 / (1 + exp(-x)); }
+
+/* Gates by enumeration of their states; f enters through its first two moments. */
+static void gated(pn_context *c) {
+  const double sharp[] = {1.5, 10, INFINITY};
+  for (int i = 0; i < PLACES; i++)
+    for (int k = 0; k < 3; k++) {
+      size_t mark = pn_scope_open(c);
+      const pni_moment_rule r = {PNI_IDENTITY_HEAVISIDE, sharp[k]};
+      double m = places[i][0], v = places[i][1], want[2] = {0}, a = 0.2;
+      pn_tensor *mean = pn_scalar(c, PN_FLOAT64, m), *variance = pn_scalar(c, PN_FLOAT64, v), *got[2];
+      double z = m == 0 ? (isinf(sharp[k]) ? 0 : 0.5) : logistic(sharp[k] * m);
+      want[0] = z * m + (1 - z) * a * m;
+      want[1] = (z + (1 - z) * a * a) * (v + m * m) - want[0] * want[0];
+      CHECK_STATUS(c, pni_leaky_relu_moments(c, &r, pn_scalar(c, PN_FLOAT64, a), mean, variance, got), PN_OK);
+      check_pair(c, "gated leaky_relu", m, v, got, want, 1e-12);
+      double u = logistic(sharp[k] * (m - 1)), w = logistic(sharp[k] * (-m - 1));
+      want[0] = want[1] = 0;
+      for (int s = 0; s < 4; s++) {
+        int up = s & 1, down = s >> 1;
+        double p = (up ? u : 1 - u) * (down ? w : 1 - w), shift = up - down, open = (1 - up) * (1 - down);
+        want[0] += p * (shift + open * m);
+        want[1] += p * (shift * shift + 2 * shift * open * m + open * (v + m * m));
+      }
+      want[1] -= want[0] * want[0];
+      CHECK_STATUS(c, pni_hard_tanh_moments(c, &r, mean, variance, got), PN_OK);
+      check_pair(c, "gated hard_tanh", m, v, got, want, 1e-12);
+      pn_scope_close(c, mark);
+    }
+}
+
 int main(void) {
   pn_context *c = pn_context_new(NULL);
   const function functions[] = {
@@ -139,6 +228,8 @@ int main(void) {
     ends(c, &functions[i], sure[i]);
   }
   fixed_point(c);
+  matched(c);
+  gated(c);
   pn_context_close(c);
   CHECK_DONE();
 }
