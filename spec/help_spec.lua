@@ -129,6 +129,7 @@ describe("help", function()
   it("answers what is asked often", function()
     has(help.text "bijector.random", "pn.dist.bijector.random(name, n", "masked_autoregressive")
     assert.equal(help.text "pn.dist.bijector.random", help.text "bijector.random")
+    has(help.text "pn.smc", "kalman", "Exact inference in Gaussian linear systems", "hmm", "structural")
     has(help.text "seed", "whose seed is 0 unless", "two runs draw the same", "pn.seed(os.time())")
     has(help.text "bayes_linear", 'estimator: local draws the outputs', '("local", "weights")')
     for _, name in ipairs { "argmax", "argmin", "argsort", "topk" } do

@@ -262,16 +262,32 @@ PN_API pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out);
 PN_API pn_tensor *pn_param(pn_context *c, pn_tensor *t);
 /* 1 if gradients flow to t. */
 PN_API int pn_tensor_requires_grad(const pn_tensor *t);
+/* Makes data a leaf of the graphs that are computed from it from here on (on != 0), or data again: pn_grad then gives
+ * gradients in it. In a capture, of its inputs and of what it computes. PN_DTYPE; PN_STATE for a parameter, for what was
+ * computed from one, and for what a capture finds outside. */
+PN_API pn_status pn_tensor_set_requires_grad(pn_context *c, pn_tensor *t, int on);
 /* 1 if t was made by pn_param. */
 PN_API int pn_tensor_is_param(const pn_tensor *t);
 /* The gradient that pn_backward left in a parameter, or NULL. Borrowed. */
 PN_API pn_tensor *pn_tensor_grad(const pn_tensor *t);
 /* Forgets a parameter's gradient. */
 PN_API void pn_tensor_clear_grad(pn_tensor *t);
-/* Overwrites a parameter with the values of t (same shape and dtype). Graphs that used the old values
+/* A buffer: a copy of t that changes but is not trained, as running statistics are. Scoped; PN_DTYPE. */
+PN_API pn_tensor *pn_buffer(pn_context *c, pn_tensor *t);
+/* 1 if t was made by pn_buffer. */
+PN_API int pn_tensor_is_buffer(const pn_tensor *t);
+/* y, which from here on carries an update: buffer becomes (1 - rate) buffer + rate value, 0 <= rate <= 1, when a step is
+ * taken on what y is part of. pn_optim_step commits what its loss carries, in the order in which it was computed, after
+ * everything that can fail; nothing else changes the buffer. Nothing is carried where no graph is recorded. Scoped;
+ * PN_STATE (no buffer), PN_SHAPE, PN_DOMAIN. */
+PN_API pn_tensor *pn_with_update(pn_context *c, pn_tensor *y, pn_tensor *buffer, pn_tensor *value, double rate);
+/* Commits what y carries, for those who take their steps themselves. PN_NAN unless all values are finite; then nothing was
+ * changed. */
+PN_API pn_status pn_update_buffers(pn_context *c, pn_tensor *y);
+/* Overwrites a parameter or buffer with the values of t (same shape and dtype). Graphs that used the old values
  * become stale. PN_SHAPE, PN_DTYPE, PN_STATE. */
 PN_API pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t);
-/* Adds d y / d p to the gradient of every parameter p below the one-element y.
+/* Adds d y / d p to the gradient of every parameter (or other leaf) p below the one-element y.
  * PN_SHAPE, PN_STATE (y does not depend on a parameter), PN_STALE, PN_NOMEM; gradients are left as they were. */
 PN_API pn_status pn_backward(pn_context *c, pn_tensor *y);
 /* out[k] = d y / d x[k], zeros where y does not depend on x[k]. With create_graph the results can be
@@ -935,11 +951,17 @@ typedef struct pn_option {
 PN_API pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim,
                                 const int64_t *shape, const pn_option *options);
 
-/* Parameters and the function they enter. Pure: forward has no effect on the layer. */
+/* What a layer is asked for. Training: batches have their own statistics, units drop out, weights with a posterior are drawn.
+ * Evaluation: running statistics, nothing drops out, weights are drawn. Mean: evaluation at the posterior's mean, where
+ * nothing is drawn. */
+typedef enum pn_mode { PN_MODE_TRAINING, PN_MODE_EVALUATION, PN_MODE_MEAN } pn_mode;
+
+/* Parameters, buffers and the function they enter. Pure: no call has an effect on the layer (see pn_with_update). */
 typedef struct pn_layer pn_layer;
 
-/* A layer of the given type ("linear", "bayes_linear", "relu", ...) with its sizes (in, out; none for activations).
- * options may be NULL. New; PN_MISSING, PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
+/* A layer of the given type ("linear", "conv2d", "relu", ...) with its sizes (in, out; none for activations). A pair among
+ * the options is a number, which stands for both, or a word as "3x5". options may be NULL. New; PN_MISSING, PN_SHAPE,
+ * PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
 PN_API pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_t *sizes, pn_dtype dtype,
                               pn_rng *rng, const pn_option *options);
 /* One more reference; returns l. */
@@ -954,25 +976,37 @@ PN_API int pn_layer_num_params(const pn_layer *l);
 PN_API pn_tensor *pn_layer_param(const pn_layer *l, int i);
 /* Its name, as "weight". Borrowed, static. */
 PN_API const char *pn_layer_param_name(const pn_layer *l, int i);
-/* The output for x; layers that draw use rng (NULL: the context's). Scoped; PN_SHAPE, PN_DTYPE. */
-PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng);
-/* The output at the posterior's means; forward where nothing is drawn. Scoped; PN_SHAPE, PN_DTYPE. */
-PN_API pn_tensor *pn_layer_mean(pn_context *c, const pn_layer *l, pn_tensor *x);
+/* Number of buffers: what changes and is not trained, as running statistics; saved with the parameters. */
+PN_API int pn_layer_num_buffers(const pn_layer *l);
+/* Buffer i (from 0), NULL out of range. Borrowed. */
+PN_API pn_tensor *pn_layer_buffer(const pn_layer *l, int i);
+/* Its name, as "running_mean". Borrowed, static. */
+PN_API const char *pn_layer_buffer_name(const pn_layer *l, int i);
+/* How many inputs it takes, optional ones included. */
+PN_API int pn_layer_num_inputs(const pn_layer *l);
+/* The output for n inputs (NULL: an optional one that is absent); layers that draw use rng (NULL: the context's). Scoped;
+ * PN_SHAPE, PN_DTYPE, PN_STATE. */
+PN_API pn_tensor *pn_layer_call(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in, pn_mode mode,
+                                pn_rng *rng);
+/* The same for one input. */
+PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_mode mode, pn_rng *rng);
 /* KL divergence from posterior to prior over all the layer's parameters, 0-d; 0 for layers without. Scoped. */
 PN_API pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l);
-/* Mean and variance of the output given x, over the posterior; each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
-PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor **mean,
-                                  pn_tensor **variance);
+/* Mean and variance of the output, over the posterior and an input of the given mean and variance: of the mean's shape, or
+ * a covariance [..., n, n] over its last axis, and then so is the result; NULL: the input is certain. *out_variance is
+ * NULL where the output is. Each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn_tensor *variance, pn_mode mode,
+                                  pn_tensor **out_mean, pn_tensor **out_variance);
 /* How many tensors [..., hidden] the state of a recurrent layer is (gru 1: h, lstm 2: h, c); 0: not recurrent. */
 PN_API int pn_layer_num_states(const pn_layer *l);
 /* A recurrent layer over the sequence x [T, ..., in] from `state` (num_states tensors; it or its entries NULL: zeros):
- * the outputs of all steps [T, ..., hidden] and the state after the last one, each scoped. PN_MISSING for other layers,
- * PN_SHAPE, PN_DTYPE. */
-PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state,
-                                 pn_tensor **outputs, pn_tensor **last);
+ * the outputs of all steps [T, ..., hidden] (outputs may be NULL) and the state after the last one, each scoped. PN_MISSING
+ * for other layers, PN_SHAPE, PN_DTYPE. */
+PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
+                                 pn_rng *rng, pn_tensor **outputs, pn_tensor **last);
 /* One step: x [..., in] and state (as above) to the next state, whose first tensor is the output; each scoped. */
-PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state,
-                               pn_tensor **next);
+PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
+                               pn_rng *rng, pn_tensor **next);
 
 /* An optimiser over a fixed list of parameters, which it keeps alive. */
 typedef struct pn_optim pn_optim;
@@ -985,8 +1019,8 @@ PN_API pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor 
 PN_API pn_optim *pn_optim_ref(pn_optim *o);
 /* One reference less; the last frees o. NULL is a no-op. */
 PN_API void pn_optim_unref(pn_optim *o);
-/* Clears the gradients, differentiates the one-element loss and updates the parameters in place. Everything is
- * checked first: on failure parameters and state are as they were. PN_NAN names the parameter and the operation
+/* Clears the gradients, differentiates the one-element loss and updates the parameters, and the buffers whose updates
+ * the loss carries (pn_with_update), in place. Everything is checked first: on failure parameters and state are as they were. PN_NAN names the parameter and the operation
  * where the first non-finite number arose; else as pn_backward. */
 PN_API pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss);
 /* The update alone, from grads[i] for parameter i (NULL: it rests); grads NULL: what pn_backward left. PN_NAN,
@@ -1102,6 +1136,23 @@ PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *cons
 /* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
  * any failure of the operations. */
 PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
+/* ---- vmap: one computation for a batch of examples ----
+ * What is computed between begin and end for one example is done for all of them at once, by batched operations:
+ *
+ *     pn_vmap_begin(c, 2, (pn_tensor *[]){x, w}, (int[]){1, 0}, in);      x [N, d] holds examples, w is the same for all
+ *     pn_tensor *y = f(c, in[0], in[1]);                                  in[0] [d]: builders and pn_grad as ever
+ *     pn_vmap_end(c, 1, &y, &all);                                        [N, shape of y...]
+ *
+ * The results have gradients, in x, w and in what f finds outside, and may be part of a capture. Few operations are done
+ * example by example where no batched form is known. Refused with PN_STATE: random draws, updates, and what a capture
+ * refuses. */
+
+/* Begins: mapped[k] is not 0 where the first axis of in[k] counts examples, as many in each. inside[k] is the first of
+ * them (zeros if there are none), or in[k] itself; scoped. PN_SHAPE, PN_DOMAIN (none is mapped), PN_NOMEM. */
+PN_API pn_status pn_vmap_begin(pn_context *c, int n, pn_tensor *const *in, const int *mapped, pn_tensor **inside);
+/* Ends it, also on failure (pn_capture_cancel ends it without results): out[k] [N, shape of result[k]...], scoped; of no
+ * meaning on failure. PN_STATE, PN_NOMEM, and any failure of the operations. */
+PN_API pn_status pn_vmap_end(pn_context *c, int n, pn_tensor *const *result, pn_tensor **out);
 /* Number of steps of a replay, those of a loop counted once. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
 /* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time to

@@ -30,6 +30,10 @@
 -- help: pn.dist, part, methods d
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local own = require "penumbra.distribution.own"
+local own_bijector = require "penumbra.distribution.own_bijector"
+local own_composite = require "penumbra.distribution.own_composite"
+local own_kind = require "penumbra.distribution.own_kind"
 
 local dist = {}
 
@@ -95,7 +99,14 @@ end
 --- kl(p, q): Kullback-Leibler divergence E_p[log p(x) - log q(x)] in closed form, in nats; shape of the joint
 --- batch. Infinite where values of p lie outside the support of q. A pair without closed form is an error that names it
 --- (kl_monte_carlo estimates those).
-dist.kl = core.kl
+function dist.kl(p, q)
+  if own.is(p) or own.is(q) then
+    options.argument("kl", "p", p, "distribution")
+    options.argument("kl", "q", q, "distribution")
+    core.error(("kl: there is no closed form for %s and %s (kl_monte_carlo estimates it)"):format(p.name, q.name))
+  end
+  return core.kl(p, q)
+end
 
 --- kl_pairs(): list of {p, q}, the names of the pairs that kl knows; with infinite = true where values of every p lie
 --- outside the support of every q.
@@ -105,10 +116,12 @@ dist.kl_pairs = core.kl_pairs
 --- parameter: "positive", "simplex", "lower_cholesky" ...).
 dist.within = core.within
 
---- is(x): is x a distribution?
+--- is(x): is x a distribution, the library's or a script's?
 function dist.is(x)
-  return type(x) == "userdata" and getmetatable(x) == "penumbra.distribution"
+  return type(x) == "userdata" and getmetatable(x) == "penumbra.distribution" or own.is(x)
 end
+
+dist.custom = own_kind.custom
 
 --- bijector: maps with an inverse and a log-determinant (pn.help "pn.dist.bijector").
 dist.bijector = core.namespace("pn.dist.bijector", require "penumbra.distribution.bijector")
@@ -119,6 +132,9 @@ dist.bijector = core.namespace("pn.dist.bijector", require "penumbra.distributio
 function dist.biject_to(set, low, high)
   if dist.is(set) then
     local d = set
+    if own.is(d) and d.kind.bijector then
+      return options.argument("biject_to", d.name .. "'s bijector", d.kind.bijector(d.plain or d), "bijector")
+    end
     set = d.support
     if set == "interval" then
       low, high = d.low, d.high
@@ -134,7 +150,12 @@ end
 --- transformed(base, map): the law of map(x) for x from base, map a bijector. Batch axes of base that the bijector
 --- needs become event axes. log_prob(y) = base's log_prob(x) - log |det dy/dx|. cdf and icdf for numbers. Also
 --- map(base).
-dist.transformed = core.new_transformed
+function dist.transformed(base, map)
+  if not own.is(base) and not (dist.is(base) and own_bijector.is(map)) then
+    return core.new_transformed(base, map)
+  end
+  return own_composite.transformed(base, options.argument("transformed", "map", map, "bijector"))
+end
 
 --- mixture(weights, components): component k with probability weights[k], then x from it. weights: probabilities (a
 --- list or tensor [..., K]) or a categorical distribution. components: a distribution whose last batch axis counts
@@ -151,6 +172,14 @@ function dist.mixture(weights, components)
     core.error("mixture: components must be a distribution or a list, got " .. type(components))
   elseif #components == 1 then
     core.error("mixture: a list must have at least 2 components, got 1")
+  end
+  for _, d in ipairs(components) do
+    if own.is(d) then
+      for i, each in ipairs(components) do
+        options.argument("mixture", "component " .. i, each, "distribution")
+      end
+      return own_composite.mixture(weights, components)
+    end
   end
   return core.new_mixture(weights, components)
 end
@@ -180,12 +209,14 @@ function dist.mixture_of_experts(experts, weights, mask)
   if not one and m == 1 then -- a list of one is that distribution
     return experts[1]
   end
-  return core.new_mixture(dist.categorical(w), one and { experts } or experts)
+  return dist.mixture(dist.categorical(w), experts)
 end
 
 --- masked(d, mask): d where the bool tensor mask is true (it broadcasts with the batch); elsewhere log_prob and
 --- entropy are 0, and x, even NaN, has no influence: for missing data.
-dist.masked = core.new_masked
+function dist.masked(d, mask)
+  return (own.is(d) and own_composite or core)[own.is(d) and "masked" or "new_masked"](d, mask)
+end
 
 --- expanded(d, sizes): d repeated to a larger batch shape, as d:expand(sizes).
 function dist.expanded(d, sizes)

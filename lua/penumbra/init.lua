@@ -10,7 +10,9 @@ local pn = {}
 local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
   initialise kl_pairs draws_summary within capture missed namespace describe public
-  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode
+  call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode rule sheltered
+  set examples
+  mode buffer with_update update_buffers
   gaussian]]):gmatch "%S+" do
   private[name] = true
 end
@@ -28,6 +30,13 @@ local members = {
   check_gradients = "penumbra.autodiff.gradcheck",
   compile = "penumbra.autodiff.replay",
   odeint = "penumbra.autodiff.ode",
+  op = "penumbra.autodiff.own_op",
+  vmap = "penumbra.autodiff.vmap",
+  per_example_grad = "penumbra.autodiff.vmap",
+  jacobian = "penumbra.autodiff.derivative",
+  hessian = "penumbra.autodiff.derivative",
+  jvp = "penumbra.autodiff.derivative",
+  vjp = "penumbra.autodiff.derivative",
   help = "penumbra.shell.help",
   save = "penumbra.data",
   load = "penumbra.data",

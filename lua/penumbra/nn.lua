@@ -1,19 +1,35 @@
---- Layers and networks. A layer is a value that is called: `y = layer(x)`; it keeps parameters and
---- options and nothing else, so it may be called any number of times, in any order. Layers that draw
---- take a generator as second argument: `layer(x, generator)`.
+--- Layers and networks. A layer is a value that is called: `y = layer(x)`; it keeps parameters, buffers and options and
+--- nothing else, so it may be called any number of times, in any order. Layers that draw take a generator as last
+--- argument: `layer(x, generator)`. Some take several inputs: `layer(query, key, value)`.
 ---
 ---     local net = nn.sequential{nn.linear(784, 99), nn.relu(), nn.linear(99, 10)}
 ---     local opt = optim.adam(net:parameters(), {lr = 1e-3})
 ---
 --- Every network, whether one layer, a sequential or a module, has
 ---
----     net(x [, generator])     the output
----     net:mean(x)              the output at the posterior means (nothing is drawn)
+---     net(x [, generator])     the output in training mode: units drop out, weights are drawn
+---     net:evaluate(x, ...)     the output in evaluation mode: running statistics, nothing drops out, weights are drawn
+---     net:mean(x)              evaluation at the posterior means (nothing is drawn)
+---     net:moments(m [, v])     mean and variance of the output for an input of mean m and variance v (nil: certain)
 ---     net:kl()                 KL divergence from posterior to prior, summed over what it holds; 0-d
 ---     net:parameters()         list, in a fixed order, each parameter once
 ---     net:named_parameters()   list of {name, parameter}; names as "2.weight"
----     net:state()              table name -> copy of the values, for pn.save
+---     net:named_buffers()      the same of the buffers: what changes and is not trained, as running statistics
+---     net:state()              table name -> copy of the values of both, for pn.save
 ---     net:load_state(t)        the way back; missing, extra and misshapen entries are named
+---
+--- The mode belongs to the call, not to the network: net:evaluate(x) is in evaluation mode down to the innermost
+--- layer, also through the `forward` of modules, and the next net(x) trains again. nn.mode() tells a layer in Lua
+--- which it is.
+---
+--- No call changes a network. In training mode the output of batch_norm carries the update of its running statistics,
+--- and the step that is taken on it commits that: opt:step(loss), or a compiled step, after all that can fail. A step
+--- that is refused leaves parameters and buffers as they were. Who applies gradients himself calls
+--- nn.update_buffers(loss).
+---
+--- Variances pass through a network with net:moments: where v has the shape of m, elements count as independent; with
+--- the last axis twice, [..., n, n], it is a covariance, which linear layers take. A nil variance means certain, in the
+--- arguments and in the results.
 ---
 --- Recurrent layers (gru, lstm) map sequences [T, ..., in] to the outputs of all steps [T, ..., hidden], starting from
 --- zeros; their state is h [..., hidden], that of lstm h and c. Weights are laid out as PyTorch's.
@@ -61,10 +77,62 @@ core.set_tostring("penumbra.layer", function(layer)
     parts[1] = table.concat(sizes, " -> ")
   end
   for _, key in ipairs(sorted(set)) do
-    parts[#parts + 1] = ("%s = %s"):format(key, tostring(set[key]))
+    local v = set[key]
+    local text = type(v) == "table" and "{" .. table.concat(v, ", ") .. "}" or tostring(v)
+    parts[#parts + 1] = ("%s = %s"):format(key, text)
   end
   return ("%s(%s)"):format(layer:type(), table.concat(parts, ", "))
 end)
+
+-- ---- modes ----
+
+-- f(...) in a mode, which is again what it was when f returns or raises.
+local function in_mode(mode, f, ...)
+  local before = core.mode(mode)
+  local result = table.pack(pcall(f, ...))
+  core.mode(before)
+  if not result[1] then
+    error(result[2], 0)
+  end
+  return table.unpack(result, 2, result.n)
+end
+
+--- mode([new, f, ...]): without arguments the mode in which layers are called now: "training", "evaluation" or "mean",
+--- for layers written in Lua. With them f(...) in another mode; the mode is restored when f returns or raises.
+function nn.mode(new, f, ...)
+  if new == nil then
+    return core.mode()
+  end
+  options.argument("mode", "mode", new, "string")
+  options.argument("mode", "f", f, "function")
+  return in_mode(new, f, ...)
+end
+
+--- buffer(t): a tensor (a copy of t, or of a number) that a network holds, saves and loads, and that no optimiser
+--- trains. b:set(t) sets it; steps change it by what their loss carries (pn.nn.with_update).
+function nn.buffer(t)
+  return core.buffer(t)
+end
+
+--- with_update(y, buffer, value [, rate = 1]): y, which from here on carries an update: the step that is taken on what
+--- is computed from y sets buffer to (1 - rate) buffer + rate value. Use the result in place of y:
+---
+---     forward = function(self, x)
+---       if nn.mode() ~= "training" then return x - self.running_mean end
+---       local m = x:mean(1)
+---       return nn.with_update(x - m, self.running_mean, m, 0.1)
+---     end
+---
+--- Nothing is changed before the step, and nothing at all if it is refused. Under pn.no_grad nothing is carried.
+function nn.with_update(y, buffer, value, rate)
+  return core.with_update(y, buffer, value, rate)
+end
+
+--- update_buffers(y): commits the updates that y carries: for those who take their steps without opt:step. Everything
+--- is checked first; a value that is not finite is an error, and then nothing has changed.
+function nn.update_buffers(y)
+  core.update_buffers(y)
+end
 
 -- ---- networks of networks ----
 
@@ -87,6 +155,7 @@ local function line_of(v)
   if core.is_tensor(v) then
     n = v:is_param() and v:numel() or 0
     text = n > 0 and "parameter [" .. table.concat(v:shape(), ", ") .. "]"
+      or v:is_buffer() and "buffer [" .. table.concat(v:shape(), ", ") .. "]"
   elseif is_layer(v) then
     n, text = v:num_parameters(), tostring(v)
   elseif type(v) == "userdata" and held[getmetatable(v)] then
@@ -128,7 +197,14 @@ local function describe(self)
   local n = self:num_parameters() -- raises for what cannot be shown
   local out = {}
   add_lines(out, self, "", "", {})
-  return ("%s %d parameters"):format(table.concat(out, "\n"), n)
+  local b = self:num_buffers()
+  return ("%s %d parameters%s"):format(table.concat(out, "\n"), n, b > 0 and (", %d in buffers"):format(b) or "")
+end
+
+--- The output in evaluation mode: running statistics instead of those of the batch, nothing drops out; weights with a
+--- posterior are drawn.
+local function evaluate(self, ...)
+  return in_mode("evaluation", self, ...)
 end
 
 local sequential = { kind = "sequential", kl = kl }
@@ -136,8 +212,7 @@ for name, method in pairs(network) do
   sequential[name] = method
 end
 
---- The output when every layer uses its posterior means.
-function sequential:mean(x)
+local function mean_in_turn(self, x)
   for _, layer in ipairs(self) do
     if is_network(layer) then
       x = layer:mean(x)
@@ -147,6 +222,29 @@ function sequential:mean(x)
   end
   return x
 end
+
+--- The output when every layer uses its posterior means, in evaluation mode.
+function sequential:mean(x)
+  return in_mode("mean", mean_in_turn, self, x)
+end
+
+--- Mean and variance of the output for an input of mean `mean` and variance `variance` (nil: certain), layer by
+--- layer. Plain functions pass what is certain.
+function sequential:moments(mean, variance)
+  for k, layer in ipairs(self) do
+    if is_network(layer) then
+      mean, variance = layer:moments(mean, variance)
+    elseif variance == nil then
+      mean = layer(mean)
+    else
+      core.error(("moments: part %d is a function, through which no variance passes (a module with a field `moments` "
+        .. "has its own)"):format(k))
+    end
+  end
+  return mean, variance
+end
+
+sequential.evaluate = evaluate
 
 local sequential_meta = { __index = core.namespace("a network", sequential), __tostring = describe, network = true }
 
@@ -176,39 +274,69 @@ for name, method in pairs(network) do
   module[name] = method
 end
 
---- The output at the posterior means. A module whose `forward` is more than its parts defines its own.
-function module:mean()
-  core.error("mean: this module has no field `mean`, a function (self, x)")
-  return self
+local busy = setmetatable({}, { __mode = "k" }) -- modules whose own `mean` runs
+
+-- The module's own `mean`, in the mode of that name; what it calls on the module itself is `forward`.
+local function own_mean(self, own, ...)
+  busy[self] = true
+  local result = table.pack(pcall(in_mode, "mean", own, self, ...))
+  busy[self] = nil
+  if not result[1] then
+    error(result[2], 0)
+  end
+  return table.unpack(result, 2, result.n)
 end
+
+local function call(self, ...)
+  local forward, own = self.forward, rawget(self, "own_mean")
+  if own and not busy[self] and core.mode() == "mean" then
+    return own_mean(self, own, ...)
+  elseif forward == nil then
+    core.error "module: this one has no field `forward`, a function (self, x)"
+  end
+  return forward(self, ...)
+end
+
+--- The output at the posterior means: `forward` with every layer at its means, unless the module has its own `mean`.
+function module:mean(...)
+  return in_mode("mean", call, self, ...)
+end
+
+--- Mean and variance of the output. A module has its own, a field `moments`, function (self, mean, variance), or passes
+--- inputs that are certain if it holds nothing with a posterior.
+function module:moments(mean, variance)
+  if variance ~= nil or parameters.kl(self, kl) then
+    core.error "moments: this module has no field `moments`, a function (self, mean, variance)"
+  end
+  return self(mean), nil
+end
+
+module.evaluate = evaluate
 
 local module_meta = {
   __index = core.namespace("a module", module),
   __tostring = describe,
   network = true,
-  __call = function(self, ...)
-    return self:forward(...)
-  end,
+  __call = call,
 }
 
 --- A network of one's own: nn.module{trunk = net, log_noise = pn.param(pn.zeros{}), forward =
---- function(self, x, generator) ... end}. Networks, parameters, distributions and bijectors are found wherever they
---- stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help "penumbra.nn.parameters").
---- Fields `kl`, function(self), and `mean`, function(self, x), take the place of the methods, also where networks
---- around it ask.
+--- function(self, x, generator) ... end}. Networks, parameters, buffers (pn.nn.buffer), distributions and bijectors are
+--- found wherever they stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help
+--- "penumbra.nn.parameters"). Fields `kl`, function(self), `mean`, function(self, x), and `moments`, function(self,
+--- mean, variance), take the place of the methods, also where networks around it ask. `forward` takes any number of
+--- inputs; it may be absent where the fields are used one by one. What it calls runs in the mode of its own call
+--- (pn.nn.mode).
 function nn.module(fields)
   if type(fields) ~= "table" or getmetatable(fields) then
     core.error("module: needs a table of networks and parameters with a field `forward`")
-  end
-  if type(fields.forward) ~= "function" then
-    core.error("module: field 'forward' must be a function (self, x), got " .. type(fields.forward))
   end
   for name in pairs(network) do
     if fields[name] ~= nil then
       core.error(("module: '%s' is a method of every network and cannot be a field"):format(name))
     end
   end
-  for _, name in ipairs { "kl", "mean" } do
+  for _, name in ipairs { "forward", "kl", "mean", "moments", "evaluate" } do
     if fields[name] ~= nil and type(fields[name]) ~= "function" then
       core.error(("module: '%s' is a method of every network and must be a function, got %s"):format(name,
         type(fields[name])))
@@ -217,6 +345,9 @@ function nn.module(fields)
   local self = {}
   for name, v in pairs(fields) do
     self[name] = v
+  end
+  if self.mean then
+    self.own_mean, self.mean = self.mean, nil
   end
   return setmetatable(self, module_meta)
 end
@@ -240,21 +371,28 @@ end
 
 -- ---- one constructor per row: nn.linear(in, out, options), nn.relu(options) ----
 
-for _, row in ipairs(core.layer_rows()) do
-  local n = #row.sizes
-  nn[row.name] = function(...)
-    local sizes = n > 0 and { ... } or nil
-    local given = select(n + 1, ...)
-    for k = 1, n do
+local function constructor(row)
+  local names, n = row.sizes, #row.sizes
+  local open = n > 0 and names[n]:match "^(.*)%.%.%.$" -- the last name stands for one or more sizes
+  return function(...)
+    local last, sizes = n, n > 0 and {} or nil
+    if open then
+      last = select("#", ...)
+      last = last >= n and math.type((select(last, ...))) == "integer" and last or math.max(n, last - 1)
+    end
+    for k = 1, last do
+      sizes[k] = (select(k, ...))
       if math.type(sizes[k]) ~= "integer" then
-        core.error(("%s: %s must be a whole number, got %s"):format(row.name, row.sizes[k], tostring(sizes[k])))
+        core.error(("%s: %s must be a whole number, got %s"):format(row.name, k >= n and open or names[k],
+          tostring(sizes[k])))
       end
     end
-    for k = n + 1, sizes and #sizes or 0 do
-      sizes[k] = nil
-    end
-    return core.new_layer(row.name, sizes, given)
+    return core.new_layer(row.name, sizes, (select(last + 1, ...)))
   end
+end
+
+for _, row in ipairs(core.layer_rows()) do
+  nn[row.name] = constructor(row)
 end
 
 return nn

@@ -97,8 +97,9 @@ function options.suggestion(name, names)
 end
 
 local function type_of(value)
-  local meta = type(value) == "userdata" and getmetatable(value)
-  local name = type(meta) == "table" and rawget(meta, "__name") or meta
+  local meta = (type(value) == "userdata" or type(value) == "table") and getmetatable(value)
+  local made = type(value) == "userdata" or type(meta) == "table" and rawget(meta, "own") -- as by pn.dist.custom
+  local name = made and (type(meta) == "table" and rawget(meta, "__name") or meta)
   return type(name) == "string" and name:gsub("^penumbra%.", "") or math.type(value) == "integer" and "number"
     or type(value)
 end

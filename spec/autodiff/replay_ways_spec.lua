@@ -50,7 +50,7 @@ end
 local harmless = set [[
   arange contiguous detach einsum eye flip full gather ge grad gt is_tensor le linspace ones zeros lt select slice sort
   split squeeze stack std tensor to topk transpose unsqueeze var where within kl dtype ndim numel shape size is_param
-  call_in_turn with __pairs
+  call_in_turn with __pairs mode evaluate own_buffers named_buffers num_buffers is_buffer with_update update_buffers
   requires_grad close masked_select nonzero set_no_grad no_grad eigh svd qr slogdet kalman_predict kalman_update
   rand randn randint randperm concatenate t cast crps energy_score pit
   new_biject_to new_bijector new_composed_bijector new_distribution new_masked new_mixture new_natural new_natural_of
@@ -74,7 +74,8 @@ local harmless = set [[
   new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
-  jacobian hessian hessian_product gauss_newton_product odeint
+  jacobian hessian hessian_product gauss_newton_product odeint op custom
+  jvp vjp vmap per_example_grad examples
   guide model
   new_smc new_ancestors new_selected
 ]]
@@ -161,6 +162,7 @@ local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 -- Effects that a replay would not repeat, and objects that belong outside.
 local effects = {
   ["core.param"] = function(x) return pn.param(x) end,
+  ["core.buffer"] = function(x) nn.buffer(x) return x end,
   ["core.new_layer"] = function(x) nn.linear(3, 2) return x end,
   ["core.initialise"] = function(x) nn.initialise("he", { 2, 3 }) return x end,
   ["core.new_optim"] = function(x) optim.sgd { pn.param(x) } return x end,
@@ -233,7 +235,7 @@ local effects = {
 
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
-  csv idx load npy npz safetensors save script files new points impulses capture
+  csv idx load npy npz safetensors save script files new points impulses capture history
   standardise split parameters
   json trap_nan load_posterior objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate

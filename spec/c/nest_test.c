@@ -148,7 +148,7 @@ static void test_rows(pn_context *c) {
   CHECK_STATUS(c, pni_options_read(c, "row", rows, NULL, v), PN_OK);
   rows[PNI_OPTIONS].name = "one more";
   CHECK_INT(pni_options_read(c, "row", rows, NULL, v), PN_STATE);
-  CHECK_FAIL(c, PN_STATE, "row: a row has at most 10 options");
+  CHECK_FAIL(c, PN_STATE, "row: a row has at most 20 options");
   pn_scope_close(c, mark);
 }
 

@@ -24,7 +24,7 @@ static void test_linear(pn_context *c) {
   CHECK_INT(pn_layer_num_params(l), 2);
   CHECK_STR(pn_layer_param_name(l, 1), "bias");
   pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 3, (int64_t[]){2, 3, 4});
-  pn_tensor *y = pn_layer_forward(c, l, x, NULL);
+  pn_tensor *y = pn_layer_forward(c, l, x, PN_MODE_TRAINING, NULL);
   const double *w = data(pn_layer_param(l, 0)), *b = data(pn_layer_param(l, 1));
   for (int i = 0; i < 6; i++)
     for (int j = 0; j < 5; j++) {
@@ -32,12 +32,12 @@ static void test_linear(pn_context *c) {
       for (int k = 0; k < 4; k++) s += data(x)[i * 4 + k] * w[k * 5 + j];
       CHECK_NEAR(data(y)[i * 5 + j], s, 1e-13);
     }
-  pn_tensor *one = pn_layer_forward(c, l, pn_select(c, pn_select(c, x, 0, 0), 0, 0), NULL);
+  pn_tensor *one = pn_layer_forward(c, l, pn_select(c, pn_select(c, x, 0, 0), 0, 0), PN_MODE_TRAINING, NULL);
   CHECK_INT(pn_tensor_ndim(one), 1);
   for (int j = 0; j < 5; j++) CHECK_NEAR(data(one)[j], data(y)[j], 1e-14);
-  CHECK(!pn_layer_forward(c, l, normal(c, PN_FLOAT64, 2, 3), NULL));
+  CHECK(!pn_layer_forward(c, l, normal(c, PN_FLOAT64, 2, 3), PN_MODE_TRAINING, NULL));
   CHECK_FAIL(c, PN_SHAPE, "linear: input must have shape [..., 4], got [2, 3]");
-  CHECK(!pn_layer_forward(c, l, normal(c, PN_FLOAT32, 2, 4), NULL));
+  CHECK(!pn_layer_forward(c, l, normal(c, PN_FLOAT32, 2, 4), PN_MODE_TRAINING, NULL));
   CHECK_FAIL(c, PN_DTYPE, "linear: input must be float64, got float32");
   CHECK_NEAR(item(c, pn_layer_kl(c, l)), 0, 0);
   pn_layer_unref(l);
@@ -98,13 +98,13 @@ static void test_bayes_linear(pn_context *c) {
     }
   CHECK_NEAR(item(c, pn_layer_kl(c, l)), kl, 1e-13);
   pn_tensor *x = normal(c, PN_FLOAT64, 4, 3), *m, *v;
-  CHECK_STATUS(c, pn_layer_moments(c, l, x, &m, &v), PN_OK);
+  CHECK_STATUS(c, pn_layer_moments(c, l, x, NULL, PN_MODE_TRAINING, &m, &v), PN_OK);
   for (int i = 0; i < 4; i++) {
     double squares = 1; /* all scales are 0.3 */
     for (int k = 0; k < 3; k++) squares += data(x)[i * 3 + k] * data(x)[i * 3 + k];
     for (int j = 0; j < 2; j++) CHECK_NEAR(data(v)[i * 2 + j], 0.09 * squares, 1e-13);
   }
-  pn_tensor *y = pn_layer_mean(c, l, x);
+  pn_tensor *y = pn_layer_forward(c, l, x, PN_MODE_MEAN, NULL);
   for (int i = 0; i < 8; i++) CHECK_NEAR(data(y)[i], data(m)[i], 0);
   pn_layer_unref(l);
   pn_scope_close(c, mark);
@@ -117,11 +117,11 @@ static void test_estimators(pn_context *c, const char *estimator, int bias) {
   pn_option o[] = {{"estimator", 0, estimator}, {"posterior_scale", 0.4, NULL}, {"bias", bias, NULL}, {0}};
   pn_layer *l = pn_layer_new(c, "bayes_linear", 2, (int64_t[]){3, OUT}, PN_FLOAT64, NULL, o);
   pn_tensor *x = normal(c, PN_FLOAT64, 1, 3), *m, *v;
-  CHECK_STATUS(c, pn_layer_moments(c, l, x, &m, &v), PN_OK);
+  CHECK_STATUS(c, pn_layer_moments(c, l, x, NULL, PN_MODE_TRAINING, &m, &v), PN_OK);
   double sum[OUT] = {0}, squares[OUT] = {0};
   for (int i = 0; i < N; i++) {
     size_t inner = pn_scope_open(c);
-    pn_tensor *y = pn_layer_forward(c, l, x, NULL);
+    pn_tensor *y = pn_layer_forward(c, l, x, PN_MODE_TRAINING, NULL);
     for (int j = 0; j < OUT; j++) {
       double d = data(y)[j] - data(m)[j];
       sum[j] += d;
@@ -144,7 +144,8 @@ static void test_dead_row(pn_context *c, pn_dtype dtype) {
   pn_layer *l =
       pn_layer_new(c, "bayes_linear", 2, (int64_t[]){3, 2}, dtype, NULL, (pn_option[]){{"bias", 0, NULL}, {0}});
   pn_tensor *x = pn_param(c, pn_zeros(c, dtype, 2, (int64_t[]){4, 3}));
-  CHECK_STATUS(c, pn_backward(c, pn_sum(c, pn_square(c, pn_layer_forward(c, l, x, NULL)), PN_ALL, 0)), PN_OK);
+  CHECK_STATUS(c, pn_backward(c, pn_sum(c, pn_square(c, pn_layer_forward(c, l, x, PN_MODE_TRAINING, NULL)), PN_ALL, 0)),
+               PN_OK);
   double g[12];
   pn_tensor_copy_out(c, pn_tensor_grad(x), g, 12);
   for (int i = 0; i < 12; i++) CHECK(isfinite(g[i]));
@@ -201,7 +202,7 @@ static void test_activations(pn_context *c) {
   for (int k = 0; k < 8; k++) {
     size_t mark = pn_scope_open(c);
     pn_layer *l = pn_layer_new(c, names[k], 0, NULL, PN_FLOAT64, NULL, NULL);
-    pn_tensor *y = pn_layer_forward(c, l, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){5}, x), NULL);
+    pn_tensor *y = pn_layer_forward(c, l, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){5}, x), PN_MODE_TRAINING, NULL);
     for (int i = 0; i < 5; i++) CHECK_NEAR(data(y)[i], activation(names[k], x[i]), 1e-12);
     pn_layer_unref(l);
     pn_scope_close(c, mark);
@@ -241,7 +242,7 @@ static void test_allocation_failure(void) {
     if (!c) continue;
     size_t mark = pn_scope_open(c);
     pn_layer *l = pn_layer_new(c, "bayes_linear", 2, (int64_t[]){2, 2}, PN_FLOAT64, NULL, NULL);
-    pn_tensor *y = l ? pn_layer_forward(c, l, normal(c, PN_FLOAT64, 3, 2), NULL) : NULL;
+    pn_tensor *y = l ? pn_layer_forward(c, l, normal(c, PN_FLOAT64, 3, 2), PN_MODE_TRAINING, NULL) : NULL;
     done = y && pn_layer_kl(c, l);
     if (!done) CHECK_INT(pn_context_status(c), PN_NOMEM);
     pn_layer_unref(l);

@@ -7,6 +7,7 @@
 #include "../../src/nn/layer.h"
 #include "../../src/nn/optimiser/optimiser.h"
 #include "alloc_sweep.h"
+#include "layer_case.h"
 
 enum { SIZE = 3 };
 
@@ -138,29 +139,58 @@ static bool dist_work(pn_context *c, const void *data) {
 /* Layers with a state; with a graph of the gradient as well, whose nodes are other ones. */
 static bool use_state(pn_context *c, const pn_layer *l, pn_tensor *x) {
   pn_tensor *y, *state[2], *next[2], *g, *w = pn_layer_param(l, 1);
-  if (pn_layer_unroll(c, l, x, NULL, &y, state) || !differentiate(c, y)) return false;
-  if (pn_layer_step(c, l, pn_select(c, x, 0, 1), state, next) || !differentiate(c, next[0])) return false;
+  if (pn_layer_unroll(c, l, x, NULL, PN_MODE_TRAINING, NULL, &y, state) || !differentiate(c, y)) return false;
+  if (pn_layer_step(c, l, pn_select(c, x, 0, 1), state, PN_MODE_TRAINING, NULL, next) || !differentiate(c, next[0]))
+    return false;
   pn_tensor *loss = pn_sum(c, pn_square(c, y), PN_ALL, 0);
   return loss && pn_grad(c, loss, 1, &w, 1, &g) == PN_OK && differentiate(c, g);
 }
 
-static bool use_layer(pn_context *c, const pn_layer *l) {
-  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 2, (const int64_t[]){4, SIZE}), *mean, *variance;
-  if (!differentiate(c, pn_layer_forward(c, l, x, NULL)) || !differentiate(c, pn_layer_mean(c, l, x))) return false;
+/* The moments of an input that is certain, or uncertain. */
+static bool use_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn_tensor *variance) {
+  pn_tensor *m, *v;
+  if (pn_layer_moments(c, l, mean, variance, PN_MODE_EVALUATION, &m, &v) != PN_OK) return offered(c, NULL);
+  return differentiate(c, m) && (!v || differentiate(c, v));
+}
+
+static bool use_layer(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in) {
+  for (int mode = PN_MODE_TRAINING; mode <= PN_MODE_MEAN; mode++) {
+    pn_tensor *y =
+        n == 1 ? pn_layer_forward(c, l, in[0], (pn_mode)mode, NULL) : pn_layer_call(c, l, n, in, (pn_mode)mode, NULL);
+    if (!differentiate(c, y) || pn_update_buffers(c, y) != PN_OK) return false;
+  }
   if (!differentiate(c, pn_layer_kl(c, l))) return false;
-  if (pn_layer_num_states(l) && !use_state(c, l, x)) return false;
-  if (pn_layer_moments(c, l, x, &mean, &variance) == PN_OK) return differentiate(c, variance);
-  return offered(c, NULL);
+  if (pn_layer_num_states(l) && !use_state(c, l, in[0])) return false;
+  if (n > 1 || in[0]->dtype == PN_INT64) return true;
+  return use_moments(c, l, in[0], NULL) && use_moments(c, l, in[0], pn_square(c, in[0]));
 }
 
 static bool layer_work(pn_context *c, const void *data) {
-  const pni_layer *type = data;
-  static const int64_t sizes[] = {SIZE, 2};
-  int n = type->size[0] ? (type->size[1] ? 2 : 1) : 0;
-  pn_layer *l = pn_layer_new(c, type->name, n, sizes, PN_FLOAT64, NULL, NULL);
-  bool done = l && use_layer(c, l);
+  layer_case which = layer_case_of(data);
+  pn_tensor *in[PNI_LAYER_INPUTS];
+  const pn_option *options = which.option[0].name ? which.option : NULL;
+  pn_layer *l = pn_layer_new(c, which.name, which.nsizes, which.size, PN_FLOAT64, NULL, options);
+  bool done = l && layer_inputs(c, &which, PN_FLOAT64, in) && use_layer(c, l, which.nin, in);
   pn_layer_unref(l);
   return done;
+}
+
+/* A buffer whose update a step of an optimiser commits. */
+static bool buffer_work(pn_context *c, const void *data) {
+  (void)data;
+  pn_tensor *w = pn_param(c, pn_scalar(c, PN_FLOAT64, 2)), *b = pn_buffer(c, pn_scalar(c, PN_FLOAT64, 1));
+  pn_tensor *y = b ? pn_with_update(c, pn_square(c, w), b, pn_scalar(c, PN_FLOAT64, 5), 0.5) : NULL;
+  pn_optim *o = w && y ? pn_optim_new(c, "sgd", 1, &w, NULL, NULL) : NULL;
+  double before = 0, after = 0;
+  if (o && pn_optim_step(c, o, y) == PN_OK && pn_tensor_item(c, b, &after) == PN_OK) CHECK_NEAR(after, 3, 0);
+  if (b && pni_failed(c)) { /* all or nothing */
+    pn_context_clear_error(c);
+    CHECK_STATUS(c, pn_tensor_item(c, b, &before), PN_OK);
+    CHECK(before < 2);
+    pni_fail(c, PN_NOMEM, "again");
+  }
+  pn_optim_unref(o);
+  return o && !pni_failed(c);
 }
 
 static bool initialise(pn_context *c, const void *data) {
@@ -203,6 +233,7 @@ int main(void) {
       for (int part = 0; part < PARTS; part++)
         sweep(pni_dist_at(i)->name, dist_work, &(dist_case){pni_dist_at(i), v, part});
   for (int i = 0; i < pni_layer_count(); i++) sweep(pni_layer_at(i)->name, layer_work, pni_layer_at(i));
+  sweep("buffer", buffer_work, NULL);
   for (int i = 0; i < pni_initialiser_count(); i++)
     sweep(pni_initialiser_at(i)->name, initialise, pni_initialiser_at(i)->name);
   for (int i = 0; i < pni_optimiser_count(); i++)

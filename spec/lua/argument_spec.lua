@@ -30,7 +30,7 @@ nn.sequential{nn.linear(2, 2), function() return 3 end, nn.relu()}(x)
 nn.sequential{3}
 nn.sequential{nn.linear(2, 2)}:load_state{a=3}
 nn.sequential{nn.linear(2, 2)}:mean()
-nn.module{forward=function() end}:mean()
+nn.module{}:mean()
 nn.module{forward=3}
 nn.linear(2.5, 3)
 nn.linear(-1, 3)

@@ -19,7 +19,7 @@ local made = {
   recurrent = function() return pn.nn.gru(2, 3) end,
   sequential = function() return pn.nn.sequential { pn.nn.linear(2, 3), pn.nn.relu() } end,
   module = function()
-    return pn.nn.module { part = pn.nn.linear(2, 3), forward = function(self, x) return self.part(x) end }
+    return pn.nn.module { part = pn.nn.linear(2, 3) } -- errors in a `forward` stand at its own lines
   end,
   optimiser = function() return pn.optim.adam { pn.param(1) } end,
   generator = function() return pn.generator(1) end,

@@ -92,7 +92,7 @@ describe("a saved table", function()
     round { ["a.b"] = x, a = { b = y, ["b.c"] = z }, ["a.b.c"] = x, ["a.b#2"] = y }
     round { [""] = x, ["."] = y, [".."] = { [""] = z } }
     round { __metadata__ = x, ["\0"] = y, ["a\0b"] = z, ["\xff"] = x, ["%FF"] = y, ['"]'] = z, ["\n"] = { ["\\"] = x } }
-    round { ["penumbra.data.structure"] = x, ["penumbra.kind:x"] = { y }, n = 1 }
+    round { ["penumbra.structure"] = x, ["penumbra.kind:x"] = { y }, n = 1 }
   end)
 
   it("keeps distributions, whose names are nobody else's", function()
@@ -109,7 +109,7 @@ describe("a saved table", function()
     local x, y = pn.randn { 3 }, pn.ones(1)
     assert(pn.save(path, { ["net.1.weight"] = x, bias = y, prior = pn.dist.normal(0, 1) }, { note = "n" }))
     local _, _, texts = core.files.load_safetensors(path)
-    assert.is_nil(texts["penumbra.data.structure"])
+    assert.is_nil(texts["penumbra.structure"])
     assert(pn.save(path, { net = { { weight = x } }, bias = y, n = 1 }, { note = "n" }))
     assert.same({ "bias", "net.1.weight" }, file_names())
     local flat, metadata = pn.load(path, { nested = false })
@@ -128,9 +128,9 @@ describe("a saved table", function()
     local x = pn.ones(1)
     assert(pn.save(path, { a = { x, "s", 1.5, true, 0 / 0 }, ["b.c"] = x, d = {} }))
     local _, _, texts = core.files.load_safetensors(path)
-    local text = texts["penumbra.data.structure"]
+    local text = texts["penumbra.structure"]
     local function try(damaged)
-      assert(core.files.save_safetensors(path, { "a.1", "b.c" }, { x, x }, { "penumbra.data.structure" }, { damaged }))
+      assert(core.files.save_safetensors(path, { "a.1", "b.c" }, { x, x }, { "penumbra.structure" }, { damaged }))
       local t, message, code = pn.load(path)
       if t == nil then
         assert.equal("format", code)

@@ -257,7 +257,7 @@ describe("network", function()
     assert.is_false(ok)
     for _, part in ipairs {
       "'4.bias' is missing", "'3.1.weight' must have shape %[4, 3%], got %[3, 4%]",
-      "'5.weight' is not a parameter of this network", "'4.weight' must be float64, got float32",
+      "'5.weight' is not a parameter or buffer of this network", "'4.weight' must be float64, got float32",
     } do
       assert.matches(part, message)
     end

@@ -150,9 +150,9 @@ describe("recurrent layers", function()
       local layer = nn[row.name](3, 2)
       local x, h = pn.zeros { 4, 5, 3 }, pn.zeros { 5, 2 }
       for message, f in pairs {
-        ["must have shape %[T, %.%.%., 3%] with at least one step, got %[3%]"] = function() layer(pn.zeros { 3 }) end,
+        ["must have shape %[T, %.%.%., 3%], got %[3%]"] = function() layer(pn.zeros { 3 }) end,
         ["at least one step, got %[0, 5, 3%]"] = function() layer(pn.zeros { 0, 5, 3 }) end,
-        ["input must have shape %[%.%.%., 3%], got %[4, 5, 2%]"] = function() layer(pn.zeros { 4, 5, 2 }) end,
+        ["input must have shape %[T, %.%.%., 3%], got %[4, 5, 2%]"] = function() layer(pn.zeros { 4, 5, 2 }) end,
         ["state must have shape %[5, 2%], got %[2, 5%]"] = function() layer:unroll(x, h:t()) end,
         ["state must be a tensor, got number"] = function() layer:step(x[1], 3) end,
         ["state must be at most"] = function() layer:step(x[1], h, h, h) end,

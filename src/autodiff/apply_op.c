@@ -37,9 +37,9 @@ static pn_status broadcast_all(pn_context *c, const pni_call *call, pni_spec *ou
     if (b->dtype != a->dtype && call->op->map)
       return pni_fail(c, PN_DTYPE, "%s: tensors must have one dtype, got %s and %s (convert with :to)", call->op->name,
                       pn_dtype_name((pn_dtype)a->dtype), pn_dtype_name((pn_dtype)b->dtype));
-    pn_tensor wide = {.dtype = out->dtype, .ndim = out->ndim};
-    memcpy(wide.shape, out->shape, sizeof wide.shape);
-    if (pni_broadcast(c, call->op->name, k == 1 ? a : &wide, b, out)) return c->status;
+    pn_tensor joint = {.dtype = out->dtype, .ndim = out->ndim};
+    memcpy(joint.shape, out->shape, sizeof joint.shape);
+    if (pni_broadcast(c, call->op->name, k == 1 ? a : &joint, b, out)) return c->status;
   }
   return PN_OK;
 }
@@ -111,11 +111,12 @@ static pn_status record(pn_context *c, const pni_call *call, pn_tensor *y) {
   for (int k = 0; k < call->nin; k++) {
     y->in[k].t = pn_tensor_ref(call->in[k]);
     y->in[k].version = call->in[k]->storage->version;
+    y->flags |= call->in[k]->flags & PNI_CARRIES;
   }
   y->nin = call->nin;
   y->op = call->op;
   y->id = c->next_id++;
-  y->flags |= PNI_REQUIRES_GRAD;
+  y->flags |= call->op->flags & PNI_OP_CARRIER ? PNI_REQUIRES_GRAD | PNI_CARRIES : PNI_REQUIRES_GRAD;
   return PN_OK;
 }
 
@@ -123,7 +124,7 @@ static bool wants_gradient(const pn_context *c, const pni_call *call) {
   if (c->no_grad || call->op->flags & PNI_OP_NODIFF) return false;
   for (int k = 0; k < call->nin; k++)
     if (call->in[k]->flags & PNI_REQUIRES_GRAD) return true;
-  return false;
+  return (call->op->flags & PNI_OP_CARRIER) != 0;
 }
 
 /* Loops have room for so many operands, eagerly and in plans. */

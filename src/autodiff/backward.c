@@ -21,7 +21,9 @@ static void sweep_free(pn_context *c, sweep *s) {
   pni_nodes_free(c, &s->order);
 }
 
+/* (What is carried is not read.) */
 static pn_status fresh(pn_context *c, const pn_tensor *t) {
+  if (t->op->flags & PNI_OP_CARRIER) return PN_OK;
   for (int k = 0; k < t->nin; k++) {
     const pn_tensor *in = t->in[k].t;
     if (in->storage->version == t->in[k].version) continue;
@@ -124,7 +126,7 @@ pn_status pn_backward(pn_context *c, pn_tensor *y) {
   int old = pn_set_no_grad(c, 1);
   if (sweep_start(c, &s, y) == PN_OK) {
     for (int64_t i = 0; i < s.order.n; i++)
-      if (s.order.v[i]->flags & PNI_PARAM) s.needed[i] = 2;
+      if (!s.order.v[i]->op) s.needed[i] = 2;
     sweep_run(c, &s, y);
   }
   /* all sums first, then all parameters: a failure leaves every gradient as it was */
@@ -153,10 +155,7 @@ static pn_status check_inputs(pn_context *c, int n, pn_tensor *const *x) {
   for (int k = 0; k < n && !pni_failed(c); k++)
     if (!x[k] || !(x[k]->flags & PNI_REQUIRES_GRAD))
       pni_fail(c, PN_STATE, "grad: input %d must be a parameter or depend on one, got %s", k + 1,
-               !x[k]         ? "NULL"
-               : c->recorder ? "data (in a compiled function: make w = pn.param(x) outside, use w inside, and w:set(x) "
-                               "before each call)"
-                             : "data (make it one, x = pn.param(x), before anything is computed from it)");
+               !x[k] ? "NULL" : "data (call x:requires_grad(true) before anything is computed from it)");
   return c->status;
 }
 

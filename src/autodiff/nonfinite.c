@@ -57,7 +57,9 @@ static bool cause_in_values(pn_context *c, const pni_nodes *l, char *buf) {
                pni_shape_text(t->in[k].t->ndim, t->in[k].t->shape, u), kind_of(c, t->in[k].t));
       return true;
     }
-    snprintf(buf, PNI_CAUSE, "'%s' (result of shape %s) gave %s from finite inputs", t->op->name, s, kind_of(c, t));
+    const char *advice = t->op->advice;
+    snprintf(buf, PNI_CAUSE, "'%s' (result of shape %s) gave %s from finite inputs%s%s", t->op->name, s, kind_of(c, t),
+             advice ? ": " : "", advice ? advice : "");
     return true;
   }
   return false;

@@ -25,6 +25,24 @@ pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
 }
 
 int pn_tensor_requires_grad(const pn_tensor *t) { return (t->flags & PNI_REQUIRES_GRAD) != 0; }
+pn_status pn_tensor_set_requires_grad(pn_context *c, pn_tensor *t, int on) {
+  if (pni_failed(c)) return c->status;
+  if (!t) return pni_fail(c, PN_STATE, "requires_grad: x must be a tensor, got NULL");
+  if (!pni_is_float(t))
+    return pni_fail(c, PN_DTYPE, "requires_grad: x must be float64 or float32, got %s",
+                    pn_dtype_name((pn_dtype)t->dtype));
+  if (!pni_is_data(t)) {
+    if (on) return PN_OK;
+    return pni_fail(c, PN_STATE, "requires_grad: x must be data to have none, got %s",
+                    t->flags & PNI_PARAM ? "a parameter" : "a tensor that was computed from one (detach it)");
+  }
+  if (c->recorder && !pni_has_slot(c, t))
+    return pni_refuse_capture(c, "x:requires_grad(true) of what the function finds outside",
+                              "pass x as an argument, or make it a parameter outside");
+  t->flags = on ? t->flags | PNI_REQUIRES_GRAD : t->flags & ~PNI_REQUIRES_GRAD;
+  return PN_OK;
+}
+
 int pn_tensor_is_param(const pn_tensor *t) { return (t->flags & PNI_PARAM) != 0; }
 pn_tensor *pn_tensor_grad(const pn_tensor *t) { return t->grad; }
 
@@ -35,8 +53,8 @@ void pn_tensor_clear_grad(pn_tensor *t) {
 
 pn_status pn_param_set(pn_context *c, pn_tensor *param, pn_tensor *t) {
   if (pni_failed(c) || pni_refuse_capture(c, "setting a parameter", "do it outside")) return c->status;
-  if (!param || !t || !(param->flags & PNI_PARAM))
-    return pni_fail(c, PN_STATE, "param_set: target must be a parameter");
+  if (!param || !t || !(param->flags & (PNI_PARAM | PNI_BUFFER)))
+    return pni_fail(c, PN_STATE, "param_set: target must be a parameter or a buffer");
   if (param->dtype != t->dtype)
     return pni_fail(c, PN_DTYPE, "param_set: dtype must be %s, got %s", pn_dtype_name((pn_dtype)param->dtype),
                     pn_dtype_name((pn_dtype)t->dtype));

@@ -70,6 +70,7 @@ struct pn_context {
   uint64_t next_id;                    /* of the next graph node: inputs have smaller ids than results */
   pni_recorder *recorder;              /* of the capture that is going on, else NULL */
   uint32_t captures;                   /* number of the capture that goes on, or of the last */
+  uint32_t captures_first;             /* number of the outermost one that goes on, or of the last */
   uint32_t captures_begun;
   int evaluating;     /* depth of kernels that run: they may look at numbers */
   char broken[256];   /* the first failure within the capture that need not come again, "" */
@@ -136,6 +137,8 @@ typedef void (*pni_shard)(void *data, int64_t begin, int64_t end);
 /* Covers 0 .. n - 1 by shards of at least `grain` items; runs in place when n < 2 * grain. Which
  * thread does which shard never influences results. PN_CANCELLED if cancelled; PN_OK means that every shard was done. */
 pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);
+/* The same for work that must not stop half-way: every shard is done, cancelled or not. grain >= 1. */
+void pni_parallel_whole(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);
 void pni_threads_free(pn_context *c);
 /* Asks an OpenBLAS in this process to use one thread; other libraries are left alone. */
 void pni_blas_single_thread(void);

@@ -1,7 +1,9 @@
 /*
 ** threads.c: a small pool of workers per context. Work is cut into shards whose bounds depend only on
 ** n and grain, taken from an atomic counter; small work runs in place and wakes nobody. Workers start
-** at the first big job. If a thread cannot be started the caller does the work alone.
+** at the first big job, and look for the next one for a little while before they sleep: a step of training is many jobs
+** with little between them, and to wake a thread takes as long as one of them. A job ends when the shards are done: it
+** does not wait for workers that slept through it. If a thread cannot be started the caller does the work alone.
 */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -20,26 +22,40 @@ void pni_blas_single_thread(void) {
 void pni_blas_single_thread(void) {}
 #endif
 
+/* How long a worker looks for another job, and a caller for the end of its own, before they sleep; and how many times
+ * they look between two looks at the clock. */
+enum { PATIENCE = 60000, LOOKS = 32 };
+
 struct pni_threads {
   pthread_t *worker;
   int n;    /* workers running, the caller not counted */
   int room; /* slots in worker */
   pthread_mutex_t lock;
   pthread_cond_t wake, done;
-  uint64_t job; /* number of the current job */
-  int busy;     /* workers that have not finished the current job */
-  bool stop;
+  atomic_uint job;   /* number of the current job; changed under the lock, as all that follows */
+  bool open;         /* the current job still takes workers */
+  atomic_int inside; /* workers that are at the current job */
+  int asleep;        /* workers that wait for `wake` */
+  atomic_bool stop;
   pni_shard body;
   void *data;
   int64_t total, grain;
-  atomic_llong next; /* first item nobody took */
-  atomic_int *cancelled;
-  int64_t deadline; /* of the current job, 0: none */
+  atomic_llong next;     /* first item nobody took */
+  atomic_int *cancelled; /* NULL: the current job is done whatever happens */
+  int64_t deadline;      /* of the current job, 0: none */
 };
+
+static inline void relax(void) {
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+  __builtin_ia32_pause();
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
 
 static void drain(pni_threads *p) {
   for (;;) {
-    if (atomic_load_explicit(p->cancelled, memory_order_relaxed)) return;
+    if (p->cancelled && atomic_load_explicit(p->cancelled, memory_order_relaxed)) return;
     if (p->deadline && pni_now() > p->deadline) return;
     int64_t begin = atomic_fetch_add(&p->next, p->grain);
     if (begin >= p->total) return;
@@ -48,21 +64,63 @@ static void drain(pni_threads *p) {
   }
 }
 
+/* Until there is another job than `seen`, or the patience is over. */
+static void look(pni_threads *p, unsigned seen) {
+  int64_t end = pni_now() + PATIENCE;
+  do
+    for (int k = 0; k < LOOKS; k++) {
+      if (atomic_load(&p->job) != seen || atomic_load(&p->stop)) return;
+      relax();
+    }
+  while (pni_now() < end);
+}
+
 static void *work(void *arg) {
   pni_threads *p = arg;
-  uint64_t seen = 0;
-  pthread_mutex_lock(&p->lock);
+  unsigned seen = 0;
   for (;;) {
-    while (!p->stop && p->job == seen) pthread_cond_wait(&p->wake, &p->lock);
-    if (p->stop) break;
-    seen = p->job;
-    pthread_mutex_unlock(&p->lock);
-    drain(p);
+    look(p, seen);
     pthread_mutex_lock(&p->lock);
-    if (--p->busy == 0) pthread_cond_signal(&p->done);
+    p->asleep++;
+    while (!p->stop && p->job == seen) pthread_cond_wait(&p->wake, &p->lock);
+    p->asleep--;
+    bool take = !p->stop && p->open, stop = p->stop;
+    seen = p->job;
+    if (take) p->inside++;
+    pthread_mutex_unlock(&p->lock);
+    if (stop) return NULL;
+    if (!take) continue;
+    drain(p);
+    if (atomic_fetch_sub(&p->inside, 1) > 1) continue;
+    pthread_mutex_lock(&p->lock); /* the caller may be between its look and its sleep */
+    pthread_cond_signal(&p->done);
+    pthread_mutex_unlock(&p->lock);
   }
+}
+
+static void begin_job(pni_threads *p) {
+  pthread_mutex_lock(&p->lock);
+  p->open = true;
+  p->job++;
+  if (p->asleep) pthread_cond_broadcast(&p->wake);
   pthread_mutex_unlock(&p->lock);
-  return NULL;
+}
+
+/* No shard is left that nobody took: waits for those who have one. */
+static void end_job(pni_threads *p) {
+  pthread_mutex_lock(&p->lock);
+  p->open = false;
+  pthread_mutex_unlock(&p->lock);
+  int64_t end = pni_now() + PATIENCE;
+  do
+    for (int k = 0; k < LOOKS; k++) {
+      if (!atomic_load(&p->inside)) return;
+      relax();
+    }
+  while (pni_now() < end);
+  pthread_mutex_lock(&p->lock);
+  while (p->inside) pthread_cond_wait(&p->done, &p->lock);
+  pthread_mutex_unlock(&p->lock);
 }
 
 /* Signals belong to the host's threads: workers block them all. */
@@ -86,7 +144,6 @@ static pni_threads *pool(pn_context *c) {
   }
   p->worker = (pthread_t *)(p + 1);
   p->room = (int)room;
-  p->cancelled = &c->cancelled;
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->wake, NULL);
   pthread_cond_init(&p->done, NULL);
@@ -109,6 +166,18 @@ void pni_threads_free(pn_context *c) {
   pni_free(c, p, sizeof *p + (size_t)p->room * sizeof(pthread_t));
 }
 
+/* Every shard, by whoever takes it. */
+static void deal(pni_threads *p, int64_t n, int64_t grain, pni_shard body, void *data) {
+  p->body = body;
+  p->data = data;
+  p->total = n;
+  p->grain = grain;
+  atomic_store(&p->next, 0);
+  begin_job(p);
+  drain(p);
+  end_job(p);
+}
+
 pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data) {
   if (grain < 1) grain = 1;
   pni_threads *p = n < 2 * grain ? NULL : pool(c);
@@ -119,24 +188,23 @@ pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, 
     }
     return PN_OK;
   }
-  pthread_mutex_lock(&p->lock);
-  p->body = body;
-  p->data = data;
-  p->total = n;
-  p->grain = grain;
+  p->cancelled = &c->cancelled;
   p->deadline = c->deadline;
-  atomic_store(&p->next, 0);
-  p->busy = p->n;
-  p->job++;
-  pthread_cond_broadcast(&p->wake);
-  pthread_mutex_unlock(&p->lock);
-  drain(p);
-  pthread_mutex_lock(&p->lock);
-  while (p->busy) pthread_cond_wait(&p->done, &p->lock);
-  pthread_mutex_unlock(&p->lock);
+  deal(p, n, grain, body, data);
   /* a shard that was left out stays one, whoever has withdrawn the cancellation since */
   pn_status s = pni_check_cancel(c);
   return s == PN_OK && atomic_load(&p->next) < n ? pni_fail(c, PN_CANCELLED, "interrupted") : s;
+}
+
+void pni_parallel_whole(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data) {
+  pni_threads *p = n < 2 * grain ? NULL : pool(c);
+  if (p && p->n > 0) {
+    p->cancelled = NULL;
+    p->deadline = 0;
+    deal(p, n, grain, body, data);
+    return;
+  }
+  for (int64_t begin = 0; begin < n; begin += grain) body(data, begin, begin + grain < n ? begin + grain : n);
 }
 
 int pn_context_threads(pn_context *c, int n) {

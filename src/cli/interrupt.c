@@ -9,13 +9,16 @@
 #include <string.h>
 #include "cli.h"
 
-enum { GRACE = 10000, WATCH = 10000 };
+/* SOON instructions go by before the hook raises in a sheltered call: what a script does with the result of an
+ * operation that had ended is done, too (tensor work that begins meanwhile fails at once). */
+enum { SOON = 100, GRACE = 10000, WATCH = 10000 };
 
 /* What a signal handler can reach; it has no argument to carry it. */
 static struct {
   lua_State *L;
   pn_context *c;
   volatile sig_atomic_t count;
+  volatile sig_atomic_t sheltered; /* calls under way */
   int patience;
   bool graced;
 } target;
@@ -55,7 +58,10 @@ static void on_signal(int number) {
     return;
   }
   pn_context_cancel(target.c);
-  lua_sethook(target.L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+  if (target.sheltered)
+    lua_sethook(target.L, stop, LUA_MASKCOUNT, SOON);
+  else
+    lua_sethook(target.L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
 /* coroutine.create and coroutine.wrap (upvalue 1): a new thread inherits its maker's hook. */
@@ -82,8 +88,47 @@ static void watch_coroutines(lua_State *L) {
   lua_pop(L, 1);
 }
 
+/* core.sheltered(f, ...) -> what pcall gives. f runs although an interruption is under way, which goes on afterwards,
+ * so that a script can bring its work to safety; one that comes meanwhile ends f, but SOON instructions later. */
+static int sheltered(lua_State *L) {
+  bool pending = target.count > 0;
+  if (pending) {
+    lua_sethook(L, NULL, 0, 0);
+    pn_context_uncancel(target.c);
+  }
+  target.sheltered++;
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  target.sheltered--;
+  lua_pushboolean(L, status == LUA_OK);
+  lua_insert(L, 1);
+  if (pending) {
+    pn_context_cancel(target.c);
+    target.graced = true;
+    lua_sethook(L, stop, LUA_MASKCOUNT, GRACE);
+  }
+  return lua_gettop(L);
+}
+
+/* The core with what only the command has. */
+static int open_core(lua_State *L) {
+  luaopen_penumbra_core(L);
+  lua_pushcfunction(L, sheltered);
+  lua_setfield(L, -2, "sheltered");
+  return 1;
+}
+
+static void offer_shelter(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, open_core);
+  lua_setfield(L, -2, "penumbra.core");
+  lua_pop(L, 1);
+}
+
 void cli_interrupt_install(lua_State *L, int patience) {
-  if (target.L != L) watch_coroutines(L);
+  if (target.L != L) {
+    watch_coroutines(L);
+    offer_shelter(L);
+  }
   target.L = L;
   target.c = pni_lua_context(L);
   target.patience = patience;

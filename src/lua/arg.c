@@ -7,6 +7,11 @@
 
 const char *pni_type_name(lua_State *L, int i) {
   static const char own[] = "penumbra.";
+  if (lua_type(L, i) == LUA_TTABLE && luaL_getmetafield(L, i, "own") != LUA_TNIL) { /* as pn.dist.custom makes them */
+    lua_pop(L, 1);
+    if (luaL_getmetafield(L, i, "__name") == LUA_TSTRING)
+      return lua_pushfstring(L, "a script's %s", lua_tostring(L, -1));
+  }
   if (lua_type(L, i) != LUA_TUSERDATA || luaL_getmetafield(L, i, "__name") != LUA_TSTRING) return luaL_typename(L, i);
   const char *name = lua_tostring(L, -1);
   return strncmp(name, own, sizeof own - 1) == 0 ? name + sizeof own - 1 : name;

@@ -13,6 +13,40 @@ static int l_param(lua_State *L) {
   PNI_RETURN(L, c, pn_param(c, pni_to_tensor(L, c, 1, NULL)));
 }
 
+/* buffer(tensor or number) -> a tensor that changes but is not trained */
+static int l_buffer(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  if (!luaL_testudata(L, 1, "penumbra.tensor") && !lua_isnumber(L, 1))
+    return pni_error(L, "buffer: value must be a tensor or a number, got %s", pni_type_name(L, 1));
+  pni_test_tensor(L, 1);
+  PNI_RETURN(L, c, pn_buffer(c, pni_to_tensor(L, c, 1, NULL)));
+}
+
+/* with_update(y, buffer, value, rate) -> y, which carries the update */
+static int l_with_update(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *y = pni_check_operand(L, 1, "with_update", "y"), *b = pni_check_operand(L, 2, "with_update", "buffer");
+  pn_tensor *v = pni_check_operand(L, 3, "with_update", "value");
+  double rate = lua_isnoneornil(L, 4) ? 1 : pni_check_number(L, 4, "with_update", "rate");
+  PNI_RETURN(L, c, pn_with_update(c, y, b, v, rate));
+}
+
+/* update_buffers(y): commits what y carries */
+static int l_update_buffers(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *y = pni_check_operand(L, 1, "update_buffers", "y");
+  pni_refuse_finaliser(L, "update_buffers");
+  size_t mark = pn_scope_open(c);
+  pn_status s = pn_update_buffers(c, y);
+  pn_scope_close(c, mark);
+  return s ? pni_raise(L, c) : 0;
+}
+
+static int l_is_buffer(lua_State *L) {
+  lua_pushboolean(L, pn_tensor_is_buffer(pni_check_tensor(L, 1)));
+  return 1;
+}
+
 static int l_detach(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   pn_tensor *x = pni_check_tensor(L, 1);
@@ -96,8 +130,18 @@ static int l_clear_grad(lua_State *L) {
   return 0;
 }
 
+/* x:requires_grad() -> does it?; x:requires_grad(on) -> x, which from here on does or does not */
 static int l_requires_grad(lua_State *L) {
-  lua_pushboolean(L, pn_tensor_requires_grad(pni_check_tensor(L, 1)));
+  pn_tensor *x = pni_check_tensor(L, 1);
+  pn_context *c = pni_lua_context(L);
+  if (lua_isnoneornil(L, 2)) {
+    lua_pushboolean(L, pn_tensor_requires_grad(x));
+    return 1;
+  }
+  if (!lua_isboolean(L, 2)) return pni_error(L, "requires_grad: on must be true or false, got %s", pni_type_name(L, 2));
+  pni_refuse_finaliser(L, "requires_grad");
+  if (pn_tensor_set_requires_grad(c, x, lua_toboolean(L, 2))) return pni_raise(L, c);
+  lua_settop(L, 1);
   return 1;
 }
 
@@ -165,6 +209,9 @@ static int l_trap_nan(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {{"param", l_param},
+                                     {"buffer", l_buffer},
+                                     {"with_update", l_with_update},
+                                     {"update_buffers", l_update_buffers},
                                      {"grad", l_grad},
                                      {"detach", l_detach},
                                      {"set_no_grad", l_set_no_grad},
@@ -180,6 +227,7 @@ static const luaL_Reg methods[] = {{"backward", l_backward},
                                    {"detach", l_detach},
                                    {"requires_grad", l_requires_grad},
                                    {"is_param", l_is_param},
+                                   {"is_buffer", l_is_buffer},
                                    {"set", l_set},
                                    {NULL, NULL}};
 

@@ -40,6 +40,7 @@ typedef struct pni_state {
   bool own;
   bool closed; /* the state is closing and the context gone */
   int default_dtype;
+  int mode;                  /* pn_mode that scripts' layers are called in */
   size_t debt;               /* bytes of growth the collector has not been told about */
   size_t seen;               /* bytes in use at the last look */
   size_t full;               /* bytes in use above which everything is collected */

@@ -68,7 +68,10 @@ static pn_tensor *draw(pn_context *c, pn_tensor *loc, pn_tensor *log_scale, pn_r
   return pn_add(c, loc, pn_mul(c, pn_exp(c, log_scale), noise_like(c, loc, rng)));
 }
 
-static pn_tensor *forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng) {
+static pn_tensor *forward(pn_context *c, const pn_layer *l, const pni_layer_call *call) {
+  pn_tensor *x = call->in[0];
+  pn_rng *rng = call->rng;
+  if (call->mode == PN_MODE_MEAN) return mean(c, l, x);
   if (l->option[ESTIMATOR] == LOCAL) return local(c, l, x, rng);
   pn_tensor *w = draw(c, l->param[W], l->param[LOG_S], rng);
   return affine(c, x, w, draw(c, l->param[B], l->param[LOG_SB], rng));
@@ -84,9 +87,14 @@ static pn_tensor *kl(pn_context *c, const pn_layer *l) {
   return l->param[B] ? pn_add(c, d, divergence(c, l->param[B], l->param[LOG_SB], prior)) : d;
 }
 
-static pn_status moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *out[2]) {
+/* With inputs of variance v: var(x W + b) = (x^2 + v) S^2 + v M^2 + s_b^2. */
+static pn_status moments(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]) {
+  pn_tensor *x = call->in[0], *v = call->variance;
   out[0] = mean(c, l, x);
   out[1] = variance(c, l, x);
+  if (!v) return c->status;
+  pn_tensor *second = pn_add(c, variance_of(c, l->param[LOG_S]), pn_square(c, l->param[W]));
+  out[1] = pn_add(c, out[1], pn_matmul(c, v, second));
   return c->status;
 }
 
@@ -105,10 +113,10 @@ const pni_layer pni_layer_bayes_linear = {
     .doc = "x W + b with independent normal posteriors over W [in, out] and b [out]: [..., in] -> [..., out]",
     .source = "Blundell et al. 2015; Kingma, Salimans & Welling 2015",
     .size = {"in", "out"},
+    .input = {{"x", "[..., in]", 0}},
     .param = {"weight_loc", "weight_log_scale", "bias_loc", "bias_log_scale"},
     .options = options,
     .init = init,
     .forward = forward,
-    .mean = mean,
     .kl = kl,
     .moments = moments};

@@ -18,15 +18,19 @@ static pn_status init(pn_context *c, pn_layer *l, pn_dtype dtype, pn_rng *rng) {
   return pni_layer_set(c, l, 1, pni_initialise(c, (int)l->option[BIAS_INIT], &a));
 }
 
-static pn_tensor *forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng) {
-  (void)rng;
-  if (l->param[1]) return pn_linear(c, x, l->param[0], l->param[1]);
-  return pn_matmul(c, x, l->param[0]);
+static pn_tensor *forward(pn_context *c, const pn_layer *l, const pni_layer_call *call) {
+  if (l->param[1]) return pn_linear(c, call->in[0], l->param[0], l->param[1]);
+  return pn_matmul(c, call->in[0], l->param[0]);
 }
 
-static pn_status moments(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *out[2]) {
-  out[0] = forward(c, l, x, NULL);
-  if (out[0]) out[1] = pn_zeros(c, (pn_dtype)out[0]->dtype, out[0]->ndim, out[0]->shape);
+/* The mean goes through the layer; variances v of independent inputs become v W^2, a covariance S becomes W' S W. */
+static pn_status moments(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]) {
+  pn_tensor *v = call->variance, *w = l->param[0];
+  out[0] = forward(c, l, call);
+  if (v && v->ndim == call->in[0]->ndim)
+    out[1] = pn_matmul(c, v, pn_square(c, w));
+  else if (v)
+    out[1] = pn_matmul(c, pn_matmul(c, pn_transpose(c, w, 0, 1), v), w);
   return c->status;
 }
 
@@ -39,8 +43,10 @@ static const pni_option options[] = {
 const pni_layer pni_layer_linear = {.name = "linear",
                                     .doc = "x W + b: [..., in] -> [..., out], weight [in, out], bias [out]",
                                     .size = {"in", "out"},
+                                    .input = {{"x", "[..., in]", 0}},
                                     .param = {"weight", "bias"},
                                     .options = options,
                                     .init = init,
                                     .forward = forward,
-                                    .moments = moments};
+                                    .moments = moments,
+                                    .covariance = true};

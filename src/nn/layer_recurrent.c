@@ -79,8 +79,10 @@ static pn_tensor *last(pn_context *c, const frame *f, pn_tensor *h) {
   return pn_reshape(c, pn_select(c, h, 0, f->steps - 1), f->ndim - 1, f->shape + 1);
 }
 
-static pn_status unroll_gru(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_tensor **out) {
+static pn_status unroll_gru(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *const *state,
+                            pn_tensor **out) {
   frame f;
+  pn_tensor *x = call->in[0];
   if (measure(c, l, x, &f)) return c->status;
   pn_dtype dtype = (pn_dtype)x->dtype;
   pn_tensor *h0 = state_of(c, l, &f, state[0], dtype), *b = l->param[B_HH];
@@ -92,8 +94,10 @@ static pn_status unroll_gru(pn_context *c, const pn_layer *l, pn_tensor *x, pn_t
   return c->status;
 }
 
-static pn_status unroll_lstm(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_tensor **out) {
+static pn_status unroll_lstm(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *const *state,
+                             pn_tensor **out) {
   frame f;
+  pn_tensor *x = call->in[0];
   if (measure(c, l, x, &f)) return c->status;
   pn_dtype dtype = (pn_dtype)x->dtype;
   pn_tensor *h0 = state_of(c, l, &f, state[0], dtype), *c0 = state_of(c, l, &f, state[1], dtype);
@@ -106,10 +110,9 @@ static pn_status unroll_lstm(pn_context *c, const pn_layer *l, pn_tensor *x, pn_
   return c->status;
 }
 
-static pn_tensor *forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_rng *rng) {
+static pn_tensor *forward(pn_context *c, const pn_layer *l, const pni_layer_call *call) {
   pn_tensor *none[PNI_LAYER_STATES] = {NULL}, *out[PNI_LAYER_STATES + 1];
-  (void)rng;
-  return l->type->unroll(c, l, x, none, out) ? NULL : out[0];
+  return l->type->unroll(c, l, call, none, out) ? NULL : out[0];
 }
 
 static const pni_option options[] = {{"bias", "false true", 1, 0, 1, false, "add bias_ih and bias_hh"}, {0}};
@@ -121,6 +124,7 @@ const pni_layer pni_layer_gru = {
         "z h over time: [T, ..., in] -> [T, ..., hidden]; weights [3 hidden, in] and [3 hidden, hidden] as PyTorch's",
     .source = "Cho et al. 2014, in PyTorch's form",
     .size = {"in", "hidden"},
+    .input = {{"x", "[T, ..., in]", 0}},
     .param = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"},
     .options = options,
     .states = 1,
@@ -135,6 +139,7 @@ const pni_layer pni_layer_lstm = {
         "[T, ..., in] -> [T, ..., hidden]; weights [4 hidden, in] and [4 hidden, hidden] (i, f, g, o) as PyTorch's",
     .source = "Hochreiter & Schmidhuber 1997; Gers, Schmidhuber & Cummins 2000",
     .size = {"in", "hidden"},
+    .input = {{"x", "[T, ..., in]", 0}},
     .param = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"},
     .options = options,
     .states = 2,

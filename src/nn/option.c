@@ -1,6 +1,8 @@
 /*
 ** option.c: reading the options of a row.
 */
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "option.h"
@@ -43,6 +45,33 @@ static pn_status set_word(pn_context *c, const char *where, const pni_option *o,
   return PN_OK;
 }
 
+static int kind_of(const pni_option *o) { return o->kind & PNI_OPTION_KIND; }
+
+static bool in_range(const pni_option *o, double x) {
+  return x <= o->high && (kind_of(o) == PNI_OPTION_OPEN ? x > o->low : x >= o->low) &&
+         (kind_of(o) < PNI_OPTION_WHOLE || !(x < ceil(x)));
+}
+
+static pn_status set_pair(pn_context *c, const char *where, const pni_option *o, const pn_option *given, double *v) {
+  int a = 0, b = 0, end = 0;
+  if (given->word && (sscanf(given->word, "%9dx%9d%n", &a, &b, &end) < 2 || given->word[end])) a = b = INT_MIN;
+  double first = given->word ? a : given->number, second = given->word ? b : given->number;
+  if (in_range(o, first) && in_range(o, second)) return *v = PNI_PAIR_OF(first, second), PN_OK;
+  char number[32];
+  snprintf(number, sizeof number, "%.14g", given->number);
+  return pni_fail(c, PN_DOMAIN, "%s: %s must be a whole number in [%g, %g] or two of them, got %s", where, o->name,
+                  o->low, o->high, given->word ? given->word : number);
+}
+
+static pn_status set_number(pn_context *c, const char *where, const pni_option *o, double x, double *v) {
+  if (in_range(o, x)) return *v = x, PN_OK;
+  if (kind_of(o) == PNI_OPTION_WHOLE)
+    return pni_fail(c, PN_DOMAIN, "%s: %s must be a whole number in [%g, %g], got %.14g", where, o->name, o->low,
+                    o->high, x);
+  return pni_fail(c, PN_DOMAIN, "%s: %s must lie in %c%g, %g], got %g", where, o->name,
+                  kind_of(o) == PNI_OPTION_OPEN ? '(' : '[', o->low, o->high, x);
+}
+
 pn_status pni_option_set(pn_context *c, const char *where, const pni_option *rows, const pn_option *given, double *v) {
   int i = pni_option_find(rows, given->name);
   if (i < 0) return pni_fail(c, PN_DOMAIN, "%s: unknown option '%s'", where, given->name);
@@ -54,14 +83,18 @@ pn_status pni_option_set(pn_context *c, const char *where, const pni_option *row
     bool flag = strcmp(o->choices, "false true") == 0;
     if (!flag || !(x >= 0 && x <= 1) || !*pni_option_word(o->choices, (int)x, buf))
       return pni_fail(c, PN_DOMAIN, "%s: %s must be one of: %s; got %g", where, o->name, o->choices, x);
-  } else if (given->word) {
-    return pni_fail(c, PN_DOMAIN, "%s: %s must be a number, got '%s'", where, o->name, given->word);
-  } else if (!(x <= o->high && (o->open ? x > o->low : x >= o->low))) {
-    return pni_fail(c, PN_DOMAIN, "%s: %s must lie in %c%g, %g], got %g", where, o->name, o->open ? '(' : '[', o->low,
-                    o->high, x);
+    v[i] = x;
+    return PN_OK;
   }
-  v[i] = x;
-  return PN_OK;
+  if (kind_of(o) == PNI_OPTION_PAIR) return set_pair(c, where, o, given, &v[i]);
+  if (given->word) return pni_fail(c, PN_DOMAIN, "%s: %s must be a number, got '%s'", where, o->name, given->word);
+  return set_number(c, where, o, x, &v[i]);
+}
+
+static bool is_given(const pn_option *given, const char *name) {
+  for (; given && given->name; given++)
+    if (strcmp(given->name, name) == 0) return true;
+  return false;
 }
 
 pn_status pni_options_read(pn_context *c, const char *where, const pni_option *rows, const pn_option *given,
@@ -69,6 +102,8 @@ pn_status pni_options_read(pn_context *c, const char *where, const pni_option *r
   for (int i = 0; rows && rows[i].name; i++) {
     if (i >= PNI_OPTIONS) return pni_fail(c, PN_STATE, "%s: a row has at most %d options", where, PNI_OPTIONS);
     v[i] = rows[i].value;
+    if (rows[i].kind & PNI_OPTION_REQUIRED && !is_given(given, rows[i].name))
+      return pni_fail(c, PN_DOMAIN, "%s: option %s must be given", where, rows[i].name);
   }
   for (; given && given->name; given++)
     if (pni_option_set(c, where, rows, given, v)) return c->status;

@@ -28,7 +28,8 @@ typedef struct pni_storage {
   const pni_cargo *cargo; /* NULL: numbers */
 } pni_storage;
 
-enum { PNI_REQUIRES_GRAD = 1, PNI_PARAM = 2 };
+/* PNI_CARRIES: a node with updates of buffers below it (autodiff/buffer.h) */
+enum { PNI_REQUIRES_GRAD = 1, PNI_PARAM = 2, PNI_BUFFER = 4, PNI_CARRIES = 8 };
 
 /* An input of a node, with the storage version it had when the node was recorded. */
 typedef struct pni_edge {
@@ -119,9 +120,13 @@ struct pni_recorder {
 /* A tensor's slot: number of the capture, PNI_SLOT_CONSTANT or 0, its place on the tape. */
 #define PNI_SLOT_CONSTANT ((uint64_t)1 << 31)
 static inline bool pni_has_slot(const pn_context *c, const pn_tensor *t) { return t->slot >> 32 == c->captures; }
-/* Will t hold other numbers when what is being captured runs again? */
+/* Will t hold other numbers when what is being captured, or a capture around it, runs again? */
 static inline bool pni_varies(const pn_context *c, const pn_tensor *t) {
-  return t->storage->version != 0 || (pni_has_slot(c, t) && !(t->slot & PNI_SLOT_CONSTANT));
+  return t->storage->version != 0 || (t->slot && t->slot >> 32 >= c->captures_first && !(t->slot & PNI_SLOT_CONSTANT));
+}
+/* Numbers alone, though gradients in them may be wanted: no parameter and computed from none. */
+static inline bool pni_is_data(const pn_tensor *t) {
+  return !(t->flags & PNI_REQUIRES_GRAD) || !(t->op || t->flags & PNI_PARAM);
 }
 /* Refuses to take numbers out of a tensor that varies: what the caller does with them would be frozen.
  * `what` names the call. */

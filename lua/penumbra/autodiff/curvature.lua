@@ -2,6 +2,7 @@
 --- Parameters and vectors are lists of tensors of equal shapes; what a matrix acts on is their elements one after
 --- another.
 local core = require "penumbra.core"
+local derivative = require "penumbra.autodiff.derivative"
 local options = require "penumbra.options"
 
 local curvature = {}
@@ -89,35 +90,27 @@ function curvature.gauss_newton_product(outputs, loss, params, v)
   return core.grad((outputs * bent:detach()):sum(), params)
 end
 
---- jacobian(outputs, params): d outputs / d params, [numel of outputs, P]. Takes as many passes as there are outputs or
---- elements of parameters, whichever are fewer.
+--- jacobian(outputs, params): d outputs / d params, [numel of outputs, P]. Takes as many rows as there are outputs or
+--- elements of parameters, whichever are fewer, all at once (pn.jacobian).
 function curvature.jacobian(outputs, params)
   check("jacobian", "outputs", outputs, params)
-  local n, list = outputs:numel(), {}
-  local parts = zeros(params)
-  local size = curvature.flatten(parts):numel()
-  if n <= size then
-    local flat = outputs:reshape { n }
-    for i = 1, n do list[i] = curvature.flatten(core.grad(flat:select(1, i), params)) end
-    return core.stack(list, 1)
+  local n, parts = outputs:numel(), {}
+  for k, j in ipairs(derivative.jacobian(outputs, params)) do
+    parts[k] = j:reshape { n, params[k]:numel() }
   end
-  local along, unit = forward(outputs, params), core.eye(size, { dtype = outputs:dtype() })
-  for j = 1, size do list[j] = along(curvature.unflatten(unit:select(1, j), parts)):reshape { n } end
-  return core.stack(list, 2)
+  return core.concatenate(parts, 2)
 end
 
---- hessian(loss, params): the exact Hessian of a loss of one element, [P, P], in P products.
+--- hessian(loss, params): the exact Hessian of a loss of one element, [P, P], in P products, done at once.
 function curvature.hessian(loss, params)
   check("hessian", "loss", loss, params)
   local g = core.grad(loss, params, { create_graph = true })
-  local unit, list = zeros(params), {}
-  local size = curvature.flatten(unit):numel()
-  local eye = core.eye(size, { dtype = loss:dtype() })
-  for j = 1, size do
-    local slope = dot(g, curvature.unflatten(eye:select(1, j), unit))
-    list[j] = curvature.flatten(slope and slope:requires_grad() and core.grad(slope, params) or unit)
+  local unit = zeros(params)
+  local function row(v)
+    local slope = dot(g, curvature.unflatten(v, unit))
+    return curvature.flatten(slope and slope:requires_grad() and core.grad(slope, params) or unit)
   end
-  return core.stack(list, 1)
+  return derivative.each_row(curvature.flatten(unit):numel(), loss, row)[1]
 end
 
 --- output_hessians(loss, outputs): the Hessians of each datum's loss in its outputs: outputs [B, C] -> [B, C, C]. The

@@ -14,8 +14,28 @@ local options = require "penumbra.options"
 local replay = {}
 local capture = core.capture
 
-local function whole(self, body, ...)
-  capture.look(self)
+local OFTEN = 5 -- captures that one value made, after which it is told
+
+local advice = {
+  number = "another number each time: pass it as an argument, pn.tensor(v), or keep it in a parameter",
+  tensor = "another tensor each time: pass it as an argument",
+}
+
+-- Counts the captures that came of a change outside, and tells once which value made them.
+local function count_change(changes, name, kind)
+  if not name or changes.told then
+    return
+  end
+  changes[name] = (changes[name] or 0) + 1
+  if changes[name] == OFTEN then
+    changes.told = true
+    require("penumbra.train.progress").say(("%scompile: captured anew %d times because %s, outside of the function, " ..
+      "held %s"):format(changes.line, OFTEN, name, advice[kind] or "something else each time, which no plan can keep"))
+  end
+end
+
+local function whole(self, changes, body, ...)
+  count_change(changes, capture.look(self))
   return capture.finish(self, body(capture.begin(...)))
 end
 
@@ -74,7 +94,8 @@ end
 --- `beta` in config.beta (2000 places at most). Not watched are keys that are computed, config["be" .. "ta"], the
 --- insides of coroutines and of C libraries, and whatever else comes from outside: os.time, math.random, files;
 --- these, printing and other effects happen at the capture only. A number that changes from call to call is better
---- an argument, pn.tensor(v): it needs no new capture.
+--- an argument, pn.tensor(v): it needs no new capture. A value that has made five captures is named once, on
+--- standard error.
 ---
 --- What would be frozen is refused, with the line: x:item(), x:totable(), tostring(x), saving, plotting and masks
 --- as indices on anything that depends on arguments, parameters or draws; a failure that is caught (pcall, or the
@@ -101,6 +122,8 @@ function replay.compile(f, given)
   if o.optimiser then
     options.object("compile", "optimiser", o.optimiser, "an optimiser (as pn.optim.adam gives)", "step")
   end
+  local line = core.script_line()
+  local changes = { line = line ~= "" and line .. ": " or "" }
   local body = o.optimiser and with_update(f, o.optimiser) or f
   -- A call that cannot be replayed: part of another capture, after a failure, or the first of its kind.
   local function miss(self, failed, ...)
@@ -112,7 +135,7 @@ function replay.compile(f, given)
       end
       return f(...)
     end
-    return settle(pcall(whole, self, body, ...))
+    return settle(pcall(whole, self, changes, body, ...))
   end
   return capture.new(miss, o.watch or f, o.plans, o.optimiser ~= nil)
 end

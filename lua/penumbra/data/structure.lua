@@ -170,6 +170,12 @@ local function write_table(w, t, path)
   w.open[t], w.depth = nil, w.depth - 1
 end
 
+-- As pn.dist.custom makes them: what they do is code.
+local function made_by_script(v)
+  local meta = type(v) == "table" and getmetatable(v)
+  return type(meta) == "table" and rawget(meta, "own") ~= nil
+end
+
 -- Adds the text of v; the name in the file if it is a tensor or an object.
 function write(w, v, path)
   local kind, out = type(v), w.out
@@ -183,6 +189,9 @@ function write(w, v, path)
     pack.write(v, name, w.tensors, w.texts)
     out[#out + 1] = "object " .. quote(name)
     return name
+  elseif made_by_script(v) then
+    core.error(("%s: '%s' is a %s of a script: save d:arguments() and make it again"):format(w.where, path,
+      getmetatable(v).__name))
   elseif kind == "table" then
     write_table(w, v, path)
   elseif kind == "number" then

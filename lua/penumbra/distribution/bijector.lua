@@ -21,6 +21,7 @@
 -- help: pn.dist.bijector, part
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local own = require "penumbra.distribution.own_bijector"
 
 local bijector = {}
 
@@ -70,12 +71,20 @@ function bijector.chain(list)
   if type(list) ~= "table" then
     core.error("chain: bijectors must be a list, got " .. type(list))
   end
+  for _, b in ipairs(list) do
+    if own.is(b) then
+      for k, each in ipairs(list) do
+        options.argument("chain", "part " .. k, each, "bijector")
+      end
+      return own.chain(list)
+    end
+  end
   return core.new_composed_bijector("chain", list)
 end
 
 --- inverse(b): b backwards.
 function bijector.inverse(b)
-  return core.new_composed_bijector("inverse", { b })
+  return own.is(b) and own.inverse(b) or core.new_composed_bijector("inverse", { b })
 end
 
 local optional = options.optional
@@ -122,7 +131,9 @@ end
 
 --- is(x): is x a bijector?
 function bijector.is(x)
-  return type(x) == "userdata" and getmetatable(x) == "penumbra.bijector"
+  return type(x) == "userdata" and getmetatable(x) == "penumbra.bijector" or own.is(x)
 end
+
+bijector.custom = own.custom
 
 return bijector

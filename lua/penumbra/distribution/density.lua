@@ -6,6 +6,7 @@
 ---     pn.plot.save("both.svg", {dist.panel(p), dist.panel(q)})         -- several panels
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local own = require "penumbra.distribution.own"
 local plot = require "penumbra.plot"
 
 local density = {}
@@ -407,10 +408,10 @@ function density.panel(d, given)
     end
   end
   if o.num_points < 2 then core.error(("plot: num_points must be at least 2, got %g"):format(o.num_points)) end
-  local list = type(d) == "table" and d or { d }
+  local list = type(d) == "table" and not own.is(d) and d or { d }
   if #list == 0 then core.error "plot: needs a distribution or a list of distributions" end
   for i, each in ipairs(list) do
-    if type(each) ~= "userdata" or getmetatable(each) ~= "penumbra.distribution" then
+    if not own.is(each) and (type(each) ~= "userdata" or getmetatable(each) ~= "penumbra.distribution") then
       core.error(("plot: item %d must be a distribution, got %s"):format(i, type(each)))
     elseif #list > 1 and #each.event_shape > 0 then
       core.error(("plot: several distributions in one picture must be of numbers; %s is not"):format(each.name))

@@ -41,11 +41,11 @@ local function render(node, indent, width)
   return table.concat(lines, "\n")
 end
 
--- Parameters in the order of their row.
-local function parameter_items(rows, kind, given)
-  local items = {}
-  for _, row in ipairs(rows) do
-    for _, p in ipairs(row.name == kind and row.parameters or {}) do
+-- Parameters in the order of their row, or of a script's kind.
+local function parameter_items(rows, v)
+  local items, given = {}, v:arguments()
+  for _, row in ipairs(type(v) == "table" and { v.kind } or rows) do
+    for _, p in ipairs(row.name == v.name and row.parameters or {}) do
       if given[p.name] then items[#items + 1] = { label = p.name .. " = ", node = value(given[p.name]) } end
     end
   end
@@ -53,20 +53,23 @@ local function parameter_items(rows, kind, given)
 end
 
 local function bijector_node(b)
-  local items = parameter_items(core.bijector_rows(), b.name, b:arguments())
+  local items = parameter_items(core.bijector_rows(), b)
   for _, part in ipairs(b.parts) do items[#items + 1] = { node = bijector_node(part) } end
   local open, close = "{", "}"
   if b.name == "inverse" or #items == 0 then open, close = "(", ")" end
   return { open = b.name .. open, items = items, close = close }
 end
 
-local function kind_of(v) return type(v) == "userdata" and getmetatable(v) end
+local function kind_of(v)
+  local meta = getmetatable(v)
+  return type(meta) == "table" and rawget(meta, "own") and "penumbra." .. meta.__name or meta
+end
 
 local function distribution_node(d)
   local parts, moved = d.parts, d.independent_rank
   local tail = moved > 0 and (":independent(%d)"):format(moved) or ""
   if #parts == 0 then
-    local items = parameter_items(core.distribution_rows(), d.name, d:arguments())
+    local items = parameter_items(core.distribution_rows(), d)
     return { open = d.name .. "{", items = items, close = "}" .. tail }
   end
   local items = {}

@@ -1,6 +1,6 @@
---- What a network holds, found wherever it stands: in layers, networks, modules, lists, tables, objects of one's own,
---- distributions, bijectors and Gaussian factors. One walk serves parameters, states, counts, divergences, optimisers
---- and texts, so that nothing is left untrained, unsaved or uncounted.
+--- What a network holds, parameters and buffers, found wherever it stands: in layers, networks, modules, lists,
+--- tables, objects of one's own, distributions, bijectors and Gaussian factors. One walk serves parameters, states,
+--- counts, divergences, optimisers and texts, so that nothing is left untrained, unsaved or uncounted.
 ---
 --- The order is the same in every process: entries of a list by position, then the other fields by the bytes of their
 --- names; parameters of a distribution or bijector as its row declares them, then its parts. A name is the path,
@@ -79,7 +79,12 @@ end
 local inside = {}
 
 inside["penumbra.layer"] = function(layer)
-  return layer:own_parameters()
+  local buffers = layer:own_buffers()
+  if #buffers == 0 then
+    return layer:own_parameters()
+  end
+  local list = table.move(layer:own_parameters(), 1, #layer:own_parameters(), 1, {})
+  return table.move(buffers, 1, #buffers, #list + 1, list)
 end
 
 local function of_kind(v, type_name)
@@ -150,7 +155,7 @@ local function walk_table(w, t, path)
   w.depth = w.depth - 1
 end
 
--- Calls w.found(parameter, path) for each parameter in v, once.
+-- Calls w.found(parameter, path) for each parameter in v, once, and the same for buffers.
 function walk(w, v, path)
   local kind = type(v)
   if kind == "table" then
@@ -164,7 +169,7 @@ function walk(w, v, path)
   end
   local name = type_name(v)
   if core.is_tensor(v) then
-    if v:is_param() then
+    if v:is_param() or v:is_buffer() then
       local id = core.identity(v)
       if not w.seen[id] then
         w.seen[id] = true
@@ -215,16 +220,17 @@ local function check_computed(w, list)
   end
 end
 
---- named(x): list of {name, parameter} of everything that x holds.
-function parameters.named(x)
-  local list, places = {}, {}
+-- Lists of {name, tensor} of the parameters and of the buffers that x holds.
+local function all(x)
+  local list, buffers, places = {}, {}, {}
   local w = { seen = {}, odd = {}, computed = {} }
   function w.found(t, path)
     if places[path] then
       core.error(("parameters: two parameters have the name '%s'"):format(path))
     end
     places[path] = true
-    list[#list + 1] = { path, t }
+    local into = t:is_param() and list or buffers
+    into[#into + 1] = { path, t }
   end
   walk(w, x, "")
   if #w.odd > 0 then
@@ -233,7 +239,23 @@ function parameters.named(x)
   if #w.computed > 0 then
     check_computed(w, list)
   end
-  return list
+  return list, buffers
+end
+
+--- named(x): list of {name, parameter} of everything that x holds.
+function parameters.named(x)
+  return (all(x))
+end
+
+--- named_buffers(x): list of {name, buffer} of everything that x holds.
+function parameters.named_buffers(x)
+  return (select(2, all(x)))
+end
+
+-- Both, the parameters first.
+local function named_all(x)
+  local list, buffers = all(x)
+  return table.move(buffers, 1, #buffers, #list + 1, list)
 end
 
 --- list(x): the parameters alone, in that order; the field `names` of the list holds their names.
@@ -255,12 +277,21 @@ function parameters.count(x)
   return n
 end
 
+--- count_buffers(x): the number of elements of all buffers.
+function parameters.count_buffers(x)
+  local n = 0
+  for _, entry in ipairs(parameters.named_buffers(x)) do
+    n = n + entry[2]:numel()
+  end
+  return n
+end
+
 -- ---- states ----
 
---- state(x): table name -> copy of the values.
+--- state(x): table name -> copy of the values, of parameters and buffers.
 function parameters.state(x)
   local state = {}
-  for _, entry in ipairs(parameters.named(x)) do
+  for _, entry in ipairs(named_all(x)) do
     state[entry[1]] = core.detach(core.param(entry[2]))
   end
   return state
@@ -270,7 +301,7 @@ local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
 end
 
--- What of `state` does not fit the named parameters, as a list of phrases.
+-- What of `state` does not fit the named parameters and buffers, as a list of phrases.
 local function misfits(entries, state)
   local wrong, known = {}, {}
   for _, entry in ipairs(entries) do
@@ -294,7 +325,7 @@ local function misfits(entries, state)
   end
   table.sort(extra)
   for _, name in ipairs(extra) do
-    wrong[#wrong + 1] = ("'%s' is not a parameter of this network"):format(name)
+    wrong[#wrong + 1] = ("'%s' is not a parameter or buffer of this network"):format(name)
   end
   return wrong
 end
@@ -304,7 +335,7 @@ function parameters.load_state(x, state)
   if type(state) ~= "table" then
     core.error("load_state: state must be a table of tensors, got " .. type(state))
   end
-  local entries = parameters.named(x)
+  local entries = named_all(x)
   local wrong = misfits(entries, state)
   if #wrong > 0 then
     core.error("load_state: " .. table.concat(wrong, "; "))
@@ -318,11 +349,14 @@ end
 -- ---- other values ----
 
 local function with_layer(layer, values, path)
-  local own = {}
+  local own, buffers = {}, {}
   for k, entry in ipairs(layer:own_parameters()) do
-    own[k] = values[join(path, entry[1])]
+    own[k] = values[join(path, entry[1])] or entry[2]
   end
-  return #own > 0 and layer:with(own) or layer
+  for k, entry in ipairs(layer:own_buffers()) do
+    buffers[k] = values[join(path, entry[1])] or entry[2]
+  end
+  return #own + #buffers > 0 and layer:with(own, buffers) or layer
 end
 
 local function with_values(v, values, path, made)
@@ -355,24 +389,33 @@ end
 
 --- with(x, values): a copy of the network x that computes with the tensors of `values`, a table name -> tensor of the
 --- names and shapes of named(x), in the place of its parameters. x is not changed; what holds no parameter is shared.
+--- values may name buffers too; buffers that it does not name are shared with x.
 function parameters.with(x, values)
-  local all = {}
-  for _, entry in ipairs(parameters.named(x)) do -- one that stands in several places has one name
+  local by_tensor, named, buffers = {}, all(x)
+  for _, entry in ipairs(named) do -- one that stands in several places has one name
     local t = values[entry[1]]
     if not core.is_tensor(t) or shape_text(t) ~= shape_text(entry[2]) then
       core.error(("network: '%s' must be a tensor of shape %s, got %s%s"):format(entry[1], shape_text(entry[2]),
         core.is_tensor(t) and "shape " .. shape_text(t) or type(t),
         core.is_tensor(t) and #t:shape() > #entry[2]:shape() and " (particles side by side need another model)" or ""))
     end
-    all[core.identity(entry[2])] = t
+    by_tensor[core.identity(entry[2])] = t
+  end
+  for _, entry in ipairs(buffers) do
+    local t = values[entry[1]]
+    if t ~= nil and (not core.is_tensor(t) or shape_text(t) ~= shape_text(entry[2])) then
+      core.error(("network: buffer '%s' must be a tensor of shape %s, got %s"):format(entry[1], shape_text(entry[2]),
+        core.is_tensor(t) and "shape " .. shape_text(t) or type(t)))
+    end
+    by_tensor[core.identity(entry[2])] = t
   end
   local places = {}
   local function each(v, path, seen)
     local name = type_name(v)
     if core.is_tensor(v) then
-      places[path] = v:is_param() and all[core.identity(v)] or nil
+      places[path] = by_tensor[core.identity(v)]
     elseif name == "penumbra.layer" then
-      for _, entry in ipairs(v:own_parameters()) do
+      for _, entry in ipairs(inside[name](v)) do
         each(entry[2], join(path, entry[1]), seen)
       end
     elseif type(v) == "table" and not seen[v] then
@@ -457,24 +500,34 @@ function network:parameters()
   return parameters.list(self)
 end
 
+--- List of {name, buffer}: what changes and is not trained, as running statistics, in the same order.
+function network:named_buffers()
+  return parameters.named_buffers(self)
+end
+
+--- Number of elements of the buffers.
+function network:num_buffers()
+  return parameters.count_buffers(self)
+end
+
 --- Number of parameter elements.
 function network:num_parameters()
   return parameters.count(self)
 end
 
---- Table name -> copy of the values of the parameters: a snapshot that later steps do not change.
+--- Table name -> copy of the values of the parameters and buffers: a snapshot that later steps do not change.
 function network:state()
   return parameters.state(self)
 end
 
---- Sets the parameters from a table name -> tensor. Everything is checked first, so on an error nothing
+--- Sets the parameters and buffers from a table name -> tensor. Everything is checked first, so on an error nothing
 --- has changed. Returns the network.
 function network:load_state(state)
   return parameters.load_state(self, state)
 end
 
 --- methods: what networks, distributions, bijectors and Gaussian factors answer to: named_parameters, parameters,
---- num_parameters, state, load_state.
+--- num_parameters, named_buffers, num_buffers, state, load_state.
 parameters.methods = network
 
 for _, list in ipairs { core.layer_methods, core.distribution_methods, core.bijector_methods, core.natural_methods } do

@@ -232,4 +232,36 @@ function chart.filter_trace(trace, given)
   }
 end
 
+local history_options = { x_label = "epoch", log = false }
+
+--- What a training run (pn.train.fit's result) came to: a list of panels for plot.save and plot.show: the loss by epoch
+--- and, with validation, the score, whose best has a dot. Options: x_label ("epoch"), log (false; the loss on a
+--- logarithmic axis).
+function chart.history(run, given)
+  local where = "plot.history"
+  local plot = require "penumbra.plot"
+  options.argument(where, "run", run, "table")
+  local o = options.check(where, given, history_options)
+  options.argument(where, "run.history", run.history, "table")
+  if #run.history == 0 then
+    core.error(where .. ": run must have at least one epoch")
+  end
+  local panels = { plot.panel { plot.line(nil, run.history, { colour = BLUE }), title = "loss", x_label = o.x_label,
+    y_log = o.log } }
+  local at, score = {}, {}
+  for epoch = 1, run.epoch or #run.history do
+    local v = run.scores and run.scores[epoch]
+    if v then
+      at[#at + 1], score[#score + 1] = epoch, v
+    end
+  end
+  if #at > 0 then
+    panels[2] = plot.panel { plot.line(at, score, { colour = BLUE }),
+      plot.points({ run.best_epoch }, { run.best }, { colour = RED, size = 1,
+        label = ("best, %.5g"):format(run.best) }),
+      title = "score", x_label = o.x_label, legend = "bottom right" }
+  end
+  return panels
+end
+
 return chart

@@ -99,7 +99,7 @@ local function contents(prefix)
   local lines, column, list = {}, 0, {}
   for _, e in ipairs(entries()) do
     local rest = e.qualified:sub(1, #prefix + 1) == prefix .. "." and e.qualified:sub(#prefix + 2)
-    if rest and not rest:find "[.:]" and e.kind ~= "module" then
+    if rest and not rest:find "[.:]" then
       list[#list + 1] = { rest, first_line(e.text) }
       column = math.max(column, math.min(#rest, 24))
     end

@@ -128,7 +128,9 @@ local function row_text(row, method)
     if row.parts == 0 then add("From %s to %s.", (row.domain:gsub("_", " ")), (row.codomain:gsub("_", " "))) end
   elseif type(row.options) == "table" and row.kind ~= "op" then
     for _, input in ipairs(row.inputs or {}) do
-      add("  %s%s: %s%s", input.name, input.shape, input.doc, input.optional and " (may be absent)" or "")
+      local shape = row.kind == "layer" and input.shape and " " .. input.shape or input.shape or ""
+      add("  %s%s%s%s", input.name, shape, input.doc and ": " .. input.doc or "",
+        input.optional and " (may be absent)" or "")
     end
     if row.result then add("Gives %s.", row.result) end
     for _, o in ipairs(row.options) do

@@ -143,6 +143,10 @@ d:named_parameters()
   List of {name, parameter}; names as "scale", or "2.1.scale" within parts.
 d:num_parameters()
   Number of elements of the parameters.
+d:named_buffers()
+  List of {name, buffer}: what is saved and not trained (pn.nn.buffer).
+d:num_buffers()
+  Number of elements of the buffers.
 d:state()
   Table name -> copy of the values of the parameters.
 d:load_state(state)
@@ -155,6 +159,10 @@ b:named_parameters()
   List of {name, parameter}; names as "scale", or "2.scale" within parts.
 b:num_parameters()
   Number of elements of the parameters.
+b:named_buffers()
+  List of {name, buffer}: what is saved and not trained (pn.nn.buffer).
+b:num_buffers()
+  Number of elements of the buffers.
 b:state()
   Table name -> copy of the values of the parameters.
 b:load_state(state)
@@ -193,6 +201,8 @@ x:requires_grad()
   true if gradients flow to x.
 x:is_param()
   true if x was made by pn.param.
+x:is_buffer()
+  true if x was made by pn.nn.buffer.
 x:set(values)
   Overwrites a parameter with the values of a tensor of the same shape; returns it. Graphs that used the old
   values can no longer be differentiated.

@@ -17,15 +17,15 @@ local methods = {}
 local class = { __index = methods, __name = "progress", __close = function(self) self:finish() end }
 
 --- A progress line. Options: total (steps, absent if not known), label, out (io.stderr), every (seconds
---- between two lines: 0.1 on a terminal, 10 elsewhere), width (of the line).
+--- between two lines: 0.1 on a terminal, 10 elsewhere), width (of the line), done (0: steps that were made before).
 function progress.new(opt)
   local o = options.check("progress.new", opt, { total = options.optional "number", label = "", out = io.stderr,
-    every = options.optional "number", width = options.optional "number" })
+    every = options.optional "number", width = options.optional "number", done = 0 })
   local columns = io.type(o.out) == "file" and core.terminal(o.out) or nil
   local now = core.clock()
   return setmetatable({ total = o.total, label = o.label, out = o.out, terminal = columns ~= nil,
     width = o.width or columns and columns - 1 or 120, every = o.every or columns and 0.1 or 10,
-    done = 0, start = now, last = now, skip = 1, left = 1, names = {}, values = {} }, class)
+    done = o.done, from = o.done, start = now, last = now, skip = 1, left = 1, names = {}, values = {} }, class)
 end
 
 --- Seconds as people write them: "4.2 s", "3:07", "2:03:07".
@@ -52,10 +52,12 @@ local function value_text(value)
   return type(value) == "number" and ("%.4g"):format(value) or tostring(value)
 end
 
+local latest = setmetatable({}, { __mode = "v" }) -- the line that stands on a terminal
+
 -- The line as it stands at time `now`.
 local function text_of(self, now)
   local spent = now - self.start
-  local rate = spent > 0 and self.done / spent or 0
+  local rate = spent > 0 and (self.done - self.from) / spent or 0
   local parts = {}
   if self.label ~= "" then parts[1] = self.label end
   if self.total then
@@ -78,7 +80,7 @@ end
 local function write(self, now)
   self.last = now
   local line = text_of(self, now)
-  self.written = true
+  self.written, latest.bar = true, self
   if self.terminal then
     self.out:write("\r", line, "\27[K")
     self.out:flush()
@@ -123,6 +125,14 @@ function methods:print(text)
   if self.terminal and self.written then write(self, core.clock()) end
 end
 
+--- Takes the line from the terminal until the next step that shows it, so that others can write there.
+function methods:hide()
+  if self.terminal and self.written and not self.finished then
+    self.out:write "\r\27[K"
+    self.out:flush()
+  end
+end
+
 --- Writes the last line and ends it. Doing it twice is harmless; a `<close>` variable does it by itself.
 function methods:finish()
   if self.finished then return end
@@ -131,6 +141,17 @@ function methods:finish()
   if self.terminal then self.out:write "\n" end
   self.out:flush()
   self.names, self.values = {}, {}
+end
+
+--- Writes `text` as a line of its own on standard error, above the progress line if there is one. Nothing where a host
+--- gives scripts no files.
+function progress.say(text)
+  local bar = latest.bar
+  if bar and bar.written and not bar.finished then
+    bar:print(text)
+  elseif io and io.stderr then
+    io.stderr:write(text, "\n")
+  end
 end
 
 local shown = false

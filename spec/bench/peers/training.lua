@@ -33,16 +33,23 @@ function training.bayesian()
     end}
 end
 
-function training.classifier()
-  local net = nn.sequential{nn.linear(784, 64, o), nn.relu(), nn.linear(64, 10, o)}
-  local labels = {}
-  for i = 1, 64 do labels[i] = i % 10 end
-  return {"784-64-10", parameters = net:parameters(),
-    tensors = {pn.rand({64, 784}, o), pn.tensor(labels, {dtype = "int64"})},
+local function classifier(key, batch, sizes)
+  local layers, labels = {}, {}
+  for k = 2, #sizes do
+    layers[#layers + 1] = nn.linear(sizes[k - 1], sizes[k], o)
+    layers[#layers + 1] = k < #sizes and nn.relu() or nil
+  end
+  local net = nn.sequential(layers)
+  for i = 1, batch do labels[i] = i % sizes[#sizes] end
+  return {key, parameters = net:parameters(),
+    tensors = {pn.rand({batch, sizes[1]}, o), pn.tensor(labels, {dtype = "int64"})},
     loss = function(x, label)
       return -dist.categorical{logits = net(x)}:log_prob(label):mean()
     end}
 end
+
+function training.classifier() return classifier("784-64-10", 64, {784, 64, 10}) end
+function training.wide_classifier() return classifier("784-400-20", 100, {784, 400, 20}) end
 
 -- Encoder 784-200-200-(40 means, 40 logarithms of variances), decoder 40-200-200-784, tanh.
 local function autoencoder()

@@ -49,6 +49,7 @@ enum {
   PNI_OP_CHECK = 256,     /* evaluated for its failure: kept in a plan though nobody uses the result */
   PNI_OP_AXIS = 1024,     /* attr i[0] is an axis of the first input, which must have it */
   PNI_OP_JOINS = 4096,    /* puts its list one after another along axis i[0]: neighbours there may be given as one */
+  PNI_OP_CARRIER = 8192,  /* a node, with PNI_CARRIES, also where no gradient flows: what it carries is looked for */
   PNI_OP_AS_FLOAT = 2048  /* its one input is made float of int64 and bool: float64, or a script's default dtype */
 };
 
@@ -65,6 +66,8 @@ struct pni_op {
    * optional. Ints go to attr->i in this order (a list last), numbers to attr->r. */
   const char *args;
   const char *doc; /* formula in one line, shapes, source */
+  /* What finite inputs that give NaN or an infinity mean, if always the same; may be NULL. */
+  const char *advice;
   int flags;
   pni_domain domain[3];
   /* Shape and dtype of the result; NULL: broadcast of all inputs, their common dtype. */

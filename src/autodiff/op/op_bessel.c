@@ -285,11 +285,11 @@ static void draw_shard(void *data, int64_t begin, int64_t end) {
   const draws *w = data;
   const void *x = pni_data(w->concentration);
   void *out = pni_data(w->out);
-  bool wide = w->out->dtype == PN_FLOAT64;
+  bool in_double = w->out->dtype == PN_FLOAT64;
   for (int64_t i = begin; i < end; i++) {
     double z = pni_von_mises_draw(w->key, w->position + (uint64_t)i,
-                                  wide ? ((const double *)x)[i] : (double)((const float *)x)[i]);
-    if (wide)
+                                  in_double ? ((const double *)x)[i] : (double)((const float *)x)[i]);
+    if (in_double)
       ((double *)out)[i] = z;
     else
       ((float *)out)[i] = (float)z;

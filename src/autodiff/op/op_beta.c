@@ -19,17 +19,17 @@ typedef struct {
   three f;
 } shard;
 
-static double element(const void *p, bool wide, int64_t i) {
-  return wide ? ((const double *)p)[i] : (double)((const float *)p)[i];
+static double element(const void *p, bool in_double, int64_t i) {
+  return in_double ? ((const double *)p)[i] : (double)((const float *)p)[i];
 }
 
 static void fill(void *data, int64_t begin, int64_t end) {
   const shard *w = data;
-  bool wide = w->out->dtype == PN_FLOAT64;
+  bool in_double = w->out->dtype == PN_FLOAT64;
   void *out = pni_data(w->out);
   for (int64_t i = begin; i < end; i++) {
-    double y = w->f(element(w->in[0], wide, i), element(w->in[1], wide, i), element(w->in[2], wide, i));
-    if (wide)
+    double y = w->f(element(w->in[0], in_double, i), element(w->in[1], in_double, i), element(w->in[2], in_double, i));
+    if (in_double)
       ((double *)out)[i] = y;
     else
       ((float *)out)[i] = (float)y;

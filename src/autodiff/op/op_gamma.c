@@ -120,8 +120,8 @@ static void draw_shard(void *data, int64_t begin, int64_t end) {
   const draws *w = data;
   const void *a = pni_data(w->a);
   void *out = pni_data(w->out);
-  bool wide = w->out->dtype == PN_FLOAT64;
-  if (wide) {
+  bool in_double = w->out->dtype == PN_FLOAT64;
+  if (in_double) {
     pni_fill_gamma(w->key, w->position + (uint64_t)begin, (uint64_t)(end - begin), (const double *)a + begin,
                    (double *)out + begin, false);
     return;

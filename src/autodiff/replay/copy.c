@@ -52,7 +52,7 @@ static void *copy_list(pn_context *c, const void *v, int64_t cap, size_t size) {
     (l).n = (l).v ? (old).n : 0;                                                                                       \
   } while (0)
 
-static pni_tape *copy_tape(pn_context *c, const pni_tape *old) {
+pni_tape *pni_tape_copy(pn_context *c, const pni_tape *old) {
   pni_tape *tape = pni_calloc(c, sizeof *tape);
   if (!tape) return NULL;
   tape->ninput = old->ninput;
@@ -80,7 +80,7 @@ pn_plan *pn_plan_copy(pn_context *c, const pn_plan *old) {
     return NULL;
   }
   size_t mark = pn_scope_open(c);
-  pni_tape *tape = copy_tape(c, old->tape);
+  pni_tape *tape = pni_tape_copy(c, old->tape);
   pn_plan *p = tape ? pni_plan_new(c, tape, old->nout) : NULL;
   if (p) {
     if (p->out) memcpy(p->out, old->out, (size_t)old->nout * sizeof *p->out);

@@ -479,7 +479,7 @@ static void run_tiles(void *data, int64_t begin, int64_t end) {
 }
 
 pn_status pni_group_run(pn_context *c, const pni_group *g) {
-  enum { GRAIN = 64 };
+  enum { GRAIN = 16 };
   int64_t tiles = g->block ? (g->rows + g->block - 1) / g->block : g->rows * parts_of(g);
   pn_status s = PN_OK;
   if (tiles > 2 * GRAIN)

@@ -303,16 +303,6 @@ static pn_status schedule(pn_context *c, pn_plan *p) {
   return c->status;
 }
 
-/* Who catches a failure within a capture and goes another way would go it always. */
-static pn_status check_whole(pn_context *c, const pni_tape *tape) {
-  if (c->broken[0])
-    return pni_fail(
-        c, PN_STATE,
-        "compile: the function went on after a failure that may not come again, its way would be frozen: %s",
-        c->broken);
-  return pni_tape_check_draws(c, tape, "the end");
-}
-
 pn_status pni_plan_settle(pn_context *c, pn_plan *p) {
   if (settle_values(c, p) || schedule(c, p)) return c->status;
   p->direct = p->nbound == 0;
@@ -326,7 +316,7 @@ static pn_status build(pn_context *c, pn_plan *p, pn_tensor *const *out) {
     if (!out[k]) return pni_fail(c, PN_STATE, "capture: result %d must be a tensor, got NULL", k + 1);
     if ((p->out[k] = pni_tape_value(c, p->tape, out[k])) < 0) return c->status;
   }
-  if (check_whole(c, p->tape) || pni_roll_up(c, p->tape, p->nout, p->out)) return c->status;
+  if (pni_tape_check_whole(c, p->tape) || pni_roll_up(c, p->tape, p->nout, p->out)) return c->status;
   return pni_plan_settle(c, p);
 }
 
@@ -364,8 +354,9 @@ pn_plan *pni_plan_new(pn_context *c, pni_tape *tape, int nout) {
 }
 
 pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
-  if (!c->recorder) {
+  if (!c->recorder || ((pni_tape *)c->recorder)->examples) {
     pni_fail(c, PN_STATE, "capture: there is none to end");
+    pn_capture_cancel(c);
     return NULL;
   }
   pn_plan *p = pni_failed(c) ? NULL : pni_plan_new(c, (pni_tape *)c->recorder, n);

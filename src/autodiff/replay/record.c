@@ -34,13 +34,14 @@ bool pni_record_made(const pn_context *c, const pn_tensor *t) {
 /* A new value with t's geometry; room was made. */
 static int add_value(pn_context *c, pni_tape *tape, pn_tensor *t, int kind) {
   int at = (int)tape->value.n++;
+  bool varies = pni_varies(c, t);
   pni_value *v = &tape->value.v[at];
-  v->t = *t;
+  v->t = *t; /* with its slot in a capture around this one */
   v->kind = kind;
   v->base = at;
   v->outside = NULL;
   v->move = 0;
-  t->slot = slot_of(c, at, kind == PNI_VALUE_OUTSIDE && t->storage->version == 0);
+  t->slot = slot_of(c, at, kind == PNI_VALUE_OUTSIDE && !varies);
   return at;
 }
 
@@ -55,12 +56,10 @@ static bool is_made_around(const pni_tape *tape, const pn_tensor *t) {
 /* Results that were computed from parameters before the capture would not follow the parameters. */
 static pn_status check_outside(pn_context *c, const pn_tensor *t) {
   const pni_tape *tape = tape_of(c);
+  if (tape->examples) return PN_OK;
   if (tape->inner && !pni_has_slot(c, t) &&
       ((t->flags & (PNI_REQUIRES_GRAD | PNI_PARAM)) == PNI_REQUIRES_GRAD || is_made_around(tape, t)))
-    return pni_fail(
-        c, PN_STATE,
-        "odeint: f uses a tensor from outside that depends on parameters or differs from call to call: pass "
-        "it in {parameters = {...}}");
+    return pni_fail(c, PN_STATE, "%s", tape->inner);
   if (!(t->flags & PNI_REQUIRES_GRAD) || t->flags & PNI_PARAM || pni_has_slot(c, t)) return PN_OK;
   return pni_fail(c, PN_STATE,
                   "compile: a tensor that was computed from parameters outside the function is used inside (compute it "
@@ -99,6 +98,16 @@ pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *
                   where);
 }
 
+/* Who catches a failure within a capture and goes another way would go it always. */
+pn_status pni_tape_check_whole(pn_context *c, const pni_tape *tape) {
+  if (c->broken[0])
+    return pni_fail(
+        c, PN_STATE,
+        "compile: the function went on after a failure that may not come again, its way would be frozen: %s",
+        c->broken);
+  return pni_tape_check_draws(c, tape, "the end");
+}
+
 static pn_status drawn(pn_context *c, pn_tensor *t, pn_rng *rng, const pni_draw *d) {
   pni_tape *tape = tape_of(c);
   tape->reservations++;
@@ -135,6 +144,21 @@ static pn_status copy_attr(pn_context *c, pni_tape *tape, const pni_attr *a, int
   return PN_OK;
 }
 
+/* Which inputs came without a graph, and whether the result will have one. */
+static pn_status note_graph(pn_context *c, pni_tape *tape, const pni_call *call, pni_note *note) {
+  bool graph = false;
+  if (PNI_RESERVE(c, tape->cut, tape->edge.n - tape->cut.n)) return c->status;
+  memset(tape->cut.v + tape->cut.n, 0, (size_t)(tape->edge.n - tape->cut.n));
+  for (int k = 0; k < call->nin; k++) {
+    bool has = (call->in[k]->flags & PNI_REQUIRES_GRAD) != 0;
+    tape->cut.v[note->first + k] = !has;
+    graph |= has;
+  }
+  tape->cut.n = tape->edge.n;
+  note->cut = c->no_grad || !graph || call->op->flags & PNI_OP_NODIFF;
+  return PN_OK;
+}
+
 pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y) {
   pni_tape *tape = tape_of(c);
   bool varies = (call->op->flags & PNI_OP_DRAW) != 0;
@@ -148,7 +172,7 @@ pn_status pni_record_apply(pn_context *c, const pni_call *call, pn_tensor *y) {
   int64_t attr = -1;
   if (copy_attr(c, tape, call->attr, &attr)) return c->status;
   pni_note *note = add_note(c, tape, call->nin, call->in);
-  if (!note) return c->status;
+  if (!note || (tape->examples && note_graph(c, tape, call, note))) return c->status;
   bool view = call->op->view && y->storage == call->in[0]->storage;
   note->op = call->op;
   note->attr = attr;
@@ -171,7 +195,13 @@ pn_status pni_record_effect(pn_context *c, const pni_effect *effect, void *objec
 
 /* ---- begin and end ---- */
 
+static void examples_free(pn_context *c, pni_examples *e, int n) {
+  for (int k = 0; e && k < n; k++) pn_tensor_unref(e->whole[k]);
+  if (e) pni_free(c, e, e->bytes);
+}
+
 void pni_tape_free(pn_context *c, pni_tape *tape) {
+  examples_free(c, tape->examples, tape->ninput);
   for (int64_t i = 0; i < tape->value.n; i++) pn_tensor_unref(tape->value.v[i].outside);
   for (int64_t i = 0; i < tape->note.n; i++) {
     const pni_note *note = &tape->note.v[i];
@@ -181,6 +211,7 @@ void pni_tape_free(pn_context *c, pni_tape *tape) {
   pni_free(c, tape->value.v, (size_t)tape->value.cap * sizeof *tape->value.v);
   pni_free(c, tape->note.v, (size_t)tape->note.cap * sizeof *tape->note.v);
   pni_free(c, tape->edge.v, (size_t)tape->edge.cap * sizeof *tape->edge.v);
+  pni_free(c, tape->cut.v, (size_t)tape->cut.cap * sizeof *tape->cut.v);
   pni_free(c, tape->word.v, (size_t)tape->word.cap * sizeof *tape->word.v);
   pni_free(c, tape->roll.v, (size_t)tape->roll.cap * sizeof *tape->roll.v);
   pni_free(c, tape, sizeof *tape);
@@ -188,7 +219,7 @@ void pni_tape_free(pn_context *c, pni_tape *tape) {
 
 /* The stand-in of an input: the same values, contiguous, nothing but data. */
 static pn_tensor *stand_in(pn_context *c, pni_tape *tape, int k, const pn_tensor *t) {
-  if (!t || t->flags & PNI_REQUIRES_GRAD) {
+  if (!t || !pni_is_data(t)) {
     pni_fail(c, PN_STATE, "compile: input %d must be data, got %s", k + 1,
              !t                     ? "NULL"
              : t->flags & PNI_PARAM ? "a parameter (the function reads parameters in place)"
@@ -200,25 +231,36 @@ static pn_tensor *stand_in(pn_context *c, pni_tape *tape, int k, const pn_tensor
   pn_tensor_unref(d);
   if (!s || PNI_RESERVE(c, tape->value, 1)) return NULL;
   add_value(c, tape, s, PNI_VALUE_INPUT);
+  s->flags |= t->flags & PNI_REQUIRES_GRAD;
   return s;
 }
 
 void pni_capture_leave(pn_context *c, const pni_tape *tape) {
+  for (int64_t i = 0; tape->examples && i < tape->value.n; i++) /* the capture around it goes on with them */
+    if (tape->value.v[i].outside) tape->value.v[i].outside->slot = tape->value.v[i].t.slot;
   c->recorder = tape->outer;
   if (tape->outer) c->captures = tape->outer_capture;
 }
 
-static pn_status begin(pn_context *c, bool inner, int n, pn_tensor *const *in, pn_tensor **inside) {
+static pn_status begin(pn_context *c, const char *inner, pni_examples *e, int n, pn_tensor *const *in,
+                       pn_tensor **inside) {
   pni_tape *tape = pni_calloc(c, sizeof *tape);
-  if (!tape) return c->status;
+  if (!tape) {
+    examples_free(c, e, n);
+    return c->status;
+  }
+  tape->examples = e;
   tape->recorder.drawn = drawn;
   tape->ninput = n;
   tape->reservations = c->reservations;
   tape->inner = inner;
   tape->outer = c->recorder;
   tape->outer_capture = c->captures;
-  if (!c->recorder) c->broken[0] = '\0';
   c->captures = ++c->captures_begun;
+  if (!c->recorder) {
+    c->broken[0] = '\0';
+    c->captures_first = c->captures;
+  }
   size_t first = c->scope_len;
   for (int k = 0; k < n; k++)
     if (!stand_in(c, tape, k, in[k])) {
@@ -234,15 +276,23 @@ static pn_status begin(pn_context *c, bool inner, int n, pn_tensor *const *in, p
 
 pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside) {
   if (pni_failed(c) || pni_refuse_capture(c, "another capture", "end the one that is going on")) return c->status;
-  return begin(c, false, n, in, inside);
+  return begin(c, NULL, NULL, n, in, inside);
 }
 
-pn_status pni_capture_enter(pn_context *c, int n, pn_tensor *const *in, int first, int last, pn_tensor **inside) {
+pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
+                            pn_tensor **inside) {
   size_t at = c->scope_len;
   for (int k = 0; k < n; k++)
     if (pni_failed(c) || !pni_scoped(c, pni_tensor_alias(c, in[k]))) return c->status;
-  if (begin(c, true, n, c->scope + at, inside)) return c->status;
-  for (int k = first; k < last; k++) inside[k]->flags |= PNI_REQUIRES_GRAD | PNI_PARAM;
+  if (begin(c, what, NULL, n, c->scope + at, inside)) return c->status;
+  for (int k = first; k < last; k++)
+    if (pni_is_float(inside[k])) inside[k]->flags |= PNI_REQUIRES_GRAD | PNI_PARAM;
+  return PN_OK;
+}
+
+pn_status pni_capture_examples(pn_context *c, pni_examples *e, int n, pn_tensor *const *in, pn_tensor **inside) {
+  if (begin(c, NULL, e, n, in, inside)) return c->status;
+  for (int k = 0; k < n; k++) inside[k]->flags |= e->whole[k]->flags & PNI_REQUIRES_GRAD;
   return PN_OK;
 }
 

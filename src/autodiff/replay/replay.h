@@ -59,6 +59,7 @@ typedef struct pni_note {
   pn_rng *rng;              /* what it draws from, a reference is ours, or NULL */
   uint64_t positions;
   pni_draw draw;
+  bool cut; /* of a capture of examples: the result has no graph */
 } pni_note;
 
 /* Notes that are done `turns` times, one after another. */
@@ -74,25 +75,39 @@ typedef struct pni_roll {
     int64_t n, cap;                                                                                                    \
   }
 
+/* What a capture of one example stands for (vmap/vmap.c): the batch that it will be done for. One block of memory. */
+typedef struct pni_examples {
+  size_t bytes;
+  int64_t n;         /* examples */
+  pn_tensor **whole; /* of each input, a reference is ours: [n, shape of one...] where mapped */
+  bool *mapped;
+} pni_examples;
+
 typedef struct pni_tape {
   pni_recorder recorder; /* first */
   PNI_LIST(pni_value) value;
   PNI_LIST(pni_note) note;
   PNI_LIST(int) edge;      /* inputs of the notes: values, -1 for none */
+  PNI_LIST(uint8_t) cut;   /* with examples, one per edge: the input was given without its graph */
   PNI_LIST(int64_t) word;  /* attributes */
   PNI_LIST(pni_roll) roll; /* in order; none while the capture goes on */
   int ninput;              /* the first values are the inputs */
   uint64_t reservations;   /* of generators before the capture, and those that were recorded since */
   pni_recorder *outer;     /* the capture within which this one was begun, or NULL */
   uint32_t outer_capture;  /* its number */
-  bool inner;              /* begun by pni_capture_enter */
+  const char *inner;       /* begun by pni_capture_enter: where a tensor must not come from, in words; else NULL */
+  pni_examples *examples;  /* of pni_capture_examples, else NULL */
 } pni_tape;
 
 /* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
  * parameters, its stand-in does not; those of first .. last - 1 are differentiable, as parameters are. Tensors from outside
- * that depend on parameters or vary in the outer capture are refused: the plan would not follow them. Ends as any
- * capture does. */
-pn_status pni_capture_enter(pn_context *c, int n, pn_tensor *const *in, int first, int last, pn_tensor **inside);
+ * that depend on parameters or vary in the outer capture are refused: the plan would not follow them. `what` is the
+ * message, for as long as the capture goes on. Ends as any capture does. */
+pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
+                            pn_tensor **inside);
+/* A capture that may stand within another, for a computation that is done again at once with other inputs: it may use
+ * whatever the code around it could. The tape owns e from here on, also on failure. Ends by pni_capture_leave. */
+pn_status pni_capture_examples(pn_context *c, pni_examples *e, int n, pn_tensor *const *in, pn_tensor **inside);
 /* The recorder is again the one before the capture of this tape. */
 void pni_capture_leave(pn_context *c, const pni_tape *tape);
 
@@ -103,6 +118,11 @@ pn_status pni_list_reserve(pn_context *c, void **v, int64_t n, int64_t *cap, int
 #define PNI_RESERVE(c, l, more) pni_list_reserve(c, (void **)&(l).v, (l).n, &(l).cap, more, sizeof *(l).v)
 /* Fails if random numbers were drawn that nobody noted: they would be drawn at the capture and never again. */
 pn_status pni_tape_check_draws(pn_context *c, const pni_tape *tape, const char *where);
+/* Fails if what the capture did may not be done again as it was: a failure was caught, or numbers were drawn. */
+pn_status pni_tape_check_whole(pn_context *c, const pni_tape *tape);
+/* The tape for another context, what it finds outside copied (copy.c); NULL with the reason in c. */
+pni_tape *pni_tape_copy(pn_context *c, const pni_tape *old);
+/* Frees the tape itself; of one that was captured or copied, pni_object_died follows. */
 void pni_tape_free(pn_context *c, pni_tape *tape);
 
 #endif

@@ -17,7 +17,7 @@ static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
 int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in) {
   if (n != p->tape->ninput) return 0;
   for (int k = 0; k < n; k++)
-    if (!in[k] || in[k]->flags & PNI_REQUIRES_GRAD || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
+    if (!in[k] || !pni_is_data(in[k]) || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
   return 1;
 }
 
@@ -28,7 +28,7 @@ static pn_status refuse(pn_context *c, const pn_plan *p, int n, pn_tensor *const
     const pn_tensor *t = &p->tape->value.v[k].t;
     char a[160], b[160];
     if (!in[k]) return pni_fail(c, PN_STATE, "plan: input %d must be a tensor, got NULL", k + 1);
-    if (in[k]->flags & PNI_REQUIRES_GRAD)
+    if (!pni_is_data(in[k]))
       return pni_fail(c, PN_STATE, "plan: input %d must be data, got a tensor that depends on parameters", k + 1);
     if (!same_shape(in[k], t))
       return pni_fail(c, PN_SHAPE, "plan: input %d must be %s %s, got %s %s", k + 1, pn_dtype_name((pn_dtype)t->dtype),

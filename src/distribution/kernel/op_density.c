@@ -86,15 +86,18 @@ static pn_tensor *vjp_score(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   return pn_mul(c, g, pn_mul(c, size, pn_sub(c, size, pni_like(c, y, 1))));
 }
 
-#define ROW(id, f, d, text)                                                                                            \
+#define ROW(id, f, d, text, ...)                                                                                       \
   const pni_op pni_distribution_op_##id = {.name = #id,                                                                \
                                            .args = "x:t logits:t",                                                     \
                                            .doc = text,                                                                \
                                            .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,                                \
                                            .map = (const pni_map_kernel[4]){f##_f64, f##_f32},                         \
-                                           .vjp = d};
-ROW(bernoulli_log_mass, mass, vjp_mass, "log probability of x in {0, 1} with log odds `logits`; elsewhere -inf")
-ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - sigmoid(logits); elsewhere 0")
+                                           .vjp = d,                                                                   \
+                                           __VA_ARGS__};
+ROW(bernoulli_log_mass, mass, vjp_mass, "log probability of x in {0, 1} with log odds `logits`; elsewhere -inf",
+    .advice = "a value of bernoulli is neither 0 nor 1 (for values between them there is continuous_bernoulli)")
+ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - sigmoid(logits); elsewhere 0",
+    .advice = NULL)
 
 /* ---- divergence ---- */
 

@@ -27,13 +27,14 @@ static T *log_mass(C *c, D *d, bool one) {
 }
 
 /* With probs each branch sees p only where it is taken, so that p = 0 and p = 1 have finite gradients; other x have
- * -inf, NaN has NaN. */
+ * -inf, NaN has NaN: what the row bernoulli_log_mass gives there whatever the logits, whose advice then names the cause
+ * of a refused step. */
 static T *log_prob(C *c, D *d, T *x) {
   if (pni_dist_given(d, LOGITS))
     return pni_apply2(c, &pni_distribution_op_bernoulli_log_mass, x, d->param[LOGITS], NULL);
   T *one = pn_eq(c, x, K(1)), *zero = pn_eq(c, x, K(0)), *p = d->param[PROBS];
   T *lp = pn_add(c, pn_log(c, pn_where(c, one, p, K(1))), pn_log1p(c, pn_neg(c, pn_where(c, zero, p, K(0)))));
-  T *other = pn_where(c, pn_isnan(c, x), K(NAN), K(-INFINITY));
+  T *other = pni_apply2(c, &pni_distribution_op_bernoulli_log_mass, x, pn_mul(c, p, K(0)), NULL);
   return pn_where(c, pn_logical_or(c, one, zero), lp, other);
 }
 

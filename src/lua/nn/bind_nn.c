@@ -2,6 +2,7 @@
 ** bind_nn.c: layers as Lua sees them. A layer is callable and pure; its parameters are boxed once, when it is
 ** made, so that the same parameter is always the same Lua value.
 */
+#include <string.h>
 #include "../message.h"
 #include "nn_lua.h"
 
@@ -16,7 +17,10 @@ static void release(void *object) {
   pn_layer_unref(l);
 }
 
-static const pni_object_type kind = {"penumbra.layer", "a layer", sizeof(box), 1, false, release};
+/* Lists of {name, tensor}. */
+enum { PARAMS = 1, BUFFERS };
+
+static const pni_object_type kind = {"penumbra.layer", "a layer", sizeof(box), BUFFERS, false, release};
 
 static const pn_layer *check_layer(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &kind);
@@ -38,17 +42,23 @@ static pn_rng *read_common(lua_State *L, int i, const char *where, pn_dtype *dty
   return rng;
 }
 
-/* Pushes the list of {name, parameter}. */
-static void push_pairs(lua_State *L, const pn_layer *l) {
-  lua_createtable(L, PNI_LAYER_PARAMS, 0);
-  for (int k = 0; k < pn_layer_num_params(l); k++) {
-    lua_createtable(L, 2, 0);
-    lua_pushstring(L, pn_layer_param_name(l, k));
-    lua_rawseti(L, -2, 1);
-    pni_push_tensor(L, pn_layer_param(l, k));
-    lua_rawseti(L, -2, 2);
-    lua_rawseti(L, -2, k + 1);
-  }
+static void push_pair(lua_State *L, const char *name, pn_tensor *t, int k) {
+  lua_createtable(L, 2, 0);
+  lua_pushstring(L, name);
+  lua_rawseti(L, -2, 1);
+  pni_push_tensor(L, t);
+  lua_rawseti(L, -2, 2);
+  lua_rawseti(L, -2, k + 1);
+}
+
+/* The lists of parameters and buffers of the layer on the stack top. */
+static void keep_pairs(lua_State *L, const pn_layer *l) {
+  lua_createtable(L, pn_layer_num_params(l), 0);
+  for (int k = 0; k < pn_layer_num_params(l); k++) push_pair(L, pn_layer_param_name(l, k), pn_layer_param(l, k), k);
+  lua_setiuservalue(L, -2, PARAMS);
+  lua_createtable(L, pn_layer_num_buffers(l), 0);
+  for (int k = 0; k < pn_layer_num_buffers(l); k++) push_pair(L, pn_layer_buffer_name(l, k), pn_layer_buffer(l, k), k);
+  lua_setiuservalue(L, -2, BUFFERS);
 }
 
 /* layer(type, sizes, options) */
@@ -66,30 +76,71 @@ static int l_layer(lua_State *L) {
   box *b = pni_new_object(L, &kind);
   b->l = pn_layer_new(c, row->name, n, size, dtype, rng, options);
   if (!b->l) return pni_raise(L, c);
-  push_pairs(L, b->l);
-  lua_setiuservalue(L, -2, 1);
+  keep_pairs(L, b->l);
   return 1;
 }
 
-static pn_tensor *check_input(lua_State *L, const pn_layer *l, int i) {
-  pn_tensor *x = pni_test_tensor(L, i);
-  if (!x) pni_error(L, "%s: input must be a tensor, got %s", l->type->name, pni_type_name(L, i));
+/* ---- calling ---- */
+
+static pn_tensor *check_input(lua_State *L, const pn_layer *l, int k, int i) {
+  int n;
+  const pni_layer_input *row = pni_layer_inputs(l->type, &n);
+  pn_tensor *x = lua_isnoneornil(L, i) && row[k].flags & PNI_LAYER_MAYBE ? NULL : pni_test_tensor(L, i);
+  if (!x && !(lua_isnoneornil(L, i) && row[k].flags & PNI_LAYER_MAYBE))
+    pni_error(L, "%s: %s must be a tensor, got %s", l->type->name, n == 1 ? "input" : row[k].name, pni_type_name(L, i));
   return x;
 }
 
-/* Pushes what the layer makes of the input at index 2, with the generator at index 3. */
-static int forward(lua_State *L, const pn_layer *l) {
+static bool is_generator(lua_State *L, int i) { return luaL_testudata(L, i, "penumbra.generator") != NULL; }
+
+/* The inputs from index 2 on, of which optional ones may be nil or left out, then the generator. */
+static int check_inputs(lua_State *L, const pn_layer *l, pn_tensor **in, pn_rng **rng) {
+  int most = pn_layer_num_inputs(l), n = 0, top = lua_gettop(L);
+  while (n < most && !(n > 0 && is_generator(L, 2 + n))) {
+    in[n] = check_input(L, l, n, 2 + n);
+    n++;
+  }
+  int at = 2 + n;
+  if (!lua_isnoneornil(L, at) && !is_generator(L, at))
+    pni_error(L, "%s: generator must be a pn.generator, got %s", pn_layer_type(l), pni_type_name(L, at));
+  if (top > at) pni_error(L, "%s: inputs must be at most %d, got %d", pn_layer_type(l), most, top - 2);
+  *rng = pni_check_rng(L, at);
+  return n;
+}
+
+/* Pushes what the layer makes of the inputs from index 2 on. */
+static int forward(lua_State *L, const pn_layer *l, pn_mode mode) {
   pn_context *c = pni_lua_context(L);
-  pn_tensor *x = check_input(L, l, 2);
-  if (!lua_isnoneornil(L, 3) && !luaL_testudata(L, 3, "penumbra.generator"))
-    return pni_error(L, "%s: generator must be a pn.generator, got %s", pn_layer_type(l), pni_type_name(L, 3));
-  pn_rng *rng = pni_check_rng(L, 3);
-  PNI_RETURN(L, c, pn_layer_forward(c, l, x, rng));
+  pn_tensor *in[PNI_LAYER_INPUTS];
+  pn_rng *rng;
+  int n = check_inputs(L, l, in, &rng);
+  PNI_RETURN(L, c, pn_layer_call(c, l, n, in, mode, rng));
+}
+
+static pn_mode mode_now(lua_State *L) { return (pn_mode)pni_lua_state(L)->mode; }
+
+static const char *const modes[] = {"training", "evaluation", "mean", NULL};
+
+/* mode([new]) -> the mode that layers are called in, before it is changed */
+static int l_mode(lua_State *L) {
+  pni_lua_context(L);
+  pni_state *s = pni_lua_state(L);
+  int before = s->mode;
+  if (!lua_isnoneornil(L, 1)) {
+    const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : NULL;
+    int k = 0;
+    while (name && modes[k] && strcmp(modes[k], name) != 0) k++;
+    if (!name || !modes[k])
+      return pni_error(L, "mode: mode must be training, evaluation or mean, got %s", pni_value_text(L, 1));
+    s->mode = k;
+  }
+  lua_pushstring(L, modes[before]);
+  return 1;
 }
 
 /* layer(x, generator) */
 static int l_call(lua_State *L) {
-  return forward(L, check_layer(L, 1)); /* a script may take __call out of the metatable */
+  return forward(L, check_layer(L, 1), mode_now(L)); /* a script may take __call out of the metatable */
 }
 
 /* The layer on the stack top, or NULL. */
@@ -142,13 +193,24 @@ static bool push_next(lua_State *L, lua_KContext *k) {
   }
 }
 
+/* Pushes what a layer makes of the input at index INPUT. */
+static int call_part(lua_State *L, const pn_layer *l) {
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *x = check_input(L, l, 0, INPUT);
+  pn_rng *rng;
+  if (!lua_isnil(L, GENERATOR) && !is_generator(L, GENERATOR))
+    return pni_error(L, "%s: generator must be a pn.generator, got %s", pn_layer_type(l), pni_type_name(L, GENERATOR));
+  rng = pni_check_rng(L, GENERATOR);
+  PNI_RETURN(L, c, pn_layer_call(c, l, 1, &x, mode_now(L), rng));
+}
+
 /* Goes on after part k, whose output is on the top if it was called. */
 static int call_parts(lua_State *L, int status, lua_KContext k) {
   if (status == LUA_YIELD) lua_replace(L, INPUT);
   while (push_next(L, &k)) {
     const pn_layer *l = top_layer(L);
     if (l) {
-      forward(L, l);
+      call_part(L, l);
       lua_replace(L, INPUT);
       lua_pop(L, 1);
     } else {
@@ -170,12 +232,8 @@ static int l_call_in_turn(lua_State *L) {
   return call_parts(L, LUA_OK, 0);
 }
 
-static int l_mean(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1);
-  pn_context *c = pni_lua_context(L);
-  pn_tensor *x = check_input(L, l, 2);
-  PNI_RETURN(L, c, pn_layer_mean(c, l, x));
-}
+static int l_mean(lua_State *L) { return forward(L, check_layer(L, 1), PN_MODE_MEAN); }
+static int l_evaluate(lua_State *L) { return forward(L, check_layer(L, 1), PN_MODE_EVALUATION); }
 
 static int l_kl(lua_State *L) {
   const pn_layer *l = check_layer(L, 1);
@@ -183,22 +241,27 @@ static int l_kl(lua_State *L) {
   PNI_RETURN(L, c, pn_layer_kl(c, l));
 }
 
-/* layer:moments(x) -> mean, variance */
+/* layer:moments(mean, variance or nil) -> mean, variance or nil */
 static int l_moments(lua_State *L) {
   const pn_layer *l = check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
-  pn_tensor *mean, *variance;
-  pn_tensor *x = check_input(L, l, 2);
+  pn_tensor *mean, *variance, *m = check_input(L, l, 0, 2), *v = lua_isnoneornil(L, 3) ? NULL : pni_test_tensor(L, 3);
+  if (!v && !lua_isnoneornil(L, 3))
+    return pni_error(L, "%s: variance must be a tensor, got %s", l->type->name, pni_type_name(L, 3));
   pni_box *b[2] = {pni_new_box(L), pni_new_box(L)};
   size_t mark = pn_scope_open(c);
-  pn_status s = pn_layer_moments(c, l, x, &mean, &variance);
+  pn_status s = pn_layer_moments(c, l, m, v, mode_now(L), &mean, &variance);
   if (s == PN_OK) {
     b[0]->t = pn_tensor_ref(mean);
     b[1]->t = pn_tensor_ref(variance);
   }
+  bool certain = s == PN_OK && !variance;
   pn_scope_close(c, mark);
   if (s) return pni_raise(L, c);
   pni_tell_collector(L);
+  if (!certain) return 2;
+  lua_pop(L, 1);
+  lua_pushnil(L);
   return 2;
 }
 
@@ -215,7 +278,7 @@ static void check_states(lua_State *L, const pn_layer *l, const char *where, int
   }
 }
 
-/* Outputs of all steps (unless `step`) and the state after them. */
+/* Outputs of all steps (unless `step`) and the state after them. A generator may come last. */
 static int advance(lua_State *L, bool step) {
   const pn_layer *l = check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
@@ -223,13 +286,16 @@ static int advance(lua_State *L, bool step) {
   pn_tensor *state[PNI_LAYER_STATES] = {NULL}, *out[PNI_LAYER_STATES + 1] = {NULL};
   pni_box *boxes[PNI_LAYER_STATES + 1];
   int n = pn_layer_num_states(l), first = step ? 1 : 0;
-  pn_tensor *x = check_input(L, l, 2);
+  pn_tensor *x = check_input(L, l, 0, 2);
   int top = lua_gettop(L);
-  check_states(L, l, where, top, state);
+  pn_rng *rng = is_generator(L, top) ? pni_check_rng(L, top) : NULL;
+  check_states(L, l, where, is_generator(L, top) ? top - 1 : top, state);
   luaL_checkstack(L, n + 4, "too many states");
   for (int k = first; k <= n; k++) boxes[k] = pni_new_box(L);
   size_t mark = pn_scope_open(c);
-  pn_status s = step ? pn_layer_step(c, l, x, state, out + 1) : pn_layer_unroll(c, l, x, state, out, out + 1);
+  pn_mode mode = mode_now(L);
+  pn_status s = step ? pn_layer_step(c, l, x, state, mode, rng, out + 1)
+                     : pn_layer_unroll(c, l, x, state, mode, rng, out, out + 1);
   for (int k = first; s == PN_OK && k <= n; k++) boxes[k]->t = pn_tensor_ref(out[k]);
   pn_scope_close(c, mark);
   if (s) return pni_raise(L, c);
@@ -256,28 +322,41 @@ static int l_stochastic(lua_State *L) {
 /* layer:own_parameters() -> list of {name, parameter}, the same table every time */
 static int l_own_parameters(lua_State *L) {
   check_layer(L, 1);
-  lua_getiuservalue(L, 1, 1);
+  lua_getiuservalue(L, 1, PARAMS);
   return 1;
 }
 
-/* layer:with(list of tensors) -> a layer that computes with these in place of its parameters, in their order */
+/* layer:own_buffers() -> the same of its buffers */
+static int l_own_buffers(lua_State *L) {
+  check_layer(L, 1);
+  lua_getiuservalue(L, 1, BUFFERS);
+  return 1;
+}
+
+static void check_stand_ins(lua_State *L, int i, int n, const char *(*name)(const pn_layer *l, int k),
+                            const pn_layer *l, pn_tensor **out) {
+  if (!lua_istable(L, i)) pni_error(L, "with: tensors must be a list, got %s", pni_type_name(L, i));
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, i, k + 1);
+    out[k] = pni_test_tensor(L, -1);
+    if (!out[k]) pni_error(L, "with: %s must be a tensor, got %s", name(l, k), pni_type_name(L, -1));
+  }
+}
+
+/* layer:with(parameters [, buffers]) -> a layer that computes with these lists of tensors in the place of its own, in
+ * their order */
 static int l_with(lua_State *L) {
   const pn_layer *l = check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
-  pn_tensor *value[PNI_LAYER_PARAMS];
-  if (!lua_istable(L, 2)) return pni_error(L, "with: tensors must be a list, got %s", pni_type_name(L, 2));
-  int n = pn_layer_num_params(l);
-  for (int k = 0; k < n; k++) {
-    lua_rawgeti(L, 2, k + 1);
-    value[k] = pni_test_tensor(L, -1);
-    if (!value[k])
-      return pni_error(L, "with: %s must be a tensor, got %s", pn_layer_param_name(l, k), pni_type_name(L, -1));
-  }
+  pn_tensor *param[PNI_LAYER_PARAMS], *buffer[PNI_LAYER_BUFFERS];
+  lua_settop(L, 3);
+  bool buffers = !lua_isnil(L, 3);
+  check_stand_ins(L, 2, pn_layer_num_params(l), pn_layer_param_name, l, param);
+  if (buffers) check_stand_ins(L, 3, pn_layer_num_buffers(l), pn_layer_buffer_name, l, buffer);
   box *b = pni_new_object(L, &kind);
-  b->l = pni_layer_with(c, l, value);
+  b->l = pni_layer_with(c, l, param, buffers ? buffer : NULL);
   if (!b->l) return pni_raise(L, c);
-  push_pairs(L, b->l);
-  lua_setiuservalue(L, -2, 1);
+  keep_pairs(L, b->l);
   return 1;
 }
 
@@ -285,12 +364,12 @@ static int l_with(lua_State *L) {
 static int l_configuration(lua_State *L) {
   const pn_layer *l = check_layer(L, 1);
   lua_newtable(L);
-  for (int k = 0; l->type->size[k]; k++) {
+  for (int k = 0; k < l->nsizes; k++) {
     lua_pushinteger(L, l->size[k]);
     lua_rawseti(L, -2, k + 1);
   }
   lua_newtable(L);
-  for (int k = 0; l->type->options[k].name; k++) {
+  for (int k = 0; l->type->options && l->type->options[k].name; k++) {
     const pni_option *o = &l->type->options[k];
     if (l->option[k] >= o->value && l->option[k] <= o->value) continue;
     pni_push_option_value(L, o, l->option[k]);
@@ -337,7 +416,10 @@ static void set_args(lua_State *L, const char *const *sizes, const pni_option *o
   luaL_Buffer B;
   luaL_buffinit(L, &B);
   for (int k = 0; sizes && sizes[k]; k++) {
-    lua_pushfstring(L, "%s%s:i", k ? " " : "", sizes[k]);
+    size_t n = strcspn(sizes[k], "."); /* "size...": one or more */
+    lua_pushlstring(L, sizes[k], n);
+    lua_pushfstring(L, "%s%s:%s", k ? " " : "", lua_tostring(L, -1), sizes[k][n] ? "s" : "i");
+    lua_remove(L, -2);
     luaL_addvalue(&B);
   }
   pni_add_option_text(&B, L, options);
@@ -348,6 +430,22 @@ static void set_args(lua_State *L, const char *const *sizes, const pni_option *o
     lua_replace(L, -2);
   }
   lua_setfield(L, -2, "args");
+}
+
+/* A list of {name, shape, optional} of the row's inputs. */
+static void set_inputs(lua_State *L, const pni_layer *row) {
+  int n;
+  const pni_layer_input *in = pni_layer_inputs(row, &n);
+  lua_createtable(L, n, 0);
+  for (int k = 0; k < n; k++) {
+    lua_createtable(L, 0, 3);
+    set_text(L, "name", in[k].name);
+    set_text(L, "shape", in[k].shape);
+    lua_pushboolean(L, (in[k].flags & PNI_LAYER_MAYBE) != 0);
+    lua_setfield(L, -2, "optional");
+    lua_rawseti(L, -2, k + 1);
+  }
+  lua_setfield(L, -2, "inputs");
 }
 
 static int l_layer_rows(lua_State *L) {
@@ -361,6 +459,12 @@ static int l_layer_rows(lua_State *L) {
     set_text(L, "source", row->source);
     set_names(L, "sizes", row->size);
     set_names(L, "parameters", row->param);
+    set_names(L, "buffers", row->buffer);
+    set_inputs(L, row);
+    lua_pushboolean(L, row->moments != NULL);
+    lua_setfield(L, -2, "moments");
+    lua_pushboolean(L, row->covariance);
+    lua_setfield(L, -2, "covariance");
     set_args(L, row->size, row->options);
     pni_push_options(L, row->options);
     lua_setfield(L, -2, "options");
@@ -393,12 +497,14 @@ static int l_initialiser_rows(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"new_layer", l_layer},
                                      {"initialise", l_initialise},
+                                     {"mode", l_mode},
                                      {"call_in_turn", l_call_in_turn},
                                      {"layer_rows", l_layer_rows},
                                      {"initialiser_rows", l_initialiser_rows},
                                      {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"mean", l_mean},
+                                   {"evaluate", l_evaluate},
                                    {"kl", l_kl},
                                    {"moments", l_moments},
                                    {"unroll", l_unroll},
@@ -406,6 +512,7 @@ static const luaL_Reg methods[] = {{"mean", l_mean},
                                    {"type", l_type},
                                    {"stochastic", l_stochastic},
                                    {"own_parameters", l_own_parameters},
+                                   {"own_buffers", l_own_buffers},
                                    {"with", l_with},
                                    {"configuration", l_configuration},
                                    {NULL, NULL}};

@@ -20,6 +20,10 @@ static void release(void *object) {
 
 static const pni_object_type kind = {"penumbra.plan", "a plan", sizeof(box), 0, false, release};
 
+static const char refused[] =
+    "odeint: f uses a tensor from outside that depends on parameters or differs from call to call: pass it in "
+    "{parameters = {...}}";
+
 /* enter(first, last, tensors...) -> what stands for them inside; those of first .. last (from 1) are differentiable */
 static int l_enter(lua_State *L) {
   pn_context *c = pni_lua_context(L);
@@ -36,7 +40,7 @@ static int l_enter(lua_State *L) {
   for (int k = 0; k < n; k++) b[k] = pni_new_box(L);
   for (int k = 0; k < n; k++) in[k] = pni_check_tensor(L, k + 3);
   size_t mark = pn_scope_open(c);
-  pn_status s = pni_capture_enter(c, n, in, (int)first - 1, (int)last, inside);
+  pn_status s = pni_capture_enter(c, refused, n, in, (int)first - 1, (int)last, inside);
   for (int k = 0; s == PN_OK && k < n; k++) b[k]->t = pn_tensor_ref(inside[k]);
   pn_scope_close(c, mark);
   return s ? pni_raise(L, c) : n;

@@ -17,6 +17,7 @@ typedef struct {
   pn_plan *plan;
   int dtype;     /* default dtype that it was captured with */
   bool no_grad;  /* and within no_grad */
+  int mode;      /* and in this mode of layers */
   bool validate; /* and where densities refuse values outside their support */
   int nresults;  /* of the function */
 } entry;
@@ -99,9 +100,12 @@ static void check_outside(lua_State *L) {
 /* ---- calling ---- */
 
 /* The plan that fits, moved to the front, or NULL. */
-static const entry *find(compiled *f, int n, pn_tensor *const *in, int dtype, const pn_context *c) {
+static const entry *find(compiled *f, int n, pn_tensor *const *in, const pni_state *s) {
+  const pn_context *c = s->c;
   for (int i = 0; i < f->n; i++) {
-    if (f->plan[i].dtype != dtype || f->plan[i].no_grad != c->no_grad || f->plan[i].validate != c->validate) continue;
+    if (f->plan[i].dtype != s->default_dtype || f->plan[i].mode != s->mode || f->plan[i].no_grad != c->no_grad ||
+        f->plan[i].validate != c->validate)
+      continue;
     if (!pn_plan_fits(f->plan[i].plan, n, in)) continue;
     if (i > 0) {
       entry e = f->plan[i];
@@ -175,19 +179,28 @@ static int l_call(lua_State *L) {
       return pni_error(L, "compile: argument %d must be a tensor, got %s (a number that changes: pn.tensor(v))", k + 1,
                        luaL_typename(L, k + 2));
   }
-  if (c->recorder || !unchanged(L) || !find(f, n, in, (int)pni_default_dtype(L), c)) return miss(L, n, false);
+  if (c->recorder || !unchanged(L) || !find(f, n, in, pni_lua_state(L))) return miss(L, n, false);
   return replay(L, f, n, in);
 }
 
 /* ---- capturing ---- */
 
-/* look(compiled): before a capture. Plans whose constants have other values now are forgotten. */
+/* look(compiled) -> name, type: before a capture. Plans whose constants have other values now are forgotten; if there
+ * were some, which value it is, and what it was. */
 static int l_look(lua_State *L) {
   compiled *f = self_of(L);
+  char name[80];
+  const char *type = NULL;
   pni_refuse_finaliser(L, "a capture");
-  if (!unchanged(L)) forget(f);
+  lua_getiuservalue(L, 1, SEEN);
+  bool known = pni_watch_first(L, lua_gettop(L), name, &type) && f->n > 0;
+  lua_pop(L, 1);
+  if (type) forget(f);
   look_around(L, BEFORE);
-  return 0;
+  if (!known) return 0;
+  lua_pushstring(L, name);
+  lua_pushstring(L, type);
+  return 2;
 }
 
 /* begin(tensors...) -> what stands for them inside */
@@ -213,7 +226,8 @@ static int l_begin(lua_State *L) {
 static void keep(lua_State *L, compiled *f, pn_plan *plan, int nresults) {
   if (f->n == f->limit) pn_plan_unref(f->plan[--f->n].plan);
   memmove(f->plan + 1, f->plan, (size_t)f->n * sizeof *f->plan);
-  f->plan[0] = (entry){plan, (int)pni_default_dtype(L), plan->ctx->no_grad, plan->ctx->validate, nresults};
+  f->plan[0] = (entry){
+      plan, (int)pni_default_dtype(L), plan->ctx->no_grad, pni_lua_state(L)->mode, plan->ctx->validate, nresults};
   f->n++;
   f->captures++;
 }

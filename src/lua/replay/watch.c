@@ -81,12 +81,15 @@ static bool is_own(lua_State *L, int f) {
   return pni_is_ours(ar.source);
 }
 
-static bool is_network(lua_State *L, int t) {
-  if (!luaL_getmetafield(L, t, "network")) return false;
+static bool has_mark(lua_State *L, int t, const char *name) {
+  if (!luaL_getmetafield(L, t, name)) return false;
   bool yes = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return yes;
 }
+
+/* Networks, and what a script has made an operation or a distribution of: all their fields count. */
+static bool is_whole(lua_State *L, int t) { return has_mark(L, t, "network") || has_mark(L, t, "own"); }
 
 /* Takes the value on the top, which stays, into the queue if it is a function or table not yet there. */
 static void reach(walk *w) {
@@ -133,7 +136,7 @@ static bool is_watched(walk *w, bool all) {
 /* Reaches what the watched fields of a table hold; true if there were new ones. */
 static bool reach_fields(walk *w, int t) {
   lua_State *L = w->L;
-  bool fresh = false, all = is_network(L, t);
+  bool fresh = false, all = is_whole(L, t);
   int n = 0;
   lua_pushvalue(L, t);
   lua_rawget(L, w->seen);
@@ -395,6 +398,21 @@ static void write_name(lua_State *L, const watched *w, int list, int k, char nam
   else
     strcpy(name, "a place");
   lua_pop(L, 2);
+}
+
+bool pni_watch_first(lua_State *L, int at, char name[80], const char **type) {
+  const watched *w = lua_touserdata(L, at);
+  if (!w) return false;
+  lua_getiuservalue(L, at, 1);
+  int list = lua_gettop(L), k = next_change(L, w, list, 0);
+  if (k >= 0) {
+    write_name(L, w, list, k, name);
+    lua_rawgeti(L, list, 3 * k + 3);
+    bool nil = lua_touserdata(L, -1) == (const void *)&nothing;
+    *type = nil ? "nil" : pni_type_name(L, -1);
+  }
+  lua_settop(L, list - 1);
+  return k >= 0;
 }
 
 static bool is_scalar(int type) { return type == LUA_TNUMBER || type == LUA_TBOOLEAN || type == LUA_TSTRING; }

@@ -259,6 +259,7 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   pn_context *c = rt->c;
   size_t mark = pn_scope_open(c);
   bool no_grad = c->no_grad;
+  int mode = pni_lua_state(L) ? pni_lua_state(L)->mode : 0;
   arm(rt);
   lua_settop(L, 0);
   lua_pushcfunction(L, on_error);
@@ -270,6 +271,7 @@ pn_status pni_runtime_enter(pn_runtime *rt, lua_CFunction body, pni_job *job) {
   if (rt->status != PN_OK) {
     pn_context_uncancel(c); /* whoever wanted this call to end has got it */
     c->no_grad = no_grad;
+    if (pni_lua_state(L)) pni_lua_state(L)->mode = mode;
     pn_capture_cancel(c);
     pni_runtime_release(rt);
   }

@@ -1,10 +1,13 @@
 /*
 ** optimiser_step.c: one step of any optimiser. First everything that can fail (gradients made contiguous
-** and checked), then the updates, which cannot: a failed step changes nothing.
+** and checked), then the updates, which cannot: a failed step changes nothing. The numbers of all parameters are dealt to
+** the threads as if they stood in one row: many small parameters are one piece of work, a large one is several.
 */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../../autodiff/buffer.h"
 #include "../../autodiff/nonfinite.h"
 #include "../../autodiff/replay/replay.h"
 #include "update.h"
@@ -45,23 +48,100 @@ static pn_tensor *usable(pn_context *c, const pn_optim *o, int i, pn_tensor *g) 
   return pni_contiguous(c, g);
 }
 
-static bool is_finite(const pn_tensor *g) {
-  return g->dtype == PN_FLOAT64 ? pni_finite_f64(pni_data(g), g->numel) : pni_finite_f32(pni_data(g), g->numel);
+/* ---- all parameters that have a gradient, as one row of numbers ---- */
+
+enum { GRAIN = 16384 }; /* numbers of a shard */
+
+/* A pass over them; every shard has its own. */
+typedef struct pass {
+  pn_optim *o;
+  pn_tensor *const *g;
+  atomic_int *bad; /* the first parameter whose gradient is not finite */
+  double *square;  /* sums of squares, one per shard */
+  double sum;      /* of the shard's */
+  pni_update u;    /* scale, limit, and the scalars of the step number `last` */
+  int64_t last;
+} pass;
+
+static int64_t numbers(const pn_optim *o, pn_tensor *const *g) {
+  int64_t n = 0;
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) n += g[i]->numel;
+  return n;
 }
 
-static double squares_of(const pn_tensor *g) {
-  return g->dtype == PN_FLOAT64 ? pni_sum_squares_f64(pni_data(g), g->numel)
-                                : pni_sum_squares_f32(pni_data(g), g->numel);
+/* Numbers `from` .. `from + n - 1` of parameter i. */
+typedef void (*piece)(pass *s, int i, int64_t from, int64_t n);
+
+static void pieces(pass *s, int64_t begin, int64_t end, piece f) {
+  for (int i = 0; i < s->o->n && end > 0; i++) {
+    if (!s->g[i]) continue;
+    int64_t size = s->g[i]->numel, last = end < size ? end : size;
+    if (begin < last) f(s, i, begin, last - begin);
+    begin = begin > size ? begin - size : 0;
+    end -= size;
+  }
+}
+
+static const char *at(const pn_tensor *t, int64_t from) {
+  return (const char *)pni_data(t) + (size_t)from * pni_itemsize(t);
+}
+
+static void look(pass *s, int i, int64_t from, int64_t n) {
+  const pn_tensor *g = s->g[i];
+  if ((g->dtype == PN_FLOAT64 ? pni_finite_f64 : pni_finite_f32)(at(g, from), n)) return;
+  int bad = atomic_load(s->bad);
+  while (i < bad && !atomic_compare_exchange_weak(s->bad, &bad, i)) {
+  }
+}
+
+static void squares_of(pass *s, int i, int64_t from, int64_t n) {
+  const pn_tensor *g = s->g[i];
+  s->sum += (g->dtype == PN_FLOAT64 ? pni_sum_squares_f64 : pni_sum_squares_f32)(at(g, from), n);
+}
+
+static void update(pass *s, int i, int64_t from, int64_t n) {
+  const pn_optim *o = s->o;
+  const pn_tensor *p = o->param[i];
+  if (o->step[i] != s->last) o->type->scalars(o->option, s->last = o->step[i], s->u.k);
+  s->u.n = n;
+  s->u.param = (char *)(uintptr_t)at(p, from);
+  s->u.grad = at(s->g[i], from);
+  for (int k = 0; k < o->nslots; k++) s->u.slot[k] = (char *)(uintptr_t)at(o->slot[i * o->nslots + k], from);
+  o->type->update[p->dtype](&s->u);
+}
+
+static void finite_shard(void *data, int64_t begin, int64_t end) {
+  pass s = *(const pass *)data;
+  pieces(&s, begin, end, look);
+}
+static void squares_shard(void *data, int64_t begin, int64_t end) {
+  pass s = *(const pass *)data;
+  pieces(&s, begin, end, squares_of);
+  s.square[begin / GRAIN] = s.sum;
+}
+static void update_shard(void *data, int64_t begin, int64_t end) {
+  pass s = *(const pass *)data;
+  pieces(&s, begin, end, update);
+}
+
+/* The first parameter whose gradient has a number that is not finite, or -1. */
+static int first_bad(pn_context *c, pn_optim *o, pn_tensor *const *g) {
+  atomic_int bad;
+  atomic_init(&bad, INT_MAX);
+  pass s = {.o = o, .g = g, .bad = &bad};
+  pni_parallel_whole(c, numbers(o, g), 2 * GRAIN, finite_shard, &s);
+  return bad == INT_MAX ? -1 : bad;
 }
 
 /* The Euclidean norm of all gradients, safe against overflow: |g| = big |g / big|. */
 static double careful_norm(int n, pn_tensor *const *g) {
   double big = 0, total = 0;
-  for (int pass = 0; pass < 2; pass++)
+  for (int turn = 0; turn < 2; turn++)
     for (int i = 0; i < n; i++)
       for (int64_t k = 0; g[i] && k < g[i]->numel; k++) {
         double v = fabs(pni_element(g[i], k));
-        if (pass == 0)
+        if (turn == 0)
           big = v > big ? v : big;
         else
           total += v / big * (v / big);
@@ -75,75 +155,112 @@ static double option_of(const pn_optim *o, const char *name) {
 }
 
 /* The norm costs a pass over the gradients; it is taken only if it may count. */
-static double clip_scale(const pn_optim *o, pn_tensor *const *g) {
+static double clip_scale(pn_context *c, pn_optim *o, pn_tensor *const *g) {
   double limit = option_of(o, "clip_norm"), squares = 0;
   if (limit == HUGE_VAL) return 1;
-  for (int i = 0; i < o->n; i++)
-    if (g[i]) squares += squares_of(g[i]);
+  int64_t n = numbers(o, g), shards = (n + GRAIN - 1) / GRAIN;
+  pass s = {.o = o, .g = g, .square = pni_alloc_array(c, shards, sizeof(double))};
+  if (!s.square) return 1;
+  pni_parallel_whole(c, n, GRAIN, squares_shard, &s);
+  for (int64_t k = 0; k < shards; k++) squares += s.square[k];
+  pni_free(c, s.square, (size_t)shards * sizeof(double));
   double norm = isfinite(squares) ? sqrt(squares) : careful_norm(o->n, g);
   return norm > limit ? limit / norm : 1;
 }
 
 /* The updates: nothing here can fail. */
-static void update_all(pn_optim *o, pn_tensor *const *g, double scale) {
-  pni_update u = {.scale = scale, .limit = option_of(o, "clip_value")};
-  int64_t last = -1;
-  for (int i = 0; i < o->n; i++) {
-    if (!g[i]) continue;
-    pn_tensor *p = o->param[i];
-    if (++o->step[i] != last) o->type->scalars(o->option, last = o->step[i], u.k);
-    u.n = p->numel;
-    u.param = pni_data(p);
-    u.grad = pni_data(g[i]);
-    for (int k = 0; k < o->nslots; k++) u.slot[k] = pni_data(o->slot[i * o->nslots + k]);
-    o->type->update[p->dtype](&u);
-    p->storage->version++;
-  }
+static void update_all(pn_context *c, pn_optim *o, pn_tensor *const *g, double scale) {
+  pass s = {.o = o, .g = g, .u = {.scale = scale, .limit = option_of(o, "clip_value")}, .last = -1};
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) o->step[i]++;
+  pni_parallel_whole(c, numbers(o, g), GRAIN, update_shard, &s);
+  for (int i = 0; i < o->n; i++)
+    if (g[i]) o->param[i]->storage->version++;
 }
 
 /* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
 static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
   pn_tensor **g = pni_calloc(c, (size_t)o->n * sizeof *g);
   int used = 0, bad = -1;
+  double scale = 1;
   for (int i = 0; g && i < o->n && !pni_failed(c); i++) {
     pn_tensor *given = grads ? grads[i] : o->param[i]->grad;
     if (!given || !(g[i] = usable(c, o, i, given))) continue;
     used++;
-    if (bad < 0 && !is_finite(g[i])) bad = i;
   }
+  if (!pni_failed(c)) bad = first_bad(c, o, g);
   if (bad >= 0) not_finite(c, o, bad, loss);
   if (!pni_failed(c) && used == 0)
     pni_fail(c, PN_STATE, "%s: no parameter of this optimiser has a gradient (does the loss depend on them?)",
              o->type->name);
   c->evaluating++;
-  if (!pni_failed(c)) update_all(o, g, clip_scale(o, g));
+  if (!pni_failed(c)) scale = clip_scale(c, o, g);
+  if (!pni_failed(c)) update_all(c, o, g, scale);
   c->evaluating--;
   for (int i = 0; g && i < o->n; i++) pn_tensor_unref(g[i]);
   pni_free(c, g, (size_t)o->n * sizeof *g);
   return c->status;
 }
 
-/* ---- a step as part of a plan: inputs are the loss (or nothing) and the gradients ---- */
+/* ---- a step as part of a plan: inputs are the loss (or nothing), the gradients, and what buffers move to ---- */
 
-static pn_status replay(pn_context *c, void *object, int n, pn_tensor *const *in) {
-  (void)n;
-  if (in[0] && !pni_all_finite(c, in[0])) return c->status ? c->status : not_finite(c, object, -1, NULL);
-  return apply(c, object, in + 1, NULL);
+typedef struct {
+  int32_t refs;
+  pn_context *ctx;
+  pn_optim *o;
+  pni_updates u; /* of the buffers */
+} step;
+
+static void retain(void *object) { ((step *)object)->refs++; }
+
+static void release(void *object) {
+  step *s = object;
+  pn_context *c = s->ctx;
+  if (--s->refs > 0) return;
+  pn_optim_unref(s->o);
+  pni_updates_free(c, &s->u);
+  pni_free(c, s, sizeof *s);
+  pni_object_died(c);
 }
 
-static void retain(void *object) { pn_optim_ref(object); }
-static void release(void *object) { pn_optim_unref(object); }
+/* Buffers change after everything that can fail. */
+static pn_status replay(pn_context *c, void *object, int n, pn_tensor *const *in) {
+  const step *s = object;
+  (void)n;
+  if (in[0] && !pni_all_finite(c, in[0])) return c->status ? c->status : not_finite(c, s->o, -1, NULL);
+  if (pni_updates_check(c, &s->u, in + 1 + s->o->n) || apply(c, s->o, in + 1, NULL)) return c->status;
+  pni_updates_commit(&s->u, in + 1 + s->o->n);
+  return PN_OK;
+}
 
-static pn_status record(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads) {
+static pn_status record(pn_context *c, step *s, pn_tensor *loss, pn_tensor *const *grads) {
   static const pni_effect update = {replay, retain, release};
   if (!c->recorder) return PN_OK;
-  int n = o->n + 1;
+  const pn_optim *o = s->o;
+  int n = o->n + 1 + s->u.n;
   pn_tensor **in = pni_alloc_array(c, n, sizeof *in);
   if (!in) return c->status;
   in[0] = loss;
   for (int i = 0; i < o->n; i++) in[i + 1] = grads ? grads[i] : o->param[i]->grad;
-  pni_record_effect(c, &update, o, n, in);
+  for (int i = 0; i < s->u.n; i++) in[o->n + 1 + i] = s->u.value[i];
+  pni_record_effect(c, &update, s, n, in);
   pni_free(c, in, (size_t)n * sizeof *in);
+  return c->status;
+}
+
+/* loss, grads: one of them may be NULL. */
+static pn_status take(pn_context *c, pn_optim *o, pn_tensor *loss, pn_tensor *const *grads) {
+  step *s = pni_calloc(c, sizeof *s);
+  if (!s) return c->status;
+  pni_object_born(c);
+  *s = (step){.refs = 1, .ctx = c, .o = pn_optim_ref(o)};
+  bool ready = !loss || pni_updates_gather(c, loss, &s->u) == PN_OK;
+  c->evaluating++;
+  ready = ready && pni_updates_check(c, &s->u, s->u.value) == PN_OK;
+  c->evaluating--;
+  if (ready && record(c, s, loss, grads) == PN_OK && apply(c, o, grads, loss) == PN_OK)
+    pni_updates_commit(&s->u, s->u.value);
+  release(s);
   return c->status;
 }
 
@@ -152,12 +269,11 @@ pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss) {
   if (!o || !loss) return pni_fail(c, PN_STATE, "optim_step: optimiser and loss must not be NULL");
   if (loss->numel == 1 && !pni_all_finite(c, loss)) return c->status ? c->status : not_finite(c, o, -1, loss);
   for (int i = 0; i < o->n; i++) pn_tensor_clear_grad(o->param[i]);
-  if (pn_backward(c, loss)) return c->status;
-  return record(c, o, loss, NULL) ? c->status : apply(c, o, NULL, loss);
+  return pn_backward(c, loss) ? c->status : take(c, o, loss, NULL);
 }
 
 pn_status pn_optim_apply(pn_context *c, pn_optim *o, pn_tensor *const *grads) {
   if (pni_failed(c)) return c->status;
   if (!o) return pni_fail(c, PN_STATE, "optim_apply: optimiser must not be NULL");
-  return record(c, o, NULL, grads) ? c->status : apply(c, o, grads, NULL);
+  return take(c, o, NULL, grads);
 }

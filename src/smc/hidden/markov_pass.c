@@ -14,8 +14,8 @@ typedef struct {
   const pn_tensor *packed, *g; /* of the adjoint */
   pn_tensor *out;
   double *memory; /* rooms */
-  double *shared; /* of the adjoint: sums over sequences, `wide` for each group */
-  int64_t wide, room;
+  double *shared; /* of the adjoint: sums over sequences, `extent` for each group */
+  int64_t extent, room;
   int64_t own; /* at the end of a room: matrices of a block where each sequence has its own */
 } pass;
 
@@ -220,11 +220,11 @@ static void adjoint_block(const pass *p, pni_markov_room *r, double *shared, dou
 static void add_groups(const pass *p) {
   const pni_markov *m = p->m;
   int64_t n = m->states, groups = pni_markov_groups(m);
-  for (int64_t i = 0; i < p->wide; i++)
-    for (int64_t g = 1; g < groups; g++) p->shared[i] += p->shared[g * p->wide + i];
+  for (int64_t i = 0; i < p->extent; i++)
+    for (int64_t g = 1; g < groups; g++) p->shared[i] += p->shared[g * p->extent + i];
   for (int64_t k = 0; k < n && m->initial->shape[0] == 1; k++) pni_markov_put(p->out, k, p->shared[k]);
   if (m->transition->shape[1] > 1) return;
-  for (int64_t i = n; i < p->wide; i++) {
+  for (int64_t i = n; i < p->extent; i++) {
     int64_t at = i - n, j = at / n % n, k = at % n, row = at / (n * n);
     pni_markov_put(p->out, transition_place(m) + (row * n + (m->backward ? k : j)) * n + (m->backward ? j : k),
                    p->shared[i]);
@@ -243,7 +243,7 @@ static void groups_of(void *data, int64_t first, int64_t end) {
     for (int64_t b = g * blocks / groups; b < (g + 1) * blocks / groups; b++) {
       pni_markov_room_enter(&r, b);
       if (p->g)
-        adjoint_block(p, &r, p->shared + g * p->wide, memory + p->room - p->own);
+        adjoint_block(p, &r, p->shared + g * p->extent, memory + p->room - p->own);
       else
         filter_block(p, &r);
     }
@@ -255,11 +255,11 @@ static pn_status run(pn_context *c, pass *p) {
   bool apart = p->m->transition->shape[1] > 1;
   p->own = p->g && apart ? n * n * PNI_MARKOV_LANES : 0;
   p->room = pni_markov_room_size(p->m) + p->own;
-  p->wide = n + (apart ? 0 : varying * n * n);
-  int64_t count = groups * (p->room + (p->g ? p->wide : 0));
+  p->extent = n + (apart ? 0 : varying * n * n);
+  int64_t count = groups * (p->room + (p->g ? p->extent : 0));
   if (!(p->memory = pni_alloc_array(c, count, sizeof(double)))) return c->status;
   p->shared = p->memory + groups * p->room;
-  memset(p->shared, 0, p->g ? (size_t)(groups * p->wide) * sizeof(double) : 0);
+  memset(p->shared, 0, p->g ? (size_t)(groups * p->extent) * sizeof(double) : 0);
   if (p->g && p->out->numel) memset(pni_data(p->out), 0, (size_t)p->out->numel * pni_itemsize(p->out));
   pni_parallel(c, groups, 1, groups_of, p);
   if (p->g && groups) add_groups(p);

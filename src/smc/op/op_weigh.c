@@ -42,7 +42,7 @@ typedef struct {
   const pni_attr *attr;
   int64_t n, filters, blocks; /* blocks of a filter */
   size_t size;                /* of an element */
-  bool wide;
+  bool in_double;
   const char *increment, *before; /* [filters, n], [filters, rows of `before`] */
   int64_t before_rows;
   char *out; /* [filters, 2 n + 3] */
@@ -50,10 +50,10 @@ typedef struct {
 } job;
 
 static double number(const job *j, const char *base, int64_t i) {
-  return j->wide ? ((const double *)(const void *)base)[i] : (double)((const float *)(const void *)base)[i];
+  return j->in_double ? ((const double *)(const void *)base)[i] : (double)((const float *)(const void *)base)[i];
 }
 static void set_number(const job *j, char *base, int64_t i, double v) {
-  if (j->wide)
+  if (j->in_double)
     ((double *)(void *)base)[i] = v;
   else
     ((float *)(void *)base)[i] = (float)v;
@@ -199,7 +199,7 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
              .filters = filters,
              .blocks = (n + PNI_WEIGH_BLOCK - 1) / PNI_WEIGH_BLOCK,
              .size = pni_itemsize(out),
-             .wide = out->dtype == PN_FLOAT64,
+             .in_double = out->dtype == PN_FLOAT64,
              .increment = pni_data(x),
              .before = old ? pni_data(old) : NULL,
              .before_rows = old ? old->numel / filters : 0,

@@ -450,8 +450,9 @@ bool pni_lane_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_t
            .failed = INT64_MAX};
   choose_group(&j);
   /* BLAS has tuned kernels for products, short vectors gain nothing over them (spec/bench/linalg.c) */
-  bool wide = j.lanes * j.size == 64;
-  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!wide && largest > PNI_LANE_PRODUCT / 2)) return false;
+  bool whole_register = j.lanes * j.size == 64;
+  if (j.count < LEAST_BATCH || 2 * j.count < j.lanes || (!whole_register && largest > PNI_LANE_PRODUCT / 2))
+    return false;
   j.s = (pni_lane_matrix){
       PNI_LANE_MATMUL, 0, (int)n, (int)k, (int)inner, j.a.row_stride, j.a.col_stride, j.b.row_stride, j.b.col_stride};
   lead_steps(x, nlead, j.a_step);

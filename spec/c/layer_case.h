@@ -1,0 +1,47 @@
+/*
+** layer_case.h: a layer of each row and inputs that fit it, for the batteries that loop over the rows. Rows that are not
+** listed take sizes 3 and 2 and one input [4, 3].
+*/
+#ifndef PN_SPEC_LAYER_CASE_H
+#define PN_SPEC_LAYER_CASE_H
+
+#include <string.h>
+#include "../../src/nn/layer.h"
+#include "check.h"
+
+typedef struct layer_case {
+  const char *name;
+  int nsizes;
+  int64_t size[4];
+  pn_option option[4];
+  int nin;
+  struct {
+    int ndim;
+    int64_t shape[4];
+    bool whole; /* zeros of int64 */
+  } in[PNI_LAYER_INPUTS];
+} layer_case;
+
+static const layer_case layer_cases[] = {
+    {.name = NULL},
+};
+
+static inline layer_case layer_case_of(const pni_layer *row) {
+  for (const layer_case *k = layer_cases; k->name; k++)
+    if (strcmp(k->name, row->name) == 0) return *k;
+  layer_case plain = {.name = row->name, .size = {3, 2}, .nin = 1, .in = {{.ndim = 2, .shape = {4, 3}}}};
+  while (plain.nsizes < 2 && row->size[plain.nsizes]) plain.nsizes++;
+  return plain;
+}
+
+/* The inputs; false on failure. Scoped. */
+static inline bool layer_inputs(pn_context *c, const layer_case *k, pn_dtype dtype, pn_tensor **in) {
+  for (int i = 0; i < k->nin; i++) {
+    in[i] = k->in[i].whole ? pn_zeros(c, PN_INT64, k->in[i].ndim, k->in[i].shape)
+                           : pn_randn(c, NULL, dtype, k->in[i].ndim, k->in[i].shape);
+    if (!in[i]) return false;
+  }
+  return true;
+}
+
+#endif

@@ -1,0 +1,271 @@
+-- What the contract of layers promises, of rows in C and layers in Lua alike: buffers that change with a step or not at
+-- all, modes that belong to calls, moments that pass through networks, options with pairs.
+local pn = require "penumbra"
+local nn, optim = pn.nn, pn.optim
+
+local function refuses(pattern, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert.matches(pattern, message)
+end
+
+-- Centres by a running mean: a layer in Lua with a buffer.
+local function centre(size)
+  return nn.module {
+    running_mean = nn.buffer(pn.zeros { size }),
+    gain = pn.param(pn.ones { size }),
+    forward = function(self, x)
+      if nn.mode() ~= "training" then
+        return (x - self.running_mean) * self.gain
+      end
+      local m = x:mean(1)
+      return nn.with_update((x - m) * self.gain, self.running_mean, m, 0.25)
+    end,
+  }
+end
+
+local x = pn.tensor { { 1, 2, 3 }, { 5, 4, 1 } }
+
+describe("a buffer", function()
+  it("is named, counted, saved and loaded beside the parameters, and no optimiser has it", function()
+    local net = nn.sequential { nn.linear(3, 3), centre(3) }
+    assert.equal(1, #net:named_buffers())
+    assert.equal("2.running_mean", net:named_buffers()[1][1])
+    assert.equal(3, net:num_buffers())
+    assert.equal(15, net:num_parameters())
+    assert.equal(3, #net:parameters())
+    assert.matches("running_mean: buffer %[3%]", tostring(net))
+    assert.matches("15 parameters, 3 in buffers$", tostring(net))
+    local state = net:state()
+    assert.same({ 0, 0, 0 }, state["2.running_mean"]:totable())
+    state["2.running_mean"] = pn.tensor { 1, 2, 3 }
+    net:load_state(state)
+    assert.same({ 1, 2, 3 }, net[2].running_mean:totable())
+    assert.is_true(net[2].running_mean:is_buffer())
+    assert.is_false(net[2].running_mean:requires_grad())
+    state["2.running_mean"] = nil
+    refuses("'2.running_mean' is missing", net.load_state, net, state)
+  end)
+
+  it("changes with the step, and with nothing else", function()
+    local net = centre(3)
+    local opt = optim.sgd(net, { lr = 0.1 })
+    local loss = net(x):square():sum()
+    assert.same({ 0, 0, 0 }, net.running_mean:totable())
+    opt:step(loss)
+    assert.same({ 0.75, 0.75, 0.5 }, net.running_mean:totable())
+    net:evaluate(x)
+    net:mean(x)
+    pn.no_grad(function() return net(x) end)
+    pn.grad(net(x):sum(), net:parameters())
+    assert.same({ 0.75, 0.75, 0.5 }, net.running_mean:totable())
+    nn.update_buffers(net(x))
+    assert.same({ 1.3125, 1.3125, 0.875 }, net.running_mean:totable())
+  end)
+
+  it("takes every update of a step, in the order in which they were computed", function()
+    local net = centre(3)
+    local loss = net(x):sum() + net(x * 2):square():sum()
+    optim.sgd(net):step(loss)
+    assert.same({ 2.0625, 2.0625, 1.375 }, net.running_mean:totable()) -- 3/4 of 0.75 and a quarter of 6
+  end)
+
+  it("stays as it was, with the parameters, when the step is refused", function()
+    local net = centre(3)
+    local opt = optim.sgd(net, { lr = 0.1 })
+    refuses("must be finite", opt.step, opt, net(x):sum() / 0)
+    refuses("update of a buffer of shape %[3%] must be finite", function()
+      local y = nn.with_update(net(x), net.running_mean, pn.tensor { 1, 0 / 0, 1 }, 1)
+      opt:step(y:square():sum())
+    end)
+    refuses("gradient", opt.step, opt, nn.with_update(pn.param(1), net.running_mean, pn.ones { 3 }))
+    assert.same({ 0, 0, 0 }, net.running_mean:totable())
+    assert.same({ 1, 1, 1 }, net.gain:totable())
+  end)
+
+  it("is found where no gradient flows", function()
+    local b, w = nn.buffer(0), pn.param(1)
+    local y = nn.with_update(pn.ones {}, b, pn.tensor(4), 0.5)
+    optim.sgd { w }:step(w * 1 + y:detach())
+    assert.equal(0, b:item())
+    optim.sgd { w }:step(w * y)
+    assert.equal(2, b:item())
+  end)
+
+  it("is replayed with its step, and a refused replay leaves it", function()
+    local results = {}
+    for k, compiled in ipairs { false, true } do
+      pn.seed(1)
+      local net = nn.sequential { nn.linear(3, 3), centre(3) }
+      local opt = optim.adam(net, { lr = 0.05 })
+      local function f(t)
+        return net(t):square():sum()
+      end
+      local step = compiled and pn.compile(f, { optimiser = opt }) or function(t) return opt:step(f(t)) end
+      local losses = {}
+      for i = 1, 5 do
+        losses[i] = step(x * i)
+      end
+      local before = net:state()
+      local ok = pcall(step, x * (0 / 0))
+      assert.is_false(ok)
+      for name, t in pairs(net:state()) do
+        assert.same(before[name]:totable(), t:totable())
+      end
+      losses[6] = step(x)
+      results[k] = { losses, net[2].running_mean:totable(), net[1]:parameters()[1]:totable() }
+    end
+    assert.same(results[1], results[2])
+    local b = nn.buffer(0)
+    local bump = pn.compile(function(t)
+      local y = nn.with_update(t:sum(), b, t:mean(), 1)
+      nn.update_buffers(y)
+      return y + b
+    end)
+    bump(pn.ones { 2 })
+    bump(pn.full({ 2 }, 3))
+    assert.equal(3, b:item())
+    assert.equal(12, bump(pn.full({ 2 }, 4)):item())
+  end)
+
+  it("is shared by copies with other parameters, or given anew", function()
+    local parameters = require "penumbra.nn.parameters"
+    local net = centre(3)
+    local copy = parameters.with(net, { gain = pn.full({ 3 }, 2) })
+    assert.equal(net.running_mean, copy.running_mean)
+    copy = parameters.with(net, { gain = pn.full({ 3 }, 2), running_mean = pn.ones { 3 } })
+    assert.same({ 0, 2, 4 }, copy:evaluate(x)[1]:totable())
+    refuses("buffer 'running_mean' must be a tensor of shape %[3%]", parameters.with, net,
+      { gain = pn.ones { 3 }, running_mean = pn.ones { 2 } })
+  end)
+
+  it("moves as PyTorch's running statistics do", function()
+    for _, case in ipairs(dofile "spec/golden/autodiff/carry.lua") do
+      local mean, variance = nn.buffer(pn.zeros { 3 }), nn.buffer(pn.ones { 3 })
+      local w = pn.param(1)
+      for k, batch in ipairs(case.batches) do
+        local t = pn.tensor(batch)
+        local y = nn.with_update(t * w, mean, t:mean(1), case.momentum)
+        y = nn.with_update(y, variance, (t - t:mean(1)):square():sum(1) / (t:size(1) - 1), case.momentum)
+        optim.sgd({ w }):step(y:sum())
+        assert.is_true((mean - pn.tensor(case.mean[k])):abs():max():item() < 1e-15)
+        assert.is_true((variance - pn.tensor(case.variance[k])):abs():max():item() < 2e-15)
+      end
+    end
+  end)
+
+  it("refuses what it cannot be", function()
+    refuses("buffer: value must be a tensor or a number, got string", nn.buffer, "x")
+    refuses("buffer must be what pn_buffer made", nn.with_update, x, x, x)
+    refuses("value must be float64 of the buffer's shape %[3%]", nn.with_update, x, nn.buffer(pn.ones { 3 }), x)
+    refuses("rate must lie in %[0, 1%], got 2", nn.with_update, x, nn.buffer(x), x, 2)
+  end)
+end)
+
+describe("a mode", function()
+  it("belongs to the call, down to the innermost layer, and ends with it", function()
+    local seen = {}
+    local inner = nn.module { forward = function(_, t)
+      seen[#seen + 1] = nn.mode()
+      return t
+    end }
+    local net = nn.module { parts = { inner }, forward = function(self, t) return self.parts[1](t) end }
+    local outer = nn.sequential { net, nn.linear(3, 2), function(t) return inner(t) end }
+    outer(x)
+    outer:evaluate(x)
+    outer:mean(x)
+    assert.same({ "training", "training", "evaluation", "evaluation", "mean", "mean" }, seen)
+    assert.equal("evaluation", nn.mode("evaluation", nn.mode))
+    refuses("oh", nn.mode, "mean", function() error "oh" end)
+    assert.equal("training", nn.mode())
+    refuses("mode must be training, evaluation or mean, got testing", nn.mode, "testing", print)
+  end)
+
+  it("gives a compiled function a plan of its own", function()
+    local net = centre(3)
+    local f = pn.compile(function(t) return net(t) end)
+    assert.same({ -2, -1, 1 }, f(x)[1]:totable())
+    assert.same({ 1, 2, 3 }, nn.mode("evaluation", f, x)[1]:totable())
+    assert.same({ -2, -1, 1 }, f(x)[1]:totable())
+  end)
+
+  it("of means reaches Bayesian layers inside modules, whose own mean goes first", function()
+    local layer = nn.bayes_linear(3, 2)
+    local net = nn.module { layer = layer, forward = function(self, t) return self.layer(t) * 2 end }
+    assert.same((layer:mean(x) * 2):totable(), net:mean(x):totable())
+    assert.same((layer:mean(x) * 2):totable(), nn.sequential({ net }):mean(x):totable())
+    local own = nn.module { layer = layer, forward = function(self, t) return self.layer(t) end,
+      mean = function(self, t) return self(t) + 1 end }
+    local around = nn.module { own = own, forward = function(self, t) return self.own(t) end }
+    assert.same((layer:mean(x) + 1):totable(), own:mean(x):totable())
+    assert.same((layer:mean(x) + 1):totable(), around:mean(x):totable())
+  end)
+end)
+
+describe("moments", function()
+  it("pass through linear and Bayesian layers as drawn inputs do", function()
+    pn.seed(5)
+    local net = nn.sequential { nn.linear(3, 4), nn.bayes_linear(4, 2, { posterior_scale = 0.3 }) }
+    local m, v = pn.tensor { { 0.5, -1, 2 } }, pn.tensor { { 0.3, 0.1, 0.5 } }
+    local mean = net:moments(m, v)
+    local draws = m + v:sqrt() * pn.randn { 40000, 3 }
+    local layer = net[1]
+    local cov = layer:moments(m, pn.zeros { 1, 3, 3 } + v:reshape { 1, 3, 1 } * pn.eye(3))
+    assert.is_true((cov - layer:mean(m)):abs():max():item() < 1e-12)
+    local y = net(draws)
+    local n, centred = 40000, y - y:mean(1)
+    assert.is_true(((y:mean(1) - mean[1]):abs() / (centred:square():mean(1) / n):sqrt()):max():item() < 6)
+    -- one layer at a time the variance is exact: inputs of the second are drawn independently
+    local m2, v2 = pn.tensor { { 1, -0.5, 0.2, 0.7 } }, pn.tensor { { 0.2, 0.4, 0.1, 0.3 } }
+    local _, exact = net[2]:moments(m2, v2)
+    local out = net[2](m2 + v2:sqrt() * pn.randn { 40000, 4 })
+    local d = (out - out:mean(1)):square()
+    local error = ((d - d:mean(1)):square():mean(1) / n):sqrt()
+    assert.is_true(((d:mean(1) - exact[1]):abs() / error):max():item() < 6)
+  end)
+
+  it("of a linear layer carry covariances: W' S W", function()
+    local layer, s = nn.linear(3, 2), pn.tensor { { 2, 0.5, 0.1 }, { 0.5, 1, 0.2 }, { 0.1, 0.2, 3 } }
+    local w = layer:parameters()[1]
+    local _, v = layer:moments(x, pn.stack { s, s })
+    assert.is_true((v[1] - w:t():matmul(s):matmul(w)):abs():max():item() < 1e-13)
+    local _, diagonal = layer:moments(x, pn.stack { s:diagonal(), s:diagonal() })
+    local _, full = layer:moments(x, pn.stack { pn.eye(3) * s, pn.eye(3) * s })
+    assert.is_true((diagonal[1] - full[1]:diagonal()):abs():max():item() < 1e-13)
+  end)
+
+  it("are nil where nothing is uncertain, and refused where a part has none", function()
+    local net = nn.sequential { nn.linear(3, 2), nn.tanh(), pn.exp }
+    local mean, variance = net:moments(x)
+    assert.same(net(x):totable(), mean:totable())
+    assert.is_nil(variance)
+    refuses("tanh: has no moments of an uncertain input", net.moments, net, x, x:square())
+    refuses("part 1 is a function", function() nn.sequential({ pn.exp }):moments(x, x:square()) end)
+    refuses("variance must be float64 of the mean's shape %[2, 3%]", function() nn.linear(3, 2):moments(x, x:t()) end)
+    refuses("passes variances on, not covariances", function()
+      nn.bayes_linear(3, 2):moments(x, pn.ones { 2, 3, 3 })
+    end)
+  end)
+
+  it("of a module are its own, used by what stands around it", function()
+    local double = nn.module { forward = function(_, t) return t * 2 end,
+      moments = function(_, m, v) return m * 2, v and v * 4 end }
+    local mean, variance = nn.sequential({ double, nn.sequential { double } }):moments(x, x:square())
+    assert.same((x * 4):totable(), mean:totable())
+    assert.same((x:square() * 16):totable(), variance:totable())
+    local plain = nn.module { forward = function(_, t) return t + 1 end }
+    assert.same((x + 1):totable(), (plain:moments(x)):totable())
+    refuses("this module has no field `moments`", plain.moments, plain, x, x)
+  end)
+end)
+
+describe("a module", function()
+  it("may have no forward, and several inputs", function()
+    local pair = nn.module { encode = nn.linear(3, 2), decode = nn.linear(2, 3) }
+    assert.equal(4, #pair:parameters())
+    refuses("this one has no field `forward`", pair, x)
+    local add = nn.module { forward = function(_, a, b, c) return a + b * c end }
+    assert.equal(7, add(pn.tensor(1), pn.tensor(2), pn.tensor(3)):item())
+    assert.equal(7, add:evaluate(pn.tensor(1), pn.tensor(2), pn.tensor(3)):item())
+  end)
+end)
