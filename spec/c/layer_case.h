@@ -23,6 +23,23 @@ typedef struct layer_case {
 } layer_case;
 
 static const layer_case layer_cases[] = {
+    {"bilinear", 3, {3, 2, 2}, {{0}}, 2, {{2, {4, 3}, false}, {2, {4, 2}, false}}},
+    {"embedding", 2, {5, 2}, {{0}}, 1, {{2, {4, 3}, true}}},
+    {"highway", 1, {3}, {{0}}, 1, {{2, {4, 3}, false}}},
+    {"multi_head_attention", 2, {4, 2}, {{0}}, 2, {{3, {2, 3, 4}, false}, {3, {2, 2, 4}, false}}},
+    {"conv1d", 2, {4, 2}, {{"kernel", 2, NULL}, {0}}, 1, {{3, {2, 4, 5}, false}}},
+    {"conv2d", 2, {4, 2}, {{"kernel", 0, "2x3"}, {"padding", 1, NULL}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"conv_transpose2d", 2, {4, 2}, {{"kernel", 2, NULL}, {"stride", 0, "1x2"}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"max_pool2d", 0, {0}, {{"kernel", 2, NULL}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"avg_pool2d", 0, {0}, {{"kernel", 2, NULL}, {0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"upsample_bilinear", 0, {0}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"batch_norm", 1, {4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"layer_norm", 2, {3, 4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"group_norm", 2, {2, 4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"actnorm", 1, {4}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"flatten", 0, {0}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"reshape", 2, {2, -1}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
+    {"pixel_shuffle", 0, {0}, {{0}}, 1, {{4, {2, 4, 3, 4}, false}}},
     {.name = NULL},
 };
 
