@@ -66,7 +66,7 @@ local function choose_prior(given, name, p, scales)
 end
 
 local function to_dtype(d, p)
-  return d.dtype and d:dtype() ~= p:dtype() and d.to and d:to(p:dtype()) or d
+  return d.dtype ~= p:dtype() and d:to(p:dtype()) or d
 end
 
 -- ---- layers whose weights have a normal posterior: mean, scale and options by table ----
@@ -79,7 +79,7 @@ end
 local maps = {
   linear = function()
     return function(x, w, b)
-      return b and core.linear(x, w, b) or x:matmul(w)
+      return b and x:matmul(w) + b or x:matmul(w)
     end
   end,
   conv2d = function(layer)
@@ -137,41 +137,47 @@ end
 
 -- ---- the network ----
 
--- A copy of v in which f(layer, path) stands for each layer for which it gives something.
-local function map_layers(v, path, f, made)
+-- A copy of v in which f(layer) stands for each layer for which it gives something.
+local function map_layers(v, f, made)
   if made[v] then
     return made[v]
   elseif type(v) == "userdata" then
-    made[v] = getmetatable(v) == "penumbra.layer" and f(v, path) or v
+    made[v] = getmetatable(v) == "penumbra.layer" and f(v) or v
     return made[v]
   end
   local copy = {}
   made[v] = copy
   for key, part in next, v do
-    local kind, inner = type(part), path == "" and tostring(key) or path .. "." .. tostring(key)
-    copy[key] = (kind == "table" or kind == "userdata") and map_layers(part, inner, f, made) or part
+    local kind = type(part)
+    copy[key] = (kind == "table" or kind == "userdata") and map_layers(part, f, made) or part
   end
   return setmetatable(copy, getmetatable(v))
 end
 
 local methods = {}
 
+-- identity of a parameter -> its name
+local function names_of(net)
+  local names = {}
+  for _, entry in ipairs(parameters.named(net)) do
+    names[core.identity(entry[2])] = entry[1]
+  end
+  return names
+end
+
 -- The network with weights drawn for a call: linear maps by the estimator, other parameters once.
 local function drawn(self, generator, estimator)
-  local nn, values, direct = require "penumbra.nn", {}, {}
-  local net = self.net
+  local nn, values, net, names = require "penumbra.nn", {}, self.net, names_of(self.net)
   if estimator ~= "weights" then
-    net = map_layers(net, "", function(layer, path)
+    net = map_layers(net, function(layer)
       local map = maps[layer:type()]
       if not map then
         return nil
       end
       local s = { map = map(layer), kind_of = layer:type() }
       for _, entry in ipairs(layer:own_parameters()) do
-        local name = self.name_of[core.identity(entry[2])]
-        s[entry[1]], s[entry[1] .. "_log_scale"] = entry[2], self.log_scale[name]
+        s[entry[1]], s[entry[1] .. "_log_scale"] = entry[2], self.log_scale[names[core.identity(entry[2])]]
       end
-      direct[path] = true
       local draw = estimator == "local" and draw_local or draw_flipout
       return nn.module {
         forward = function(_, x, own_generator)
@@ -189,7 +195,7 @@ local function drawn(self, generator, estimator)
   end
   for _, entry in ipairs(rest) do
     local p = entry[2]
-    values[entry[1]] = p + self.log_scale[self.name_of[core.identity(p)]]:exp() * noise_like(p, generator)
+    values[entry[1]] = p + self.log_scale[names[core.identity(p)]]:exp() * noise_like(p, generator)
   end
   return parameters.with(net, values)
 end
@@ -220,11 +226,15 @@ local function divergence(q, p, draws)
   return (q:log_prob(x) - p:log_prob(x)):sum() / draws
 end
 
+local function normal(loc, log_scale)
+  return dist().normal(loc, log_scale:exp())
+end
+
 local function kl(self)
   local total
   for _, entry in ipairs(parameters.named(self.net)) do
-    local name = self.name_of[core.identity(entry[2])]
-    local part = divergence(methods.posterior(self, name), self.priors[name], self.draws)
+    local name = entry[1]
+    local part = divergence(normal(entry[2], self.log_scale[name]), self.priors[name], self.draws)
     total = total and total + part or part
   end
   return total
@@ -232,11 +242,13 @@ end
 
 --- The posterior of the parameter of that name, a normal distribution.
 function methods.posterior(self, name)
-  local loc, log_scale = self.located[name], self.log_scale[name]
-  if not loc then
-    core.error(("posterior: there is no parameter '%s'%s"):format(tostring(name), options.suggestion(name, self.names)))
+  for _, entry in ipairs(parameters.named(self.net)) do
+    if entry[1] == name then
+      return normal(entry[2], self.log_scale[name])
+    end
   end
-  return dist().normal(loc, log_scale:exp())
+  return core.error(("posterior: there is no parameter '%s'%s"):format(tostring(name),
+    options.suggestion(name, self.names)))
 end
 
 local function propagate(self, mean, variance)
@@ -268,11 +280,11 @@ function bayesian.bayesian(net, given)
   local nn, o = require "penumbra.nn", options.check("bayesian", given, spec)
   local named = check_net(net)
   options.whole("bayesian", "draws", o.draws, 1)
-  local self = { net = net, log_scale = {}, priors = {}, name_of = {}, located = {}, names = {} }
+  local self = { net = net, log_scale = {}, priors = {}, names = {} }
   local scales = (o.prior == "unit_variance" or o.posterior_scale == "unit_variance") and prior_rules.scales(net) or {}
   for k, entry in ipairs(named) do
     local name, p = entry[1], entry[2]
-    self.names[k], self.located[name], self.name_of[core.identity(p)] = name, p, name
+    self.names[k] = name
     self.priors[name] = to_dtype(choose_prior(o.prior, name, p, scales), p)
     if o.posterior_scale == "unit_variance" then
       local loc, log_scale = prior_rules.draw(p, scales[name])

@@ -7,13 +7,14 @@ local parameters = require "penumbra.nn.parameters"
 
 local unit_variance = {}
 
--- Variance of f(x), x standard normal, by the trapezoid rule on [-12, 12]: exact to rounding for smooth f; a kink at 0 is a
--- node.
+-- Variance of f(x), x standard normal, by Simpson's rule on [-12, 12], of which 0 is a node: a kink there costs no digits.
 local function variance_by_quadrature(f)
-  local x = core.linspace(-12, 12, 24001)
-  local w = (x:square() * -0.5):exp()
+  local n = 24000
+  local x, at = core.linspace(-12, 12, n + 1), core.arange(n + 1)
+  local ends = at:eq(0):logical_or(at:eq(n)):to "float64"
+  local w = (x:square() * -0.5):exp() * ((at % 2) * 2 + 2 - ends)
   w = w / w:sum()
-  local y = core.no_grad and f(x) or f(x)
+  local y = f(x)
   local mean = (w * y):sum()
   return (w * (y - mean):square()):sum():item()
 end
