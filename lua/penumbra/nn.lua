@@ -522,4 +522,8 @@ for _, row in ipairs(core.layer_rows()) do
   nn[row.name] = constructor(row)
 end
 
+nn.bayesian = require "penumbra.nn.bayesian".bayesian
+nn.predict = require "penumbra.nn.predict".predict
+nn.activation_variance = require "penumbra.nn.unit_variance".activation_variance
+
 return nn

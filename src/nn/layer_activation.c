@@ -1,9 +1,11 @@
 /*
-** layer_activation.c: activations as layers, so that they stand in a sequential.
+** layer_activation.c: activations as layers, so that they stand in a sequential; those of straight pieces and the
+** exponential ones also take a mean and a variance (moment/activation_moments.h).
 */
 #include <math.h>
 #include "../autodiff/op/op.h"
 #include "layer.h"
+#include "moment/activation_moments.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -26,20 +28,21 @@ static T *joined(C *c, T *x, T *below, double factor) {
 }
 static T *lower(C *c, T *x) { return pn_clamp(c, x, -INFINITY, 0); }
 /* max(x, slope x) for slopes below one */
-BODY(leaky_relu) { return joined(c, x, lower(c, x), option[0]); }
+BODY(leaky_relu) { return joined(c, x, lower(c, x), option[2]); }
 /* x above 0, alpha (e^x - 1) below */
 BODY(elu) { return joined(c, x, pn_expm1(c, lower(c, x)), option[0]); }
 BODY(gelu) { return (void)option, pn_mul(c, x, pn_ndtr(c, x)); }
 BODY(silu) { return (void)option, pn_mul(c, x, pn_sigmoid(c, x)); }
 
 /* The fixed point (0, 1) of mean and variance decides both constants. */
+static const double selu_alpha = 1.6732632423543772848170429916717, selu_scale = 1.0507009873554804934193349852946;
 BODY(selu) {
   (void)option;
-  T *y = joined(c, x, pn_expm1(c, lower(c, x)), 1.6732632423543772848170429916717);
-  return pn_mul(c, y, x ? pni_like(c, x, 1.0507009873554804934193349852946) : NULL);
+  T *y = joined(c, x, pn_expm1(c, lower(c, x)), selu_alpha);
+  return pn_mul(c, y, x ? pni_like(c, x, selu_scale) : NULL);
 }
 BODY(softsign) { return (void)option, pn_div(c, x, pn_add(c, pn_abs(c, x), x ? pni_like(c, x, 1) : NULL)); }
-BODY(hard_tanh) { return pn_clamp(c, x, option[0], option[1]); }
+BODY(hard_tanh) { return pn_clamp(c, x, option[2], option[3]); }
 BODY(hard_sigmoid) {
   (void)option;
   return x ? pn_clamp(c, pn_add(c, pn_mul(c, x, pni_like(c, x, 1.0 / 6)), pni_like(c, x, 0.5)), 0, 1) : NULL;
@@ -48,12 +51,13 @@ BODY(hard_sigmoid) {
 /* ---- with a learned slope: one for all, or one per channel of [batch, channels, ...] ---- */
 
 static pn_status init_prelu(C *c, pn_layer *l, pn_dtype dtype, pn_rng *rng) {
-  int64_t n = (int64_t)l->option[0];
-  return (void)rng, pni_layer_set(c, l, 0, pn_full(c, dtype, 1, &n, l->option[1]));
+  int64_t n = (int64_t)l->option[2];
+  return (void)rng, pni_layer_set(c, l, 0, pn_full(c, dtype, 1, &n, l->option[3]));
 }
 
-static T *forward_prelu(C *c, const pn_layer *l, const pni_layer_call *call) {
-  T *x = call->in[0], *w = l->param[0];
+/* The slope as it broadcasts against x; NULL with the reason where it does not. */
+static T *slope_of(C *c, const pn_layer *l, const T *x) {
+  T *w = l->param[0];
   int64_t shape[PN_MAX_DIMS];
   char s[160];
   if (w->numel > 1 && (x->ndim < 2 || x->shape[1] != w->numel)) {
@@ -62,37 +66,123 @@ static T *forward_prelu(C *c, const pn_layer *l, const pni_layer_call *call) {
     return NULL;
   }
   for (int i = 0; i < x->ndim; i++) shape[i] = i == 1 ? w->numel : 1;
-  return pn_add(c, pn_relu(c, x), pn_mul(c, lower(c, x), pn_reshape(c, w, w->numel > 1 ? x->ndim : 0, shape)));
+  return pn_reshape(c, w, w->numel > 1 ? x->ndim : 0, shape);
 }
 
+static T *forward_prelu(C *c, const pn_layer *l, const pni_layer_call *call) {
+  T *x = call->in[0], *slope = slope_of(c, l, x);
+  return slope ? pn_add(c, pn_relu(c, x), pn_mul(c, lower(c, x), slope)) : NULL;
+}
+
+/* ---- with a mean and a variance ---- */
+
+/* The options that begin those of rows with moments. */
+enum { RULE, SHARPNESS, OWN };
+#define RULES                                                                                                          \
+  {"rule",                                                                                                             \
+   "clt identity_heaviside",                                                                                           \
+   0,                                                                                                                  \
+   0,                                                                                                                  \
+   0,                                                                                                                  \
+   false,                                                                                                              \
+   "how moments pass: clt matches those of a normal input, identity_heaviside takes x times an independent gate"},     \
+  {                                                                                                                    \
+    "sharpness", NULL, HUGE_VAL, 0, HUGE_VAL, PNI_OPTION_OPEN, "of gates: sigmoid(sharpness mean) of them are open"    \
+  }
+
+static pni_moment_rule rule_of(const pn_layer *l) {
+  return (pni_moment_rule){(int)l->option[RULE], l->option[SHARPNESS]};
+}
+
+/* Of x and slope x below 0; a covariance has an axis more than its mean. */
+static pn_status leaky(C *c, const pn_layer *l, const pni_layer_call *call, T *slope, T *out[2]) {
+  pni_moment_rule r = rule_of(l);
+  T *m = call->in[0], *v = call->variance;
+  return (v->ndim > m->ndim ? pni_leaky_relu_covariance : pni_leaky_relu_moments)(c, &r, slope, m, v, out);
+}
+
+static pn_status moments_relu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  return leaky(c, l, call, NULL, out);
+}
+static pn_status moments_leaky_relu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  return leaky(c, l, call, pni_like(c, call->in[0], l->option[OWN]), out);
+}
+static pn_status moments_prelu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  return leaky(c, l, call, slope_of(c, l, call->in[0]), out);
+}
+static pn_status moments_elu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  return pni_elu_moments(c, l->option[0], 1, call->in[0], call->variance, out);
+}
+static pn_status moments_selu(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  return (void)l, pni_elu_moments(c, selu_alpha, selu_scale, call->in[0], call->variance, out);
+}
+/* With h the middle and w half of the width of [low, high]: h + w hard_tanh((x - h) / w). */
+static pn_status moments_hard_tanh(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {
+  pni_moment_rule r = rule_of(l);
+  double low = l->option[OWN], high = l->option[OWN + 1], middle = (low + high) / 2, width = (high - low) / 2;
+  T *m = call->in[0], *v = call->variance;
+  if (!(width > 0) || !isfinite(width))
+    return pni_fail(c, PN_DOMAIN, "hard_tanh: low and high must be finite and low below high for moments");
+  r.sharpness *= width;
+  m = pn_mul(c, pn_sub(c, m, pni_like(c, m, middle)), pni_like(c, m, 1 / width));
+  v = pn_mul(c, v, pni_like(c, v, 1 / (width * width)));
+  if (pni_hard_tanh_moments(c, &r, m, v, out)) return c->status;
+  out[0] = pn_add(c, pn_mul(c, out[0], pni_like(c, v, width)), pni_like(c, v, middle));
+  out[1] = pn_mul(c, out[1], pni_like(c, v, width * width));
+  return c->status;
+}
+
+/* Certain inputs go through `forward`. */
+#define MOMENTS(name)                                                                                                  \
+  static pn_status pass_##name(C *c, const pn_layer *l, const pni_layer_call *call, T *out[2]) {                       \
+    if (call->variance) return moments_##name(c, l, call, out);                                                        \
+    out[0] = forward_##name(c, l, call);                                                                               \
+    return c->status;                                                                                                  \
+  }
+MOMENTS(relu)
+MOMENTS(leaky_relu)
+MOMENTS(prelu)
+MOMENTS(elu)
+MOMENTS(selu)
+MOMENTS(hard_tanh)
+#undef MOMENTS
+
 static const pni_option none[] = {{0}};
-static const pni_option slope[] = {{"slope", NULL, 0.01, 0, 1, false, "factor below zero"}, {0}};
+static const pni_option rules[] = {RULES, {0}};
+static const pni_option slope[] = {RULES, {"slope", NULL, 0.01, 0, 1, false, "factor below zero"}, {0}};
 static const pni_option alpha[] = {{"alpha", NULL, 1, 0, HUGE_VAL, false, "-alpha is the limit at -inf"}, {0}};
 
-static const pni_option limits[] = {{"low", NULL, -1, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "smallest value"},
+static const pni_option limits[] = {RULES,
+                                    {"low", NULL, -1, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "smallest value"},
                                     {"high", NULL, 1, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "largest value"},
                                     {0}};
 static const pni_option prelu_options[] = {
+    RULES,
     {"channels", NULL, 1, 1, 1 << 24, PNI_OPTION_WHOLE, "how many slopes: one for all, or one per channel"},
     {"slope", NULL, 0.25, -HUGE_VAL, HUGE_VAL, PNI_OPTION_CLOSED, "that the weight starts with"},
     {0}};
 
-#define ROW(id, text, origin, opts)                                                                                    \
-  const pni_layer pni_layer_##id = {                                                                                   \
-      .name = #id, .doc = text, .source = origin, .options = opts, .forward = forward_##id};
+#define ROW(id, text, origin, opts, spread, pairs)                                                                     \
+  const pni_layer pni_layer_##id = {.name = #id,                                                                       \
+                                    .doc = text,                                                                       \
+                                    .source = origin,                                                                  \
+                                    .options = opts,                                                                   \
+                                    .forward = forward_##id,                                                           \
+                                    .moments = spread,                                                                 \
+                                    .covariance = pairs};
 
-ROW(relu, "max(x, 0)", NULL, none)
-ROW(leaky_relu, "max(x, slope x)", "Maas, Hannun & Ng 2013", slope)
-ROW(elu, "x above 0, alpha (e^x - 1) below", "Clevert, Unterthiner & Hochreiter 2016", alpha)
-ROW(gelu, "x times the standard normal cdf of x", "Hendrycks & Gimpel 2016", none)
-ROW(silu, "x sigmoid(x)", "Elfwing, Uchibe & Doya 2018", none)
-ROW(tanh, "hyperbolic tangent", NULL, none)
-ROW(sigmoid, "1 / (1 + e^-x)", NULL, none)
-ROW(softplus, "log(1 + e^x)", NULL, none)
-ROW(selu, "1.0507 (x above 0, 1.6733 (e^x - 1) below)", "Klambauer et al. 2017", none)
-ROW(softsign, "x / (1 + |x|)", NULL, none)
-ROW(hard_tanh, "x limited to [low, high]", NULL, limits)
-ROW(hard_sigmoid, "x / 6 + 1/2 limited to [0, 1]", NULL, none)
+ROW(relu, "max(x, 0)", NULL, rules, pass_relu, true)
+ROW(leaky_relu, "max(x, slope x)", "Maas, Hannun & Ng 2013", slope, pass_leaky_relu, true)
+ROW(elu, "x above 0, alpha (e^x - 1) below", "Clevert, Unterthiner & Hochreiter 2016", alpha, pass_elu, false)
+ROW(gelu, "x times the standard normal cdf of x", "Hendrycks & Gimpel 2016", none, NULL, false)
+ROW(silu, "x sigmoid(x)", "Elfwing, Uchibe & Doya 2018", none, NULL, false)
+ROW(tanh, "hyperbolic tangent", NULL, none, NULL, false)
+ROW(sigmoid, "1 / (1 + e^-x)", NULL, none, NULL, false)
+ROW(softplus, "log(1 + e^x)", NULL, none, NULL, false)
+ROW(selu, "1.0507 (x above 0, 1.6733 (e^x - 1) below)", "Klambauer et al. 2017", none, pass_selu, false)
+ROW(softsign, "x / (1 + |x|)", NULL, none, NULL, false)
+ROW(hard_tanh, "x limited to [low, high]", NULL, limits, pass_hard_tanh, false)
+ROW(hard_sigmoid, "x / 6 + 1/2 limited to [0, 1]", NULL, none, NULL, false)
 
 const pni_layer pni_layer_prelu = {.name = "prelu",
                                    .doc = "x above 0, weight x below: any shape, or [batch, channels, ...]",
@@ -100,4 +190,6 @@ const pni_layer pni_layer_prelu = {.name = "prelu",
                                    .param = {"weight"},
                                    .options = prelu_options,
                                    .init = init_prelu,
-                                   .forward = forward_prelu};
+                                   .forward = forward_prelu,
+                                   .moments = pass_prelu,
+                                   .covariance = true};

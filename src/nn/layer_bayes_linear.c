@@ -87,12 +87,19 @@ static pn_tensor *kl(pn_context *c, const pn_layer *l) {
   return l->param[B] ? pn_add(c, d, divergence(c, l->param[B], l->param[LOG_SB], prior)) : d;
 }
 
-/* With inputs of variance v: var(x W + b) = (x^2 + v) S^2 + v M^2 + s_b^2. */
+/* With inputs of variance v: var(x W + b) = (x^2 + v) S^2 + v M^2 + s_b^2. With inputs of covariance V, since columns of W
+ * are independent: cov(x W + b) = M' V M + diag((x^2 + diag V) S^2 + s_b^2). */
 static pn_status moments(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]) {
   pn_tensor *x = call->in[0], *v = call->variance;
   out[0] = mean(c, l, x);
   out[1] = variance(c, l, x);
   if (!v) return c->status;
+  if (v->ndim > x->ndim) {
+    pn_tensor *m = l->param[W], *own = pn_matmul(c, pn_diagonal(c, v), variance_of(c, l->param[LOG_S]));
+    pn_tensor *passed = pn_matmul(c, pn_matmul(c, pn_transpose(c, m, 0, 1), v), m);
+    out[1] = pn_add(c, passed, pn_diag_embed(c, pn_add(c, out[1], own)));
+    return c->status;
+  }
   pn_tensor *second = pn_add(c, variance_of(c, l->param[LOG_S]), pn_square(c, l->param[W]));
   out[1] = pn_add(c, out[1], pn_matmul(c, v, second));
   return c->status;
@@ -119,4 +126,5 @@ const pni_layer pni_layer_bayes_linear = {
     .init = init,
     .forward = forward,
     .kl = kl,
-    .moments = moments};
+    .moments = moments,
+    .covariance = true};

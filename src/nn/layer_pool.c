@@ -28,6 +28,21 @@ static pn_tensor *forward_max(pn_context *c, const pn_layer *l, const pni_layer_
   return pn_max_pool2d(c, call->in[0], w.kernel, w.stride, w.padding);
 }
 
+/* The mean's largest element and the variance of that element, the first of several: the limit of a sharp gate
+ * max(a, b) = a z + b (1 - z), z ~ Bernoulli(sigmoid(sharpness (E a - E b))). */
+static pn_status moments_max(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]) {
+  window w = window_of(l);
+  pn_tensor *x = call->in[0], *v = call->variance;
+  out[0] = pn_max_pool2d(c, x, w.kernel, w.stride, w.padding);
+  if (!v || !out[0]) return c->status;
+  pn_tensor *at = pni_max_pool2d_at(c, x, w.kernel, w.stride, w.padding);
+  int64_t flat[] = {x->shape[0], x->shape[1], x->shape[2] * x->shape[3]};
+  int64_t places[] = {x->shape[0], x->shape[1], out[0]->shape[2] * out[0]->shape[3]};
+  out[1] = pn_gather(c, pn_reshape(c, v, 3, flat), -1, pn_reshape(c, at, 3, places));
+  out[1] = pn_reshape(c, out[1], 4, out[0]->shape);
+  return c->status;
+}
+
 static pn_tensor *average(pn_context *c, const pn_layer *l, pn_tensor *x) {
   window w = window_of(l);
   return pn_avg_pool2d(c, x, w.kernel, w.stride, w.padding, 1);
@@ -96,7 +111,8 @@ const pni_layer pni_layer_max_pool2d = {
     .doc = "largest element of each window: [batch, channels, height, width], padded with -inf",
     .input = {{"x", "[batch, channels, height, width]", 0}},
     .options = options,
-    .forward = forward_max};
+    .forward = forward_max,
+    .moments = moments_max};
 
 const pni_layer pni_layer_avg_pool2d = {
     .name = "avg_pool2d",

@@ -125,6 +125,10 @@ pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value);
 /* All inputs floats of one dtype: the usual infer for linear algebra; PN_DTYPE names both otherwise. */
 pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype);
 
+/* op_pool.c: where pn_max_pool2d finds its results: places in an image's rows under each other, int64. Scoped. */
+pn_tensor *pni_max_pool2d_at(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
+                             const int64_t *padding);
+
 #define X(name) extern const pni_op pni_op_##name;
 #include "op.def"
 #undef X

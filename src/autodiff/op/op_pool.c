@@ -106,6 +106,11 @@ T *pn_max_pool2d(C *c, T *x, const int64_t kernel[2], const int64_t *stride, con
   return pni_apply1(c, &pni_op_max_pool2d, x, &a);
 }
 
+T *pni_max_pool2d_at(C *c, T *x, const int64_t kernel[2], const int64_t *stride, const int64_t *padding) {
+  pni_attr a = attr_of(kernel, stride, padding);
+  return pni_apply1(c, &pni_op_max_pool2d_index, x, &a);
+}
+
 /* ---- mean ---- */
 
 static int mean_of(const pni_attr *a) { return a->i[COUNT] ? PNI_POOL_MEAN : PNI_POOL_MEAN_INSIDE; }

@@ -1,5 +1,5 @@
 /*
-** nn_op.h: the operations of recurrent layers, all hidden.
+** nn_op.h: the operations of layers, all hidden.
 */
 #ifndef PN_NN_RECURRENT_NN_OP_H
 #define PN_NN_RECURRENT_NN_OP_H
