@@ -71,11 +71,16 @@ local function sorted(t)
   return keys
 end
 
+local maps = {} -- layers from `in` to something
+for _, row in ipairs(core.layer_rows()) do
+  maps[row.name] = row.sizes[1] == "in"
+end
+
 core.set_tostring("penumbra.layer", function(layer)
   local sizes, set = layer:configuration()
   local parts = {}
   if #sizes > 0 then
-    parts[1] = table.concat(sizes, " -> ")
+    parts[1] = table.concat(sizes, maps[layer:type()] and " -> " or ", ")
   end
   for _, key in ipairs(sorted(set)) do
     local v = set[key]

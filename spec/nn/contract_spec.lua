@@ -387,6 +387,7 @@ describe("options of layers", function()
     assert.equal("conv2d(3 -> 4, kernel = {2, 5}, padding = 1)",
       tostring(nn.conv2d(3, 4, { kernel = { 2, 5 }, padding = 1 })))
     assert.equal("conv2d(3 -> 4, kernel = 3)", tostring(nn.conv2d(3, 4, { kernel = { 3, 3 }, padding = 0 })))
+    assert.equal("layer_norm(3, 4)", tostring(nn.layer_norm(3, 4)))
     refuses("conv2d: option kernel must be given", nn.conv2d, 3, 4)
     refuses("kernel must be a whole number in %[1, 1.67772e%+07%] or two of them, got 0x3", nn.conv2d, 3, 4,
       { kernel = { 0, 3 } })
