@@ -71,11 +71,16 @@ local function sorted(t)
   return keys
 end
 
+local maps = {} -- layers from `in` to something
+for _, row in ipairs(core.layer_rows()) do
+  maps[row.name] = row.sizes[1] == "in"
+end
+
 core.set_tostring("penumbra.layer", function(layer)
   local sizes, set = layer:configuration()
   local parts = {}
   if #sizes > 0 then
-    parts[1] = table.concat(sizes, " -> ")
+    parts[1] = table.concat(sizes, maps[layer:type()] and " -> " or ", ")
   end
   for _, key in ipairs(sorted(set)) do
     local v = set[key]
@@ -351,6 +356,29 @@ function nn.module(fields)
     self.own_mean, self.mean = self.mean, nil
   end
   return setmetatable(self, module_meta)
+end
+
+--- fit_actnorm(layer, x): sets bias and scale of an actnorm so that its output for the batch x [batch, channels, ...]
+--- has mean 0 and standard deviation 1 in each channel, as Kingma & Dhariwal (2018) start it; returns that output. It
+--- is for the first batch, before training: an optimiser knows nothing of it.
+function nn.fit_actnorm(layer, x)
+  if not is_layer(layer) or layer:type() ~= "actnorm" then
+    core.error("fit_actnorm: layer must be an actnorm, got " .. (is_layer(layer) and layer:type() or type(layer)))
+  elseif not core.is_tensor(x) then
+    core.error("fit_actnorm: x must be a tensor, got " .. type(x))
+  end
+  layer(x) -- names a shape that does not fit
+  local axes = { 1 }
+  for k = 3, #x:shape() do
+    axes[#axes + 1] = k
+  end
+  local mean = x:detach():mean(axes)
+  local scale = x:detach():std(axes, 0)
+  if not (scale:gt(0):all():item() and scale:isfinite():all():item()) then
+    core.error "fit_actnorm: every channel of x must vary"
+  end
+  layer:load_state { bias = mean * -1, log_scale = scale:log() * -1 }
+  return layer(x)
 end
 
 -- ---- recurrent layers on each other ----

@@ -96,6 +96,7 @@ local about = set [[
 ]]
 
 local net = nn.linear(3, 1)
+local scaled = nn.actnorm(1)
 local w = pn.param(pn.ones(3))
 local checkpoint_file = os.tmpname()
 assert(pn.checkpoint.save(checkpoint_file, { net = net }))
@@ -183,6 +184,7 @@ local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 -- Effects that a replay would not repeat, and objects that belong outside.
 local effects = {
   ["core.param"] = function(x) return pn.param(x) end,
+  ["pn.nn.fit_actnorm"] = function(x) nn.fit_actnorm(scaled, x:reshape { 3, 1 }) return x end,
   ["core.buffer"] = function(x) nn.buffer(x) return x end,
   ["core.new_layer"] = function(x) nn.linear(3, 2) return x end,
   ["core.initialise"] = function(x) nn.initialise("he", { 2, 3 }) return x end,

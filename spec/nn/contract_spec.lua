@@ -352,6 +352,20 @@ describe("batch_norm", function()
   end)
 end)
 
+describe("actnorm", function()
+  it("starts from its first batch with mean 0 and deviation 1 in each channel", function()
+    local layer, t = nn.actnorm(3), pn.randn { 4, 3, 5 } * pn.tensor { { { 2 }, { 0.1 }, { 7 } } } + 3
+    local y = nn.fit_actnorm(layer, t)
+    assert.is_true(y:mean({ 1, 3 }):abs():max():item() < 1e-14)
+    assert.is_true((y:square():mean { 1, 3 } - 1):abs():max():item() < 1e-13)
+    assert.same(y:totable(), layer(t):totable())
+    refuses("layer must be an actnorm, got linear", nn.fit_actnorm, nn.linear(3, 2), t)
+    refuses("actnorm: input must have shape %[batch, 3, %.%.%.%], got %[2, 2%]", nn.fit_actnorm, layer,
+      pn.ones { 2, 2 })
+    refuses("every channel of x must vary", nn.fit_actnorm, layer, pn.ones { 4, 3 })
+  end)
+end)
+
 describe("dropout", function()
   it("drops the share it states and keeps the mean, in training and where always says so", function()
     pn.seed(2)
@@ -387,6 +401,7 @@ describe("options of layers", function()
     assert.equal("conv2d(3 -> 4, kernel = {2, 5}, padding = 1)",
       tostring(nn.conv2d(3, 4, { kernel = { 2, 5 }, padding = 1 })))
     assert.equal("conv2d(3 -> 4, kernel = 3)", tostring(nn.conv2d(3, 4, { kernel = { 3, 3 }, padding = 0 })))
+    assert.equal("layer_norm(3, 4)", tostring(nn.layer_norm(3, 4)))
     refuses("conv2d: option kernel must be given", nn.conv2d, 3, 4)
     refuses("kernel must be a whole number in %[1, 1.67772e%+07%] or two of them, got 0x3", nn.conv2d, 3, 4,
       { kernel = { 0, 3 } })
