@@ -214,9 +214,9 @@ int main(void) {
   const function functions[] = {
       {&pni_nn_op_relu_mean, 0, 1e-10, &golden_rectified[0].relu_mean},
       {&pni_nn_op_relu_variance, 0, 1e-10, &golden_rectified[0].relu_variance},
-      {&pni_nn_op_exp_below, 0, 1e-12, &golden_rectified[0].below[0]},
-      {&pni_nn_op_exp_below, 1, 1e-12, &golden_rectified[0].below[1]},
-      {&pni_nn_op_exp_below, 2, 1e-12, &golden_rectified[0].below[2]},
+      {&pni_nn_op_exp_below, 0, 1e-12, &golden_rectified[0].exp_below[0]},
+      {&pni_nn_op_exp_below, 1, 1e-12, &golden_rectified[0].exp_below[1]},
+      {&pni_nn_op_exp_below, 2, 1e-12, &golden_rectified[0].exp_below[2]},
       {&pni_nn_op_elu_variance, 1, 1e-10, &golden_rectified[0].elu_variance[0]},
       {&pni_nn_op_elu_variance, selu_alpha, 1e-10, &golden_rectified[0].elu_variance[1]},
   };

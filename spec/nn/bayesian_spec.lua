@@ -190,7 +190,8 @@ describe("priors of unit variance", function()
   it("know the variances of activations", function()
     -- Kurle et al. (2020), by Gauss quadrature
     for name, c in pairs { identity = 1, tanh = 0.3942944904, relu = 0.3408450569, sigmoid = 0.0433790359,
-      softplus = 0.2715145018, elu = 0.6191785634, leaky_relu = 0.3440622403, erf = 0.4645590544, sin = 0.4323323584 } do
+      softplus = 0.2715145018, elu = 0.6191785634, leaky_relu = 0.3440622403, erf = 0.4645590544,
+      sin = 0.4323323584 } do
       near(nn.activation_variance(name), c, 1e-10)
     end
     near(nn.activation_variance(nn.relu()), 0.3408450569, 1e-10)

@@ -37,7 +37,7 @@ local HEAD = [[
 ** With gcc nothing else is wanted: what Penumbra's own Makefile passes to the compiler stands here as pragmas
 ** (-ffp-contract=off, so that every processor gives the same bits; -fwrapv: int64 tensors wrap around;
 ** -fno-math-errno; and how inner loops are optimised). clang has no pragma for -fwrapv and -fno-math-errno: give it
-** both. Instruction sets are chosen at run time, so no -march is wanted; -ffast-math and the like are refused. For a
+** both. Instruction sets are chosen at run time, so no -march is wanted; what assumes finite numbers is refused. For a
 ** shared library add -fPIC.
 **
 ** Speed is that of the library within about a tenth, but for standard normal draws compiled by gcc: four times as long
@@ -50,7 +50,7 @@ local HEAD = [[
 #error "penumbra.c is C11 for gcc or clang"
 #endif
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#error "Penumbra needs infinities and NaN: no -ffast-math, -Ofast or -ffinite-math-only"
+#error "Penumbra needs infinities and NaN: no flag under which the compiler assumes finite numbers"
 #endif
 #if defined(PENUMBRA_H)
 #error "penumbra.c is compiled by itself, not included"

@@ -86,7 +86,7 @@ static bool matches(const pattern *p, const pn_tensor *t) {
 static const char *pattern_text(const pattern *p, char *buf, size_t room) {
   size_t n = (size_t)snprintf(buf, room, "[");
   for (int i = 0; i <= p->n && n < room; i++) {
-    const char *comma = i + (p->open >= 0 && p->open < i) ? ", " : "";
+    const char *comma = i > 0 ? ", " : "";
     if (i == p->open) {
       n += (size_t)snprintf(buf + n, room - n, "%s...", comma);
       comma = ", ";

@@ -1,24 +1,31 @@
---- Networks whose weights have a posterior. nn.bayesian takes any deterministic network and gives each of its parameters an
+--- Networks whose weights have a posterior. nn.bayesian takes any deterministic network and gives each of its
+--- parameters an
 --- independent normal posterior and a prior; what the network computes stays as it was written.
 ---
----     local net = nn.bayesian(nn.sequential{nn.linear(13, 50), nn.relu(), nn.linear(50, 1)}, {prior = dist.normal(0, 1)})
----     local loss = -infer.elbo{log_likelihood = dist.normal(net(x), 0.1):log_prob(y):sum(-1), kl = net:kl(), num_data = n}
+---     local net = nn.bayesian(nn.sequential{nn.linear(13, 50), nn.relu(), nn.linear(50, 1)}, {prior = dist.normal(0,
+---     1)})
+---     local loss = -infer.elbo{log_likelihood = dist.normal(net(x), 0.1):log_prob(y):sum(-1), kl = net:kl(), num_data
+---     = n}
 ---
 --- The parameters of the network given are the posterior's means. Options:
----   prior             a distribution of numbers (or with the parameter's shape) for every parameter; a number, the scale of a
+---   prior             a distribution of numbers (or with the parameter's shape) for every parameter; a number, the
+---   scale of a
 ---                     normal prior around 0; a table from names, or their last words, such as "weight", to those; or a
----                     function (name, parameter) that gives one. "unit_variance": normal, of variance 1 / (fan-in c), c the
+---                     function (name, parameter) that gives one. "unit_variance": normal, of variance 1 / (fan-in c),
+---                     c the
 ---                     variance that the activation before the layer gives to normal numbers. Distributions may have
 ---                     parameters of their own, which are then learned with the network. Default: normal(0, 1)
 ---   estimator         "local" (default): draws the outputs of linear and conv2d layers, a row each (local
 ---                     reparametrisation), all else as "weights"
 ---                     "weights": draws every parameter once a call
 ---                     "flipout": one draw of the weights of linear and conv2d layers, whose signs each row turns anew
----   posterior_scale   standard deviation that the posterior starts with (default 0.05), or "unit_variance": means and scales
+---   posterior_scale   standard deviation that the posterior starts with (default 0.05), or "unit_variance": means and
+---   scales
 ---                     are drawn so that both together have the variance of the "unit_variance" prior
 ---   draws             of parameters whose divergence has no closed form, for its Monte Carlo estimate (default 1)
 ---
---- net(x) draws, net:mean(x) does not; net:kl() is summed over all weights, each counted once however often the network is
+--- net(x) draws, net:mean(x) does not; net:kl() is summed over all weights, each counted once however often the network
+--- is
 --- called; net:moments(m, v) passes means and variances through; net:posterior(name) is a parameter's posterior.
 --- net:predict(x, {draws = 100}) gives draws (pn.help "penumbra.nn.predict").
 -- help: pn.nn, quiet
@@ -274,7 +281,8 @@ local function check_net(net)
   return named
 end
 
---- bayesian(network [, {prior =, estimator =, posterior_scale =, draws =}]): the network with a normal posterior over each
+--- bayesian(network [, {prior =, estimator =, posterior_scale =, draws =}]): the network with a normal posterior over
+--- each
 --- parameter (pn.help "penumbra.nn.bayesian").
 function bayesian.bayesian(net, given)
   local nn, o = require "penumbra.nn", options.check("bayesian", given, spec)
@@ -303,7 +311,8 @@ function bayesian.bayesian(net, given)
   return nn.module(self)
 end
 
---- Makes today's posterior tomorrow's prior: every prior becomes a normal distribution of the posterior's present mean and
+--- Makes today's posterior tomorrow's prior: every prior becomes a normal distribution of the posterior's present mean
+--- and
 --- scale, which later steps do not change. Returns the network.
 function methods.become_prior(self)
   for _, name in ipairs(self.names) do

@@ -1,4 +1,5 @@
---- Predictions of networks that draw: many draws, or their mean and variance, batch by batch, so that memory is bounded by
+--- Predictions of networks that draw: many draws, or their mean and variance, batch by batch, so that memory is bounded
+--- by
 --- one batch and the result.
 -- help: pn.nn, quiet
 local core = require "penumbra.core"
@@ -55,9 +56,12 @@ local function run(net, x, o)
   return core.concatenate(first, 2)
 end
 
---- predict(network, x [, options]): draws of the output for x [N, ...], as [draws, N, ...]; with moments = true their mean and
---- variance, each [N, ...]. The network is called on `batch` rows at a time, without recording gradients. Options: draws (100),
---- batch (1024), moments (false), generator, mode ("evaluation"; "training" lets dropout drop units: Monte Carlo dropout).
+--- predict(network, x [, options]): draws of the output for x [N, ...], as [draws, N, ...]; with moments = true their
+--- mean and
+--- variance, each [N, ...]. The network is called on `batch` rows at a time, without recording gradients. Options:
+--- draws (100),
+--- batch (1024), moments (false), generator, mode ("evaluation"; "training" lets dropout drop units: Monte Carlo
+--- dropout).
 function predict.predict(net, x, given)
   local o = options.check("predict", given, spec)
   check_input(x)

@@ -1,5 +1,7 @@
---- Priors and first posteriors under which what a layer gets has variance 1 (Kurle et al. 2020, appendices H and I): weights
---- of a layer with fan-in N after the activation f have variance 1 / (N c_f), c_f the variance of f(x) for standard normal
+--- Priors and first posteriors under which what a layer gets has variance 1 (Kurle et al. 2020, appendices H and I):
+--- weights
+--- of a layer with fan-in N after the activation f have variance 1 / (N c_f), c_f the variance of f(x) for standard
+--- normal
 --- x; the first layer sees standardised data, c = 1.
 -- help: module
 local core = require "penumbra.core"
@@ -7,7 +9,8 @@ local parameters = require "penumbra.nn.parameters"
 
 local unit_variance = {}
 
--- Variance of f(x), x standard normal, by Simpson's rule on [-12, 12], of which 0 is a node: a kink there costs no digits.
+-- Variance of f(x), x standard normal, by Simpson's rule on [-12, 12], of which 0 is a node: a kink there costs no
+-- digits.
 local function variance_by_quadrature(f)
   local n = 24000
   local x, at = core.linspace(-12, 12, n + 1), core.arange(n + 1)
@@ -26,7 +29,8 @@ local known = {
   sin = (1 - math.exp(-2)) / 2,
 }
 
---- activation_variance(f): the variance of f(x) for standard normal x; f a function of a tensor, an activation layer, or a
+--- activation_variance(f): the variance of f(x) for standard normal x; f a function of a tensor, an activation layer,
+--- or a
 --- name: "tanh", "relu", "sigmoid", "softplus", "elu", "leaky_relu", "erf", "sin", "identity" ...
 function unit_variance.activation_variance(f)
   if known[f] then
@@ -57,7 +61,8 @@ local function fans(layer)
   return sizes[1]
 end
 
---- scales(network): table name -> standard deviation of the prior, for a sequential of layers and activations: of weights
+--- scales(network): table name -> standard deviation of the prior, for a sequential of layers and activations: of
+--- weights
 --- sqrt(1 / (N c)), of biases the same as their weight's.
 function unit_variance.scales(net)
   local nn, result, before = require "penumbra.nn", {}, 1
@@ -83,7 +88,8 @@ function unit_variance.scales(net)
 end
 
 --- draw(parameter, scale [, {share = 0.999, spread = 0.001, generator =}]): a random mean and logarithm of the standard
---- deviation for a parameter whose prior has that scale: the means have `share` of the variance, the posterior's own variance
+--- deviation for a parameter whose prior has that scale: the means have `share` of the variance, the posterior's own
+--- variance
 --- the rest: E e^(2 log_scale) + var loc = scale^2.
 function unit_variance.draw(p, scale, given)
   local share, spread = given and given.share or 0.999, given and given.spread or 0.001

@@ -24,7 +24,7 @@ def elu_variance(mu, v, a):
 
 
 print("/* rectified_moments.h: made by rectified_moments.py. */")
-print("static const struct {\n  double mean, variance, relu_mean, relu_variance, below[3], elu_variance[2];\n} golden_rectified[] = {")
+print("static const struct {\n  double mean, variance, relu_mean, relu_variance, exp_below[3], elu_variance[2];\n} golden_rectified[] = {")
 for mean in (0, 1e-3, 0.3, 1, 2, 4, 6, 9.5, 12, 25, 35):
     for variance in (1e-10, 1e-4, 4e-4, 0.01, 0.25, 1, 1.44, 9, 100):
         for sign in (1, -1):

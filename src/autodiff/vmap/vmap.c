@@ -14,7 +14,7 @@ typedef struct {
   int64_t last; /* the last note that reads it, or that it is kept to the end */
 } batch_value;
 
-enum { TO_THE_END = INT64_MAX };
+static const int64_t to_the_end = INT64_MAX;
 
 /* ---- begin ---- */
 
@@ -149,7 +149,7 @@ static pn_status finish(pn_context *c, const pni_tape *tape, int n, const int *a
     v[i].mapped = input && e->mapped[i];
     v[i].last = -1;
   }
-  for (int k = 0; k < n; k++) v[at[k]].last = TO_THE_END;
+  for (int k = 0; k < n; k++) v[at[k]].last = to_the_end;
   if (plan_uses(c, tape, v) == PN_OK && redo_all(c, tape, v) == PN_OK)
     for (int k = 0; k < n; k++) {
       pn_tensor *t = v[at[k]].t;
