@@ -119,7 +119,7 @@ describe("the amalgamation", function()
 
   it("refuses -ffast-math and C++", function()
     local code, out = sh("cd %s && cc -ffast-math -E %s penumbra.c", tmp, cflags)
-    assert.truthy(code ~= 0 and out:find("no -ffast-math", 1, true))
+    assert.truthy(code ~= 0 and out:find("assumes finite numbers", 1, true))
     code, out = sh("cd %s && cc -x c++ -E %s penumbra.c", tmp, cflags)
     assert.truthy(code ~= 0 and out:find("C11 for gcc or clang", 1, true))
   end)

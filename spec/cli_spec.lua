@@ -376,7 +376,7 @@ describe("the prompt on a terminal", function()
   it("completes, keeps history, interrupts and ends", function()
     local t = terminal(start)
     t:expect "Penumbra .*Ctrl%-D ends.*> "
-    t:send "xvalue = pn.on\t{2, 2}\r"
+    t:send "xvalue = pn.ones\t{2, 2}\r"
     t:expect "{2, 2}\r?\n.*> "
     t:send "xval\t:sha\t()\r"
     t:expect "\n{2, 2}\r?\n"

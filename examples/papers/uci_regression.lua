@@ -1,6 +1,8 @@
---- Mean-field Bayesian regression on tables of data: one hidden layer of 50 ReLU units, local
---- reparametrisation, standardised by training statistics, learned observation noise, over many splits
---- into training and test rows. Reports the test log-likelihood (nats, in the target's own units) and the
+--- Bayesian regression on tables of data: one hidden layer of 50 ReLU units, standardised by training
+--- statistics, learned observation noise, over many splits into training and test rows, by one of
+--- several methods (`--method`): local (local reparametrisation, the default), weights (one draw of the
+--- weights a minibatch), flipout, clt and heaviside (means and variances in closed form, by moment matching
+--- and by variance back-propagation), dropout (Monte Carlo dropout of the units at a rate of 0.05). Reports the test log-likelihood (nats, in the target's own units) and the
 --- RMSE, as mean and standard error over the splits.
 ---
 ---   penumbra uci_regression.lua --data energy.csv.gz                 20 random splits, or those of the
@@ -22,8 +24,9 @@ local metrics = require "penumbra.metrics"
 local option = {
   data = false, target = false, splits = false, jobs = 2, split = false, save = false, load = false,
   hidden = 50, epochs = 400, batch = 64, lr = 0.01, schedule = "cosine", prior_precision = 10, draws = 200,
-  seed = 1, compile = "yes", quick = false,
+  seed = 1, compile = "yes", quick = false, method = "local", rate = 0.05,
 }
+local methods = { ["local"] = true, weights = true, flipout = true, clt = true, heaviside = true, dropout = true }
 
 local function usage(message)
   io.stderr:write("uci_regression: ", message, "\n")
@@ -109,11 +112,40 @@ local function complement(rows, n)
   return out
 end
 
+local function by_moments() return option.method == "clt" or option.method == "heaviside" end
+
 local function new_network(inputs)
-  local layer = { prior_scale = option.prior_precision ^ -0.5, posterior_scale = math.exp(-4.5), init = "he" }
-  return nn.sequential {
-    nn.bayes_linear(inputs, option.hidden, layer), nn.relu(), nn.bayes_linear(option.hidden, 1, layer),
-  }
+  local prior_scale, posterior_scale = option.prior_precision ^ -0.5, math.exp(-4.5)
+  if option.method == "dropout" then
+    return nn.sequential { nn.linear(inputs, option.hidden, { init = "he" }), nn.relu(),
+      nn.dropout { rate = option.rate }, nn.linear(option.hidden, 1, { init = "he" }) }
+  elseif option.method == "flipout" then
+    return nn.bayesian(nn.sequential { nn.linear(inputs, option.hidden, { init = "he" }), nn.relu(),
+      nn.linear(option.hidden, 1, { init = "he" }) },
+      { prior = prior_scale, posterior_scale = posterior_scale, estimator = "flipout" })
+  end
+  local layer = { prior_scale = prior_scale, posterior_scale = posterior_scale, init = "he",
+    estimator = option.method == "weights" and "weights" or "local" }
+  return nn.sequential { nn.bayes_linear(inputs, option.hidden, layer),
+    nn.relu { rule = option.method == "heaviside" and "identity_heaviside" or "clt" },
+    nn.bayes_linear(option.hidden, 1, layer) }
+end
+
+-- E (y - f)^2 of each row: exact where moments are propagated, else by one draw.
+local function expected_squares(net, x, y)
+  if by_moments() then
+    local m, v = net:moments(x)
+    return (y - m:squeeze(2)):square() + v:squeeze(2)
+  end
+  return (y - net(x):squeeze(2)):square()
+end
+
+-- The divergence from the prior; of dropout, a point, the negative log prior.
+local function divergence(net)
+  if option.method ~= "dropout" then return net:kl() end
+  local total = 0
+  for _, p in ipairs(net:parameters()) do total = p:square():sum() + total end
+  return total * (0.5 * option.prior_precision)
 end
 
 --- Trains on standardised x [N, D], y [N]; returns the network and the noise precision beta.
@@ -123,16 +155,16 @@ local function fit(x, y)
   local steps, log_beta = option.epochs * math.ceil(n / option.batch), 0
   -- E (y - f)^2 over all training rows, by one draw each
   local function expected_square()
-    return pn.no_grad(function() return (y - net(x):squeeze(2)):square():mean():item() end)
+    return pn.no_grad(function() return expected_squares(net, x, y):mean():item() end)
   end
   train.fit {
     data = { x, y }, batch_size = option.batch, epochs = option.epochs, optimiser = opt,
     compile = option.compile == "yes", -- log_beta changes from epoch to epoch: two captures in each
     schedule = option.schedule == "cosine" and optim.cosine(option.lr, option.lr / 100, steps) or nil,
     loss = function(bx, by)
-      local error2 = (by - net(bx):squeeze(2)):square()
+      local error2 = expected_squares(net, bx, by)
       local log_likelihood = error2 * (-0.5 * math.exp(log_beta)) + 0.5 * (log_beta - math.log(2 * math.pi))
-      return infer.elbo { log_likelihood = log_likelihood, kl = net:kl(), num_data = n } * (-1 / n)
+      return infer.elbo { log_likelihood = log_likelihood, kl = divergence(net), num_data = n } * (-1 / n)
     end,
     on_epoch = function() log_beta = -math.log(expected_square()) end,
   }
@@ -142,6 +174,10 @@ end
 --- Draws of the mean function at x, [S, N].
 local function draws(net, x)
   return pn.no_grad(function()
+    if by_moments() then
+      local m, v = net:moments(x)
+      return (m + v:sqrt() * pn.randn { option.draws, x:size(1), 1 }):squeeze(3)
+    end
     local list = {}
     for s = 1, option.draws do list[s] = net(x):squeeze(2) end
     local parts = {}
@@ -259,6 +295,7 @@ end
 
 read_options(arg)
 if option.quick then option.epochs, option.draws = math.min(option.epochs, 20), 50 end
+if not methods[option.method] then usage("--method must be local, weights, flipout, clt, heaviside or dropout") end
 local model = option.load and assert(pn.load(option.load))
 if model then
   option.columns, option.hidden = model["input.loc"]:numel(), model["1.weight_loc"]:size(2)

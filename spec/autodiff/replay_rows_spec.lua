@@ -292,48 +292,31 @@ end)
 
 -- ---- layers ----
 
-local function make_layer(row, dtype)
-  local sizes = {}
-  for k in ipairs(row.sizes) do
-    sizes[k] = k == 1 and 3 or 2
-  end
-  sizes[#sizes + 1] = #row.sizes > 0 and { dtype = dtype } or nil
-  return nn[row.name](table.unpack(sizes))
-end
-
--- Shapes of inputs to try: a batch of vectors, of sequences, of pictures.
-local function input_shape(layer, dtype)
-  for _, shape in ipairs { { 4, 3 }, { 5, 4, 3 }, { 4, 3, 6, 6 } } do
-    if pcall(layer, pn.zeros(shape, { dtype = dtype })) then
-      return shape
-    end
-  end
-  error(tostring(layer) .. " takes none of the inputs")
-end
+local layers = require "spec.nn.layer_case"
 
 describe("training the layer", function()
   for _, row in ipairs(rows.layer) do
     it(row.name .. " goes the eager way", function()
       for _, dtype in ipairs(DTYPES) do
         pn.seed(1)
-        local layer, scale = make_layer(row, dtype), pn.param(pn.tensor(0.5, { dtype = dtype }))
-        local shape, params = input_shape(layer, dtype), layer:parameters()
+        local layer, scale = layers.make(row, { dtype = dtype }), pn.param(pn.tensor(0.5, { dtype = dtype }))
+        local params = layer:parameters()
         params[#params + 1], params.names = scale, nil
         for _, method in ipairs { "sample", "mean" } do
           local data = {}
           for k = 1, STEPS do
-            data[k] = pn.randn(shape, { dtype = dtype })
+            data[k] = layers.inputs(row, dtype)
           end
-          trajectories(row.name, optim.adam(params, { lr = 1e-2 }), function(x)
+          trajectories(row.name, optim.adam(params, { lr = 1e-2 }), function(...)
             local loss
             if method == "sample" then
-              loss = objective(layer(x)) * scale
+              loss = objective(layer(...)) * scale
             else
-              loss = objective(layer:mean(x)) * scale
+              loss = objective(layer:mean(...)) * scale
             end
             return #params > 1 and loss + layer:kl():to(dtype) * 1e-3 or loss
           end, STEPS, function(k)
-            return data[k]
+            return table.unpack(data[k])
           end)
         end
       end

@@ -150,28 +150,30 @@ describe("a replayed distribution", function()
   end)
 end)
 
+local layers = require "spec.nn.layer_case"
+
 describe("a replayed layer", function()
   for _, row in ipairs(pn.rows()) do
     if row.kind == "layer" then
       it(row.name .. " gives values, draws and gradients of an eager one", function()
         for _, dtype in ipairs { "float64", "float32" } do
-          local layer = #row.sizes == 2 and nn[row.name](3, 2, { dtype = dtype }) or nn[row.name]()
+          local layer = layers.make(row, { dtype = dtype })
           local list = layer:parameters()
-          local function run(x)
-            local y = layer(x)
+          local function run(...)
+            local y = layer(...)
             if #list == 0 then
-              return y, layer:mean(x)
+              return y, layer:mean(...)
             end
             local loss = (y * y):sum() + layer:kl():to(dtype)
-            return y, layer:mean(x), table.unpack(pn.grad(loss, list))
+            return y, layer:mean(...), table.unpack(pn.grad(loss, list))
           end
           local f = pn.compile(run)
           for round = 1, 3 do
-            local x = pn.randn({ 4, 3 }, { dtype = dtype })
+            local x = layers.inputs(row, dtype)
             pn.seed(round)
-            local want = { run(x) }
+            local want = { run(table.unpack(x)) }
             pn.seed(round)
-            local got = { f(x) }
+            local got = { f(table.unpack(x)) }
             for i = 1, #want do
               same(got[i], want[i], row.name)
             end

@@ -80,7 +80,7 @@ local harmless = set [[
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
-  average lbfgs plateau
+  average lbfgs plateau predict activation_variance
   guide model
   new_smc new_ancestors new_selected
 ]]
@@ -185,6 +185,7 @@ local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 local effects = {
   ["core.param"] = function(x) return pn.param(x) end,
   ["pn.nn.fit_actnorm"] = function(x) nn.fit_actnorm(scaled, x:reshape { 3, 1 }) return x end,
+  ["pn.nn.bayesian"] = function(x) nn.bayesian(nn.linear(3, 2)) return x end,
   ["core.buffer"] = function(x) nn.buffer(x) return x end,
   ["core.new_layer"] = function(x) nn.linear(3, 2) return x end,
   ["core.initialise"] = function(x) nn.initialise("he", { 2, 3 }) return x end,

@@ -417,7 +417,7 @@ for _, section in ipairs(sections) do
   for word in pairs(section.words) do taken[word] = true end
 end
 local function fresh(section, name)
-  local new = section.stem .. "_" .. name
+  local new = name .. "_of_" .. section.stem
   while taken[new] do new = new .. "_" end
   return new
 end

@@ -74,15 +74,18 @@ function M.vmap(f, given)
     options.argument("vmap", "f", f, "function") -- may be callable
   end
   local o = options.check("vmap", given or {}, { in_axes = options.optional "table" })
-  return function(...)
+  return core.public(function(...)
     local n, tensors, mapped = select("#", ...), { ... }, {}
+    if n == 0 then
+      core.error "vmap: there must be at least one tensor"
+    end
     for k = 1, n do
       options.argument("vmap", ("argument %d"):format(k), tensors[k], "tensor")
       local axis = o.in_axes and o.in_axes[k]
       tensors[k], mapped[k] = to_front(k, tensors[k], axis)
     end
     return run(f, mapped, table.unpack(tensors, 1, n))
-  end
+  end)
 end
 
 --- per_example_grad(f, params, batch) -> list of [N, shape of the parameter...], losses [N]: the gradient of each

@@ -3,7 +3,7 @@
 --- of a layer with fan-in N after the activation f have variance 1 / (N c_f), c_f the variance of f(x) for standard
 --- normal
 --- x; the first layer sees standardised data, c = 1.
--- help: module
+-- help: pn.nn, quiet
 local core = require "penumbra.core"
 local parameters = require "penumbra.nn.parameters"
 
@@ -33,16 +33,19 @@ local known = {
 --- or a
 --- name: "tanh", "relu", "sigmoid", "softplus", "elu", "leaky_relu", "erf", "sin", "identity" ...
 function unit_variance.activation_variance(f)
-  if known[f] then
-    return known[f]
-  elseif type(f) == "string" then
-    local nn = require "penumbra.nn"
-    local op = core[f]
-    local row = rawget(nn, f)
-    f = row and row() or op
-    if not f then
-      core.error "activation_variance: f must be an activation"
+  local nn = require "penumbra.nn"
+  if type(f) == "string" then
+    if known[f] then
+      return known[f]
     end
+    for _, row in ipairs(core.layer_rows()) do
+      f = row.name == f and #row.sizes == 0 and nn[f]() or f
+    end
+    f = type(f) == "string" and core.methods[f] or f
+  end
+  if type(f) ~= "function" and not nn.is_network(f) then
+    core.error("activation_variance: f must be a function of a tensor, an activation layer or its name, got "
+      .. (type(f) == "string" and "'" .. f .. "'" or type(f)))
   end
   return variance_by_quadrature(f)
 end

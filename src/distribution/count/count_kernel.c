@@ -28,7 +28,7 @@ PNI_EACH_LEVEL(divide, (const double *restrict m, const double *restrict k, doub
 }
 
 static void deviance(const double *k, const double *m, double *out, int64_t n) {
-  double ratio[PNI_PIECE], log_ratio[PNI_PIECE];
+  double ratio[PNI_KERNEL_PIECE], log_ratio[PNI_KERNEL_PIECE];
   divide(m, k, ratio, n);
   pni_vector_f64(PNI_VECTOR_log, ratio, 1, log_ratio, n);
   for (int64_t i = 0; i < n; i++) {
@@ -44,7 +44,7 @@ static void deviance(const double *k, const double *m, double *out, int64_t n) {
 }
 
 static void deviance_log(const double *k, const double *l, double *out, int64_t n) {
-  double m[PNI_PIECE];
+  double m[PNI_KERNEL_PIECE];
   pni_vector_f64(PNI_VECTOR_exp, l, 1, m, n);
   deviance(k, m, out, n);
   int64_t odd = 0;
@@ -55,7 +55,7 @@ static void deviance_log(const double *k, const double *l, double *out, int64_t 
 
 /* lgamma(k + 1) - k log k + k where k lies between whole numbers */
 static void broken_excess(const double *k, double *out, int64_t n) {
-  double next[PNI_PIECE], own[PNI_PIECE], log_k[PNI_PIECE], log_factorial[PNI_PIECE];
+  double next[PNI_KERNEL_PIECE], own[PNI_KERNEL_PIECE], log_k[PNI_KERNEL_PIECE], log_factorial[PNI_KERNEL_PIECE];
   for (int64_t i = 0; i < n; i++) own[i] = k[i] >= 0.5 && k[i] < 16 ? k[i] : 1;
   for (int64_t i = 0; i < n; i++) next[i] = own[i] + 1;
   pni_vector_f64(PNI_VECTOR_log, own, 1, log_k, n);
@@ -83,7 +83,7 @@ PNI_EACH_LEVEL(at_least, (const double *restrict k, double least, double *restri
 }
 
 static void excess(const double *k, double *out, int64_t n) {
-  double size[PNI_PIECE], log_size[PNI_PIECE];
+  double size[PNI_KERNEL_PIECE], log_size[PNI_KERNEL_PIECE];
   at_least(k, 16, size, n);
   pni_vector_f64(PNI_VECTOR_log, size, 1, log_size, n);
   for (int64_t i = 0; i < n; i++) {
@@ -128,7 +128,7 @@ PNI_EACH_LEVEL(split,
   }
 }
 static void shares(const double *l, double *success, double *failure, int64_t n) {
-  double minus[PNI_PIECE], t[PNI_PIECE];
+  double minus[PNI_KERNEL_PIECE], t[PNI_KERNEL_PIECE];
   fold(l, minus, n);
   pni_vector_f64(PNI_VECTOR_softplus, minus, 1, t, n);
   split(l, t, success, failure, n);
@@ -136,14 +136,14 @@ static void shares(const double *l, double *success, double *failure, int64_t n)
 /* lgamma(a) - lgamma(c) - lgamma(b) + x success + y failure */
 PNI_EACH_LEVEL(join,
                (const double *restrict x, const double *restrict y, const double *restrict success,
-                const double *restrict failure, double gamma[3][PNI_PIECE], double *restrict out, int64_t n),
+                const double *restrict failure, double gamma[3][PNI_KERNEL_PIECE], double *restrict out, int64_t n),
                (x, y, success, failure, gamma, out, n)) {
   for (int64_t i = 0; i < n; i++)
     out[i] = ((gamma[0][i] - gamma[2][i]) - gamma[1][i]) + (y[i] * failure[i] + x[i] * success[i]);
 }
 static void by_gammas(const double *a, const double *b, const double *c, const double *x, const double *y,
                       const double *success, const double *failure, double *out, int64_t n) {
-  double gamma[3][PNI_PIECE];
+  double gamma[3][PNI_KERNEL_PIECE];
   pni_vector_f64(PNI_VECTOR_lgamma, a, 1, gamma[0], n);
   pni_vector_f64(PNI_VECTOR_lgamma, b, 1, gamma[1], n);
   pni_vector_f64(PNI_VECTOR_lgamma, c, 1, gamma[2], n);
@@ -153,7 +153,7 @@ static void by_gammas(const double *a, const double *b, const double *c, const d
 /* The binomial mass of x and y = n - x where n is large, logarithms of both shares given. */
 static void by_deviances(const double *x, const double *y, const double *all, const double *success,
                          const double *failure, double *out, int64_t n) {
-  double log_all[PNI_PIECE], log_mean[2][PNI_PIECE], e[3][PNI_PIECE], d[2][PNI_PIECE];
+  double log_all[PNI_KERNEL_PIECE], log_mean[2][PNI_KERNEL_PIECE], e[3][PNI_KERNEL_PIECE], d[2][PNI_KERNEL_PIECE];
   pni_vector_f64(PNI_VECTOR_log, all, 1, log_all, n);
   for (int64_t i = 0; i < n; i++) {
     log_mean[0][i] = log_all[i] + success[i];
@@ -170,12 +170,12 @@ static void by_deviances(const double *x, const double *y, const double *all, co
 
 /* Of x, r and log odds l; for large x + r the binomial mass of r among them, times r / (x + r). */
 static void negative_binomial(const double *x, const double *r, const double *l, double *out, int64_t n) {
-  double all[PNI_PIECE], next[PNI_PIECE], success[PNI_PIECE], failure[PNI_PIECE];
+  double all[PNI_KERNEL_PIECE], next[PNI_KERNEL_PIECE], success[PNI_KERNEL_PIECE], failure[PNI_KERNEL_PIECE];
   sums(x, r, all, next, n);
   shares(l, success, failure, n);
   by_gammas(all, next, r, x, r, success, failure, out, n);
   if (count_far(all, n)) {
-    double ratio[PNI_PIECE], gap[PNI_PIECE];
+    double ratio[PNI_KERNEL_PIECE], gap[PNI_KERNEL_PIECE];
     by_deviances(x, r, all, success, failure, out, n);
     for (int64_t i = 0; i < n; i++) ratio[i] = x[i] / r[i];
     pni_vector_f64(PNI_VECTOR_log1p, ratio, 1, gap, n);
@@ -186,7 +186,8 @@ static void negative_binomial(const double *x, const double *r, const double *l,
 
 /* Of x, the number of trials and log odds. */
 static void binomial(const double *x, const double *trials, const double *l, double *out, int64_t n) {
-  double rest[PNI_PIECE], all[PNI_PIECE], next[PNI_PIECE], left[PNI_PIECE], success[PNI_PIECE], failure[PNI_PIECE];
+  double rest[PNI_KERNEL_PIECE], all[PNI_KERNEL_PIECE], next[PNI_KERNEL_PIECE], left[PNI_KERNEL_PIECE],
+      success[PNI_KERNEL_PIECE], failure[PNI_KERNEL_PIECE];
   for (int64_t i = 0; i < n; i++) {
     rest[i] = trials[i] - x[i];
     all[i] = trials[i] + 1;
@@ -210,13 +211,13 @@ PNI_EACH_LEVEL(add_poisson,
 }
 /* Of x and the rate. */
 static void poisson(const double *x, const double *rate, double *out, int64_t n) {
-  double all[PNI_PIECE], next[PNI_PIECE], log_rate[PNI_PIECE], gamma[PNI_PIECE];
+  double all[PNI_KERNEL_PIECE], next[PNI_KERNEL_PIECE], log_rate[PNI_KERNEL_PIECE], gamma[PNI_KERNEL_PIECE];
   sums(x, rate, all, next, n);
   pni_vector_f64(PNI_VECTOR_log, rate, 1, log_rate, n);
   pni_vector_f64(PNI_VECTOR_lgamma, next, 1, gamma, n);
   add_poisson(x, rate, log_rate, gamma, out, n);
   if (count_far(all, n)) {
-    double d[PNI_PIECE], e[PNI_PIECE];
+    double d[PNI_KERNEL_PIECE], e[PNI_KERNEL_PIECE];
     deviance(x, rate, d, n);
     excess(x, e, n);
     for (int64_t i = 0; i < n; i++)
@@ -238,7 +239,7 @@ void pni_poisson_body(const pni_piece *p, void *out) { poisson(p->in[0], p->in[1
 /* Element by element the arithmetic of the search: sums grow, so that one that has reached u stays there. */
 void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,
                       double *k) {
-  double weight[PNI_PIECE], sum[PNI_PIECE], left = 1;
+  double weight[PNI_KERNEL_PIECE], sum[PNI_KERNEL_PIECE], left = 1;
   for (int64_t i = 0; i < n; i++) weight[i] = sum[i] = start[i], k[i] = 0;
   for (int step = 0; step < 200 && left > 0; step++) {
     left = 0;

@@ -14,7 +14,7 @@ void pni_negative_binomial_body(const pni_piece *p, void *out);
 void pni_binomial_body(const pni_piece *p, void *out);
 void pni_poisson_body(const pni_piece *p, void *out);
 
-/* k[i]: what the search of rng_sample.c finds for u[i] with start[i], slope[i], drop[i]; -1: nothing. n <= PNI_PIECE. */
+/* k[i]: what the search of rng_sample.c finds for u[i] with start[i], slope[i], drop[i]; -1: nothing. n <= PNI_KERNEL_PIECE. */
 void pni_count_search(int64_t n, const double *start, const double *slope, const double *drop, const double *u,
                       double *k);
 

@@ -85,7 +85,7 @@ enum { LOG_X, LOG_REST, FIRST, SECOND, WHOLE }; /* kept results */
 
 static void density_body(const pni_piece *p, void *out) {
   const double *x = p->in[X], *a = p->in[A], *b = p->in[B];
-  double minus[PNI_PIECE], sum[PNI_PIECE];
+  double minus[PNI_KERNEL_PIECE], sum[PNI_KERNEL_PIECE];
   prepare(x, a, b, minus, sum, p->n);
   const double *log_x = pni_piece_map(p, PNI_VECTOR_log, x, p->one[X], LOG_X);
   const double *log_rest = pni_piece_map(p, PNI_VECTOR_log1p, minus, p->one[X], LOG_REST);
@@ -100,7 +100,7 @@ static void density_body(const pni_piece *p, void *out) {
 static void density_slopes(const pni_piece *p, void *const *out) {
   const double *x = p->in[X], *a = p->in[A], *b = p->in[B], *g = p->in[G], *whole = NULL;
   bool strange = outside(x, p->n) > 0;
-  double minus[PNI_PIECE], sum[PNI_PIECE];
+  double minus[PNI_KERNEL_PIECE], sum[PNI_KERNEL_PIECE];
   prepare(x, a, b, minus, sum, p->n);
   if (out[A] || out[B]) whole = pni_piece_map(p, PNI_VECTOR_digamma, sum, p->one[A] && p->one[B], WHOLE);
   if (out[X]) slope_x(x, a, b, g, out[X], p->n);

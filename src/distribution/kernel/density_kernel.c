@@ -63,7 +63,7 @@ static reader reader_of(const pni_density_kernel *k, int dtype, int input) {
 
 /* The next n elements of the first `inputs` inputs, in room where they cannot be read in place. */
 static void turn(const pni_density_kernel *k, int dtype, int inputs, int64_t at, int64_t n, char *const *p,
-                 const int64_t *s, double (*room)[PNI_PIECE], pni_piece *piece) {
+                 const int64_t *s, double (*room)[PNI_KERNEL_PIECE], pni_piece *piece) {
   piece->n = n;
   piece->first = at == 0;
   for (int i = 0; i < inputs; i++) {
@@ -78,13 +78,13 @@ static void turn(const pni_density_kernel *k, int dtype, int inputs, int64_t at,
 
 void pni_density_value(const pni_density_kernel *k, int dtype, const void *data, int64_t n, char *const *p,
                        const int64_t *s) {
-  double room[PNI_OPERANDS][PNI_PIECE], kept[PNI_KEPT][PNI_PIECE], result[PNI_PIECE];
+  double room[PNI_OPERANDS][PNI_KERNEL_PIECE], kept[PNI_KEPT][PNI_KERNEL_PIECE], result[PNI_KERNEL_PIECE];
   bool convert = k->in_double && dtype == PN_FLOAT32;
   int64_t size = (int64_t)pn_dtype_size((pn_dtype)dtype);
   pni_piece piece = {.dtype = convert ? PN_FLOAT64 : dtype, .ints = data, .real = data, .kept = kept};
-  for (int64_t at = 0; at < n; at += PNI_PIECE) {
+  for (int64_t at = 0; at < n; at += PNI_KERNEL_PIECE) {
     void *out = p[0] + at * size;
-    turn(k, dtype, k->inputs, at, n - at < PNI_PIECE ? n - at : PNI_PIECE, p, s, room, &piece);
+    turn(k, dtype, k->inputs, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
     k->value[dtype](&piece, convert ? result : out);
     if (convert) narrow(result, 1, piece.n, out);
   }
@@ -92,12 +92,12 @@ void pni_density_value(const pni_density_kernel *k, int dtype, const void *data,
 
 void pni_density_slopes(const pni_density_kernel *k, int dtype, const void *data, int64_t n, char *const *p,
                         const int64_t *s) {
-  double room[PNI_OPERANDS][PNI_PIECE], kept[PNI_KEPT][PNI_PIECE], result[PNI_OPERANDS][PNI_PIECE];
+  double room[PNI_OPERANDS][PNI_KERNEL_PIECE], kept[PNI_KEPT][PNI_KERNEL_PIECE], result[PNI_OPERANDS][PNI_KERNEL_PIECE];
   bool convert = k->in_double && dtype == PN_FLOAT32;
   int64_t size = (int64_t)pn_dtype_size((pn_dtype)dtype);
   const int64_t *ints = data, wanted = ints[0], apart = ints[1] * size;
   pni_piece piece = {.dtype = convert ? PN_FLOAT64 : dtype, .ints = ints + 2, .kept = kept};
-  for (int64_t at = 0; at < n; at += PNI_PIECE) {
+  for (int64_t at = 0; at < n; at += PNI_KERNEL_PIECE) {
     char *to = p[0] + at * size;
     void *place[PNI_OPERANDS] = {NULL}, *out[PNI_OPERANDS] = {NULL};
     for (int i = 0; i < k->inputs; i++) {
@@ -106,7 +106,7 @@ void pni_density_slopes(const pni_density_kernel *k, int dtype, const void *data
       out[i] = convert ? (void *)result[i] : to;
       to += apart;
     }
-    turn(k, dtype, k->inputs + 1, at, n - at < PNI_PIECE ? n - at : PNI_PIECE, p, s, room, &piece);
+    turn(k, dtype, k->inputs + 1, at, n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE, p, s, room, &piece);
     k->slopes[dtype](&piece, out);
     for (int i = 0; convert && i < k->inputs; i++)
       if (out[i]) narrow(out[i], 1, piece.n, place[i]);

@@ -1,6 +1,6 @@
 /*
 ** density_kernel.h: elementwise operations of densities, masses and draws out of bodies that see adjacent numbers. A body
-** gets a piece, at most PNI_PIECE elements of each input whatever its strides, and writes the value of the elements, or
+** gets a piece, at most PNI_KERNEL_PIECE elements of each input whatever its strides, and writes the value of the elements, or
 ** their gradients. Gathering, conversion from and to float32, sharding, and gradients of which only some are wanted are
 ** done here. Private to files of kernels.
 */
@@ -12,7 +12,7 @@
 #include "../../math/vector/vector.h"
 
 /* PNI_KEPT: results of pni_piece_map that a body can have at a time. */
-enum { PNI_PIECE = 256, PNI_KEPT = 5 };
+enum { PNI_KERNEL_PIECE = 256, PNI_KEPT = 5 };
 
 /* No input and no kept result is the memory of a result. */
 typedef struct pni_piece {
@@ -23,7 +23,7 @@ typedef struct pni_piece {
   const void *in[PNI_OPERANDS]; /* the inputs; of gradients last the factor g */
   const int64_t *ints;          /* of the operation */
   const double *real;           /* where it has no ints */
-  double (*kept)[PNI_PIECE];
+  double (*kept)[PNI_KERNEL_PIECE];
 } pni_piece;
 
 /* f of x, as many numbers as the piece has: result `place` of the kept ones. `one`: x is the same number in all pieces of

@@ -90,7 +90,7 @@ static void density_body(const pni_piece *p, void *out) {
   const double *log_x = pni_piece_map(p, PNI_VECTOR_log, x, p->one[X], LOG_X);
   const double *log_b = pni_piece_map(p, PNI_VECTOR_log, b, p->one[B], LOG_B);
   const double *gammas = pni_piece_map(p, PNI_VECTOR_lgamma, a, p->one[A], SPECIAL);
-  double inverse[PNI_PIECE];
+  double inverse[PNI_KERNEL_PIECE];
   if (p->ints[0]) invert(x, inverse, p->n), y = inverse;
   join(y, a, b, log_x, log_b, gammas, p->ints[0] ? -1 : 1, out, p->n);
   if (any_large(a, p->one[A] ? 1 : p->n)) without_cancelling(y, a, b, log_x, out, p->n);
@@ -100,7 +100,7 @@ static void density_body(const pni_piece *p, void *out) {
 static void density_slopes(const pni_piece *p, void *const *out) {
   const double *x = p->in[X], *a = p->in[A], *b = p->in[B], *g = p->in[G], *y = x;
   bool strange = outside(x, p->n) > 0;
-  double inverse[PNI_PIECE];
+  double inverse[PNI_KERNEL_PIECE];
   if (p->ints[0]) invert(x, inverse, p->n), y = inverse;
   if (out[X]) (p->ints[0] ? slope_reciprocal : slope_x)(y, a, b, g, out[X], p->n);
   if (out[A]) {

@@ -27,10 +27,10 @@ static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   int dtype = w->out->dtype;
   int64_t step = w->b->numel == 1 ? 0 : 1;
-  for (int64_t at = begin; at < end; at += PNI_PIECE) {
-    double room[PNI_PIECE], result[PNI_PIECE], rate[PNI_PIECE],
+  for (int64_t at = begin; at < end; at += PNI_KERNEL_PIECE) {
+    double room[PNI_KERNEL_PIECE], result[PNI_KERNEL_PIECE], rate[PNI_KERNEL_PIECE],
         *out = pni_doubles_place(dtype, pni_data(w->out), at, result);
-    int64_t n = end - at < PNI_PIECE ? end - at : PNI_PIECE;
+    int64_t n = end - at < PNI_KERNEL_PIECE ? end - at : PNI_KERNEL_PIECE;
     const double *a = pni_doubles(dtype, pni_data(w->a), 1, at, n, room);
     const double *b = pni_doubles(dtype, pni_data(w->b), step, at, step ? n : 1, rate);
     pni_fill_gamma(w->key, w->position + (uint64_t)at, (uint64_t)n, a, out, true);

@@ -36,7 +36,7 @@ enum { X, LOGITS, G };
     for (int64_t i = 0; i < n; i++) out[i] = g[i] * -((l[i] < 0 ? 0 : l[i]) + t[i]);                                   \
   }                                                                                                                    \
   static const N *folded_##suffix(const pni_piece *p, pni_vector_function f) {                                         \
-    N minus[PNI_PIECE];                                                                                                \
+    N minus[PNI_KERNEL_PIECE];                                                                                         \
     fold_##suffix(p->in[LOGITS], minus, p->n);                                                                         \
     return pni_piece_map(p, f, minus, p->one[LOGITS], f == PNI_VECTOR_exp);                                            \
   }                                                                                                                    \

@@ -84,7 +84,7 @@ enum { X, LOC, SCALE, G };
   }                                                                                                                    \
   /* -log(1 + z^2); 2 log |z| where the square overflows */                                                            \
   static void cauchy_##suffix(const N *z, N *y, int64_t n) {                                                           \
-    N square[PNI_PIECE];                                                                                               \
+    N square[PNI_KERNEL_PIECE];                                                                                        \
     square_##suffix(z, square, n);                                                                                     \
     pni_vector_##suffix(PNI_VECTOR_log1p, square, 1, y, n);                                                            \
     if (negate_##suffix(y, n))                                                                                         \
@@ -93,25 +93,25 @@ enum { X, LOC, SCALE, G };
   }                                                                                                                    \
   /* -|z| - 2 log(1 + e^-|z|) */                                                                                       \
   static void logistic_##suffix(const N *z, N *y, int64_t n) {                                                         \
-    N below[PNI_PIECE];                                                                                                \
+    N below[PNI_KERNEL_PIECE];                                                                                         \
     laplace_##suffix(z, below, n);                                                                                     \
     pni_vector_##suffix(PNI_VECTOR_softplus, below, 1, y, n);                                                          \
     plus_twice_##suffix(below, y, n);                                                                                  \
   }                                                                                                                    \
   static void logistic_slope_##suffix(const N *z, N *y, int64_t n) {                                                   \
-    N half[PNI_PIECE], t[PNI_PIECE];                                                                                   \
+    N half[PNI_KERNEL_PIECE], t[PNI_KERNEL_PIECE];                                                                     \
     times_##suffix(z, half, n, (N)0.5);                                                                                \
     pni_vector_##suffix(PNI_VECTOR_tanh, half, 1, t, n);                                                               \
     times_##suffix(t, y, n, -1);                                                                                       \
   }                                                                                                                    \
   static void gumbel_##suffix(const N *z, N *y, int64_t n) {                                                           \
-    N below[PNI_PIECE];                                                                                                \
+    N below[PNI_KERNEL_PIECE];                                                                                         \
     times_##suffix(z, below, n, -1);                                                                                   \
     pni_vector_##suffix(PNI_VECTOR_exp, below, 1, y, n);                                                               \
     minus_sum_##suffix(z, y, n);                                                                                       \
   }                                                                                                                    \
   static void gumbel_slope_##suffix(const N *z, N *y, int64_t n) {                                                     \
-    N below[PNI_PIECE];                                                                                                \
+    N below[PNI_KERNEL_PIECE];                                                                                         \
     times_##suffix(z, below, n, -1);                                                                                   \
     pni_vector_##suffix(PNI_VECTOR_expm1, below, 1, y, n);                                                             \
   }
@@ -157,14 +157,14 @@ static const law_row laws[] = {[PNI_LAW_NORMAL] = ROW(normal, LOG_ROOT_TWO_PI),
   static void density_##suffix(const pni_piece *p, void *out) {                                                        \
     const law_row *law = &laws[p->ints[0]];                                                                            \
     const N *log_s = pni_piece_map(p, PNI_VECTOR_log, p->in[SCALE], p->one[SCALE], 0);                                 \
-    N z[PNI_PIECE], y[PNI_PIECE];                                                                                      \
+    N z[PNI_KERNEL_PIECE], y[PNI_KERNEL_PIECE];                                                                        \
     standard_##suffix(p->in[X], p->in[LOC], p->in[SCALE], z, p->n);                                                    \
     law->suffix(z, y, p->n);                                                                                           \
     less_##suffix(y, log_s, out, p->n, (N)law->constant);                                                              \
   }                                                                                                                    \
   static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
     const N *s = p->in[SCALE], *g = p->in[G];                                                                          \
-    N z[PNI_PIECE], u[PNI_PIECE];                                                                                      \
+    N z[PNI_KERNEL_PIECE], u[PNI_KERNEL_PIECE];                                                                        \
     standard_##suffix(p->in[X], p->in[LOC], s, z, p->n);                                                               \
     laws[p->ints[0]].slope_##suffix(z, u, p->n);                                                                       \
     if (out[X]) move_##suffix(z, u, s, g, 1, out[X], p->n);                                                            \

@@ -8,7 +8,7 @@
 
 static void body(const pni_piece *p, void *out) {
   const double *z = p->in[0], *v = p->in[1];
-  double ratio[PNI_PIECE], *y = out;
+  double ratio[PNI_KERNEL_PIECE], *y = out;
   for (int64_t i = 0; i < p->n; i++) ratio[i] = z[i] * z[i] / v[i];
   pni_vector_f64(PNI_VECTOR_log1p, ratio, 1, y, p->n);
   for (int64_t i = 0; i < p->n; i++)

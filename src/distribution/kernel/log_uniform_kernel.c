@@ -51,7 +51,7 @@ enum { X, LOW, HIGH, G };
   }                                                                                                                    \
   /* w; where the quotient overflows from two logarithms */                                                            \
   static void width_##suffix(const N *low, const N *high, N *w, int64_t n) {                                           \
-    N rise[PNI_PIECE];                                                                                                 \
+    N rise[PNI_KERNEL_PIECE];                                                                                          \
     rise_##suffix(low, high, rise, n);                                                                                 \
     pni_vector_##suffix(PNI_VECTOR_log1p, rise, 1, w, n);                                                              \
     int64_t far = 0;                                                                                                   \
@@ -60,20 +60,20 @@ enum { X, LOW, HIGH, G };
       if (w[i] == INFINITY) w[i] = (N)(log((double)high[i]) - log((double)low[i]));                                    \
   }                                                                                                                    \
   static void between_##suffix(const pni_piece *p, void *out) {                                                        \
-    N w[PNI_PIECE], power[PNI_PIECE], growth[PNI_PIECE];                                                               \
+    N w[PNI_KERNEL_PIECE], power[PNI_KERNEL_PIECE], growth[PNI_KERNEL_PIECE];                                          \
     width_##suffix(p->in[LOW], p->in[HIGH], w, p->n);                                                                  \
     times_##suffix(w, p->in[X], power, p->n);                                                                          \
     pni_vector_##suffix(PNI_VECTOR_exp, power, 1, growth, p->n);                                                       \
     within_##suffix(growth, p->in[LOW], p->in[HIGH], out, p->n);                                                       \
   }                                                                                                                    \
   static void density_##suffix(const pni_piece *p, void *out) {                                                        \
-    N w[PNI_PIECE];                                                                                                    \
+    N w[PNI_KERNEL_PIECE];                                                                                             \
     width_##suffix(p->in[LOW], p->in[HIGH], w, p->n);                                                                  \
     const N *log_w = pni_piece_map(p, PNI_VECTOR_log, w, p->one[LOW] && p->one[HIGH], 0);                              \
     held_##suffix(p->in, pni_piece_map(p, PNI_VECTOR_log, p->in[X], p->one[X], 1), log_w, out, p->n);                  \
   }                                                                                                                    \
   static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
-    N w[PNI_PIECE], part[PNI_PIECE];                                                                                   \
+    N w[PNI_KERNEL_PIECE], part[PNI_KERNEL_PIECE];                                                                     \
     if (out[X]) slope_##suffix(p->in, p->in[X], -1, out[X], p->n);                                                     \
     if (out[LOW] || out[HIGH]) width_##suffix(p->in[LOW], p->in[HIGH], w, p->n);                                       \
     for (int k = LOW; k <= HIGH; k++) {                                                                                \

@@ -39,13 +39,13 @@
     }                                                                                                                  \
   }                                                                                                                    \
   static void mass_##suffix(const pni_piece *p, void *out) {                                                           \
-    T turned[PNI_PIECE];                                                                                               \
+    T turned[PNI_KERNEL_PIECE];                                                                                        \
     turn_##suffix(p->in[0], p->in[1], turned, p->n, 1);                                                                \
     pni_vector_##suffix(PNI_VECTOR_log_sigmoid, turned, 1, out, p->n);                                                 \
     limit_##suffix(p->in[0], out, p->n);                                                                               \
   }                                                                                                                    \
   static void score_##suffix(const pni_piece *p, void *out) {                                                          \
-    T turned[PNI_PIECE];                                                                                               \
+    T turned[PNI_KERNEL_PIECE];                                                                                        \
     turn_##suffix(p->in[0], p->in[1], turned, p->n, -1);                                                               \
     pni_vector_##suffix(PNI_VECTOR_sigmoid, turned, 1, out, p->n);                                                     \
     give_sign_##suffix(p->in[0], out, p->n);                                                                           \
@@ -106,9 +106,9 @@ ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - si
   static double divergence_##suffix(const T *m, const T *log_s, int64_t n, double prior) {                             \
     double lane[8] = {0};                                                                                              \
     const T half = (T)(0.5 / (prior * prior));                                                                         \
-    for (int64_t at = 0; at < n; at += PNI_PIECE, m += PNI_PIECE, log_s += PNI_PIECE) {                                \
-      T twice[PNI_PIECE], e[PNI_PIECE + 8];                                                                            \
-      int64_t size = n - at < PNI_PIECE ? n - at : PNI_PIECE;                                                          \
+    for (int64_t at = 0; at < n; at += PNI_KERNEL_PIECE, m += PNI_KERNEL_PIECE, log_s += PNI_KERNEL_PIECE) {           \
+      T twice[PNI_KERNEL_PIECE], e[PNI_KERNEL_PIECE + 8];                                                              \
+      int64_t size = n - at < PNI_KERNEL_PIECE ? n - at : PNI_KERNEL_PIECE;                                            \
       twice_##suffix(log_s, twice, size);                                                                              \
       pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, e, size);                                                          \
       terms_##suffix(m, log_s, e, size, half, lane);                                                                   \
@@ -116,13 +116,13 @@ ROW(bernoulli_score, score, vjp_score, "derivative of that in the logits: x - si
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));                  \
   }                                                                                                                    \
   static void divergence_slope_##suffix(const pni_piece *p, void *out) {                                               \
-    T twice[PNI_PIECE];                                                                                                \
+    T twice[PNI_KERNEL_PIECE];                                                                                         \
     twice_##suffix(p->in[0], twice, p->n);                                                                             \
     pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, p->n);                                                          \
     slope_##suffix(out, p->n, (T)(1 / (*p->real * *p->real)));                                                         \
   }                                                                                                                    \
   static void variance_##suffix(const pni_piece *p, void *out) {                                                       \
-    T twice[PNI_PIECE];                                                                                                \
+    T twice[PNI_KERNEL_PIECE];                                                                                         \
     twice_##suffix(p->in[0], twice, p->n);                                                                             \
     pni_vector_##suffix(PNI_VECTOR_exp, twice, 1, out, p->n);                                                          \
   }

@@ -123,7 +123,7 @@ static void log_tail(const double *q, const double *z, const double *v, int64_t 
 enum { LOG_RATIO, LOG_SCALE }; /* kept results */
 
 static void norm_body(const pni_piece *p, void *out) {
-  double series[PNI_PIECE], ratio[PNI_PIECE];
+  double series[PNI_KERNEL_PIECE], ratio[PNI_KERNEL_PIECE];
   norm_parts(p->in[0], series, ratio, p->n);
   finish_norm(series, pni_piece_map(p, PNI_VECTOR_log, ratio, p->one[0], LOG_RATIO), out, p->n);
 }
@@ -151,7 +151,7 @@ T *pni_student_log_norm(C *c, T *df) { return pni_apply1(c, &op_norm, df, NULL);
 
 static void density_body(const pni_piece *p, void *out) {
   const double *v = p->in[DF];
-  double z[PNI_PIECE], q[PNI_PIECE], series[PNI_PIECE], ratio[PNI_PIECE];
+  double z[PNI_KERNEL_PIECE], q[PNI_KERNEL_PIECE], series[PNI_KERNEL_PIECE], ratio[PNI_KERNEL_PIECE];
   int64_t far = standard(p->in[X], p->in[LOC], p->in[SCALE], v, z, q, p->n);
   norm_parts(v, series, ratio, p->n);
   const double *log_ratio = pni_piece_map(p, PNI_VECTOR_log, ratio, p->one[DF], LOG_RATIO);
@@ -162,14 +162,14 @@ static void density_body(const pni_piece *p, void *out) {
 
 static void density_slopes(const pni_piece *p, void *const *out) {
   const double *v = p->in[DF], *s = p->in[SCALE], *g = p->in[G];
-  double z[PNI_PIECE], q[PNI_PIECE], o[PNI_PIECE];
+  double z[PNI_KERNEL_PIECE], q[PNI_KERNEL_PIECE], o[PNI_KERNEL_PIECE];
   int64_t far = standard(p->in[X], p->in[LOC], s, v, z, q, p->n);
   pull(z, v, o, p->n);
   if (out[X]) slope_place(o, v, s, g, -1, out[X], p->n);
   if (out[LOC]) slope_place(o, v, s, g, 1, out[LOC], p->n);
   if (out[SCALE]) slope_scale(o, z, v, s, g, out[SCALE], p->n);
   if (out[DF]) {
-    double slope[PNI_PIECE];
+    double slope[PNI_KERNEL_PIECE];
     norm_slope(v, slope, p->n);
     log_tail(q, z, v, far, out[DF], p->n);
     slope_df(o, z, v, slope, g, out[DF], p->n);

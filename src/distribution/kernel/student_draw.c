@@ -46,7 +46,8 @@ PNI_EACH_LEVEL(place,
 /* limit: the largest number of the result's type */
 static void draw(const pni_piece *p, double limit, double *out) {
   const double *v = p->in[DF];
-  double angle[PNI_PIECE], cosine[PNI_PIECE], e[PNI_PIECE], size[PNI_PIECE], log_u[PNI_PIECE];
+  double angle[PNI_KERNEL_PIECE], cosine[PNI_KERNEL_PIECE], e[PNI_KERNEL_PIECE], size[PNI_KERNEL_PIECE],
+      log_u[PNI_KERNEL_PIECE];
   pni_vector_f64(PNI_VECTOR_log, p->in[U], 1, log_u, p->n);
   share(log_u, v, e, p->n);
   pni_vector_f64(PNI_VECTOR_expm1, e, 1, size, p->n);

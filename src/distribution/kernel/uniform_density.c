@@ -47,7 +47,7 @@ enum { X, LOW, HIGH, G };
     go_##suffix(p->in[X], p->in[LOW], p->in[HIGH], out, p->n);                                                         \
   }                                                                                                                    \
   static void density_##suffix(const pni_piece *p, void *out) {                                                        \
-    N width[PNI_PIECE];                                                                                                \
+    N width[PNI_KERNEL_PIECE];                                                                                         \
     span_##suffix(p->in[LOW], p->in[HIGH], width, p->n);                                                               \
     const N *log_width = pni_piece_map(p, PNI_VECTOR_log, width, p->one[LOW] && p->one[HIGH], 0);                      \
     held_##suffix(p->in[X], p->in[LOW], p->in[HIGH], log_width, out, p->n);                                            \

@@ -31,13 +31,13 @@ enum { X, LOC, K, G };
     for (int64_t i = 0; i < n; i++) out[i] = g[i] * (gap[i] - 2 * (sine[i] * sine[i]));                                \
   }                                                                                                                    \
   static void density_##suffix(const pni_piece *p, void *out) {                                                        \
-    N half[PNI_PIECE], sine[PNI_PIECE];                                                                                \
+    N half[PNI_KERNEL_PIECE], sine[PNI_KERNEL_PIECE];                                                                  \
     apart_##suffix(p->in[X], p->in[LOC], half, p->n, (N)0.5);                                                          \
     pni_vector_##suffix(PNI_VECTOR_sin, half, 1, sine, p->n);                                                          \
     log_density_##suffix(p->in[K], sine, pni_piece_map(p, PNI_VECTOR_log_i0e, p->in[K], p->one[K], 0), out, p->n);     \
   }                                                                                                                    \
   static void slopes_##suffix(const pni_piece *p, void *const *out) {                                                  \
-    N z[PNI_PIECE], sine[PNI_PIECE];                                                                                   \
+    N z[PNI_KERNEL_PIECE], sine[PNI_KERNEL_PIECE];                                                                     \
     if (out[X] || out[LOC]) {                                                                                          \
       apart_##suffix(p->in[X], p->in[LOC], z, p->n, 1);                                                                \
       pni_vector_##suffix(PNI_VECTOR_sin, z, 1, sine, p->n);                                                           \

@@ -118,7 +118,10 @@ static int l_set_own(lua_State *L) {
   pni_refuse_finaliser(L, "set_own");
   if (pni_refuse_capture(c, "setting an option of an optimiser", "do it outside")) return pni_raise(L, c);
   if (i < 1 || i > o->n) return pni_error(L, "set_own: number must lie in 1 .. %d, got %I", o->n, (LUAI_UACINT)i);
-  return pn_optim_set_own(c, o, (int)i - 1, luaL_checkstring(L, 3), luaL_checknumber(L, 4)) ? pni_raise(L, c) : 0;
+  if (lua_type(L, 3) != LUA_TSTRING)
+    return pni_error(L, "set_own: option must be a string, got %s", pni_type_name(L, 3));
+  double value = pni_check_number(L, 4, "set_own", "value");
+  return pn_optim_set_own(c, o, (int)i - 1, lua_tostring(L, 3), value) ? pni_raise(L, c) : 0;
 }
 
 static int l_num_states(lua_State *L) {
