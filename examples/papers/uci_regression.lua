@@ -2,8 +2,9 @@
 --- statistics, learned observation noise, over many splits into training and test rows, by one of
 --- several methods (`--method`): local (local reparametrisation, the default), weights (one draw of the
 --- weights a minibatch), flipout, clt and heaviside (means and variances in closed form, by moment matching
---- and by variance back-propagation), dropout (Monte Carlo dropout of the units at a rate of 0.05). Reports the test log-likelihood (nats, in the target's own units) and the
---- RMSE, as mean and standard error over the splits.
+--- and by variance back-propagation), dropout (Monte Carlo dropout of the units at a rate of 0.05).
+--- Reports the test log-likelihood (nats, in the target's own units) and the RMSE, as mean and standard
+--- error over the splits.
 ---
 ---   penumbra uci_regression.lua --data energy.csv.gz                 20 random splits, or those of the
 ---                                                                    file energy.test_splits.txt beside it
