@@ -21,10 +21,19 @@ void pni_blas_describe(char *out, size_t size) {
   snprintf(out, size, "%.*s (%s)", n, config, openblas_get_corename());
 }
 
+static bool is_one_of(const char *name, const char *const *list) {
+  while (*list && strcmp(name, *list) != 0) list++;
+  return *list != NULL;
+}
+
+/* A release falls back to its oldest kernels for processors that are younger than it. */
 const char *pni_blas_better_core(void) {
-  if (!openblas_get_corename || pni_cpu_level() != PNI_CPU_AVX512) return NULL;
-  const char *core = openblas_get_corename();
-  return strcmp(core, "Haswell") == 0 || strcmp(core, "Zen") == 0 ? "SkylakeX" : NULL;
+  static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+  static const char *const avx2[] = {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+  if (!openblas_get_corename || pni_cpu_level() == PNI_CPU_PORTABLE) return NULL;
+  bool large = pni_cpu_level() == PNI_CPU_AVX512;
+  if (is_one_of(openblas_get_corename(), large ? avx512 : avx2)) return NULL;
+  return large ? "SkylakeX" : "Haswell";
 }
 #else
 const char *pni_blas_better_core(void) { return NULL; }
