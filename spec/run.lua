@@ -96,8 +96,10 @@ local function start(jobs)
   end
   list:close()
   local limit = #lines("command -v timeout") > 0 and ("timeout -k 10 " .. TIME_LIMIT) or ""
-  local one = [[cd %s; s=$(date +%%s); %s sh %s/$1.sh >%s/$1.out 2>&1 </dev/null; echo "$1 $? $(($(date +%%s)-s))"]]
-  one = one:format(quote(root), limit, quote(scratch), quote(scratch))
+  -- (The last line of `times` is what the children used, user and system, as minutes and seconds.)
+  local one = [[cd %s; s=$(date +%%s); %s sh %s/$1.sh >%s/$1.out 2>&1 </dev/null; c=$?
+    times >%s/$1.times; echo "$1 $c $(($(date +%%s)-s))"]]
+  one = one:format(quote(root), limit, quote(scratch), quote(scratch), quote(scratch))
   return assert(io.popen(("xargs -P %s -n 1 sh -c %s sh <%s/list"):format(jobs_at_once, quote(one), quote(scratch))))
 end
 
@@ -120,8 +122,15 @@ local function count(text, code)
   return p, f, s
 end
 
+--- Seconds of processor that a job used.
+local function processor(text)
+  local sum = 0
+  for minutes, seconds in text:gmatch "(%d+)m([%d.]+)s" do sum = sum + 60 * tonumber(minutes) + tonumber(seconds) end
+  return sum
+end
+
 local jobs = all_jobs()
-local passed, failed, skipped, done, bad = 0, 0, 0, 0, {}
+local passed, failed, skipped, done, total, bad = 0, 0, 0, 0, 0, {}
 if #jobs > 0 then
   local pipe = start(jobs)
   for line in pipe:lines() do
@@ -131,8 +140,10 @@ if #jobs > 0 then
     local p, f, s = count(text, tonumber(code))
     passed, failed, skipped, done = passed + p, failed + f, skipped + s, done + 1
     job.done = true
-    print(("[%d/%d] %-4s %s: %d passed%s%s (%s s)"):format(done, #jobs, f > 0 and "FAIL" or "ok", job.name, p,
-      f > 0 and (", %d failed"):format(f) or "", s > 0 and (", %d skipped"):format(s) or "", seconds))
+    local used = processor(read(("%s/%s.times"):format(scratch, i)))
+    total = total + used
+    print(("[%d/%d] %-4s %s: %d passed%s%s (%s s, processor %.1f s)"):format(done, #jobs, f > 0 and "FAIL" or "ok", job.name,
+      p, f > 0 and (", %d failed"):format(f) or "", s > 0 and (", %d skipped"):format(s) or "", seconds, used))
     if f > 0 then
       bad[#bad + 1] = job.name
       print(text .. (code ~= "0" and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))
@@ -151,5 +162,6 @@ for _, job in ipairs(jobs) do
 end
 for _, name in ipairs(bad) do print("failed: " .. name) end
 if passed + failed == 0 then print "no test ran" end
+print(("processor: %.0f s"):format(total))
 print(("%d passed, %d failed, %d skipped"):format(passed, failed, skipped))
 os.exit(failed == 0 and passed > 0)

@@ -158,7 +158,7 @@ static double upper_small(double a, double b, point t) {
     power *= (n - b) * t.x / n;
     double term = power / (a + n);
     sum += term;
-    if (fabs(term) < 1e-17 * fabs(sum)) break;
+    if (fabs(term) <= 1e-17 * fabs(sum)) break; /* also where both underflow */
   }
   return u - (1 - u) * a * sum;
 }
