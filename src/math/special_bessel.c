@@ -162,9 +162,8 @@ static double falling(int p, int k) {
 /* sum_j near[j] d^k/dx^k x^(2j + 1) */
 static double near_sum(int k, double x) {
   double sum = 0;
-  for (int j = COUNT(near) - 1; j >= 0; j--)
-    if (2 * j + 1 >= k) sum += near[j] * falling(2 * j + 1, k) * pow(x, 2 * j + 1 - k);
-  return sum;
+  for (int j = COUNT(near) - 1; j >= 0 && 2 * j + 1 >= k; j--) sum = sum * x * x + near[j] * falling(2 * j + 1, k);
+  return k % 2 ? sum : sum * x;
 }
 
 /* I_1(x) / I_0(x), odd; -1 and 1 at the infinities. Max error 1e-15. */
@@ -209,20 +208,34 @@ static const double weight[20] = {
     0.043870908185673271992, 0.03878216797447201764,  0.033460195282547847393, 0.027937006980023401098,
     0.022245849194166957262, 0.016421058381907888713, 0.010498284531152813615, 0.0045212770985331912585};
 
-/* What angles from `from` to z <= 0 add up, as multiples of the density at z: integral of e^(x (cos t - cos z)) times 1 or
- * times (1 - 2 sin(t/2)^2 - I_1/I_0), from there, or from where the factor is below e^-40, to z. */
-static double rise_to(double x, double from, double z, int slope) {
+/* What angles from `from` to z <= 0 add up, as multiples of the density at z: out[0] the integral of
+** e^(x (cos t - cos z)) from there, or from where that is below e^-40, to z; with slope != 0 out[1] that of it times
+** 1 - 2 sin(t/2)^2 - I_1/I_0. The nodes are pairs about the middle, so that sines and cosines of half the distance d to it
+** give all of a pair: cos t - cos z = -2 sin((t - z)/2) sin((t + z)/2), t = middle +- d. */
+static void rise_to(double x, double from, double z, int slope, double out[2]) {
   double s = sin(0.5 * z), end = s * s + 20 / x, low = fmax(from, end < 1 ? -2 * asin(sqrt(end)) : -PI);
-  double half = 0.5 * (z - low), middle = 0.5 * (z + low), sum = 0, gap = slope ? pni_bessel_gap(0, x) : 0;
-  for (int i = 0; i < 2 * COUNT(node); i++) {
-    double t = middle + half * (i % 2 ? node[i / 2] : -node[i / 2]), v = sin(0.5 * t);
-    double drop = 2 * x * sin(0.5 * (t - z)) * sin(0.5 * (t + z));
-    sum += weight[i / 2] * exp(-drop) * (slope ? gap - 2 * v * v : 1);
+  double half = 0.5 * (z - low), middle = 0.5 * (z + low), sum = 0, slopes = 0;
+  double minus_s = sin(-0.5 * half), minus_c = cos(0.5 * half); /* of (middle - z)/2 */
+  double plus_s = sin(0.5 * (middle + z)), plus_c = cos(0.5 * (middle + z));
+  double at_s = sin(0.5 * middle), at_c = cos(0.5 * middle), gap = slope ? pni_bessel_gap(0, x) : 0;
+  for (int i = 0; i < 2 * COUNT(node); i += 2) {
+    double d = 0.5 * half * node[i / 2], ds = sin(d), dc = cos(d);
+    for (int side = 0; side < 2; side++, ds = -ds) {
+      double rise = (minus_s * dc - minus_c * ds) * (plus_s * dc - plus_c * ds), v = at_s * dc - at_c * ds;
+      double e = weight[i / 2] * exp(-2 * x * rise);
+      sum += e;
+      slopes += e * (gap - 2 * v * v);
+    }
   }
-  return half * sum;
+  out[0] = half * sum;
+  out[1] = half * slopes;
 }
 
-static double tail(double x, double z, int slope) { return rise_to(x, -PI, z, slope); }
+static double tail(double x, double z, int slope) {
+  double out[2];
+  rise_to(x, -PI, z, slope, out);
+  return out[slope];
+}
 
 static double density(double x, double z) {
   double s = sin(0.5 * z);
@@ -270,11 +283,12 @@ double pni_von_mises_slope(double x, double z) {
 /* Of angles from a to b, -pi <= a <= b <= pi: log probability, and its derivative in x, the mean there of cos t - I_1/I_0.
  * By the density at the angle next to 0, so that neither underflows. */
 static void between(double x, double a, double b, double out[2]) {
-  double peak = a > 0 ? a : b < 0 ? b : 0, s = sin(0.5 * peak), sum = 0, slope = 0;
-  if (a < 0) sum += rise_to(x, a, fmin(b, 0), 0), slope += rise_to(x, a, fmin(b, 0), 1);
-  if (b > 0) sum += rise_to(x, -b, -fmax(a, 0), 0), slope += rise_to(x, -b, -fmax(a, 0), 1);
+  double peak = a > 0 ? a : b < 0 ? b : 0, s = sin(0.5 * peak), below[2] = {0}, above[2] = {0};
+  if (a < 0) rise_to(x, a, fmin(b, 0), 1, below);
+  if (b > 0) rise_to(x, -b, -fmax(a, 0), 1, above);
+  double sum = below[0] + above[0];
   out[0] = log(sum) - 2 * x * s * s - log(TWO_PI) - pni_log_i0e(x);
-  out[1] = sum > 0 ? slope / sum : 0;
+  out[1] = sum > 0 ? (below[1] + above[1]) / sum : 0;
 }
 
 /* The same from a over b - a <= 2 pi, which may pass pi. */

@@ -140,7 +140,7 @@ static double upper_small(double a, double x) {
     power *= -x / n;
     double term = power / (a + n);
     sum += term;
-    if (fabs(term) < 1e-17 * fabs(sum)) break;
+    if (fabs(term) <= 1e-17 * fabs(sum)) break;
   }
   return u - (1 - u) * a * sum;
 }
