@@ -142,6 +142,8 @@ describe("a run that goes on", function()
       assert.is_false(ok)
       assert.matches("fit: " .. name, text)
     end
+    local o = problem { resume = false } -- asks for nothing
+    assert.equal(o.epochs, train.fit(o).epoch)
   end)
 end)
 
