@@ -32,7 +32,7 @@ math.randomseed(seed)
 
 -- The rule: with nothing open, the string ends (token 0) with probability 0.3, else a bracket of either kind opens;
 -- with something open the next one opens with probability 0.45, else the last one closes. Kind k opens as 2 k - 1 and
--- closes as 2 k. Strings are cut after 40 characters. probability(open) is that of each token after the kinds that are open.
+-- closes as 2 k. Strings are cut after 40 characters. probability(open): of each token after the kinds that are open.
 local longest, glyphs = 40, { [0] = ".", "(", ")", "[", "]" }
 local function probability(open)
   local more = #open == 0 and 0.7 or 0.45
