@@ -299,9 +299,9 @@ end
 
 --- model:fit(y [, options]) -> a model with the values that maximise the likelihood of y [T] or [T, B...] (one set of
 --- parameters for all series): L-BFGS (pn.optim.lbfgs) on unconstrained numbers (logarithms of scales, partial
---- autocorrelations of ARMA), by exact gradients. Its fields log_likelihood_at_fit, converged, steps tell how it went. Options: steps (200),
---- tolerance (1e-6: of the gradient, relative to the log likelihood), start {["level.scale"] = number} (scales and
---- periods).
+--- autocorrelations of ARMA), by exact gradients. Its fields log_likelihood_at_fit, converged, steps tell how it went.
+--- Options: steps (200), tolerance (1e-6: of the gradient, relative to the log likelihood), start {["level.scale"] =
+--- number} (scales and periods).
 function methods:fit(y, given)
   local where = "structural.fit"
   y = read_series(where, y)
