@@ -18,6 +18,8 @@
 ---     net:state()              table name -> copy of the values of both, for pn.save
 ---     net:load_state(t)        the way back; missing, extra and misshapen entries are named
 ---
+--- state and load_state take {layout = "torch"}: names and layouts of PyTorch (pn.help "penumbra.nn.torch_layout").
+---
 --- The mode belongs to the call, not to the network: net:evaluate(x) is in evaluation mode down to the innermost
 --- layer, also through the `forward` of modules, and the next net(x) trains again. nn.mode() tells a layer in Lua
 --- which it is.
@@ -389,7 +391,7 @@ local stack_options = { layers = 1, bidirectional = false, dropout = 0, options 
 --- ("rnn", "gru", "lstm") on each other, each over the outputs of the one below; bidirectional ones run both ways and
 --- put their outputs beside each other, [T, ..., 2 hidden]. dropout is the rate between layers; options are those of
 --- each layer. Call it as a layer: net(x [, lengths]), x [T, ..., in]. Parameters are "1.forward.weight_ih",
---- "1.backward.weight_ih" and so on.
+--- "1.backward.weight_ih" and so on; in PyTorch's layout "weight_ih_l0", "weight_ih_l0_reverse".
 function nn.recurrent(kind, inputs, hidden, given)
   options.argument("recurrent", "kind", kind, "string")
   if kind ~= "rnn" and kind ~= "gru" and kind ~= "lstm" then
@@ -419,6 +421,10 @@ function nn.recurrent(kind, inputs, hidden, given)
       x = layer.backward and core.concatenate({ there, layer.backward(x, lengths) }, -1) or there
     end
     return x
+  end
+  function net.torch_name(name) -- "0.backward.weight_ih_l0" -> "weight_ih_l0_reverse"
+    local k, way, what = name:match "^(%d+)%.(%a+)%.(.*)_l0$"
+    return ("%s_l%s%s"):format(what, k, way == "backward" and "_reverse" or "")
   end
   return nn.module(net)
 end

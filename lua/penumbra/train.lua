@@ -76,7 +76,7 @@ local serving = {
 
 local function check_serving(o)
   for _, name in ipairs { "validate_every", "patience", "model", "checkpoint_every", "resume" } do
-    local found = o[name] == nil
+    local found = o[name] == nil or o[name] == false
     for _, other in ipairs(serving[name]) do
       found = found or o[other] ~= nil
     end

@@ -117,6 +117,14 @@ describe("a run that goes on", function()
     assert(pn.save(path, { a = pn.zeros { 2 } }))
     assert.matches("^spec/train/resume_spec.lua:%d+: fit: resume: '.*' holds no training run$",
       message((problem { checkpoint = path, resume = true })))
+    assert(pn.save(path, { kind = "training run", net = {} }))
+    assert.matches("fit: resume: '.*' was written by an earlier version$",
+      message((problem { checkpoint = path, resume = true })))
+    local other = problem { checkpoint = path, epochs = 1 }
+    other.optimiser = pn.optim.sgd(other.model, { lr = 0.1 })
+    train.fit(other)
+    assert.matches("'optimiser': .* must be sgd as in the file, got adam",
+      message((problem { checkpoint = path, resume = true })))
     local file = assert(io.open(path, "wb"))
     file:write "rubbish rubbish rubbish"
     file:close()
@@ -142,6 +150,8 @@ describe("a run that goes on", function()
       assert.is_false(ok)
       assert.matches("fit: " .. name, text)
     end
+    local o = problem { resume = false } -- asks for nothing
+    assert.equal(o.epochs, train.fit(o).epoch)
   end)
 end)
 

@@ -55,6 +55,10 @@ typedef struct pni_layer {
   pni_layer_input input[PNI_LAYER_INPUTS + 1]; /* up to name NULL; none at all: one input x of any shape */
   const char *param[PNI_LAYER_PARAMS + 1];     /* names of the parameters, NULL-terminated */
   const char *buffer[PNI_LAYER_BUFFERS + 1];   /* names of the buffers, NULL-terminated */
+  /* Names of the parameters, then of the buffers, in the PyTorch module that computes the same, with blanks between:
+   * "weight'" is the transpose there, "count=0" a number that is kept only there, written as 0. NULL for a row with
+   * parameters: there is no such module. */
+  const char *torch;
   const pni_option *options;
   /* Makes the parameters and buffers (each new; none where an option removes it). NULL: there are none. */
   pn_status (*init)(pn_context *c, pn_layer *l, pn_dtype dtype, pn_rng *rng);

@@ -84,6 +84,7 @@ const pni_layer pni_layer_multi_head_attention = {
               {"value", "[batch, source, size]", PNI_LAYER_MAYBE},
               {"mask", NULL, PNI_LAYER_MAYBE | PNI_LAYER_ANY}},
     .param = {"in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias"},
+    .torch = "in_proj_weight in_proj_bias out_proj.weight out_proj.bias",
     .options = options,
     .init = init,
     .forward = forward};

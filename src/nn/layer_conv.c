@@ -112,6 +112,7 @@ static const pni_option options_transpose[] = {WINDOW(PNI_OPTION_PAIR, TWICE),
                                     .size = {"in", "out"},                                                             \
                                     .input = {{"x", shape, 0}},                                                        \
                                     .param = {"weight", "bias"},                                                       \
+                                    .torch = "weight bias",                                                            \
                                     .options = table,                                                                  \
                                     .init = start,                                                                     \
                                     .forward = run,                                                                    \

@@ -154,6 +154,7 @@ const pni_layer pni_layer_batch_norm = {
     .input = {{"x", "[batch, channels, ...]", 0}},
     .param = {"weight", "bias"},
     .buffer = {"running_mean", "running_var"},
+    .torch = "weight bias running_mean running_var num_batches_tracked=0",
     .options = batch_options,
     .init = init_batch,
     .forward = forward_batch,
@@ -166,6 +167,7 @@ const pni_layer pni_layer_layer_norm = {.name = "layer_norm",
                                         .size = {"size..."},
                                         .input = {{"x", "[..., size...]", 0}},
                                         .param = {"weight", "bias"},
+                                        .torch = "weight bias",
                                         .options = options,
                                         .init = init_layer,
                                         .forward = forward_layer};
@@ -178,6 +180,7 @@ const pni_layer pni_layer_group_norm = {
     .size = {"groups", "channels"},
     .input = {{"x", "[batch, channels, ...]", 0}},
     .param = {"weight", "bias"},
+    .torch = "weight bias",
     .options = options,
     .init = init_group,
     .forward = forward_group};

@@ -74,6 +74,7 @@ const pni_layer pni_layer_bilinear = {
     .size = {"in1", "in2", "out"},
     .input = {{"x1", "[..., in1]", 0}, {"x2", "[..., in2]", 0}},
     .param = {"weight", "bias"},
+    .torch = "weight bias",
     .options = bilinear_options,
     .init = init_bilinear,
     .forward = forward_bilinear};
@@ -85,6 +86,7 @@ const pni_layer pni_layer_embedding = {.name = "embedding",
                                        .size = {"count", "size"},
                                        .input = {{"x", NULL, PNI_LAYER_WHOLE}},
                                        .param = {"weight"},
+                                       .torch = "weight",
                                        .options = none,
                                        .init = init_embedding,
                                        .forward = forward_embedding};

@@ -12,6 +12,7 @@
 --- parameter which is not held (it would not change with it).
 -- help: module, methods net
 local core = require "penumbra.core"
+local options = require "penumbra.options"
 
 local parameters = {}
 
@@ -288,8 +289,24 @@ end
 
 -- ---- states ----
 
---- state(x): table name -> copy of the values, of parameters and buffers.
-function parameters.state(x)
+-- The other layout that the options ask for, or nil.
+local function layout_of(where, given)
+  local o = options.check(where, given or {}, { layout = "penumbra", names = options.optional "table" })
+  if o.layout ~= "penumbra" and o.layout ~= "torch" then
+    core.error(("%s: layout must be 'penumbra' or 'torch', got '%s'"):format(where, o.layout))
+  elseif o.names and o.layout ~= "torch" then
+    core.error(where .. ": names is only used with layout = \"torch\"")
+  end
+  return o.layout == "torch" and require "penumbra.nn.torch_layout" or nil, o.names
+end
+
+--- state(x [, {layout = "penumbra", names =}]): table name -> copy of the values, of parameters and buffers. layout
+--- "torch" gives names and layouts of PyTorch's modules (pn.help "penumbra.nn.torch_layout").
+function parameters.state(x, given)
+  local other, names = layout_of("state", given)
+  if other then
+    return other.state(x, names)
+  end
   local state = {}
   for _, entry in ipairs(named_all(x)) do
     state[entry[1]] = core.detach(core.param(entry[2]))
@@ -330,10 +347,15 @@ local function misfits(entries, state)
   return wrong
 end
 
---- load_state(x, state): the way back. Everything is checked first, so on an error nothing has changed.
-function parameters.load_state(x, state)
+--- load_state(x, state [, {layout = "penumbra", names =}]): the way back. Everything is checked first, so on an error
+--- nothing has changed.
+function parameters.load_state(x, state, given)
   if type(state) ~= "table" then
     core.error("load_state: state must be a table of tensors, got " .. type(state))
+  end
+  local other, names = layout_of("load_state", given)
+  if other then
+    return other.load_state(x, state, names)
   end
   local entries = named_all(x)
   local wrong = misfits(entries, state)
@@ -516,14 +538,15 @@ function network:num_parameters()
 end
 
 --- Table name -> copy of the values of the parameters and buffers: a snapshot that later steps do not change.
-function network:state()
-  return parameters.state(self)
+--- {layout = "torch", names =}: under the names and in the layouts of PyTorch (pn.help "penumbra.nn.torch_layout").
+function network:state(given)
+  return parameters.state(self, given)
 end
 
---- Sets the parameters and buffers from a table name -> tensor. Everything is checked first, so on an error nothing
---- has changed. Returns the network.
-function network:load_state(state)
-  return parameters.load_state(self, state)
+--- load_state(state [, {layout = "penumbra", names =}]): sets the parameters and buffers from a table name -> tensor.
+--- Everything is checked first, so on an error nothing has changed. Returns the network.
+function network:load_state(state, given)
+  return parameters.load_state(self, state, given)
 end
 
 --- methods: what networks, distributions, bijectors and Gaussian factors answer to: named_parameters, parameters,

@@ -22,10 +22,10 @@
 --- distribution. All components take a name, under which results stand; it must differ from the others'.
 -- help: pn.smc.structural, part
 local core = require "penumbra.core"
+local lbfgs = require "penumbra.optim.lbfgs"
 local options = require "penumbra.options"
 local kalman = require "penumbra.smc.kalman"
 local component = require "penumbra.smc.structural.component"
-local quasi_newton = require "penumbra.smc.structural.quasi_newton"
 
 local structural = {}
 
@@ -282,11 +282,26 @@ local function spread_of(y)
   return count, math.sqrt((off * off):sum():item() / math.max(count - 1, 1))
 end
 
+-- Sets the parameter x to a minimum of f(): where no element of the gradient is above tolerance * max(1, |value|), or
+-- nothing lower is found along the gradient itself. Returns value, iterations, converged.
+local function minimise(f, x, steps, tolerance)
+  local opt = lbfgs.new({ x }, { max_iterations = steps, max_evaluations = math.maxinteger })
+  local value, settled
+  repeat -- a turn ends by the tolerance that its start gave
+    local iterations, before = opt.iterations, value
+    opt.tolerance_grad = tolerance * math.max(1, math.abs(before or f():item()))
+    opt.max_iterations = steps - iterations
+    value = opt:step(f)
+    settled = opt.iterations == iterations or before and before - value <= 1e-12 * math.abs(value)
+  until settled or opt.iterations >= steps
+  return value, opt.iterations, settled
+end
+
 --- model:fit(y [, options]) -> a model with the values that maximise the likelihood of y [T] or [T, B...] (one set of
---- parameters for all series): BFGS on unconstrained numbers (logarithms of scales, partial autocorrelations of ARMA),
---- by exact gradients. Its fields log_likelihood_at_fit, converged, steps tell how it went. Options: steps (200),
---- tolerance (1e-6: of the gradient, relative to the log likelihood), start {["level.scale"] = number} (scales and
---- periods).
+--- parameters for all series): L-BFGS (pn.optim.lbfgs) on unconstrained numbers (logarithms of scales, partial
+--- autocorrelations of ARMA), by exact gradients. Its fields log_likelihood_at_fit, converged, steps tell how it went.
+--- Options: steps (200), tolerance (1e-6: of the gradient, relative to the log likelihood), start {["level.scale"] =
+--- number} (scales and periods).
 function methods:fit(y, given)
   local where = "structural.fit"
   y = read_series(where, y)
@@ -315,20 +330,17 @@ function methods:fit(y, given)
     end
     return values
   end
-  local function objective(list)
-    local x = core.param(core.tensor(list, { dtype = y:dtype() }))
-    local value = self:log_likelihood(y, values_at(x))
-    if not value then return math.huge end
-    value = -value:sum()
-    return value:item(), core.grad(value, { x })[1]:totable()
-  end
   if #free == 0 then
     local fit = new(self.parts)
     fit.log_likelihood_at_fit, fit.converged, fit.steps = self:log_likelihood(y):sum():item(), true, 0
     return fit
   end
-  local best, value, steps, converged = quasi_newton.minimise(objective, free, o.steps, o.tolerance)
-  local fit = new(self.parts, values_at(core.tensor(best, { dtype = y:dtype() })))
+  local x = core.param(core.tensor(free, { dtype = y:dtype() }))
+  local value, steps, converged = minimise(function()
+    local likelihood = self:log_likelihood(y, values_at(x))
+    return likelihood and -likelihood:sum() or core.full({}, math.huge, { dtype = y:dtype() })
+  end, x, o.steps, o.tolerance)
+  local fit = new(self.parts, values_at(x:detach()))
   fit.log_likelihood_at_fit, fit.converged, fit.steps = -value, converged, steps
   return fit
 end

@@ -1,6 +1,8 @@
---- A training run in a file, written so that the run goes on from there to the same bits: parameters, the optimiser's
---- state and options, generators, and how far it had come. The file is a safetensors file, which pn.load reads.
+--- A training run in a file, written so that the run goes on from there to the same bits: a checkpoint (pn.checkpoint)
+--- of parameters, the optimiser with its options, the generators as they were before the step that comes next, and how
+--- far the run had come.
 -- help: nowhere
+local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
 local files = require "penumbra.data"
 local parameters = require "penumbra.nn.parameters"
@@ -9,38 +11,40 @@ local saved_run = {}
 
 local KIND = "training run"
 
--- Without a model, what the optimiser trains.
-local function trained(o)
-  return o.model or o.optimiser:parameters()
+-- What is trained, as one thing with a state: the model, or without one what the optimiser trains.
+local trained = {}
+trained.__index = trained
+
+function trained:state()
+  return parameters.state(self.held)
 end
 
-local function each_option(optimiser, visit)
-  for _, row in ipairs(core.optimiser_rows()) do
-    for _, option in ipairs(row.name == optimiser:type() and row.options or {}) do
-      visit(option.name)
-    end
-  end
+function trained:load_state(state)
+  parameters.load_state(self.held, state)
 end
 
---- What a run must find again at the position `at`: a table that can be saved.
+-- What is live in a run: checkpoints keep it by its state.
+local function live(o)
+  return { net = setmetatable({ held = o.model or o.optimiser:parameters() }, trained), optimiser = o.optimiser }
+end
+
+--- What a run must find again at the position `at`: the contents of a checkpoint.
 function saved_run.state(o, s, at)
-  local optimiser = {}
-  each_option(o.optimiser, function(name)
-    optimiser[name] = o.optimiser[name]
-  end)
-  local history = table.move(s.history, 1, at.epoch - 1, 1, {})
-  return {
-    kind = KIND, net = parameters.state(trained(o)), optimiser = o.optimiser:state(), options = optimiser,
-    generator = at.generator, own_generator = at.own_generator,
-    epoch = at.epoch, batch = at.batch, step = at.step, total = at.total, seed = s.seed, rows = s.rows,
-    batch_size = s.batch_size, history = history, scores = s.scores, score = s.score, best = s.best,
-    best_epoch = s.best_epoch, snapshot = s.snapshot, stopped = s.stopped, seconds = s.seconds,
-  }
+  local state = live(o)
+  for _, name in ipairs { "seed", "rows", "batch_size", "scores", "score", "best", "best_epoch", "snapshot", "stopped",
+    "seconds" } do
+    state[name] = s[name]
+  end
+  for _, name in ipairs { "generator", "own_generator", "epoch", "batch", "step", "total" } do
+    state[name] = at[name]
+  end
+  state.kind, state.history = KIND, table.move(s.history, 1, at.epoch - 1, 1, {})
+  return state
 end
 
 --- Writes it, whole or not at all. Returns true, or nil, message, code.
 function saved_run.write(path, state)
-  return files.save(path, state)
+  return checkpoint.save(path, state)
 end
 
 -- Nothing there to be opened, as against something that cannot be read?
@@ -58,16 +62,28 @@ local function check_same(path, name, saved, given)
   end
 end
 
---- Reads the run at `path` into o's model, optimiser and generators and into s; returns where it stands, or nil if
---- there is no such file. A file that is damaged or of another run raises.
-function saved_run.read(path, o, s)
-  local state, message, code = files.load(path)
+-- The contents of the file, or nil if there is none; what else is wrong with it raises.
+local function contents(path)
+  local state, message, code = checkpoint.load(path)
   if not state and is_missing(path, message, code) then
     return nil
   elseif not state then
-    core.error("fit: resume: " .. tostring(message))
+    local other = code == "format" and files.load(path)
+    core.error(not other and "fit: resume: " .. tostring(message)
+      or ("fit: resume: '%s' %s"):format(path, other.kind == KIND and "was written by an earlier version"
+      or "holds no training run"))
   elseif state.kind ~= KIND then
     core.error(("fit: resume: '%s' holds no training run"):format(path))
+  end
+  return state
+end
+
+--- Reads the run at `path` into o's model, optimiser and generators and into s; returns where it stands, or nil if
+--- there is no such file. A file that is damaged or of another run raises.
+function saved_run.read(path, o, s)
+  local state = contents(path)
+  if not state then
+    return nil
   end
   check_same(path, "rows", state.rows, s.rows)
   check_same(path, "batch_size", state.batch_size, s.batch_size)
@@ -77,11 +93,10 @@ function saved_run.read(path, o, s)
   if (state.own_generator ~= nil) ~= (o.generator ~= nil) then
     core.error(("fit: the run saved in '%s' had %s generator"):format(path, state.own_generator and "a" or "no"))
   end
-  parameters.load_state(trained(o), state.net)
-  o.optimiser:load_state(state.optimiser)
-  each_option(o.optimiser, function(name)
-    o.optimiser[name] = state.options[name]
-  end)
+  local ok, message = checkpoint.load(path, live(o), { default_generator = false })
+  if not ok then
+    core.error("fit: resume: " .. tostring(message))
+  end
   core.set_rng_state(state.generator)
   if o.generator then
     o.generator:set_state(state.own_generator)

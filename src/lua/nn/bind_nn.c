@@ -460,6 +460,7 @@ static int l_layer_rows(lua_State *L) {
     set_names(L, "sizes", row->size);
     set_names(L, "parameters", row->param);
     set_names(L, "buffers", row->buffer);
+    set_text(L, "torch", row->torch);
     set_inputs(L, row);
     lua_pushboolean(L, row->moments != NULL);
     lua_setfield(L, -2, "moments");
