@@ -11,6 +11,7 @@
 ---     net:evaluate(x, ...)     the output in evaluation mode: running statistics, nothing drops out, weights are drawn
 ---     net:mean(x)              evaluation at the posterior means (nothing is drawn)
 ---     net:moments(m [, v])     mean and variance of the output for an input of mean m and variance v (nil: certain)
+---     net:predict(x [, {draws = 100, batch =}])  draws of the output, [draws, N, ...], a batch at a time
 ---     net:kl()                 KL divergence from posterior to prior, summed over what it holds; 0-d
 ---     net:parameters()         list, in a fixed order, each parameter once
 ---     net:named_parameters()   list of {name, parameter}; names as "2.weight"
@@ -325,6 +326,14 @@ local module_meta = {
   network = true,
   __call = call,
 }
+
+--- Draws of the output, [draws, N, ...], or with {moments = true} their mean and variance, batch by batch in bounded
+--- memory: net:predict(x, {draws = 100, batch = 1024}); options as for nn.predict.
+local function draws_of(self, x, given)
+  return require "penumbra.nn.predict".predict(self, x, given)
+end
+
+sequential.predict, module.predict, core.layer_methods.predict = draws_of, draws_of, draws_of
 
 --- A network of one's own: nn.module{trunk = net, log_noise = pn.param(pn.zeros{}), forward =
 --- function(self, x, generator) ... end}. Networks, parameters, buffers (pn.nn.buffer), distributions and bijectors are
