@@ -214,7 +214,15 @@ local function evaluate(self, ...)
   return in_mode("evaluation", self, ...)
 end
 
-local sequential = { kind = "sequential", kl = kl }
+--- Draws of the output, [draws, N, ...], or with {moments = true} their mean and variance, batch by batch in bounded
+--- memory: net:predict(x, {draws = 100, batch = 1024}); options as for nn.predict.
+local function draws_of(self, x, given)
+  return require "penumbra.nn.predict".predict(self, x, given)
+end
+
+core.layer_methods.predict = core.public(draws_of)
+
+local sequential = { kind = "sequential", kl = kl, predict = draws_of }
 for name, method in pairs(network) do
   sequential[name] = method
 end
@@ -276,7 +284,7 @@ function nn.sequential(layers)
   return setmetatable(self, sequential_meta)
 end
 
-local module = { kind = "module", kl = kl }
+local module = { kind = "module", kl = kl, predict = draws_of }
 for name, method in pairs(network) do
   module[name] = method
 end
@@ -327,14 +335,6 @@ local module_meta = {
   __call = call,
 }
 
---- Draws of the output, [draws, N, ...], or with {moments = true} their mean and variance, batch by batch in bounded
---- memory: net:predict(x, {draws = 100, batch = 1024}); options as for nn.predict.
-local function draws_of(self, x, given)
-  return require "penumbra.nn.predict".predict(self, x, given)
-end
-
-sequential.predict, module.predict, core.layer_methods.predict = draws_of, draws_of, draws_of
-
 --- A network of one's own: nn.module{trunk = net, log_noise = pn.param(pn.zeros{}), forward =
 --- function(self, x, generator) ... end}. Networks, parameters, buffers (pn.nn.buffer), distributions and bijectors are
 --- found wherever they stand among the fields, in lists and tables too, by parameters(), state(), kl() (pn.help
@@ -351,7 +351,7 @@ function nn.module(fields)
       core.error(("module: '%s' is a method of every network and cannot be a field"):format(name))
     end
   end
-  for _, name in ipairs { "forward", "kl", "mean", "moments", "evaluate" } do
+  for _, name in ipairs { "forward", "kl", "mean", "moments", "evaluate", "predict" } do
     if fields[name] ~= nil and type(fields[name]) ~= "function" then
       core.error(("module: '%s' is a method of every network and must be a function, got %s"):format(name,
         type(fields[name])))

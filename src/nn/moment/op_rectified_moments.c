@@ -44,7 +44,7 @@ PNI_EACH_LEVEL(standardise, (const double *mu, const double *v, double *s, doubl
                (mu, v, s, square, half, n)) {
   for (int64_t i = 0; i < n; i++) {
     double t = fabs(mu[i]) / sqrt(v[i]);
-    s[i] = (v[i] == 0) & (mu[i] == mu[i]) ? INFINITY : t;
+    s[i] = ((v[i] == 0) & (mu[i] == mu[i])) != 0 ? INFINITY : t;
     square[i] = -0.5 * s[i] * s[i];
     half[i] = s[i] * root_half;
   }
