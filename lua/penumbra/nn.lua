@@ -11,6 +11,7 @@
 ---     net:evaluate(x, ...)     the output in evaluation mode: running statistics, nothing drops out, weights are drawn
 ---     net:mean(x)              evaluation at the posterior means (nothing is drawn)
 ---     net:moments(m [, v])     mean and variance of the output for an input of mean m and variance v (nil: certain)
+---     net:predict(x [, {draws = 100, batch =}])  draws of the output, [draws, N, ...], a batch at a time
 ---     net:kl()                 KL divergence from posterior to prior, summed over what it holds; 0-d
 ---     net:parameters()         list, in a fixed order, each parameter once
 ---     net:named_parameters()   list of {name, parameter}; names as "2.weight"
@@ -215,7 +216,15 @@ local function evaluate(self, ...)
   return in_mode("evaluation", self, ...)
 end
 
-local sequential = { kind = "sequential", kl = kl }
+--- Draws of the output, [draws, N, ...], or with {moments = true} their mean and variance, batch by batch in bounded
+--- memory: net:predict(x, {draws = 100, batch = 1024}); options as for nn.predict.
+local function draws_of(self, x, given)
+  return require "penumbra.nn.predict".predict(self, x, given)
+end
+
+core.layer_methods.predict = core.public(draws_of)
+
+local sequential = { kind = "sequential", kl = kl, predict = draws_of }
 for name, method in pairs(network) do
   sequential[name] = method
 end
@@ -277,7 +286,7 @@ function nn.sequential(layers)
   return setmetatable(self, sequential_meta)
 end
 
-local module = { kind = "module", kl = kl }
+local module = { kind = "module", kl = kl, predict = draws_of }
 for name, method in pairs(network) do
   module[name] = method
 end
@@ -344,7 +353,7 @@ function nn.module(fields)
       core.error(("module: '%s' is a method of every network and cannot be a field"):format(name))
     end
   end
-  for _, name in ipairs { "forward", "kl", "mean", "moments", "evaluate" } do
+  for _, name in ipairs { "forward", "kl", "mean", "moments", "evaluate", "predict" } do
     if fields[name] ~= nil and type(fields[name]) ~= "function" then
       core.error(("module: '%s' is a method of every network and must be a function, got %s"):format(name,
         type(fields[name])))

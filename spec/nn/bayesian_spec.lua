@@ -109,21 +109,21 @@ describe("nn.bayesian", function()
     return nn.sequential { nn.linear(3, 4), nn.tanh(), nn.linear(4, 2) }
   end
 
-  it("draws linear and conv2d layers with the same law by every estimator", function()
-    local x, image = pn.tensor { { 0.5, -1, 2 } }, pn.randn({ 1, 2, 4, 4 }, { generator = pn.generator(3) })
-    for _, estimator in ipairs { "local", "weights", "flipout" } do
-      for _, case in ipairs { { nn.linear(3, 2), x }, { nn.conv2d(2, 2, { kernel = 3 }), image } } do
-        pn.seed(6)
-        local net = nn.bayesian(case[1], { estimator = estimator, posterior_scale = 0.3 })
-        local m, v = net:moments(case[2])
-        local draws = nn.predict(net, case[2], { draws = 8000 })
-        local n = m:numel()
-        agrees(draws:reshape { 8000, n }, m:reshape { n }, v:reshape { n }, 0.3)
-        local mean, variance = nn.predict(net, case[2], { draws = 8000, moments = true })
-        near((mean - m):abs():max():item(), 0, 0.1)
-        near((variance / v - 1):abs():max():item(), 0, 0.2)
-      end
+  it("predicts by draws, or by their mean and variance, batch by batch", function()
+    local x = pn.randn({ 5, 2, 4, 4 }, { generator = pn.generator(3) })
+    local net = nn.bayesian(nn.conv2d(2, 2, { kernel = 3 }), { posterior_scale = 0.3 })
+    local m, v = net:moments(x)
+    local n = m:numel()
+    local draws = net:predict(x, { draws = 2000, generator = pn.generator(6) })
+    assert.same({ 2000, 5, 2, 2, 2 }, draws:shape())
+    agrees(draws:reshape { 2000, n }, m:reshape { n }, v:reshape { n }, 0.4)
+    for _, batch in ipairs { 2, 5, 100 } do
+      local mean, variance = net:predict(x, { draws = 300, batch = batch, moments = true, generator = pn.generator(7) })
+      assert.is_true(((mean - m):abs() / (v / 300):sqrt()):max():item() < 6)
+      assert.is_true((variance / v - 1):abs():max():item() < 6 * (2 / 300) ^ 0.5)
     end
+    assert.equal(0, (nn.predict(net, x, { draws = 3, mode = "mean" }) - net:mean(x)):abs():max():item())
+    assert.same({ 4, 0, 2, 2, 2 }, net:predict(pn.zeros { 0, 2, 4, 4 }, { draws = 4 }):shape())
   end)
 
   it("has gradients in means and scales, eager as replayed", function()

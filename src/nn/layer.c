@@ -133,6 +133,30 @@ pn_layer *pni_layer_with(pn_context *c, const pn_layer *l, pn_tensor *const *par
   return copy;
 }
 
+pn_layer *pni_layer_uncertain(pn_context *c, const pn_layer *l, pn_tensor *const *log_scale) {
+  const pni_layer *row = l->type->uncertain;
+  if (pni_failed(c)) return NULL;
+  if (!row) {
+    pni_fail(c, PN_MISSING, "%s: there is no layer of the kind with a posterior", l->type->name);
+    return NULL;
+  }
+  for (int k = 0, n = pn_layer_num_params(l); k < n; k++)
+    if (check_stand_in(c, l, pn_layer_param_name(l, k), pn_layer_param(l, k), log_scale[k])) return NULL;
+  pn_layer *out = pni_calloc(c, sizeof *out);
+  if (!out) return NULL;
+  pni_object_born(c);
+  *out = (pn_layer){.refs = 1, .ctx = l->ctx, .type = row, .nsizes = l->nsizes};
+  memcpy(out->size, l->size, sizeof out->size);
+  for (int k = 0, i = 0; 2 * k < PNI_LAYER_PARAMS; k++) {
+    if (!l->param[k]) continue;
+    out->param[2 * k] = pn_tensor_ref(l->param[k]);
+    out->param[2 * k + 1] = pn_tensor_ref(log_scale[i++]);
+  }
+  if (pni_options_read(c, row->name, row->options, NULL, out->option) == PN_OK) return out;
+  destroy(out);
+  return NULL;
+}
+
 /* ---- what it holds ---- */
 
 const char *pn_layer_type(const pn_layer *l) { return l->type->name; }

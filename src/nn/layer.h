@@ -68,6 +68,9 @@ typedef struct pni_layer {
   /* out[0] mean and out[1] variance of the output (or covariance where one was given), NULL if it is certain. May be NULL. */
   pn_status (*moments)(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]);
   bool covariance; /* moments takes covariances */
+  /* The row of the same map with independent normal posteriors: of each parameter the mean and, after it, the logarithm of
+   * the standard deviation; the same sizes, and options with defaults. May be NULL. */
+  const struct pni_layer *uncertain;
   /* Recurrent layers: x [T, ..., in] is a sequence, the state is `states` tensors [..., hidden] (NULL: zeros). out[0] is
    * the output of all steps, what follows the last state. 0 and NULL for other layers. */
   int states;
@@ -95,6 +98,9 @@ pn_status pni_layer_set_buffer(pn_context *c, pn_layer *l, int k, pn_tensor *t);
 /* New: a layer like l whose parameters are these tensors (of the same shapes), nodes of any graph; buffer NULL: it shares
  * those of l. */
 pn_layer *pni_layer_with(pn_context *c, const pn_layer *l, pn_tensor *const *param, pn_tensor *const *buffer);
+/* New: a layer of the row's `uncertain` with the parameters of l as means and these logarithms of standard deviations, of
+ * their shapes. PN_MISSING where there is none. */
+pn_layer *pni_layer_uncertain(pn_context *c, const pn_layer *l, pn_tensor *const *log_scale);
 /* A row's inputs; one that declares none has one, x. */
 const pni_layer_input *pni_layer_inputs(const pni_layer *row, int *n);
 /* What messages call input k: its name, or "input" where it is the only one that must be given. */

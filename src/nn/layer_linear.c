@@ -50,4 +50,5 @@ const pni_layer pni_layer_linear = {.name = "linear",
                                     .init = init,
                                     .forward = forward,
                                     .moments = moments,
-                                    .covariance = true};
+                                    .covariance = true,
+                                    .uncertain = &pni_layer_bayes_linear};

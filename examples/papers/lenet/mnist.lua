@@ -1,16 +1,16 @@
 --- The strided LeNet5 of Haussmann, Hamprecht & Kandemir 2019 (table 3.4 of Haussmann 2021) on MNIST: deterministic,
---- Bayesian
---- by local reparametrisation, and Bayesian with means and variances propagated in closed form.
+--- Bayesian by local reparametrisation, and Bayesian with means and variances propagated in closed form.
 ---
 ---   penumbra mnist.lua --data FOLDER --method moments          FOLDER holds train-images-idx3-ubyte.gz ...
+---   penumbra mnist.lua --data FOLDER --method clt --validate   holds the last 10,000 training images out, to test on
+---   penumbra mnist.lua --data FOLDER --out FILE                saves after every epoch; the same with --resume goes on
 ---   penumbra mnist.lua --quick                                 seconds, on generated images
 ---
 --- Methods: deterministic; local (one draw per image and unit); moments (identity-Heaviside gates: variance
 --- back-propagation); clt (moment matching). Convolutions 5 x 5 of 20 and 50 channels with stride 2, 500 units, 10
---- classes, no
---- padding; He means, log-variances from -9, prior precision 100, Adam from 1e-3, minibatches of 100. The rate falls
---- along half
---- a cosine, an assumption: the document gives none. With moments the expected log-likelihood of the classes is
+--- classes, no padding; He means, log-variances from -9, prior precision 100, Adam from 1e-3, minibatches of 100. The
+--- rate falls along half a cosine, an assumption: the document gives none. With moments the expected log-likelihood
+--- of the classes is
 ---   y'm - lse(m) - sum v (z - z^2) / 2,   z = softmax(m)
 --- to second order, and predictions average the softmax of 100 draws of the outputs alone.
 ---
@@ -23,7 +23,8 @@ local pn = require "penumbra"
 local nn, optim, dist = pn.nn, pn.optim, pn.dist
 
 local option = { data = false, method = "moments", epochs = 20, batch = 100, lr = 1e-3, precision = 100, seed = 1,
-  quick = false, out = false }
+  quick = false, validate = false,
+  out = false, resume = false }
 local methods = { deterministic = true, ["local"] = true, moments = true, clt = true }
 local o32 = { dtype = "float32" }
 
@@ -34,8 +35,8 @@ local function read_options(args)
     if name == nil or option[name] == nil then
       io.stderr:write("mnist: unknown option ", args[k], "\n")
       os.exit(1)
-    elseif name == "quick" then
-      option.quick = true
+    elseif name == "quick" or name == "validate" or name == "resume" then
+      option[name] = true
     else
       k = k + 1
       option[name] = tonumber(args[k]) or args[k]
@@ -90,65 +91,74 @@ local function log_likelihood(net, x, y)
   return label_log_prob(m, y) - (v * (z - z:square())):sum(-1) * 0.5
 end
 
--- Probabilities of the classes, [n, 10].
-local function predict(net, x)
+-- Probabilities of the classes, [n, 10], by so many draws.
+local function predict(net, x, draws, generator)
   return pn.no_grad(function()
     if option.method == "deterministic" then return net(x):softmax(-1) end
-    local draws = option.quick and 5 or 100
     if by_moments() then
       local m, v = net:moments(x)
-      local f = m + v:sqrt() * pn.randn({ draws, x:size(1), 10 }, o32)
+      local f = m + v:sqrt() * pn.randn({ draws, x:size(1), 10 }, { dtype = "float32", generator = generator })
       return f:softmax(-1):mean(1)
     end
     local sum = 0
-    for _ = 1, draws do sum = sum + net(x):softmax(-1) end
+    for _ = 1, draws do sum = sum + net(x, generator):softmax(-1) end
     return sum / draws
   end)
 end
 
-local function test(net, x, y)
-  local right, ll, n = 0, 0, x:size(1)
+-- Error in per cent and mean log-likelihood. The draws are its own: training goes on as if it had not been.
+local function test(net, x, y, draws)
+  local right, ll, n, generator = 0, 0, x:size(1), pn.generator(option.seed + 1000)
   for from = 1, n, 500 do
     local last = math.min(from + 499, n)
-    local p, label = predict(net, x[{ { from, last } }]), y[{ { from, last } }]
+    local p, label = predict(net, x[{ { from, last } }], draws, generator), y[{ { from, last } }]
     right = right + p:argmax(-1):eq(label):to("float64"):sum():item()
     ll = ll + p:clamp(1e-12, 1):log():gather(-1, label:unsqueeze(-1)):sum():item()
   end
   return 100 - 100 * right / n, ll / n
 end
 
+-- Images and labels to train on, then those to test on.
+local function load_data()
+  if not option.data then
+    print "no --data: generated bars instead of MNIST; the figures mean nothing but that it runs"
+    local n = option.quick and 400 or 10000
+    local x, y = generated(n)
+    return x, y, generated(n // 4)
+  end
+  local x, y = load_part("train", 60000)
+  if option.validate then
+    return x[{ { 1, 50000 } }], y[{ { 1, 50000 } }], x[{ { 50001, 60000 } }], y[{ { 50001, 60000 } }]
+  end
+  return x, y, load_part("t10k", 10000)
+end
+
 read_options(arg)
 pn.seed(option.seed)
-local x, y, test_x, test_y
-if option.data then
-  x, y = load_part("train", 60000)
-  test_x, test_y = load_part("t10k", 10000)
-else
-  print "no --data: generated bars instead of MNIST; the figures mean nothing but that it runs"
-  local n = option.quick and 400 or 10000
-  x, y = generated(n)
-  test_x, test_y = generated(n // 4)
-end
+local x, y, test_x, test_y = load_data()
 if option.quick then option.epochs = 1 end
 local net, n = new_network(), x:size(1)
-local steps = option.epochs * math.ceil(n / option.batch)
+local steps, part = option.epochs * math.ceil(n / option.batch), option.validate and "validation" or "test"
 local function loss(bx, by)
   local value = -log_likelihood(net, bx, by):mean()
   return option.method == "deterministic" and value or value + net:kl() / n
 end
 print(("%s: %d parameters, %d images, %d epochs"):format(option.method, net:num_parameters(), n, option.epochs))
-local start = os.clock()
+local mark, seconds, epochs = os.clock(), 0, 0
 pn.train.fit { data = { x, y }, batch_size = option.batch, epochs = option.epochs, loss = loss, compile = true,
   optimiser = optim.adam(net:parameters(), { lr = option.lr }),
   schedule = optim.cosine(option.lr, option.lr / 100, steps),
-  checkpoint = option.out or nil, resume = option.out and true or nil, seed = option.seed,
+  checkpoint = option.out or nil, resume = option.resume or nil, seed = option.seed,
   on_epoch = function(s)
+    seconds, epochs = seconds + os.clock() - mark, epochs + 1
     if not option.quick and s.epoch < option.epochs then
-      print(("epoch %d: loss %.4f, %.1f s an epoch"):format(s.epoch, s.loss, (os.clock() - start) / s.epoch))
+      local wrong, ll = test(net, test_x, test_y, 10)
+      print(("epoch %d: loss %.4f, %s error %.2f %%, log-likelihood %.4f (10 draws), %.1f s an epoch"):format(s.epoch,
+        s.loss, part, wrong, ll, seconds / epochs))
       io.stdout:flush()
     end
+    mark = os.clock()
   end }
-local seconds = os.clock() - start
-local wrong, ll = test(net, test_x, test_y)
-print(("%s: test error %.2f %%, log-likelihood %.4f, %.1f s of processor an epoch"):format(option.method, wrong, ll,
-  seconds / option.epochs))
+local wrong, ll = test(net, test_x, test_y, option.quick and 5 or 100)
+print(("%s: %s error %.2f %%, log-likelihood %.4f, %.1f s of processor an epoch"):format(option.method, part, wrong, ll,
+  seconds / math.max(epochs, 1)))

@@ -1,38 +1,39 @@
 --- Networks whose weights have a posterior. nn.bayesian takes any deterministic network and gives each of its
---- parameters an
---- independent normal posterior and a prior; what the network computes stays as it was written.
+--- parameters an independent normal posterior and a prior; what the network computes stays as it was written.
 ---
----     local net = nn.bayesian(nn.sequential{nn.linear(13, 50), nn.relu(), nn.linear(50, 1)}, {prior = dist.normal(0,
----     1)})
----     local loss = -infer.elbo{log_likelihood = dist.normal(net(x), 0.1):log_prob(y):sum(-1), kl = net:kl(), num_data
----     = n}
+---     local net = nn.bayesian(nn.sequential{nn.linear(13, 50), nn.relu(), nn.linear(50, 1)},
+---       {prior = dist.normal(0, 1)})
+---     local loss = -infer.elbo{log_likelihood = dist.normal(net(x), 0.1):log_prob(y):sum(-1), kl = net:kl(),
+---       num_data = n}
 ---
 --- The parameters of the network given are the posterior's means. Options:
----   prior             a distribution of numbers (or with the parameter's shape) for every parameter; a number, the
----   scale of a
----                     normal prior around 0; a table from names, or their last words, such as "weight", to those; or a
----                     function (name, parameter) that gives one. "unit_variance": normal, of variance 1 / (fan-in c),
----                     c the
----                     variance that the activation before the layer gives to normal numbers. Distributions may have
----                     parameters of their own, which are then learned with the network. Default: normal(0, 1)
----   estimator         "local" (default): draws the outputs of linear and conv2d layers, a row each (local
----                     reparametrisation), all else as "weights"
----                     "weights": draws every parameter once a call
----                     "flipout": one draw of the weights of linear and conv2d layers, whose signs each row turns anew
+---   prior             a distribution of numbers for every parameter (of the parameter's shape, or that broadcasts to
+---                     it); a number, the scale of a normal prior around 0; false: parameters that stay certain,
+---                     without prior or posterior; a table from names, or their last words, such as "weight", to
+---                     those; or a function (name, parameter) that gives one. "unit_variance": normal, of variance
+---                     1 / (fan-in c), c the variance that the activation before the layer gives to normal numbers.
+---                     Distributions may have parameters of their own, which are then learned with the network.
+---                     Default: normal(0, 1)
+---   estimator         "local": draws the outputs of layers, a row each (local reparametrisation): linear, conv1d,
+---                     conv2d, conv_transpose2d, embedding. A layer that is called several times draws anew each time
+---                     "flipout": one draw of the weights, whose signs each row turns anew: those layers, and rnn, gru
+---                     and lstm, where a sequence keeps its signs over all steps (step by step: slower than "weights")
+---                     "weights": draws every parameter once a call: any layer
+---                     Layers without the estimator that was asked for are an error. Default: "local" where a layer
+---                     has it, "weights" elsewhere
 ---   posterior_scale   standard deviation that the posterior starts with (default 0.05), or "unit_variance": means and
----   scales
----                     are drawn so that both together have the variance of the "unit_variance" prior
+---                     scales are drawn so that both together have the variance of the "unit_variance" prior
 ---   draws             of parameters whose divergence has no closed form, for its Monte Carlo estimate (default 1)
 ---
 --- net(x) draws, net:mean(x) does not; net:kl() is summed over all weights, each counted once however often the network
---- is
---- called; net:moments(m, v) passes means and variances through; net:posterior(name) is a parameter's posterior.
---- net:predict(x, {draws = 100}) gives draws (pn.help "penumbra.nn.predict").
+--- is called; net:moments(m, v) passes means and variances through; net:posterior(name) is a parameter's posterior;
+--- net:become_prior() makes it the prior of what follows. net:predict(x, {draws = 100}) gives draws.
 -- help: pn.nn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local prior_rules = require "penumbra.nn.unit_variance"
+local weight_noise = require "penumbra.nn.weight_noise"
 
 local bayesian = {}
 
@@ -43,13 +44,15 @@ end
 -- ---- priors ----
 
 local function as_prior(v, name)
-  if type(v) == "number" then
+  if v == false then
+    return v
+  elseif type(v) == "number" then
     if not (v > 0) then
       core.error(("bayesian: prior of '%s' must have a positive scale, got %s"):format(name, v))
     end
     return dist().normal(0, v)
   elseif not dist().is(v) then
-    core.error(("bayesian: prior of '%s' must be a distribution or a scale, got %s"):format(name, type(v)))
+    core.error(("bayesian: prior of '%s' must be a distribution, a scale or false, got %s"):format(name, type(v)))
   end
   return v
 end
@@ -72,74 +75,26 @@ local function choose_prior(given, name, p, scales)
   return as_prior(given, name)
 end
 
-local function to_dtype(d, p)
+local function shape_text(shape)
+  return "[" .. table.concat(shape, ", ") .. "]"
+end
+
+-- d in the parameter's dtype, where its shape fits.
+local function fitted(d, name, p)
+  if not d then
+    return d
+  end
+  local own, shape = d.batch_shape, p:shape()
+  local fits = #d.event_shape == 0 and #own <= #shape
+  for k = 1, fits and #own or 0 do
+    local size = shape[#shape - #own + k]
+    fits = fits and (own[k] == size or own[k] == 1)
+  end
+  if not fits then
+    core.error(("bayesian: prior of '%s' must be of numbers and broadcast to the shape %s, got batch_shape %s and "
+      .. "event_shape %s"):format(name, shape_text(shape), shape_text(own), shape_text(d.event_shape)))
+  end
   return d.dtype ~= p:dtype() and d:to(p:dtype()) or d
-end
-
--- ---- layers whose weights have a normal posterior: mean, scale and options by table ----
-
-local function variance_of(log_scale)
-  return log_scale and (log_scale * 2):exp()
-end
-
--- Each gives f(x, weight, bias): what the layer computes with these; linear in both.
-local maps = {
-  linear = function()
-    return function(x, w, b)
-      return b and x:matmul(w) + b or x:matmul(w)
-    end
-  end,
-  conv2d = function(layer)
-    local _, set = layer:configuration()
-    return function(x, w, b)
-      local y = core.conv2d(x, w, set.stride, set.padding, set.dilation, set.groups)
-      return b and y + b:reshape { -1, 1, 1 } or y
-    end
-  end,
-}
-
-local function noise_like(t, generator)
-  return core.randn(t:shape(), { dtype = t:dtype(), generator = generator })
-end
-
-local function signs(shape, like, generator)
-  return core.rand(shape, { dtype = like:dtype(), generator = generator }):lt(0.5):to(like:dtype()) * 2 - 1
-end
-
--- The output drawn row by row: its mean and variance given x are linear maps of x and x^2.
-local function draw_local(s, x, generator)
-  local mean = s.map(x, s.weight, s.bias)
-  local variance = s.map(x:square(), variance_of(s.weight_log_scale), variance_of(s.bias_log_scale))
-  return mean + (variance + 1e-30):sqrt() * noise_like(mean, generator)
-end
-
--- One draw of the weights' deviations, whose signs each row turns: Wen et al. (2018).
-local function draw_flipout(s, x, generator)
-  local function deviation(p, log_scale)
-    return log_scale:exp() * noise_like(p, generator)
-  end
-  local mean, delta = s.map(x, s.weight, s.bias), deviation(s.weight, s.weight_log_scale)
-  local from, to = x:shape(), mean:shape()
-  if s.kind_of == "conv2d" then
-    from[3], from[4], to[3], to[4] = 1, 1, 1, 1
-  end
-  local turned = s.map(x * signs(from, x, generator), delta) * signs(to, x, generator)
-  local y = mean + turned
-  if s.bias then
-    local b = deviation(s.bias, s.bias_log_scale)
-    y = y + (s.kind_of == "conv2d" and b:reshape { -1, 1, 1 } or b)
-  end
-  return y
-end
-
--- E f = E W E h,  var f = (E W^2) var h + var W (E h)^2
-local function moments(s, mean, variance)
-  local spread = variance_of(s.weight_log_scale)
-  local out = s.map(mean:square(), spread, variance_of(s.bias_log_scale))
-  if variance then
-    out = out + s.map(variance, s.weight:square() + spread)
-  end
-  return s.map(mean, s.weight, s.bias), out
 end
 
 -- ---- the network ----
@@ -172,39 +127,51 @@ local function names_of(net)
   return names
 end
 
--- The network with weights drawn for a call: linear maps by the estimator, other parameters once.
-local function drawn(self, generator, estimator)
-  local nn, values, net, names = require "penumbra.nn", {}, self.net, names_of(self.net)
-  if estimator ~= "weights" then
-    net = map_layers(net, function(layer)
-      local map = maps[layer:type()]
-      if not map then
-        return nil
-      end
-      local s = { map = map(layer), kind_of = layer:type() }
-      for _, entry in ipairs(layer:own_parameters()) do
-        s[entry[1]], s[entry[1] .. "_log_scale"] = entry[2], self.log_scale[names[core.identity(entry[2])]]
-      end
-      local draw = estimator == "local" and draw_local or draw_flipout
-      return nn.module {
-        forward = function(_, x, own_generator)
-          return draw(s, x, own_generator or generator)
-        end,
-        moments = function(_, mean, variance)
-          return moments(s, mean, variance)
-        end,
-      }
-    end, {})
+-- The names under which the layer's own parameters stand in `names`, and which of them are uncertain.
+local function scales_of(self, layer, names)
+  local scales, any = {}, false
+  for _, entry in ipairs(layer:own_parameters()) do
+    scales[entry[1]] = self.log_scale[names[core.identity(entry[2])]]
+    any = any or scales[entry[1]] ~= nil
   end
+  return any and scales or nil
+end
+
+-- The network with stand-ins for the layers that have them.
+local function with_stand_ins(self, how, generator)
+  local names = names_of(self.net)
+  return map_layers(self.net, function(layer)
+    local scales = weight_noise.has(how, layer:type()) and scales_of(self, layer, names)
+    return scales and weight_noise.stand_in(layer, scales, how, generator) or nil
+  end, {}), names
+end
+
+-- The network with weights drawn for a call: layers that have the estimator by stand-ins, other parameters once.
+local function drawn(self, generator)
+  local values, net, names = {}, with_stand_ins(self, self.estimator, generator)
   local rest = parameters.named(net)
   if #rest == 0 then
     return net
   end
   for _, entry in ipairs(rest) do
     local p = entry[2]
-    values[entry[1]] = p + self.log_scale[names[core.identity(p)]]:exp() * noise_like(p, generator)
+    local log_scale = self.log_scale[names[core.identity(p)]]
+    values[entry[1]] = log_scale
+      and p + log_scale:exp() * core.randn(p:shape(), { dtype = p:dtype(), generator = generator }) or p
   end
   return parameters.with(net, values)
+end
+
+-- Refuses an estimator that some layer does not have.
+local function check_estimator(self)
+  local net, names = with_stand_ins(self, self.estimator)
+  for _, entry in ipairs(parameters.named(net)) do
+    local name = names[core.identity(entry[2])]
+    if self.log_scale[name] then
+      core.error(('bayesian: estimator must be "weights", or absent, for \'%s\', whose layer has no other, got "%s"')
+        :format(name, self.estimator))
+    end
+  end
 end
 
 local function last_generator(...)
@@ -216,18 +183,27 @@ local function forward(self, ...)
   if require "penumbra.nn".mode() == "mean" then
     return self.net(...)
   end
-  return drawn(self, last_generator(...), self.estimator)(...)
+  return drawn(self, last_generator(...))(...)
+end
+
+local closed -- name of a prior -> "finite", "infinite", where its divergence from a normal posterior has a formula
+
+local function closed_form()
+  if not closed then
+    closed = {}
+    for _, pair in ipairs(dist().kl_pairs()) do
+      if pair[1] == "normal" then
+        closed[pair[2]] = pair.infinite and "infinite" or "finite"
+      end
+    end
+  end
+  return closed
 end
 
 -- Monte Carlo over draws of q where no formula is known.
 local function divergence(q, p, draws)
-  local closed = q.name == "normal" and p.name == "normal"
-  if closed then
+  if closed_form()[p.name] then
     return dist().kl(q, p):sum()
-  end
-  local ok, value = pcall(dist().kl, q, p)
-  if ok then
-    return value:sum()
   end
   local x = q:rsample { draws }
   return (q:log_prob(x) - p:log_prob(x)):sum() / draws
@@ -240,9 +216,11 @@ end
 local function kl(self)
   local total
   for _, entry in ipairs(parameters.named(self.net)) do
-    local name = entry[1]
-    local part = divergence(normal(entry[2], self.log_scale[name]), self.priors[name], self.draws)
-    total = total and total + part or part
+    local name, log_scale = entry[1], self.log_scale[entry[1]]
+    if log_scale then
+      local part = divergence(normal(entry[2], log_scale), self.priors[name], self.draws)
+      total = total and total + part or part
+    end
   end
   return total
 end
@@ -250,21 +228,29 @@ end
 --- The posterior of the parameter of that name, a normal distribution.
 function methods.posterior(self, name)
   for _, entry in ipairs(parameters.named(self.net)) do
-    if entry[1] == name then
+    if entry[1] == name and self.log_scale[name] then
       return normal(entry[2], self.log_scale[name])
     end
   end
-  return core.error(("posterior: there is no parameter '%s'%s"):format(tostring(name),
+  return core.error(("posterior: there is no uncertain parameter '%s'%s"):format(tostring(name),
     options.suggestion(name, self.names)))
 end
 
 local function propagate(self, mean, variance)
-  return drawn(self, nil, "local"):moments(mean, variance)
+  local net, names = with_stand_ins(self, "moments")
+  for _, entry in ipairs(parameters.named(net)) do
+    local name = names[core.identity(entry[2])]
+    if self.log_scale[name] then
+      core.error(("moments: '%s' is uncertain, and there is no formula for mean and variance of what its layer gives "
+        .. "(prior = false keeps a parameter certain)"):format(name))
+    end
+  end
+  return net:moments(mean, variance)
 end
 
 local spec = {
   prior = options.any(),
-  estimator = options.choice("local", "weights", "flipout"),
+  estimator = options.optional "string",
   posterior_scale = options.any(0.05),
   draws = 1,
 }
@@ -277,43 +263,69 @@ local function check_net(net)
   local named = parameters.named(net)
   if #named == 0 then
     core.error "bayesian: the network has no parameters"
+  elseif parameters.kl { net } then
+    core.error "bayesian: the network has a posterior, or a divergence `kl`, of its own already"
   end
   return named
 end
 
---- bayesian(network [, {prior =, estimator =, posterior_scale =, draws =}]): the network with a normal posterior over
---- each
---- parameter (pn.help "penumbra.nn.bayesian").
-function bayesian.bayesian(net, given)
-  local nn, o = require "penumbra.nn", options.check("bayesian", given, spec)
-  local named = check_net(net)
+local estimators = { ["local"] = true, weights = true, flipout = true }
+
+local function check_options(given)
+  local o = options.check("bayesian", given, spec)
   options.whole("bayesian", "draws", o.draws, 1)
+  if o.estimator ~= nil and not estimators[o.estimator] then
+    core.error(('bayesian: estimator must be "local", "weights" or "flipout", got "%s"'):format(o.estimator))
+  elseif o.posterior_scale ~= "unit_variance" and not (type(o.posterior_scale) == "number" and o.posterior_scale > 0
+      and o.posterior_scale < math.huge) then
+    core.error(('bayesian: posterior_scale must be a positive number or "unit_variance", got %s'):format(
+      tostring(o.posterior_scale)))
+  end
+  return o
+end
+
+-- The logarithm of the standard deviation that the posterior of p starts with.
+local function first_scale(p, given, scale)
+  if given ~= "unit_variance" then
+    return core.param(core.full(p:shape(), math.log(given), { dtype = p:dtype() }))
+  end
+  local loc, log_scale = prior_rules.draw(p, scale)
+  p:set(loc)
+  return core.param(log_scale)
+end
+
+--- bayesian(network [, {prior =, estimator =, posterior_scale =, draws =}]): the network with a normal posterior over
+--- each parameter (pn.help "penumbra.nn.bayesian").
+function bayesian.bayesian(net, given)
+  local nn, o = require "penumbra.nn", check_options(given)
+  local named = check_net(net)
   local self = { net = net, log_scale = {}, priors = {}, names = {} }
   local scales = (o.prior == "unit_variance" or o.posterior_scale == "unit_variance") and prior_rules.scales(net) or {}
-  for k, entry in ipairs(named) do
+  for _, entry in ipairs(named) do
     local name, p = entry[1], entry[2]
-    self.names[k] = name
-    self.priors[name] = to_dtype(choose_prior(o.prior, name, p, scales), p)
-    if o.posterior_scale == "unit_variance" then
-      local loc, log_scale = prior_rules.draw(p, scales[name])
-      p:set(loc)
-      self.log_scale[name] = core.param(log_scale)
-    elseif type(o.posterior_scale) == "number" and o.posterior_scale > 0 then
-      self.log_scale[name] = core.param(core.full(p:shape(), math.log(o.posterior_scale), { dtype = p:dtype() }))
-    else
-      core.error(("bayesian: posterior_scale must be a positive number or \"unit_variance\", got %s"):format(
-        tostring(o.posterior_scale)))
+    local prior = fitted(choose_prior(o.prior, name, p, scales), name, p)
+    if prior and closed_form()[prior.name] == "infinite" then
+      core.error(("bayesian: prior of '%s' must have all numbers as its support, got %s"):format(name, prior.name))
+    elseif prior then
+      self.names[#self.names + 1] = name
+      self.priors[name] = prior
+      self.log_scale[name] = first_scale(p, o.posterior_scale, scales[name])
     end
   end
-  self.estimator, self.draws = o.estimator, o.draws
+  if #self.names == 0 then
+    core.error "bayesian: prior must give a distribution to at least one parameter, got false for all"
+  end
+  self.estimator, self.draws = o.estimator or "local", o.draws
+  if o.estimator and o.estimator ~= "weights" then
+    check_estimator(self)
+  end
   self.forward, self.kl, self.moments = forward, kl, propagate
   self.posterior, self.become_prior = methods.posterior, methods.become_prior
   return nn.module(self)
 end
 
 --- Makes today's posterior tomorrow's prior: every prior becomes a normal distribution of the posterior's present mean
---- and
---- scale, which later steps do not change. Returns the network.
+--- and scale, which later steps do not change. Returns the network.
 function methods.become_prior(self)
   for _, name in ipairs(self.names) do
     local q = methods.posterior(self, name)

@@ -38,7 +38,7 @@ local function run(net, x, o)
   local nn = require "penumbra.nn"
   local first, second = {}, {}
   for from = 1, math.max(1, x:size(1)), o.batch do
-    local part = x:slice(1, from, math.min(from + o.batch - 1, x:size(1)))
+    local part = x:size(1) > o.batch and x:slice(1, from, math.min(from + o.batch - 1, x:size(1))) or x
     local list, state = {}, { n = 0 }
     for s = 1, o.draws do
       local y = nn.mode(o.mode, net, part, o.generator)

@@ -333,13 +333,13 @@ static int l_own_buffers(lua_State *L) {
   return 1;
 }
 
-static void check_stand_ins(lua_State *L, int i, int n, const char *(*name)(const pn_layer *l, int k),
-                            const pn_layer *l, pn_tensor **out) {
-  if (!lua_istable(L, i)) pni_error(L, "with: tensors must be a list, got %s", pni_type_name(L, i));
+static void check_stand_ins(lua_State *L, const char *where, int i, int n,
+                            const char *(*name)(const pn_layer *l, int k), const pn_layer *l, pn_tensor **out) {
+  if (!lua_istable(L, i)) pni_error(L, "%s: tensors must be a list, got %s", where, pni_type_name(L, i));
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, i, k + 1);
     out[k] = pni_test_tensor(L, -1);
-    if (!out[k]) pni_error(L, "with: %s must be a tensor, got %s", name(l, k), pni_type_name(L, -1));
+    if (!out[k]) pni_error(L, "%s: %s must be a tensor, got %s", where, name(l, k), pni_type_name(L, -1));
   }
 }
 
@@ -351,10 +351,25 @@ static int l_with(lua_State *L) {
   pn_tensor *param[PNI_LAYER_PARAMS], *buffer[PNI_LAYER_BUFFERS];
   lua_settop(L, 3);
   bool buffers = !lua_isnil(L, 3);
-  check_stand_ins(L, 2, pn_layer_num_params(l), pn_layer_param_name, l, param);
-  if (buffers) check_stand_ins(L, 3, pn_layer_num_buffers(l), pn_layer_buffer_name, l, buffer);
+  check_stand_ins(L, "with", 2, pn_layer_num_params(l), pn_layer_param_name, l, param);
+  if (buffers) check_stand_ins(L, "with", 3, pn_layer_num_buffers(l), pn_layer_buffer_name, l, buffer);
   box *b = pni_new_object(L, &kind);
   b->l = pni_layer_with(c, l, param, buffers ? buffer : NULL);
+  if (!b->l) return pni_raise(L, c);
+  keep_pairs(L, b->l);
+  return 1;
+}
+
+/* layer:uncertain(log_scales) -> the layer with normal posteriors around its parameters, of these logarithms of standard
+ * deviations, in their order */
+static int l_uncertain(lua_State *L) {
+  const pn_layer *l = check_layer(L, 1);
+  pn_context *c = pni_lua_context(L);
+  pn_tensor *log_scale[PNI_LAYER_PARAMS];
+  lua_settop(L, 2);
+  check_stand_ins(L, "uncertain", 2, pn_layer_num_params(l), pn_layer_param_name, l, log_scale);
+  box *b = pni_new_object(L, &kind);
+  b->l = pni_layer_uncertain(c, l, log_scale);
   if (!b->l) return pni_raise(L, c);
   keep_pairs(L, b->l);
   return 1;
@@ -515,6 +530,7 @@ static const luaL_Reg methods[] = {{"mean", l_mean},
                                    {"own_parameters", l_own_parameters},
                                    {"own_buffers", l_own_buffers},
                                    {"with", l_with},
+                                   {"uncertain", l_uncertain},
                                    {"configuration", l_configuration},
                                    {NULL, NULL}};
 

@@ -11,6 +11,7 @@
 ** so that both tails keep their digits. A variance of 0 is a number without doubt: the function itself, variance 0.
 */
 #include <math.h>
+#include "../../base/processor.h"
 #include "../../math/special.h"
 #include "../../math/vector/vector.h"
 #include "../recurrent/nn_op.h"
@@ -25,55 +26,90 @@ static const double root_two_pi_inverse = 0.39894228040143267794;
 /* Above this s, where the direct forms lose digits, the asymptotic series of 1 - s m and (1 + s^2) m - s. */
 static const double far_out = 20;
 
-static double first_part(double s, double m) {
-  if (!(s > far_out)) return 1 - s * m;
+static double first_part(double s) {
   double r = 1 / (s * s), sum = 0;
   for (int k = 8; k >= 1; k--) sum = r * (2 * k - 1) * (1 - sum); /* r - 3 r^2 + 15 r^3 - 105 r^4 ... */
   return sum;
 }
 
-static double second_part(double s, double m) {
+static double second_part(double s) {
   static const double c[] = {2, -12, 90, -840, 9450, -124740, 1891890, -32432400};
-  if (!(s > far_out)) return (1 + s * s) * m - s;
   double r = 1 / (s * s), sum = 0;
   for (int k = 7; k >= 0; k--) sum = sum * r + c[k];
   return sum * r / s;
 }
 
-/* E r / sigma and E r^2 / v of n numbers. */
+/* s of n numbers, inf for those without doubt; -s^2 / 2 and s / sqrt 2, of which phi(s) and m(s) come. */
+PNI_EACH_LEVEL(standardise, (const double *mu, const double *v, double *s, double *square, double *half, int64_t n),
+               (mu, v, s, square, half, n)) {
+  for (int64_t i = 0; i < n; i++) {
+    double t = fabs(mu[i]) / sqrt(v[i]);
+    s[i] = ((v[i] == 0) & (mu[i] == mu[i])) != 0 ? INFINITY : t;
+    square[i] = -0.5 * s[i] * s[i];
+    half[i] = s[i] * root_half;
+  }
+}
+
+/* E r / sigma of density e^(-s^2 / 2) and erfcx(s / sqrt 2), where s is not far out; likewise E r^2 / v. */
+PNI_EACH_LEVEL(first_parts, (const double *s, const double *density, const double *mills, double *out, int64_t n),
+               (s, density, mills, out, n)) {
+  for (int64_t i = 0; i < n; i++) {
+    double d = density[i] * root_two_pi_inverse, x = d * (1 - s[i] * (mills[i] * root_half_pi));
+    out[i] = d == 0 ? 0 : x;
+  }
+}
+PNI_EACH_LEVEL(second_parts, (const double *s, const double *density, const double *mills, double *out, int64_t n),
+               (s, density, mills, out, n)) {
+  for (int64_t i = 0; i < n; i++) {
+    double d = density[i] * root_two_pi_inverse, x = d * ((1 + s[i] * s[i]) * (mills[i] * root_half_pi) - s[i]);
+    out[i] = d == 0 ? 0 : x;
+  }
+}
+
+/* E r / sigma and E r^2 / v (NULL: not asked for) of n numbers. */
 static void beyond(const double *mu, const double *v, double *first, double *second, int64_t n) {
   double s[BLOCK], density[BLOCK], mills[BLOCK];
   density[0] = mills[0] = 0;
-  for (int64_t i = 0; i < n; i++) {
-    s[i] = v[i] == 0 && mu[i] == mu[i] ? INFINITY : fabs(mu[i]) / sqrt(v[i]);
-    density[i] = -0.5 * s[i] * s[i];
-    mills[i] = s[i] * root_half;
-  }
+  standardise(mu, v, s, density, mills, n);
   pni_vector_f64(PNI_VECTOR_exp, density, 1, density, n);
   pni_vector_f64(PNI_VECTOR_erfcx, mills, 1, mills, n);
+  first_parts(s, density, mills, first, n);
+  if (second) second_parts(s, density, mills, second, n);
   for (int64_t i = 0; i < n; i++) {
-    double d = density[i] * root_two_pi_inverse, m = mills[i] * root_half_pi;
-    first[i] = d == 0 ? 0 : d * first_part(s[i], m);
-    second[i] = d == 0 ? 0 : d * second_part(s[i], m);
+    if (!(s[i] > far_out) || density[i] == 0) continue;
+    first[i] = density[i] * root_two_pi_inverse * first_part(s[i]);
+    if (second) second[i] = density[i] * root_two_pi_inverse * second_part(s[i]);
   }
 }
 
-static void mean_of_relu(const double *mu, const double *v, double *out, int64_t n, const double *real) {
-  double first[BLOCK], second[BLOCK];
-  (void)real;
-  beyond(mu, v, first, second, n);
+PNI_EACH_LEVEL(add_mean, (const double *mu, const double *v, const double *first, double *out, int64_t n),
+               (mu, v, first, out, n)) {
   for (int64_t i = 0; i < n; i++) out[i] = (mu[i] > 0 ? mu[i] : 0) + sqrt(v[i]) * first[i];
 }
 
-static double variance_from(double mu, double v, double r, double r2) {
-  return mu > 0 ? v - r2 - r * (r + 2 * mu) : r2 - r * r;
+static void mean_of_relu(const double *mu, const double *v, double *out, int64_t n, const double *real) {
+  double first[BLOCK];
+  (void)real;
+  beyond(mu, v, first, NULL, n);
+  add_mean(mu, v, first, out, n);
+}
+
+static inline double variance_from(double mu, double v, double r, double r2) {
+  double above = v - r2 - r * (r + 2 * mu), below = r2 - r * r;
+  return mu > 0 ? above : below;
+}
+
+PNI_EACH_LEVEL(add_variance,
+               (const double *mu, const double *v, const double *first, const double *second, double *out, int64_t n),
+               (mu, v, first, second, out, n)) {
+  for (int64_t i = 0; i < n; i++) out[i] = variance_from(mu[i], v[i], sqrt(v[i]) * first[i], v[i] * second[i]);
 }
 
 static void variance_of_relu(const double *mu, const double *v, double *out, int64_t n, const double *real) {
   double first[BLOCK], second[BLOCK];
   (void)real;
   beyond(mu, v, first, second, n);
-  for (int64_t i = 0; i < n; i++) out[i] = variance_from(mu[i], v[i], sqrt(v[i]) * first[i], v[i] * second[i]);
+  add_variance(mu, v, first, second, out, n);
 }
 
 /* S_k: with u = (mu + k v) / sigma >= 0 the two exponentials cancel to e^(-t^2 / 2) erfcx(u / sqrt 2) / 2. */
@@ -131,10 +167,16 @@ static void variance_of_elu(const double *mu, const double *v, double *out, int6
     double first[BLOCK], second[BLOCK], out[BLOCK];                                                                    \
     for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \
       int64_t size = n - at < BLOCK ? n - at : BLOCK;                                                                  \
-      for (int64_t i = 0; i < size; i++) {                                                                             \
-        first[i] = (double)mu[(at + i) * s[1]];                                                                        \
-        second[i] = (double)v[(at + i) * s[2]];                                                                        \
-      }                                                                                                                \
+      if (s[1] == 1 && s[2] == 1)                                                                                      \
+        for (int64_t i = 0; i < size; i++) {                                                                           \
+          first[i] = (double)mu[at + i];                                                                               \
+          second[i] = (double)v[at + i];                                                                               \
+        }                                                                                                              \
+      else                                                                                                             \
+        for (int64_t i = 0; i < size; i++) {                                                                           \
+          first[i] = (double)mu[(at + i) * s[1]];                                                                      \
+          second[i] = (double)v[(at + i) * s[2]];                                                                      \
+        }                                                                                                              \
       f(first, second, out, size, data);                                                                               \
       for (int64_t i = 0; i < size; i++) ((N *)(void *)p[0])[at + i] = (N)out[i];                                      \
     }                                                                                                                  \

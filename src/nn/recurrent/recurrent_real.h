@@ -1,6 +1,6 @@
 /*
-** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of CBLAS), VECTOR(function, x, stride, y, n)
-** and TABLE. A shard is a range of rows; its scratch is its rows' part of `room`.
+** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of CBLAS), VECTOR(function, x, stride, y, n),
+** FLUSH(), KEEP(before) around products (subnormal.h) and TABLE. A shard is a range of rows; its scratch is its rows' part of `room`.
 */
 #include <cblas.h>
 #include <string.h>
@@ -9,8 +9,10 @@
 
 /* out [m, n] (+)= x [m, k] y [k, n] */
 static void multiply(int64_t m, int64_t n, int64_t k, const REAL *x, const REAL *y, bool add, REAL *out) {
+  unsigned before = FLUSH();
   GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, x, (int)k, y, (int)n, add ? 1 : 0, out,
        (int)n);
+  KEEP(before);
 }
 
 /* Rows begin .. of step t of an array [T, B, width]. */

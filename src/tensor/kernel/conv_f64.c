@@ -1,5 +1,7 @@
 /* conv_f64.c: convolution and pooling of float64. */
 #define REAL       double
 #define BLAS(name) cblas_d##name
+#define FLUSH()    0
+#define KEEP(x)    ((void)(x))
 #define TABLE      pni_conv_kernels_f64
 #include "conv_real.h"

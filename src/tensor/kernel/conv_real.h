@@ -1,5 +1,6 @@
 /*
-** conv_real.h: kernels of convolution and pooling for one type, included with REAL, BLAS(name), TABLE.
+** conv_real.h: kernels of convolution and pooling for one type, included with REAL, BLAS(name), TABLE, and
+** FLUSH(), KEEP(before) around products (subnormal.h).
 */
 #include <cblas.h>
 #include <math.h>
@@ -60,9 +61,11 @@ static void scatter(const pni_conv *g, const void *col_, void *x_, int64_t first
 
 static void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                  int64_t ldb, int beta, void *c, int64_t ldc) {
+  unsigned before = FLUSH();
   BLAS(gemm)
   (CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a,
    (int)lda, b, (int)ldb, (REAL)beta, c, (int)ldc);
+  KEEP(before);
 }
 
 static void add(void *sum_, const void *x_, int64_t n) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../../base/processor.h"
+#include "../../base/subnormal.h"
 #include "blas.h"
 #include "../lapack/linalg.h"
 
@@ -108,14 +109,17 @@ static void gemm(const pni_product *j, const char *x, const char *y, char *out, 
   double beta = j->bias ? 1 : 0;
   if (j->bias) fill_bias(j, out, at, m, n);
   int M = (int)m, N = (int)n, K = (int)j->k, ld = (int)j->n;
-  if (j->dtype == PN_FLOAT64)
+  if (j->dtype == PN_FLOAT64) {
     cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
                 (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
                 (double *)(void *)out, ld);
-  else
-    cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
-                (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
-                (float *)(void *)out, ld);
+    return;
+  }
+  unsigned before = pni_flush_subnormals();
+  cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
+              (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
+              (float *)(void *)out, ld);
+  pni_keep_subnormals(before);
 }
 
 static void run(void *data, int64_t begin, int64_t end) {
@@ -222,9 +226,19 @@ static pni_small_product_kernel tiny(const pn_tensor *x, const pn_tensor *y, con
   return pni_small_product_choose(x->dtype, &p, turned);
 }
 
+static void run_small(pni_small_product_kernel kernel, const pni_small_product *p, int dtype) {
+  if (dtype == PN_FLOAT64) {
+    kernel(p);
+    return;
+  }
+  unsigned before = pni_flush_subnormals();
+  kernel(p);
+  pni_keep_subnormals(before);
+}
+
 pn_status pni_product_run(pn_context *c, const pni_product *p) {
   if (p->kernel) {
-    p->kernel(&p->tiny);
+    run_small(p->kernel, &p->tiny, p->out_tensor->dtype);
     add_bias(p->added, p->out_tensor);
     return PN_OK;
   }
@@ -263,7 +277,7 @@ pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, cons
   if (empty) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
   pni_small_product turned;
   pni_small_product_kernel kernel = empty ? NULL : tiny(x, y, out, &turned);
-  if (kernel) kernel(&turned);
+  if (kernel) run_small(kernel, &turned, out->dtype);
   bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
   if (empty || kernel || (!folds && pni_lane_matmul(c, x, y, out))) {
     if (!pni_failed(c)) add_bias(bias, out);
