@@ -324,6 +324,9 @@ PN_API pn_tensor *pn_atan(pn_context *c, pn_tensor *x);        /* inverse tangen
 PN_API pn_tensor *pn_sinh(pn_context *c, pn_tensor *x);        /* hyperbolic sine */
 PN_API pn_tensor *pn_cosh(pn_context *c, pn_tensor *x);        /* hyperbolic cosine */
 PN_API pn_tensor *pn_tanh(pn_context *c, pn_tensor *x);        /* hyperbolic tangent */
+PN_API pn_tensor *pn_asinh(pn_context *c, pn_tensor *x);       /* inverse hyperbolic sine */
+PN_API pn_tensor *pn_acosh(pn_context *c, pn_tensor *x);       /* inverse hyperbolic cosine, x >= 1 */
+PN_API pn_tensor *pn_atanh(pn_context *c, pn_tensor *x);       /* inverse hyperbolic tangent, |x| <= 1 */
 PN_API pn_tensor *pn_sigmoid(pn_context *c, pn_tensor *x);     /* 1 / (1 + e^-x) */
 PN_API pn_tensor *pn_log_sigmoid(pn_context *c, pn_tensor *x); /* log sigmoid(x) */
 PN_API pn_tensor *pn_softplus(pn_context *c, pn_tensor *x);    /* log(1 + e^x) */
@@ -437,7 +440,14 @@ PN_API pn_tensor *pn_std(pn_context *c, pn_tensor *x, pn_axes axes, double corre
 PN_API pn_tensor *pn_argmax(pn_context *c, pn_tensor *x, int axis, int keepdim);
 /* 0-based position of the first smallest element along axis: int64. */
 PN_API pn_tensor *pn_argmin(pn_context *c, pn_tensor *x, int axis, int keepdim);
-PN_API pn_tensor *pn_cumsum(pn_context *c, pn_tensor *x, int axis);      /* running sum; also int64 */
+PN_API pn_tensor *pn_cumsum(pn_context *c, pn_tensor *x, int axis); /* running sum; also int64 */
+/* y_i = a_i y_(i-1) + x_i along axis, from y_1 = x_1; a broadcasts to x. Also int64. */
+PN_API pn_tensor *pn_linear_recurrence(pn_context *c, pn_tensor *x, pn_tensor *a, int axis);
+PN_API pn_tensor *pn_logcumsumexp(pn_context *c, pn_tensor *x, int axis); /* log of the running sum of e^x */
+/* 0-based position of the largest element so far along axis, of equals the latest: int64. */
+PN_API pn_tensor *pn_argcummax(pn_context *c, pn_tensor *x, int axis);
+/* 0-based position of the smallest element so far along axis, of equals the latest: int64. */
+PN_API pn_tensor *pn_argcummin(pn_context *c, pn_tensor *x, int axis);
 PN_API pn_tensor *pn_softmax(pn_context *c, pn_tensor *x, int axis);     /* e^x / sum e^x */
 PN_API pn_tensor *pn_log_softmax(pn_context *c, pn_tensor *x, int axis); /* x - logsumexp x */
 
@@ -470,8 +480,12 @@ PN_API pn_tensor *pn_tril(pn_context *c, pn_tensor *x, int64_t k); /* zero above
 PN_API pn_tensor *pn_triu(pn_context *c, pn_tensor *x, int64_t k); /* zero below diagonal k */
 /* Main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]. */
 PN_API pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x);
+/* Diagonal k, above the main one for k > 0: [..., n, m] -> [..., d]. */
+PN_API pn_tensor *pn_diagonal_at(pn_context *c, pn_tensor *x, int64_t k);
 /* [..., n] -> [..., n, n] with x on the diagonal. */
 PN_API pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x);
+/* [..., n] -> [..., n + |k|, n + |k|] with x on diagonal k. */
+PN_API pn_tensor *pn_diag_embed_at(pn_context *c, pn_tensor *x, int64_t k);
 
 /* ---- indexing: index tensors are int64, 0-based, and may be negative ------------------------ */
 

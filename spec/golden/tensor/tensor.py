@@ -30,7 +30,7 @@ def tensor(a, dtype=None):
     return seen[key]
 
 
-SUMS = {"sum", "mean", "cumsum", "matmul", "pn_matmul", "linear", "log_softmax", "var", "std"}
+SUMS = {"sum", "mean", "cumsum", "linear_recurrence", "logcumsumexp", "matmul", "pn_matmul", "linear", "log_softmax", "var", "std"}
 
 
 def case(op, inputs, want, i=(), r=(), tol=None):
@@ -101,6 +101,9 @@ unary("acos", np.arccos, -1, 1)
 unary("atan", np.arctan, -9, 9)
 unary("sinh", np.sinh, -5, 5)
 unary("cosh", np.cosh, -5, 5)
+unary("asinh", np.arcsinh, -5, 5, np.append(EDGES, [1e200, -1e-9]))
+unary("acosh", np.arccosh, 1, 9, np.array([1.0, 1 + 1e-9, 1e200, inf, 0.5, nan]))
+unary("atanh", np.arctanh, -1, 1, np.append(EDGES, [1 - 1e-9, 2.0]))
 unary("tanh", np.tanh, -5, 5)
 unary("sigmoid", sc.expit, -9, 9, np.append(EDGES, [-80, 80]))
 unary("log_sigmoid", logsig, -9, 9, np.append(EDGES, [-80, 80]))
@@ -276,6 +279,45 @@ for axis in (0, 1, 2):
 integer("cumsum", lambda a: np.cumsum(a, axis=1), WHOLE.reshape(2, 5), i=[1])
 integer("cumsum", lambda a: np.cumsum(a, axis=0), WHOLE.reshape(2, 5), i=[0])
 both("cumsum", lambda a: np.cumsum(a, axis=0), np.array([1, nan, 2, inf]), i=[0])
+
+
+def recurrence(x, a, axis):
+    x, a = np.moveaxis(x, axis, 0), np.moveaxis(np.broadcast_to(a, x.shape), axis, 0)
+    y = x.copy()
+    for k in range(1, len(x)):
+        y[k] = a[k] * y[k - 1] + x[k]
+    return np.moveaxis(y, 0, axis)
+
+
+def latest(x, axis, better):
+    """Positions of the best so far, of equals the latest, a NaN better than all: torch.cummax and torch.cummin."""
+    x = np.moveaxis(x, axis, 0)
+    at, place = np.zeros(x.shape[1:], int), np.zeros(x.shape, int)
+    for k in range(len(x)):
+        best = np.take_along_axis(x, at[None], 0)[0]
+        at = np.where(better(x[k], best) | np.isnan(x[k]), k, at)
+        place[k] = at
+    return np.moveaxis(place, 0, axis)
+
+
+bad = np.array([[1.0, 3, 2, 3, -inf], [nan, 1, 5, nan, 2], [2, -inf, nan, 9, 1], [-inf, -inf, inf, inf, 0]])
+for axis in (0, 1, 2):
+    x, a = u(-2, 2, 3, 4, 5), u(-1, 1.5, 3, 4, 5)
+    for factor in (a, a[:1, :1], a[0], a[:, :, :1], np.array(0.9)):
+        both("linear_recurrence", lambda v, w: recurrence(v, w, axis), x, factor, i=[axis], tol=(1e-14, 1e-6))
+    both("linear_recurrence", lambda v, w: v, np.zeros((3, 0, 2)), np.ones(2), i=[axis])
+    both("logcumsumexp", lambda v: np.logaddexp.accumulate(v, axis=axis), 9 * x, i=[axis], tol=(1e-14, 2e-6))
+    both("logcumsumexp", lambda v: v, np.zeros((3, 0, 2)), i=[axis])
+    for op, better in (("argcummax", np.greater_equal), ("argcummin", np.less_equal)):
+        both(op, lambda v: latest(v, axis, better), np.round(x), i=[axis])
+        both(op, lambda v: np.zeros(v.shape, int), np.zeros((3, 0, 2)), i=[axis])
+        integer(op, lambda v: latest(v, axis % 2, better), [[1, 2, 2, 0], [I64.max, I64.min, 5, 5]], i=[axis % 2])
+integer("linear_recurrence", lambda v, w: recurrence(v, w, 1), WHOLE.reshape(2, 5), [[3], [-1]], i=[1])
+both("linear_recurrence", lambda v, w: recurrence(v, w, 1), bad, np.full(5, 0.5), i=[1])
+for op, better in (("argcummax", np.greater_equal), ("argcummin", np.less_equal)):
+    both(op, lambda v: latest(v, 1, better), bad, i=[1])
+both("logcumsumexp", lambda v: np.logaddexp.accumulate(v, axis=1), bad, i=[1], tol=(1e-14, 1e-6))
+both("logcumsumexp", lambda v: np.logaddexp.accumulate(v, axis=1), np.array([[1e6, 1e6 + 1, -1e6], [-1e300, -700, 700.0]])[:, :2], i=[1], tol=(1e-14, 1e-6))
 shifted = np.array([[1e6, 1e6 + 1, 1e6 - 2], [1e4, -1e4, 0], [-inf, 0, 1], [-700, -701, -702]])
 both("softmax", lambda a: sc.softmax(a, axis=1), shifted, i=[1], tol=(1e-14, 1e-6))
 both("log_softmax", lambda a: sc.log_softmax(a, axis=1), shifted, i=[1], tol=(1e-14, 1e-6))
@@ -311,6 +353,11 @@ for flat in KINDS:
         case("triu", [x], np.triu(x, k), [k])
     case("diagonal", [x], np.diagonal(x, axis1=1, axis2=2))
     case("diagonal", [x.reshape(6, 4)], np.diagonal(x.reshape(6, 4)))
+    for k in (-2, -1, 1, 3, 4, -3):
+        case("diagonal", [x], np.diagonal(x, k, axis1=1, axis2=2), [k])
+    for k in (-2, 1):
+        case("diag_embed", [x[0]], np.stack([np.diag(row, k) for row in x[0]]), [k])
+        case("diag_embed", [x[0, :, :0]], np.zeros((3, abs(k), abs(k)), x.dtype), [k])
     eye = np.zeros((2, 3, 4, 4), x.dtype)
     for j in range(4):
         eye[..., j, j] = x[..., j]

@@ -174,42 +174,76 @@ static pn_tensor *vjp_triu(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 TRIANGLE(tril, "zero above diagonal k of the last two axes")
 TRIANGLE(triu, "zero below diagonal k of the last two axes")
 
+/* Where diagonal k of the last two axes begins, and how long it is. */
+typedef struct {
+  int64_t row, column, size;
+} diagonal;
+
+static diagonal diagonal_of(const pni_attr *attr, int64_t n, int64_t m) {
+  int64_t k = attr && attr->ni ? attr->i[0] : 0;
+  k = k > m ? m : k < -n ? -n : k;
+  diagonal d = {.row = k < 0 ? -k : 0, .column = k > 0 ? k : 0};
+  d.size = n - d.row < m - d.column ? n - d.row : m - d.column;
+  return d;
+}
+
 static pn_status infer_diagonal(pn_context *c, const pni_call *call, pni_spec *out) {
   if (infer_matrix(c, call, out)) return c->status;
   int64_t n = out->shape[out->ndim - 2], m = out->shape[out->ndim - 1];
-  out->shape[--out->ndim - 1] = n < m ? n : m;
+  out->shape[--out->ndim - 1] = diagonal_of(call->attr, n, m).size;
   return PN_OK;
 }
 
 static bool view_diagonal(const pni_call *call, pn_tensor *out) {
   const pn_tensor *x = call->in[0];
-  out->stride[out->ndim - 1] = x->stride[x->ndim - 2] + x->stride[x->ndim - 1];
+  int64_t down = x->stride[x->ndim - 2], right = x->stride[x->ndim - 1];
+  diagonal d = diagonal_of(call->attr, x->shape[x->ndim - 2], x->shape[x->ndim - 1]);
+  out->stride[out->ndim - 1] = down + right;
+  if (d.size > 0) out->offset += d.row * down + d.column * right;
   return true;
+}
+
+/* Zeros after the end of an axis, or what is beyond its size cut off. */
+static pn_tensor *sized(pn_context *c, pn_tensor *t, int axis, int64_t size) {
+  if (!t) return NULL;
+  int64_t has = t->shape[t->ndim + axis];
+  if (has == size) return t;
+  return has < size ? pn_pad(c, t, axis, 0, size - has, 0) : pn_slice(c, t, axis, 0, size, 1);
 }
 
 static pn_tensor *vjp_diagonal(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   (void)k;
   const pn_tensor *x = pni_in(y, 0);
-  int64_t n = x->shape[x->ndim - 2], m = x->shape[x->ndim - 1], d = n < m ? n : m;
-  pn_tensor *full = pn_diag_embed(c, g);
-  if (n > d) return pn_pad(c, full, -2, 0, n - d, 0);
-  return m > d ? pn_pad(c, full, -1, 0, m - d, 0) : full;
+  int64_t n = x->shape[x->ndim - 2], m = x->shape[x->ndim - 1];
+  diagonal d = diagonal_of(y->attr, n, m);
+  pn_tensor *full = pn_diag_embed_at(c, g, d.column - d.row);
+  return sized(c, sized(c, full, -2, n), -1, m);
 }
 
 pn_tensor *pn_diagonal(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_diagonal, x, NULL); }
+pn_tensor *pn_diagonal_at(pn_context *c, pn_tensor *x, int64_t k) {
+  return pni_apply1(c, &pni_op_diagonal, x, &(pni_attr){.ni = 1, .i = {k}});
+}
 
-const pni_op pni_op_diagonal = {.name = "diagonal",
-                                .args = "x:t",
-                                .doc = "main diagonal of the last two axes: [..., n, m] -> [..., min(n, m)]; a view",
-                                .flags = PNI_OP_ANY_DTYPE,
-                                .infer = infer_diagonal,
-                                .view = view_diagonal,
-                                .vjp = vjp_diagonal};
+const pni_op pni_op_diagonal = {
+    .name = "diagonal",
+    .args = "x:t k:i=0",
+    .doc = "diagonal k of the last two axes, above the main one for k > 0: [..., n, m] -> [..., d], min(n, m) of the "
+           "main one; a view",
+    .flags = PNI_OP_ANY_DTYPE,
+    .infer = infer_diagonal,
+    .view = view_diagonal,
+    .vjp = vjp_diagonal};
+
+static int64_t offset_of(const pni_attr *attr) { return attr && attr->ni ? attr->i[0] : 0; }
 
 static pn_status infer_diag_embed(pn_context *c, const pni_call *call, pni_spec *out) {
+  int64_t k = offset_of(call->attr), most = (int64_t)1 << 44;
   *out = pni_spec_of(call->in[0]);
   if (out->ndim < 1 || out->ndim >= PN_MAX_DIMS)
     return pni_fail(c, PN_SHAPE, "diag_embed: tensor must have 1 to %d axes, got %d", PN_MAX_DIMS - 1, out->ndim);
+  if (k > most || k < -most) return pni_fail(c, PN_NOMEM, "diag_embed: k is too large, got %lld", (long long)k);
+  out->shape[out->ndim - 1] += k < 0 ? -k : k;
   out->shape[out->ndim] = out->shape[out->ndim - 1];
   out->ndim++;
   return PN_OK;
@@ -218,11 +252,15 @@ static pn_status infer_diag_embed(pn_context *c, const pni_call *call, pni_spec 
 static pn_status eval_diag_embed(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
   memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  if (call->in[0]->numel == 0) return PN_OK;
   pn_tensor *window = pni_tensor_alias(c, out);
   if (!window) return c->status;
   int last = out->ndim - 1;
+  int64_t k = offset_of(call->attr), size = out->shape[last];
   window->ndim = last;
-  window->stride[last - 1] = out->shape[last] + 1;
+  window->shape[last - 1] = call->in[0]->shape[last - 1];
+  window->stride[last - 1] = size + 1;
+  window->offset += k < 0 ? -k * size : k;
   window->numel = call->in[0]->numel;
   pni_copy(c, window, call->in[0]);
   pn_tensor_unref(window);
@@ -230,14 +268,18 @@ static pn_status eval_diag_embed(pn_context *c, const pni_call *call, pn_tensor 
 }
 
 static pn_tensor *vjp_diag_embed(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  return (void)y, (void)k, pn_diagonal(c, g);
+  (void)k;
+  return pn_diagonal_at(c, g, offset_of(y->attr));
 }
 
 pn_tensor *pn_diag_embed(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_diag_embed, x, NULL); }
+pn_tensor *pn_diag_embed_at(pn_context *c, pn_tensor *x, int64_t k) {
+  return pni_apply1(c, &pni_op_diag_embed, x, &(pni_attr){.ni = 1, .i = {k}});
+}
 
 const pni_op pni_op_diag_embed = {.name = "diag_embed",
-                                  .args = "x:t",
-                                  .doc = "[..., n] -> [..., n, n] with x on the diagonal",
+                                  .args = "x:t k:i=0",
+                                  .doc = "[..., n] -> [..., n + |k|, n + |k|] with x on diagonal k",
                                   .flags = PNI_OP_ANY_DTYPE,
                                   .infer = infer_diag_embed,
                                   .eval = eval_diag_embed,

@@ -33,6 +33,16 @@ static T *d_acos(C *c, T *y, T *g, int k) { return (void)k, pn_neg(c, pn_mul(c, 
 static T *d_atan(C *c, T *y, T *g, int k) { return (void)k, pn_div(c, g, pn_add(c, pn_square(c, IN), K(1))); }
 static T *d_sinh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_cosh(c, IN)); }
 static T *d_cosh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sinh(c, IN)); }
+static T *d_asinh(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_rsqrt(c, pn_add(c, pn_square(c, IN), K(1))));
+}
+/* (x - 1) (x + 1) in place of x^2 - 1, which cancels near 1 */
+static T *d_acosh(C *c, T *y, T *g, int k) {
+  return (void)k, pn_mul(c, g, pn_rsqrt(c, pn_mul(c, pn_sub(c, IN, K(1)), pn_add(c, IN, K(1)))));
+}
+static T *d_atanh(C *c, T *y, T *g, int k) {
+  return (void)k, pn_div(c, g, pn_mul(c, pn_sub(c, K(1), IN), pn_add(c, IN, K(1))));
+}
 static T *d_tanh(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sub(c, K(1), pn_square(c, y))); }
 static T *d_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_mul(c, y, pn_sub(c, K(1), y))); }
 static T *d_log_sigmoid(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_sigmoid(c, pn_neg(c, IN))); }
@@ -99,6 +109,9 @@ ROW(acos, -0.9, 0.9, "inverse cosine, in radians")
 ROW(atan, 0, 0, "inverse tangent, in radians")
 ROW(sinh, 0, 0, "hyperbolic sine")
 ROW(cosh, 0, 0, "hyperbolic cosine")
+ROW(asinh, 0, 0, "inverse of sinh")
+ROW(acosh, 1.2, 5, "inverse of cosh, from 1 on")
+ROW(atanh, -0.9, 0.9, "inverse of tanh, between -1 and 1")
 ROW(tanh, 0, 0, "hyperbolic tangent")
 ROW(sigmoid, 0, 0, "1 / (1 + e^-x)")
 ROW(log_sigmoid, 0, 0, "log(1 / (1 + e^-x)), exact in both tails")

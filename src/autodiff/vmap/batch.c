@@ -88,6 +88,14 @@ static T *axis(C *c, const B *b) {
   return next_axis(c, b);
 }
 
+/* The factor, which may have fewer axes than x. */
+static T *recurrence(C *c, const B *b) {
+  int rank = rank_of(b, 0);
+  if (!b->mapped[0]) b->in[0] = pni_batch_spread(c, b->in[0], b->n);
+  if (b->mapped[1]) b->in[1] = aligned(c, b->in[1], rank);
+  return next_axis(c, b);
+}
+
 /* i[0] is a set of axes; none means all, and of a 0-d example one axis of size 1. */
 static T *axes(C *c, const B *b) {
   pni_attr a = attr_of(b);

@@ -15,7 +15,11 @@ typedef struct {
   pn_tensor *index;
 } entry;
 
-/* {a, b, step} of an axis of n: both ends included; {a} is a range of one; {} is everything. */
+/* What counts from 1, or from -1 backwards, from 0 on; 0 is one before the first. */
+static int64_t position(int64_t v, int64_t n) { return v < 0 ? v + n : v - 1; }
+
+/* {a, b, step} of an axis of n: both ends included; {a} is a range of one; {} is everything; an end one before the
+ * start, as in {1, 0} and {n + 1, n}, gives no element. */
 static entry read_range(lua_State *L, int i, int64_t n) {
   int64_t v[3], m = pni_check_sizes(L, i, "index", 3, v);
   entry e = {.kind = m ? RANGE : ALL, .step = 1};
@@ -24,9 +28,9 @@ static entry read_range(lua_State *L, int i, int64_t n) {
   if (m == 3) e.step = v[2];
   if (e.step == 0) pni_error(L, "index: the step of a range must not be 0");
   for (int k = 0; k < 2; k++) {
-    int64_t at = v[k] > 0 ? v[k] - 1 : v[k] + n;
-    bool empty = k == 1 && at == e.start - (e.step > 0 ? 1 : -1) && v[k] >= 0; /* {1, 0} is empty */
-    if ((v[k] == 0 || at < 0 || at >= n) && !empty)
+    int64_t at = position(v[k], n), back = e.step > 0 ? 1 : -1;
+    bool empty = k == 0 ? m > 1 && at == n && position(v[1], n) == at - back : at == e.start - back;
+    if ((at < 0 || at >= n) && !empty)
       pni_error(L, "index: range must lie in 1 .. %I (or count from -1 backwards), got %I", (LUAI_UACINT)n,
                 (LUAI_UACINT)v[k]);
     if (k == 0)

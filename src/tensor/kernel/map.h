@@ -10,8 +10,8 @@
 /* clang-format off */
 #define PNI_UNARY_KERNELS(X) \
   X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(log1mexp) \
-  X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid) X(log_sigmoid) X(softplus) \
-  X(relu) X(erf) X(erfc) X(erfcx) X(erfinv) X(ndtr) X(log_ndtr) X(ndtri) X(lgamma) X(digamma) \
+  X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(tanh) X(sigmoid) \
+  X(log_sigmoid) X(softplus) X(relu) X(erf) X(erfc) X(erfcx) X(erfinv) X(ndtr) X(log_ndtr) X(ndtri) X(lgamma) X(digamma) \
   X(log_ndtri) X(expintx) X(floor) X(ceil) X(round)
 
 #define PNI_BINARY_KERNELS(X) \

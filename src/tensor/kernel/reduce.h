@@ -40,4 +40,17 @@ typedef struct pni_scanner {
 } pni_scanner;
 extern const pni_scanner pni_scanner_f64, pni_scanner_f32, pni_scanner_i64;
 
+/* Recurrences along one axis: n elements of x and y `step` apart, of a `a_step` apart. */
+typedef struct pni_run {
+  const void *x, *a;
+  void *y;
+  int64_t n, step, a_step;
+} pni_run;
+typedef void pni_run_line(const pni_run *r);
+/* NULL where undefined. Positions (int64) are those of the latest of equals; a NaN counts as both. */
+typedef struct pni_runner {
+  pni_run_line *recurrence, *logcumsumexp, *argcummax, *argcummin;
+} pni_runner;
+extern const pni_runner pni_runner_f64, pni_runner_f32, pni_runner_i64;
+
 #endif

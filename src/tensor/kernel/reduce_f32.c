@@ -11,3 +11,4 @@ const pni_reducer pni_reducers_f32[PNI_REDUCERS] = {
 };
 const pni_scanner pni_scanner_f32 = {cumsum_scan, softmax_scan, log_softmax_scan, argmax_row, argmin_row};
 const pni_pieces pni_sum_pieces_f32 = {sum_parts, sum_join};
+const pni_runner pni_runner_f32 = {recurrence_run, logcumsumexp_run, argcummax_run, argcummin_run};

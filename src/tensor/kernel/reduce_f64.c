@@ -11,3 +11,4 @@ const pni_reducer pni_reducers_f64[PNI_REDUCERS] = {
 };
 const pni_scanner pni_scanner_f64 = {cumsum_scan, softmax_scan, log_softmax_scan, argmax_row, argmin_row};
 const pni_pieces pni_sum_pieces_f64 = {sum_parts, sum_join};
+const pni_runner pni_runner_f64 = {recurrence_run, logcumsumexp_run, argcummax_run, argcummin_run};

@@ -10,3 +10,4 @@ const pni_reducer pni_reducers_i64[PNI_REDUCERS] = {
     [PNI_MIN] = {min_rows, min_line},
 };
 const pni_scanner pni_scanner_i64 = {cumsum_scan, NULL, NULL, argmax_row, argmin_row};
+const pni_runner pni_runner_i64 = {recurrence_run, NULL, argcummax_run, argcummin_run};

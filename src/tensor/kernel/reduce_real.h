@@ -202,3 +202,58 @@ static int64_t argmin_row(const void *x_, int64_t n, int64_t step) {
     if (x[i * step] < x[best * step] || x[i * step] != x[i * step]) best = i;
   return best;
 }
+
+/* ---- recurrences ---- */
+
+#if IS_FLOAT
+#define STATE double /* keeps float32 from drifting */
+
+/* y = m + log s, where m is the largest x so far and s the sum of e^(x - m). */
+static void logcumsumexp_run(const pni_run *r) {
+  const REAL *x = r->x;
+  REAL *y = r->y;
+  double m = -INFINITY, s = 0;
+  for (int64_t i = 0; i < r->n; i++) {
+    double v = (double)x[i * r->step];
+    if (v > m || v != v) {
+      s = m == -INFINITY ? 1 : s * exp(m - v) + 1;
+      m = v;
+    } else if (m != -INFINITY && m != INFINITY) {
+      s += exp(v - m);
+    }
+    y[i * r->step] = (REAL)(s > 0 ? m + log(s) : m);
+  }
+}
+#else
+#define STATE REAL
+#endif
+
+static void recurrence_run(const pni_run *r) {
+  const REAL *x = r->x, *a = r->a;
+  REAL *y = r->y;
+  STATE s = (STATE)x[0];
+  y[0] = x[0];
+  for (int64_t i = 1; i < r->n; i++) {
+    s = (STATE)a[i * r->a_step] * s + (STATE)x[i * r->step];
+    y[i * r->step] = (REAL)s;
+  }
+}
+#undef STATE
+
+static void argcummax_run(const pni_run *r) {
+  const REAL *x = r->x;
+  int64_t *y = r->y, best = 0;
+  for (int64_t i = 0; i < r->n; i++) {
+    if (x[i * r->step] >= x[best * r->step] || x[i * r->step] != x[i * r->step]) best = i;
+    y[i * r->step] = best;
+  }
+}
+
+static void argcummin_run(const pni_run *r) {
+  const REAL *x = r->x;
+  int64_t *y = r->y, best = 0;
+  for (int64_t i = 0; i < r->n; i++) {
+    if (x[i * r->step] <= x[best * r->step] || x[i * r->step] != x[i * r->step]) best = i;
+    y[i * r->step] = best;
+  }
+}
