@@ -77,6 +77,7 @@ local harmless = set [[
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
+  pixel_accuracy
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
