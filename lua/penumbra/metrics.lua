@@ -432,9 +432,9 @@ function metrics.image_wasserstein(a, b, given)
   return d
 end
 
---- pixel_accuracy(a, b): share of the pixels of images a and b, [rows, columns] or [..., rows, columns], that are equal:
---- [] or [...], float64. Of an object that is small beside the image it hardly tells near misses from far ones; see
---- metrics.image_wasserstein.
+--- pixel_accuracy(a, b): share of the pixels of images a and b, [rows, columns] or [..., rows, columns], that are
+--- equal: [] or [...], float64. Of an object that is small beside the image it hardly tells near misses from far ones;
+--- see metrics.image_wasserstein.
 function metrics.pixel_accuracy(a, b)
   check_alike("pixel_accuracy", "a", a, "b", b)
   if a:ndim() < 2 then

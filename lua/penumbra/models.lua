@@ -14,6 +14,7 @@ local models = {}
 -- constructors: name -> the module that has it, under the same name
 local members = {
   deepar = "deepar",
+  kvae = "kvae",
   load = "forecaster",
 }
 
