@@ -59,7 +59,7 @@ local harmless = set [[
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
   quantile median searchsorted roll unbind repeat_interleave tile meshgrid one_hot
   kron atanh acosh logit log2 log10 cross_entropy huber
-  predictive_entropy two_moons circles spirals checkerboard rotating_boundary
+  predictive_entropy two_moons circles spirals checkerboard rotating_boundary ball_video
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
   num_parameters arguments identity leaf_beyond
