@@ -172,6 +172,22 @@ function data.safetensors(path, given)
   return whole, texts
 end
 
+-- ---- time series ----
+
+--- A set of time series for forecasters: series(list [, {freq =, features =, dtype =}]), of items {target =, start =,
+--- item_id =, series =, covariates =}. More in pn.help "penumbra.data.series".
+---   target      [T] or [T, p], a tensor or a list; NaN where nothing was observed
+---   start       date of the first step, "2024-01-31" or with a time of day
+---   item_id     a name (the position);  series: its identity from 0 (the position less 1)
+---   covariates  [T or more, k], as far as they are known
+---   freq        "H", "15min", "D", "B" (business days), "W", "M"...
+---   features    further covariates: a list of minute_of_hour, hour_of_day, day_of_week, day_of_month, day_of_year,
+---               month, age; true: those that tell steps of freq apart, and age
+function data.series(list, given)
+  local module = require "penumbra.data.series"
+  return module.new("series", list, options.check("series", given, module.options))
+end
+
 -- ---- saving ----
 
 --- Writes a tensor [n] or [rows, columns] as CSV, gzipped if the name ends in .gz; numbers read back exactly.
