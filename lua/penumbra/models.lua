@@ -13,7 +13,11 @@ local models = {}
 
 -- constructors: name -> the module that has it, under the same name
 local members = {
+  arsgls = "arsgls",
   deepar = "deepar",
+  rsgls = "rsgls",
+  rsgls_issm = "rsgls_issm",
+  sgls = "sgls",
   load = "forecaster",
 }
 
