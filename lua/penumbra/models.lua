@@ -13,8 +13,12 @@ local models = {}
 
 -- constructors: name -> the module that has it, under the same name
 local members = {
+  arsgls = "arsgls",
   deepar = "deepar",
   kvae = "kvae",
+  rsgls = "rsgls",
+  rsgls_issm = "rsgls_issm",
+  sgls = "sgls",
   load = "forecaster",
 }
 
