@@ -13,6 +13,7 @@ local models = {}
 
 -- constructors: name -> the module that has it, under the same name
 local members = {
+  deep_state = "deep_state",
   deepar = "deepar",
   load = "forecaster",
 }
