@@ -11,6 +11,9 @@ local kinds = {
   kvae = { random = true, options = function(size)
     return { size = size, latent = 2, state = 3, base = 2, units = 4, hidden = { 5 }, belief_paths = 2 }
   end },
+  deep_state = { options = function(size)
+    return { size = size, hidden = 4, trend = true, seasonal = { 3, { period = 2, every = 3 } }, offset = true }
+  end },
 }
 
 local function options_of(name, size, more)

@@ -5,8 +5,8 @@
 ---   penumbra balls.lua --model all --out RESULTS         all models, and a picture of their scores side by side
 ---   penumbra balls.lua --quick                           seconds
 ---
---- Models: kvae_mc, kvae_rb (the two objectives of a Kalman variational autoencoder), kvae_marginal (the objective as in
---- the code published with it), arsgls (recurrent switches, an auxiliary variable, particles), last (the last image
+--- Models: kvae_mc, kvae_rb (the two objectives of a Kalman variational autoencoder), kvae_marginal (the objective as
+--- in the code published with it), arsgls (recurrent switches, an auxiliary variable, particles), last (the last image
 --- stays), future (the true images: pixels of its own noise cost a score nothing else can go below).
 --- Other options: --kind box, gravity or polygon; --iterations 4000; --batch 32; --filters 8 (the paper's networks have
 --- 32); --train 5000 and --test 100 videos; --samples 32; --seed 1; --lr 0.005, which falls to a twentieth;
@@ -215,17 +215,16 @@ local function report(name, far, same, seconds)
 end
 
 local function run(name, videos, test)
-  local seconds, far, same, shown = 0, nil, nil, nil
+  local seconds, drawing = 0, baselines[name]
   pn.seed(option.seed)
-  if baselines[name] then
-    far, same, shown = scores(baselines[name], test)
-  else
+  if not drawing then
     local m = models[name]()
     print(m)
     seconds = train(name, m, videos)
     pn.seed(option.seed)
-    far, same, shown = scores(function(y) return samples_of(m, y) end, test)
+    function drawing(y) return samples_of(m, y) end
   end
+  local far, same, shown = scores(drawing, test)
   report(name, far, same, seconds)
   if option.out then trajectories(name, test, shown) end
   return { name = name, far = far, same = same }
