@@ -1,5 +1,6 @@
 --- CSV files whose columns are more than numbers: categories and dates as numbers, columns left out.
 -- help: nowhere
+local calendar = require "penumbra.data.calendar"
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
@@ -9,64 +10,15 @@ local KINDS = { number = true, category = true, date = true, skip = true }
 
 -- ---- dates ----
 
--- Days from 1970-01-01 to a date of the Gregorian calendar. (Hinnant, chrono-compatible low-level date algorithms.)
-local function days_of(year, month, day)
-  if month <= 2 then
-    year = year - 1
-  end
-  local era = year // 400
-  local year_of_era = year - era * 400
-  local day_of_year = (153 * (month + (month > 2 and -3 or 9)) + 2) // 5 + day - 1
-  return era * 146097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719468
-end
-
-local WIDTH = { Y = "(%d%d%d%d)", m = "(%d%d?)", d = "(%d%d?)", H = "(%d%d?)", M = "(%d%d?)", S = "(%d%d?%.?%d*)" }
-
--- A format such as "%d.%m.%Y" as a pattern and the parts in their order.
-local function read_format(format)
-  local parts, used = {}, {}
-  local pattern = format:gsub("[%^%$%(%)%.%[%]%*%+%-%?]", "%%%0"):gsub("%%(%a)", function(letter)
-    if not WIDTH[letter] or used[letter] then
-      core.error(("csv: date must be made of %%Y, %%m, %%d, %%H, %%M and %%S, each once, got '%s'"):format(format))
-    end
-    parts[#parts + 1], used[letter] = letter, true
-    return WIDTH[letter]
-  end)
-  if not (used.Y and used.m and used.d) then
-    core.error(("csv: date must have %%Y, %%m and %%d, got '%s'"):format(format))
-  end
-  return "^" .. pattern .. "$", parts
-end
-
-local LENGTH = { 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }
-
--- A text as days since 1970, with a fraction; nil if it is no such date.
-local function read_date(text, pattern, parts)
-  local found, v = { text:match(pattern) }, { H = 0, M = 0, S = 0 }
-  for k, letter in ipairs(parts) do
-    v[letter] = tonumber(found[k])
-  end
-  if not v.Y or not v.m or not LENGTH[v.m] or v.d < 1 or v.d > LENGTH[v.m] or v.H > 24 or v.M > 59 or v.S >= 61 then
-    return nil
-  end
-  local leap = v.Y % 4 == 0 and (v.Y % 100 ~= 0 or v.Y % 400 == 0)
-  if v.m == 2 and v.d == 29 and not leap then
-    return nil
-  end
-  return days_of(v.Y, v.m, v.d) + (v.H * 3600 + v.M * 60 + v.S) / 86400
-end
-
-local ISO = { "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M" }
-
 local function dates(path, name, texts, format)
   local formats, out = {}, {}
-  for k, f in ipairs(format and { format } or ISO) do
-    formats[k] = { read_format(f) }
+  for k, f in ipairs(format and { format } or calendar.ISO) do
+    formats[k] = { calendar.format("csv", f) }
   end
   for i, text in ipairs(texts) do
     local v = text == "" and 0 / 0 or nil
     for k = 1, v and 0 or #formats do
-      v = v or read_date(text, formats[k][1], formats[k][2])
+      v = v or calendar.read(text, formats[k][1], formats[k][2])
     end
     if not v then
       return nil, ("csv: file '%s' column '%s', row %d must be a date%s, got '%s'"):format(path, name, i,

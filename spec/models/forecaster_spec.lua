@@ -1,0 +1,216 @@
+-- What all forecasters share: batches and their errors, padding, scales, training and its resumption, beliefs, files.
+-- Each model is one row of `kinds` and runs through all of it.
+local pn = require "penumbra"
+
+local int64 = { dtype = "int64" }
+
+-- name -> options of a small model of one or two observed variables; `random`: filtering draws, so that a filter and
+-- updates one by one agree in law alone
+local kinds = {
+  deepar = { options = function(size) return { size = size, hidden = 5, layers = 2 } end },
+  kvae = { random = true, options = function(size)
+    return { size = size, latent = 2, state = 3, base = 2, units = 4, hidden = { 5 }, belief_paths = 2 }
+  end },
+  deep_state = { options = function(size)
+    return { size = size, hidden = 4, trend = true, seasonal = { 3, { period = 2, every = 3 } }, offset = true }
+  end },
+}
+
+local function options_of(name, size, more)
+  local o = kinds[name].options(size)
+  o.covariates, o.series, o.embedding, o.features, o.scaling = 2, 4, 3, 4, "change"
+  for key, value in pairs(more or {}) do
+    o[key] = value
+  end
+  return o
+end
+
+local function make(name, size, more)
+  pn.seed(5)
+  return pn.models[name](options_of(name, size, more))
+end
+
+local function batch(size, steps, more)
+  local g = pn.generator(2)
+  local b = { y = pn.randn({ steps, 3, size }, { generator = g }):cumsum(1) + 10, series = { 0, 3, 1 },
+    u = pn.randn({ steps, 3, 2 }, { generator = g }), start = { 5, 0, 9 } }
+  for key, value in pairs(more or {}) do
+    b[key] = value
+  end
+  return b
+end
+
+local function difference(a, b)
+  return (a - b):abs():max():item()
+end
+
+local function a_set(steps)
+  local g, items = pn.generator(8), {}
+  for k = 1, 4 do
+    local y = pn.randn({ steps - 5 * k }, { generator = g }):cumsum(1):totable()
+    y[7] = 0 / 0
+    items[k] = { target = y, covariates = pn.randn({ steps, 2 }, { generator = g }), start = "2024-01-0" .. k }
+  end
+  return pn.data.series(items, { freq = "D" })
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("a forecaster", function()
+  for name in pairs(kinds) do
+    describe(name, function()
+      it("has no use for what stands behind the end of a series: values, gradients, states", function()
+        local m = make(name, 2)
+        local whole = batch(2, 9, { lengths = { 6, 9, 4 } })
+        local g = pn.generator(3)
+        local other = {}
+        for key, value in pairs(whole) do
+          other[key] = value
+        end
+        local after = pn.arange(9, int64):unsqueeze(2):ge(pn.tensor(whole.lengths, int64)):unsqueeze(3)
+        other.y = pn.where(after, pn.full({}, 0 / 0), whole.y)
+        other.u = pn.where(after, pn.randn({ 9, 3, 2 }, { generator = g }) * 1e6, whole.u)
+        local value = m:log_evidence(whole, { generator = pn.generator(1) })
+        assert.equal(0, difference(value, m:log_evidence(other, { generator = pn.generator(1) })))
+        local a = pn.grad(m:loss(whole, { generator = pn.generator(1) }), m:parameters())
+        local b = pn.grad(m:loss(other, { generator = pn.generator(1) }), m:parameters())
+        for k, x in ipairs(a) do
+          assert.is_true(not x and not b[k] or difference(x, b[k]) == 0)
+        end
+      end)
+
+      it("takes a scale from the context, and tells the density of y itself", function()
+        local m = make(name, 1)
+        local b = batch(1, 8, { context = 5 })
+        local value = m:log_evidence(b, { generator = pn.generator(1) })
+        local scale = (b.y:slice(1, 2, 5) - b.y:slice(1, 1, 4)):abs():mean(1)
+        local given = batch(1, 8, { location = b.y[1], scale = scale })
+        assert.is_true(difference(value, m:log_evidence(given, { generator = pn.generator(1) })) < 1e-10)
+        -- p(y) of y = a x + c is p(x) / a
+        local plain = batch(1, 8)
+        plain.y = (b.y - b.y[1]) / scale
+        plain.location, plain.scale = pn.zeros { 3, 1 }, pn.ones { 3, 1 }
+        local want = m:log_evidence(plain, { generator = pn.generator(1) }) - scale:log():sum(2) * 8
+        assert.is_true(difference(value, want) < 1e-10)
+      end)
+
+      it("draws the same forecasts after a filter, after updates and after a batch", function()
+        local m = make(name, 1)
+        local b = batch(1, 9)
+        b.location, b.scale = pn.full({ 3, 1 }, 10), pn.full({ 3, 1 }, 2)
+        local y = b.y:totable()
+        y[6][2][1] = 0 / 0
+        b.y = pn.tensor(y)
+        local u = pn.randn { 4, 3, 2 }
+        local function ahead(belief)
+          return m:forecast(belief, { steps = 4, num_paths = 3, u = u, generator = pn.generator(4) })
+        end
+        pn.seed(11)
+        local whole = ahead(m:filter(b))
+        assert.same({ 3, 4, 3, 1 }, whole:shape())
+        pn.seed(11)
+        local first = { y = b.y:slice(1, 1, 6), u = b.u:slice(1, 1, 6), series = b.series, start = b.start,
+          location = b.location, scale = b.scale }
+        local belief = m:filter(first)
+        for t = 7, 9 do
+          belief = belief:update(b.y[t], b.u[t])
+        end
+        assert.is_true(kinds[name].random or difference(whole, ahead(belief)) < 1e-10)
+        pn.seed(11)
+        assert.is_true(kinds[name].random or difference(whole, ahead(b)) == 0)
+        local levels = m:quantiles(belief, { 0.1, 0.9 }, { steps = 4, u = u })
+        assert.same({ 2, 4, 3, 1 }, levels:shape())
+        assert.is_true((levels[2] - levels[1]):min():item() >= 0)
+      end)
+
+      it("trains on windows to the same bits with and without a break, compiled and not", function()
+        local set, path = a_set(50), os.tmpname()
+        os.remove(path)
+        local function train(m, more)
+          local o = { series = set, window = 20, context = 12, iterations = 8, batch = 3, seed = 4 }
+          for key, value in pairs(more or {}) do
+            o[key] = value
+          end
+          return m:fit(o)
+        end
+        local whole = make(name, 1)
+        local h = train(whole)
+        assert.equal(8, #h.history)
+        local broken = make(name, 1)
+        train(broken, { checkpoint = path, on_iteration = function(s) return s.iteration < 3 end })
+        local again = make(name, 1)
+        local rest = train(again, { checkpoint = path, resume = true })
+        local eager = make(name, 1)
+        train(eager, { compile = false })
+        for key, x in pairs(whole:state()) do
+          assert.equal(0, difference(x, again:state()[key]), key)
+          assert.equal(0, difference(x, eager:state()[key]), key)
+        end
+        assert.same(h.history, rest.history)
+        assert.matches("had batch 3, got 4", message_of(train, again, { checkpoint = path, resume = true, batch = 4 }))
+        os.remove(path)
+      end)
+
+      it("is the same after saving", function()
+        local path, m = os.tmpname(), make(name, 1)
+        assert(m:save(path))
+        local other = assert(pn.models.load(path))
+        local b = batch(1, 5)
+        assert.equal(0, difference(m:log_evidence(b, { generator = pn.generator(1) }),
+          other:log_evidence(b, { generator = pn.generator(1) })))
+        os.remove(path)
+      end)
+    end)
+  end
+
+  it("finds scales of what was observed alone", function()
+    local nan = 0 / 0
+    local y = pn.tensor { { { nan } }, { { 2 } }, { { 3 } }, { { nan } }, { { 7 } }, { { 5 } } }
+    local read = require "penumbra.models.prepared_batch".read
+    local want = { none = { 0, 1 }, mean = { 0, 17 / 4 }, change = { 2, 1.5 }, standard = { 4.25, 3.6875 ^ 0.5 } }
+    for scaling, w in pairs(want) do
+      local b = read("spec", pn.models.deepar { scaling = scaling, hidden = 2 }, { y = y })
+      assert.is_true(math.abs(b.location:item() - w[1]) < 1e-12 and math.abs(b.scale:item() - w[2]) < 1e-12, scaling)
+    end
+    for scaling in pairs(want) do -- nothing to measure: 1
+      local b = read("spec", pn.models.deepar { scaling = scaling, hidden = 2 }, { y = pn.zeros { 3, 2, 1 } })
+      assert.equal(2, b.scale:sum():item())
+    end
+  end)
+
+  it("names what is wrong with a batch, an option, a file", function()
+    local m = make("deepar", 1)
+    for text, b in pairs {
+      ["log_evidence: y must have shape [T, B, 1], got [5, 3, 2]"] = batch(2, 5),
+      ["log_evidence: u, the covariates, must have shape [5, 3, 2], got nil"] = { y = pn.zeros { 5, 3, 1 } },
+      ["log_evidence: u must have shape [5, 3, 2], got [4, 3, 2]"] = batch(1, 5, { u = pn.zeros { 4, 3, 2 } }),
+      ["log_evidence: lengths must lie between 1 and 5, got 0 to 5"] = batch(1, 5, { lengths = { 0, 5, 3 } }),
+      ["log_evidence: lengths must be int64 [3], got int64 [2]"] = batch(1, 5, { lengths = { 1, 5 } }),
+      ["log_evidence: series must lie between 0 and 3, got 0 to 4"] = batch(1, 5, { series = { 0, 4, 1 } }),
+      ["log_evidence: context must be at most 5, the steps of y, got 6"] = batch(1, 5, { context = 6 }),
+      ["log_evidence: location and scale come together"] = batch(1, 5, { scale = pn.ones { 3, 1 } }),
+      ["log_evidence: y must be finite, or NaN where nothing was observed"] = batch(1, 5,
+        { y = pn.full({ 5, 3, 1 }, 1 / 0) }),
+      ["log_evidence: y must be float64 as the model is, got float32"] = batch(1, 5,
+        { y = pn.zeros({ 5, 3, 1 }, { dtype = "float32" }) }),
+      ["log_evidence: unknown option 'lenghts', did you mean 'lengths'?"] = batch(1, 5, { lenghts = { 1 } }),
+    } do
+      assert.matches(text, message_of(m.log_evidence, m, b), 1, true)
+    end
+    assert.matches("forecast: u, the covariates to come, must have shape [2, 3, 2], got nil",
+      message_of(m.forecast, m, batch(1, 5), { steps = 2 }), 1, true)
+    assert.matches("forecast: the belief must be one of this model",
+      message_of(m.forecast, make("deepar", 1), m:filter(batch(1, 5)), { steps = 2 }), 1, true)
+    assert.matches("smooth: deepar has no latent state", message_of(m.smooth, m, batch(1, 5)), 1, true)
+    assert.matches("update: y must have shape [T, 3, 1], got [1, 2, 1]",
+      message_of(m:filter(batch(1, 5)).update, m:filter(batch(1, 5)), pn.zeros { 2, 1 }), 1, true)
+    local ok, message, code = pn.models.load "no/such/file"
+    assert.same({ nil, "io" }, { ok, code })
+    assert.is_string(message)
+    assert.is_nil(pn.models.nothing)
+  end)
+end)
