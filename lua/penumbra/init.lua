@@ -1,6 +1,7 @@
 --- Penumbra: probabilistic deep learning in one small runtime. This module gathers what the core offers
 --- (tensors, operations, gradients, random numbers) and loads the larger parts on first use:
---- pn.dist, pn.nn, pn.optim, pn.infer, pn.smc, pn.models, pn.train, pn.data, pn.plot, pn.checkpoint.
+--- pn.dist, pn.nn, pn.optim, pn.infer, pn.smc, pn.models, pn.train, pn.data, pn.plot, pn.metrics, pn.invariance,
+--- pn.checkpoint.
 -- help: pn
 local core = require "penumbra.core"
 
@@ -24,7 +25,8 @@ for name, value in pairs(core) do
 end
 
 local parts = { dist = "distribution", nn = "nn", optim = "optim", infer = "infer", smc = "smc", train = "train",
-  data = "data", plot = "plot", metrics = "metrics", checkpoint = "checkpoint", models = "models" }
+  data = "data", plot = "plot", invariance = "invariance", metrics = "metrics", checkpoint = "checkpoint",
+  models = "models" }
 -- single functions that live in a module of their own
 local members = {
   check_gradients = "penumbra.autodiff.gradcheck",

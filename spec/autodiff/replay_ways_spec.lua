@@ -17,7 +17,8 @@ local function places()
     natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optimiser_methods,
     ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
     ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
-    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint, pn = pn,
+    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint,
+    ["pn.invariance"] = pn.invariance, pn = pn,
   }
   for key, meta in pairs(debug.getregistry()) do
     if type(key) == "string" and key:find "^penumbra%." and type(meta) == "table" then
@@ -85,6 +86,7 @@ local harmless = set [[
   average lbfgs plateau predict activation_variance
   guide model
   new_smc new_ancestors new_selected
+  curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]
 
 -- What they say is about the machine or the program, and is the same or of no consequence.
@@ -169,6 +171,17 @@ local reads = {
     pn.infer.evidence_fixed_point(x:reshape { 3, 1 }, x)
     return x
   end,
+  ["pn.invariance.linear_model"] = function(x)
+    pn.invariance.linear_model { x = x, y = pn.ones(2), noise_variance = 1 }
+    return x
+  end,
+  ["pn.invariance.translation_basis"] = function(x) return x + pn.invariance.translation_basis(x):sum() end,
+  ["pn.invariance.translate"] = function(x) return pn.invariance.translate(x, x, pn.ones(2)) end,
+  ["pn.invariance.translate_network"] = function(x) pn.invariance.translate_network(net, x) return x end,
+  ["pn.invariance.permutation_mixture"] = function(x)
+    pn.invariance.permutation_mixture(nn.sequential { net, nn.linear(1, 1) }, { scale = x:sum() })
+    return x
+  end,
   ["core.nonfinite_cause"] = function(x) return #core.nonfinite_cause((w * x):sum()) > 0 and x end,
   ["core.draws_summary"] = function(x) core.draws_summary(x:reshape { 1, 3, 1 }) return x end,
   ["distribution.plot"] = function(x) dist.normal(x:sum(), 1):plot(os.tmpname() .. ".svg") return x end,
@@ -251,6 +264,10 @@ local effects = {
   ["pn.check_gradients"] = function(x) pn.check_gradients(function() return (w * x):sum() end, { w }) return x end,
   ["pn.train.fit"] = function(x)
     train.fit { data = x, loss = function(t) return (w * t):sum() end, optimiser = opt, epochs = 1 }
+    return x
+  end,
+  ["pn.invariance.fit_layers"] = function(x)
+    pn.invariance.fit_layers(net, { x = x:reshape { 1, 3 }, y = pn.ones { 1, 1 }, noise_scale = 1, steps = 1 })
     return x
   end,
   ["pn.svi"] = function(x) pn.svi(tiny, "mean_field", { steps = 1 }) return x end,

@@ -43,6 +43,27 @@ local made = {
     return pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
       emission = pn.dist.normal(pn.tensor { -1, 1 }, 1) }
   end,
+  linear_model = function()
+    return pn.invariance.linear_model { size = 2, y = pn.ones { 3 }, noise_variance = 0.1 }
+  end,
+  approximation = function()
+    return pn.invariance.linear_model { size = 2, y = pn.ones { 3 }, noise_variance = 0.1 }:approximation { loc = 1,
+      variance = { 1, 2 } }
+  end,
+  normal_law = function()
+    return pn.invariance.linear_model { size = 2, y = pn.ones { 3 }, noise_variance = 0.1 }:posterior()
+  end,
+  dense_law = function()
+    return pn.invariance.linear_model { size = 2, y = pn.ones { 3 }, noise_variance = 0.1 }:posterior():dense()
+  end,
+  permutation_mixture = function()
+    return pn.invariance.permutation_mixture(pn.nn.sequential { pn.nn.linear(1, 2), pn.nn.linear(2, 1) },
+      { scale = 1 })
+  end,
+  layer_fit = function()
+    return pn.invariance.fit_layers(pn.nn.linear(2, 1), { x = pn.ones { 2, 2 }, y = pn.ones { 2, 1 },
+      noise_scale = 1, steps = 1 })
+  end,
   variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
 }
 
