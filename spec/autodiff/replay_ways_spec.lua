@@ -158,6 +158,11 @@ local reads = {
   end,
   ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
+  ["pn.infer.expected_log_likelihood"] = function(x)
+    return pn.infer.expected_log_likelihood("normal", x, x * 2, x:square() + 1)
+  end,
+  ["pn.infer.noise_precision"] = function(x) return pn.infer.noise_precision(x * 2, x, x:square()) end,
+  ["pn.infer.expected_softmax"] = function(x) return pn.infer.expected_softmax(x, x:square()) end,
   ["pn.infer.laplace"] = function(x)
     pn.infer.laplace(net, x:reshape { 1, 3 }, pn.ones { 1, 1 }, { likelihood = function(f)
       return dist.normal(f, 1):independent(1)
