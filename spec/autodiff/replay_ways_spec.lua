@@ -79,6 +79,7 @@ local harmless = set [[
   new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
+  expected_log_likelihood noise_precision expected_softmax
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
   average lbfgs plateau predict activation_variance
@@ -158,11 +159,6 @@ local reads = {
   end,
   ["pn.plot.show"] = function(x) plot.show { plot.line(x, x) } return x end,
   ["pn.infer.pareto_warning"] = function(x) return pn.infer.pareto_warning(x, 100) and x or x end,
-  ["pn.infer.expected_log_likelihood"] = function(x)
-    return pn.infer.expected_log_likelihood("normal", x, x * 2, x:square() + 1)
-  end,
-  ["pn.infer.noise_precision"] = function(x) return pn.infer.noise_precision(x * 2, x, x:square()) end,
-  ["pn.infer.expected_softmax"] = function(x) return pn.infer.expected_softmax(x, x:square()) end,
   ["pn.infer.laplace"] = function(x)
     pn.infer.laplace(net, x:reshape { 1, 3 }, pn.ones { 1, 1 }, { likelihood = function(f)
       return dist.normal(f, 1):independent(1)
