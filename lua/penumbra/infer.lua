@@ -14,6 +14,7 @@
 -- help: pn.infer, part
 local core = require "penumbra.core"
 local curvature = require "penumbra.autodiff.curvature"
+local expectation = require "penumbra.infer.expectation"
 local laplace = require "penumbra.infer.laplace"
 local options = require "penumbra.options"
 
@@ -126,6 +127,10 @@ function infer.anneal(step, given)
   if step >= o.steps then return o.to end
   local position = step / o.steps * o.cycles % 1 / ramp
   return o.from + (o.to - o.from) * math.min(position, 1)
+end
+
+for name, f in pairs(expectation) do
+  infer[name] = f
 end
 
 -- ---- curvature ----

@@ -81,6 +81,7 @@ local harmless = set [[
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
   pixel_accuracy
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
+  expected_log_likelihood noise_precision expected_softmax
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
   average lbfgs plateau predict activation_variance

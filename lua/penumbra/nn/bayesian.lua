@@ -324,12 +324,21 @@ function bayesian.bayesian(net, given)
   return nn.module(self)
 end
 
+local own_priors = setmetatable({}, { __mode = "k" }) -- those that become_prior made
+
 --- Makes today's posterior tomorrow's prior: every prior becomes a normal distribution of the posterior's present mean
---- and scale, which later steps do not change. Returns the network.
+--- and scale, which later steps do not change; they are buffers, "priors.1.weight.loc", so that state() has them.
+--- Functions compiled before the first time keep the priors of then. Returns the network.
 function methods.become_prior(self)
   for _, name in ipairs(self.names) do
-    local q = methods.posterior(self, name)
-    self.priors[name] = dist().normal(core.detach(core.param(q:mean())), core.detach(core.param(q:stddev())))
+    local q, p = methods.posterior(self, name), self.priors[name]
+    if own_priors[p] then
+      p.loc:set(q:mean())
+      p.scale:set(q:stddev())
+    else
+      p = dist().normal(core.buffer(q:mean()), core.buffer(q:stddev()))
+      self.priors[name], own_priors[p] = p, true
+    end
   end
   return self
 end
