@@ -87,12 +87,12 @@ function array.repeat_interleave(x, times, axis)
   tensor("repeat_interleave", "x", x)
   times = options.whole("repeat_interleave", "times", times, 1)
   axis = options.axis("repeat_interleave", x, axis)
-  local index = (core.arange(0, x:size(axis) * times) / times):floor():to "int64"
+  local index = core.arange(0, x:size(axis) * times, { dtype = "int64" }) // times
   return x:take(axis, index)
 end
 
---- tile(x, times [, axis]): x `times` times along an axis; or, with a list of times, along each of the last axes: {2, 3}
---- twice downwards and three times to the right. A list longer than the axes of x adds axes in front. (PyTorch's
+--- tile(x, times [, axis]): x `times` times along an axis; or, with a list of times, along each of the last axes:
+--- {2, 3} twice downwards and three times to the right. A list longer than the axes of x adds axes in front. (PyTorch's
 --- `repeat`, which is a word of Lua.)
 function array.tile(x, times, axis)
   tensor("tile", "x", x)

@@ -53,7 +53,7 @@ describe("order and counting", function()
     same(float({}):searchsorted(wanted), pn.zeros(2, 3))
     same(float(g.at):interp(float(g.places), float(g.heights)), g.interp)
     same(whole(g.whole):isin { 7, 0, 9 }, g.isin)
-    same(whole(g.whole):isin(whole {}), whole(g.whole) * 0)
+    same(whole(g.whole):isin(whole {}), pn.zeros(2, 4))
     assert.is_false(float({ 0 / 0 }):isin({ 0 / 0, 1 }):item())
   end)
 
@@ -67,7 +67,7 @@ describe("order and counting", function()
     thrice(g, a, b, c, "unique")
     a, b, c = whole(g.whole):unique()
     thrice(g, a, b, c, "unique_whole")
-    same(a:take(1, b), float(g.whole))
+    same(a:take(1, b), g.whole)
     assert.same({ false, true }, (pn.tensor({ true, false, true }):unique()):totable())
     local classes = whole(g.classes)
     same(classes:bincount(), g.bincount)
@@ -107,6 +107,21 @@ describe("order and counting", function()
         return (v:histogram { bins = 4, range = { -1, 1 } }) end } do
       case.replays(f, x)
     end
+  end)
+
+  it("are done for all examples at once", function()
+    local rows, factors = pn.stack({ x, x * 0.5 - 1, x:square() }, 1), float { { 0.5 }, { -1 }, { 2 } }
+    local function recur(v, a) return v:linear_recurrence(a, 1) end
+    for k, axes in ipairs { { 1, 1 }, { 1 }, { false, 1 } } do
+      local got = pn.vmap(recur, axes)(k == 3 and x or rows, k == 2 and factors[1] or factors)
+      for i = 1, 3 do
+        same(got[i], recur(k == 3 and x or rows[i], k == 2 and factors[1] or factors[i]))
+      end
+    end
+    same(pn.vmap(function(v) return v:cumprod(1) end)(rows), rows:cumprod(2))
+    same(pn.vmap(function(v) return v:logcumsumexp(2) end)(rows), rows:logcumsumexp(3))
+    same(pn.vmap(function(v) return (v:cummax(1)) end)(rows), (rows:cummax(2)))
+    same(pn.vmap(function(v) return v:diagonal(1) end)(rows), rows:diagonal(1))
   end)
 
   it("refuse by name what does not fit", function()

@@ -35,7 +35,8 @@ describe("operations on arrays", function()
 
   it("have gradients as finite differences", function()
     local w = pn.param(float { 0.2, 0.7, 0.4, 0.35 })
-    for name, f in pairs { quantile = function() return pn.quantile(w, 0.4, 1) end, logit = function() return pn.logit(w):sum() end, roll = function() return (pn.roll(w, 1, 1) * w:square()):sum() end,
+    for name, f in pairs { quantile = function() return pn.quantile(w, 0.4, 1) end, logit = function()
+        return pn.logit(w):sum() end, roll = function() return (pn.roll(w, 1, 1) * w:square()):sum() end,
         kron = function() return pn.kron(w:unsqueeze(1), w:unsqueeze(2)):square():sum() end } do
       assert(pn.check_gradients(f, { w }), name)
     end
