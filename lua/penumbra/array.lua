@@ -1,5 +1,6 @@
---- What arrays are asked for and other operations give together. Axes are counted from 1, and from the end by negative
---- numbers; gradients flow as they do through the operations.
+--- What arrays are asked for and other operations give together: shapes, single elements, losses. Axes are counted from
+--- 1, and from the end by negative numbers; gradients flow as they do through the operations; each is also a method,
+--- x:roll(1, 1). Order and counting stand in penumbra.array.order, matrices in penumbra.array.matrix.
 -- help: pn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -10,51 +11,8 @@ local function tensor(where, role, x)
   return options.argument(where, role, x, "tensor")
 end
 
--- An axis of x from 1.
-local function axis_of(where, x, axis)
-  local k = type(axis) == "number" and math.tointeger(axis) or nil
-  local n = x:ndim()
-  k = k and k < 0 and k + n + 1 or k
-  if not k or k < 1 or k > n then
-    core.error(("%s: axis must lie in 1 to %d (or -1 backwards), got %s"):format(where, n, tostring(axis)))
-  end
-  return k
-end
-
--- ---- order ----
-
---- quantile(x, level, axis): the quantile at a level from 0 to 1 along an axis, which goes: the value at place 1 + (n -
---- 1) level of the sorted ones, between two of them by linear interpolation, as NumPy's.
-function array.quantile(x, level, axis)
-  tensor("quantile", "x", x)
-  options.argument("quantile", "level", level, "number")
-  axis = axis_of("quantile", x, axis)
-  local n = x:size(axis)
-  if not (level >= 0 and level <= 1) or n == 0 then
-    core.error(("quantile: level must lie in 0 to 1 and x have elements along axis %d, got %s and %d"):format(axis,
-      tostring(level), n))
-  end
-  local sorted, place = x:sort(axis), 1 + (n - 1) * level
-  local low = math.floor(place)
-  local part, first = place - low, sorted:select(axis, low)
-  return part > 0 and first * (1 - part) + sorted:select(axis, low + 1) * part or first
-end
-
---- median(x, axis): the middle of the sorted values along an axis, which goes; of an even number the mean of the two.
-function array.median(x, axis)
-  tensor("median", "x", x)
-  return array.quantile(x, 0.5, axis_of("median", x, axis))
-end
-
---- searchsorted(sorted, values): for each value how many of `sorted` [n], which rises, are below it: int64, shaped like
---- values. Takes n operations for each value.
-function array.searchsorted(sorted, values)
-  tensor("searchsorted", "sorted", sorted)
-  tensor("searchsorted", "values", values)
-  if sorted:ndim() ~= 1 then
-    core.error(("searchsorted: sorted must be [n], got %d axes"):format(sorted:ndim()))
-  end
-  return sorted:lt(values:unsqueeze(-1)):to("int64"):sum(-1)
+local function is_float(x)
+  return x:dtype() == "float64" or x:dtype() == "float32"
 end
 
 -- ---- shapes ----
@@ -64,7 +22,7 @@ end
 function array.roll(x, shift, axis)
   tensor("roll", "x", x)
   options.argument("roll", "shift", shift, "number")
-  axis = axis_of("roll", x, axis)
+  axis = options.axis("roll", x, axis)
   local n, k = x:size(axis), math.tointeger(shift)
   if not k then
     core.error(("roll: shift must be a whole number, got %s"):format(tostring(shift)))
@@ -76,7 +34,7 @@ end
 --- unbind(x, axis): the list of slices along an axis, which goes.
 function array.unbind(x, axis)
   tensor("unbind", "x", x)
-  axis = axis_of("unbind", x, axis)
+  axis = options.axis("unbind", x, axis)
   local list = {}
   for k = 1, x:size(axis) do
     list[k] = x:select(axis, k)
@@ -84,25 +42,118 @@ function array.unbind(x, axis)
   return list
 end
 
---- repeat_interleave(x, times, axis): each slice along an axis `times` times, one after the other.
+--- split(x, sizes [, axis = 1]): the list of pieces along an axis. sizes: a list that adds up to the axis, or a
+--- number, the size of all pieces, of which the last may be smaller (PyTorch's split).
+function array.split(x, sizes, axis)
+  tensor("split", "x", x)
+  axis = options.axis("split", x, axis, 1)
+  local n, at, list = x:size(axis), 0, {}
+  if type(sizes) == "number" then
+    local size = options.whole("split", "sizes", sizes, 1)
+    sizes = {}
+    for first = 1, n, size do
+      sizes[#sizes + 1] = math.min(size, n - first + 1)
+    end
+  end
+  options.argument("split", "sizes", sizes, "table")
+  for k, given in ipairs(sizes) do
+    local size = options.whole("split", "sizes", given, 0)
+    at = at + size
+    if at <= n then
+      list[k] = x:slice(axis, at - size + 1, at)
+    end
+  end
+  if at ~= n then
+    core.error(("split: sizes must add up to the %d elements of axis %d, got %d"):format(n, axis, at))
+  end
+  return list
+end
+
+--- chunk(x, n [, axis = 1]): the list of n pieces along an axis, whose sizes differ by one at most, the larger first
+--- (NumPy's array_split).
+function array.chunk(x, n, axis)
+  tensor("chunk", "x", x)
+  n = options.whole("chunk", "n", n, 1)
+  axis = options.axis("chunk", x, axis, 1)
+  local sizes, all = {}, x:size(axis)
+  for k = 1, n do
+    sizes[k] = all // n + (k <= all % n and 1 or 0)
+  end
+  return array.split(x, sizes, axis)
+end
+
+--- repeat_interleave(x, times, axis): each slice along an axis `times` times, one after the other (NumPy's repeat).
 function array.repeat_interleave(x, times, axis)
   tensor("repeat_interleave", "x", x)
   times = options.whole("repeat_interleave", "times", times, 1)
-  axis = axis_of("repeat_interleave", x, axis)
-  local index = (core.arange(0, x:size(axis) * times) / times):floor():to "int64"
+  axis = options.axis("repeat_interleave", x, axis)
+  local index = core.arange(0, x:size(axis) * times, { dtype = "int64" }) // times
   return x:take(axis, index)
 end
 
---- tile(x, times, axis): x `times` times along an axis.
+--- tile(x, times [, axis]): x `times` times along an axis; or, with a list of times, along each of the last axes:
+--- {2, 3} twice downwards and three times to the right. A list longer than the axes of x adds axes in front. (PyTorch's
+--- `repeat`, which is a word of Lua.)
 function array.tile(x, times, axis)
   tensor("tile", "x", x)
-  times = options.whole("tile", "times", times, 1)
-  axis = axis_of("tile", x, axis)
-  local list = {}
-  for k = 1, times do
-    list[k] = x
+  if type(times) ~= "table" then
+    local one = options.whole("tile", "times", times, 1)
+    axis = options.axis("tile", x, axis)
+    times = {}
+    for k = 1, x:ndim() do
+      times[k] = k == axis and one or 1
+    end
+  elseif axis ~= nil then
+    core.error "tile: axis must be absent where times is a list"
   end
-  return core.concatenate(list, axis)
+  for _ = x:ndim() + 1, #times do
+    x = x:unsqueeze(1)
+  end
+  local skip = x:ndim() - #times
+  for k = 1, #times do
+    local list = {}
+    for i = 1, options.whole("tile", "times", times[k], 1) do
+      list[i] = x
+    end
+    x = #list > 1 and core.concatenate(list, skip + k) or x
+  end
+  return x
+end
+
+--- flatten(x [, first = 1 [, last = -1]]): the axes from first to last as one.
+function array.flatten(x, first, last)
+  tensor("flatten", "x", x)
+  if x:ndim() == 0 then
+    return x:reshape { 1 }
+  end
+  first, last = options.axis("flatten", x, first, 1), options.axis("flatten", x, last, -1)
+  if first > last then
+    core.error(("flatten: first must not lie behind last, got %d and %d"):format(first, last))
+  end
+  local sizes, one = {}, 1
+  for k, size in ipairs(x:shape()) do
+    if k < first or k > last then
+      sizes[#sizes + 1] = size
+    else
+      one = one * size
+      sizes[first] = one
+    end
+  end
+  return x:reshape(sizes)
+end
+
+--- moveaxis(x, from, to): axis `from` at the place `to`, the others in their order.
+function array.moveaxis(x, from, to)
+  tensor("moveaxis", "x", x)
+  from, to = options.axis("moveaxis", x, from), options.axis("moveaxis", x, to)
+  local order = {}
+  for k = 1, x:ndim() do
+    if k ~= from then
+      order[#order + 1] = k
+    end
+  end
+  table.insert(order, to, from)
+  return x:permute(order)
 end
 
 --- meshgrid(x, y): of vectors [n] and [m] the coordinates of their grid, two tensors [n, m]: x along the first axis.
@@ -117,6 +168,25 @@ function array.meshgrid(x, y)
     { dtype = y:dtype() })
 end
 
+--- zeros_like(x): zeros with the shape and dtype of x.
+function array.zeros_like(x)
+  tensor("zeros_like", "x", x)
+  return core.zeros(x:shape(), { dtype = x:dtype() })
+end
+
+--- ones_like(x): ones with the shape and dtype of x.
+function array.ones_like(x)
+  tensor("ones_like", "x", x)
+  return core.ones(x:shape(), { dtype = x:dtype() })
+end
+
+--- full_like(x, value): one number everywhere, with the shape and dtype of x.
+function array.full_like(x, value)
+  tensor("full_like", "x", x)
+  options.argument("full_like", "value", value, "number")
+  return core.full(x:shape(), value, { dtype = x:dtype() })
+end
+
 --- one_hot(y, K [, dtype]): 1 at the class of y, from 0 to K - 1, else 0: [..., K] for int64 y [...]. A class outside
 --- gives a row of zeros.
 function array.one_hot(y, k, dtype)
@@ -125,30 +195,7 @@ function array.one_hot(y, k, dtype)
   return y:unsqueeze(-1):eq(core.arange(0, k):to(y:dtype())):to(dtype or core.default_dtype())
 end
 
---- kron(a, b): Kronecker product of matrices [n, m] and [p, q]: [n p, m q].
-function array.kron(a, b)
-  tensor("kron", "a", a)
-  tensor("kron", "b", b)
-  if a:ndim() ~= 2 or b:ndim() ~= 2 then
-    core.error(("kron: a and b must be matrices, got %d and %d axes"):format(a:ndim(), b:ndim()))
-  end
-  local n, m, p, q = a:size(1), a:size(2), b:size(1), b:size(2)
-  return (a:reshape { n, 1, m, 1 } * b:reshape { 1, p, 1, q }):reshape { n * p, m * q }
-end
-
 -- ---- elementwise ----
-
---- atanh(x): the inverse of tanh, (log(1 + x) - log(1 - x)) / 2.
-function array.atanh(x)
-  tensor("atanh", "x", x)
-  return (x:log1p() - (-x):log1p()) * 0.5
-end
-
---- acosh(x): the inverse of cosh, from 1 on.
-function array.acosh(x)
-  local t = tensor("acosh", "x", x) - 1
-  return (t + t:sqrt() * (t + 2):sqrt()):log1p()
-end
 
 --- logit(p): log odds, log p - log(1 - p).
 function array.logit(p)
@@ -164,6 +211,55 @@ end
 --- log10(x): logarithm of base 10.
 function array.log10(x)
   return tensor("log10", "x", x):log() / math.log(10)
+end
+
+--- trunc(x): the whole number next to x towards 0; gradient zero.
+function array.trunc(x)
+  tensor("trunc", "x", x)
+  return is_float(x) and x:sign() * x:abs():floor() or x
+end
+
+local largest = { float64 = 0x1.fffffffffffffp1023, float32 = 0x1.fffffep127 }
+
+--- nan_to_num(x [, {nan = 0, posinf =, neginf =}]): x with NaN and the infinities replaced, these by the largest and
+--- smallest finite number unless said otherwise; gradient zero there.
+function array.nan_to_num(x, given)
+  tensor("nan_to_num", "x", x)
+  local o = options.check("nan_to_num", given, { nan = 0, posinf = options.optional "number",
+    neginf = options.optional "number" })
+  local most = largest[x:dtype()]
+  if not most then
+    return x
+  end
+  local y = core.where(x:isnan(), o.nan, x)
+  y = core.where(x:eq(math.huge), o.posinf or most, y)
+  return core.where(x:eq(-math.huge), o.neginf or -most, y)
+end
+
+local closeness = { rtol = 1e-5, atol = 1e-8, equal_nan = false }
+
+local function close(where, x, y, given)
+  tensor(where, "x", x)
+  y = options.numbers(where, "y", y)
+  local o = options.check(where, given, closeness)
+  if type(y) == "number" then
+    y = core.full({}, y, { dtype = x:dtype() })
+  end
+  local near = (x - y):abs():le(y:abs() * o.rtol + o.atol)
+  local same = x:eq(y):logical_or(x:isfinite():logical_and(y:isfinite()):logical_and(near))
+  return o.equal_nan and same:logical_or(x:isnan():logical_and(y:isnan())) or same
+end
+
+--- isclose(x, y [, {rtol = 1e-5, atol = 1e-8, equal_nan = false}]): where |x - y| <= atol + rtol |y|, or both are the
+--- same infinity (or NaN): bool.
+function array.isclose(x, y, given)
+  return close("isclose", x, y, given)
+end
+
+--- allclose(x, y [, {rtol = 1e-5, atol = 1e-8, equal_nan = false}]): is |x - y| <= atol + rtol |y| everywhere, or are
+--- both the same infinity (or NaN): true or false.
+function array.allclose(x, y, given)
+  return close("allclose", x, y, given):all():item()
 end
 
 -- ---- losses ----

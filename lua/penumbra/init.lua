@@ -51,10 +51,24 @@ local members = {
   diagnose = "penumbra.infer.diagnose",
   model = "penumbra.infer.model",
 }
-for name in ([[quantile median searchsorted roll unbind repeat_interleave tile meshgrid one_hot kron
-  atanh acosh logit log2 log10 cross_entropy huber]]):gmatch "%S+" do
-  members[name] = "penumbra.array"
+-- of arrays, which are methods of tensors too
+local arrays = {
+  ["penumbra.array"] = [[roll unbind split chunk repeat_interleave tile flatten moveaxis meshgrid zeros_like ones_like
+    full_like one_hot logit log2 log10 trunc nan_to_num isclose allclose cross_entropy huber]],
+  ["penumbra.array.order"] = [[quantile median cumprod cummax cummin diff trapezoid searchsorted interp isin unique
+    bincount histogram nansum nanmean]],
+  ["penumbra.array.matrix"] = [[norm matrix_norm diag trace outer cross kron block_diag matrix_power solve_right
+    matrix_rank pinv lstsq cov corrcoef]],
+}
+for home, names in pairs(arrays) do
+  for name in names:gmatch "%S+" do
+    members[name] = home
+    core.methods[name] = core.public(function(...)
+      return pn[name](...)
+    end)
+  end
 end
+core.methods.block_diag = nil -- of a list
 
 setmetatable(pn, {
   __index = function(_, name)

@@ -173,6 +173,18 @@ function options.whole(where, role, value, least)
   return n
 end
 
+--- The argument `axis` of the function `where` as an axis of the tensor x counted from 1; `absent` where it is nil.
+--- Raises unless x has it.
+function options.axis(where, x, axis, absent)
+  if axis == nil then axis = absent end
+  local k, n = type(axis) == "number" and math.tointeger(axis) or nil, x:ndim()
+  k = k and k < 0 and k + n + 1 or k
+  if not k or k < 1 or k > n then
+    core.error(("%s: axis must lie in 1 to %d (or -1 backwards), got %s"):format(where, n, text_of(axis)))
+  end
+  return k
+end
+
 --- Raises unless y is a tensor and draws a tensor [S, ...] of at least two draws shaped like y.
 function options.draws(where, y, draws)
   check_value(where, "y", y, "tensor")

@@ -60,7 +60,10 @@ local harmless = set [[
   log_prob mean variance stddev mode entropy cdf icdf sample rsample expand independent parameters
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
   quantile median searchsorted roll unbind repeat_interleave tile meshgrid one_hot
-  kron atanh acosh logit log2 log10 cross_entropy huber
+  kron logit log2 log10 cross_entropy huber
+  chunk flatten moveaxis zeros_like ones_like full_like trunc nan_to_num isclose cumprod cummax cummin diff trapezoid
+  interp isin nansum nanmean norm matrix_norm diag trace outer cross block_diag matrix_power solve_right matrix_rank
+  pinv lstsq cov corrcoef
   predictive_entropy two_moons circles spirals checkerboard rotating_boundary ball_video
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
@@ -117,6 +120,10 @@ local reads = {
   ["penumbra.tensor events.__tostring"] = function(x) return #tostring(x) > 0 and x end,
   ["core.text"] = function(x) return #core.text(x) > 0 and x end,
   ["penumbra.tensor events.__concat"] = function(x) return #("x" .. x) > 0 and x end,
+  ["pn.unique"] = function(x) return pn.unique(x) end,
+  ["pn.allclose"] = function(x) return pn.allclose(x, x) and x end,
+  ["pn.bincount"] = function(x) return pn.bincount(x:to "int64") end,
+  ["pn.histogram"] = function(x) return (pn.histogram(x)) end,
   ["tensor.nonzero"] = function(x) return x:gt(0):nonzero() end,
   ["tensor.masked_select"] = function(x) return x:masked_select(x:gt(0)) end,
   ["penumbra.tensor events.__index"] = function(x) return x[x:gt(0)] end,

@@ -241,6 +241,9 @@ local function add_entry(list, qualified, name, kind, args, body)
       return
     end
   end
+  if qualified == "pn." .. name and core.methods[name] and not body:find("x:" .. name, 1, true) then
+    body = body .. ("\nAlso x:%s(...)."):format(name)
+  end
   list[#list + 1] = { title = title, name = name, qualified = qualified, kind = kind, text = body }
 end
 

@@ -27,6 +27,48 @@ pn.randperm(n [, {generator = }])
   The numbers 0 .. n - 1 in random order; int64. Fit for x:take: they are 0-based.
 pn.is_tensor(x)
   true if x is a tensor.
+arrays, by their names in NumPy and PyTorch
+  Names that differ here; axes and slices count from 1, index tensors from 0. help"pn" lists all.
+      argwhere, flatnonzero       x:nonzero()
+      astype, type                x:to(dtype)
+      array_split                 x:chunk(n, axis)
+      bitwise and boolean masks   x[mask], x:masked_select(mask)
+      broadcast_arrays, expand    x:broadcast_to(sizes)
+      bucketize, digitize         edges:searchsorted(x, "right")
+      cat, hstack, vstack         pn.concatenate({x, y}, axis)
+      clip                        x:clamp(low, high)
+      column_stack, dstack        pn.stack({x, y}, axis)
+      count_nonzero               x:ne(0):sum()
+      dot, inner, mm, bmm, mv, @  x:matmul(y)
+      equal, array_equal          x:eq(y):all():item()
+      expand_dims, x[None]        x:unsqueeze(axis)
+      flipud, fliplr              x:flip(axis)
+      fmod, %                     x % y, the sign of y
+      hypot                       (x ^ 2 + y ^ 2):sqrt()
+      index_select, x[i]          x:take(axis, i), i from 0
+      inv                         x:inverse()
+      lerp                        x + (y - x) * t
+      linalg.norm of matrices     x:matrix_norm(p)
+      log_ndtr, expit, gammaln    x:log_ndtr(), x:sigmoid(), x:lgamma()
+      logical_xor                 x:ne(y) of two bool
+      logspace, geomspace         10 ^ pn.linspace(a, b, n)
+      masked_fill                 pn.where(mask, value, x)
+      nanmax, nanmin              pn.where(x:isnan(), -math.huge, x):max()
+      narrow, x[a:b]              x:slice(axis, first, last), from 1
+      percentile                  x:quantile(p / 100, axis)
+      put_along_axis, index_add   x:scatter_add(axis, i, src)
+      randint, permutation        pn.randint(low, high, sizes), pn.randperm(n)
+      ravel, view, resize         x:flatten(), x:reshape(sizes)
+      repeat of NumPy             x:repeat_interleave(n, axis)
+      repeat of PyTorch           x:tile{n, m}
+      solve(a, b, left=False)     a:solve_right(b)
+      swapaxes                    x:transpose(axis1, axis2)
+      take_along_axis             x:gather(axis, i)
+      tensordot, vdot             pn.einsum("ij,jk->ik", x, y)
+      tolist, item                x:totable(), x:item()
+      true_divide, floor_divide   x / y, x // y
+      tri, tril_indices           pn.ones(n, n):tril(), :nonzero()
+      var(ddof=1)                 x:var(axes, correction)
 pn.seed(n)
   Seeds the default generator, whose seed is 0 unless a script (or the host) sets another: two runs draw the same.
       pn.seed(os.time())      -- other numbers in each run

@@ -1,0 +1,122 @@
+-- Matrices, norms and least squares, against NumPy and PyTorch.
+local pn = require "penumbra"
+local case = require "spec.lua.array_case"
+
+local g, float, same = case.golden, case.float, case.same
+local x, z, low, right = float(g.x), float(g.z), float(g.low), float(g.right)
+local tall, wide, four = x:slice(2, 1, 3), x:slice(1, 1, 3), x:slice(2, 1, 4)
+local batch = pn.stack { tall, tall:flip(1) * 2 + 0.1 }
+local inf = math.huge
+
+describe("matrices", function()
+  it("have norms", function()
+    same(x:norm(), g.norm)
+    same(x:norm { axis = 2 }, g.norm_rows)
+    same(x:norm { axis = { 1, 2 }, keepdim = true }, float { { g.norm } })
+    same(x:norm { p = 1, axis = 1 }, g.norm_1)
+    same(x[1]:norm { p = 3 }, g.norm_3)
+    same(x[1]:norm { p = 0.5 }, g.norm_half)
+    same(x[1]:norm { p = -2 }, g.norm_minus)
+    same(x:norm { p = inf, axis = 2 }, g.norm_inf)
+    same(x:norm { p = -inf, axis = 2 }, g.norm_least)
+    same(z:norm { p = 0, axis = 2 }, g.norm_0)
+    same(pn.tensor({ 3, 4 }, { dtype = "int64" }):norm(), 5)
+    same(x:to("float32"):norm(), g.norm, 1e-6)
+    for name, p in pairs { fro = "fro", nuc = "nuc", spectral = 2, columns = 1, rows = inf } do
+      same(batch:matrix_norm(p), g[name], 1e-13)
+    end
+    for name, p in pairs { least = -2, columns_least = -1, rows_least = -inf } do
+      same(tall:matrix_norm(p), g[name], 1e-13)
+    end
+  end)
+
+  it("have norms with a gradient at 0", function()
+    same(case.slope(function(v) return v:norm { p = 3, axis = 2 } end, z), g.norm_slope)
+    for _, p in ipairs { 1, 1.5, 2, 3, inf } do
+      local w = pn.param(float { 0, 0 })
+      same(pn.grad(w:norm { p = p }, { w })[1], float { 0, 0 })
+    end
+  end)
+
+  it("have diagonals and products", function()
+    same(x[1]:diag(2), g.diag_up)
+    same(x:diag(-1), g.diag_down)
+    same(batch:trace(), g.trace)
+    same(x[1]:outer(x:select(2, 1)), g.outer)
+    same(tall:cross(tall:flip(1)), g.cross)
+    same(x:slice(1, 1, 3):cross(x:slice(1, 2, 4), 1), g.cross_first)
+    same(pn.block_diag { pn.ones(1, 2), pn.ones(1, 1) * 2 }, g.block_diag)
+    same(four:matrix_power(5), g.matrix_power, 1e-13)
+    same(four:matrix_power(-3), g.matrix_power_minus, 1e-12)
+    same(four:matrix_power(0), pn.eye(4))
+    local none, message, code = pn.zeros(2, 2):matrix_power(-1)
+    assert.same({ nil, "singular" }, { none, code }, message)
+  end)
+
+  it("have pseudo-inverses and least squares", function()
+    assert.same(g.rank, { tall:matrix_rank():item(), low:matrix_rank():item() })
+    assert.same({ 3, 3 }, batch:matrix_rank():totable())
+    same(tall:pinv(), g.pinv_tall, 1e-13)
+    same(wide:pinv(), g.pinv_wide, 1e-13)
+    same(low:pinv(), g.pinv_low, 1e-12)
+    same(batch:pinv(), g.pinv_batch, 1e-13)
+    same(tall:to("float32"):pinv(), g.pinv_tall, 1e-5)
+    same(pn.zeros(2, 3):pinv(), pn.zeros(3, 2))
+    same(case.slope(pn.pinv, tall), g.pinv_tall_slope, 1e-12)
+    same(case.slope(pn.pinv, wide), g.pinv_wide_slope, 1e-12)
+    same(tall:lstsq(right), g.lstsq, 1e-13)
+    same(tall:lstsq(right:select(2, 1)), g.lstsq_one, 1e-13)
+    same(wide:lstsq(right:slice(1, 1, 3)), g.lstsq_wide, 1e-13)
+    same(low:lstsq(x:t()), g.lstsq_low, 1e-12)
+    same(case.slope(function(a) return a:lstsq(right) end, tall), g.lstsq_a, 1e-12)
+    same(case.slope(function(b) return tall:lstsq(b) end, right), g.lstsq_b, 1e-12)
+  end)
+
+  it("are solved from the right", function()
+    same(four:solve_right(right:t()), g.solve_right, 1e-13)
+    same(four:solve_right(right:select(2, 1)), g.solve_right[1], 1e-13)
+    same(four:solve_right(right:t()):matmul(four), right:t(), 1e-13)
+    local none, message, code = pn.zeros(2, 2):solve_right(pn.ones(2))
+    assert.same({ nil, "singular" }, { none, code }, message)
+  end)
+
+  it("have covariances", function()
+    same(x:cov(), g.cov)
+    same(x[1]:cov { correction = 0 }, g.cov_one)
+    same(x:corrcoef(), g.corrcoef)
+  end)
+
+  it("have gradients of both orders as finite differences", function()
+    local a, b = float { { 1, 0.5 }, { -0.3, 2 }, { 0.7, 0.1 } }, float { 1, -1, 0.5 }
+    case.differentiates(pn.pinv, a)
+    case.differentiates(pn.pinv, a:t())
+    case.differentiates(pn.lstsq, a, b)
+    case.differentiates(function(m, v) return m:solve_right(v) end, a:slice(1, 1, 2), b:slice(1, 1, 2))
+    case.differentiates(function(m) return m:norm { p = 3, axis = 1 } + m:norm { axis = 1 } end, a)
+    case.differentiates(function(m) return m:matrix_norm("nuc") end, a)
+    case.differentiates(function(m) return m:diagonal(-1):cumsum() + m:cov():trace() end, a)
+    case.differentiates(function(m) return m:diag_embed(1):matrix_norm(1) end, a)
+    case.differentiates(function(m) return m:corrcoef() end, a:t())
+    case.differentiates(function(m) return m:matrix_power(3) end, a:slice(1, 1, 2))
+    case.differentiates(function(m, n) return m:cross(n, 1) end, a, b:unsqueeze(2))
+  end)
+
+  it("replay to the same bits, with gradients", function()
+    local w = pn.param(tall)
+    local function step(v) return pn.grad(((w * v):pinv() + v:sum()):square():sum(), { w })[1] end
+    case.replays(step, tall * 0 + 1)
+    case.replays(function(v) return v:lstsq(right) end, tall)
+    case.replays(function(v) return v:norm { p = 3, axis = 1 } + v:t():matrix_norm(1) end, tall)
+  end)
+
+  it("are refused by name where they do not fit", function()
+    for name, f in pairs { norm = function() x:norm { p = 0 / 0 } end, matrix_norm = function() x:matrix_norm(3) end,
+        diag = function() pn.tensor(1):diag() end, trace = function() x[1]:trace() end, outer = function()
+        x:outer(x) end, cross = function() x:cross(x) end, block_diag = function() pn.block_diag {} end,
+        matrix_power = function() x:matrix_power(2) end, solve_right = function() x:solve_right(x) end,
+        pinv = function() x:pinv { rtol = -1 } end, lstsq = function() x:lstsq(x[1]) end, matrix_rank = function()
+        x[1]:matrix_rank() end, cov = function() batch:cov() end, corrcoef = function() x[1]:corrcoef() end } do
+      assert.error_matches(f, "^" .. name .. ": ")
+    end
+  end)
+end)
