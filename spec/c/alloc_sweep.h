@@ -3,12 +3,21 @@
 ** run again and again in a fresh context whose allocator fails at the n-th request, once or from there
 ** on, n = 1, 2, ... until nothing fails any more. Each time: the work reports failure with PN_NOMEM, no
 ** object is left, the same context does the work right afterwards, and no block is left after closing.
+**
+** The time of a whole sweep grows with the square of the allocations. `make soak` does it whole; otherwise one place of
+** every stretch fails, at random in it, with as many stretches as SWEEP_ONCE and SWEEP_LASTING say: what has fewer
+** allocations is swept whole. Each run draws other places (PN_SEED gives them again), and a failure names its own.
 */
 #ifndef PN_SPEC_ALLOC_SWEEP_H
 #define PN_SPEC_ALLOC_SWEEP_H
 
+#include <limits.h>
 #include <stdlib.h>
+#include <time.h>
 #include "check.h"
+#include "soak.h"
+
+enum { SWEEP_ONCE = 150, SWEEP_LASTING = 50 };
 
 /* The work: true if everything succeeded. Results are left to the scope that is open around it; what is
  * new (not scoped) it releases itself, on failure too. */
@@ -45,19 +54,21 @@ static inline bool sweep_say(const char *name, long n, const char *what) {
   return false;
 }
 
-/* One run that fails at the n-th request after the context's creation. *more: something did fail. */
-static inline bool sweep_once(const char *name, sweep_work work, const void *data, int threads, long n, bool lasting,
+/* One run that fails at the n-th request after the context's creation. *more: something did fail; returns how many
+ * requests were made and one, 0 if anything is wrong. */
+static inline long sweep_once(const char *name, sweep_work work, const void *data, int threads, long n, bool lasting,
                               bool *more) {
   sweep_memory m = {0};
   bool good = true;
   pn_context *c = pn_context_new(&(pn_context_config){
       .allocate = sweep_allocate, .allocator_data = &m, .pool_limit = PN_NO_POOL, .seed = 1, .threads = threads});
-  if (!c) return sweep_say(name, n, "no context");
+  if (!c) return sweep_say(name, n, "no context"); /* 0 */
   m.requests = 0;
   m.fail_at = n;
   m.lasting = lasting;
   size_t mark = pn_scope_open(c);
   bool done = work(c, data);
+  long requests = m.requests;
   *more = m.failed > 0;
   m.fail_at = 0;
   pn_scope_close(c, mark);
@@ -72,16 +83,29 @@ static inline bool sweep_once(const char *name, sweep_work work, const void *dat
   pn_context_clear_error(c);
   pn_context_close(c);
   if (m.blocks != 0) good = sweep_say(name, n, "memory is left");
-  return good;
+  return good ? requests + 1 : 0;
+}
+
+/* Failures in one place of each of `stretches`, in every place where that is whole. */
+static inline bool sweep_places(const char *name, sweep_work work, const void *data, int threads, long requests,
+                                bool lasting, long stretches) {
+  static uint64_t random;
+  if (random == 0) random = getenv("PN_SEED") ? soak_seed() : (uint64_t)time(NULL);
+  long stretch = getenv("PN_SOAK") ? 1 : 1 + requests / stretches;
+  bool more = true;
+  for (long first = 1; more; first += stretch) {
+    long n = first + (long)soak_random(&random, (uint64_t)stretch);
+    if (!sweep_once(name, work, data, threads, n, lasting, &more)) return false;
+  }
+  return true;
 }
 
 /* Counts as one check. */
 static inline void sweep_threads(const char *name, sweep_work work, const void *data, int threads) {
-  bool good = true, more = true;
-  for (long n = 1; good && more; n++) good = sweep_once(name, work, data, threads, n, false, &more);
-  more = true;
-  for (long n = 1; good && more; n++) good = sweep_once(name, work, data, threads, n, true, &more);
-  check_record(good);
+  bool more;
+  long requests = sweep_once(name, work, data, threads, LONG_MAX, false, &more);
+  check_record(requests && sweep_places(name, work, data, threads, requests, false, SWEEP_ONCE) &&
+               sweep_places(name, work, data, threads, requests, true, SWEEP_LASTING));
 }
 
 static inline void sweep(const char *name, sweep_work work, const void *data) { sweep_threads(name, work, data, 1); }
