@@ -10,7 +10,8 @@
 --- stays), future (the true images: pixels of its own noise cost a score nothing else can go below).
 --- Other options: --kind box, gravity or polygon; --iterations 4000; --batch 32; --network conv, with --filters 8 (the
 --- paper's have 32), or layers, of 128 and 64 units; --train 5000 and --test 100 videos; --samples 32; --seed 1;
---- --lr 0.005, which falls to a twentieth; --particles 8 of arsgls.
+--- --lr 0.005, which falls to a twentieth; --particles 8 of arsgls; --minutes: of training, after which a run is scored
+--- as it is and may be gone on with.
 ---
 --- Scores, each a mean over test videos and samples of images: the Wasserstein-1 distance from the true image, both
 --- taken as distributions over pixels (an empty image counts as 32 pixels away), and the share of equal pixels. Up to
@@ -22,7 +23,8 @@ local pn = require "penumbra"
 local images = require "penumbra.models.image_network"
 
 local option = { model = "all", kind = "box", iterations = 4000, batch = 32, filters = 8, train = 5000, test = 100,
-  samples = 32, seed = 1, lr = 0.005, particles = 8, network = "conv", out = false, quick = false, threads = 1 }
+  samples = 32, seed = 1, lr = 0.005, particles = 8, network = "conv", minutes = 1e9, out = false,
+  quick = false, threads = 1 }
 local CONTEXT, AHEAD, SIDE, PIXELS = 20, 40, 32, 1024
 local o32 = { dtype = "float32" }
 
@@ -137,7 +139,7 @@ local function path_of(name, model)
 end
 
 local function train(name, m, videos)
-  local last
+  local last, start = nil, pn.clock()
   local s = m:fit { series = training_set(videos), window = CONTEXT, iterations = option.iterations,
     batch = option.batch, lr = option.lr, decay = 0.05, clip = 150, seed = option.seed,
     checkpoint = path_of("run.safetensors", name) or nil, resume = option.out and true or false,
@@ -147,6 +149,7 @@ local function train(name, m, videos)
         print(("%s: iteration %d, loss %.5f a pixel, %.0f s"):format(name, s.iteration, last, s.seconds))
         io.stdout:flush()
       end
+      return pn.clock() - start < 60 * option.minutes
     end }
   print(("%s: %d iterations in %.1f minutes, loss %.5f"):format(name, s.iteration, s.seconds / 60, last or s.loss))
   return s.seconds
