@@ -96,10 +96,12 @@ function data.open(path, given)
 end
 
 --- What stands in a JSON file (may be gzipped): objects as tables by name, arrays as lists (pn.tensor makes tensors of
---- lists of numbers), null as NaN, a missing number.
-function data.json(path)
+--- lists of numbers), null as NaN, a missing number. {lines = true}: a file with one value a line gives the list of
+--- these; blank lines count for nothing, and a bare NaN is an empty text.
+function data.json(path, given)
   options.argument("json", "path", path, "string")
-  return files.json(path)
+  local o = options.check("json", given, {lines = false})
+  return files.json(path, o.lines)
 end
 
 --- The tensor in a NumPy .npy file (may be gzipped). Integers load as int64, half precision as float32.
@@ -186,6 +188,28 @@ end
 function data.series(list, given)
   local module = require "penumbra.data.series"
   return module.new("series", list, options.check("series", given, module.options))
+end
+
+--- gluonts(path [, {freq =, features =, dtype =}]): a file of GluonTS's as a set of series (pn.data.series): JSON, one
+--- object a line (may be gzipped): start, target (numbers, or lists of them for several variables, a list each),
+--- item_id, feat_dynamic_real (covariates), feat_static_cat (whose first is the identity). NaN, "NaN" and null are
+--- missing values. Identities that are not given count the lines; `identities = n`: they start again after every n
+--- lines, as in test files with several windows of the same series.
+function data.gluonts(path, given)
+  return require("penumbra.data.series_files").gluonts(path, given)
+end
+
+--- series_csv(path [, {by = "column"}]): a CSV file (may be gzipped) as a set of series (pn.data.series): each column a
+--- series, or with by = "row" each row, empty cells behind its end left out, as the M4 competition has it. Options:
+---   by        "column" or "row"
+---   columns   which columns: a list of names or places (all but that of the dates, or of the names)
+---   date      the column of the dates, a name (by column): its first is the start of all series
+---   name      the column of the names, a name or place (by row)
+---   joint     true: all columns are one series of several variables
+---   header    as of pn.data.csv
+---   start     of all series;  freq, features, dtype: as of pn.data.series
+function data.series_csv(path, given)
+  return require("penumbra.data.series_files").csv(path, given)
 end
 
 -- ---- saving ----

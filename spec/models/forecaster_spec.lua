@@ -8,6 +8,9 @@ local int64 = { dtype = "int64" }
 -- updates one by one agree in law alone
 local kinds = {
   deepar = { options = function(size) return { size = size, hidden = 5, layers = 2 } end },
+  deep_state = { options = function(size)
+    return { size = size, hidden = 4, trend = true, seasonal = { 3, { period = 2, every = 3 } }, offset = true }
+  end },
 }
 
 local function options_of(name, size, more)
