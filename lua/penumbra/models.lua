@@ -13,8 +13,12 @@ local models = {}
 
 -- constructors: name -> the module that has it, under the same name
 local members = {
+  arsgls = "arsgls",
   deep_state = "deep_state",
   deepar = "deepar",
+  rsgls = "rsgls",
+  rsgls_issm = "rsgls_issm",
+  sgls = "sgls",
   load = "forecaster",
 }
 

@@ -1,0 +1,108 @@
+--- Auxiliary variable recurrent switching Gaussian linear systems: what the linear system emits is a hidden variable z,
+--- of which a network makes the law of an observation: numbers, counts of 0 and 1, images.
+---
+---     local m = pn.models.arsgls{size = 1, states = 16, switches = 10, auxiliary = 10, base = 20, hidden = {64},
+---       transition_hidden = 64, particles = 10}
+---     local m = pn.models.arsgls{size = 1024, states = 10, switches = 8, auxiliary = 2, emission = decoder,
+---       encoder = ladder, scaling = "none"}                                             -- networks of one's own
+---
+--- Options: those of forecasters and of penumbra.models.switching_model, and
+---
+---     auxiliary  size of z (that of `switches`)
+---     emission   "gaussian", "student_t" or "bernoulli": a network {64, 64} (`emission_hidden`) gives the parameters
+---                of each number of y. Or what is called with z [..., auxiliary] and gives a distribution of y: with
+---                batch [..., size], or batch [...] and event [size] (then a step counts if all of it was observed)
+---     encoder    {64, 64, 64}: hidden layers of the ladder: z is read from the last but one, the switch from the last.
+---                Or what is called with y [T, B, size] and features of u (or nil) and gives {z = {loc =, variance =},
+---                s = {loc =, variance =}}, either of them or both; false: proposals do not look at y
+---     recurrent  true; false: the switch does not follow the state
+---     controls   {"d"}: which control matrices there are where there are covariates, of "b" and "d"
+---
+--- Networks of one's own are tables that hold their layers, so that they are found and trained; a model that has them
+--- saves its state by pn.save(path, m:state()). Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.
+-- help: pn.models
+local base_matrices = require "penumbra.models.base_matrices"
+local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
+local forecaster = require "penumbra.models.forecaster"
+local ladder = require "penumbra.models.ladder"
+local options = require "penumbra.options"
+local parameters = require "penumbra.nn.parameters"
+local switching_model = require "penumbra.models.switching_model"
+
+local arsgls = {}
+
+local class, unsaved_class
+
+-- ---- emissions ----
+
+local function part(y, k, n)
+  local size = y:size(-1) // n
+  return y:slice(-1, (k - 1) * size + 1, k * size)
+end
+
+local laws = {
+  gaussian = { width = 2, law = function(y, floor)
+    return dist.normal(part(y, 1, 2), (part(y, 2, 2):softplus():square() + floor):sqrt())
+  end },
+  student_t = { width = 3, law = function(y, floor) -- more than 2 degrees of freedom: a variance
+    return dist.student_t { df = part(y, 3, 3):softplus() + 2, loc = part(y, 1, 3),
+      scale = (part(y, 2, 3):softplus():square() + floor):sqrt() }
+  end },
+  bernoulli = { width = 1, law = function(y)
+    return dist.bernoulli { logits = y }
+  end },
+}
+
+local emission_class = { __name = "emission", __index = parameters.methods, __call = function(self, z)
+  return laws[self.law].law(self.net(z), self.floor)
+end }
+
+local function emission_of(o, floor)
+  if type(o.emission) ~= "string" then
+    return o.emission
+  elseif not laws[o.emission] then
+    core.error(("arsgls: emission must be 'gaussian', 'student_t', 'bernoulli' or what gives a distribution, got '%s'")
+      :format(o.emission))
+  end
+  local sizes = { o.auxiliary, table.unpack(o.emission_hidden) }
+  sizes[#sizes + 1] = o.size * laws[o.emission].width
+  return setmetatable({ law = o.emission, floor = floor, net = base_matrices.multilayer(sizes, o.dtype) },
+    emission_class)
+end
+
+local function is_list(x)
+  return type(x) == "table" and getmetatable(x) == nil and type(x[1]) == "number"
+end
+
+local own_options = { auxiliary = options.optional "number", emission = options.any "gaussian",
+  emission_hidden = { 64, 64 }, encoder = options.any(nil), recurrent = true, controls = options.optional "table" }
+
+--- arsgls{size =, states =, switches =, auxiliary =, ...}: a recurrent switching system with an auxiliary variable and
+--- a network of the observation; pn.help "penumbra.models.arsgls".
+function arsgls.arsgls(given)
+  local o = switching_model.checked("arsgls", given, own_options)
+  options.whole("arsgls", "states", o.states or 0, 1)
+  o.auxiliary = options.whole("arsgls", "auxiliary", o.auxiliary or o.switches, 1)
+  local self = switching_model.build(forecaster.new(class, o), o, { kind = "gaussian", recurrent = o.recurrent,
+    emitted = o.auxiliary, controls = o.controls or { "d" } })
+  self.emission = emission_of(o, self.floor)
+  if o.encoder == nil or is_list(o.encoder) then
+    self.encoder = ladder.encoder { inputs = o.size + self.input_size, hidden = o.encoder or { 64, 64, 64 },
+      s = o.switches, z = o.auxiliary, dtype = o.dtype, floor = self.floor }
+  else
+    self.encoder = o.encoder or nil
+  end
+  if type(o.emission) ~= "string" or not (o.encoder == nil or o.encoder == false or is_list(o.encoder)) then
+    self.given = {} -- networks of one's own stand in the fields above
+    setmetatable(self, unsaved_class)
+  end
+  return self
+end
+
+class = switching_model.class("arsgls")
+unsaved_class = switching_model.class("arsgls", { methods = { save = function()
+  core.error "save: this model has networks of your own: pn.save(path, m:state()) keeps its state"
+end } })
+
+return arsgls

@@ -1,0 +1,240 @@
+--- Matrices of a switching linear system as weighted averages of base matrices: a(s) = sum_k w_k(s) a_k, the weights a
+--- softmax of a network of the switch. Noise is diagonal; a base keeps the logarithms of its inverse scales.
+---
+---     local bases = base_matrices.new{num = 10, inputs = 5, hidden = {32},
+---       groups = {{"a", "c", "q", "r"}, {"f", "s"}}, parts = {f = "recurrence", s = "recurrence"},
+---       matrices = {a = {3, 3}, c = {2, 3}, f = {5, 3}}, noises = {q = {3}, r = {2}, s = {5}}}
+---     local held = bases:held()                  -- once for a pass: the bases by group, transformed
+---     local w = bases:weights(s)                 -- s [..., inputs]: a tensor [..., num] for each group
+---     held(w, "system")                          -- {a = [..., 3, 3], ..., q = [..., 3] variances}
+---
+--- How scales are averaged is a choice that the publication leaves open:
+---
+---     scales      (sum_k w_k sigma_k)^2
+---     variances   sum_k w_k sigma_k^2
+---     log_scales  exp(2 sum_k w_k log sigma_k)
+---
+--- Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, section 3.1 and appendix 7.7.
+-- help: module, methods bases
+local core = require "penumbra.core"
+local nn = require "penumbra.nn"
+local options = require "penumbra.options"
+local parameters = require "penumbra.nn.parameters"
+
+local base_matrices = {}
+local methods = {}
+
+--- multilayer(sizes, dtype [, slope = 0.01]): sizes[1] -> ... -> sizes[n], leaky rectifiers between layers.
+function base_matrices.multilayer(sizes, dtype, slope)
+  local layers = {}
+  for k = 2, #sizes do
+    layers[#layers + 1] = nn.linear(sizes[k - 1], sizes[k], { dtype = dtype })
+    layers[#layers + 1] = k < #sizes and nn.leaky_relu { slope = slope or 0.01 } or nil
+  end
+  return nn.sequential(layers)
+end
+
+-- ---- where the bases begin ----
+
+local starts = {}
+
+-- The identity, with noise beside it so that bases differ.
+function starts.identity(num, shape, o)
+  return core.eye(shape[1], { dtype = o.dtype }) + core.randn({ num, shape[1], shape[2] },
+    { dtype = o.dtype }) * (o.spread / shape[2] ^ 0.5)
+end
+
+function starts.normal(num, shape, o)
+  return core.randn({ num, shape[1], shape[2] }, { dtype = o.dtype })
+end
+
+-- Variance 1 / columns: outputs are as large as inputs.
+function starts.fan_in(num, shape, o)
+  return starts.normal(num, shape, o) * shape[2] ^ -0.5
+end
+
+-- Rows or columns, the fewer of them, orthonormal.
+function starts.orthogonal(num, shape, o)
+  local long, short = math.max(shape[1], shape[2]), math.min(shape[1], shape[2])
+  local q = core.qr(core.randn({ num, long, short }, { dtype = o.dtype }))
+  return shape[1] >= shape[2] and q or q:transpose(-2, -1)
+end
+
+-- Logarithms of inverse scales, each base another one between the two ends, evenly in the logarithm, in random order.
+local function log_inverse_scales(num, size, ends, o)
+  local low, high = math.log(ends[1]), math.log(ends[2])
+  local steps = num > 1 and core.linspace(low, high, num, { dtype = o.dtype })
+    or core.full({ 1 }, (low + high) / 2, { dtype = o.dtype })
+  local order = core.randperm(num)
+  return -steps:take(1, order):unsqueeze(2):broadcast_to({ num, size }):contiguous()
+end
+
+-- ---- variances of averages ----
+
+local averages = {}
+
+averages.scales = { held = function(x) return (-x):exp() end, variance = function(x) return x:square() end }
+averages.variances = { held = function(x) return (x * -2):exp() end, variance = function(x) return x end }
+averages.log_scales = { held = function(x) return x end, variance = function(x) return (x * -2):exp() end }
+
+--- averages: the names of the ways in which covariances are averaged, the default first.
+base_matrices.averages = { "scales", "variances", "log_scales" }
+
+-- ---- a pass ----
+
+--- bases:weights(s): the weights of the bases at switches s [..., inputs]: a list with a tensor [..., num] for each
+--- group. Without a network the switch itself, one of num.
+function methods:weights(s)
+  local list = {}
+  if not self.net then
+    for g = 1, #self.groups do
+      list[g] = s
+    end
+    return list
+  end
+  local logits = self.net(s)
+  for g = 1, #self.groups do
+    list[g] = logits:slice(-1, (g - 1) * self.num + 1, g * self.num):softmax(-1)
+  end
+  return list
+end
+
+-- The bases of these names side by side, [num, columns], and where each of them stands.
+local function flat(self, names, frozen)
+  local columns, places, at = {}, {}, 0
+  for _, name in ipairs(names) do
+    local x = self.bases[name]
+    x = frozen and frozen[name] and x:detach() or x
+    if self.scaling ~= 1 then
+      x = x * self.scaling
+    end
+    local shape = self.shapes[name]
+    local size = shape[1] * (shape[2] or 1)
+    x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.num, size }
+    columns[#columns + 1] = x
+    places[#places + 1] = { name = name, first = at + 1, last = at + size, rows = shape[1], columns = shape[2] }
+    at = at + size
+  end
+  return #columns == 1 and columns[1] or core.concatenate(columns, 2), places
+end
+
+local function matrices_at(self, group, w, into)
+  local all = w:matmul(group.values)
+  local lead = w:shape()
+  for _, place in ipairs(group.places) do
+    local x = #group.places == 1 and all or all:slice(-1, place.first, place.last)
+    if place.columns then
+      lead[w:ndim()], lead[w:ndim() + 1] = place.rows, place.columns
+      into[place.name] = x:reshape(lead)
+      lead[w:ndim() + 1] = nil
+    else
+      into[place.name] = averages[self.average].variance(x) + self.floor
+    end
+  end
+end
+
+local held_class = { __name = "held bases", __call = function(held, weights, wanted)
+  local out = {}
+  for _, group in ipairs(held.groups) do
+    if not wanted or group.part == wanted then
+      matrices_at(held.self, group, weights[group.weights], out)
+    end
+  end
+  return out
+end }
+
+-- The names of a group by the part that they belong to: list of {part, names}.
+local function by_part(self, group)
+  local list, place = {}, {}
+  for _, name in ipairs(group) do
+    local part = self.parts[name] or "system"
+    if not place[part] then
+      list[#list + 1] = { part = part, names = {} }
+      place[part] = list[#list].names
+    end
+    table.insert(place[part], name)
+  end
+  return list
+end
+
+--- bases:held([frozen]): the bases as a pass uses them. What it gives is called with the weights and a part (all), and
+--- gives the matrices of that part at these weights: matrices [..., rows, columns], noises [..., size] as variances.
+--- frozen: a set of names that get no gradient.
+function methods:held(frozen)
+  local groups = {}
+  for g, group in ipairs(self.groups) do
+    for _, some in ipairs(by_part(self, group)) do
+      local values, places = flat(self, some.names, frozen)
+      groups[#groups + 1] = { weights = g, part = some.part, values = values, places = places }
+    end
+  end
+  return setmetatable({ self = self, groups = groups }, held_class)
+end
+
+--- bases:group_of(name): the number of the group whose weights average the matrix.
+function methods:group_of(name)
+  for g, group in ipairs(self.groups) do
+    for _, member in ipairs(group) do
+      if member == name then
+        return g
+      end
+    end
+  end
+  return core.error(("base_matrices: there is no matrix '%s'"):format(tostring(name)))
+end
+
+for name, method in pairs(parameters.methods) do
+  methods[name] = method
+end
+
+local class = { __name = "bases", __index = core.namespace("bases", methods) }
+
+local new_options = { num = options.required "number", inputs = options.required "number",
+  hidden = options.optional "table", groups = options.required "table", parts = options.optional "table",
+  matrices = options.required "table", noises = options.required "table", start = options.optional "table",
+  scales = options.optional "table", average = options.choice(table.unpack(base_matrices.averages)), floor = 1e-8,
+  scaling = 1, spread = 0.1, dtype = "float64" }
+
+--- base_matrices.new{...}: bases and the network of their weights.
+---
+--- num       bases
+--- inputs    size of the switch
+--- hidden    {32}: hidden layers of the network of the weights; without it there is none, the switch is one of num
+--- groups    lists of names: matrices of one group share their weights
+--- parts     name -> the part of a step that needs the matrix ("system")
+--- matrices  name -> {rows, columns}
+--- noises    name -> {size}
+--- start     name -> "identity", "normal", "fan_in", "orthogonal" (fan_in)
+--- scales    name -> {least, most}: where the scales of the noise begin ({1e-4, 1}), one for each base
+--- average   "scales", "variances" or "log_scales"
+--- floor     1e-8: what is added to each variance, a part of the model
+--- scaling   1: parameters are the bases divided by this; Adam then moves the bases so many times as fast
+--- spread    0.1: noise beside the identity
+function base_matrices.new(given)
+  local o = options.check("base_matrices", given, new_options)
+  options.whole("base_matrices", "num", o.num, 1)
+  local self = { num = math.tointeger(o.num), groups = o.groups, average = o.average, floor = o.floor,
+    scaling = o.scaling, noises = {}, shapes = {}, bases = {}, parts = o.parts or {} }
+  for _, group in ipairs(o.groups) do
+    for _, name in ipairs(group) do
+      local shape, start = o.matrices[name] or o.noises[name]
+      if o.noises[name] then
+        self.noises[name] = true
+        start = log_inverse_scales(self.num, shape[1], o.scales and o.scales[name] or { 1e-4, 1 }, o)
+      else
+        start = starts[o.start and o.start[name] or "fan_in"](self.num, shape, o)
+      end
+      self.shapes[name], self.bases[name] = shape, core.param((start / o.scaling):contiguous())
+    end
+  end
+  if o.hidden then
+    local sizes = { o.inputs, table.unpack(o.hidden) }
+    sizes[#sizes + 1] = self.num * #o.groups
+    self.net = base_matrices.multilayer(sizes, o.dtype)
+  end
+  return setmetatable(self, class)
+end
+
+base_matrices.methods = methods
+
+return base_matrices

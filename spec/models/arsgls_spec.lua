@@ -1,0 +1,146 @@
+-- Auxiliary variables and ladder proposals: precisions and normalisers of products written out, and the Kalman filter
+-- where the network is linear and the encoder the likelihood. Structures: a simulated seasonal series is forecast.
+local pn = require "penumbra"
+local arsgls, rsgls_issm = pn.models.arsgls, pn.models.rsgls_issm
+local ladder = require "penumbra.models.ladder"
+local kalman = pn.smc.kalman
+
+local function close(got, want, limit, what)
+  local d = (got - want):abs():max():item()
+  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
+end
+
+describe("a ladder proposal", function()
+  it("has the sum of the precisions, and its normaliser is that of the product", function()
+    pn.seed(1)
+    local x = pn.randn { 4, 3, 3 }
+    local mean, cov = pn.randn { 4, 3 }, x:matmul(x:transpose(-2, -1)) + pn.eye(3) * 0.1
+    local q = { loc = pn.randn { 4, 3 }, variance = pn.rand { 4, 3 } + 0.2 }
+    local after, after_cov, log_z = ladder.product(mean, cov, q)
+    local precision = cov:inverse() + (1 / q.variance):diag_embed()
+    close(after_cov:inverse(), precision, 1e-8, "precision")
+    local eta = cov:inverse():matmul(mean:unsqueeze(-1)) + (q.loc / q.variance):unsqueeze(-1)
+    close(precision:matmul(after:unsqueeze(-1)), eta, 1e-8, "precision times mean")
+    local z = ladder.draw(after, after_cov, pn.randn { 4, 3 })
+    local law = pn.dist.multivariate_normal { loc = mean, covariance_matrix = cov }
+    local proposal = pn.dist.multivariate_normal { loc = after, covariance_matrix = after_cov }
+    close(ladder.log_ratio(log_z, z, q), law:log_prob(z) - proposal:log_prob(z), 1e-9, "log p - log pi")
+    local v = pn.rand { 4, 3 } + 0.1
+    local diagonal_mean, diagonal, diagonal_z = ladder.product_of_diagonals(mean, v, q)
+    local full_mean, full, full_z = ladder.product(mean, v:diag_embed(), q)
+    close(diagonal_mean, full_mean, 1e-10)
+    close(diagonal, full:diagonal(), 1e-10)
+    close(diagonal_z, full_z, 1e-10)
+  end)
+
+  it("reads the auxiliary variable from the last layer but one", function()
+    local e = ladder.encoder { inputs = 2, hidden = { 4, 5, 6 }, z = 2, s = 3, dtype = "float64" }
+    local q = e(pn.zeros { 7, 2 })
+    assert.same({ { 7, 2 }, { 7, 3 } }, { q.z.loc:shape(), q.s.variance:shape() })
+    assert.same({ { 5, 4 }, { 6, 6 } }, { e.z:parameters()[1]:shape(), e.s:parameters()[1]:shape() })
+  end)
+end)
+
+-- ---- a linear network of the observation ----
+
+local NOISE = 0.3
+
+-- y = z + N(0, noise), and an encoder that is this likelihood.
+local function linear(particles, noise, steps)
+  local m = arsgls { size = 2, states = 2, switches = 3, auxiliary = 2, base = 3, scaling = "none", floor = 0,
+    particles = particles, emission = function(z) return pn.dist.normal(z, noise ^ 0.5) end,
+    encoder = function(y) return { z = { loc = y, variance = pn.full(y:shape(), noise) } } end }
+  local system = { a = pn.tensor { { 0.9, 0.2 }, { -0.3, 0.8 } }, c = pn.tensor { { 1, 0.5 }, { 0.2, -1 } },
+    q = pn.tensor { 0.3, 0.2 }, r = pn.tensor { 0.4, 0.1 } }
+  for name, x in pairs(m.bases.bases) do
+    local v = system[name]
+    v = v and (v:ndim() == 1 and v:log() * -0.5 or v) or pn.zeros {}
+    x:set(v:broadcast_to(x:shape()):contiguous())
+  end
+  local y = pn.randn({ steps, 1, 2 }, { generator = pn.generator(2) })
+  local exact = kalman.log_likelihood({ transition = system.a, transition_noise = system.q:diag_embed(),
+    emission = system.c, emission_noise = (system.r + noise):diag_embed(), initial_mean = pn.zeros { 2 },
+    initial_cov = pn.eye(2) }, y)
+  return m, y, exact
+end
+
+describe("arsgls", function()
+  it("equals the Kalman filter, without variance, where the encoder is the likelihood", function()
+    for _, case in ipairs { { NOISE, 1 }, { 1e-18, 6 } } do -- one step; or no noise between y and z
+      for _, particles in ipairs { 1, 7 } do
+        local m, y, exact = linear(particles, table.unpack(case))
+        local wide = y:broadcast_to({ case[2], 5, 2 }):contiguous()
+        local e = m:log_evidence({ y = wide }, { generator = pn.generator(particles) })
+        close(e, exact, 1e-8, "evidence")
+        local ess = m:filtered { y = wide }.effective_sample_size
+        close(ess, pn.full({}, particles), 1e-6, "weights")
+      end
+    end
+  end)
+
+  it("is unbiased where z keeps its own noise, with and without an encoder, and where y is missing", function()
+    local m, y, exact = linear(32, NOISE, 4)
+    local wide = y:broadcast_to({ 4, 4000, 2 }):contiguous()
+    local spread = {}
+    for k, encoder in ipairs { m.encoder, false } do
+      m.encoder = encoder or nil
+      local ratio = (m:log_evidence({ y = wide }, { generator = pn.generator(k) }) - exact):exp()
+      local error = 6 * (ratio:var():item() / 4000) ^ 0.5
+      assert.is_true(error < 0.1 and math.abs(ratio:mean():item() - 1) < error)
+      spread[k] = ratio:var():item()
+    end
+    assert.is_true(spread[1] < 0.1 * spread[2]) -- the proposal that has looked
+    m = linear(5, 1e-18, 3)
+    local gone = pn.where(pn.tensor({ 0, 1, 0 }):gt(0):reshape { 3, 1, 1 }, 0 / 0, y:slice(1, 1, 3))
+    local s = { transition = m.bases.bases.a:select(1, 1):detach(),
+      transition_noise = pn.tensor { 0.3, 0.2 }:diag_embed(),
+      emission = m.bases.bases.c:select(1, 1):detach(), emission_noise = pn.tensor { 0.4, 0.1 }:diag_embed(),
+      initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
+    close(m:log_evidence { y = gone }, kalman.log_likelihood(s, gone, { missing = "nan" }), 1e-8, "missing")
+  end)
+
+  it("has networks of numbers, of heavy tails and of 0 and 1", function()
+    for _, emission in ipairs { "gaussian", "student_t", "bernoulli" } do
+      local m = arsgls { size = 3, states = 2, switches = 2, auxiliary = 2, emission = emission, scaling = "none",
+        particles = 4, emission_hidden = { 5 }, encoder = { 4, 5, 6 }, covariates = 2, features = 3 }
+      local y, u = pn.rand { 4, 2, 3 }:gt(0.5):to "float64", pn.randn { 4, 2, 2 }
+      local loss = m:loss { y = y, u = u }
+      for _, g in ipairs(pn.grad(loss, m:parameters())) do
+        assert.is_true(g:isfinite():all():item())
+      end
+      local paths = m:forecast({ y = y, u = u }, { steps = 2, num_paths = 6, u = pn.randn { 2, 2, 2 } })
+      assert.same({ 6, 2, 2, 3 }, paths:shape())
+      if emission == "bernoulli" then
+        close(paths * (1 - paths), pn.zeros {}, 0)
+      end
+      assert.error_matches(function() m:smooth { y = y, u = u } end, "smooth: arsgls has no latent state")
+    end
+  end)
+end)
+
+-- ---- structures ----
+
+describe("rsgls_issm", function()
+  it("has the published sizes, and forecasts a seasonal series that it has learnt", function()
+    assert.equal(32, rsgls_issm { seasonal = { 24, { period = 7, every = 24 } } }.states)
+    local g = pn.generator(5)
+    local time = pn.arange(60, { dtype = "int64" })
+    local pattern = pn.tensor { 2, -1, 0.5, -1.5 }
+    local y = (pattern:take(1, time % 4) + 3 + pn.randn({ 60 }, { generator = g }) * 0.1):reshape { 60, 1, 1 }
+    pn.seed(1)
+    local m = rsgls_issm { seasonal = { 4 }, switches = 2, base = 3, particles = 8, scaling = "standard" }
+    assert.equal(5, m.states)
+    local before = m:loss({ y = y }):item()
+    m:fit { series = { y = y:slice(1, 1, 50) }, iterations = 100, lr = 2e-2, decay = 0.3, seed = 1 }
+    assert.is_true(m:loss({ y = y }):item() < before - 1) -- nats for each value
+    local paths = m:forecast({ y = y:slice(1, 1, 50) }, { steps = 10, num_paths = 400 })
+    local mean, rest = paths:mean(1):reshape { 10 }, y:slice(1, 51, 60):reshape { 10 }
+    assert.is_true((mean - rest):abs():max():item() < 0.5) -- the pattern spans 3.5
+    local sd = paths:var(1):sqrt():reshape { 10 }
+    assert.is_true(((rest - mean) / sd):square():mean():item() < 4 and sd:max():item() < 0.6)
+    -- the same series that begins at another season
+    local late = m:filter({ y = y:slice(1, 2, 50), start = { 1 } })
+    local other = m:forecast(late, { steps = 10, num_paths = 400 }):mean(1):reshape { 10 }
+    assert.is_true((other - mean):abs():max():item() < 0.3)
+  end)
+end)
