@@ -59,7 +59,7 @@ local harmless = set [[
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
   quantile median searchsorted roll unbind repeat_interleave tile meshgrid one_hot
   kron atanh acosh logit log2 log10 cross_entropy huber
-  predictive_entropy two_moons circles spirals checkerboard rotating_boundary
+  predictive_entropy two_moons circles spirals checkerboard rotating_boundary ball_video
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
   num_parameters arguments identity leaf_beyond
@@ -77,6 +77,7 @@ local harmless = set [[
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
+  pixel_accuracy
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
