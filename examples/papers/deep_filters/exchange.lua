@@ -19,8 +19,8 @@ local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, iterations = 2500,
-  batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 800, quick = false, progress = false },
-  arg)
+  batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 150, quick = false,
+  progress = false }, arg)
 
 -- Table 1 of the document
 local paper = { deepar = { "0.009", "0.019" }, deep_state = { "0.010", "0.017" }, kvae_mc = { "0.010", "0.020" },
@@ -46,14 +46,13 @@ local function read()
   return pn.data.series(items, { freq = "B", features = true })
 end
 
-local problem = { name = "exchange", set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 }, embedding = 8,
+local size = option.iterations == 2500 and option.batch == 50 and "" or ("-%dx%d"):format(option.iterations, option.batch)
+local problem = { name = "exchange" .. size, set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 }, embedding = 8,
   iterations = option.iterations, batch = option.batch, lr = 5e-3, paths = option.paths,
   repeats = option.repeats, progress = option.progress }
 local grid = {}
 for _, scaling in ipairs { "mean", "standard", "change" } do
-  for _, context in ipairs { 30, 90 } do
-    grid[#grid + 1] = { scaling = scaling, context = context }
-  end
+  grid[#grid + 1] = { scaling = scaling, context = 30 }
 end
 -- what --choose found
 local choices = { all = { scaling = "change", context = 30 }, deep_state = { scaling = "change", context = 30 } }
