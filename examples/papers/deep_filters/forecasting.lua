@@ -1,0 +1,397 @@
+--- What exchange.lua and hourly.lua share: the protocol of rolling and long-term forecasts, its scores, the methods,
+--- runs that go on where they stopped, the table and the picture. It does nothing when it is run by itself.
+local pn = require "penumbra"
+
+local forecasting = {}
+
+-- ---- scores ----
+
+local function levels(count)
+  local list = {}
+  for i = 1, count - 1 do
+    list[i] = i / count
+  end
+  return list
+end
+
+local TENTHS, TWENTIETHS = levels(10), levels(20)
+
+--- Scores of draws [S, steps, B, 1] of y [steps, B, 1]: twice the quantile losses over the sum of |y|, the mean over
+--- the levels 0.1 ... 0.9 (`tenths`, what GluonTS and the paper's table report as CRPS) and 0.05 ... 0.95
+--- (`twentieths`), the quantiles those of the draws nearest to the level; and the sum of the exact CRPS of the draws
+--- over that of |y|.
+function forecasting.score(y, draws)
+  return {
+    tenths = pn.metrics.normalised_crps(y, draws, { levels = TENTHS, interpolation = "nearest" }),
+    twentieths = pn.metrics.normalised_crps(y, draws, { levels = TWENTIETHS, interpolation = "nearest" }),
+    crps = (pn.metrics.crps(y, draws, { fair = false }):sum() / y:abs():sum()):item(),
+  }
+end
+
+-- ---- forecasters without training ----
+
+-- Standard deviation of y_t - y_(t - lag) of each item, [B, 1], over the last `last` steps.
+local function change_sd(set, drop, lag, last)
+  local y = set:history { drop = drop, steps = last and last + lag or nil }.y
+  local n = y:size(1)
+  return (y:slice(1, lag + 1, n) - y:slice(1, 1, n - lag)):square():mean(1):sqrt()
+end
+
+-- A random walk whose steps are normal, their standard deviation that of the last `last` changes (all).
+local function random_walk(last)
+  return function(problem, _, drop, steps, paths, generator)
+    local set = problem.set
+    local y = set:history { drop = drop, steps = 1 }.y[1]
+    local sd = change_sd(set, drop, 1, last)
+    return y + (pn.randn({ paths, steps, #set, 1 }, { generator = generator }) * sd):cumsum(2)
+  end
+end
+
+-- The value of a season ago, with normal errors whose variance grows with each further season.
+local function seasonal_naive(problem, _, drop, steps, paths, generator)
+  local set, season = problem.set, problem.season
+  local y = set:history { drop = drop, steps = season }.y
+  local sd = change_sd(set, drop, season)
+  local means, scales = {}, {}
+  for h = 1, steps do
+    means[h] = y[(h - 1) % season + 1]
+    scales[h] = sd * math.sqrt((h - 1) // season + 1)
+  end
+  return pn.stack(means, 1) + pn.stack(scales, 1) * pn.randn({ paths, steps, #set, 1 }, { generator = generator })
+end
+
+-- ---- trained ones ----
+
+-- What the document says of all (its section 7.7.2), and what it leaves open: see exchange.lua.
+local function usual(problem, choice, more)
+  local o = { covariates = problem.set.covariates, series = problem.set.identities, embedding = problem.embedding,
+    features = 64, scaling = choice.scaling, least_scale = 1e-3 }
+  for name, value in pairs(more) do
+    o[name] = value
+  end
+  return o
+end
+
+-- Sizes of the document's 7.7.2; of KVAE, which it does not give, those of ARSGLS.
+local function switching(conditioning, more)
+  local o = { switches = 10, base = 20, hidden = { 64 }, transition_hidden = 64, particles = 10,
+    conditioning = conditioning }
+  for name, value in pairs(more or {}) do
+    o[name] = value
+  end
+  return o
+end
+
+local function rsgls_issm(conditioning)
+  return { make = function(problem, choice)
+    return pn.models.rsgls_issm(usual(problem, choice, switching(conditioning, { seasonal = problem.seasonal,
+      encoder = { 64 } })))
+  end }
+end
+
+local function arsgls(conditioning)
+  return { make = function(problem, choice)
+    return pn.models.arsgls(usual(problem, choice, switching(conditioning, { states = 16, auxiliary = 10,
+      emission = "gaussian" })))
+  end }
+end
+
+local function kvae(objective)
+  return { make = function(problem, choice)
+    return pn.models.kvae(usual(problem, choice, { latent = 10, state = 16, base = 20, units = 64, hidden = { 64, 64 },
+      objective = objective }))
+  end }
+end
+
+--- Methods by name: `make` (problem, choice) gives a forecaster; `draw` forecasts without training. fit: further
+--- options of m:fit.
+forecasting.methods = {
+  random_walk = { draw = random_walk() },
+  random_walk_250 = { draw = random_walk(250) },
+  seasonal_naive = { draw = seasonal_naive },
+  deepar = { make = function(problem, choice)
+    return pn.models.deepar(usual(problem, choice, { hidden = 40, layers = 2, output = choice.output or "student_t" }))
+  end },
+  deep_state = { make = function(problem, choice)
+    return pn.models.deep_state(usual(problem, choice, { hidden = 40, seasonal = problem.seasonal }))
+  end },
+  kvae_mc = kvae "monte_carlo",
+  kvae_rb = kvae "rao_blackwellised",
+  rsgls_issm = rsgls_issm "published",
+  rsgls_issm_exact = rsgls_issm "exact",
+  arsgls = arsgls "published",
+  arsgls_exact = arsgls "exact",
+}
+
+--- The order in tables, and the paper's Table 1 of exchange and electricity: rolling and long-term.
+forecasting.order = { "random_walk", "random_walk_250", "seasonal_naive", "ets", "arima", "deepar", "deep_state",
+  "kvae_mc", "kvae_rb", "rsgls_issm", "rsgls_issm_exact", "arsgls", "arsgls_exact" }
+
+-- ---- one run ----
+
+-- Draws of the steps after the set's last `drop` ones, by the trained model or a method without.
+local function draws(problem, method, model, choice, drop, steps, generator)
+  if method.draw then
+    return method.draw(problem, choice, drop, steps, problem.paths, generator)
+  end
+  local set = problem.set
+  local future = set:future { steps = steps, drop = drop }
+  local batch = set:history { steps = choice.history or choice.context, drop = drop }
+  return model:forecast(batch, { steps = steps, num_paths = problem.paths, u = future.u, generator = generator })
+end
+
+-- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
+local function evaluate_once(problem, method, model, choice, generator)
+  local all_y, all_draws, test, horizon = {}, {}, problem.test, problem.horizon
+  for k = 1, test // horizon do
+    local drop = test - (k - 1) * horizon
+    all_y[k] = problem.set:future({ steps = horizon, drop = drop }).y
+    all_draws[k] = draws(problem, method, model, choice, drop, horizon, generator)
+  end
+  local long_y = problem.set:future({ steps = test, drop = test }).y
+  local long_draws = draws(problem, method, model, choice, test, test, generator)
+  return { rolling = forecasting.score(pn.concatenate(all_y, 1), pn.concatenate(all_draws, 2)),
+    long = forecasting.score(long_y, long_draws) }, long_draws
+end
+
+-- Their means over problem.repeats sets of paths: the score of one set of 100 has a noise of some percent.
+local function evaluate(problem, method, model, choice, seed)
+  pn.seed(1000 + seed)
+  local generator, mean, long_draws = pn.generator(1000 + seed), nil, nil
+  for _ = 1, problem.repeats do
+    local scores
+    scores, long_draws = evaluate_once(problem, method, model, choice, generator)
+    mean = mean or { rolling = {}, long = {} }
+    for part, list in pairs(scores) do
+      for key, value in pairs(list) do
+        mean[part][key] = (mean[part][key] or 0) + value / problem.repeats
+      end
+    end
+  end
+  return mean, long_draws
+end
+
+--- run(problem, name, choice, seed [, files]): trains the method on all but the last problem.test steps (going on from
+--- the checkpoint files.checkpoint) and scores it on these. Returns {rolling =, long =, seconds =}, and the long draws.
+function forecasting.run(problem, name, choice, seed, files)
+  local method, model, seconds = forecasting.methods[name], nil, 0
+  pn.seed(seed)
+  if method.make then
+    model = method.make(problem, choice)
+    local o = { series = problem.set:without(problem.test), iterations = problem.iterations, batch = problem.batch,
+      window = choice.context + problem.horizon, context = choice.context, lr = problem.lr, decay = 1e-2, seed = seed,
+      checkpoint = files and files.checkpoint or nil, resume = files and true or false,
+      progress = problem.progress }
+    for key, value in pairs(method.fit or {}) do
+      o[key] = value
+    end
+    seconds = model:fit(o).seconds
+  end
+  local scores, long_draws = evaluate(problem, method, model, choice, seed)
+  scores.seconds = seconds
+  return scores, long_draws
+end
+
+-- ---- results in a file: one line a run ----
+
+local COLUMNS = { "rolling", "long", "rolling_twentieths", "long_twentieths", "rolling_crps", "long_crps", "minutes" }
+
+local function line_of(problem, name, seed, s)
+  return table.concat({ problem.name, name, seed, ("%.6f"):format(s.rolling.tenths), ("%.6f"):format(s.long.tenths),
+    ("%.6f"):format(s.rolling.twentieths), ("%.6f"):format(s.long.twentieths), ("%.6f"):format(s.rolling.crps),
+    ("%.6f"):format(s.long.crps), ("%.2f"):format(s.seconds / 60) }, " ")
+end
+
+--- read(path): results by method: list of {seed =, rolling =, long =, ...}; empty where there is no file.
+function forecasting.read(path, set_name)
+  local found, file = {}, path and io.open(path)
+  for line in file and file:lines() or function() end do
+    local words = {}
+    for word in line:gmatch "%S+" do
+      words[#words + 1] = word
+    end
+    if words[1] == set_name and #words >= 3 + #COLUMNS then
+      local one = { seed = tonumber(words[3]) }
+      for k, column in ipairs(COLUMNS) do
+        one[column] = tonumber(words[3 + k])
+      end
+      found[words[2]] = found[words[2]] or {}
+      table.insert(found[words[2]], one)
+    end
+  end
+  if file then
+    file:close()
+  end
+  return found
+end
+
+local function has(found, name, seed)
+  for _, one in ipairs(found[name] or {}) do
+    if one.seed == seed then
+      return true
+    end
+  end
+  return false
+end
+
+--- run_all(problem, names, choices, seeds, option): runs what the file option.results does not have yet, a line for
+--- each run appended; returns the results by method, and the long draws of the first seed where they were made.
+function forecasting.run_all(problem, names, choices, seeds, option)
+  local found, pictures = forecasting.read(option.results, problem.name), {}
+  for _, name in ipairs(names) do
+    for seed = 1, forecasting.methods[name].make and seeds or math.min(seeds, 3) do
+      local wanted = option.picture and seed == 1
+      if not has(found, name, seed) or wanted then
+        local files = option.results and { checkpoint = ("%s.%s.%s.%d.safetensors"):format(option.results, problem.name,
+          name, seed) }
+        local s, long_draws = forecasting.run(problem, name, choices[name] or choices.all, seed, files)
+        pictures[name] = wanted and long_draws or pictures[name]
+        if not has(found, name, seed) then
+          local line = line_of(problem, name, seed, s)
+          if option.results then
+            local file = assert(io.open(option.results, "a"))
+            file:write(line, "\n")
+            file:close()
+          end
+          found[name] = found[name] or {}
+          table.insert(found[name], { seed = seed, rolling = s.rolling.tenths, long = s.long.tenths,
+            rolling_twentieths = s.rolling.twentieths, long_twentieths = s.long.twentieths,
+            rolling_crps = s.rolling.crps, long_crps = s.long.crps, minutes = s.seconds / 60 })
+        end
+      end
+    end
+  end
+  return found, pictures
+end
+
+-- ---- what is open is chosen on the last steps of the training data ----
+
+--- choose(problem, names, grid, option): runs each method with each choice of the grid on the training data without its
+--- last problem.test steps, and scores it on these, one seed; prints all and returns the best choice of each, by the
+--- sum of rolling and long-term scores over those of the random walk.
+function forecasting.choose(problem, names, grid, option)
+  local inner, best = {}, {}
+  for key, value in pairs(problem) do
+    inner[key] = value
+  end
+  inner.set, inner.iterations = problem.set:without(problem.test), option.choose_iterations or problem.iterations
+  local walk = forecasting.run(inner, "random_walk", grid[1], 1)
+  for _, name in ipairs(names) do
+    local least = math.huge
+    for _, choice in ipairs(forecasting.methods[name].make and grid or {}) do
+      local ok, s = pcall(forecasting.run, inner, name, choice, 1)
+      if not ok then
+        io.write(("choose %s %s scaling %s context %d: %s\n"):format(problem.name, name, choice.scaling, choice.context,
+          tostring(s)))
+        s = { rolling = { tenths = 1 / 0 }, long = { tenths = 1 / 0 }, seconds = 0 }
+      end
+      local total = s.rolling.tenths / walk.rolling.tenths + s.long.tenths / walk.long.tenths
+      io.write(("choose %s %s scaling %-8s context %3d: rolling %.5f long %.5f, %.2f of the random walk, %.1f min\n")
+        :format(problem.name, name, choice.scaling, choice.context, s.rolling.tenths, s.long.tenths, total / 2,
+          s.seconds / 60))
+      io.flush()
+      if total < least then
+        least, best[name] = total, choice
+      end
+    end
+  end
+  return best
+end
+
+-- ---- table and picture ----
+
+local function mean_sd(list, column)
+  local sum, squares = 0, 0
+  for _, one in ipairs(list) do
+    sum = sum + one[column]
+  end
+  local mean = sum / #list
+  for _, one in ipairs(list) do
+    squares = squares + (one[column] - mean) ^ 2
+  end
+  return mean, #list > 1 and math.sqrt(squares / (#list - 1)) or 0
+end
+
+--- print_table(problem, found, paper): a line a method: mean and spread over the seeds, and what the paper has.
+function forecasting.print_table(problem, found, paper)
+  io.write(("%s: %d series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
+    #problem.set, problem.test // problem.horizon, problem.horizon, problem.test, problem.repeats, problem.paths))
+  io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS     "
+    .. "minutes\n")
+  local walk = found.random_walk and { (mean_sd(found.random_walk, "rolling")), (mean_sd(found.random_walk, "long")) }
+  for _, name in ipairs(forecasting.order) do
+    local list = found[name]
+    if list then
+      local rolling, rolling_sd = mean_sd(list, "rolling")
+      local long, long_sd = mean_sd(list, "long")
+      local told = paper and paper[name] or { "", "" }
+      local note = ""
+      if walk and not name:find "^random_walk" and (rolling >= walk[1] or long >= walk[2]) then
+        note = rolling >= walk[1] and long >= walk[2] and "does not beat the random walk"
+          or ("does not beat the random walk %s"):format(rolling >= walk[1] and "rolling" or "long-term")
+      end
+      io.write(("%-18s %5d  %.4f +- %.4f  %6s  %.4f +- %.4f  %6s  %.4f %.4f  %.4f %.4f  %6.1f  %s\n"):format(name,
+        #list, rolling, rolling_sd, told[1], long, long_sd, told[2], (mean_sd(list, "rolling_twentieths")),
+        (mean_sd(list, "long_twentieths")), (mean_sd(list, "rolling_crps")), (mean_sd(list, "long_crps")),
+        (mean_sd(list, "minutes")), note))
+    end
+  end
+end
+
+--- draw(path, problem, pictures, items): long-term forecasts with bands of 50 and 90 percent, a row for each method, a
+--- column for each item.
+function forecasting.draw(path, problem, pictures, items)
+  local panels, test, before = {}, problem.test, problem.test // 2
+  for _, name in ipairs(forecasting.order) do
+    local long_draws = pictures[name]
+    for _, i in ipairs(long_draws and items or {}) do
+      local y = problem.set:history({ steps = test + before, items = { i } }).y:reshape { -1 }
+      local q = pn.metrics.quantiles(long_draws:select(3, i):squeeze(3), { 0.05, 0.25, 0.5, 0.75, 0.95 })
+      panels[#panels + 1] = pn.plot.panel { title = ("%s, series %d"):format(name, i),
+        pn.plot.fan(pn.arange(test), q, { label = "forecast" }),
+        pn.plot.line(pn.arange(test + before) - before, y, { label = "observed" }) }
+    end
+  end
+  if #panels > 0 then
+    assert(pn.plot.save(path, panels, { columns = #items }))
+  end
+end
+
+-- ---- the command line ----
+
+--- read_options(option, args): fills the table of defaults from `--name value`; `--quick` and others that are false or
+--- true take no value.
+function forecasting.read_options(option, args)
+  local i = 1
+  while args and args[i] do
+    local name = args[i]:match "^%-%-([%w_]+)$"
+    if name == nil or option[name] == nil then
+      local names = {}
+      for known, value in pairs(option) do
+        names[#names + 1] = ("  --%s (%s)"):format(known, tostring(value))
+      end
+      table.sort(names)
+      io.stderr:write("unknown option ", args[i], "; options and their defaults:\n", table.concat(names, "\n"), "\n")
+      os.exit(1)
+    elseif option[name] == false and (name == "quick" or name == "choose" or name == "progress") then
+      option[name] = true
+    else
+      i = i + 1
+      local value = args[i] or error("--" .. name .. " needs a value", 0)
+      option[name] = type(option[name]) == "number" and math.tointeger(tonumber(value)) or value
+    end
+    i = i + 1
+  end
+  return option
+end
+
+--- A list of words parted by commas.
+function forecasting.words(text)
+  local list = {}
+  for word in text:gmatch "[^,]+" do
+    list[#list + 1] = word
+  end
+  return list
+end
+
+return forecasting
