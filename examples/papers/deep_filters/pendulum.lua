@@ -6,11 +6,13 @@
 ---     penumbra examples/papers/deep_filters/pendulum.lua [--quick | --paper] [--model rsgls|sgls] [--tricks]
 ---         [--iterations N] [--particles N] [--seed N] [--out DIR]
 ---
+--- --tricks: short runs of RSGLS (300 iterations, batches of 25, 8 particles), each with one choice changed.
+---
 --- The paper does not print its constants. Here: angle'' = -(9.81 / 2) sin(angle) - angle' / 4, by Runge-Kutta steps of
 --- 0.01 s, a position 0.5 (sin, -cos) of the angle every 0.1 s with noise of 0.05; at first the angle is pi + g, the
 --- velocity 4 g, g standard normal within -2 to 2.
 ---
---- Without an option: 2000 swings, batches of 50, 16 particles, 1500 iterations, float32. --paper: 5000 swings, batches
+--- Without an option: 2000 swings, batches of 50, 16 particles, 1000 iterations, float32. --paper: 5000 swings, batches
 --- of 100, 64 particles, 2500 iterations (50 epochs), float64. Everything else as in the paper: state 3, switch 5, 10
 --- bases, networks of 32 units, Adam from 1e-2 to 1e-4 with beta2 0.95, the first tenth of training without resampling,
 --- gradients clipped at 10, no encoder, 100 particles to forecast. A run writes its state to DIR and goes on from
@@ -18,7 +20,7 @@
 local pn = require "penumbra"
 
 local o = { out = ".", seed = 1, models = { "rsgls", "sgls" } }
-local sizes = { swings = 2000, batch = 50, particles = 16, iterations = 1500, dtype = "float32", test = 100,
+local sizes = { swings = 2000, batch = 50, particles = 16, iterations = 1000, dtype = "float32", test = 100,
   paths = 100 }
 
 local function usage()
@@ -49,6 +51,9 @@ while arg[k] do
     usage()
   end
   k = k + 1
+end
+if o.tricks and not o.quick then
+  sizes.batch, sizes.particles, sizes.iterations, sizes.test = 25, 8, 300, 50
 end
 sizes.iterations, sizes.particles = o.iterations or sizes.iterations, o.particles or sizes.particles
 

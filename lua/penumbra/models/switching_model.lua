@@ -137,6 +137,7 @@ function switching_model.build(self, o, how)
   end
   local groups = groups_of(categorical and "all" or o.sharing, has)
   self.states, self.switches, self.auxiliary, self.issm = n, k, how.emitted, how.issm
+  self.standing = how.issm ~= nil and not how.issm.moves and p == 1 and n >= 8 -- below, the kernel is faster
   self.kind = switch_law[how.kind]
   self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype,
     transition_hidden = o.transition_hidden, stay = how.stay or 0 }
