@@ -176,6 +176,8 @@ describe("a forecaster", function()
       local b = read("spec", pn.models.deepar { scaling = scaling, hidden = 2 }, { y = y })
       assert.is_true(math.abs(b.location:item() - w[1]) < 1e-12 and math.abs(b.scale:item() - w[2]) < 1e-12, scaling)
     end
+    local m = pn.models.deepar { scaling = "change", least_scale = 0.5, hidden = 2 }
+    assert.equal(17 / 8, read("spec", m, { y = y }).scale:item())
     for scaling in pairs(want) do -- nothing to measure: 1
       local b = read("spec", pn.models.deepar { scaling = scaling, hidden = 2 }, { y = pn.zeros { 3, 2, 1 } })
       assert.equal(2, b.scale:sum():item())

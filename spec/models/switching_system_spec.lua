@@ -53,7 +53,7 @@ local function linear()
 end
 
 local function constant(make, more)
-  local o = { size = 2, states = 2, switches = 3, base = 4, scaling = "none", floor = 0, seed = 2, particles = 5 }
+  local o = { size = 2, states = 2, switches = 3, base = 4, scaling = "none", floor = 0, particles = 5 }
   for name, value in pairs(more or {}) do
     o[name] = value
   end

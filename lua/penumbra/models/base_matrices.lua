@@ -40,12 +40,12 @@ local starts = {}
 
 -- The identity, with noise beside it so that bases differ.
 function starts.identity(num, shape, o)
-  return core.eye(shape[1], { dtype = o.dtype }) + core.randn({ num, shape[1], shape[2] }, { dtype = o.dtype,
-    generator = o.generator }) * (o.spread / shape[2] ^ 0.5)
+  return core.eye(shape[1], { dtype = o.dtype }) + core.randn({ num, shape[1], shape[2] },
+    { dtype = o.dtype }) * (o.spread / shape[2] ^ 0.5)
 end
 
 function starts.normal(num, shape, o)
-  return core.randn({ num, shape[1], shape[2] }, { dtype = o.dtype, generator = o.generator })
+  return core.randn({ num, shape[1], shape[2] }, { dtype = o.dtype })
 end
 
 -- Variance 1 / columns: outputs are as large as inputs.
@@ -56,7 +56,7 @@ end
 -- Rows or columns, the fewer of them, orthonormal.
 function starts.orthogonal(num, shape, o)
   local long, short = math.max(shape[1], shape[2]), math.min(shape[1], shape[2])
-  local q = core.qr(core.randn({ num, long, short }, { dtype = o.dtype, generator = o.generator }))
+  local q = core.qr(core.randn({ num, long, short }, { dtype = o.dtype }))
   return shape[1] >= shape[2] and q or q:transpose(-2, -1)
 end
 
@@ -65,7 +65,7 @@ local function log_inverse_scales(num, size, ends, o)
   local low, high = math.log(ends[1]), math.log(ends[2])
   local steps = num > 1 and core.linspace(low, high, num, { dtype = o.dtype })
     or core.full({ 1 }, (low + high) / 2, { dtype = o.dtype })
-  local order = core.randperm(num, { generator = o.generator })
+  local order = core.randperm(num)
   return -steps:take(1, order):unsqueeze(2):broadcast_to({ num, size }):contiguous()
 end
 
@@ -193,7 +193,7 @@ local new_options = { num = options.required "number", inputs = options.required
   hidden = options.optional "table", groups = options.required "table", parts = options.optional "table",
   matrices = options.required "table", noises = options.required "table", start = options.optional "table",
   scales = options.optional "table", average = options.choice(table.unpack(base_matrices.averages)), floor = 1e-8,
-  scaling = 1, spread = 0.1, dtype = "float64", generator = options.optional "generator" }
+  scaling = 1, spread = 0.1, dtype = "float64" }
 
 --- base_matrices.new{...}: bases and the network of their weights.
 ---

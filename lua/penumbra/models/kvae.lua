@@ -11,7 +11,8 @@
 ---
 --- A forecaster (pn.help "penumbra.models.forecaster"). log_evidence is a bound at one draw of the z: sum_t log p(y_t |
 --- z_t) - log q(z_t | y_t) + log p(z), on average at most log p(y); bound() takes more draws. Beliefs hold
---- `belief_paths` draws of the z, each with its Kalman filter.
+--- `belief_paths` draws of the z, each with its Kalman filter. smooth(batch, {num_paths = 32}) gives {state =,
+--- latent =, observation =}, [S, T, B, ...]: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t.
 ---
 --- latent, state, base   orders of z (2) and x (4), number of base matrices (3)
 --- units       of the recurrent network, 50
@@ -386,8 +387,7 @@ end
 
 -- ---- smoothing ----
 
---- smooth(batch [, {num_paths = 32, generator =}]) -> {state [S, T, B, n], latent [S, T, B, latent], observation [S,
---- T, B, p]}: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t, on the scale of y.
+-- See above; observations are on the scale of y.
 local function smooth(self, b, o)
   local draws = options.whole("smooth", "num_paths", o.num_paths, 1)
   local run = run_of(self, b, { draws = draws, generator = o.generator })

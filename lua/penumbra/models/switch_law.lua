@@ -123,7 +123,7 @@ end
 local categorical = {}
 
 function categorical.new(o)
-  local options = { dtype = o.dtype, generator = o.generator }
+  local options = { dtype = o.dtype }
   local stay = core.eye(o.switches, { dtype = o.dtype }) * o.stay
   return { logits = core.param(core.zeros({ o.switches }, options)),
     transition = core.param(stay + core.randn({ o.switches, o.switches }, options) * 0.1) }

@@ -22,7 +22,6 @@
 ---     resampled_gradient true; false: moments that were resampled pass no gradient to the steps before. The choice of
 ---                        ancestors never does (biased, of low variance: Maddison et al. 2017)
 ---     scaling_of_bases   1: Adam moves base matrices so many times as fast as the networks
----     seed               of the start
 ---
 --- Where training begins: transitions near the identity, emissions standard normal, F orthogonal, scales of the noise
 --- spread evenly in the logarithm between the two ends of `scales`. Source: Kurle, Rangapuram, de Bezenac, Guennemann &
@@ -42,7 +41,7 @@ switching_model.options = { states = options.optional "number", switches = 5, ba
   average = options.choice(table.unpack(base_matrices.averages)),
   sharing = options.choice("system", "all", "none"), scales = options.optional "table",
   floor = options.optional "number", resampling = "systematic", threshold = 0.5, no_resampling = 0, frozen = 0,
-  resampled_gradient = true, scaling_of_bases = 1, seed = options.optional "number" }
+  resampled_gradient = true, scaling_of_bases = 1 }
 
 -- The iterations of fit: without resampling, with the Gaussian part as it is, or as usual.
 local function phase(self, iteration)
@@ -137,15 +136,15 @@ function switching_model.build(self, o, how)
     end
   end
   local groups = groups_of(categorical and "all" or o.sharing, has)
-  local generator = o.seed and core.generator(o.seed) or nil
   self.states, self.switches, self.auxiliary, self.issm = n, k, how.emitted, how.issm
+  self.standing = how.issm ~= nil and not how.issm.moves and p == 1 and n >= 8 -- below, the kernel is faster
   self.kind = switch_law[how.kind]
-  self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype, generator = generator,
+  self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype,
     transition_hidden = o.transition_hidden, stay = how.stay or 0 }
   self.bases = base_matrices.new { num = categorical and k or o.base, inputs = k, groups = groups,
     parts = { f = "recurrence", s = "recurrence" }, hidden = not categorical and o.hidden or nil,
     matrices = matrices, noises = noises, average = o.average,
-    floor = o.floor, scaling = o.scaling_of_bases, dtype = o.dtype, generator = generator,
+    floor = o.floor, scaling = o.scaling_of_bases, dtype = o.dtype,
     start = { a = "identity", c = "normal", f = "orthogonal" },
     scales = { q = o.scales.state, r = o.scales.observation, s = o.scales.switch } }
   self.prior_mean = core.param(core.zeros({ n }, { dtype = o.dtype }))
