@@ -192,13 +192,13 @@ describe("the gap of node permutations", function()
         if #hidden == 1 then assert.near(r.gap, b.lower, 1e-9) end -- the sum over subsets is exact
       end
     end
-    local wide = inv.permutation_mixture(deep(40, 30), { scale = 0.05 })
-    local b = wide:bounds { draws = 50, permutations = 100 }
+    local wide = inv.permutation_mixture(deep(20, 18), { scale = 0.05 })
+    local b = wide:bounds { draws = 20, permutations = 20 }
     assert.is_true(b.lower < b.upper and b.upper <= wide.log_count + 1e-9 and b.lower > 1)
     local message = message_of(wide.gap, wide)
     assert(message:find("too many for an exact sum; :bounds gives bounds", 1, true), message)
     message = message_of(wide.log_prob, wide, wide:sample(1), { method = "enumerate" })
-    assert(message:find("method 'enumerate' is too dear for hidden layers of 40 and 30 nodes", 1, true), message)
+    assert(message:find("method 'enumerate' is too dear for hidden layers of 20 and 18 nodes", 1, true), message)
   end)
 
   it("has a bound of permanents, and their sum over subsets", function()

@@ -96,12 +96,13 @@ end
 
 -- ---- places of weights under permutations ----
 
+-- The number of permutations of all layers but `spared`; a float where it is too large for an integer.
 local function count_of(sizes, spared)
-  local n = 1
+  local n = 1.0
   for k, size in ipairs(sizes) do
     for j = 2, k ~= spared and size or 1 do n = n * j end
   end
-  return n
+  return n < 2 ^ 53 and math.tointeger(n) or n
 end
 
 -- orders: for each hidden layer int64 [Q, k]. The place of every weight of the vector after these permutations: [Q, D].
