@@ -113,7 +113,7 @@ end
 --- deviation, or a table name -> tensor of them.
 ---
 ---     mix:gap{draws = 1000, method = "auto"}      {gap =, standard_error =, largest = ln |P|, method =}
----     mix:bounds{draws = 1000, permutations = 1000}     {lower =, upper =, ...} where |P| is too large
+---     mix:bounds{draws = 1000, permutations = 100}     {lower =, upper =, ...} where |P| is too large
 ---     mix:log_prob(w)  mix:mean_field_log_prob(w)  mix:log_ratio(w)    w [S, D]: [S]
 ---     mix:sample(n)  mix:mean_field_sample(n)     [n, D];  mix:values(w) one of them as a table by name
 ---     mix.names  mix.size  mix.hidden  mix.log_count

@@ -288,7 +288,11 @@ function pair:finite(beta, given)
   local k = translation.pivot("finite", m.x, o.pivot)
   if self.matrix then
     local B = translation.basis(m.x, { pivot = k })
-    local p = (self.matrix + B:matmul(B:t()) * beta ^ 2):inverse()
+    -- Woodbury: Lambda - Lambda B (beta^-2 I + B^T Lambda B)^-1 B^T Lambda
+    local lambda = self.matrix:inverse()
+    local side = lambda:matmul(B)
+    local inner = core.eye(m.size - 1, { dtype = B:dtype() }) * beta ^ -2 + B:t():matmul(side)
+    local p = lambda - side:matmul(inner:solve(side:t()))
     local covariance = (p + m.prior_law.diagonal:diag_embed()):inverse()
     return rank_one.dense(covariance:matmul(p:matmul(self.loc) + m.prior_law.diagonal * m.prior_mean), covariance)
   end

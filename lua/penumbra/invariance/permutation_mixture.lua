@@ -96,12 +96,13 @@ end
 
 -- ---- places of weights under permutations ----
 
+-- The number of permutations of all layers but `spared`; a float where it is too large for an integer.
 local function count_of(sizes, spared)
-  local n = 1
+  local n = 1.0
   for k, size in ipairs(sizes) do
     for j = 2, k ~= spared and size or 1 do n = n * j end
   end
-  return n
+  return n < 2 ^ 53 and math.tointeger(n) or n
 end
 
 -- orders: for each hidden layer int64 [Q, k]. The place of every weight of the vector after these permutations: [Q, D].
@@ -360,7 +361,8 @@ local drawing = { draws = 1000, method = ways.method, generator = options.any(fa
 --- gap{draws = 1000, method = "auto", generator =}: the gap KL[q_0 || q_mix] in nats, by Monte Carlo over draws of q_0,
 --- the sum over permutations exact in each. Gives {gap =, standard_error =, largest = ln |P|, method =}. The same
 --- number is KL[q_0 || p] - KL[q_mix || p] for every prior that the permutations leave alone. A draw's ln q_0 - ln
---- q_mix may lie below 0 and is never above ln |P|.
+--- q_mix may lie below 0 and is never above ln |P|. Where the modes are far apart the gap lacks a little of ln |P| that
+--- rare draws bring in, and an error estimated from few draws is too small.
 function methods:gap(given)
   local o = options.check("gap", given, drawing)
   local method = method_of(self, "gap", o.method)
@@ -397,37 +399,29 @@ local function exchanges(self)
     for n, row in ipairs(rows) do list[n] = row[k] end
     orders[k] = core.tensor(list, { dtype = "int64" })
   end
-  return orders, #rows
+  return orders
 end
 
--- Less the log of an unbiased estimate of the sum over permutations: the identity and all exchanges of two nodes count
--- exactly, the other permutations by a sample of them. The mean of the logarithm of an estimate is at most the
--- logarithm of its mean (Jensen), so that with it the gap comes out too large, never too small, and no value is above
--- ln |P|.
+-- Less the log of an unbiased estimate of the sum over permutations, [S]: the identity and all exchanges of two nodes
+-- count exactly, the others by a sample of n permutations for each draw. The mean of the logarithm of an estimate is
+-- at most the logarithm of its mean (Jensen), so that with it the gap comes out too large, never too small, and no
+-- value is above ln |P|.
 local function upper_bound(self, w, generator, n)
   if self.log_count <= math.log(n) + 1e-9 then
     return -enumerated(self, w)
   end
-  local orders, exact = exchanges(self)
-  local sum = each_log_prob(self, w, places(self, orders)):logsumexp(2)
-  local rest = math.exp(self.log_count) - exact
-  if rest >= 1 then
-    local sampled = random_orders(self, n, generator)
-    -- those that are counted already do not count again: they move at most two nodes
-    local moved
-    for k, size in ipairs(self.hidden) do
-      local m = sampled[k]:ne(core.arange(size):to "int64"):to(w:dtype()):sum(2)
-      moved = moved and moved + m or m
-    end
-    local kept = moved:gt(2):nonzero():reshape { -1 }
-    if kept:numel() > 0 then
-      for k in ipairs(self.hidden) do sampled[k] = sampled[k]:take(1, kept) end
-      local log_rest = self.log_count > 30 and self.log_count or math.log(rest)
-      local part = each_log_prob(self, w, places(self, sampled)):logsumexp(2)
-      sum = sum:logaddexp(part + (log_rest - math.log(kept:numel())))
-    end
+  local S, D = w:size(1), self.size
+  local sum = each_log_prob(self, w, places(self, (exchanges(self)))):logsumexp(2)
+  local orders = random_orders(self, S * n, generator)
+  local moved -- nodes; those that move no more than two are counted already
+  for k, size in ipairs(self.hidden) do
+    local m = orders[k]:ne(core.arange(size):to "int64"):to(w:dtype()):sum(2)
+    moved = moved and moved + m or m
   end
-  return -sum
+  local there = w:unsqueeze(2):broadcast_to { S, n, D }:gather(3, places(self, orders):reshape { S, n, D })
+  local each = (((there - self.loc) / self.scale):square() * -0.5 - self.scale:log()):sum(3) - 0.5 * LOG_2PI * D
+  each = core.where(moved:gt(2):reshape { S, n }, each, core.full({}, -math.huge, { dtype = w:dtype() }))
+  return -sum:logaddexp(each:logsumexp(2) + (self.log_count - math.log(n)))
 end
 
 -- The gap of what the other layers do not see, the weights between two hidden layers left out, one layer after
@@ -447,16 +441,16 @@ local function lower_bound(self, w)
   return total
 end
 
---- bounds{draws = 1000, permutations = 1000, generator =}: where |P| is too large for an exact sum. Gives {lower =,
+--- bounds{draws = 1000, permutations = 100, generator =}: where |P| is too large for an exact sum. Gives {lower =,
 --- lower_error =, upper =, upper_error =, largest = ln |P|}: expectations that bound the gap, with the standard errors
---- of their Monte Carlo estimates over draws of q_0. `permutations` of them are drawn for the upper bound, once; more
---- make it tighter, and where there are no more than that it is the gap.
+--- of their Monte Carlo estimates over draws of q_0. `permutations` of them are drawn for the upper bound
+--- of each draw; more make it tighter, and where there are no more than that in all it is the gap.
 function methods:bounds(given)
-  local o = options.check("bounds", given, { draws = 1000, permutations = 1000, generator = options.any(false) })
+  local o = options.check("bounds", given, { draws = 1000, permutations = 100, generator = options.any(false) })
   local generator, n = o.generator or nil, options.whole("bounds", "permutations", o.permutations, 1)
   local w = drawn(self, "bounds", options.whole("bounds", "draws", o.draws, 2), generator)
   local own = mean_field(self, w)
-  local upper = in_blocks(w, math.max(1, math.floor(MOST_AT_ONCE / n)), function(part)
+  local upper = in_blocks(w, math.max(1, MOST_AT_ONCE // (n * self.size)), function(part)
     return upper_bound(self, part, generator, n)
   end) + own + self.log_count
   local k = math.min(math.max(table.unpack(self.hidden)), permanent.MOST)

@@ -188,46 +188,51 @@ local function joint(self)
   return require "penumbra.distribution".multivariate_normal { loc = self.loc, covariance_matrix = self.matrix }
 end
 
+--- As above.
 function dense.mean(self)
   return self.loc
 end
 
+--- As above.
 function dense.variance(self)
   return self.matrix:diagonal()
 end
 
+--- As above.
 function dense.covariance(self)
   return self.matrix
 end
 
+--- As above.
 function dense.precision(self)
   return self.matrix:inverse()
 end
 
+--- As above.
 function dense.log_det(self)
   return self.matrix:logdet()
 end
 
--- Mean and variance of the pre-activation x^T w, 0-d each.
+--- Mean and variance of the pre-activation x^T w, 0-d each.
 function dense.law(self, x)
   check_vector("law", "x", x, self.loc)
   return (x * self.loc):sum(), (x * self.matrix:matmul(x)):sum()
 end
 
--- The log density at w [..., K].
+--- The log density at w [..., K].
 function dense.log_prob(self, w)
   check_vector("log_prob", "w", w, self.loc)
   return joint(self):log_prob(w)
 end
 
--- n draws, [n, K].
+--- n draws, [n, K].
 function dense.sample(self, n, generator)
   n = options.whole("sample", "n", n, 1)
   check_generator("sample", generator)
   return joint(self):sample({ n }, generator)
 end
 
--- KL[self || p] in nats.
+--- KL[self || p] in nats.
 function dense.kl(self, p)
   check_law(p, self.loc)
   local other = rank_one.is(p) and p:dense() or p

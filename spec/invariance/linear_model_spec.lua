@@ -1,0 +1,302 @@
+-- The over-parametrised linear model: all figures against K x K matrices and integrals of another program
+-- (spec/golden/invariance/linear_model.py), the optima by maximising the bounds, what the paper prints beside what
+-- holds.
+local pn = require "penumbra"
+local inv, optim = pn.invariance, pn.optim
+local golden = dofile "spec/golden/invariance/linear_model.lua"
+
+local function close(want, got, limit, what)
+  if not pn.is_tensor(want) then want = pn.tensor(want) end
+  if not pn.is_tensor(got) then got = pn.tensor(got) end
+  assert.same(want:shape(), got:shape())
+  local off = ((got - want):abs() - want:abs() * limit):max():item()
+  assert(off <= limit, ("%s: off by %.3g"):format(what or "value", off))
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local function canonical(K, N)
+  return inv.linear_model { size = K, y = pn.ones { N }, noise_variance = golden.noise }
+end
+
+-- The factor of a row of the golden table.
+local function factor_of(model, name)
+  if name == "mix" then return model:optimum "mix" end
+  return model:optimum("mean_field", { mean = name })
+end
+
+local function general(case)
+  local model = inv.linear_model { x = pn.tensor(case.x), y = pn.tensor(case.y), noise_variance = case.noise,
+    prior_mean = pn.tensor(case.prior_mean), prior_variance = pn.tensor(case.prior_variance) }
+  local V = pn.tensor(case.covariance)
+  local given = { loc = pn.tensor(case.loc) }
+  if case.name == "full" then given.covariance = V else given.variance = V:diagonal() end
+  return model, model:approximation(given)
+end
+
+describe("the over-parametrised linear model", function()
+  it("has the tables of the paper at the optima, by vectors and as curves", function()
+    for _, row in ipairs(golden.linear) do
+      local model = canonical(row.K, row.N)
+      local best = factor_of(model, row.name)
+      close(pn.full({ row.K }, row.loc), best.loc, 1e-8)
+      close(pn.full({ row.K }, row.variance), best.variance, 1e-8)
+      local a = model:approximation(best)
+      local q0, q_mix, p = a:q0(), a:q_mix(), model:prior()
+      local what = ("%s, K = %d, N = %d"):format(row.name, row.K, row.N)
+      close(row.gap, a:gap(), 1e-8, what)
+      close(row.gap, a:kl_difference(), 1e-8, what)
+      close(row.gap, inv.gap_formula(row.K, row.K, row.variance), 1e-8, what)
+      close(row.kl_q0, q0:kl(p), 1e-8, what)
+      close(row.kl_q_mix, q_mix:kl(p), 1e-8, what)
+      close(row.ell, model:expected_log_likelihood(q0), 1e-8, what)
+      close(row.ell_q_mix, model:expected_log_likelihood(q_mix), 1e-8, what)
+      local mean, variance = model:predictive(q0)
+      close(row.mean, mean, 1e-8, what)
+      close(row.variance_of_f + golden.noise, variance, 1e-8, what)
+      local curve = inv.curves { sizes = { row.K }, num_data = row.N, mean = row.name ~= "mix" and row.name or nil,
+        optimum = row.name == "mix" and "mix" or "mean_field" }
+      for name, want in pairs { gap = row.gap, kl_q0 = row.kl_q0, kl_q_mix = row.kl_q_mix, predictive_mean = row.mean,
+        expected_log_likelihood = row.ell, elbo_q0 = row.ell - row.kl_q0, elbo_q_mix = row.ell - row.kl_q_mix,
+        function_variance = row.variance_of_f } do
+        close({ want }, curve[name], 1e-8, what)
+      end
+    end
+    for _, row in ipairs(golden.far) do
+      close(row.gap, inv.curves({ sizes = { row.K }, num_data = row.N, optimum = row.name }).gap:item(), 1e-8)
+    end
+  end)
+
+  it("reaches the evidence with q_mix at its optimum, for any number of weights", function()
+    for _, K in ipairs { 1, 2, 7, 100, 10000 } do
+      for _, N in ipairs { 10, 100 } do
+        local model = canonical(K, N)
+        local a = model:approximation(model:optimum "mix")
+        close(golden.evidence["n" .. N], model:log_evidence(), 1e-11)
+        close(golden.evidence["n" .. N], model:elbo(a:q_mix()), 1e-11)
+        close(golden.evidence["n" .. N], a:corrected_elbo(), 1e-11)
+        close(0, model:posterior():kl(a:q_mix()), 1e-11)
+        close(N * 2 / (2 * golden.noise), model:data_bound().bound, 1e-12)
+      end
+    end
+    assert.near(170.79468445, canonical(3, 10):data_bound().bound:item(), 1e-8)
+    assert.near(1707.94684453, canonical(3, 100):data_bound().bound:item(), 1e-8)
+  end)
+
+  it("has the peaks and crossings of figure 1", function()
+    local sizes = pn.arange(1, 2001):to "float64"
+    for N, want in pairs { [10] = { 82, 18.2344, 84, 83 }, [100] = { 792, 184.4098, 532, 530 } } do
+      local mix = inv.curves { sizes = sizes, num_data = N }
+      local field = inv.curves { sizes = sizes, num_data = N, optimum = "mean_field" }
+      local function first_above(curve) return curve:gt(mix.data_bound):nonzero()[1]:item() + 1 end
+      assert.equal(want[1], field.gap:argmax():item() + 1)
+      assert.near(want[2], field.gap:max():item(), 1e-4)
+      assert.equal(want[3], first_above(mix.gap))
+      assert.equal(want[4], first_above(mix.kl_q0))
+      -- linear, and vanishing; the variances return to the prior's
+      assert.near(0, (mix.gap[{ { 2, 2000 } }] - mix.gap[{ { 1, 1999 } }] - mix.gap[2]):abs():max():item(), 1e-9)
+      local far = inv.curves { sizes = { 1e9 }, num_data = N, optimum = "mean_field" }
+      assert.near(0, far.gap:item(), 1e-3)
+      assert.near(1 + golden.noise, far.predictive_variance:item(), 1e-5)
+      -- the mean collapses as printed, and not at the optimum
+      assert.near(N / (N + golden.noise), far.predictive_mean:item(), 1e-9)
+      local printed = inv.curves { sizes = { 1e9 }, num_data = N, optimum = "mean_field", mean = "printed" }
+      assert.near(0, printed.predictive_mean:item(), 1e-5)
+    end
+  end)
+
+  it("has the laws of any input, prior and factor, full or diagonal", function()
+    for _, case in ipairs(golden.general) do
+      local model, a = general(case)
+      local q0, q_mix = a:q0(), a:q_mix()
+      close(case.evidence, model:log_evidence(), 1e-10, case.name)
+      close(case.q0_mean, q0:mean(), 1e-10, case.name)
+      close(case.q0_covariance, q0:covariance(), 1e-10, case.name)
+      close(case.q_mix_mean, q_mix:mean(), 1e-10, case.name)
+      close(case.q_mix_covariance, q_mix:covariance(), 1e-10, case.name)
+      close(pn.tensor(case.q_mix_covariance):diagonal(), q_mix:variance(), 1e-10, case.name)
+      close(pn.tensor(case.q_mix_covariance):inverse(), q_mix:precision(), 1e-10, case.name)
+      close(case.log_det, q_mix:log_det(), 1e-10, case.name)
+      local mean, variance = q_mix:law(model.x)
+      close(case.law_mean, mean, 1e-10, case.name)
+      close(case.law_variance, variance, 1e-10, case.name)
+      close(variance, select(2, q_mix:law(model.x + 0)), 1e-10, case.name) -- the other formula
+      close(case.gap, a:gap(), 1e-10, case.name)
+      close(case.gap, a:gap_by_matrices(), 1e-10, case.name)
+      close(case.difference, a:kl_difference(), 1e-10, case.name)
+      close(case.ell_q0, model:expected_log_likelihood(q0), 1e-10, case.name)
+      close(case.ell_q_mix, model:expected_log_likelihood(q_mix), 1e-10, case.name)
+      local w = pn.randn({ 3, 4 }, { generator = pn.generator(1) })
+      local dense = pn.dist.multivariate_normal { loc = case.q_mix_mean, covariance_matrix = case.q_mix_covariance }
+      close(dense:log_prob(w), q_mix:log_prob(w), 1e-10, case.name)
+      close(dense:log_prob(w), q_mix:dense():log_prob(w), 1e-10, case.name)
+      close(q_mix:kl(model:prior()), q_mix:dense():kl(model:prior()), 1e-9, case.name)
+      close(model:posterior():dense():kl(q_mix:dense()), model:posterior():kl(q_mix), 1e-9, case.name)
+    end
+  end)
+
+  it("has translations of a finite variance, whose limit is q_mix", function()
+    for _, case in ipairs(golden.general) do
+      local _, a = general(case)
+      for _, beta in ipairs { 1, 10, 100 } do
+        local want, q = case.finite["b" .. beta], a:finite(beta)
+        close(want.mean, q:mean(), 1e-9, case.name)
+        close(want.covariance, q:covariance(), 1e-9, case.name)
+        close(want.precision, a:factor_precision(beta), 1e-9, case.name)
+      end
+      -- the error falls as beta^-2; and it does not matter which pivot the limit is taken with
+      local off = {}
+      for k, beta in ipairs { 100, 1000 } do
+        off[k] = (a:factor_precision(beta) - a:factor_precision()):abs():max():item()
+      end
+      assert.near(100, off[1] / off[2], 0.5)
+      close(a:q_mix():covariance(), a:finite(1e6, { pivot = 2 }):covariance(), 1e-9, case.name)
+    end
+  end)
+
+  it("refuses the identities of lemmas 1 and 2 where they do not hold", function()
+    local held = { constant = true, ["constant, x"] = true }
+    for _, case in ipairs(golden.general) do
+      local model, a = general(case)
+      assert.equal(held[case.name] or false, a:is_constant_ratio())
+      if held[case.name] then
+        close(case.gap, a:gap_by_identity(), 1e-10)
+        close(model:expected_log_likelihood(a:q0()), model:expected_log_likelihood(a:q_mix()), 1e-12)
+      else
+        local message = message_of(a.gap_by_identity, a)
+        assert(message:find("gap_by_identity: variance / prior_variance must be the same", 1, true), message)
+        assert(message_of(a.corrected_elbo, a):find("corrected_elbo: ", 1, true))
+        close(case.difference, a:gap_by_identity { approximate = true }, 1e-10)
+        assert.is_true(math.abs(case.difference - case.gap) > 1e-3)
+      end
+    end
+    -- weights that the input does not see do not matter
+    local blind = inv.linear_model { x = { 1, 0, 2 }, y = { 1, 2 }, noise_variance = 0.5 }
+    local a = blind:approximation { loc = 1, variance = { 2, 7, 2 } }
+    assert.is_true(a:is_constant_ratio())
+    close(a:gap(), a:gap_by_identity(), 1e-12)
+  end)
+
+  it("is maximised at the optima, and the printed mean is none", function()
+    local y = pn.randn({ 6 }, { generator = pn.generator(4) }) * 0.3 + 0.8
+    local model = inv.linear_model { x = { 1, 2, -0.5, 0 }, y = y, noise_variance = 0.2, prior_mean = { 0.2, 0, -1, 3 },
+      prior_variance = { 1, 2, 3, 4 } }
+    for which, part in pairs { mean_field = "q0", mix = "q_mix" } do
+      local m, log_lambda = pn.param(pn.zeros { 4 }), pn.param(pn.zeros { 4 })
+      local function approximation() return model:approximation { loc = m, variance = log_lambda:exp() } end
+      local opt = optim.lbfgs({ m, log_lambda }, { max_iterations = 300 })
+      for _ = 1, 12 do
+        opt:step(function()
+          local a = approximation()
+          return -model:elbo(a[part](a))
+        end)
+      end
+      local best = model:approximation(model:optimum(which))
+      local reached, known = approximation(), best[part](best)
+      close(model:elbo(known), model:elbo(reached[part](reached)), 1e-6, which)
+      close(known:mean(), reached[part](reached):mean(), 2e-3, which)
+      close(known:variance(), reached[part](reached):variance(), 1e-2, which)
+      if part == "q_mix" then
+        close(model:log_evidence(), model:elbo(known), 1e-12)
+      else
+        local field = model:optimum "mean_field"
+        assert.equal(math.huge, field.variance[4]:item()) -- the input does not see it: its prior stays
+        assert.equal(3, known:mean()[4]:item())
+        assert.near(4, known:variance()[4]:item(), 1e-12)
+        local printed = model:approximation(model:optimum("mean_field", { mean = "printed" }))
+        assert.is_true(model:elbo(printed:q0()):item() < model:elbo(known):item() - 1e-3)
+        close(known:variance(), printed:q0():variance(), 1e-12)
+      end
+    end
+  end)
+
+  it("is the prior for a factor that says nothing", function()
+    local model = canonical(3, 10)
+    local a = model:approximation { loc = 5, variance = math.huge }
+    for _, part in ipairs { "q0", "q_mix" } do
+      close(0, a[part](a):kl(model:prior()), 1e-14)
+      close(model:prior():mean(), a[part](a):mean(), 0)
+      close(model:prior():variance(), a[part](a):variance(), 1e-14)
+      assert.is_true(a[part](a):sample(2):isfinite():all():item())
+    end
+    close(0, a:gap(), 1e-14)
+    assert.equal(0, inv.gap_formula(5, 1, math.huge):item())
+  end)
+
+  it("draws from q_mix without a factorisation", function()
+    local case = golden.general[4]
+    local model, a = general(case)
+    local n = 200000
+    local w = a:q_mix():sample(n, pn.generator(2))
+    local cov = pn.tensor(case.q_mix_covariance)
+    local off = w - pn.tensor(case.q_mix_mean)
+    local spread = cov:diagonal()
+    -- 6 sigma: the variance of a sample covariance is (c_ij^2 + c_ii c_jj) / n
+    local limit = ((cov:square() + spread:unsqueeze(2) * spread) / n):sqrt() * 6
+    assert.is_true((off:t():matmul(off) / n - cov):abs():le(limit):all():item())
+    assert.is_true(limit:max():item() < 0.07)
+    assert.is_true(off:mean(1):abs():le((spread / n):sqrt() * 6):all():item())
+    close(case.law_variance, w:matmul(model.x):var():item(), 6 * (2 / n) ^ 0.5)
+  end)
+
+  it("has both conventions of the expected log likelihood, which differ by N / 2", function()
+    local model = canonical(5, 10)
+    local q = model:posterior()
+    local inside = { noise_inside = true }
+    close(5, model:expected_log_likelihood(q) - model:expected_log_likelihood(q, inside), 1e-12)
+    close(5, model:elbo(q) - model:elbo(q, inside), 1e-12)
+    local one, other = model:data_bound(), model:data_bound(inside)
+    close(one.bound, other.bound, 0)
+    assert.near(5, one.best, 1e-12) -- the noise has an entropy of 0
+    assert.near(0, other.best, 1e-12)
+    close(model:expected_log_likelihood(model:prior()), one.prior, 1e-10)
+    local c, d = inv.curves { sizes = { 3 } }, inv.curves { sizes = { 3 }, noise_inside = true }
+    close({ 5 }, c.elbo_q0 - d.elbo_q0, 1e-12)
+  end)
+
+  it("shows its errors", function()
+    local model = canonical(3, 2)
+    for text, f in pairs {
+      ["linear_model: noise_variance must be positive, got 0"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = 0 }
+      end,
+      ["linear_model: option 'y' is required"] = function() inv.linear_model { size = 2, noise_variance = 1 } end,
+      ["linear_model: size must be a whole number from 1 on, got 0"] = function()
+        inv.linear_model { y = { 1 }, noise_variance = 1 }
+      end,
+      ["linear_model: x must not be zero"] = function()
+        inv.linear_model { x = { 0, 0 }, y = { 1 }, noise_variance = 1 }
+      end,
+      ["linear_model: prior_variance must be positive"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = 1, prior_variance = { 1, -1 } }
+      end,
+      ["linear_model: prior_mean must be a number or have shape [2], got [3]"] = function()
+        inv.linear_model { size = 2, y = { 1 }, noise_variance = 1, prior_mean = { 1, 1, 1 } }
+      end,
+      ["approximation: exactly one of variance and covariance must be given"] = function()
+        model:approximation { loc = 1 }
+      end,
+      ["optimum: which must be 'mix' or 'mean_field', got best"] = function() model:optimum "best" end,
+      ["elbo: q must be a law of the 3 weights"] = function() model:elbo(canonical(2, 1):prior()) end,
+      ["finite: pivot must be a place where x is not 0, got 2"] = function()
+        inv.linear_model({ x = { 1, 0 }, y = { 1 }, noise_variance = 1 }):approximation({ loc = 1, variance = 1 })
+          :finite(2, { pivot = 2 })
+      end,
+      ["covariance: a K x K matrix is formed up to K = 5000, got K = 6000"] = function()
+        canonical(6000, 1):posterior():covariance()
+      end,
+      ["curves: unknown option 'size', did you mean 'sizes'?"] = function() inv.curves { size = 3 } end,
+      ["gap_formula: variances must be positive"] = function() inv.gap_formula(3, 0, 1) end,
+      ["data_bound: noise_variance must be positive, got -1"] = function()
+        inv.data_bound { y = { 1 }, output_variance = 1, noise_variance = -1 }
+      end,
+    } do
+      local message = message_of(f)
+      assert(message:find(text, 1, true), message)
+    end
+  end)
+end)
