@@ -11,6 +11,7 @@
 ** so that both tails keep their digits. A variance of 0 is a number without doubt: the function itself, variance 0.
 */
 #include <math.h>
+#include "../../base/processor.h"
 #include "../../math/special.h"
 #include "../../math/vector/vector.h"
 #include "../recurrent/nn_op.h"
@@ -25,55 +26,89 @@ static const double root_two_pi_inverse = 0.39894228040143267794;
 /* Above this s, where the direct forms lose digits, the asymptotic series of 1 - s m and (1 + s^2) m - s. */
 static const double far_out = 20;
 
-static double first_part(double s, double m) {
-  if (!(s > far_out)) return 1 - s * m;
+static double first_part(double s) {
   double r = 1 / (s * s), sum = 0;
   for (int k = 8; k >= 1; k--) sum = r * (2 * k - 1) * (1 - sum); /* r - 3 r^2 + 15 r^3 - 105 r^4 ... */
   return sum;
 }
 
-static double second_part(double s, double m) {
+static double second_part(double s) {
   static const double c[] = {2, -12, 90, -840, 9450, -124740, 1891890, -32432400};
-  if (!(s > far_out)) return (1 + s * s) * m - s;
   double r = 1 / (s * s), sum = 0;
   for (int k = 7; k >= 0; k--) sum = sum * r + c[k];
   return sum * r / s;
+}
+
+/* s = |mu| / sigma, infinite where there is no doubt, and what phi(s) and m(s) are computed from. */
+PNI_EACH_LEVEL(start, (const double *mu, const double *v, double *s, double *density, double *mills, int64_t n),
+               (mu, v, s, density, mills, n)) {
+  for (int64_t i = 0; i < n; i++) {
+    double ratio = fabs(mu[i]) / sqrt(v[i]);
+    s[i] = v[i] == 0 && mu[i] == mu[i] ? INFINITY : ratio;
+    density[i] = -0.5 * s[i] * s[i];
+    mills[i] = s[i] * root_half;
+  }
+}
+
+/* The direct forms; returns how many s lie far out. Where the density is 0 (s above 38.6, infinite too), so are they. */
+PNI_EACH_LEVEL_OF(int64_t, direct,
+                  (const double *s, double *density, const double *mills, double *first, double *second, int64_t n),
+                  (s, density, mills, first, second, n)) {
+  int64_t far = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double d = density[i] * root_two_pi_inverse, m = mills[i] * root_half_pi;
+    double one = d * (1 - s[i] * m), two = d * ((1 + s[i] * s[i]) * m - s[i]);
+    first[i] = d == 0 ? 0 : one;
+    second[i] = d == 0 ? 0 : two;
+    density[i] = d;
+    far += (d != 0) & (s[i] > far_out);
+  }
+  return far;
 }
 
 /* E r / sigma and E r^2 / v of n numbers. */
 static void beyond(const double *mu, const double *v, double *first, double *second, int64_t n) {
   double s[BLOCK], density[BLOCK], mills[BLOCK];
   density[0] = mills[0] = 0;
-  for (int64_t i = 0; i < n; i++) {
-    s[i] = v[i] == 0 && mu[i] == mu[i] ? INFINITY : fabs(mu[i]) / sqrt(v[i]);
-    density[i] = -0.5 * s[i] * s[i];
-    mills[i] = s[i] * root_half;
-  }
+  start(mu, v, s, density, mills, n);
   pni_vector_f64(PNI_VECTOR_exp, density, 1, density, n);
   pni_vector_f64(PNI_VECTOR_erfcx, mills, 1, mills, n);
-  for (int64_t i = 0; i < n; i++) {
-    double d = density[i] * root_two_pi_inverse, m = mills[i] * root_half_pi;
-    first[i] = d == 0 ? 0 : d * first_part(s[i], m);
-    second[i] = d == 0 ? 0 : d * second_part(s[i], m);
-  }
+  if (direct(s, density, mills, first, second, n) == 0) return;
+  for (int64_t i = 0; i < n; i++)
+    if (s[i] > far_out && density[i] != 0) {
+      first[i] = density[i] * first_part(s[i]);
+      second[i] = density[i] * second_part(s[i]);
+    }
+}
+
+PNI_EACH_LEVEL(mean_from, (const double *mu, const double *v, const double *first, double *out, int64_t n),
+               (mu, v, first, out, n)) {
+  for (int64_t i = 0; i < n; i++) out[i] = (mu[i] > 0 ? mu[i] : 0) + sqrt(v[i]) * first[i];
 }
 
 static void mean_of_relu(const double *mu, const double *v, double *out, int64_t n, const double *real) {
   double first[BLOCK], second[BLOCK];
   (void)real;
   beyond(mu, v, first, second, n);
-  for (int64_t i = 0; i < n; i++) out[i] = (mu[i] > 0 ? mu[i] : 0) + sqrt(v[i]) * first[i];
+  mean_from(mu, v, first, out, n);
 }
 
-static double variance_from(double mu, double v, double r, double r2) {
-  return mu > 0 ? v - r2 - r * (r + 2 * mu) : r2 - r * r;
+static inline double variance_from(double mu, double v, double r, double r2) {
+  double above = v - r2 - r * (r + 2 * mu), below = r2 - r * r;
+  return mu > 0 ? above : below;
+}
+
+PNI_EACH_LEVEL(variances_from,
+               (const double *mu, const double *v, const double *first, const double *second, double *out, int64_t n),
+               (mu, v, first, second, out, n)) {
+  for (int64_t i = 0; i < n; i++) out[i] = variance_from(mu[i], v[i], sqrt(v[i]) * first[i], v[i] * second[i]);
 }
 
 static void variance_of_relu(const double *mu, const double *v, double *out, int64_t n, const double *real) {
   double first[BLOCK], second[BLOCK];
   (void)real;
   beyond(mu, v, first, second, n);
-  for (int64_t i = 0; i < n; i++) out[i] = variance_from(mu[i], v[i], sqrt(v[i]) * first[i], v[i] * second[i]);
+  variances_from(mu, v, first, second, out, n);
 }
 
 /* S_k: with u = (mu + k v) / sigma >= 0 the two exponentials cancel to e^(-t^2 / 2) erfcx(u / sqrt 2) / 2. */

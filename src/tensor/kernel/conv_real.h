@@ -33,6 +33,8 @@ static void patches(const pni_conv *g, const void *x_, void *col_, int64_t first
           for (int64_t q = 0; q < q0; q++) col[q] = 0;
           if (s == 1 && q1 > q0)
             memcpy(col + q0, from + q0, (size_t)(q1 - q0) * sizeof *col);
+          else if (s == 2) /* a constant, for vector code */
+            for (int64_t q = q0; q < q1; q++) col[q] = from[q * 2];
           else
             for (int64_t q = q0; q < q1; q++) col[q] = from[q * s];
           for (int64_t q = q1; q < ow; q++) col[q] = 0;

@@ -4,6 +4,7 @@
 #include "../../base/processor.h"
 #include "blas.h"
 #include "../lapack/linalg.h"
+#include "sgemm.h"
 
 /* Present in OpenBLAS only. */
 #if defined(__GNUC__)
@@ -113,9 +114,9 @@ static void gemm(const pni_product *j, const char *x, const char *y, char *out, 
                 (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
                 (double *)(void *)out, ld);
   else
-    cblas_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
-                (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
-                (float *)(void *)out, ld);
+    pni_sgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
+              (const float *)(const void *)x, j->ldx, (const float *)(const void *)y, j->ldy, (float)beta,
+              (float *)(void *)out, ld);
 }
 
 static void run(void *data, int64_t begin, int64_t end) {
