@@ -33,14 +33,26 @@ local function time(f, patience)
   return best
 end
 
+local only = table.pack(table.unpack(arg, 2))
+local function wanted(name)
+  for _, given in ipairs(only) do if given == name then return true end end
+  return only.n == 0
+end
+
 local groups = {}
 
 function groups.training()
-  for _, name in ipairs{"small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae", "gru"} do
-    local row = require "training"[name]()
+  local rows = {"small", "deep", "bayesian", "classifier", "wide_classifier", "vae", "iwae", "gru", "gru128", "lstm128",
+    "attention", "lenet", "lenet_moments", "bayesian_local", "bayesian_weights", "bayesian_flipout", "per_example",
+    "gaussian_process"}
+  for _, name in ipairs(rows) do
+    local row = wanted(name) and require "training"[name]() or {"", run = true}
     local key, given = row[1], row.tensors
     local parameters, loss, step = row.parameters, row.loss, nil
-    if row.gradients then
+    if row.run then
+      step = row.replayed
+      if step then print_row(key, "eager", time(function() row.run(table.unpack(given)) end)) end
+    elseif row.gradients then
       local function both(...)
         return table.unpack(pn.grad(loss(...), parameters))
       end
@@ -51,14 +63,8 @@ function groups.training()
       print_row(key, "eager", time(function() opt:step(loss(table.unpack(given))) end))
       step = pn.compile(loss, {optimiser = opt})
     end
-    print_row(key, "replayed", time(function() step(table.unpack(given)) end))
+    if step then print_row(key, "replayed", time(function() step(table.unpack(given)) end)) end
   end
-end
-
-local only = table.pack(table.unpack(arg, 2))
-local function wanted(name)
-  for _, given in ipairs(only) do if given == name then return true end end
-  return only.n == 0
 end
 
 -- The same call recorded node by node and replayed.

@@ -1,5 +1,6 @@
 --- Training steps in float32, written as a user writes them. Each row is
 ---   {key, tensors = {...}, loss = function(...) -> loss, parameters = list, gradients = only those, no update}
+--- or {key, tensors = {...}, run = function(...), what is done, replayed = the same of captured parts}.
 --- The peers' files hold the same nets under the same keys.
 local pn = require "penumbra"
 local nn, dist, infer = pn.nn, pn.dist, pn.infer
@@ -121,6 +122,101 @@ function training.gru()
     loss = function(x)
       return (net(x)):square():mean()
     end}
+end
+
+-- ---- larger layers ----
+
+local function squares(key, net, x)
+  return {key, parameters = net:parameters(), tensors = {x}, loss = function(given) return net(given):square():mean() end}
+end
+
+function training.gru128() return squares("GRU 64-128", nn.gru(64, 128, o), pn.randn({100, 32, 64}, o)) end
+function training.lstm128() return squares("LSTM 64-128", nn.lstm(64, 128, o), pn.randn({100, 32, 64}, o)) end
+function training.attention()
+  return squares("attention 4x64", nn.multi_head_attention(256, 4, o), pn.randn({8, 128, 256}, o))
+end
+
+local function of_labels(key, net, x, kl)
+  local labels = {}
+  for i = 1, x:size(1) do labels[i] = i % 10 end
+  return {key, parameters = net:parameters(), tensors = {x, pn.tensor(labels, {dtype = "int64"})},
+    loss = function(data, label)
+      local nll = -dist.categorical{logits = net(data)}:log_prob(label):mean()
+      return kl and nll + net:kl() / 60000 or nll
+    end}
+end
+
+-- Strides in the place of pooling.
+local function lenet(rule)
+  local function conv(from, to) return nn.conv2d(from, to, {kernel = 5, stride = 2, dtype = "float32"}) end
+  local function relu() return nn.relu{rule = rule} end
+  return nn.sequential{conv(1, 20), relu(), conv(20, 50), relu(), nn.flatten(), nn.linear(800, 500, o), relu(),
+    nn.linear(500, 10, o)}
+end
+
+function training.lenet() return of_labels("LeNet5", lenet(), pn.rand({100, 1, 28, 28}, o)) end
+
+--- Means and variances through the layers, ReLU by moment matching; the expected log likelihood to second order.
+function training.lenet_moments()
+  local net = nn.bayesian(lenet "clt", {prior = 0.1, posterior_scale = 0.01})
+  local row = of_labels("LeNet5 moments", net, pn.rand({100, 1, 28, 28}, o))
+  function row.loss(x, label)
+    local m, v = net:moments(x)
+    local z = m:softmax(-1)
+    local ll = m:log_softmax(-1):gather(-1, label:unsqueeze(-1)):squeeze(-1) - (v * (z - z:square())):sum(-1) * 0.5
+    return net:kl() / 60000 - ll:mean()
+  end
+  return row
+end
+
+local function bayesian_classifier(estimator)
+  local net = nn.bayesian(nn.sequential{nn.linear(784, 400, o), nn.relu(), nn.linear(400, 10, o)},
+    {prior = 1, estimator = estimator})
+  return of_labels("Bayesian 784-400-10, " .. estimator, net, pn.rand({100, 784}, o), true)
+end
+
+function training.bayesian_local() return bayesian_classifier "local" end
+function training.bayesian_weights() return bayesian_classifier "weights" end
+function training.bayesian_flipout() return bayesian_classifier "flipout" end
+
+-- ---- other things than a step ----
+
+local function close(...)
+  for _, t in ipairs{...} do t:close() end
+end
+
+--- The gradient of the loss of each of 512 examples.
+function training.per_example()
+  local net = nn.sequential{nn.linear(784, 100, o), nn.relu(), nn.linear(100, 10, o)}
+  local function loss(x, label) return -net(x):log_softmax(2):gather(2, label:unsqueeze(2)):mean() end
+  local function all(x, label) return table.unpack((pn.per_example_grad(loss, net, {x, label}))) end
+  local compiled = pn.compile(all)
+  return {"per-example gradients", tensors = {pn.randn({512, 784}, o), pn.randint(0, 10, {512})},
+    run = function(...) close(all(...)) end, replayed = function(...) close(compiled(...)) end}
+end
+
+--- Ten iterations of L-BFGS with strong Wolfe conditions on the marginal likelihood of a Gaussian process of 400 data,
+--- float64, from the same start: logarithms of length, scale and noise.
+function training.gaussian_process()
+  local x = pn.linspace(0, 4, 400):unsqueeze(2)
+  local y = (x * 3):sin():squeeze(2) + (x * 50):sin():squeeze(2) * 0.1
+  local w = pn.param(pn.zeros{3})
+  local distance, eye = (x - x:t()):square(), pn.eye(400)
+  local function loss()
+    local length, scale, noise = w[1]:exp(), w[2]:exp(), w[3]:exp()
+    local l = ((distance * (-0.5 / length:square())):exp() * scale:square() + eye * (noise:square() + 1e-6)):cholesky()
+    return l:solve_triangular(y):square():sum() * 0.5 + l:diagonal():log():sum()
+  end
+  local compiled = pn.compile(function()
+    local value = loss()
+    return value, pn.grad(value, {w})[1]
+  end)
+  local function minimise(f)
+    w:set(pn.zeros{3})
+    return pn.optim.lbfgs({w}, {max_iterations = 10}):step(f)
+  end
+  return {"L-BFGS on a GP", tensors = {}, run = function() minimise(loss) end,
+    replayed = function() minimise(compiled) end}
 end
 
 return training

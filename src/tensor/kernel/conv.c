@@ -11,6 +11,8 @@ typedef struct {
   int64_t depth;             /* ci kernel[0] kernel[1]: rows of a patch matrix */
   int64_t area, plane;       /* elements of one channel out and in */
   bool pointwise;            /* patches are the image itself */
+  int32_t *place;            /* of each element of a channel's patches in the channel, -1 beyond it; may be NULL */
+  int64_t places;
   int what;
   char *x, *w, *y, *col, *partial;
 } job;
@@ -48,7 +50,10 @@ static char *columns_at(const job *j, int64_t begin) {
 static const char *patch_matrix(const job *j, int64_t i, char *col, int64_t first, int64_t rows, int64_t *ld) {
   *ld = j->pointwise ? j->plane : rows * j->g->out[1];
   if (j->pointwise) return image_at(j, i) + first * j->g->out[1] * j->size;
-  j->f->patches(j->g, image_at(j, i), col, first, rows);
+  if (j->place)
+    j->f->gather(j->place, j->places, j->g->ci, j->plane, image_at(j, i), col);
+  else
+    j->f->patches(j->g, image_at(j, i), col, first, rows);
   return col;
 }
 
@@ -76,7 +81,10 @@ static void image(void *data, int64_t begin, int64_t end) {
       char *col = j->pointwise ? x + first * g->out[1] * j->size : columns_at(j, begin);
       const char *y = out_at(j, i) + first * g->out[1] * j->size;
       j->f->gemm(true, false, j->depth, n, g->co, w, j->depth, y, j->area, 0, col, j->pointwise ? j->plane : n);
-      if (!j->pointwise) j->f->scatter(g, col, x, first, rows);
+      if (j->place)
+        j->f->put_back(j->place, j->places, g->ci, j->plane, col, x);
+      else if (!j->pointwise)
+        j->f->scatter(g, col, x, first, rows);
     }
   }
 }
@@ -97,6 +105,33 @@ static void weight(void *data, int64_t begin, int64_t end) {
     }
 }
 
+/* Rows of patches that are short or have gaps are read by a table of places, where one serves all channels of all
+ * images: the whole result is one tile. */
+static bool by_table(const job *j) {
+  enum { SHORT = 16 };
+  return !j->pointwise && j->plane > 0 && j->tile == j->g->out[0] && (j->g->stride[1] > 1 || j->g->out[1] < SHORT);
+}
+
+static void fill_places(const pni_conv *g, int32_t *at) {
+  for (int64_t i = 0; i < g->kernel[0]; i++)
+    for (int64_t k = 0; k < g->kernel[1]; k++)
+      for (int64_t p = 0; p < g->out[0]; p++)
+        for (int64_t q = 0; q < g->out[1]; q++) {
+          int64_t row = p * g->stride[0] + i * g->dilation[0] - g->padding[0];
+          int64_t column = q * g->stride[1] + k * g->dilation[1] - g->padding[1];
+          bool in = row >= 0 && row < g->image[0] && column >= 0 && column < g->image[1];
+          *at++ = in ? (int32_t)(row * g->image[1] + column) : -1;
+        }
+}
+
+static bool make_places(pn_context *c, job *j) {
+  if (!by_table(j)) return true;
+  j->places = j->g->kernel[0] * j->g->kernel[1] * j->area;
+  j->place = pni_alloc_array(c, j->places, sizeof *j->place);
+  if (j->place) fill_places(j->g, j->place);
+  return j->place != NULL;
+}
+
 /* Runs `body` over items with a patch buffer for each shard. */
 static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
   int64_t work = j->g->co * j->depth * j->area * (body == weight ? j->g->groups : 1) + 1;
@@ -105,7 +140,7 @@ static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
   int64_t shards = (items + j->grain - 1) / j->grain, col = j->pointwise ? 1 : j->depth * j->tile * j->g->out[1];
   int64_t weights = j->g->groups * j->g->co * j->depth;
   bool partial = body == weight && shards > 1;
-  j->col = pni_alloc_array(c, shards * col, (size_t)j->size);
+  j->col = make_places(c, j) ? pni_alloc_array(c, shards * col, (size_t)j->size) : NULL;
   j->partial = partial && j->col ? pni_alloc_array(c, shards * weights, (size_t)j->size) : j->w;
   if (j->col && j->partial && pni_parallel(c, items, j->grain, body, j) == PN_OK && partial) {
     memcpy(j->w, j->partial, (size_t)(weights * j->size));
@@ -113,6 +148,7 @@ static pn_status run(pn_context *c, job *j, int64_t items, pni_shard body) {
   }
   if (partial && j->col && j->partial) pni_free(c, j->partial, (size_t)(shards * weights * j->size));
   if (j->col) pni_free(c, j->col, (size_t)(shards * col * j->size));
+  if (j->place) pni_free(c, j->place, (size_t)j->places * sizeof *j->place);
   return c->status;
 }
 

@@ -47,6 +47,9 @@ typedef struct pni_conv_kernels {
   void (*patches)(const pni_conv *g, const void *x, void *col, int64_t first, int64_t rows);
   /* Adds col to the places it came from. */
   void (*scatter)(const pni_conv *g, const void *col, void *x, int64_t first, int64_t rows);
+  /* The same of a whole result by the places of one channel's n elements (-1: beyond the image), plane apart in x. */
+  void (*gather)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *x, void *col);
+  void (*put_back)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *col, void *x);
   /* c [m, n] = op(a) op(b) + beta c. */
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                int64_t ldb, int beta, void *c, int64_t ldc);

@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include "../../base/processor.h"
 #include "conv.h"
 
 /* Output places q0 <= q < q1 whose image place start + stride q lies in [0, size). */
@@ -57,6 +58,30 @@ static void scatter(const pni_conv *g, const void *col_, void *x_, int64_t first
           for (int64_t q = q0; q < q1; q++) to[start + q * s] += col[q];
         }
       }
+}
+
+/* One channel's patches by the places of their elements. */
+PNI_EACH_LEVEL(channel_at, (const int32_t *restrict place, int64_t n, const REAL *restrict x, REAL *restrict col),
+               (place, n, x, col)) {
+  for (int64_t k = 0; k < n; k++) {
+    REAL v = x[place[k] < 0 ? 0 : place[k]];
+    col[k] = place[k] < 0 ? 0 : v;
+  }
+}
+
+static void gather(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *x_, void *col_) {
+  const REAL *x = x_;
+  REAL *col = col_;
+  for (int64_t channel = 0; channel < channels; channel++) channel_at(place, n, x + channel * plane, col + channel * n);
+}
+
+/* The elements are added in the order of `scatter`. */
+static void put_back(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *col_, void *x_) {
+  const REAL *col = col_;
+  REAL *x = x_;
+  for (int64_t channel = 0; channel < channels; channel++, x += plane, col += n)
+    for (int64_t k = 0; k < n; k++)
+      if (place[k] >= 0) x[place[k]] += col[k];
 }
 
 static void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
@@ -155,4 +180,4 @@ static void unpool(const pni_conv *g, int what, const void *y_, void *x_) {
   }
 }
 
-const pni_conv_kernels TABLE = {patches, scatter, gemm, add, pool, unpool};
+const pni_conv_kernels TABLE = {patches, scatter, gather, put_back, gemm, add, pool, unpool};
