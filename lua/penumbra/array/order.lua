@@ -231,8 +231,8 @@ function order.unique(x)
   return values, inverse:reshape(x:shape()), counts
 end
 
---- bincount(x [, {weights =, num_bins =}]): how often 0, 1, 2 ... occur in int64 x [n], or the sum of their weights
---- [n]: [num_bins], which is 1 + the largest unless given; a value outside is an error.
+--- bincount(x [, {weights =, num_bins =}]): how often each whole number from 0 on occurs in int64 x [n], or the sum of
+--- its weights [n]: [num_bins], which is 1 + the largest unless given; a value outside is an error.
 function order.bincount(x, given)
   vector("bincount", "x", x)
   local o = options.check("bincount", given, { weights = options.optional "tensor",
