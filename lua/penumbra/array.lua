@@ -82,11 +82,25 @@ function array.chunk(x, n, axis)
   return array.split(x, sizes, axis)
 end
 
---- repeat_interleave(x, times, axis): each slice along an axis `times` times, one after the other (NumPy's repeat).
+--- repeat_interleave(x, times, axis): each slice along an axis `times` times, one after the other, or as often as a
+--- list of times says for each (NumPy's repeat).
 function array.repeat_interleave(x, times, axis)
   tensor("repeat_interleave", "x", x)
-  times = options.whole("repeat_interleave", "times", times, 1)
   axis = options.axis("repeat_interleave", x, axis)
+  if type(times) == "table" then
+    if #times ~= x:size(axis) then
+      core.error(("repeat_interleave: times must be a number or a list of %d as axis %d, got %d"):format(x:size(axis),
+        axis, #times))
+    end
+    local places = {}
+    for k, often in ipairs(times) do
+      for _ = 1, options.whole("repeat_interleave", "times", often, 0) do
+        places[#places + 1] = k - 1
+      end
+    end
+    return x:take(axis, core.tensor(places, { dtype = "int64" }))
+  end
+  times = options.whole("repeat_interleave", "times", times, 1)
   local index = core.arange(0, x:size(axis) * times, { dtype = "int64" }) // times
   return x:take(axis, index)
 end

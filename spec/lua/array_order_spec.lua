@@ -112,8 +112,8 @@ describe("order and counting", function()
   it("are done for all examples at once", function()
     local rows, factors = pn.stack({ x, x * 0.5 - 1, x:square() }, 1), float { { 0.5 }, { -1 }, { 2 } }
     local function recur(v, a) return v:linear_recurrence(a, 1) end
-    for k, axes in ipairs { { 1, 1 }, { 1 }, { false, 1 } } do
-      local got = pn.vmap(recur, axes)(k == 3 and x or rows, k == 2 and factors[1] or factors)
+    for k, axes in ipairs { { 1, 1 }, { 1, false }, { false, 1 } } do
+      local got = pn.vmap(recur, { in_axes = axes })(k == 3 and x or rows, k == 2 and factors[1] or factors)
       for i = 1, 3 do
         same(got[i], recur(k == 3 and x or rows[i], k == 2 and factors[1] or factors[i]))
       end

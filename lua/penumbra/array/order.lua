@@ -157,24 +157,23 @@ function order.searchsorted(sorted, values, side)
   if type(values) == "number" then
     values = core.full({}, values, { dtype = sorted:dtype() })
   end
-  local n, nan = sorted:size(1), values:isnan()
-  local low = core.zeros(values:shape(), { dtype = "int64" })
-  local high, rest = low + n, n
-  while rest > 0 do
-    local middle = (low + high) // 2
-    local at = sorted:take(1, middle:minimum(n - 1))
-    local below
-    if side == "right" then
-      below = at:le(values):logical_or(nan)
-    else
-      below = at:lt(values):logical_or(nan:logical_and(at:isnan():logical_not()))
-    end
-    local open = low:lt(high)
-    high = core.where(open:logical_and(below:logical_not()), middle, high)
-    low = core.where(open:logical_and(below), middle + 1, low)
-    rest = rest // 2
+  local n, places = sorted:size(1), core.zeros(values:shape(), { dtype = "int64" })
+  if n == 0 then
+    return places
   end
-  return low
+  local step = 1
+  while step * 2 <= n do
+    step = step * 2
+  end
+  -- to 2 step - 1 elements by repeating the last, so that each probe lies inside
+  local row = sorted:take(1, core.arange(0, 2 * step - 1, { dtype = "int64" }):minimum(n - 1))
+  local below = side == "right" and core.le or core.lt
+  while step >= 1 do
+    places = core.where(below(row:take(1, places + (step - 1)), values), places + step, places)
+    step = step // 2
+  end
+  local numbers = side == "right" and n or sorted:isnan():logical_not():sum()
+  return core.where(values:isnan(), numbers, places:minimum(n))
 end
 
 --- interp(x, places, values): at each x the straight line between the points (places [n], which rise; values [n]), and
@@ -232,8 +231,8 @@ function order.unique(x)
   return values, inverse:reshape(x:shape()), counts
 end
 
---- bincount(x [, {weights =, num_bins =}]): how often 0, 1, 2 ... occur in int64 x [n], or the sum of their weights
---- [n]: [num_bins], which is 1 + the largest unless given; a value outside is an error.
+--- bincount(x [, {weights =, num_bins =}]): how often each whole number from 0 on occurs in int64 x [n], or the sum of
+--- its weights [n]: [num_bins], which is 1 + the largest unless given; a value outside is an error.
 function order.bincount(x, given)
   vector("bincount", "x", x)
   local o = options.check("bincount", given, { weights = options.optional "tensor",

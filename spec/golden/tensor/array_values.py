@@ -90,7 +90,7 @@ values |= dict(
 # ---- shapes and elements ----
 c = np.arange(24.0).reshape(2, 3, 4)
 values |= dict(
-    c=c, tile_list=np.tile(c[0, 0], (2, 1, 3)), tile_last=np.tile(c, (2, 3)), moveaxis=np.moveaxis(c, 2, 0),
+    c=c, repeat_list=np.repeat(x, [2, 0, 1, 3], axis=0), tile_list=np.tile(c[0, 0], (2, 1, 3)), tile_last=np.tile(c, (2, 3)), moveaxis=np.moveaxis(c, 2, 0),
     chunk=[len(p) for p in np.array_split(np.arange(11), 4)], trunc=np.trunc(z), nan_to_num=np.nan_to_num(np.array([nan, inf, -inf, 2.5])),
     nan_to_num_own=np.nan_to_num(np.array([nan, inf, -inf, 2.5]), nan=-1, posinf=9, neginf=-9),
     isclose=np.isclose([1, 1, inf, inf, nan, 0], [1 + 1e-6, 1.1, inf, -inf, nan, 1e-9]).astype(int),
