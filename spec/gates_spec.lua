@@ -11,20 +11,32 @@ local function must(line, ...)
 end
 
 describe("make check", function()
-  local copy
+  local tmp, copy
 
-  before_each(function()
-    copy = must("mktemp -d"):gsub("%s+$", "")
+  -- Each test has a copy of hard links to one copy of the tree: what is changed is written anew.
+  setup(function()
+    tmp = must("mktemp -d"):gsub("%s+$", "")
     local folders = "src lua spec rockspec $(ls -d examples 2>&-)"
-    must("cp -r Makefile README.md .ci .clang-format .luacheckrc %s %s/", folders, copy)
+    must("mkdir %s/tree && cp -r Makefile README.md .ci .clang-format .luacheckrc %s %s/tree/", tmp, folders, tmp)
+  end)
+  teardown(function() must("rm -rf %s", tmp) end)
+  before_each(function()
+    copy = tmp .. "/copy"
+    must("cp -rl %s/tree %s", tmp, copy)
   end)
   after_each(function() must("rm -rf %s", copy) end)
 
-  local function add(path, text, at_front)
-    local old = at_front and tool.read(copy .. "/" .. path) or ""
-    local file = assert(io.open(copy .. "/" .. path, at_front and "w" or "a"))
-    file:write(text, old)
+  local function write(path, ...)
+    os.remove(path)
+    local file = assert(io.open(path, "w"))
+    file:write(...)
     file:close()
+  end
+
+  local function add(path, text, at_front)
+    path = copy .. "/" .. path
+    local old = tool.read(path) or ""
+    write(path, at_front and text or old, at_front and old or text)
   end
 
   --- Replaces plain text once.
@@ -32,9 +44,7 @@ describe("make check", function()
     local text = assert(tool.read(copy .. "/" .. path), path)
     local first, last = text:find(from, 1, true)
     assert(first, from .. " is not in " .. path)
-    local file = assert(io.open(copy .. "/" .. path, "w"))
-    file:write(text:sub(1, first - 1), to, text:sub(last + 1))
-    file:close()
+    write(copy .. "/" .. path, text:sub(1, first - 1), to, text:sub(last + 1))
   end
 
   --- A build folder that holds one object made from the given C text.
