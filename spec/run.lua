@@ -154,8 +154,8 @@ if #jobs > 0 then
     local used = processor(read(("%s/%s.times"):format(scratch, i)))
     total = total + used
     print(("[%d/%d] %-4s %s: %d passed%s%s (%s s, processor %.1f s)"):format(done, #jobs,
-      f > 0 and "FAIL" or "ok",
-      job.name, p, f > 0 and (", %d failed"):format(f) or "", s > 0 and (", %d skipped"):format(s) or "", seconds, used))
+      f > 0 and "FAIL" or "ok", job.name, p, f > 0 and (", %d failed"):format(f) or "",
+      s > 0 and (", %d skipped"):format(s) or "", seconds, used))
     if f > 0 then
       bad[#bad + 1] = job.name
       print(text .. (code ~= "0" and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))
