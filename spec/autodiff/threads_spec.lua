@@ -96,9 +96,9 @@ local large = {
   diag_embed = { shapes = { { 307, 29 } } },
   avg_pool2d = { shapes = { { 129, 9, 20, 21 } }, kernel = 2, stride = { 1, 2 }, count_include_pad = false },
 }
--- Rows whose elements cost much, gradients by quadrature above all.
-local slow = { polygamma = 67, gammaincinv = 17, gammainccinv = 17, gammainc = 67, gammaincc = 67, expintx = 67,
-  betaincinv = 7, betainc = 7, betaincc = 7, von_mises_icdf = 7, von_mises_cdf = 17 }
+-- Rows whose elements cost much: as few as a loop still deals to threads, which is above 32768 (src/tensor/shape.c).
+local slow = { polygamma = true, gammaincinv = true, gammainccinv = true, gammainc = true, gammaincc = true,
+  expintx = true, betaincinv = true, betainc = true, betaincc = true, von_mises_icdf = true, von_mises_cdf = true }
 
 describe("with any number of threads", function()
   for _, row in ipairs(rows.op) do
@@ -110,7 +110,7 @@ describe("with any number of threads", function()
             copy[key] = v
           end
           copy.sample = large[row.name] or row.sample
-          local shape = row.square and { 1003, 3, 3 } or slow[row.name] and { slow[row.name], 1003 } or { 307, 293 }
+          local shape = row.square and { 1003, 3, 3 } or slow[row.name] and { 33, 1003 } or { 307, 293 }
           local call, inputs = ops.case(copy, dtype, shape)
           if not pcall(call, inputs) then -- a row with shapes of its own: its small case
             call, inputs = ops.case(row, dtype, { 2, 3 })
@@ -122,7 +122,7 @@ describe("with any number of threads", function()
               return y
             end
             return y, table.unpack(pn.grad((y * y):sum(), w))
-          end, copy.sample and copy.sample.shapes)
+          end, slow[row.name] or copy.sample and copy.sample.shapes)
         end
       end)
     end
