@@ -247,8 +247,10 @@ fuzz: asan-build
 
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
 # runtimes in several threads, cancelled at random, under the thread sanitiser; calibration with five times the simulations;
-# the amalgamation with -O2 under every C test; then the API fuzzer.
-SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec spec/amalgamation_spec
+# five times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
+# allocation; the amalgamation by two compilers with -O2 under every C test; then the API fuzzer.
+SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec spec/amalgamation_spec \
+             spec/distribution/rows_ spec/autodiff/replay_rows_spec spec/c/sweep_
 soak-parts:
 	@.ci/deps build test
 	@$(SUBMAKE) tests

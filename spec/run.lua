@@ -47,7 +47,14 @@ end
 local KERNEL_TESTS = {"processor", "vector", "rng", "small_product", "product", "short_rows", "distance", "linalg",
                       "kalman"}
 
---- The jobs: name and shell command, the slow ones first so that none is left alone at the end.
+--- The longest jobs, which start first so that none is left alone at the end.
+local LONG = {"spec/c/runtime_test.c", "examples/papers/posteriordb/run.lua", "spec/c/runtime_limit_test.c",
+              "spec/infer/calibration_spec.lua", "spec/distribution/rows_2_spec.lua",
+              "spec/distribution/rows_3_spec.lua", "examples/11_switching.lua",
+              "spec/autodiff/replay_rows_spec.lua", "spec/infer/examples_spec.lua", "spec/amalgamation_spec.lua",
+              "spec/autodiff/threads_spec.lua", "spec/embed_spec.lua"}
+
+--- The jobs: name and shell command.
 local function all_jobs()
   local jobs = {}
   local function add(name, line)
@@ -77,6 +84,10 @@ local function all_jobs()
   for _, path in ipairs(files("examples/embed", "*.c")) do
     add(path, quote(build .. "/" .. path:gsub("%.c$", "")))
   end
+  local rank = {}
+  for i, job in ipairs(jobs) do rank[job.name] = #LONG + i end
+  for i, name in ipairs(LONG) do rank[name] = i end
+  table.sort(jobs, function(a, b) return rank[a.name] < rank[b.name] end)
   return jobs
 end
 
@@ -142,8 +153,9 @@ if #jobs > 0 then
     job.done = true
     local used = processor(read(("%s/%s.times"):format(scratch, i)))
     total = total + used
-    print(("[%d/%d] %-4s %s: %d passed%s%s (%s s, processor %.1f s)"):format(done, #jobs, f > 0 and "FAIL" or "ok", job.name,
-      p, f > 0 and (", %d failed"):format(f) or "", s > 0 and (", %d skipped"):format(s) or "", seconds, used))
+    print(("[%d/%d] %-4s %s: %d passed%s%s (%s s, processor %.1f s)"):format(done, #jobs,
+      f > 0 and "FAIL" or "ok", job.name, p, f > 0 and (", %d failed"):format(f) or "",
+      s > 0 and (", %d skipped"):format(s) or "", seconds, used))
     if f > 0 then
       bad[#bad + 1] = job.name
       print(text .. (code ~= "0" and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))

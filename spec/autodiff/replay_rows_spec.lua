@@ -1,12 +1,13 @@
--- Every row of every registry, eager and replayed: values, gradients, draws and training over 20 steps in both
--- dtypes must be the same bits, and generators must stand at the same place. Rows join by themselves.
+-- Every row of every registry, eager and replayed: values, gradients, draws and training over 8 steps (20 in
+-- `make soak`) in both dtypes must be the same bits, and generators must stand at the same place. Rows join by
+-- themselves.
 local pn = require "penumbra"
 local ops = require "spec.autodiff.op_case"
 local case_of = require "spec.autodiff.replay_case"
 
 local dist, nn, optim, infer = pn.dist, pn.nn, pn.optim, pn.infer
 local rounds, trajectories = case_of.rounds, case_of.trajectories
-local STEPS = 20
+local STEPS = os.getenv "PN_SOAK" and 20 or 8
 local DTYPES = { "float64", "float32" }
 
 local rows = {}
@@ -436,7 +437,7 @@ end)
 
 -- ---- examples ----
 
--- Runs an example with its fit replaced by 20 eager and 20 replayed steps of the same loss; then it ends.
+-- Runs an example with its fit replaced by eager and by replayed steps of the same loss; then it ends.
 local function steps_of(path)
   local train, fits = pn.train, 0
   local done = {}

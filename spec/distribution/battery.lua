@@ -945,8 +945,8 @@ function battery.draws_have_its_law(row, golden)
   end
 end
 
--- Fine differences: where the distribution function of the draws is not uniform in its first two moments, a scale that is
--- off by 0.01 shows with a million draws, one that is off by 0.003 with the eight of `make soak`.
+-- Fine differences: where the distribution function of the draws is not uniform in its first two moments, a scale that
+-- is off by 0.01 shows with a million draws, one that is off by 0.003 with the eight of `make soak`.
 function battery.many_draws_have_uniform_shares(row, golden)
   local case = golden.cases[1]
   if row.discrete or row.event_rank > 0 or not row.functions.cdf then
