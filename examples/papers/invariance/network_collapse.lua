@@ -5,14 +5,15 @@
 --- variance must go back to the prior's and its mean to 0 (Coker et al. 2022). Beside it the layer-by-layer fit of
 --- invariance-abiding posteriors (pn.invariance.fit_layers), and NUTS at the widths where it is affordable.
 ---
----     penumbra examples/papers/invariance/network_collapse.lua [--quick] [--seed 1] [--steps 6000] [--out FOLDER]
----         [--widths 4,16,64,256,1024] [--nuts 64]       (the largest width that NUTS samples)
+---     penumbra examples/papers/invariance/network_collapse.lua [--quick] [--seed 1] [--steps 10000] [--out FOLDER]
+---         [--widths 4,16,64,256,1024,4096] [--layers 256] [--nuts 64]      (the largest widths of these two)
 ---
 --- prints the table below and writes network_collapse.png.
 local pn = require "penumbra"
 local dist, inv, nn, optim, plot = pn.dist, pn.invariance, pn.nn, pn.optim, pn.plot
 
-local option = { quick = false, seed = 1, steps = 6000, out = ".", widths = "4,16,64,256,1024", nuts = 64 }
+local option = { quick = false, seed = 1, steps = 10000, out = ".",
+  widths = "4,16,64,256,1024,4096", layers = 256, nuts = 64 }
 local i = 1
 while arg[i] do
   local name = arg[i]:match "^%-%-(%w+)$"
@@ -99,7 +100,7 @@ end
 local function layer_wise(width)
   local net = network(width)
   local fit = inv.fit_layers(net, { x = x, y = y, noise_scale = noise, prior_scale = { 1, width ^ -0.5 },
-    steps = option.steps // 4, sweeps = option.quick and 2 or 6 })
+    steps = option.steps // 10, sweeps = 3, samples = option.quick and 4 or 32 })
   local draws = option.quick and 200 or 1000
   local r = summary(fit:predict(x, { draws = draws }), fit:predict(grid, { draws = draws }))
   r.sweeps, r.converged = fit.sweeps, fit.converged
@@ -162,12 +163,13 @@ for width in option.widths:gmatch "%d+" do
     r.gap = ("%.1f-%.1f"):format(b.lower, b.upper)
   end
   report("mean-field", r)
-  report("layer-wise", layer_wise(width))
-  if width <= option.nuts then
-    report("NUTS", sampled(width))
-  else
-    panels[#panels + 1] = plot.panel { title = ("NUTS, width %d: not run"):format(width), legend = "none",
-      x_range = { -1.5, 1.5 }, y_range = { -2.5, 2.5 }, plot.points(x, y, { colour = red }) }
+  for _, other in ipairs { { "layer-wise", option.layers, layer_wise }, { "NUTS", option.nuts, sampled } } do
+    if width <= other[2] then
+      report(other[1], other[3](width))
+    else
+      panels[#panels + 1] = plot.panel { title = ("%s, width %d: not run"):format(other[1], width), legend = "none",
+        x_range = { -1.5, 1.5 }, y_range = { -2.5, 2.5 }, plot.points(x, y, { colour = red }) }
+    end
   end
 end
 
