@@ -5,8 +5,9 @@
 ---
 ---     penumbra examples/papers/invariance/permutations.lua [--quick] [--seed 1] [--steps 6000] [--out FOLDER]
 ---
---- prints, for each network, the ELBO and the gap, what the ELBO of the mixture is, and the bounds that need no sum over
---- all permutations; and the gap of one network on the way from the prior to its posterior. Writes permutations.png.
+--- prints, for each network, the ELBO and the gap, what the ELBO of the mixture is, and the bounds that need no sum
+--- over all permutations; and the gap of one network on the way from the prior to its posterior. Writes
+--- permutations.png.
 ---
 --- Measured with the defaults (5,000 draws; the bounds with 1,000 others):
 ---
@@ -23,9 +24,9 @@
 ---   5 + 5   14400   -55.85   5.7196 +- 0.0025    9.5750      -50.13   5.7197   6.9517
 ---
 --- With one hidden layer every mode stands alone and the gap is all of ln |P|: a number that does not depend on m and V
---- any more, so that it explains nothing of what the mean-field fit loses (an ELBO that falls from 3 to 6 nodes by 35, of
---- which 4.8 come back). With two, nodes that the fit has pruned lie on each other and the gap is less. Of 4 nodes, on
---- the way from the prior, 0, it is 2.66 half way and 3.1781 = ln 24 from 0.75 on.
+--- any more, so that it explains nothing of what the mean-field fit loses (an ELBO that falls from 3 to 6 nodes by 35,
+--- of which 4.8 come back). With two, nodes that the fit has pruned lie on each other and the gap is less. Of 4 nodes,
+--- on the way from the prior, 0, it is 2.66 half way and 3.1781 = ln 24 from 0.75 on.
 local pn = require "penumbra"
 local dist, inv, nn, optim, plot = pn.dist, pn.invariance, pn.nn, pn.optim, pn.plot
 

@@ -131,7 +131,7 @@ local function fit_layer(self, l, z, y)
   s.loc, s.log_scale, s.inputs = loc:detach(), log_scale:detach(), z
   local q = o.point == "mean" and as_posterior(s, z):mean()
   s.point = q or s.loc
-  return -sum / last * n / o.samples
+  return -sum / last * n
 end
 
 -- Draws of the inputs of the layer after l.
