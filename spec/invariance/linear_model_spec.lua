@@ -207,6 +207,7 @@ describe("the over-parametrised linear model", function()
         assert.equal(math.huge, field.variance[4]:item()) -- the input does not see it: its prior stays
         assert.equal(3, known:mean()[4]:item())
         assert.near(4, known:variance()[4]:item(), 1e-12)
+        close(best:q_mix():covariance(), best:finite(1e6):covariance(), 1e-9)
         local printed = model:approximation(model:optimum("mean_field", { mean = "printed" }))
         assert.is_true(model:elbo(printed:q0()):item() < model:elbo(known):item() - 1e-3)
         close(known:variance(), printed:q0():variance(), 1e-12)
@@ -301,6 +302,23 @@ describe("the over-parametrised linear model", function()
     close(model:expected_log_likelihood(model:prior()), one.prior, 1e-10)
     local c, d = inv.curves { sizes = { 3 } }, inv.curves { sizes = { 3 }, noise_inside = true }
     close({ 5 }, c.elbo_q0 - d.elbo_q0, 1e-12)
+  end)
+
+  it("has the dtype of its input", function()
+    local x = pn.tensor({ 1, 0, 2 }, { dtype = "float32" })
+    local model = inv.linear_model { x = x, y = pn.ones({ 5 }, { dtype = "float32" }), noise_variance = 0.2 }
+    local double = inv.linear_model { x = { 1, 0, 2 }, y = pn.ones { 5 }, noise_variance = 0.2 }
+    local plain = { loc = 1, variance = pn.ones({ 3 }, { dtype = "float32" }) }
+    for _, given in ipairs { model:optimum "mean_field", plain } do
+      local a, b = model:approximation(given), double:approximation { loc = pn.tensor(given.loc):to "float64",
+        variance = given.variance:to "float64" }
+      for _, name in ipairs { "gap", "kl_difference" } do
+        assert.equal("float32", a[name](a):dtype())
+        assert.near(b[name](b):item(), a[name](a):item(), 1e-5)
+      end
+      assert.near(b:finite(3):kl(double:posterior()):item(), a:finite(3):kl(model:posterior()):item(), 1e-4)
+      assert.equal("float32", a:q_mix():sample(2):dtype())
+    end
   end)
 
   it("shows its errors", function()
