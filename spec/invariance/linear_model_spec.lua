@@ -207,11 +207,57 @@ describe("the over-parametrised linear model", function()
         assert.equal(math.huge, field.variance[4]:item()) -- the input does not see it: its prior stays
         assert.equal(3, known:mean()[4]:item())
         assert.near(4, known:variance()[4]:item(), 1e-12)
+        close(best:q_mix():covariance(), best:finite(1e6):covariance(), 1e-9)
         local printed = model:approximation(model:optimum("mean_field", { mean = "printed" }))
         assert.is_true(model:elbo(printed:q0()):item() < model:elbo(known):item() - 1e-3)
         close(known:variance(), printed:q0():variance(), 1e-12)
       end
     end
+  end)
+
+  it("has the signs and shapes that hold where the paper prints others", function()
+    -- equation 10: the ELBO of q_mix is the larger, by the gap
+    local model = canonical(6, 10)
+    local a = model:approximation { loc = 0.4, variance = 0.7 }
+    assert.is_true(a:gap():item() > 0.1)
+    close(a:gap(), model:elbo(a:q_mix()) - model:elbo(a:q0()), 1e-12)
+    -- equation 18: increasing in phi = 1 + sigma^2 / lambda from 0 at 1, convex below 2 and concave above
+    local phi = pn.linspace(1.001, 5, 400)
+    local gap = inv.gap_formula(3, phi - 1, 1)
+    local slope = gap[{ { 2, 400 } }] - gap[{ { 1, 399 } }]
+    assert.is_true(slope:gt(0):all():item())
+    local bend = slope[{ { 2, 399 } }] - slope[{ { 1, 398 } }]
+    local at = phi[{ { 2, 399 } }]
+    assert.is_true(bend:masked_select(at:lt(1.95)):gt(0):all():item())
+    assert.is_true(bend:masked_select(at:gt(2.05)):lt(0):all():item())
+    -- equation 11: the data bound is none of a q whose ELBO is below that of the prior
+    model = canonical(100, 10)
+    a = model:approximation(model:optimum "mix")
+    local kl, bound = a:q0():kl(model:prior()):item(), model:data_bound().bound:item()
+    assert.is_true(kl > bound and model:elbo(a:q0()):item() < model:elbo(model:prior()):item())
+    local best = model:approximation(model:optimum "mean_field")
+    assert.is_true(best:q0():kl(model:prior()):item() < bound)
+    -- equation 14: g_mix has a precision of rank 1
+    local p = canonical(4, 2):approximation({ loc = 1, variance = 3 }):factor_precision()
+    close(pn.full({ 4, 4 }, 1 / 12), p, 1e-14)
+  end)
+
+  it("has gradients, eager and compiled", function()
+    local m, log_lambda = pn.param(pn.tensor { 0.3, 1, -0.4 }), pn.param(pn.tensor { 0.1, -0.5, 0.8 })
+    local model = inv.linear_model { x = { 1, 2, -0.5 }, y = { 0.5, 0.9 }, noise_variance = 0.2,
+      prior_variance = { 1, 2, 3 } }
+    local function value()
+      local a = model:approximation { loc = m, variance = log_lambda:exp() }
+      return a:gap() + model:elbo(a:q0()) * 2 - model:elbo(a:q_mix()) + a:finite(2):kl(model:posterior())
+        + a:q_mix():log_prob(pn.ones(3)) + a:q_mix():log_det()
+    end
+    pn.check_gradients(value, { m, log_lambda })
+    local compiled = pn.compile(value)
+    for _ = 1, 2 do assert.equal(value():item(), compiled():item()) end
+    m:set(pn.tensor { 1, 0, 2 })
+    assert.equal(value():item(), compiled():item())
+    local size = pn.param(4.0)
+    pn.check_gradients(function() return inv.gap_formula(size, size, size:exp()) end, { size })
   end)
 
   it("is the prior for a factor that says nothing", function()
@@ -256,6 +302,23 @@ describe("the over-parametrised linear model", function()
     close(model:expected_log_likelihood(model:prior()), one.prior, 1e-10)
     local c, d = inv.curves { sizes = { 3 } }, inv.curves { sizes = { 3 }, noise_inside = true }
     close({ 5 }, c.elbo_q0 - d.elbo_q0, 1e-12)
+  end)
+
+  it("has the dtype of its input", function()
+    local x = pn.tensor({ 1, 0, 2 }, { dtype = "float32" })
+    local model = inv.linear_model { x = x, y = pn.ones({ 5 }, { dtype = "float32" }), noise_variance = 0.2 }
+    local double = inv.linear_model { x = { 1, 0, 2 }, y = pn.ones { 5 }, noise_variance = 0.2 }
+    local plain = { loc = 1, variance = pn.ones({ 3 }, { dtype = "float32" }) }
+    for _, given in ipairs { model:optimum "mean_field", plain } do
+      local a, b = model:approximation(given), double:approximation { loc = pn.tensor(given.loc):to "float64",
+        variance = given.variance:to "float64" }
+      for _, name in ipairs { "gap", "kl_difference" } do
+        assert.equal("float32", a[name](a):dtype())
+        assert.near(b[name](b):item(), a[name](a):item(), 1e-5)
+      end
+      assert.near(b:finite(3):kl(double:posterior()):item(), a:finite(3):kl(model:posterior()):item(), 1e-4)
+      assert.equal("float32", a:q_mix():sample(2):dtype())
+    end
   end)
 
   it("shows its errors", function()

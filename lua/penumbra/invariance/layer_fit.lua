@@ -16,12 +16,14 @@
 ---                 which is at least that of the mixture; "mixture": that of the mixture, by `draws` draws of the
 ---                 weights
 ---   point         "loc" (default): a fitted layer's point estimate is m; "mean": the mean of its posterior
----   samples       draws of the inputs of the next layer for each datum (default 1)
+---   samples       draws of the inputs of the next layer for each datum (default 8; with one a wide layer fits the
+---   noise of
+---                 its inputs)
 ---   scale         what V starts with, as a standard deviation in units of the prior's (default 0.5); m starts at the
 ---                 weights of the network, which are the first point estimates
 ---   steps, lr     of Adam, anew for each layer and sweep (default 300 and 0.02; lr falls along half a cosine)
----   sweeps, tolerance    the most sweeps (default 5), and the relative change of the last layer's objective
----                 below which the fit has converged (default 1e-3)
+---   sweeps        the most of them (default 5)
+---   tolerance     relative change of the last layer's objective below which the fit has converged (default 1e-3)
 ---   prior_scale   of all weights, or a list with one for each layer (default 1); prior means are 0
 ---   noise_scale   of a normal likelihood; or log_likelihood = function(f, y), [..., out] -> [...]
 ---
@@ -42,7 +44,7 @@ local class = { __name = "layer-by-layer fit" }
 
 local known = { x = options.required "tensor", y = options.required "tensor", noise_scale = options.optional "number",
   log_likelihood = options.optional "function", prior_scale = options.any(1), sweeps = 5, steps = 300, lr = 0.02,
-  samples = 1, draws = 8, scale = 0.5, tolerance = 1e-3, expectation = options.choice("conditional", "marginal"),
+  samples = 8, draws = 8, scale = 0.5, tolerance = 1e-3, expectation = options.choice("conditional", "marginal"),
   kl = options.choice("components", "mixture"), point = options.choice("loc", "mean"), generator = options.any(false) }
 
 -- ---- the network as vectors of nodes ----
@@ -129,7 +131,7 @@ local function fit_layer(self, l, z, y)
   s.loc, s.log_scale, s.inputs = loc:detach(), log_scale:detach(), z
   local q = o.point == "mean" and as_posterior(s, z):mean()
   s.point = q or s.loc
-  return -sum / last * n / o.samples
+  return -sum / last * n
 end
 
 -- Draws of the inputs of the layer after l.
@@ -159,6 +161,9 @@ local function check(net, given)
     if o[name] and not (o[name] > 0) then
       core.error(("fit_layers: %s must be positive, got %s"):format(name, o[name]))
     end
+  end
+  if o.generator and not (type(o.generator) == "userdata" and getmetatable(o.generator) == "penumbra.generator") then
+    core.error(("fit_layers: generator must be a generator, got %s"):format(type(o.generator)))
   end
   for _, name in ipairs { "sweeps", "steps", "samples", "draws" } do
     o[name] = options.whole(where, name, o[name], 1)

@@ -301,7 +301,8 @@ function pair:finite(beta, given)
   local wide = core.where(at, one, self.factor + beta ^ 2) -- D, 1 at the pivot
   local r = core.where(at, one * 0, m.x / m.x[k])
   local u = core.where(at, one, r * beta ^ 2 / wide)
-  local c = self.factor[k] + (r:square() * core.where(at, one * 0, self.factor) / wide):sum() * beta ^ 2
+  local share = core.where(at, one * 0, (self.factor:reciprocal() * beta ^ 2 + 1):reciprocal()) -- lambda / D
+  local c = self.factor[k] + (r:square() * share):sum() * beta ^ 2
   local own = core.where(at, one * 0, wide:reciprocal())
   -- the mean solves (Sigma^-1 + Lambda_beta) (mean - mu) = Lambda_beta (m - mu), by Sherman & Morrison
   local diagonal, off = m.prior_law.diagonal + own, self.loc - m.prior_mean
