@@ -33,7 +33,7 @@
 --- missing     a step without any observation: "sample" draws its z from its predictive law (the bound stays one),
 ---             "mean" gives the predictive mean to the recurrent network and leaves the step out of the Kalman filter,
 ---             as published (no bound). Single missing elements are 0 to the encoder and no part of the likelihood
---- entropy     "sampled", - log q at the draw, or "closed"
+--- entropy     of q in fit and log_evidence: "sampled", - log q at the draw, or "closed", its mean
 --- reconstruction   weight of log p(y | z) in what fit maximises, 1 (0.3 in the published code)
 --- jitter      added to the covariances of smoothed states before they are factored, 0
 --- init        {transition = 0.05, emission = 0.5, inputs = 0.05: deviations of A_k from 1 and of C_k and of B_k, D_k
@@ -107,9 +107,9 @@ local function system_of(self, h, features)
   return self.system:operands(self.weights(h):softmax(-1), features)
 end
 
--- log q(z | y), negative, [T, N]: at the draw or on average.
-local function minus_log_q(self, scale, noise)
-  local square = self.given.entropy == "closed" and 1 or noise:square()
+-- log q(z | y), negative, [T, N]: at the draw or on average (which is no part of an importance weight).
+local function minus_log_q(entropy, scale, noise)
+  local square = entropy == "closed" and 1 or noise:square()
   return (scale:log() + square * 0.5 + HALF_LOG_TAU):sum(-1)
 end
 
@@ -274,7 +274,7 @@ end
 local function bound_of(self, run, how)
   local output = decode(self, run.z, run.features)
   local likelihood = self.law:log_prob(output, run.b.y, run.b.observed)
-  local local_terms = likelihood * (how.reconstruction or 1) + minus_log_q(self, run.scale, run.noise)
+  local local_terms = likelihood * (how.reconstruction or 1) + minus_log_q(how.entropy, run.scale, run.noise)
   local_terms = core.where(run.seen, local_terms, core.zeros({}, { dtype = self.dtype })):sum(1)
   if how.objective ~= "monte_carlo" then
     return local_terms + run.log_prior
@@ -298,6 +298,7 @@ function methods:bound(batch, given)
 end
 
 local function evidence(self, b, how)
+  how.entropy = self.given.entropy
   return bound_of(self, run_of(self, b, how), how)
 end
 
