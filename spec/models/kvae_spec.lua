@@ -121,6 +121,11 @@ describe("a linear Kalman variational autoencoder", function()
       assert.near(0, (b.state.mean - exact.mean[4]):abs():max():item(), 1e-3)
       assert.near(0, (b.state.cov - exact.cov[4]):abs():max():item(), 1e-3)
     end
+    m.given.missing = "mean" -- a gap is left out, as Kalman leaves it out
+    local gap = pn.where(pn.tensor { true, false, false, true }:reshape { 4, 1, 1 }, y, pn.full({}, 0 / 0))
+    local over_gap, state = pn.smc.kalman.filter(s, gap, { missing = "nan" }), m:filter({ y = gap }).state
+    assert.near(0, (state.mean - over_gap.mean[4]):abs():max():item(), 1e-3)
+    assert.near(0, (state.cov - over_gap.cov[4]):abs():max():item(), 1e-3)
     local smooth = pn.smc.kalman.smooth(s, y)
     local x = m:smooth({ y = y }, { num_paths = 20000 }).state
     for t = 1, 4 do
