@@ -495,6 +495,7 @@ function data.standardise(x)
   return s:apply(x), s
 end
 
+data.ball_video = require "penumbra.data.ball_video".ball_video
 for name, make in pairs(require "penumbra.data.toy") do
   data[name] = make
 end

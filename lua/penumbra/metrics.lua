@@ -432,6 +432,17 @@ function metrics.image_wasserstein(a, b, given)
   return d
 end
 
+--- pixel_accuracy(a, b): share of the pixels of images a and b, [rows, columns] or [..., rows, columns], that are
+--- equal: [] or [...], float64. Of an object that is small beside the image it hardly tells near misses from far ones;
+--- see metrics.image_wasserstein.
+function metrics.pixel_accuracy(a, b)
+  check_alike("pixel_accuracy", "a", a, "b", b)
+  if a:ndim() < 2 then
+    core.error("pixel_accuracy: images must be [..., rows, columns], got " .. shape_text(a))
+  end
+  return a:eq(b):to("float64"):mean { -2, -1 }
+end
+
 for name, f in pairs(require "penumbra.metrics.classification") do
   metrics[name] = f
 end

@@ -16,6 +16,7 @@ local members = {
   arsgls = "arsgls",
   deep_state = "deep_state",
   deepar = "deepar",
+  kvae = "kvae",
   rsgls = "rsgls",
   rsgls_issm = "rsgls_issm",
   sgls = "sgls",

@@ -17,7 +17,8 @@ local function places()
     natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optimiser_methods,
     ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
     ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
-    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint, pn = pn,
+    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint,
+    ["pn.models"] = pn.models, pn = pn,
   }
   for key, meta in pairs(debug.getregistry()) do
     if type(key) == "string" and key:find "^penumbra%." and type(meta) == "table" then
@@ -59,7 +60,7 @@ local harmless = set [[
   log_cdf log_survival forward_log_det inverse_log_det rsample_log_prob
   quantile median searchsorted roll unbind repeat_interleave tile meshgrid one_hot
   kron atanh acosh logit log2 log10 cross_entropy huber
-  predictive_entropy two_moons circles spirals checkerboard rotating_boundary
+  predictive_entropy two_moons circles spirals checkerboard rotating_boundary ball_video
   entropy_monte_carlo expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   forward inverse log_abs_det moments configuration kl stochastic type own_parameters named_parameters
   num_parameters arguments identity leaf_beyond
@@ -70,13 +71,14 @@ local harmless = set [[
   kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
   kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
   mixture_cdf mixture_log_prob mixture_quantile
-  batches holdout
+  batches holdout series
   apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile
   cosine decay ramp warmup constant exponential step_decay piecewise
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
   expectation_monte_carlo kl_normal_log_uniform mixture_of_experts
   new_hmm_filter new_hmm_viterbi new_hmm_sample new_transport new_image_transport
   quantiles quantile_loss crps_quantiles crps_normal interval_score wasserstein_1d wasserstein image_wasserstein
+  pixel_accuracy
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   jacobian hessian hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
@@ -258,12 +260,18 @@ local effects = {
   ["pn.dist.bijector.random"] = function(x) dist.bijector.random("planar", 3) return x end,
 }
 
+-- Models make layers; an options table for each.
+for name, options in pairs { deepar = {}, deep_state = {}, kvae = {}, rsgls_issm = {}, sgls = { states = 2 },
+  rsgls = { states = 2 }, arsgls = { states = 2 } } do
+  effects["pn.models." .. name] = function(x) pn.models[name](options) return x end
+end
+
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
   csv idx load npy open npz safetensors save script files new points impulses capture history
   reliability
   standardise split parameters
-  json trap_nan load_posterior objects
+  json gluonts series_csv trap_nan load_posterior objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
 ]]
 

@@ -191,6 +191,12 @@ describe("Wasserstein distances", function()
     assert.equal(5, metrics.image_wasserstein(none, some, { empty = 5 }):item())
   end)
 
+  it("beside the share of equal pixels", function()
+    local a, b = pn.tensor { { 0, 1, 0 }, { 1, 1, 0 } }, pn.tensor { { 0, 1, 1 }, { 1, 0, 0 } }
+    assert.equal(4 / 6, metrics.pixel_accuracy(a, b):item())
+    assert.same({ 1, 4 / 6, 0 }, metrics.pixel_accuracy(pn.stack { a, a, a }, pn.stack { a, b, 1 - a }):totable())
+  end)
+
   it("is exact for a few hundred points with masses of any size", function()
     -- shifting a set of points by less than half of their distances: each goes to its own image
     local n = 300
@@ -217,6 +223,7 @@ describe("Wasserstein distances", function()
       ["cost must have a number for each"] = function() metrics.wasserstein(x, x, { cost = pn.ones { 2, 3 } }) end,
       ["a and b must have one shape"] = function() metrics.image_wasserstein(x, pn.zeros { 2, 3 }) end,
       ["images must be [..., rows, columns]"] = function() metrics.image_wasserstein(pn.ones { 2 }, pn.ones { 2 }) end,
+      ["pixel_accuracy: images must be"] = function() metrics.pixel_accuracy(pn.ones { 2 }, pn.ones { 2 }) end,
       ["x and y must be [..., N]"] = function() metrics.wasserstein_1d(x, pn.zeros { 2, 2 }) end,
       ["levels must lie between 0 and 1"] = function() metrics.quantiles(x, { 1 }) end,
       ["quantiles must have shape [1, 3, 2]"] = function() metrics.quantile_loss(x, x, { 0.5 }) end,

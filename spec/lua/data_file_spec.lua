@@ -242,6 +242,38 @@ describe("a problem that makes its own data", function()
   end)
 
   -- By quadrature of the entropy of the true model: -.05483 at 0 degrees, -.07454 at 45.
+  it("are videos of a ball that keeps its energy and its radius, at its place", function()
+    local inside = { box = { 5, 27, 5, 27 }, gravity = { 5, 27, 5, 27 }, polygon = { 4, 27, 4, 27 } }
+    for kind, bounds in pairs(inside) do
+      local frames, state = data.ball_video(40, { kind = kind, steps = 30, seed = 3 })
+      assert.same({ 30, 40, 1024 }, frames:shape())
+      assert.same({ 30, 40, 4 }, state:shape())
+      local x, y = state:select(3, 1), state:select(3, 2)
+      local energy = state:slice(3, 3, 4):square():sum(3) / 2 + y * (kind == "gravity" and 5 or 0)
+      assert.near(0, (energy - energy[1]):abs():max():item(), 1e-10)
+      for k, limit in ipairs(bounds) do
+        local outmost = (k < 3 and x or y)[k % 2 == 1 and "min" or "max"]((k < 3 and x or y)):item()
+        assert.is_true(k % 2 == 1 and outmost >= limit - 1e-9 or k % 2 == 0 and outmost <= limit + 1e-9)
+      end
+      -- the middle of the white pixels, and how many there are
+      local pictures = frames:reshape { 30, 40, 32, 32 }
+      local count = frames:sum(3)
+      local middle = pn.arange(32) + 0.5
+      assert.is_true((count / (9 * math.pi) - 1):abs():max():item() < 0.16)
+      assert.is_true(((pictures:sum(3) * middle):sum(3) / count - x):abs():max():item() < 0.5)
+      assert.is_true((32 - (pictures:sum(4) * middle):sum(3) / count - y):abs():max():item() < 0.5)
+    end
+    -- between walls: straight on
+    local _, state = data.ball_video(40, { seed = 3 })
+    local ahead = state[1]:slice(2, 1, 2) + state[1]:slice(2, 3, 4) * 0.2
+    local free = ahead:ge(5):logical_and(ahead:le(27)):all(2)
+    assert.is_true(free:any():item())
+    local gone = pn.where(free:unsqueeze(2), state[2]:slice(2, 1, 2) - ahead, pn.zeros {})
+    assert.near(0, gone:abs():max():item(), 1e-12)
+    assert.same(state:totable(), select(2, data.ball_video(40, { generator = pn.generator(3) })):totable())
+    assert.error_matches(function() data.ball_video(3, { kind = "bx" }) end, "ball_video: kind must be one of")
+  end)
+
   it("with a boundary that turns has the log likelihood of its formula", function()
     for t, want in pairs { [0] = -0.05483, [9] = -0.07454 } do
       local x, y, w = data.rotating_boundary(400000, t, { seed = 3 })

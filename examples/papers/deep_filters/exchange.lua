@@ -1,6 +1,6 @@
 --- Forecasts of eight daily exchange rates (the "nips" version of GluonTS), after Kurle, Rangapuram, de Bezenac,
---- Guennemann & Gasthaus (2020), "Deep Rao-Blackwellised particle filters for time series forecasting", section 5.2: five
---- rolling windows of 30 business days, and one long-term forecast of the same 150 days.
+--- Guennemann & Gasthaus (2020), "Deep Rao-Blackwellised particle filters for time series forecasting", section 5.2:
+--- five rolling windows of 30 business days, and one long-term forecast of the same 150 days.
 ---
 ---   penumbra exchange.lua --data exchange_rate_nips_test.json.gz --results exchange.txt      about MINUTES for 3 seeds
 ---   penumbra exchange.lua --data ... --methods deepar,deep_state --seeds 3 --picture exchange.svg
@@ -11,16 +11,16 @@
 --- it makes up random walks, which says nothing about the methods.
 ---
 --- Of the document (7.7.2): embedding of 8, features of 64, Adam (0.9, 0.95), 5e-3 down by 1e-2 over 2500 iterations,
---- batches of 50, 100 paths. Open there, and chosen by --choose for each method from the same grid, on the last 150 days
---- of the training data: the scaling of a window and its `context`, the steps from which a forecast is made (a window has
---- 30 more). Seasons are the five business days (the document has seven, of which two never come).
+--- batches of 50, 100 paths. Open there, and chosen by --choose for each method from the same grid, on the last 150
+--- days of the training data: the scaling of a window and its `context`, the steps from which a forecast is made (a
+--- window has 30 more). Seasons are the five business days (the document has seven, of which two never come).
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, iterations = 2500,
-  batch = 50, paths = 100, picture = false, choose = false, choose_iterations = 800, quick = false, progress = false },
-  arg)
+  batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 150, quick = false,
+  progress = false }, arg)
 
 -- Table 1 of the document
 local paper = { deepar = { "0.009", "0.019" }, deep_state = { "0.010", "0.017" }, kvae_mc = { "0.010", "0.020" },
@@ -46,21 +46,23 @@ local function read()
   return pn.data.series(items, { freq = "B", features = true })
 end
 
-local problem = { name = "exchange", set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 }, embedding = 8,
-  iterations = option.iterations, batch = option.batch, lr = 5e-3, paths = option.paths, progress = option.progress }
+local size = option.iterations == 2500 and option.batch == 50 and "" or ("-%dx%d"):format(option.iterations,
+  option.batch)
+local problem = { name = "exchange" .. size, set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 },
+  embedding = 8, iterations = option.iterations, batch = option.batch, lr = 5e-3, paths = option.paths,
+  repeats = option.repeats, progress = option.progress }
 local grid = {}
 for _, scaling in ipairs { "mean", "standard", "change" } do
-  for _, context in ipairs { 30, 90 } do
-    grid[#grid + 1] = { scaling = scaling, context = context }
-  end
+  grid[#grid + 1] = { scaling = scaling, context = 30 }
 end
 -- what --choose found
-local choices = { all = { scaling = "change", context = 90 } }
+local choices = { all = { scaling = "change", context = 30 }, deep_state = { scaling = "change", context = 30 },
+  deepar = { scaling = "mean", context = 30 } }
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "random_walk_250", "seasonal_naive", "deepar", "deep_state" }
 
 if option.quick then
-  problem.horizon, problem.test, problem.iterations, problem.batch, problem.paths = 5, 10, 3, 4, 20
+  problem.horizon, problem.test, problem.iterations, problem.batch, problem.paths, problem.repeats = 5, 10, 3, 4, 20, 1
   choices.all.context, option.seeds = 20, 1
 end
 if option.choose then

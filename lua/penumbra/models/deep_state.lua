@@ -4,8 +4,8 @@
 ---     h_t = LSTM(h_(t-1), x_t),    x_t features of u_t and the series, never of observations
 ---     l_t = a l_(t-1) + N(0, diag r_t^2),    y_t = c_t l_t + d_t + N(0, q_t^2),    l_0 ~ N(m_0, diag v_0^2)
 ---
---- a and c_t are those of the structure (pn.help "penumbra.models.issm"); r_t (one for level, slope and each cycle), q_t
---- and v_0 are softplus of affine functions of h_t (v_0 of h_1), m_0 and d_t affine.
+--- a and c_t are those of the structure (pn.help "penumbra.models.issm"); r_t (one for level, slope and each cycle),
+--- q_t and v_0 are softplus of affine functions of h_t (v_0 of h_1), m_0 and d_t affine.
 ---
 ---     local m = pn.models.deep_state { covariates = 4, series = 8, seasonal = { 5 } }
 ---
@@ -16,9 +16,9 @@
 ---     noise    standard deviations r, q and v with which training begins (0.1), in the units of the scaling
 ---
 --- Several observed variables are series of their own, with noise of their own from one network. log_evidence is the
---- exact log likelihood, by the Kalman filter; what was not observed is left out of it. smooth(batch) gives {mean, cov},
---- [T + 1, B, p, n] and [T + 1, B, p, n, n], of the states with l_0 first. Forecasts: "ancestral" paths of states, or
---- "marginal", each step from its own law.
+--- exact log likelihood, by the Kalman filter; what was not observed is left out of it. smooth(batch) gives {mean,
+--- cov}, [T + 1, B, p, n] and [T + 1, B, p, n, n], of the states with l_0 first. Forecasts: "ancestral" paths of
+--- states, or "marginal", each step from its own law.
 --- Rangapuram, Seeger, Gasthaus, Stella, Wang & Januschowski 2018.
 -- help: pn.models
 local core = require "penumbra.core"
@@ -75,7 +75,7 @@ local function states_after(self, x, b)
 end
 
 -- x [T, B, p count] as [T, B p, count].
-local function by_variable(self, x, count)
+local function by_variable(x, count)
   return x:reshape { x:size(1), -1, count }
 end
 
@@ -83,7 +83,7 @@ end
 -- steps `time` [T, B].
 local function noise_of(self, h, time)
   local s, blocks = self.structure, self.blocks:size(1)
-  local out = by_variable(self, self.head(h), blocks + 1 + (self.offset and 1 or 0))
+  local out = by_variable(self.head(h), blocks + 1 + (self.offset and 1 or 0))
   local deviation = out:slice(-1, 1, blocks + 1):softplus() + LEAST
   local pattern = s:emission(time):unsqueeze(3)
   pattern = pattern:broadcast_to { time:size(1), time:size(2), self.size, s.n }:reshape { time:size(1), -1, s.n }
@@ -114,8 +114,8 @@ local function read(self, b)
   local x = features_of(self, forecaster.features(self, b), b.steps, b.size)
   local h = unrolled(self, x)
   local mean, cov = start_of(self, h[1])
-  local how = b.complete and {} or { observed = by_variable(self, b.observed, 1) }
-  return system_of(self, noise_of(self, h, prepared_batch.time(b)), mean, cov), by_variable(self, b.y, 1), how, x
+  local how = b.complete and {} or { observed = by_variable(b.observed, 1) }
+  return system_of(self, noise_of(self, h, prepared_batch.time(b)), mean, cov), by_variable(b.y, 1), how, x
 end
 
 local function must(value, message)
@@ -149,7 +149,7 @@ end
 local function advance(self, state, b)
   local h, states = unrolled(self, features_of(self, forecaster.features(self, b), b.steps, b.size), state.states)
   local system = system_of(self, noise_of(self, h, prepared_batch.time(b)), state.mean, state.cov)
-  local f = must(kalman.filter(system, by_variable(self, b.y, 1), { observed = by_variable(self, b.observed, 1) }))
+  local f = must(kalman.filter(system, by_variable(b.y, 1), { observed = by_variable(b.observed, 1) }))
   return { mean = f.mean[1], cov = f.cov[1], states = states }
 end
 

@@ -32,6 +32,8 @@
 ---     features    units of the layer (leaky rectifiers) through which covariates and embedding go in (64); 0: they
 ---                 go in as they are
 ---     scaling     "mean", "standard", "change" or "none"
+---     least_scale the share of the mean |y| that "standard" and "change" do not go below (0). A context in which next
+---                 to nothing moves makes what follows it huge: 1e-3 for exchange rates, of which some are pegged
 ---     dtype       "float64" or "float32" (pn.default_dtype())
 -- help: pn.models, methods m
 local core = require "penumbra.core"
@@ -64,7 +66,7 @@ end
 -- ---- constructors ----
 
 local common = { size = 1, covariates = 0, series = 0, embedding = 8, features = 64,
-  scaling = options.choice("mean", "standard", "change", "none"), dtype = options.optional "string" }
+  scaling = options.choice("mean", "standard", "change", "none"), least_scale = 0, dtype = options.optional "string" }
 
 --- The options of a constructor called `where`, checked: those of all forecasters and `own`.
 function forecaster.options(where, given, own)
@@ -80,6 +82,9 @@ function forecaster.options(where, given, own)
     o[name] = options.whole(where, name, o[name], 0)
   end
   o.embedding = options.whole(where, "embedding", o.embedding, 1)
+  if not (o.least_scale >= 0) then
+    core.error(("%s: least_scale must not be negative, got %g"):format(where, o.least_scale))
+  end
   o.dtype = o.dtype or core.default_dtype()
   if o.dtype ~= "float64" and o.dtype ~= "float32" then
     core.error(("%s: dtype must be 'float64' or 'float32', got '%s'"):format(where, o.dtype))
@@ -101,8 +106,8 @@ end
 --- A new model of a class (forecaster.class) with the checked options o: the fields size, dtype, scaling, `inputs` and
 --- `input_size`. The constructor adds its networks.
 function forecaster.new(class, o)
-  local self = { size = o.size, covariates = o.covariates, identities = o.series, scaling = o.scaling, dtype = o.dtype,
-    given = o }
+  local self = { size = o.size, covariates = o.covariates, identities = o.series, scaling = o.scaling,
+    least_scale = o.least_scale, dtype = o.dtype, given = o }
   self.inputs, self.input_size = input_net(o)
   return setmetatable(self, class)
 end
@@ -157,7 +162,7 @@ end
 -- ---- beliefs ----
 
 local beliefs = {}
-local belief_class = { __index = core.namespace("a belief", beliefs), __name = "belief" }
+local belief_class = { __name = "belief" }
 
 local function new_belief(model, b, state)
   return setmetatable({ model = model, state = state, location = b.location, scale = b.scale, series = b.series,
@@ -184,6 +189,8 @@ function beliefs:update(y, u)
     start = self.start, location = self.location, scale = self.scale }, self.size)
   return new_belief(m, b, quietly(kind_of(m).advance, m, self.state, b))
 end
+
+belief_class.__index = core.namespace("a belief", beliefs)
 
 --- filter(batch [, {generator =}]): the belief after each series' own last step: b:update(y_t, u_t) goes on,
 --- m:forecast(b, ...) looks ahead, b.state holds what the model knows. No gradient.

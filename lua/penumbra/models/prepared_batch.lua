@@ -97,6 +97,11 @@ local function positive(scale)
   return core.where(scale:gt(0), scale, core.ones({}, { dtype = scale:dtype() }))
 end
 
+-- A scale, but not less than the share `least` of the mean |y|.
+local function at_least(scale, least, y, observed)
+  return positive(least > 0 and core.maximum(scale, mean_of(observed, y:abs()) * least) or scale)
+end
+
 local function none(y)
   local shape = { y:size(2), y:size(3) }
   return core.zeros(shape, { dtype = y:dtype() }), core.ones(shape, { dtype = y:dtype() })
@@ -106,12 +111,12 @@ local function mean(y, observed)
   return (none(y)), positive(mean_of(observed, y:abs()))
 end
 
-local function standard(y, observed)
+local function standard(y, observed, least)
   local location = mean_of(observed, y)
-  return location, positive(mean_of(observed, (y - location):square()):sqrt())
+  return location, at_least(mean_of(observed, (y - location):square()):sqrt(), least, y, observed)
 end
 
-local function change(y, observed)
+local function change(y, observed, least)
   local first = observed:to "int64":argmax(1):unsqueeze(1)
   local location = kept(observed, y):gather(1, first):squeeze(1)
   local steps = y:size(1)
@@ -119,7 +124,8 @@ local function change(y, observed)
     return location, (core.ones(location:shape(), { dtype = y:dtype() }))
   end
   local both = observed:slice(1, 2, steps):logical_and(observed:slice(1, 1, steps - 1))
-  return location, positive(mean_of(both, (y:slice(1, 2, steps) - y:slice(1, 1, steps - 1)):abs()))
+  local moved = mean_of(both, (y:slice(1, 2, steps) - y:slice(1, 1, steps - 1)):abs())
+  return location, at_least(moved, least, y, observed)
 end
 
 -- Location and scale [B, p] of y [T, B, p] where observed.
@@ -169,7 +175,8 @@ function prepared_batch.read(where, self, batch, size)
     b.location, b.scale = o.location:detach(), o.scale:detach()
   else
     local from = o.context or steps
-    b.location, b.scale = scalings[self.scaling](raw:slice(1, 1, from), observed:slice(1, 1, from))
+    b.location, b.scale = scalings[self.scaling](raw:slice(1, 1, from), observed:slice(1, 1, from),
+      self.least_scale)
   end
   b.y, b.raw = kept(observed, (raw - b.location) / b.scale), self.discrete and raw or nil
   b.observed, b.active, b.u = observed, active, u

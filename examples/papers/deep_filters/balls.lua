@@ -1,0 +1,248 @@
+--- Forecasts of videos after Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, section 5.3: a ball bounces
+--- between walls, 32 by 32 black and white pixels; models see 20 images and forecast 40.
+---
+---   penumbra balls.lua --model kvae_rb --out RESULTS     trains, scores, draws; goes on where RESULTS stands
+---   penumbra balls.lua --model all --out RESULTS         all models, and a picture of their scores side by side
+---   penumbra balls.lua --quick                           seconds
+---
+--- Models: kvae_mc, kvae_rb (the two objectives of a Kalman variational autoencoder), kvae_marginal (the objective as
+--- in the code published with it), arsgls (recurrent switches, an auxiliary variable, particles), last (the last image
+--- stays), future (the true images: pixels of its own noise cost a score nothing else can go below).
+--- Other options: --kind box, gravity or polygon; --iterations 4000; --batch 32; --filters 8 (the paper's networks have
+--- 32); --train 5000 and --test 100 videos; --samples 32; --seed 1; --lr 0.005, which falls to a twentieth;
+--- --particles 8 of arsgls.
+---
+--- Scores, each a mean over test videos and samples of images: the Wasserstein-1 distance from the true image, both
+--- taken as distributions over pixels (an empty image counts as 32 pixels away), and the share of equal pixels. Up to
+--- image 20 the samples are those of the smoother (kvae) or the filter (arsgls), after it of the forecast.
+---
+--- The paper trains 400 epochs of 5000 videos with 32 filters and 32 particles on a graphics processor; its scores are
+--- figures without numbers.
+local pn = require "penumbra"
+local images = require "penumbra.models.image_network"
+
+local option = { model = "all", kind = "box", iterations = 4000, batch = 32, filters = 8, train = 5000, test = 100,
+  samples = 32, seed = 1, lr = 0.005, particles = 8, out = false, quick = false, threads = 1 }
+local CONTEXT, AHEAD, SIDE, PIXELS = 20, 40, 32, 1024
+local o32 = { dtype = "float32" }
+
+local function read_options(args)
+  local k = 1
+  while k <= #args do
+    local name = args[k]:match "^%-%-([%w_]+)$"
+    if name == nil or option[name] == nil then
+      io.stderr:write("balls: unknown option ", args[k], "\n")
+      os.exit(1)
+    elseif name == "quick" then
+      option.quick = true
+    else
+      k = k + 1
+      option[name] = tonumber(args[k]) or args[k]
+    end
+    k = k + 1
+  end
+  if option.quick then
+    local small = { iterations = 3, batch = 4, filters = 2, train = 8, test = 2, samples = 3, particles = 2 }
+    for name, v in pairs(small) do option[name] = v end
+    CONTEXT, AHEAD = 6, 3
+  end
+end
+
+-- ---- models ----
+
+-- The sizes of the paper: 10 states, 10 base matrices, a switch of 8, z of 2; variances of q below 0.03 and the weight
+-- 0.3 of the pixels as in Fraccaro et al. 2017.
+local function kvae(objective, paths)
+  return function()
+    return pn.models.kvae { size = PIXELS, image = { SIDE, SIDE }, filters = option.filters, output = "bernoulli",
+      scaling = "none", dtype = "float32", latent = 2, state = 10, base = 10, units = 50, latent_variance = 0.03,
+      reconstruction = 0.3, objective = objective, paths = paths, belief_paths = option.samples,
+      init = { emission = 0.3, state_scale = 0.28, emission_scale = 0.17 }, jitter = 1e-6 }
+  end
+end
+
+-- The same encoder, of which the switch is read through one layer more.
+local function ladder()
+  local o = { image = { SIDE, SIDE }, size = PIXELS, filters = option.filters, dtype = "float32" }
+  local function head(layer, limit)
+    return pn.nn.module { layer = layer, forward = function(self, h)
+      local y = self.layer(h)
+      local n = y:size(-1) // 2
+      local raw = y:slice(-1, n + 1, 2 * n)
+      return { loc = y:slice(-1, 1, n), variance = limit and raw:sigmoid() * limit or raw:softplus() + 1e-4 }
+    end }
+  end
+  local linear = pn.nn.linear
+  return pn.nn.module { stem = images.encoder("balls", o, 64), z = head(linear(64, 4, o32), 0.03),
+    deeper = pn.nn.sequential { pn.nn.relu(), linear(64, 64, o32), pn.nn.relu() }, s = head(linear(64, 16, o32)),
+    forward = function(self, y)
+      local steps, count = y:size(1), y:size(2)
+      local h = self.stem(y:reshape { steps * count, PIXELS }):reshape { steps, count, 64 }
+      return { z = self.z(h), s = self.s(self.deeper(h)) }
+    end }
+end
+
+local function pixels()
+  local o = { image = { SIDE, SIDE }, size = PIXELS, filters = option.filters, dtype = "float32" }
+  return pn.nn.module { net = images.decoder("balls", o, 2), forward = function(self, z)
+    local shape = z:shape()
+    local y = self.net(z:reshape { -1, 2 })
+    shape[#shape] = PIXELS
+    return pn.dist.bernoulli { logits = y:reshape(shape) }
+  end }
+end
+
+local models = {
+  kvae_rb = kvae "rao_blackwellised", kvae_mc = kvae("monte_carlo", "joint"),
+  kvae_marginal = kvae("monte_carlo", "marginal"),
+  arsgls = function()
+    return pn.models.arsgls { size = PIXELS, scaling = "none", dtype = "float32", states = 10, switches = 8,
+      auxiliary = 2, base = 10, hidden = { 64 }, transition_hidden = 64, particles = option.particles,
+      emission = pixels(), encoder = ladder() }
+  end,
+}
+local all = { "kvae_rb", "kvae_mc", "kvae_marginal", "last" }
+
+-- ---- training ----
+
+-- Whole videos at random, as a set of series gives windows.
+local function training_set(videos)
+  return { windows = function(_, given)
+    local index = pn.randint(0, videos:size(2), { given.count }, { generator = given.generator })
+    return { y = videos:take(2, index) }
+  end }
+end
+
+local function path_of(name, model)
+  return option.out and ("%s/%s_%s_%s"):format(option.out, option.kind, model or option.model, name)
+end
+
+local function train(name, m, videos)
+  local last
+  local s = m:fit { series = training_set(videos), window = CONTEXT, iterations = option.iterations,
+    batch = option.batch, lr = option.lr, decay = 0.05, clip = 150, seed = option.seed,
+    checkpoint = path_of("run.safetensors", name) or nil, resume = option.out and true or false,
+    on_iteration = function(s)
+      last = last and 0.98 * last + 0.02 * s.loss or s.loss
+      if s.iteration % 100 == 0 then
+        print(("%s: iteration %d, loss %.5f a pixel, %.0f s"):format(name, s.iteration, last, s.seconds))
+        io.stdout:flush()
+      end
+    end }
+  print(("%s: %d iterations in %.1f minutes, loss %.5f"):format(name, s.iteration, s.seconds / 60, last or s.loss))
+  return s.seconds
+end
+
+-- ---- scores ----
+
+-- Samples [S, CONTEXT + AHEAD, B, pixels] of a model that sees y [CONTEXT, B, pixels]; y is all there is.
+local function samples_of(m, y)
+  local seen, s = y:slice(1, 1, CONTEXT), option.samples
+  local ahead = m:forecast({ y = seen }, { steps = AHEAD, num_paths = s })
+  local past = m:smooth({ y = seen }, { num_paths = s }).observation
+  return pn.concatenate({ past, ahead }, 2)
+end
+
+local baselines = {
+  last = function(y)
+    local still = y:slice(1, CONTEXT, CONTEXT):broadcast_to { AHEAD, y:size(2), PIXELS }
+    return pn.concatenate({ y:slice(1, 1, CONTEXT), still }, 1):unsqueeze(1)
+  end,
+  future = function(y) return y:unsqueeze(1) end,
+}
+
+-- Means over videos and samples at each step: distance and accuracy, [T] each; and samples of a few videos.
+local function scores(draw, videos)
+  local sum, right, count, shown = 0, 0, 0, nil
+  local part = 10
+  for first = 1, videos:size(2), part do
+    local y = videos:slice(2, first, math.min(videos:size(2), first + part - 1))
+    local x = pn.no_grad(draw, y)
+    shown = shown or x:slice(3, 1, math.min(2, y:size(2))):slice(1, 1, math.min(3, x:size(1)))
+    local s, steps, b = x:size(1), x:size(2), x:size(3)
+    local true_y = y:unsqueeze(1):broadcast_to(x:shape()):contiguous():reshape { s, steps, b, SIDE, SIDE }
+    x = x:contiguous():reshape { s, steps, b, SIDE, SIDE }
+    local far = pn.metrics.image_wasserstein(true_y, x, { empty = SIDE })
+    local same = pn.metrics.pixel_accuracy(true_y, x)
+    sum, right, count = sum + far:to("float64"):mean(1):sum(2), right + same:mean(1):sum(2), count + b
+  end
+  return sum / count, right / count, shown
+end
+
+-- ---- pictures ----
+
+local function draw(path, panels, size)
+  local done, message = pn.plot.save(path, panels, { size = size })
+  print(done and "picture: " .. done or "no picture: " .. message)
+end
+
+-- The truth and three sample paths of two videos, a row each.
+local function trajectories(name, videos, shown)
+  local steps, rows = math.min(CONTEXT + AHEAD, 40), {}
+  for b = 1, shown:size(3) do
+    rows[#rows + 1] = videos:slice(1, 1, steps):select(2, b)
+    for s = 1, shown:size(1) do rows[#rows + 1] = shown:select(1, s):select(2, b):slice(1, 1, steps) end
+  end
+  local x = pn.concatenate(rows, 1):reshape { -1, SIDE, SIDE }
+  draw(path_of("paths.png", name), { pn.plot.panel { legend = "none",
+    title = ("%s: truth and three samples, twice; forecast from image %d on"):format(name, CONTEXT + 1),
+    pn.plot.images(x, { columns = steps }) } }, { 1400, 340 })
+end
+
+local function curves(found)
+  local far, same = {}, {}
+  for _, entry in ipairs(found) do
+    far[#far + 1] = pn.plot.line(nil, entry.far, { label = entry.name })
+    same[#same + 1] = pn.plot.line(nil, entry.same, { label = entry.name })
+  end
+  far.title, far.x_label, far.y_label, far.legend = option.kind, "image", "Wasserstein distance in pixels", "top left"
+  same.title, same.x_label, same.y_label, same.legend = option.kind, "image", "pixel accuracy", "bottom left"
+  draw(("%s/%s_scores.png"):format(option.out, option.kind), { pn.plot.panel(far), pn.plot.panel(same) })
+end
+
+-- ---- the run ----
+
+local function report(name, far, same, seconds)
+  local function mean(x, from, to) return x:slice(1, from, to):mean():item() end
+  local last = CONTEXT + AHEAD
+  local ten = CONTEXT + math.min(10, AHEAD)
+  print(("%-14s W1: seen %.3f, ahead 1 to 10 %.3f, all %.3f, last %.3f; accuracy: seen %.4f, ahead %.4f; %.1f min")
+    :format(name, mean(far, 1, CONTEXT), mean(far, CONTEXT + 1, ten), mean(far, CONTEXT + 1, last),
+      far[last]:item(), mean(same, 1, CONTEXT), mean(same, CONTEXT + 1, last), seconds / 60))
+  if option.out then
+    assert(pn.data.save_csv(path_of("scores.csv", name), pn.stack({ far, same }, 2)))
+  end
+end
+
+local function run(name, videos, test)
+  local seconds, drawing = 0, baselines[name]
+  pn.seed(option.seed)
+  if not drawing then
+    local m = models[name]()
+    print(m)
+    seconds = train(name, m, videos)
+    pn.seed(option.seed)
+    function drawing(y) return samples_of(m, y) end
+  end
+  local far, same, shown = scores(drawing, test)
+  report(name, far, same, seconds)
+  if option.out then trajectories(name, test, shown) end
+  return { name = name, far = far, same = same }
+end
+
+read_options(arg or {})
+pn.threads(option.threads)
+local names = option.model == "all" and all or { option.model }
+local train_videos = pn.data.ball_video(option.train, { kind = option.kind, steps = CONTEXT, seed = 1234,
+  dtype = "float32" })
+local test_videos = pn.data.ball_video(option.test, { kind = option.kind, steps = CONTEXT + AHEAD, seed = 5678,
+  dtype = "float32" })
+local found = {}
+for k, name in ipairs(names) do
+  if not (models[name] or baselines[name]) then
+    io.stderr:write("balls: --model must be all, ", table.concat(all, ", "), " or future\n")
+    os.exit(1)
+  end
+  found[k] = run(name, train_videos, test_videos)
+end
+if option.out and #found > 1 then curves(found) end

@@ -1,0 +1,58 @@
+--- Laws of an observation given the output of a network, element by element, so that what is missing can be left out.
+---
+---     local e = emission.new("gaussian", 3, {})
+---     e.width                  numbers that the network gives, 3 * e.width in all: [..., e.width * 3]
+---     e:law(output)            the law of y [..., 3], each element for itself
+---
+--- gaussian      loc and scale, softplus of the output
+--- student_t     degrees of freedom, 2 + softplus, loc and scale
+--- bernoulli     logits of 0 or 1
+-- help: nowhere
+local core = require "penumbra.core"
+local dist = require "penumbra.distribution"
+
+local emission = {}
+
+--- names: the kinds of laws.
+emission.names = { "gaussian", "student_t", "bernoulli" }
+
+local function part(y, k, n)
+  local size = y:size(-1) // n
+  return n == 1 and y or y:slice(-1, (k - 1) * size + 1, k * size)
+end
+
+local LEAST = 1e-6 -- of a scale: softplus may give 0
+
+local kinds = {
+  gaussian = { width = 2, law = function(y)
+    return dist.normal(part(y, 1, 2), part(y, 2, 2):softplus() + LEAST)
+  end },
+  student_t = { width = 3, law = function(y)
+    return dist.student_t(part(y, 1, 3):softplus() + 2, part(y, 2, 3), part(y, 3, 3):softplus() + LEAST)
+  end },
+  bernoulli = { width = 1, law = function(y)
+    return dist.bernoulli { logits = y }
+  end },
+}
+
+local class = {}
+class.__index = class
+
+--- The law of y [..., data] for a network's output [..., width * data].
+function class:law(output)
+  return kinds[self.kind].law(output)
+end
+
+--- log p(y | output) [...]: the sum over the elements where the bool tensor `observed`, shaped like y, is true.
+function class:log_prob(output, y, observed)
+  local zero = core.zeros({}, { dtype = y:dtype() })
+  local each = self:law(output):log_prob(core.where(observed, y, zero))
+  return core.where(observed, each, zero):sum(-1)
+end
+
+--- new(kind, data): data numbers in an observation.
+function emission.new(kind, data)
+  return setmetatable({ kind = kind, data = data, width = kinds[kind].width }, class)
+end
+
+return emission

@@ -1,0 +1,517 @@
+--- Kalman variational autoencoders (Fraccaro, Kamronn, Paquet & Winther 2017): an autoencoder for each observation,
+--- whose latents z_t are what a Gaussian linear system emits. Its matrices at t are averages of K base matrices,
+--- weighted by a recurrent network of the z before t:
+---
+---     y_t ~ p(y_t | z_t),   z_t = C_t x_t + D_t u_t + N(0, Q),   x_t = A_t x_(t-1) + B_t u_t + N(0, R)
+---     A_t = sum_k w_tk A_k, ...,   w_t = softmax(V h_t),   h_t = lstm(h_(t-1), z_(t-1), u_t),   z_0 is a parameter
+---     q(z_t | y_t) = N(encoder(y_t))
+---
+---     local m = pn.models.kvae { size = 1, covariates = 3, latent = 4, state = 8, base = 10 }
+---     local v = pn.models.kvae { size = 1024, image = { 32, 32 }, output = "bernoulli", latent = 2, state = 10 }
+---
+--- A forecaster (pn.help "penumbra.models.forecaster"). log_evidence is a bound at one draw of the z: sum_t log p(y_t |
+--- z_t) - log q(z_t | y_t) + log p(z), on average at most log p(y); bound() takes more draws. Beliefs hold
+--- `belief_paths` draws of the z, each with its Kalman filter.
+---
+--- latent, state, base   orders of z (2) and x (4), number of base matrices (3)
+--- units       of the recurrent network, 50
+--- hidden      {64, 64}: layers of encoder and decoder, the latter's the other way round; `activation` "leaky_relu"
+--- image       {rows, columns}: images of that size, divisible by 8, and networks of convolutions instead: three with
+---             stride 2 and `filters` (32) channels, and three of 4 filters with subpixel shuffles back
+--- encoder, decoder   networks of one's own: y [N, p] -> [N, 2 latent] and z [N, latent] -> [N, width p], width as of
+---             the output; such a model has state() and load_state(), but no save
+--- output      "gaussian", "student_t" or "bernoulli" (pixels 0 or 1; scaling = "none")
+--- latent_variance   the most that q may have, as 0.03: it is that times a sigmoid; absent: any
+--- noise       "shared": R and Q are the same always; "mixed": averages of K, by `averaging` "log" (of log scales),
+---             "covariance" or "precision"
+--- inputs      where covariates (their features) enter: {"weights", "emission"}; also "transition", "encoder",
+---             "decoder"
+--- objective   what fit maximises: "rao_blackwellised", log p(z) in closed form, or "monte_carlo": log p(x, z) at a
+---             draw of the smoothed states x, and the entropy of their law. Both are the same on average. `paths` =
+---             "marginal" draws each x_t on its own, as the published code does: a lower bound to the other two
+--- missing     a step without any observation: "sample" draws its z from its predictive law (the bound stays one),
+---             "mean" gives the predictive mean to the recurrent network and leaves the step out of the Kalman filter,
+---             as published (no bound). Single missing elements are 0 to the encoder and no part of the likelihood
+--- entropy     "sampled", - log q at the draw, or "closed"
+--- reconstruction   weight of log p(y | z) in what fit maximises, 1 (0.3 in the published code)
+--- jitter      added to the covariances of smoothed states before they are factored, 0
+--- init        {transition = 0.05, emission = 0.5, inputs = 0.05: deviations of A_k from 1 and of C_k and of B_k, D_k
+---             from 0; state_scale = 0.3, emission_scale = 0.2, initial_scale = 1: standard deviations}
+-- help: pn.models, methods m
+local core = require "penumbra.core"
+local base_mixture = require "penumbra.models.base_mixture"
+local emission = require "penumbra.models.emission"
+local forecaster = require "penumbra.models.forecaster"
+local image_network = require "penumbra.models.image_network"
+local nn = require "penumbra.nn"
+local options = require "penumbra.options"
+local prepared_batch = require "penumbra.models.prepared_batch"
+local state_paths = require "penumbra.models.state_paths"
+
+local kvae = {}
+
+local HALF_LOG_TAU = 0.91893853320467274178 -- log(2 pi) / 2
+
+-- ---- draws side by side ----
+
+-- x [T, B, ...] for each of k draws: [T, k B, ...].
+local function for_draws(x, k)
+  if not x or k == 1 then
+    return x
+  end
+  local shape = x:shape()
+  local wide = { shape[1], k, table.unpack(shape, 2) }
+  local flat = { shape[1], k * shape[2], table.unpack(shape, 3) }
+  return x:unsqueeze(2):broadcast_to(wide):contiguous():reshape(flat)
+end
+
+local function beside(...)
+  local list = {}
+  for k = 1, select("#", ...) do
+    list[#list + 1] = (select(k, ...)) or nil
+  end
+  return #list > 1 and core.concatenate(list, -1) or list[1]
+end
+
+-- x if covariates enter there.
+local function if_entered(self, where, x)
+  return self.enters[where] and x or nil
+end
+
+-- f of the rows of x [T, N, n], as a network takes them.
+local function rowwise(f, x)
+  local shape = x:shape()
+  local y = f(x:reshape { -1, shape[#shape] })
+  shape[#shape] = y:size(-1)
+  return y:reshape(shape)
+end
+
+-- ---- the parts ----
+
+-- q(z | y): mean and scale [T, B, latent].
+local function encode(self, b, features)
+  local out = rowwise(self.encoder, beside(b.y, if_entered(self, "encoder", features)))
+  local loc, raw = out:slice(-1, 1, self.latent), out:slice(-1, self.latent + 1, 2 * self.latent)
+  local most = self.given.latent_variance
+  return loc, most and (raw:sigmoid() * most):sqrt() or raw:softplus()
+end
+
+-- The decoder's output for z [..., latent].
+local function decode(self, z, features)
+  return rowwise(self.decoder, beside(z, if_entered(self, "decoder", features)))
+end
+
+-- The linear system that follows the output h of the recurrent network.
+local function system_of(self, h, features)
+  return self.system:operands(self.weights(h):softmax(-1), features)
+end
+
+-- log q(z | y), negative, [T, N]: at the draw or on average.
+local function minus_log_q(self, scale, noise)
+  local square = self.given.entropy == "closed" and 1 or noise:square()
+  return (scale:log() + square * 0.5 + HALF_LOG_TAU):sum(-1)
+end
+
+-- ---- all steps at once, of complete series ----
+
+-- Adds to run the system at all steps and log p(z), [N].
+local function at_once(self, run)
+  local z, steps, count = run.z, run.steps, run.count
+  local first = self.first:broadcast_to { 1, count, self.latent }
+  local before = steps > 1 and core.concatenate({ first, z:slice(1, 1, steps - 1) }, 1) or first
+  local s = system_of(self, self.recurrent(beside(before, if_entered(self, "weights", run.features))), run.features)
+  s.mean, s.cov = self.system:initial()
+  local log_prob, message = core.gaussian.log_prob(s.mean, s.cov, s.a, s.b, s.q, z, s.c, s.d, s.r)
+  if not log_prob then
+    core.error("kvae: " .. message)
+  end
+  run.system, run.log_prior = s, log_prob:sum(1)
+end
+
+-- ---- step by step ----
+
+-- What is known before the first step, of `count` series.
+local function beginning(self, count)
+  local mean, cov = self.system:initial()
+  local zero = core.zeros({ count, self.units }, { dtype = self.dtype })
+  return { mean = mean:broadcast_to { count, self.state_size },
+    cov = cov:broadcast_to { count, self.state_size, self.state_size }, h = zero, c = zero,
+    z = self.first:broadcast_to { count, self.latent } }
+end
+
+-- z given the past alone: mean and covariance of the law of the next one.
+local function predictive(m, v, s)
+  local mean = s.c:matmul(m:unsqueeze(-1)):squeeze(-1)
+  local cov = s.c:matmul(v):matmul(s.c:transpose(-1, -2)) + s.r
+  return s.d and mean + s.d or mean, (cov + cov:transpose(-1, -2)) * 0.5
+end
+
+local function factor(x)
+  local l, message = x:cholesky()
+  if not l then
+    core.error("kvae: a predictive covariance is not positive definite: " .. message)
+  end
+  return l
+end
+
+local function apply(a, x)
+  return a:matmul(x:unsqueeze(-1)):squeeze(-1)
+end
+
+-- One step from `state`: the recurrent network, then z: from the encoder where `seen` [N] is true, else from the past
+-- by `noise` [N, latent]. Gives the next state, the system and log p(z | past) [N]. seen nil: everywhere.
+local function step(self, state, z, seen, noise, features)
+  local h, c = self.recurrent:step(beside(state.z, if_entered(self, "weights", features)), state.h, state.c)
+  local s, observed = system_of(self, h, features), nil
+  if seen then
+    local m, v = core.kalman_predict(state.mean, state.cov, s.a, s.b, s.q)
+    local mean, cov = predictive(m, v, s)
+    local sampled = self.given.missing == "sample"
+    z = core.where(seen:unsqueeze(-1), z, sampled and mean + apply(factor(cov), noise) or mean)
+    observed = not sampled and seen:unsqueeze(-1):broadcast_to(z:shape()) or nil
+  end
+  local mean, cov, log_prob = core.kalman_step(state.mean, state.cov, s.a, s.b, s.q, z, s.c, s.d, s.r,
+    { observed = observed })
+  if not mean then
+    core.error("kvae: " .. cov)
+  end
+  return { mean = mean, cov = cov, h = h, c = c, z = z }, s, log_prob
+end
+
+-- The state `after` where the series goes on, else that before.
+local function kept_after_end(on, after, before)
+  if not on then
+    return after
+  end
+  local out = {}
+  for name, x in pairs(after) do
+    local here = on
+    for _ = 2, x:ndim() do
+      here = here:unsqueeze(-1)
+    end
+    out[name] = core.where(here, x, before[name])
+  end
+  return out
+end
+
+local function at(x, t)
+  return x and x:select(1, t)
+end
+
+local OPERANDS = { "a", "b", "c", "d", "q", "r" }
+
+-- The same for series with gaps or of several lengths, and the state after each one's last step.
+local function in_turn(self, run)
+  local state, z, log_probs, list = beginning(self, run.count), {}, {}, {}
+  local noise
+  if self.given.missing == "sample" and not run.complete then
+    noise = core.randn({ run.steps, run.count, self.latent }, { dtype = self.dtype, generator = run.generator })
+  end
+  for t = 1, run.steps do
+    local next_state, s
+    next_state, s, log_probs[t] = step(self, state, at(run.z, t), not run.complete and at(run.seen, t) or nil,
+      at(noise, t), at(run.features, t))
+    state = kept_after_end(at(run.active, t), next_state, state)
+    z[t] = next_state.z
+    for _, name in ipairs(OPERANDS) do
+      if s[name] then
+        list[name] = list[name] or {}
+        list[name][t] = s[name]
+      end
+    end
+  end
+  local whole = {}
+  for name, x in pairs(list) do
+    whole[name] = (name == "q" or name == "r") and self.system.noise == "shared" and x[1] or core.stack(x, 1)
+  end
+  whole.mean, whole.cov = self.system:initial()
+  run.system, run.state, run.z = whole, state, core.stack(z, 1)
+  local each = core.stack(log_probs, 1)
+  local zero = core.zeros({}, { dtype = self.dtype })
+  run.log_prior = core.where(run.seen, each, zero):sum(1)
+  -- of the z that were drawn from their predictive law
+  if not run.complete and self.given.missing == "sample" then
+    local drawn = run.seen:logical_not()
+    drawn = run.active and drawn:logical_and(run.active) or drawn
+    run.log_drawn = core.where(drawn, each, zero):sum(1)
+  end
+end
+
+-- ---- bounds ----
+
+-- A draw of all z of a prepared batch, `draws` for each series: {z [T, N, latent], system, log_prior [N], ...}.
+local function run_of(self, b, how)
+  local draws = how.draws or 1
+  local features = forecaster.features(self, b)
+  local loc, scale = encode(self, b, features)
+  local run = { steps = b.steps, count = draws * b.size, generator = how.generator, complete = b.complete,
+    features = for_draws(features, draws), active = for_draws(b.active, draws) }
+  loc, scale = for_draws(loc, draws), for_draws(scale, draws)
+  run.scale = scale
+  run.noise = core.randn(loc:shape(), { dtype = self.dtype, generator = how.generator })
+  run.z = loc + scale * run.noise
+  run.seen = for_draws(b.observed:any(-1), draws)
+  run.b = { y = for_draws(b.y, draws), observed = for_draws(b.observed, draws) }
+  if b.complete and not how.in_turn then
+    at_once(self, run)
+  else
+    in_turn(self, run)
+  end
+  return run
+end
+
+-- The linear system with its z, as state_paths takes it.
+local function with_latents(self, run)
+  local s = run.system
+  s.z, s.active = run.z, run.active
+  local skipped = not run.complete and self.given.missing == "mean"
+  s.observed = skipped and run.seen:unsqueeze(-1):broadcast_to(run.z:shape()):contiguous() or nil
+  return s
+end
+
+-- The bound of each series and draw, [N].
+local function bound_of(self, run, how)
+  local output = decode(self, run.z, run.features)
+  local likelihood = self.law:log_prob(output, run.b.y, run.b.observed)
+  local local_terms = likelihood * (how.reconstruction or 1) + minus_log_q(self, run.scale, run.noise)
+  local_terms = core.where(run.seen, local_terms, core.zeros({}, { dtype = self.dtype })):sum(1)
+  if how.objective ~= "monte_carlo" then
+    return local_terms + run.log_prior
+  end
+  local log_z = state_paths.estimate(with_latents(self, run), how.paths, how.generator, self.given.jitter)
+  return local_terms + (run.log_drawn and log_z - run.log_drawn or log_z)
+end
+
+local methods = {}
+
+--- bound(batch [, {draws = 1, objective = "rao_blackwellised", paths = "joint", generator =}]): a lower bound on log
+--- p(y_1 ... y_T) of each series, [B]: of several draws of the z the importance weighted one (Burda, Grosse &
+--- Salakhutdinov 2016), which tends to log p(y) with their number. objective and paths: as of the constructor.
+function methods:bound(batch, given)
+  local o = options.check("bound", given, { draws = 1, objective = options.choice("rao_blackwellised", "monte_carlo"),
+    paths = options.choice("joint", "marginal"), generator = options.optional "generator" })
+  o.draws = options.whole("bound", "draws", o.draws, 1)
+  local b = prepared_batch.read("bound", self, batch)
+  local each = bound_of(self, run_of(self, b, o), o):reshape { o.draws, b.size }
+  return each:logsumexp(1) - math.log(o.draws) - prepared_batch.log_jacobian(b)
+end
+
+local function evidence(self, b, how)
+  return bound_of(self, run_of(self, b, how), how)
+end
+
+-- What fit and loss maximise.
+local function phase(self)
+  return "", { objective = self.given.objective, paths = self.given.paths, reconstruction = self.given.reconstruction }
+end
+
+-- ---- beliefs ----
+
+local function filter(self, b, how)
+  local run = run_of(self, b, { draws = self.given.belief_paths, generator = how.generator, in_turn = true })
+  run.state.generator = how.generator
+  return run.state
+end
+
+local function advance(self, state, b)
+  local paths = state.z:size(1) // b.size
+  local features = forecaster.features(self, b)
+  local loc, scale = encode(self, b, features)
+  loc, scale = for_draws(loc, paths):select(1, 1), for_draws(scale, paths):select(1, 1)
+  local how = { dtype = self.dtype, generator = state.generator }
+  local z = loc + scale * core.randn(loc:shape(), how)
+  local seen = not b.complete and for_draws(b.observed:any(-1), paths):select(1, 1) or nil
+  local after = step(self, state, z, seen, seen and core.randn(loc:shape(), how), at(for_draws(features, paths), 1))
+  after.generator = state.generator
+  return after
+end
+
+-- ---- forecasts ----
+
+-- Draws of `count` paths out of those of a belief of `size` series, in turn.
+local function paths_out_of(state, count, size)
+  local have = state.z:size(1) // size
+  local out = {}
+  local index = core.remainder(core.arange(count, { dtype = "int64" }), have)
+  for _, name in ipairs { "mean", "cov", "h", "c", "z" } do
+    local x = state[name]
+    local own = { table.unpack(x:shape(), 2) }
+    out[name] = x:reshape { have, size, table.unpack(own) }:take(1, index):reshape { count * size, table.unpack(own) }
+  end
+  return out
+end
+
+-- A root of the diagonal covariance q.
+local function scales_of(q)
+  return q:diagonal():sqrt()
+end
+
+-- One step ahead: z and the state after it. x [N, n] is the path's own, nil in mode "marginal".
+local function step_ahead(self, state, features, how)
+  local h, c = self.recurrent:step(beside(state.z, if_entered(self, "weights", features)), state.h, state.c)
+  local s = system_of(self, h, features)
+  local function noise(size)
+    return core.randn({ state.z:size(1), size }, { dtype = self.dtype, generator = how.generator })
+  end
+  local after = { h = h, c = c }
+  if state.x then
+    local x = apply(s.a, state.x) + scales_of(s.q) * noise(self.state_size)
+    after.x = s.b and x + s.b or x
+    local z = apply(s.c, after.x) + scales_of(s.r) * noise(self.latent)
+    after.z = s.d and z + s.d or z
+  else
+    after.mean, after.cov = core.kalman_predict(state.mean, state.cov, s.a, s.b, s.q)
+    local mean, cov = predictive(after.mean, after.cov, s)
+    after.z = mean + apply(factor(cov), noise(self.latent))
+  end
+  return after
+end
+
+local function paths(self, state, o)
+  local size = o.location:size(1)
+  local now, features = paths_out_of(state, o.num_paths, size), for_draws(o.features, o.num_paths)
+  if o.mode == "ancestral" then
+    local noise = core.randn(now.mean:shape(), { dtype = self.dtype, generator = o.generator })
+    now.x = now.mean + apply(factor(now.cov), noise)
+  end
+  local out = {}
+  for t = 1, o.steps do
+    now = step_ahead(self, now, at(features, t), o)
+    local y = self.law:law(decode(self, now.z, at(features, t))):sample(o.generator and { generator = o.generator }
+      or nil)
+    out[t] = y:reshape { o.num_paths, size, self.size }
+  end
+  return core.stack(out, 2)
+end
+
+-- ---- smoothing ----
+
+--- smooth(batch [, {num_paths = 32, generator =}]) -> {state [S, T, B, n], latent [S, T, B, latent], observation [S,
+--- T, B, p]}: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t, on the scale of y.
+local function smooth(self, b, o)
+  local draws = options.whole("smooth", "num_paths", o.num_paths, 1)
+  local run = run_of(self, b, { draws = draws, generator = o.generator })
+  local s = with_latents(self, run)
+  local x = state_paths.sample(s, o.generator, self.given.jitter):slice(1, 2, b.steps + 1)
+  local z = apply(s.c, x)
+  z = (s.d and z + s.d or z) + scales_of(s.r) * core.randn(z:shape(), { dtype = self.dtype, generator = o.generator })
+  local y = self.law:law(decode(self, z, run.features)):sample(o.generator and { generator = o.generator } or nil)
+  local function paths_first(v)
+    return v:reshape { b.steps, draws, b.size, v:size(-1) }:transpose(1, 2)
+  end
+  return { state = paths_first(x), latent = paths_first(z), observation = paths_first(y) * b.scale + b.location }
+end
+
+-- ---- making ----
+
+local class = forecaster.class { name = "kvae", methods = methods, evidence = evidence, phase = phase, filter = filter,
+  advance = advance, paths = paths, smooth = smooth,
+  smooth_options = { num_paths = 32, generator = options.optional "generator" } }
+
+local own_options = {
+  latent = 2, state = 4, base = 3, units = 50, hidden = options.any { 64, 64 },
+  activation = options.choice("leaky_relu", "relu", "tanh", "elu", "gelu", "silu", "softplus"),
+  image = options.optional "table", filters = 32, encoder = options.optional(), decoder = options.optional(),
+  output = options.choice(table.unpack(emission.names)), latent_variance = options.optional "number",
+  noise = options.choice("shared", "mixed"), averaging = options.choice("log", "covariance", "precision"),
+  inputs = options.any { "weights", "emission" },
+  objective = options.choice("rao_blackwellised", "monte_carlo"), paths = options.choice("joint", "marginal"),
+  missing = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
+  belief_paths = 100, jitter = 0, init = options.any {},
+}
+
+local init_options = { transition = 0.05, emission = 0.5, inputs = 0.05, state_scale = 0.3, emission_scale = 0.2,
+  initial_scale = 1 }
+
+local places = { weights = true, emission = true, transition = true, encoder = true, decoder = true }
+
+local function where_inputs_enter(o)
+  options.argument("kvae", "inputs", o.inputs, "table")
+  local enters = {}
+  for k, name in ipairs(o.inputs) do
+    if not places[name] then
+      core.error(("kvae: inputs[%d] must be 'weights', 'emission', 'transition', 'encoder' or 'decoder', got %s")
+        :format(k, tostring(name)))
+    end
+    enters[name] = true
+  end
+  return enters
+end
+
+local function multilayer(sizes, activation, dtype)
+  local layers = {}
+  for k = 2, #sizes do
+    layers[#layers + 1] = nn.linear(sizes[k - 1], sizes[k], { init = "xavier", dtype = dtype })
+    layers[#layers + 1] = k < #sizes and nn[activation]() or nil
+  end
+  return nn.sequential(layers)
+end
+
+local function reversed(list)
+  local out = {}
+  for k, v in ipairs(list) do
+    out[#list + 1 - k] = v
+  end
+  return out
+end
+
+local function checked(given)
+  local o = forecaster.options("kvae", given, own_options)
+  for _, name in ipairs { "latent", "state", "base", "units", "filters", "belief_paths" } do
+    o[name] = options.whole("kvae", name, o[name], 1)
+  end
+  if o.latent > 32 or o.state > 32 then
+    core.error(("kvae: latent and state must be at most 32, got %d and %d"):format(o.latent, o.state))
+  end
+  options.argument("kvae", "hidden", o.hidden, "table")
+  for k, n in ipairs(o.hidden) do
+    options.whole("kvae", ("hidden[%d]"):format(k), n, 1)
+  end
+  o.init = options.check("kvae: init", o.init, init_options)
+  if (o.encoder == nil) ~= (o.decoder == nil) then
+    core.error "kvae: encoder and decoder come together"
+  elseif o.encoder and not (nn.is_network(o.encoder) and nn.is_network(o.decoder)) then
+    core.error "kvae: encoder and decoder must be networks, as nn.sequential{...}"
+  elseif o.output == "bernoulli" and o.scaling ~= "none" then
+    core.error(("kvae: output 'bernoulli' is of pixels 0 or 1 and needs scaling = 'none', got '%s'"):format(o.scaling))
+  end
+  return o
+end
+
+-- Encoder and decoder: given, of convolutions, or layers.
+local function networks(self, o, width)
+  local m = self.input_size
+  local inputs, latent = o.size + (self.enters.encoder and m or 0), o.latent + (self.enters.decoder and m or 0)
+  if o.encoder then
+    return o.encoder, o.decoder
+  elseif o.image then
+    if inputs > o.size then
+      core.error "kvae: inputs of images must not enter the encoder"
+    end
+    return image_network.encoder("kvae", o, 2 * o.latent), image_network.decoder("kvae", o, latent)
+  end
+  local there, back = { inputs, table.unpack(o.hidden) }, { latent, table.unpack(reversed(o.hidden)) }
+  there[#there + 1], back[#back + 1] = 2 * o.latent, width
+  return multilayer(there, o.activation, o.dtype), multilayer(back, o.activation, o.dtype)
+end
+
+--- kvae{size =, latent =, state =, base =, ...}: a Kalman variational autoencoder with parameters drawn anew; options:
+--- pn.help "penumbra.models.kvae" and "penumbra.models.forecaster".
+function kvae.kvae(given)
+  local o = checked(given)
+  local self = forecaster.new(class, o)
+  self.enters = self.input_size > 0 and where_inputs_enter(o) or (where_inputs_enter(o) and {})
+  self.law = emission.new(o.output, o.size)
+  self.encoder, self.decoder = networks(self, o, self.law.width * o.size)
+  local m = self.input_size
+  self.latent, self.state_size, self.units = o.latent, o.state, o.units
+  self.recurrent = nn.lstm(o.latent + (self.enters.weights and m or 0), o.units, { dtype = o.dtype })
+  self.weights = nn.linear(o.units, o.base, { dtype = o.dtype })
+  self.first = core.param(core.zeros({ o.latent }, { dtype = o.dtype }))
+  self.system = base_mixture.new { base = o.base, state = o.state, observed = o.latent, noise = o.noise,
+    averaging = o.averaging, dtype = o.dtype, init = o.init, transition_inputs = self.enters.transition and m or 0,
+    emission_inputs = self.enters.emission and m or 0 }
+  return self
+end
+
+return kvae

@@ -1,0 +1,279 @@
+-- Kalman variational autoencoders against models whose evidence is known: one base matrix, everything linear.
+local pn = require "penumbra"
+local models = require "penumbra.models"
+
+local function set(layer, weight, bias)
+  local p = layer:parameters()
+  p[1]:set(pn.tensor(weight))
+  p[2]:set(pn.tensor(bias))
+end
+
+local function inverse_softplus(x) return math.log(math.exp(x) - 1) end
+
+local LEAST = 1e-6 -- what the decoder adds to a scale
+local A, C, M0 = { { 0.9, 0.4 }, { -0.3, 0.8 } }, { { 0.7, -0.5 } }, { 0.3, -0.2 }
+local R, Q, V0 = { 0.4, 0.3 }, 0.5, { 1.1, 0.6 } -- standard deviations
+local W, B, NOISE = 1.3, 0.4, 0.7 -- y = W z + B + NOISE e
+
+-- One base matrix, a linear decoder, and the encoder that is right for z ~ N(mean, deviation^2).
+local function linear(a, mean, deviation, noise)
+  local w, b = noise and 1 or W, noise and 0 or B
+  noise = noise or NOISE
+  local m = models.kvae { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_paths = 20,
+    scaling = "none" }
+  local s = m.system
+  s.transition:set(pn.tensor { a })
+  s.emission:set(pn.tensor { C })
+  s.initial_mean:set(pn.tensor(M0))
+  for name, v in pairs { state_noise = R, emission_noise = { Q }, initial_noise = V0 } do
+    s[name]:set(-pn.tensor(v):log())
+  end
+  set(m.decoder[1], { { w, 0 } }, { b, inverse_softplus(noise - LEAST) })
+  local precision = 1 / deviation ^ 2 + w ^ 2 / noise ^ 2
+  local gain = w / noise ^ 2 / precision
+  set(m.encoder[1], { { gain, 0 } }, { mean / deviation ^ 2 / precision - gain * b,
+    inverse_softplus(precision ^ -0.5) })
+  return m
+end
+
+local function diagonal(v) return pn.tensor(v):square():diag_embed() end
+
+-- The same as a system that emits y.
+local function system(a, w, b, noise)
+  return { transition = pn.tensor(a), transition_noise = diagonal(R), emission = pn.tensor(C) * w,
+    emission_offset = pn.tensor { b }, emission_noise = pn.tensor { { (w * Q) ^ 2 + noise ^ 2 } },
+    initial_mean = pn.tensor(M0), initial_cov = diagonal(V0) }
+end
+
+-- The mean of x is `want` up to 6 standard errors, which are less than `narrow`.
+local function near_mean(want, x, narrow)
+  local error = x:std():item() / math.sqrt(x:numel())
+  assert.is_true(error < narrow, ("standard error %g"):format(error))
+  assert.near(want, x:mean():item(), 6 * error)
+end
+
+local function copies(y, n) return pn.tensor(y):reshape { #y, 1, 1 }:broadcast_to { #y, n, 1 }:contiguous() end
+
+local Y = { 0.9, -0.4, 1.7, 0.2 }
+
+describe("a linear Kalman variational autoencoder", function()
+  it("with the exact posterior has Kalman's evidence as its bound, whatever is drawn", function()
+    pn.seed(1)
+    local zero = { { 0, 0 }, { 0, 0 } }
+    local deviation = math.sqrt((C[1][1] * R[1]) ^ 2 + (C[1][2] * R[2]) ^ 2 + Q ^ 2)
+    local exact = pn.smc.kalman.log_likelihood(system(zero, W, B, NOISE), copies(Y, 3))
+    local m = linear(zero, 0, deviation)
+    assert.near(0, (m:log_evidence { y = copies(Y, 3) } - exact):abs():max():item(), 1e-9)
+    assert.near(-exact[1]:item() / 4, m:loss({ y = copies(Y, 3) }):item(), 1e-9)
+    -- one step of a system that moves
+    local s = system(A, W, B, NOISE)
+    local x = s.transition:matmul(s.initial_mean:unsqueeze(2))
+    local cov = s.transition:matmul(s.initial_cov):matmul(s.transition:t()) + s.transition_noise
+    local c = pn.tensor(C)
+    local variance = c:matmul(cov):matmul(c:t()):item() + Q ^ 2
+    m = linear(A, c:matmul(x):item(), math.sqrt(variance))
+    assert.near(pn.smc.kalman.log_likelihood(s, copies({ 0.9 }, 1)):item(),
+      m:log_evidence({ y = copies({ 0.9 }, 1) }):item(), 1e-9)
+  end)
+
+  it("has weights whose mean is the evidence, with gaps and without", function()
+    pn.seed(2)
+    local m = linear(A, 0, 0.9)
+    for _, y in ipairs { Y, { 0.9, 0 / 0, 0 / 0, 0.8 } } do
+      local batch = { y = copies(y, 20000) }
+      local exact = pn.smc.kalman.log_likelihood(system(A, W, B, NOISE), copies(y, 1), { missing = "nan" }):item()
+      near_mean(1, (m:log_evidence(batch) - exact):exp(), 0.01)
+      -- of 1000 draws each, in one call
+      local few = m:bound({ y = copies(y, 20) }, { draws = 1000 })
+      assert.is_true((few - exact):abs():max():item() < 0.5 and few:mean():item() < exact + 0.02)
+    end
+  end)
+
+  it("forecasts as Kalman does", function()
+    pn.seed(3)
+    local m = linear(A, 0, 1e3, 1e-4)
+    local s = system(A, 1, 0, 1e-4)
+    local ahead = pn.smc.kalman.forecast(s, copies(Y, 1), 3)
+    for _, mode in ipairs { "ancestral", "marginal" } do
+      local paths = m:forecast({ y = copies(Y, 1) }, { steps = 3, num_paths = 20000, mode = mode })
+      assert.same({ 20000, 3, 1, 1 }, paths:shape())
+      for t = 1, 3 do
+        local x, mean = paths:slice(2, t, t), ahead.mean[t]:item()
+        near_mean(mean, x, 0.01)
+        near_mean(ahead.cov[t]:item(), (x - mean):square(), 0.02)
+      end
+      -- steps hang together in joint paths: the covariance is C A V_1 C^T
+      local first, second = paths:slice(2, 1, 1) - ahead.mean[1]:item(), paths:slice(2, 2, 2) - ahead.mean[2]:item()
+      local c = pn.tensor(C)
+      local shared = c:matmul(s.transition):matmul(ahead.state_cov[1]:reshape { 2, 2 }):matmul(c:t()):item()
+      near_mean(mode == "ancestral" and shared or 0, first * second, 0.02)
+    end
+  end)
+
+  it("filters and smooths as Kalman does", function()
+    pn.seed(4)
+    local m = linear(A, 0, 1e3, 1e-4)
+    local s, y = system(A, 1, 0, 1e-4), copies(Y, 1)
+    local exact = pn.smc.kalman.filter(s, y)
+    local belief = m:filter { y = y:slice(1, 1, 2) }
+    for t = 3, 4 do belief = belief:update(y[t]) end
+    for _, b in ipairs { m:filter { y = y }, belief } do
+      assert.near(0, (b.state.mean - exact.mean[4]):abs():max():item(), 1e-3)
+      assert.near(0, (b.state.cov - exact.cov[4]):abs():max():item(), 1e-3)
+    end
+    local smooth = pn.smc.kalman.smooth(s, y)
+    local x = m:smooth({ y = y }, { num_paths = 20000 }).state
+    for t = 1, 4 do
+      for k = 1, 2 do
+        local mean = smooth.mean[{ t + 1, 1, k }]:item()
+        local draws = x:select(2, t):select(3, k)
+        near_mean(mean, draws, 0.01)
+        near_mean(smooth.cov[{ t + 1, 1, k, k }]:item(), (draws - mean):square(), 0.02)
+      end
+    end
+  end)
+end)
+
+local function small(more)
+  local given = { size = 2, covariates = 2, features = 3, latent = 2, state = 3, base = 3, units = 4, hidden = { 5 },
+    belief_paths = 3, init = { transition = 0.3, emission = 0.7 } }
+  for key, v in pairs(more or {}) do given[key] = v end
+  return models.kvae(given)
+end
+
+local function batch(steps, count)
+  return { y = pn.randn { steps, count, 2 }, u = pn.randn { steps, count, 2 } }
+end
+
+describe("a Kalman variational autoencoder", function()
+  it("has one objective on average, with less variance in closed form", function()
+    pn.seed(5)
+    local m, one = small { size = 1, covariates = 0 }, pn.randn { 4, 1, 1 }
+    local b = { y = one:broadcast_to { 4, 20000, 1 }:contiguous() }
+    m.decoder[3]:parameters()[2]:set(pn.tensor { 0, 3 }) -- a wide likelihood
+    local rb = m:bound(b, { generator = pn.generator(1) })
+    local mc = m:bound(b, { generator = pn.generator(1), objective = "monte_carlo" }) -- at the same z
+    near_mean(0, mc - rb, 0.02)
+    -- log p(x, z) is half of a chi-squared variable less, with as many degrees as 5 states have numbers
+    near_mean(15 / 2, (mc - rb):square(), 0.2)
+    assert.is_true(mc:var():item() > rb:var():item() + 6)
+    -- states drawn each on its own: less, by a divergence
+    local marginal = m:bound(b, { generator = pn.generator(1), objective = "monte_carlo", paths = "marginal" }) - rb
+    assert.is_true(marginal:mean():item() < -12 * marginal:std():item() / math.sqrt(20000))
+    -- in closed form, the entropy of q
+    m.given.entropy = "closed"
+    near_mean(0, m:bound(b, { generator = pn.generator(1) }) - rb, 0.02)
+  end)
+
+  it("differentiates as finite differences do", function()
+    pn.seed(6)
+    local b = batch(4, 2)
+    local gaps = { y = pn.where(b.y:lt(0.8), b.y, pn.full({}, 0 / 0)), u = b.u, lengths = { 4, 2 } }
+    for _, c in ipairs { { {}, b }, { { objective = "monte_carlo", noise = "mixed" }, b }, { {}, gaps },
+      { { objective = "monte_carlo", missing = "mean", output = "student_t", inputs = { "transition", "encoder" } },
+        gaps },
+      { { objective = "monte_carlo", paths = "marginal", noise = "mixed", averaging = "covariance",
+        inputs = { "decoder", "weights" } }, gaps } } do
+      local m = small(c[1])
+      for _, x in ipairs(m:parameters()) do
+        x:set(x + pn.randn(x:shape()) * 0.1) -- away from the corners of rectifiers
+      end
+      pn.check_gradients(function()
+        return m:loss(c[2], { generator = pn.generator(1) })
+      end, m:parameters())
+    end
+  end)
+
+  it("is touched by nothing after the end of a series", function()
+    pn.seed(7)
+    for _, given in ipairs { {}, { missing = "mean", objective = "monte_carlo" } } do
+      local m = small(given)
+      local b = batch(6, 1)
+      local function short(y, lengths)
+        return { y = y, u = lengths and b.u or b.u:slice(1, 1, 4), lengths = lengths }
+      end
+      local function loss(x)
+        local value = m:loss(x, { generator = pn.generator(2) })
+        local grads = pn.grad(value, m:parameters())
+        local all = { value:reshape { 1 } }
+        for _, g in ipairs(grads) do all[#all + 1] = g and g:reshape { -1 } or nil end
+        return pn.concatenate(all, 1)
+      end
+      local nan, padded = pn.full({ 2, 1, 2 }, 0 / 0), nil
+      local own = loss(short(b.y:slice(1, 1, 4)))
+      for _, after in ipairs { nan, nan * 0 + 1, pn.full({ 2, 1, 2 }, 1e6) } do
+        local x = short(pn.concatenate({ b.y:slice(1, 1, 4), after }, 1), { 4 })
+        if given.objective then -- the states' draws stand behind those of more latents
+          padded = padded or loss(x)
+        end
+        assert.near(0, (loss(x) - (padded or own)):abs():max():item(), 1e-9)
+        local belief = m:filter(x, { generator = pn.generator(2) })
+        local want = m:filter(short(b.y:slice(1, 1, 4)), { generator = pn.generator(2) })
+        for _, name in ipairs { "mean", "cov", "h", "c", "z" } do
+          assert.near(0, (belief.state[name] - want.state[name]):abs():max():item(), 1e-9)
+        end
+      end
+      -- steps that were not seen at the end change nothing either
+      local gap = loss { y = pn.concatenate({ b.y:slice(1, 1, 4), nan }, 1), u = b.u }
+      if not given.objective then assert.near(own[1]:item(), gap[1]:item(), 1e-9) end
+    end
+  end)
+
+  it("trains the same compiled and not, and comes back from a file", function()
+    for _, given in ipairs { {}, { objective = "monte_carlo", noise = "mixed" } } do
+      local values = {}
+      for k, compile in ipairs { true, false } do
+        pn.seed(8)
+        local m = small(given)
+        local b = batch(5, 3)
+        local s = m:fit { series = b, iterations = 4, seed = 3, compile = compile, lr = 0.01 }
+        values[k] = { s.history, m:loss(b, { generator = pn.generator(1) }):item() }
+        if compile then
+          local path = os.tmpname()
+          assert(m:save(path))
+          local again = assert(models.load(path))
+          os.remove(path)
+          assert.equal(values[k][2], again:loss(b, { generator = pn.generator(1) }):item())
+        end
+      end
+      assert.same(values[2], values[1])
+    end
+  end)
+
+  it("learns pixels by convolutions, in float32", function()
+    pn.seed(9)
+    local m = models.kvae { size = 64, image = { 8, 8 }, filters = 4, output = "bernoulli", scaling = "none",
+      dtype = "float32", latent = 2, state = 4, base = 2, units = 6, belief_paths = 2 }
+    -- a bar that goes round
+    local y = pn.arange(8):reshape { 8, 1, 1, 1 } + pn.arange(4):reshape { 1, 4, 1, 1 }
+    y = pn.remainder(y, 8):eq(pn.arange(8):reshape { 1, 1, 1, 8 }):broadcast_to { 8, 4, 8, 8 }:contiguous()
+    y = y:reshape { 8, 4, 64 }:to "float32"
+    local s = m:fit { series = { y = y }, iterations = 200, lr = 0.02, decay = 0.3, seed = 1 }
+    assert.is_true(s.history[200] < 0.33) -- one rate for all pixels gives 0.377
+    local paths = m:forecast({ y = y }, { steps = 2, num_paths = 3 })
+    assert.same({ 3, 2, 4, 64 }, paths:shape())
+    assert.is_true((paths * (1 - paths)):abs():max():item() == 0)
+    assert.same({ 5, 8, 4, 64 }, m:smooth({ y = y }, { num_paths = 5 }).observation:shape())
+  end)
+
+  it("takes networks of one's own, and refuses what cannot be", function()
+    local nn = pn.nn
+    local m = small { covariates = 0, encoder = nn.linear(2, 4), decoder = nn.sequential { nn.linear(2, 4) } }
+    assert.same({ 3 }, m:log_evidence({ y = pn.randn { 4, 3, 2 } }):shape())
+    for pattern, given in pairs {
+      ["encoder and decoder come together"] = { encoder = nn.linear(2, 4) },
+      ["must be networks"] = { encoder = 1, decoder = 2 },
+      ["needs scaling = 'none'"] = { output = "bernoulli" },
+      ["two multiples of 8 whose product is size, 2"] = { image = { 8, 8 } },
+      ["inputs%[1%] must be"] = { inputs = { "wieghts" } },
+      ["at most 32"] = { state = 33 },
+      ["unknown option 'latnet', did you mean 'latent'"] = { latnet = 2 },
+      ["init: unknown option"] = { init = { scale = 1 } },
+    } do
+      local ok, message = pcall(small, given)
+      assert.is_false(ok)
+      assert.truthy(message:find(pattern), message)
+    end
+    assert.error_matches(function() m:save(os.tmpname()) end, "is a network: save its :state")
+  end)
+end)
