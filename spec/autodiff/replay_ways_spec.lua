@@ -17,7 +17,8 @@ local function places()
     natural = core.natural_methods, layer = core.layer_methods, optimiser = core.optimiser_methods,
     ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
     ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
-    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint, pn = pn,
+    ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint,
+    ["pn.models"] = pn.models, pn = pn,
   }
   for key, meta in pairs(debug.getregistry()) do
     if type(key) == "string" and key:find "^penumbra%." and type(meta) == "table" then
@@ -70,7 +71,7 @@ local harmless = set [[
   kl_monte_carlo jensen_shannon_monte_carlo chain random normal multivariate_normal
   kl_mixture kl_gate kl_bernoulli_inverse geometric_mean kl_path kl_gaussian_chain kl_markov_chain
   mixture_cdf mixture_log_prob mixture_quantile
-  batches holdout
+  batches holdout series
   apply num_states expected_log log_factor log_normaliser to_distribution of product scalar tempered compile
   cosine decay ramp warmup constant exponential step_decay piecewise
   forward_log_det inverse_log_det log_cdf log_survival rsample_log_prob unroll entropy_monte_carlo
@@ -259,12 +260,18 @@ local effects = {
   ["pn.dist.bijector.random"] = function(x) dist.bijector.random("planar", 3) return x end,
 }
 
+-- Models make layers; an options table for each.
+for name, options in pairs { deepar = {}, deep_state = {}, kvae = {}, rsgls_issm = {}, sgls = { states = 2 },
+  rsgls = { states = 2 }, arsgls = { states = 2 } } do
+  effects["pn.models." .. name] = function(x) pn.models[name](options) return x end
+end
+
 -- Read files, or call what is listed: at the capture only, as os.time and print do. Documented.
 local once = set [[
   csv idx load npy open npz safetensors save script files new points impulses capture history
   reliability
   standardise split parameters
-  json trap_nan load_posterior objects
+  json gluonts series_csv trap_nan load_posterior objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
 ]]
 

@@ -43,6 +43,9 @@ local made = {
     return pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
       emission = pn.dist.normal(pn.tensor { -1, 1 }, 1) }
   end,
+  forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
+  belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,
+  series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
   variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
 }
 

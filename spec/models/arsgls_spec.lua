@@ -80,13 +80,14 @@ describe("arsgls", function()
 
   it("is unbiased where z keeps its own noise, with and without an encoder, and where y is missing", function()
     local m, y, exact = linear(32, NOISE, 4)
-    local wide = y:broadcast_to({ 4, 4000, 2 }):contiguous()
+    local wide = y:broadcast_to({ 4, 2000, 2 }):contiguous()
     local spread = {}
     for k, encoder in ipairs { m.encoder, false } do
       m.encoder = encoder or nil
-      local ratio = (m:log_evidence({ y = wide }, { generator = pn.generator(k) }) - exact):exp()
-      local error = 6 * (ratio:var():item() / 4000) ^ 0.5
-      assert.is_true(error < 0.1 and math.abs(ratio:mean():item() - 1) < error)
+      local e = pn.no_grad(function() return m:log_evidence({ y = wide }, { generator = pn.generator(k) }) end)
+      local ratio = (e - exact):exp()
+      local error = 6 * (ratio:var():item() / 2000) ^ 0.5
+      assert.is_true(error < 0.15 and math.abs(ratio:mean():item() - 1) < error)
       spread[k] = ratio:var():item()
     end
     assert.is_true(spread[1] < 0.1 * spread[2]) -- the proposal that has looked

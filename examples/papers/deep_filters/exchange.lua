@@ -46,16 +46,18 @@ local function read()
   return pn.data.series(items, { freq = "B", features = true })
 end
 
-local size = option.iterations == 2500 and option.batch == 50 and "" or ("-%dx%d"):format(option.iterations, option.batch)
-local problem = { name = "exchange" .. size, set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 }, embedding = 8,
-  iterations = option.iterations, batch = option.batch, lr = 5e-3, paths = option.paths,
+local size = option.iterations == 2500 and option.batch == 50 and "" or ("-%dx%d"):format(option.iterations,
+  option.batch)
+local problem = { name = "exchange" .. size, set = read(), horizon = 30, test = 150, season = 5, seasonal = { 5 },
+  embedding = 8, iterations = option.iterations, batch = option.batch, lr = 5e-3, paths = option.paths,
   repeats = option.repeats, progress = option.progress }
 local grid = {}
 for _, scaling in ipairs { "mean", "standard", "change" } do
   grid[#grid + 1] = { scaling = scaling, context = 30 }
 end
 -- what --choose found
-local choices = { all = { scaling = "change", context = 30 }, deep_state = { scaling = "change", context = 30 } }
+local choices = { all = { scaling = "change", context = 30 }, deep_state = { scaling = "change", context = 30 },
+  deepar = { scaling = "mean", context = 30 } }
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "random_walk_250", "seasonal_naive", "deepar", "deep_state" }
 

@@ -316,8 +316,8 @@ end
 function forecasting.print_table(problem, found, paper)
   io.write(("%s: %d series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
     #problem.set, problem.test // problem.horizon, problem.horizon, problem.test, problem.repeats, problem.paths))
-  io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS     "
-    .. "minutes\n")
+  io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS",
+    "     minutes\n")
   local walk = found.random_walk and { (mean_sd(found.random_walk, "rolling")), (mean_sd(found.random_walk, "long")) }
   for _, name in ipairs(forecasting.order) do
     local list = found[name]

@@ -162,7 +162,7 @@ end
 -- ---- beliefs ----
 
 local beliefs = {}
-local belief_class = { __index = core.namespace("a belief", beliefs), __name = "belief" }
+local belief_class = { __name = "belief" }
 
 local function new_belief(model, b, state)
   return setmetatable({ model = model, state = state, location = b.location, scale = b.scale, series = b.series,
@@ -189,6 +189,8 @@ function beliefs:update(y, u)
     start = self.start, location = self.location, scale = self.scale }, self.size)
   return new_belief(m, b, quietly(kind_of(m).advance, m, self.state, b))
 end
+
+belief_class.__index = core.namespace("a belief", beliefs)
 
 --- filter(batch [, {generator =}]): the belief after each series' own last step: b:update(y_t, u_t) goes on,
 --- m:forecast(b, ...) looks ahead, b.state holds what the model knows. No gradient.

@@ -182,6 +182,7 @@ local function resampled(self, pass, state)
   if ancestors == nil then
     return state
   end
+  state = { s = state.s, mean = state.mean, cov = state.cov, weights = state.weights } -- the next z needs no last one
   return cut(self, pass.machine:select(state, ancestors), due)
 end
 
