@@ -154,21 +154,21 @@ describe("a Kalman variational autoencoder", function()
   it("has one objective on average, with less variance in closed form", function()
     pn.seed(5)
     local m, one = small { size = 1, covariates = 0 }, pn.randn { 4, 1, 1 }
-    local b = { y = one:broadcast_to { 4, 20000, 1 }:contiguous() }
+    local b = { y = one:broadcast_to { 4, 5000, 1 }:contiguous() }
     m.decoder[3]:parameters()[2]:set(pn.tensor { 0, 3 }) -- a wide likelihood
     local rb = m:bound(b, { generator = pn.generator(1) })
     local mc = m:bound(b, { generator = pn.generator(1), objective = "monte_carlo" }) -- at the same z
-    near_mean(0, mc - rb, 0.02)
+    near_mean(0, mc - rb, 0.05)
     -- log p(x, z) is half of a chi-squared variable less, with as many degrees as 5 states have numbers
     near_mean(15 / 2, (mc - rb):square(), 0.2)
     assert.is_true(mc:var():item() > rb:var():item() + 6)
     -- states drawn each on its own: less, by a divergence
     local marginal = m:bound(b, { generator = pn.generator(1), objective = "monte_carlo", paths = "marginal" }) - rb
-    assert.is_true(marginal:mean():item() < -12 * marginal:std():item() / math.sqrt(20000))
+    assert.is_true(marginal:mean():item() < -12 * marginal:std():item() / math.sqrt(5000))
     -- the entropy of q in closed form: of fit and log_evidence, not of weights
     m.given.entropy = "closed"
     local closed = m:log_evidence(b, { generator = pn.generator(1) }) - rb
-    near_mean(0, closed, 0.02)
+    near_mean(0, closed, 0.05)
     assert.is_true(closed:abs():max():item() > 1)
     assert.equal(0, (m:bound(b, { generator = pn.generator(1) }) - rb):abs():max():item())
   end)
