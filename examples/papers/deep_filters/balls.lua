@@ -81,7 +81,8 @@ local function latent() return option.kind == "pong" and 6 or 2 end
 local function kvae(objective, paths)
   return function()
     return pn.models.kvae { size = PIXELS, encoder = encoder(2 * latent()), decoder = decoder(latent()),
-      output = "bernoulli", scaling = "none", dtype = "float32", latent = latent(), state = 10, base = 10, units = 50, latent_variance = 0.03,
+      output = "bernoulli", scaling = "none", dtype = "float32", latent = latent(), state = 10, base = 10, units = 50,
+      latent_variance = 0.03,
       reconstruction = 0.3, objective = objective, paths = paths, belief_paths = option.samples,
       init = { emission = 0.3, state_scale = 0.28, emission_scale = 0.17 }, jitter = 1e-6 }
   end
