@@ -21,13 +21,12 @@ local function linear(a, mean, deviation, noise)
   noise = noise or NOISE
   local m = models.kvae { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_paths = 20,
     scaling = "none" }
-  local s = m.system
-  s.transition:set(pn.tensor { a })
-  s.emission:set(pn.tensor { C })
-  s.initial_mean:set(pn.tensor(M0))
-  for name, v in pairs { state_noise = R, emission_noise = { Q }, initial_noise = V0 } do
-    s[name]:set(-pn.tensor(v):log())
-  end
+  m.bases.bases.a:set(pn.tensor { a })
+  m.bases.bases.c:set(pn.tensor { C })
+  m.initial_mean:set(pn.tensor(M0))
+  m.noises.q:set(-pn.tensor(R):log())
+  m.noises.r:set(-pn.tensor { Q }:log())
+  m.initial_noise:set(-pn.tensor(V0):log())
   set(m.decoder[1], { { w, 0 } }, { b, inverse_softplus(noise - LEAST) })
   local precision = 1 / deviation ^ 2 + w ^ 2 / noise ^ 2
   local gain = w / noise ^ 2 / precision
@@ -180,7 +179,7 @@ describe("a Kalman variational autoencoder", function()
     for _, c in ipairs { { {}, b }, { { objective = "monte_carlo", noise = "mixed" }, b }, { {}, gaps },
       { { objective = "monte_carlo", missing = "mean", output = "student_t", inputs = { "transition", "encoder" } },
         gaps },
-      { { objective = "monte_carlo", paths = "marginal", noise = "mixed", averaging = "covariance",
+      { { objective = "monte_carlo", paths = "marginal", noise = "mixed", average = "log_scales",
         inputs = { "decoder", "weights" } }, gaps } } do
       local m = small(c[1])
       for _, x in ipairs(m:parameters()) do
