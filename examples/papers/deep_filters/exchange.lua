@@ -18,9 +18,9 @@ local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")
 
-local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, iterations = 2500,
-  batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 150, quick = false,
-  progress = false }, arg)
+local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, first = 1,
+  iterations = 2500, batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 150,
+  quick = false, progress = false }, arg)
 
 -- Table 1 of the document
 local paper = { deepar = { "0.009", "0.019" }, deep_state = { "0.010", "0.017" }, kvae_mc = { "0.010", "0.020" },
@@ -68,7 +68,7 @@ end
 if option.choose then
   forecasting.choose(problem, names, grid, option)
 else
-  local found, pictures = forecasting.run_all(problem, names, choices, option.seeds, option)
+  local found, pictures = forecasting.run_all(problem, names, choices, option)
   forecasting.print_table(problem, found, paper)
   if option.picture then
     forecasting.draw(option.picture, problem, pictures, { 1, 4, 7 })
