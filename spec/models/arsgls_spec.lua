@@ -124,7 +124,7 @@ describe("arsgls", function()
       if emission == "bernoulli" then
         close(paths * (1 - paths), pn.zeros {}, 0)
       end
-      assert.error_matches(function() m:smooth { y = y, u = u } end, "smooth: arsgls has no latent state")
+      assert.error_matches(function() m:smooth { y = y, u = u } end, "smooth: arsgls has no smoother")
     end
   end)
 end)
