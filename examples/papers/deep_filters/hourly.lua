@@ -19,8 +19,8 @@ local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ set = "made_up", data = false, results = false, methods = false, seeds = 3,
-  iterations = 2500, batch = 50, paths = 100, repeats = 1, items = 0, lr = 0, picture = false, context = 168,
-  quick = false, progress = false }, arg)
+  first = 1, iterations = 2500, batch = 50, paths = 100, repeats = 1, items = 0, lr = 0, picture = false,
+  context = 168, quick = false, progress = false }, arg)
 local features = { "hour_of_day", "day_of_week", "age" }
 local MONDAY = "2012-01-02 00:00:00"
 
@@ -112,7 +112,7 @@ if option.quick then
   problem.horizon, problem.test, problem.iterations, problem.batch, problem.paths = 6, 12, 2, 2, 10
   choices.all.context, option.seeds = 30, 1
 end
-local found, pictures = forecasting.run_all(problem, names, choices, option.seeds, option)
+local found, pictures = forecasting.run_all(problem, names, choices, option)
 forecasting.print_table(problem, found, paper)
 if option.picture then
   forecasting.draw(option.picture, problem, pictures, { 1, 2, 3 })
