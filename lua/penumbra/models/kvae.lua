@@ -13,6 +13,7 @@
 --- z_t) - log q(z_t | y_t) + log p(z), on average at most log p(y); bound() takes more draws. Beliefs hold
 --- `belief_paths` draws of the z, each with its Kalman filter. smooth(batch, {num_paths = 32}) gives {state =,
 --- latent =, observation =}, [S, T, B, ...]: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t.
+--- Within a gap missing = "mean" looks both ways; "sample" has drawn the z there from what came before.
 ---
 --- latent, state, base   orders of z (2) and x (4), number of base matrices (3)
 --- units       of the recurrent network, 50
