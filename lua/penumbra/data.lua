@@ -176,8 +176,8 @@ end
 
 -- ---- time series ----
 
---- A set of time series for forecasters: series(list [, {freq =, features =, dtype =}]), of items {target =, start =,
---- item_id =, series =, covariates =}. More in pn.help "penumbra.data.series".
+--- series(list [, {freq =, features =, dtype =}]): a set of time series for forecasters, of items {target =, start =,
+--- item_id =, series =, covariates =}; pn.help "penumbra.data.series" tells what it can do.
 ---   target      [T] or [T, p], a tensor or a list; NaN where nothing was observed
 ---   start       date of the first step, "2024-01-31" or with a time of day
 ---   item_id     a name (the position);  series: its identity from 0 (the position less 1)

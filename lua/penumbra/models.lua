@@ -1,8 +1,10 @@
 --- Models that are whole: made of an options table, trained by fit, saved and loaded.
 ---
----     local m = pn.models.deepar { size = 1, covariates = 3, output = "student_t" }
----     m:fit { series = pn.data.gluonts("train.json.gz", { freq = "B" }), iterations = 2500, window = 90 }
----     local paths = m:forecast(batch, { steps = 30, num_paths = 100 })          -- [100, 30, B, 1]
+---     local set = assert(pn.data.gluonts("train.json.gz", { freq = "B" }))
+---     local m = pn.models.deepar { output = "student_t" }
+---     m:fit { series = set, iterations = 2500, window = 90, context = 60 }
+---     local paths = m:forecast(set:history { steps = 60 }, { steps = 30 })
+---     m:save "deepar.safetensors"     pn.models.load "deepar.safetensors"
 ---
 --- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Autoencoders:
 --- pn.help "penumbra.models.vae".

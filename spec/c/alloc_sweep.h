@@ -6,14 +6,13 @@
 **
 ** The time of a whole sweep grows with the square of the allocations. `make soak` does it whole; otherwise one place of
 ** every stretch fails, at random in it, with as many stretches as SWEEP_ONCE and SWEEP_LASTING say: what has fewer
-** allocations is swept whole. Each run draws other places (PN_SEED gives them again), and a failure names its own.
+** allocations is swept whole. PN_SEED draws other places; a failure names its own.
 */
 #ifndef PN_SPEC_ALLOC_SWEEP_H
 #define PN_SPEC_ALLOC_SWEEP_H
 
 #include <limits.h>
 #include <stdlib.h>
-#include <time.h>
 #include "check.h"
 #include "soak.h"
 
@@ -90,7 +89,7 @@ static inline long sweep_once(const char *name, sweep_work work, const void *dat
 static inline bool sweep_places(const char *name, sweep_work work, const void *data, int threads, long requests,
                                 bool lasting, long stretches) {
   static uint64_t random;
-  if (random == 0) random = getenv("PN_SEED") ? soak_seed() : (uint64_t)time(NULL);
+  if (random == 0) random = soak_seed();
   long stretch = getenv("PN_SOAK") ? 1 : 1 + requests / stretches;
   bool more = true;
   for (long first = 1; more; first += stretch) {

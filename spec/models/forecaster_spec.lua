@@ -83,6 +83,22 @@ describe("a forecaster", function()
         end
       end)
 
+      it("knows after padded series what it knows after the same without", function()
+        local m = make(name, 1)
+        local padded = batch(1, 9, { lengths = { 6, 6, 6 } })
+        local whole = batch(1, 9)
+        whole.y, whole.u = whole.y:slice(1, 1, 6), whole.u:slice(1, 1, 6)
+        local u = pn.randn { 3, 3, 2 }
+        local paths = {}
+        for k, b in ipairs { padded, whole } do
+          pn.seed(3)
+          paths[k] = m:forecast(b, { steps = 3, num_paths = 4, u = u, generator = pn.generator(4) })
+        end
+        assert.is_true(kinds[name].random or difference(paths[1], paths[2]) < 1e-10)
+        local one = m:filter(batch(1, 9, { lengths = { 6, 9, 4 } }))
+        assert.same({ 11, 9, 13 }, one.start:totable()) -- the step that comes next
+      end)
+
       it("takes a scale from the context, and tells the density of y itself", function()
         local m = make(name, 1)
         local b = batch(1, 8, { context = 5 })

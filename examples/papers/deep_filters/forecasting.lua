@@ -202,10 +202,22 @@ local function line_of(problem, name, seed, s)
     ("%.6f"):format(s.long.crps), ("%.2f"):format(s.seconds / 60) }, " ")
 end
 
---- read(path): results by method: list of {seed =, rolling =, long =, ...}; empty where there is no file.
-function forecasting.read(path, set_name)
-  local found, file = {}, path and io.open(path)
+-- The lines of a file and those of a list; none where there is no file.
+local function lines_of(path, more)
+  local list, file = { table.unpack(more) }, path and io.open(path)
   for line in file and file:lines() or function() end do
+    list[#list + 1] = line
+  end
+  if file then
+    file:close()
+  end
+  return list
+end
+
+-- Results by method from lines: lists of {seed =, rolling =, long =, ...}.
+local function results_of(lines, set_name)
+  local found = {}
+  for _, line in ipairs(lines) do
     local words = {}
     for word in line:gmatch "%S+" do
       words[#words + 1] = word
@@ -219,9 +231,6 @@ function forecasting.read(path, set_name)
       table.insert(found[words[2]], one)
     end
   end
-  if file then
-    file:close()
-  end
   return found
 end
 
@@ -234,34 +243,31 @@ local function has(found, name, seed)
   return false
 end
 
---- run_all(problem, names, choices, seeds, option): runs what the file option.results does not have yet, a line for
---- each run appended; returns the results by method, and the long draws of the first seed where they were made.
-function forecasting.run_all(problem, names, choices, seeds, option)
-  local found, pictures = forecasting.read(option.results, problem.name), {}
+--- run_all(problem, names, choices, option): runs, for seeds option.first to option.seeds, what the file option.results
+--- does not have yet, a line for each run appended (other processes may write there, too); returns the results by
+--- method, and the long draws of the first seed if there is to be a picture.
+function forecasting.run_all(problem, names, choices, option)
+  local own, pictures = {}, {}
   for _, name in ipairs(names) do
-    for seed = 1, forecasting.methods[name].make and seeds or math.min(seeds, 3) do
-      local wanted = option.picture and seed == 1
-      if not has(found, name, seed) or wanted then
+    for seed = option.first, option.seeds do
+      local done = has(results_of(lines_of(option.results, own), problem.name), name, seed)
+      local wanted = option.picture and seed == option.first
+      if not done or wanted then
         local files = option.results and { checkpoint = ("%s.%s.%s.%d.safetensors"):format(option.results, problem.name,
           name, seed) }
         local s, long_draws = forecasting.run(problem, name, choices[name] or choices.all, seed, files)
         pictures[name] = wanted and long_draws or pictures[name]
-        if not has(found, name, seed) then
-          local line = line_of(problem, name, seed, s)
-          if option.results then
-            local file = assert(io.open(option.results, "a"))
-            file:write(line, "\n")
-            file:close()
-          end
-          found[name] = found[name] or {}
-          table.insert(found[name], { seed = seed, rolling = s.rolling.tenths, long = s.long.tenths,
-            rolling_twentieths = s.rolling.twentieths, long_twentieths = s.long.twentieths,
-            rolling_crps = s.rolling.crps, long_crps = s.long.crps, minutes = s.seconds / 60 })
+        local file = option.results and not done and assert(io.open(option.results, "a"))
+        if file then
+          file:write(line_of(problem, name, seed, s), "\n")
+          file:close()
+        elseif not done then
+          own[#own + 1] = line_of(problem, name, seed, s)
         end
       end
     end
   end
-  return found, pictures
+  return results_of(lines_of(option.results, own), problem.name), pictures
 end
 
 -- ---- what is open is chosen on the last steps of the training data ----

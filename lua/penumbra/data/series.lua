@@ -93,7 +93,7 @@ local function assemble(where, set, pieces)
     series = integers(identity), start = integers(start) }
 end
 
---- set:windows{size =, count =, generator =}: a batch of `count` windows of `size` steps: an item, all alike likely,
+--- windows{size =, count =, generator =}: a batch of `count` windows of `size` steps: an item, all alike likely,
 --- and a start, uniform; an item shorter than that comes whole, with its length.
 function methods:windows(given)
   local o = options.check("windows", given, { size = options.required "number", count = options.required "number",
@@ -118,7 +118,7 @@ local function chosen(where, self, list)
   return list and items or self.items
 end
 
---- set:history{steps =, drop = 0, items =}: a batch of the last `steps` steps (all) of each item before its last `drop`
+--- history{steps =, drop = 0, items =}: a batch of the last `steps` steps (all) of each item before its last `drop`
 --- ones; of the items in the list, in its order (all).
 function methods:history(given)
   local o = options.check("history", given, { steps = options.optional "number", drop = 0,
@@ -135,7 +135,7 @@ function methods:history(given)
   return assemble("history", self, pieces)
 end
 
---- set:future{steps =, drop = 0, items =}: what follows history{drop = drop}: u [steps, B, k] (nil without covariates)
+--- future{steps =, drop = 0, items =}: what follows history{drop = drop}: u [steps, B, k] (nil without covariates)
 --- and y [steps, B, p], NaN where the series has ended.
 function methods:future(given)
   local o = options.check("future", given, { steps = options.required "number", drop = 0,
@@ -156,7 +156,7 @@ function methods:future(given)
   return { y = core.stack(y, 2), u = u[1] and core.stack(u, 2) or nil }
 end
 
---- set:without(n): the same set without the last n steps of each item.
+--- without(n): the same set without the last n steps of each item.
 function methods:without(n)
   n = options.whole("without", "n", n, 0)
   local other, items = {}, {}

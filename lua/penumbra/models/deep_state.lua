@@ -252,7 +252,8 @@ end
 local own = { level = true, trend = false, seasonal = options.optional "table", hidden = 40, layers = 1,
   offset = false, noise = 0.1 }
 
---- deep_state{size = 1, ...}: a model with parameters drawn anew; options in pn.help "penumbra.models.deep_state".
+--- deep_state{size = 1, ...}: a structural model whose noise a recurrent network sets, drawn anew; options in pn.help
+--- "penumbra.models.deep_state".
 function deep_state.deep_state(given)
   local o = forecaster.options("deep_state", given, own)
   for _, name in ipairs { "hidden", "layers" } do

@@ -1,10 +1,11 @@
 --- DeepAR: an autoregressive recurrent network. The LSTM sees the observation of the step before and the covariates of
 --- its own, and gives the law of the observation:
 ---
----     h_t = LSTM(h_(t-1), [y_(t-1), seen_(t-1), x_t]),    y_t ~ p(. | theta(h_t)),    x_t features of u_t and the
----     series
+---     h_t = LSTM(h_(t-1), [y_(t-1), seen_(t-1), x_t]),    y_t ~ p(. | theta(h_t))
 ---
----     local m = pn.models.deepar { size = 1, covariates = 4, series = 8, output = "student_t" }
+---     local m = pn.models.deepar { covariates = 4, series = 8, output = "student_t" }
+---
+--- x_t are features of u_t and the series.
 ---
 --- Further options, beside those of pn.help "penumbra.models.forecaster":
 ---     hidden   units of each LSTM layer (40);   layers  of them on each other (2)
@@ -165,7 +166,8 @@ local class = forecaster.class { name = "deepar", evidence = evidence, filter = 
 
 local own = { hidden = 40, layers = 2, output = options.choice("gaussian", "student_t", "negative_binomial") }
 
---- deepar{size = 1, ...}: a model with parameters drawn anew; options in pn.help "penumbra.models.deepar".
+--- deepar{size = 1, ...}: an autoregressive recurrent network, its parameters drawn anew; options in pn.help
+--- "penumbra.models.deepar".
 function deepar.deepar(given)
   local o = forecaster.options("deepar", given, own)
   for _, name in ipairs { "hidden", "layers" } do

@@ -35,7 +35,7 @@
 ---     least_scale the share of the mean |y| that "standard" and "change" do not go below (0). A context in which next
 ---                 to nothing moves makes what follows it huge: 1e-3 for exchange rates, of which some are pegged
 ---     dtype       "float64" or "float32" (pn.default_dtype())
--- help: pn.models, methods m
+-- help: pn.models, methods m of methods, methods belief of beliefs
 local core = require "penumbra.core"
 local data = require "penumbra.data"
 local metrics = require "penumbra.metrics"
@@ -173,8 +173,8 @@ function belief_class:__tostring()
   return ("belief of %s about %d series"):format(kind_of(self.model).name, self.size)
 end
 
---- b:update(y_t [, u_t]): the belief after one more step, y_t [B, p] (NaN: not observed) and covariates [B, k]; b
---- itself stays as it is. The scale is the one that b began with.
+--- update(y_t [, u_t]): the belief after one more step, y_t [B, p] (NaN: not observed) and covariates [B, k]; the old
+--- one stays as it is. The scale is the one that it began with.
 function beliefs:update(y, u)
   local m = self.model
   options.argument("update", "y_t", y, "tensor")

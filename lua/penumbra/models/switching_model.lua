@@ -14,8 +14,8 @@
 ---     sharing            of weights: "system" (A, B, C, D, Q, R share theirs, F and S theirs), "all", "none" (F and S
 ---                        still share)
 ---     scales             {state =, observation =, switch =}: where scales of the noise begin, {least, most}
----     floor              1e-8 (float32: 1e-6): added to every variance of the model, in place of jitter in a
----                        factorisation
+---     floor              1e-8 (float32: 1e-6): added to every variance of the model. Covariances to draw from that
+---                        rounding has made singular are lifted a little, and only those
 ---     resampling, threshold   "systematic", 0.5
 ---     no_resampling      0: the first iterations of fit in which nothing is resampled
 ---     frozen             0: the first iterations in which A, B, C, D, Q and R keep their values

@@ -182,6 +182,7 @@ local function resampled(self, pass, state)
   if ancestors == nil then
     return state
   end
+  state = { s = state.s, mean = state.mean, cov = state.cov, weights = state.weights } -- the next z needs no last one
   return cut(self, pass.machine:select(state, ancestors), due)
 end
 
@@ -330,13 +331,8 @@ local function picked(x, ancestors)
   return x:gather(1, index:broadcast_to(shape))
 end
 
--- x ~ N(mean, cov), also where cov is a little less than positive definite.
 local function drawn(mean, cov, generator)
-  local n = mean:size(-1)
-  local noise = core.randn(mean:shape(), { dtype = mean:dtype(), generator = generator })
-  local eps = mean:dtype() == "float32" and 1e-6 or 1e-12
-  local lift = (cov:diagonal():sum(-1) * (eps / n) + eps * eps):unsqueeze(-1):unsqueeze(-1)
-  return ladder.draw(mean, cov + core.eye(n, { dtype = mean:dtype() }) * lift, noise)
+  return ladder.draw(mean, cov, core.randn(mean:shape(), { dtype = mean:dtype(), generator = generator }))
 end
 
 local function with_noise(self, x, variance, generator)
