@@ -43,6 +43,9 @@ describe("a host program", function()
     filter_stream = function(out)
       assert.truthy(out:find("all as expected", 1, true), out)
     end,
+    forecast_stream = function(out)
+      assert.truthy(out:find("all as expected", 1, true), out)
+    end,
     two_runtimes = function(out)
       assert.truthy(out:find("trainer:%d+: interrupted"), out)
       assert.truthy(out:find("weights 1.0000 -2.0000 3.0000 0.5000", 1, true), out)

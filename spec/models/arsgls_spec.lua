@@ -33,6 +33,16 @@ describe("a ladder proposal", function()
     close(diagonal_z, full_z, 1e-10)
   end)
 
+  it("draws from a covariance that rounding has made singular, and from no other that has no factor", function()
+    for _, dtype in ipairs { "float64", "float32" } do
+      local flat = pn.tensor({ { 1, 1 }, { 1, 1 } }, { dtype = dtype })
+      local x = ladder.draw(pn.zeros({ 2 }, { dtype = dtype }), flat, pn.tensor({ 1, 1 }, { dtype = dtype }))
+      close(x, pn.ones({ 2 }, { dtype = dtype }), dtype == "float64" and 1e-5 or 1e-2)
+    end
+    assert.error_matches(function() ladder.draw(pn.zeros { 2 }, pn.tensor { { 1, 0 }, { 0, -1 } }, pn.ones { 2 }) end,
+      "a covariance to draw from has no Cholesky factor")
+  end)
+
   it("reads the auxiliary variable from the last layer but one", function()
     local e = ladder.encoder { inputs = 2, hidden = { 4, 5, 6 }, z = 2, s = 3, dtype = "float64" }
     local q = e(pn.zeros { 7, 2 })
@@ -80,13 +90,14 @@ describe("arsgls", function()
 
   it("is unbiased where z keeps its own noise, with and without an encoder, and where y is missing", function()
     local m, y, exact = linear(32, NOISE, 4)
-    local wide = y:broadcast_to({ 4, 4000, 2 }):contiguous()
+    local wide = y:broadcast_to({ 4, 2000, 2 }):contiguous()
     local spread = {}
     for k, encoder in ipairs { m.encoder, false } do
       m.encoder = encoder or nil
-      local ratio = (m:log_evidence({ y = wide }, { generator = pn.generator(k) }) - exact):exp()
-      local error = 6 * (ratio:var():item() / 4000) ^ 0.5
-      assert.is_true(error < 0.1 and math.abs(ratio:mean():item() - 1) < error)
+      local e = pn.no_grad(function() return m:log_evidence({ y = wide }, { generator = pn.generator(k) }) end)
+      local ratio = (e - exact):exp()
+      local error = 6 * (ratio:var():item() / 2000) ^ 0.5
+      assert.is_true(error < 0.15 and math.abs(ratio:mean():item() - 1) < error)
       spread[k] = ratio:var():item()
     end
     assert.is_true(spread[1] < 0.1 * spread[2]) -- the proposal that has looked
@@ -113,7 +124,7 @@ describe("arsgls", function()
       if emission == "bernoulli" then
         close(paths * (1 - paths), pn.zeros {}, 0)
       end
-      assert.error_matches(function() m:smooth { y = y, u = u } end, "smooth: arsgls has no latent state")
+      assert.error_matches(function() m:smooth { y = y, u = u } end, "smooth: arsgls has no smoother")
     end
   end)
 end)

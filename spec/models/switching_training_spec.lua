@@ -160,6 +160,22 @@ describe("a belief", function()
   end)
 end)
 
+describe("a structure that stands still", function()
+  it("is filtered as the Kalman kernel does it, also where y is missing", function()
+    local b, m = batch_of(6, 2), some("rsgls_issm", { seasonal = { 7 }, controls = { "b", "d" } })
+    local gone = pn.tensor { { 0, 0 }, { 1, 0 }, { 1, 0 }, { 0, 1 }, { 0, 0 }, { 0, 0 } }
+    b.y = pn.where(gone:gt(0):unsqueeze(3), NAN, b.y)
+    local function value() return m:log_evidence(b, { generator = pn.generator(1) }) end
+    assert.is_true(m.standing)
+    local fast, slope = value(), pn.grad(value():sum(), m:parameters())
+    m.standing = false
+    close(fast, value(), 1e-10)
+    for k, g in ipairs(pn.grad(value():sum(), m:parameters())) do
+      close(slope[k], g, 1e-8)
+    end
+  end)
+end)
+
 describe("a file", function()
   it("holds a model with its options", function()
     local path = os.tmpname()

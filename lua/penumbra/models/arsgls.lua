@@ -100,8 +100,12 @@ function arsgls.arsgls(given)
   return self
 end
 
-class = switching_model.class("arsgls")
-unsaved_class = switching_model.class("arsgls", { methods = { save = function()
+local function no_smoother()
+  core.error "smooth: arsgls has no smoother: particles drawn backwards need the law of the auxiliary variable too"
+end
+
+class = switching_model.class("arsgls", { smooth = no_smoother })
+unsaved_class = switching_model.class("arsgls", { smooth = no_smoother, methods = { save = function()
   core.error "save: this model has networks of your own: pn.save(path, m:state()) keeps its state"
 end } })
 

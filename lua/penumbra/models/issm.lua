@@ -1,9 +1,9 @@
 --- Innovation state space models: a level, a slope and seasons as blocks of one linear system whose transition and
 --- emission are fixed, so that only noise is left to be learnt. What RSGLS-ISSM and DeepState are made of.
 ---
----     local s = issm.new{level = true, seasonal = {24, {period = 7, every = 24}}}   -- hourly: 1 + 24 + 7 states
+---     local s = issm.new{seasonal = {24, {period = 7, every = 24}}}             -- hourly: level, 24 hours, 7 days
 ---     s.n                       32
----     s.a                       transition [n, n]
+---     s.a                       transition [n, n]; s.moves: it is not the identity
 ---     s:emission(time)          rows c_t [..., n] at the steps `time` (int64 [...]; step 0: season 0)
 ---     s:innovation(time)        [..., n]: 1 where noise enters the state at that step, else 0
 ---     s:rows(T [, first])       emission of T steps from `first` (0) on, [T, n]
@@ -78,8 +78,9 @@ local class = { __name = "issm", __index = core.namespace("a structure", methods
 local new_options = { level = true, trend = false, seasonal = options.optional "table", dtype = "float64" }
 
 --- issm.new{level = true, trend = false, seasonal = {7, {period = 7, every = 24}}}: the structure; fields n (states), a
---- [n, n], names (of the states). A trend brings its own level. seasonal: cycles, each a number of seasons that last a
---- step or {period = seasons, every = steps that one lasts}; the state begins at season 0 at step 0. dtype: float64.
+--- [n, n], moves (is a not the identity?), names (of the states). A trend brings its own level. seasonal: cycles, each
+--- a number of seasons that last a step or {period = seasons, every = steps that one lasts}; the state begins at season
+--- 0 at step 0. dtype: float64.
 function issm.new(given)
   local o = options.check("issm", given, new_options)
   local self = { dtype = o.dtype, seasons = {}, names = {}, lead = o.trend and 2 or o.level and 1 or 0 }
@@ -97,6 +98,7 @@ function issm.new(given)
     core.error "issm: needs a level, a trend or seasons"
   end
   self.a = core.eye(self.n, { dtype = o.dtype })
+  self.moves = o.trend -- else a = I
   if o.trend then
     local from, to = core.arange(self.n):reshape { 1, self.n }, core.arange(self.n):reshape { self.n, 1 }
     self.a = self.a + (to:eq(0):to(o.dtype) * from:eq(1):to(o.dtype)) -- the slope moves the level

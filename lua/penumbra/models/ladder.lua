@@ -52,13 +52,28 @@ function ladder.log_ratio(log_z, z, q, observed)
   return observed and observed:squeeze(-1):where(ratio, 0) or ratio
 end
 
---- draw(mean, cov, noise): mean + L noise, L the Cholesky factor of cov [..., n, n], noise [..., n] standard normal.
-function ladder.draw(mean, cov, noise)
+local LIFT = { float64 = 1e-12, float32 = 1e-6 }
+
+-- The Cholesky factor of cov; where rounding has left it without one, of cov and a part of its mean variance, a hundred
+-- times as much at each of three attempts. (Within a compiled function there is no second attempt: a replay that fails
+-- is followed by the plain call, which comes here.)
+local function root_of(cov)
   local root, why = cov:cholesky()
-  if not root then
-    core.error("ladder: draws of a law whose covariance has no Cholesky factor (raise `floor`): " .. tostring(why))
+  local part = LIFT[cov:dtype()]
+  for _ = 1, core.capture.going_on() and 0 or 3 do
+    if root then
+      break
+    end
+    local level = cov:diagonal():mean(-1):unsqueeze(-1):unsqueeze(-1) * part
+    root, part = (cov + core.eye(cov:size(-1), { dtype = cov:dtype() }) * level):cholesky(), part * 100
   end
-  return mean + root:matmul(noise:unsqueeze(-1)):squeeze(-1)
+  return root or core.error("ladder: a covariance to draw from has no Cholesky factor: " .. tostring(why))
+end
+
+--- draw(mean, cov, noise): mean + L noise, L the Cholesky factor of cov [..., n, n], noise [..., n] standard normal. A
+--- covariance that is singular up to rounding is lifted by a small part of its mean variance.
+function ladder.draw(mean, cov, noise)
+  return mean + root_of(cov):matmul(noise:unsqueeze(-1)):squeeze(-1)
 end
 
 -- ---- the encoder ----

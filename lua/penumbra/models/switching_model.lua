@@ -14,8 +14,8 @@
 ---     sharing            of weights: "system" (A, B, C, D, Q, R share theirs, F and S theirs), "all", "none" (F and S
 ---                        still share)
 ---     scales             {state =, observation =, switch =}: where scales of the noise begin, {least, most}
----     floor              1e-8 (float32: 1e-6): added to every variance of the model, in place of jitter in a
----                        factorisation
+---     floor              1e-8 (float32: 1e-6): added to every variance of the model. Covariances to draw from that
+---                        rounding has made singular are lifted a little, and only those
 ---     resampling, threshold   "systematic", 0.5
 ---     no_resampling      0: the first iterations of fit in which nothing is resampled
 ---     frozen             0: the first iterations in which A, B, C, D, Q and R keep their values
@@ -137,6 +137,7 @@ function switching_model.build(self, o, how)
   end
   local groups = groups_of(categorical and "all" or o.sharing, has)
   self.states, self.switches, self.auxiliary, self.issm = n, k, how.emitted, how.issm
+  self.standing = how.issm ~= nil and not how.issm.moves and p == 1 and n >= 8 -- below, the kernel is faster
   self.kind = switch_law[how.kind]
   self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype,
     transition_hidden = o.transition_hidden, stay = how.stay or 0 }

@@ -14,7 +14,7 @@
 ---
 --- Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, Deep Rao-Blackwellised particle filters for time
 --- series forecasting, with the errata that the comments here name.
--- help: module
+-- help: module, methods m
 local core = require "penumbra.core"
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
@@ -98,6 +98,25 @@ local function failed(what, why)
   core.error(("switching system: %s: %s"):format(what, why))
 end
 
+local LOG_2_PI = math.log(2 * math.pi)
+
+-- A Kalman step of a system that stands still (a = I) and emits one number: v = y - c x - d, s = c V c^T + r, V - (V
+-- c^T) (V c^T)^T / s. Of order n^2, where core.kalman_step is of order n^3.
+local function standing_step(mean, cov, m, at)
+  if m.b then
+    mean = mean + m.b
+  end
+  cov = cov + m.q
+  local c, seen = m.c:squeeze(-2), at.observed:to(mean:dtype())
+  local h = cov:matmul(c:unsqueeze(-1)):squeeze(-1)
+  local s = (h * c):sum(-1, true) + m.r_variance
+  local v = at.y - (mean * c):sum(-1, true)
+  v = m.d and v - m.d or v
+  local log_prob = ((v:square() / s + s:log() + LOG_2_PI) * seen):squeeze(-1) * -0.5
+  local root = h * (s:rsqrt() * seen)
+  return mean + h * (v / s * seen), cov - root:unsqueeze(-1) * root:unsqueeze(-2), log_prob
+end
+
 -- Mean and variance of C x + d + N(0, R) for x ~ N(mean, cov).
 local function emitted(mean, cov, m)
   local loc = m.c:matmul(mean:unsqueeze(-1)):squeeze(-1)
@@ -163,6 +182,7 @@ local function resampled(self, pass, state)
   if ancestors == nil then
     return state
   end
+  state = { s = state.s, mean = state.mean, cov = state.cov, weights = state.weights } -- the next z needs no last one
   return cut(self, pass.machine:select(state, ancestors), due)
 end
 
@@ -188,6 +208,8 @@ local function step(self, pass, state, at)
   local log_weight, z
   if self.emission then
     mean, cov, log_weight, z = auxiliary_step(self, mean, cov, m, at, pass.shape, pass.generator)
+  elseif self.standing then
+    mean, cov, log_weight = standing_step(mean, cov, m, at)
   else
     mean, cov, log_weight = core.kalman_step(mean, cov, m.a, m.b, m.q, at.y, m.c, m.d, m.r, { observed = at.observed })
     if not mean then
@@ -309,13 +331,8 @@ local function picked(x, ancestors)
   return x:gather(1, index:broadcast_to(shape))
 end
 
--- x ~ N(mean, cov), also where cov is a little less than positive definite.
 local function drawn(mean, cov, generator)
-  local n = mean:size(-1)
-  local noise = core.randn(mean:shape(), { dtype = mean:dtype(), generator = generator })
-  local eps = mean:dtype() == "float32" and 1e-6 or 1e-12
-  local lift = (cov:diagonal():sum(-1) * (eps / n) + eps * eps):unsqueeze(-1):unsqueeze(-1)
-  return ladder.draw(mean, cov + core.eye(n, { dtype = mean:dtype() }) * lift, noise)
+  return ladder.draw(mean, cov, core.randn(mean:shape(), { dtype = mean:dtype(), generator = generator }))
 end
 
 local function with_noise(self, x, variance, generator)
