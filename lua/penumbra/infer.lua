@@ -14,8 +14,8 @@
 -- help: pn.infer, part
 local core = require "penumbra.core"
 local curvature = require "penumbra.autodiff.curvature"
-local expectation = require "penumbra.infer.expectation"
 local laplace = require "penumbra.infer.laplace"
+local normal_outputs = require "penumbra.infer.normal_outputs"
 local options = require "penumbra.options"
 
 local infer = {}
@@ -129,7 +129,7 @@ function infer.anneal(step, given)
   return o.from + (o.to - o.from) * math.min(position, 1)
 end
 
-for name, f in pairs(expectation) do
+for name, f in pairs(normal_outputs) do
   infer[name] = f
 end
 

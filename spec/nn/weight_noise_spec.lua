@@ -121,7 +121,7 @@ describe("weights with a posterior", function()
   end)
 
   it("have gradients of first and second order, eager as replayed, in batches of one and zero", function()
-    each(function(net, case)
+    each(function(net, case, estimator)
       local x = case[3](2)
       local function f() return net(x):square():mean() + net:kl() * 1e-3 end
       local ps = net:parameters()
@@ -130,6 +130,12 @@ describe("weights with a posterior", function()
         pn.seed(24)
         return net(x):sin():sum()
       end, { ps[1], ps[#ps] }) < 1e-4)
+      if case[1] == "linear" or case[1] == "conv1d" or case[1] == "lstm" and estimator == "flipout" then
+        assert.is_true(pn.check_gradients(function()
+          pn.seed(24)
+          return pn.grad(net(x):sin():sum(), { ps[1] }, { create_graph = true })[1]:square():sum()
+        end, { ps[1], ps[#ps] }) < 1e-3)
+      end
       local first = pn.grad(f(), ps, { create_graph = true })
       local total = 0
       for k, g in ipairs(first) do
@@ -197,6 +203,26 @@ describe("weights with a posterior", function()
       "must have all numbers")
     assert.error_matches(function() nn.bayesian(nn.linear(2, 2), { prior = dist.normal(pn.zeros { 3 }, 1) }) end,
       "prior of 'weight' must be of numbers and broadcast to the shape %[2, 2%], got batch_shape %[3%]")
+  end)
+end)
+
+describe("a linear layer", function()
+  it("with a posterior is the layer bayes_linear, to the bit", function()
+    pn.seed(27)
+    local plain, bayes = nn.linear(3, 2), nn.bayes_linear(3, 2)
+    local net = nn.bayesian(plain, { posterior_scale = 0.2 })
+    bayes:load_state { weight_loc = plain:state().weight, bias_loc = plain:state().bias,
+      weight_log_scale = net.log_scale.weight:detach(), bias_log_scale = net.log_scale.bias:detach() }
+    local x = pn.randn { 4, 3 }
+    assert.same(bayes(x, pn.generator(1)):totable(), net(x, pn.generator(1)):totable())
+    assert.same(bayes:mean(x):totable(), net:mean(x):totable())
+    near(bayes:kl():item(), net:kl():item(), 1e-13)
+    local m, v = bayes:moments(x, x:square())
+    local m2, v2 = net:moments(x, x:square())
+    assert.same({ m:totable(), v:totable() }, { m2:totable(), v2:totable() })
+    assert.error_matches(function() nn.relu():uncertain {} end, "relu: there is no layer of the kind with a posterior")
+    assert.error_matches(function() plain:uncertain { pn.ones(2) } end, "uncertain: bias must be a tensor, got nil")
+    assert.error_matches(function() plain:uncertain { pn.ones(2), pn.ones(2) } end, "weight must be float64 of shape")
   end)
 end)
 

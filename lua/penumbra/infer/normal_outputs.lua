@@ -12,7 +12,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 
-local expectation = {}
+local normal_outputs = {}
 
 local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
@@ -59,7 +59,7 @@ end
 ---   "probit"       y zeros and ones like mean: sign of a margin normal(f, 1 / precision). A lower bound of the
 ---                  evidence: log Phi(+-m / sqrt(1 + 1 / b)) - b v / 2
 --- precision is a number or a tensor (learned, or an input of a compiled step). Haussmann (2021), 3.1.3, 3.1.7.
-function expectation.expected_log_likelihood(kind, y, mean, variance, given)
+function normal_outputs.expected_log_likelihood(kind, y, mean, variance, given)
   local where = "expected_log_likelihood"
   local o = options.check(where, given or {}, { precision = options.any(1) })
   local names = {}
@@ -91,7 +91,7 @@ end
 --- noise_precision(y, mean [, variance]): the precision of normal observation noise that maximises the expected
 --- log-likelihood, a tensor: 1 / mean of (y - m)^2 + v over all elements. To be set after each epoch from all training
 --- data. Without a variance, mean is one draw, like y, or several, [draws, ...]. Haussmann (2021), 3.3.1.
-function expectation.noise_precision(y, mean, variance)
+function normal_outputs.noise_precision(y, mean, variance)
   local where = "noise_precision"
   options.argument(where, "y", y, "tensor")
   options.argument(where, "mean", mean, "tensor")
@@ -112,7 +112,7 @@ end
 --- expected_softmax(mean, variance): the probabilities of classes E softmax(f) to second order, [..., classes]:
 --- z_j (1 + v_j / 2 - v_j z_j + sum v z^2 - sum v z / 2), z = softmax(m). They sum to 1, and may leave [0, 1] where
 --- variances are large.
-function expectation.expected_softmax(mean, variance)
+function normal_outputs.expected_softmax(mean, variance)
   options.argument("expected_softmax", "mean", mean, "tensor")
   options.argument("expected_softmax", "variance", variance, "tensor")
   same_shape("expected_softmax", "variance", variance, mean)
@@ -121,4 +121,4 @@ function expectation.expected_softmax(mean, variance)
   return z * (variance * 0.5 - vz + ((vz * z) - vz * 0.5):sum(-1, true) + 1)
 end
 
-return expectation
+return normal_outputs

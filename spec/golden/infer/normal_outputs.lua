@@ -1,4 +1,4 @@
--- Written by expectation.py: do not edit.
+-- Written by normal_outputs.py: do not edit.
 return {
   normal = { -- y, mean, variance, precision, value
     { 1, 0.8, 0.236, 2, -0.84836494292470009 },

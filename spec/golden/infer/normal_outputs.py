@@ -1,5 +1,5 @@
 """Expected log-likelihoods under independent normal outputs, by quadrature and numerical differentiation (mpmath), for
-spec/infer/expectation_spec.lua. Run: python expectation.py > expectation.lua"""
+spec/infer/normal_outputs_spec.lua. Run: python normal_outputs.py > normal_outputs.lua"""
 import itertools
 from mpmath import mp, mpf, quad, npdf, ncdf, log, exp, sqrt, pi, diff, inf, matrix
 
@@ -52,7 +52,7 @@ def show(x):
 
 
 m, v = [mpf(1), mpf(0), mpf(-1)], [mpf("0.3"), mpf("0.2"), mpf("0.5")]
-print("-- Written by expectation.py: do not edit.")
+print("-- Written by normal_outputs.py: do not edit.")
 print("return {")
 print("  normal = { -- y, mean, variance, precision, value")
 for row in [("1", "0.8", "0.236", "2"), ("-3", "2.5", "4", "0.1"), ("0.5", "0.5", "1e-6", "30")]:
