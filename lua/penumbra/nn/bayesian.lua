@@ -219,12 +219,16 @@ local function forward(self, ...)
   return drawn(self, last_generator(...), self.estimator)(...)
 end
 
+-- From N(loc, e^(2 log_scale)) to a normal prior N(m, s^2), summed:
+-- ((e^(2 log_scale) + (loc - m)^2) / s^2 - 1) / 2 - log_scale + log s, without the logarithm of a scale just made.
+local function to_normal(loc, log_scale, p)
+  local half_precision, distance = p.scale:square():reciprocal() * 0.5, loc - p.loc
+  local each = ((log_scale * 2):exp() + distance:square()) * half_precision - log_scale
+  return each:sum() + (p.scale:log() - 0.5):sum() * (loc:numel() / p.scale:numel())
+end
+
 -- Monte Carlo over draws of q where no formula is known.
 local function divergence(q, p, draws)
-  local closed = q.name == "normal" and p.name == "normal"
-  if closed then
-    return dist().kl(q, p):sum()
-  end
   local ok, value = pcall(dist().kl, q, p)
   if ok then
     return value:sum()
@@ -241,7 +245,9 @@ local function kl(self)
   local total
   for _, entry in ipairs(parameters.named(self.net)) do
     local name = entry[1]
-    local part = divergence(normal(entry[2], self.log_scale[name]), self.priors[name], self.draws)
+    local loc, log_scale, prior = entry[2], self.log_scale[name], self.priors[name]
+    local part = prior.name == "normal" and to_normal(loc, log_scale, prior)
+      or divergence(normal(loc, log_scale), prior, self.draws)
     total = total and total + part or part
   end
   return total
