@@ -42,12 +42,13 @@ for _, r in ipairs{
   {"Bayesian 784-400-10, local", "Bayesian 784-400-10, batch 100, local", 1, 2 * dense},
   {"Bayesian 784-400-10, weights", "the same, weights drawn once", 1, dense},
   {"Bayesian 784-400-10, flipout", "the same, flipout", 1, 2 * dense},
-  {"per-example gradients", "gradients of 512 examples, 784-100-10", 1, products(512, {{784, 100}, {100, 10}}, true)},
+  {"per-example gradients", "gradients of 512 examples, 784-100-10", 1, products(512, {{784, 100}, {100, 10}}, true),
+    bytes = 512 * 79510 * 4},
   -- 15 evaluations of a factorisation and its gradient, 3 times n^3 / 3
   {"L-BFGS on a GP", "L-BFGS on a GP of 400, 10 iterations", 1, 15 * 400 ^ 3, "float64"},
 } do
   add{group = "training", key = r[1], title = r[2], unit = "us", must = {peer = r[3]}, flops = r[4], rate = "product",
-    dtype = r[5] or "float32", which = "replayed"}
+    dtype = r[5] or "float32", bytes = r.bytes, which = "replayed"}
 end
 
 for _, dtype in ipairs{"float32", "float64"} do
