@@ -200,6 +200,14 @@ local function closed_form()
   return closed
 end
 
+-- From N(loc, e^(2 log_scale)) to a normal prior N(m, s^2), summed:
+-- ((e^(2 log_scale) + (loc - m)^2) / s^2 - 1) / 2 - log_scale + log s, without the logarithm of a scale just made.
+local function to_normal(loc, log_scale, p)
+  local half_precision, distance = p.scale:square():reciprocal() * 0.5, loc - p.loc
+  local each = ((log_scale * 2):exp() + distance:square()) * half_precision - log_scale
+  return each:sum() + (p.scale:log() - 0.5):sum() * (loc:numel() / p.scale:numel())
+end
+
 -- Monte Carlo over draws of q where no formula is known.
 local function divergence(q, p, draws)
   if closed_form()[p.name] then
@@ -218,7 +226,9 @@ local function kl(self)
   for _, entry in ipairs(parameters.named(self.net)) do
     local name, log_scale = entry[1], self.log_scale[entry[1]]
     if log_scale then
-      local part = divergence(normal(entry[2], log_scale), self.priors[name], self.draws)
+      local loc, prior = entry[2], self.priors[name]
+      local part = prior.name == "normal" and to_normal(loc, log_scale, prior)
+        or divergence(normal(loc, log_scale), prior, self.draws)
       total = total and total + part or part
     end
   end

@@ -12,16 +12,10 @@ local saved_run = {}
 local KIND = "training run"
 
 -- What is trained, as one thing with a state: the model, or without one what the optimiser trains.
-local trained = {}
-trained.__index = trained
-
-function trained:state()
-  return parameters.state(self.held)
-end
-
-function trained:load_state(state)
-  parameters.load_state(self.held, state)
-end
+local trained = { __index = {
+  state = function(self) return parameters.state(self.held) end,
+  load_state = function(self, state) parameters.load_state(self.held, state) end,
+} }
 
 -- What is live in a run: checkpoints keep it by its state.
 local function live(o)

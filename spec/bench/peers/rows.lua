@@ -15,6 +15,13 @@ local function products(batch, layers, data_first)
   return total
 end
 
+-- Of a recurrent layer 64-128 over 100 steps, 32 sequences.
+local function recurrent(gates)
+  return products(3200, {{64, gates * 128}}, true) + products(3200, {{128, gates * 128}})
+end
+
+local lenet = products(14400, {{25, 20}}, true) + products(1600, {{500, 50}}) + products(100, {{800, 500}, {500, 10}})
+local dense = products(100, {{784, 400}, {400, 10}}, true)
 local encoder, decoder = {{784, 200}, {200, 200}, {200, 80}}, {{40, 200}, {200, 200}, {200, 784}}
 
 for _, r in ipairs{
@@ -26,9 +33,22 @@ for _, r in ipairs{
   {"VAE", "VAE 784-200-200-40, batch 100, Adam", 1.3, products(100, encoder, true) + products(100, decoder)},
   {"IWAE K=50", "IWAE of the same, K = 50, Adam", 1.3, products(100, encoder, true) + products(5000, decoder)},
   {"GRU 8-32", "GRU 8-32, T 50, batch 16, gradient", 3, products(50 * 16, {{8, 96}, {32, 96}}, true)},
+  {"GRU 64-128", "GRU 64-128, T 100, batch 32, Adam", 1, recurrent(3)},
+  {"LSTM 64-128", "LSTM 64-128, T 100, batch 32, Adam", 1, recurrent(4)},
+  {"attention 4x64", "attention 4 x 64, T 128, batch 8, Adam", 1, products(1024, {{256, 768}}, true)
+    + products(1024, {{256, 256}}) + products(8 * 4 * 128, {{64, 128}, {128, 64}})},
+  {"LeNet5", "LeNet5, strided, batch 100, Adam", 1, lenet},
+  {"LeNet5 moments", "the same, means and variances, Adam", 1, 3 * lenet},
+  {"Bayesian 784-400-10, local", "Bayesian 784-400-10, batch 100, local", 1, 2 * dense},
+  {"Bayesian 784-400-10, weights", "the same, weights drawn once", 1, dense},
+  {"Bayesian 784-400-10, flipout", "the same, flipout", 1, 2 * dense},
+  {"per-example gradients", "gradients of 512 examples, 784-100-10", 1, products(512, {{784, 100}, {100, 10}}, true),
+    bytes = 512 * 79510 * 4},
+  -- 15 evaluations of a factorisation and its gradient, 3 times n^3 / 3
+  {"L-BFGS on a GP", "L-BFGS on a GP of 400, 10 iterations", 1, 15 * 400 ^ 3, "float64"},
 } do
   add{group = "training", key = r[1], title = r[2], unit = "us", must = {peer = r[3]}, flops = r[4], rate = "product",
-    dtype = "float32", which = "replayed"}
+    dtype = r[5] or "float32", bytes = r.bytes, which = "replayed"}
 end
 
 for _, dtype in ipairs{"float32", "float64"} do

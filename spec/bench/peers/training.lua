@@ -127,7 +127,8 @@ end
 -- ---- larger layers ----
 
 local function squares(key, net, x)
-  return {key, parameters = net:parameters(), tensors = {x}, loss = function(given) return net(given):square():mean() end}
+  return {key, parameters = net:parameters(), tensors = {x},
+    loss = function(given) return net(given):square():mean() end}
 end
 
 function training.gru128() return squares("GRU 64-128", nn.gru(64, 128, o), pn.randn({100, 32, 64}, o)) end

@@ -1,29 +1,32 @@
 /*
 ** op_lstm.c: the recurrence of an LSTM over a whole sequence as one node; see recurrent.h for the equations. Inputs: gi
 ** [T, B, 4 H] (the projected input of all steps with both biases), W [4 H, H], h0 and c0 [B, H]; result: h and c of all
-** steps, [2, T, B, H]. Gradients as in op_gru.c.
+** steps and the gates, which the adjoint needs, [6, T, B, H]; nothing else reads the gates. Gradients as in op_gru.c.
 */
 #include "recurrent_op.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
 enum { GI, W, H0, C0, INPUTS, Y = INPUTS, G };
+enum { PLANES = 2 + PNI_LSTM_GATES };
 
 static pn_status infer_scan(C *c, const pni_call *call, pni_spec *out) {
   if (pni_recurrent_check(c, call, "lstm", PNI_LSTM_GATES, H0)) return c->status;
   const T *gi = call->in[GI];
-  *out = (pni_spec){gi->dtype, 4, {2, gi->shape[0], gi->shape[1], call->in[W]->shape[1]}};
+  *out = (pni_spec){gi->dtype, 4, {PLANES, gi->shape[0], gi->shape[1], call->in[W]->shape[1]}};
   return PN_OK;
 }
 
-/* Sizes and what forward and adjoint have in common; y holds h and c. */
+/* Sizes and what forward and adjoint have in common; y holds h, c and the gates. */
 static pni_recurrence job(T *const *in, const T *y) {
   pni_recurrence j = {.steps = in[GI]->shape[0], .batch = in[GI]->shape[1], .hidden = in[W]->shape[1]};
   j.gi = pni_data(in[GI]);
   j.h0 = pni_data(in[H0]);
   j.c0 = pni_data(in[C0]);
   j.h = pni_data(y);
-  j.c = (char *)j.h + (size_t)(y->numel / 2) * pni_itemsize(y);
+  size_t plane = (size_t)(y->numel / PLANES) * pni_itemsize(y);
+  j.c = (char *)j.h + plane;
+  j.gates = (char *)j.h + 2 * plane;
   return j;
 }
 
@@ -53,20 +56,14 @@ static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
 static pn_status run_adjoint(C *c, T *const *in, T *out) {
   pni_recurrence j = job(in, in[Y]);
   int64_t n = in[GI]->numel, size = (int64_t)pni_itemsize(out);
-  T *turned = pni_recurrent_turned(c, in[W]);
-  if (turned && !pni_recurrent_fill(c, in[H0], j.batch, turned, NULL, out, 0) &&
-      !pni_recurrent_fill(c, in[Y], (j.steps - 1) * j.batch, turned, NULL, out, n / j.steps)) {
-    char *p = pni_data(out), *g = pni_data(in[G]);
-    j.w = pni_data(in[W]);
-    j.dh_in = g;
-    j.dc_in = g + in[G]->numel / 2 * size;
-    j.dgi = p;
-    j.dh0 = p + n * size;
-    j.dc0 = p + (n + in[H0]->numel) * size;
-    pni_recurrent_run(c, &j, PNI_LSTM_GATES, out->dtype, pni_recurrent_kernels_of(out)->lstm_adjoint);
-  }
-  pn_tensor_unref(turned);
-  return c->status;
+  char *p = pni_data(out), *g = pni_data(in[G]);
+  j.w = pni_data(in[W]);
+  j.dh_in = g;
+  j.dc_in = g + in[G]->numel / PLANES * size;
+  j.dgi = p;
+  j.dh0 = p + n * size;
+  j.dc0 = p + (n + in[H0]->numel) * size;
+  return pni_recurrent_run(c, &j, PNI_LSTM_GATES, out->dtype, pni_recurrent_kernels_of(out)->lstm_adjoint);
 }
 
 static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
@@ -135,15 +132,15 @@ static void walk(C *c, T *y, T *g, T **step, T *d[3]) {
 
 static T *vjp_scan(C *c, T *y, T *g, int k) { return pni_recurrent_vjp(c, y, g, k, walk, share); }
 
-const pni_op pni_nn_op_lstm_scan = {.name = "lstm_scan",
-                                    .args = "gi:t weight_hh:t h0:t c0:t",
-                                    .doc =
-                                        "states of an LSTM: [T, B, 4 H], [4 H, H], [B, H], [B, H] -> h, c [2, T, B, H]",
-                                    .flags = PNI_OP_HIDDEN,
-                                    .infer = infer_scan,
-                                    .eval = eval_scan,
-                                    .vjp = vjp_scan,
-                                    .vjps = vjps_scan};
+const pni_op pni_nn_op_lstm_scan = {
+    .name = "lstm_scan",
+    .args = "gi:t weight_hh:t h0:t c0:t",
+    .doc = "states of an LSTM: [T, B, 4 H], [4 H, H], [B, H], [B, H] -> h, c, gates [6, T, B, H]",
+    .flags = PNI_OP_HIDDEN,
+    .infer = infer_scan,
+    .eval = eval_scan,
+    .vjp = vjp_scan,
+    .vjps = vjps_scan};
 
 const pni_op pni_nn_op_lstm_adjoint = {
     .name = "lstm_adjoint",

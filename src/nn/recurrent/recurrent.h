@@ -16,13 +16,14 @@
 /* All arrays are contiguous and of one float type. G = gates H. */
 typedef struct pni_recurrence {
   int64_t steps, batch, hidden;
-  const void *gi;            /* [T, B, G] */
-  const void *w;             /* forward: the weight turned, [H, G]; adjoint: [G, H] */
-  const void *b;             /* GRU: [G] */
-  const void *h0, *c0;       /* [B, H] */
-  void *h, *c;               /* [T, B, H]: results of forward; read by the adjoint */
+  const void *gi;      /* [T, B, G] */
+  const void *w;       /* forward: the weight turned, [H, G]; adjoint: [G, H] */
+  const void *b;       /* GRU: [G] */
+  const void *h0, *c0; /* [B, H] */
+  void *h, *c;         /* [T, B, H]: results of forward; read by the adjoint */
+  void *gates;         /* LSTM: of each step i, f and o side by side, [B, 3 H], then tanh(a_g), [B, H]; as h and c */
   const void *dh_in, *dc_in; /* adjoint: gradients of h and c */
-  void *dgi;                 /* [T, B, G]; LSTM: on entry h W^T of all steps */
+  void *dgi;                 /* [T, B, G] */
   void *dgh;                 /* GRU: [T, B, G]; on entry gh of all steps */
   void *dh0, *dc0;           /* [B, H] */
   void *room;                /* pni_recurrent_room numbers */

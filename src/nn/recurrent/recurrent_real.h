@@ -104,14 +104,20 @@ static void gru_adjoint(void *data, int64_t begin, int64_t end) {
 
 /* ---- LSTM ---- */
 
-/* One step's gates: s [rows, 3 H] holds i, f and o, g [rows, H], tanh of the new c in e. */
+/* One step's gates: s [rows, 3 H] holds i, f and o, g [rows, H], both kept for the adjoint; tanh of the new c in e. */
 typedef struct {
   REAL *a, *s, *p, *g, *e;
 } lstm_gates;
 
 static lstm_gates lstm_room(REAL *room, int64_t rows, int64_t hidden) {
   int64_t size = rows * hidden;
-  return (lstm_gates){room, room + 3 * size, room + 6 * size, room + 7 * size, room + 8 * size};
+  return (lstm_gates){.a = room, .p = room + 3 * size, .e = room + 4 * size};
+}
+
+static void lstm_step(const pni_recurrence *j, int64_t t, int64_t begin, lstm_gates *l) {
+  REAL *step = at(j, j->gates, t, 0, 4 * j->hidden);
+  l->s = step + begin * 3 * j->hidden;
+  l->g = step + (j->batch * 3 + begin) * j->hidden;
 }
 
 static void lstm_compute(lstm_gates l, int64_t rows, int64_t hidden, const REAL *restrict gate) {
@@ -133,6 +139,7 @@ static void lstm(void *data, int64_t begin, int64_t end) {
   REAL *gate = l.e; /* the rest of the room, 4 H per row; what it held is copied before e is written */
   for (int64_t t = 0; t < j->steps; t++) {
     REAL *restrict out = at(j, j->h, t, begin, hidden), *restrict cell = at(j, j->c, t, begin, hidden);
+    lstm_step(j, t, begin, &l);
     memcpy(gate, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *gate);
     multiply(rows, width, hidden, h, j->w, true, gate);
     lstm_compute(l, rows, hidden, gate);
@@ -180,10 +187,8 @@ static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
   for (int64_t t = j->steps - 1; t >= 0; t--) {
     const REAL *before = t ? at(j, j->c, t - 1, begin, hidden) : at(j, j->c0, 0, begin, hidden);
     const REAL *restrict gh = at(j, j->dh_in, t, begin, hidden), *restrict gc = at(j, j->dc_in, t, begin, hidden);
-    const REAL *restrict gi = at(j, j->gi, t, begin, width);
     REAL *restrict da = at(j, j->dgi, t, begin, width);
-    for (int64_t e = 0; e < rows * width; e++) da[e] += gi[e];
-    lstm_compute(l, rows, hidden, da);
+    lstm_step(j, t, begin, &l);
     VECTOR(tanh, at(j, j->c, t, begin, hidden), 1, l.e, size);
     for (int64_t e = 0; e < size; e++) {
       dh[e] += gh[e];
