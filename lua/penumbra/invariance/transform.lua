@@ -76,7 +76,7 @@ function transform.permutation_matrix(sizes, orders)
   for k, n in ipairs(sizes) do
     options.whole(where, ("size %d"):format(k), n, 1)
   end
-  local kron = require "penumbra.array".kron
+  local kron = require "penumbra.array.matrix".kron
   local order = check_orders(where, orders, table.move(sizes, 2, #sizes - 1, 1, {}))
   local nodes, blocks, total = {}, {}, 0
   for k, n in ipairs(sizes) do
