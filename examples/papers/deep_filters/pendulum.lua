@@ -28,8 +28,8 @@
 ---     sgls                        0.100 0.098   0.189 0.187   0.214 0.216   0.216 0.217      90  83
 ---     other swings, same step     0.166 0.167   0.143 0.149   0.112 0.118   0.076 0.078      87  87
 ---
---- SGLS forecasts worse than not having looked (the last row) from the second ten steps on. What --tricks says, loss and
---- CRPS of 11-25 steps ahead, seeds 1 and 2; differences below 0.05 of the loss are those of seeds:
+--- SGLS forecasts worse than not having looked (the last row) from the second ten steps on. What --tricks says, loss
+--- and CRPS of 11-25 steps ahead, seeds 1 and 2 (which themselves differ by 0.08 in the loss):
 ---
 ---     as above                               -1.203 -1.125   0.079 0.093
 ---     resampling from the start              -0.632 -1.148   0.241 0.087    one of two runs does not start
