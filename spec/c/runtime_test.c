@@ -90,9 +90,9 @@ static const row hostile[] = {
 static const char clean[] = "for k in pairs(_G) do if not keep[k] then _G[k] = nil end end "
                             "for i = 1, 12 do collectgarbage() end"; /* stacks shrink by halves */
 
-static pn_runtime *fresh(counter *n, double seconds) {
+static pn_runtime *fresh(counter *n, double seconds, int64_t instructions) {
   pn_runtime_config cfg = {.context = {.allocate = count_allocate, .allocator_data = n, .threads = 1},
-                           .limits = {MEMORY, .instructions = 3000000, .seconds = seconds, .output = 100000}};
+                           .limits = {MEMORY, .instructions = instructions, .seconds = seconds, .output = 100000}};
   pn_runtime *rt = NULL;
   CHECK_INT(pn_runtime_new(&cfg, &rt), PN_OK);
   return rt;
@@ -100,7 +100,8 @@ static pn_runtime *fresh(counter *n, double seconds) {
 
 static void attack(const row *r) {
   counter n = {0};
-  pn_runtime *rt = fresh(&n, r->want == PN_CANCELLED ? 0.5 : 20);
+  /* what calls every function there is must come to its end */
+  pn_runtime *rt = fresh(&n, r->want == PN_CANCELLED ? 0.5 : 20, r->want == PN_OK ? 12000000 : 3000000);
   if (!rt) return;
   CHECK_INT(
       run(rt,
@@ -562,7 +563,7 @@ static void test_allocation_failures(bool for_good) {
 /* No script reaches the finalisers of what it makes, so that these stay in the account. */
 static void test_kept_finalisers(void) {
   counter n = {0};
-  pn_runtime *rt = fresh(&n, 20);
+  pn_runtime *rt = fresh(&n, 20, 3000000);
   CHECK_INT(run(rt, "local core, pn = require 'penumbra.core', require 'penumbra' local net = pn.nn.linear(2, 2) "
                     "local sgd = pn.optim.sgd(net:parameters(), {lr = 1}) "
                     "for _, v in ipairs{pn.zeros(1), net, sgd, pn.dist.normal(0, 1), pn.generator(1)} do "
