@@ -239,7 +239,7 @@ describe("completion", function()
     assert.same({ "divergences" }, (complete "p.div"))
     assert.same({ "resample" }, (complete "fit:res"))
     assert.same({ "losses" }, (complete "fit.los"))
-    assert.same({ "model" }, (complete "pn.mod"))
+    assert.same({ "model", "models" }, (complete "pn.mod"))
     env.model, env.p, env.fit = nil, nil, nil
   end)
 

@@ -263,8 +263,20 @@ describe("a problem that makes its own data", function()
       assert.is_true(((pictures:sum(3) * middle):sum(3) / count - x):abs():max():item() < 0.5)
       assert.is_true((32 - (pictures:sum(4) * middle):sum(3) / count - y):abs():max():item() < 0.5)
     end
+    -- of pong: the energy falls at each hit, the paddles stand beside the ball that they hit
+    local frames, state = data.ball_video(40, { kind = "pong", steps = 30, seed = 3 })
+    local energy = state:slice(3, 3, 4):square():sum(3) / 2
+    assert.near(50, energy[1]:max():item(), 1e-9)
+    assert.is_true((energy:slice(1, 2, 30) - energy:slice(1, 1, 29)):max():item() < 1e-9)
+    assert.is_true(energy[30]:max():item() < 50 and energy[30]:min():item() > 5)
+    local x, off = state:select(3, 1), (state:select(3, 2) - state:select(3, 5)):abs()
+    assert.is_true(x:min():item() >= 4 - 1e-9 and x:max():item() <= 26 + 1e-9)
+    local near = x:lt(4.5):logical_or(x:gt(25.5))
+    assert.is_true(near:any():item() and (off * near:to "float64"):max():item() < 3 + 3)
+    local sides = frames:reshape { 30, 40, 32, 32 }:slice(4, 1, 1):sum(3)
+    assert.is_true(sides:min():item() >= 6 and sides:max():item() <= 7)
     -- between walls: straight on
-    local _, state = data.ball_video(40, { seed = 3 })
+    state = select(2, data.ball_video(40, { seed = 3 }))
     local ahead = state[1]:slice(2, 1, 2) + state[1]:slice(2, 3, 4) * 0.2
     local free = ahead:ge(5):logical_and(ahead:le(27)):all(2)
     assert.is_true(free:any():item())

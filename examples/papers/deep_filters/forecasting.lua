@@ -214,15 +214,20 @@ local function lines_of(path, more)
   return list
 end
 
--- Results by method from lines: lists of {seed =, rolling =, long =, ...}.
+-- Results by method from lines: lists of {seed =, rolling =, long =, ...}. Methods without training are the same for
+-- every size of training ("exchange" and "exchange-500x20").
 local function results_of(lines, set_name)
-  local found = {}
+  local found, base = {}, set_name:gsub("%-%d+x%d+$", "")
+  local function belongs(set, name)
+    local trained = forecasting.methods[name] and forecasting.methods[name].make
+    return set == set_name or not trained and set == base
+  end
   for _, line in ipairs(lines) do
     local words = {}
     for word in line:gmatch "%S+" do
       words[#words + 1] = word
     end
-    if words[1] == set_name and #words >= 3 + #COLUMNS then
+    if #words >= 3 + #COLUMNS and belongs(words[1], words[2]) then
       local one = { seed = tonumber(words[3]) }
       for k, column in ipairs(COLUMNS) do
         one[column] = tonumber(words[3 + k])

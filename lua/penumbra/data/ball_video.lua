@@ -27,6 +27,9 @@ local box = walls_of { { 2, 2 }, { 30, 2 }, { 30, 30 }, { 2, 30 } }
 local kinds = {
   box = { walls = box, gravity = 0, start = 10, low = 6, high = 26, slowest = 10, fastest = 15 },
   gravity = { walls = box, gravity = -5, start = 8, low = 6, high = 26, slowest = 5, fastest = 10 },
+  -- the faces of the paddles are walls: they are as fast as the ball and do not miss it
+  pong = { walls = walls_of { { 1, 1 }, { 29, 1 }, { 29, 32 }, { 1, 32 } }, gravity = 0, start = 3, low = 6, high = 26,
+    slowest = 10, fastest = 10, restitution = 0.99 * 0.9, paddles = true },
   polygon = { walls = walls_of { { 15, 1 }, { 30, 8 }, { 25, 30 }, { 8, 30 }, { 1, 15 }, { 3, 1 } }, gravity = 0,
     start = 2.5, low = 8, high = 22, slowest = 10, fastest = 15 },
 }
@@ -58,8 +61,10 @@ local function fly(b, t, gravity)
   b[4] = b[4] + gravity * t
 end
 
--- The ball a time later: from wall to wall, mirrored at each; its energy stays.
-local function move(b, time, walls, gravity)
+-- The ball a time later: from wall to wall, mirrored at each, where the speed towards it comes back but for
+-- restitution.
+local function move(b, time, kind)
+  local walls, gravity = kind.walls, kind.gravity
   while true do
     local t, wall = next_hit(b, walls, gravity)
     if t >= time then
@@ -68,14 +73,22 @@ local function move(b, time, walls, gravity)
     t = math.max(0, t)
     fly(b, t, gravity)
     time = time - t
-    local into = 2 * (wall[1] * b[3] + wall[2] * b[4])
+    local into = (1 + (kind.restitution or 1)) * (wall[1] * b[3] + wall[2] * b[4])
     if into < 0 then
       b[3], b[4] = b[3] - into * wall[1], b[4] - into * wall[2]
     end
   end
 end
 
--- Places and velocities [steps, n, 4].
+-- The middle of the paddles a step later: after the ball, 2 pixels at most, if it is more than 1 away.
+local function follow(paddle, y)
+  if math.abs(y - paddle) > 1 then
+    paddle = paddle + (y > paddle and 2 or -2)
+  end
+  return math.max(3, math.min(SIZE - 3, paddle))
+end
+
+-- Places and velocities [steps, n, 4], and the middle of the paddles.
 local function paths(kind, n, steps, draw)
   local place = (core.randn({ n, 2 }, draw) * kind.start + SIZE / 2):clamp(kind.low, kind.high):totable()
   local angle = (core.rand({ n }, draw) * (2 * math.pi)):totable()
@@ -86,34 +99,45 @@ local function paths(kind, n, steps, draw)
   end
   for k = 1, n do
     local b = { place[k][1], place[k][2], speed[k] * math.cos(angle[k]), speed[k] * math.sin(angle[k]) }
+    local paddle = kind.paddles and SIZE / 2 or nil
     for t = 1, steps do
-      out[t][k] = { table.unpack(b) }
-      move(b, STEP, kind.walls, kind.gravity)
+      out[t][k] = { b[1], b[2], b[3], b[4], paddle }
+      paddle = paddle and follow(paddle, b[2])
+      move(b, STEP, kind)
     end
   end
   return core.tensor(out)
 end
 
--- Images [n, pixels] of balls at state [n, 4]: 1 where the middle of a pixel lies in the ball. The first row is on top.
-local function image(state, dtype)
+-- Images [n, pixels] of balls at state [n, 4 or 5]: 1 where the middle of a pixel lies in the ball, or in one of the
+-- paddles around x = 0 and x = 30, 2 wide and 6 high. The first row is on top.
+local function image(state, kind, dtype)
   local middle = core.arange(SIZE, { dtype = "float64" }) + 0.5
   local across = (state:slice(2, 1, 1) - middle):square():unsqueeze(2)
   local down = (state:slice(2, 2, 2) - (SIZE - middle)):square():unsqueeze(3)
-  return (across + down):le(RADIUS ^ 2):to(dtype):reshape { state:size(1), SIZE * SIZE }
+  local white = (across + down):le(RADIUS ^ 2)
+  if kind.paddles then
+    local beside = middle:le(1):logical_or((middle - 30):abs():le(1)):unsqueeze(1)
+    white = white:logical_or((state:slice(2, 5, 5) - (SIZE - middle)):abs():le(3):unsqueeze(3):logical_and(beside))
+  end
+  return white:to(dtype):reshape { state:size(1), SIZE * SIZE }
 end
 
 --- ball_video(n [, {kind = "box", steps = 20, seed =, generator =, dtype =}]): n videos of a ball of radius 3 in images
 --- of 32 by 32 pixels, 0 or 1: [steps, n, 1024], and the ball's places (x to the right, y up, in pixels) and velocities
---- [steps, n, 4], float64. 0.2 units of time between images; collisions are elastic and exact.
+--- [steps, n, 4], float64. 0.2 units of time between images; collisions are exact, and elastic.
 ---
 --- box       walls 2 pixels inside of the image, speed from 10 to 15
 --- gravity   the same with a pull of 5 downwards, speed from 5 to 10
 --- polygon   six walls at odd angles, speed from 10 to 15
+--- pong      paddles left and right, which follow the ball with at most 2 pixels an image, walls above and below; speed
+---           10, of which what is towards a wall or paddle comes back to 89 % (0.99 times 0.9). The states have the
+---           height of the paddles as fifth number
 ---
 --- Numbers as in the data of Fraccaro, Kamronn, Paquet & Winther 2017.
 function ball_video.ball_video(n, given)
   n = options.whole("ball_video", "n", n, 1)
-  local o = options.check("ball_video", given, { kind = options.choice("box", "gravity", "polygon"), steps = 20,
+  local o = options.check("ball_video", given, { kind = options.choice("box", "gravity", "polygon", "pong"), steps = 20,
     seed = options.optional "number", generator = options.optional "generator", dtype = options.optional "string" })
   local steps = options.whole("ball_video", "steps", o.steps, 1)
   if o.seed and o.generator then
@@ -127,7 +151,7 @@ function ball_video.ball_video(n, given)
   local state = paths(kinds[o.kind], n, steps, { generator = generator, dtype = "float64" }):to "float64"
   local frames = {}
   for t = 1, steps do
-    frames[t] = image(state[t], dtype)
+    frames[t] = image(state[t], kinds[o.kind], dtype)
   end
   return core.stack(frames, 1), state
 end

@@ -6,7 +6,8 @@
 ---
 --- gaussian      loc and scale, softplus of the output
 --- student_t     degrees of freedom, 2 + softplus, loc and scale
---- bernoulli     logits of 0 or 1
+--- bernoulli     logits of 0 or 1, kept within 15 (probabilities from 3e-7) by 15 tanh(output / 15): beyond 87 their
+---               gradients are no normal numbers of float32, with which processors are many times slower
 -- help: nowhere
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
@@ -22,6 +23,7 @@ local function part(y, k, n)
 end
 
 local LEAST = 1e-6 -- of a scale: softplus may give 0
+local MOST = 15 -- of a logit
 
 local kinds = {
   gaussian = { width = 2, law = function(y)
@@ -31,7 +33,7 @@ local kinds = {
     return dist.student_t(part(y, 1, 3):softplus() + 2, part(y, 2, 3), part(y, 3, 3):softplus() + LEAST)
   end },
   bernoulli = { width = 1, law = function(y)
-    return dist.bernoulli { logits = y }
+    return dist.bernoulli { logits = (y * (1 / MOST)):tanh() * MOST }
   end },
 }
 

@@ -11,7 +11,9 @@
 ---
 --- A forecaster (pn.help "penumbra.models.forecaster"). log_evidence is a bound at one draw of the z: sum_t log p(y_t |
 --- z_t) - log q(z_t | y_t) + log p(z), on average at most log p(y); bound() takes more draws. Beliefs hold
---- `belief_paths` draws of the z, each with its Kalman filter.
+--- `belief_paths` draws of the z, each with its Kalman filter. smooth(batch, {num_paths = 32}) gives {state =,
+--- latent =, observation =}, [S, T, B, ...]: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t.
+--- Within a gap missing = "mean" looks both ways; "sample" has drawn the z there from what came before.
 ---
 --- latent, state, base   orders of z (2) and x (4), number of base matrices (3)
 --- units       of the recurrent network, 50
@@ -22,8 +24,8 @@
 ---             the output; such a model has state() and load_state(), but no save
 --- output      "gaussian", "student_t" or "bernoulli" (pixels 0 or 1; scaling = "none")
 --- latent_variance   the most that q may have, as 0.03: it is that times a sigmoid; absent: any
---- noise       "shared": R and Q are the same always; "mixed": averages of K, by `averaging` "log" (of log scales),
----             "covariance" or "precision"
+--- noise       "shared": R and Q are the same always; "mixed": averages of K, by `average` of "scales", "variances" or
+---             "log_scales" (pn.help "penumbra.models.base_matrices")
 --- inputs      where covariates (their features) enter: {"weights", "emission"}; also "transition", "encoder",
 ---             "decoder"
 --- objective   what fit maximises: "rao_blackwellised", log p(z) in closed form, or "monte_carlo": log p(x, z) at a
@@ -32,14 +34,14 @@
 --- missing     a step without any observation: "sample" draws its z from its predictive law (the bound stays one),
 ---             "mean" gives the predictive mean to the recurrent network and leaves the step out of the Kalman filter,
 ---             as published (no bound). Single missing elements are 0 to the encoder and no part of the likelihood
---- entropy     "sampled", - log q at the draw, or "closed"
+--- entropy     of q in fit and log_evidence: "sampled", - log q at the draw, or "closed", its mean
 --- reconstruction   weight of log p(y | z) in what fit maximises, 1 (0.3 in the published code)
 --- jitter      added to the covariances of smoothed states before they are factored, 0
 --- init        {transition = 0.05, emission = 0.5, inputs = 0.05: deviations of A_k from 1 and of C_k and of B_k, D_k
 ---             from 0; state_scale = 0.3, emission_scale = 0.2, initial_scale = 1: standard deviations}
 -- help: pn.models, methods m
 local core = require "penumbra.core"
-local base_mixture = require "penumbra.models.base_mixture"
+local base_matrices = require "penumbra.models.base_matrices"
 local emission = require "penumbra.models.emission"
 local forecaster = require "penumbra.models.forecaster"
 local image_network = require "penumbra.models.image_network"
@@ -101,14 +103,30 @@ local function decode(self, z, features)
   return rowwise(self.decoder, beside(z, if_entered(self, "decoder", features)))
 end
 
--- The linear system that follows the output h of the recurrent network.
-local function system_of(self, h, features)
-  return self.system:operands(self.weights(h):softmax(-1), features)
+local function apply(a, x)
+  return a:matmul(x:unsqueeze(-1)):squeeze(-1)
 end
 
--- log q(z | y), negative, [T, N]: at the draw or on average.
-local function minus_log_q(self, scale, noise)
-  local square = self.given.entropy == "closed" and 1 or noise:square()
+-- The linear system after the output h of the recurrent network: operands by the names of pn.kalman_step; q and r are
+-- diagonal. held: the bases as this pass uses them.
+local function system_of(self, held, h, features)
+  local s = held { self.weights(h):softmax(-1) }
+  s.b, s.d = s.b and apply(s.b, features), s.d and apply(s.d, features)
+  for name, x in pairs(self.noises) do
+    s[name] = (x * -2):exp()
+  end
+  s.q, s.r = s.q:diag_embed(), s.r:diag_embed()
+  return s
+end
+
+-- The moments of x_0.
+local function initial(self)
+  return self.initial_mean, (self.initial_noise * -2):exp():diag_embed()
+end
+
+-- log q(z | y), negative, [T, N]: at the draw or on average (which is no part of an importance weight).
+local function minus_log_q(entropy, scale, noise)
+  local square = entropy == "closed" and 1 or noise:square()
   return (scale:log() + square * 0.5 + HALF_LOG_TAU):sum(-1)
 end
 
@@ -119,8 +137,9 @@ local function at_once(self, run)
   local z, steps, count = run.z, run.steps, run.count
   local first = self.first:broadcast_to { 1, count, self.latent }
   local before = steps > 1 and core.concatenate({ first, z:slice(1, 1, steps - 1) }, 1) or first
-  local s = system_of(self, self.recurrent(beside(before, if_entered(self, "weights", run.features))), run.features)
-  s.mean, s.cov = self.system:initial()
+  local h = self.recurrent(beside(before, if_entered(self, "weights", run.features)))
+  local s = system_of(self, self.bases:held(), h, run.features)
+  s.mean, s.cov = initial(self)
   local log_prob, message = core.gaussian.log_prob(s.mean, s.cov, s.a, s.b, s.q, z, s.c, s.d, s.r)
   if not log_prob then
     core.error("kvae: " .. message)
@@ -132,7 +151,7 @@ end
 
 -- What is known before the first step, of `count` series.
 local function beginning(self, count)
-  local mean, cov = self.system:initial()
+  local mean, cov = initial(self)
   local zero = core.zeros({ count, self.units }, { dtype = self.dtype })
   return { mean = mean:broadcast_to { count, self.state_size },
     cov = cov:broadcast_to { count, self.state_size, self.state_size }, h = zero, c = zero,
@@ -154,15 +173,11 @@ local function factor(x)
   return l
 end
 
-local function apply(a, x)
-  return a:matmul(x:unsqueeze(-1)):squeeze(-1)
-end
-
 -- One step from `state`: the recurrent network, then z: from the encoder where `seen` [N] is true, else from the past
 -- by `noise` [N, latent]. Gives the next state, the system and log p(z | past) [N]. seen nil: everywhere.
-local function step(self, state, z, seen, noise, features)
+local function step(self, held, state, z, seen, noise, features)
   local h, c = self.recurrent:step(beside(state.z, if_entered(self, "weights", features)), state.h, state.c)
-  local s, observed = system_of(self, h, features), nil
+  local s, observed = system_of(self, held, h, features), nil
   if seen then
     local m, v = core.kalman_predict(state.mean, state.cov, s.a, s.b, s.q)
     local mean, cov = predictive(m, v, s)
@@ -202,14 +217,14 @@ local OPERANDS = { "a", "b", "c", "d", "q", "r" }
 
 -- The same for series with gaps or of several lengths, and the state after each one's last step.
 local function in_turn(self, run)
-  local state, z, log_probs, list = beginning(self, run.count), {}, {}, {}
+  local state, z, log_probs, list, held = beginning(self, run.count), {}, {}, {}, self.bases:held()
   local noise
   if self.given.missing == "sample" and not run.complete then
     noise = core.randn({ run.steps, run.count, self.latent }, { dtype = self.dtype, generator = run.generator })
   end
   for t = 1, run.steps do
     local next_state, s
-    next_state, s, log_probs[t] = step(self, state, at(run.z, t), not run.complete and at(run.seen, t) or nil,
+    next_state, s, log_probs[t] = step(self, held, state, at(run.z, t), not run.complete and at(run.seen, t) or nil,
       at(noise, t), at(run.features, t))
     state = kept_after_end(at(run.active, t), next_state, state)
     z[t] = next_state.z
@@ -222,9 +237,9 @@ local function in_turn(self, run)
   end
   local whole = {}
   for name, x in pairs(list) do
-    whole[name] = (name == "q" or name == "r") and self.system.noise == "shared" and x[1] or core.stack(x, 1)
+    whole[name] = self.noises[name] and x[1] or core.stack(x, 1)
   end
-  whole.mean, whole.cov = self.system:initial()
+  whole.mean, whole.cov = initial(self)
   run.system, run.state, run.z = whole, state, core.stack(z, 1)
   local each = core.stack(log_probs, 1)
   local zero = core.zeros({}, { dtype = self.dtype })
@@ -273,7 +288,7 @@ end
 local function bound_of(self, run, how)
   local output = decode(self, run.z, run.features)
   local likelihood = self.law:log_prob(output, run.b.y, run.b.observed)
-  local local_terms = likelihood * (how.reconstruction or 1) + minus_log_q(self, run.scale, run.noise)
+  local local_terms = likelihood * (how.reconstruction or 1) + minus_log_q(how.entropy, run.scale, run.noise)
   local_terms = core.where(run.seen, local_terms, core.zeros({}, { dtype = self.dtype })):sum(1)
   if how.objective ~= "monte_carlo" then
     return local_terms + run.log_prior
@@ -297,6 +312,7 @@ function methods:bound(batch, given)
 end
 
 local function evidence(self, b, how)
+  how.entropy = self.given.entropy
   return bound_of(self, run_of(self, b, how), how)
 end
 
@@ -321,7 +337,8 @@ local function advance(self, state, b)
   local how = { dtype = self.dtype, generator = state.generator }
   local z = loc + scale * core.randn(loc:shape(), how)
   local seen = not b.complete and for_draws(b.observed:any(-1), paths):select(1, 1) or nil
-  local after = step(self, state, z, seen, seen and core.randn(loc:shape(), how), at(for_draws(features, paths), 1))
+  local noise = seen and core.randn(loc:shape(), how)
+  local after = step(self, self.bases:held(), state, z, seen, noise, at(for_draws(features, paths), 1))
   after.generator = state.generator
   return after
 end
@@ -349,7 +366,7 @@ end
 -- One step ahead: z and the state after it. x [N, n] is the path's own, nil in mode "marginal".
 local function step_ahead(self, state, features, how)
   local h, c = self.recurrent:step(beside(state.z, if_entered(self, "weights", features)), state.h, state.c)
-  local s = system_of(self, h, features)
+  local s = system_of(self, how.held, h, features)
   local function noise(size)
     return core.randn({ state.z:size(1), size }, { dtype = self.dtype, generator = how.generator })
   end
@@ -374,9 +391,9 @@ local function paths(self, state, o)
     local noise = core.randn(now.mean:shape(), { dtype = self.dtype, generator = o.generator })
     now.x = now.mean + apply(factor(now.cov), noise)
   end
-  local out = {}
+  local out, how = {}, { generator = o.generator, held = self.bases:held() }
   for t = 1, o.steps do
-    now = step_ahead(self, now, at(features, t), o)
+    now = step_ahead(self, now, at(features, t), how)
     local y = self.law:law(decode(self, now.z, at(features, t))):sample(o.generator and { generator = o.generator }
       or nil)
     out[t] = y:reshape { o.num_paths, size, self.size }
@@ -386,8 +403,7 @@ end
 
 -- ---- smoothing ----
 
---- smooth(batch [, {num_paths = 32, generator =}]) -> {state [S, T, B, n], latent [S, T, B, latent], observation [S,
---- T, B, p]}: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t, on the scale of y.
+-- See above; observations are on the scale of y.
 local function smooth(self, b, o)
   local draws = options.whole("smooth", "num_paths", o.num_paths, 1)
   local run = run_of(self, b, { draws = draws, generator = o.generator })
@@ -413,7 +429,7 @@ local own_options = {
   activation = options.choice("leaky_relu", "relu", "tanh", "elu", "gelu", "silu", "softplus"),
   image = options.optional "table", filters = 32, encoder = options.optional(), decoder = options.optional(),
   output = options.choice(table.unpack(emission.names)), latent_variance = options.optional "number",
-  noise = options.choice("shared", "mixed"), averaging = options.choice("log", "covariance", "precision"),
+  noise = options.choice("shared", "mixed"), average = options.choice(table.unpack(base_matrices.averages)),
   inputs = options.any { "weights", "emission" },
   objective = options.choice("rao_blackwellised", "monte_carlo"), paths = options.choice("joint", "marginal"),
   missing = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
@@ -495,6 +511,39 @@ local function networks(self, o, width)
   return multilayer(there, o.activation, o.dtype), multilayer(back, o.activation, o.dtype)
 end
 
+-- The bases, and the logarithms of inverse scales of noise that all share.
+local function bases_of(self, o, m)
+  local n, p, init = o.state, o.latent, o.init
+  local matrices = { a = { n, n }, c = { p, n }, b = self.enters.transition and { n, m } or nil,
+    d = self.enters.emission and { p, m } or nil }
+  local mixed, names = o.noise == "mixed", { "a", "c" }
+  for _, name in ipairs { "b", "d" } do
+    names[#names + 1] = matrices[name] and name or nil
+  end
+  if mixed then
+    table.move({ "q", "r" }, 1, 2, #names + 1, names)
+  end
+  local bases = base_matrices.new { num = o.base, inputs = o.base, groups = { names }, matrices = matrices,
+    noises = mixed and { q = { n }, r = { p } } or {}, start = { a = "identity", c = "normal", b = "normal",
+      d = "normal" }, average = o.average, spread = init.transition * n ^ 0.5, dtype = o.dtype }
+  for name, deviation in pairs { c = init.emission, b = init.inputs, d = init.inputs } do
+    local x = bases.bases[name]
+    if x then
+      x:set(x * deviation)
+    end
+  end
+  local noises = {}
+  for name, scale in pairs { q = init.state_scale, r = init.emission_scale } do
+    local start = core.full({ name == "q" and n or p }, -math.log(scale), { dtype = o.dtype })
+    if mixed then
+      bases.bases[name]:set(start:broadcast_to { o.base, start:size(1) })
+    else
+      noises[name] = core.param(start)
+    end
+  end
+  return bases, noises
+end
+
 --- kvae{size =, latent =, state =, base =, ...}: a Kalman variational autoencoder with parameters drawn anew; options:
 --- pn.help "penumbra.models.kvae" and "penumbra.models.forecaster".
 function kvae.kvae(given)
@@ -508,9 +557,9 @@ function kvae.kvae(given)
   self.recurrent = nn.lstm(o.latent + (self.enters.weights and m or 0), o.units, { dtype = o.dtype })
   self.weights = nn.linear(o.units, o.base, { dtype = o.dtype })
   self.first = core.param(core.zeros({ o.latent }, { dtype = o.dtype }))
-  self.system = base_mixture.new { base = o.base, state = o.state, observed = o.latent, noise = o.noise,
-    averaging = o.averaging, dtype = o.dtype, init = o.init, transition_inputs = self.enters.transition and m or 0,
-    emission_inputs = self.enters.emission and m or 0 }
+  self.bases, self.noises = bases_of(self, o, m)
+  self.initial_mean = core.param(core.zeros({ o.state }, { dtype = o.dtype }))
+  self.initial_noise = core.param(core.full({ o.state }, -math.log(o.init.initial_scale), { dtype = o.dtype }))
   return self
 end
 
