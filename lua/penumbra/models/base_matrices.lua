@@ -158,9 +158,9 @@ local function by_part(self, group)
   return list
 end
 
---- bases:held([frozen [, replaced]]): the bases as a pass uses them. What it gives is called with the weights and a part
---- (all), and gives the matrices of that part at these weights: matrices [..., rows, columns], noises [..., size] as
---- variances.
+--- bases:held([frozen [, replaced]]): the bases as a pass uses them. What it gives is called with the weights and a
+--- part (all), and gives the matrices of that part at these weights: matrices [..., rows, columns], noises [..., size]
+--- as variances.
 --- frozen: a set of names that get no gradient. replaced: name -> [num, rows, columns], what stands in the place of a
 --- base.
 function methods:held(frozen, replaced)
