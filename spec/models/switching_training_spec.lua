@@ -82,6 +82,26 @@ describe("the loss of a switching system", function()
   end)
 end)
 
+describe("a run of fit", function()
+  it("goes on from its file to the same bits, across the end of the first phase", function()
+    local b, path = batch_of(5, 3), os.tmpname()
+    local function fit(file, stop)
+      local m = some("rsgls", { no_resampling = 3 })
+      return m, m:fit { series = b, iterations = 6, seed = 2, checkpoint = file, resume = file and true,
+        on_iteration = function(s) return s.iteration ~= stop end }
+    end
+    local whole, run = fit()
+    os.remove(path)
+    fit(path, 2)
+    local again, rest = fit(path)
+    os.remove(path)
+    assert.equal(run.loss, rest.loss)
+    for name, x in pairs(whole:state()) do
+      close(x, again:state()[name], 0, name)
+    end
+  end)
+end)
+
 describe("a switching system's batch", function()
   it("is touched by nothing behind the end of a series", function()
     local b = batch_of(7, 3)

@@ -17,11 +17,13 @@
 ---     floor              1e-8 (float32: 1e-6): added to every variance of the model. Covariances to draw from that
 ---                        rounding has made singular are lifted a little, and only those
 ---     resampling, threshold   "systematic", 0.5
----     no_resampling      0: the first iterations of fit in which nothing is resampled
+---     no_resampling      0: the first iterations of fit in which nothing is resampled. A tenth of all is a good choice
+---                        without an encoder: training that resamples from the start may not get under way
 ---     frozen             0: the first iterations in which A, B, C, D, Q and R keep their values
 ---     resampled_gradient true; false: moments that were resampled pass no gradient to the steps before. The choice of
 ---                        ancestors never does (biased, of low variance: Maddison et al. 2017)
----     scaling_of_bases   1: Adam moves base matrices so many times as fast as the networks
+---     scaling_of_bases   1: Adam moves base matrices so many times as fast as the networks; 5 learns the pendulum of
+---                        examples/papers/deep_filters faster
 ---
 --- Where training begins: transitions near the identity, emissions standard normal, F orthogonal, scales of the noise
 --- spread evenly in the logarithm between the two ends of `scales`. Source: Kurle, Rangapuram, de Bezenac, Guennemann &
