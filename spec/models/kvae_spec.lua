@@ -20,7 +20,7 @@ local function linear(a, mean, deviation, noise)
   local w, b = noise and 1 or W, noise and 0 or B
   noise = noise or NOISE
   local m = models.kvae { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_paths = 20,
-    scaling = "none" }
+    scaling = "none", stable = false }
   m.bases.bases.a:set(pn.tensor { a })
   m.bases.bases.c:set(pn.tensor { C })
   m.initial_mean:set(pn.tensor(M0))
@@ -179,7 +179,7 @@ describe("a Kalman variational autoencoder", function()
     for _, c in ipairs { { {}, b }, { { objective = "monte_carlo", noise = "mixed" }, b }, { {}, gaps },
       { { objective = "monte_carlo", missing = "mean", output = "student_t", inputs = { "transition", "encoder" } },
         gaps },
-      { { objective = "monte_carlo", paths = "marginal", noise = "mixed", average = "log_scales",
+      { { objective = "monte_carlo", paths = "marginal", noise = "mixed", average = "log_scales", stable = false,
         inputs = { "decoder", "weights" } }, gaps } } do
       local m = small(c[1])
       for _, x in ipairs(m:parameters()) do
@@ -261,6 +261,19 @@ describe("a Kalman variational autoencoder", function()
     assert.same({ 3, 2, 4, 64 }, paths:shape())
     assert.is_true((paths * (1 - paths)):abs():max():item() == 0)
     assert.same({ 5, 8, 4, 64 }, m:smooth({ y = y }, { num_paths = 5 }).observation:shape())
+  end)
+
+  it("can keep transitions from growing", function()
+    pn.seed(10)
+    local list = {}
+    for _, stable in ipairs { true, false } do
+      local m = small { size = 1, covariates = 0, stable = stable, scaling = "none" }
+      m.bases.bases.a:set(pn.eye(3) * pn.tensor { 1.5, 0.5, 1 }:reshape { 3, 1, 1 })
+      m.weights:parameters()[2]:set(pn.tensor { 50, 0, 0 }) -- the first base alone
+      local x = m:forecast({ y = pn.randn { 3, 2, 1 } }, { steps = 40, num_paths = 2 })
+      list[#list + 1] = x:abs():max():item()
+    end
+    assert.is_true(list[1] < 100 and list[2] > 1000)
   end)
 
   it("takes networks of one's own, and refuses what cannot be", function()

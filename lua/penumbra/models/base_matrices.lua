@@ -100,7 +100,7 @@ function methods:weights(s)
 end
 
 -- The bases of these names side by side, [num, columns], and where each of them stands.
-local function flat(self, names, frozen)
+local function flat(self, names, frozen, replaced)
   local columns, places, at = {}, {}, 0
   for _, name in ipairs(names) do
     local x = self.bases[name]
@@ -108,6 +108,7 @@ local function flat(self, names, frozen)
     if self.scaling ~= 1 then
       x = x * self.scaling
     end
+    x = replaced and replaced[name] or x
     local shape = self.shapes[name]
     local size = shape[1] * (shape[2] or 1)
     x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.num, size }
@@ -157,14 +158,16 @@ local function by_part(self, group)
   return list
 end
 
---- bases:held([frozen]): the bases as a pass uses them. What it gives is called with the weights and a part (all), and
---- gives the matrices of that part at these weights: matrices [..., rows, columns], noises [..., size] as variances.
---- frozen: a set of names that get no gradient.
-function methods:held(frozen)
+--- bases:held([frozen [, replaced]]): the bases as a pass uses them. What it gives is called with the weights and a part
+--- (all), and gives the matrices of that part at these weights: matrices [..., rows, columns], noises [..., size] as
+--- variances.
+--- frozen: a set of names that get no gradient. replaced: name -> [num, rows, columns], what stands in the place of a
+--- base.
+function methods:held(frozen, replaced)
   local groups = {}
   for g, group in ipairs(self.groups) do
     for _, some in ipairs(by_part(self, group)) do
-      local values, places = flat(self, some.names, frozen)
+      local values, places = flat(self, some.names, frozen, replaced)
       groups[#groups + 1] = { weights = g, part = some.part, values = values, places = places }
     end
   end

@@ -26,6 +26,8 @@
 --- latent_variance   the most that q may have, as 0.03: it is that times a sigmoid; absent: any
 --- noise       "shared": R and Q are the same always; "mixed": averages of K, by `average` of "scales", "variances" or
 ---             "log_scales" (pn.help "penumbra.models.base_matrices")
+--- stable      true: no A_k makes any state longer (its largest singular value is at most 1), so that nothing grows
+---             without bound in forecasts beyond the lengths that were trained on; false: any A_k, as published
 --- inputs      where covariates (their features) enter: {"weights", "emission"}; also "transition", "encoder",
 ---             "decoder"
 --- objective   what fit maximises: "rao_blackwellised", log p(z) in closed form, or "monte_carlo": log p(x, z) at a
@@ -107,6 +109,16 @@ local function apply(a, x)
   return a:matmul(x:unsqueeze(-1)):squeeze(-1)
 end
 
+-- The bases as a pass uses them: with stable = true A_k over its largest singular value, where that exceeds 1.
+local function held_bases(self)
+  if not self.given.stable then
+    return self.bases:held()
+  end
+  local a = self.bases.bases.a
+  local largest = a:transpose(-1, -2):matmul(a):eigh():select(-1, -1)
+  return self.bases:held(nil, { a = a / largest:clamp(1, math.huge):sqrt():unsqueeze(-1):unsqueeze(-1) })
+end
+
 -- The linear system after the output h of the recurrent network: operands by the names of pn.kalman_step; q and r are
 -- diagonal. held: the bases as this pass uses them.
 local function system_of(self, held, h, features)
@@ -138,7 +150,7 @@ local function at_once(self, run)
   local first = self.first:broadcast_to { 1, count, self.latent }
   local before = steps > 1 and core.concatenate({ first, z:slice(1, 1, steps - 1) }, 1) or first
   local h = self.recurrent(beside(before, if_entered(self, "weights", run.features)))
-  local s = system_of(self, self.bases:held(), h, run.features)
+  local s = system_of(self, held_bases(self), h, run.features)
   s.mean, s.cov = initial(self)
   local log_prob, message = core.gaussian.log_prob(s.mean, s.cov, s.a, s.b, s.q, z, s.c, s.d, s.r)
   if not log_prob then
@@ -217,7 +229,7 @@ local OPERANDS = { "a", "b", "c", "d", "q", "r" }
 
 -- The same for series with gaps or of several lengths, and the state after each one's last step.
 local function in_turn(self, run)
-  local state, z, log_probs, list, held = beginning(self, run.count), {}, {}, {}, self.bases:held()
+  local state, z, log_probs, list, held = beginning(self, run.count), {}, {}, {}, held_bases(self)
   local noise
   if self.given.missing == "sample" and not run.complete then
     noise = core.randn({ run.steps, run.count, self.latent }, { dtype = self.dtype, generator = run.generator })
@@ -338,7 +350,7 @@ local function advance(self, state, b)
   local z = loc + scale * core.randn(loc:shape(), how)
   local seen = not b.complete and for_draws(b.observed:any(-1), paths):select(1, 1) or nil
   local noise = seen and core.randn(loc:shape(), how)
-  local after = step(self, self.bases:held(), state, z, seen, noise, at(for_draws(features, paths), 1))
+  local after = step(self, held_bases(self), state, z, seen, noise, at(for_draws(features, paths), 1))
   after.generator = state.generator
   return after
 end
@@ -391,7 +403,7 @@ local function paths(self, state, o)
     local noise = core.randn(now.mean:shape(), { dtype = self.dtype, generator = o.generator })
     now.x = now.mean + apply(factor(now.cov), noise)
   end
-  local out, how = {}, { generator = o.generator, held = self.bases:held() }
+  local out, how = {}, { generator = o.generator, held = held_bases(self) }
   for t = 1, o.steps do
     now = step_ahead(self, now, at(features, t), how)
     local y = self.law:law(decode(self, now.z, at(features, t))):sample(o.generator and { generator = o.generator }
@@ -430,7 +442,7 @@ local own_options = {
   image = options.optional "table", filters = 32, encoder = options.optional(), decoder = options.optional(),
   output = options.choice(table.unpack(emission.names)), latent_variance = options.optional "number",
   noise = options.choice("shared", "mixed"), average = options.choice(table.unpack(base_matrices.averages)),
-  inputs = options.any { "weights", "emission" },
+  stable = true, inputs = options.any { "weights", "emission" },
   objective = options.choice("rao_blackwellised", "monte_carlo"), paths = options.choice("joint", "marginal"),
   missing = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
   belief_paths = 100, jitter = 0, init = options.any {},
