@@ -5,6 +5,7 @@
 ---   penumbra exchange.lua --data exchange_rate_nips_test.json.gz --results exchange.txt
 ---   penumbra exchange.lua --data ... --methods deepar,deep_state --seeds 3 --picture exchange.svg
 ---   penumbra exchange.lua --data ... --choose                         what the document leaves open
+---   penumbra exchange.lua --data ... --scaling standard               that scaling for all, under a name of its own
 ---   python3 classical.py exchange_rate_nips_test.json.gz --results exchange.txt     exponential smoothing and ARIMA
 ---
 --- A run that was stopped goes on where it stood; runs that the file of results has are not made again. Without --data
@@ -36,7 +37,7 @@ local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, first = 1,
   iterations = 2500, batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 150,
-  quick = false, progress = false }, arg)
+  scaling = false, quick = false, progress = false }, arg)
 
 -- Table 1 of the document
 local paper = { deepar = { "0.009", "0.019" }, deep_state = { "0.010", "0.017" }, kvae_mc = { "0.010", "0.020" },
@@ -76,6 +77,10 @@ local choices = { all = { scaling = "standard", context = 30 } }
 for name, scaling in pairs { deepar = "mean", deep_state = "change", rsgls_issm = "change",
   rsgls_issm_exact = "change" } do
   choices[name] = { scaling = scaling, context = 30 }
+end
+if option.scaling then -- the same for all
+  problem.name = problem.name:gsub("^exchange", "exchange-" .. option.scaling)
+  choices = { all = { scaling = option.scaling, context = 30 } }
 end
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "random_walk_250", "seasonal_naive", "deepar", "deep_state" }
