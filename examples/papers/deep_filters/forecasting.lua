@@ -217,7 +217,7 @@ end
 -- Results by method from lines: lists of {seed =, rolling =, long =, ...}. Methods without training are the same for
 -- every size of training ("exchange" and "exchange-500x20").
 local function results_of(lines, set_name)
-  local found, base = {}, set_name:gsub("%-%d+x%d+$", "")
+  local found, base = {}, set_name:gsub("%-%d+x%d+$", ""):gsub("^exchange%-%a+$", "exchange")
   local function belongs(set, name)
     local trained = forecasting.methods[name] and forecasting.methods[name].make
     return set == set_name or not trained and set == base
