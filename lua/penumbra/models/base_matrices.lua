@@ -44,6 +44,7 @@ function starts.identity(num, shape, o)
     { dtype = o.dtype }) * (o.spread / shape[2] ^ 0.5)
 end
 
+-- Standard normal.
 function starts.normal(num, shape, o)
   return core.randn({ num, shape[1], shape[2] }, { dtype = o.dtype })
 end

@@ -46,6 +46,7 @@ function gaussian.inputs(self, u)
   return self.switch.offset.u and self.switch.offset.u(u)
 end
 
+--- first(self, at): the law of s_1, from the covariates where there are any.
 function gaussian.first(self, at)
   local own, k = self.switch, self.switches
   if own.first then
@@ -78,6 +79,8 @@ local function summed_out(link, mean, cov)
   return loc, f:matmul(cov):matmul(f:transpose(-2, -1)) + link.variance:diag_embed()
 end
 
+--- draw(self, law, state, q, seen, shape, generator): s_t by the law, or by its product with the encoder's q where
+--- something was seen; second log p(s_t) - log pi(s_t), nil where they are the same.
 function gaussian.draw(self, law, state, q, seen, shape, generator)
   local noise = core.randn(with_last(shape, self.switches), { dtype = self.dtype, generator = generator })
   local log_z
@@ -122,6 +125,7 @@ end
 
 local categorical = {}
 
+--- new(o): logits of s_1, and of s_t given s_{t-1}, which begin by staying.
 function categorical.new(o)
   local options = { dtype = o.dtype }
   local stay = core.eye(o.switches, { dtype = o.dtype }) * o.stay
@@ -129,14 +133,17 @@ function categorical.new(o)
     transition = core.param(stay + core.randn({ o.switches, o.switches }, options) * 0.1) }
 end
 
+--- inputs: covariates do not enter.
 function categorical.inputs()
   return nil
 end
 
+--- first(self): the law of s_1.
 function categorical.first(self)
   return { logits = self.switch.logits:log_softmax(-1) }
 end
 
+--- next(self, held, state): the law of s_t given s_{t-1}.
 function categorical.next(self, _, state)
   return { logits = state.s:matmul(self.switch.transition:log_softmax(-1)) }
 end
@@ -155,6 +162,7 @@ function categorical.draw(self, law, _, q, seen, shape, generator)
   return s, (s * log_p):sum(-1) - log_q:detach()
 end
 
+--- onward: s_t of a path; x_{t-1} does not enter.
 function categorical.onward(self, law, _, shape, generator)
   return (categorical.draw(self, law, nil, nil, nil, shape, generator))
 end
