@@ -4,6 +4,7 @@
 */
 #include <string.h>
 #include "op.h"
+#include "../../tensor/kernel/order.h"
 
 static pn_status wants_index(pn_context *c, const char *where, const pn_tensor *index) {
   if (index->dtype == PN_INT64) return PN_OK;
@@ -363,31 +364,7 @@ pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask) {
   return pn_take(c, flat, 0, pn_reshape(c, where, 1, (int64_t[]){-1}));
 }
 
-/* ---- argsort: bottom-up merge sort, stable, NaN last ---- */
-
-#define MERGE_SORT(fname, T, BEFORE)                                                                                   \
-  static void fname(const T *key, int64_t *order, int64_t *spare, int64_t n, bool down) {                              \
-    int64_t *from = order, *to = spare;                                                                                \
-    for (int64_t width = 1; width < n; width *= 2) {                                                                   \
-      for (int64_t lo = 0; lo < n; lo += 2 * width) {                                                                  \
-        int64_t mid = lo + width < n ? lo + width : n, hi = mid + width < n ? mid + width : n;                         \
-        int64_t i = lo, j = mid;                                                                                       \
-        for (int64_t k = lo; k < hi; k++) {                                                                            \
-          bool right = i >= mid || (j < hi && BEFORE(key[from[j]], key[from[i]]));                                     \
-          to[k] = right ? from[j++] : from[i++];                                                                       \
-        }                                                                                                              \
-      }                                                                                                                \
-      int64_t *t = from;                                                                                               \
-      from = to;                                                                                                       \
-      to = t;                                                                                                          \
-    }                                                                                                                  \
-    if (from != order) memcpy(order, from, (size_t)n * sizeof *order);                                                 \
-  }
-/* b strictly before a */
-#define REAL_BEFORE(b, a) ((a) != (a) ? (b) == (b) : down ? (b) > (a) : (b) < (a))
-#define INT_BEFORE(b, a)  (down ? (b) > (a) : (b) < (a))
-MERGE_SORT(sort_real, double, REAL_BEFORE)
-MERGE_SORT(sort_int, int64_t, INT_BEFORE)
+/* ---- argsort: stable, NaN last ---- */
 
 static pn_status infer_argsort(pn_context *c, const pni_call *call, pni_spec *out) {
   *out = pni_spec_of(call->in[0]);
@@ -396,38 +373,20 @@ static pn_status infer_argsort(pn_context *c, const pni_call *call, pni_spec *ou
   return PN_OK;
 }
 
-static void sort_along(const pn_tensor *keys, pn_tensor *out, int axis, bool down, int64_t *work) {
-  int64_t n = keys->shape[axis], inner = pni_count(keys->ndim - axis - 1, keys->shape + axis + 1);
-  int64_t *order = work, *spare = work + n, *line = work + 2 * n, *o = pni_data(out);
-  double *real_line = (double *)(void *)line;
-  for (int64_t i = 0; i < keys->numel / n; i++) {
-    int64_t base = i / inner * n * inner + i % inner;
-    for (int64_t k = 0; k < n; k++) {
-      order[k] = k;
-      if (keys->dtype == PN_INT64)
-        line[k] = ((const int64_t *)pni_data(keys))[base + k * inner];
-      else
-        real_line[k] = ((const double *)pni_data(keys))[base + k * inner];
-    }
-    if (keys->dtype == PN_INT64)
-      sort_int(line, order, spare, n, down);
-    else
-      sort_real(real_line, order, spare, n, down);
-    for (int64_t k = 0; k < n; k++) o[base + k * inner] = order[k];
-  }
-}
-
 static pn_status eval_argsort(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
-  pni_spec s = pni_spec_of(call->in[0]);
-  s.dtype = s.dtype == PN_INT64 ? PN_INT64 : PN_FLOAT64;
-  pn_tensor *keys = pni_tensor_new(c, &s);
-  int64_t n = out->shape[call->attr->i[0]];
-  int64_t *work = keys ? pni_alloc_array(c, 3 * n, sizeof *work) : NULL;
-  if (work && pni_copy(c, keys, call->in[0]) == PN_OK)
-    sort_along(keys, out, (int)call->attr->i[0], call->attr->i[1] != 0, work);
-  pni_free(c, work, (size_t)(3 * n) * sizeof *work);
-  pn_tensor_unref(keys);
+  int axis = (int)call->attr->i[0];
+  int64_t n = out->shape[axis], inner = pni_count(out->ndim - axis - 1, out->shape + axis + 1);
+  size_t bytes = pni_order_scratch(n);
+  pn_tensor *x = pni_contiguous(c, call->in[0]);
+  void *scratch = x ? pni_alloc(c, bytes) : NULL;
+  for (int64_t i = 0; scratch && i < out->numel / n && pni_check_cancel(c) == PN_OK; i++) {
+    int64_t at = i / inner * n * inner + i % inner;
+    pni_order_row(x->dtype, (const char *)pni_data(x) + at * (int64_t)pni_itemsize(x), n, inner, call->attr->i[1] != 0,
+                  (int64_t *)pni_data(out) + at, scratch);
+  }
+  pni_free(c, scratch, bytes);
+  pn_tensor_unref(x);
   return c->status;
 }
 
