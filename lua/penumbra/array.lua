@@ -76,10 +76,20 @@ function array.chunk(x, n, axis)
   n = options.whole("chunk", "n", n, 1)
   axis = options.axis("chunk", x, axis, 1)
   local sizes, all = {}, x:size(axis)
+  if n > math.max(all, 1) then
+    core.error(("chunk: n must be at most the %d elements of axis %d, got %d"):format(all, axis, n))
+  end
   for k = 1, n do
     sizes[k] = all // n + (k <= all % n and 1 or 0)
   end
   return array.split(x, sizes, axis)
+end
+
+-- x `times` times along an axis, all of it again (whole) or each slice.
+local function repeated(x, times, axis, whole)
+  local n = x:size(axis)
+  local index = core.arange(0, n, { dtype = "int64" }):unsqueeze(whole and 1 or 2)
+  return x:take(axis, index:broadcast_to(whole and { times, n } or { n, times }):reshape { -1 })
 end
 
 --- repeat_interleave(x, times, axis): each slice along an axis `times` times, one after the other, or as often as a
@@ -94,15 +104,11 @@ function array.repeat_interleave(x, times, axis)
     end
     local places = {}
     for k, often in ipairs(times) do
-      for _ = 1, options.whole("repeat_interleave", "times", often, 0) do
-        places[#places + 1] = k - 1
-      end
+      places[k] = core.full({ options.whole("repeat_interleave", "times", often, 0) }, k - 1, { dtype = "int64" })
     end
-    return x:take(axis, core.tensor(places, { dtype = "int64" }))
+    return x:take(axis, #places > 0 and core.concatenate(places, 1) or core.zeros({ 0 }, { dtype = "int64" }))
   end
-  times = options.whole("repeat_interleave", "times", times, 1)
-  local index = core.arange(0, x:size(axis) * times, { dtype = "int64" }) // times
-  return x:take(axis, index)
+  return repeated(x, options.whole("repeat_interleave", "times", times, 1), axis, false)
 end
 
 --- tile(x, times [, axis]): x `times` times along an axis; or, with a list of times, along each of the last axes:
@@ -125,11 +131,8 @@ function array.tile(x, times, axis)
   end
   local skip = x:ndim() - #times
   for k = 1, #times do
-    local list = {}
-    for i = 1, options.whole("tile", "times", times[k], 1) do
-      list[i] = x
-    end
-    x = #list > 1 and core.concatenate(list, skip + k) or x
+    local often = options.whole("tile", "times", times[k], 1)
+    x = often > 1 and repeated(x, often, skip + k, true) or x
   end
   return x
 end

@@ -107,7 +107,7 @@ static bool smooth_case(const golden_case *g) {
     reals += in->dtype == PN_FLOAT64;
     if (in->dtype == PN_FLOAT32) return false;
     for (int64_t i = 0; in->dtype == PN_FLOAT64 && i < pni_count(in->ndim, in->shape); i++)
-      if (!isfinite(golden_reals[in->at + i])) return false;
+      if (!(fabs(golden_reals[in->at + i]) < 1e8)) return false; /* a step would be lost in it */
   }
   return reals > 0;
 }

@@ -116,6 +116,13 @@ describe("operations on arrays", function()
     same(slope, x * 0)
   end)
 
+  it("refuse sizes without end before anything is made", function()
+    for name, f in pairs { chunk = function() x:chunk(1 << 62) end, tensor = function() x:tile(1 << 62, 1) end,
+        ["tensor:"] = function() x:repeat_interleave(1 << 62, 1) end } do
+      assert.error_matches(f, "^" .. name .. ".*4611686018427387904")
+    end
+  end)
+
   it("refuse by name what does not fit", function()
     for name, f in pairs { quantile = function() pn.quantile(x, 2, 1) end, median = function() pn.median(x, 3) end,
         roll = function() pn.roll(x, 0.5, 1) end, tile = function() pn.tile(x, 0, 1) end,
