@@ -123,12 +123,28 @@ static void operation(pn_context *c) {
   CHECK_INT(pn_tensor_numel(pn_argsort(c, pn_zeros(c, PN_INT64, 2, (const int64_t[]){3, 0}), 0, 1)), 0);
 }
 
+/* Once the pool has them, blocks of sorted rows come from there. */
+static void memory(pn_context *c) {
+  const int64_t shape[] = {3, 20000};
+  pn_tensor *a = pn_zeros(c, PN_FLOAT64, 2, shape);
+  for (int64_t k = 0; k < 60000; k++) ((double *)pni_data(a))[k] = real(NORMAL, k);
+  uint64_t requests = 0;
+  for (int round = 0; round < 4; round++) {
+    size_t mark = pn_scope_open(c);
+    CHECK(pn_sort(c, a, 1, 0) != NULL);
+    pn_scope_close(c, mark);
+    if (round == 1) requests = c->requests;
+  }
+  CHECK_INT((int64_t)c->requests, (int64_t)requests);
+}
+
 int main(void) {
   srand(5);
   sizes();
   pn_context *c = pn_context_new(NULL);
   size_t mark = pn_scope_open(c);
   operation(c);
+  memory(c);
   pn_scope_close(c, mark);
   pn_context_close(c);
   CHECK_DONE();
