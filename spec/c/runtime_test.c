@@ -90,7 +90,7 @@ static const row hostile[] = {
 static const char clean[] = "for k in pairs(_G) do if not keep[k] then _G[k] = nil end end "
                             "for i = 1, 12 do collectgarbage() end"; /* stacks shrink by halves */
 
-static pn_runtime *fresh(counter *n, double seconds, int64_t instructions) {
+static pn_runtime *fresh(counter *n, double seconds, uint64_t instructions) {
   pn_runtime_config cfg = {.context = {.allocate = count_allocate, .allocator_data = n, .threads = 1},
                            .limits = {MEMORY, .instructions = instructions, .seconds = seconds, .output = 100000}};
   pn_runtime *rt = NULL;
