@@ -164,7 +164,8 @@ describe("sites by Monte Carlo", function()
       local error = pn.tensor(g.deviation) / o.draws ^ 0.5
       local off = (s.precision - pn.tensor(g.precision)):abs() / error
       assert(off:max():item() < 6, off:max():item())
-      assert(error:max():item() * 6 < 0.05 * (1 + (kind == "gaussian" and 20 or 0)))
+      -- narrow: the gaussian's precisions go to 7, its slopes to 10 times the other's
+      assert(error:max():item() * 6 < (kind == "gaussian" and 0.7 or 0.05))
       o.draws, o.estimator, o.generator = 40000, "hessian", pn.generator(8)
       local curved = continual.sites(perceptron(), x, y, o)
       off = (curved.precision - pn.tensor(g.precision)):abs() / error
@@ -233,19 +234,23 @@ describe("sites by Monte Carlo", function()
     assert(s[2].precision:max():item() > 0.15)
   end)
 
-  it("do not depend on threads, nor on blocks but for rounding", function()
+  it("do not depend on threads, nor on blocks of data but for rounding", function()
     local b = larger(2, 1)
-    local x, y, found = pn.randn { 40, 2 }, pn.randn { 40 }, {}
-    local before = pn.threads()
-    for k, how in ipairs { { 1, 1 << 20 }, { 3, 1 << 20 }, { 1, 20000 } } do
-      pn.threads(how[1])
-      found[k] = continual.sites(b, x, y, { likelihood = "gaussian", noise_scale = 1, draws = 300,
-        generator = pn.generator(4), budget = how[2], estimator = "hessian" }).precision
+    local x, y, before = pn.randn { 300, 2 }, pn.randn { 300 }, pn.threads()
+    local function found(threads, draws, budget, estimator)
+      pn.threads(threads)
+      local s = continual.sites(b, x, y, { likelihood = "gaussian", noise_scale = 1, draws = draws,
+        generator = pn.generator(4), budget = budget, estimator = estimator })
+      pn.threads(before)
+      return s
     end
-    pn.threads(before)
-    assert.same(found[1]:totable(), found[2]:totable())
-    -- blocks of draws draw other numbers, the same mean
-    assert((found[1] - found[3]):abs():max():item() < 0.5)
+    for _, estimator in ipairs { "reparametrised", "hessian" } do
+      assert.same(found(1, 200, nil, estimator).precision:totable(), found(3, 200, nil, estimator).precision:totable())
+      -- room for 12 draws of a part of the data
+      local whole, parts = found(1, 12, nil, estimator), found(1, 12, 15360, estimator)
+      close(whole.precision, parts.precision, 1e-11)
+      close(whole.precision_mean, parts.precision_mean, 1e-11)
+    end
   end)
 
   it("are tempered by weights, in float32 too, and under no_grad", function()
@@ -411,7 +416,7 @@ describe("a memory", function()
     for _, i in ipairs(continual.top(s, 4):totable()) do sum = sum + values[i + 1] end
     assert(math.abs(sum - best) < 1e-14)
     assert.same({ 0, 1 }, continual.top(pn.tensor { 1, 1, 1 }, 2):totable())
-    assert.same({ 3 }, continual.top(pn.tensor { 1, 1 }, 5):shape()[1] == 2 and { 3 })
+    assert.same({ 0, 1 }, continual.top(pn.tensor { 1, 2 }, 5):totable())
     assert.equal(0, continual.top(pn.tensor { 1, 1 }, 0):numel())
     assert.matches("scores must be numbers, got nan", message_of(continual.top, pn.tensor { 1, 0 / 0 }, 1))
   end)

@@ -16,8 +16,9 @@
 ---                 back through the network, and takes no function as likelihood and no activation with a kink, whose
 ---                 second derivative is not what the mean needs
 ---   weights       [N], exponents of the likelihood of each datum (a tempered memory)
----   budget        numbers that intermediate results may hold at once (default 2^20); draws and data are cut into
----                 blocks accordingly, which does not change what is drawn
+---   budget        numbers that intermediate results may hold at once (default 2^20, at least those of a draw and a
+---                 datum); draws and data are cut into blocks accordingly. Blocks of data share the draws; blocks of
+---                 draws are drawn one after another, so that another budget may draw other numbers
 ---   generator     of the draws
 -- help: pn.continual, quiet
 local core = require "penumbra.core"
