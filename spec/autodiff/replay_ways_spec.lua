@@ -18,7 +18,7 @@ local function places()
     ["pn.nn"] = nn, ["pn.optim"] = optim, ["pn.dist"] = dist, ["pn.dist.bijector"] = dist.bijector,
     ["pn.dist.natural"] = dist.natural, ["pn.infer"] = pn.infer, ["pn.train"] = train, ["pn.data"] = data,
     ["pn.plot"] = plot, ["pn.metrics"] = metrics, ["pn.checkpoint"] = pn.checkpoint,
-    ["pn.invariance"] = pn.invariance, ["pn.models"] = pn.models, pn = pn,
+    ["pn.invariance"] = pn.invariance, ["pn.models"] = pn.models, ["pn.continual"] = pn.continual, pn = pn,
   }
   for key, meta in pairs(debug.getregistry()) do
     if type(key) == "string" and key:find "^penumbra%." and type(meta) == "table" then
@@ -90,6 +90,7 @@ local harmless = set [[
   average lbfgs plateau predict activation_variance
   guide model
   new_smc new_ancestors new_selected
+  bayesian_forgetting ornstein_uhlenbeck wiener sites posterior correct_bias scores residual_elbo
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]
 
@@ -189,6 +190,12 @@ local reads = {
   ["pn.invariance.permutation_mixture"] = function(x)
     pn.invariance.permutation_mixture(nn.sequential { net, nn.linear(1, 1) }, { scale = x:sum() })
     return x
+  end,
+  ["pn.continual.top"] = function(x) return pn.continual.top(x, 1) end,
+  ["pn.continual.k_center"] = function(x) return pn.continual.k_center(x, 2) end,
+  ["pn.continual.gaussian_update"] = function(x)
+    local s = dist.natural.scalar(x, x)
+    return pn.continual.gaussian_update(s, dist.normal(0, 1), dist.normal(0, 1)).precision
   end,
   ["core.nonfinite_cause"] = function(x) return #core.nonfinite_cause((w * x):sum()) > 0 and x end,
   ["core.draws_summary"] = function(x) core.draws_summary(x:reshape { 1, 3, 1 }) return x end,

@@ -1,0 +1,375 @@
+--- Gaussian sites of data at a posterior of a fully connected network, for all data at once (Kurle et al. 2020, section
+--- 3.2 and appendix C). One set of weight draws serves all data; forward and backward passes are batched over draws
+--- and data, and only sums over draws are kept, [N, P], never draws times data times weights.
+---
+---     local sites, terms = pn.continual.sites(net, x, y, {likelihood = "bernoulli", draws = 50000})
+---
+--- network: of pn.nn.bayesian, or any fully connected network with elementwise activations, with a posterior. Other
+--- layers have no site of a single datum and are an error. x [N, in]; y [N, out] or [N] (classes: int64). Options:
+---   likelihood    "gaussian" (with noise_scale), "bernoulli" (of logits), "categorical" (of logits), or a function
+---                 (f, y) of outputs [S, N, out] that gives log p [S, N], and treats data alone
+---   posterior     a normal distribution (independent) or diagonal Gaussian factor over all weights [P] in the order of
+---                 network:named_parameters(). Default: that of the pn.nn.bayesian network
+---   draws         of the weights (default 10000)
+---   estimator     "reparametrised" (default): precision = -mean(g eps) / scale, g the gradient at w = m + scale eps;
+---                 "hessian": -mean of the second derivative, of lower variance; it passes matrices of nodes x nodes
+---                 back through the network, and takes no function as likelihood and no activation with a kink, whose
+---                 second derivative is not what the mean needs
+---   weights       [N], exponents of the likelihood of each datum (a tempered memory)
+---   budget        numbers that intermediate results may hold at once (default 2^20, at least those of a draw and a
+---                 datum); draws and data are cut into blocks accordingly. Blocks of data share the draws; blocks of
+---                 draws are drawn one after another, so that another budget may draw other numbers
+---   generator     of the draws
+-- help: pn.continual, quiet
+local core = require "penumbra.core"
+local gaussian = require "penumbra.continual.gaussian"
+local likelihood = require "penumbra.continual.likelihood"
+local options = require "penumbra.options"
+local parameters = require "penumbra.nn.parameters"
+local perceptron = require "penumbra.invariance.perceptron"
+
+local sites = {}
+
+-- ---- the network and its posterior ----
+
+-- The network that computes, and that of pn.nn.bayesian around it, if there is one.
+local function unwrapped(net)
+  local bayesian = type(net) == "table" and type(net.log_scale) == "table" and net.net and net or nil
+  return bayesian and bayesian.net or net, bayesian
+end
+
+local function own_posterior(where, bayesian)
+  local means, scales = {}, {}
+  for k, entry in ipairs(parameters.named(bayesian.net)) do
+    local log_scale = bayesian.log_scale[entry[1]]
+    if not log_scale then
+      core.error(("%s: all parameters of the network must be uncertain, got '%s' without a posterior"):format(where,
+        entry[1]))
+    end
+    means[k], scales[k] = entry[2]:detach():reshape { -1 }, log_scale:detach():reshape { -1 }
+  end
+  local precision = (core.concatenate(scales, 1) * -2):exp()
+  return core.new_natural("diagonal", core.concatenate(means, 1) * precision, precision)
+end
+
+--- pn.continual.posterior.
+function sites.posterior(net)
+  local _, bayesian = unwrapped(net)
+  if not bayesian then
+    core.error(("posterior: network must be of pn.nn.bayesian, got a %s"):format(type(net)))
+  end
+  return own_posterior("posterior", bayesian)
+end
+
+-- The layers in order, each with mean and scale of its weight and bias, and the order of all parameters.
+local function read(where, net, given)
+  local plain, bayesian = unwrapped(net)
+  local layers, named, place, size = perceptron.read(where, plain), parameters.named(plain), {}, 0
+  for k, entry in ipairs(named) do
+    place[entry[1]] = { from = size + 1, to = size + entry[2]:numel(), k = k }
+    size = size + entry[2]:numel()
+  end
+  if not given and not bayesian then
+    core.error(("%s: posterior must be given for a network without one"):format(where))
+  end
+  local q = gaussian.factor(where, "posterior", given or own_posterior(where, bayesian))
+  local mean, variance = gaussian.moments(q)
+  if q.form ~= "diagonal" or q.precision_mean:ndim() ~= 1 or q.precision_mean:size(1) ~= size then
+    core.error(("%s: posterior must be of all %d weights, got precision_mean of shape [%s]"):format(where, size,
+      table.concat(q.precision_mean:shape(), ", ")))
+  elseif not (q.precision:min():item() > 0) then
+    core.error(("%s: posterior must have positive precisions, got %g"):format(where, q.precision:min():item()))
+  end
+  local dtype = layers[1].weight:dtype()
+  mean, variance = mean:detach():to(dtype), variance:detach():to(dtype)
+  local function fill(name, p)
+    local at = place[name]
+    local function cut(t) return t:slice(1, at.from, at.to):reshape(p:shape()) end
+    return { mean = cut(mean), scale = cut(variance):sqrt(), order = at.k, size = p:numel() }
+  end
+  local list = {}
+  for l, layer in ipairs(layers) do
+    list[l] = { apply = layer.apply, weight = fill(layer.weight_name, layer.weight),
+      bias = layer.bias and fill(layer.bias_name, layer.bias) or nil }
+  end
+  return { layers = list, dtype = dtype, num_parameters = #named, inputs = layers[1].weight:size(1),
+    outputs = layers[#layers].weight:size(2) }
+end
+
+-- ---- forward and backward, S draws of N data ----
+
+-- S draws: eps and values of each weight; without S, the means.
+local function draw(self, S, generator)
+  local function one(p)
+    if not S then return { value = p.mean:unsqueeze(1) } end
+    local shape = p.mean:shape()
+    table.insert(shape, 1, S)
+    local eps = core.randn(shape, { dtype = self.dtype, generator = generator })
+    return { eps = eps, value = p.mean + p.scale * eps }
+  end
+  local w = {}
+  for l, layer in ipairs(self.layers) do
+    w[l] = { weight = one(layer.weight), bias = layer.bias and one(layer.bias) or nil }
+  end
+  return w
+end
+
+-- Value, slope and, if wanted, curvature of what follows a layer, at pre-activations a.
+local function activation(layer, a, curved)
+  if #layer.apply == 0 then
+    return a, nil, nil
+  end
+  a = a:detach()
+  a:requires_grad(true)
+  local h = perceptron.activate(layer, a)
+  local slope = core.grad(h:sum(), { a }, { create_graph = curved })[1]
+  if not curved then
+    return h:detach(), slope:detach()
+  end
+  local second = slope:requires_grad() and core.grad(slope:sum(), { a })[1]
+  return h:detach(), slope:detach(), second and second:detach() or a:detach():zeros_like()
+end
+
+-- Inputs and derivatives of the activations of each layer, and the output [S, N, out].
+local function forward(self, w, x, curved)
+  local passed, h = {}, x
+  for l, layer in ipairs(self.layers) do
+    local a = h:matmul(w[l].weight.value)
+    if layer.bias then
+      a = a + w[l].bias.value:unsqueeze(2)
+    end
+    local out, slope, second = activation(layer, a, curved)
+    passed[l] = { input = h, slope = slope, second = second }
+    h = out
+  end
+  return h, passed
+end
+
+-- sum over draws of h[s, n, i] d[s, n, j]: [N, in, out]. The first layer's input is the same in all draws.
+local function outer(h, d)
+  if h:ndim() == 2 then
+    return h:unsqueeze(3) * d:sum(1):unsqueeze(2)
+  end
+  return h:permute { 2, 3, 1 }:matmul(d:transpose(1, 2))
+end
+
+-- sum over draws of h[s, n, i] d[s, n, j] eps[s, i, j]: [N, in, out].
+local function outer_with_noise(h, d, eps)
+  if h:ndim() == 2 then
+    return d:permute { 3, 2, 1 }:matmul(eps:permute { 3, 1, 2 }):permute { 2, 3, 1 } * h:unsqueeze(3)
+  end
+  local rows = {}
+  for i = 1, h:size(3) do -- a node's weights at a time
+    rows[i] = (d * eps:slice(2, i, i) * h:slice(3, i, i)):sum(1)
+  end
+  return core.stack(rows, 2)
+end
+
+local function add(sums, name, value)
+  sums[name] = sums[name] and sums[name] + value or value
+end
+
+-- The sums of one layer: of g, and of g eps or of the second derivatives; d the slopes, c the diagonal of curvatures at
+-- its pre-activations.
+local function accumulate(sums, l, w, h, d, c)
+  add(sums, l .. "weight g", outer(h, d))
+  add(sums, l .. "weight h", c and outer(h:square(), c) or outer_with_noise(h, d, w.weight.eps))
+  if w.bias then
+    add(sums, l .. "bias g", d:sum(1))
+    add(sums, l .. "bias h", c and c:sum(1) or (d * w.bias.eps:unsqueeze(2)):sum(1))
+  end
+end
+
+local function diagonal(C)
+  return C and (C * core.eye(C:size(-1), { dtype = C:dtype() })):sum(-1)
+end
+
+-- Through the activation: slopes d and curvatures C of what the layer gives become those of its pre-activations.
+local function through(passed, d, C)
+  if not passed.slope then
+    return d, C
+  end
+  if C then
+    local bend = (passed.second * d):unsqueeze(-1) * core.eye(d:size(3), { dtype = d:dtype() })
+    C = C * passed.slope:unsqueeze(-1) * passed.slope:unsqueeze(-2) + bend
+  end
+  return d * passed.slope, C
+end
+
+-- Adds what these draws say of the data of a block.
+local function block_sums(self, w, block)
+  local kind, curved = self.kind, self.curved
+  local f, passed = forward(self, w, block.x, curved)
+  add(block.sums, "value", kind.value(block.y, f, self):detach():sum(1))
+  local d, C = kind.slope(block.y, f, self), curved and kind.curvature(block.y, f, self) or nil
+  for l = #self.layers, 1, -1 do
+    d, C = through(passed[l], d, C)
+    accumulate(block.sums, l, w[l], passed[l].input, d, diagonal(C))
+    if l > 1 then
+      local value = w[l].weight.value
+      local back = value:transpose(2, 3)
+      d = d:matmul(back)
+      C = C and value:unsqueeze(2):matmul(C):matmul(back:unsqueeze(2))
+    end
+  end
+end
+
+-- ---- blocks ----
+
+-- Has f a kink where activations have them? The mean of its second derivative then misses the kink's share.
+local function kinked(f, dtype)
+  local at = core.tensor({ -3, -2.5, -1, 0, 1, 2.5, 3 }, { dtype = dtype })
+  local slopes = {}
+  for k, side in ipairs { -1e-5, 1e-5 } do
+    local a = at + side
+    a:requires_grad(true)
+    slopes[k] = core.grad(f(a):sum(), { a })[1]
+  end
+  return (slopes[2] - slopes[1]):abs():max():item() > 1e-3
+end
+
+local function refuse_kinks(self)
+  for l, layer in ipairs(self.layers) do
+    for _, f in ipairs(layer.apply) do
+      if kinked(f, self.dtype) then
+        core.error(('sites: estimator must be "reparametrised" for an activation with a kink, as after linear '
+          .. 'layer %d, got "hessian"'):format(l))
+      end
+    end
+  end
+end
+
+-- Numbers that a draw of one datum needs on its way, about.
+local function width(self)
+  local widest, nodes = 0, 0
+  for _, layer in ipairs(self.layers) do
+    local n, m = layer.weight.mean:size(2), layer.weight.mean:size(1)
+    widest, nodes = math.max(widest, n, m), nodes + n
+  end
+  return 6 * nodes + (self.curved and 3 * widest ^ 2 or 0)
+end
+
+-- Numbers of data in a block and of draws at a time: at least 16 draws, as far as there are that many.
+local function block_sizes(self, n, o)
+  local one, P = width(self), 0
+  for _, layer in ipairs(self.layers) do
+    P = P + layer.weight.size + (layer.bias and layer.bias.size or 0)
+  end
+  local data = math.max(1, math.min(n, o.budget // (16 * one)))
+  return math.tointeger(data), math.tointeger(math.max(1, math.min(o.draws, o.budget // (one * data + 2 * P))))
+end
+
+local function blocks_of(x, y, data)
+  local blocks = {}
+  for from = 1, x:size(1), data do
+    local to = math.min(from + data - 1, x:size(1))
+    blocks[#blocks + 1] = { x = x:slice(1, from, to), y = y:slice(1, from, to), sums = {} }
+  end
+  return blocks
+end
+
+local function run(self, blocks, o, at_a_time)
+  local done = 0
+  while done < o.draws do
+    local S = math.min(at_a_time, o.draws - done)
+    local w = draw(self, S, o.generator or nil)
+    for _, block in ipairs(blocks) do
+      block_sums(self, w, block)
+    end
+    done = done + S
+  end
+  local w = draw(self)
+  for _, block in ipairs(blocks) do
+    block.at_mean = self.kind.value(block.y, forward(self, w, block.x), self):detach():sum(1)
+  end
+end
+
+-- Parameters of the sites of a block, each [n, P].
+local function finish(self, block, draws)
+  local etas, precisions, n = {}, {}, block.x:size(1)
+  for l, layer in ipairs(self.layers) do
+    for _, name in ipairs { "weight", "bias" } do
+      local p = layer[name]
+      if p then
+        local g, h = block.sums[l .. name .. " g"] / draws, block.sums[l .. name .. " h"] / -draws
+        local precision = self.curved and h or h / p.scale
+        etas[p.order] = (g + precision * p.mean):reshape { n, -1 }
+        precisions[p.order] = precision:reshape { n, -1 }
+      end
+    end
+  end
+  return core.concatenate(etas, 2), core.concatenate(precisions, 2)
+end
+
+local known = { likelihood = options.any(), posterior = options.any(false), draws = 10000, noise_scale =
+  options.optional "number", estimator = options.choice("reparametrised", "hessian"), weights = options.any(false),
+  budget = 1 << 20, generator = options.any(false) }
+
+local function check_data(where, self, x, y)
+  options.argument(where, "x", x, "tensor")
+  options.argument(where, "y", y, "tensor")
+  if x:ndim() ~= 2 or x:size(2) ~= self.inputs or x:size(1) == 0 then
+    core.error(("%s: x must have shape [N, %d] with N > 0, got [%s]"):format(where, self.inputs,
+      table.concat(x:shape(), ", ")))
+  elseif x:dtype() ~= self.dtype then
+    core.error(("%s: x must be %s, as the network is, got %s"):format(where, self.dtype, x:dtype()))
+  end
+end
+
+-- f with gradients recorded, whatever the caller's setting.
+local function recording(f, ...)
+  local before = core.set_no_grad(false)
+  local result = table.pack(pcall(f, ...))
+  core.set_no_grad(before)
+  if not result[1] then
+    error(result[2], 0)
+  end
+  return table.unpack(result, 2, result.n)
+end
+
+local function tempered(where, o, n, eta, precision, terms)
+  if not o.weights then
+    return eta, precision
+  end
+  local t = options.numbers(where, "weights", o.weights, "tensor")
+  if t:ndim() ~= 1 or t:size(1) ~= n then
+    core.error(("%s: weights must have shape [%d], got [%s]"):format(where, n, table.concat(t:shape(), ", ")))
+  end
+  for name, value in pairs(terms) do terms[name] = value * t end
+  t = t:unsqueeze(2)
+  return eta * t, precision * t
+end
+
+--- pn.continual.sites.
+function sites.sites(net, x, y, given)
+  local where = "sites"
+  local o = options.check(where, given, known)
+  options.whole(where, "draws", o.draws, 1)
+  options.whole(where, "budget", o.budget, 1)
+  local self = read(where, net, o.posterior)
+  check_data(where, self, x, y)
+  self.kind, self.curved = likelihood.kind(where, o.likelihood), o.estimator == "hessian"
+  self.noise_scale = o.noise_scale
+  if self.curved and not self.kind.curvature then
+    core.error 'sites: estimator must be "reparametrised" where the likelihood is a function, got "hessian"'
+  end
+  local n = x:size(1)
+  if self.curved then
+    recording(refuse_kinks, self)
+  end
+  y = self.kind.check(where, y, n, self.outputs, self)
+  local data, at_a_time = block_sizes(self, n, o)
+  local blocks = blocks_of(x:detach(), y, data)
+  recording(run, self, blocks, o, at_a_time)
+  local lists = { {}, {}, {}, {} }
+  for k, block in ipairs(blocks) do
+    lists[1][k], lists[2][k] = finish(self, block, o.draws)
+    lists[3][k], lists[4][k] = block.sums.value / o.draws, block.at_mean
+  end
+  local function joined(k) return core.concatenate(lists[k], 1) end
+  local terms = { expected_log_likelihood = joined(3), log_likelihood_at_mean = joined(4) }
+  local eta, precision = tempered(where, o, n, joined(1), joined(2), terms)
+  return core.new_natural("diagonal", eta, precision), terms
+end
+
+return sites

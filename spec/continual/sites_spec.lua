@@ -1,0 +1,453 @@
+-- Sites of single data, scores, memories and updates: quadrature (spec/golden/continual/sites.py), the same sums one
+-- datum and one draw at a time by automatic differentiation, closed forms of linear models, all subsets.
+local pn = require "penumbra"
+local continual, dist, nn = pn.continual, pn.dist, pn.nn
+local golden = dofile "spec/golden/continual/sites.lua"
+
+local function close(want, got, limit, what)
+  want, got = pn.is_tensor(want) and want or pn.tensor(want), pn.is_tensor(got) and got or pn.tensor(got)
+  assert.same(want:shape(), got:shape())
+  local off = ((got - want):abs() - want:abs() * limit):max():item()
+  assert(off <= limit, ("%s: off by %.3g"):format(what or "value", off))
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local function column(list)
+  return pn.tensor(list):unsqueeze(2)
+end
+
+-- ---- one logistic weight, by quadrature ----
+
+local function logistic()
+  local g = golden.logistic
+  local s = dist.natural.diagonal(column(g.precision_mean), column(g.precision))
+  local q = dist.normal(pn.tensor { g.mean }, g.variance ^ 0.5):independent(1)
+  return s, dist.normal(pn.zeros { 1 }, 1):independent(1), q, { expected_log_likelihood = pn.tensor(g.expected) }
+end
+
+describe("sites", function()
+  it("have the sums of the optimum", function()
+    local s = logistic()
+    assert(math.abs(1 + s.precision:sum():item() - 2.60437740) < 1e-8)
+    assert(math.abs(s.precision_mean:sum():item() - 1.02453826) < 1e-8)
+  end)
+
+  -- Mpmath gives the same at 25 digits, the fifth as -0.70461304.
+  local printed = golden.logistic.score
+
+  it("score as printed, by size, and without the constant", function()
+    local s, _, q, terms = logistic()
+    close(printed, continual.scores(s, q, terms), 1e-12)
+    close({ -.69862087, -.69393684, -.72088684, -.69317701, -.70461304 }, continual.scores(s, q, terms), 1e-8)
+    close(pn.tensor(printed):abs(), continual.scores(s, q, terms, { kind = "absolute" }), 1e-12)
+    local g = golden.logistic
+    local signed = (pn.tensor(g.y) * 2 - 1) * pn.tensor(g.x)
+    terms.log_likelihood_at_mean = -((signed * -g.mean):softplus())
+    -- E_q[log p] - log p(m) + lambda v / 2: without eta
+    close(terms.expected_log_likelihood - terms.log_likelihood_at_mean + pn.tensor(g.precision) * (g.variance / 2),
+      continual.scores(s, q, terms, { kind = "centred" }), 1e-12)
+  end)
+
+  it("score tempered data by weight times the score, or without the weight by name", function()
+    local s, _, q, terms = logistic()
+    local w = pn.tensor { 1, 0.5, 0.25, 0.9, 0.1 }
+    local tempered = dist.natural.diagonal(s.precision_mean * w:unsqueeze(2), s.precision * w:unsqueeze(2))
+    local told = { expected_log_likelihood = terms.expected_log_likelihood * w }
+    close(pn.tensor(printed) * w, continual.scores(tempered, q, told), 1e-12)
+    close(printed, continual.scores(tempered, q, told, { weights = w }), 1e-12)
+    assert.matches("weights must be positive", message_of(continual.scores, s, q, terms, { weights = w * 0 }))
+  end)
+
+  it("add up to the ELBO, below the evidence", function()
+    local s, prior, q, terms = logistic()
+    local elbo = continual.residual_elbo(s, prior, q, terms):item()
+    assert(math.abs(elbo + 3.788309432) < 1e-9)
+    assert(math.abs(elbo - golden.logistic.elbo) < 1e-11)
+    assert(elbo < golden.logistic.log_evidence and math.abs(golden.logistic.log_evidence + 3.786430209) < 1e-9)
+  end)
+
+  it("of a linear model are exact, with scores of closed form", function()
+    local x, y = pn.tensor { { 1, .5 }, { .2, -1 }, { -.7, .3 } }, pn.tensor { .8, -.4, .1 }
+    local prior = dist.normal(pn.tensor { .1, -.2 }, pn.tensor { 1, 2 }:sqrt()):independent(1)
+    local q = dist.normal(pn.tensor { .352525388521, .527831204801 },
+      pn.tensor { .140449438202, .170648464164 }:sqrt()):independent(1)
+    local function drawn(draws)
+      return continual.sites(nn.linear(2, 1, { bias = false }), x, y, { likelihood = "gaussian", noise_scale = 0.5,
+        posterior = q, estimator = "hessian", draws = draws, generator = pn.generator(1) })
+    end
+    local s, terms = drawn(100)
+    close({ { 4, 1 }, { .16, 4 }, { 1.96, .36 } }, s.precision, 1e-13)
+    local eta = { { 2.144337590399, .894949222957 }, { .102264963841, 1.882020310817 },
+      { .163378212033, .416121326358 } }
+    -- moments of the draws enter precision_mean and the expectation: the exact ones for the rest
+    local exact = dist.natural.diagonal(pn.tensor(eta), s.precision)
+    local square = (y - x:matmul(q:mean())):square() + (x:square() * q:variance()):sum(2)
+    local told = { expected_log_likelihood = square / -0.5 - 0.5 * math.log(2 * math.pi * 0.25),
+      log_likelihood_at_mean = terms.log_likelihood_at_mean }
+    close({ -1.133643551553, -0.694650473082, -0.402093429103 }, continual.scores(exact, q, told), 1e-11)
+    close({ 0, 0, 0 }, continual.scores(exact, q, told, { kind = "centred" }), 1e-13)
+    close(-3.198758798488, continual.residual_elbo(exact, prior, q, told), 1e-11)
+    -- a draw of the gradient has a deviation of at most 4 (1 + 1) 0.42 < 3.4
+    close(eta, drawn(100000).precision_mean, 6 * 3.4 / 100000 ^ 0.5)
+  end)
+end)
+
+-- ---- Monte Carlo ----
+
+local function perceptron()
+  return nn.sequential { nn.linear(1, 1, { bias = false }), nn.tanh(), nn.linear(1, 1, { bias = false }) }
+end
+
+-- x, y and options for a golden case of two weights.
+local function golden_case(kind)
+  local g = golden[kind]
+  return column(g.x), column(g.y), { likelihood = kind, noise_scale = kind == "gaussian" and 0.3 or nil,
+    posterior = dist.normal(pn.tensor(g.mean), pn.tensor(g.variance):sqrt()):independent(1), draws = 40000,
+    generator = pn.generator(7) }, g
+end
+
+-- A network with all that counts, its posterior, and S draws of its weights in the order in which sites draws them.
+local function larger(inputs, outputs)
+  pn.seed(5)
+  local net = nn.sequential { nn.linear(inputs, 3), pn.softplus, nn.tanh(),
+    nn.linear(3, 4, { bias = false }), nn.sigmoid(), nn.linear(4, outputs) }
+  return nn.bayesian(net, { posterior_scale = 0.4 }), net
+end
+
+-- The sums of one draw after another and one datum after another, by the gradient of the whole network.
+local function one_by_one(net, x, log_p, S, q, generator)
+  local named, eps = net:named_parameters(), {}
+  for k, entry in ipairs(named) do
+    local shape = entry[2]:shape()
+    table.insert(shape, 1, S)
+    eps[k] = pn.randn(shape, { generator = generator })
+  end
+  local m, scale = q.precision_mean / q.precision, q.precision:pow(-0.5)
+  local etas, precisions, expected = {}, {}, {}
+  for n = 1, x:size(1) do
+    local g_sum, h_sum, value = pn.zeros { m:size(1) }, pn.zeros { m:size(1) }, 0
+    for s = 1, S do
+      local noise = {}
+      for k in ipairs(named) do noise[k] = eps[k][{ s }]:reshape { -1 } end
+      noise = pn.concatenate(noise, 1)
+      local from = 1
+      local means = m + scale * noise
+      for _, entry in ipairs(named) do
+        local size = entry[2]:numel()
+        entry[2]:set(means:slice(1, from, from + size - 1):reshape(entry[2]:shape()))
+        from = from + size
+      end
+      local v = log_p(net(x:slice(1, n, n)), n)
+      local list = {}
+      for k, entry in ipairs(named) do list[k] = entry[2] end
+      for k, gradient in ipairs(pn.grad(v, list)) do list[k] = gradient:reshape { -1 } end
+      local g = pn.concatenate(list, 1)
+      g_sum, h_sum, value = g_sum + g, h_sum + g * noise, value + v:item()
+    end
+    precisions[n] = h_sum / scale / -S
+    etas[n] = g_sum / S + precisions[n] * m
+    expected[n] = value / S
+  end
+  return pn.stack(etas), pn.stack(precisions), pn.tensor(expected)
+end
+
+describe("sites by Monte Carlo", function()
+  for _, kind in ipairs { "bernoulli", "gaussian" } do
+    it("agree with quadrature: " .. kind, function()
+      local x, y, o, g = golden_case(kind)
+      local s, terms = continual.sites(perceptron(), x, y, o)
+      local error = pn.tensor(g.deviation) / o.draws ^ 0.5
+      local off = (s.precision - pn.tensor(g.precision)):abs() / error
+      assert(off:max():item() < 6, off:max():item())
+      -- narrow: the gaussian's precisions go to 7, its slopes to 10 times the other's
+      assert(error:max():item() * 6 < (kind == "gaussian" and 0.7 or 0.05))
+      o.draws, o.estimator, o.generator = 40000, "hessian", pn.generator(8)
+      local curved = continual.sites(perceptron(), x, y, o)
+      off = (curved.precision - pn.tensor(g.precision)):abs() / error
+      assert(off:max():item() < 3, off:max():item())
+      close(g.precision_mean, curved.precision_mean, kind == "gaussian" and 0.15 or 0.02)
+      close(g.expected, terms.expected_log_likelihood, kind == "gaussian" and 0.03 or 0.02)
+    end)
+  end
+
+  -- Deviations of one draw's precision at the first datum of the logistic example: 0.90 and 0.057.
+  it("has the variance of each estimator", function()
+    local g, n = golden.logistic, 400
+    local net, x, y = nn.linear(1, 1, { bias = false }), pn.full({ 1, 1 }, g.x[1]), pn.full({ 1 }, g.y[1])
+    local _, _, q = logistic()
+    for name, deviation in pairs { reparametrised = 0.90, hessian = 0.057 } do
+      local square, generator = 0, pn.generator(3)
+      for _ = 1, n do
+        local s = continual.sites(net, x, y, { likelihood = "bernoulli", posterior = q, draws = 20, estimator = name,
+          generator = generator })
+        square = square + (s.precision:item() - g.precision[1]) ^ 2 * 20 / n
+      end
+      assert(math.abs(square / deviation ^ 2 - 1) < 6 * (2 / n) ^ 0.5, name .. " " .. square ^ 0.5)
+    end
+  end)
+
+  local cases = {
+    gaussian = { y = function() return pn.randn { 4, 2 } end, log_p = function(f, y)
+      return dist.normal(y, 0.7):log_prob(f):sum()
+    end },
+    categorical = { y = function() return pn.tensor({ 1, 0, 1, 1 }, { dtype = "int64" }) end, log_p = function(f, y)
+      return (f - f:logsumexp(2):unsqueeze(2))[{ 1, y:item() + 1 }]
+    end },
+    bernoulli = { y = function() return pn.tensor { { 0, 1 }, { 1, 1 }, { 0, 0 }, { 1, 0 } } end,
+      log_p = function(f, y) return dist.bernoulli { logits = f }:log_prob(y:unsqueeze(1)):sum() end },
+  }
+  for kind, case in pairs(cases) do
+    it("are the sums of single data and draws: " .. kind, function()
+      local b, net = larger(3, 2)
+      local x, y, q = pn.randn { 4, 3 }, case.y(), continual.posterior(b)
+      local o = { likelihood = kind, noise_scale = kind == "gaussian" and 0.7 or nil, draws = 5,
+        generator = pn.generator(2) }
+      local s, terms = continual.sites(b, x, y, o)
+      local eta, precision, expected = one_by_one(net, x, function(f, n) return case.log_p(f, y[{ n }]) end, 5, q,
+        pn.generator(2))
+      close(precision, s.precision, 1e-10, "precision")
+      close(eta, s.precision_mean, 1e-10, "precision_mean")
+      close(expected, terms.expected_log_likelihood, 1e-11, "expectation")
+      if kind == "gaussian" then -- a function of the script's own
+        o.posterior, o.generator, o.noise_scale = q, pn.generator(2), nil
+        o.likelihood = function(f, targets) return dist.normal(targets, 0.7):log_prob(f):sum(-1) end
+        close(precision, continual.sites(b, x, y, o).precision, 1e-10)
+      end
+    end)
+  end
+
+  it("of both estimators are the same mean, for deeper networks", function()
+    local b = larger(2, 3)
+    local x, y = pn.randn { 6, 2 }, pn.tensor({ 0, 1, 2, 2, 1, 0 }, { dtype = "int64" })
+    local s = {}
+    for k, name in ipairs { "reparametrised", "hessian" } do
+      s[k] = continual.sites(b, x, y, { likelihood = "categorical", draws = 20000, estimator = name,
+        generator = pn.generator(k) })
+    end
+    -- one draw's deviation is below sqrt(2) |g| / scale < 1.5 here: 6 sigma
+    assert((s[1].precision - s[2].precision):abs():max():item() < 6 * 1.5 / 20000 ^ 0.5)
+    assert(s[2].precision:max():item() > 0.15)
+  end)
+
+  it("do not depend on threads, nor on blocks of data but for rounding", function()
+    local b = larger(2, 1)
+    local x, y, before = pn.randn { 300, 2 }, pn.randn { 300 }, pn.threads()
+    local function found(threads, draws, budget, estimator)
+      pn.threads(threads)
+      local s = continual.sites(b, x, y, { likelihood = "gaussian", noise_scale = 1, draws = draws,
+        generator = pn.generator(4), budget = budget, estimator = estimator })
+      pn.threads(before)
+      return s
+    end
+    for _, estimator in ipairs { "reparametrised", "hessian" } do
+      assert.same(found(1, 200, nil, estimator).precision:totable(), found(3, 200, nil, estimator).precision:totable())
+      -- room for 12 draws of a part of the data
+      local whole, parts = found(1, 12, nil, estimator), found(1, 12, 15360, estimator)
+      close(whole.precision, parts.precision, 1e-11)
+      close(whole.precision_mean, parts.precision_mean, 1e-11)
+    end
+  end)
+
+  it("are tempered by weights, in float32 too, and under no_grad", function()
+    local net = perceptron()
+    local x, y, o = golden_case "bernoulli"
+    o.draws = 50
+    local plain, terms = continual.sites(net, x, y, o)
+    o.generator, o.weights = pn.generator(7), { 1, 0.5, 0 }
+    local s, told = pn.no_grad(function() return continual.sites(net, x, y, o) end)
+    local w = pn.tensor(o.weights)
+    close(plain.precision * w:unsqueeze(2), s.precision, 1e-14)
+    close(plain.precision_mean * w:unsqueeze(2), s.precision_mean, 1e-14)
+    close(terms.expected_log_likelihood * w, told.expected_log_likelihood, 1e-14)
+    pn.default_dtype "float32"
+    local small = perceptron()
+    pn.default_dtype "float64"
+    local found = continual.sites(small, x:to "float32", y, { likelihood = "bernoulli", posterior = o.posterior,
+      draws = 50 })
+    assert.equal("float32", found.precision:dtype())
+  end)
+
+  it("are refused where there are none, by name", function()
+    local b = larger(2, 1)
+    local x, y = pn.randn { 4, 2 }, pn.zeros { 4 }
+    local function refused(pattern, net, o, at, to)
+      assert.matches(pattern, message_of(continual.sites, net, at or x, to or y, o))
+    end
+    refused("sites: the network must be fully connected with elementwise activations, got layer_norm",
+      nn.sequential { nn.linear(2, 2), nn.layer_norm(2), nn.linear(2, 1) }, { likelihood = "bernoulli" })
+    refused("posterior must be given", nn.linear(2, 1), { likelihood = "bernoulli" })
+    refused("posterior must be of all 3 weights", nn.linear(2, 1), { likelihood = "bernoulli",
+      posterior = dist.normal(pn.zeros { 2 }, 1):independent(1) })
+    refused("'bias' without a posterior", nn.bayesian(nn.linear(2, 1), { prior = { weight = 1, bias = false } }),
+      { likelihood = "bernoulli" })
+    refused("likelihood must be \"gaussian\", \"bernoulli\", \"categorical\" or a function", b,
+      { likelihood = "probit" })
+    refused("noise_scale must be a positive number", b, { likelihood = "gaussian" })
+    refused("y must be 0 or 1", b, { likelihood = "bernoulli" }, x, pn.full({ 4 }, 2))
+    refused("y must be classes", b, { likelihood = "categorical" })
+    refused("x must have shape %[N, 2%]", b, { likelihood = "bernoulli" }, pn.zeros { 4, 3 })
+    refused("estimator must be \"reparametrised\" where the likelihood is a function", b,
+      { estimator = "hessian", likelihood = function(f) return f:sum(-1) end })
+    refused("estimator must be \"reparametrised\" for an activation with a kink, as after linear layer 1",
+      nn.bayesian(nn.sequential { nn.linear(2, 2), nn.relu(), nn.linear(2, 1) }),
+      { estimator = "hessian", likelihood = "bernoulli" })
+    refused("likelihood must give %[%d+, 4%]", b, { likelihood = function(f) return f:sum() end })
+  end)
+end)
+
+-- ---- memory and update ----
+
+-- Sites of Monte Carlo at a posterior that is no optimum: nothing adds up before the correction.
+local function rough()
+  local b = larger(2, 1)
+  local x, y = pn.randn { 7, 2 }, pn.tensor { 0, 1, 1, 0, 1, 0, 1 }
+  local q = continual.posterior(b)
+  local s, terms = continual.sites(b, x, y, { likelihood = "bernoulli", draws = 500, generator = pn.generator(6) })
+  local n = q.precision:size(1)
+  return s, dist.normal(pn.zeros { n }, 1):independent(1), q, terms
+end
+
+describe("correction of bias", function()
+  it("makes sites multiply to the posterior; the printed sign doubles the error", function()
+    local s, prior, q = rough()
+    local p = dist.natural.of(prior)
+    local c, wrong = continual.correct_bias(s, prior, q), continual.correct_bias(s, prior, q, { sign = "printed" })
+    for _, part in ipairs { "precision", "precision_mean" } do
+      local lack = q[part] - p[part] - s[part]:sum(1)
+      assert(lack:abs():max():item() > 0.1)
+      close(q[part] - p[part], c[part]:sum(1), 1e-11)
+      close(lack * 2, q[part] - p[part] - wrong[part]:sum(1), 1e-11)
+    end
+  end)
+
+  it("makes both updates one", function()
+    local s, prior, q, terms = rough()
+    local kept = { 0, 2, 6 }
+    local function both(sites)
+      local a, first = continual.gaussian_update(sites, prior, q, { kept = kept, method = "multiply" })
+      local b, second = continual.gaussian_update(sites, prior, q, { kept = kept, method = "divide" })
+      assert.same({ "multiply", "divide" }, { first.method, second.method })
+      return a, b, first.clipped + second.clipped
+    end
+    local a, b, clipped = both(continual.correct_bias(s, prior, q))
+    assert.equal(0, clipped)
+    close(a.precision, b.precision, 1e-11)
+    close(a.precision_mean, b.precision_mean, 1e-11)
+    a, b = both(s)
+    assert((a.precision - b.precision):abs():max():item() > 0.1)
+    -- and the ELBO from residuals that of its definition
+    local c = continual.correct_bias(s, prior, q)
+    local kl = dist.kl(q:to_distribution(), prior)
+    close(terms.expected_log_likelihood:sum() - kl, continual.residual_elbo(c, prior, q, terms), 1e-10)
+  end)
+end)
+
+describe("gaussian_update", function()
+  local function three()
+    local s = dist.natural.diagonal(column { 1, 2, 3 }, column { 1, 2, -1 })
+    return s, dist.normal(pn.zeros { 1 }, 1):independent(1), dist.natural.diagonal(pn.tensor { 6 }, pn.tensor { 3 })
+  end
+
+  it("multiplies where the new data are at most those kept, else divides", function()
+    local s, p, q = three()
+    local function method(num_new, kept)
+      return select(2, continual.gaussian_update(s, p, q, { kept = pn.tensor(kept, { dtype = "int64" }),
+        num_new = num_new })).method
+    end
+    assert.equal("multiply", method(2, { 0, 1 }))
+    assert.equal("divide", method(3, { 0, 1 }))
+    assert.equal("divide", method(nil, { 0 }))
+  end)
+
+  it("without a memory is the posterior, bit for bit", function()
+    local s, p, q = three()
+    local r, report = continual.gaussian_update(s, p, q)
+    assert.equal("divide", report.method)
+    assert.equal(q.precision:item(), r.precision:item())
+    assert.equal(q.precision_mean:item(), r.precision_mean:item())
+  end)
+
+  it("raises negative precisions and counts them", function()
+    local s, p, q = three()
+    local r, report = continual.gaussian_update(s, p, q, { kept = { 0, 1 }, num_new = 9, floor = 0.25 })
+    assert.equal(1, report.clipped)
+    close({ 0.25 }, r.precision, 0)
+    close({ 0.5 }, r.precision_mean, 0) -- the posterior's mean, 2
+    assert.matches("places from 0 to 2, got 3", message_of(continual.gaussian_update, s, p, q, { kept = { 3 } }))
+    assert.matches("once, got 1 twice", message_of(continual.gaussian_update, s, p, q, { kept = { 1, 1 } }))
+    assert.matches("floor must be above 0", message_of(continual.gaussian_update, s, p, q, { floor = 0 }))
+  end)
+end)
+
+-- All subsets of M of n places.
+local function subsets(n, M)
+  local list = {}
+  local function grow(from, chosen)
+    if #chosen == M then
+      list[#list + 1] = { table.unpack(chosen) }
+      return
+    end
+    for i = from, n - 1 do
+      chosen[#chosen + 1] = i
+      grow(i + 1, chosen)
+      chosen[#chosen] = nil
+    end
+  end
+  grow(0, {})
+  return list
+end
+
+describe("a memory", function()
+  it("of the top scores has the largest sum of all subsets", function()
+    pn.seed(11)
+    local s = pn.randn { 9 }
+    local values, best = s:totable(), -math.huge
+    for _, chosen in ipairs(subsets(9, 4)) do
+      local sum = 0
+      for _, i in ipairs(chosen) do sum = sum + values[i + 1] end
+      best = math.max(best, sum)
+    end
+    local sum = 0
+    for _, i in ipairs(continual.top(s, 4):totable()) do sum = sum + values[i + 1] end
+    assert(math.abs(sum - best) < 1e-14)
+    assert.same({ 0, 1 }, continual.top(pn.tensor { 1, 1, 1 }, 2):totable())
+    assert.same({ 0, 1 }, continual.top(pn.tensor { 1, 2 }, 5):totable())
+    assert.equal(0, continual.top(pn.tensor { 1, 1 }, 0):numel())
+    assert.matches("scores must be numbers, got nan", message_of(continual.top, pn.tensor { 1, 0 / 0 }, 1))
+  end)
+
+  it("of k centers reaches within twice the best radius", function()
+    pn.seed(12)
+    for _ = 1, 5 do
+      local x = pn.randn { 10, 2 }
+      local d = (x:unsqueeze(1) - x:unsqueeze(2)):square():sum(3):sqrt():totable()
+      local function radius(chosen)
+        local r = 0
+        for i = 1, 10 do
+          local nearest = math.huge
+          for _, j in ipairs(chosen) do nearest = math.min(nearest, d[i][j + 1]) end
+          r = math.max(r, nearest)
+        end
+        return r
+      end
+      local best = math.huge
+      for _, chosen in ipairs(subsets(10, 3)) do best = math.min(best, radius(chosen)) end
+      assert(radius(continual.k_center(x, 3):totable()) <= 2 * best)
+    end
+  end)
+
+  it("of k centers takes the farthest, then each datum once", function()
+    local x = pn.tensor { { 0 }, { 1 }, { 5 }, { 5 }, { -3 } }
+    assert.same({ 0, 2, 4 }, continual.k_center(x, 3):totable())
+    assert.same({ 1, 2, 4 }, continual.k_center(x, 3, { first = 1 }):totable())
+    local all = continual.k_center(x, 9):totable()
+    table.sort(all)
+    assert.same({ 0, 1, 2, 3, 4 }, all)
+    assert.matches("first must be below", message_of(continual.k_center, x, 2, { first = 5 }))
+  end)
+end)
