@@ -20,16 +20,17 @@
 ---   deterministic   0.87 %      -0.0477
 ---   local           1.15 %      -0.0511          VarOut  1.12 +- 0.05 %, -0.03
 ---   moments         0.89 %      -0.0490          VBP     0.85 +- 0.06 %, -0.03
----   clt             CLT %      CLTLL          DVI     0.97 +- 0.06 %, -0.03
+---   clt             0.97 %      -0.0475          DVI     0.97 +- 0.06 %, -0.03
 ---
---- Minutes of processor for an epoch of 600 minibatches on one thread, a Xeon with AVX-512, next to the same network in
---- PyTorch 2 right after it (in brackets where PyTorch is told to take subnormal numbers as 0, as ours does):
+--- Minutes of processor for an epoch of 600 minibatches on one thread, a Xeon with AVX-512: of the runs above, and in a
+--- run of 20 steps next to the same network in PyTorch 2 right after it (in brackets where PyTorch is told to take
+--- subnormal numbers as 0, as ours does):
 ---
----   method          here   PyTorch
----   deterministic   0.13   0.15
----   local           0.31   0.42
----   moments         0.43   0.54
----   clt             0.82   1.39 (0.84)
+---   method          above  here   PyTorch
+---   deterministic   0.10   0.13   0.15
+---   local           0.24   0.31   0.42
+---   moments         0.36   0.43   0.54
+---   clt             0.65   0.82   1.39 (0.84)
 local pn = require "penumbra"
 local nn, optim, dist, infer = pn.nn, pn.optim, pn.dist, pn.infer
 
