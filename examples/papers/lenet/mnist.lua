@@ -8,10 +8,10 @@
 ---
 --- Methods: deterministic; local (one draw per image and unit); moments (identity-Heaviside gates: variance
 --- back-propagation); clt (moment matching). Convolutions 5 x 5 of 20 and 50 channels with stride 2, 500 units, 10
---- classes, no padding; He means, log-variances from -9, prior precision 100, Adam from 2e-3 (the document: 1e-3), minibatches of 100. The
---- rate falls along half a cosine, an assumption: the document gives none. With moments the expected log-likelihood
---- of the classes is taken to second order (infer.expected_log_likelihood), and predictions average the softmax of 100
---- draws of the outputs alone.
+--- classes, no padding; He means, log-variances from -9, prior precision 100, Adam from 2e-3 (the document: 1e-3),
+--- minibatches of 100. The rate falls along half a cosine, an assumption: the document gives none. With moments the
+--- expected log-likelihood of the classes is taken to second order (infer.expected_log_likelihood), and predictions
+--- average the softmax of 100 draws of the outputs alone.
 ---
 --- Measured on MNIST, all 10,000 test images, 20 epochs of the 100 of the document, one seed, rate 2e-3 (on the last
 --- 10,000 training images, 10 epochs, moments: 1.11 % of errors against 1.21 % with 1e-3; the same for all):
