@@ -56,7 +56,7 @@ end
 -- Readings of an hour: the temperature swings over a day, and stays near where it is within the hour. The first are
 -- those of the maker, everywhere.
 local function readings(hour)
-  local how, x = { generator = generator }, nil
+  local how, x = { generator = generator }
   if hour == 0 then
     x = pn.rand({ FIRST, 1 }, how) * 4 - 2
   else
