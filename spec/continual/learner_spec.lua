@@ -300,6 +300,13 @@ describe("the Gaussian part of a network", function()
     for _, kind in ipairs { "residual", "absolute", "centred" } do
       close(continual.scores(sites, q, terms, { kind = kind }), site_totals.scores(all, lacking, q, kind), 1e-9, kind)
     end
+    -- without the sites of all data: their product, and the draws once more for those that are chosen
+    local few = site_totals.estimate(e.model, state.projection, x, y, { draws = 100, generator = pn.generator(1),
+      many = 0 })
+    lacking = site_totals.lacking(few, p, q)
+    close(site_totals.scores(all, lacking, q, "residual"), site_totals.scores(few, lacking, q, "residual"), 1e-11)
+    local how = { kept = kept, others = others, method = "multiply", floor = 1e-9 }
+    close(both[1].precision, site_totals.update(few, lacking, p, q, how).precision, 1e-11)
     local by_parts, told = continual.gaussian_update(sites, p, q, { kept = kept, method = "divide", floor = 0.5 })
     local guarded, raised = site_totals.update(all, lacking, p, q, { kept = kept, others = others, method = "divide",
       floor = 0.5 })

@@ -7,7 +7,7 @@
 -- help: none
 local core = require "penumbra.core"
 local parameters = require "penumbra.nn.parameters"
-local perceptron = require "penumbra.invariance.perceptron"
+local perceptron = require "penumbra.nn.perceptron"
 
 local mean_field = {}
 
