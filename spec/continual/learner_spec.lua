@@ -29,7 +29,7 @@ local NOISE = 0.5
 -- y = x w + noise without a hidden layer: the ELBO is a parabola in the means, and its optimum has a formula.
 local function linear(inputs, o)
   local given = { network = nn.linear(inputs, 1, { bias = false }), likelihood = "gaussian", noise = NOISE, prior = 1,
-    seed = 1, steps = { first = 800, later = 800 }, optimiser = { lr = 0.1, final = 0.01 } }
+    seed = 1, steps = { first = 800, later = 800 }, optimiser = { lr = 0.1, beta2 = 0.999 } }
   for name, value in pairs(o or {}) do given[name] = value end
   return continual.learner(given)
 end
@@ -113,7 +113,7 @@ local function online_bayes(batches, seed, o)
   local eta = precision * 0
   for k, batch in ipairs(batches) do
     local x, y, n = batch[1], batch[2]:unsqueeze(2), batch[1]:size(1)
-    local adam = pn.optim.adam { mean, log_scale }
+    local adam = pn.optim.adam({ mean, log_scale }, { beta2 = 0.99 })
     g = pn.generator(seed):split(k - 1):split(1)
     for step = 1, o.steps do
       local v = (log_scale * 2):exp()
@@ -125,7 +125,7 @@ local function online_bayes(batches, seed, o)
       local f = m2 + (v2 + 1e-30):sqrt() * pn.randn({ o.draws, n, 1 }, { generator = g })
       local expected = (-(((1 - y * 2) * f):softplus():sum(3))):mean(1)
       local kl = ((v + mean:square()) * precision * 0.5 - mean * eta - log_scale):sum()
-      adam.lr = 0.01 * 0.01 ^ ((step - 1) / (o.steps - 1))
+      adam.lr = 0.05 * 0.01 ^ ((step - 1) / (o.steps - 1))
       adam:step(kl - expected:sum())
     end
     precision = (log_scale:detach() * -2):exp()
