@@ -37,7 +37,7 @@
 ---                each datum of a prediction
 ---   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches;
 ---                second, by default as many, where a batch has a second optimisation ("refit")
----   optimiser    {lr = 0.01, final = 0.01, beta1 = 0.9, beta2 = 0.999}: Adam; the rate falls geometrically to
+---   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99}: Adam; the rate falls geometrically to
 ---                lr * final
 ---   start        where the optimisation begins: "previous", the projection before; "predecessor", the Gaussian part
 ---                after forgetting; "initial", drawn as at first
@@ -87,7 +87,7 @@ local inner = {
     score = options.choice("residual", "absolute", "centred"), tempered = true },
   draws = { train = 10, sites = 10000, predict = 500 },
   steps = { first = 2000, later = 1000, second = options.optional "number" },
-  optimiser = { lr = 0.01, final = 0.01, beta1 = 0.9, beta2 = 0.999 },
+  optimiser = { lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99 },
   guard = { floor = 1e-3, unconverged = 0.5 },
   noise = { learn = true, initial = 0.1 },
 }
