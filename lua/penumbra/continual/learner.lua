@@ -422,11 +422,30 @@ function methods:save(path)
   return checkpoint.save(path, contents)
 end
 
+-- Has the file what every learner has, of the sizes of the network?
+local function is_whole(saved, net)
+  local found = type(saved.options) == "table" and type(saved.projection) == "table" and type(saved.counts) == "table"
+    and math.type(saved.step) == "integer" and core.is_tensor(saved.projection.log_noise)
+    and (saved.memory == nil or type(saved.memory) == "table" and core.is_tensor(saved.memory.x)
+    and core.is_tensor(saved.memory.y) and core.is_tensor(saved.memory.age))
+  for _, name in ipairs { "prior_mean", "prior_scale", "precision_mean", "precision", "mean", "log_scale" } do
+    local t = found and (saved[name] or saved.projection[name])
+    found = found and core.is_tensor(t) and t:ndim() == 1 and t:size(1) == net.size
+  end
+  for _, name in ipairs(found and SAVED or {}) do
+    found = found and (saved.options[name] ~= nil or name == "memory")
+  end
+  return found
+end
+
 local function check_saved(path, saved, o, net)
   if type(saved) ~= "table" or saved.kind ~= KIND then
     core.error(("load: '%s' holds no learner"):format(path))
   elseif saved.architecture ~= architecture(net) then
     core.error(("load: network must be as in '%s' of %s, got %s"):format(path, saved.architecture, architecture(net)))
+  end
+  if not is_whole(saved, net) then
+    core.error(("load: '%s' holds a part of a learner only"):format(path))
   end
   local is_function = saved.likelihood == "function"
   if is_function and type(o.likelihood) ~= "function" or not is_function and o.likelihood ~= nil then

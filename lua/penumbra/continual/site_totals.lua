@@ -12,7 +12,7 @@ local sites = require "penumbra.continual.sites"
 local site_totals = {}
 
 local NAMES <const> = { "precision_mean", "precision" }
-local MANY <const> = 1 << 22 -- numbers in the sites of all data, from which on only products of them are made
+local MANY <const> = 1 << 18 -- numbers in the sites of all data, from which on two passes for products are cheaper
 
 local function doubled(s)
   return gaussian.like(s, s.precision_mean:to "float64", s.precision:to "float64")
