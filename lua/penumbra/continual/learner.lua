@@ -20,7 +20,8 @@
 ---   likelihood   "categorical" (y classes, int64 [N]) and "bernoulli" (y 0 or 1, [N] or [N, out]) of logits;
 ---                "gaussian" (y [N] or [N, out]); or a function (f, y) of outputs [S, N, out] that gives log p [S, N]
 ---                and treats data alone
----   noise        of "gaussian": the standard deviation, or {learn = true, initial = 0.1}, learned with the ELBO
+---   noise        of "gaussian": the standard deviation, or {learn = true, initial = 0.1}: learned with the ELBO, to
+---                which data that left the memory go on contributing by their expected squares of then
 ---   prior        as of pn.nn.bayesian, normal ("unit_variance")
 ---   initial      {share = 0.999, alpha = 0.001}: where the first optimisation begins: of the prior's variance this
 ---                share goes to random means, the rest to the law's own, whose logarithms spread by alpha
@@ -245,7 +246,8 @@ local function nothing_seen(self, noise)
   return { step = 0, time = nil, gaussian = self.prior, memory = nil,
     projection = { mean = self.prior_mean:to(dtype), log_scale = self.prior_scale:log():to(dtype),
       log_noise = core.full({}, math.log(noise or 1), { dtype = dtype }) },
-    counts = { clipped = 0, clipped_steps = 0, unconverged = 0, memory_exceeds_data = 0 } }
+    counts = { clipped = 0, clipped_steps = 0, unconverged = 0, memory_exceeds_data = 0 },
+    past = self.learn_noise and core.zeros({ 2 }, { dtype = dtype }) or nil }
 end
 
 -- ---- the object ----
@@ -417,7 +419,7 @@ function methods:save(path)
     likelihood = e.model.name or "function", learn_noise = e.learn_noise, prior_mean = e.prior_mean,
     prior_scale = e.prior_scale, step = s.step, time = s.time, counts = s.counts,
     precision_mean = s.gaussian.precision_mean, precision = s.gaussian.precision, projection = s.projection,
-    memory = s.memory,
+    memory = s.memory, past = s.past,
     forget = forget and { name = forget.name, parameter = forget.parameter, value = forget.value, lag = forget.lag } }
   return checkpoint.save(path, contents)
 end
@@ -425,7 +427,8 @@ end
 -- Has the file what every learner has, of the sizes of the network?
 local function is_whole(saved, net)
   local found = type(saved.options) == "table" and type(saved.projection) == "table" and type(saved.counts) == "table"
-    and math.type(saved.step) == "integer" and core.is_tensor(saved.projection.log_noise)
+    and (core.is_tensor(saved.past) or not saved.learn_noise) and math.type(saved.step) == "integer"
+    and core.is_tensor(saved.projection.log_noise)
     and (saved.memory == nil or type(saved.memory) == "table" and core.is_tensor(saved.memory.x)
     and core.is_tensor(saved.memory.y) and core.is_tensor(saved.memory.age))
   for _, name in ipairs { "prior_mean", "prior_scale", "precision_mean", "precision", "mean", "log_scale" } do
@@ -472,7 +475,7 @@ function learner.load(path, given)
   local self = engine(all, net, saved.learn_noise, saved.prior_mean, saved.prior_scale)
   return object(self, { step = saved.step, time = saved.time,
     gaussian = core.new_natural("diagonal", saved.precision_mean, saved.precision), projection = saved.projection,
-    memory = saved.memory, counts = saved.counts })
+    memory = saved.memory, counts = saved.counts, past = saved.past })
 end
 
 core.namespace("a learner", methods)
