@@ -409,6 +409,31 @@ describe("what is learned beside the weights", function()
     local square = (y - x:matmul(q.precision_mean / q.precision)):square() + x:square():matmul(q.precision:reciprocal())
     assert.near(square:mean():sqrt():item(), learner.noise_scale, 1e-6)
     assert.equal(learner.noise_scale, report.noise_scale)
+    -- data that have left the memory count by their squares of then, and are forgotten as the weights are
+    for _, case in ipairs { { 0, 0 }, { 0, 0.3 }, { 4, 0.3, "refit", "random" } } do
+      local stream_of = linear(1, { noise = { learn = true, initial = 1 }, steps = { first = 2500, later = 2500 },
+        memory = { size = case[1], select = case[4] }, update = case[3],
+        forget = continual.bayesian_forgetting { rate = case[2] } })
+      local left, sum = 0, 0
+      local function squares(from, to)
+        local p = stream_of.projection
+        local a, b = x:slice(1, from, to), y:slice(1, from, to)
+        return ((b - a:matmul(p.precision_mean / p.precision)):square()
+          + a:square():matmul(p.precision:reciprocal())):sum():item()
+      end
+      for k, to in ipairs { 7, 12 } do
+        local from = k == 1 and 1 or 8
+        local told = stream_of:observe(x:slice(1, from, to), y:slice(1, from, to))
+        left, sum = left * (1 - case[2]), sum * (1 - case[2])
+        if case[1] == 0 then
+          left, sum = left + to - from + 1, sum + squares(from, to)
+          assert.near((sum / left) ^ 0.5, told.noise_scale, 1e-6)
+        else -- four of seven are kept, then four of nine
+          assert.near(k == 1 and 3 or 3 * 0.7 + 5 - 0.3 * (4 - told.memory.kept_old), stream_of._state.past:slice(1, 1,
+            1):item(), 1e-12)
+        end
+      end
+    end
     assert.equal(NOISE, linear(1).noise_scale)
   end)
 

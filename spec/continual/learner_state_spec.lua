@@ -213,6 +213,13 @@ describe("a file", function()
       message_of(continual.load, path, { network = nn.linear(2, 3) }))
     assert.matches('load: likelihood must be absent: that of the learner was "categorical"',
       message_of(continual.load, path, { network = network(), likelihood = print }))
+    local saved = assert(pn.checkpoint.load(path))
+    for _, name in ipairs { "options", "step", "projection", "precision", "prior_scale", "counts" } do
+      local less = {}
+      for key, value in pairs(saved) do less[key] = key ~= name and value or nil end
+      assert(pn.checkpoint.save(path, less))
+      assert.matches("holds a part of a learner only", message_of(continual.load, path, { network = network() }))
+    end
     assert(pn.checkpoint.save(path, { a = 1 }))
     assert.matches("holds no learner", message_of(continual.load, path, { network = network() }))
     local got, message, code = continual.load("/nowhere/at/all", { network = network() })

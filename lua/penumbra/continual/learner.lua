@@ -20,7 +20,8 @@
 ---   likelihood   "categorical" (y classes, int64 [N]) and "bernoulli" (y 0 or 1, [N] or [N, out]) of logits;
 ---                "gaussian" (y [N] or [N, out]); or a function (f, y) of outputs [S, N, out] that gives log p [S, N]
 ---                and treats data alone
----   noise        of "gaussian": the standard deviation, or {learn = true, initial = 0.1}, learned with the ELBO
+---   noise        of "gaussian": the standard deviation, or {learn = true, initial = 0.1}: learned with the ELBO, to
+---                which data that left the memory go on contributing by their expected squares of then
 ---   prior        as of pn.nn.bayesian, normal ("unit_variance")
 ---   initial      {share = 0.999, alpha = 0.001}: where the first optimisation begins: of the prior's variance this
 ---                share goes to random means, the rest to the law's own, whose logarithms spread by alpha
@@ -245,7 +246,8 @@ local function nothing_seen(self, noise)
   return { step = 0, time = nil, gaussian = self.prior, memory = nil,
     projection = { mean = self.prior_mean:to(dtype), log_scale = self.prior_scale:log():to(dtype),
       log_noise = core.full({}, math.log(noise or 1), { dtype = dtype }) },
-    counts = { clipped = 0, clipped_steps = 0, unconverged = 0, memory_exceeds_data = 0 } }
+    counts = { clipped = 0, clipped_steps = 0, unconverged = 0, memory_exceeds_data = 0 },
+    past = self.learn_noise and core.zeros({ 2 }, { dtype = dtype }) or nil }
 end
 
 -- ---- the object ----
@@ -417,9 +419,26 @@ function methods:save(path)
     likelihood = e.model.name or "function", learn_noise = e.learn_noise, prior_mean = e.prior_mean,
     prior_scale = e.prior_scale, step = s.step, time = s.time, counts = s.counts,
     precision_mean = s.gaussian.precision_mean, precision = s.gaussian.precision, projection = s.projection,
-    memory = s.memory,
+    memory = s.memory, past = s.past,
     forget = forget and { name = forget.name, parameter = forget.parameter, value = forget.value, lag = forget.lag } }
   return checkpoint.save(path, contents)
+end
+
+-- Has the file what every learner has, of the sizes of the network?
+local function is_whole(saved, net)
+  local found = type(saved.options) == "table" and type(saved.projection) == "table" and type(saved.counts) == "table"
+    and (core.is_tensor(saved.past) or not saved.learn_noise) and math.type(saved.step) == "integer"
+    and core.is_tensor(saved.projection.log_noise)
+    and (saved.memory == nil or type(saved.memory) == "table" and core.is_tensor(saved.memory.x)
+    and core.is_tensor(saved.memory.y) and core.is_tensor(saved.memory.age))
+  for _, name in ipairs { "prior_mean", "prior_scale", "precision_mean", "precision", "mean", "log_scale" } do
+    local t = found and (saved[name] or saved.projection[name])
+    found = found and core.is_tensor(t) and t:ndim() == 1 and t:size(1) == net.size
+  end
+  for _, name in ipairs(found and SAVED or {}) do
+    found = found and (saved.options[name] ~= nil or name == "memory")
+  end
+  return found
 end
 
 local function check_saved(path, saved, o, net)
@@ -427,6 +446,9 @@ local function check_saved(path, saved, o, net)
     core.error(("load: '%s' holds no learner"):format(path))
   elseif saved.architecture ~= architecture(net) then
     core.error(("load: network must be as in '%s' of %s, got %s"):format(path, saved.architecture, architecture(net)))
+  end
+  if not is_whole(saved, net) then
+    core.error(("load: '%s' holds a part of a learner only"):format(path))
   end
   local is_function = saved.likelihood == "function"
   if is_function and type(o.likelihood) ~= "function" or not is_function and o.likelihood ~= nil then
@@ -453,7 +475,7 @@ function learner.load(path, given)
   local self = engine(all, net, saved.learn_noise, saved.prior_mean, saved.prior_scale)
   return object(self, { step = saved.step, time = saved.time,
     gaussian = core.new_natural("diagonal", saved.precision_mean, saved.precision), projection = saved.projection,
-    memory = saved.memory, counts = saved.counts })
+    memory = saved.memory, counts = saved.counts, past = saved.past })
 end
 
 core.namespace("a learner", methods)

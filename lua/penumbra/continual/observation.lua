@@ -26,6 +26,10 @@ local function mean_of_draws(t)
   return t:ndim() == 2 and t:mean(1) or t
 end
 
+local function joined(blocks)
+  return #blocks == 1 and blocks[1] or core.concatenate(blocks, 1)
+end
+
 --- expected(model, mean, variance, log_noise, x, y, draws, generator): the expected log likelihood of each datum [N] by
 --- that many draws for each; y prepared by the likelihood.
 function observation.expected(model, mean, variance, log_noise, x, y, draws, generator)
@@ -38,6 +42,20 @@ function observation.expected(model, mean, variance, log_noise, x, y, draws, gen
     return gaussian(y, f, 0, log_noise):mean(1)
   end
   return model.kind.value(y, f, model):mean(1)
+end
+
+--- expected_squares(model, belief, x, y, draws, generator): E[(y - f)^2] of each datum, summed over outputs, [N].
+function observation.expected_squares(model, belief, x, y, draws, generator)
+  local variance, sums = (belief.log_scale * 2):exp(), {}
+  mean_field.each_block(model.net, x, y, draws, function(bx, by, S, block)
+    local m, v = mean_field.last(model.net, belief.mean, variance, bx, S, generator)
+    if not model.net.normal_outputs then
+      m, v = mean_field.drawn_outputs(model.net, m, v, S, generator), 0
+    end
+    local part = mean_of_draws(((by - m):square() + v):sum(-1)) * S
+    sums[block] = sums[block] and sums[block] + part or part
+  end)
+  return (joined(sums) / draws):detach()
 end
 
 -- log p(y | draw) of each draw and datum, [S, N].
@@ -53,10 +71,6 @@ local function log_likelihoods(model, belief, m, v, y, S, generator)
     return gaussian(y, f, 0, noise)
   end
   return model.kind.value(y, f, model)
-end
-
-local function joined(blocks)
-  return #blocks == 1 and blocks[1] or core.concatenate(blocks, 1)
 end
 
 --- log_predictive(model, belief, x, y, draws, generator): log of the mean of p(y_n | x_n, w) over draws, [N].

@@ -29,12 +29,17 @@ function projection.new(model, o)
   self.fresh = self.optimiser:state()
   local mean, log_scale, own_noise = self.mean, self.log_scale, self.log_noise
   local generator, draws = self.generator, o.draws
-  -- KL(q || p) but for what q has no part in, minus the expected log likelihoods times their weights
-  self.step = replay.compile(function(x, y, weights, eta, precision, log_noise)
+  -- KL(q || p) but for what q has no part in, minus the expected log likelihoods times their weights, and minus that of
+  -- `past` data as a function of the noise: past[1] numbers, whose expected squares sum to past[2]
+  self.step = replay.compile(function(x, y, weights, eta, precision, log_noise, past)
     local variance = (log_scale * 2):exp()
     local expected = observation.expected(model, mean, variance, own_noise or log_noise, x, y, draws, generator)
     local kl = ((variance + mean:square()) * precision * 0.5 - mean * eta - log_scale):sum()
-    return kl - (expected * weights):sum()
+    local loss = kl - (expected * weights):sum()
+    if own_noise then
+      loss = loss + past:slice(1, 1, 1):sum() * own_noise + past:slice(1, 2, 2):sum() * (own_noise * -2):exp() * 0.5
+    end
+    return loss
   end, { optimiser = self.optimiser })
   return self
 end
@@ -62,11 +67,12 @@ end
 -- The steps; gives the curve.
 local function climb(self, o, eta, precision)
   local x, y, weights, log_noise, steps = o.x, o.y, o.weights, o.start.log_noise, o.steps
+  local past = o.past or core.zeros({ 2 }, { dtype = self.model.net.dtype })
   local step, optimiser, left_out = self.step, self.optimiser, constant(o.predecessor)
   local curve, sum, from = {}, 0, 0
   for k = 1, steps do
     optimiser.lr = o.lr * o.final ^ ((k - 1) / math.max(1, steps - 1))
-    sum = sum + step(x, y, weights, eta, precision, log_noise)
+    sum = sum + step(x, y, weights, eta, precision, log_noise, past)
     if k * POINTS // steps > #curve then
       curve[#curve + 1] = -(sum / (k - from) + left_out)
       sum, from = 0, k
@@ -78,8 +84,8 @@ local function climb(self, o, eta, precision)
   return curve
 end
 
---- run(self, {start =, predecessor =, x =, y =, weights =, steps =, lr =, final =, generator =, told =}): from the
---- belief `start` {mean =, log_scale =, log_noise =} to the projection, in the same form, and {first =, last =,
+--- run(self, {start =, predecessor =, x =, y =, weights =, past =, steps =, lr =, final =, generator =, told =}): from
+--- the belief `start` {mean =, log_scale =, log_noise =} to the projection, in the same form, and {first =, last =,
 --- curve =}, the ELBO averaged over pieces of the run. The rate falls geometrically from lr to lr * final. told(done,
 --- steps, elbo) is called for each piece.
 function projection.run(self, o)

@@ -2,8 +2,11 @@
 --- et al. 2020, algorithm 1; the baselines of section 2.2 and appendix A.1).
 --
 -- A state is a table that nothing changes: {step =, time =, gaussian = (q, a factor), projection = (a belief), memory =
--- {x =, y =, age =} or nil, counts =}. `run` makes the next one of it. All draws come from generators of the seed, the
--- step and the purpose, so that a step that failed and is repeated gives what it would have given.
+-- {x =, y =, age =} or nil, counts =, past =}. `run` makes the next one of it. All draws come from generators of the
+-- seed, the step and the purpose, so that a step that failed and is repeated gives what it would have given.
+--
+-- A learned noise is a number, not a law; what data that left the memory say of it is kept in `past`, [2]: how many
+-- numbers they were, and their expected squares under the projection of the step in which they left.
 -- help: none
 local core = require "penumbra.core"
 local gaussian = require "penumbra.continual.gaussian"
@@ -14,7 +17,8 @@ local site_totals = require "penumbra.continual.site_totals"
 
 local stream_step = {}
 
-local PURPOSE <const> = { initial = 0, projection = 1, sites = 2, selection = 3, second = 4, ahead = 5, predict = 6 }
+local PURPOSE <const> = { initial = 0, projection = 1, sites = 2, selection = 3, second = 4, ahead = 5, predict = 6,
+  noise = 7 }
 local LEAST_WEIGHT <const> = 1e-30
 
 --- generator(seed, step, purpose): the generator of all draws of a step for that purpose.
@@ -34,6 +38,10 @@ local function gathered(self, s, batch, elapsed)
   local d = { x = joined(batch.x, kept and kept.x), y = joined(batch.y, kept and kept.y), num_new = n,
     age = joined(core.zeros { n }, kept and kept.age + elapsed) }
   d.num_data = d.x:size(1)
+  d.past = s.past
+  if self.forget and s.past and self.forget.name == "bayesian_forgetting" then
+    d.past = s.past * self.forget:memory_weight(elapsed)
+  end
   d.weights = core.ones { d.num_data }
   if kept and self.forget then
     d.weights = self.forget:memory_weight(d.age):clamp(LEAST_WEIGHT, 1)
@@ -44,7 +52,7 @@ end
 
 local function rows(d, places)
   return { x = d.x:take(1, places), y = d.y:take(1, places), age = d.age:take(1, places),
-    weights = d.weights:take(1, places), num_data = places:numel() }
+    weights = d.weights:take(1, places), num_data = places:numel(), past = d.past }
 end
 
 -- ---- projections ----
@@ -57,7 +65,8 @@ local function project(self, runner, stage, purpose, step, d, predecessor, start
   local model = self.model
   return projection.run(runner, { start = start, predecessor = predecessor, x = d.x,
     y = model.kind.check("observe", d.y, d.num_data, model.net.outputs, model), weights = d.weights:to(model.net.dtype),
-    steps = steps, lr = self.lr, final = self.final, generator = stream_step.generator(self.seed, step, purpose),
+    past = d.past, steps = steps, lr = self.lr, final = self.final,
+    generator = stream_step.generator(self.seed, step, purpose),
     told = told(self, stage) })
 end
 
@@ -189,6 +198,20 @@ end
 
 -- ---- the step ----
 
+-- What is known of the noise once the data that are not kept have left.
+local function past_after(self, s, d, found, kept)
+  local others = complement(kept, d.num_data)
+  if not self.learn_noise or others:numel() == 0 then
+    return d.past
+  end
+  local model, left = self.model, rows(d, others)
+  local y = model.kind.check("observe", left.y, left.num_data, model.net.outputs, model)
+  local squares = observation.expected_squares(model, found, left.x, y, self.draws.predict,
+    stream_step.generator(self.seed, s.step, "noise"))
+  local weights = left.weights:to(model.net.dtype)
+  return d.past + core.stack { weights:sum() * model.net.outputs, (squares * weights):sum() }
+end
+
 local function is_finite(t)
   return t:numel() == 0 or (t - t):abs():sum():item() == 0
 end
@@ -231,7 +254,7 @@ function stream_step.run(self, s, batch)
   report.noise_scale = self.model.name == "gaussian" and math.exp(found.log_noise:item()) or nil
   local counts = counted(self, s, w, q)
   return { step = s.step + 1, time = batch.time, gaussian = q, projection = found,
-    memory = remembered(w.data, kept), counts = counts }, report
+    memory = remembered(w.data, kept), counts = counts, past = past_after(self, s, w.data, found, kept) }, report
 end
 
 return stream_step
