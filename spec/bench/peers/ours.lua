@@ -220,5 +220,9 @@ function groups.inference()
   require "inference".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data")
 end
 
+function groups.switching()
+  require "switching".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data", wanted)
+end
+
 local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))
 group()
