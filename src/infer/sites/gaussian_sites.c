@@ -220,14 +220,19 @@ static void release(C *c, operands *a) {
 /* ---- results ---- */
 
 /* Natural parameters of one site, or of all together, from sums over draws of g and g eps; what the site says of the
- * posterior by the way. */
-static double finish(const pni_site_problem *p, int dtype, const double *sum, const double *product, int64_t row,
-                     const pn_sites *out) {
+ * posterior by the way. x: inputs of the one datum; then the sum of g of the first layer's first input has a factor 1,
+ * and it is that of all inputs but for theirs. NULL: sums of all data. */
+static double finish(const pni_site_problem *p, int dtype, const double *sum, const double *product, const void *x,
+                     int64_t row, const pn_sites *out) {
   double all = 0, draws = (double)p->draws;
   void *eta = pni_data(out->precision_mean), *lambda = pni_data(out->precision);
   EACH_WEIGHT(p, to, at) {
-    double m = number(p->mean, dtype, at), s = number(p->scale, dtype, at);
-    double l = -product[at] / (draws * s), e = sum[at] / draws + l * m;
+    double m = number(p->mean, dtype, at), s = number(p->scale, dtype, at), g = sum[at];
+    if (x && layer == 0) {
+      g = sum[pni_site_place(&p->layer[0], 0, j)];
+      if (i < p->layer[0].in) g *= number(x, dtype, i);
+    }
+    double l = -product[at] / (draws * s), e = g / draws + l * m;
     put(eta, dtype, row * p->weights + to, e);
     put(lambda, dtype, row * p->weights + to, l);
     all += e * m - l * (m * m + s * s) / 2;
@@ -244,7 +249,7 @@ static pn_status total(C *c, pni_site_problem *p, int dtype, size_t budget, cons
   s.product = s.sum + p->weights;
   p->totals = true;
   if (pni_site_run(c, p, dtype, budget, &s) == PN_OK) {
-    finish(p, dtype, s.sum, s.product, 0, out);
+    finish(p, dtype, s.sum, s.product, NULL, 0, out);
     for (int64_t n = 0; n < p->num_data; n++) {
       put(pni_data(out->expected_log_likelihood), dtype, n, s.value[n] / (double)p->draws);
       put(pni_data(out->expected_log_site), dtype, n, s.site[n] / (double)p->draws);
@@ -269,7 +274,8 @@ static pn_status some(C *c, const pni_site_problem *all, int dtype, size_t budge
   if (pni_site_run(c, &p, dtype, budget, &s)) return c->status;
   for (int64_t k = 0; k < n; k++) {
     const double *own = s.each + 2 * k * p.weights;
-    double says = finish(&p, dtype, own, own + p.weights, first + k, out);
+    const char *x = (const char *)p.x + (size_t)(k * p.layer[0].in) * real;
+    double says = finish(&p, dtype, own, own + p.weights, x, first + k, out);
     put(pni_data(out->expected_log_likelihood), dtype, first + k, s.value[k] / (double)p.draws);
     put(pni_data(out->expected_log_site), dtype, first + k, says);
   }

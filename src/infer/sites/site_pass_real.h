@@ -1,6 +1,6 @@
 /*
 ** site_pass_real.h: see site_pass.h. The passes for one element type and one instruction set: included with REAL,
-** NAME(name), TARGET, WIDTH (lanes of the widest vector), MADD(x, y, z) = x y + z, VECTOR(function, x, y, n) and NORMAL(key, position, begin, end, out).
+** NAME(name), TARGET, WIDTH (lanes of the widest vector), HALVES (lane_totals.h), MADD(x, y, z) = x y + z, VECTOR(function, x, y, n) and NORMAL(key, position, begin, end, out).
 */
 
 #define FN    static inline __attribute__((always_inline)) TARGET
@@ -239,12 +239,18 @@ TARGET static void NAME(activate)(const pni_site_layer *l, REAL *restrict h, REA
   switch (l->activation) {
   case PNI_SITE_IDENTITY: return;
   case PNI_SITE_TANH:
-    VECTOR(tanh, h, h, n);
-    EACH d[k] = 1 - h[k] * h[k];
+    VECTOR(tanh, h, d, n);
+    EACH {
+      h[k] = d[k];
+      d[k] = 1 - h[k] * h[k];
+    }
     return;
   case PNI_SITE_SIGMOID:
-    VECTOR(sigmoid, h, h, n);
-    EACH d[k] = h[k] * (1 - h[k]);
+    VECTOR(sigmoid, h, d, n);
+    EACH {
+      h[k] = d[k];
+      d[k] = h[k] * (1 - h[k]);
+    }
     return;
   case PNI_SITE_SOFTPLUS:
     VECTOR(sigmoid, h, d, n);
@@ -425,57 +431,98 @@ TARGET static void NAME(fold)(const pni_site_problem *p, const pni_site_room *r)
 
 /* ---- sites one by one ---- */
 
-/* The sum of all 16 lanes of s[k], vectors of WIDTH of them added up already. */
-FN double NAME(total)(VEC s) {
-  REAL v[WIDTH];
-  STORE(v, s);
-  PNI_UNROLL for (int half = WIDTH / 2; half > 0; half /= 2) PNI_UNROLL for (int k = 0; k < half; k++) v[k] +=
-      v[k + half];
-  return (double)v[0];
+/* s[0] = the sums of the lanes of s[0] .. s[WIDTH - 1]. */
+FN void NAME(totals)(VEC *s) {
+#ifdef PNI_HAS_HALVES
+#define FOLD(L)                                                                                                        \
+  PNI_UNROLL for (int k = 0; k < L / 2; k++) s[k] = __builtin_shufflevector(s[2 * k], s[2 * k + 1], HALVES(L, 0)) +    \
+                                                    __builtin_shufflevector(s[2 * k], s[2 * k + 1], HALVES(L, 1));
+#if WIDTH >= 16
+  FOLD(16)
+#endif
+#if WIDTH >= 8
+  FOLD(8)
+#endif
+#if WIDTH >= 4
+  FOLD(4)
+#endif
+  FOLD(2)
+#undef FOLD
+#else
+  REAL sum[WIDTH], v[WIDTH];
+  for (int k = 0; k < WIDTH; k++) {
+    STORE(v, s[k]);
+    for (int half = WIDTH / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; l++) v[l] = v[2 * l] + v[2 * l + 1];
+    sum[k] = v[0];
+  }
+  s[0] = LOAD(sum);
+#endif
 }
 
-/* Of the first layer, whose inputs x are the same in all draws: d eps for `rows` data and `cols` inputs of one column. */
-FN void NAME(first_tile)(const int rows, const int cols, const pni_site_problem *p, MATRIX d, MATRIX eps,
-                         int64_t groups, int64_t data, int64_t i, int64_t place, int64_t step, double *out) {
-  VEC sum[SIDE * SIDE];
-  PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = (VEC){0};
-  for (int v = 0; v < LANES; v += WIDTH) {
-    MATRIX a = {d.at + v, d.row, d.col}, b = {eps.at + v, eps.row, eps.col};
-    NAME(multiply)(sum, a, b, groups, rows, cols, false);
+/* out[k] += factor[k] times the sum of the lanes of s[k], n <= SIDE^2. */
+FN void NAME(add_totals)(const VEC *s, const int n, const double *factor, double *out) {
+  REAL v[SIDE * SIDE];
+  PNI_UNROLL for (int from = 0; from < n; from += WIDTH) {
+    VEC part[WIDTH];
+    PNI_UNROLL for (int k = 0; k < WIDTH; k++) part[k] = from + k < n ? s[from + k] : (VEC){0};
+    NAME(totals)(part);
+    STORE(v + from, part[0]);
+  }
+  for (int k = 0; k < n; k++) out[k] += factor[k] * (double)v[k];
+}
+
+/* Of the first layer, whose inputs x are the same in all draws: d eps, for `rows` data, `cols` inputs and a panel of
+ * columns of the weights. */
+FN void NAME(first_tile)(const int rows, const int cols, const int width, const pni_site_problem *p, MATRIX d,
+                         MATRIX eps, int64_t groups, int64_t data, int64_t i, double *out) {
+  const int64_t in = p->layer[0].in;
+  VEC sum[SIDE][SIDE * SIDE];
+  PNI_UNROLL for (int j = 0; j < width; j++) {
+    VEC own[SIDE * SIDE];
+    PNI_UNROLL for (int s = 0; s < rows * cols; s++) own[s] = (VEC){0};
+    for (int v = 0; v < LANES; v += WIDTH) {
+      MATRIX a = {d.at + j * LANES + v, d.row, d.col}, b = {eps.at + j * LANES + v, eps.row, eps.col};
+      NAME(multiply)(own, a, b, groups, rows, cols, false);
+    }
+    PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[j][s] = own[s];
   }
   for (int r = 0; r < rows; r++) {
-    const int64_t in = p->layer[0].in;
     const REAL *x = (const REAL *)p->x + (data + r) * in;
-    double *to = out + (2 * (data + r) + 1) * p->weights + place;
-    PNI_UNROLL for (int c = 0; c < cols; c++) to[c * step] +=
-        NAME(total)(sum[r * cols + c]) * (i + c < in ? (double)x[i + c] : 1);
+    double factor[SIDE * SIDE];
+    VEC own[SIDE * SIDE];
+    PNI_UNROLL for (int c = 0; c < cols; c++) PNI_UNROLL for (int j = 0; j < width; j++) {
+      own[c * width + j] = sum[j][r * cols + c];
+      factor[c * width + j] = i + c < in ? (double)x[i + c] : 1;
+    }
+    NAME(add_totals)(own, cols * width, factor, out + 2 * r * p->weights);
   }
 }
 
-TARGET static void NAME(collect_first)(const pni_site_problem *p, const pni_site_room *r, int64_t groups, int64_t apart,
-                                       int64_t n, int64_t j, int64_t width, double *out) {
+/* g is x times the sum of d, which stands in the place of the first input. */
+FN void NAME(collect_first)(const int width, const pni_site_problem *p, const pni_site_room *r, int64_t groups,
+                            int64_t apart, int64_t n, int64_t j, double *out) {
   const pni_site_layer *own = &p->layer[0];
   for (int64_t t = 0, rows; t < n; t += rows) {
     MATRIX d = {NAME(nodes)(p, r->d, 0, t) + j * LANES, own->out * LANES, apart};
+    double *to = out + 2 * t * p->weights + pni_site_place(own, 0, j);
     rows = STEP(t, n);
     for (int64_t i = 0, cols; i < own->rows; i += cols) {
-      int64_t place = pni_site_place(own, i, j);
-      MATRIX eps = {(const REAL *)r->eps + place * LANES, apart, width * LANES};
+      MATRIX eps = {(const REAL *)r->eps + pni_site_place(own, i, j) * LANES, apart, width * LANES};
       cols = STEP(i, own->rows);
-      BY_SIDES(NAME(first_tile), rows, cols, p, d, eps, groups, t, i, place, width, out);
+      BY_SIDES(NAME(first_tile), rows, cols, width, p, d, eps, groups, t, i, to + p->weights + i * width);
     }
-    for (int64_t k = 0; k < rows; k++) {
-      const REAL *x = (const REAL *)p->x + (t + k) * own->in;
-      double s = 0, *to = out + 2 * (t + k) * p->weights;
-      for (int64_t g = 0; g < groups; g++) s += NAME(lane_sum)(d.at + k * d.row + g * apart);
-      for (int64_t i = 0; i < own->rows; i++) to[pni_site_place(own, i, j)] += i < own->in ? s * (double)x[i] : s;
-    }
+    for (int64_t k = 0; k < rows; k++)
+      for (int c = 0; c < width; c++)
+        for (int64_t g = 0; g < groups; g++)
+          to[2 * k * p->weights + c] += NAME(lane_sum)(d.at + k * d.row + c * LANES + g * apart);
   }
 }
 
 /* `rows` inputs and a panel of columns of one datum: h d and h d eps. */
-FN void NAME(later_tile)(const int rows, const int cols, const MATRIX h, MATRIX d, MATRIX eps, int64_t groups,
-                         double *out, int64_t weights) {
+FN void NAME(later_tile)(const int rows, const int cols, MATRIX h, MATRIX d, MATRIX eps, int64_t groups, double *out,
+                         int64_t weights) {
+  static const double ones[SIDE * SIDE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   VEC sum[SIDE * SIDE], product[SIDE * SIDE];
   PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = (VEC){0};
   PNI_UNROLL for (int s = 0; s < rows * cols; s++) product[s] = (VEC){0};
@@ -489,10 +536,8 @@ FN void NAME(later_tile)(const int rows, const int cols, const MATRIX h, MATRIX 
                  LOAD(eps.at + g * eps.row + (k * cols + c) * eps.col + v), product[k * cols + c]);
       }
   }
-  PNI_UNROLL for (int s = 0; s < rows * cols; s++) {
-    out[s] += NAME(total)(sum[s]);
-    out[weights + s] += NAME(total)(product[s]);
-  }
+  NAME(add_totals)(sum, rows * cols, ones, out);
+  NAME(add_totals)(product, rows * cols, ones, out + weights);
 }
 
 TARGET static void NAME(collect_later)(const pni_site_problem *p, const pni_site_room *r, int64_t groups, int64_t apart,
@@ -519,8 +564,10 @@ TARGET static void NAME(collect)(const pni_site_problem *p, const pni_site_room 
   const int64_t width = STEP(j, p->layer[l].out);
   if (l > 0)
     NAME(collect_later)(p, r, groups, apart, n, l, j, width, out);
+  else if (width == SIDE)
+    NAME(collect_first)(SIDE, p, r, groups, apart, n, j, out);
   else
-    for (int64_t c = 0; c < width; c++) NAME(collect_first)(p, r, groups, apart, n, j + c, width, out);
+    NAME(collect_first)(1, p, r, groups, apart, n, j, out);
 }
 
 static const pni_site_kernels NAME(kernels) = {NAME(draw), NAME(pass), NAME(close), NAME(fold), NAME(collect)};
@@ -538,3 +585,4 @@ static const pni_site_kernels NAME(kernels) = {NAME(draw), NAME(pass), NAME(clos
 #undef TARGET
 #undef WIDTH
 #undef MADD
+#undef HALVES
