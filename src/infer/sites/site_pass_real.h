@@ -420,13 +420,11 @@ TARGET static void NAME(close)(const pni_site_problem *p, const pni_site_room *r
 }
 
 TARGET static void NAME(fold)(const pni_site_problem *p, const pni_site_room *r) {
-  REAL *sum = r->sum, *product = r->product;
+  const REAL *sum = r->sum, *product = r->product;
   for (int64_t i = 0; i < p->weights; i++) {
     r->sum_total[i] = NAME(lane_sum)(sum + i * LANES);
     r->product_total[i] = NAME(lane_sum)(product + i * LANES);
   }
-  memset(sum, 0, (size_t)(p->weights * LANES) * sizeof *sum);
-  memset(product, 0, (size_t)(p->weights * LANES) * sizeof *product);
 }
 
 /* ---- sites one by one ---- */
