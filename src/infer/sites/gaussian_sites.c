@@ -313,6 +313,12 @@ static pn_status one_by_one(C *c, pni_site_problem *p, int dtype, size_t budget,
   return c->status;
 }
 
+/* Where memory is limited, a quarter of what is left. */
+static size_t room_of(const C *c) {
+  size_t used = c->held - c->pooled, left = c->limit > used ? (c->limit - used) / 4 : 0;
+  return c->limit && left < DEFAULT_BUDGET ? left + 1 : DEFAULT_BUDGET;
+}
+
 static pn_tensor *result(C *c, int dtype, int ndim, const int64_t *shape) {
   pni_spec s = {.dtype = dtype, .ndim = ndim};
   memcpy(s.shape, shape, (size_t)ndim * sizeof *shape);
@@ -330,7 +336,7 @@ pn_status pn_gaussian_sites(pn_context *c, const pn_site_options *o, pn_tensor *
   made.expected_log_site = result(c, x->dtype, 1, shape);
   made.precision_mean = result(c, x->dtype, o->each ? 2 : 1, o->each ? shape : shape + 1);
   made.precision = result(c, x->dtype, o->each ? 2 : 1, o->each ? shape : shape + 1);
-  size_t budget = o->budget ? o->budget : DEFAULT_BUDGET;
+  size_t budget = o->budget ? o->budget : room_of(c);
   if (!pni_failed(c) && prepare(c, o, x, y, rng, &p, &a) == PN_OK) {
     if (o->each)
       one_by_one(c, &p, x->dtype, budget, &made);

@@ -171,7 +171,7 @@ static pn_status rounds(run *j) {
 static int64_t within(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
 /* Groups whose sites are collected together, as adding up 16 lanes costs as much as some draws. */
-static int64_t collected(const pni_site_problem *p) { return within((1 << 18) / (p->weights + 1), 4, 16); }
+static int64_t collected(const pni_site_problem *p) { return within((1 << 15) / (p->weights + 1), 4, 16); }
 
 size_t pni_site_held(const pni_site_problem *p, int dtype) {
   return (size_t)(collected(p) * p->nodes * 2 * PNI_SITE_LANES) * real_size(dtype);
