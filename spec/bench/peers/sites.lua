@@ -2,7 +2,8 @@
 --- (MNIST, 400), tanh between, float32: each datum's, and their sums with what a score needs. Seconds per draw.
 local pn = require "penumbra"
 
-local sites = { { "Yacht", { 6, 16, 16, 1 }, 25, "gaussian", 8192 }, { "Spam", { 57, 32, 32, 1 }, 50, "bernoulli", 2048 },
+local sites = { { "Yacht", { 6, 16, 16, 1 }, 25, "gaussian", 8192 },
+  { "Spam", { 57, 32, 32, 1 }, 50, "bernoulli", 2048 },
   { "MNIST", { 784, 64, 64, 10 }, 400, "categorical", 512 } }
 
 local function targets(likelihood, n)

@@ -71,19 +71,26 @@ FN const REAL *NAME(panel)(const pni_site_layer *own, const void *weights, int64
   return (const REAL *)weights + (own->at + j * own->rows) * LANES;
 }
 
-/* Data of a tile times a panel of weights; without `d` they are stored, with it times d added to e: what the weights `b`
+/* Inputs that are multiplied at a time: their weights of a panel stay in the first cache from datum to datum. */
+enum { NAME(block) = 128 };
+
+/* Data of a tile times a panel of weights, the inputs from `from` on; without `d` they are stored, with it times d added to e: what the weights `b`
  * would make of the outputs, to first order. */
-FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, MATRIX a, const REAL *b,
+FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, MATRIX a, const REAL *b, int64_t from,
                      const bool single, const bool says, REAL *out, const REAL *d, REAL *e) {
+  const int64_t row = own->out * LANES, k = own->in - from < NAME(block) ? own->in - from : NAME(block);
   for (int v = 0; v < LANES; v += WIDTH) {
     VEC sum[SIDE * SIDE];
     const REAL *bias = b + own->in * cols * LANES + v;
-    PNI_UNROLL for (int r = 0; r < rows; r++) PNI_UNROLL for (int c = 0; c < cols; c++) sum[r * cols + c] =
-        own->rows > own->in ? LOAD(bias + c * LANES) : (VEC){0};
-    MATRIX part = {single ? a.at : a.at + v, a.row, a.col};
-    NAME(multiply)(sum, part, (MATRIX){b + v, cols * LANES, LANES}, own->in, rows, cols, single);
+    PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = (VEC){0};
+    if (from == 0 && own->rows > own->in)
+      PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = LOAD(bias + s % cols * LANES);
+    if (from > 0 && !says)
+      PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = LOAD(out + s / cols * row + s % cols * LANES + v);
+    MATRIX part = {a.at + from * a.col + (single ? 0 : v), a.row, a.col};
+    NAME(multiply)(sum, part, (MATRIX){b + from * cols * LANES + v, cols * LANES, LANES}, k, rows, cols, single);
     PNI_UNROLL for (int r = 0; r < rows; r++) {
-      const int64_t at = r * own->out * LANES + v;
+      const int64_t at = r * row + v;
       if (!says) {
         PNI_UNROLL for (int c = 0; c < cols; c++) STORE(out + at + c * LANES, sum[r * cols + c]);
         continue;
@@ -95,26 +102,33 @@ FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, 
   }
 }
 
+FN void NAME(forward_tile)(int rows, int cols, const pni_site_problem *p, const pni_site_room *r, int l, int64_t first,
+                           int64_t t, int64_t at, int64_t j, int64_t from, REAL *e) {
+  const pni_site_layer *own = &p->layer[l];
+  const REAL *b = NAME(panel)(own, e ? r->u : r->w, j);
+  MATRIX a = NAME(inputs)(p, r, l, first + t, at + t);
+  REAL *out = NAME(nodes)(p, r->h, l, at + t) + j * LANES, *d = NAME(nodes)(p, r->d, l, at + t) + j * LANES;
+  if (e && l == 0)
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, true, true, out, d, e + t * LANES);
+  else if (e)
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, false, true, out, d, e + t * LANES);
+  else if (l == 0)
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, true, false, out, d, out);
+  else
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, false, false, out, d, out);
+}
+
 /* Inputs of layer l's nodes into h; or, with e, what u says. */
 TARGET static void NAME(forward)(const pni_site_problem *p, const pni_site_room *r, int l, int64_t first, int64_t n,
                                  int64_t at, REAL *e) {
   const pni_site_layer *own = &p->layer[l];
   for (int64_t j = 0, cols; j < own->out; j += cols) {
-    const REAL *b = NAME(panel)(own, e ? r->u : r->w, j);
     cols = STEP(j, own->out);
-    for (int64_t t = 0, rows; t < n; t += rows) {
-      MATRIX a = NAME(inputs)(p, r, l, first + t, at + t);
-      REAL *out = NAME(nodes)(p, r->h, l, at + t) + j * LANES, *d = NAME(nodes)(p, r->d, l, at + t) + j * LANES;
-      rows = STEP(t, n);
-      if (e && l == 0)
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, true, true, out, d, e + t * LANES);
-      else if (e)
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, false, true, out, d, e + t * LANES);
-      else if (l == 0)
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, true, false, out, d, out);
-      else
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, false, false, out, d, out);
-    }
+    for (int64_t from = 0; from < own->in; from += NAME(block))
+      for (int64_t t = 0, rows; t < n; t += rows) {
+        rows = STEP(t, n);
+        NAME(forward_tile)((int)rows, (int)cols, p, r, l, first, t, at, j, from, e);
+      }
   }
 }
 
@@ -165,6 +179,13 @@ FN void NAME(gather)(const int rows, const int cols, MATRIX h, MATRIX d, int64_t
   }
 }
 
+/* Rows of `cols` columns of d side by side: far apart they would share few places of a cache. */
+FN MATRIX NAME(packed)(MATRIX d, int64_t n, int64_t cols, REAL *room) {
+  for (int64_t t = 0; t < n; t++)
+    memcpy(room + t * cols * LANES, d.at + t * d.row, (size_t)(cols * LANES) * sizeof *room);
+  return (MATRIX){room, cols * LANES, LANES};
+}
+
 TARGET static void NAME(gather_all)(const pni_site_problem *p, const pni_site_room *r, int l, int64_t first, int64_t n,
                                     int64_t at) {
   static const REAL one = 1;
@@ -174,6 +195,7 @@ TARGET static void NAME(gather_all)(const pni_site_problem *p, const pni_site_ro
     MATRIX d = {NAME(nodes)(p, r->d, l, at) + j * LANES, own->out * LANES, LANES};
     REAL *g = (REAL *)(uintptr_t)NAME(panel)(own, r->g, j);
     cols = STEP(j, own->out);
+    if (own->in > 8 * SIDE) d = NAME(packed)(d, n, cols, (REAL *)r->spare + p->tile * LANES);
     for (int64_t i = 0, rows; i < own->in; i += rows) {
       MATRIX a = {h.at + i * h.col, h.col, h.row};
       rows = STEP(i, own->in);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "site_run.h"
 
-enum { TILE_BYTES = 1 << 19, ALIGN = 64, UNITS = 16 };
+enum { TILE_BYTES = 1 << 20, ALIGN = 64, UNITS = 16 };
 
 typedef struct {
   pn_context *c;
