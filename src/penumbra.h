@@ -1192,7 +1192,7 @@ typedef struct pn_site_options {
   pn_tensor *weights; /* [N], exponents of the likelihood of each datum, or NULL */
   int64_t draws;      /* of the weights */
   int each;           /* a site for each datum, or only their product */
-  size_t budget;      /* bytes that intermediate results may hold, about; 0: 64 MiB. Results do not depend on it */
+  size_t budget;      /* bytes for intermediate results, about, which change none; 0: 64 MiB, less under a limit */
 } pn_site_options;
 
 typedef struct pn_sites {

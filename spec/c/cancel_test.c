@@ -23,6 +23,12 @@ static const char *const scripts[] = {
     "while true do f(x) end",
     "local s = ('x'):rep(1 << 16) while true do s:find(('.-'):rep(6) .. 'b') end",
     "local t = {} for i = 1, 20000 do t[i] = -i end while true do table.sort(t) end",
+    "local pn = require 'penumbra' local net = pn.nn.linear(50, 40) local x, y = pn.randn(300, 50), pn.zeros(300, 40) "
+    "local q = pn.dist.normal(pn.zeros(2040), 1):independent(1) "
+    "while true do pn.continual.site_sums(net, x, y, {likelihood = 'bernoulli', posterior = q}) end",
+    "local pn = require 'penumbra' local net = pn.nn.linear(50, 40) local x, y = pn.randn(300, 50), pn.zeros(300, 40) "
+    "local q = pn.dist.normal(pn.zeros(2040), 1):independent(1) "
+    "while true do pn.continual.sites(net, x, y, {likelihood = 'bernoulli', posterior = q}) end",
     "while true do coroutine.wrap(function() for k = 1, 50 do coroutine.yield() end end)() end",
 };
 

@@ -96,7 +96,7 @@ end
 
 local function check_draws(kind, net, S)
   local case = cases[kind]
-  local x, y, q = pn.randn { 6, 3 }, case.y(6), posterior(net)
+  local x, y, q = pn.randn { 6, net:parameters()[1]:size(1) }, case.y(6), posterior(net)
   local mean, scale = q:mean(), q:variance():sqrt()
   local eps = noise(net, S, pn.generator(3))
   local g, value = gradients(net, x, eps, mean, scale, function(f, n) return case.log_p(f, y[{ n }]) end)
@@ -140,6 +140,12 @@ describe("the passes of sites", function()
       check_draws("gaussian", network({ 3, 4, 2 }, { f }), 3)
     end)
   end
+
+  it("take wide layers", function()
+    pn.seed(26)
+    check_draws("categorical", network({ 270, 9, 5 }, { nn.relu() }), 2)
+    check_draws("bernoulli", network({ 3, 150, 1 }, { nn.tanh() }), 2)
+  end)
 
   it("take a lone layer, and an activation at the end", function()
     pn.seed(23)

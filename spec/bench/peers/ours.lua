@@ -224,5 +224,12 @@ function groups.switching()
   require "switching".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data", wanted)
 end
 
+function groups.sites()
+  local rows = require "sites"
+  for _, row in ipairs(rows) do
+    for _, call in ipairs(rows.calls(row)) do print_row(call[1], "eager", time(call[2]) / call[3]) end
+  end
+end
+
 local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))
 group()

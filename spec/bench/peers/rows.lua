@@ -143,6 +143,14 @@ for _, r in ipairs{{"eight_schools", "eight schools", "mean-field", 10},
   end
 end
 
+-- A draw of the weights for all data.
+for _, name in ipairs{"Yacht", "Spam", "MNIST"} do
+  add{group = "sites", key = "sites, " .. name, title = ("sites of each datum, %s, a draw"):format(name), unit = "us",
+    must = {peer = 1}, dtype = "float32"}
+  add{group = "sites", key = "sums of sites, " .. name, title = ("sums of sites, %s, a draw"):format(name), unit = "us",
+    must = {peer = 1}, dtype = "float32"}
+end
+
 -- Rows of the keys "name what n" of ours.lua. Special-function ones should be three times as fast as PyTorch.
 local special = {gamma = true, beta = true, dirichlet = true, student_t = true}
 

@@ -220,14 +220,19 @@ static void release(C *c, operands *a) {
 /* ---- results ---- */
 
 /* Natural parameters of one site, or of all together, from sums over draws of g and g eps; what the site says of the
- * posterior by the way. */
-static double finish(const pni_site_problem *p, int dtype, const double *sum, const double *product, int64_t row,
-                     const pn_sites *out) {
+ * posterior by the way. x: inputs of the one datum; then the sum of g of the first layer's first input has a factor 1,
+ * and it is that of all inputs but for theirs. NULL: sums of all data. */
+static double finish(const pni_site_problem *p, int dtype, const double *sum, const double *product, const void *x,
+                     int64_t row, const pn_sites *out) {
   double all = 0, draws = (double)p->draws;
   void *eta = pni_data(out->precision_mean), *lambda = pni_data(out->precision);
   EACH_WEIGHT(p, to, at) {
-    double m = number(p->mean, dtype, at), s = number(p->scale, dtype, at);
-    double l = -product[at] / (draws * s), e = sum[at] / draws + l * m;
+    double m = number(p->mean, dtype, at), s = number(p->scale, dtype, at), g = sum[at];
+    if (x && layer == 0) {
+      g = sum[pni_site_place(&p->layer[0], 0, j)];
+      if (i < p->layer[0].in) g *= number(x, dtype, i);
+    }
+    double l = -product[at] / (draws * s), e = g / draws + l * m;
     put(eta, dtype, row * p->weights + to, e);
     put(lambda, dtype, row * p->weights + to, l);
     all += e * m - l * (m * m + s * s) / 2;
@@ -244,7 +249,7 @@ static pn_status total(C *c, pni_site_problem *p, int dtype, size_t budget, cons
   s.product = s.sum + p->weights;
   p->totals = true;
   if (pni_site_run(c, p, dtype, budget, &s) == PN_OK) {
-    finish(p, dtype, s.sum, s.product, 0, out);
+    finish(p, dtype, s.sum, s.product, NULL, 0, out);
     for (int64_t n = 0; n < p->num_data; n++) {
       put(pni_data(out->expected_log_likelihood), dtype, n, s.value[n] / (double)p->draws);
       put(pni_data(out->expected_log_site), dtype, n, s.site[n] / (double)p->draws);
@@ -252,6 +257,29 @@ static pn_status total(C *c, pni_site_problem *p, int dtype, size_t budget, cons
   }
   pni_free(c, sums, bytes);
   return c->status;
+}
+
+typedef struct {
+  const pni_site_problem *p;
+  const pni_site_sums *s;
+  const pn_sites *out;
+  int64_t first;
+  int dtype;
+} finishing;
+enum { FINISHED = 100000 }; /* weights that a thread finishes at a time, at least */
+
+/* Results of data begin .. end - 1 of a part. */
+static void finish_some(void *data, int64_t begin, int64_t end) {
+  const finishing *f = data;
+  const pni_site_problem *p = f->p;
+  size_t row = (size_t)p->layer[0].in * (f->dtype == PN_FLOAT64 ? 8 : 4);
+  for (int64_t k = begin; k < end; k++) {
+    const double *own = f->s->each + 2 * k * p->weights;
+    const char *x = (const char *)p->x + (size_t)k * row;
+    double says = finish(p, f->dtype, own, own + p->weights, x, f->first + k, f->out);
+    put(pni_data(f->out->expected_log_likelihood), f->dtype, f->first + k, f->s->value[k] / (double)p->draws);
+    put(pni_data(f->out->expected_log_site), f->dtype, f->first + k, says);
+  }
 }
 
 /* Data first .. first + n - 1 of the problem. */
@@ -267,13 +295,8 @@ static pn_status some(C *c, const pni_site_problem *all, int dtype, size_t budge
   memset(sums, 0, (size_t)(n * (2 * p.weights + 1)) * sizeof(double));
   pni_site_sums s = {.value = sums, .each = sums + n};
   if (pni_site_run(c, &p, dtype, budget, &s)) return c->status;
-  for (int64_t k = 0; k < n; k++) {
-    const double *own = s.each + 2 * k * p.weights;
-    double says = finish(&p, dtype, own, own + p.weights, first + k, out);
-    put(pni_data(out->expected_log_likelihood), dtype, first + k, s.value[k] / (double)p.draws);
-    put(pni_data(out->expected_log_site), dtype, first + k, says);
-  }
-  return PN_OK;
+  return pni_parallel(c, n, 1 + FINISHED / p.weights, finish_some,
+                      &(finishing){.p = &p, .s = &s, .out = out, .first = first, .dtype = dtype});
 }
 
 /* As many data at a time as the budget has sums for; each part draws the same weights. */
@@ -290,6 +313,18 @@ static pn_status one_by_one(C *c, pni_site_problem *p, int dtype, size_t budget,
   return c->status;
 }
 
+/* Where memory is limited, a quarter of what is left. */
+static size_t room_of(const C *c) {
+  size_t used = c->held - c->pooled, left = c->limit > used ? (c->limit - used) / 4 : 0;
+  return c->limit && left < DEFAULT_BUDGET ? left + 1 : DEFAULT_BUDGET;
+}
+
+static pn_tensor *result(C *c, int dtype, int ndim, const int64_t *shape) {
+  pni_spec s = {.dtype = dtype, .ndim = ndim};
+  memcpy(s.shape, shape, (size_t)ndim * sizeof *shape);
+  return pni_failed(c) ? NULL : pni_scoped(c, pni_tensor_new(c, &s));
+}
+
 pn_status pn_gaussian_sites(pn_context *c, const pn_site_options *o, pn_tensor *x, pn_tensor *y, pn_rng *rng,
                             pn_sites *out) {
   pni_site_problem p = {0};
@@ -297,12 +332,11 @@ pn_status pn_gaussian_sites(pn_context *c, const pn_site_options *o, pn_tensor *
   pn_sites made;
   if (pni_failed(c) || check(c, o, x, y, &p)) return c->status;
   int64_t shape[] = {p.num_data, p.weights};
-  pn_dtype dtype = (pn_dtype)x->dtype;
-  made.expected_log_likelihood = pn_zeros(c, dtype, 1, shape);
-  made.expected_log_site = pn_zeros(c, dtype, 1, shape);
-  made.precision_mean = pn_zeros(c, dtype, o->each ? 2 : 1, o->each ? shape : shape + 1);
-  made.precision = pn_zeros(c, dtype, o->each ? 2 : 1, o->each ? shape : shape + 1);
-  size_t budget = o->budget ? o->budget : DEFAULT_BUDGET;
+  made.expected_log_likelihood = result(c, x->dtype, 1, shape);
+  made.expected_log_site = result(c, x->dtype, 1, shape);
+  made.precision_mean = result(c, x->dtype, o->each ? 2 : 1, o->each ? shape : shape + 1);
+  made.precision = result(c, x->dtype, o->each ? 2 : 1, o->each ? shape : shape + 1);
+  size_t budget = o->budget ? o->budget : room_of(c);
   if (!pni_failed(c) && prepare(c, o, x, y, rng, &p, &a) == PN_OK) {
     if (o->each)
       one_by_one(c, &p, x->dtype, budget, &made);

@@ -76,10 +76,10 @@ typedef struct pni_site_kernels {
   void (*pass)(const pni_site_problem *p, const pni_site_room *r, int64_t group, int64_t first, int64_t n, int64_t at);
   /* Once all data have passed a group: sum += g, product += g eps; g is cleared. */
   void (*close)(const pni_site_problem *p, const pni_site_room *r);
-  /* sum and product, added over draws, go to their totals and are cleared. */
+  /* sum and product, added over draws, go to their totals. */
   void (*fold)(const pni_site_problem *p, const pni_site_room *r);
   /* Sums of g and g eps over draws of data 0 .. n - 1 and a panel of columns of a layer, from column j on, are added to
-   * out[2 k] and out[2 k + 1], [P] each of datum k. The `groups` rooms are `apart` elements from r. */
+   * out[2 k] and out[2 k + 1], [P] each of datum k; of the first layer's g, which is x d, to that of input 0 those of d. The `groups` rooms are `apart` elements from r. */
   void (*collect)(const pni_site_problem *p, const pni_site_room *r, int64_t groups, int64_t apart, int64_t n, int l,
                   int64_t j, double *out);
 } pni_site_kernels;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "../../base/processor.h"
 #include "../../math/vector/vector.h"
+#include "lane_totals.h"
 #include "site_pass.h"
 #if PNI_CPU_X86
 #include <immintrin.h>
@@ -15,6 +16,7 @@
 #define NAME(f) f##_base
 #define TARGET
 #define WIDTH         4
+#define HALVES        PNI_HALVES_4
 #define MADD(x, y, z) ((x) * (y) + (z))
 #include "site_pass_real.h"
 
@@ -22,12 +24,14 @@
 #define NAME(f)       f##_avx2
 #define TARGET        PNI_TARGET_AVX2
 #define WIDTH         8
+#define HALVES        PNI_HALVES_8
 #define MADD(x, y, z) _mm256_fmadd_ps(x, y, z)
 #include "site_pass_real.h"
 
 #define NAME(f)       f##_avx512
 #define TARGET        PNI_TARGET_AVX512
 #define WIDTH         16
+#define HALVES        PNI_HALVES_16
 #define MADD(x, y, z) _mm512_fmadd_ps(x, y, z)
 #include "site_pass_real.h"
 

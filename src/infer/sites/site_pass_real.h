@@ -1,6 +1,6 @@
 /*
 ** site_pass_real.h: see site_pass.h. The passes for one element type and one instruction set: included with REAL,
-** NAME(name), TARGET, WIDTH (lanes of the widest vector), MADD(x, y, z) = x y + z, VECTOR(function, x, y, n) and NORMAL(key, position, begin, end, out).
+** NAME(name), TARGET, WIDTH (lanes of the widest vector), HALVES (lane_totals.h), MADD(x, y, z) = x y + z, VECTOR(function, x, y, n) and NORMAL(key, position, begin, end, out).
 */
 
 #define FN    static inline __attribute__((always_inline)) TARGET
@@ -11,6 +11,8 @@ typedef REAL VEC __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeo
 #define STORE(p, x) (*(VEC *)(void *)(p) = (x))
 enum { NAME(tile_side) = PNI_SITE_PANEL };
 #define SIDE NAME(tile_side)
+
+#include "site_node_real.h"
 
 /* ---- products ---- */
 
@@ -71,19 +73,26 @@ FN const REAL *NAME(panel)(const pni_site_layer *own, const void *weights, int64
   return (const REAL *)weights + (own->at + j * own->rows) * LANES;
 }
 
-/* Data of a tile times a panel of weights; without `d` they are stored, with it times d added to e: what the weights `b`
+/* Inputs that are multiplied at a time: their weights of a panel stay in the first cache from datum to datum. */
+enum { NAME(block) = 128 };
+
+/* Data of a tile times a panel of weights, the inputs from `from` on; without `d` they are stored, with it times d added to e: what the weights `b`
  * would make of the outputs, to first order. */
-FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, MATRIX a, const REAL *b,
+FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, MATRIX a, const REAL *b, int64_t from,
                      const bool single, const bool says, REAL *out, const REAL *d, REAL *e) {
+  const int64_t row = own->out * LANES, k = own->in - from < NAME(block) ? own->in - from : NAME(block);
   for (int v = 0; v < LANES; v += WIDTH) {
     VEC sum[SIDE * SIDE];
     const REAL *bias = b + own->in * cols * LANES + v;
-    PNI_UNROLL for (int r = 0; r < rows; r++) PNI_UNROLL for (int c = 0; c < cols; c++) sum[r * cols + c] =
-        own->rows > own->in ? LOAD(bias + c * LANES) : (VEC){0};
-    MATRIX part = {single ? a.at : a.at + v, a.row, a.col};
-    NAME(multiply)(sum, part, (MATRIX){b + v, cols * LANES, LANES}, own->in, rows, cols, single);
+    PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = (VEC){0};
+    if (from == 0 && own->rows > own->in)
+      PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = LOAD(bias + s % cols * LANES);
+    if (from > 0 && !says)
+      PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = LOAD(out + s / cols * row + s % cols * LANES + v);
+    MATRIX part = {a.at + from * a.col + (single ? 0 : v), a.row, a.col};
+    NAME(multiply)(sum, part, (MATRIX){b + from * cols * LANES + v, cols * LANES, LANES}, k, rows, cols, single);
     PNI_UNROLL for (int r = 0; r < rows; r++) {
-      const int64_t at = r * own->out * LANES + v;
+      const int64_t at = r * row + v;
       if (!says) {
         PNI_UNROLL for (int c = 0; c < cols; c++) STORE(out + at + c * LANES, sum[r * cols + c]);
         continue;
@@ -95,26 +104,33 @@ FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, 
   }
 }
 
+FN void NAME(forward_tile)(int rows, int cols, const pni_site_problem *p, const pni_site_room *r, int l, int64_t first,
+                           int64_t t, int64_t at, int64_t j, int64_t from, REAL *e) {
+  const pni_site_layer *own = &p->layer[l];
+  const REAL *b = NAME(panel)(own, e ? r->u : r->w, j);
+  MATRIX a = NAME(inputs)(p, r, l, first + t, at + t);
+  REAL *out = NAME(nodes)(p, r->h, l, at + t) + j * LANES, *d = NAME(nodes)(p, r->d, l, at + t) + j * LANES;
+  if (e && l == 0)
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, true, true, out, d, e + t * LANES);
+  else if (e)
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, false, true, out, d, e + t * LANES);
+  else if (l == 0)
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, true, false, out, d, out);
+  else
+    BY_SIDES(NAME(affine), rows, cols, own, a, b, from, false, false, out, d, out);
+}
+
 /* Inputs of layer l's nodes into h; or, with e, what u says. */
 TARGET static void NAME(forward)(const pni_site_problem *p, const pni_site_room *r, int l, int64_t first, int64_t n,
                                  int64_t at, REAL *e) {
   const pni_site_layer *own = &p->layer[l];
   for (int64_t j = 0, cols; j < own->out; j += cols) {
-    const REAL *b = NAME(panel)(own, e ? r->u : r->w, j);
     cols = STEP(j, own->out);
-    for (int64_t t = 0, rows; t < n; t += rows) {
-      MATRIX a = NAME(inputs)(p, r, l, first + t, at + t);
-      REAL *out = NAME(nodes)(p, r->h, l, at + t) + j * LANES, *d = NAME(nodes)(p, r->d, l, at + t) + j * LANES;
-      rows = STEP(t, n);
-      if (e && l == 0)
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, true, true, out, d, e + t * LANES);
-      else if (e)
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, false, true, out, d, e + t * LANES);
-      else if (l == 0)
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, true, false, out, d, out);
-      else
-        BY_SIDES(NAME(affine), rows, cols, own, a, b, false, false, out, d, out);
-    }
+    for (int64_t from = 0; from < own->in; from += NAME(block))
+      for (int64_t t = 0, rows; t < n; t += rows) {
+        rows = STEP(t, n);
+        NAME(forward_tile)((int)rows, (int)cols, p, r, l, first, t, at, j, from, e);
+      }
   }
 }
 
@@ -165,6 +181,13 @@ FN void NAME(gather)(const int rows, const int cols, MATRIX h, MATRIX d, int64_t
   }
 }
 
+/* Rows of `cols` columns of d side by side: far apart they would share few places of a cache. */
+FN MATRIX NAME(packed)(MATRIX d, int64_t n, int64_t cols, REAL *room) {
+  for (int64_t t = 0; t < n; t++)
+    memcpy(room + t * cols * LANES, d.at + t * d.row, (size_t)(cols * LANES) * sizeof *room);
+  return (MATRIX){room, cols * LANES, LANES};
+}
+
 TARGET static void NAME(gather_all)(const pni_site_problem *p, const pni_site_room *r, int l, int64_t first, int64_t n,
                                     int64_t at) {
   static const REAL one = 1;
@@ -174,6 +197,7 @@ TARGET static void NAME(gather_all)(const pni_site_problem *p, const pni_site_ro
     MATRIX d = {NAME(nodes)(p, r->d, l, at) + j * LANES, own->out * LANES, LANES};
     REAL *g = (REAL *)(uintptr_t)NAME(panel)(own, r->g, j);
     cols = STEP(j, own->out);
+    if (own->in > 8 * SIDE) d = NAME(packed)(d, n, cols, (REAL *)r->spare + p->tile * LANES);
     for (int64_t i = 0, rows; i < own->in; i += rows) {
       MATRIX a = {h.at + i * h.col, h.col, h.row};
       rows = STEP(i, own->in);
@@ -185,152 +209,6 @@ TARGET static void NAME(gather_all)(const pni_site_problem *p, const pni_site_ro
     if (own->rows > own->in)
       BY_SIDES(NAME(gather), 1, cols, ((MATRIX){&one, 0, 0}), d, n, g + own->in * cols * LANES, true);
   }
-}
-
-/* ---- activations ---- */
-
-/* h = f(h) and d = f'(h), n numbers; spare has room for as many. */
-#define EACH for (int64_t k = 0; k < n; k++)
-
-TARGET static void NAME(bend)(REAL *restrict h, REAL *restrict d, REAL *restrict spare, int64_t n, REAL below,
-                              REAL scale) {
-  EACH spare[k] = h[k] < 0 ? h[k] : 0;
-  VECTOR(expm1, spare, spare, n);
-  EACH {
-    d[k] = scale * (h[k] > 0 ? 1 : below * (spare[k] + 1));
-    h[k] = scale * (h[k] > 0 ? h[k] : below * spare[k]);
-  }
-}
-
-TARGET static void NAME(gelu)(REAL *restrict h, REAL *restrict d, REAL *restrict spare, int64_t n) {
-  EACH spare[k] = h[k] * h[k] * (REAL)-0.5;
-  VECTOR(exp, spare, spare, n);
-  VECTOR(ndtr, h, d, n);
-  EACH {
-    REAL a = h[k];
-    h[k] = a * d[k];
-    d[k] += a * spare[k] * (REAL)0.39894228040143267794;
-  }
-}
-
-/* Of straight pieces, and of closed slopes in the value. */
-TARGET static void NAME(straight)(const pni_site_layer *l, REAL *restrict h, REAL *restrict d, int64_t n) {
-  const REAL low = (REAL)l->first, high = (REAL)l->second, slope = (REAL)l->slope, shift = (REAL)l->shift;
-  if (l->activation == PNI_SITE_RELU) EACH {
-      d[k] = h[k] > 0 ? 1 : low;
-      h[k] = h[k] * d[k];
-    }
-  else if (l->activation == PNI_SITE_SOFTSIGN)
-    EACH {
-      REAL size = 1 / (1 + (h[k] < 0 ? -h[k] : h[k]));
-      d[k] = size * size;
-      h[k] = h[k] * size;
-    }
-  else
-    EACH {
-      REAL a = slope * h[k] + shift;
-      d[k] = a > low && a < high ? slope : 0;
-      h[k] = a < low ? low : a > high ? high : a;
-    }
-}
-
-TARGET static void NAME(activate)(const pni_site_layer *l, REAL *restrict h, REAL *restrict d, REAL *restrict spare,
-                                  int64_t n) {
-  switch (l->activation) {
-  case PNI_SITE_IDENTITY: return;
-  case PNI_SITE_TANH:
-    VECTOR(tanh, h, h, n);
-    EACH d[k] = 1 - h[k] * h[k];
-    return;
-  case PNI_SITE_SIGMOID:
-    VECTOR(sigmoid, h, h, n);
-    EACH d[k] = h[k] * (1 - h[k]);
-    return;
-  case PNI_SITE_SOFTPLUS:
-    VECTOR(sigmoid, h, d, n);
-    VECTOR(softplus, h, h, n);
-    return;
-  case PNI_SITE_SILU:
-    VECTOR(sigmoid, h, spare, n);
-    EACH {
-      d[k] = spare[k] * (1 + h[k] * (1 - spare[k]));
-      h[k] = h[k] * spare[k];
-    }
-    return;
-  case PNI_SITE_GELU: NAME(gelu)(h, d, spare, n); return;
-  case PNI_SITE_ELU: NAME(bend)(h, d, spare, n, (REAL)l->first, (REAL)l->second); return;
-  default: NAME(straight)(l, h, d, n);
-  }
-}
-
-/* ---- likelihoods: value [n, 16] and derivatives d in the outputs f, [n, out, 16] ---- */
-
-TARGET static void NAME(gaussian)(const pni_site_problem *p, const REAL *y, const REAL *restrict f, REAL *restrict d,
-                                  REAL *restrict value, int64_t n, int64_t out) {
-  const REAL inverse = (REAL)(1 / p->noise_scale), square = (REAL)(1 / (p->noise_scale * p->noise_scale));
-  const REAL constant = (REAL)(-(double)out * (log(p->noise_scale) + 0.91893853320467274178));
-  for (int64_t t = 0; t < n; t++, value += LANES) {
-    for (int k = 0; k < LANES; k++) value[k] = constant;
-    for (int64_t j = 0; j < out; j++, f += LANES, d += LANES, y++)
-      for (int k = 0; k < LANES; k++) {
-        REAL off = *y - f[k];
-        value[k] -= (off * inverse) * (off * inverse) * (REAL)0.5;
-        d[k] = off * square;
-      }
-  }
-}
-
-TARGET static void NAME(bernoulli)(const REAL *y, const REAL *restrict f, REAL *restrict d, REAL *restrict value,
-                                   REAL *restrict spare, int64_t n, int64_t out) {
-  for (int64_t e = 0; e < n * out; e++)
-    for (int k = 0; k < LANES; k++) spare[e * LANES + k] = (1 - 2 * y[e]) * f[e * LANES + k];
-  VECTOR(softplus, spare, spare, n * out * LANES);
-  VECTOR(sigmoid, f, d, n * out * LANES);
-  for (int64_t t = 0; t < n; t++, value += LANES) {
-    for (int k = 0; k < LANES; k++) value[k] = 0;
-    for (int64_t j = 0; j < out; j++, spare += LANES, d += LANES, y++)
-      for (int k = 0; k < LANES; k++) {
-        value[k] -= spare[k];
-        d[k] = *y - d[k];
-      }
-  }
-}
-
-/* log softmax: f_y - m - log sum e^(f - m), m the largest. */
-TARGET static void NAME(categorical)(const int64_t *y, const REAL *restrict f, REAL *restrict d, REAL *restrict value,
-                                     REAL *restrict spare, int64_t n, int64_t out) {
-  for (int64_t t = 0; t < n; t++) {
-    const REAL *from = f + t * out * LANES;
-    REAL *v = value + t * LANES, *to = d + t * out * LANES;
-    for (int k = 0; k < LANES; k++) v[k] = from[k];
-    for (int64_t e = LANES; e < out * LANES; e += LANES)
-      for (int k = 0; k < LANES; k++) v[k] = from[e + k] > v[k] ? from[e + k] : v[k];
-    for (int64_t e = 0; e < out * LANES; e += LANES)
-      for (int k = 0; k < LANES; k++) to[e + k] = from[e + k] - v[k];
-  }
-  VECTOR(exp, d, d, n * out * LANES);
-  for (int64_t t = 0; t < n; t++) {
-    REAL *to = d + t * out * LANES, *s = spare + t * LANES;
-    for (int k = 0; k < LANES; k++) s[k] = 0;
-    for (int64_t e = 0; e < out * LANES; e += LANES)
-      for (int k = 0; k < LANES; k++) s[k] += to[e + k];
-    for (int64_t e = 0; e < out * LANES; e += LANES)
-      for (int k = 0; k < LANES; k++) to[e + k] = -to[e + k] / s[k];
-    for (int k = 0; k < LANES; k++) {
-      to[y[t] * LANES + k] += 1;
-      value[t * LANES + k] = f[(t * out + y[t]) * LANES + k] - value[t * LANES + k];
-    }
-  }
-  VECTOR(log, spare, spare, n * LANES);
-  for (int64_t e = 0; e < n * LANES; e++) value[e] -= spare[e];
-}
-#undef EACH
-
-FN double NAME(lane_sum)(const REAL *x) {
-  double s[4] = {0};
-  for (int k = 0; k < LANES; k += 4)
-    for (int c = 0; c < 4; c++) s[c] += (double)x[k + c];
-  return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
 /* Exponents of the data; lanes past the last draw count nothing. */
@@ -414,68 +292,107 @@ TARGET static void NAME(close)(const pni_site_problem *p, const pni_site_room *r
 }
 
 TARGET static void NAME(fold)(const pni_site_problem *p, const pni_site_room *r) {
-  REAL *sum = r->sum, *product = r->product;
+  const REAL *sum = r->sum, *product = r->product;
   for (int64_t i = 0; i < p->weights; i++) {
     r->sum_total[i] = NAME(lane_sum)(sum + i * LANES);
     r->product_total[i] = NAME(lane_sum)(product + i * LANES);
   }
-  memset(sum, 0, (size_t)(p->weights * LANES) * sizeof *sum);
-  memset(product, 0, (size_t)(p->weights * LANES) * sizeof *product);
 }
 
 /* ---- sites one by one ---- */
 
-/* The sum of all 16 lanes of s[k], vectors of WIDTH of them added up already. */
-FN double NAME(total)(VEC s) {
-  REAL v[WIDTH];
-  STORE(v, s);
-  PNI_UNROLL for (int half = WIDTH / 2; half > 0; half /= 2) PNI_UNROLL for (int k = 0; k < half; k++) v[k] +=
-      v[k + half];
-  return (double)v[0];
+/* s[0] = the sums of the lanes of s[0] .. s[WIDTH - 1]. */
+FN void NAME(totals)(VEC *s) {
+#ifdef PNI_HAS_HALVES
+#define FOLD(L)                                                                                                        \
+  PNI_UNROLL for (int k = 0; k < L / 2; k++) s[k] = __builtin_shufflevector(s[2 * k], s[2 * k + 1], HALVES(L, 0)) +    \
+                                                    __builtin_shufflevector(s[2 * k], s[2 * k + 1], HALVES(L, 1));
+#if WIDTH >= 16
+  FOLD(16)
+#endif
+#if WIDTH >= 8
+  FOLD(8)
+#endif
+#if WIDTH >= 4
+  FOLD(4)
+#endif
+  FOLD(2)
+#undef FOLD
+#else
+  REAL sum[WIDTH], v[WIDTH];
+  for (int k = 0; k < WIDTH; k++) {
+    STORE(v, s[k]);
+    for (int half = WIDTH / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; l++) v[l] = v[2 * l] + v[2 * l + 1];
+    sum[k] = v[0];
+  }
+  s[0] = LOAD(sum);
+#endif
 }
 
-/* Of the first layer, whose inputs x are the same in all draws: d eps for `rows` data and `cols` inputs of one column. */
-FN void NAME(first_tile)(const int rows, const int cols, const pni_site_problem *p, MATRIX d, MATRIX eps,
-                         int64_t groups, int64_t data, int64_t i, int64_t place, int64_t step, double *out) {
-  VEC sum[SIDE * SIDE];
-  PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = (VEC){0};
-  for (int v = 0; v < LANES; v += WIDTH) {
-    MATRIX a = {d.at + v, d.row, d.col}, b = {eps.at + v, eps.row, eps.col};
-    NAME(multiply)(sum, a, b, groups, rows, cols, false);
+/* out[k] += factor[k] times the sum of the lanes of s[k], n <= SIDE^2. */
+FN void NAME(add_totals)(const VEC *s, const int n, const double *factor, double *out) {
+  REAL v[SIDE * SIDE];
+  PNI_UNROLL for (int from = 0; from < n; from += WIDTH) {
+    VEC part[WIDTH];
+    PNI_UNROLL for (int k = 0; k < WIDTH; k++) part[k] = from + k < n ? s[from + k] : (VEC){0};
+    NAME(totals)(part);
+    STORE(v + from, part[0]);
+  }
+  for (int k = 0; k < n; k++) out[k] += factor[k] * (double)v[k];
+}
+
+/* Of the first layer, whose inputs x are the same in all draws: d eps, for `rows` data, `cols` inputs and a panel of
+ * columns of the weights. */
+FN void NAME(first_tile)(const int rows, const int cols, const int width, const pni_site_problem *p, MATRIX d,
+                         MATRIX eps, int64_t groups, int64_t data, int64_t i, double *out) {
+  const int64_t in = p->layer[0].in;
+  VEC sum[SIDE][SIDE * SIDE];
+  PNI_UNROLL for (int j = 0; j < width; j++) {
+    VEC own[SIDE * SIDE];
+    PNI_UNROLL for (int s = 0; s < rows * cols; s++) own[s] = (VEC){0};
+    for (int v = 0; v < LANES; v += WIDTH) {
+      MATRIX a = {d.at + j * LANES + v, d.row, d.col}, b = {eps.at + j * LANES + v, eps.row, eps.col};
+      NAME(multiply)(own, a, b, groups, rows, cols, false);
+    }
+    PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[j][s] = own[s];
   }
   for (int r = 0; r < rows; r++) {
-    const int64_t in = p->layer[0].in;
     const REAL *x = (const REAL *)p->x + (data + r) * in;
-    double *to = out + (2 * (data + r) + 1) * p->weights + place;
-    PNI_UNROLL for (int c = 0; c < cols; c++) to[c * step] +=
-        NAME(total)(sum[r * cols + c]) * (i + c < in ? (double)x[i + c] : 1);
+    double factor[SIDE * SIDE];
+    VEC own[SIDE * SIDE];
+    PNI_UNROLL for (int c = 0; c < cols; c++) PNI_UNROLL for (int j = 0; j < width; j++) {
+      own[c * width + j] = sum[j][r * cols + c];
+      factor[c * width + j] = i + c < in ? (double)x[i + c] : 1;
+    }
+    NAME(add_totals)(own, cols * width, factor, out + 2 * r * p->weights);
   }
 }
 
-TARGET static void NAME(collect_first)(const pni_site_problem *p, const pni_site_room *r, int64_t groups, int64_t apart,
-                                       int64_t n, int64_t j, int64_t width, double *out) {
+/* g is x times the sum of d, which stands in the place of the first input. */
+FN void NAME(collect_first)(const int width, const pni_site_problem *p, const pni_site_room *r, int64_t groups,
+                            int64_t apart, int64_t n, int64_t j, double *out) {
   const pni_site_layer *own = &p->layer[0];
   for (int64_t t = 0, rows; t < n; t += rows) {
     MATRIX d = {NAME(nodes)(p, r->d, 0, t) + j * LANES, own->out * LANES, apart};
+    double *to = out + 2 * t * p->weights + pni_site_place(own, 0, j);
     rows = STEP(t, n);
     for (int64_t i = 0, cols; i < own->rows; i += cols) {
-      int64_t place = pni_site_place(own, i, j);
-      MATRIX eps = {(const REAL *)r->eps + place * LANES, apart, width * LANES};
+      MATRIX eps = {(const REAL *)r->eps + pni_site_place(own, i, j) * LANES, apart, width * LANES};
       cols = STEP(i, own->rows);
-      BY_SIDES(NAME(first_tile), rows, cols, p, d, eps, groups, t, i, place, width, out);
+      BY_SIDES(NAME(first_tile), rows, cols, width, p, d, eps, groups, t, i, to + p->weights + i * width);
     }
-    for (int64_t k = 0; k < rows; k++) {
-      const REAL *x = (const REAL *)p->x + (t + k) * own->in;
-      double s = 0, *to = out + 2 * (t + k) * p->weights;
-      for (int64_t g = 0; g < groups; g++) s += NAME(lane_sum)(d.at + k * d.row + g * apart);
-      for (int64_t i = 0; i < own->rows; i++) to[pni_site_place(own, i, j)] += i < own->in ? s * (double)x[i] : s;
-    }
+    for (int64_t k = 0; k < rows; k++)
+      for (int c = 0; c < width; c++)
+        for (int64_t g = 0; g < groups; g++)
+          to[2 * k * p->weights + c] += NAME(lane_sum)(d.at + k * d.row + c * LANES + g * apart);
   }
 }
 
 /* `rows` inputs and a panel of columns of one datum: h d and h d eps. */
-FN void NAME(later_tile)(const int rows, const int cols, const MATRIX h, MATRIX d, MATRIX eps, int64_t groups,
-                         double *out, int64_t weights) {
+FN void NAME(later_tile)(const int rows, const int cols, MATRIX h, MATRIX d, MATRIX eps, int64_t groups, double *out,
+                         int64_t weights) {
+  static const double ones[SIDE * SIDE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   VEC sum[SIDE * SIDE], product[SIDE * SIDE];
   PNI_UNROLL for (int s = 0; s < rows * cols; s++) sum[s] = (VEC){0};
   PNI_UNROLL for (int s = 0; s < rows * cols; s++) product[s] = (VEC){0};
@@ -489,10 +406,8 @@ FN void NAME(later_tile)(const int rows, const int cols, const MATRIX h, MATRIX 
                  LOAD(eps.at + g * eps.row + (k * cols + c) * eps.col + v), product[k * cols + c]);
       }
   }
-  PNI_UNROLL for (int s = 0; s < rows * cols; s++) {
-    out[s] += NAME(total)(sum[s]);
-    out[weights + s] += NAME(total)(product[s]);
-  }
+  NAME(add_totals)(sum, rows * cols, ones, out);
+  NAME(add_totals)(product, rows * cols, ones, out + weights);
 }
 
 TARGET static void NAME(collect_later)(const pni_site_problem *p, const pni_site_room *r, int64_t groups, int64_t apart,
@@ -519,8 +434,10 @@ TARGET static void NAME(collect)(const pni_site_problem *p, const pni_site_room 
   const int64_t width = STEP(j, p->layer[l].out);
   if (l > 0)
     NAME(collect_later)(p, r, groups, apart, n, l, j, width, out);
+  else if (width == SIDE)
+    NAME(collect_first)(SIDE, p, r, groups, apart, n, j, out);
   else
-    for (int64_t c = 0; c < width; c++) NAME(collect_first)(p, r, groups, apart, n, j + c, width, out);
+    NAME(collect_first)(1, p, r, groups, apart, n, j, out);
 }
 
 static const pni_site_kernels NAME(kernels) = {NAME(draw), NAME(pass), NAME(close), NAME(fold), NAME(collect)};
@@ -538,3 +455,4 @@ static const pni_site_kernels NAME(kernels) = {NAME(draw), NAME(pass), NAME(clos
 #undef TARGET
 #undef WIDTH
 #undef MADD
+#undef HALVES

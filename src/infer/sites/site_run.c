@@ -7,7 +7,7 @@
 #include <string.h>
 #include "site_run.h"
 
-enum { TILE_BYTES = 1 << 19, ALIGN = 64, UNITS = 16 };
+enum { TILE_BYTES = 1 << 20, ALIGN = 64, UNITS = 16 };
 
 typedef struct {
   pn_context *c;
@@ -84,6 +84,9 @@ static void do_units(void *data, int64_t begin, int64_t end) {
     int64_t from = (j->first + k) * j->in_unit, to = from + j->in_unit < j->groups ? from + j->in_unit : j->groups;
     memset(r.value, 0, (size_t)j->p->num_data * sizeof(double));
     memset(r.site, 0, (size_t)j->p->num_data * sizeof(double));
+    memset(r.g, 0, (size_t)j->p->weights * PNI_SITE_LANES * real_of(j));
+    memset(r.sum, 0, (size_t)j->p->weights * PNI_SITE_LANES * real_of(j));
+    memset(r.product, 0, (size_t)j->p->weights * PNI_SITE_LANES * real_of(j));
     for (int64_t group = from; group < to; group++) {
       if (!pass_data(j, &r, group)) return;
       j->kernels->close(j->p, &r);
@@ -168,7 +171,7 @@ static pn_status rounds(run *j) {
 static int64_t within(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
 /* Groups whose sites are collected together, as adding up 16 lanes costs as much as some draws. */
-static int64_t collected(const pni_site_problem *p) { return within((1 << 18) / (p->weights + 1), 4, 16); }
+static int64_t collected(const pni_site_problem *p) { return within((1 << 15) / (p->weights + 1), 4, 16); }
 
 size_t pni_site_held(const pni_site_problem *p, int dtype) {
   return (size_t)(collected(p) * p->nodes * 2 * PNI_SITE_LANES) * real_size(dtype);
@@ -186,7 +189,7 @@ pn_status pni_site_run(pn_context *c, pni_site_problem *p, int dtype, size_t bud
   j.rooms = p->totals ? within((int64_t)(budget / (size_t)j.apart), 1, UNITS) : collected(p);
   if (p->totals) j.rooms = within((j.groups + j.in_unit - 1) / j.in_unit, 1, j.rooms);
   size_t bytes = (size_t)(j.rooms * j.apart);
-  if (!(j.room = pni_calloc(c, bytes))) return c->status;
+  if (!(j.room = pni_alloc(c, bytes))) return c->status;
   rounds(&j);
   pni_free(c, j.room, bytes);
   return c->status;
