@@ -41,7 +41,7 @@ local images = require "penumbra.models.image_network"
 
 local option = { model = "all", kind = "box", iterations = 4000, batch = 32, filters = 8, train = 5000, test = 100,
   samples = 32, seed = 1, lr = 0.005, particles = 8, network = "conv", minutes = 1e9, out = false,
-  quick = false, threads = 1 }
+  quick = false, threads = 1, weight = 0.3, encoder = "ladder", watch = 0, videos = "test" }
 local CONTEXT, AHEAD, SIDE, PIXELS = 20, 40, 32, 1024
 local o32 = { dtype = "float32" }
 
@@ -93,13 +93,13 @@ end
 -- The size of z: places of the ball and of the paddles.
 local function latent() return option.kind == "pong" and 6 or 2 end
 
--- The sizes of the paper: 10 states, 10 base matrices, a switch of 8, z of 2; variances of q below 0.03 and the weight
--- 0.3 of the pixels as in Fraccaro et al. 2017.
+-- The sizes of the paper: 10 states, 10 base matrices, a switch of 8, z of 2; variances of q below 0.03 and (by
+-- default, in all models) the weight 0.3 of the pixels as in Fraccaro et al. 2017.
 local function kvae(objective, paths)
   return function()
     return pn.models.kvae { size = PIXELS, encoder = encoder(2 * latent()), decoder = decoder(latent()),
       output = "bernoulli", scaling = "none", dtype = "float32", latent = latent(), state = 10, base = 10, units = 50,
-      latent_variance = 0.03, stable = false, reconstruction = 0.3, objective = objective, paths = paths,
+      latent_variance = 0.03, stable = false, reconstruction = option.weight, objective = objective, paths = paths,
       belief_paths = option.samples,
       init = { emission = 0.3, state_scale = 0.28, emission_scale = 0.17 }, jitter = 1e-6 }
   end
@@ -125,25 +125,33 @@ local function ladder()
     end }
 end
 
+-- The law of the pixels, whose logarithm the filter weighs as the autoencoders' objectives do.
 local function pixels()
   return pn.nn.module { net = decoder(latent()), forward = function(self, z)
     local shape = z:shape()
     local y = self.net(z:reshape { -1, latent() })
     shape[#shape] = PIXELS
-    return pn.dist.bernoulli { logits = (y:reshape(shape) / 15):tanh() * 15 } -- as penumbra.models.emission
+    local law = pn.dist.bernoulli { logits = (y:reshape(shape) / 15):tanh() * 15 } -- as penumbra.models.emission
+    return { event_shape = law.event_shape, log_prob = function(_, x) return law:log_prob(x) * option.weight end,
+      sample = function(_, how) return law:sample(how) end }
   end }
+end
+
+-- In "exact" a switch that is drawn tells of the state that it follows, in "published" it does not.
+local function arsgls(conditioning)
+  return function()
+    return pn.models.arsgls { size = PIXELS, scaling = "none", dtype = "float32", states = 10, switches = 8,
+      auxiliary = latent(), base = 10, hidden = { 64 }, transition_hidden = 64, particles = option.particles,
+      conditioning = conditioning, emission = pixels(), encoder = option.encoder == "ladder" and ladder() }
+  end
 end
 
 local models = {
   kvae_rb = kvae "rao_blackwellised", kvae_mc = kvae("monte_carlo", "joint"),
   kvae_marginal = kvae("monte_carlo", "marginal"),
-  arsgls = function()
-    return pn.models.arsgls { size = PIXELS, scaling = "none", dtype = "float32", states = 10, switches = 8,
-      auxiliary = latent(), base = 10, hidden = { 64 }, transition_hidden = 64, particles = option.particles,
-      emission = pixels(), encoder = ladder() }
-  end,
+  arsgls = arsgls "exact", arsgls_published = arsgls "published",
 }
-local all = { "kvae_rb", "kvae_mc", "kvae_marginal", "arsgls", "last", "other" }
+local all = { "kvae_rb", "kvae_mc", "kvae_marginal", "arsgls", "arsgls_published", "last", "other" }
 
 -- ---- training ----
 
@@ -159,8 +167,8 @@ local function path_of(name, model)
   return option.out and ("%s/%s_%s_%s"):format(option.out, option.kind, model or option.model, name)
 end
 
-local function train(name, m, videos)
-  local last, start = nil, pn.clock()
+local function train(name, m, videos, watched)
+  local last, start, watching = nil, pn.clock(), 0
   local s = m:fit { series = training_set(videos), window = CONTEXT, iterations = option.iterations,
     batch = option.batch, lr = option.lr, decay = 0.05, clip = 150, seed = option.seed,
     checkpoint = path_of("run.safetensors", name) or nil, resume = option.out and true or false,
@@ -170,7 +178,12 @@ local function train(name, m, videos)
         print(("%s: iteration %d, loss %.5f a pixel, %.0f s"):format(name, s.iteration, last, s.seconds))
         io.stdout:flush()
       end
-      return pn.clock() - start < 60 * option.minutes
+      if option.watch > 0 and s.iteration % option.watch == 0 then
+        watching = watching - pn.clock()
+        watched(s.iteration)
+        watching = watching + pn.clock()
+      end
+      return pn.clock() - start - watching < 60 * option.minutes
     end }
   print(("%s: %d iterations in %.1f minutes, loss %.5f"):format(name, s.iteration, s.seconds / 60, last or s.loss))
   return s.seconds
@@ -257,15 +270,30 @@ end
 
 -- ---- the run ----
 
+-- seconds: of the training that is over, nil on the way.
 local function report(name, far, same, seconds)
   local function mean(x, from, to) return x:slice(1, from, to):mean():item() end
   local last = CONTEXT + AHEAD
   local ten = CONTEXT + math.min(10, AHEAD)
   print(("%-14s W1: seen %.3f, ahead 1 to 10 %.3f, all %.3f, last %.3f; accuracy: seen %.4f, ahead %.4f; %.1f min")
     :format(name, mean(far, 1, CONTEXT), mean(far, CONTEXT + 1, ten), mean(far, CONTEXT + 1, last),
-      far[last]:item(), mean(same, 1, CONTEXT), mean(same, CONTEXT + 1, last), seconds / 60))
-  if option.out then
+      far[last]:item(), mean(same, 1, CONTEXT), mean(same, CONTEXT + 1, last), (seconds or 0) / 60))
+  io.stdout:flush()
+  if option.out and seconds then
     assert(pn.data.save_csv(path_of("scores.csv", name), pn.stack({ far, same }, 2)))
+  end
+end
+
+-- Samples of a model by name. Particles of a filter that is scored are as many as the samples.
+local function drawer(name, m)
+  if not name:find "^arsgls" then
+    return function(y) return smoothed_samples(m, y) end
+  end
+  return function(y)
+    m.particles = option.samples
+    local x = filtered_samples(m, y)
+    m.particles = option.particles
+    return x
   end
 end
 
@@ -275,9 +303,12 @@ local function run(name, videos, test)
   if not drawing then
     local m = models[name]()
     print(m)
-    seconds = train(name, m, videos)
+    drawing = drawer(name, m)
+    seconds = train(name, m, videos, function(iteration)
+      local far, same = scores(drawing, test)
+      report(("%s %d"):format(name, iteration), far, same)
+    end)
     pn.seed(option.seed)
-    function drawing(y) return (name == "arsgls" and filtered_samples or smoothed_samples)(m, y) end
   end
   local far, same, shown = scores(drawing, test)
   report(name, far, same, seconds)
@@ -290,8 +321,8 @@ pn.threads(option.threads)
 local names = option.model == "all" and all or { option.model }
 local train_videos = pn.data.ball_video(option.train, { kind = option.kind, steps = CONTEXT, seed = 1234,
   dtype = "float32" })
-local test_videos = pn.data.ball_video(option.test, { kind = option.kind, steps = CONTEXT + AHEAD, seed = 5678,
-  dtype = "float32" })
+local test_videos = pn.data.ball_video(option.test, { kind = option.kind, steps = CONTEXT + AHEAD,
+  seed = option.videos == "validation" and 4321 or 8765, dtype = "float32" })
 local found = {}
 for k, name in ipairs(names) do
   if not (models[name] or baselines[name]) then
