@@ -245,7 +245,7 @@ def keys(wanted):
             yield f"{kind} float32", 10
             yield f"{kind} float64", 10
         if wanted("growth"):
-            for n in (1, 10, 100):
+            for n in (1, 10, 30):
                 yield f"{kind} particles {n}", n
             for n in (8, 16, 32) if kind == "ARSGLS" else ():
                 yield f"{kind} states {n}", 10

@@ -104,7 +104,7 @@ for _, kind in ipairs{"RSGLS-ISSM", "ARSGLS"} do
       which = unit == "ms" and key ~= "forecast" and "replayed" or nil}
   end
   for _, dtype in ipairs{"float32", "float64"} do row(dtype, "step of training, " .. dtype, "ms", {peer = 5}) end
-  for _, n in ipairs{1, 10, 100} do row("particles " .. n, ("step, %d particles, float32"):format(n), "ms") end
+  for _, n in ipairs{1, 10, 30} do row("particles " .. n, ("step, %d particles, float32"):format(n), "ms") end
   for _, n in ipairs(kind == "ARSGLS" and {8, 16, 32} or {}) do
     row("states " .. n, ("step, state of %d, float32"):format(n), "ms")
   end

@@ -126,7 +126,7 @@ function switching.measure(print_row, time, folder, wanted)
     for _, dtype in ipairs(wanted "steps" and { "float32", "float64" } or {}) do
       train(print_row, folder, kind .. " " .. dtype, kind, { dtype = dtype })
     end
-    for _, n in ipairs(wanted "growth" and { 1, 10, 100 } or {}) do
+    for _, n in ipairs(wanted "growth" and { 1, 10, 30 } or {}) do
       train(print_row, folder, ("%s particles %d"):format(kind, n), kind, { particles = n })
     end
     for _, n in ipairs(wanted "growth" and kind == "ARSGLS" and { 8, 16, 32 } or {}) do
