@@ -2,6 +2,12 @@
 --- does to a belief (Kurle, Cseke, Klushyn, van der Smagt & Guennemann 2020, "Continual learning with Bayesian neural
 --- networks for non-stationary data").
 ---
+---     local learner = pn.continual.learner{network = net, likelihood = "categorical", memory = {size = 150},
+---       forget = pn.continual.bayesian_forgetting{rate = 0.05}}
+---     learner:observe(x, y, time)
+---
+--- The learner (pn.help "penumbra.continual.learner") is made of these parts, which serve without it too:
+---
 ---     local forget = pn.continual.bayesian_forgetting{rate = 0.05}
 ---     local p = forget:apply(q, prior, elapsed)
 ---
@@ -11,6 +17,7 @@
 ---     local next_q, report = pn.continual.gaussian_update(sites, p, q, {kept = kept, num_new = x:size(1)})
 -- help: pn.continual, part
 local adaptation = require "penumbra.continual.adaptation"
+local learner = require "penumbra.continual.learner"
 local memory = require "penumbra.continual.memory"
 local sites = require "penumbra.continual.sites"
 
@@ -104,6 +111,20 @@ end
 ---              posterior; report.clipped counts them (the paper has no such guard). Default 1e-3
 function continual.gaussian_update(factors, predecessor, posterior, given)
   return memory.gaussian_update(factors, predecessor, posterior, given)
+end
+
+--- learner{network =, likelihood =, ...}: a Bayesian network that learns from a stream of batches, keeps a memory of
+--- data that its normal law says least of, and forgets. Methods observe, predict, log_predictive, save; options, fields
+--- and what a report holds: pn.help "penumbra.continual.learner".
+function continual.learner(given)
+  return learner.new(given)
+end
+
+--- load(path, {network =, likelihood =, progress =}): the learner that learner:save wrote, which goes on to the same
+--- bits. network: of the same architecture; likelihood: the function, if it was one. Returns nil, message, code for a
+--- file that cannot be read; raises where it is of another network or holds no learner.
+function continual.load(path, given)
+  return learner.load(path, given)
 end
 
 return continual

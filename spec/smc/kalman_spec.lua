@@ -794,3 +794,12 @@ describe("discretisation", function()
     end, { f, q, c }))
   end)
 end)
+
+describe("an update that is refused", function()
+  it("names its cause below a Kalman step, whose own gradient is finite", function()
+    local core = require "penumbra.core"
+    local w, eye = pn.param(pn.zeros { 2 }), pn.eye(2)
+    local _, _, log_prob = core.kalman_step(w:sqrt(), eye, eye, nil, eye, pn.ones { 2 }, eye, nil, eye)
+    assert.error_matches(function() pn.optim.adam({ w }, { lr = 1e-2 }):step(-log_prob) end, "the derivative of 'sqrt'")
+  end)
+end)

@@ -81,7 +81,7 @@ static bool cause_in_gradients(pn_context *c, const pni_nodes *l, char *buf) {
   pn_tensor **g = pni_calloc(c, (size_t)l->n * sizeof *g);
   bool found = false;
   size_t mark = pn_scope_open(c);
-  int old = pn_set_no_grad(c, 1);
+  int old = pn_set_no_grad(c, 0); /* some vjps differentiate what they compute */
   if (g && pn_grad(c, l->v[l->n - 1], (int)l->n, l->v, 0, g) == PN_OK) {
     for (int64_t i = l->n - 1; i >= 0 && !found; i--) {
       pn_tensor *t = l->v[i];

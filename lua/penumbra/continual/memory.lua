@@ -181,6 +181,16 @@ local function kept_mask(s, kept)
   return s.form == "scalar" and m or m:unsqueeze(2), count
 end
 
+--- guarded(factor, predecessor, posterior, floor): the factor with precisions of at least the share `floor` of the
+--- predecessor's, the mean there that of the posterior; second how many were raised.
+function memory.guarded(factor, p, q, floor)
+  local least = p.precision * floor
+  local low = factor.precision:lt(least)
+  local raised = low:to(factor.precision:dtype()):sum():item()
+  return gaussian.like(factor, core.where(low, least * (q.precision_mean / q.precision), factor.precision_mean),
+    core.where(low, least, factor.precision)), math.tointeger(raised)
+end
+
 --- pn.continual.gaussian_update.
 function memory.gaussian_update(factors, predecessor, posterior, given)
   local where = "gaussian_update"
@@ -200,13 +210,8 @@ function memory.gaussian_update(factors, predecessor, posterior, given)
     end
     return q[name] - (s[name] * mask):sum(1)
   end
-  local eta, precision = updated "precision_mean", updated "precision"
-  local least = p.precision * o.floor
-  local low = precision:lt(least)
-  local clipped = low:to(precision:dtype()):sum():item()
-  eta = core.where(low, least * (q.precision_mean / q.precision), eta)
-  return gaussian.like(s, eta, core.where(low, least, precision)), { method = method,
-    clipped = math.tointeger(clipped) }
+  local next_q, clipped = memory.guarded(gaussian.like(s, updated "precision_mean", updated "precision"), p, q, o.floor)
+  return next_q, { method = method, clipped = clipped }
 end
 
 return memory

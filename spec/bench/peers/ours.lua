@@ -227,5 +227,9 @@ function groups.sites()
   end
 end
 
+function groups.switching()
+  require "switching".measure(print_row, time, (os.getenv "BUILD" or "build") .. "/peers-data", wanted)
+end
+
 local group = groups[arg[1]] or error("no group " .. tostring(arg[1]))
 group()

@@ -1,9 +1,9 @@
 --- `make bench-peers`: our figures beside those of PyTorch, Pyro, JAX, NumPyro, BlackJAX, Stan, `particles`, smcx,
 --- dynamax, cuthbert and statsmodels, the same work in one run, everyone held to one processor. Prints a table and
 --- writes BUILD/bench-peers.json.
----   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf sampling inference
----                                               sites distributions; all without any; distributions:gamma,beta
----                                               only these
+---   lua spec/bench/peers/run.lua [GROUP]...     training elementwise kalman gaussian smc rbpf switching sampling
+---                                               inference sites distributions; all without any;
+---                                               distributions:gamma,beta only these
 --- ours.lua and the programs PEER_GROUP.py print lines key<TAB>who<TAB>seconds, rows.lua says what the keys are and
 --- what each must reach. Time is processor time, the best of many rounds; ours and the peers take turns, and the best
 --- of the turns counts. The groups in LEVELLED run at every processor level (level.lua), the others at the best one.
@@ -15,9 +15,10 @@ local level = require "level"
 
 local PATIENCE = 1800 -- seconds for one program of a peer; XLA has been seen to stop for good on one thread
 local LEVELLED = {training = true, elementwise = true, kalman = true}
-local GROUPS = {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "sampling", "inference",
-  "sites", "distributions"}
-local TURNS = {training = 2, elementwise = 2, kalman = 2}
+local GROUPS = {"training", "elementwise", "kalman", "gaussian", "smc", "rbpf", "switching", "sampling",
+  "inference", "sites", "distributions"}
+local TURNS = {training = 2, elementwise = 2, kalman = 2, switching = 2}
+local SCALES = {ns = 1e9, us = 1e6, ms = 1e3, MB = 1e-6} -- of seconds and bytes
 local PEERS = {"PyTorch", "Pyro", "JAX", "NumPyro", "BlackJAX", "Stan", "particles", "smcx", "dynamax", "cuthbert",
   "statsmodels"}
 -- The environment that each peer's programs run in, by their first word; the others': "jax".
@@ -173,7 +174,7 @@ end
 local judged, behind, lines = 0, {}, {}
 
 local function line_of(row, of, found)
-  local scale, in_units = (row.unit == "ns" and 1e9 or 1e6) / (row.per or 1), {}
+  local scale, in_units = SCALES[row.unit] / (row.per or 1), {}
   for who, seconds in pairs(of) do in_units[who] = seconds * scale end
   local limit, ours, best, who = limit_of(row, found), ours_of(row, of), best_peer(of)
   in_units.limit = limit and limit * scale
