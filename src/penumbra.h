@@ -1191,6 +1191,7 @@ typedef struct pn_site_options {
   double noise_scale; /* of "gaussian": its standard deviation */
   pn_tensor *weights; /* [N], exponents of the likelihood of each datum, or NULL */
   int64_t draws;      /* of the weights */
+  int antithetic;     /* of 16 draws the last 8 mirror the first 8 at the mean; draws must be even */
   int each;           /* a site for each datum, or only their product */
   size_t budget;      /* bytes for intermediate results, about, which change none; 0: 64 MiB, less under a limit */
 } pn_site_options;

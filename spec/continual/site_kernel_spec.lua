@@ -22,8 +22,9 @@ local function place(rows, out, i, j)
 end
 
 -- Draws [S, P] in the order of the parameters, out of the stream whose element (g P + p) 16 + l is weight p of draw
--- 16 g + l.
-local function noise(net, S, generator, dtype)
+-- 16 g + l; or, antithetic, (g P + p) 8 + l that of draws 16 g + l and, negated, 16 g + 8 + l: of the last group's S
+-- first and mirrored ones alike.
+local function noise(net, S, generator, dtype, antithetic)
   local P, groups, order = net:num_parameters(), (S + 15) // 16, {}
   local at = 0
   for _, layer in ipairs(net) do
@@ -36,8 +37,10 @@ local function noise(net, S, generator, dtype)
       at = at + rows * out
     end
   end
-  local eps = pn.randn({ groups, P, 16 }, { dtype = dtype, generator = generator }):permute { 1, 3, 2 }
-  eps = eps:reshape { groups * 16, P }:slice(1, 1, S)
+  local half = antithetic and 8 or 16
+  local eps = pn.randn({ groups, P, half }, { dtype = dtype, generator = generator }):permute { 1, 3, 2 }
+  eps = eps:reshape { groups * half, P }:slice(1, 1, antithetic and S // 2 or S)
+  if antithetic then eps = pn.concatenate({ eps, -eps }, 1) end
   return eps:take(2, pn.tensor(order, { dtype = "int64" }))
 end
 
@@ -94,17 +97,17 @@ local function options_of(kind, o)
   return o
 end
 
-local function check_draws(kind, net, S)
+local function check_draws(kind, net, S, antithetic)
   local case = cases[kind]
   local x, y, q = pn.randn { 6, net:parameters()[1]:size(1) }, case.y(6), posterior(net)
   local mean, scale = q:mean(), q:variance():sqrt()
-  local eps = noise(net, S, pn.generator(3))
+  local eps = noise(net, S, pn.generator(3), nil, antithetic)
   local g, value = gradients(net, x, eps, mean, scale, function(f, n) return case.log_p(f, y[{ n }]) end)
   local precision = -((g * eps:unsqueeze(2)):mean(1) / scale)
   local eta = g:mean(1) + precision * mean
   local site = (eta * mean - precision * (mean:square() + scale:square()) / 2):sum(2)
   local function asked()
-    return options_of(kind, { posterior = q, draws = S, generator = pn.generator(3) })
+    return options_of(kind, { posterior = q, draws = S, generator = pn.generator(3), antithetic = antithetic })
   end
   local s, terms = continual.sites(net, x, y, asked())
   close(precision, s.precision, 1e-11, "precision")
@@ -140,6 +143,34 @@ describe("the passes of sites", function()
       check_draws("gaussian", network({ 3, 4, 2 }, { f }), 3)
     end)
   end
+
+  it("mirror half of the draws", function()
+    pn.seed(27)
+    local net = network({ 3, 5, 1 }, { nn.tanh() })
+    check_draws("bernoulli", net, 22, true)
+    local function refused(o)
+      o.likelihood, o.posterior = "bernoulli", posterior(net)
+      return select(2, pcall(continual.sites, net, pn.ones { 1, 3 }, pn.ones { 1 }, o))
+    end
+    assert.matches("draws must be even with antithetic, got 3", refused { antithetic = true, draws = 3 })
+    assert.matches("antithetic must be false for this", refused { antithetic = true, estimator = "hessian" })
+  end)
+
+  -- The logistic example's first datum: a draw of the precision has deviation 0.90 (spec/golden/continual/sites.py),
+  -- much of it from the mean of g times eps, which a pair does not have.
+  it("of mirrored draws vary less", function()
+    local g = dofile "spec/golden/continual/sites.lua".logistic
+    local net, x, y = nn.linear(1, 1, { bias = false }), pn.full({ 1, 1 }, g.x[1]), pn.full({ 1 }, g.y[1])
+    local q = pn.dist.normal(pn.full({ 1 }, g.mean), g.variance ^ 0.5):independent(1)
+    local square, generator, n = 0, pn.generator(3), 400
+    for _ = 1, n do
+      local s = continual.sites(net, x, y, { likelihood = "bernoulli", posterior = q, draws = 20, antithetic = true,
+        generator = generator })
+      square = square + (s.precision:item() - g.precision[1]) ^ 2 * 20 / n
+    end
+    assert(square ^ 0.5 < 0.6, square ^ 0.5)
+    assert(square ^ 0.5 > 0.1, square ^ 0.5)
+  end)
 
   it("take wide layers", function()
     pn.seed(26)

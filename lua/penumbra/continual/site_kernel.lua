@@ -44,7 +44,7 @@ end
 function site_kernel.run(self, layers, data, o, each)
   local bytes = o.budget and o.budget * (self.dtype == "float64" and 8 or 4)
   return core.new_gaussian_sites(layers, self.mean, self.scale, o.likelihood, self.noise_scale, o.draws, data.x, data.y,
-    data.weights, o.generator or nil, each, bytes)
+    data.weights, o.generator or nil, each, bytes, o.antithetic)
 end
 
 return site_kernel

@@ -22,6 +22,9 @@
 ---   budget        numbers that intermediate results may hold at once, about (default 2^24; 2^20 for networks that are
 ---                 passed in Lua, see below)
 ---   generator     of the draws. The same state of a generator gives the same draws, whatever the data
+---   antithetic    true: half of the draws mirror the others at the mean, for an even number of draws: what is even in
+---                 eps falls out of the precisions, and what is odd out of means. Only where the passes below take
+---                 the network (default false)
 ---
 --- Networks of layers of pn.nn with at most one activation after each linear layer, "reparametrised" and a likelihood
 --- by name are passed by pn_gaussian_sites: 16 draws at a time in the lanes of vectors, on all threads. A datum's site
@@ -313,7 +316,7 @@ end
 
 local known = { likelihood = options.any(), posterior = options.any(false), draws = 10000, noise_scale =
   options.optional "number", estimator = options.choice("reparametrised", "hessian"), weights = options.any(false),
-  budget = options.optional "number", generator = options.any(false) }
+  budget = options.optional "number", generator = options.any(false), antithetic = false }
 local known_of_sites = { rows = options.any(false) }
 for name, value in pairs(known) do known_of_sites[name] = value end
 
@@ -416,13 +419,16 @@ local function chosen(where, rows, data)
 end
 
 -- precision_mean and precision, [N, P] or, without `each`, [P] of their product, and the table of terms.
-local function estimate(self, data, o, each)
+local function estimate(where, self, data, o, each)
   local layers, terms = site_kernel.layers(self, o), {}
   local eta, precision
   if layers then
     eta, precision, terms.expected_log_likelihood, terms.expected_log_site = site_kernel.run(self, layers, data, o,
       each)
   else
+    if o.antithetic then
+      core.error(("%s: antithetic must be false for this network, likelihood or estimator, got true"):format(where))
+    end
     eta, precision, terms.expected_log_likelihood = passes(self, data, o)
     terms.expected_log_site = expected_log_site(self, eta, precision)
     if not each then eta, precision = eta:sum(1), precision:sum(1) end
@@ -436,7 +442,7 @@ function sites.sites(net, x, y, given)
   local where = "sites"
   local o = options.check(where, given, known_of_sites)
   local self, data = problem(where, net, x, y, o)
-  local eta, precision, terms = estimate(self, o.rows and chosen(where, o.rows, data) or data, o, true)
+  local eta, precision, terms = estimate(where, self, o.rows and chosen(where, o.rows, data) or data, o, true)
   return core.new_natural("diagonal", eta, precision), terms
 end
 
@@ -445,7 +451,7 @@ function sites.site_sums(net, x, y, given)
   local where = "site_sums"
   local o = options.check(where, given, known)
   local self, data = problem(where, net, x, y, o)
-  local eta, precision, sums = estimate(self, data, o, false)
+  local eta, precision, sums = estimate(where, self, data, o, false)
   sums.precision_mean, sums.precision = eta, precision
   return sums
 end

@@ -145,7 +145,10 @@ static pn_status check(C *c, const pn_site_options *o, const pn_tensor *x, const
   if (o->draws < 1 || o->draws > most / (p->weights + 1))
     return pni_fail(c, PN_DOMAIN, "%s: draws must be from 1 to %lld, got %lld", where,
                     (long long)(most / (p->weights + 1)), (long long)o->draws);
+  if (o->antithetic && o->draws % 2)
+    return pni_fail(c, PN_DOMAIN, "%s: draws must be even with antithetic, got %lld", where, (long long)o->draws);
   p->draws = o->draws;
+  p->antithetic = o->antithetic != 0;
   return PN_OK;
 }
 
@@ -200,9 +203,10 @@ static pn_status prepare(C *c, const pn_site_options *o, const pn_tensor *x, con
   p->y = pni_data(a->y);
   p->exponent = a->exponent ? pni_data(a->exponent) : NULL;
   uint64_t groups = (uint64_t)((p->draws + PNI_SITE_LANES - 1) / PNI_SITE_LANES);
-  pni_philox at = pni_rng_reserve(c, rng,
-                                  pni_fill_positions(x->dtype == PN_FLOAT64 ? PNI_FILL_NORMAL_F64 : PNI_FILL_NORMAL_F32,
-                                                     groups * PNI_SITE_LANES * (uint64_t)p->weights));
+  pni_philox at =
+      pni_rng_reserve(c, rng,
+                      pni_fill_positions(x->dtype == PN_FLOAT64 ? PNI_FILL_NORMAL_F64 : PNI_FILL_NORMAL_F32,
+                                         groups * PNI_SITE_LANES / (p->antithetic ? 2 : 1) * (uint64_t)p->weights));
   p->key = at.key;
   p->position = at.position;
   return PN_OK;

@@ -49,6 +49,7 @@ typedef struct pni_site_problem {
   const void *x, *y;        /* [N, in], [N, out] or int64 [N] */
   const void *exponent;     /* [N] or NULL: of the likelihood of each datum */
   uint64_t key, position;   /* of the draws */
+  bool antithetic;    /* lanes 8 to 15 are the first 8 with the other sign: a weight has 8 numbers in the stream */
   bool totals;        /* sums over data, and what each site is worth; else the inputs and slopes of all nodes stay */
   int64_t hold, tile; /* data that a room has nodes for, and how many of them pass together */
 } pni_site_problem;

@@ -218,7 +218,7 @@ TARGET static void NAME(weigh)(const pni_site_problem *p, int64_t group, int64_t
   if (!p->exponent && rest >= LANES) return;
   for (int64_t t = 0; t < n; t++, value += LANES, d += out * LANES) {
     REAL factor[PNI_SITE_LANES], own = p->exponent ? ((const REAL *)p->exponent)[first + t] : 1;
-    for (int k = 0; k < LANES; k++) factor[k] = k < rest ? own : 0;
+    for (int k = 0; k < LANES; k++) factor[k] = (p->antithetic ? k % (LANES / 2) * 2 : k) < rest ? own : 0;
     for (int k = 0; k < LANES; k++) value[k] = factor[k] != 0 ? value[k] * factor[k] : 0;
     for (int64_t e = 0; e < out * LANES; e += LANES)
       for (int k = 0; k < LANES; k++) d[e + k] = factor[k] != 0 ? d[e + k] * factor[k] : 0;
@@ -248,10 +248,17 @@ TARGET static void NAME(judge)(const pni_site_problem *p, const pni_site_room *r
 /* ---- what site_pass.h promises ---- */
 
 TARGET static void NAME(draw)(const pni_site_problem *p, const pni_site_room *r, int64_t group) {
-  const uint64_t from = (uint64_t)(group * p->weights * LANES);
+  const int64_t drawn = p->antithetic ? LANES / 2 : LANES;
+  const uint64_t from = (uint64_t)(group * p->weights * drawn);
   const REAL *mean = p->mean, *scale = p->scale, *slant = p->slant;
   REAL *restrict eps = r->eps, *restrict w = r->w, *restrict u = r->u;
-  NORMAL(p->key, p->position, from, from + (uint64_t)(p->weights * LANES), eps);
+  NORMAL(p->key, p->position, from, from + (uint64_t)(p->weights * drawn), eps);
+  for (int64_t i = p->weights - 1; i >= 0 && p->antithetic; i--)
+    for (int64_t k = drawn - 1; k >= 0; k--) {
+      REAL e = eps[i * drawn + k];
+      eps[i * LANES + drawn + k] = -e;
+      eps[i * LANES + k] = e;
+    }
   for (int64_t i = 0; i < p->weights; i++)
     for (int k = 0; k < LANES; k += WIDTH) {
       VEC e = LOAD(eps + i * LANES + k);

@@ -4,7 +4,22 @@
 #include "../../infer/sites/site_pass.h"
 #include "../nn/nn_lua.h"
 
-enum { LAYERS = 1, MEAN, SCALE, LIKELIHOOD, NOISE, DRAWS, X, Y, WEIGHTS, GENERATOR, EACH, BUDGET, RESULTS = 4 };
+enum {
+  LAYERS = 1,
+  MEAN,
+  SCALE,
+  LIKELIHOOD,
+  NOISE,
+  DRAWS,
+  X,
+  Y,
+  WEIGHTS,
+  GENERATOR,
+  EACH,
+  BUDGET,
+  ANTITHETIC,
+  RESULTS = 4
+};
 static const char where[] = "sites";
 
 static pn_tensor *optional_tensor(lua_State *L, int i, const char *role) {
@@ -27,12 +42,12 @@ static int read_layers(lua_State *L, const pn_layer **out) {
   return (int)n;
 }
 
-/* new_gaussian_sites(layers, mean, scale, likelihood, noise_scale, draws, x, y, weights, generator, each, budget) ->
+/* new_gaussian_sites(layers, mean, scale, likelihood, noise_scale, draws, x, y, weights, generator, each, budget, antithetic) ->
  * precision_mean, precision, expected log likelihood, expected log site */
 static int l_sites(lua_State *L) {
   const pn_layer *layers[2 * PNI_SITE_LAYERS];
   pn_context *c = pni_lua_context(L);
-  lua_settop(L, BUDGET);
+  lua_settop(L, ANTITHETIC);
   pn_site_options o = {.num_layers = read_layers(L, layers), .layers = layers};
   o.mean = pni_check_operand(L, MEAN, where, "mean");
   o.scale = pni_check_operand(L, SCALE, where, "scale");
@@ -41,6 +56,7 @@ static int l_sites(lua_State *L) {
   o.draws = luaL_checkinteger(L, DRAWS);
   o.weights = optional_tensor(L, WEIGHTS, "weights");
   o.each = lua_toboolean(L, EACH);
+  o.antithetic = lua_toboolean(L, ANTITHETIC);
   o.budget = (size_t)luaL_optinteger(L, BUDGET, 0);
   pn_tensor *x = pni_check_operand(L, X, where, "x"), *y = pni_check_operand(L, Y, where, "y");
   pn_rng *rng = pni_check_rng(L, GENERATOR);
