@@ -48,7 +48,7 @@ local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ data = false, results = false, methods = false, seeds = 3, first = 1,
   iterations = 2500, batch = 50, paths = 100, repeats = 5, picture = false, choose = false, choose_iterations = 150,
-  scaling = false, quick = false, progress = false }, arg)
+  ablation = false, scaling = false, quick = false, progress = false }, arg)
 
 -- Table 1 of the document
 local paper = { deepar = { "0.009", "0.019" }, deep_state = { "0.010", "0.017" }, kvae_mc = { "0.010", "0.020" },
@@ -96,6 +96,15 @@ end
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "random_walk_250", "seasonal_naive", "deepar", "deep_state" }
 
+if option.ablation then -- names of its own in the file of results, for lines with a column more
+  problem.name, problem.evidence = problem.name:gsub("^exchange", "exchange-ablation"), true
+  names = option.methods and names or { "rsgls_issm", "rsgls_issm_no_encoder", table.unpack(forecasting.particles) }
+end
+for name in pairs(forecasting.methods) do -- variants go as what they vary
+  local base = name:match "^(.*)_no_encoder$" or name:match "^(.*)_%d+$"
+  choices[name] = choices[name] or base and choices[base]
+end
+
 if option.quick then
   for _, choice in pairs(choices) do
     choice.context = 20
@@ -104,6 +113,7 @@ if option.quick then
   option.seeds = 1
 end
 if option.choose then
+  problem.name = ("exchange-%dx%d"):format(option.choose_iterations, option.batch)
   forecasting.choose(problem, names, grid, option)
 else
   local found, pictures = forecasting.run_all(problem, names, choices, option)

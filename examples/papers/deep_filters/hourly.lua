@@ -3,7 +3,8 @@
 --- hours and 7 days: 32 states.
 ---
 ---   penumbra hourly.lua --set electricity --data electricity_321x840.csv.gz --results hourly.txt
----   penumbra hourly.lua --set ett --data ETTh1.csv.gz                      seven series of a transformer
+---   penumbra hourly.lua --set ett --data ETTh1.csv.gz,ETTh2.csv.gz         seven series of each of two transformers
+---   penumbra hourly.lua --set ett --data ... --choose                      the scaling, as of exchange.lua
 ---   penumbra hourly.lua --set m4 --data m4_hourly_train.csv.gz             the last 168 hours of each training series
 ---   penumbra hourly.lua --set gluonts --data test.json.gz                  solar, traffic...: one series a line
 ---   python3 classical.py electricity_321x840.csv.gz --hourly --items 40 --results hourly.txt
@@ -20,7 +21,7 @@ local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ set = "made_up", data = false, results = false, methods = false, seeds = 3,
   first = 1, iterations = 2500, batch = 50, paths = 100, repeats = 1, items = 0, lr = 0, picture = false,
-  context = 168, quick = false, progress = false }, arg)
+  context = 168, scaling = "mean", choose = false, choose_iterations = 150, quick = false, progress = false }, arg)
 local features = { "hour_of_day", "day_of_week", "age" }
 local MONDAY = "2012-01-02 00:00:00"
 
@@ -60,10 +61,11 @@ local readers = {
     return copied(assert(pn.data.series_csv(option.data, { by = "row" })), function() return true end)
   end,
   ett = function()
-    local set = assert(pn.data.series_csv(option.data, { date = "date", freq = "H" }))
     local items = {}
-    for k, item in ipairs(set.items) do
-      items[k] = { target = item.target, start = "2016-07-01 00:00:00", item_id = item.item_id }
+    for _, path in ipairs(forecasting.words(option.data)) do
+      for _, item in ipairs(assert(pn.data.series_csv(path, { date = "date", freq = "H" })).items) do
+        items[#items + 1] = { target = item.target, start = "2016-07-01 00:00:00", item_id = item.item_id }
+      end
     end
     return items
   end,
@@ -100,7 +102,7 @@ local problem = { name = name, set = pn.data.series(items, { freq = "H", feature
   iterations = option.iterations, batch = option.batch, paths = option.paths, repeats = option.repeats,
   lr = tonumber(option.lr) ~= 0 and tonumber(option.lr) or option.set == "electricity" and 1e-3 or 5e-3,
   progress = option.progress }
-local choices = { all = { scaling = "mean", context = option.context } }
+local choices = { all = { scaling = option.scaling, context = option.context } }
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "seasonal_naive", "deepar", "deep_state" }
 -- Table 1 of the document: of all of electricity, not of this part of it
@@ -112,8 +114,17 @@ if option.quick then
   problem.horizon, problem.test, problem.iterations, problem.batch, problem.paths = 6, 12, 2, 2, 10
   choices.all.context, option.seeds = 30, 1
 end
-local found, pictures = forecasting.run_all(problem, names, choices, option)
-forecasting.print_table(problem, found, paper)
-if option.picture then
-  forecasting.draw(option.picture, problem, pictures, { 1, 2, 3 })
+if option.choose then
+  local grid = {}
+  for k, scaling in ipairs { "mean", "standard", "change" } do
+    grid[k] = { scaling = scaling, context = option.context }
+  end
+  problem.name = ("%s-%dx%d"):format(option.set, option.choose_iterations, option.batch)
+  forecasting.choose(problem, names, grid, option)
+else
+  local found, pictures = forecasting.run_all(problem, names, choices, option)
+  forecasting.print_table(problem, found, paper)
+  if option.picture then
+    forecasting.draw(option.picture, problem, pictures, { 1, 2, 3 })
+  end
 end
