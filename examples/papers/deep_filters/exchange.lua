@@ -83,9 +83,9 @@ local grid = {}
 for _, scaling in ipairs { "mean", "standard", "change" } do
   grid[#grid + 1] = { scaling = scaling, context = 30 }
 end
--- what --choose found, with 150 iterations of 20 windows; of ARSGLS the choice of KVAE is taken
+-- what --choose found; of ARSGLS the choice of KVAE is taken
 local choices = { all = { scaling = "standard", context = 30 } }
-for name, scaling in pairs { deepar = "mean", deep_state = "change", rsgls_issm = "change",
+for name, scaling in pairs { deep_state = "change", rsgls_issm = "change",
   rsgls_issm_exact = "change" } do
   choices[name] = { scaling = scaling, context = 30 }
 end
