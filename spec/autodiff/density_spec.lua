@@ -132,4 +132,21 @@ describe("divergence of normals from a prior around zero", function()
     assert.same({ 0, 0, y[3] ^ 2 }, first:totable())
     assert.same({ 0, 0, 2 * y[3] }, pn.grad(first:sum(), { x })[1]:totable())
   end)
+
+  it("leaky_relu passes the gradient whole above 0, at 0 and below a part of it", function()
+    local case, slope = want.leaky_relu, want.leaky_relu_slope
+    local f = pn.nn.leaky_relu { slope = case.slope }
+    for _, step in ipairs { 1, 2 } do -- rows that run on, and every second element
+      local x = pn.param(pn.stack({ pn.tensor(case.x), pn.tensor(case.x) }, 2):reshape { 6 })
+      local part = x:slice(1, 1, step == 1 and 3 or 6, step)
+      part = step == 1 and pn.param(pn.tensor(case.x)) or part
+      local y = f(part)
+      assert.same(case.value, y:totable())
+      assert.same(slope.value, pn.grad((y * pn.tensor(slope.g)):sum(), { part })[1]:totable())
+    end
+    local x, w = pn.param(pn.tensor(case.x)), pn.param(pn.tensor { 0.5, -2, 3 })
+    local first = pn.grad((f(x * w) * x):sum(), { w }, { create_graph = true })[1]
+    assert.same({ case.x[1] ^ 2 * 0.25, 0, case.x[3] ^ 2 }, first:totable())
+    assert.same({ 2 * case.x[1] * 0.25, 0, 2 * case.x[3] }, pn.grad(first:sum(), { x })[1]:totable())
+  end)
 end)

@@ -1,6 +1,6 @@
 /*
 ** product_test.c: products large enough to be cut into shards, in all layouts of the operands, with and without a bias,
-** against plain sums; the same bits for any number of threads.
+** against plain sums, and batches of small ones; the same bits for any number of threads.
 */
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,39 @@ static void check_product(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, i
   pn_scope_close(c, mark);
 }
 
+/* [lead..., rows, cols], laid out transposed if asked for. Scoped. */
+static pn_tensor *batch(pn_context *c, pn_dtype dtype, int nlead, const int64_t *lead, int64_t rows, int64_t cols,
+                        bool turned) {
+  int64_t shape[4];
+  memcpy(shape, lead, (size_t)nlead * sizeof *lead);
+  shape[nlead] = turned ? cols : rows;
+  shape[nlead + 1] = turned ? rows : cols;
+  pn_tensor *t = pn_randn(c, NULL, dtype, nlead + 2, shape);
+  return turned ? pn_transpose(c, t, -2, -1) : t;
+}
+
+/* Batches of small products, x [4, 3, m, k] and y [3, k, n]: each the plain sums, for any number of threads. */
+static void check_batch(pn_context *c, pn_dtype dtype, int64_t m, int64_t n, int64_t k, int layout) {
+  size_t mark = pn_scope_open(c);
+  const int64_t lead[2] = {4, 3};
+  pn_tensor *x = batch(c, dtype, 2, lead, m, k, layout & 1), *y = batch(c, dtype, 1, lead + 1, k, n, layout & 2);
+  pn_tensor *first = NULL;
+  for (int threads = 1; threads <= 2; threads++) {
+    pn_context_threads(c, threads);
+    pn_tensor *out = pn_matmul(c, x, y);
+    CHECK(out != NULL);
+    if (!out) break;
+    for (int64_t i = 0; !first && i < 12; i++)
+      compare(pn_select(c, pn_select(c, x, 0, i / 3), 0, i % 3), pn_select(c, y, 0, i % 3), NULL,
+              pn_select(c, pn_select(c, out, 0, i / 3), 0, i % 3));
+    if (!first) first = out;
+    CHECK(memcmp(pni_data(first), pni_data(out), (size_t)out->numel * pni_itemsize(out)) == 0);
+  }
+  pn_scope_close(c, mark);
+}
+
 int main(void) {
+  static const int64_t small[][3] = {{16, 16, 16}, {10, 16, 16}, {5, 32, 9}, {2, 8, 32}, {32, 17, 1}, {7, 3, 5}};
   static const int64_t size[][3] = {{300, 700, 500}, {900, 130, 400}, {1, 40, 30},     {64, 64, 784},
                                     {5, 3, 1},       {2000, 65, 257}, {33, 3000, 700}, {3, 4, 0}};
   pn_context *c = pn_context_new(NULL);
@@ -57,6 +89,10 @@ int main(void) {
     for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++)
       for (int layout = 0; layout < 8; layout++)
         check_product(c, (pn_dtype)dtype, size[i][0], size[i][1], size[i][2], layout);
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+    for (int dtype = PN_FLOAT64; dtype <= PN_FLOAT32; dtype++)
+      for (int layout = 0; layout < 4; layout++)
+        check_batch(c, (pn_dtype)dtype, small[i][0], small[i][1], small[i][2], layout);
   CHECK(pn_context_status(c) == PN_OK);
   pn_context_close(c);
   CHECK_DONE();

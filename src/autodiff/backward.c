@@ -5,18 +5,21 @@
 */
 #include <string.h>
 #include "graph.h"
+#include "slice_parts.h"
 
 /* d y / d node for the nodes of `order`, as far as they are needed; each entry holds a reference. */
 typedef struct {
   pni_nodes order;
   pn_tensor **grad;
   uint8_t *needed;
+  pni_slice_parts parts; /* of gradients, still to be added */
 } sweep;
 
 static void sweep_free(pn_context *c, sweep *s) {
   for (int64_t i = 0; s->grad && i < s->order.n; i++) pn_tensor_unref(s->grad[i]);
   pni_free(c, s->grad, (size_t)s->order.n * sizeof *s->grad);
   pni_free(c, s->needed, (size_t)s->order.n);
+  pni_slice_parts_free(c, &s->parts);
   pni_nodes_unmark(&s->order);
   pni_nodes_free(c, &s->order);
 }
@@ -47,6 +50,22 @@ static pn_status accumulate(pn_context *c, sweep *s, int64_t at, pn_tensor *g) {
   return PN_OK;
 }
 
+/* Adds what came from slices of node `at`. */
+static pn_status accumulate_parts(pn_context *c, sweep *s, int64_t at) {
+  if (s->parts.last[at] < 0) return PN_OK;
+  pn_tensor *sum = pni_slice_parts_join(c, &s->parts, at);
+  return sum ? accumulate(c, s, at, sum) : c->status;
+}
+
+/* g of the slice y waits for those of other slices of the same tensor. */
+static pn_status keep_part(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
+  const pn_tensor *in = y->in[0].t;
+  int64_t at = in->mark - 1;
+  if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[at]) return PN_OK;
+  if (pni_slice_parts_add(c, &s->parts, at, y, g)) return c->status;
+  return pni_slice_parts_are_many(&s->parts, at) ? accumulate_parts(c, s, at) : PN_OK;
+}
+
 /* Has the gradient of y's one input begun, in memory that nobody else sees? */
 static bool begun(const pn_context *c, const sweep *s, const pn_tensor *y) {
   const pn_tensor *sum = s->grad[y->in[0].t->mark - 1];
@@ -57,6 +76,7 @@ static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
   pn_tensor *all[PNI_OP_INPUTS];
   bool wanted[PNI_OP_INPUTS], together = y->op->vjps && c->no_grad && y->nin <= PNI_OP_INPUTS;
   if (fresh(c, y)) return c->status;
+  if (pni_slice_parts_takes(y)) return keep_part(c, s, y, g);
   if (y->op->vjp_add && begun(c, s, y)) return y->op->vjp_add(c, y, g, s->grad[y->in[0].t->mark - 1]);
   for (int k = 0; together && k < y->nin; k++) {
     const pn_tensor *in = y->in[k].t;
@@ -89,11 +109,13 @@ static pn_status sweep_run(pn_context *c, sweep *s, pn_tensor *y) {
   s->grad[n - 1] = pn_tensor_ref(one);
   for (int64_t i = n - 1; one && i >= 0; i--) {
     pn_tensor *t = s->order.v[i];
-    if (!t->op || !s->needed[i] || !s->grad[i]) continue;
+    if (!s->needed[i]) continue;
     size_t inner = pn_scope_open(c);
-    pn_status status = through(c, s, t, s->grad[i]);
+    pn_status status = accumulate_parts(c, s, i);
+    if (status == PN_OK && t->op && s->grad[i]) status = through(c, s, t, s->grad[i]);
     pn_scope_close(c, inner);
     if (status) break;
+    if (!t->op) continue;
     if (s->needed[i] == 1) { /* not asked for itself: its gradient is spent */
       pn_tensor_unref(s->grad[i]);
       s->grad[i] = NULL;
@@ -118,6 +140,7 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
   if (pni_topological(c, y, &s->order)) return c->status;
   s->grad = pni_calloc(c, (size_t)s->order.n * sizeof *s->grad);
   s->needed = pni_calloc(c, (size_t)s->order.n);
+  pni_slice_parts_open(c, &s->parts, s->order.n);
   return c->status;
 }
 

@@ -28,7 +28,7 @@ static T *joined(C *c, T *x, T *below, double factor) {
 }
 static T *lower(C *c, T *x) { return pn_clamp(c, x, -INFINITY, 0); }
 /* max(x, slope x) for slopes below one */
-BODY(leaky_relu) { return joined(c, x, lower(c, x), option[2]); }
+BODY(leaky_relu) { return pni_leaky_relu(c, x, option[2]); }
 /* x above 0, alpha (e^x - 1) below */
 BODY(elu) { return joined(c, x, pn_expm1(c, lower(c, x)), option[0]); }
 BODY(gelu) { return (void)option, pn_mul(c, x, pn_ndtr(c, x)); }

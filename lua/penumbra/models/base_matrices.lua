@@ -100,10 +100,11 @@ function methods:weights(s)
   return list
 end
 
--- The bases of these names side by side, [num, columns], and where each of them stands.
+-- The bases of these names as rows, [num, rows * columns], and the matrices that averages of them are. A product with
+-- the weights for each: of one product of all of them the gradient of each part would be as wide as the whole.
 local function flat(self, names, frozen, replaced)
-  local columns, places, at = {}, {}, 0
-  for _, name in ipairs(names) do
+  local list = {}
+  for k, name in ipairs(names) do
     local x = self.bases[name]
     x = frozen and frozen[name] and x:detach() or x
     if self.scaling ~= 1 then
@@ -111,26 +112,22 @@ local function flat(self, names, frozen, replaced)
     end
     x = replaced and replaced[name] or x
     local shape = self.shapes[name]
-    local size = shape[1] * (shape[2] or 1)
-    x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.num, size }
-    columns[#columns + 1] = x
-    places[#places + 1] = { name = name, first = at + 1, last = at + size, rows = shape[1], columns = shape[2] }
-    at = at + size
+    x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.num, shape[1] * shape[2] }
+    list[k] = { name = name, values = x, rows = shape[1], columns = shape[2] }
   end
-  return #columns == 1 and columns[1] or core.concatenate(columns, 2), places
+  return list
 end
 
 local function matrices_at(self, group, w, into)
-  local all = w:matmul(group.values)
   local lead = w:shape()
-  for _, place in ipairs(group.places) do
-    local x = #group.places == 1 and all or all:slice(-1, place.first, place.last)
-    if place.columns then
-      lead[w:ndim()], lead[w:ndim() + 1] = place.rows, place.columns
-      into[place.name] = x:reshape(lead)
+  for _, base in ipairs(group.list) do
+    local x = w:matmul(base.values)
+    if base.columns then
+      lead[w:ndim()], lead[w:ndim() + 1] = base.rows, base.columns
+      into[base.name] = x:reshape(lead)
       lead[w:ndim() + 1] = nil
     else
-      into[place.name] = averages[self.average].variance(x) + self.floor
+      into[base.name] = averages[self.average].variance(x) + self.floor
     end
   end
 end
@@ -168,8 +165,7 @@ function methods:held(frozen, replaced)
   local groups = {}
   for g, group in ipairs(self.groups) do
     for _, some in ipairs(by_part(self, group)) do
-      local values, places = flat(self, some.names, frozen, replaced)
-      groups[#groups + 1] = { weights = g, part = some.part, values = values, places = places }
+      groups[#groups + 1] = { weights = g, part = some.part, list = flat(self, some.names, frozen, replaced) }
     end
   end
   return setmetatable({ self = self, groups = groups }, held_class)

@@ -144,8 +144,8 @@ function switching_model.build(self, o, how)
   self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype,
     transition_hidden = o.transition_hidden, stay = how.stay or 0 }
   self.bases = base_matrices.new { num = categorical and k or o.base, inputs = k, groups = groups,
-    parts = { f = "recurrence", s = "recurrence" }, hidden = not categorical and o.hidden or nil,
-    matrices = matrices, noises = noises, average = o.average,
+    parts = { f = "recurrence", s = "recurrence", b = "controls", d = "controls" },
+    hidden = not categorical and o.hidden or nil, matrices = matrices, noises = noises, average = o.average,
     floor = o.floor, scaling = o.scaling_of_bases, dtype = o.dtype,
     start = { a = "identity", c = "normal", f = "orthogonal" },
     scales = { q = o.scales.state, r = o.scales.observation, s = o.scales.switch } }

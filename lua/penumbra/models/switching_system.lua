@@ -76,9 +76,9 @@ end
 
 -- ---- the linear system given a switch ----
 
--- sum_k w_k x_k of x [B, num, rows].
+-- sum_k w_k x_k of x [B, num, rows] for weights [P, B, num], a product for each series: [P, B, rows].
 local function averaged(weights, x)
-  return x and (weights:unsqueeze(-1) * x):sum(-2)
+  return x and weights:transpose(-3, -2):matmul(x):transpose(-3, -2)
 end
 
 local function system_at(self, held, weights, at)

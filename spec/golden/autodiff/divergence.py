@@ -1,6 +1,6 @@
 """Writes divergence.lua: normal_divergence, the sum of KL(normal(m, s) | normal(0, p)) by its integral with 30 digits,
-normal_divergence_slope, its derivative in log s, that in m, and relu_slope; log_scale_variance, normal_draw with the noise given, and its
-derivative in the variance, normal_draw_slope.
+normal_divergence_slope, its derivative in log s, that in m, relu_slope, leaky_relu and its slope; log_scale_variance,
+normal_draw with the noise given, and its derivative in the variance, normal_draw_slope.
 
 Run: python3 divergence.py > divergence.lua
 """
@@ -38,6 +38,10 @@ slopes = [mp.diff(lambda s, m=m: divergence(m, s), mp.mpf(s)) for m, s in zip(LO
 print(f"  normal_divergence_slope = {text(slopes)},")
 print(f"  loc_slope = {text(mp.diff(lambda m, s=s: divergence(m, s), mp.mpf(m)) for m, s in zip(LOC, LOG_SCALE))},")
 print(f"  relu_slope = {{g = {text([2, 2, 2])}, y = {text([-1, 0, 0.5])}, value = {text([0, 0, 2])}}},")
+leak = [v if v > 0 else mp.mpf("0.25") * v for v in (-1, 0, 0.5)]
+slope = [2 if v > 0 else mp.mpf("0.25") * 2 for v in (-1, 0, 0.5)]
+print(f"  leaky_relu = {{slope = 0.25, x = {text([-1, 0, 0.5])}, value = {text(leak)}}},")
+print(f"  leaky_relu_slope = {{g = {text([2, 2, 2])}, value = {text(slope)}}},")
 variance = [mp.exp(2 * mp.mpf(s)) for s in LOG_SCALE]
 noise = [mp.mpf(e) for e in (1, -0.5, 2, 0.25)]
 print(f"  log_scale_variance = {text(variance)},")

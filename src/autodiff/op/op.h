@@ -114,6 +114,9 @@ static inline pn_tensor *pni_apply2(pn_context *c, const pni_op *op, pn_tensor *
   return pni_apply(c, op, 2, (pn_tensor *[]){x, y}, attr);
 }
 
+/* x above 0, else slope x, for a slope above 0. Scoped. */
+pn_tensor *pni_leaky_relu(pn_context *c, pn_tensor *x, double slope);
+
 /* Inside vjp: input k of node y. */
 static inline pn_tensor *pni_in(const pn_tensor *y, int k) { return y->in[k].t; }
 /* Rows of all batches under each other, [..., n, m] -> [N, m], also where an axis is empty. Scoped. */

@@ -55,6 +55,13 @@ static T *d_step(C *c, T *y, T *g, int k) { return (void)g, (void)k, K(0); }
 static T *d_relu_slope(C *c, T *y, T *g, int k) {
   return k == 0 ? pni_apply2(c, &pni_op_relu_slope, g, pni_in(y, 1), NULL) : K(0);
 }
+/* The result has the sign of x; 0 itself belongs to the lower branch. */
+static T *d_leaky_relu(C *c, T *y, T *g, int k) {
+  return (void)k, pni_apply2(c, &pni_op_leaky_relu_slope, g, y, y->attr);
+}
+static T *d_leaky_relu_slope(C *c, T *y, T *g, int k) {
+  return k == 0 ? pni_apply2(c, &pni_op_leaky_relu_slope, g, pni_in(y, 1), y->attr) : K(0);
+}
 
 #define BUILDER(name)                                                                                                  \
   pn_tensor *pn_##name(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_##name, x, NULL); }
@@ -137,3 +144,22 @@ const pni_op pni_op_relu_slope = {.name = "relu_slope",
                                   .domain = {{0, 0}, {0.1, 5}},
                                   .map = (const pni_map_kernel[4]){pni_relu_slope_f64, pni_relu_slope_f32},
                                   .vjp = d_relu_slope};
+
+T *pni_leaky_relu(C *c, T *x, double slope) { return pni_apply1(c, &pni_op_leaky_relu, x, &(pni_attr){.r = {slope}}); }
+
+const pni_op pni_op_leaky_relu = {.name = "leaky_relu",
+                                  .args = "x:t slope:n",
+                                  .doc = "x above 0, else slope x, for a slope above 0; gradient slope at 0",
+                                  .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+                                  .domain = {{0.1, 5}},
+                                  .map = (const pni_map_kernel[4]){pni_leaky_relu_f64, pni_leaky_relu_f32},
+                                  .vjp = d_leaky_relu};
+
+const pni_op pni_op_leaky_relu_slope = {
+    .name = "leaky_relu_slope",
+    .args = "g:t y:t slope:n",
+    .doc = "g where y > 0, NaN where y is, else slope g: the gradient of leaky_relu",
+    .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN,
+    .domain = {{0, 0}, {0.1, 5}},
+    .map = (const pni_map_kernel[4]){pni_leaky_relu_slope_f64, pni_leaky_relu_slope_f32},
+    .vjp = d_leaky_relu_slope};

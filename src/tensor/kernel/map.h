@@ -57,6 +57,11 @@ void pni_clamp_f32(void *, int64_t, char *const *, const int64_t *);
 /* out = g where low <= x <= high, NaN where x is, else 0; operands out, g, x. */
 void pni_clamp_slope_f64(void *, int64_t, char *const *, const int64_t *);
 void pni_clamp_slope_f32(void *, int64_t, char *const *, const int64_t *);
+/* out = x above 0, else slope x; data is const double *. And its gradient: operands out, g, the result. */
+void pni_leaky_relu_f64(void *, int64_t, char *const *, const int64_t *);
+void pni_leaky_relu_f32(void *, int64_t, char *const *, const int64_t *);
+void pni_leaky_relu_slope_f64(void *, int64_t, char *const *, const int64_t *);
+void pni_leaky_relu_slope_f32(void *, int64_t, char *const *, const int64_t *);
 /* out = the n-th derivative of digamma; data is const int64_t *. */
 void pni_polygamma_f64(void *, int64_t, char *const *, const int64_t *);
 void pni_polygamma_f32(void *, int64_t, char *const *, const int64_t *);

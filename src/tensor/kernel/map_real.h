@@ -205,9 +205,10 @@ TEST(isinf, isinf(x) != 0)
 TEST(isfinite, isfinite(x) != 0)
 TEST(logical_not, x == 0)
 
-static void NAME(limit)(REAL *restrict o, const REAL *restrict a, int64_t step, int64_t n, REAL low, REAL high) {
+PNI_EACH_LEVEL(limit, (const REAL *restrict a, REAL *restrict o, int64_t n, REAL low, REAL high),
+               (a, o, n, low, high)) {
   for (int64_t i = 0; i < n; i++) {
-    REAL x = a[i * step];
+    REAL x = a[i];
     x = x < low ? low : x;
     o[i] = x > high ? high : x;
   }
@@ -215,21 +216,79 @@ static void NAME(limit)(REAL *restrict o, const REAL *restrict a, int64_t step, 
 
 void NAME(clamp)(void *data, int64_t n, char *const *p, const int64_t *s) {
   const double *end = data;
-  REAL *o = (REAL *)(void *)p[0];
+  REAL *o = (REAL *)(void *)p[0], low = (REAL)end[0], high = (REAL)end[1];
   const REAL *a = (const REAL *)(const void *)p[1];
-  if (s[1] == 1)
-    NAME(limit)(o, a, 1, n, (REAL)end[0], (REAL)end[1]);
-  else
-    NAME(limit)(o, a, s[1], n, (REAL)end[0], (REAL)end[1]);
+  if (s[1] == 1) {
+    limit(a, o, n, low, high);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    REAL x = a[i * s[1]];
+    x = x < low ? low : x;
+    o[i] = x > high ? high : x;
+  }
+}
+
+/* (Both choices are values that are there: no branch.) */
+PNI_EACH_LEVEL(limit_slope,
+               (const REAL *restrict g, const REAL *restrict a, REAL *restrict o, int64_t n, REAL low, REAL high),
+               (g, a, o, n, low, high)) {
+  for (int64_t i = 0; i < n; i++) {
+    REAL x = a[i], v = g[i], outside = x != x ? x : 0;
+    o[i] = x >= low && x <= high ? v : outside;
+  }
 }
 
 void NAME(clamp_slope)(void *data, int64_t n, char *const *p, const int64_t *s) {
   const double *end = data;
   REAL *o = (REAL *)(void *)p[0], low = (REAL)end[0], high = (REAL)end[1];
   const REAL *g = (const REAL *)(const void *)p[1], *a = (const REAL *)(const void *)p[2];
+  if (s[1] == 1 && s[2] == 1) {
+    limit_slope(g, a, o, n, low, high);
+    return;
+  }
   for (int64_t i = 0; i < n; i++) {
-    REAL x = a[i * s[2]], v = g[i * s[1]];
-    o[i] = x >= low && x <= high ? v : x != x ? x : 0;
+    REAL x = a[i * s[2]], v = g[i * s[1]], outside = x != x ? x : 0;
+    o[i] = x >= low && x <= high ? v : outside;
+  }
+}
+
+/* x above 0, else slope x. */
+PNI_EACH_LEVEL(leak, (const REAL *restrict a, REAL *restrict o, int64_t n, REAL slope), (a, o, n, slope)) {
+  for (int64_t i = 0; i < n; i++) {
+    REAL x = a[i], below = slope * x;
+    o[i] = x > 0 ? x : below;
+  }
+}
+
+void NAME(leaky_relu)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  REAL *o = (REAL *)(void *)p[0], slope = (REAL) * (const double *)data;
+  const REAL *a = (const REAL *)(const void *)p[1];
+  if (s[1] == 1)
+    leak(a, o, n, slope);
+  else
+    for (int64_t i = 0; i < n; i++) o[i] = a[i * s[1]] > 0 ? a[i * s[1]] : slope * a[i * s[1]];
+}
+
+/* g where y is above 0, NaN where y is, else slope g. */
+PNI_EACH_LEVEL(leak_slope, (const REAL *restrict g, const REAL *restrict b, REAL *restrict o, int64_t n, REAL slope),
+               (g, b, o, n, slope)) {
+  for (int64_t i = 0; i < n; i++) {
+    REAL y = b[i], below = y != y ? y : slope * g[i];
+    o[i] = y > 0 ? g[i] : below;
+  }
+}
+
+void NAME(leaky_relu_slope)(void *data, int64_t n, char *const *p, const int64_t *s) {
+  REAL *o = (REAL *)(void *)p[0], slope = (REAL) * (const double *)data;
+  const REAL *g = (const REAL *)(const void *)p[1], *b = (const REAL *)(const void *)p[2];
+  if (s[1] == 1 && s[2] == 1) {
+    leak_slope(g, b, o, n, slope);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    REAL v = g[i * s[1]], y = b[i * s[2]], below = y != y ? y : slope * v;
+    o[i] = y > 0 ? v : below;
   }
 }
 

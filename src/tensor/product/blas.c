@@ -5,6 +5,7 @@
 #include "../../base/subnormal.h"
 #include "blas.h"
 #include "../lapack/linalg.h"
+#include "small_batch.h"
 
 /* Present in OpenBLAS only. */
 #if defined(__GNUC__)
@@ -279,7 +280,7 @@ pn_status pni_matmul(pn_context *c, const pn_tensor *x, const pn_tensor *y, cons
   pni_small_product_kernel kernel = empty ? NULL : tiny(x, y, out, &turned);
   if (kernel) run_small(kernel, &turned, out->dtype);
   bool folds = y->ndim == 2 && pni_is_contiguous(x); /* one large product */
-  if (empty || kernel || (!folds && pni_lane_matmul(c, x, y, out))) {
+  if (empty || kernel || (!folds && (pni_small_batch(c, x, y, out) || pni_lane_matmul(c, x, y, out)))) {
     if (!pni_failed(c)) add_bias(bias, out);
     return c->status;
   }
