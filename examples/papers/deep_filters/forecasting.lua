@@ -410,18 +410,39 @@ function forecasting.print_table(problem, found, paper)
   end
 end
 
+-- What a column shows: all that was observed and forecast, but not more than five times what was observed spans.
+local function range_of(y, bands)
+  local low, high = y:min():item(), y:max():item()
+  local most, least = high + 2 * (high - low), low - 2 * (high - low)
+  for _, q in ipairs(bands) do
+    low, high = math.min(low, q:min():item()), math.max(high, q:max():item())
+  end
+  return { math.max(low, least), math.min(high, most) }
+end
+
 --- draw(path, problem, pictures, items): long-term forecasts with bands of 50 and 90 percent, a row for each method, a
 --- column for each item.
 function forecasting.draw(path, problem, pictures, items)
-  local panels, test, before = {}, problem.test, problem.test // 2
+  local test, before, columns, names = problem.test, problem.test // 2, {}, {}
   for _, name in ipairs(forecasting.order) do
-    local long_draws = pictures[name]
-    for _, i in ipairs(long_draws and items or {}) do
-      local y = problem.set:history({ steps = test + before, items = { i } }).y:reshape { -1 }
-      local q = pn.metrics.quantiles(long_draws:select(3, i):squeeze(3), { 0.05, 0.25, 0.5, 0.75, 0.95 })
-      panels[#panels + 1] = pn.plot.panel { title = ("%s, series %d"):format(name, i),
-        pn.plot.fan(pn.arange(test), q, { label = "forecast" }),
-        pn.plot.line(pn.arange(test + before) - before, y, { label = "observed" }) }
+    names[#names + 1] = pictures[name] and name or nil
+  end
+  for c, i in ipairs(items) do
+    local column = { y = problem.set:history({ steps = test + before, items = { i } }).y:reshape { -1 } }
+    for r, name in ipairs(names) do
+      column[r] = pn.metrics.quantiles(pictures[name]:select(3, i):squeeze(3), { 0.05, 0.25, 0.5, 0.75, 0.95 })
+    end
+    column.range = range_of(column.y, column)
+    columns[c] = column
+  end
+  local panels = {}
+  for r, name in ipairs(names) do
+    for c, column in ipairs(columns) do
+      panels[#panels + 1] = pn.plot.panel { title = ("%s, series %d"):format(name, items[c]),
+        x_range = { -before, test }, x_label = r == #names and "steps" or nil, y_range = column.range,
+        legend = #panels == 0 and "top left" or "none",
+        pn.plot.fan(pn.arange(test), column[r], { label = "forecast" }),
+        pn.plot.line(pn.arange(test + before) - before, column.y, { label = "observed" }) }
     end
   end
   if #panels > 0 then
