@@ -292,8 +292,9 @@ local function has(found, name, seed)
 end
 
 --- run_all(problem, names, choices, option): runs, for seeds option.first to option.seeds, what the file option.results
---- does not have yet, a line for each run appended (other processes may write there, too); returns the results by
---- method, and the long draws of the first seed if there is to be a picture.
+--- does not have yet, a line for each run appended (other processes may write there, too). A run that fails (its loss
+--- became infinite) is told and left out. Returns the results by method, and the long draws of the first seed if there
+--- is to be a picture.
 function forecasting.run_all(problem, names, choices, option)
   local own, pictures = {}, {}
   for _, name in ipairs(names) do
@@ -303,10 +304,14 @@ function forecasting.run_all(problem, names, choices, option)
       if not done or wanted then
         local files = option.results and { checkpoint = ("%s.%s.%s.%d.safetensors"):format(option.results, problem.name,
           name, seed) }
-        local s, long_draws = forecasting.run(problem, name, choices[name] or choices.all, seed, files)
-        pictures[name] = wanted and long_draws or pictures[name]
-        local file = option.results and not done and assert(io.open(option.results, "a"))
-        if file then
+        local ok, s, long_draws = pcall(forecasting.run, problem, name, choices[name] or choices.all, seed, files)
+        pictures[name] = ok and wanted and long_draws or pictures[name]
+        local file = ok and option.results and not done and assert(io.open(option.results, "a"))
+        if not ok and option.quick then
+          error(s, 0)
+        elseif not ok then
+          io.write(("%s, seed %d: %s\n"):format(name, seed, tostring(s)))
+        elseif file then
           file:write(line_of(problem, name, seed, s), "\n")
           file:close()
         elseif not done then
