@@ -386,24 +386,33 @@ local function mean_sd(list, column)
   return mean, #list > 1 and math.sqrt(squares / (#list - 1)) or 0
 end
 
+-- Which of the random walk and seasonal naive a method does not beat, as text.
+local function behind(found, name, rolling, long)
+  local list = {}
+  for _, other in ipairs { "random_walk", "seasonal_naive" } do
+    if found[other] and not name:find "^random_walk" and name ~= other then
+      local first, second = rolling >= mean_sd(found[other], "rolling"), long >= mean_sd(found[other], "long")
+      if first or second then
+        list[#list + 1] = other .. (first and second and "" or first and " rolling" or " long-term")
+      end
+    end
+  end
+  return #list > 0 and "does not beat " .. table.concat(list, ", ") or ""
+end
+
 --- print_table(problem, found, paper): a line a method: mean and spread over the seeds, and what the paper has.
 function forecasting.print_table(problem, found, paper)
   io.write(("%s: %d series, %d windows of %d steps and one of %d, %d times %d paths\n"):format(problem.name,
     #problem.set, problem.test // problem.horizon, problem.horizon, problem.test, problem.repeats, problem.paths))
   io.write("method             seeds  rolling           paper   long-term         paper   0.05 grid      exact CRPS",
     "     minutes\n")
-  local walk = found.random_walk and { (mean_sd(found.random_walk, "rolling")), (mean_sd(found.random_walk, "long")) }
   for _, name in ipairs(forecasting.order) do
     local list = found[name]
     if list then
       local rolling, rolling_sd = mean_sd(list, "rolling")
       local long, long_sd = mean_sd(list, "long")
       local told = paper and paper[name] or { "", "" }
-      local note = ""
-      if walk and not name:find "^random_walk" and (rolling >= walk[1] or long >= walk[2]) then
-        note = rolling >= walk[1] and long >= walk[2] and "does not beat the random walk"
-          or ("does not beat the random walk %s"):format(rolling >= walk[1] and "rolling" or "long-term")
-      end
+      local note = behind(found, name, rolling, long)
       if list[1].evidence then
         note = ("log density %.3f +- %.3f  "):format(mean_sd(list, "evidence")) .. note
       end

@@ -21,7 +21,7 @@ local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ set = "made_up", data = false, results = false, methods = false, seeds = 3,
   first = 1, iterations = 2500, batch = 50, paths = 100, repeats = 1, items = 0, lr = 0, picture = false,
-  context = 168, scaling = "mean", choose = false, choose_iterations = 150, quick = false, progress = false }, arg)
+  context = 168, scaling = false, choose = false, choose_iterations = 150, quick = false, progress = false }, arg)
 local features = { "hour_of_day", "day_of_week", "age" }
 local MONDAY = "2012-01-02 00:00:00"
 
@@ -94,6 +94,10 @@ local name = option.set
 if option.items > 0 then
   name = ("%s-%d"):format(name, option.items)
 end
+local scaling = option.scaling or option.set == "ett" and "standard" or "mean"
+if option.scaling then -- under a name of its own
+  name = ("%s-%s"):format(name, scaling)
+end
 if option.iterations ~= 2500 or option.batch ~= 50 then
   name = ("%s-%dx%d"):format(name, option.iterations, option.batch)
 end
@@ -102,7 +106,7 @@ local problem = { name = name, set = pn.data.series(items, { freq = "H", feature
   iterations = option.iterations, batch = option.batch, paths = option.paths, repeats = option.repeats,
   lr = tonumber(option.lr) ~= 0 and tonumber(option.lr) or option.set == "electricity" and 1e-3 or 5e-3,
   progress = option.progress }
-local choices = { all = { scaling = option.scaling, context = option.context } }
+local choices = { all = { scaling = scaling, context = option.context } }
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "seasonal_naive", "deepar", "deep_state" }
 -- Table 1 of the document: of all of electricity, not of this part of it
@@ -116,8 +120,8 @@ if option.quick then
 end
 if option.choose then
   local grid = {}
-  for k, scaling in ipairs { "mean", "standard", "change" } do
-    grid[k] = { scaling = scaling, context = option.context }
+  for k, each in ipairs { "mean", "standard", "change" } do
+    grid[k] = { scaling = each, context = option.context }
   end
   problem.name = ("%s-%dx%d"):format(option.set, option.choose_iterations, option.batch)
   forecasting.choose(problem, names, grid, option)
