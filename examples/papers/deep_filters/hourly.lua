@@ -14,7 +14,35 @@
 --- A run that was stopped goes on where it stood; runs that the file of results has are not made again.
 ---
 --- Settings of the document: embedding of 50, features of 64, Adam (0.9, 0.95), 5e-3 (electricity 1e-3) down by 1e-2
---- over 2500 iterations of 50 windows; open there: windows of a week and a day, the scale the mean |y| of the week.
+--- over 2500 iterations of 50 windows; open there: windows of a week and a day, and their scale, the mean |y| of the
+--- week. On ETT, whose series have either sign, it is mean and standard deviation, for all methods, as --choose found
+--- with DeepAR and DeepState on the week before the test: 0.71 and 0.71 of the random walk, 0.83 and 1.26 by the mean.
+---
+--- ETT in full, all 14 series, `--set ett --iterations 200 --batch 10`: a sixtieth of the document's size, the same for
+--- all. Mean and standard deviation over 3 seeds; minutes of a thread for a seed: deepar, deep_state less than 1,
+--- KVAE 1, RSGLS-ISSM 2, ARSGLS 3. Scores as in exchange.lua; the document does not have this set:
+---
+---                    rolling            long-term
+---   random walk      0.1726 +- 0.0020   0.3001 +- 0.0031
+---   seasonal naive   0.1601 +- 0.0005   0.1604 +- 0.0002   a week
+---   ets              0.1024             0.1793             season of a day; long-term behind seasonal naive
+---   arima            0.0969             0.1112             Fourier terms of a day and a week
+---   deepar           0.1461 +- 0.0014   0.1615 +- 0.0022   long-term behind seasonal naive
+---   deep_state       0.1473 +- 0.0058   0.2235 +- 0.0043   long-term behind seasonal naive
+---   kvae_mc          0.1601 +- 0.0006   0.1669 +- 0.0006   long-term behind seasonal naive; seeds 1, 3
+---   kvae_rb          0.1596 +- 0.0011   0.1664 +- 0.0007   long-term behind seasonal naive; seeds 1, 3, 4
+---   rsgls_issm       0.1222 +- 0.0016   0.1626 +- 0.0017   long-term behind seasonal naive
+---   arsgls           0.1455 +- 0.0068   0.1628 +- 0.0019   long-term behind seasonal naive
+---
+--- No trained method comes near ARIMA with Fourier terms, nor long-term to the week before; rolling, RSGLS-ISSM is the
+--- best of them. After 200 iterations DeepAR, ARSGLS and KVAE have hardly learned the day, which the others are built
+--- with. In training of KVAE-RB and KVAE-MC the loss of seed 2 became infinite: left out, seed 4 in its place.
+---
+--- Others reduced, one seed unless said, seasonal naive and random walk beside them:
+---   M4, 40 of 414 series, 200 x 10        deepar 0.075 and 0.074, deep_state 0.033 and 0.054; 0.049 and 0.049, 0.132
+---                                         and 0.142: only deep_state beats seasonal naive, and that rolling alone
+---   electricity, 40 of 320 clients,       deepar (2 seeds) 0.132 and 0.133, deep_state 0.122 and 0.218, ets 0.127 and
+---   500 x 10, lr 5e-3                     0.184; 0.106 and 0.105, 0.243 and 0.401: none beats seasonal naive
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")
