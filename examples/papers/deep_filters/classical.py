@@ -3,6 +3,7 @@
 
     python3 classical.py exchange_rate_nips_test.json.gz --results exchange.txt
     python3 classical.py electricity_321x840.csv.gz --hourly --items 40 --results hourly.txt
+    python3 classical.py ETTh1.csv.gz,ETTh2.csv.gz --hourly --name ett --results hourly.txt
 
 For each series both are fitted once, on the last --history steps before the test steps; at each rolling window the state
 is brought up to date with the parameters as they are. Models are those of least AIC among
@@ -26,15 +27,22 @@ from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 PATHS = 100
 
 
-def read(path, items):
-    """Series as rows of one length."""
-    text = gzip.open(path, "rt").read() if path.endswith(".gz") else open(path).read()
-    if ".json" in path:
-        rows = [json.loads(line)["target"] for line in text.splitlines() if line.strip()]
-        longest = max(len(row) for row in rows)
-        return np.array([row for row in rows if len(row) == longest])
-    series = np.array([[float(v) for v in line.split(",")] for line in text.splitlines()]).T
-    series = series[np.abs(series).sum(1) > 0]
+def read(paths, items):
+    """Series as rows of one length; of a table with a head, the columns after the first, which is the date."""
+    found = []
+    for path in paths.split(","):
+        text = gzip.open(path, "rt").read() if path.endswith(".gz") else open(path).read()
+        if ".json" in path:
+            rows = [json.loads(line)["target"] for line in text.splitlines() if line.strip()]
+            longest = max(len(row) for row in rows)
+            found.append(np.array([row for row in rows if len(row) == longest]))
+            continue
+        lines = [line.split(",") for line in text.splitlines()]
+        if lines[0][0] == "date":
+            lines = [line[1:] for line in lines[1:]]
+        series = np.array([[float(v) for v in line] for line in lines]).T
+        found.append(series[np.abs(series).sum(1) > 0])
+    series = np.concatenate(found)
     return series[:items] if items else series
 
 

@@ -3,7 +3,8 @@
 --- hours and 7 days: 32 states.
 ---
 ---   penumbra hourly.lua --set electricity --data electricity_321x840.csv.gz --results hourly.txt
----   penumbra hourly.lua --set ett --data ETTh1.csv.gz                      seven series of a transformer
+---   penumbra hourly.lua --set ett --data ETTh1.csv.gz,ETTh2.csv.gz         seven series of each of two transformers
+---   penumbra hourly.lua --set ett --data ... --choose                      the scaling, as of exchange.lua
 ---   penumbra hourly.lua --set m4 --data m4_hourly_train.csv.gz             the last 168 hours of each training series
 ---   penumbra hourly.lua --set gluonts --data test.json.gz                  solar, traffic...: one series a line
 ---   python3 classical.py electricity_321x840.csv.gz --hourly --items 40 --results hourly.txt
@@ -13,14 +14,42 @@
 --- A run that was stopped goes on where it stood; runs that the file of results has are not made again.
 ---
 --- Settings of the document: embedding of 50, features of 64, Adam (0.9, 0.95), 5e-3 (electricity 1e-3) down by 1e-2
---- over 2500 iterations of 50 windows; open there: windows of a week and a day, the scale the mean |y| of the week.
+--- over 2500 iterations of 50 windows; open there: windows of a week and a day, and their scale, the mean |y| of the
+--- week. On ETT, whose series have either sign, it is mean and standard deviation, for all methods, as --choose found
+--- with DeepAR and DeepState on the week before the test: 0.71 and 0.71 of the random walk, 0.83 and 1.26 by the mean.
+---
+--- ETT in full, all 14 series, `--set ett --iterations 200 --batch 10`: a sixtieth of the document's size, the same for
+--- all. Mean and standard deviation over 3 seeds; minutes of a thread for a seed: deepar, deep_state less than 1,
+--- KVAE 1, RSGLS-ISSM 2, ARSGLS 3. Scores as in exchange.lua; the document does not have this set:
+---
+---                    rolling            long-term
+---   random walk      0.1726 +- 0.0020   0.3001 +- 0.0031
+---   seasonal naive   0.1601 +- 0.0005   0.1604 +- 0.0002   a week
+---   ets              0.1024             0.1793             season of a day; long-term behind seasonal naive
+---   arima            0.0969             0.1112             Fourier terms of a day and a week
+---   deepar           0.1461 +- 0.0014   0.1615 +- 0.0022   long-term behind seasonal naive
+---   deep_state       0.1473 +- 0.0058   0.2235 +- 0.0043   long-term behind seasonal naive
+---   kvae_mc          0.1601 +- 0.0006   0.1669 +- 0.0006   long-term behind seasonal naive; seeds 1, 3
+---   kvae_rb          0.1596 +- 0.0011   0.1664 +- 0.0007   long-term behind seasonal naive; seeds 1, 3, 4
+---   rsgls_issm       0.1222 +- 0.0016   0.1626 +- 0.0017   long-term behind seasonal naive
+---   arsgls           0.1455 +- 0.0068   0.1628 +- 0.0019   long-term behind seasonal naive
+---
+--- No trained method comes near ARIMA with Fourier terms, nor long-term to the week before; rolling, RSGLS-ISSM is the
+--- best of them. After 200 iterations DeepAR, ARSGLS and KVAE have hardly learned the day, which the others are built
+--- with. In training of KVAE-RB and KVAE-MC the loss of seed 2 became infinite: left out, seed 4 in its place.
+---
+--- Others reduced, one seed unless said, seasonal naive and random walk beside them:
+---   M4, 40 of 414 series, 200 x 10        deepar 0.075 and 0.074, deep_state 0.033 and 0.054; 0.049 and 0.049, 0.132
+---                                         and 0.142: only deep_state beats seasonal naive, and that rolling alone
+---   electricity, 40 of 320 clients,       deepar (2 seeds) 0.132 and 0.133, deep_state 0.122 and 0.218, ets 0.127 and
+---   500 x 10, lr 5e-3                     0.184; 0.106 and 0.105, 0.243 and 0.401: none beats seasonal naive
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local forecasting = dofile(here .. "/forecasting.lua")
 
 local option = forecasting.read_options({ set = "made_up", data = false, results = false, methods = false, seeds = 3,
   first = 1, iterations = 2500, batch = 50, paths = 100, repeats = 1, items = 0, lr = 0, picture = false,
-  context = 168, quick = false, progress = false }, arg)
+  context = 168, scaling = false, choose = false, choose_iterations = 150, quick = false, progress = false }, arg)
 local features = { "hour_of_day", "day_of_week", "age" }
 local MONDAY = "2012-01-02 00:00:00"
 
@@ -60,10 +89,11 @@ local readers = {
     return copied(assert(pn.data.series_csv(option.data, { by = "row" })), function() return true end)
   end,
   ett = function()
-    local set = assert(pn.data.series_csv(option.data, { date = "date", freq = "H" }))
     local items = {}
-    for k, item in ipairs(set.items) do
-      items[k] = { target = item.target, start = "2016-07-01 00:00:00", item_id = item.item_id }
+    for _, path in ipairs(forecasting.words(option.data)) do
+      for _, item in ipairs(assert(pn.data.series_csv(path, { date = "date", freq = "H" })).items) do
+        items[#items + 1] = { target = item.target, start = "2016-07-01 00:00:00", item_id = item.item_id }
+      end
     end
     return items
   end,
@@ -92,6 +122,10 @@ local name = option.set
 if option.items > 0 then
   name = ("%s-%d"):format(name, option.items)
 end
+local scaling = option.scaling or option.set == "ett" and "standard" or "mean"
+if option.scaling then -- under a name of its own
+  name = ("%s-%s"):format(name, scaling)
+end
 if option.iterations ~= 2500 or option.batch ~= 50 then
   name = ("%s-%dx%d"):format(name, option.iterations, option.batch)
 end
@@ -100,7 +134,7 @@ local problem = { name = name, set = pn.data.series(items, { freq = "H", feature
   iterations = option.iterations, batch = option.batch, paths = option.paths, repeats = option.repeats,
   lr = tonumber(option.lr) ~= 0 and tonumber(option.lr) or option.set == "electricity" and 1e-3 or 5e-3,
   progress = option.progress }
-local choices = { all = { scaling = "mean", context = option.context } }
+local choices = { all = { scaling = scaling, context = option.context } }
 local names = option.methods and forecasting.words(option.methods)
   or { "random_walk", "seasonal_naive", "deepar", "deep_state" }
 -- Table 1 of the document: of all of electricity, not of this part of it
@@ -112,8 +146,17 @@ if option.quick then
   problem.horizon, problem.test, problem.iterations, problem.batch, problem.paths = 6, 12, 2, 2, 10
   choices.all.context, option.seeds = 30, 1
 end
-local found, pictures = forecasting.run_all(problem, names, choices, option)
-forecasting.print_table(problem, found, paper)
-if option.picture then
-  forecasting.draw(option.picture, problem, pictures, { 1, 2, 3 })
+if option.choose then
+  local grid = {}
+  for k, each in ipairs { "mean", "standard", "change" } do
+    grid[k] = { scaling = each, context = option.context }
+  end
+  problem.name = ("%s-%dx%d"):format(option.set, option.choose_iterations, option.batch)
+  forecasting.choose(problem, names, grid, option)
+else
+  local found, pictures = forecasting.run_all(problem, names, choices, option)
+  forecasting.print_table(problem, found, paper)
+  if option.picture then
+    forecasting.draw(option.picture, problem, pictures, { 1, 2, 3 })
+  end
 end
