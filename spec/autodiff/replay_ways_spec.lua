@@ -202,6 +202,8 @@ local reads = {
   ["distribution.plot"] = function(x) dist.normal(x:sum(), 1):plot(os.tmpname() .. ".svg") return x end,
 }
 
+local learner_file = os.tmpname()
+assert(pn.continual.learner({ network = net, likelihood = "bernoulli" }):save(learner_file))
 local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), 1) end)
 local opt = optim.sgd { w }
 local g = pn.generator(1)
@@ -216,6 +218,8 @@ local effects = {
   ["core.param"] = function(x) return pn.param(x) end,
   ["pn.nn.fit_actnorm"] = function(x) nn.fit_actnorm(scaled, x:reshape { 3, 1 }) return x end,
   ["pn.nn.bayesian"] = function(x) nn.bayesian(nn.linear(3, 2)) return x end,
+  ["pn.continual.learner"] = function(x) pn.continual.learner { network = net, likelihood = "bernoulli" } return x end,
+  ["pn.continual.load"] = function(x) pn.continual.load(learner_file, { network = net }) return x end,
   ["core.buffer"] = function(x) nn.buffer(x) return x end,
   ["core.new_layer"] = function(x) nn.linear(3, 2) return x end,
   ["core.initialise"] = function(x) nn.initialise("he", { 2, 3 }) return x end,
@@ -308,7 +312,10 @@ local once = set [[
 ]]
 
 describe("inside a compiled function", function()
-  teardown(function() os.remove(checkpoint_file) end)
+  teardown(function()
+    os.remove(checkpoint_file)
+    os.remove(learner_file)
+  end)
   for kind, list in pairs { ["a value cannot leave by"] = reads, ["nobody can call"] = effects } do
     for name, f in pairs(list) do
       it(kind .. " " .. name, function()

@@ -64,6 +64,9 @@ local made = {
     return pn.invariance.fit_layers(pn.nn.linear(2, 1), { x = pn.ones { 2, 2 }, y = pn.ones { 2, 1 },
       noise_scale = 1, steps = 1 })
   end,
+  learner = function()
+    return pn.continual.learner { network = pn.nn.linear(1, 1), likelihood = "bernoulli", seed = 1 }
+  end,
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,

@@ -15,29 +15,30 @@
 ---
 --- Two laws are kept: learner.posterior, the Gaussian part q of all data that left the memory, and learner.projection,
 --- the normal law nearest to q times the likelihoods of the memory, which predicts. Options:
----   network      a sequential of linear layers and elementwise activations, as pn.nn makes it; its own parameters are
----                not used. Everything is computed in its dtype, the Gaussian part kept in float64
+---   network      a sequential of linear layers and elementwise activations of pn.nn; its own parameters are not used.
+---                Everything is computed in its dtype, the Gaussian part kept in float64
 ---   likelihood   "categorical" (y classes, int64 [N]) and "bernoulli" (y 0 or 1, [N] or [N, out]) of logits;
 ---                "gaussian" (y [N] or [N, out]); or a function (f, y) of outputs [S, N, out] that gives log p [S, N]
 ---                and treats data alone
 ---   noise        of "gaussian": the standard deviation, or {learn = true, initial = 0.1}, learned with the ELBO
 ---   prior        as of pn.nn.bayesian, normal ("unit_variance")
----   initial      {share = 0.999, alpha = 0.001}: of the prior's variance this share is that of the random means at
----                which the first optimisation begins, the rest (but for a spread alpha of the logarithms) the law's own
+---   initial      {share = 0.999, alpha = 0.001}: where the first optimisation begins: of the prior's variance this
+---                share goes to random means, the rest to the law's own, whose logarithms spread by alpha
 ---   memory       nil: none. {size =, select = "residual", score = "residual", tempered = true}:
 ---                  select     "residual" keeps the data of the largest scores (pn.continual.scores), "k_center" and
 ---                             "random" do as they say
 ---                  score      "residual", "absolute" or "centred"
 ---                  tempered   whether scores of old data are those of their tempered likelihoods, as printed
 ---   update       "sites": the Gaussian part by sites of single data (equations 9a, 9b). "refit": fitted to the data
----                that left, which with "k_center" and "random" is variational continual learning: the memory is chosen
----                first, also before the first update, and a second projection serves predictions alone
+---                that left, which with "k_center" and "random" is variational continual learning: the memory is
+---                chosen first, also before the first update, and a second projection serves predictions alone
 ---   forget       bayesian_forgetting, or without a memory ornstein_uhlenbeck or wiener; nil forgets nothing
 ---   draws        {train = 10, sites = 10000, predict = 500}: for each datum and step; for the sites of a batch; for
 ---                each datum of a prediction
----   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches; second,
----                by default as many, where a batch has a second optimisation ("refit")
----   optimiser    {lr = 0.01, final = 0.01, beta1 = 0.9, beta2 = 0.999}: Adam; the rate falls geometrically to lr * final
+---   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches;
+---                second, by default as many, where a batch has a second optimisation ("refit")
+---   optimiser    {lr = 0.01, final = 0.01, beta1 = 0.9, beta2 = 0.999}: Adam; the rate falls geometrically to
+---                lr * final
 ---   start        where the optimisation begins: "previous", the projection before; "predecessor", the Gaussian part
 ---                after forgetting; "initial", drawn as at first
 ---   estimator    of the sites, "reparametrised" or "hessian" (pn.help "penumbra.continual.sites")
@@ -48,8 +49,9 @@
 ---   progress     true: a line on standard error. A function (stage, done, steps, elbo), called 20 times a run
 ---
 --- observe is all or nothing: an error, a limit of memory or time, an interrupt leaves the learner at the step before,
---- to the bit, and the batch may be given again. learner.step, .time, .memory ({x, y, age}), .posterior, .projection (as
---- factors over all weights in the network's order), .noise_scale and .counts, how often a guard had to act, can be read.
+--- to the bit, and the batch may be given again. What can be read: learner.step, .time, .memory ({x, y, age}),
+--- .posterior and .projection (factors over all weights in the network's order), .noise_scale and .counts, how often a
+--- guard had to act.
 -- help: pn.continual, methods learner
 local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
@@ -65,7 +67,7 @@ local stream_step = require "penumbra.continual.stream_step"
 
 local learner = {}
 
-local methods = core.namespace("a learner", {})
+local methods = {}
 
 -- ---- options ----
 
@@ -435,5 +437,7 @@ function learner.load(path, given)
     gaussian = core.new_natural("diagonal", saved.precision_mean, saved.precision), projection = saved.projection,
     memory = saved.memory, counts = saved.counts })
 end
+
+core.namespace("a learner", methods)
 
 return learner

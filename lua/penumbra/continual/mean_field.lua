@@ -1,5 +1,5 @@
---- A fully connected network whose weights have independent normal laws, held as two vectors over all weights [P] in the
---- network's order: what layers draw by local reparametrisation (Kingma, Salimans & Welling 2015), and predictions.
+--- A fully connected network whose weights have independent normal laws, held as two vectors over all weights [P] in
+--- the network's order: what layers draw by local reparametrisation (Kingma, Salimans & Welling 2015).
 --
 -- A layer's outputs given its inputs h are normal and independent, of mean h m + b and variance h^2 v + v_b: drawn so,
 -- every datum has outputs of the law that draws of the weights give it, each datum on its own. The first layer's mean
@@ -28,8 +28,10 @@ function mean_field.read(where, net)
       bias = layer.bias and place[layer.bias_name] or nil }
     widest = math.max(widest, layer.weight:size(2))
   end
+  local last = layers[#layers]
   return { net = net, layers = list, names = names, shapes = shapes, size = size, widest = widest,
-    normal_outputs = #layers[#layers].apply == 0, inputs = layers[1].weight:size(1), outputs = layers[#layers].weight:size(2), dtype = layers[1].weight:dtype() }
+    normal_outputs = #last.apply == 0, inputs = layers[1].weight:size(1), outputs = last.weight:size(2),
+    dtype = last.weight:dtype() }
 end
 
 local function part(vector, place)
@@ -45,7 +47,7 @@ local function outputs(layer, mean, variance, h)
   return m, v
 end
 
---- drawn(m, v, generator [, draws]): normal numbers of mean m and variance v; with draws, so many of each, [draws, ...].
+--- drawn(m, v, generator [, draws]): normal numbers of mean m and variance v; so many of each, [draws, ...].
 function mean_field.drawn(m, v, generator, draws)
   local shape = m:shape()
   if draws then

@@ -13,12 +13,13 @@ local projection = {}
 
 local POINTS <const> = 20 -- of the curve that a run reports
 
---- new(model, {draws =, betas =, learn_noise =}): what runs projections of this model. Its step serves all predecessors,
---- weights and data of the same shapes.
+--- new(model, {draws =, betas =, learn_noise =}): what runs projections of this model. Its step serves all
+--- predecessors, weights and data of the same shapes.
 function projection.new(model, o)
   local how = { dtype = model.net.dtype }
-  local self = { model = model, learn_noise = o.learn_noise, generator = core.generator(0),
-    mean = core.param(core.zeros({ model.net.size }, how)), log_scale = core.param(core.zeros({ model.net.size }, how)) }
+  local function vector() return core.param(core.zeros({ model.net.size }, how)) end
+  local self = { model = model, learn_noise = o.learn_noise, generator = core.generator(0), mean = vector(),
+    log_scale = vector() }
   local list = { self.mean, self.log_scale }
   if o.learn_noise then
     self.log_noise = core.param(core.zeros({}, how))
@@ -26,7 +27,8 @@ function projection.new(model, o)
   end
   self.optimiser = optim.adam(list, { beta1 = o.betas[1], beta2 = o.betas[2] })
   self.fresh = self.optimiser:state()
-  local mean, log_scale, own_noise, generator, draws = self.mean, self.log_scale, self.log_noise, self.generator, o.draws
+  local mean, log_scale, own_noise = self.mean, self.log_scale, self.log_noise
+  local generator, draws = self.generator, o.draws
   -- KL(q || p) but for what q has no part in, minus the expected log likelihoods times their weights
   self.step = replay.compile(function(x, y, weights, eta, precision, log_noise)
     local variance = (log_scale * 2):exp()
@@ -76,10 +78,10 @@ local function climb(self, o, eta, precision)
   return curve
 end
 
---- run(self, {start =, predecessor =, x =, y =, weights =, steps =, lr =, final =, generator =, told =}): from the belief
---- `start` {mean =, log_scale =, log_noise =} to the projection, in the same form, and {first =, last =, curve =}, the
---- ELBO averaged over pieces of the run. The rate falls geometrically from lr to lr * final. told(done, steps, elbo) is
---- called for each piece.
+--- run(self, {start =, predecessor =, x =, y =, weights =, steps =, lr =, final =, generator =, told =}): from the
+--- belief `start` {mean =, log_scale =, log_noise =} to the projection, in the same form, and {first =, last =,
+--- curve =}, the ELBO averaged over pieces of the run. The rate falls geometrically from lr to lr * final. told(done,
+--- steps, elbo) is called for each piece.
 function projection.run(self, o)
   local dtype = self.model.net.dtype
   self.mean:set(o.start.mean)

@@ -20,8 +20,8 @@ local NAMES <const> = { "precision_mean", "precision" }
 function site_totals.estimate(model, belief, x, y, o)
   local q = site_totals.factor(belief)
   local s, terms = sites.sites(model.net.net, x, y, { likelihood = model.likelihood, posterior = q, draws = o.draws,
-    noise_scale = model.name == "gaussian" and math.exp(belief.log_noise:item()) or nil, weights = o.weights,
-    estimator = o.estimator, generator = o.generator })
+    noise_scale = model.name == "gaussian" and math.exp(belief.log_noise:item()) or nil,
+    weights = o.weights and o.weights:to(model.net.dtype), estimator = o.estimator, generator = o.generator })
   local eta, precision = s.precision_mean:to "float64", s.precision:to "float64"
   local mean, variance = gaussian.moments(q)
   return {

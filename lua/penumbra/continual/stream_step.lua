@@ -1,5 +1,5 @@
---- One step of a learner on a stream: forget, project, choose what to keep, bring the Gaussian part up to date (Kurle et
---- al. 2020, algorithm 1; the baselines of section 2.2 and appendix A.1).
+--- One step of a learner on a stream: forget, project, choose what to keep, bring the Gaussian part up to date (Kurle
+--- et al. 2020, algorithm 1; the baselines of section 2.2 and appendix A.1).
 --
 -- A state is a table that nothing changes: {step =, time =, gaussian = (q, a factor), projection = (a belief), memory =
 -- {x =, y =, age =} or nil, counts =}. `run` makes the next one of it. All draws come from generators of the seed, the
@@ -170,13 +170,11 @@ local function by_choice(self, w)
   local others = complement(kept, d.num_data)
   report.method, report.clipped, report.seconds.scores = "refit", 0, core.clock() - clock
   clock = core.clock()
-  local q, found = w.predecessor, nil
+  local q, found = w.predecessor, belief_of(w.predecessor, s.projection)
   if others:numel() > 0 then
     found, report.elbo = project(self, self.runner, "projection", "projection", s.step, rows(d, others),
       w.predecessor, start_of(self, s, w.predecessor), s.step == 0 and self.steps.first or self.steps.later)
     q = site_totals.factor(found)
-  else
-    found = belief_of(q, s.projection)
   end
   report.seconds.update = core.clock() - clock
   clock = core.clock()

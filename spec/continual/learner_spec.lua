@@ -1,0 +1,422 @@
+-- The learner on streams whose answer is known: conjugate models in closed form, online variational Bayes written out,
+-- draws of the weights one network at a time.
+local pn = require "penumbra"
+local continual, nn = pn.continual, pn.nn
+
+local function off(want, got)
+  want = pn.is_tensor(want) and want or pn.tensor(want)
+  assert.same(want:shape(), got:shape())
+  return ((got - want):abs() / (want:abs() + 1)):max():item()
+end
+
+local function close(want, got, limit, what)
+  local d = off(want, got)
+  assert(d <= limit, ("%s: off by %.3g"):format(what or "value", d))
+end
+
+local function bits(a, b)
+  assert.same(a:totable(), b:totable())
+end
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local NOISE = 0.5
+
+-- y = x w + noise without a hidden layer: the ELBO is a parabola in the means, and its optimum has a formula.
+local function linear(inputs, o)
+  local given = { network = nn.linear(inputs, 1, { bias = false }), likelihood = "gaussian", noise = NOISE, prior = 1,
+    seed = 1, steps = { first = 800, later = 800 }, optimiser = { lr = 0.1, final = 0.01 } }
+  for name, value in pairs(o or {}) do given[name] = value end
+  return continual.learner(given)
+end
+
+local function stream(inputs, n)
+  local g = pn.generator(11)
+  local x = pn.randn({ n, inputs }, { generator = g })
+  return x, x:sum(2) * 0.7 + pn.randn({ n }, { generator = g }) * NOISE
+end
+
+-- precision and precision_mean of the diagonal of the exact posterior of weighted data, prior N(0, 1)
+local function exact(x, y, weights)
+  local w = (weights or pn.ones { x:size(1) }):unsqueeze(2) / NOISE ^ 2
+  return (x:square() * w):sum(1) + 1, (x * y:unsqueeze(2) * w):sum(1)
+end
+
+local function fed(learner, x, y, ends, times)
+  local from, reports = 1, {}
+  for k, to in ipairs(ends) do
+    reports[k] = learner:observe(x:slice(1, from, to), y:slice(1, from, to), times and times[k])
+    from = to + 1
+  end
+  return reports
+end
+
+describe("a stream of a linear Gaussian model", function()
+  local splits = { { 12 }, { 5, 12 }, { 1, 2, 9, 12 } }
+
+  it("has the posterior of the batch, however it is split, for one weight", function()
+    local x, y = stream(1, 12)
+    local precision, eta = exact(x, y)
+    for _, ends in ipairs(splits) do
+      local learner = linear(1)
+      local reports = fed(learner, x, y, ends)
+      close(precision, learner.posterior.precision, 1e-9, "precision")
+      close(eta, learner.posterior.precision_mean, 1e-9, "precision_mean")
+      assert.equal("projection", reports[1].method)
+      bits(learner.posterior.precision, learner.projection.precision)
+    end
+  end)
+
+  it("has it for orthogonal inputs; for correlated ones the precision only", function()
+    local x, y = stream(2, 12)
+    local axis = pn.tensor { { 1, 0 }, { 0, 1 }, { 1, 0 }, { 1, 0 }, { 0, 1 }, { 0, 1 }, { 1, 0 }, { 0, 1 }, { 0, 1 },
+      { 1, 0 }, { 1, 0 }, { 0, 1 } }
+    local apart = x * axis
+    local precision, eta = exact(apart, y)
+    local full_precision = exact(x, y)
+    local a = x:t():matmul(x) / NOISE ^ 2 + pn.eye(2)
+    local full_mean = a:solve(x:t():matmul(y:unsqueeze(2)) / NOISE ^ 2):squeeze(2)
+    for k, ends in ipairs(splits) do
+      local learner = linear(2)
+      fed(learner, apart, y, ends)
+      close(precision, learner.posterior.precision, 1e-9)
+      close(eta, learner.posterior.precision_mean, 1e-8)
+      local correlated = linear(2, { steps = { first = 3000, later = 3000 } })
+      fed(correlated, x, y, ends)
+      local q = correlated.posterior
+      close(full_precision, q.precision, 1e-9)
+      local d = off(full_mean, q.precision_mean / q.precision)
+      if k == 1 then assert(d < 1e-6, d) else assert(d > 1e-3, d) end
+    end
+  end)
+end)
+
+-- ---- online variational Bayes ----
+
+-- One hidden layer of three tanh units, two inputs, Bernoulli: the ELBO's steps one operation after another.
+local function online_bayes(batches, seed, o)
+  local P, sizes = 13, { { 1, 6, { 2, 3 } }, { 7, 9 }, { 10, 12, { 3, 1 } }, { 13, 13 } }
+  local function cut(t, k)
+    local part = t:slice(1, sizes[k][1], sizes[k][2])
+    return sizes[k][3] and part:reshape(sizes[k][3]) or part
+  end
+  local scale = pn.concatenate { pn.full({ 9 }, 0.5 ^ 0.5), pn.full({ 4 }, (3 * nn.activation_variance "tanh") ^ -0.5) }
+  local g = pn.generator(seed):split(0):split(0)
+  local mean = pn.param(scale * pn.randn({ P }, { generator = g }) * 0.999 ^ 0.5)
+  local log_scale = pn.param(scale:log() + 0.5 * (math.log(1 - 0.999) - 2 * 0.001 ^ 2)
+    + pn.randn({ P }, { generator = g }) * 0.001)
+  local precision = scale:square():reciprocal()
+  local eta = precision * 0
+  for k, batch in ipairs(batches) do
+    local x, y, n = batch[1], batch[2]:unsqueeze(2), batch[1]:size(1)
+    local adam = pn.optim.adam { mean, log_scale }
+    g = pn.generator(seed):split(k - 1):split(1)
+    for step = 1, o.steps do
+      local v = (log_scale * 2):exp()
+      local m1, v1 = x:matmul(cut(mean, 1)), x:square():matmul(cut(v, 1))
+      m1, v1 = m1 + cut(mean, 2), v1 + cut(v, 2)
+      local h = (m1 + (v1 + 1e-30):sqrt() * pn.randn({ o.draws, n, 3 }, { generator = g })):reshape { -1, 3 }:tanh()
+      local m2, v2 = h:matmul(cut(mean, 3)), h:square():matmul(cut(v, 3))
+      m2, v2 = (m2 + cut(mean, 4)):reshape { o.draws, n, 1 }, (v2 + cut(v, 4)):reshape { o.draws, n, 1 }
+      local f = m2 + (v2 + 1e-30):sqrt() * pn.randn({ o.draws, n, 1 }, { generator = g })
+      local expected = (-(((1 - y * 2) * f):softplus():sum(3))):mean(1)
+      local kl = ((v + mean:square()) * precision * 0.5 - mean * eta - log_scale):sum()
+      adam.lr = 0.01 * 0.01 ^ ((step - 1) / (o.steps - 1))
+      adam:step(kl - expected:sum())
+    end
+    precision = (log_scale:detach() * -2):exp()
+    eta = mean:detach() * precision
+  end
+  return eta, precision
+end
+
+describe("without forgetting and memory", function()
+  it("it is online variational Bayes, to the bit", function()
+    local g = pn.generator(4)
+    local batches = {}
+    for k, n in ipairs { 8, 5, 5 } do
+      local x = pn.randn({ n, 2 }, { generator = g })
+      batches[k] = { x, x:sum(2):gt(0):to "float64" }
+    end
+    local o = { draws = 4, steps = 60 }
+    local eta, precision = online_bayes(batches, 9, o)
+    local net = nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, 1) }
+    for _, more in ipairs { {}, { memory = { size = 0 }, forget = continual.bayesian_forgetting { rate = 0 } } } do
+      local learner = continual.learner { network = net, likelihood = "bernoulli", seed = 9, draws = { train = o.draws,
+        predict = 10 }, steps = { first = o.steps, later = o.steps }, memory = more.memory, forget = more.forget }
+      for _, batch in ipairs(batches) do learner:observe(batch[1], batch[2]) end
+      bits(eta, learner.posterior.precision_mean)
+      bits(precision, learner.posterior.precision)
+    end
+  end)
+end)
+
+-- ---- forgetting ----
+
+describe("a tempered stream", function()
+  local RATE, LAG = 0.2, 2
+  local times, ends = { 0, 1, 4, 4.5 }, { 4, 7, 9, 12 }
+
+  -- Exponents (1 - rate)^(age / lag) of all data at the last time (equation 10).
+  local function weights()
+    local list, from = {}, 1
+    for k, to in ipairs(ends) do
+      for _ = from, to do list[#list + 1] = (1 - RATE) ^ ((times[#times] - times[k]) / LAG) end
+      from = to + 1
+    end
+    return pn.tensor(list)
+  end
+
+  it("has the posterior of the batch form with a memory of any size and any selection", function()
+    local x, y = stream(1, 12)
+    local precision, eta = exact(x, y, weights())
+    for _, case in ipairs { { 0, "residual" }, { 2, "residual" }, { 2, "random" }, { 5, "k_center" },
+      { 20, "residual" } } do
+      local learner = linear(1, { forget = continual.bayesian_forgetting { rate = RATE, lag = LAG },
+        memory = { size = case[1], select = case[2] }, estimator = "hessian", draws = { sites = 20000 } })
+      local reports = fed(learner, x, y, ends, times)
+      local what = case[2] .. " " .. case[1]
+      -- second derivatives of a linear model are the same at every draw; first ones are not
+      close(precision, learner.projection.precision, 1e-9, what)
+      local exactly = case[1] == 0 or case[1] == 20
+      close(eta, learner.projection.precision_mean, exactly and 1e-8 or 0.02, what)
+      assert.near((1 - RATE) ^ (0.5 / LAG), reports[4].weight, 1e-15)
+      assert.equal(0.5, reports[4].elapsed)
+      assert.equal(case[1] == 20, reports[2].memory_exceeds_data)
+      if case[1] == 20 then
+        assert.equal(4, learner.counts.memory_exceeds_data)
+        close(pn.tensor { 1. }, learner.posterior.precision, 1e-15, "nothing has left the memory")
+        local ages = learner.memory.age:sort()
+        close({ 0, 0, 0, .5, .5, 3.5, 3.5, 3.5, 4.5, 4.5, 4.5, 4.5 }, ages, 1e-12, "ages")
+      end
+    end
+  end)
+
+  it("that is constant is worth 1 / rate batches", function()
+    local learner = linear(1, { forget = continual.bayesian_forgetting { rate = RATE }, steps = { first = 300,
+      later = 300 } })
+    local x, y = pn.ones { 1, 1 }, pn.ones { 1 }
+    for _ = 1, 60 do learner:observe(x, y) end
+    close({ 1 + 1 / RATE / NOISE ^ 2 }, learner.posterior.precision, 2e-6)
+    assert.equal(59, learner.time)
+  end)
+
+  it("diffuses without a memory; with one that is an error which says why", function()
+    local x, y = stream(1, 6)
+    for _, forget in ipairs { continual.ornstein_uhlenbeck { stiffness = 0.1 }, continual.wiener { rate = 0.1 } } do
+      local learner = linear(1, { forget = forget })
+      learner:observe(x, y)
+      local q = learner.posterior
+      learner:observe(x, y, 3)
+      local before = forget:apply(q, pn.dist.natural.diagonal(pn.zeros { 1 }, pn.ones { 1 }), 3)
+      close(before.precision + x:square():sum() / NOISE ^ 2, learner.posterior.precision, 1e-9)
+      assert.matches(forget.name .. ": memory must be empty: a diffusion", message_of(linear, 1, { forget = forget,
+        memory = { size = 3 } }))
+    end
+  end)
+end)
+
+-- ---- baselines ----
+
+describe("variational continual learning", function()
+  it("leaves the memory out of the first update, and projects it onto the posterior of all data", function()
+    local x, y = stream(1, 12)
+    for _, select in ipairs { "random", "k_center" } do
+      local learner = linear(1, { memory = { size = 4, select = select }, update = "refit" })
+      local report = learner:observe(x:slice(1, 1, 9), y:slice(1, 1, 9))
+      assert.equal("refit", report.method)
+      local kept = exact(learner.memory.x, learner.memory.y:squeeze(2))
+      local all = exact(x:slice(1, 1, 9), y:slice(1, 1, 9))
+      close(all - kept + 1, learner.posterior.precision, 1e-9, "without the memory")
+      learner:observe(x:slice(1, 10, 12), y:slice(1, 10, 12))
+      local precision, eta = exact(x, y)
+      close(precision, learner.projection.precision, 1e-9, select)
+      close(eta, learner.projection.precision_mean, 1e-8, select)
+      local few = linear(1, { memory = { size = 20, select = select }, update = "refit", steps = { first = 1500 } })
+      few:observe(x, y)
+      close({ 1. }, few.posterior.precision, 1e-15, "a memory larger than the data")
+      close(precision, few.projection.precision, 1e-9)
+    end
+  end)
+
+  it("with scores refits the Gaussian part to what left the memory", function()
+    local x, y = stream(1, 12)
+    local learner = linear(1, { memory = { size = 4 }, update = "refit", draws = { sites = 500 } })
+    local reports = fed(learner, x, y, { 7, 12 })
+    local precision, eta = exact(x, y)
+    local kept, kept_eta = exact(learner.memory.x, learner.memory.y:squeeze(2))
+    close(precision, learner.projection.precision, 1e-9)
+    close(precision - kept + 1, learner.posterior.precision, 1e-9)
+    close(eta - kept_eta, learner.posterior.precision_mean, 1e-8)
+    assert.same({ 9 }, reports[2].scores:shape())
+    local order = reports[2].scores:totable()
+    table.sort(order, function(a, b) return a > b end)
+    assert.equal(4, learner.memory.x:size(1))
+    assert.equal(4, reports[2].memory.kept_new + reports[2].memory.kept_old)
+  end)
+end)
+
+-- ---- sites in a network ----
+
+describe("the Gaussian part of a network", function()
+  local site_totals = require "penumbra.continual.site_totals"
+
+  it("is the same by multiplying and by dividing, after the correction", function()
+    local g = pn.generator(3)
+    local net = nn.sequential { nn.linear(2, 4), nn.tanh(), nn.linear(4, 3) }
+    local learner = continual.learner { network = net, likelihood = "categorical", seed = 2, memory = { size = 6 },
+      steps = { first = 300, later = 200 }, draws = { sites = 400, predict = 10 },
+      forget = continual.bayesian_forgetting { rate = 0.1 } }
+    local x = pn.randn({ 20, 2 }, { generator = g })
+    local y = (x:slice(2, 1, 1):gt(0):to "int64" + x:slice(2, 2, 2):gt(0):to "int64"):squeeze(2)
+    local first = learner:observe(x:slice(1, 1, 15), y:slice(1, 1, 15))
+    local before = learner.posterior
+    local second = learner:observe(x:slice(1, 16, 20), y:slice(1, 16, 20))
+    assert.same({ "divide", "multiply" }, { first.method, second.method })
+    assert.equal(0, learner.counts.clipped)
+    -- the step's sites once more, from the same draws
+    local e, state = getmetatable(learner).__index.engine, getmetatable(learner).__index.state
+    local p = continual.bayesian_forgetting { rate = 0.1 }:apply(before, e.prior, 1)
+    local all = site_totals.estimate(e.model, state.projection, x, y, { draws = 100, generator = pn.generator(1) })
+    local q = learner.projection
+    local lacking = site_totals.lacking(all, p, q)
+    local kept, others = {}, {}
+    for i = 0, 19 do table.insert(i % 3 == 0 and kept or others, i) end
+    kept, others = pn.tensor(kept, { dtype = "int64" }), pn.tensor(others, { dtype = "int64" })
+    local both = {}
+    for k, method in ipairs { "multiply", "divide" } do
+      both[k] = site_totals.update(all, lacking, p, q, { kept = kept, others = others, method = method, floor = 1e-9 })
+    end
+    close(both[1].precision, both[2].precision, 1e-11)
+    close(both[1].precision_mean, both[2].precision_mean, 1e-11)
+    -- scores and update are those of the parts, one after another
+    local sites, terms = continual.sites(net, x, y, { likelihood = "categorical", posterior = q, draws = 100,
+      generator = pn.generator(1) })
+    sites = continual.correct_bias(sites, p, q)
+    for _, kind in ipairs { "residual", "absolute", "centred" } do
+      close(continual.scores(sites, q, terms, { kind = kind }), site_totals.scores(all, lacking, q, kind), 1e-9, kind)
+    end
+    local by_parts, told = continual.gaussian_update(sites, p, q, { kept = kept, method = "divide", floor = 0.5 })
+    local guarded, raised = site_totals.update(all, lacking, p, q, { kept = kept, others = others, method = "divide",
+      floor = 0.5 })
+    close(by_parts.precision, guarded.precision, 1e-11)
+    assert.equal(told.clipped, raised)
+  end)
+
+  it("keeps the data of the largest scores", function()
+    local x, y = stream(1, 12)
+    local learner = linear(1, { memory = { size = 3 }, draws = { sites = 500 } })
+    local report = learner:observe(x, y)
+    local places = continual.top(report.scores, 3)
+    bits(x:take(1, places), learner.memory.x)
+    assert.same({ kept_new = 3, kept_old = 0, ages = { 0., 0., 0. } }, report.memory)
+  end)
+
+  it("is guarded where a precision would be lost, and counted", function()
+    local x, y = stream(1, 12)
+    x = pn.concatenate { x:slice(1, 1, 11), pn.tensor { { 3. } } } -- what says most is kept, and divided out
+    local fine = linear(1, { memory = { size = 2, select = "k_center" }, estimator = "hessian" })
+    assert.equal(0, fine:observe(x, y).clipped)
+    local short = linear(1, { steps = { first = 1 }, initial = { share = 0.01 }, memory = { size = 2,
+      select = "k_center" }, guard = { unconverged = 0.1 }, estimator = "hessian", draws = { sites = 200 } })
+    local report = short:observe(x, y)
+    assert(report.unconverged and report.bias.mean > 0.1)
+    assert.equal(1, short.counts.unconverged)
+    assert.equal(1, short.counts.clipped)
+    close({ 1e-3 }, short.posterior.precision, 1e-12)
+  end)
+end)
+
+-- ---- predictions ----
+
+describe("predictions", function()
+  it("of a linear model have closed forms", function()
+    local x, y = stream(2, 12)
+    local learner = linear(2)
+    learner:observe(x, y)
+    local q = learner.projection
+    local mean = x:matmul(q.precision_mean / q.precision)
+    local spread = x:square():matmul(q.precision:reciprocal())
+    local p = learner:predict(x, { draws = 3 })
+    close(mean:unsqueeze(2), p.mean, 1e-12)
+    close(spread:unsqueeze(2), p.spread, 1e-12)
+    close((spread + NOISE ^ 2):unsqueeze(2), p.variance, 1e-12)
+    close(pn.dist.normal(mean, (spread + NOISE ^ 2):sqrt()):log_prob(y), learner:log_predictive(x, y), 1e-12)
+  end)
+
+  it("of a network are means over draws of its weights", function()
+    local g = pn.generator(8)
+    local function net(outputs) return nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, outputs) } end
+    local x = pn.randn({ 3, 2 }, { generator = g })
+    local targets = { gaussian = pn.tensor { .1, -.5, 1 }, bernoulli = pn.tensor { 1, 0, 1 },
+      categorical = pn.tensor({ 0, 2, 1 }, { dtype = "int64" }) }
+    for likelihood, y in pairs(targets) do
+      local plain = net(likelihood == "categorical" and 3 or 1)
+      local learner = continual.learner { network = plain, likelihood = likelihood, seed = 1,
+        noise = likelihood == "gaussian" and 0.4 or nil }
+      local q, S = learner.projection, 4000 -- the prior: wide
+      local weights = (q.precision_mean / q.precision)
+        + pn.randn({ S, q.precision:size(1) }, { generator = g }) / q.precision:sqrt()
+      -- layer by layer, a network a draw
+      local n = likelihood == "categorical" and 3 or 1
+      local h = (x:matmul(weights:slice(2, 1, 6):reshape { S, 2, 3 }) + weights:slice(2, 7, 9):unsqueeze(2)):tanh()
+      local f = h:matmul(weights:slice(2, 10, 9 + 3 * n):reshape { S, 3, n })
+        + weights:slice(2, 10 + 3 * n, 9 + 4 * n):unsqueeze(2)
+      local p, log_p
+      if likelihood == "gaussian" then
+        p = f
+        log_p = pn.dist.normal(f:squeeze(3), 0.4):log_prob(y)
+      elseif likelihood == "bernoulli" then
+        p = f:sigmoid()
+        log_p = (p:squeeze(3) * y + (1 - p:squeeze(3)) * (1 - y)):log()
+      else
+        p = f:softmax(3)
+        log_p = (p * pn.one_hot(y, 3)):sum(3):log()
+      end
+      local got = learner:predict(x, { draws = S })
+      local own, density = got.mean or got.probabilities, log_p:exp()
+      local error_of = ((p:var(1) + 1e-12) * (2 / S)):sqrt()
+      assert(((own - p:mean(1)):abs() / error_of):max():item() < 6 and error_of:max():item() < 0.04, likelihood)
+      assert(((got.spread or got.variance) / p:var(1) - 1):abs():max():item() < 0.25, likelihood)
+      local told = learner:log_predictive(x, y, { draws = S }):exp()
+      error_of = (density:var(1) * (2 / S)):sqrt()
+      assert(((told - density:mean(1)):abs() / error_of):max():item() < 6, likelihood)
+      bits(learner:log_predictive(x, y), learner:log_predictive(x, y))
+      assert(off(got.variance, learner:predict(x, { draws = S, generator = g }).variance) > 0)
+    end
+  end)
+end)
+
+-- ---- noise and likelihoods of one's own ----
+
+describe("what is learned beside the weights", function()
+  it("is the noise: at the optimum the mean of the expected squares", function()
+    local x, y = stream(1, 12)
+    local learner = linear(1, { noise = { learn = true, initial = 1 }, steps = { first = 2500 } })
+    local report = learner:observe(x, y)
+    local q = learner.projection
+    local square = (y - x:matmul(q.precision_mean / q.precision)):square() + x:square():matmul(q.precision:reciprocal())
+    assert.near(square:mean():sqrt():item(), learner.noise_scale, 1e-6)
+    assert.equal(learner.noise_scale, report.noise_scale)
+    assert.equal(NOISE, linear(1).noise_scale)
+  end)
+
+  it("takes a likelihood of one's own", function()
+    local x, y = stream(1, 12)
+    local named = linear(1)
+    local own = continual.learner { network = nn.linear(1, 1, { bias = false }), prior = 1, seed = 1,
+      draws = { train = 50 }, steps = { first = 800 }, optimiser = { lr = 0.1 }, likelihood = function(f, t)
+        return pn.dist.normal(f:squeeze(3), NOISE):log_prob(t)
+      end }
+    named:observe(x, y)
+    own:observe(x, y)
+    close(named.posterior.precision, own.posterior.precision, 0.05)
+    close(named.posterior.precision_mean, own.posterior.precision_mean, 0.05)
+    local got, want = own:log_predictive(x, y, { draws = 20000 }), named:log_predictive(x, y)
+    assert(off(want, got) < 0.1)
+  end)
+end)
