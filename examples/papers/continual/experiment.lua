@@ -63,8 +63,8 @@ end
 
 -- ---- tables and pictures ----
 
---- report(option, name): a function that writes a line, given as string.format wants it, to the terminal and to the file
---- name.txt in the folder of the options, which starts empty.
+--- report(option, name): a function that writes a line, given as string.format wants it, to the terminal and to the
+--- file name.txt in the folder of the options, which starts empty.
 function experiment.report(option, name)
   local path = ("%s/%s.txt"):format(option.out, name)
   assert(io.open(path, "w")):close()
@@ -112,7 +112,7 @@ local function text_of(value)
   if type(value) == "table" then
     local list = {}
     for k, v in ipairs(value) do list[k] = text_of(v) end
-    return table.concat(list, ",")
+    return table.concat(list, ",") .. ","
   elseif math.type(value) == "float" then
     return ("%.6g"):format(value)
   end
@@ -165,10 +165,10 @@ function experiment.find(list, job)
   return found
 end
 
---- runs{results = path, order = names, jobs = list of tables, run = function, part = "1/1"}: calls run(job) for each job
---- of which the file has no line yet and appends one, the job's values and those of the table that run returns. Stopped,
---- it goes on where it stood. part "2/3": of three processes on one file the second, which takes every third job.
---- Returns all runs of the file that are of these jobs.
+--- runs{results = path, order = names, jobs = list of tables, run = function, part = "1/1"}: calls run(job) for each
+--- job of which the file has no line yet and appends one, the job's values and those of the table that run returns.
+--- Stopped, it goes on where it stood. part "2/3": of three processes on one file the second, which takes every third
+--- job. Returns all runs of the file that are of these jobs.
 function experiment.runs(o)
   local mine, parts = tostring(o.part or "1/1"):match "^(%d+)/(%d+)$"
   assert(mine, "part must be as 1/2")
@@ -192,6 +192,74 @@ function experiment.runs(o)
     end
   end
   return all
+end
+
+-- ---- a learner on a stream (streams.lua) ----
+
+--- Methods by name: how a memory is chosen and the Gaussian part updated. The first three are those of the document's
+--- table 1, the next two its ablations (figure 8).
+experiment.methods = {
+  grs = { update = "sites", select = "residual" },
+  k_center = { update = "refit", select = "k_center" },
+  random = { update = "refit", select = "random" },
+  grs_k_center = { update = "sites", select = "k_center" },
+  grs_refit = { update = "refit", select = "residual" },
+  none = {},
+}
+
+local activations = { tanh = pn.nn.tanh, relu = pn.nn.relu }
+
+--- network(inputs, hidden, outputs, activation): linear layers with the activation between them.
+function experiment.network(inputs, hidden, outputs, activation)
+  local list, from = {}, inputs
+  for _, width in ipairs(hidden) do
+    list[#list + 1], list[#list + 2], from = pn.nn.linear(from, width), activations[activation](), width
+  end
+  list[#list + 1] = pn.nn.linear(from, outputs)
+  return pn.nn.sequential(list)
+end
+
+--- learner(stream, {method =, memory =, seed =, size =, choice =, forget =}): a pn.continual.learner for the stream.
+--- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =}, noise a number or
+--- "learned".
+function experiment.learner(stream, o)
+  local method, set, size, choice = experiment.methods[o.method], stream.set, o.size, o.choice
+  local noise = set.likelihood == "gaussian" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
+    or choice.noise) or nil
+  return pn.continual.learner {
+    network = experiment.network(stream.inputs, set.hidden, stream.outputs, choice.activation),
+    likelihood = set.likelihood, noise = noise, forget = o.forget, seed = o.seed,
+    memory = method.select and o.memory > 0 and { size = o.memory, select = method.select } or nil,
+    update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },
+    steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr },
+  }
+end
+
+--- follow(streams, stream, learner [, {steps =, told =}]): observes the batches of a stream, told(k, learner, report)
+--- after each; gives {curve, ahead, clipped, unconverged}: the mean log predictive density of the test rows after each
+--- step (where there are any) and of each batch before it was learned, and how often guards had to act.
+function experiment.follow(streams, stream, learner, o)
+  o = o or {}
+  local result = { curve = {}, ahead = {} }
+  for k = 1, math.min(stream.num_steps, o.steps or stream.num_steps) do
+    local x, y = streams.batch(stream, k)
+    local report = learner:observe(x, y, k - 1)
+    result.ahead[k] = report.log_predictive_before
+    if stream.test_x then
+      result.curve[k] = learner:log_predictive(stream.test_x, stream.test_y):mean():item()
+    end
+    if o.told then o.told(k, learner, report) end
+  end
+  result.clipped, result.unconverged = learner.counts.clipped, learner.counts.unconverged
+  result.noise = learner.noise_scale or 0
+  return result
+end
+
+--- last_mean(list, share): the mean of the last share of a list, of at least one.
+function experiment.last_mean(list, share)
+  local from, sum = #list - math.max(1, math.floor(#list * share + 0.5)) + 1, 0
+  for k = from, #list do sum = sum + list[k] end
+  return sum / (#list - from + 1)
 end
 
 return experiment

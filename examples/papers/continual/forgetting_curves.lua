@@ -66,7 +66,8 @@ local panels = {}
 local colours = { "#1b4f8a", "#2f8fb3", "#3aa66b", "#d98e2b", "#b5486a" }
 
 local function row(title, symbol, make, values, shown)
-  local mean_panel = { title = title .. ": mean", y_range = { 0, 5.2 }, x_label = "t", legend = "below", legend_title = symbol }
+  local mean_panel = { title = title .. ": mean", y_range = { 0, 5.2 }, x_label = "t", legend = "below",
+    legend_title = symbol }
   local sd_panel = { title = title .. ": standard deviation", y_range = { 0, 1.1 }, x_label = "t",
     legend = "below", legend_title = symbol }
   local both
@@ -81,7 +82,8 @@ local function row(title, symbol, make, values, shown)
         plot.line(t, m, { colour = colours[k] }) }
     end
   end
-  panels[#panels + 1], panels[#panels + 2], panels[#panels + 3] = plot.panel(mean_panel), plot.panel(sd_panel), both
+  local n = #panels
+  panels[n + 1], panels[n + 2], panels[n + 3] = plot.panel(mean_panel), plot.panel(sd_panel), both
 end
 
 row("forgetting", "rate", forgetting, { 0.01, 0.025, 0.05, 0.1, 0.2 }, 0.05)

@@ -31,11 +31,7 @@ test_x = (test_x - centre) / width
 
 local side = 61
 local axis = pn.linspace(-3, 3, side)
-local grid = {}
-for i = 1, side do
-  for j = 1, side do grid[#grid + 1] = { axis[j]:item(), axis[i]:item() } end
-end
-grid = pn.tensor(grid)
+local grid = pn.stack({ pn.tile(axis, { side }), pn.repeat_interleave(axis, side, 1) }, 2)
 
 local function network()
   return nn.sequential { nn.linear(2, 16), nn.tanh(), nn.linear(16, 16), nn.tanh(), nn.linear(16, 1) }
