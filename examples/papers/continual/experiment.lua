@@ -209,13 +209,13 @@ experiment.methods = {
 
 local activations = { tanh = pn.nn.tanh, relu = pn.nn.relu }
 
---- network(inputs, hidden, outputs, activation): linear layers with the activation between them.
-function experiment.network(inputs, hidden, outputs, activation)
-  local list, from = {}, inputs
+--- network(inputs, hidden, outputs, activation [, dtype]): linear layers with the activation between them.
+function experiment.network(inputs, hidden, outputs, activation, dtype)
+  local list, from, how = {}, inputs, { dtype = dtype }
   for _, width in ipairs(hidden) do
-    list[#list + 1], list[#list + 2], from = pn.nn.linear(from, width), activations[activation](), width
+    list[#list + 1], list[#list + 2], from = pn.nn.linear(from, width, how), activations[activation](), width
   end
-  list[#list + 1] = pn.nn.linear(from, outputs)
+  list[#list + 1] = pn.nn.linear(from, outputs, how)
   return pn.nn.sequential(list)
 end
 
@@ -227,7 +227,7 @@ function experiment.learner(stream, o)
   local noise = set.likelihood == "gaussian" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
     or choice.noise) or nil
   return pn.continual.learner {
-    network = experiment.network(stream.inputs, set.hidden, stream.outputs, choice.activation),
+    network = experiment.network(stream.inputs, set.hidden, stream.outputs, choice.activation, stream.x:dtype()),
     likelihood = set.likelihood, noise = noise, forget = o.forget, seed = o.seed,
     memory = method.select and o.memory > 0 and { size = o.memory, select = method.select } or nil,
     update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },

@@ -38,7 +38,7 @@ local experiment = dofile(here .. "/experiment.lua")
 local nn, plot = pn.nn, pn.plot
 
 local option = experiment.options({ width = 32, depth = 4, inputs = 8, networks = 300, data = 200, seed = 1 },
-  { networks = 20, data = 50, depth = 3 })
+  { networks = 6, data = 50, depth = 3 })
 local write = experiment.report(option, "prior_init")
 pn.seed(option.seed)
 

@@ -98,11 +98,11 @@ end
 local function standard(x, whole)
   local mean, scale
   if whole then
-    mean, scale = x:mean(), x:std(0)
+    mean, scale = x:mean(), x:reshape { -1 }:std(1, 0)
   else
     mean, scale = x:mean(1), x:std(1, 0)
   end
-  scale = pn.where(scale:gt(1e-12), scale, 1)
+  scale = pn.where(scale:gt(1e-12), scale, scale * 0 + 1)
   return function(t) return (t - mean) / scale end
 end
 
@@ -118,10 +118,10 @@ end
 
 --- stream(name, {data = folder or false, seed =, inner = false, rows = 400}): {set =, x, y in the order of the stream,
 --- test_x, test_y, inputs, outputs, first, later, num_steps}. Inputs, and targets of regression, are standardised by
---- the rows that are not held out; x is float64. inner: the stream of seed 0's training rows alone, a fifth of those
---- held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no test rows, the
---- order of their files, and are standardised by all of their rows (their inputs, not their classes). Made-up ones come
---- in batches of 40 and 10.
+--- the rows that are not held out; x is float64, of MNIST float32. inner: the stream of seed 0's training rows alone, a
+--- fifth of those held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no test
+--- rows, the order of their files, and are standardised by all of their rows (their inputs, not their classes). Made-up
+--- ones come in batches of 40 and 10.
 function streams.stream(name, o)
   local set = assert(streams.sets[name], "no such set: " .. tostring(name))
   local x, y = rows_of(set, o.data, o.rows or 400)
@@ -139,7 +139,7 @@ function streams.stream(name, o)
       train, test = places(train, kept // 5 + 1, kept), places(train, 1, kept // 5)
     end
     local own_x = standard(x:take(1, train), name == "mnist")
-    s.x, s.test_x = own_x(x:take(1, train)):to "float64", own_x(x:take(1, test)):to "float64"
+    s.x, s.test_x = own_x(x:take(1, train)), own_x(x:take(1, test))
     s.y, s.test_y = y:take(1, train), y:take(1, test)
     if set.likelihood == "gaussian" then
       local own_y = standard(s.y)
