@@ -72,6 +72,7 @@
 **   Gaussian factors                          pn_natural_new, pn_natural_of ...
 **   layers and optimisers                     pn_layer_new, pn_layer_forward, pn_optim_new, pn_optim_step ...
 **   estimators                                pn_estimate, pn_sir
+**   Gaussian sites of data                    pn_gaussian_sites
 **   exact transport of mass                   pn_transport, pn_image_transport
 **   capture and replay                        pn_capture_begin, pn_capture_end ...
 **   vmap                                      pn_vmap_begin, pn_vmap_end
@@ -1175,6 +1176,39 @@ PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const
 /* Sampling importance resampling: n draws of equal weight for each datum, as places among the K of log_w [K, B], int64
  * [n, B]. rng NULL: the context's. Scoped; PN_SHAPE, PN_DOMAIN, PN_NAN, PN_DEGENERATE (a datum without any weight). */
 PN_API pn_tensor *pn_sir(pn_context *c, pn_rng *rng, pn_tensor *log_w, int64_t n);
+
+/* ---- Gaussian sites of data ------------------------------------------------------------------ */
+/* A fully connected network with an independent normal posterior, its likelihood, and how to sum. */
+typedef struct pn_site_options {
+  int num_layers;
+  /* Linear layers, each followed by an activation (relu, leaky_relu, elu, selu, gelu, silu, tanh, sigmoid, softplus,
+   * softsign, hard_tanh, hard_sigmoid) or by none. */
+  const pn_layer *const *layers;
+  pn_tensor *mean, *scale; /* [P] of all parameters, in the layers' order: means and standard deviations */
+  /* Of outputs f for y [N, out]: "gaussian" (mean f), "bernoulli" (logits f); for int64 classes y [N]: "categorical"
+   * (logits f). */
+  const char *likelihood;
+  double noise_scale; /* of "gaussian": its standard deviation */
+  pn_tensor *weights; /* [N], exponents of the likelihood of each datum, or NULL */
+  int64_t draws;      /* of the weights */
+  int each;           /* a site for each datum, or only their product */
+  size_t budget;      /* bytes that intermediate results may hold, about; 0: 64 MiB. Results do not depend on it */
+} pn_site_options;
+
+typedef struct pn_sites {
+  pn_tensor *precision_mean, *precision; /* natural parameters: [P] of the product of all sites, or [N, P] with each */
+  pn_tensor *expected_log_likelihood;    /* [N] E_q[log p(y_n | x_n, w)] */
+  pn_tensor *expected_log_site;          /* [N] E_q[log r_n(w)], r_n the site without its constant */
+} pn_sites;
+
+/* Sites of data x [N, in], y at a posterior, by Monte Carlo (Kurle et al. 2020, equations 5a, 5b): with g the gradient of
+ * log p(y_n | x_n, w) at w = mean + scale eps, precision = -mean(g eps) / scale and precision_mean = mean(g) + precision
+ * mean. All data share the draws, which depend on rng (NULL: the context's) alone: a datum's site has the same bits
+ * whatever data stand beside it, for any budget and number of threads. Results scoped, without gradient; on failure rng
+ * stands where it stood. PN_MISSING (a layer or likelihood that it does not know), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_STATE
+ * (a tensor lacks, or a capture goes on), PN_CANCELLED. */
+PN_API pn_status pn_gaussian_sites(pn_context *c, const pn_site_options *o, pn_tensor *x, pn_tensor *y, pn_rng *rng,
+                                   pn_sites *out);
 
 /* ---- exact transport of mass (network simplex) ---- */
 /* The plan of least cost that moves shares a to shares b: [B, n, m] for costs [B, n, m] and weights a [B, n], b [B, m] of

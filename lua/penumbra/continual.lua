@@ -45,10 +45,17 @@ end
 --- sites(network, x, y, {likelihood =, ...}): the Gaussian site of each datum at a posterior, by Monte Carlo:
 --- precision_n = -2 d/dv E_q[log p(y_n | x_n, w)], precision_mean_n = d/dm E_q[...] + precision_n m, m and v mean and
 --- variance of q (equations 5a, 5b). Gives a Gaussian factor of batch N and event P, all weights in the network's
---- order, and a table {expected_log_likelihood [N], log_likelihood_at_mean [N]}. Options and what it can take apart:
---- pn.help "penumbra.continual.sites".
+--- order, and a table {expected_log_likelihood [N], expected_log_site [N] (E_q[log r_n], r_n the site without its
+--- constant), log_likelihood_at_mean [N]}. Options and what it can take apart: pn.help "penumbra.continual.sites".
 function continual.sites(network, x, y, given)
   return sites.sites(network, x, y, given)
+end
+
+--- site_sums(network, x, y, {likelihood =, ...}): what a step of learning needs of all data, without a site for each:
+--- the table of sites and, [P] each, precision_mean and precision of the product of all sites. Options are those of
+--- sites but rows; the same state of the generator gives the draws that sites has then, for the data that are kept.
+function continual.site_sums(network, x, y, given)
+  return sites.site_sums(network, x, y, given)
 end
 
 --- posterior(network): the posterior of a network of pn.nn.bayesian as one Gaussian factor over all its weights [P], in

@@ -90,7 +90,7 @@ local harmless = set [[
   average lbfgs plateau predict activation_variance
   guide model
   new_smc new_ancestors new_selected
-  bayesian_forgetting ornstein_uhlenbeck wiener sites posterior correct_bias scores residual_elbo
+  bayesian_forgetting ornstein_uhlenbeck wiener posterior new_gaussian_sites correct_bias scores residual_elbo
   curves gap_formula data_bound node_posterior node_covariance permutations permutation_matrix permute
 ]]
 
@@ -287,6 +287,17 @@ local effects = {
   end,
   ["pn.invariance.fit_layers"] = function(x)
     pn.invariance.fit_layers(net, { x = x:reshape { 1, 3 }, y = pn.ones { 1, 1 }, noise_scale = 1, steps = 1 })
+    return x
+  end,
+  ["pn.continual.sites"] = function(x)
+    local q = dist.normal(pn.zeros { 4 }, 1):independent(1)
+    pn.continual.sites(net, x:reshape { 1, 3 }, pn.ones { 1 }, { likelihood = "bernoulli", posterior = q, draws = 1 })
+    return x
+  end,
+  ["pn.continual.site_sums"] = function(x)
+    local q = dist.normal(pn.zeros { 4 }, 1):independent(1)
+    pn.continual.site_sums(net, x:reshape { 1, 3 }, pn.ones { 1 }, { likelihood = "bernoulli", posterior = q,
+      draws = 1 })
     return x
   end,
   ["pn.svi"] = function(x) pn.svi(tiny, "mean_field", { steps = 1 }) return x end,

@@ -80,6 +80,34 @@ static bool carry(pn_context *c, const void *data) {
          pn_image_transport(c, x, pn_rand(c, NULL, PN_FLOAT64, 3, cost));
 }
 
+/* Sites of data, each and all, of a network of two layers. */
+enum { SITE_DATA = 3, SITE_WEIGHTS = 2 * 3 + 3 + 3 * 2 };
+
+static bool say_all(pn_context *c, const pn_layer *const *layers) {
+  const int64_t shape[] = {SITE_DATA, 2}, weights = SITE_WEIGHTS;
+  pn_site_options o = {.num_layers = 3, .layers = layers, .likelihood = "bernoulli", .draws = 20, .budget = 1};
+  pn_tensor *x = pn_randn(c, NULL, PN_FLOAT64, 2, shape), *y = pn_zeros(c, PN_FLOAT64, 2, shape);
+  o.mean = pn_zeros(c, PN_FLOAT64, 1, &weights);
+  o.scale = pn_full(c, PN_FLOAT64, 1, &weights, 0.3);
+  o.weights = pn_rand(c, NULL, PN_FLOAT64, 1, shape);
+  pn_sites s;
+  if (!x || !y || !o.mean || !o.scale || !o.weights || pn_gaussian_sites(c, &o, x, y, NULL, &s)) return false;
+  o.each = 1;
+  return pn_gaussian_sites(c, &o, pn_transpose(c, x, 0, 0), y, NULL, &s) == PN_OK;
+}
+
+static bool say(pn_context *c, const void *data) {
+  const int64_t sizes[] = {2, 3, 2};
+  const pn_option bare[] = {{"bias", 0, NULL}, {0}};
+  (void)data;
+  pn_layer *l[] = {pn_layer_new(c, "linear", 2, sizes, PN_FLOAT64, NULL, NULL),
+                   pn_layer_new(c, "tanh", 0, NULL, PN_FLOAT64, NULL, NULL),
+                   pn_layer_new(c, "linear", 2, sizes + 1, PN_FLOAT64, NULL, bare)};
+  bool done = l[0] && l[1] && l[2] && say_all(c, (const pn_layer *const *)l);
+  for (int k = 0; k < 3; k++) pn_layer_unref(l[k]);
+  return done;
+}
+
 /* What Lua never asks for. */
 static void misuse(void) {
   pn_context *c = pn_context_new(NULL);
@@ -123,6 +151,7 @@ int main(void) {
   misuse();
   sweep("streams", keep, NULL);
   sweep("transport", carry, NULL);
+  sweep("sites", say, NULL);
   for (int i = 0; i < pn_estimator_count(); i++)
     sweep(pn_estimator_name(i), work, pni_estimator_find(pn_estimator_name(i)));
   CHECK_DONE();

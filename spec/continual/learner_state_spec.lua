@@ -224,6 +224,10 @@ end)
 
 describe("options", function()
   it("that are wrong are named", function()
+    local twice = nn.linear(2, 2)
+    assert.matches('estimator must be "reparametrised" for an activation with a kink', message_of(continual.learner,
+      { network = nn.sequential { nn.linear(2, 3), nn.relu(), nn.linear(3, 3) }, likelihood = "categorical",
+        estimator = "hessian" }))
     for _, case in ipairs {
       { "option 'network' is required", { network = nil } },
       { "likelihood must be", { likelihood = "poisson" } },
@@ -245,6 +249,8 @@ describe("options", function()
       { "prior of '1.bias' must be a normal distribution, got none", { prior = { weight = 1, bias = false } } },
       { "the network must be fully connected", { network = nn.sequential { nn.linear(2, 3),
         nn.dropout { rate = 0.5 } } } },
+      { "linear layer 2 must have weights of its own", { network = nn.sequential { twice, nn.tanh(), twice } } },
+      { 'estimator must be "reparametrised" where', { estimator = "hessian", likelihood = function() end } },
       { "seed must be a whole number", { seed = -1 } },
     } do
       local given = { network = network(), likelihood = "categorical" }

@@ -37,7 +37,7 @@
 ---                each datum of a prediction
 ---   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches;
 ---                second, by default as many, where a batch has a second optimisation ("refit")
----   optimiser    {lr = 0.01, final = 0.01, beta1 = 0.9, beta2 = 0.999}: Adam; the rate falls geometrically to
+---   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99}: Adam; the rate falls geometrically to
 ---                lr * final
 ---   start        where the optimisation begins: "previous", the projection before; "predecessor", the Gaussian part
 ---                after forgetting; "initial", drawn as at first
@@ -87,7 +87,7 @@ local inner = {
     score = options.choice("residual", "absolute", "centred"), tempered = true },
   draws = { train = 10, sites = 10000, predict = 500 },
   steps = { first = 2000, later = 1000, second = options.optional "number" },
-  optimiser = { lr = 0.01, final = 0.01, beta1 = 0.9, beta2 = 0.999 },
+  optimiser = { lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99 },
   guard = { floor = 1e-3, unconverged = 0.5 },
   noise = { learn = true, initial = 0.1 },
 }
@@ -184,23 +184,40 @@ local function initial_draws(mean, scale, o, dtype)
   end
 end
 
-local function bar_of(stage, done, steps, elbo, bars)
-  if done == 0 or not bars.bar or bars.stage ~= stage or done < bars.done then
-    if bars.bar then bars.bar:finish() end
-    bars.bar, bars.stage, bars.done = progress.asked(true, { total = steps, label = stage }), stage, 0
-  end
-  if bars.bar then
-    bars.bar:step(done - bars.done, "elbo", elbo)
-  end
-  bars.done = done
-end
-
+-- What is told of a run: a line for each.
 local function progress_of(given)
   if given ~= true then
     return given or nil
   end
-  local bars = {}
-  return function(stage, done, steps, elbo) bar_of(stage, done, steps, elbo, bars) end
+  local bar, before
+  return function(stage, done, steps, elbo)
+    if not bar or done <= before then
+      bar, before = progress.asked(true, { total = steps, label = stage }), 0
+    end
+    if bar then
+      bar:step(done - before, "elbo", elbo)
+    end
+    before = done
+    if bar and done == steps then
+      bar:finish()
+      bar = nil
+    end
+  end
+end
+
+-- What the sites of this network and likelihood refuse is refused before there are data.
+local function check_sites(o, net)
+  if o.estimator == "hessian" and type(o.likelihood) == "function" then
+    core.error 'learner: estimator must be "reparametrised" where the likelihood is a function, got "hessian"'
+  elseif o.estimator == "hessian" then
+    local how = { dtype = net.dtype }
+    local flat = core.ones({ net.size }, how)
+    local y = o.likelihood == "categorical" and core.zeros({ 1 }, { dtype = "int64" })
+      or core.zeros({ 1, net.outputs }, how)
+    require "penumbra.continual.sites".sites(net.net, core.zeros({ 1, net.inputs }, how), y, { draws = 1,
+      likelihood = o.likelihood, noise_scale = o.likelihood == "gaussian" and 1 or nil, estimator = o.estimator,
+      posterior = core.new_natural("diagonal", flat, flat), generator = core.generator(0) })
+  end
 end
 
 -- The machine of a learner, from options that are checked and the prior.
@@ -243,7 +260,7 @@ local function view(self, state)
   v.memory = state.memory and { x = state.memory.x, y = state.memory.y, age = state.memory.age } or nil
   v.posterior, v.projection = state.gaussian, site_totals.factor(state.projection)
   v.noise_scale = self.model.name == "gaussian" and math.exp(state.projection.log_noise:item()) or nil
-  v.engine, v.state = self, state
+  v._engine, v._state = self, state
   return setmetatable(v, getmetatable(methods))
 end
 
@@ -262,7 +279,7 @@ local function parts(where, l)
   if type(meta) ~= "table" or meta.__name ~= "learner" then
     core.error(("%s: it must be called with a colon on a learner, as learner:%s, got %s"):format(where, where, type(l)))
   end
-  return meta.__index.engine, meta.__index.state, meta
+  return meta.__index._engine, meta.__index._state, meta
 end
 
 -- Runs f without a graph around it; projections record their own.
@@ -284,6 +301,7 @@ function learner.new(given)
   likelihood.kind("learner", o.likelihood)
   local net = mean_field.read("learner", o.network)
   check_parts(o)
+  check_sites(o, net)
   local mean, scale = read_prior(o.network, o.prior)
   local self = engine(o, net, learn_noise, mean, scale)
   return object(self, nothing_seen(self, noise))

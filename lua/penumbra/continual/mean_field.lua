@@ -7,7 +7,7 @@
 -- help: none
 local core = require "penumbra.core"
 local parameters = require "penumbra.nn.parameters"
-local perceptron = require "penumbra.invariance.perceptron"
+local perceptron = require "penumbra.nn.perceptron"
 
 local mean_field = {}
 
@@ -24,6 +24,9 @@ function mean_field.read(where, net)
   end
   local list, widest = {}, 1
   for l, layer in ipairs(layers) do
+    if not place[layer.weight_name] then
+      core.error(("%s: linear layer %d must have weights of its own, got those of one before it"):format(where, l))
+    end
     list[l] = { apply = layer.apply, weight = place[layer.weight_name],
       bias = layer.bias and place[layer.bias_name] or nil }
     widest = math.max(widest, layer.weight:size(2))

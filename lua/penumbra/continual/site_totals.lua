@@ -12,29 +12,58 @@ local sites = require "penumbra.continual.sites"
 local site_totals = {}
 
 local NAMES <const> = { "precision_mean", "precision" }
+local MANY <const> = 1 << 22 -- numbers in the sites of all data, from which on only those of chosen data are made
 
---- estimate(model, belief, x, y, o): the sites at the belief {mean =, log_scale =, log_noise =}; y as the script gave
---- it; o {weights =, draws =, estimator =, generator =}. Gives {num_data =, total =, expected =, at_mean =,
---- of_mean =, of_spread =, chosen =}: total a factor; [N] each: the expected log likelihood, the log likelihood at the
---- mean, log r there, and what the spread adds to the mean of log r; chosen(places) the sites of these data.
-function site_totals.estimate(model, belief, x, y, o)
-  local q = site_totals.factor(belief)
-  local s, terms = sites.sites(model.net.net, x, y, { likelihood = model.likelihood, posterior = q, draws = o.draws,
-    noise_scale = model.name == "gaussian" and math.exp(belief.log_noise:item()) or nil,
-    weights = o.weights and o.weights:to(model.net.dtype), estimator = o.estimator, generator = o.generator })
-  local eta, precision = s.precision_mean:to "float64", s.precision:to "float64"
+local function doubled(s)
+  return gaussian.like(s, s.precision_mean:to "float64", s.precision:to "float64")
+end
+
+-- All sites at once: one pass of the draws.
+local function of_all(model, x, y, how, q)
+  local s, terms = sites.sites(model.net.net, x, y, how)
+  s = doubled(s)
   local mean, variance = gaussian.moments(q)
+  local of_mean = s.precision_mean:matmul(mean) - s.precision:matmul(mean:square()) * 0.5
   return {
-    num_data = x:size(1),
-    total = gaussian.like(s, eta:sum(1), precision:sum(1)),
-    expected = terms.expected_log_likelihood:to "float64",
-    at_mean = terms.log_likelihood_at_mean:to "float64",
-    of_mean = eta:matmul(mean) - precision:matmul(mean:square()) * 0.5,
-    of_spread = precision:matmul(variance) * -0.5,
+    total = gaussian.like(s, s.precision_mean:sum(1), s.precision:sum(1)), terms = terms,
+    of_spread = s.precision:matmul(variance) * -0.5, of_mean = of_mean,
     chosen = function(places)
-      return gaussian.like(s, eta:take(1, places), precision:take(1, places))
+      return gaussian.like(s, s.precision_mean:take(1, places), s.precision:take(1, places))
     end,
   }
+end
+
+-- Their product, and then the sites of chosen data by a second pass of the same draws.
+local function of_sums(model, x, y, how)
+  local before = how.generator:state()
+  local sums = sites.site_sums(model.net.net, x, y, how)
+  return {
+    total = doubled(core.new_natural("diagonal", sums.precision_mean, sums.precision)), terms = sums,
+    of_site = sums.expected_log_site:to "float64",
+    chosen = function(places)
+      how.generator:set_state(before)
+      how.rows = places
+      return doubled((sites.sites(model.net.net, x, y, how)))
+    end,
+  }
+end
+
+--- estimate(model, belief, x, y, o): the sites at the belief {mean =, log_scale =, log_noise =}; y as the script gave
+--- it; o {weights =, draws =, estimator =, generator =, centred =, many =}. Gives {num_data =, total =, expected =,
+--- at_mean =, of_site =, of_spread =, chosen =}: total a factor; [N] each: the expected log likelihood, the log
+--- likelihood at the mean, the expected log r, and, of all sites at once or where they will be `centred`, what of it
+--- comes from the spread; chosen(places) the sites of these data.
+function site_totals.estimate(model, belief, x, y, o)
+  local q = site_totals.factor(belief)
+  local how = { likelihood = model.likelihood, posterior = q, draws = o.draws,
+    noise_scale = model.name == "gaussian" and math.exp(belief.log_noise:item()) or nil,
+    weights = o.weights and o.weights:to(model.net.dtype), estimator = o.estimator, generator = o.generator }
+  local all = o.centred or model.net.size * x:size(1) <= (o.many or MANY)
+  local e = (all and of_all or of_sums)(model, x, y, how, q)
+  e.num_data, e.of_site = x:size(1), e.of_site or e.of_mean + e.of_spread
+  e.expected = e.terms.expected_log_likelihood:to "float64"
+  e.at_mean = e.terms.log_likelihood_at_mean:to "float64"
+  return e
 end
 
 --- factor(belief): a belief by mean and log_scale as a factor of float64.
@@ -68,10 +97,15 @@ end
 function site_totals.scores(e, lacking, q, kind, weights)
   local mean, variance = gaussian.moments(q)
   local share = 1 / e.num_data
-  local function of(name, values) return (lacking[name] * values):sum():item() end
-  local of_mean = of("precision_mean", mean) - of("precision", mean:square()) * 0.5
-  local score = e.expected - (e.of_spread - of("precision", variance) * 0.5 * share)
-  score = score - (kind == "centred" and e.at_mean or e.of_mean + of_mean * share)
+  local function of(name, values) return (lacking[name] * values):sum():item() * share end
+  local of_spread = of("precision", variance) * -0.5
+  local score
+  if kind == "centred" then
+    score = e.expected - e.at_mean - (e.of_spread + of_spread)
+  else
+    local of_mean = of("precision_mean", mean) - of("precision", mean:square()) * 0.5
+    score = e.expected - (e.of_site + (of_mean + of_spread))
+  end
   if weights then
     score = score / weights:to "float64"
   end

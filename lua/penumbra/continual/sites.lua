@@ -1,8 +1,10 @@
 --- Gaussian sites of data at a posterior of a fully connected network, for all data at once (Kurle et al. 2020, section
 --- 3.2 and appendix C). One set of weight draws serves all data; forward and backward passes are batched over draws
---- and data, and only sums over draws are kept, [N, P], never draws times data times weights.
+--- and data, and only sums over draws are kept, [N, P], or [P] where the product of all sites is enough: never draws
+--- times data times weights.
 ---
 ---     local sites, terms = pn.continual.sites(net, x, y, {likelihood = "bernoulli", draws = 50000})
+---     local sums = pn.continual.site_sums(net, x, y, {likelihood = "bernoulli", draws = 50000})
 ---
 --- network: of pn.nn.bayesian, or any fully connected network with elementwise activations, with a posterior. Other
 --- layers have no site of a single datum and are an error. x [N, in]; y [N, out] or [N] (classes: int64). Options:
@@ -16,17 +18,24 @@
 ---                 back through the network, and takes no function as likelihood and no activation with a kink, whose
 ---                 second derivative is not what the mean needs
 ---   weights       [N], exponents of the likelihood of each datum (a tempered memory)
----   budget        numbers that intermediate results may hold at once (default 2^20, at least those of a draw and a
----                 datum); draws and data are cut into blocks accordingly. Blocks of data share the draws; blocks of
----                 draws are drawn one after another, so that another budget may draw other numbers
----   generator     of the draws
+---   rows          (of sites) places of the data whose sites are wanted, int64 from 0 on; results then have as many
+---   budget        numbers that intermediate results may hold at once, about (default 2^24; 2^20 for networks that are
+---                 passed in Lua, see below)
+---   generator     of the draws. The same state of a generator gives the same draws, whatever the data
+---
+--- Networks of layers of pn.nn with at most one activation after each linear layer, "reparametrised" and a likelihood
+--- by name are passed by pn_gaussian_sites: 16 draws at a time in the lanes of vectors, on all threads. A datum's site
+--- then has the same bits whatever data stand beside it and for any number of threads and any budget. Everything else
+--- is passed with tensors, by blocks of data and of draws that the budget decides, so that another one may draw other
+--- numbers.
 -- help: pn.continual, quiet
 local core = require "penumbra.core"
 local gaussian = require "penumbra.continual.gaussian"
 local likelihood = require "penumbra.continual.likelihood"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
-local perceptron = require "penumbra.invariance.perceptron"
+local perceptron = require "penumbra.nn.perceptron"
+local site_kernel = require "penumbra.continual.site_kernel"
 
 local sites = {}
 
@@ -85,15 +94,15 @@ local function read(where, net, given)
   local function fill(name, p)
     local at = place[name]
     local function cut(t) return t:slice(1, at.from, at.to):reshape(p:shape()) end
-    return { mean = cut(mean), scale = cut(variance):sqrt(), order = at.k, size = p:numel() }
+    return { mean = cut(mean), scale = cut(variance):sqrt(), order = at.k, from = at.from, size = p:numel() }
   end
   local list = {}
   for l, layer in ipairs(layers) do
-    list[l] = { apply = layer.apply, weight = fill(layer.weight_name, layer.weight),
+    list[l] = { layer = layer.layer, apply = layer.apply, weight = fill(layer.weight_name, layer.weight),
       bias = layer.bias and fill(layer.bias_name, layer.bias) or nil }
   end
   return { layers = list, dtype = dtype, num_parameters = #named, inputs = layers[1].weight:size(1),
-    outputs = layers[#layers].weight:size(2) }
+    outputs = layers[#layers].weight:size(2), mean = mean, scale = variance:sqrt() }
 end
 
 -- ---- forward and backward, S draws of N data ----
@@ -228,12 +237,12 @@ local function kinked(f, dtype)
   return (slopes[2] - slopes[1]):abs():max():item() > 1e-3
 end
 
-local function refuse_kinks(self)
+local function refuse_kinks(where, self)
   for l, layer in ipairs(self.layers) do
     for _, f in ipairs(layer.apply) do
       if kinked(f, self.dtype) then
-        core.error(('sites: estimator must be "reparametrised" for an activation with a kink, as after linear '
-          .. 'layer %d, got "hessian"'):format(l))
+        core.error(('%s: estimator must be "reparametrised" for an activation with a kink, as after linear '
+          .. 'layer %d, got "hessian"'):format(where, l))
       end
     end
   end
@@ -251,12 +260,12 @@ end
 
 -- Numbers of data in a block and of draws at a time: at least 16 draws, as far as there are that many.
 local function block_sizes(self, n, o)
-  local one, P = width(self), 0
+  local one, P, budget = width(self), 0, o.budget or 1 << 20
   for _, layer in ipairs(self.layers) do
     P = P + layer.weight.size + (layer.bias and layer.bias.size or 0)
   end
-  local data = math.max(1, math.min(n, o.budget // (16 * one)))
-  return math.tointeger(data), math.tointeger(math.max(1, math.min(o.draws, o.budget // (one * data + 2 * P))))
+  local data = math.max(1, math.min(n, budget // (16 * one)))
+  return math.tointeger(data), math.tointeger(math.max(1, math.min(o.draws, budget // (one * data + 2 * P))))
 end
 
 local function blocks_of(x, y, data)
@@ -278,10 +287,11 @@ local function run(self, blocks, o, at_a_time)
     end
     done = done + S
   end
-  local w = draw(self)
-  for _, block in ipairs(blocks) do
-    block.at_mean = self.kind.value(block.y, forward(self, w, block.x), self):detach():sum(1)
-  end
+end
+
+-- log p of each datum at the mean of the posterior.
+local function at_mean(self, x, y)
+  return self.kind.value(y, forward(self, draw(self), x), self):detach():sum(1)
 end
 
 -- Parameters of the sites of a block, each [n, P].
@@ -303,7 +313,9 @@ end
 
 local known = { likelihood = options.any(), posterior = options.any(false), draws = 10000, noise_scale =
   options.optional "number", estimator = options.choice("reparametrised", "hessian"), weights = options.any(false),
-  budget = 1 << 20, generator = options.any(false) }
+  budget = options.optional "number", generator = options.any(false) }
+local known_of_sites = { rows = options.any(false) }
+for name, value in pairs(known) do known_of_sites[name] = value end
 
 local function check_data(where, self, x, y)
   options.argument(where, "x", x, "tensor")
@@ -327,49 +339,115 @@ local function recording(f, ...)
   return table.unpack(result, 2, result.n)
 end
 
-local function tempered(where, o, n, eta, precision, terms)
+-- The exponents [n], or nil.
+local function exponents(where, o, n, dtype)
   if not o.weights then
-    return eta, precision
+    return nil
   end
   local t = options.numbers(where, "weights", o.weights, "tensor")
   if t:ndim() ~= 1 or t:size(1) ~= n then
     core.error(("%s: weights must have shape [%d], got [%s]"):format(where, n, table.concat(t:shape(), ", ")))
   end
-  for name, value in pairs(terms) do terms[name] = value * t end
-  t = t:unsqueeze(2)
-  return eta * t, precision * t
+  return t:detach():to(dtype)
 end
 
---- pn.continual.sites.
-function sites.sites(net, x, y, given)
-  local where = "sites"
-  local o = options.check(where, given, known)
+-- What is asked for, checked: the network, and data {x =, y =, targets = (y as the likelihood takes it), weights =}.
+local function problem(where, net, x, y, o)
   options.whole(where, "draws", o.draws, 1)
-  options.whole(where, "budget", o.budget, 1)
+  if o.budget then options.whole(where, "budget", o.budget, 1) end
   local self = read(where, net, o.posterior)
   check_data(where, self, x, y)
   self.kind, self.curved = likelihood.kind(where, o.likelihood), o.estimator == "hessian"
   self.noise_scale = o.noise_scale
   if self.curved and not self.kind.curvature then
-    core.error 'sites: estimator must be "reparametrised" where the likelihood is a function, got "hessian"'
+    core.error(('%s: estimator must be "reparametrised" where the likelihood is a function, got "hessian"'):format(
+      where))
+  end
+  if self.curved then
+    recording(refuse_kinks, where, self)
   end
   local n = x:size(1)
-  if self.curved then
-    recording(refuse_kinks, self)
-  end
-  y = self.kind.check(where, y, n, self.outputs, self)
-  local data, at_a_time = block_sizes(self, n, o)
-  local blocks = blocks_of(x:detach(), y, data)
+  local data = { x = x:detach(), targets = self.kind.check(where, y, n, self.outputs, self),
+    weights = exponents(where, o, n, self.dtype) }
+  data.y = o.likelihood == "categorical" and y or data.targets
+  return self, data
+end
+
+local function tempered(t, value)
+  return t and value * (value:ndim() == 2 and t:unsqueeze(2) or t) or value
+end
+
+-- Sites of all data, [N, P] each, and the expected log likelihood, with tensors.
+local function passes(self, data, o)
+  local size, at_a_time = block_sizes(self, data.x:size(1), o)
+  local blocks = blocks_of(data.x, data.targets, size)
   recording(run, self, blocks, o, at_a_time)
-  local lists = { {}, {}, {}, {} }
+  local lists = { {}, {}, {} }
   for k, block in ipairs(blocks) do
     lists[1][k], lists[2][k] = finish(self, block, o.draws)
-    lists[3][k], lists[4][k] = block.sums.value / o.draws, block.at_mean
+    lists[3][k] = block.sums.value / o.draws
   end
-  local function joined(k) return core.concatenate(lists[k], 1) end
-  local terms = { expected_log_likelihood = joined(3), log_likelihood_at_mean = joined(4) }
-  local eta, precision = tempered(where, o, n, joined(1), joined(2), terms)
+  local function joined(k) return tempered(data.weights, core.concatenate(lists[k], 1)) end
+  return joined(1), joined(2), joined(3)
+end
+
+-- E_q[log r_n], r_n the site without its constant.
+local function expected_log_site(self, eta, precision)
+  return (eta * self.mean - precision * ((self.mean:square() + self.scale:square()) * 0.5)):sum(2)
+end
+
+local function chosen(where, rows, data)
+  if not core.is_tensor(rows) and type(rows) ~= "table" then
+    core.error(("%s: rows must be places of data, got %s"):format(where, type(rows)))
+  end
+  local places = core.is_tensor(rows) and rows or core.tensor(rows, { dtype = "int64" })
+  if places:dtype() ~= "int64" or places:ndim() ~= 1 or places:size(1) == 0 then
+    core.error(("%s: rows must be places of data, int64 [M] with M > 0, got %s [%s]"):format(where, places:dtype(),
+      table.concat(places:shape(), ", ")))
+  end
+  local n = data.x:size(1)
+  if places:min():item() < 0 or places:max():item() >= n then
+    core.error(("%s: rows must be places from 0 to %d, got %d to %d"):format(where, n - 1, places:min():item(),
+      places:max():item()))
+  end
+  local picked = {}
+  for name, value in pairs(data) do picked[name] = value:take(1, places) end
+  return picked
+end
+
+-- precision_mean and precision, [N, P] or, without `each`, [P] of their product, and the table of terms.
+local function estimate(self, data, o, each)
+  local layers, terms = site_kernel.layers(self, o), {}
+  local eta, precision
+  if layers then
+    eta, precision, terms.expected_log_likelihood, terms.expected_log_site = site_kernel.run(self, layers, data, o,
+      each)
+  else
+    eta, precision, terms.expected_log_likelihood = passes(self, data, o)
+    terms.expected_log_site = expected_log_site(self, eta, precision)
+    if not each then eta, precision = eta:sum(1), precision:sum(1) end
+  end
+  terms.log_likelihood_at_mean = tempered(data.weights, recording(at_mean, self, data.x, data.targets))
+  return eta, precision, terms
+end
+
+--- pn.continual.sites.
+function sites.sites(net, x, y, given)
+  local where = "sites"
+  local o = options.check(where, given, known_of_sites)
+  local self, data = problem(where, net, x, y, o)
+  local eta, precision, terms = estimate(self, o.rows and chosen(where, o.rows, data) or data, o, true)
   return core.new_natural("diagonal", eta, precision), terms
+end
+
+--- pn.continual.site_sums.
+function sites.site_sums(net, x, y, given)
+  local where = "site_sums"
+  local o = options.check(where, given, known)
+  local self, data = problem(where, net, x, y, o)
+  local eta, precision, sums = estimate(self, data, o, false)
+  sums.precision_mean, sums.precision = eta, precision
+  return sums
 end
 
 return sites

@@ -131,7 +131,8 @@ local function by_scores(self, w)
   if by_score or self.update == "sites" then
     clock = core.clock()
     e = site_totals.estimate(self.model, found, d.x, d.y, { draws = self.draws.sites, estimator = self.estimator,
-      weights = d.tempered and d.weights or nil, generator = stream_step.generator(self.seed, s.step, "sites") })
+      weights = d.tempered and d.weights or nil, centred = by_score and self.memory.score == "centred",
+      generator = stream_step.generator(self.seed, s.step, "sites") })
     lacking = site_totals.lacking(e, w.predecessor, q)
     report.bias, report.seconds.sites = site_totals.bias(lacking, q), core.clock() - clock
   end

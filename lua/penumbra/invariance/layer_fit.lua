@@ -33,7 +33,7 @@
 local core = require "penumbra.core"
 local layerwise = require "penumbra.invariance.layerwise"
 local options = require "penumbra.options"
-local perceptron = require "penumbra.invariance.perceptron"
+local perceptron = require "penumbra.nn.perceptron"
 
 local layer_fit = {}
 

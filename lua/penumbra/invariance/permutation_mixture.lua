@@ -19,7 +19,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local permanent = require "penumbra.invariance.permanent"
-local perceptron = require "penumbra.invariance.perceptron"
+local perceptron = require "penumbra.nn.perceptron"
 local transform = require "penumbra.invariance.transform"
 
 local permutation_mixture = {}

@@ -3,7 +3,7 @@
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
-local perceptron = require "penumbra.invariance.perceptron"
+local perceptron = require "penumbra.nn.perceptron"
 local translation = require "penumbra.invariance.translation"
 
 local transform = {}

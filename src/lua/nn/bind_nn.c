@@ -22,7 +22,7 @@ enum { PARAMS = 1, BUFFERS };
 
 static const pni_object_type kind = {"penumbra.layer", "a layer", sizeof(box), BUFFERS, false, release};
 
-static const pn_layer *check_layer(lua_State *L, int i) {
+const pn_layer *pni_check_layer(lua_State *L, int i) {
   box *b = pni_test_object(L, i, &kind);
   if (!b || !b->l) pni_error(L, "layer methods are called with a colon, as in layer:mean(x)");
   return b->l;
@@ -140,7 +140,7 @@ static int l_mode(lua_State *L) {
 
 /* layer(x, generator) */
 static int l_call(lua_State *L) {
-  return forward(L, check_layer(L, 1), mode_now(L)); /* a script may take __call out of the metatable */
+  return forward(L, pni_check_layer(L, 1), mode_now(L)); /* a script may take __call out of the metatable */
 }
 
 /* The layer on the stack top, or NULL. */
@@ -232,18 +232,18 @@ static int l_call_in_turn(lua_State *L) {
   return call_parts(L, LUA_OK, 0);
 }
 
-static int l_mean(lua_State *L) { return forward(L, check_layer(L, 1), PN_MODE_MEAN); }
-static int l_evaluate(lua_State *L) { return forward(L, check_layer(L, 1), PN_MODE_EVALUATION); }
+static int l_mean(lua_State *L) { return forward(L, pni_check_layer(L, 1), PN_MODE_MEAN); }
+static int l_evaluate(lua_State *L) { return forward(L, pni_check_layer(L, 1), PN_MODE_EVALUATION); }
 
 static int l_kl(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1);
+  const pn_layer *l = pni_check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
   PNI_RETURN(L, c, pn_layer_kl(c, l));
 }
 
 /* layer:moments(mean, variance or nil) -> mean, variance or nil */
 static int l_moments(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1);
+  const pn_layer *l = pni_check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *mean, *variance, *m = check_input(L, l, 0, 2), *v = lua_isnoneornil(L, 3) ? NULL : pni_test_tensor(L, 3);
   if (!v && !lua_isnoneornil(L, 3))
@@ -280,7 +280,7 @@ static void check_states(lua_State *L, const pn_layer *l, const char *where, int
 
 /* Outputs of all steps (unless `step`) and the state after them. A generator may come last. */
 static int advance(lua_State *L, bool step) {
-  const pn_layer *l = check_layer(L, 1);
+  const pn_layer *l = pni_check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
   const char *where = step ? "step" : "unroll";
   pn_tensor *state[PNI_LAYER_STATES] = {NULL}, *out[PNI_LAYER_STATES + 1] = {NULL};
@@ -309,26 +309,26 @@ static int l_unroll(lua_State *L) { return advance(L, false); }
 static int l_step(lua_State *L) { return advance(L, true); }
 
 static int l_type(lua_State *L) {
-  lua_pushstring(L, pn_layer_type(check_layer(L, 1)));
+  lua_pushstring(L, pn_layer_type(pni_check_layer(L, 1)));
   return 1;
 }
 
 /* layer:stochastic(): is there a posterior, so that kl() is not zero by definition? */
 static int l_stochastic(lua_State *L) {
-  lua_pushboolean(L, check_layer(L, 1)->type->kl != NULL);
+  lua_pushboolean(L, pni_check_layer(L, 1)->type->kl != NULL);
   return 1;
 }
 
 /* layer:own_parameters() -> list of {name, parameter}, the same table every time */
 static int l_own_parameters(lua_State *L) {
-  check_layer(L, 1);
+  pni_check_layer(L, 1);
   lua_getiuservalue(L, 1, PARAMS);
   return 1;
 }
 
 /* layer:own_buffers() -> the same of its buffers */
 static int l_own_buffers(lua_State *L) {
-  check_layer(L, 1);
+  pni_check_layer(L, 1);
   lua_getiuservalue(L, 1, BUFFERS);
   return 1;
 }
@@ -346,7 +346,7 @@ static void check_stand_ins(lua_State *L, const char *where, int i, int n,
 /* layer:with(parameters [, buffers]) -> a layer that computes with these lists of tensors in the place of its own, in
  * their order */
 static int l_with(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1);
+  const pn_layer *l = pni_check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *param[PNI_LAYER_PARAMS], *buffer[PNI_LAYER_BUFFERS];
   lua_settop(L, 3);
@@ -363,7 +363,7 @@ static int l_with(lua_State *L) {
 /* layer:uncertain(log_scales) -> the layer with normal posteriors around its parameters, of these logarithms of standard
  * deviations, in their order */
 static int l_uncertain(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1);
+  const pn_layer *l = pni_check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
   pn_tensor *log_scale[PNI_LAYER_PARAMS];
   lua_settop(L, 2);
@@ -377,7 +377,7 @@ static int l_uncertain(lua_State *L) {
 
 /* layer:configuration() -> sizes, {option = value} of those that differ from their defaults */
 static int l_configuration(lua_State *L) {
-  const pn_layer *l = check_layer(L, 1);
+  const pn_layer *l = pni_check_layer(L, 1);
   lua_newtable(L);
   for (int k = 0; k < l->nsizes; k++) {
     lua_pushinteger(L, l->size[k]);

@@ -21,6 +21,8 @@ enum { PNI_OPTION_MORE = 8 };
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,
                       pn_option *out);
 
+/* The layer at index i; raises if it is none. Borrowed. */
+const pn_layer *pni_check_layer(lua_State *L, int i);
 /* The optimiser at index i; raises if it is none. Borrowed. */
 pn_optim *pni_check_optim(lua_State *L, int i);
 

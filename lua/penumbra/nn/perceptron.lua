@@ -1,5 +1,5 @@
---- Fully connected networks with elementwise activations, taken apart: what the functions of pn.invariance know to
---- leave alone.
+--- Fully connected networks with elementwise activations, taken apart: for pn.invariance, which knows what to leave
+--- alone, and pn.continual, whose data have sites there.
 -- help: none
 local core = require "penumbra.core"
 
