@@ -16,8 +16,8 @@
 ---
 --- writes rotating_boundary.txt, rotating_logistic.svg and rotating_networks.svg. A run that the file of results has is
 --- not made again. The document gives neither rates nor priors: N(0, 10^2) here for the regression, of networks the
---- prior of variance 1 / (fan-in c). Steps of Adam for each batch and their rate: 200 and 0.05 for the regression, 100
---- and 0.02 for networks.
+--- prior of variance 1 / (fan-in c). Steps of Adam for each batch: 200 of the regression, 100 of networks, from a
+--- rate of 0.05.
 ---
 --- RESULTS
 local pn = require "penumbra"
@@ -33,8 +33,7 @@ local TURN <const> = 72 -- steps
 -- Steps of the optimisation at later batches, and its rate.
 local function effort(hidden)
   local linear = hidden == "-"
-  return option.later > 0 and option.later or linear and 200 or 100, option.lr > 0 and option.lr
-    or linear and 0.05 or 0.02
+  return option.later > 0 and option.later or linear and 200 or 100, option.lr > 0 and option.lr or 0.05
 end
 
 -- ---- what is run ----

@@ -119,9 +119,9 @@ end
 --- stream(name, {data = folder or false, seed =, inner = false, rows = 400}): {set =, x, y in the order of the stream,
 --- test_x, test_y, inputs, outputs, first, later, num_steps}. Inputs, and targets of regression, are standardised by
 --- the rows that are not held out; x is float64, of MNIST float32. inner: the stream of seed 0's training rows alone, a
---- fifth of those held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no test
---- rows, the order of their files, and are standardised by all of their rows (their inputs, not their classes). Made-up
---- ones come in batches of 40 and 10.
+--- fifth of those held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no
+--- test rows, the order of their files, and are standardised by all of their rows (their inputs, not their classes).
+--- Made-up ones come in batches of 40 and 10.
 function streams.stream(name, o)
   local set = assert(streams.sets[name], "no such set: " .. tostring(name))
   local x, y = rows_of(set, o.data, o.rows or 400)

@@ -4,7 +4,7 @@
 --- next step that it then kept, and those that it did not.
 ---
 ---     penumbra examples/papers/continual/two_moons.lua [--steps 50] [--noise 0.15] [--score residual] [--seed 1]
----         [--first 20000] [--later 4000] [--draws 10] [--sites 10000] [--lr 0.01] [--out FOLDER]
+---         [--first 5000] [--later 1000] [--draws 10] [--sites 10000] [--lr 0.05] [--out FOLDER]
 ---
 --- writes two_moons.txt and two_moons.svg. The document gives neither noise nor optimisation.
 ---
@@ -15,7 +15,7 @@ local experiment = dofile(here .. "/experiment.lua")
 local nn, plot = pn.nn, pn.plot
 
 local option = experiment.options({ steps = 50, memory = 30, batch = 150, later_batch = 15, noise = 0.15, seed = 1,
-  score = "residual", first = 20000, later = 4000, draws = 10, sites = 10000, lr = 0.01, predict = 500,
+  score = "residual", first = 5000, later = 1000, draws = 10, sites = 10000, lr = 0.05, predict = 500,
   side = 61 }, { side = 15, predict = 50, steps = 4, first = 100, later = 30, draws = 2, sites = 200 })
 local write = experiment.report(option, "two_moons")
 

@@ -27,7 +27,7 @@ local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "yacht,energy,boston,concrete",
   methods = "grs,k_center,random,none", seeds = 16, first_seed = 1, memories = "table", size = "reduced", draws = 10,
-  sites = 5000, first = 5000, later = 1000, lr = 0, noise = "", activation = "", steps = 100000, choose = false,
+  sites = 5000, first = 2000, later = 500, lr = 0, noise = "", activation = "", steps = 100000, choose = false,
   images = 0, part = "1/1", rows = 200 },
   { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, steps = 3, rows = 100 })
 local folder = option.data ~= "" and option.data or false
@@ -35,10 +35,10 @@ if not folder then print "no --data: streams are made up, which says nothing abo
 
 -- What --choose found, of the grid below.
 local chosen = {
-  concrete = { activation = "tanh", lr = 0.01, noise = 0.3 }, boston = { activation = "tanh", lr = 0.01, noise = 0.3 },
-  energy = { activation = "tanh", lr = 0.01, noise = 0.1 }, yacht = { activation = "tanh", lr = 0.01, noise = 0.1 },
-  spam = { activation = "tanh", lr = 0.01 }, wine = { activation = "tanh", lr = 0.01 },
-  mnist = { activation = "tanh", lr = 0.01 },
+  concrete = { activation = "tanh", lr = 0.05, noise = 0.3 }, boston = { activation = "tanh", lr = 0.05, noise = 0.3 },
+  energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "tanh", lr = 0.05, noise = 0.1 },
+  spam = { activation = "tanh", lr = 0.05 }, wine = { activation = "tanh", lr = 0.05 },
+  mnist = { activation = "tanh", lr = 0.05 },
 }
 
 local function choice_of(name, more)
@@ -85,7 +85,7 @@ end
 -- ---- what is open ----
 
 local grid = { { "noise", { 0.05, 0.1, 0.2, 0.3, 0.5, "learned" } }, { "activation", { "tanh", "relu" } },
-  { "lr", { 0.003, 0.01, 0.03 } } }
+  { "lr", { 0.02, 0.05, 0.1 } } }
 
 local function choose(name)
   local best, score = choice_of(name), nil
