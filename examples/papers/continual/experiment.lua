@@ -21,6 +21,7 @@ end
 --- `--name` alone makes true; give "" where a text may be missing. `quick` holds what other defaults --quick means. All
 --- scripts have --quick, --out (the folder for tables and pictures) and --pictures (svg, png or pdf).
 function experiment.options(defaults, quick, args)
+  io.stdout:setvbuf "line"
   local option, given, i = { quick = false, out = ".", pictures = "svg" }, {}, 1
   for name, value in pairs(defaults) do option[name] = value end
   args = args or arg or {}
