@@ -61,6 +61,11 @@ local function size_text(size)
   return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
 end
 
+local function choice_text(name)
+  local c = choice_of(name)
+  return ("%s-%g-%s"):format(c.activation, c.lr, tostring(c.noise or ""))
+end
+
 -- ---- one run ----
 
 local function draw_memory(k, learner)
@@ -72,7 +77,7 @@ end
 local function run(job)
   local stream = streams.stream(job.set, { data = folder, seed = job.seed, inner = job.inner, rows = option.rows })
   local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed,
-    size = size_of(job.set), choice = job.choice or choice_of(job.set) })
+    size = size_of(job.set), choice = job.tried or choice_of(job.set) })
   local pictured = option.images > 0 and job.set == "mnist" and job.method == "grs"
   local result = experiment.follow(streams, stream, learner, { steps = option.steps, told = function(k)
     if pictured and (k - 1) % 25 == 0 and k > 1 and k <= 101 then draw_memory(k - 1, learner) end
@@ -99,7 +104,7 @@ local function choose(name)
         local sum, methods = 0, { "grs", "k_center", "random" }
         for _, method in ipairs(methods) do
           sum = sum + run({ set = name, method = method, memory = streams.sets[name].memory, seed = 0, inner = true,
-            choice = choice }).lml / #methods
+            tried = choice }).lml / #methods
         end
         print(("choose %s %s = %s: %.4f"):format(name, key, value, sum))
         if not score or sum > score then best, score = choice, sum end
@@ -128,7 +133,7 @@ local function jobs()
         for _, method in ipairs(methods) do
           if method ~= "none" or m == 1 then
             list[#list + 1] = { set = name, method = method, memory = method == "none" and 0 or memory, seed = seed,
-              size = size_text(size_of(name)) .. (folder and "" or "-made-up") }
+              size = size_text(size_of(name)) .. (folder and "" or "-made-up"), choice = choice_text(name) }
           end
         end
       end
@@ -236,7 +241,7 @@ if option.choose then
 else
   local path = option.results ~= "" and option.results or os.tmpname()
   local runs = experiment.runs { results = path, jobs = jobs(), part = option.part, run = run,
-    order = { "set", "method", "memory", "seed", "size", "lml", "minutes" } }
+    order = { "set", "method", "memory", "seed", "size", "choice", "lml", "minutes" } }
   if option.results == "" then os.remove(path) end
   table_of(experiment.report(option, "uci_stream"), runs)
   pictures(runs)
