@@ -19,10 +19,10 @@ end
 
 --- options(defaults, quick [, args]): the table of defaults with what `--name value` says. Of a default that is false
 --- `--name` alone makes true; give "" where a text may be missing. `quick` holds what other defaults --quick means. All
---- scripts have --quick, --out (the folder for tables and pictures) and --pictures (svg, png or pdf).
+--- scripts have --quick, --out (the folder for tables and pictures), --pictures (svg, png or pdf) and --threads (1).
 function experiment.options(defaults, quick, args)
   io.stdout:setvbuf "line"
-  local option, given, i = { quick = false, out = ".", pictures = "svg" }, {}, 1
+  local option, given, i = { quick = false, out = ".", pictures = "svg", threads = 1 }, {}, 1
   for name, value in pairs(defaults) do option[name] = value end
   args = args or arg or {}
   while args[i] do
@@ -45,6 +45,7 @@ function experiment.options(defaults, quick, args)
   end
   for name, value in pairs(given.quick and quick or {}) do option[name] = value end
   for name, value in pairs(given) do option[name] = value end
+  pn.threads(option.threads)
   return option
 end
 

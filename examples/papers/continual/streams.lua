@@ -117,11 +117,11 @@ local function places(list, from, to)
 end
 
 --- stream(name, {data = folder or false, seed =, inner = false, rows = 400}): {set =, x, y in the order of the stream,
---- test_x, test_y, inputs, outputs, first, later, num_steps}. Inputs, and targets of regression, are standardised by
---- the rows that are not held out; x is float64, of MNIST float32. inner: the stream of seed 0's training rows alone, a
---- fifth of those held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no
---- test rows, the order of their files, and are standardised by all of their rows (their inputs, not their classes).
---- Made-up ones come in batches of 40 and 10.
+--- test_x, test_y, inputs, outputs, first, later, num_steps}. Inputs, and targets of regression, are float32 and
+--- standardised by the rows that are not held out. inner: the stream of seed 0's training rows alone, a fifth of those
+--- held out, for choices that may not see test rows. rows: of a made-up set. Sets that drift have no test rows, the
+--- order of their files, and are standardised by all of their rows (their inputs, not their classes). Made-up ones come
+--- in batches of 40 and 10.
 function streams.stream(name, o)
   local set = assert(streams.sets[name], "no such set: " .. tostring(name))
   local x, y = rows_of(set, o.data, o.rows or 400)
@@ -129,7 +129,7 @@ function streams.stream(name, o)
   local s = { set = set, inputs = x:size(2), outputs = outputs(set, y), made_up = not o.data,
     first = o.data and set.first or 40, later = o.data and set.later or 10 }
   if set.drift then
-    s.x, s.y = standard(x)(x), y
+    s.x, s.y = standard(x)(x):to "float32", y
   else
     local order = pn.randperm(n, { generator = pn.generator(5000 + (o.inner and 0 or o.seed)) })
     local held = n // 5
@@ -139,11 +139,11 @@ function streams.stream(name, o)
       train, test = places(train, kept // 5 + 1, kept), places(train, 1, kept // 5)
     end
     local own_x = standard(x:take(1, train), name == "mnist")
-    s.x, s.test_x = own_x(x:take(1, train)), own_x(x:take(1, test))
+    s.x, s.test_x = own_x(x:take(1, train)):to "float32", own_x(x:take(1, test)):to "float32"
     s.y, s.test_y = y:take(1, train), y:take(1, test)
     if set.likelihood == "gaussian" then
       local own_y = standard(s.y)
-      s.y, s.test_y = own_y(s.y), own_y(s.test_y)
+      s.y, s.test_y = own_y(s.y):to "float32", own_y(s.test_y):to "float32"
     end
   end
   s.num_steps = 1 + (s.x:size(1) - s.first) // s.later
