@@ -1,5 +1,5 @@
---- What a step of the learner needs of the sites of its data, without all of them at once: their sum over data, what
---- scores are made of, and the sites of chosen data (Kurle et al. 2020, sections 3.2 and 3.3, appendices C to E).
+--- What a step of the learner needs of the sites of its data, without all of them at once: their product, what scores
+--- are made of, and the product of those of chosen data (Kurle et al. 2020, sections 3.2 and 3.3, appendices C to E).
 --
 -- With b what the sites lack to posterior / predecessor, every datum gets b / N (appendix C): then the sites multiply
 -- exactly, and predecessor times the sites of some data (9a) is posterior over those of the others (9b).
@@ -12,7 +12,7 @@ local sites = require "penumbra.continual.sites"
 local site_totals = {}
 
 local NAMES <const> = { "precision_mean", "precision" }
-local MANY <const> = 1 << 22 -- numbers in the sites of all data, from which on only those of chosen data are made
+local MANY <const> = 1 << 22 -- numbers in the sites of all data, from which on only products of them are made
 
 local function doubled(s)
   return gaussian.like(s, s.precision_mean:to "float64", s.precision:to "float64")
@@ -28,22 +28,26 @@ local function of_all(model, x, y, how, q)
     total = gaussian.like(s, s.precision_mean:sum(1), s.precision:sum(1)), terms = terms,
     of_spread = s.precision:matmul(variance) * -0.5, of_mean = of_mean,
     chosen = function(places)
-      return gaussian.like(s, s.precision_mean:take(1, places), s.precision:take(1, places))
+      return gaussian.like(s, s.precision_mean:take(1, places):sum(1), s.precision:take(1, places):sum(1))
     end,
   }
 end
 
--- Their product, and then the sites of chosen data by a second pass of the same draws.
+-- Their product, and that of chosen data by a second pass of the same draws.
 local function of_sums(model, x, y, how)
   local before = how.generator:state()
-  local sums = sites.site_sums(model.net.net, x, y, how)
+  local function product(data, targets, weights)
+    how.weights = weights
+    local sums = sites.site_sums(model.net.net, data, targets, how)
+    return doubled(core.new_natural("diagonal", sums.precision_mean, sums.precision)), sums
+  end
+  local weights = how.weights
+  local total, terms = product(x, y, weights)
   return {
-    total = doubled(core.new_natural("diagonal", sums.precision_mean, sums.precision)), terms = sums,
-    of_site = sums.expected_log_site:to "float64",
+    total = total, terms = terms, of_site = terms.expected_log_site:to "float64",
     chosen = function(places)
       how.generator:set_state(before)
-      how.rows = places
-      return doubled((sites.sites(model.net.net, x, y, how)))
+      return (product(x:take(1, places), y:take(1, places), weights and weights:take(1, places)))
     end,
   }
 end
@@ -52,7 +56,7 @@ end
 --- it; o {weights =, draws =, estimator =, generator =, centred =, many =}. Gives {num_data =, total =, expected =,
 --- at_mean =, of_site =, of_spread =, chosen =}: total a factor; [N] each: the expected log likelihood, the log
 --- likelihood at the mean, the expected log r, and, of all sites at once or where they will be `centred`, what of it
---- comes from the spread; chosen(places) the sites of these data.
+--- comes from the spread; chosen(places) the product of the sites of these data.
 function site_totals.estimate(model, belief, x, y, o)
   local q = site_totals.factor(belief)
   local how = { likelihood = model.likelihood, posterior = q, draws = o.draws,
@@ -123,7 +127,7 @@ function site_totals.update(e, lacking, p, q, o)
   if places:numel() > 0 then
     local s, parts = e.chosen(places), {}
     for k, name in ipairs(NAMES) do
-      parts[k] = from[name] + (s[name]:sum(1) + lacking[name] * share) * sign
+      parts[k] = from[name] + (s[name] + lacking[name] * share) * sign
     end
     result = gaussian.like(q, parts[1], parts[2])
   end
