@@ -89,7 +89,7 @@ end
 
 -- ---- what is open ----
 
-local grid = { { "noise", { 0.05, 0.1, 0.2, 0.3, 0.5, "learned" } }, { "activation", { "tanh", "relu" } },
+local grid = { { "activation", { "tanh", "relu" } }, { "noise", { 0.05, 0.1, 0.2, 0.3, 0.5, "learned" } },
   { "lr", { 0.02, 0.05, 0.1 } } }
 
 local function choose(name)
