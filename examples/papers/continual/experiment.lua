@@ -199,13 +199,15 @@ end
 -- ---- a learner on a stream (streams.lua) ----
 
 --- Methods by name: how a memory is chosen and the Gaussian part updated. The first three are those of the document's
---- table 1, the next two its ablations (figure 8).
+--- table 1, the next two its ablations (figure 8), then other scores.
 experiment.methods = {
   grs = { update = "sites", select = "residual" },
   k_center = { update = "refit", select = "k_center" },
   random = { update = "refit", select = "random" },
   grs_k_center = { update = "sites", select = "k_center" },
   grs_refit = { update = "refit", select = "residual" },
+  grs_absolute = { update = "sites", select = "residual", score = "absolute" },
+  grs_centred = { update = "sites", select = "residual", score = "centred" },
   none = {},
 }
 
@@ -231,7 +233,8 @@ function experiment.learner(stream, o)
   return pn.continual.learner {
     network = experiment.network(stream.inputs, set.hidden, stream.outputs, choice.activation, stream.x:dtype()),
     likelihood = set.likelihood, noise = noise, forget = o.forget, seed = o.seed,
-    memory = method.select and o.memory > 0 and { size = o.memory, select = method.select } or nil,
+    memory = method.select and o.memory > 0 and { size = o.memory, select = method.select,
+      score = method.score } or nil,
     update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },
     steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr },
   }

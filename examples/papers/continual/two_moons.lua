@@ -8,7 +8,19 @@
 ---
 --- writes two_moons.txt and two_moons.svg. The document gives neither noise nor optimisation.
 ---
---- RESULTS
+--- Measured with the defaults, half a minute of one thread:
+---
+---   step   test LML   of the batch kept, LML   not kept, LML   |logit| of memory, batch     ages       bias  clipped
+---      0    -0.3412                                                    1.33        1.48   0 to 0     0.0212        0
+---     25    -0.3348              7    -0.131       8    -0.117         2.37        2.09   0 to 25    0.0079        0
+---     50    -0.3396              4    -0.687      11    -0.223         2.45        2.36   0 to 24    0.0047        0
+---
+--- Over all 50 steps the log density of new data before they were learned was -0.612 for the 211 that were then kept
+--- and -0.216 for the 539 that were not; step by step they lie -0.441 +- 0.082 (standard error) apart, as the document
+--- says. That the memory is near the boundary does not come out: the mean |logit| over all steps is 2.16 in the memory
+--- and 2.12 in the batches. It holds misclassified tips of the moons together with quite ordinary data. And the
+--- posterior stays where the first batch has put it: a nearly straight boundary (vb_or_mcmc.lua), of which it becomes
+--- ever surer; 50 batches do not make it bend, and the test LML does not rise.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/experiment.lua")
@@ -134,7 +146,7 @@ local memory_logit, batch_logit = experiment.moments(near[1]), experiment.moment
 write("mean |logit| over all steps: %.2f of the memory, %.2f of the batches", memory_logit, batch_logit)
 
 panels[#panels + 1] = plot.panel { title = "LML of the next batch, before it is learned", x_label = "step",
-  legend = "bottom right",
+  legend = "below",
   plot.points(left_curve[1], left_curve[2], { colour = "#555555", label = "not kept" }),
   plot.points(kept_curve[1], kept_curve[2], { colour = "#d07a00", label = "kept in the memory" }) }
 experiment.picture(option, "two_moons", panels, { columns = 2, size = { 1000, 900 } })

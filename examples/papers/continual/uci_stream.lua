@@ -180,8 +180,11 @@ local function table_of(write, runs)
   end
 end
 
-local colours = { grs = "#c0392b", k_center = "#2255aa", random = "#3aa66b", none = "#555555" }
-local labels = { grs = "GRS", k_center = "k-center", random = "random", none = "no memory" }
+local colours = { grs = "#c0392b", k_center = "#2255aa", random = "#3aa66b", none = "#555555",
+  grs_k_center = "#d98e2b", grs_refit = "#7d5ba6", grs_absolute = "#e0785a", grs_centred = "#111111" }
+local labels = { grs = "GRS", k_center = "k-center", random = "random", none = "no memory",
+  grs_k_center = "GRS, k-center", grs_refit = "GRS, refit", grs_absolute = "GRS, absolute", grs_centred =
+  "GRS, centred" }
 
 -- LML after each step, the mean over runs, a band of two standard errors.
 local function over_time(runs, name, memory)
