@@ -19,7 +19,27 @@
 --- alone, a fifth of which it holds out, one after the other: the mean score of the methods of table 1, so that no
 --- method has a choice of its own.
 ---
---- RESULTS
+--- --choose on Yacht: with tanh -0.616, -0.108, 0.220, 0.635, 0.631 at noise 0.5, 0.3, 0.2, 0.1, 0.05 and 0.299
+--- learned; with relu 0.727 at 0.1. Noise and rate with relu, and the other sets, have not been gone through: their
+--- entries below are not choices yet.
+---
+--- Yacht at the default size (a fiftieth of the steps and a hundredth of the draws of the document), 2 seconds of one
+--- thread a run, with two settings that are not the chosen one; differences are paired over seeds, +- standard error:
+---
+---   memory  method      seeds    LML     sd     document   grs - it
+---   tanh, noise 0.1
+---       15  grs             6   1.073   0.095     1.925
+---       15  k_center        6   1.022   0.172     1.658     0.051 +- 0.035
+---       15  random          6   0.940   0.274     1.648     0.133 +- 0.092
+---           none            6   1.072   0.095               0.001 +- 0.001
+---   relu, noise 0.05
+---       15  grs             9   1.159   0.352     1.925
+---       15  k_center        9   1.116   0.404     1.658     0.043 +- 0.164
+---       15  random          9   1.218   0.319     1.648    -0.059 +- 0.138
+---           none            9   1.229   0.263              -0.070 +- 0.053
+---
+--- The order of the document, and its margin of 0.27, do not show in these runs: grs does what no memory does, and the
+--- noise of splits and seeds is larger than the differences. The first batch of k_center starts lower, as it says.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/streams.lua")
@@ -33,10 +53,10 @@ local option = experiment.options({ data = "", results = "", sets = "yacht,energ
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
 
--- What --choose found, of the grid below.
+-- What --choose found of the grid below for Yacht; the others have not been chosen.
 local chosen = {
   concrete = { activation = "tanh", lr = 0.05, noise = 0.3 }, boston = { activation = "tanh", lr = 0.05, noise = 0.3 },
-  energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "tanh", lr = 0.05, noise = 0.1 },
+  energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "relu", lr = 0.05, noise = 0.1 },
   spam = { activation = "tanh", lr = 0.05 }, wine = { activation = "tanh", lr = 0.05 },
   mnist = { activation = "tanh", lr = 0.05 },
 }
