@@ -8,7 +8,16 @@
 --- writes vb_or_mcmc.txt, the table below, and vb_or_mcmc.svg: the predictive probabilities and the terms of the ELBO
 --- on the way.
 ---
---- RESULTS
+--- Measured with the defaults, three minutes of one thread; "as a line" is the share of the square in which the decision
+--- is that of a logistic regression:
+---
+---   way        data   test LML   accuracy   as a line   E log p        KL      ELBO
+---   NUTS         70    -0.1387      0.969       0.868                                2 chains: -0.1388, -0.1386
+---   VB           70    -0.3882      0.868       0.920    -38.12     26.35    -64.47
+---   VB          100    -0.1375      0.981       0.834    -26.79     59.55    -86.34
+---
+--- As the document says: with 70 data the mean-field posterior gives up the bend between the moons while the divergence
+--- is annealed, with 100 it keeps it, and NUTS needs no more than 70.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/experiment.lua")
@@ -158,7 +167,7 @@ for k, n in ipairs { option.few, option.many } do
   curves[k] = curve
   evaluate("VB", n, draws, curve)
 end
-local terms = { title = "terms of the ELBO while the KL is annealed", x_label = "step", legend = "below",
+local terms = { title = "terms of the ELBO while the divergence is annealed", x_label = "step", legend = "below",
   y_range = { -100, 300 } }
 for k, n in ipairs { option.few, option.many } do
   local colour = k == 1 and "#2255aa" or "#c0392b"
