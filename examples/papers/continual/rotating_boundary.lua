@@ -42,8 +42,8 @@
 ---
 --- Of the networks without adaptation four have been run, half a minute each: the mean log density of a batch after it
 --- is learned, over the last five turns, is -0.693 of the linear model, -0.632 of one layer of 8, -0.461 of two and
---- -0.251 of one layer of 32: larger networks forget, as the document says, where exact inference would end at -ln 2. The other curves of the
---- figure have not been run.
+--- -0.251 of one layer of 32: larger networks forget, as the document says, where exact inference would
+--- end at -ln 2. The other curves of the figure have not been run.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/experiment.lua")
