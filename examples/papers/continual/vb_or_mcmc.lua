@@ -167,8 +167,8 @@ for k, n in ipairs { option.few, option.many } do
   curves[k] = curve
   evaluate("VB", n, draws, curve)
 end
-local terms = { title = "terms of the ELBO while the divergence is annealed", x_label = "thousands of steps", legend = "below",
-  y_range = { -100, 300 } }
+local terms = { title = "terms of the ELBO while the divergence is annealed", x_label = "thousands of steps",
+  legend = "below", y_range = { -100, 300 } }
 for k, n in ipairs { option.few, option.many } do
   local colour = k == 1 and "#2255aa" or "#c0392b"
   terms[2 * k - 1] = plot.line(curves[k].at, curves[k].expected, { label = ("E log p, %d"):format(n),
