@@ -57,6 +57,10 @@
 --- noise, which is what the model says, fixes most of the state at random in the first steps, where its variance is
 --- large; 4 particles then stand for what the Kalman filter would have kept. More particles would test this; they were
 --- not run.
+---
+--- Without the encoder (--encoder none, arsgls_published, 1500 iterations to the end of their rates, the same videos, 8
+--- particles to score) the loss stays at 0.022 a pixel, with it 0.010 after 500 already, and 21-30 at 8.6, hardly moved
+--- since iteration 750; what was seen is 2.9 off. It does not learn, as the paper says.
 local pn = require "penumbra"
 local images = require "penumbra.models.image_network"
 
