@@ -1,0 +1,266 @@
+--- What the experiments of this folder share: the command line, tables that go to the terminal and to a file, runs that
+--- are kept in a file of results and made once, means, paired differences, pictures. It does nothing when it is run by
+--- itself.
+local pn = require "penumbra"
+
+local experiment = {}
+
+-- ---- the command line ----
+
+local function usage(option, message)
+  local names = {}
+  for name, value in pairs(option) do
+    names[#names + 1] = ("  --%s (%s)"):format(name, tostring(value))
+  end
+  table.sort(names)
+  io.stderr:write(message, "; options and their defaults:\n", table.concat(names, "\n"), "\n")
+  os.exit(1)
+end
+
+--- options(defaults, quick [, args]): the table of defaults with what `--name value` says. Of a default that is false
+--- `--name` alone makes true; give "" where a text may be missing. `quick` holds what other defaults --quick means. All
+--- scripts have --quick, --out (the folder for tables and pictures) and --pictures (svg, png or pdf).
+function experiment.options(defaults, quick, args)
+  io.stdout:setvbuf "line"
+  local option, given, i = { quick = false, out = ".", pictures = "svg" }, {}, 1
+  for name, value in pairs(defaults) do option[name] = value end
+  args = args or arg or {}
+  while args[i] do
+    local name = args[i]:match "^%-%-([%w_]+)$"
+    if name == nil or option[name] == nil then
+      usage(option, "unknown option " .. args[i])
+    elseif option[name] == false then
+      given[name] = true
+    else
+      i = i + 1
+      local value = args[i]
+      if type(option[name]) == "number" then
+        value = tonumber(value)
+        value = math.tointeger(value) or value
+      end
+      if value == nil then usage(option, "--" .. name .. " needs a value") end
+      given[name] = value
+    end
+    i = i + 1
+  end
+  for name, value in pairs(given.quick and quick or {}) do option[name] = value end
+  for name, value in pairs(given) do option[name] = value end
+  return option
+end
+
+--- words(text): the list of words parted by commas; numbers as numbers.
+function experiment.words(text)
+  local list = {}
+  for word in tostring(text):gmatch "[^,]+" do
+    list[#list + 1] = math.tointeger(tonumber(word)) or tonumber(word) or word
+  end
+  return list
+end
+
+--- only(name): is this the script that is run, not one that loads it?
+function experiment.only(name)
+  return arg and arg[0] and arg[0]:match "([^/]+)$" == name
+end
+
+-- ---- tables and pictures ----
+
+--- report(option, name): a function that writes a line, given as string.format wants it, to the terminal and to the
+--- file name.txt in the folder of the options, which starts empty.
+function experiment.report(option, name)
+  local path = ("%s/%s.txt"):format(option.out, name)
+  assert(io.open(path, "w")):close()
+  return function(form, ...)
+    local line = form:format(...):gsub(" +$", "") .. "\n"
+    io.write(line)
+    io.flush()
+    local file = assert(io.open(path, "a"))
+    file:write(line)
+    file:close()
+  end
+end
+
+--- picture(option, name, panels [, more]): pn.plot.save into the folder of the options, and a line that says so.
+function experiment.picture(option, name, panels, more)
+  local saved, message = pn.plot.save(("%s/%s.%s"):format(option.out, name, option.pictures), panels, more)
+  print(saved and "wrote " .. saved or "no picture: " .. message)
+end
+
+-- ---- numbers ----
+
+--- moments(list): mean, standard deviation and standard error of the mean of a list of numbers.
+function experiment.moments(list)
+  local n, sum, squares = #list, 0, 0
+  for _, v in ipairs(list) do sum = sum + v end
+  for _, v in ipairs(list) do squares = squares + (v - sum / n) ^ 2 end
+  local sd = n > 1 and math.sqrt(squares / (n - 1)) or 0
+  return n > 0 and sum / n or 0 / 0, sd, n > 0 and sd / math.sqrt(n) or 0
+end
+
+--- paired(a, b): mean and standard error of a - b over the keys that both tables have, and their number.
+function experiment.paired(a, b)
+  local list = {}
+  for key, value in pairs(a) do
+    list[#list + 1] = b[key] and value - b[key]
+  end
+  local mean, _, error_of_mean = experiment.moments(list)
+  return mean, error_of_mean, #list
+end
+
+-- ---- runs in a file: one a line, "name=value" each ----
+
+-- The text of a value: numbers shortened, lists parted by commas.
+local function text_of(value)
+  if type(value) == "table" then
+    local list = {}
+    for k, v in ipairs(value) do list[k] = text_of(v) end
+    return table.concat(list, ",") .. ","
+  elseif math.type(value) == "float" then
+    return ("%.6g"):format(value)
+  end
+  return (tostring(value):gsub("[%s=,]", "_"))
+end
+
+local function line_of(record, order)
+  local words, names = {}, {}
+  for _, name in ipairs(order) do
+    words[#words + 1] = name .. "=" .. text_of(record[name])
+    names[name] = true
+  end
+  local rest = {}
+  for name in pairs(record) do
+    if not names[name] then rest[#rest + 1] = name end
+  end
+  table.sort(rest)
+  for _, name in ipairs(rest) do words[#words + 1] = name .. "=" .. text_of(record[name]) end
+  return table.concat(words, " ")
+end
+
+--- read(path): the list of runs in a file, tables of numbers, texts and lists; empty where there is no file.
+function experiment.read(path)
+  local list, file = {}, io.open(path)
+  for line in file and file:lines() or function() end do
+    local record = {}
+    for name, text in line:gmatch "(%S+)=(%S*)" do
+      record[name] = text:find "," and experiment.words(text) or math.tointeger(tonumber(text)) or tonumber(text)
+        or text
+    end
+    list[#list + 1] = next(record) and record
+  end
+  if file then file:close() end
+  return list
+end
+
+local function is_of(record, job)
+  for name, value in pairs(job) do
+    if text_of(record[name]) ~= text_of(value) then return false end
+  end
+  return true
+end
+
+--- find(list, job): the runs of a list that have all values of the table `job`.
+function experiment.find(list, job)
+  local found = {}
+  for _, record in ipairs(list) do
+    found[#found + 1] = is_of(record, job) and record or nil
+  end
+  return found
+end
+
+--- runs{results = path, order = names, jobs = list of tables, run = function, part = "1/1"}: calls run(job) for each
+--- job of which the file has no line yet and appends one, the job's values and those of the table that run returns.
+--- Stopped, it goes on where it stood. part "2/3": of three processes on one file the second, which takes every third
+--- job. Returns all runs of the file that are of these jobs.
+function experiment.runs(o)
+  local mine, parts = tostring(o.part or "1/1"):match "^(%d+)/(%d+)$"
+  assert(mine, "part must be as 1/2")
+  local known, all = {}, {}
+  for k, job in ipairs(o.jobs) do
+    if (k - mine) % parts == 0 and #experiment.find(experiment.read(o.results), job) == 0 then
+      local began = os.time()
+      local record = o.run(job)
+      for name, value in pairs(job) do record[name] = value end
+      record.minutes = (os.time() - began) / 60
+      local file = assert(io.open(o.results, "a"))
+      file:write(line_of(record, o.order), "\n")
+      file:close()
+    end
+  end
+  local list = experiment.read(o.results)
+  for _, job in ipairs(o.jobs) do
+    for _, record in ipairs(experiment.find(list, job)) do
+      all[#all + 1] = not known[record] and record or nil
+      known[record] = true
+    end
+  end
+  return all
+end
+
+-- ---- a learner on a stream (streams.lua) ----
+
+--- Methods by name: how a memory is chosen and the Gaussian part updated. The first three are those of the document's
+--- table 1, the next two its ablations (figure 8).
+experiment.methods = {
+  grs = { update = "sites", select = "residual" },
+  k_center = { update = "refit", select = "k_center" },
+  random = { update = "refit", select = "random" },
+  grs_k_center = { update = "sites", select = "k_center" },
+  grs_refit = { update = "refit", select = "residual" },
+  none = {},
+}
+
+local activations = { tanh = pn.nn.tanh, relu = pn.nn.relu }
+
+--- network(inputs, hidden, outputs, activation [, dtype]): linear layers with the activation between them.
+function experiment.network(inputs, hidden, outputs, activation, dtype)
+  local list, from, how = {}, inputs, { dtype = dtype }
+  for _, width in ipairs(hidden) do
+    list[#list + 1], list[#list + 2], from = pn.nn.linear(from, width, how), activations[activation](), width
+  end
+  list[#list + 1] = pn.nn.linear(from, outputs, how)
+  return pn.nn.sequential(list)
+end
+
+--- learner(stream, {method =, memory =, seed =, size =, choice =, forget =}): a pn.continual.learner for the stream.
+--- size: {draws =, sites =, first =, later =, predict =}; choice: {activation =, lr =, noise =}, noise a number or
+--- "learned".
+function experiment.learner(stream, o)
+  local method, set, size, choice = experiment.methods[o.method], stream.set, o.size, o.choice
+  local noise = set.likelihood == "gaussian" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
+    or choice.noise) or nil
+  return pn.continual.learner {
+    network = experiment.network(stream.inputs, set.hidden, stream.outputs, choice.activation, stream.x:dtype()),
+    likelihood = set.likelihood, noise = noise, forget = o.forget, seed = o.seed,
+    memory = method.select and o.memory > 0 and { size = o.memory, select = method.select } or nil,
+    update = method.update, draws = { train = size.draws, sites = size.sites, predict = size.predict or 500 },
+    steps = { first = size.first, later = size.later }, optimiser = { lr = choice.lr },
+  }
+end
+
+--- follow(streams, stream, learner [, {steps =, told =}]): observes the batches of a stream, told(k, learner, report)
+--- after each; gives {curve, ahead, clipped, unconverged}: the mean log predictive density of the test rows after each
+--- step (where there are any) and of each batch before it was learned, and how often guards had to act.
+function experiment.follow(streams, stream, learner, o)
+  o = o or {}
+  local result = { curve = {}, ahead = {} }
+  for k = 1, math.min(stream.num_steps, o.steps or stream.num_steps) do
+    local x, y = streams.batch(stream, k)
+    local report = learner:observe(x, y, k - 1)
+    result.ahead[k] = report.log_predictive_before
+    if stream.test_x then
+      result.curve[k] = learner:log_predictive(stream.test_x, stream.test_y):mean():item()
+    end
+    if o.told then o.told(k, learner, report) end
+  end
+  result.clipped, result.unconverged = learner.counts.clipped, learner.counts.unconverged
+  result.noise = learner.noise_scale or 0
+  return result
+end
+
+--- last_mean(list, share): the mean of the last share of a list, of at least one.
+function experiment.last_mean(list, share)
+  local from, sum = #list - math.max(1, math.floor(#list * share + 0.5)) + 1, 0
+  for k = from, #list do sum = sum + list[k] end
+  return sum / (#list - from + 1)
+end
+
+return experiment
