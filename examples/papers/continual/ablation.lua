@@ -8,8 +8,8 @@
 ---     penumbra ablation.lua --data FOLDER --results runs.txt --show      tables and pictures of what there is
 ---
 --- The score: the mean log predictive density of a fifth of the rows, held out, after each step, and its mean over the
---- last tenth of the steps. A seed is a split and an order of the rows, the same for all methods. A run that the file of
---- results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two processes. Noise (0.1 of
+--- last tenth of the steps. A seed is a split and an order of the rows, the same for all methods. A run that the file
+--- of results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two processes. Noise (0.1 of
 --- Energy, 0.3 of Concrete, in units of the target's deviation), rate and activation are those of uci_stream.lua for
 --- all methods. It writes ablation.txt (means, and grs minus each method over common seeds) and ablation.svg (over size
 --- and over time). Without --data streams are made up, and the scores say nothing about the document's.

@@ -12,12 +12,12 @@
 ---     penumbra drift.lua --data FOLDER --results runs.txt --show                 tables and pictures of what there is
 ---
 --- A run that the file of results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two
---- processes. Values are equally spaced from 0 to the end of the document's axis (the ends stand in `ends` below; that
---- of Weather's forgetting rate is not readable, 0.04 here), times --reach; those at 0 are online variational Bayes,
---- and a memory of 0 is forgetting alone. A memory goes with the document's rates: 0.031, 0.0095 and 0.11. Sizes of
---- batches, networks and memories are those of its table 2 (streams.lua); its draws and steps are --size document,
---- about 5000 times the work of the reduced size. Inputs are standardised by the whole set. It writes drift.txt,
---- drift.svg (scores over parameters) and drift_time.svg (the best of each method over time).
+--- processes. Values are equally spaced from 0 to the end of the document's axis (`ends` below; that of Weather's
+--- forgetting rate is not readable, 0.04 here), times --reach, or --shares 0,0.5,1 of it; those at 0 are online
+--- variational Bayes, and a memory of 0 is forgetting alone. A memory goes with the document's rates: 0.031, 0.0095 and
+--- 0.11. Sizes of batches, networks and memories are those of its table 2 (streams.lua); its draws and steps are --size
+--- document, about 5000 times the work of the reduced size (`reduced` below). Inputs are standardised by the whole set.
+--- It writes drift.txt, drift.svg (scores over parameters) and drift_time.svg (the best of each method over time).
 ---
 --- Two lines of the table need no network: the frequencies of the classes so far, and those of the batch before.
 ---
@@ -34,7 +34,7 @@ local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/
 local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "weather,gas,covertype", values = 5, memories = 5,
-  reach = 1, runs = 3, first_run = 1, size = "reduced",
+  shares = "", reach = 1, runs = 3, first_run = 1, size = "reduced",
   methods = "wiener,ornstein_uhlenbeck,bayesian_forgetting,memory",
   try_draws = "2,4", try_steps = "100,200,400", try_methods = "none,memory", choose = false, show = false,
   mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1", rows = 400 },
@@ -54,9 +54,9 @@ local ends = {
 
 -- What --choose found enough of: draws and steps of the optimisation, and draws for sites.
 local reduced = {
-  weather = { draws = 4, sites = 1000, first = 1000, later = 100 },
-  gas = { draws = 4, sites = 1000, first = 1000, later = 100 },
-  covertype = { draws = 4, sites = 500, first = 1000, later = 200 },
+  weather = { draws = 2, sites = 500, first = 500, later = 100 },
+  gas = { draws = 2, sites = 500, first = 500, later = 400 },
+  covertype = { draws = 2, sites = 500, first = 500, later = 100 },
 }
 
 local laws = {
@@ -153,16 +153,22 @@ end
 
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
 
+-- Of the largest value, from 0 to 1.
+local function shares_of(count)
+  local list = experiment.words(option.shares)
+  for k = 0, #list == 0 and count - 1 or -1 do list[k + 1] = k / math.max(1, count - 1) end
+  return list
+end
+
 -- The points of a method: {method =, value =, memory =} from 0 on, and what they are plotted over.
 local function points_of(name, method)
   local list, memory = {}, method == "memory"
-  local count = memory and option.memories or option.values
   local largest = memory and streams.sets[name].memory or ends[name][method] * option.reach
-  for k = 0, count - 1 do
-    local at = largest * k / math.max(1, count - 1)
-    list[#list + 1] = { at = at, point = memory and { method = k > 0 and "memory" or "bayesian_forgetting",
+  for k, share in ipairs(shares_of(memory and option.memories or option.values)) do
+    local at = largest * share
+    list[k] = { at = at, point = memory and { method = share > 0 and "memory" or "bayesian_forgetting",
       value = ends[name].with_memory, memory = math.floor(at + 0.5) }
-      or { method = k > 0 and method or "none", value = at, memory = 0 } }
+      or { method = share > 0 and method or "none", value = at, memory = 0 } }
   end
   return list
 end
@@ -251,8 +257,8 @@ end
 -- The point of a method of the largest mean, not counting that at 0; nil without runs.
 local function best_of(by_point, name, method)
   local best, score
-  for k, p in ipairs(points_of(name, method)) do
-    local found = k > 1 and at_point(by_point, name, p.point)
+  for _, p in ipairs(points_of(name, method)) do
+    local found = p.at > 0 and at_point(by_point, name, p.point)
     local mean = found and experiment.moments(found.list)
     if mean and (not score or mean > score) then best, score = p.point, mean end
   end
