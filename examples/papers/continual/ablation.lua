@@ -105,7 +105,8 @@ local labels = { grs = "GRS", grs_k_center = "GRS, k-center memory", grs_refit =
   k_center = "VCL k-center", random = "VCL random" }
 
 local function over_memory(runs, name)
-  local marks = { title = name .. ", last tenth", x_label = "memory", y_label = "test LML" }
+  local marks = { title = name .. ", last tenth", x_label = "memory", y_label = "test LML",
+    x_range = { 0, memories[#memories] + 5 } }
   for m, method in ipairs(methods) do
     local at, mean, errors = {}, {}, {}
     for _, memory in ipairs(memories) do
@@ -126,7 +127,7 @@ end
 -- After each step, the mean over runs.
 local function over_time(runs, name, memory)
   local marks = { title = ("%s, memory %d"):format(name, memory), x_label = "step", y_label = "test LML",
-    legend = "bottom right" }
+    legend = "below" }
   for _, method in ipairs(methods) do
     local found = experiment.find(runs, { set = name, method = method, memory = memory })
     local at, mean = {}, {}

@@ -56,7 +56,7 @@ local ends = {
 local reduced = {
   weather = { draws = 2, sites = 500, first = 500, later = 100 },
   gas = { draws = 2, sites = 500, first = 500, later = 400 },
-  covertype = { draws = 2, sites = 500, first = 500, later = 100 },
+  covertype = { draws = 1, sites = 200, first = 500, later = 60 },
 }
 
 local laws = {
@@ -319,8 +319,8 @@ end
 
 -- ---- pictures ----
 
-local axis = { wiener = "diffusion rate", ornstein_uhlenbeck = "stiffness", bayesian_forgetting = "forgetting rate",
-  memory = "memory size" }
+local axis = { wiener = "diffusion rate, thousandths", ornstein_uhlenbeck = "stiffness, thousandths",
+  bayesian_forgetting = "forgetting rate, thousandths", memory = "memory size" }
 local titles = { wiener = "Wiener process", ornstein_uhlenbeck = "Ornstein-Uhlenbeck",
   bayesian_forgetting = "forgetting", memory = "forgetting and memory" }
 local colours = { wiener = "#3aa66b", ornstein_uhlenbeck = "#2255aa", bayesian_forgetting = "#c0392b",
@@ -335,11 +335,12 @@ local function over_points(by_point, name)
       local found = at_point(by_point, name, p.point)
       if found then
         local value, sd = experiment.moments(found.list)
-        at[#at + 1], mean[#mean + 1], spread[#spread + 1] = p.at, value, sd
+        at[#at + 1], mean[#mean + 1], spread[#spread + 1] = method == "memory" and p.at or 1000 * p.at, value, sd
         low, high = math.min(low, value - sd), math.max(high, value + sd)
       end
     end
-    panels[m] = { title = ("%s: %s"):format(name, titles[method]), x_label = axis[method], y_label = "LML ahead",
+    panels[m] = { title = ("%s: %s"):format(name, titles[method]), x_label = axis[method],
+      y_label = m == 1 and "LML ahead" or nil,
       #at > 0 and plot.line(at, mean, { colour = colours[method] }) or nil }
     panels[m][2] = #at > 0 and plot.error_bars(at, mean, spread, { colour = colours[method] }) or nil
   end
@@ -367,7 +368,7 @@ end
 local function over_time(by_point, name)
   local width = math.max(1, stream_of(name).num_steps // 20)
   local marks = { title = width > 1 and ("%s: mean of %d steps"):format(name, width // 2 * 2 + 1) or name,
-    legend = "below", y_label = "LML ahead" }
+    legend = "below", x_label = "step", y_label = "LML ahead" }
   local points = { { "none", { method = "none", value = 0, memory = 0 } } }
   for _, method in ipairs(methods) do points[#points + 1] = { method, best_of(by_point, name, method) } end
   for _, item in ipairs(points) do
