@@ -92,7 +92,8 @@ local function table_of(write, runs)
           local mean, sd = experiment.moments(list)
           local difference, deviation, pairs_of = experiment.paired(grs, values)
           write("%-9s %6d  %-13s %5d  %8.4f %7.4f  %17s  %8.1f", name, memory, method, #list, mean, sd,
-            method ~= "grs" and pairs_of > 0 and ("%9.4f %7.4f"):format(difference, deviation) or "", clipped)
+            method ~= "grs" and pairs_of > 0 and ("%9.4f %7s"):format(difference,
+              pairs_of > 1 and ("%.4f"):format(deviation) or "") or "", clipped)
         end
       end
     end

@@ -248,7 +248,8 @@ local function line_of(write, name, method, point, found, reference)
   end
   if reference and reference ~= found then
     local difference, deviation, pairs_of = experiment.paired(found.lml, reference.lml)
-    compared = pairs_of > 0 and ("%8.4f %7.4f"):format(difference, deviation) or ""
+    compared = pairs_of > 0 and ("%8.4f %7s"):format(difference, pairs_of > 1 and ("%.4f"):format(deviation) or "")
+      or ""
   end
   write("%-10s %-20s %8.5g %6d %5d  %8.4f %7.4f  %16s  %s", name, method, point.value, point.memory, #found.list, mean,
     sd, compared, point.memory > 0 and ("%6.3f %7.1f"):format(bias, clipped) or "")
@@ -270,7 +271,8 @@ local function claim(write, name, by_point, title, a, b)
   if not one or not other then return end
   local difference, deviation, pairs_of = experiment.paired(one.lml, other.lml)
   if pairs_of > 0 then
-    write("%-10s %-58s %8.4f +- %.4f (%d runs)", name, title, difference, deviation, pairs_of)
+    write("%-10s %-58s %8.4f%s", name, title, difference, pairs_of > 1
+      and (" +- %.4f (%d runs)"):format(deviation, pairs_of) or " (1 run)")
   end
 end
 
@@ -292,11 +294,9 @@ local function table_of(write, by_point)
         end
       end
     end
-    if reference then
-      local all, last = by_frequencies(stream_of(name))
-      write("%-10s %-42s %8.4f\n%-10s %-42s %8.4f", name, "frequencies of classes so far",
-        experiment.last_mean(all, 0.5), name, "frequencies of the batch before", experiment.last_mean(last, 0.5))
-    end
+    local all, last = by_frequencies(stream_of(name))
+    write("%-10s %-42s %8.4f\n%-10s %-42s %8.4f", name, "frequencies of classes so far",
+      experiment.last_mean(all, 0.5), name, "frequencies of the batch before", experiment.last_mean(last, 0.5))
   end
   write("\nthe best value of each method, which the same scores choose; differences of runs with the same seed")
   for _, name in ipairs(names) do
@@ -345,11 +345,12 @@ local function over_points(by_point, name)
     panels[m][2] = #at > 0 and plot.error_bars(at, mean, spread, { colour = colours[method] }) or nil
   end
   local margin = 0.05 * (high - low) + 1e-9
-  for m, panel in ipairs(panels) do
+  local drawn = {}
+  for _, panel in ipairs(panels) do
     panel.y_range = { low - margin, high + margin }
-    panels[m] = plot.panel(panel)
+    drawn[#drawn + 1] = #panel > 0 and plot.panel(panel) or nil
   end
-  return high > -math.huge and panels or {}
+  return drawn
 end
 
 -- The mean over runs, and of `width` steps around each.
@@ -389,8 +390,11 @@ local function pictures(by_point)
     for _, panel in ipairs(over_points(by_point, name)) do sweeps[#sweeps + 1] = panel end
     times[#times + 1] = over_time(by_point, name)
   end
-  experiment.picture(option, "drift", sweeps, { columns = #methods, size = { 350 * #methods, 300 * #names } })
-  experiment.picture(option, "drift_time", times, { columns = 1, size = { 1000, 330 * #times } })
+  if #times > 0 then
+    local rows = math.ceil(#sweeps / #methods)
+    experiment.picture(option, "drift", sweeps, { columns = #methods, size = { 350 * #methods, 300 * rows } })
+    experiment.picture(option, "drift_time", times, { columns = 1, size = { 1000, 330 * #times } })
+  end
 end
 
 local NONE <const> = "0/1000000" -- no job has that number
