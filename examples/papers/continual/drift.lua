@@ -17,7 +17,7 @@
 --- variational Bayes, and a memory of 0 is forgetting alone. A memory goes with the document's rates: 0.031, 0.0095 and
 --- 0.11. Sizes of batches, networks and memories are those of its table 2 (streams.lua); its draws and steps are --size
 --- document, about 5000 times the work of the reduced size (`reduced` below). Inputs are standardised by the whole set.
---- It writes drift.txt, drift.svg (scores over parameters) and drift_time.svg (the best of each method over time).
+--- It writes drift.txt, drift.svg (scores over parameters) and drift_time.svg (the best of each method by time).
 ---
 --- Two lines of the table need no network: the frequencies of the classes so far, and those of the batch before.
 ---
@@ -366,34 +366,60 @@ local function smooth(records, width)
   return at, out
 end
 
-local function over_time(by_point, name)
-  local width = math.max(1, stream_of(name).num_steps // 20)
-  local marks = { title = width > 1 and ("%s: mean of %d steps"):format(name, width // 2 * 2 + 1) or name,
-    legend = "below", x_label = "step", y_label = "LML ahead" }
-  local points = { { "none", { method = "none", value = 0, memory = 0 } } }
+-- The best of each method with online variational Bayes first: {method, records, label}.
+local function compared(by_point, name)
+  local none = { method = "none", value = 0, memory = 0 }
+  local list, points = {}, { { "none", none } }
   for _, method in ipairs(methods) do points[#points + 1] = { method, best_of(by_point, name, method) } end
   for _, item in ipairs(points) do
     local method, point = item[1], item[2]
     local found = point and at_point(by_point, name, point)
-    if found then
-      local at, mean = smooth(found.records, width)
-      marks[#marks + 1] = plot.line(at, mean, { colour = colours[method], width = 1.5, label = method == "none"
-        and short.none or ("%s %.4g"):format(short[method], method == "memory" and point.memory or point.value) })
+    list[#list + 1] = found and { method = method, records = found.records, label = method == "none" and short.none
+      or ("%s %.4g"):format(short[method], method == "memory" and point.memory or point.value) } or nil
+  end
+  return list
+end
+
+-- LML of each batch, and the sum of what each method had more than online variational Bayes until then.
+local function over_time(by_point, name)
+  local list, n = compared(by_point, name), stream_of(name).num_steps
+  local width = math.max(1, n // 20)
+  local left = { title = width > 1 and ("%s: mean of %d steps"):format(name, width // 2 * 2 + 1) or name,
+    legend = "below", x_label = "step", y_label = "LML ahead", x_range = { 0, n } }
+  local right = { title = name .. ": gained over online VB, summed", x_label = "step", x_range = { 0, n } }
+  local base
+  for _, item in ipairs(list) do
+    local at, mean = smooth(item.records, width)
+    local colour = colours[item.method]
+    left[#left + 1] = plot.line(at, mean, { colour = colour, width = 1.5, label = item.label })
+    local _, each = smooth(item.records, 1)
+    if item.method == "none" then
+      base = each
+    elseif base then
+      local sum, sums = 0, {}
+      for k = 1, #each do
+        sum = sum + each[k] - base[k]
+        sums[k] = sum
+      end
+      right[#right + 1] = plot.line(at, sums, { colour = colour, width = 1.5 })
     end
   end
-  return #marks > 0 and plot.panel(marks) or nil
+  return #left > 0 and plot.panel(left) or nil, #right > 0 and plot.panel(right) or nil
 end
 
 local function pictures(by_point)
   local sweeps, times = {}, {}
   for _, name in ipairs(names) do
     for _, panel in ipairs(over_points(by_point, name)) do sweeps[#sweeps + 1] = panel end
-    times[#times + 1] = over_time(by_point, name)
+    local left, right = over_time(by_point, name)
+    times[#times + 1] = left
+    times[#times + 1] = right
   end
   if #times > 0 then
     local rows = math.ceil(#sweeps / #methods)
     experiment.picture(option, "drift", sweeps, { columns = #methods, size = { 350 * #methods, 300 * rows } })
-    experiment.picture(option, "drift_time", times, { columns = 1, size = { 1000, 330 * #times } })
+    experiment.picture(option, "drift_time", times, { columns = math.min(2, #times),
+      size = { 1300, 330 * math.ceil(#times / 2) } })
   end
 end
 
