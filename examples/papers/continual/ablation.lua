@@ -24,13 +24,15 @@ local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "energy,concrete", seeds = 4, first_seed = 1,
   methods = "grs,grs_k_center,grs_refit,k_center,random", memories = "15,25", size = "reduced", draws = 4, sites = 2000,
-  first = 1000, later = 300, lr = 0.05, activation = "tanh", steps = 100000, show = false, part = "1/1", rows = 200 },
+  first = 1000, later = 300, lr = 0.05, activation = "tanh", noise = "", steps = 100000, show = false, part = "1/1",
+  rows = 200 },
   { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, steps = 3, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
 pn.threads(1)
 
 local noise = { energy = 0.1, concrete = 0.3, yacht = 0.1, boston = 0.3 }
+for name in pairs(option.noise ~= "" and noise or {}) do noise[name] = tonumber(option.noise) or option.noise end
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
 local memories = experiment.words(option.memories)
 
@@ -62,7 +64,7 @@ local function jobs()
         for _, method in ipairs(methods) do
           list[#list + 1] = { set = name, method = method, memory = memory, seed = seed,
             size = ("%d-%d-%d-%d%s"):format(size.draws, size.sites, size.first, size.later,
-              folder and "" or "-made-up"), choice = ("%s-%g-%g"):format(option.activation, option.lr, noise[name]) }
+              folder and "" or "-made-up"), choice = ("%s-%g-%s"):format(option.activation, option.lr, noise[name]) }
         end
       end
     end
