@@ -27,7 +27,7 @@
 ---
 --- Without --data streams are made up, and the scores say nothing about the document's.
 ---
---- RESULTS. --shares 0,0.5 --runs 1, one value of each parameter, the middle of its axis: a first look, not the sweep of
+--- RESULTS. --shares 0,0.5 --runs 1, one value of each parameter, the middle of its axis: a first look, not a sweep of
 --- 5 values and 3 runs, whose command is above. One thread, beside other work: Weather 6 runs in 10 minutes, Gas 6 in
 --- 14, Covertype 6 in 10. LML ahead; forgetting also at the memory's rate, without it and with half its largest size:
 ---
