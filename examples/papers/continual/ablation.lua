@@ -1,0 +1,169 @@
+--- What the two parts of Gaussian residual scoring do alone (Kurle et al. 2020, appendix A.1, figure 8), on Energy and
+--- Concrete as in uci_stream.lua: the method whole (grs), with a k-center memory in place of its own (grs_k_center),
+--- with its memory but the Gaussian part fitted anew to the data that left it (grs_refit); and variational continual
+--- learning with k-center and random memories (k_center, random). Memories of 15 and 25.
+---
+---     penumbra ablation.lua --data FOLDER --results runs.txt [--sets energy,concrete] [--seeds 4] [--memories 15,25]
+---     penumbra ablation.lua --data FOLDER --memories 5,10,15,20,25 --seeds 16 --size document      the document's
+---     penumbra ablation.lua --data FOLDER --results runs.txt --show      tables and pictures of what there is
+---
+--- The score: the mean log predictive density of a fifth of the rows, held out, after each step, and its mean over the
+--- last tenth of the steps. A seed is a split and an order of the rows, the same for all methods. A run that the file
+--- of results has is not made again; `--part 1/2` and `--part 2/2` share the runs between two processes. Noise (0.1 of
+--- Energy, 0.3 of Concrete, in units of the target's deviation), rate and activation are those of uci_stream.lua for
+--- all methods. It writes ablation.txt (means, and grs minus each method over common seeds) and ablation.svg (over size
+--- and over time). Without --data streams are made up, and the scores say nothing about the document's.
+---
+--- The document's figure has no numbers: grs best, grs_k_center next, grs_refit about as k_center and random.
+---
+--- RESULTS. Energy, memory 15, one seed, in 6 minutes of one thread beside other work: grs -0.203, grs_k_center
+--- -0.104, grs_refit 0.028: the document's order turned round, in a run that says little (of grs on Energy the
+--- document has a standard deviation of 0.44 over seeds). No precision had to be raised. k_center, random, Concrete,
+--- memory 25 and more seeds were not run. The noise was not chosen for this script and is small for the first 100
+--- rows: scores fall from -0.24 after the first batch to -1.26 (grs, after 9), -0.74 (grs_k_center, 16) and -1.10
+--- (grs_refit, 11) before they rise.
+local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
+local pn = require "penumbra"
+local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/streams.lua")
+local plot = pn.plot
+
+local option = experiment.options({ data = "", results = "", sets = "energy,concrete", seeds = 4, first_seed = 1,
+  methods = "grs,grs_k_center,grs_refit,k_center,random", memories = "15,25", size = "reduced", draws = 4, sites = 2000,
+  first = 1000, later = 300, lr = 0.05, activation = "tanh", noise = "", steps = 100000, show = false, part = "1/1",
+  rows = 200 },
+  { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, steps = 3, rows = 100 })
+local folder = option.data ~= "" and option.data or false
+if not folder then print "no --data: streams are made up, which says nothing about the methods" end
+pn.threads(1)
+
+local noise = { energy = 0.1, concrete = 0.3, yacht = 0.1, boston = 0.3 }
+for name in pairs(option.noise ~= "" and noise or {}) do noise[name] = tonumber(option.noise) or option.noise end
+local names, methods = experiment.words(option.sets), experiment.words(option.methods)
+local memories = experiment.words(option.memories)
+
+-- ---- runs ----
+
+local function size_of(name)
+  local d = streams.sets[name].document
+  return option.size == "document" and { draws = d.draws, sites = d.sites, first = d.first, later = d.later }
+    or { draws = option.draws, sites = option.sites, first = option.first, later = option.later,
+      predict = option.quick and 20 or nil }
+end
+
+local function run(job)
+  local stream = streams.stream(job.set, { data = folder, seed = job.seed, rows = option.rows })
+  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed,
+    size = size_of(job.set), choice = { activation = option.activation, lr = option.lr, noise = noise[job.set] } })
+  local result = experiment.follow(streams, stream, learner, { steps = option.steps })
+  result.lml, result.ahead = experiment.last_mean(result.curve, 0.1), nil
+  print(("%s %s, memory %d, seed %d: %.4f"):format(job.set, job.method, job.memory, job.seed, result.lml))
+  return result
+end
+
+local function jobs()
+  local list = {}
+  for seed = option.first_seed, option.seeds do
+    for _, memory in ipairs(memories) do
+      for _, name in ipairs(names) do
+        local size = size_of(name)
+        for _, method in ipairs(methods) do
+          list[#list + 1] = { set = name, method = method, memory = memory, seed = seed,
+            size = ("%d-%d-%d-%d%s"):format(size.draws, size.sites, size.first, size.later,
+              folder and "" or "-made-up"), choice = ("%s-%g-%s"):format(option.activation, option.lr, noise[name]) }
+        end
+      end
+    end
+  end
+  return list
+end
+
+-- ---- tables and pictures ----
+
+local function by_seed(runs, job)
+  local values, list, clipped = {}, {}, 0
+  for _, record in ipairs(experiment.find(runs, job)) do
+    values[record.seed], list[#list + 1], clipped = record.lml, record.lml, clipped + record.clipped
+  end
+  return values, list, clipped / math.max(1, #list)
+end
+
+local function table_of(write, runs)
+  write("%-9s %6s  %-13s %5s  %8s %7s  %17s  %8s", "set", "memory", "method", "runs", "LML", "sd", "grs - it     se",
+    "clipped")
+  for _, name in ipairs(names) do
+    for _, memory in ipairs(memories) do
+      local grs = by_seed(runs, { set = name, method = "grs", memory = memory })
+      for _, method in ipairs(methods) do
+        local values, list, clipped = by_seed(runs, { set = name, method = method, memory = memory })
+        if #list > 0 then
+          local mean, sd = experiment.moments(list)
+          local difference, deviation, pairs_of = experiment.paired(grs, values)
+          write("%-9s %6d  %-13s %5d  %8.4f %7.4f  %17s  %8.1f", name, memory, method, #list, mean, sd,
+            method ~= "grs" and pairs_of > 0 and ("%9.4f %7s"):format(difference,
+              pairs_of > 1 and ("%.4f"):format(deviation) or "") or "", clipped)
+        end
+      end
+    end
+  end
+end
+
+local colours = { grs = "#c0392b", grs_k_center = "#e08a1e", grs_refit = "#8e44ad", k_center = "#2255aa",
+  random = "#3aa66b" }
+local labels = { grs = "GRS", grs_k_center = "GRS, k-center memory", grs_refit = "GRS, refit",
+  k_center = "VCL k-center", random = "VCL random" }
+
+local function over_memory(runs, name)
+  local marks = { title = name .. ", last tenth", x_label = "memory", y_label = "test LML",
+    x_range = { 0, memories[#memories] + 5 } }
+  for m, method in ipairs(methods) do
+    local at, mean, errors = {}, {}, {}
+    for _, memory in ipairs(memories) do
+      local _, list = by_seed(runs, { set = name, method = method, memory = memory })
+      if #list > 0 then
+        local value, _, e = experiment.moments(list)
+        at[#at + 1], mean[#at + 1], errors[#at + 1] = memory + (m - 3) * 0.2, value, e
+      end
+    end
+    if #at > 0 then
+      marks[#marks + 1] = plot.line(at, mean, { colour = colours[method] })
+      marks[#marks + 1] = plot.error_bars(at, mean, errors, { colour = colours[method] })
+    end
+  end
+  return #marks > 0 and plot.panel(marks) or nil
+end
+
+-- After each step, the mean over runs.
+local function over_time(runs, name, memory)
+  local marks = { title = ("%s, memory %d"):format(name, memory), x_label = "step", y_label = "test LML",
+    legend = "below" }
+  for _, method in ipairs(methods) do
+    local found = experiment.find(runs, { set = name, method = method, memory = memory })
+    local at, mean = {}, {}
+    for k = 1, found[1] and #found[1].curve or 0 do
+      local sum = 0
+      for _, record in ipairs(found) do sum = sum + record.curve[k] / #found end
+      at[k], mean[k] = k - 1, sum
+    end
+    if #at > 0 then
+      marks[#marks + 1] = plot.line(at, mean, { colour = colours[method], width = 1.5, label = labels[method] })
+    end
+  end
+  return #marks > 0 and plot.panel(marks) or nil
+end
+
+local path = option.results ~= "" and option.results or os.tmpname()
+local NONE <const> = "0/1000000" -- no job has that number
+local runs = experiment.runs { results = path, jobs = jobs(), part = option.show and NONE or option.part, run = run,
+  order = { "set", "method", "memory", "seed", "size", "choice", "lml", "minutes" } }
+if option.results == "" then os.remove(path) end
+table_of(experiment.report(option, "ablation"), runs)
+local panels, columns = {}, 1 + #memories
+for _, name in ipairs(names) do
+  local row = { over_memory(runs, name) }
+  for _, memory in ipairs(memories) do row[#row + 1] = over_time(runs, name, memory) end
+  for _, panel in ipairs(row) do panels[#panels + 1] = panel end
+end
+if #panels > 0 then
+  experiment.picture(option, "ablation", panels, { columns = math.min(columns, 3), size = { 480 * math.min(columns, 3),
+    380 * math.ceil(#panels / math.min(columns, 3)) } })
+end
