@@ -53,8 +53,8 @@
 --- random walk has, so that more than these two figures cannot be read off this set.
 ---
 --- At the document's size (2500 iterations of 50 windows), 3 seeds: deep_state 0.0071 +- 0.0000 and 0.0141 +- 0.0001,
---- deepar 0.0078 +- 0.0003 and 0.0148 +- 0.0007 (rolling no better than the random walk),
---- kvae_rb 0.0075 and 0.0133 (one seed); the others were not run at it.
+--- deepar 0.0078 +- 0.0003 and 0.0148 +- 0.0007 (rolling no better than the random walk), kvae_rb 0.0074 +- 0.0000 and
+--- 0.0131 +- 0.0001; the others were not run at it.
 ---
 --- --ablation, 500 x 20, 3 seeds: RSGLS-ISSM (published) without its encoder (R-17) and with other numbers of particles
 --- (R-18). The log density is that of a day given the days before it in its window, by 64 particles:
