@@ -63,6 +63,7 @@ local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local progress = require "penumbra.train.progress"
 local projection = require "penumbra.continual.projection"
+local recording = require "penumbra.autodiff.recording"
 local site_totals = require "penumbra.continual.site_totals"
 local stream_step = require "penumbra.continual.stream_step"
 
@@ -284,17 +285,6 @@ local function parts(where, l)
   return meta.__index._engine, meta.__index._state, meta
 end
 
--- Runs f without a graph around it; projections record their own.
-local function quietly(f, ...)
-  local before = core.set_no_grad(true)
-  local result = table.pack(pcall(f, ...))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
-end
-
 --- pn.continual.learner.
 function learner.new(given)
   local o = options.check("learner", given, known)
@@ -366,7 +356,7 @@ function methods:observe(x, y, time)
   x = check_x("observe", self_engine.model.net, x)
   y = check_y("observe", self_engine, y, x:size(1), s.memory and s.memory.y)
   local batch = { x = x, y = y, time = check_time(self_engine, s, time) }
-  local state, report = quietly(stream_step.run, self_engine, s, batch)
+  local state, report = recording.off(stream_step.run, self_engine, s, batch)
   meta.__index = view(self_engine, state)
   return report
 end
@@ -384,14 +374,14 @@ end
 --- outputs without noise; {mean =, variance =} of the outputs for a function. The same draws at each call of a step.
 function methods:predict(x, given)
   local e, s, input, draws, generator = reading("predict", self, x, given)
-  return quietly(observation.predict, e.model, s.projection, input, draws, generator)
+  return recording.off(observation.predict, e.model, s.projection, input, draws, generator)
 end
 
 --- log_predictive(x, y [, {draws =, generator =}]): log of the mean of p(y_n | x_n, w) over draws of the weights, [N].
 function methods:log_predictive(x, y, given)
   local e, s, input, draws, generator = reading("log_predictive", self, x, given)
   local _, ready = check_y("log_predictive", e, y, input:size(1), s.memory and s.memory.y)
-  return quietly(observation.log_predictive, e.model, s.projection, input, ready, draws, generator)
+  return recording.off(observation.log_predictive, e.model, s.projection, input, ready, draws, generator)
 end
 
 -- ---- files ----

@@ -7,6 +7,7 @@
 local core = require "penumbra.core"
 local observation = require "penumbra.continual.observation"
 local optim = require "penumbra.optim"
+local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 
 local projection = {}
@@ -53,17 +54,6 @@ local function taken(parameter)
   return (parameter:detach() + 0):detach()
 end
 
--- f with gradients recorded, whatever the caller's setting.
-local function recording(f, ...)
-  local before = core.set_no_grad(false)
-  local result = table.pack(pcall(f, ...))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
-end
-
 -- The steps; gives the curve.
 local function climb(self, o, eta, precision)
   local x, y, weights, log_noise, steps = o.x, o.y, o.weights, o.start.log_noise, o.steps
@@ -98,7 +88,7 @@ function projection.run(self, o)
   self.optimiser:load_state(self.fresh)
   self.generator:set_state(o.generator:state())
   local eta, precision = o.predecessor.precision_mean:to(dtype), o.predecessor.precision:to(dtype)
-  local curve = recording(climb, self, o, eta, precision)
+  local curve = recording.on(climb, self, o, eta, precision)
   return { mean = taken(self.mean), log_scale = taken(self.log_scale),
     log_noise = self.learn_noise and taken(self.log_noise) or o.start.log_noise },
     { first = curve[1], last = curve[#curve], curve = curve }

@@ -38,6 +38,7 @@ local likelihood = require "penumbra.continual.likelihood"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local perceptron = require "penumbra.nn.perceptron"
+local recording = require "penumbra.autodiff.recording"
 local site_kernel = require "penumbra.continual.site_kernel"
 
 local sites = {}
@@ -331,17 +332,6 @@ local function check_data(where, self, x, y)
   end
 end
 
--- f with gradients recorded, whatever the caller's setting.
-local function recording(f, ...)
-  local before = core.set_no_grad(false)
-  local result = table.pack(pcall(f, ...))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
-end
-
 -- The exponents [n], or nil.
 local function exponents(where, o, n, dtype)
   if not o.weights then
@@ -367,7 +357,7 @@ local function problem(where, net, x, y, o)
       where))
   end
   if self.curved then
-    recording(refuse_kinks, where, self)
+    recording.on(refuse_kinks, where, self)
   end
   local n = x:size(1)
   local data = { x = x:detach(), targets = self.kind.check(where, y, n, self.outputs, self),
@@ -384,7 +374,7 @@ end
 local function passes(self, data, o)
   local size, at_a_time = block_sizes(self, data.x:size(1), o)
   local blocks = blocks_of(data.x, data.targets, size)
-  recording(run, self, blocks, o, at_a_time)
+  recording.on(run, self, blocks, o, at_a_time)
   local lists = { {}, {}, {} }
   for k, block in ipairs(blocks) do
     lists[1][k], lists[2][k] = finish(self, block, o.draws)
@@ -433,7 +423,7 @@ local function estimate(where, self, data, o, each)
     terms.expected_log_site = expected_log_site(self, eta, precision)
     if not each then eta, precision = eta:sum(1), precision:sum(1) end
   end
-  terms.log_likelihood_at_mean = tempered(data.weights, recording(at_mean, self, data.x, data.targets))
+  terms.log_likelihood_at_mean = tempered(data.weights, recording.on(at_mean, self, data.x, data.targets))
   return eta, precision, terms
 end
 

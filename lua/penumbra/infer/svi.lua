@@ -30,6 +30,7 @@ local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local target = require "penumbra.infer.target"
 
@@ -215,17 +216,6 @@ function methods:summary(n)
   return posterior.summary_of(sites, order, true)
 end
 
--- f() without a graph; the setting is restored when it raises.
-local function without_graph(f, ...)
-  local before = core.set_no_grad(true)
-  local result = table.pack(pcall(f, ...))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
-end
-
 -- Calls take(rows) with log-weights [k, B] until there are n.
 local function each_weight(self, n, take)
   if self.automatic then
@@ -252,7 +242,7 @@ end
 function methods:log_weights(n)
   is_count("log_weights", "n", n or 1000)
   local list = {}
-  without_graph(each_weight, self, n or 1000, function(w)
+  recording.off(each_weight, self, n or 1000, function(w)
     list[#list + 1] = w
   end)
   return #list > 1 and core.concatenate(list, 1) or list[1]
@@ -291,7 +281,7 @@ function methods:bound(given)
   local o = options.check("bound", given, bound_options)
   is_count("bound", "draws", o.draws)
   local stream = require("penumbra.infer").stream {}
-  without_graph(each_weight, self, o.draws, function(w)
+  recording.off(each_weight, self, o.draws, function(w)
     stream:add(w:dtype() == "float64" and w or w:to "float64")
   end)
   local error_of = stream:standard_error()

@@ -43,6 +43,7 @@ local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local prepared_batch = require "penumbra.models.prepared_batch"
+local recording = require "penumbra.autodiff.recording"
 local window_training = require "penumbra.models.window_training"
 
 local forecaster = {}
@@ -50,17 +51,6 @@ local forecaster = {}
 -- What a kind of model consists of, the table given to forecaster.class.
 local function kind_of(self)
   return getmetatable(self).kind
-end
-
--- Runs f without a graph.
-local function quietly(f, ...)
-  local before = core.set_no_grad(true)
-  local result = table.pack(pcall(f, ...))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
 end
 
 -- ---- constructors ----
@@ -187,7 +177,7 @@ function beliefs:update(y, u)
   end
   local b = prepared_batch.read("update", m, { y = y:unsqueeze(1), u = u and u:unsqueeze(1), series = self.series,
     start = self.start, location = self.location, scale = self.scale }, self.size)
-  return new_belief(m, b, quietly(kind_of(m).advance, m, self.state, b))
+  return new_belief(m, b, recording.off(kind_of(m).advance, m, self.state, b))
 end
 
 belief_class.__index = core.namespace("a belief", beliefs)
@@ -197,7 +187,7 @@ belief_class.__index = core.namespace("a belief", beliefs)
 function methods:filter(batch, given)
   local o = options.check("filter", given, drawing)
   local b = prepared_batch.read("filter", self, batch)
-  return new_belief(self, b, quietly(kind_of(self).filter, self, b, { generator = o.generator }))
+  return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator }))
 end
 
 --- smooth(batch [, options]): the latent states given all observations, as the model describes; an error for a model
@@ -208,7 +198,7 @@ function methods:smooth(batch, given)
     core.error(("smooth: %s has no latent state"):format(kind.name))
   end
   local o = options.check("smooth", given, kind.smooth_options or drawing)
-  return quietly(kind.smooth, self, prepared_batch.read("smooth", self, batch), o)
+  return recording.off(kind.smooth, self, prepared_batch.read("smooth", self, batch), o)
 end
 
 -- ---- forecasts ----
@@ -225,7 +215,7 @@ local function belief_of(where, self, given, o)
     return given
   end
   local b = prepared_batch.read(where, self, given)
-  return new_belief(self, b, quietly(kind_of(self).filter, self, b, { generator = o.generator }))
+  return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator }))
 end
 
 local function checked_future(where, self, belief, o)
@@ -242,14 +232,14 @@ local function checked_future(where, self, belief, o)
   end
   local b = { steps = o.steps, num_paths = o.num_paths, mode = o.mode, generator = o.generator, u = o.u,
     size = belief.size, series = belief.series, start = belief.start, location = belief.location, scale = belief.scale }
-  b.features = quietly(forecaster.features, self, b)
+  b.features = recording.off(forecaster.features, self, b)
   return b
 end
 
 local function forecast(where, self, given, o)
   local belief = belief_of(where, self, given, o)
   local future = checked_future(where, self, belief, o)
-  local paths = quietly(kind_of(self).paths, self, belief.state, future)
+  local paths = recording.off(kind_of(self).paths, self, belief.state, future)
   if self.discrete then
     return paths
   end
