@@ -149,9 +149,9 @@ static bool is_whole(const pn_tensor *x) { return x && !pni_is_float(x); }
 
 /* Fails where y is the first with a NaN. */
 static pn_status trap_nan(pn_context *c, const pni_call *call, const pn_tensor *y) {
-  if (!pni_has_nan(y)) return PN_OK;
+  if (!pni_has_nan(c, y)) return PN_OK;
   for (int k = 0; k < call->nin; k++)
-    if (pni_has_nan(call->in[k])) return PN_OK;
+    if (pni_has_nan(c, call->in[k])) return PN_OK;
   char s[160];
   return pni_fail(c, PN_DOMAIN, "%s: gives NaN (result of shape %s) and no input has one", call->op->name,
                   pni_shape_text(y->ndim, y->shape, s));

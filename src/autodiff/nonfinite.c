@@ -11,33 +11,44 @@
 
 enum { LOOK = 1 << 14 }; /* elements between two looks at the clock */
 
-bool pni_all_finite(pn_context *c, const pn_tensor *t) {
-  if (!pni_is_float(t)) return true;
-  pn_tensor *d = pni_contiguous(c, t);
-  if (!d) return false;
-  bool ok = true;
-  const void *p = pni_data(d);
-  for (int64_t i = 0; ok && i < d->numel && (i % LOOK || !pni_is_over(c)); i++)
-    ok = d->dtype == PN_FLOAT64 ? isfinite(((const double *)p)[i]) : isfinite(((const float *)p)[i]);
-  pn_tensor_unref(d);
-  return ok;
+static bool is_wrong(double v, bool nan_alone) { return nan_alone ? isnan(v) : !isfinite(v); }
+
+/* Element i of the distinct ones: those of `shape`, which is t's with repeated axes (of stride 0) of length 1. */
+static double distinct_element(const pn_tensor *t, const int64_t *shape, int64_t i) {
+  int64_t at = 0;
+  for (int k = t->ndim - 1; k >= 0; k--) {
+    at += i % shape[k] * t->stride[k];
+    i /= shape[k];
+  }
+  return t->dtype == PN_FLOAT64 ? ((const double *)pni_data(t))[at] : (double)((const float *)pni_data(t))[at];
 }
 
-bool pni_has_nan(const pn_tensor *t) {
-  bool found = false;
-  if (!pni_is_float(t)) return false;
-  for (int64_t i = 0; i < t->numel && !found; i++) found = isnan(pni_element(t, i));
-  return found;
+/* The first element that is wrong, or 0. A walk that takes long ends when the context's time is over. */
+static double first_wrong(const pn_context *c, const pn_tensor *t, bool nan_alone) {
+  int64_t shape[PN_MAX_DIMS], n = 1;
+  for (int k = 0; k < t->ndim; k++) n *= shape[k] = t->stride[k] || t->shape[k] == 0 ? t->shape[k] : 1;
+  bool dense = n == t->numel && pni_is_contiguous(t);
+  for (int64_t i = 0; i < n && (i % LOOK || !pni_is_over(c)); i++) {
+    double v = !dense                   ? distinct_element(t, shape, i)
+               : t->dtype == PN_FLOAT64 ? ((const double *)pni_data(t))[i]
+                                        : (double)((const float *)pni_data(t))[i];
+    if (is_wrong(v, nan_alone)) return v;
+  }
+  return 0;
+}
+
+bool pni_all_finite(const pn_context *c, const pn_tensor *t) {
+  return !pni_is_float(t) || !is_wrong(first_wrong(c, t, false), false);
+}
+
+bool pni_has_nan(const pn_context *c, const pn_tensor *t) {
+  return pni_is_float(t) && is_wrong(first_wrong(c, t, true), true);
 }
 
 /* "NaN" or "an infinity", by the first such element. */
 static const char *kind_of(const pn_context *c, const pn_tensor *t) {
-  for (int64_t i = 0; i < t->numel && (i % LOOK || !pni_is_over(c)); i++) {
-    double v = pni_element(t, i);
-    if (isnan(v)) return "NaN";
-    if (isinf(v)) return v > 0 ? "+inf" : "-inf";
-  }
-  return "NaN";
+  double v = first_wrong(c, t, false);
+  return isinf(v) ? v > 0 ? "+inf" : "-inf" : "NaN";
 }
 
 static bool cause_in_values(pn_context *c, const pni_nodes *l, char *buf) {
