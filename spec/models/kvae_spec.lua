@@ -75,6 +75,14 @@ describe("a linear Kalman variational autoencoder", function()
       m:log_evidence({ y = copies({ 0.9 }, 1) }):item(), 1e-9)
   end)
 
+  it("has a finite bound and gradient where its encoder says a scale of 0", function()
+    local m = linear(A, 0, 0.9)
+    m.encoder[1]:parameters()[2]:set(pn.tensor { 0.5, -1e4 })
+    local loss, list = m:loss { y = copies(Y, 3) }, m:parameters()
+    assert.is_true(math.abs(loss:item()) < 1e6)
+    for _, g in ipairs(pn.grad(loss, list)) do assert.is_true(g:isfinite():all():item()) end
+  end)
+
   it("has weights whose mean is the evidence, with gaps and without", function()
     pn.seed(2)
     local m = linear(A, 0, 0.9)
