@@ -53,39 +53,6 @@ local option = experiment.options({ data = "", results = "", sets = "yacht,energ
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
 
--- What --choose found of the grid below for Yacht; the others have not been chosen.
-local chosen = {
-  concrete = { activation = "tanh", lr = 0.05, noise = 0.3 }, boston = { activation = "tanh", lr = 0.05, noise = 0.3 },
-  energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "relu", lr = 0.05, noise = 0.1 },
-  spam = { activation = "tanh", lr = 0.05 }, wine = { activation = "tanh", lr = 0.05 },
-  mnist = { activation = "tanh", lr = 0.05 },
-}
-
-local function choice_of(name, more)
-  local choice = {}
-  for key, value in pairs(chosen[name]) do choice[key] = value end
-  choice.lr = option.lr > 0 and option.lr or choice.lr
-  choice.activation = option.activation ~= "" and option.activation or choice.activation
-  choice.noise = option.noise ~= "" and (tonumber(option.noise) or option.noise) or choice.noise
-  for key, value in pairs(more or {}) do choice[key] = value end
-  return choice
-end
-
-local function size_of(name)
-  local d = streams.sets[name].document
-  return option.size == "document" and { draws = d.draws, sites = d.sites, first = d.first, later = d.later }
-    or { draws = option.draws, sites = option.sites, first = option.first, later = option.later }
-end
-
-local function size_text(size)
-  return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
-end
-
-local function choice_text(name)
-  local c = choice_of(name)
-  return ("%s-%g-%s"):format(c.activation, c.lr, tostring(c.noise or ""))
-end
-
 -- ---- one run ----
 
 local function draw_memory(k, learner)
@@ -96,48 +63,56 @@ end
 
 local function run(job)
   local stream = streams.stream(job.set, { data = folder, seed = job.seed, inner = job.inner, rows = option.rows })
-  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed,
-    size = size_of(job.set), choice = job.tried or choice_of(job.set) })
+  if job.method == "offline" then stream = streams.whole(stream) end
+  local size = experiment.size(streams, job.set, option)
+  size.predict = option.quick and 20 or nil
+  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed, size = size,
+    choice = job.tried or experiment.choice(streams, job.set, option) })
   local pictured = option.images > 0 and job.set == "mnist" and job.method == "grs"
   local result = experiment.follow(streams, stream, learner, { steps = option.steps, told = function(k)
     if pictured and (k - 1) % 25 == 0 and k > 1 and k <= 101 then draw_memory(k - 1, learner) end
   end })
-  result.lml = experiment.last_mean(result.curve, 0.1)
+  result.lml, result.ahead = experiment.last_mean(result.curve, 0.1), nil
   print(("%s %s, memory %d, seed %d: %.4f"):format(job.set, job.method, job.memory, job.seed, result.lml))
   return result
 end
 
 -- ---- what is open ----
 
-local grid = { { "activation", { "tanh", "relu" } }, { "noise", { 0.05, 0.1, 0.2, 0.3, 0.5, "learned" } },
-  { "lr", { 0.02, 0.05, 0.1 } } }
-
-local function choose(name)
-  local best, score = choice_of(name), nil
-  for _, line in ipairs(grid) do
-    local key, values = line[1], line[2]
-    local usable = key ~= "noise" or streams.sets[name].likelihood == "gaussian"
-    for _, value in ipairs(usable and values or {}) do
-      local choice = choice_of(name, best)
-      choice[key] = value
-      if value ~= best[key] or not score then
-        local sum, methods = 0, { "grs", "k_center", "random" }
-        for _, method in ipairs(methods) do
-          sum = sum + run({ set = name, method = method, memory = streams.sets[name].memory, seed = 0, inner = true,
-            tried = choice }).lml / #methods
-        end
-        print(("choose %s %s = %s: %.4f"):format(name, key, value, sum))
-        if not score or sum > score then best, score = choice, sum end
-      end
-    end
+-- The mean score of the methods of table 1 on training rows.
+local function tried(name, choice)
+  local sum, methods = 0, { "grs", "k_center", "random" }
+  for _, method in ipairs(methods) do
+    sum = sum + run({ set = name, method = method, memory = streams.sets[name].memory, seed = 0, inner = true,
+      tried = choice }).lml / #methods
   end
-  print(("choose %s: activation = %s, lr = %g, noise = %s: %.4f"):format(name, best.activation, best.lr,
-    tostring(best.noise), score))
+  print(("choose %s: %s, lr %g, noise %s: %.4f"):format(name, choice.activation, choice.lr, tostring(choice.noise
+    or "none"), sum))
+  return sum
+end
+
+-- All pairs of activation and noise, then rates at the best pair.
+local function choose(name)
+  local best, score
+  local function try(choice)
+    local found = tried(name, choice)
+    if not score or found > score then best, score = choice, found end
+  end
+  local noises = streams.sets[name].likelihood == "gaussian" and { 0.03, 0.05, 0.1, 0.2, 0.3, 0.5,
+    "learned" } or { false }
+  for _, activation in ipairs { "tanh", "relu" } do
+    for _, noise in ipairs(noises) do try { activation = activation, lr = 0.05, noise = noise or nil } end
+  end
+  local middle = best
+  for _, lr in ipairs { 0.02, 0.1 } do try { activation = middle.activation, lr = lr, noise = middle.noise } end
+  print(("chosen of %s: %s, lr %g, noise %s: %.4f"):format(name, best.activation, best.lr, tostring(best.noise
+    or "none"), score))
 end
 
 -- ---- many ----
 
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
+local without = { none = true, offline = true } -- methods that have no memory
 
 local function memories_of(name)
   if option.images > 0 then return { option.images } end
@@ -150,10 +125,12 @@ local function jobs()
   for seed = option.first_seed, option.seeds do
     for _, name in ipairs(names) do
       for m, memory in ipairs(memories_of(name)) do
+        local size, choice = experiment.described(experiment.size(streams, name, option),
+          experiment.choice(streams, name, option))
         for _, method in ipairs(methods) do
-          if method ~= "none" or m == 1 then
-            list[#list + 1] = { set = name, method = method, memory = method == "none" and 0 or memory, seed = seed,
-              size = size_text(size_of(name)) .. (folder and "" or "-made-up"), choice = choice_text(name) }
+          if m == 1 or not without[method] then
+            list[#list + 1] = { set = name, method = method, memory = without[method] and 0 or memory, seed = seed,
+              size = size .. (folder and "" or "-made-up"), choice = choice }
           end
         end
       end
@@ -185,7 +162,7 @@ local function table_of(write, runs)
     for _, memory in ipairs(memories_of(name)) do
       local grs = by_seed(runs, { set = name, method = "grs", memory = memory })
       for _, method in ipairs(methods) do
-        local own = method == "none" and 0 or memory
+        local own = without[method] and 0 or memory
         local values, list = by_seed(runs, { set = name, method = method, memory = own })
         if #list > 0 then
           local mean, sd = experiment.moments(list)
@@ -211,7 +188,7 @@ local function over_time(runs, name, memory)
   local marks = { title = ("%s, memory %d"):format(name, memory), x_label = "step", y_label = "test LML",
     legend = "bottom right" }
   for _, method in ipairs(methods) do
-    local found = experiment.find(runs, { set = name, method = method, memory = method == "none" and 0 or memory })
+    local found = experiment.find(runs, { set = name, method = method, memory = without[method] and 0 or memory })
     local at, mean, low, high = {}, {}, {}, {}
     for k = 1, found[1] and #found[1].curve or 0 do
       local values = {}
@@ -233,7 +210,7 @@ local function over_memory(runs, name)
   for m, method in ipairs(methods) do
     local at, mean, errors = {}, {}, {}
     for _, memory in ipairs(memories_of(name)) do
-      local _, list = by_seed(runs, { set = name, method = method, memory = method == "none" and 0 or memory })
+      local _, list = by_seed(runs, { set = name, method = method, memory = without[method] and 0 or memory })
       if #list > 0 then
         local value, _, e = experiment.moments(list)
         at[#at + 1], mean[#at + 1], errors[#at + 1] = memory + (m - 2) * 0.15, value, e
