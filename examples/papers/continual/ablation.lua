@@ -29,9 +29,10 @@ local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "energy,concrete", seeds = 4, first_seed = 1,
   methods = "grs,grs_k_center,grs_refit,k_center,random", memories = "15,25", size = "reduced",
-  draws = 10, sites = 5000, first = 2000, later = 500, lr = 0, activation = "", noise = "", steps = 100000,
-  show = false, part = "1/1", rows = 200 },
-  { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, steps = 3, rows = 100 })
+  draws = 10, sites = 5000, first = 2000, later = 500, predict = 500, lr = 0, activation = "", noise = "",
+  steps = 100000, show = false, part = "1/1", rows = 200 },
+  { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, predict = 20, steps = 3,
+    rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
 
@@ -43,7 +44,6 @@ local memories = experiment.words(option.memories)
 local function run(job)
   local stream = streams.stream(job.set, { data = folder, seed = job.seed, rows = option.rows })
   local size = experiment.size(streams, job.set, option)
-  size.predict = option.quick and 20 or nil
   local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed, size = size,
     choice = experiment.choice(streams, job.set, option) })
   local result = experiment.follow(streams, stream, learner, { steps = option.steps })

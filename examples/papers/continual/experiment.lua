@@ -224,18 +224,19 @@ function experiment.choice(streams, name, option)
   return c
 end
 
---- size(streams, name, option): {draws =, sites =, first =, later =}: those of the options, or, where option.size is
---- "document", the document's.
+--- size(streams, name, option): {draws =, sites =, first =, later =, predict =}: those of the options, the first four
+--- where option.size is "document" the document's.
 function experiment.size(streams, name, option)
-  local from, size = option.size == "document" and streams.sets[name].document or option, {}
+  local from, size = option.size == "document" and streams.sets[name].document or option, { predict = option.predict }
   for _, key in ipairs { "draws", "sites", "first", "later" } do size[key] = from[key] end
   return size
 end
 
 --- described(size, choice): both as texts, by which runs are told apart in a file of results.
 function experiment.described(size, choice)
-  return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later),
-    ("%s-%g-%s"):format(choice.activation, choice.lr, tostring(choice.noise or ""))
+  return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
+    .. (size.predict == 500 and "" or "-" .. size.predict), ("%s-%g-%s"):format(choice.activation, choice.lr,
+    tostring(choice.noise or ""))
 end
 
 local activations = { tanh = pn.nn.tanh, relu = pn.nn.relu }

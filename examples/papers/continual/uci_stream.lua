@@ -47,9 +47,9 @@ local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "yacht,energy,boston,concrete",
   methods = "grs,k_center,random,none", seeds = 16, first_seed = 1, memories = "table", size = "reduced", draws = 10,
-  sites = 5000, first = 2000, later = 500, lr = 0, noise = "", activation = "", steps = 100000, choose = false,
-  images = 0, part = "1/1", rows = 200 },
-  { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, steps = 3, rows = 100 })
+  sites = 5000, first = 2000, later = 500, predict = 500, lr = 0, noise = "", activation = "", steps = 100000,
+  choose = false, images = 0, part = "1/1", rows = 200 },
+  { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, predict = 20, steps = 3, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
 
@@ -65,7 +65,6 @@ local function run(job)
   local stream = streams.stream(job.set, { data = folder, seed = job.seed, inner = job.inner, rows = option.rows })
   if job.method == "offline" then stream = streams.whole(stream) end
   local size = experiment.size(streams, job.set, option)
-  size.predict = option.quick and 20 or nil
   local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed, size = size,
     choice = job.tried or experiment.choice(streams, job.set, option) })
   local pictured = option.images > 0 and job.set == "mnist" and job.method == "grs"
