@@ -48,7 +48,7 @@ local plot = pn.plot
 local option = experiment.options({ data = "", results = "", sets = "yacht,energy,boston,concrete",
   methods = "grs,k_center,random,none", seeds = 16, first_seed = 1, memories = "table", size = "reduced", draws = 10,
   sites = 5000, first = 2000, later = 500, predict = 500, lr = 0, noise = "", activation = "", steps = 100000,
-  choose = false, images = 0, part = "1/1", rows = 200 },
+  choose = false, show = false, images = 0, part = "1/1", rows = 200 },
   { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, predict = 20, steps = 3, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
@@ -176,16 +176,17 @@ local function table_of(write, runs)
   end
 end
 
-local colours = { grs = "#c0392b", k_center = "#2255aa", random = "#3aa66b", none = "#555555",
-  grs_k_center = "#d98e2b", grs_refit = "#7d5ba6", grs_absolute = "#e0785a", grs_centred = "#111111" }
+local colours = { grs = "#c0392b", k_center = "#2255aa", random = "#3aa66b", none = "#555555", grs_k_center = "#d98e2b",
+  grs_refit = "#7d5ba6", grs_absolute = "#e0785a", grs_centred = "#d98e2b", offline = "#111111" }
 local labels = { grs = "GRS", k_center = "k-center", random = "random", none = "no memory",
-  grs_k_center = "GRS, k-center", grs_refit = "GRS, refit", grs_absolute = "GRS, absolute", grs_centred =
-  "GRS, centred" }
+  grs_k_center = "GRS, k-center", grs_refit = "GRS, refit", grs_absolute = "GRS, absolute",
+  grs_centred = "GRS, centred", offline = "offline" }
 
--- LML after each step, the mean over runs, a band of two standard errors.
+-- LML after each step, the mean over runs, a band of one standard error to both sides; learned offline, a level.
 local function over_time(runs, name, memory)
   local marks = { title = ("%s, memory %d"):format(name, memory), x_label = "step", y_label = "test LML",
-    legend = "bottom right" }
+    legend = "below" }
+  local steps = 1
   for _, method in ipairs(methods) do
     local found = experiment.find(runs, { set = name, method = method, memory = without[method] and 0 or memory })
     local at, mean, low, high = {}, {}, {}, {}
@@ -193,31 +194,41 @@ local function over_time(runs, name, memory)
       local values = {}
       for _, record in ipairs(found) do values[#values + 1] = record.curve[k] end
       local m, _, e = experiment.moments(values)
-      at[k], mean[k], low[k], high[k] = k - 1, m, m - 2 * e, m + 2 * e
+      at[k], mean[k], low[k], high[k] = k - 1, m, m - e, m + e
     end
+    steps = math.max(steps, #at - 1)
     if #at > 0 then
-      local colour = colours[method]
-      marks[#marks + 1] = plot.band(at, low, high, { colour = colour, opacity = 0.12 })
-      marks[#marks + 1] = plot.line(at, mean, { colour = colour, label = labels[method] })
+      local colour, level = colours[method], method == "offline"
+      if level then at, mean = { 0, steps }, { mean[1], mean[1] } end
+      marks[#marks + 1] = not level and plot.band(at, low, high, { colour = colour, opacity = 0.1 }) or nil
+      marks[#marks + 1] = plot.line(at, mean, { colour = colour, width = 1.5, dashed = method == "none" or level,
+        label = labels[method] })
     end
   end
+  marks.x_range = { 0, steps }
   return plot.panel(marks)
 end
 
+-- LML of the last tenth with one standard error; what has no memory, a level.
 local function over_memory(runs, name)
-  local marks = { title = name, x_label = "memory", y_label = "test LML, last tenth", legend = "bottom right" }
+  local list = memories_of(name)
+  local last = list[#list]
+  local marks = { title = name .. ", last tenth", x_label = "memory", y_label = "test LML", legend = "none",
+    x_range = { 0, last + list[1] / 2 } }
   for m, method in ipairs(methods) do
     local at, mean, errors = {}, {}, {}
-    for _, memory in ipairs(memories_of(name)) do
-      local _, list = by_seed(runs, { set = name, method = method, memory = without[method] and 0 or memory })
-      if #list > 0 then
-        local value, _, e = experiment.moments(list)
-        at[#at + 1], mean[#at + 1], errors[#at + 1] = memory + (m - 2) * 0.15, value, e
+    for k, memory in ipairs(list) do
+      local _, found = by_seed(runs, { set = name, method = method, memory = without[method] and 0 or memory })
+      if #found > 0 and (k == 1 or not without[method]) then
+        local value, _, e = experiment.moments(found)
+        at[#at + 1], mean[#at + 1], errors[#at + 1] = memory + (m - 2) * last / 150, value, e
       end
     end
     if #at > 0 then
-      marks[#marks + 1] = plot.line(at, mean, { colour = colours[method], label = labels[method] })
-      marks[#marks + 1] = plot.error_bars(at, mean, errors, { colour = colours[method] })
+      local level = without[method]
+      marks[#marks + 1] = plot.line(level and { 0, last + list[1] / 2 } or at, level and { mean[1], mean[1] } or mean,
+        { colour = colours[method], width = 1.5, dashed = level })
+      marks[#marks + 1] = plot.error_bars(level and { list[1] / 4 } or at, mean, errors, { colour = colours[method] })
     end
   end
   return plot.panel(marks)
@@ -232,14 +243,17 @@ local function pictures(runs)
       panels[#panels + 1] = #list > 1 and over_memory(runs, name) or nil
     end
   end
-  experiment.picture(option, "uci_stream", panels, { columns = math.min(2, #panels) })
+  local columns = math.min(2, #panels)
+  experiment.picture(option, "uci_stream", panels, { columns = columns, size = { 560 * columns,
+    420 * math.ceil(#panels / math.max(1, columns)) } })
 end
 
 if option.choose then
   for _, name in ipairs(names) do choose(name) end
 else
   local path = option.results ~= "" and option.results or os.tmpname()
-  local runs = experiment.runs { results = path, jobs = jobs(), part = option.part, run = run,
+  local NONE <const> = "0/1000000" -- no job has that number
+  local runs = experiment.runs { results = path, jobs = jobs(), part = option.show and NONE or option.part, run = run,
     order = { "set", "method", "memory", "seed", "size", "choice", "lml", "minutes" } }
   if option.results == "" then os.remove(path) end
   table_of(experiment.report(option, "uci_stream"), runs)
