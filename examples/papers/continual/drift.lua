@@ -63,8 +63,8 @@ local plot = pn.plot
 local option = experiment.options({ data = "", results = "", sets = "weather,gas,covertype", values = 5, memories = 5,
   shares = "", reach = 1, runs = 3, first_run = 1, size = "reduced",
   methods = "wiener,ornstein_uhlenbeck,bayesian_forgetting,memory",
-  try_draws = "2,4", try_steps = "100,200,400", try_methods = "none,memory", choose = false, show = false,
-  mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1", rows = 400 },
+  try_draws = "2,4", try_first = "500,1000", try_steps = "100,200,400", try_methods = "none,memory", choose = false,
+  show = false, mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1", rows = 400 },
   { sets = "weather", values = 2, memories = 2, runs = 1, steps = 5, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the document's" end
@@ -81,9 +81,9 @@ local ends = {
 
 -- What --choose found enough of: draws and steps of the optimisation, and draws for sites.
 local reduced = {
-  weather = { draws = 2, sites = 500, first = 500, later = 100 },
-  gas = { draws = 2, sites = 500, first = 500, later = 400 },
-  covertype = { draws = 1, sites = 200, first = 500, later = 60 },
+  weather = { draws = 2, sites = 1000, first = 1000, later = 100 },
+  gas = { draws = 8, sites = 1000, first = 500, later = 400 },
+  covertype = { draws = 4, sites = 1000, first = 1000, later = 240 },
 }
 
 local laws = {
@@ -151,26 +151,28 @@ end
 
 -- ---- draws and steps, by the first quarter of a stream, which no score counts ----
 
-local function try(name, method, draws, later)
+local function try(name, method, draws, first, later)
   local stream, memory = stream_of(name), method == "memory"
   local steps = math.max(2, math.min(20, stream.num_steps // 4))
   local job = { set = name, method = method, value = memory and ends[name].with_memory or 0,
     memory = memory and stream.set.memory or 0, run = 1 }
-  local size, bias, clock = { draws = draws, sites = 1000, first = 500, later = later }, 0, os.clock()
+  local size, bias, clock = { draws = draws, sites = 1000, first = first, later = later }, 0, os.clock()
   local result = experiment.follow(streams, stream, learner_of(job, size), { steps = steps,
     told = function(k, _, report)
       bias = bias + (report.bias and k > 1 and math.max(report.bias.precision, report.bias.mean) or 0)
     end })
   table.remove(result.ahead, 1)
-  print(("choose %-9s %-6s draws %2d, steps %3d: LML ahead %.4f, bias %.3f, %5.1f s"):format(name, method, draws, later,
-    experiment.last_mean(result.ahead, 1), bias / (steps - 1), os.clock() - clock))
+  print(("choose %-9s %-6s draws %2d, steps %4d and %4d: LML ahead %.4f, bias %.3f, %5.1f s"):format(name, method, draws,
+    first, later, experiment.last_mean(result.ahead, 1), bias / (steps - 1), os.clock() - clock))
 end
 
 local function choose(name)
   for _, method in ipairs(experiment.words(option.try_methods)) do
     for _, draws in ipairs(experiment.words(option.try_draws)) do
-      for _, later in ipairs(experiment.words(option.try_steps)) do
-        try(name, method, draws, later)
+      for _, first in ipairs(experiment.words(option.try_first)) do
+        for _, later in ipairs(experiment.words(option.try_steps)) do
+          try(name, method, draws, first, later)
+        end
       end
     end
   end
