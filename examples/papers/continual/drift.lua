@@ -64,7 +64,8 @@ local option = experiment.options({ data = "", results = "", sets = "weather,gas
   shares = "", reach = 1, runs = 3, first_run = 1, size = "reduced",
   methods = "wiener,ornstein_uhlenbeck,bayesian_forgetting,memory",
   try_draws = "2,4", try_first = "500,1000", try_steps = "100,200,400", try_methods = "none,memory", choose = false,
-  show = false, mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1", rows = 400 },
+  show = false, mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1",
+  rows = 400 },
   { sets = "weather", values = 2, memories = 2, runs = 1, steps = 5, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the document's" end
@@ -162,8 +163,8 @@ local function try(name, method, draws, first, later)
       bias = bias + (report.bias and k > 1 and math.max(report.bias.precision, report.bias.mean) or 0)
     end })
   table.remove(result.ahead, 1)
-  print(("choose %-9s %-6s draws %2d, steps %4d and %4d: LML ahead %.4f, bias %.3f, %5.1f s"):format(name, method, draws,
-    first, later, experiment.last_mean(result.ahead, 1), bias / (steps - 1), os.clock() - clock))
+  print(("choose %-9s %-6s draws %2d, steps %4d and %4d: LML ahead %.4f, bias %.3f, %5.1f s"):format(name, method,
+    draws, first, later, experiment.last_mean(result.ahead, 1), bias / (steps - 1), os.clock() - clock))
 end
 
 local function choose(name)
