@@ -356,7 +356,8 @@ local titles = { wiener = "Wiener process", ornstein_uhlenbeck = "Ornstein-Uhlen
 local colours = { wiener = "#3aa66b", ornstein_uhlenbeck = "#2255aa", bayesian_forgetting = "#c0392b",
   memory = "#8e44ad", none = "#555555" }
 
--- Scores of a method over its points, with one standard deviation; all methods of a set on one scale.
+-- Scores of a method over its points, with one standard deviation, and that of online variational Bayes, dashed; all
+-- methods of a set on one scale.
 local function over_points(by_point, name)
   local panels, low, high = {}, math.huge, -math.huge
   for m, method in ipairs(methods) do
@@ -374,6 +375,11 @@ local function over_points(by_point, name)
       y_label = m == 1 and "LML ahead" or nil,
       #at > 0 and plot.line(at, mean, { colour = colours[method] }) or nil }
     panels[m][2] = #at > 0 and plot.error_bars(at, mean, spread, { colour = colours[method] }) or nil
+    local none = at_point(by_point, name, { method = "none", value = 0, memory = 0 })
+    if none and #at > 0 then
+      local level = experiment.moments(none.list)
+      panels[m][3] = plot.line({ 0, largest }, { level, level }, { colour = colours.none, dashed = true })
+    end
   end
   local margin = 0.05 * (high - low) + 1e-9
   local drawn = {}
@@ -418,15 +424,18 @@ local function over_time(by_point, name)
   local left = { title = width > 1 and ("%s: mean of %d steps"):format(name, width // 2 * 2 + 1) or name,
     legend = "below", x_label = "step", y_label = "LML ahead", x_range = { 0, n } }
   local right = { title = name .. ": gained over online VB, summed", x_label = "step", x_range = { 0, n } }
-  local base
+  local base, base_line
   for _, item in ipairs(list) do
     local at, mean = smooth(item.records, width)
-    local colour = colours[item.method]
-    left[#left + 1] = plot.line(at, mean, { colour = colour, width = 1.5, label = item.label })
+    local colour, is_base = colours[item.method], item.method == "none"
+    local line = plot.line(at, mean, { colour = colour, width = 1.5, label = item.label, dashed = is_base })
     local _, each = smooth(item.records, 1)
-    if item.method == "none" then
-      base = each
-    elseif base then
+    if is_base then
+      base, base_line = each, line
+    else
+      left[#left + 1] = line
+    end
+    if base and not is_base then
       local sum, sums = 0, {}
       for k = 1, #each do
         sum = sum + each[k] - base[k]
@@ -435,6 +444,7 @@ local function over_time(by_point, name)
       right[#right + 1] = plot.line(at, sums, { colour = colour, width = 1.5 })
     end
   end
+  left[#left + 1] = base_line -- above the others, the nearest of which it hides otherwise
   return #left > 0 and plot.panel(left) or nil, #right > 0 and plot.panel(right) or nil
 end
 
