@@ -322,6 +322,13 @@ static int l_memory(lua_State *L) {
   return 4;
 }
 
+/* reset_peak(): the peak that memory() gives counts from here on */
+static int l_reset_peak(lua_State *L) {
+  pn_context *c = pni_lua_context(L);
+  c->peak = pn_context_memory(c, NULL);
+  return 0;
+}
+
 static int l_memory_limit(lua_State *L) {
   lua_Integer bytes = pni_check_whole(L, 1, "memory_limit", "bytes");
   if (bytes < 0) return pni_error(L, "memory_limit: bytes must not be negative, got %I", (LUAI_UACINT)bytes);
@@ -419,6 +426,7 @@ static const luaL_Reg functions[] = {{"error", l_error},
                                      {"blas", l_blas},
                                      {"memory", l_memory},
                                      {"memory_limit", l_memory_limit},
+                                     {"reset_peak", l_reset_peak},
                                      {"op_rows", l_op_rows},
                                      {"set_tostring", l_set_tostring},
                                      {NULL, NULL}};

@@ -63,8 +63,9 @@ local plot = pn.plot
 local option = experiment.options({ data = "", results = "", sets = "weather,gas,covertype", values = 5, memories = 5,
   shares = "", reach = 1, runs = 3, first_run = 1, size = "reduced",
   methods = "wiener,ornstein_uhlenbeck,bayesian_forgetting,memory",
-  try_draws = "2,4", try_steps = "100,200,400", try_methods = "none,memory", choose = false, show = false,
-  mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1", rows = 400 },
+  try_draws = "2,4", try_first = "500,1000", try_steps = "100,200,400", try_methods = "none,memory", choose = false,
+  show = false, mixed = false, activation = "tanh", lr = 0.05, dtype = "float32", steps = 100000, part = "1/1",
+  rows = 400 },
   { sets = "weather", values = 2, memories = 2, runs = 1, steps = 5, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the document's" end
@@ -81,9 +82,9 @@ local ends = {
 
 -- What --choose found enough of: draws and steps of the optimisation, and draws for sites.
 local reduced = {
-  weather = { draws = 2, sites = 500, first = 500, later = 100 },
-  gas = { draws = 2, sites = 500, first = 500, later = 400 },
-  covertype = { draws = 1, sites = 200, first = 500, later = 60 },
+  weather = { draws = 2, sites = 1000, first = 1000, later = 100 },
+  gas = { draws = 8, sites = 1000, first = 500, later = 400 },
+  covertype = { draws = 4, sites = 1000, first = 1000, later = 240 },
 }
 
 local laws = {
@@ -151,26 +152,28 @@ end
 
 -- ---- draws and steps, by the first quarter of a stream, which no score counts ----
 
-local function try(name, method, draws, later)
+local function try(name, method, draws, first, later)
   local stream, memory = stream_of(name), method == "memory"
   local steps = math.max(2, math.min(20, stream.num_steps // 4))
   local job = { set = name, method = method, value = memory and ends[name].with_memory or 0,
     memory = memory and stream.set.memory or 0, run = 1 }
-  local size, bias, clock = { draws = draws, sites = 1000, first = 500, later = later }, 0, os.clock()
+  local size, bias, clock = { draws = draws, sites = 1000, first = first, later = later }, 0, os.clock()
   local result = experiment.follow(streams, stream, learner_of(job, size), { steps = steps,
     told = function(k, _, report)
       bias = bias + (report.bias and k > 1 and math.max(report.bias.precision, report.bias.mean) or 0)
     end })
   table.remove(result.ahead, 1)
-  print(("choose %-9s %-6s draws %2d, steps %3d: LML ahead %.4f, bias %.3f, %5.1f s"):format(name, method, draws, later,
-    experiment.last_mean(result.ahead, 1), bias / (steps - 1), os.clock() - clock))
+  print(("choose %-9s %-6s draws %2d, steps %4d and %4d: LML ahead %.4f, bias %.3f, %5.1f s"):format(name, method,
+    draws, first, later, experiment.last_mean(result.ahead, 1), bias / (steps - 1), os.clock() - clock))
 end
 
 local function choose(name)
   for _, method in ipairs(experiment.words(option.try_methods)) do
     for _, draws in ipairs(experiment.words(option.try_draws)) do
-      for _, later in ipairs(experiment.words(option.try_steps)) do
-        try(name, method, draws, later)
+      for _, first in ipairs(experiment.words(option.try_first)) do
+        for _, later in ipairs(experiment.words(option.try_steps)) do
+          try(name, method, draws, first, later)
+        end
       end
     end
   end
@@ -353,7 +356,8 @@ local titles = { wiener = "Wiener process", ornstein_uhlenbeck = "Ornstein-Uhlen
 local colours = { wiener = "#3aa66b", ornstein_uhlenbeck = "#2255aa", bayesian_forgetting = "#c0392b",
   memory = "#8e44ad", none = "#555555" }
 
--- Scores of a method over its points, with one standard deviation; all methods of a set on one scale.
+-- Scores of a method over its points, with one standard deviation, and that of online variational Bayes, dashed; all
+-- methods of a set on one scale.
 local function over_points(by_point, name)
   local panels, low, high = {}, math.huge, -math.huge
   for m, method in ipairs(methods) do
@@ -371,6 +375,11 @@ local function over_points(by_point, name)
       y_label = m == 1 and "LML ahead" or nil,
       #at > 0 and plot.line(at, mean, { colour = colours[method] }) or nil }
     panels[m][2] = #at > 0 and plot.error_bars(at, mean, spread, { colour = colours[method] }) or nil
+    local none = at_point(by_point, name, { method = "none", value = 0, memory = 0 })
+    if none and #at > 0 then
+      local level = experiment.moments(none.list)
+      panels[m][3] = plot.line({ 0, largest }, { level, level }, { colour = colours.none, dashed = true })
+    end
   end
   local margin = 0.05 * (high - low) + 1e-9
   local drawn = {}
@@ -415,15 +424,18 @@ local function over_time(by_point, name)
   local left = { title = width > 1 and ("%s: mean of %d steps"):format(name, width // 2 * 2 + 1) or name,
     legend = "below", x_label = "step", y_label = "LML ahead", x_range = { 0, n } }
   local right = { title = name .. ": gained over online VB, summed", x_label = "step", x_range = { 0, n } }
-  local base
+  local base, base_line
   for _, item in ipairs(list) do
     local at, mean = smooth(item.records, width)
-    local colour = colours[item.method]
-    left[#left + 1] = plot.line(at, mean, { colour = colour, width = 1.5, label = item.label })
+    local colour, is_base = colours[item.method], item.method == "none"
+    local line = plot.line(at, mean, { colour = colour, width = 1.5, label = item.label, dashed = is_base })
     local _, each = smooth(item.records, 1)
-    if item.method == "none" then
-      base = each
-    elseif base then
+    if is_base then
+      base, base_line = each, line
+    else
+      left[#left + 1] = line
+    end
+    if base and not is_base then
       local sum, sums = 0, {}
       for k = 1, #each do
         sum = sum + each[k] - base[k]
@@ -432,6 +444,7 @@ local function over_time(by_point, name)
       right[#right + 1] = plot.line(at, sums, { colour = colour, width = 1.5 })
     end
   end
+  left[#left + 1] = base_line -- above the others, the nearest of which it hides otherwise
   return #left > 0 and plot.panel(left) or nil, #right > 0 and plot.panel(right) or nil
 end
 
