@@ -19,9 +19,9 @@
 ---
 --- WHAT THE DOCUMENT LEAVES OPEN: noise, rate and activation, in streams.lua (`chosen`), the same for all methods.
 --- --choose looks for them on the training rows of seed 0 alone, a fifth of which it holds out, by the mean score of
---- the three methods of table 1: all pairs of activation and noise, then rates. It found relu, rate 0.02, noise 0.05 for
---- Yacht (1.15), relu, 0.02, 0.3 for Boston (-0.33), tanh, 0.05, 0.1 for Energy (0.37), relu, 0.05, 0.3 for Concrete
---- (-0.67); a learned noise was worse on all four (0.62, -0.74, -0.32, -0.90). Not gone through: noise of 0.03 but for
+--- the three methods of table 1: all pairs of activation and noise, then rates. It found relu, rate 0.02 and noise 0.05
+--- for Yacht (1.15), relu, 0.02, 0.3 for Boston (-0.33), tanh, 0.05, 0.1 for Energy (0.37), relu, 0.05, 0.3 for
+--- Concrete (-0.67); a learned noise was worse on all four (0.62, -0.74, -0.32, -0.90). Not gone through: noise of 0.03 but for
 --- Yacht, 0.5 on Yacht and Energy and with tanh on Concrete, below 0.2 with relu on Concrete. One seed says little: at
 --- Yacht's setting seeds 1 to 4 of the same rows average 0.73 (k_center), 0.45 (grs) and -0.10 (random). Of Spam and
 --- Wine see below; of MNIST nothing was looked for.
