@@ -4,6 +4,7 @@
 --- pn.continual, pn.checkpoint.
 -- help: pn
 local core = require "penumbra.core"
+local recording = require "penumbra.autodiff.recording"
 
 local pn = {}
 
@@ -93,13 +94,7 @@ function pn.no_grad(f, ...)
   if type(f) ~= "function" then
     require("penumbra.options").argument("no_grad", "f", f, "function") -- may be callable
   end
-  local before = core.set_no_grad(true)
-  local result = table.pack(pcall(f, ...))
-  core.set_no_grad(before)
-  if not result[1] then
-    error(result[2], 0)
-  end
-  return table.unpack(result, 2, result.n)
+  return recording.off(f, ...)
 end
 
 --- All rows (operations, distributions, layers...) as a list of {kind, name, doc, args, ...}: what help,

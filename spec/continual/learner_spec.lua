@@ -295,7 +295,7 @@ describe("the Gaussian part of a network", function()
     close(both[1].precision_mean, both[2].precision_mean, 1e-11)
     -- scores and update are those of the parts, one after another
     local sites, terms = continual.sites(net, x, y, { likelihood = "categorical", posterior = q, draws = 100,
-      generator = pn.generator(1) })
+      antithetic = true, generator = pn.generator(1) })
     sites = continual.correct_bias(sites, p, q)
     for _, kind in ipairs { "residual", "absolute", "centred" } do
       close(continual.scores(sites, q, terms, { kind = kind }), site_totals.scores(all, lacking, q, kind), 1e-9, kind)

@@ -154,6 +154,20 @@ describe("the passes of sites", function()
     end
     assert.matches("draws must be even with antithetic, got 3", refused { antithetic = true, draws = 3 })
     assert.matches("antithetic must be false for this", refused { antithetic = true, estimator = "hessian" })
+    assert.matches('antithetic must be true, false or "where_possible", got 1', refused { antithetic = 1 })
+  end)
+
+  it("mirror half of the draws where they can", function()
+    pn.seed(27)
+    local net, x, y = network({ 3, 5, 1 }, { nn.tanh() }), pn.randn { 2, 3 }, pn.tensor { 0., 1. }
+    local q = posterior(net)
+    local function of(o)
+      o.likelihood, o.posterior, o.generator = "bernoulli", q, pn.generator(1)
+      return continual.sites(net, x, y, o).precision:totable()
+    end
+    assert.same(of { antithetic = true, draws = 4 }, of { antithetic = "where_possible", draws = 3 })
+    assert.same(of { draws = 3, estimator = "hessian" }, of { antithetic = "where_possible", draws = 3,
+      estimator = "hessian" })
   end)
 
   -- The logistic example's first datum: a draw of the precision has deviation 0.90 (spec/golden/continual/sites.py),

@@ -10,7 +10,7 @@ end
 
 local function inverse_softplus(x) return math.log(math.exp(x) - 1) end
 
-local LEAST = 1e-6 -- what the decoder adds to a scale
+local LEAST = 1e-12 -- what the decoder adds to a variance
 local A, C, M0 = { { 0.9, 0.4 }, { -0.3, 0.8 } }, { { 0.7, -0.5 } }, { 0.3, -0.2 }
 local R, Q, V0 = { 0.4, 0.3 }, 0.5, { 1.1, 0.6 } -- standard deviations
 local W, B, NOISE = 1.3, 0.4, 0.7 -- y = W z + B + NOISE e
@@ -27,7 +27,7 @@ local function linear(a, mean, deviation, noise)
   m.noises.q:set(-pn.tensor(R):log())
   m.noises.r:set(-pn.tensor { Q }:log())
   m.initial_noise:set(-pn.tensor(V0):log())
-  set(m.decoder[1], { { w, 0 } }, { b, inverse_softplus(noise - LEAST) })
+  set(m.decoder[1], { { w, 0 } }, { b, inverse_softplus((noise ^ 2 - LEAST) ^ 0.5) })
   local precision = 1 / deviation ^ 2 + w ^ 2 / noise ^ 2
   local gain = w / noise ^ 2 / precision
   set(m.encoder[1], { { gain, 0 } }, { mean / deviation ^ 2 / precision - gain * b,
@@ -73,6 +73,14 @@ describe("a linear Kalman variational autoencoder", function()
     m = linear(A, c:matmul(x):item(), math.sqrt(variance))
     assert.near(pn.smc.kalman.log_likelihood(s, copies({ 0.9 }, 1)):item(),
       m:log_evidence({ y = copies({ 0.9 }, 1) }):item(), 1e-9)
+  end)
+
+  it("has a finite bound and gradient where its encoder says a scale of 0", function()
+    local m = linear(A, 0, 0.9)
+    m.encoder[1]:parameters()[2]:set(pn.tensor { 0.5, -1e4 })
+    local loss, list = m:loss { y = copies(Y, 3) }, m:parameters()
+    assert.is_true(math.abs(loss:item()) < 1e6)
+    for _, g in ipairs(pn.grad(loss, list)) do assert.is_true(g:isfinite():all():item()) end
   end)
 
   it("has weights whose mean is the evidence, with gaps and without", function()

@@ -218,7 +218,8 @@ describe("a constructor", function()
     refused("rsgls: states must be a whole number from 1 on", function() models.rsgls {} end)
     refused("unknown option 'partcles', did you mean 'particles'?", function() models.sgls { partcles = 3 } end)
     refused("states follow from level, trend and seasonal", function() models.rsgls_issm { states = 3 } end)
-    refused("arsgls: emission must be 'gaussian'", function() models.arsgls { states = 1, emission = "normal" } end)
+    refused("arsgls: emission must be one of 'gaussian'",
+      function() models.arsgls { states = 1, emission = "normal" } end)
     refused("conditioning must be one of 'exact', 'published'", function()
       models.rsgls { states = 1, conditioning = "paper" }
     end)

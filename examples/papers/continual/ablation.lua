@@ -28,32 +28,24 @@ local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/
 local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "energy,concrete", seeds = 4, first_seed = 1,
-  methods = "grs,grs_k_center,grs_refit,k_center,random", memories = "15,25", size = "reduced", draws = 4, sites = 2000,
-  first = 1000, later = 300, lr = 0.05, activation = "tanh", noise = "", steps = 100000, show = false, part = "1/1",
-  rows = 200 },
-  { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, steps = 3, rows = 100 })
+  methods = "grs,grs_k_center,grs_refit,k_center,random", memories = "15,25", size = "reduced",
+  draws = 10, sites = 5000, first = 2000, later = 500, predict = 500, lr = 0, activation = "", noise = "",
+  steps = 100000, show = false, part = "1/1", rows = 200 },
+  { sets = "energy", seeds = 1, memories = "15", draws = 1, sites = 20, first = 10, later = 5, predict = 20, steps = 3,
+    rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
-pn.threads(1)
 
-local noise = { energy = 0.1, concrete = 0.3, yacht = 0.1, boston = 0.3 }
-for name in pairs(option.noise ~= "" and noise or {}) do noise[name] = tonumber(option.noise) or option.noise end
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
 local memories = experiment.words(option.memories)
 
 -- ---- runs ----
 
-local function size_of(name)
-  local d = streams.sets[name].document
-  return option.size == "document" and { draws = d.draws, sites = d.sites, first = d.first, later = d.later }
-    or { draws = option.draws, sites = option.sites, first = option.first, later = option.later,
-      predict = option.quick and 20 or nil }
-end
-
 local function run(job)
   local stream = streams.stream(job.set, { data = folder, seed = job.seed, rows = option.rows })
-  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed,
-    size = size_of(job.set), choice = { activation = option.activation, lr = option.lr, noise = noise[job.set] } })
+  local size = experiment.size(streams, job.set, option)
+  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed, size = size,
+    choice = experiment.choice(streams, job.set, option) })
   local result = experiment.follow(streams, stream, learner, { steps = option.steps })
   result.lml, result.ahead = experiment.last_mean(result.curve, 0.1), nil
   print(("%s %s, memory %d, seed %d: %.4f"):format(job.set, job.method, job.memory, job.seed, result.lml))
@@ -65,11 +57,11 @@ local function jobs()
   for seed = option.first_seed, option.seeds do
     for _, memory in ipairs(memories) do
       for _, name in ipairs(names) do
-        local size = size_of(name)
+        local size, choice = experiment.described(experiment.size(streams, name, option),
+          experiment.choice(streams, name, option))
         for _, method in ipairs(methods) do
           list[#list + 1] = { set = name, method = method, memory = memory, seed = seed,
-            size = ("%d-%d-%d-%d%s"):format(size.draws, size.sites, size.first, size.later,
-              folder and "" or "-made-up"), choice = ("%s-%g-%s"):format(option.activation, option.lr, noise[name]) }
+            size = size .. (folder and "" or "-made-up"), choice = choice }
         end
       end
     end

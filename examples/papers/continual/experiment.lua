@@ -199,7 +199,8 @@ end
 -- ---- a learner on a stream (streams.lua) ----
 
 --- Methods by name: how a memory is chosen and the Gaussian part updated. The first three are those of the document's
---- table 1, the next two its ablations (figure 8), then other scores.
+--- table 1, the next two its ablations (figure 8), then other scores, no memory, and one step on all rows of a stream
+--- at once (which the caller gives so: streams.whole).
 experiment.methods = {
   grs = { update = "sites", select = "residual" },
   k_center = { update = "refit", select = "k_center" },
@@ -209,7 +210,34 @@ experiment.methods = {
   grs_absolute = { update = "sites", select = "residual", score = "absolute" },
   grs_centred = { update = "sites", select = "residual", score = "centred" },
   none = {},
+  offline = {},
 }
+
+--- choice(streams, name, option): the settings of a set that the document leaves open, streams.chosen, but for what
+--- option.lr (not 0), .activation and .noise (not "") say.
+function experiment.choice(streams, name, option)
+  local c = {}
+  for key, value in pairs(streams.chosen[name]) do c[key] = value end
+  c.lr = option.lr > 0 and option.lr or c.lr
+  c.activation = option.activation ~= "" and option.activation or c.activation
+  if c.noise and option.noise ~= "" then c.noise = tonumber(option.noise) or option.noise end
+  return c
+end
+
+--- size(streams, name, option): {draws =, sites =, first =, later =, predict =}: those of the options, the first four
+--- where option.size is "document" the document's.
+function experiment.size(streams, name, option)
+  local from, size = option.size == "document" and streams.sets[name].document or option, { predict = option.predict }
+  for _, key in ipairs { "draws", "sites", "first", "later" } do size[key] = from[key] end
+  return size
+end
+
+--- described(size, choice): both as texts, by which runs are told apart in a file of results.
+function experiment.described(size, choice)
+  return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
+    .. (size.predict == 500 and "" or "-" .. size.predict), ("%s-%g-%s"):format(choice.activation, choice.lr,
+    tostring(choice.noise or ""))
+end
 
 local activations = { tanh = pn.nn.tanh, relu = pn.nn.relu }
 

@@ -47,44 +47,11 @@ local plot = pn.plot
 
 local option = experiment.options({ data = "", results = "", sets = "yacht,energy,boston,concrete",
   methods = "grs,k_center,random,none", seeds = 16, first_seed = 1, memories = "table", size = "reduced", draws = 10,
-  sites = 5000, first = 2000, later = 500, lr = 0, noise = "", activation = "", steps = 100000, choose = false,
-  images = 0, part = "1/1", rows = 200 },
-  { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, steps = 3, rows = 100 })
+  sites = 5000, first = 2000, later = 500, predict = 500, lr = 0, noise = "", activation = "", steps = 100000,
+  choose = false, show = false, images = 0, part = "1/1", rows = 200 },
+  { sets = "yacht", seeds = 2, draws = 2, sites = 50, first = 50, later = 10, predict = 20, steps = 3, rows = 100 })
 local folder = option.data ~= "" and option.data or false
 if not folder then print "no --data: streams are made up, which says nothing about the methods" end
-
--- What --choose found of the grid below for Yacht; the others have not been chosen.
-local chosen = {
-  concrete = { activation = "tanh", lr = 0.05, noise = 0.3 }, boston = { activation = "tanh", lr = 0.05, noise = 0.3 },
-  energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "relu", lr = 0.05, noise = 0.1 },
-  spam = { activation = "tanh", lr = 0.05 }, wine = { activation = "tanh", lr = 0.05 },
-  mnist = { activation = "tanh", lr = 0.05 },
-}
-
-local function choice_of(name, more)
-  local choice = {}
-  for key, value in pairs(chosen[name]) do choice[key] = value end
-  choice.lr = option.lr > 0 and option.lr or choice.lr
-  choice.activation = option.activation ~= "" and option.activation or choice.activation
-  choice.noise = option.noise ~= "" and (tonumber(option.noise) or option.noise) or choice.noise
-  for key, value in pairs(more or {}) do choice[key] = value end
-  return choice
-end
-
-local function size_of(name)
-  local d = streams.sets[name].document
-  return option.size == "document" and { draws = d.draws, sites = d.sites, first = d.first, later = d.later }
-    or { draws = option.draws, sites = option.sites, first = option.first, later = option.later }
-end
-
-local function size_text(size)
-  return ("%d-%d-%d-%d"):format(size.draws, size.sites, size.first, size.later)
-end
-
-local function choice_text(name)
-  local c = choice_of(name)
-  return ("%s-%g-%s"):format(c.activation, c.lr, tostring(c.noise or ""))
-end
 
 -- ---- one run ----
 
@@ -96,48 +63,55 @@ end
 
 local function run(job)
   local stream = streams.stream(job.set, { data = folder, seed = job.seed, inner = job.inner, rows = option.rows })
-  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed,
-    size = size_of(job.set), choice = job.tried or choice_of(job.set) })
+  if job.method == "offline" then stream = streams.whole(stream) end
+  local size = experiment.size(streams, job.set, option)
+  local learner = experiment.learner(stream, { method = job.method, memory = job.memory, seed = job.seed, size = size,
+    choice = job.tried or experiment.choice(streams, job.set, option) })
   local pictured = option.images > 0 and job.set == "mnist" and job.method == "grs"
   local result = experiment.follow(streams, stream, learner, { steps = option.steps, told = function(k)
     if pictured and (k - 1) % 25 == 0 and k > 1 and k <= 101 then draw_memory(k - 1, learner) end
   end })
-  result.lml = experiment.last_mean(result.curve, 0.1)
+  result.lml, result.ahead = experiment.last_mean(result.curve, 0.1), nil
   print(("%s %s, memory %d, seed %d: %.4f"):format(job.set, job.method, job.memory, job.seed, result.lml))
   return result
 end
 
 -- ---- what is open ----
 
-local grid = { { "activation", { "tanh", "relu" } }, { "noise", { 0.05, 0.1, 0.2, 0.3, 0.5, "learned" } },
-  { "lr", { 0.02, 0.05, 0.1 } } }
-
-local function choose(name)
-  local best, score = choice_of(name), nil
-  for _, line in ipairs(grid) do
-    local key, values = line[1], line[2]
-    local usable = key ~= "noise" or streams.sets[name].likelihood == "gaussian"
-    for _, value in ipairs(usable and values or {}) do
-      local choice = choice_of(name, best)
-      choice[key] = value
-      if value ~= best[key] or not score then
-        local sum, methods = 0, { "grs", "k_center", "random" }
-        for _, method in ipairs(methods) do
-          sum = sum + run({ set = name, method = method, memory = streams.sets[name].memory, seed = 0, inner = true,
-            tried = choice }).lml / #methods
-        end
-        print(("choose %s %s = %s: %.4f"):format(name, key, value, sum))
-        if not score or sum > score then best, score = choice, sum end
-      end
-    end
+-- The mean score of the methods of table 1 on training rows.
+local function tried(name, choice)
+  local sum, methods = 0, { "grs", "k_center", "random" }
+  for _, method in ipairs(methods) do
+    sum = sum + run({ set = name, method = method, memory = streams.sets[name].memory, seed = 0, inner = true,
+      tried = choice }).lml / #methods
   end
-  print(("choose %s: activation = %s, lr = %g, noise = %s: %.4f"):format(name, best.activation, best.lr,
-    tostring(best.noise), score))
+  print(("choose %s: %s, lr %g, noise %s: %.4f"):format(name, choice.activation, choice.lr, tostring(choice.noise
+    or "none"), sum))
+  return sum
+end
+
+-- All pairs of activation and noise, then rates at the best pair.
+local function choose(name)
+  local best, score
+  local function try(choice)
+    local found = tried(name, choice)
+    if not score or found > score then best, score = choice, found end
+  end
+  local noises = streams.sets[name].likelihood == "gaussian" and { 0.03, 0.05, 0.1, 0.2, 0.3, 0.5,
+    "learned" } or { false }
+  for _, activation in ipairs { "tanh", "relu" } do
+    for _, noise in ipairs(noises) do try { activation = activation, lr = 0.05, noise = noise or nil } end
+  end
+  local middle = best
+  for _, lr in ipairs { 0.02, 0.1 } do try { activation = middle.activation, lr = lr, noise = middle.noise } end
+  print(("chosen of %s: %s, lr %g, noise %s: %.4f"):format(name, best.activation, best.lr, tostring(best.noise
+    or "none"), score))
 end
 
 -- ---- many ----
 
 local names, methods = experiment.words(option.sets), experiment.words(option.methods)
+local without = { none = true, offline = true } -- methods that have no memory
 
 local function memories_of(name)
   if option.images > 0 then return { option.images } end
@@ -150,10 +124,12 @@ local function jobs()
   for seed = option.first_seed, option.seeds do
     for _, name in ipairs(names) do
       for m, memory in ipairs(memories_of(name)) do
+        local size, choice = experiment.described(experiment.size(streams, name, option),
+          experiment.choice(streams, name, option))
         for _, method in ipairs(methods) do
-          if method ~= "none" or m == 1 then
-            list[#list + 1] = { set = name, method = method, memory = method == "none" and 0 or memory, seed = seed,
-              size = size_text(size_of(name)) .. (folder and "" or "-made-up"), choice = choice_text(name) }
+          if m == 1 or not without[method] then
+            list[#list + 1] = { set = name, method = method, memory = without[method] and 0 or memory, seed = seed,
+              size = size .. (folder and "" or "-made-up"), choice = choice }
           end
         end
       end
@@ -185,7 +161,7 @@ local function table_of(write, runs)
     for _, memory in ipairs(memories_of(name)) do
       local grs = by_seed(runs, { set = name, method = "grs", memory = memory })
       for _, method in ipairs(methods) do
-        local own = method == "none" and 0 or memory
+        local own = without[method] and 0 or memory
         local values, list = by_seed(runs, { set = name, method = method, memory = own })
         if #list > 0 then
           local mean, sd = experiment.moments(list)
@@ -200,48 +176,59 @@ local function table_of(write, runs)
   end
 end
 
-local colours = { grs = "#c0392b", k_center = "#2255aa", random = "#3aa66b", none = "#555555",
-  grs_k_center = "#d98e2b", grs_refit = "#7d5ba6", grs_absolute = "#e0785a", grs_centred = "#111111" }
+local colours = { grs = "#c0392b", k_center = "#2255aa", random = "#3aa66b", none = "#555555", grs_k_center = "#d98e2b",
+  grs_refit = "#7d5ba6", grs_absolute = "#e0785a", grs_centred = "#d98e2b", offline = "#111111" }
 local labels = { grs = "GRS", k_center = "k-center", random = "random", none = "no memory",
-  grs_k_center = "GRS, k-center", grs_refit = "GRS, refit", grs_absolute = "GRS, absolute", grs_centred =
-  "GRS, centred" }
+  grs_k_center = "GRS, k-center", grs_refit = "GRS, refit", grs_absolute = "GRS, absolute",
+  grs_centred = "GRS, centred", offline = "offline" }
 
--- LML after each step, the mean over runs, a band of two standard errors.
+-- LML after each step, the mean over runs, a band of one standard error to both sides; learned offline, a level.
 local function over_time(runs, name, memory)
   local marks = { title = ("%s, memory %d"):format(name, memory), x_label = "step", y_label = "test LML",
-    legend = "bottom right" }
+    legend = "below" }
+  local steps = 1
   for _, method in ipairs(methods) do
-    local found = experiment.find(runs, { set = name, method = method, memory = method == "none" and 0 or memory })
+    local found = experiment.find(runs, { set = name, method = method, memory = without[method] and 0 or memory })
     local at, mean, low, high = {}, {}, {}, {}
     for k = 1, found[1] and #found[1].curve or 0 do
       local values = {}
       for _, record in ipairs(found) do values[#values + 1] = record.curve[k] end
       local m, _, e = experiment.moments(values)
-      at[k], mean[k], low[k], high[k] = k - 1, m, m - 2 * e, m + 2 * e
+      at[k], mean[k], low[k], high[k] = k - 1, m, m - e, m + e
     end
+    steps = math.max(steps, #at - 1)
     if #at > 0 then
-      local colour = colours[method]
-      marks[#marks + 1] = plot.band(at, low, high, { colour = colour, opacity = 0.12 })
-      marks[#marks + 1] = plot.line(at, mean, { colour = colour, label = labels[method] })
+      local colour, level = colours[method], method == "offline"
+      if level then at, mean = { 0, steps }, { mean[1], mean[1] } end
+      marks[#marks + 1] = not level and plot.band(at, low, high, { colour = colour, opacity = 0.1 }) or nil
+      marks[#marks + 1] = plot.line(at, mean, { colour = colour, width = 1.5, dashed = method == "none" or level,
+        label = labels[method] })
     end
   end
+  marks.x_range = { 0, steps }
   return plot.panel(marks)
 end
 
+-- LML of the last tenth with one standard error; what has no memory, a level.
 local function over_memory(runs, name)
-  local marks = { title = name, x_label = "memory", y_label = "test LML, last tenth", legend = "bottom right" }
+  local list = memories_of(name)
+  local last = list[#list]
+  local marks = { title = name .. ", last tenth", x_label = "memory", y_label = "test LML", legend = "none",
+    x_range = { 0, last + list[1] / 2 } }
   for m, method in ipairs(methods) do
     local at, mean, errors = {}, {}, {}
-    for _, memory in ipairs(memories_of(name)) do
-      local _, list = by_seed(runs, { set = name, method = method, memory = method == "none" and 0 or memory })
-      if #list > 0 then
-        local value, _, e = experiment.moments(list)
-        at[#at + 1], mean[#at + 1], errors[#at + 1] = memory + (m - 2) * 0.15, value, e
+    for k, memory in ipairs(list) do
+      local _, found = by_seed(runs, { set = name, method = method, memory = without[method] and 0 or memory })
+      if #found > 0 and (k == 1 or not without[method]) then
+        local value, _, e = experiment.moments(found)
+        at[#at + 1], mean[#at + 1], errors[#at + 1] = memory + (m - 2) * last / 150, value, e
       end
     end
     if #at > 0 then
-      marks[#marks + 1] = plot.line(at, mean, { colour = colours[method], label = labels[method] })
-      marks[#marks + 1] = plot.error_bars(at, mean, errors, { colour = colours[method] })
+      local level = without[method]
+      marks[#marks + 1] = plot.line(level and { 0, last + list[1] / 2 } or at, level and { mean[1], mean[1] } or mean,
+        { colour = colours[method], width = 1.5, dashed = level })
+      marks[#marks + 1] = plot.error_bars(level and { list[1] / 4 } or at, mean, errors, { colour = colours[method] })
     end
   end
   return plot.panel(marks)
@@ -256,14 +243,17 @@ local function pictures(runs)
       panels[#panels + 1] = #list > 1 and over_memory(runs, name) or nil
     end
   end
-  experiment.picture(option, "uci_stream", panels, { columns = math.min(2, #panels) })
+  local columns = math.min(2, #panels)
+  experiment.picture(option, "uci_stream", panels, { columns = columns, size = { 560 * columns,
+    420 * math.ceil(#panels / math.max(1, columns)) } })
 end
 
 if option.choose then
   for _, name in ipairs(names) do choose(name) end
 else
   local path = option.results ~= "" and option.results or os.tmpname()
-  local runs = experiment.runs { results = path, jobs = jobs(), part = option.part, run = run,
+  local NONE <const> = "0/1000000" -- no job has that number
+  local runs = experiment.runs { results = path, jobs = jobs(), part = option.show and NONE or option.part, run = run,
     order = { "set", "method", "memory", "seed", "size", "choice", "lml", "minutes" } }
   if option.results == "" then os.remove(path) end
   table_of(experiment.report(option, "uci_stream"), runs)

@@ -35,7 +35,8 @@
 ---                chosen first, also before the first update, and a second projection serves predictions alone
 ---   forget       bayesian_forgetting, or without a memory ornstein_uhlenbeck or wiener; nil forgets nothing
 ---   draws        {train = 10, sites = 10000, predict = 500}: for each datum and step; for the sites of a batch; for
----                each datum of a prediction
+---                each datum of a prediction. Those for sites are antithetic, and an even number, where
+---                pn.continual.sites can make them so (`antithetic` there)
 ---   steps        {first = 2000, later = 1000, second =}: of the optimisation at the first and at later batches;
 ---                second, by default as many, where a batch has a second optimisation ("refit")
 ---   optimiser    {lr = 0.05, final = 0.01, beta1 = 0.9, beta2 = 0.99}: Adam; the rate falls geometrically to

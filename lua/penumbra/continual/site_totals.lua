@@ -61,7 +61,8 @@ function site_totals.estimate(model, belief, x, y, o)
   local q = site_totals.factor(belief)
   local how = { likelihood = model.likelihood, posterior = q, draws = o.draws,
     noise_scale = model.name == "gaussian" and math.exp(belief.log_noise:item()) or nil,
-    weights = o.weights and o.weights:to(model.net.dtype), estimator = o.estimator, generator = o.generator }
+    weights = o.weights and o.weights:to(model.net.dtype), estimator = o.estimator, generator = o.generator,
+    antithetic = "where_possible" }
   local all = o.centred or model.net.size * x:size(1) <= (o.many or MANY)
   local e = (all and of_all or of_sums)(model, x, y, how, q)
   e.num_data, e.of_site = x:size(1), e.of_site or e.of_mean + e.of_spread

@@ -24,7 +24,8 @@
 ---   generator     of the draws. The same state of a generator gives the same draws, whatever the data
 ---   antithetic    true: half of the draws mirror the others at the mean, for an even number of draws: what is even in
 ---                 eps falls out of the precisions, and what is odd out of means. Only where the passes below take
----                 the network (default false)
+---                 the network; "where_possible": there, an odd number of draws made even by one more, and otherwise
+---                 not (default false)
 ---
 --- Networks of layers of pn.nn with at most one activation after each linear layer, "reparametrised" and a likelihood
 --- by name are passed by pn_gaussian_sites: 16 draws at a time in the lanes of vectors, on all threads. A datum's site
@@ -317,7 +318,8 @@ end
 
 local known = { likelihood = options.any(), posterior = options.any(false), draws = 10000, noise_scale =
   options.optional "number", estimator = options.choice("reparametrised", "hessian"), weights = options.any(false),
-  budget = options.optional "number", generator = options.any(false), antithetic = false }
+  budget = options.optional "number", generator = options.any(false),
+  antithetic = options.any(false) }
 local known_of_sites = { rows = options.any(false) }
 for name, value in pairs(known) do known_of_sites[name] = value end
 
@@ -348,6 +350,10 @@ end
 local function problem(where, net, x, y, o)
   options.whole(where, "draws", o.draws, 1)
   if o.budget then options.whole(where, "budget", o.budget, 1) end
+  if type(o.antithetic) ~= "boolean" and o.antithetic ~= "where_possible" then
+    core.error(('%s: antithetic must be true, false or "where_possible", got %s'):format(where,
+      tostring(o.antithetic)))
+  end
   local self = read(where, net, o.posterior)
   check_data(where, self, x, y)
   self.kind, self.curved = likelihood.kind(where, o.likelihood), o.estimator == "hessian"
@@ -412,6 +418,10 @@ end
 local function estimate(where, self, data, o, each)
   local layers, terms = site_kernel.layers(self, o), {}
   local eta, precision
+  if o.antithetic == "where_possible" then
+    o.antithetic = layers ~= nil
+    o.draws = o.antithetic and o.draws + o.draws % 2 or o.draws
+  end
   if layers then
     eta, precision, terms.expected_log_likelihood, terms.expected_log_site = site_kernel.run(self, layers, data, o,
       each)

@@ -23,7 +23,7 @@
 -- help: pn.models
 local base_matrices = require "penumbra.models.base_matrices"
 local core = require "penumbra.core"
-local dist = require "penumbra.distribution"
+local emission = require "penumbra.models.emission"
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
 local options = require "penumbra.options"
@@ -34,41 +34,20 @@ local arsgls = {}
 
 local class, unsaved_class
 
--- ---- emissions ----
-
-local function part(y, k, n)
-  local size = y:size(-1) // n
-  return y:slice(-1, (k - 1) * size + 1, k * size)
-end
-
-local laws = {
-  gaussian = { width = 2, law = function(y, floor)
-    return dist.normal(part(y, 1, 2), (part(y, 2, 2):softplus():square() + floor):sqrt())
-  end },
-  student_t = { width = 3, law = function(y, floor) -- more than 2 degrees of freedom: a variance
-    return dist.student_t { df = part(y, 3, 3):softplus() + 2, loc = part(y, 1, 3),
-      scale = (part(y, 2, 3):softplus():square() + floor):sqrt() }
-  end },
-  bernoulli = { width = 1, law = function(y)
-    return dist.bernoulli { logits = y }
-  end },
-}
-
+-- A network of z and the law of y that its output makes.
 local emission_class = { __name = "emission", __index = parameters.methods, __call = function(self, z)
-  return laws[self.law].law(self.net(z), self.floor)
+  return self.law:law(self.net(z))
 end }
 
 local function emission_of(o, floor)
   if type(o.emission) ~= "string" then
     return o.emission
-  elseif not laws[o.emission] then
-    core.error(("arsgls: emission must be 'gaussian', 'student_t', 'bernoulli' or what gives a distribution, got '%s'")
-      :format(o.emission))
   end
+  options.check("arsgls", { emission = o.emission }, { emission = options.choice(table.unpack(emission.names)) })
+  local law = emission.new(o.emission, o.size, floor)
   local sizes = { o.auxiliary, table.unpack(o.emission_hidden) }
-  sizes[#sizes + 1] = o.size * laws[o.emission].width
-  return setmetatable({ law = o.emission, floor = floor, net = base_matrices.multilayer(sizes, o.dtype) },
-    emission_class)
+  sizes[#sizes + 1] = o.size * law.width
+  return setmetatable({ law = law, net = base_matrices.multilayer(sizes, o.dtype) }, emission_class)
 end
 
 local function is_list(x)

@@ -55,6 +55,7 @@ local state_paths = require "penumbra.models.state_paths"
 local kvae = {}
 
 local HALF_LOG_TAU = 0.91893853320467274178 -- log(2 pi) / 2
+local LEAST = 1e-12 -- added to variances of q: softplus and sigmoid may give 0
 
 -- ---- draws side by side ----
 
@@ -97,7 +98,7 @@ local function encode(self, b, features)
   local out = rowwise(self.encoder, beside(b.y, if_entered(self, "encoder", features)))
   local loc, raw = out:slice(-1, 1, self.latent), out:slice(-1, self.latent + 1, 2 * self.latent)
   local most = self.given.latent_variance
-  return loc, most and (raw:sigmoid() * most):sqrt() or raw:softplus()
+  return loc, ((most and raw:sigmoid() * most or raw:softplus():square()) + LEAST):sqrt()
 end
 
 -- The decoder's output for z [..., latent].

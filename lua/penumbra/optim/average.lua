@@ -2,23 +2,15 @@
 -- help: pn.optim, methods average
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local recording = require "penumbra.autodiff.recording"
 
 local average = {}
 average.__index = average
 average.__name = "average"
 
-local function no_graph(f)
-  local before = core.set_no_grad(true)
-  local ok, message = pcall(f)
-  core.set_no_grad(before)
-  if not ok then
-    error(message, 0)
-  end
-end
-
 --- Takes the parameters as they are now into the average; the first time, the average is they. Returns the average.
 function average:update()
-  no_graph(function()
+  recording.off(function()
     local n = self.count
     local share = n == 0 and 1 or self.decay and 1 - self.decay or 1 / (n + 1)
     for k, w in ipairs(self.list) do

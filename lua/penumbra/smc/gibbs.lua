@@ -16,6 +16,7 @@ local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local space = require "penumbra.smc.state_space"
 
@@ -278,7 +279,7 @@ function gibbs.particle_gibbs(m, given)
   local self = space.new("particle_gibbs", m, o):with_parameters()
   self.n, self.chains, self.moves, self.target_accept = o.num_particles, o.chains, o.moves, o.target_accept
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = "particle_gibbs" })
-  local draws, columns = pmmh.without_graph(function()
+  local draws, columns = recording.off(function()
     self.log_prior = pmmh.log_prior_of(self)
     pmmh.start_proposal(self)
     find_sites(self)

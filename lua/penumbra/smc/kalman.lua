@@ -31,6 +31,7 @@ local core = require "penumbra.core"
 local options = require "penumbra.options"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local filtering = require "penumbra.smc.kalman.filtering"
+local recording = require "penumbra.autodiff.recording"
 local smoothing = require "penumbra.smc.kalman.smoothing"
 local diffuse = require "penumbra.smc.kalman.diffuse"
 local expectation = require "penumbra.smc.kalman.expectation"
@@ -394,12 +395,8 @@ function kalman.fisher_gradient(system, y, parameters, given)
   local where = "kalman.fisher_gradient"
   options.argument(where, "parameters", parameters, "table")
   local s = read_proper(where, system, y, linear_system.options(where, given))
-  local off = core.set_no_grad(true)
-  local ok, x, message, code = pcall(smooth_system, s, "rts")
-  core.set_no_grad(off)
-  if not ok then
-    error(x, 0)
-  elseif not x then
+  local x, message, code = recording.off(smooth_system, s, "rts")
+  if not x then
     return nil, message, code
   end
   local parts = expectation.parts(s, detached(x))
@@ -446,13 +443,7 @@ function kalman.em(system, y, given)
   local o = linear_system.options(where, given, { steps = 100, tolerance = 0, fixed = {} })
   options.whole(where, "steps", o.steps, 0)
   o.fixed = { table.unpack(o.fixed) }
-  local off = core.set_no_grad(true)
-  local results = table.pack(pcall(em_loop, where, system, y, o))
-  core.set_no_grad(off)
-  if not results[1] then
-    error(results[2], 0)
-  end
-  return table.unpack(results, 2, results.n)
+  return recording.off(em_loop, where, system, y, o)
 end
 
 -- ---- continuous time ----

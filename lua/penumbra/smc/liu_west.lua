@@ -18,6 +18,7 @@ local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local space = require "penumbra.smc.state_space"
 local tempering = require "penumbra.smc.tempering"
 
@@ -118,7 +119,7 @@ function liu_west.liu_west(m, given)
   local s = machine.new { num_particles = self.n, resampling = o.resampling, threshold = o.threshold,
     generator = o.generator }
   local bar = progress.asked(o.progress, { total = self.steps, label = "liu_west" })
-  local z = pmmh.without_graph(function()
+  local z = recording.off(function()
     local last = filter(self, s, bar)
     return last:take(1, tempering.systematic(s:log_weights():to "float64", self.n, self.generator))
   end)

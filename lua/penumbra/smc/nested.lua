@@ -21,6 +21,7 @@ local options = require "penumbra.options"
 local pmmh = require "penumbra.smc.pmmh"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local space = require "penumbra.smc.state_space"
 local tempering = require "penumbra.smc.tempering"
 
@@ -203,7 +204,7 @@ function nested.smc2(m, given)
   self.scale = 2.38 / math.sqrt(self.target.size)
   self.log_evidence, self.log_evidences, self.account = 0, {}, evidence_error.new(self.sets)
   local bar = progress.asked(o.progress, { total = self.steps, label = "smc2" })
-  local f, ladder = pmmh.without_graph(function()
+  local f, ladder = recording.off(function()
     self.log_prior = pmmh.log_prior_of(self)
     return climb(self, bar)
   end)

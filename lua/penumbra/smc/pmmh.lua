@@ -19,6 +19,7 @@ local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local space = require "penumbra.smc.state_space"
 
@@ -249,17 +250,6 @@ local function start_at(self, init)
   return now
 end
 
---- without_graph(f): f() under no_grad; errors pass. Internal.
-function pmmh.without_graph(f)
-  local before = core.set_no_grad(true)
-  local results = table.pack(pcall(f))
-  core.set_no_grad(before)
-  if not results[1] then
-    error(results[2], 0)
-  end
-  return table.unpack(results, 2, results.n)
-end
-
 --- pmmh(model, options) -> a posterior of the parameters (pn.help "penumbra.infer.posterior"); its statistics are
 --- log_density, accept and log_likelihood [chains, draws].
 ---
@@ -292,7 +282,7 @@ function pmmh.pmmh(m, given)
     threshold = o.threshold, batch = { o.chains }, degenerate = "zero", generator = o.generator },
     { o.num_particles, o.chains })
   local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = "pmmh" })
-  local draws, columns, spread = pmmh.without_graph(function()
+  local draws, columns, spread = recording.off(function()
     self.log_prior = pmmh.log_prior_of(self)
     local start = pmmh.start_proposal(self)
     self.filter = eager

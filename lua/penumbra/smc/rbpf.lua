@@ -20,6 +20,7 @@ local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
+local recording = require "penumbra.autodiff.recording"
 local switching = require "penumbra.smc.switching"
 
 local rbpf = {}
@@ -408,10 +409,7 @@ function methods:smooth(given)
   elseif not core.is_tensor(pass.state.s) then
     core.error "rbpf: smooth needs particles that are a tensor, and a transition that gives a distribution"
   end
-  local before = core.set_no_grad(true)
-  local ok, result = pcall(smoothed, pass, o.num)
-  core.set_no_grad(before)
-  return ok and result or error(result, 0)
+  return recording.off(smoothed, pass, o.num)
 end
 
 -- A step without y: the state, and mean and cov of y for each particle.

@@ -23,6 +23,7 @@ local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local target = require "penumbra.infer.target"
 
@@ -424,12 +425,7 @@ local function start_of(o, t)
   end
   local law = from
   if type(from) == "table" and type(from.guide) == "table" and not model.is(from.guide) then
-    local before = core.set_no_grad(true) -- a fit: its parameters as they are
-    local ok, found = pcall(from.guide.law, from.guide)
-    core.set_no_grad(before)
-    if not ok then
-      error(found, 0)
-    end
+    local found = recording.off(from.guide.law, from.guide) -- a fit: its parameters as they are
     law = found
   end
   if not require("penumbra.distribution").is(law) or #law.event_shape ~= 1 or law.event_shape[1] ~= t.size then
@@ -534,9 +530,7 @@ function tempering.sample(m, given)
       function(z) return core.concatenate({ core.ones({ 1 }, float64), z }, 1) end)
   end
   local bar = progress.asked(o.progress, { total = 100, label = "sample" })
-  local before = core.set_no_grad(true)
-  local ok, particles, ladder = pcall(function() return climb(self, first_particles(self), bar) end)
-  core.set_no_grad(before)
+  local ok, particles, ladder = pcall(recording.off, function() return climb(self, first_particles(self), bar) end)
   if bar then
     bar:finish()
   end
