@@ -36,9 +36,10 @@
 ---     concrete      15  k_center      -0.762  0.068   0.119 +- 0.038
 ---     concrete      15  random        -0.653  0.101   0.010 +- 0.017
 ---
---- Seen of the document's claims: fitting the Gaussian part anew costs what variational continual learning loses, and
---- more with a larger memory. Not seen: that the memory by scores is better than k-center's; with the update by sites
---- k-center's is ahead by two standard errors on Energy. uci_stream.lua says what the scores keep.
+--- Seen of the document's claims: with the Gaussian part fitted anew (grs_refit) the scores are about k_center's, and
+--- what grs is ahead of both is the update by sites. Not seen: that the memory by scores is better than k-center's;
+--- with the update by sites k-center's is ahead by two standard errors on Energy. uci_stream.lua says what the scores
+--- keep.
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local pn = require "penumbra"
 local experiment, streams = dofile(here .. "/experiment.lua"), dofile(here .. "/streams.lua")
