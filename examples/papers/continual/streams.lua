@@ -39,7 +39,7 @@ for name, set in pairs(streams.sets) do set.name = name end
 streams.chosen = {
   concrete = { activation = "relu", lr = 0.05, noise = 0.3 }, boston = { activation = "relu", lr = 0.02, noise = 0.3 },
   energy = { activation = "tanh", lr = 0.05, noise = 0.1 }, yacht = { activation = "relu", lr = 0.02, noise = 0.05 },
-  spam = { activation = "tanh", lr = 0.05 }, wine = { activation = "tanh", lr = 0.05 },
+  spam = { activation = "relu", lr = 0.05 }, wine = { activation = "relu", lr = 0.02 },
   mnist = { activation = "tanh", lr = 0.05 },
 }
 for _, name in ipairs { "gas", "weather", "covertype" } do streams.sets[name].drift = true end
