@@ -341,7 +341,11 @@ local function table_of(write, by_point)
     end
     claim(write, name, by_point, "best OU - best forgetting", best_of(by_point, name, "ornstein_uhlenbeck"),
       best_of(by_point, name, "bayesian_forgetting"))
-    claim(write, name, by_point, "best memory - forgetting at its rate", best_of(by_point, name, "memory"), alone)
+    for k, p in ipairs(points_of(name, "memory")) do
+      if k > 1 then
+        claim(write, name, by_point, ("memory of %d - forgetting at its rate"):format(p.point.memory), p.point, alone)
+      end
+    end
     claim(write, name, by_point, "best memory - best OU", best_of(by_point, name, "memory"),
       best_of(by_point, name, "ornstein_uhlenbeck"))
   end
