@@ -297,7 +297,8 @@ local function panel(p)
     local sd = pn.concatenate({ along.sd:select(2, 1):select(2, axis),
       ahead:var(1):sqrt():select(2, 1):select(2, axis) }, 1)
     local colour = COLOURS[axis]
-    series[#series + 1] = pn.plot.band(step, mean - sd * 3, mean + sd * 3, { colour = colour, opacity = 0.25 })
+    table.insert(series, axis, pn.plot.band(step, mean - sd * 3, mean + sd * 3,
+      { colour = colour, opacity = 0.25 })) -- below all lines
     series[#series + 1] = pn.plot.line(step, mean, { colour = colour, width = 1.5, label = label })
     series[#series + 1] = pn.plot.points(step:slice(1, 1, SEEN), test:select(2, 1):select(2, axis):slice(1, 1, SEEN),
       { colour = colour, size = 0.2 })
