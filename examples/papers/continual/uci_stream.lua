@@ -62,7 +62,7 @@ if not folder then print "no --data: streams are made up, which says nothing abo
 local function draw_memory(k, learner)
   local x = learner.memory.x
   experiment.picture(option, ("mnist_memory_%d"):format(k), { plot.panel { title = ("memory after step %d"):format(k),
-    plot.images(x:reshape { x:size(1), 28, 28 }, { columns = 20 }) } })
+    plot.images(x:reshape { x:size(1), 28, 28 }, { columns = 20 }) } }, { size = { 900, 320 } })
 end
 
 local function run(job)
