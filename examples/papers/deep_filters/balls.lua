@@ -26,7 +26,7 @@
 --- figures without numbers, in which arsgls forecasts better than both others.
 ---
 --- Measured below that size: box, --network layers --train 2000 --test 50 --batch 8 --particles 4, to the end of the
---- rates. --iterations 10000, 40 epochs; 3 to 4 minutes of one processor with arsgls, 1 without; means over seeds 1 to 3,
+--- rates. --iterations 10000, 40 epochs; 3 to 4 minutes of one processor with arsgls, 1 without; means of seeds 1 to 3,
 --- of the forecasts with standard deviations:
 ---
 ---   model              W1: images 1-20   21      21-30         21-60         60       equal: 1-20   21-60
