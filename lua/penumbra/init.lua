@@ -13,7 +13,7 @@ local private = {}
 for name in ([[methods source error set_no_grad set_tostring traceback terminal terminal_answer modules files
   initialise kl_pairs draws_summary within capture missed namespace describe public
   call_in_turn text identity leaf_beyond nonfinite_cause trap_nan script_line raised_status ode rule sheltered
-  set examples
+  set examples reset_peak
   mode buffer with_update update_buffers
   gaussian]]):gmatch "%S+" do
   private[name] = true
