@@ -88,8 +88,8 @@
 --- 600 and 100 steps, 10 draws of predictions, 1 to 5 minutes a run: over the last tenth grs has -0.301,
 --- k_center -0.291, random -0.289, none -0.284, so that grs is the last; 2000 draws for sites do not mend that
 --- (-0.305). The document's -0.148, -0.158 and -0.153 are at the end of the stream, with a memory of 150 and 20 times
---- the draws. The pictures of grs's memory are of the document's kind (figure 9): crossed sevens, broken, slanted, heavy
---- digits, few ordinary ones, of many classes, among them few noughts and ones.
+--- the draws. The pictures of grs's memory are of the document's kind (figure 9): crossed sevens, broken, slanted,
+--- heavy digits, few ordinary ones, of many classes, among them few noughts and ones.
 ---
 --- WHAT THE PRINTED SCORE KEEPS. E[log p] - E[log r] with r(0) = 1 is what the site says of w = 0: of a linear model f
 --- with Gaussian noise s, up to a constant, -(y^2 - f^2 + sum x_i^2 m_i^2) / (2 s^2), which where the model fits is
