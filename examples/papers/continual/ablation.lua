@@ -167,11 +167,8 @@ local function over_time(runs, name, memory)
   return #marks > 0 and plot.panel(marks) or nil
 end
 
-local path = option.results ~= "" and option.results or os.tmpname()
-local NONE <const> = "0/1000000" -- no job has that number
-local runs = experiment.runs { results = path, jobs = jobs(), part = option.show and NONE or option.part, run = run,
+local runs = experiment.runs { option = option, jobs = jobs(), run = run,
   order = { "set", "method", "memory", "seed", "size", "choice", "lml", "minutes" } }
-if option.results == "" then os.remove(path) end
 table_of(experiment.report(option, "ablation"), runs)
 local panels, columns = {}, 1 + #memories
 for _, name in ipairs(names) do

@@ -495,15 +495,11 @@ local function pictures(by_point)
   end
 end
 
-local NONE <const> = "0/1000000" -- no job has that number
-
 if option.choose then
   for _, name in ipairs(names) do choose(name) end
 else
-  local path = option.results ~= "" and option.results or os.tmpname()
-  local runs = experiment.runs { results = path, jobs = jobs(), part = option.show and NONE or option.part, run = run,
+  local runs = experiment.runs { option = option, jobs = jobs(), run = run,
     order = { "set", "method", "value", "memory", "run", "size", "choice", "lml", "minutes" } }
-  if option.results == "" then os.remove(path) end
   local by_point = gathered(runs)
   table_of(experiment.report(option, "drift"), by_point)
   pictures(by_point)

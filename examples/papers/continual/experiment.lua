@@ -167,26 +167,28 @@ function experiment.find(list, job)
   return found
 end
 
---- runs{results = path, order = names, jobs = list of tables, run = function, part = "1/1"}: calls run(job) for each
---- job of which the file has no line yet and appends one, the job's values and those of the table that run returns.
---- Stopped, it goes on where it stood. part "2/3": of three processes on one file the second, which takes every third
---- job. Returns all runs of the file that are of these jobs.
+--- runs{option = options, jobs = list of tables, run = function, order = names}: calls run(job) for each job of which
+--- the file option.results has no line yet and appends one, the job's values and those of the table that run returns.
+--- Stopped, it goes on where it stood. option.part "2/3": of three processes on one file the second, which takes every
+--- third job; option.show: nothing is run; option.results "": no file is kept. Returns all runs of these jobs.
 function experiment.runs(o)
-  local mine, parts = tostring(o.part or "1/1"):match "^(%d+)/(%d+)$"
+  local mine, parts = tostring(o.option.part):match "^(%d+)/(%d+)$"
   assert(mine, "part must be as 1/2")
+  local path = o.option.results ~= "" and o.option.results or os.tmpname()
   local known, all = {}, {}
-  for k, job in ipairs(o.jobs) do
-    if (k - mine) % parts == 0 and #experiment.find(experiment.read(o.results), job) == 0 then
+  for k, job in ipairs(o.option.show and {} or o.jobs) do
+    if (k - mine) % parts == 0 and #experiment.find(experiment.read(path), job) == 0 then
       local began = os.time()
       local record = o.run(job)
       for name, value in pairs(job) do record[name] = value end
       record.minutes = (os.time() - began) / 60
-      local file = assert(io.open(o.results, "a"))
+      local file = assert(io.open(path, "a"))
       file:write(line_of(record, o.order), "\n")
       file:close()
     end
   end
-  local list = experiment.read(o.results)
+  local list = experiment.read(path)
+  if o.option.results == "" then os.remove(path) end
   for _, job in ipairs(o.jobs) do
     for _, record in ipairs(experiment.find(list, job)) do
       all[#all + 1] = not known[record] and record or nil

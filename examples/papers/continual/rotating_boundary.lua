@@ -192,11 +192,8 @@ local function runs_of(list)
     for name, value in pairs(item) do job[name] = value end
     jobs[k] = job
   end
-  local path = option.results ~= "" and option.results or os.tmpname()
-  local found = experiment.runs { results = path, jobs = jobs, run = run, part = option.part,
+  return experiment.runs { option = option, jobs = jobs, run = run,
     order = { "panel", "hidden", "forget", "value", "memory", "seed", "size", "minutes" } }
-  if option.results == "" then os.remove(path) end
-  return found
 end
 
 -- ---- figure 5 ----

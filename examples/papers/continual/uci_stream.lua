@@ -321,11 +321,8 @@ end
 if option.choose then
   for _, name in ipairs(names) do choose(name) end
 else
-  local path = option.results ~= "" and option.results or os.tmpname()
-  local NONE <const> = "0/1000000" -- no job has that number
-  local runs = experiment.runs { results = path, jobs = jobs(), part = option.show and NONE or option.part, run = run,
+  local runs = experiment.runs { option = option, jobs = jobs(), run = run,
     order = { "set", "method", "memory", "seed", "size", "choice", "lml", "minutes" } }
-  if option.results == "" then os.remove(path) end
   table_of(experiment.report(option, "uci_stream"), runs)
   pictures(runs)
 end
