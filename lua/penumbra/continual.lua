@@ -72,7 +72,7 @@ function continual.correct_bias(factors, predecessor, posterior, given)
 end
 
 --- scores(sites, posterior, terms [, {kind = "residual", weights =}]): what the Gaussian misses of each datum, E_q[log
---- p(d | w) - log r(w)] [N] (equation 8; r without its constant). terms: the table that sites gives, or
+--- p(d | w) - log r(w)] [N] (equation 8, r without its constant). terms: the table that sites gives, or
 --- {expected_log_likelihood =}.
 ---   kind       "residual": as printed; "absolute": its size; "centred": without the constant, r set to p at the mean
 ---              of q, so that a Gaussian likelihood has 0 (needs terms.log_likelihood_at_mean)

@@ -93,17 +93,17 @@ local function diffused(self, q, prior, n)
   return gaussian.like_moments(q, mean, variance + prior.precision:reciprocal() * (self.value ^ 2 * n))
 end
 
---- pn.continual.bayesian_forgetting.
+-- pn.continual.bayesian_forgetting.
 function adaptation.bayesian_forgetting(given)
   return made("bayesian_forgetting", "rate", given, 1, forgotten)
 end
 
---- pn.continual.ornstein_uhlenbeck.
+-- pn.continual.ornstein_uhlenbeck.
 function adaptation.ornstein_uhlenbeck(given)
   return made("ornstein_uhlenbeck", "stiffness", given, math.huge, reverted)
 end
 
---- pn.continual.wiener.
+-- pn.continual.wiener.
 function adaptation.wiener(given)
   return made("wiener", "rate", given, math.huge, diffused)
 end

@@ -287,7 +287,7 @@ local function parts(where, l)
   return meta.__index._engine, meta.__index._state, meta
 end
 
---- pn.continual.learner.
+-- pn.continual.learner.
 function learner.new(given)
   local o = options.check("learner", given, known)
   check_inner(o)
@@ -449,7 +449,7 @@ local function check_saved(path, saved, o, net)
   end
 end
 
---- pn.continual.load.
+-- pn.continual.load.
 function learner.load(path, given)
   options.argument("load", "path", path, "string")
   local o = options.check("load", given, { network = options.required(), likelihood = options.optional "function",

@@ -66,7 +66,7 @@ local function own_posterior(where, bayesian)
   return core.new_natural("diagonal", core.concatenate(means, 1) * precision, precision)
 end
 
---- pn.continual.posterior.
+-- pn.continual.posterior.
 function sites.posterior(net)
   local _, bayesian = unwrapped(net)
   if not bayesian then
@@ -437,7 +437,7 @@ local function estimate(where, self, data, o, each)
   return eta, precision, terms
 end
 
---- pn.continual.sites.
+-- pn.continual.sites.
 function sites.sites(net, x, y, given)
   local where = "sites"
   local o = options.check(where, given, known_of_sites)
@@ -446,7 +446,7 @@ function sites.sites(net, x, y, given)
   return core.new_natural("diagonal", eta, precision), terms
 end
 
---- pn.continual.site_sums.
+-- pn.continual.site_sums.
 function sites.site_sums(net, x, y, given)
   local where = "site_sums"
   local o = options.check(where, given, known)
