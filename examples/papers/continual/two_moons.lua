@@ -20,7 +20,7 @@
 --- says. That the memory is near the boundary does not come out: the mean |logit| over all steps is 2.32 in the memory
 --- and 2.20 in the batches. It holds misclassified tips of the moons together with quite ordinary data. And the
 --- posterior stays where the first batch has put it: a nearly straight boundary (vb_or_mcmc.lua), of which it becomes
---- ever surer; 50 batches do not make it bend, and the test LML does not rise.
+--- ever surer; 50 batches do not make it bend, and the test LML hardly rises.
 local pn = require "penumbra"
 local here = (arg and arg[0] or ""):match "^(.*)/[^/]*$" or "."
 local experiment = dofile(here .. "/experiment.lua")
