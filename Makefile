@@ -25,7 +25,7 @@ SONAME  := libpenumbra.so.0
 
 # Asked of pkg-config once, and only when something is compiled: `make deps` may have to install it.
 once     = $(eval $(1) := $(2))$($(1))
-PKGS     = $(BLAS_PC) zlib libcjson
+PKGS     = $(BLAS_PC) zlib
 PKG_CPPFLAGS = $(call once,PKG_CPPFLAGS,$(shell pkg-config --cflags $(PKGS) $(LUA_PC)))
 PKG_LIBS     = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS)))
 PKG_LUA      = $(call once,PKG_LUA,$(shell pkg-config --libs $(LUA_PC)))
@@ -142,6 +142,13 @@ $(SPEC_PROG) $(BENCH_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
 
+# (calls_test.c calls what penumbra.h declares.)
+$(BUILD)/spec/c/calls_test: $(BUILD)/calls.def
+$(BUILD)/spec/c/calls_test: CPPFLAGS += -I$(BUILD)
+$(BUILD)/calls.def: spec/calls.lua src/penumbra.h
+	@mkdir -p $(@D)
+	@$(LUA) spec/calls.lua src/penumbra.h > $@.new && mv $@.new $@
+
 $(FUZZ_PROG): $(BUILD)/%: %.c $(BUILD)/libpenumbra.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@) $(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $< $(BUILD)/libpenumbra.a $(LIBS) $(PKG_LUA)
@@ -190,11 +197,12 @@ asan:
 	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) tests $(BUILD)/asan/lua-interpreter
 	@$(SAN_RUN) SANITIZE='-fsanitize=address,undefined' BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
 
-# (runtime_test's limits are of wall clock, which is another one here; examples/embed/two_runtimes.c has the threads.)
+# (Without runtime_test, whose limits are of wall clock, which is another one here, and runtime_limit_test, which has one
+# thread and stacks deeper than the sanitiser stores; examples/embed/two_runtimes.c has runtimes in threads.)
 tsan:
 	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
-	@$(SAN_RUN) SPARE=runtime_test BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
+	@$(SAN_RUN) SPARE='runtime_test runtime_limit_test' BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
 
 # Speed and size: a table, and the same in $(BUILD)/bench.json.
 bench:
@@ -220,21 +228,24 @@ $(BUILD)/peers/%/installed:
 	  { tail -n 2 $(BUILD)/peers/$*.log; echo 'bench-peers: $* could not be installed (no network?)'; exit 1; }
 	@touch $@
 
-# $(call api_fuzzer,SECONDS): the Lua API under sanitisers, seeds from the time of day on (each report says how to repeat it)
-api_fuzzer = $(SAN_RUN) LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' \
-  LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/api.lua \
-  --seconds $(1) --seed $$(date +%s) --calls 1500
+# $(call lua_fuzzers,SECONDS): the Lua API, files, filters, rules, scripts' functions and fields under sanitisers, SECONDS in
+# all, half of them for the first; seeds from the time of day on (each report says how to repeat it)
+LUA_FUZZERS = api file filter rule function fields
+lua_fuzzers = set -e; for f in $(LUA_FUZZERS); do echo "== spec/fuzz/$$f.lua"; $(SAN_RUN) \
+  LUA_PATH='$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;' LUA_CPATH='$(abspath $(BUILD)/asan)/lua/?.so;;' \
+  $(abspath $(BUILD)/asan)/lua-interpreter spec/fuzz/$$f.lua --seed $$(date +%s) --calls 1500 \
+  --seconds $$(expr $(1) / $$(test $$f = api && echo 2 || echo 10)); done
 
 asan-build:
 	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) $(BUILD)/asan/lua/penumbra/core.so $(BUILD)/asan/lua-interpreter
 
-# The fuzzer of the Lua API for SOAK_SECONDS; one of the long sweeps.
+# The fuzzers in Lua for SOAK_SECONDS; one of the long sweeps.
 soak-api: asan-build
-	@$(call api_fuzzer,$(SOAK_SECONDS))
+	@$(call lua_fuzzers,$(SOAK_SECONDS))
 
 # Readers of files on damaged input, the pattern matcher against stock Lua's, runtimes under random limits: each program
-# for FUZZ_SECONDS, starting from the golden files; then the Lua API.
+# for FUZZ_SECONDS, starting from the golden files; then the fuzzers in Lua.
 fuzz: asan-build
 	@.ci/deps build fuzz
 	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' \
@@ -243,12 +254,12 @@ fuzz: asan-build
 	@set -e; for p in $(FUZZ_PROG:$(BUILD)/%=$(BUILD)/fuzz/%); do echo "== $$p"; mkdir -p $$p.corpus; \
 	  $$p -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 $$p.corpus \
 	  $$(ls -d spec/golden/files 2>/dev/null); done
-	@echo '== spec/fuzz/api.lua'; $(call api_fuzzer,$(FUZZ_SECONDS))
+	@$(call lua_fuzzers,$(FUZZ_SECONDS))
 
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
 # runtimes in several threads, cancelled at random, under the thread sanitiser; calibration with five times the simulations;
 # five times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
-# allocation; the amalgamation by two compilers with -O2 under every C test; then the API fuzzer.
+# allocation; the amalgamation by two compilers with -O2 under every C test; then the fuzzers in Lua.
 SOAK_PARTS = spec/c/lifecycle_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec spec/amalgamation_spec \
              spec/distribution/rows_ spec/autodiff/replay_rows_spec spec/c/sweep_ spec/c/runtime_test
 soak-parts:

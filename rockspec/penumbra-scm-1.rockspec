@@ -9,8 +9,8 @@ description = {
   summary = "An embeddable probabilistic deep-learning runtime",
   detailed = [[
 Tensors with automatic differentiation, distributions, Bayesian layers and variational inference:
-a C library composed from Lua 5.4 scripts. Needs OpenBLAS (or another CBLAS and LAPACKE), zlib and
-cJSON, found through pkg-config.]],
+a C library composed from Lua 5.4 scripts. Needs OpenBLAS (or another CBLAS and LAPACKE) and zlib,
+found through pkg-config.]],
   license = "MIT",
 }
 dependencies = {

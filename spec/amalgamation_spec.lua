@@ -4,7 +4,7 @@
 --- runs every C test with cc.
 local build = os.getenv "BUILD" or "build"
 local soak = os.getenv "PN_SOAK" ~= nil
-local PACKAGES = "openblas lapacke zlib libcjson lua5.4"
+local PACKAGES = "openblas lapacke zlib lua5.4"
 
 local function sh(line, ...)
   local pipe = assert(io.popen("exec 2>&1; " .. line:format(...)))
@@ -79,8 +79,8 @@ describe("the amalgamation", function()
     --- Links a source with the amalgamation; returns the program's path.
     local function link(source)
       local program = ("%s/%s-%s"):format(tmp, source:match "([^/]+)%.c$", compiler.name)
-      must("%s -std=c11 -O1 -D_DEFAULT_SOURCE -I%s %s %s %s %s -o %s", compiler.run, tmp, cflags, source, object, libs,
-        program)
+      must("%s -std=c11 -O1 -D_DEFAULT_SOURCE -I%s -I%s %s %s %s %s -o %s", compiler.run, tmp, build, cflags, source,
+        object, libs, program)
       return program
     end
     local function run(program) return must("env -u PN_SOAK OPENBLAS_NUM_THREADS=1 %s </dev/null", program) end

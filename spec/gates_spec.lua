@@ -156,6 +156,20 @@ int f(const char *path) { return open(path, O_RDONLY) + (fopen(path, "r") != 0) 
     caught_in(folder, "opening", says "open", says "fopen", says "remove")
   end)
 
+  it("allocates: memory beside the account", function()
+    local folder = object("nn/fault.o", [[
+#include <stdlib.h>
+#include <string.h>
+int LAPACKE_dgesv(int, int), LAPACKE_dgesv_work(int, int);
+static int by(const void *a, const void *b) { return memcmp(a, b, 8); }
+char *f(char *s) { qsort(s, 2, 8, by); return LAPACKE_dgesv(1, 2) + LAPACKE_dgesv_work(1, 2) ? strdup(s) : malloc(8); }
+]])
+    local function says(name) return "nn/fault.o imports " .. name end
+    caught_in(folder, "allocates", says "qsort: does it take", says "strdup: does it take",
+      says "LAPACKE_dgesv: does it take", says "malloc, which takes memory beside the account")
+    for _, text in ipairs(require "spec.gates.allocates"(copy, folder)) do assert.falsy(text:find "work") end
+  end)
+
   it("raw: what may run a metamethod, and what is listed in vain", function()
     add("src/lua/arg.c", 'int at(lua_State *L) { return lua_getfield(L, 1, "x"); } /* lua_arith(L) */\n')
     add("src/lua/tensor/bind_random.c", "void *make(lua_State *L) { return lua_newuserdatauv(L, 8, 0); }\n")

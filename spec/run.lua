@@ -141,7 +141,7 @@ local function processor(text)
 end
 
 local jobs = all_jobs()
-local passed, failed, skipped, done, total, bad = 0, 0, 0, 0, 0, {}
+local passed, failed, skipped, done, total, bad, said = 0, 0, 0, 0, 0, {}, {}
 if #jobs > 0 then
   local pipe = start(jobs)
   for line in pipe:lines() do
@@ -158,6 +158,7 @@ if #jobs > 0 then
       s > 0 and (", %d skipped"):format(s) or "", seconds, used))
     if f > 0 then
       bad[#bad + 1] = job.name
+      said[job.name] = text
       print(text .. (code ~= "0" and ("(exit code %s%s)"):format(code, code == "124" and ", time limit" or "") or ""))
     elseif s > 0 then
       for skip in text:gmatch "skipped: [^\n]+" do print("       " .. skip) end
@@ -172,7 +173,11 @@ for _, job in ipairs(jobs) do
     bad[#bad + 1] = job.name .. " (did not run)"
   end
 end
-for _, name in ipairs(bad) do print("failed: " .. name) end
+-- (Once more at the end, where a log that was cut still has it.)
+for _, name in ipairs(bad) do
+  print("failed: " .. name)
+  print((("\n" .. (said[name] or "")):sub(-2000):gsub("\n", "\n    ")))
+end
 if passed + failed == 0 then print "no test ran" end
 print(("processor: %.0f s"):format(total))
 print(("%d passed, %d failed, %d skipped"):format(passed, failed, skipped))

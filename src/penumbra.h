@@ -12,6 +12,11 @@
 **                 scoped   = belongs to the open scope, _ref it to keep it;
 **                 borrowed = valid as long as its owner. Arguments are always borrowed.
 **                 Every builder result is scoped unless its comment says otherwise.
+**   NULL          stands for what a comment says by "x NULL: ..." or "x may be NULL", and everywhere for the
+**                 context's generator (rng), the defaults (config, options) and a list of no items. What else a
+**                 call needs must be there: else a builder gives NULL and an action PN_STATE (a runtime PN_DOMAIN) with a
+**                 message that names it, or the failure that was pending. What has no failure to give answers NULL
+**                 with 0 or NULL, or does nothing. Only c must never be NULL.
 **   Axes          0-based, negative from the end. (Lua: 1-based.)
 **
 ** Example: a slope and its uncertainty, by gradient steps on a bound
@@ -415,7 +420,7 @@ PN_API pn_tensor *pn_clamp(pn_context *c, pn_tensor *x, double low, double high)
 /* Converts the element type; differentiable between floats. Truncates towards zero to int64. */
 PN_API pn_tensor *pn_cast(pn_context *c, pn_tensor *x, pn_dtype dtype);
 
-/* ---- reductions: naxes = 0 with axes NULL reduces all ---------------------------------------- */
+/* ---- reductions: PN_ALL reduces all ---------------------------------------- */
 
 /* Bit mask of a list of axes, for the reductions. */
 typedef struct pn_axes {
@@ -570,8 +575,8 @@ PN_API pn_tensor *pn_cholesky_update(pn_context *c, pn_tensor *l, pn_tensor *x);
  * symmetric parts and come out exactly symmetric. What all filters share is given once, without a batch axis, and not
  * copied. Differentiable twice and more in every float operand. */
 
-/* State x' = a x + b + N(0, q): mean_out = a mean + b, cov_out = a cov a^T + q; a, q [..., n, n], b [..., n] or NULL
- * for 0. Each scoped. PN_SHAPE. */
+/* State x' = a x + b + N(0, q): mean_out = a mean + b, cov_out = a cov a^T + q; a, q [..., n, n], b [..., n]; b NULL:
+ * 0. Each scoped. PN_SHAPE. */
 PN_API pn_status pn_kalman_predict(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *a, pn_tensor *b,
                                    pn_tensor *q, pn_tensor **mean_out, pn_tensor **cov_out);
 
@@ -584,8 +589,8 @@ typedef struct pn_kalman {
   pn_tensor *gain;           /* K = cov c^T S^-1: [..., n, p] */
 } pn_kalman;
 
-/* Observation y = emission x + d + N(0, r): y [..., p], emission [..., p, n], r [..., p, p], d [..., p] or NULL for 0.
- * observed: bool [..., p], false where an element of y is missing, or NULL if none is: the others are conditioned
+/* Observation y = emission x + d + N(0, r): y [..., p], emission [..., p, n], r [..., p, p], d [..., p]; d NULL: 0.
+ * observed: bool [..., p], false where an element of y is missing (observed NULL: none is): the others are conditioned
  * on, what y holds there is never looked at (it may be NaN), and its innovation is 0 with variance 1. Without it a NaN
  * in y is no missing value: it makes mean and log_prob of its own filter NaN. Each result scoped.
  * PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an S that is not positive definite, not finite; the message names the first
@@ -594,7 +599,7 @@ PN_API pn_status pn_kalman_update(pn_context *c, pn_tensor *mean, pn_tensor *cov
                                   pn_tensor *d, pn_tensor *r, pn_tensor *observed, int details, pn_kalman *out);
 
 /* Both in one pass, without details: the update of the predicted state. Faster than one after the other, above all with
- * gradients. Operands, results and failures as above. */
+ * gradients. Operands, results and failures as above; b, d and observed may be NULL. */
 PN_API pn_status pn_kalman_step(pn_context *c, pn_tensor *mean, pn_tensor *cov, pn_tensor *a, pn_tensor *b,
                                 pn_tensor *q, pn_tensor *y, pn_tensor *emission, pn_tensor *d, pn_tensor *r,
                                 pn_tensor *observed, pn_kalman *out);
@@ -602,10 +607,12 @@ PN_API pn_status pn_kalman_step(pn_context *c, pn_tensor *mean, pn_tensor *cov, 
 /* The two steps on square roots: l, q and r are roots of the covariances, any matrices with l l^T = cov (Cholesky
  * factors, say), and so are l_out and out->cov, lower triangles with a diagonal that is not negative. Nothing is lost
  * where a covariance itself would have lost its small eigenvalues. Orders of any size. Roots have only the leading axes
- * of what they depend on: filters that differ in mean and y alone share one root. Each scoped. PN_SHAPE, PN_NAN. */
+ * of what they depend on: filters that differ in mean and y alone share one root. b NULL: 0. Each scoped. PN_SHAPE,
+ * PN_NAN. */
 PN_API pn_status pn_kalman_root_predict(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *a, pn_tensor *b,
                                         pn_tensor *q, pn_tensor **mean_out, pn_tensor **l_out);
-/* The update of a root l with a root r: as pn_kalman_update without details, out->cov is a root; each scoped. */
+/* The update of a root l with a root r: as pn_kalman_update without details (d and observed may be NULL), out->cov is a
+ * root; each scoped. */
 PN_API pn_status pn_kalman_root_update(pn_context *c, pn_tensor *mean, pn_tensor *l, pn_tensor *y, pn_tensor *emission,
                                        pn_tensor *d, pn_tensor *r, pn_tensor *observed, pn_kalman *out);
 
@@ -620,20 +627,21 @@ typedef struct pn_kalman_system {
 } pn_kalman_system;
 
 /* States given y up to each t: mean [T, batch..., n], cov [T, batch..., n, n], log_prob [T, batch...] of y_t given those
- * before; the rest of out is NULL. observed: bool [T, batch..., p] or NULL, as for pn_kalman_update. The gradient is one
- * pass back in time. Each scoped. PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an innovation covariance that is not positive
+ * before; the rest of out is NULL. observed: bool [T, batch..., p] as for pn_kalman_update; observed NULL: all.
+ * The gradient is one pass back in time. Each scoped. PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an innovation covariance that is not positive
  * definite, not finite; the message names step and series. */
 PN_API pn_status pn_kalman_filter(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed,
                                   pn_kalman *out);
-/* log_prob of the same alone, [T, batch...]: its gradient is cheaper. Their sum is the log likelihood. Scoped. */
+/* log_prob of the same alone, [T, batch...]: its gradient is cheaper. Their sum is the log likelihood. observed NULL: all.
+ * Scoped. */
 PN_API pn_tensor *pn_kalman_log_prob(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed);
 /* The filter on square roots: cov, q and r of s and cov of out are roots, as for pn_kalman_root_update. No gradient:
- * PN_MISSING where one is asked for. Each scoped. */
+ * PN_MISSING where one is asked for. observed NULL: all. Each scoped. */
 PN_API pn_status pn_kalman_root_filter(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed,
                                        pn_kalman *out);
 /* States without observations: moments [steps, batch..., n], [steps, batch..., n, n] after each of `steps` predictions.
  * reverse: operands and results stand on the time axis from last to first. Forecasts, priors, and smoothers, which are
- * predictions backwards. Each scoped. PN_SHAPE, PN_DOMAIN. */
+ * predictions backwards. b NULL: 0. Each scoped. PN_SHAPE, PN_DOMAIN. */
 PN_API pn_status pn_kalman_propagate(pn_context *c, int64_t steps, int reverse, pn_tensor *mean, pn_tensor *cov,
                                      pn_tensor *a, pn_tensor *b, pn_tensor *q, pn_tensor **mean_out,
                                      pn_tensor **cov_out);
@@ -659,8 +667,8 @@ typedef struct pn_hmm {
  * softmax(forward filtered[t - 1] + transition[t] + backward filtered[t]). Differentiable twice and more. PN_SHAPE. */
 PN_API pn_status pn_hmm_filter(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
                                int backward, pn_hmm *out);
-/* The most probable path of states (Viterbi 1967): int64 [T, B]. lengths: int64 [B], a path is -1 from there on, or
- * NULL. Of equals the lower state. No gradient. PN_SHAPE, PN_DOMAIN; PN_DEGENERATE: no path has a probability above 0. */
+/* The most probable path of states (Viterbi 1967): int64 [T, B]. lengths: int64 [B], a path is -1 from there on; lengths
+ * NULL: T. Of equals the lower state. No gradient. PN_SHAPE, PN_DOMAIN; PN_DEGENERATE: no path has a probability above 0. */
 PN_API pn_tensor *pn_hmm_viterbi(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
                                  pn_tensor *lengths);
 /* n paths drawn from the posterior, int64 [n, T, B], by sampling backward from `filtered` of the forward pass. No
@@ -729,10 +737,10 @@ typedef struct pn_csv_options {
  * header: new. Errors name line and column. Scoped. */
 PN_API pn_tensor *pn_load_csv(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
 /* The cells themselves, row by row, those that are missing as "": pn_names_count of the result over that of names is
- * the number of rows if there is a header. dtype and decimal have no effect. New. */
+ * the number of rows if there is a header. dtype and decimal have no effect; names may be NULL. New. */
 PN_API pn_names *pn_load_csv_text(pn_context *c, const char *path, const pn_csv_options *options, pn_names **names);
 /* Writes a 1-d tensor (one column) or 2-d tensor; numbers read back exactly. delimiter 0: comma. names: one
- * per column, or NULL for no header. PN_SHAPE, PN_DOMAIN, PN_IO. */
+ * per column; names NULL: no header. PN_SHAPE, PN_DOMAIN, PN_IO. */
 PN_API pn_status pn_save_csv(pn_context *c, const char *path, const pn_tensor *t, char delimiter,
                              const char *const *names);
 /* NumPy's array file, versions 1 to 3, either byte and axis order. Scoped. */
@@ -760,7 +768,7 @@ PN_API pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_a
  * gzipped, of any size. A file that shrinks while it is open gives PN_IO at the next read beyond its end; one that is
  * written to gives what stands there. */
 typedef struct pn_array_file pn_array_file;
-/* name: of a tensor in a safetensors file; NULL for the others, and for the only one. New; PN_IO, PN_FORMAT, PN_DTYPE,
+/* name: of a tensor in a safetensors file; name NULL: the only one, and other files. New; PN_IO, PN_FORMAT, PN_DTYPE,
  * PN_SHAPE (a single number), PN_DOMAIN (no such name), PN_NOMEM. */
 PN_API pn_array_file *pn_array_open(pn_context *c, const char *path, const char *name);
 /* NULL is a no-op. */
@@ -798,7 +806,8 @@ PN_API pn_tensor *pn_conv2d_weight(pn_context *c, pn_tensor *x, pn_tensor *g, in
  * padding NULL: none, at most kernel / 2; beyond the edges is -inf. NaN wins. */
 PN_API pn_tensor *pn_max_pool2d(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
                                 const int64_t *padding);
-/* Mean of each window; beyond the edges is 0, or left out of the mean without count_include_pad. */
+/* Mean of each window; beyond the edges is 0, or left out of the mean without count_include_pad. stride
+ * and padding may be NULL, as above. */
 PN_API pn_tensor *pn_avg_pool2d(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
                                 const int64_t *padding, int count_include_pad);
 
@@ -813,7 +822,7 @@ typedef struct pn_bijector pn_bijector;
 PN_API int pn_bijector_kind_count(void);
 /* The name of kind i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_bijector_kind_name(int i);
-/* A bijector of the named kind with n parameters. names[k] belongs to values[k]; names NULL means the declared
+/* A bijector of the named kind with n parameters. names[k] belongs to values[k]; names NULL: the declared
  * order. Floats have one dtype. NULL with PN_MISSING, PN_DOMAIN ("affine: scale must be a finite number other than
  * 0, got 0"), PN_SHAPE, PN_DTYPE, PN_NOMEM. New. */
 PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, const char *const *names,
@@ -823,7 +832,8 @@ PN_API pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, cons
  * (too deep), PN_NOMEM. */
 PN_API pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts);
 /* A bijector from all numbers (vectors) onto the named set; its boundary is reached in the limit. low and high are
- * the ends of an "interval", low the one of a "half_line", NULL otherwise. New; PN_MISSING for discrete sets. */
+ * the ends of an "interval", low the one of a "half_line"; elsewhere low and high may be NULL. New; PN_MISSING for
+ * discrete sets. */
 PN_API pn_bijector *pn_biject_to(pn_context *c, const char *set, pn_tensor *low, pn_tensor *high);
 /* One more reference; returns b. NULL passes. */
 PN_API pn_bijector *pn_bijector_ref(pn_bijector *b);
@@ -927,7 +937,7 @@ typedef struct pn_dist pn_dist;
 PN_API int pn_dist_kind_count(void);
 /* The name of kind i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_dist_kind_name(int i);
-/* A distribution of the named kind with n parameters. names[k] belongs to values[k]; names NULL means the
+/* A distribution of the named kind with n parameters. names[k] belongs to values[k]; names NULL: the
  * declared order (of alternative parameters only the first). Parameters broadcast to the batch shape and must
  * have one float dtype. NULL with PN_MISSING (no such kind), PN_DOMAIN ("gamma: rate must be positive, got
  * -1"), PN_SHAPE, PN_DTYPE, PN_SINGULAR, PN_NOMEM. New. */
@@ -940,9 +950,9 @@ PN_API void pn_dist_unref(pn_dist *d);
 PN_API const char *pn_dist_name(const pn_dist *d);
 /* Name of the set that values lie in, "positive". Borrowed, static. */
 PN_API const char *pn_dist_support(const pn_dist *d);
-/* Sizes of the batch axes; ndim receives how many. Borrowed. */
+/* Sizes of the batch axes; ndim (may be NULL) receives how many. Borrowed. */
 PN_API const int64_t *pn_dist_batch_shape(const pn_dist *d, int *ndim);
-/* Sizes of the event axes; ndim receives how many. Borrowed. */
+/* Sizes of the event axes; ndim (may be NULL) receives how many. Borrowed. */
 PN_API const int64_t *pn_dist_event_shape(const pn_dist *d, int *ndim);
 /* A parameter as given, or derived if an alternative was given. Scoped; PN_MISSING. */
 PN_API pn_tensor *pn_dist_param(pn_context *c, const pn_dist *d, const char *name);
@@ -1103,18 +1113,18 @@ PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *
 /* KL divergence from posterior to prior over all the layer's parameters, 0-d; 0 for layers without. Scoped. */
 PN_API pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l);
 /* Mean and variance of the output, over the posterior and an input of the given mean and variance: of the mean's shape, or
- * a covariance [..., n, n] over its last axis, and then so is the result; NULL: the input is certain. *out_variance is
- * NULL where the output is. Each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
+ * a covariance [..., n, n] over its last axis, and then so is the result; variance NULL: the input is certain.
+ * *out_variance is NULL where the output is. Each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn_tensor *variance, pn_mode mode,
                                   pn_tensor **out_mean, pn_tensor **out_variance);
 /* How many tensors [..., hidden] the state of a recurrent layer is (gru 1: h, lstm 2: h, c); 0: not recurrent. */
 PN_API int pn_layer_num_states(const pn_layer *l);
-/* A recurrent layer over the sequence x [T, ..., in] from `state` (num_states tensors; it or its entries NULL: zeros):
- * the outputs of all steps [T, ..., hidden] (outputs may be NULL) and the state after the last one, each scoped. PN_MISSING
+/* A recurrent layer over the sequence x [T, ..., in] from `state` (num_states tensors; state NULL: zeros, and so its
+ * entries): the outputs of all steps [T, ..., hidden] (outputs may be NULL) and the state after the last one, each scoped. PN_MISSING
  * for other layers, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
                                  pn_rng *rng, pn_tensor **outputs, pn_tensor **last);
-/* One step: x [..., in] and state (as above) to the next state, whose first tensor is the output; each scoped. */
+/* One step: x [..., in] and state (NULL: zeros) to the next state, whose first tensor is the output; each scoped. */
 PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
                                pn_rng *rng, pn_tensor **next);
 
@@ -1151,11 +1161,12 @@ PN_API int pn_optim_num_params(const pn_optim *o);
 PN_API pn_tensor *pn_optim_param(const pn_optim *o, int i);
 /* Number of state tensors: the counts of updates, then the slots of each parameter. */
 PN_API int pn_optim_num_states(const pn_optim *o);
-/* The key of state tensor `index`, as "m.weight", written to buf, which is returned. */
+/* The key of state tensor `index`, as "m.weight", written to buf, which is returned; NULL out of range. */
 PN_API const char *pn_optim_state_name(const pn_optim *o, int index, char *buf, size_t size);
 /* A copy of state tensor `index`. Scoped; PN_DOMAIN, PN_NOMEM. */
 PN_API pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index);
-/* Restores a state tensor. PN_DOMAIN, PN_SHAPE, PN_DTYPE. */
+/* Restores a state tensor: counts of steps from 0, finite numbers, sums of squares from 0; else PN_DOMAIN, and nothing
+ * has changed. PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value);
 
 /* ---- estimators ------------------------------------------------------------------------------ */
@@ -1164,7 +1175,7 @@ PN_API pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_te
 PN_API int pn_estimator_count(void);
 /* The name of estimator i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_estimator_name(int i);
-/* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL means the declared order;
+/* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL: the declared order;
  * an input that takes several tensors (z) is named once for each; options may be NULL. Log-weights are [K, B]: K draws
  * for each of B data. A bound comes out as one number whose value is the bound, the mean over data, and whose gradient is
  * the estimator's gradient. Estimators with two results give the second by `second` (may be NULL). Weights of -inf give
@@ -1189,7 +1200,7 @@ typedef struct pn_site_options {
    * (logits f). */
   const char *likelihood;
   double noise_scale; /* of "gaussian": its standard deviation */
-  pn_tensor *weights; /* [N], exponents of the likelihood of each datum, or NULL */
+  pn_tensor *weights; /* [N], exponents of the likelihood of each datum; NULL: 1 */
   int64_t draws;      /* of the weights */
   int antithetic;     /* of 16 draws the last 8 mirror the first 8 at the mean; draws must be even */
   int each;           /* a site for each datum, or only their product */
@@ -1229,7 +1240,8 @@ PN_API pn_weight_stream *pn_weight_stream_new(pn_context *c, int64_t draws);
 PN_API pn_weight_stream *pn_weight_stream_ref(pn_weight_stream *s);
 /* One reference less; the last frees s. NULL is a no-op. */
 PN_API void pn_weight_stream_unref(pn_weight_stream *s);
-/* Adds log-weights [k, B], B the same every time. PN_SHAPE, PN_DTYPE, PN_NAN, PN_DOMAIN; then nothing was added. */
+/* Adds log-weights [k, B], B the same every time. PN_SHAPE, PN_DTYPE, PN_NAN, PN_DOMAIN; then nothing was added. After
+ * PN_CANCELLED some were, and the stream refuses everything with PN_STATE. */
 PN_API pn_status pn_weight_stream_add(pn_context *c, pn_weight_stream *s, pn_tensor *log_w);
 /* Draws of each datum so far. */
 PN_API int64_t pn_weight_stream_count(const pn_weight_stream *s);
@@ -1328,7 +1340,7 @@ typedef struct pn_ode_config {
 } pn_ode_config;
 
 /* The solution at the T times (in increasing or decreasing order; y0 holds at the first). f: t, y, n parameters -> dy/dt;
- * pullback: see above, NULL where no gradient is asked for. The result holds a reference of both. config may be NULL.
+ * pullback NULL: no gradient can be asked for. The result holds a reference of both. config may be NULL.
  * A plan that is captured holds the operation, and pn_plan_copy copies f and pullback with it. Scoped. PN_SHAPE, PN_DTYPE;
  * PN_STATE (f draws or changes parameters; a gradient without pullback); PN_DOMAIN (times, settings, too many or too short
  * steps), PN_NAN (f is not finite), PN_CANCELLED, and any failure of f. */
@@ -1342,9 +1354,10 @@ PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const 
  *     while (!pn_sampler_finished(s) && pn_sampler_run(c, s, 100) == PN_OK) show(progress);
  *     pn_tensor *draws = pn_sampler_draws(c, s);
  *
- * Chains run in threads of c, each with a copy of the plan in a context of its own (it counts against the memory limit
- * of c; with more than one thread it takes memory from malloc). Draws depend on the generator alone, not on the
- * number of threads or on how many iterations a call makes. */
+ * Chains run in threads of c, each with a copy of the plan in a context of its own: what these take counts as c's, under
+ * its limit, as they take it (with more than one thread from malloc), and they end with c's cancellation or deadline
+ * within an evaluation too. Draws depend on the generator alone, not on the number of threads or on how many iterations
+ * a call makes. */
 typedef struct pn_sampler pn_sampler;
 
 typedef struct pn_sampler_config {
@@ -1357,8 +1370,8 @@ typedef struct pn_sampler_config {
   double radius;             /* starts are uniform on (-radius, radius); 0: 2 */
 } pn_sampler_config;
 
-/* A sampler that has made no iteration. config may be NULL; start: [chains, n] (float64), or NULL: drawn at random until
- * the density is positive; rng: NULL for the context's, from which one stream a chain is split off. New; PN_DOMAIN
+/* A sampler that has made no iteration. start: [chains, n] (float64); start NULL: drawn at random until
+ * the density is positive; from rng one stream a chain is split off. New; PN_DOMAIN
  * (a setting, or no start with positive density), PN_SHAPE, PN_NOMEM. */
 PN_API pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
                                   pn_rng *rng);
@@ -1413,7 +1426,8 @@ typedef struct pn_variable {
  * New; PN_SHAPE, PN_STATE (a plan updates parameters), PN_NOMEM. */
 PN_API pn_target *pn_target_new(pn_context *c, const pn_plan *density, const pn_plan *values, int n_variables,
                                 const pn_variable *variables);
-/* The target of a function of n numbers; its only variable is "z". `data` must live as long. New; PN_DOMAIN, PN_NOMEM. */
+/* The target of a function of n numbers; its only variable is "z". `data` (may be NULL) must live as long. New; PN_DOMAIN,
+ * PN_NOMEM. */
 PN_API pn_target *pn_target_of_function(pn_context *c, int64_t n, pn_density f, void *data);
 /* A copy for another context, which another thread may use. New; PN_NOMEM. */
 PN_API pn_target *pn_target_copy(pn_context *c, const pn_target *t);
@@ -1434,13 +1448,14 @@ PN_API pn_status pn_target_evaluate(pn_context *c, pn_target *t, const double *z
 /* The values of the variables, within their supports, at each row of z [rows, n]: values [rows, num_values]. PN_CANCELLED,
  * PN_NOMEM, failures of the model's operations. */
 PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const double *z, double *values);
-/* pn_sampler_new for a target. */
+/* pn_sampler_new for a target. start NULL: as there. */
 PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
                                      pn_tensor *start, pn_rng *rng);
 
 /* ---- populations: a function of a vector at many points, side by side -----------------------------
- * A plan of one input x [n] and one result y [m], float64, copied for each thread of c into a context of its own (these
- * count against the memory limit of c; with more than one thread they take memory from malloc). */
+ * A plan of one input x [n] and one result y [m], float64, copied for each thread of c into a context of its own: what
+ * these take counts as c's, under its limit, as they take it (with more than one thread from malloc), and they end with
+ * c's cancellation or deadline within an evaluation too. */
 typedef struct pn_population pn_population;
 
 /* New; PN_SHAPE (the plan has another form), PN_STATE (it draws at random or updates parameters), PN_NOMEM. */
@@ -1492,10 +1507,10 @@ PN_API pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rn
 /* Frees it. NULL is a no-op. */
 PN_API void pn_smc_free(pn_smc *s);
 /* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps its
- * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM. */
+ * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM, PN_DOMAIN. */
 PN_API pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors);
 /* With config.conditional and a threshold of 1: the next resampling gives the last particle of each filter this ancestor
- * [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE. */
+ * [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE, PN_DOMAIN (outside 0 .. N - 1). */
 PN_API pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor);
 /* Multiplies the weights by exp(log_increment [N, B...]) and normalises: the increment [B...] of the log-evidence, the
  * logarithm of the sum of weights before that. Differentiable where log_increment is. Scoped. PN_DEGENERATE, PN_NAN,
@@ -1508,8 +1523,8 @@ PN_API pn_tensor *pn_smc_tilt(pn_context *c, pn_smc *s, pn_tensor *log_factor);
  * chosen by, 0 in filters that were not due (after pn_smc_resample and before pn_smc_weigh, else NULL without an error);
  * "weighed": all that pn_smc_restore needs. NULL without an error as long as there is none. Scoped. PN_MISSING. */
 PN_API pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what);
-/* Goes on from weights that pn_smc_get called "weighed"; NULL: from the beginning. Neither evidence nor steps change.
- * PN_SHAPE. */
+/* Goes on from weights that pn_smc_get called "weighed"; weighed NULL: from the beginning. Neither evidence nor steps
+ * change. PN_SHAPE, PN_DOMAIN (weights that no machine gives: NaN, negative, of another sum than 1). */
 PN_API pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed);
 /* With config.trace: [T, 6, B...], float64, for each step the effective sample size, how many particles of the step before
  * have descendants, the largest weight, the increment of the log-evidence, whether ancestors were chosen (0 or 1), and
@@ -1518,8 +1533,8 @@ PN_API pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s);
 /* With config.history: keeps the parts [N, B..., event...] of this step's state; particles without descendants are
  * forgotten, so that O(T + N log N) remain. PN_SHAPE, PN_STATE, PN_LIMIT (64 parts); nothing has changed then. */
 PN_API pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part);
-/* Part `part` (from 0) along the paths of all particles [T, N, B..., event...], or of those at `which` [B...], int64, in
- * each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
+/* Part `part` (from 0) along the paths of all particles (which NULL: [T, N, B..., event...]), or of those at `which` [B...],
+ * int64, in each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
 PN_API pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which);
 /* Particles of all steps that are kept; bytes (may be NULL) receives the memory. */
 PN_API int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes);
@@ -1554,12 +1569,12 @@ PN_API pn_filter *pn_filter_kalman(pn_context *c, const pn_filter_model *model);
 PN_API pn_filter *pn_filter_copy(pn_context *c, const pn_filter *f);
 /* Frees it. NULL is a no-op. */
 PN_API void pn_filter_free(pn_filter *f);
-/* Takes y [n] in, NULL if it is missing (to the exact filter single numbers are missing where they are NaN); increment (may
+/* Takes y [n] in, y NULL: it is missing (to the exact filter single numbers are missing where they are NaN); increment (may
  * be NULL) receives that of the log-evidence. PN_DEGENERATE, PN_NAN, PN_SINGULAR...: the message names the step, and the
  * filter is as it was. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_t n, double *increment);
-/* Takes the rows of ys [T, p] in, float64, a row of NaN as missing: *increments [T], and where they are not NULL *means and
- * *variances [T, m], scoped. A failure as of pn_filter_observe leaves the filter behind the row before. */
+/* Takes the rows of ys [T, p] in, float64, a row of NaN as missing: *increments [T], *means and *variances [T, m], scoped;
+ * means and variances may be NULL. A failure as of pn_filter_observe leaves the filter behind the row before. */
 PN_API pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **increments, pn_tensor **means,
                                pn_tensor **variances);
 /* How many numbers an observation, and how many the state has. */
@@ -1581,7 +1596,7 @@ PN_API void pn_filter_reset(pn_filter *f);
 /* Writes the state and the position of the context's generator (a safetensors file, replaced when all is on disk); a
  * filter of the same kind that loads it goes on with the same numbers. PN_IO, PN_NOMEM. */
 PN_API pn_status pn_filter_save(pn_context *c, const pn_filter *f, const char *path);
-/* Reads them. PN_IO, PN_FORMAT (another filter's), PN_NOMEM: nothing has changed then. */
+/* Reads them. PN_IO, PN_FORMAT (another filter's, or numbers that no filter has), PN_NOMEM: nothing has changed then. */
 PN_API pn_status pn_filter_load(pn_context *c, pn_filter *f, const char *path);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
@@ -1617,7 +1632,8 @@ enum {
   PN_LIB_UTF8 = 16,         /* utf8 */
   PN_LIB_COROUTINE = 32,    /* coroutine */
   PN_LIB_TIME = 64,         /* os.time, os.clock, os.date, os.difftime */
-  PN_LIB_PENUMBRA = 128,    /* require "penumbra" and its parts, from memory; nothing that opens files */
+  PN_LIB_PENUMBRA = 128,    /* require "penumbra" and its parts, from memory, but not what they are made of
+                               ("penumbra.core" and inner modules: PN_LIB_PACKAGE); nothing that opens files */
   PN_LIB_FILES = 256,       /* files below pn_runtime_config.root: io, dofile, loadfile, require, os.remove, os.rename,
                                os.tmpname, Penumbra's readers and writers */
   PN_LIB_PACKAGE = 512,     /* require and package of stock Lua, C modules included. For trusted scripts */
@@ -1659,7 +1675,7 @@ typedef struct pn_runtime_config {
 ** With PN_LIB_FILES scripts find regular files below `root`, by relative paths with "/", and nothing else: no "..",
 ** absolute path, symbolic link, other file system, pipe, device or socket is followed or opened, nor a file with a
 ** second hard link for writing, whatever others do to the folder meanwhile. Opening never waits. Reading and writing
-** answer to the limits of a call; PN_LIB_FILES opens at most 64 files at once. io has no stdin, stdout, stderr and
+** answer to the limits of a call; at most 64 files are open at once, pn.data.open's among them. io has no stdin, stdout, stderr and
 ** popen; what io.write gives to no file goes to `output`. How much scripts write to disk is not limited: that is a
 ** quota's or file system's business.
 */
@@ -1712,13 +1728,13 @@ PN_API pn_status pn_runtime_target(pn_runtime *rt, const char *name, pn_context 
  * context of its own it needs neither the runtime nor its thread from then on. In *out, new; failures as
  * pn_runtime_target. */
 PN_API pn_status pn_runtime_filter(pn_runtime *rt, const char *name, pn_context *c, pn_filter **out);
-/* Status of the last call. */
+/* Status of the last call; rt NULL: PN_STATE. */
 PN_API pn_status pn_runtime_status(const pn_runtime *rt);
 /* Its message, with script and line where there is one; never empty after a failure, "" after PN_OK.
- * Borrowed until the next call. */
+ * rt NULL: says so. Borrowed until the next call. */
 PN_API const char *pn_runtime_message(const pn_runtime *rt);
 /* The functions that were running when it failed, one a line, innermost first; "" when no script ran or memory
- * was lacking. Borrowed until the next call. */
+ * was lacking; rt NULL: "". Borrowed until the next call. */
 PN_API const char *pn_runtime_traceback(const pn_runtime *rt);
 /* Stops the running call, or the next one, with PN_CANCELLED. May be called from any thread or a signal
  * handler, any time before pn_runtime_close. A call that fails uses it up, whatever it fails by; no script that

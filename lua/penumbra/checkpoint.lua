@@ -9,7 +9,9 @@
 --- "net.1.weight", "optimiser.state.m.1.weight".
 -- help: pn.checkpoint, part
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local data = require "penumbra.data"
+local kept = require "penumbra.optim.kept"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 
@@ -33,28 +35,47 @@ local function options_of(opt)
   return out
 end
 
+-- Of an optimiser; what a state or an option may be the optimiser looks at itself.
+local optimiser_form = form.record { state = form.map(form.tensor {}), type = form.text(),
+  options = form.map(form.any) }
+
+-- Each kind: state(x), what is saved of it; load(x, saved); undo(x), a function that puts back what x is now, where
+-- loading its state is not the way.
 local objects = {}
+
+local function set_options(opt, given)
+  for name, value in pairs(given) do
+    if opt[name] ~= value then
+      opt[name] = value
+    end
+  end
+end
 
 objects.optimiser = {
   state = function(opt) return { state = opt:state(), options = options_of(opt), type = opt:type() } end,
   load = function(opt, saved)
-    if type(saved) ~= "table" or type(saved.state) ~= "table" or type(saved.options) ~= "table" then
-      core.error "load_state: it is no optimiser in the file"
-    elseif saved.type ~= opt:type() then
-      core.error(("load_state: optimiser must be %s as in the file, got %s"):format(tostring(saved.type), opt:type()))
+    form.check("load_state", "it", saved, optimiser_form)
+    if saved.type ~= opt:type() then
+      core.error(("load_state: optimiser must be %s as in the file, got %s"):format(saved.type, opt:type()))
     end
     opt:load_state(saved.state)
-    for name, value in pairs(saved.options) do
-      if opt[name] ~= value then
-        opt[name] = value
-      end
+    set_options(opt, saved.options)
+  end,
+  undo = function(opt)
+    local back, numbers = kept.of(opt), options_of(opt)
+    return function()
+      back()
+      set_options(opt, numbers)
     end
   end,
 }
 
 objects.generator = {
   state = function(g) return g:state() end,
-  load = function(g, saved) g:set_state(saved) end,
+  load = function(g, saved)
+    form.check("set_state", "it", saved, form.generator)
+    g:set_state(saved)
+  end,
 }
 
 objects.state = { -- whatever has the two methods
@@ -65,9 +86,7 @@ objects.state = { -- whatever has the two methods
 objects.parameter = {
   state = function(w) return w:detach() + 0 end,
   load = function(w, saved)
-    if not core.is_tensor(saved) then
-      core.error(("set: it must be a tensor in the file, got %s"):format(type(saved)))
-    end
+    form.check("set", "it", saved, form.tensor { like = w })
     w:set(saved)
   end,
 }
@@ -139,6 +158,15 @@ end
 
 -- ---- loading ----
 
+-- A tree of the names of kinds, under names and places as the tree of what was saved has them.
+local function kinds_form(v, name, wrong)
+  if type(v) ~= "table" then
+    form.text("optimiser", "generator", "state", "parameter")(v, name, wrong)
+    return
+  end
+  for _, inner in next, v do kinds_form(inner, name, wrong) end
+end
+
 -- Calls visit(live object, its kind, what was saved, path) for everything live in `into`.
 local function each_live(into, saved, kinds, path, visit)
   local kind = kind_of(into)
@@ -174,20 +202,25 @@ local function with_live(into, saved)
   return into
 end
 
--- All or nothing: an error puts back what has been loaded before it.
 local function load_all(list)
-  for i, item in ipairs(list) do
-    item.before = objects[item.kind].state(item.live)
-    local ok, message = pcall(objects[item.kind].load, item.live, item.saved)
-    if not ok then
-      for k = i, 1, -1 do
-        objects[list[k].kind].load(list[k].live, list[k].before)
-      end
-      local reason = tostring(message):gsub("^[^\n]-:%d+: ", ""):gsub("^load: ", "")
-      core.error(("checkpoint.load: '%s': %s"):format(item.path, reason))
-    end
+  local steps = {}
+  for k, item in ipairs(list) do
+    local object = objects[item.kind]
+    local before = not object.undo and object.state(item.live)
+    steps[k] = { path = item.path, load = function() object.load(item.live, item.saved) end,
+      undo = object.undo and object.undo(item.live) or function() object.load(item.live, before) end }
   end
+  local ok, message, step = form.all_or_nothing(steps)
+  if ok then
+    return
+  elseif form.passes_on(message) then
+    error(message, 0)
+  end
+  local reason = tostring(message):gsub("^[^\n]-:%d+: ", ""):gsub("^load: ", "")
+  core.error(("checkpoint.load: '%s': %s"):format(step.path, reason))
 end
+
+local about_form = form.record { version = form.whole(1), kinds = kinds_form, generator = form.generator }
 
 local function read(path)
   local tree, message, code = data.safetensors(path)
@@ -195,8 +228,7 @@ local function read(path)
     return nil, message, code
   end
   local about = tree[KEY]
-  if type(about) ~= "table" or type(about.kinds) ~= "table" or type(about.generator) ~= "table"
-    or math.type(about.version) ~= "integer" then
+  if #form.misfits(about, about_form) > 0 then
     return nil, ("load: %s is no checkpoint (pn.load reads other files)"):format(path), "format"
   elseif about.version > VERSION then
     return nil, ("load: %s was written by a later version (%d)"):format(path, about.version), "format"
@@ -231,7 +263,10 @@ end
 
 objects.default = {
   state = function() return core.rng_state() end,
-  load = function(_, saved) core.set_rng_state(saved) end,
+  load = function(_, saved)
+    form.check("set_rng_state", "it", saved, form.generator)
+    core.set_rng_state(saved)
+  end,
 }
 
 return checkpoint

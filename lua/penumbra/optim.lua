@@ -19,6 +19,7 @@
 --- number arose; parameters and state are then as they were.
 -- help: pn.optim, part
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local average = require "penumbra.optim.average"
@@ -188,39 +189,18 @@ function methods:state()
   return state
 end
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
-
---- Restores what state() gave. Missing, extra and misshapen entries raise, and then nothing has changed.
+--- Restores what state() gave. Missing, extra and misshapen entries raise, and so do numbers that no optimiser has
+--- (negative sums of squares or counts of steps); then nothing has changed.
 function methods:load_state(state)
-  if type(state) ~= "table" then
-    core.error("load_state: state must be a table of tensors, got " .. type(state))
-  end
-  local wrong, known = {}, {}
+  options.argument("load_state", "state", state, "table")
+  local fields, keys = {}, {}
   for i = 1, self:num_states() do
     local key, now = self:state_at(i)
-    local t = state[key]
-    known[key] = true
-    if t == nil then
-      wrong[#wrong + 1] = ("'%s' is missing"):format(key)
-    elseif not core.is_tensor(t) or t:dtype() ~= now:dtype() or shape_text(t) ~= shape_text(now) then
-      wrong[#wrong + 1] = ("'%s' must be %s %s tensor of shape %s"):format(key,
-        now:dtype() == "int64" and "an" or "a", now:dtype(), shape_text(now))
-    end
+    fields[key], keys[i] = form.tensor { like = now }, key
   end
-  for key in pairs(state) do
-    if not known[key] then
-      wrong[#wrong + 1] = ("'%s' is not part of this optimiser's state"):format(tostring(key))
-    end
-  end
-  if #wrong > 0 then
-    table.sort(wrong)
-    core.error(("load_state: %s"):format(table.concat(wrong, "; ")))
-  end
-  for i = 1, self:num_states() do
-    self:set_state_at(i, state[(self:state_at(i))])
-  end
+  form.check("load_state", "state", state, form.record(fields, "part of this optimiser's state"))
+  for i, key in ipairs(keys) do self:check_state_at(i, state[key]) end
+  for i, key in ipairs(keys) do self:set_state_at(i, state[key]) end
   return self
 end
 

@@ -210,7 +210,7 @@ local g = pn.generator(1)
 local unit = pn.eye(1)
 local exact_filter = pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = unit, a = unit, q = unit, emission = unit,
   r = unit }
-local particles = pn.smc({ num_particles = 3, history = true }).core
+local particles = require "penumbra.smc.machine".core_of(pn.smc { num_particles = 3, history = true })
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
 -- Effects that a replay would not repeat, and objects that belong outside.
@@ -241,6 +241,7 @@ local effects = {
   ["tensor.grad"] = function(x) w:grad() return x end,
   ["optimiser.step"] = function(x) opt:step((w * x):sum()) return x end,
   ["optimiser.state_at"] = function(x) opt:state_at(1) return x end,
+  ["optimiser.check_state_at"] = function(x) opt:check_state_at(1, pn.zeros { 1, dtype = "int64" }) return x end,
   ["optimiser.set_state_at"] = function(x) opt:set_state_at(1, pn.zeros { 1, dtype = "int64" }) return x end,
   ["optimiser.set_own"] = function(x) opt:set_own(1, "lr", 0.1) return x end,
   ["optimiser.state"] = function(x) opt:state() return x end,

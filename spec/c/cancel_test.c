@@ -29,6 +29,11 @@ static const char *const scripts[] = {
     "local pn = require 'penumbra' local net = pn.nn.linear(50, 40) local x, y = pn.randn(300, 50), pn.zeros(300, 40) "
     "local q = pn.dist.normal(pn.zeros(2040), 1):independent(1) "
     "while true do pn.continual.sites(net, x, y, {likelihood = 'bernoulli', posterior = q}) end",
+    "local pn = require 'penumbra' local x = pn.rand(1, 1, 400, 400) while true do x:max_pool2d(101, 1, 50) end",
+    "local pn = require 'penumbra' local x = pn.rand(1, 1, 400, 400) local w = pn.ones(1, 1, 41, 41) "
+    "while true do x:conv2d(w) end",
+    "local pn = require 'penumbra' local x = pn.rand(400000) while true do x:argsort() x:logcumsumexp() end",
+    "local pn = require 'penumbra' local net, x = pn.nn.lstm(8, 8), pn.zeros(4000, 3, 8) while true do net(x) end",
     "while true do coroutine.wrap(function() for k = 1, 50 do coroutine.yield() end end)() end",
 };
 

@@ -187,7 +187,9 @@ static void bad_safetensors(void) {
   memset(deep, '[', sizeof deep);
   memcpy(deep, "{\"a\":", 5);
   deep[sizeof deep - 1] = '\0';
-  safetensors_with(deep, 0, "no JSON object");
+  safetensors_with(deep, 0, "no description");
+  memcpy(deep, "{\"a\":{\"b\":", 10);
+  safetensors_with(deep, 0, "nested deeper than 64");
 }
 
 /* A packed file of a few KiB that unpacks to 256 MiB meets the memory limit. */

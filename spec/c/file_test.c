@@ -424,7 +424,7 @@ static void misuse(void) {
   CHECK_FAIL(c, PN_DOMAIN, "must be UTF-8");
   pn_archive_free(a);
   CHECK(pn_load_npy(c, NULL) == NULL);
-  CHECK_FAIL(c, PN_DOMAIN, "path must not be NULL");
+  CHECK_FAIL(c, PN_STATE, "path must not be NULL");
   CHECK_STATUS(c, pn_save_npy(c, in_folder("x"), pn_load_npy(c, "none")), PN_IO); /* the first cause stays */
   CHECK_FAIL(c, PN_IO, "load_npy: file 'none'");
   CHECK(pn_archive_count(NULL) == 0 && pn_names_count(NULL) == 0 && !pn_archive_find(NULL, "x"));

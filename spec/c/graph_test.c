@@ -207,6 +207,7 @@ static void no_grad(pn_context *c) {
   CHECK_STATUS(c, pn_grad(c, x, 1, &w, 0, &g), PN_OK);
   CHECK_NEAR(item(c, g), 4, 0);
   CHECK(pn_detach(c, NULL) == NULL);
+  CHECK_FAIL(c, PN_STATE, "detach: x must not be NULL");
   /* whole numbers and comparisons carry no gradient */
   CHECK(!pn_tensor_requires_grad(pn_cast(c, w, PN_INT64)));
   CHECK(!pn_tensor_requires_grad(pn_gt(c, w, w)));

@@ -96,7 +96,7 @@ typedef struct {
 static void rig_open(rig *r, int n, density_builder f) {
   *r = (rig){.c = pn_context_new(NULL)};
   size_t mark = pn_scope_open(r->c);
-  r->h.parent = r->h.c = r->c;
+  r->h.c = r->c;
   r->h.density.plan = density_plan(r->c, n, f, NULL);
   pn_scope_close(r->c, mark);
   r->h.metric = (pni_metric){.n = n, .inverse = r->memory};
@@ -463,7 +463,8 @@ static void misuse(void) {
     CHECK(!pn_sampler_new(c, plan, &bad[i], NULL, NULL));
     CHECK_FAIL(c, PN_DOMAIN, "sampler:");
   }
-  CHECK(!pn_sampler_new(c, NULL, NULL, NULL, NULL) && !pni_failed(c)); /* NULL gives NULL */
+  CHECK(!pn_sampler_new(c, NULL, NULL, NULL, NULL));
+  CHECK_FAIL(c, PN_STATE, "plan must not be NULL");
   CHECK(!pn_sampler_new(c, plan, NULL, pn_zeros(c, PN_FLOAT64, 2, (const int64_t[]){4, 2}), NULL));
   CHECK_FAIL(c, PN_SHAPE, "start must be float64 [4, 3], got [4, 2]");
   CHECK(!pn_sampler_new(c, plan, NULL, pn_full(c, PN_FLOAT64, 2, (const int64_t[]){4, 3}, NAN), NULL));

@@ -1,11 +1,13 @@
 /*
-** interpreter.c: the smallest `lua script args`, for running the specs in a sanitised process. Closes its
-** state before it ends, so that what is left is a leak.
+** interpreter.c: the smallest `lua script args` and `lua -e chunk args`, for running the specs in a sanitised process.
+** Closes its state before it ends, so that what is left is a leak.
 */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 static int traceback(lua_State *L) {
   luaL_traceback(L, L, luaL_tolstring(L, 1, NULL), 1);
@@ -13,6 +15,8 @@ static int traceback(lua_State *L) {
 }
 
 static int run(lua_State *L, int argc, char **argv) {
+  bool text = strcmp(argv[1], "-e") == 0 && argc > 2;
+  if (text) argv++, argc--;
   lua_createtable(L, argc, 1);
   for (int i = 0; i < argc; i++) {
     lua_pushstring(L, argv[i]);
@@ -20,7 +24,7 @@ static int run(lua_State *L, int argc, char **argv) {
   }
   lua_setglobal(L, "arg");
   lua_pushcfunction(L, traceback);
-  int status = luaL_loadfile(L, argv[1]);
+  int status = text ? luaL_loadstring(L, argv[1]) : luaL_loadfile(L, argv[1]);
   for (int i = 2; status == LUA_OK && i < argc; i++) lua_pushstring(L, argv[i]);
   if (status == LUA_OK) status = lua_pcall(L, argc - 2, 0, 1);
   if (status != LUA_OK) fprintf(stderr, "%s\n", lua_tostring(L, -1));

@@ -1,5 +1,7 @@
 /* optim_test.c: optimisers from C: trajectories against plain loops, failed steps, state, lifetime. */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "check.h"
 
 static const double target[] = {1, -2, 3};
@@ -177,6 +179,19 @@ static void test_state(pn_context *c) {
   CHECK(memcmp(pn_tensor_data(p), pn_tensor_data(q), 3 * sizeof(double)) == 0);
   CHECK_STATUS(c, pn_optim_set_state(c, r, 1, pn_scalar(c, PN_FLOAT64, 0)), PN_SHAPE);
   CHECK_FAIL(c, PN_SHAPE, "'m.1'");
+  static const double wrong[2][3] = {{0, NAN, 0}, {0, -1, 0}};
+  static const char *const said[] = {"'m.1' must be finite", "'v.1' must be sums of squares, 0 or more"};
+  for (int i = 0; i < 2; i++) {
+    CHECK_STATUS(c, pn_optim_set_state(c, r, 1 + i, pn_from_data(c, PN_FLOAT64, 1, (int64_t[]){3}, wrong[i])),
+                 PN_DOMAIN);
+    CHECK_FAIL(c, PN_DOMAIN, said[i]);
+  }
+  CHECK_STATUS(c, pn_optim_set_state(c, r, 0, pn_from_data(c, PN_INT64, 1, (int64_t[]){1}, (int64_t[]){-1})),
+               PN_DOMAIN);
+  CHECK_FAIL(c, PN_DOMAIN, "'step' must be numbers of steps, from 0 to 2^53");
+  steps(c, r, q, 10); /* as it was */
+  steps(c, o, p, 10);
+  CHECK(memcmp(pn_tensor_data(p), pn_tensor_data(q), 3 * sizeof(double)) == 0);
   CHECK_STATUS(c, pn_optim_set(c, r, "lr", 0.5), PN_OK);
   double lr;
   CHECK_STATUS(c, pn_optim_get(c, r, "lr", &lr), PN_OK);

@@ -78,7 +78,7 @@ static void fill(kind k, int64_t n) {
   }
 }
 
-static void check_row(kind k, int64_t n) {
+static void check_row(pn_context *c, kind k, int64_t n) {
   fill(k, n);
   for (int64_t i = 0; i < n; i++) want[i] = i;
   reference(0, n);
@@ -86,7 +86,7 @@ static void check_row(kind k, int64_t n) {
   char *scratch = malloc(bytes + 1);
   if (!scratch) exit(1);
   scratch[bytes] = 77;
-  pni_order_row(type, x, n, step, down, got, scratch);
+  CHECK_STATUS(c, pni_order_row(c, type, x, n, step, down, got, scratch), PN_OK);
   int64_t wrong = 0;
   for (int64_t i = 0; i < n; i++) wrong += got[i * step] != want[i];
   CHECK_INT(wrong, 0);
@@ -95,7 +95,7 @@ static void check_row(kind k, int64_t n) {
   free(scratch);
 }
 
-static void sizes(void) {
+static void sizes(pn_context *c) {
   static const int64_t size[] = {1, 2, 3, 12, 13, 24, 25, 31, 32, 33, 100, 159, 160, 161, 1000, 11999, 12000, LONGEST};
   for (type = PN_FLOAT64; type <= PN_BOOL; type++)
     for (int way = 0; way < 4; way++)
@@ -103,7 +103,7 @@ static void sizes(void) {
         for (kind k = 0; k < KINDS; k++) {
           if (size[s] == LONGEST && way != (int)k % 4) continue; /* each kind of the longest one way */
           step = way % 2 ? 3 : 1, down = way / 2;
-          check_row(k, size[s]);
+          check_row(c, k, size[s]);
         }
 }
 
@@ -140,8 +140,8 @@ static void memory(pn_context *c) {
 
 int main(void) {
   srand(5);
-  sizes();
   pn_context *c = pn_context_new(NULL);
+  sizes(c);
   size_t mark = pn_scope_open(c);
   operation(c);
   memory(c);

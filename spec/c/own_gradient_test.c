@@ -102,6 +102,11 @@ static void misuse(void) {
   pn_tensor *rule = make_rule(c, x, x);
   CHECK(rule && !pni_own_gradient(c, x, rule, 2, many));
   CHECK_FAIL(c, PN_STATE, "there is no rule for 2 inputs");
+  pn_tensor *longer = pn_full(c, PN_FLOAT64, SHAPE(4), 2), *single = pn_full(c, PN_FLOAT32, SHAPE(3), 2);
+  CHECK(!pni_own_gradient(c, longer, rule, 1, &longer));
+  CHECK_FAIL(c, PN_SHAPE, "own_gradient: input 1 must be float64 [3], got float64 [4]");
+  CHECK(!pni_own_gradient(c, x, rule, 1, &single));
+  CHECK_FAIL(c, PN_SHAPE, "own_gradient: input 3 must be float64 [3], got float32 [3]");
   pn_tensor *given[] = {x, x, x};
   CHECK_STATUS(c, pni_capture_enter(c, outside, 3, given, 0, 3, in), PN_OK);
   out = pn_mul(c, in[0], w);

@@ -226,9 +226,68 @@ for name, f in pairs {
 end
 add("a large product", function() wide:matmul(wide) end)
 
+-- Loops whose length a script can choose: large windows and kernels, orders, numbers of states, classes and steps. What
+-- they work on is made before the limit begins.
+local function image() return pn.param(pn.rand(1, 16, 256, 256)) end
+local function wide_image() return pn.rand(1, 1, 2048, 2048) end
+local function states(n) return pn.zeros(1, n), pn.zeros(1, 1, n, n), pn.zeros(3, 1, n) end
+local long = {
+  ["a large maximum"] = {image, function(v) v:max_pool2d(301, 1, 150) end},
+  ["a large mean"] = {image, function(v) v:avg_pool2d(301, 1, 150) end},
+  ["one large maximum"] = {wide_image, function(v) v:max_pool2d(2048, 1, 1024) end},
+  ["a gradient of a large maximum"] = {function()
+    local v = pn.param(pn.rand(1, 1, 256, 256))
+    return v:max_pool2d(301, 1, 150):sum(), v
+  end, function(y, v) while true do pn.grad(y, {v}) end end},
+  ["a gradient of a large mean"] = {function()
+    local v = image()
+    return v:avg_pool2d(301, 2, 150):sum(), v
+  end, function(y, v) while true do pn.grad(y, {v}) end end},
+  ["a large kernel"] = {wide_image, function(v) v:conv2d(pn.ones(1, 1, 41, 41)) end},
+  ["a kernel as large as the image"] = {wide_image, function(v) v:conv2d(pn.ones(1, 1, 1500, 1500)) end},
+  ["a long row of a convolution"] = {function() return pn.rand(1, 1, 1, 1 << 20) end,
+    function(v) v:conv2d(pn.ones(1, 1, 1, 4096)) end},
+  ["many channels"] = {function() return pn.rand(1, 64, 256, 256) end,
+    function(v) v:conv2d(pn.ones(64, 64, 11, 11)) end},
+  ["a transposed convolution"] = {wide_image, function(v) v:conv_transpose2d(pn.ones(1, 1, 301, 301), 1, 20, 5) end},
+  ["polygamma of a large order"] = {function() return pn.full({4096}, 7.5e8) end,
+    function(v) v:polygamma(2000000000) end},
+  ["ive of a large order"] = {function() return pn.full({4096}, 1e9) end, function(v) v:ive(2000000000) end},
+  ["a large permutation"] = {function() end, function() pn.randperm(100000000) end},
+  ["Viterbi with many states"] = {function() return states(3500) end,
+    function(...) while true do core.new_hmm_viterbi(...) end end},
+  ["a hidden Markov filter with many states"] = {function() return states(3000) end,
+    function(...) while true do core.new_hmm_filter(...) end end},
+  ["a long recurrent network"] = {function() return pn.nn.lstm(64, 64), pn.zeros(4000, 16, 64) end,
+    function(network, v) while true do network(v) end end},
+  ["a long inner product"] = {function() return pn.ones(512, 1 << 14), pn.ones(1 << 14, 256) end,
+    function(v, y) while true do v:matmul(y) end end},
+  ["many right sides of one matrix"] = {function()
+    return (pn.eye(1000) * 2):broadcast_to {4000, 1000, 1000}, pn.ones(4000, 1000, 1)
+  end, function(a, b) while true do a:solve_triangular(b) end end},
+  ["one long order"] = {function() return pn.rand(1 << 22) end, function(v) while true do v:argsort() end end},
+  ["one long running sum of exponentials"] = {function() return pn.rand(1 << 23) end,
+    function(v) while true do v:logcumsumexp() end end},
+  ["one long recurrence"] = {function() return pn.ones(1 << 23) end,
+    function(v) while true do v:linear_recurrence(pn.tensor(0.5)) end end},
+  ["one long gather"] = {function() return pn.ones(1 << 22), pn.randint(0, 1 << 22, 1 << 22) end,
+    function(v, index) while true do v:gather(1, index) end end},
+  ["a multinomial of many classes"] = {function() return pn.dist.multinomial(1e9, pn.full({1 << 22}, 2.0 ^ -22)) end,
+    function(d) while true do d:sample() end end},
+  ["the text of many axes"] = {function()
+    return pn.ones(1, 1, 1, 1, 1, 1, 1, 1):broadcast_to {7, 7, 7, 7, 7, 7, 7, 7}
+  end, function(v) while true do tostring(v) end end},
+  ["zeros"] = {function() end, function() while true do pn.zeros(1 << 26) end end},
+}
+for name, parts in pairs(long) do
+  add("a long loop: " .. name, function(...) parts[2](...) end)
+  cases[#cases].prepare = parts[1]
+end
+
 -- Every function and method of the core on large tensors, strings and lists.
 local N = 1 << 20
 local numbers = pn.linspace(0.01, 0.99, N)
+collectgarbage()
 local first = {numbers, numbers:reshape(1024, 1024), numbers:reshape(4, 1, 512, 512), text, list,
   pn.ones {1}:broadcast_to {1 << 30}}
 local second = {first[2], pn.arange(N):to "int64", 3}
@@ -265,3 +324,13 @@ add("the inputs of all of these", function()
   local left = first[1]:numel() + first[2]:numel() + first[3]:numel() + first[6]:numel() + second[2]:numel()
   if left ~= 4 * N + (1 << 30) then error "an input was closed or changed on the way" end
 end)
+
+-- prepare(k) makes what run(k) works on: globals, which are no function of the script's library.
+local inputs = table.pack()
+rawset(_G, "prepare", function(k)
+  inputs = table.pack()
+  if cases[k].prepare then collectgarbage() end
+  rawset(_G, "limit", cases[k].prepare and 0.05 or 0.015) -- seconds: long enough to come to the loop
+  if cases[k].prepare then inputs = table.pack(cases[k].prepare()) end
+end)
+rawset(_G, "run", function(k) cases[k].run(table.unpack(inputs, 1, inputs.n)) end)

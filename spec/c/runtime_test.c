@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "inner.h"
 
 /* The thread sanitiser does not see Lua's jumps and loses count of frames: scripts that raise without end are
  * not for it. */
@@ -95,6 +96,7 @@ static pn_runtime *fresh(counter *n, double seconds, uint64_t instructions) {
                            .limits = {MEMORY, .instructions = instructions, .seconds = seconds, .output = 100000}};
   pn_runtime *rt = NULL;
   CHECK_INT(pn_runtime_new(&cfg, &rt), PN_OK);
+  if (rt) give_core(rt);
   return rt;
 }
 

@@ -1,11 +1,13 @@
 /*
 ** save_kill_test.c: a process that is killed while it saves leaves the old file or the new one, whole; what it leaves
-** beside it never stands in the way of a later save.
+** beside it goes with the next save of this file, whoever else is saving it at the time.
 */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -76,18 +78,21 @@ static double value_of(pn_context *c, const char *name) {
   return value;
 }
 
-/* Removes what begins with `prefix`; how many there were. */
-static int sweep(const char *prefix) {
+/* How many names begin with `prefix` and end with `ending`. */
+static int count(const char *prefix, const char *ending, bool removed) {
   int n = 0;
   DIR *d = opendir(folder);
   for (struct dirent *e; d && (e = readdir(d));) {
-    if (strncmp(e->d_name, prefix, strlen(prefix)) != 0) continue;
-    remove(in_folder(e->d_name));
+    if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || !ends_with(e->d_name, ending)) continue;
+    if (removed) remove(in_folder(e->d_name));
     n++;
   }
   if (d) closedir(d);
   return n;
 }
+
+static int sweep(const char *prefix) { return count(prefix, "", true); }
+static int left(const char *name) { return count(name, ".tmp", false); }
 
 static void test_kills(void) {
   uint64_t state = soak_seed();
@@ -107,40 +112,99 @@ static void test_kills(void) {
     written += value > 0;
     CHECK_STATUS(c, save(c, name, 1e6), PN_OK); /* whatever was left behind */
     CHECK(value_of(c, name) == 1e6);
+    CHECK_INT(left("a."), 0); /* is gone */
   }
   CHECK(written > 0); /* some were killed after a first save */
   pn_context_close(c);
   sweep("a.");
 }
 
-/* Leftovers of a process that had our number, even by the hundred, and folders of such names. */
-static void test_leftovers(void) {
-  char name[300];
+/* Saves under one name at the same time, some of which are killed: each that is not succeeds, the file is always whole,
+ * and in the end nothing else is there. */
+static void test_savers(void) {
+  enum { SAVERS = 3, TIMES = 40 };
+  uint64_t state = soak_seed();
+  pid_t savers[SAVERS];
   pn_context *c = pn_context_new(NULL);
-  for (int k = 0; k < 150; k++) {
-    snprintf(name, sizeof name, "%s/a.npy.%ld-%d.tmp", folder, (long)getpid(), k);
+  for (int k = 0; k < SAVERS; k++) {
+    savers[k] = fork();
+    if (savers[k]) continue;
+    pn_context *own = pn_context_new(NULL);
+    for (long n = 1; n <= soak_rounds(TIMES); n++)
+      if (save(own, "s.safetensors", (double)n) != PN_OK) printf("%s\n", pn_context_message(own)), _exit(1);
+    _exit(0);
+  }
+  for (int k = 0; k < 12; k++) {
+    pid_t child = fork();
+    if (child == 0) save_for_ever("s.safetensors", false);
+    nanosleep(&(struct timespec){0, (long)soak_random(&state, 20000000) + 1000000}, NULL);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    CHECK(value_of(c, "s.safetensors") >= 0);
+  }
+  for (int k = 0; k < SAVERS; k++) {
+    int how = -1;
+    waitpid(savers[k], &how, 0);
+    CHECK_INT(how, 0);
+  }
+  CHECK_STATUS(c, save(c, "s.safetensors", 7), PN_OK);
+  CHECK(value_of(c, "s.safetensors") == 7);
+  CHECK_INT(count("s.", "", false), 1);
+  sweep("s.");
+  pn_context_close(c);
+}
+
+/* What stands under names of temporary files: what was left goes, what is held, another's or no file stays. */
+static void test_leftovers(void) {
+  char name[300], held[64];
+  pn_context *c = pn_context_new(NULL);
+  for (int k = 0; k < 40; k++) {
+    snprintf(name, sizeof name, "%s/a.npy.penumbra-%d.tmp", folder, k);
     if (k % 2)
       CHECK(mkdir(name, 0777) == 0);
     else
       write_bytes(name, "left", 4);
   }
+  write_bytes(in_folder("a.np.penumbra-0.tmp"), "other", 5);
+  write_bytes(in_folder("a.npy.penumbra-x.tmp"), "other", 5);
+  snprintf(held, sizeof held, "%s", in_folder("a.npy.penumbra-4.tmp"));
+  int fd = open(held, O_RDONLY);
+  CHECK(flock(fd, LOCK_EX) == 0);
   for (int k = 1; k < 4; k++) {
     CHECK_STATUS(c, save(c, "a.npy", k), PN_OK);
     CHECK(value_of(c, "a.npy") == k);
+    CHECK(access(held, F_OK) == 0);
+    CHECK_INT(left("a.npy.penumbra-"), 20 + 1 + 1); /* folders, the held one, the one of another name */
   }
-  CHECK_INT(sweep("a."), 151);    /* none more was left */
-  memset(name, 'n', sizeof name); /* the longest name that a file can have */
+  close(fd);
+  CHECK_STATUS(c, save(c, "a.npy", 4), PN_OK);
+  CHECK(access(held, F_OK) != 0);
+  CHECK_INT(sweep("a."), 20 + 2 + 1);
+  pn_context_close(c);
+}
+
+/* Two of the longest names that a file can have, alike but for their ends: each has its own. */
+static void test_long_names(void) {
+  char name[300], other[300];
+  pn_context *c = pn_context_new(NULL);
+  memset(name, 'n', sizeof name);
   strcpy(name + 251, ".npy");
+  memcpy(other, name, sizeof name);
+  other[250] = 'm';
   CHECK_STATUS(c, save(c, name, 5), PN_OK);
+  CHECK_STATUS(c, save(c, other, 6), PN_OK);
   CHECK(value_of(c, name) == 5);
-  CHECK_INT(sweep("nnn"), 1);
+  CHECK(value_of(c, other) == 6);
+  CHECK_INT(sweep("nnn"), 2);
   pn_context_close(c);
 }
 
 int main(void) {
   make_folder();
   test_kills();
+  test_savers();
   test_leftovers();
+  test_long_names();
   remove_folder();
   CHECK_DONE();
 }

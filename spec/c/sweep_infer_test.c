@@ -118,7 +118,7 @@ static void misuse(void) {
     pn_tensor *value;
     pn_status status;
   } bad[] = {{"iwea", "log_w", x, PN_MISSING},
-             {NULL, "log_w", x, PN_MISSING},
+             {NULL, "log_w", x, PN_STATE},
              {"iwae", "log_p", x, PN_DOMAIN},
              {"iwae", "log_w", NULL, PN_STATE}};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

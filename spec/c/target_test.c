@@ -239,8 +239,10 @@ static void plans(void) {
   pn_target_free(t);
   CHECK(!pn_target_new(c, density, density, 1, wrong));
   CHECK_FAIL(c, PN_SHAPE, "target: values must be a plan z [3] -> [4]");
-  CHECK(!pn_target_new(c, NULL, NULL, 0, NULL) && !pni_failed(c));
-  CHECK(!pn_target_copy(c, NULL) && !pn_target_sampler(c, NULL, NULL, NULL, NULL) && !pni_failed(c));
+  CHECK(!pn_target_new(c, NULL, NULL, 0, NULL));
+  CHECK_FAIL(c, PN_STATE, "target_new: density must not be NULL");
+  CHECK(!pn_target_copy(c, NULL) && !pn_target_sampler(c, NULL, NULL, NULL, NULL));
+  CHECK_FAIL(c, PN_STATE, "must not be NULL");
   pn_target_free(NULL);
   pn_plan_unref(density);
   pn_scope_close(c, mark);

@@ -7,54 +7,7 @@
 --- A child that dies, or does not end in three minutes, is reported with its seed and its last call. Run it with an
 --- interpreter that sanitisers are built into ($(BUILD)/lua-interpreter).
 
-local options = { seed = 1, seconds = 5, calls = 400 }
-for i = 1, #arg, 2 do
-  local name = arg[i]:match "^%-%-(%a+)$"
-  options[name or error("api: unknown argument " .. arg[i])] = tonumber(arg[i + 1])
-end
-
--- ---- the parent --------------------------------------------------------------------------------------------------
-
-local function read(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read "a" or ""
-  if file then file:close() end
-  return text
-end
-
-local function parent()
-  local lua, script = arg[-1] or "lua5.4", arg[0]
-  local root = io.popen("pwd"):read "l"
-  local folder = os.tmpname()
-  os.remove(folder)
-  assert(os.execute("mkdir -p " .. folder))
-  local function absolute(path) return path:find "/" and path:sub(1, 1) ~= "/" and root .. "/" .. path or path end
-  local paths = os.getenv("LUA_PATH") or ";;"
-  paths = paths:gsub("[^;]+", function(p) return p:sub(1, 1) == "/" and p or root .. "/" .. p end)
-  local started, seed, failed, calls = os.time(), options.seed, 0, 0
-  repeat
-    local line = ("cd %s && rm -f * && LUA_PATH='%s' timeout -k 5 180 %s %s --child %d --calls %d >output 2>&1"):format(
-      folder, paths, absolute(lua), absolute(script), seed, options.calls)
-    local _, _, code = os.execute(line)
-    local log = read(folder .. "/log")
-    calls = calls + select(2, log:gsub("\n", ""))
-    if code ~= 0 then
-      failed = failed + 1
-      local why = code == 124 and " (three minutes)" or ""
-      print(("api: seed %d ended with code %d%s; its last call:"):format(seed, code, why))
-      print(log:match "([^\n]*)\n?$")
-      print(read(folder .. "/output"):sub(-6000))
-      print(("again: %s %s --child %d --calls %d"):format(lua, script, seed, options.calls))
-    end
-    seed = seed + 1
-  until os.time() - started >= options.seconds or failed >= 3
-  os.execute("rm -rf " .. folder)
-  print(("api: %d calls in %d processes, seeds %d to %d"):format(calls, seed - options.seed, options.seed, seed - 1))
-  print(("%d passed, %d failed, 0 skipped"):format(seed - options.seed - failed, failed))
-  os.exit(failed == 0)
-end
-
-if not options.child then parent() end
+local options = dofile(arg[0]:gsub("[^/]*$", "") .. "children.lua") "api"
 
 -- ---- a child -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +79,7 @@ local function chance(p) return random() < p end
 
 local pool = {} -- objects by kind; whatever calls return joins them
 local kinds = { "tensor", "distribution", "bijector", "natural", "layer", "optimiser", "compiled", "generator",
-  "table" }
+  "smc", "filter", "population", "rule", "stream", "table" }
 for _, kind in ipairs(kinds) do pool[kind] = {} end
 
 local function kind_of(value)
@@ -141,6 +94,18 @@ local function keep(value)
   local list = kind and pool[kind]
   if list then list[#list < 24 and #list + 1 or random(#list)] = value end
   return value
+end
+
+--- The objects that stand in fields of a table, as the machine of a filter does.
+local function keep_fields(t)
+  local of = 0
+  pcall(function()
+    for _, x in next, t do
+      of = of + 1
+      if kind_of(x) then keep(x) end
+      if of == 12 then return end
+    end
+  end)
 end
 
 local integers = { -1, 0, 1, 2, 3, 4, 5, 8, 63, 64, 65, 1000, 1 << 31, 1 << 32, 1 << 62, -2, -3, -64, math.mininteger,
@@ -163,6 +128,21 @@ local function list_of(n, make)
 end
 
 local function small() return chance(0.85) and random(0, 4) or one(integers) end
+
+local function one_of_rows(kind)
+  local list = {}
+  for _, row in ipairs(pn.rows()) do
+    if row.kind == kind then list[#list + 1] = row.name end
+  end
+  return list
+end
+local optimisers = one_of_rows "optimiser"
+
+local function new_filter()
+  return pn.smc.filter { num_particles = random(6), init = function(n) return pn.randn { n } end,
+    step = function(x) return x * 0.9 + pn.randn(x:shape()) end,
+    log_weight = function(x, y) return -((x - y) ^ 2) end }
+end
 
 local makers = {
   function() return pn.randn(list_of(random(0, 4), function() return random(0, 4) end)) end,
@@ -191,6 +171,28 @@ local makers = {
   function() return pn.compile(function(a) return a * 2 end) end,
   function() return pn.compile(one { hostile, function(...) return ... end, pn.exp }) end,
   function() return pn.generator(random(9)) end,
+  function()
+    return pn.optim[one(optimisers)]({ pn.param(pn.randn(random(3))), pn.param(pn.randn(2, 2)) }, { lr = 0.1 })
+  end,
+  function()
+    return pn.op { forward = function(a) return a * 2 end, vjp = one { function(g) return g * 2 end, hostile } }
+  end,
+  function() return core.rule.new(one { function(g) return g end, hostile }) end,
+  function()
+    return pn.smc { num_particles = random(5), batch = one { false, { 2 } } or nil, history = chance(0.5) }
+  end,
+  function() return new_filter() end,
+  function() return new_filter():online() end,
+  function()
+    local i = pn.eye(2)
+    return pn.smc.exact_filter { mean = pn.zeros(2), cov = i, a = i, q = i, emission = i, r = i }
+  end,
+  function()
+    local f = pn.compile(function(a) return a:sin():sum() end)
+    f(pn.zeros(3))
+    return core.new_population(f)
+  end,
+  function() return core.new_stream(random(9)) end,
   function() local d = pn.dist.normal(0, 1) d:close() return d end,
 }
 
@@ -377,13 +379,22 @@ local function call(name, f, ...)
     pcall(tostring, results[2])
     return
   end
-  for i = 2, results.n do keep(results[i]) end
+  for i = 2, results.n do
+    keep(results[i])
+    if type(results[i]) == "table" then keep_fields(results[i]) end
+  end
 end
 
 local methods_of = { tensor = "methods", distribution = "distribution_methods", bijector = "bijector_methods",
   natural = "natural_methods", layer = "layer_methods", optimiser = "optimiser_methods" }
 local own = { generator = { "split", "state", "set_state" }, compiled = { "plans", "captures", "forget", "close" },
-  table = { "parameters", "state", "load_state", "kl", "mean", "step", "forward", "named_parameters" } }
+  table = { "parameters", "state", "load_state", "kl", "mean", "step", "forward", "named_parameters", "observe", "run",
+    "smooth", "online", "weigh", "resample", "select", "keep", "paths", "trace", "draw_path", "weights", "reset" },
+  smc = { "resample", "weigh", "get", "restore", "steps", "reset", "trace", "keep", "paths", "nodes", "assign",
+    "close" },
+  filter = { "observe", "run", "mean", "variance", "log_evidence", "effective_sample_size", "steps", "reset", "save",
+    "load", "close" },
+  population = { "evaluate", "close" }, stream = { "add", "count", "close" }, rule = { "close" } }
 for kind, list in pairs(methods_of) do
   own[kind] = {}
   for name in pairs(core[list]) do table.insert(own[kind], name) end
@@ -451,8 +462,44 @@ local operators = {
   function(a) local _ <close> = a end, function(a) return pairs(a)(a) end,
 }
 
+--- What an object says of itself is given back to it (or to another), with one value changed.
+local function round_trip()
+  local x = object(one { "optimiser", "table", "generator", "optimiser" })
+  local name = one { "state", "state", "parameters" }
+  call(name .. " and load_state", function()
+    local state = x[name](x)
+    if type(state) == "table" and chance(0.7) then
+      local fields, n = some_fields(state)
+      if n > 0 then state[fields[2 * random(n // 2) - 1]] = value() end
+    end
+    return (chance(0.8) and x or object "optimiser"):load_state(state)
+  end)
+end
+
+--- A rule's own way: entered, left and applied with what may or may not fit.
+local function by_rule()
+  local n = random(0, 3)
+  local function tensor() return pn.randn(list_of(random(0, 2), function() return random(0, 3) end)) end
+  local inputs = list_of(n + 1, tensor)
+  local rule = core.rule.new(function() end)
+  call("rule", function()
+    local inside = pack(core.rule.enter(rule, inputs[1] + 1, unpack(inputs)))
+    local out = {}
+    for k = 1, n do out[k] = chance(0.9) and inside[k + 2] * inside[1] or value() end
+    core.rule.leave(rule, unpack(out, 1, n))
+  end)
+  if core.capture.going_on() then pcall(core.capture.cancel) end
+  for _ = 1, 3 do
+    if chance(0.5) then inputs[random(#inputs)] = pn.param(object "tensor") end
+    call("rule applied", function()
+      local y = core.rule.apply(rule, unpack(inputs))
+      return y, pn.grad(y:sum(), { inputs[#inputs] })
+    end)
+  end
+end
+
 local function step()
-  local what = random(100)
+  local what = random(106)
   if what <= 25 then
     local name = one(names)
     call(name, functions[name], arguments())
@@ -475,8 +522,12 @@ local function step()
     collectgarbage(one { "generational", "incremental" })
   elseif what <= 98 then
     collectgarbage(one { "collect", "step" })
-  else
+  elseif what <= 100 then
     for _ = 1, 3 do object() end
+  elseif what <= 103 then
+    round_trip()
+  else
+    pcall(by_rule)
   end
   if core.capture.going_on() then pcall(core.capture.cancel) end
   pcall(core.set_no_grad, false)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../src/penumbra.h"
+#include "../c/inner.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -152,6 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                            .limits = generous};
   pn_runtime *rt = NULL;
   if (pn_runtime_new(&cfg, &rt) != PN_OK) abort();
+  give_core(rt);
   if (run(rt, prelude) != PN_OK) fail("prelude", rt, prelude);
   writer w = {.p = data + 4, .end = data + size, .state = 0x9E3779B97F4A7C15u, .out = script};
   for (int i = 0; i < 4; i++) w.state = (w.state ^ data[i]) * 0x100000001B3u;

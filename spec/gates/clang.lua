@@ -5,7 +5,7 @@ local FLAGS = "-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -D_DEFAUL
 
 return function(root)
   if #tool.lines("command -v clang 2>&-") == 0 then return {} end
-  local packages = tool.lines "pkg-config --cflags openblas lapacke zlib libcjson lua5.4 libedit 2>&-"
+  local packages = tool.lines "pkg-config --cflags openblas lapacke zlib lua5.4 libedit 2>&-"
   local flags = FLAGS .. " " .. (packages[1] or "")
   local found = {}
   local command = "cd %s && find src -name '*.c' | LC_ALL=C sort | xargs -n 50 -P 2 clang %s 2>&1"

@@ -4,7 +4,7 @@ local tool = require "spec.gates.tool"
 
 return function(root)
   local found = {}
-  local flags = tool.lines("pkg-config --cflags openblas lapacke zlib libcjson lua5.4 2>/dev/null")[1] or ""
+  local flags = tool.lines("pkg-config --cflags openblas lapacke zlib lua5.4 2>/dev/null")[1] or ""
   local function try(path, compiler)
     -- through -include: a header that declares nothing is fine, an empty program is not
     local ok, out = tool.run("cd %s && echo 'typedef int alone;' | %s -Wall -Wextra -Wpedantic -Werror "

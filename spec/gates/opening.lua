@@ -11,9 +11,9 @@ for name in ([[open openat creat fopen freopen fdopen popen tmpfile mkstemp mkdt
 end
 
 local ALLOWED = {
-  ["file/root.o"] = "open openat fstatat ftruncate unlinkat renameat",
+  ["file/root.o"] = "open openat fdopen fstatat ftruncate unlinkat renameat",
   ["file/sink.o"] = "openat fstatat faccessat renameat unlinkat fchmod realpath", -- in a folder of root.c
-  ["lua/runtime/runtime_io.o"] = "fdopen luaopen_io", -- of root.c's descriptors; the stock library is taken apart
+  ["lua/runtime/runtime_io.o"] = "luaopen_io", -- the stock library is taken apart
   ["lua/runtime/runtime_sandbox.o"] = "luaL_loadfilex luaopen_io luaopen_os luaopen_package", -- granted by flags
   ["lua/core.o"] = "luaL_openlibs", -- of the command
   ["lua/runtime/runtime_array.o"] = "luaL_loadfilex", -- the host's own script

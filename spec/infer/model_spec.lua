@@ -170,7 +170,7 @@ describe("a model", function()
     m:parameters()[1]:set(pn.tensor(5))
     m:load_state(state)
     near(m:param "s", 2)
-    assert.matches("load_state: 's' must be a tensor of shape %[%]", message_of(m.load_state, m, {}))
+    assert.matches("load_state: .*'s' is missing", message_of(m.load_state, m, {}))
   end)
 end)
 

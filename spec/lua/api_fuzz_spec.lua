@@ -23,3 +23,16 @@ describe("the fuzzer of the Lua API", function()
     assert(text:find("--child 3 --calls 50", 1, true), text)
   end)
 end)
+
+describe("the fuzzer of objects with changed fields", function()
+  it("finds no call that ends the process", function()
+    local command = ("LUA_PATH='%s' %s spec/fuzz/fields.lua --seed 1 --seconds 2 --calls 150 2>&1"):format(package.path,
+      os.getenv "LUA" or "lua5.4")
+    local pipe = assert(io.popen(command))
+    local text = pipe:read "a"
+    assert(pipe:close(), text)
+    local calls = tonumber(text:match "fields: (%d+) calls")
+    assert(calls and calls >= 100, text)
+    assert(text:find "%d+ passed, 0 failed", text)
+  end)
+end)

@@ -134,7 +134,7 @@ describe("a set of series", function()
     for text, why in pairs { ['{"start": "2024-01-01"}'] = "object 1 has no target",
       ['{"target": ["x"]}'] = "object 1 has a target that is no list of numbers",
       ['{"target": [1], "start": "soon"}'] = "object 1 has a start that is no date, 'soon'",
-      ['{"target": [1]} {"target": [1]}'] = "is no JSON: at byte 16", ["\n"] = "holds no series" } do
+      ['{"target": [1]} {"target": [1]}'] = "is no JSON: at byte 17", ["\n"] = "holds no series" } do
       local set, said, kind = pn.data.gluonts(written(text))
       assert.same({ nil, "format" }, { set, kind })
       assert.matches(why, said, 1, true)

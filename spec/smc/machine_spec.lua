@@ -1,5 +1,6 @@
 -- The step machine: weights and evidence, gradients through it, captures, its tree and its trace.
 local pn = require "penumbra"
+local machine = require "penumbra.smc.machine"
 local golden = dofile "spec/golden/smc/resampling.lua"
 
 local inf = math.huge
@@ -201,7 +202,7 @@ describe("gradients through the machine", function()
     s:weigh(w * 2)
     assert.is_nil(s:ancestor_log_prob())
     local a = s:resample()
-    local want = s.core:get("weighed"):slice(1, 1, 4):take(1, a)
+    local want = machine.core_of(s):get("weighed"):slice(1, 1, 4):take(1, a)
     assert.same(want:totable(), s:ancestor_log_prob():totable())
     assert.is_truthy(pn.grad(s:ancestor_log_prob():sum(), { w })[1])
   end)
@@ -212,11 +213,11 @@ describe("a captured step", function()
     local n = 50
     local function step(x, weighed, y)
       local s = pn.smc { num_particles = n, threshold = 0.5 }
-      s.core:restore(weighed)
+      machine.core_of(s):restore(weighed)
       local a = s:resample()
       x = s:select(x, a) * 0.9 + pn.randn { n } * 0.5
       local e = s:weigh(-(x - y):square())
-      return x, s.core:get "weighed", e
+      return x, machine.core_of(s):get "weighed", e
     end
     local compiled = pn.compile(step)
     local function run(f)
@@ -224,7 +225,7 @@ describe("a captured step", function()
       local x = pn.randn { n }
       local s = pn.smc { num_particles = n, threshold = 0.5 }
       s:weigh(-(x * x))
-      local weighed, total = s.core:get "weighed", {}
+      local weighed, total = machine.core_of(s):get "weighed", {}
       for t = 1, 30 do
         local e
         x, weighed, e = f(x, weighed, pn.tensor(t % 5 * 0.7))
@@ -297,6 +298,7 @@ describe("the tree of ancestors", function()
     assert.error_matches(function() t:keep(pn.zeros { 4 }) end, "keep: state must be %[3, B...")
     t:keep(pn.zeros { 3 })
     assert.error_matches(function() t:keep(pn.zeros { 3, 2 }) end, "as it was first, %[3%], got %[3, 2%]")
-    assert.error_matches(function() t:paths(pn.tensor({ 3 }, { dtype = "int64" })) end, "from 0 to 2")
+    assert.error_matches(function() t:paths(pn.tensor({ 3 }, { dtype = "int64" })) end,
+      "particles must lie in 0 to 2, got 3")
   end)
 end)

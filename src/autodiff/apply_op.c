@@ -97,7 +97,7 @@ static const pni_attr no_attr; /* of calls without one */
 static pn_status record(pn_context *c, const pni_call *call, pn_tensor *y) {
   const pni_attr *a = call->attr;
   if (a != &no_attr) {
-    size_t bytes = offsetof(pni_attr, i) + (size_t)a->ni * sizeof a->i[0];
+    size_t bytes = offsetof(pni_attr, i) + (size_t)pni_times(a->ni, sizeof a->i[0]);
     y->attr = pni_alloc(c, bytes);
     if (!y->attr) return c->status;
     memcpy(y->attr, a, bytes);

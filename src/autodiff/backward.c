@@ -72,6 +72,23 @@ static bool begun(const pn_context *c, const sweep *s, const pn_tensor *y) {
   return sum && c->no_grad && !c->recorder && sum->refs == 1 && sum->storage->refs == 1 && pni_is_contiguous(sum);
 }
 
+static bool is_like(const pn_tensor *d, const pn_tensor *in) {
+  return d->dtype == in->dtype && d->ndim == in->ndim &&
+         memcmp(d->shape, in->shape, (size_t)in->ndim * sizeof *in->shape) == 0;
+}
+
+/* The same numbers in other axes, or one for all. */
+static bool repeats(const pn_tensor *d, const pn_tensor *in) {
+  return d->dtype == in->dtype && (d->numel == in->numel || d->numel == 1) && !is_like(d, in);
+}
+
+static pn_status refuse_gradient(pn_context *c, const pn_tensor *y, const pn_tensor *d, const pn_tensor *in) {
+  char s[160], t[160];
+  return pni_fail(c, PN_SHAPE, "%s: its gradient must be %s %s as the input is, got %s %s", y->op->name,
+                  pn_dtype_name((pn_dtype)in->dtype), pni_shape_text(in->ndim, in->shape, s),
+                  pn_dtype_name((pn_dtype)d->dtype), pni_shape_text(d->ndim, d->shape, t));
+}
+
 static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
   pn_tensor *all[PNI_OP_INPUTS];
   bool wanted[PNI_OP_INPUTS], together = y->op->vjps && c->no_grad && y->nin <= PNI_OP_INPUTS;
@@ -81,6 +98,7 @@ static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
   for (int k = 0; together && k < y->nin; k++) {
     const pn_tensor *in = y->in[k].t;
     wanted[k] = in->flags & PNI_REQUIRES_GRAD && s->needed[in->mark - 1];
+    all[k] = NULL;
   }
   if (together && y->op->vjps(c, y, g, wanted, all)) return c->status;
   for (int k = 0; k < y->nin; k++) {
@@ -88,8 +106,9 @@ static pn_status through(pn_context *c, sweep *s, pn_tensor *y, pn_tensor *g) {
     if (!(in->flags & PNI_REQUIRES_GRAD) || !s->needed[in->mark - 1]) continue;
     if (k && y->op->flags & PNI_OP_ASIDE && s->needed[in->mark - 1] != 2) continue;
     pn_tensor *d = together ? all[k] : y->op->vjp(c, y, g, k);
-    if (d && y->op->flags & PNI_OP_ELEMENTWISE) d = pni_sum_to(c, d, in);
+    if (d && (y->op->flags & PNI_OP_ELEMENTWISE || repeats(d, in))) d = pni_sum_to(c, d, in);
     if (!d) return c->status ? c->status : pni_fail(c, PN_MISSING, "%s: has no derivative", y->op->name);
+    if (!is_like(d, in)) return refuse_gradient(c, y, d, in);
     if (accumulate(c, s, in->mark - 1, d)) return c->status;
   }
   return PN_OK;
@@ -138,7 +157,7 @@ static pn_status sweep_start(pn_context *c, sweep *s, pn_tensor *y) {
                     "backward: y does not depend on a parameter (made under no_grad, of constants, or through whole "
                     "numbers or truth values, which have no gradient?)");
   if (pni_topological(c, y, &s->order)) return c->status;
-  s->grad = pni_calloc(c, (size_t)s->order.n * sizeof *s->grad);
+  s->grad = pni_calloc_array(c, s->order.n, sizeof *s->grad);
   s->needed = pni_calloc(c, (size_t)s->order.n);
   pni_slice_parts_open(c, &s->parts, s->order.n);
   return c->status;
@@ -183,6 +202,7 @@ static pn_status check_inputs(pn_context *c, int n, pn_tensor *const *x) {
 }
 
 pn_status pn_grad(pn_context *c, pn_tensor *y, int n, pn_tensor *const *x, int create_graph, pn_tensor **out) {
+  if (!PNI_LISTED(c, "grad", n, x, out)) return c->status;
   sweep s = {0};
   int old = create_graph ? c->no_grad : pn_set_no_grad(c, 1);
   if (check_inputs(c, n, x) == PN_OK && sweep_start(c, &s, y) == PN_OK) {

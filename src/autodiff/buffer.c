@@ -12,7 +12,7 @@ static pn_status refuse_inside(pn_context *c, const char *what) {
 }
 
 pn_tensor *pn_buffer(pn_context *c, pn_tensor *t) {
-  if (!t || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "buffer", t)) return NULL;
   if (!pni_is_float(t)) {
     pni_fail(c, PN_DTYPE, "buffer: tensor must be float64 or float32, got %s", pn_dtype_name((pn_dtype)t->dtype));
     return NULL;
@@ -29,7 +29,7 @@ pn_tensor *pn_buffer(pn_context *c, pn_tensor *t) {
   return pni_scoped(c, b);
 }
 
-int pn_tensor_is_buffer(const pn_tensor *t) { return (t->flags & PNI_BUFFER) != 0; }
+int pn_tensor_is_buffer(const pn_tensor *t) { return t ? (t->flags & PNI_BUFFER) != 0 : 0; }
 
 /* ---- carry: in are y, the buffer and the value; attr r[0] is the rate ---- */
 
@@ -51,7 +51,7 @@ static pn_tensor *vjp_carry(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 pn_tensor *pn_with_update(pn_context *c, pn_tensor *y, pn_tensor *buffer, pn_tensor *value, double rate) {
-  if (!y || !value || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "with_update", y, value)) return NULL;
   if (!buffer || !(buffer->flags & PNI_BUFFER)) {
     pni_fail(c, PN_STATE, "with_update: buffer must be what pn_buffer made");
     return NULL;
@@ -95,9 +95,9 @@ static int64_t pick(pni_nodes *order) {
 }
 
 static pn_status fill(pn_context *c, pni_updates *u, int64_t n, pn_tensor *const *node) {
-  u->buffer = pni_calloc(c, (size_t)n * sizeof *u->buffer);
-  u->value = pni_calloc(c, (size_t)n * sizeof *u->value);
-  u->rate = pni_calloc(c, (size_t)n * sizeof *u->rate);
+  u->buffer = pni_calloc_array(c, n, sizeof *u->buffer);
+  u->value = pni_calloc_array(c, n, sizeof *u->value);
+  u->rate = pni_calloc_array(c, n, sizeof *u->rate);
   u->n = u->buffer && u->value && u->rate ? (int)n : 0;
   if (u->n < n) { /* sizes are told by n, so what there is goes now */
     pni_free(c, u->buffer, (size_t)n * sizeof *u->buffer);

@@ -89,7 +89,7 @@ static bool breaks(pn_context *c, pn_tensor *t, pn_tensor *g, int *which) {
 }
 
 static bool cause_in_gradients(pn_context *c, const pni_nodes *l, char *buf) {
-  pn_tensor **g = pni_calloc(c, (size_t)l->n * sizeof *g);
+  pn_tensor **g = pni_calloc_array(c, l->n, sizeof *g);
   bool found = false;
   size_t mark = pn_scope_open(c);
   int old = pn_set_no_grad(c, 0); /* some vjps differentiate what they compute */

@@ -6,7 +6,7 @@
 #include "op/op.h"
 
 pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
-  if (!t || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "param", t)) return NULL;
   if (!pni_is_float(t)) {
     pni_fail(c, PN_DTYPE, "param: tensor must be float64 or float32, got %s", pn_dtype_name((pn_dtype)t->dtype));
     return NULL;
@@ -24,7 +24,7 @@ pn_tensor *pn_param(pn_context *c, pn_tensor *t) {
   return pni_scoped(c, p);
 }
 
-int pn_tensor_requires_grad(const pn_tensor *t) { return (t->flags & PNI_REQUIRES_GRAD) != 0; }
+int pn_tensor_requires_grad(const pn_tensor *t) { return t ? (t->flags & PNI_REQUIRES_GRAD) != 0 : 0; }
 pn_status pn_tensor_set_requires_grad(pn_context *c, pn_tensor *t, int on) {
   if (pni_failed(c)) return c->status;
   if (!t) return pni_fail(c, PN_STATE, "requires_grad: x must be a tensor, got NULL");
@@ -43,10 +43,11 @@ pn_status pn_tensor_set_requires_grad(pn_context *c, pn_tensor *t, int on) {
   return PN_OK;
 }
 
-int pn_tensor_is_param(const pn_tensor *t) { return (t->flags & PNI_PARAM) != 0; }
-pn_tensor *pn_tensor_grad(const pn_tensor *t) { return t->grad; }
+int pn_tensor_is_param(const pn_tensor *t) { return t ? (t->flags & PNI_PARAM) != 0 : 0; }
+pn_tensor *pn_tensor_grad(const pn_tensor *t) { return t ? t->grad : NULL; }
 
 void pn_tensor_clear_grad(pn_tensor *t) {
+  if (!t) return;
   pn_tensor_unref(t->grad);
   t->grad = NULL;
 }

@@ -47,9 +47,20 @@ static void shard(void *data, int64_t begin, int64_t end) {
 }
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  const pni_random_source *s = source_of(call);
+  char text[160];
   *out = (pni_spec){.dtype = (int)call->attr->i[DTYPE], .ndim = call->attr->ni - SHAPE};
   memcpy(out->shape, call->attr->i + SHAPE, (size_t)out->ndim * sizeof *out->shape);
+  for (int k = 0; k < s->nin; k++) {
+    const pn_tensor *t = call->in[k];
+    int lead = out->ndim - s->out_rank, n = t->ndim - s->rank[k];
+    bool fits = t->dtype == PN_FLOAT64 && n >= 0 && n <= lead;
+    bool one = fits && product(n, t->shape) == 1;
+    fits = fits && (one || memcmp(t->shape, out->shape + lead - n, (size_t)n * sizeof *t->shape) == 0);
+    if (!fits)
+      return pni_fail(c, PN_SHAPE, "%s: input %d must be float64 and end as the result, got %s %s", s->name, k + 1,
+                      pn_dtype_name((pn_dtype)t->dtype), pni_shape_text(t->ndim, t->shape, text));
+  }
   return PN_OK;
 }
 
@@ -57,9 +68,11 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   const pni_random_source *s = source_of(call);
   work w = {.s = s, .dtype = out->dtype, .out = pni_data(out)};
   w.d.at = (pni_philox){(uint64_t)call->attr->i[KEY], (uint64_t)call->attr->i[POSITION]};
-  int lead = out->ndim - s->out_rank;
-  for (int k = 0; k < s->nin; k++) {
-    const pn_tensor *t = call->in[k];
+  pn_tensor *in[PNI_SOURCE_INPUTS] = {NULL};
+  int lead = out->ndim - s->out_rank, given = 0;
+  while (given < s->nin && (in[given] = pni_contiguous(c, call->in[given]))) given++;
+  for (int k = 0; k < given; k++) {
+    const pn_tensor *t = in[k];
     int n = t->ndim - s->rank[k];
     w.d.in[k] = pni_data(t);
     w.d.period[k] = product(n, t->shape);
@@ -67,7 +80,9 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   }
   w.d.out_width = product(s->out_rank, out->shape + lead);
   w.d.out = s->rows ? w.out : NULL;
-  return pni_parallel(c, product(lead, out->shape), s->rows ? 64 : GRAIN, shard, &w);
+  if (given == s->nin) pni_parallel(c, product(lead, out->shape), s->rows ? 64 : GRAIN, shard, &w);
+  while (given-- > 0) pn_tensor_unref(in[given]);
+  return c->status;
 }
 
 static const pni_op draw = {

@@ -2,7 +2,7 @@
 ** slice_parts.c: joining the gradients of slices.
 */
 #include "slice_parts.h"
-#include <stdlib.h>
+#include "../base/sort.h"
 
 pn_status pni_slice_parts_open(pn_context *c, pni_slice_parts *p, int64_t nodes) {
   *p = (pni_slice_parts){.last = pni_alloc_array(c, nodes, sizeof *p->last), .nodes = nodes};
@@ -133,8 +133,7 @@ pn_tensor *pni_slice_parts_join(pn_context *c, pni_slice_parts *p, int64_t at) {
   pni_slice_part *v = n ? pni_alloc_array(c, n, sizeof *v) : NULL;
   if (!v) return NULL;
   list(p, last, v, n);
-  qsort(v, (size_t)n, sizeof *v, compare);
-  int64_t places = merge(c, v, n);
+  int64_t places = pni_sort(c, v, n, sizeof *v, compare) == PN_OK ? merge(c, v, n) : 0;
   if (places < 2) list(p, last, v, n);
   pn_tensor *sum = pni_failed(c) ? NULL : places < 2 ? added(c, v, n) : joined(c, v, places);
   pni_free(c, v, (size_t)n * sizeof *v);

@@ -1,5 +1,5 @@
 /*
-** context.c: creation and end of a context, its error slot and cancellation.
+** context.c: creation and end of a context and of its children, its error slot and cancellation.
 ** A closed context stays as a zombie until its last object dies (as sqlite3_close_v2 does), so hosts
 ** with a collector may release things in any order.
 */
@@ -31,20 +31,32 @@ static int processors(void) {
   return n < 1 ? 1 : n > PNI_MAX_THREADS ? PNI_MAX_THREADS : (int)n;
 }
 
-pn_context *pn_context_new(const pn_context_config *config) {
-  pn_context_config cfg = {0};
-  if (config) cfg = *config;
-  pn_allocator allocate = cfg.allocate ? cfg.allocate : pni_default_allocate;
-  pn_context *c = allocate(cfg.allocator_data, NULL, 0, sizeof *c);
+/* A context of one thread with the generator of seed 0. */
+static pn_context *create(pn_allocator allocate, void *data) {
+  pn_context *c = allocate(data, NULL, 0, sizeof *c);
   if (!c) return NULL;
   memset(c, 0, sizeof *c);
   c->allocate = allocate;
-  c->allocator_data = cfg.allocator_data;
+  c->allocator_data = data;
+  c->num_threads = 1;
+  atomic_init(&c->lent, 0);
+  atomic_init(&c->peak, 0);
+  atomic_init(&c->own_stop.cancelled, 0);
+  atomic_init(&c->left_out, 0);
+  c->stop = &c->own_stop;
+  c->next_id = 1;
+  c->rng.state.key = pni_seed_key(0);
+  return c;
+}
+
+pn_context *pn_context_new(const pn_context_config *config) {
+  pn_context_config cfg = {0};
+  if (config) cfg = *config;
+  pn_context *c = create(cfg.allocate ? cfg.allocate : pni_default_allocate, cfg.allocator_data);
+  if (!c) return NULL;
   c->limit = cfg.memory_limit;
   c->pool_limit = cfg.pool_limit == 0 ? (size_t)256 << 20 : cfg.pool_limit == PN_NO_POOL ? 0 : cfg.pool_limit;
   c->num_threads = cfg.threads <= 0 ? processors() : cfg.threads < PNI_MAX_THREADS ? cfg.threads : PNI_MAX_THREADS;
-  atomic_init(&c->cancelled, 0);
-  c->next_id = 1;
   pni_blas_single_thread();
   c->rng.state.key = pni_seed_key(cfg.seed);
   const char *level = pni_cpu_refused();
@@ -53,12 +65,25 @@ pn_context *pn_context_new(const pn_context_config *config) {
   return c;
 }
 
+/* A child leaves its parent's list and account. */
+static void leave(pn_context *c) {
+  pn_context **at = &c->parent->children;
+  while (*at != c) at = &(*at)->sibling;
+  *at = c->sibling;
+  pni_discharge(c, sizeof *c);
+}
+
+static void release(pn_context *c) {
+  if (c->parent) leave(c);
+  c->allocate(c->allocator_data, c, sizeof *c, 0);
+}
+
 static void destroy(pn_context *c) {
   pni_threads_free(c);
   pni_free(c, c->scope, c->scope_cap * sizeof *c->scope);
   c->scope = NULL;
   pn_context_trim(c);
-  c->allocate(c->allocator_data, c, sizeof *c, 0);
+  release(c);
 }
 
 void pn_context_close(pn_context *c) {
@@ -69,10 +94,51 @@ void pn_context_close(pn_context *c) {
 }
 
 void pni_context_end(pn_context *c) {
+  while (c->children) pni_context_end(c->children);
   pni_threads_free(c);
   pni_release_all(c);
-  c->allocate(c->allocator_data, c, sizeof *c, 0);
+  release(c);
 }
+
+/* ---- children ---- */
+
+/* What waits in pools is out of a child's reach but for its own: where it is much of the limit, all of it goes back. */
+static void make_room(pn_context *c) {
+  size_t waits = c->pooled;
+  for (const pn_context *child = c->children; child; child = child->sibling) waits += child->pooled;
+  if (c->limit && waits > c->limit / 8) pn_context_trim(c);
+}
+
+pn_context *pni_context_child(pn_context *c) {
+  make_room(c);
+  bool alone = c->num_threads == 1;
+  pn_context *child = create(alone ? c->allocate : pni_default_allocate, alone ? c->allocator_data : NULL);
+  if (child) child->parent = c;
+  if (!child || !pni_charge(child, sizeof *child)) {
+    if (child) child->allocate(child->allocator_data, child, sizeof *child, 0);
+    pni_fail(c, PN_NOMEM, "out of memory: a context of %zu bytes asked for", sizeof *child);
+    return NULL;
+  }
+  child->stop = c->stop;
+  child->sibling = c->children;
+  c->children = child;
+  child->pool_limit = c->pool_limit;
+  memcpy(child->pace, c->pace, sizeof c->pace);
+  return child;
+}
+
+pn_status pni_parallel_children(pn_context *c, const pn_context *child, int64_t n, pni_shard body, void *data) {
+  make_room(c);
+  return pni_parallel(c, n, child->allocate == pni_default_allocate ? 1 : n, body, data);
+}
+
+pn_status pni_child_failed(pn_context *c, const pn_context *child, pn_status status) {
+  if (status == PN_CANCELLED && pni_check_cancel(c)) return c->status;
+  const char *why = pn_context_message(child);
+  return pni_fail(c, status, "%s", why[0] ? why : pn_status_name(status));
+}
+
+/* ---- the error slot ---- */
 
 void pni_object_died(pn_context *c) {
   c->objects--;
@@ -106,8 +172,21 @@ pn_status pni_fail(pn_context *c, pn_status status, const char *format, ...) {
   return status;
 }
 
-void pn_context_cancel(pn_context *c) { atomic_store_explicit(&c->cancelled, 1, memory_order_relaxed); }
-void pn_context_uncancel(pn_context *c) { atomic_store_explicit(&c->cancelled, 0, memory_order_relaxed); }
+/* The word at `place` of "x, index": an argument's name. */
+bool pni_refuse_null(pn_context *c, const char *where, int64_t n, const char *names, size_t place) {
+  for (; place > 0; place--) names = strchr(names, ',') + 2;
+  int length = (int)strcspn(names, ",");
+  if (n < 0)
+    pni_fail(c, PN_DOMAIN, "%s: length of %.*s must not be negative, got %lld", where, length, names, (long long)n);
+  else
+    pni_fail(c, PN_STATE, "%s: %.*s must not be NULL", where, length, names);
+  return false;
+}
+
+/* ---- cancellation ---- */
+
+void pn_context_cancel(pn_context *c) { atomic_store_explicit(&c->stop->cancelled, 1, memory_order_relaxed); }
+void pn_context_uncancel(pn_context *c) { atomic_store_explicit(&c->stop->cancelled, 0, memory_order_relaxed); }
 
 int64_t pni_now(void) {
   struct timespec t;
@@ -117,11 +196,12 @@ int64_t pni_now(void) {
 
 void pn_context_set_deadline(pn_context *c, double seconds) {
   /* a century is no limit, and fits the clock */
-  c->deadline = seconds > 0 && seconds < 3e9 ? pni_now() + (int64_t)(seconds * 1e9) : 0;
+  c->stop->deadline = seconds > 0 && seconds < 3e9 ? pni_now() + (int64_t)(seconds * 1e9) : 0;
 }
 
 pn_status pni_check_cancel(pn_context *c) {
-  if (atomic_load_explicit(&c->cancelled, memory_order_relaxed)) return pni_fail(c, PN_CANCELLED, "interrupted");
-  if (c->deadline && pni_now() > c->deadline) return pni_fail(c, PN_CANCELLED, "time limit reached");
-  return PN_OK;
+  bool left_out = atomic_exchange_explicit(&c->left_out, 0, memory_order_relaxed);
+  if (pni_is_cancelled(c)) return pni_fail(c, PN_CANCELLED, "interrupted");
+  if (pni_stop_due(c->stop)) return pni_fail(c, PN_CANCELLED, "time limit reached");
+  return left_out ? pni_fail(c, PN_CANCELLED, "interrupted") : c->status;
 }

@@ -13,7 +13,7 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
-#include "context.h"
+#include "span.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -99,8 +99,7 @@ static void release(pn_context *c, void *block) {
   else
     c->blocks = next;
   UNPOISON(p - distance, cost);
-  c->allocate(c->allocator_data, p - distance, cost, 0);
-  c->held -= cost;
+  pni_reallocate(c, p - distance, cost, 0);
 }
 
 void pni_release_all(pn_context *c) {
@@ -123,34 +122,101 @@ static void push(pn_context *c, int k, void *block) {
   POISON(block, class_size(k));
 }
 
+/* Only a context's own thread trims it, which waits while children work in others. */
 void pn_context_trim(pn_context *c) {
   for (int k = 0; k < PNI_POOL_CLASSES; k++)
     while (c->pool[k]) release(c, pop(c, k));
   c->pooled = 0;
+  for (pn_context *child = c->children; child; child = child->sibling) pn_context_trim(child);
+}
+
+/* ---- the account: of a context and its children together. A child's bytes are put on it by the thread in which the
+ * child works; the parent's own numbers stand still meanwhile. ---- */
+
+static pn_context *root_of(pn_context *c) {
+  while (c->parent) c = c->parent;
+  return c;
+}
+
+static size_t in_use(const pn_context *c) {
+  return c->held - c->pooled + atomic_load_explicit(&c->lent, memory_order_relaxed);
+}
+
+static void note_peak(pn_context *c, size_t used) {
+  size_t peak = atomic_load_explicit(&c->peak, memory_order_relaxed);
+  while (used > peak &&
+         !atomic_compare_exchange_weak_explicit(&c->peak, &peak, used, memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
+
+/* Is there room for n bytes beside `lent` of children? */
+static bool fits(const pn_context *root, size_t lent, size_t n) {
+  return !root->limit || (n <= root->limit && root->held + lent <= root->limit - n);
+}
+
+/* Puts n bytes on the account, if they fit; *used is what is in use then. */
+static bool take(pn_context *c, size_t n, size_t *used) {
+  pn_context *root = root_of(c);
+  size_t lent = atomic_load_explicit(&root->lent, memory_order_relaxed);
+  do {
+    if (!fits(root, lent, n)) return false;
+  } while (c != root && !atomic_compare_exchange_weak_explicit(&root->lent, &lent, lent + n, memory_order_relaxed,
+                                                               memory_order_relaxed));
+  c->held += n;
+  *used = root->held - root->pooled + lent + (c == root ? 0 : n);
+  return true;
+}
+
+static bool charge(pn_context *c, size_t n, size_t *used) {
+  if (take(c, n, used)) return true;
+  pn_context_trim(c);
+  return take(c, n, used);
+}
+
+bool pni_charge(pn_context *c, size_t n) {
+  size_t used;
+  if (!charge(c, n, &used)) return false;
+  note_peak(root_of(c), used);
+  return true;
+}
+
+void pni_discharge(pn_context *c, size_t n) {
+  pn_context *root = root_of(c);
+  c->held -= n;
+  if (c != root) atomic_fetch_sub_explicit(&root->lent, n, memory_order_relaxed);
+}
+
+void *pni_reallocate(pn_context *c, void *block, size_t old, size_t new) {
+  size_t used = 0;
+  if (new > old && !charge(c, new - old, &used)) return NULL;
+  void *p = c->allocate(c->allocator_data, block, old, new);
+  if (!p && new && (c->pooled || c->children)) {
+    pn_context_trim(c);
+    p = c->allocate(c->allocator_data, block, old, new);
+  }
+  if (new <= old) {
+    pni_discharge(c, old - new);
+    return new && !p ? block : p;
+  }
+  if (p)
+    note_peak(root_of(c), used);
+  else
+    pni_discharge(c, new - old);
+  return p;
 }
 
 static void *fresh(pn_context *c, int k) {
   size_t cost = class_cost(k);
-  if (c->limit && c->held + cost > c->limit) {
-    pn_context_trim(c);
-    if (c->held + cost > c->limit) return NULL;
-  }
   c->requests++;
-  unsigned char *raw = c->allocate(c->allocator_data, NULL, 0, cost);
-  if (!raw && c->pooled) {
-    pn_context_trim(c);
-    raw = c->allocate(c->allocator_data, NULL, 0, cost);
-  }
-  if (!raw) return NULL;
+  unsigned char *raw = pni_reallocate(c, NULL, 0, cost);
   size_t distance = ALIGN - ((uintptr_t)raw & (ALIGN - 1)); /* 16 .. 64, as malloc aligns to 16 */
-  if (distance < sizeof(link)) {
-    c->allocate(c->allocator_data, raw, cost, 0);
+  if (!raw || distance < sizeof(link)) {
+    if (raw) pni_reallocate(c, raw, cost, 0);
     return NULL;
   }
   POISON(raw, cost);
   UNPOISON(link_of((uintptr_t)raw + distance), sizeof(link));
   enlist(c, raw + distance, distance, k);
-  c->held += cost;
   return raw + distance;
 }
 
@@ -165,29 +231,36 @@ void *pni_alloc(pn_context *c, size_t n) {
   if (block) {
     c->pooled -= cost;
   } else if (!(block = fresh(c, k))) {
-    pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n, c->held - c->pooled,
-             c->limit);
+    const pn_context *root = root_of(c);
+    pni_fail(c, PN_NOMEM, "out of memory: %zu bytes asked for, %zu in use, limit %zu", n, in_use(root), root->limit);
     return NULL;
   }
   UNPOISON(block, n);
   POISON((char *)block + n, class_size(k) - n);
   c->allocated += cost;
-  if (c->held - c->pooled > c->peak) c->peak = c->held - c->pooled;
+  note_peak(c, in_use(c));
   return block;
 }
 
 void *pni_calloc(pn_context *c, size_t n) {
   void *block = pni_alloc(c, n);
-  if (block) memset(block, 0, n);
-  return block;
+  if (!block || pni_clear(c, block, n) == PN_OK) return block;
+  pni_free(c, block, n);
+  return NULL;
 }
 
 void *pni_alloc_array(pn_context *c, int64_t count, size_t size) {
-  if (count < 0 || (size && (uint64_t)count > ((uint64_t)1 << 44) / size)) {
+  if (count < 0 || (uint64_t)count > ((uint64_t)1 << 44) / (size ? size : 1)) {
     pni_fail(c, PN_NOMEM, "out of memory: %lld items of %zu bytes asked for", (long long)count, size);
     return NULL;
   }
   return pni_alloc(c, (size_t)count * size);
+}
+
+void *pni_calloc_array(pn_context *c, int64_t count, size_t size) {
+  void *block = pni_alloc_array(c, count, size);
+  if (block) memset(block, 0, (size_t)count * size);
+  return block;
 }
 
 void pni_free(pn_context *c, void *block, size_t n) {
@@ -203,12 +276,12 @@ void pni_free(pn_context *c, void *block, size_t n) {
 }
 
 size_t pn_context_memory(const pn_context *c, size_t *peak) {
-  if (peak) *peak = c->peak;
-  return c->held - c->pooled;
+  if (peak) *peak = atomic_load_explicit(&c->peak, memory_order_relaxed);
+  return in_use(c);
 }
 
 /* What waits for reuse counts as held, so that it cannot be handed out beyond the limit. */
 void pn_context_set_memory_limit(pn_context *c, size_t bytes) {
   c->limit = bytes;
-  if (bytes && c->held > bytes) pn_context_trim(c);
+  if (!fits(c, atomic_load_explicit(&c->lent, memory_order_relaxed), 0)) pn_context_trim(c);
 }

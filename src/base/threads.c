@@ -41,8 +41,7 @@ struct pni_threads {
   void *data;
   int64_t total, grain;
   atomic_llong next;     /* first item nobody took */
-  atomic_int *cancelled; /* NULL: the current job is done whatever happens */
-  int64_t deadline;      /* of the current job, 0: none */
+  const pni_stop *until; /* NULL: the current job is done whatever happens */
 };
 
 static inline void relax(void) {
@@ -55,8 +54,7 @@ static inline void relax(void) {
 
 static void drain(pni_threads *p) {
   for (;;) {
-    if (p->cancelled && atomic_load_explicit(p->cancelled, memory_order_relaxed)) return;
-    if (p->deadline && pni_now() > p->deadline) return;
+    if (p->until && (pni_stop_asked(p->until) || pni_stop_due(p->until))) return;
     int64_t begin = atomic_fetch_add(&p->next, p->grain);
     if (begin >= p->total) return;
     int64_t end = begin + p->grain < p->total ? begin + p->grain : p->total;
@@ -135,7 +133,7 @@ static void start_workers(pni_threads *p) {
 static pni_threads *pool(pn_context *c) {
   if (c->threads || c->num_threads < 2) return c->threads;
   size_t room = (size_t)c->num_threads - 1;
-  size_t bytes = sizeof(pni_threads) + room * sizeof(pthread_t);
+  size_t bytes = sizeof(pni_threads) + (size_t)pni_times((int64_t)room, sizeof(pthread_t));
   bool pending = pni_failed(c);
   pni_threads *p = pni_calloc(c, bytes);
   if (!p) { /* the caller can do without */
@@ -186,10 +184,9 @@ pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, 
       if (begin && pni_check_cancel(c)) return c->status;
       body(data, begin, begin + grain < n ? begin + grain : n);
     }
-    return PN_OK;
+    return atomic_load_explicit(&c->left_out, memory_order_relaxed) ? pni_check_cancel(c) : PN_OK;
   }
-  p->cancelled = &c->cancelled;
-  p->deadline = c->deadline;
+  p->until = c->stop;
   deal(p, n, grain, body, data);
   /* a shard that was left out stays one, whoever has withdrawn the cancellation since */
   pn_status s = pni_check_cancel(c);
@@ -199,8 +196,7 @@ pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, 
 void pni_parallel_whole(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data) {
   pni_threads *p = n < 2 * grain ? NULL : pool(c);
   if (p && p->n > 0) {
-    p->cancelled = NULL;
-    p->deadline = 0;
+    p->until = NULL;
     deal(p, n, grain, body, data);
     return;
   }

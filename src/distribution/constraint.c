@@ -85,10 +85,20 @@ static pn_status require(pn_context *c, const pni_constraint *k, const char *whe
 
 /* The check as an operation without a result, so that a plan makes it anew. attr: the constraint and the
  * two names, which are static. */
+static const pni_constraint *constraint_of(const pni_call *call) {
+  return (const pni_constraint *)(intptr_t)call->attr->i[0];
+}
+
+static pn_status check_rank(pn_context *c, const pni_call *call) {
+  const pn_tensor *x = call->in[0];
+  int rank = constraint_of(call)->rank;
+  if (x->ndim >= rank) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "%s: tensor must have at least %d axes, got %d", call->op->name, rank, x->ndim);
+}
+
 static pn_status infer_check(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c, (void)call;
   *out = (pni_spec){.dtype = PN_BOOL};
-  return PN_OK;
+  return check_rank(c, call);
 }
 
 static pn_status eval_check(pn_context *c, const pni_call *call, pn_tensor *out) {
@@ -113,12 +123,8 @@ pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const c
 }
 
 /* The mask as an operation, so that a plan computes it anew. attr: the constraint. */
-static const pni_constraint *constraint_of(const pni_call *call) {
-  return (const pni_constraint *)(intptr_t)call->attr->i[0];
-}
-
 static pn_status infer_mask(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  if (check_rank(c, call)) return c->status;
   *out = pni_spec_of(call->in[0]);
   out->dtype = PN_BOOL;
   out->ndim -= constraint_of(call)->rank;

@@ -362,7 +362,7 @@ pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int h
 }
 
 pn_dist *pn_dist_new(pn_context *c, const char *name, int n, const char *const *names, pn_tensor *const *values) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_new", name) || !PNI_LISTED(c, "dist_new", n, values)) return NULL;
   const pni_distribution *kind = pni_dist_find(name);
   if (!kind) {
     pni_fail(c, PN_MISSING, "dist_new: there is no distribution '%s'", name);
@@ -387,7 +387,7 @@ pn_dist *pn_dist_new(pn_context *c, const char *name, int n, const char *const *
 /* ---- other views of the same distribution ---- */
 
 pn_dist *pn_dist_independent(pn_context *c, const pn_dist *d, int k) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_independent", d)) return NULL;
   if (k < 0 || k > d->batch_ndim) {
     pni_fail(c, PN_SHAPE, "%s: independent: k must be 0 to the number of batch axes, %d, got %d", d->kind->name,
              d->batch_ndim, k);
@@ -402,7 +402,7 @@ pn_dist *pn_dist_independent(pn_context *c, const pn_dist *d, int k) {
 }
 
 pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t *shape) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_expand", d) || !pni_shape_given(c, "dist_expand", ndim, shape)) return NULL;
   char a[160], b[160];
   int lead = ndim - d->batch_ndim;
   bool fits = lead >= 0 && ndim + d->event_ndim <= PN_MAX_DIMS;
@@ -410,8 +410,7 @@ pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t
     fits = shape[i] >= 0 && (i < lead || d->shape[i - lead] == 1 || d->shape[i - lead] == shape[i]);
   if (!fits) {
     pni_fail(c, PN_SHAPE, "%s: expand: batch shape %s must broadcast to the new one, got %s", d->kind->name,
-             pni_shape_text(d->batch_ndim, d->shape, a),
-             pni_shape_text(ndim < PN_MAX_DIMS ? ndim : PN_MAX_DIMS, shape, b));
+             pni_shape_text(d->batch_ndim, d->shape, a), pni_shape_text(ndim, shape, b));
     return NULL;
   }
   pn_dist *e = copy(c, d);
@@ -423,7 +422,7 @@ pn_dist *pn_dist_expand(pn_context *c, const pn_dist *d, int ndim, const int64_t
 }
 
 pn_dist *pn_dist_validate(pn_context *c, const pn_dist *d, int on) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_validate", d)) return NULL;
   pn_dist *e = copy(c, d);
   if (e) e->validate = on ? 1 : -1;
   return e;
@@ -437,17 +436,17 @@ int pn_set_validate(pn_context *c, int on) {
 
 /* ---- asking ---- */
 
-const char *pn_dist_name(const pn_dist *d) { return d->kind->name; }
-const char *pn_dist_support(const pn_dist *d) { return d->support->name; }
+const char *pn_dist_name(const pn_dist *d) { return d ? d->kind->name : NULL; }
+const char *pn_dist_support(const pn_dist *d) { return d ? d->support->name : NULL; }
 
 const int64_t *pn_dist_batch_shape(const pn_dist *d, int *ndim) {
-  *ndim = d->batch_ndim;
-  return d->shape;
+  if (ndim) *ndim = d ? d->batch_ndim : 0;
+  return d ? d->shape : NULL;
 }
 
 const int64_t *pn_dist_event_shape(const pn_dist *d, int *ndim) {
-  *ndim = d->event_ndim;
-  return d->shape + d->batch_ndim;
+  if (ndim) *ndim = d ? d->event_ndim : 0;
+  return d ? d->shape + d->batch_ndim : NULL;
 }
 
 pn_tensor *pni_dist_param(pn_context *c, const pn_dist *d, int k) {
@@ -455,7 +454,7 @@ pn_tensor *pni_dist_param(pn_context *c, const pn_dist *d, int k) {
 }
 
 pn_tensor *pn_dist_param(pn_context *c, const pn_dist *d, const char *name) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_param", d, name)) return NULL;
   int k = parameter(d->kind, name);
   if (k < 0) {
     pni_fail(c, PN_MISSING, "%s: there is no parameter '%s'", d->kind->name, name);

@@ -53,7 +53,7 @@ static pn_tensor *narrowed(pn_context *c, const pn_dist *d, const pn_dist *in_do
 
 #define VALUE(name, axes_in_result)                                                                                    \
   pn_tensor *pn_dist_##name(pn_context *c, const pn_dist *d) {                                                         \
-    if (!d || pni_failed(c)) return NULL;                                                                              \
+    if (!PNI_GIVEN(c, "dist_" #name, d)) return NULL;                                                                  \
     if (!d->kind->name) return pni_dist_missing(c, d, #name);                                                          \
     pn_dist room;                                                                                                      \
     const pn_dist *in_double = widened(c, d, &room);                                                                   \
@@ -65,7 +65,7 @@ VALUE(variance, d->batch_ndim + d->event_ndim)
 VALUE(mode, d->batch_ndim + d->event_ndim)
 
 pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_entropy", d)) return NULL;
   if (!d->kind->entropy) return pni_dist_missing(c, d, "entropy");
   pn_dist room;
   const pn_dist *in_double = widened(c, d, &room);
@@ -75,7 +75,7 @@ pn_tensor *pn_dist_entropy(pn_context *c, const pn_dist *d) {
 }
 
 pn_tensor *pn_dist_stddev(pn_context *c, const pn_dist *d) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_stddev", d)) return NULL;
   if (!d->kind->variance) return pni_dist_missing(c, d, "stddev");
   return pn_sqrt(c, pn_dist_variance(c, d));
 }
@@ -194,14 +194,16 @@ static pn_status refuse_outside(pn_context *c, const pni_distribution *kind, con
 }
 
 static pn_status infer_refuse(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c, (void)call;
   *out = (pni_spec){.dtype = PN_BOOL};
-  return PN_OK;
+  return pni_require_axes(c, call, "*:b *");
 }
 
 static pn_status eval_refuse(pn_context *c, const pni_call *call, pn_tensor *out) {
+  pn_tensor *mask = pni_contiguous(c, call->in[0]);
   *(uint8_t *)pni_data(out) = 1;
-  return refuse_outside(c, (const pni_distribution *)(intptr_t)call->attr->i[0], call->in[0], call->in[1]);
+  if (mask) refuse_outside(c, (const pni_distribution *)(intptr_t)call->attr->i[0], mask, call->in[1]);
+  pn_tensor_unref(mask);
+  return c->status;
 }
 
 static const pni_op require_support = {.name = "require_support",
@@ -223,7 +225,7 @@ static pn_status require_inside(pn_context *c, const pn_dist *d, pn_tensor *x, c
 
 pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
   pni_spec lead;
-  if (!d || !x || pni_failed(c) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
+  if (!PNI_GIVEN(c, "dist_log_prob", d, x) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
   pn_tensor *y = d->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
   bool validate = c->validate; /* of this distribution alone, not of what it is made of */
   if (y && (d->validate ? d->validate > 0 : validate) && require_inside(c, d, y, &lead)) return NULL;
@@ -279,6 +281,7 @@ static pn_tensor *cdf_between(pn_context *c, const pn_dist *d, pn_tensor *x) {
 }
 
 pn_tensor *pn_dist_cdf(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  if (!PNI_GIVEN(c, "dist_cdf", d, x)) return NULL;
   return at_point(c, d, x, "cdf", d && d->kind->cdf ? cdf_between : NULL);
 }
 
@@ -309,10 +312,12 @@ static pn_tensor *log_lower(pn_context *c, const pn_dist *d, pn_tensor *x) { ret
 static pn_tensor *log_upper(pn_context *c, const pn_dist *d, pn_tensor *x) { return log_between(c, d, x, true); }
 
 pn_tensor *pn_dist_log_cdf(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  if (!PNI_GIVEN(c, "dist_log_cdf", d, x)) return NULL;
   return at_point(c, d, x, "log_cdf", d && d->kind->cdf ? log_lower : NULL);
 }
 
 pn_tensor *pn_dist_log_survival(pn_context *c, const pn_dist *d, pn_tensor *x) {
+  if (!PNI_GIVEN(c, "dist_log_survival", d, x)) return NULL;
   return at_point(c, d, x, "log_survival", d && d->kind->cdf ? log_upper : NULL);
 }
 
@@ -342,6 +347,7 @@ static pn_tensor *quantile(pn_context *c, const pn_dist *d, pn_tensor *p) {
 }
 
 pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p) {
+  if (!PNI_GIVEN(c, "dist_icdf", d, p)) return NULL;
   return at_point(c, d, p, "icdf", d && d->kind->icdf ? quantile : NULL);
 }
 
@@ -350,7 +356,8 @@ pn_tensor *pn_dist_icdf(pn_context *c, const pn_dist *d, pn_tensor *p) {
 static pn_status draw_shape(pn_context *c, const pn_dist *d, const char *function, int ndim, const int64_t *shape,
                             pni_spec *out) {
   int own = d->batch_ndim + d->event_ndim;
-  if (ndim < 0 || ndim + own > PN_MAX_DIMS)
+  if (!pni_shape_given(c, function, ndim, shape)) return c->status;
+  if (ndim + own > PN_MAX_DIMS)
     return pni_fail(c, PN_SHAPE, "%s: %s: at most %d axes are possible, got %d", d->kind->name, function, PN_MAX_DIMS,
                     ndim + own);
   for (int i = 0; i < ndim; i++)
@@ -364,7 +371,7 @@ static pn_status draw_shape(pn_context *c, const pn_dist *d, const char *functio
 
 pn_tensor *pn_dist_sample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape) {
   pni_spec out;
-  if (!d || pni_failed(c) || draw_shape(c, d, "sample", ndim, shape, &out)) return NULL;
+  if (!PNI_GIVEN(c, "dist_sample", d) || draw_shape(c, d, "sample", ndim, shape, &out)) return NULL;
   int old = pn_set_no_grad(c, 1);
   pn_tensor *t = (d->kind->sample ? d->kind->sample : d->kind->rsample)(c, d, rng, &out);
   t = pni_dist_expand_to(c, t, out.ndim, out.shape);
@@ -374,7 +381,7 @@ pn_tensor *pn_dist_sample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim
 
 pn_tensor *pn_dist_rsample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape) {
   pni_spec out;
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_rsample", d)) return NULL;
   if (!d->kind->rsample) {
     pni_fail(c, PN_MISSING, "%s: rsample does not exist: its draws have no derivative in the parameters",
              d->kind->name);
@@ -386,9 +393,9 @@ pn_tensor *pn_dist_rsample(pn_context *c, const pn_dist *d, pn_rng *rng, int ndi
 
 pn_tensor *pn_dist_rsample_log_prob(pn_context *c, const pn_dist *d, pn_rng *rng, int ndim, const int64_t *shape,
                                     pn_tensor **log_prob) {
+  if (!PNI_GIVEN(c, "dist_rsample_log_prob", d, log_prob)) return NULL;
   pni_spec out;
   *log_prob = NULL;
-  if (!d || pni_failed(c)) return NULL;
   if (!d->kind->rsample_with) {
     pn_tensor *x = pn_dist_rsample(c, d, rng, ndim, shape);
     *log_prob = pn_dist_log_prob(c, d, x);

@@ -59,10 +59,10 @@ void pn_array_close(pn_array_file *a) {
   pni_object_died(c);
 }
 
-int pn_array_ndim(const pn_array_file *a) { return a->place.ndim; }
-const int64_t *pn_array_shape(const pn_array_file *a) { return a->place.shape; }
-pn_dtype pn_array_dtype(const pn_array_file *a) { return (pn_dtype)a->place.type->dtype; }
-const char *pn_array_type(const pn_array_file *a) { return pni_element_name(a->place.type); }
+int pn_array_ndim(const pn_array_file *a) { return a ? a->place.ndim : 0; }
+const int64_t *pn_array_shape(const pn_array_file *a) { return a ? a->place.shape : NULL; }
+pn_dtype pn_array_dtype(const pn_array_file *a) { return a ? (pn_dtype)a->place.type->dtype : 0; }
+const char *pn_array_type(const pn_array_file *a) { return a ? pni_element_name(a->place.type) : NULL; }
 
 /* Rows from `first` into memory. */
 static pn_status read_rows(pn_context *c, const pn_array_file *a, int64_t first, int64_t count, int dtype, void *out) {
@@ -97,7 +97,7 @@ static pn_tensor *finish(pn_context *c, pn_tensor *t, pn_status status) {
 }
 
 pn_tensor *pn_array_rows(pn_context *c, const pn_array_file *a, int64_t first, int64_t count, pn_dtype dtype) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "array_rows", a)) return NULL;
   if (first < 0 || count < 0 || first > a->place.shape[0] || count > a->place.shape[0] - first) {
     pni_fail(c, PN_DOMAIN, "array: rows must lie in 0 to %lld, got %lld from %lld on", (long long)a->place.shape[0] - 1,
              (long long)count, (long long)first);
@@ -108,8 +108,8 @@ pn_tensor *pn_array_rows(pn_context *c, const pn_array_file *a, int64_t first, i
 }
 
 pn_tensor *pn_array_take(pn_context *c, const pn_array_file *a, const pn_tensor *index, pn_dtype dtype) {
-  if (pni_failed(c)) return NULL;
-  if (!index || index->dtype != PN_INT64 || index->ndim != 1) {
+  if (!PNI_GIVEN(c, "array_take", a, index)) return NULL;
+  if (index->dtype != PN_INT64 || index->ndim != 1) {
     pni_fail(c, PN_SHAPE, "array: index must be int64 [n]");
     return NULL;
   }

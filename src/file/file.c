@@ -17,7 +17,7 @@
 enum { PREFIX = 64 };
 
 static void *zlib_alloc(void *data, unsigned items, unsigned size) {
-  size_t n = (size_t)items * size + PREFIX;
+  size_t n = (size_t)pni_plus(pni_times(items, size), PREFIX);
   char *block = pni_alloc(data, n);
   if (!block) return NULL;
   memcpy(block, &n, sizeof n);
@@ -109,13 +109,13 @@ static pn_status start(pni_source *s) {
 }
 
 pn_status pni_source_open(pn_context *c, const char *where, const char *path, pni_source *s) {
-  if (pni_failed(c)) return c->status;
-  if (!path) return pni_fail(c, PN_DOMAIN, "%s: path must not be NULL", where);
+  if (!PNI_GIVEN(c, where, path)) return c->status;
   memset(s, 0, sizeof *s);
   s->c = c;
   s->where = where;
   s->path = path;
-  s->fd = pni_root_file(c->root, path, O_RDONLY);
+  s->root = c->root;
+  s->fd = pni_root_file(s->root, path, O_RDONLY);
   if (s->fd < 0) return pni_source_fail(s, PN_IO, "cannot be opened: %s", pni_root_reason(c->root, errno));
   s->own = true;
   pn_status status = start(s);
@@ -142,7 +142,7 @@ pn_status pni_source_range(pni_source *s, const pni_source *file, int64_t begin,
 void pni_source_close(pni_source *s) {
   if (s->packed) inflateEnd(&s->z);
   pni_free(s->c, s->buf, PNI_FILE_CHUNK);
-  if (s->own) close(s->fd);
+  if (s->own) pni_root_leave(s->root, s->fd);
   s->packed = s->own = false;
   s->buf = NULL;
 }

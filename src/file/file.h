@@ -7,6 +7,7 @@
 #ifndef PN_FILE_FILE_H
 #define PN_FILE_FILE_H
 
+#include <stdio.h>
 #include <zlib.h>
 #include "../tensor/tensor.h"
 
@@ -14,12 +15,34 @@ enum { PNI_FILE_CHUNK = 1 << 16, PNI_FILE_PATH = 4096, PNI_FILE_NAME = 256, PNI_
 
 /* ---- root.c: opening, anywhere (root NULL) or below a folder ---- */
 
-/* Opens the folder of a root. PN_IO, with errno set. */
+enum { PNI_OPEN_FILES = 64 };
+
+/* A folder below which files are found (fd -1: none is), and all files that are open there, whoever holds them: so that
+ * they are counted in one place, and closed with the root when nobody else does. (Writers of tensors are not among them:
+ * a sink is closed by the call that opened it.) */
+struct pni_root {
+  int fd;
+  bool writable;
+  int open; /* of the following */
+  struct {
+    int fd;
+    void *stream; /* a FILE that owns fd, NULL: none does */
+  } file[PNI_OPEN_FILES];
+  void (*make_room)(void *data); /* called when all are open, to find those that nobody needs; NULL: there are none */
+  void *data;
+};
+
+/* Opens the folder of a root. PN_IO, with errno set; then it may be closed as well. */
 pn_status pni_root_open(pni_root *root, const char *folder, bool writable);
 void pni_root_close(pni_root *root);
-/* A descriptor, or -1 with errno set. Never waits; below a root only regular files are opened, and those with another
+/* A descriptor, or -1 with errno set (EMFILE: PNI_OPEN_FILES are open). Never waits; below a root only regular files are opened, and those with another
  * hard link not for writing. flags: as open(2) takes them. */
-int pni_root_file(const pni_root *r, const char *path, int flags);
+int pni_root_file(pni_root *r, const char *path, int flags);
+/* A FILE of such a descriptor, or NULL with errno set and the descriptor closed. */
+FILE *pni_root_stream(pni_root *r, int fd, const char *mode);
+/* Every file of the two functions above is closed by one of these. */
+void pni_root_leave(pni_root *r, int fd);
+int pni_root_leave_stream(pni_root *r, FILE *f);
 /* The folder that holds the file `path`, to be closed, and the file's name in it; or -1 with errno set. */
 int pni_root_folder(const pni_root *r, const char *path, char name[PNI_FILE_NAME]);
 /* remove(3) and rename(2) for regular files below a root. 0, or -1 with errno set. */
@@ -34,6 +57,7 @@ typedef struct pni_source {
   pn_context *c;
   const char *where; /* "load_npy" */
   const char *path;  /* for messages; borrowed */
+  pni_root *root;    /* where fd was opened */
   int fd;
   bool own;        /* closes fd */
   bool packed;     /* z is in use */

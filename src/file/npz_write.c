@@ -193,13 +193,13 @@ pn_status pn_save_npz(pn_context *c, const char *path, const pn_archive *a, int 
   if (check_archive(c, a) != PN_OK) return c->status;
   writer *w = pni_calloc(c, sizeof *w); /* the sink holds two long paths */
   if (!w) return c->status;
-  size_t bytes = (size_t)(pn_archive_count(a) + 1) * sizeof(member);
+  int64_t most = pni_plus(pn_archive_count(a), 1);
   w->c = c;
   w->a = a;
   w->compressed = compressed != 0;
-  w->list = pni_alloc(c, bytes);
+  w->list = pni_alloc_array(c, most, sizeof(member));
   if (w->list && pni_sink_open(c, "save_npz", path, false, &w->sink) == PN_OK) pni_sink_close(&w->sink, put_all(w));
-  if (w->list) pni_free(c, w->list, bytes);
+  if (w->list) pni_free(c, w->list, (size_t)most * sizeof(member));
   pni_free(c, w, sizeof *w);
   return c->status;
 }

@@ -34,12 +34,22 @@ const char *pni_root_reason(const pni_root *r, int error) {
 }
 
 pn_status pni_root_open(pni_root *root, const char *folder, bool writable) {
+  root->open = 0;
   root->fd = open(folder, FOLDER);
   root->writable = writable;
   return root->fd < 0 ? PN_IO : PN_OK;
 }
 
+/* Closes entry k of the list. What fclose says, or close. */
+static int leave(pni_root *r, int k) {
+  int fd = r->file[k].fd;
+  FILE *f = r->file[k].stream;
+  r->file[k] = r->file[--r->open];
+  return f ? fclose(f) : close(fd);
+}
+
 void pni_root_close(pni_root *root) {
+  while (root->open) leave(root, root->open - 1);
   if (root->fd >= 0) close(root->fd);
   root->fd = -1;
 }
@@ -107,12 +117,40 @@ static int judge(int folder, const char *name, int flags) {
   return S_ISREG(st.st_mode) ? 0 : NO_REGULAR;
 }
 
-int pni_root_file(const pni_root *r, const char *path, int flags) {
+/* The place of a descriptor or a stream in the list, or -1. */
+static int place_of(const pni_root *r, int fd, const FILE *f) {
+  int k = r ? r->open - 1 : -1;
+  while (k >= 0 && (f ? r->file[k].stream != f : r->file[k].fd != fd)) k--;
+  return k;
+}
+
+FILE *pni_root_stream(pni_root *r, int fd, const char *mode) {
+  FILE *f = fdopen(fd, mode);
+  int error = errno, k = place_of(r, fd, NULL);
+  if (!f) pni_root_leave(r, fd);
+  if (f && k >= 0) r->file[k].stream = f;
+  errno = error;
+  return f;
+}
+
+void pni_root_leave(pni_root *r, int fd) {
+  int k = place_of(r, fd, NULL);
+  if (k < 0)
+    close(fd);
+  else
+    leave(r, k);
+}
+
+int pni_root_leave_stream(pni_root *r, FILE *f) {
+  int k = place_of(r, -1, f);
+  return k < 0 ? fclose(f) : leave(r, k);
+}
+
+static int open_below(const pni_root *r, const char *path, int flags) {
   char name[PNI_FILE_NAME];
   struct stat st;
   int all = flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY; /* a pipe that comes in between must not wait for its writer */
   bool writes = (flags & O_ACCMODE) != O_RDONLY;
-  if (!r) return open(path, all, 0666);
   if (writes && r->fd >= 0 && !r->writable) return fail(-1, EROFS);
   int folder = pni_root_folder(r, path, name);
   if (folder < 0) return -1;
@@ -126,6 +164,18 @@ int pni_root_file(const pni_root *r, const char *path, int flags) {
   if (!S_ISREG(st.st_mode)) return fail(fd, NO_REGULAR);
   if (writes && st.st_nlink > 1) return fail(fd, EMLINK); /* its other name may lie outside */
   if (flags & O_TRUNC && ftruncate(fd, 0) != 0) return fail(fd, errno);
+  return fd;
+}
+
+int pni_root_file(pni_root *r, const char *path, int flags) {
+  if (!r) return open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0666);
+  if (r->open == PNI_OPEN_FILES && r->make_room) r->make_room(r->data);
+  if (r->open == PNI_OPEN_FILES) return fail(-1, EMFILE);
+  int fd = open_below(r, path, flags);
+  if (fd >= 0) {
+    r->file[r->open].fd = fd;
+    r->file[r->open++].stream = NULL;
+  }
   return fd;
 }
 

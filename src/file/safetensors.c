@@ -2,19 +2,15 @@
 ** safetensors.c: safetensors: the header's length (8 bytes, little-endian), a JSON object
 **   {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ..., "__metadata__": {"key": "text"}}
 ** and the elements, little-endian. Source: github.com/huggingface/safetensors, "Format". As there, the
-** tensors must cover the data without holes or overlaps. libcjson reads and writes the header; it takes
-** its memory from malloc, so the header's size is held against the context's limit beforehand.
+** tensors must cover the data without holes or overlaps.
 */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <cjson/cJSON.h>
-#include "file.h"
+#include "../base/sort.h"
+#include "json_reader.h"
 
-/* Memory that libcjson needs at worst for each byte of JSON: a node of 64 bytes for "1,". */
-enum { JSON_COST = 48, HEADER_LIMIT = 100000000 };
-/* And nanoseconds, in one piece: a header that the time left does not suffice for is refused beforehand. */
-enum { JSON_TIME = 40 };
+enum { HEADER_LIMIT = 100000000, STRIDE = 4096 };
 
 typedef struct {
   const char *name;
@@ -45,11 +41,17 @@ static bool is_utf8(const unsigned char *p, size_t n) {
   return true;
 }
 
-/* A whole number from 0 to 2^53, or -1. */
-static int64_t whole(const cJSON *item) {
-  if (!cJSON_IsNumber(item)) return -1;
-  double v = item->valuedouble;
-  return v >= 0 && v <= 0x1p53 && v == floor(v) ? (int64_t)v : -1;
+/* What the header says. Names are in `names`, in the same order. */
+typedef struct {
+  pni_source *s;
+  pni_json json;
+  pn_names *names;
+  entry *list;
+  int64_t n, cap;
+} header;
+
+static pn_status no_object(const header *h) {
+  return pni_source_fail(h->s, PN_FORMAT, "is damaged: its header is no JSON object");
 }
 
 static pn_status bad_entry(const pni_source *s, const char *name, const char *what) {
@@ -57,42 +59,104 @@ static pn_status bad_entry(const pni_source *s, const char *name, const char *wh
   return pni_source_fail(s, PN_FORMAT, "is damaged: tensor '%s' %s", pni_printable(name, strlen(name), buf), what);
 }
 
-static pn_status read_shape(const pni_source *s, const cJSON *list, entry *e) {
-  const cJSON *item;
-  if (!cJSON_IsArray(list)) return bad_entry(s, e->name, "has no shape");
-  cJSON_ArrayForEach(item, list) {
-    int64_t size = whole(item);
-    if (size < 0) return bad_entry(s, e->name, "has a shape that is no list of sizes");
-    if (e->ndim == PN_MAX_DIMS) return pni_source_fail(s, PN_SHAPE, "holds a tensor of more than %d axes", PN_MAX_DIMS);
-    e->shape[e->ndim++] = size;
-  }
+/* Is the key or text that came last a C string of UTF-8? */
+static pn_status check_text(header *h) {
+  const pni_json *j = &h->json;
+  if (!is_utf8((const unsigned char *)j->text, j->length))
+    return pni_source_fail(h->s, PN_FORMAT, "is damaged: its header is not UTF-8");
+  if (strlen(j->text) != j->length)
+    return pni_source_fail(h->s, PN_FORMAT, "is damaged: a text in its header holds a zero byte");
   return PN_OK;
 }
 
-static pn_status read_entry(const pni_source *s, const cJSON *item, entry *e) {
+/* A list of at most `most` whole numbers from 0 to 2^53, the next value; how many, or -1 if it is none. */
+static int whole_numbers(header *h, int64_t *v, int most) {
+  pni_json_kind kind = pni_json_next(&h->json);
+  if (kind != PNI_JSON_LIST) return -1;
+  int n = 0;
+  while ((kind = pni_json_next(&h->json)) == PNI_JSON_NUMBER) {
+    double x = h->json.number;
+    if (!(x >= 0 && x <= 0x1p53 && x == floor(x))) return -1;
+    if (n < most) v[n] = (int64_t)x;
+    n += n <= most;
+  }
+  return kind == PNI_JSON_CLOSE ? n : -1;
+}
+
+static pn_status read_dtype(header *h, entry *e) {
   char buf[64], name[64];
-  e->name = item->string;
-  e->ndim = 0;
-  if (!cJSON_IsObject(item)) return bad_entry(s, e->name, "has no description");
-  const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-  const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
-  if (!cJSON_IsString(dtype)) return bad_entry(s, e->name, "has no dtype");
-  e->type = pni_element_safetensors(dtype->valuestring);
-  if (!e->type)
-    return pni_source_fail(s, PN_DTYPE, "has elements of type '%s' in tensor '%s', which cannot be read",
-                           pni_printable(dtype->valuestring, strlen(dtype->valuestring), buf),
-                           pni_printable(e->name, strlen(e->name), name));
-  pn_status status = read_shape(s, cJSON_GetObjectItemCaseSensitive(item, "shape"), e);
-  if (status != PN_OK) return status;
-  if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2) return bad_entry(s, e->name, "has no data_offsets");
-  e->begin = whole(cJSON_GetArrayItem(offsets, 0));
-  e->end = whole(cJSON_GetArrayItem(offsets, 1));
-  if (e->begin < 0 || e->end < e->begin) return bad_entry(s, e->name, "has impossible data_offsets");
-  int64_t n = pni_source_count(s, e->type, e->ndim, e->shape);
-  if (n < 0) return s->c->status;
-  if (n * e->type->size != e->end - e->begin)
-    return bad_entry(s, e->name, "has data_offsets that do not fit its shape");
+  if (e->type) return bad_entry(h->s, e->name, "has two dtypes");
+  if (pni_json_next(&h->json) != PNI_JSON_TEXT) return bad_entry(h->s, e->name, "has no dtype");
+  e->type = pni_element_safetensors(h->json.text);
+  if (e->type) return PN_OK;
+  return pni_source_fail(h->s, PN_DTYPE, "has elements of type '%s' in tensor '%s', which cannot be read",
+                         pni_printable(h->json.text, h->json.length, buf),
+                         pni_printable(e->name, strlen(e->name), name));
+}
+
+static pn_status read_shape(header *h, entry *e) {
+  if (e->ndim >= 0) return bad_entry(h->s, e->name, "has two shapes");
+  e->ndim = whole_numbers(h, e->shape, PN_MAX_DIMS);
+  if (e->ndim < 0) return bad_entry(h->s, e->name, "has a shape that is no list of sizes");
+  if (e->ndim <= PN_MAX_DIMS) return PN_OK;
+  return pni_source_fail(h->s, PN_SHAPE, "holds a tensor of more than %d axes", PN_MAX_DIMS);
+}
+
+static pn_status read_offsets(header *h, entry *e) {
+  int64_t at[2] = {0, 0};
+  if (e->begin >= 0) return bad_entry(h->s, e->name, "has data_offsets twice");
+  if (whole_numbers(h, at, 2) != 2) return bad_entry(h->s, e->name, "has no data_offsets");
+  if (at[1] < at[0]) return bad_entry(h->s, e->name, "has impossible data_offsets");
+  e->begin = at[0];
+  e->end = at[1];
   return PN_OK;
+}
+
+/* Is everything said, and does it fit? */
+static pn_status check_entry(const header *h, const entry *e) {
+  if (!e->type) return bad_entry(h->s, e->name, "has no dtype");
+  if (e->ndim < 0) return bad_entry(h->s, e->name, "has no shape");
+  if (e->begin < 0) return bad_entry(h->s, e->name, "has no data_offsets");
+  int64_t n = pni_source_count(h->s, e->type, e->ndim, e->shape);
+  if (n < 0) return h->s->c->status;
+  if (n * e->type->size == e->end - e->begin) return PN_OK;
+  return bad_entry(h->s, e->name, "has data_offsets that do not fit its shape");
+}
+
+/* What is said of the tensor e->name. */
+static pn_status read_entry(header *h, entry *e) {
+  pni_json_kind kind = pni_json_next(&h->json);
+  e->type = NULL;
+  e->ndim = -1;
+  e->begin = -1;
+  if (kind != PNI_JSON_OBJECT) return bad_entry(h->s, e->name, "has no description");
+  while ((kind = pni_json_next(&h->json)) == PNI_JSON_KEY) {
+    const char *key = h->json.text;
+    pn_status s = strcmp(key, "dtype") == 0          ? read_dtype(h, e)
+                  : strcmp(key, "shape") == 0        ? read_shape(h, e)
+                  : strcmp(key, "data_offsets") == 0 ? read_offsets(h, e)
+                                                     : pni_json_skip(&h->json);
+    if (s != PN_OK) return s;
+  }
+  return kind == PNI_JSON_CLOSE ? check_entry(h, e) : h->s->c->status;
+}
+
+static entry *new_entry(header *h) {
+  pn_context *c = h->s->c;
+  if (pni_names_add(c, h->names, h->json.text, h->json.length)) return NULL;
+  if (h->n == h->cap) {
+    int64_t cap = h->cap ? 2 * h->cap : 16;
+    entry *larger = pni_alloc_array(c, cap, sizeof *larger);
+    if (!larger) return NULL;
+    if (h->n) memcpy(larger, h->list, (size_t)h->n * sizeof *larger);
+    pni_free(c, h->list, (size_t)h->cap * sizeof *h->list);
+    h->list = larger;
+    h->cap = cap;
+  }
+  entry *e = &h->list[h->n];
+  e->name = pn_names_at(h->names, h->n);
+  e->order = h->n++;
+  return e;
 }
 
 static int by_offset(const void *a, const void *b) {
@@ -103,43 +167,51 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* Names that appear twice are found when the archive is filled. */
-static pn_status read_metadata(const pni_source *s, const cJSON *item, pn_archive *a) {
-  const cJSON *text;
-  if (!cJSON_IsObject(item)) return pni_source_fail(s, PN_FORMAT, "is damaged: its metadata is no object");
-  cJSON_ArrayForEach(text, item) {
-    if (!cJSON_IsString(text)) return pni_source_fail(s, PN_FORMAT, "is damaged: its metadata holds more than texts");
-    if (pn_archive_set_text(s->c, a, text->string, text->valuestring) != PN_OK) return s->c->status;
-    if (pn_archive_text_count(a) % 4096 == 0 && pni_check_cancel(s->c) != PN_OK) return s->c->status;
+static pn_status read_metadata(header *h, pn_archive *a) {
+  pni_json_kind kind = pni_json_next(&h->json);
+  pn_names *key = kind == PNI_JSON_OBJECT ? pni_names_new(h->s->c) : NULL;
+  if (kind != PNI_JSON_OBJECT) return pni_source_fail(h->s, PN_FORMAT, "is damaged: its metadata is no object");
+  for (int64_t n = 0; key && (kind = pni_json_next(&h->json)) == PNI_JSON_KEY; n++) {
+    if (check_text(h) || pni_names_add(h->s->c, key, h->json.text, h->json.length)) break;
+    if (pni_json_next(&h->json) != PNI_JSON_TEXT) {
+      pni_source_fail(h->s, PN_FORMAT, "is damaged: its metadata holds more than texts");
+      break;
+    }
+    if (check_text(h) || pn_archive_set_text(h->s->c, a, pn_names_at(key, n), h->json.text)) break;
   }
-  return PN_OK;
+  pn_names_free(key);
+  return h->s->c->status;
 }
 
-static pn_status read_entries(const pni_source *s, const cJSON *root, pn_archive *a, entry *list, int64_t *count) {
-  const cJSON *item;
+static pn_status read_entries(header *h, pn_archive *a) {
   bool metadata = false;
-  int64_t n = 0;
-  cJSON_ArrayForEach(item, root) {
-    pn_status status = PN_OK;
-    if (strcmp(item->string, "__metadata__") == 0) {
-      if (metadata) return pni_source_fail(s, PN_FORMAT, "is damaged: it has metadata twice");
+  pni_json_kind kind = pni_json_next(&h->json);
+  if (kind != PNI_JSON_OBJECT || pni_json_place(&h->json) != 1) return no_object(h);
+  while ((kind = pni_json_next(&h->json)) == PNI_JSON_KEY) {
+    pn_status status = check_text(h);
+    if (status == PN_OK && strcmp(h->json.text, "__metadata__") == 0) {
+      if (metadata) return pni_source_fail(h->s, PN_FORMAT, "is damaged: it has metadata twice");
       metadata = true;
-      status = read_metadata(s, item, a);
-    } else {
-      list[n].order = n;
-      status = read_entry(s, item, &list[n++]);
-      if (status == PN_OK && n % 4096 == 0) status = pni_check_cancel(s->c);
+      status = read_metadata(h, a);
+    } else if (status == PN_OK) {
+      entry *e = new_entry(h);
+      status = e ? read_entry(h, e) : h->s->c->status;
     }
     if (status != PN_OK) return status;
   }
-  qsort(list, (size_t)n, sizeof *list, by_offset);
+  if (kind == PNI_JSON_CLOSE) pni_json_next(&h->json); /* fails unless nothing follows */
+  return h->s->c->status;
+}
+
+/* Puts the tensors in the order of their data, all of which they must cover. */
+static pn_status check_cover(header *h) {
+  const pni_source *s = h->s;
+  if (pni_sort(s->c, h->list, h->n, sizeof *h->list, by_offset)) return s->c->status;
   int64_t at = 0;
-  for (int64_t i = 0; i < n; at = list[i++].end)
-    if (list[i].begin != at) return bad_entry(s, list[i].name, "does not begin where the one before it ends");
-  if (at != s->room)
-    return pni_source_fail(s, PN_FORMAT, "is damaged: %lld bytes of data belong to no tensor",
-                           (long long)(s->room - at));
-  *count = n;
-  return PN_OK;
+  for (int64_t i = 0; i < h->n; at = h->list[i++].end)
+    if (h->list[i].begin != at) return bad_entry(s, h->list[i].name, "does not begin where the one before it ends");
+  if (at == s->room) return PN_OK;
+  return pni_source_fail(s, PN_FORMAT, "is damaged: %lld bytes of data belong to no tensor", (long long)(s->room - at));
 }
 
 /* ---- reading ---- */
@@ -147,6 +219,7 @@ static pn_status read_entries(const pni_source *s, const cJSON *root, pn_archive
 static pn_status read_tensors(pni_source *s, const entry *list, int64_t n, pn_archive *a) {
   for (int64_t i = 0; i < n; i++) {
     char buf[64];
+    if (i % STRIDE == 0 && pni_check_cancel(s->c)) return s->c->status;
     if (pn_archive_find(a, list[i].name))
       return pni_source_fail(s, PN_FORMAT, "is damaged: the name '%s' appears twice",
                              pni_printable(list[i].name, strlen(list[i].name), buf));
@@ -180,30 +253,20 @@ static pn_status find_tensor(pni_source *s, const entry *list, int64_t n, const 
   return pni_source_fail(s, PN_DOMAIN, "holds no tensor '%s'", pni_printable(w->name, strlen(w->name), buf));
 }
 
-static pn_status read_body(pni_source *s, const cJSON *root, pn_archive *a, const wanted *w) {
-  int64_t n = cJSON_GetArraySize(root);
-  size_t bytes = (size_t)(n ? n : 1) * sizeof(entry);
-  entry *list = pni_alloc(s->c, bytes);
-  if (!list) return s->c->status;
-  pn_status status = read_entries(s, root, a, list, &n);
-  if (status == PN_OK) status = w ? find_tensor(s, list, n, w) : read_tensors(s, list, n, a);
-  pni_free(s->c, list, bytes);
-  return status;
-}
-
-static pn_status parse(pni_source *s, const char *text, size_t n, pn_archive *a, const wanted *w) {
-  const char *end = NULL;
-  if (!is_utf8((const unsigned char *)text, n))
-    return pni_source_fail(s, PN_FORMAT, "is damaged: its header is not UTF-8");
-  cJSON *root = *text == '{' ? cJSON_ParseWithLengthOpts(text, n, &end, 0) : NULL;
-  while (root && end < text + n && strchr(" \t\r\n", *end)) end++;
-  pn_status status;
-  if (!root || end < text + n)
-    status = pni_source_fail(s, PN_FORMAT, "is damaged: its header is no JSON object");
-  else
-    status = read_body(s, root, a, w);
-  cJSON_Delete(root);
-  return status;
+/* The header is the next n bytes. */
+static pn_status read_body(pni_source *s, int64_t n, pn_archive *a, const wanted *w) {
+  header h = {.s = s, .names = pni_names_new(s->c)};
+  if (h.names && pni_json_open(s, n, false, "is damaged: its header is no JSON object", &h.json) == PN_OK &&
+      read_entries(&h, a) == PN_OK && check_cover(&h) == PN_OK) {
+    if (w)
+      find_tensor(s, h.list, h.n, w);
+    else
+      read_tensors(s, h.list, h.n, a);
+  }
+  pni_json_close(&h.json);
+  pni_free(s->c, h.list, (size_t)h.cap * sizeof *h.list);
+  pn_names_free(h.names);
+  return s->c->status;
 }
 
 static pn_status read_file(pni_source *s, pn_archive *a, const wanted *w) {
@@ -215,18 +278,7 @@ static pn_status read_file(pni_source *s, pn_archive *a, const wanted *w) {
   if (n < 2 || n > HEADER_LIMIT || (int64_t)n > s->room)
     return pni_source_fail(s, PN_FORMAT, "is no safetensors file: it claims a header of %llu bytes",
                            (unsigned long long)n);
-  if (s->c->limit && n * JSON_COST > s->c->limit - (s->c->held < s->c->limit ? s->c->held : s->c->limit))
-    return pni_source_fail(s, PN_NOMEM, "has a header of %llu bytes, too large for the memory limit",
-                           (unsigned long long)n);
-  if (s->c->deadline && (int64_t)n * JSON_TIME > s->c->deadline - pni_now())
-    return pni_source_fail(s, PN_CANCELLED, "has a header of %llu bytes, too large for the time limit",
-                           (unsigned long long)n);
-  char *text = pni_alloc(s->c, (size_t)n);
-  if (!text) return s->c->status;
-  status = pni_source_read(s, text, (size_t)n);
-  if (status == PN_OK) status = parse(s, text, (size_t)n, a, w);
-  pni_free(s->c, text, (size_t)n);
-  return status;
+  return read_body(s, (int64_t)n, a, w);
 }
 
 pn_archive *pn_load_safetensors(pn_context *c, const char *path) {
@@ -268,45 +320,87 @@ static int by_width(const void *a, const void *b) {
   return d ? d : strcmp(((const item *)a)->name, ((const item *)b)->name);
 }
 
-static bool describe(cJSON *root, const item *x, int64_t begin) {
-  cJSON *o = cJSON_AddObjectToObject(root, x->name);
-  if (!o || !cJSON_AddStringToObject(o, "dtype", pni_element_of(x->t->dtype)->safetensors)) return false;
-  cJSON *shape = cJSON_AddArrayToObject(o, "shape");
-  bool ok = shape != NULL;
-  for (int i = 0; ok && i < x->t->ndim; i++)
-    ok = cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)x->t->shape[i]));
-  cJSON *offsets = ok ? cJSON_AddArrayToObject(o, "data_offsets") : NULL;
-  int64_t end = begin + x->t->numel * (int64_t)pni_itemsize(x->t);
-  return offsets && cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)begin)) &&
-         cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)end));
+/* Where the header's text goes: to a sink, or nowhere to learn its length. */
+typedef struct {
+  pn_context *c;
+  pni_sink *sink; /* NULL: bytes are counted alone */
+  size_t n;
+  int pieces;
+} writer;
+
+static void put(writer *w, const char *text, size_t n) {
+  if (pni_failed(w->c) || (++w->pieces % STRIDE == 0 && pni_check_cancel(w->c))) return;
+  w->n += n;
+  if (w->sink) pni_sink_write(w->sink, text, n);
 }
 
-/* The header's text, to be freed with cJSON_free; NULL for lack of memory. */
-static char *header_text(const pn_archive *a, const item *list, int64_t n) {
-  cJSON *root = cJSON_CreateObject();
-  bool ok = root != NULL;
-  cJSON *texts = ok && pn_archive_text_count(a) ? cJSON_AddObjectToObject(root, "__metadata__") : NULL;
-  if (ok && pn_archive_text_count(a)) ok = texts != NULL;
-  for (int64_t i = 0; ok && i < pn_archive_text_count(a); i++) {
+static void put_number(writer *w, const char *before, int64_t v) {
+  char text[48];
+  put(w, text, (size_t)snprintf(text, sizeof text, "%s%lld", before, (long long)v));
+}
+
+/* The text in quotes, with as few escapes as JSON allows. */
+static void put_text(writer *w, const char *text) {
+  static const char meant[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+  put(w, "\"", 1);
+  for (size_t k; *text; text += k) {
+    for (k = 0; (unsigned char)text[k] >= ' ' && text[k] != '"' && text[k] != '\\';) k++;
+    if (k) put(w, text, k);
+    if (k || !*text) continue;
+    const char *at = strchr(meant, *text);
+    char code[8];
+    int n = at ? snprintf(code, sizeof code, "\\%c", letter[at - meant])
+               : snprintf(code, sizeof code, "\\u%04x", (unsigned)(unsigned char)*text);
+    put(w, code, (size_t)n);
+    k = 1;
+  }
+  put(w, "\"", 1);
+}
+
+#define PUT(w, literal) put(w, literal, sizeof literal - 1)
+
+static void put_metadata(writer *w, const pn_archive *a) {
+  PUT(w, "\"__metadata__\":");
+  for (int64_t i = 0; i < pn_archive_text_count(a) && !pni_failed(w->c); i++) {
     const char *key = pn_archive_text_key(a, i);
-    ok = cJSON_AddStringToObject(texts, key, pn_archive_text(a, key)) != NULL;
+    put(w, i ? "," : "{", 1);
+    put_text(w, key);
+    PUT(w, ":");
+    put_text(w, pn_archive_text(a, key));
   }
-  int64_t at = 0;
-  for (int64_t i = 0; ok && i < n; i++) {
-    ok = describe(root, &list[i], at);
-    at += list[i].t->numel * (int64_t)pni_itemsize(list[i].t);
-  }
-  char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
-  cJSON_Delete(root);
-  return text;
+  PUT(w, "}");
 }
 
-static pn_status write_file(pni_sink *s, const char *text, const item *list, int64_t n) {
-  size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+static void put_header(writer *w, const pn_archive *a, const item *list, int64_t n) {
+  int64_t at = 0;
+  PUT(w, "{");
+  if (pn_archive_text_count(a)) put_metadata(w, a);
+  for (int64_t i = 0; i < n && !pni_failed(w->c); i++) {
+    const pn_tensor *t = list[i].t;
+    if (i || pn_archive_text_count(a)) PUT(w, ",");
+    put_text(w, list[i].name);
+    PUT(w, ":{\"dtype\":");
+    put_text(w, pni_element_of(t->dtype)->safetensors);
+    PUT(w, ",\"shape\":[");
+    for (int k = 0; k < t->ndim; k++) put_number(w, k ? "," : "", t->shape[k]);
+    put_number(w, "],\"data_offsets\":[", at);
+    at += t->numel * (int64_t)pni_itemsize(t);
+    put_number(w, ",", at);
+    PUT(w, "]}");
+  }
+  PUT(w, "}");
+}
+
+#undef PUT
+
+/* `length`: of the header's text. */
+static pn_status write_file(pni_sink *s, size_t length, const pn_archive *a, const item *list, int64_t n) {
+  size_t padded = (length + 7) / 8 * 8;
   unsigned char lead[8];
   for (int k = 0; k < 8; k++) lead[k] = (unsigned char)((uint64_t)padded >> (8 * k));
   pn_status status = pni_sink_write(s, lead, 8);
-  if (status == PN_OK) status = pni_sink_write(s, text, length);
+  if (status == PN_OK) put_header(&(writer){.c = s->c, .sink = s}, a, list, n);
+  status = s->c->status;
   if (status == PN_OK) status = pni_sink_write(s, "        ", padded - length);
   for (int64_t i = 0; status == PN_OK && i < n; i++) status = pni_sink_tensor(s, list[i].t, false);
   return status;
@@ -334,18 +428,18 @@ pn_status pn_save_safetensors(pn_context *c, const char *path, const pn_archive 
   if (!a) return pni_fail(c, PN_STATE, "save_safetensors: archive must not be NULL");
   if (check_names(c, a) != PN_OK) return c->status;
   int64_t n = pn_archive_count(a);
-  size_t bytes = (size_t)(n ? n : 1) * sizeof(item);
-  item *list = pni_alloc(c, bytes);
+  size_t bytes = (size_t)n * sizeof(item);
+  item *list = pni_alloc_array(c, n, sizeof *list);
   if (!list) return c->status;
   for (int64_t i = 0; i < n; i++) list[i] = (item){pn_archive_name(a, i), pn_archive_tensor(a, i)};
-  qsort(list, (size_t)n, sizeof *list, by_width);
-  char *text = header_text(a, list, n);
+  writer w = {.c = c};
   pni_sink s;
-  if (!text)
-    pni_fail(c, PN_NOMEM, "save_safetensors: out of memory");
-  else if (pni_sink_open(c, "save_safetensors", path, false, &s) == PN_OK)
-    pni_sink_close(&s, write_file(&s, text, list, n));
-  cJSON_free(text);
+  if (pni_sort(c, list, n, sizeof *list, by_width) == PN_OK) put_header(&w, a, list, n);
+  if (w.n > HEADER_LIMIT)
+    pni_fail(c, PN_DOMAIN, "save_safetensors: names, shapes and texts must take at most %d bytes, got %zu",
+             HEADER_LIMIT, w.n);
+  if (!pni_failed(c) && pni_sink_open(c, "save_safetensors", path, false, &s) == PN_OK)
+    pni_sink_close(&s, write_file(&s, w.n, a, list, n));
   pni_free(c, list, bytes);
   return c->status;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "file.h"
@@ -24,27 +25,73 @@ static pn_status refuse(const pni_sink *s, const char *what) {
 
 /* ---- opening ---- */
 
-/* The k-th name beside the target. One that is taken was left by a process that was killed; another process may have
- * had our number, so after the first clash the clock tells names apart. */
-static void name_beside(pni_sink *s, int k) {
-  enum { LONGEST = PNI_FILE_NAME - 48 };
-  if (k == 0)
-    snprintf(s->temporary, sizeof s->temporary, "%.*s.%ld-0.tmp", (int)LONGEST, s->target, (long)getpid());
-  else
-    snprintf(s->temporary, sizeof s->temporary, "%.*s.%ld-%llx.tmp", (int)LONGEST, s->target, (long)getpid(),
-             (unsigned long long)pni_now());
+/*
+** Temporary files of a target have the names of a few slots. Who writes one holds a lock on it (flock: it ends with the
+** process), from right after it is made until it has its new name. So a file in a slot whose lock is to be had was left
+** by a process that was killed, and the next save of the same target removes it; what is locked, is no regular file or
+** has another name elsewhere is left alone.
+*/
+enum { SLOTS = 256, GAP = 16 }; /* after so many empty slots in a row no more are looked at */
+
+static void name_slot(pni_sink *s, int k) {
+  enum { LONGEST = PNI_FILE_NAME - 32, HASH = 17 };
+  int n = (int)strlen(s->target);
+  if (n <= LONGEST) {
+    snprintf(s->temporary, sizeof s->temporary, "%.*s.penumbra-%d.tmp", (int)LONGEST, s->target, k);
+    return;
+  }
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: long names that begin alike stay apart */
+  for (const char *p = s->target; *p; p++) hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+  snprintf(s->temporary, sizeof s->temporary, "%.*s~%016llx.penumbra-%d.tmp", (int)(LONGEST - HASH), s->target,
+           (unsigned long long)hash, k);
+}
+
+/* Does the temporary name still stand for the open file? */
+static bool is_named(const pni_sink *s, int fd) {
+  struct stat here, there;
+  return fstat(fd, &here) == 0 && fstatat(s->folder, s->temporary, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+/* Removes the file of the slot if it was left behind. False if there is nothing in the slot. */
+static bool clear_slot(const pni_sink *s) {
+  struct stat st;
+  int fd = openat(s->folder, s->temporary, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return errno != ENOENT;
+  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+      is_named(s, fd))
+    unlinkat(s->folder, s->temporary, 0);
+  close(fd);
+  return true;
+}
+
+static void clear_slots(pni_sink *s) {
+  for (int k = 0, empty = 0; k < SLOTS && empty < GAP; k++) {
+    name_slot(s, k);
+    empty = clear_slot(s) ? 0 : empty + 1;
+  }
+}
+
+/* Locks the new file of the slot. False if another save took it for one that was left, in the moment before. File
+ * systems without locks have none to remove, either. */
+static bool hold_slot(pni_sink *s) {
+  bool lost = flock(s->fd, LOCK_EX | LOCK_NB) != 0 ? errno == EWOULDBLOCK : !is_named(s, s->fd);
+  if (!lost) return true;
+  close(s->fd);
+  s->fd = -1;
+  return false;
 }
 
 /* A new file beside the target, with the target's permissions if it exists. */
 static pn_status open_beside(pni_sink *s, const struct stat *old) {
-  for (int k = 0; k < 100; k++) {
-    name_beside(s, k);
+  clear_slots(s);
+  for (int k = 0; k < SLOTS; k++) {
+    name_slot(s, k);
     s->fd = openat(s->folder, s->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (s->fd >= 0) {
-      if (old && fchmod(s->fd, old->st_mode & 07777) != 0) errno = 0; /* some file systems have no modes */
-      return PN_OK;
-    }
-    if (errno != EEXIST) break;
+    if (s->fd < 0 && errno != EEXIST) break;
+    if (s->fd < 0 || !hold_slot(s)) continue;
+    if (old && fchmod(s->fd, old->st_mode & 07777) != 0) errno = 0; /* some file systems have no modes */
+    return PN_OK;
   }
   return refuse(s, "cannot be written");
 }
@@ -84,15 +131,14 @@ static void discard(pni_sink *s) {
   if (s->packed) deflateEnd(&s->z);
   pni_free(s->c, s->buf, PNI_FILE_CHUNK);
   pni_free(s->c, s->pack, PNI_FILE_CHUNK);
+  if (s->fd >= 0 && !s->direct) unlinkat(s->folder, s->temporary, 0); /* while its lock is held */
   if (s->fd >= 0) close(s->fd);
-  if (s->fd >= 0 && !s->direct) unlinkat(s->folder, s->temporary, 0);
   if (s->folder >= 0) close(s->folder);
   s->fd = s->folder = -1;
 }
 
 pn_status pni_sink_open(pn_context *c, const char *where, const char *path, bool packed, pni_sink *s) {
-  if (pni_failed(c)) return c->status;
-  if (!path) return pni_fail(c, PN_DOMAIN, "%s: path must not be NULL", where);
+  if (!PNI_GIVEN(c, where, path)) return c->status;
   memset(s, 0, sizeof *s);
   s->c = c;
   s->where = where;
@@ -182,17 +228,14 @@ static pn_status settle(pni_sink *s) {
   if (s->packed && deflate_all(s, Z_FINISH) != PN_OK) return s->c->status;
   if (flush(s) != PN_OK) return s->c->status;
   if (!s->direct && fsync(s->fd) != 0) return refuse(s, "cannot be written");
-  int fd = s->fd;
+  if (!s->direct && renameat(s->folder, s->temporary, s->folder, s->target) != 0)
+    return refuse(s, "cannot be replaced");
+  int fd = s->fd; /* the lock is held until here */
   s->fd = -1;
   bool closed = close(fd) == 0;
   if (s->direct) return closed ? PN_OK : refuse(s, "cannot be written");
-  if (closed && renameat(s->folder, s->temporary, s->folder, s->target) == 0) {
-    sync_folder(s);
-    return PN_OK;
-  }
-  refuse(s, "cannot be replaced");
-  unlinkat(s->folder, s->temporary, 0);
-  return s->c->status;
+  sync_folder(s);
+  return PN_OK;
 }
 
 pn_status pni_sink_close(pni_sink *s, pn_status status) {

@@ -31,8 +31,8 @@ local HEAD = [[
 ** penumbra.c: Penumbra %s as one file, with the bindings, the runtime of hosts and the Lua modules. Put it and
 ** penumbra.h into a tree and compile it as C:
 **
-**   cc -O2 -c penumbra.c $(pkg-config --cflags openblas lapacke zlib libcjson lua5.4)
-**   cc host.c penumbra.o $(pkg-config --libs openblas lapacke zlib libcjson lua5.4) -lm -lpthread -ldl
+**   cc -O2 -c penumbra.c $(pkg-config --cflags openblas lapacke zlib lua5.4)
+**   cc host.c penumbra.o $(pkg-config --libs openblas lapacke zlib lua5.4) -lm -lpthread -ldl
 **
 ** With gcc nothing else is wanted: what Penumbra's own Makefile passes to the compiler stands here as pragmas
 ** (-ffp-contract=off, so that every processor gives the same bits; -fwrapv: int64 tensors wrap around;

@@ -119,6 +119,18 @@ int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *ou
   return pni_check_numbers(L, i, lua_gettop(L), where, max, out);
 }
 
+const char *pni_check_text(lua_State *L, int i, const char *where, const char *role) {
+  size_t n;
+  if (lua_type(L, i) != LUA_TSTRING) pni_error(L, "%s: %s must be a string, got %s", where, role, pni_type_name(L, i));
+  const char *text = lua_tolstring(L, i, &n);
+  if (strlen(text) != n) pni_error(L, "%s: %s must not hold a zero byte, got '%s\\0...'", where, role, text);
+  return text;
+}
+
+const char *pni_check_optional_text(lua_State *L, int i, const char *where, const char *role, const char *absent) {
+  return lua_isnoneornil(L, i) ? absent : pni_check_text(L, i, where, role);
+}
+
 pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent) {
   if (lua_isnoneornil(L, i)) return absent;
   const char *s = lua_tostring(L, i);

@@ -1,6 +1,10 @@
 /*
 ** embedded.c: the Lua modules that came with the library. embed.lua packs them when the library is made; each is
 ** inflated when it is asked for.
+**
+** In a runtime they live in a world of their own, so that scripts neither reach nor change what they work with: their
+** globals are copies of those that the runtime began with, and their `require` knows all of them and the core. The
+** script's own gives it the public ones (runtime_sandbox.c).
 */
 #include <string.h>
 #include "../file/file.h"
@@ -10,7 +14,7 @@
 extern const struct pni_module {
   const char *name;
   const unsigned char *packed;
-  unsigned packed_size, size;
+  unsigned packed_size, size, public;
 } pni_modules[];
 
 static const struct pni_module *find(const char *name) {
@@ -20,6 +24,11 @@ static const struct pni_module *find(const char *name) {
 }
 
 bool pni_embedded(const char *name) { return find(name) != NULL; }
+
+bool pni_embedded_public(const char *name) {
+  const struct pni_module *m = find(name);
+  return m && m->public;
+}
 
 /* Pushes the module's text. */
 static void push_text(lua_State *L, const struct pni_module *m) {
@@ -66,6 +75,91 @@ bool pni_push_embedded(lua_State *L, const char *name) {
   lua_replace(L, -3);
   lua_pop(L, 1);
   if (status != LUA_OK) lua_error(L);
+  return true;
+}
+
+/* ---- in a runtime ---- */
+
+static const char require_key = 0; /* of own_require in the registry */
+
+/* Upvalues: the modules loaded so far, by name, and their globals. */
+static int own_require(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_pushvalue(L, 1);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  if (!pni_push_embedded(L, name)) return luaL_error(L, "there is no module '%s'", name);
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_setupvalue(L, -2, 1);
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, lua_upvalueindex(1));
+  return 1;
+}
+
+/* Pushes a copy of the table at index t. */
+static void push_copy(lua_State *L, int t) {
+  lua_newtable(L);
+  lua_pushnil(L);
+  while (lua_next(L, t)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, -4);
+  }
+}
+
+/* Pushes a copy of the globals, and of the libraries among them. */
+static void push_globals(lua_State *L) {
+  lua_pushglobaltable(L);
+  int from = lua_gettop(L);
+  push_copy(L, from);
+  int to = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, from)) {
+    if (lua_istable(L, -1)) {
+      lua_pushvalue(L, -2);
+      if (lua_rawequal(L, -2, from))
+        lua_pushvalue(L, to);
+      else
+        push_copy(L, lua_gettop(L) - 1);
+      lua_rawset(L, to);
+    }
+    lua_pop(L, 1);
+  }
+  lua_remove(L, from);
+}
+
+void pni_open_own(lua_State *L) {
+  int core = lua_gettop(L);
+  lua_newtable(L);
+  lua_pushvalue(L, core);
+  lua_setfield(L, -2, "penumbra.core");
+  push_globals(L);
+  lua_newtable(L);
+  lua_pushvalue(L, core + 1);
+  lua_setfield(L, -2, "loaded");
+  lua_setfield(L, -2, "package");
+  lua_pushvalue(L, core + 1);
+  lua_pushvalue(L, core + 2);
+  lua_pushcclosure(L, own_require, 2);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, core + 2, "require");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &require_key);
+  lua_settop(L, core);
+}
+
+void pni_require_own(lua_State *L, const char *name) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &require_key);
+  lua_pushstring(L, name);
+  lua_call(L, 1, 1);
+}
+
+bool pni_push_own(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &require_key) != LUA_TFUNCTION) return lua_pop(L, 1), false;
+  lua_getupvalue(L, -1, 1);
+  lua_remove(L, -2);
   return true;
 }
 

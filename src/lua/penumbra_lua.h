@@ -11,6 +11,7 @@
 #include <lua.h>
 #include <lualib.h>
 #include "../autodiff/op/op.h"
+#include "embedded.h"
 #include "object.h"
 
 /* A tensor as Lua sees it; t is NULL while empty and after close. */
@@ -58,10 +59,6 @@ typedef struct pni_state {
 PN_API int luaopen_penumbra_core(lua_State *L);
 /* Opens Lua's standard libraries and makes `require "penumbra"` and its parts work from memory. */
 void pni_open_libs(lua_State *L);
-/* Is there an embedded Lua module `name`? */
-bool pni_embedded(const char *name);
-/* Makes an embedded module `name` available to require; false if there is none. */
-bool pni_push_embedded(lua_State *L, const char *name);
 /* What belongs to this Lua state; NULL before the context is made or set. */
 pni_state *pni_lua_state(lua_State *L);
 /* The state's context; made on first use. */
@@ -108,8 +105,7 @@ void pni_fill_box(lua_State *L, pni_box *b, pn_tensor *t);
 void pni_push_tensor(lua_State *L, pn_tensor *t);
 /* Tells the collector about memory that boxes have come to hold. */
 void pni_tell_collector(lua_State *L);
-/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises.
- */
+/* End of a builder call: closes the scope; fills the box on the stack top and returns 1, or raises. */
 int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *t);
 /* Runs a builder expression over `c` in a scope and returns its result from the binding function;
  * when memory is lacking, collects what Lua has dropped and tries once more. No code that can raise
@@ -129,11 +125,9 @@ int pni_finish(lua_State *L, pn_context *c, size_t mark, pni_box *b, pn_tensor *
 enum { PNI_TENSOR_RESULTS = 6 };
 typedef pn_status (*pni_tensor_action)(pn_context *c, pn_tensor *const *in, pn_tensor **out);
 int pni_tensor_results(lua_State *L, pn_tensor *const *in, int n, pni_tensor_action f);
-/* After a first failure for lack of memory: closes the scope, clears the error, collects garbage.
- */
+/* After a first failure for lack of memory: closes the scope, clears the error, collects garbage. */
 void pni_forget(lua_State *L, pn_context *c, size_t mark);
-/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped.
- */
+/* A tensor or number at index i as a tensor; numbers take `like`'s dtype (or the default). Scoped. */
 pn_tensor *pni_to_tensor(lua_State *L, pn_context *c, int i, const pn_tensor *like);
 
 /* A list of numbers at index i becomes a tensor there, of `like`'s dtype (or the default). */
@@ -148,8 +142,7 @@ const char *pni_value_text(lua_State *L, int i);
 
 /* A 1-based or negative axis at index i as C counts it; raises on 0. */
 int pni_check_axis(lua_State *L, int i, const char *where);
-/* Axes at index i (a number, a list, or nil for all), 1-based or negative, of a tensor of ndim
- * axes. */
+/* Axes at index i (a number, a list, or nil for all), 1-based or negative, of a tensor of ndim axes. */
 pn_axes pni_check_axes(lua_State *L, int i, const char *where, int ndim);
 /* One such axis. */
 int pni_check_one_axis(lua_State *L, int i, const char *where, int ndim);
@@ -160,6 +153,11 @@ int pni_check_sizes(lua_State *L, int i, const char *where, int max, int64_t *ou
 /* The whole number, or number, at index i: the argument `role` of the function `where`. */
 int64_t pni_check_whole(lua_State *L, int i, const char *where, const char *role);
 double pni_check_number(lua_State *L, int i, const char *where, const char *role);
+/* The string at index i, the argument `role` of the function `where`, for C, which reads it to its first zero byte: one
+ * that holds such a byte raises. Every name of a file comes to C through one of these. */
+const char *pni_check_text(lua_State *L, int i, const char *where, const char *role);
+/* The same; nil or nothing there gives `absent`. */
+const char *pni_check_optional_text(lua_State *L, int i, const char *where, const char *role, const char *absent);
 /* "float64" ... at index i; absent gives `absent`. */
 pn_dtype pni_check_dtype(lua_State *L, int i, const char *where, pn_dtype absent);
 /* The dtype of numbers that nothing else decides. */

@@ -123,16 +123,17 @@ pn_tensor *pni_initialise(pn_context *c, int i, const pni_init_call *call) {
 
 pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim, const int64_t *shape,
                          const pn_option *options) {
-  if (pni_failed(c) || pni_refuse_capture(c, "initialise", "do it outside")) return NULL;
+  if (!PNI_GIVEN(c, "initialise", name) || pni_refuse_capture(c, "initialise", "do it outside")) return NULL;
   const pni_initialiser *row = pni_initialiser_find(name);
   if (!row || dtype > PN_FLOAT32) {
     if (!row)
-      pni_fail(c, PN_MISSING, "initialise: there is no initialiser '%s'", name ? name : "NULL");
+      pni_fail(c, PN_MISSING, "initialise: there is no initialiser '%s'", name);
     else
       pni_fail(c, PN_DTYPE, "%s: dtype must be float64 or float32, got %s", name, pn_dtype_name(dtype));
     return NULL;
   }
   double v[PNI_OPTIONS], window = 1;
+  if (!pni_shape_given(c, "initialise", ndim, shape)) return NULL;
   if (pni_options_read(c, row->name, row->options, options, v)) return NULL;
   for (int i = 0; i < ndim - 2; i++) window *= (double)shape[i];
   pni_init_call call = {.rng = rng, .dtype = dtype, .ndim = ndim, .shape = shape, .option = v};

@@ -79,10 +79,10 @@ static pn_status read_sizes(pn_context *c, const pni_layer *row, int n, const in
 
 pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_t *sizes, pn_dtype dtype, pn_rng *rng,
                        const pn_option *options) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "layer_new", type) || !PNI_LISTED(c, "layer_new", nsizes, sizes)) return NULL;
   const pni_layer *row = pni_layer_find(type);
   if (!row) {
-    pni_fail(c, PN_MISSING, "layer: there is no layer '%s'", type ? type : "NULL");
+    pni_fail(c, PN_MISSING, "layer: there is no layer '%s'", type);
     return NULL;
   }
   pn_layer *l = pni_calloc(c, sizeof *l);
@@ -159,7 +159,7 @@ pn_layer *pni_layer_uncertain(pn_context *c, const pn_layer *l, pn_tensor *const
 
 /* ---- what it holds ---- */
 
-const char *pn_layer_type(const pn_layer *l) { return l->type->name; }
+const char *pn_layer_type(const pn_layer *l) { return l ? l->type->name : NULL; }
 
 /* Slot of the i-th tensor that exists among n, or -1; and their number. */
 static int place(pn_tensor *const *list, int n, int i) {
@@ -174,36 +174,41 @@ static int count(pn_tensor *const *list, int n) {
   return found;
 }
 
-int pn_layer_num_params(const pn_layer *l) { return count(l->param, PNI_LAYER_PARAMS); }
-int pn_layer_num_buffers(const pn_layer *l) { return count(l->buffer, PNI_LAYER_BUFFERS); }
+int pn_layer_num_params(const pn_layer *l) { return l ? count(l->param, PNI_LAYER_PARAMS) : 0; }
+int pn_layer_num_buffers(const pn_layer *l) { return l ? count(l->buffer, PNI_LAYER_BUFFERS) : 0; }
 
 pn_tensor *pn_layer_param(const pn_layer *l, int i) {
+  if (!l) return NULL;
   int k = place(l->param, PNI_LAYER_PARAMS, i);
   return k < 0 ? NULL : l->param[k];
 }
 
 const char *pn_layer_param_name(const pn_layer *l, int i) {
+  if (!l) return NULL;
   int k = place(l->param, PNI_LAYER_PARAMS, i);
   return k < 0 ? NULL : l->type->param[k];
 }
 
 pn_tensor *pn_layer_buffer(const pn_layer *l, int i) {
+  if (!l) return NULL;
   int k = place(l->buffer, PNI_LAYER_BUFFERS, i);
   return k < 0 ? NULL : l->buffer[k];
 }
 
 const char *pn_layer_buffer_name(const pn_layer *l, int i) {
+  if (!l) return NULL;
   int k = place(l->buffer, PNI_LAYER_BUFFERS, i);
   return k < 0 ? NULL : l->type->buffer[k];
 }
 
 int pn_layer_num_inputs(const pn_layer *l) {
+  if (!l) return 0;
   int n;
   pni_layer_inputs(l->type, &n);
   return n;
 }
 
-int pn_layer_num_states(const pn_layer *l) { return l->type->states; }
+int pn_layer_num_states(const pn_layer *l) { return l ? l->type->states : 0; }
 
 /* ---- calling ---- */
 
@@ -218,16 +223,18 @@ static pn_status begin(pn_context *c, const pn_layer *l, int n, pn_tensor *const
 }
 
 pn_tensor *pn_layer_call(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in, pn_mode mode, pn_rng *rng) {
+  if (!PNI_GIVEN(c, "layer_call", l) || !PNI_LISTED(c, "layer_call", n, in)) return NULL;
   pni_layer_call call;
   return begin(c, l, n, in, mode, rng, &call) ? NULL : l->type->forward(c, l, &call);
 }
 
 pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_mode mode, pn_rng *rng) {
+  if (!PNI_GIVEN(c, "layer_forward", l)) return NULL;
   return pn_layer_call(c, l, 1, &x, mode, rng);
 }
 
 pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "layer_kl", l)) return NULL;
   if (l->type->kl) return l->type->kl(c, l);
   return pn_scalar(c, l->param[0] ? (pn_dtype)l->param[0]->dtype : PN_FLOAT64, 0);
 }
@@ -252,6 +259,7 @@ static pn_status check_variance(pn_context *c, const pn_layer *l, const pn_tenso
 
 pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn_tensor *variance, pn_mode mode,
                            pn_tensor **out_mean, pn_tensor **out_variance) {
+  if (!PNI_GIVEN(c, "layer_moments", l, out_mean, out_variance)) return c->status;
   pn_tensor *out[2] = {NULL, NULL};
   pni_layer_call call;
   if (begin(c, l, 1, &mean, mode, NULL, &call) || check_variance(c, l, mean, variance)) return c->status;
@@ -270,9 +278,9 @@ pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn
 
 pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
                           pn_rng *rng, pn_tensor **outputs, pn_tensor **last) {
+  if (!PNI_GIVEN(c, "layer_unroll", l, last)) return c->status;
   pn_tensor *first[PNI_LAYER_STATES] = {NULL}, *out[PNI_LAYER_STATES + 1];
   pni_layer_call call;
-  if (pni_failed(c)) return c->status;
   if (!l->type->unroll)
     return pni_fail(c, PN_MISSING, "%s: has no state, so no %s", l->type->name, outputs ? "unroll" : "step");
   if (begin(c, l, 1, &x, mode, rng, &call)) return c->status;
@@ -285,5 +293,6 @@ pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_ten
 
 pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
                         pn_rng *rng, pn_tensor **next) {
+  if (!PNI_GIVEN(c, "layer_step", l, next)) return c->status;
   return pn_layer_unroll(c, l, pn_unsqueeze(c, x, 0), state, mode, rng, NULL, next);
 }

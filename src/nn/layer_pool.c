@@ -66,8 +66,8 @@ static pn_status moments_average(pn_context *c, const pn_layer *l, const pni_lay
 /* [n factor, n]: the weights with which each place of the result takes its two neighbours; PyTorch's two conventions of where
  * places lie. Scoped. */
 static pn_tensor *interpolation(pn_context *c, pn_dtype dtype, int64_t n, int64_t factor, bool align) {
-  int64_t m = n * factor;
-  double *a = pni_calloc(c, (size_t)(m * n) * sizeof *a);
+  int64_t m = pni_times(n, factor);
+  double *a = pni_calloc_array(c, pni_times(m, n), sizeof *a);
   for (int64_t i = 0; a && i < m; i++) {
     double at =
         align ? (m > 1 ? (double)(i * (n - 1)) / (double)(m - 1) : 0) : ((double)i + 0.5) / (double)factor - 0.5;

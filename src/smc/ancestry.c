@@ -5,6 +5,7 @@
 */
 #include <string.h>
 #include "ancestry.h"
+#include "op/smc_op.h"
 
 enum { PARTS = 64 };
 
@@ -49,7 +50,7 @@ pni_ancestry *pni_ancestry_new(pn_context *c, int64_t n, int64_t filters) {
   if (!a) return NULL;
   a->n = n;
   a->filters = filters;
-  a->leaves = n * filters;
+  a->leaves = pni_times(n, filters);
   a->leaf = pni_alloc_array(c, a->leaves, sizeof *a->leaf);
   if (a->leaf) a->before = pni_alloc_array(c, a->leaves, sizeof *a->before);
   if (a->before) return a;
@@ -162,24 +163,16 @@ static void grow(pni_ancestry *a, const int64_t *ancestors, int parts, pn_tensor
   a->length++;
 }
 
-static bool in_range(const pni_ancestry *a, const pn_tensor *t) {
-  const int64_t *v = pni_data(t);
-  if (t->dtype != PN_INT64 || t->numel != a->leaves) return false;
-  for (int64_t i = 0; i < t->numel; i++)
-    if (v[i] < 0 || v[i] >= a->n) return false;
-  return true;
-}
-
 pn_status pni_ancestry_add(pn_context *c, pni_ancestry *a, const pn_tensor *ancestors, int parts,
                            pn_tensor *const *part) {
   pn_tensor *flat[PARTS] = {0}, *from = NULL;
   if (check_parts(c, a, parts, part)) return c->status;
   if (ancestors) from = pni_contiguous(c, ancestors);
-  if (from && !in_range(a, from)) pni_fail(c, PN_DOMAIN, "keep: ancestors must be places of particles, one for each");
+  if (from) pni_check_places(c, "keep: ancestors", from, a->leaves, a->n);
   for (int k = 0; k < parts && !pni_failed(c); k++) flat[k] = pni_contiguous(c, part[k]);
   if (!pni_failed(c)) {
     if (!a->length) set_parts(a, parts, part);
-    int64_t least = a->nodes + a->leaves, twice = 2 * a->room;
+    int64_t least = pni_plus(a->nodes, a->leaves), twice = pni_times(2, a->room);
     if (a->room >= least || enlarge(c, a, least > twice ? least : twice) == PN_OK)
       grow(a, from ? pni_data(from) : NULL, parts, flat);
   }
@@ -201,13 +194,10 @@ static void climb(const pni_ancestry *a, int k, int64_t count, int64_t *node, ch
 }
 
 static pn_status check_which(pn_context *c, const pni_ancestry *a, const pn_tensor *which) {
-  bool fits = which->dtype == PN_INT64 && which->numel == a->filters;
-  for (int64_t f = 0; fits && f < a->filters; f++) {
-    double v = pni_element(which, f);
-    fits = v >= 0 && v < (double)a->n;
-  }
-  if (fits) return PN_OK;
-  return pni_fail(c, PN_DOMAIN, "paths: particles must be int64 [B...], from 0 to %lld", (long long)a->n - 1);
+  pn_tensor *own = pni_contiguous(c, which);
+  if (own) pni_check_places(c, "paths: particles", own, a->filters, a->n);
+  pn_tensor_unref(own);
+  return c->status;
 }
 
 pn_tensor *pni_ancestry_paths(pn_context *c, const pni_ancestry *a, int k, const pn_tensor *which) {

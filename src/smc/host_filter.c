@@ -10,8 +10,9 @@
 #include "../autodiff/replay/plan.h"
 #include "kalman/kalman.h"
 #include "op/smc_op.h"
+#include "weighed.h"
 
-enum { FIRST, STEP, FIRST_MISSING, STEP_MISSING, PLANS };
+enum { FIRST, STEP, FIRST_MISSING, STEP_MISSING, PLANS };    /* STEP, STEP_MISSING: by a carry */
 enum { MEAN, COV, A, B, Q, Y, C, D, R, OBSERVED, OPERANDS }; /* as the kernel has them */
 enum { MOST_PARTS = 66, HEAD = 2 };                          /* summary: increment, size, means, variances */
 
@@ -53,7 +54,7 @@ static pn_filter *start(pn_context *c, int64_t observed, int64_t states) {
   f->observed = observed;
   f->states = states;
   pni_object_born(c);
-  f->summary = pni_calloc(c, (size_t)(HEAD + 2 * states) * sizeof *f->summary);
+  f->summary = pni_calloc_array(c, pni_plus(HEAD, pni_times(2, states)), sizeof *f->summary);
   f->y = pni_tensor_new(c, &(pni_spec){.dtype = PN_FLOAT64, .ndim = 1, .shape = {observed}});
   if (f->y) f->time = pni_tensor_new(c, &(pni_spec){.dtype = PN_FLOAT64});
   return f;
@@ -66,6 +67,7 @@ static pn_filter *finish(pn_context *c, pn_filter *f) {
 }
 
 void pn_filter_reset(pn_filter *f) {
+  if (!f) return;
   for (int k = 0; k < MOST_PARTS && !f->exact; k++) {
     pn_tensor_unref(f->carry[k]);
     f->carry[k] = NULL;
@@ -104,6 +106,7 @@ static bool fit(const pn_plan *const *p, int parts) {
 
 pn_filter *pn_filter_new(pn_context *c, const pn_plan *first, const pn_plan *step, const pn_plan *first_missing,
                          const pn_plan *step_missing) {
+  if (!PNI_GIVEN(c, "filter_new", first, step, first_missing, step_missing)) return NULL;
   const pn_plan *p[PLANS] = {first, step, first_missing, step_missing};
   if (pni_failed(c) || !first || !step || !first_missing || !step_missing) return NULL;
   if (pni_refuse_capture(c, "making a filter", "make it outside")) return NULL;
@@ -162,7 +165,7 @@ static pn_tensor *operand(pn_context *c, const pn_tensor *t, const char *name, i
 }
 
 pn_filter *pn_filter_kalman(pn_context *c, const pn_filter_model *m) {
-  if (pni_failed(c) || pni_refuse_capture(c, "making a filter", "make it outside")) return NULL;
+  if (!PNI_GIVEN(c, "filter_kalman", m) || pni_refuse_capture(c, "making a filter", "make it outside")) return NULL;
   if (!m->mean || !m->cov || !m->a || !m->q || !m->emission || !m->r) {
     pni_fail(c, PN_STATE, "filter: mean, cov, a, q, emission and r must be tensors, got NULL");
     return NULL;
@@ -253,7 +256,8 @@ static pn_status with_step(pn_context *c, const pn_filter *f) {
 }
 
 pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_t n, double *increment) {
-  if (pni_failed(c) || pni_check_cancel(c) || pni_refuse_capture(c, "a filter", "observe outside")) return c->status;
+  if (!PNI_GIVEN(c, "filter_observe", f) || pni_check_cancel(c) || pni_refuse_capture(c, "a filter", "observe outside"))
+    return c->status;
   if (y && n != f->observed)
     return pni_fail(c, PN_SHAPE, "observe: y must have %lld elements, got %lld", (long long)f->observed, (long long)n);
   if (y) memcpy(pni_data(f->y), y, (size_t)n * sizeof *y);
@@ -273,7 +277,7 @@ static bool all_nan(const double *y, int64_t n) {
 pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **increments, pn_tensor **means,
                         pn_tensor **variances) {
   char got[160];
-  if (pni_failed(c) || !ys) return c->status;
+  if (!PNI_GIVEN(c, "filter_run", f, ys, increments)) return c->status;
   if (ys->ndim != 2 || ys->shape[1] != f->observed || ys->dtype != PN_FLOAT64)
     return pni_fail(c, PN_SHAPE, "run: ys must be [T, %lld], float64, got %s %s", (long long)f->observed,
                     pn_dtype_name((pn_dtype)ys->dtype), pni_shape_text(ys->ndim, ys->shape, got));
@@ -294,13 +298,13 @@ pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **
   return PN_OK;
 }
 
-int64_t pn_filter_num_observed(const pn_filter *f) { return f->observed; }
-int64_t pn_filter_num_states(const pn_filter *f) { return f->states; }
-int64_t pn_filter_steps(const pn_filter *f) { return f->steps; }
-double pn_filter_log_evidence(const pn_filter *f) { return f->log_evidence; }
-double pn_filter_effective_sample_size(const pn_filter *f) { return f->steps ? f->summary[1] : INFINITY; }
-const double *pn_filter_mean(const pn_filter *f) { return f->summary + HEAD; }
-const double *pn_filter_variance(const pn_filter *f) { return f->summary + HEAD + f->states; }
+int64_t pn_filter_num_observed(const pn_filter *f) { return f ? f->observed : 0; }
+int64_t pn_filter_num_states(const pn_filter *f) { return f ? f->states : 0; }
+int64_t pn_filter_steps(const pn_filter *f) { return f ? f->steps : 0; }
+double pn_filter_log_evidence(const pn_filter *f) { return f ? f->log_evidence : 0; }
+double pn_filter_effective_sample_size(const pn_filter *f) { return f ? f->steps ? f->summary[1] : INFINITY : 0; }
+const double *pn_filter_mean(const pn_filter *f) { return f ? f->summary + HEAD : NULL; }
+const double *pn_filter_variance(const pn_filter *f) { return f ? f->summary + HEAD + f->states : NULL; }
 
 /* ---- saved and restored: the carry, the summary and, as texts, what is no tensor ---- */
 
@@ -320,7 +324,7 @@ static pn_status describe(pn_context *c, const pn_filter *f, pn_archive *a) {
 static int carried(const pn_filter *f) { return f->steps ? f->parts : 0; }
 
 pn_status pn_filter_save(pn_context *c, const pn_filter *f, const char *path) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "filter_save", f)) return c->status;
   pn_archive *a = pn_archive_new(c);
   int64_t n = HEAD + 2 * f->states;
   size_t mark = pn_scope_open(c);
@@ -340,6 +344,53 @@ pn_status pn_filter_save(pn_context *c, const pn_filter *f, const char *path) {
 /* What part k must be: of a particle filter as its plans give it. */
 static const pn_tensor *form(const pn_filter *f, int k) { return f->exact ? f->carry[0] : result(f->plan[STEP], k); }
 
+/* ---- numbers out of a file: such as a filter can have ---- */
+
+static const long long MOST_STEPS = (long long)1 << 53; /* exact as a double, which is what a plan gets */
+
+/* Do steps weigh or resample by what part k of the carry was? */
+static bool is_weights(const pn_filter *f, int k) {
+  for (int i = STEP; i < PLANS; i += STEP_MISSING - STEP) {
+    const pni_tape *tape = f->plan[i]->tape;
+    for (int64_t j = 0; j < tape->note.n; j++) {
+      const pni_note *note = &tape->note.v[j];
+      for (int e = 0; (note->op == &pni_smc_op_weigh || note->op == &pni_smc_op_resample) && e < note->nin; e++)
+        if (tape->edge.v[note->first + e] == k) return true;
+    }
+  }
+  return false;
+}
+
+static bool all_finite(const double *v, int64_t n) {
+  int64_t i = 0;
+  while (i < n && isfinite(v[i])) i++;
+  return i == n;
+}
+
+/* Variances, `step` apart: one of 0 may be below it by rounding. */
+static bool are_variances(const double *v, int64_t n, int64_t step) {
+  double largest = 0, least = 0;
+  for (int64_t i = 0; i < n; i++) {
+    largest = fmax(largest, v[i * step]);
+    least = fmin(least, v[i * step]);
+  }
+  return least >= -1e-6 * largest;
+}
+
+static bool is_part(pn_context *c, const pn_filter *f, int k, const pn_tensor *t) {
+  int64_t n = f->states;
+  const double *row = pni_data(t);
+  if (f->exact) return all_finite(row, t->numel) && are_variances(row + n, n, n + 1);
+  return !is_weights(f, k) || pni_is_weighed(c, t);
+}
+
+/* Comparisons are such that a NaN fails them. */
+static bool is_summary(const pn_filter *f, double log_evidence, const double *v) {
+  if (!(log_evidence < INFINITY && v[0] < INFINITY && v[1] >= 0)) return false;
+  const double *mean = v + HEAD, *variance = mean + f->states;
+  return !f->exact || (all_finite(mean, 2 * f->states) && are_variances(variance, f->states, 1));
+}
+
 /* What the text says. */
 typedef struct {
   char kind[16];
@@ -352,7 +403,7 @@ static bool read_text(const pn_filter *f, const char *text, described *d) {
                             &d->log_evidence, &d->state[0], &d->state[1])
                    : 0;
   return found == 7 && strcmp(d->kind, f->exact ? "exact" : "particles") == 0 && d->observed == f->observed &&
-         d->states == f->states && d->steps >= 0;
+         d->states == f->states && d->steps >= 0 && d->steps <= MOST_STEPS;
 }
 
 /* Copies of the parts that the file must hold. New. */
@@ -366,6 +417,8 @@ static pn_status read_parts(pn_context *c, const pn_filter *f, const pn_archive 
     pni_spec spec = pni_spec_of(t);
     own[k] = pni_tensor_new(c, &spec);
     if (!own[k] || pni_copy(c, own[k], t)) return c->status;
+    if (!is_part(c, f, k, own[k]))
+      return pni_fail(c, PN_FORMAT, "load: '%s' must hold numbers that such a filter can have", name);
   }
   return PN_OK;
 }
@@ -385,6 +438,10 @@ static pn_status take(pn_context *c, pn_filter *f, const pn_archive *a) {
   int64_t n = HEAD + 2 * f->states;
   if (!read_text(f, pn_archive_text(a, KEY), &d) || !summary || summary->dtype != PN_FLOAT64 || summary->numel != n)
     return pni_fail(c, PN_FORMAT, "load: the file must hold the state of such a filter");
+  double log_evidence;
+  memcpy(&log_evidence, &d.log_evidence, sizeof log_evidence);
+  if (!is_summary(f, log_evidence, pni_data(summary)))
+    return pni_fail(c, PN_FORMAT, "load: 'summary' must hold numbers that such a filter can have");
   pn_tensor *own[MOST_PARTS] = {0};
   if (read_parts(c, f, a, d.steps ? f->parts : 0, own)) {
     for (int k = 0; k < MOST_PARTS; k++) pn_tensor_unref(own[k]);
@@ -394,14 +451,13 @@ static pn_status take(pn_context *c, pn_filter *f, const pn_archive *a) {
   put_parts(f, own);
   for (int64_t i = 0; i < n; i++) f->summary[i] = pni_element(summary, i);
   f->steps = d.steps;
-  uint64_t bits = d.log_evidence;
-  memcpy(&f->log_evidence, &bits, sizeof bits);
+  f->log_evidence = log_evidence;
   pn_rng_set_state(pn_context_rng(c), (uint64_t[]){d.state[0], d.state[1]});
   return PN_OK;
 }
 
 pn_status pn_filter_load(pn_context *c, pn_filter *f, const char *path) {
-  if (pni_failed(c) || pni_refuse_capture(c, "loading a filter", "load it outside")) return c->status;
+  if (!PNI_GIVEN(c, "filter_load", f) || pni_refuse_capture(c, "loading a filter", "load it outside")) return c->status;
   pn_archive *a = pn_load_safetensors(c, path);
   if (a) take(c, f, a);
   pn_archive_free(a);
@@ -419,7 +475,7 @@ static pn_tensor *copy_of(pn_context *c, const pn_tensor *t) {
 }
 
 pn_filter *pn_filter_copy(pn_context *c, const pn_filter *old) {
-  if (pni_failed(c) || !old) return NULL;
+  if (!PNI_GIVEN(c, "filter_copy", old)) return NULL;
   pn_filter *f = start(c, old->observed, old->states);
   if (!f) return NULL;
   f->exact = old->exact;

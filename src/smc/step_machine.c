@@ -8,9 +8,12 @@
 #include "op/smc_op.h"
 #include "step_machine.h"
 #include "trace.h"
+#include "weighed.h"
 
 enum { DROPPED, STOP_GRADIENT, SCORE_FUNCTION, SOFT, GRADIENTS };
 static const char *const gradients[GRADIENTS] = {"dropped", "stop_gradient", "score_function", "soft"};
+
+static const int64_t MOST_IN_ALL = (int64_t)1 << 40; /* so that a few rows of all particles can be counted */
 
 struct pn_smc {
   pn_context *c;
@@ -55,6 +58,7 @@ static int place_of(const char *name, const char *const *names, int n) {
 }
 
 static pn_status check(pn_context *c, const pn_smc_config *o) {
+  char text[160];
   if (o->num_particles < 1 || o->num_particles >= INT32_MAX)
     return pni_fail(c, PN_DOMAIN, "smc: num_particles must be from 1 to %d, got %lld", INT32_MAX - 1,
                     (long long)o->num_particles);
@@ -65,11 +69,14 @@ static pn_status check(pn_context *c, const pn_smc_config *o) {
   for (int k = 0; k < o->nbatch; k++)
     if (o->batch[k] < 1)
       return pni_fail(c, PN_DOMAIN, "smc: batch must have sizes from 1 on, got %lld", (long long)o->batch[k]);
+  if (pni_times(o->num_particles, pni_count(o->nbatch, o->batch)) > MOST_IN_ALL)
+    return pni_fail(c, PN_DOMAIN, "smc: particles of all filters must be at most 2^40, got %lld in a batch of %s",
+                    (long long)o->num_particles, pni_shape_text(o->nbatch, o->batch, text));
   return PN_OK;
 }
 
 pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng) {
-  if (pni_failed(c) || check(c, config)) return NULL;
+  if (!PNI_GIVEN(c, "smc_new", config) || check(c, config)) return NULL;
   const pni_resampler *scheme = pni_resampler_find(config->resampling ? config->resampling : "systematic");
   if (!scheme) pni_fail(c, PN_MISSING, "smc: there is no resampling scheme '%s'", config->resampling);
   int gradient = config->gradient ? place_of(config->gradient, gradients, GRADIENTS) : DROPPED;
@@ -89,7 +96,7 @@ pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng) {
   s->gradient = gradient;
   s->rng = rng ? pni_rng_ref(rng) : NULL;
   pni_object_born(c);
-  if (config->trace) s->due = pni_calloc(c, (size_t)filters_of(s));
+  if (config->trace) s->due = pni_calloc_array(c, filters_of(s), sizeof *s->due);
   if (s->due) s->trace = pni_trace_new(c, config->num_particles, filters_of(s));
   if (!config->trace || s->trace) return s;
   pn_smc_free(s);
@@ -97,6 +104,7 @@ pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng) {
 }
 
 void pn_smc_reset(pn_smc *s) {
+  if (!s) return;
   put(&s->weighed, NULL);
   put(&s->carried, NULL);
   put(&s->log_prob, NULL);
@@ -121,7 +129,7 @@ void pn_smc_free(pn_smc *s) {
   pni_object_died(c);
 }
 
-int64_t pn_smc_steps(const pn_smc *s) { return s->steps; }
+int64_t pn_smc_steps(const pn_smc *s) { return s ? s->steps : 0; }
 
 /* ---- parts of what weigh gave ---- */
 
@@ -182,11 +190,12 @@ static pn_tensor *pending(pn_context *c, const pn_smc *s, pn_tensor *ancestors) 
   return s->pending ? pni_select_particles(c, s->pending, ancestors) : ancestors;
 }
 
-static void trace_resampling(const pn_smc *s, const pn_tensor *ancestors) {
+static pn_status trace_resampling(pn_context *c, const pn_smc *s, const pn_tensor *ancestors) {
+  if (!s->trace || c->recorder) return PN_OK;
   int64_t n = s->config.num_particles, filters = filters_of(s);
   for (int64_t f = 0; f < filters; f++)
     s->due[f] = pni_is_due(pni_element(s->weighed, (2 * n + PNI_WEIGHED_SIZE) * filters + f), s->config.threshold, n);
-  pni_trace_resampled(s->trace, pni_data(ancestors), s->due);
+  return pni_trace_resampled(c, s->trace, ancestors, s->due);
 }
 
 static pn_status remember(pn_context *c, pn_smc *s, pn_tensor *log_w, pn_tensor *by, pn_tensor *ancestors) {
@@ -197,22 +206,27 @@ static pn_status remember(pn_context *c, pn_smc *s, pn_tensor *log_w, pn_tensor 
     log_prob = pni_select_particles(c, by, ancestors);
     if (s->config.threshold < 1) log_prob = pn_where(c, due(c, s), log_prob, pni_like(c, by, 0));
   }
-  if (pni_failed(c)) return c->status;
+  if (pni_failed(c) || trace_resampling(c, s, ancestors)) return c->status;
   put(&s->carried, after);
   put(&s->log_prob, log_prob);
   if (from) put(&s->pending, from);
-  if (s->trace && !c->recorder) trace_resampling(s, ancestors);
   put(&s->assigned, NULL);
   s->resampled = true;
   return PN_OK;
 }
 
 pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "smc_assign", s, ancestor)) return c->status;
   if (!s->config.conditional || s->config.threshold < 1)
     return pni_fail(c, PN_STATE, "assign: needs a conditional machine that always resamples (threshold = 1)");
-  if (!ancestor || ancestor->dtype != PN_INT64 || ancestor->numel != filters_of(s))
+  if (ancestor->dtype != PN_INT64 || ancestor->numel != filters_of(s))
     return pni_fail(c, PN_SHAPE, "assign: ancestors must be int64 [B...], one for each filter");
+  for (int64_t f = 0; f < ancestor->numel && !(c->recorder && pni_varies(c, ancestor)); f++) {
+    double a = pni_element(ancestor, f);
+    if (!(a >= 0 && a < (double)s->config.num_particles))
+      return pni_fail(c, PN_DOMAIN, "assign: ancestors must lie in 0 to %lld, got %.0f",
+                      (long long)s->config.num_particles - 1, a);
+  }
   put(&s->assigned, ancestor);
   return PN_OK;
 }
@@ -233,7 +247,7 @@ static void pass_by(pn_context *c, const pn_smc *s) {
 }
 
 pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors) {
-  if (pni_failed(c) || pni_smc_usable(c, s)) return c->status;
+  if (!PNI_GIVEN(c, "smc_resample", s, ancestors) || pni_smc_usable(c, s)) return c->status;
   *ancestors = NULL;
   if (!s->weighed || s->resampled) return PN_OK;
   if (!any_due(c, s)) {
@@ -292,9 +306,13 @@ static pn_tensor *update(pn_context *c, pn_smc *s, pn_tensor *log_increment, boo
 }
 
 pn_tensor *pn_smc_weigh(pn_context *c, pn_smc *s, pn_tensor *log_increment) {
+  if (!PNI_GIVEN(c, "smc_weigh", s, log_increment)) return NULL;
   return update(c, s, log_increment, true);
 }
-pn_tensor *pn_smc_tilt(pn_context *c, pn_smc *s, pn_tensor *log_factor) { return update(c, s, log_factor, false); }
+pn_tensor *pn_smc_tilt(pn_context *c, pn_smc *s, pn_tensor *log_factor) {
+  if (!PNI_GIVEN(c, "smc_tilt", s, log_factor)) return NULL;
+  return update(c, s, log_factor, false);
+}
 
 /* ---- what is known ---- */
 
@@ -334,7 +352,7 @@ static pn_tensor *largest(pn_context *c, const pn_smc *s) {
 }
 
 pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "smc_get", s, what)) return NULL;
   int64_t n = s->config.num_particles;
   switch (place_of(what, names, KINDS)) {
   case LOG_WEIGHTS: return log_weights(c, s);
@@ -351,11 +369,15 @@ pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what) {
 }
 
 pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "smc_restore", s)) return c->status;
   bool fits = !weighed || (pni_is_float(weighed) && weighed->ndim == 1 + s->config.nbatch &&
                            weighed->shape[0] == 2 * s->config.num_particles + PNI_WEIGHED_ROWS);
   for (int k = 0; fits && weighed && k < s->config.nbatch; k++) fits = weighed->shape[k + 1] == s->config.batch[k];
   if (!fits) return pni_fail(c, PN_SHAPE, "restore: weights must come from a machine of as many particles and filters");
+  if (weighed && !(c->recorder && pni_varies(c, weighed)) && !pni_is_weighed(c, weighed))
+    return pni_fail(c, PN_DOMAIN,
+                    "restore: weights must be as a machine gave them, not negative and of sum 1 in each "
+                    "filter");
   put(&s->weighed, weighed);
   put(&s->carried, NULL);
   put(&s->log_prob, NULL);
@@ -366,7 +388,7 @@ pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed) {
 /* ---- what has been ---- */
 
 pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s) {
-  if (pni_failed(c) || pni_refuse_capture(c, "a trace", "read it outside")) return NULL;
+  if (!PNI_GIVEN(c, "smc_trace", s) || pni_refuse_capture(c, "a trace", "read it outside")) return NULL;
   if (!s->trace) {
     pni_fail(c, PN_STATE, "trace: the machine was made without one (trace = true)");
     return NULL;
@@ -378,8 +400,9 @@ pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s) {
 }
 
 pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part) {
-  if (pni_failed(c) || pni_refuse_capture(c, "keeping states", "keep them outside")) return c->status;
+  if (!PNI_GIVEN(c, "smc_keep", s) || pni_refuse_capture(c, "keeping states", "keep them outside")) return c->status;
   if (!s->config.history) return pni_fail(c, PN_STATE, "keep: the machine was made without history (history = true)");
+  if (!PNI_LISTED(c, "keep", parts, part)) return c->status;
   pni_ancestry *a = s->ancestry ? s->ancestry : pni_ancestry_new(c, s->config.num_particles, filters_of(s));
   if (!a) return c->status;
   if (pni_ancestry_add(c, a, s->pending, parts, part) && a != s->ancestry) {
@@ -392,13 +415,14 @@ pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *par
 }
 
 pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "smc_paths", s)) return NULL;
   if (s->ancestry && part >= 0) return pni_ancestry_paths(c, s->ancestry, part, which);
   pni_fail(c, PN_STATE, "paths: no state was kept (s:keep(state) after each step, with history = true)");
   return NULL;
 }
 
 int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes) {
+  if (!s) return 0;
   if (bytes) *bytes = s->ancestry ? pni_ancestry_bytes(s->ancestry) : 0;
   return s->ancestry ? pni_ancestry_nodes(s->ancestry) : 0;
 }
@@ -409,7 +433,7 @@ int pn_resampler_count(void) { return pni_resampler_count(); }
 const char *pn_resampler_name(int i) { return pni_resampler_at(i) ? pni_resampler_at(i)->name : NULL; }
 
 pn_tensor *pn_resample(pn_context *c, const char *scheme, pn_rng *rng, pn_tensor *log_w) {
-  if (!log_w || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "resample", scheme, log_w)) return NULL;
   const pni_resampler *row_of_name = pni_resampler_find(scheme);
   if (!row_of_name) {
     pni_fail(c, PN_MISSING, "resample: there is no resampling scheme '%s'", scheme);

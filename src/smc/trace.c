@@ -30,12 +30,12 @@ pni_trace *pni_trace_new(pn_context *c, int64_t n, int64_t filters) {
   if (!t) return NULL;
   t->n = n;
   t->filters = filters;
-  t->eve = pni_alloc_array(c, n * filters, sizeof *t->eve);
-  if (t->eve) t->spare = pni_alloc_array(c, n * filters, sizeof *t->spare);
-  if (t->spare) t->seen = pni_calloc(c, (size_t)n * sizeof *t->seen);
+  t->eve = pni_alloc_array(c, pni_times(n, filters), sizeof *t->eve);
+  if (t->eve) t->spare = pni_alloc_array(c, pni_times(n, filters), sizeof *t->spare);
+  if (t->spare) t->seen = pni_calloc_array(c, n, sizeof *t->seen);
   if (t->seen) t->sum = pni_alloc_array(c, n, sizeof *t->sum);
   if (t->sum) t->rounds = pni_alloc_array(c, filters, sizeof *t->rounds);
-  if (t->rounds) t->now = pni_alloc_array(c, PNI_TRACE_ROWS * filters, sizeof *t->now);
+  if (t->rounds) t->now = pni_alloc_array(c, pni_times(PNI_TRACE_ROWS, filters), sizeof *t->now);
   if (t->now) {
     pni_trace_reset(t);
     return t;
@@ -59,8 +59,8 @@ void pni_trace_reset(pni_trace *t) {
 
 pn_status pni_trace_reserve(pn_context *c, pni_trace *t) {
   if (t->length < t->room) return PN_OK;
-  int64_t room = t->room ? 2 * t->room : 64, width = PNI_TRACE_ROWS * t->filters;
-  double *rows = pni_alloc_array(c, room * width, sizeof *rows);
+  int64_t room = t->room ? pni_times(2, t->room) : 64, width = PNI_TRACE_ROWS * t->filters;
+  double *rows = pni_alloc_array(c, pni_times(room, width), sizeof *rows);
   if (!rows) return c->status;
   if (t->rows) memcpy(rows, t->rows, (size_t)(t->length * width) * sizeof *rows);
   pni_free(c, t->rows, (size_t)(t->room * width) * sizeof *rows);
@@ -71,7 +71,8 @@ pn_status pni_trace_reserve(pn_context *c, pni_trace *t) {
 
 /* ---- steps ---- */
 
-void pni_trace_resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *due) {
+/* The round of resampling by ancestors a, which are places. */
+static void resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *due) {
   int64_t filters = t->filters;
   for (int64_t f = 0; f < filters; f++) {
     int64_t unique = 0;
@@ -91,6 +92,14 @@ void pni_trace_resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *
   int64_t *old = t->eve;
   t->eve = t->spare;
   t->spare = old;
+}
+
+pn_status pni_trace_resampled(pn_context *c, pni_trace *t, const pn_tensor *ancestors, const uint8_t *due) {
+  pn_tensor *a = pni_contiguous(c, ancestors);
+  if (a && pni_check_places(c, "trace: ancestors", a, pni_times(t->n, t->filters), t->n) == PN_OK)
+    resampled(t, pni_data(a), due);
+  pn_tensor_unref(a);
+  return c->status;
 }
 
 static double number(const pn_tensor *t, int64_t i) {

@@ -34,8 +34,9 @@ void pni_trace_free(pn_context *c, pni_trace *t);
 void pni_trace_reset(pni_trace *t);
 /* Room for a step more. */
 pn_status pni_trace_reserve(pn_context *c, pni_trace *t);
-/* Ancestors, contiguous, were chosen in filters with due[f]. */
-void pni_trace_resampled(pni_trace *t, const int64_t *ancestors, const uint8_t *due);
+/* Ancestors, int64 [n, filters...], were chosen in filters with due[f]. PN_DOMAIN outside 0 .. n - 1: nothing has
+ * changed then. */
+pn_status pni_trace_resampled(pn_context *c, pni_trace *t, const pn_tensor *ancestors, const uint8_t *due);
 /* weighed, contiguous: what weigh gave. step: it ends the step, for which room was reserved. */
 void pni_trace_weighed(pni_trace *t, const pn_tensor *weighed, bool step);
 

@@ -3,16 +3,17 @@
 */
 #include <math.h>
 #include <string.h>
+#include "../base/span.h"
 #include "tensor.h"
 
 static pn_tensor *make(pn_context *c, int dtype, int ndim, const int64_t *shape) {
-  if (pni_failed(c)) return NULL;
+  if (!pni_shape_given(c, "tensor", ndim, shape)) return NULL;
   if ((unsigned)dtype > PN_BOOL) {
     pni_fail(c, PN_DTYPE, "tensor: unknown dtype number %d", dtype);
     return NULL;
   }
   pni_spec s = {.dtype = dtype, .ndim = ndim};
-  for (int i = 0; i < ndim && i < PN_MAX_DIMS; i++) s.shape[i] = shape[i];
+  for (int i = 0; i < ndim; i++) s.shape[i] = shape[i];
   return pni_scoped(c, pni_tensor_new(c, &s));
 }
 
@@ -28,8 +29,7 @@ static void store(pn_tensor *t, int64_t i, double v) {
 
 pn_tensor *pn_zeros(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape) {
   pn_tensor *t = make(c, (int)dtype, ndim, shape);
-  if (t && t->numel) memset(pni_data(t), 0, (size_t)t->numel * pni_itemsize(t));
-  return t;
+  return t && pni_clear(c, pni_data(t), (size_t)t->numel * pni_itemsize(t)) == PN_OK ? t : NULL;
 }
 
 pn_tensor *pn_full(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape, double value) {
@@ -38,24 +38,28 @@ pn_tensor *pn_full(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape
     return NULL;
   }
   pn_tensor *t = make(c, (int)dtype, ndim, shape);
-  for (int64_t i = 0; t && i < t->numel; i++) store(t, i, value);
-  return t;
+  for (pni_span s = {0}; t && pni_next_span(c, t->numel, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) store(t, i, value);
+  return pni_failed(c) ? NULL : t;
 }
 
 pn_tensor *pn_scalar(pn_context *c, pn_dtype dtype, double value) { return pn_full(c, dtype, 0, NULL, value); }
 
 pn_tensor *pn_from_data(pn_context *c, pn_dtype dtype, int ndim, const int64_t *shape, const void *data) {
   pn_tensor *t = make(c, (int)dtype, ndim, shape);
-  if (t && t->numel) memcpy(pni_data(t), data, (size_t)t->numel * pni_itemsize(t));
-  uint8_t *truth = t && t->dtype == PN_BOOL ? pni_data(t) : NULL;
-  for (int64_t i = 0; truth && i < t->numel; i++) truth[i] = truth[i] != 0; /* inside, bool is 0 or 1 */
-  return t;
+  if (!t || !PNI_LISTED(c, "from_data", t->numel, data)) return NULL;
+  if (pni_copy_bytes(c, pni_data(t), data, (size_t)t->numel * pni_itemsize(t))) return NULL;
+  uint8_t *truth = t->dtype == PN_BOOL ? pni_data(t) : NULL;
+  for (pni_span s = {0}; truth && pni_next_span(c, t->numel, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) truth[i] = truth[i] != 0; /* inside, bool is 0 or 1 */
+  return pni_failed(c) ? NULL : t;
 }
 
 static pn_tensor *sequence(pn_context *c, pn_dtype dtype, double start, double step, int64_t n) {
   pn_tensor *t = make(c, (int)dtype, 1, &n);
-  for (int64_t i = 0; t && i < n; i++) store(t, i, start + (double)i * step);
-  return t;
+  for (pni_span s = {0}; t && pni_next_span(c, n, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) store(t, i, start + (double)i * step);
+  return pni_failed(c) ? NULL : t;
 }
 
 pn_tensor *pn_arange(pn_context *c, pn_dtype dtype, double start, double stop, double step) {
@@ -80,6 +84,7 @@ pn_tensor *pn_linspace(pn_context *c, pn_dtype dtype, double start, double stop,
 
 pn_tensor *pn_eye(pn_context *c, pn_dtype dtype, int64_t n, int64_t m) {
   pn_tensor *t = pn_zeros(c, dtype, 2, (int64_t[]){n, m});
-  for (int64_t i = 0; t && i < n && i < m; i++) store(t, i * m + i, 1);
-  return t;
+  for (pni_span s = {0}; t && pni_next_span(c, n < m ? n : m, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) store(t, i * m + i, 1);
+  return pni_failed(c) ? NULL : t;
 }

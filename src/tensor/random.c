@@ -2,6 +2,7 @@
 ** random.c: tensors of random numbers. A call reserves its positions of the generator first; element i
 ** then depends on key, position and i alone, so shards may run on any thread.
 */
+#include "../base/span.h"
 #include "tensor.h"
 
 typedef struct {
@@ -27,14 +28,19 @@ pn_status pni_draw_into(pn_context *c, pn_rng *rng, const pni_draw *d, pn_tensor
   fill f = {.kind = d->kind, .low = d->low, .high = d->high, .out = pni_data(t)};
   f.at = pni_rng_reserve(c, rng, pni_fill_positions(d->kind, (uint64_t)t->numel));
   if (!d->permutation) return pni_parallel(c, t->numel, 16384, fill_shard, &f);
-  pni_permutation(f.at.key, f.at.position, t->numel, f.out);
-  return PN_OK;
+  enum { PIECE = 1 << 15 }; /* of numbers that lie far apart */
+  int64_t *out = pni_data(t), n = t->numel;
+  for (pni_span s = {0}; pni_next_span(c, n, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) out[i] = i;
+  for (int64_t end = n; end > 1 && !pni_check_cancel(c); end = end > PIECE ? end - PIECE : 1)
+    pni_permute(f.at.key, f.at.position, end > PIECE ? end - PIECE : 1, end, out);
+  return c->status;
 }
 
 static pn_tensor *filled(pn_context *c, pn_rng *rng, int dtype, int ndim, const int64_t *shape, pni_draw d) {
-  if (pni_failed(c)) return NULL;
+  if (!pni_shape_given(c, "tensor", ndim, shape)) return NULL;
   pni_spec s = {.dtype = dtype, .ndim = ndim};
-  for (int i = 0; i < ndim && i < PN_MAX_DIMS; i++) s.shape[i] = shape[i];
+  for (int i = 0; i < ndim; i++) s.shape[i] = shape[i];
   pn_tensor *t = pni_scoped(c, pni_tensor_new(c, &s));
   if (!t || pni_draw_into(c, rng, &d, t)) return NULL;
   if (c->recorder && c->recorder->drawn(c, t, pni_rng_or_default(c, rng), &d)) return NULL;

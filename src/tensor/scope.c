@@ -16,7 +16,7 @@ pn_tensor *pni_scoped(pn_context *c, pn_tensor *t) {
   if (!t) return NULL;
   if (c->scope_len == c->scope_cap) {
     size_t cap = c->scope_cap ? 2 * c->scope_cap : 64;
-    pn_tensor **list = pni_alloc(c, cap * sizeof *list);
+    pn_tensor **list = pni_alloc_array(c, (int64_t)cap, sizeof *list);
     if (!list) {
       pn_tensor_unref(t);
       return NULL;

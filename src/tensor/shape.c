@@ -5,6 +5,7 @@
 #include <string.h>
 #include "tensor.h"
 #include "../base/processor.h"
+#include "../base/span.h"
 
 int pni_axis(pn_context *c, const char *where, int64_t axis, int ndim) {
   int64_t a = axis < 0 ? axis + ndim : axis;
@@ -241,7 +242,7 @@ static void run_pieces(void *data, int64_t begin, int64_t end) {
 
 /* What is too small for threads. Some kernels take microseconds for an element, so a deadline is looked for as well. */
 static pn_status run_alone(pn_context *c, int64_t n, int64_t fine, pni_shard body, shard *s) {
-  if (!c->deadline) fine = n;
+  if (!pni_deadline(c)) fine = n;
   for (int64_t begin = 0; begin < n; begin += fine) {
     if (begin && pni_check_cancel(c)) return c->status;
     body(s, begin, n - begin < fine ? n : begin + fine);
@@ -253,7 +254,7 @@ pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_map_kernel row, voi
   enum { GRAIN = 16384, FINE = 2048 };
   shard s = {.l = l, .row = row, .data = data};
   if (l->nop == 0) return pni_fail(c, PN_STATE, "loop: at most %d operands are possible", PNI_OPERANDS);
-  int64_t inner = l->shape[l->ndim - 1], grain = c->deadline ? FINE : GRAIN;
+  int64_t inner = l->shape[l->ndim - 1], grain = pni_deadline(c) ? FINE : GRAIN;
   if (l->ndim == 1) {
     if (inner <= 2 * GRAIN) return run_alone(c, inner, FINE, run_inner, &s);
     return pni_parallel(c, inner, grain, run_inner, &s);
@@ -321,8 +322,7 @@ pni_map_kernel pni_copy_row(int dst, int src) { return copy_row[dst][src]; }
 
 pn_status pni_copy(pn_context *c, pn_tensor *dst, const pn_tensor *src) {
   if (dst->dtype == src->dtype && dst->numel == src->numel && pni_is_contiguous(src) && pni_is_contiguous(dst)) {
-    if (src->numel) memcpy(pni_data(dst), pni_data(src), (size_t)src->numel * pni_itemsize(src));
-    return PN_OK;
+    return pni_copy_bytes(c, pni_data(dst), pni_data(src), (size_t)src->numel * pni_itemsize(src));
   }
   pni_loop l;
   pni_loop_init(&l, dst, 1, (pn_tensor *[]){(pn_tensor *)src});

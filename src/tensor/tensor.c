@@ -38,7 +38,7 @@ static void storage_unref(pn_context *c, pni_storage *s) {
 
 int64_t pni_count(int ndim, const int64_t *shape) {
   int64_t n = 1;
-  for (int i = 0; i < ndim; i++) n *= shape[i];
+  for (int i = 0; i < ndim; i++) n = pni_times(n, shape[i]);
   return n;
 }
 
@@ -99,8 +99,15 @@ static pn_tensor *shell(pn_context *c) {
   return t;
 }
 
+bool pni_shape_given(pn_context *c, const char *where, int ndim, const int64_t *shape) {
+  if (ndim >= 0 && ndim <= PN_MAX_DIMS) return PNI_LISTED(c, where, ndim, shape);
+  pni_fail(c, PN_SHAPE, "%s: number of axes must be 0 to %d, got %d", where, PN_MAX_DIMS, ndim);
+  return false;
+}
+
 int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
-  int64_t n = 1;
+  int64_t n = 1; /* without the sizes that are 0: strides and counts of some of the axes are bounded as well */
+  bool empty = false;
   if (spec->ndim < 0 || spec->ndim > PN_MAX_DIMS) {
     pni_fail(c, PN_SHAPE, "tensor: number of axes must be 0 to %d, got %d", PN_MAX_DIMS, spec->ndim);
     return -1;
@@ -115,9 +122,12 @@ int64_t pni_checked_count(pn_context *c, const pni_spec *spec) {
       pni_fail(c, PN_NOMEM, "tensor: shape %s is too large", pni_shape_text(spec->ndim, spec->shape, buf));
       return -1;
     }
-    n *= spec->shape[i];
+    if (spec->shape[i])
+      n *= spec->shape[i];
+    else
+      empty = true;
   }
-  return n;
+  return empty ? 0 : n;
 }
 
 pn_tensor *pni_tensor_new(pn_context *c, const pni_spec *spec) {
@@ -185,11 +195,12 @@ void pn_tensor_unref(pn_tensor *t) {
   pni_object_died(c);
 }
 
-pn_dtype pn_tensor_dtype(const pn_tensor *t) { return (pn_dtype)t->dtype; }
-int pn_tensor_ndim(const pn_tensor *t) { return t->ndim; }
-const int64_t *pn_tensor_shape(const pn_tensor *t) { return t->shape; }
-int64_t pn_tensor_numel(const pn_tensor *t) { return t->numel; }
+pn_dtype pn_tensor_dtype(const pn_tensor *t) { return t ? (pn_dtype)t->dtype : 0; }
+int pn_tensor_ndim(const pn_tensor *t) { return t ? t->ndim : 0; }
+const int64_t *pn_tensor_shape(const pn_tensor *t) { return t ? t->shape : NULL; }
+int64_t pn_tensor_numel(const pn_tensor *t) { return t ? t->numel : 0; }
 const void *pn_tensor_data(const pn_tensor *t) {
+  if (!t) return NULL;
   if (pni_check_read(t->ctx, t, "data")) return NULL;
   return pni_is_contiguous(t) ? pni_data(t) : NULL;
 }
@@ -218,7 +229,7 @@ double pni_element(const pn_tensor *t, int64_t position) {
 }
 
 pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out) {
-  if (!t) return c->status ? c->status : pni_fail(c, PN_STATE, "item: tensor must not be NULL");
+  if (!PNI_GIVEN(c, "item", t, out)) return c->status;
   if (t->numel != 1) {
     char buf[160];
     return pni_fail(c, PN_SHAPE, "item: tensor must have one element, got shape %s",
@@ -230,9 +241,10 @@ pn_status pn_tensor_item(pn_context *c, const pn_tensor *t, double *out) {
 }
 
 pn_status pn_tensor_copy_out(pn_context *c, const pn_tensor *t, double *out, int64_t n) {
-  if (!t) return c->status ? c->status : pni_fail(c, PN_STATE, "copy_out: tensor must not be NULL");
+  if (!PNI_GIVEN(c, "copy_out", t)) return c->status;
   if (n != t->numel)
     return pni_fail(c, PN_SHAPE, "copy_out: n must be %lld, got %lld", (long long)t->numel, (long long)n);
+  if (!PNI_LISTED(c, "copy_out", n, out)) return c->status;
   if (pni_check_read(c, t, "copy_out")) return c->status;
   if (t->dtype == PN_FLOAT64 && pni_is_contiguous(t)) {
     if (n) memcpy(out, pni_data(t), (size_t)n * sizeof *out);

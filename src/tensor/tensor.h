@@ -7,6 +7,7 @@
 #ifndef PN_TENSOR_TENSOR_H
 #define PN_TENSOR_TENSOR_H
 
+#include "../base/clock.h"
 #include "../math/random/generator.h"
 
 struct pni_op;   /* autodiff/op/op.h */
@@ -91,7 +92,10 @@ bool pni_is_contiguous(const pn_tensor *t);
 void pni_set_contiguous_strides(pn_tensor *t);
 pni_spec pni_spec_of(const pn_tensor *t);
 int64_t pni_count(int ndim, const int64_t *shape);
-/* The same for a shape from outside: -1 with PN_SHAPE if a size is negative, PN_NOMEM beyond 2^44 elements. */
+/* May a shape come from outside? PN_SHAPE unless ndim is 0 to PN_MAX_DIMS, PN_STATE where its sizes are NULL. */
+bool pni_shape_given(pn_context *c, const char *where, int ndim, const int64_t *shape);
+/* The same for a shape from outside: -1 with PN_SHAPE if a size is negative, PN_NOMEM if the sizes that are not 0 make more
+ * than 2^44 elements. */
 int64_t pni_checked_count(pn_context *c, const pni_spec *spec);
 /* t itself (one more reference) if contiguous, else a contiguous copy. New, no graph. */
 pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);

@@ -56,8 +56,10 @@
 --- .posterior and .projection (factors over all weights in the network's order), .noise_scale and .counts, how often a
 --- guard had to act.
 -- help: pn.continual, methods learner
+local adaptation = require "penumbra.continual.adaptation"
 local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local likelihood = require "penumbra.continual.likelihood"
 local mean_field = require "penumbra.continual.mean_field"
 local observation = require "penumbra.continual.observation"
@@ -66,6 +68,7 @@ local parameters = require "penumbra.nn.parameters"
 local progress = require "penumbra.train.progress"
 local projection = require "penumbra.continual.projection"
 local recording = require "penumbra.autodiff.recording"
+local saved = require "penumbra.data.saved"
 local site_totals = require "penumbra.continual.site_totals"
 local stream_step = require "penumbra.continual.stream_step"
 
@@ -416,58 +419,108 @@ function methods:save(path)
   return checkpoint.save(path, contents)
 end
 
--- Has the file what every learner has, of the sizes of the network?
-local function is_whole(saved, net)
-  local found = type(saved.options) == "table" and type(saved.projection) == "table" and type(saved.counts) == "table"
-    and (core.is_tensor(saved.past) or not saved.learn_noise) and math.type(saved.step) == "integer"
-    and core.is_tensor(saved.projection.log_noise)
-    and (saved.memory == nil or type(saved.memory) == "table" and core.is_tensor(saved.memory.x)
-    and core.is_tensor(saved.memory.y) and core.is_tensor(saved.memory.age))
-  for _, name in ipairs { "prior_mean", "prior_scale", "precision_mean", "precision", "mean", "log_scale" } do
-    local t = found and (saved[name] or saved.projection[name])
-    found = found and core.is_tensor(t) and t:ndim() == 1 and t:size(1) == net.size
+-- An option as it is given; check_inner and check_parts look at what is in it.
+local given = form.optional(form.any)
+
+-- The memory of a learner with so many data, of `size` at most.
+local function memory_form(net, memory, kept)
+  local x = type(kept) == "table" and kept.x
+  local n = core.is_tensor(x) and x:ndim() > 0 and x:size(1) or -1
+  local most = type(memory) == "table" and math.tointeger(memory.size)
+  if not most or n < 1 or n > most then
+    return form.refused "be data, as many as the memory holds at most"
   end
-  for _, name in ipairs(found and SAVED or {}) do
-    found = found and (saved.options[name] ~= nil or name == "memory")
-  end
-  return found
+  return form.record { x = form.tensor { dtype = net.dtype, shape = { n, net.inputs }, finite = true },
+    y = form.tensor { finite = true },
+    age = form.tensor { dtype = "float64", shape = { n }, finite = true, least = 0 } }
 end
 
-local function check_saved(path, saved, o, net)
-  if type(saved) ~= "table" or saved.kind ~= KIND then
-    core.error(("load: '%s' holds no learner"):format(path))
-  elseif saved.architecture ~= architecture(net) then
-    core.error(("load: network must be as in '%s' of %s, got %s"):format(path, saved.architecture, architecture(net)))
+local function learner_form(found, net)
+  local function vector(dtype, positive)
+    return form.tensor { dtype = dtype, shape = { net.size }, finite = true, positive = positive }
   end
-  if not is_whole(saved, net) then
-    core.error(("load: '%s' holds a part of a learner only"):format(path))
+  local function logarithm(shape) -- of what has a square
+    local most = net.dtype == "float32" and 40 or 340
+    return form.tensor { dtype = net.dtype, shape = shape, least = -most, most = most }
   end
-  local is_function = saved.likelihood == "function"
+  local o = type(found.options) == "table" and found.options or {}
+  local seen, options_form = math.type(found.step) == "integer" and found.step > 0, {}
+  for _, name in ipairs(SAVED) do options_form[name] = name == "memory" and given or form.any end
+  options_form.seed = form.whole(0, math.maxinteger)
+  return form.record { kind = form.text(KIND), options = form.record(options_form), architecture = form.text(),
+    likelihood = form.text("gaussian", "bernoulli", "categorical", "function"), learn_noise = form.boolean,
+    prior_mean = vector "float64", prior_scale = form.tensor { dtype = "float64", shape = { net.size }, least = 1e-150,
+      most = 1e150 }, step = form.whole(0),
+    time = seen and form.number() or form.optional(form.number()),
+    counts = form.record { clipped = form.whole(0), clipped_steps = form.whole(0), unconverged = form.whole(0),
+      memory_exceeds_data = form.whole(0) },
+    precision_mean = vector "float64", precision = vector("float64", true),
+    projection = form.record { mean = vector(net.dtype), log_scale = logarithm { net.size },
+      log_noise = logarithm {} },
+    memory = form.optional(memory_form(net, o.memory, found.memory)),
+    past = (found.learn_noise and function(f) return f end or form.optional)(form.tensor { dtype = net.dtype,
+      shape = { 2 }, finite = true, least = 0 }),
+    forget = form.optional(form.record { name = form.text("bayesian_forgetting", "ornstein_uhlenbeck", "wiener"),
+      parameter = form.text("rate", "stiffness"), value = form.number(), lag = form.number() }) }
+end
+
+-- What the file asks of who loads it.
+local function check_asked(path, found, net, o)
+  if found.architecture ~= architecture(net) then
+    core.error(("load: network must be as in '%s' of %s, got %s"):format(path, tostring(found.architecture),
+      architecture(net)))
+  end
+  local is_function = found.likelihood == "function"
   if is_function and type(o.likelihood) ~= "function" or not is_function and o.likelihood ~= nil then
     core.error(is_function and "load: likelihood must be the function that the learner had"
-      or ('load: likelihood must be absent: that of the learner was "%s"'):format(saved.likelihood))
+      or ('load: likelihood must be absent: that of the learner was "%s"'):format(tostring(found.likelihood)))
   end
+end
+
+local learner_file = saved.file { noun = "learner that learner:save has written", read = checkpoint.load,
+  is = function(found) return found.kind == KIND end, asks = check_asked, form = learner_form }
+
+-- The options of the constructor, out of a file.
+local function options_of(found, o)
+  local all = found.options
+  all.likelihood, all.progress = o.likelihood or found.likelihood, o.progress
+  if found.forget then
+    local f = found.forget
+    all.forget = adaptation[f.name] { [f.parameter] = f.value, lag = f.lag }
+  end
+  for name, rule in pairs { update = known.update, start = known.start, estimator = known.estimator } do
+    all[name] = options.check("load", { [name] = all[name] }, { [name] = rule })[name]
+  end
+  check_inner(all)
+  check_parts(all)
+  if found.learn_noise and found.likelihood ~= "gaussian" then
+    core.error 'load: learn_noise must be false but for likelihood "gaussian"'
+  end
+  return all
+end
+
+-- The learner of a file's contents, which raises for what its constructor and its methods would refuse.
+local function restored(found, net, o)
+  local self = engine(options_of(found, o), net, found.learn_noise, found.prior_mean, found.prior_scale)
+  if found.memory then
+    check_y("memory", self, found.memory.y, found.memory.x:size(1))
+  end
+  return object(self, { step = found.step, time = found.time,
+    gaussian = core.new_natural("diagonal", found.precision_mean, found.precision), projection = found.projection,
+    memory = found.memory, counts = found.counts, past = found.past })
 end
 
 -- pn.continual.load.
-function learner.load(path, given)
+function learner.load(path, asked)
   options.argument("load", "path", path, "string")
-  local o = options.check("load", given, { network = options.required(), likelihood = options.optional "function",
+  local o = options.check("load", asked, { network = options.required(), likelihood = options.optional "function",
     progress = options.any(false) })
   local net = mean_field.read("load", o.network)
-  local saved, message, code = checkpoint.load(path)
-  if not saved then
+  local found, message, code = saved.read("load", path, learner_file, net, o)
+  if not found then
     return nil, message, code
   end
-  check_saved(path, saved, o, net)
-  local all = saved.options
-  all.likelihood, all.progress = o.likelihood or saved.likelihood, o.progress
-  all.forget = saved.forget and require("penumbra.continual.adaptation")[saved.forget.name] {
-    [saved.forget.parameter] = saved.forget.value, lag = saved.forget.lag } or nil
-  local self = engine(all, net, saved.learn_noise, saved.prior_mean, saved.prior_scale)
-  return object(self, { step = saved.step, time = saved.time,
-    gaussian = core.new_natural("diagonal", saved.precision_mean, saved.precision), projection = saved.projection,
-    memory = saved.memory, counts = saved.counts, past = saved.past })
+  return saved.make("load", path, restored, found, net, o)
 end
 
 core.namespace("a learner", methods)

@@ -286,7 +286,9 @@ local function read(text, flat, used)
         return nil
       end
       t[key] = value
-      if type(value) == "table" then
+      if type(value) == "table" and #stack == MOST_DEEP then
+        return nil
+      elseif type(value) == "table" then
         stack[#stack + 1] = value
       else
         at = text:match("^, ()%[", at) or text:match("^()}", at)

@@ -8,6 +8,7 @@
 --- metadata, a line of text for each: "distribution normal; batch 3 2; independent 1; parts 0". Parameters come back as
 --- plain tensors.
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 
 local pack = {}
 
@@ -74,10 +75,16 @@ local composites = {
   masked = function(parts) return core.new_masked(parts[1], parts[2]) end,
 }
 
+local MOST_DEEP <const> = 1000 -- as in penumbra.nn.parameters
+
+local function whole(digits)
+  return math.tointeger(tonumber(digits)) or error(("'%s' is no size"):format(digits), 0)
+end
+
 local function sizes(text)
   local list = {}
   for n in text:gmatch "%d+" do
-    list[#list + 1] = math.tointeger(n)
+    list[#list + 1] = whole(n)
   end
   return list
 end
@@ -85,16 +92,19 @@ end
 local function read_distribution(name, tensors, parts, text)
   local make = composites[name]
   local d = make and make(parts) or core.new_distribution(name, tensors)
-  local batch, independent = sizes(text:match "; batch ([%d ]*);"), math.tointeger(text:match "; independent (%d+);")
-  return d:expand(batch):independent(independent)
+  local batch, independent = text:match "; batch ([%d ]*); independent (%d+);"
+  if not batch then
+    error(("'%s' says nothing of its batch"):format(text), 0)
+  end
+  return d:expand(sizes(batch)):independent(whole(independent))
 end
 
 local function read_bijector(name, tensors, parts)
   return #parts > 0 and core.new_composed_bijector(name, parts) or core.new_bijector(name, tensors)
 end
 
-local function read_natural(form, tensors)
-  return core.new_natural(form, tensors.precision_mean, tensors.precision)
+local function read_natural(kind, tensors)
+  return core.new_natural(kind, tensors.precision_mean, tensors.precision)
 end
 
 local readers = { distribution = read_distribution, bijector = read_bijector, natural = read_natural }
@@ -117,9 +127,11 @@ function pack.cast(x, dtype)
 end
 
 -- The thing called `name`; its tensors leave `flat`.
-local function read(name, flat, kinds)
+local function read(name, flat, kinds, depth)
   local text = kinds[name]
-  if not text then
+  if depth > MOST_DEEP then
+    error(("'%s' is nested more than %d deep"):format(name, MOST_DEEP), 0)
+  elseif not text then
     error(("'%s' is described as having parts but is not there"):format(name), 0)
   end
   local type_name, kind, count = text:match "^(%a+) ([%w_]+).*; parts (%d+)$"
@@ -127,9 +139,9 @@ local function read(name, flat, kinds)
     error(("'%s' is described as '%s'"):format(name, text), 0)
   end
   local parts, tensors = {}, {}
-  for i = 1, math.tointeger(count) do
+  for i = 1, whole(count) do
     local own = ("%s.%d"):format(name, i)
-    parts[i] = flat[own] or read(own, flat, kinds)
+    parts[i] = flat[own] or read(own, flat, kinds, depth + 1)
     flat[own] = nil
   end
   for key, t in pairs(flat) do
@@ -161,9 +173,9 @@ function pack.unfold(flat, texts)
   end
   table.sort(tops)
   for _, name in ipairs(tops) do
-    local ok, made = pcall(read, name, flat, kinds)
-    if not ok then
-      return nil, ("load: '%s' cannot be made: %s"):format(name, tostring(made)), "format"
+    local made, message, code = form.guarded(("load: '%s' cannot be made"):format(name), read, name, flat, kinds, 1)
+    if not made then
+      return nil, message, code
     end
     flat[name] = made
   end

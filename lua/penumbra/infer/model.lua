@@ -39,6 +39,7 @@
 --- Sources: Bingham et al. 2019 (Pyro), Phan, Pradhan & Jankowiak 2019 (NumPyro).
 -- help: pn, methods model of methods, methods trace of trace
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local enumeration = require "penumbra.infer.enumeration"
 local options = require "penumbra.options"
 local recorder = require "penumbra.infer.recorder"
@@ -323,16 +324,12 @@ end
 
 --- Sets the parameters from what state() gave. Names must agree; nothing changes if they do not.
 function methods:load_state(state)
-  if type(state) ~= "table" then
-    core.error("load_state: needs a table of tensors, got " .. type(state))
-  end
-  local entries = self:named_parameters()
+  options.argument("load_state", "state", state, "table")
+  local entries, fields = self:named_parameters(), {}
   for _, entry in ipairs(entries) do
-    local t = state[entry[1]]
-    if not core.is_tensor(t) or shape_text(t) ~= shape_text(entry[2]) then
-      core.error(("load_state: '%s' must be a tensor of shape %s"):format(entry[1], shape_text(entry[2])))
-    end
+    fields[entry[1]] = form.tensor { like = entry[2] }
   end
+  form.check("load_state", "state", state, form.record(fields, "a parameter of this model"))
   for _, entry in ipairs(entries) do
     entry[2]:set(state[entry[1]])
   end

@@ -17,10 +17,13 @@
 ---     p.divergences p.e_bfmi p.seconds
 -- help: pn, methods p
 local core = require "penumbra.core"
+local data = require "penumbra.data"
+local form = require "penumbra.form"
 local layout = require "penumbra.shell.layout"
 local enumeration = require "penumbra.infer.enumeration"
 local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
+local saved = require "penumbra.data.saved"
 local replay = require "penumbra.autodiff.replay"
 
 local posterior = {}
@@ -412,7 +415,7 @@ end
 --- what pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
-  return require("penumbra.data").save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
+  return data.save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
     statistics = self.statistics, seconds = self.seconds, max_depth = self.max_depth, particles = self.particles,
     log_evidence = self.log_evidence, log_evidence_error = self.log_evidence_error },
       { format = "penumbra posterior" })
@@ -479,20 +482,69 @@ end
 
 local load_options = { data = options.optional "table" }
 
+-- Where statistics lie; log densities may be infinite.
+local BOUNDS = { accept = { 0, 1 + 1e-9 }, divergent = { 0, 1 }, depth = { 0, 64 }, leapfrogs = { 0, 2 ^ 53 },
+  step_size = { 0 } }
+
+-- They have a number for each draw; those of trajectories come together.
+local function statistics_form(z, found)
+  local fields = {}
+  local function add(name)
+    local bounds = BOUNDS[name] or {}
+    fields[name] = form.tensor { dtype = { "float64", "float32", "int64", "bool" }, shape = { z:size(1), z:size(2) },
+      finite = not name:find "^log_", least = bounds[1], most = bounds[2] }
+  end
+  add "accept"
+  for name in pairs(type(found) == "table" and found or {}) do
+    add(tostring(name))
+  end
+  for _, name in ipairs(fields.divergent and STATISTICS or {}) do
+    add(name)
+  end
+  return form.record(fields)
+end
+
+local posterior_file = saved.file {
+  noun = "posterior that p:save has written",
+  is = function(_, metadata) return metadata.format == "penumbra posterior" end,
+  form = function(found)
+    local z = form.tensor { dtype = "float64", shape = { -1, -1, -1 }, finite = true, nonempty = true }
+    local fields = { unconstrained = z, draws = form.map(form.tensor {}), statistics = form.any,
+      seconds = form.number { least = 0 }, max_depth = form.optional(form.whole(0)),
+      particles = form.optional(form.boolean), log_evidence = form.optional(form.number()),
+      log_evidence_error = form.optional(form.number { least = 0 }) }
+    if #form.misfits(found.unconstrained, z) == 0 then
+      fields.statistics = statistics_form(found.unconstrained, found.statistics)
+    end
+    return form.record(fields)
+  end,
+}
+
+-- Within rounding of each other, and NaN and infinite at the same places?
+local function alike(own, t)
+  local same = own:eq(t):logical_or(own:isnan():logical_and(t:isnan()))
+  local finite = t:isfinite()
+  local size = core.where(finite, t, core.zeros({}, { dtype = t:dtype() })):abs():max():item()
+  local near = (own - t):abs():le(1e-6 * (1 + size)):logical_and(finite)
+  return same:logical_or(near):all():item()
+end
+
 -- Why draws from a file cannot be those of a posterior, or nil.
-local function misfit(self, saved)
+local function misfit(self, found)
   local drawn = {} -- deterministic sites that depend on discrete draws have the file's
   for _, out in ipairs(self.target.enumerates and self.target:outputs() or {}) do
     drawn[out.time and out.base or out.name] = out.deterministic
   end
-  for name, t in pairs(saved.draws) do
+  for name, t in pairs(found.draws) do
     local own = self.draws[name]
     local same = own and table.concat(own:shape(), ",") == table.concat(t:shape(), ",")
-    if not same then
+    if same and own:dtype() ~= t:dtype() then
+      return ("site '%s' of the file is %s, in the model %s"):format(name, t:dtype(), own:dtype())
+    elseif not same then
       return ("site '%s' of the file is %s"):format(name, own and "of another shape in the model" or "not in the model")
     elseif drawn[name] then
       self.draws[name] = t
-    elseif (own - t):abs():max():item() > 1e-6 * (1 + t:abs():max():item()) then
+    elseif not alike(own, t) then
       return ("the model gives other values of '%s' than the file has"):format(name)
     end
   end
@@ -506,22 +558,20 @@ function posterior.load(path, m, given)
     core.error("load_posterior: needs a model (pn.model), got " .. type(m))
   end
   local o = options.check("load_posterior", given, load_options)
-  local saved, message, code = require("penumbra.data").load(path)
-  if not saved then
+  local found, message, code = saved.read("load_posterior", path, posterior_file)
+  if not found then
     return nil, message, code
-  elseif not core.is_tensor(saved.unconstrained) or type(saved.draws) ~= "table" then
-    return nil, ("load_posterior: '%s' is no posterior that p:save has written"):format(path), "format"
   end
   local args = model.packed(o.data)
   local t = require("penumbra.infer.target").new(m, args, core.generator(0), true)
-  if t.size ~= saved.unconstrained:size(3) then
+  if t.size ~= found.unconstrained:size(3) then
     return nil, ("load_posterior: the file is of another model: it has %d numbers a draw, the model has %d"):format(
-      saved.unconstrained:size(3), t.size), "shape"
+      found.unconstrained:size(3), t.size), "shape"
   end
-  local self = posterior.new { model = m, args = args, target = t, unconstrained = saved.unconstrained,
-    statistics = saved.statistics, seconds = saved.seconds, max_depth = saved.max_depth, particles = saved.particles,
-    log_evidence = saved.log_evidence, log_evidence_error = saved.log_evidence_error }
-  local why = misfit(self, saved)
+  local self = posterior.new { model = m, args = args, target = t, unconstrained = found.unconstrained,
+    statistics = found.statistics, seconds = found.seconds, max_depth = found.max_depth, particles = found.particles,
+    log_evidence = found.log_evidence, log_evidence_error = found.log_evidence_error }
+  local why = misfit(self, found)
   if why then
     return nil, "load_posterior: the file is of another model: " .. why, "domain"
   end

@@ -23,7 +23,10 @@
 --- the mean of the other particles as baseline.
 -- help: pn, methods fit
 local core = require "penumbra.core"
+local data = require "penumbra.data"
+local form = require "penumbra.form"
 local guides = require "penumbra.infer.guide"
+local kept = require "penumbra.optim.kept"
 local model = require "penumbra.infer.model"
 local objective = require "penumbra.infer.objective"
 local optim = require "penumbra.optim"
@@ -32,6 +35,7 @@ local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
 local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
+local saved = require "penumbra.data.saved"
 local target = require "penumbra.infer.target"
 
 local svi = {}
@@ -309,71 +313,88 @@ function methods:state()
   return state
 end
 
--- The names of state that nothing has, as a phrase.
-local function strangers(state, known)
-  local list = {}
-  for name in pairs(state) do
-    if not known[name] then
-      list[#list + 1] = ("'%s'"):format(tostring(name))
-    end
+-- What the state of a fit must be.
+local function parameters_form(self)
+  local fields = {}
+  for _, entry in ipairs(named_parameters(self)) do
+    fields[entry[1]] = form.tensor { like = entry[2], finite = true }
   end
-  table.sort(list)
-  return table.concat(list, ", ")
+  return form.record(fields, "a parameter of this fit")
+end
+
+local function put(self, state)
+  for _, entry in ipairs(named_parameters(self)) do
+    entry[2]:set(state[entry[1]])
+  end
+end
+
+-- A step of form.all_or_nothing: takes over a state that has been looked at.
+local function taking(self, state)
+  local before, guide = self:state(), self.automatic and self.guide
+  local normal = guide and guide.normal
+  return {
+    load = function()
+      put(self, state)
+      if guide and guide.kind.finish then
+        guide.kind.finish(guide)
+      end
+    end,
+    undo = function()
+      put(self, before)
+      if guide then
+        guide.normal = normal
+      end
+    end,
+  }
 end
 
 --- Sets the parameters from what state() gave. Everything is checked first, so on an error nothing has changed.
 function methods:load_state(state)
-  if type(state) ~= "table" then
-    core.error("load_state: needs a table of tensors, got " .. type(state))
-  end
-  local entries, known = named_parameters(self), {}
-  for _, entry in ipairs(entries) do
-    local t = state[entry[1]]
-    known[entry[1]] = true
-    if not core.is_tensor(t) or table.concat(t:shape(), ",") ~= table.concat(entry[2]:shape(), ",") then
-      core.error(("load_state: '%s' must be a tensor of shape [%s], got %s"):format(entry[1],
-        table.concat(entry[2]:shape(), ", "), core.is_tensor(t) and "shape [" .. table.concat(t:shape(), ", ") .. "]"
-        or type(t)))
-    end
-  end
-  local extra = strangers(state, known)
-  if extra ~= "" then
-    core.error("load_state: the fit has no parameter " .. extra)
-  end
-  for _, entry in ipairs(entries) do
-    entry[2]:set(state[entry[1]])
-  end
-  if self.automatic and self.guide.kind.finish then
-    self.guide.kind.finish(self.guide)
-  end
-  return self
+  form.check("load_state", "state", state, parameters_form(self))
+  local ok, message = form.all_or_nothing { taking(self, state) }
+  return ok and self or error(message, 0)
 end
 
 --- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns
 --- true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
-  return require("penumbra.data").save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
+  return data.save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
     optimiser = self.optimiser:state(), seconds = self.seconds }, { format = "penumbra fit" })
 end
+
+local fit_file = saved.file {
+  noun = "fit that fit:save has written",
+  is = function(_, metadata) return metadata.format == "penumbra fit" end,
+  form = function(_, self)
+    return form.record { parameters = parameters_form(self), optimiser = form.map(form.tensor {}),
+      losses = form.tensor { dtype = { "float64", "float32" }, shape = { -1 }, finite = true },
+      seconds = form.number { least = 0 } }
+  end,
+}
 
 --- Takes what fit:save has written into a fit of the same model and guide, made with any number of steps:
 ---
 ---     fit = assert(pn.svi(model, "full_rank", {data = {x, y}, steps = 0}):load("fit.safetensors"))
 ---     fit:continue(1000)
 ---
---- Returns the fit, or nil, message, code.
+--- Returns the fit, or nil, message, code: then it is as it was.
 function methods:load(path)
   options.argument("load", "path", path, "string")
-  local saved, message, code = require("penumbra.data").load(path)
-  if not saved then
+  local found, message, code = saved.read("load", path, fit_file, self)
+  if not found then
     return nil, message, code
-  elseif type(saved.parameters) ~= "table" or type(saved.optimiser) ~= "table" then
-    return nil, ("load: '%s' is no fit that fit:save has written"):format(path), "format"
   end
-  methods.load_state(self, saved.parameters)
-  self.optimiser:load_state(saved.optimiser)
-  self.losses, self.seconds = saved.losses:totable(), saved.seconds
+  local ok
+  ok, message, code = saved.load("load", path, {
+    { load = function() self.optimiser:load_state(found.optimiser) end,
+      undo = kept.of(self.optimiser) },
+    taking(self, found.parameters),
+  })
+  if not ok then
+    return nil, message, code
+  end
+  self.losses, self.seconds = found.losses:totable(), found.seconds
   return self
 end
 

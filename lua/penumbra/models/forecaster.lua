@@ -37,6 +37,7 @@
 ---     dtype       "float64" or "float32" (pn.default_dtype())
 -- help: pn.models, methods m of methods, methods belief of beliefs
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local data = require "penumbra.data"
 local metrics = require "penumbra.metrics"
 local nn = require "penumbra.nn"
@@ -44,6 +45,7 @@ local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local prepared_batch = require "penumbra.models.prepared_batch"
 local recording = require "penumbra.autodiff.recording"
+local saved = require "penumbra.data.saved"
 local window_training = require "penumbra.models.window_training"
 
 local forecaster = {}
@@ -270,20 +272,29 @@ function methods:save(path)
     parameters = self:state() })
 end
 
+local forecaster_file = saved.file {
+  noun = "forecaster that m:save has written",
+  is = function(found) return found.kind == "forecaster" end,
+  form = function()
+    return form.record { kind = form.any, name = form.text(),
+      options = form.map(form.any), parameters = form.map(form.tensor { finite = true }) }
+  end,
+}
+
 --- load(path): the forecaster that m:save(path) wrote; nil, message, code for a file that is missing or no such thing.
 function forecaster.load(path)
   options.argument("load", "path", path, "string")
-  local saved, message, code = data.load(path)
-  if not saved then
+  local found, message, code = saved.read("load", path, forecaster_file)
+  if not found then
     return nil, message, code
-  elseif saved.kind ~= "forecaster" then
-    return nil, ("load: %s holds no forecaster"):format(path), "format"
   end
-  local make = require "penumbra.models"[saved.name]
-  if not make then
-    return nil, ("load: %s holds a forecaster '%s', which is not known"):format(path, tostring(saved.name)), "format"
-  end
-  return make(saved.options):load_state(saved.parameters)
+  return saved.make("load", path, function()
+    local make = require("penumbra.models")[found.name]
+    if type(make) ~= "function" then
+      core.error(("load: there is no forecaster '%s'"):format(found.name))
+    end
+    return make(found.options):load_state(found.parameters)
+  end)
 end
 
 for name, method in pairs(parameters.methods) do

@@ -1,6 +1,6 @@
 --- Networks for images of one channel: three convolutions with stride 2 down to an eighth of the sides, and three with
 --- subpixel shuffles back up (Shi et al. 2016), as Fraccaro et al. 2017 take them.
--- help: module
+-- help: module, public
 local core = require "penumbra.core"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"

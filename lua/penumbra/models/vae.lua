@@ -28,6 +28,7 @@
 ---
 --- The model answers parameters(), state(), load_state(t) as networks do. Kingma & Welling 2014; Rezende, Mohamed &
 --- Wierstra 2014; Burda, Grosse & Salakhutdinov 2016; Soenderby et al. 2016; Sohn, Lee & Yan 2015; Kingma et al. 2016.
+-- help: module, public
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local hierarchy = require "penumbra.models.hierarchy"

@@ -12,6 +12,7 @@
 ---
 --- No gap is left by an encoder that generalises badly, at the cost of steps for each datum. With a linear decoder it
 --- is factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
+-- help: module, public
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"

@@ -22,6 +22,7 @@
 -- help: pn.models
 local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local prepared_batch = require "penumbra.models.prepared_batch"
@@ -161,12 +162,16 @@ local function exists(path)
   return file ~= nil
 end
 
+local run_form = form.record { net = form.any, optimiser = form.any, generator = form.any, run = form.record {
+  iteration = form.whole(0), seed = form.integer, seconds = form.number { least = 0 }, options = form.map(form.any),
+  history = form.tensor { dtype = "float64", shape = { -1 }, finite = true } } }
+
 local function resumed(o, live)
-  local saved, message = checkpoint.load(o.checkpoint, live, { default_generator = false })
-  if not saved then
-    core.error("fit: resume: " .. tostring(message))
+  local function loaded(into)
+    local saved, message = checkpoint.load(o.checkpoint, into, { default_generator = false })
+    return saved or core.error("fit: resume: " .. tostring(message))
   end
-  local run = saved.run
+  local run = form.check(("fit: resume: '%s' does not fit"):format(o.checkpoint), "it", loaded(), run_form).run
   for _, name in ipairs(SAME) do
     if run.options[name] ~= o[name] then
       core.error(("fit: the run saved in '%s' had %s %s, got %s"):format(o.checkpoint, name,
@@ -176,6 +181,10 @@ local function resumed(o, live)
   if o.seed and o.seed ~= run.seed then
     core.error(("fit: the run saved in '%s' had seed %d, got %d"):format(o.checkpoint, run.seed, o.seed))
   end
+  if run.history:numel() ~= run.iteration then
+    core.error(("fit: resume: '%s' must have a loss for each iteration"):format(o.checkpoint))
+  end
+  loaded(live)
   return { iteration = run.iteration, seed = run.seed, seconds = run.seconds, stopped = false,
     history = run.history:totable() }
 end

@@ -12,6 +12,7 @@
 --- parameter which is not held (it would not change with it).
 -- help: module, methods net
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local options = require "penumbra.options"
 
 local parameters = {}
@@ -318,50 +319,19 @@ local function shape_text(t)
   return "[" .. table.concat(t:shape(), ", ") .. "]"
 end
 
--- What of `state` does not fit the named parameters and buffers, as a list of phrases.
-local function misfits(entries, state)
-  local wrong, known = {}, {}
-  for _, entry in ipairs(entries) do
-    local name, w, t = entry[1], entry[2], state[entry[1]]
-    known[name] = true
-    if t == nil then
-      wrong[#wrong + 1] = ("'%s' is missing"):format(name)
-    elseif not core.is_tensor(t) then
-      wrong[#wrong + 1] = ("'%s' must be a tensor, got %s"):format(name, type(t))
-    elseif shape_text(t) ~= shape_text(w) then
-      wrong[#wrong + 1] = ("'%s' must have shape %s, got %s"):format(name, shape_text(w), shape_text(t))
-    elseif t:dtype() ~= w:dtype() then
-      wrong[#wrong + 1] = ("'%s' must be %s, got %s"):format(name, w:dtype(), t:dtype())
-    end
-  end
-  local extra = {}
-  for name in pairs(state) do
-    if not known[name] then
-      extra[#extra + 1] = tostring(name)
-    end
-  end
-  table.sort(extra)
-  for _, name in ipairs(extra) do
-    wrong[#wrong + 1] = ("'%s' is not a parameter or buffer of this network"):format(name)
-  end
-  return wrong
-end
-
 --- load_state(x, state [, {layout = "penumbra", names =}]): the way back. Everything is checked first, so on an error
 --- nothing has changed.
 function parameters.load_state(x, state, given)
-  if type(state) ~= "table" then
-    core.error("load_state: state must be a table of tensors, got " .. type(state))
-  end
+  options.argument("load_state", "state", state, "table")
   local other, names = layout_of("load_state", given)
   if other then
     return other.load_state(x, state, names)
   end
-  local entries = named_all(x)
-  local wrong = misfits(entries, state)
-  if #wrong > 0 then
-    core.error("load_state: " .. table.concat(wrong, "; "))
+  local entries, fields = named_all(x), {}
+  for _, entry in ipairs(entries) do
+    fields[entry[1]] = form.tensor { like = entry[2] }
   end
+  form.check("load_state", "state", state, form.record(fields, "a parameter or buffer of this network"))
   for _, entry in ipairs(entries) do
     entry[2]:set(state[entry[1]])
   end

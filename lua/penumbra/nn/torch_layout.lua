@@ -32,6 +32,7 @@
 --- dtypes stay as they are: PyTorch's float32 is loaded into networks of float32 (pn.default_dtype).
 -- help: module
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local parameters = require "penumbra.nn.parameters"
 
 local torch_layout = {}
@@ -191,68 +192,46 @@ function torch_layout.state(x, names)
   return state
 end
 
-local function shape_text(t)
-  return "[" .. table.concat(t:shape(), ", ") .. "]"
-end
-
--- What is wrong with the tensor t for an entry; nil if nothing is.
-local function misfit(entry, t)
-  local shape = shape_text(turned(entry.tensor, entry.transposed))
-  if not core.is_tensor(t) then
-    return ("'%s' must be a tensor, got %s"):format(entry.there, type(t))
-  elseif shape_text(t) ~= shape then
-    return ("'%s' must have shape %s, got %s"):format(entry.there, shape, shape_text(t))
-  elseif t:dtype() ~= entry.tensor:dtype() then
-    return ("'%s' must be %s, got %s"):format(entry.there, entry.tensor:dtype(), t:dtype())
-  end
-end
-
 local function same(a, b)
   return a:eq(b):logical_or(a:isnan():logical_and(b:isnan())):all():item()
 end
 
--- The values by parameter, in our layout, and what does not fit, as a list of phrases.
+-- What a state must hold; a parameter that has another name in it may be missing under this one.
+local function form_of(list, state)
+  local fields, there = {}, {}
+  for _, entry in ipairs(list) do
+    local id = entry.tensor and core.identity(entry.tensor)
+    there[id or entry] = there[id or entry] or state[entry.there] ~= nil
+  end
+  for _, entry in ipairs(list) do
+    local known = entry.counter and form.optional(form.any)
+      or form.tensor { dtype = entry.tensor:dtype(), shape = turned(entry.tensor, entry.transposed):shape() }
+    fields[entry.there] = not entry.counter and there[core.identity(entry.tensor)] and form.optional(known) or known
+  end
+  return form.record(fields, "a parameter or buffer of this network")
+end
+
+-- The values by parameter, in our layout.
 local function values_of(list, state)
-  local values, wrong, known = {}, {}, {}
+  local values = {}
   for _, entry in ipairs(list) do
     local t = state[entry.there]
-    known[entry.there] = true
-    local complaint = t ~= nil and not entry.counter and misfit(entry, t) or nil
-    if complaint then
-      wrong[#wrong + 1] = complaint
-    elseif t ~= nil and not entry.counter then
+    if t ~= nil and not entry.counter then
       local id, value = core.identity(entry.tensor), turned(t, entry.transposed)
       if values[id] and not same(values[id], value) then
-        wrong[#wrong + 1] = ("'%s' must have the values of its other name"):format(entry.there)
+        core.error(("load_state: '%s' must have the values of its other name"):format(entry.there))
       end
       values[id] = value
     end
   end
-  for _, entry in ipairs(list) do
-    if not entry.counter and state[entry.there] == nil and not values[core.identity(entry.tensor)] then
-      wrong[#wrong + 1] = ("'%s' is missing"):format(entry.there)
-    end
-  end
-  local extra = {}
-  for name in pairs(state) do
-    if not known[name] then
-      extra[#extra + 1] = tostring(name)
-    end
-  end
-  table.sort(extra)
-  for _, name in ipairs(extra) do
-    wrong[#wrong + 1] = ("'%s' is not a parameter or buffer of this network"):format(name)
-  end
-  return values, wrong
+  return values
 end
 
 --- load_state(x, state [, names]): the way back. Everything is checked first, so on an error nothing has changed.
 function torch_layout.load_state(x, state, names)
   local list = list_of("load_state", x, names)
-  local values, wrong = values_of(list, state)
-  if #wrong > 0 then
-    core.error("load_state: " .. table.concat(wrong, "; "))
-  end
+  form.check("load_state", "state", state, form_of(list, state))
+  local values = values_of(list, state)
   for _, entry in ipairs(list) do
     local id = entry.tensor and core.identity(entry.tensor)
     if id and values[id] then

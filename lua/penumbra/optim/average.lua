@@ -1,6 +1,7 @@
 --- Averages of parameters over the steps of an optimiser: what they end at is often better than the last step.
 -- help: pn.optim, methods average
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local options = require "penumbra.options"
 local recording = require "penumbra.autodiff.recording"
 
@@ -73,25 +74,15 @@ end
 --- Restores what state() gave. What does not fit raises, and then nothing has changed.
 function average:load_state(state)
   options.argument("load_state", "state", state, "table")
-  local count, values, known = state.count, {}, { count = true }
-  if not core.is_tensor(count) or count:dtype() ~= "int64" or count:numel() ~= 1 then
-    core.error "load_state: 'count' must be an int64 tensor of one element"
-  end
+  local whole = form.tensor { dtype = "int64", shape = { 1 }, least = 0, most = 1 << 53 }
+  local count = form.check("load_state", "'count'", state.count, whole)
+  local fields, values = { count = form.any }, {}
   for k, w in ipairs(count:item() > 0 and self.list or {}) do
-    local name = self.names[k]
-    local t = state[name]
-    known[name] = true
-    if not core.is_tensor(t) or t:dtype() ~= w:dtype()
-      or table.concat(t:shape(), ", ") ~= table.concat(w:shape(), ", ") then
-      core.error(("load_state: '%s' must be a %s tensor of shape [%s]"):format(name, w:dtype(),
-        table.concat(w:shape(), ", ")))
-    end
-    values[k] = t + 0
+    fields[self.names[k]] = form.tensor { like = w }
   end
-  for key in pairs(state) do
-    if not known[key] then
-      core.error(("load_state: '%s' is not part of this average's state"):format(tostring(key)))
-    end
+  form.check("load_state", "state", state, form.record(fields, "part of this average's state"))
+  for k, name in ipairs(count:item() > 0 and self.names or {}) do
+    values[k] = state[name] + 0
   end
   self.count, self.values = math.tointeger(count:item()), values
   return self

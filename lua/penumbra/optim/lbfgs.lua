@@ -2,6 +2,7 @@
 --- losses that are the same at each call: all data at once, a Gaussian process, a few thousand parameters.
 -- help: pn.optim, methods lbfgs
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local curvature = require "penumbra.autodiff.curvature"
 local options = require "penumbra.options"
 
@@ -247,28 +248,21 @@ end
 
 local function check_state(self, state)
   local size, dtype = curvature.flatten(self.list):numel(), self.list[1]:dtype()
-  local m = core.is_tensor(state.s) and state.s:size(1) or 0
-  local want = { numbers = { 4 } }
+  local m = core.is_tensor(state.s) and state.s:ndim() == 2 and state.s:size(1) or 0
+  local known = { numbers = form.tensor { dtype = "float64", shape = { 4 }, finite = true, least = 0 } }
+  local vector, rows = form.tensor { dtype = dtype, shape = { size }, finite = true },
+    form.tensor { dtype = dtype, shape = { m, size }, finite = true }
   if state.gradient ~= nil or state.direction ~= nil or state.s ~= nil then
-    want.gradient, want.direction = { size }, { size }
+    known.gradient, known.direction = vector, vector
   end
   if state.s ~= nil or state.y ~= nil or state.rho ~= nil then
-    want.s, want.y, want.rho = { m, size }, { m, size }, { m }
+    known.s, known.y = rows, rows
+    known.rho = form.tensor { dtype = "float64", shape = { m }, finite = true, positive = true }
   end
-  for key, shape in pairs(want) do
-    local t = state[key]
-    local number = key == "numbers" or key == "rho"
-    if t == nil then
-      core.error(("load_state: '%s' is missing"):format(key))
-    elseif not (core.is_tensor(t) and t:dtype() == (number and "float64" or dtype)
-      and table.concat(t:shape(), ", ") == table.concat(shape, ", ")) then
-      core.error(("load_state: '%s' must be a tensor of shape [%s]"):format(key, table.concat(shape, ", ")))
-    end
-  end
-  for key in pairs(state) do
-    if not want[key] then
-      core.error(("load_state: '%s' is not part of this optimiser's state"):format(tostring(key)))
-    end
+  form.check("load_state", "state", state, form.record(known, "part of this optimiser's state"))
+  for k = 1, 2 do -- iterations and evaluations
+    local n = state.numbers:select(1, k):item()
+    form.check("load_state", ("number %d of 'numbers'"):format(k), math.tointeger(n) or n, form.whole(0))
   end
 end
 

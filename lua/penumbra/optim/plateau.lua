@@ -1,6 +1,7 @@
 --- A learning rate that falls when a score no longer gets better.
 -- help: pn.optim, methods plateau
 local core = require "penumbra.core"
+local form = require "penumbra.form"
 local options = require "penumbra.options"
 
 local plateau = {}
@@ -31,24 +32,27 @@ function plateau:step(loss)
   return self.rate
 end
 
-local kept = { "rate", "best", "bad", "resting" }
+local number = form.number()
+
+local kept = { rate = number, bad = form.whole(0), resting = form.whole(0),
+  best = function(v, name, wrong) -- infinite before the first loss
+    if v ~= math.huge and v ~= -math.huge then
+      number(v, name, wrong)
+    end
+  end }
 
 --- What it has seen, a table of numbers.
 function plateau:state()
   local state = {}
-  for _, key in ipairs(kept) do state[key] = self[key] end
+  for key in pairs(kept) do state[key] = self[key] end
   return state
 end
 
 --- Restores what state() gave. What does not fit raises, and then nothing has changed.
 function plateau:load_state(state)
   options.argument("load_state", "state", state, "table")
-  for _, key in ipairs(kept) do
-    if type(state[key]) ~= "number" then
-      core.error(("load_state: '%s' must be a number, got %s"):format(key, type(state[key])))
-    end
-  end
-  for _, key in ipairs(kept) do self[key] = state[key] end
+  form.check("load_state", "state", state, form.record(kept, "part of this schedule's state"))
+  for key in pairs(kept) do self[key] = state[key] end
   return self
 end
 

@@ -123,7 +123,7 @@ local function sample_ancestor(self, reference, t, u)
   end, reference)
   local log_w = s:log_weights() + self.model.transition_log_prob(self.state, wide, t, u)
   local uniform = core.rand(log_w:shape(), { generator = self.generator, dtype = log_w:dtype() })
-  s.core:assign((log_w - (-uniform:log()):log()):argmax(1))
+  machine.core_of(s):assign((log_w - (-uniform:log()):log()):argmax(1))
 end
 
 -- One step; reference: the state of the last particle, or nil.

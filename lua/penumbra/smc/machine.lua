@@ -41,13 +41,22 @@ machine.options = {
 
 local methods = {}
 
+-- The machine in C, by the table around it: scripts have the methods below alone. Its `restore` and `assign` are for
+-- the filters of this folder.
+local cores = setmetatable({}, { __mode = "k" })
+
+local function core_of(s)
+  return cores[s] or core.error "smc: methods are called with a colon, as in s:weigh(log_increment)"
+end
+machine.core_of = core_of
+
 --- s:resample(): ancestors [N, B...], int64, 0-based, by the weights; nil where no filter of the batch is due, that is
 --- where all effective sample sizes are above threshold * N. A filter that is not due keeps its places. Weights are
 --- equal from here on. In a captured step (pn.compile) ancestors come whoever is due.
 function methods:resample()
-  local ancestors = self.core:resample()
+  local ancestors = core_of(self):resample()
   if self.scores and ancestors ~= nil then
-    self.scores[self.core:steps() + 1] = self.core:get "ancestor_log_prob"
+    self.scores[core_of(self):steps() + 1] = core_of(self):get "ancestor_log_prob"
   end
   return ancestors
 end
@@ -141,40 +150,40 @@ end
 --- where log_increment is. An error names the step where a weight is NaN ("nan") or all are 0 ("degenerate", unless
 --- the machine was made with degenerate = "zero"); nothing has changed then.
 function methods:weigh(log_increment)
-  return self.core:weigh(log_increment)
+  return core_of(self):weigh(log_increment)
 end
 
 --- s:tilt(log_factor): as s:weigh, but no step of its own: its increment is one part of the next step's, as the
 --- first-stage weights of the auxiliary filter are.
 function methods:tilt(log_factor)
-  return self.core:weigh(log_factor, true)
+  return core_of(self):weigh(log_factor, true)
 end
 
 --- s:log_weights(): normalised, [N, B...].
 function methods:log_weights()
-  return self.core:get "log_weights"
+  return core_of(self):get "log_weights"
 end
 
 --- s:weights(): they sum to 1, [N, B...].
 function methods:weights()
-  return self.core:get "weights"
+  return core_of(self):get "weights"
 end
 
 --- s:log_evidence(): the sum of all increments so far, [B...], float64.
 function methods:log_evidence()
-  return self.core:get "log_evidence"
+  return core_of(self):get "log_evidence"
 end
 
 --- s:effective_sample_size(): 1 / sum w^2, [B...], from 1 to N.
 function methods:effective_sample_size()
-  return self.core:get "effective_sample_size"
+  return core_of(self):get "effective_sample_size"
 end
 
 --- s:ancestor_log_prob(): log-weights that the ancestors were chosen by, [N, B...], 0 in filters that were not due:
 --- what
 --- a score function is made of. With gradient = "score_function", after s:resample() and before s:weigh(); else nil.
 function methods:ancestor_log_prob()
-  return self.core:get "ancestor_log_prob"
+  return core_of(self):get "ancestor_log_prob"
 end
 
 --- s:mean(x): the weighted mean of x [N, B..., event...], or of each tensor in a table: [B..., event...].
@@ -195,7 +204,7 @@ end
 --- 2015).
 function methods:keep(state)
   local list = flatten("keep", state, {})
-  self.core:keep(table.unpack(list))
+  core_of(self):keep(table.unpack(list))
   self.form = state
 end
 
@@ -208,7 +217,7 @@ function methods:paths(particles)
   local k = 0
   return map("paths", function()
     k = k + 1
-    return self.core:paths(k, particles)
+    return core_of(self):paths(k, particles)
   end, self.form)
 end
 
@@ -226,7 +235,7 @@ end
 
 --- s:nodes(): how many particles of all steps are kept, and the bytes they take.
 function methods:nodes()
-  return self.core:nodes()
+  return core_of(self):nodes()
 end
 
 local columns = { "effective_sample_size", "unique_ancestors", "largest_weight", "log_increment", "resampled",
@@ -239,7 +248,7 @@ local columns = { "effective_sample_size", "unique_ancestors", "largest_weight",
 --- unbiased where resampling is multinomial, too large with schemes of less noise, and tends to 1 once all particles
 --- descend from one.
 function methods:trace()
-  local rows, out = self.core:trace(), {}
+  local rows, out = core_of(self):trace(), {}
   for k, name in ipairs(columns) do
     out[name] = rows:select(2, k)
   end
@@ -248,12 +257,12 @@ end
 
 --- s:steps(): how often weights were updated.
 function methods:steps()
-  return self.core:steps()
+  return core_of(self):steps()
 end
 
 --- s:reset(): back to equal weights, no evidence and no steps. The generator goes on.
 function methods:reset()
-  self.core:reset()
+  core_of(self):reset()
   self.form = nil
   self.scores = self.scores and {}
 end
@@ -291,10 +300,12 @@ function machine.new(given)
     batch = o.batch, gradient = by_transport and "dropped" or o.gradient, alpha = o.alpha,
     zero_possible = o.degenerate == "zero", trace = o.trace, history = o.history, conditional = o.conditional },
     o.generator)
-  return setmetatable({ core = own, generator = o.generator, num_particles = math.tointeger(o.num_particles),
+  local s = setmetatable({ generator = o.generator, num_particles = math.tointeger(o.num_particles),
     batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
     by_transport = by_transport,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
+  cores[s] = own
+  return s
 end
 
 --- resample(log_w [, {resampling = "systematic", generator =}]): ancestors [N, B...] by log-weights [N, B...] of any

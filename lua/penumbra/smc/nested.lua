@@ -59,7 +59,8 @@ local function take_filters(f, places)
   f.z, f.rows = f.z:take(1, places), f.rows:take(1, places)
   f.prior, f.likelihood = f.prior:take(1, places), f.likelihood:take(1, places)
   f.state = space.each(f.state, f.lead, function(x) return x:take(2, places) end)
-  f.machine.core:restore(f.machine.core:get("weighed"):take(2, places))
+  local s = machine.core_of(f.machine)
+  s:restore(s:get("weighed"):take(2, places))
 end
 
 -- mask [M]: where it is true those of `new`, else those of `old`.
@@ -74,7 +75,8 @@ local function exchange(mask, new, old)
     end
     return core.where(wide, a, b)
   end)
-  new.machine.core:restore(core.where(mask, new.machine.core:get "weighed", old.machine.core:get "weighed"))
+  local s = machine.core_of(new.machine)
+  s:restore(core.where(mask, s:get "weighed", machine.core_of(old.machine):get "weighed"))
   return new
 end
 

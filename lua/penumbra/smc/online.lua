@@ -41,7 +41,7 @@ local function step_of(self, of_machine, observation, first, seen, forms)
       forms.state = forms.state or state
     else
       local before = machine.rebuild(forms.state, given)
-      s.core:restore(given[#machine.flatten("online", before, {}) + 1])
+      machine.core_of(s):restore(given[#machine.flatten("online", before, {}) + 1])
       if self.lookahead and seen then
         score = self.lookahead(before, y, t)
         increment = s:tilt(score)
@@ -55,7 +55,7 @@ local function step_of(self, of_machine, observation, first, seen, forms)
     local log_w = seen and self.model.weigh(inside, state, y, t, previous, extra)
       or core.zeros(self.shape, { dtype = parts[1]:dtype() })
     local own = s:weigh(score and log_w - score or log_w)
-    parts[#parts + 1] = s.core:get "weighed"
+    parts[#parts + 1] = machine.core_of(s):get "weighed"
     parts[#parts + 1] = summary(s, increment and increment + own or own, state)
     return table.unpack(parts)
   end

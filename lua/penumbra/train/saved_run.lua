@@ -5,6 +5,7 @@
 local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
 local files = require "penumbra.data"
+local form = require "penumbra.form"
 local parameters = require "penumbra.nn.parameters"
 
 local saved_run = {}
@@ -72,6 +73,38 @@ local function contents(path)
   return state
 end
 
+-- Scores are what validate gives: any numbers, by epoch.
+local function is_score(v, name, wrong)
+  if type(v) ~= "number" then
+    wrong[#wrong + 1] = name .. " must be a number"
+  end
+end
+
+local function scores_form(v, name, wrong)
+  for epoch, score in next, type(v) == "table" and v or { false } do
+    if math.type(epoch) ~= "integer" or type(score) ~= "number" then
+      wrong[#wrong + 1] = name .. " must be numbers by epoch"
+      return
+    end
+  end
+end
+
+-- What a run's contents must be, but for what checkpoint.load looks at.
+local function run_form(state, o)
+  local snapshot = {}
+  for name, t in pairs(parameters.state(o.model or o.optimiser:parameters())) do
+    snapshot[name] = form.tensor { like = t }
+  end
+  local judged = state.best ~= nil and function(f) return f end or form.optional
+  local epoch = math.type(state.epoch) == "integer" and state.epoch or 1
+  return form.record { kind = form.any, net = form.any, optimiser = form.any, seed = form.integer, rows = form.whole(1),
+    batch_size = form.whole(1), scores = scores_form, score = form.optional(is_score), best = form.optional(is_score),
+    best_epoch = judged(form.whole(1, epoch)), snapshot = form.optional(form.record(snapshot)),
+    stopped = form.boolean, seconds = form.number { least = 0 }, generator = form.generator,
+    own_generator = o.generator and form.generator or form.optional(form.any), epoch = form.whole(1),
+    batch = form.whole(1), step = form.whole(0), total = form.number(), history = form.list(form.number(), epoch - 1) }
+end
+
 --- Reads the run at `path` into o's model, optimiser and generators and into s; returns where it stands, or nil if
 --- there is no such file. A file that is damaged or of another run raises.
 function saved_run.read(path, o, s)
@@ -87,6 +120,7 @@ function saved_run.read(path, o, s)
   if (state.own_generator ~= nil) ~= (o.generator ~= nil) then
     core.error(("fit: the run saved in '%s' had %s generator"):format(path, state.own_generator and "a" or "no"))
   end
+  form.check(("fit: resume: '%s' does not fit"):format(path), "it", state, run_form(state, o))
   local ok, message = checkpoint.load(path, live(o), { default_generator = false })
   if not ok then
     core.error("fit: resume: " .. tostring(message))

@@ -34,8 +34,15 @@ cases = {
 cases |= {f"short {n}": rng.normal(size=(2, n)) for n in range(4, 16)}
 cases |= {f"turning {n}": autoregressive(2, n, -0.9) for n in range(8, 15)}
 
+# correlations of hundreds of lags, of halves whose length is even, odd, or a prime
+cases["wandering"] = autoregressive(2, 600, 0.997)
+cases["wandering, odd"] = autoregressive(2, 503, 0.995)
+cases["wandering, prime"] = autoregressive(2, 2 * 251, 0.99)
+# 0, 1, 2 ... by chains, which the spec makes itself
+rising = {f"rising {n}": np.arange(2 * n, dtype=float).reshape(2, n) for n in (501, 200000)}
+
 print("-- Written by convergence.py.\nreturn {")
-for name, x in cases.items():
+for name, x in (cases | rising).items():
     x = np.round(x, 4)
     summary = {
         "mean": x.mean(),
@@ -48,7 +55,8 @@ for name, x in cases.items():
         "ess_tail": float(arviz.ess(x, method="tail")),
         "mcse": float(arviz.mcse(x, method="mean")),
     }
-    rows = ", ".join("{" + ", ".join(f"{v:.4f}" for v in row) + "}" for row in x)
+    rows = "" if name in rising else ", ".join("{" + ", ".join(f"{v:.4f}" for v in row) + "}" for row in x)
     values = ", ".join(f"{float(v)!r}" for v in summary.values())
-    print(f'  {{name = "{name}", draws = {{{rows}}},\n   summary = {{{values}}}}},')
+    draws = f"rising = {x.shape[1]}" if name in rising else f"draws = {{{rows}}}"
+    print(f'  {{name = "{name}", {draws},\n   summary = {{{values}}}}},')
 print("}")

@@ -17,7 +17,7 @@ static const double SAFETY = 0.9, BETA = 0.04, SHRINK_MOST = 0.2, GROW_MOST = 10
 
 /* ---- the object ---- */
 
-static int64_t stride_of(const pni_ode *o) { return 2 + STAGES * o->n; }
+static int64_t stride_of(const pni_ode *o) { return pni_plus(2, pni_times(STAGES, o->n)); }
 
 static double *take(double **from, int64_t n) {
   double *a = *from;
@@ -26,7 +26,7 @@ static double *take(double **from, int64_t n) {
 }
 
 /* in, from, back [total]; y, slope, value_bar, next_bar [n]; slope_bar [7, n] */
-static int64_t work_size(const pni_ode *o) { return 3 * o->total + (4 + STAGES) * o->n; }
+static int64_t work_size(const pni_ode *o) { return pni_plus(pni_times(3, o->total), pni_times(4 + STAGES, o->n)); }
 
 pn_status pni_ode_open(C *c, pni_ode *o, pn_plan *rhs, pn_plan *pullback, const pn_ode_config *set, int64_t n,
                        int64_t num_times, int64_t total) {
@@ -104,8 +104,8 @@ static pni_ode_step step_at(const pni_ode *o, int64_t i) {
 
 static pn_status reserve(C *c, pni_ode *o, int64_t steps) {
   if (steps <= o->room || (!o->pullback && o->room)) return PN_OK;
-  int64_t room = o->pullback ? 2 * steps + 30 : 2, stride = stride_of(o);
-  double *fresh = pni_alloc_array(c, room * stride, sizeof *fresh);
+  int64_t room = o->pullback ? pni_plus(pni_times(2, steps), 30) : 2, stride = stride_of(o);
+  double *fresh = pni_alloc_array(c, pni_times(room, stride), sizeof *fresh);
   if (!fresh) return c->status;
   if (o->room) memcpy(fresh, o->trajectory, (size_t)(o->room * stride) * sizeof *fresh);
   pni_free(c, o->trajectory, (size_t)(o->room * stride) * sizeof *fresh);
@@ -349,7 +349,7 @@ static pn_status ensure_trajectory(C *c, pni_ode *o) {
     return pni_fail(c, PN_STATE, "odeint: no gradient was asked for when it was made (its inputs needed none)");
   if (o->known && memcmp(o->from, o->in, (size_t)o->total * sizeof *o->in) == 0) return PN_OK;
   size_t numbers = (size_t)(o->num_times * o->n);
-  double *out = pni_alloc_array(c, o->num_times * o->n, sizeof *out);
+  double *out = pni_alloc_array(c, pni_times(o->num_times, o->n), sizeof *out);
   pn_status s = out ? pni_ode_solve(c, o, out) : c->status;
   pni_free(c, out, numbers * sizeof *out);
   return s;

@@ -28,6 +28,25 @@ static const pni_cargo cargo = {release, copy};
 
 static pni_ode *system_of(const T *t) { return t->storage->data; }
 
+/* Do value k of the plan and t have one shape (0-d for t NULL), and are both float64? */
+static bool is_like(const pn_plan *p, int k, const T *t) {
+  const T *v = &p->tape->value.v[k].t;
+  if (v->dtype != PN_FLOAT64 || v->ndim != (t ? t->ndim : 0)) return false;
+  return !t || (t->dtype == PN_FLOAT64 && memcmp(v->shape, t->shape, (size_t)v->ndim * sizeof *v->shape) == 0);
+}
+
+/* The inputs of a solution: those that the system was made for. */
+static pn_status check_problem(C *c, const char *where, int n, T *const *in) {
+  const pni_ode *o = n > SYSTEM && in[SYSTEM]->storage->cargo == &cargo ? system_of(in[SYSTEM]) : NULL;
+  const pn_plan *rhs = o ? o->rhs : NULL;
+  bool fits = o && n - PARAMETERS == rhs->tape->ninput - 2 && in[TIMES]->ndim == 1 && in[TIMES]->dtype == PN_FLOAT64 &&
+              in[TIMES]->numel == o->num_times && is_like(rhs, 1, in[Y0]);
+  for (int k = PARAMETERS; fits && k < n; k++) fits = is_like(rhs, 2 + k - PARAMETERS, in[k]);
+  if (fits) return PN_OK;
+  return pni_fail(c, PN_SHAPE,
+                  "%s: y0, times and parameters must be float64 of the shapes that the system was made for", where);
+}
+
 static T *new_system(C *c, pn_plan *rhs, pn_plan *pullback, const pn_ode_config *set, int64_t n, int64_t num_times,
                      int64_t total) {
   pni_spec bytes = {.dtype = PN_BOOL, .ndim = 1, .shape = {(int64_t)sizeof(pni_ode)}};
@@ -57,7 +76,7 @@ static pn_status gather(C *c, pni_ode *o, int n, T *const *in) {
 
 static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
   const T *y = call->in[Y0];
-  (void)c;
+  if (check_problem(c, "odeint", call->nin, call->in)) return c->status;
   *out = (pni_spec){.dtype = PN_FLOAT64, .ndim = y->ndim + 1, .shape = {call->in[TIMES]->numel}};
   memcpy(out->shape + 1, y->shape, (size_t)y->ndim * sizeof *out->shape);
   return PN_OK;
@@ -71,7 +90,10 @@ static pn_status eval(C *c, const pni_call *call, T *out) {
 /* ---- the gradient: of the solution's gradient and the inputs above, [total] ---- */
 
 static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  pni_spec y;
+  if (check_problem(c, "odeint_adjoint", call->nin - 1, call->in + 1) ||
+      pni_infer_as(c, call, &pni_op_odeint, call->nin - 1, call->in + 1, NULL, &y) || pni_require_like(c, call, 0, &y))
+    return c->status;
   *out = (pni_spec){.dtype = PN_FLOAT64, .ndim = 1, .shape = {system_of(call->in[1 + SYSTEM])->total}};
   return PN_OK;
 }
@@ -134,8 +156,8 @@ static pn_status check_float(C *c, const char *role, int k, const T *t) {
 
 static pn_status check_inputs(C *c, const T *y0, const T *times, int n, T *const *params) {
   char got[160];
-  if (!y0 || !times) return pni_fail(c, PN_STATE, "odeint: y0 and times must be tensors, got NULL");
-  if (n < 0 || n > PNI_ODE_PARAMETERS)
+  if (!PNI_GIVEN(c, "odeint", y0, times) || !PNI_LISTED(c, "odeint", n, params)) return c->status;
+  if (n > PNI_ODE_PARAMETERS)
     return pni_fail(c, PN_DOMAIN, "odeint: at most %d parameters are possible, got %d", PNI_ODE_PARAMETERS, n);
   if (check_float(c, "y0", 0, y0) || check_float(c, "times", 0, times)) return c->status;
   for (int k = 0; k < n; k++) {
@@ -149,13 +171,6 @@ static pn_status check_inputs(C *c, const T *y0, const T *times, int n, T *const
     return pni_fail(c, PN_SHAPE, "odeint: times must be a vector [T], got shape %s",
                     pni_shape_text(times->ndim, times->shape, got));
   return PN_OK;
-}
-
-/* Does value k of the plan have the shape of t (0-d for NULL), float64? */
-static bool is_like(const pn_plan *p, int k, const T *t) {
-  const T *v = &p->tape->value.v[k].t;
-  if (v->dtype != PN_FLOAT64 || v->ndim != (t ? t->ndim : 0)) return false;
-  return !t || memcmp(v->shape, t->shape, (size_t)v->ndim * sizeof *v->shape) == 0;
 }
 
 static pn_status check_plan(C *c, const char *role, const pn_plan *p, bool pullback, T *y0, int n, T *const *params) {

@@ -289,7 +289,7 @@ static pn_tensor *evaluate(pn_context *c, problem *e) {
 
 pn_tensor *pn_einsum(pn_context *c, const char *spec, int n, pn_tensor *const *x) {
   problem e = {.n = 0};
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "einsum", spec, x)) return NULL;
   if (n < 1 || n > PNI_OP_INPUTS) {
     pni_fail(c, PN_DOMAIN, "einsum: number of operands must be 1 to %d, got %d", PNI_OP_INPUTS, n);
     return NULL;

@@ -128,6 +128,20 @@ pn_tensor *pni_like(pn_context *c, const pn_tensor *x, double value);
 /* All inputs floats of one dtype: the usual infer for linear algebra; PN_DTYPE names both otherwise. */
 pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype);
 
+/* ---- op_axes.c: inputs that no builder has seen ---- */
+
+/* Fails with PN_SHAPE unless the inputs are as `wanted` says, one word for each: letters stand for axes, each for one size
+ * throughout ("KB B"); "..." before them for axes that are the same wherever it stands, "0" for none at all and "*" for any.
+ * ":f", ":i" and ":b" ask for a float, int64 and bool. Words of inputs that are not there are not asked. */
+pn_status pni_require_axes(pn_context *c, const pni_call *call, const char *wanted);
+/* The same unless input k has that shape and dtype. */
+pn_status pni_require_like(pn_context *c, const pni_call *call, int k, const pni_spec *spec);
+/* What another row gives for some inputs. attr NULL: the call's. */
+pn_status pni_infer_as(pn_context *c, const pni_call *call, const pni_op *op, int nin, pn_tensor *const *in,
+                       const pni_attr *attr, pni_spec *out);
+/* Adjoints: the first nin inputs are those of `op`, those after them like its result. */
+pn_status pni_require_result(pn_context *c, const pni_call *call, const pni_op *op, int nin, const pni_attr *attr);
+
 /* op_pool.c: where pn_max_pool2d finds its results: places in an image's rows under each other, int64. Scoped. */
 pn_tensor *pni_max_pool2d_at(pn_context *c, pn_tensor *x, const int64_t kernel[2], const int64_t *stride,
                              const int64_t *padding);

@@ -16,8 +16,8 @@ typedef pn_context C;
 /* ---- e^-|x| I_n(x) ---- */
 
 static PNI_LOOP1(ive_f64, double, double,
-                 pni_ive((int)*(const int64_t *)data,
-                         x)) static PNI_LOOP1(ive_f32, float, float, pni_ive((int)*(const int64_t *)data, (double)x))
+                 pni_ive(pni_whole_order(data), x)) static PNI_LOOP1(ive_f32, float, float,
+                                                                     pni_ive(pni_whole_order(data), (double)x))
 
     /* The derivative of I_n, (I_(n-1) + I_(n+1)) / 2, nearly cancels with the factor's: the slope is a row of its own. */
     static T *ive_slope(C *c, T *x, int64_t n, int64_t order) {
@@ -44,8 +44,10 @@ const pni_op pni_op_ive = {.name = "ive",
                            .vjp = vjp_ive};
 
 #define ORDER ((const int64_t *)data)
-static PNI_LOOP1(ive_slope_f64, double, double, pni_ive_slope((int)ORDER[1], (int)ORDER[0], x)) static PNI_LOOP1(
-    ive_slope_f32, float, float, pni_ive_slope((int)ORDER[1], (int)ORDER[0], (double)x))
+static PNI_LOOP1(ive_slope_f64, double, double,
+                 pni_ive_slope((int)ORDER[1], pni_whole_order(data),
+                               x)) static PNI_LOOP1(ive_slope_f32, float, float,
+                                                    pni_ive_slope((int)ORDER[1], pni_whole_order(data), (double)x))
 
     const pni_op pni_op_ive_slope = {.name = "ive_slope",
                                      .args = "x:t n:i order:i",
@@ -307,7 +309,7 @@ static pn_status eval_draw(pn_context *c, const pni_call *call, pn_tensor *out) 
 static T *vjp_draw(C *c, T *y, T *g, int k) { return pn_mul(c, g, slope(c, pni_in(y, k), y)); }
 
 pn_tensor *pn_von_mises_draw(pn_context *c, pn_rng *rng, pn_tensor *concentration) {
-  if (!concentration || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "von_mises_draw", concentration)) return NULL;
   uint64_t positions = pni_fill_positions(PNI_FILL_SCALAR, (uint64_t)concentration->numel);
   return pni_draw_apply(c, &pni_op_von_mises_draw, rng, positions, 1, &concentration, &(pni_attr){.ni = 2});
 }

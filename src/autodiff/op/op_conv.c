@@ -6,7 +6,7 @@
 ** conv2d_weight.
 */
 #include "op.h"
-#include "../../tensor/kernel/conv.h"
+#include "../../tensor/image/conv.h"
 
 typedef pn_tensor T;
 typedef pn_context C;

@@ -85,6 +85,7 @@ static T *vjp_qr(C *c, T *y, T *g, int k) {
 }
 
 pn_status pn_qr(C *c, T *x, T **q, T **r) {
+  if (!PNI_GIVEN(c, "qr", q, r)) return c->status;
   T *packed = pni_apply1(c, &pni_op_packed_qr, x, NULL);
   if (!packed) return c->status;
   sizes s = sizes_of(x);
@@ -120,6 +121,7 @@ static T *vjp_eigh(C *c, T *y, T *g, int k) {
 }
 
 pn_status pn_eigh(C *c, T *x, T **values, T **vectors) {
+  if (!PNI_GIVEN(c, "eigh", values, vectors)) return c->status;
   T *packed = pni_apply1(c, &pni_op_packed_eigh, x, NULL);
   if (!packed) return c->status;
   int64_t n = sizes_of(x).n;
@@ -171,6 +173,7 @@ static T *vjp_svd(C *c, T *y, T *g, int index) {
 }
 
 pn_status pn_svd(C *c, T *x, T **u, T **s, T **vt) {
+  if (!PNI_GIVEN(c, "svd", u, s, vt)) return c->status;
   T *packed = pni_apply1(c, &pni_op_packed_svd, x, NULL);
   if (!packed) return c->status;
   sizes z = sizes_of(x);

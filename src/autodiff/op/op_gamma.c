@@ -148,7 +148,7 @@ static T *vjp_draw(C *c, T *y, T *g, int k) {
 }
 
 pn_tensor *pn_log_gamma_draw(pn_context *c, pn_rng *rng, pn_tensor *a) {
-  if (!a || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "log_gamma_draw", a)) return NULL;
   uint64_t positions = pni_fill_positions(PNI_FILL_SCALAR, (uint64_t)a->numel);
   return pni_draw_apply(c, &pni_op_log_gamma_draw, rng, positions, 1, &a, &(pni_attr){.ni = 2});
 }

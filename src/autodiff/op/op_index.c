@@ -3,6 +3,7 @@
 ** 0-based; a negative index counts from the end. attr: i[0] axis.
 */
 #include <string.h>
+#include "../../base/span.h"
 #include "op.h"
 #include "../../tensor/kernel/order.h"
 
@@ -12,20 +13,22 @@ static pn_status wants_index(pn_context *c, const char *where, const pn_tensor *
 }
 
 /* Are all n places in 0 .. size - 1? */
-static bool all_within(const int64_t *v, int64_t n, int64_t size) {
+static bool all_within(pn_context *c, const int64_t *v, int64_t n, int64_t size) {
   uint64_t wrong = 0;
-  for (int64_t i = 0; i < n; i++) wrong |= (uint64_t)v[i] >= (uint64_t)size;
-  return !wrong;
+  for (pni_span s = {0}; !wrong && pni_next_span(c, n, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) wrong |= (uint64_t)v[i] >= (uint64_t)size;
+  return !wrong && !pni_failed(c);
 }
 
 /* index contiguous and with every entry in 0 .. size - 1: itself where it is so. One more reference. */
 static pn_tensor *checked_index(pn_context *c, const char *where, pn_tensor *index, int64_t size) {
-  if (pni_is_contiguous(index) && all_within(pni_data(index), index->numel, size)) return pn_tensor_ref(index);
+  if (pni_is_contiguous(index) && all_within(c, pni_data(index), index->numel, size)) return pn_tensor_ref(index);
   pni_spec s = pni_spec_of(index);
   pn_tensor *d = pni_tensor_new(c, &s);
   if (!d || pni_copy(c, d, index)) goto failed;
   int64_t *v = pni_data(d);
   for (int64_t i = 0; i < d->numel; i++) {
+    if (i % PNI_SPAN == 0 && pni_check_cancel(c)) goto failed;
     int64_t at = v[i] < 0 ? v[i] + size : v[i];
     if (at < 0 || at >= size) {
       pni_fail(c, PN_DOMAIN, "%s: index must lie in 0 to %lld, got %lld", where, (long long)size - 1, (long long)v[i]);
@@ -71,6 +74,9 @@ static pn_status infer_gather(pn_context *c, const pni_call *call, pni_spec *out
   return check_gather(c, "gather", call->in[0], call->in[1], call->attr->i[0]);
 }
 
+/* Steps that a number takes which lies in a line of memory of its own. */
+enum { FAR_APART = 8 };
+
 /* Where row r of index, along its last axis, begins in x (strides st); what index itself tells is left out. */
 static int64_t row_begin(const pn_tensor *index, const int64_t *st, int64_t axis, int64_t r) {
   int64_t offset = 0;
@@ -87,11 +93,13 @@ static int64_t row_begin(const pn_tensor *index, const int64_t *st, int64_t axis
   {                                                                                                                    \
     int last = index->ndim - 1;                                                                                        \
     int64_t n = index->shape[last], along = (st)[axis], step = axis == last ? 0 : (st)[last];                          \
-    for (int64_t k = 0; k < index->numel;) {                                                                           \
+    pni_watch watch = {.c = c}, *w = &watch;                                                                           \
+    for (int64_t k = 0; k < index->numel && !watch.left;) {                                                            \
       T *x = (T *)(x_) + row_begin(index, st, axis, k / n);                                                            \
-      for (int64_t i = 0; i < n; i++, k++) {                                                                           \
+      PNI_LOOKING(w, i, 0, n) {                                                                                        \
         int64_t place = i * step + at[k] * along;                                                                      \
         act;                                                                                                           \
+        k++;                                                                                                           \
       }                                                                                                                \
     }                                                                                                                  \
   }                                                                                                                    \
@@ -110,7 +118,7 @@ static pn_status eval_gather(pn_context *c, const pni_call *call, pn_tensor *out
   default: EACH_PLACE(const uint8_t, pni_data(from), from->stride, ((uint8_t *)to)[k] = x[place])
   }
   pn_tensor_unref(index);
-  return PN_OK;
+  return pni_check_cancel(c);
 }
 
 static pn_tensor *zeros_like(pn_context *c, const pn_tensor *x) {
@@ -123,7 +131,7 @@ static pn_tensor *vjp_gather(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 pn_tensor *pn_gather(pn_context *c, pn_tensor *x, int axis, pn_tensor *index) {
-  if (!x || (axis = pni_axis(c, "gather", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "gather", x) || (axis = pni_axis(c, "gather", axis, x->ndim)) < 0) return NULL;
   return pni_apply2(c, &pni_op_gather, x, index, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
@@ -163,7 +171,7 @@ static pn_status eval_scatter_add(pn_context *c, const pni_call *call, pn_tensor
   }
   pn_tensor_unref(index);
   pn_tensor_unref(src);
-  return c->status;
+  return pni_check_cancel(c);
 }
 
 static pn_tensor *vjp_scatter_add(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
@@ -171,7 +179,7 @@ static pn_tensor *vjp_scatter_add(pn_context *c, pn_tensor *y, pn_tensor *g, int
 }
 
 pn_tensor *pn_scatter_add(pn_context *c, pn_tensor *x, int axis, pn_tensor *index, pn_tensor *src) {
-  if (!x || (axis = pni_axis(c, "scatter_add", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "scatter_add", x) || (axis = pni_axis(c, "scatter_add", axis, x->ndim)) < 0) return NULL;
   return pni_apply(c, &pni_op_scatter_add, 3, (pn_tensor *[]){x, index, src}, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
@@ -203,6 +211,12 @@ static pn_status infer_take(pn_context *c, const pni_call *call, pni_spec *out) 
   return splice(c, "take", call->in[0], call->attr->i[0], call->in[1], out);
 }
 
+/* The end of the stretch from row i on, of m rows that cost so many steps each, between two looks at the clock. */
+static int64_t last_of(int64_t i, int64_t m, int64_t cost) {
+  int64_t many = PNI_STRETCH / cost + 1;
+  return m - i < many ? m : i + many;
+}
+
 static pn_status eval_take(pn_context *c, const pni_call *call, pn_tensor *out) {
   int64_t axis = call->attr->i[0], n = call->in[0]->shape[axis];
   pn_tensor *index = checked_index(c, "take", call->in[1], n);
@@ -213,9 +227,19 @@ static pn_status eval_take(pn_context *c, const pni_call *call, pn_tensor *out) 
     const int64_t *at = pni_data(index);
     const char *p = pni_data(x);
     char *o = pni_data(out);
+    int64_t cost = FAR_APART + inner / 8;
+    pni_watch w = {.c = c};
     for (int64_t a = 0; a < outer; a++)
-      for (int64_t i = 0; i < m; i++) memcpy(o + (a * m + i) * inner, p + (a * n + at[i]) * inner, (size_t)inner);
+      for (int64_t i = 0, end; i < m; i = end) {
+        end = last_of(i, m, cost);
+        if (pni_watch_check(&w, (end - i) * cost)) goto done;
+        if (inner > PNI_BYTES) /* one of them */
+          pni_copy_bytes(c, o + (a * m + i) * inner, p + (a * n + at[i]) * inner, (size_t)inner);
+        else
+          for (; i < end; i++) memcpy(o + (a * m + i) * inner, p + (a * n + at[i]) * inner, (size_t)inner);
+      }
   }
+done:
   pn_tensor_unref(index);
   pn_tensor_unref(x);
   return c->status;
@@ -228,7 +252,7 @@ static pn_tensor *vjp_take(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 pn_tensor *pn_take(pn_context *c, pn_tensor *x, int axis, pn_tensor *index) {
-  if (!x || (axis = pni_axis(c, "take", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "take", x) || (axis = pni_axis(c, "take", axis, x->ndim)) < 0) return NULL;
   return pni_apply2(c, &pni_op_take, x, index, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
@@ -259,7 +283,7 @@ static pn_status infer_take_add(pn_context *c, const pni_call *call, pni_spec *o
 
 static pn_status eval_take_add(pn_context *c, const pni_call *call, pn_tensor *out) {
   int64_t axis = call->attr->i[0], n = call->attr->i[1];
-  if (out->numel) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  if (pni_clear(c, pni_data(out), (size_t)out->numel * pni_itemsize(out))) return c->status;
   pn_tensor *index = checked_index(c, "take_add", call->in[1], n);
   pn_tensor *g = index ? pni_contiguous(c, call->in[0]) : NULL;
   if (g && g->numel) {
@@ -268,10 +292,20 @@ static pn_status eval_take_add(pn_context *c, const pni_call *call, pn_tensor *o
     const int64_t *at = pni_data(index);
     const char *p = pni_data(g);
     char *o = pni_data(out);
+    int64_t part = inner < PNI_SPAN ? inner : PNI_SPAN, cost = FAR_APART + part;
+    pni_watch w = {.c = c};
     for (int64_t a = 0; a < outer; a++)
-      for (int64_t i = 0; i < m; i++)
-        add_to(g->dtype, o + (a * n + at[i]) * inner * size, p + (a * m + i) * inner * size, inner);
+      for (int64_t from = 0; from < inner; from += part)
+        for (int64_t i = 0, end; i < m; i = end) {
+          end = last_of(i, m, cost);
+          if (pni_watch_check(&w, (end - i) * cost)) goto done;
+          int64_t many = inner - from < part ? inner - from : part;
+          for (; i < end; i++)
+            add_to(g->dtype, o + ((a * n + at[i]) * inner + from) * size, p + ((a * m + i) * inner + from) * size,
+                   many);
+        }
   }
+done:
   pn_tensor_unref(index);
   pn_tensor_unref(g);
   return c->status;
@@ -283,7 +317,7 @@ static pn_tensor *vjp_take_add(pn_context *c, pn_tensor *y, pn_tensor *g, int k)
 }
 
 pn_tensor *pn_take_add(pn_context *c, pn_tensor *g, int axis, pn_tensor *index, int64_t size) {
-  if (!g || (axis = pni_axis(c, "take_add", axis, g->ndim + 1)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "take_add", g) || (axis = pni_axis(c, "take_add", axis, g->ndim + 1)) < 0) return NULL;
   return pni_apply2(c, &pni_op_take_add, g, index, &(pni_attr){.ni = 2, .i = {axis, size}});
 }
 
@@ -312,10 +346,11 @@ static pn_status infer_nonzero(pn_context *c, const pni_call *call, pni_spec *ou
   if (!m) return c->status;
   int64_t n = 0;
   const uint8_t *v = pni_data(m);
-  for (int64_t i = 0; i < m->numel; i++) n += v[i] != 0;
+  for (pni_span s = {0}; pni_next_span(c, m->numel, &s);)
+    for (int64_t i = s.begin; i < s.end; i++) n += v[i] != 0;
   *out = (pni_spec){.dtype = PN_INT64, .ndim = 2, .shape = {n, m->ndim}};
   pn_tensor_unref(m);
-  return PN_OK;
+  return c->status;
 }
 
 static pn_status eval_nonzero(pn_context *c, const pni_call *call, pn_tensor *out) {
@@ -324,6 +359,7 @@ static pn_status eval_nonzero(pn_context *c, const pni_call *call, pn_tensor *ou
   const uint8_t *v = pni_data(m);
   int64_t *o = pni_data(out);
   for (int64_t i = 0; i < m->numel; i++) {
+    if (i % PNI_SPAN == 0 && pni_check_cancel(c)) break;
     if (!v[i]) continue;
     int64_t rest = i;
     for (int a = m->ndim - 1; a >= 0; a--) {
@@ -333,7 +369,7 @@ static pn_status eval_nonzero(pn_context *c, const pni_call *call, pn_tensor *ou
     o += m->ndim;
   }
   pn_tensor_unref(m);
-  return PN_OK;
+  return c->status;
 }
 
 pn_tensor *pn_nonzero(pn_context *c, pn_tensor *x) { return pni_apply1(c, &pni_op_nonzero, x, NULL); }
@@ -347,7 +383,7 @@ const pni_op pni_op_nonzero = {.name = "nonzero",
                                .eval = eval_nonzero};
 
 pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask) {
-  if (!x || !mask) return NULL;
+  if (!PNI_GIVEN(c, "masked_select", x, mask)) return NULL;
   bool fits = mask->dtype == PN_BOOL && mask->ndim <= x->ndim;
   for (int i = 0; fits && i < mask->ndim; i++) fits = mask->shape[i] == x->shape[i];
   if (!fits) {
@@ -382,8 +418,8 @@ static pn_status eval_argsort(pn_context *c, const pni_call *call, pn_tensor *ou
   void *scratch = x ? pni_alloc(c, bytes) : NULL;
   for (int64_t i = 0; scratch && i < out->numel / n && pni_check_cancel(c) == PN_OK; i++) {
     int64_t at = i / inner * n * inner + i % inner;
-    pni_order_row(x->dtype, (const char *)pni_data(x) + at * (int64_t)pni_itemsize(x), n, inner, call->attr->i[1] != 0,
-                  (int64_t *)pni_data(out) + at, scratch);
+    pni_order_row(c, x->dtype, (const char *)pni_data(x) + at * (int64_t)pni_itemsize(x), n, inner,
+                  call->attr->i[1] != 0, (int64_t *)pni_data(out) + at, scratch);
   }
   pni_free(c, scratch, bytes);
   pn_tensor_unref(x);
@@ -391,7 +427,7 @@ static pn_status eval_argsort(pn_context *c, const pni_call *call, pn_tensor *ou
 }
 
 pn_tensor *pn_argsort(pn_context *c, pn_tensor *x, int axis, int descending) {
-  if (!x || (axis = pni_axis(c, "argsort", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "argsort", x) || (axis = pni_axis(c, "argsort", axis, x->ndim)) < 0) return NULL;
   return pni_apply1(c, &pni_op_argsort, x, &(pni_attr){.ni = 2, .i = {axis, descending != 0}});
 }
 
@@ -403,11 +439,12 @@ const pni_op pni_op_argsort = {.name = "argsort",
                                .eval = eval_argsort};
 
 pn_tensor *pn_sort(pn_context *c, pn_tensor *x, int axis, int descending) {
+  if (!PNI_GIVEN(c, "sort", x)) return NULL;
   return pn_gather(c, x, axis, pn_argsort(c, x, axis, descending));
 }
 
 pn_tensor *pn_argtopk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest) {
-  if (!x || (axis = pni_axis(c, "topk", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "argtopk", x) || (axis = pni_axis(c, "topk", axis, x->ndim)) < 0) return NULL;
   if (k < 0 || k > x->shape[axis]) {
     pni_fail(c, PN_DOMAIN, "topk: k must lie in 0 to %lld, got %lld", (long long)x->shape[axis], (long long)k);
     return NULL;
@@ -416,5 +453,6 @@ pn_tensor *pn_argtopk(pn_context *c, pn_tensor *x, int64_t k, int axis, int larg
 }
 
 pn_tensor *pn_topk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest) {
+  if (!PNI_GIVEN(c, "topk", x)) return NULL;
   return pn_gather(c, x, axis, pn_argtopk(c, x, k, axis, largest));
 }

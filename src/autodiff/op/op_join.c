@@ -2,6 +2,7 @@
 ** op_join.c: building tensors from parts, and the triangles and diagonals of matrices.
 */
 #include <string.h>
+#include "../../base/span.h"
 #include "op.h"
 
 /* ---- concatenate: attr = axis ---- */
@@ -55,7 +56,8 @@ pn_tensor *pn_concatenate(pn_context *c, int n, pn_tensor *const *x, int axis) {
     pni_fail(c, PN_DOMAIN, "concatenate: list must hold at least one tensor");
     return NULL;
   }
-  if (!x[0] || (axis = pni_axis(c, "concatenate", axis, x[0]->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "concatenate", x) || !PNI_GIVEN(c, "concatenate", x[0])) return NULL;
+  if ((axis = pni_axis(c, "concatenate", axis, x[0]->ndim)) < 0) return NULL;
   return pni_apply(c, &pni_op_concatenate, n, x, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
@@ -72,7 +74,8 @@ pn_tensor *pn_stack(pn_context *c, int n, pn_tensor *const *x, int axis) {
     pni_fail(c, PN_DOMAIN, "stack: list must hold at least one tensor");
     return NULL;
   }
-  if (!x[0] || (axis = pni_axis(c, "stack", axis, x[0]->ndim + 1)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "stack", x) || !PNI_GIVEN(c, "stack", x[0])) return NULL;
+  if ((axis = pni_axis(c, "stack", axis, x[0]->ndim + 1)) < 0) return NULL;
   pn_tensor **part = pni_alloc_array(c, n, sizeof *part);
   if (!part) return NULL;
   for (int k = 0; k < n; k++) part[k] = pn_unsqueeze(c, x[k], axis);
@@ -116,7 +119,7 @@ static pn_tensor *vjp_pad(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 pn_tensor *pn_pad(pn_context *c, pn_tensor *x, int axis, int64_t before, int64_t after, double value) {
-  if (!x || (axis = pni_axis(c, "pad", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "pad", x) || (axis = pni_axis(c, "pad", axis, x->ndim)) < 0) return NULL;
   return pni_apply1(c, &pni_op_pad, x, &(pni_attr){.ni = 3, .r = {value}, .i = {axis, before, after}});
 }
 
@@ -143,12 +146,15 @@ static pn_status eval_triangle(pn_context *c, const pni_call *call, pn_tensor *o
   int64_t n = out->shape[out->ndim - 2], m = out->shape[out->ndim - 1], k = call->attr->i[0];
   size_t size = pni_itemsize(out);
   char *row = pni_data(out);
+  pni_watch w = {.c = c};
   for (int64_t r = 0; out->numel && r < out->numel / m; r++, row += (size_t)m * size) {
+    if (pni_watch_check(&w, 8)) return c->status;
     int64_t diagonal = r % n + k;
     int64_t from = lower ? diagonal + 1 : 0, to = lower ? m : diagonal;
     from = from < 0 ? 0 : from;
     to = to > m ? m : to;
-    if (to > from) memset(row + (size_t)from * size, 0, (size_t)(to - from) * size);
+    if (to > from && pni_clear(c, row + (size_t)from * size, (size_t)(to - from) * size)) return c->status;
+    w.steps += to > from ? (to - from) / 8 : 0;
   }
   return PN_OK;
 }
@@ -251,7 +257,7 @@ static pn_status infer_diag_embed(pn_context *c, const pni_call *call, pni_spec 
 
 static pn_status eval_diag_embed(pn_context *c, const pni_call *call, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
-  memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  if (pni_clear(c, pni_data(out), (size_t)out->numel * pni_itemsize(out))) return c->status;
   if (call->in[0]->numel == 0) return PN_OK;
   pn_tensor *window = pni_tensor_alias(c, out);
   if (!window) return c->status;

@@ -37,7 +37,7 @@ static pn_tensor *vjp_linear(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 pn_tensor *pn_linear(pn_context *c, pn_tensor *x, pn_tensor *weight, pn_tensor *bias) {
-  if (!x || !weight || !bias) return NULL;
+  if (!PNI_GIVEN(c, "linear", x, weight, bias)) return NULL;
   if (x->ndim >= 2 && weight->ndim == 2 && bias->ndim == 1)
     return pni_apply(c, &pni_op_linear, 3, (pn_tensor *[]){x, weight, bias}, NULL);
   return pn_add(c, pn_matmul(c, x, weight), bias);

@@ -142,7 +142,8 @@ static pn_tensor *vjp_cast(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 }
 
 pn_tensor *pn_cast(pn_context *c, pn_tensor *x, pn_dtype dtype) {
-  if (!x || x->dtype == (int)dtype) return x;
+  if (!PNI_GIVEN(c, "cast", x)) return NULL;
+  if (x->dtype == (int)dtype) return x;
   if ((unsigned)dtype > PN_BOOL) {
     pni_fail(c, PN_DTYPE, "cast: unknown dtype number %d", (int)dtype);
     return NULL;

@@ -6,7 +6,7 @@
 ** attr: kernel, stride (0: the kernel), padding (2 each); avg_pool2d: count_include_pad; avg_unpool2d: image size.
 */
 #include "op.h"
-#include "../../tensor/kernel/conv.h"
+#include "../../tensor/image/pool.h"
 
 typedef pn_tensor T;
 typedef pn_context C;
@@ -102,6 +102,7 @@ static T *vjp_max(C *c, T *y, T *g, int k) {
 }
 
 T *pn_max_pool2d(C *c, T *x, const int64_t kernel[2], const int64_t *stride, const int64_t *padding) {
+  if (!PNI_GIVEN(c, "max_pool2d", kernel)) return NULL;
   pni_attr a = attr_of(kernel, stride, padding);
   return pni_apply1(c, &pni_op_max_pool2d, x, &a);
 }
@@ -154,6 +155,7 @@ static T *vjp_unpool(C *c, T *x, T *g, int k) {
 
 T *pn_avg_pool2d(C *c, T *x, const int64_t kernel[2], const int64_t *stride, const int64_t *padding,
                  int count_include_pad) {
+  if (!PNI_GIVEN(c, "avg_pool2d", kernel)) return NULL;
   pni_attr a = attr_of(kernel, stride, padding);
   a.ni = 7;
   a.i[COUNT] = count_include_pad != 0;

@@ -6,6 +6,7 @@
 */
 #include <math.h>
 #include <string.h>
+#include "../../base/span.h"
 #include "op.h"
 #include "../../tensor/kernel/reduce.h"
 #include "../../tensor/lane/short_rows.h"
@@ -70,14 +71,35 @@ static pn_status arrange(pn_context *c, pn_tensor *x, uint32_t mask, bool lines,
 }
 
 typedef struct {
+  pn_context *c;
   const layout *l;
   const pni_reducer *r;
   char *x, *out;
   int64_t size;
 } job;
 
+/* A row of n elements of which pieces are done one by one: halves that begin with whole blocks, as a sum's do. */
+enum { PIECE = 1 << 20 };
+static void reduce_long(const job *j, const char *x, int64_t n, char *out) {
+  if (n <= PIECE) {
+    if (!pni_leaves(j->c)) j->r->rows(x, 1, n, out);
+    return;
+  }
+  int64_t half = n / 2 / PNI_PIECE * PNI_PIECE;
+  _Alignas(8) char part[2 * sizeof(int64_t)];
+  memset(part, 0, sizeof part);
+  reduce_long(j, x, half, part);
+  reduce_long(j, x + half * j->size, n - half, part + j->size);
+  j->r->rows(part, 1, 2, out);
+}
+
 static void reduce_rows(void *data, int64_t begin, int64_t end) {
   const job *j = data;
+  if (j->l->reduced > PIECE) {
+    for (int64_t i = begin; i < end; i++)
+      reduce_long(j, j->x + i * j->l->reduced * j->size, j->l->reduced, j->out + i * j->size);
+    return;
+  }
   j->r->rows(j->x + begin * j->l->reduced * j->size, end - begin, j->l->reduced, j->out + begin * j->size);
 }
 
@@ -85,6 +107,8 @@ static void reduce_rows(void *data, int64_t begin, int64_t end) {
  * rows. Then width is at most a strip. */
 enum { BLOCK = 64, STRIP = 1024 };
 static void fold_lines(const job *j, const char *x, int64_t n, int64_t bytes, int64_t width, char *acc) {
+  enum { MANY = 1 << 12 };
+  if (n > MANY && pni_leaves(j->c)) return;
   if (n <= BLOCK) {
     memcpy(acc, x, (size_t)(width * j->size));
     for (int64_t i = 1; i < n; i++) j->r->line(x + i * bytes, width, acc);
@@ -180,7 +204,7 @@ static pn_status reduce(pn_context *c, const pni_call *call, pn_tensor *out, int
   const pni_reducer *r = &table[x->dtype][which];
   pn_status status = arrange(c, x, axis_mask(x, call->attr), r->line != NULL, &l);
   if (status == PN_OK) {
-    job j = {&l, r, pni_data(l.x), pni_data(out), (int64_t)pni_itemsize(x)};
+    job j = {c, &l, r, pni_data(l.x), pni_data(out), (int64_t)pni_itemsize(x)};
     int64_t grain = 32768 / (l.reduced + 1) + 1;
     if (l.leading && grain < STRIP / j.size) grain = STRIP / j.size; /* whole strips, and short lines in one piece */
     status = pni_parallel(c, out->numel, grain, l.leading ? reduce_lines : reduce_rows, &j);
@@ -216,12 +240,14 @@ static pn_status eval_mean(pn_context *c, const pni_call *call, pn_tensor *out) 
   double scale = out->numel ? (double)out->numel / (double)call->in[0]->numel : 0;
   if (out->dtype == PN_FLOAT64) {
     double *v = pni_data(out);
-    for (int64_t i = 0; i < out->numel; i++) v[i] *= scale;
+    for (pni_span s = {0}; pni_next_span(c, out->numel, &s);)
+      for (int64_t i = s.begin; i < s.end; i++) v[i] *= scale;
   } else {
     float *v = pni_data(out);
-    for (int64_t i = 0; i < out->numel; i++) v[i] = (float)((double)v[i] * scale);
+    for (pni_span s = {0}; pni_next_span(c, out->numel, &s);)
+      for (int64_t i = s.begin; i < s.end; i++) v[i] = (float)((double)v[i] * scale);
   }
-  return PN_OK;
+  return c->status;
 }
 
 static pni_fold fold_rows(const pni_call *call, int64_t *n, double *scale) {
@@ -281,11 +307,18 @@ static pn_tensor *vjp_logsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, int k
   pn_tensor *safe = pn_where(c, empty, pni_like(c, y, 0), y);
   return pn_mul(c, expand(c, y, g), pn_exp(c, pn_sub(c, pni_in(y, 0), expand(c, y, safe))));
 }
-/* The same in one pass over short rows, without a graph. */
+/* The same in one pass over short rows, without a graph: x, y and g, of which y has a number for each row. */
 static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
-  *out = pni_spec_of(call->in[0]);
-  return PN_OK;
+  const pn_tensor *x = call->in[0], *y = call->in[1];
+  pni_spec like = pni_spec_of(y);
+  char s[160], t[160];
+  *out = pni_spec_of(x);
+  if (pni_require_like(c, call, 2, &like)) return c->status;
+  int64_t n = y->numel ? x->numel / y->numel : 0, inner = call->attr->i[0];
+  bool fits = n >= 1 && n <= PNI_SHORT_ROWS_LONGEST && n * y->numel == x->numel && inner >= 1 && y->numel % inner == 0;
+  if (fits || x->numel == 0) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "logsumexp_slope: x must have rows of a number each, got %s for %s",
+                  pni_shape_text(x->ndim, x->shape, s), pni_shape_text(y->ndim, y->shape, t));
 }
 static pn_status eval_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
   pn_tensor *in[3] = {NULL};
@@ -396,20 +429,23 @@ static pn_status eval_arg(pn_context *c, const pni_call *call, pn_tensor *out) {
   pn_tensor *d = pni_contiguous(c, x);
   if (!d) return c->status;
   const pni_scanner *s = table[x->dtype];
-  int64_t (*arg)(const void *, int64_t, int64_t) = call->op == &pni_op_argmax ? s->argmax : s->argmin;
+  int64_t (*arg)(pni_watch *, const void *, int64_t, int64_t) = call->op == &pni_op_argmax ? s->argmax : s->argmin;
   int64_t *o = pni_data(out);
   const char *p = pni_data(d);
-  for (int64_t i = 0; i < out->numel; i++)
-    o[i] = arg(p + (i / inner * n * inner + i % inner) * (int64_t)pni_itemsize(d), n, inner);
+  pni_watch w = {.c = c};
+  for (int64_t i = 0; i < out->numel && !pni_watch_check(&w, 16); i++)
+    o[i] = arg(&w, p + (i / inner * n * inner + i % inner) * (int64_t)pni_itemsize(d), n, inner);
   pn_tensor_unref(d);
-  return PN_OK;
+  return pni_check_cancel(c);
 }
 
 /* ---- rows and builders ---- */
 
 static pni_attr reduce_attr(pn_context *c, const char *where, const pn_tensor *x, pn_axes axes, int keepdim) {
   pni_attr a = {.ni = 2, .i = {0, keepdim != 0}};
-  for (int k = 0; x && k < axes.n; k++) {
+  if (axes.n < 0 || axes.n > PN_MAX_DIMS)
+    pni_fail(c, PN_SHAPE, "%s: number of axes must be 0 to %d, got %d", where, PN_MAX_DIMS, axes.n);
+  for (int k = 0; x && k < axes.n && !pni_failed(c); k++) {
     int axis = pni_axis(c, where, axes.axis[k], x->ndim);
     if (axis >= 0) a.i[0] |= (int64_t)1 << axis;
   }
@@ -447,7 +483,7 @@ ROW(all, PNI_OP_ANY_DTYPE | PNI_OP_NODIFF, infer_test, eval_test, NULL, NULL, 0,
 
 #define ARG_ROW(id, text)                                                                                              \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis, int keepdim) {                                             \
-    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                                               \
+    if (!PNI_GIVEN(c, #id, x) || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                            \
     return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 2, .i = {axis, keepdim != 0}});                            \
   }                                                                                                                    \
   const pni_op pni_op_##id = {.name = #id,                                                                             \
@@ -462,7 +498,7 @@ ARG_ROW(argmin, "0-based position of the first smallest element along axis; int6
 
 /* Composition: the mean of the squared distance from the mean, n - correction in the divisor. */
 pn_tensor *pn_var(pn_context *c, pn_tensor *x, pn_axes axes, double correction, int keepdim) {
-  if (!x) return NULL;
+  if (!PNI_GIVEN(c, "var", x)) return NULL;
   pn_tensor *m = pn_mean(c, x, axes, 1);
   pn_tensor *s = pn_sum(c, pn_square(c, pn_sub(c, x, m)), axes, keepdim);
   if (!s) return NULL;

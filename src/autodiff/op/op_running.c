@@ -13,6 +13,7 @@ static const pni_runner *runner(const pn_tensor *x) {
 /* ---- lines along the axis: x and the result contiguous, the factor of a recurrence with any strides ---- */
 
 typedef struct {
+  pn_context *c;
   const pn_tensor *x, *a, *out;
   int axis;
   int64_t a_stride[PN_MAX_DIMS];
@@ -35,6 +36,7 @@ static void run(void *data, int64_t begin, int64_t end) {
   const pn_tensor *out = j->out;
   int64_t n = out->shape[j->axis], inner = pni_count(out->ndim - j->axis - 1, out->shape + j->axis + 1);
   int64_t size = (int64_t)pni_itemsize(j->x), out_size = (int64_t)pni_itemsize(out);
+  pni_watch w = {.c = j->c};
   for (int64_t i = begin; i < end; i++) {
     int64_t at = i / inner * n * inner + i % inner;
     pni_run r = {.x = (const char *)pni_data(j->x) + at * size,
@@ -45,7 +47,7 @@ static void run(void *data, int64_t begin, int64_t end) {
       r.a = (const char *)pni_data(j->a) + place_in_a(j, i) * size;
       r.a_step = j->a_stride[j->axis];
     }
-    j->line(&r);
+    j->line(&w, &r);
   }
 }
 
@@ -53,7 +55,8 @@ static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, pni_
   if (out->numel == 0) return PN_OK;
   pn_tensor *x = pni_contiguous(c, call->in[0]);
   if (!x) return c->status;
-  job j = {.x = x, .a = call->nin > 1 ? call->in[1] : NULL, .out = out, .axis = (int)call->attr->i[0], .line = line};
+  job j = {
+      .c = c, .x = x, .a = call->nin > 1 ? call->in[1] : NULL, .out = out, .axis = (int)call->attr->i[0], .line = line};
   if (j.a) pni_broadcast_strides(j.a, out->ndim, j.a_stride);
   int64_t n = out->shape[j.axis];
   pn_status s = pni_parallel(c, out->numel / n, 16384 / n + 1, run, &j);
@@ -127,7 +130,8 @@ static pn_status vjps_recurrence(pn_context *c, pn_tensor *y, pn_tensor *g, cons
 }
 
 pn_tensor *pn_linear_recurrence(pn_context *c, pn_tensor *x, pn_tensor *a, int axis) {
-  if (!x || !a || (axis = pni_axis(c, "linear_recurrence", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "linear_recurrence", x, a) || (axis = pni_axis(c, "linear_recurrence", axis, x->ndim)) < 0)
+    return NULL;
   return pni_apply2(c, &pni_op_linear_recurrence, x, a, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
@@ -167,7 +171,7 @@ static pn_tensor *vjp_logcumsumexp(pn_context *c, pn_tensor *y, pn_tensor *g, in
 }
 
 pn_tensor *pn_logcumsumexp(pn_context *c, pn_tensor *x, int axis) {
-  if (!x || (axis = pni_axis(c, "logcumsumexp", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "logcumsumexp", x) || (axis = pni_axis(c, "logcumsumexp", axis, x->ndim)) < 0) return NULL;
   return pni_apply1(c, &pni_op_logcumsumexp, x, &(pni_attr){.ni = 1, .i = {axis}});
 }
 
@@ -196,7 +200,7 @@ static pn_status eval_argcummin(pn_context *c, const pni_call *call, pn_tensor *
 
 #define PLACE_ROW(id, text)                                                                                            \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis) {                                                          \
-    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                                               \
+    if (!PNI_GIVEN(c, #id, x) || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                            \
     return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {axis}});                                          \
   }                                                                                                                    \
   const pni_op pni_op_##id = {.name = #id,                                                                             \

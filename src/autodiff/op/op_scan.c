@@ -5,9 +5,10 @@
 #include "../../tensor/kernel/reduce.h"
 #include "../../tensor/lane/short_rows.h"
 
-typedef void (*scan)(const void *, void *, int64_t, int64_t);
+typedef void (*scan)(pni_watch *, const void *, void *, int64_t, int64_t);
 
 typedef struct {
+  pn_context *c;
   scan f;
   const char *x;
   char *y;
@@ -16,9 +17,10 @@ typedef struct {
 
 static void run(void *data, int64_t begin, int64_t end) {
   const job *j = data;
+  pni_watch w = {.c = j->c};
   for (int64_t i = begin; i < end; i++) {
     int64_t at = (i / j->inner * j->n * j->inner + i % j->inner) * j->size;
-    j->f(j->x + at, j->y + at, j->n, j->inner);
+    j->f(&w, j->x + at, j->y + at, j->n, j->inner);
   }
 }
 
@@ -33,7 +35,7 @@ static pn_status along(pn_context *c, const pni_call *call, pn_tensor *out, scan
   pn_tensor *x = pni_contiguous(c, call->in[0]);
   if (!x) return c->status;
   int64_t n = x->shape[axis], inner = pni_count(x->ndim - axis - 1, x->shape + axis + 1);
-  job j = {f, pni_data(x), pni_data(out), n, inner, (int64_t)pni_itemsize(x)};
+  job j = {c, f, pni_data(x), pni_data(out), n, inner, (int64_t)pni_itemsize(x)};
   pn_status s = pni_parallel(c, x->numel / n, 32768 / n + 1, run, &j);
   pn_tensor_unref(x);
   return s;
@@ -95,9 +97,12 @@ static pn_tensor *vjp_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, int
 /* ---- gradients without a graph: one pass over y and g ---- */
 
 static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  int64_t n = call->in[0]->shape[call->attr->i[0]];
   *out = pni_spec_of(call->in[0]);
-  return PN_OK;
+  if (n > PNI_SHORT_ROWS_LONGEST)
+    return pni_fail(c, PN_SHAPE, "%s: rows must be of at most %d numbers, got %lld", call->op->name,
+                    PNI_SHORT_ROWS_LONGEST, (long long)n);
+  return pni_require_like(c, call, 1, out);
 }
 
 static pn_status eval_softmax_slope(pn_context *c, const pni_call *call, pn_tensor *out) {
@@ -108,7 +113,8 @@ static pn_status eval_log_softmax_slope(pn_context *c, const pni_call *call, pn_
 }
 
 #define SLOPE(id, eval_fn)                                                                                             \
-  static const pni_op id = {.name = #id, .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF, .infer = infer_slope, .eval = eval_fn};
+  static const pni_op id = {                                                                                           \
+      .name = #id, .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF | PNI_OP_AXIS, .infer = infer_slope, .eval = eval_fn};
 SLOPE(softmax_slope, eval_softmax_slope)
 SLOPE(log_softmax_slope, eval_log_softmax_slope)
 
@@ -128,7 +134,7 @@ static pn_status vjps_log_softmax(pn_context *c, pn_tensor *y, pn_tensor *g, con
 
 #define ROW(id, default_axis, extra, text)                                                                             \
   pn_tensor *pn_##id(pn_context *c, pn_tensor *x, int axis) {                                                          \
-    if (!x || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                                               \
+    if (!PNI_GIVEN(c, #id, x) || (axis = pni_axis(c, #id, axis, x->ndim)) < 0) return NULL;                            \
     return pni_apply1(c, &pni_op_##id, x, &(pni_attr){.ni = 1, .i = {axis}});                                          \
   }                                                                                                                    \
   const pni_op pni_op_##id = {.name = #id,                                                                             \

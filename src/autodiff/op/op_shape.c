@@ -2,6 +2,7 @@
 ** op_shape.c: the same elements under another geometry. Views where strides allow it, copies where not.
 */
 #include <string.h>
+#include "../../base/span.h"
 #include "op.h"
 
 static void shape_attr(pni_attr *a, int ndim, const int64_t *shape) {
@@ -11,12 +12,6 @@ static void shape_attr(pni_attr *a, int ndim, const int64_t *shape) {
 
 static pn_status eval_copy(pn_context *c, const pni_call *call, pn_tensor *out) {
   return pni_copy(c, out, call->in[0]);
-}
-
-static bool ndim_fits(pn_context *c, const char *where, int ndim) {
-  if (ndim >= 0 && ndim <= PN_MAX_DIMS) return true;
-  pni_fail(c, PN_SHAPE, "%s: number of axes must be 0 to %d, got %d", where, PN_MAX_DIMS, ndim);
-  return false;
 }
 
 /* ---- reshape: attr = the sizes, one may be -1 ---- */
@@ -86,7 +81,7 @@ static pn_tensor *vjp_reshape(pn_context *c, pn_tensor *y, pn_tensor *g, int k) 
 }
 
 pn_tensor *pn_reshape(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape) {
-  if (!x || !ndim_fits(c, "reshape", ndim)) return NULL;
+  if (!PNI_GIVEN(c, "reshape", x) || !pni_shape_given(c, "reshape", ndim, shape)) return NULL;
   pni_attr a = {0};
   shape_attr(&a, ndim, shape);
   return pni_apply1(c, &pni_op_reshape, x, &a);
@@ -102,7 +97,7 @@ const pni_op pni_op_reshape = {.name = "reshape",
                                .vjp = vjp_reshape};
 
 pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis) {
-  if (!x || !ndim_fits(c, "unsqueeze", x->ndim + 1)) return NULL;
+  if (!PNI_GIVEN(c, "unsqueeze", x) || !pni_shape_given(c, "unsqueeze", x->ndim + 1, x->shape)) return NULL;
   if ((axis = pni_axis(c, "unsqueeze", axis, x->ndim + 1)) < 0) return NULL;
   int64_t shape[PN_MAX_DIMS];
   for (int i = 0; i <= x->ndim; i++) shape[i] = i < axis ? x->shape[i] : i == axis ? 1 : x->shape[i - 1];
@@ -110,7 +105,7 @@ pn_tensor *pn_unsqueeze(pn_context *c, pn_tensor *x, int axis) {
 }
 
 pn_tensor *pn_squeeze(pn_context *c, pn_tensor *x, int axis) {
-  if (!x || (axis = pni_axis(c, "squeeze", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "squeeze", x) || (axis = pni_axis(c, "squeeze", axis, x->ndim)) < 0) return NULL;
   if (x->shape[axis] != 1) {
     pni_fail(c, PN_SHAPE, "squeeze: axis must have size 1, got %lld", (long long)x->shape[axis]);
     return NULL;
@@ -149,7 +144,9 @@ static pn_tensor *vjp_permute(pn_context *c, pn_tensor *y, pn_tensor *g, int k) 
 }
 
 pn_tensor *pn_permute(pn_context *c, pn_tensor *x, int ndim, const int *order) {
-  if (!x || !ndim_fits(c, "permute", ndim)) return NULL;
+  if (!PNI_GIVEN(c, "permute", x) || !pni_shape_given(c, "permute", ndim, x->shape) ||
+      !PNI_LISTED(c, "permute", ndim, order))
+    return NULL;
   pni_attr a = {.ni = ndim};
   for (int i = 0; i < ndim; i++) a.i[i] = order[i] < 0 ? order[i] + x->ndim : order[i];
   return pni_apply1(c, &pni_op_permute, x, &a);
@@ -164,7 +161,7 @@ const pni_op pni_op_permute = {.name = "permute",
                                .vjp = vjp_permute};
 
 pn_tensor *pn_transpose(pn_context *c, pn_tensor *x, int axis1, int axis2) {
-  if (!x) return NULL;
+  if (!PNI_GIVEN(c, "transpose", x)) return NULL;
   int order[PN_MAX_DIMS];
   for (int i = 0; i < x->ndim; i++) order[i] = i;
   if ((axis1 = pni_axis(c, "transpose", axis1, x->ndim)) < 0) return NULL;
@@ -204,7 +201,7 @@ static pn_tensor *vjp_broadcast_to(pn_context *c, pn_tensor *y, pn_tensor *g, in
 }
 
 pn_tensor *pn_broadcast_to(pn_context *c, pn_tensor *x, int ndim, const int64_t *shape) {
-  if (!x || !ndim_fits(c, "broadcast_to", ndim)) return NULL;
+  if (!PNI_GIVEN(c, "broadcast_to", x) || !pni_shape_given(c, "broadcast_to", ndim, shape)) return NULL;
   pni_attr a = {0};
   shape_attr(&a, ndim, shape);
   return pni_apply1(c, &pni_op_broadcast_to, x, &a);
@@ -286,7 +283,7 @@ static pn_status add_slice(pn_context *c, pn_tensor *y, pn_tensor *g, pn_tensor 
 }
 
 pn_tensor *pn_slice(pn_context *c, pn_tensor *x, int axis, int64_t start, int64_t count, int64_t step) {
-  if (!x || (axis = pni_axis(c, "slice", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "slice", x) || (axis = pni_axis(c, "slice", axis, x->ndim)) < 0) return NULL;
   return pni_apply1(c, &pni_op_slice, x, &(pni_attr){.ni = 4, .i = {axis, start, count, step}});
 }
 
@@ -311,7 +308,7 @@ static pn_status infer_unslice(pn_context *c, const pni_call *call, pni_spec *ou
 }
 
 static pn_status eval_unslice(pn_context *c, const pni_call *call, pn_tensor *out) {
-  if (out->numel) memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
+  if (pni_clear(c, pni_data(out), (size_t)out->numel * pni_itemsize(out))) return c->status;
   pn_tensor *window = window_of(c, out, call->attr->i, call->in[0]->numel);
   if (!window) return c->status;
   pn_status s = pni_copy(c, window, call->in[0]);
@@ -334,13 +331,13 @@ const pni_op pni_op_unslice = {.name = "unslice",
                                .vjp = vjp_unslice};
 
 pn_tensor *pn_select(pn_context *c, pn_tensor *x, int axis, int64_t index) {
-  if (!x || (axis = pni_axis(c, "select", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "select", x) || (axis = pni_axis(c, "select", axis, x->ndim)) < 0) return NULL;
   if (index < 0) index += x->shape[axis];
   return pn_squeeze(c, pn_slice(c, x, axis, index, 1, 1), axis);
 }
 
 pn_tensor *pn_flip(pn_context *c, pn_tensor *x, int axis) {
-  if (!x || (axis = pni_axis(c, "flip", axis, x->ndim)) < 0) return NULL;
+  if (!PNI_GIVEN(c, "flip", x) || (axis = pni_axis(c, "flip", axis, x->ndim)) < 0) return NULL;
   int64_t n = x->shape[axis];
   return pn_slice(c, x, axis, n ? n - 1 : 0, n, -1);
 }
@@ -352,7 +349,8 @@ static pn_tensor *vjp_contiguous(pn_context *c, pn_tensor *y, pn_tensor *g, int 
 }
 
 pn_tensor *pn_contiguous(pn_context *c, pn_tensor *x) {
-  if (!x || pni_is_contiguous(x)) return x;
+  if (!PNI_GIVEN(c, "contiguous", x)) return NULL;
+  if (pni_is_contiguous(x)) return x;
   return pni_apply1(c, &pni_op_contiguous, x, NULL);
 }
 
@@ -363,4 +361,7 @@ const pni_op pni_op_contiguous = {.name = "contiguous",
                                   .eval = eval_copy,
                                   .vjp = vjp_contiguous};
 
-pn_tensor *pn_detach(pn_context *c, pn_tensor *x) { return x ? pni_scoped(c, pni_tensor_alias(c, x)) : NULL; }
+pn_tensor *pn_detach(pn_context *c, pn_tensor *x) {
+  if (!PNI_GIVEN(c, "detach", x)) return NULL;
+  return pni_scoped(c, pni_tensor_alias(c, x));
+}

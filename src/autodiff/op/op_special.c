@@ -64,7 +64,8 @@ static T *d_expint_tail(C *c, T *y, T *g, int k) {
 static T *d_lgamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_digamma(c, IN)); }
 static T *d_digamma(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_polygamma(c, 1, IN)); }
 static T *d_polygamma(C *c, T *y, T *g, int k) {
-  return (void)k, pn_mul(c, g, pn_polygamma(c, (int)y->attr->i[0] + 1, IN));
+  int64_t next = y->attr->i[0] + 1;
+  return (void)k, pn_mul(c, g, pn_polygamma(c, pni_whole_order(&next), IN));
 }
 
 /* log p of the gamma(a, 1) density, p = dP/dx: d/da = log x - digamma(a), d/dx = (a - 1 - x) / x */
@@ -127,8 +128,8 @@ const pni_op pni_op_polygamma = {.name = "polygamma",
                                  .map = (const pni_map_kernel[4]){pni_polygamma_f64, pni_polygamma_f32},
                                  .vjp = d_polygamma};
 
-static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const int64_t *)data, x)) static PNI_LOOP1(
-    expint_tail_f32, float, float, pni_expint_tail((int)*(const int64_t *)data, (double)x))
+static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail(pni_whole_order(data), x)) static PNI_LOOP1(
+    expint_tail_f32, float, float, pni_expint_tail(pni_whole_order(data), (double)x))
 
     const pni_op pni_op_expint_tail = {.name = "expint_tail",
                                        .args = "x:t n:i",
@@ -139,8 +140,8 @@ static PNI_LOOP1(expint_tail_f64, double, double, pni_expint_tail((int)*(const i
                                        .vjp = d_expint_tail};
 
 #define FAMILY(id, lo_, hi_, text)                                                                                     \
-  static PNI_LOOP1(id##_f64, double, double, pni_##id((int)*(const int64_t *)data, x)) static PNI_LOOP1(               \
-      id##_f32, float, float, pni_##id((int)*(const int64_t *)data, (double)x))                                        \
+  static PNI_LOOP1(id##_f64, double, double, pni_##id(pni_whole_order(data), x)) static PNI_LOOP1(                     \
+      id##_f32, float, float, pni_##id(pni_whole_order(data), (double)x))                                              \
       const pni_op pni_op_##id = {.name = #id,                                                                         \
                                   .args = "x:t n:i",                                                                   \
                                   .doc = text,                                                                         \
@@ -165,7 +166,7 @@ static void stirling_block(int order, const double *x, double *out, int64_t n) {
 
 #define STIRLING(N, suffix)                                                                                            \
   static void stirling_slope_##suffix(void *data, int64_t n, char *const *p, const int64_t *s) {                       \
-    int order = (int)*(const int64_t *)data;                                                                           \
+    int order = pni_whole_order(data);                                                                                 \
     const N *x = (const N *)(const void *)p[1];                                                                        \
     N *out = (N *)(void *)p[0];                                                                                        \
     for (int64_t at = 0; at < n; at += BLOCK) {                                                                        \

@@ -69,12 +69,12 @@ pni_tape *pni_tape_copy(pn_context *c, const pni_tape *old) {
   for (int64_t i = 0; i < tape->note.n; i++)
     if (tape->note.v[i].rng) tape->note.v[i].rng = pni_rng_ref(&c->rng);
   for (int64_t i = 0; i < tape->value.n && !pni_failed(c); i++)
-    if (old->value.v[i].outside) copy_outside(c, old, tape, i);
+    if (old->value.v[i].outside && !pni_check_cancel(c)) copy_outside(c, old, tape, i);
   return tape;
 }
 
 pn_plan *pn_plan_copy(pn_context *c, const pn_plan *old) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "plan_copy", old)) return NULL;
   if (old->effects) {
     pni_fail(c, PN_STATE, "plan_copy: a plan that updates parameters has no copy");
     return NULL;

@@ -483,9 +483,13 @@ pn_status pni_group_run(pn_context *c, const pni_group *g) {
   int64_t tiles = g->block ? (g->rows + g->block - 1) / g->block : g->rows * parts_of(g);
   pn_status s = PN_OK;
   if (tiles > 2 * GRAIN)
-    s = pni_parallel(c, tiles, GRAIN, run_tiles, (void *)(uintptr_t)g);
-  else
+    s = pni_parallel(c, tiles, pni_deadline(c) ? 1 : GRAIN, run_tiles, (void *)(uintptr_t)g);
+  else if (!pni_deadline(c))
     run_tiles((void *)(uintptr_t)g, 0, tiles);
+  for (int64_t i = 0; pni_deadline(c) && tiles <= 2 * GRAIN && i < tiles && s == PN_OK; i++) {
+    run_tiles((void *)(uintptr_t)g, i, i + 1);
+    if (i + 1 < tiles) s = pni_check_cancel(c);
+  }
   for (int k = 0; k < g->n && s == PN_OK; k++)
     if (g->member[k].fold && g->member[k].pieces) join_pieces(g, &g->member[k]);
   return s;

@@ -171,7 +171,7 @@ static void lay_out(pn_plan *p, const pni_schedule *l, arena *a, size_t *offset)
 
 static pn_status give_memory(pn_context *c, pn_plan *p, const pni_schedule *l) {
   int64_t n = p->tape->value.n;
-  size_t *offset = pni_calloc(c, (size_t)n * sizeof *offset);
+  size_t *offset = pni_calloc_array(c, n, sizeof *offset);
   arena a = {.v = pni_alloc_array(c, n + 1, sizeof(block))};
   if (offset && a.v) {
     lay_out(p, l, &a, offset);
@@ -284,8 +284,8 @@ static pn_status make_steps(pn_context *c, pn_plan *p, const pni_schedule *l) {
 static pn_status schedule(pn_context *c, pn_plan *p) {
   const pni_tape *tape = p->tape;
   size_t notes = (size_t)tape->note.n, values = (size_t)tape->value.n;
-  pni_schedule l = {.needed = pni_calloc(c, notes), .last = pni_calloc(c, values * sizeof *l.last)};
-  int *ints = pni_calloc(c, 2 * (notes + values) * sizeof *ints);
+  pni_schedule l = {.needed = pni_calloc(c, notes), .last = pni_calloc_array(c, tape->value.n, sizeof *l.last)};
+  int *ints = pni_calloc_array(c, 2 * (tape->note.n + tape->value.n), sizeof *ints);
   if (l.needed && l.last && ints) {
     l.group = ints;
     l.until = ints + notes;
@@ -359,7 +359,7 @@ pn_plan *pn_capture_end(pn_context *c, int n, pn_tensor *const *out) {
     pn_capture_cancel(c);
     return NULL;
   }
-  pn_plan *p = pni_failed(c) ? NULL : pni_plan_new(c, (pni_tape *)c->recorder, n);
+  pn_plan *p = PNI_LISTED(c, "capture_end", n, out) ? pni_plan_new(c, (pni_tape *)c->recorder, n) : NULL;
   if (!p) {
     pn_capture_cancel(c);
     return NULL;
@@ -380,6 +380,6 @@ void pn_plan_unref(pn_plan *p) {
   if (p && --p->refs == 0) destroy(p);
 }
 
-int pn_plan_num_steps(const pn_plan *p) { return (int)(p->nstep - p->tape->roll.n); }
-int pn_plan_num_loops(const pn_plan *p) { return (int)p->tape->roll.n; }
-size_t pn_plan_memory(const pn_plan *p) { return p->arena_bytes + p->part_bytes; }
+int pn_plan_num_steps(const pn_plan *p) { return p ? (int)(p->nstep - p->tape->roll.n) : 0; }
+int pn_plan_num_loops(const pn_plan *p) { return p ? (int)p->tape->roll.n : 0; }
+size_t pn_plan_memory(const pn_plan *p) { return p ? p->arena_bytes + p->part_bytes : 0; }

@@ -168,9 +168,10 @@ struct pn_plan {
   size_t part_bytes;
   char *arena;
   size_t arena_bytes;
-  bool direct;  /* inputs and results are copied whole, none is bound */
-  bool effects; /* some step is one */
-  bool changed; /* the last run has had an effect */
+  pni_watch watch; /* over all steps of a run */
+  bool direct;     /* inputs and results are copied whole, none is bound */
+  bool effects;    /* some step is one */
+  bool changed;    /* the last run has had an effect */
 };
 
 /* A plan around a tape, which is the plan's from here on; `out` is there, or c has failed. NULL: the tape is still the

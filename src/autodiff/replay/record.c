@@ -242,6 +242,7 @@ void pni_capture_leave(pn_context *c, const pni_tape *tape) {
   if (tape->outer) c->captures = tape->outer_capture;
 }
 
+/* in may be inside itself, but no part of the scope, which grows (and moves) here. */
 static pn_status begin(pn_context *c, const char *inner, pni_examples *e, int n, pn_tensor *const *in,
                        pn_tensor **inside) {
   pni_tape *tape = pni_calloc(c, sizeof *tape);
@@ -275,16 +276,17 @@ static pn_status begin(pn_context *c, const char *inner, pni_examples *e, int n,
 }
 
 pn_status pn_capture_begin(pn_context *c, int n, pn_tensor *const *in, pn_tensor **inside) {
-  if (pni_failed(c) || pni_refuse_capture(c, "another capture", "end the one that is going on")) return c->status;
+  if (!PNI_LISTED(c, "capture_begin", n, in, inside) ||
+      pni_refuse_capture(c, "another capture", "end the one that is going on"))
+    return c->status;
   return begin(c, NULL, NULL, n, in, inside);
 }
 
 pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
                             pn_tensor **inside) {
-  size_t at = c->scope_len;
   for (int k = 0; k < n; k++)
-    if (pni_failed(c) || !pni_scoped(c, pni_tensor_alias(c, in[k]))) return c->status;
-  if (begin(c, what, NULL, n, c->scope + at, inside)) return c->status;
+    if (pni_failed(c) || !(inside[k] = pni_scoped(c, pni_tensor_alias(c, in[k])))) return c->status;
+  if (begin(c, what, NULL, n, inside, inside)) return c->status;
   for (int k = first; k < last; k++)
     if (pni_is_float(inside[k])) inside[k]->flags |= PNI_REQUIRES_GRAD | PNI_PARAM;
   return PN_OK;

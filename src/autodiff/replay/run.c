@@ -15,7 +15,7 @@ static bool same_shape(const pn_tensor *a, const pn_tensor *b) {
 }
 
 int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in) {
-  if (n != p->tape->ninput) return 0;
+  if (!p || n != p->tape->ninput || (n && !in)) return 0;
   for (int k = 0; k < n; k++)
     if (!in[k] || !pni_is_data(in[k]) || !same_shape(in[k], &p->tape->value.v[k].t)) return 0;
   return 1;
@@ -59,6 +59,16 @@ static pn_status effect(pn_context *c, const pn_plan *p, const pni_step *s) {
   return note->effect->run(c, note->object, note->nin, s->u.effect.in);
 }
 
+/* Is the run to be left? A row is as much work as it has elements of a function that takes long; of other steps, which ask
+ * themselves, each is worth a look. */
+static bool leaves(pn_plan *p, const pni_step *s) {
+  enum { STEP = 64, ELEMENT = 256 };
+  pn_context *c = p->watch.c;
+  if (pni_is_cancelled(c)) return pni_check_cancel(c) != PN_OK;
+  if (!pni_deadline(c) || s->kind == PNI_STEP_ROLL) return false;
+  return pni_watch_check(&p->watch, s->kind == PNI_STEP_RUN ? STEP + ELEMENT * s->u.run.n : PNI_LOOK) != PN_OK;
+}
+
 static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   switch (s->kind) {
   case PNI_STEP_RUN: s->u.run.row(s->u.run.data, s->u.run.n, s->u.run.p, s->u.run.stride); return PN_OK;
@@ -91,7 +101,7 @@ static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end
 /* One turn. A step that only computes needs no scope of its own. */
 static pn_status run_turn(pn_context *c, pn_plan *p, int64_t begin, int64_t end) {
   if (end - begin != 1 || p->step[begin].kind > PNI_STEP_GROUP) return run_steps(c, p, begin, end);
-  if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && pni_check_cancel(c)) return c->status;
+  if (leaves(p, &p->step[begin])) return c->status;
   return one(c, p, &p->step[begin]);
 }
 
@@ -111,11 +121,16 @@ static pn_status run_roll(pn_context *c, pn_plan *p, int64_t at) {
 
 static pn_status run_steps(pn_context *c, pn_plan *p, int64_t begin, int64_t end) {
   size_t mark = pn_scope_open(c);
+  p->watch.c = c;
+  p->watch.left = false;
   int64_t i = begin;
   pn_status status = PN_OK;
   while (i < end && status == PN_OK) {
     const pni_step *s = &p->step[i];
-    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed) && (status = pni_check_cancel(c))) break;
+    if (leaves(p, s)) {
+      status = c->status;
+      break;
+    }
     if (s->kind == PNI_STEP_ROLL) {
       if ((status = run_roll(c, p, i)) == PN_OK) i += 1 + s->u.roll.n;
       continue;
@@ -162,7 +177,9 @@ static pn_status replay(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in
 }
 
 pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out) {
-  if (pni_failed(c) || pni_check_cancel(c)) return c->status;
+  if (!PNI_GIVEN(c, "plan_run", p) || !PNI_LISTED(c, "plan_run", nin, in) || !PNI_LISTED(c, "plan_run", p->nout, out) ||
+      pni_check_cancel(c))
+    return c->status;
   if (pni_refuse_capture(c, "replaying a plan", "call the function itself")) return c->status;
   return replay(c, p, nin, in, out);
 }
@@ -218,7 +235,8 @@ pn_status pni_plan_call(pn_context *c, pn_plan *p, const double *in, double *con
 }
 
 pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows) {
-  if (pni_failed(c) || pni_refuse_capture(c, "replaying a plan", "call the function itself")) return NULL;
+  if (!PNI_GIVEN(c, "plan_map", p, rows) || pni_refuse_capture(c, "replaying a plan", "call the function itself"))
+    return NULL;
   const pni_value *v = p->tape->value.v;
   int64_t n = p->tape->ninput == 1 ? v[0].t.numel : -1, m = p->nout == 1 ? v[p->out[0]].t.numel : -1;
   if (n < 0 || m < 0 || !pni_plan_is_plain(p, n, 1, &m) || rows->dtype != PN_FLOAT64 || rows->ndim != 2 ||

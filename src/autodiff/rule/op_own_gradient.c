@@ -9,6 +9,7 @@ typedef pn_tensor T;
 typedef pn_context C;
 
 enum { Y, RULE, X };
+enum { Y_INSIDE = 1 }; /* inputs of the capture: g, y, x */
 
 /* ---- the rule ---- */
 
@@ -33,6 +34,12 @@ static pn_status copy(C *c, const void *old, void *object) {
 }
 
 static const pni_cargo cargo = {release, copy};
+
+/* The rule that rides on t, if it is one for n inputs; or NULL. */
+static const rule *rule_of(const T *t, int n) {
+  const rule *r = t && t->storage->cargo == &cargo ? t->storage->data : NULL;
+  return r && r->n == n ? r : NULL;
+}
 
 /* A parameter from outside would be read when the gradient is asked for, and not when y was computed. */
 static pn_status check_tape(C *c, const pni_tape *tape) {
@@ -113,9 +120,15 @@ static pn_status apply(C *c, const rule *r, T *const *in, const bool *wanted, T 
 
 /* ---- the operation ---- */
 
+/* The rule's notes hold the sizes of the capture: y and x must have them. */
 static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  const rule *r = rule_of(call->nin > RULE ? call->in[RULE] : NULL, call->nin - X);
   *out = pni_spec_of(call->in[Y]);
+  if (!r) return pni_fail(c, PN_STATE, "own_gradient: there is no rule for %d inputs", call->nin - X);
+  for (int k = 0; k < call->nin; k++) {
+    pni_spec captured = pni_spec_of(&r->tape->value.v[k < X ? Y_INSIDE : Y_INSIDE + 1 + k - X].t);
+    if (k != RULE && pni_require_like(c, call, k, &captured)) return c->status;
+  }
   return PN_OK;
 }
 
@@ -136,6 +149,7 @@ static T *vjp(C *c, T *y, T *g, int k) {
   T *in[PNI_OP_INPUTS], *out[PNI_OP_INPUTS] = {NULL};
   bool wanted[PNI_OP_INPUTS] = {false};
   const rule *r = inputs_of(y, g, in);
+  if (k < X) return NULL; /* y was computed without a graph */
   wanted[k - X] = true;
   return apply(c, r, in, wanted, out) ? NULL : out[k - X];
 }
@@ -148,7 +162,7 @@ static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
 T *pni_own_gradient(C *c, T *y, T *t, int n, T *const *x) {
   T *in[PNI_OP_INPUTS] = {y, t};
   if (pni_failed(c)) return NULL;
-  if (!y || !t || t->storage->cargo != &cargo || ((const rule *)t->storage->data)->n != n) {
+  if (!y || n > PNI_RULE_INPUTS || !rule_of(t, n)) {
     pni_fail(c, PN_STATE, "own_gradient: there is no rule for %d inputs", n);
     return NULL;
   }

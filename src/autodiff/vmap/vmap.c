@@ -37,7 +37,7 @@ static pn_status check_inputs(pn_context *c, int n, pn_tensor *const *in, const 
 }
 
 static pni_examples *keep(pn_context *c, int n, pn_tensor *const *in, const int *mapped, int64_t batch) {
-  size_t bytes = sizeof(pni_examples) + (size_t)n * (sizeof(pn_tensor *) + sizeof(bool));
+  size_t bytes = sizeof(pni_examples) + (size_t)pni_times(n, sizeof(pn_tensor *) + sizeof(bool));
   pni_examples *e = pni_calloc(c, bytes);
   if (!e) return NULL;
   e->bytes = bytes;
@@ -60,7 +60,7 @@ static pn_tensor *example(pn_context *c, pn_tensor *t, bool mapped) {
 
 pn_status pn_vmap_begin(pn_context *c, int n, pn_tensor *const *in, const int *mapped, pn_tensor **inside) {
   int64_t batch = 0;
-  if (pni_failed(c) || check_inputs(c, n, in, mapped, &batch)) return c->status;
+  if (!PNI_LISTED(c, "vmap_begin", n, in, mapped, inside) || check_inputs(c, n, in, mapped, &batch)) return c->status;
   pn_tensor **one = pni_alloc_array(c, n, sizeof *one);
   pni_examples *e = one ? keep(c, n, in, mapped, batch) : NULL;
   if (e) {
@@ -141,7 +141,7 @@ static pn_status redo_all(pn_context *c, const pni_tape *tape, batch_value *v) {
 static pn_status finish(pn_context *c, const pni_tape *tape, int n, const int *at, pn_tensor *const *result,
                         pn_tensor **out) {
   const pni_examples *e = tape->examples;
-  batch_value *v = pni_calloc(c, (size_t)tape->value.n * sizeof *v);
+  batch_value *v = pni_calloc_array(c, tape->value.n, sizeof *v);
   if (!v) return c->status;
   for (int64_t i = 0; i < tape->value.n; i++) {
     bool input = i < tape->ninput;
@@ -178,7 +178,7 @@ static pn_status places(pn_context *c, pni_tape *tape, int n, pn_tensor *const *
 pn_status pn_vmap_end(pn_context *c, int n, pn_tensor *const *result, pn_tensor **out) {
   pni_tape *tape = (pni_tape *)c->recorder;
   if (!tape || !tape->examples) return pni_fail(c, PN_STATE, "vmap: there is none to end");
-  int *at = pni_failed(c) ? NULL : pni_alloc_array(c, n, sizeof *at);
+  int *at = PNI_LISTED(c, "vmap_end", n, result, out) ? pni_alloc_array(c, n, sizeof *at) : NULL;
   bool ready = at && places(c, tape, n, result, at) == PN_OK;
   pni_capture_leave(c, tape);
   if (ready) finish(c, tape, n, at, result, out);

@@ -88,7 +88,7 @@ static pn_tensor *remember(pn_bijector *b, pn_tensor *x, pn_tensor *y) {
 /* ---- the three functions ---- */
 
 pn_tensor *pn_bijector_forward(pn_context *c, pn_bijector *b, pn_tensor *x) {
-  if (!b || !x || pni_failed(c) || check(c, b, "forward", x, true)) return NULL;
+  if (!PNI_GIVEN(c, "bijector_forward", b, x) || check(c, b, "forward", x, true)) return NULL;
   pn_tensor *y = recall(c, b, x, true);
   if (y || pni_failed(c)) return y;
   y = b->kind->forward(c, b, x);
@@ -96,7 +96,7 @@ pn_tensor *pn_bijector_forward(pn_context *c, pn_bijector *b, pn_tensor *x) {
 }
 
 pn_tensor *pn_bijector_inverse(pn_context *c, pn_bijector *b, pn_tensor *y) {
-  if (!b || !y || pni_failed(c) || check(c, b, "inverse", y, false)) return NULL;
+  if (!PNI_GIVEN(c, "bijector_inverse", b, y) || check(c, b, "inverse", y, false)) return NULL;
   pn_tensor *x = recall(c, b, y, false);
   if (x || pni_failed(c)) return x;
   x = b->kind->inverse(c, b, y);
@@ -124,7 +124,7 @@ pn_tensor *pni_bijector_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_
 }
 
 pn_tensor *pn_bijector_log_abs_det(pn_context *c, pn_bijector *b, pn_tensor *x) {
-  if (!b || !x || pni_failed(c) || check(c, b, "log_abs_det", x, true)) return NULL;
+  if (!PNI_GIVEN(c, "bijector_log_abs_det", b, x) || check(c, b, "log_abs_det", x, true)) return NULL;
   return pni_bijector_log_det(c, b, x, pn_bijector_forward(c, b, x), 0);
 }
 
@@ -149,10 +149,12 @@ pn_tensor *pni_bijector_with_log_det(pn_context *c, pn_bijector *b, pn_tensor *t
 }
 
 pn_tensor *pn_bijector_forward_log_det(pn_context *c, pn_bijector *b, pn_tensor *x, pn_tensor **log_det) {
+  if (!PNI_GIVEN(c, "bijector_forward_log_det", b, x, log_det)) return NULL;
   return pni_bijector_with_log_det(c, b, x, true, 0, log_det);
 }
 
 pn_tensor *pn_bijector_inverse_log_det(pn_context *c, pn_bijector *b, pn_tensor *y, pn_tensor **log_det) {
+  if (!PNI_GIVEN(c, "bijector_inverse_log_det", b, y, log_det)) return NULL;
   return pni_bijector_with_log_det(c, b, y, false, 0, log_det);
 }
 

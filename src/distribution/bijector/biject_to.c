@@ -93,7 +93,7 @@ static pn_bijector *beyond(pn_context *c, pn_tensor *low) {
 }
 
 pn_bijector *pn_biject_to(pn_context *c, const char *set, pn_tensor *low, pn_tensor *high) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "biject_to", set)) return NULL;
   if (low && high && strcmp(set, "interval") == 0) return between(c, low, high);
   if (strcmp(set, "angle") == 0) return around(c);
   if (low && strcmp(set, "half_line") == 0) return beyond(c, low);

@@ -196,6 +196,7 @@ static pn_bijector *keep(pn_bijector *b, bool ok) {
 
 pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, const char *const *names,
                              pn_tensor *const *values) {
+  if (!PNI_GIVEN(c, "bijector_new", kind) || !PNI_LISTED(c, "bijector_new", n, values)) return NULL;
   pn_bijector *b = empty(c, kind);
   if (!b) return NULL;
   size_t mark = pn_scope_open(c);
@@ -210,6 +211,7 @@ pn_bijector *pn_bijector_new(pn_context *c, const char *kind, int n, const char 
 }
 
 pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bijector *const *parts) {
+  if (!PNI_GIVEN(c, "bijector_compose", kind) || !PNI_LISTED(c, "bijector_compose", n, parts)) return NULL;
   pn_bijector *b = empty(c, kind);
   if (!b) return NULL;
   int want = b->kind->parts;
@@ -237,14 +239,14 @@ pn_bijector *pn_bijector_compose(pn_context *c, const char *kind, int n, pn_bije
 
 /* ---- asking ---- */
 
-const char *pn_bijector_name(const pn_bijector *b) { return b->kind->name; }
-const char *pn_bijector_domain(const pn_bijector *b) { return b->domain->name; }
-const char *pn_bijector_codomain(const pn_bijector *b) { return b->codomain->name; }
-int pn_bijector_domain_rank(const pn_bijector *b) { return b->in_rank; }
-int pn_bijector_codomain_rank(const pn_bijector *b) { return b->out_rank; }
+const char *pn_bijector_name(const pn_bijector *b) { return b ? b->kind->name : NULL; }
+const char *pn_bijector_domain(const pn_bijector *b) { return b ? b->domain->name : NULL; }
+const char *pn_bijector_codomain(const pn_bijector *b) { return b ? b->codomain->name : NULL; }
+int pn_bijector_domain_rank(const pn_bijector *b) { return b ? b->in_rank : 0; }
+int pn_bijector_codomain_rank(const pn_bijector *b) { return b ? b->out_rank : 0; }
 
 pn_tensor *pn_bijector_param(pn_context *c, const pn_bijector *b, const char *name) {
-  if (!b || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "bijector_param", b, name)) return NULL;
   int k = parameter(b->kind, name);
   if (k < 0 || !b->param[k]) {
     pni_fail(c, PN_MISSING, "%s: there is no parameter '%s'", b->kind->name, name);

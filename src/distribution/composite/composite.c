@@ -17,7 +17,7 @@ pn_dist *pni_composite_shell(pn_context *c, const pni_distribution *kind, int n,
   pn_dist *d = pni_dist_shell(c, kind);
   if (!d) return NULL;
   d->dtype = dtype;
-  d->part = pni_calloc(c, (size_t)n * sizeof *d->part);
+  d->part = pni_calloc_array(c, n, sizeof *d->part);
   if (!d->part) {
     pn_dist_unref(d);
     return NULL;

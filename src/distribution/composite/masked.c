@@ -77,7 +77,7 @@ const pni_distribution pni_composite_masked = {
     .rsample = rsample};
 
 pn_dist *pn_dist_masked(C *c, const pn_dist *b, pn_tensor *mask) {
-  if (!b || !mask || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_masked", b, mask)) return NULL;
   if (mask->dtype != PN_BOOL) {
     pni_fail(c, PN_DTYPE, "masked: mask must be bool, got %s", pn_dtype_name((pn_dtype)mask->dtype));
     return NULL;

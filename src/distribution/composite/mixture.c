@@ -345,10 +345,10 @@ static pn_status check_mixture(C *c, const pn_dist *labels, int n, pn_dist *cons
 }
 
 pn_dist *pn_dist_mixture(C *c, const pn_dist *labels, int n, pn_dist *const *component) {
-  if (!labels || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_mixture", labels) || !PNI_LISTED(c, "dist_mixture", n, component)) return NULL;
   for (int k = 0; k < n; k++)
-    if (!component[k]) return NULL;
-  if (n < 1 ? check_mixture(c, labels, 0, component) : check_mixture(c, labels, n, component)) return NULL;
+    if (!PNI_GIVEN(c, "dist_mixture", component[k])) return NULL;
+  if (check_mixture(c, labels, n, component)) return NULL;
   pn_dist *d = pni_composite_shell(c, &pni_composite_mixture, n + FIRST, component[0]->dtype);
   if (!d) return NULL;
   d->part[LABELS] = pn_dist_ref((pn_dist *)(uintptr_t)labels);

@@ -232,7 +232,7 @@ static pn_status find_event(C *c, pn_dist *d) {
 }
 
 pn_dist *pn_dist_transformed(pn_context *c, const pn_dist *b, pn_bijector *map) {
-  if (!b || !map || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_transformed", b, map)) return NULL;
   if (!pni_constraint_inside(b->support, map->domain)) {
     pni_fail(c, PN_DOMAIN, "transformed: values of the base must be %s for %s, got %s on '%s'", map->domain->must,
              map->kind->name, b->kind->name, b->support->name);

@@ -64,6 +64,7 @@ const pni_count_family pni_family_beta_binomial = {cdf, place, top};
 enum { INPUTS = 4 };
 
 typedef struct {
+  pn_context *c;
   pn_tensor *in[INPUTS], *out; /* in: float64, of the shape of out */
 } work;
 
@@ -71,7 +72,7 @@ static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   const double *in[INPUTS];
   for (int k = 0; k < INPUTS; k++) in[k] = pni_data(w->in[k]);
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && !pni_leaves(w->c); i++) {
     double value = cdf(in[0][i], (const double[]){in[1][i], in[2][i], in[3][i]});
     if (w->out->dtype == PN_FLOAT64)
       ((double *)pni_data(w->out))[i] = value;
@@ -83,7 +84,7 @@ static void shard(void *data, int64_t begin, int64_t end) {
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   pni_spec s = pni_spec_of(out);
   s.dtype = PN_FLOAT64;
-  work w = {.out = out};
+  work w = {.c = c, .out = out};
   for (int k = 0; k < INPUTS && !pni_failed(c); k++) {
     w.in[k] = pni_tensor_new(c, &s);
     if (w.in[k]) pni_copy(c, w.in[k], call->in[k]);

@@ -151,8 +151,15 @@ static pn_status eval_draw(pn_context *c, const pni_call *call, pn_tensor *out) 
   return c->status;
 }
 
-static const pni_op draw_counts = {
-    .name = "draw_counts", .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_DRAW, .eval = eval_draw};
+static pn_status infer_draw(pn_context *c, const pni_call *call, pni_spec *out) {
+  *out = pni_spec_of(call->in[0]);
+  return call->nin > 1 ? pni_require_like(c, call, 1, out) : PN_OK;
+}
+
+static const pni_op draw_counts = {.name = "draw_counts",
+                                   .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN | PNI_OP_DRAW,
+                                   .infer = infer_draw,
+                                   .eval = eval_draw};
 
 pn_tensor *pni_count_draw(pn_context *c, pn_rng *rng, const pni_spec *out, const pni_count_kind *kind, pn_tensor *a,
                           pn_tensor *b) {

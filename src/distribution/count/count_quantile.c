@@ -69,6 +69,7 @@ static double quantile(const question *q) {
 }
 
 typedef struct {
+  pn_context *c;
   const pni_count_family *f;
   pn_tensor *in[1 + PARAMS], *out; /* p, v; NULL: none */
 } work;
@@ -80,7 +81,7 @@ static double element(const pn_tensor *t, int64_t i) {
 
 static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && !pni_leaves(w->c); i++) {
     question q = {.f = w->f, .p = element(w->in[0], i), .single = w->out->dtype != PN_FLOAT64};
     for (int k = 0; k < PARAMS; k++) q.v[k] = element(w->in[1 + k], i);
     if (q.single)
@@ -100,7 +101,7 @@ static pn_tensor *expanded(pn_context *c, const pni_call *call, int k, const pn_
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  work w = {.f = (const pni_count_family *)(intptr_t)call->attr->i[0], .out = out};
+  work w = {.c = c, .f = (const pni_count_family *)(intptr_t)call->attr->i[0], .out = out};
   for (int k = 0; k <= PARAMS; k++) w.in[k] = expanded(c, call, k, out);
   if (!pni_failed(c)) pni_parallel(c, out->numel, 64, shard, &w);
   for (int k = 0; k <= PARAMS; k++) pn_tensor_unref(w.in[k]);

@@ -121,8 +121,11 @@ double pni_count_range(double mean, double deviation, double low, double high, d
 static span element(const double *p) { return span_of(p[0], p[1], p[2], p[3], p[4]); }
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   const pn_tensor *t = call->in[0];
+  char s[160];
+  if (t->ndim < 1 || t->ndim == PN_MAX_DIMS || t->shape[t->ndim - 1] != FACTS || t->dtype != PN_FLOAT64)
+    return pni_fail(c, PN_SHAPE, "count_points: input must be float64 [..., %d], got %s %s", (int)FACTS,
+                    pn_dtype_name((pn_dtype)t->dtype), pni_shape_text(t->ndim, t->shape, s));
   *out = pni_spec_of(t);
   out->shape[out->ndim - 1] = 2;
   out->shape[out->ndim++] = call->attr->i[0];
@@ -140,7 +143,8 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   rule rules[SIZES];
   memset(rules, 0, sizeof rules);
   int64_t room = call->attr->i[0];
-  for (int64_t i = 0; i < given->numel / FACTS; i++) {
+  pni_watch watch = {.c = c};
+  for (int64_t i = 0; i < given->numel / FACTS && !pni_watch_check(&watch, 8 * room); i++) {
     double *x = (double *)pni_data(out) + 2 * i * room, *w = x + room;
     span place = element((const double *)pni_data(given) + FACTS * i);
     int64_t n = walk(&place, room, x, w, rules);
@@ -148,7 +152,7 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
     for (int64_t k = lost ? 0 : n; k < room; k++) x[k] = place.low, w[k] = lost ? NAN : 0;
   }
   pn_tensor_unref(given);
-  return PN_OK;
+  return c->status;
 }
 
 static const pni_op points = {
@@ -158,7 +162,8 @@ static const pni_op points = {
 static int64_t needed(pn_context *c, pn_tensor *t) {
   if (c->recorder && pni_varies(c, t)) return PLAN;
   int64_t most = 1;
-  for (int64_t i = 0; i < t->numel; i += FACTS) {
+  pni_watch watch = {.c = c};
+  for (int64_t i = 0; i < t->numel && !pni_watch_check(&watch, MOST); i += FACTS) {
     double p[FACTS];
     for (int k = 0; k < FACTS; k++) p[k] = pni_element(t, i + k);
     span place = element(p);
@@ -197,8 +202,10 @@ static bool view_repeat(const pni_call *call, pn_tensor *out) {
 }
 
 static pn_status infer_total(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  if (pni_require_axes(c, call, "...n")) return c->status;
   *out = pni_spec_of(call->in[0]);
+  if (out->dtype != PN_FLOAT64)
+    return pni_fail(c, PN_DTYPE, "count_total: input must be float64, got %s", pn_dtype_name((pn_dtype)out->dtype));
   out->ndim--;
   return PN_OK;
 }
@@ -206,9 +213,10 @@ static pn_status infer_total(pn_context *c, const pni_call *call, pni_spec *out)
 static pn_status eval_total(pn_context *c, const pni_call *call, pn_tensor *out) {
   pni_spec s = pni_spec_of(call->in[0]);
   int64_t n = s.shape[s.ndim - 1];
+  pni_watch watch = {.c = c};
   pn_tensor *t = pni_tensor_new(c, &s);
   if (t && pni_copy(c, t, call->in[0]) == PN_OK)
-    for (int64_t i = 0; i < out->numel; i++) {
+    for (int64_t i = 0; i < out->numel && !pni_watch_check(&watch, n); i++) {
       const double *x = (const double *)pni_data(t) + i * n;
       double sum = 0;
       for (int64_t k = 0; k < n; k++) sum += x[k];

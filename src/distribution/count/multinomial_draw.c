@@ -14,6 +14,7 @@
 enum { KEY, POSITION, SHAPE };
 
 typedef struct {
+  pn_context *c;
   pni_philox at;
   const double *total, *p, *tail;
   int64_t n, period;
@@ -99,7 +100,8 @@ static void one_item(const work *w, int64_t item) {
   int64_t n = w->n, first = item * n;
   state b = {.w = w, .first = item, .items = 1};
   double left = w->total[item % w->period];
-  for (int64_t j = 0; j < n; j++) {
+  pni_watch watch = {.c = w->c};
+  for (int64_t j = 0; j < n && !pni_watch_leaves(&watch, 64); j++) {
     double k = pni_binomial_draw(w->at.key, w->at.position + (uint64_t)(first + j), left, prob_of(&b, 0, j));
     left -= k;
     if (w->out->dtype == PN_FLOAT64)
@@ -113,7 +115,7 @@ static void shard(void *data, int64_t begin, int64_t end) {
   const work *w = data;
   int64_t step = w->n > CELLS ? 1 : CELLS / w->n;
   if (step > BLOCK) step = BLOCK;
-  for (int64_t i = begin; i < end; i += step) {
+  for (int64_t i = begin; i < end && !pni_leaves(w->c); i += step) {
     if (w->n > CELLS)
       one_item(w, i);
     else
@@ -122,20 +124,32 @@ static void shard(void *data, int64_t begin, int64_t end) {
 }
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = (pni_spec){.dtype = (int)call->attr->r[0], .ndim = call->attr->ni - SHAPE};
   memcpy(out->shape, call->attr->i + SHAPE, (size_t)out->ndim * sizeof *out->shape);
-  return PN_OK;
+  if (pni_require_axes(c, call, "... ...n ...n")) return c->status;
+  const pn_tensor *p = call->in[1];
+  bool fits = p->dtype == PN_FLOAT64 && out->ndim >= p->ndim &&
+              memcmp(p->shape, out->shape + out->ndim - p->ndim, (size_t)p->ndim * sizeof *p->shape) == 0;
+  char s[160];
+  if (fits) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "draw_multinomial: probabilities must be float64 and end as the counts, got %s %s",
+                  pn_dtype_name((pn_dtype)p->dtype), pni_shape_text(p->ndim, p->shape, s));
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
-  const pn_tensor *p = call->in[1];
-  work w = {.total = pni_data(call->in[0]), .p = pni_data(p), .tail = pni_data(call->in[2]), .out = out};
-  w.at = (pni_philox){(uint64_t)call->attr->i[KEY], (uint64_t)call->attr->i[POSITION]};
-  w.n = p->shape[p->ndim - 1];
+  pn_tensor *in[3] = {NULL};
+  int k = 0;
   if (out->numel == 0) return PN_OK;
-  w.period = p->numel / w.n;
-  return pni_parallel(c, out->numel / w.n, 256, shard, &w);
+  while (k < 3 && (in[k] = pni_contiguous(c, call->in[k]))) k++;
+  if (k == 3) {
+    work w = {.c = c, .total = pni_data(in[0]), .p = pni_data(in[1]), .tail = pni_data(in[2]), .out = out};
+    w.at = (pni_philox){(uint64_t)call->attr->i[KEY], (uint64_t)call->attr->i[POSITION]};
+    w.n = in[1]->shape[in[1]->ndim - 1];
+    w.period = in[1]->numel / w.n;
+    pni_parallel(c, out->numel / w.n, 256, shard, &w);
+  }
+  while (k-- > 0) pn_tensor_unref(in[k]);
+  return c->status;
 }
 
 static const pni_op draw_multinomial = {

@@ -44,8 +44,14 @@ static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   return c->status;
 }
 
+static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
+  if (pni_broadcast(c, "mode", call->in[0], call->in[1], out)) return c->status;
+  out->dtype = call->in[0]->dtype;
+  return out->ndim ? PN_OK : pni_fail(c, PN_SHAPE, "mode: probabilities must have an axis of classes, got 0-d");
+}
+
 static const pni_op multinomial_mode = {
-    .name = "multinomial_mode", .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN, .eval = eval};
+    .name = "multinomial_mode", .flags = PNI_OP_NODIFF | PNI_OP_HIDDEN, .infer = infer, .eval = eval};
 
 pn_tensor *pni_multinomial_mode(pn_context *c, pn_tensor *total, pn_tensor *probs) {
   return pni_apply2(c, &multinomial_mode, total, probs, NULL);

@@ -117,7 +117,7 @@ static pn_tensor *formula(pn_context *c, pni_kl f, const pn_dist *p, const pn_di
 }
 
 pn_tensor *pn_dist_kl(pn_context *c, const pn_dist *p, const pn_dist *q) {
-  if (!p || !q || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_kl", p, q)) return NULL;
   pni_kl f = find(p, q);
   if (!f) {
     pni_fail(c, PN_MISSING, "kl: there is no closed form for %s and %s (kl_monte_carlo estimates it)", p->kind->name,

@@ -66,7 +66,7 @@ static pn_status check_shapes(C *c, const N *s) {
 }
 
 pn_natural *pn_natural_new(C *c, const char *form, T *precision_mean, T *precision) {
-  if (!precision_mean || !precision || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "natural_new", form, precision_mean, precision)) return NULL;
   for (int k = 0; k < 3; k++) {
     if (strcmp(form, forms[k]) != 0) continue;
     N *s = make(c, (pni_natural_form)k, precision_mean, precision);
@@ -81,7 +81,7 @@ pn_natural *pn_natural_new(C *c, const char *form, T *precision_mean, T *precisi
 static T *mv(C *c, T *m, T *v) { return pn_squeeze(c, pn_matmul(c, m, pn_unsqueeze(c, v, -1)), -1); }
 
 pn_natural *pn_natural_of(C *c, D *d) {
-  if (!d || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "natural_of", d)) return NULL;
   bool normal = d->kind == &pni_dist_normal && d->moved <= 1;
   bool joint = d->kind == &pni_dist_multivariate_normal && d->moved == 0;
   if (!normal && !joint) {
@@ -106,9 +106,9 @@ pn_natural *pn_natural_of(C *c, D *d) {
 
 /* ---- asking ---- */
 
-const char *pn_natural_form(const N *s) { return forms[s->form]; }
-pn_tensor *pn_natural_precision(const N *s) { return s->precision; }
-pn_tensor *pn_natural_precision_mean(const N *s) { return s->precision_mean; }
+const char *pn_natural_form(const N *s) { return s ? forms[s->form] : NULL; }
+pn_tensor *pn_natural_precision(const N *s) { return s ? s->precision : NULL; }
+pn_tensor *pn_natural_precision_mean(const N *s) { return s ? s->precision_mean : NULL; }
 
 /* ---- arithmetic ---- */
 
@@ -131,11 +131,17 @@ static N *combine(C *c, const N *a, const N *b, double sign) {
   return s;
 }
 
-pn_natural *pn_natural_product(C *c, const N *a, const N *b) { return combine(c, a, b, 1); }
-pn_natural *pn_natural_quotient(C *c, const N *a, const N *b) { return combine(c, a, b, -1); }
+pn_natural *pn_natural_product(C *c, const N *a, const N *b) {
+  if (!PNI_GIVEN(c, "natural_product", a, b)) return NULL;
+  return combine(c, a, b, 1);
+}
+pn_natural *pn_natural_quotient(C *c, const N *a, const N *b) {
+  if (!PNI_GIVEN(c, "natural_quotient", a, b)) return NULL;
+  return combine(c, a, b, -1);
+}
 
 pn_natural *pn_natural_power(C *c, const N *a, T *exponent) {
-  if (!a || !exponent || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "natural_power", a, exponent)) return NULL;
   size_t mark = pn_scope_open(c);
   T *te = exponent, *tl = exponent;
   for (int i = 0; i < eta_rank(a); i++) te = pn_unsqueeze(c, te, -1);
@@ -155,7 +161,7 @@ static T *times_precision(C *c, const N *s, T *x) {
 }
 
 pn_tensor *pn_natural_log_factor(C *c, const N *s, T *x) {
-  if (!s || !x || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "natural_log_factor", s, x)) return NULL;
   T *half = times(c, times_precision(c, s, x), 0.5);
   return over_vector(c, s, pn_mul(c, x, pn_sub(c, s->precision_mean, half)));
 }
@@ -174,7 +180,7 @@ static T *location(C *c, const N *s, T **lower) {
 }
 
 pn_tensor *pn_natural_log_normaliser(C *c, const N *s) {
-  if (!s || pni_failed(c) || require_positive(c, s, "log_normaliser")) return NULL;
+  if (!PNI_GIVEN(c, "natural_log_normaliser", s) || require_positive(c, s, "log_normaliser")) return NULL;
   T *lower = NULL, *m = location(c, s, &lower);
   T *half = times(c, over_vector(c, s, pn_mul(c, s->precision_mean, m)), 0.5);
   double n = s->form == PNI_SCALAR ? 1 : (double)s->precision_mean->shape[s->precision_mean->ndim - 1];
@@ -192,7 +198,7 @@ static T *trace(C *c, const N *s, D *q) {
 }
 
 pn_tensor *pn_natural_expected_log(C *c, const N *s, D *q) {
-  if (!s || !q || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "natural_expected_log", s, q)) return NULL;
   if (q->event_ndim != eta_rank(s)) {
     pni_fail(c, PN_SHAPE, "expected_log: %s must have %d event axes for a %s factor, got %d", q->kind->name,
              eta_rank(s), forms[s->form], q->event_ndim);
@@ -212,7 +218,7 @@ static pn_dist *joint(C *c, const N *s) {
 }
 
 pn_dist *pn_natural_to_dist(C *c, const N *s) {
-  if (!s || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "natural_to_dist", s)) return NULL;
   size_t mark = pn_scope_open(c);
   pn_dist *d = NULL, *base = NULL;
   if (require_positive(c, s, "to_distribution") == PN_OK) {

@@ -73,7 +73,7 @@ static int own_rank(D *d) {
 }
 
 pn_tensor *pn_dist_renyi(C *c, D *p, D *q, double a) {
-  if (!p || !q || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "dist_renyi", p, q)) return NULL;
   int rp = own_rank(p), rq = own_rank(q), rank = rp > rq ? rp : rq;
   int moved = p->event_ndim - rank;
   const int64_t *ep = p->shape + p->batch_ndim, *eq = q->shape + q->batch_ndim;

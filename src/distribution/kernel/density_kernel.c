@@ -123,6 +123,8 @@ pn_status pni_density_infer(pn_context *c, const pni_call *call, pni_spec *out) 
     memcpy(sofar.shape, all.shape, sizeof sofar.shape);
     if (pni_broadcast(c, call->op->name, &sofar, call->in[k], &all)) return c->status;
   }
+  if (all.ndim == PN_MAX_DIMS)
+    return pni_fail(c, PN_SHAPE, "%s: at most %d axes are possible, got %d", call->op->name, PN_MAX_DIMS - 1, all.ndim);
   out->dtype = first->dtype;
   out->ndim = all.ndim + 1;
   out->shape[0] = 0;

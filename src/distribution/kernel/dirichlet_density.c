@@ -187,16 +187,27 @@ static void score_rows(void *data, int64_t begin, int64_t end) {
 
 /* ---- operations ---- */
 
+/* x [..., n], concentrations like it or [n], and of scores g [...]. */
+static pn_status check_rows(pn_context *c, const pni_call *call) {
+  const pn_tensor *x = call->in[X];
+  char s[160];
+  if (pni_require_axes(c, call, call->in[A]->ndim == 1 ? "...n n ..." : "...n ...n ...")) return c->status;
+  if (x->shape[x->ndim - 1] > 0 && x->shape[x->ndim - 1] <= LONGEST) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "dirichlet: x must have 1 to %d shares, got %s", (int)LONGEST,
+                  pni_shape_text(x->ndim, x->shape, s));
+}
+
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = pni_spec_of(call->in[X]);
   out->ndim--;
-  return PN_OK;
+  return check_rows(c, call);
 }
 
 static pn_status infer_scores(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *x = call->in[X];
-  (void)c;
+  if (check_rows(c, call)) return c->status;
+  if (x->ndim == PN_MAX_DIMS)
+    return pni_fail(c, PN_SHAPE, "dirichlet: at most %d axes are possible, got %d", PN_MAX_DIMS - 1, x->ndim);
   *out = (pni_spec){.dtype = x->dtype, .ndim = x->ndim + 1};
   out->shape[0] = call->attr->i[0] == 3 ? 2 : 1;
   memcpy(out->shape + 1, x->shape, (size_t)x->ndim * sizeof *x->shape);
@@ -245,7 +256,7 @@ static pn_status vjps(C *c, T *y, T *g, const bool *wanted, T **out) {
   pni_attr attr = {.ni = 1, .i = {(wanted[X] ? 1 : 0) | (both ? 2 : 0)}};
   T *all = fits && attr.i[0] ? pni_apply(c, &op_scores, 3, (T *[]){x, a, g}, &attr) : NULL;
   if (wanted[X]) out[X] = fits ? pn_select(c, all, 0, 0) : vjp(c, y, g, X);
-  if (wanted[A]) out[A] = fits && both ? pn_select(c, all, 0, wanted[X]) : vjp(c, y, g, A);
+  if (wanted[A]) out[A] = fits && both ? pni_sum_to(c, pn_select(c, all, 0, wanted[X]), a) : vjp(c, y, g, A);
   return c->status;
 }
 

@@ -54,8 +54,16 @@ static T *vjp(C *c, T *y, T *g, int k) {
   return pn_mul(c, pull, pni_apply2(c, &pni_op_log_gamma_slope, a, pn_add(c, pn_log(c, y), pn_log(c, b)), NULL));
 }
 
+/* a of the result's shape, b too or one number. */
+static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
+  const T *a = call->in[0], *b = call->in[1];
+  *out = pni_spec_of(a);
+  return b->numel == 1 && b->ndim <= a->ndim ? PN_OK : pni_require_like(c, call, 1, out);
+}
+
 static const pni_op op = {.name = "gamma_draw",
                           .flags = PNI_OP_ELEMENTWISE | PNI_OP_HIDDEN | PNI_OP_ONCE | PNI_OP_DRAW,
+                          .infer = infer,
                           .eval = eval,
                           .vjp = vjp};
 

@@ -70,28 +70,46 @@ static pn_status run_items(pn_context *c, const pni_call *call, pn_tensor *out, 
   return c->status;
 }
 
+/* mask [batch] bool and items [batch, item]; other is an item or, for densities, a number for each. */
+static pn_status check_items(pn_context *c, const pni_call *call, bool densities) {
+  const pn_tensor *mask = call->in[0], *x = call->in[1];
+  pni_spec other = pni_spec_of(densities ? mask : x);
+  char s[160], t[160];
+  bool fits = mask->dtype == PN_BOOL && (pni_is_float(x) || !densities) && x->ndim >= mask->ndim &&
+              memcmp(mask->shape, x->shape, (size_t)mask->ndim * sizeof *x->shape) == 0;
+  if (!fits)
+    return pni_fail(c, PN_SHAPE, "%s: mask must be bool and x have its axes first, got %s %s and %s", call->op->name,
+                    pn_dtype_name((pn_dtype)mask->dtype), pni_shape_text(mask->ndim, mask->shape, s),
+                    pni_shape_text(x->ndim, x->shape, t));
+  if (!densities) {
+    other.ndim -= mask->ndim;
+    memmove(other.shape, other.shape + mask->ndim, (size_t)other.ndim * sizeof *other.shape);
+  }
+  other.dtype = x->dtype;
+  return pni_require_like(c, call, 2, &other);
+}
+
 static pn_status infer_items(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = pni_spec_of(call->in[1]);
-  return PN_OK;
+  return check_items(c, call, false);
 }
 static pn_status eval_items(pn_context *c, const pni_call *call, pn_tensor *out) {
   return run_items(c, call, out, copy_items);
 }
 
 static pn_status infer_row_density(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = pni_spec_of(call->in[2]);
-  return PN_OK;
+  return check_items(c, call, true);
 }
 static pn_status eval_row_density(pn_context *c, const pni_call *call, pn_tensor *out) {
   return run_items(c, call, out, copy_densities);
 }
 
+/* An item that stands for those outside gets the sum of theirs. */
 static pn_tensor *vjp_items(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  (void)k;
   pn_tensor *mask = pni_in(y, 0);
-  return pni_inside_rows(c, mask, g, pni_like(c, g, 0), g->ndim - mask->ndim);
+  pn_tensor *inside = pni_inside_rows(c, mask, g, pni_like(c, g, 0), g->ndim - mask->ndim);
+  return k == 2 ? pni_sum_to(c, pn_sub(c, g, inside), pni_in(y, 2)) : inside;
 }
 
 static const pni_op inside_rows = {.name = "inside_rows",
@@ -100,8 +118,8 @@ static const pni_op inside_rows = {.name = "inside_rows",
                                    .eval = eval_items,
                                    .vjp = vjp_items};
 static pn_tensor *vjp_row_density(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  (void)k;
-  return pn_where(c, pni_in(y, 0), g, pni_like(c, g, 0));
+  pn_tensor *x = pni_in(y, k);
+  return k == 1 ? pn_zeros(c, (pn_dtype)x->dtype, x->ndim, x->shape) : pn_where(c, pni_in(y, 0), g, pni_like(c, g, 0));
 }
 
 static const pni_op inside_row_density = {.name = "inside_row_density",

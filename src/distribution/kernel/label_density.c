@@ -10,17 +10,28 @@
 
 enum { LOGITS, CHOICE, G };
 
+/* Short rows of logits, a label or a weight of each class for each, and of a slope g. */
+static pn_status check_rows(C *c, const pni_call *call) {
+  const T *x = call->in[LOGITS], *choice = call->in[CHOICE];
+  bool label = choice->dtype == PN_INT64;
+  char s[160];
+  if (pni_require_axes(c, call, label ? "...n:f ...:i ...:f" : "...n:f ...n:f ...:f")) return c->status;
+  int64_t n = x->shape[x->ndim - 1];
+  bool same = (label || choice->dtype == x->dtype) && (call->nin <= G || call->in[G]->dtype == x->dtype);
+  if (n > 0 && n <= PNI_SHORT_ROWS_LONGEST && same) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "label_log_mass: logits must have 1 to %d classes and one dtype with the rest, got %s",
+                  PNI_SHORT_ROWS_LONGEST, pni_shape_text(x->ndim, x->shape, s));
+}
+
 static pn_status infer_number(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = pni_spec_of(call->in[LOGITS]);
   out->ndim--;
-  return PN_OK;
+  return check_rows(c, call);
 }
 
 static pn_status infer_slope(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = pni_spec_of(call->in[LOGITS]);
-  return PN_OK;
+  return check_rows(c, call);
 }
 
 /* Labels 0 .. n - 1 alone. */

@@ -9,14 +9,28 @@
 
 enum { MATRIX, X, M, INPUTS };
 
-static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
-  const T *x = call->in[X];
+/* Is there a vector of t for each of `rows`, or one for all? */
+static bool goes(const T *t, int64_t rows, int64_t n) { return t->numel == rows * n || t->numel == n; }
+
+/* Of `nin` operands; l is a matrix [n, n], vectors end in n. */
+static pn_status infer_rows(C *c, const pni_call *call, int nin, pni_spec *out) {
+  const T *l = call->in[MATRIX], *x = call->in[X];
+  char s[160], t[160];
   *out = pni_spec_of(x);
-  if (call->nin > M && pni_broadcast(c, "distance", x, call->in[M], out)) return c->status;
+  bool fits = pni_distance_fits(l) && l->shape[1] == l->shape[0];
+  for (int k = X; fits && k < nin; k++)
+    fits = call->in[k]->ndim >= 1 && call->in[k]->shape[call->in[k]->ndim - 1] == l->shape[0];
+  if (fits && nin > M && pni_broadcast(c, "distance", x, call->in[M], out)) return c->status;
+  for (int k = X; fits && k < nin; k++) fits = goes(call->in[k], pni_count(out->ndim - 1, out->shape), l->shape[0]);
+  if (!fits)
+    return pni_fail(c, PN_SHAPE, "distance: l must be [n, n] and x [..., n], got %s and %s",
+                    pni_shape_text(l->ndim, l->shape, s), pni_shape_text(x->ndim, x->shape, t));
   out->ndim--;
   out->dtype = x->dtype;
   return PN_OK;
 }
+
+static pn_status infer(C *c, const pni_call *call, pni_spec *out) { return infer_rows(c, call, call->nin, out); }
 
 /* Contiguous operands; [0 .. nin - 1] are references of the caller's to give back. */
 static pn_status open_operands(C *c, const pni_call *call, int nin, int64_t rows, T **in, pni_distance *d) {
@@ -47,7 +61,9 @@ static pn_status eval(C *c, const pni_call *call, T *out) {
 /* ---- the gradients that are wanted (attr: bit k of input k), one after the other; the last input is g ---- */
 
 static pn_status infer_scores(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  pni_spec rows;
+  int nin = call->nin - 1;
+  if (infer_rows(c, call, nin, &rows) || pni_require_like(c, call, nin, &rows)) return c->status;
   *out = (pni_spec){.dtype = call->in[X]->dtype, .ndim = 1};
   for (int k = 0; k < call->nin - 1; k++)
     if (call->attr->i[0] >> k & 1) out->shape[0] += call->in[k]->numel;
@@ -114,9 +130,6 @@ static T *vjp(C *c, T *y, T *g, int k) {
 
 static const pni_op distance = {
     .name = "distance", .flags = PNI_OP_HIDDEN, .infer = infer, .eval = eval, .vjp = vjp, .vjps = vjps};
-
-/* Is there a vector of t for each of `rows`, or one for all? */
-static bool goes(const T *t, int64_t rows, int64_t n) { return t->numel == rows * n || t->numel == n; }
 
 bool pni_distance_fits(const T *l) {
   return l && l->ndim == 2 && l->shape[0] >= 1 && l->shape[0] <= PNI_DISTANCE_LONGEST;

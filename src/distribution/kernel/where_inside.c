@@ -24,6 +24,10 @@ PNI_DENSITY_VALUE(where_inside, .inputs = 3, .masks = 1 << 1, .value = {body_f64
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
   const pn_tensor *lp = call->in[0], *in = call->in[1], *x = call->in[2];
   pn_tensor both = {.dtype = lp->dtype};
+  if (pni_require_axes(c, call, "*:f *:b *:f")) return c->status;
+  if (x->dtype != lp->dtype)
+    return pni_fail(c, PN_DTYPE, "log_prob: x must be %s, got %s", pn_dtype_name((pn_dtype)lp->dtype),
+                    pn_dtype_name((pn_dtype)x->dtype));
   if (pni_broadcast(c, "log_prob", lp, in, out)) return c->status;
   both.ndim = out->ndim;
   for (int i = 0; i < out->ndim; i++) both.shape[i] = out->shape[i];

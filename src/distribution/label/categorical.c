@@ -116,7 +116,7 @@ static int32_t *make_guide(pn_context *c, draws *w, int64_t numel) {
   w->size = 64;
   while (w->size < w->n) w->size *= 2;
   if (w->n > 1 << 24 || w->size * w->batch > numel / 4) return NULL;
-  int32_t *guide = pni_alloc_array(c, w->size * w->batch, sizeof *guide);
+  int32_t *guide = pni_alloc_array(c, pni_times(w->size, w->batch), sizeof *guide);
   for (int64_t k = 0; guide && k < w->batch; k++) {
     const double *s = w->running + k * w->n;
     pni_guide(s, w->n, s[w->n - 1], guide + k * w->size, w->size);
@@ -129,23 +129,31 @@ static int32_t *make_guide(pn_context *c, draws *w, int64_t numel) {
 enum { KEY, POSITION, SHAPE };
 
 static pn_status infer_draws(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  const T *running = call->in[0];
+  char s[160];
   *out = (pni_spec){.dtype = PN_INT64, .ndim = call->attr->ni - SHAPE};
   memcpy(out->shape, call->attr->i + SHAPE, (size_t)out->ndim * sizeof *out->shape);
-  return PN_OK;
+  int batch = running->ndim - 1;
+  bool fits = batch >= 0 && batch <= out->ndim && running->dtype == PN_FLOAT64 &&
+              (running->shape[batch] > 0 || pni_count(out->ndim, out->shape) == 0) &&
+              memcmp(running->shape, out->shape + out->ndim - batch, (size_t)batch * sizeof *out->shape) == 0;
+  if (fits) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "draw_labels: sums must be float64 [batch, n] of the labels' batch, got %s %s",
+                  pn_dtype_name((pn_dtype)running->dtype), pni_shape_text(running->ndim, running->shape, s));
 }
 
 static pn_status eval_draws(pn_context *c, const pni_call *call, pn_tensor *out) {
-  const T *running = call->in[0];
+  if (out->numel == 0) return PN_OK;
+  T *running = pni_contiguous(c, call->in[0]);
+  if (!running) return c->status;
   int64_t n = running->shape[running->ndim - 1];
   draws w = {.running = pni_data(running), .n = n, .batch = n ? running->numel / n : 0, .out = pni_data(out)};
   w.at.key = (uint64_t)call->attr->i[KEY];
   w.at.position = (uint64_t)call->attr->i[POSITION];
-  if (out->numel == 0) return PN_OK;
   int32_t *guide = make_guide(c, &w, out->numel);
-  if (pni_failed(c)) return c->status;
-  pni_parallel(c, out->numel, 4096, draw_shard, &w);
+  if (!pni_failed(c)) pni_parallel(c, out->numel, 4096, draw_shard, &w);
   if (guide) pni_free(c, guide, (size_t)(w.size * w.batch) * sizeof *guide);
+  pn_tensor_unref(running);
   return c->status;
 }
 

@@ -144,10 +144,10 @@ static pn_status place_input(pn_context *c, pni_estimation *e, int i, const char
 
 pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const char *const *names, pn_tensor *const *values,
                        const pn_option *options, pn_tensor **second) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "estimate", estimator) || !PNI_LISTED(c, "estimate", n, values)) return NULL;
   pni_estimation e = {.row = pni_estimator_find(estimator)};
   if (!e.row) {
-    pni_fail(c, PN_MISSING, "estimate: there is no estimator '%s'", estimator ? estimator : "NULL");
+    pni_fail(c, PN_MISSING, "estimate: there is no estimator '%s'", estimator);
     return NULL;
   }
   for (int i = 0; i < n; i++)

@@ -45,9 +45,8 @@ static pn_tensor *vjp(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
 
 /* The same in one pass, without a graph: inputs x, g. */
 static pn_status infer_slope(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = pni_spec_of(call->in[0]);
-  return PN_OK;
+  return pni_require_axes(c, call, "* 0");
 }
 
 #define SLOPE(N, suffix)                                                                                               \

@@ -8,7 +8,11 @@
 #include "../../math/vector/vector.h"
 #include "infer_op.h"
 
+/* Steps that one weight takes, about. */
+enum { WEIGHT = 16 };
+
 typedef struct {
+  pn_context *c;
   const pn_tensor *x; /* contiguous [K, B] */
   pn_tensor *out;
   bool geometric;
@@ -42,14 +46,14 @@ static void exponents(const job *j, block *s, int64_t k) {
   pni_vector_f64(PNI_VECTOR_exp, s->scratch, 1, s->own, s->n);
 }
 
-static void prepare(const job *j, block *s) {
+static void prepare(const job *j, block *s, pni_watch *w) {
   const int64_t draws = j->x->shape[0], batch = j->x->shape[1];
   for (int64_t i = 0; i < s->n; i++) {
     s->top[i] = -INFINITY;
     s->total[i] = s->sum[i] = 0;
     s->dead[i] = 0;
   }
-  for (int64_t k = 0; k < draws; k++)
+  for (int64_t k = 0; k < draws && !pni_watch_leaves(w, s->n); k++)
     for (int64_t i = 0; i < s->n; i++) {
       double v = pni_weight(j->x, k * batch + s->first + i);
       s->top[i] = v > s->top[i] ? v : s->top[i];
@@ -58,7 +62,7 @@ static void prepare(const job *j, block *s) {
     }
   for (int64_t i = 0; i < s->n; i++)
     if (s->top[i] == -INFINITY) s->top[i] = 0;
-  for (int64_t k = 0; k < draws; k++) {
+  for (int64_t k = 0; k < draws && !pni_watch_leaves(w, WEIGHT * s->n); k++) {
     exponents(j, s, k);
     for (int64_t i = 0; i < s->n; i++) s->total[i] += s->own[i];
   }
@@ -96,11 +100,12 @@ static void blocks(void *data, int64_t first, int64_t end) {
   const int64_t draws = j->x->shape[0], batch = j->x->shape[1];
   const double count = log((double)(j->geometric ? draws : draws - 1));
   for (int64_t b = first; b < end; b++) {
+    pni_watch w = {.c = j->c};
     block s;
     s.first = b * BLOCK;
     s.n = batch - s.first < BLOCK ? batch - s.first : BLOCK;
-    prepare(j, &s);
-    for (int64_t k = 0; k < draws; k++) {
+    prepare(j, &s, &w);
+    for (int64_t k = 0; k < draws && !pni_watch_leaves(&w, WEIGHT * s.n); k++) {
       others(j, &s, k);
       if (j->geometric) add_mean(&s);
       for (int64_t i = 0; i < s.n; i++) pni_set_weight(j->out, k * batch + s.first + i, s.rest[i] - count);
@@ -108,10 +113,15 @@ static void blocks(void *data, int64_t first, int64_t end) {
   }
 }
 
+static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
+  *out = pni_spec_of(call->in[0]);
+  return pni_require_axes(c, call, "KB");
+}
+
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   pn_tensor *x = pni_contiguous(c, call->in[0]);
   if (!x) return c->status;
-  job j = {x, out, call->attr->i[0] != 0};
+  job j = {c, x, out, call->attr->i[0] != 0};
   pni_parallel(c, (x->shape[1] + BLOCK - 1) / BLOCK, 64 / (x->shape[0] + 1) + 1, blocks, &j);
   pn_tensor_unref(x);
   return c->status;
@@ -125,4 +135,5 @@ const pni_op pni_infer_op_others_log_mean = {.name = "others_log_mean",
                                              .args = "x:t geometric:b",
                                              .doc = "log of the mean weight with each draw replaced by the others",
                                              .flags = PNI_OP_HIDDEN | PNI_OP_NODIFF,
+                                             .infer = infer,
                                              .eval = eval};

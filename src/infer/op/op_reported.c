@@ -5,9 +5,8 @@
 #include "infer_op.h"
 
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
   *out = (pni_spec){.dtype = call->in[0]->dtype};
-  return PN_OK;
+  return pni_require_axes(c, call, "0 0");
 }
 
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) { return pni_copy(c, out, call->in[0]); }

@@ -15,9 +15,8 @@ static void place(const pn_tensor *x, int64_t i, char buf[64]) {
     snprintf(buf, 64, "at element %lld", (long long)(i + 1));
 }
 
-static bool all_finite(const pn_tensor *t) {
-  for (int64_t i = 0; i < t->numel; i++)
-    if (!isfinite(pni_element(t, i))) return false;
+static bool all_finite(pn_context *c, const pn_tensor *t) {
+  PNI_INTERRUPTIBLE(c, i, t->numel) if (!isfinite(pni_element(t, i))) return false;
   return true;
 }
 
@@ -30,8 +29,8 @@ typedef struct {
 static pn_status require(pn_context *c, const demand *d, const pn_tensor *bound, const pn_tensor *x) {
   char at[64];
   int64_t dead = 0;
-  if (all_finite(bound)) return PN_OK;
-  for (int64_t i = 0; i < x->numel; i++) {
+  if (all_finite(c, bound)) return c->status;
+  PNI_INTERRUPTIBLE(c, i, x->numel) {
     double v = pni_element(x, i);
     dead += v == -INFINITY;
     if (isfinite(v) || v == -INFINITY) continue;
@@ -39,15 +38,16 @@ static pn_status require(pn_context *c, const demand *d, const pn_tensor *bound,
     if (isnan(v)) return pni_fail(c, PN_NAN, "%s: %s must be a number, got NaN %s", d->where, d->role, at);
     return pni_fail(c, PN_DOMAIN, "%s: %s must be below +inf, got inf %s", d->where, d->role, at);
   }
+  if (pni_failed(c)) return c->status;
   if (dead == x->numel)
     return pni_fail(c, PN_DEGENERATE,
                     "%s: %s must not be -inf throughout, got all %lld draws so: the model gives them probability 0",
                     d->where, d->role, (long long)dead);
-  for (int64_t b = 0; d->each && b < bound->numel; b++)
-    if (pni_element(bound, b) == -INFINITY)
-      return pni_fail(c, PN_DEGENERATE, "%s: %s of datum %lld must not be -inf throughout", d->where, d->role,
-                      (long long)(b + 1));
-  return PN_OK;
+  PNI_INTERRUPTIBLE(c, b, d->each ? bound->numel : 0)
+  if (pni_element(bound, b) == -INFINITY)
+    return pni_fail(c, PN_DEGENERATE, "%s: %s of datum %lld must not be -inf throughout", d->where, d->role,
+                    (long long)(b + 1));
+  return c->status;
 }
 
 /* The check as an operation, so that a plan makes it anew. */

@@ -11,8 +11,8 @@ typedef struct pni_pareto {
   double k, sigma;
 } pni_pareto;
 
-/* The fit to excesses x over a threshold, ascending, n >= 5, x[n - 1] > 0. */
-pni_pareto pni_pareto_fit(const double *x, int64_t n);
+/* The fit to excesses x over a threshold, ascending, n >= 5, x[n - 1] > 0; of a cancelled context NaN. */
+pni_pareto pni_pareto_fit(pn_context *c, const double *x, int64_t n);
 /* The value with this probability below it. */
 double pni_pareto_quantile(pni_pareto p, double probability);
 /* A log-weight and the draw that it belongs to. */
@@ -21,11 +21,11 @@ typedef struct pni_ranked {
   int64_t draw;
 } pni_ranked;
 
-/* For qsort: ascending. */
+/* For pni_sort: ascending. */
 int pni_by_weight(const void *a, const void *b);
 /* r[1 .. n - 1], n = 1 + pni_pareto_tail(K, 1), are the largest log-weights of K, r[0] the next one, ascending; the last is
  * 0. Smooths what lies above r[0]; excess has room for n numbers. Gives k-hat. */
-double pni_pareto_tail_smooth(pni_ranked *r, int64_t n, double *excess);
+double pni_pareto_tail_smooth(pn_context *c, pni_ranked *r, int64_t n, double *excess);
 /* How many of so many draws of a relative efficiency are the tail. */
 int64_t pni_pareto_tail(int64_t draws, double efficiency);
 

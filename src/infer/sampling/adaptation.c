@@ -10,7 +10,7 @@
 
 static const double GAMMA = 0.05, T0 = 10, KAPPA = 0.75;
 
-size_t pni_adaptation_room(int64_t n, bool dense) { return (size_t)(dense ? n * n : n) + 2 * (size_t)n; }
+int64_t pni_adaptation_room(int64_t n, bool dense) { return pni_plus(dense ? pni_times(n, n) : n, pni_times(2, n)); }
 
 static void restart_step(pni_adaptation *a, const pni_chain *h) {
   a->mu = log(10 * h->step);

@@ -23,7 +23,7 @@ typedef struct pni_adaptation {
 } pni_adaptation;
 
 /* Numbers that `memory` of pni_adaptation_start holds. */
-size_t pni_adaptation_room(int64_t n, bool dense);
+int64_t pni_adaptation_room(int64_t n, bool dense);
 void pni_adaptation_start(pni_adaptation *a, const pni_chain *h, int warmup, double target, double *memory);
 /* Before an iteration: looks for a step size where pni_adapt has left a new mass matrix. If that is interrupted it can be
  * done again. */

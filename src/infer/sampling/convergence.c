@@ -15,6 +15,7 @@
 #include <string.h>
 #include "../../math/special.h"
 #include "../../tensor/tensor.h"
+#include "autocovariance.h"
 
 /* A draw and where it stands; keys are ordered as the draws are. */
 typedef struct {
@@ -24,6 +25,8 @@ typedef struct {
 
 /* Draws of one quantity by halves, and scratch. */
 typedef struct {
+  pn_context *c;
+  int64_t steps; /* since the last look at the clock */
   int64_t halves, n, total;
   int64_t rows, count; /* of a chain and of all, those in the middle included */
   double *x;           /* [halves, n] */
@@ -36,19 +39,32 @@ typedef struct {
   place *other;        /* [count] room for the sort */
   int64_t *order;      /* [total] places in x in order of their values */
   int64_t *folded;     /* [total] in order of their distance from the median */
+  pni_autocovariance lagged;
 } split;
 
+/* Loops are left early where somebody cancels (PNI_INTERRUPTIBLE); what comes out of them is asked for only by who has seen that
+ * nobody did, and nothing indexes by it before. */
+
 /* ---- effective sample size and R-hat of numbers that stand in y ---- */
+
+/* Are we to end? Asked after each half, of however few draws. */
+static bool is_over(split *s) {
+  enum { LOOK = 1 << 15 };
+  s->steps += s->n;
+  if (s->steps < LOOK) return pni_failed(s->c);
+  s->steps = 0;
+  return pni_check_cancel(s->c) != PN_OK;
+}
 
 /* Mean over the halves of their variances (divisor n - 1) and V; the means go to s->mean. */
 static double variances(split *s, const double *x, double *plus) {
   double within = 0, between = 0, centre = 0;
-  for (int64_t k = 0; k < s->halves; k++) {
+  for (int64_t k = 0; k < s->halves && !is_over(s); k++) {
     const double *h = x + k * s->n;
     double sum = 0, square = 0;
-    for (int64_t i = 0; i < s->n; i++) sum += h[i];
+    PNI_INTERRUPTIBLE(s->c, i, s->n) sum += h[i];
     s->mean[k] = sum / (double)s->n;
-    for (int64_t i = 0; i < s->n; i++) square += (h[i] - s->mean[k]) * (h[i] - s->mean[k]);
+    PNI_INTERRUPTIBLE(s->c, i, s->n) square += (h[i] - s->mean[k]) * (h[i] - s->mean[k]);
     within += square / (double)(s->n - 1);
     centre += s->mean[k];
   }
@@ -64,47 +80,46 @@ static double r_hat(split *s) {
   return sqrt(plus / within);
 }
 
-/* The sum of x_i x_{i + lag}; four sums side by side, so that no addition waits for the one before. */
-static double lagged_product(const double *x, int64_t n, int64_t lag) {
-  double sum[4] = {0};
-  int64_t i = 0;
-  for (; i + 4 <= n - lag; i += 4)
-    for (int k = 0; k < 4; k++) sum[k] += x[i + k] * x[i + k + lag];
-  for (; i < n - lag; i++) sum[0] += x[i] * x[i + lag];
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+/* Mean over the halves of the autocovariance of y, centred, at a lag (divisor n). */
+static double autocovariance(split *s, int64_t lag) {
+  return pni_autocovariance_at(&s->lagged, lag) / (double)(s->n * s->halves);
 }
 
-/* Mean over the halves of the autocovariance of y, centred, at a lag (divisor n). */
-static double autocovariance(const split *s, int64_t lag) {
-  double sum = 0;
-  for (int64_t k = 0; k < s->halves; k++) sum += lagged_product(s->y + k * s->n, s->n, lag);
-  return sum / (double)(s->n * s->halves);
+static void centre_halves(split *s) {
+  for (int64_t k = 0; k < s->halves && !is_over(s); k++)
+    PNI_INTERRUPTIBLE(s->c, i, s->n) s->y[k * s->n + i] -= s->mean[k];
+  pni_autocovariance_of(&s->lagged, s->y);
+}
+
+/* Correlations of lags 0 .. in s->rho, until a pair is not above 0. Returns the last lag. */
+static int64_t correlations(split *s, double within, double plus, double *even, double *odd) {
+  int64_t t = 1;
+  *even = 1;
+  *odd = 1 - (within - autocovariance(s, 1)) / plus;
+  s->rho[0] = *even;
+  s->rho[1] = *odd;
+  while (t < s->n - 3 && *even + *odd > 0 && (t % 4096 != 1 || pni_check_cancel(s->c) == PN_OK)) {
+    *even = 1 - (within - autocovariance(s, t + 1)) / plus;
+    *odd = 1 - (within - autocovariance(s, t + 2)) / plus;
+    s->rho[t + 1] = *even + *odd >= 0 ? *even : 0;
+    s->rho[t + 2] = *even + *odd >= 0 ? *odd : 0;
+    t += 2;
+  }
+  return t - 2;
 }
 
 /* Of the numbers in y, which it centres. */
 static double effective(split *s) {
-  double plus, within = variances(s, s->y, &plus), total = (double)s->total;
-  if (!(plus > 0)) return total; /* constant */
-  for (int64_t k = 0; k < s->halves; k++)
-    for (int64_t i = 0; i < s->n; i++) s->y[k * s->n + i] -= s->mean[k];
-  int64_t t = 1;
-  double even = 1, odd = 1 - (within - autocovariance(s, 1)) / plus;
-  s->rho[0] = even;
-  s->rho[1] = odd;
-  while (t < s->n - 3 && even + odd > 0) {
-    even = 1 - (within - autocovariance(s, t + 1)) / plus;
-    odd = 1 - (within - autocovariance(s, t + 2)) / plus;
-    s->rho[t + 1] = even + odd >= 0 ? even : 0;
-    s->rho[t + 2] = even + odd >= 0 ? odd : 0;
-    t += 2;
-  }
-  int64_t last = t - 2;
-  double rest = even > 0 || even + odd >= 0 ? even : 0, sum = 0;
-  for (t = 1; t <= last - 2; t += 2) {
+  double plus, even, odd, within = variances(s, s->y, &plus), total = (double)s->total, sum = 0;
+  if (!(plus > 0) || pni_failed(s->c)) return total; /* constant */
+  centre_halves(s);
+  int64_t last = correlations(s, within, plus, &even, &odd);
+  double rest = even > 0 || even + odd >= 0 ? even : 0;
+  for (int64_t t = 1; t <= last - 2; t += 2) {
     double before = s->rho[t - 1] + s->rho[t];
     if (s->rho[t + 1] + s->rho[t + 2] > before) s->rho[t + 1] = s->rho[t + 2] = before / 2;
   }
-  for (t = 0; t <= last; t++) sum += s->rho[t];
+  PNI_INTERRUPTIBLE(s->c, t, last + 1) sum += s->rho[t];
   double tau = -1 + 2 * sum + rest, least = 1 / log10(total);
   return total / (tau > least ? tau : least);
 }
@@ -116,13 +131,13 @@ static void sort_draws(split *s) {
   enum { BYTES = 8, VALUES = 256 };
   const uint64_t sign = UINT64_C(1) << 63;
   int64_t n = s->count, count[BYTES][VALUES] = {{0}};
-  for (int64_t i = 0; i < n; i++) {
+  PNI_INTERRUPTIBLE(s->c, i, n) {
     uint64_t bits;
     memcpy(&bits, s->all + i, sizeof bits);
     s->sorted[i] = (place){.key = bits & sign ? ~bits : bits | sign, .at = i};
     for (int b = 0; b < BYTES; b++) count[b][s->sorted[i].key >> 8 * b & 255]++;
   }
-  for (int b = 0; b < BYTES; b++) {
+  for (int b = 0; b < BYTES && !pni_failed(s->c); b++) {
     int64_t *first = count[b], sum = 0;
     if (first[s->sorted[0].key >> 8 * b & 255] == n) continue;
     for (int v = 0; v < VALUES; v++) {
@@ -130,7 +145,7 @@ static void sort_draws(split *s) {
       first[v] = sum;
       sum += here;
     }
-    for (int64_t i = 0; i < n; i++) s->other[first[s->sorted[i].key >> 8 * b & 255]++] = s->sorted[i];
+    PNI_INTERRUPTIBLE(s->c, i, n) s->other[first[s->sorted[i].key >> 8 * b & 255]++] = s->sorted[i];
     place *filled = s->other;
     s->other = s->sorted;
     s->sorted = filled;
@@ -140,7 +155,7 @@ static void sort_draws(split *s) {
 /* Places in x in order, from those in all: of an odd number of draws the middle one of each chain is left out. */
 static void order_halves(split *s) {
   int64_t k = 0, odd = s->rows - 2 * s->n;
-  for (int64_t i = 0; i < s->count; i++) {
+  PNI_INTERRUPTIBLE(s->c, i, s->count) {
     int64_t at = s->sorted[i].at;
     if (odd) {
       int64_t chain = at / s->rows, row = at - chain * s->rows;
@@ -154,7 +169,7 @@ static void order_halves(split *s) {
 /* Places in order of x, which has been folded at the median since `order` was found: its two sides merged. */
 static void order_folded(split *s, int64_t below) {
   int64_t low = below - 1, high = below;
-  for (int64_t k = 0; k < s->total; k++) {
+  PNI_INTERRUPTIBLE(s->c, k, s->total) {
     bool take_low = high == s->total || (low >= 0 && s->x[s->order[low]] <= s->x[s->order[high]]);
     s->folded[k] = s->order[take_low ? low-- : high++];
   }
@@ -162,7 +177,8 @@ static void order_folded(split *s, int64_t below) {
 
 /* y = ndtri((rank - 3/8) / (N + 1/4)) for x, whose places in order are given; equal values share their mean rank. */
 static void rank_normalise(split *s, const int64_t *order) {
-  for (int64_t i = 0, end; i < s->total; i = end) {
+  for (int64_t i = 0, end, next = 0; i < s->total; i = end) {
+    if (i >= next && !pni_next_piece(s->c, i, s->total, &next)) return;
     end = i + 1;
     while (end < s->total && s->x[order[end]] == s->x[order[i]]) end++;
     double rank = (double)(i + 1 + end) / 2, z = s->score[i];
@@ -183,15 +199,15 @@ static double quantile(const split *s, double p) {
 }
 
 static double tail(split *s, double q) {
-  for (int64_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= q;
+  PNI_INTERRUPTIBLE(s->c, i, s->total) s->y[i] = s->x[i] <= q;
   return effective(s);
 }
 
 static double moments(const split *s, double *sd) {
   double sum = 0, square = 0;
-  for (int64_t i = 0; i < s->count; i++) sum += s->all[i];
+  PNI_INTERRUPTIBLE(s->c, i, s->count) sum += s->all[i];
   double mean = sum / (double)s->count;
-  for (int64_t i = 0; i < s->count; i++) square += (s->all[i] - mean) * (s->all[i] - mean);
+  PNI_INTERRUPTIBLE(s->c, i, s->count) square += (s->all[i] - mean) * (s->all[i] - mean);
   *sd = sqrt(square / (double)(s->count - 1));
   return mean;
 }
@@ -203,12 +219,12 @@ static double worse_r_hat(split *s, double bulk) {
   /* the two numbers in the middle are equally far from it wherever rounding allows: folded they share a rank */
   double centre = (s->x[s->order[(s->total - 1) / 2]] + s->x[s->order[s->total / 2]]) / 2;
   int64_t below = 0;
-  for (int64_t i = 0; i < s->total; i++) {
+  PNI_INTERRUPTIBLE(s->c, i, s->total) {
     below += s->x[i] < centre;
     s->x[i] = fabs(s->x[i] - centre);
   }
-  order_folded(s, below);
-  rank_normalise(s, s->folded);
+  if (!pni_failed(s->c)) order_folded(s, below);
+  if (!pni_failed(s->c)) rank_normalise(s, s->folded);
   double folded = r_hat(s);
   return bulk > folded || folded != folded ? bulk : folded;
 }
@@ -217,7 +233,8 @@ static double worse_r_hat(split *s, double bulk) {
 static void summarise(split *s, double *out) {
   out[0] = moments(s, &out[1]);
   sort_draws(s);
-  order_halves(s);
+  if (!pni_failed(s->c)) order_halves(s);
+  if (pni_failed(s->c)) return;
   out[2] = quantile(s, 0.05);
   out[3] = (ranked(s, (s->count - 1) / 2) + ranked(s, s->count / 2)) / 2;
   out[4] = quantile(s, 0.95);
@@ -233,10 +250,12 @@ static void summarise(split *s, double *out) {
 
 /* Column j of draws [chains, draws, m] by halves; false if one of them is not finite. */
 static bool take_column(split *s, const double *draws, int64_t chains, int64_t rows, int64_t m, int64_t j) {
-  for (int64_t i = 0; i < s->count; i++) {
+  bool finite = true;
+  PNI_INTERRUPTIBLE(s->c, i, s->count) {
     s->all[i] = draws[i * m + j];
-    if (!isfinite(s->all[i])) return false;
+    finite &= isfinite(s->all[i]) != 0;
   }
+  if (!finite) return false;
   for (int64_t k = 0; k < chains; k++) {
     const double *chain = s->all + k * rows;
     memcpy(s->x + 2 * k * s->n, chain, (size_t)s->n * sizeof *s->x);
@@ -261,7 +280,7 @@ static void lay_out(split *s, double *numbers, place *places, int64_t *orders) {
 /* Summaries of all columns of x, [m, COLUMNS] into `out`. */
 static void each_column(pn_context *c, split *s, const pn_tensor *x, double *out) {
   int64_t m = x->shape[2];
-  for (int64_t i = 0; i < s->total; i++) s->score[i] = pni_ndtri(((double)i + 0.625) / ((double)s->total + 0.25));
+  PNI_INTERRUPTIBLE(c, i, s->total) s->score[i] = pni_ndtri(((double)i + 0.625) / ((double)s->total + 0.25));
   for (int64_t j = 0; j < m && pni_check_cancel(c) == PN_OK; j++) {
     double *row = out + j * COLUMNS;
     if (take_column(s, pni_data(x), x->shape[0], s->rows, m, j))
@@ -272,7 +291,7 @@ static void each_column(pn_context *c, split *s, const pn_tensor *x, double *out
 }
 
 pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws) {
-  if (pni_failed(c) || pni_check_read(c, draws, "draws_summary")) return NULL;
+  if (!PNI_GIVEN(c, "draws_summary", draws) || pni_check_read(c, draws, "draws_summary")) return NULL;
   char got[160];
   if (draws->dtype != PN_FLOAT64 || draws->ndim != 3 || draws->shape[0] < 1 || draws->shape[1] < 4) {
     pni_fail(c, PN_SHAPE, "draws_summary: draws must be float64 [chains, draws, m] with at least 4 draws, got %s",
@@ -280,18 +299,20 @@ pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws) {
     return NULL;
   }
   int64_t chains = draws->shape[0], rows = draws->shape[1];
-  split s = {.halves = 2 * chains, .n = rows / 2, .rows = rows, .count = chains * rows};
-  s.total = s.halves * s.n;
+  split s = {.c = c, .halves = 2 * chains, .n = rows / 2, .rows = rows, .count = pni_times(chains, rows)};
+  s.total = pni_times(s.halves, s.n);
+  s.lagged = (pni_autocovariance){.c = c, .count = s.halves, .n = s.n};
   pni_spec spec = {.dtype = PN_FLOAT64, .ndim = 2, .shape = {draws->shape[2], COLUMNS}};
   pn_tensor *out = pni_scoped(c, pni_tensor_new(c, &spec)), *x = out ? pni_contiguous(c, draws) : NULL;
-  int64_t room = 3 * s.total + s.count + s.halves + s.n;
+  int64_t room = pni_plus(pni_times(3, s.total), pni_plus(s.count, pni_plus(s.halves, s.n)));
   double *numbers = x ? pni_alloc_array(c, room, sizeof *numbers) : NULL;
-  place *places = numbers ? pni_alloc_array(c, 2 * s.count, sizeof *places) : NULL;
-  int64_t *orders = places ? pni_alloc_array(c, 2 * s.total, sizeof *orders) : NULL;
+  place *places = numbers ? pni_alloc_array(c, pni_times(2, s.count), sizeof *places) : NULL;
+  int64_t *orders = places ? pni_alloc_array(c, pni_times(2, s.total), sizeof *orders) : NULL;
   if (orders) {
     lay_out(&s, numbers, places, orders);
     each_column(c, &s, x, pni_data(out));
   }
+  pni_autocovariance_end(&s.lagged);
   pni_free(c, orders, 2 * (size_t)s.total * sizeof *orders);
   pni_free(c, places, 2 * (size_t)s.count * sizeof *places);
   pni_free(c, numbers, (size_t)room * sizeof *numbers);

@@ -30,7 +30,7 @@ int64_t pni_density_size(const pn_plan *plan) {
 }
 
 pn_status pni_chain_evaluate(pni_chain *h, pni_point *p) {
-  if (pni_is_over(h->parent)) return h->status = PN_CANCELLED;
+  if (pni_is_over(h->c)) return h->status = PN_CANCELLED;
   return h->status = pni_density_at(h->c, &h->density, h->metric.n, p->z, &p->log_density, p->gradient);
 }
 

@@ -47,8 +47,7 @@ typedef struct pni_transition {
 } pni_transition;
 
 typedef struct pni_chain {
-  const pn_context *parent; /* whose cancellation counts; only atomics of it are read */
-  pn_context *c;
+  pn_context *c; /* a child of the sampler's */
   pni_density density;
   pni_philox rng;
   double uniform[8]; /* drawn ahead within a transition */
@@ -64,7 +63,7 @@ typedef struct pni_chain {
 } pni_chain;
 
 /* Numbers that `work` holds. */
-size_t pni_trajectory_room(int64_t n, int max_depth);
+int64_t pni_trajectory_room(int64_t n, int max_depth);
 
 /* n of a plan z [n] -> log density [1], gradient [n], all float64; 0 if it is of another kind. */
 int64_t pni_density_size(const pn_plan *plan);

@@ -2,6 +2,7 @@
 ** sampler.c: chains of Hamiltonian Monte Carlo, side by side in threads. A chain is a function of its stream of the
 ** generator: neither threads nor the cut into runs change a bit.
 */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include "adaptation.h"
@@ -22,8 +23,7 @@ struct pn_sampler {
   pn_context *c;
   pn_sampler_config set;
   int64_t n;
-  size_t room;    /* numbers in a chain's memory */
-  size_t charged; /* bytes of the chains' contexts, which count as held by c */
+  int64_t room; /* numbers in a chain's memory */
   chain *chain;
 };
 
@@ -43,6 +43,9 @@ static pn_status read_config(pn_context *c, const pn_sampler_config *given, pn_s
     return pni_fail(c, PN_DOMAIN, "sampler: chains must be 1 to 1024, got %d", set->chains);
   if (set->warmup < 0 || set->draws < 1)
     return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be positive, got %d and %d", set->warmup, set->draws);
+  if (set->warmup > INT_MAX - set->draws)
+    return pni_fail(c, PN_DOMAIN, "sampler: warmup and draws must be at most %d in all, got %d and %d", INT_MAX,
+                    set->warmup, set->draws);
   if (set->max_depth < 1 || set->max_depth > 20)
     return pni_fail(c, PN_DOMAIN, "sampler: max_depth must be 1 to 20, got %d", set->max_depth);
   if (set->max_steps < 0)
@@ -63,10 +66,11 @@ static double *take(double **from, size_t n) {
   return a;
 }
 
-static size_t room_of(const pn_sampler *s) {
-  size_t n = (size_t)s->n, square = s->set.dense ? n * n : 0;
-  return 5 * n + (s->set.dense ? 2 * square : n) + pni_trajectory_room(s->n, s->set.max_depth) +
-         pni_adaptation_room(s->n, s->set.dense) + (size_t)s->set.draws * (n + STATISTICS);
+static int64_t room_of(const pn_sampler *s) {
+  int64_t metric = s->set.dense ? pni_times(2, pni_times(s->n, s->n)) : s->n;
+  int64_t work = pni_plus(pni_trajectory_room(s->n, s->set.max_depth), pni_adaptation_room(s->n, s->set.dense));
+  int64_t draws = pni_times(s->set.draws, pni_plus(s->n, STATISTICS));
+  return pni_plus(pni_plus(pni_times(5, s->n), metric), pni_plus(work, draws));
 }
 
 static void lay_out(const pn_sampler *s, chain *k) {
@@ -82,8 +86,8 @@ static void lay_out(const pn_sampler *s, chain *k) {
     h->metric.inverse[s->set.dense ? i * n + i : i] = 1;
     if (s->set.dense) h->metric.factor[i * n + i] = 1;
   }
-  h->work = take(&m, pni_trajectory_room(s->n, s->set.max_depth));
-  double *adaptation = take(&m, pni_adaptation_room(s->n, s->set.dense));
+  h->work = take(&m, (size_t)pni_trajectory_room(s->n, s->set.max_depth));
+  double *adaptation = take(&m, (size_t)pni_adaptation_room(s->n, s->set.dense));
   k->draws = take(&m, (size_t)s->set.draws * n);
   k->statistics = m;
   h->max_depth = s->set.max_depth;
@@ -94,32 +98,14 @@ static void lay_out(const pn_sampler *s, chain *k) {
 
 /* A chain's failure becomes the caller's. */
 static pn_status report(pn_context *c, const pni_chain *h) {
-  if (h->status == PN_OK) return c->status;
-  if (h->status == PN_CANCELLED && pni_check_cancel(c)) return c->status;
-  const char *why = pn_context_message(h->c);
-  return pni_fail(c, h->status, "%s", why[0] ? why : pn_status_name(h->status));
+  return h->status == PN_OK ? c->status : pni_child_failed(c, h->c, h->status);
 }
 
-/* Bytes that chain k of s may take: its share of what c and the chains before it have left. 0: any number. */
-static size_t share_of(const pn_context *c, const pn_sampler *s, int k) {
-  size_t used = c->held;
-  if (!c->limit) return 0;
-  for (int j = 0; j < k; j++) used += s->chain[j].h.c->held;
-  return used < c->limit ? (c->limit - used) / (size_t)(s->set.chains - k) + 1 : 1;
-}
-
-/* A context with a copy of the density. A host's allocator is called from its own thread only. */
-static pn_status open_chain(pn_context *c, const pni_density *d, const pn_sampler *s, chain *k) {
-  pn_context_config config = {.pool_limit = c->pool_limit, .threads = 1};
-  if (c->num_threads == 1) {
-    config.allocate = c->allocate;
-    config.allocator_data = c->allocator_data;
-  }
-  config.memory_limit = share_of(c, s, (int)(k - s->chain));
+/* A context with a copy of the density. */
+static pn_status open_chain(pn_context *c, const pni_density *d, chain *k) {
   pni_chain *h = &k->h;
-  h->parent = c;
-  h->c = pn_context_new(&config);
-  if (!h->c) return pni_fail(c, PN_NOMEM, "sampler: no memory for a chain");
+  h->c = pni_context_child(c);
+  if (!h->c) return c->status;
   h->density = *d;
   if (d->plan && !(h->density.plan = pn_plan_copy(h->c, d->plan))) h->status = h->c->status;
   return report(c, h);
@@ -149,26 +135,17 @@ static pn_status find_start(pn_context *c, pn_sampler *s, chain *k, const double
                   TRIES);
 }
 
-/* From now on what the chains hold counts as c's. */
-static void charge(pn_context *c, pn_sampler *s) {
-  for (int k = 0; k < s->set.chains; k++) s->charged += s->chain[k].h.c->held;
-  c->held += s->charged;
-  if (c->held - c->pooled > c->peak) c->peak = c->held - c->pooled;
-}
-
 static pn_status make_chains(pn_context *c, pn_sampler *s, const pni_density *d, const double *start, pn_rng *rng) {
   pni_philox root = pni_rng_reserve(c, rng, 1);
   root = pni_philox_split(&root, root.position);
   for (int k = 0; k < s->set.chains; k++)
-    if (!(s->chain[k].memory = pni_calloc(c, s->room * sizeof(double)))) return c->status;
-  if (c->limit) pn_context_trim(c);
+    if (!(s->chain[k].memory = pni_calloc_array(c, s->room, sizeof(double)))) return c->status;
   for (int k = 0; k < s->set.chains; k++) {
     chain *q = &s->chain[k];
     lay_out(s, q);
     q->h.rng = pni_philox_split(&root, (uint64_t)k);
-    if (open_chain(c, d, s, q) || find_start(c, s, q, start ? start + k * s->n : NULL)) return c->status;
+    if (open_chain(c, d, q) || find_start(c, s, q, start ? start + k * s->n : NULL)) return c->status;
   }
-  charge(c, s);
   return PN_OK;
 }
 
@@ -191,7 +168,7 @@ pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, cons
   if (read_config(c, config, &s->set) == PN_OK) {
     s->n = n;
     s->room = room_of(s);
-    s->chain = pni_failed(c) ? NULL : pni_calloc(c, (size_t)s->set.chains * sizeof *s->chain);
+    s->chain = pni_failed(c) ? NULL : pni_calloc_array(c, s->set.chains, sizeof *s->chain);
     pn_tensor *from = s->chain && start && check_start(c, s, start) == PN_OK ? pni_contiguous(c, start) : NULL;
     if (!pni_failed(c)) make_chains(c, s, d, from ? pni_data(from) : NULL, rng);
     pn_tensor_unref(from);
@@ -203,7 +180,7 @@ pn_sampler *pni_sampler_new(pn_context *c, const pni_density *d, int64_t n, cons
 
 pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_config *config, pn_tensor *start,
                            pn_rng *rng) {
-  if (pni_failed(c) || !plan) return NULL;
+  if (!PNI_GIVEN(c, "sampler_new", plan)) return NULL;
   int64_t n = pni_density_size(plan);
   if (!n) {
     pni_fail(c, PN_SHAPE, "sampler: the plan must give a log density [1] and its gradient [n] at z [n], all float64");
@@ -215,9 +192,8 @@ pn_sampler *pn_sampler_new(pn_context *c, const pn_plan *plan, const pn_sampler_
 void pn_sampler_free(pn_sampler *s) {
   if (!s) return;
   pn_context *c = s->c;
-  c->held -= s->charged;
   for (int k = 0; s->chain && k < s->set.chains; k++) {
-    pni_free(c, s->chain[k].memory, s->room * sizeof(double));
+    pni_free(c, s->chain[k].memory, (size_t)s->room * sizeof(double));
     if (s->chain[k].h.c) pn_plan_unref(s->chain[k].h.density.plan);
     if (s->chain[k].h.c) pn_context_close(s->chain[k].h.c);
   }
@@ -273,24 +249,24 @@ static void run_chains(void *data, int64_t begin, int64_t end) {
 }
 
 int pn_sampler_iteration(const pn_sampler *s) {
+  if (!s) return 0;
   int least = s->chain[0].iteration;
   for (int k = 1; k < s->set.chains; k++)
     if (s->chain[k].iteration < least) least = s->chain[k].iteration;
   return least;
 }
 
-int pn_sampler_finished(const pn_sampler *s) { return pn_sampler_iteration(s) == s->set.warmup + s->set.draws; }
+int pn_sampler_finished(const pn_sampler *s) { return s ? pn_sampler_iteration(s) == s->set.warmup + s->set.draws : 0; }
 
 pn_status pn_sampler_run(pn_context *c, pn_sampler *s, int n) {
-  if (pni_failed(c) || pni_refuse_capture(c, "a sampler", "run it outside")) return c->status;
+  if (!PNI_GIVEN(c, "sampler_run", s) || pni_refuse_capture(c, "a sampler", "run it outside")) return c->status;
   int end = s->set.warmup + s->set.draws, now = pn_sampler_iteration(s);
   job j = {s, n < end - now ? now + (n > 0 ? n : 0) : end};
   for (int k = 0; k < s->set.chains; k++) {
     s->chain[k].h.status = PN_OK;
     pn_context_clear_error(s->chain[k].h.c);
-    s->chain[k].h.c->deadline = c->deadline; /* for what takes long within one evaluation */
   }
-  if (pni_parallel(c, s->set.chains, 1, run_chains, &j)) return c->status;
+  if (pni_parallel_children(c, s->chain->h.c, s->set.chains, run_chains, &j)) return c->status;
   for (int k = 0; k < s->set.chains; k++)
     if (report(c, &s->chain[k].h)) return c->status;
   return PN_OK;
@@ -317,14 +293,17 @@ static pn_tensor *gather(pn_context *c, const pn_sampler *s, int64_t rows, int64
 }
 
 pn_tensor *pn_sampler_draws(pn_context *c, const pn_sampler *s) {
+  if (!PNI_GIVEN(c, "sampler_draws", s)) return NULL;
   return gather(c, s, kept(s), s->n, offsetof(chain, draws));
 }
 
 pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s) {
+  if (!PNI_GIVEN(c, "sampler_statistics", s)) return NULL;
   return gather(c, s, kept(s), STATISTICS, offsetof(chain, statistics));
 }
 
 pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s) {
+  if (!PNI_GIVEN(c, "sampler_metric", s)) return NULL;
   size_t field = offsetof(chain, h) + offsetof(pni_chain, metric) + offsetof(pni_metric, inverse);
   pn_tensor *t = gather(c, s, s->set.dense ? s->n : 1, s->n, field);
   return s->set.dense ? t : pn_squeeze(c, t, 1);

@@ -3,8 +3,8 @@
 ** fitted to is a heap of the largest weights, so that it is the same as if all draws had been kept.
 */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include "../../base/sort.h"
 #include "stream.h"
 
 /* ---- life ---- */
@@ -49,18 +49,19 @@ void pn_weight_stream_unref(pn_weight_stream *s) {
 
 /* The first weights tell how many data there are. */
 static pn_status begin(pn_context *c, pn_weight_stream *s, int64_t batch) {
-  pni_column *column = pni_calloc(c, (size_t)batch * sizeof *column);
-  size_t bytes = (size_t)(batch * s->room) * sizeof *s->tail;
-  double *tail = column && bytes ? pni_alloc(c, bytes) : NULL;
-  if (!column || (bytes && !tail)) {
+  pni_column *column = pni_calloc_array(c, batch, sizeof *column);
+  int64_t kept = pni_times(batch, s->room);
+  double *tail = column && kept ? pni_alloc_array(c, kept, sizeof *tail) : NULL;
+  if (!column || (kept && !tail)) {
     pni_free(c, column, (size_t)batch * sizeof *column);
     return c->status;
   }
-  for (int64_t b = 0; b < batch; b++) column[b].top = -INFINITY;
+  PNI_INTERRUPTIBLE(c, b, batch) column[b].top = -INFINITY;
+  s->torn = pni_failed(c);
   s->column = column;
   s->tail = tail;
   s->batch = batch;
-  return PN_OK;
+  return c->status;
 }
 
 /* ---- adding ---- */
@@ -99,17 +100,24 @@ static void put(pni_column *s, double v) {
   s->square += w * w;
 }
 
+static pn_status check_whole(pn_context *c, const pn_weight_stream *s, const char *where) {
+  if (!s->torn) return PN_OK;
+  return pni_fail(c, PN_STATE, "%s: the stream must be whole, got one of which an addition was cancelled half-way",
+                  where);
+}
+
 static pn_status check(pn_context *c, const pn_weight_stream *s, const pn_tensor *x) {
   char got[160];
   if (!x) return c->status ? c->status : pni_fail(c, PN_STATE, "add: log_w must be a tensor, got NULL");
   if (pni_refuse_capture(c, "adding to a stream", "return the log-weights and add them outside")) return c->status;
+  if (check_whole(c, s, "add")) return c->status;
   pni_shape_text(x->ndim, x->shape, got);
   if (!pni_is_float(x))
     return pni_fail(c, PN_DTYPE, "add: log_w must be float64 or float32, got %s", pn_dtype_name((pn_dtype)x->dtype));
   if (x->ndim != 2 || x->numel == 0) return pni_fail(c, PN_SHAPE, "add: log_w must be [K, B], got shape %s", got);
   if (s->batch >= 0 && x->shape[1] != s->batch)
     return pni_fail(c, PN_SHAPE, "add: log_w must be [K, %lld] as before, got shape %s", (long long)s->batch, got);
-  for (int64_t i = 0; i < x->numel; i++) {
+  PNI_INTERRUPTIBLE(c, i, x->numel) {
     double v = pni_weight(x, i);
     if (isnan(v) || v == INFINITY)
       return pni_fail(c, isnan(v) ? PN_NAN : PN_DOMAIN,
@@ -117,27 +125,28 @@ static pn_status check(pn_context *c, const pn_weight_stream *s, const pn_tensor
                       "datum %lld",
                       isnan(v) ? "NaN" : "inf", (long long)(i / x->shape[1] + 1), (long long)(i % x->shape[1] + 1));
   }
-  return PN_OK;
+  return c->status;
 }
 
 pn_status pn_weight_stream_add(pn_context *c, pn_weight_stream *s, pn_tensor *log_w) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "weight_stream_add", s)) return c->status;
   pn_tensor *x = log_w ? pni_contiguous(c, log_w) : NULL;
   if (log_w && !x) return c->status;
   if (check(c, s, x) == PN_OK && (s->batch >= 0 || begin(c, s, x->shape[1]) == PN_OK)) {
-    for (int64_t i = 0; i < x->numel; i++) {
+    PNI_INTERRUPTIBLE(c, i, x->numel) {
       int64_t b = i % s->batch;
       double v = pni_weight(x, i);
       put(&s->column[b], v);
       if (s->room) offer(s->tail + b * s->room, s->room, s->count + i / s->batch, v);
     }
     s->count += x->shape[0];
+    s->torn = pni_failed(c);
   }
   pn_tensor_unref(x);
   return c->status;
 }
 
-int64_t pn_weight_stream_count(const pn_weight_stream *s) { return s->count; }
+int64_t pn_weight_stream_count(const pn_weight_stream *s) { return s ? s->count : 0; }
 
 /* ---- what is known ---- */
 
@@ -146,12 +155,12 @@ const char *const pni_stream_names[] = {"log_mean", "standard_error", "elbo", "e
 enum { LOG_MEAN, ERROR, ELBO, SIZE, PARETO_K, KINDS };
 
 /* room[2 * s->room] numbers of scratch. */
-static double pareto_k(const pn_weight_stream *s, int64_t b, pni_ranked *r, double *excess) {
+static double pareto_k(pn_context *c, const pn_weight_stream *s, int64_t b, pni_ranked *r, double *excess) {
   int64_t held = s->count < s->room ? s->count : s->room, n = pni_pareto_tail(s->count, 1) + 1;
   if (n > held || !isfinite(s->column[b].top)) return INFINITY;
   for (int64_t i = 0; i < held; i++) r[i] = (pni_ranked){s->tail[b * s->room + i] - s->column[b].top, i};
-  qsort(r, (size_t)held, sizeof *r, pni_by_weight);
-  return pni_pareto_tail_smooth(r + held - n, n, excess);
+  if (pni_sort(c, r, held, sizeof *r, pni_by_weight)) return INFINITY;
+  return pni_pareto_tail_smooth(c, r + held - n, n, excess);
 }
 
 static double known(const pn_weight_stream *s, int kind, int64_t b) {
@@ -167,16 +176,16 @@ static double known(const pn_weight_stream *s, int kind, int64_t b) {
 
 static pn_status fill(pn_context *c, const pn_weight_stream *s, int kind, double *out) {
   if (kind != PARETO_K) {
-    for (int64_t b = 0; b < s->batch; b++) out[b] = known(s, kind, b);
-    return PN_OK;
+    PNI_INTERRUPTIBLE(c, b, s->batch) out[b] = known(s, kind, b);
+    return c->status;
   }
   if (s->count > s->draws)
     return pni_fail(c, PN_STATE, "pareto_k: the stream must have been made for all its draws, got %lld draws for %lld",
                     (long long)s->count, (long long)s->draws);
   size_t n = (size_t)s->room;
-  pni_ranked *r = pni_alloc(c, n * sizeof *r);
-  double *excess = r ? pni_alloc(c, n * sizeof *excess) : NULL;
-  for (int64_t b = 0; excess && b < s->batch; b++) out[b] = pareto_k(s, b, r, excess);
+  pni_ranked *r = pni_alloc_array(c, s->room, sizeof *r);
+  double *excess = r ? pni_alloc_array(c, s->room, sizeof *excess) : NULL;
+  for (int64_t b = 0; excess && b < s->batch && !pni_check_cancel(c); b++) out[b] = pareto_k(c, s, b, r, excess);
   pni_free(c, excess, n * sizeof *excess);
   pni_free(c, r, n * sizeof *r);
   return c->status;
@@ -184,12 +193,14 @@ static pn_status fill(pn_context *c, const pn_weight_stream *s, int kind, double
 
 pn_tensor *pn_weight_stream_get(pn_context *c, const pn_weight_stream *s, const char *what) {
   int kind = 0;
-  if (pni_failed(c) || pni_refuse_capture(c, "reading a stream", "do it outside")) return NULL;
-  while (kind < KINDS && strcmp(pni_stream_names[kind], what ? what : "") != 0) kind++;
+  if (!PNI_GIVEN(c, "weight_stream_get", s, what) || pni_refuse_capture(c, "reading a stream", "do it outside"))
+    return NULL;
+  while (kind < KINDS && strcmp(pni_stream_names[kind], what) != 0) kind++;
   if (kind == KINDS) {
-    pni_fail(c, PN_MISSING, "stream: there is no '%s'", what ? what : "NULL");
+    pni_fail(c, PN_MISSING, "stream: there is no '%s'", what);
     return NULL;
   }
+  if (check_whole(c, s, what)) return NULL;
   if (s->batch < 0) {
     pni_fail(c, PN_STATE, "%s: the stream must have been given log-weights, got none", what);
     return NULL;

@@ -19,6 +19,7 @@ struct pn_weight_stream {
   int64_t draws;      /* for which room for the tail is kept, 0: none */
   int64_t batch;      /* -1: nothing was added */
   int64_t count;      /* draws of each datum so far */
+  bool torn;          /* an addition was cancelled half-way */
   pni_column *column; /* batch */
   int64_t room;       /* of a tail: its size and one more */
   double *tail;       /* batch * room: heaps of the largest log-weights, the least of them first */

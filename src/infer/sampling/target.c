@@ -19,7 +19,11 @@ struct pn_target {
 
 /* The variables with their places and names of the target's own. */
 static pn_status keep_variables(pn_context *c, pn_target *t, int count, const pn_variable *v) {
-  for (int i = 0; i < count; i++) t->text_size += strlen(v[i].name) + 1;
+  for (int i = 0; i < count; i++) {
+    if (!PNI_GIVEN(c, "target: variables", v[i].name)) return c->status;
+    if (!pni_shape_given(c, "target: variables", v[i].ndim, v[i].shape)) return c->status;
+    t->text_size += strlen(v[i].name) + 1;
+  }
   t->variable = pni_alloc_array(c, count, sizeof *t->variable);
   if (!t->variable) return c->status;
   t->count = count;
@@ -33,9 +37,11 @@ static pn_status keep_variables(pn_context *c, pn_target *t, int count, const pn
     to->name = memcpy(at, v[i].name, length);
     at += length;
     to->first = t->nvalues;
-    to->size = 1;
-    for (int k = 0; k < to->ndim; k++) to->size *= to->shape[k];
-    t->nvalues += to->size;
+    pni_spec spec = {.ndim = to->ndim};
+    memcpy(spec.shape, to->shape, sizeof spec.shape);
+    to->size = pni_checked_count(c, &spec);
+    if (to->size < 0) return c->status;
+    t->nvalues += to->size; /* at most 2^44 each */
   }
   return PN_OK;
 }
@@ -64,7 +70,8 @@ static pn_status check_values(pn_context *c, const pn_target *t, const pn_plan *
 
 pn_target *pn_target_new(pn_context *c, const pn_plan *density, const pn_plan *values, int n_variables,
                          const pn_variable *variables) {
-  if (pni_failed(c) || !density) return NULL;
+  if (!PNI_GIVEN(c, "target_new", density)) return NULL;
+  if (values && !PNI_LISTED(c, "target_new", n_variables, variables)) return NULL;
   int64_t n = pni_density_size(density);
   const pn_variable whole = {.name = "z", .ndim = 1, .shape = {n}};
   if (!n) {
@@ -95,7 +102,7 @@ pn_target *pn_target_of_function(pn_context *c, int64_t n, pn_density f, void *d
 }
 
 pn_target *pn_target_copy(pn_context *c, const pn_target *old) {
-  if (pni_failed(c) || !old) return NULL;
+  if (!PNI_GIVEN(c, "target_copy", old)) return NULL;
   pn_target *t = new_target(c, old->n);
   if (!t) return NULL;
   t->density = old->density;
@@ -119,22 +126,24 @@ void pn_target_free(pn_target *t) {
 
 /* ---- asking ---- */
 
-int64_t pn_target_size(const pn_target *t) { return t->n; }
-int64_t pn_target_num_values(const pn_target *t) { return t->nvalues; }
-int pn_target_num_variables(const pn_target *t) { return t->count; }
+int64_t pn_target_size(const pn_target *t) { return t ? t->n : 0; }
+int64_t pn_target_num_values(const pn_target *t) { return t ? t->nvalues : 0; }
+int pn_target_num_variables(const pn_target *t) { return t ? t->count : 0; }
 
 const pn_variable *pn_target_variable(const pn_target *t, int i) {
+  if (!t) return NULL;
   return i >= 0 && i < t->count ? &t->variable[i] : NULL;
 }
 
 pn_status pn_target_evaluate(pn_context *c, pn_target *t, const double *z, double *log_density, double *gradient) {
-  if (pni_failed(c) || pni_check_cancel(c) || pni_refuse_capture(c, "a target", "evaluate it outside"))
-    return c->status;
+  if (!PNI_GIVEN(c, "target_evaluate", t, z, log_density, gradient) || pni_check_cancel(c)) return c->status;
+  if (pni_refuse_capture(c, "a target", "evaluate it outside")) return c->status;
   return pni_density_at(c, &t->density, t->n, z, log_density, gradient);
 }
 
 pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const double *z, double *values) {
-  if (pni_failed(c) || pni_refuse_capture(c, "a target", "evaluate it outside")) return c->status;
+  if (!PNI_GIVEN(c, "target_constrain", t) || !PNI_LISTED(c, "target_constrain", rows, z, values)) return c->status;
+  if (pni_refuse_capture(c, "a target", "evaluate it outside")) return c->status;
   if (!t->values && rows > 0) memcpy(values, z, (size_t)(rows * t->n) * sizeof *z);
   for (int64_t i = 0; t->values && i < rows; i++)
     if (pni_check_cancel(c) || pni_plan_call(c, t->values, z + i * t->n, (double *[]){values + i * t->nvalues})) break;
@@ -143,6 +152,6 @@ pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const d
 
 pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config, pn_tensor *start,
                               pn_rng *rng) {
-  if (pni_failed(c) || !t) return NULL;
+  if (!PNI_GIVEN(c, "target_sampler", t)) return NULL;
   return pni_sampler_new(c, &t->density, t->n, config, start, rng);
 }

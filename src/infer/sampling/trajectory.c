@@ -31,9 +31,7 @@ typedef struct {
 } run;
 
 /* A part a level and one for the whole; two ends of four arrays, five arrays more. */
-size_t pni_trajectory_room(int64_t n, int max_depth) {
-  return (size_t)n * (PART_ARRAYS * ((size_t)max_depth + 1) + 13);
-}
+int64_t pni_trajectory_room(int64_t n, int max_depth) { return pni_times(n, PART_ARRAYS * (max_depth + 1) + 13); }
 
 static double *take(run *r) {
   double *a = r->free;

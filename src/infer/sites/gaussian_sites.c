@@ -69,8 +69,10 @@ static pn_status add_linear(C *c, const pn_layer *l, pni_site_problem *p) {
 }
 
 static pn_status set_layers(C *c, const pn_site_options *o, pni_site_problem *p) {
+  if (!PNI_LISTED(c, where, o->num_layers, o->layers)) return c->status;
   for (int k = 0; k < o->num_layers; k++) {
     const pn_layer *l = o->layers[k];
+    if (!PNI_GIVEN(c, where, l)) return c->status;
     bool linear = l->type == &pni_layer_linear;
     if (linear && add_linear(c, l, p)) return c->status;
     if (linear) continue;
@@ -176,8 +178,8 @@ static void put(void *array, int dtype, int64_t i, double v) {
 static pn_status set_weights(C *c, pni_site_problem *p, operands *a) {
   int dtype = a->x->dtype;
   size_t each = (size_t)p->weights * pni_itemsize(a->x);
+  if (!(a->weights = pni_alloc_array(c, 3, each))) return c->status;
   a->bytes = 3 * each;
-  if (!(a->weights = pni_alloc(c, a->bytes))) return c->status;
   char *mean = a->weights, *scale = mean + each, *slant = scale + each;
   EACH_WEIGHT(p, from, to) {
     double m = number(pni_data(a->mean), dtype, from), s = number(pni_data(a->scale), dtype, from);
@@ -246,8 +248,8 @@ static double finish(const pni_site_problem *p, int dtype, const double *sum, co
 
 /* All data at once: 2 N + 2 P sums. */
 static pn_status total(C *c, pni_site_problem *p, int dtype, size_t budget, const pn_sites *out) {
-  size_t bytes = (size_t)(2 * p->num_data + 2 * p->weights) * sizeof(double);
-  double *sums = pni_calloc(c, bytes);
+  int64_t count = pni_plus(pni_times(2, p->num_data), pni_times(2, p->weights));
+  double *sums = pni_calloc_array(c, count, sizeof *sums);
   if (!sums) return c->status;
   pni_site_sums s = {.value = sums, .site = sums + p->num_data, .sum = sums + 2 * p->num_data};
   s.product = s.sum + p->weights;
@@ -259,7 +261,7 @@ static pn_status total(C *c, pni_site_problem *p, int dtype, size_t budget, cons
       put(pni_data(out->expected_log_site), dtype, n, s.site[n] / (double)p->draws);
     }
   }
-  pni_free(c, sums, bytes);
+  pni_free(c, sums, (size_t)count * sizeof *sums);
   return c->status;
 }
 
@@ -309,7 +311,7 @@ static pn_status one_by_one(C *c, pni_site_problem *p, int dtype, size_t budget,
   int64_t n = (int64_t)(budget / datum);
   if (n < 4) n = 4;
   if (n > p->num_data) n = p->num_data;
-  double *sums = pni_alloc(c, (size_t)n * own);
+  double *sums = pni_alloc_array(c, n, own);
   if (!sums) return c->status;
   for (int64_t first = 0; first < p->num_data && !pni_failed(c); first += n)
     some(c, p, dtype, budget, first, p->num_data - first < n ? p->num_data - first : n, sums, out);
@@ -319,7 +321,7 @@ static pn_status one_by_one(C *c, pni_site_problem *p, int dtype, size_t budget,
 
 /* Where memory is limited, a quarter of what is left. */
 static size_t room_of(const C *c) {
-  size_t used = c->held - c->pooled, left = c->limit > used ? (c->limit - used) / 4 : 0;
+  size_t used = pn_context_memory(c, NULL), left = c->limit > used ? (c->limit - used) / 4 : 0;
   return c->limit && left < DEFAULT_BUDGET ? left + 1 : DEFAULT_BUDGET;
 }
 
@@ -331,6 +333,7 @@ static pn_tensor *result(C *c, int dtype, int ndim, const int64_t *shape) {
 
 pn_status pn_gaussian_sites(pn_context *c, const pn_site_options *o, pn_tensor *x, pn_tensor *y, pn_rng *rng,
                             pn_sites *out) {
+  if (!PNI_GIVEN(c, "gaussian_sites", o, out)) return c->status;
   pni_site_problem p = {0};
   operands a = {0};
   pn_sites made;

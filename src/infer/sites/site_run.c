@@ -31,15 +31,22 @@ static void *take(char **at, size_t *total, size_t bytes) {
   return here;
 }
 
+/* Bytes of rows * cols numbers of `size`; beyond all memory, though still to be added up, where these are too many. */
+static size_t bytes_of(int64_t rows, int64_t cols, size_t size) {
+  const int64_t most = (int64_t)1 << 58;
+  int64_t bytes = pni_times(pni_times(rows, cols), (int64_t)size);
+  return (size_t)(bytes < most ? bytes : most);
+}
+
 /* Divides a room and returns its size; at NULL: only its size. */
 static size_t divide(const pni_site_problem *p, size_t real, char *at, pni_site_room *r) {
-  size_t total = 0, lanes = real * PNI_SITE_LANES, all = (size_t)p->weights * lanes;
-  size_t nodes = (size_t)(p->hold * p->nodes) * lanes;
+  size_t total = 0, lanes = real * PNI_SITE_LANES, all = bytes_of(p->weights, 1, lanes);
+  size_t nodes = bytes_of(p->hold, p->nodes, lanes);
   r->eps = take(&at, &total, all);
   r->w = take(&at, &total, all);
   r->h = take(&at, &total, nodes);
   r->d = take(&at, &total, nodes);
-  r->spare = take(&at, &total, (size_t)(p->tile * (2 * p->widest + 1)) * lanes);
+  r->spare = take(&at, &total, bytes_of(p->tile, pni_plus(2 * p->widest, 1), lanes));
   r->value = take(&at, &total, (size_t)p->num_data * sizeof(double));
   if (!p->totals) return total;
   r->u = take(&at, &total, all);
@@ -188,8 +195,8 @@ pn_status pni_site_run(pn_context *c, pni_site_problem *p, int dtype, size_t bud
   j.apart = (int64_t)divide(p, real, NULL, &none);
   j.rooms = p->totals ? within((int64_t)(budget / (size_t)j.apart), 1, UNITS) : collected(p);
   if (p->totals) j.rooms = within((j.groups + j.in_unit - 1) / j.in_unit, 1, j.rooms);
+  if (!(j.room = pni_alloc_array(c, j.rooms, (size_t)j.apart))) return c->status;
   size_t bytes = (size_t)(j.rooms * j.apart);
-  if (!(j.room = pni_alloc(c, bytes))) return c->status;
   rounds(&j);
   pni_free(c, j.room, bytes);
   return c->status;

@@ -8,7 +8,7 @@
 #include "transport.h"
 
 typedef struct {
-  const pn_context *context;
+  pn_context *context;
   const pn_tensor *cost, *a, *b; /* contiguous */
   pn_tensor *out;
   int64_t items, groups, n, m, columns; /* n places in a and m in b; columns of images, or 0 */
@@ -39,9 +39,9 @@ static size_t place_room(const job *j, room *r, char *p) {
 }
 
 /* The sum of the weights of an item; NaN if one is negative or not finite. */
-static double total(const pn_tensor *w, int64_t item, int64_t n) {
+static double total(pni_watch *look, const pn_tensor *w, int64_t item, int64_t n) {
   double sum = 0;
-  for (int64_t i = 0; i < n; i++) {
+  PNI_LOOKING(look, i, 0, n) {
     double v = pni_weight(w, item * n + i);
     sum += v >= 0 && v < INFINITY ? v : NAN;
   }
@@ -51,10 +51,11 @@ static double total(const pn_tensor *w, int64_t item, int64_t n) {
 /* ---- plans ---- */
 
 /* Weights that are not 0 as shares, and where they stand. */
-static int64_t gather(const pn_tensor *w, int64_t item, int64_t n, double *share, int32_t *place) {
-  double sum = total(w, item, n);
+static int64_t gather(pni_watch *look, const pn_tensor *w, int64_t item, int64_t n, double *share, int32_t *place) {
+  double sum = total(look, w, item, n);
   int64_t count = 0;
-  for (int64_t i = 0; i < n && sum > 0; i++) {
+  if (!(sum > 0)) return 0;
+  PNI_LOOKING(look, i, 0, n) {
     double v = pni_weight(w, item * n + i) / sum;
     if (!(v > 0)) continue;
     share[count] = v;
@@ -63,22 +64,31 @@ static int64_t gather(const pn_tensor *w, int64_t item, int64_t n, double *share
   return count;
 }
 
-static bool plan(const job *j, int64_t item, const room *r) {
-  pni_transport p = {.scale = 0};
-  int64_t n = gather(j->a, item, j->n, r->from, r->source), m = gather(j->b, item, j->m, r->to, r->sink);
+/* Costs between the places that have mass, and the largest; false if one is not finite. */
+static bool take_costs(pni_watch *look, const job *j, int64_t item, const room *r, int64_t n, int64_t m, double *most) {
   int64_t at = item * j->n * j->m;
-  for (int64_t i = 0; i < j->n * j->m; i++) pni_set_weight(j->out, at + i, 0);
-  if (n == 0 || m == 0) return false;
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t k = 0; k < m; k++) {
+  bool finite = true;
+  for (int64_t i = 0; i < n && finite && !pni_watch_leaves(look, 1); i++) {
+    PNI_LOOKING(look, k, 0, m) {
       double v = pni_weight(j->cost, at + r->source[i] * j->m + r->sink[k]);
-      if (!isfinite(v)) return false;
+      finite &= isfinite(v) != 0;
       r->matrix[i * m + k] = v;
-      p.scale = fmax(p.scale, fabs(v));
+      *most = fmax(*most, fabs(v));
     }
+  }
+  return finite;
+}
+
+/* An item's plan; false if it has none or was left. */
+static bool plan(pni_watch *look, const job *j, int64_t item, const room *r) {
+  pni_transport p = {.scale = 0};
+  int64_t n = gather(look, j->a, item, j->n, r->from, r->source);
+  int64_t m = gather(look, j->b, item, j->m, r->to, r->sink), at = item * j->n * j->m;
+  PNI_LOOKING(look, i, 0, j->n * j->m) pni_set_weight(j->out, at + i, 0);
+  if (n == 0 || m == 0 || !take_costs(look, j, item, r, n, m, &p.scale)) return false;
   p.cost.matrix = r->matrix;
   pni_transport_place(&p, n, m, r->tree);
-  if (!pni_transport_solve(j->context, &p, r->from, r->to)) return false;
+  if (look->left || !pni_transport_solve(look, &p, r->from, r->to)) return false;
   PNI_TRANSPORT_EACH(&p, x, i, k)
   pni_set_weight(j->out, at + r->source[i] * j->m + r->sink[k], p.flow[x]);
   return true;
@@ -87,13 +97,13 @@ static bool plan(const job *j, int64_t item, const room *r) {
 /* ---- images ---- */
 
 /* As distances obey the triangle inequality, what an image has in common with the other stays where it is. */
-static bool image(const job *j, int64_t item, const room *r) {
+static bool image(pni_watch *look, const job *j, int64_t item, const room *r) {
   pni_transport p = {.scale = 0};
-  double of_a = total(j->a, item, j->n), of_b = total(j->b, item, j->n), value = 0;
+  double of_a = total(look, j->a, item, j->n), of_b = total(look, j->b, item, j->n), value = 0;
   int64_t n = 0, m = 0;
   pni_set_weight(j->out, item, NAN);
   if (!(of_a > 0 && of_b > 0)) return true;
-  for (int64_t i = 0; i < j->n; i++) {
+  PNI_LOOKING(look, i, 0, j->n) {
     double d = pni_weight(j->a, item * j->n + i) / of_a - pni_weight(j->b, item * j->n + i) / of_b;
     if (d > 0) {
       r->from[n] = d;
@@ -103,11 +113,12 @@ static bool image(const job *j, int64_t item, const room *r) {
       r->sink[m++] = (int32_t)i;
     }
   }
+  if (look->left) return false;
   if (n > 0 && m > 0) {
     p.scale = j->distance[j->n - 1];
     p.cost = (pni_cost){.distance = j->distance, .source = r->source, .sink = r->sink, .columns = j->columns};
     pni_transport_place(&p, n, m, r->tree);
-    if (!pni_transport_solve(j->context, &p, r->from, r->to)) return false;
+    if (!pni_transport_solve(look, &p, r->from, r->to)) return false;
     PNI_TRANSPORT_EACH(&p, x, i, k) value += p.flow[x] * pni_transport_cost(&p, i, k);
   }
   pni_set_weight(j->out, item, value);
@@ -117,12 +128,13 @@ static bool image(const job *j, int64_t item, const room *r) {
 /* ---- all items ---- */
 
 static void groups_of(void *data, int64_t first, int64_t end) {
-  const job *j = data;
+  job *j = data;
+  pni_watch look = {.c = j->context};
   for (int64_t g = first; g < end; g++) {
     room r;
     place_room(j, &r, j->memory + (size_t)g * j->size);
-    for (int64_t i = g * j->items / j->groups; i < (g + 1) * j->items / j->groups; i++)
-      if (!(j->columns ? image(j, i, &r) : plan(j, i, &r)) && j->failed[g] < 0) j->failed[g] = i;
+    for (int64_t i = g * j->items / j->groups; i < (g + 1) * j->items / j->groups && !pni_watch_leaves(&look, 1); i++)
+      if (!(j->columns ? image(&look, j, i, &r) : plan(&look, j, i, &r)) && j->failed[g] < 0) j->failed[g] = i;
   }
 }
 
@@ -133,20 +145,21 @@ static pn_status run(pn_context *c, job *j, int64_t *failed) {
   j->groups = j->items < 8 ? j->items : 8;
   j->size = (place_room(j, &r, (char *)c) + 63) / 64 * 64;
   size_t table = j->columns ? (size_t)j->n * sizeof(double) : 0, count = (size_t)j->groups;
-  size_t size = count * (j->size + sizeof(int64_t)) + table;
+  int64_t groups = pni_times(j->groups, pni_plus((int64_t)j->size, sizeof(int64_t)));
+  size_t size = (size_t)pni_plus(groups, (int64_t)table);
   *failed = -1;
   if (!(j->memory = pni_alloc(c, size))) return c->status;
   double *distance = (double *)(void *)(j->memory + count * j->size);
   j->failed = (int64_t *)(void *)(j->memory + count * j->size + table);
-  for (int64_t i = 0; j->columns && i < j->n; i++)
-    distance[i] = hypot((double)(i / j->columns), (double)(i % j->columns));
+  PNI_INTERRUPTIBLE(c, i, j->columns ? j->n : 0)
+  distance[i] = hypot((double)(i / j->columns), (double)(i % j->columns));
   j->distance = distance;
   for (int64_t g = 0; g < j->groups; g++) j->failed[g] = -1;
-  pni_parallel(c, j->groups, 1, groups_of, j);
+  if (!pni_failed(c)) pni_parallel(c, j->groups, 1, groups_of, j);
   for (int64_t g = j->groups - 1; g >= 0; g--)
     if (j->failed[g] >= 0) *failed = j->failed[g];
   pni_free(c, j->memory, size);
-  return pni_check_cancel(c);
+  return c->status;
 }
 
 static pn_status infer_plan(pn_context *c, const pni_call *call, pni_spec *out) {

@@ -35,9 +35,9 @@ double pni_transport_cost(const pni_transport *p, int64_t i, int64_t j) {
 }
 
 /* The costs from source i. */
-static const double *row_of(const pni_transport *p, int64_t i) {
+static const double *row_of(pni_watch *w, const pni_transport *p, int64_t i) {
   if (p->cost.matrix) return p->cost.matrix + i * p->m;
-  for (int64_t j = 0; j < p->m; j++) p->row[j] = apart(&p->cost, p->cost.source[i], p->cost.sink[j]);
+  PNI_LOOKING(w, j, 0, p->m) p->row[j] = apart(&p->cost, p->cost.source[i], p->cost.sink[j]);
   return p->row;
 }
 
@@ -74,10 +74,11 @@ static void settle(pni_transport *p, int32_t x) {
 }
 
 /* The same for all of x's subtree. */
-static void settle_all(pni_transport *p, int32_t top) {
+static void settle_all(pni_watch *w, pni_transport *p, int32_t top) {
   int32_t x = top;
   for (;;) {
     settle(p, x);
+    if (pni_watch_leaves(w, 1)) return;
     if (p->child[x] != NONE) {
       x = p->child[x];
       continue;
@@ -89,17 +90,17 @@ static void settle_all(pni_transport *p, int32_t top) {
 }
 
 /* All mass goes over the root, at a price that no way between sources and sinks has. */
-static void plant(pni_transport *p, const double *a, const double *b) {
+static void plant(pni_watch *w, pni_transport *p, const double *a, const double *b) {
   int64_t n = p->n, nodes = n + p->m;
   int32_t root = (int32_t)nodes;
-  for (int64_t x = 0; x <= nodes; x++) p->child[x] = NONE;
+  PNI_LOOKING(w, x, 0, nodes + 1) p->child[x] = NONE;
   p->parent[root] = p->next[root] = p->before[root] = NONE;
   p->depth[root] = 0;
   p->potential[root] = p->flow[root] = 0;
-  for (int32_t x = 0; x < root; x++) {
-    attach(p, x, root);
+  PNI_LOOKING(w, x, 0, root) {
+    attach(p, (int32_t)x, root);
     p->flow[x] = x < n ? a[x] : b[x - n];
-    settle(p, x);
+    settle(p, (int32_t)x);
   }
 }
 
@@ -118,7 +119,7 @@ static int32_t join(const pni_transport *p, int32_t x, int32_t y) {
 /* Sends along source -> sink what the cycle that this arc closes allows, and takes the arc of the tree that has run dry
  * out for it. Of several that one which comes last on the cycle, followed in the direction of the new arc from where it
  * leaves the way to the root: the tree stays strongly feasible. */
-static void pivot(pni_transport *p, int32_t source, int32_t sink) {
+static void pivot(pni_watch *w, pni_transport *p, int32_t source, int32_t sink) {
   int32_t top = join(p, source, sink), leaves = NONE;
   bool on_source_side = true;
   double most = INFINITY;
@@ -148,17 +149,17 @@ static void pivot(pni_transport *p, int32_t source, int32_t sink) {
     flow = carried;
     x = old;
   }
-  settle_all(p, moved);
+  settle_all(w, p, moved);
 }
 
 /* ---- the search ---- */
 
 /* The sink of the arc from source i with the lowest reduced cost, if that lies below *least. */
-static int32_t cheapest(const pni_transport *p, int64_t i, double *least) {
-  const double *cost = row_of(p, i), *sink = p->potential + p->n;
+static int32_t cheapest(pni_watch *w, const pni_transport *p, int64_t i, double *least) {
+  const double *cost = row_of(w, p, i), *sink = p->potential + p->n;
   int32_t found = NONE;
   double best = *least - p->potential[i];
-  for (int64_t j = 0; j < p->m; j++) {
+  PNI_LOOKING(w, j, 0, p->m) {
     double reduced = cost[j] - sink[j];
     if (reduced < best) {
       best = reduced;
@@ -169,28 +170,38 @@ static int32_t cheapest(const pni_transport *p, int64_t i, double *least) {
   return found;
 }
 
-bool pni_transport_solve(const pn_context *c, pni_transport *p, const double *a, const double *b) {
-  int64_t idle = 0, i = 0, most = 1000 * (p->n + p->m) + 100000;
-  const int64_t block =
-      1 + (int64_t)sqrt((double)p->n * (double)p->m) / p->m; /* rows that are looked through at once */
-  const double low = -1e-12 * p->scale;
-  if (p->scale == 0) p->scale = 1;
-  plant(p, a, b);
-  for (int64_t pivots = 0; idle < p->n; pivots++) {
-    int32_t sink = NONE, source = NONE;
-    double least = low;
-    for (int64_t k = 0; idle < p->n && (k < block || sink == NONE); k++) {
-      int32_t j = cheapest(p, i, &least);
-      if (j != NONE) {
-        sink = j;
-        source = (int32_t)i;
-      }
-      idle = j != NONE || sink != NONE ? 0 : idle + 1;
-      i = i + 1 < p->n ? i + 1 : 0;
+/* Where the search for arcs stands. */
+typedef struct {
+  int64_t i, idle; /* the next source, and how many before it had no arc in a row */
+  int64_t block;   /* sources that are looked through at once */
+  double low;      /* reduced costs above it count as 0 */
+  int32_t source, sink;
+} search;
+
+/* An arc that makes it cheaper, of a block of sources or as many more as it takes. */
+static bool find_arc(pni_watch *w, const pni_transport *p, search *s) {
+  double least = s->low;
+  s->sink = s->source = NONE;
+  for (int64_t k = 0; s->idle < p->n && (k < s->block || s->sink == NONE) && !w->left; k++) {
+    int32_t j = cheapest(w, p, s->i, &least);
+    if (j != NONE) {
+      s->sink = j;
+      s->source = (int32_t)s->i;
     }
-    if (sink == NONE) break;
-    if (pivots > most || (pivots % 64 == 0 && pni_is_over(c))) return false;
-    pivot(p, source, sink + (int32_t)p->n);
+    s->idle = s->sink != NONE ? 0 : s->idle + 1;
+    s->i = s->i + 1 < p->n ? s->i + 1 : 0;
   }
-  return true;
+  return s->sink != NONE && !w->left;
+}
+
+bool pni_transport_solve(pni_watch *w, pni_transport *p, const double *a, const double *b) {
+  int64_t most = 1000 * (p->n + p->m) + 100000;
+  search s = {.block = 1 + (int64_t)sqrt((double)p->n * (double)p->m) / p->m, .low = -1e-12 * p->scale};
+  if (p->scale == 0) p->scale = 1;
+  plant(w, p, a, b);
+  for (int64_t pivots = 0; !w->left && find_arc(w, p, &s); pivots++) {
+    if (pivots > most) return false;
+    pivot(w, p, s.source, s.sink + (int32_t)p->n);
+  }
+  return !w->left;
 }

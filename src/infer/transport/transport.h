@@ -30,9 +30,9 @@ typedef struct pni_transport {
 size_t pni_transport_room(int64_t n, int64_t m);
 /* Divides the room, a multiple of 8 bytes at its start. */
 void pni_transport_place(pni_transport *p, int64_t n, int64_t m, void *room);
-/* Solves for masses a[n], b[m], all above 0, of the same sum up to rounding. False if c was cancelled, or (never seen) if
- * rounding kept it from an end. */
-bool pni_transport_solve(const pn_context *c, pni_transport *p, const double *a, const double *b);
+/* Solves for masses a[n], b[m], all above 0, of the same sum up to rounding. False if that was left half-way, or (never
+ * seen) if rounding kept it from an end. */
+bool pni_transport_solve(pni_watch *w, pni_transport *p, const double *a, const double *b);
 /* Cost of moving a unit from source i to sink j. */
 double pni_transport_cost(const pni_transport *p, int64_t i, int64_t j);
 /* Calls for each arc between a source and a sink in the tree: flow from source i to sink j. */

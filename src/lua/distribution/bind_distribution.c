@@ -352,7 +352,7 @@ static int l_index(lua_State *L) {
 /* ---- text ---- */
 
 int pni_describe(lua_State *L, const char *what) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (!pni_push_own(L)) luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   pni_get_raw(L, -1, "penumbra.core");
   if (!lua_istable(L, -1) || pni_get_raw(L, -1, "describe") != LUA_TTABLE) return lua_pushstring(L, what), 1;
   pni_get_raw(L, -1, what);

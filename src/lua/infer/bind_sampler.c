@@ -2,6 +2,7 @@
 ** bind_sampler.c: chains of Hamiltonian Monte Carlo as Lua sees them. A script makes the iterations block by block, so that it
 ** can show how far they are.
 */
+#include <limits.h>
 #include "../message.h"
 #include "../penumbra_lua.h"
 
@@ -35,7 +36,8 @@ static double number_of(lua_State *L, int table, int field) {
   return v;
 }
 
-static int whole(double v) { return v > 1e9 ? 1000000000 : v < -1e9 ? -1000000000 : (int)v; }
+/* NaN is out of range as well. */
+static int whole(double v) { return v > 1e9 ? 1000000000 : v > -1e9 ? (int)v : -1000000000; }
 
 /* new_sampler(compiled, options, start, generator) */
 static int l_new(lua_State *L) {
@@ -60,8 +62,8 @@ static int l_new(lua_State *L) {
 static int l_run(lua_State *L) {
   pn_sampler *s = self(L);
   pn_context *c = pni_lua_context(L);
-  int n = (int)luaL_checkinteger(L, 2);
-  return pn_sampler_run(c, s, n) ? pni_raise(L, c) : 0;
+  lua_Integer n = luaL_checkinteger(L, 2);
+  return pn_sampler_run(c, s, n > INT_MAX ? INT_MAX : n < 0 ? 0 : (int)n) ? pni_raise(L, c) : 0;
 }
 
 static int l_finished(lua_State *L) { return lua_pushboolean(L, pn_sampler_finished(self(L))), 1; }

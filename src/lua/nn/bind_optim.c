@@ -151,6 +151,16 @@ static int l_state_at(lua_State *L) {
   return 2;
 }
 
+/* opt:check_state_at(i, tensor): raises if set_state_at would; changes nothing */
+static int l_check_state_at(lua_State *L) {
+  const pn_optim *o = pni_check_optim(L, 1);
+  pn_context *c = pni_lua_context(L);
+  int i = position(L, o, "check_state_at");
+  if (pni_refuse_capture(c, "an optimiser's state", "check it outside")) return pni_raise(L, c);
+  pn_tensor *t = pni_check_operand(L, 3, "check_state_at", "state");
+  return pni_optim_check_state(c, o, i, t) ? pni_raise(L, c) : 0;
+}
+
 static int l_set_state_at(lua_State *L) {
   pn_optim *o = pni_check_optim(L, 1);
   pn_context *c = pni_lua_context(L);
@@ -264,6 +274,7 @@ static const luaL_Reg methods[] = {{"step", l_step},
                                    {"set_own", l_set_own},
                                    {"num_states", l_num_states},
                                    {"state_at", l_state_at},
+                                   {"check_state_at", l_check_state_at},
                                    {"set_state_at", l_set_state_at},
                                    {"type", l_type},
                                    {"parameters", l_parameters},

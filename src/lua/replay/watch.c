@@ -164,10 +164,10 @@ static bool reach_fields(walk *w, int t) {
   return fresh;
 }
 
-static void skip_modules(walk *w) {
+/* Takes the modules of the table on the top, which is popped, into the set. */
+static void skip_loaded(walk *w) {
   lua_State *L = w->L;
   static const char *const names[] = {"coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8"};
-  if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE)) return;
   lua_pushnil(L);
   while (lua_next(L, -2)) {
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
@@ -181,6 +181,12 @@ static void skip_modules(walk *w) {
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
+}
+
+static void skip_modules(walk *w) {
+  luaL_getsubtable(w->L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  skip_loaded(w);
+  if (pni_push_own(w->L)) skip_loaded(w);
 }
 
 /* From the function at index f on, until nothing new comes. Names of functions found late count for tables

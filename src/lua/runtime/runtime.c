@@ -16,17 +16,7 @@
 enum { LARGE = 1 << 16 };
 
 /* Did the host cancel, has the time passed, or is the call ending anyway? */
-static bool overdue(const pn_runtime *rt) {
-  const pn_context *c = rt->c;
-  return rt->tripped || atomic_load_explicit(&c->cancelled, memory_order_relaxed) ||
-         (c->deadline && pni_now() > c->deadline);
-}
-
-static bool has_room(pn_context *c, size_t more) {
-  if (!c->limit || (more <= c->limit && c->held <= c->limit - more)) return true;
-  if (c->pooled) pn_context_trim(c);
-  return more <= c->limit && c->held <= c->limit - more;
-}
+static bool overdue(const pn_runtime *rt) { return rt->tripped || pni_is_over(rt->c); }
 
 /* Where strings are long, an instruction (of comparison, arithmetic, concatenation) takes the time of many, and so does
  * a call of a function that takes one for a number. */
@@ -52,38 +42,29 @@ static void note_string(pn_runtime *rt, size_t size) {
 /* lua_Alloc. old_size of a new block is a type tag, not a size. Shrinking never fails. */
 static void *lua_allocate(void *data, void *block, size_t old_size, size_t new_size) {
   pn_runtime *rt = data;
-  pn_context *c = rt->c;
   size_t old = block ? old_size : 0;
-  if (new_size == 0) {
-    if (block) c->allocate(c->allocator_data, block, old, 0);
-    c->held -= old;
-    return NULL;
-  }
-  if (new_size > old) {
-    if (!has_room(c, new_size - old)) return NULL;
-    if (rt->running && new_size >= LARGE && overdue(rt)) return NULL;
-    if (!block && old_size == LUA_TSTRING && new_size > rt->longest) note_string(rt, new_size);
-  }
-  void *p = c->allocate(c->allocator_data, block, old, new_size);
-  if (!p && c->pooled) {
-    pn_context_trim(c);
-    p = c->allocate(c->allocator_data, block, old, new_size);
-  }
-  if (!p && new_size > old) return NULL;
-  c->held += new_size - old; /* modulo 2^n: also downwards */
-  if (c->held - c->pooled > c->peak) c->peak = c->held - c->pooled;
-  return p ? p : block;
+  if (!block && new_size == 0) return NULL;
+  if (new_size > old && rt->running && new_size >= LARGE && overdue(rt)) return NULL;
+  void *p = pni_reallocate(rt->c, block, old, new_size);
+  if (p && !block && old_size == LUA_TSTRING && new_size > rt->longest) note_string(rt, new_size);
+  return p;
 }
 
 /* Garbage that only finalizers give back (tensors) is invisible to Lua's emergency collection: collect
  * before the account is full, at most once per sixteenth of it. */
 static void relieve(lua_State *L, pn_runtime *rt) {
   pn_context *c = rt->c;
-  size_t used = c->held - c->pooled;
+  size_t used = pn_context_memory(c, NULL);
   if (!c->limit || used < c->limit - c->limit / 8) return;
   if (used < rt->after_gc + c->limit / 16) return;
   lua_gc(L, LUA_GCCOLLECT, 0);
-  rt->after_gc = c->held - c->pooled;
+  rt->after_gc = pn_context_memory(c, NULL);
+}
+
+/* Files that nobody holds any more are closed by the collector. */
+static void collect(void *data) {
+  const pn_runtime *rt = data;
+  if (rt->running) lua_gc(rt->current, LUA_GCCOLLECT, 0);
 }
 
 /* ---- limits ---- */
@@ -126,8 +107,8 @@ void pni_runtime_poll(lua_State *L, uint64_t steps) {
   char text[80];
   rt->steps += steps;
   pni_runtime_pass_on(L);
-  if (atomic_load_explicit(&rt->c->cancelled, memory_order_relaxed)) pni_runtime_trip(L, PN_CANCELLED, "interrupted");
-  if (rt->c->deadline && pni_now() > rt->c->deadline) {
+  if (pni_is_cancelled(rt->c)) pni_runtime_trip(L, PN_CANCELLED, "interrupted");
+  if (pni_stop_due(rt->c->stop)) {
     snprintf(text, sizeof text, "time limit reached (%g seconds)", rt->limits.seconds);
     pni_runtime_trip(L, PN_CANCELLED, text);
   }
@@ -212,7 +193,7 @@ static pn_status verdict(lua_State *L, pn_runtime *rt, int lua_status, pn_status
   if (overdue(rt)) return PN_CANCELLED; /* what failed was refused for that reason */
   if (lua_status == LUA_ERRMEM)
     snprintf(rt->message, sizeof rt->message, "not enough memory: %zu bytes in use, limit %zu",
-             rt->c->held - rt->c->pooled, rt->c->limit);
+             pn_context_memory(rt->c, NULL), rt->c->limit);
   if (raised == PN_OK) raised = expected == PN_OK ? PN_SCRIPT : expected;
   return raised;
 }
@@ -296,6 +277,7 @@ static bool files_are_sane(const pn_runtime_config *cfg) {
 
 pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
   pn_runtime_config cfg = {0};
+  if (!out) return PN_DOMAIN;
   if (config) cfg = *config;
   if (!limits_are_sane(&cfg.limits) || (cfg.libraries & ~(unsigned)PN_LIBS_FULL)) return PN_DOMAIN;
   if (!files_are_sane(&cfg)) return PN_DOMAIN;
@@ -318,6 +300,8 @@ pn_status pn_runtime_new(const pn_runtime_config *config, pn_runtime **out) {
   rt->output = cfg.output;
   rt->output_data = cfg.output_data;
   rt->root.fd = -1;
+  rt->root.make_room = collect;
+  rt->root.data = rt;
   pn_status s = cfg.root ? pni_root_open(&rt->root, cfg.root, cfg.root_writable) : PN_OK;
   if (s == PN_OK && !(rt->L = lua_newstate(lua_allocate, rt))) s = PN_NOMEM;
   if (rt->L) {
@@ -357,8 +341,8 @@ void pn_runtime_uncancel(pn_runtime *rt) {
 }
 
 pn_status pn_runtime_set_limits(pn_runtime *rt, const pn_limits *limits) {
-  if (!rt || !limits || rt->running) return PN_STATE;
-  if (!limits_are_sane(limits)) return PN_DOMAIN;
+  if (!rt || rt->running) return PN_STATE;
+  if (!limits || !limits_are_sane(limits)) return PN_DOMAIN;
   rt->limits = *limits;
   pn_context_set_memory_limit(rt->c, limits->memory);
   return PN_OK;

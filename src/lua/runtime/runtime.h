@@ -23,8 +23,7 @@ struct pn_runtime {
   unsigned libraries;
   pn_output output;
   void *output_data;
-  pni_root root;  /* below which scripts find files; fd -1: they find none */
-  int open_files; /* of io */
+  pni_root root; /* below which scripts find files; fd -1: they find none */
 
   bool running;                   /* a call is in progress */
   lua_State *current;             /* the thread that runs in it */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "runtime.h"
 
-enum { PIECE = 1 << 16, MOST_FILES = 64, MOST_FORMATS = 200 };
+enum { PIECE = 1 << 16, MOST_FORMATS = 200 };
 
 /* Keys of the registry. */
 static const char INPUT[] = "penumbra.runtime.input", OUTPUT[] = "penumbra.runtime.output";
@@ -30,38 +30,24 @@ static int cannot_open(lua_State *L, const char *path, int error) {
 
 static int close_stream(lua_State *L) {
   luaL_Stream *s = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-  pni_runtime_of(L)->open_files--;
-  return luaL_fileresult(L, fclose(s->f) == 0, NULL);
-}
-
-/* Files that nobody holds any more are closed by the collector. */
-static bool has_room(lua_State *L) {
-  const pn_runtime *rt = pni_runtime_of(L);
-  if (rt->open_files >= MOST_FILES) lua_gc(L, LUA_GCCOLLECT, 0);
-  return rt->open_files < MOST_FILES;
+  return luaL_fileresult(L, pni_root_leave_stream(&pni_runtime_of(L)->root, s->f) == 0, NULL);
 }
 
 /* Pushes a file and returns 0, or pushes nothing and returns the error. */
 static int open_stream(lua_State *L, const char *path, int flags, const char *mode) {
   pn_runtime *rt = pni_runtime_of(L);
   pni_runtime_poll(L, PNI_INTERVAL);
-  if (!has_room(L)) return EMFILE;
   luaL_Stream *s = lua_newuserdatauv(L, sizeof *s, 0);
   s->f = NULL;
   s->closef = NULL; /* marks it as closed */
   luaL_setmetatable(L, LUA_FILEHANDLE);
   int fd = pni_root_file(&rt->root, path, flags);
-  int error = errno;
-  if (fd >= 0 && !(s->f = fdopen(fd, mode))) {
-    error = errno;
-    close(fd);
-  }
+  if (fd >= 0) s->f = pni_root_stream(&rt->root, fd, mode);
   if (!s->f) {
     lua_pop(L, 1);
-    return error;
+    return errno;
   }
   s->closef = close_stream;
-  rt->open_files++;
   return 0;
 }
 
@@ -95,14 +81,14 @@ static int l_open(lua_State *L) {
 
 /* Pushes the name of a new, empty file and returns 0, or the error. */
 static int new_name(lua_State *L) {
-  const pn_runtime *rt = pni_runtime_of(L);
+  pn_runtime *rt = pni_runtime_of(L);
   char name[48];
   int error = EEXIST;
   for (int k = 0; k < 100 && error == EEXIST; k++) {
     snprintf(name, sizeof name, "lua_%lx_%llx", (long)getpid(), (unsigned long long)pni_now());
     int fd = pni_root_file(&rt->root, name, O_RDWR | O_CREAT | O_EXCL);
     error = fd < 0 ? errno : 0;
-    if (fd >= 0) close(fd);
+    if (fd >= 0) pni_root_leave(&rt->root, fd);
   }
   if (!error) lua_pushstring(L, name);
   return error;
@@ -455,13 +441,13 @@ static int l_dofile(lua_State *L) {
 
 int pni_search_root(lua_State *L) {
   static const char *const endings[] = {".lua", "/init.lua"};
-  const pn_runtime *rt = pni_runtime_of(L);
+  pn_runtime *rt = pni_runtime_of(L);
   const char *name = luaL_gsub(L, check_path(L, 1), ".", "/");
   for (int k = 0; k < 2; k++) {
     const char *path = lua_pushfstring(L, "%s%s", name, endings[k]);
     int fd = pni_root_file(&rt->root, path, O_RDONLY);
     if (fd < 0) continue;
-    close(fd);
+    pni_root_leave(&rt->root, fd);
     if (load_chunk(L, path, "t") != LUA_OK)
       return luaL_error(L, "error loading module '%s' from file '%s':\n\t%s", lua_tostring(L, 1), path,
                         lua_tostring(L, -1));

@@ -91,7 +91,7 @@ static int l_loadfile(lua_State *L) {
 }
 
 static int l_dofile(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = pni_check_text(L, 1, "dofile", "path");
   lua_settop(L, 1);
   if (luaL_loadfilex(L, path, "t") != LUA_OK) return lua_error(L);
   lua_call(L, 0, LUA_MULTRET);
@@ -241,14 +241,27 @@ static int open_core(lua_State *L) {
   return 1;
 }
 
+/* The loader of a module of Penumbra's own: upvalue 1 is its name, whatever it is called with. */
+static int load_own(lua_State *L) {
+  pni_require_own(L, lua_tostring(L, lua_upvalueindex(1)));
+  return 1;
+}
+
+/* A searcher for Penumbra's own modules. What they are made of is for trusted scripts. */
 static int search(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
-  if (strncmp(name, "penumbra", 8) == 0 && pni_push_embedded(L, name)) {
-    lua_pushliteral(L, ":embedded:");
-    return 2;
+  bool core = strcmp(name, "penumbra.core") == 0;
+  if (!core && !pni_embedded(name)) {
+    lua_pushfstring(L, "no embedded module '%s'", name);
+    return 1;
   }
-  lua_pushfstring(L, "no embedded module '%s'", name);
-  return 1;
+  if (!grants(L, PN_LIB_PACKAGE) && (core || !pni_embedded_public(name)))
+    return pni_error(L, "require: '%s' is an inner part of Penumbra, which scripts reach by require 'penumbra' alone",
+                     name);
+  lua_settop(L, 1);
+  lua_pushcclosure(L, load_own, 1);
+  lua_pushliteral(L, ":embedded:");
+  return 2;
 }
 
 /* A searcher: messages of a module that is not there repeat its name for each place where it was looked for. */
@@ -299,13 +312,9 @@ static void open_os(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* require and package: stock when granted, else from memory alone. */
+/* require and package: stock when granted, else from memory alone. Penumbra's modules do without both. */
 static void open_package(lua_State *L) {
   luaL_requiref(L, LUA_LOADLIBNAME, luaopen_package, 1);
-  lua_getfield(L, -1, "preload");
-  lua_pushcfunction(L, open_core);
-  lua_setfield(L, -2, "penumbra.core");
-  lua_pop(L, 1);
   lua_getfield(L, -1, "searchers");
   lua_Integer stock = (lua_Integer)lua_rawlen(L, -1);
   for (lua_Integer i = stock; i > 1; i--) { /* long names, preload, embedded, then the others */
@@ -370,10 +379,13 @@ int pni_runtime_open(lua_State *L) {
   pni_lua_set_context(L, rt->c);
   pni_lua_state(L)->poll = pni_runtime_poll;
   pni_lua_state(L)->trip = pni_runtime_trip;
-  if (grants(L, PN_LIB_PENUMBRA | PN_LIB_PACKAGE)) open_package(L);
-  /* the class of tensors must be there for arrays to come in; the module itself is only for require */
+  /* the class of tensors must be there for arrays to come in; the module itself is only for Penumbra's own */
   lua_pushcfunction(L, open_core);
   lua_call(L, 0, 1);
+  if (grants(L, PN_LIB_PENUMBRA | PN_LIB_PACKAGE)) {
+    pni_open_own(L);
+    open_package(L);
+  }
   lua_getfield(L, -1, "tensor");
   lua_setfield(L, LUA_REGISTRYINDEX, "penumbra.runtime.tensor");
   return 0;

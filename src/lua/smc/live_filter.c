@@ -137,15 +137,13 @@ static int of_file(lua_State *L, pn_context *c, pn_status s) {
 static int l_save(lua_State *L) {
   const pn_filter *f = self(L);
   pn_context *c = pni_lua_context(L);
-  if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "save: path must be a string, got %s", pni_type_name(L, 2));
-  return of_file(L, c, pn_filter_save(c, f, lua_tostring(L, 2)));
+  return of_file(L, c, pn_filter_save(c, f, pni_check_text(L, 2, "save", "path")));
 }
 static int l_load(lua_State *L) {
   pn_filter *f = self(L);
   pn_context *c = pni_lua_context(L);
   pni_refuse_finaliser(L, "load");
-  if (lua_type(L, 2) != LUA_TSTRING) return pni_error(L, "load: path must be a string, got %s", pni_type_name(L, 2));
-  return of_file(L, c, pn_filter_load(c, f, lua_tostring(L, 2)));
+  return of_file(L, c, pn_filter_load(c, f, pni_check_text(L, 2, "load", "path")));
 }
 
 static const luaL_Reg functions[] = {{"new_filter", l_new}, {"new_exact_filter", l_exact}, {NULL, NULL}};

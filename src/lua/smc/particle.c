@@ -41,6 +41,12 @@ static double number_of(lua_State *L, int table, const char *field) {
   return lua_tonumber(L, -1);
 }
 
+/* A count: what is none, NaN among it, is -1. */
+static int64_t count_of(lua_State *L, int table, const char *field) {
+  double v = number_of(L, table, field);
+  return v >= 0 && v <= 0x1p53 ? (int64_t)v : -1;
+}
+
 static bool truth_of(lua_State *L, int table, const char *field) {
   pni_get_raw(L, table, field);
   return lua_toboolean(L, -1);
@@ -51,7 +57,7 @@ static int l_new(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   lua_settop(L, 2);
   pni_check_plain_options(L, 1, "smc", fields);
-  pn_smc_config config = {.num_particles = (int64_t)number_of(L, 1, "num_particles"),
+  pn_smc_config config = {.num_particles = count_of(L, 1, "num_particles"),
                           .resampling = text_of(L, 1, "resampling"),
                           .threshold = number_of(L, 1, "threshold"),
                           .gradient = text_of(L, 1, "gradient"),
@@ -143,9 +149,9 @@ static int l_keep(lua_State *L) {
 static int l_paths(lua_State *L) {
   pn_smc *s = self(L);
   pn_context *c = pni_lua_context(L);
-  int part = (int)luaL_checkinteger(L, 2) - 1;
+  lua_Integer part = luaL_checkinteger(L, 2);
   pn_tensor *which = lua_isnoneornil(L, 3) ? NULL : pni_check_operand(L, 3, "paths", "particles");
-  PNI_RETURN(L, c, pn_smc_paths(c, s, part, which));
+  PNI_RETURN(L, c, pn_smc_paths(c, s, part >= 1 && part <= MOST_PARTS ? (int)part - 1 : MOST_PARTS, which));
 }
 
 /* s:nodes() -> number, bytes */

@@ -29,13 +29,11 @@ static box *self_of(lua_State *L) {
 /* open(path, name or nil, dtype or nil) */
 static int l_open(lua_State *L) {
   lua_settop(L, 3);
-  if (lua_type(L, 1) != LUA_TSTRING) return pni_error(L, "open: path must be a string, got %s", pni_type_name(L, 1));
-  size_t n;
-  const char *path = lua_tolstring(L, 1, &n);
-  if (strlen(path) != n) return pni_error(L, "open: path must not hold a zero byte");
+  const char *path = pni_check_text(L, 1, "open", "path");
+  const char *name = pni_check_optional_text(L, 2, "open", "name", NULL);
   pn_context *c = pni_lua_context(L);
   box *b = pni_new_object(L, &kind);
-  b->file = pn_array_open(c, path, lua_tostring(L, 2));
+  b->file = pn_array_open(c, path, name);
   if (!b->file) return pni_push_failure(L, c);
   b->dtype = (int)pni_check_dtype(L, 3, "open", pn_array_dtype(b->file));
   return 1;

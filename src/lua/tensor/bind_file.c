@@ -25,13 +25,7 @@ static const pni_object_type kind = {"penumbra.file", "a file", sizeof(holder), 
 
 static holder *new_holder(lua_State *L) { return pni_new_object(L, &kind); }
 
-static const char *check_path(lua_State *L, const char *where) {
-  if (lua_type(L, 1) != LUA_TSTRING) pni_error(L, "%s: path must be a string, got %s", where, pni_type_name(L, 1));
-  size_t n;
-  const char *path = lua_tolstring(L, 1, &n);
-  if (strlen(path) != n) pni_error(L, "%s: path must not hold a zero byte", where);
-  return path;
-}
+static const char *check_path(lua_State *L, const char *where) { return pni_check_text(L, 1, where, "path"); }
 
 /* After a failure for lack of memory: collects what Lua has dropped; true if the call is worth a second try. */
 static bool try_again(lua_State *L, pn_context *c, int *tries) {
@@ -151,7 +145,8 @@ static void push_names(lua_State *L, const pn_names *names) {
 static request check_csv(lua_State *L) {
   lua_settop(L, 9);
   request r = {.path = check_path(L, "csv"), .kind = CSV};
-  const char *delimiter = luaL_optstring(L, 2, ""), *decimal = luaL_optstring(L, 7, "");
+  const char *delimiter = pni_check_optional_text(L, 2, "csv", "delimiter", "");
+  const char *decimal = pni_check_optional_text(L, 7, "csv", "decimal", "");
   if (strlen(delimiter) > 1) pni_error(L, "csv: delimiter must be one character, got '%s'", delimiter);
   if (*decimal && strcmp(decimal, ".") != 0 && strcmp(decimal, ",") != 0)
     pni_error(L, "csv: decimal must be '.' or ',', got '%s'", decimal);
@@ -161,7 +156,7 @@ static request check_csv(lua_State *L) {
   r.csv.num_rows = luaL_optinteger(L, 9, 0);
   if (!lua_isnil(L, 3)) r.csv.header = lua_toboolean(L, 3) ? 1 : -1;
   r.csv.dtype = pni_check_dtype(L, 4, "csv", pni_default_dtype(L));
-  r.csv.missing = luaL_optstring(L, 5, NULL);
+  r.csv.missing = pni_check_optional_text(L, 5, "csv", "missing", NULL);
   if (lua_istable(L, 6)) {
     bool by_name = lua_rawgeti(L, 6, 1) == LUA_TSTRING;
     if (by_name)
@@ -311,7 +306,7 @@ static int l_save_csv(lua_State *L) {
   lua_settop(L, 4);
   const char *path = check_path(L, "save_csv");
   const pn_tensor *t = tensor_to_save(L, "save_csv");
-  const char *delimiter = luaL_optstring(L, 3, ""), **names = NULL;
+  const char *delimiter = pni_check_optional_text(L, 3, "save_csv", "delimiter", ""), **names = NULL;
   int n = 0;
   if (strlen(delimiter) > 1) return pni_error(L, "save_csv: delimiter must be one character, got '%s'", delimiter);
   if (t->ndim != 1 && t->ndim != 2) return pni_error(L, "save_csv: tensor must have 1 or 2 axes, got %d", t->ndim);

@@ -12,6 +12,8 @@ enum { EDGE = 3, WHOLE = 1000, WIDTH = 32, LINE = 79 };
 
 /* How elements are written: decided by one look at all that will be shown. */
 typedef struct {
+  lua_State *L;
+  pni_watch watch;
   const pn_tensor *t;
   bool corners; /* leave out the middle of long axes */
   bool scientific;
@@ -41,11 +43,18 @@ static void write_element(const style *s, int64_t offset, char out[WIDTH]) {
   }
 }
 
+/* Corners of many axes are many elements, each of which takes a while. */
+static void go_on(style *s) {
+  enum { STEPS = 300 };
+  if (pni_watch_check(&s->watch, STEPS)) pni_raise(s->L, s->watch.c);
+}
+
 /* Calls visit for every element that is shown. */
 static void each(style *s, int axis, int64_t offset, void (*visit)(style *, int64_t)) {
   const pn_tensor *t = s->t;
   if (axis == t->ndim) {
     visit(s, offset);
+    go_on(s);
     return;
   }
   int64_t n = t->shape[axis];
@@ -78,13 +87,14 @@ static int64_t per_line(const style *s) {
   return room > 0 ? room : 1;
 }
 
-static void add_axis(luaL_Buffer *b, const style *s, int axis, int64_t offset) {
+static void add_axis(luaL_Buffer *b, style *s, int axis, int64_t offset) {
   const pn_tensor *t = s->t;
   if (axis == t->ndim) {
     char text[WIDTH];
     write_element(s, offset, text);
     for (int k = (int)strlen(text); k < s->width; k++) luaL_addchar(b, ' ');
     luaL_addstring(b, text);
+    go_on(s);
     return;
   }
   int64_t n = t->shape[axis];
@@ -109,7 +119,7 @@ static void add_axis(luaL_Buffer *b, const style *s, int axis, int64_t offset) {
 }
 
 void pni_push_text(lua_State *L, const pn_tensor *t) {
-  style s = {.t = t, .corners = t->numel > WHOLE};
+  style s = {.L = L, .watch = {.c = pni_lua_context(L)}, .t = t, .corners = t->numel > WHOLE};
   if (pni_is_float(t) && t->numel) each(&s, 0, t->offset, look_decimals);
   if (s.scientific) s.decimals = 4;
   if (t->numel && t->ndim) each(&s, 0, t->offset, look_width);

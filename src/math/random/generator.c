@@ -23,7 +23,7 @@ static pn_rng *generator(pn_context *c, pni_philox state) {
 pn_rng *pn_rng_new(pn_context *c, uint64_t seed) { return generator(c, pni_philox_seed(seed)); }
 
 pn_rng *pn_rng_split(pn_context *c, const pn_rng *rng, uint64_t index) {
-  if (!rng) return NULL;
+  if (!PNI_GIVEN(c, "rng_split", rng)) return NULL;
   return generator(c, pni_philox_split(&rng->state, index));
 }
 
@@ -35,11 +35,13 @@ void pn_rng_free(pn_rng *rng) {
 }
 
 void pn_rng_get_state(const pn_rng *rng, uint64_t state[2]) {
+  if (!rng || !state) return;
   state[0] = rng->state.key;
   state[1] = rng->state.position;
 }
 
 void pn_rng_set_state(pn_rng *rng, const uint64_t state[2]) {
+  if (!rng || !state) return;
   rng->state.key = state[0];
   rng->state.position = state[1];
 }

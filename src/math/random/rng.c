@@ -116,9 +116,8 @@ void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t en
   }
 }
 
-void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out) {
-  for (int64_t i = 0; i < n; i++) out[i] = i;
-  for (int64_t i = n - 1; i > 0; i--) {
+void pni_permute(uint64_t key, uint64_t position, int64_t begin, int64_t end, int64_t *out) {
+  for (int64_t i = end - 1; i >= begin; i--) {
     int64_t j = (int64_t)bounded(key, position + (uint64_t)i, (uint64_t)i + 1);
     int64_t kept = out[i];
     out[i] = out[j];

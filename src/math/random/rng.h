@@ -65,8 +65,13 @@ void pni_fill_exponential_f64(uint64_t key, uint64_t position, uint64_t begin, u
 /* Uniform integers low <= value < high, exactly (Lemire 2019). high <= low is read as the one value low. */
 void pni_fill_int64(uint64_t key, uint64_t position, uint64_t begin, uint64_t end, int64_t low, int64_t high,
                     int64_t *out);
-/* A uniform permutation of 0..n-1 (Fisher-Yates), n positions. */
-void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out);
+/* The steps end - 1 .. begin >= 1 of Fisher and Yates' shuffle of out. */
+void pni_permute(uint64_t key, uint64_t position, int64_t begin, int64_t end, int64_t *out);
+/* A uniform permutation of 0..n-1, n positions. */
+static inline void pni_permutation(uint64_t key, uint64_t position, int64_t n, int64_t *out) {
+  for (int64_t i = 0; i < n; i++) out[i] = i;
+  pni_permute(key, position, 1, n, out);
+}
 
 /* Scalar rejection samplers. A parameter outside its domain gives NaN. */
 

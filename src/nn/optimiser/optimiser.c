@@ -4,7 +4,7 @@
 */
 #include <stdio.h>
 #include <string.h>
-#include "optimiser.h"
+#include "update.h"
 
 static const pni_optimiser *const rows[] = {
 #define X(name) &pni_optimiser_##name,
@@ -74,11 +74,10 @@ static pn_tensor *zeros_like(pn_context *c, const pn_tensor *p) {
 }
 
 static pn_status fill(pn_context *c, pn_optim *o, pn_tensor *const *params, const char *const *names) {
-  size_t n = (size_t)o->n;
-  o->param = pni_calloc(c, n * sizeof *o->param);
-  o->slot = pni_calloc(c, n * (size_t)o->nslots * sizeof *o->slot);
-  o->step = pni_calloc(c, n * sizeof *o->step);
-  o->name = pni_calloc(c, n * sizeof *o->name);
+  o->param = pni_calloc_array(c, o->n, sizeof *o->param);
+  o->slot = pni_calloc_array(c, pni_times(o->n, o->nslots), sizeof *o->slot);
+  o->step = pni_calloc_array(c, o->n, sizeof *o->step);
+  o->name = pni_calloc_array(c, o->n, sizeof *o->name);
   for (int i = 0; i < o->n && !pni_failed(c); i++) {
     o->param[i] = pn_tensor_ref(params[i]);
     for (int k = 0; k < o->nslots; k++) o->slot[i * o->nslots + k] = zeros_like(c, params[i]);
@@ -91,10 +90,10 @@ static pn_status fill(pn_context *c, pn_optim *o, pn_tensor *const *params, cons
 
 pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor *const *params, const char *const *names,
                        const pn_option *options) {
-  if (pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "optim_new", type) || !PNI_LISTED(c, "optim_new", n, params)) return NULL;
   const pni_optimiser *row = pni_optimiser_find(type);
   if (!row) {
-    pni_fail(c, PN_MISSING, "optim: there is no optimiser '%s'", type ? type : "NULL");
+    pni_fail(c, PN_MISSING, "optim: there is no optimiser '%s'", type);
     return NULL;
   }
   double v[PNI_OPTIONS];
@@ -116,11 +115,12 @@ pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor *const 
 /* ---- options ---- */
 
 pn_status pn_optim_set(pn_context *c, pn_optim *o, const char *option, double value) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "optim_set", o, option)) return c->status;
   return pni_option_set(c, o->type->name, o->type->options, &(pn_option){option, value, NULL}, o->option);
 }
 
 pn_status pn_optim_get(pn_context *c, const pn_optim *o, const char *option, double *value) {
+  if (!PNI_GIVEN(c, "optim_get", o, option, value)) return c->status;
   int i = pni_option_find(o->type->options, option);
   if (i < 0) return pni_fail(c, PN_DOMAIN, "%s: unknown option '%s'", o->type->name, option);
   *value = o->option[i];
@@ -130,13 +130,13 @@ pn_status pn_optim_get(pn_context *c, const pn_optim *o, const char *option, dou
 /* Room for options of single parameters: none has any yet. */
 static pn_status make_own(pn_context *c, pn_optim *o) {
   if (o->own) return PN_OK;
-  o->own = pni_alloc_array(c, (int64_t)o->n * PNI_OWN, sizeof *o->own);
+  o->own = pni_alloc_array(c, pni_times(o->n, PNI_OWN), sizeof *o->own);
   for (int i = 0; o->own && i < o->n * PNI_OWN; i++) o->own[i] = i % PNI_OWN == PNI_OPTIONS ? 1 : NAN;
   return c->status;
 }
 
 pn_status pn_optim_set_own(pn_context *c, pn_optim *o, int i, const char *option, double value) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "optim_set_own", o, option)) return c->status;
   const pni_option *list = o->type->options;
   bool factor = option && strcmp(option, "lr_scale") == 0;
   if (i < 0 || i >= o->n)
@@ -155,10 +155,11 @@ pn_status pn_optim_set_own(pn_context *c, pn_optim *o, int i, const char *option
 
 /* ---- state: entry 0 counts the updates, entry 1 + i * nslots + k is slot k of parameter i ---- */
 
-int pn_optim_num_states(const pn_optim *o) { return 1 + o->n * o->nslots; }
+int pn_optim_num_states(const pn_optim *o) { return o ? 1 + o->n * o->nslots : 0; }
 
 const char *pn_optim_state_name(const pn_optim *o, int index, char *buf, size_t size) {
-  int i = (index - 1) / o->nslots, k = (index - 1) % o->nslots;
+  if (!o || !buf || index < 0 || index >= pn_optim_num_states(o)) return NULL;
+  int i = index ? (index - 1) / o->nslots : 0, k = index ? (index - 1) % o->nslots : 0; /* with index there are slots */
   if (index == 0)
     snprintf(buf, size, "step");
   else if (o->name[i])
@@ -176,32 +177,72 @@ static bool valid_index(pn_context *c, const pn_optim *o, int index) {
 }
 
 pn_tensor *pn_optim_state(pn_context *c, const pn_optim *o, int index) {
-  if (pni_failed(c) || !valid_index(c, o, index)) return NULL;
+  if (!PNI_GIVEN(c, "optim_state", o) || !valid_index(c, o, index)) return NULL;
   if (index == 0) return pn_from_data(c, PN_INT64, 1, (int64_t[]){o->n}, o->step);
   const pn_tensor *t = o->slot[index - 1];
   return pn_from_data(c, (pn_dtype)t->dtype, t->ndim, t->shape, pni_data(t));
 }
 
-pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value) {
-  if (pni_failed(c) || !valid_index(c, o, index)) return c->status;
-  if (!value) return pni_fail(c, PN_STATE, "%s: state must be a tensor, got NULL", o->type->name);
+/* What the numbers of a state tensor must be, or NULL if they are. A sum of squares may have overflown to infinity. */
+static const char *wrong_numbers(const pn_optim *o, int index, const pn_tensor *t) {
+  enum { MOST_STEPS_LOG2 = 53 };
+  const char *data = pni_data(t);
+  if (index == 0) {
+    const int64_t *step = (const int64_t *)data;
+    for (int64_t i = 0; i < t->numel; i++)
+      if (step[i] < 0 || step[i] > (int64_t)1 << MOST_STEPS_LOG2) return "be numbers of steps, from 0 to 2^53";
+    return NULL;
+  }
+  bool single = t->dtype == PN_FLOAT32;
+  if (!(o->type->squares >> (index - 1) % o->nslots & 1))
+    return (single ? pni_finite_f32 : pni_finite_f64)(data, t->numel) ? NULL : "be finite";
+  for (int64_t i = 0; i < t->numel; i++)
+    if (!((single ? (double)((const float *)data)[i] : ((const double *)data)[i]) >= 0))
+      return "be sums of squares, 0 or more";
+  return NULL;
+}
+
+/* The state tensor as it will be copied. New; NULL if it is none. */
+static pn_tensor *checked_state(pn_context *c, const pn_optim *o, int index, pn_tensor *value) {
   pn_tensor steps = {.dtype = PN_INT64, .ndim = 1, .shape = {o->n}};
   const pn_tensor *t = index ? o->slot[index - 1] : &steps;
   char name[128], a[160], b[160];
   pn_optim_state_name(o, index, name, sizeof name);
-  if (value->dtype != t->dtype)
-    return pni_fail(c, PN_DTYPE, "%s: '%s' must be %s, got %s", o->type->name, name, pn_dtype_name((pn_dtype)t->dtype),
-                    pn_dtype_name((pn_dtype)value->dtype));
-  if (value->ndim != t->ndim || memcmp(value->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0)
-    return pni_fail(c, PN_SHAPE, "%s: '%s' must have shape %s, got %s", o->type->name, name,
-                    pni_shape_text(t->ndim, t->shape, a), pni_shape_text(value->ndim, value->shape, b));
+  if (value->dtype != t->dtype) {
+    pni_fail(c, PN_DTYPE, "%s: '%s' must be %s, got %s", o->type->name, name, pn_dtype_name((pn_dtype)t->dtype),
+             pn_dtype_name((pn_dtype)value->dtype));
+    return NULL;
+  }
+  if (value->ndim != t->ndim || memcmp(value->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0) {
+    pni_fail(c, PN_SHAPE, "%s: '%s' must have shape %s, got %s", o->type->name, name,
+             pni_shape_text(t->ndim, t->shape, a), pni_shape_text(value->ndim, value->shape, b));
+    return NULL;
+  }
   pn_tensor *d = pni_contiguous(c, value);
+  const char *wrong = d ? wrong_numbers(o, index, d) : NULL;
+  if (!wrong) return d;
+  pni_fail(c, PN_DOMAIN, "%s: '%s' must %s", o->type->name, name, wrong);
+  pn_tensor_unref(d);
+  return NULL;
+}
+
+pn_status pn_optim_set_state(pn_context *c, pn_optim *o, int index, pn_tensor *value) {
+  if (!PNI_GIVEN(c, "optim_set_state", o) || !valid_index(c, o, index)) return c->status;
+  if (!value) return pni_fail(c, PN_STATE, "%s: state must be a tensor, got NULL", o->type->name);
+  pn_tensor *d = checked_state(c, o, index, value);
   if (!d) return c->status;
-  if (d->numel) memcpy(index ? pni_data(t) : (void *)o->step, pni_data(d), (size_t)d->numel * pni_itemsize(d));
+  if (d->numel)
+    memcpy(index ? pni_data(o->slot[index - 1]) : (void *)o->step, pni_data(d), (size_t)d->numel * pni_itemsize(d));
   pn_tensor_unref(d);
   return PN_OK;
 }
 
-int pn_optim_num_params(const pn_optim *o) { return o->n; }
-pn_tensor *pn_optim_param(const pn_optim *o, int i) { return i >= 0 && i < o->n ? o->param[i] : NULL; }
-const char *pn_optim_type(const pn_optim *o) { return o->type->name; }
+pn_status pni_optim_check_state(pn_context *c, const pn_optim *o, int index, pn_tensor *value) {
+  if (pni_failed(c) || !valid_index(c, o, index)) return c->status;
+  pn_tensor_unref(checked_state(c, o, index, value));
+  return c->status;
+}
+
+int pn_optim_num_params(const pn_optim *o) { return o ? o->n : 0; }
+pn_tensor *pn_optim_param(const pn_optim *o, int i) { return o && i >= 0 && i < o->n ? o->param[i] : NULL; }
+const char *pn_optim_type(const pn_optim *o) { return o ? o->type->name : NULL; }

@@ -29,6 +29,7 @@ typedef struct pni_optimiser {
   const char *source; /* of the formula */
   const pni_option *options;
   const char *slot[PNI_SLOTS]; /* names of the arrays per parameter, NULL-terminated */
+  unsigned squares;            /* bit k: slot k sums squares, so nothing in it is below 0 */
   bool noisy;                  /* each update takes standard normal numbers of the context's generator */
   /* Scalars of the update number `step` (from 1) of a parameter. */
   void (*scalars)(const double *option, int64_t step, double *k);
@@ -63,5 +64,8 @@ struct pn_optim {
   int64_t *step;     /* n: updates that the parameter has had */
   char **name;       /* n, NULL where it has none */
 };
+
+/* Would pn_optim_set_state take the tensor? Its status. */
+pn_status pni_optim_check_state(pn_context *c, const pn_optim *o, int index, pn_tensor *value);
 
 #endif

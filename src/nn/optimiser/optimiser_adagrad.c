@@ -26,5 +26,6 @@ const pni_optimiser pni_optimiser_adagrad = {.name = "adagrad",
                                              .source = "Duchi, Hazan & Singer 2011",
                                              .options = options,
                                              .slot = {"sum"},
+                                             .squares = 1 << 0,
                                              .scalars = scalars,
                                              .update = {pni_update_adagrad_f64, pni_update_adagrad_f32}};

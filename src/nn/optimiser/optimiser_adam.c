@@ -45,6 +45,7 @@ const pni_optimiser pni_optimiser_amsgrad = {.name = "amsgrad",
                                              .source = "Reddi, Kale & Kumar 2018",
                                              .options = adam_options,
                                              .slot = {"m", "v", "v_max"},
+                                             .squares = 1 << 1 | 1 << 2,
                                              .scalars = scalars,
                                              .update = {pni_update_amsgrad_f64, pni_update_amsgrad_f32}};
 
@@ -53,6 +54,7 @@ const pni_optimiser pni_optimiser_adam = {.name = "adam",
                                           .source = "Kingma & Ba 2015; Loshchilov & Hutter 2019",
                                           .options = adam_options,
                                           .slot = {"m", "v"},
+                                          .squares = 1 << 1,
                                           .scalars = scalars,
                                           .update = {pni_update_adam_f64, pni_update_adam_f32}};
 
@@ -61,5 +63,6 @@ const pni_optimiser pni_optimiser_adamw = {.name = "adamw",
                                            .source = "Loshchilov & Hutter 2019",
                                            .options = adamw_options,
                                            .slot = {"m", "v"},
+                                           .squares = 1 << 1,
                                            .scalars = scalars,
                                            .update = {pni_update_adam_f64, pni_update_adam_f32}};

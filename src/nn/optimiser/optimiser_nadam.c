@@ -36,5 +36,6 @@ const pni_optimiser pni_optimiser_nadam = {.name = "nadam",
                                            .source = "Dozat 2016, constant momentum",
                                            .options = options,
                                            .slot = {"m", "v"},
+                                           .squares = 1 << 1,
                                            .scalars = scalars,
                                            .update = {pni_update_nadam_f64, pni_update_nadam_f32}};

@@ -32,5 +32,6 @@ const pni_optimiser pni_optimiser_rmsprop = {.name = "rmsprop",
                                              .source = "Tieleman & Hinton 2012",
                                              .options = options,
                                              .slot = {"v", "mean", "momentum"},
+                                             .squares = 1 << 0,
                                              .scalars = scalars,
                                              .update = {pni_update_rmsprop_f64, pni_update_rmsprop_f32}};

@@ -69,6 +69,7 @@ const pni_optimiser pni_optimiser_psgld = {.name = "psgld",
                                            .source = "Li, Chen, Carlson & Carin 2016",
                                            .options = psgld_options,
                                            .slot = {"v"},
+                                           .squares = 1 << 0,
                                            .noisy = true,
                                            .scalars = psgld_scalars,
                                            .update = {pni_update_psgld_f64, pni_update_psgld_f32}};

@@ -233,7 +233,7 @@ static void update_all(pn_context *c, pn_optim *o, pn_tensor *const *g, pn_tenso
 
 /* grads[i] may be NULL: that parameter rests. `loss` (may be NULL) serves the message. */
 static pn_status apply(pn_context *c, pn_optim *o, pn_tensor *const *grads, pn_tensor *loss) {
-  pn_tensor **g = pni_calloc(c, 2 * (size_t)o->n * sizeof *g), **noise = g ? g + o->n : NULL;
+  pn_tensor **g = pni_calloc_array(c, pni_times(2, o->n), sizeof *g), **noise = g ? g + o->n : NULL;
   int used = 0, bad = -1;
   double scale = 1;
   for (int i = 0; g && i < o->n && !pni_failed(c); i++) {

@@ -47,13 +47,14 @@ static pn_status eval_scan(C *c, const pni_call *call, T *out) {
 /* ---- the adjoint: [dgi, dgh, dh0] as one row of numbers from GI .. H0, h and its gradient ---- */
 
 static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  if (pni_require_result(c, call, &pni_nn_op_gru_scan, INPUTS, NULL)) return c->status;
   const T *gi = call->in[GI], *h0 = call->in[H0];
   *out = (pni_spec){.dtype = gi->dtype, .ndim = 1, .shape = {2 * gi->numel + h0->numel}};
   return PN_OK;
 }
 
 static pn_status run_adjoint(C *c, T *const *in, T *out) {
+  if (in[G]->numel == 0) return pni_recurrent_nothing(out); /* of no steps */
   pni_recurrence j = sizes(in[GI], in[W]);
   int64_t n = in[GI]->numel, each = n / j.steps, size = (int64_t)pni_itemsize(out);
   T *turned = pni_recurrent_turned(c, in[W]);

@@ -15,6 +15,7 @@
 
 /* All arrays are contiguous and of one float type. G = gates H. */
 typedef struct pni_recurrence {
+  pn_context *context; /* asked between two steps */
   int64_t steps, batch, hidden;
   const void *gi;      /* [T, B, G] */
   const void *w;       /* forward: the weight turned, [H, G]; adjoint: [G, H] */
@@ -31,7 +32,9 @@ typedef struct pni_recurrence {
 
 enum { PNI_GRU_GATES = 3, PNI_LSTM_GATES = 4 };
 
-static inline int64_t pni_recurrent_room(int64_t batch, int64_t hidden) { return batch * hidden * 12; }
+static inline int64_t pni_recurrent_room(int64_t batch, int64_t hidden) {
+  return pni_times(pni_times(batch, hidden), 12);
+}
 
 typedef struct pni_recurrent_kernels {
   pni_shard gru, gru_adjoint, lstm, lstm_adjoint; /* data: pni_recurrence; items: rows of the batch */

@@ -1,4 +1,5 @@
 /* recurrent_op.c: see recurrent_op.h. */
+#include <string.h>
 #include "recurrent_op.h"
 
 pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *where, int gates, int states) {
@@ -17,6 +18,11 @@ pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *w
       return pni_fail(c, PN_SHAPE, "%s: initial state must have shape [%lld, %lld], got %s", where,
                       (long long)gi->shape[1], (long long)hidden, pni_shape_text(h->ndim, h->shape, s));
   }
+  return PN_OK;
+}
+
+pn_status pni_recurrent_nothing(pn_tensor *out) {
+  memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));
   return PN_OK;
 }
 
@@ -121,11 +127,13 @@ pn_status pni_recurrent_fill(pn_context *c, const pn_tensor *h, int64_t n, const
 
 pn_status pni_recurrent_run(pn_context *c, pni_recurrence *j, int gates, int dtype, pni_shard body) {
   enum { WORK = 4000000, ROWS = 16 };
-  size_t bytes = (size_t)pni_recurrent_room(j->batch, j->hidden) * pn_dtype_size((pn_dtype)dtype);
-  int64_t each = j->steps * gates * j->hidden * j->hidden + 1, grain = WORK / each;
+  int64_t room = pni_recurrent_room(j->batch, j->hidden), weights = pni_times(gates, pni_times(j->hidden, j->hidden));
+  int64_t grain = WORK / pni_plus(pni_times(j->steps, weights), 1);
+  size_t size = pn_dtype_size((pn_dtype)dtype);
   if (j->batch == 0) return PN_OK;
-  if (!(j->room = pni_alloc(c, bytes))) return c->status;
+  j->context = c;
+  if (!(j->room = pni_alloc_array(c, room, size))) return c->status;
   pn_status status = pni_parallel(c, j->batch, grain < ROWS ? ROWS : grain, body, j);
-  pni_free(c, j->room, bytes);
+  pni_free(c, j->room, (size_t)room * size);
   return status;
 }

@@ -19,6 +19,8 @@ const pni_recurrent_kernels *pni_recurrent_kernels_of(const pn_tensor *t);
 
 /* PN_OK if in[0] is [T, B, gates H], in[1] [gates H, H] and in[k] for k >= `states` [B, H], all of one float type. */
 pn_status pni_recurrent_check(pn_context *c, const pni_call *call, const char *where, int gates, int states);
+/* Gradients where there is no step: zeros. */
+pn_status pni_recurrent_nothing(pn_tensor *out);
 /* Runs f on contiguous copies of the operands (or on themselves) unless the result is empty. */
 pn_status pni_recurrent_on_contiguous(pn_context *c, const pni_call *call, pn_tensor *out,
                                       pn_status (*f)(pn_context *, pn_tensor *const *, pn_tensor *));

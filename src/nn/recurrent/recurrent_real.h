@@ -47,11 +47,12 @@ static void gru_compute(gru_gates g, int64_t rows, int64_t hidden, const REAL *r
 
 static void gru(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
+  pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden;
   REAL *gh = (REAL *)j->room + begin * hidden * 12;
   gru_gates g = gru_room(gh + rows * width, rows, hidden);
   const REAL *h = at(j, j->h0, 0, begin, hidden);
-  for (int64_t t = 0; t < j->steps; t++) {
+  for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *restrict out = at(j, j->h, t, begin, hidden);
     for (int64_t i = 0; i < rows; i++) memcpy(gh + i * width, j->b, (size_t)width * sizeof *gh);
     multiply(rows, width, hidden, h, j->w, true, gh);
@@ -87,11 +88,12 @@ static void gru_back(gru_gates g, int64_t rows, int64_t hidden, const REAL *rest
 
 static void gru_adjoint(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
+  pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 3 * hidden, size = rows * hidden;
   gru_gates g = gru_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
   REAL *restrict carry = at(j, j->dh0, 0, begin, hidden);
   memset(carry, 0, (size_t)size * sizeof *carry);
-  for (int64_t t = j->steps - 1; t >= 0; t--) {
+  for (int64_t t = j->steps - 1; t >= 0 && !pni_watch_leaves(&watch, rows * hidden * hidden); t--) {
     const REAL *h = t ? at(j, j->h, t - 1, begin, hidden) : at(j, j->h0, 0, begin, hidden);
     const REAL *restrict d = at(j, j->dh_in, t, begin, hidden);
     REAL *dgh = at(j, j->dgh, t, begin, width);
@@ -133,11 +135,12 @@ static void lstm_compute(lstm_gates l, int64_t rows, int64_t hidden, const REAL 
 
 static void lstm(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
+  pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 4 * hidden;
   lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
   const REAL *h = at(j, j->h0, 0, begin, hidden), *c = at(j, j->c0, 0, begin, hidden);
   REAL *gate = l.e; /* the rest of the room, 4 H per row; what it held is copied before e is written */
-  for (int64_t t = 0; t < j->steps; t++) {
+  for (int64_t t = 0; t < j->steps && !pni_watch_leaves(&watch, rows * hidden * hidden); t++) {
     REAL *restrict out = at(j, j->h, t, begin, hidden), *restrict cell = at(j, j->c, t, begin, hidden);
     lstm_step(j, t, begin, &l);
     memcpy(gate, at(j, j->gi, t, begin, width), (size_t)(rows * width) * sizeof *gate);
@@ -179,12 +182,13 @@ static void lstm_back(lstm_gates l, int64_t rows, int64_t hidden, const REAL *re
 
 static void lstm_adjoint(void *data, int64_t begin, int64_t end) {
   const pni_recurrence *j = data;
+  pni_watch watch = {.c = j->context};
   int64_t hidden = j->hidden, rows = end - begin, width = 4 * hidden, size = rows * hidden;
   lstm_gates l = lstm_room((REAL *)j->room + begin * hidden * 12, rows, hidden);
   REAL *restrict dh = at(j, j->dh0, 0, begin, hidden), *restrict dc = at(j, j->dc0, 0, begin, hidden);
   memset(dh, 0, (size_t)size * sizeof *dh);
   memset(dc, 0, (size_t)size * sizeof *dc);
-  for (int64_t t = j->steps - 1; t >= 0; t--) {
+  for (int64_t t = j->steps - 1; t >= 0 && !pni_watch_leaves(&watch, rows * hidden * hidden); t--) {
     const REAL *before = t ? at(j, j->c, t - 1, begin, hidden) : at(j, j->c0, 0, begin, hidden);
     const REAL *restrict gh = at(j, j->dh_in, t, begin, hidden), *restrict gc = at(j, j->dc_in, t, begin, hidden);
     REAL *restrict da = at(j, j->dgi, t, begin, width);

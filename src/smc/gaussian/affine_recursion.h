@@ -5,8 +5,7 @@
 #ifndef PN_SMC_GAUSSIAN_AFFINE_RECURSION_H
 #define PN_SMC_GAUSSIAN_AFFINE_RECURSION_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "../../base/clock.h"
 
 enum { PNI_AFFINE_BLOCK = 8 };
 
@@ -20,8 +19,9 @@ typedef struct pni_affine {
   void *out;
 } pni_affine;
 
-/* Series first ... first + count - 1, count <= PNI_AFFINE_BLOCK; scratch of 2 n PNI_AFFINE_BLOCK elements. */
-void pni_affine_f64(const pni_affine *s, int64_t first, int count, void *scratch);
-void pni_affine_f32(const pni_affine *s, int64_t first, int count, void *scratch);
+/* Series first ... first + count - 1, count <= PNI_AFFINE_BLOCK; scratch of 2 n PNI_AFFINE_BLOCK elements. Steps are left when
+ * the watch says so. */
+void pni_affine_f64(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch);
+void pni_affine_f32(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch);
 
 #endif

@@ -32,13 +32,13 @@ static void NAME(step_apart)(const REAL *restrict m, int64_t series, int count, 
     }
 }
 
-void NAME(pni_affine)(const pni_affine *s, int64_t first, int count, void *scratch) {
+void NAME(pni_affine)(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch) {
   VEC *x = scratch, *next = x + s->n;
   int n = s->n;
   for (int i = 0; i < 2 * n; i++) x[i] = (VEC){0};
   for (int i = 0; i < n; i++)
     for (int b = 0; b < count; b++) x[i][b] = ((const REAL *)s->x)[(first + b) * n + i];
-  for (int64_t step = 0; step < s->steps; step++) {
+  for (int64_t step = 0; step < s->steps && !pni_watch_leaves(w, (int64_t)n * n * count + n); step++) {
     int64_t t = s->reverse ? s->steps - 1 - step : step;
     const REAL *c = (const REAL *)s->c + (t * s->count + first) * n, *m = (const REAL *)s->m + t * s->m_step;
     REAL *out = (REAL *)s->out + (t * s->count + first) * n;

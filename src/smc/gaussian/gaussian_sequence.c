@@ -369,7 +369,7 @@ static pn_status run_job(job *j) {
   }
   j->row_bytes = j->row * j->size;
   j->scratch_bytes = all + (j->row + j->nspare) * vector;
-  int64_t nsums = shards * j->nsums;
+  int64_t nsums = pni_times(shards, j->nsums);
   j->scratch = pni_alloc_array(j->c, shards, (size_t)j->scratch_bytes);
   j->sums = j->scratch ? pni_alloc_array(j->c, nsums, (size_t)j->size) : NULL;
   if (j->sums && pni_parallel(j->c, groups, j->grain, run, j) == PN_OK && is_adjoint(j)) add_shards(j, shards);

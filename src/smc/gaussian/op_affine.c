@@ -43,10 +43,11 @@ typedef struct {
 
 static void run(void *data, int64_t begin, int64_t end) {
   job *j = data;
+  pni_watch w = {.c = j->c};
   for (int64_t block = begin; block < end; block++) {
     int64_t first = block * PNI_AFFINE_BLOCK, left = j->s.count - first;
     int count = (int)(left < PNI_AFFINE_BLOCK ? left : PNI_AFFINE_BLOCK);
-    (j->single ? pni_affine_f32 : pni_affine_f64)(&j->s, first, count, j->scratch + block * j->bytes);
+    (j->single ? pni_affine_f32 : pni_affine_f64)(&j->s, &w, first, count, j->scratch + block * j->bytes);
   }
 }
 

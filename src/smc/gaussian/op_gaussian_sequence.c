@@ -93,7 +93,12 @@ static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
   pni_sequence q = sequence_of(call->attr);
   int64_t shape[PN_MAX_DIMS], total = 0;
   int ndim;
-  (void)c;
+  pni_spec rows;
+  if (pni_infer_as(c, call, &pni_gaussian_op_packed_kalman_sequence, call->nin - 2, call->in + 2, NULL, &rows) ||
+      pni_require_like(c, call, 1, &rows))
+    return c->status;
+  rows.ndim -= q.kind == PNI_SEQUENCE_FILTER && call->in[0]->ndim < rows.ndim;
+  if (pni_require_like(c, call, 0, &rows)) return c->status;
   for (int k = 0; k < call->nin - 2; k++)
     if (call->attr->i[WANTED] >> k & 1) total += piece(&q, call->in[1], k, call->in[k + 2], &ndim, shape);
   *out = (pni_spec){.dtype = call->in[1]->dtype, .ndim = 1, .shape = {total}};
@@ -102,7 +107,14 @@ static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
 
 static pn_status eval_adjoint(C *c, const pni_call *call, T *out) {
   pni_sequence q = sequence_of(call->attr);
-  return pni_sequence_adjoint(c, &q, (int)call->attr->i[WANTED], call->nin, call->in, out);
+  T *in[PNI_SEQUENCE_ADJOINT], *g = pni_contiguous(c, call->in[0]), *packed = g ? pni_contiguous(c, call->in[1]) : NULL;
+  memcpy(in, call->in, (size_t)call->nin * sizeof *in);
+  in[0] = g;
+  in[1] = packed;
+  if (packed) pni_sequence_adjoint(c, &q, (int)call->attr->i[WANTED], call->nin, in, out);
+  pn_tensor_unref(g);
+  pn_tensor_unref(packed);
+  return c->status;
 }
 
 static pn_status missing_gradient(C *c, const char *where) {
@@ -229,8 +241,9 @@ static T *vjp_packed(C *c, T *y, T *g, int k) {
 /* ---- densities alone: inputs packed rows, which carry no gradient, and operands ---- */
 
 static pn_status infer_density(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
-  *out = pni_spec_of(call->in[0]);
+  if (pni_infer_as(c, call, &pni_gaussian_op_packed_kalman_sequence, call->nin - 1, call->in + 1, NULL, out) ||
+      pni_require_like(c, call, 0, out))
+    return c->status;
   out->ndim--;
   return PN_OK;
 }
@@ -250,6 +263,7 @@ static pn_status eval_density(C *c, const pni_call *call, T *out) {
 
 static pn_status vjps_density(C *c, T *y, T *g, const bool *wanted, T **out) {
   T *in[PNI_SEQUENCE_INPUTS];
+  if (wanted[0]) return PN_OK; /* there is none */
   for (int k = 1; k < y->nin; k++) in[k - 1] = pni_in(y, k);
   return by_kernel(c, y->attr, g, pni_in(y, 0), y->nin - 1, in, wanted + 1, out + 1);
 }
@@ -313,14 +327,17 @@ static pn_status filter(C *c, int kind, const pn_kalman_system *s, T *y, T *obse
 }
 
 pn_status pn_kalman_filter(C *c, const pn_kalman_system *s, T *y, T *observed, pn_kalman *out) {
+  if (!PNI_GIVEN(c, "kalman_filter", s, out)) return c->status;
   return filter(c, PNI_SEQUENCE_FILTER, s, y, observed, out);
 }
 
 pn_status pn_kalman_root_filter(C *c, const pn_kalman_system *s, T *y, T *observed, pn_kalman *out) {
+  if (!PNI_GIVEN(c, "kalman_root_filter", s, out)) return c->status;
   return filter(c, PNI_SEQUENCE_ROOT, s, y, observed, out);
 }
 
 T *pn_kalman_log_prob(C *c, const pn_kalman_system *s, T *y, T *observed) {
+  if (!PNI_GIVEN(c, "kalman_log_prob", s)) return NULL;
   T *in[PNI_SEQUENCE_INPUTS + 1];
   int nin = filter_operands(c, "kalman_log_prob", s, y, observed, in + 1);
   if (!nin) return NULL;
@@ -333,6 +350,7 @@ T *pn_kalman_log_prob(C *c, const pn_kalman_system *s, T *y, T *observed) {
 
 pn_status pn_kalman_propagate(C *c, int64_t steps, int reverse, T *mean, T *cov, T *a, T *b, T *q, T **mean_out,
                               T **cov_out) {
+  if (!PNI_GIVEN(c, "kalman_propagate", mean_out, cov_out)) return c->status;
   T *in[] = {mean, cov, a, b, q};
   if (pni_failed(c)) return c->status;
   if (!b && cov && cov->ndim) in[3] = pn_zeros(c, (pn_dtype)cov->dtype, 1, &cov->shape[cov->ndim - 1]);

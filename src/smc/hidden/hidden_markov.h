@@ -20,8 +20,8 @@
 typedef struct pni_markov {
   const pn_tensor *initial, *transition, *emission;
   int64_t steps, batch, states;
-  const pn_context *context; /* asked whether time is over */
-  bool backward;             /* last step first, transitions turned round */
+  pn_context *context; /* asked whether time is over */
+  bool backward;       /* last step first, transitions turned round */
 } pni_markov;
 
 /* Places in a row of the packed result, [T, B, 2 K + 1]: log p(z_t | before), log p(z_t | up to t), log p(y_t | before). */
@@ -50,7 +50,7 @@ pn_status pni_markov_check_transition(pn_context *c, const char *where, const pn
 /* The shapes of initial, transition and emission belong together. */
 pn_status pni_markov_check(pn_context *c, const char *where, const pni_call *call);
 /* Operands in[0] .. in[2] of a call as they are; no references. */
-pni_markov pni_markov_of(const pn_context *c, pn_tensor *const *in, bool backward);
+pni_markov pni_markov_of(pn_context *c, pn_tensor *const *in, bool backward);
 
 /* Fills the packed result. */
 pn_status pni_markov_filter(pn_context *c, const pni_markov *m, pn_tensor *packed);

@@ -13,9 +13,9 @@ int64_t pni_markov_room_size(const pni_markov *m) {
   return 2 * m->states * m->states * matrices(m) + 6 * m->states * lanes_of(m);
 }
 
-void pni_markov_room_init(pni_markov_room *r, const pni_markov *m, double *memory) {
+void pni_markov_room_init(pni_markov_room *r, const pni_markov *m, pni_watch *watch, double *memory) {
   int64_t matrix = m->states * m->states * matrices(m), row = m->states * lanes_of(m);
-  *r = (pni_markov_room){.m = m, .loaded = -1};
+  *r = (pni_markov_room){.m = m, .watch = watch, .loaded = -1};
   r->log_weight = memory;
   r->weight = memory + matrix;
   r->before = r->weight + matrix;
@@ -45,7 +45,7 @@ static void read_matrix(pni_markov_room *r, int64_t row, int64_t lane) {
   const pni_markov *m = r->m;
   int64_t n = m->states, at = pni_markov_matrix(m, row, r->first + lane);
   double top = -INFINITY;
-  for (int64_t j = 0; j < n; j++)
+  for (int64_t j = 0; j < n && !pni_watch_leaves(r->watch, 4 * n); j++)
     for (int64_t k = 0; k < n; k++) {
       double v = pni_markov_get(m->transition, at + (m->backward ? k * n + j : j * n + k));
       r->log_weight[(j * n + k) * r->apart + lane] = v;
@@ -55,14 +55,18 @@ static void read_matrix(pni_markov_room *r, int64_t row, int64_t lane) {
 }
 
 void pni_markov_load(pni_markov_room *r, int64_t s) {
-  int64_t row = pni_markov_row(r->m, s), n = r->m->states * r->m->states;
+  int64_t row = pni_markov_row(r->m, s), n = r->m->states;
   if (row == r->loaded) return;
   r->loaded = row;
   for (int64_t lane = 0; lane < r->apart; lane++) read_matrix(r, row, lane);
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t lane = 0; lane < r->apart; lane++)
-      r->weight[i * r->apart + lane] = r->log_weight[i * r->apart + lane] - r->top[lane];
-  pni_vector_f64(PNI_VECTOR_exp, r->weight, 1, r->weight, n * r->apart);
+  for (int64_t j = 0; j < n && !pni_watch_leaves(r->watch, 4 * n * r->apart); j++) {
+    double *to = r->weight + j * n * r->apart;
+    const double *from = r->log_weight + j * n * r->apart;
+    for (int64_t k = 0; k < n; k++)
+      for (int64_t lane = 0; lane < r->apart; lane++)
+        to[k * r->apart + lane] = from[k * r->apart + lane] - r->top[lane];
+    pni_vector_f64(PNI_VECTOR_exp, to, 1, to, n * r->apart);
+  }
 }
 
 /* sum += a * x, or a[i] * x[i] */
@@ -76,7 +80,7 @@ static void add_product(double *restrict sum, const double *restrict a, const do
 void pni_markov_sums(pni_markov_room *r) {
   int64_t n = r->m->states, lanes = r->lanes;
   memset(r->sum, 0, (size_t)(n * lanes) * sizeof *r->sum);
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < n && !pni_watch_leaves(r->watch, n * lanes); j++) {
     const double *p = r->before + j * lanes, *w = r->weight + j * n * r->apart;
     if (lanes == 1)
       add_scaled(r->sum, p[0], w, n);
@@ -90,6 +94,7 @@ void pni_markov_sums(pni_markov_room *r) {
 double pni_markov_log_sum(const pni_markov_room *r, int64_t k, int64_t lane) {
   int64_t n = r->m->states, own = r->apart == 1 ? 0 : lane;
   double top = -INFINITY, sum = 0;
+  if (pni_watch_leaves(r->watch, 16 * n)) return 0;
   for (int64_t j = 0; j < n; j++)
     top = fmax(top, r->log_before[j * r->lanes + lane] + r->log_weight[(j * n + k) * r->apart + own]);
   if (top == -INFINITY) top = 0;

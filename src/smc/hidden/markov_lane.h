@@ -15,6 +15,7 @@ enum { PNI_MARKOV_LANES = 16, PNI_MARKOV_GROUPS = 8 };
 /* One group's room. */
 typedef struct pni_markov_room {
   const pni_markov *m;
+  pni_watch *watch;
   int64_t first, lanes; /* of the block at hand */
   int64_t apart;        /* matrices in `weight`: 1 if all lanes share one, else lanes */
   int64_t loaded;       /* row of the transition that is in `weight`, or -1 */
@@ -28,7 +29,7 @@ typedef struct pni_markov_room {
 
 /* Doubles that a room takes. */
 int64_t pni_markov_room_size(const pni_markov *m);
-void pni_markov_room_init(pni_markov_room *r, const pni_markov *m, double *memory);
+void pni_markov_room_init(pni_markov_room *r, const pni_markov *m, pni_watch *watch, double *memory);
 /* Goes to the block of sequences with this number. */
 void pni_markov_room_enter(pni_markov_room *r, int64_t block);
 int64_t pni_markov_blocks(const pni_markov *m);

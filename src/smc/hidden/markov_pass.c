@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "../../math/vector/vector.h"
+#include "../../base/span.h"
 #include "markov_lane.h"
 
 typedef struct {
@@ -71,7 +72,7 @@ static void filter_block(const pass *p, pni_markov_room *r) {
   const pni_markov *m = r->m;
   int64_t n = m->states, lanes = r->lanes, width = pni_markov_width(m);
   double *predicted = r->row[0], *u = r->row[1], increment[PNI_MARKOV_LANES];
-  for (int64_t s = 0; s < m->steps && !pni_is_over(m->context); s++) {
+  for (int64_t s = 0; s < m->steps && !pni_leaves(m->context); s++) {
     int64_t at = pni_markov_time(m, s) * m->batch + r->first;
     predict(r, s, predicted);
     for (int64_t l = 0; l < lanes; l++)
@@ -130,6 +131,7 @@ static void recall(const pass *p, pni_markov_room *r, int64_t s) {
 static void through_logarithms(const pni_markov_room *r, int64_t k, int64_t l, double v, double *future, double *d) {
   int64_t n = r->m->states, lanes = r->lanes, own = r->apart == 1 ? 0 : l;
   double sum = pni_markov_log_sum(r, k, l);
+  if (pni_watch_leaves(r->watch, 16 * n)) return;
   for (int64_t j = 0; j < n; j++) {
     double w = r->log_before[j * lanes + l] + r->log_weight[(j * n + k) * r->apart + own];
     w = w == -INFINITY ? 0 : exp(w - sum) * v;
@@ -143,7 +145,7 @@ static void through_transition(pni_markov_room *r, const double *v, double *rati
   int64_t n = r->m->states, lanes = r->lanes;
   pni_markov_sums(r);
   for (int64_t i = 0; i < n * lanes; i++) ratio[i] = r->sum[i] >= PNI_MARKOV_FLOOR ? v[i] / r->sum[i] : 0;
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < n && !pni_watch_leaves(r->watch, 2 * n * lanes); j++) {
     double total[PNI_MARKOV_LANES] = {0};
     const double *before = r->before + j * lanes;
     for (int64_t k = 0; k < n; k++) {
@@ -179,7 +181,7 @@ static void settle(const pass *p, const pni_markov_room *r, int64_t row, double 
   int64_t n = m->states;
   for (int64_t l = 0; l < r->apart; l++) {
     int64_t at = transition_place(m) + pni_markov_matrix(m, row, r->first + l);
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = 0; j < n && !pni_watch_leaves(r->watch, 4 * n); j++)
       for (int64_t k = 0; k < n; k++) {
         int64_t i = at + (m->backward ? k * n + j : j * n + k);
         pni_markov_put(p->out, i, d[(j * n + k) * r->apart + l]);
@@ -197,7 +199,7 @@ static void adjoint_block(const pass *p, pni_markov_room *r, double *shared, dou
   bool apart = m->transition->shape[1] > 1, varying = m->transition->shape[0] > 1;
   memset(future, 0, (size_t)(n * lanes) * sizeof *future);
   memset(d, 0, apart ? (size_t)(n * n * lanes) * sizeof *d : 0);
-  for (int64_t s = m->steps - 1; s >= 0 && !pni_is_over(m->context); s--) {
+  for (int64_t s = m->steps - 1; s >= 0 && !pni_leaves(m->context); s--) {
     slopes(p, r, s, future, v);
     if (s == 0) break;
     recall(p, r, s);
@@ -217,18 +219,20 @@ static void adjoint_block(const pass *p, pni_markov_room *r, double *shared, dou
 }
 
 /* Writes the sums over all groups. */
-static void add_groups(const pass *p) {
+static void add_groups(pn_context *c, const pass *p) {
   const pni_markov *m = p->m;
   int64_t n = m->states, groups = pni_markov_groups(m);
-  for (int64_t i = 0; i < p->extent; i++)
-    for (int64_t g = 1; g < groups; g++) p->shared[i] += p->shared[g * p->extent + i];
+  for (pni_span s = {0}; pni_next_span(c, p->extent, &s);)
+    for (int64_t i = s.begin; i < s.end; i++)
+      for (int64_t g = 1; g < groups; g++) p->shared[i] += p->shared[g * p->extent + i];
   for (int64_t k = 0; k < n && m->initial->shape[0] == 1; k++) pni_markov_put(p->out, k, p->shared[k]);
   if (m->transition->shape[1] > 1) return;
-  for (int64_t i = n; i < p->extent; i++) {
-    int64_t at = i - n, j = at / n % n, k = at % n, row = at / (n * n);
-    pni_markov_put(p->out, transition_place(m) + (row * n + (m->backward ? k : j)) * n + (m->backward ? j : k),
-                   p->shared[i]);
-  }
+  for (pni_span s = {0}; pni_next_span(c, p->extent - n, &s);)
+    for (int64_t at = s.begin; at < s.end; at++) {
+      int64_t j = at / n % n, k = at % n, row = at / (n * n);
+      pni_markov_put(p->out, transition_place(m) + (row * n + (m->backward ? k : j)) * n + (m->backward ? j : k),
+                     p->shared[n + at]);
+    }
 }
 
 /* ---- all sequences ---- */
@@ -237,9 +241,10 @@ static void groups_of(void *data, int64_t first, int64_t end) {
   const pass *p = data;
   int64_t blocks = pni_markov_blocks(p->m), groups = pni_markov_groups(p->m);
   for (int64_t g = first; g < end; g++) {
+    pni_watch w = {.c = p->m->context};
     pni_markov_room r;
     double *memory = p->memory + g * p->room;
-    pni_markov_room_init(&r, p->m, memory);
+    pni_markov_room_init(&r, p->m, &w, memory);
     for (int64_t b = g * blocks / groups; b < (g + 1) * blocks / groups; b++) {
       pni_markov_room_enter(&r, b);
       if (p->g)
@@ -256,13 +261,13 @@ static pn_status run(pn_context *c, pass *p) {
   p->own = p->g && apart ? n * n * PNI_MARKOV_LANES : 0;
   p->room = pni_markov_room_size(p->m) + p->own;
   p->extent = n + (apart ? 0 : varying * n * n);
-  int64_t count = groups * (p->room + (p->g ? p->extent : 0));
+  int64_t count = pni_times(groups, pni_plus(p->room, p->g ? p->extent : 0));
   if (!(p->memory = pni_alloc_array(c, count, sizeof(double)))) return c->status;
   p->shared = p->memory + groups * p->room;
-  memset(p->shared, 0, p->g ? (size_t)(groups * p->extent) * sizeof(double) : 0);
-  if (p->g && p->out->numel) memset(pni_data(p->out), 0, (size_t)p->out->numel * pni_itemsize(p->out));
-  pni_parallel(c, groups, 1, groups_of, p);
-  if (p->g && groups) add_groups(p);
+  pn_status s = pni_clear(c, p->shared, p->g ? (size_t)(groups * p->extent) * sizeof(double) : 0);
+  if (p->g && s == PN_OK) s = pni_clear(c, pni_data(p->out), (size_t)p->out->numel * pni_itemsize(p->out));
+  if (s == PN_OK) s = pni_parallel(c, groups, 1, groups_of, p);
+  if (p->g && groups && s == PN_OK) add_groups(c, p);
   pni_free(c, p->memory, (size_t)count * sizeof(double));
   return pni_check_cancel(c);
 }

@@ -37,7 +37,7 @@ pn_status pni_markov_check(C *c, const char *where, const pni_call *call) {
   return pni_markov_check_transition(c, where, call->in[TRANSITION], e->shape[0], e->shape[1], e->shape[2]);
 }
 
-pni_markov pni_markov_of(const C *c, T *const *in, bool backward) {
+pni_markov pni_markov_of(C *c, T *const *in, bool backward) {
   const int64_t *n = in[EMISSION]->shape;
   return (pni_markov){.initial = in[INITIAL],
                       .transition = in[TRANSITION],
@@ -72,7 +72,7 @@ static pn_status eval_filter(C *c, const pni_call *call, T *out) {
 /* ---- the adjoint: gradients of initial, transition, emission as one row of numbers ---- */
 
 static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
-  (void)c;
+  if (pni_require_result(c, call, &pni_hidden_op_hmm_filter, INPUTS, NULL)) return c->status;
   int64_t n = call->in[INITIAL]->numel + call->in[TRANSITION]->numel + call->in[EMISSION]->numel;
   *out = (pni_spec){.dtype = call->in[0]->dtype, .ndim = 1, .shape = {n}};
   return PN_OK;
@@ -167,7 +167,7 @@ static T *vjp_filter(C *c, T *y, T *g, int k) {
   int64_t n = y->shape[0];
   bool backward = y->attr->i[0] != 0;
   if (y->numel == 0 || (k == INITIAL && backward)) return pn_zeros(c, (pn_dtype)y->dtype, x->ndim, x->shape);
-  if (!(slope = pni_alloc_array(c, 2 * n, sizeof *slope))) return NULL;
+  if (!(slope = pni_alloc_array(c, pni_times(2, n), sizeof *slope))) return NULL;
   formula r = formula_of(c, y, g, backward);
   T *d = NULL;
   walk(c, &r, n, slope);
@@ -181,6 +181,7 @@ static T *vjp_filter(C *c, T *y, T *g, int k) {
 /* ---- for programs ---- */
 
 pn_status pn_hmm_filter(C *c, T *initial, T *transition, T *emission, int backward, pn_hmm *out) {
+  if (!PNI_GIVEN(c, "hmm_filter", out)) return c->status;
   T *y = pni_apply(c, &pni_hidden_op_hmm_filter, INPUTS, (T *[]){initial, transition, emission},
                    &(pni_attr){.ni = 1, .i = {backward != 0}});
   int64_t n = y ? emission->shape[2] : 0;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "../../math/vector/vector.h"
+#include "../../base/span.h"
 #include "hidden_markov.h"
 
 typedef pn_tensor T;
@@ -22,6 +23,9 @@ typedef struct {
   int64_t *fails;        /* of each group: its first sequence without a path, or -1 */
 } job;
 
+/* Steps that a number takes which lies in a line of memory of its own. */
+enum { FAR_APART = 8 };
+
 static int64_t first_of(const job *j, int64_t group) { return group * j->items / j->groups; }
 
 /* ---- the most probable path ---- */
@@ -30,7 +34,9 @@ static int64_t first_of(const job *j, int64_t group) { return group * j->items /
 static void extend(const job *j, int64_t t, int64_t b, double *best, double *scratch, int32_t *from) {
   const pni_markov *m = &j->m;
   int64_t n = m->states, a = pni_markov_matrix(m, t, b), e = (t * m->batch + b) * n;
+  pni_watch w = {.c = m->context};
   for (int64_t k = 0; k < n; k++) {
+    if (pni_watch_leaves(&w, FAR_APART * n)) return;
     double top = best[0] + pni_markov_get(m->transition, a + k);
     from[k] = 0;
     for (int64_t i = 1; i < n; i++) {
@@ -57,8 +63,9 @@ static bool viterbi(const job *j, int64_t b, double *best, int32_t *from) {
   for (int64_t k = 0; k < n; k++)
     best[k] = pni_markov_get(m->initial, own * n + k) + pni_markov_get(m->emission, b * n + k);
   for (int64_t t = 1; t < length; t++) {
-    if (pni_is_over(m->context)) return true;
+    if (pni_leaves(m->context)) return true;
     extend(j, t, b, best, best + n, from + t * n);
+    if (pni_has_left(m->context)) return true;
   }
   for (int64_t k = 1; k < n; k++)
     if (best[k] > best[last] || best[k] != best[k]) last = k;
@@ -105,7 +112,9 @@ static bool draw(const job *j, int64_t i, double *x) {
   const pni_markov *m = &j->m;
   int64_t n = m->states, draws = j->items / m->batch, b = i / draws, own = i % draws * m->steps;
   int64_t *path = pni_data(j->out), later = -1;
+  pni_watch w = {.c = m->context};
   for (int64_t t = m->steps - 1; t >= 0; t--) {
+    if (pni_watch_leaves(&w, FAR_APART * n)) return true;
     int64_t at = (own + t) * m->batch + b, a = later < 0 ? 0 : pni_markov_matrix(m, t + 1, b) + later;
     for (int64_t k = 0; k < n; k++) {
       x[k] = pni_markov_get(j->filtered, (t * m->batch + b) * n + k);
@@ -120,17 +129,17 @@ static bool draw(const job *j, int64_t i, double *x) {
 static void draw_groups(void *data, int64_t first, int64_t end) {
   const job *j = data;
   for (int64_t g = first; g < end; g++)
-    for (int64_t i = first_of(j, g); i < first_of(j, g + 1) && !pni_is_over(j->m.context); i++)
+    for (int64_t i = first_of(j, g); i < first_of(j, g + 1) && !pni_leaves(j->m.context); i++)
       if (!draw(j, i, j->memory + g * 2 * j->m.states) && j->fails[g] < 0) j->fails[g] = i * j->m.batch / j->items;
 }
 
 /* ---- all groups ---- */
 
 static pn_status run(C *c, const char *where, job *j, pni_shard body, bool traced) {
-  int64_t n = j->groups = j->items < 8 ? j->items : 8, each = traced ? j->m.steps * j->m.states : 0;
-  int64_t doubles = n * 2 * j->m.states;
-  size_t size = (size_t)doubles * sizeof(double) + (size_t)n * sizeof(int64_t) + (size_t)(n * each) * sizeof(int32_t);
-  if (!(j->memory = pni_alloc(c, size))) return c->status;
+  int64_t n = j->groups = j->items < 8 ? j->items : 8, each = traced ? pni_times(j->m.steps, j->m.states) : 0;
+  int64_t doubles = pni_times(n, pni_times(2, j->m.states));
+  int64_t words = pni_plus(doubles, pni_plus(n, pni_times(n, pni_plus(each, 1) / 2))); /* two of `from` in each */
+  if (!(j->memory = pni_alloc_array(c, words, sizeof(double)))) return c->status;
   j->fails = (int64_t *)(j->memory + doubles);
   j->from = (int32_t *)(j->fails + n);
   for (int64_t g = 0; g < n; g++) j->fails[g] = -1;
@@ -139,7 +148,7 @@ static pn_status run(C *c, const char *where, job *j, pni_shard body, bool trace
     if (j->fails[g] >= 0)
       s = pni_fail(c, PN_DEGENERATE, "%s: sequence %lld has no path whose probability is a number above 0", where,
                    (long long)j->fails[g] + 1);
-  pni_free(c, j->memory, size);
+  pni_free(c, j->memory, (size_t)words * sizeof(double));
   return c->status;
 }
 
@@ -206,7 +215,7 @@ pn_tensor *pn_hmm_viterbi(C *c, T *initial, T *transition, T *emission, T *lengt
 }
 
 pn_tensor *pn_hmm_sample(C *c, pn_rng *rng, T *filtered, T *transition, int64_t n) {
-  if (!filtered || pni_failed(c)) return NULL;
+  if (!PNI_GIVEN(c, "hmm_sample", filtered)) return NULL;
   if (n < 0 || filtered->ndim != 3) {
     char s[160];
     pni_fail(c, n < 0 ? PN_DOMAIN : PN_SHAPE,

@@ -9,6 +9,7 @@
 enum { SHARDS = 32, CODE_BITS = 32, CODE_NAN = INT32_MAX };
 
 typedef struct {
+  pn_context *c;
   pni_kalman s;
   pni_kalman_group group;
   int lanes, nlead;
@@ -88,7 +89,7 @@ static void run(void *data, int64_t begin, int64_t end) {
   job *j = data;
   int64_t shard = begin / j->grain;
   pni_kalman_lanes group = {.scratch = j->scratch + shard * j->scratch_bytes};
-  for (int64_t g = begin; g < end; g++) {
+  for (int64_t g = begin; g < end && !pni_leaves(j->c); g++) {
     int64_t first = g * j->lanes;
     group.count = (int)(j->count - first < j->lanes ? j->count - first : j->lanes);
     group.number = g - begin;
@@ -192,7 +193,7 @@ static pn_status run_job(pn_context *c, job *j) {
   int64_t n = j->s.n, rounds = (j->count + round - 1) / round, grain = 100000 / (n * n * n * 6 + 50) + 1;
   if (grain < (rounds + SHARDS - 1) / SHARDS) grain = (rounds + SHARDS - 1) / SHARDS;
   int64_t groups = (j->count + j->lanes - 1) / j->lanes, shards = (rounds + grain - 1) / grain;
-  int64_t nsums = shards * j->nsums;
+  int64_t nsums = pni_times(shards, j->nsums);
   grain *= turns;
   j->grain = grain;
   j->scratch_bytes = j->s.work * j->lanes * j->size;
@@ -224,7 +225,8 @@ pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind,
                           pn_tensor *const *in, pn_tensor *out) {
   if (out->numel == 0) return PN_OK;
   int emission = emission_of(kind);
-  job j = {.s = {.kind = (pni_kalman_kind)kind,
+  job j = {.c = c,
+           .s = {.kind = (pni_kalman_kind)kind,
                  .details = details,
                  .masked = is_masked(kind, nin),
                  .n = order_of(in[1], 1),
@@ -245,7 +247,8 @@ pn_status pni_kalman_adjoint(pn_context *c, const char *where, int level, int ki
                              pn_tensor *const *in, pn_tensor *out) {
   const pn_tensor *g = in[0];
   int emission = emission_of(kind);
-  job j = {.s = {.kind = (pni_kalman_kind)kind,
+  job j = {.c = c,
+           .s = {.kind = (pni_kalman_kind)kind,
                  .masked = is_masked(kind, nin),
                  .n = order_of(in[2], 1),
                  .p = emission ? order_of(in[emission], 2) : 0,

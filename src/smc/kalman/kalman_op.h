@@ -6,6 +6,20 @@
 
 #include "../../autodiff/op/op.h"
 
+/* An operand: its name and shape for messages, its own axes and their sizes. */
+typedef struct pni_kalman_input {
+  const char *name, *shape;
+  int rank;
+  int64_t size[2];
+} pni_kalman_input;
+
+/* The leading axes of all operands broadcast, each operand of the shape that the orders n and p (of operand y; 0: there
+ * is none) ask for. */
+pn_status pni_kalman_infer(pn_context *c, const pni_call *call, const char *where, const pni_kalman_input *o, int y,
+                           pni_spec *out);
+/* The order that a matrix's last axis (or the one before, back = 2) gives; 0 with PN_SHAPE. */
+int64_t pni_kalman_order(pn_context *c, const char *where, const char *name, const pn_tensor *x, int back);
+
 #define X(name) extern const pni_op pni_kalman_op_##name;
 #include "kalman_op.def"
 #undef X

@@ -20,15 +20,8 @@ static T *triple(C *c, T *x, T *y, T *z) { return pn_matmul(c, pn_matmul(c, x, y
 
 /* ---- shapes ---- */
 
-typedef struct {
-  const char *name, *shape;
-  int rank;
-  int64_t size[2];
-} operand;
-
-/* The leading axes of all operands broadcast, each operand of the shape that the orders n and p (of operand y; 0: there
- * is none) ask for. */
-static pn_status infer_operands(C *c, const pni_call *call, const char *where, const operand *o, int y, pni_spec *out) {
+pn_status pni_kalman_infer(C *c, const pni_call *call, const char *where, const pni_kalman_input *o, int y,
+                           pni_spec *out) {
   char s[160];
   T sum = {.ndim = 0};
   for (int k = 0; k < call->nin; k++) {
@@ -50,8 +43,7 @@ static pn_status infer_operands(C *c, const pni_call *call, const char *where, c
   return PN_OK;
 }
 
-/* The order that a matrix's last axis (or the one before, back = 2) gives; 0 with PN_SHAPE. */
-static int64_t order(C *c, const char *where, const char *name, const T *x, int back) {
+int64_t pni_kalman_order(C *c, const char *where, const char *name, const T *x, int back) {
   char s[160];
   if (x->ndim < 2) {
     pni_fail(c, PN_SHAPE, "%s: %s must have at least 2 axes, got %s", where, name,
@@ -101,10 +93,29 @@ static int64_t piece(const T *g, const T *x, int rank, int *ndim, int64_t *shape
   return pni_count(*ndim, shape);
 }
 
+/* The operands are those of a step (the first ones of a prediction), and g a gradient of its rows, which may be those of a
+ * larger batch. */
+static pn_status check_adjoint(C *c, const pni_call *call) {
+  static const pni_op *const rows[] = {&pni_kalman_op_packed_kalman_predict, &pni_kalman_op_packed_kalman_update,
+                                       &pni_kalman_op_packed_kalman_step};
+  const T *g = call->in[0];
+  pni_spec y;
+  char s[160], t[160];
+  if (pni_infer_as(c, call, rows[call->attr->i[0] - PNI_KALMAN_PREDICT_ADJOINT], call->nin - 1, call->in + 1,
+                   &(pni_attr){.ni = 1}, &y))
+    return c->status;
+  int more = g->ndim - y.ndim;
+  bool fits = more >= 0 && g->shape[g->ndim - 1] == y.shape[y.ndim - 1];
+  for (int i = 0; fits && i < y.ndim; i++) fits = y.shape[i] == 1 || y.shape[i] == g->shape[more + i];
+  if (fits) return PN_OK;
+  return pni_fail(c, PN_SHAPE, "kalman_adjoint: g must be as the packed rows, %s, got %s",
+                  pni_shape_text(y.ndim, y.shape, s), pni_shape_text(g->ndim, g->shape, t));
+}
+
 static pn_status infer_adjoint(C *c, const pni_call *call, pni_spec *out) {
   int64_t shape[PN_MAX_DIMS], total = 0;
   int ndim;
-  (void)c;
+  if (check_adjoint(c, call)) return c->status;
   for (int k = 1; k < call->nin; k++)
     if (call->attr->i[1] >> k & 1)
       total += piece(call->in[0], call->in[k], adjoint_rank((int)call->attr->i[0], k), &ndim, shape);
@@ -144,13 +155,13 @@ static pn_status by_kernel(C *c, T *y, T *g, int kind, int nin, const bool *want
 
 static pn_status infer_predict(C *c, const pni_call *call, pni_spec *out) {
   const char *where = "kalman_predict";
-  int64_t n = order(c, where, "cov", call->in[1], 1);
-  operand o[] = {{"mean", "[..., n]", 1, {n}},
-                 {"cov", "[..., n, n]", 2, {n, n}},
-                 {"a", "[..., n, n]", 2, {n, n}},
-                 {"b", "[..., n]", 1, {n}},
-                 {"q", "[..., n, n]", 2, {n, n}}};
-  if (!n || infer_operands(c, call, where, o, 0, out)) return c->status;
+  int64_t n = pni_kalman_order(c, where, "cov", call->in[1], 1);
+  pni_kalman_input o[] = {{"mean", "[..., n]", 1, {n}},
+                          {"cov", "[..., n, n]", 2, {n, n}},
+                          {"a", "[..., n, n]", 2, {n, n}},
+                          {"b", "[..., n]", 1, {n}},
+                          {"q", "[..., n, n]", 2, {n, n}}};
+  if (!n || pni_kalman_infer(c, call, where, o, 0, out)) return c->status;
   out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_PREDICT, false, n, 0);
   return PN_OK;
 }
@@ -185,7 +196,7 @@ static pn_status vjps_predict(C *c, T *y, T *g, const bool *wanted, T **out) {
 }
 
 pn_status pn_kalman_predict(C *c, T *mean, T *cov, T *a, T *b, T *q, T **mean_out, T **cov_out) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "kalman_predict", mean_out, cov_out)) return c->status;
   if (!cov) return pni_fail(c, PN_STATE, "kalman_predict: cov must be a tensor, got NULL");
   if (!b) b = pn_zeros(c, (pn_dtype)cov->dtype, 1, &cov->shape[cov->ndim ? cov->ndim - 1 : 0]);
   T *packed = pni_apply(c, &pni_kalman_op_packed_kalman_predict, 5, (T *[]){mean, cov, a, b, q}, NULL);
@@ -202,11 +213,13 @@ pn_status pn_kalman_predict(C *c, T *mean, T *cov, T *a, T *b, T *q, T **mean_ou
 
 static pn_status infer_update(C *c, const pni_call *call, pni_spec *out) {
   const char *where = "kalman_update";
-  int64_t n = order(c, where, "cov", call->in[1], 1), p = n ? order(c, where, "c", call->in[3], 2) : 0;
-  operand o[] = {{"mean", "[..., n]", 1, {n}},    {"cov", "[..., n, n]", 2, {n, n}}, {"y", "[..., p]", 1, {p}},
-                 {"c", "[..., p, n]", 2, {p, n}}, {"d", "[..., p]", 1, {p}},         {"r", "[..., p, p]", 2, {p, p}},
-                 {"observed", "[..., p]", 1, {p}}};
-  if (!p || infer_operands(c, call, where, o, 2, out)) return c->status;
+  int64_t n = pni_kalman_order(c, where, "cov", call->in[1], 1),
+          p = n ? pni_kalman_order(c, where, "c", call->in[3], 2) : 0;
+  pni_kalman_input o[] = {{"mean", "[..., n]", 1, {n}},    {"cov", "[..., n, n]", 2, {n, n}},
+                          {"y", "[..., p]", 1, {p}},       {"c", "[..., p, n]", 2, {p, n}},
+                          {"d", "[..., p]", 1, {p}},       {"r", "[..., p, p]", 2, {p, p}},
+                          {"observed", "[..., p]", 1, {p}}};
+  if (!p || pni_kalman_infer(c, call, where, o, 2, out)) return c->status;
   out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_UPDATE, call->attr->i[0] != 0, n, p);
   return PN_OK;
 }
@@ -339,7 +352,7 @@ static pn_status check_observed(C *c, const char *where, const T *x) {
 }
 
 pn_status pn_kalman_update(C *c, T *mean, T *cov, T *y, T *cm, T *d, T *r, T *observed, int details, pn_kalman *out) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "kalman_update", out)) return c->status;
   if (!cov || !cm) return pni_fail(c, PN_STATE, "kalman_update: cov and c must be tensors, got NULL");
   if (check_observed(c, "kalman_update", observed)) return c->status;
   int64_t n = cov->ndim ? cov->shape[cov->ndim - 1] : 0, p = cm->ndim > 1 ? cm->shape[cm->ndim - 2] : 0;
@@ -364,12 +377,14 @@ enum { STEP_Y = 5 }; /* the first operand of the update but for mean and cov */
 
 static pn_status infer_step(C *c, const pni_call *call, pni_spec *out) {
   const char *where = "kalman_step";
-  int64_t n = order(c, where, "cov", call->in[1], 1), p = n ? order(c, where, "c", call->in[6], 2) : 0;
-  operand o[] = {{"mean", "[..., n]", 1, {n}},    {"cov", "[..., n, n]", 2, {n, n}}, {"a", "[..., n, n]", 2, {n, n}},
-                 {"b", "[..., n]", 1, {n}},       {"q", "[..., n, n]", 2, {n, n}},   {"y", "[..., p]", 1, {p}},
-                 {"c", "[..., p, n]", 2, {p, n}}, {"d", "[..., p]", 1, {p}},         {"r", "[..., p, p]", 2, {p, p}},
-                 {"observed", "[..., p]", 1, {p}}};
-  if (!p || infer_operands(c, call, where, o, STEP_Y, out)) return c->status;
+  int64_t n = pni_kalman_order(c, where, "cov", call->in[1], 1),
+          p = n ? pni_kalman_order(c, where, "c", call->in[6], 2) : 0;
+  pni_kalman_input o[] = {{"mean", "[..., n]", 1, {n}},    {"cov", "[..., n, n]", 2, {n, n}},
+                          {"a", "[..., n, n]", 2, {n, n}}, {"b", "[..., n]", 1, {n}},
+                          {"q", "[..., n, n]", 2, {n, n}}, {"y", "[..., p]", 1, {p}},
+                          {"c", "[..., p, n]", 2, {p, n}}, {"d", "[..., p]", 1, {p}},
+                          {"r", "[..., p, p]", 2, {p, p}}, {"observed", "[..., p]", 1, {p}}};
+  if (!p || pni_kalman_infer(c, call, where, o, STEP_Y, out)) return c->status;
   out->shape[out->ndim++] = pni_kalman_size(PNI_KALMAN_STEP, false, n, p);
   return PN_OK;
 }
@@ -378,9 +393,10 @@ static pn_status eval_step(C *c, const pni_call *call, T *out) {
   return pni_kalman_step(c, "kalman_step", PNI_LANE_BEST, PNI_KALMAN_STEP, false, call->nin, call->in, out);
 }
 
-/* By the rows of the two steps, on a predicted state computed again. */
+/* By the rows of the two steps, on a predicted state computed again: nodes, so not without a graph. */
 static T *vjp_step(C *c, T *y, T *g, int k) {
   T *in[PNI_KALMAN_INPUTS], *predict;
+  if (y->numel == 0) return pn_zeros(c, (pn_dtype)y->dtype, pni_in(y, k)->ndim, pni_in(y, k)->shape);
   for (int i = 0; i < y->nin; i++) in[i] = pni_in(y, i);
   int64_t n = in[1]->shape[in[1]->ndim - 1];
   if (!(predict = pni_apply(c, &pni_kalman_op_packed_kalman_predict, STEP_Y, in, NULL))) return NULL;
@@ -402,7 +418,7 @@ static pn_status vjps_step(C *c, T *y, T *g, const bool *wanted, T **out) {
 
 pn_status pn_kalman_step(C *c, T *mean, T *cov, T *a, T *b, T *q, T *y, T *cm, T *d, T *r, T *observed,
                          pn_kalman *out) {
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "kalman_step", out)) return c->status;
   if (!cov || !cm) return pni_fail(c, PN_STATE, "kalman_step: cov and c must be tensors, got NULL");
   if (check_observed(c, "kalman_step", observed)) return c->status;
   int64_t n = cov->ndim ? cov->shape[cov->ndim - 1] : 0, p = cm->ndim > 1 ? cm->shape[cm->ndim - 2] : 0;

@@ -111,12 +111,33 @@ static bool by_kernel(C *c, const step *s, T *const *in, int nin) {
          memcmp(root.shape, mean.shape, (size_t)root.ndim * sizeof *root.shape) == 0;
 }
 
+static pn_status check_operands(C *c, const pni_call *call, int64_t n, int64_t p, pni_spec *out) {
+  const pni_kalman_input predict[] = {{"mean", "[..., n]", 1, {n}},
+                                      {"l", "[..., n, n]", 2, {n, n}},
+                                      {"a", "[..., n, n]", 2, {n, n}},
+                                      {"b", "[..., n]", 1, {n}},
+                                      {"q", "[..., n, n]", 2, {n, n}}};
+  const pni_kalman_input observe[] = {{"mean", "[..., n]", 1, {n}},    {"l", "[..., n, n]", 2, {n, n}},
+                                      {"y", "[..., p]", 1, {p}},       {"c", "[..., p, n]", 2, {p, n}},
+                                      {"d", "[..., p]", 1, {p}},       {"r", "[..., p, p]", 2, {p, p}},
+                                      {"observed", "[..., p]", 1, {p}}};
+  return pni_kalman_infer(c, call, p ? "kalman_root_update" : "kalman_root_predict", p ? observe : predict, p ? 2 : 0,
+                          out);
+}
+
+/* Operands have been found to be so by the builder; a plan may have others. */
 static pn_status infer_step(C *c, const pni_call *call, pni_spec *out) {
   const step *s = call->nin > 5 ? &update_step : &predict_step;
+  pni_spec root;
   int dtype;
-  if (pni_same_float(c, call, &dtype) || lead_of(c, s, call->in, call->nin, s->root | s->mean, out)) return c->status;
+  int64_t n = pni_kalman_order(c, "kalman_root", "l", call->in[1], 1), p = 0;
+  if (n && s == &update_step) p = pni_kalman_order(c, "kalman_root", "c", call->in[3], 2);
+  if (pni_failed(c) || pni_same_float(c, call, &dtype) || check_operands(c, call, n, p, out)) return c->status;
+  if (lead_of(c, s, call->in, call->nin, s->root, &root)) return c->status;
+  if (root.ndim != out->ndim || memcmp(root.shape, out->shape, (size_t)root.ndim * sizeof *root.shape) != 0)
+    return pni_fail(c, PN_SHAPE, "kalman_root: a kernel has a root for each filter of the batch");
   out->dtype = dtype;
-  out->shape[out->ndim++] = pni_kalman_size(s->kind, false, side(call->in[1], 1), 0);
+  out->shape[out->ndim++] = pni_kalman_size(s->kind, false, n, 0);
   return PN_OK;
 }
 
@@ -145,7 +166,7 @@ static pn_status unpack(C *c, T *packed, int64_t n, pn_kalman *out) {
 
 pn_status pn_kalman_root_predict(C *c, T *mean, T *l, T *a, T *b, T *q, T **mean_out, T **l_out) {
   static const char *where = "kalman_root_predict";
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "kalman_root_predict", mean_out, l_out)) return c->status;
   int64_t n = order(c, where, "l", l, 1);
   if (!n || !check(c, where, "l", l, n, n) || !check(c, where, "mean", mean, n, 0) || !check(c, where, "a", a, n, n) ||
       !check(c, where, "q", q, n, n) || (b && !check(c, where, "b", b, n, 0)))
@@ -199,7 +220,7 @@ static pn_status update(C *c, T *mean, T *l, T *v, T *cm, T *r, T *count, pn_kal
 
 pn_status pn_kalman_root_update(C *c, T *mean, T *l, T *y, T *cm, T *d, T *r, T *observed, pn_kalman *out) {
   static const char *where = "kalman_root_update";
-  if (pni_failed(c)) return c->status;
+  if (!PNI_GIVEN(c, "kalman_root_update", out)) return c->status;
   int64_t n = order(c, where, "l", l, 1), p = n ? order(c, where, "c", cm, 2) : 0;
   if (!p || !check(c, where, "l", l, n, n) || !check(c, where, "mean", mean, n, 0) || !check(c, where, "c", cm, p, n) ||
       !check(c, where, "y", y, p, 0) || !check(c, where, "r", r, p, p) || (d && !check(c, where, "d", d, p, 0)) ||

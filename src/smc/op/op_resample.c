@@ -3,16 +3,31 @@
 ** decided here, so that a captured step decides anew.
 ** attr: key, position, scheme, conditional; threshold.
 */
+#include <stdatomic.h>
+#include <string.h>
 #include "../../autodiff/random_source.h"
 #include "smc_op.h"
 
 enum { KEY, POSITION, SCHEME, CONDITIONAL, INTS };
 
+static bool alike(const pn_tensor *x, const pn_tensor *y) {
+  return x->ndim == y->ndim && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0;
+}
+
 static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
-  (void)c;
-  *out = pni_spec_of(call->in[0]);
+  const pn_tensor *x = call->in[0];
+  int64_t n = x->ndim > 0 ? pni_weighed_particles(x) : 0;
+  bool fits = n > 0 && x->shape[0] == 2 * n + PNI_WEIGHED_ROWS && (call->nin < 2 || alike(x, call->in[1]));
+  if (!fits || !pni_is_float(x) || !pni_resampler_at((int)call->attr->i[SCHEME])) {
+    char got[160];
+    return pni_fail(c, PN_SHAPE, "resample: weights must be [2 N + %d, B...], got %s", PNI_WEIGHED_ROWS,
+                    pni_shape_text(x->ndim, x->shape, got));
+  }
+  if (n >= INT32_MAX)
+    return pni_fail(c, PN_LIMIT, "resample: at most %d particles are possible, got %lld", INT32_MAX - 1, (long long)n);
+  *out = pni_spec_of(x);
   out->dtype = PN_INT64;
-  out->shape[0] = pni_weighed_particles(call->in[0]);
+  out->shape[0] = n;
   return PN_OK;
 }
 
@@ -27,6 +42,7 @@ typedef struct {
   bool conditional;
   double *w, *scratch; /* of each filter n and `room` numbers */
   int64_t *ancestor;   /* of each filter n */
+  atomic_bool refused; /* weights of a filter are none */
 } job;
 
 /* Weights of filter f, in float64, adjacent. */
@@ -51,14 +67,14 @@ static double size_of(const job *j, int64_t f) {
 }
 
 static void filters(void *data, int64_t first, int64_t end) {
-  const job *j = data;
+  job *j = data;
   for (int64_t f = first; f < end; f++) {
     int64_t *out = j->ancestor + f * j->n;
     if (pni_is_due(size_of(j, f), j->threshold, j->n)) {
       pni_philox at = {j->at.key, j->at.position + (uint64_t)f * j->each};
       int64_t kept = j->conditional; /* the last particle keeps its place */
       pni_resampling r = {j->c, weights(j, f), j->n, j->n - kept, at, j->scratch + f * j->room, out};
-      if (r.count > 0) j->scheme->run(&r);
+      if (r.count > 0 && !pni_resampler_run(j->scheme, &r)) atomic_store(&j->refused, true);
       if (kept) out[j->n - 1] = j->n - 1;
     } else
       for (int64_t i = 0; i < j->n; i++) out[i] = i;
@@ -72,7 +88,7 @@ static void turn(const job *j, int64_t *out) {
 
 static pn_status run(pn_context *c, job *j, pn_tensor *out) {
   bool copied = j->weighed->dtype != PN_FLOAT64 || j->filters > 1, turned = j->filters > 1;
-  int64_t all = j->n * j->filters, room = j->room * j->filters;
+  int64_t all = out->numel, room = pni_times(j->room, j->filters);
   j->scratch = pni_alloc_array(c, room, sizeof *j->scratch);
   if (j->scratch && copied) j->w = pni_alloc_array(c, all, sizeof *j->w);
   if (!pni_failed(c)) j->ancestor = turned ? pni_alloc_array(c, all, sizeof *j->ancestor) : pni_data(out);
@@ -81,6 +97,8 @@ static pn_status run(pn_context *c, job *j, pn_tensor *out) {
     filters(j, 0, 1);
   } else if (!pni_failed(c) && pni_parallel(c, j->filters, 1 + 4096 / (j->n + 1), filters, j) == PN_OK)
     turn(j, pni_data(out));
+  if (!pni_failed(c) && atomic_load(&j->refused))
+    pni_fail(c, PN_DOMAIN, "resample: weights of each filter must be finite, not negative and not all 0");
   if (turned) pni_free(c, j->ancestor, (size_t)all * sizeof *j->ancestor);
   pni_free(c, j->w, (size_t)all * sizeof *j->w);
   pni_free(c, j->scratch, (size_t)room * sizeof *j->scratch);
@@ -120,7 +138,7 @@ pn_tensor *pni_resample(pn_context *c, const pni_resampling_rule *rule, pn_rng *
                         pn_tensor *decider) {
   if (!weighed || pni_failed(c)) return NULL;
   int64_t n = pni_weighed_particles(weighed);
-  if (n >= INT32_MAX) {
+  if (n >= INT32_MAX) { /* the positions are counted before */
     pni_fail(c, PN_LIMIT, "resample: at most %d particles are possible, got %lld", INT32_MAX - 1, (long long)n);
     return NULL;
   }

@@ -28,14 +28,17 @@ static shape shape_of(const pn_tensor *x, const pn_tensor *a, int64_t n) {
   return (shape){n, a->shape[0], filters, pni_count(x->ndim - a->ndim, x->shape + a->ndim)};
 }
 
-static pn_status check(pn_context *c, const char *where, const int64_t *a, int64_t count, int64_t n) {
+pn_status pni_check_places(pn_context *c, const char *role, const pn_tensor *places, int64_t count, int64_t n) {
+  if (places->dtype != PN_INT64 || places->numel != count)
+    return pni_fail(c, PN_SHAPE, "%s must be int64, %lld of them, got %lld %s", role, (long long)count,
+                    (long long)places->numel, pn_dtype_name((pn_dtype)places->dtype));
+  const int64_t *a = pni_data(places);
   uint64_t wrong = 0;
   for (int64_t i = 0; i < count; i++) wrong |= (uint64_t)a[i] >= (uint64_t)n;
   if (!wrong) return PN_OK;
   int64_t i = 0;
   while ((uint64_t)a[i] < (uint64_t)n) i++;
-  return pni_fail(c, PN_DOMAIN, "%s: ancestors must lie in 0 to %lld, got %lld", where, (long long)n - 1,
-                  (long long)a[i]);
+  return pni_fail(c, PN_DOMAIN, "%s must lie in 0 to %lld, got %lld", role, (long long)n - 1, (long long)a[i]);
 }
 
 typedef struct {
@@ -99,7 +102,7 @@ static pn_status infer(pn_context *c, const pni_call *call, pni_spec *out) {
 static pn_status eval(pn_context *c, const pni_call *call, pn_tensor *out) {
   job j = {.out = pni_data(out), .size = pni_itemsize(out)};
   pn_tensor *x = in_place(c, call->in[0], call->in[1], &j), *a = x ? pni_contiguous(c, call->in[1]) : NULL;
-  if (a && check(c, "select", pni_data(a), a->numel, x->shape[0]) == PN_OK) {
+  if (a && pni_check_places(c, "select: ancestors", a, a->numel, x->shape[0]) == PN_OK) {
     j.s = shape_of(x, a, x->shape[0]);
     j.x = pni_data(x);
     j.a = pni_data(a);
@@ -132,7 +135,13 @@ const pni_op pni_smc_op_select_particles = {.name = "select_particles",
 /* ---- the adjoint: attr i[0]: N ---- */
 
 static pn_status infer_add(pn_context *c, const pni_call *call, pni_spec *out) {
-  if (shapes(c, "select", call->in[0], call->in[1], out)) return c->status;
+  const pn_tensor *g = call->in[0];
+  if (!pni_is_float(g))
+    return pni_fail(c, PN_DTYPE, "select: g must be float64 or float32, got %s", pn_dtype_name((pn_dtype)g->dtype));
+  if (shapes(c, "select", g, call->in[1], out)) return c->status;
+  if (g->shape[0] != call->in[1]->shape[0])
+    return pni_fail(c, PN_SHAPE, "select: g must have %lld particles, got %lld", (long long)call->in[1]->shape[0],
+                    (long long)g->shape[0]);
   out->shape[0] = call->attr->i[0];
   return PN_OK;
 }
@@ -146,7 +155,7 @@ static pn_status infer_add(pn_context *c, const pni_call *call, pni_spec *out) {
 
 static pn_status eval_add(pn_context *c, const pni_call *call, pn_tensor *out) {
   pn_tensor *g = pni_contiguous(c, call->in[0]), *a = g ? pni_contiguous(c, call->in[1]) : NULL;
-  if (a && check(c, "select", pni_data(a), a->numel, out->shape[0]) == PN_OK) {
+  if (a && pni_check_places(c, "select: ancestors", a, a->numel, out->shape[0]) == PN_OK) {
     shape s = shape_of(g, a, out->shape[0]);
     const int64_t *at = pni_data(a);
     memset(pni_data(out), 0, (size_t)out->numel * pni_itemsize(out));

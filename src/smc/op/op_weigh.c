@@ -176,7 +176,7 @@ static pn_tensor *by_filter(pn_context *c, const pn_tensor *x, int64_t filters) 
 }
 
 static pn_status run(pn_context *c, job *j) {
-  int64_t blocks = j->blocks * j->filters, grain = 2 + 4096 / (j->n + 1);
+  int64_t blocks = pni_times(j->blocks, j->filters), grain = 2 + 4096 / (j->n + 1);
   j->part = pni_alloc_array(c, blocks, sizeof *j->part);
   if (j->part && pni_parallel(c, blocks, grain, begin, j) == PN_OK && gather_all(c, j) == PN_OK)
     pni_parallel(c, blocks, grain, finish, j);

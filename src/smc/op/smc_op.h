@@ -55,6 +55,8 @@ typedef struct pni_resampling_rule {
 pn_tensor *pni_resample(pn_context *c, const pni_resampling_rule *rule, pn_rng *rng, pn_tensor *weighed,
                         pn_tensor *decider);
 
+/* `count` places of n particles, int64, contiguous. role begins the message. PN_SHAPE, PN_DOMAIN. */
+pn_status pni_check_places(pn_context *c, const char *role, const pn_tensor *places, int64_t count, int64_t n);
 /* x[ancestors[i, b], b, ...] at [i, b, ...]. PN_SHAPE, PN_DTYPE, PN_DOMAIN. Scoped. */
 pn_tensor *pni_select_particles(pn_context *c, pn_tensor *x, pn_tensor *ancestors);
 

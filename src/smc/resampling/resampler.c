@@ -1,6 +1,7 @@
 /*
 ** resampler.c: the schemes by name, and what their kernels share.
 */
+#include <math.h>
 #include <string.h>
 #include "resampler.h"
 
@@ -17,6 +18,34 @@ const pni_resampler *pni_resampler_find(const char *name) {
   for (int i = 0; i < pni_resampler_count(); i++)
     if (strcmp(rows[i]->name, name) == 0) return rows[i];
   return NULL;
+}
+
+/* A NaN shows in the sum: four of them, and four least weights, so that no addition waits for the one before. */
+static bool is_law(const double *w, int64_t n) {
+  enum { LANES = 4 };
+  double sum[LANES] = {0}, least[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int j = 0; j < LANES; j++) {
+      sum[j] += w[i + j];
+      least[j] = w[i + j] < least[j] ? w[i + j] : least[j];
+    }
+  for (; i < n; i++) {
+    sum[0] += w[i];
+    least[0] = w[i] < least[0] ? w[i] : least[0];
+  }
+  double total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  bool negative = least[0] < 0 || least[1] < 0 || least[2] < 0 || least[3] < 0;
+  return !negative && total > 0 && isfinite(total) && isfinite((double)n / total);
+}
+
+bool pni_resampler_run(const pni_resampler *scheme, const pni_resampling *r) {
+  bool is = is_law(r->w, r->n);
+  if (is)
+    scheme->run(r);
+  else
+    for (int64_t i = 0; i < r->count; i++) r->out[i] = i;
+  return is;
 }
 
 void pni_each_block(const pni_resampling *r, pni_shard body, void *data) {
@@ -185,7 +214,7 @@ int64_t pni_whole_copies(const pni_resampling *r, double *rest, int32_t *counts)
   int64_t missing = r->n;
   for (int64_t i = 0; i < r->n; i++) {
     double x = r->w[i] * scale;
-    int32_t whole = (int32_t)(x * slack);
+    int32_t whole = pni_whole(x * slack, (int32_t)r->n);
     counts[i] = whole;
     rest[i] = x > (double)whole * slack ? x - (double)whole : 0;
     missing -= whole;
@@ -196,5 +225,6 @@ int64_t pni_whole_copies(const pni_resampling *r, double *rest, int32_t *counts)
 void pni_write_copies(const pni_resampling *r, const int32_t *counts) {
   int64_t at = 0;
   for (int64_t i = 0; i < r->n; i++)
-    for (int32_t k = 0; k < counts[i]; k++) r->out[at++] = i;
+    for (int32_t k = 0; k < counts[i] && at < r->n; k++) r->out[at++] = i;
+  for (; at < r->n; at++) r->out[at] = at;
 }

@@ -1,7 +1,8 @@
 /*
 ** resampler.h: a resampling scheme is a const descriptor. Its kernel turns normalised weights into ancestors, 0-based,
 ** so that particle i is expected n w[i] times among them. Weights are held against their own sum, so that no rounding
-** of it gives a place beyond the last one, and a weight of 0 is never chosen.
+** of it gives a place beyond the last one, and a weight of 0 is never chosen. Whatever the weights are, even where they
+** are no weights, a place is below n: kernels turn numbers into whole ones by pni_whole alone.
 */
 #ifndef PN_SMC_RESAMPLING_RESAMPLER_H
 #define PN_SMC_RESAMPLING_RESAMPLER_H
@@ -36,6 +37,15 @@ int pni_resampler_count(void);
 const pni_resampler *pni_resampler_at(int i);
 /* NULL if there is none of that name. */
 const pni_resampler *pni_resampler_find(const char *name);
+/* Runs the scheme, the one way to do so. False where the weights are no law (NaN, infinite, negative, none above 0, or
+ * so small or large in all that n over their sum is no number): ancestors are own places then. */
+bool pni_resampler_run(const pni_resampler *scheme, const pni_resampling *r);
+
+/* x rounded down, held within 0 .. most; 0 for NaN. */
+static inline int32_t pni_whole(double x, int32_t most) {
+  x = x > 0 ? x : 0;
+  return (int32_t)(x < (double)most ? x : (double)most);
+}
 
 /* ---- for kernels: work by blocks of particles, the same whoever does them ---- */
 
@@ -61,7 +71,7 @@ void pni_place_copies(const pni_resampling *r, int64_t last, pni_ends ends, cons
 /* For schemes that give floor(n w) copies first: rest[i] is what remains of n w[i], counts what is given; how many
  * copies are missing. Nothing remains within rounding of a whole number. */
 int64_t pni_whole_copies(const pni_resampling *r, double *rest, int32_t *counts);
-/* Ancestors of counts. */
+/* Ancestors of counts; never more than n of them, and where counts fall short the last place is its own. */
 void pni_write_copies(const pni_resampling *r, const int32_t *counts);
 
 #endif

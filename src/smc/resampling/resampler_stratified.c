@@ -24,7 +24,7 @@ static void ends(const void *data, int64_t begin, int64_t n, int32_t *to) {
   int32_t most = (int32_t)k->r->n - 1;
   for (int64_t i = 0; i < n; i++) {
     double x = cumulative[i] * k->scale;
-    int32_t whole = (int32_t)x, at = whole < most ? whole : most;
+    int32_t at = pni_whole(x, most);
     to[i] = at + (1 - k->u[at] < x - (double)at);
   }
 }

@@ -7,6 +7,7 @@
 typedef struct {
   const double *cumulative;
   double scale, u;
+  int32_t most;
 } job;
 
 /* Those j with j + u < x, x the cumulative weight in positions: x - u > -1, rounded up. */
@@ -15,7 +16,7 @@ static void ends(const void *data, int64_t begin, int64_t n, int32_t *to) {
   const double *cumulative = k->cumulative + begin, scale = k->scale, u = k->u;
   for (int64_t i = 0; i < n; i++) {
     double x = cumulative[i] * scale - u;
-    int32_t whole = (int32_t)x;
+    int32_t whole = pni_whole(x, k->most);
     to[i] = whole + (x > (double)whole);
   }
 }
@@ -24,7 +25,7 @@ static void run(const pni_resampling *r) {
   double u, *cumulative = r->scratch;
   pni_fill_uniform_f64(r->at.key, r->at.position, 0, 1, &u);
   double total = pni_cumulate(r, cumulative, cumulative + r->n);
-  job k = {cumulative, (double)r->n / total, 1 - u};
+  job k = {cumulative, (double)r->n / total, 1 - u, (int32_t)r->n};
   pni_place_copies(r, pni_last_alive(r), ends, &k);
 }
 

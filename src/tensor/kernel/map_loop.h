@@ -3,7 +3,15 @@
 #ifndef PN_TENSOR_KERNEL_MAP_LOOP_H
 #define PN_TENSOR_KERNEL_MAP_LOOP_H
 
+#include <limits.h>
+#include <stdint.h>
 #include "../../base/processor.h"
+
+/* A function's whole order from an attribute: beyond int the largest there is, below 0 none. */
+static inline int pni_whole_order(const void *data) {
+  int64_t n = *(const int64_t *)data;
+  return n < 0 ? -1 : n > INT_MAX ? INT_MAX : (int)n;
+}
 
 /* The same through the static function `loop`, compiled once per level: for short bodies that are called often. */
 #define PNI_WIDE_LOOP1(fname, loop, OUT, IN, expr)                                                                     \

@@ -41,10 +41,10 @@ static inline uint64_t key_i64(uint64_t bits, uint64_t flip) { return bits ^ (ui
 static inline uint64_t key_bool(uint8_t v, uint64_t flip) { return (v != 0) ^ (flip & 1); }
 
 #define FILL(T, key_of)                                                                                                \
-  for (int64_t k = 0; k < n; k++) e[k] = (entry){key_of(((const T *)x)[k * step], flip), k};                           \
+  PNI_INTERRUPTIBLE(c, k, n) e[k] = (entry){key_of(((const T *)x)[k * step], flip), k};                                \
   break;
 
-static void fill(entry *e, int dtype, const void *x, int64_t n, int64_t step, uint64_t flip) {
+static void fill(pn_context *c, entry *e, int dtype, const void *x, int64_t n, int64_t step, uint64_t flip) {
   switch (dtype) {
   case PN_FLOAT64: FILL(uint64_t, key_f64)
   case PN_FLOAT32: FILL(uint32_t, key_f32)
@@ -77,7 +77,8 @@ static void merge(entry *to, const entry *left, const entry *mid, const entry *e
   memcpy(to + (mid - left), right, (size_t)(end - right) * sizeof *to);
 }
 
-/* Each of these sorts e [n] with `spare` [n] and returns the one of the two that holds the result. */
+/* Each of these sorts e [n] with `spare` [n] and returns the one of the two that holds the result; of a failed context
+ * either, of no use. */
 static entry *sort_short(entry *e, entry *spare, int64_t n) {
   if (n <= 2 * BLOCK) {
     insert(e, n);
@@ -99,11 +100,11 @@ static entry *sort_short(entry *e, entry *spare, int64_t n) {
 /* ---- digits ---- */
 
 /* The bits in which keys differ; 0 where they rise already. */
-static uint64_t differing(const entry *e, int64_t n) {
+static uint64_t differing(pn_context *c, const entry *e, int64_t n) {
   uint64_t differ = 0, falls = 0;
-  for (int64_t k = 1; k < n; k++) {
-    differ |= e[k].key ^ e[0].key;
-    falls |= e[k].key < e[k - 1].key;
+  PNI_INTERRUPTIBLE(c, k, n - 1) {
+    differ |= e[k + 1].key ^ e[0].key;
+    falls |= e[k + 1].key < e[k].key;
   }
   return falls ? differ : 0;
 }
@@ -115,56 +116,60 @@ static int bits_of(uint64_t v) {
 }
 
 /* Moves e to `to` in the order of a digit of which `count` tells how often each value occurs. */
-static void deal(entry *to, const entry *e, int64_t n, int shift, size_t mask, size_t *count) {
+static void deal(pn_context *c, entry *to, const entry *e, int64_t n, int shift, size_t mask, size_t *count) {
   size_t before = 0;
   for (size_t d = 0; d <= mask; d++) {
     size_t many = count[d];
     count[d] = before;
     before += many;
   }
-  for (int64_t k = 0; k < n; k++) to[count[e[k].key >> shift & mask]++] = e[k];
+  PNI_INTERRUPTIBLE(c, k, n) to[count[e[k].key >> shift & mask]++] = e[k];
 }
 
-static entry *sort(entry *e, entry *spare, int64_t n, counts *count);
+static entry *sort(pn_context *c, entry *e, entry *spare, int64_t n, counts *count);
 
 /* Puts in order what agrees in all bits from `shift` on and follows each other. */
-static void finish(entry *e, entry *spare, int64_t n, int shift, counts *count) {
-  for (int64_t lo = 0, hi; lo < n; lo = hi) {
+static void finish(pn_context *c, entry *e, entry *spare, int64_t n, int shift, counts *count) {
+  for (int64_t lo = 0, hi, look = 0; lo < n; lo = hi) {
+    if (lo >= look && !pni_next_piece(c, lo, n, &look)) return;
     uint64_t top = e[lo].key >> shift;
     for (hi = lo + 1; hi < n && e[hi].key >> shift == top; hi++) continue;
     if (hi - lo == 1) continue;
-    if (sort(e + lo, spare + lo, hi - lo, count) != e + lo) memcpy(e + lo, spare + lo, (size_t)(hi - lo) * sizeof *e);
+    if (sort(c, e + lo, spare + lo, hi - lo, count) != e + lo)
+      memcpy(e + lo, spare + lo, (size_t)(hi - lo) * sizeof *e);
   }
 }
 
 /* Recursion ends: a run of equal highest digits differs in fewer bits. */
-static entry *sort(entry *e, entry *spare, int64_t n, counts *count) {
+static entry *sort(pn_context *c, entry *e, entry *spare, int64_t n, counts *count) {
   if (n <= SHORT) return sort_short(e, spare, n);
-  int differ = bits_of(differing(e, n)), width = n < LONG ? NARROW : WIDE;
+  int differ = bits_of(differing(c, e, n)), width = n < LONG ? NARROW : WIDE;
   if (!differ) return e;
   int digits = differ > PASSES * width ? PASSES : (differ + width - 1) / width;
   int low = differ > PASSES * width ? differ - PASSES * width : 0;
   size_t mask = ((size_t)1 << width) - 1;
   for (int d = 0; d < digits; d++) memset(count[d], 0, (mask + 1) * sizeof **count);
-  for (int64_t k = 0; k < n; k++) {
+  PNI_INTERRUPTIBLE(c, k, n) {
     uint64_t rest = e[k].key >> low;
     for (int d = 0; d < digits; d++, rest >>= width) count[d][rest & mask]++;
   }
-  for (int d = 0; d < digits; d++) {
+  for (int d = 0; d < digits && !pni_failed(c); d++) {
     int shift = low + d * width;
     if (count[d][e[0].key >> shift & mask] == (size_t)n) continue;
-    deal(spare, e, n, shift, mask, count[d]);
+    deal(c, spare, e, n, shift, mask, count[d]);
     entry *t = e;
     e = spare;
     spare = t;
   }
-  if (low) finish(e, spare, n, low, count);
+  if (low && !pni_failed(c)) finish(c, e, spare, n, low, count);
   return e;
 }
 
-void pni_order_row(int dtype, const void *x, int64_t n, int64_t step, bool down, int64_t *order, void *scratch) {
+pn_status pni_order_row(pn_context *c, int dtype, const void *x, int64_t n, int64_t step, bool down, int64_t *order,
+                        void *scratch) {
   entry *e = scratch, *spare = e + n;
-  fill(e, dtype, x, n, step, down ? UINT64_MAX : 0);
-  e = sort(e, spare, n, (counts *)(void *)(spare + n));
-  for (int64_t k = 0; k < n; k++) order[k * step] = e[k].at;
+  fill(c, e, dtype, x, n, step, down ? UINT64_MAX : 0);
+  if (!pni_failed(c)) e = sort(c, e, spare, n, (counts *)(void *)(spare + n));
+  if (!pni_failed(c)) PNI_INTERRUPTIBLE(c, k, n) order[k * step] = e[k].at;
+  return c->status;
 }

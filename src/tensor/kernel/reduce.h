@@ -29,14 +29,14 @@ extern const pni_reducer pni_reducers_f64[PNI_REDUCERS];
 extern const pni_reducer pni_reducers_f32[PNI_REDUCERS];
 extern const pni_reducer pni_reducers_i64[PNI_REDUCERS];
 
-/* Kernels along one axis: n elements `step` apart; NULL where undefined. */
+/* Kernels along one axis: n elements `step` apart; NULL where undefined. They leave the rest when the watch says so. */
 typedef struct pni_scanner {
-  void (*cumsum)(const void *x, void *y, int64_t n, int64_t step);
-  void (*softmax)(const void *x, void *y, int64_t n, int64_t step);
-  void (*log_softmax)(const void *x, void *y, int64_t n, int64_t step);
+  void (*cumsum)(pni_watch *w, const void *x, void *y, int64_t n, int64_t step);
+  void (*softmax)(pni_watch *w, const void *x, void *y, int64_t n, int64_t step);
+  void (*log_softmax)(pni_watch *w, const void *x, void *y, int64_t n, int64_t step);
   /* Position of the first largest (smallest) element; a NaN counts as both. */
-  int64_t (*argmax)(const void *x, int64_t n, int64_t step);
-  int64_t (*argmin)(const void *x, int64_t n, int64_t step);
+  int64_t (*argmax)(pni_watch *w, const void *x, int64_t n, int64_t step);
+  int64_t (*argmin)(pni_watch *w, const void *x, int64_t n, int64_t step);
 } pni_scanner;
 extern const pni_scanner pni_scanner_f64, pni_scanner_f32, pni_scanner_i64;
 
@@ -46,7 +46,7 @@ typedef struct pni_run {
   void *y;
   int64_t n, step, a_step;
 } pni_run;
-typedef void pni_run_line(const pni_run *r);
+typedef void pni_run_line(pni_watch *w, const pni_run *r);
 /* NULL where undefined. Positions (int64) are those of the latest of equals; a NaN counts as both. */
 typedef struct pni_runner {
   pni_run_line *recurrence, *logcumsumexp, *argcummax, *argcummin;

@@ -5,6 +5,7 @@
 */
 #include <math.h>
 #include "../../base/processor.h"
+#include "../../base/span.h"
 #include "reduce.h"
 #include "../lane/short_rows.h"
 #include "../../math/vector/vector.h"
@@ -130,9 +131,9 @@ static void sum_join(const void *part, int64_t n, void *out) { *(REAL *)out = jo
 
 /* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep their
  * digits in double. */
-static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
+static double exp_sum(pni_watch *w, const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
   double lane[8] = {0};
-  for (int64_t at = 0; at < n; at += BLOCK) {
+  for (int64_t at = 0; at < n && !(w && pni_watch_leaves(w, 4 * BLOCK)); at += BLOCK) {
     REAL shifted[BLOCK], e[BLOCK];
     int64_t size = n - at < BLOCK ? n - at : BLOCK, padded = (size + 7) / 8 * 8;
     for (int64_t i = 0; i < size; i++) shifted[i] = x[(at + i) * step] - m;
@@ -150,56 +151,60 @@ static double exp_sum(const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
 /* log sum e^x = m + log sum e^(x - m); -inf if all are, NaN if one is. */
 static REAL logsumexp(const REAL *x, int64_t n) {
   REAL m = largest(x, n);
-  return isfinite(m) ? (REAL)((double)m + log(exp_sum(x, n, 1, m, NULL))) : m;
+  return isfinite(m) ? (REAL)((double)m + log(exp_sum(NULL, x, n, 1, m, NULL))) : m;
 }
 EACH_ROW(logsumexp_rows, PNI_SHORT_ROWS_LOGSUMEXP, 1, logsumexp)
 
-static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+static void cumsum_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
   REAL *y = y_;
   double s = 0; /* keeps float32 sums from drifting */
-  for (int64_t i = 0; i < n; i++) y[i * step] = (REAL)(s += (double)x[i * step]);
+  PNI_LOOKING(w, i, 0, n) y[i * step] = (REAL)(s += (double)x[i * step]);
 }
 
-static REAL strided_max(const REAL *x, int64_t n, int64_t step) {
+static REAL strided_max(pni_watch *w, const REAL *x, int64_t n, int64_t step) {
   REAL m = x[0];
-  for (int64_t i = 1; i < n; i++) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
+  PNI_LOOKING(w, i, 1, n) m = x[i * step] > m || x[i * step] != x[i * step] ? x[i * step] : m;
   return m;
 }
 
-static void softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+static void softmax_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
-  REAL *y = y_, scale = (REAL)exp_sum(x, n, step, strided_max(x, n, step), y);
-  for (int64_t i = 0; i < n; i++) y[i * step] /= scale;
+  REAL *y = y_, scale = (REAL)exp_sum(w, x, n, step, strided_max(w, x, n, step), y);
+  PNI_LOOKING(w, i, 0, n) y[i * step] /= scale;
 }
 
-static void log_softmax_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+static void log_softmax_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
-  REAL *y = y_, m = strided_max(x, n, step);
-  REAL z = (REAL)log(exp_sum(x, n, step, m, NULL)); /* apart from m, which may be far larger */
-  for (int64_t i = 0; i < n; i++) y[i * step] = (x[i * step] - m) - z;
+  REAL *y = y_, m = strided_max(w, x, n, step);
+  REAL z = (REAL)log(exp_sum(w, x, n, step, m, NULL)); /* apart from m, which may be far larger */
+  PNI_LOOKING(w, i, 0, n) y[i * step] = (x[i * step] - m) - z;
 }
 #else
-static void cumsum_scan(const void *x_, void *y_, int64_t n, int64_t step) {
+static void cumsum_scan(pni_watch *w, const void *x_, void *y_, int64_t n, int64_t step) {
   const REAL *x = x_;
   REAL *y = y_, s = 0;
-  for (int64_t i = 0; i < n; i++) y[i * step] = s += x[i * step];
+  PNI_LOOKING(w, i, 0, n) y[i * step] = s += x[i * step];
 }
 #endif
 
-static int64_t argmax_row(const void *x_, int64_t n, int64_t step) {
+static int64_t argmax_row(pni_watch *w, const void *x_, int64_t n, int64_t step) {
   const REAL *x = x_;
   int64_t best = 0;
-  for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++)
+  PNI_LOOKING(w, i, 1, n) {
+    if (x[best * step] != x[best * step]) return best;
     if (x[i * step] > x[best * step] || x[i * step] != x[i * step]) best = i;
+  }
   return best;
 }
 
-static int64_t argmin_row(const void *x_, int64_t n, int64_t step) {
+static int64_t argmin_row(pni_watch *w, const void *x_, int64_t n, int64_t step) {
   const REAL *x = x_;
   int64_t best = 0;
-  for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++)
+  PNI_LOOKING(w, i, 1, n) {
+    if (x[best * step] != x[best * step]) return best;
     if (x[i * step] < x[best * step] || x[i * step] != x[i * step]) best = i;
+  }
   return best;
 }
 
@@ -209,11 +214,11 @@ static int64_t argmin_row(const void *x_, int64_t n, int64_t step) {
 #define STATE double /* keeps float32 from drifting */
 
 /* y = m + log s, where m is the largest x so far and s the sum of e^(x - m). */
-static void logcumsumexp_run(const pni_run *r) {
+static void logcumsumexp_run(pni_watch *w, const pni_run *r) {
   const REAL *x = r->x;
   REAL *y = r->y;
   double m = -INFINITY, s = 0;
-  for (int64_t i = 0; i < r->n; i++) {
+  PNI_LOOKING(w, i, 0, r->n) {
     double v = (double)x[i * r->step];
     if (v > m || v != v) {
       s = m == -INFINITY ? 1 : s * exp(m - v) + 1;
@@ -228,31 +233,31 @@ static void logcumsumexp_run(const pni_run *r) {
 #define STATE REAL
 #endif
 
-static void recurrence_run(const pni_run *r) {
+static void recurrence_run(pni_watch *w, const pni_run *r) {
   const REAL *x = r->x, *a = r->a;
   REAL *y = r->y;
   STATE s = (STATE)x[0];
   y[0] = x[0];
-  for (int64_t i = 1; i < r->n; i++) {
+  PNI_LOOKING(w, i, 1, r->n) {
     s = (STATE)a[i * r->a_step] * s + (STATE)x[i * r->step];
     y[i * r->step] = (REAL)s;
   }
 }
 #undef STATE
 
-static void argcummax_run(const pni_run *r) {
+static void argcummax_run(pni_watch *w, const pni_run *r) {
   const REAL *x = r->x;
   int64_t *y = r->y, best = 0;
-  for (int64_t i = 0; i < r->n; i++) {
+  PNI_LOOKING(w, i, 0, r->n) {
     if (x[i * r->step] >= x[best * r->step] || x[i * r->step] != x[i * r->step]) best = i;
     y[i * r->step] = best;
   }
 }
 
-static void argcummin_run(const pni_run *r) {
+static void argcummin_run(pni_watch *w, const pni_run *r) {
   const REAL *x = r->x;
   int64_t *y = r->y, best = 0;
-  for (int64_t i = 0; i < r->n; i++) {
+  PNI_LOOKING(w, i, 0, r->n) {
     if (x[i * r->step] <= x[best * r->step] || x[i * r->step] != x[i * r->step]) best = i;
     y[i * r->step] = best;
   }

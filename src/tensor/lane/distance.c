@@ -45,9 +45,9 @@ static void add_shards(int dtype, const pni_distance *d, int64_t shards, int64_t
 
 pn_status pni_distance_adjoint(pn_context *c, int dtype, pni_distance *d, int64_t rows) {
   bool sums = d->gl || (d->gx && d->x_one) || (d->gm && d->m_one);
-  int64_t size = d->n * d->n + d->n, shards = (rows + PNI_DISTANCE_SHARD - 1) / PNI_DISTANCE_SHARD;
+  int64_t size = pni_plus(pni_times(d->n, d->n), d->n), shards = (rows + PNI_DISTANCE_SHARD - 1) / PNI_DISTANCE_SHARD;
   size_t item = pn_dtype_size((pn_dtype)dtype);
-  if (sums && !(d->sums = pni_alloc_array(c, shards * size, item))) return c->status;
+  if (sums && !(d->sums = pni_alloc_array(c, pni_times(shards, size), item))) return c->status;
   if (run(c, dtype, d, rows) == PN_OK) {
     if (d->gl) add_shards(dtype, d, shards, 0, d->n * d->n, -1, d->gl);
     if (d->gx && d->x_one) add_shards(dtype, d, shards, d->n * d->n, d->n, 1, d->gx);

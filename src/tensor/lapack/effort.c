@@ -18,8 +18,8 @@ static void fill(int dtype, void *a) {
 /* Seconds per operation, by the fastest of some LU factorisations: others may use the processor as well. */
 static pn_status measure(pn_context *c, int dtype, double *pace) {
   const pni_lapack *f = dtype == PN_FLOAT64 ? &pni_lapack_f64 : &pni_lapack_f32;
-  size_t bytes = (size_t)ORDER * ORDER * (dtype == PN_FLOAT64 ? 8 : 4), ints = ORDER * sizeof(int);
-  void *a = pni_alloc(c, bytes);
+  size_t item = pn_dtype_size((pn_dtype)dtype), ints = ORDER * sizeof(int);
+  void *a = pni_alloc_array(c, ORDER * ORDER, item);
   int *pivot = a ? pni_alloc(c, ints) : NULL;
   int64_t least = INT64_MAX;
   for (int k = 0; pivot && k < TRIALS; k++) {
@@ -30,7 +30,7 @@ static pn_status measure(pn_context *c, int dtype, double *pace) {
     if (took < least) least = took;
   }
   pni_free(c, pivot, ints);
-  pni_free(c, a, bytes);
+  pni_free(c, a, ORDER * ORDER * item);
   if (pni_failed(c)) return c->status;
   *pace = (double)least * 1e-9 / (2.0 / 3 * ORDER * ORDER * ORDER);
   return PN_OK;
@@ -38,10 +38,10 @@ static pn_status measure(pn_context *c, int dtype, double *pace) {
 
 pn_status pni_check_effort(pn_context *c, const char *where, int dtype, int64_t rows, int64_t cols, double operations) {
   enum { FEW = 200000000 }; /* milliseconds */
-  if (!c->deadline || operations < FEW) return PN_OK;
+  if (!pni_deadline(c) || operations < FEW) return PN_OK;
   double *pace = &c->pace[dtype == PN_FLOAT32];
   if (*pace == 0 && measure(c, dtype, pace)) return c->status;
-  double takes = operations * *pace, left = (double)(c->deadline - pni_now()) * 1e-9;
+  double takes = operations * *pace, left = (double)(pni_deadline(c) - pni_now()) * 1e-9;
   if (takes <= left) return PN_OK;
   return pni_fail(c, PN_CANCELLED,
                   "time limit: %s of a matrix of %lld by %lld takes about %.2g seconds, and %.2g are left", where,

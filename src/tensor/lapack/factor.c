@@ -73,7 +73,8 @@ static pn_status run_job(pn_context *c, job *j) {
   int64_t m = j->x.rows, n = j->x.cols, unit = 20 * m * n * (m < n ? m : n);
   j->grain = 1000000 / (unit + 1) + 1;
   if (j->grain < (j->count + SHARDS - 1) / SHARDS) j->grain = (j->count + SHARDS - 1) / SHARDS;
-  int64_t shards = (j->count + j->grain - 1) / j->grain, elements = shards * j->nwork, ints = shards * j->niwork;
+  int64_t shards = (j->count + j->grain - 1) / j->grain, elements = pni_times(shards, j->nwork),
+          ints = pni_times(shards, j->niwork);
   j->work = pni_alloc_array(c, elements, (size_t)j->size);
   j->iwork = j->work ? pni_alloc_array(c, ints, sizeof *j->iwork) : NULL;
   if (j->iwork && pni_parallel(c, j->count, j->grain, run, j) == PN_OK)

@@ -172,6 +172,7 @@ static void solve_rows(const job *j, char *out, int count) {
 static void run_shared(void *data, int64_t begin, int64_t end) {
   job *j = data;
   for (int64_t i = begin; i < end; i++) {
+    if (leaves_out(j, i, (int64_t)j->s.n * j->s.k * (j->s.k > 1 ? j->s.n : 1))) return;
     char *out = j->out + i * j->out_step * j->size;
     pni_matrix b = matrix_at(j, j->b, j->b_step, i);
     if (j->divides && j->s.kind != PNI_LANE_SOLVE) {
@@ -184,7 +185,12 @@ static void run_shared(void *data, int64_t begin, int64_t end) {
     else if (j->s.k > 1)
       j->f->lu_solve(j->scratch, j->pivots, out, j->s.n, j->s.k);
   }
-  if (j->s.k == 1 && !j->divides) solve_rows(j, j->out + begin * j->out_step * j->size, (int)(end - begin));
+  if (j->s.k != 1 || j->divides) return;
+  int64_t rows = 1 + (1 << 26) / ((int64_t)j->s.n * j->s.n); /* of some milliseconds */
+  for (int64_t i = begin; i < end; i += rows) {
+    if (i > begin && leaves_out(j, 0, 1)) return;
+    solve_rows(j, j->out + i * j->out_step * j->size, (int)(end - i < rows ? end - i : rows));
+  }
 }
 
 /* Checks the matrix; factors it into the scratch of the first shard. */
@@ -304,8 +310,8 @@ int64_t pni_lane_scratch(const pni_lane_matrix *s) {
 static pn_status take_scratch(pn_context *c, job *j, int64_t shards, bool groups) {
   int64_t n = j->s.n;
   j->scratch_step = groups ? pni_lane_scratch(&j->s) * j->lanes : n * n;
-  j->scratch = pni_alloc_array(c, shards * j->scratch_step, (size_t)j->size);
-  if (!groups) j->pivots = j->scratch ? pni_alloc_array(c, shards * n, sizeof *j->pivots) : NULL;
+  j->scratch = pni_alloc_array(c, pni_times(shards, j->scratch_step), (size_t)j->size);
+  if (!groups) j->pivots = j->scratch ? pni_alloc_array(c, pni_times(shards, n), sizeof *j->pivots) : NULL;
   return c->status;
 }
 

@@ -104,12 +104,19 @@ static void add_bias(const pn_tensor *bias, pn_tensor *out) {
     add_f32(pni_data(out), pni_data(bias), bias->stride[0], m, n);
 }
 
-/* out = x y for m rows and n columns, the first of which is `at`, of the whole result, whose rows are j->n apart. What
- * BLAS adds to is the bias instead of zeros. */
-static void gemm(const pni_product *j, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
-  double beta = j->bias ? 1 : 0;
-  if (j->bias) fill_bias(j, out, at, m, n);
-  int M = (int)m, N = (int)n, K = (int)j->k, ld = (int)j->n;
+/* A product, and who is asked whether time is over. */
+typedef struct {
+  const pni_product *p;
+  pn_context *c;
+} job;
+
+/* Multiplications that take a tenth of a second: more are not begun at once. */
+#define LONGEST 1.5e9
+
+/* out = x y + beta out, m x n, over k. */
+static void multiply_part(const pni_product *j, const char *x, const char *y, char *out, int64_t m, int64_t n,
+                          int64_t k, double beta) {
+  int M = (int)m, N = (int)n, K = (int)k, ld = (int)j->n;
   if (j->dtype == PN_FLOAT64) {
     cblas_dgemm(CblasRowMajor, (CBLAS_TRANSPOSE)j->trans_x, (CBLAS_TRANSPOSE)j->trans_y, M, N, K, 1,
                 (const double *)(const void *)x, j->ldx, (const double *)(const void *)y, j->ldy, beta,
@@ -123,8 +130,24 @@ static void gemm(const pni_product *j, const char *x, const char *y, char *out, 
   pni_keep_subnormals(before);
 }
 
+/* out = x y for m rows and n columns, the first of which is `at`, of the whole result, whose rows are j->n apart. What
+ * BLAS adds to is the bias instead of zeros; sums that take long are added up in parts. */
+static void gemm(const job *w, const char *x, const char *y, char *out, int64_t at, int64_t m, int64_t n) {
+  const pni_product *j = w->p;
+  double most = LONGEST / ((double)m * (double)n) + 1;
+  int64_t part = most < (double)j->k ? (int64_t)most : j->k, size = j->dtype == PN_FLOAT64 ? 8 : 4;
+  if (j->bias) fill_bias(j, out, at, m, n);
+  for (int64_t first = 0; first < j->k; first += part) {
+    int64_t k = j->k - first < part ? j->k - first : part;
+    if (first && pni_leaves(w->c)) return;
+    multiply_part(j, x + first * (j->trans_x == CblasNoTrans ? 1 : j->ldx) * size,
+                  y + first * (j->trans_y == CblasNoTrans ? j->ldy : 1) * size, out, m, n, k, j->bias || first ? 1 : 0);
+  }
+}
+
 static void run(void *data, int64_t begin, int64_t end) {
-  const pni_product *j = data;
+  const job *w = data;
+  const pni_product *j = w->p;
   int64_t size = j->dtype == PN_FLOAT64 ? 8 : 4;
   for (int64_t i = begin; i < end; i++) {
     int64_t batch = i / j->blocks, at = i % j->blocks * j->part, rest = batch, ox = 0, oy = 0;
@@ -138,10 +161,10 @@ static void run(void *data, int64_t begin, int64_t end) {
     int64_t whole = j->columns ? j->n : j->m, part = at + j->part < whole ? j->part : whole - at;
     if (j->columns) {
       oy += at * (j->trans_y == CblasNoTrans ? 1 : j->ldy);
-      gemm(j, j->x + ox * size, j->y + oy * size, out + at * size, at, j->m, part);
+      gemm(w, j->x + ox * size, j->y + oy * size, out + at * size, at, j->m, part);
     } else {
       ox += at * (j->trans_x == CblasNoTrans ? j->ldx : 1);
-      gemm(j, j->x + ox * size, j->y + oy * size, out + at * j->n * size, 0, part, j->n);
+      gemm(w, j->x + ox * size, j->y + oy * size, out + at * j->n * size, 0, part, j->n);
     }
   }
 }
@@ -156,11 +179,10 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
 /* A product is cut into parts of its longer side, as every part packs the other operand anew: parts of about PART
  * multiplications and at least SIDE rows or columns, two parts where there is less of either. That costs one thread a few
  * hundredths of a product (measured with OpenBLAS: 784x100 by 100x200 in two 1.02, 100x784 by 784x200 1.06, tall ones in
- * eight 0.95). Shards of a batch are some of its products. No shard takes longer than some tenths of a second, as none
- * is interrupted. Shapes alone decide. */
+ * eight 0.95). Shards of a batch are some of its products. No shard takes longer than a tenth of a second, as none is
+ * interrupted but where a sum is cut. Shapes alone decide. */
 static void cut(pni_product *j, int64_t batch) {
   enum { PART = 8000000, LEAST = 750000, MOST = 8, SIDE = 96, COLUMNS = 8, ROWS = 4, SMALL = 1000000 };
-  const double longest = 4e9;
   double all = (double)j->m * (double)j->n * (double)j->k;
   int64_t work = (int64_t)(all < 9e18 ? all : 9e18) + 1, parts = (work + PART / 2) / PART;
   j->columns = j->n > j->m;
@@ -169,7 +191,7 @@ static void cut(pni_product *j, int64_t batch) {
   if (batch >= MOST) parts = 1;
   if (parts > MOST) parts = MOST;
   if (parts > 1 && parts > whole / SIDE) parts = whole < SIDE ? 1 : whole < 2 * SIDE ? 2 : whole / SIDE;
-  if (all > MOST * longest) parts = (int64_t)(all / longest);
+  if (all > MOST * LONGEST) parts = (int64_t)(all / LONGEST);
   int64_t step = j->columns ? COLUMNS : ROWS;
   if (parts > whole / step) parts = whole / step;
   j->part = parts > 1 ? (whole / parts + step - 1) / step * step : whole;
@@ -243,11 +265,8 @@ pn_status pni_product_run(pn_context *c, const pni_product *p) {
     add_bias(p->added, p->out_tensor);
     return PN_OK;
   }
-  if (p->units < 2 * p->grain) {
-    run((void *)(uintptr_t)p, 0, p->units);
-    return PN_OK;
-  }
-  return pni_parallel(c, p->units, p->grain, run, (void *)(uintptr_t)p);
+  job w = {p, c};
+  return pni_parallel(c, p->units, p->grain, run, &w);
 }
 
 static pn_status multiply(pn_context *c, const pn_tensor *x, const pn_tensor *y, const pn_tensor *bias,

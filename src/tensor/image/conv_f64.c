@@ -1,4 +1,4 @@
-/* conv_f64.c: convolution and pooling of float64. */
+/* conv_f64.c: convolution of float64. */
 #define REAL       double
 #define BLAS(name) cblas_d##name
 #define FLUSH()    0

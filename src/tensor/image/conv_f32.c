@@ -1,4 +1,4 @@
-/* conv_f32.c: convolution and pooling of float32. */
+/* conv_f32.c: convolution of float32. */
 #include "../../base/subnormal.h"
 #define REAL       float
 #define BLAS(name) cblas_s##name

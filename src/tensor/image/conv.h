@@ -1,17 +1,15 @@
 /*
-** conv.h: 2-d convolution and pooling of contiguous images [n, channels, rows, columns]. Convolution is the
+** conv.h: 2-d convolution of contiguous images [n, channels, rows, columns]. Convolution is the
 ** trilinear form sum_p y[p] x[s p + d q - pad] w[q]; forward, adjoint in the image and adjoint in the weight are
 ** its three partial products, each a matrix product with the columns of image patches (im2col: Chellapilla,
 ** Puri and Simard, 2006, "High performance convolutional neural networks for document processing"). Patches are
-** made for a few output rows at a time, so that they stay in the cache. Samples are sharded over the threads;
+** made for a tile at a time, so that they stay in the cache. Samples are sharded over the threads;
 ** results do not depend on the number of threads.
 */
-#ifndef PN_TENSOR_KERNEL_CONV_H
-#define PN_TENSOR_KERNEL_CONV_H
+#ifndef PN_TENSOR_IMAGE_CONV_H
+#define PN_TENSOR_IMAGE_CONV_H
 
 #include "../tensor.h"
-
-enum { PNI_SHORT_ROWS, PNI_COLUMNS };
 
 typedef struct pni_conv {
   int64_t n, groups, ci, co; /* samples; channels in and out of one group */
@@ -33,20 +31,18 @@ pn_status pni_conv_image(pn_context *c, const pni_conv *g, const pn_tensor *y, c
 /* The adjoint in w: w from x and y. */
 pn_status pni_conv_weight(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn_tensor *y, pn_tensor *w);
 
-/* Pooling uses image, kernel, out, stride, padding; n counts planes. Every window meets the image. */
-enum { PNI_POOL_MAX, PNI_POOL_MAX_AT, PNI_POOL_MEAN, PNI_POOL_MEAN_INSIDE };
-/* Largest element (NaN wins), its place in the plane (out is int64), mean with the padding counted as zeros, mean of
- * the elements inside the image. */
-pn_status pni_pool(pn_context *c, const pni_conv *g, int what, const pn_tensor *x, pn_tensor *y);
-/* The adjoint of a mean: x from y. */
-pn_status pni_unpool(pn_context *c, const pni_conv *g, int what, const pn_tensor *y, pn_tensor *x);
+/* A part of one group's patches: output rows and columns, the columns all of them unless there is one row, and rows
+ * first .. last - 1 of the matrix, which stand for places of the kernel in the channels. */
+typedef struct pni_conv_tile {
+  int64_t row, rows, column, columns, first, last;
+} pni_conv_tile;
 
 /* One element type's kernels, for one plane or one group of a sample. */
 typedef struct pni_conv_kernels {
-  /* col [ci kernel, rows out[1]] from the patches of output rows first .. first + rows - 1. */
-  void (*patches)(const pni_conv *g, const void *x, void *col, int64_t first, int64_t rows);
+  /* col [last - first, rows columns] from the patches of a tile. */
+  void (*patches)(const pni_conv *g, const pni_conv_tile *t, const void *x, void *col);
   /* Adds col to the places it came from. */
-  void (*scatter)(const pni_conv *g, const void *col, void *x, int64_t first, int64_t rows);
+  void (*scatter)(const pni_conv *g, const pni_conv_tile *t, const void *col, void *x);
   /* The same of a whole result by the places of one channel's n elements (-1: beyond the image), plane apart in x. */
   void (*gather)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *x, void *col);
   void (*put_back)(const int32_t *place, int64_t n, int64_t channels, int64_t plane, const void *col, void *x);
@@ -54,9 +50,16 @@ typedef struct pni_conv_kernels {
   void (*gemm)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                int64_t ldb, int beta, void *c, int64_t ldc);
   void (*add)(void *sum, const void *x, int64_t n);
-  void (*pool)(const pni_conv *g, int what, const void *x, void *y);
-  void (*unpool)(const pni_conv *g, int what, const void *y, void *x);
 } pni_conv_kernels;
 extern const pni_conv_kernels pni_conv_kernels_f64, pni_conv_kernels_f32;
+
+/* Output places q0 <= q < q1 whose image place start + stride q lies in [0, size). */
+static inline void pni_conv_inside(int64_t start, int64_t stride, int64_t size, int64_t count, int64_t *q0,
+                                   int64_t *q1) {
+  *q0 = start >= 0 ? 0 : (-start + stride - 1) / stride;
+  *q1 = start >= size ? 0 : (size - 1 - start) / stride + 1;
+  if (*q1 > count) *q1 = count;
+  if (*q0 > *q1) *q0 = *q1;
+}
 
 #endif

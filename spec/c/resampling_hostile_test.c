@@ -1,0 +1,176 @@
+/*
+** resampling_hostile_test.c: weights that are none (NaN, infinite, negative, all 0, beyond what can be summed) in every
+** resampling scheme: kernels stay below n whatever they are given, and who runs them is told. The same packed as `weigh`
+** gives them, float64 and float32, one filter and several: a failure that names the role.
+*/
+#include <math.h>
+#include <stdlib.h>
+#include "../../src/smc/op/smc_op.h"
+#include "check.h"
+
+enum { CASES = 14, KEYS = 8, GUARD = 64 };
+
+/* n weights of a case; true: a law, whatever its sum. */
+static bool fill(int which, int64_t n, double *w) {
+  static const double odd[] = {NAN, INFINITY, -INFINITY, -1, 1e300, -1e300, 5e-324};
+  for (int64_t i = 0; i < n; i++) w[i] = 1 / (double)n;
+  int64_t middle = n / 2;
+  if (which < 7) { /* one of them */
+    w[middle] = odd[which];
+    return odd[which] > 0 && odd[which] < INFINITY && (n > 1 || odd[which] > 1e-300);
+  }
+  double all = which < 10 ? odd[which - 7] : which == 10 ? 0 : which == 11 ? 5e-324 : which == 12 ? 1e308 : 1e300;
+  for (int64_t i = 0; i < n; i++) w[i] = all;
+  if (which == 12) return n < 2;
+  return which == 13;
+}
+
+static bool within(const int64_t *a, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; i++)
+    if (a[i] < 0 || a[i] >= n) return false;
+  return true;
+}
+
+/* ---- the kernels themselves ---- */
+
+static void kernels(int64_t n) {
+  double *w = malloc((size_t)n * sizeof *w);
+  int64_t *out = malloc((size_t)(n + GUARD) * sizeof *out);
+  for (int s = 0; s < pni_resampler_count(); s++) {
+    const pni_resampler *scheme = pni_resampler_at(s);
+    double *scratch = malloc((size_t)scheme->scratch(n) * sizeof *scratch);
+    bool safe = true, told = true, kept = true;
+    for (int which = 0; which < CASES; which++)
+      for (uint64_t key = 0; key < KEYS; key++) {
+        bool law = fill(which, n, w);
+        for (int64_t i = 0; i < n + GUARD; i++) out[i] = i < n ? 0 : -7;
+        pni_resampling r = {NULL, w, n, n, {pni_seed_key(key), 0}, scratch, out};
+        scheme->run(&r);
+        safe = safe && within(out, n, n);
+        for (int64_t i = 0; i < n; i++) out[i] = -7;
+        bool is = pni_resampler_run(scheme, &r);
+        told = told && is == law && within(out, n, n);
+        for (int64_t i = n; i < n + GUARD; i++) kept = kept && out[i] == -7;
+      }
+    if (!safe || !told || !kept) printf("scheme %s, %lld particles\n", scheme->name, (long long)n);
+    CHECK(safe);
+    CHECK(told);
+    CHECK(kept);
+    free(scratch);
+  }
+  free(out);
+  free(w);
+}
+
+/* ---- packed ---- */
+
+/* [2 N + 3, filters] of equal weights, but for `one` in the last filter. */
+static pn_tensor *packed(pn_context *c, pn_dtype dtype, int64_t n, int64_t filters, int which, bool *law) {
+  int64_t shape[] = {2 * n + PNI_WEIGHED_ROWS, filters}, all = shape[0] * filters;
+  double *x = malloc((size_t)all * sizeof *x), *w = malloc((size_t)n * sizeof *w);
+  *law = fill(which, n, w);
+  for (int64_t i = 0; i < shape[0]; i++)
+    for (int64_t f = 0; f < filters; f++) {
+      double v = i < n ? -log((double)n) : i < 2 * n ? 1 / (double)n : 1;
+      if (i >= n && i < 2 * n && f == filters - 1) v = w[i - n];
+      x[i * filters + f] = v;
+    }
+  for (int64_t i = n; i < 2 * n && dtype == PN_FLOAT32; i++) { /* what float32 makes of it */
+    double v = (double)(float)x[i * filters + filters - 1];
+    if (!(v >= 0) || isinf(v)) *law = false;
+  }
+  pn_tensor *t = pn_cast(c, pn_from_data(c, PN_FLOAT64, filters > 1 ? 2 : 1, shape, x), dtype);
+  free(w);
+  free(x);
+  return t;
+}
+
+static void operation(pn_context *c, pn_dtype dtype, int64_t n, int64_t filters) {
+  for (int s = 0; s < pni_resampler_count(); s++)
+    for (int which = 0; which < CASES; which++) {
+      bool law;
+      size_t mark = pn_scope_open(c);
+      pn_tensor *weighed = packed(c, dtype, n, filters, which, &law);
+      pni_resampling_rule rule = {.scheme = pni_resampler_at(s), .threshold = 1};
+      pn_tensor *a = pni_resample(c, &rule, NULL, weighed, NULL);
+      if (a) {
+        CHECK(within(pni_data(a), a->numel, n));
+        CHECK(law || (dtype == PN_FLOAT32 && which >= 11));
+      } else
+        CHECK_FAIL(c, PN_DOMAIN, "resample: weights of each filter must be finite, not negative and not all 0");
+      CHECK(law || !a);
+      pn_scope_close(c, mark);
+    }
+}
+
+/* ---- machines ---- */
+
+static void machines(pn_context *c, pn_dtype dtype) {
+  for (int s = 0; s < pn_resampler_count(); s++)
+    for (int which = 0; which < CASES; which++) {
+      bool law;
+      pn_smc_config config = {.num_particles = 6, .resampling = pn_resampler_name(s), .threshold = 1, .trace = 1};
+      pn_smc *m = pn_smc_new(c, &config, NULL);
+      size_t mark = pn_scope_open(c);
+      pn_tensor *weighed = packed(c, dtype, 6, 1, which, &law), *a = NULL;
+      pn_smc_restore(c, m, weighed); /* what is a law here has a sum far from 1 */
+      CHECK_FAIL(c, PN_DOMAIN, "restore: weights must be as a machine gave them");
+      CHECK_STATUS(c, pn_smc_resample(c, m, &a), PN_OK);
+      CHECK(!a || within(pni_data(a), a->numel, 6));
+      pn_scope_close(c, mark);
+      pn_smc_free(m);
+    }
+}
+
+/* ---- ancestors that a host assigns, batches whose product is none ---- */
+
+static void assigned(pn_context *c) {
+  static const int64_t wrong[] = {-1, 6, INT64_MIN, INT64_MAX, (int64_t)1 << 32};
+  pn_smc_config config = {
+      .num_particles = 6, .resampling = "multinomial", .threshold = 1, .trace = 1, .conditional = 1};
+  pn_smc *m = pn_smc_new(c, &config, NULL);
+  size_t mark = pn_scope_open(c);
+  int64_t n = 6;
+  CHECK(pn_smc_weigh(c, m, pn_zeros(c, PN_FLOAT64, 1, &n)) != NULL);
+  for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+    pn_smc_assign(c, m, pn_from_data(c, PN_INT64, 0, NULL, &wrong[k]));
+    CHECK_FAIL(c, PN_DOMAIN, "assign: ancestors must lie in 0 to 5");
+  }
+  int64_t last = 5;
+  pn_tensor *a = NULL;
+  CHECK_STATUS(c, pn_smc_assign(c, m, pn_from_data(c, PN_INT64, 0, NULL, &last)), PN_OK);
+  CHECK_STATUS(c, pn_smc_resample(c, m, &a), PN_OK);
+  CHECK(a && within(pni_data(a), 6, 6));
+  pn_scope_close(c, mark);
+  pn_smc_free(m);
+}
+
+static void batches(pn_context *c) {
+  static const int64_t sizes[][2] = {{(int64_t)1 << 40, (int64_t)1 << 40},
+                                     {(int64_t)1 << 32, (int64_t)1 << 32},
+                                     {INT64_MAX, INT64_MAX},
+                                     {INT64_MAX, 1}};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    for (int trace = 0; trace < 2; trace++) {
+      pn_smc_config config = {.num_particles = 4, .nbatch = 2, .batch = {sizes[k][0], sizes[k][1]}, .trace = trace};
+      config.history = 1;
+      CHECK(pn_smc_new(c, &config, NULL) == NULL);
+      CHECK_FAIL(c, PN_DOMAIN, "smc: particles of all filters must be at most 2^40");
+    }
+}
+
+int main(void) {
+  pn_context *c = pn_context_new(NULL);
+  static const int64_t sizes[] = {1, 2, 5, 300, 5000};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) kernels(sizes[k]);
+  for (int d = 0; d < 2; d++) {
+    operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 6, 1);
+    operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 3000, 1);
+    operation(c, d ? PN_FLOAT32 : PN_FLOAT64, 6, 3);
+    machines(c, d ? PN_FLOAT32 : PN_FLOAT64);
+  }
+  assigned(c);
+  batches(c);
+  pn_context_close(c);
+  CHECK_DONE();
+}
