@@ -197,12 +197,13 @@ asan:
 	@$(SUBMAKE) BUILD=$(BUILD)/asan $(ASAN) tests $(BUILD)/asan/lua-interpreter
 	@$(SAN_RUN) SANITIZE='-fsanitize=address,undefined' BUILD=$(BUILD)/asan LUA=$(CURDIR)/$(BUILD)/asan/lua-interpreter $(LUA) spec/run.lua
 
-# (Without runtime_test, whose limits are of wall clock, which is another one here, and runtime_limit_test, which has one
-# thread and stacks deeper than the sanitiser stores; examples/embed/two_runtimes.c has runtimes in threads.)
+# (Without runtime_test, whose limits are of wall clock, which is another one here; runtime_limit_test and reach_test, of
+# one thread, with stacks deeper than the sanitiser stores; account_test, which counts what malloc gives, which is the
+# sanitiser's here. examples/embed/two_runtimes.c has runtimes in threads.)
 tsan:
 	@.ci/deps build test check
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
-	@$(SAN_RUN) SPARE='runtime_test runtime_limit_test' BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
+	@$(SAN_RUN) SPARE='runtime_test runtime_limit_test reach_test account_test' BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/ examples/embed/
 
 # Speed and size: a table, and the same in $(BUILD)/bench.json.
 bench:

@@ -2,8 +2,8 @@
 --- shared and static, plain and with sanitisers in the host. (`make asan` and `make tsan` run the same
 --- programs with the library instrumented too.)
 local build = (os.getenv "BUILD" or "build"):gsub("/[at]san$", "") -- the plain library, also in a sanitised run
--- (its atomics are not seen by the sanitiser for threads of a host, so that only accesses are judged that the host makes
--- outside of calls by the library: `make tsan` judges those of a target written in C, in the library's threads)
+-- (its atomics are not seen by the sanitiser for threads of a host, so that accesses are judged that the host makes,
+-- but not where the library calls it: `make tsan` judges those of a target written in C, in the library's threads)
 
 local function sh(line, ...)
   local pipe = assert(io.popen("exec 2>&1; " .. line:format(...)))
