@@ -258,7 +258,8 @@ fuzz: asan-build
 	@$(call lua_fuzzers,$(FUZZ_SECONDS))
 
 # The long sweeps: SOAK times what `make test` runs of them (67: 10,000 runtimes and contexts come and go), several
-# runtimes in several threads, cancelled at random, under the thread sanitiser; calibration with five times the simulations;
+# runtimes in several threads, cancelled at random, under the thread sanitiser (in eight processes: what it keeps of call
+# stacks grows with each error); calibration with five times the simulations;
 # five times the draws against each distribution's law; every row replayed for 20 steps; the failure of every single
 # allocation; the amalgamation by two compilers with -O2 under every C test; then the fuzzers in Lua.
 SOAK_PARTS = spec/c/lifecycle_test spec/c/account_test spec/c/save_kill_test spec/c/cancel_test spec/infer/calibration_spec spec/amalgamation_spec \
@@ -268,7 +269,9 @@ soak-parts:
 	@$(SUBMAKE) tests
 	@PN_SOAK='$(SOAK)' $(RUN) $(LUA) spec/run.lua $(SOAK_PARTS)
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer' SANITIZE='-fsanitize=thread' tests
-	@PN_SOAK='$(SOAK)' $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes
+	@set -e; for part in 1 2 3 4 5 6 7 8; do \
+	  PN_SEED=$$(date +%s) PN_SOAK=$$(expr $(SOAK) / 8) $(SAN_RUN) BUILD=$(BUILD)/tsan $(LUA) spec/run.lua spec/c/cancel_test examples/embed/two_runtimes; \
+	done
 
 soak: soak-parts soak-api
 

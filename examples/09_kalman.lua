@@ -92,14 +92,14 @@ local function tracked(push, blur)
   end
   local d = kalman.discretise { drift = blocks(zero, one, zero, one * -0.1), step = gap,
     diffusion = blocks(zero, zero, zero, one * push ^ 2) }
-  return { transition = d.transition, transition_noise = d.transition_noise,
-    emission = pn.concatenate({ one, zero }, 2), emission_noise = one * blur ^ 2,
+  return pn.smc.linear_system { transition = d.transition, transition_cov = d.transition_cov,
+    emission = pn.concatenate({ one, zero }, 2), emission_cov = one * blur ^ 2,
     initial_mean = pn.zeros { 4 }, initial_cov = pn.eye(4) }
 end
 
 local truth = { push = 1.5, blur = 0.3 }
-local states, seen = kalman.sample(tracked(truth.push, truth.blur), steps)
-states, seen = states[1]:slice(1, 2, steps + 1), seen[1]
+local states, seen = tracked(truth.push, truth.blur):sample(steps)
+states, seen = states[1], seen[1]
 local from, to = steps * 2 // 5, steps * 11 // 20
 local look = pn.arange(1, steps + 1)
 local inside = look:ge(from):logical_and(look:le(to))
@@ -110,16 +110,15 @@ inside = inside:to "float64"
 local log_push, log_blur = pn.param(pn.zeros {}), pn.param(pn.zeros {})
 local opt = pn.optim.adam({ log_push, log_blur }, { lr = 0.05 })
 for _ = 1, quick and 120 or 300 do
-  opt:step(-kalman.log_likelihood(tracked(log_push:exp(), log_blur:exp()), seen, { observed = there }) / steps)
+  opt:step(-tracked(log_push:exp(), log_blur:exp()):log_likelihood(seen, { observed = there }) / steps)
 end
 local push, blur = log_push:detach():exp(), log_blur:detach():exp()
 print(("\na track of %d looks, none from %.1f s to %.1f s: push %.2f (true %.2f), blur %.3f (true %.3f)"):format(steps,
   time[from]:item(), time[to]:item(), push:item(), truth.push, blur:item(), truth.blur))
 
 local system, o = tracked(push, blur), { observed = there }
-local f, x = kalman.filter(system, seen, o), kalman.smooth(system, seen, o)
-local smoothed = { mean = x.mean:slice(1, 2, steps + 1), cov = x.cov:slice(1, 2, steps + 1) }
-local paths = kalman.sample_posterior(system, seen, { observed = there, num_samples = 30 }):slice(2, 2, steps + 1)
+local f, smoothed = system:filter(seen, o), system:smooth(seen, o)
+local paths = system:sample_posterior(seen, { observed = there, draws = 30 })
 
 local function places(mean) return mean:slice(2, 1, 2) end
 local function error_of(mean, weight)

@@ -100,7 +100,7 @@ local trace = filter.machine:trace()
 print(("log-evidence %.2f, standard deviation %.2f by this one run"):format(filter:log_evidence():item(),
   math.sqrt(math.max(0, trace.log_evidence_variance[T]:item()))))
 
-local again = filter_of { num_particles = N // 10, batch = { 20 }, trace = false }:run(y)
+local again = filter_of { num_particles = N // 10, batch_shape = { 20 }, trace = false }:run(y)
 print(("20 runs of %d particles: log-evidence %.2f +- %.2f"):format(N // 10, again.log_evidence:mean():item(),
   again.log_evidence:std():item()))
 if truth then

@@ -93,9 +93,10 @@ local function market(regimes)
   end
 
   local m = { num_particles = 30, proposal = "optimal", gradient = "stop_gradient" }
-  function m.prior()
+  m.initial_mean = pn.zeros { 1 }
+  function m.initial_cov()
     local keep, noise = p.keep:sigmoid(), p.noise:exp()
-    return pn.zeros { 1 }, (noise:square() / (1 - keep:square())):reshape { 1, 1 }
+    return (noise:square() / (1 - keep:square())):reshape { 1, 1 }
   end
   function m.init() -- the regime's own long run
     local go = (-p.stay):log_sigmoid()
@@ -107,9 +108,10 @@ local function market(regimes)
   end
   function m.system(s)
     local component, regime = s % SEVEN, s // SEVEN
-    return { a = p.keep:sigmoid():reshape { 1, 1 }, q = p.noise:exp():square():reshape { 1, 1 }, c = one,
-      d = (levels():take(1, regime) + offset:take(1, component)):unsqueeze(-1),
-      r = spread:take(1, component):unsqueeze(-1):unsqueeze(-1) }
+    return { transition = p.keep:sigmoid():reshape { 1, 1 },
+      transition_cov = p.noise:exp():square():reshape { 1, 1 }, emission = one,
+      emission_offset = (levels():take(1, regime) + offset:take(1, component)):unsqueeze(-1),
+      emission_cov = spread:take(1, component):unsqueeze(-1):unsqueeze(-1) }
   end
   return m, list, p
 end
@@ -123,7 +125,7 @@ local windows = series:slice(1, 1, training):reshape { batch, WINDOW, 1 }:permut
 
 local function learn(regimes, steps)
   local m, list, p = market(regimes)
-  m.batch = { batch }
+  m.batch_shape = { batch }
   local optimiser = pn.optim.adam(list, { lr = 0.05 })
   local step = pn.compile(function(y)
     return -pn.smc.fivo(pn.smc.rbpf, m, y)
@@ -161,7 +163,7 @@ local f, with_two = judged(model)
 print(("days not learned from: log predictive density a day %.4f with one regime, %.4f with two"):format(with_one,
   with_two))
 
-local smoothed = f:smooth { num = quick and 40 or 200 }
+local smoothed = f:smooth { draws = quick and 40 or 200 }
 local turbulent = smoothed.probabilities:slice(2, SEVEN + 1, 2 * SEVEN):sum(2)
 print(("turbulent: %.0f %% of the days"):format(100 * turbulent:mean():item()))
 if truth then

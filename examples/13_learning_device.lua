@@ -71,7 +71,7 @@ local function learner(forget, memory)
   local quick = option.quick
   return pn.continual.learner {
     network = nn.sequential { nn.linear(1, 16), nn.tanh(), nn.linear(16, 1) },
-    likelihood = "gaussian", noise = NOISE, prior = 1, seed = option.seed,
+    likelihood = "normal", noise = NOISE, prior = 1, seed = option.seed,
     forget = forget and pn.continual.bayesian_forgetting { rate = forget } or nil,
     memory = memory and { size = memory, score = "centred" } or nil,
     steps = { first = quick and 20 or 2000, later = quick and 20 or 500 },

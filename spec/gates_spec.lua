@@ -282,4 +282,33 @@ const char *g(int i) { return fine[i]; }
     edit("src/penumbra.h", "gamma(concentration: positive", "gamma(shape: positive")
     caught("readme_tables", "src/penumbra.h: the tables differ")
   end)
+
+  it("files_named: a comment that names a file that is gone", function()
+    edit("src/smc/ancestry.c", "ancestry.c:", "ancestor.c:")
+    add("lua/penumbra/form.lua", "local told = \"-\" .. \"gone.lua\" -- as nn/no_such.lua and form_spec do\n")
+    add("spec/golden/math/fit.py", "# see fitted.py, and nn/layers.h, math/fourier.py\n")
+    add("src/nn/option.h", "/* as ../base/context.h does it, and ../no/context.h */\n")
+    caught("files_named", "names ancestor.c, which", "names nn/no_such.lua, which", "names form_spec.lua, which",
+      "names fitted.py, which", "names nn/layers.h, which", "names ../no/context.h, which")
+    local text = table.concat(require "spec.gates.files_named"(copy, build), "\n")
+    for _, name in ipairs { "../base/context.h", "fourier.py", "gone.lua" } do
+      assert(not text:find(name, 1, true), text)
+    end
+  end)
+  it("torn: a short line between two long ones", function()
+    local long = ("word "):rep(20)
+    add("lua/penumbra/form.lua", ("--- %s\n--- a torn\n--- %s\nlocal torn = 1\n"):format(long, long))
+    add("src/nn/option.h", ("/*\n** %s\n** torn too\n** %s\n*/\n"):format(long, long))
+    add("lua/penumbra/nn.lua", ("--- %s\n--- its end.\n--- %s\n---     code\nlocal whole = 1\n"):format(long, long))
+    caught("torn", "form.lua:", "a torn line: a torn", "a torn line: torn too")
+    local text = table.concat(require "spec.gates.torn"(copy, build), "\n")
+    assert(not text:find("its end", 1, true), text)
+  end)
+  it("help: a pointer that leads nowhere, one that leads to itself", function()
+    edit("lua/penumbra/models/vae.lua", 'pn.help "penumbra.models.decoder"', 'pn.help "penumbra.models.decoders"')
+    edit("lua/penumbra/nn/bayesian.lua", "-- help: pn.nn\n", "-- help: pn.nn, quiet\n")
+    edit("README.md", '`"penumbra.infer.svi"`', '`"penumbra.infer.svis"`')
+    caught("help", 'models/vae.lua: help "penumbra.models.decoders" leads nowhere',
+      'pn.nn.bayesian: help "penumbra.nn.bayesian" is itself', 'README.md: help "penumbra.infer.svis" leads nowhere')
+  end)
 end)

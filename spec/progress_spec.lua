@@ -101,6 +101,72 @@ describe("a progress line", function()
     assert.matches("^3  ", out.text)
   end)
 
+  -- Every run that shows a line, broken off in its first step: what it wrote ends with the line's end.
+  describe("is closed when a run fails", function()
+    local steps = getmetatable(progress.new { out = paper() }).__index
+    local own = steps.step
+    before_each(function() steps.step = function() error("broken off", 0) end end)
+    after_each(function() steps.step = own end)
+
+    local y = pn.tensor { 0.3, -0.2, 0.9, 0.4 }
+    local line = pn.model(function(m, x)
+      m:observe("x", pn.dist.normal(m:sample("loc", pn.dist.normal(0, 1)), 1):expand { 4 }:independent(1), x)
+    end)
+    local walk = pn.model(function(m, x)
+      local scale = m:sample("scale", pn.dist.gamma(2, 2))
+      m:scan("s", 4, pn.tensor(0), function(before, t)
+        local now = m:sample("z", pn.dist.normal(before, scale))
+        m:observe("x", pn.dist.normal(now, 1), x[t])
+        return now
+      end)
+    end)
+    local function over(call, model, more)
+      return function(out)
+        local o = { data = { y }, progress = out }
+        for key, value in pairs(more or {}) do o[key] = value end
+        return call(model, o)
+      end
+    end
+    local runs = {
+      nuts = over(pn.nuts, line, { warmup = 20, draws = 20 }),
+      svi = function(out) return pn.svi(line, "mean_field", { data = { y }, steps = 20, progress = out }) end,
+      sbc = over(pn.sbc, line, { simulations = 20, draws = 9 }),
+      sample = over(pn.smc.sample, line, { num_particles = 50 }),
+      pmmh = over(pn.smc.pmmh, walk, { num_particles = 10, warmup = 5, draws = 5 }),
+      particle_gibbs = over(pn.smc.particle_gibbs, walk, { num_particles = 10, warmup = 5, draws = 5 }),
+      smc2 = over(pn.smc.smc2, walk, { num_particles = 10, num_parameters = 10 }),
+      liu_west = over(pn.smc.liu_west, walk, { num_particles = 50 }),
+      fit = function(out)
+        local net = pn.nn.linear(1, 1)
+        return pn.train.fit { data = { y:reshape { 4, 1 }, y }, epochs = 2, progress = out,
+          optimiser = pn.optim.adam(net:parameters()),
+          loss = function(a, b) return (net(a):squeeze(2) - b):square():mean() end }
+      end,
+      forecaster = function(out)
+        local m = pn.models.deepar { hidden = 2, layers = 1, scaling = "none" }
+        return m:fit { series = pn.data.series { { target = y } }, window = 4, steps = 4, progress = out }
+      end,
+      learner = function(out)
+        local stderr = io.stderr
+        local _ <close> = setmetatable({}, { __close = function() rawset(io, "stderr", stderr) end })
+        rawset(io, "stderr", out)
+        local l = pn.continual.learner { network = pn.nn.linear(1, 1), likelihood = "normal", noise = 1,
+          progress = true }
+        return l:observe(y:reshape { 4, 1 }, y)
+      end,
+    }
+    for name, run in pairs(runs) do
+      it(name, function()
+        local out, before = paper(), core.set_no_grad(false)
+        local ok, message = pcall(run, out)
+        assert.is_false(core.set_no_grad(before))
+        assert.is_false(ok)
+        assert.equal("broken off", message)
+        assert.matches("[^\n]\n$", out.text)
+      end)
+    end
+  end)
+
   it("refuses unknown options", function()
     assert.error_matches(function() progress.new { totl = 1 } end, "unknown option 'totl', did you mean 'total'")
   end)

@@ -16,6 +16,32 @@ local function feed(state, ...)
 end
 
 describe("a session", function()
+  it("tells by ? of the user's own variables", function()
+    local s = fresh()
+    feed(s, "x = pn.tensor({{1, 2}, {6, 0 / 0}}, {dtype = 'float32'})", "function f(a, b)", "  return a + b", "end",
+      "sum = 3", "draws = {w = {x}}", "word = 'exp'", "mine = pn.exp")
+    local function tells(question, ...)
+      local kind, text = feed(s, question)
+      assert.equal("ok", kind)
+      for _, part in ipairs { ... } do assert(text:find(part, 1, true), question .. ": " .. part .. "\n" .. text) end
+    end
+    tells("?x", "x is a tensor: float32 [2, 2]", "min 1, mean 3, max 6; 1 not finite", "matmul")
+    tells("?draws.w[1]", "draws.w[1] is a tensor: float32 [2, 2]")
+    tells("help x", "x is a tensor")
+    tells("?f", "f is a function of yours: function(a, b) stdin:1")
+    tells("?sum", "sum is a number: 3", 'help "sum" tells of pn.sum')
+    tells("?word", 'word is a string: "exp"')
+    tells("?mine", "mine is pn.exp(x)")
+    feed(s, "h = pn.smc.hmm{initial = {0.5, 0.5}, transition = {{0.9, 0.1}, {0.2, 0.8}},",
+      "emission = pn.dist.normal(pn.tensor{-1, 1}, 0.5)}")
+    tells("?h", "hidden Markov model of 2 states", "Of penumbra.smc.hmm", "smooth, viterbi")
+    feed(s, "m = pn.model(function(m, y)",
+      "m:observe('y', pn.dist.normal(m:sample('a', pn.dist.normal(0, 1)), 1), y) end)",
+      "fit = pn.svi(m, 'mean_field', {data = {1}, steps = 2})")
+    tells("?m", "model of stdin:1", "Of penumbra.infer.model", "with pn.model", "intervene")
+    tells("?fit", "Of penumbra.infer.svi, with pn.svi", "log_weights")
+  end)
+
   it("shows results without return", function()
     local s = fresh()
     assert.same({ "ok", "2" }, { feed(s, "1 + 1") })

@@ -50,17 +50,38 @@ local KERNEL_TESTS = {"processor", "vector", "rng", "small_product", "product", 
 --- The longest jobs, which start first so that none is left alone at the end.
 local LONG = {"spec/c/runtime_test.c", "examples/papers/posteriordb/run.lua", "spec/c/runtime_limit_test.c",
               "spec/infer/calibration_spec.lua", "spec/distribution/rows_2_spec.lua",
-              "spec/distribution/rows_3_spec.lua", "examples/11_switching.lua",
+              "spec/distribution/rows_3_spec.lua", "spec/smc/switching_example_spec.lua",
               "spec/autodiff/replay_rows_spec.lua", "spec/infer/examples_spec.lua", "spec/amalgamation_spec.lua",
               "spec/autodiff/threads_spec.lua", "spec/embed_spec.lua"}
+
+--- Examples that are no jobs of their own where the spec runs that runs them with --quick, looks at how they end and at
+--- what they print and draw.
+local WATCHED = {
+  ["examples/05_eight_schools.lua"] = "spec/infer/examples_spec.lua",
+  ["examples/06_logistic_regression.lua"] = "spec/infer/examples_spec.lua",
+  ["examples/07_mixture.lua"] = "spec/infer/examples_spec.lua",
+  ["examples/08_gaussian_process.lua"] = "spec/infer/examples_spec.lua",
+  ["examples/09_kalman.lua"] = "spec/smc/kalman_example_spec.lua",
+  ["examples/11_switching.lua"] = "spec/smc/switching_example_spec.lua",
+  ["examples/12_stochastic_volatility.lua"] = "spec/smc/volatility_spec.lua",
+}
+
+local function chosen(name) return (#arg == 0 or contains(name, arg)) and not contains(name, spare) end
+
+--- Is the example run by a spec that is a job too? That the spec names it is checked.
+local function watched(path)
+  local spec = WATCHED[path]
+  if not spec or not chosen(spec) then return false end
+  local file <close> = assert(io.open(spec))
+  local text = file:read "a"
+  return text:find(path:match "([%w_]+)%.lua$", 1, true) ~= nil and text:find(".lua --quick ", 1, true) ~= nil
+end
 
 --- The jobs: name and shell command.
 local function all_jobs()
   local jobs = {}
   local function add(name, line)
-    if (#arg == 0 or contains(name, arg)) and not contains(name, spare) then
-      jobs[#jobs + 1] = {name = name, line = line}
-    end
+    if chosen(name) and not watched(name) then jobs[#jobs + 1] = {name = name, line = line} end
   end
   -- Examples run where they may leave pictures behind.
   if exists(command) then

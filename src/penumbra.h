@@ -14,8 +14,8 @@
 **                 Every builder result is scoped unless its comment says otherwise.
 **   NULL          stands for what a comment says by "x NULL: ..." or "x may be NULL", and everywhere for the
 **                 context's generator (rng), the defaults (config, options) and a list of no items. What else a
-**                 call needs must be there: else a builder gives NULL and an action PN_STATE (a runtime PN_DOMAIN) with a
-**                 message that names it, or the failure that was pending. What has no failure to give answers NULL
+**                 call needs must be there: else a builder gives NULL and an action PN_STATE (a runtime PN_DOMAIN) with
+**                 a message that names it, or the failure that was pending. What has no failure to give answers NULL
 **                 with 0 or NULL, or does nothing. Only c must never be NULL.
 **   Axes          0-based, negative from the end. (Lua: 1-based.)
 **
@@ -29,9 +29,9 @@
 **     size_t scope = pn_scope_open(c);
 **     const char *names[] = {"loc", "scale"};
 **     pn_tensor *x = pn_linspace(c, PN_FLOAT64, -1, 1, 50);
-**     pn_tensor *y = pn_add(c, pn_mul(c, x, pn_scalar(c, PN_FLOAT64, 2)), pn_randn(c, NULL, PN_FLOAT64, 1, (int64_t[]){50}));
-**     pn_tensor *loc = pn_param(c, pn_scalar(c, PN_FLOAT64, 0)), *log_scale = pn_param(c, pn_scalar(c, PN_FLOAT64, 0));
-**     pn_optim *adam = pn_optim_new(c, "adam", 2, (pn_tensor *[]){loc, log_scale}, NULL,
+**     pn_tensor *y = pn_add(c, pn_mul(c, x, pn_scalar(c, PN_FLOAT64, 2)), pn_randn(c, NULL, PN_FLOAT64, 1,
+**     (int64_t[]){50})); pn_tensor *loc = pn_param(c, pn_scalar(c, PN_FLOAT64, 0)), *log_scale = pn_param(c,
+**     pn_scalar(c, PN_FLOAT64, 0)); pn_optim *adam = pn_optim_new(c, "adam", 2, (pn_tensor *[]){loc, log_scale}, NULL,
 **                                   (pn_option[]){{.name = "lr", .number = 0.05}, {0}});
 **     pn_dist *prior = pn_dist_new(c, "normal", 0, NULL, NULL);
 **     for (int step = 0; step < 500; step++) {
@@ -272,8 +272,8 @@ PN_API pn_tensor *pn_param(pn_context *c, pn_tensor *t);
 /* 1 if gradients flow to t. */
 PN_API int pn_tensor_requires_grad(const pn_tensor *t);
 /* Makes data a leaf of the graphs that are computed from it from here on (on != 0), or data again: pn_grad then gives
- * gradients in it. In a capture, of its inputs and of what it computes. PN_DTYPE; PN_STATE for a parameter, for what was
- * computed from one, and for what a capture finds outside. */
+ * gradients in it. In a capture, of its inputs and of what it computes. PN_DTYPE; PN_STATE for a parameter, for what
+ * was computed from one, and for what a capture finds outside. */
 PN_API pn_status pn_tensor_set_requires_grad(pn_context *c, pn_tensor *t, int on);
 /* 1 if t was made by pn_param. */
 PN_API int pn_tensor_is_param(const pn_tensor *t);
@@ -285,13 +285,13 @@ PN_API void pn_tensor_clear_grad(pn_tensor *t);
 PN_API pn_tensor *pn_buffer(pn_context *c, pn_tensor *t);
 /* 1 if t was made by pn_buffer. */
 PN_API int pn_tensor_is_buffer(const pn_tensor *t);
-/* y, which from here on carries an update: buffer becomes (1 - rate) buffer + rate value, 0 <= rate <= 1, when a step is
- * taken on what y is part of. pn_optim_step commits what its loss carries, in the order in which it was computed, after
- * everything that can fail; nothing else changes the buffer. Nothing is carried where no graph is recorded. Scoped;
- * PN_STATE (no buffer), PN_SHAPE, PN_DOMAIN. */
+/* y, which from here on carries an update: buffer becomes (1 - rate) buffer + rate value, 0 <= rate <= 1, when a step
+ * is taken on what y is part of. pn_optim_step commits what its loss carries, in the order in which it was computed,
+ * after everything that can fail; nothing else changes the buffer. Nothing is carried where no graph is recorded.
+ * Scoped; PN_STATE (no buffer), PN_SHAPE, PN_DOMAIN. */
 PN_API pn_tensor *pn_with_update(pn_context *c, pn_tensor *y, pn_tensor *buffer, pn_tensor *value, double rate);
-/* Commits what y carries, for those who take their steps themselves. PN_NAN unless all values are finite; then nothing was
- * changed. */
+/* Commits what y carries, for those who take their steps themselves. PN_NAN unless all values are finite; then nothing
+ * was changed. */
 PN_API pn_status pn_update_buffers(pn_context *c, pn_tensor *y);
 /* Overwrites a parameter or buffer with the values of t (same shape and dtype). Graphs that used the old values
  * become stale. PN_SHAPE, PN_DTYPE, PN_STATE. */
@@ -369,7 +369,8 @@ PN_API pn_tensor *pn_minimum(pn_context *c, pn_tensor *x, pn_tensor *y);   /* sm
 PN_API pn_tensor *pn_atan2(pn_context *c, pn_tensor *y, pn_tensor *x);     /* angle of (x, y) */
 PN_API pn_tensor *pn_logaddexp(pn_context *c, pn_tensor *x, pn_tensor *y); /* log(e^x + e^y) */
 PN_API pn_tensor *pn_xlogy(pn_context *c, pn_tensor *x, pn_tensor *y);     /* x log y, 0 at x = 0 */
-PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x, pn_tensor *y); /* x - y floor(x / y); also int64 */
+PN_API pn_tensor *pn_remainder(pn_context *c, pn_tensor *x,
+                               pn_tensor *y); /* what whole multiples of y leave of x, the sign of y; also int64 */
 /* floor(x / y), as Lua's //; int64 by 0 is 0; gradient zero. */
 PN_API pn_tensor *pn_floor_divide(pn_context *c, pn_tensor *x, pn_tensor *y);
 /* P(a, x), the regularised lower incomplete gamma function; differentiable in both. */
@@ -511,16 +512,16 @@ PN_API pn_tensor *pn_masked_select(pn_context *c, pn_tensor *x, pn_tensor *mask)
 PN_API pn_tensor *pn_argsort(pn_context *c, pn_tensor *x, int axis, int descending);
 /* x sorted along axis, NaN last. */
 PN_API pn_tensor *pn_sort(pn_context *c, pn_tensor *x, int axis, int descending);
-/* Positions of the k largest (smallest) along axis, in order. int64. */
+/* Positions of the k largest (smallest) along axis, in order, NaN last either way. int64. */
 PN_API pn_tensor *pn_argtopk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest);
-/* The k largest (smallest) along axis, in order. */
+/* The k largest (smallest) along axis, in order, NaN last either way. */
 PN_API pn_tensor *pn_topk(pn_context *c, pn_tensor *x, int64_t k, int axis, int largest);
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Matrix product over the last two axes, leading axes broadcast; 1-d operands as in NumPy. Of float32, numbers below the
- * smallest normal one, 1.2e-38, count as 0 here and in convolutions, on processors that can (x86-64): each would take a
- * hundred times as long as another. (Batches of small matrices, and float64, keep them.) */
+/* Matrix product over the last two axes, leading axes broadcast; 1-d operands as in NumPy. Of float32, numbers below
+ * the smallest normal one, 1.2e-38, count as 0 here and in convolutions, on processors that can (x86-64): each would
+ * take a hundred times as long as another. (Batches of small matrices, and float64, keep them.) */
 PN_API pn_tensor *pn_matmul(pn_context *c, pn_tensor *x, pn_tensor *y);
 
 /* Sum of products of n operands in index notation: "bij,bjk->bik". Without "->" the result has the indices that
@@ -571,9 +572,9 @@ PN_API pn_tensor *pn_tria(pn_context *c, pn_tensor *x);
 PN_API pn_tensor *pn_cholesky_update(pn_context *c, pn_tensor *l, pn_tensor *x);
 
 /* ---- Kalman filter steps: one step for each filter of a batch; leading axes broadcast ---------------- */
-/* States and observations have 1 to 32 elements. State mean [..., n], cov [..., n, n]; covariances are read as their
- * symmetric parts and come out exactly symmetric. What all filters share is given once, without a batch axis, and not
- * copied. Differentiable twice and more in every float operand. */
+/* States and observations have 1 to 4096 elements (more than 32: one filter after another, by BLAS). State mean [...,
+ * n], cov [..., n, n]; covariances are read as their symmetric parts and come out exactly symmetric. What all filters
+ * share is given once, without a batch axis, and not copied. Differentiable twice and more in every float operand. */
 
 /* State x' = a x + b + N(0, q): mean_out = a mean + b, cov_out = a cov a^T + q; a, q [..., n, n], b [..., n]; b NULL:
  * 0. Each scoped. PN_SHAPE. */
@@ -618,22 +619,23 @@ PN_API pn_status pn_kalman_root_update(pn_context *c, pn_tensor *mean, pn_tensor
 
 /* ---- Kalman filter sequences: whole ones in one call ------------------------------------------------ */
 /* States x_0 ~ N(mean, cov), x_t = a_t x_(t-1) + b_t + N(0, q_t), observations y_t = c_t x_t + d_t + N(0, r_t) for
- * t = 1 ... T: x_0 has none. Time is the leading axis of y [T, batch..., p]; operands broadcast against its leading axes
- * as NumPy does: a [n, n] is the same always, [T, n, n] changes with time where there is no batch, and for a batch of B
- * series [B, n, n] are systems of their own, [T, 1, n, n] changes with time, [T, B, n, n] is both; mean [batch..., n]
- * and cov [batch..., n, n] have no time. Orders from 1 to 32. Threads share the batch; results do not depend on them. */
+ * t = 1 ... T: x_0 has none. Time is the leading axis of y [T, batch..., p]; operands broadcast against its leading
+ * axes as NumPy does: a [n, n] is the same always, [T, n, n] changes with time where there is no batch, and for a batch
+ * of B series [B, n, n] are systems of their own, [T, 1, n, n] changes with time, [T, B, n, n] is both; mean [batch...,
+ * n] and cov [batch..., n, n] have no time. Orders from 1 to 4096. Threads share the batch; results do not depend on
+ * them. */
 typedef struct pn_kalman_system {
   pn_tensor *mean, *cov, *a, *b, *q, *c, *d, *r; /* b, d: NULL for 0. Borrowed. */
 } pn_kalman_system;
 
-/* States given y up to each t: mean [T, batch..., n], cov [T, batch..., n, n], log_prob [T, batch...] of y_t given those
- * before; the rest of out is NULL. observed: bool [T, batch..., p] as for pn_kalman_update; observed NULL: all.
- * The gradient is one pass back in time. Each scoped. PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an innovation covariance that is not positive
- * definite, not finite; the message names step and series. */
+/* States given y up to each t: mean [T, batch..., n], cov [T, batch..., n, n], log_prob [T, batch...] of y_t given
+ * those before; the rest of out is NULL. observed: bool [T, batch..., p] as for pn_kalman_update; observed NULL: all.
+ * The gradient is one pass back in time. Each scoped. PN_SHAPE; PN_DTYPE; PN_SINGULAR, PN_NAN: an innovation covariance
+ * that is not positive definite, not finite; the message names step and series. */
 PN_API pn_status pn_kalman_filter(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed,
                                   pn_kalman *out);
-/* log_prob of the same alone, [T, batch...]: its gradient is cheaper. Their sum is the log likelihood. observed NULL: all.
- * Scoped. */
+/* log_prob of the same alone, [T, batch...]: its gradient is cheaper. Their sum is the log likelihood. observed NULL:
+ * all. Scoped. */
 PN_API pn_tensor *pn_kalman_log_prob(pn_context *c, const pn_kalman_system *s, pn_tensor *y, pn_tensor *observed);
 /* The filter on square roots: cov, q and r of s and cov of out are roots, as for pn_kalman_root_update. No gradient:
  * PN_MISSING where one is asked for. observed NULL: all. Each scoped. */
@@ -667,8 +669,9 @@ typedef struct pn_hmm {
  * softmax(forward filtered[t - 1] + transition[t] + backward filtered[t]). Differentiable twice and more. PN_SHAPE. */
 PN_API pn_status pn_hmm_filter(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
                                int backward, pn_hmm *out);
-/* The most probable path of states (Viterbi 1967): int64 [T, B]. lengths: int64 [B], a path is -1 from there on; lengths
- * NULL: T. Of equals the lower state. No gradient. PN_SHAPE, PN_DOMAIN; PN_DEGENERATE: no path has a probability above 0. */
+/* The most probable path of states (Viterbi 1967): int64 [T, B]. lengths: int64 [B], a path is -1 from there on;
+ * lengths NULL: T. Of equals the lower state. No gradient. PN_SHAPE, PN_DOMAIN; PN_DEGENERATE: no path has a
+ * probability above 0. */
 PN_API pn_tensor *pn_hmm_viterbi(pn_context *c, pn_tensor *initial, pn_tensor *transition, pn_tensor *emission,
                                  pn_tensor *lengths);
 /* n paths drawn from the posterior, int64 [n, T, B], by sampling backward from `filtered` of the forward pass. No
@@ -871,8 +874,8 @@ PN_API pn_tensor *pn_bijector_inverse_log_det(pn_context *c, pn_bijector *b, pn_
 typedef struct pn_dist pn_dist;
 
 /* clang-format off */
-/* The kinds and their parameters in declared order, each with the set that it lies in, its event axes (equal letters: equal
- * sizes) and its default. Exactly one of alternatives, between which | stands, is given.
+/* The kinds and their parameters in declared order, each with the set that it lies in, its event axes (equal letters:
+ * equal sizes) and its default. Exactly one of alternatives, between which | stands, is given.
  * rows: distribution
  *   bernoulli(probs: unit interval | logits: real)
  *   beta(concentration1: positive, concentration0: positive)
@@ -1066,22 +1069,23 @@ typedef struct pn_option {
   const char *word; /* value of a choice, else NULL */
 } pn_option;
 
-/* A tensor from the initialiser `name` (zeros constant normal uniform xavier he lecun orthogonal). rng NULL: the context's;
- * options may be NULL. Fans are the last two axes times the others. Scoped; PN_MISSING, PN_DTYPE, PN_DOMAIN. */
+/* A tensor from the initialiser `name` (zeros constant normal uniform xavier he lecun orthogonal). rng NULL: the
+ * context's; options may be NULL. Fans are the last two axes times the others. Scoped; PN_MISSING, PN_DTYPE,
+ * PN_DOMAIN. */
 PN_API pn_tensor *pn_initialise(pn_context *c, const char *name, pn_rng *rng, pn_dtype dtype, int ndim,
                                 const int64_t *shape, const pn_option *options);
 
-/* What a layer is asked for. Training: batches have their own statistics, units drop out, weights with a posterior are drawn.
- * Evaluation: running statistics, nothing drops out, weights are drawn. Mean: evaluation at the posterior's mean, where
- * nothing is drawn. */
+/* What a layer is asked for. Training: batches have their own statistics, units drop out, weights with a posterior are
+ * drawn. Evaluation: running statistics, nothing drops out, weights are drawn. Mean: evaluation at the posterior's
+ * mean, where nothing is drawn. */
 typedef enum pn_mode { PN_MODE_TRAINING, PN_MODE_EVALUATION, PN_MODE_MEAN } pn_mode;
 
 /* Parameters, buffers and the function they enter. Pure: no call has an effect on the layer (see pn_with_update). */
 typedef struct pn_layer pn_layer;
 
-/* A layer of the given type ("linear", "conv2d", "relu", ...) with its sizes (in, out; none for activations). A pair among
- * the options is a number, which stands for both, or a word as "3x5". options may be NULL. New; PN_MISSING, PN_SHAPE,
- * PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
+/* A layer of the given type ("linear", "conv2d", "relu", ...) with its sizes (in, out; none for activations). A pair
+ * among the options is a number, which stands for both, or a word as "3x5". options may be NULL. New; PN_MISSING,
+ * PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NOMEM. */
 PN_API pn_layer *pn_layer_new(pn_context *c, const char *type, int nsizes, const int64_t *sizes, pn_dtype dtype,
                               pn_rng *rng, const pn_option *options);
 /* One more reference; returns l. */
@@ -1104,24 +1108,24 @@ PN_API pn_tensor *pn_layer_buffer(const pn_layer *l, int i);
 PN_API const char *pn_layer_buffer_name(const pn_layer *l, int i);
 /* How many inputs it takes, optional ones included. */
 PN_API int pn_layer_num_inputs(const pn_layer *l);
-/* The output for n inputs (NULL: an optional one that is absent); layers that draw use rng (NULL: the context's). Scoped;
- * PN_SHAPE, PN_DTYPE, PN_STATE. */
+/* The output for n inputs (NULL: an optional one that is absent); layers that draw use rng (NULL: the context's).
+ * Scoped; PN_SHAPE, PN_DTYPE, PN_STATE. */
 PN_API pn_tensor *pn_layer_call(pn_context *c, const pn_layer *l, int n, pn_tensor *const *in, pn_mode mode,
                                 pn_rng *rng);
 /* The same for one input. */
 PN_API pn_tensor *pn_layer_forward(pn_context *c, const pn_layer *l, pn_tensor *x, pn_mode mode, pn_rng *rng);
 /* KL divergence from posterior to prior over all the layer's parameters, 0-d; 0 for layers without. Scoped. */
 PN_API pn_tensor *pn_layer_kl(pn_context *c, const pn_layer *l);
-/* Mean and variance of the output, over the posterior and an input of the given mean and variance: of the mean's shape, or
- * a covariance [..., n, n] over its last axis, and then so is the result; variance NULL: the input is certain.
+/* Mean and variance of the output, over the posterior and an input of the given mean and variance: of the mean's shape,
+ * or a covariance [..., n, n] over its last axis, and then so is the result; variance NULL: the input is certain.
  * *out_variance is NULL where the output is. Each scoped. PN_MISSING, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_layer_moments(pn_context *c, const pn_layer *l, pn_tensor *mean, pn_tensor *variance, pn_mode mode,
                                   pn_tensor **out_mean, pn_tensor **out_variance);
 /* How many tensors [..., hidden] the state of a recurrent layer is (gru 1: h, lstm 2: h, c); 0: not recurrent. */
 PN_API int pn_layer_num_states(const pn_layer *l);
 /* A recurrent layer over the sequence x [T, ..., in] from `state` (num_states tensors; state NULL: zeros, and so its
- * entries): the outputs of all steps [T, ..., hidden] (outputs may be NULL) and the state after the last one, each scoped. PN_MISSING
- * for other layers, PN_SHAPE, PN_DTYPE. */
+ * entries): the outputs of all steps [T, ..., hidden] (outputs may be NULL) and the state after the last one, each
+ * scoped. PN_MISSING for other layers, PN_SHAPE, PN_DTYPE. */
 PN_API pn_status pn_layer_unroll(pn_context *c, const pn_layer *l, pn_tensor *x, pn_tensor *const *state, pn_mode mode,
                                  pn_rng *rng, pn_tensor **outputs, pn_tensor **last);
 /* One step: x [..., in] and state (NULL: zeros) to the next state, whose first tensor is the output; each scoped. */
@@ -1132,7 +1136,8 @@ PN_API pn_status pn_layer_step(pn_context *c, const pn_layer *l, pn_tensor *x, p
 typedef struct pn_optim pn_optim;
 
 /* An optimiser ("sgd", "adam", "adamw", "nadam", "rmsprop", "adagrad") over n parameters. names (may be NULL, as may
- * each) serve messages and state keys; options may be NULL. New; PN_MISSING, PN_STATE (no parameter, one twice), PN_DOMAIN, PN_NOMEM. */
+ * each) serve messages and state keys; options may be NULL. New; PN_MISSING, PN_STATE (no parameter, one twice),
+ * PN_DOMAIN, PN_NOMEM. */
 PN_API pn_optim *pn_optim_new(pn_context *c, const char *type, int n, pn_tensor *const *params,
                               const char *const *names, const pn_option *options);
 /* One more reference; returns o. */
@@ -1140,8 +1145,8 @@ PN_API pn_optim *pn_optim_ref(pn_optim *o);
 /* One reference less; the last frees o. NULL is a no-op. */
 PN_API void pn_optim_unref(pn_optim *o);
 /* Clears the gradients, differentiates the one-element loss and updates the parameters, and the buffers whose updates
- * the loss carries (pn_with_update), in place. Everything is checked first: on failure parameters and state are as they were. PN_NAN names the parameter and the operation
- * where the first non-finite number arose; else as pn_backward. */
+ * the loss carries (pn_with_update), in place. Everything is checked first: on failure parameters and state are as they
+ * were. PN_NAN names the parameter and the operation where the first non-finite number arose; else as pn_backward. */
 PN_API pn_status pn_optim_step(pn_context *c, pn_optim *o, pn_tensor *loss);
 /* The update alone, from grads[i] for parameter i (NULL: it rests); grads NULL: what pn_backward left. PN_NAN,
  * PN_SHAPE, PN_DTYPE, PN_STATE; then nothing was changed. */
@@ -1177,9 +1182,9 @@ PN_API int pn_estimator_count(void);
 PN_API const char *pn_estimator_name(int i);
 /* The estimator ("elbo", "iwae", ...) of n tensors, names[k] belonging to values[k]; names NULL: the declared order;
  * an input that takes several tensors (z) is named once for each; options may be NULL. Log-weights are [K, B]: K draws
- * for each of B data. A bound comes out as one number whose value is the bound, the mean over data, and whose gradient is
- * the estimator's gradient. Estimators with two results give the second by `second` (may be NULL). Weights of -inf give
- * -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN,
+ * for each of B data. A bound comes out as one number whose value is the bound, the mean over data, and whose gradient
+ * is the estimator's gradient. Estimators with two results give the second by `second` (may be NULL). Weights of -inf
+ * give -inf and no gradient. Scoped; PN_MISSING, PN_STATE (an input lacks), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_NAN,
  * PN_DEGENERATE (all weights of all data are -inf). */
 PN_API pn_tensor *pn_estimate(pn_context *c, const char *estimator, int n, const char *const *names,
                               pn_tensor *const *values, const pn_option *options, pn_tensor **second);
@@ -1196,10 +1201,10 @@ typedef struct pn_site_options {
    * softsign, hard_tanh, hard_sigmoid) or by none. */
   const pn_layer *const *layers;
   pn_tensor *mean, *scale; /* [P] of all parameters, in the layers' order: means and standard deviations */
-  /* Of outputs f for y [N, out]: "gaussian" (mean f), "bernoulli" (logits f); for int64 classes y [N]: "categorical"
+  /* Of outputs f for y [N, out]: "normal" (mean f), "bernoulli" (logits f); for int64 classes y [N]: "categorical"
    * (logits f). */
   const char *likelihood;
-  double noise_scale; /* of "gaussian": its standard deviation */
+  double noise_scale; /* of "normal": its standard deviation */
   pn_tensor *weights; /* [N], exponents of the likelihood of each datum; NULL: 1 */
   int64_t draws;      /* of the weights */
   int antithetic;     /* of 16 draws the last 8 mirror the first 8 at the mean; draws must be even */
@@ -1213,19 +1218,19 @@ typedef struct pn_sites {
   pn_tensor *expected_log_site;          /* [N] E_q[log r_n(w)], r_n the site without its constant */
 } pn_sites;
 
-/* Sites of data x [N, in], y at a posterior, by Monte Carlo (Kurle et al. 2020, equations 5a, 5b): with g the gradient of
- * log p(y_n | x_n, w) at w = mean + scale eps, precision = -mean(g eps) / scale and precision_mean = mean(g) + precision
- * mean. All data share the draws, which depend on rng (NULL: the context's) alone: a datum's site has the same bits
- * whatever data stand beside it, for any budget and number of threads. Results scoped, without gradient; on failure rng
- * stands where it stood. PN_MISSING (a layer or likelihood that it does not know), PN_SHAPE, PN_DTYPE, PN_DOMAIN, PN_STATE
- * (a tensor lacks, or a capture goes on), PN_CANCELLED. */
+/* Sites of data x [N, in], y at a posterior, by Monte Carlo (Kurle et al. 2020, equations 5a, 5b): with g the gradient
+ * of log p(y_n | x_n, w) at w = mean + scale eps, precision = -mean(g eps) / scale and precision_mean = mean(g) +
+ * precision mean. All data share the draws, which depend on rng (NULL: the context's) alone: a datum's site has the
+ * same bits whatever data stand beside it, for any budget and number of threads. Results scoped, without gradient; on
+ * failure rng stands where it stood. PN_MISSING (a layer or likelihood that it does not know), PN_SHAPE, PN_DTYPE,
+ * PN_DOMAIN, PN_STATE (a tensor lacks, or a capture goes on), PN_CANCELLED. */
 PN_API pn_status pn_gaussian_sites(pn_context *c, const pn_site_options *o, pn_tensor *x, pn_tensor *y, pn_rng *rng,
                                    pn_sites *out);
 
 /* ---- exact transport of mass (network simplex) ---- */
-/* The plan of least cost that moves shares a to shares b: [B, n, m] for costs [B, n, m] and weights a [B, n], b [B, m] of
- * one dtype, each numbers from 0 on that are divided by their sum. The least cost is the sum of plan times cost; in a
- * cost that depends on parameters this has the right gradient, the plan itself has none. PN_SHAPE, PN_DOMAIN. */
+/* The plan of least cost that moves shares a to shares b: [B, n, m] for costs [B, n, m] and weights a [B, n], b [B, m]
+ * of one dtype, each numbers from 0 on that are divided by their sum. The least cost is the sum of plan times cost; in
+ * a cost that depends on parameters this has the right gradient, the plan itself has none. PN_SHAPE, PN_DOMAIN. */
 PN_API pn_tensor *pn_transport(pn_context *c, pn_tensor *cost, pn_tensor *a, pn_tensor *b);
 /* The Wasserstein-1 distance of images [B, rows, columns] as distributions over pixels, in pixels by Euclid: [B]; NaN
  * where an image is empty or has a value that is negative or no number. No gradient. PN_SHAPE. */
@@ -1246,8 +1251,8 @@ PN_API pn_status pn_weight_stream_add(pn_context *c, pn_weight_stream *s, pn_ten
 /* Draws of each datum so far. */
 PN_API int64_t pn_weight_stream_count(const pn_weight_stream *s);
 /* Of each datum, [B] float64: "log_mean" (log of the mean weight), its "standard_error" (delta method), "elbo" (mean
- * log-weight), "effective_sample_size" or "pareto_k". Scoped; PN_MISSING, PN_STATE (nothing added; more draws than k-hat
- * was asked for). */
+ * log-weight), "effective_sample_size" or "pareto_k". Scoped; PN_MISSING, PN_STATE (nothing added; more draws than
+ * k-hat was asked for). */
 PN_API pn_tensor *pn_weight_stream_get(pn_context *c, const pn_weight_stream *s, const char *what);
 
 /* ---- capture and replay ------------------------------------------------------------------------
@@ -1292,46 +1297,47 @@ PN_API int pn_plan_fits(const pn_plan *p, int n, pn_tensor *const *in);
  * results, and copies of large inputs that are strided, once the context's pool is warm. PN_SHAPE if the inputs do
  * not fit, PN_NAN from an update, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_plan_run(pn_context *c, pn_plan *p, int nin, pn_tensor *const *in, pn_tensor **out);
-/* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE, and
- * any failure of the operations. */
+/* Replays p, of one input x [n] and one result y [m], float64, for each row of rows [N, n]: [N, m]. Scoped. PN_SHAPE,
+ * and any failure of the operations. */
 PN_API pn_tensor *pn_plan_map(pn_context *c, pn_plan *p, pn_tensor *rows);
 /* ---- vmap: one computation for a batch of examples ----
  * What is computed between begin and end for one example is done for all of them at once, by batched operations:
  *
- *     pn_vmap_begin(c, 2, (pn_tensor *[]){x, w}, (int[]){1, 0}, in);      x [N, d] holds examples, w is the same for all
+ *     pn_vmap_begin(c, 2, (pn_tensor *[]){x, w}, (int[]){1, 0}, in);      x [N, d] holds examples, w is the same for
+ *     all
  *     pn_tensor *y = f(c, in[0], in[1]);                                  in[0] [d]: builders and pn_grad as ever
  *     pn_vmap_end(c, 1, &y, &all);                                        [N, shape of y...]
  *
- * The results have gradients, in x, w and in what f finds outside, and may be part of a capture. Few operations are done
- * example by example where no batched form is known. Refused with PN_STATE: random draws, updates, and what a capture
- * refuses. */
+ * The results have gradients, in x, w and in what f finds outside, and may be part of a capture. Few operations are
+ * done example by example where no batched form is known. Refused with PN_STATE: random draws, updates, and what a
+ * capture refuses. */
 
 /* Begins: mapped[k] is not 0 where the first axis of in[k] counts examples, as many in each. inside[k] is the first of
  * them (zeros if there are none), or in[k] itself; scoped. PN_SHAPE, PN_DOMAIN (none is mapped), PN_NOMEM. */
 PN_API pn_status pn_vmap_begin(pn_context *c, int n, pn_tensor *const *in, const int *mapped, pn_tensor **inside);
-/* Ends it, also on failure (pn_capture_cancel ends it without results): out[k] [N, shape of result[k]...], scoped; of no
- * meaning on failure. PN_STATE, PN_NOMEM, and any failure of the operations. */
+/* Ends it, also on failure (pn_capture_cancel ends it without results): out[k] [N, shape of result[k]...], scoped; of
+ * no meaning on failure. PN_STATE, PN_NOMEM, and any failure of the operations. */
 PN_API pn_status pn_vmap_end(pn_context *c, int n, pn_tensor *const *result, pn_tensor **out);
 /* Number of steps of a replay, those of a loop counted once. */
 PN_API int pn_plan_num_steps(const pn_plan *p);
-/* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time to
- * time, becomes a loop: the size of the plan does not depend on how long it is, and results are the same bits. */
+/* Number of loops. What a capture notes over and over (32 times or more), with operands that move on evenly from time
+ * to time, becomes a loop: the size of the plan does not depend on how long it is, and results are the same bits. */
 PN_API int pn_plan_num_loops(const pn_plan *p);
 /* Bytes that its tensors take together. Large inputs and results, which stay where they are, do not count. */
 PN_API size_t pn_plan_memory(const pn_plan *p);
 
 /* ---- differential equations ----------------------------------------------------------------------
  * dy/dt = f(t, y, parameters) from y0 at the first time, by the Runge-Kutta pair of order 5(4) of Dormand & Prince with
- * adaptive steps (Hairer, Norsett & Wanner I, II.4 to II.6) and its interpolant of order 4 between them. f is a plan, so
- * that solving calls nobody:
+ * adaptive steps (Hairer, Norsett & Wanner I, II.4 to II.6) and its interpolant of order 4 between them. f is a plan,
+ * so that solving calls nobody:
  *
  *     pn_capture_begin(c, 3, (pn_tensor *[]){t, y, theta}, in);        t 0-d, y of y0's shape, all float64
  *     pn_tensor *slope = pn_mul(c, pn_neg(c, in[2]), in[1]);
  *     pn_plan *f = pn_capture_end(c, 1, &slope);
  *     pn_tensor *y = pn_odeint(c, f, NULL, NULL, y0, times, 1, &theta);     [T, shape of y0...]
  *
- * A gradient needs a second plan, of t, y, parameters and v, which gives v^T df/dy and v^T df/dparameter for each. It is
- * the gradient of the discrete solution, steps held as they were. */
+ * A gradient needs a second plan, of t, y, parameters and v, which gives v^T df/dy and v^T df/dparameter for each. It
+ * is the gradient of the discrete solution, steps held as they were. */
 typedef struct pn_ode_config {
   double rtol, atol; /* the error of a step is held below atol + rtol |y| (root mean square); 0: 1e-6, 1e-8 */
   int max_steps;     /* that may be tried; 0: 10000 */
@@ -1339,11 +1345,11 @@ typedef struct pn_ode_config {
   double max_step;   /* 0: no limit */
 } pn_ode_config;
 
-/* The solution at the T times (in increasing or decreasing order; y0 holds at the first). f: t, y, n parameters -> dy/dt;
- * pullback NULL: no gradient can be asked for. The result holds a reference of both. config may be NULL.
- * A plan that is captured holds the operation, and pn_plan_copy copies f and pullback with it. Scoped. PN_SHAPE, PN_DTYPE;
- * PN_STATE (f draws or changes parameters; a gradient without pullback); PN_DOMAIN (times, settings, too many or too short
- * steps), PN_NAN (f is not finite), PN_CANCELLED, and any failure of f. */
+/* The solution at the T times (in increasing or decreasing order; y0 holds at the first). f: t, y, n parameters ->
+ * dy/dt; pullback NULL: no gradient can be asked for. The result holds a reference of both. config may be NULL.
+ * A plan that is captured holds the operation, and pn_plan_copy copies f and pullback with it. Scoped. PN_SHAPE,
+ * PN_DTYPE; PN_STATE (f draws or changes parameters; a gradient without pullback); PN_DOMAIN (times, settings, too many
+ * or too short steps), PN_NAN (f is not finite), PN_CANCELLED, and any failure of f. */
 PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const pn_ode_config *config, pn_tensor *y0,
                             pn_tensor *times, int n, pn_tensor *const *params);
 
@@ -1354,10 +1360,10 @@ PN_API pn_tensor *pn_odeint(pn_context *c, pn_plan *f, pn_plan *pullback, const 
  *     while (!pn_sampler_finished(s) && pn_sampler_run(c, s, 100) == PN_OK) show(progress);
  *     pn_tensor *draws = pn_sampler_draws(c, s);
  *
- * Chains run in threads of c, each with a copy of the plan in a context of its own: what these take counts as c's, under
- * its limit, as they take it (with more than one thread from malloc), and they end with c's cancellation or deadline
- * within an evaluation too. Draws depend on the generator alone, not on the number of threads or on how many iterations
- * a call makes. */
+ * Chains run in threads of c, each with a copy of the plan in a context of its own: what these take counts as c's,
+ * under its limit, as they take it (with more than one thread from malloc), and they end with c's cancellation or
+ * deadline within an evaluation too. Draws depend on the generator alone, not on the number of threads or on how many
+ * iterations a call makes. */
 typedef struct pn_sampler pn_sampler;
 
 typedef struct pn_sampler_config {
@@ -1392,15 +1398,15 @@ PN_API pn_tensor *pn_sampler_statistics(pn_context *c, const pn_sampler *s);
 /* The inverse mass matrices [chains, n] or [chains, n, n]. Scoped. */
 PN_API pn_tensor *pn_sampler_metric(pn_context *c, const pn_sampler *s);
 
-/* Of draws [chains, draws, m] (float64, at least 4 draws a chain) a row for each of the m quantities, [m, 9]: mean, standard
- * deviation, quantiles 5 %, 50 %, 95 %, rank-normalised split R-hat, effective sample sizes of the bulk and of the tails,
- * standard error of the mean (Vehtari et al. 2021). NaN where a draw is not finite; R-hat is NaN where all are equal.
- * Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
+/* Of draws [chains, draws, m] (float64, at least 4 draws a chain) a row for each of the m quantities, [m, 9]: mean,
+ * standard deviation, quantiles 5 %, 50 %, 95 %, rank-normalised split R-hat, effective sample sizes of the bulk and of
+ * the tails, standard error of the mean (Vehtari et al. 2021). NaN where a draw is not finite; R-hat is NaN where all
+ * are equal. Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws);
 
 /* ---- targets: a density that a host evaluates and samples -----------------------------------------
- * The log density of a script's model (pn_runtime_target) or of a function of the host, of a vector z of real numbers. A
- * target belongs to a context and shares nothing with others: one thread in a context at a time, as ever; targets of
+ * The log density of a script's model (pn_runtime_target) or of a function of the host, of a vector z of real numbers.
+ * A target belongs to a context and shares nothing with others: one thread in a context at a time, as ever; targets of
  * several contexts are evaluated side by side.
  *
  *     pn_runtime_target(rt, "target", c, &t);          after: target = model:target(x, y)
@@ -1408,8 +1414,8 @@ PN_API pn_tensor *pn_draws_summary(pn_context *c, pn_tensor *draws);
  *     pn_sampler *s = pn_target_sampler(c, t, &config, NULL, NULL); */
 typedef struct pn_target pn_target;
 
-/* Log density (up to a constant) and gradient [n] at z [n]. PN_DOMAIN, PN_SINGULAR or PN_NAN: the density is 0 there; other
- * failures end the call that asked. A sampler calls it from the threads of its context, several at a time. */
+/* Log density (up to a constant) and gradient [n] at z [n]. PN_DOMAIN, PN_SINGULAR or PN_NAN: the density is 0 there;
+ * other failures end the call that asked. A sampler calls it from the threads of its context, several at a time. */
 typedef pn_status (*pn_density)(void *data, const double *z, double *log_density, double *gradient);
 
 /* A variable of a model: its elements are values[first] to values[first + size - 1] of pn_target_constrain. */
@@ -1421,13 +1427,13 @@ typedef struct pn_variable {
   int deterministic; /* 1: computed from others (m:deterministic) */
 } pn_variable;
 
-/* The target of plans that are copied: density, z [n] -> log density [1], gradient [n], and values, z -> values [m] of the
- * n_variables variables in order (first and size are ignored); all float64. values NULL: z itself is the only variable.
- * New; PN_SHAPE, PN_STATE (a plan updates parameters), PN_NOMEM. */
+/* The target of plans that are copied: density, z [n] -> log density [1], gradient [n], and values, z -> values [m] of
+ * the n_variables variables in order (first and size are ignored); all float64. values NULL: z itself is the only
+ * variable. New; PN_SHAPE, PN_STATE (a plan updates parameters), PN_NOMEM. */
 PN_API pn_target *pn_target_new(pn_context *c, const pn_plan *density, const pn_plan *values, int n_variables,
                                 const pn_variable *variables);
-/* The target of a function of n numbers; its only variable is "z". `data` (may be NULL) must live as long. New; PN_DOMAIN,
- * PN_NOMEM. */
+/* The target of a function of n numbers; its only variable is "z". `data` (may be NULL) must live as long. New;
+ * PN_DOMAIN, PN_NOMEM. */
 PN_API pn_target *pn_target_of_function(pn_context *c, int64_t n, pn_density f, void *data);
 /* A copy for another context, which another thread may use. New; PN_NOMEM. */
 PN_API pn_target *pn_target_copy(pn_context *c, const pn_target *t);
@@ -1445,8 +1451,8 @@ PN_API const pn_variable *pn_target_variable(const pn_target *t, int i);
  * gradient 0. Allocates nothing once it is warm. PN_CANCELLED, PN_NOMEM, what a host's function says. */
 PN_API pn_status pn_target_evaluate(pn_context *c, pn_target *t, const double *z, double *log_density,
                                     double *gradient);
-/* The values of the variables, within their supports, at each row of z [rows, n]: values [rows, num_values]. PN_CANCELLED,
- * PN_NOMEM, failures of the model's operations. */
+/* The values of the variables, within their supports, at each row of z [rows, n]: values [rows, num_values].
+ * PN_CANCELLED, PN_NOMEM, failures of the model's operations. */
 PN_API pn_status pn_target_constrain(pn_context *c, pn_target *t, int64_t rows, const double *z, double *values);
 /* pn_sampler_new for a target. start NULL: as there. */
 PN_API pn_sampler *pn_target_sampler(pn_context *c, const pn_target *t, const pn_sampler_config *config,
@@ -1463,8 +1469,8 @@ PN_API pn_population *pn_population_new(pn_context *c, const pn_plan *plan);
 /* Frees it. NULL is a no-op. */
 PN_API void pn_population_free(pn_population *q);
 /* y [N, m] for each row of rows [N, n], the same bits for any number of threads. A point where the function fails with
- * PN_DOMAIN, PN_SINGULAR or PN_NAN has -inf in all places: a density is 0 there. Scoped. PN_SHAPE, PN_CANCELLED, PN_NOMEM,
- * and other failures of the operations. */
+ * PN_DOMAIN, PN_SINGULAR or PN_NAN has -inf in all places: a density is 0 there. Scoped. PN_SHAPE, PN_CANCELLED,
+ * PN_NOMEM, and other failures of the operations. */
 PN_API pn_tensor *pn_population_evaluate(pn_context *c, pn_population *q, pn_tensor *rows);
 
 /* ---- sequential Monte Carlo ------------------------------------------------------------------------
@@ -1475,8 +1481,8 @@ PN_API pn_tensor *pn_population_evaluate(pn_context *c, pn_population *q, pn_ten
 PN_API int pn_resampler_count(void);
 /* The name of scheme i, from 0, or NULL outside. Borrowed, static. */
 PN_API const char *pn_resampler_name(int i);
-/* Ancestors [N, B...] by log-weights of any sum; rng NULL: the context's. Scoped. PN_MISSING (scheme), PN_DEGENERATE (all
- * weights of a filter are 0), PN_NAN, PN_DOMAIN (+inf), PN_SHAPE, PN_DTYPE. */
+/* Ancestors [N, B...] by log-weights of any sum; rng NULL: the context's. Scoped. PN_MISSING (scheme), PN_DEGENERATE
+ * (all weights of a filter are 0), PN_NAN, PN_DOMAIN (+inf), PN_SHAPE, PN_DTYPE. */
 PN_API pn_tensor *pn_resample(pn_context *c, const char *scheme, pn_rng *rng, pn_tensor *log_w);
 /* x[ancestors[i, b], b, ...] at [i, b, ...]. Differentiable in x. Scoped. PN_SHAPE, PN_DTYPE, PN_DOMAIN. */
 PN_API pn_tensor *pn_select_particles(pn_context *c, pn_tensor *x, pn_tensor *ancestors);
@@ -1506,11 +1512,13 @@ typedef struct pn_smc_config {
 PN_API pn_smc *pn_smc_new(pn_context *c, const pn_smc_config *config, pn_rng *rng);
 /* Frees it. NULL is a no-op. */
 PN_API void pn_smc_free(pn_smc *s);
-/* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps its
- * places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM, PN_DOMAIN. */
+/* Ancestors [N, B...] for the next step in *ancestors, scoped, or NULL where no filter is due; one that is not keeps
+ * its places among them. Their weights are equal from here on. (A capture gets ancestors whoever is due.) PN_NOMEM,
+ * PN_DOMAIN. */
 PN_API pn_status pn_smc_resample(pn_context *c, pn_smc *s, pn_tensor **ancestors);
-/* With config.conditional and a threshold of 1: the next resampling gives the last particle of each filter this ancestor
- * [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE, PN_DOMAIN (outside 0 .. N - 1). */
+/* With config.conditional and a threshold of 1: the next resampling gives the last particle of each filter this
+ * ancestor [B...], int64, in place of itself (ancestor sampling). PN_STATE, PN_SHAPE, PN_DOMAIN (outside 0 .. N -
+ * 1). */
 PN_API pn_status pn_smc_assign(pn_context *c, pn_smc *s, pn_tensor *ancestor);
 /* Multiplies the weights by exp(log_increment [N, B...]) and normalises: the increment [B...] of the log-evidence, the
  * logarithm of the sum of weights before that. Differentiable where log_increment is. Scoped. PN_DEGENERATE, PN_NAN,
@@ -1520,21 +1528,22 @@ PN_API pn_tensor *pn_smc_weigh(pn_context *c, pn_smc *s, pn_tensor *log_incremen
 PN_API pn_tensor *pn_smc_tilt(pn_context *c, pn_smc *s, pn_tensor *log_factor);
 /* What is known: "log_weights" [N, B...], normalised; "weights"; "log_evidence" [B...], float64; "log_increment",
  * "effective_sample_size", "largest_weight" [B...]; "ancestor_log_prob" [N, B...]: log-weights that the ancestors were
- * chosen by, 0 in filters that were not due (after pn_smc_resample and before pn_smc_weigh, else NULL without an error);
- * "weighed": all that pn_smc_restore needs. NULL without an error as long as there is none. Scoped. PN_MISSING. */
+ * chosen by, 0 in filters that were not due (after pn_smc_resample and before pn_smc_weigh, else NULL without an
+ * error); "weighed": all that pn_smc_restore needs. NULL without an error as long as there is none. Scoped.
+ * PN_MISSING. */
 PN_API pn_tensor *pn_smc_get(pn_context *c, pn_smc *s, const char *what);
 /* Goes on from weights that pn_smc_get called "weighed"; weighed NULL: from the beginning. Neither evidence nor steps
  * change. PN_SHAPE, PN_DOMAIN (weights that no machine gives: NaN, negative, of another sum than 1). */
 PN_API pn_status pn_smc_restore(pn_context *c, pn_smc *s, pn_tensor *weighed);
-/* With config.trace: [T, 6, B...], float64, for each step the effective sample size, how many particles of the step before
- * have descendants, the largest weight, the increment of the log-evidence, whether ancestors were chosen (0 or 1), and
- * the variance of the log-evidence so far, as this one run tells it (Lee & Whiteley 2018). Scoped. PN_STATE. */
+/* With config.trace: [T, 6, B...], float64, for each step the effective sample size, how many particles of the step
+ * before have descendants, the largest weight, the increment of the log-evidence, whether ancestors were chosen (0 or
+ * 1), and the variance of the log-evidence so far, as this one run tells it (Lee & Whiteley 2018). Scoped. PN_STATE. */
 PN_API pn_tensor *pn_smc_trace(pn_context *c, pn_smc *s);
 /* With config.history: keeps the parts [N, B..., event...] of this step's state; particles without descendants are
  * forgotten, so that O(T + N log N) remain. PN_SHAPE, PN_STATE, PN_LIMIT (64 parts); nothing has changed then. */
 PN_API pn_status pn_smc_keep(pn_context *c, pn_smc *s, int parts, pn_tensor *const *part);
-/* Part `part` (from 0) along the paths of all particles (which NULL: [T, N, B..., event...]), or of those at `which` [B...],
- * int64, in each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
+/* Part `part` (from 0) along the paths of all particles (which NULL: [T, N, B..., event...]), or of those at `which`
+ * [B...], int64, in each filter: [T, B..., event...]. Scoped. PN_STATE, PN_DOMAIN, PN_NOMEM. */
 PN_API pn_tensor *pn_smc_paths(pn_context *c, pn_smc *s, int part, pn_tensor *which);
 /* Particles of all steps that are kept; bytes (may be NULL) receives the memory. */
 PN_API int64_t pn_smc_nodes(const pn_smc *s, size_t *bytes);
@@ -1558,23 +1567,24 @@ typedef struct pn_filter_model {
   pn_tensor *mean, *cov, *a, *b, *q, *emission, *d, *r;
 } pn_filter_model;
 
-/* A particle filter of plans that are copied: first (y [p], t) and step (state..., y [p], t), and both without y, each to
- * state..., summary [2 + 2 m]: increment of the log-evidence, effective sample size, means and variances of m numbers; t is
- * 0-d, from 1; float64 but for the state, of at most 64 parts. New. PN_SHAPE, PN_NOMEM. */
+/* A particle filter of plans that are copied: first (y [p], t) and step (state..., y [p], t), and both without y, each
+ * to state..., summary [2 + 2 m]: increment of the log-evidence, effective sample size, means and variances of m
+ * numbers; t is 0-d, from 1; float64 but for the state, of at most 64 parts. New. PN_SHAPE, PN_NOMEM. */
 PN_API pn_filter *pn_filter_new(pn_context *c, const pn_plan *first, const pn_plan *step, const pn_plan *first_missing,
                                 const pn_plan *step_missing);
-/* The exact filter; up to 32 states and observed numbers. New. PN_SHAPE, PN_STATE, PN_NOMEM. */
+/* The exact filter; up to 4096 states and observed numbers. New. PN_SHAPE, PN_STATE, PN_NOMEM. */
 PN_API pn_filter *pn_filter_kalman(pn_context *c, const pn_filter_model *model);
 /* A copy as it is now for another context, which another thread may use. New. PN_NOMEM. */
 PN_API pn_filter *pn_filter_copy(pn_context *c, const pn_filter *f);
 /* Frees it. NULL is a no-op. */
 PN_API void pn_filter_free(pn_filter *f);
-/* Takes y [n] in, y NULL: it is missing (to the exact filter single numbers are missing where they are NaN); increment (may
- * be NULL) receives that of the log-evidence. PN_DEGENERATE, PN_NAN, PN_SINGULAR...: the message names the step, and the
- * filter is as it was. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
+/* Takes y [n] in, y NULL: it is missing (to the exact filter single numbers are missing where they are NaN); increment
+ * (may be NULL) receives that of the log-evidence. PN_DEGENERATE, PN_NAN, PN_SINGULAR...: the message names the step,
+ * and the filter is as it was. PN_SHAPE, PN_CANCELLED, PN_NOMEM. */
 PN_API pn_status pn_filter_observe(pn_context *c, pn_filter *f, const double *y, int64_t n, double *increment);
-/* Takes the rows of ys [T, p] in, float64, a row of NaN as missing: *increments [T], *means and *variances [T, m], scoped;
- * means and variances may be NULL. A failure as of pn_filter_observe leaves the filter behind the row before. */
+/* Takes the rows of ys [T, p] in, float64, a row of NaN as missing: *increments [T], *means and *variances [T, m],
+ * scoped; means and variances may be NULL. A failure as of pn_filter_observe leaves the filter behind the row
+ * before. */
 PN_API pn_status pn_filter_run(pn_context *c, pn_filter *f, pn_tensor *ys, pn_tensor **increments, pn_tensor **means,
                                pn_tensor **variances);
 /* How many numbers an observation, and how many the state has. */
@@ -1596,7 +1606,8 @@ PN_API void pn_filter_reset(pn_filter *f);
 /* Writes the state and the position of the context's generator (a safetensors file, replaced when all is on disk); a
  * filter of the same kind that loads it goes on with the same numbers. PN_IO, PN_NOMEM. */
 PN_API pn_status pn_filter_save(pn_context *c, const pn_filter *f, const char *path);
-/* Reads them. PN_IO, PN_FORMAT (another filter's, or numbers that no filter has), PN_NOMEM: nothing has changed then. */
+/* Reads them. PN_IO, PN_FORMAT (another filter's, or numbers that no filter has), PN_NOMEM: nothing has changed
+ * then. */
 PN_API pn_status pn_filter_load(pn_context *c, pn_filter *f, const char *path);
 
 /* ---- the runtime inside a host program -------------------------------------------------------- */
@@ -1675,9 +1686,9 @@ typedef struct pn_runtime_config {
 ** With PN_LIB_FILES scripts find regular files below `root`, by relative paths with "/", and nothing else: no "..",
 ** absolute path, symbolic link, other file system, pipe, device or socket is followed or opened, nor a file with a
 ** second hard link for writing, whatever others do to the folder meanwhile. Opening never waits. Reading and writing
-** answer to the limits of a call; at most 64 files are open at once, pn.data.open's among them. io has no stdin, stdout, stderr and
-** popen; what io.write gives to no file goes to `output`. How much scripts write to disk is not limited: that is a
-** quota's or file system's business.
+** answer to the limits of a call; at most 64 files are open at once, pn.data.open's among them. io has no stdin,
+** stdout, stderr and popen; what io.write gives to no file goes to `output`. How much scripts write to disk is not
+** limited: that is a quota's or file system's business.
 */
 
 /* An array that crosses the border: row-major, no gaps.

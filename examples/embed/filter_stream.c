@@ -1,8 +1,8 @@
 /*
-** filter_stream.c: a host program that filters a stream. The model is a script that leaves filter = pn.smc.filter{...}:online()
-** in a global; the host takes the filter into a context of its own, closes the runtime, reads a number a line from standard
-** input and writes the filtered mean, its standard deviation and the effective sample size. Where a file is named, the
-** filter goes on from the state that an earlier run has left there.
+** filter_stream.c: a host program that filters a stream. The model is a script that leaves filter =
+** pn.smc.filter{...}:online() in a global; the host takes the filter into a context of its own, closes the runtime,
+** reads a number a line from standard input and writes the filtered mean, its standard deviation and the effective
+** sample size. Where a file is named, the filter goes on from the state that an earlier run has left there.
 **
 **   cc filter_stream.c $(pkg-config --cflags --libs penumbra) -lm -o filter_stream
 **   ./filter_stream - [--model model.lua] [--state file] < numbers     an empty line is a missing observation

@@ -18,7 +18,7 @@ static const char script[] =
     "local model, belief\n"
     "function learn(y)\n" /* y [T, 1, 1] */
     "  model = pn.models.rsgls_issm{seasonal = {7}, switches = 2, base = 3, particles = 8, scaling = 'standard'}\n"
-    "  local run = model:fit{series = {y = y}, iterations = 80, lr = 2e-2, decay = 0.3, seed = 1}\n"
+    "  local run = model:fit{series = {y = y}, steps = 80, lr = 2e-2, decay = 0.3, seed = 1}\n"
     "  belief = model:filter{y = y}\n"
     "  return pn.tensor(run.loss)\n"
     "end\n"
@@ -26,7 +26,7 @@ static const char script[] =
     "  belief = belief:update(y)\n"
     "end\n"
     "function ahead(levels, steps)\n" /* [3] and a number: [3, steps] */
-    "  local q = model:quantiles(belief, levels:totable(), {steps = steps:item(), num_paths = 400})\n"
+    "  local q = model:quantiles(belief, levels:totable(), {steps = steps:item(), draws = 400})\n"
     "  return q:select(4, 1):select(3, 1)\n"
     "end\n";
 

@@ -1,7 +1,7 @@
 /*
-** learning_device.c: a sensor whose calibration changes, and a Bayesian network of 49 weights that follows it. Each hour
-** the host hands over six readings; it gets back how well they were foretold, can read what the device has learned as
-** plain arrays, and keeps it in a file from which another runtime goes on. A batch that is no good, or that meets a
+** learning_device.c: a sensor whose calibration changes, and a Bayesian network of 49 weights that follows it. Each
+** hour the host hands over six readings; it gets back how well they were foretold, can read what the device has learned
+** as plain arrays, and keeps it in a file from which another runtime goes on. A batch that is no good, or that meets a
 ** limit, leaves the learner as it was.
 **
 **   cc learning_device.c $(pkg-config --cflags --libs penumbra) -lm -o learning_device
@@ -18,7 +18,7 @@ static const char script[] =
     "local nn = pn.nn\n"
     "local net = nn.sequential{nn.linear(1, 16), nn.tanh(), nn.linear(16, 1)}\n"
     "local learner = pn.continual.learner{\n"
-    "  network = net, likelihood = 'gaussian', noise = 0.1, prior = 1, seed = 1,\n"
+    "  network = net, likelihood = 'normal', noise = 0.1, prior = 1, seed = 1,\n"
     "  memory = {size = 24, score = 'centred'}, forget = pn.continual.bayesian_forgetting{rate = 0.2},\n"
     "  steps = {first = 2000, later = 500}, draws = {train = 8, sites = 4000, predict = 500}}\n"
     "function observe(x, y, hour)\n" /* [N, 1], [N, 1] and a number: a number */

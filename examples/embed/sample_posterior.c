@@ -1,7 +1,7 @@
 /*
-** sample_posterior.c: a host program whose model is a script. The script leaves target = model:target(...) in a global; the
-** host takes its log density into a context of its own, closes the runtime, evaluates the density as plain C calls (in a
-** second thread too), samples it and prints a summary. The same density written in C is sampled beside it.
+** sample_posterior.c: a host program whose model is a script. The script leaves target = model:target(...) in a global;
+** the host takes its log density into a context of its own, closes the runtime, evaluates the density as plain C calls
+** (in a second thread too), samples it and prints a summary. The same density written in C is sampled beside it.
 **
 **   cc sample_posterior.c $(pkg-config --cflags --libs penumbra) -lm -lpthread -o sample_posterior
 **   ./sample_posterior model.lua     the posterior of a script of yours

@@ -233,7 +233,7 @@ end
 --- trunc(x): the whole number next to x towards 0; gradient zero.
 function array.trunc(x)
   tensor("trunc", "x", x)
-  return is_float(x) and x:sign() * x:abs():floor() or x
+  return is_float(x) and core.where(x:lt(0), x:ceil(), x:floor()) or x
 end
 
 local largest = { float64 = 0x1.fffffffffffffp1023, float32 = 0x1.fffffep127 }

@@ -2,7 +2,7 @@
 ---
 ---     local x, names = assert(pn.data.csv("energy.csv.gz"))
 ---     local train, test = pn.data.split({inputs, targets}, 0.9)
----     for xb, yb in pn.data.batches(train, {size = 32}) do ... end
+---     for xb, yb in pn.data.batches(train, {batch_size = 32}) do ... end
 ---     assert(pn.save("net.safetensors", net:state()))
 ---     net:load_state(assert(pn.load("net.safetensors")))
 ---
@@ -84,7 +84,7 @@ end
 --- data.batches, data.split and train.fit ask for them. Its elements stay as narrow as they are in the file until then.
 ---
 ---     local images <close> = assert(pn.data.open("train-images-idx3-ubyte", {dtype = "float32"}))
----     for x in pn.data.batches(images, {size = 100}) do ... x / 255 ... end
+---     for x in pn.data.batches(images, {batch_size = 100}) do ... x / 255 ... end
 ---
 --- Options: dtype (of the rows; one that holds every value), name (of the tensor in a safetensors file with several).
 --- Methods as a tensor's: a:size(axis), a:shape(), a:ndim(), a:dtype(), a:slice(1, first, last) and a:take(1, index),
@@ -420,19 +420,19 @@ function data.holdout(x, index)
   return take_rows(list, single, integers(rest)), take_rows(list, single, index:reshape(-1):to("int64"))
 end
 
---- Iterates over minibatches: for xb, yb in pn.data.batches({x, y}, {size = 32}) do ... end. x may be one
+--- Iterates over minibatches: for xb, yb in pn.data.batches({x, y}, {batch_size = 32}) do ... end. x may be one
 --- tensor, and arrays in files (data.open), larger than memory perhaps. Each call is one epoch; shuffled anew each
---- time. Options: size (required), shuffle (true), drop_last (false: the last batch may be smaller), generator.
+--- time. Options: batch_size (required), shuffle (true), drop_last (false: the last batch may be smaller), generator.
 function data.batches(x, given)
   local o = options.check("batches", given, {
-    size = options.required "number",
+    batch_size = options.required "number",
     shuffle = true,
     drop_last = false,
     generator = options.optional(),
   })
-  local size = math.tointeger(o.size)
+  local size = math.tointeger(o.batch_size)
   if not size or size < 1 then
-    core.error("batches: size must be a whole number from 1, got " .. tostring(o.size))
+    core.error("batches: batch_size must be a whole number from 1, got " .. tostring(o.batch_size))
   end
   local list, n = read_rows("batches", x)
   local order, first = o.shuffle and core.randperm(n, {generator = o.generator}), 0

@@ -96,11 +96,21 @@ for _, row in ipairs(core.distribution_rows()) do
   dist[row.name] = constructor(row)
 end
 
+-- Of a law that another module makes: function (p, q) -> their divergence, or nil where it knows none.
+local function divergence_of(x)
+  local meta = type(x) == "table" and not own.is(x) and getmetatable(x)
+  return meta and rawget(meta, "divergence")
+end
+
 --- kl(p, q): Kullback-Leibler divergence E_p[log p(x) - log q(x)] in closed form, in nats; shape of the joint
 --- batch. Infinite where values of p lie outside the support of q. A pair without closed form is an error that names it
 --- (kl_monte_carlo estimates those).
 function dist.kl(p, q)
-  if own.is(p) or own.is(q) then
+  local closed = divergence_of(p) or divergence_of(q)
+  local value = closed and closed(p, q)
+  if value then
+    return value
+  elseif closed or own.is(p) or own.is(q) then
     options.argument("kl", "p", p, "distribution")
     options.argument("kl", "q", q, "distribution")
     core.error(("kl: there is no closed form for %s and %s (kl_monte_carlo estimates it)"):format(p.name, q.name))
@@ -247,7 +257,7 @@ dist.product_of_experts = natural.product_of_experts
 dist.renyi = core.new_renyi
 
 --- kl_monte_carlo(p, q [, options]): kl(p, q) from draws of p where there is no closed form; estimate and standard
---- error. Options: num_samples (10000), generator, pathwise (false).
+--- error. Options: draws (10000), generator, pathwise (false).
 dist.kl_monte_carlo = divergence.kl
 
 --- entropy_monte_carlo(d [, options]): the entropy from draws of d where there is no closed form, and its standard
@@ -312,9 +322,9 @@ function methods:to(dtype)
 end
 
 --- d:plot([path [, options]]): draws the density or mass of each row of the batch (at most 8), of pairs of numbers
---- and shares of three in colours, of longer events where each entry falls, into an SVG or PNG file (the distribution's
---- name with .svg unless given). Options: title, x_range, y_range, labels, legend, num_points. Returns the
---- path, or nil, message, code ("missing" without gnuplot).
+--- and shares of three in colours, of longer events where each entry falls, into an SVG or PNG file, without a path on
+--- the terminal as pn.plot.show does. Options: title, x_range, y_range, labels, legend, num_points. Returns the path
+--- (true), or nil, message, code ("missing" without gnuplot).
 function methods:plot(path, given)
   return require("penumbra.distribution.density").plot(self, path, given)
 end

@@ -31,7 +31,7 @@ local invariance = {}
 ---     a:gap()  a:kl_difference()  a:gap_by_matrices()  a:is_constant_ratio()
 ---     a:gap_by_identity()  a:corrected_elbo()     by lemmas 1 and 2: an error where they do not hold
 ---     model:elbo(q)  model:expected_log_likelihood(q [, {noise_inside = true}])  model:predictive(q)
----     q:mean()  q:variance()  q:covariance()  q:precision()  q:log_det()  q:law(x)  q:kl(p)  q:sample(n)
+---     q:mean()  q:variance()  q:covariance()  q:precision()  q:log_det()  q:law(x)  q:kl(p)  q:sample{n}
 ---     q:log_prob(w)
 ---
 --- Figures are 0-d tensors, in nats, with gradients. Everything that needs no matrix is O(K) in time and memory.
@@ -115,7 +115,7 @@ end
 ---     mix:gap{draws = 1000, method = "auto"}      {gap =, standard_error =, largest = ln |P|, method =}
 ---     mix:bounds{draws = 1000, permutations = 100}     {lower =, upper =, ...} where |P| is too large
 ---     mix:log_prob(w)  mix:mean_field_log_prob(w)  mix:log_ratio(w)    w [S, D]: [S]
----     mix:sample(n)  mix:mean_field_sample(n)     [n, D];  mix:values(w) one of them as a table by name
+---     mix:sample{n}  mix:mean_field_sample{n}     [n, D];  mix:values(w) one of them as a table by name
 ---     mix.names  mix.size  mix.hidden  mix.log_count
 ---
 --- method "enumerate" takes the sum over permutations one by one (up to 1e6), "subsets" by subsets of the nodes of the

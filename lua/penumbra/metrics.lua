@@ -282,11 +282,19 @@ function metrics.normalised_crps(y, draws, given)
   return (metrics.crps_quantiles(y, quantiles, o.levels):sum() / y:abs():sum()):item()
 end
 
+-- Intervals [low, high] of y, all of one shape.
+local function check_intervals(where, y, low, high)
+  check_alike(where, "y", y, "low", low)
+  check_alike(where, "y", y, "high", high)
+  if low:gt(high):any():item() then
+    core.error(where .. ": low must not be above high; the arguments are y, low, high in this order")
+  end
+end
+
 --- interval_coverage(y, low, high): share of y within the intervals [low, high], three tensors of one shape. Of
 --- calibrated intervals it is their level, up to sqrt(level (1 - level) / N) for N independent ones.
 function metrics.interval_coverage(y, low, high)
-  check_alike("interval_coverage", "y", y, "low", low)
-  check_alike("interval_coverage", "y", y, "high", high)
+  check_intervals("interval_coverage", y, low, high)
   return y:ge(low):logical_and(y:le(high)):to("float64"):mean():item()
 end
 
@@ -302,8 +310,7 @@ end
 --- level) for each unit by which y lies outside; shaped like y, lower is better, least for the true quantiles. Gneiting
 --- & Raftery 2007.
 function metrics.interval_score(y, low, high, level)
-  check_alike("interval_score", "y", y, "low", low)
-  check_alike("interval_score", "y", y, "high", high)
+  check_intervals("interval_score", y, low, high)
   local penalty = 2 / (1 - check_level("interval_score", level))
   return (high - low) + ((low - y):relu() + (y - high):relu()) * penalty
 end
@@ -316,6 +323,7 @@ local scaled_options = { level = 0.95, season = 1 }
 function metrics.mean_scaled_interval_score(y, low, high, history, given)
   local o = options.check("mean_scaled_interval_score", given, scaled_options)
   local season = options.whole("mean_scaled_interval_score", "season", o.season, 1)
+  check_intervals("mean_scaled_interval_score", y, low, high)
   check_tensor("mean_scaled_interval_score", "history", history)
   if history:ndim() < 1 or history:size(1) <= season then
     core.error(("mean_scaled_interval_score: history must be longer than a season of %d steps, got %s"):format(season,

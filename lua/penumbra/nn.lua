@@ -11,7 +11,7 @@
 ---     net:evaluate(x, ...)     the output in evaluation mode: running statistics, nothing drops out, weights are drawn
 ---     net:mean(x)              evaluation at the posterior means (nothing is drawn)
 ---     net:moments(m [, v])     mean and variance of the output for an input of mean m and variance v (nil: certain)
----     net:predict(x [, {draws = 100, batch =}])  draws of the output, [draws, N, ...], a batch at a time
+---     net:predict(x [, {draws = 100, batch_size =}])  draws of the output, [draws, N, ...], a batch at a time
 ---     net:kl()                 KL divergence from posterior to prior, summed over what it holds; 0-d
 ---     net:parameters()         list, in a fixed order, each parameter once
 ---     net:named_parameters()   list of {name, parameter}; names as "2.weight"
@@ -75,7 +75,8 @@ local function sorted(t)
 end
 
 local maps = {} -- layers from `in` to something
-for _, row in ipairs(core.layer_rows()) do
+local layer_rows = core.layer_rows()
+for _, row in ipairs(layer_rows) do
   maps[row.name] = row.sizes[1] == "in"
 end
 
@@ -217,7 +218,7 @@ local function evaluate(self, ...)
 end
 
 --- Draws of the output, [draws, N, ...], or with {moments = true} their mean and variance, batch by batch in bounded
---- memory: net:predict(x, {draws = 100, batch = 1024}); options as for nn.predict.
+--- memory: net:predict(x, {draws = 100, batch_size = 1024}); options as for nn.predict.
 local function draws_of(self, x, given)
   return require "penumbra.nn.predict".predict(self, x, given)
 end
@@ -561,12 +562,60 @@ local function constructor(row)
   end
 end
 
-for _, row in ipairs(core.layer_rows()) do
+for _, row in ipairs(layer_rows) do
   nn[row.name] = constructor(row)
+end
+
+-- ---- multilayer perceptrons ----
+
+--- The names of activations: elementwise layers without parameters.
+nn.activations = {}
+for _, row in ipairs(layer_rows) do
+  nn.activations[#nn.activations + 1] = row.activation and row.name or nil
+end
+
+-- One activation a call, from its name or from a layer or function, which stands there each time.
+local function activation_of(given)
+  if not given or type(given) == "function" or is_network(given) then
+    return function() return given or nil end
+  end
+  for _, name in ipairs(nn.activations) do
+    if name == given then return nn[name] end
+  end
+  return core.error(("mlp: activation must be %s, a layer, a function or false, got %s%s"):format(
+    table.concat(nn.activations, ", "), type(given) == "string" and "'" .. given .. "'" or type(given),
+    options.suggestion(given, nn.activations)))
+end
+
+local mlp_options = { activation = options.any "tanh", dtype = options.optional "string", bias = true,
+  init = options.optional "string", generator = options.optional "generator" }
+
+--- mlp(sizes [, {activation = "tanh", dtype =, bias = true, init =, generator =}]): a sequential of linear layers
+--- sizes[1] -> sizes[2] -> ... -> sizes[n] with the activation between them, and none at the end:
+---     local net = pn.nn.mlp({ 784, 200, 200, 10 }, { activation = "relu" })
+--- activation is the name of one (pn.nn.activations), an elementwise layer, a function of a tensor, or false: none. The
+--- parameters are drawn in the layers' order; dtype, bias, init and generator are those of nn.linear.
+function nn.mlp(sizes, given)
+  local o = options.check("mlp", given or {}, mlp_options)
+  options.argument("mlp", "sizes", sizes, "table")
+  if #sizes < 2 then
+    core.error(("mlp: sizes must be a list of at least two, of inputs and of outputs, got %d"):format(#sizes))
+  end
+  local activation, list = activation_of(o.activation), {}
+  local how = { dtype = o.dtype, bias = o.bias, init = o.init, generator = o.generator }
+  for k, size in ipairs(sizes) do
+    options.whole("mlp", ("sizes[%d]"):format(k), size, 1)
+    if k > 1 then
+      list[#list + 1] = nn.linear(math.tointeger(sizes[k - 1]), math.tointeger(size), how)
+      list[#list + 1] = k < #sizes and activation() or nil
+    end
+  end
+  return nn.sequential(list)
 end
 
 nn.bayesian = require "penumbra.nn.bayesian".bayesian
 nn.predict = require "penumbra.nn.predict".predict
+nn.likelihood = core.namespace("pn.nn.likelihood", require "penumbra.nn.likelihood")
 nn.activation_variance = require "penumbra.nn.unit_variance".activation_variance
 
 return nn

@@ -157,9 +157,9 @@ end
 ---     local opt = optim.lbfgs(net, {history = 20})
 ---     for _ = 1, 10 do print(opt:step(function() return loss(net, x, y) end)) end
 ---
---- opt:step(f) does up to max_iterations (20) iterations, fewer when the largest element of the gradient is at most
+--- opt:step(f) does up to max_steps (20) iterations, fewer when the largest element of the gradient is at most
 --- tolerance_grad (1e-7), or that of the step, or the change of the loss, below tolerance_change (1e-9), or after
---- max_evaluations (5 / 4 of max_iterations) calls of f; it gives the loss afterwards. lr (1) scales the first trial of
+--- max_evaluations (5 / 4 of max_steps) calls of f; it gives the loss afterwards. lr (1) scales the first trial of
 --- each line search; history (100) is the number of pairs kept. Liu & Nocedal 1989; Nocedal & Wright 2006, chapter 7.
 function optim.lbfgs(trained, given)
   return lbfgs.new(read_parameters("lbfgs", trained), given)

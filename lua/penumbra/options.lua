@@ -9,6 +9,7 @@
 ---       scale = options.any(1),                     -- a default, but of no fixed type
 ---     })
 local core = require "penumbra.core"
+local words = require "penumbra.words"
 
 local options = {}
 
@@ -27,6 +28,11 @@ end
 --- One of these strings; the first is the default.
 function options.choice(...)
   return setmetatable({kind = "string", default = (...), choices = {...}}, rule)
+end
+
+--- One of a list of names, with a default among them.
+function options.one_of(default, names)
+  return setmetatable({kind = "string", default = default, choices = names}, rule)
 end
 
 --- Has a default but accepts any type.
@@ -111,7 +117,7 @@ local function text_of(value)
 end
 
 local articles = {["function"] = "a function", tensor = "a tensor", table = "a table", number = "a number",
-  string = "a string", boolean = "true or false"}
+  string = "a string", boolean = "true or false", generator = "a pn.generator"}
 
 local function is_a(value, kind)
   if kind == "function" then
@@ -203,6 +209,15 @@ local function sorted_keys(t)
   return keys
 end
 
+-- The value of a word that all share is what the word means, but a table where the function takes one (steps = {first =,
+-- later =}), or what it said is not given.
+local function check_word(where, key, value, default)
+  local rule_of = words.rules[key]
+  if not rule_of or type(value) == "table" or value == false and default ~= "nil" then return end
+  if rule_of.kind then check_value(where, key, value, rule_of.kind) end
+  if rule_of.least then options.whole(where, key, value, rule_of.least) end
+end
+
 local checked = {number = true, string = true, boolean = true, ["function"] = true, table = true}
 
 --- Checks the option table `given` (nil means none) of the function called `where` against `known`,
@@ -217,6 +232,10 @@ function options.check(where, given, known)
   end
   for key in pairs(given) do
     if known[key] == nil then
+      local now = words.now(key, known)
+      if now then
+        core.error(("%s: %s is called %s"):format(where, key, now))
+      end
       local names = sorted_keys(known)
       local near = options.suggestion(key, names)
       core.error(("%s: unknown option '%s'%s"):format(where, tostring(key),
@@ -237,6 +256,7 @@ function options.check(where, given, known)
       value = default
     else
       check_value(where, key, value, kind, choices)
+      check_word(where, key, value, type(default))
     end
     result[key] = value
   end

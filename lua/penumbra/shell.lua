@@ -25,11 +25,12 @@ function repl.session(opt)
   local env = o.env or _G
   strict.install(env, { assign = "anywhere" })
   local self = setmetatable({ env = env, width = o.width, lines = {}, results = {}, locals = {}, typed = {},
-    next_line = 1 }, session)
+    given = {}, next_line = 1 }, session)
   if rawget(env, "pn") == nil then rawset(env, "pn", require "penumbra") end
   if rawget(env, "help") == nil then
     rawset(env, "help", function(...) return require("penumbra.shell.help").help(...) end)
   end
+  for name, value in next, env do self.given[name] = value end
   return self
 end
 
@@ -136,6 +137,61 @@ local function note_locals(self, code)
   if name then self.locals[name] = true end
 end
 
+-- value[key] without running the user's code: raw fields, __index tables, and Penumbra's own objects.
+local function field(value, key)
+  for _ = 1, 20 do
+    if type(value) == "table" then
+      local raw = rawget(value, key)
+      if raw ~= nil then return raw end
+      if value == package.loaded.penumbra then return value[key] end
+    elseif type(value) == "userdata" and type(getmetatable(value)) == "string" then
+      local ok, found = pcall(function() return value[key] end)
+      return ok and found or nil
+    end
+    local meta = debug.getmetatable(value)
+    value = type(meta) == "table" and rawget(meta, "__index")
+    if type(value) ~= "table" then return nil end
+  end
+end
+
+-- Is `name` the recorder of a model that is being typed: pn.model(function(m, ...) with nothing after its end yet?
+local function is_recorder(name, typing)
+  for recorder in typing:gmatch "model%s*%(?%s*function%s*%(%s*([%a_][%w_]*)" do
+    if recorder == name then return true end
+  end
+  return false
+end
+
+-- The value of `path`, names joined by dots and constant indices, starting at the globals.
+local function resolve(env, path, typing)
+  local name, rest = path:match "^([%a_][%w_]*)(.*)$"
+  if not name then return nil end
+  local value = rawget(env, name)
+  if typing and is_recorder(name, typing) then value = require("penumbra.infer.model").recorder end
+  while value ~= nil and rest ~= "" do
+    local key, after = rest:match "^[.:]([%a_][%w_]*)(.*)$"
+    if not key then
+      key, after = rest:match "^%[(%d+)%](.*)$"
+      key = math.tointeger(key)
+    end
+    if not key then
+      local quote
+      quote, key, after = rest:match "^%[([\"'])([^\"']*)%1%](.*)$"
+      if not quote then return nil end
+    end
+    value, rest = field(value, key), after
+  end
+  return value
+end
+
+-- The value of `path` where its first name is a variable that the user made; else nil.
+local function own_variable(self, path)
+  local name = path:match "^[%a_][%w_]*"
+  local value = name and rawget(self.env, name)
+  if value == nil or rawequal(value, self.given[name]) or path:find "[^%w_.%[%]\"']" then return nil end
+  return resolve(self.env, path)
+end
+
 --- Takes one line, or several with line ends between (an entry of the history). Returns
 --- "more" if the statement goes on; "ok" and the text of the results ("" without
 --- any); "error" and a message with a short traceback; "end" if the user wants to leave.
@@ -147,6 +203,8 @@ function session:feed(line)
     end
     local asked = line:match "^%s*%?%s*(.-)%s*$" or line:match "^%s*help%s+([%a_][%w_.:]*)%s*$"
       or line:match "^%s*help%s*$" and ""
+    local own = asked and own_variable(self, asked)
+    if own ~= nil then return "ok", relative(self, require("penumbra.shell.help").variable(asked, own)) end
     if asked then line = asked == "" and "help()" or ("help %q"):format(asked) end
     line = line:gsub("^%s*=", "", 1)
     local method = line:match "^%s*([%a_][%w_.%[%]]*:[%a_][%w_]*)%s*$"
@@ -174,23 +232,6 @@ end
 
 local keywords = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
   "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
-
--- value[key] without running the user's code: raw fields, __index tables, and Penumbra's own objects.
-local function field(value, key)
-  for _ = 1, 20 do
-    if type(value) == "table" then
-      local raw = rawget(value, key)
-      if raw ~= nil then return raw end
-      if value == package.loaded.penumbra then return value[key] end
-    elseif type(value) == "userdata" and type(getmetatable(value)) == "string" then
-      local ok, found = pcall(function() return value[key] end)
-      return ok and found or nil
-    end
-    local meta = debug.getmetatable(value)
-    value = type(meta) == "table" and rawget(meta, "__index")
-    if type(value) ~= "table" then return nil end
-  end
-end
 
 -- Calls take(name) for the fields that a distribution has beside its methods.
 local function each_parameter(value, take)
@@ -231,36 +272,6 @@ end
 local function callable(value)
   local meta = debug.getmetatable(value)
   return type(value) == "function" or type(meta) == "table" and type(value) ~= "string" and meta.__call ~= nil
-end
-
--- Is `name` the recorder of a model that is being typed: pn.model(function(m, ...) with nothing after its end yet?
-local function is_recorder(name, typing)
-  for recorder in typing:gmatch "model%s*%(?%s*function%s*%(%s*([%a_][%w_]*)" do
-    if recorder == name then return true end
-  end
-  return false
-end
-
--- The value of `path`, names joined by dots and constant indices, starting at the globals.
-local function resolve(env, path, typing)
-  local name, rest = path:match "^([%a_][%w_]*)(.*)$"
-  if not name then return nil end
-  local value = rawget(env, name)
-  if typing and is_recorder(name, typing) then value = require("penumbra.infer.model").recorder end
-  while value ~= nil and rest ~= "" do
-    local key, after = rest:match "^[.:]([%a_][%w_]*)(.*)$"
-    if not key then
-      key, after = rest:match "^%[(%d+)%](.*)$"
-      key = math.tointeger(key)
-    end
-    if not key then
-      local quote
-      quote, key, after = rest:match "^%[([\"'])([^\"']*)%1%](.*)$"
-      if not quote then return nil end
-    end
-    value, rest = field(value, key), after
-  end
-  return value
 end
 
 --- What may complete `text`, the line up to the cursor: a sorted list of names and how many bytes at the end

@@ -28,6 +28,7 @@ local members = {
   fivo = "sequential_bound",
   gaspari_cohn = "nonlinear",
   iwae = "sequential_bound",
+  linear_system = "system",
   liu_west = "liu_west",
   particle_gibbs = "gibbs",
   pmmh = "pmmh",

@@ -353,14 +353,11 @@ function train.fit(given)
   s.kept, s.held, s.trained = hold_out(o, data, n, s)
   s.batches = math.ceil(s.trained / s.batch_size)
   local bar_out = o.progress == true and io and io.stderr or o.progress ~= true and o.progress
-  local bar = bar_out and io and progress.new { total = o.epochs * s.batches, done = s.step, label = "training",
+  local bar <close> = bar_out and io and progress.new { total = o.epochs * s.batches, done = s.step, label = "training",
     out = bar_out } or nil
   local ok, message = attempt(run, o, data, s, bar)
   if not ok and o.checkpoint then
     (core.sheltered or pcall)(save_rest, o, s)
-  end
-  if bar then
-    bar:finish()
   end
   if not ok then
     error(message, 0)

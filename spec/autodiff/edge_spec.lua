@@ -375,3 +375,25 @@ describe("transpose", function()
     raises("transpose: axis", function() x:transpose(1) end)
   end)
 end)
+
+describe("steps", function()
+  it("have slope 0 also at NaN and the infinities", function()
+    for _, name in ipairs { "floor", "ceil", "round", "trunc", "sign" } do
+      for _, dtype in ipairs { "float64", "float32" } do
+        local x = pn.param(pn.tensor({ 0 / 0, 1.5, -2.5, 1 / 0, -1 / 0, 0 }, { dtype = dtype }))
+        assert.same({ 0, 0, 0, 0, 0, 0 }, pn.grad(pn[name](x):sum(), { x })[1]:totable(), name)
+      end
+    end
+  end)
+end)
+
+describe("remainder", function()
+  it("is exact where the quotient is not, and as Lua's % at infinity and 0", function()
+    for _, case in ipairs { { 1e17, 3 }, { -1e17, 3 }, { 1e300, -7 }, { -5, math.huge }, { 5, -math.huge },
+      { -6, 3 } } do
+      local got = pn.remainder(pn.tensor(case[1]), pn.tensor(case[2])):item()
+      assert.equal(math.fmod(case[1] + 0.0, case[2]) == 0 and 0 or case[1] % case[2], got)
+    end
+    assert.is_true(pn.remainder(pn.tensor(5), pn.tensor(0)):isnan():item())
+  end)
+end)

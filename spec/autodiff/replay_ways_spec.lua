@@ -208,8 +208,9 @@ local tiny = pn.model(function(m) m:observe("y", dist.normal(m:sample("z", dist.
 local opt = optim.sgd { w }
 local g = pn.generator(1)
 local unit = pn.eye(1)
-local exact_filter = pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = unit, a = unit, q = unit, emission = unit,
-  r = unit }
+local exact_filter = pn.smc.exact_filter { initial_mean = pn.zeros { 1 }, initial_cov = unit, transition = unit,
+  transition_cov = unit, emission = unit,
+  emission_cov = unit }
 local particles = require "penumbra.smc.machine".core_of(pn.smc { num_particles = 3, history = true })
 local weights = pn.infer.stream { draws = 5 }:add(pn.ones(5, 1))
 
@@ -267,7 +268,8 @@ local effects = {
   ["penumbra.filter methods.reset"] = function(x) exact_filter:reset() return x end,
   ["core.new_exact_filter"] = function(x)
     local one = pn.eye(1)
-    pn.smc.exact_filter { mean = x:slice(1, 1, 1), cov = one, a = one, q = one, emission = one, r = one }
+    pn.smc.exact_filter { initial_mean = x:slice(1, 1, 1), initial_cov = one, transition = one, transition_cov = one,
+      emission = one, emission_cov = one }
     return x
   end,
   ["penumbra.smc methods.resample"] = function(x) particles:resample() return x end,

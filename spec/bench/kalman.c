@@ -1,7 +1,7 @@
 /*
 ** kalman.c: a step of the Kalman filter, 3200 filters that share a, b, q, c, d and r: nanoseconds per filter on one
-** thread, forward, and with the gradients of all eight operands and y from those of mean, covariance and density. In one
-** pass, and by a predict and an update.
+** thread, forward, and with the gradients of all eight operands and y from those of mean, covariance and density. In
+** one pass, and by a predict and an update.
 */
 #include <stdio.h>
 #include "../../src/autodiff/op/op.h"

@@ -7,7 +7,7 @@ local nn = pn.nn
 
 -- wider: hidden layers with which the network has 4 times the weights, to 2 parts of 100.
 local cases = {
-  { name = "Yacht", sizes = { 6, 16, 16, 1 }, wider = 36, new = 10, memory = 15, likelihood = "gaussian", steps = 2000,
+  { name = "Yacht", sizes = { 6, 16, 16, 1 }, wider = 36, new = 10, memory = 15, likelihood = "normal", steps = 2000,
     sites = 1000 },
   { name = "Spam", sizes = { 57, 32, 32, 1 }, wider = 82, new = 25, memory = 25, likelihood = "bernoulli", steps = 500,
     sites = 1000 },
@@ -67,7 +67,7 @@ end
 
 local function learner_of(case, sizes, draws, memory, progress)
   return pn.continual.learner { network = network(sizes, case.dtype), likelihood = case.likelihood,
-    noise = case.likelihood == "gaussian" and 0.1 or nil, seed = 1, memory = memory and { size = memory },
+    noise = case.likelihood == "normal" and 0.1 or nil, seed = 1, memory = memory and { size = memory },
     draws = { train = draws, sites = case.sites, predict = 500 }, steps = { first = case.steps, later = case.steps },
     progress = progress }
 end

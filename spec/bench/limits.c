@@ -1,7 +1,7 @@
 /*
-** limits.c: what this machine gives at best on one thread at the processor level that runs: the rate of a large product in
-** both types, of multiplications and additions in registers, and bytes read and written per second by a copy within the
-** caches and beyond them. What other figures are held against.
+** limits.c: what this machine gives at best on one thread at the processor level that runs: the rate of a large product
+** in both types, of multiplications and additions in registers, and bytes read and written per second by a copy within
+** the caches and beyond them. What other figures are held against.
 */
 #include <stdio.h>
 #include <stdlib.h>

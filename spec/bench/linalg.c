@@ -1,7 +1,7 @@
 /*
 ** linalg.c: batched small matrices, interleaved against one LAPACK call each: nanoseconds per matrix. With the
 ** argument `sizes` prints the time of both for each order and batch, which is where the choice in
-** src/tensor/linalg.c comes from.
+** src/tensor/lapack/linalg.c comes from.
 */
 #include <stdio.h>
 #include <string.h>

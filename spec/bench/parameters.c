@@ -1,7 +1,7 @@
 /*
 ** parameters.c: what one flat block of all parameters could save: an update by Adam with a limit on the norm of all
-** gradients, of parameters one by one as they are and of one parameter of as many numbers, beside the whole training step
-** that it is a part of, eager and replayed. Float32, batch 32, one thread.
+** gradients, of parameters one by one as they are and of one parameter of as many numbers, beside the whole training
+** step that it is a part of, eager and replayed. Float32, batch 32, one thread.
 */
 #include <stdio.h>
 #include "../../src/autodiff/op/op.h"

@@ -1,7 +1,8 @@
 /*
-** particle.c: what particle filters cost, on one thread in processor time: a bootstrap filter of a linear Gaussian model as
-** a hand-written loop over the library's vector functions (what the filters of spec/bench/peers are held against), each
-** resampling scheme, the online filters beside the bare kernel of the exact one, and the tree of ancestors.
+** particle.c: what particle filters cost, on one thread in processor time: a bootstrap filter of a linear Gaussian
+** model as a hand-written loop over the library's vector functions (what the filters of spec/bench/peers are held
+** against), each resampling scheme, the online filters beside the bare kernel of the exact one, and the tree of
+** ancestors.
 */
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@ local function call(f, inputs, width, n, draws)
   local q = pn.dist.normal(pn.randn({ P }, o) * 0.1, pn.full({ P }, 0.1, o)):independent(1)
   local x, y = pn.randn({ n, inputs }, o), pn.randn({ n }, o)
   return function()
-    return pn.continual[f](net, x, y, { likelihood = "gaussian", noise_scale = 1, posterior = q, draws = draws })
+    return pn.continual[f](net, x, y, { likelihood = "normal", noise_scale = 1, posterior = q, draws = draws })
   end, n * draws * P
 end
 

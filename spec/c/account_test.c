@@ -58,8 +58,8 @@ static double beside(const char *path, const char *script, void (*output)(void *
   return (double)most - (double)*peak;
 }
 
-/* malloc rounds the small blocks of Lua up, and large aligned ones by what nobody touches; buffers of files and what the C
- * library keeps are some kilobytes. */
+/* malloc rounds the small blocks of Lua up, and large aligned ones by what nobody touches; buffers of files and what
+ * the C library keeps are some kilobytes. */
 static bool agrees(double more, size_t peak) { return more < 0.12 * (double)peak + MB && more > -0.01 * (double)peak; }
 
 static void compare(const char *path, const char *script) {

@@ -205,7 +205,7 @@ FIXED(limits, pn_limits, {{.instructions = 100000}});
 FIXED(runtime_config, pn_runtime_config, {{.context = {.threads = 1}, .libraries = PN_LIB_MATH}});
 
 static inline void *value_site_options(world *w) {
-  static const pn_site_options fixed = {.num_layers = 1, .likelihood = "gaussian", .noise_scale = 1, .draws = 4};
+  static const pn_site_options fixed = {.num_layers = 1, .likelihood = "normal", .noise_scale = 1, .draws = 4};
   static const int64_t sizes[] = {3, 2}, all = 8;
   pn_site_options *o = memcpy(w->space, &fixed, sizeof *o);
   o->layers = two(w, keep(w, pn_layer_new(w->c, "linear", 2, sizes, PN_FLOAT64, NULL, NULL), release_pn_layer), NULL);

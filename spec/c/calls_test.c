@@ -1,9 +1,9 @@
 /*
-** calls_test.c: every public function answers, whatever it is given. Each is called with valid arguments, then with NULL
-** for each pointer in turn, then with absurd numbers for each number, of its own and of the structs that it reads. None
-** of these calls may end the process, hang, or leave an object behind; where the header says that a pointer may be NULL the
-** call succeeds, elsewhere it fails as its convention says: builders give NULL, actions a status, both with the failure
-** pending, and questions 0. What is called stands in calls.def, which spec/calls.lua makes from penumbra.h.
+** calls_test.c: every public function answers, whatever it is given. Each is called with valid arguments, then with
+** NULL for each pointer in turn, then with absurd numbers for each number, of its own and of the structs that it reads.
+** None of these calls may end the process, hang, or leave an object behind; where the header says that a pointer may be
+** NULL the call succeeds, elsewhere it fails as its convention says: builders give NULL, actions a status, both with
+** the failure pending, and questions 0. What is called stands in calls.def, which spec/calls.lua makes from penumbra.h.
 */
 #include <math.h>
 #include <signal.h>

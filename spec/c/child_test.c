@@ -161,8 +161,8 @@ static void hosts_allocator(void) {
 
 enum { WIDE = 200, STEPS = 500 }; /* 0.0707 = 1 / sqrt(WIDE): products neither grow nor vanish */
 
-/* The plan z [1] -> y [1], with `gradient` also -z [1], where y takes a second and each step of it milliseconds: products
- * that count for nothing, and -z^2 / 2. */
+/* The plan z [1] -> y [1], with `gradient` also -z [1], where y takes a second and each step of it milliseconds:
+ * products that count for nothing, and -z^2 / 2. */
 static pn_plan *slow_plan(pn_context *c, bool gradient) {
   const int64_t one = 1, shape[] = {WIDE, WIDE};
   pn_tensor *a = pn_mul(c, pn_randn(c, NULL, PN_FLOAT64, 2, shape), pn_scalar(c, PN_FLOAT64, 0.0707)), *z;

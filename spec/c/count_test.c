@@ -1,6 +1,6 @@
 /*
-** count_test.c: src/math/special_count.c against values of mpmath (spec/golden/math/count.py), each bound the error that
-** the function's comment states; the laws of counts give what their one-step samplers give.
+** count_test.c: src/math/special_count.c against values of mpmath (spec/golden/math/count.py), each bound the error
+** that the function's comment states; the laws of counts give what their one-step samplers give.
 */
 #include "../../src/math/random/rng.h"
 #include "../../src/math/special.h"

@@ -1,7 +1,8 @@
 /*
 ** counted.h: what the whole process has taken from malloc, whoever asked for it: the library, Lua, zlib, LAPACK, the C
-** library. A program that includes this has malloc and its kin of its own in front of the C library's; under a sanitiser,
-** whose they are, its hooks tell. Memory that is mapped without malloc (threads' stacks, OpenBLAS's buffers) is not counted.
+** library. A program that includes this has malloc and its kin of its own in front of the C library's; under a
+** sanitiser, whose they are, its hooks tell. Memory that is mapped without malloc (threads' stacks, OpenBLAS's buffers)
+** is not counted.
 */
 #ifndef PN_SPEC_COUNTED_H
 #define PN_SPEC_COUNTED_H

@@ -1,7 +1,7 @@
 /*
-** draws_limit_test.c: statistics of many draws, sorting and transport in a host's runtime: whatever a call is at when its
-** time is over, it returns within 0.2 s of the processor's time, which a loaded machine does not stretch; and what was
-** quadratic in the number of draws is done in time.
+** draws_limit_test.c: statistics of many draws, sorting and transport in a host's runtime: whatever a call is at when
+** its time is over, it returns within 0.2 s of the processor's time, which a loaded machine does not stretch; and what
+** was quadratic in the number of draws is done in time.
 */
 #include <time.h>
 #include "check.h"

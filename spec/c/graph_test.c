@@ -55,7 +55,8 @@ static void *deep_thread(void *unused) {
   return NULL;
 }
 
-/* The same on a stack of 64 KiB besides what the thread's own static data take, and once more with the context closed before the graph. */
+/* The same on a stack of 64 KiB besides what the thread's own static data take, and once more with the context closed
+ * before the graph. */
 static void small_stack(void) {
   pthread_attr_t attr;
   pthread_t t;

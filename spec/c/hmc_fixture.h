@@ -46,8 +46,8 @@ static inline pn_tensor *correlated_matrix(pn_context *c) {
   return pn_param(c, pn_from_data(c, PN_FLOAT64, 2, (const int64_t[]){CORRELATED, CORRELATED}, cov));
 }
 
-/* Normal with that mean and the covariance `data`, a tensor that is factorised within the plan; z is cut into pieces, put
- * together by places and looked at through views on the way. */
+/* Normal with that mean and the covariance `data`, a tensor that is factorised within the plan; z is cut into pieces,
+ * put together by places and looked at through views on the way. */
 static inline pn_tensor *correlated(pn_context *c, pn_tensor *z, const void *data) {
   const int64_t n = CORRELATED, index[CORRELATED] = {2, 3, 0, 1};
   double mean[CORRELATED];

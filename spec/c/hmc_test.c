@@ -61,8 +61,8 @@ static void schedule(void) {
   CHECK_INT(wrong, 0);
 }
 
-/* Hoffman & Gelman's (6): log step_t = mu - sqrt(t) / gamma / (t + t0) * sum of (target - accept), and the average of these
- * with weights t^-kappa. */
+/* Hoffman & Gelman's (6): log step_t = mu - sqrt(t) / gamma / (t + t0) * sum of (target - accept), and the average of
+ * these with weights t^-kappa. */
 static void dual_averaging(void) {
   enum { N = 19 }; /* a warm-up that only looks for the step */
   double room[8], z = 0.5, inverse = 1, error = 0, log_step[N + 1], average = 0;
@@ -407,7 +407,8 @@ static pn_tensor *heavy(pn_context *c, pn_tensor *z, const void *data) {
   return standard_normal(c, pn_add(c, z, a), NULL);
 }
 
-/* Four chains with copies of 2 MB beside the 2 MB of the plan: 8 MB are too little, 16 MB enough; never more is held. */
+/* Four chains with copies of 2 MB beside the 2 MB of the plan: 8 MB are too little, 16 MB enough; never more is
+ * held. */
 static void memory_limit(void) {
   static const size_t limit[] = {8 << 20, 16 << 20};
   for (int k = 0; k < 2; k++) {

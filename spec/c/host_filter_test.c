@@ -16,8 +16,9 @@ static const char script[] =
     "  step = function(x) return x * 0.9 + pn.randn{n} * 0.5 end,\n"
     "  log_weight = function(x, y) return pn.dist.normal(x, 0.7):log_prob(y:broadcast_to{n}) end\n"
     "}:online()\n"
-    "exact = pn.smc.exact_filter{mean = pn.tensor{3}, cov = pn.tensor{{4}}, a = pn.tensor{{0.9}},\n"
-    "  q = pn.tensor{{0.25}}, emission = pn.tensor{{1}}, r = pn.tensor{{0.49}}}\n"
+    "exact = pn.smc.exact_filter{initial_mean = pn.tensor{3}, initial_cov = pn.tensor{{4}}, transition = "
+    "pn.tensor{{0.9}},\n"
+    "  transition_cov = pn.tensor{{0.25}}, emission = pn.tensor{{1}}, emission_cov = pn.tensor{{0.49}}}\n"
     "number = 3\n";
 
 static const double observed[] = {2.5, 3.1, 1.9, 2.2, 0.7, 1.5, 1.1, -0.3, 0.2, 0.9};

@@ -1,6 +1,6 @@
 /*
-** json_test.c: JSON read token by token: its grammar wherever a piece of the file ends, and files made to take memory or
-** time, which end at the limits of a script, as does a script that opens files without end.
+** json_test.c: JSON read token by token: its grammar wherever a piece of the file ends, and files made to take memory
+** or time, which end at the limits of a script, as does a script that opens files without end.
 */
 #define _GNU_SOURCE
 #include <dirent.h>

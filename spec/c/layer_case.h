@@ -1,6 +1,6 @@
 /*
-** layer_case.h: a layer of each row and inputs that fit it, for the batteries that loop over the rows. Rows that are not
-** listed take sizes 3 and 2 and one input [4, 3].
+** layer_case.h: a layer of each row and inputs that fit it, for the batteries that loop over the rows. Rows that are
+** not listed take sizes 3 and 2 and one input [4, 3].
 */
 #ifndef PN_SPEC_LAYER_CASE_H
 #define PN_SPEC_LAYER_CASE_H

@@ -10,8 +10,8 @@ enum { TURNS = 50 };
 #define SHAPE(...)                                                                                                     \
   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 
-/* h_t = tanh(A h_(t-1) + b x_t c_t + noise), with other constants c_t at each turn; the sum of squares, its gradient in b
- * and the last h. Each turn checks that x_t is positive. */
+/* h_t = tanh(A h_(t-1) + b x_t c_t + noise), with other constants c_t at each turn; the sum of squares, its gradient in
+ * b and the last h. Each turn checks that x_t is positive. */
 static bool work_on(pn_context *c, pn_tensor *b, pn_tensor *x, pn_tensor **out) {
   pn_tensor *h = pn_full(c, PN_FLOAT64, SHAPE(3), 0.5), *a = pn_full(c, PN_FLOAT64, SHAPE(3, 3), 0.2);
   pn_tensor *loss = pn_scalar(c, PN_FLOAT64, 0);

@@ -1,6 +1,6 @@
 /*
-** ode_test.c: differential equations from C: plans made by hand, settings and plans that do not fit, copies of plans for
-** other contexts, and every allocation's failure.
+** ode_test.c: differential equations from C: plans made by hand, settings and plans that do not fit, copies of plans
+** for other contexts, and every allocation's failure.
 */
 #include <math.h>
 #include "../../src/tensor/tensor.h"

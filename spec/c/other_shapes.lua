@@ -201,7 +201,7 @@ local w = pn.param(pn.randn(3))
 for _, batch in ipairs { {}, { 2 } } do
   for _, o in ipairs { { threshold = 0.5 }, { threshold = 1 }, { threshold = 0.5, resampling = "multinomial" } } do
     case("particles", function()
-      local s = smc { num_particles = 6, batch = batch, trace = false, threshold = o.threshold,
+      local s = smc { num_particles = 6, batch_shape = batch, trace = false, threshold = o.threshold,
         resampling = o.resampling }
       local x = w[1] + pn.randn { 6, table.unpack(batch) }
       for _ = 1, 3 do

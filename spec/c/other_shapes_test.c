@@ -1,9 +1,9 @@
 /*
 ** other_shapes_test.c: no operation trusts whoever calls it. The operations that captures of everything there is have
-** recorded (other_shapes.lua) are done again with their attributes and inputs of other ranks, sizes, dtypes and strides,
-** as a plan, a rule or a map over examples might. Each gives an error that names it, or a result that depends on its
-** inputs alone: the same whatever lies in memory beside them, near the same for views and copies, with gradients of the
-** inputs' shapes. Longer under `make soak`; PN_SEED draws other shapes.
+** recorded (other_shapes.lua) are done again with their attributes and inputs of other ranks, sizes, dtypes and
+** strides, as a plan, a rule or a map over examples might. Each gives an error that names it, or a result that depends
+** on its inputs alone: the same whatever lies in memory beside them, near the same for views and copies, with gradients
+** of the inputs' shapes. Longer under `make soak`; PN_SEED draws other shapes.
 */
 #include <lauxlib.h>
 #include <lualib.h>

@@ -1,4 +1,5 @@
-/* own_host_test.c: operations and distributions of a script in a host's runtime: a limit that ends a capture leaves nothing. */
+/* own_host_test.c: operations and distributions of a script in a host's runtime: a limit that ends a capture leaves
+ * nothing. */
 #include "check.h"
 
 static pn_status run(pn_runtime *rt, const char *script) {

@@ -1,8 +1,8 @@
 /*
-** poisoned.h: memory in which a stale pointer shows without a sanitiser. What is given out is full of one byte, what was
-** given back of another, and it is not given out again for a while; what moves always moves. Behind each block lies a
-** fence. Whoever reads what was given back reads STALE throughout (as an address: one that faults), whoever writes there
-** or beyond a block is counted when the block leaves.
+** poisoned.h: memory in which a stale pointer shows without a sanitiser. What is given out is full of one byte, what
+** was given back of another, and it is not given out again for a while; what moves always moves. Behind each block lies
+** a fence. Whoever reads what was given back reads STALE throughout (as an address: one that faults), whoever writes
+** there or beyond a block is counted when the block leaves.
 */
 #ifndef PN_SPEC_POISONED_H
 #define PN_SPEC_POISONED_H

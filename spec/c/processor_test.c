@@ -1,6 +1,6 @@
 /*
-** processor_test.c: PENUMBRA_CPU chooses the level when the library is loaded, for all kernels, and says so when it names none.
-** A level is another process: this program starts itself with each value.
+** processor_test.c: PENUMBRA_CPU chooses the level when the library is loaded, for all kernels, and says so when it
+** names none. A level is another process: this program starts itself with each value.
 */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -9,7 +9,8 @@
 #include "../../src/smc/kalman/kalman.h"
 #include "check.h"
 
-/* What a process tells of itself: 10 level + 1 if its context has an error, 2 if interleaved kernels take another level. */
+/* What a process tells of itself: 10 level + 1 if its context has an error, 2 if interleaved kernels take another
+ * level. */
 static int tell(void) {
   const int lanes_of[] = {2, 4, 8};
   int level = pni_cpu_level(), answer = 10 * level, lanes;

@@ -1,6 +1,6 @@
 /*
-** rectified_test.c: moments of rectified normal numbers against mpmath (spec/golden/nn/rectified_moments.py), in both tails
-** and both types; gradients of first and second order; numbers without doubt; that SELU maps (0, 1) to (0, 1).
+** rectified_test.c: moments of rectified normal numbers against mpmath (spec/golden/nn/rectified_moments.py), in both
+** tails and both types; gradients of first and second order; numbers without doubt; that SELU maps (0, 1) to (0, 1).
 */
 #include "../../src/nn/moment/activation_moments.h"
 #include "check.h"

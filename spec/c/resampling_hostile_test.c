@@ -1,7 +1,7 @@
 /*
 ** resampling_hostile_test.c: weights that are none (NaN, infinite, negative, all 0, beyond what can be summed) in every
-** resampling scheme: kernels stay below n whatever they are given, and who runs them is told. The same packed as `weigh`
-** gives them, float64 and float32, one filter and several: a failure that names the role.
+** resampling scheme: kernels stay below n whatever they are given, and who runs them is told. The same packed as
+** `weigh` gives them, float64 and float32, one filter and several: a failure that names the role.
 */
 #include <math.h>
 #include <stdlib.h>

@@ -446,8 +446,8 @@ static void fixed_numbers(void) {
   CHECK_INT(digest(t.i64, sizeof t.i64), -7126542664623578643);
 }
 
-/* Gamma draws: a fill is its single draws, plain ones are their exponentials, at every level; odd shapes among the usual
- * ones; fixed for good. */
+/* Gamma draws: a fill is its single draws, plain ones are their exponentials, at every level; odd shapes among the
+ * usual ones; fixed for good. */
 static void gamma_fills(void) {
   enum { COUNT = 1003 };
   static double a[COUNT], z[COUNT], x[COUNT], other[PNI_GAMMA_LOT];

@@ -4,8 +4,9 @@
 ** Penumbra has, some of them here and all of them, again and again, under `make soak`. Each runs under a short limit of
 ** time, or is cancelled from another thread, and must end soon after it. That is judged by the processor time of the
 ** process outside of the kernel: how long the kernel takes to zero the pages of a fresh block is the machine's business
-** (some hundredths of a second for 2 MiB have been seen on a virtual one), and blocks are touched in pieces. Caches and a
-** neighbour on the core stretch that time, too: a case that took too long is run again, up to twice, and its best counts.
+** (some hundredths of a second for 2 MiB have been seen on a virtual one), and blocks are touched in pieces. Caches and
+** a neighbour on the core stretch that time, too: a case that took too long is run again, up to twice, and its best
+** counts.
 */
 #include <pthread.h>
 #include <stdatomic.h>

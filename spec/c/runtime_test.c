@@ -28,7 +28,8 @@ static bool is_slow(void) {
 #endif
 }
 
-/* Of how many allocations one is failed; all of them under `make soak`. (The thread sanitiser keeps a shadow of all memory ever used.) */
+/* Of how many allocations one is failed; all of them under `make soak`. (The thread sanitiser keeps a shadow of all
+ * memory ever used.) */
 static long stride(void) {
 #if defined(__SANITIZE_THREAD__)
   return 499;
@@ -133,7 +134,9 @@ static void attack(const row *r) {
     printf("%s: afterwards: %s \"%s\"\n", r->name, pn_status_name(got), pn_runtime_message(rt));
   run(rt, clean);
   size_t after = pn_runtime_memory(rt, NULL);
-  if (after >= before + 16384) { /* modules that were loaded on first use stay; a second time costs nothing */
+  /* modules that were loaded on first use stay, more of them where a limit came later; in the end a time costs
+   * nothing */
+  for (int again = 0; again < 5 && after >= before + 16384; again++) {
     before = after;
     run(rt, r->script);
     run(rt, clean);

@@ -1,6 +1,6 @@
 /*
-** short_short_rows_test.c: kernels over many short rows: against sums in long double, the same bits for every instruction set, any
-** number of rows and any cut between them; infinities and NaN.
+** short_rows_test.c: kernels over many short rows: against sums in long double, the same bits for every instruction
+** set, any number of rows and any cut between them; infinities and NaN.
 */
 #include <stdlib.h>
 #include "check.h"

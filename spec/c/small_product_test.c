@@ -1,6 +1,6 @@
 /*
-** small_product_test.c: tiny products at every level this processor has against sums in long double, for all small shapes and
-** every layout of the operands; nothing beside the result is written.
+** small_product_test.c: tiny products at every level this processor has against sums in long double, for all small
+** shapes and every layout of the operands; nothing beside the result is written.
 */
 #include <stdlib.h>
 #include "../../src/base/processor.h"

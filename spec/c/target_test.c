@@ -1,6 +1,6 @@
 /*
-** target_test.c: the density of a script's model as a host sees it: values, gradients and variables against their formulas;
-** contexts and threads of its own; what is outside of the support; limits and wrong use.
+** target_test.c: the density of a script's model as a host sees it: values, gradients and variables against their
+** formulas; contexts and threads of its own; what is outside of the support; limits and wrong use.
 */
 #include <pthread.h>
 #include <stdlib.h>

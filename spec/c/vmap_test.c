@@ -2,7 +2,8 @@
 #include <math.h>
 #include "alloc_sweep.h"
 
-/* Of each row of x [N, 2] the slope of sum(tanh(w row)) in w and the sum of the row twice: batched, grouped, one by one. */
+/* Of each row of x [N, 2] the slope of sum(tanh(w row)) in w and the sum of the row twice: batched, grouped, one by
+ * one. */
 static bool slopes(pn_context *c, pn_tensor *x, pn_tensor *w, pn_tensor **out) {
   pn_tensor *in[2], *result[2] = {NULL};
   if (pn_vmap_begin(c, 2, (pn_tensor *[]){x, w}, (int[]){1, 0}, in)) return false;

@@ -28,7 +28,7 @@ local NOISE = 0.5
 
 -- y = x w + noise without a hidden layer: the ELBO is a parabola in the means, and its optimum has a formula.
 local function linear(inputs, o)
-  local given = { network = nn.linear(inputs, 1, { bias = false }), likelihood = "gaussian", noise = NOISE, prior = 1,
+  local given = { network = nn.linear(inputs, 1, { bias = false }), likelihood = "normal", noise = NOISE, prior = 1,
     seed = 1, steps = { first = 800, later = 800 }, optimiser = { lr = 0.1, beta2 = 0.999 } }
   for name, value in pairs(o or {}) do given[name] = value end
   return continual.learner(given)
@@ -359,12 +359,12 @@ describe("predictions", function()
     local g = pn.generator(8)
     local function net(outputs) return nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, outputs) } end
     local x = pn.randn({ 3, 2 }, { generator = g })
-    local targets = { gaussian = pn.tensor { .1, -.5, 1 }, bernoulli = pn.tensor { 1, 0, 1 },
+    local targets = { normal = pn.tensor { .1, -.5, 1 }, bernoulli = pn.tensor { 1, 0, 1 },
       categorical = pn.tensor({ 0, 2, 1 }, { dtype = "int64" }) }
     for likelihood, y in pairs(targets) do
       local plain = net(likelihood == "categorical" and 3 or 1)
       local learner = continual.learner { network = plain, likelihood = likelihood, seed = 1,
-        noise = likelihood == "gaussian" and 0.4 or nil }
+        noise = likelihood == "normal" and 0.4 or nil }
       local q, S = learner.projection, 4000 -- the prior: wide
       local weights = (q.precision_mean / q.precision)
         + pn.randn({ S, q.precision:size(1) }, { generator = g }) / q.precision:sqrt()
@@ -374,7 +374,7 @@ describe("predictions", function()
       local f = h:matmul(weights:slice(2, 10, 9 + 3 * n):reshape { S, 3, n })
         + weights:slice(2, 10 + 3 * n, 9 + 4 * n):unsqueeze(2)
       local p, log_p
-      if likelihood == "gaussian" then
+      if likelihood == "normal" then
         p = f
         log_p = pn.dist.normal(f:squeeze(3), 0.4):log_prob(y)
       elseif likelihood == "bernoulli" then

@@ -64,7 +64,7 @@ describe("a batch", function()
     end
     assert.same(before, all(learner))
     assert.same(all(fed(new(), 1, 2)), all(fed(learner, 2, 2)))
-    local regression = continual.learner { network = nn.linear(2, 1), likelihood = "gaussian", noise = 1 }
+    local regression = continual.learner { network = nn.linear(2, 1), likelihood = "normal", noise = 1 }
     assert.matches("y must be finite", message_of(regression.observe, regression, x, nan:slice(2, 1, 1)))
     local two = continual.learner { network = nn.linear(2, 1), likelihood = "bernoulli" }
     assert.matches("y must be 0 or 1", message_of(two.observe, two, x, pn.full({ 5 }, 2)))
@@ -82,7 +82,7 @@ end)
 describe("observe", function()
   it("that fails in the middle leaves the step before, and repeated gives what it would have given", function()
     for _, more in ipairs { {}, { update = "refit", memory = { size = 4, select = "k_center" } },
-      { update = "refit" }, { likelihood = "gaussian", noise = { learn = true }, update = "refit" } } do
+      { update = "refit" }, { likelihood = "normal", noise = { learn = true }, update = "refit" } } do
       local stop
       local function made(progress)
         local given = { progress = progress }
@@ -176,7 +176,7 @@ describe("a file", function()
     local targets = {}
     for k, x in ipairs(xs) do targets[k] = pn.concatenate({ x, x:slice(2, 1, 1) }, 2):sin() end
     for _, case in ipairs { { {} }, { { memory = false, forget = continual.wiener { rate = 0.2, lag = 3 } } },
-      { { likelihood = "gaussian", noise = { learn = true, initial = 0.3 }, network = network "float32" } },
+      { { likelihood = "normal", noise = { learn = true, initial = 0.3 }, network = network "float32" } },
       { { likelihood = own, update = "refit", memory = { size = 3, select = "random" } } } } do
       local more = case[1]
       more.memory = more.memory ~= false and (more.memory or { size = 4 }) or { size = 0 }
@@ -241,10 +241,12 @@ describe("options", function()
         estimator = "hessian" }))
     for _, case in ipairs {
       { "option 'network' is required", { network = nil } },
-      { "likelihood must be", { likelihood = "poisson" } },
-      { "noise must be a positive number", { likelihood = "gaussian" } },
-      { "noise must be a positive number", { likelihood = "gaussian", noise = -1 } },
-      { 'noise is only used with likelihood "gaussian"', { noise = 1 } },
+      { "likelihood must be one of .* did you mean 'poisson'", { likelihood = "poison", noise = 0.1 } },
+      { "gaussian is called normal", { likelihood = "gaussian", noise = 0.1 } },
+      { "noise stands in the likelihood already", { likelihood = nn.likelihood.normal { scale = 1 }, noise = 1 } },
+      { "noise must be a positive number", { likelihood = "normal" } },
+      { "noise must be a positive number", { likelihood = "normal", noise = -1 } },
+      { 'noise is only used with likelihood "normal"', { noise = 1 } },
       { "memory: option 'size' is required", { memory = {} } },
       { "memory.size must be a whole number", { memory = { size = 1.5 } } },
       { "memory: select must be one of", { memory = { size = 1, select = "best" } } },

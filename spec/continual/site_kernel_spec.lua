@@ -84,7 +84,7 @@ local function network(widths, activations, options)
 end
 
 local cases = {
-  gaussian = { outputs = 2, y = function(n) return pn.randn { n, 2 } end,
+  normal = { outputs = 2, y = function(n) return pn.randn { n, 2 } end,
     log_p = function(f, y) return pn.dist.normal(y, 0.7):log_prob(f):sum() end },
   categorical = { outputs = 5, y = function(n) return pn.randint(0, 4, { n }) end,
     log_p = function(f, y) return (f - f:logsumexp(2):unsqueeze(2))[{ 1, y:item() + 1 }] end },
@@ -93,7 +93,7 @@ local cases = {
 }
 
 local function options_of(kind, o)
-  o.likelihood, o.noise_scale = kind, kind == "gaussian" and 0.7 or nil
+  o.likelihood, o.noise_scale = kind, kind == "normal" and 0.7 or nil
   return o
 end
 
@@ -140,7 +140,7 @@ describe("the passes of sites", function()
     nn.hard_sigmoid() } do
     it("know the slope of " .. f:type(), function()
       pn.seed(22)
-      check_draws("gaussian", network({ 3, 4, 2 }, { f }), 3)
+      check_draws("normal", network({ 3, 4, 2 }, { f }), 3)
     end)
   end
 
@@ -194,8 +194,8 @@ describe("the passes of sites", function()
 
   it("take a lone layer, and an activation at the end", function()
     pn.seed(23)
-    check_draws("gaussian", network({ 3, 2 }, {}), 16)
-    check_draws("gaussian", network({ 3, 4, 2 }, { nn.tanh(), nn.sigmoid() }), 17)
+    check_draws("normal", network({ 3, 2 }, {}), 16)
+    check_draws("normal", network({ 3, 4, 2 }, { nn.tanh(), nn.sigmoid() }), 17)
   end)
 end)
 
@@ -268,7 +268,7 @@ describe("a site", function()
     local targets, mean, scale = pn.randn { 70 }, pn.randn { 82 }, pn.rand { 82 } + 0.1
     local generator = pn.generator(4)
     local eps = noise(small, 48, generator, "float32"):to "float64"
-    local s = continual.sites(small, x:to "float32", targets:to "float32", { likelihood = "gaussian", noise_scale = 1,
+    local s = continual.sites(small, x:to "float32", targets:to "float32", { likelihood = "normal", noise_scale = 1,
       draws = 48, generator = pn.generator(4), posterior = pn.dist.normal(mean, scale):independent(1) })
     assert.equal("float32", s.precision:dtype())
     local g = gradients(large, x:slice(1, 1, 3), eps, mean, scale, function(f, n)

@@ -77,7 +77,7 @@ describe("sites", function()
     local q = dist.normal(pn.tensor { .352525388521, .527831204801 },
       pn.tensor { .140449438202, .170648464164 }:sqrt()):independent(1)
     local function drawn(draws)
-      return continual.sites(nn.linear(2, 1, { bias = false }), x, y, { likelihood = "gaussian", noise_scale = 0.5,
+      return continual.sites(nn.linear(2, 1, { bias = false }), x, y, { likelihood = "normal", noise_scale = 0.5,
         posterior = q, estimator = "hessian", draws = draws, generator = pn.generator(1) })
     end
     local s, terms = drawn(100)
@@ -106,7 +106,7 @@ end
 -- x, y and options for a golden case of two weights.
 local function golden_case(kind)
   local g = golden[kind]
-  return column(g.x), column(g.y), { likelihood = kind, noise_scale = kind == "gaussian" and 0.3 or nil,
+  return column(g.x), column(g.y), { likelihood = kind, noise_scale = kind == "normal" and 0.3 or nil,
     posterior = dist.normal(pn.tensor(g.mean), pn.tensor(g.variance):sqrt()):independent(1), draws = 40000,
     generator = pn.generator(7) }, g
 end
@@ -157,7 +157,7 @@ local function one_by_one(net, x, log_p, S, q, generator)
 end
 
 describe("sites by Monte Carlo", function()
-  for _, kind in ipairs { "bernoulli", "gaussian" } do
+  for _, kind in ipairs { "bernoulli", "normal" } do
     it("agree with quadrature: " .. kind, function()
       local x, y, o, g = golden_case(kind)
       local s, terms = continual.sites(perceptron(), x, y, o)
@@ -165,13 +165,13 @@ describe("sites by Monte Carlo", function()
       local off = (s.precision - pn.tensor(g.precision)):abs() / error
       assert(off:max():item() < 6, off:max():item())
       -- narrow: the gaussian's precisions go to 7, its slopes to 10 times the other's
-      assert(error:max():item() * 6 < (kind == "gaussian" and 0.7 or 0.05))
+      assert(error:max():item() * 6 < (kind == "normal" and 0.7 or 0.05))
       o.draws, o.estimator, o.generator = 40000, "hessian", pn.generator(8)
       local curved = continual.sites(perceptron(), x, y, o)
       off = (curved.precision - pn.tensor(g.precision)):abs() / error
       assert(off:max():item() < 3, off:max():item())
-      close(g.precision_mean, curved.precision_mean, kind == "gaussian" and 0.15 or 0.02)
-      close(g.expected, terms.expected_log_likelihood, kind == "gaussian" and 0.03 or 0.02)
+      close(g.precision_mean, curved.precision_mean, kind == "normal" and 0.15 or 0.02)
+      close(g.expected, terms.expected_log_likelihood, kind == "normal" and 0.03 or 0.02)
     end)
   end
 
@@ -192,7 +192,7 @@ describe("sites by Monte Carlo", function()
   end)
 
   local cases = {
-    gaussian = { y = function() return pn.randn { 4, 2 } end, log_p = function(f, y)
+    normal = { y = function() return pn.randn { 4, 2 } end, log_p = function(f, y)
       return dist.normal(y, 0.7):log_prob(f):sum()
     end },
     categorical = { y = function() return pn.tensor({ 1, 0, 1, 1 }, { dtype = "int64" }) end, log_p = function(f, y)
@@ -205,7 +205,7 @@ describe("sites by Monte Carlo", function()
     it("are the sums of single data and draws: " .. kind, function()
       local b, net = larger(3, 2)
       local x, y, q = pn.randn { 4, 3 }, case.y(), continual.posterior(b)
-      local o = { likelihood = kind, noise_scale = kind == "gaussian" and 0.7 or nil, draws = 5,
+      local o = { likelihood = kind, noise_scale = kind == "normal" and 0.7 or nil, draws = 5,
         generator = pn.generator(2) }
       local s, terms = continual.sites(b, x, y, o)
       local eta, precision, expected = one_by_one(net, x, function(f, n) return case.log_p(f, y[{ n }]) end, 5, q,
@@ -213,7 +213,7 @@ describe("sites by Monte Carlo", function()
       close(precision, s.precision, 1e-10, "precision")
       close(eta, s.precision_mean, 1e-10, "precision_mean")
       close(expected, terms.expected_log_likelihood, 1e-11, "expectation")
-      if kind == "gaussian" then -- a function of the script's own
+      if kind == "normal" then -- a function of the script's own
         o.posterior, o.generator, o.noise_scale = q, pn.generator(2), nil
         o.likelihood = function(f, targets) return dist.normal(targets, 0.7):log_prob(f):sum(-1) end
         close(precision, continual.sites(b, x, y, o).precision, 1e-10)
@@ -239,7 +239,7 @@ describe("sites by Monte Carlo", function()
     local x, y, before = pn.randn { 300, 2 }, pn.randn { 300 }, pn.threads()
     local function found(threads, draws, budget, estimator)
       pn.threads(threads)
-      local s = continual.sites(b, x, y, { likelihood = "gaussian", noise_scale = 1, draws = draws,
+      local s = continual.sites(b, x, y, { likelihood = "normal", noise_scale = 1, draws = draws,
         generator = pn.generator(4), budget = budget, estimator = estimator })
       pn.threads(before)
       return s
@@ -285,9 +285,12 @@ describe("sites by Monte Carlo", function()
       posterior = dist.normal(pn.zeros { 2 }, 1):independent(1) })
     refused("'bias' without a posterior", nn.bayesian(nn.linear(2, 1), { prior = { weight = 1, bias = false } }),
       { likelihood = "bernoulli" })
-    refused("likelihood must be \"gaussian\", \"bernoulli\", \"categorical\" or a function", b,
-      { likelihood = "probit" })
-    refused("noise_scale must be a positive number", b, { likelihood = "gaussian" })
+    refused("sites: likelihood must be one of 'bernoulli', 'categorical', .* did you mean 'probit'", b,
+      { likelihood = "probitt" })
+    refused("sites: gaussian is called normal", b, { likelihood = "gaussian", noise_scale = 1 })
+    refused("sites: noise_scale stands in the likelihood already", b, { noise_scale = 1,
+      likelihood = nn.likelihood.normal { scale = 1 } })
+    refused("noise_scale must be a positive number", b, { likelihood = "normal" })
     refused("y must be 0 or 1", b, { likelihood = "bernoulli" }, x, pn.full({ 4 }, 2))
     refused("y must be classes", b, { likelihood = "categorical" })
     refused("x must have shape %[N, 2%]", b, { likelihood = "bernoulli" }, pn.zeros { 4, 3 })

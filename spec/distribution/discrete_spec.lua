@@ -277,3 +277,24 @@ describe("divergences of counts", function()
     assert(not ok and message:find("total_count 3 and 2", 1, true), message)
   end)
 end)
+
+describe("a mass", function()
+  it("has no slope in x, however its parameters are given", function()
+    local p, k = pn.tensor { 0.3, 0.8 }, pn.tensor { 0.2, 0.5, 0.3 }
+    for _, case in ipairs {
+      { "bernoulli", { 0, 1 }, { probs = p }, { logits = p:logit() } },
+      { "binomial", { 0, 3 }, { total_count = 3, probs = p }, { total_count = 3, logits = p:logit() } },
+      { "geometric", { 0, 3 }, { probs = p }, { logits = p:logit() } },
+      { "negative_binomial", { 0, 3 }, { total_count = 3, probs = p }, { total_count = 3, logits = p:logit() } },
+      { "one_hot_categorical", { 0, 1, 0 }, { probs = k }, { logits = k:log() } },
+      { "multinomial", { 1, 2, 0 }, { total_count = 3, probs = k }, { total_count = 3, logits = k:log() } },
+      { "beta_binomial", { 0, 3 }, { total_count = 3, concentration1 = 2, concentration0 = 1 } },
+      { "poisson", { 0, 3 }, { rate = 2 } }, { "zero_inflated_poisson", { 0, 3 }, { gate = 0.2, rate = 2 } } } do
+      for way = 3, #case do
+        local x, leaf = pn.param(pn.tensor(case[2])), pn.param(pn.tensor(1))
+        local lp = dist[case[1]](case[way]):log_prob(x) * leaf
+        assert.same(pn.zeros(x:shape()):totable(), pn.grad(lp:sum() + x:sum() * 0, { x })[1]:totable(), case[1])
+      end
+    end
+  end)
+end)

@@ -136,6 +136,22 @@ describe("the picture of a distribution", function()
     refuses("unknown option 'tilte'", dist.panel, dist.normal(0, 1), { tilte = "x" })
   end)
 
+  it("is shown without a path, and leaves no file", function()
+    local shown = {}
+    local plot = require "penumbra.plot"
+    local show, save = plot.show, plot.save
+    plot.show, plot.save = function(panel) shown[#shown + 1] = panel.title return true end, function() error "saved" end
+    local ok, message = pcall(function()
+      dist.normal(0, 1):plot()
+      dist.normal(0, 1):plot { title = "second" }
+      dist.plot({ dist.normal(0, 1), dist.gumbel(0, 1) }, nil, { title = "third" })
+    end)
+    plot.show, plot.save = show, save
+    assert(ok, message)
+    assert.equal("second third", table.concat(shown, " ", #shown - 1))
+    assert.equal(nil, io.open "normal.svg")
+  end)
+
   it("is written as a file", function()
     local path = os.tmpname()
     os.remove(path)

@@ -179,13 +179,14 @@ local makers = {
   end,
   function() return core.rule.new(one { function(g) return g end, hostile }) end,
   function()
-    return pn.smc { num_particles = random(5), batch = one { false, { 2 } } or nil, history = chance(0.5) }
+    return pn.smc { num_particles = random(5), batch_shape = one { false, { 2 } } or nil, history = chance(0.5) }
   end,
   function() return new_filter() end,
   function() return new_filter():online() end,
   function()
     local i = pn.eye(2)
-    return pn.smc.exact_filter { mean = pn.zeros(2), cov = i, a = i, q = i, emission = i, r = i }
+    return pn.smc.exact_filter { initial_mean = pn.zeros(2), initial_cov = i, transition = i, transition_cov = i,
+      emission = i, emission_cov = i }
   end,
   function()
     local f = pn.compile(function(a) return a:sin():sum() end)

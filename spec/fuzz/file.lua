@@ -115,7 +115,7 @@ local function run_of_all()
   for _, row in ipairs(pn.rows()) do
     if row.kind == "optimiser" then r[row.name] = optim[row.name](r.net, { lr = 1e-3 }) end
   end
-  r.quasi = optim.lbfgs({ r.w }, { max_iterations = 2 })
+  r.quasi = optim.lbfgs({ r.w }, { max_steps = 2 })
   r.mean = optim.average(r.net)
   return r
 end
@@ -169,8 +169,8 @@ kinds.training = {
 
 local function network() return nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, 1) } end
 
-for name, more in pairs { gaussian = { noise = { learn = true, initial = 0.1 } }, bernoulli = {} } do
-  local targets = name == "gaussian" and y or y:gt(0):to "float64"
+for name, more in pairs { normal = { noise = { learn = true, initial = 0.1 } }, bernoulli = {} } do
+  local targets = name == "normal" and y or y:gt(0):to "float64"
   kinds["learner_" .. name] = {
     make = function(path)
       local o = { network = network(), likelihood = name, memory = { size = 3 }, seed = 1,
@@ -257,8 +257,9 @@ local function particle_filter()
 end
 
 local function exact_filter()
-  return pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = pn.eye(1), a = pn.eye(1), q = pn.eye(1),
-    emission = pn.ones { 1, 1 }, r = pn.eye(1) }
+  return pn.smc.exact_filter { initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1), transition = pn.eye(1),
+    transition_cov = pn.eye(1),
+    emission = pn.ones { 1, 1 }, emission_cov = pn.eye(1) }
 end
 
 for name, new in pairs { particle_filter = particle_filter, exact_filter = exact_filter } do
@@ -297,15 +298,15 @@ for name, make in pairs { deepar = function() return pn.models.deepar { size = 1
     use = function(m)
       tostring(m)
       m:log_evidence(batch)
-      m:forecast(batch, { steps = 2, num_paths = 3 })
+      m:forecast(batch, { steps = 2, draws = 3 })
     end,
   }
 end
 
 local function windows(path, m, resume)
   m:fit { series = pn.data.series({ { target = pn.randn { 20 } }, { target = pn.randn { 25 } } }, { freq = "D" }),
-    iterations = 3, batch = 2, window = 8, checkpoint = path, resume = resume, progress = false, seed = 1,
-    compile = false, on_iteration = function(s) return resume or s.iteration < 2 end }
+    steps = 3, batch_size = 2, window = 8, checkpoint = path, resume = resume, progress = false, seed = 1,
+    compile = false, on_step = function(s) return resume or s.iteration < 2 end }
   return m
 end
 

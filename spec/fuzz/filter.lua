@@ -108,7 +108,7 @@ local function machine_options()
   local o = { num_particles = chance(0.95) and random(1, 9) or one(integers), resampling = scheme,
     threshold = one { 0, 0.5, 1, 1 }, history = chance(0.5), trace = chance(0.7), degenerate = one { "error", "zero" },
     gradient = one { "dropped", "dropped", "stop_gradient", "score_function", "soft" } }
-  if chance(0.4) then o.batch = sizes(random(1, 2)) end
+  if chance(0.4) then o.batch_shape = sizes(random(1, 2)) end
   if scheme == "multinomial" then o.conditional = chance(0.7) end
   return o
 end
@@ -151,7 +151,7 @@ local function step_machine()
       method(raw, "keep", state, chance(0.3) and floats(shape) or nil)
       method(raw, "paths", count(), any())
       method(raw, "trace")
-      method(s, "transport", floats(shape), { epsilon = one(numbers), iterations = random(5) })
+      method(s, "transport", floats(shape), { epsilon = one(numbers), steps = random(5) })
     end
   end
 end
@@ -179,8 +179,9 @@ local function exact_filter(p)
   local n = random(1, 3)
   return call("exact_filter", function()
     local f = chance(0.7) and function(x) return x end or maybe
-    return pn.smc.exact_filter { mean = f(pn.randn { n }), cov = f(pn.eye(n)), a = f(pn.eye(n) * 0.9), q = f(pn.eye(n)),
-      emission = f(pn.randn { p, n }), r = f(pn.eye(p)) }
+    return pn.smc.exact_filter { initial_mean = f(pn.randn { n }), initial_cov = f(pn.eye(n)),
+      transition = f(pn.eye(n) * 0.9), transition_cov = f(pn.eye(n)),
+      emission = f(pn.randn { p, n }), emission_cov = f(pn.eye(p)) }
   end)
 end
 

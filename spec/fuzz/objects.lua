@@ -77,7 +77,8 @@ local made = {
   online = function() return pn.smc.filter(laws {}):online() end,
   exact = function()
     local one = pn.ones { 1, 1 }
-    return pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = one, a = one, q = one, emission = one, r = one }
+    return pn.smc.exact_filter { initial_mean = pn.zeros { 1 }, initial_cov = one, transition = one,
+      transition_cov = one, emission = one, emission_cov = one }
   end,
   hmm = function()
     return pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
@@ -90,16 +91,17 @@ local made = {
   end,
   kalman = function()
     local one = pn.ones { 1, 1 }
-    return pn.smc.kalman.filter({ transition = one, transition_noise = one, emission = one, emission_noise = one,
+    return pn.smc.kalman.filter({ transition = one, transition_cov = one, emission = one, emission_cov = one,
       initial_mean = pn.zeros { 1 }, initial_cov = one },
       pn.ones { 3, 1 })
   end,
   rbpf = function()
     local one, zero = pn.ones { 1, 1 }, pn.zeros { 1 }
-    local f = pn.smc.rbpf { num_particles = 3, prior = { mean = zero, cov = one },
+    local f = pn.smc.rbpf { num_particles = 3, initial_mean = zero, initial_cov = one,
       init = pn.dist.categorical { 0.6, 0.4 },
       transition = function(s, ...) hold(s, ...) return pn.dist.categorical { probs = pn.full({ 3, 2 }, 0.5) } end,
-      system = function(...) hold(...) return { a = one, q = one, c = one, r = one } end }
+      system = function(...) hold(...) return { transition = one, transition_cov = one, emission = one,
+        emission_cov = one } end }
     f:run(pn.ones { 3, 1 })
     return f
   end,
@@ -136,7 +138,7 @@ local made = {
       progress = false, loss = function(...) hold(...) return net((...)):square():mean() end, on_epoch = hold }
   end,
   scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
-  batches = function() return pn.data.batches({ pn.ones { 4, 2 } }, { size = 2 }) end,
+  batches = function() return pn.data.batches({ pn.ones { 4, 2 } }, { batch_size = 2 }) end,
   series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
   linear_model = linear,
   approximation = function() return linear():approximation { loc = 1, variance = { 1, 2 } } end,

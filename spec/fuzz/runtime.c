@@ -1,8 +1,8 @@
 /*
-** runtime.c: fuzz target of runtimes under random limits. The input chooses limits and a program out of pieces: calls of
-** any function that a safe script finds with any of a few values, nested in what catches errors, yields, closes and calls
-** back. The program must end in time with a documented status inside of its limits, and leave the runtime usable and,
-** when it is closed, nothing behind.
+** runtime.c: fuzz target of runtimes under random limits. The input chooses limits and a program out of pieces: calls
+** of any function that a safe script finds with any of a few values, nested in what catches errors, yields, closes and
+** calls back. The program must end in time with a documented status inside of its limits, and leave the runtime usable
+** and, when it is closed, nothing behind.
 */
 #include <stdbool.h>
 #include <stdint.h>

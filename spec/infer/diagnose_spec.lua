@@ -20,7 +20,7 @@ end
 local function body(m, x, y)
   local w = m:sample("w", dist.normal(pn.zeros { 2 }, 1):independent(1))
   local s = m:sample("s", dist.gamma(2, 2))
-  m:plate("rows", x:size(1), { batch = 5 }, function(i)
+  m:plate("rows", x:size(1), { batch_size = 5 }, function(i)
     m:observe("y", dist.normal(x:take(1, i):matmul(w), s), y:take(1, i))
   end)
 end
@@ -82,7 +82,7 @@ describe("a diagnosis", function()
     assert.matches("the guide draws 's' from normal %(support: real%), which has values outside of that of the model's "
       .. "gamma", problem(d, "support", "s", supports, 2))
     local rows = pn.model(function(m)
-      m:plate("rows", 20, { batch = 5 }, function(i)
+      m:plate("rows", 20, { batch_size = 5 }, function(i)
         m:observe("y", dist.normal(m:sample("z", dist.normal(0, 1)), 1), y:take(1, i))
       end)
     end)
@@ -93,7 +93,7 @@ describe("a diagnosis", function()
     assert.matches("'z' is in no plate in the guide and in plate rows %(5 of 20%) .- count 1 and 4 times",
       problem(d, "plate", "z", outside, 1))
     assert.matches("the guide's 'z' is discrete %(poisson%), the model's at", problem(pn.diagnose(rows, pn.model(
-      function(g) g:plate("rows", 20, { batch = 5 }, function() g:sample("z", dist.poisson(1)) end) end)),
+      function(g) g:plate("rows", 20, { batch_size = 5 }, function() g:sample("z", dist.poisson(1)) end) end)),
       "support", "z"))
   end)
 

@@ -100,7 +100,7 @@ describe("an automatic guide", function()
     pn.seed(4)
     local y = pn.tensor { -2, -1, 0, 1, 2, 3 }
     local m = pn.model(function(m)
-      m:plate("rows", 6, { batch = 2 }, function(i)
+      m:plate("rows", 6, { batch_size = 2 }, function(i)
         local s = m:sample("s", dist.normal(0, 1))
         m:observe("y", dist.normal(s, 1), y:take(1, i))
       end)

@@ -22,7 +22,7 @@ end)
 
 local line = pn.model(function(m, x, y)
   local w = m:sample("w", dist.normal(pn.zeros { 2 }, 1):independent(1))
-  m:plate("rows", x:size(1), { batch = 4 }, function(i)
+  m:plate("rows", x:size(1), { batch_size = 4 }, function(i)
     m:observe("y", dist.normal(x:take(1, i):matmul(w), 0.5), y and y:take(1, i))
   end)
 end)

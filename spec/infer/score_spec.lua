@@ -23,7 +23,7 @@ describe("scores of predictions", function()
     local loc, scale = pn.param(pn.tensor { 0.2, -1, 3 }), pn.param(pn.tensor { 0.3, 2, 1 })
     assert.is_true(pn.check_gradients(function()
       return metrics.crps_normal(y, loc, scale):sum()
-    end, { loc, scale }) < 1e-6)
+    end, { loc, scale }).error < 1e-6)
     -- by the integral over levels, and by draws
     local q, levels = 4000, {}
     for i = 1, q do levels[i] = (i - 0.5) / q end
@@ -69,6 +69,11 @@ describe("scores of predictions", function()
     local y = pn.tensor { 0, 1, 2, 3 }
     local low, high = pn.tensor { -1, 1.5, 0, 1 }, pn.tensor { 1, 2, 2, 2 }
     close(metrics.interval_coverage(y, low, high), 0.5)
+    for _, name in ipairs { "interval_coverage", "interval_score" } do
+      local ok, message = pcall(metrics[name], low, high, y, 0.8)
+      assert.is_false(ok)
+      assert.matches("^" .. name .. ": low must not be above high", (message:gsub("^%S+:%d+: ", "")))
+    end
     local want = pn.tensor { 2, 0.5 + 5, 2, 1 + 10 }
     assert.is_true((metrics.interval_score(y, low, high, 0.8) - want):abs():max():item() < 1e-13)
     -- history changes by 1, 3, 2 a step, by 4, 5 in two
@@ -101,7 +106,7 @@ describe("Wasserstein distances", function()
     local a, b, u = pn.param(pn.randn { 4 }), pn.param(pn.randn { 3 }), pn.param(pn.rand { 4 } + 0.5)
     assert.is_true(pn.check_gradients(function()
       return metrics.wasserstein_1d(a, b, { weights = u })
-    end, { a, b, u }) < 1e-6)
+    end, { a, b, u }).error < 1e-6)
   end)
 
   it("of weighted costs agree with SciPy's linear programs", function()
@@ -146,7 +151,7 @@ describe("Wasserstein distances", function()
 
   it("have gradients in the points", function()
     local x, y = pn.param(pn.randn { 5, 2 }), pn.param(pn.randn { 7, 2 })
-    assert.is_true(pn.check_gradients(function() return (metrics.wasserstein(x, y)) end, { x, y }) < 1e-6)
+    assert.is_true(pn.check_gradients(function() return (metrics.wasserstein(x, y)) end, { x, y }).error < 1e-6)
     -- at distance 0 the slope is 0, not NaN
     local z = pn.param(pn.zeros { 2, 2 })
     assert.same({ { 0, 0 }, { 0, 0 } }, pn.grad((metrics.wasserstein(z, pn.zeros { 2, 2 })), { z })[1]:totable())

@@ -188,7 +188,7 @@ describe("the over-parametrised linear model", function()
     for which, part in pairs { mean_field = "q0", mix = "q_mix" } do
       local m, log_lambda = pn.param(pn.zeros { 4 }), pn.param(pn.zeros { 4 })
       local function approximation() return model:approximation { loc = m, variance = log_lambda:exp() } end
-      local opt = optim.lbfgs({ m, log_lambda }, { max_iterations = 300 })
+      local opt = optim.lbfgs({ m, log_lambda }, { max_steps = 300 })
       for _ = 1, 12 do
         opt:step(function()
           local a = approximation()
@@ -271,6 +271,33 @@ describe("the over-parametrised linear model", function()
     end
     close(0, a:gap(), 1e-14)
     assert.equal(0, inv.gap_formula(5, 1, math.huge):item())
+  end)
+
+  it("has laws that take the calls of distributions", function()
+    local model, a = general(golden.general[4])
+    local k = model:prior():mean():size(1)
+    for _, q in ipairs { model:prior(), model:posterior(), a:q0(), a:q_mix(), a:q_mix():dense() } do
+      assert.same({ { k }, {}, "float64" }, { q.event_shape, q.batch_shape, q.dtype })
+      assert.same({ k }, q:sample():shape())
+      assert.same({ 3, k }, q:sample { 3 }:shape())
+      assert.same({ 3, 2, k }, q:sample { 3, 2, generator = pn.generator(1) }:shape())
+      assert.same(q:sample({ 3 }, pn.generator(1)):totable(), q:sample { 3, generator = pn.generator(1) }:totable())
+      assert.same({ 3, 2 }, q:log_prob(q:rsample { 3, 2 }):shape())
+      local full = pn.dist.multivariate_normal { loc = q:mean(), covariance_matrix = q:covariance() }
+      local p = model:prior()
+      close(q:kl(p), pn.dist.kl(q, p), 1e-13)
+      close(q:kl(p), pn.dist.kl(full, p), 1e-9)
+      close(p:kl(q), pn.dist.kl(p, full), 1e-9)
+      local value, spread = pn.dist.kl_monte_carlo(q, p, { draws = 2000, generator = pn.generator(4) })
+      assert.is_true(math.abs((value - q:kl(p)):item()) <= 6 * spread:item() + 1e-12)
+      local ok, message = pcall(q.sample, q, { 2.5 })
+      assert(not ok and message:find("normal_law: sample: sizes must be whole numbers", 1, true) or q.matrix, message)
+    end
+    local m, v = pn.param(model.prior_mean:detach() + 0), pn.param(pn.tensor(1))
+    local leaf = inv.linear_model { x = model.x, y = model.y, noise_variance = 1, prior_mean = m,
+      prior_variance = 2 * v }
+    assert.is_true(leaf:posterior():rsample { 2 }:requires_grad())
+    assert.is_false(leaf:posterior():sample { 2 }:requires_grad())
   end)
 
   it("draws from q_mix without a factorisation", function()

@@ -221,6 +221,28 @@ describe("the gap of node permutations", function()
     assert(message:find("method 'enumerate' is too dear for hidden layers of 20 and 18 nodes", 1, true), message)
   end)
 
+  it("takes the calls of distributions", function()
+    pn.seed(2)
+    local mix = inv.permutation_mixture(pn.nn.sequential { pn.nn.linear(2, 3), pn.nn.tanh(), pn.nn.linear(3, 1) },
+      { scale = 0.3 })
+    local d = mix.size
+    assert.same({ { d }, {}, "float64" }, { mix.event_shape, mix.batch_shape, mix.dtype })
+    assert.same({ d }, mix:sample():shape())
+    local w = mix:sample({ 4, 5 }, pn.generator(3))
+    assert.same({ 4, 5, d }, w:shape())
+    assert.same(w:totable(), mix:sample { 4, 5, generator = pn.generator(3) }:totable())
+    assert.same(mix:log_prob(w:reshape { 20, d }):totable(), mix:log_prob(w):reshape { 20 }:totable())
+    assert.same({ 4, 5 }, mix:log_ratio(w):shape())
+    assert.same({}, mix:log_prob(w[1][1]):shape())
+    local plain = pn.dist.normal(mix.loc, mix.scale):independent(1)
+    local value, spread = pn.dist.kl_monte_carlo(plain, mix, { draws = 2000, generator = pn.generator(4) })
+    local gap = mix:gap { draws = 2000 }
+    assert.is_true(math.abs(value:item() - gap.gap) <= 6 * math.sqrt(spread:item() ^ 2 + gap.standard_error ^ 2))
+    local message = message_of(pn.dist.kl, plain, mix)
+    assert(message:find("no closed form for independent and permutation_mixture", 1, true)
+      or message:find("no closed form for normal and permutation_mixture", 1, true), message)
+  end)
+
   it("has a bound of permanents, and their sum over subsets", function()
     local permanent = require "penumbra.invariance.permanent"
     local M = pn.randn({ 6, 4, 4 }, { generator = pn.generator(1) })
@@ -258,7 +280,7 @@ describe("the gap of node permutations", function()
       ["permutation_mixture: the scale of '1.weight' must be positive"] = function()
         inv.permutation_mixture(deep(2), { scale = -1 })
       end,
-      ["log_prob: w must have shape [S, 9], got [2, 3]"] = function()
+      ["log_prob: w must have shape [..., 9], got [2, 3]"] = function()
         inv.permutation_mixture(deep(2), { scale = 1 }):log_prob(pn.ones { 2, 3 })
       end,
     } do

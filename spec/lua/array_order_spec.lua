@@ -36,6 +36,19 @@ describe("order and counting", function()
     same(x:trapezoid(0.5), g.trapezoid_step)
   end)
 
+  it("put NaN last, among the largest and among the smallest", function()
+    for _, dtype in ipairs { "float64", "float32" } do
+      local v = pn.tensor({ 0 / 0, 3, -1 / 0, 0 / 0, 2 }, { dtype = dtype })
+      for largest, want in pairs { [true] = { 1, 4, 2, 0 }, [false] = { 2, 4, 1, 0 } } do
+        local values, at = v:topk(4, 1, largest)
+        assert.same(want, at:totable())
+        assert.is_true(values:isfinite():to("int64"):sum():item() == 2 and values:isnan():totable()[4])
+        assert.is_false(v:topk(3, 1, largest):isnan():any():item())
+      end
+    end
+    assert.matches("NaN last", require("penumbra.shell.help").text "topk")
+  end)
+
   it("have finite gradients where sums of exponentials are 0", function()
     local lower = float(g.lower)
     local s = case.slope(function(v) return pn.where(v:logcumsumexp():eq(-math.huge), 0, v:logcumsumexp()) end, lower)

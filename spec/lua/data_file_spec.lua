@@ -61,13 +61,13 @@ describe("an array in a file", function()
     assert.equal("float32", a:dtype())
     assert.matches("^uint8 %[1000, 784%] in a file, read as float32$", tostring(a))
     local total, rows = 0, 0
-    for batch in data.batches(a, { size = 64, generator = pn.generator(1) }) do
+    for batch in data.batches(a, { batch_size = 64, generator = pn.generator(1) }) do
       total, rows = total + batch:sum():item(), rows + batch:size(1)
     end
     assert.equal(1000, rows)
     assert.equal(x:sum():item(), total)
     local y = pn.arange(1000):to "int64"
-    for images, labels in data.batches({ a, y }, { size = 300, generator = pn.generator(1) }) do
+    for images, labels in data.batches({ a, y }, { batch_size = 300, generator = pn.generator(1) }) do
       equal(images, x:take(1, labels):to "float32")
     end
     local first, second = data.split(a, 0.25, { shuffle = false })

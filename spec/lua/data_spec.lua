@@ -261,7 +261,7 @@ describe("rows", function()
 
   it("come in minibatches, each row once an epoch", function()
     local sizes, seen = {}, {}
-    for xb, yb in data.batches({x, y}, {size = 4, generator = pn.generator(5)}) do
+    for xb, yb in data.batches({x, y}, {batch_size = 4, generator = pn.generator(5)}) do
       sizes[#sizes + 1] = xb:size(1)
       for k, label in ipairs(yb:totable()) do
         seen[#seen + 1] = label
@@ -276,14 +276,14 @@ describe("rows", function()
     local g = pn.generator(5)
     local function epoch()
       local out = {}
-      for yb in data.batches(y, {size = 3, generator = g}) do out[#out + 1] = yb:totable() end
+      for yb in data.batches(y, {batch_size = 3, generator = g}) do out[#out + 1] = yb:totable() end
       return out
     end
     assert.not_same(epoch(), epoch())
     local plain = {}
-    for yb in data.batches(y, {size = 4, shuffle = false, drop_last = true}) do plain[#plain + 1] = yb:totable() end
+    for yb in data.batches(y, {batch_size = 4, shuffle = false, drop_last = true}) do plain[#plain + 1] = yb:totable() end
     assert.same({{0, 1, 2, 3}, {4, 5, 6, 7}}, plain)
-    assert.is_nil(data.batches(pn.zeros{0, 3}, {size = 2})())
+    assert.is_nil(data.batches(pn.zeros{0, 3}, {batch_size = 2})())
     raises("option 'size' is required", data.batches, x, {})
     raises("size must be a whole number from 1", data.batches, x, {size = 0})
   end)

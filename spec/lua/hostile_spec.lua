@@ -211,21 +211,6 @@ describe("finalisers that run inside of a call:", function()
     end]])
   it_survives("those that run when the state is closed", [[
     local later = setmetatable({}, {__gc = function() pcall(pn.add, 1, 2) pcall(pn.ones, 3) end})]])
-  it_survives("those that make objects: none is made while the state is closed, where nothing would free it", [[
-    local made
-    setmetatable({}, {__gc = function() made = pn.ones(3) end})
-    collectgarbage()
-    assert(made:numel() == 3)
-    local function last() -- an error ends the process with code 1
-      local ok, message = pcall(pn.ones, 3)
-      local _, other = coroutine.wrap(function() return pcall(pn.generator, 1) end)()
-      if ok or not message:find "state is closing" or not tostring(other):find "state is closing" then
-        os.exit(1, false)
-      end
-    end
-    setmetatable({}, {__gc = last})
-    setmetatable({}, {__gc = function() return last() end}) -- a tail call leaves the finaliser's frame without a name
-    setmetatable({}, {__gc = setmetatable({}, {__call = function() return (last()) end})})]])
   it_survives("those older than the module, which run when its context is gone", [[]], [[
     local earlier = setmetatable({}, {__gc = function()
       local pn = require "penumbra"

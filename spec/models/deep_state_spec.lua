@@ -36,8 +36,8 @@ local function system_of(steps, start)
     q[t] = pn.tensor(row):diag_embed()
   end
   return { transition = pn.tensor { { 1, 1, 0, 0, 0 }, { 0, 1, 0, 0, 0 }, { 0, 0, 1, 0, 0 }, { 0, 0, 0, 1, 0 },
-    { 0, 0, 0, 0, 1 } }, emission = pn.tensor(c), transition_noise = pn.stack(q, 1),
-    emission_noise = pn.tensor { { 0.49 } }, emission_offset = pn.tensor { 0.4 }, initial_mean = pn.tensor(noise.mean),
+    { 0, 0, 0, 0, 1 } }, emission = pn.tensor(c), transition_cov = pn.stack(q, 1),
+    emission_cov = pn.tensor { { 0.49 } }, emission_offset = pn.tensor { 0.4 }, initial_mean = pn.tensor(noise.mean),
     initial_cov = pn.tensor(noise.sd):square():diag_embed() }
 end
 
@@ -49,7 +49,7 @@ describe("deep_state", function()
     local all = system_of(steps + ahead, 2)
     local system, future = {}, {}
     for name, x in pairs(all) do
-      local timed = name == "emission" or name == "transition_noise"
+      local timed = name == "emission" or name == "transition_cov"
       system[name] = timed and x:slice(1, 1, steps) or x
       future[name] = timed and x:slice(1, steps + 1, steps + ahead) or nil
     end
@@ -59,13 +59,15 @@ describe("deep_state", function()
     assert.is_true(max_difference(belief.state.mean[1], want.mean[steps]) < 1e-11)
     assert.is_true(max_difference(belief.state.cov[1], want.cov[steps]) < 1e-11)
     local s, smoothed = m:smooth(batch), kalman.smooth(system, y:squeeze(2))
-    assert.same({ steps + 1, 1, 1, 5, 5 }, s.cov:shape())
-    assert.is_true(max_difference(s.mean:reshape { steps + 1, 5 }, smoothed.mean) < 1e-11)
-    assert.is_true(max_difference(s.cov:reshape { steps + 1, 5, 5 }, smoothed.cov) < 1e-11)
+    assert.same({ steps, 1, 1, 5, 5 }, s.cov:shape())
+    assert.is_true(max_difference(s.mean:reshape { steps, 5 }, smoothed.mean) < 1e-11)
+    assert.is_true(max_difference(s.cov:reshape { steps, 5, 5 }, smoothed.cov) < 1e-11)
+    assert.is_true(max_difference(s.initial.mean:reshape { 5 }, smoothed.initial.mean) < 1e-11)
+    assert.is_true(max_difference(s.initial.cov:reshape { 5, 5 }, smoothed.initial.cov) < 1e-11)
 
-    local f, n = kalman.forecast(system, y:squeeze(2), ahead, { future = future }), 40000
+    local f, n = kalman.forecast(all, y:squeeze(2), ahead), 40000
     for _, mode in ipairs { "ancestral", "marginal" } do
-      local x = m:forecast(belief, { steps = ahead, num_paths = n, mode = mode, generator = pn.generator(3) })
+      local x = m:forecast(belief, { steps = ahead, draws = n, mode = mode, generator = pn.generator(3) })
       x = x:reshape { n, ahead }
       local sd = f.cov:reshape({ ahead }):sqrt()
       assert.is_true(((x:mean(1) - f.mean:reshape { ahead }) / sd):abs():max():item() < 6 / math.sqrt(n))
@@ -103,8 +105,8 @@ describe("deep_state", function()
           r[t] = o[3]:square():reshape { 1, 1 }
         end
         local s = first[b]:slice(1, 6 * v - 5, 6 * v)
-        local system = { transition = pn.eye(3), emission = pn.tensor(c), transition_noise = pn.stack(q, 1),
-          emission_noise = pn.stack(r, 1), initial_mean = s:slice(1, 1, 3),
+        local system = { transition = pn.eye(3), emission = pn.tensor(c), transition_cov = pn.stack(q, 1),
+          emission_cov = pn.stack(r, 1), initial_mean = s:slice(1, 1, 3),
           initial_cov = (s:slice(1, 4, 6):softplus() + 1e-6):square():diag_embed() }
         local column = y:select(3, v):select(2, b):reshape { steps, 1 }
         local observed = column:eq(column)
@@ -118,12 +120,12 @@ describe("deep_state", function()
   it("learns the noise of a seasonal series", function()
     local g, truth = pn.generator(5), constant(noise)
     local function simulated(count)
-      local _, draws = kalman.sample(system_of(60, 0), 60, { num_samples = count, generator = g })
+      local _, draws = kalman.sample(system_of(60, 0), 60, { draws = count, generator = g })
       return draws:permute { 2, 1, 3 }
     end
     pn.seed(1)
     local m = pn.models.deep_state { trend = true, seasonal = { 3 }, hidden = 4, scaling = "none", offset = true }
-    local h = m:fit { series = { y = simulated(40) }, iterations = 400, lr = 5e-2, seed = 1 }
+    local h = m:fit { series = { y = simulated(40) }, steps = 400, lr = 5e-2, seed = 1 }
     assert.is_true(h.loss < h.history[1])
     local y = simulated(200)
     local gap = (truth:log_evidence { y = y } - m:log_evidence { y = y }):mean():item() / 60 -- nats a step

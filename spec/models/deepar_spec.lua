@@ -20,7 +20,7 @@ local function by_hand(m, y, u, output)
     local out = m.head(h):reshape { size, p, -1 }
     local function at(i) return out:slice(3, i, i):squeeze(3) end
     local law
-    if output == "gaussian" then
+    if output == "normal" then
       law = pn.dist.normal(at(1), pn.softplus(at(2)) + 1e-6)
     elseif output == "student_t" then
       law = pn.dist.student_t(2 + pn.softplus(at(3)), at(1), pn.softplus(at(2)) + 1e-6)
@@ -37,7 +37,7 @@ local function by_hand(m, y, u, output)
 end
 
 describe("deepar", function()
-  for _, output in ipairs { "gaussian", "student_t", "negative_binomial" } do
+  for _, output in ipairs { "normal", "student_t", "negative_binomial" } do
     it("has the log likelihood that the steps add up to: " .. output, function()
       pn.seed(3)
       local p, counts = 2, output == "negative_binomial"
@@ -50,7 +50,7 @@ describe("deepar", function()
       local batch = { y = y, u = u, location = counts and pn.zeros { 3, p } or nil,
         scale = counts and pn.full({ 3, p }, 4) or nil }
       assert.is_true(max_difference(m:log_evidence(batch), by_hand(m, y, u, output)) < 1e-11)
-      local paths = m:forecast(batch, { steps = 2, num_paths = 7, u = u:slice(1, 1, 2) })
+      local paths = m:forecast(batch, { steps = 2, draws = 7, u = u:slice(1, 1, 2) })
       assert.same({ 7, 2, 3, p }, paths:shape())
       if counts then
         assert.is_true(paths:eq(paths:floor()):all():item() and paths:min():item() >= 0)
@@ -63,7 +63,7 @@ describe("deepar", function()
     pn.seed(4)
     local m = pn.models.deepar { hidden = 6, layers = 1, scaling = "none" }
     local n, y = 40000, pn.randn { 5, 1, 1 }
-    local paths = m:forecast({ y = y }, { steps = 2, num_paths = n }):reshape { n, 2 }
+    local paths = m:forecast({ y = y }, { steps = 2, draws = n }):reshape { n, 2 }
     -- the law of a step as its likelihood: the first step's mean and variance, and the second's given the first
     local function log_density(values) -- values [k, N]: of N continuations at once
       local k = values:size(1)
@@ -104,7 +104,7 @@ describe("deepar", function()
       items[k] = { target = series(200) }
     end
     local m = pn.models.deepar { hidden = 8, layers = 1, scaling = "none" }
-    m:fit { series = pn.data.series(items), window = 40, iterations = 400, batch = 32, lr = 2e-2, seed = 1 }
+    m:fit { series = pn.data.series(items), window = 40, steps = 400, batch_size = 32, lr = 2e-2, seed = 1 }
     local test = pn.tensor(series(4000)):reshape { 40, 100 }:t():reshape { 100, 40, 1 }
     local own = m:log_evidence { y = test } - m:log_evidence { y = test:slice(1, 1, 20) }
     local residual = test:slice(1, 21, 100) - test:slice(1, 20, 99) * a
@@ -113,7 +113,7 @@ describe("deepar", function()
     assert.is_true(gap > -0.01 and gap < 0.02, gap)
     -- from y_T = 3: mean a^h y_T, variance (1 - a^2h) / (1 - a^2)
     local last = pn.concatenate { test:slice(2, 1, 1), pn.full({ 1, 1, 1 }, 3) }
-    local paths = m:forecast({ y = last }, { steps = 5, num_paths = 4000 }):reshape { 4000, 5 }
+    local paths = m:forecast({ y = last }, { steps = 5, draws = 4000 }):reshape { 4000, 5 }
     for h = 1, 5 do
       local sd = math.sqrt((1 - a ^ (2 * h)) / (1 - a * a))
       local mean = paths:select(2, h):mean():item()

@@ -92,7 +92,7 @@ describe("a forecaster", function()
         local paths = {}
         for k, b in ipairs { padded, whole } do
           pn.seed(3)
-          paths[k] = m:forecast(b, { steps = 3, num_paths = 4, u = u, generator = pn.generator(4) })
+          paths[k] = m:forecast(b, { steps = 3, draws = 4, u = u, generator = pn.generator(4) })
         end
         assert.is_true(kinds[name].random or difference(paths[1], paths[2]) < 1e-10)
         local one = m:filter(batch(1, 9, { lengths = { 6, 9, 4 } }))
@@ -123,7 +123,7 @@ describe("a forecaster", function()
         b.y = pn.tensor(y)
         local u = pn.randn { 4, 3, 2 }
         local function ahead(belief)
-          return m:forecast(belief, { steps = 4, num_paths = 3, u = u, generator = pn.generator(4) })
+          return m:forecast(belief, { steps = 4, draws = 3, u = u, generator = pn.generator(4) })
         end
         pn.seed(11)
         local whole = ahead(m:filter(b))
@@ -147,7 +147,7 @@ describe("a forecaster", function()
         local set, path = a_set(50), os.tmpname()
         os.remove(path)
         local function train(m, more)
-          local o = { series = set, window = 20, context = 12, iterations = 8, batch = 3, seed = 4 }
+          local o = { series = set, window = 20, context = 12, steps = 8, batch_size = 3, seed = 4 }
           for key, value in pairs(more or {}) do
             o[key] = value
           end
@@ -157,7 +157,7 @@ describe("a forecaster", function()
         local h = train(whole)
         assert.equal(8, #h.history)
         local broken = make(name, 1)
-        train(broken, { checkpoint = path, on_iteration = function(s) return s.iteration < 3 end })
+        train(broken, { checkpoint = path, on_step = function(s) return s.iteration < 3 end })
         local again = make(name, 1)
         local rest = train(again, { checkpoint = path, resume = true })
         local eager = make(name, 1)
@@ -167,7 +167,7 @@ describe("a forecaster", function()
           assert.equal(0, difference(x, eager:state()[key]), key)
         end
         assert.same(h.history, rest.history)
-        assert.matches("had batch 3, got 4", message_of(train, again, { checkpoint = path, resume = true, batch = 4 }))
+        assert.matches("had batch_size 3, got 4", message_of(train, again, { checkpoint = path, resume = true, batch_size = 4 }))
         os.remove(path)
       end)
 
@@ -213,8 +213,7 @@ describe("a forecaster", function()
       ["log_evidence: location and scale come together"] = batch(1, 5, { scale = pn.ones { 3, 1 } }),
       ["log_evidence: y must be finite, or NaN where nothing was observed"] = batch(1, 5,
         { y = pn.full({ 5, 3, 1 }, 1 / 0) }),
-      ["log_evidence: y must be float64 as the model is, got float32"] = batch(1, 5,
-        { y = pn.zeros({ 5, 3, 1 }, { dtype = "float32" }) }),
+      ["log_evidence: y must be float64 or float32, got int64"] = batch(1, 5, { y = pn.zeros({ 5, 3, 1 }, int64) }),
       ["log_evidence: unknown option 'lenghts', did you mean 'lengths'?"] = batch(1, 5, { lenghts = { 1 } }),
     } do
       assert.matches(text, message_of(m.log_evidence, m, b), 1, true)
@@ -231,4 +230,34 @@ describe("a forecaster", function()
     assert.is_string(message)
     assert.is_nil(pn.models.nothing)
   end)
+end)
+
+describe("numbers of the other real dtype", function()
+  for name in pairs(kinds) do
+    it("are converted to those of a " .. name, function()
+      local m, other = make(name, 1, { dtype = "float32" }), pn.generator(3)
+      local wide = batch(1, 5, { location = pn.full({ 3, 1 }, 9.5), scale = pn.full({ 3, 1 }, 2) })
+      local narrow = {}
+      for key, v in pairs(wide) do
+        narrow[key] = pn.is_tensor(v) and v:to "float32" or v
+      end
+      local u = pn.randn({ 2, 3, 2 }, { generator = other })
+      local answers = {}
+      for k, b in ipairs { wide, narrow } do
+        local to_come = k == 1 and u or u:to "float32"
+        local belief = m:filter(b, { generator = pn.generator(1) })
+        local after = belief:update(b.y[5], to_come[1])
+        answers[k] = { m:log_evidence(b, { generator = pn.generator(1) }),
+          m:forecast(belief, { steps = 2, u = to_come, draws = 3, generator = pn.generator(1) }),
+          m:forecast(after, { steps = 2, u = to_come, draws = 3, generator = pn.generator(1) }) }
+      end
+      for k, x in ipairs(answers[1]) do
+        assert.equal("float32", x:dtype())
+        assert.same(answers[2][k]:totable(), x:totable())
+      end
+      local set = pn.data.series({ { target = pn.randn { 12 }, covariates = pn.randn { 12, 2 } } },
+        { dtype = "float64" })
+      m:fit { series = set, window = 8, context = 5, steps = 2, batch_size = 2 }
+    end)
+  end
 end)

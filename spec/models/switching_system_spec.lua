@@ -47,8 +47,8 @@ local function all_equal(m, values)
 end
 
 local function linear()
-  return { transition = pn.tensor(SYSTEM.a), transition_noise = pn.tensor(SYSTEM.q):diag_embed(),
-    emission = pn.tensor(SYSTEM.c), emission_noise = pn.tensor(SYSTEM.r):diag_embed(),
+  return { transition = pn.tensor(SYSTEM.a), transition_cov = pn.tensor(SYSTEM.q):diag_embed(),
+    emission = pn.tensor(SYSTEM.c), emission_cov = pn.tensor(SYSTEM.r):diag_embed(),
     initial_mean = pn.tensor { 0.5, -0.2 }, initial_cov = pn.eye(2) }
 end
 
@@ -68,7 +68,7 @@ describe("a switching system whose bases are equal", function()
   it("has the Kalman filter's evidence with any number of particles, missing data and lengths", function()
     local y = some_series(6, 3)
     y = pn.where(pn.tensor({ { 0, 0 }, { 0, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 }, { 1, 0 } }):gt(0):unsqueeze(2), NAN, y)
-    local want = kalman.filter(linear(), y, { missing = "nan" }).log_likelihood
+    local want = kalman.filter(linear(), y).log_likelihood
     for _, make in ipairs { sgls, rsgls } do
       for _, more in ipairs { {}, { particles = 1 }, { particles = 64, sharing = "all" }, { sharing = "none" },
         { encoder = { 8 }, average = "variances" }, { conditioning = "published", average = "log_scales" } } do
@@ -82,11 +82,11 @@ describe("a switching system whose bases are equal", function()
     end
     local m = constant(rsgls)
     local mean, cov = m:moments(m:filter { y = y })
-    local f = kalman.filter(linear(), y, { missing = "nan" })
+    local f = kalman.filter(linear(), y)
     close(mean, f.mean:select(1, 6), 1e-9, "mean")
     close(cov, f.cov:select(1, 6), 1e-9, "cov")
-    local smoothed = m:smooth({ y = y }, { num_paths = 3 })
-    close(smoothed.mean, kalman.smooth(linear(), y, { missing = "nan" }).mean:slice(1, 2, 7), 1e-9, "smoothed")
+    local smoothed = m:smooth({ y = y }, { draws = 3 })
+    close(smoothed.mean, kalman.smooth(linear(), y).mean, 1e-9, "smoothed")
   end)
 
   it("forecasts as the Kalman filter does, in both modes", function()
@@ -95,7 +95,7 @@ describe("a switching system whose bases are equal", function()
     local m = constant(rsgls)
     local belief = m:filter { y = y }
     for _, mode in ipairs { "ancestral", "marginal" } do
-      local paths = m:forecast(belief, { steps = 4, num_paths = 20000, mode = mode, generator = pn.generator(3) })
+      local paths = m:forecast(belief, { steps = 4, draws = 20000, mode = mode, generator = pn.generator(3) })
       assert.same({ 20000, 4, 2, 2 }, paths:shape())
       local sd = want.cov:diagonal():sqrt()
       local z = (paths - want.mean) / sd
@@ -205,7 +205,7 @@ describe("a recurrent switch", function()
     end
     -- pn.smc.rbpf of the same model, which smooths it
     local m = linked(200)
-    local smoothed = m:smooth({ y = y:slice(2, 1, 20) }, { num_paths = 50, generator = pn.generator(4) })
+    local smoothed = m:smooth({ y = y:slice(2, 1, 20) }, { draws = 50, generator = pn.generator(4) })
     expect(oracle.recurrent(LINKED, CASE).mean, smoothed.mean:select(1, 5):squeeze(-1), 0.1)
     assert.error_matches(function() linked(4, { conditioning = "published" }):smooth { y = y:slice(2, 1, 2) } end,
       "smooth needs conditioning = 'exact'")
@@ -215,7 +215,7 @@ describe("a recurrent switch", function()
     local m = linked(100)
     local b = m:filter({ y = repeated(CASE, 1) }, { generator = pn.generator(2) })
     local function moments(mode, model)
-      local p = (model or m):forecast(b, { steps = 3, num_paths = 40000, mode = mode, generator = pn.generator(8) })
+      local p = (model or m):forecast(b, { steps = 3, draws = 40000, mode = mode, generator = pn.generator(8) })
       local last = p:select(2, 3):reshape { -1 }
       return last:mean():item(), last:var():item()
     end

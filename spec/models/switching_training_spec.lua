@@ -71,9 +71,9 @@ describe("the loss of a switching system", function()
       local ends, start = {}, some(name).bases.bases.a:detach()
       for k, compile in ipairs { true, false } do
         local m = some(name, { no_resampling = 2, frozen = 4 })
-        m:fit { series = b, iterations = 3, lr = 1e-2, seed = 2, compile = compile }
+        m:fit { series = b, steps = 3, lr = 1e-2, seed = 2, compile = compile }
         close(m.bases.bases.a, start, 0, "frozen")
-        local s = m:fit { series = b, iterations = 8, lr = 1e-2, seed = 2, compile = compile }
+        local s = m:fit { series = b, steps = 8, lr = 1e-2, seed = 2, compile = compile }
         ends[k] = s.loss
         assert.is_true((m.bases.bases.a - start):abs():max():item() > 0)
       end
@@ -87,8 +87,8 @@ describe("a run of fit", function()
     local b, path = batch_of(5, 3), os.tmpname()
     local function fit(file, stop)
       local m = some("rsgls", { no_resampling = 3 })
-      return m, m:fit { series = b, iterations = 6, seed = 2, checkpoint = file, resume = file and true,
-        on_iteration = function(s) return s.iteration ~= stop end }
+      return m, m:fit { series = b, steps = 6, seed = 2, checkpoint = file, resume = file and true,
+        on_step = function(s) return s.iteration ~= stop end }
     end
     local whole, run = fit()
     os.remove(path)
@@ -159,7 +159,7 @@ describe("a belief", function()
       local future = pn.randn { 2, 3, 2 }
       for _, mode in ipairs { "ancestral", "marginal" } do
         local function paths(from)
-          return m:forecast(from, { steps = 2, num_paths = 7, u = future, mode = mode, generator = pn.generator(1) })
+          return m:forecast(from, { steps = 2, draws = 7, u = future, mode = mode, generator = pn.generator(1) })
         end
         local one, two = paths(belief), paths(whole)
         assert.same({ 7, 2, 3, 1 }, one:shape())
@@ -218,8 +218,9 @@ describe("a constructor", function()
     refused("rsgls: states must be a whole number from 1 on", function() models.rsgls {} end)
     refused("unknown option 'partcles', did you mean 'particles'?", function() models.sgls { partcles = 3 } end)
     refused("states follow from level, trend and seasonal", function() models.rsgls_issm { states = 3 } end)
-    refused("arsgls: emission must be one of 'gaussian'",
-      function() models.arsgls { states = 1, emission = "normal" } end)
+    refused("arsgls: gaussian is called normal", function() models.arsgls { states = 1, emission = "gaussian" } end)
+    refused("arsgls: emission must be one of 'bernoulli', 'mixture'", -- nothing of labels
+      function() models.arsgls { states = 1, emission = "categorical" } end)
     refused("conditioning must be one of 'exact', 'published'", function()
       models.rsgls { states = 1, conditioning = "paper" }
     end)

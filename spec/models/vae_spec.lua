@@ -16,7 +16,7 @@ end
 local W, B, PSI = { { 1.2, 0.3 }, { 0.6, -0.6 } }, { 0.5, -1 }, { 0.5, 0.5 }
 
 local function factor_analysis(dtype)
-  local m = vae.new { data = 2, latent = 2, hidden = {}, decoder = "gaussian", dtype = dtype }
+  local m = vae.new { data = 2, latent = 2, hidden = {}, decoder = "normal", dtype = dtype }
   local w = pn.tensor(W) -- [data, latent]
   local p = pn.tensor(PSI)
   set(m.likelihood.net[1], w:t():totable(), B)
@@ -33,7 +33,7 @@ end
 describe("a linear autoencoder", function()
   it("with the exact posterior has the evidence as its bound, whatever is drawn", function()
     pn.seed(1)
-    local m = vae.new { data = 3, latent = 2, hidden = {}, decoder = "gaussian" }
+    local m = vae.new { data = 3, latent = 2, hidden = {}, decoder = "normal" }
     local w = pn.tensor { { 1, 2 }, { 2, -1 }, { 0, 0.5 } } -- orthogonal columns
     local s2 = 0.3
     set(m.likelihood.net[1], w:t():totable(), { 0.5, -1, 2 })
@@ -64,9 +64,9 @@ describe("a linear autoencoder", function()
     pn.seed(2)
     local target = factor_analysis()
     local x = target:generate(400, { sample = true })
-    local m = vae.new { data = 2, latent = 1, hidden = {}, decoder = "gaussian" }
+    local m = vae.new { data = 2, latent = 1, hidden = {}, decoder = "normal" }
     local before = m:bound(x, { draws = 1 })
-    m:fit { data = x, epochs = 150, batch = 50, lr = 0.02, draws = 2 }
+    m:fit { data = x, epochs = 150, batch_size = 50, lr = 0.02, draws = 2 }
     local exact = evidence_of(m, x):mean():item()
     local value, more = m:bound(x, { draws = 200, rows = 400 })
     assert.is_true(exact > before + 0.2)
@@ -94,7 +94,7 @@ end
 
 describe("the bound of many draws", function()
   local cases = {
-    bernoulli = {}, gaussian = { noise = "network" }, categorical = { categories = 3 }, mixture = { components = 3 },
+    bernoulli = {}, normal = { noise = "network" }, categorical = { categories = 3 }, mixture = { components = 3 },
     flow = { decoder = "bernoulli", posterior = "flow", flow = "planar", flows = 2 },
     conditional = { decoder = "bernoulli", condition = 2, prior = "conditional" },
   }
@@ -129,7 +129,7 @@ describe("a likelihood", function()
   -- The law by the networks' outputs y at latents z, from its formula.
   local formulas = {
     bernoulli = function(_, y, x) return (x * y - y:softplus()):sum(2) end,
-    gaussian = function(_, y, x)
+    normal = function(_, y, x)
       return dist.normal(y:slice(2, 1, 3), (y:slice(2, 4, 6) / 2):exp()):log_prob(x):sum(2)
     end,
     shared = function(m, y, x) return dist.normal(y, m.likelihood.log_scale:exp()):log_prob(x):sum(2) end,
@@ -146,7 +146,7 @@ describe("a likelihood", function()
   for name, formula in pairs(formulas) do
     it("is what its name says: " .. name, function()
       pn.seed(14)
-      local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = name == "shared" and "gaussian" or name,
+      local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = name == "shared" and "normal" or name,
         noise = name == "shared" and "shared" or "network", categories = 3, components = 2 }
       if name == "shared" then m.likelihood.log_scale:set(pn.tensor { 0.2, -0.3, 0.5 }) end
       local x = name == "categorical" and (pn.rand { 4, 3 } * 3):floor():to "int64"
@@ -161,7 +161,7 @@ end)
 -- Two levels of one number each, all affine with constant variances.
 local function chain(structure)
   local m = vae.new { data = 1, latent = { 1, 1 }, hidden = structure == "ladder" and { { 2 }, { 2 } } or {},
-    decoder = "gaussian", structure = structure, layers = 2 }
+    decoder = "normal", structure = structure, layers = 2 }
   local prior = m.latents.prior[1]
   if structure == "backward" then
     set(prior[1], { { 0.8, 0 } }, { 0.3, math.log(0.5) })
@@ -300,11 +300,11 @@ describe("imputation", function()
 end)
 
 local shapes = {
-  { latent = 3 }, { latent = 3, decoder = "gaussian" }, { latent = 3, decoder = "categorical", categories = 4 },
+  { latent = 3 }, { latent = 3, decoder = "normal" }, { latent = 3, decoder = "categorical", categories = 4 },
   { latent = 3, decoder = "mixture", components = 3 }, { latent = 3, posterior = "flow" },
   { latent = 4, posterior = "flow", flow = "real_nvp" }, { latent = { 4, 2 }, hidden = { { 6, 5 }, { 4 } } },
   { latent = 3, layers = 3, structure = "ladder" }, { latent = 3, layers = 2, structure = "ladder", condition = 2,
-    prior = "conditional" }, { latent = 2, condition = 2, decoder = "gaussian", noise = "network" },
+    prior = "conditional" }, { latent = 2, condition = 2, decoder = "normal", noise = "network" },
 }
 
 local function data_for(m, n)
@@ -344,7 +344,7 @@ describe("every kind of model", function()
         z = #m.latent > 1 and z[#z] or z
         assert.same({ 2, n, m.latent[#m.latent] }, z:shape())
         for _, objective in ipairs { "elbo", "iwae", m.posterior ~= "flow" and "dreg" or nil } do
-          m:fit { data = x, condition = c, epochs = 2, batch = 2, objective = objective, draws = 2 }
+          m:fit { data = x, condition = c, epochs = 2, batch_size = 2, objective = objective, draws = 2 }
         end
       end
     end)
@@ -358,7 +358,7 @@ describe("every kind of model", function()
           pn.seed(8)
           local m = vae.new(given)
           local x, c = data_for(m, 5)
-          local s = m:fit { data = x, condition = c, epochs = 3, batch = 2, objective = objective, draws = 2,
+          local s = m:fit { data = x, condition = c, epochs = 3, batch_size = 2, objective = objective, draws = 2,
             compile = compile, warmup = objective == "elbo" and 1 or nil,
             binarise = m.kind == "bernoulli" and m.condition == 0 }
           states[k] = { m:state(), s.loss }
@@ -395,7 +395,7 @@ end)
 describe("a model that begins at the data's mean", function()
   it("generates it where all else is nothing", function()
     local mean = pn.tensor { 0.1, 0.8, 0.5 }
-    for _, o in ipairs { { "bernoulli" }, { "gaussian", "shared" }, { "gaussian", "network" } } do
+    for _, o in ipairs { { "bernoulli" }, { "normal", "shared" }, { "normal", "network" } } do
       local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = o[1], noise = o[2], mean = mean }
       for _, w in ipairs(m.likelihood.net[1]:parameters()) do w:set(w * 0) end
       assert.near(0, (m:generate(1)[1] - mean):abs():max():item(), 1e-12)
@@ -403,11 +403,53 @@ describe("a model that begins at the data's mean", function()
   end)
 end)
 
+describe("the first fit of a model without a mean", function()
+  local data = pn.tensor { { 0, 1, 1 }, { 0, 0, 1 }, { 1, 1, 1 }, { 0, 1, 1 } }
+  local still = { data = data, epochs = 1, lr = 0 }
+  local function start(given, change)
+    pn.seed(3)
+    local o = { data = 3, latent = 2, hidden = { 4 } }
+    for k, v in pairs(given) do o[k] = v end
+    local m = vae.new(o)
+    local before = m.likelihood:bias():detach() + 0
+    if change then change(m) end
+    m:fit(still)
+    return m.likelihood:bias(), before, m
+  end
+  local function far(a, b) return (a - b):abs():max():item() end
+
+  it("begins at the data's", function()
+    local mean = data:mean { 1 }
+    local want = mean:clamp(1e-3, 1 - 1e-3):logit()
+    local bias, _, m = start {}
+    assert.near(0, far(bias, want), 1e-12)
+    m.likelihood:bias():set(want * 2) -- and only the first
+    m:fit(still)
+    assert.near(0, far(m.likelihood:bias(), want * 2), 1e-12)
+    assert.near(0, far(start { decoder = "normal" }, mean), 1e-12)
+    assert.near(0, far(start { latent = { 2, 2 } }, want), 1e-12)
+  end)
+
+  it("leaves what was given, trained or loaded, and what mean = false asks for", function()
+    local bias, before = start { mean = false }
+    assert.equal(0, far(bias, before))
+    assert.near(0, far(start { mean = pn.full({ 3 }, 0.5) }, pn.zeros { 3 }), 1e-12)
+    local loaded = start({}, function(m)
+      local state = m:state()
+      for k, v in pairs(state) do state[k] = v + 1 end
+      m:load_state(state)
+    end)
+    assert.near(0, far(loaded, before + 1), 1e-12)
+    bias, before = start { decoder = "mixture" }
+    assert.equal(0, far(bias, before))
+  end)
+end)
+
 describe("training", function()
   it("draws pixels anew from intensities", function()
     pn.seed(11)
     local m = vae.new { data = 2, latent = 1, hidden = { 4 } }
-    m:fit { data = pn.tensor { { 0.3, 0.9 } }:broadcast_to { 500, 2 }:contiguous(), epochs = 80, batch = 50,
+    m:fit { data = pn.tensor { { 0.3, 0.9 } }:broadcast_to { 500, 2 }:contiguous(), epochs = 80, batch_size = 50,
       binarise = true, lr = 0.02, schedule = pn.optim.cosine(0.02, 1e-3, 800) }
     local p = m:bound(pn.tensor { { 1, 1 } }, { draws = 500 })
     assert.near(math.log(0.27), p, 0.12)
@@ -419,7 +461,7 @@ describe("training", function()
     local c = pn.randn { 400, 1 }:sign()
     local x = c:gt(0):to "float64" * pn.ones { 1, 3 }
     local m = vae.new { data = 3, latent = 1, hidden = { 8 }, condition = 1 }
-    m:fit { data = x, condition = c, epochs = 30, batch = 40, lr = 0.02 }
+    m:fit { data = x, condition = c, epochs = 30, batch_size = 40, lr = 0.02 }
     assert.is_true(m:bound(x, { condition = c, draws = 10, rows = 400 }) > -0.1)
     assert.is_true(m:generate(20, { condition = pn.ones { 20, 1 } }):min():item() > 0.8)
     assert.is_true(m:generate(20, { condition = -pn.ones { 20, 1 } }):max():item() < 0.2)
@@ -448,7 +490,7 @@ describe("wrong use of a model", function()
       function() vae.new { data = 4, latent = 2, dtype = "int64" } end },
     { "vae.new: mean must be float64 of shape [4], got float64 [2, 4]",
       function() vae.new { data = 4, latent = 2, mean = x } end },
-    { "vae.new: mean is for a bernoulli or gaussian decoder, got 'mixture'",
+    { "vae.new: mean is for a bernoulli or normal decoder, got 'mixture'",
       function() vae.new { data = 4, latent = 2, mean = x[1], decoder = "mixture" } end },
     { "loss: x must have shape [B, 4], got [2, 3]", function() m:loss(pn.zeros { 2, 3 }) end },
     { "loss: x must be a tensor, got nil", function() m:loss() end },

@@ -18,8 +18,8 @@ describe("variational EM", function()
     pn.seed(1)
     local z = pn.randn { 250, 1 }
     local x = z * pn.tensor { { 1, -0.8, 0.5 } } + pn.randn { 250, 3 } * 0.5 + pn.tensor { 1, 0, -1 }
-    local m = em.new { data = 3, latent = 1, decoder = "gaussian" }
-    local s = m:fit { data = x, epochs = 120, batch = 100, steps = 5, lr = 0.02, draws = 4 }
+    local m = em.new { data = 3, latent = 1, decoder = "normal" }
+    local s = m:fit { data = x, epochs = 120, batch_size = 100, steps = 5, lr = 0.02, draws = 4 }
     assert.is_true(s.history[#s.history] < s.history[1] - 1)
     local exact = evidence_of(m, x)
     -- the truth has three numbers of noise 0.5 and one latent
@@ -43,7 +43,7 @@ describe("variational EM", function()
 
   it("takes every likelihood, float32, one row, and is saved with its posteriors", function()
     local path = os.tmpname() .. ".safetensors"
-    for _, name in ipairs { "bernoulli", "gaussian", "categorical", "mixture" } do
+    for _, name in ipairs { "bernoulli", "normal", "categorical", "mixture" } do
       for _, dtype in ipairs { "float64", "float32" } do
         pn.seed(2)
         local given = { data = 3, latent = 2, hidden = { 4 }, decoder = name, categories = 3, dtype = dtype }
@@ -51,15 +51,15 @@ describe("variational EM", function()
         for _, n in ipairs { 1, 5 } do
           local x = name == "categorical" and (pn.rand { n, 3 } * 3):floor():to "int64"
             or pn.rand { n, 3 }:gt(0.5):to(dtype)
-          local first = m:fit { data = x, epochs = 1, batch = 3 }.loss
-          m:fit { data = x, epochs = 60, batch = 3 }
-          assert.is_true(m:fit { data = x, epochs = 1, batch = 3, draws = 20 }.loss < first)
+          local first = m:fit { data = x, epochs = 1, batch_size = 3 }.loss
+          m:fit { data = x, epochs = 60, batch_size = 3 }
+          assert.is_true(m:fit { data = x, epochs = 1, batch_size = 3, draws = 20 }.loss < first)
           assert.is_true(m:bound(x, { draws = 60, steps = 5 }) < 10)
         end
         assert(pn.save(path, m:state()))
         local other = em.new(given)
         other:fit { data = name == "categorical" and pn.zeros({ 5, 3 }, { dtype = "int64" })
-          or pn.zeros({ 5, 3 }, { dtype = dtype }), epochs = 1, batch = 3 }
+          or pn.zeros({ 5, 3 }, { dtype = dtype }), epochs = 1, batch_size = 3 }
         other:load_state(assert(pn.load(path)))
         assert.same(m:posteriors():mean():totable(), other:posteriors():mean():totable())
       end

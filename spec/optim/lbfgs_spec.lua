@@ -26,7 +26,7 @@ local function values(p, q)
 end
 
 describe("lbfgs", function()
-  local cases = { single = { max_iterations = 1 }, short = { max_iterations = 1, history = 2, lr = 0.5 },
+  local cases = { single = { max_steps = 1 }, short = { max_steps = 1, history = 2, lr = 0.5 },
     whole = { max_evaluations = 1000 } }
   for name, given in pairs(cases) do
     it("follows PyTorch's, " .. name, function()
@@ -42,14 +42,14 @@ describe("lbfgs", function()
 
   it("takes a compiled function that gives the gradients too, and goes on from a state", function()
     local p, q = start()
-    local opt = optim.lbfgs({ p, q }, { max_iterations = 2 })
+    local opt = optim.lbfgs({ p, q }, { max_steps = 2 })
     local f = pn.compile(function()
       local y = objective(p, q)
       return y, table.unpack(pn.grad(y, { p, q }))
     end)
     for _ = 1, 3 do opt:step(f) end
     local p2, q2 = pn.param(p), pn.param(q)
-    local other = optim.lbfgs({ p2, q2 }, { max_iterations = 2 }):load_state(opt:state())
+    local other = optim.lbfgs({ p2, q2 }, { max_steps = 2 }):load_state(opt:state())
     for _ = 1, 3 do
       opt:step(f)
       other:step(function() return objective(p2, q2) end)
@@ -93,7 +93,7 @@ describe("lbfgs", function()
     state.y = nil
     assert.has_error(function() opt:load_state(state) end, "load_state: 'y' is missing")
     assert.has_error(function() optim.lbfgs({ p }):load_state(opt:state()) end)
-    assert.has_error(function() optim.lbfgs({ p }, { max_iterations = 0 }) end)
+    assert.has_error(function() optim.lbfgs({ p }, { max_steps = 0 }) end)
   end)
 end)
 

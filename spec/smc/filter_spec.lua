@@ -75,7 +75,7 @@ describe("the evidence of a particle filter", function()
         for _, T in ipairs { 1, 8 } do
           pn.seed(T * 17 + threshold * 100)
           local ys = observations(T, 4)
-          local o = { num_particles = 100, batch = { 1000 }, threshold = threshold, trace = false }
+          local o = { num_particles = 100, batch_shape = { 1000 }, threshold = threshold, trace = false }
           for key, value in pairs(way) do
             o[key] = value
           end
@@ -91,7 +91,7 @@ describe("the evidence of a particle filter", function()
       pn.seed(31)
       local ys = observations(8, 5)
       for _, threshold in ipairs { 0.5, 1 } do
-        local f = model { num_particles = 100, batch = { 1000 }, threshold = threshold, resampling = scheme }
+        local f = model { num_particles = 100, batch_shape = { 1000 }, threshold = threshold, resampling = scheme }
         assert_unbiased(f:run(pn.tensor(ys)).log_evidence, (kalman(ys)))
       end
     end)
@@ -101,7 +101,7 @@ describe("the evidence of a particle filter", function()
     pn.seed(32)
     local ys = observations(8, 6)
     ys[1], ys[4], ys[8] = false, false, false
-    local f = model { num_particles = 100, batch = { 1000 } }
+    local f = model { num_particles = 100, batch_shape = { 1000 } }
     local tensors = {}
     for t = 1, 8 do
       tensors[t] = ys[t] and pn.tensor(ys[t])
@@ -115,7 +115,7 @@ describe("the evidence of a particle filter", function()
     local ys = pn.tensor(observations(8, 7))
     local function variance(n)
       pn.seed(n)
-      local log_z = model({ num_particles = n, batch = { 2000 }, threshold = 1, trace = false }):run(ys).log_evidence
+      local log_z = model({ num_particles = n, batch_shape = { 2000 }, threshold = 1, trace = false }):run(ys).log_evidence
       return log_z:var():item()
     end
     local v1, v2, v3 = variance(50), variance(200), variance(800)
@@ -176,7 +176,7 @@ describe("a particle filter", function()
   it("is the same written as functions of states", function()
     pn.seed(43)
     local ys = observations(8, 12)
-    local f = pn.smc.filter { num_particles = 100, batch = { 1000 }, threshold = 0.5,
+    local f = pn.smc.filter { num_particles = 100, batch_shape = { 1000 }, threshold = 0.5,
       init = function(_, shape) return { x = pn.randn(shape) * math.sqrt(P0) + M0 } end,
       step = function(state) return { x = state.x * A + pn.randn(state.x:shape()) * Q } end,
       log_weight = function(state, y, t, previous)
@@ -191,7 +191,7 @@ describe("a particle filter", function()
   it("tells each step's trace, and the variance of the evidence from one run", function()
     pn.seed(44)
     local ys, runs = observations(10, 13), 200
-    local f = model { num_particles = 500, batch = { runs }, threshold = 1, resampling = "multinomial" }
+    local f = model { num_particles = 500, batch_shape = { runs }, threshold = 1, resampling = "multinomial" }
     local result = f:run(pn.tensor(ys))
     local trace = f.machine:trace()
     assert.same({ 10, runs }, trace.effective_sample_size:shape())
@@ -213,7 +213,7 @@ describe("a particle filter", function()
     local _, means = kalman(ys)
     for _, ancestor_sampling in ipairs { false, true } do
       local chains = 2000
-      local f = model { num_particles = 6, batch = { chains }, threshold = 1, resampling = "multinomial",
+      local f = model { num_particles = 6, batch_shape = { chains }, threshold = 1, resampling = "multinomial",
         conditional = true, history = true, trace = false }
       local y = pn.tensor(ys)
       local path = pn.stack({ pn.full({ chains }, M0), pn.full({ chains }, M0), pn.full({ chains }, M0) }, 1)

@@ -78,7 +78,7 @@ describe("pn.smc.hmm", function()
           local p, s, inc = core.new_hmm_filter(leaves[1], leaves[2], leaves[3], backward)
           return (pn.concatenate({ p, s, inc:unsqueeze(3) }, 3):sin() * w):sum()
         end
-        assert.is_true(pn.check_gradients(f, leaves) < 1e-6)
+        assert.is_true(pn.check_gradients(f, leaves).error < 1e-6)
         local function slope()
           local sum
           for _, g in ipairs(pn.grad(f(), leaves, { create_graph = true })) do
@@ -87,7 +87,7 @@ describe("pn.smc.hmm", function()
           end
           return sum
         end
-        assert.is_true(pn.check_gradients(slope, leaves) < 1e-6)
+        assert.is_true(pn.check_gradients(slope, leaves).error < 1e-6)
         local plain, graph = pn.grad(f(), leaves), pn.grad(f(), leaves, { create_graph = true })
         for i = 1, 3 do assert.is_true(furthest(plain[i], graph[i]) < 1e-12) end
       end
@@ -102,7 +102,7 @@ describe("pn.smc.hmm", function()
       local m = pn.smc.hmm { initial_logits = leaves[1], transition_logits = leaves[2], emission = given(leaves[3]) }
       local s = m:smooth(pn.zeros { 4 }, { pairwise = true })
       return (s.marginals * w):sum() + (s.pairs * v):sum() + s.log_prob
-    end, leaves) < 1e-6)
+    end, leaves).error < 1e-6)
   end)
 
   it("agrees with hmmlearn: values, posteriors, paths and five rounds of Baum and Welch", function()
@@ -132,7 +132,7 @@ describe("pn.smc.hmm", function()
           assert.equal(c.path[t], path[t <= n and { t, 1 } or { t - n, 2 }]:item())
         end
         assert.equal(-1, path[{ n, 2 }]:item())
-        local fitted, trace = m:fit(y, { mask = mask, iterations = 5, tolerance = -inf })
+        local fitted, trace = m:fit(y, { mask = mask, max_steps = 5, tolerance = -inf })
         for i, v in ipairs(c.fitted.log_prob) do assert.is_true(math.abs(v - trace[i]) < 1e-8, name) end
         assert.is_true(furthest(fitted.log_initial:exp(), c.fitted.initial) < 1e-8)
         assert.is_true(furthest(fitted.log_transition:exp(), c.fitted.transition) < 1e-8)
@@ -263,7 +263,7 @@ describe("pn.smc.hmm", function()
     local a = pn.tensor { { 0.9, 0.1 }, { 0.3, 0.7 } }
     local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = a,
       emission = pn.dist.normal(pn.tensor { -5, 5 }, 0.1) }
-    local states, y = m:sample { steps = 3, batch = { 20000 }, generator = pn.generator(1) }
+    local states, y = m:sample { steps = 3, batch_shape = { 20000 }, generator = pn.generator(1) }
     assert.same({ 3, 20000 }, states:shape())
     assert.is_true(y:gt(0):to("int64"):eq(states):all():item())
     local share = states:to("float64"):mean(2)
@@ -279,13 +279,13 @@ describe("pn.smc.hmm", function()
     local log_shape = pn.param(pn.tensor { 1, 1.5 })
     local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.7, 0.3 }, { 0.3, 0.7 } },
       emission = function() return pn.dist.gamma(log_shape:exp(), 1) end }
-    local fitted, trace = m:fit(y, { iterations = 40, steps = 3,
+    local fitted, trace = m:fit(y, { max_steps = 40, steps = 3,
       optimiser = pn.optim.adam({ log_shape }, { lr = 0.02 }) })
     for i = 2, #trace do assert.is_true(trace[i] > trace[i - 1] - 0.1) end -- steps of Adam may overshoot a little
     assert.is_true(fitted:log_prob(y):item() > truth:log_prob(y):item() - 1)
     assert.is_true(furthest(log_shape:exp(), { 2, 9 }) < 1.5)
     assert.error_matches(function() m:fit(y) end, "has no closed form here: give optimiser", 1, true)
-    local kept = truth:fit(y, { emission = false, transition = false, iterations = 2 })
+    local kept = truth:fit(y, { emission = false, transition = false, max_steps = 2 })
     common.same(kept.log_transition, truth.log_transition, "transition")
   end)
 

@@ -14,8 +14,9 @@ local function particles(dtype, scheme)
 end
 
 local function exact()
-  return pn.smc.exact_filter { mean = pn.tensor { 3, 1 }, cov = pn.eye(2), a = pn.eye(2) * 0.9, q = pn.eye(2) * 0.25,
-    emission = pn.tensor { { 1, 0 } }, r = pn.tensor { { 0.49 } } }
+  return pn.smc.exact_filter { initial_mean = pn.tensor { 3, 1 }, initial_cov = pn.eye(2),
+    transition = pn.eye(2) * 0.9, transition_cov = pn.eye(2) * 0.25,
+    emission = pn.tensor { { 1, 0 } }, emission_cov = pn.tensor { { 0.49 } } }
 end
 
 local function read(path)
@@ -129,7 +130,7 @@ describe("sizes whose product is none", function()
     for _, batch in ipairs { { 1 << 40, 1 << 40 }, { 1 << 32, 1 << 32 }, { math.maxinteger, 2 }, { 1 << 40 } } do
       for _, trace in ipairs { false, true } do
         assert.error_matches(function()
-          pn.smc({ num_particles = 4, batch = batch, history = true, trace = trace }):keep(pn.zeros { 4 })
+          pn.smc({ num_particles = 4, batch_shape = batch, history = true, trace = trace }):keep(pn.zeros { 4 })
         end, "particles of all filters must be at most 2^40", 1, true)
       end
     end

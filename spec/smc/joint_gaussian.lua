@@ -44,7 +44,7 @@ function joint.of(s, steps, predicted)
     mean[k] = a:matmul(mean[k - 1]:unsqueeze(-1)):squeeze(-1)
     local b = at(s.transition_offset, 1, t)
     if b then mean[k] = mean[k] + b end
-    noise[k] = at(s.transition_noise, 2, t)
+    noise[k] = at(s.transition_cov, 2, t)
   end
   local m = n * count + p * steps
   local g, q, centre = zeros(m, n * count + p * steps), zeros(n * count + p * steps, n * count + p * steps), {}
@@ -58,7 +58,7 @@ function joint.of(s, steps, predicted)
     local c = at(s.emission, 2, t)
     for j = 1, k do put(g, row + 1, (j - 1) * n + 1, c:matmul(map[k][j])) end
     put(g, row + 1, row + 1, pn.eye(p))
-    put(q, row + 1, row + 1, at(s.emission_noise, 2, t))
+    put(q, row + 1, row + 1, at(s.emission_cov, 2, t))
     local y = c:matmul(mean[k]:unsqueeze(-1)):squeeze(-1)
     local d = at(s.emission_offset, 1, t)
     if d then y = y + d end

@@ -74,7 +74,7 @@ describe("structural models", function()
       close(f.scale ^ 2, want.forecast_variance, 1e-9, "variance of the forecast")
       -- signals, whose states statsmodels orders as here; its extra states of half a turn are not seen
       local s, every = model:system(series), name == "local_level" and 1 or 10
-      local x = kalman.smooth(s, series:unsqueeze(-1), { first = "predicted", missing = "nan", method = "disturbance" })
+      local x = kalman.smooth(s, series:unsqueeze(-1), { first = "predicted", method = "disturbance" })
       local row = s.emission:squeeze(-2)
       local mean, variance = signals(x, row)
       local theirs = { mean = pn.tensor(want.smoothed), cov = pn.tensor(want.smoothed_cov) }
@@ -88,8 +88,8 @@ describe("structural models", function()
 
   it("start from what is known", function()
     local want = golden.structural.local_level_known
-    local s = { transition = pn.eye(1), transition_noise = pn.eye(1) * 0.6, emission = pn.eye(1),
-      emission_noise = pn.eye(1) * 0.9, initial_mean = pn.tensor { 1.5 }, initial_cov = pn.eye(1) * 4 }
+    local s = { transition = pn.eye(1), transition_cov = pn.eye(1) * 0.6, emission = pn.eye(1),
+      emission_cov = pn.eye(1) * 0.9, initial_mean = pn.tensor { 1.5 }, initial_cov = pn.eye(1) * 4 }
     local f = kalman.filter(s, y, { first = "predicted" })
     close(f.log_likelihood, want.log_likelihood, 1e-9)
     close(f.mean[60], want.filtered_last, 1e-9)
@@ -108,9 +108,9 @@ describe("structural models", function()
     local s = model:system(y)
     local states = kalman.filter(s, y:unsqueeze(-1), { first = "predicted" })
     close(states.mean[60], golden.regression.coefficients, 1e-12)
-    local f = model:forecast(y, 2, { future = { regression = pn.eye(2) } })
+    local f = model:forecast(y, 2, { inputs = { regression = pn.eye(2) } })
     close(f.mean, golden.regression.coefficients, 1e-12)
-    assert.error_matches(function() model:forecast(y, 2) end, "needs future")
+    assert.error_matches(function() model:forecast(y, 2) end, "needs inputs")
   end)
 
   local probe = io.open "../shared/data/classics/nile.csv"
@@ -130,8 +130,8 @@ describe("structural models", function()
     local f = model:forecast(flow, 3)
     close(f.mean, want.diffuse.forecast, 1e-8)
     close(f.scale ^ 2, want.diffuse.forecast_variance, 1e-8)
-    local s = { transition = pn.eye(1), transition_noise = pn.eye(1) * 1469.1, emission = pn.eye(1),
-      emission_noise = pn.eye(1) * 15099, initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1) * 1e7 }
+    local s = { transition = pn.eye(1), transition_cov = pn.eye(1) * 1469.1, emission = pn.eye(1),
+      emission_cov = pn.eye(1) * 15099, initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1) * 1e7 }
     local g = kalman.filter(s, flow, { first = "predicted" })
     close(g.log_likelihood, want.known.log_likelihood, 1e-8)
     close(g.mean[100], want.known.filtered_last, 1e-8)

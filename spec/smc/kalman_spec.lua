@@ -6,6 +6,24 @@ local kalman = pn.smc.kalman
 
 local function mt(x) return x:transpose(-1, -2) end
 
+-- What a smoother gives with x_0 in front of the others.
+local function whole(x)
+  local first = x and x.initial
+  if not first then return x end
+  local function before(a, b) return b and pn.concatenate({ a:unsqueeze(1), b }, 1) or a and a:unsqueeze(1) end
+  return { mean = before(first.mean, x.mean), cov = before(first.cov, x.cov),
+    lag_one = before(first.lag_one, x.lag_one) }
+end
+
+-- kalman.smooth as it was with x_0 in front; and draws.
+local function smooth_all(s, y, o)
+  local x, message, code = kalman.smooth(s, y, o)
+  return whole(x), message, code
+end
+local function draws_of_all(states, initial)
+  return initial and pn.concatenate({ initial:unsqueeze(2), states }, 2) or states
+end
+
 local function off(got, want)
   return (got - want):abs():max():item()
 end
@@ -28,8 +46,8 @@ end
 local function worked_example()
   return {
     transition = pn.tensor { { 1, .1 }, { -.2, .95 } }, transition_offset = pn.tensor { .05, -.02 },
-    transition_noise = pn.tensor { { .05, .01 }, { .01, .08 } },
-    emission = pn.tensor { { 1, .3 } }, emission_offset = pn.tensor { .1 }, emission_noise = pn.tensor { { .2 } },
+    transition_cov = pn.tensor { { .05, .01 }, { .01, .08 } },
+    emission = pn.tensor { { 1, .3 } }, emission_offset = pn.tensor { .1 }, emission_cov = pn.tensor { { .2 } },
     initial_mean = pn.tensor { .5, -.3 }, initial_cov = pn.tensor { { 1, .2 }, { .2, .5 } },
   }, pn.tensor { .9, .4, -.1, .3 }
 end
@@ -43,15 +61,15 @@ local function random_system(n, p, lead)
   end
   return {
     transition = pn.randn(shaped(n, n)) * (0.8 / n ^ 0.5), transition_offset = pn.randn(shaped(n)),
-    transition_noise = covariance(table.unpack(shaped(n, n))), emission = pn.randn(shaped(p, n)),
-    emission_offset = pn.randn(shaped(p)), emission_noise = covariance(table.unpack(shaped(p, p))),
+    transition_cov = covariance(table.unpack(shaped(n, n))), emission = pn.randn(shaped(p, n)),
+    emission_offset = pn.randn(shaped(p)), emission_cov = covariance(table.unpack(shaped(p, p))),
     initial_mean = pn.randn { n }, initial_cov = covariance(n, n),
   }
 end
 
 -- Series b of a system with batch axes; time: do its operands have an axis of time?
-local own_axes = { transition = 2, transition_offset = 1, transition_noise = 2, emission = 2, emission_offset = 1,
-  emission_noise = 2, initial_mean = 1, initial_cov = 2 }
+local own_axes = { transition = 2, transition_offset = 1, transition_cov = 2, emission = 2, emission_offset = 1,
+  emission_cov = 2, initial_mean = 1, initial_cov = 2 }
 local function series_of(s, b)
   local one = {}
   for name, x in pairs(s) do
@@ -110,7 +128,7 @@ local function check_all(s, y, o)
     end
   end
   for _, method in ipairs(methods) do
-    check_smoother(z, assert(kalman.smooth(s, y, { method = method, observed = o.observed, first = o.first })), y,
+    check_smoother(z, assert(smooth_all(s, y, { method = method, observed = o.observed, first = o.first })), y,
       o.observed)
   end
   close(kalman.log_likelihood(s, y, { observed = o.observed, first = o.first }),
@@ -130,7 +148,7 @@ describe("a Gaussian linear system", function()
       close(f.cov[4], pn.tensor { { 0.101483610300, -0.112729712329 }, { -0.112729712329, 0.616310527299 } }, 6e-13)
     end
     for _, method in ipairs(methods) do
-      local got = kalman.smooth(s, y, { method = method })
+      local got = smooth_all(s, y, { method = method })
       close(got.mean[1], x.mean, 6e-13)
       close(got.cov[1], x.cov, 6e-13)
     end
@@ -174,7 +192,7 @@ describe("a Gaussian linear system", function()
       local holes = pn.where(observed, y, pn.full({}, 0 / 0))
       check_all(s, holes, { observed = observed })
       check_all(s, holes, { observed = observed, first = "predicted" })
-      local a, b = kalman.filter(s, holes, { observed = observed }), kalman.filter(s, holes, { missing = "nan" })
+      local a, b = kalman.filter(s, holes, { observed = observed }), kalman.filter(s, holes, {})
       close(a.mean, b.mean, 0)
       close(a.log_prob, b.log_prob, 0)
     end
@@ -195,10 +213,10 @@ describe("a Gaussian linear system", function()
       s.initial_mean = pn.randn { batch, n }
       local observed = pn.rand { steps, batch, p }:gt(0.2)
       for _, o in ipairs { { observed = observed }, { observed = observed, first = "predicted" } } do
-        local f, x = kalman.filter(s, y, o), kalman.smooth(s, y, o)
+        local f, x = kalman.filter(s, y, o), smooth_all(s, y, o)
         for _, b in ipairs { 1, 7, 19 } do
           local one, own = series_of(s, b), { observed = observed:select(2, b), first = o.first }
-          local g, w = kalman.filter(one, y:select(2, b), own), kalman.smooth(one, y:select(2, b), own)
+          local g, w = kalman.filter(one, y:select(2, b), own), smooth_all(one, y:select(2, b), own)
           for name, value in pairs(g) do
             close(name == "log_likelihood" and f[name][b] or f[name]:select(2, b), value, 1e-12, name)
           end
@@ -271,13 +289,15 @@ describe("a Gaussian linear system", function()
       { "y must be float64 as the system is, got float32", s, y:to "float32" },
       { "emission must be float64 as the transition is, got float32", with("emission", s.emission:to "float32"), y },
       { "unknown option 'emision', did you mean 'emission'", with("emision", 1), y },
-      { "the system needs transition_noise", { transition = pn.eye(2) }, y },
+      { "the system needs transition_cov", { transition = pn.eye(2) }, y },
       { "the system needs initial_cov, or diffuse", with("initial_cov", nil), y },
       { "observed must be bool, got float64", s, y, { observed = y } },
-      { "give either observed or missing", s, y, { observed = y:gt(0), missing = "nan" } },
+      { "missing has gone: NaN in y is missing by itself", s, y, { missing = "nan" } },
+      { "transition_noise is called transition_cov", with("transition_noise", s.transition_cov), y },
+      { "q is called transition_cov", with("q", s.transition_cov), y },
       { "diffuse%[1%] must be at most 2", with("diffuse", { 3 }), y },
       { "form must be one of", s, y, { form = "root" } },
-      { "transition_noise must be %[%.%.%., 2, 2%], got %[3, 3%]", with("transition_noise", pn.eye(3)), y },
+      { "transition_cov must be %[%.%.%., 2, 2%], got %[3, 3%]", with("transition_cov", pn.eye(3)), y },
       { "transition must have a time axis of 4 or 1, got %[3, 2, 2%]", with("transition", pn.zeros { 3, 2, 2 }), y },
       { "emission must have at most 1 axes before its own", with("emission", pn.zeros { 4, 5, 1, 2 }), y },
       { "emission_input must be %[%.%.%., 1, 3%], got %[1, 2%]", with("emission_input", pn.zeros { 1, 2 }), y,
@@ -293,10 +313,10 @@ describe("a Gaussian linear system", function()
     local by_input, to_output = pn.randn { 2, 3 }, pn.randn { 2, 3 }
     local b, d = s.transition_offset, s.emission_offset
     s.transition_offset, s.emission_offset = b + u:matmul(by_input:t()), d + u:matmul(to_output:t())
-    local want = kalman.smooth(s, y)
+    local want = smooth_all(s, y)
     s.transition_offset, s.emission_offset, s.transition_input, s.emission_input = b, d, by_input, to_output
-    close(kalman.smooth(s, y, { inputs = u }).mean, want.mean, 1e-13)
-    assert.error_matches(function() kalman.smooth(s, y) end, "needs the option inputs")
+    close(smooth_all(s, y, { inputs = u }).mean, want.mean, 1e-13)
+    assert.error_matches(function() smooth_all(s, y) end, "needs the option inputs")
   end)
 end)
 
@@ -344,9 +364,9 @@ describe("a diffuse initial state", function()
         close(kalman.log_likelihood(s, y, o), want, 1e-5, "log likelihood")
         close(f.log_likelihood, kalman.log_likelihood(s, y, o), 1e-12)
         for _, method in ipairs(methods) do
-          local x = assert(kalman.smooth(s, y, { method = method, observed = observed, first = first }))
+          local x = assert(smooth_all(s, y, { method = method, observed = observed, first = first }))
           for name, value in pairs(x) do
-            local limit = extrapolated(function(v) return kalman.smooth(limit_of(s, case[2], v), y, o)[name] end)
+            local limit = extrapolated(function(v) return smooth_all(limit_of(s, case[2], v), y, o)[name] end)
             local size = limit:abs():max()
             close(value / size, limit / size, 2e-5, method .. " " .. name)
           end
@@ -360,8 +380,8 @@ describe("a diffuse initial state", function()
     pn.seed(22)
     local y = pn.randn { 10 }:cumsum(1)
     local q1, q2, r = 0.3, 0.05, 0.7
-    local s = { transition = pn.tensor { { 1, 1 }, { 0, 1 } }, transition_noise = pn.tensor { { q1, 0 }, { 0, q2 } },
-      emission = pn.tensor { { 1, 0 } }, emission_noise = pn.tensor { { r } }, diffuse = true }
+    local s = { transition = pn.tensor { { 1, 1 }, { 0, 1 } }, transition_cov = pn.tensor { { q1, 0 }, { 0, q2 } },
+      emission = pn.tensor { { 1, 0 } }, emission_cov = pn.tensor { { r } }, diffuse = true }
     -- a, P_* and P_inf of the trend before y_1, then by (5.6) to (5.11) with Z = [1 0]
     local a, star = { 0, 0 }, { { 0, 0 }, { 0, 0 } }
     local infinite = { { 1, 0 }, { 0, 1 } }
@@ -422,8 +442,8 @@ describe("a diffuse initial state", function()
     pn.seed(23)
     local s, y = random_system(2, 1), pn.randn { 6, 1 }
     s.initial_cov, s.diffuse = pn.zeros { 2, 2 }, true
-    local a, q = pn.param(s.transition), pn.param(s.transition_noise)
-    s.transition, s.transition_noise = a, q
+    local a, q = pn.param(s.transition), pn.param(s.transition_cov)
+    s.transition, s.transition_cov = a, q
     assert(pn.check_gradients(function() return kalman.log_likelihood(s, y) end, { a, q }))
   end)
 end)
@@ -477,8 +497,8 @@ describe("gradients of a linear system", function()
       for t = 1, steps do
         local log_prob
         mean, cov, log_prob = pn.kalman_step(mean, cov, at(s.transition, 2, t), at(s.transition_offset, 1, t),
-          at(s.transition_noise, 2, t), y[t], at(s.emission, 2, t), at(s.emission_offset, 1, t),
-          at(s.emission_noise, 2, t))
+          at(s.transition_cov, 2, t), y[t], at(s.emission, 2, t), at(s.emission_offset, 1, t),
+          at(s.emission_cov, 2, t))
         total = total + log_prob:sum()
       end
       local want, got = pn.grad(total, list), pn.grad(kalman.log_likelihood(s, y):sum(), list)
@@ -498,9 +518,9 @@ describe("gradients of a linear system", function()
         return sum
       end, list))
       assert(pn.check_gradients(function()
-        local x = kalman.smooth(s, y)
+        local x = smooth_all(s, y)
         return pn.grad(x.mean:square():sum() + x.cov:sum(), { s.transition }, { create_graph = true })[1]:square():sum()
-      end, { s.transition_noise }))
+      end, { s.transition_cov }))
     end
   end)
 
@@ -510,7 +530,7 @@ describe("gradients of a linear system", function()
     local y = pn.randn { 4, 1 }
     for _, method in ipairs(methods) do
       assert(pn.check_gradients(function()
-        local x = kalman.smooth(s, y, { method = method })
+        local x = smooth_all(s, y, { method = method })
         return x.mean:sin():sum() + x.cov:cos():sum()
       end, list))
     end
@@ -554,11 +574,11 @@ describe("long sequences", function()
     pn.seed(41)
     local function single(x) return x:to "float32" end
     local s = { transition = single(pn.tensor { { 1, 0.1 }, { 0, 1 } }),
-      transition_noise = single(pn.tensor { { 1e-6, 0 }, { 0, 1e-5 } }), emission = single(pn.tensor { { 1, 0 } }),
-      emission_noise = single(pn.tensor { { 1e-4 } }),
+      transition_cov = single(pn.tensor { { 1e-6, 0 }, { 0, 1e-5 } }), emission = single(pn.tensor { { 1, 0 } }),
+      emission_cov = single(pn.tensor { { 1e-4 } }),
       initial_mean = single(pn.zeros { 2 }), initial_cov = single(pn.eye(2) * 1e3) }
     local y = single(pn.randn { 100000, 1 })
-    local x = pn.no_grad(function() return kalman.smooth(s, y) end)
+    local x = pn.no_grad(function() return smooth_all(s, y) end)
     local f = kalman.filter(s, y)
     for _, cov in ipairs { f.cov, x.cov } do
       local first, second = cov:select(-1, 1), cov:select(-1, 2)
@@ -586,8 +606,8 @@ describe("long sequences", function()
 
   it("name step and series where a covariance has no factor", function()
     local s = worked_example()
-    s.emission_noise = pn.full({ 4, 3, 1, 1 }, 0.2)
-    s.emission_noise = pn.where((pn.arange(12):reshape { 4, 3, 1, 1 }):eq(7), pn.full({}, -50.0), s.emission_noise)
+    s.emission_cov = pn.full({ 4, 3, 1, 1 }, 0.2)
+    s.emission_cov = pn.where((pn.arange(12):reshape { 4, 3, 1, 1 }):eq(7), pn.full({}, -50.0), s.emission_cov)
     local f, message, code = kalman.filter(s, pn.zeros { 4, 3, 1 })
     assert.is_nil(f)
     assert.equal("singular", code)
@@ -605,22 +625,16 @@ describe("forecasts", function()
       local s, y = random_system(3, 2, lead), pn.randn { 5, 2 }
       local none = pn.concatenate({ pn.ones { 5, 2 }, pn.zeros { 4, 2 } }, 1):gt(0)
       local f = kalman.filter(s, pn.concatenate({ y, pn.zeros { 4, 2 } }, 1), { observed = none })
-      local now, future = s, nil
-      if #lead == 1 then
-        now, future = { initial_mean = s.initial_mean, initial_cov = s.initial_cov }, {}
-        for name, x in pairs(s) do
-          if not name:find "^initial" then now[name], future[name] = x:slice(1, 1, 5), x:slice(1, 6, 9) end
-        end
-      end
-      local g = kalman.forecast(now, y, 4, { future = future })
+      local g = kalman.forecast(s, y, 4)
       close(g.state_mean, f.mean:slice(1, 6, 9), 1e-12)
       close(g.state_cov, f.cov:slice(1, 6, 9), 1e-12)
-      local c = #lead == 1 and future.emission or s.emission
-      local d = #lead == 1 and future.emission_offset or s.emission_offset
+      local c = #lead == 1 and s.emission:slice(1, 6, 9) or s.emission
+      local d = #lead == 1 and s.emission_offset:slice(1, 6, 9) or s.emission_offset
       close(g.mean, c:matmul(g.state_mean:unsqueeze(-1)):squeeze(-1) + d, 1e-12)
     end
     local s = random_system(2, 1, { 5 })
-    assert.error_matches(function() kalman.forecast(s, pn.randn { 5, 1 }, 2) end, "must stand in future")
+    assert.error_matches(function() kalman.forecast(s, pn.randn { 5, 1 }, 2) end,
+      "must have a time axis of 7 or 1, got")
   end)
 end)
 
@@ -628,8 +642,9 @@ describe("draws of a linear system", function()
   it("have the joint distribution's moments, prior and posterior", function()
     pn.seed(52)
     local s, draws = random_system(2, 1), 40000
-    local states, seen = kalman.sample(s, 4, { num_samples = draws })
-    assert.same({ draws, 5, 2 }, states:shape())
+    local later, seen, initial = kalman.sample(s, 4, { draws = draws })
+    local states = draws_of_all(later, initial)
+    assert.same({ draws, 4, 2 }, later:shape())
     assert.same({ draws, 4, 1 }, seen:shape())
     local z = joint.of(s, 4)
     local all = pn.concatenate({ states:reshape { draws, 10 }, seen:reshape { draws, 4 } }, 2)
@@ -646,25 +661,25 @@ describe("draws of a linear system", function()
     local y = pn.randn { 4, 1 }
     local mean, cov = joint.given(z, y, 4)
     for _, method in ipairs { "ffbs", "simulation" } do
-      check(kalman.sample_posterior(s, y, { num_samples = draws, method = method }):reshape { draws, 10 },
-        mean:reshape { 10 }, cov)
+      local d = draws_of_all(kalman.sample_posterior(s, y, { draws = draws, method = method }))
+      check(d:reshape { draws, 10 }, mean:reshape { 10 }, cov)
     end
     s.initial_cov, s.diffuse = pn.zeros { 2, 2 }, true
-    local x = kalman.smooth(s, y)
-    local d = kalman.sample_posterior(s, y, { num_samples = draws, method = "simulation" })
+    local x = smooth_all(s, y)
+    local d = draws_of_all(kalman.sample_posterior(s, y, { draws = draws, method = "simulation" }))
     assert((((d:mean(1) - x.mean) / x.cov:diagonal():sqrt()):abs():max() * draws ^ 0.5):item() < 6)
   end)
 
   it("come in batches and repeat with their generator", function()
     pn.seed(53)
     local s = random_system(3, 2)
-    local states, seen = kalman.sample(s, 6, { num_samples = 2, batch = { 5 } })
-    assert.same({ 2, 7, 5, 3 }, states:shape())
+    local states, seen = kalman.sample(s, 6, { draws = 2, batch_shape = { 5 } })
+    assert.same({ 2, 6, 5, 3 }, states:shape())
     assert.same({ 2, 6, 5, 2 }, seen:shape())
     for _, method in ipairs { "ffbs", "simulation" } do
-      local a = kalman.sample_posterior(s, seen[1], { num_samples = 3, method = method, generator = pn.generator(7) })
-      local b = kalman.sample_posterior(s, seen[1], { num_samples = 3, method = method, generator = pn.generator(7) })
-      assert.same({ 3, 7, 5, 3 }, a:shape())
+      local a = kalman.sample_posterior(s, seen[1], { draws = 3, method = method, generator = pn.generator(7) })
+      local b = kalman.sample_posterior(s, seen[1], { draws = 3, method = method, generator = pn.generator(7) })
+      assert.same({ 3, 6, 5, 3 }, a:shape())
       close(a, b, 0)
     end
   end)
@@ -686,14 +701,14 @@ describe("EM", function()
     local s = random_system(2, 2)
     s.transition_input, s.emission_input = pn.randn { 2, 1 }, pn.randn { 2, 1 }
     local u = pn.randn { 30, 1, 1 }:broadcast_to { 30, 6, 1 }
-    local _, y = kalman.sample(s, 30, { batch = { 6 }, inputs = u })
+    local _, y = kalman.sample(s, 30, { batch_shape = { 6 }, inputs = u })
     y = y[1]
     local start = {}
     for name, x in pairs(s) do start[name] = name:find "_noise" and x * 2 or name:find "_cov" and x * 2 or x * 0.7 end
     local observed = pn.rand { 30, 6, 2 }:gt(0.25)
     for _, o in ipairs { {}, { observed = observed }, { first = "predicted" },
-      { fixed = { "emission", "emission_noise", "initial_cov" } }, { fixed = { "transition", "emission_offset" } },
-      { fixed = { "transition_offset", "transition_noise", "emission_input" }, observed = observed } } do
+      { fixed = { "emission", "emission_cov", "initial_cov" } }, { fixed = { "transition", "emission_offset" } },
+      { fixed = { "transition_offset", "transition_cov", "emission_input" }, observed = observed } } do
       o.inputs, o.steps = u, 8
       local e = assert(kalman.em(start, y, o))
       rises(e, 1)
@@ -704,10 +719,10 @@ describe("EM", function()
 
   it("ends where the gradient is zero", function()
     pn.seed(62)
-    local s = { transition = pn.tensor { { 0.9 } }, transition_noise = pn.tensor { { 0.5 } },
-      emission = pn.tensor { { 1 } }, emission_noise = pn.tensor { { 0.6 } },
+    local s = { transition = pn.tensor { { 0.9 } }, transition_cov = pn.tensor { { 0.5 } },
+      emission = pn.tensor { { 1 } }, emission_cov = pn.tensor { { 0.6 } },
       initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1) }
-    local _, y = kalman.sample(s, 60, { batch = { 12 } })
+    local _, y = kalman.sample(s, 60, { batch_shape = { 12 } })
     local e = kalman.em(s, y[1], { steps = 2000, tolerance = 1e-13,
       fixed = { "emission", "initial_cov" } }) -- (the latter would go to 0, at its edge)
     assert.is_true(e.converged)
@@ -723,7 +738,7 @@ describe("EM", function()
   it("fits parts with the batch's axes to each series", function()
     pn.seed(63)
     local s = random_system(2, 1)
-    local _, y = kalman.sample(s, 40, { batch = { 3 } })
+    local _, y = kalman.sample(s, 40, { batch_shape = { 3 } })
     y = y[1]
     local wide = {}
     for name, x in pairs(s) do
@@ -736,7 +751,7 @@ describe("EM", function()
       for name, x in pairs(one.system) do close(e.system[name][b], x, 1e-9, name) end
     end
     wide.transition = s.transition
-    assert.error_matches(function() kalman.em(wide, y, { steps = 1 }) end, "series whose transition_noise differ")
+    assert.error_matches(function() kalman.em(wide, y, { steps = 1 }) end, "series whose transition_cov differ")
     assert.error_matches(function() kalman.em(random_system(2, 1, { 40, 1 }), y) end, "changes with time")
     assert.error_matches(function() kalman.em(s, y, { fixed = { "emision" } }) end, "did you mean 'emission'")
   end)
@@ -751,21 +766,21 @@ describe("discretisation", function()
       step = pn.tensor { 0, 0.01, 1, 40, 4000 }, offset = pn.tensor { 0.3 } }
     for k, h in ipairs { 0, 0.01, 1, 40, 4000 } do
       close(d.transition[k], math.exp(-rate * h), 1e-12) -- (rounding doubles with each of 12 doublings)
-      close(d.transition_noise[k], noise * (1 - math.exp(-2 * rate * h)) / (2 * rate), 1e-12)
+      close(d.transition_cov[k], noise * (1 - math.exp(-2 * rate * h)) / (2 * rate), 1e-12)
       close(d.transition_offset[k], 0.3 * (1 - math.exp(-rate * h)) / rate, 1e-12)
     end
     -- constant velocity
     d = kalman.discretise { drift = pn.tensor { { 0, 1 }, { 0, 0 } }, diffusion = pn.tensor { { 0, 0 }, { 0, 2 } },
       step = 3 }
     close(d.transition, pn.tensor { { 1, 3 }, { 0, 1 } }, 1e-13)
-    close(d.transition_noise, pn.tensor { { 18, 9 }, { 9, 6 } }, 1e-11)
+    close(d.transition_cov, pn.tensor { { 18, 9 }, { 9, 6 } }, 1e-11)
     pn.seed(71)
     local f, q = pn.randn { 3, 3 }, covariance(3, 3)
     local one = kalman.discretise { drift = f, diffusion = q, step = 0.4, offset = pn.ones { 3 } }
     local two = kalman.discretise { drift = f, diffusion = q, step = 0.8, offset = pn.ones { 3 } }
-    local a, w = one.transition, one.transition_noise
+    local a, w = one.transition, one.transition_cov
     close(two.transition, a:matmul(a), 1e-12)
-    close(two.transition_noise, a:matmul(w):matmul(a:t()) + w, 1e-12)
+    close(two.transition_cov, a:matmul(w):matmul(a:t()) + w, 1e-12)
     local c = one.transition_offset
     close(two.transition_offset, a:matmul(c:unsqueeze(-1)):squeeze(-1) + c, 1e-12)
   end)
@@ -775,8 +790,8 @@ describe("discretisation", function()
     local f, q = pn.tensor { { 0, 1 }, { -2, -0.3 } }, pn.tensor { { 0, 0 }, { 0, 1 } }
     local function system(steps)
       local d = kalman.discretise { drift = f, diffusion = q, step = steps }
-      return { transition = d.transition, transition_noise = d.transition_noise, emission = pn.tensor { { 1, 0 } },
-        emission_noise = pn.tensor { { 0.1 } }, initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
+      return { transition = d.transition, transition_cov = d.transition_cov, emission = pn.tensor { { 1, 0 } },
+        emission_cov = pn.tensor { { 0.1 } }, initial_mean = pn.zeros { 2 }, initial_cov = pn.eye(2) }
     end
     local y = pn.randn { 3, 1 }
     local few = kalman.log_likelihood(system(pn.tensor { 0.5, 1.2, 0.1 }), y)
@@ -790,7 +805,7 @@ describe("discretisation", function()
     local f, q, c = pn.param(pn.randn { 2, 2 }), pn.param(covariance(2, 2)), pn.param(pn.randn { 2 })
     assert(pn.check_gradients(function()
       local d = kalman.discretise { drift = f, diffusion = q, step = pn.tensor { 0.3, 2 }, offset = c }
-      return d.transition:sin():sum() + d.transition_noise:square():sum() + d.transition_offset:sin():sum()
+      return d.transition:sin():sum() + d.transition_cov:square():sum() + d.transition_offset:sin():sum()
     end, { f, q, c }))
   end)
 end)

@@ -104,7 +104,7 @@ describe("a model with m:scan as a particle filter", function()
       wide[name] = pn.tensor(v):unsqueeze(2):broadcast_to({ 3, runs }):reshape { -1 }
     end
     for _, threshold in ipairs { 0.5, 1 } do
-      local r = pn.smc.filter(model, { data = { y }, values = wide, num_particles = 200, batch = { 3 * runs },
+      local r = pn.smc.filter(model, { data = { y }, values = wide, num_particles = 200, batch_shape = { 3 * runs },
         threshold = threshold })
       assert.same({ T, 3 * runs }, r.increments:shape())
       local ratio = (r.log_evidence:reshape { 3, runs } - want:unsqueeze(2)):exp()

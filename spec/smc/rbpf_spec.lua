@@ -46,10 +46,13 @@ local function column(list) return pn.tensor(list):reshape { #list, 1, 1 } end
 local function model_of(m, num, batch, more)
   local a, c, q, r = column(m.a), column(m.c), column(m.q), column(m.r)
   local rows = pn.tensor(m.transition)
-  return with({ num_particles = num, batch = { batch },
-    prior = { mean = pn.tensor { m.mean }, cov = pn.tensor { { m.cov } } },
+  return with({ num_particles = num, batch_shape = { batch },
+    initial_mean = pn.tensor { m.mean }, initial_cov = pn.tensor { { m.cov } },
     init = dist.categorical(m.first), transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
-    system = function(s) return { a = a:take(1, s), c = c:take(1, s), q = q:take(1, s), r = r:take(1, s) } end }, more)
+    system = function(s)
+      return { transition = a:take(1, s), emission = c:take(1, s), transition_cov = q:take(1, s),
+        emission_cov = r:take(1, s) }
+    end }, more)
 end
 
 local function series(y, batch) return pn.tensor(y):reshape { #y, 1, 1 }:broadcast_to { #y, batch, 1 } end
@@ -152,7 +155,7 @@ describe("rbpf with two labels", function()
     local function move(x, s)
       return { s = s, x = a:take(1, s) * x + q:take(1, s):sqrt() * pn.randn(x:shape()) }
     end
-    local plain = pn.smc.filter { num_particles = 16, batch = { batch },
+    local plain = pn.smc.filter { num_particles = 16, batch_shape = { batch },
       init = function(_, shape)
         return move(TWO.mean + TWO.cov ^ 0.5 * pn.randn(shape), dist.categorical(TWO.first):sample(shape))
       end,
@@ -171,7 +174,7 @@ describe("rbpf with two labels", function()
   it("smooths: moments of the state and probabilities of the switch given all observations", function()
     for _, y in ipairs { Y, { 0.5, NAN, 0.4, 0.9 } } do
       local _, _, e, f = ratios(TWO, y, 1000, 8)
-      local s = f:smooth { num = 250 }
+      local s = f:smooth { draws = 250 }
       assert.same({ 4, 250, 8 }, s.s:shape())
       for t = 1, 4 do
         local mean, second = s.mean:select(1, t):reshape { -1 }, s.cov:select(1, t):reshape { -1 }
@@ -226,8 +229,8 @@ describe("rbpf with two labels", function()
       end
       function o.system(s)
         local m, first = fixed(s), s:eq(0):unsqueeze(-1):unsqueeze(-1)
-        m.a = pn.where(first, a:reshape { batch, 1, 1 }, m.a)
-        m.q = pn.where(first, m.q, q:reshape { batch, 1, 1 })
+        m.transition = pn.where(first, a:reshape { batch, 1, 1 }, m.transition)
+        m.transition_cov = pn.where(first, m.transition_cov, q:reshape { batch, 1, 1 })
         return m
       end
       local f = pn.smc.rbpf(o)
@@ -250,10 +253,11 @@ describe("rbpf with equal regimes", function()
 
   local function filter(num, batch, more)
     local rows = pn.tensor(TWO.transition)
-    return pn.smc.rbpf(with({ num_particles = num, batch = batch, prior = { mean = mean, cov = cov },
+    return pn.smc.rbpf(with({ num_particles = num, batch_shape = batch, initial_mean = mean, initial_cov = cov,
       init = dist.categorical { 0.6, 0.4 },
       transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
-      system = function() return { a = A, b = b, q = Q, c = C, d = d, r = R } end }, more))
+      system = { transition = A, transition_offset = b, transition_cov = Q, emission = C, emission_offset = d,
+        emission_cov = R } }, more))
   end
 
   it("has the Kalman filter's evidence and moments whatever the number of particles", function()
@@ -279,8 +283,8 @@ describe("rbpf with equal regimes", function()
           assert.is_true((result.effective_sample_size - num):abs():max():item() < 1e-9)
         end
       end
-      local f = filter(3, { 5 }, { missing = false })
-      local with_mask = f:run(y, { observed = missing and gone:logical_not() or nil })
+      local f = filter(3, { 5 })
+      local with_mask = f:run(y, { observed = not missing or gone:logical_not() })
       assert.is_true((with_mask.log_evidence - total):abs():max():item() < 1e-10)
     end
   end)
@@ -290,7 +294,7 @@ describe("rbpf with equal regimes", function()
     local y = pn.randn { 9, 2 }
     local f = filter(4)
     f:run(y)
-    local s = f:smooth { num = 2 }
+    local s = f:smooth { draws = 2 }
     assert.same({ 9, 2, 3, 3 }, s.path_cov:shape())
     -- the joint law of x_9 and x_5 given y, by carrying x_5 along in the state
     local zero = pn.zeros { 3, 3 }
@@ -324,11 +328,12 @@ describe("rbpf with equal regimes", function()
     assert.is_true((p - want_cov):abs():max():item() < 1e-10)
     f:reset()
     assert.equal(0, f:steps())
-    local small = pn.smc.rbpf { num_particles = 3, prior = { mean = mean:to "float32", cov = cov:to "float32" },
+    local small = pn.smc.rbpf { num_particles = 3, initial_mean = mean:to "float32", initial_cov = cov:to "float32",
       init = dist.categorical { 0.6, 0.4 }, transition = function(s) return dist.categorical { probs = pn.tensor(TWO
         .transition):take(1, s) } end,
-      system = function() return { a = A:to "float32", b = b:to "float32", q = Q:to "float32", c = C:to "float32",
-        d = d:to "float32", r = R:to "float32" } end }
+      system = function() return { transition = A:to "float32", transition_offset = b:to "float32",
+        transition_cov = Q:to "float32", emission = C:to "float32", emission_offset = d:to "float32",
+        emission_cov = R:to "float32" } end }
     local result = small:run(y:to "float32")
     near(whole.log_evidence:item(), result.log_evidence:item(), 1e-5)
     assert.equal("float32", result.mean:dtype())
@@ -343,10 +348,13 @@ local CASES = { { 0.8, 0.5, 0.9, 1.2, 0.6 }, { 1.2, -0.4, 0.9, 1.5, -0.7 } }
 local function linked(num, batch, more)
   local function one(v) return pn.tensor { { v } } end
   local m = LINKED
-  return with({ num_particles = num, batch = { batch }, prior = { mean = pn.tensor { m.mean }, cov = one(m.cov) },
+  return with({ num_particles = num, batch_shape = { batch }, initial_mean = pn.tensor { m.mean }, initial_cov = one(m.cov),
     init = dist.normal(pn.zeros { 1 }, m.first ^ 0.5):independent(1),
     coupling = function(s) return one(m.f), m.g * s, one(m.noise) end,
-    system = function(s) return { a = one(m.a), b = m.b * s, q = one(m.q), c = one(1), r = one(m.r) } end }, more)
+    system = function(s)
+      return { transition = one(m.a), transition_offset = m.b * s, transition_cov = one(m.q), emission = one(1),
+        emission_cov = one(m.r) }
+    end }, more)
 end
 
 -- p(s_t | past, y_t), which is normal: s ~ N(ms, vs) and y = a x + b s + noise, x correlated with s by what links them.
@@ -409,7 +417,7 @@ describe("rbpf with a switch that depends on the state", function()
   it("smooths the joint law", function()
     local f = pn.smc.rbpf(linked(600, 8, { proposal = best_switch }))
     f:run(series(CASES[2], 8))
-    local s, e = f:smooth { num = 300 }, oracle.recurrent(LINKED, CASES[2])
+    local s, e = f:smooth { draws = 300 }, oracle.recurrent(LINKED, CASES[2])
     for t = 1, 5 do
       near(e.smoothed[t][1], s.mean:select(1, t):mean():item(), 0.02)
       near(e.smoothed[t][2], s.cov:select(1, t):mean():item(), 0.01)
@@ -457,7 +465,7 @@ describe("rbpf", function()
     local fixed = o.system
     function o.system(s)
       local m = fixed(s)
-      m.a = a:take(1, s):unsqueeze(-1):unsqueeze(-1)
+      m.transition = a:take(1, s):unsqueeze(-1):unsqueeze(-1)
       return m
     end
     for _, proposal in ipairs { false, "optimal" } do
@@ -503,8 +511,8 @@ describe("rbpf", function()
   it("gives inputs to transition and system", function()
     local seen = {}
     local o = model_of(TWO, 4, 2)
-    local fixed, move, prior = o.system, o.transition, o.prior
-    o.prior = function() return prior.mean, prior.cov end
+    local fixed, move, mean = o.system, o.transition, o.initial_mean
+    o.initial_mean = function() return mean end
     o.system = function(s, t, u)
       seen[t] = u:item()
       return fixed(s)
@@ -524,13 +532,16 @@ describe("rbpf", function()
       end, text)
     end
     refused("rbpf: unknown option 'sistem', did you mean 'system'", { sistem = 1 })
-    refused("prior must be {mean =, cov =}", { prior = 3 })
+    refused("prior is called initial_mean", { prior = 3 })
+    refused("initial_cov must be a tensor, or a function", { initial_cov = 3 })
+    refused("system must be a function of particles or a linear system", { system = 3 })
+    refused("rbpf: system: q is called transition_cov", { system = function() return { q = pn.eye(1) } end })
     refused("needs a transition or a coupling, one of the two", { coupling = function() end })
     refused("proposal must be a function or 'optimal'", { proposal = "best" })
     refused("conditioning must be one of", { conditioning = "paper" })
     refused("system must give a table", { system = function() return 3 end })
-    refused("system must give the matrix 'q'", { system = function() return { a = pn.eye(1) } end })
-    refused("unknown matrix 'Q'", { system = function() return { Q = 1 } end })
+    refused("system must give transition_cov", { system = function() return { transition = pn.eye(1) } end })
+    refused("unknown part 'Q'", { system = function() return { Q = 1 } end })
     refused("transition must give a distribution", { transition = function() end })
     refused("'optimal' needs a categorical switch, got normal", { init = dist.normal(0, 1), proposal = "optimal" })
     assert.error_matches(function() pn.smc.rbpf(model_of(TWO, 4, 2)):moments() end, "nothing was observed yet")

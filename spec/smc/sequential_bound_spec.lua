@@ -34,7 +34,7 @@ end
 
 -- Draws from N(0.4 mean + 0.5 y, 0.6^2), which is neither the law of x' nor the best one.
 local function model(p, num, batch, more)
-  local o = { num_particles = num, batch = { batch } }
+  local o = { num_particles = num, batch_shape = { batch } }
   local function draw(center, y)
     local q = dist.normal(0.4 * center + 0.5 * y, pn.full({ 1 }, 0.6))
     local x = q:rsample()
@@ -148,7 +148,7 @@ describe("gradients of bounds", function()
       end
     end } do
       local p = parameters(20000)
-      local value, result = smc.fivo(smc.filter, { num_particles = 16, batch = { 20000 },
+      local value, result = smc.fivo(smc.filter, { num_particles = 16, batch_shape = { 20000 },
         prior = function() return dist.normal(0, 1) end,
         transition = function(x) return dist.normal(p.a * x, p.q:sqrt():broadcast_to(x:shape())) end,
         observation = function(x) return dist.normal(x, p.r:sqrt():broadcast_to(x:shape())) end,
@@ -271,7 +271,7 @@ describe("gradients of the bound with two particles", function()
   local function measured(gradient, baseline)
     pn.seed(33)
     local theta = pn.param(pn.full({ BATCH }, THETA))
-    local value, result = smc.vsmc(smc.filter, { num_particles = 2, batch = { BATCH },
+    local value, result = smc.vsmc(smc.filter, { num_particles = 2, batch_shape = { BATCH },
       init = function(_, shape) return dist.categorical(FIRST):sample(shape) end,
       step = function(s) return dist.categorical { probs = rows:take(1, s) }:sample() end,
       log_weight = function(s, y)
@@ -305,11 +305,12 @@ describe("a bound", function()
   it("takes a Rao-Blackwellised filter, and replays", function()
     local rows, num, batch = pn.tensor { { 0.85, 0.15 }, { 0.3, 0.7 } }, 8, 6
     local a = pn.param(pn.tensor { 0.9, -0.5 })
-    local m = { num_particles = num, batch = { batch }, prior = { mean = pn.zeros { 1 }, cov = pn.eye(1) },
+    local m = { num_particles = num, batch_shape = { batch }, initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1),
       init = dist.categorical { 0.6, 0.4 },
       transition = function(s) return dist.categorical { probs = rows:take(1, s) } end,
       system = function(s)
-        return { a = a:take(1, s):unsqueeze(-1):unsqueeze(-1), q = pn.eye(1), c = pn.eye(1), r = pn.eye(1) }
+        return { transition = a:take(1, s):unsqueeze(-1):unsqueeze(-1), transition_cov = pn.eye(1),
+          emission = pn.eye(1), emission_cov = pn.eye(1) }
       end }
     local y = pn.randn { 5, batch, 1 }
     for _, name in ipairs { "elbo", "iwae", "fivo", "vsmc" } do

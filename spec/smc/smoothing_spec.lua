@@ -42,7 +42,7 @@ end
 describe("smoothing by particles", function()
   it("draws paths backwards with the exact smoother's moments", function()
     pn.seed(1)
-    local f = make { num_particles = 200, batch = { 100 }, trace = false }
+    local f = make { num_particles = 200, batch_shape = { 100 }, trace = false }
     f:run(ys, { record = true })
     local paths = f:smooth { paths = 40 }
     assert.same({ T, 40, 100 }, paths:shape())
@@ -71,7 +71,7 @@ describe("smoothing by particles", function()
 
   it("has fixed-lag moments", function()
     pn.seed(3)
-    local f = make { num_particles = 500, batch = { 100 }, trace = false }
+    local f = make { num_particles = 500, batch_shape = { 100 }, trace = false }
     local result = f:run(ys, { lag = 6, moments = true })
     assert_near(result.smoothed.mean, means, 0.02)
     assert_near(result.smoothed.square - result.smoothed.mean:square(), variances, 0.02)
@@ -95,9 +95,9 @@ describe("smoothing by particles", function()
 
   -- Exact moments [T] of one number by the Kalman smoother, NaN where y is missing.
   local function smoothed_exactly(y)
-    local x = pn.smc.kalman.smooth({ transition = { { A } }, transition_noise = { { Q * Q } }, emission = { { 1 } },
-      emission_noise = { { R * R } }, initial_mean = { 0 }, initial_cov = { { 1 } } }, y:reshape { -1, 1 },
-      { first = "predicted", missing = "nan" })
+    local x = pn.smc.kalman.smooth({ transition = { { A } }, transition_cov = { { Q * Q } }, emission = { { 1 } },
+      emission_cov = { { R * R } }, initial_mean = { 0 }, initial_cov = { { 1 } } }, y:reshape { -1, 1 },
+      { first = "predicted" })
     return x.mean:reshape { -1 }:totable(), x.cov:reshape { -1 }:totable()
   end
 
@@ -118,7 +118,7 @@ describe("smoothing by particles", function()
       assert.near(means[t], mean[t], 1e-12)
       assert.near(variances[t], variance[t], 1e-12)
     end
-    local f = make { num_particles = 500, batch = { 40 }, trace = false }
+    local f = make { num_particles = 500, batch_shape = { 40 }, trace = false }
     f:run(ys, { record = true })
     assert_two_filter(f:smooth { method = "two_filter" }, mean, variance, 0.01)
     local asked = {}
@@ -147,7 +147,7 @@ describe("smoothing by particles", function()
     for t = 1, T do
       mean[t] = mean[t] + shift[t]
     end
-    local f = pn.smc.filter { num_particles = 500, batch = { 40 }, trace = false,
+    local f = pn.smc.filter { num_particles = 500, batch_shape = { 40 }, trace = false,
       prior = function() return dist.normal(0, 1) end,
       transition = function(x, _, input) return dist.normal(x * A + input, Q) end,
       observation = function(x) return dist.normal(x, R) end }
@@ -159,14 +159,14 @@ describe("smoothing by particles", function()
     pn.seed(7)
     local a, q, h, r = pn.tensor { { 0.9, 0.3 }, { -0.2, 0.8 } }, pn.tensor { 0.5, 0.4 }, pn.tensor { 1, 0.5 }, 0.7
     local y = pn.randn({ 6 }, { generator = pn.generator(6) })
-    local f = pn.smc.filter { num_particles = 500, batch = { 40 }, trace = false,
+    local f = pn.smc.filter { num_particles = 500, batch_shape = { 40 }, trace = false,
       prior = function() return dist.normal(pn.zeros { 2 }, 1):independent(1) end,
       transition = function(x) return dist.normal(x:matmul(a:transpose(1, 2)), q):independent(1) end,
       observation = function(x) return dist.normal((x * h):sum(-1), r) end }
     for _, steps in ipairs { 6, 1 } do
       local some = y:slice(1, 1, steps)
-      local exact_one = pn.smc.kalman.smooth({ transition = a, transition_noise = q:square():diag_embed(),
-        emission = h:reshape { 1, 2 }, emission_noise = { { r * r } }, initial_mean = pn.zeros { 2 },
+      local exact_one = pn.smc.kalman.smooth({ transition = a, transition_cov = q:square():diag_embed(),
+        emission = h:reshape { 1, 2 }, emission_cov = { { r * r } }, initial_mean = pn.zeros { 2 },
         initial_cov = pn.eye(2) }, some:reshape { steps, 1 }, { first = "predicted" })
       f:reset()
       f:run(some, { record = true })
@@ -226,7 +226,7 @@ describe("smoothing by particles", function()
 
   it("smooths discrete states by two filters, given an artificial law", function()
     pn.seed(8)
-    local f = pn.smc.filter { num_particles = 500, batch = { 40 }, trace = false,
+    local f = pn.smc.filter { num_particles = 500, batch_shape = { 40 }, trace = false,
       prior = function() return dist.bernoulli(0.5) end,
       transition = function(x) return dist.bernoulli(x * 0.7 + 0.1) end,
       observation = function(x) return dist.normal(x, R) end }

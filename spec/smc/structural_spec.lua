@@ -31,7 +31,7 @@ describe("a structural model", function()
     local steps, series = 300, 8
     local s = truth:system(pn.zeros { steps, series })
     s.diffuse, s.initial_cov = nil, s.initial_cov + pn.tensor { { 1, 0 }, { 0, 0 } }
-    local _, y = kalman.sample(s, steps, { batch = { series }, first = "predicted" })
+    local _, y = kalman.sample(s, steps, { batch_shape = { series }, first = "predicted" })
     y = y[1]:squeeze(-1)
     local fit = (structural.level {} + structural.arma { p = 1 } + structural.irregular { scale = 0 }):fit(y)
     assert.is_true(fit.converged)
@@ -94,7 +94,7 @@ describe("a structural model", function()
     local model = structural.arma { p = 3, q = 2 } + structural.irregular { scale = 0 }
     local fit = model:fit(y, { steps = 60 })
     local s = fit:system(y)
-    close(s.initial_cov, s.transition:matmul(s.initial_cov):matmul(s.transition:t()) + s.transition_noise, 1e-10)
+    close(s.initial_cov, s.transition:matmul(s.initial_cov):matmul(s.transition:t()) + s.transition_cov, 1e-10)
     local power = s.transition
     for _ = 1, 16 do power = power:matmul(power) end
     assert(power:abs():max():item() < 1)

@@ -12,7 +12,7 @@ describe("transport", function()
   local x, log_w = pn.randn { n, 2 }, pn.randn { n }
 
   it("has rows of sum 1 and columns of sum N w, and keeps the mean", function()
-    local T = pn.smc.transport(x, log_w, { iterations = 500 })
+    local T = pn.smc.transport(x, log_w, { steps = 500 })
     local w = log_w:softmax(1)
     assert.is_true(gap(T:sum(2), pn.ones { n }) < 1e-12)
     assert.is_true(gap(T:sum(1), w * n) < 1e-9)
@@ -23,7 +23,7 @@ describe("transport", function()
   it("comes near to plain transport: sorted numbers stay sorted", function()
     local numbers = pn.tensor { -2, -1, 0, 1, 2, 3 }
     local weights = pn.tensor { 0.5, 0.1, 0.1, 0.1, 0.1, 0.1 }
-    local T = pn.smc.transport(numbers, weights:log(), { epsilon = 0.005, iterations = 5000 })
+    local T = pn.smc.transport(numbers, weights:log(), { epsilon = 0.005, steps = 5000 })
     -- quantile coupling: sixths of the mass in order
     local moved = T:matmul(numbers)
     assert.near(-2, moved[1]:item(), 1e-3)
@@ -42,9 +42,9 @@ describe("transport", function()
     local c = pn.randn { 4, 2 }
     -- the spread that x is measured in has no gradient, so it is held
     local function value()
-      return (pn.smc.transport(x:slice(1, 1, 4), q, { iterations = 20 }):matmul(p) * c):sum()
+      return (pn.smc.transport(x:slice(1, 1, 4), q, { steps = 20 }):matmul(p) * c):sum()
     end
-    assert.is_true(pn.check_gradients(value, { p, q }) < 1e-5)
+    assert.is_true(pn.check_gradients(value, { p, q }).error < 1e-5)
   end)
 
   it("treats filters side by side each by itself, and weights of 0", function()
@@ -86,12 +86,12 @@ describe("transport", function()
   it("resamples in a machine, with gradients and an evidence near the exact one", function()
     pn.seed(2)
     local scale = pn.param(pn.tensor(0.5))
-    local s = pn.smc { num_particles = 50, batch = { 40 }, threshold = 1 }
+    local s = pn.smc { num_particles = 50, batch_shape = { 40 }, threshold = 1 }
     local a, r, ys = 0.9, 0.7, { 0.3, -0.4, 0.8, 0.1 }
     local state, m, P, exact = nil, 0, 1, 0
     for t, y in ipairs(ys) do
       if state then
-        state = s:transport(state, { epsilon = 0.02, iterations = 200 }) * a + pn.randn { 50, 40 } * scale
+        state = s:transport(state, { epsilon = 0.02, steps = 200 }) * a + pn.randn { 50, 40 } * scale
       else
         state = pn.randn { 50, 40 }
       end

@@ -106,13 +106,13 @@ describe("a checkpoint", function()
       end
     end
     local w = pn.param(pn.zeros{2})
-    local opt = optim.lbfgs({w}, {max_iterations = 1})
+    local opt = optim.lbfgs({w}, {max_steps = 1})
     local function f() return (w - pn.tensor{1, 2}):square():square():sum() end
     for _ = 1, 3 do opt:step(f) end
     assert(checkpoint.save(path, {w = w, optimiser = opt}))
     opt:step(f)
     local want = bits(w)
-    local again = optim.lbfgs({w}, {max_iterations = 1})
+    local again = optim.lbfgs({w}, {max_steps = 1})
     assert(checkpoint.load(path, {w = w, optimiser = again}))
     again:step(f)
     assert.are.same(want, bits(w))

@@ -58,7 +58,7 @@ describe("a learner's file", function()
   local function network() return nn.sequential { nn.linear(2, 3), nn.tanh(), nn.linear(3, 1) } end
 
   before_each(function()
-    local learner = pn.continual.learner { network = network(), likelihood = "gaussian", noise = 0.1, seed = 1,
+    local learner = pn.continual.learner { network = network(), likelihood = "normal", noise = 0.1, seed = 1,
       memory = { size = 2 }, draws = { train = 2, sites = 20, predict = 5 }, steps = { first = 3, later = 2 } }
     learner:observe(x, y)
     assert(learner:save(path))
@@ -205,7 +205,7 @@ describe("a state", function()
 
   it("of L-BFGS, of an average, of a plateau has numbers that these have", function()
     local w = pn.param(pn.zeros { 2 })
-    local opt = optim.lbfgs({ w }, { max_iterations = 3 })
+    local opt = optim.lbfgs({ w }, { max_steps = 3 })
     opt:step(function() return (w - pn.tensor { 1, 2 }):square():square():sum() end)
     local function with(name, t)
       local state = opt:state()
@@ -260,7 +260,7 @@ describe("a run's file", function()
   it("of another training of a forecaster changes nothing in this one", function()
     local series = pn.data.series({ { target = pn.randn { 20 } } }, { freq = "D" })
     local function fit(m, lr, resume)
-      return m:fit { series = series, iterations = 2, batch = 2, window = 8, lr = lr, checkpoint = path,
+      return m:fit { series = series, steps = 2, batch_size = 2, window = 8, lr = lr, checkpoint = path,
         resume = resume, compile = false, seed = 1 }
     end
     fit(pn.models.deepar { hidden = 3 }, 0.01)
@@ -310,8 +310,9 @@ end)
 
 describe("a name of a file", function()
   it("with a zero byte is refused, wherever one is taken", function()
-    local filter = pn.smc.exact_filter { mean = pn.zeros { 1 }, cov = pn.eye(1), a = pn.eye(1), q = pn.eye(1),
-      emission = pn.ones { 1, 1 }, r = pn.eye(1) }
+    local filter = pn.smc.exact_filter { initial_mean = pn.zeros { 1 }, initial_cov = pn.eye(1),
+      transition = pn.eye(1), transition_cov = pn.eye(1),
+      emission = pn.ones { 1, 1 }, emission_cov = pn.eye(1) }
     local named = path .. "\0.more"
     local t = pn.ones { 2 }
     for name, f in pairs { filter_save = function() return filter:save(named) end,

@@ -1,7 +1,7 @@
 /*
-** op_axes.c: what operations ask of their inputs before they compute with them: axes, in a few letters, and that one input
-** is what another operation would give. Builders see to both, but a plan, a rule or a map over examples may call with
-** other tensors.
+** op_axes.c: what operations ask of their inputs before they compute with them: axes, in a few letters, and that one
+** input is what another operation would give. Builders see to both, but a plan, a rule or a map over examples may call
+** with other tensors.
 */
 #include <ctype.h>
 #include <string.h>

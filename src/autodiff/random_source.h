@@ -1,7 +1,7 @@
 /*
-** random_source.h: random sources, the one way in which a sampler that runs in C draws. A sampler that asked a generator
-** for numbers and filled a tensor by itself would be a constant to a capture: replays would repeat its first draw.
-** A source is an operation instead. It reserves its positions of the generator once, and a replay reserves as
+** random_source.h: random sources, the one way in which a sampler that runs in C draws. A sampler that asked a
+** generator for numbers and filled a tensor by itself would be a constant to a capture: replays would repeat its first
+** draw. A source is an operation instead. It reserves its positions of the generator once, and a replay reserves as
 ** many anew and fills again from parameters as they are then: the numbers an eager call would draw.
 **
 ** How a sampler is written so that it replays, the first that does:

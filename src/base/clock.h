@@ -14,14 +14,15 @@ static inline bool pni_next_piece(pn_context *c, int64_t from, int64_t n, int64_
   return !pni_failed(c) && (from == 0 || pni_check_cancel(c) == PN_OK);
 }
 
-/* What follows for i = 0 .. n - 1, a few milliseconds of it for 2^15 of them. It ends early where the context has failed,
- * so whoever uses what it fills asks. (A break leaves a piece, not the loop.) */
+/* What follows for i = 0 .. n - 1, a few milliseconds of it for 2^15 of them. It ends early where the context has
+ * failed, so whoever uses what it fills asks. (A break leaves a piece, not the loop.) */
 #define PNI_INTERRUPTIBLE(c, i, n)                                                                                     \
   for (int64_t i##_end, i##_from = 0; i##_from < (n) && pni_next_piece(c, i##_from, n, &i##_end); i##_from = i##_end)  \
     for (int64_t i = i##_from; i < i##_end; i++)
 
-/* Within shards, which must not fail: how much was done since the last look, in steps of about a nanosecond, and whether
- * work was left half-way. pni_parallel fails then, whoever has withdrawn a cancellation since. Zero but for c. */
+/* Within shards, which must not fail: how much was done since the last look, in steps of about a nanosecond, and
+ * whether work was left half-way. pni_parallel fails then, whoever has withdrawn a cancellation since. Zero but for
+ * c. */
 typedef struct pni_watch {
   pn_context *c;
   int64_t steps;

@@ -110,8 +110,8 @@ void pni_release_all(pn_context *c);
 void *pni_alloc_array(pn_context *c, int64_t count, size_t size);
 /* The same, cleared. */
 void *pni_calloc_array(pn_context *c, int64_t count, size_t size);
-/* The context's allocator (realloc if old, free if new is 0), on the account by the exact sizes: NULL if the limit or the
- * allocator refuses. Shrinking never fails. For memory that is no block of pni_alloc: Lua's. */
+/* The context's allocator (realloc if old, free if new is 0), on the account by the exact sizes: NULL if the limit or
+ * the allocator refuses. Shrinking never fails. For memory that is no block of pni_alloc: Lua's. */
 void *pni_reallocate(pn_context *c, void *block, size_t old, size_t new);
 /* Puts n bytes on the account that came from elsewhere, or nothing if the limit forbids it. */
 bool pni_charge(pn_context *c, size_t n);
@@ -141,8 +141,8 @@ static inline bool pni_is_cancelled(const pn_context *c) { return pni_stop_asked
 static inline int64_t pni_deadline(const pn_context *c) { return c->stop->deadline; }
 /* Did somebody cancel, or has the deadline passed? */
 static inline bool pni_is_over(const pn_context *c) { return pni_is_cancelled(c) || pni_stop_due(c->stop); }
-/* The same for shards, between two pieces of their work, each of some milliseconds at most. If it is over they leave out
- * the rest, and pni_parallel fails, whoever has withdrawn the cancellation since. */
+/* The same for shards, between two pieces of their work, each of some milliseconds at most. If it is over they leave
+ * out the rest, and pni_parallel fails, whoever has withdrawn the cancellation since. */
 static inline bool pni_leaves(pn_context *c) {
   if (!pni_is_over(c)) return false;
   atomic_store_explicit(&c->left_out, 1, memory_order_relaxed);
@@ -182,7 +182,8 @@ pn_status pni_child_failed(pn_context *c, const pn_context *child, pn_status sta
 /* ---- threads.c ---- */
 
 /* Covers 0 .. n - 1 by shards of at least `grain` items; runs in place when n < 2 * grain. Which
- * thread does which shard never influences results. PN_CANCELLED if cancelled; PN_OK means that every shard was done. */
+ * thread does which shard never influences results. PN_CANCELLED if cancelled; PN_OK means that every shard was
+ * done. */
 pn_status pni_parallel(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);
 /* The same for work that must not stop half-way: every shard is done, cancelled or not. grain >= 1. */
 void pni_parallel_whole(pn_context *c, int64_t n, int64_t grain, pni_shard body, void *data);

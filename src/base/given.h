@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include "../penumbra.h"
 
-/* Is no failure pending, and is none of the pointers NULL? Else fails with PN_STATE: "gather: x must not be NULL", by the
- * names of the arguments. PNI_LISTED: of lists of n, which may be NULL where n is 0; PN_DOMAIN where n is negative. */
+/* Is no failure pending, and is none of the pointers NULL? Else fails with PN_STATE: "gather: x must not be NULL", by
+ * the names of the arguments. PNI_LISTED: of lists of n, which may be NULL where n is 0; PN_DOMAIN where n is
+ * negative. */
 #define PNI_GIVEN(c, where, ...) PNI_LISTED(c, where, 1, __VA_ARGS__)
 #define PNI_LISTED(c, where, n, ...)                                                                                   \
   pni_given(c, where, n, #__VA_ARGS__, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *),                    \

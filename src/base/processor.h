@@ -19,8 +19,8 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 #define PNI_CPU_X86 0
 #endif
 
-/* A static function whose body, which follows, is compiled once per level: for plain loops, where elements are independent or
- * sums have a stated order, so that (with -ffp-contract=off) every level gives the same bits.
+/* A static function whose body, which follows, is compiled once per level: for plain loops, where elements are
+ * independent or sums have a stated order, so that (with -ffp-contract=off) every level gives the same bits.
  *   PNI_EACH_LEVEL(add, (const double *x, double *y, int64_t n), (x, y, n)) { ... }
  * PNI_EACH_LEVEL_OF(result, ...) is the same with a result. */
 #if PNI_CPU_X86
@@ -61,10 +61,11 @@ enum { PNI_CPU_PORTABLE, PNI_CPU_AVX2, PNI_CPU_AVX512, PNI_CPU_LEVELS };
 #define PNI_UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
-/* The environment variable that asks for a level: portable, avx2 or avx512. One above the processor's best means the best. */
+/* The environment variable that asks for a level: portable, avx2 or avx512. One above the processor's best means the
+ * best. */
 #define PNI_CPU_VARIABLE "PENUMBRA_CPU"
-/* The level in use: the best of this processor and operating system, or a lower one that PENUMBRA_CPU asked for when the
- * library was loaded. */
+/* The level in use: the best of this processor and operating system, or a lower one that PENUMBRA_CPU asked for when
+ * the library was loaded. */
 int pni_cpu_level(void);
 /* What PENUMBRA_CPU says if that is no level; else NULL. */
 const char *pni_cpu_refused(void);

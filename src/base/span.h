@@ -7,7 +7,8 @@
 
 enum { PNI_SPAN = 1 << 16, PNI_BYTES = 2 << 20 };
 
-/* Was something left out in this job? Then numbers that come next may be no indices: who uses them as such asks first. */
+/* Was something left out in this job? Then numbers that come next may be no indices: who uses them as such asks
+ * first. */
 static inline bool pni_has_left(pn_context *c) { return atomic_load_explicit(&c->left_out, memory_order_relaxed) != 0; }
 
 /* Items begin .. end - 1. */
@@ -32,8 +33,8 @@ static inline pn_status pni_clear(pn_context *c, void *p, size_t n) {
   return PN_OK;
 }
 
-/* The same in a shard; false if the rest was left. Fresh memory is zeroed by the system page by page, which takes longer
- * than to write it. */
+/* The same in a shard; false if the rest was left. Fresh memory is zeroed by the system page by page, which takes
+ * longer than to write it. */
 static inline bool pni_clear_in_shard(pn_context *c, void *p, size_t n) {
   for (size_t at = 0; at < n; at += PNI_BYTES) {
     if (pni_leaves(c)) return false;

@@ -1,9 +1,9 @@
 /*
-** subnormal.h: a stretch of code of this thread in which numbers below the smallest normal one, 1.2e-38 in float32, count as
-** 0. Variances and gradients of sure things underflow, and a processor takes a hundred times as long for a product of
-** such numbers as for another; a sum of products does not see them unless all of it is as small. Matrix products and
-** convolutions of float32 are computed so, on every thread and by every route of a shape alike, so that results do not
-** depend on the number of threads. All other arithmetic keeps subnormal numbers.
+** subnormal.h: a stretch of code of this thread in which numbers below the smallest normal one, 1.2e-38 in float32,
+** count as 0. Variances and gradients of sure things underflow, and a processor takes a hundred times as long for a
+** product of such numbers as for another; a sum of products does not see them unless all of it is as small. Matrix
+** products and convolutions of float32 are computed so, on every thread and by every route of a shape alike, so that
+** results do not depend on the number of threads. All other arithmetic keeps subnormal numbers.
 **   unsigned before = pni_flush_subnormals();  ...  pni_keep_subnormals(before);
 ** Processors of other kinds compute on as they are.
 */

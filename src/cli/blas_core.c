@@ -1,9 +1,8 @@
 /*
 ** blas_core.c: OpenBLAS chooses its kernels when it is loaded, by a list of processors that ends where its release
-** does: 0.3.21 runs AMD processors with AVX-512 on its Haswell kernels, at half their speed, and Intel's of 2024 on those of
-** 2004. The command then starts
-** itself once more with OPENBLAS_CORETYPE set (and OPENBLAS_NUM_THREADS=1, since it brings its own threads), and takes
-** both out of the environment again. Whoever has set the type is obeyed.
+** does: 0.3.21 runs AMD processors with AVX-512 on its Haswell kernels, at half their speed, and Intel's of 2024 on
+** those of 2004. The command then starts itself once more with OPENBLAS_CORETYPE set (and OPENBLAS_NUM_THREADS=1, since
+** it brings its own threads), and takes both out of the environment again. Whoever has set the type is obeyed.
 */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>

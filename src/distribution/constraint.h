@@ -54,8 +54,8 @@ pn_status pni_constraint_require(pn_context *c, const pni_constraint *k, const c
                                  const pn_tensor *x);
 /* bool tensor of x's shape without the last k->rank axes. Scoped, no graph. */
 pn_tensor *pni_constraint_mask(pn_context *c, const pni_constraint *k, const pn_tensor *x);
-/* Is every element of the floats x a member of a set of numbers? Looked at in one pass; false also where nothing is known
- * of whole arrays or x is not contiguous. */
+/* Is every element of the floats x a member of a set of numbers? Looked at in one pass; false also where nothing is
+ * known of whole arrays or x is not contiguous. */
 bool pni_constraint_all(const pni_constraint *k, const pn_tensor *x);
 /* One member with the given sizes (k->rank of them). Scoped. */
 pn_tensor *pni_constraint_member(pn_context *c, const pni_constraint *k, pn_dtype dtype, const int64_t *size);

@@ -1,6 +1,6 @@
 /*
-** constraint_scan.c: sets of numbers tested array by array, as constraint.c does it one by one. (x - x is zero for finite
-** x alone.)
+** constraint_scan.c: sets of numbers tested array by array, as constraint.c does it one by one. (x - x is zero for
+** finite x alone.)
 */
 #include "../base/processor.h"
 #include <math.h>

@@ -9,7 +9,7 @@
 ** anything that broadcasts to what the comment says; evaluate.c expands.
 **
 ** Draws replay in compiled functions only if the sampler is made of builders that draw (pn_rand, pn_randn,
-** pn_log_gamma_draw) or is a random source: autodiff/replay/source.h says how one is written, in four forms. A
+** pn_log_gamma_draw) or is a random source: autodiff/random_source.h says how one is written, in four forms. A
 ** function of a kind that branches on values of a tensor t (to skip work, to choose a formula) asks
 ** `c->recorder && pni_varies(c, t)` first, and then takes the way that is right for all values.
 */
@@ -22,8 +22,8 @@
 enum { PNI_DIST_PARAMS = 8 };
 enum { PNI_USES = 10000 }; /* of parts in a distribution or bijector, however deep they lie */
 
-/* Distributions in distributions, bijectors in bijectors, and these in those, nest at most so deep: functions of a whole
- * call those of its parts, each level on the C stack. */
+/* Distributions in distributions, bijectors in bijectors, and these in those, nest at most so deep: functions of a
+ * whole call those of its parts, each level on the C stack. */
 enum { PNI_NESTING = 100 };
 
 typedef struct pni_distribution pni_distribution;
@@ -47,8 +47,8 @@ enum {
   PNI_DIST_DISCRETE = 1, /* log_prob is the log of a mass */
   PNI_DIST_INTEGER = 2,  /* values are int64 (labels); otherwise of the parameters' dtype */
   PNI_DIST_TOTAL = 4,    /* the formula of log_prob holds outside the support as well: no check */
-  /* In float32 all functions but log_prob and draws are computed in float64: what they pass through has a wider range, or
-   * cancels. */
+  /* In float32 all functions but log_prob and draws are computed in float64: what they pass through has a wider range,
+   * or cancels. */
   PNI_DIST_IN_DOUBLE = 8,
   PNI_DIST_KL_ANY = 16 /* its divergence is for a partner of any kind, on either side */
 };
@@ -118,10 +118,11 @@ struct pn_dist {
   pn_dist *next; /* when it is freed: another one that is */
 };
 
-/* *depth becomes that of a whole with a part of depth `part`, if it was not more. PN_DOMAIN: deeper than PNI_NESTING. */
+/* *depth becomes that of a whole with a part of depth `part`, if it was not more. PN_DOMAIN: deeper than
+ * PNI_NESTING. */
 pn_status pni_nest(pn_context *c, const char *where, int *depth, int part);
-/* A whole whose parts are themselves wholes may use one part many times over, and sixty lines of a script make 2^60 uses
- * of it: functions of a whole go through all of them. Adds 1 + `part`, the uses within one more part, to those in
+/* A whole whose parts are themselves wholes may use one part many times over, and sixty lines of a script make 2^60
+ * uses of it: functions of a whole go through all of them. Adds 1 + `part`, the uses within one more part, to those in
  * *uses. PN_DOMAIN: more than PNI_USES. */
 pn_status pni_use(pn_context *c, const char *where, int *uses, int part);
 
@@ -133,13 +134,13 @@ static inline int pni_dist_base_ndim(const pn_dist *d) { return d->batch_ndim + 
 static inline int pni_dist_kind_event_ndim(const pn_dist *d) { return d->event_ndim - d->moved; }
 /* t repeated to exactly this shape; t itself if it has it. */
 pn_tensor *pni_dist_expand_to(pn_context *c, pn_tensor *t, int ndim, const int64_t *shape);
-/* d if it is of float64, else its like in `room` with the parameters in float64, which are scoped; not of composites. NULL
- * where that fails. */
+/* d if it is of float64, else its like in `room` with the parameters in float64, which are scoped; not of composites.
+ * NULL where that fails. */
 const pn_dist *pni_dist_in_double(pn_context *c, const pn_dist *d, pn_dist *room);
 /* Sum over the axes that independent() moved, the last ones of t. */
 pn_tensor *pni_dist_sum_moved(pn_context *c, const pn_dist *d, pn_tensor *t);
-/* PN_OK if parameter `low` is below parameter `high` everywhere; else PN_DOMAIN "<kind>: <high> must be above <low>, got
- * ..."; parameters by their numbers. */
+/* PN_OK if parameter `low` is below parameter `high` everywhere; else PN_DOMAIN "<kind>: <high> must be above <low>,
+ * got ..."; parameters by their numbers. */
 pn_status pni_dist_require_order(pn_context *c, const pn_dist *d, int low, int high);
 /* A distribution of the kind without parameters or shape. New. */
 pn_dist *pni_dist_shell(pn_context *c, const pni_distribution *kind);

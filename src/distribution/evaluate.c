@@ -163,8 +163,8 @@ static bool differentiated(const pn_context *c, const pn_dist *d, const pn_tenso
 }
 
 /* Log density where some values are outside: these are replaced by a member before the formula and the
- * result by -inf (NaN for NaN) after it, so that neither values nor gradients see them. Formulas of real numbers without
- * gradients take any number. */
+ * result by -inf (NaN for NaN) after it, so that neither values nor gradients see them. Formulas of real numbers
+ * without gradients take any number. */
 static pn_tensor *masked_log_prob(pn_context *c, const pn_dist *d, pn_tensor *raw, pn_tensor *mask) {
   int rank = pni_dist_kind_event_ndim(d);
   pn_tensor *x = convert(c, d, "log_prob", raw), *safe = x;
@@ -223,9 +223,13 @@ static pn_status require_inside(pn_context *c, const pn_dist *d, pn_tensor *x, c
   return c->status;
 }
 
+/* A mass is -inf between the points that have one: log p has no slope in x, whatever the formula's own in real numbers,
+ * which differs with the way the parameters are given. */
 pn_tensor *pn_dist_log_prob(pn_context *c, const pn_dist *d, pn_tensor *x) {
   pni_spec lead;
   if (!PNI_GIVEN(c, "dist_log_prob", d, x) || check_shape(c, d, "log_prob", x, &lead)) return NULL;
+  if (d->flags & PNI_DIST_DISCRETE) x = pn_detach(c, x);
+  if (!x) return NULL;
   pn_tensor *y = d->flags & PNI_DIST_INTEGER ? x : convert(c, d, "log_prob", x);
   bool validate = c->validate; /* of this distribution alone, not of what it is made of */
   if (y && (d->validate ? d->validate > 0 : validate) && require_inside(c, d, y, &lead)) return NULL;

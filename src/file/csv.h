@@ -25,8 +25,8 @@ typedef struct pni_cell {
 
 enum { PNI_CELL_OK, PNI_CELL_END, PNI_CELL_OPEN_QUOTE, PNI_CELL_AFTER_QUOTE };
 
-/* The next cell; PNI_CELL_END after the last line (or with a failure of the context when it was cancelled), or what is wrong with the cell's quotes. Lines of blanks
- * are passed over. */
+/* The next cell; PNI_CELL_END after the last line (or with a failure of the context when it was cancelled), or what is
+ * wrong with the cell's quotes. Lines of blanks are passed over. */
 int pni_csv_next(pni_csv *s, pni_cell *cell);
 /* The delimiter that the first lines of a text use. */
 char pni_csv_guess(const char *text, const char *end);

@@ -18,8 +18,8 @@ enum { PNI_FILE_CHUNK = 1 << 16, PNI_FILE_PATH = 4096, PNI_FILE_NAME = 256, PNI_
 enum { PNI_OPEN_FILES = 64 };
 
 /* A folder below which files are found (fd -1: none is), and all files that are open there, whoever holds them: so that
- * they are counted in one place, and closed with the root when nobody else does. (Writers of tensors are not among them:
- * a sink is closed by the call that opened it.) */
+ * they are counted in one place, and closed with the root when nobody else does. (Writers of tensors are not among
+ * them: a sink is closed by the call that opened it.) */
 struct pni_root {
   int fd;
   bool writable;
@@ -35,8 +35,8 @@ struct pni_root {
 /* Opens the folder of a root. PN_IO, with errno set; then it may be closed as well. */
 pn_status pni_root_open(pni_root *root, const char *folder, bool writable);
 void pni_root_close(pni_root *root);
-/* A descriptor, or -1 with errno set (EMFILE: PNI_OPEN_FILES are open). Never waits; below a root only regular files are opened, and those with another
- * hard link not for writing. flags: as open(2) takes them. */
+/* A descriptor, or -1 with errno set (EMFILE: PNI_OPEN_FILES are open). Never waits; below a root only regular files
+ * are opened, and those with another hard link not for writing. flags: as open(2) takes them. */
 int pni_root_file(pni_root *r, const char *path, int flags);
 /* A FILE of such a descriptor, or NULL with errno set and the descriptor closed. */
 FILE *pni_root_stream(pni_root *r, int fd, const char *mode);

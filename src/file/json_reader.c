@@ -6,8 +6,8 @@
 #include "csv.h"
 #include "json_reader.h"
 
-/* What may come next: a line's value (or, without lines, the only one), what ends its line, nothing more, a value, a value
- * or the end of a list, a key, a key or the end of an object, a comma or an end. */
+/* What may come next: a line's value (or, without lines, the only one), what ends its line, nothing more, a value, a
+ * value or the end of a list, a key, a key or the end of an object, a comma or an end. */
 enum { START, LINE_END, NOTHING, VALUE, FIRST_VALUE, KEY, FIRST_KEY, FOLLOWING };
 
 pn_status pni_json_open(pni_source *s, int64_t left, bool lines, const char *what, pni_json *j) {

@@ -1,8 +1,8 @@
 /*
-** json_reader.h: JSON (RFC 8259) token by token, as it comes from a source: in memory there is a piece of the file and the
-** longest text so far, both on the context's account, and every piece is a look at the clock. (The JSON libraries at hand
-** build the whole document first, in memory from hooks that are global to the process: 24 bytes for each byte of "[[],[],"
-** and no way to stop.)
+** json_reader.h: JSON (RFC 8259) token by token, as it comes from a source: in memory there is a piece of the file and
+** the longest text so far, both on the context's account, and every piece is a look at the clock. (The JSON libraries
+** at hand build the whole document first, in memory from hooks that are global to the process: 24 bytes for each byte
+** of "[[],[]," and no way to stop.)
 */
 #ifndef PN_FILE_JSON_READER_H
 #define PN_FILE_JSON_READER_H
@@ -40,8 +40,9 @@ typedef struct pni_json {
   uint64_t objects; /* bit k: is what is open at depth k + 1 an object? */
 } pni_json;
 
-/* Reads the next `left` bytes of s (fewer where it ends): one value, or with `lines` one on each line that is not blank,
- * among which NaN, as Python writes it, stands for an empty text. Failures are PN_FORMAT: "<what>: at byte 3, 'x'". */
+/* Reads the next `left` bytes of s (fewer where it ends): one value, or with `lines` one on each line that is not
+ * blank, among which NaN, as Python writes it, stands for an empty text. Failures are PN_FORMAT: "<what>: at byte 3,
+ * 'x'". */
 pn_status pni_json_open(pni_source *s, int64_t left, bool lines, const char *what, pni_json *j);
 void pni_json_close(pni_json *j);
 pni_json_kind pni_json_next(pni_json *j);

@@ -11,12 +11,15 @@
 
 static const char state_key = 0, raised_key = 0;
 
+/* The state's own context ends with all its blocks, whoever still holds one: Lua loses the finalisers of what others
+** make while the state is closing, and of what it collects where the stack has no room for their call. */
 static int state_gc(lua_State *L) {
   pni_state *s = lua_touserdata(L, 1);
-  if (s->own) pn_context_close(s->c);
+  pn_context *own = s->own ? s->c : NULL;
   s->c = NULL;
   s->own = false;
   s->closed = true; /* finalisers of objects older than the module come after this one */
+  if (own) pni_context_end(own);
   return 0;
 }
 

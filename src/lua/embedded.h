@@ -13,8 +13,8 @@ bool pni_embedded(const char *name);
 bool pni_embedded_public(const char *name);
 /* Makes an embedded module `name` available to require; false if there is none. */
 bool pni_push_embedded(lua_State *L, const char *name);
-/* From now on embedded modules see globals that are copies of those of now, and a `require` of their own, which knows all
- * of them and, as penumbra.core, the table on the stack top. */
+/* From now on embedded modules see globals that are copies of those of now, and a `require` of their own, which knows
+ * all of them and, as penumbra.core, the table on the stack top. */
 void pni_open_own(lua_State *L);
 /* Pushes the value of a module that this `require` knows. */
 void pni_require_own(lua_State *L, const char *name);

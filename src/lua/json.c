@@ -1,6 +1,7 @@
 /*
-** json.c: JSON files as Lua tables: objects by name, arrays as lists, null as NaN (a missing number); whole files, or one
-** value a line. Tables grow as the file is read, so what a file asks for is on the account before more of it is read.
+** json.c: JSON files as Lua tables: objects by name, arrays as lists, null as NaN (a missing number); whole files, or
+** one value a line. Tables grow as the file is read, so what a file asks for is on the account before more of it is
+** read.
 */
 #include <math.h>
 #include <string.h>

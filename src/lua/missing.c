@@ -1,6 +1,6 @@
 /*
-** missing.c: names that do not exist. An object (tensor, distribution, layer...) raises at once and names the nearest. A
-** namespace (pn.dist...) gives nil, so that `if pn.dist.foo then` asks whether it is there; what was missed last is
+** missing.c: names that do not exist. An object (tensor, distribution, layer...) raises at once and names the nearest.
+** A namespace (pn.dist...) gives nil, so that `if pn.dist.foo then` asks whether it is there; what was missed last is
 ** remembered, and told where calling or indexing that nil fails and the error is reported.
 */
 #include <ctype.h>

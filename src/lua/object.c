@@ -32,24 +32,7 @@ void *pni_test_object(lua_State *L, int i, const pni_object_type *kind) {
   return same ? lua_touserdata(L, i) : NULL;
 }
 
-/* Asked within a finaliser: is the Lua state being closed? Then the outermost function of the main thread is one. A tail
-** call leaves that frame without a name; it counts as one too, though a main chunk that ends in a tail call looks alike
-** where the host called it from no function at all. */
-static bool is_closing(lua_State *L) {
-  lua_Debug ar;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  lua_State *thread = lua_tothread(L, -1);
-  lua_pop(L, 1);
-  int outermost = 0;
-  while (lua_getstack(thread, outermost + 1, &ar)) outermost++;
-  if (!lua_getstack(thread, outermost, &ar) || !lua_getinfo(thread, "nt", &ar)) return false;
-  return ar.istailcall || (ar.name && strcmp(ar.name, "__gc") == 0 && strcmp(ar.namewhat, "metamethod") == 0);
-}
-
-/* (What finalisers make while the state is closed is never finalised itself: it would leak.) */
 void *pni_new_object(lua_State *L, const pni_object_type *kind) {
-  if (pni_in_finaliser(L) && is_closing(L))
-    pni_error(L, "%s cannot be made while the Lua state is closing", kind->noun);
   void *object = lua_newuserdatauv(L, kind->size, kind->values);
   memset(object, 0, kind->size);
   lua_rawgetp(L, LUA_REGISTRYINDEX, kind);
@@ -59,9 +42,11 @@ void *pni_new_object(lua_State *L, const pni_object_type *kind) {
 
 static const pni_object_type *kind_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 
+/* (After the context's end nothing is left to release.) */
 static int l_gc(lua_State *L) {
   void *object = pni_test_object(L, 1, kind_of(L));
-  if (object) kind_of(L)->release(object);
+  const pni_state *s = pni_lua_state(L);
+  if (object && !(s && s->closed)) kind_of(L)->release(object);
   return 0;
 }
 

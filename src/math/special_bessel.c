@@ -56,7 +56,8 @@ static double ratio_down(int n, double x) {
   return product;
 }
 
-/* e^-x I_n(x) by Debye's expansion for large n, uniform in x (DLMF 10.41.3; polynomials of Abramowitz and Stegun 9.3.9). */
+/* e^-x I_n(x) by Debye's expansion for large n, uniform in x (DLMF 10.41.3; polynomials of Abramowitz and Stegun
+ * 9.3.9). */
 static double debye(int n, double x) {
   double z = x / n, root = sqrt(1 + z * z), p = 1 / root, q = p * p, r = 1.0 / n;
   double u1 = p * (3 - 5 * q) / 24;
@@ -68,7 +69,8 @@ static double debye(int n, double x) {
   return exp(exponent) * sum / sqrt(TWO_PI * n * root);
 }
 
-/* e^-|x| I_n(x), n >= 0; odd in x for odd n. 0 at +-inf, NaN for n < 0. Max error 5e-15 for n <= 10, 1e-12 for large n. */
+/* e^-|x| I_n(x), n >= 0; odd in x for odd n. 0 at +-inf, NaN for n < 0. Max error 5e-15 for n <= 10, 1e-12 for large
+ * n. */
 double pni_ive(int n, double x) {
   double size = fabs(x), sign = x < 0 && n % 2 ? -1 : 1;
   if (n < 0 || isnan(x)) return NAN;
@@ -86,9 +88,9 @@ static double choose(int n, int k) {
   return f;
 }
 
-/* k-th derivative of e^-|x| I_n(x): Hankel's expansion where it holds; below, where n or 1/x is not small and so nothing
- * cancels for long, 2^-k times the central difference of order 2k in n (DLMF 10.29.5, with the factor). At 0, where the
- * factor has a kink, the derivative of I_n. Max error 5e-13 for k = 1, 1e-11 for k = 2, n <= 7. */
+/* k-th derivative of e^-|x| I_n(x): Hankel's expansion where it holds; below, where n or 1/x is not small and so
+ * nothing cancels for long, 2^-k times the central difference of order 2k in n (DLMF 10.29.5, with the factor). At 0,
+ * where the factor has a kink, the derivative of I_n. Max error 5e-13 for k = 1, 1e-11 for k = 2, n <= 7. */
 double pni_ive_slope(int k, int n, double x) {
   double size = fabs(x), sign = x < 0 && (n + k) % 2 ? -1 : 1, sum = 0;
   if (k < 0 || n < 0 || isnan(x)) return NAN;
@@ -189,7 +191,8 @@ double pni_bessel_ratio(double x) {
 }
 
 /* k-th derivative, 0 <= k <= 3, of 1 - I_1(x) / I_0(x), x >= 0: by the series below 1 and from 50 on, between by
- * Riccati's equation and its derivatives. NaN below 0. Max error 2e-15 for k = 0, 1e-12, 2e-10, 2e-8 for k = 1, 2, 3. */
+ * Riccati's equation and its derivatives. NaN below 0. Max error 2e-15 for k = 0, 1e-12, 2e-10, 2e-8 for k = 1, 2,
+ * 3. */
 double pni_bessel_gap(int k, double x) {
   if (!(x >= 0) || k < 0 || k > 3) return NAN;
   double sum = 0;
@@ -225,8 +228,8 @@ static const double weight[20] = {
 
 /* What angles from `from` to z <= 0 add up, as multiples of the density at z: out[0] the integral of
 ** e^(x (cos t - cos z)) from there, or from where that is below e^-40, to z; with slope != 0 out[1] that of it times
-** 1 - 2 sin(t/2)^2 - I_1/I_0. The nodes are pairs about the middle, so that sines and cosines of half the distance d to it
-** give all of a pair: cos t - cos z = -2 sin((t - z)/2) sin((t + z)/2), t = middle +- d. */
+** 1 - 2 sin(t/2)^2 - I_1/I_0. The nodes are pairs about the middle, so that sines and cosines of half the distance d to
+** it give all of a pair: cos t - cos z = -2 sin((t - z)/2) sin((t + z)/2), t = middle +- d. */
 static void rise_to(double x, double from, double z, int slope, double out[2]) {
   double s = sin(0.5 * z), end = s * s + 20 / x, low = fmax(from, end < 1 ? -2 * asin(sqrt(end)) : -PI);
   double half = 0.5 * (z - low), middle = 0.5 * (z + low), sum = 0, slopes = 0;
@@ -258,7 +261,8 @@ static double density(double x, double z) {
 }
 
 /* Probability of angles from -pi to z, concentration x > 0: by Gauss's rule over the smaller tail, which is relative
- * to the density at z, so that it is exact down to underflow. 0 below -pi, 1 above pi. Max error 5e-13, 2e-14 where it is above e^-100. */
+ * to the density at z, so that it is exact down to underflow. 0 below -pi, 1 above pi. Max error 5e-13, 2e-14 where it
+ * is above e^-100. */
 double pni_von_mises_cdf(double x, double z) {
   if (!(x > 0) || isinf(x) || isnan(z)) return NAN;
   if (fabs(z) >= PI || z == 0) return z == 0 ? 0.5 : z > 0;
@@ -295,8 +299,8 @@ double pni_von_mises_slope(double x, double z) {
   return z > 0 ? s : -s;
 }
 
-/* Of angles from a to b, -pi <= a <= b <= pi: log probability, and its derivative in x, the mean there of cos t - I_1/I_0.
- * By the density at the angle next to 0, so that neither underflows. */
+/* Of angles from a to b, -pi <= a <= b <= pi: log probability, and its derivative in x, the mean there of cos t -
+ * I_1/I_0. By the density at the angle next to 0, so that neither underflows. */
 static void between(double x, double a, double b, double out[2]) {
   double peak = a > 0 ? a : b < 0 ? b : 0, s = sin(0.5 * peak), below[2] = {0}, above[2] = {0};
   if (a < 0) rise_to(x, a, fmin(b, 0), 1, below);
@@ -320,8 +324,8 @@ static void around(double x, double a, double b, double out[2]) {
   out[0] = log_sum;
 }
 
-/* Log probability of angles from a upwards to b, -pi <= a <= pi, a <= b <= a + 2 pi, and its derivative in x: where it is
- * most of the mass by what is left. Max error 5e-14 of 1 + |log|. */
+/* Log probability of angles from a upwards to b, -pi <= a <= pi, a <= b <= a + 2 pi, and its derivative in x: where it
+ * is most of the mass by what is left. Max error 5e-14 of 1 + |log|. */
 void pni_von_mises_log_mass(double x, double a, double b, double out[2]) {
   out[0] = out[1] = NAN;
   if (!(x > 0) || isinf(x) || !(a <= b)) return;

@@ -69,9 +69,9 @@ double pni_count_excess(double k) {
   return large_excess(z) + (z * log(z) - k * log(k) - log(product)) - (z - k);
 }
 
-/* log of the Gamma(a, 1) density, (a - 1) log x - x - log Gamma(a), whose terms cancel for large a; by the deviance D and
- * the excess E: log a - log x - D(a, x) - E(a). The limit at 0, -inf at inf. Error 1e-15 of 1 + |result|, where x is not
- * so far from a that its rounding shows. */
+/* log of the Gamma(a, 1) density, (a - 1) log x - x - log Gamma(a), whose terms cancel for large a; by the deviance D
+ * and the excess E: log a - log x - D(a, x) - E(a). The limit at 0, -inf at inf. Error 1e-15 of 1 + |result|, where x
+ * is not so far from a that its rounding shows. */
 double pni_log_gamma_density(double a, double x) {
   if (!(a > 0) || !(x >= 0)) return NAN;
   if (x == 0) return a < 1 ? INFINITY : a == 1 ? 0 : -INFINITY;

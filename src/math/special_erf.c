@@ -41,8 +41,8 @@ double pni_erfcx(double x) {
   return series * INV_SQRT_PI / x;
 }
 
-/* n-th derivative of erfcx, (-2)^n n! e^(x^2) i^n erfc(x) (DLMF 7.18.1). Upwards, f'' = 2 x f' + 2 f and so on, up to 1;
- * above, where that cancels, by the ratios r_k = -f^(k) / f^(k-1) = 2 k / (2 x + r_(k+1)), downwards from where r is
+/* n-th derivative of erfcx, (-2)^n n! e^(x^2) i^n erfc(x) (DLMF 7.18.1). Upwards, f'' = 2 x f' + 2 f and so on, up to
+ * 1; above, where that cancels, by the ratios r_k = -f^(k) / f^(k-1) = 2 k / (2 x + r_(k+1)), downwards from where r is
  * about sqrt(x^2 + 2 k) - x. Max error 3e-15 for n <= 4. */
 double pni_erfcx_slope(int n, double x) {
   double f = pni_erfcx(x);

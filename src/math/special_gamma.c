@@ -129,7 +129,8 @@ static double log_power(double n, double x) {
   return n * (fabs(t) < 1 ? log1p(t) : log(n / x) - 1);
 }
 
-/* n! zeta(n + 1, x), x > 0, n >= 1; the product n! / x^n is formed with its exponent apart, or by Stirling's formula. */
+/* n! zeta(n + 1, x), x > 0, n >= 1; the product n! / x^n is formed with its exponent apart, or by Stirling's
+ * formula. */
 static double factorial_hurwitz(int n, double x) {
   enum { MANY = 1000 };
   double product = scaled_hurwitz(n + 1.0, x);
@@ -151,8 +152,8 @@ static double factorial_hurwitz(int n, double x) {
 /* n-th derivative of digamma, (-1)^(n+1) n! zeta(n + 1, x). For x < 0 with r = x - floor(x):
  *   zeta(s, x) = zeta(s, r) + (-1)^s [zeta(s, 1 - r) - zeta(s, 1 - x)], a sum over all integers less one side.
  * Odd n: inf at the poles; even n: -+inf at +-0 and NaN at the other poles. 0 at inf (n >= 1), NaN at
- * -inf and for n < 0. O(n) work up to n = 1000. Max error 1.7e-15 for n <= 10, 4.5e-15 for n <= 100, 2e-13 above, x > 0;
- * negative x: odd n the same, even n relative to the largest of the three terms. */
+ * -inf and for n < 0. O(n) work up to n = 1000. Max error 1.7e-15 for n <= 10, 4.5e-15 for n <= 100, 2e-13 above, x >
+ * 0; negative x: odd n the same, even n relative to the largest of the three terms. */
 double pni_polygamma(int n, double x) {
   if (n < 0 || isnan(x)) return NAN;
   if (n < 2) return n == 0 ? pni_digamma(x) : pni_trigamma(x);

@@ -1,17 +1,19 @@
 /*
-** layer.h: a layer is one const descriptor. Layers are pure: an object holds parameters, buffers and options, and `forward`
-** is a function of those, the inputs, the mode and the generator.
+** layer.h: a layer is one const descriptor. Layers are pure: an object holds parameters, buffers and options, and
+** `forward` is a function of those, the inputs, the mode and the generator.
 **
 ** To add a layer:
-**   1. src/nn/layer_<name>.c with a row pni_layer_<name> at its bottom, and X(<name>) in layer.def. Sizes (positional) by
-**      name; options as a table (option.h); inputs by name and shape, "[batch, in, height, width]": words that name sizes
-**      stand for their values, "..." for any axes, other words for one size that is the same wherever it stands. The
-**      shapes are checked, and named in messages and help, before anything of the row runs.
+**   1. src/nn/layer_<name>.c with a row pni_layer_<name> at its bottom, and X(<name>) in layer.def. Sizes (positional)
+**   by
+**      name; options as a table (option.h); inputs by name and shape, "[batch, in, height, width]": words that name
+**      sizes stand for their values, "..." for any axes, other words for one size that is the same wherever it stands.
+**      The shapes are checked, and named in messages and help, before anything of the row runs.
 **   2. `init` makes parameters and buffers with pni_layer_set and pni_layer_set_buffer. Rows without: NULL.
-**   3. `forward` builds the output with the builders of penumbra.h, for the mode: in PN_MODE_TRAINING batches have their own
-**      statistics and units drop out; in PN_MODE_EVALUATION not; PN_MODE_MEAN is evaluation at the posterior's mean, where
-**      nothing is drawn. A buffer never changes here: return pn_with_update(c, y, l->buffer[k], value, rate), whose update is
-**      committed with the step that is taken on y, or not at all.
+**   3. `forward` builds the output with the builders of penumbra.h, for the mode: in PN_MODE_TRAINING batches have
+**   their own
+**      statistics and units drop out; in PN_MODE_EVALUATION not; PN_MODE_MEAN is evaluation at the posterior's mean,
+**      where nothing is drawn. A buffer never changes here: return pn_with_update(c, y, l->buffer[k], value, rate),
+**      whose update is committed with the step that is taken on y, or not at all.
 **   4. `kl` if there is a posterior. `moments` if a mean and a variance can be passed through; without it a layer that
 **      has no posterior still passes inputs that are certain.
 **   5. An entry in spec/golden/nn/ (values of another library by a script there) and, where one input [4, 3] does not
@@ -40,8 +42,8 @@ typedef struct pni_layer_call {
   pn_tensor *in[PNI_LAYER_INPUTS]; /* NULL where an optional input was not given */
   pn_mode mode;
   pn_rng *rng;
-  /* Of `moments`: in[0] is a mean, and this its variance, of the same shape, or (rows with `covariance`) its covariance over
-   * the last axis, [..., n, n]; NULL: the input is certain. */
+  /* Of `moments`: in[0] is a mean, and this its variance, of the same shape, or (rows with `covariance`) its covariance
+   * over the last axis, [..., n, n]; NULL: the input is certain. */
   pn_tensor *variance;
 } pni_layer_call;
 
@@ -65,14 +67,16 @@ typedef struct pni_layer {
   pn_tensor *(*forward)(pn_context *c, const pn_layer *l, const pni_layer_call *call);
   /* KL divergence from posterior to prior, 0-d; NULL: there is no posterior. */
   pn_tensor *(*kl)(pn_context *c, const pn_layer *l);
-  /* out[0] mean and out[1] variance of the output (or covariance where one was given), NULL if it is certain. May be NULL. */
+  /* out[0] mean and out[1] variance of the output (or covariance where one was given), NULL if it is certain. May be
+   * NULL. */
   pn_status (*moments)(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]);
   bool covariance; /* moments takes covariances */
-  /* The row of the same map with independent normal posteriors: of each parameter the mean and, after it, the logarithm of
-   * the standard deviation; the same sizes, and options with defaults. May be NULL. */
+  bool activation; /* elementwise, without parameters or draws */
+  /* The row of the same map with independent normal posteriors: of each parameter the mean and, after it, the logarithm
+   * of the standard deviation; the same sizes, and options with defaults. May be NULL. */
   const struct pni_layer *uncertain;
-  /* Recurrent layers: x [T, ..., in] is a sequence, the state is `states` tensors [..., hidden] (NULL: zeros). out[0] is
-   * the output of all steps, what follows the last state. 0 and NULL for other layers. */
+  /* Recurrent layers: x [T, ..., in] is a sequence, the state is `states` tensors [..., hidden] (NULL: zeros). out[0]
+   * is the output of all steps, what follows the last state. 0 and NULL for other layers. */
   int states;
   pn_status (*unroll)(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *const *state,
                       pn_tensor **out);
@@ -95,11 +99,11 @@ const pni_layer *pni_layer_find(const char *name);
 /* Makes parameter, or buffer, k of l from a fresh tensor. */
 pn_status pni_layer_set(pn_context *c, pn_layer *l, int k, pn_tensor *t);
 pn_status pni_layer_set_buffer(pn_context *c, pn_layer *l, int k, pn_tensor *t);
-/* New: a layer like l whose parameters are these tensors (of the same shapes), nodes of any graph; buffer NULL: it shares
- * those of l. */
+/* New: a layer like l whose parameters are these tensors (of the same shapes), nodes of any graph; buffer NULL: it
+ * shares those of l. */
 pn_layer *pni_layer_with(pn_context *c, const pn_layer *l, pn_tensor *const *param, pn_tensor *const *buffer);
-/* New: a layer of the row's `uncertain` with the parameters of l as means and these logarithms of standard deviations, of
- * their shapes. PN_MISSING where there is none. */
+/* New: a layer of the row's `uncertain` with the parameters of l as means and these logarithms of standard deviations,
+ * of their shapes. PN_MISSING where there is none. */
 pn_layer *pni_layer_uncertain(pn_context *c, const pn_layer *l, pn_tensor *const *log_scale);
 /* A row's inputs; one that declares none has one, x. */
 const pni_layer_input *pni_layer_inputs(const pni_layer *row, int *n);

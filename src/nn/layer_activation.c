@@ -169,7 +169,8 @@ static const pni_option prelu_options[] = {
                                     .options = opts,                                                                   \
                                     .forward = forward_##id,                                                           \
                                     .moments = spread,                                                                 \
-                                    .covariance = pairs};
+                                    .covariance = pairs,                                                               \
+                                    .activation = true};
 
 ROW(relu, "max(x, 0)", NULL, rules, pass_relu, true)
 ROW(leaky_relu, "max(x, slope x)", "Maas, Hannun & Ng 2013", slope, pass_leaky_relu, true)

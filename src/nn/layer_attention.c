@@ -1,6 +1,7 @@
 /*
-** layer_attention.c: multi-head attention (Vaswani et al. 2017): softmax(q k' / sqrt(d)) v for each head of d = size / heads.
-** Parameters are PyTorch's: the projections of query, key and value under each other in one weight [3 size, size].
+** layer_attention.c: multi-head attention (Vaswani et al. 2017): softmax(q k' / sqrt(d)) v for each head of d = size /
+** heads. Parameters are PyTorch's: the projections of query, key and value under each other in one weight [3 size,
+** size].
 */
 #include <math.h>
 #include "../autodiff/op/op.h"

@@ -87,8 +87,8 @@ static pn_tensor *kl(pn_context *c, const pn_layer *l) {
   return l->param[B] ? pn_add(c, d, divergence(c, l->param[B], l->param[LOG_SB], prior)) : d;
 }
 
-/* With inputs of variance v: var(x W + b) = (x^2 + v) S^2 + v M^2 + s_b^2. With inputs of covariance V, since columns of W
- * are independent: cov(x W + b) = M' V M + diag((x^2 + diag V) S^2 + s_b^2). */
+/* With inputs of variance v: var(x W + b) = (x^2 + v) S^2 + v M^2 + s_b^2. With inputs of covariance V, since columns
+ * of W are independent: cov(x W + b) = M' V M + diag((x^2 + diag V) S^2 + s_b^2). */
 static pn_status moments(pn_context *c, const pn_layer *l, const pni_layer_call *call, pn_tensor *out[2]) {
   pn_tensor *x = call->in[0], *v = call->variance;
   out[0] = mean(c, l, x);

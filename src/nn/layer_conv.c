@@ -1,7 +1,7 @@
 /*
-** layer_conv.c: convolutions (cross-correlations, as everywhere in deep learning) and the transposed one. Weights are laid
-** out as PyTorch's: [out, in / groups, kernel...], transposed [in, out / groups, kernel...]. A sequence is an image of one
-** row.
+** layer_conv.c: convolutions (cross-correlations, as everywhere in deep learning) and the transposed one. Weights are
+** laid out as PyTorch's: [out, in / groups, kernel...], transposed [in, out / groups, kernel...]. A sequence is an
+** image of one row.
 */
 #include <math.h>
 #include "../autodiff/op/op.h"

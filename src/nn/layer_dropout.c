@@ -1,7 +1,7 @@
 /*
-** layer_dropout.c: each element is dropped with probability p = rate in training, the others grow by 1 / (1 - p), so that means stay.
-** With `always` evaluation drops out too: draws of a network are then draws from an approximate posterior (Gal & Ghahramani
-** 2016).
+** layer_dropout.c: each element is dropped with probability p = rate in training, the others grow by 1 / (1 - p), so
+** that means stay. With `always` evaluation drops out too: draws of a network are then draws from an approximate
+** posterior (Gal & Ghahramani 2016).
 */
 #include "../autodiff/op/op.h"
 #include "layer.h"

@@ -1,7 +1,7 @@
 /*
 ** layer_normalise.c: layers that take out mean and scale: of each channel over the batch (with running statistics for
-** evaluation), of each example over its features or groups of channels; and actnorm, which learns them. Divisors, epsilon
-** and the running variance (unbiased) are PyTorch's.
+** evaluation), of each example over its features or groups of channels; and actnorm, which learns them. Divisors,
+** epsilon and the running variance (unbiased) are PyTorch's.
 */
 #include <math.h>
 #include <string.h>

@@ -63,8 +63,8 @@ static pn_status moments_average(pn_context *c, const pn_layer *l, const pni_lay
 
 /* ---- upsampling: one matrix for rows, one for columns ---- */
 
-/* [n factor, n]: the weights with which each place of the result takes its two neighbours; PyTorch's two conventions of where
- * places lie. Scoped. */
+/* [n factor, n]: the weights with which each place of the result takes its two neighbours; PyTorch's two conventions of
+ * where places lie. Scoped. */
 static pn_tensor *interpolation(pn_context *c, pn_dtype dtype, int64_t n, int64_t factor, bool align) {
   int64_t m = pni_times(n, factor);
   double *a = pni_calloc_array(c, pni_times(m, n), sizeof *a);

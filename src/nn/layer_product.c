@@ -1,6 +1,6 @@
 /*
-** layer_product.c: layers of products with weights besides the affine one: bilinear forms, rows of a table, and the highway,
-** which mixes its input with a transformed one.
+** layer_product.c: layers of products with weights besides the affine one: bilinear forms, rows of a table, and the
+** highway, which mixes its input with a transformed one.
 */
 #include <math.h>
 #include "../autodiff/op/op.h"

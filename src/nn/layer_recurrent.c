@@ -1,9 +1,9 @@
 /*
 ** layer_recurrent.c: recurrent layers over sequences [T, ..., in]: the first axis is time, those between are batch.
-** Equations, order of the gates, shapes of the parameters and the start (uniform on +-1 / sqrt(hidden)) are PyTorch's, so
-** that its weights can be loaded as they are; see nn/recurrent/recurrent.h. The input of all steps is projected by one
-** product, the recurrence of the gated ones is one node. With lengths [...] sequences end before the last step: outputs
-** are 0 from there on, and the last state is that of their own end.
+** Equations, order of the gates, shapes of the parameters and the start (uniform on +-1 / sqrt(hidden)) are PyTorch's,
+** so that its weights can be loaded as they are; see nn/recurrent/recurrent.h. The input of all steps is projected by
+** one product, the recurrence of the gated ones is one node. With lengths [...] sequences end before the last step:
+** outputs are 0 from there on, and the last state is that of their own end.
 */
 #include <math.h>
 #include <string.h>
@@ -117,7 +117,8 @@ static pn_tensor *last(pn_context *c, const frame *f, pn_tensor *h, pn_tensor *s
   return pn_reshape(c, pn_gather(c, all, 0, pn_broadcast_to(c, lengths, 3, one)), f->ndim - 1, f->shape + 1);
 }
 
-/* All steps of a sequence x from the states `start`: the hidden states, and the cells of an lstm, each [T, B, hidden]. */
+/* All steps of a sequence x from the states `start`: the hidden states, and the cells of an lstm, each [T, B,
+ * hidden]. */
 typedef void (*recurrence)(pn_context *c, const pn_layer *l, const frame *f, pn_tensor *x, pn_tensor *const *start,
                            pn_tensor **all);
 

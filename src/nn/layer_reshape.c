@@ -1,6 +1,6 @@
 /*
-** layer_reshape.c: layers that arrange the same elements in another way. The first axis stays: it is the batch. Variances are
-** arranged like the elements they belong to.
+** layer_reshape.c: layers that arrange the same elements in another way. The first axis stays: it is the batch.
+** Variances are arranged like the elements they belong to.
 */
 #include "../autodiff/op/op.h"
 #include "layer.h"

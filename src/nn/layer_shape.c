@@ -1,5 +1,6 @@
 /*
-** layer_shape.c: the shapes of a layer's inputs, as its row writes them: "[batch, in, height, width]", "[..., size...]".
+** layer_shape.c: the shapes of a layer's inputs, as its row writes them: "[batch, in, height, width]", "[...,
+** size...]".
 */
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,9 @@
 
 enum { PNI_OPTIONS = 20 };
 
-/* What a number may be: low <= v <= high; low < v <= high; whole and low <= v <= high; a pair of such whole numbers from 0 on,
- * at most 2^24, kept as first + 2^25 second and given as a number, which stands for both, or as the word "3x5". */
+/* What a number may be: low <= v <= high; low < v <= high; whole and low <= v <= high; a pair of such whole numbers
+ * from 0 on, at most 2^24, kept as first + 2^25 second and given as a number, which stands for both, or as the word
+ * "3x5". */
 enum {
   PNI_OPTION_CLOSED,
   PNI_OPTION_OPEN,

@@ -1,7 +1,7 @@
 /*
 ** ancestry.c: a tree whose leaves are the particles of now. A step first takes off the branches that end in particles
-** without descendants, then grows leaves in the places that became free. The expected number of nodes is O(T + N log N):
-** Jacob, Murray & Rubenthaler 2015, algorithms 3 to 7.
+** without descendants, then grows leaves in the places that became free. The expected number of nodes is O(T + N log
+** N): Jacob, Murray & Rubenthaler 2015, algorithms 3 to 7.
 */
 #include <string.h>
 #include "ancestry.h"

@@ -15,7 +15,8 @@ void pni_ancestry_free(pn_context *c, pni_ancestry *a);
  * places). Parts must be those of the first step. On failure nothing has changed. */
 pn_status pni_ancestry_add(pn_context *c, pni_ancestry *a, const pn_tensor *ancestors, int parts,
                            pn_tensor *const *part);
-/* Part k along the paths to now: [T, n, B..., event...], or [T, B..., event...] of the particles `which` [B...]. Scoped. */
+/* Part k along the paths to now: [T, n, B..., event...], or [T, B..., event...] of the particles `which` [B...].
+ * Scoped. */
 pn_tensor *pni_ancestry_paths(pn_context *c, const pni_ancestry *a, int k, const pn_tensor *which);
 /* Steps; particles that are kept; bytes held. */
 int64_t pni_ancestry_length(const pni_ancestry *a);

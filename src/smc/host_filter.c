@@ -1,7 +1,7 @@
 /*
-** host_filter.c: filters that a host feeds one observation at a time: plans of a script's particle filter, whose state is what
-** one replay hands to the next, or the exact filter of a linear Gaussian model on the bare kernel. Once the context's pool
-** is warm an observation allocates nothing.
+** host_filter.c: filters that a host feeds one observation at a time: plans of a script's particle filter, whose state
+** is what one replay hands to the next, or the exact filter of a linear Gaussian model on the bare kernel. Once the
+** context's pool is warm an observation allocates nothing.
 */
 #include <math.h>
 #include <stdio.h>

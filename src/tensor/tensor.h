@@ -94,8 +94,8 @@ pni_spec pni_spec_of(const pn_tensor *t);
 int64_t pni_count(int ndim, const int64_t *shape);
 /* May a shape come from outside? PN_SHAPE unless ndim is 0 to PN_MAX_DIMS, PN_STATE where its sizes are NULL. */
 bool pni_shape_given(pn_context *c, const char *where, int ndim, const int64_t *shape);
-/* The same for a shape from outside: -1 with PN_SHAPE if a size is negative, PN_NOMEM if the sizes that are not 0 make more
- * than 2^44 elements. */
+/* The same for a shape from outside: -1 with PN_SHAPE if a size is negative, PN_NOMEM if the sizes that are not 0 make
+ * more than 2^44 elements. */
 int64_t pni_checked_count(pn_context *c, const pni_spec *spec);
 /* t itself (one more reference) if contiguous, else a contiguous copy. New, no graph. */
 pn_tensor *pni_contiguous(pn_context *c, const pn_tensor *t);
@@ -163,9 +163,9 @@ typedef struct pni_loop {
 void pni_loop_init(pni_loop *l, const pn_tensor *out, int nin, pn_tensor *const *in);
 /* Calls row(data, n, pointers, strides) for each innermost row; sharded over threads when big. */
 typedef void (*pni_map_kernel)(void *data, int64_t n, char *const *p, const int64_t *stride);
-/* Rows of at most PNI_SHORT_ROW elements go to `row` many at a time, what does not lie in one run gathered: dst [rows, n]
- * from rows `jump` bytes apart whose elements, of `size` bytes, are `step` apart. Up to PNI_GATHER_PAD elements more are
- * written. */
+/* Rows of at most PNI_SHORT_ROW elements go to `row` many at a time, what does not lie in one run gathered: dst [rows,
+ * n] from rows `jump` bytes apart whose elements, of `size` bytes, are `step` apart. Up to PNI_GATHER_PAD elements more
+ * are written. */
 enum { PNI_SHORT_ROW = 32, PNI_GATHER_PAD = 8 };
 void pni_gather_rows(void *dst, const void *src, int64_t rows, int64_t jump, int64_t n, int64_t step, int64_t size);
 pn_status pni_loop_run(pn_context *c, const pni_loop *l, pni_map_kernel row, void *data);

@@ -241,16 +241,11 @@ function experiment.described(size, choice)
     tostring(choice.noise or ""))
 end
 
-local activations = { tanh = pn.nn.tanh, relu = pn.nn.relu }
-
 --- network(inputs, hidden, outputs, activation [, dtype]): linear layers with the activation between them.
 function experiment.network(inputs, hidden, outputs, activation, dtype)
-  local list, from, how = {}, inputs, { dtype = dtype }
-  for _, width in ipairs(hidden) do
-    list[#list + 1], list[#list + 2], from = pn.nn.linear(from, width, how), activations[activation](), width
-  end
-  list[#list + 1] = pn.nn.linear(from, outputs, how)
-  return pn.nn.sequential(list)
+  local sizes = { inputs, table.unpack(hidden) }
+  sizes[#sizes + 1] = outputs
+  return pn.nn.mlp(sizes, { activation = activation, dtype = dtype })
 end
 
 --- learner(stream, {method =, memory =, seed =, size =, choice =, forget =}): a pn.continual.learner for the stream.
@@ -258,7 +253,7 @@ end
 --- "learned".
 function experiment.learner(stream, o)
   local method, set, size, choice = experiment.methods[o.method], stream.set, o.size, o.choice
-  local noise = set.likelihood == "gaussian" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
+  local noise = set.likelihood == "normal" and (choice.noise == "learned" and { learn = true, initial = 0.3 }
     or choice.noise) or nil
   return pn.continual.learner {
     network = experiment.network(stream.inputs, set.hidden, stream.outputs, choice.activation, stream.x:dtype()),

@@ -52,12 +52,11 @@ local activations = { { "identity", nil, 1 }, { "tanh", nn.tanh(), 0.3942944904 
   { "sigmoid", nn.sigmoid(), 0.0433790359 } }
 
 local function network(f, bias)
-  local list, from = {}, option.inputs
-  for _ = 1, option.depth do
-    list[#list + 1], list[#list + 2] = nn.linear(from, option.width, { bias = bias }), f
-    from = option.width
-  end
-  return nn.bayesian(nn.sequential(list), { prior = "unit_variance", posterior_scale = "unit_variance" })
+  local sizes = { option.inputs }
+  for k = 1, option.depth do sizes[k + 1] = option.width end
+  local net = nn.mlp(sizes, { activation = f or false, bias = bias })
+  net[#net + 1] = f
+  return nn.bayesian(net, { prior = "unit_variance", posterior_scale = "unit_variance" })
 end
 
 -- Weights and biases of many networks, by layer, drawn from the prior or from the first posterior: [S, in, out].

@@ -143,14 +143,12 @@ local laws = {
 }
 
 local function network(hidden)
-  local list, from = {}, 2
+  local sizes = { 2 }
   for width in hidden:gmatch "%d+" do
-    if tonumber(width) > 0 then
-      list[#list + 1], list[#list + 2], from = nn.linear(from, math.tointeger(width)), nn.tanh(), math.tointeger(width)
-    end
+    sizes[#sizes + 1] = tonumber(width) > 0 and math.tointeger(width) or nil
   end
-  list[#list + 1] = nn.linear(from, 1, { bias = hidden ~= "-" })
-  return nn.sequential(list)
+  sizes[#sizes + 1] = 1
+  return nn.mlp(sizes, { activation = "tanh", bias = hidden ~= "-" })
 end
 
 -- Log predictive density of each batch before and after it is learned, and of the regression means and scales of both

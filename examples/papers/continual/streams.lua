@@ -21,10 +21,10 @@ local small, middle, large = { 5, 10, 15, 20, 25 }, { 10, 20, 30, 40, 50 }, { 50
 --- Sets by name: path, likelihood, first and later (sizes of batches), memory, memories (those compared), hidden,
 --- document = {draws, sites, first, later}, the size of its optimisations.
 streams.sets = {
-  concrete = row("uci/concrete.csv.gz", "gaussian", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
-  boston = row("uci/bostonHousing.csv.gz", "gaussian", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
-  energy = row("uci/energy.csv.gz", "gaussian", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
-  yacht = row("uci/yacht.csv.gz", "gaussian", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
+  concrete = row("uci/concrete.csv.gz", "normal", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
+  boston = row("uci/bostonHousing.csv.gz", "normal", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
+  energy = row("uci/energy.csv.gz", "normal", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
+  yacht = row("uci/yacht.csv.gz", "normal", 100, 10, 15, small, { 16, 16 }, 1000, 50000),
   spam = row("uci/spambase.csv.gz", "bernoulli", 250, 25, 25, middle, { 32, 32 }, 400, 50000),
   wine = row("uci/wine-quality-white.csv.gz", "categorical", 250, 25, 25, middle, { 32, 32 }, 400, 50000),
   mnist = row("mnist", "categorical", 2500, 250, 150, large, { 64, 64 }, 40, 50000),
@@ -79,7 +79,7 @@ local function made_up(set, rows)
   local time = set.drift and pn.arange(rows):to "float64" / rows * 6 or pn.zeros { rows }
   local y = (x:select(2, 1) * 2 + time):sin() + x:select(2, 2) * x:select(2, 3) * 0.5
     + pn.randn({ rows }, { generator = g }) * 0.1
-  if set.likelihood == "gaussian" then return x, y end
+  if set.likelihood == "normal" then return x, y end
   return x, set.likelihood == "bernoulli" and y:gt(0):to "float64"
     or y:gt(-0.5):to "float64" + y:gt(0.5):to "float64"
 end
@@ -97,7 +97,7 @@ local function rows_of(set, folder, rows)
     else
       x, y = made_up(set, rows)
     end
-    if set.likelihood ~= "gaussian" then y = (y - y:min():item()):to "int64" end
+    if set.likelihood ~= "normal" then y = (y - y:min():item()):to "int64" end
     cache[key] = { x = x, y = y }
   end
   return cache[key].x, cache[key].y
@@ -150,7 +150,7 @@ function streams.stream(name, o)
     local own_x = standard(x:take(1, train), name == "mnist")
     s.x, s.test_x = own_x(x:take(1, train)):to "float32", own_x(x:take(1, test)):to "float32"
     s.y, s.test_y = y:take(1, train), y:take(1, test)
-    if set.likelihood == "gaussian" then
+    if set.likelihood == "normal" then
       local own_y = standard(s.y)
       s.y, s.test_y = own_y(s.y):to "float32", own_y(s.test_y):to "float32"
     end

@@ -167,7 +167,7 @@ local function choose(name)
     local found = tried(name, choice)
     if not score or found > score then best, score = choice, found end
   end
-  local noises = streams.sets[name].likelihood == "gaussian" and { 0.03, 0.05, 0.1, 0.2, 0.3, 0.5,
+  local noises = streams.sets[name].likelihood == "normal" and { 0.03, 0.05, 0.1, 0.2, 0.3, 0.5,
     "learned" } or { false }
   for _, activation in ipairs { "tanh", "relu" } do
     for _, noise in ipairs(noises) do try { activation = activation, lr = 0.05, noise = noise or nil } end

@@ -107,12 +107,7 @@ end
 -- ---- models ----
 
 local function layers(...)
-  local sizes, list = { ... }, {}
-  for k = 2, #sizes do
-    list[#list + 1] = pn.nn.linear(sizes[k - 1], sizes[k], { init = "he", dtype = "float32" })
-    list[#list + 1] = k < #sizes and pn.nn.relu() or nil
-  end
-  return pn.nn.sequential(list)
+  return pn.nn.mlp({ ... }, { init = "he", activation = "relu", dtype = "float32" })
 end
 
 local function encoder(outputs)
@@ -206,10 +201,10 @@ end
 
 local function train(name, m, videos, watched)
   local last, start, watching = nil, pn.clock(), 0
-  local s = m:fit { series = training_set(videos), window = CONTEXT, iterations = option.iterations,
-    batch = option.batch, lr = option.lr, decay = 0.05, clip = 150, seed = option.seed,
+  local s = m:fit { series = training_set(videos), window = CONTEXT, steps = option.iterations,
+    batch_size = option.batch, lr = option.lr, decay = 0.05, clip = 150, seed = option.seed,
     checkpoint = path_of("run.safetensors", name) or nil, resume = option.out and true or false,
-    on_iteration = function(s)
+    on_step = function(s)
       last = last and 0.98 * last + 0.02 * s.loss or s.loss
       if s.iteration % 100 == 0 then
         print(("%s: iteration %d, loss %.5f a pixel, %.0f s"):format(name, s.iteration, last, s.seconds))
@@ -231,8 +226,8 @@ end
 -- Samples [S, CONTEXT + AHEAD, B, pixels] of a model that sees the first images of y. By smoothing:
 local function smoothed_samples(m, y)
   local seen, s = y:slice(1, 1, CONTEXT), option.samples
-  local ahead = m:forecast({ y = seen }, { steps = AHEAD, num_paths = s })
-  return pn.concatenate({ m:smooth({ y = seen }, { num_paths = s }).observation, ahead }, 2)
+  local ahead = m:forecast({ y = seen }, { steps = AHEAD, draws = s })
+  return pn.concatenate({ m:smooth({ y = seen }, { draws = s }).observation, ahead }, 2)
 end
 
 -- By filtering: particles by their weights, and an image of each one's z.
@@ -245,7 +240,7 @@ local function filtered_samples(m, y)
     z = z:gather(1, index:unsqueeze(-1):broadcast_to { s, size, z:size(3) })
     past[t] = m.emission(z):sample()
   end
-  return pn.concatenate({ pn.stack(past, 2), m:forecast(belief, { steps = AHEAD, num_paths = s }) }, 2)
+  return pn.concatenate({ pn.stack(past, 2), m:forecast(belief, { steps = AHEAD, draws = s }) }, 2)
 end
 
 local baselines = {

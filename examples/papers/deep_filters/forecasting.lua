@@ -99,7 +99,7 @@ local function arsgls(conditioning, how)
   how = how or {}
   return { make = function(problem, choice)
     return pn.models.arsgls(usual(problem, choice, switching(conditioning, { states = 16, auxiliary = 10,
-      emission = "gaussian", encoder = how.encoder, particles = how.particles or 10 })))
+      emission = "normal", encoder = how.encoder, particles = how.particles or 10 })))
   end }
 end
 
@@ -156,7 +156,7 @@ local function draws(problem, method, model, choice, drop, steps, generator)
   local set = problem.set
   local future = set:future { steps = steps, drop = drop }
   local batch = set:history { steps = choice.history or choice.context, drop = drop }
-  return model:forecast(batch, { steps = steps, num_paths = problem.paths, u = future.u, generator = generator })
+  return model:forecast(batch, { steps = steps, draws = problem.paths, u = future.u, generator = generator })
 end
 
 -- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
@@ -217,7 +217,7 @@ function forecasting.run(problem, name, choice, seed, files)
   pn.seed(seed)
   if method.make then
     model = method.make(problem, choice)
-    local o = { series = problem.set:without(problem.test), iterations = problem.iterations, batch = problem.batch,
+    local o = { series = problem.set:without(problem.test), steps = problem.iterations, batch_size = problem.batch,
       window = choice.context + problem.horizon, context = choice.context, lr = problem.lr, decay = 1e-2, seed = seed,
       checkpoint = files and files.checkpoint or nil, resume = files and true or false,
       progress = problem.progress }

@@ -163,10 +163,10 @@ end
 local function learn(name, m, how)
   local path = ("%s/pendulum_%s.safetensors"):format(o.out, name)
   local every = math.max(1, sizes.iterations // 20)
-  return m:fit { series = set, window = SEEN, batch = how.batch or sizes.batch,
-    iterations = how.iterations or sizes.iterations, lr = 1e-2, decay = 1e-2, beta2 = 0.95, clip = how.clip or 10,
+  return m:fit { series = set, window = SEEN, batch_size = how.batch or sizes.batch,
+    steps = how.iterations or sizes.iterations, lr = 1e-2, decay = 1e-2, beta2 = 0.95, clip = how.clip or 10,
     seed = o.seed, checkpoint = how.checkpoint and path or nil, checkpoint_every = how.checkpoint and 50 or nil,
-    resume = how.checkpoint or nil, on_iteration = function(s)
+    resume = how.checkpoint or nil, on_step = function(s)
       if not how.silent and (s.iteration % every == 0 or s.iteration == 1) then
         print(("%-16s iteration %5d, loss %8.4f, %6.0f s"):format(name, s.iteration, s.loss, s.seconds))
         io.stdout:flush()
@@ -211,7 +211,7 @@ local function forecast(m, count)
   local seen = { y = test:slice(1, 1, SEEN):slice(2, 1, count or sizes.test):to(sizes.dtype):contiguous() }
   local b = m:filter(seen, { generator = pn.generator(5) })
   local mode = m.conditioning == "published" and "marginal" or "ancestral" -- its model has no joint paths
-  return m:forecast(b, { steps = AHEAD, num_paths = sizes.paths, mode = mode, generator = pn.generator(6) }), seen
+  return m:forecast(b, { steps = AHEAD, draws = sizes.paths, mode = mode, generator = pn.generator(6) }), seen
 end
 
 -- What would be said without looking at the swing: other swings at the same step.

@@ -53,12 +53,9 @@ local x = pn.linspace(-1, 1, n):unsqueeze(2)
 local y = (x * 4):sin() + pn.randn { n, 1 } * noise
 
 local function network(hidden)
-  local list, width = {}, 1
-  for _, k in ipairs(hidden) do
-    list[#list + 1], list[#list + 2], width = nn.linear(width, k), nn.tanh(), k
-  end
-  list[#list + 1] = nn.linear(width, 1)
-  return nn.sequential(list)
+  local sizes = { 1, table.unpack(hidden) }
+  sizes[#sizes + 1] = 1
+  return nn.mlp(sizes, { activation = "tanh" })
 end
 
 -- A mean-field posterior under the prior N(0, 1) of all weights, which permutations leave alone, and its ELBO.

@@ -110,7 +110,7 @@ local models = {
 
 local function new_model(images, chosen)
   local given = { data = images:size(2), dtype = "float32", structure = chosen.structure,
-    mean = (option.mean == "all" or chosen.shape == two) and images:mean { 1 } or nil }
+    mean = (option.mean == "all" or chosen.shape == two) and images:mean { 1 } or false }
   for key, v in pairs(chosen.shape) do given[key] = v end
   if option.quick then
     given.hidden = chosen.shape == two and { { 32, 32 }, { 16, 16 } } or { 32, 32 }
@@ -154,7 +154,7 @@ local function train(m, images, chosen)
   local seconds = before
   pn.seed(option.seed + done)
   if done < epochs then
-    m:fit { data = images, binarise = true, epochs = epochs - done, batch = option.batch, optimiser = opt,
+    m:fit { data = images, binarise = true, epochs = epochs - done, batch_size = option.batch, optimiser = opt,
       objective = chosen.objective, draws = option.quick and chosen.draws > 1 and 5 or chosen.draws,
       schedule = function(step) return falling(done * each + step) end,
       warmup = chosen.objective == "elbo" and math.max(0, (chosen.warmup or 0) - done) or nil,

@@ -3,7 +3,7 @@
 ---
 ---     local learner = pn.continual.learner {
 ---       network = nn.sequential { nn.linear(6, 16), nn.tanh(), nn.linear(16, 1) },
----       likelihood = "gaussian", noise = 0.1,
+---       likelihood = "normal", noise = 0.1,
 ---       memory = { size = 15 },
 ---       forget = pn.continual.bayesian_forgetting { rate = 0.05 },
 ---     }
@@ -18,9 +18,10 @@
 ---   network      a sequential of linear layers and elementwise activations of pn.nn; its own parameters are not used.
 ---                Everything is computed in its dtype, the Gaussian part kept in float64
 ---   likelihood   "categorical" (y classes, int64 [N]) and "bernoulli" (y 0 or 1, [N] or [N, out]) of logits;
----                "gaussian" (y [N] or [N, out]); or a function (f, y) of outputs [S, N, out] that gives log p [S, N]
----                and treats data alone
----   noise        of "gaussian": the standard deviation, or {learn = true, initial = 0.1}: learned with the ELBO, to
+---                "normal" (y [N] or [N, out]); another of pn.nn.likelihood, by name, made or in Lua; or a function
+---                (f, y) of outputs [S, N, out] that gives log p [S, N], or the distribution of y, and treats data
+---                alone
+---   noise        of "normal": the standard deviation, or {learn = true, initial = 0.1}: learned with the ELBO, to
 ---                which data that left the memory go on contributing by their expected squares of then
 ---   prior        as of pn.nn.bayesian, normal ("unit_variance")
 ---   initial      {share = 0.999, alpha = 0.001}: where the first optimisation begins: of the prior's variance this
@@ -60,14 +61,14 @@ local adaptation = require "penumbra.continual.adaptation"
 local checkpoint = require "penumbra.checkpoint"
 local core = require "penumbra.core"
 local form = require "penumbra.form"
-local likelihood = require "penumbra.continual.likelihood"
+local likelihood = require "penumbra.continual.output_likelihood"
 local mean_field = require "penumbra.continual.mean_field"
 local observation = require "penumbra.continual.observation"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
-local progress = require "penumbra.train.progress"
 local projection = require "penumbra.continual.projection"
 local recording = require "penumbra.autodiff.recording"
+local rows = require "penumbra.nn.likelihood"
 local saved = require "penumbra.data.saved"
 local site_totals = require "penumbra.continual.site_totals"
 local stream_step = require "penumbra.continual.stream_step"
@@ -127,11 +128,13 @@ end
 
 -- Whether the noise is learned, and its scale at first; nil for other likelihoods.
 local function check_noise(o)
-  if o.likelihood ~= "gaussian" then
+  local kind = likelihood.kind("learner", o.likelihood)
+  if not kind.noisy or kind.noise then
     if o.noise ~= nil then
-      core.error 'learner: noise is only used with likelihood "gaussian"'
+      core.error(kind.noise and "learner: noise stands in the likelihood already"
+        or 'learner: noise is only used with likelihood "normal"')
     end
-    return false, nil
+    return false, kind.noise
   end
   local noise, learn = o.noise, false
   if type(noise) == "table" then
@@ -139,7 +142,7 @@ local function check_noise(o)
     learn, noise = noise.learn, noise.initial
   end
   if not (type(noise) == "number" and noise > 0 and noise < math.huge) then
-    core.error(('learner: noise must be a positive number, or {learn = true}, for likelihood "gaussian", got %s')
+    core.error(('learner: noise must be a positive number, or {learn = true}, for likelihood "normal", got %s')
       :format(tostring(noise)))
   end
   return learn, noise
@@ -191,52 +194,32 @@ local function initial_draws(mean, scale, o, dtype)
   end
 end
 
--- What is told of a run: a line for each.
-local function progress_of(given)
-  if given ~= true then
-    return given or nil
-  end
-  local bar, before
-  return function(stage, done, steps, elbo)
-    if not bar or done <= before then
-      bar, before = progress.asked(true, { total = steps, label = stage }), 0
-    end
-    if bar then
-      bar:step(done - before, "elbo", elbo)
-    end
-    before = done
-    if bar and done == steps then
-      bar:finish()
-      bar = nil
-    end
-  end
-end
-
 -- What the sites of this network and likelihood refuse is refused before there are data.
 local function check_sites(o, net)
-  if o.estimator == "hessian" and type(o.likelihood) == "function" then
+  local kind = likelihood.kind("learner", o.likelihood)
+  if o.estimator == "hessian" and kind.is_function then
     core.error 'learner: estimator must be "reparametrised" where the likelihood is a function, got "hessian"'
   elseif o.estimator == "hessian" then
     local how = { dtype = net.dtype }
     local flat = core.ones({ net.size }, how)
-    local y = o.likelihood == "categorical" and core.zeros({ 1 }, { dtype = "int64" })
-      or core.zeros({ 1, net.outputs }, how)
+    local y = kind.label and core.zeros({ 1 }, { dtype = "int64" }) or core.zeros({ 1, kind.units(net.outputs) }, how)
     require "penumbra.continual.sites".sites(net.net, core.zeros({ 1, net.inputs }, how), y, { draws = 1,
-      likelihood = o.likelihood, noise_scale = o.likelihood == "gaussian" and 1 or nil, estimator = o.estimator,
+      likelihood = o.likelihood, noise_scale = o.likelihood == "normal" and 1 or nil, estimator = o.estimator,
       posterior = core.new_natural("diagonal", flat, flat), generator = core.generator(0) })
   end
 end
 
 -- The machine of a learner, from options that are checked and the prior.
 local function engine(o, net, learn_noise, mean, scale)
-  local name = type(o.likelihood) == "string" and o.likelihood or nil
+  local kind = likelihood.kind("learner", o.likelihood)
+  local name = kind.noisy and "normal" or type(o.likelihood) == "string" and o.likelihood or nil
   local model = { net = net, name = name, likelihood = o.likelihood, dtype = net.dtype, noise_scale = 1,
-    kind = likelihood.kind("learner", o.likelihood) }
+    kind = kind }
   local precision = scale:square():reciprocal()
   local self = { model = model, prior = core.new_natural("diagonal", mean * precision, precision), memory = o.memory,
     update = o.update, forget = o.forget, draws = o.draws, steps = o.steps, lr = o.optimiser.lr,
     final = o.optimiser.final, start = o.start, estimator = o.estimator, guard = o.guard, seed = o.seed,
-    progress = progress_of(o.progress), options = o, learn_noise = learn_noise, prior_mean = mean, prior_scale = scale,
+    progress = o.progress, options = o, learn_noise = learn_noise, prior_mean = mean, prior_scale = scale,
     initial = initial_draws(mean, scale, o.initial, net.dtype) }
   local how = { draws = o.draws.train, betas = { o.optimiser.beta1, o.optimiser.beta2 } }
   local fixed = projection.new(model, how)
@@ -267,7 +250,7 @@ local function view(self, state)
   for name, value in pairs(state.counts) do v.counts[name] = value end
   v.memory = state.memory and { x = state.memory.x, y = state.memory.y, age = state.memory.age } or nil
   v.posterior, v.projection = state.gaussian, site_totals.factor(state.projection)
-  v.noise_scale = self.model.name == "gaussian" and math.exp(state.projection.log_noise:item()) or nil
+  v.noise_scale = self.model.kind.noisy and math.exp(state.projection.log_noise:item()) or nil
   v._engine, v._state = self, state
   return setmetatable(v, getmetatable(methods))
 end
@@ -295,7 +278,6 @@ function learner.new(given)
   local o = options.check("learner", given, known)
   check_inner(o)
   local learn_noise, noise = check_noise(o)
-  likelihood.kind("learner", o.likelihood)
   local net = mean_field.read("learner", o.network)
   check_parts(o)
   check_sites(o, net)
@@ -322,12 +304,12 @@ end
 -- y as the memory keeps it: [N, out] where it is a number for each output, else as given.
 local function check_y(where, self, y, n, old)
   options.argument(where, "y", y, "tensor")
-  local net, name = self.model.net, self.model.name
-  local ready = self.model.kind.check(where, y, n, net.outputs, self.model)
-  if name ~= "categorical" and y:dtype() ~= "int64" and (y - y):abs():max():item() ~= 0 then
+  local net, kind = self.model.net, self.model.kind
+  local ready = kind.check(where, y, n, net.outputs, self.model)
+  if not kind.label and y:dtype() ~= "int64" and (y - y):abs():max():item() ~= 0 then
     core.error(("%s: y must be finite"):format(where))
   end
-  y = (name == "gaussian" or name == "bernoulli") and ready or y:detach()
+  y = (kind.label or kind.is_function) and y:detach() or ready
   if old and (table.concat(old:shape(), ",", 2) ~= table.concat(y:shape(), ",", 2) or old:dtype() ~= y:dtype()) then
     core.error(("%s: y must be %s of shape [N%s] as in the batches before, got %s of shape [%s]"):format(where,
       old:dtype(), table.concat({ "", table.unpack(old:shape(), 2) }, ", "), y:dtype(),
@@ -375,8 +357,9 @@ local function reading(where, self, x, given)
 end
 
 --- predict(x [, {draws =, generator =}]): {probabilities =, variance =} [N, out] of classes and of bernoulli, the
---- variance over draws; {mean =, variance =, spread =} [N, out] of "gaussian": variance that of y, spread that of the
---- outputs without noise; {mean =, variance =} of the outputs for a function. The same draws at each call of a step.
+--- variance over draws; {mean =, variance =, spread =} [N, out] of "normal": variance that of y, spread that of the
+--- outputs without noise; {mean =, variance =} of y for other likelihoods, of the outputs for a
+--- function. The same draws at each call of a step.
 function methods:predict(x, given)
   local e, s, input, draws, generator = reading("predict", self, x, given)
   return recording.off(observation.predict, e.model, s.projection, input, draws, generator)
@@ -448,7 +431,7 @@ local function learner_form(found, net)
   for _, name in ipairs(SAVED) do options_form[name] = name == "memory" and given or form.any end
   options_form.seed = form.whole(0, math.maxinteger)
   return form.record { kind = form.text(KIND), options = form.record(options_form), architecture = form.text(),
-    likelihood = form.text("gaussian", "bernoulli", "categorical", "function"), learn_noise = form.boolean,
+    likelihood = form.text("function", table.unpack(rows.names)), learn_noise = form.boolean,
     prior_mean = vector "float64", prior_scale = form.tensor { dtype = "float64", shape = { net.size }, least = 1e-150,
       most = 1e150 }, step = form.whole(0),
     time = seen and form.number() or form.optional(form.number()),
@@ -471,8 +454,9 @@ local function check_asked(path, found, net, o)
       architecture(net)))
   end
   local is_function = found.likelihood == "function"
-  if is_function and type(o.likelihood) ~= "function" or not is_function and o.likelihood ~= nil then
-    core.error(is_function and "load: likelihood must be the function that the learner had"
+  local gives = o.likelihood ~= nil and type(o.likelihood) ~= "string"
+  if is_function and not gives or not is_function and o.likelihood ~= nil then
+    core.error(is_function and "load: likelihood must be the function or the row that the learner had"
       or ('load: likelihood must be absent: that of the learner was "%s"'):format(tostring(found.likelihood)))
   end
 end
@@ -493,8 +477,8 @@ local function options_of(found, o)
   end
   check_inner(all)
   check_parts(all)
-  if found.learn_noise and found.likelihood ~= "gaussian" then
-    core.error 'load: learn_noise must be false but for likelihood "gaussian"'
+  if found.learn_noise and found.likelihood ~= "normal" then
+    core.error 'load: learn_noise must be false but for likelihood "normal"'
   end
   return all
 end
@@ -513,7 +497,7 @@ end
 -- pn.continual.load.
 function learner.load(path, asked)
   options.argument("load", "path", path, "string")
-  local o = options.check("load", asked, { network = options.required(), likelihood = options.optional "function",
+  local o = options.check("load", asked, { network = options.required(), likelihood = options.any(nil),
     progress = options.any(false) })
   local net = mean_field.read("load", o.network)
   local found, message, code = saved.read("load", path, learner_file, net, o)

@@ -1,25 +1,23 @@
 --- What data say of the outputs of a network whose weights have normal laws: the expected log likelihood that training
 --- raises, log predictive densities, predictions.
 --
--- A model is {net = as mean_field reads it, name = the likelihood's name or nil, kind = as likelihood.kind gives it}; a
+-- A model is {net = as mean_field reads it, kind = as likelihood.kind gives it}; a
 -- belief {mean =, log_scale =, log_noise =}. Where outputs are normal given the layer before and the likelihood is
--- Gaussian, both expectation and density over the last layer have formulas, and nothing is drawn there.
+-- normal, both expectation and density over the last layer have formulas, and nothing is drawn there.
 -- help: none
 local core = require "penumbra.core"
 local mean_field = require "penumbra.continual.mean_field"
+local normal = require "penumbra.nn.likelihood_rows".normal
 
 local observation = {}
 
-local LOG_2PI <const> = math.log(2 * math.pi)
-
 local function is_closed(model)
-  return model.name == "gaussian" and model.net.normal_outputs
+  return model.kind.noisy and model.net.normal_outputs
 end
 
--- log N(y; m, s^2) - v / (2 s^2), summed over outputs: the mean over N(m, v). Last axis gone.
+-- The mean over N(m, v) of log N(y; f, s^2), summed over outputs. Last axis gone.
 local function gaussian(y, m, v, log_noise)
-  local miss = (y - m):square()
-  return ((miss + v) * (log_noise * -2):exp() * -0.5 - log_noise - 0.5 * LOG_2PI):sum(-1)
+  return normal.expectation(y, m, v, { log_scale = log_noise }):sum(-1)
 end
 
 local function mean_of_draws(t)
@@ -38,7 +36,7 @@ function observation.expected(model, mean, variance, log_noise, x, y, draws, gen
     return mean_of_draws(gaussian(y, m, v, log_noise))
   end
   local f = mean_field.drawn_outputs(model.net, m, v, draws, generator)
-  if model.name == "gaussian" then
+  if model.kind.noisy then
     return gaussian(y, f, 0, log_noise):mean(1)
   end
   return model.kind.value(y, f, model):mean(1)
@@ -62,12 +60,11 @@ end
 local function log_likelihoods(model, belief, m, v, y, S, generator)
   local noise = belief.log_noise
   if is_closed(model) then
-    local spread = v + (noise * 2):exp()
-    local value = (((y - m):square() / spread + spread:log() + LOG_2PI) * -0.5):sum(-1)
+    local value = normal.log_predictive(y, m, v, { log_scale = noise }):sum(-1)
     return value:ndim() == 1 and value:unsqueeze(1) or value
   end
   local f = mean_field.drawn_outputs(model.net, m, v, S, generator)
-  if model.name == "gaussian" then
+  if model.kind.noisy then
     return gaussian(y, f, 0, noise)
   end
   return model.kind.value(y, f, model)
@@ -97,10 +94,11 @@ local function quantity(model, m, v, S, generator)
     return m:ndim() == 2 and m:unsqueeze(1) or m, v:ndim() == 2 and v:unsqueeze(1) or v
   end
   local f = mean_field.drawn_outputs(model.net, m, v, S, generator)
-  if model.name == "bernoulli" then
-    return f:sigmoid()
-  elseif model.name == "categorical" then
-    return f:softmax(3)
+  local kind = model.kind
+  if kind.probabilities then
+    return kind.probabilities(f)
+  elseif kind.moments then
+    return kind.moments(f)
   end
   return f
 end
@@ -119,7 +117,7 @@ local function add(sums, value, weight)
 end
 
 --- predict(model, belief, x, draws, generator): {probabilities =, variance =} of them over draws, or for other
---- likelihoods {mean =, variance =, spread =}: of y (Gaussian), spread that of the outputs alone.
+--- likelihoods {mean =, variance =, spread =}: of y (normal), spread that of the outputs alone.
 function observation.predict(model, belief, x, draws, generator)
   local variance, blocks = (belief.log_scale * 2):exp(), {}
   mean_field.each_block(model.net, x, nil, draws, function(bx, _, S, block)
@@ -135,9 +133,9 @@ function observation.predict(model, belief, x, draws, generator)
     means[k], spreads[k] = sums.mean:detach(), ((sums.square + sums.rest) / draws):detach()
   end
   local mean, spread = joined(means), joined(spreads)
-  if model.name == "bernoulli" or model.name == "categorical" then
+  if model.kind.probabilities then
     return { probabilities = mean, variance = spread }
-  elseif model.name == "gaussian" then
+  elseif model.kind.noisy then
     return { mean = mean, variance = spread + (belief.log_noise * 2):exp(), spread = spread }
   end
   return { mean = mean, variance = spread }

@@ -15,12 +15,10 @@ local function layer_of(part)
   end
 end
 
-local likelihoods = { gaussian = true, bernoulli = true, categorical = true }
-
 --- layers(self, o): the layers, as the kernel takes them; nil where the network or an option is not for it. self:
 --- the network as sites.lua reads it.
 function site_kernel.layers(self, o)
-  if o.estimator ~= "reparametrised" or not likelihoods[o.likelihood] then
+  if o.estimator ~= "reparametrised" or not self.kind.kernel then
     return nil
   end
   local list, at = {}, 0
@@ -43,8 +41,8 @@ end
 --- expected log site [N]. data: {x =, y =, weights =}, checked.
 function site_kernel.run(self, layers, data, o, each)
   local bytes = o.budget and o.budget * (self.dtype == "float64" and 8 or 4)
-  return core.new_gaussian_sites(layers, self.mean, self.scale, o.likelihood, self.noise_scale, o.draws, data.x, data.y,
-    data.weights, o.generator or nil, each, bytes, o.antithetic)
+  return core.new_gaussian_sites(layers, self.mean, self.scale, self.kind.kernel, self.noise_scale, o.draws, data.x,
+    data.y, data.weights, o.generator or nil, each, bytes, o.antithetic)
 end
 
 return site_kernel

@@ -59,8 +59,8 @@ end
 --- comes from the spread; chosen(places) the product of the sites of these data.
 function site_totals.estimate(model, belief, x, y, o)
   local q = site_totals.factor(belief)
-  local how = { likelihood = model.likelihood, posterior = q, draws = o.draws,
-    noise_scale = model.name == "gaussian" and math.exp(belief.log_noise:item()) or nil,
+  local how = { likelihood = model.kind.noisy and "normal" or model.likelihood, posterior = q, draws = o.draws,
+    noise_scale = model.kind.noisy and math.exp(belief.log_noise:item()) or nil,
     weights = o.weights and o.weights:to(model.net.dtype), estimator = o.estimator, generator = o.generator,
     antithetic = "where_possible" }
   local all = o.centred or model.net.size * x:size(1) <= (o.many or MANY)

@@ -8,8 +8,9 @@
 ---
 --- network: of pn.nn.bayesian, or any fully connected network with elementwise activations, with a posterior. Other
 --- layers have no site of a single datum and are an error. x [N, in]; y [N, out] or [N] (classes: int64). Options:
----   likelihood    "gaussian" (with noise_scale), "bernoulli" (of logits), "categorical" (of logits), or a function
----                 (f, y) of outputs [S, N, out] that gives log p [S, N], and treats data alone
+---   likelihood    "normal" (with noise_scale), "bernoulli" (of logits), "categorical" (of logits) or another of
+---                 pn.nn.likelihood, by name, made or in Lua; or a function (f, y) of outputs [S, N, out] that gives
+---                 log p [S, N], or the distribution of y, and treats data alone
 ---   posterior     a normal distribution (independent) or diagonal Gaussian factor over all weights [P] in the order of
 ---                 network:named_parameters(). Default: that of the pn.nn.bayesian network
 ---   draws         of the weights (default 10000)
@@ -32,10 +33,10 @@
 --- then has the same bits whatever data stand beside it and for any number of threads and any budget. Everything else
 --- is passed with tensors, by blocks of data and of draws that the budget decides, so that another one may draw other
 --- numbers.
--- help: pn.continual, quiet
+-- help: pn.continual
 local core = require "penumbra.core"
 local gaussian = require "penumbra.continual.gaussian"
-local likelihood = require "penumbra.continual.likelihood"
+local likelihood = require "penumbra.continual.output_likelihood"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local perceptron = require "penumbra.nn.perceptron"
@@ -357,7 +358,10 @@ local function problem(where, net, x, y, o)
   local self = read(where, net, o.posterior)
   check_data(where, self, x, y)
   self.kind, self.curved = likelihood.kind(where, o.likelihood), o.estimator == "hessian"
-  self.noise_scale = o.noise_scale
+  if self.kind.noise and o.noise_scale then
+    core.error(("%s: noise_scale stands in the likelihood already"):format(where))
+  end
+  self.noise_scale = o.noise_scale or self.kind.noise
   if self.curved and not self.kind.curvature then
     core.error(('%s: estimator must be "reparametrised" where the likelihood is a function, got "hessian"'):format(
       where))
@@ -368,7 +372,7 @@ local function problem(where, net, x, y, o)
   local n = x:size(1)
   local data = { x = x:detach(), targets = self.kind.check(where, y, n, self.outputs, self),
     weights = exponents(where, o, n, self.dtype) }
-  data.y = o.likelihood == "categorical" and y or data.targets
+  data.y = self.kind.label and y or data.targets
   return self, data
 end
 

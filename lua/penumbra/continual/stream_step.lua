@@ -12,6 +12,7 @@ local core = require "penumbra.core"
 local gaussian = require "penumbra.continual.gaussian"
 local memory = require "penumbra.continual.memory"
 local observation = require "penumbra.continual.observation"
+local progress = require "penumbra.train.progress"
 local projection = require "penumbra.continual.projection"
 local site_totals = require "penumbra.continual.site_totals"
 
@@ -57,17 +58,22 @@ end
 
 -- ---- projections ----
 
-local function told(self, stage)
+-- What is told of a run: to the user's function, or a line for each.
+local function told(self, stage, bar)
+  if bar then
+    return function(done, _, elbo) bar:step(done - bar.done, "elbo", elbo) end
+  end
   return self.progress and function(done, steps, elbo) self.progress(stage, done, steps, elbo) end or nil
 end
 
 local function project(self, runner, stage, purpose, step, d, predecessor, start, steps)
   local model = self.model
+  local bar <close> = self.progress == true and progress.asked(true, { total = steps, label = stage }) or nil
   return projection.run(runner, { start = start, predecessor = predecessor, x = d.x,
     y = model.kind.check("observe", d.y, d.num_data, model.net.outputs, model), weights = d.weights:to(model.net.dtype),
     past = d.past, steps = steps, lr = self.lr, final = self.final,
     generator = stream_step.generator(self.seed, step, purpose),
-    told = told(self, stage) })
+    told = told(self, stage, bar) })
 end
 
 local function belief_of(q, like)
@@ -251,7 +257,7 @@ function stream_step.run(self, s, batch)
   local vcl = self.update == "refit" and self.memory and self.memory.select ~= "residual"
   local q, found, kept = (vcl and by_choice or by_scores)(self, w)
   report.memory = told_of_memory(w.data, kept)
-  report.noise_scale = self.model.name == "gaussian" and math.exp(found.log_noise:item()) or nil
+  report.noise_scale = self.model.kind.noisy and math.exp(found.log_noise:item()) or nil
   local counts = counted(self, s, w, q)
   return { step = s.step + 1, time = batch.time, gaussian = q, projection = found,
     memory = remembered(w.data, kept), counts = counts, past = past_after(self, s, w.data, found, kept) }, report

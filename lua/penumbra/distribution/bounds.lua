@@ -139,13 +139,13 @@ local function matched(lw, lv, divergences, iterations)
 end
 
 local mixture_options = { method = options.choice("variational", "product", "lower", "upper", "matching"),
-  iterations = 100 }
+  steps = 100 }
 
 --- mixture(p, q [, options]): KL(p || q) where p or q is a mixture, in closed form, by a method:
 ---   "variational" (the default) and "product": the approximations of Hershey & Olsen 2007, neither a bound; the first
 ---   is exact for one component each, both are 0 for p = q;
 ---   "lower" and "upper": bounds out of the two (Durrieu, Thiran & Kelly 2012);
----   "matching": the upper bound that matches components, its weights improved in turn, `iterations` times (100)
+---   "matching": the upper bound that matches components, its weights improved in turn, `steps` times (100)
 ---   (Hershey & Olsen 2007, section 8).
 --- "product", "lower" and "upper" need normal components, the others kinds that dist.kl knows. With f_a, pi_a those of
 --- p and g_b, w_b those of q, D a divergence, t the integral of a product, H an entropy:
@@ -161,8 +161,8 @@ function bounds.mixture(p, q, given)
   local how = o.method
   if not (is_distribution(p) and is_distribution(q)) then
     core.error "kl_mixture: p and q must be distributions"
-  elseif math.type(o.iterations) ~= "integer" or o.iterations < 1 then
-    core.error(("kl_mixture: iterations must be a whole number from 1 on, got %s"):format(tostring(o.iterations)))
+  elseif math.type(o.steps) ~= "integer" or o.steps < 1 then
+    core.error(("kl_mixture: steps must be a whole number from 1 on, got %s"):format(tostring(o.steps)))
   end
   local lw, f = parts_of(p)
   local lv, g = parts_of(q)
@@ -170,7 +170,7 @@ function bounds.mixture(p, q, given)
   if how == "matching" then
     local divergences = table_of(core.kl, f, g)
     local none = divergences:select(-1, 1):select(-1, 1):unsqueeze(-1) * 0
-    return matched(lw or none, lv or none, divergences, o.iterations)
+    return matched(lw or none, lv or none, divergences, o.steps)
   end
   local own, other
   if how == "variational" or how == "lower" then

@@ -420,8 +420,8 @@ function density.panel(d, given)
   return #list[1].event_shape == 0 and of_numbers(list, o) or of_vectors(list[1], o)
 end
 
---- plot(d [, path [, options]]): draws panel(d, options) into the file path, d's name with .svg unless given. Returns
---- the path, or nil, message, code as pn.plot.save does.
+--- plot(d [, path [, options]]): draws panel(d, options) into the file path, without one on the terminal. Returns what
+--- pn.plot.save and pn.plot.show do: the path or true, or nil, message, code.
 function density.plot(d, path, given)
   if type(path) == "table" and given == nil then
     path, given = nil, path
@@ -432,7 +432,10 @@ function density.plot(d, path, given)
   if not ok then
     error(panel, 0)
   end
-  return plot.save(path or (type(d) == "table" and d[1] or d).name .. ".svg", panel)
+  if path == nil then
+    return plot.show(panel)
+  end
+  return plot.save(path, panel)
 end
 
 return density

@@ -5,11 +5,11 @@ local options = require "penumbra.options"
 
 local divergence = {}
 
-local settings = { num_samples = 10000, generator = options.optional(), pathwise = false }
+local settings = { draws = 10000, generator = options.optional(), pathwise = false }
 
 -- Draws of p, with a gradient to its parameters if asked for.
 local function draw(p, o)
-  local sizes = { o.num_samples, generator = o.generator }
+  local sizes = { o.draws, generator = o.generator }
   if o.pathwise then
     return p:rsample(sizes)
   end
@@ -29,25 +29,25 @@ local function check(where, given, ...)
     options.argument(where, "argument " .. i, (select(i, ...)), "distribution")
   end
   local o = options.check(where, given, settings)
-  if o.num_samples < 2 then
-    core.error(("%s: num_samples must be at least 2, got %g"):format(where, o.num_samples))
+  if o.draws < 2 then
+    core.error(("%s: draws must be at least 2, got %g"):format(where, o.draws))
   end
   return o
 end
 
 --- kl(p, q [, options]): E_p[log p(x) - log q(x)] and its standard error from draws of p: what dist.kl has no formula
---- for. Options: num_samples (10000), generator, pathwise (draw by p:rsample, so that the estimate has a gradient to
+--- for. Options: draws (10000), generator, pathwise (draw by p:rsample, so that the estimate has a gradient to
 --- p's parameters too).
 function divergence.kl(p, q, given)
   local o = check("kl_monte_carlo", given, p, q)
   local x, lp
   if o.pathwise then
-    x, lp = p:rsample_log_prob { o.num_samples, generator = o.generator }
+    x, lp = p:rsample_log_prob { o.draws, generator = o.generator }
   else
     x = draw(p, o)
     lp = p:log_prob(x)
   end
-  return estimate(lp - q:log_prob(x), o.num_samples)
+  return estimate(lp - q:log_prob(x), o.draws)
 end
 
 --- entropy(d [, options]): -E[log p(x)] and its standard error from draws of d. Options as for kl.
@@ -55,11 +55,11 @@ function divergence.entropy(d, given)
   local o = check("entropy_monte_carlo", given, d)
   local lp
   if o.pathwise then
-    lp = select(2, d:rsample_log_prob { o.num_samples, generator = o.generator })
+    lp = select(2, d:rsample_log_prob { o.draws, generator = o.generator })
   else
     lp = d:log_prob(draw(d, o))
   end
-  return estimate(-lp, o.num_samples)
+  return estimate(-lp, o.draws)
 end
 
 --- expectation(d [, f [, options]]): E[f(x)] and its standard error from draws of d; f takes draws [n, batch, event]
@@ -77,11 +77,11 @@ function divergence.expectation(d, f, given)
   if f then
     value = options.argument("expectation_monte_carlo", "what f gives", f(x), "tensor")
   end
-  if value:size(1) ~= o.num_samples then
-    core.error(("expectation_monte_carlo: f must give %d rows, one a draw, got %d"):format(o.num_samples,
+  if value:size(1) ~= o.draws then
+    core.error(("expectation_monte_carlo: f must give %d rows, one a draw, got %d"):format(o.draws,
       value:size(1)))
   end
-  return estimate(value, o.num_samples)
+  return estimate(value, o.draws)
 end
 
 --- normal_log_uniform(q): KL(q || p) of a normal q and the improper prior p(|w|) ~ 1 / |w| of variational dropout, up
@@ -113,8 +113,8 @@ function divergence.jensen_shannon(p, q, given)
     local la, lb = a:log_prob(x), b:log_prob(x)
     return log_two - core.softplus(lb - la)
   end
-  local m1, e1 = estimate(half(p, q), o.num_samples)
-  local m2, e2 = estimate(half(q, p), o.num_samples)
+  local m1, e1 = estimate(half(p, q), o.draws)
+  local m2, e2 = estimate(half(q, p), o.draws)
   return (m1 + m2) / 2, (e1 ^ 2 + e2 ^ 2):sqrt() / 2
 end
 

@@ -461,6 +461,7 @@ end
 core.public(methods)
 
 own.joined, own.same, own.sum_last, own.expanded = joined, same, sum_last, expanded
+own.draw_arguments = draw_arguments
 
 --- is_taken(name): does every distribution have a field or method of that name?
 function own.is_taken(name)

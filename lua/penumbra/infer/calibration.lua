@@ -23,6 +23,7 @@ local model = require "penumbra.infer.model"
 local options = require "penumbra.options"
 local posterior = require "penumbra.infer.posterior"
 local progress = require "penumbra.train.progress"
+local recording = require "penumbra.autodiff.recording"
 local replay = require "penumbra.autodiff.replay"
 local uniformity = require "penumbra.infer.uniformity"
 
@@ -292,13 +293,6 @@ end
 local common = { data = options.optional "table", simulations = 200, draws = 99, simulate = options.optional "function",
   options = options.optional "table", progress = options.any(false) }
 
-local function bar_of(o, where)
-  if o.progress == false or not io then
-    return nil
-  end
-  return progress.new { total = o.simulations, label = where, out = o.progress == true and io.stderr or o.progress }
-end
-
 -- One simulation: ranks [quantities] and the quantities' names.
 local function simulate_once(where, m, o, k, joint, sampler)
   local problem = problem_of(where, m, o, k, joint)
@@ -316,9 +310,9 @@ end
 local function simulate_all(where, m, o, sampler)
   local state, start = core.rng_state(), core.clock()
   local joint = { args = model.packed(o.data) }
-  local before = core.set_no_grad(false)
-  local list, names, ess, bar = {}, nil, {}, bar_of(o, where)
-  local ok, message = pcall(function()
+  local list, names, ess = {}, nil, {}
+  recording.on(function()
+    local bar <close> = progress.asked(o.progress, { total = o.simulations, label = where })
     if not o.simulate then
       joint.latent, joint.observed = explore(where, m, joint.args)
       joint.rows = draw_joint(m, joint.args, joint.latent, joint.observed, o.simulations)
@@ -330,13 +324,6 @@ local function simulate_all(where, m, o, sampler)
       end
     end
   end)
-  core.set_no_grad(before)
-  if bar then
-    bar:finish()
-  end
-  if not ok then
-    error(message, 0)
-  end
   table.sort(ess)
   local table_of, columns = core.stack(list, 2), {}
   for k, name in ipairs(names) do

@@ -11,6 +11,7 @@
 -- help: module, methods laplace
 local core = require "penumbra.core"
 local curvature = require "penumbra.autodiff.curvature"
+local likelihood = require "penumbra.nn.likelihood"
 local options = require "penumbra.options"
 
 local laplace = {}
@@ -114,6 +115,26 @@ end
 
 local structures = { full = full, diagonal = diagonal, kronecker = kronecker, last_layer = full }
 
+-- ---- likelihoods ----
+
+-- Minus log p of each datum as a function of outputs, and minus its second derivatives [B, C, C], of what is given.
+local function judged(given, y, outputs)
+  if type(given) == "function" then
+    local function loss(t) return -given(t):log_prob(y) end
+    return loss, function(f) return curvature.output_hessians(loss, f) end
+  end
+  local l = likelihood.read("laplace", given, { parameters = { classes = outputs } })
+  if l.vector and l.width ~= outputs then
+    core.error(("laplace: likelihood %s takes %d outputs, the network has %d"):format(l.name, l.width, outputs))
+  end
+  return function(t)
+    return -(l.vector and l:value(y, t) or l:value(y, t):sum(-1))
+  end, function(f)
+    local c = -l:curvature(y, f:detach())
+    return l.vector and c or c:unsqueeze(-1) * core.eye(outputs, { dtype = c:dtype() })
+  end
+end
+
 -- ---- the object ----
 
 -- The parameters that a structure speaks of.
@@ -134,13 +155,14 @@ end
 
 --- new(net, x, y, {likelihood =}), or infer.laplace: the approximation around the parameters as they are, which should
 --- maximise the posterior (infer.map). net(x) gives [B, C]; likelihood(f) a distribution over y with a density for each
---- datum. Options: prior_precision (1) of a normal prior with mean 0 on every parameter; structure "full", "diagonal",
---- "kronecker" (nn.sequential of linear layers and functions) or "last_layer" (the others are fixed). The first two and
---- the last keep a Jacobian [B, C, P], and "full" a matrix [P, P]. MacKay 1992; Ritter, Botev & Barber 2018; Immer,
---- Korzepa & Bauer 2021; Daxberger et al. 2021.
+--- datum, or a likelihood of pn.nn.likelihood, by its name or made: outputs are then of C targets of one number each,
+--- or of one of C numbers. Options: prior_precision (1) of a normal prior with mean 0 on every parameter; structure
+--- "full", "diagonal", "kronecker" (nn.sequential of linear layers and functions) or "last_layer" (the others are
+--- fixed). The first two and the last keep a Jacobian [B, C, P], and "full" a matrix [P, P]. MacKay 1992; Ritter, Botev
+--- & Barber 2018; Immer, Korzepa & Bauer 2021; Daxberger et al. 2021.
 function laplace.new(net, x, y, given)
   local o = options.check("laplace", given, {
-    likelihood = options.required "function",
+    likelihood = options.required(),
     prior_precision = 1,
     structure = options.choice("full", "diagonal", "kronecker", "last_layer"),
   })
@@ -150,13 +172,13 @@ function laplace.new(net, x, y, given)
   if f:ndim() ~= 2 then
     core.error(("laplace: net(x) must be [B, C], got shape [%s]"):format(table.concat(f:shape(), ", ")))
   end
-  local function loss(t) return -o.likelihood(t):log_prob(y) end
+  local loss, bend = judged(o.likelihood, y, f:size(2))
   local losses = loss(f:detach())
   if losses:numel() ~= f:size(1) then
     core.error(("laplace: likelihood must give one density for each of %d data, got shape [%s]"):format(f:size(1),
       table.concat(losses:shape(), ", ")))
   end
-  local parts = structures[o.structure](net, params, f, curvature.output_hessians(loss, f):detach(), x)
+  local parts = structures[o.structure](net, params, f, bend(f):detach(), x)
   local w = curvature.flatten(params):detach()
   return setmetatable({ net = net, parts = parts, loc = w, structure = o.structure, prior_precision = o.prior_precision,
     log_likelihood = -losses:sum():item() }, laplace)

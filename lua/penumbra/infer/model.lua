@@ -3,32 +3,32 @@
 ---
 ---     local model = pn.model(function(m, x, y)
 ---       local w = m:sample("w", dist.normal(pn.zeros{3}, 1):independent(1))
----       m:plate("rows", x:size(1), {batch = 64}, function(i)
+---       m:plate("rows", x:size(1), {batch_size = 64}, function(i)
 ---         m:observe("y", dist.normal(x:take(1, i):matmul(w), 0.1), y:take(1, i))
 ---       end)
 ---     end)
 ---
 ---     m:sample(name, d)             a value of the latent variable `name`, whose law is d
----     m:sample(name, d, {enumerate = true})    all values of a discrete one along an axis of its own; they are summed
----     out m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
+---     m:sample(name, d, {enumerate = true})    all values of a discrete one, summed out along an axis of its own
+---     m:sample(name, d, {constraint = "ordered_vector"})    d restricted to a set (up to its constant)
 ---     m:observe(name, d, value)     the value that was seen
 ---     m:flat(name [, set [, shape [, {low =, high =}]]])    a latent variable without a prior: uniform over the set
 ---     m:param(name, value [, {constraint = "positive"}])    a parameter to be trained; value: where it starts
 ---     m:deterministic(name, value)  a value to be kept beside the draws
 ---     m:factor(name, log_factor)    adds to the log density
----     m:plate(name, size, [{batch = B},] f)    size independent rows: f(i), i the rows' indices (0-based, int64)
+---     m:plate(name, size, [{batch_size = B},] f)    size independent rows: f(i), i the rows' indices (0-based, int64)
 ---     m:scan(name, T, carry, f)     carry = f(carry, t) for t = 1 .. T; the last carry. Sites in it are "x[t]"
 ---     m:module(name, net)           the network, whose parameters are trained with the model's
 ---     m:network(name, net, prior)   the network with weights drawn from priors: a Bayesian network
 ---
 --- Shapes are those of NumPyro: a value is batch + event, and plates are the last axes of the batch: the outermost is
 --- axis -1, one within it -2, and so on. A distribution whose batch lacks the axis is repeated along it; one whose axis
---- has another size is an error. With {batch = B} a plate takes B rows without replacement, anew at each run, and
+--- has another size is an error. With {batch_size = B} a plate takes B rows without replacement, anew at each run, and
 --- what is within counts size / B times.
 ---
 --- A model has
 ---
----     model:trace(...)              runs it on data, latent variables drawn from their priors: pn.help "infer.trace"
+---     model:trace(...)              runs it on data, latent variables drawn from their priors: pn.help "model:trace"
 ---     model:condition{w = value}    the same model with the latent variable observed
 ---     model:intervene{w = value}    with the variable set, whatever its law (Pearl's do)
 ---     model:block{"w"}              without the site in the trace: it is drawn from its prior, unseen

@@ -10,6 +10,7 @@
 --- Haussmann, Hamprecht & Kandemir (2019); Haussmann (2021), chapter 3.
 -- help: pn.infer, quiet
 local core = require "penumbra.core"
+local likelihood = require "penumbra.nn.likelihood"
 local options = require "penumbra.options"
 
 local normal_outputs = {}
@@ -24,68 +25,43 @@ local function same_shape(where, role, t, like)
   end
 end
 
-local function positive(where, name, v)
-  if type(v) == "number" and not (v > 0) then
-    core.error(("%s: %s must be positive, got %s"):format(where, name, v))
-  end
-end
-
-local kinds = {}
-
--- E log normal(y; f, 1 / b) = (log b - log 2 pi) / 2 - b ((y - m)^2 + v) / 2
-function kinds.normal(y, m, v, precision)
-  local half_log = type(precision) == "number" and 0.5 * math.log(precision) or precision:log() * 0.5
-  return ((y - m):square() + v) * (precision * -0.5) + (half_log - 0.5 * math.log(2 * math.pi))
-end
-
--- log of the integral of Phi(s y) e^(E log normal(y; f, 1 / b)) over y = log Phi(s m / sqrt(1 + 1 / b)) - b v / 2
-function kinds.probit(y, m, v, precision)
-  local wide = type(precision) == "number" and (1 + 1 / precision) ^ 0.5 or (1 + 1 / precision):sqrt()
-  return (m * (y:to(m:dtype()) * 2 - 1) / wide):log_ndtr() - v * (precision * 0.5)
-end
-
--- E log softmax(f)_y = y'm - lse(m) - sum v (z - z^2) / 2 to second order, z = softmax(m)
-function kinds.categorical(y, m, v)
-  local z = m:softmax(-1)
-  return m:log_softmax(-1):gather(-1, y:unsqueeze(-1)):squeeze(-1) - (v * (z - z:square())):sum(-1) * 0.5
-end
+local known = { precision = options.any(nil), points = options.optional "number", draws = options.optional "number",
+  generator = options.optional "generator" }
 
 --- expected_log_likelihood(kind, y, mean, variance [, {precision = 1}]): E log p(y | f) of each datum for independent
---- normal outputs f of this mean and variance:
+--- normal outputs f of this mean and variance. kind is a likelihood of pn.nn.likelihood, by its name, made or in Lua:
 ---   "normal"       y like mean: normal(y; f, 1 / precision). Exact:
 ---                  (log b - log 2 pi - b ((y - m)^2 + v)) / 2, b the precision
 ---   "categorical"  y whole numbers [...], mean logits [..., classes]; to second order, outputs as if uncorrelated:
 ---                  m_y - logsumexp(m) - sum v (z - z^2) / 2, z = softmax(m)
 ---   "probit"       y zeros and ones like mean: sign of a margin normal(f, 1 / precision). A lower bound of the
 ---                  evidence: log Phi(+-m / sqrt(1 + 1 / b)) - b v / 2
---- precision is a number or a tensor (learned, or an input of a compiled step). Haussmann (2021), 3.1.3, 3.1.7.
+---   others         as l:expectation says: closed (poisson), by quadrature with `points` (64), of several outputs by
+---                  `draws` (1000) with `generator`
+--- precision is a number or a tensor (learned, or an input of a compiled step), of "normal" and "probit" by name alone.
+--- Haussmann (2021), 3.1.3, 3.1.7.
 function normal_outputs.expected_log_likelihood(kind, y, mean, variance, given)
   local where = "expected_log_likelihood"
-  local o = options.check(where, given or {}, { precision = options.any(1) })
-  local names = {}
-  for name in pairs(kinds) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  if not kinds[kind] then
-    core.error(("%s: kind must be one of %s, got '%s'%s"):format(where, table.concat(names, ", "), tostring(kind),
-      options.suggestion(tostring(kind), names)))
-  end
+  local o = options.check(where, given or {}, known)
   options.argument(where, "y", y, "tensor")
   options.argument(where, "mean", mean, "tensor")
   options.argument(where, "variance", variance, "tensor")
   same_shape(where, "variance", variance, mean)
-  if kind ~= "categorical" then
+  local l = likelihood.read(where, kind, { role = "kind", parameters = { precision = o.precision or 1,
+    classes = mean:ndim() > 0 and mean:size(-1) or 1 } })
+  if o.precision ~= nil and (type(kind) ~= "string" or l.parameters.precision == nil) then
+    core.error(("%s: precision is of 'normal' and 'probit' by name, got kind %s"):format(where, l.name))
+  end
+  if not l.vector then
     same_shape(where, "y", y, mean)
   elseif mean:ndim() == 0 or shape_text(y) ~= shape_text(mean:select(-1, 1)) then
     core.error(("%s: y must have the shape of mean without its last axis, got %s for mean %s"):format(where,
       shape_text(y), shape_text(mean)))
   end
-  if not core.is_tensor(o.precision) then
-    options.argument(where, "precision", o.precision, "number")
+  if l.closed and l.row.bound and l.parameters.precision ~= math.huge then
+    return l.row.bound(y, mean, variance, l.parameters)
   end
-  positive(where, "precision", o.precision)
-  return kinds[kind](y, mean, variance, o.precision)
+  return l:expectation(y, mean, variance, { points = o.points, draws = o.draws, generator = o.generator })
 end
 
 --- noise_precision(y, mean [, variance]): the precision of normal observation noise that maximises the expected

@@ -75,9 +75,9 @@ local function sample(where, m, o, more)
     settings[key] = value
   end
   local sampler = core.new_sampler(gradient, settings, init, o.generator)
-  local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
-  local block = bar and 1 or o.warmup + o.draws
-  local ok, message = pcall(function()
+  do
+    local bar <close> = progress.asked(o.progress, { total = o.warmup + o.draws, label = where })
+    local block = bar and 1 or o.warmup + o.draws
     while not sampler:finished() do
       local before = sampler:iteration()
       local began = core.clock()
@@ -87,12 +87,6 @@ local function sample(where, m, o, more)
         bar:step(sampler:iteration() - before, "", before < o.warmup and "warm-up" or "sampling")
       end
     end
-  end)
-  if bar then
-    bar:finish()
-  end
-  if not ok then
-    error(message, 0)
   end
   return posterior.new { model = m, args = args, target = t, unconstrained = sampler:draws(),
     statistics = sampler:statistics(), metric = sampler:metric(), seconds = core.clock() - clock,

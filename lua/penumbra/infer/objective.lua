@@ -146,8 +146,7 @@ local function constants(g)
 end
 
 --- The terms of one run: log_p and log_q, [B] or [K, B]. With how.path also log_q and log_p of the same draws held
---- fixed,
--- to which the parameters' own gradients belong.
+--- fixed, to which the parameters' own gradients belong.
 function objective.densities(self, how)
   local g, m = objective.run_pair(self, how)
   local terms = { log_p = by_rows(self, m, how), log_q = by_rows(self, g, how), indices = g.indices }

@@ -208,7 +208,7 @@ local function observed(m, site, d, value)
 end
 
 local sample_options = { enumerate = false, constraint = options.any(false) }
-local NONE = { enumerate = false, constraint = false, batch = nil }
+local NONE = { enumerate = false, constraint = false, batch_size = nil }
 
 --- A value of the latent variable `name`, whose law is d. Options: enumerate (sum over all values of a discrete
 --- variable), constraint (a set or a bijector onto one, to which d is restricted).
@@ -434,7 +434,7 @@ function recorder:network(name, net, prior)
   return parameters.with(net, values)
 end
 
-local plate_options = { batch = options.optional "number" }
+local plate_options = { batch_size = options.optional "number" }
 
 local function indices_of(m, plate)
   local known = m.indices[plate.name]
@@ -460,7 +460,7 @@ local function leave_plate(m, plates, scale, ...)
   return ...
 end
 
---- size independent rows, all at once: f(i) with their indices. With {batch = B} only B of them, at random, which
+--- size independent rows, all at once: f(i) with their indices. With {batch_size = B} only B of them, at random, which
 --- count size / B times. Returns what f returns.
 function recorder:plate(name, size, given, f)
   if f == nil then
@@ -473,12 +473,12 @@ function recorder:plate(name, size, given, f)
   elseif type(f) ~= "function" then
     refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
   end
-  local rows = not self.whole and o.batch or size
-  if o.batch and (math.type(o.batch) ~= "integer" or o.batch < 1 or o.batch > size and not self.whole) then
-    refuse("plate", "'%s': batch must be a whole number from 1 to its size %d, got %s", name, size, tostring(o.batch))
+  local rows = not self.whole and o.batch_size or size
+  if o.batch_size and (math.type(o.batch_size) ~= "integer" or o.batch_size < 1 or o.batch_size > size and not self.whole) then
+    refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size, tostring(o.batch_size))
   end
   local before, scale = self.plates, self.scale
-  local plate = { name = name, size = size, rows = rows, batch = o.batch or size }
+  local plate = { name = name, size = size, rows = rows, batch = o.batch_size or size }
   for k, outer in ipairs(before) do
     if outer.name == name then
       refuse("plate", "'%s' stands within itself (depth %d)", name, k)

@@ -144,14 +144,10 @@ end
 --- Makes `steps` further steps. Returns the fit.
 function methods:continue(steps)
   steps = options.whole("continue", "steps", steps, 0)
-  local start, bar = core.clock(), steps > 0 and progress.asked(self.progress, { total = steps, label = "svi" })
-  local first = #self.losses + 1
-  local ok, message = pcall(take_steps, self, steps, bar)
-  if bar then
-    bar:finish()
-  end
-  if not ok then
-    error(message, 0)
+  local start, first = core.clock(), #self.losses + 1
+  do
+    local bar <close> = steps > 0 and progress.asked(self.progress, { total = steps, label = "svi" })
+    take_steps(self, steps, bar)
   end
   if self.automatic and self.guide.kind.finish then
     self.guide.kind.finish(self.guide)

@@ -8,7 +8,7 @@
 ---     local mix = pn.invariance.permutation_mixture(net, {scale = 0.3})
 ---     mix:gap{draws = 2000}                                   {gap =, standard_error =, ...}
 ---     mix:bounds{draws = 2000}                                where |P| is too large
----     mix:sample(n)  mix:log_prob(w)  mix:log_ratio(w)        weights w [S, D], in the order of mix.names
+---     mix:sample{n}  mix:log_prob(w)  mix:log_ratio(w)        weights w [S, D], in the order of mix.names
 ---
 --- The sum over permutations is taken in one of two ways, both exact and in logarithms. "enumerate": q_0(P w) of all P
 --- is one product of matrices, [S, 2 D] x [2 D, |P|], since the log density is linear in (w^2, w). "subsets": the
@@ -18,6 +18,7 @@
 -- help: pn.invariance, methods mix
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local own = require "penumbra.distribution.own"
 local permanent = require "penumbra.invariance.permanent"
 local perceptron = require "penumbra.nn.perceptron"
 local transform = require "penumbra.invariance.transform"
@@ -29,7 +30,8 @@ local MOST_AT_ONCE = 2e6 -- numbers of a table of draws by permutations
 local MOST_ENUMERATED = 1e6 -- permutations
 
 local methods = {}
-local class = { __name = "permutation mixture" }
+-- No divergence from anything is known in closed form.
+local class = { own = true, __name = "distribution", divergence = function() end }
 
 -- ---- the posterior ----
 
@@ -91,6 +93,7 @@ function permutation_mixture.new(posterior, given)
   self.layers, self.size = layers, self.loc:size(1)
   self.power, self.linear = self.scale:square():reciprocal() * -0.5, self.loc / self.scale:square()
   self.constant = ((self.loc / self.scale):square() * 0.5 + self.scale:log() + 0.5 * LOG_2PI):sum():item()
+  self.name, self.dtype, self.batch_shape, self.event_shape = "permutation_mixture", self.loc:dtype(), {}, { self.size }
   return setmetatable(self, class)
 end
 
@@ -153,12 +156,18 @@ end
 
 -- ---- densities ----
 
+-- w [..., D] as [S, D].
 local function check_weights(self, where, w)
   options.argument(where, "w", w, "tensor")
-  if w:ndim() ~= 2 or w:size(2) ~= self.size then
-    core.error(("%s: w must have shape [S, %d], got [%s]"):format(where, self.size, table.concat(w:shape(), ", ")))
+  if w:ndim() < 1 or w:size(-1) ~= self.size then
+    core.error(("%s: w must have shape [..., %d], got [%s]"):format(where, self.size, table.concat(w:shape(), ", ")))
   end
-  return w
+  return w:ndim() == 2 and w or w:reshape { -1, self.size }
+end
+
+-- y [S] in the shape that w has before its last axis.
+local function beside_weights(y, w)
+  return w:ndim() == 2 and y or y:reshape(table.move(w:shape(), 1, w:ndim() - 1, 1, {}))
 end
 
 -- ln q_0(P w) for the permutations that give these places: [S, Q].
@@ -174,9 +183,9 @@ local function mean_field(self, w)
   return (((w - self.loc) / self.scale):square() * -0.5 - self.scale:log()):sum(2) - 0.5 * LOG_2PI * self.size
 end
 
---- ln q_0(w), [S].
+--- ln q_0(w) of weights w [..., D].
 function methods:mean_field_log_prob(w)
-  return mean_field(self, check_weights(self, "mean_field_log_prob", w))
+  return beside_weights(mean_field(self, check_weights(self, "mean_field_log_prob", w)), w)
 end
 
 -- The log of the sum over all permutations, enumerated in pieces.
@@ -301,38 +310,43 @@ local function mixed(self, w, method)
   end) - self.log_count
 end
 
---- ln q_mix(w) of weights w [S, D]: [S]. Options: method = "auto", "enumerate" or "subsets".
+--- ln q_mix(w) of weights w [..., D]: [...]. Options: method = "auto", "enumerate" or "subsets".
 function methods:log_prob(w, given)
-  check_weights(self, "log_prob", w)
-  return mixed(self, w, method_of(self, "log_prob", options.check("log_prob", given, ways).method))
+  local rows = check_weights(self, "log_prob", w)
+  local method = method_of(self, "log_prob", options.check("log_prob", given, ways).method)
+  return beside_weights(mixed(self, rows, method), w)
 end
 
---- ln q_0(w) - ln q_mix(w) of weights w [S, D]: [S]. Options as those of log_prob.
+--- ln q_0(w) - ln q_mix(w) of weights w [..., D]: [...]. Options as those of log_prob.
 function methods:log_ratio(w, given)
-  check_weights(self, "log_ratio", w)
+  local rows = check_weights(self, "log_ratio", w)
   local method = method_of(self, "log_ratio", options.check("log_ratio", given, ways).method)
-  return mean_field(self, w) - mixed(self, w, method)
+  return beside_weights(mean_field(self, rows) - mixed(self, rows, method), w)
 end
 
 -- ---- draws ----
 
-local function drawn(self, where, n, generator)
-  n = options.whole(where, "n", n, 1)
-  if generator ~= nil and not (type(generator) == "userdata" and getmetatable(generator) == "penumbra.generator") then
-    core.error(("%s: generator must be a generator, got %s"):format(where, type(generator)))
+-- Draws of q_0 as rows [n, D], the shape that was asked for, and the generator.
+local function drawn(self, where, ...)
+  local sizes, generator = own.draw_arguments(self, where, ...)
+  local n = 1
+  for _, size in ipairs(sizes) do
+    n = n * size
   end
-  return self.loc + self.scale * core.randn({ n, self.size }, { generator = generator, dtype = self.loc:dtype() })
+  local e = core.randn({ n, self.size }, { generator = generator, dtype = self.dtype })
+  return self.loc + self.scale * e, own.joined(sizes, self.event_shape), generator
 end
 
---- n draws of q_0, [n, D].
-function methods:mean_field_sample(n, generator)
-  return drawn(self, "mean_field_sample", n, generator)
+--- mean_field_sample{n}, mean_field_sample({n}, generator): draws of q_0, [n, D].
+function methods:mean_field_sample(...)
+  local w, shape = drawn(self, "mean_field_sample", ...)
+  return w:reshape(shape)
 end
 
---- n draws of q_mix, [n, D]: draws of q_0, the nodes of each in another order.
-function methods:sample(n, generator)
-  local w = drawn(self, "sample", n, generator)
-  return w:gather(2, places(self, random_orders(self, w:size(1), generator)))
+--- sample{n}, sample({n}, generator): draws of q_mix, [n, D]: draws of q_0, the nodes of each in another order.
+function methods:sample(...)
+  local w, shape, generator = drawn(self, "sample", ...)
+  return w:gather(2, places(self, random_orders(self, w:size(1), generator))):reshape(shape)
 end
 
 --- The vector w [D] as a table of tensors by name, for parameters.with or load_state.
@@ -449,10 +463,10 @@ function methods:bounds(given)
   local o = options.check("bounds", given, { draws = 1000, permutations = 100, generator = options.any(false) })
   local generator, n = o.generator or nil, options.whole("bounds", "permutations", o.permutations, 1)
   local w = drawn(self, "bounds", options.whole("bounds", "draws", o.draws, 2), generator)
-  local own = mean_field(self, w)
+  local plain = mean_field(self, w)
   local upper = in_blocks(w, math.max(1, MOST_AT_ONCE // (n * self.size)), function(part)
     return upper_bound(self, part, generator, n)
-  end) + own + self.log_count
+  end) + plain + self.log_count
   local k = math.min(math.max(table.unpack(self.hidden)), permanent.MOST)
   local low = in_blocks(w, math.max(1, math.floor(MOST_AT_ONCE / (k << (k - 1)))), function(part)
     return lower_bound(self, part)

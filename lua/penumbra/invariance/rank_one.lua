@@ -12,6 +12,7 @@
 -- help: pn.invariance, methods q
 local core = require "penumbra.core"
 local options = require "penumbra.options"
+local own = require "penumbra.distribution.own"
 
 local rank_one = {}
 
@@ -19,7 +20,13 @@ local HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 local MOST_DENSE = 5000 -- beyond, a K x K matrix of float64 takes more than 200 MB
 
 local methods = {}
-local class = { __name = "normal" }
+local class = { own = true, __name = "distribution" }
+
+-- What every distribution has, on a law of K weights.
+local function as_law(self, which)
+  self.name, self.dtype, self.batch_shape, self.event_shape = "normal_law", self.loc:dtype(), {}, { self.loc:size(1) }
+  return setmetatable(self, which)
+end
 
 --- new{mean =, diagonal = [, direction =, noise =]}: mean, d and u are [K], c a 0-d tensor or a number.
 function rank_one.new(fields)
@@ -30,7 +37,7 @@ function rank_one.new(fields)
     self.power = (self.direction * self.scaled):sum() -- a
     self.ratio = self.power / self.noise -- a / c, 0 where c is infinite
   end
-  return setmetatable(self, class)
+  return as_law(self, class)
 end
 
 --- is(x): was x made here?
@@ -49,12 +56,6 @@ local function check_vector(where, role, v, loc)
   if v:ndim() < 1 or v:size(-1) ~= loc:size(1) or v:dtype() ~= loc:dtype() or role == "x" and v:ndim() ~= 1 then
     core.error(("%s: %s must have %s of %d weights as %s, got [%s] of %s"):format(where, role,
       role == "x" and "one axis" or "a last axis", loc:size(1), loc:dtype(), table.concat(v:shape(), ", "), v:dtype()))
-  end
-end
-
-local function check_generator(where, g)
-  if g ~= nil and not (type(g) == "userdata" and getmetatable(g) == "penumbra.generator") then
-    core.error(("%s: generator must be a generator, got %s"):format(where, type(g)))
   end
 end
 
@@ -132,19 +133,26 @@ function methods:log_prob(w)
   return square * -0.5 - methods.log_det(self) * 0.5 - HALF_LOG_2PI * self.diagonal:size(1)
 end
 
---- n draws, [n, K].
-function methods:sample(n, generator)
-  n = options.whole("sample", "n", n, 1)
-  check_generator("sample", generator)
-  local k = self.diagonal:size(1)
-  local set = { generator = generator, dtype = self.loc:dtype() }
-  local e = core.randn({ n, k }, set) * self.diagonal:rsqrt()
+local function drawn(self, what, ...)
+  local sizes, generator = own.draw_arguments(self, what, ...)
+  local set = { generator = generator, dtype = self.dtype }
+  local e = core.randn(own.joined(sizes, self.event_shape), set) * self.diagonal:rsqrt()
   if not self.direction then
     return self.loc + e
   end
   local root = core.is_tensor(self.noise) and self.noise:sqrt() or math.sqrt(self.noise)
-  local pull = (e * self.direction):sum(-1, true) / self.noise + core.randn({ n, 1 }, set) / root
+  local pull = (e * self.direction):sum(-1, true) / self.noise + core.randn(own.joined(sizes, { 1 }), set) / root
   return self.loc + e - self.scaled * (pull / (self.ratio + 1))
+end
+
+--- sample{n}, sample({n}, generator): draws, [n, K]; no gradient.
+function methods:sample(...)
+  return drawn(self, "sample", ...):detach()
+end
+
+--- rsample{n}, rsample({n}, generator): draws with a gradient to what the law was made of.
+function methods:rsample(...)
+  return drawn(self, "rsample", ...)
 end
 
 --- The same law with matrices.
@@ -177,11 +185,11 @@ end
 -- ---- matrices ----
 
 local dense = {}
-local dense_class = { __name = "normal" }
+local dense_class = { own = true, __name = "distribution" }
 
 --- dense(mean, covariance): the same methods for any covariance matrix; every one of them is O(K^3).
 function rank_one.dense(mean, covariance)
-  return setmetatable({ loc = mean, matrix = covariance }, dense_class)
+  return as_law({ loc = mean, matrix = covariance }, dense_class)
 end
 
 local function joint(self)
@@ -225,11 +233,14 @@ function dense.log_prob(self, w)
   return joint(self):log_prob(w)
 end
 
---- n draws, [n, K].
-function dense.sample(self, n, generator)
-  n = options.whole("sample", "n", n, 1)
-  check_generator("sample", generator)
-  return joint(self):sample({ n }, generator)
+--- As above.
+function dense.sample(self, ...)
+  return joint(self):sample(...)
+end
+
+--- As above.
+function dense.rsample(self, ...)
+  return joint(self):rsample(...)
 end
 
 --- KL[self || p] in nats.
@@ -246,5 +257,22 @@ dense_class.__index = core.namespace("a normal law", dense)
 function rank_one.is_law(x)
   return type(x) == "table" and (getmetatable(x) == class or getmetatable(x) == dense_class)
 end
+
+-- The divergence of two laws, or by matrices of one and a distribution of the library's own.
+local function divergence(p, q)
+  if rank_one.is_law(p) and rank_one.is_law(q) then
+    return p:kl(q)
+  end
+  local pair = { p, q }
+  for k = 1, 2 do
+    if rank_one.is_law(pair[k]) then
+      pair[k] = joint(rank_one.is(pair[k]) and pair[k]:dense() or pair[k])
+    elseif type(pair[k]) ~= "userdata" then
+      return nil
+    end
+  end
+  return core.kl(pair[1], pair[2])
+end
+class.divergence, dense_class.divergence = divergence, divergence
 
 return rank_one

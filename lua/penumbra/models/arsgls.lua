@@ -9,9 +9,10 @@
 --- Options: those of forecasters and of penumbra.models.switching_model, and
 ---
 ---     auxiliary  size of z (that of `switches`)
----     emission   "gaussian", "student_t" or "bernoulli": a network {64, 64} (`emission_hidden`) gives the parameters
----                of each number of y. Or what is called with z [..., auxiliary] and gives a distribution of y: with
----                batch [..., size], or batch [...] and event [size] (then a step counts if all of it was observed)
+---     emission   "normal", "student_t", "bernoulli" or another of pn.nn.likelihood, by name, made or in Lua: a network
+---                {64, 64} (`emission_hidden`) gives the parameters of each number of y. Or what is called with z [...,
+---                auxiliary] and gives a distribution of y: with batch [..., size], or batch [...] and event [size]
+---                (then a step counts if all of it was observed)
 ---     encoder    {64, 64, 64}: hidden layers of the ladder: z is read from the last but one, the switch from the last.
 ---                Or what is called with y [T, B, size] and features of u (or nil) and gives {z = {loc =, variance =},
 ---                s = {loc =, variance =}}, either of them or both; false: proposals do not look at y
@@ -21,11 +22,12 @@
 --- Networks of one's own are tables that hold their layers, so that they are found and trained; a model that has them
 --- saves its state by pn.save(path, m:state()). Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.
 -- help: pn.models
-local base_matrices = require "penumbra.models.base_matrices"
 local core = require "penumbra.core"
 local emission = require "penumbra.models.emission"
 local forecaster = require "penumbra.models.forecaster"
 local ladder = require "penumbra.models.ladder"
+local likelihood = require "penumbra.nn.likelihood"
+local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local switching_model = require "penumbra.models.switching_model"
@@ -40,21 +42,21 @@ local emission_class = { __name = "emission", __index = parameters.methods, __ca
 end }
 
 local function emission_of(o, floor)
-  if type(o.emission) ~= "string" then
+  if type(o.emission) ~= "string" and not likelihood.is(o.emission) then
     return o.emission
   end
-  options.check("arsgls", { emission = o.emission }, { emission = options.choice(table.unpack(emission.names)) })
-  local law = emission.new(o.emission, o.size, floor)
+  local law = emission.new("arsgls", "emission", o.emission, o.size, floor)
   local sizes = { o.auxiliary, table.unpack(o.emission_hidden) }
   sizes[#sizes + 1] = o.size * law.width
-  return setmetatable({ law = law, net = base_matrices.multilayer(sizes, o.dtype) }, emission_class)
+  local net = nn.mlp(sizes, { activation = "leaky_relu", dtype = o.dtype })
+  return setmetatable({ law = law, net = net }, emission_class)
 end
 
 local function is_list(x)
   return type(x) == "table" and getmetatable(x) == nil and type(x[1]) == "number"
 end
 
-local own_options = { auxiliary = options.optional "number", emission = options.any "gaussian",
+local own_options = { auxiliary = options.optional "number", emission = options.any "normal",
   emission_hidden = { 64, 64 }, encoder = options.any(nil), recurrent = true, controls = options.optional "table" }
 
 --- arsgls{size =, states =, switches =, auxiliary =, ...}: a recurrent switching system with an auxiliary variable and

@@ -24,16 +24,6 @@ local parameters = require "penumbra.nn.parameters"
 local base_matrices = {}
 local methods = {}
 
---- multilayer(sizes, dtype [, slope = 0.01]): sizes[1] -> ... -> sizes[n], leaky rectifiers between layers.
-function base_matrices.multilayer(sizes, dtype, slope)
-  local layers = {}
-  for k = 2, #sizes do
-    layers[#layers + 1] = nn.linear(sizes[k - 1], sizes[k], { dtype = dtype })
-    layers[#layers + 1] = k < #sizes and nn.leaky_relu { slope = slope or 0.01 } or nil
-  end
-  return nn.sequential(layers)
-end
-
 -- ---- where the bases begin ----
 
 local starts = {}
@@ -230,7 +220,7 @@ function base_matrices.new(given)
   if o.hidden then
     local sizes = { o.inputs, table.unpack(o.hidden) }
     sizes[#sizes + 1] = self.num * #o.groups
-    self.net = base_matrices.multilayer(sizes, o.dtype)
+    self.net = nn.mlp(sizes, { activation = "leaky_relu", dtype = o.dtype })
   end
   return setmetatable(self, class)
 end

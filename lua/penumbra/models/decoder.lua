@@ -1,30 +1,23 @@
 --- Likelihoods p(x | h) of deep latent-variable models: what a network's output means as a law of the data.
 ---
----     local d = decoder.new("gaussian", 50, 784, {hidden = {200, 200}})
+---     local d = decoder.new("normal", 50, 784, {hidden = {200, 200}})
 ---     d(h)             the law of x [..., data], h [..., inputs]
 ---     d:given(x)       x as the encoder's input, [..., d.inputs_of_encoder]
 ---     d:expected(law)  its mean; of categories the likeliest
 ---
+--- It is a likelihood of pn.nn.likelihood, by its name, made or in Lua, for each dimension of the data:
 --- bernoulli     0 or 1 by logits
---- gaussian      normal; the scale of each dimension is a parameter, or with noise = "network" another output
+--- normal        the scale of each dimension is a parameter, or with noise = "network" another output
 --- categorical   labels 0 to categories - 1, int64, by logits
 --- mixture       each dimension a mixture of `components` normals, all of it by the network
+--- and the others, all of whose numbers are outputs. Positive numbers are e^(output / 2).
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
+local likelihood = require "penumbra.nn.likelihood"
 local nn = require "penumbra.nn"
 local parameters = require "penumbra.nn.parameters"
 
 local decoder = {}
-
---- multilayer(sizes, activation, dtype): sizes[1] -> ... -> sizes[n], the activation between layers.
-function decoder.multilayer(sizes, activation, dtype)
-  local layers = {}
-  for k = 2, #sizes do
-    layers[#layers + 1] = nn.linear(sizes[k - 1], sizes[k], { init = "xavier", dtype = dtype })
-    layers[#layers + 1] = k < #sizes and nn[activation]() or nil
-  end
-  return nn.sequential(layers)
-end
 
 -- The k-th of n equal parts along the last axis.
 local function part(y, k, n)
@@ -37,39 +30,7 @@ function decoder.normal_law(y)
   return dist.normal(part(y, 1, 2), (part(y, 2, 2) * 0.5):exp()):independent(1)
 end
 
--- [..., data * n] as [..., data, n].
-local function unfold(y, n)
-  local shape = y:shape()
-  shape[#shape] = shape[#shape] // n
-  shape[#shape + 1] = n
-  return y:reshape(shape)
-end
-
-local kinds = {}
-
-kinds.bernoulli = { width = function() return 1 end, law = function(_, y)
-  return dist.bernoulli { logits = y }:independent(1)
-end }
-
-kinds.gaussian = { width = function(o) return o.noise == "network" and 2 or 1 end, law = function(self, y)
-  if self.noise == "network" then
-    return decoder.normal_law(y)
-  end
-  return dist.normal(y, self.log_scale:exp()):independent(1)
-end }
-
-kinds.categorical = { width = function(o) return o.categories end, law = function(self, y)
-  return dist.categorical { logits = unfold(y, self.categories) }:independent(1)
-end }
-
-kinds.mixture = { width = function(o) return 3 * o.components end, law = function(self, y)
-  local n = self.components
-  local logits, loc, log_variance = unfold(part(y, 1, 3), n), unfold(part(y, 2, 3), n), unfold(part(y, 3, 3), n)
-  return dist.mixture(dist.categorical { logits = logits }, dist.normal(loc, (log_variance * 0.5):exp())):independent(1)
-end }
-
---- names: the kinds of likelihoods.
-decoder.names = { "bernoulli", "gaussian", "categorical", "mixture" }
+local maps = { positive = function(y) return (y * 0.5):exp() end }
 
 local methods = {}
 
@@ -88,23 +49,24 @@ function methods:expected(law)
   return self.kind == "categorical" and law:mode() or law:mean()
 end
 
--- The output at which a law has this mean.
-local outputs = {
-  bernoulli = function(mean)
-    local p = mean:clamp(1e-3, 1 - 1e-3)
-    return (p / (1 - p)):log()
-  end,
-  gaussian = function(mean) return mean end,
-}
+--- bias(): of the last layer, a parameter.
+function methods:bias()
+  return self.net[#self.net]:parameters()[2]
+end
+
+--- tells_mean(): is the first output at which the law has a given mean known?
+function methods:tells_mean()
+  local l = self.row
+  return l.row.output ~= nil and l.heads[1] == l.row.at
+end
 
 --- begin_at(mean): sets the bias of the last layer so that the law has the mean [data] where all else is 0. False if
---- the likelihood is neither bernoulli nor gaussian.
+--- the likelihood's first output does not say it.
 function methods:begin_at(mean)
-  if not outputs[self.kind] then
+  if not self:tells_mean() then
     return false
   end
-  local bias = self.net[#self.net]:parameters()[2]
-  local start = outputs[self.kind](mean)
+  local bias, start = self:bias(), self.row.row.output(mean)
   if bias:numel() > start:numel() then -- logarithms of variances
     start = core.concatenate({ start, core.zeros({ bias:numel() - start:numel() }, { dtype = self.dtype }) }, 1)
   end
@@ -117,26 +79,37 @@ for name, method in pairs(parameters.methods) do
 end
 
 local class = { __index = core.namespace("a decoder", methods), __call = function(self, h)
-  return kinds[self.kind].law(self, self.net(h))
+  local law = self.row:law_of_blocks(self.net(h), maps)
+  return #law.event_shape == 0 and law:independent(1) or law
 end }
 
---- new(kind, inputs, data, o): o.hidden (sizes from the latent side on), o.activation, o.dtype, o.noise, o.categories,
---- o.components.
-function decoder.new(kind, inputs, data, o)
+-- The likelihood of options, and the logarithms of scales that are parameters, or nil.
+local function row_of(where, kind, data, o)
+  if kind == "normal" and o.noise ~= "network" then
+    local log_scale = core.param(core.zeros({ data }, { dtype = o.dtype }))
+    return likelihood.normal { log_scale = log_scale }, log_scale
+  end
+  return likelihood.read(where, kind, { role = "decoder",
+    parameters = { classes = o.categories, components = o.components } })
+end
+
+--- new(where, kind, inputs, data, o): for the caller of this name; o.hidden (sizes from the latent side on),
+--- o.activation, o.dtype, o.noise, o.categories, o.components.
+function decoder.new(where, kind, inputs, data, o)
+  local row, log_scale = row_of(where, kind, data, o)
   local sizes = { inputs, table.unpack(o.hidden) }
-  sizes[#sizes + 1] = data * kinds[kind].width(o)
-  local self = { kind = kind, dtype = o.dtype, noise = o.noise, categories = o.categories, components = o.components,
-    net = decoder.multilayer(sizes, o.activation, o.dtype), encoder_inputs = data }
-  if kind == "gaussian" and o.noise ~= "network" then
-    self.log_scale = core.param(core.zeros({ data }, { dtype = o.dtype }))
-  elseif kind == "categorical" then
-    self.labels = core.arange(o.categories, { dtype = "int64" })
-    self.encoder_inputs = data * o.categories
-  elseif kind == "mixture" then -- components that start apart
-    local bias = self.net[#self.net]:parameters()[2]
-    local start = core.linspace(-1, 1, o.components, { dtype = o.dtype }):unsqueeze(1):broadcast_to { data,
-      o.components }:contiguous():reshape { data * o.components }
-    local zero = core.zeros({ data * o.components }, { dtype = o.dtype })
+  sizes[#sizes + 1] = data * row.width
+  local self = { kind = row.name, row = row, log_scale = log_scale, dtype = o.dtype,
+    net = nn.mlp(sizes, { init = "xavier", activation = o.activation, dtype = o.dtype }), encoder_inputs = data }
+  if row.row.targets == "label" then
+    self.categories = row.parameters.classes
+    self.labels = core.arange(self.categories, { dtype = "int64" })
+    self.encoder_inputs = data * self.categories
+  elseif row.name == "mixture" then -- components that start apart
+    local bias, n = self.net[#self.net]:parameters()[2], row.parameters.components
+    local start = core.linspace(-1, 1, n, { dtype = o.dtype }):unsqueeze(1):broadcast_to { data, n }:contiguous()
+      :reshape { data * n }
+    local zero = core.zeros({ data * n }, { dtype = o.dtype })
     bias:set(core.concatenate({ zero, start, zero }, 1))
   end
   return setmetatable(self, class)

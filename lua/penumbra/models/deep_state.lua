@@ -17,8 +17,8 @@
 ---
 --- Several observed variables are series of their own, with noise of their own from one network. log_evidence is the
 --- exact log likelihood, by the Kalman filter; what was not observed is left out of it. smooth(batch) gives {mean,
---- cov}, [T + 1, B, p, n] and [T + 1, B, p, n, n], of the states with l_0 first. Forecasts: "ancestral" paths of
---- states, or "marginal", each step from its own law.
+--- cov}, [T, B, p, n] and [T, B, p, n, n], of the states, and the same of l_0 as initial, without T.
+--- Forecasts: "ancestral" paths of states, or "marginal", each step from its own law.
 --- Rangapuram, Seeger, Gasthaus, Stella, Wang & Januschowski 2018.
 -- help: pn.models
 local core = require "penumbra.core"
@@ -97,8 +97,8 @@ end
 
 -- The Kalman filter's system, from noise and the moments of the state before.
 local function system_of(self, noise, mean, cov)
-  return { transition = self.structure.a, transition_noise = noise.r:square():diag_embed(), emission = noise.c,
-    emission_offset = noise.d, emission_noise = noise.q:square():unsqueeze(-1), initial_mean = mean,
+  return { transition = self.structure.a, transition_cov = noise.r:square():diag_embed(), emission = noise.c,
+    emission_offset = noise.d, emission_cov = noise.q:square():unsqueeze(-1), initial_mean = mean,
     initial_cov = cov }
 end
 
@@ -156,8 +156,10 @@ end
 local function smooth(self, b)
   local system, y, how = read(self, b)
   local s, n = must(kalman.smooth(system, y, how)), self.structure.n
-  local shape = { b.steps + 1, b.size, self.size, n }
-  return { mean = s.mean:reshape(shape), cov = s.cov:reshape { shape[1], shape[2], shape[3], n, n } }
+  local lead = { b.size, self.size, n }
+  return { mean = s.mean:reshape { b.steps, table.unpack(lead) },
+    cov = s.cov:reshape { b.steps, b.size, self.size, n, n },
+    initial = { mean = s.initial.mean:reshape(lead), cov = s.initial.cov:reshape { b.size, self.size, n, n } } }
 end
 
 -- ---- forecasts ----
@@ -181,7 +183,7 @@ local function marginal(self, state, noise, o)
     cov = a:matmul(cov):matmul(a:t()) + noise.r[t]:square():diag_embed()
     local c = noise.c[t]
     local variance = c:matmul(cov):matmul(c:transpose(-1, -2)):reshape { -1 } + noise.q[t]:square():squeeze(2)
-    out[t] = draw(seen(c, mean, noise.d and noise.d[t]), variance, o.num_paths, o.generator)
+    out[t] = draw(seen(c, mean, noise.d and noise.d[t]), variance, o.draws, o.generator)
   end
   return out
 end
@@ -190,11 +192,11 @@ local function ancestral(self, state, noise, o)
   local a, out = self.structure.a, {}
   local root = must(state.cov:cholesky())
   local like = { dtype = self.dtype, generator = o.generator }
-  local shape = { o.num_paths, state.mean:size(1), self.structure.n }
+  local shape = { o.draws, state.mean:size(1), self.structure.n }
   local x = state.mean + root:matmul(core.randn(shape, like):unsqueeze(-1)):squeeze(-1)
   for t = 1, o.steps do
     x = x:matmul(a:t()) + noise.r[t] * core.randn(shape, like)
-    out[t] = draw(seen(noise.c[t], x, noise.d and noise.d[t]), noise.q[t]:square():squeeze(2), o.num_paths,
+    out[t] = draw(seen(noise.c[t], x, noise.d and noise.d[t]), noise.q[t]:square():squeeze(2), o.draws,
       o.generator)
   end
   return out
@@ -204,7 +206,7 @@ local function paths(self, state, o)
   local h = unrolled(self, features_of(self, o.features, o.steps, o.size), state.states)
   local noise = noise_of(self, h, prepared_batch.time(o))
   local out = (o.mode == "marginal" and marginal or ancestral)(self, state, noise, o)
-  return core.stack(out, 2):reshape { o.num_paths, o.steps, o.size, self.size }
+  return core.stack(out, 2):reshape { o.draws, o.steps, o.size, self.size }
 end
 
 local class = forecaster.class { name = "deep_state", evidence = evidence, filter = filter, advance = advance,

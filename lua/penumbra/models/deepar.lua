@@ -9,17 +9,18 @@
 ---
 --- Further options, beside those of pn.help "penumbra.models.forecaster":
 ---     hidden   units of each LSTM layer (40);   layers  of them on each other (2)
----     output   "gaussian" (loc, softplus scale), "student_t" (2 + softplus degrees of freedom) or "negative_binomial",
+---     output   "normal" (loc, softplus scale), "student_t" (2 + softplus degrees of freedom), "negative_binomial",
 ---              counts: mean and dispersion a, variance mean + a mean^2, the mean as a multiple of the series' scale
----              and a over its root; scaling is then "mean" or "none"
+---              and a over its root; scaling is then "mean" or "none". Or another likelihood of pn.nn.likelihood but of
+---              labels, by its name, made or in Lua
 ---
 --- What was not observed goes in as 0 beside an indicator `seen`, 0 for it and before the first step; it adds nothing
 --- to the likelihood. log_evidence is the exact log likelihood, the numbers of a step independent given those before.
 --- Forecasts are ancestral draws. Salinas, Flunkert, Gasthaus & Januschowski 2020.
 -- help: pn.models
 local core = require "penumbra.core"
-local dist = require "penumbra.distribution"
 local forecaster = require "penumbra.models.forecaster"
+local likelihood = require "penumbra.nn.likelihood"
 local nn = require "penumbra.nn"
 local options = require "penumbra.options"
 
@@ -29,29 +30,36 @@ local deepar = {}
 
 local LEAST = 1e-6 -- of scales
 
-local function gaussian(out)
-  return dist.normal(out:select(-1, 1), out:select(-1, 2):softplus() + LEAST)
+-- Where the numbers of each head begin among the outputs of an observation: degrees of freedom come last.
+local function places_of(row)
+  local places, at = {}, 1
+  for _, last in ipairs { false, true } do
+    for _, head in ipairs(row.heads) do
+      if (head == "df") == last then
+        places[head], at = at, at + (row:size(head) or 1)
+      end
+    end
+  end
+  return places
 end
 
-local function student_t(out)
-  return dist.student_t(out:select(-1, 3):softplus() + 2, out:select(-1, 1), out:select(-1, 2):softplus() + LEAST)
+-- Means of counts are multiples of the series' scale [B, p].
+local function maps_of(scale)
+  local function positive(out) return out:softplus() + LEAST end
+  local function scaled(out) return positive(out) * scale end
+  return { positive = positive, mean = scaled, rate = scaled,
+    dispersion = function(out) return positive(out) / scale:sqrt() end }
 end
 
-local function negative_binomial(out, scale)
-  local mean = (out:select(-1, 1):softplus() + LEAST) * scale
-  local dispersion = (out:select(-1, 2):softplus() + LEAST) / scale:sqrt()
-  return dist.negative_binomial { total_count = dispersion:reciprocal(), logits = (mean * dispersion):log() }
-end
-
--- Of outputs [..., p, c]: the law of what the model sees; of counts that of y, by the series' scale [B, p].
-local laws = { gaussian = gaussian, student_t = student_t, negative_binomial = negative_binomial }
-local COUNT = { gaussian = 2, student_t = 3, negative_binomial = 2 }
-
--- The law from the top layer's states [..., hidden].
+-- The law from the top layer's states [..., hidden]: of what the model sees; of counts that of y.
 local function law_of(self, h, scale)
-  local out, shape = self.head(h), h:shape()
-  shape[#shape], shape[#shape + 1] = self.size, COUNT[self.output]
-  return laws[self.output](out:reshape(shape), scale)
+  local out, shape, places = self.head(h), h:shape(), self.places
+  shape[#shape], shape[#shape + 1] = self.size, self.row.width
+  out = out:reshape(shape)
+  return self.row:law_from(function(_, head, size)
+    local at = places[head]
+    return size and out:slice(-1, at, at + size - 1) or out:select(-1, at)
+  end, maps_of(scale))
 end
 
 -- ---- steps ----
@@ -144,7 +152,7 @@ local function paths(self, state, o)
   if o.mode == "marginal" then
     core.error "forecast: deepar has joint paths alone, mode = 'ancestral'"
   end
-  local count, before, states, out = o.num_paths, repeated(state.before, o.num_paths), {}, {}
+  local count, before, states, out = o.draws, repeated(state.before, o.draws), {}, {}
   for k, pair in ipairs(state.states) do
     states[k] = { repeated(pair[1], count), repeated(pair[2], count) }
   end
@@ -164,7 +172,7 @@ end
 local class = forecaster.class { name = "deepar", evidence = evidence, filter = filter, advance = advance_all,
   paths = paths }
 
-local own = { hidden = 40, layers = 2, output = options.choice("gaussian", "student_t", "negative_binomial") }
+local own = { hidden = 40, layers = 2, output = options.any "normal" }
 
 --- deepar{size = 1, ...}: an autoregressive recurrent network, its parameters drawn anew; options in pn.help
 --- "penumbra.models.deepar".
@@ -173,17 +181,19 @@ function deepar.deepar(given)
   for _, name in ipairs { "hidden", "layers" } do
     o[name] = options.whole("deepar", name, o[name], 1)
   end
-  if o.output == "negative_binomial" and o.scaling ~= "mean" and o.scaling ~= "none" then
+  local row = likelihood.read("deepar", o.output, { role = "output", without = "label" })
+  local discrete = row.row.targets == "count" or nil
+  if discrete and o.scaling ~= "mean" and o.scaling ~= "none" then
     core.error(("deepar: scaling must be 'mean' or 'none' for counts, got '%s'"):format(o.scaling))
   end
   local self = forecaster.new(class, o)
-  self.output, self.discrete = o.output, o.output == "negative_binomial" or nil
+  self.output, self.row, self.places, self.discrete = row.name, row, places_of(row), discrete
   local dtype, size = { dtype = o.dtype }, 2 * o.size + self.input_size
   self.layers = {}
   for k = 1, o.layers do
     self.layers[k] = nn.lstm(k == 1 and size or o.hidden, o.hidden, dtype)
   end
-  self.head = nn.linear(o.hidden, o.size * COUNT[o.output], dtype)
+  self.head = nn.linear(o.hidden, o.size * row.width, dtype)
   return self
 end
 

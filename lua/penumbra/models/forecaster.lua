@@ -9,6 +9,7 @@
 ---               seasons follow from it
 ---     context   number of steps from the start whose values give the scale of the series (all)
 ---     location, scale   [B, p]: the scale itself, in place of one taken from y
+--- Numbers of the other real dtype, a series set's too, are converted to the model's, which answers in its own.
 ---
 --- Models see (y - location) / scale. What `scaling` may be: "mean" (location 0, scale the mean of |y|: DeepAR's),
 --- "standard" (mean and standard deviation), "change" (the first value and the mean of |y_t - y_(t-1)|: for series that
@@ -16,7 +17,7 @@
 --- constant to the densities: log_evidence is that of y given the scale. Of a window that is to be forecast the scale
 --- must come from its `context`, or the model learns from values that it will not have.
 ---
----     m:fit { series = set, window = 90, context = 60, iterations = 2500 }      pn.help "m:fit"
+---     m:fit { series = set, window = 90, context = 60, steps = 2500 }      pn.help "m:fit"
 ---     m:log_evidence(batch)                        [B]
 ---     b = m:filter(batch)   b = b:update(y_t, u_t)      what the model knows after a series, and after one step more
 ---     m:forecast(b, { steps = 30 })                paths [100, 30, B, p]; of a batch, too
@@ -205,7 +206,7 @@ end
 
 -- ---- forecasts ----
 
-local forecast_options = { steps = options.required "number", num_paths = 100, u = options.optional "tensor",
+local forecast_options = { steps = options.required "number", draws = 100, u = options.optional "tensor",
   mode = options.choice("ancestral", "marginal"), generator = options.optional "generator" }
 
 -- The belief itself, or the one after a batch.
@@ -222,17 +223,15 @@ end
 
 local function checked_future(where, self, belief, o)
   o.steps = options.whole(where, "steps", o.steps, 1)
-  o.num_paths = options.whole(where, "num_paths", o.num_paths, 1)
+  o.draws = options.whole(where, "draws", o.draws, 1)
   local want = ("[%d, %d, %d]"):format(o.steps, belief.size, self.covariates)
   if self.covariates == 0 and o.u then
     core.error(where .. ": u must be absent, this model has no covariates")
   elseif self.covariates > 0 and not o.u then
     core.error(("%s: u, the covariates to come, must have shape %s, got nil"):format(where, want))
-  elseif o.u and ("[%s]"):format(table.concat(o.u:shape(), ", ")) ~= want then
-    core.error(("%s: u, the covariates to come, must have shape %s, got [%s]"):format(where, want,
-      table.concat(o.u:shape(), ", ")))
   end
-  local b = { steps = o.steps, num_paths = o.num_paths, mode = o.mode, generator = o.generator, u = o.u,
+  o.u = o.u and prepared_batch.real(where, self, "u, the covariates to come,", o.u, want)
+  local b = { steps = o.steps, draws = o.draws, mode = o.mode, generator = o.generator, u = o.u,
     size = belief.size, series = belief.series, start = belief.start, location = belief.location, scale = belief.scale }
   b.features = recording.off(forecaster.features, self, b)
   return b
@@ -248,8 +247,8 @@ local function forecast(where, self, given, o)
   return paths * belief.scale + belief.location
 end
 
---- forecast(b, {steps =, num_paths = 100, u =, mode = "ancestral", generator =}): draws of the next observations of a
---- belief, or after a batch: [num_paths, steps, B, p]. u [steps, B, k] are the covariates to come. "ancestral" gives
+--- forecast(b, {steps =, draws = 100, u =, mode = "ancestral", generator =}): draws of the next observations of a
+--- belief, or after a batch: [draws, steps, B, p]. u [steps, B, k] are the covariates to come. "ancestral" gives
 --- joint paths; "marginal", where a model has it, draws each step's observation with the state integrated out, which
 --- costs the correlation between steps.
 function methods:forecast(belief, given)
@@ -312,8 +311,8 @@ end
 --- evidence    function (self, b, how): log evidence of b.y, [B]
 --- filter      function (self, b, how): what is known after each series' last step, a table
 --- advance     function (self, state, b): the same after one step more, a batch of one step
---- paths       function (self, state, o): draws [num_paths, steps, B, p] of what the model sees (of b.raw where
----             self.discrete); o has steps, num_paths, mode, generator, size (B), u [steps, B, k], features, series,
+--- paths       function (self, state, o): draws [draws, steps, B, p] of what the model sees (of b.raw where
+---             self.discrete); o has steps, draws, mode, generator, size (B), u [steps, B, k], features, series,
 ---             start (the first step to come), location and scale
 --- smooth      function (self, b, o) of a model with latent states; `smooth_options`, the table of its options
 --- phase       function (self, iteration): in what fit's iterations differ: a text, which is another for each way to

@@ -10,11 +10,16 @@
 local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"
+local nn = require "penumbra.nn"
 local parameters = require "penumbra.nn.parameters"
 
 local hierarchy = {}
 
-local multilayer, normal_law = decoder.multilayer, decoder.normal_law
+local normal_law = decoder.normal_law
+
+local function multilayer(sizes, activation, dtype)
+  return nn.mlp(sizes, { init = "xavier", activation = activation, dtype = dtype })
+end
 
 -- h, and the condition along its last axis.
 local function beside(h, c)
@@ -210,7 +215,7 @@ function hierarchy.new(o)
     if o.structure == "ladder" then
       local before = o.hidden[level - 1] or {}
       encoder[level] = multilayer({ from or before[#before], table.unpack(hidden) }, o.activation, o.dtype)
-      table.insert(encoder[level], require("penumbra.nn")[o.activation]())
+      table.insert(encoder[level], nn[o.activation]())
       heads[level] = multilayer({ hidden[#hidden], 2 * n }, o.activation, o.dtype)
     else
       encoder[level] = multilayer(with(from or o.latent[level - 1], hidden, 2 * n), o.activation, o.dtype)

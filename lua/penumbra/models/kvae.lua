@@ -11,7 +11,7 @@
 ---
 --- A forecaster (pn.help "penumbra.models.forecaster"). log_evidence is a bound at one draw of the z: sum_t log p(y_t |
 --- z_t) - log q(z_t | y_t) + log p(z), on average at most log p(y); bound() takes more draws. Beliefs hold
---- `belief_paths` draws of the z, each with its Kalman filter. smooth(batch, {num_paths = 32}) gives {state =,
+--- `belief_paths` draws of the z, each with its Kalman filter. smooth(batch, {draws = 32}) gives {state =,
 --- latent =, observation =}, [S, T, B, ...]: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t.
 --- Within a gap missing = "mean" looks both ways; "sample" has drawn the z there from what came before.
 ---
@@ -22,7 +22,7 @@
 ---             stride 2 and `filters` (32) channels, and three of 4 filters with subpixel shuffles back
 --- encoder, decoder   networks of one's own: y [N, p] -> [N, 2 latent] and z [N, latent] -> [N, width p], width as of
 ---             the output; such a model has state() and load_state(), but no save
---- output      "gaussian", "student_t" or "bernoulli" (pixels 0 or 1; scaling = "none")
+--- output      "normal", "student_t", "bernoulli" (pixels 0 or 1; scaling = "none") or another of pn.nn.likelihood
 --- latent_variance   the most that q may have, as 0.03: it is that times a sigmoid; absent: any
 --- noise       "shared": R and Q are the same always; "mixed": averages of K, by `average` of "scales", "variances" or
 ---             "log_scales" (pn.help "penumbra.models.base_matrices")
@@ -399,7 +399,7 @@ end
 
 local function paths(self, state, o)
   local size = o.location:size(1)
-  local now, features = paths_out_of(state, o.num_paths, size), for_draws(o.features, o.num_paths)
+  local now, features = paths_out_of(state, o.draws, size), for_draws(o.features, o.draws)
   if o.mode == "ancestral" then
     local noise = core.randn(now.mean:shape(), { dtype = self.dtype, generator = o.generator })
     now.x = now.mean + apply(factor(now.cov), noise)
@@ -409,7 +409,7 @@ local function paths(self, state, o)
     now = step_ahead(self, now, at(features, t), how)
     local y = self.law:law(decode(self, now.z, at(features, t))):sample(o.generator and { generator = o.generator }
       or nil)
-    out[t] = y:reshape { o.num_paths, size, self.size }
+    out[t] = y:reshape { o.draws, size, self.size }
   end
   return core.stack(out, 2)
 end
@@ -418,7 +418,7 @@ end
 
 -- See above; observations are on the scale of y.
 local function smooth(self, b, o)
-  local draws = options.whole("smooth", "num_paths", o.num_paths, 1)
+  local draws = options.whole("smooth", "draws", o.draws, 1)
   local run = run_of(self, b, { draws = draws, generator = o.generator })
   local s = with_latents(self, run)
   local x = state_paths.sample(s, o.generator, self.given.jitter):slice(1, 2, b.steps + 1)
@@ -435,13 +435,13 @@ end
 
 local class = forecaster.class { name = "kvae", methods = methods, evidence = evidence, phase = phase, filter = filter,
   advance = advance, paths = paths, smooth = smooth,
-  smooth_options = { num_paths = 32, generator = options.optional "generator" } }
+  smooth_options = { draws = 32, generator = options.optional "generator" } }
 
 local own_options = {
   latent = 2, state = 4, base = 3, units = 50, hidden = options.any { 64, 64 },
-  activation = options.choice("leaky_relu", "relu", "tanh", "elu", "gelu", "silu", "softplus"),
+  activation = options.one_of("leaky_relu", nn.activations),
   image = options.optional "table", filters = 32, encoder = options.optional(), decoder = options.optional(),
-  output = options.choice(table.unpack(emission.names)), latent_variance = options.optional "number",
+  output = options.any "normal", latent_variance = options.optional "number",
   noise = options.choice("shared", "mixed"), average = options.choice(table.unpack(base_matrices.averages)),
   stable = true, inputs = options.any { "weights", "emission" },
   objective = options.choice("rao_blackwellised", "monte_carlo"), paths = options.choice("joint", "marginal"),
@@ -467,15 +467,6 @@ local function where_inputs_enter(o)
   return enters
 end
 
-local function multilayer(sizes, activation, dtype)
-  local layers = {}
-  for k = 2, #sizes do
-    layers[#layers + 1] = nn.linear(sizes[k - 1], sizes[k], { init = "xavier", dtype = dtype })
-    layers[#layers + 1] = k < #sizes and nn[activation]() or nil
-  end
-  return nn.sequential(layers)
-end
-
 local function reversed(list)
   local out = {}
   for k, v in ipairs(list) do
@@ -488,9 +479,6 @@ local function checked(given)
   local o = forecaster.options("kvae", given, own_options)
   for _, name in ipairs { "latent", "state", "base", "units", "filters", "belief_paths" } do
     o[name] = options.whole("kvae", name, o[name], 1)
-  end
-  if o.latent > 32 or o.state > 32 then
-    core.error(("kvae: latent and state must be at most 32, got %d and %d"):format(o.latent, o.state))
   end
   options.argument("kvae", "hidden", o.hidden, "table")
   for k, n in ipairs(o.hidden) do
@@ -521,7 +509,8 @@ local function networks(self, o, width)
   end
   local there, back = { inputs, table.unpack(o.hidden) }, { latent, table.unpack(reversed(o.hidden)) }
   there[#there + 1], back[#back + 1] = 2 * o.latent, width
-  return multilayer(there, o.activation, o.dtype), multilayer(back, o.activation, o.dtype)
+  local how = { init = "xavier", activation = o.activation, dtype = o.dtype }
+  return nn.mlp(there, how), nn.mlp(back, how)
 end
 
 -- The bases, and the logarithms of inverse scales of noise that all share.
@@ -563,7 +552,7 @@ function kvae.kvae(given)
   local o = checked(given)
   local self = forecaster.new(class, o)
   self.enters = self.input_size > 0 and where_inputs_enter(o) or (where_inputs_enter(o) and {})
-  self.law = emission.new(o.output, o.size)
+  self.law = emission.new("kvae", "output", o.output, o.size)
   self.encoder, self.decoder = networks(self, o, self.law.width * o.size)
   local m = self.input_size
   self.latent, self.state_size, self.units = o.latent, o.state, o.units

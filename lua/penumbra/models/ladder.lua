@@ -8,7 +8,6 @@
 --- is a ladder: a shared stem of hidden layers, the auxiliary variable read from the last layer but one, the switch
 --- from the last. Source: Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020, section 3.3.3.
 -- help: module
-local base_matrices = require "penumbra.models.base_matrices"
 local core = require "penumbra.core"
 local nn = require "penumbra.nn"
 local parameters = require "penumbra.nn.parameters"
@@ -109,8 +108,8 @@ function ladder.encoder(o)
     size = units
     auxiliary = k == math.max(1, #o.hidden - 1) and units or auxiliary
   end
-  self.z = o.z and base_matrices.multilayer({ auxiliary, 2 * o.z }, o.dtype) or nil
-  self.s = o.s and base_matrices.multilayer({ size, 2 * o.s }, o.dtype) or nil
+  self.z = o.z and nn.mlp({ auxiliary, 2 * o.z }, { dtype = o.dtype }) or nil
+  self.s = o.s and nn.mlp({ size, 2 * o.s }, { dtype = o.dtype }) or nil
   return setmetatable(self, class)
 end
 

@@ -39,16 +39,19 @@ local function whole_numbers(where, role, v, size, least, most)
   return x
 end
 
-local function check_float(where, self, role, x, want)
-  if x:dtype() ~= self.dtype then
-    core.error(("%s: %s must be %s as the model is, got %s (convert with :to)"):format(where, role, self.dtype,
-      x:dtype()))
+--- real(where, self, role, x, want): x, of shape `want`, in the model's dtype, into which the other real one is
+--- converted.
+function prepared_batch.real(where, self, role, x, want)
+  if not x:dtype():find "^float" then
+    core.error(("%s: %s must be float64 or float32, got %s (convert with :to)"):format(where, role, x:dtype()))
   elseif shape_text(x) ~= want then
     core.error(("%s: %s must have shape %s, got %s"):format(where, role, want, shape_text(x)))
   end
+  return x:to(self.dtype)
 end
+local real = prepared_batch.real
 
--- Shapes and dtypes of what was given.
+-- Shapes and dtypes of what was given, whose tensors are converted in place of their options.
 local function check(where, self, o, size)
   local y = o.y
   if y:ndim() ~= 3 or y:size(3) ~= self.size or y:size(1) < 1 or y:size(2) < 1 or size and y:size(2) ~= size then
@@ -56,7 +59,7 @@ local function check(where, self, o, size)
       shape_text(y)))
   end
   local steps, b = y:size(1), y:size(2)
-  check_float(where, self, "y", y, shape_text(y))
+  o.y = real(where, self, "y", y, shape_text(y))
   if self.covariates > 0 or o.u then
     local want = ("[%d, %d, %d]"):format(steps, b, self.covariates)
     if self.covariates == 0 then
@@ -64,14 +67,14 @@ local function check(where, self, o, size)
     elseif not o.u then
       core.error(("%s: u, the covariates, must have shape %s, got nil"):format(where, want))
     end
-    check_float(where, self, "u", o.u, want)
+    o.u = real(where, self, "u", o.u, want)
   end
   if (o.location == nil) ~= (o.scale == nil) then
     core.error(where .. ": location and scale come together")
   end
   for _, role in ipairs { "location", "scale" } do
     if o[role] then
-      check_float(where, self, role, o[role], ("[%d, %d]"):format(b, self.size))
+      o[role] = real(where, self, role, o[role], ("[%d, %d]"):format(b, self.size))
     end
   end
   if o.context and options.whole(where, "context", o.context, 1) > steps then

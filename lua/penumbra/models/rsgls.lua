@@ -2,7 +2,7 @@
 --- are those of a linearisation where the state is.
 ---
 ---     local m = pn.models.rsgls{size = 2, states = 3, switches = 5}
----     m:fit{series = batch, iterations = 2500, lr = 1e-2}
+---     m:fit{series = batch, steps = 2500, lr = 1e-2}
 ---     m:forecast(m:filter(batch), {steps = 100})
 ---
 --- Options: those of forecasters and of penumbra.models.switching_model, and

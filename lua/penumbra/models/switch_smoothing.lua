@@ -46,28 +46,29 @@ end
 --- what a step needs; parts.system(held, weights, at), the matrices; parts.size, series.
 function switch_smoothing.rao_blackwellised(self, parts, generator)
   local categorical = self.switch.transition ~= nil
-  local model = { num_particles = self.particles, batch = { parts.size }, conditioning = self.conditioning,
+  local model = { num_particles = self.particles, batch_shape = { parts.size }, conditioning = self.conditioning,
     resampling = self.resampling, threshold = self.threshold, generator = generator,
-    prior = { mean = self.prior_mean, cov = (self.prior_log_inverse_scale * -2):exp():diag_embed() } }
+    initial_mean = self.prior_mean, initial_cov = (self.prior_log_inverse_scale * -2):exp():diag_embed() }
   laws(self, parts, model)
   function model.system(s, t)
     local m = parts.system(self, parts.held, self.bases:weights(categorical and one_of(self, s) or s), parts.at(t))
-    return { a = m.a, b = m.b, c = m.c, d = m.d, q = m.q, r = m.r }
+    return { transition = m.a, transition_offset = m.b, transition_cov = m.q, emission = m.c, emission_offset = m.d,
+      emission_cov = m.r }
   end
   return rbpf.rbpf(model)
 end
 
---- The options of m:smooth(batch, {num_paths = 100, generator =}).
-switch_smoothing.smooth_options = { num_paths = 100, generator = options.optional "generator" }
+--- The options of m:smooth(batch, {draws = 100, generator =}).
+switch_smoothing.smooth_options = { draws = 100, generator = options.optional "generator" }
 
---- smooth: mean [T, B, n] and cov [T, B, n, n] of the state given all of y; s [T, num_paths, B, k], paths of the
+--- smooth: mean [T, B, n] and cov [T, B, n, n] of the state given all of y; s [T, draws, B, k], paths of the
 --- switch; path_mean and path_cov, the state along each of them. It needs conditioning = "exact" where the switch
 --- depends on the state.
 function switch_smoothing.smooth(self, b, o)
   local parts = self:steps_of(b)
   local f = switch_smoothing.rao_blackwellised(self, parts, o.generator)
   f:run(b.y, { observed = b.observed, moments = false })
-  return f:smooth { num = o.num_paths }
+  return f:smooth { draws = o.draws }
 end
 
 return switch_smoothing

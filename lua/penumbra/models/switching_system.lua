@@ -224,7 +224,7 @@ local function new_pass(self, size, how, log_weights)
   local threshold = how.threshold or self.threshold
   local pass = { shape = { self.particles, size }, threshold = threshold, generator = how.generator,
     held = self.bases:held(how.frozen and self.frozen_names or nil),
-    machine = machine.new { num_particles = self.particles, batch = { size }, resampling = self.resampling,
+    machine = machine.new { num_particles = self.particles, batch_shape = { size }, resampling = self.resampling,
       threshold = threshold, generator = how.generator, trace = false } }
   if log_weights then
     pass.machine:tilt(log_weights + math.log(self.particles))
@@ -380,9 +380,9 @@ function modes.marginal(self, o, held, at, now)
   return { s = s, mean = mean, cov = cov, weights = weights[self.recurrence_group] }, drawn(loc, loc_cov, o.generator)
 end
 
---- paths(self, state, o): draws [num_paths, steps, B, p] from a belief's state: {particles, log_weights}.
+--- paths(self, state, o): draws [draws, steps, B, p] from a belief's state: {particles, log_weights}.
 function switching_system.paths(self, state, o)
-  local ancestors = ancestors_of(state.log_weights, o.num_paths, o.generator)
+  local ancestors = ancestors_of(state.log_weights, o.draws, o.generator)
   local now = {}
   for name, x in pairs(state.particles) do
     now[name] = picked(x, ancestors)
@@ -390,7 +390,7 @@ function switching_system.paths(self, state, o)
   if o.mode == "ancestral" then
     now.x = drawn(now.mean, now.cov, o.generator)
   end
-  local how = { shape = { o.num_paths, o.size }, generator = o.generator }
+  local how = { shape = { o.draws, o.size }, generator = o.generator }
   local around, held, list = surroundings(self, o), self.bases:held(), {}
   for t = 1, o.steps do
     local z

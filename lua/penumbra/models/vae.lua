@@ -12,16 +12,17 @@
 --- data           numbers in a datum
 --- latent         size of z; a list {100, 50} from the data up makes a hierarchy, `layers = 2` one of equal sizes
 --- hidden         {200, 200}: hidden layers of the encoder, the decoder's mirror them; a list of lists for each level
---- decoder        "bernoulli", "gaussian", "categorical" (`categories`; x are labels, int64) or "mixture"
----                (`components`); pn.help "penumbra.models.decoder"
---- noise          of "gaussian": "shared", a parameter for each dimension, or "network"
+--- decoder        "bernoulli", "normal", "categorical" (`categories`; x are labels, int64), "mixture" (`components`) or
+---                another likelihood of pn.nn.likelihood, also made or in Lua; pn.help "penumbra.models.decoder"
+--- noise          of "normal": "shared", a parameter for each dimension, or "network"
 --- posterior      "gaussian" or "flow" (one level): `flows` (4) bijectors `flow` ("inverse_autoregressive", "planar",
 ---                "real_nvp") with `flow_hidden` (64) units
 --- structure      of several levels: "backward" (z_1 from x, z_2 from z_1...) or "ladder"; pn.help
 ---                "penumbra.models.hierarchy"
 --- condition      size of what stands beside each datum, [B, condition]: everything then takes it after x; `prior` =
 ---                "conditional" makes the prior of the topmost latents depend on it, too
---- mean           of the data, [data]: the decoder of 0 and 1 or of normals begins there. Without it a model of several
+--- mean           [data]: where the decoder of 0 and 1 or of normals begins. Unless given, the first fit of a new model
+---                takes the mean of its data; false: its bias is drawn as any other. Without a mean a model of several
 ---                levels may stay where its latents mean nothing
 --- activation     "tanh", "relu"...
 --- dtype          "float64" or "float32"
@@ -33,6 +34,7 @@ local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local hierarchy = require "penumbra.models.hierarchy"
 local infer = require "penumbra.infer"
+local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
@@ -190,12 +192,24 @@ end
 
 local fit_options = {
   data = options.required "tensor", condition = options.optional "tensor", epochs = options.required "number",
-  batch = 100, objective = options.choice("elbo", "iwae", "dreg"), draws = options.optional "number", lr = 1e-3,
+  batch_size = 100, objective = options.choice("elbo", "iwae", "dreg"), draws = options.optional "number", lr = 1e-3,
   schedule = options.optional "function", optimiser = options.optional(), binarise = false, warmup = 0,
   compile = true, generator = options.optional "generator", on_epoch = options.optional "function",
   validate = options.optional "function", validate_every = options.optional "number",
   patience = options.optional "number", progress = options.any(false),
 }
+
+-- The decoders' last biases as drawn, of models that have been given no mean.
+local drawn = setmetatable({}, { __mode = "k" })
+
+-- The first fit begins at the mean of its data; not where the bias has been trained or loaded.
+local function begin_at_data(self, data)
+  local before = drawn[self]
+  drawn[self] = nil
+  if before and before:eq(self.likelihood:bias()):all():item() then
+    self.likelihood:begin_at(data:mean { 1 })
+  end
+end
 
 -- The loss of a minibatch, drawn black and white if so asked.
 local function step_loss(self, o, beta)
@@ -209,12 +223,12 @@ local function step_loss(self, o, beta)
 end
 
 --- fit{data =, epochs =, ...}: trains by minibatches (pn.train.fit), returns its table with `history`, the mean loss of
---- each epoch.
+--- each epoch. A new model begins with the decoder's mean at the data's, unless `mean` said where.
 ---
 --- data         [N, data]
 --- condition    [N, condition] for a conditional model
 --- objective    "elbo", "iwae" or "dreg"; `draws` for each datum (1 for the elbo, 50)
---- batch        rows of a minibatch, 100
+--- batch_size   rows of a minibatch, 100
 --- binarise     true: data are intensities in [0, 1], and each time a datum is used its pixels are drawn anew as 0 or 1
 --- lr           of Adam, 1e-3; `schedule`: a function of the step instead; `optimiser`: another one, to be gone on with
 --- warmup       epochs in which the weight of the divergence rises from 0 to 1 (elbo only)
@@ -228,17 +242,20 @@ function methods:fit(given)
   o.draws = o.draws or o.objective == "elbo" and 1 or 50
   check_objective(self, "fit", o)
   options.whole("fit", "epochs", o.epochs, 1)
-  options.whole("fit", "batch", o.batch, 1)
+  options.whole("fit", "batch_size", o.batch_size, 1)
   if o.warmup > 0 and o.objective ~= "elbo" then
     core.error "fit: warmup is of objective 'elbo' only"
   elseif o.binarise and (self.kind ~= "bernoulli" or o.data:min():item() < 0 or o.data:max():item() > 1) then
     core.error "fit: binarise needs a bernoulli decoder and data between 0 and 1"
   end
+  if self.likelihood:tells_mean() then
+    begin_at_data(self, o.data)
+  end
   local opt = o.optimiser or optim.adam(self:parameters(), { lr = o.lr })
   local beta = o.warmup > 0 and core.param(core.zeros({}, { dtype = self.dtype })) or nil
-  local ramp = o.warmup * math.ceil(o.data:size(1) / o.batch)
+  local ramp = o.warmup * math.ceil(o.data:size(1) / o.batch_size)
   local rate = o.schedule or function() return o.lr end
-  return train.fit { data = { o.data, o.condition }, epochs = o.epochs, batch_size = o.batch, optimiser = opt,
+  return train.fit { data = { o.data, o.condition }, epochs = o.epochs, batch_size = o.batch_size, optimiser = opt,
     loss = step_loss(self, o, beta), compile = o.compile, generator = o.generator, on_epoch = o.on_epoch,
     validate = o.validate, validate_every = o.validate_every, patience = o.patience,
     model = o.validate and self or nil, progress = o.progress,
@@ -412,13 +429,13 @@ end
 
 local new_options = {
   data = options.required "number", latent = options.required(), hidden = options.any { 200, 200 },
-  layers = options.optional "number", decoder = options.choice(table.unpack(decoder.names)),
+  layers = options.optional "number", decoder = options.any "bernoulli",
   noise = options.choice("shared", "network"), categories = 2, components = 5,
   posterior = options.choice("gaussian", "flow"), structure = options.choice("backward", "ladder"),
   flow = options.choice("inverse_autoregressive", "planar", "real_nvp"), flows = 4, flow_hidden = 64,
-  mean = options.optional "tensor",
+  mean = options.optional(),
   condition = 0, prior = options.choice("standard", "conditional"), dtype = options.optional "string",
-  activation = options.choice("tanh", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid"),
+  activation = options.one_of("tanh", nn.activations),
 }
 
 local function sizes_of(role, list, least)
@@ -465,12 +482,12 @@ end
 
 -- The decoder begins at o.mean.
 local function begin_at(likelihood, o)
-  local mean = o.mean
+  local mean = options.argument("vae.new", "mean", o.mean, "tensor")
   if mean:ndim() ~= 1 or mean:size(1) ~= o.data or mean:dtype() ~= o.dtype then
     core.error(("vae.new: mean must be %s of shape [%d], got %s [%s]"):format(o.dtype, o.data, mean:dtype(),
       table.concat(mean:shape(), ", ")))
   elseif not likelihood:begin_at(mean) then
-    core.error(("vae.new: mean is for a bernoulli or gaussian decoder, got '%s'"):format(o.decoder))
+    core.error(("vae.new: mean is for a bernoulli or normal decoder, got '%s'"):format(likelihood.kind))
   end
 end
 
@@ -493,17 +510,20 @@ function vae.new(given)
   elseif o.prior == "conditional" and o.condition == 0 then
     core.error "vae.new: prior 'conditional' needs a condition (its size)"
   end
-  local likelihood = decoder.new(o.decoder, latent[1] + o.condition, o.data, { hidden = hierarchy.reversed(hidden[1]),
-    activation = o.activation, dtype = o.dtype, noise = o.noise, categories = o.categories, components = o.components })
+  local likelihood = decoder.new("vae.new", o.decoder, latent[1] + o.condition, o.data, {
+    hidden = hierarchy.reversed(hidden[1]), activation = o.activation, dtype = o.dtype, noise = o.noise,
+    categories = o.categories, components = o.components })
   if o.mean then
     begin_at(likelihood, o)
   end
   local latents = hierarchy.new { latent = latent, hidden = hidden, inputs = likelihood.encoder_inputs,
     condition = o.condition, conditional_prior = o.prior == "conditional", structure = structure,
     activation = o.activation, dtype = o.dtype, flow = o.flow, flows = o.flows, flow_hidden = o.flow_hidden }
-  return setmetatable({ data = o.data, latent = latent, kind = o.decoder, posterior = o.posterior,
+  local self = setmetatable({ data = o.data, latent = latent, kind = likelihood.kind, posterior = o.posterior,
     structure = structure, condition = o.condition, dtype = o.dtype, likelihood = likelihood,
     latents = latents }, class)
+  drawn[self] = o.mean == nil and likelihood:bias() + 0 or nil -- a copy
+  return self
 end
 
 core.namespace("penumbra.models.vae", vae)

@@ -4,7 +4,7 @@
 ---     L = sum_n E_{q_n(z)}[log p(x_n | z) + log p(z) - log q_n(z)],   p(z) standard normal
 ---
 ---     local em = require "penumbra.models.variational_em"
----     local m = em.new{data = 20, latent = 2, hidden = {50}, decoder = "gaussian"}
+---     local m = em.new{data = 20, latent = 2, hidden = {50}, decoder = "normal"}
 ---     m:fit{data = x, epochs = 100}         posteriors of the rows of x, and the networks
 ---     m:posteriors()                        their law [N], event [latent]
 ---     m:infer(other)                        posteriors of other data, the networks as they are
@@ -17,6 +17,7 @@ local core = require "penumbra.core"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"
 local infer = require "penumbra.infer"
+local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
@@ -75,7 +76,7 @@ local function constant(rate)
   return function() return rate end
 end
 
-local fit_options = { data = options.required "tensor", epochs = options.required "number", batch = 100, steps = 5,
+local fit_options = { data = options.required "tensor", epochs = options.required "number", batch_size = 100, steps = 5,
   lr = 1e-2, posterior_lr = 0.05, draws = 1, on_epoch = options.optional "function" }
 
 local function blocks_of(self, x, size)
@@ -104,10 +105,10 @@ end
 function methods:fit(given)
   local o = options.check("fit", given, fit_options)
   check_data(self, "fit", o.data)
-  for _, name in ipairs { "epochs", "batch", "steps", "draws" } do
+  for _, name in ipairs { "epochs", "batch_size", "steps", "draws" } do
     o[name] = options.whole("fit", name, o[name], 1)
   end
-  local blocks, networks = blocks_of(self, o.data, o.batch), optim.adam(self.likelihood:parameters(), { lr = o.lr })
+  local blocks, networks = blocks_of(self, o.data, o.batch_size), optim.adam(self.likelihood:parameters(), { lr = o.lr })
   local work, states, s = {}, {}, { history = {}, epoch = 0 }
   for epoch = 1, o.epochs do
     local order, total = core.randperm(#blocks):totable(), 0
@@ -195,9 +196,9 @@ local class = { __index = core.namespace("a model without encoder", methods), ne
 
 local new_options = {
   data = options.required "number", latent = options.required "number", hidden = options.any {},
-  decoder = options.choice(table.unpack(decoder.names)), noise = options.choice("shared", "network"), categories = 2,
+  decoder = options.any "bernoulli", noise = options.choice("shared", "network"), categories = 2,
   components = 5, dtype = options.optional "string",
-  activation = options.choice("tanh", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid"),
+  activation = options.one_of("tanh", nn.activations),
 }
 
 --- new{data =, latent =, hidden = {}, decoder = "bernoulli", ...}: a model; options as of penumbra.models.vae.
@@ -217,7 +218,7 @@ function variational_em.new(given)
   end
   local f = { dtype = o.dtype }
   return setmetatable({ data = o.data, latent = o.latent, dtype = o.dtype,
-    likelihood = decoder.new(o.decoder, o.latent, o.data, o), q = {},
+    likelihood = decoder.new(where, o.decoder, o.latent, o.data, o), q = {},
     prior = dist.normal(core.zeros({ o.latent }, f), core.ones({ o.latent }, f)):independent(1) }, class)
 end
 

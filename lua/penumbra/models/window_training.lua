@@ -1,14 +1,14 @@
 --- How forecasters are trained: windows of the series at random, Adam, a rate that decays exponentially. `m:fit{...}`
 --- returns {history =, loss =, iteration =, seconds =, seed =, stopped =}: history has the loss of each iteration.
 ---
----     m:fit { series = set, iterations = 2500, batch = 50, window = 90, context = 60, lr = 5e-3, decay = 1e-2,
+---     m:fit { series = set, steps = 2500, batch_size = 50, window = 90, context = 60, lr = 5e-3, decay = 1e-2,
 ---       seed = 1, checkpoint = "run.safetensors", resume = true, progress = true }
 ---
 --- series      a series set (pn.data.series, pn.data.gluonts): each window is one of its series, all alike likely, from
 ---             a start that is uniform; a series shorter than the window comes whole. A batch as log_evidence takes it,
 ---             in its place, is trained on as it is in each iteration
---- iterations  2500, one minibatch each
---- batch       windows of a minibatch, 50
+--- steps       2500, one minibatch each
+--- batch_size  windows of a minibatch, 50
 --- window      steps of a window
 --- context     steps from the start of a window that give its scale (all of them)
 --- lr, decay   the rate, 5e-3, and what part of it is left in the last iteration, 1e-2 (1: constant)
@@ -17,7 +17,7 @@
 --- compile     true: steps are captured and replayed
 --- checkpoint  name of a file to which the run is written every `checkpoint_every` iterations (100) and at the end
 --- resume      true: goes on from that file to the same bits as without the break. Without such a file it begins
---- on_iteration   function of the table that will be returned; false stops, and the file is written
+--- on_step   function of the table that will be returned; false stops, and the file is written
 --- progress    true for a line on standard error, or a file
 -- help: pn.models
 local checkpoint = require "penumbra.checkpoint"
@@ -53,15 +53,15 @@ function window_training.loss(self, b, how)
 end
 
 local fit_options = {
-  series = options.required "table", iterations = 2500, batch = 50, window = options.optional "number",
+  series = options.required "table", steps = 2500, batch_size = 50, window = options.optional "number",
   context = options.optional "number", lr = 5e-3, decay = 1e-2, beta1 = 0.9, beta2 = 0.95, clip = 10,
   seed = options.optional "number", compile = true, checkpoint = options.optional "string", checkpoint_every = 100,
-  resume = false, on_iteration = options.optional "function", progress = options.any(false),
+  resume = false, on_step = options.optional "function", progress = options.any(false),
 }
 
 local function read(self, given)
   local o = options.check("fit", given, fit_options)
-  for _, name in ipairs { "iterations", "batch", "checkpoint_every" } do
+  for _, name in ipairs { "steps", "batch_size", "checkpoint_every" } do
     o[name] = options.whole("fit", name, o[name], 1)
   end
   for _, name in ipairs { "lr", "decay", "clip" } do
@@ -139,7 +139,7 @@ end
 
 -- ---- the run ----
 
-local SAME = { "iterations", "batch", "window", "context", "lr", "decay", "beta1", "beta2", "clip" }
+local SAME = { "steps", "batch_size", "window", "context", "lr", "decay", "beta1", "beta2", "clip" }
 
 local function save(o, s, live)
   local run = { iteration = s.iteration, seed = s.seed, seconds = s.seconds,
@@ -194,7 +194,7 @@ local function batch_at(self, o, s, iteration)
   if o.whole then
     return o.whole
   end
-  local windows = o.set:windows { size = o.window, count = o.batch,
+  local windows = o.set:windows { size = o.window, count = o.batch_size,
     generator = core.generator(s.seed):split(iteration) }
   windows.context = o.context and math.min(o.context, windows.y:size(1))
   if self.covariates == 0 then
@@ -205,22 +205,22 @@ end
 
 local function run(self, o, s, live, bar)
   local step, start = stepper(self, o, live.optimiser, live.generator), core.clock() - s.seconds
-  while s.iteration < o.iterations and not s.stopped do
+  while s.iteration < o.steps and not s.stopped do
     local k = s.iteration + 1
-    live.optimiser.lr = o.lr * o.decay ^ ((k - 1) / math.max(1, o.iterations - 1))
+    live.optimiser.lr = o.lr * o.decay ^ ((k - 1) / math.max(1, o.steps - 1))
     s.loss = step(batch_at(self, o, s, k), k)
     s.iteration, s.history[k], s.seconds = k, s.loss, core.clock() - start
     if bar then
       bar:step(1, "loss", s.loss)
     end
-    s.stopped = o.on_iteration ~= nil and o.on_iteration(s) == false
-    if o.checkpoint and (k % o.checkpoint_every == 0 or k == o.iterations or s.stopped) then
+    s.stopped = o.on_step ~= nil and o.on_step(s) == false
+    if o.checkpoint and (k % o.checkpoint_every == 0 or k == o.steps or s.stopped) then
       save(o, s, live)
     end
   end
 end
 
---- fit{series =, iterations = 2500, ...}: trains a forecaster; see pn.help "penumbra.models.window_training".
+--- fit{series =, steps = 2500, ...}: trains a forecaster; see pn.help "penumbra.models.window_training".
 function window_training.fit(self, given)
   local o = read(self, given)
   local optimiser = optim.adam(self:parameters(), { lr = o.lr, beta1 = o.beta1, beta2 = o.beta2, clip_norm = o.clip })
@@ -229,14 +229,8 @@ function window_training.fit(self, given)
   local s = o.resume and exists(o.checkpoint) and resumed(o, live)
     or { iteration = 0, seed = seed, seconds = 0, stopped = false, history = {} }
   s.loss = s.history[s.iteration]
-  local bar = progress.asked(o.progress, { total = o.iterations, done = s.iteration, label = "training" })
-  local ok, message = pcall(run, self, o, s, live, bar)
-  if bar then
-    bar:finish()
-  end
-  if not ok then
-    error(message, 0)
-  end
+  local bar <close> = progress.asked(o.progress, { total = o.steps, done = s.iteration, label = "training" })
+  run(self, o, s, live, bar)
   return s
 end
 

@@ -28,7 +28,7 @@
 --- net(x) draws, net:mean(x) does not; net:kl() is summed over all weights, each counted once however often the network
 --- is called; net:moments(m, v) passes means and variances through; net:posterior(name) is a parameter's posterior;
 --- net:become_prior() makes it the prior of what follows. net:predict(x, {draws = 100}) gives draws.
--- help: pn.nn, quiet
+-- help: pn.nn
 local core = require "penumbra.core"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"

@@ -1,6 +1,5 @@
 --- Predictions of networks that draw: many draws, or their mean and variance, batch by batch, so that memory is bounded
---- by
---- one batch and the result.
+--- by one batch and the result.
 -- help: pn.nn, quiet
 local core = require "penumbra.core"
 local options = require "penumbra.options"
@@ -9,7 +8,7 @@ local predict = {}
 
 local spec = {
   draws = 100,
-  batch = 1024,
+  batch_size = 1024,
   moments = false,
   mode = options.choice("evaluation", "training", "mean"),
   generator = options.optional "generator",
@@ -37,8 +36,8 @@ end
 local function run(net, x, o)
   local nn = require "penumbra.nn"
   local first, second = {}, {}
-  for from = 1, math.max(1, x:size(1)), o.batch do
-    local part = x:size(1) > o.batch and x:slice(1, from, math.min(from + o.batch - 1, x:size(1))) or x
+  for from = 1, math.max(1, x:size(1)), o.batch_size do
+    local part = x:size(1) > o.batch_size and x:slice(1, from, math.min(from + o.batch_size - 1, x:size(1))) or x
     local list, state = {}, { n = 0 }
     for s = 1, o.draws do
       local y = nn.mode(o.mode, net, part, o.generator)
@@ -57,16 +56,14 @@ local function run(net, x, o)
 end
 
 --- predict(network, x [, options]): draws of the output for x [N, ...], as [draws, N, ...]; with moments = true their
---- mean and
---- variance, each [N, ...]. The network is called on `batch` rows at a time, without recording gradients. Options:
---- draws (100),
---- batch (1024), moments (false), generator, mode ("evaluation"; "training" lets dropout drop units: Monte Carlo
---- dropout).
+--- mean and variance, each [N, ...]. The network is called on `batch_size` rows at a time, without recording gradients.
+--- Options: draws (100), batch_size (1024), moments (false), generator, mode ("evaluation"; "training" lets dropout drop
+--- units: Monte Carlo dropout).
 function predict.predict(net, x, given)
   local o = options.check("predict", given, spec)
   check_input(x)
   options.whole("predict", "draws", o.draws, 1)
-  options.whole("predict", "batch", o.batch, 1)
+  options.whole("predict", "batch_size", o.batch_size, 1)
   if not require "penumbra.nn".is_network(net) and type(net) ~= "function" then
     core.error("predict: network must be a layer, a sequential, a module or a function, got " .. type(net))
   end

@@ -1,8 +1,6 @@
 --- Priors and first posteriors under which what a layer gets has variance 1 (Kurle et al. 2020, appendices H and I):
---- weights
---- of a layer with fan-in N after the activation f have variance 1 / (N c_f), c_f the variance of f(x) for standard
---- normal
---- x; the first layer sees standardised data, c = 1.
+--- weights of a layer with fan-in N after the activation f have variance 1 / (N c_f), c_f the variance of f(x) for
+--- standard normal x; the first layer sees standardised data, c = 1.
 -- help: pn.nn, quiet
 local core = require "penumbra.core"
 local parameters = require "penumbra.nn.parameters"
@@ -30,8 +28,7 @@ local known = {
 }
 
 --- activation_variance(f): the variance of f(x) for standard normal x; f a function of a tensor, an activation layer,
---- or a
---- name: "tanh", "relu", "sigmoid", "softplus", "elu", "leaky_relu", "erf", "sin", "identity" ...
+--- or a name: "tanh", "relu", "sigmoid", "softplus", "elu", "leaky_relu", "erf", "sin", "identity" ...
 function unit_variance.activation_variance(f)
   local nn = require "penumbra.nn"
   if type(f) == "string" then
@@ -65,8 +62,7 @@ local function fans(layer)
 end
 
 --- scales(network): table name -> standard deviation of the prior, for a sequential of layers and activations: of
---- weights
---- sqrt(1 / (N c)), of biases the same as their weight's.
+--- weights sqrt(1 / (N c)), of biases the same as their weight's.
 function unit_variance.scales(net)
   local nn, result, before = require "penumbra.nn", {}, 1
   local layers = getmetatable(net) ~= "penumbra.layer" and net or { net }
@@ -92,8 +88,7 @@ end
 
 --- draw(parameter, scale [, {share = 0.999, spread = 0.001, generator =}]): a random mean and logarithm of the standard
 --- deviation for a parameter whose prior has that scale: the means have `share` of the variance, the posterior's own
---- variance
---- the rest: E e^(2 log_scale) + var loc = scale^2.
+--- variance the rest: E e^(2 log_scale) + var loc = scale^2.
 function unit_variance.draw(p, scale, given)
   local share, spread = given and given.share or 0.999, given and given.spread or 0.001
   local how = { dtype = p:dtype(), generator = given and given.generator }

@@ -180,13 +180,13 @@ end
 
 local function run(self, f)
   local x = curvature.flatten(self.list):detach() + 0
-  local before, most = self.evaluations, self.max_evaluations or self.max_iterations * 5 // 4
+  local before, most = self.evaluations, self.max_evaluations or self.max_steps * 5 // 4
   local value, g, wrong = evaluate(self, f, x)
   if wrong then
     core.error("lbfgs: " .. wrong)
   end
   local point = { f = value, g = g }
-  for _ = 1, largest(g) > self.tolerance_grad and self.max_iterations or 0 do
+  for _ = 1, largest(g) > self.tolerance_grad and self.max_steps or 0 do
     local y, best = iterate(self, f, x, point)
     if not best then
       break
@@ -294,9 +294,9 @@ core.public(lbfgs)
 
 --- new(list, given): an optimiser of the parameters in the list.
 function lbfgs.new(list, given)
-  local o = options.check("lbfgs", given or {}, { lr = 1.0, max_iterations = 20, history = 100, tolerance_grad = 1e-7,
+  local o = options.check("lbfgs", given or {}, { lr = 1.0, max_steps = 20, history = 100, tolerance_grad = 1e-7,
     tolerance_change = 1e-9, max_evaluations = options.optional "number" })
-  for _, name in ipairs { "max_iterations", "history" } do options.whole("lbfgs", name, o[name], 1) end
+  for _, name in ipairs { "max_steps", "history" } do options.whole("lbfgs", name, o[name], 1) end
   for k, w in ipairs(list) do
     if not w:is_param() then
       core.error(("lbfgs: parameter %d must be made by param, got another tensor"):format(k))

@@ -19,7 +19,11 @@ local width = WIDTH
 local function find(name)
   local found = {}
   local wanted = name:gsub("%(.*$", ""):gsub("^penumbra%.", "pn."):match "^%s*(.-)%s*$"
-  wanted = inner()[wanted:match "^pn%.(%w+)$"] or wanted
+  local parts, by_module = inner()
+  wanted = parts[wanted:match "^pn%.(%w+)$"] or wanted
+  for _, e in ipairs(entries()) do -- a module by its path is the module, whatever its functions are called
+    if e.kind == "file" and e.qualified == name then return { e } end
+  end
   for _, e in ipairs(entries()) do
     if e.qualified == wanted or e.qualified == "pn." .. wanted or e.qualified == name then found[#found + 1] = e end
   end
@@ -34,6 +38,13 @@ local function find(name)
     if e.name == (method or wanted) and (is_method or not method) then
       found[#found + 1] = e
     end
+  end
+  if #found > 0 then return found end
+  local part = by_module[wanted:gsub("^pn%.", "")]
+  if part then return find(part) end
+  local ending = "." .. wanted:gsub("^pn%.", "")
+  for _, e in ipairs(entries()) do -- "vae" of penumbra.models.vae
+    if e.kind == "file" and e.qualified:sub(-#ending) == ending then found[#found + 1] = e end
   end
   return found
 end
@@ -146,6 +157,19 @@ local function about_all()
   return overview:format(core.version) .. layout.fill("Parts: " .. table.concat(parts, ", ") .. ".", "", "  ", width)
 end
 
+-- Least, mean and largest of the numbers of x that are numbers, and how many are not.
+local function summary_of(x)
+  if x:numel() < 2 or not x:dtype():find "^float" then return "" end
+  local flat = x:detach():reshape { -1 }
+  local finite = flat:isfinite()
+  local n = finite:to(x:dtype()):sum():item()
+  if n == 0 then return "\nNone of its numbers is finite." end
+  local rest, line = x:numel() - n, "\nmin %.6g, mean %.6g, max %.6g"
+  flat = flat:take(1, finite:to(x:dtype()):argsort():slice(1, x:numel() - math.tointeger(n) + 1, -1))
+  line = line:format(flat:min():item(), flat:mean():item(), flat:max():item())
+  return rest == 0 and line or ("%s; %d not finite"):format(line, rest)
+end
+
 local function about_tensor(x)
   local sizes = table.concat(x:shape(), ", ")
   local more = x:is_param() and ", a parameter" or x:requires_grad() and ", part of a graph" or ""
@@ -161,8 +185,8 @@ local function about_tensor(x)
     line = line .. " " .. name
   end
   lines[#lines + 1] = line
-  return ("a tensor: %s [%s]%s\n\nIts methods (help\"x:matmul\" and so on):\n%s"):format(x:dtype(), sizes, more,
-    table.concat(lines, "\n"))
+  return ("a tensor: %s [%s]%s%s\n\nIts methods (help\"x:matmul\" and so on):\n%s"):format(x:dtype(), sizes, more,
+    summary_of(x), table.concat(lines, "\n"))
 end
 
 local function is_distribution(name)
@@ -232,6 +256,32 @@ function M.signature(f)
   return found and found[1] and found[1].title
 end
 
+-- Where an object comes from: the module whose documented methods agree best with its own (by Jaccard's index), and the
+-- functions there that a script calls.
+local function origin(methods)
+  local shared, either, best = {}, {}, nil
+  local size = 0
+  for name in pairs(methods) do size = size + (tostring(name):find "^_" and 0 or 1) end
+  for _, e in ipairs(entries()) do
+    if e.module and e.kind == "method" then
+      local same = methods[e.name] ~= nil
+      shared[e.module] = (shared[e.module] or 0) + (same and 1 or 0)
+      either[e.module] = (either[e.module] or size) + (same and 0 or 1)
+    end
+  end
+  for module, n in pairs(shared) do
+    local ahead = best and n / either[module] - shared[best] / either[best]
+    if 2 * n > either[module] and (not best or ahead > 0 or ahead == 0 and module < best) then best = module end
+  end
+  if not best then return nil end
+  local list = {}
+  for _, e in ipairs(entries()) do
+    if e.module == best and e.qualified:find "^pn%." then list[#list + 1] = e.qualified end
+  end
+  table.sort(list)
+  return ("Of %s%s; help %q."):format(best, #list > 0 and ", with " .. table.concat(list, ", ") or "", best)
+end
+
 local function about_object(value)
   local name = getmetatable(value)
   if name == "penumbra.tensor" then return about_tensor(value) end
@@ -249,6 +299,8 @@ local function about_object(value)
     if type(method) == "string" and not method:match "^_" then names[#names + 1] = method end
   end
   table.sort(names)
+  local made = type(value) == "table" and origin(require("penumbra.shell.pretty").methods(value) or {})
+  if made then lines[#lines + 1] = layout.fill(made, "", "", width) end
   if #names > 0 then
     lines[#lines + 1] = layout.fill("Its methods: " .. table.concat(names, ", ") .. ".", "", "", width)
   end
@@ -273,15 +325,37 @@ function M.text(...)
   return ("a %s: %s"):format(type(x), require("penumbra.shell.pretty").format(x))
 end
 
+-- Calls f with the width of the terminal.
+local function fitted(f, ...)
+  local columns = io and io.stdout and core.terminal and core.terminal(io.stdout)
+  width = columns and math.max(40, math.min(columns - 1, 100)) or WIDTH
+  local told = table.pack(pcall(f, ...))
+  width = WIDTH
+  if not told[1] then error(told[2], 0) end
+  return told[2]
+end
+
+local function about_variable(name, value)
+  local text
+  if type(value) == "string" then
+    text = "a string: " .. require("penumbra.shell.pretty").format(value)
+  elseif type(value) == "function" and #names_of(value) == 0 then
+    text = "a function of yours: " .. require("penumbra.shell.pretty").format(value)
+  else
+    text = M.text(value)
+  end
+  local known = find(name)[1]
+  return name .. " is " .. text .. (known and ("\n\nhelp %q tells of %s."):format(name, known.qualified) or "")
+end
+
+--- What help says of a user's own variable: of a tensor dtype, shape and range; of an object its kind, what made it and
+--- its methods; of a function where it was defined.
+function M.variable(name, value) return fitted(about_variable, name, value) end
+
 --- Prints what there is to say about `x`: a name ("matmul", "dist.normal", "x:sum", "nn"), a function, a part of pn,
 --- a tensor or another value. Without argument an overview. Lines fit the terminal, or 79 columns.
 function M.help(...)
-  local columns = io and io.stdout and core.terminal and core.terminal(io.stdout)
-  width = columns and math.max(40, math.min(columns - 1, 100)) or WIDTH
-  local told = table.pack(pcall(M.text, ...))
-  width = WIDTH
-  if not told[1] then error(told[2], 0) end
-  print(told[2])
+  print(fitted(M.text, ...))
 end
 
 --- The list of all entries, each with `qualified`, `title`, `kind`, `text`.

@@ -205,18 +205,20 @@ local function qualify(module, told, name)
   return reached and told.home .. "." .. name or nil
 end
 
--- The parts of parts, by their last name: bijector -> "pn.dist.bijector".
-local inner
+-- The parts of parts, by their last name: bijector -> "pn.dist.bijector"; and parts by their module, where its name is
+-- another: distribution -> "pn.dist".
+local inner, by_module
 
 local function inner_parts()
-  if inner then return inner end
-  inner = {}
+  if inner then return inner, by_module end
+  inner, by_module = {}, {}
   for _, module in ipairs(core.modules()) do
-    local part = told_by(module, core.source(module)).part
-    local name = part and part:match "^pn%.%w+%.([%w_]+)$"
-    if name then inner[name] = part end
+    local told = told_by(module, core.source(module))
+    local name = told.part and told.part:match "^pn%.%w+%.([%w_]+)$"
+    if name then inner[name] = told.part end
+    if told.part and told.path then by_module[told.path] = told.part end
   end
-  return inner
+  return inner, by_module
 end
 
 local function is_inner(qualified)
@@ -227,7 +229,7 @@ local function is_inner(qualified)
 end
 
 -- A comment "name(args): text" says how the function is called; what a row has told comes first.
-local function add_entry(list, qualified, name, kind, args, body)
+local function add_entry(list, module, qualified, name, kind, args, body)
   local call, rest = body:match("^%w*:?" .. name .. "(%b()): (.*)$")
   if not call then call, rest = body:match("^" .. name .. "(%b{}): (.*)$") end
   local title = qualified .. (call or args and "(" .. args .. ")" or "")
@@ -244,7 +246,8 @@ local function add_entry(list, qualified, name, kind, args, body)
   if qualified == "pn." .. name and core.methods[name] and not body:find("x:" .. name, 1, true) then
     body = body .. ("\nAlso x:%s(...)."):format(name)
   end
-  list[#list + 1] = { title = title, name = name, qualified = qualified, kind = kind, text = body }
+  list[#list + 1] = { title = title, name = name, qualified = qualified, kind = kind, text = body,
+    module = module }
 end
 
 local function add_module(list, module)
@@ -269,7 +272,7 @@ local function add_module(list, module)
         local qualified = method and ("%s:%s"):format(speaker, name)
           or not method and owner == returned and qualify(module, told, name)
         if qualified and not is_inner(qualified) then
-          add_entry(list, qualified, name, method and "method" or "function", args,
+          add_entry(list, module, qualified, name, method and "method" or "function", args,
             layout.unfold(table.concat(comment, "\n")))
         end
       end

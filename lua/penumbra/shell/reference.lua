@@ -130,7 +130,8 @@ pn.stack({x, ...} [, axis])
 pn.sort(x [, axis] [, descending])
   Values sorted along an axis (the last), and their positions (0-based, int64); NaN last. Also x:sort(...).
 pn.topk(x, k [, axis] [, largest])
-  The k largest (or, with largest = false, smallest) along an axis in order, and their positions, data counted from 0.
+  The k largest (or, with largest = false, smallest) along an axis in order, and their positions, data counted from 0;
+  NaN last either way, so it is taken only where fewer than k are numbers.
       values, i = pn.tensor{3, 9, 4}:topk(2)    --> {9, 4} and {1, 2}
       x:take(1, i)    -- takes them as they are; Lua's position is i + 1
 pn.var(x [, axes] [, correction] [, keepdim])
@@ -148,6 +149,8 @@ d:sample(sizes [, generator])
   Independent draws: sizes + batch + event, without a gradient. Also d:sample{n, generator = g}.
 d:rsample(sizes [, generator])
   Draws with a gradient to the parameters: pathwise or implicit. An error that says why where there is none.
+  Those of beta and dirichlet are differentiated as shares of gammas: up to 2.3 times the gradient's variance of the
+  implicit derivative of the share itself, in a tenth of its time.
 d:rsample_log_prob(sizes [, generator])
   Draws with a gradient and their log density, in one pass of a flow's networks.
 d:mean()

@@ -47,7 +47,7 @@ laws.categorical = function(weight, y, old)
 end
 
 local fit_options = {
-  mask = options.optional "tensor", iterations = 100, tolerance = 1e-7, initial = true, transition = true,
+  mask = options.optional "tensor", max_steps = 100, tolerance = 1e-7, initial = true, transition = true,
   emission = true, scale_floor = 1e-6, optimiser = options.optional(), steps = 10,
 }
 
@@ -96,7 +96,7 @@ local function climb(self, prepare, y, o, weight)
 end
 
 local function check(self, o)
-  options.whole("fit", "iterations", o.iterations, 1)
+  options.whole("fit", "max_steps", o.max_steps, 1)
   options.whole("fit", "steps", o.steps, 1)
   local d = self.emission
   local plain = require("penumbra.distribution").is(d) and laws[d.name] and #d.batch_shape == 1
@@ -138,7 +138,7 @@ function baum_welch.fit(self, y, given, prepare)
   local closed = check(self, o)
   y = options.numbers("fit", "y", y, "tensor")
   local trace = {}
-  for round = 1, o.iterations + 1 do
+  for round = 1, o.max_steps + 1 do
     local p = prepare(self, "fit", y, o)
     local value, counts = expect(p)
     trace[round] = value
@@ -146,7 +146,7 @@ function baum_welch.fit(self, y, given, prepare)
       core.error(("fit: the log-likelihood of y is %s before round %d"):format(value, round))
     end
     local observations = p.steps * p.emission:size(2)
-    if round > o.iterations or round > 1 and (value - trace[round - 1]) / observations < o.tolerance then break end
+    if round > o.max_steps or round > 1 and (value - trace[round - 1]) / observations < o.tolerance then break end
     self = maximise(self, prepare, y, o, p, counts, closed)
   end
   return self, trace

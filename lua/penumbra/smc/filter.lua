@@ -1,6 +1,7 @@
 --- Particle filters for models written as functions of tensors with a leading particle axis.
 -- help: pn.smc
 local core = require "penumbra.core"
+local linear_system = require "penumbra.smc.kalman.linear_system"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local switching = require "penumbra.smc.switching"
@@ -213,9 +214,8 @@ local function detached(x)
 end
 
 --- filter:run(ys [, options]): observes ys[1], ys[2], ... (a tensor [T, ...] or a list, in which false stands for a
---- missing
---- observation). Returns {log_evidence = [B...], increments = [T, B...]} of these; with moments = true also mean and
---- square [T, B..., event...], the filtered E[x] and E[x^2], in the form of the state.
+--- missing observation). Returns {log_evidence = [B...], increments = [T, B...]} of these; with moments = true also
+--- mean and square [T, B..., event...], the filtered E[x] and E[x^2], in the form of the state.
 ---
 --- inputs             us: us[1], us[2], ... go with ys[1], ys[2], ...
 --- moments            true for mean and square
@@ -268,10 +268,8 @@ end
 --- filter:smooth{paths = M}: M paths of each filter given all observations of the last filter:run(ys, {record = true}),
 --- [T, M, B..., event...], drawn backwards through all particles (Godsill, Doucet & West 2004); needs the transition's
 --- density. M N T densities, or with log_bound about M T / the chance that a pair fits: log_bound, a number or a
---- function of
---- t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection (Douc,
---- Garivier,
---- Moulines & Olsson 2011; without a batch).
+--- function of t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection
+--- (Douc, Garivier, Moulines & Olsson 2011; without a batch).
 ---
 --- filter:smooth{method = "two_filter"}: the marginals of the same, by a filter that runs backwards and meets this one
 --- (Bresler 1986; Briers, Doucet & Maskell 2010), of a filter made of prior, transition and observation whose state is
@@ -291,16 +289,13 @@ function methods:smooth(given)
 end
 
 --- filter:online([{observation = p}]): the filter one observation at a time, from its beginning: f:observe(y), y a
---- number,
---- a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing, gives the
---- increment of the log-evidence as a number; f:run(ys) takes the rows of ys [T, p] (or [T]) at once, NaN missing, and
---- gives
---- increments [T], means and variances [T, m]; f:mean() and f:variance() [m] of all numbers of the state, parts in the
---- order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(), f:save(path) and
---- f:load(path)
---- (state and the default generator's position; nil, message, code on failure). The model is captured once: t is a 0-d
---- tensor, there are no inputs and no batch, draws come from the default generator. C hosts take it with
---- pn_runtime_filter.
+--- number, a list or a tensor of p numbers (without `observation` y is 0-d to the model), nil where it is missing,
+--- gives the increment of the log-evidence as a number; f:run(ys) takes the rows of ys [T, p] (or [T]) at once, NaN
+--- missing, and gives increments [T], means and variances [T, m]; f:mean() and f:variance() [m] of all numbers of the
+--- state, parts in the order of their names; f:log_evidence(), f:effective_sample_size(), f:steps(), f:reset(),
+--- f:save(path) and f:load(path) (state and the default generator's position; nil, message, code on failure). The model
+--- is captured once: t is a 0-d tensor, there are no inputs and no batch, draws come from the default generator. C
+--- hosts take it with pn_runtime_filter.
 function methods:online(given)
   return require("penumbra.smc.online").make(self, given)
 end
@@ -389,7 +384,7 @@ end
 --- transition_log_prob(previous, state, t, u)  [N, B...], beside init, step and log_weight: for ancestor sampling and
 ---                            backward sampling
 ---
---- exact_filter{mean =, cov =, a =, q =, emission =, r = [, b =, d =]} is the same for a linear Gaussian model.
+--- exact_filter(system) is the same for a linear Gaussian system.
 ---
 --- Other options as pn.smc has them; with history = true states are kept for filter.machine:paths(). t counts from 1.
 ---
@@ -416,17 +411,29 @@ function filter.filter(given, more)
   if s.by_transport and o.lookahead then
     core.error "filter: lookahead needs ancestors, which gradient = 'transport' does not have"
   end
-  local shape = { s.num_particles, table.unpack(s.batch) }
+  local shape = { s.num_particles, table.unpack(s.batch_shape) }
   return setmetatable({ machine = s, model = model, shape = shape, lookahead = o.lookahead, generator = o.generator,
     of_machine = of_machine }, class)
 end
 
---- exact_filter{mean =, cov =, a =, q =, emission =, r =, b =, d =}: the exact filter of the linear Gaussian model x'
---- = a x
---- + b + N(0, q), y = emission x + d + N(0, r), the first state N(mean, cov), one observation at a time: methods as
---- filter:online() gives them; numbers of y are missing where they are NaN. For whole sequences see pn.smc.kalman.
-function filter.exact_filter(given)
-  return core.new_exact_filter(options.argument("exact_filter", "model", given, "table"))
+local OF_EXACT = { initial_mean = "mean", initial_cov = "cov", transition = "a", transition_offset = "b",
+  transition_cov = "q", emission = "emission", emission_offset = "d", emission_cov = "r" }
+
+--- exact_filter(system): the exact filter of a pn.smc.linear_system or a table of its parts (without inputs, batch,
+--- time or diffuse state), of which initial_mean and initial_cov are those of the first observation's state, one
+--- observation at a time: methods as filter:online() gives them; numbers of y are missing where they are NaN. For whole
+--- sequences see pn.smc.kalman.
+function filter.exact_filter(system)
+  local s, given = linear_system.parts("exact_filter", system), {}
+  for name, x in pairs(s) do
+    if x and not OF_EXACT[name] then
+      core.error(("exact_filter: the system may have no %s"):format(name))
+    elseif x then
+      given[OF_EXACT[name]] = x
+    end
+  end
+  given.mean = given.mean or core.zeros({ s.transition:size(-1) }, { dtype = s.transition:dtype() })
+  return core.new_exact_filter(given)
 end
 
 filter.model_of = model_of

@@ -278,8 +278,8 @@ function gibbs.particle_gibbs(m, given)
   local clock = core.clock()
   local self = space.new("particle_gibbs", m, o):with_parameters()
   self.n, self.chains, self.moves, self.target_accept = o.num_particles, o.chains, o.moves, o.target_accept
-  local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = "particle_gibbs" })
   local draws, columns = recording.off(function()
+    local bar <close> = progress.asked(o.progress, { total = o.warmup + o.draws, label = "particle_gibbs" })
     self.log_prior = pmmh.log_prior_of(self)
     pmmh.start_proposal(self)
     find_sites(self)
@@ -293,9 +293,6 @@ function gibbs.particle_gibbs(m, given)
     end
     return run(self, o, now, bar)
   end)
-  if bar then
-    bar:finish()
-  end
   local p = posterior.new { model = self.target.model, args = self.target.args, target = self.target,
     unconstrained = draws, statistics = columns, seconds = core.clock() - clock }
   p.smoothed = self.smoothed

@@ -327,16 +327,16 @@ function methods:forecast(y, given)
   return out
 end
 
-local sample_options = { steps = options.required "number", batch = options.optional "table",
+local sample_options = { steps = options.required "number", batch_shape = options.optional "table",
   generator = options.optional() }
 
---- m:sample{steps = T [, batch = {B...}, generator =]}: states, int64 [T, B...], and observations drawn from the model,
+--- m:sample{steps = T [, batch_shape = {B...}, generator =]}: states, int64 [T, B...], and observations drawn from the model,
 --- [T, B..., event] (nil where the emission is a function).
 function methods:sample(given)
   local o = options.check("sample", given, sample_options)
   local steps = options.whole("sample", "steps", o.steps, 1)
-  local batch = o.batch or {}
-  for i, n in ipairs(batch) do options.whole("sample", ("batch[%d]"):format(i), n, 1) end
+  local batch = o.batch_shape or {}
+  for i, n in ipairs(batch) do options.whole("sample", ("batch_shape[%d]"):format(i), n, 1) end
   local k, n = self.num_states, count_of(batch, 1, #batch)
   local p = { batch = batch, emission = core.zeros({ steps, n, k }, { dtype = self.log_initial:dtype() }) }
   p.initial, p.transition = operands(self, "sample", steps, batch)
@@ -359,9 +359,9 @@ end
 
 --- m:fit(y [, options]): Baum and Welch's algorithm, expectation maximisation: a new model and the list of
 --- log-likelihoods of y (summed over sequences) before each round and at the end, which never falls. Rounds end after
---- `iterations` or once a round gains less than `tolerance` nats for each observation.
+--- `max_steps` or once a round gains less than `tolerance` nats for each observation.
 ---
---- Options: mask; iterations = 100; tolerance = 1e-7; initial, transition, emission = true (false: keep it);
+--- Options: mask; max_steps = 100; tolerance = 1e-7; initial, transition, emission = true (false: keep it);
 --- scale_floor = 1e-6, the least scale of a normal. Emissions normal, categorical, poisson, bernoulli and exponential
 --- of batch [K] are fitted in closed form. For any other, a function of y or a distribution with parameters to train,
 --- give optimiser (as pn.optim.adam{w}), which takes `steps` = 10 gradient steps a round on the sum of posterior

@@ -1,24 +1,25 @@
 --- Exact inference in Gaussian linear systems, whole sequences in one C operation.
 ---
 ---     x_0 ~ N(initial_mean, initial_cov)
----     x_t = transition x_(t-1) + transition_offset + transition_input u_t + N(0, transition_noise)
----     y_t = emission x_t + emission_offset + emission_input u_t + N(0, emission_noise),   t = 1 ... T
+---     x_t = transition x_(t-1) + transition_offset + transition_input u_t + N(0, transition_cov)
+---     y_t = emission x_t + emission_offset + emission_input u_t + N(0, emission_cov),   t = 1 ... T
 ---
----     local system = {transition = a, transition_noise = q, emission = c, emission_noise = r,
----       initial_mean = m, initial_cov = p}
+---     local system = pn.smc.linear_system{transition = a, transition_cov = q, emission = c, emission_cov = r,
+---       initial_mean = m, initial_cov = p}                  or the table itself
 ---     local f = pn.smc.kalman.filter(system, y)              f.mean [T, n], f.cov [T, n, n], f.log_likelihood ...
----     local x = pn.smc.kalman.smooth(system, y)              x.mean [T + 1, n]: x_0 first; x.lag_one
----     pn.smc.kalman.log_likelihood(system, y):backward()     one pass back in time
+---     local x = system:smooth(y)                             x.mean [T, n]; x.initial.mean [n]; x.lag_one
+---     system:log_likelihood(y):backward()                    one pass back in time
 ---
 --- Time is the leading axis of y: [T, p], or [T, B..., p] for a batch of series. Whatever the system consists of
 --- broadcasts against [T, B...] as NumPy does: emission [p, n] is the same always; [T, p, n] changes with time if there
 --- is no batch; for B series [B, p, n] is one for each, [T, 1, p, n] changes with time, [T, B, p, n] both. Offsets are
---- zero where they are not given. States and observations have 1 to 32 elements.
+--- zero where they are not given. States and observations have 1 to 4096 elements
+--- (above 32 each series goes alone, by BLAS).
 ---
 --- Options of every function of y:
 ---   inputs     u [T, B..., m], for transition_input [n, m] and emission_input [p, m]
----   missing    "nan": elements of y that are NaN are missing; otherwise a NaN is an error of the data
----   observed   bool, shaped like y: false where an element is missing, whatever stands there
+---   observed   bool, shaped like y: false where an element is missing, whatever stands there. NaN is missing by
+---              itself; true: all was observed, and y is not looked at
 ---   first      "initial" (x_0 comes before the first observation) or "predicted": the initial state is that of the
 ---              first observation already, as in statsmodels
 ---
@@ -32,6 +33,7 @@ local options = require "penumbra.options"
 local linear_system = require "penumbra.smc.kalman.linear_system"
 local filtering = require "penumbra.smc.kalman.filtering"
 local recording = require "penumbra.autodiff.recording"
+local shared_start = require "penumbra.smc.kalman.shared_start"
 local smoothing = require "penumbra.smc.kalman.smoothing"
 local diffuse = require "penumbra.smc.kalman.diffuse"
 local expectation = require "penumbra.smc.kalman.expectation"
@@ -58,10 +60,11 @@ local function plain_filter(s)
   return { mean = mean, cov = cov, log_prob = log_prob }
 end
 
--- Those with a diffuse state, and the augmented filter behind them.
-local function diffuse_filter(s)
+-- Those with a diffuse state, and the augmented filter behind them; each: the filter with covariances for each column,
+-- where these are wanted.
+local function diffuse_filter(s, each)
   local a = diffuse.augmented(s)
-  local f, message, code = plain_filter(a)
+  local f, message, code = (s.n < shared_start.LEAST and plain_filter or each or shared_start.filter)(a)
   if not f then
     return nil, message, code
   end
@@ -75,9 +78,9 @@ local function diffuse_filter(s)
   return g, a, f, delta
 end
 
-local function filter_system(s)
+local function filter_system(s, each)
   if s.diffuse then
-    return diffuse_filter(s)
+    return diffuse_filter(s, each)
   end
   return plain_filter(s)
 end
@@ -87,7 +90,7 @@ local function predictions(s, f, a, augmented, delta)
   if not s.diffuse then
     return filtering.predicted(s, f.mean, f.cov)
   end
-  local m, v = filtering.predicted(a, augmented.mean, augmented.cov)
+  local m, v = diffuse.before(a, augmented)
   local steps = s.steps
   local function before(x, fill)
     local first = core.full({ 1, table.unpack(x:shape(), 2) }, fill, { dtype = x:dtype() })
@@ -197,7 +200,7 @@ end
 
 -- Smoothed moments of a system that was read; nil, message, code.
 local function smooth_system(s, method)
-  local f, a, augmented, delta = filter_system(s)
+  local f, a, augmented, delta = filter_system(s, plain_filter)
   if not f then
     return nil, a, augmented
   end
@@ -220,64 +223,61 @@ local function smooth_system(s, method)
   return { mean = mean, cov = cov, lag_one = lag }
 end
 
---- smooth(system, y [, options]) -> {mean, cov, lag_one}: the states given all observations, [T + 1, B..., n] and
---- [T + 1, B..., n, n] with x_0 first (T of them with first = "predicted"), and lag_one [T, B..., n, n], the
---- covariances of each with the next. Further option:
+--- smooth(system, y [, options]) -> {mean, cov, lag_one, initial}: the states of the T steps given all observations,
+--- [T, B..., n] and [T, B..., n, n]; lag_one [T - 1, B..., n, n], the covariances of each with the next; and of x_0
+--- initial, {mean, cov, lag_one} without time (none with first = "predicted"). Further option:
 ---
 --- method   "rts" (Rauch, Tung & Striebel), "disturbance" (inverts no covariance of states, so that these may be
 ---          singular), "two_filter" (no lag_one)
 function kalman.smooth(system, y, given)
   local o = linear_system.options("kalman.smooth", given,
     { method = options.choice("rts", "disturbance", "two_filter") })
-  return smooth_system(linear_system.read("kalman.smooth", system, y, o), o.method)
+  local s = linear_system.read("kalman.smooth", system, y, o)
+  local x, message, code = smooth_system(s, o.method)
+  if not x or s.predicted then
+    return x, message, code
+  end
+  local function later(whole, count)
+    return whole and count > 0 and whole:slice(1, 2, count + 1) or nil
+  end
+  local lag = x.lag_one
+  return { mean = later(x.mean, s.steps), cov = later(x.cov, s.steps), lag_one = later(lag, s.steps - 1),
+    initial = { mean = x.mean:select(1, 1), cov = x.cov:select(1, 1), lag_one = lag and lag:select(1, 1) } }
 end
 
 -- ---- forecasts ----
 
-local function future_part(where, s, future, name, part, steps)
-  local x = future[part]
-  if x == nil then
-    if s.given[part] and s.given[part]:ndim() - linear_system.rank[part] > s.batch and s.given[part]:size(1) > 1 then
-      core.error(("%s: %s changes with time: its values to come must stand in future"):format(where, part))
-    end
-    return s.given[part]
-  end
-  x = options.numbers(where, "future." .. part, x, "tensor")
-  if x:ndim() - linear_system.rank[part] > s.batch and x:size(1) ~= steps and x:size(1) ~= 1 then
-    core.error(("%s: future.%s must be [%d, ...], got [%s]"):format(where, name, steps,
-      table.concat(x:shape(), ", ")))
-  end
-  return x
+-- x with `count` steps of this value behind it.
+local function lengthened(x, count, value)
+  local shape = x:shape()
+  shape[1] = count
+  return core.concatenate({ x, value and core.full(shape, value, { dtype = x:dtype() })
+    or core.zeros(shape, { dtype = x:dtype() }) }, 1)
 end
 
 --- forecast(system, y, steps [, options]) -> {mean, cov, state_mean, state_cov}: the next observations and states,
---- [steps, B..., p], [steps, B..., p, p] and the same of the states, given y. Further option:
----
---- future   {inputs =, transition =, emission = ...}: values of what changes with time in the steps to come,
----          [steps, ...]
+--- [steps, B..., p], [steps, B..., p, p] and the same of the states, given y [T, B..., p]. What changes with time, in
+--- the system and among inputs, has the steps to come behind those of y: [T + steps, ...].
 function kalman.forecast(system, y, steps, given)
   local where = "kalman.forecast"
   options.whole(where, "steps", steps, 1)
-  local o = linear_system.options(where, given, { future = {} })
-  local s = linear_system.read(where, system, y, o)
-  local known = { inputs = false }
-  for part in pairs(linear_system.rank) do
-    known[part] = false
+  local o = linear_system.options(where, given)
+  y = options.numbers(where, "y", y, "tensor")
+  if type(y) == "number" or y:ndim() < 1 then
+    core.error(where .. ": y must be [T, ..., p], got a number")
   end
-  local future = options.check(where .. ": future", o.future, known)
-  local f, message, code = filter_system(s)
+  local last = y:size(1)
+  o.observed = o.observed ~= true and o.observed or nil
+  if core.is_tensor(o.observed) and o.observed:size(1) == last then
+    o.observed = lengthened(o.observed, steps)
+  end
+  local all = linear_system.read(where, system, lengthened(y, steps, 0 / 0), o)
+  local f, message, code = filter_system(all:from(1, last))
   if not f then
     return nil, message, code
   end
-  local last_mean, last_cov = f.mean:select(1, -1), f.cov:select(1, -1)
-  local coming = { initial_mean = last_mean, initial_cov = last_cov }
-  for part in pairs(linear_system.rank) do
-    if not part:find "^initial" then
-      coming[part] = future_part(where, s, { [part] = future[part] or nil }, part, part, steps)
-    end
-  end
-  local h = linear_system.read(where, coming, nil, { inputs = future.inputs, steps = steps, batch = s.batch })
-  local mean, cov = core.gaussian.propagate(last_mean, last_cov, h.a, h.b, h.q, steps, false)
+  local h = all:from(last + 1)
+  local mean, cov = core.gaussian.propagate(f.mean:select(1, -1), f.cov:select(1, -1), h.a, h.b, h.q, steps, false)
   local seen = apply(h.c, mean)
   return { state_mean = mean, state_cov = cov, mean = h.d and seen + h.d or seen,
     cov = linear_system.symmetric(h.c:matmul(cov):matmul(linear_system.mt(h.c)) + h.r) }
@@ -293,36 +293,48 @@ local function draws_first(x)
   return x:permute(order)
 end
 
---- sample(system, steps [, options]) -> states [S, T + 1, B..., n], observations [S, T, B..., p]: draws of the prior,
---- reparameterised. Options: num_samples (1), batch ({}: sizes B...), inputs, first, generator.
+-- Draws [S, T, ...] of the states of the steps, and of x_0 [S, ...] where there is one.
+local function apart(s, states)
+  states = draws_first(states)
+  if s.predicted then
+    return states
+  end
+  return states:slice(2, 2, s.steps + 1), states:select(2, 1)
+end
+
+--- sample(system, steps [, options]) -> states [S, T, B..., n], observations [S, T, B..., p], initial [S, B..., n]
+--- (x_0; none with first = "predicted"): draws of the prior, reparameterised. Options: draws (1), batch_shape ({}: sizes
+--- B...), inputs, first, generator.
 function kalman.sample(system, steps, given)
   local where = "kalman.sample"
   options.whole(where, "steps", steps, 1)
-  local o = options.check(where, given, { num_samples = 1, batch = {}, inputs = false, generator = false,
+  local o = options.check(where, given, { draws = 1, batch_shape = {}, inputs = false, generator = false,
     first = options.choice("initial", "predicted") })
-  local draws = options.whole(where, "num_samples", o.num_samples, 1)
+  local draws = options.whole(where, "draws", o.draws, 1)
   local s = linear_system.read(where, system, nil, { inputs = o.inputs, first = o.first, steps = steps,
-    batch = #o.batch })
+    batch = #o.batch_shape })
   if s.diffuse then
     core.error(where .. ": a diffuse state cannot be drawn; give initial_cov")
   end
-  for axis, size in ipairs(o.batch) do
-    s.lead[axis] = math.max(s.lead[axis], options.whole(where, "batch[" .. axis .. "]", size, 1))
+  for axis, size in ipairs(o.batch_shape) do
+    s.lead[axis] = math.max(s.lead[axis], options.whole(where, "batch_shape[" .. axis .. "]", size, 1))
   end
   local states, seen = drawing.prior(drawing.repeated(s, draws), o.generator or nil)
-  return draws_first(states), draws_first(seen)
+  local after, initial = apart(s, states)
+  return after, draws_first(seen), initial
 end
 
---- sample_posterior(system, y [, options]) -> states [S, T + 1, B..., n] (T of them with first = "predicted"): joint
---- draws of all states given all observations, reparameterised. Further options: num_samples (1), generator,
+--- sample_posterior(system, y [, options]) -> states [S, T, B..., n], initial [S, B..., n] (none with first =
+--- "predicted"): joint draws of all states given all observations, reparameterised. Further options: draws (1),
+--- generator,
 ---
 --- method   "ffbs" (filters once, samples backwards), "simulation" (Durbin & Koopman 2002: smooths each draw; also for
 ---          diffuse states and singular covariances)
 function kalman.sample_posterior(system, y, given)
   local where = "kalman.sample_posterior"
-  local o = linear_system.options(where, given, { num_samples = 1, generator = false,
+  local o = linear_system.options(where, given, { draws = 1, generator = false,
     method = options.choice("ffbs", "simulation") })
-  local draws = options.whole(where, "num_samples", o.num_samples, 1)
+  local draws = options.whole(where, "draws", o.draws, 1)
   local s = linear_system.read(where, system, y, o)
   if o.method == "ffbs" and s.diffuse then
     core.error(where .. ": method 'ffbs' needs a proper initial state, take 'simulation'")
@@ -335,8 +347,8 @@ function kalman.sample_posterior(system, y, given)
     end
     states, message, code = drawing.backwards(s, f, draws, o.generator or nil)
   else
-    states, message, code = drawing.corrected(drawing.repeated(s, draws), o.generator or nil, function(apart)
-      local x, why, kind = smooth_system(apart, "disturbance")
+    states, message, code = drawing.corrected(drawing.repeated(s, draws), o.generator or nil, function(one)
+      local x, why, kind = smooth_system(one, "disturbance")
       if not x then
         return nil, why, kind
       end
@@ -346,7 +358,7 @@ function kalman.sample_posterior(system, y, given)
   if not states then
     return nil, message, code
   end
-  return draws_first(states)
+  return apart(s, states)
 end
 
 -- ---- expectations ----
@@ -436,7 +448,7 @@ end
 ---
 --- steps       at most (100)
 --- tolerance   stop when the log likelihood gains less than this share of itself (0: never before)
---- fixed       names of parts that keep their values, {"emission", "emission_noise"}; what changes with time must be
+--- fixed       names of parts that keep their values, {"emission", "emission_cov"}; what changes with time must be
 --- one
 function kalman.em(system, y, given)
   local where = "kalman.em"
@@ -448,7 +460,7 @@ end
 
 -- ---- continuous time ----
 
---- discretise{drift =, diffusion =, step =, offset =} -> {transition, transition_noise, transition_offset}: dx =
+--- discretise{drift =, diffusion =, step =, offset =} -> {transition, transition_cov, transition_offset}: dx =
 --- (drift x + offset) dt + dw with E dw dw^T = diffusion dt, observed after steps of the lengths `step` (a number, or
 --- [T]: then all results have a time axis; [T, 1] or [T, B] for a batch), exactly, by the matrix exponential (Van
 --- Loan 1978).

@@ -118,14 +118,11 @@ function liu_west.liu_west(m, given)
   self.lookahead = o.lookahead ~= false and model.is(m)
   local s = machine.new { num_particles = self.n, resampling = o.resampling, threshold = o.threshold,
     generator = o.generator }
-  local bar = progress.asked(o.progress, { total = self.steps, label = "liu_west" })
   local z = recording.off(function()
+    local bar <close> = progress.asked(o.progress, { total = self.steps, label = "liu_west" })
     local last = filter(self, s, bar)
     return last:take(1, tempering.systematic(s:log_weights():to "float64", self.n, self.generator))
   end)
-  if bar then
-    bar:finish()
-  end
   for _, list in pairs(self.history) do
     list.mean, list.sd = core.stack(list.mean, 1), core.stack(list.sd, 1)
   end

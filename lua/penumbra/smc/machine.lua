@@ -31,7 +31,7 @@ machine.options = {
   num_particles = options.required "number",
   resampling = options.choice(table.unpack(schemes)),
   threshold = 0.5,
-  batch = options.optional "table",
+  batch_shape = options.optional "table",
   gradient = options.choice("dropped", "stop_gradient", "score_function", "soft", "transport"),
   alpha = 0.5,
   degenerate = options.choice("error", "zero"),
@@ -135,20 +135,17 @@ function methods:select(state, ancestors) -- luacheck: ignore self
   return map("select", function(x) return core.new_selected(x, ancestors) end, state)
 end
 
---- s:transport(state [, {epsilon = 0.5, iterations = 100}]): in place of s:resample() and s:select: the state after
---- resampling by
---- optimal transport (pn.smc.transport), differentiable in states and weights; the state as it is where no filter is
---- due. All
---- parts of the state must be floats.
+--- s:transport(state [, {epsilon = 0.5, steps = 100}]): in place of s:resample() and s:select: the state after
+--- resampling by optimal transport (pn.smc.transport), differentiable in states and weights; the state as it is where
+--- no filter is due. All parts of the state must be floats.
 function methods:transport(state, given)
   return require("penumbra.smc.transport").move(self, state, given)
 end
 
 --- s:weigh(log_increment): multiplies the weights by exp(log_increment [N, B...]) and normalises them; the increment
 --- [B...] of the log-evidence, logsumexp(log w + log_increment) with log w normalised: no other 1/N enters.
---- Differentiable
---- where log_increment is. An error names the step where a weight is NaN ("nan") or all are 0 ("degenerate", unless
---- the machine was made with degenerate = "zero"); nothing has changed then.
+--- Differentiable where log_increment is. An error names the step where a weight is NaN ("nan") or all are 0
+--- ("degenerate", unless the machine was made with degenerate = "zero"); nothing has changed then.
 function methods:weigh(log_increment)
   return core_of(self):weigh(log_increment)
 end
@@ -180,8 +177,8 @@ function methods:effective_sample_size()
 end
 
 --- s:ancestor_log_prob(): log-weights that the ancestors were chosen by, [N, B...], 0 in filters that were not due:
---- what
---- a score function is made of. With gradient = "score_function", after s:resample() and before s:weigh(); else nil.
+--- what a score function is made of. With gradient = "score_function", after s:resample() and before s:weigh(); else
+--- nil.
 function methods:ancestor_log_prob()
   return core_of(self):get "ancestor_log_prob"
 end
@@ -242,8 +239,7 @@ local columns = { "effective_sample_size", "unique_ancestors", "largest_weight",
   "log_evidence_variance" }
 
 --- s:trace(): what happened, a table of tensors [T, B...]: effective_sample_size; unique_ancestors, how many particles
---- of
---- the step before have descendants; largest_weight; log_increment, of the evidence; resampled, 1 or 0;
+--- of the step before have descendants; largest_weight; log_increment, of the evidence; resampled, 1 or 0;
 --- log_evidence_variance, the variance of the log-evidence so far as this one run tells it: Lee & Whiteley 2018. It is
 --- unbiased where resampling is multinomial, too large with schemes of less noise, and tends to 1 once all particles
 --- descend from one.
@@ -275,7 +271,7 @@ machine.methods = methods
 --- num_particles  N
 --- resampling     "systematic" and the others of pn.smc.schemes()
 --- threshold      0.5: resample where the effective sample size is at most 0.5 N; 0 never, 1 always
---- batch          sizes of further axes: filters that run side by side, each by itself
+--- batch_shape    sizes of further axes: filters that run side by side, each by itself
 --- gradient       through resampling: "dropped" (none: biased, of low variance), "stop_gradient" (weights w / stop(w),
 ---                Scibior & Wood 2021: exact for the evidence, of high variance), "score_function" (as "dropped", and
 ---                s:ancestor_log_prob() gives what the score is made of), "soft" (ancestors by alpha w + (1 - alpha)
@@ -297,11 +293,11 @@ function machine.new(given)
     core.error "smc: gradient 'transport' has no ancestors, which history and conditional are about"
   end
   local own = core.new_smc({ num_particles = o.num_particles, resampling = o.resampling, threshold = o.threshold,
-    batch = o.batch, gradient = by_transport and "dropped" or o.gradient, alpha = o.alpha,
+    batch = o.batch_shape, gradient = by_transport and "dropped" or o.gradient, alpha = o.alpha,
     zero_possible = o.degenerate == "zero", trace = o.trace, history = o.history, conditional = o.conditional },
     o.generator)
   local s = setmetatable({ generator = o.generator, num_particles = math.tointeger(o.num_particles),
-    batch = o.batch or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
+    batch_shape = o.batch_shape or {}, threshold = o.threshold, history = o.history, conditional = o.conditional,
     by_transport = by_transport,
     scores = o.gradient == "score_function" and {} }, class) -- scores: step -> ancestor_log_prob
   cores[s] = own

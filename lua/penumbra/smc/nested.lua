@@ -32,7 +32,7 @@ local float64 = { dtype = "float64" }
 -- The filters of one set of parameters each: z [M, size], state, machine, log-likelihoods of y_1 .. y_t.
 local function new_filters(self, z, prior, particles)
   local s = machine.new { num_particles = particles, resampling = self.resampling, threshold = self.share,
-    batch = { self.sets }, degenerate = "zero", generator = self.generator }
+    batch_shape = { self.sets }, degenerate = "zero", generator = self.generator }
   return { z = z, prior = prior, rows = self:rows_of(z), machine = s, lead = { particles, self.sets }, t = 0,
     state = false, likelihood = core.zeros({ self.sets }, float64), particles = particles }
 end
@@ -205,14 +205,11 @@ function nested.smc2(m, given)
   self.least_accept, self.most_particles = o.least_accept, o.most_particles
   self.scale = 2.38 / math.sqrt(self.target.size)
   self.log_evidence, self.log_evidences, self.account = 0, {}, evidence_error.new(self.sets)
-  local bar = progress.asked(o.progress, { total = self.steps, label = "smc2" })
   local f, ladder = recording.off(function()
+    local bar <close> = progress.asked(o.progress, { total = self.steps, label = "smc2" })
     self.log_prior = pmmh.log_prior_of(self)
     return climb(self, bar)
   end)
-  if bar then
-    bar:finish()
-  end
   local last = ladder[#ladder]
   local p = posterior.new { model = self.target.model, args = self.target.args, target = self.target, particles = true,
     unconstrained = f.z:unsqueeze(1), seconds = core.clock() - clock,

@@ -1,10 +1,10 @@
 --- Kalman filters for systems that are not linear, by approximation of each step with a Gaussian one:
 ---
 ---     x_0 ~ N(initial_mean, initial_cov)
----     x_t = transition(x_(t-1), t, u_t) + N(0, transition_noise)
----     y_t = emission(x_t, t, u_t) + N(0, emission_noise),   t = 1 ... T
+---     x_t = transition(x_(t-1), t, u_t) + N(0, transition_cov)
+---     y_t = emission(x_t, t, u_t) + N(0, emission_cov),   t = 1 ... T
 ---
----     local system = {transition = f, transition_noise = q, emission = h, emission_noise = r,
+---     local system = {transition = f, transition_cov = q, emission = h, emission_cov = r,
 ---       initial_mean = m, initial_cov = p}
 ---     pn.smc.extended(system, y)         slopes of f and h at the mean
 ---     pn.smc.unscented(system, y)        moments of a few points sent through f and h
@@ -20,13 +20,17 @@
 --- log_likelihood [B...], their sum. All of it is exact where f and h are linear (the ensemble's but for the error of
 --- its draws) and differentiable in whatever f, h and the system depend on.
 ---
---- Options of all three: inputs, u [T, ...]; missing = "nan": elements of y that are NaN are missing; observed, bool,
---- shaped like y: false where an element is missing; first = "initial", or "predicted": the initial state is that of
---- the first observation already. nil, message, code where a covariance is not positive definite.
+--- A pn.smc.linear_system, or a table of its parts, may stand in place of such a system, with the conventions of
+--- pn.help "penumbra.smc.kalman".
+---
+--- Options of all three: inputs, u [T, ...]; observed, bool, shaped like y: false where an element is missing, as NaN
+--- is by itself (true: all is there, y is not looked at); first = "initial", or "predicted": the initial state is
+--- that of the first observation already. nil, message, code where a covariance is not positive definite.
 --- Unscented and ensemble filters may stand in a compiled function (pn.compile); the extended one, which takes
 --- gradients at points of its own, may not.
 -- help: pn.smc
 local core = require "penumbra.core"
+local linear_system = require "penumbra.smc.kalman.linear_system"
 local options = require "penumbra.options"
 
 local nonlinear = {}
@@ -50,13 +54,12 @@ end
 -- ---- reading ----
 
 local SYSTEM = { transition = options.required "function", emission = options.required "function",
-  transition_noise = options.required(), emission_noise = options.required(), initial_mean = options.required(),
+  transition_cov = options.required(), emission_cov = options.required(), initial_mean = options.required(),
   initial_cov = options.required() }
 
 local function with_common(known)
   known.inputs = options.optional "tensor"
-  known.missing = options.optional "string"
-  known.observed = options.optional "tensor"
+  known.observed = options.any(nil)
   known.first = options.choice("initial", "predicted")
   return known
 end
@@ -82,29 +85,44 @@ end
 
 -- y without missing elements, and bool tensors of what is there, or nil.
 local function read_observed(where, y, o)
-  local observed = o.observed
-  if o.missing ~= nil then
-    if o.missing ~= "nan" then
-      core.error(("%s: missing must be 'nan', got '%s'"):format(where, o.missing))
-    end
-    observed = y:isnan():logical_not()
-    if o.observed then
-      observed = observed:logical_and(o.observed)
-    end
-  end
+  local observed = linear_system.observed_of(where, y, o.observed)
   if not observed then
     return y
-  end
-  if observed:dtype() ~= "bool" or shape_text(observed) ~= shape_text(y) then
-    core.error(("%s: observed must be bool of y's shape %s, got %s %s"):format(where, shape_text(y), observed:dtype(),
+  elseif shape_text(observed) ~= shape_text(y) then
+    core.error(("%s: observed must be bool of y's shape %s, got %s"):format(where, shape_text(y),
       shape_text(observed)))
   end
   return core.where(observed, y, core.zeros({}, { dtype = y:dtype() })), observed
 end
 
+local function is_matrix(x)
+  return core.is_tensor(x) or type(x) == "table" and getmetatable(x) == nil
+end
+
+-- The maps and noises of a linear system as functions of state and step.
+local function of_linear(where, system, y, o)
+  local s = linear_system.read(where, system, y, o)
+  if s.diffuse then
+    core.error(where .. ": needs initial_cov, got a diffuse state")
+  end
+  local function affine(matrix, offset)
+    return function(x, t)
+      local value, own = apply(s:at(matrix, t), x), s:at(offset, t)
+      return own and value + own or value
+    end
+  end
+  return { transition = affine("a", "b"), emission = affine("c", "d"),
+    transition_cov = function(t) return s:at("q", t) end, emission_cov = function(t) return s:at("r", t) end,
+    initial_mean = s.mean, initial_cov = s.cov }
+end
+
 -- What the three have in common: sizes, y, what is observed and the two functions as functions of state and step.
 local function read(where, system, y, o)
   options.argument(where, "system", system, "table")
+  linear_system.refuse_other_words(where, system)
+  if is_matrix(system.transition) or is_matrix(system.emission) then
+    system = of_linear(where, system, y, o)
+  end
   local g = options.check(where, system, SYSTEM)
   y = options.numbers(where, "y", y, "tensor")
   if y:ndim() < 2 or y:size(1) < 1 then
@@ -141,7 +159,7 @@ local function read(where, system, y, o)
       return out
     end
   end
-  s.q, s.r = noise("transition_noise", s.n), noise("emission_noise", s.p)
+  s.q, s.r = noise("transition_cov", s.n), noise("emission_cov", s.p)
   s.f, s.h = map("transition", s.n), map("emission", s.p)
   s.mean = s.mean:broadcast_to(table.move({ s.n }, 1, 1, #s.lead + 1, { table.unpack(s.lead) }))
   s.cov = s.cov:broadcast_to(table.move({ s.n, s.n }, 1, 2, #s.lead + 1, { table.unpack(s.lead) }))
@@ -270,17 +288,18 @@ end
 
 local FORM = options.choice("covariance", "square_root")
 
-local extended_options = with_common { smooth = false, iterations = 1, form = FORM }
+local extended_options = with_common { smooth = false, steps = 1, form = FORM }
 
 --- extended(system, y [, options]): the extended Kalman filter: f and h are replaced by their tangents at the mean,
 --- whose slopes come from the library's own gradients. pn.help "penumbra.smc.nonlinear" tells of the system, the
 --- results and the options of all. Further options: smooth = true for smoothed_mean, smoothed_cov of all states given
---- all of y (Rauch, Tung & Striebel on the tangents); iterations of each update, linearised anew at its result (1;
+--- all of y (Rauch, Tung & Striebel on the tangents); steps of each update, linearised anew at its result (1;
 --- more: the iterated filter of Bell & Cathey 1993; log_prob is that of the first tangent); form = "square_root" works
 --- on roots of covariances, which lose nothing where these are nearly singular.
 function nonlinear.extended(system, y, given)
+  linear_system.refuse_missing("extended", given)
   local o = options.check("extended", given, extended_options)
-  local iterations = options.whole("extended", "iterations", o.iterations, 1)
+  local iterations = options.whole("extended", "steps", o.steps, 1)
   local s = read("extended", system, y, o)
   s.rooted = o.form == "square_root"
   local function predict(mean, cov, t)
@@ -363,6 +382,7 @@ local unscented_options = with_common { smooth = false, alpha = 1, beta = 2, kap
 --- true for smoothed_mean, smoothed_cov (Sarkka 2008). form = "square_root" works on roots (van der Merwe & Wan 2001).
 --- Points are drawn anew before each observation.
 function nonlinear.unscented(system, y, given)
+  linear_system.refuse_missing("unscented", given)
   local o = options.check("unscented", given, unscented_options)
   local s = read("unscented", system, y, o)
   s.rooted = o.form == "square_root"
@@ -504,6 +524,7 @@ end
 --- emission_taper   [p, p]: likewise for covariances of observations
 --- generator        a pn.generator
 function nonlinear.ensemble(system, y, given)
+  linear_system.refuse_missing("ensemble", given)
   local o = options.check("ensemble", given, ensemble_options)
   local count = options.whole("ensemble", "num_particles", o.num_particles, 2)
   local s = read("ensemble", system, y, o)

@@ -1,6 +1,5 @@
 --- Particle filters one observation at a time: a step is captured once and replayed for each observation, without a
---- graph
---- and without allocating. C hosts take the same filter with pn_runtime_filter.
+--- graph and without allocating. C hosts take the same filter with pn_runtime_filter.
 -- help: pn.smc
 local core = require "penumbra.core"
 local machine = require "penumbra.smc.machine"
@@ -26,8 +25,7 @@ local function summary(s, increment, state)
 end
 
 -- The step as a function of tensors: (state..., weighed, y, t) -> state..., weighed, summary; the first one takes no
--- state, and
--- one that is missing no y. `forms` receives the form of the state.
+-- state, and one that is missing no y. `forms` receives the form of the state.
 local function step_of(self, of_machine, observation, first, seen, forms)
   return function(...)
     local given = table.pack(...)
@@ -67,7 +65,7 @@ function online.make(self, given)
   if o.observation then
     options.whole("online", "observation", o.observation, 1)
   end
-  if #self.machine.batch > 0 then
+  if #self.machine.batch_shape > 0 then
     core.error "online: a filter online has no batch"
   end
   local of_machine = {}

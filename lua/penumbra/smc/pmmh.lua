@@ -279,10 +279,10 @@ function pmmh.pmmh(m, given)
   local self = space.new("pmmh", m, o):with_parameters(o.parameters)
   self.chains, self.target_accept, self.start_at = o.chains, o.target_accept, start_at
   local eager = pmmh.filter_of(self, { num_particles = o.num_particles, resampling = o.resampling,
-    threshold = o.threshold, batch = { o.chains }, degenerate = "zero", generator = o.generator },
+    threshold = o.threshold, batch_shape = { o.chains }, degenerate = "zero", generator = o.generator },
     { o.num_particles, o.chains })
-  local bar = progress.asked(o.progress, { total = o.warmup + o.draws, label = "pmmh" })
   local draws, columns, spread = recording.off(function()
+    local bar <close> = progress.asked(o.progress, { total = o.warmup + o.draws, label = "pmmh" })
     self.log_prior = pmmh.log_prior_of(self)
     local start = pmmh.start_proposal(self)
     self.filter = eager
@@ -294,9 +294,6 @@ function pmmh.pmmh(m, given)
     local z, statistics = run(self, o, bar)
     return z, statistics, spread_of(self, z)
   end)
-  if bar then
-    bar:finish()
-  end
   local p = posterior.new { model = self.target.model, args = self.target.args, target = self.target,
     unconstrained = draws, statistics = columns, seconds = core.clock() - clock }
   p.log_likelihood_sd = spread

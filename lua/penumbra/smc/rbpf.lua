@@ -1,15 +1,16 @@
 --- Rao-Blackwellised particle filters: particles s for what is not Gaussian, and for each of them the exact moments of
 --- a state x that is linear and Gaussian once s is known (Doucet, de Freitas, Murphy & Russell 2000).
 ---
----     s_1 ~ init,  s_t ~ transition(s_{t-1}),  x_0 ~ N(mean, cov)
----     x_t = a(s_t) x_{t-1} + b(s_t) + N(0, q(s_t)),      y_t = c(s_t) x_t + d(s_t) + N(0, r(s_t))
+---     s_1 ~ init,  s_t ~ transition(s_{t-1}),  x_0 ~ N(initial_mean, initial_cov)
+---     x_t = A(s_t) x_{t-1} + b(s_t) + N(0, Q(s_t)),      y_t = C(s_t) x_t + d(s_t) + N(0, R(s_t))
 ---
 ---     local f = pn.smc.rbpf{
----       num_particles = 100, prior = {mean = m0, cov = v0}, init = dist.categorical{0.6, 0.4},
+---       num_particles = 100, initial_mean = m0, initial_cov = v0, init = dist.categorical{0.6, 0.4},
 ---       transition = function(s, t, u) return dist.categorical{probs = rows:take(1, s)} end,
----       system = function(s, t, u) return {a = a:take(1, s), q = q:take(1, s), c = c, r = r} end}
+---       system = function(s, t, u)
+---         return {transition = a:take(1, s), transition_cov = q:take(1, s), emission = c, emission_cov = r} end}
 ---     local result = f:run(y)               -- y [T, B..., p]: log_evidence, mean, cov, probabilities
----     local paths = f:smooth{num = 50}      -- given all of y
+---     local paths = f:smooth{draws = 50}      -- given all of y
 ---     local ahead = f:forecast(12)
 ---
 --- Particles are the first axis, independent series the next ones: s is [N, B..., event], moments [N, B..., n] and [N,
@@ -18,6 +19,7 @@
 local backward = require "penumbra.smc.backward_simulation"
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
+local linear_system = require "penumbra.smc.kalman.linear_system"
 local machine = require "penumbra.smc.machine"
 local options = require "penumbra.options"
 local recording = require "penumbra.autodiff.recording"
@@ -30,14 +32,15 @@ local methods = {}
 
 -- The moments of x_0, one for each particle.
 local function prior_of(self)
-  local prior = self.prior
-  if type(prior) == "function" then
-    local mean, cov = prior()
-    prior = { mean = mean, cov = cov }
+  local moments, of_system = {}, type(self.system) == "table" and self.system or {}
+  for _, name in ipairs { "initial_mean", "initial_cov" } do
+    local x = self[name] or of_system[name]
+    if type(x) == "function" then
+      x = x()
+    end
+    moments[#moments + 1] = options.argument("rbpf", name, x, "tensor")
   end
-  local mean, cov = prior.mean, prior.cov
-  options.argument("rbpf", "the mean of prior", mean, "tensor")
-  options.argument("rbpf", "the cov of prior", cov, "tensor")
+  local mean, cov = moments[1], moments[2]
   local wide = table.move(self.shape, 1, #self.shape, 1, {})
   wide[#wide + 1] = mean:size(-1)
   return mean:broadcast_to(wide), cov
@@ -219,17 +222,6 @@ end
 
 -- ---- a pass over a series ----
 
--- Where nothing is said, NaN is what was not observed.
-local function observed_of(self, y, observed)
-  if observed or not self.missing or not y then
-    return observed
-  elseif core.capture.going_on() then
-    return y:isnan():logical_not()
-  end
-  local gone = y:isnan()
-  return gone:any():item() and gone:logical_not() or nil
-end
-
 local function new_pass(self)
   return { filter = self, machine = machine.new(self.machine_options), steps = {}, t = 0, state = false,
     labels = false }
@@ -237,7 +229,7 @@ end
 
 local function observe(pass, y, input, observed)
   local self, t = pass.filter, pass.t + 1
-  observed = observed_of(self, y, observed)
+  observed = y and linear_system.observed_of("rbpf: observe", y, observed) or nil
   local state, increment = advance(pass, pass.state or nil, t, y, input, observed)
   pass.t, pass.state = t, state
   if self.history then
@@ -285,33 +277,32 @@ end
 
 --- rbpf:observe(y [, u [, observed]]): takes in the next observation y [B..., p] (nil: nothing was observed) with
 --- inputs u, which transition and system get, and gives the increment of the log-evidence [B...]. observed: bool [B...,
---- p], false where an element is missing; without it NaN is what is missing.
+--- p], false where an element is missing, as NaN is by itself; true: all is there, and y is not looked at.
 function methods:observe(y, u, observed)
   if y ~= nil then
     options.argument("rbpf: observe", "y", y, "tensor")
-  end
-  if observed ~= nil then
-    options.argument("rbpf: observe", "observed", observed, "tensor")
   end
   self.pass = self.pass or new_pass(self)
   return observe(self.pass, y, u, observed)
 end
 
-local run_options = { inputs = options.any(nil), observed = options.optional "tensor", moments = true }
+local run_options = { inputs = options.any(nil), observed = options.any(nil), moments = true }
 
 --- Observes a whole series y [T, B..., p] from its beginning. options: inputs (u_t by t: a list, or a tensor with time
---- as its first axis), observed (bool [T, B..., p]; else NaN is what is missing), moments (true; false leaves out what
---- is marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient; effective_sample_size [T,
---- B...]*, mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a categorical switch probabilities
---- [T, B..., K]*; and machine, the step machine as it stands at the end. f:smooth, f:forecast, f:observe and the others
---- go on from there (but not within pn.compile, which would not renew what they see).
+--- as its first axis), observed (bool [T, B..., p]; NaN is missing by itself; true: all is there), moments (true; false
+--- leaves out what is marked *). Gives log_evidence [B...] and increments [T, B...], both with a gradient;
+--- effective_sample_size [T, B...]*, mean [T, B..., n]* and cov [T, B..., n, n]* of x_t given y up to t; of a
+--- categorical switch probabilities [T, B..., K]*; and machine, the step machine as it stands at the end. f:smooth,
+--- f:forecast, f:observe and the others go on from there (but not within pn.compile, which would not renew what they
+--- see).
 function methods:run(y, given)
   options.argument("rbpf: run", "y", y, "tensor")
   local o = options.check("rbpf: run", given, run_options)
   local pass = new_pass(self)
   local lists = { increments = {}, effective_sample_size = {}, mean = {}, cov = {}, probabilities = {} }
   for t = 1, y:size(1) do
-    lists.increments[t] = observe(pass, y:select(1, t), input_at(o.inputs, t), o.observed and o.observed:select(1, t))
+    local there = core.is_tensor(o.observed) and o.observed:select(1, t) or o.observed
+    lists.increments[t] = observe(pass, y:select(1, t), input_at(o.inputs, t), there)
     if o.moments then
       lists.mean[t], lists.cov[t] = moments_of(pass)
       lists.effective_sample_size[t] = pass.machine:effective_sample_size()
@@ -394,13 +385,13 @@ local function smoothed(pass, num)
 end
 
 --- Paths of the particle part drawn backwards given all that was observed, and the exact smoother of x along each of
---- them. options: num, how many (as many as particles). Gives s [T, num, B..., event], path_mean [T, num, B..., n],
---- path_cov [T, num, B..., n, n]; mean [T, B..., n] and cov [T, B..., n, n], the moments of x_t given all y; of a
+--- them. options: draws, how many (as many as particles). Gives s [T, draws, B..., event], path_mean [T, draws, B...,
+--- n], path_cov [T, draws, B..., n, n]; mean [T, B..., n] and cov [T, B..., n, n], the moments of x_t given all y; of a
 --- categorical switch probabilities [T, B..., K]. No gradient. It needs history = true, a transition that gives a
 --- distribution, and conditioning = "exact" where s depends on x. Lindsten, Bunch, Saerkkae, Schoen & Godsill 2016.
 function methods:smooth(given)
-  local o = options.check("rbpf: smooth", given, { num = self.shape[1] })
-  options.whole("rbpf: smooth", "num", o.num, 1)
+  local o = options.check("rbpf: smooth", given, { draws = self.shape[1] })
+  options.whole("rbpf: smooth", "draws", o.draws, 1)
   local pass = current(self, "smooth")
   if not self.history then
     core.error "rbpf: smooth needs a filter with history = true"
@@ -409,7 +400,7 @@ function methods:smooth(given)
   elseif not core.is_tensor(pass.state.s) then
     core.error "rbpf: smooth needs particles that are a tensor, and a transition that gives a distribution"
   end
-  return recording.off(smoothed, pass, o.num)
+  return recording.off(smoothed, pass, o.draws)
 end
 
 -- A step without y: the state, and mean and cov of y for each particle.
@@ -458,10 +449,10 @@ end
 local class = { __name = "rbpf", __index = core.namespace("a Rao-Blackwellised filter", methods) }
 
 -- The machine's options, and the filter's own.
-local rbpf_options = { history = true, prior = options.required(), init = options.required(),
+local rbpf_options = { history = true, init = options.required(), initial_mean = options.any(nil),
+  initial_cov = options.any(nil),
   transition = options.optional "function", coupling = options.optional "function",
-  system = options.required "function", proposal = options.any(nil),
-  conditioning = options.choice("exact", "published"), missing = true }
+  system = options.any(nil), proposal = options.any(nil), conditioning = options.choice("exact", "published") }
 local of_machine = {}
 for name, rule in pairs(machine.options) do
   if name ~= "history" and name ~= "conditional" then
@@ -470,9 +461,17 @@ for name, rule in pairs(machine.options) do
 end
 
 local function check_parts(o)
-  if type(o.prior) ~= "function" and (type(o.prior) ~= "table" or o.prior.mean == nil or o.prior.cov == nil) then
-    core.error "rbpf: prior must be {mean =, cov =}, or a function that gives both"
-  elseif not dist.is(o.init) and type(o.init) ~= "function" then
+  local of_system = type(o.system) == "table" and o.system or {}
+  if type(o.system) ~= "table" and type(o.system) ~= "function" then
+    core.error(("rbpf: system must be a function of particles or a linear system, got %s"):format(type(o.system)))
+  end
+  for _, name in ipairs { "initial_mean", "initial_cov" } do
+    local x = o[name] or of_system[name]
+    if not core.is_tensor(x) and type(x) ~= "function" then
+      core.error(("rbpf: %s must be a tensor, or a function that gives it, got %s"):format(name, type(x)))
+    end
+  end
+  if not dist.is(o.init) and type(o.init) ~= "function" then
     core.error("rbpf: init must be a distribution, or a function that gives one or draws of it")
   elseif o.gradient == "transport" then
     core.error "rbpf: gradient 'transport' makes means of particles, which labels and covariances do not have"
@@ -485,18 +484,19 @@ end
 
 --- A filter whose particles s_t carry the exact moments of a state x_t that is linear and Gaussian given their path.
 ---
----     s_1 ~ init,  s_t ~ transition(s_{t-1}),  x_0 ~ N(mean, cov)
----     x_t = a(s_t) x_{t-1} + b(s_t) + N(0, q(s_t)),      y_t = c(s_t) x_t + d(s_t) + N(0, r(s_t))
+---     s_1 ~ init,  s_t ~ transition(s_{t-1}),  x_0 ~ N(initial_mean, initial_cov)
+---     x_t = A(s_t) x_{t-1} + b(s_t) + N(0, Q(s_t)),      y_t = C(s_t) x_t + d(s_t) + N(0, R(s_t))
 ---
---- prior         {mean = [..., n], cov = [..., n, n]} of x_0, or a function that gives both
+--- initial_mean  [..., n] of x_0, or a function that gives it; initial_cov [..., n, n]; both may stand in system
 --- init          law of s_1, or a function of the shape {N, B...} and u_1 that gives it, or draws [N, B..., event] of
 ---               it
 --- transition    function(s, t, u): law of s_t given s = s_{t-1} [N, B..., event], or draws of it (a tensor, or a table
 ---               of tensors; without a density there is no proposal, no smoothing)
 --- coupling      in its place, for switches that depend on the state: function(s, t, u) gives F [..., k, n], f [..., k]
 ---               (or nil) and S [..., k, k] of s_t = F x_{t-1} + f + N(0, S)
---- system        function(s, t, u): {a =, b =, q =, c =, d =, r =} given s = s_t, with or without the axes of s; b and
----               d may be left out
+--- system        function(s, t, u): {transition =, transition_cov =, emission =, emission_cov =, transition_offset =,
+---               emission_offset =, transition_input =, emission_input =} given s = s_t, with or without the axes of s;
+---               what is added may be left out; or a pn.smc.linear_system (a table of its parts) for all s
 --- proposal      function(view): the law to draw s_t from, where it is not that of the model. view.law is p(s_t |
 ---               past), view.s s_{t-1}, view.mean and view.cov the moments of x_{t-1}, view.y, view.t, view.input;
 ---               view:predict(s) gives mean and cov of x_t if s_t = s, view:log_likelihood(s) then log p(y_t | s,
@@ -506,20 +506,24 @@ end
 ---               above asks. "published" leaves that out, as the recursion in the paper does (Kurle et al. 2020,
 ---               section 3.3): the filter of another model, in which s_t depends on the moments of x_{t-1}; transition
 ---               then gets {mean =, cov =} of x_{t-1} as fourth argument
---- missing       true: NaN in y was not observed. false saves the look
 --- history       true: what f:smooth needs is kept
---- num_particles, resampling, threshold, batch, gradient, generator and the others of pn.smc: as there
+--- num_particles, resampling, threshold, batch_shape, gradient, generator and the others of pn.smc: as there
 ---
 --- Draws of s without a path for the gradient count as those of a fixed proposal, so that their laws' parameters get a
 --- gradient.
 ---
---- f:observe(y), f:run(y), f:moments(), f:mixture(), f:probabilities(), f:mean(x), f:smooth{num =}, f:forecast(steps).
+--- f:observe(y), f:run(y), f:moments(), f:mixture(), f:probabilities(), f:mean(x), f:smooth{draws =},
+--- f:forecast(steps).
 --- Source: Doucet, de Freitas, Murphy & Russell 2000; Kurle, Rangapuram, de Bezenac, Guennemann & Gasthaus 2020.
 function rbpf.rbpf(given)
+  linear_system.refuse_missing("rbpf", given)
+  if type(given) == "table" and given.prior ~= nil then
+    core.error "rbpf: prior is called initial_mean and initial_cov"
+  end
   local o = options.check("rbpf", given, rbpf_options)
   check_parts(o)
   options.whole("rbpf", "num_particles", o.num_particles, 1)
-  o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch or {}) }, false, {}
+  o.shape, o.pass, o.machine_options = { math.tointeger(o.num_particles), table.unpack(o.batch_shape or {}) }, false, {}
   for _, name in ipairs(of_machine) do
     o.machine_options[name] = o[name]
   end

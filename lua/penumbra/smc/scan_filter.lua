@@ -76,7 +76,7 @@ end
 ---
 --- data           list of the model's arguments after m
 --- values         table parameter -> value: all latent sites outside of m:scan but those that the carry holds; with
----                batch = {B} each has an axis of B in front
+---                batch_shape = {B} each has an axis of B in front
 --- state          names of sites outside of m:scan that belong to the state though they are not found in the carry
 --- num_particles  and the other options of pn.smc
 --- moments        true: means and standard deviations of the sites within m:scan
@@ -85,7 +85,7 @@ function scan_filter.run(m, given)
   local self = space.new("filter", m, o)
   local values = values_of(self, o.values or {})
   local s = machine.new(of_machine(o))
-  local lead = { s.num_particles, table.unpack(s.batch) }
+  local lead = { s.num_particles, table.unpack(s.batch_shape) }
   local increments, ess, moments, state = {}, {}, {}, nil
   self:open(values, lead, function(process)
     for t = 1, process.steps do

@@ -17,10 +17,10 @@ local options = require "penumbra.options"
 
 local bound = {}
 
-local PASSED = { "num_particles", "batch", "resampling", "generator" }
+local PASSED = { "num_particles", "batch_shape", "resampling", "generator" }
 
 local bound_options = { inputs = options.any(nil), observed = options.optional "tensor",
-  num_particles = options.optional "number", batch = options.optional "table", resampling = options.optional "string",
+  num_particles = options.optional "number", batch_shape = options.optional "table", resampling = options.optional "string",
   generator = options.any(nil) }
 
 local resampling_options = { threshold = options.optional "number", gradient = options.optional "string",
@@ -65,7 +65,7 @@ end
 
 --- elbo(make, model, y [, options]): the evidence lower bound, the mean over particles of the logarithm of their
 --- weights at the end: what one particle gives in expectation. Options: inputs, observed (as for the filter's run),
---- num_particles, batch, generator (in place of the model's).
+--- num_particles, batch_shape, generator (in place of the model's).
 function bound.elbo(make, model, y, given)
   options.argument("smc.elbo", "model", model, "table")
   local o = options.check("smc.elbo", given, bound_options)

@@ -46,7 +46,7 @@ function smoothing.pair_log_prob(self, state, after, t, u)
   local n, m = machine.flatten("smooth", state, {})[1]:size(1), machine.flatten("smooth", after, {})[1]:size(1)
   local lp = self.model.transition_log_prob(machine.map("smooth", function(x) return repeated(x, m) end, state),
     machine.map("smooth", function(x) return tiled(x, n) end, after), t, u)
-  return lp:reshape { n, m, table.unpack(self.machine.batch) }
+  return lp:reshape { n, m, table.unpack(self.machine.batch_shape) }
 end
 
 --- in_chunks(m, n, f): f(first, last) for parts of 1 .. m, each of which makes at most MOST pairs with n others, one
@@ -136,7 +136,7 @@ function smoothing.smooth(self, given)
   local record = smoothing.recorded(self)
   if not self.model.transition_log_prob then
     core.error "smooth: needs the transition's density (transition_log_prob)"
-  elseif o.log_bound and #self.machine.batch > 0 then
+  elseif o.log_bound and #self.machine.batch_shape > 0 then
     core.error "smooth: log_bound is for filters without a batch"
   end
   local bound = o.log_bound

@@ -25,6 +25,7 @@ local core = require "penumbra.core"
 local lbfgs = require "penumbra.optim.lbfgs"
 local options = require "penumbra.options"
 local kalman = require "penumbra.smc.kalman"
+local linear_system = require "penumbra.smc.system"
 local component = require "penumbra.smc.structural.component"
 
 local structural = {}
@@ -71,7 +72,7 @@ function structural.seasonal(given) return new { component.seasonal(given) } end
 --- cycle{period =, damping =, scale =, shortest = 2, start =, name =}: a damped stochastic wave of a period to be
 --- found, above `shortest`, from `start` on.
 function structural.cycle(given) return new { component.cycle(given) } end
---- regression{x =, scale = 0, name =}: x [T, k] times coefficients that start diffuse; forecasts need {future =
+--- regression{x =, scale = 0, name =}: x [T, k] times coefficients that start diffuse; forecasts need {inputs =
 --- {[name] = [steps, k]}}.
 function structural.regression(given) return new { component.regression(given) } end
 --- arma{p =, q =, ar =, ma =, scale =, name =}: a stationary, invertible ARMA process; ar = {0.5}, ma = {0.4} hold the
@@ -181,8 +182,14 @@ local function sum_of(list, otherwise)
   return sum or otherwise
 end
 
+local function regressions(self)
+  local names = {}
+  for _, part in ipairs(parts_of(self)) do names[part.name] = part.regressors and true or nil end
+  return names
+end
+
 -- The system for `steps` observations of series with `batch` axes; values: by full name, before those that are held.
-local function build(where, self, values, like, steps, batch, future)
+local function build(where, self, values, like, steps, batch, inputs)
   local n, irregular = 0, 0
   for _, part in ipairs(parts_of(self)) do n = n + part.size end
   if n == 0 then core.error(where .. ": the model has no component beside the irregular one") end
@@ -203,9 +210,9 @@ local function build(where, self, values, like, steps, batch, future)
     if part.kind == "irregular" then
       irregular = v.scale ^ 2
     else
-      local x = part.regressors and (future and future[part.name] or not future and part.regressors) or nil
+      local x = part.regressors and (inputs and inputs[part.name] or not inputs and part.regressors) or nil
       if part.regressors and not x then
-        core.error(("%s: component %s needs future = {%s = [%d, %d]}"):format(where, part.name, part.name, steps,
+        core.error(("%s: component %s needs inputs = {%s = [%d, %d]}"):format(where, part.name, part.name, steps,
           part.size))
       elseif x and (x:ndim() ~= 2 or x:size(1) ~= steps or x:size(2) ~= part.size) then
         core.error(("%s: the regressors of %s must be [%d, %d], got [%s]"):format(where, part.name, steps, part.size,
@@ -227,8 +234,8 @@ local function build(where, self, values, like, steps, batch, future)
     emissions = emissions + sum_of(varying)
     for _ = 1, batch do emissions = emissions:unsqueeze(2) end
   end
-  return { transition = sum_of(transitions), transition_noise = sum_of(noises), emission = emissions,
-    emission_noise = (core.is_tensor(irregular) and irregular or core.full({}, irregular, zero)):reshape { 1, 1 },
+  return { transition = sum_of(transitions), transition_cov = sum_of(noises), emission = emissions,
+    emission_cov = (core.is_tensor(irregular) and irregular or core.full({}, irregular, zero)):reshape { 1, 1 },
     initial_cov = sum_of(covs, core.zeros({ n, n }, zero)), diffuse = #diffuse > 0 and diffuse or nil }
 end
 
@@ -253,21 +260,24 @@ local function check_values(where, self, values)
   return values
 end
 
---- model:system(y [, values]) -> the system for pn.smc.kalman, whose functions take it with y:unsqueeze(-1) and the
---- options {first = "predicted", missing = "nan"}. values: {["level.scale"] = ...} before those fitted or given.
-function methods:system(y, values)
-  local where = "structural.system"
+local function system_of(where, self, y, values)
   y = read_series(where, y)
   return build(where, self, values_of(self, check_values(where, self, values)), y, y:size(1), y:ndim() - 1)
 end
 
-local COMMON = { first = "predicted", missing = "nan" }
+--- model:system(y [, values]) -> the pn.smc.linear_system, whose methods take y:unsqueeze(-1) and the option first =
+--- "predicted". values: {["level.scale"] = ...} before those fitted or given.
+function methods:system(y, values)
+  return linear_system.linear_system(system_of("structural.system", self, y, values))
+end
+
+local COMMON = { first = "predicted" }
 
 --- model:log_likelihood(y [, values]) -> [B...]: the (diffuse) log likelihood of y [T, B...], NaN where it is missing;
 --- differentiable in the values.
 function methods:log_likelihood(y, values)
   y = read_series("structural.log_likelihood", y)
-  return kalman.log_likelihood(self:system(y, values), y:unsqueeze(-1), COMMON)
+  return kalman.log_likelihood(system_of("structural.log_likelihood", self, y, values), y:unsqueeze(-1), COMMON)
 end
 
 -- ---- estimation ----
@@ -285,12 +295,12 @@ end
 -- Sets the parameter x to a minimum of f(): where no element of the gradient is above tolerance * max(1, |value|), or
 -- nothing lower is found along the gradient itself. Returns value, iterations, converged.
 local function minimise(f, x, steps, tolerance)
-  local opt = lbfgs.new({ x }, { max_iterations = steps, max_evaluations = math.maxinteger })
+  local opt = lbfgs.new({ x }, { max_steps = steps, max_evaluations = math.maxinteger })
   local value, settled
   repeat -- a turn ends by the tolerance that its start gave
     local iterations, before = opt.iterations, value
     opt.tolerance_grad = tolerance * math.max(1, math.abs(before or f():item()))
-    opt.max_iterations = steps - iterations
+    opt.max_steps = steps - iterations
     value = opt:step(f)
     settled = opt.iterations == iterations or before and before - value <= 1e-12 * math.abs(value)
   until settled or opt.iterations >= steps
@@ -357,9 +367,8 @@ end
 function methods:components(y)
   local where = "structural.components"
   y = read_series(where, y)
-  local s = self:system(y)
-  local x, message, code = kalman.smooth(s, y:unsqueeze(-1), { first = "predicted", missing = "nan",
-    method = "disturbance" })
+  local s = system_of(where, self, y)
+  local x, message, code = kalman.smooth(s, y:unsqueeze(-1), { first = "predicted", method = "disturbance" })
   if not x then
     return nil, message, code
   end
@@ -382,16 +391,26 @@ function methods:components(y)
 end
 
 --- model:forecast(y, steps [, options]) -> {mean, scale}: of the next observations, [steps, B...], noise included.
---- Option: future {[name of a regression] = [steps, k]}.
+--- Option: inputs {[name of a regression] = [steps, k]}, its x in the steps to come.
 function methods:forecast(y, steps, given)
   local where = "structural.forecast"
   y = read_series(where, y)
   options.whole(where, "steps", steps, 1)
-  local o = options.check(where, given, { future = {} })
-  local s = self:system(y)
-  local coming = build(where, self, values_of(self), y, steps, y:ndim() - 1, o.future)
-  local f, message, code = kalman.forecast(s, y:unsqueeze(-1), steps, { first = "predicted", missing = "nan",
-    future = { emission = coming.emission } })
+  if type(given) == "table" and given.future ~= nil then
+    core.error(where .. ": future is called inputs")
+  end
+  local o = options.check(where, given, { inputs = {} })
+  for name in pairs(o.inputs) do
+    if not regressions(self)[name] then
+      core.error(("%s: inputs: there is no regression '%s'"):format(where, tostring(name)))
+    end
+  end
+  local s = system_of(where, self, y)
+  if s.emission:ndim() > 2 then -- a regression: its rows, and those to come
+    local coming = build(where, self, values_of(self), y, steps, y:ndim() - 1, o.inputs).emission
+    s.emission = core.concatenate({ s.emission, coming }, 1)
+  end
+  local f, message, code = kalman.forecast(s, y:unsqueeze(-1), steps, COMMON)
   if not f then
     return nil, message, code
   end

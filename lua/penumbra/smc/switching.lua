@@ -4,6 +4,7 @@
 -- help: none
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
+local linear_system = require "penumbra.smc.kalman.linear_system"
 local options = require "penumbra.options"
 
 local switching = {}
@@ -73,25 +74,46 @@ end
 
 -- ---- what the script's functions give, checked ----
 
-local MATRICES = { a = true, b = true, q = true, c = true, d = true, r = true }
+local PARTS = { transition = "a", transition_offset = "b", transition_input = false, transition_cov = "q",
+  emission = "c", emission_offset = "d", emission_input = false, emission_cov = "r", initial_mean = false,
+  initial_cov = false }
+local NEEDED = { "transition", "transition_cov", "emission", "emission_cov" }
 
---- The matrices of the system at particles s; raises if they are not what they must be.
+-- What is added to the state or the observation: an offset, and what inputs add.
+local function offset_of(given, which, u)
+  local own, by_input = given[which .. "_offset"], given[which .. "_input"]
+  if not by_input then
+    return own
+  elseif not core.is_tensor(u) then
+    core.error(("rbpf: %s_input needs inputs, a tensor [T, ..., m]"):format(which))
+  end
+  local added = linear_system.apply(by_input, u)
+  return own and own + added or added
+end
+
+--- The operands a, b, q, c, d, r of a step at particles s; raises if the system is not what it must be.
 function switching.system_at(self, s, t, u)
-  local system = self.system(s, t, u)
-  if type(system) ~= "table" then
-    core.error(("rbpf: system must give a table {a, q, c, r, b, d}, got %s"):format(type(system)))
+  local given = self.system
+  if type(given) == "function" then
+    given = given(s, t, u)
   end
-  for key in pairs(system) do
-    if not MATRICES[key] then
-      core.error(("rbpf: system gave an unknown matrix '%s'; known: a, b, q, c, d, r"):format(tostring(key)))
+  if type(given) ~= "table" then
+    core.error(("rbpf: system must give a table of the parts of a linear system, got %s"):format(type(given)))
+  end
+  linear_system.refuse_other_words("rbpf: system", given)
+  for key, value in pairs(given) do
+    if PARTS[key] == nil and value then
+      core.error(("rbpf: system gave an unknown part '%s'%s"):format(tostring(key),
+        options.suggestion(key, { table.unpack(NEEDED) })))
     end
   end
-  for _, key in ipairs { "a", "q", "c", "r" } do
-    if system[key] == nil then
-      core.error(("rbpf: system must give the matrix '%s'"):format(key))
+  for _, key in ipairs(NEEDED) do
+    if given[key] == nil then
+      core.error(("rbpf: system must give %s"):format(key))
     end
   end
-  return system
+  return { a = given.transition, b = offset_of(given, "transition", u), q = given.transition_cov, c = given.emission,
+    d = offset_of(given, "emission", u), r = given.emission_cov }
 end
 
 --- F, f, S at the previous particles as {matrix =, offset =, cov =}.

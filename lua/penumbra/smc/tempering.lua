@@ -66,12 +66,13 @@ local function density_of(self, z)
   return base, self.by_data and likelihood or prior + likelihood - base
 end
 
--- The powers [T] of the factors at a level: the temperature, or 1 for the first `level` observations and else 0.
+-- The powers [T] of the factors at a level: the temperature, or 1 for the first `level` observations and else 0; of a
+-- level between two whole numbers what is over for the next observation.
 local function shares_at(self, level, count)
   if not self.by_data then
     return level:reshape { 1 }
   end
-  return core.arange(1, count + 1, float64):le(level):to "float64"
+  return (level - core.arange(0, count, float64)):clamp(0, 1)
 end
 
 local function compile_values(self)
@@ -114,10 +115,9 @@ end
 
 -- Log density of the particles at a level above 0.
 local function log_density_at(self, particles, level)
-  if self.by_data then
-    return particles.base + particles.factors:slice(2, 1, level):sum(2)
-  end
-  return particles.base + particles.factors:select(2, 1) * level
+  local whole = self.by_data and math.floor(level) or 0
+  local value = whole > 0 and particles.base + particles.factors:slice(2, 1, whole):sum(2) or particles.base
+  return level > whole and value + particles.factors:select(2, whole + 1) * (level - whole) or value
 end
 
 -- ---- the ladder ----
@@ -130,17 +130,12 @@ local function check_alive(log_w)
   return alive
 end
 
-local ladders = {}
-
--- The next temperature: bisection on the effective sample size of the incremental weights. Gives it and these.
-function ladders.temperature(self, particles, level)
-  local factor = particles.factors:select(2, 1)
-  local least = self.threshold * check_alive(factor)
-  local function enough(step) return effective_sample_size(factor * step) >= least end
-  if enough(1 - level) then
-    return 1, factor * (1 - level)
+-- The largest power up to `most` of which enough(power) holds, by bisection.
+local function largest_power(self, enough, most, level)
+  if enough(most) then
+    return most
   end
-  local low, high = 0, 1 - level
+  local low, high = 0, most
   for _ = 1, 60 do
     local middle = (low + high) / 2
     if enough(middle) then
@@ -150,15 +145,34 @@ function ladders.temperature(self, particles, level)
     end
   end
   if level + low <= level then
-    core.error(("sample: the ladder does not rise at temperature %g: the density cannot be reached from the start with "
+    core.error(("sample: the ladder does not rise at level %g: the density cannot be reached from the start with "
       .. "%d particles"):format(level, self.n))
   end
-  return level + low, factor * low
+  return low
 end
 
--- The first observation with which the effective sample size falls below the threshold, or the last one.
+local ladders = {}
+
+-- The next temperature: bisection on the effective sample size of the incremental weights. Gives it and these.
+function ladders.temperature(self, particles, level)
+  local factor = particles.factors:select(2, 1)
+  local least = self.threshold * check_alive(factor)
+  local function enough(step) return effective_sample_size(factor * step) >= least end
+  local step = largest_power(self, enough, 1 - level, level)
+  return step == 1 - level and 1 or level + step, factor * step
+end
+
+-- The first observation with which the effective sample size falls below the threshold, or the last one. One that
+-- would leave less than threshold^2 of the particles alone tells more than they can follow in one step, as an event of
+-- many numbers does: it is taken in by powers, as by temperature.
 function ladders.data(self, particles, level)
-  local log_w = particles.factors:slice(2, level + 1, -1):cumsum(2)
+  local whole = math.floor(level)
+  local left = whole + 1 - level -- of the next observation
+  local steps = particles.factors:slice(2, whole + 1, -1)
+  if left < 1 then
+    steps = steps * core.where(core.arange(steps:size(2)):eq(0), core.full({}, left, float64), core.ones({}, float64))
+  end
+  local log_w = steps:cumsum(2)
   local log_sum = log_w:logsumexp(1)
   local ess = (log_sum * 2 - (log_w * 2):logsumexp(1)):exp():totable()
   local count = #ess
@@ -168,9 +182,24 @@ function ladders.data(self, particles, level)
       break
     end
   end
-  check_alive(log_w:select(2, count))
-  self.cumulated[#self.cumulated + 1] = log_sum:slice(1, 1, count) - math.log(self.n) + self.log_evidence
-  return level + count, log_w:select(2, count)
+  local alive = check_alive(log_w:select(2, count))
+  local before = count > 1 and log_w:select(2, count - 1) or 0
+  local power = 1
+  if ess[count] < self.threshold ^ 2 * alive then
+    local last, least = steps:select(2, count), self.threshold * alive
+    power = largest_power(self, function(f) return effective_sample_size(before + last * f) >= least end, 1, 0)
+    log_w = power < 1 and before + last * power or log_w:select(2, count)
+  else
+    log_w = log_w:select(2, count)
+  end
+  local done = power == 1 and count or count - 1
+  if done > 0 then
+    self.cumulated[#self.cumulated + 1] = log_sum:slice(1, 1, done) - math.log(self.n) + self.log_evidence
+  end
+  if power == 1 then
+    return whole + count, log_w
+  end
+  return (count == 1 and level or whole + count - 1) + power * (count == 1 and left or 1), log_w
 end
 
 -- ---- moves ----
@@ -494,9 +523,10 @@ end
 ---                (2), for models with flat variables (the evidence is then that of a flat density of 1); a fit of
 ---                pn.svi, or a distribution of the unconstrained vector [size]
 --- threshold      0.5: effective share of the particles at each new temperature
---- by             "temperature"; "data": the observations (elements of observed sites, in order) are taken in one
----                after another, and particles are moved when their effective share falls below threshold. Then
----                p.log_evidences [T] has the log evidence of the first t observations
+--- by             "temperature"; "data": the observations (elements of observed sites, in order, an event of many
+---                numbers being one) are taken in one after another, and particles are moved when their effective
+---                share falls below threshold; one that alone would bring it below threshold^2 is taken in by powers
+---                of its likelihood. Then p.log_evidences [T] has the log evidence of the first t observations
 --- kernel         "random_walk" or "hmc" (gradients; for more than some ten numbers)
 --- mixing         0.9: particles are moved until no coordinate's correlation with where they stood is above
 ---                1 - mixing, at most max_moves (100) times
@@ -529,14 +559,10 @@ function tempering.sample(m, given)
     self.gradients = population_of(self, compile_gradient(self),
       function(z) return core.concatenate({ core.ones({ 1 }, float64), z }, 1) end)
   end
-  local bar = progress.asked(o.progress, { total = 100, label = "sample" })
-  local ok, particles, ladder = pcall(recording.off, function() return climb(self, first_particles(self), bar) end)
-  if bar then
-    bar:finish()
-  end
-  if not ok then
-    error(particles, 0)
-  end
+  local particles, ladder = recording.off(function()
+    local bar <close> = progress.asked(o.progress, { total = 100, label = "sample" })
+    return climb(self, first_particles(self), bar)
+  end)
   return posterior_of(self, m, args, particles, ladder, core.clock() - clock)
 end
 

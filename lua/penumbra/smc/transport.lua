@@ -25,8 +25,7 @@ local function particles_last(w) -- [N, B...] -> [B..., N]
 end
 
 -- Half squared distances of all pairs over their own scale: the largest deviation among the components times the root
--- of their
--- number, which has no gradient. x [..., N, d] -> [..., N, N].
+-- of their number, which has no gradient. x [..., N, d] -> [..., N, N].
 local function cost(x)
   local d = x:size(-1)
   local scale = x:detach():var(-2, 0, true):max(-1, true):sqrt() * math.sqrt(d)
@@ -37,21 +36,17 @@ local function cost(x)
   return (square:unsqueeze(-1) + square:unsqueeze(-2)) / 2 - inner
 end
 
---- transport(x, log_w [, {epsilon = 0.5, iterations = 100}]): the matrix [B..., N, N] that moves weighted particles x
---- [N, B...,
---- d] (or [N]) onto N of equal weight: particle i becomes sum_j T[i, j] x[j], with rows that sum to 1 and columns that
---- sum to N
---- w[j], so that means are kept. It is N times the entropy-regularised transport plan for half the squared distance, x
---- being taken in units of its spread, by Sinkhorn's iterations in logarithms; differentiable in x and log_w through
---- them.
---- Smaller epsilon: nearer to plain transport, and more iterations; larger: the particles shrink towards their mean.
---- Biased, as resampling is not. Corenflos, Thornton,
---- Deligiannidis & Doucet 2021.
+--- transport(x, log_w [, {epsilon = 0.5, steps = 100}]): the matrix [B..., N, N] that moves weighted particles x
+--- [N, B..., d] (or [N]) onto N of equal weight: particle i becomes sum_j T[i, j] x[j], with rows that sum to 1 and
+--- columns that sum to N w[j], so that means are kept. It is N times the entropy-regularised transport plan for half
+--- the squared distance, x being taken in units of its spread, by Sinkhorn's iterations in logarithms; differentiable
+--- in x and log_w through them. Smaller epsilon: nearer to plain transport, and more iterations; larger: the particles
+--- shrink towards their mean. Biased, as resampling is not. Corenflos, Thornton, Deligiannidis & Doucet 2021.
 function transport.transport(x, log_w, given)
-  local o = options.check("transport", given, { epsilon = 0.5, iterations = 100 })
+  local o = options.check("transport", given, { epsilon = 0.5, steps = 100 })
   options.argument("transport", "x", x, "tensor")
   options.argument("transport", "log_w", log_w, "tensor")
-  options.whole("transport", "iterations", o.iterations, 1)
+  options.whole("transport", "steps", o.steps, 1)
   if not (o.epsilon > 0) then
     core.error(("transport: epsilon must be positive, got %g"):format(o.epsilon))
   end
@@ -66,7 +61,7 @@ function transport.transport(x, log_w, given)
   local a = -math.log(n) -- of the rows
   local g = core.zeros(b:shape(), { dtype = b:dtype() })
   local f
-  for _ = 1, o.iterations do
+  for _ = 1, o.steps do
     f = a - (k + g:unsqueeze(-2)):logsumexp(-1)
     g = b - (k + f:unsqueeze(-1)):logsumexp(-2)
   end

@@ -5,7 +5,7 @@ from jax import numpy as jnp
 
 import clock
 
-CASES = [("Yacht", [6, 16, 16, 1], 25, "gaussian", 2048, [4, 16, 64]),
+CASES = [("Yacht", [6, 16, 16, 1], 25, "normal", 2048, [4, 16, 64]),
          ("Spam", [57, 32, 32, 1], 50, "bernoulli", 512, [1, 4, 16]),
          ("MNIST", [784, 64, 64, 10], 400, "categorical", 4, [1, 2])]
 
@@ -14,7 +14,7 @@ def log_p(likelihood, layers, x, y):
     for k, (w, b) in enumerate(layers):
         x = x @ w + b
         x = jnp.tanh(x) if k + 1 < len(layers) else x
-    if likelihood == "gaussian":
+    if likelihood == "normal":
         return -0.5 * ((y - x[..., 0]) / 0.5) ** 2
     if likelihood == "bernoulli":
         return -jax.nn.softplus((1 - 2 * y) * x[..., 0])
@@ -28,7 +28,7 @@ def measure(name, widths, n, likelihood, draws, chunks):
     scale = jax.tree.map(lambda m: jnp.full_like(m, 0.1), mean)
     x = jax.random.normal(keys[1], (n, widths[0]))
     y = (jax.random.randint(keys[2], (n,), 0, 10) if likelihood == "categorical"
-         else jax.random.normal(keys[2], (n,)) if likelihood == "gaussian"
+         else jax.random.normal(keys[2], (n,)) if likelihood == "normal"
          else (jax.random.normal(keys[2], (n,)) > 0).astype(jnp.float32))
     tree = jax.tree.map
 

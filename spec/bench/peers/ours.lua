@@ -132,8 +132,8 @@ function groups.gaussian()
     local mean, cov, y = pn.zeros{n}, pn.eye(n), pn.randn{1000, 64, p}
     local w = {pn.param(pn.eye(n) * 0.9), pn.param(pn.eye(n)), pn.param(pn.randn{p, n}), pn.param(pn.eye(p))}
     local function total(a, q, c, r)
-      return pn.smc.kalman.log_likelihood({initial_mean = mean, initial_cov = cov, transition = a, transition_noise = q,
-        emission = c, emission_noise = r}, y):sum()
+      return pn.smc.kalman.log_likelihood({initial_mean = mean, initial_cov = cov, transition = a, transition_cov = q,
+        emission = c, emission_cov = r}, y):sum()
     end
     local key = ("sequence %d, %d"):format(n, p)
     local held = {}
@@ -156,12 +156,15 @@ function groups.rbpf()
       pn.param(pn.eye(p):broadcast_to{labels, p, p}:contiguous())
     local logits = pn.param(pn.randn{labels, labels})
     local first = pn.dist.categorical{logits = pn.zeros{labels}}
-    local f = pn.smc.rbpf{num_particles = num, batch = {batch}, prior = {mean = pn.zeros{n}, cov = pn.eye(n)},
-      init = first, missing = false, history = false,
+    local f = pn.smc.rbpf{num_particles = num, batch_shape = {batch}, initial_mean = pn.zeros{n},
+      initial_cov = pn.eye(n), init = first, history = false,
       transition = function(s) return pn.dist.categorical{probs = logits:softmax(-1):take(1, s)} end,
-      system = function(s) return {a = a:take(1, s), q = q:take(1, s), c = c:take(1, s), r = r:take(1, s)} end}
+      system = function(s)
+        return {transition = a:take(1, s), transition_cov = q:take(1, s), emission = c:take(1, s),
+          emission_cov = r:take(1, s)}
+      end}
     local y = pn.randn{steps, batch, p}
-    local key, plain = ("RBPF %d, %d"):format(n, p), {moments = false}
+    local key, plain = ("RBPF %d, %d"):format(n, p), {moments = false, observed = true}
     both_ways(key, function(given) return pn.no_grad(function() return f:run(given, plain).log_evidence end) end, y)
     local list = {a, c, q, r, logits}
     both_ways(key .. ", gradient", function(given)

@@ -1,5 +1,5 @@
 --- Posteriors of the group `sampling` of `make bench-peers`, and what our side measures of them. Their data go to
---- BUILD/peers-data/NAME.json, where sampling.py reads them.
+--- BUILD/peers-data/NAME.json, where numpyro_sampling.py and its like read them.
 ---
 --- Keys, in seconds of processor time, 4 chains on one thread; medians of SEEDS runs, except `cold`:
 ---   NAME leapfrog    per leapfrog after the warm-up, log density and gradient included

@@ -19,7 +19,7 @@ local function make(kind, o)
     switches = 10, base = 20, hidden = { 64 }, transition_hidden = 64, particles = o.particles or 10,
     conditioning = "published", dtype = o.dtype or "float32" }
   if kind == "ARSGLS" then
-    all.states, all.auxiliary, all.emission, all.scaling = o.states or 16, 10, "gaussian", "standard"
+    all.states, all.auxiliary, all.emission, all.scaling = o.states or 16, 10, "normal", "standard"
     return pn.models.arsgls(all)
   end
   all.seasonal = { 5 }
@@ -70,8 +70,8 @@ end
 -- Seconds of a step of m:fit, the least of many.
 local function step_time(model, batch, compile)
   local best, before, spent = math.huge, nil, 0
-  model:fit { series = batch, iterations = 1000, lr = 1e-4, decay = 1, compile = compile, seed = 1,
-    on_iteration = function(s)
+  model:fit { series = batch, steps = 1000, lr = 1e-4, decay = 1, compile = compile, seed = 1,
+    on_step = function(s)
       local now = os.clock()
       if before and s.iteration > 3 then
         best, spent = math.min(best, now - before), spent + now - before
@@ -96,13 +96,13 @@ local function forecast(print_row, time, folder, kind)
   local key, model, batch = kind .. " forecast", make(kind, {}), batch_of("float32", CONTEXT, 8)
   write(folder, key, model, prepared_batch.read("switching", model, batch))
   local u = pn.rand({ HORIZON, 8, 4 }, { dtype = "float32" })
-  print_row(key, "eager", time(function() model:forecast(batch, { steps = HORIZON, num_paths = 100, u = u }) end))
+  print_row(key, "eager", time(function() model:forecast(batch, { steps = HORIZON, draws = 100, u = u }) end))
 end
 
 -- In a process of its own, since the peak is that of a process.
 local function memory(kind, compile)
   local model, batch = make(kind, { dtype = "float64" }), batch_of("float64", 300, 10)
-  model:fit { series = batch, iterations = 3, compile = compile, seed = 1 }
+  model:fit { series = batch, steps = 3, compile = compile, seed = 1 }
   local file = assert(io.open "/proc/self/status")
   io.write(file:read("a"):match "VmHWM:%s*(%d+)" * 1024)
   file:close()

@@ -8,7 +8,7 @@ import clock
 torch.set_num_threads(1)
 torch.manual_seed(1)
 
-CASES = [("Yacht", [6, 16, 16, 1], 25, "gaussian", 2048, [16, 64, 256]),
+CASES = [("Yacht", [6, 16, 16, 1], 25, "normal", 2048, [16, 64, 256]),
          ("Spam", [57, 32, 32, 1], 50, "bernoulli", 512, [4, 16, 64]),
          ("MNIST", [784, 64, 64, 10], 400, "categorical", 4, [1, 4])]
 
@@ -17,7 +17,7 @@ def log_p(likelihood, layers, x, y):
     for k in range(0, len(layers), 2):
         x = x @ layers[k] + layers[k + 1]
         x = torch.tanh(x) if k + 2 < len(layers) else x
-    if likelihood == "gaussian":
+    if likelihood == "normal":
         return -0.5 * ((y - x[..., 0]) / 0.5) ** 2
     if likelihood == "bernoulli":
         return -torch.nn.functional.softplus((1 - 2 * y) * x[..., 0])
@@ -31,7 +31,7 @@ def measure(name, widths, n, likelihood, draws, chunks):
     scale = [torch.full_like(m, 0.1) for m in mean]
     x = torch.randn(n, widths[0])
     y = (torch.nn.functional.one_hot(torch.randint(0, 10, (n,)), 10).float() if likelihood == "categorical"
-         else torch.randn(n) if likelihood == "gaussian" else (torch.randn(n) > 0).float())
+         else torch.randn(n) if likelihood == "normal" else (torch.randn(n) > 0).float())
     one = grad_and_value(lambda w, a, b: log_p(likelihood, w, a, b))
     gradients = vmap(vmap(one, (None, 0, 0)), (0, None, None))
 

@@ -214,7 +214,7 @@ function training.gaussian_process()
   end)
   local function minimise(f)
     w:set(pn.zeros{3})
-    return pn.optim.lbfgs({w}, {max_iterations = 10}):step(f)
+    return pn.optim.lbfgs({w}, {max_steps = 10}):step(f)
   end
   return {"L-BFGS on a GP", tensors = {}, run = function() minimise(loss) end,
     replayed = function() minimise(compiled) end}

@@ -89,7 +89,7 @@ def text(value):
 with open(__file__[:-3] + ".lua", "w") as out:
     out.write("-- Written by sites.py: Gaussian sites of single data by quadrature.\nreturn {\n")
     for name, case in (("logistic", logistic_case()), ("bernoulli", perceptron_case("bernoulli")),
-                       ("gaussian", perceptron_case("gaussian"))):
+                       ("normal", perceptron_case("normal"))):
         out.write(f"  {name} = {{\n")
         for key, value in case.items():
             out.write(f"    {key} = {text(value)},\n")

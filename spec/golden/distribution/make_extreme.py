@@ -44,7 +44,8 @@ def bernoulli(probs=None, logits=None):
 
 def continuous_bernoulli(probs=None, logits=None):
     l = logits if logits is not None else log(probs / (1 - probs))
-    return shares(lambda x: expm1(l * x) / expm1(l), lambda x: expm1(-l * (1 - x)) / expm1(-l))
+    return dict(icdf=lambda p: log1p(p * expm1(l)) / l,
+                **shares(lambda x: expm1(l * x) / expm1(l), lambda x: expm1(-l * (1 - x)) / expm1(-l)))
 
 
 def log_uniform(low, high):
@@ -113,6 +114,16 @@ def beta(concentration1, concentration0):
 def poisson(rate):
     f = lambda x: gamma_shares(x + 1, rate)
     return logs(lambda x: f(x)[1], lambda x: f(x)[0])
+
+
+def zero_inflated_poisson(gate, rate):
+    none = gate + (1 - gate) * exp(-rate)
+    mass = lambda k: (1 - gate) * exp(k * log(rate) - rate - mp.loggamma(k + 1))
+    share = lambda x: gamma_shares(x + 1, rate)
+    # terms below 1e-30 are left out
+    some = lambda: mp.fsum(-m * log(m) for m in map(mass, range(1, int(rate + 40 * rate ** 0.5 + 40))) if m)
+    return dict(log_prob=lambda x: log(none) if x == 0 else log(mass(x)), entropy=lambda x: some() - none * log(none),
+                **logs(lambda x: gate + (1 - gate) * share(x)[1], lambda x: (1 - gate) * share(x)[0]))
 
 
 def negative_binomial(total_count, probs):
@@ -211,6 +222,9 @@ for p in (dict(logits=55.0), dict(logits=-55.0), dict(logits=800.0), dict(probs=
 for l in (17.6, 0.0051, -0.0051, 1e-4, -17.6, 600.0):
     for x in (1e-9, 0.3, 1 - 2.0 ** -30):
         case(continuous_bernoulli, dict(logits=l), x, ["cdf"] + TAILS, [(f, k) for f in TAILS for k in ("logits", "x")])
+for l in (40.0, -40.0, 80.0, -80.0, 600.0, -600.0, 3.0, -3.0):
+    for p in (0.0, 2.0 ** -100, 2.0 ** -60, 0.5, 1 - 2.0 ** -20, 1.0):
+        case(continuous_bernoulli, dict(logits=l), p, ["icdf"], [("icdf", k) for k in ("x", "logits") if 0 < p < 1], narrow=True)
 case(log_uniform, dict(low=84547.25, high=84684.5), None, ["mean", "variance"])
 case(log_uniform, dict(low=0.5, high=1.25), None, ["mean", "variance"], [("variance", "low"), ("variance", "high")])
 case(log_uniform, dict(low=0.5, high=1.5), None, ["mean", "variance"])
@@ -261,6 +275,16 @@ for a, b, x in ((100.0, 3.0, 4e-7), (0.5, 190.0, 0.9999), (1000.0, 1000.0, 0.08)
     case(beta, dict(concentration1=a, concentration0=b), x, TAILS, all_slopes(beta, "log_cdf") if x < 0.5 else [])
 for r, x in ((1e-3, 200.0), (1000.0, 3.0), (1000.0, 3500.0), (2.5, 400.0), (4.0, 5.0)):
     case(poisson, dict(rate=r), x, TAILS, [(f, "rate") for f in TAILS])
+# sums of a gate and e^-rate that 1 - (1 - gate) (1 - e^-rate) has no digits of
+for g, r in ((0.0, 40.0), (0.0, 0.5), (2.0 ** -40, 30.0), (2.0 ** -40, 20.0), (0.25, 9.0), (0.75, 2.0 ** -60), (1.0, 3.0)):
+    law, p = zero_inflated_poisson, dict(gate=g, rate=r)
+    case(law, p, 0.0, ["log_prob", "entropy", "log_cdf"], [(f, k) for f in ("log_prob", "log_cdf") for k in p] +
+         ([("entropy", "rate")] if g < 1 else []) + ([("entropy", "gate")] if 0 < g < 1 else []),
+         [("log_prob", k) for k in p] if r > 1 else [], narrow=g < 1)
+    if g < 1:
+        case(law, p, 3.0, ["log_prob"] + TAILS, [(f, k) for f in TAILS for k in p], narrow=r > 1)
+for g, r in ((0.0, 800.0), (1e-310, 720.0)):
+    case(zero_inflated_poisson, dict(gate=g, rate=r), 0.0, ["log_prob", "log_cdf", "entropy"], narrow=g == 0)
 for n, p, x in ((58.0, 1 - 2.0 ** -20, 0.0), (4000.0, 0.25, 3500.0), (4000.0, 0.25, 100.0), (10.0, 0.5, 4.0)):
     case(binomial, dict(total_count=n, probs=p), x, TAILS, [(f, "probs") for f in TAILS])
 for r, p, x in ((0.75, 2e-12, 0.0), (300.0, 0.25, 2500.0), (3.0, 2e-12, 60.0), (2000.0, 0.375, 30.0), (2.0, 0.25, 1.0)):

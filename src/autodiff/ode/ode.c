@@ -257,7 +257,8 @@ static void adapt(control *k, double h, double e) {
   }
 }
 
-/* Goes on from step o->steps until the steps reach past the last time; out gets the solution at the times in between. */
+/* Goes on from step o->steps until the steps reach past the last time; out gets the solution at the times in
+ * between. */
 static pn_status march(C *c, pni_ode *o, double sign, double most, control *k, double *out) {
   const double *times = o->in + o->n;
   double end = times[o->num_times - 1], error = 0;

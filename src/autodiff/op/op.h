@@ -77,8 +77,8 @@ struct pni_op {
   /* Shares the input's storage: sets stride and offset of `out`, whose shape is already set; returns
    * false if that is impossible, and then eval is used. */
   bool (*view)(const pni_call *call, pn_tensor *out);
-  /* Elementwise rows of fewer than PNI_OPERANDS inputs: one kernel per dtype (float64, float32, int64, bool), NULL where
-   * undefined. */
+  /* Elementwise rows of fewer than PNI_OPERANDS inputs: one kernel per dtype (float64, float32, int64, bool), NULL
+   * where undefined. */
   const pni_map_kernel *map;
   /* With eval, where that is one kernel over the broadcast inputs without data: the kernel. Plans fuse it with
    * its neighbours. */
@@ -130,9 +130,10 @@ pn_status pni_same_float(pn_context *c, const pni_call *call, int *dtype);
 
 /* ---- op_axes.c: inputs that no builder has seen ---- */
 
-/* Fails with PN_SHAPE unless the inputs are as `wanted` says, one word for each: letters stand for axes, each for one size
- * throughout ("KB B"); "..." before them for axes that are the same wherever it stands, "0" for none at all and "*" for any.
- * ":f", ":i" and ":b" ask for a float, int64 and bool. Words of inputs that are not there are not asked. */
+/* Fails with PN_SHAPE unless the inputs are as `wanted` says, one word for each: letters stand for axes, each for one
+ * size throughout ("KB B"); "..." before them for axes that are the same wherever it stands, "0" for none at all and
+ * "*" for any. ":f", ":i" and ":b" ask for a float, int64 and bool. Words of inputs that are not there are not
+ * asked. */
 pn_status pni_require_axes(pn_context *c, const pni_call *call, const char *wanted);
 /* The same unless input k has that shape and dtype. */
 pn_status pni_require_like(pn_context *c, const pni_call *call, int k, const pni_spec *spec);

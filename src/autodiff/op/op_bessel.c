@@ -19,7 +19,8 @@ static PNI_LOOP1(ive_f64, double, double,
                  pni_ive(pni_whole_order(data), x)) static PNI_LOOP1(ive_f32, float, float,
                                                                      pni_ive(pni_whole_order(data), (double)x))
 
-    /* The derivative of I_n, (I_(n-1) + I_(n+1)) / 2, nearly cancels with the factor's: the slope is a row of its own. */
+    /* The derivative of I_n, (I_(n-1) + I_(n+1)) / 2, nearly cancels with the factor's: the slope is a row of its
+     * own. */
     static T *ive_slope(C *c, T *x, int64_t n, int64_t order) {
   return pni_apply1(c, &pni_op_ive_slope, x, &(pni_attr){.ni = 2, .i = {n, order}});
 }

@@ -91,4 +91,6 @@ ROW(atan2, 0.3, 3, 0.3, 3, "angle of the point (y, x) in radians, -pi to pi")
 ROW(logaddexp, 0, 0, 0, 0, "log(e^x + e^y) without overflow")
 ROW(xlogy, 0.3, 3, 0.3, 3, "x log y, 0 where x = 0")
 INT_ROW(floor_divide, 0.1, 0.9, 1.1, 4, "floor(x / y), as Lua's //; int64 by 0 gives 0; gradient zero")
-INT_ROW(remainder, 0.1, 0.9, 1.1, 4, "x - y floor(x / y), the sign of y, as Lua's %")
+INT_ROW(remainder, 0.1, 0.9, 1.1, 4,
+        "what is left of x after whole multiples of y, exact, with the sign of y and below it in size, as Lua's "
+        "%; x or y itself where y is infinite, NaN (int64: 0) where y is 0")

@@ -31,8 +31,8 @@ static T *log_phi(C *c, T *x) {
   return pn_sub(c, pn_mul(c, pn_square(c, x), pni_like(c, x, -0.5)), pni_like(c, x, log_root_two_pi));
 }
 static T *d_ndtr(C *c, T *y, T *g, int k) { return (void)k, pn_mul(c, g, pn_exp(c, log_phi(c, IN))); }
-/* phi / Phi = sqrt(2/pi) / erfcx(-x / sqrt 2), exact in the lower tail; where erfcx would overflow it is 0 to all digits,
- * and so are its slopes */
+/* phi / Phi = sqrt(2/pi) / erfcx(-x / sqrt 2), exact in the lower tail; where erfcx would overflow it is 0 to all
+ * digits, and so are its slopes */
 static T *d_log_ndtr(C *c, T *y, T *g, int k) {
   T *tail = pn_erfcx(c, pn_mul(c, pn_clamp(c, IN, -INFINITY, y->dtype == PN_FLOAT64 ? 37.5 : 13), K(-root_half)));
   return (void)k, pn_div(c, pn_mul(c, g, K(root_half * two_over_root_pi)), tail);

@@ -106,8 +106,8 @@ typedef struct {
 
 static int base_of(const pni_tape *tape, int v) { return tape->value.v[v].base; }
 
-/* The member of the group that makes what value v shows, or -1. Of an array that is the one that has just added to it: what
- * lies elsewhere in the array is older. */
+/* The member of the group that makes what value v shows, or -1. Of an array that is the one that has just added to it:
+ * what lies elsewhere in the array is older. */
 static int made_by(const pn_plan *p, const pni_schedule *s, const gathering *g, int v) {
   const pni_tape *tape = p->tape;
   int maker = s->maker[base_of(tape, v)];

@@ -175,7 +175,8 @@ static int64_t turns_of(const pni_line *l, const pni_section *s, int64_t limit) 
   return run / s->period;
 }
 
-/* The first turn from s->peel on at which operand k of note m does not lie where the two before have it; or s->turns. */
+/* The first turn from s->peel on at which operand k of note m does not lie where the two before have it; or
+ * s->turns. */
 static int64_t steady(const pni_line *l, const pni_section *s, int m, int k) {
   int v = pni_turn_operand(l, s, s->peel, m, k), w = pni_turn_operand(l, s, s->peel + 1, m, k);
   if (v < 0) return s->turns;
@@ -193,8 +194,8 @@ static int64_t steady(const pni_line *l, const pni_section *s, int m, int k) {
 
 static int operands(const pni_line *l, int place) { return l->tape->note.v[l->note[place]].nin; }
 
-/* Can the section have its s->turns turns, or fewer, but `least` after those that are peeled? With the fewest peeled for
- * which that holds. */
+/* Can the section have its s->turns turns, or fewer, but `least` after those that are peeled? With the fewest peeled
+ * for which that holds. */
 static bool settles(const pni_line *l, pni_section *s, int64_t least) {
   int64_t turns = s->turns;
   for (s->peel = 0; s->peel <= MOST_PEEL && turns - s->peel >= least; s->peel++) {
@@ -206,8 +207,8 @@ static bool settles(const pni_line *l, pni_section *s, int64_t least) {
   return false;
 }
 
-/* Does what begins here look like a section of this period: first a glance, then the fewest turns it must have? Adds the
- * notes that were compared to *compared. */
+/* Does what begins here look like a section of this period: first a glance, then the fewest turns it must have? Adds
+ * the notes that were compared to *compared. */
 static bool promises(const pni_line *l, pni_section *s, int64_t *compared) {
   static const int64_t looks[] = {4, PNI_LEAST_TURNS};
   for (int i = 0; i < 2; i++) {

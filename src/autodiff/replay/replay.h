@@ -31,8 +31,8 @@ bool pni_record_made(const pn_context *c, const pn_tensor *t);
 
 /* ---- what a tape and a plan hold ---- */
 
-/* Of rolls (roll.c): what all turns of a note compute, one after another, is an ARRAY, and the result of one turn PART of
- * it. */
+/* Of rolls (roll.c): what all turns of a note compute, one after another, is an ARRAY, and the result of one turn PART
+ * of it. */
 enum { PNI_VALUE_INPUT, PNI_VALUE_OUTSIDE, PNI_VALUE_OWN, PNI_VALUE_VIEW, PNI_VALUE_ARRAY, PNI_VALUE_PART };
 
 /* A tensor: its geometry, and whose memory it uses. */
@@ -100,9 +100,9 @@ typedef struct pni_tape {
 } pni_tape;
 
 /* A capture that may stand within another, for a function that becomes a part of an operation: in[k] may depend on
- * parameters, its stand-in does not; those of first .. last - 1 are differentiable, as parameters are. Tensors from outside
- * that depend on parameters or vary in the outer capture are refused: the plan would not follow them. `what` is the
- * message, for as long as the capture goes on. Ends as any capture does. */
+ * parameters, its stand-in does not; those of first .. last - 1 are differentiable, as parameters are. Tensors from
+ * outside that depend on parameters or vary in the outer capture are refused: the plan would not follow them. `what` is
+ * the message, for as long as the capture goes on. Ends as any capture does. */
 pn_status pni_capture_enter(pn_context *c, const char *what, int n, pn_tensor *const *in, int first, int last,
                             pn_tensor **inside);
 /* A capture that may stand within another, for a computation that is done again at once with other inputs: it may use

@@ -1,8 +1,8 @@
 /*
 ** roll.c: rolling up what a tape repeats (repeat.c). Of each section there remain the turns that are peeled, as they
 ** are, and the notes of one turn, which a replay does over and over while their operands move (turn.c): results are
-** the same bits, only their places are counted instead of listed. What a turn hands on to others (to the next one, to the
-** gradient's loop, to a result) lies in an array of all turns; what it keeps to itself has one place for all.
+** the same bits, only their places are counted instead of listed. What a turn hands on to others (to the next one, to
+** the gradient's loop, to a result) lies in an array of all turns; what it keeps to itself has one place for all.
 */
 #include <string.h>
 #include "roll.h"
@@ -78,8 +78,8 @@ static int keep(writer *w, int v) {
   return w->known[v] = add_value(w, &x);
 }
 
-/* The constants that operand k of note m has at the turns after those that are peeled, in one tensor (new), or NULL with
- * *alike where all are the same. */
+/* The constants that operand k of note m has at the turns after those that are peeled, in one tensor (new), or NULL
+ * with *alike where all are the same. */
 static pn_tensor *join(writer *w, const pni_section *s, int m, int k, bool *alike) {
   const pn_tensor *first = w->old->value.v[pni_turn_operand(w->l, s, s->peel, m, k)].outside;
   int64_t n = pni_extent(first);

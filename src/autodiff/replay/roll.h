@@ -6,12 +6,12 @@
 
 #include "replay.h"
 
-/* Fewer turns than this stay as they are: to move operands takes longer than to read on in a longer plan (6 % at 12 turns
- * of a stochastic volatility model, 3 % at 32, nothing at 100; at 1000 the longer plan is slower). */
+/* Fewer turns than this stay as they are: to move operands takes longer than to read on in a longer plan (6 % at 12
+ * turns of a stochastic volatility model, 3 % at 32, nothing at 100; at 1000 the longer plan is slower). */
 enum { PNI_LEAST_TURNS = 32 };
 
-/* The notes `begin` .. of the line, `period` at a time, are `turns` turns of the same. What a turn reads moves on evenly
- * from turn number `peel` on. */
+/* The notes `begin` .. of the line, `period` at a time, are `turns` turns of the same. What a turn reads moves on
+ * evenly from turn number `peel` on. */
 typedef struct pni_section {
   int begin, period;
   int64_t turns, peel;
@@ -40,7 +40,8 @@ typedef struct pni_whereabouts {
 /* Fills the line and finds its sections. Freed by pni_line_free also after a failure. */
 pn_status pni_line_open(pn_context *c, pni_line *l, const pni_tape *tape, int nout, const int *out);
 void pni_line_free(pn_context *c, pni_line *l);
-/* Of value v, where the results of a section's note lie one after another. own: a section that is being tried, or NULL. */
+/* Of value v, where the results of a section's note lie one after another. own: a section that is being tried, or
+ * NULL. */
 pni_whereabouts pni_find_value(const pni_line *l, const pni_section *own, int v);
 /* Operand k of note m of a turn. */
 static inline int pni_turn_operand(const pni_line *l, const pni_section *s, int64_t turn, int m, int k) {

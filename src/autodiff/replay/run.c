@@ -59,8 +59,8 @@ static pn_status effect(pn_context *c, const pn_plan *p, const pni_step *s) {
   return note->effect->run(c, note->object, note->nin, s->u.effect.in);
 }
 
-/* Is the run to be left? A row is as much work as it has elements of a function that takes long; of other steps, which ask
- * themselves, each is worth a look. */
+/* Is the run to be left? A row is as much work as it has elements of a function that takes long; of other steps, which
+ * ask themselves, each is worth a look. */
 static bool leaves(pn_plan *p, const pni_step *s) {
   enum { STEP = 64, ELEMENT = 256 };
   pn_context *c = p->watch.c;
@@ -81,8 +81,8 @@ static pn_status one(pn_context *c, const pn_plan *p, const pni_step *s) {
   }
 }
 
-/* Steps begin .. end - 1, done `times`, are undone as far as generators are concerned. (Not after an effect, which is not
- * undone.) */
+/* Steps begin .. end - 1, done `times`, are undone as far as generators are concerned. (Not after an effect, which is
+ * not undone.) */
 static void rewind_draws(const pn_plan *p, int64_t begin, int64_t end, int64_t times) {
   for (int64_t i = begin; i < end; i++) {
     const pni_step *s = &p->step[i];

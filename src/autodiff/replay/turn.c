@@ -1,6 +1,7 @@
 /*
-** turn.c: what moves between the turns of a roll. Steps hold addresses, and values their offsets; a plan knows those that
-** move and by how much, and puts them back after the last turn: between runs all stand where the first turn has them.
+** turn.c: what moves between the turns of a roll. Steps hold addresses, and values their offsets; a plan knows those
+** that move and by how much, and puts them back after the last turn: between runs all stand where the first turn has
+** them.
 */
 #include "turn.h"
 

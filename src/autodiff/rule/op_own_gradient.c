@@ -1,6 +1,6 @@
 /*
-** op_own_gradient.c: a value with a gradient of one's own (JAX's custom_vjp): the operation of y, computed without a graph,
-** a rule (an object that rides on a tensor) and the inputs x from which y was computed.
+** op_own_gradient.c: a value with a gradient of one's own (JAX's custom_vjp): the operation of y, computed without a
+** graph, a rule (an object that rides on a tensor) and the inputs x from which y was computed.
 */
 #include <string.h>
 #include "rule.h"

@@ -1,7 +1,7 @@
 /*
-** rule.h: the gradient of an operation that is written in a script, as a tape: captured once, when no number is known yet,
-** and applied in backward with the builders of the operations on it. So its gradient has a gradient, a capture around it
-** records what it does, and nothing calls the script.
+** rule.h: the gradient of an operation that is written in a script, as a tape: captured once, when no number is known
+** yet, and applied in backward with the builders of the operations on it. So its gradient has a gradient, a capture
+** around it records what it does, and nothing calls the script.
 */
 #ifndef PN_AUTODIFF_RULE_RULE_H
 #define PN_AUTODIFF_RULE_RULE_H

@@ -17,7 +17,8 @@ typedef struct pni_batch {
   int64_t n;             /* examples */
 } pni_batch;
 
-/* The operation for all examples: [n, shape of one result...]. By the rule of batch.def, or example by example. Scoped. */
+/* The operation for all examples: [n, shape of one result...]. By the rule of batch.def, or example by example.
+ * Scoped. */
 pn_tensor *pni_batch_apply(pn_context *c, const pni_batch *b);
 /* t for each of n examples, a view: [n, shape of t...]. Scoped. */
 pn_tensor *pni_batch_spread(pn_context *c, pn_tensor *t, int64_t n);

@@ -1,10 +1,11 @@
 /*
-** cached_inverse.c: a draw of a flow with a slow inverse knows what it was drawn from, so that its density takes one pass of
-** each network and not one for each number. Two operations that change no number:
+** cached_inverse.c: a draw of a flow with a slow inverse knows what it was drawn from, so that its density takes one
+** pass of each network and not one for each number. Two operations that change no number:
 **   came_from(y, x)    y, computed from x; attr: the bijector's serial number, version of its parameters, direction
 **   went_to(x, y)      x for the inverse of such a y
-** The gradient of went_to goes to x: along with that of y it is the total one, of a function of what x and the parameters
-** are made of, as the one in the slow inverse would be. What it does not have is the gradient in y alone, which is refused.
+** The gradient of went_to goes to x: along with that of y it is the total one, of a function of what x and the
+** parameters are made of, as the one in the slow inverse would be. What it does not have is the gradient in y alone,
+** which is refused.
 */
 #include "bijector.h"
 

@@ -1,7 +1,7 @@
 /*
-** mean_and_covariance.c: vectors of n + n (n + 1)/2 numbers onto pairs of a mean and a covariance as normal_inverse_wishart
-** has them, (n + 1) x n matrices: the first n numbers are the mean, the others the covariance through the bijectors
-** cholesky and cholesky_outer, whose log |det| it has.
+** mean_and_covariance.c: vectors of n + n (n + 1)/2 numbers onto pairs of a mean and a covariance as
+** normal_inverse_wishart has them, (n + 1) x n matrices: the first n numbers are the mean, the others the covariance
+** through the bijectors cholesky and cholesky_outer, whose log |det| it has.
 */
 #include <math.h>
 #include "bijector.h"

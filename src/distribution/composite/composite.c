@@ -26,7 +26,8 @@ pn_dist *pni_composite_shell(pn_context *c, const pni_distribution *kind, int n,
   return d;
 }
 
-/* Part i repeated to the own batch of d and `tail` more axes of its own; lead receives the sample axes of `out`. New. */
+/* Part i repeated to the own batch of d and `tail` more axes of its own; lead receives the sample axes of `out`.
+ * New. */
 static pn_dist *widened(pn_context *c, const pn_dist *d, int i, int tail, const pni_spec *out, int *lead) {
   const pn_dist *p = d->part[i];
   int nb = pni_dist_base_ndim(d);

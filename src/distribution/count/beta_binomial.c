@@ -1,6 +1,6 @@
 /*
-** beta_binomial.c: BetaBinomial(total_count n, concentration1 a, concentration0 b) on 0 .. n: binomial whose probability
-** was drawn from Beta(a, b), s = a + b,
+** beta_binomial.c: BetaBinomial(total_count n, concentration1 a, concentration0 b) on 0 .. n: binomial whose
+** probability was drawn from Beta(a, b), s = a + b,
 **   log p(x) = log(n! / (x! (n - x)!)) + log B(x + a, n - x + b) - log B(a, b)
 **   mean n a / s, variance n a b (s + n) / (s^2 (s + 1))
 ** The mass rises from x to x + 1 where x (s - 2) <= n (a - 1) + 1 - b: for s > 2 there is one mode, else it is at the

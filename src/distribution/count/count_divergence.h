@@ -1,6 +1,6 @@
 /*
-** count_divergence.h: divergences of two different kinds of counts; closed forms exist where the factor without probabilities
-** cancels.
+** count_divergence.h: divergences of two different kinds of counts; closed forms exist where the factor without
+** probabilities cancels.
 */
 #ifndef PN_DISTRIBUTION_COUNT_COUNT_DIVERGENCE_H
 #define PN_DISTRIBUTION_COUNT_COUNT_DIVERGENCE_H

@@ -23,8 +23,8 @@ static T *vjp_excess(C *c, T *y, T *g, int i) {
   return pn_mul(c, g, pn_sub(c, pn_digamma(c, plus(c, k, 1)), pn_log(c, k)));
 }
 
-/* With p = 1 / (1 + e^-l): d/dx = digamma(x + r) - digamma(x + 1) + log p, d/dr = digamma(x + r) - digamma(r) + log(1 - p),
- * d/dl = x (1 - p) - r p */
+/* With p = 1 / (1 + e^-l): d/dx = digamma(x + r) - digamma(x + 1) + log p, d/dr = digamma(x + r) - digamma(r) + log(1 -
+ * p), d/dl = x (1 - p) - r p */
 static T *vjp_negative_binomial(C *c, T *y, T *g, int i) {
   T *x = pni_in(y, 0), *r = pni_in(y, 1), *l = pni_in(y, 2), *minus = pn_neg(c, l);
   if (i == 2) return pn_mul(c, g, pn_sub(c, pn_mul(c, x, pn_sigmoid(c, minus)), pn_mul(c, r, pn_sigmoid(c, l))));

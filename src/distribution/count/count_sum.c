@@ -33,7 +33,8 @@ static void polynomial(double t, double n, double value[3]) {
   value[0] = p, value[1] = slope, value[2] = before;
 }
 
-/* Roots from the outermost in, by Newton's steps with those found divided out; w = h / (p' p_(N-1)), h = n g_1 g_2 ... */
+/* Roots from the outermost in, by Newton's steps with those found divided out; w = h / (p' p_(N-1)), h = n g_1 g_2
+ * ... */
 static void make_rule(rule *r, double n) {
   double h = n, v[3];
   for (int j = 1; j < NODES; j++) h *= j * (double)j * (1 - j * (double)j / (n * n)) / (4 * (4.0 * j * j - 1));

@@ -12,8 +12,8 @@
 #include "../distribution.h"
 
 /* Where the mass of d lies: mean and variance; decay s: the right tail falls at least like e^(-x/s), s >= 1 (NULL: 1);
- * top: the largest value (NULL: inf); last: values above it are left out of the sum (NULL: none). Each broadcasts to the
- * batch. */
+ * top: the largest value (NULL: inf); last: values above it are left out of the sum (NULL: none). Each broadcasts to
+ * the batch. */
 typedef struct pni_count_place {
   pn_tensor *mean, *variance, *decay, *top, *last;
 } pni_count_place;

@@ -1,7 +1,7 @@
 /*
-** count_tail.h: logarithms of the two shares of the mass that a number x divides, P(X <= x) and P(X > x). Each kind computes
-** both shares of the whole number below x; the smaller one keeps its digits down to where it underflows, from there on
-** the logarithm is -inf, unless the kind has a logarithm of its own. Private to files of formulas.
+** count_tail.h: logarithms of the two shares of the mass that a number x divides, P(X <= x) and P(X > x). Each kind
+** computes both shares of the whole number below x; the smaller one keeps its digits down to where it underflows, from
+** there on the logarithm is -inf, unless the kind has a logarithm of its own. Private to files of formulas.
 */
 #ifndef PN_DISTRIBUTION_COUNT_COUNT_TAIL_H
 #define PN_DISTRIBUTION_COUNT_COUNT_TAIL_H

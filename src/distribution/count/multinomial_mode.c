@@ -1,6 +1,6 @@
 /*
-** multinomial_mode.c: the most probable counts of m trials. They are at least floor(m p_i), and what is left goes one by
-** one to the class where p_i / (x_i + 1) is largest (Finucan, Biometrika 51, 1964).
+** multinomial_mode.c: the most probable counts of m trials. They are at least floor(m p_i), and what is left goes one
+** by one to the class where p_i / (x_i + 1) is largest (Finucan, Biometrika 51, 1964).
 */
 #include <math.h>
 #include "multinomial_draw.h"

@@ -26,7 +26,8 @@ static T *icdf(C *c, D *d, T *p) { return pni_count_quantile(c, &pni_family_pois
 static T *mean(C *c, D *d) { return (void)c, rate; }
 static T *mode(C *c, D *d) { return pn_floor(c, rate); }
 
-/* From 1e12 on (log(2 pi e m) - 1/(6 m)) / 2: what is left out is 1/(24 m^2) (Evans, Boersma, Blachman & Jagers 1988). */
+/* From 1e12 on (log(2 pi e m) - 1/(6 m)) / 2: what is left out is 1/(24 m^2) (Evans, Boersma, Blachman & Jagers
+ * 1988). */
 static T *entropy(C *c, D *d) {
   T *large = above(c, rate, 1e12), *m = only(c, large, rate, 1e12);
   pn_dist part = *d;

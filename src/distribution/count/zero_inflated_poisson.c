@@ -8,28 +8,36 @@
 #include "count_mass.h"
 #include "count_quantile.h"
 #include "count_tail.h"
+#include "../kernel/log_share.h"
 #include "../../math/special.h"
 
 enum { GATE, RATE };
 #define gate d->param[GATE]
 #define rate d->param[RATE]
 
-/* log(1 + (1 - g) (e^-r - 1)) at 0; each branch sees the gate only where it is taken, so that a gate of 1 has finite
- * gradients there. */
+/* Each branch sees the gate only where it is taken, so that a gate of 1 has finite gradients at 0. */
 static T *log_prob(C *c, D *d, T *x) {
-  T *none = equals(c, x, 0), *open = from(c, 1, only(c, none, gate, 0));
-  T *at_zero = pn_log1p(c, pn_mul(c, open, pn_expm1(c, pn_neg(c, only(c, none, rate, 1)))));
+  T *none = equals(c, x, 0), *shut = only(c, none, gate, 1);
+  T *at_zero = pni_log_residue(c, shut, from(c, 1, shut), only(c, none, rate, 1));
   T *poisson = pni_poisson(c, x, rate);
   return pn_where(c, none, at_zero, pn_add(c, pn_log1p(c, pn_neg(c, but(c, none, 0, gate))), poisson));
 }
 
-/* g + (1 - g) Q(k + 1, r) and (1 - g) P(k + 1, r) */
+/* g + (1 - g) Q(k + 1, r), which leaves (1 - g) P(k + 1, r) */
 static T *lower(C *c, D *d, T *k) {
   return pn_add(c, gate, pn_mul(c, from(c, 1, gate), pn_gammaincc(c, plus(c, k, 1), rate)));
 }
-static T *upper(C *c, D *d, T *k) { return pn_mul(c, from(c, 1, gate), pn_gammainc(c, plus(c, k, 1), rate)); }
+/* log(1 - g) without slope at g = 1 */
+static T *log_open(C *c, T *shut) {
+  T *all = equals(c, shut, 1);
+  return but(c, all, -INFINITY, pn_log1p(c, pn_neg(c, but(c, all, 0, shut))));
+}
+static T *log_part(C *c, D *d, T *k, bool upper) {
+  T *part = pni_log_gamma_share(c, plus(c, k, 1), rate, !upper);
+  return upper ? pn_add(c, log_open(c, gate), part) : pni_log_residue(c, gate, from(c, 1, gate), pn_neg(c, part));
+}
 STEPS
-LOG_TAILS
+LOG_PARTS
 
 static double cdf_at(double k, const double *v) { return v[0] + (1 - v[0]) * pni_gammaincc(k + 1, v[1]); }
 static void place(const double *v, double *middle, double *deviation) {
@@ -56,7 +64,7 @@ static T *entropy(C *c, D *d) {
   pn_dist *part = pn_dist_new(c, "poisson", 1, NULL, &rate);
   T *h = part ? part->kind->entropy(c, part) : NULL, *open = from(c, 1, gate), *never = equals(c, open, 0);
   pn_dist_unref(part);
-  T *some = pn_neg(c, pn_expm1(c, pn_neg(c, rate))), *log_none = pn_log1p(c, pn_neg(c, pn_mul(c, open, some)));
+  T *some = pn_neg(c, pn_expm1(c, pn_neg(c, rate))), *log_none = pni_log_residue(c, gate, open, rate);
   T *none = pn_mul(c, pn_exp(c, log_none), log_none), *m0 = pn_exp(c, pn_neg(c, rate));
   T *log_open = pn_log1p(c, pn_neg(c, but(c, never, 0, gate)));
   T *rest = pn_sub(c, pn_sub(c, h, pn_mul(c, rate, m0)), pn_mul(c, some, log_open));

@@ -1,6 +1,6 @@
 /*
-** cross_entropy.c: what kinds ask of another's expectations: -E_p[log q(x)] for each kind q that has it in a few of them, and
-** the divergence of two different kinds out of it.
+** cross_entropy.c: what kinds ask of another's expectations: -E_p[log q(x)] for each kind q that has it in a few of
+** them, and the divergence of two different kinds out of it.
 */
 #include "cross_entropy.h"
 #include "../formula.h"

@@ -1,6 +1,6 @@
 /*
-** cross_entropy.h: divergences of two different kinds of densities of numbers, out of expectations (expectation.h) or, where they
-** are infinite, from their supports (support.h).
+** cross_entropy.h: divergences of two different kinds of densities of numbers, out of expectations (expectation.h) or,
+** where they are infinite, from their supports (support.h).
 */
 #ifndef PN_DISTRIBUTION_DIVERGENCE_CROSS_ENTROPY_H
 #define PN_DISTRIBUTION_DIVERGENCE_CROSS_ENTROPY_H

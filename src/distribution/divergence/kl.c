@@ -55,7 +55,8 @@ static pn_status joint_shape(pn_context *c, const pn_dist *p, const pn_dist *q, 
   return pni_broadcast(c, "kl", &tp, &tq, out);
 }
 
-/* A point against a density or mass: -log q(point), which is what minimising the divergence of a point estimate asks. */
+/* A point against a density or mass: -log q(point), which is what minimising the divergence of a point estimate
+ * asks. */
 static pn_tensor *of_point(pn_context *c, const pn_dist *p, const pn_dist *q) {
   int n = p->batch_ndim > q->batch_ndim ? p->batch_ndim : q->batch_ndim, ndim = n + p->event_ndim;
   pni_spec joint;

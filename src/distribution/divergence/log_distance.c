@@ -2,7 +2,8 @@
 ** log_distance.c: expectations that divergences from laws with heavy tails ask for,
 **   E[log(1 + ((x - a) / b)^2)], b > 0, and E[log(1 + e^(-(x - m) / s))].
 **   cauchy(l, t)    log(((l - a)^2 + (t + b)^2) / b^2): the logarithm is harmonic
-**   logistic(l, t)  2 Re digamma(1/2 + z) - 2 log Re z, z = (b + i (l - a)) / (2 pi t): out of the characteristic function
+**   logistic(l, t)  2 Re digamma(1/2 + z) - 2 log Re z, z = (b + i (l - a)) / (2 pi t): out of the characteristic
+**   function
 **                   pi w / sinh(pi w) and the integral of 2 b / (x^2 + b^2) over b
 **   uniform(l, h)   (F(h - a) - F(l - a)) / (h - l), F(x) = x log(1 + (x / b)^2) - 2 x + 2 b atan(x / b);
 **                   s (S((m - l) / s) - S((m - h) / s)) / (h - l), S(t) = -Li_2(-e^t)

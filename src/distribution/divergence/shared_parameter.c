@@ -19,7 +19,8 @@ static pn_status require_shared(C *c, D *p, D *q, int k) {
   return pni_require_alike(c, p->kind->name, q->kind->name, name, a, b, false);
 }
 
-/* D coth(D / 2) - 2 = D (1 + e^-D) / (1 - e^-D) - 2, D > 0; D^2/6 - D^4/360 + D^6/15120 - D^8/604800 where it is small */
+/* D coth(D / 2) - 2 = D (1 + e^-D) / (1 - e^-D) - 2, D > 0; D^2/6 - D^4/360 + D^6/15120 - D^8/604800 where it is
+ * small */
 static T *apart(C *c, T *distance) {
   T *near = below(c, pn_abs(c, distance), 0.1), *x = pn_square(c, only(c, near, distance, 0));
   T *series = plus(c, times(c, x, -1.0 / 604800), 1.0 / 15120);

@@ -118,8 +118,8 @@ static T *after_atoms(C *c, D *d) {
   return plus(c, pn_relu(c, pn_floor(c, last)), 1);
 }
 
-/* Counts against counts by the last number, or the one after the last of q where p goes on; against scattered numbers by
- * 0 and the last number; atoms one by one. */
+/* Counts against counts by the last number, or the one after the last of q where p goes on; against scattered numbers
+ * by 0 and the last number; atoms one by one. */
 static T *masses_outside(C *c, D *p, D *q) {
   if (p->kind->support == &pni_constraint_atom) {
     D *d = p;

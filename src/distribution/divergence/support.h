@@ -1,6 +1,6 @@
 /*
-** support.h: KL(p || q) is infinite where p has mass outside the support of q, whatever else is known of the pair: by the
-** two kinds alone, or by their parameters.
+** support.h: KL(p || q) is infinite where p has mass outside the support of q, whatever else is known of the pair: by
+** the two kinds alone, or by their parameters.
 */
 #ifndef PN_DISTRIBUTION_DIVERGENCE_SUPPORT_H
 #define PN_DISTRIBUTION_DIVERGENCE_SUPPORT_H

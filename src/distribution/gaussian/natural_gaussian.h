@@ -1,7 +1,7 @@
 /*
-** natural_gaussian.h: Gaussian factors by natural parameters, r(x) = exp(eta . x - x . Lambda x / 2). Not distributions: the
-** precision Lambda may be zero or negative, as it is for likelihood sites; products, quotients and powers are sums
-** of parameters and always exist.
+** natural_gaussian.h: Gaussian factors by natural parameters, r(x) = exp(eta . x - x . Lambda x / 2). Not
+** distributions: the precision Lambda may be zero or negative, as it is for likelihood sites; products, quotients and
+** powers are sums of parameters and always exist.
 */
 #ifndef PN_DISTRIBUTION_GAUSSIAN_NATURAL_GAUSSIAN_H
 #define PN_DISTRIBUTION_GAUSSIAN_NATURAL_GAUSSIAN_H

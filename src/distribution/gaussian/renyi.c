@@ -1,7 +1,7 @@
 /*
 ** renyi.c: the divergence of order a of two Gaussians (Gil, Alajaji & Linder 2013, table 2),
-**   D_a(p || q) = a (m_p - m_q) . S^-1 (m_p - m_q) / 2 - (log det S - (1 - a) log det S_p - a log det S_q) / (2 (a - 1)),
-**   S = a S_q + (1 - a) S_p
+**   D_a(p || q) = a (m_p - m_q) . S^-1 (m_p - m_q) / 2 - (log det S - (1 - a) log det S_p - a log det S_q) / (2 (a -
+**   1)), S = a S_q + (1 - a) S_p
 ** for a > 0, a != 1; infinite where S is not positive (possible for a > 1 alone); a = 1 is the Kullback-Leibler one.
 ** Near a = 1 the logarithms cancel. With e = a - 1, M = L_q^-1 S_p L_q^-T and X = I - M the second term is
 **   (log det(I + e X) / e + log det M) / 2,
@@ -29,8 +29,8 @@ static T *log_det(C *c, T *lower) { return times(c, pn_sum(c, pn_log(c, pn_diago
 #define MATRIX ((pn_axes){2, {-2, -1}})
 static T *inner(C *c, T *x, T *y) { return pn_sum(c, pn_mul(c, x, y), MATRIX, 0); }
 
-/* log det(I + e X) / e out of the Cholesky factor of I + e X, or by the series where |e X|_F < 1e-3 and its next term is
- * below 1e-12 of the first. */
+/* log det(I + e X) / e out of the Cholesky factor of I + e X, or by the series where |e X|_F < 1e-3 and its next term
+ * is below 1e-12 of the first. */
 static T *log_det_over(C *c, T *lower, T *x, double e) {
   T *far = times(c, log_det(c, lower), 1 / e), *x2 = pn_matmul(c, x, x), *size = inner(c, x, x);
   T *small = below(c, times(c, size, e * e), 1e-6), *over = pn_unsqueeze(c, pn_unsqueeze(c, small, -1), -1);

@@ -16,7 +16,8 @@ pn_tensor *pni_student_log_norm(pn_context *c, pn_tensor *df);
 /* beta_density.c: of Beta(a, b). Scoped. */
 pn_tensor *pni_beta_log_density(pn_context *c, pn_tensor *x, pn_tensor *a, pn_tensor *b);
 
-/* dirichlet_density.c: of shares x [..., n] under concentrations a [..., n] that fit; also of what is no shares. Scoped. */
+/* dirichlet_density.c: of shares x [..., n] under concentrations a [..., n] that fit; also of what is no shares.
+ * Scoped. */
 pn_tensor *pni_dirichlet_log_density(pn_context *c, pn_tensor *x, pn_tensor *a);
 /* Is n small enough? */
 bool pni_dirichlet_fits(const pn_tensor *a);

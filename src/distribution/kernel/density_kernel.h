@@ -1,8 +1,8 @@
 /*
-** density_kernel.h: elementwise operations of densities, masses and draws out of bodies that see adjacent numbers. A body
-** gets a piece, at most PNI_KERNEL_PIECE elements of each input whatever its strides, and writes the value of the elements, or
-** their gradients. Gathering, conversion from and to float32, sharding, and gradients of which only some are wanted are
-** done here. Private to files of kernels.
+** density_kernel.h: elementwise operations of densities, masses and draws out of bodies that see adjacent numbers. A
+** body gets a piece, at most PNI_KERNEL_PIECE elements of each input whatever its strides, and writes the value of the
+** elements, or their gradients. Gathering, conversion from and to float32, sharding, and gradients of which only some
+** are wanted are done here. Private to files of kernels.
 */
 #ifndef PN_DISTRIBUTION_KERNEL_DENSITY_KERNEL_H
 #define PN_DISTRIBUTION_KERNEL_DENSITY_KERNEL_H
@@ -26,8 +26,8 @@ typedef struct pni_piece {
   double (*kept)[PNI_KERNEL_PIECE];
 } pni_piece;
 
-/* f of x, as many numbers as the piece has: result `place` of the kept ones. `one`: x is the same number in all pieces of
- * the run, so that the first one's result holds. */
+/* f of x, as many numbers as the piece has: result `place` of the kept ones. `one`: x is the same number in all pieces
+ * of the run, so that the first one's result holds. */
 const void *pni_piece_map(const pni_piece *p, pni_vector_function f, const void *x, bool one, int place);
 
 /* Bodies by the type of their numbers, those in double twice. */
@@ -49,7 +49,8 @@ void pni_density_value(const pni_density_kernel *k, int dtype, const void *data,
 void pni_density_slopes(const pni_density_kernel *k, int dtype, const void *data, int64_t n, char *const *p,
                         const int64_t *s);
 
-/* The wanted gradients under each other, [count, shape of the result...]: infer, and eval by the kernels of the types. */
+/* The wanted gradients under each other, [count, shape of the result...]: infer, and eval by the kernels of the
+ * types. */
 pn_status pni_density_infer(pn_context *c, const pni_call *call, pni_spec *out);
 pn_status pni_density_eval(pn_context *c, const pni_call *call, pn_tensor *out, const pni_map_kernel *map);
 /* For `vjps`; ops: the gradient in one input; those in several, or NULL. */

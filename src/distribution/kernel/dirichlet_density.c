@@ -1,6 +1,6 @@
 /*
-** dirichlet_density.c: the log density of Dirichlet(a) as an operation of shares x [..., n] and a [..., n], one number per
-** row: with a_0 = sum a_i
+** dirichlet_density.c: the log density of Dirichlet(a) as an operation of shares x [..., n] and a [..., n], one number
+** per row: with a_0 = sum a_i
 **   log p(x) = sum (a_i - 1) log x_i - (sum lgamma(a_i) - lgamma(a_0))
 **   d/dx_i = (a_i - 1) / x_i,  d/da_i = log x_i - digamma(a_i) + digamma(a_0)
 ** A share of 0 stands for a logarithm of the largest size, so that it counts nothing where a_i = 1, and has no slope;

@@ -10,8 +10,8 @@
  * gradient. Scoped. */
 pn_tensor *pni_where_inside(pn_context *c, pn_tensor *log_prob, pn_tensor *inside, pn_tensor *x);
 
-/* inside_rows.c: the items of x, of its last `rank` axes, where mask (bool) is true, else member, which broadcasts to an
- * item. Scoped. */
+/* inside_rows.c: the items of x, of its last `rank` axes, where mask (bool) is true, else member, which broadcasts to
+ * an item. Scoped. */
 pn_tensor *pni_inside_rows(pn_context *c, pn_tensor *mask, pn_tensor *x, pn_tensor *member, int rank);
 /* The log density lp where mask is true; elsewhere -inf, or NaN where x has a NaN in its last `rank` axes. Gradients
  * pass to lp alone, and only where mask is true. Scoped. */

@@ -1,6 +1,7 @@
 /*
-** log_one_plus_square.c: log(1 + z^2 / v), v > 0, of which the tails of Cauchy and Student densities are made: one operation, through
-** log1p where the quotient is finite, else 2 log |z| - log v. Its derivatives, for |z| > 1 in the second form:
+** log_one_plus_square.c: log(1 + z^2 / v), v > 0, of which the tails of Cauchy and Student densities are made: one
+** operation, through log1p where the quotient is finite, else 2 log |z| - log v. Its derivatives, for |z| > 1 in the
+** second form:
 **   2 z / (v + z^2) = 2 / (z + v / z),  -s / v with s = z^2 / (v + z^2) = 1 / (1 + v / z / z)
 */
 #include "log_one_plus_square.h"

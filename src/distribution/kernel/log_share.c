@@ -1,7 +1,8 @@
 /*
-** log_share.c: where a share of the mass is a number, its logarithm is taken; where it underflows, x lies so many standard
-** deviations from the mean that a few terms of the continued fractions below are exact (8 terms leave 1e-25, seen at a
-** from 0.01 to 1e5). They are built of differentiable operations in float64, and only where an element asks for them.
+** log_share.c: where a share of the mass is a number, its logarithm is taken; where it underflows, x lies so many
+** standard deviations from the mean that a few terms of the continued fractions below are exact (8 terms leave 1e-25,
+** seen at a from 0.01 to 1e5). They are built of differentiable operations in float64, and only where an element asks
+** for them.
 **   Q(a, x) = x^a e^-x / Gamma(a) / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - ...)))
 **   P(a, x) = x^a e^-x / Gamma(a) / (a - x + 1 x / (a + 1 - x + 2 x / (a + 2 - x + ...)))
 **   I_x(a, b) = x^a (1 - x)^b / (a B(a, b)) / (1 + d_1 / (1 + d_2 / (1 + ...))),
@@ -39,6 +40,21 @@ T *pni_log_gamma_share(C *c, T *a, T *x, bool upper) {
   }
   T *tail = pn_sub(c, pn_sub(c, pn_mul(c, k, pn_log(c, z)), z), pn_add(c, pn_lgamma(c, k), pn_log(c, t)));
   return joined(c, far, mine, other, tail);
+}
+
+/* Where little is lost of 1 = kept + rest, log1p of that; else the logarithms of two positive terms are added, as the
+ * sum may underflow and 1 - rest (1 - e^-r) has no digits left. At kept = 0 log rest - r + log1p(kept / rest e^r), as
+ * log 0 has no slope. */
+T *pni_log_residue(C *c, T *kept, T *rest, T *r) {
+  T *lost = pn_neg(c, pn_mul(c, rest, pn_expm1(c, pn_neg(c, r)))), *most = below(c, lost, 0.5);
+  T *near = pn_log1p(c, pn_neg(c, only(c, most, lost, 0))), *little = pn_logical_not(c, most);
+  if (!near || !any_of(c, little)) return near;
+  T *none = equals(c, kept, 0), *fall = only(c, little, r, 1), *other = only(c, little, rest, 0.5);
+  T *both = pn_sub(c, pn_log(c, other), fall), *some = pn_logical_and(c, little, pn_logical_not(c, none));
+  T *share = pn_div(c, only(c, none, kept, 0), other), *rise = pn_clamp(c, fall, 0, log(huge_number(r->dtype)));
+  T *bare = pn_add(c, both, pn_log1p(c, pn_mul(c, share, pn_exp(c, rise))));
+  T *far = pn_logaddexp(c, pn_log(c, only(c, some, kept, 0.5)), both);
+  return pn_where(c, most, near, pn_where(c, none, bare, far));
 }
 
 /* log x out of x and 1 - x, from the smaller */

@@ -1,6 +1,6 @@
 /*
-** mahalanobis.c: |L^-1 (x - m)|^2 of vectors x, m [..., n] under one triangle L [n, n] as an operation of L, x and perhaps
-** m (tensor/lane/distance.h). A difference that is not finite is at distance inf, or NaN, and has no gradient.
+** mahalanobis.c: |L^-1 (x - m)|^2 of vectors x, m [..., n] under one triangle L [n, n] as an operation of L, x and
+** perhaps m (tensor/lane/distance.h). A difference that is not finite is at distance inf, or NaN, and has no gradient.
 */
 #include <string.h>
 #include "density.h"

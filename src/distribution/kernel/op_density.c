@@ -57,14 +57,13 @@ KERNELS(float, f32)
 PNI_DENSITY_VALUE(mass, .inputs = 2, .value = {mass_f64, mass_f32})
 PNI_DENSITY_VALUE(score, .inputs = 2, .value = {score_f64, score_f32})
 
-/* d / dx, of the formula for real x, is 2 l sigmoid(-s l) */
+/* Without slope in x: between 0 and 1 there is no mass. */
 static pn_tensor *vjp_mass(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
-  pn_tensor *l = pni_in(y, 1), *score = pni_apply2(c, &pni_distribution_op_bernoulli_score, pni_in(y, 0), l, NULL);
-  if (k == 1) return pn_mul(c, g, score);
-  return pn_mul(c, g, pn_mul(c, pn_mul(c, l, pni_like(c, l, 2)), pn_abs(c, score)));
+  if (k == 0) return pni_like(c, y, 0);
+  return pn_mul(c, g, pni_apply2(c, &pni_distribution_op_bernoulli_score, pni_in(y, 0), pni_in(y, 1), NULL));
 }
 
-/* d score / dl = -sigmoid(l) sigmoid(-l) = -|score| (1 - |score|), also 0 outside; score is taken as constant in x */
+/* d score / dl = -sigmoid(l) sigmoid(-l) = -|score| (1 - |score|), also 0 outside */
 static pn_tensor *vjp_score(pn_context *c, pn_tensor *y, pn_tensor *g, int k) {
   if (k == 0) return pn_mul(c, g, pni_like(c, y, 0));
   pn_tensor *size = pn_abs(c, y);

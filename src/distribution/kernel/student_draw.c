@@ -1,6 +1,6 @@
 /*
-** student_draw.c: draws of Student's t by Bailey's form of the polar method (Mathematics of Computation 62, 1994): with u
-** and w independent and uniform on (0, 1], E = -2 log u and e = E / v,
+** student_draw.c: draws of Student's t by Bailey's form of the polar method (Mathematics of Computation 62, 1994): with
+** u and w independent and uniform on (0, 1], E = -2 log u and e = E / v,
 **   t = cos(2 pi w) sqrt(v (e^e - 1)),  x = loc + scale t
 ** has the law exactly, and tends to Box & Muller's normal number for large v. No trial is refused, so x is a smooth
 ** function of v: dt/dv = t / (2 v) (1 - e / (1 - e^-e)). Draws are kept finite where v is so small that they would

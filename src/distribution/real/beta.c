@@ -42,15 +42,19 @@ static T *entropy(C *c, D *d) {
   return pn_sub(c, parts, pni_gamma_surprise(c, pn_add(c, a, b), constant(c, d, 2)));
 }
 
-/* sigmoid of the difference of the logarithms, kept inside (0, 1) */
+/* sigmoid of the difference of the logarithms, kept inside (0, 1).
+ * The gradient is that of the gammas' implicit one (Figurnov, Mohamed & Mnih 2018), not of the share's own quantile
+ * -(dI/da) / p: that has 1 to 1/2.3 of its variance (1/2 at a = b), but both slopes of I_x(a, b) cost ten times
+ * the draw with its gradient (9 to 16, seen at a, b from 0.5 to 1000), so two draws of these say more in the time, and
+ * where x rounds to 1, as float32 does soon, they have lost the digits of 1 - x that the gammas keep. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *up = log_gamma(c, rng, a, out);
   T *x = pn_sigmoid(c, pn_sub(c, up, log_gamma(c, rng, b, out)));
   return pn_clamp(c, x, tiny(out->dtype), below_one(out->dtype));
 }
 
-/* log B_q - log B_p + (a_p - a_q) digamma(a_p) + (b_p - b_q) digamma(b_p) + (n_q - n_p) digamma(n_p), n = a + b: with the
- * shares of p in place of its concentrations what is left of a deviance is the bend alone */
+/* log B_q - log B_p + (a_p - a_q) digamma(a_p) + (b_p - b_q) digamma(b_p) + (n_q - n_p) digamma(n_p), n = a + b: with
+ * the shares of p in place of its concentrations what is left of a deviance is the bend alone */
 T *pni_kl_beta_beta(C *c, D *p, D *d) {
   T *ap = p->param[CONCENTRATION1], *bp = p->param[CONCENTRATION0], *n = pn_add(c, a, b), *np = pn_add(c, ap, bp);
   T *apart = pn_add(c, pni_deviance(c, a, pn_mul(c, n, pn_div(c, ap, np))),

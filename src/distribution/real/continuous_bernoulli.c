@@ -5,6 +5,7 @@
 ** Written in |l|, as x and 1 - x change places with the sign of l; near l = 0 by Taylor's series.
 */
 #include "../formula.h"
+#include "../kernel/log_share.h"
 
 enum { PROBS, LOGITS };
 
@@ -66,15 +67,14 @@ static T *cdf(C *c, D *d, T *x) { return share(c, logits(c, d), x, from(c, 1, x)
 static T *log_cdf(C *c, D *d, T *x) { return log_tail(c, logits(c, d), x, from(c, 1, x)); }
 static T *log_survival(C *c, D *d, T *x) { return log_tail(c, pn_neg(c, logits(c, d)), from(c, 1, x), x); }
 
-/* log(1 + p (e^l - 1)) / l */
+/* log(1 + p (e^l - 1)) / l; of l < 0 log(1 - p + p e^l) / l, of l so large that e^l overflows 1 + log(p + (1 - p) e^-l)
+ * / l */
 static T *icdf(C *c, D *d, T *p) {
   T *l = logits(c, d), *even = below(c, pn_abs(c, l), 1e-9), *size = pn_abs(c, but(c, even, 1, l));
-  T *negative = below(c, l, 0), *fall = pn_neg(c, pn_expm1(c, pn_neg(c, size))); /* 1 - e^-|l| */
-  T *heavy = pn_neg(c, pn_div(c, pn_log1p(c, pn_neg(c, pn_mul(c, p, fall))), size));
-  T *light = plus(c, pn_div(c, pn_log1p(c, pn_neg(c, pn_mul(c, from(c, 1, p), fall))), size), 1);
-  /* near 0: log1p(p (e^l - 1)) / l is exact */
-  T *small = pn_logical_and(c, pn_logical_not(c, negative), below(c, size, 30));
-  T *growth = pn_expm1(c, only(c, small, size, 1));
+  T *negative = below(c, l, 0), *rest = from(c, 1, p);
+  T *heavy = pn_neg(c, pn_div(c, pni_log_residue(c, rest, p, size), size));
+  T *small = below(c, size, log(huge_number(d->dtype)) - 1), *growth = pn_expm1(c, only(c, small, size, 1));
+  T *light = plus(c, pn_div(c, pni_log_residue(c, p, rest, size), size), 1);
   light = pn_where(c, small, pn_div(c, pn_log1p(c, pn_mul(c, p, growth)), size), light);
   return pn_where(c, even, p, pn_where(c, negative, heavy, light));
 }

@@ -66,7 +66,8 @@ static T *log_excess(C *c, D *d) {
 
 static T *variance(C *c, D *d) { return pn_mul(c, pn_square(c, mean(c, d)), pn_expm1(c, log_excess(c, d))); }
 
-/* ((a - 1) / (a b - 1))^(1/a) for a, b >= 1, not both 1; else the end with the higher pole, 1/2 where they are alike. */
+/* ((a - 1) / (a b - 1))^(1/a) for a, b >= 1, not both 1; else the end with the higher pole, 1/2 where they are
+ * alike. */
 static T *mode(C *c, D *d) {
   T *small = pn_logical_or(c, below(c, a, 1), below(c, b, 1));
   T *flat = pn_logical_and(c, equals(c, a, 1), equals(c, b, 1)), *edge = pn_logical_or(c, small, flat);
@@ -92,8 +93,8 @@ static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
 /* ---- divergences ---- */
 
 /* E_p[log(1 - x^r)] = E[log(1 - (1 - e^(-s/b))^(r/a))], s exponential with rate 1, by the trapezoidal rule after
- * s = e^(t - e^-t), in which the integrand falls off double exponentially at the left and like e^-s at the right (Takahasi
- * & Mori 1974). 1e-13 for b from 0.05 to 1000. */
+ * s = e^(t - e^-t), in which the integrand falls off double exponentially at the left and like e^-s at the right
+ * (Takahasi & Mori 1974). 1e-13 for b from 0.05 to 1000. */
 enum { NODES = 160 };
 static T *log_rest_mean(C *c, D *d, T *r) {
   double s[NODES], log_w[NODES], low = -4.2, high = 4.5, h = (high - low) / (NODES - 1);

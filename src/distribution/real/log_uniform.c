@@ -38,8 +38,8 @@ static T *log_survival(C *c, D *d, T *x) { return log_width(c, d, high, x, pn_ge
 
 static T *icdf(C *c, D *d, T *p) { return pn_mul(c, low, pn_exp(c, pn_mul(c, width(c, d), p))); }
 static T *mean(C *c, D *d) { return pn_div(c, pn_sub(c, high, low), width(c, d)); }
-/* low high (sinh s / s) (cosh s - sinh s / s), s = w / 2; for small s by Taylor's series, sum_(k >= 1) 2 k s^2k / (2 k + 1)!
- * of the second factor */
+/* low high (sinh s / s) (cosh s - sinh s / s), s = w / 2; for small s by Taylor's series, sum_(k >= 1) 2 k s^2k / (2 k
+ * + 1)! of the second factor */
 static T *variance(C *c, D *d) {
   T *square = pn_mul(c, mean(c, d), times(c, pn_add(c, high, low), 0.5)), *s = times(c, width(c, d), 0.5);
   T *near = below(c, s, 0.5), *t = pn_square(c, only(c, near, s, 0.5)), *sum = constant(c, d, 0);

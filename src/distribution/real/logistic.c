@@ -2,7 +2,7 @@
 ** logistic.c: Logistic(loc, scale) on the reals, z = (x - loc) / scale,
 **   log p(x) = -z - 2 log(1 + e^-z) - log scale,  variance (pi scale)^2 / 3
 ** Its distribution function is sigmoid(z). The divergence of two of them has a closed form for
-** equal scales only (divergence/alike.c).
+** equal scales only (divergence/shared_parameter.c).
 */
 #include "../formula.h"
 #include "../kernel/density.h"

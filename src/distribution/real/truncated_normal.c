@@ -194,9 +194,9 @@ static void legendre(double u[NODES], double w[NODES]) {
   }
 }
 
-/* Moments of z. Of an interval on one side of loc, or of one narrower than 2, with t = |z - s| from the end s nearer to loc
- * (or the lower end), by quadrature of e^(-s t - t^2 / 2): all terms are positive, where differences of the ends' terms
- * would lose their digits. The nodes lie where the integrand is above e^-40. Error 3e-14. */
+/* Moments of z. Of an interval on one side of loc, or of one narrower than 2, with t = |z - s| from the end s nearer to
+ * loc (or the lower end), by quadrature of e^(-s t - t^2 / 2): all terms are positive, where differences of the ends'
+ * terms would lose their digits. The nodes lie where the integrand is above e^-40. Error 3e-14. */
 typedef struct {
   T *mean, *variance;
 } moments;

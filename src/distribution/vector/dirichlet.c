@@ -57,7 +57,7 @@ static T *entropy(C *c, D *d) {
   return pn_sub(c, own, pni_gamma_surprise(c, sum(c, a), constant(c, d, (double)last_size(a))));
 }
 
-/* Kept inside (0, 1): shares of tiny concentrations round to the ends. */
+/* Kept inside (0, 1): shares of tiny concentrations round to the ends. Differentiated as gammas: beta.c says why. */
 static T *rsample(C *c, D *d, pn_rng *rng, const pni_spec *out) {
   T *x = pn_softmax(c, log_gamma(c, rng, a, out), -1);
   return last_size(a) == 1 ? x : pn_clamp(c, x, tiny(out->dtype), below_one(out->dtype));

@@ -1,6 +1,6 @@
 /*
-** gamma_half_difference.c: differences of log-gamma and digamma half a unit apart. Of large arguments, where the two terms cancel,
-** they are asymptotic series (DLMF 5.11.13), exact to the last digits for h above 60:
+** gamma_half_difference.c: differences of log-gamma and digamma half a unit apart. Of large arguments, where the two
+** terms cancel, they are asymptotic series (DLMF 5.11.13), exact to the last digits for h above 60:
 **   lgamma(h + 1/2) - lgamma(h) - log(h)/2 ~ -1/(8 h) + 1/(192 h^3) - 1/(640 h^5) + 17/(14336 h^7)
 **   digamma(h + 1/2) - digamma(h) ~ 1/(2 h) + 1/(8 h^2) - 1/(64 h^4) + 1/(128 h^6) - 17/(2048 h^8)
 */

@@ -15,8 +15,8 @@ enum { LOC, FACTOR, DIAGONAL, FULL_TRIL = 3 };
 #define W    d->param[FACTOR]
 #define diag d->param[DIAGONAL]
 
-/* What does not depend on values is computed in float64 for either dtype: K is as badly conditioned as the larger part of
- * S is large against the smaller. */
+/* What does not depend on values is computed in float64 for either dtype: K is as badly conditioned as the larger part
+ * of S is large against the smaller. */
 static T *in_double(C *c, T *t) { return pn_cast(c, t, PN_FLOAT64); }
 static T *narrow(C *c, D *d, T *t) { return pn_cast(c, t, (pn_dtype)d->dtype); }
 

@@ -44,7 +44,8 @@ static inline T *whiten(C *c, T *l, T *y) {
   return pn_reshape(c, mt(c, unscale(c, l, mt(c, pn_reshape(c, y, 2, rows)))), y->ndim, y->shape);
 }
 
-/* |L^-1 y|^2 for vectors y [..., n]: one matrix by a kernel of its own, or whitened columns are summed where they stand. */
+/* |L^-1 y|^2 for vectors y [..., n]: one matrix by a kernel of its own, or whitened columns are summed where they
+ * stand. */
 static inline T *distance_from(C *c, T *l, T *y) {
   if (!l || !y || l->ndim > 2) return square_length(c, whiten(c, l, y));
   T *at_once = pni_distance_from(c, l, y, NULL);

@@ -28,8 +28,8 @@ static inline T *digamma_n(C *c, D *d, T *df, int64_t n) {
   return pn_sum(c, pn_digamma(c, halves(c, d, df, n)), LAST, 0);
 }
 
-/* d in float64, its factor made anew where the matrix was given: densities of float32 lose digits where the logarithms of
- * determinants cancel. */
+/* d in float64, its factor made anew where the matrix was given: densities of float32 lose digits where the logarithms
+ * of determinants cancel. */
 static inline pn_dist in_double(C *c, D *d, int scale, int tril) {
   pn_dist own = *d;
   own.dtype = PN_FLOAT64;

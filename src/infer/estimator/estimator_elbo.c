@@ -29,8 +29,8 @@ static T *mean_of(C *c, const char *role, T *x) {
   return mean && pni_require_weights(c, "elbo", role, mean, x) == PN_OK ? mean : NULL;
 }
 
-/* The sum of a divergence over its dimensions, each group held above the free bits: kl [B, D] -> 0-d, the mean over data
- * first. [D] is one datum. */
+/* The sum of a divergence over its dimensions, each group held above the free bits: kl [B, D] -> 0-d, the mean over
+ * data first. [D] is one datum. */
 static T *held(C *c, const pni_estimation *e, T *kl) {
   int64_t d = kl->shape[kl->ndim - 1], b = kl->numel / d,
           groups = e->option[GROUPS] != 0 ? (int64_t)e->option[GROUPS] : d;

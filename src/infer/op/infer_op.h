@@ -29,8 +29,8 @@ pn_tensor *pni_live_mean(pn_context *c, pn_tensor *x);
 pn_tensor *pni_reported(pn_context *c, pn_tensor *value, pn_tensor *surrogate);
 
 /* The mean of the weights but the k-th, which the others replace: log of (sum_{j != k} w_j + m_k) / K with m_k the
- * geometric mean of the others, or sum_{j != k} w_j / (K - 1), the same with their arithmetic mean. x [K, B], K >= 2; no
- * gradient. */
+ * geometric mean of the others, or sum_{j != k} w_j / (K - 1), the same with their arithmetic mean. x [K, B], K >= 2;
+ * no gradient. */
 pn_tensor *pni_others_log_mean(pn_context *c, pn_tensor *x, bool geometric);
 
 /* [K + 1, B] of log-weights [K, B]: the smoothed and normalised ones, then k-hat. No gradient. */

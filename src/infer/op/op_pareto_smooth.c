@@ -1,8 +1,9 @@
 /*
-** op_pareto_smooth.c: Pareto smoothed importance weights. The M = min(K / 5, 3 sqrt(K / r)) largest weights of a column,
-** r the draws' relative efficiency (1 unless they come from a Markov chain), are replaced by the quantiles of a generalised Pareto distribution fitted to them; its shape k-hat tells how heavy the
-** tail of the weights is. Vehtari, Simpson, Gelman, Yao & Gabry, Pareto smoothed importance sampling, JMLR 2024;
-** the fit is Zhang & Stephens, Technometrics 2009, with the weak prior of the former.
+** op_pareto_smooth.c: Pareto smoothed importance weights. The M = min(K / 5, 3 sqrt(K / r)) largest weights of a
+** column, r the draws' relative efficiency (1 unless they come from a Markov chain), are replaced by the quantiles of a
+** generalised Pareto distribution fitted to them; its shape k-hat tells how heavy the tail of the weights is. Vehtari,
+** Simpson, Gelman, Yao & Gabry, Pareto smoothed importance sampling, JMLR 2024; the fit is Zhang & Stephens,
+** Technometrics 2009, with the weak prior of the former.
 */
 #include <float.h>
 #include <math.h>

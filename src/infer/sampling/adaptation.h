@@ -25,11 +25,11 @@ typedef struct pni_adaptation {
 /* Numbers that `memory` of pni_adaptation_start holds. */
 int64_t pni_adaptation_room(int64_t n, bool dense);
 void pni_adaptation_start(pni_adaptation *a, const pni_chain *h, int warmup, double target, double *memory);
-/* Before an iteration: looks for a step size where pni_adapt has left a new mass matrix. If that is interrupted it can be
- * done again. */
+/* Before an iteration: looks for a step size where pni_adapt has left a new mass matrix. If that is interrupted it can
+ * be done again. */
 pn_status pni_adapt_search(pni_adaptation *a, pni_chain *h);
-/* After iteration `i` (0-based) of the warm-up, which moved to h->at: a new step size, and a new mass matrix at the end of
- * a window. */
+/* After iteration `i` (0-based) of the warm-up, which moved to h->at: a new step size, and a new mass matrix at the end
+ * of a window. */
 void pni_adapt(pni_adaptation *a, pni_chain *h, int i, double accept);
 
 #endif

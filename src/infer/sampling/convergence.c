@@ -3,13 +3,13 @@
 ** effective sample sizes of the bulk and of the tails, Monte Carlo standard error: Vehtari, Gelman, Simpson,
 ** Carpenter & Buerkner, Rank-normalization, folding, and localization (Bayesian Analysis 2021).
 **
-** Each chain is cut into two halves of n draws (of an odd number the middle one is left out), m halves in all. With W the
-** mean variance within them, B / n the variance of their means and V = W (n - 1) / n + B / n,
+** Each chain is cut into two halves of n draws (of an odd number the middle one is left out), m halves in all. With W
+** the mean variance within them, B / n the variance of their means and V = W (n - 1) / n + B / n,
 **   R-hat = sqrt(V / W),   rho_t = 1 - (W - mean autocovariance at lag t) / V,   ESS = m n / (-1 + 2 sum_t rho_t),
 ** the sum cut where a pair of neighbours first falls below 0 and made monotone (Geyer 1992).
 **
-** The draws of a quantity are sorted once; ranks, quantiles and the order of their distances from the median follow from
-** that order in one walk each.
+** The draws of a quantity are sorted once; ranks, quantiles and the order of their distances from the median follow
+** from that order in one walk each.
 */
 #include <math.h>
 #include <string.h>
@@ -42,8 +42,8 @@ typedef struct {
   pni_autocovariance lagged;
 } split;
 
-/* Loops are left early where somebody cancels (PNI_INTERRUPTIBLE); what comes out of them is asked for only by who has seen that
- * nobody did, and nothing indexes by it before. */
+/* Loops are left early where somebody cancels (PNI_INTERRUPTIBLE); what comes out of them is asked for only by who has
+ * seen that nobody did, and nothing indexes by it before. */
 
 /* ---- effective sample size and R-hat of numbers that stand in y ---- */
 
@@ -126,7 +126,8 @@ static double effective(split *s) {
 
 /* ---- order ---- */
 
-/* Sorts s->all into s->sorted, byte by byte of the keys from the last one; bytes that all keys share are passed over. */
+/* Sorts s->all into s->sorted, byte by byte of the keys from the last one; bytes that all keys share are passed
+ * over. */
 static void sort_draws(split *s) {
   enum { BYTES = 8, VALUES = 256 };
   const uint64_t sign = UINT64_C(1) << 63;

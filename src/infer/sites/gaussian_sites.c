@@ -1,7 +1,7 @@
 /*
-** gaussian_sites.c: what each datum says of the weights of a fully connected network, as a Gaussian factor: Kurle, Cseke,
-** Klushyn, van der Smagt & Guennemann 2020, equations 5a, 5b and appendix C. With w = m + s eps and g the gradient of
-** log p(y_n | x_n, w), means over draws of eps give
+** gaussian_sites.c: what each datum says of the weights of a fully connected network, as a Gaussian factor: Kurle,
+** Cseke, Klushyn, van der Smagt & Guennemann 2020, equations 5a, 5b and appendix C. With w = m + s eps and g the
+** gradient of log p(y_n | x_n, w), means over draws of eps give
 **   precision_n = -mean(g eps) / s     precision_mean_n = mean(g) + precision_n m
 ** and, without a site for each datum, their sum over data and
 **   E_q[log r_n] = precision_mean_n' m - precision_n' (m^2 + s^2) / 2 = mean(g' (m - eps (m^2 / s - s) / 2)),
@@ -102,15 +102,22 @@ static pn_status expect(C *c, const char *role, const pn_tensor *t, int dtype, i
                   (long long)columns, pni_shape_text(t->ndim, t->shape, got));
 }
 
+#define ROW(id, of_labels, has_noise) {#id, of_labels, has_noise},
+static const struct {
+  const char *name;
+  bool labels, noise;
+} likelihoods[] = {PNI_SITE_LIKELIHOODS(ROW)};
+#undef ROW
+
 static pn_status set_likelihood(C *c, const pn_site_options *o, pni_site_problem *p) {
-  static const char *const names[] = {"gaussian", "bernoulli", "categorical"};
   int kind = 0;
-  while (kind < 3 && !(o->likelihood && strcmp(o->likelihood, names[kind]) == 0)) kind++;
-  if (kind == 3)
-    return pni_fail(c, PN_MISSING, "%s: likelihood must be gaussian, bernoulli or categorical, got %s", where,
+  while (kind < PNI_SITE_NUM_LIKELIHOODS && !(o->likelihood && strcmp(o->likelihood, likelihoods[kind].name) == 0))
+    kind++;
+  if (kind == PNI_SITE_NUM_LIKELIHOODS)
+    return pni_fail(c, PN_MISSING, "%s: likelihood must be normal, bernoulli or categorical, got %s", where,
                     o->likelihood ? o->likelihood : "none");
   p->likelihood = (pni_site_likelihood)kind;
-  p->noise_scale = kind == PNI_SITE_GAUSSIAN ? o->noise_scale : 1;
+  p->noise_scale = likelihoods[kind].noise ? o->noise_scale : 1;
   if (!(p->noise_scale > 0) || !isfinite(p->noise_scale))
     return pni_fail(c, PN_DOMAIN, "%s: noise_scale must be a positive number, got %g", where, o->noise_scale);
   return PN_OK;
@@ -118,7 +125,7 @@ static pn_status set_likelihood(C *c, const pn_site_options *o, pni_site_problem
 
 static pn_status check_targets(C *c, const pni_site_problem *p, const pn_tensor *x, const pn_tensor *y) {
   int64_t out = p->layer[p->num_layers - 1].out;
-  if (p->likelihood != PNI_SITE_CATEGORICAL) return expect(c, "y", y, x->dtype, p->num_data, out);
+  if (!likelihoods[p->likelihood].labels) return expect(c, "y", y, x->dtype, p->num_data, out);
   if (expect(c, "y", y, PN_INT64, p->num_data, -1)) return c->status;
   for (int64_t n = 0; n < p->num_data; n++) {
     int64_t label = ((const int64_t *)pni_data(y))[n * y->stride[0]];
@@ -293,10 +300,11 @@ static pn_status some(C *c, const pni_site_problem *all, int dtype, size_t budge
                       double *sums, const pn_sites *out) {
   size_t real = dtype == PN_FLOAT64 ? 8 : 4;
   pni_site_problem p = *all;
-  int64_t width = p.likelihood == PNI_SITE_CATEGORICAL ? 1 : p.layer[p.num_layers - 1].out;
+  bool labels = likelihoods[p.likelihood].labels;
+  int64_t width = labels ? 1 : p.layer[p.num_layers - 1].out;
   p.num_data = n;
   p.x = (const char *)p.x + (size_t)(first * p.layer[0].in) * real;
-  p.y = (const char *)p.y + (size_t)(first * width) * (p.likelihood == PNI_SITE_CATEGORICAL ? sizeof(int64_t) : real);
+  p.y = (const char *)p.y + (size_t)(first * width) * (labels ? sizeof(int64_t) : real);
   if (p.exponent) p.exponent = (const char *)p.exponent + (size_t)first * real;
   memset(sums, 0, (size_t)(n * (2 * p.weights + 1)) * sizeof(double));
   pni_site_sums s = {.value = sums, .each = sums + n};

@@ -1,7 +1,7 @@
 /*
-** lane_totals.h: index lists for adding up the lanes of W vectors of W lanes at once, by halves: in the step for segments of L lanes
-** two vectors x, y of W / L segments each become one of 2 W / L segments, of the sums of their halves.
-** PNI_HALVES_W(L, 0) picks the lower halves out of (x, y), PNI_HALVES_W(L, 1) the upper ones.
+** lane_totals.h: index lists for adding up the lanes of W vectors of W lanes at once, by halves: in the step for
+** segments of L lanes two vectors x, y of W / L segments each become one of 2 W / L segments, of the sums of their
+** halves. PNI_HALVES_W(L, 0) picks the lower halves out of (x, y), PNI_HALVES_W(L, 1) the upper ones.
 */
 #ifndef PN_INFER_SITES_LANE_TOTALS_H
 #define PN_INFER_SITES_LANE_TOTALS_H

@@ -87,8 +87,8 @@ TARGET static void NAME(activate)(const pni_site_layer *l, REAL *restrict h, REA
 
 /* ---- likelihoods: value [n, 16] and derivatives d in the outputs f, [n, out, 16] ---- */
 
-TARGET static void NAME(gaussian)(const pni_site_problem *p, const REAL *y, const REAL *restrict f, REAL *restrict d,
-                                  REAL *restrict value, int64_t n, int64_t out) {
+TARGET static void NAME(normal)(const pni_site_problem *p, const REAL *y, const REAL *restrict f, REAL *restrict d,
+                                REAL *restrict value, int64_t n, int64_t out) {
   const REAL inverse = (REAL)(1 / p->noise_scale), square = (REAL)(1 / (p->noise_scale * p->noise_scale));
   const REAL constant = (REAL)(-(double)out * (log(p->noise_scale) + 0.91893853320467274178));
   for (int64_t t = 0; t < n; t++, value += LANES) {

@@ -1,6 +1,7 @@
 /*
 ** site_pass_real.h: see site_pass.h. The passes for one element type and one instruction set: included with REAL,
-** NAME(name), TARGET, WIDTH (lanes of the widest vector), HALVES (lane_totals.h), MADD(x, y, z) = x y + z, VECTOR(function, x, y, n) and NORMAL(key, position, begin, end, out).
+** NAME(name), TARGET, WIDTH (lanes of the widest vector), HALVES (lane_totals.h), MADD(x, y, z) = x y + z,
+** VECTOR(function, x, y, n) and NORMAL(key, position, begin, end, out).
 */
 
 #define FN    static inline __attribute__((always_inline)) TARGET
@@ -76,8 +77,8 @@ FN const REAL *NAME(panel)(const pni_site_layer *own, const void *weights, int64
 /* Inputs that are multiplied at a time: their weights of a panel stay in the first cache from datum to datum. */
 enum { NAME(block) = 128 };
 
-/* Data of a tile times a panel of weights, the inputs from `from` on; without `d` they are stored, with it times d added to e: what the weights `b`
- * would make of the outputs, to first order. */
+/* Data of a tile times a panel of weights, the inputs from `from` on; without `d` they are stored, with it times d
+ * added to e: what the weights `b` would make of the outputs, to first order. */
 FN void NAME(affine)(const int rows, const int cols, const pni_site_layer *own, MATRIX a, const REAL *b, int64_t from,
                      const bool single, const bool says, REAL *out, const REAL *d, REAL *e) {
   const int64_t row = own->out * LANES, k = own->in - from < NAME(block) ? own->in - from : NAME(block);
@@ -235,8 +236,8 @@ TARGET static void NAME(judge)(const pni_site_problem *p, const pni_site_room *r
   bool bent = last->activation != PNI_SITE_IDENTITY;
   if (bent) d = spare + p->tile * p->widest * LANES;
   switch (p->likelihood) {
-  case PNI_SITE_GAUSSIAN: NAME(gaussian)(p, (const REAL *)p->y + first * out, f, d, value, n, out); break;
-  case PNI_SITE_BERNOULLI: NAME(bernoulli)((const REAL *)p->y + first * out, f, d, value, spare, n, out); break;
+  case PNI_SITE_normal: NAME(normal)(p, (const REAL *)p->y + first * out, f, d, value, n, out); break;
+  case PNI_SITE_bernoulli: NAME(bernoulli)((const REAL *)p->y + first * out, f, d, value, spare, n, out); break;
   default: NAME(categorical)((const int64_t *)p->y + first, f, d, value, spare, n, out);
   }
   NAME(weigh)(p, group, first, n, out, d, value);

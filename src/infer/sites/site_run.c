@@ -1,7 +1,8 @@
 /*
-** site_run.c: see site_run.h. Draws come in groups of 16, and some groups make a unit, how many depends on the number of
-** weights alone. A unit adds up its draws one after another; sums of units are added in their order, whoever computed them
-** and however many at a time. So neither threads nor memory nor the data beside it change a bit of a datum's site.
+** site_run.c: see site_run.h. Draws come in groups of 16, and some groups make a unit, how many depends on the number
+** of weights alone. A unit adds up its draws one after another; sums of units are added in their order, whoever
+** computed them and however many at a time. So neither threads nor memory nor the data beside it change a bit of a
+** datum's site.
 */
 #include <stdatomic.h>
 #include <string.h>

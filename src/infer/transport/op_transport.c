@@ -1,7 +1,7 @@
 /*
-** op_transport.c: exact transport of mass, for distances between distributions: plans for given costs, and the distance of
-** images. The value of a plan, sum of plan times cost, has the plan as its gradient in the cost (Danskin), so the plan
-** itself needs none.
+** op_transport.c: exact transport of mass, for distances between distributions: plans for given costs, and the distance
+** of images. The value of a plan, sum of plan times cost, has the plan as its gradient in the cost (Danskin), so the
+** plan itself needs none.
 */
 #include <math.h>
 #include "../op/infer_op.h"

@@ -1,7 +1,7 @@
 /*
-** transport.h: the cheapest way to move mass from n sources to m sinks, exactly: the primal network simplex method on the
-** complete bipartite graph (Ahuja, Magnanti & Orlin 1993, chapter 11), with strongly feasible trees (Cunningham 1976),
-** which cannot cycle.
+** transport.h: the cheapest way to move mass from n sources to m sinks, exactly: the primal network simplex method on
+** the complete bipartite graph (Ahuja, Magnanti & Orlin 1993, chapter 11), with strongly feasible trees (Cunningham
+** 1976), which cannot cycle.
 */
 #ifndef PN_INFER_TRANSPORT_TRANSPORT_H
 #define PN_INFER_TRANSPORT_TRANSPORT_H
@@ -16,8 +16,8 @@ typedef struct pni_cost {
   int64_t columns;
 } pni_cost;
 
-/* A problem and its solution: a tree over sources 0 .. n - 1, sinks n .. n + m - 1 and a root n + m. A node's flow is that
- * on the arc to its parent, from sources and to sinks. */
+/* A problem and its solution: a tree over sources 0 .. n - 1, sinks n .. n + m - 1 and a root n + m. A node's flow is
+ * that on the arc to its parent, from sources and to sinks. */
 typedef struct pni_transport {
   pni_cost cost;
   int64_t n, m;

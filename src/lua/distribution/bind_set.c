@@ -25,7 +25,8 @@ static int l_inside(lua_State *L) {
 }
 
 /* require(set, x, where, role): raises "where: role must be ..., got ..." unless each member of x lies in the set; a
- * capture notes the check, under names that outlive the strings: the eager call after a replay that failed has these. */
+ * capture notes the check, under names that outlive the strings: the eager call after a replay that failed has
+ * these. */
 static int l_require(lua_State *L) {
   pn_context *c = pni_lua_context(L);
   const pni_constraint *k = pni_check_set(L, 1, "set");

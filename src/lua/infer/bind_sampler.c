@@ -1,6 +1,6 @@
 /*
-** bind_sampler.c: chains of Hamiltonian Monte Carlo as Lua sees them. A script makes the iterations block by block, so that it
-** can show how far they are.
+** bind_sampler.c: chains of Hamiltonian Monte Carlo as Lua sees them. A script makes the iterations block by block, so
+** that it can show how far they are.
 */
 #include <limits.h>
 #include "../message.h"

@@ -42,8 +42,8 @@ static int read_layers(lua_State *L, const pn_layer **out) {
   return (int)n;
 }
 
-/* new_gaussian_sites(layers, mean, scale, likelihood, noise_scale, draws, x, y, weights, generator, each, budget, antithetic) ->
- * precision_mean, precision, expected log likelihood, expected log site */
+/* new_gaussian_sites(layers, mean, scale, likelihood, noise_scale, draws, x, y, weights, generator, each, budget,
+ * antithetic) -> precision_mean, precision, expected log likelihood, expected log site */
 static int l_sites(lua_State *L) {
   const pn_layer *layers[2 * PNI_SITE_LAYERS];
   pn_context *c = pni_lua_context(L);

@@ -360,8 +360,8 @@ static int l_with(lua_State *L) {
   return 1;
 }
 
-/* layer:uncertain(log_scales) -> the layer with normal posteriors around its parameters, of these logarithms of standard
- * deviations, in their order */
+/* layer:uncertain(log_scales) -> the layer with normal posteriors around its parameters, of these logarithms of
+ * standard deviations, in their order */
 static int l_uncertain(lua_State *L) {
   const pn_layer *l = pni_check_layer(L, 1);
   pn_context *c = pni_lua_context(L);
@@ -481,6 +481,8 @@ static int l_layer_rows(lua_State *L) {
     lua_setfield(L, -2, "moments");
     lua_pushboolean(L, row->covariance);
     lua_setfield(L, -2, "covariance");
+    lua_pushboolean(L, row->activation);
+    lua_setfield(L, -2, "activation");
     set_args(L, row->size, row->options);
     pni_push_options(L, row->options);
     lua_setfield(L, -2, "options");

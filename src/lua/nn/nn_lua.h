@@ -16,8 +16,7 @@ void pni_add_option_text(luaL_Buffer *B, lua_State *L, const pni_option *rows);
 void pni_read_option(lua_State *L, const char *where, const pni_option *row, int i, pn_option *out);
 enum { PNI_OPTION_MORE = 8 };
 /* The option table at index i (nil: none) as a list; `more` names keys (PNI_OPTION_MORE at most) that the caller reads
- * itself. `out` has
- * room for PNI_OPTIONS + 1. Raises on unknown keys and wrong types. */
+ * itself. `out` has room for PNI_OPTIONS + 1. Raises on unknown keys and wrong types. */
 void pni_read_options(lua_State *L, const char *where, const pni_option *rows, int i, const char *const *more,
                       pn_option *out);
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include "runtime.h"
 
-/* Repeats the first `unit` bytes up to `total`: doubles what is there, so the time is that of copying the result once. */
+/* Repeats the first `unit` bytes up to `total`: doubles what is there, so the time is that of copying the result
+ * once. */
 static void fill(lua_State *L, char *p, size_t unit, size_t total) {
   enum { MOST = 1 << 20 };
   const size_t whole = unit < MOST ? MOST / unit * unit : unit;

@@ -1,6 +1,6 @@
 /*
-** bind_array_file.c: arrays that stay in their files. They have the methods by which rows are asked of a tensor, so that
-** loops over rows take either.
+** bind_array_file.c: arrays that stay in their files. They have the methods by which rows are asked of a tensor, so
+** that loops over rows take either.
 */
 #include <string.h>
 #include "../message.h"

@@ -1,6 +1,6 @@
 /*
-** bind_linalg.c: what the generic caller of operations cannot bind: factorisations and filter steps with several results,
-** and einsum. A factorisation that does not exist is an operational failure: nil, message, code.
+** bind_linalg.c: what the generic caller of operations cannot bind: factorisations and filter steps with several
+** results, and einsum. A factorisation that does not exist is an operational failure: nil, message, code.
 */
 #include "../penumbra_lua.h"
 
@@ -206,7 +206,7 @@ static const char *const rows[][3] = {
      "axes that broadcast, a repeated index is a diagonal"},
     {"kalman_predict", "mean:t cov:t a:t b:t q:t",
      "mean, cov of a x + b + N(0, q) for a state N(mean, cov): a mean + b, a cov a^T + q; [..., n], [..., n, n], n to "
-     "32; "
+     "4096; "
      "b may be nil; leading axes broadcast and what is shared is not copied"},
     {"kalman_update", "mean:t cov:t y:t c:t d:t r:t options:o",
      "mean, cov (Joseph's form) of a state given y = c x + d + N(0, r), and log_prob of y: y [..., p], c [..., p, n]; "

@@ -3,7 +3,8 @@
 #include "fourier.h"
 #include "fourier_kernel.h"
 
-/* Items of a shard, between two of which a transform looks at the clock; passes of any length below PNI_FOURIER_MOST. */
+/* Items of a shard, between two of which a transform looks at the clock; passes of any length below
+ * PNI_FOURIER_MOST. */
 enum { SHARD = 1 << 14, MOST_PASSES = 32 };
 
 struct pni_fourier {

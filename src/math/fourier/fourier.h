@@ -2,8 +2,9 @@
 ** fourier.h: discrete Fourier transforms of any length, float64 and float32:
 **   X_k = sum_j x_j e^(-2 pi i j k / n),   x_j = 1/n sum_k X_k e^(2 pi i j k / n).
 ** Real and imaginary parts stand in arrays of their own. A plan holds the roots of unity and all scratch: transforms
-** allocate nothing. Lengths whose only primes are 2, 3 and 5 go by passes of radix 4, 5, 3 and 2 (Stockham's, which need no
-** bit reversal), others by a convolution of such a length (Bluestein 1970). Threads do not change a bit of the result.
+** allocate nothing. Lengths whose only primes are 2, 3 and 5 go by passes of radix 4, 5, 3 and 2 (Stockham's, which
+** need no bit reversal), others by a convolution of such a length (Bluestein 1970). Threads do not change a bit of the
+** result.
 */
 #ifndef PN_MATH_FOURIER_H
 #define PN_MATH_FOURIER_H

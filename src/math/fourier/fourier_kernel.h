@@ -1,6 +1,6 @@
 /*
-** fourier_kernel.h: the loops of a transform, for one element type each. All take a range begin .. end - 1 of items that do
-** not depend on each other.
+** fourier_kernel.h: the loops of a transform, for one element type each. All take a range begin .. end - 1 of items
+** that do not depend on each other.
 */
 #ifndef PN_MATH_FOURIER_KERNEL_H
 #define PN_MATH_FOURIER_KERNEL_H

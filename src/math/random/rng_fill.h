@@ -21,7 +21,8 @@ typedef void (*pni_rng_chunk)(uint64_t key, uint64_t first, int groups, pni_rng_
 
 typedef struct pni_rng_level {
   pni_rng_chunk chunk[PNI_FILL_EXPONENTIAL_F64 + 1]; /* by pni_fill_kind */
-  /* Gamma(a[j], 1) draws of n <= PNI_GAMMA_LOT positions from `first` on, or their logarithms if not `plain`. out may be a. */
+  /* Gamma(a[j], 1) draws of n <= PNI_GAMMA_LOT positions from `first` on, or their logarithms if not `plain`. out may
+   * be a. */
   void (*gamma)(uint64_t key, uint64_t first, int n, const double *a, double *out, int plain);
 } pni_rng_level;
 

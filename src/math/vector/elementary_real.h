@@ -128,8 +128,8 @@ FN REAL NAME(log1mexp)(REAL x) {
   return NAME(absolute)(x) < NORMAL_MIN ? NAME(log)(-x) : tail;
 }
 
-/* (e^2a - 1) / (e^2a + 1), a = |x|. What the reduction of 2a rounds away is not worth its price here: it is below an ULP of e^2a,
- * and divided by e^2a + 1. 2.5 ULP. */
+/* (e^2a - 1) / (e^2a + 1), a = |x|. What the reduction of 2a rounds away is not worth its price here: it is below an
+ * ULP of e^2a, and divided by e^2a + 1. 2.5 ULP. */
 FN REAL NAME(tanh)(REAL x) {
   BITS sign = NAME(bits)(x) & SIGN_BIT;
   REAL a = NAME(real)(NAME(bits)(x) ^ sign), b = a + a;

@@ -92,8 +92,8 @@ FN double half_erfcx(double a) {
 /* erf(a), a <= 1, z = a^2 */
 FN double erf_near(double a, double z) { return MADD(a, poly_erf(z < 1 ? z : 1), a); }
 
-/* 1 - erfc(a), a >= 1: the parts of erfcx_upper over one divisor, and e^(-a^2) without what rounding takes from a^2, since
- * erfc(1) is below 1/6. */
+/* 1 - erfc(a), a >= 1: the parts of erfcx_upper over one divisor, and e^(-a^2) without what rounding takes from a^2,
+ * since erfc(1) is below 1/6. */
 FN double erf_upper(double a) {
   double b = a > 6 ? 6 : a, low = 0.5 + b, inverse = 1 / ((b + 3.75) * low);
   double k, y = 0.5 * poly_erfcx_pairs((b - 3.75) * low * inverse) * ((b + 3.75) * inverse);
@@ -181,9 +181,9 @@ FN double erfinv_f64(double y) { return SQRT1_2 * quantile(0.5 * y, 0.5 * (1 - a
 #define GAMMA_MIN 1e-300
 #define GAMMA_MAX 1e300
 
-/* From 3.5 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is at most
- * one away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factor between x and y enters by its logarithm. 3.3 ULP. One of
- * the two where a whole group needs no more, to the same bits. */
+/* From 3.5 on Stirling's formula (x - 1/2) (log x - 1) + log(2 pi)/2 - 1/2 + S(1/x^2)/x. Below, y in [0.8, 2.5] is at
+ * most one away, log Gamma(y) = (y - 1) (y - 2) P(y), and the factor between x and y enters by its logarithm. 3.3 ULP.
+ * One of the two where a whole group needs no more, to the same bits. */
 #define LGAMMA_BORDER 3.5
 enum { SMALL = 1, LARGE = 2 };
 FN double lgamma_by(double x, int sides) {
@@ -198,8 +198,8 @@ FN double lgamma_by(double x, int sides) {
   return small ? rest : stirling;
 }
 
-/* log x - 1/(2x) - D(1/x^2)/x^2 from 6 on; between 3 and 6 sum 1/(x + i) = q/p leads there. Between 1 and 2 the zero is a
- * factor of a polynomial, and 1/x leads there from 0 to 1, -1/(x - 1) from 2 to 3. 5 ULP. */
+/* log x - 1/(2x) - D(1/x^2)/x^2 from 6 on; between 3 and 6 sum 1/(x + i) = q/p leads there. Between 1 and 2 the zero is
+ * a factor of a polynomial, and 1/x leads there from 0 to 1, -1/(x - 1) from 2 to 3. 5 ULP. */
 #define DIGAMMA_BORDER 3
 FN double digamma_by(double x, int sides) {
   double y = x, p = 1, q = 0, far = 0, near = 0;
@@ -230,8 +230,8 @@ FN double digamma_by(double x, int sides) {
 
 #define BESSEL_MAX 1e300
 
-/* log(I_0(x) e^-(x rise)) for rise = 0 or 1, x >= 0: up to 10 log(1 + z P(z)), z = x^2/4, beyond x - log(2 pi x)/2 + Q(1/x)/x;
- * one division for 1/x, the logarithm and what rounding took from 1 + z P(z). */
+/* log(I_0(x) e^-(x rise)) for rise = 0 or 1, x >= 0: up to 10 log(1 + z P(z)), z = x^2/4, beyond x - log(2 pi x)/2 +
+ * Q(1/x)/x; one division for 1/x, the logarithm and what rounding took from 1 + z P(z). */
 FN double log_i0_scaled(double x, double rise) {
   bool near = x <= 10;
   double y = near ? x : 0, z = 0.25 * y * y, q = z * poly_i0(z), v = near ? 1 + q : x, k;

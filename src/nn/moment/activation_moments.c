@@ -80,8 +80,8 @@ pn_status pni_elu_moments(C *c, double alpha, double scale, T *mean, T *variance
   return c->status;
 }
 
-/* h = max(x + 1, 0) - max(x - 1, 0) - 1. The variance is that of g = 1 - |h| as the mean's side sees it: with y normal of
- * mean m = 1 - |mean|, g = min(max(y, 0), 2), which is small where h is all but sure,
+/* h = max(x + 1, 0) - max(x - 1, 0) - 1. The variance is that of g = 1 - |h| as the mean's side sees it: with y normal
+ * of mean m = 1 - |mean|, g = min(max(y, 0), 2), which is small where h is all but sure,
  *   E g = R(m) - R(m - 2),  E g^2 = S(m) - S(m - 2) - 4 R(m - 2),  R = E max(y, 0), S = E max(y, 0)^2 */
 static void match_hard_tanh(C *c, T *mean, T *v, T *out[2]) {
   T *m = pn_sub(c, number(c, mean, 1), pn_abs(c, mean)), *far = plus(c, m, -2), *r = relu_mean(c, far, v);

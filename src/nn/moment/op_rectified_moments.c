@@ -241,7 +241,8 @@ static T *d_exp_below(C *c, T *y, T *g, int i) {
 
 /* By the theorems of Bonnet and Price, with h + a in place of h: E = a S_1 + E relu + a Phi(t),
  *   in mu:  2 (E relu + a Phi + a^2 S_2) - 2 E (Phi + a S_1)
- *   in v:   Phi + 2 a^2 S_2 + (a - a^2) p - E (a S_1 + (1 - a) p), p the density at 0, where the slope jumps from a to 1 */
+ *   in v:   Phi + 2 a^2 S_2 + (a - a^2) p - E (a S_1 + (1 - a) p), p the density at 0, where the slope jumps from a to
+ *   1 */
 static T *d_elu_variance(C *c, T *y, T *g, int k) {
   T *mu = pni_in(y, 0), *v = pni_in(y, 1), *above = chance_above(c, mu, v), *p = density_at_0(c, mu, v);
   double a = y->attr->r[0];

@@ -1,7 +1,7 @@
 /*
 ** optimiser_step.c: one step of any optimiser. First everything that can fail (gradients made contiguous
-** and checked), then the updates, which cannot: a failed step changes nothing. The numbers of all parameters are dealt to
-** the threads as if they stood in one row: many small parameters are one piece of work, a large one is several.
+** and checked), then the updates, which cannot: a failed step changes nothing. The numbers of all parameters are dealt
+** to the threads as if they stood in one row: many small parameters are one piece of work, a large one is several.
 */
 #include <limits.h>
 #include <math.h>

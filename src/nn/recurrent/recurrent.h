@@ -1,7 +1,8 @@
 /*
 ** recurrent.h: the recurrences of gated recurrent networks over contiguous sequences [T, B, ...], forward and adjoint.
-** The part that depends on the input alone (gi, all steps at once) comes from outside. Rows of the batch do not meet, so
-** they are sharded; results do not depend on the number of threads. Equations and the order of the gates are PyTorch's.
+** The part that depends on the input alone (gi, all steps at once) comes from outside. Rows of the batch do not meet,
+** so they are sharded; results do not depend on the number of threads. Equations and the order of the gates are
+** PyTorch's.
 **
 ** GRU (Cho et al. 2014), gates r, z, n beside each other, gh = h W^T + b:
 **   r = sigmoid(gi_r + gh_r)   z = sigmoid(gi_z + gh_z)   n = tanh(gi_n + r gh_n)   h' = n + z (h - n)

@@ -1,6 +1,7 @@
 /*
-** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of CBLAS), VECTOR(function, x, stride, y, n),
-** FLUSH(), KEEP(before) around products (subnormal.h) and TABLE. A shard is a range of rows; its scratch is its rows' part of `room`.
+** recurrent_real.h: the recurrences, included once per type with REAL, GEMM (of CBLAS), VECTOR(function, x, stride, y,
+** n), FLUSH(), KEEP(before) around products (subnormal.h) and TABLE. A shard is a range of rows; its scratch is its
+** rows' part of `room`.
 */
 #include <cblas.h>
 #include <string.h>

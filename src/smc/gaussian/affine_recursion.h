@@ -1,6 +1,6 @@
 /*
-** affine_recursion.h: affine recursions over a batch of series, x_t = m_t x_(t-1) + c_t: the means of filters whose covariances do
-** not differ, paths of draws, and their own gradients backwards in time.
+** affine_recursion.h: affine recursions over a batch of series, x_t = m_t x_(t-1) + c_t: the means of filters whose
+** covariances do not differ, paths of draws, and their own gradients backwards in time.
 */
 #ifndef PN_SMC_GAUSSIAN_AFFINE_RECURSION_H
 #define PN_SMC_GAUSSIAN_AFFINE_RECURSION_H
@@ -19,8 +19,8 @@ typedef struct pni_affine {
   void *out;
 } pni_affine;
 
-/* Series first ... first + count - 1, count <= PNI_AFFINE_BLOCK; scratch of 2 n PNI_AFFINE_BLOCK elements. Steps are left when
- * the watch says so. */
+/* Series first ... first + count - 1, count <= PNI_AFFINE_BLOCK; scratch of 2 n PNI_AFFINE_BLOCK elements. Steps are
+ * left when the watch says so. */
 void pni_affine_f64(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch);
 void pni_affine_f32(const pni_affine *s, pni_watch *w, int64_t first, int count, void *scratch);
 

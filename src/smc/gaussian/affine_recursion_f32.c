@@ -1,4 +1,4 @@
-/* affine_f32.c: affine recursions of float32. */
+/* affine_recursion_f32.c: affine recursions of float32. */
 #include "affine_recursion.h"
 
 #define REAL       float

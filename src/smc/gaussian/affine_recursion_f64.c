@@ -1,4 +1,4 @@
-/* affine_f64.c: affine recursions of float64. */
+/* affine_recursion_f64.c: affine recursions of float64. */
 #include "affine_recursion.h"
 
 #define REAL       double

@@ -1,6 +1,6 @@
 /*
-** affine_recursion_real.h: x_t = m_t x_(t-1) + c_t for blocks of series, included with REAL and NAME(name). A block's states lie
-** series by series beside each other, in vectors as wide as the block.
+** affine_recursion_real.h: x_t = m_t x_(t-1) + c_t for blocks of series, included with REAL and NAME(name). A block's
+** states lie series by series beside each other, in vectors as wide as the block.
 */
 #define VEC NAME(vec)
 typedef REAL VEC __attribute__((vector_size(PNI_AFFINE_BLOCK * sizeof(REAL)), may_alias, aligned(sizeof(REAL))));

@@ -8,7 +8,7 @@
 #include "../../tensor/lapack/linalg.h"
 #include "gaussian_sequence.h"
 
-enum { SHARDS = 32, CODE_BITS = 32, CODE_NAN = INT32_MAX, STAGES = 2, LOOK_EVERY = 512 };
+enum { CODE_BITS = 32, CODE_NAN = INT32_MAX, STAGES = 2, LOOK_EVERY = 512 };
 enum { MEAN, COV };
 
 typedef pn_tensor T;
@@ -136,7 +136,7 @@ static bool any_failed(const walk *w, const pni_kalman_lanes *lanes) {
 
 /* Now and then: has somebody asked to stop? */
 static bool must_stop(job *j, int64_t s) {
-  if (s % LOOK_EVERY != LOOK_EVERY - 1) return false;
+  if (j->n <= PNI_KALMAN_LANES && s % LOOK_EVERY != LOOK_EVERY - 1) return false;
   if (pni_is_over(j->c)) atomic_store(&j->stopped, true);
   return atomic_load(&j->stopped);
 }
@@ -358,9 +358,6 @@ static pn_status run_job(job *j) {
   int64_t round = j->size == 8 ? PNI_KALMAN_ROUND_F64 : PNI_KALMAN_ROUND_F32, turns = round / j->lanes;
   int64_t n = j->n, rounds = (j->count + round - 1) / round;
   int64_t grain = 100000 / ((n * n * n * 6 + 50) * j->q->steps) + 1;
-  if (grain < (rounds + SHARDS - 1) / SHARDS) grain = (rounds + SHARDS - 1) / SHARDS;
-  int64_t groups = (j->count + j->lanes - 1) / j->lanes, shards = (rounds + grain - 1) / grain;
-  j->grain = grain * turns;
   int64_t vector = j->lanes * j->size, all = 0;
   for (int g = 0; g < j->stages; g++) {
     j->stage[g].s.work = pni_kalman_work(&j->stage[g].s);
@@ -369,6 +366,10 @@ static pn_status run_job(job *j) {
   }
   j->row_bytes = j->row * j->size;
   j->scratch_bytes = all + (j->row + j->nspare) * vector;
+  int64_t most = pni_kalman_shards(j->scratch_bytes);
+  if (grain < (rounds + most - 1) / most) grain = (rounds + most - 1) / most;
+  int64_t groups = (j->count + j->lanes - 1) / j->lanes, shards = (rounds + grain - 1) / grain;
+  j->grain = grain * turns;
   int64_t nsums = pni_times(shards, j->nsums);
   j->scratch = pni_alloc_array(j->c, shards, (size_t)j->scratch_bytes);
   j->sums = j->scratch ? pni_alloc_array(j->c, nsums, (size_t)j->size) : NULL;
@@ -389,7 +390,7 @@ static void open_job(job *j, C *c, const pni_sequence *s, int nin, T *const *in,
   j->count = pni_count(s->batch, packed->shape + 1);
   memcpy(j->batch, packed->shape + 1, (size_t)s->batch * sizeof *j->batch);
   j->packed = pni_data(packed);
-  j->group = j->size == 8 ? pni_kalman_f64(PNI_LANE_BEST, &j->lanes) : pni_kalman_f32(PNI_LANE_BEST, &j->lanes);
+  j->group = pni_kalman_choose(j->size, PNI_LANE_BEST, j->n, j->p, &j->lanes);
 }
 
 /* The operands with a contiguous state before the first step, which later ones are read like. New. */

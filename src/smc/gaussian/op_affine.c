@@ -12,7 +12,8 @@ typedef pn_context C;
 enum { REVERSE, BATCH };
 enum { FIRST, MATRIX, OFFSET };
 
-/* ---- value: inputs x [batch..., n], m [T or 1, batch..., n, n], c [T, batch..., n], whose shape is the result's ---- */
+/* ---- value: inputs x [batch..., n], m [T or 1, batch..., n, n], c [T, batch..., n], whose shape is the result's
+ * ---- */
 
 static pn_status infer(C *c, const pni_call *call, pni_spec *out) {
   const T *x = call->in[FIRST], *m = call->in[MATRIX], *o = call->in[OFFSET];

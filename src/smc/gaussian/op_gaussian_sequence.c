@@ -1,7 +1,7 @@
 /*
 ** op_gaussian_sequence.c: whole sequences of Kalman steps as operations: the packed rows of all steps, the densities
-** alone, and the gradients of either by one pass back in time. A gradient that needs a graph of its own is made of the rows of single
-** steps (smc/kalman/op_kalman.c). attr: kind, reverse, steps, axes of the batch.
+** alone, and the gradients of either by one pass back in time. A gradient that needs a graph of its own is made of the
+** rows of single steps (smc/kalman/op_kalman.c). attr: kind, reverse, steps, axes of the batch.
 */
 #include <string.h>
 #include "../kalman/kalman_op.h"

@@ -1,11 +1,11 @@
 /*
-** hidden_markov.h: whole sequences of hidden Markov models in one operation each. With K states, T steps and B sequences
-** side by side all operations take, in logarithms,
+** hidden_markov.h: whole sequences of hidden Markov models in one operation each. With K states, T steps and B
+** sequences side by side all operations take, in logarithms,
 **   initial    [1 or B, K]             log p(z_0)
 **   transition [1 or T, 1 or B, K, K]  log p(z_t = k | z_{t-1} = j) at [t, b, j, k]; row 0 of T is not looked at
 **   emission   [T, B, K]               log p(y_t | z_t = k); a row of zeros where nothing was observed
-** -inf is a legal entry of each. Sums run over e^(x - largest), and those that come out near the smallest floating point
-** number are summed anew in logarithms: a state that is as good as impossible comes back if the data ask for it.
+** -inf is a legal entry of each. Sums run over e^(x - largest), and those that come out near the smallest floating
+** point number are summed anew in logarithms: a state that is as good as impossible comes back if the data ask for it.
 */
 #ifndef PN_SMC_HIDDEN_HIDDEN_MARKOV_H
 #define PN_SMC_HIDDEN_HIDDEN_MARKOV_H
@@ -24,7 +24,8 @@ typedef struct pni_markov {
   bool backward;       /* last step first, transitions turned round */
 } pni_markov;
 
-/* Places in a row of the packed result, [T, B, 2 K + 1]: log p(z_t | before), log p(z_t | up to t), log p(y_t | before). */
+/* Places in a row of the packed result, [T, B, 2 K + 1]: log p(z_t | before), log p(z_t | up to t), log p(y_t |
+ * before). */
 static inline int64_t pni_markov_width(const pni_markov *m) { return 2 * m->states + 1; }
 
 /* Element i of contiguous floats. */

@@ -1,8 +1,8 @@
 /*
 ** op_hmm_filter.c: the filter of a hidden Markov model as one node, forward or backward in time. Inputs: initial,
 ** transition, emission (hidden_markov.h); attr: i[0] backward. Backward the pass runs from the last step on with
-** transitions turned round and without initial state: "predicted" is the message from later observations, "filtered" the
-** same with that of the step itself. A gradient without graph comes from one kernel, one with graph from the same
+** transitions turned round and without initial state: "predicted" is the message from later observations, "filtered"
+** the same with that of the step itself. A gradient without graph comes from one kernel, one with graph from the same
 ** formulas in operations.
 */
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "kalman.h"
 #include "../../tensor/lapack/linalg.h"
 
-enum { SHARDS = 32, CODE_BITS = 32, CODE_NAN = INT32_MAX };
+enum { SHARDS = 32, SHARDS_BYTES = 1 << 28, CODE_BITS = 32, CODE_NAN = INT32_MAX };
 
 typedef struct {
   pn_context *c;
@@ -34,6 +34,17 @@ static void report(job *j, int64_t i, int code) {
   int64_t mine = i << CODE_BITS | code, seen = atomic_load(&j->failed);
   while (mine < seen && !atomic_compare_exchange_weak(&j->failed, &seen, mine)) {
   }
+}
+
+pni_kalman_group pni_kalman_choose(int64_t size, int level, int n, int p, int *lanes) {
+  *lanes = 1;
+  if (n > PNI_KALMAN_LANES || p > PNI_KALMAN_LANES) return size == 8 ? pni_kalman_alone_f64 : pni_kalman_alone_f32;
+  return size == 8 ? pni_kalman_f64(level, lanes) : pni_kalman_f32(level, lanes);
+}
+
+int64_t pni_kalman_shards(int64_t bytes) {
+  int64_t most = SHARDS_BYTES / bytes;
+  return most < 1 ? 1 : most < SHARDS ? most : SHARDS;
 }
 
 /* Operand k of a group's filters where these lie unevenly: from the first one's place on, axis by axis. */
@@ -191,12 +202,13 @@ int64_t pni_kalman_work(const pni_kalman *s) {
 static pn_status run_job(pn_context *c, job *j) {
   int64_t round = j->size == 8 ? PNI_KALMAN_ROUND_F64 : PNI_KALMAN_ROUND_F32, turns = round / j->lanes;
   int64_t n = j->s.n, rounds = (j->count + round - 1) / round, grain = 100000 / (n * n * n * 6 + 50) + 1;
-  if (grain < (rounds + SHARDS - 1) / SHARDS) grain = (rounds + SHARDS - 1) / SHARDS;
+  j->scratch_bytes = j->s.work * j->lanes * j->size;
+  int64_t most = pni_kalman_shards(j->scratch_bytes);
+  if (grain < (rounds + most - 1) / most) grain = (rounds + most - 1) / most;
   int64_t groups = (j->count + j->lanes - 1) / j->lanes, shards = (rounds + grain - 1) / grain;
   int64_t nsums = pni_times(shards, j->nsums);
   grain *= turns;
   j->grain = grain;
-  j->scratch_bytes = j->s.work * j->lanes * j->size;
   j->scratch = pni_alloc_array(c, shards, (size_t)j->scratch_bytes);
   j->sums = j->scratch ? pni_alloc_array(c, nsums, (size_t)j->size) : NULL;
   if (j->sums && pni_parallel(c, groups, grain, run, j) == PN_OK && is_adjoint(j)) add_shards(j, shards, 0);
@@ -238,7 +250,7 @@ pn_status pni_kalman_step(pn_context *c, const char *where, int level, int kind,
            .lead = out->shape,
            .out = pni_data(out),
            .failed = INT64_MAX};
-  j.group = out->dtype == PN_FLOAT64 ? pni_kalman_f64(level, &j.lanes) : pni_kalman_f32(level, &j.lanes);
+  j.group = pni_kalman_choose(j.size, level, j.s.n, j.s.p, &j.lanes);
   j.s.size = out->shape[out->ndim - 1];
   return run_step(c, where, &j, in);
 }
@@ -260,6 +272,6 @@ pn_status pni_kalman_adjoint(pn_context *c, const char *where, int level, int ki
            .lead = g->shape,
            .out = pni_data(out),
            .failed = INT64_MAX};
-  j.group = out->dtype == PN_FLOAT64 ? pni_kalman_f64(level, &j.lanes) : pni_kalman_f32(level, &j.lanes);
+  j.group = pni_kalman_choose(j.size, level, j.s.n, j.s.p, &j.lanes);
   return run_step(c, where, &j, in);
 }

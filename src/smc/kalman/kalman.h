@@ -1,15 +1,16 @@
 /*
-** kalman.h: steps of the Kalman filter for batches of small states, interleaved as in lane_matrix.h: one filter per lane of
-** the processor's vectors. What all filters share is read once per shard, not copied. Matrices that are covariances
-** are read as their symmetric parts and written exactly symmetric.
+** kalman.h: steps of the Kalman filter for batches of small states, interleaved as in lane_matrix.h: one filter per
+** lane of the processor's vectors. What all filters share is read once per shard, not copied. Matrices that are
+** covariances are read as their symmetric parts and written exactly symmetric.
 */
 #ifndef PN_SMC_KALMAN_KALMAN_H
 #define PN_SMC_KALMAN_KALMAN_H
 
 #include "../../tensor/lane/lane_matrix.h"
 
-/* Orders of state and observation, and operands of a step, at most. */
-enum { PNI_KALMAN_MAX = 32, PNI_KALMAN_INPUTS = 11 };
+/* Orders of state and observation, and operands of a step, at most. Up to PNI_KALMAN_LANES filters are interleaved; of
+ * larger ones each goes alone, with products by BLAS. */
+enum { PNI_KALMAN_LANES = 32, PNI_KALMAN_MAX = 4096, PNI_KALMAN_INPUTS = 11 };
 
 /* n: order of the state, p: of the observation. Operands and the elements of a packed row in this order. */
 typedef enum pni_kalman_kind {
@@ -25,8 +26,8 @@ typedef enum pni_kalman_kind {
    * l, log density. These have no adjoint. */
   PNI_KALMAN_ROOT_PREDICT,
   PNI_KALMAN_ROOT_UPDATE,
-  /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; g, mean, cov, y,
-   * c, d, r, observed; and g, mean, cov, a, b, q, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
+  /* The gradients of the operands from that of a packed row without details: g [n + n n], mean, cov, a; g, mean, cov,
+   * y, c, d, r, observed; and g, mean, cov, a, b, q, y, c, d, r, observed. Operand k > 0 has piece k of the result. */
   PNI_KALMAN_PREDICT_ADJOINT,
   PNI_KALMAN_UPDATE_ADJOINT,
   PNI_KALMAN_STEP_ADJOINT
@@ -49,10 +50,10 @@ typedef struct pni_kalman {
 } pni_kalman;
 
 /* One group of `count` <= lanes filters: in[k][l] is operand k of lane l, in[k][0] of all if it is shared. first, last:
- * of those that use this `scratch` one after the other, `number` counts them from 0. out[k][l] receives piece k of lane l (piece 0 is a packed row); the gradient of a
- * shared operand is summed over all groups and goes to out[k][0] with the last; the order of the terms depends neither
- * on the threads nor on the instruction set. info as in lane_matrix.h, of the
- * innovation's covariance. */
+ * of those that use this `scratch` one after the other, `number` counts them from 0. out[k][l] receives piece k of lane
+ * l (piece 0 is a packed row); the gradient of a shared operand is summed over all groups and goes to out[k][0] with
+ * the last; the order of the terms depends neither on the threads nor on the instruction set. info as in lane_matrix.h,
+ * of the innovation's covariance. */
 typedef struct pni_kalman_lanes {
   int count;
   bool first, last;
@@ -67,6 +68,11 @@ enum { PNI_KALMAN_ROUND_F64 = 8, PNI_KALMAN_ROUND_F32 = 16 };
 typedef void (*pni_kalman_group)(const pni_kalman *s, pni_kalman_lanes *g);
 pni_kalman_group pni_kalman_f64(int level, int *lanes);
 pni_kalman_group pni_kalman_f32(int level, int *lanes);
+extern const pni_kalman_group pni_kalman_alone_f64, pni_kalman_alone_f32; /* of one lane */
+/* The group for elements of `size` bytes and these orders. */
+pni_kalman_group pni_kalman_choose(int64_t size, int level, int n, int p, int *lanes);
+/* How many shards of `bytes` of scratch each there may be; it depends on the problem alone. */
+int64_t pni_kalman_shards(int64_t bytes);
 
 /* Vectors of scratch that a group of `s` takes; s->work. */
 int64_t pni_kalman_work(const pni_kalman *s);

@@ -47,6 +47,20 @@ INLINE void OF(strip)(MATRIX z, MATRIX x, MATRIX y, int inner, int i, int to, in
   if (j < to) OF(block)(z, x, y, inner, i, j, how, rows, 1);
 }
 
+#ifdef GEMM
+/* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k] by BLAS; elements of a row of z stand side by side.
+ * What has one row may have any distance between rows. */
+FN void OF(product)(MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
+  bool tx = x.col != 1, ty = y.col != 1;
+  int ldx = tx ? x.col : n == 1 ? inner : x.row, ldy = ty ? y.col : inner == 1 ? k : y.row;
+  unsigned before = FLUSH();
+  GEMM(CblasRowMajor, tx ? CblasTrans : CblasNoTrans, ty ? CblasTrans : CblasNoTrans, n, k, inner,
+       how == NAME(SUBTRACT) ? -1 : 1, (const REAL *)x.at, ldx, (const REAL *)y.at, ldy, how == NAME(SET) ? 0 : 1,
+       (REAL *)z.at, z.row);
+  KEEP(before);
+  (void)lower;
+}
+#else
 /* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k]. lower: of the columns only those up to the
  * diagonal's need be right. */
 PRODUCT_FN void OF(product)(MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
@@ -57,6 +71,7 @@ PRODUCT_FN void OF(product)(MATRIX z, MATRIX x, MATRIX y, int n, int inner, int 
   EACH for (; i + 2 <= n; i += 2) OF(strip)(z, x, y, inner, i, lower && i + 2 < k ? i + 2 : k, how, 2);
   if (i < n) OF(strip)(z, x, y, inner, i, lower && i + 1 < k ? i + 1 : k, how, 1);
 }
+#endif
 
 /* to = (x + x^T) / 2 */
 INLINE void OF(symmetric_part)(VEC *to, const VEC *x, int n) {
@@ -182,7 +197,7 @@ INLINE VEC OF(log_density)(STATE *g, const UPDATE *x, const VEC *observed) {
     if (observed) count -= SELECT(observed[i] != 0, none, one);
   }
   (void)g;
-  return -(sum + NAME(log_product)(diagonal, p) + count * (REAL)0.91893853320467274178);
+  return -(sum + NAME(log_products)(diagonal, p) + count * (REAL)0.91893853320467274178);
 }
 
 /* cov = (I - K c) P (I - K c)^T + K R K^T */

@@ -1,4 +1,5 @@
 /* kalman_f64.c: interleaved Kalman steps of float64, for the instruction sets that a processor may have. */
+#include <cblas.h>
 #include <math.h>
 #include <string.h>
 #include "kalman.h"
@@ -15,3 +16,14 @@
 #define GROUP   pni_kalman_group
 #define CHOOSE  pni_kalman_f64
 #include "../../tensor/lane/lane_levels_real.h"
+
+/* One filter at a time, products by BLAS: for orders above PNI_KALMAN_LANES. */
+#define NAME(name) name##_alone
+#define TARGET
+#define WIDTH   1
+#define GEMM    cblas_dgemm
+#define FLUSH() 0
+#define KEEP(x) ((void)(x))
+#include "kalman_real.h"
+
+const pni_kalman_group pni_kalman_alone_f64 = group_alone;

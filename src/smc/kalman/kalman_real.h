@@ -1,7 +1,7 @@
 /*
-** kalman_real.h: a step of the Kalman filter for one element type and one instruction set, included as lane_matrix_real.h
-** is. Formulas: Anderson and Moore (1979), "Optimal Filtering", sections 3.1 and 5.5; the covariance after an
-** observation in Joseph's form, which is a sum of two congruences and so keeps positive semidefinite.
+** kalman_real.h: a step of the Kalman filter for one element type and one instruction set, included as
+** lane_matrix_real.h is. Formulas: Anderson and Moore (1979), "Optimal Filtering", sections 3.1 and 5.5; the covariance
+** after an observation in Joseph's form, which is a sum of two congruences and so keeps positive semidefinite.
 */
 
 #include "../../tensor/lane/lane_real.h"
@@ -115,6 +115,14 @@ FN void NAME(drop_missing)(const VEC *observed, VEC *const *grad, int n, int p) 
   }
 }
 
+/* log of a product of any number. */
+FN VEC NAME(log_products)(const VEC *x, int n) {
+  VEC sum = NAME(log_product)(x, n < PNI_KALMAN_LANES ? n : PNI_KALMAN_LANES);
+  for (int i = PNI_KALMAN_LANES; i < n; i += PNI_KALMAN_LANES)
+    sum += NAME(log_product)(x + i, n - i < PNI_KALMAN_LANES ? n - i : PNI_KALMAN_LANES);
+  return sum;
+}
+
 /* Any orders. */
 #define OF(name) NAME(name##_any)
 #define N        g->s->n
@@ -182,7 +190,7 @@ FN void NAME(root_update)(STATE *g, const VEC *observed, VEC *out, MASK *info) {
   NAME(product_any)(ROWS_OF(out, 1), gain, ROWS_OF(v, 1), n, p, 1, NAME(ADD), false);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) out[n + i * n + j] = x[(p + i) * width + p + j];
-  out[n + n * n] = -(squares + NAME(log_product)(d, p) + count * (REAL)0.91893853320467274178);
+  out[n + n * n] = -(squares + NAME(log_products)(d, p) + count * (REAL)0.91893853320467274178);
 }
 
 /* Small orders that are frequent, without missing observations. */

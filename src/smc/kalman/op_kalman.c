@@ -1,7 +1,7 @@
 /*
 ** op_kalman.c: the two steps of the Kalman filter over batches of small states, and both in one pass, each a hidden row
-** that packs its results; the public builders slice it. Gradients are closed forms: with the optimal gain the covariance after an
-** observation is P - K S K^T, whose differential, as that of K, is short in K itself.
+** that packs its results; the public builders slice it. Gradients are closed forms: with the optimal gain the
+** covariance after an observation is P - K S K^T, whose differential, as that of K, is short in K itself.
 */
 #include "kalman.h"
 #include "kalman_op.h"
@@ -93,8 +93,8 @@ static int64_t piece(const T *g, const T *x, int rank, int *ndim, int64_t *shape
   return pni_count(*ndim, shape);
 }
 
-/* The operands are those of a step (the first ones of a prediction), and g a gradient of its rows, which may be those of a
- * larger batch. */
+/* The operands are those of a step (the first ones of a prediction), and g a gradient of its rows, which may be those
+ * of a larger batch. */
 static pn_status check_adjoint(C *c, const pni_call *call) {
   static const pni_op *const rows[] = {&pni_kalman_op_packed_kalman_predict, &pni_kalman_op_packed_kalman_update,
                                        &pni_kalman_op_packed_kalman_step};
@@ -170,8 +170,8 @@ static pn_status eval_predict(C *c, const pni_call *call, T *out) {
   return pni_kalman_step(c, "kalman_predict", PNI_LANE_BEST, PNI_KALMAN_PREDICT, false, call->nin, call->in, out);
 }
 
-/* With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G a P, db = dm',
- * dq = G. */
+/* With gm = dm', gp = G, the symmetric part of dcov', and P that of cov: dm = a^T dm', dP = a^T G a, da = dm' m^T + 2 G
+ * a P, db = dm', dq = G. */
 static T *of_predict(C *c, T *y, T *gm, T *gp, int k) {
   T *m = pni_in(y, 0), *p = pni_in(y, 1), *a = pni_in(y, 2), *d = NULL;
   if (k == 3) return as_operand(c, gm, pni_in(y, k), true);

@@ -33,8 +33,8 @@ typedef struct pni_weighing {
 } pni_weighing;
 
 /* log w' = log w + log_increment - L with L = logsumexp(log w + log_increment), the increment of the log-evidence.
- * before: as how->before says, or NULL. Differentiable in both but for effective sample size and largest weight. PN_DEGENERATE, PN_NAN,
- * PN_DOMAIN (+inf), PN_SHAPE. Scoped. */
+ * before: as how->before says, or NULL. Differentiable in both but for effective sample size and largest weight.
+ * PN_DEGENERATE, PN_NAN, PN_DOMAIN (+inf), PN_SHAPE. Scoped. */
 pn_tensor *pni_weigh(pn_context *c, pn_tensor *log_increment, pn_tensor *before, const pni_weighing *how);
 
 /* Is a filter of n particles resampled? At a threshold of 1 always, of 0 never. */

@@ -58,8 +58,9 @@ void pni_each_block(const pni_resampling *r, pni_shard body, void *data);
 double pni_cumulate(const pni_resampling *r, double *cumulative, double *sums);
 /* The last particle with a weight. */
 int64_t pni_last_alive(const pni_resampling *r);
-/* Sorted ancestors in the place of each other: `count` of them by cumulative[0 .. n - 1], not descending, of which `last`
- * is the last that rises. gaps: count + 1 exponential numbers, which become sums. Positions are total S[j] / S[count]. */
+/* Sorted ancestors in the place of each other: `count` of them by cumulative[0 .. n - 1], not descending, of which
+ * `last` is the last that rises. gaps: count + 1 exponential numbers, which become sums. Positions are total S[j] /
+ * S[count]. */
 void pni_merge(const pni_resampling *r, const double *cumulative, int64_t last, double *gaps, double *sums,
                double total, int64_t count, int64_t *out);
 

@@ -5,8 +5,8 @@
 */
 #include "resampler.h"
 
-/* Rounds rest, which sums to a whole number, into counts; u: n - 1 numbers on (0, 1]. The particle that was not decided,
- * which rounding alone has kept from 0 or 1. */
+/* Rounds rest, which sums to a whole number, into counts; u: n - 1 numbers on (0, 1]. The particle that was not
+ * decided, which rounding alone has kept from 0 or 1. */
 static int64_t round_pairs(int64_t n, double *rest, const double *u, int32_t *counts) {
   int64_t i = 0, j = 1;
   for (int64_t k = 0; k < n - 1; k++) {

@@ -26,8 +26,8 @@ static const pni_conv_kernels *kernels_of(const pn_tensor *t) {
   return t->dtype == PN_FLOAT64 ? &pni_conv_kernels_f64 : &pni_conv_kernels_f32;
 }
 
-/* Several rows of the result where a tile has room for their patches; else of one row some columns, and of their patches
- * as many places of the kernel as there is room for. */
+/* Several rows of the result where a tile has room for their patches; else of one row some columns, and of their
+ * patches as many places of the kernel as there is room for. */
 static pni_conv_tile largest_tile(const pni_conv *g, int64_t depth) {
   int64_t row = depth * g->out[1], rows = TILE / (row + 1) + 1;
   pni_conv_tile t = {.rows = rows < g->out[0] ? rows : g->out[0], .columns = g->out[1], .last = depth};
@@ -54,8 +54,8 @@ static job job_of(pn_context *c, const pni_conv *g, const pn_tensor *x, const pn
   return j;
 }
 
-/* The tile after t, the first after {0}; places of the kernel go first, then columns, then rows. False: there is none, or
- * the work is to be left. */
+/* The tile after t, the first after {0}; places of the kernel go first, then columns, then rows. False: there is none,
+ * or the work is to be left. */
 static bool next_tile(const job *j, pni_conv_tile *t) {
   const pni_conv_tile *most = &j->largest;
   if (pni_leaves(j->c)) return false;

@@ -109,8 +109,8 @@ static void unpool(pni_watch *watch, const pni_conv *g, int what, const void *y_
 
 #define AT(i) ((i) % l->gap ? NULL : in + (i) / l->gap * l->width)
 
-/* out[p] of each window; JOIN(a, b) of two numbers, a the earlier, NONE what changes nothing. `end` has room for the ends
- * of a block, `begin` for one beginning. Places and windows only ever go upwards. */
+/* out[p] of each window; JOIN(a, b) of two numbers, a the earlier, NONE what changes nothing. `end` has room for the
+ * ends of a block, `begin` for one beginning. Places and windows only ever go upwards. */
 #define SLIDE(name, T, NONE, JOIN)                                                                                     \
   static void name(pni_watch *watch, const pni_slide *l, const REAL *x, const T *in, T *out, T *end, T *begin) {       \
     int64_t n = l->n, w = l->width, block = -1, first = 0, last = 0, upto = 0, from = -1;                              \

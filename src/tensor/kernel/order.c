@@ -1,8 +1,8 @@
 /*
-** order.c: sorting of (key, position) pairs by unsigned keys that rise as the elements are to: short rows by insertion and
-** merging, others by counting digits (LSD radix sort; Knuth, TAOCP 3, section 5.2.5). Only the highest digits in which the
-** keys differ are counted; what they leave equal are mostly pairs and triples, which insertion puts right, and longer
-** runs are rows of their own. Every step is stable.
+** order.c: sorting of (key, position) pairs by unsigned keys that rise as the elements are to: short rows by insertion
+** and merging, others by counting digits (LSD radix sort; Knuth, TAOCP 3, section 5.2.5). Only the highest digits in
+** which the keys differ are counted; what they leave equal are mostly pairs and triples, which insertion puts right,
+** and longer runs are rows of their own. Every step is stable.
 */
 #include <string.h>
 #include "order.h"

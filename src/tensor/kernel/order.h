@@ -8,8 +8,8 @@
 
 /* Bytes of scratch that a row of n elements needs. */
 size_t pni_order_scratch(int64_t n);
-/* order[k * step] = position of the k-th of the n elements x[0], x[step] ... of a type, rising or falling (`down`). Equal
- * elements, as -0 and 0 are, keep their order; NaN stands last either way. n >= 1. Of a cancelled sort nothing
+/* order[k * step] = position of the k-th of the n elements x[0], x[step] ... of a type, rising or falling (`down`).
+ * Equal elements, as -0 and 0 are, keep their order; NaN stands last either way. n >= 1. Of a cancelled sort nothing
  * can be used. */
 pn_status pni_order_row(pn_context *c, int dtype, const void *x, int64_t n, int64_t step, bool down, int64_t *order,
                         void *scratch);

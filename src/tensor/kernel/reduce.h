@@ -1,6 +1,6 @@
 /*
 ** reduce.h: kernels that turn rows into numbers. Two layouts only: `rows` reduces each run of `n` adjacent elements;
-** `line` is a step down the first axis of an [n, width] block. Short rows go many at a time (rows/rows.h).
+** `line` is a step down the first axis of an [n, width] block. Short rows go many at a time (lane/short_rows.h).
 */
 #ifndef PN_TENSOR_KERNEL_REDUCE_H
 #define PN_TENSOR_KERNEL_REDUCE_H

@@ -34,7 +34,7 @@ static REAL pairwise(const REAL *x, int64_t n) {
 }
 
 #if IS_FLOAT
-/* Rows of at most PNI_SHORT_ROWS_LONGEST elements, whatever their number, give what rows/rows.h gives. */
+/* Rows of at most PNI_SHORT_ROWS_LONGEST elements, whatever their number, give what lane/short_rows.h gives. */
 static void short_rows(pni_short_rows_problem kind, const void *x, int64_t rows, int64_t n, void *out) {
   ROWS(&(pni_short_rows){.kind = kind, .n = (int)n, .x = x, .out = out}, 0, rows);
 }
@@ -129,8 +129,8 @@ static REAL joined(const REAL *part, int64_t n) {
 
 static void sum_join(const void *part, int64_t n, void *out) { *(REAL *)out = joined(part, n); }
 
-/* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep their
- * digits in double. */
+/* sum e^(x - m) over n elements `step` apart, which y receives (as far apart) unless it is NULL. Float32 sums keep
+ * their digits in double. */
 static double exp_sum(pni_watch *w, const REAL *x, int64_t n, int64_t step, REAL m, REAL *y) {
   double lane[8] = {0};
   for (int64_t at = 0; at < n && !(w && pni_watch_leaves(w, 4 * BLOCK)); at += BLOCK) {

@@ -1,7 +1,7 @@
 /*
-** distance.h: |L^-1 (x - m)|^2 of many short vectors x and m under one lower triangle L, and its gradients, a vector per
-** lane of the processor's vectors (short_rows.h). A difference that is not finite is at distance inf, or NaN if one of its
-** elements is, and has no gradient. Same bits for every instruction set and any number of threads.
+** distance.h: |L^-1 (x - m)|^2 of many short vectors x and m under one lower triangle L, and its gradients, a vector
+** per lane of the processor's vectors (short_rows.h). A difference that is not finite is at distance inf, or NaN if one
+** of its elements is, and has no gradient. Same bits for every instruction set and any number of threads.
 */
 #ifndef PN_TENSOR_LANE_DISTANCE_H
 #define PN_TENSOR_LANE_DISTANCE_H

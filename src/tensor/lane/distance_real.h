@@ -1,5 +1,5 @@
 /*
-** distance_real.h: distance.h for one element type and one instruction set, included as linalg/small_real.h is. With
+** distance_real.h: distance.h for one element type and one instruction set, included as lane_matrix_real.h is. With
 ** z = L^-1 (x - m) and w = L^-T z:  distance |z|^2,  d/dx = 2 w,  d/dm = -2 w,  d/dL = -2 tril(w z^T).
 */
 

@@ -1,7 +1,7 @@
 /*
 ** lane_matrix.h: linear algebra for batches of small matrices, n <= PNI_LANE_MAX. A group of matrices,
-** one per lane of the processor's vectors, is interleaved (element [i, j] of all of them is one vector), so that every step of the
-** textbook algorithm is one vector instruction and no step depends on how small a matrix is.
+** one per lane of the processor's vectors, is interleaved (element [i, j] of all of them is one vector), so that every
+** step of the textbook algorithm is one vector instruction and no step depends on how small a matrix is.
 ** Compiled for several instruction sets, of which the processor's best is taken; all do the same operations
 ** in the same order (no fused multiply-add), so they give the same bits.
 */
@@ -39,8 +39,8 @@ typedef struct pni_lane_matrix {
 /* ALONE: a pivot has no reciprocal or a product of pivots overflows; the lane is of no use (divide_real.h). */
 enum { PNI_LANE_NOT_FINITE = -1, PNI_LANE_ALONE = -2 };
 
-/* One group of `count` <= lanes matrices; scratch: pni_lane_scratch vectors of all lanes, aligned; info receives per matrix 0, the order of the failing minor,
- * PNI_LANE_NOT_FINITE or PNI_LANE_ALONE. */
+/* One group of `count` <= lanes matrices; scratch: pni_lane_scratch vectors of all lanes, aligned; info receives per
+ * matrix 0, the order of the failing minor, PNI_LANE_NOT_FINITE or PNI_LANE_ALONE. */
 int64_t pni_lane_scratch(const pni_lane_matrix *s);
 typedef void (*pni_lane_group)(const pni_lane_matrix *s, void *scratch, int count, const void *const *a,
                                const void *const *b, void *const *out, int *info);

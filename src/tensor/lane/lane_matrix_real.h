@@ -26,8 +26,8 @@ FN void NAME(exchange)(VEC *a, int width, int from, int j, const VEC *at) {
 FN MASK NAME(no_reciprocal)(VEC pivot) { return (pivot < NORMAL_MIN) & (pivot > -NORMAL_MIN); }
 
 /* Gaussian elimination of the n x width rows [A | B] with the largest pivot of each column; the diagonal keeps
- * the pivots, inverse their reciprocals. sign is multiplied by that of the exchanges; alone: lanes with a pivot that has
- * no reciprocal. */
+ * the pivots, inverse their reciprocals. sign is multiplied by that of the exchanges; alone: lanes with a pivot that
+ * has no reciprocal. */
 FN void NAME(eliminate)(VEC *a, int n, int width, VEC *inverse, VEC *sign, MASK *info, MASK *alone) {
   for (int j = 0; j < n; j++) {
     VEC best = a[j * width + j], none = {0}, at = none + (REAL)j;

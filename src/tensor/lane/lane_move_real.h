@@ -1,9 +1,9 @@
 /*
-** lane_move_real.h: matrices into vectors and back, a part of lane_real.h. Where the elements of each matrix lie side by
-** side, blocks of LANES, LANES / 2, ... 1 of them are read from all matrices and transposed in registers.
+** lane_move_real.h: matrices into vectors and back, a part of lane_real.h. Where the elements of each matrix lie side
+** by side, blocks of LANES, LANES / 2, ... 1 of them are read from all matrices and transposed in registers.
 */
 
-#ifdef PNI_HAS_SHUFFLE
+#if defined(PNI_HAS_SHUFFLE) && WIDTH > 1
 /* A vector of w places that holds, from place k h on, h elements of row r + k h: join reads it, split writes to the
  * rows below count. */
 #define PART(w)      NAME(part_##w)
@@ -39,7 +39,8 @@
       v[i] = __builtin_shufflevector(x, y, PASTE(LOW, WIDTH, s));                                                      \
       v[i + (s)] = __builtin_shufflevector(x, y, PASTE(HIGH, WIDTH, s));                                               \
     }
-/* h elements of each row from element `at` on: place e of part k of vector r and place r of part k of vector e change. */
+/* h elements of each row from element `at` on: place e of part k of vector r and place r of part k of vector e
+ * change. */
 #define BLOCK(h)                                                                                                       \
   FN void NAME(read_##h)(VEC * dst, const void *const *src, int64_t at) {                                              \
     VEC v[h];                                                                                                          \

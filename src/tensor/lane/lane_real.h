@@ -1,8 +1,9 @@
 /*
 ** lane_real.h: what all interleaved kernels are made of: moving a group of matrices into vectors and back
-** (lane_move_real.h), checks, logarithms, Cholesky, substitution and rotations. Included with REAL, INTEGER (of the same size), F(name), NAME(name), TARGET and WIDTH,
-** the lanes of the widest vector; lane_end.h takes the names back. Vectors are the compiler's own (GCC and Clang), so
-** the text is the same for every processor. A lane whose matrix has failed goes on with harmless numbers.
+** (lane_move_real.h), checks, logarithms, Cholesky, substitution and rotations. Included with REAL, INTEGER (of the
+** same size), F(name), NAME(name), TARGET and WIDTH, the lanes of the widest vector; lane_end.h takes the names back.
+** Vectors are the compiler's own (GCC and Clang), so the text is the same for every processor. A lane whose matrix has
+** failed goes on with harmless numbers.
 */
 
 #define FN    static inline TARGET

@@ -1,9 +1,9 @@
 /*
-** short_rows.h: what is done to each of many short rows. A row takes one lane of the processor's vectors: groups of them are
-** transposed on the way in and out, and the exponentials and logarithms of a block of rows are one call of the vector
-** functions. What a row gives depends on that row alone (and, as all vector functions, on the processor's level), not
-** on the rows beside it or on how many there are. Sums of a row run in four parts, elements 0, 4, 8 ..., 1, 5, 9 ... and
-** so on, and then (first + third) + (second + fourth).
+** short_rows.h: what is done to each of many short rows. A row takes one lane of the processor's vectors: groups of
+** them are transposed on the way in and out, and the exponentials and logarithms of a block of rows are one call of the
+** vector functions. What a row gives depends on that row alone (and, as all vector functions, on the processor's
+** level), not on the rows beside it or on how many there are. Sums of a row run in four parts, elements 0, 4, 8 ..., 1,
+** 5, 9 ... and so on, and then (first + third) + (second + fourth).
 */
 #ifndef PN_TENSOR_LANE_SHORT_ROWS_H
 #define PN_TENSOR_LANE_SHORT_ROWS_H
@@ -34,8 +34,8 @@ typedef enum pni_short_rows_problem {
   PNI_SHORT_ROWS_KINDS
 } pni_short_rows_problem;
 
-/* Rows of n <= PNI_SHORT_ROWS_LONGEST elements; NULL what the kind has no use for. Elements of a row are `inner` apart, 0 or 1
- * for adjacent ones: the tensors are [rows / inner, n, inner]. */
+/* Rows of n <= PNI_SHORT_ROWS_LONGEST elements; NULL what the kind has no use for. Elements of a row are `inner` apart,
+ * 0 or 1 for adjacent ones: the tensors are [rows / inner, n, inner]. */
 typedef struct pni_short_rows {
   pni_short_rows_problem kind;
   int n;
@@ -46,7 +46,7 @@ typedef struct pni_short_rows {
   void *out;
 } pni_short_rows;
 
-/* Rows begin .. end - 1 at the level of the processor, or at `level` (linalg/small.h) at most. */
+/* Rows begin .. end - 1 at the level of the processor, or at `level` (lane_matrix.h) at most. */
 void pni_short_rows_f64(const pni_short_rows *r, int64_t begin, int64_t end);
 void pni_short_rows_f32(const pni_short_rows *r, int64_t begin, int64_t end);
 void pni_short_rows_f64_at(int level, const pni_short_rows *r, int64_t begin, int64_t end);

@@ -1,7 +1,7 @@
 /*
-** short_rows_real.h: the kinds of short_rows.h for one element type and one instruction set, included as linalg/small_real.h is,
-** and with VECTOR, the vector functions of the type. In a block of rows element j of row l of a group of LANES rows is
-** lane l of vector j of the group.
+** short_rows_real.h: the kinds of short_rows.h for one element type and one instruction set, included as
+** lane_matrix_real.h is, and with VECTOR, the vector functions of the type. In a block of rows element j of row l of a
+** group of LANES rows is lane l of vector j of the group.
 */
 
 #include "lane_real.h"

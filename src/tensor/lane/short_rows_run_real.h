@@ -1,9 +1,9 @@
 /*
-** short_rows_run_real.h: from rows to groups, for one element type; included once by short_rows_f64.c and short_rows_f32.c, which define
-** what linalg/levels_real.h wants.
+** short_rows_run_real.h: from rows to groups, for one element type; included once by short_rows_f64.c and
+** short_rows_f32.c, which define what lane_levels_real.h wants.
 */
 
-/* Elements and rows of a block on the stack, at most; the best level of linalg/small.h. */
+/* Elements and rows of a block on the stack, at most; the best level of lane_matrix.h. */
 enum { ROWS_PLACES = 16 * PNI_SHORT_ROWS_LONGEST, ROWS_BLOCK = 128, BEST = PNI_LANE_BEST };
 
 typedef void (*group_function)(const pni_short_rows *r, int64_t begin, int64_t end);

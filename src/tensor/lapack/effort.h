@@ -1,6 +1,6 @@
 /*
-** effort.h: factorisations under a time limit. LAPACK cannot be interrupted within one matrix: what takes longer than is
-** left is refused before it begins, by the known number of its operations and the pace of this processor, which is
+** effort.h: factorisations under a time limit. LAPACK cannot be interrupted within one matrix: what takes longer than
+** is left is refused before it begins, by the known number of its operations and the pace of this processor, which is
 ** measured once per context, when it is first asked for. Between two matrices of a batch limits are looked at.
 */
 #ifndef PN_TENSOR_LAPACK_EFFORT_H

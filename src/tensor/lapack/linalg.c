@@ -12,8 +12,8 @@
 #include "../lane/lane_matrix.h"
 
 /* From LEAST_BATCH matrices on, the interleaved path was the faster one for every problem and order, even where it
- * leaves lanes idle (`spec/bench/linalg sizes`, measured with AVX-512; with shorter vectors only for large batches), but
- * for large inverses on less than half of the lanes. */
+ * leaves lanes idle (`spec/bench/linalg sizes`, measured with AVX-512; with shorter vectors only for large batches),
+ * but for large inverses on less than half of the lanes. */
 enum { SHARDS = 32, LEAST_BATCH = 4 };
 
 enum { CODE_BITS = 32, CODE_NAN = INT32_MAX };

@@ -177,10 +177,10 @@ static void batch_strides(const pn_tensor *t, int nbatch, int64_t *stride) {
 }
 
 /* A product is cut into parts of its longer side, as every part packs the other operand anew: parts of about PART
- * multiplications and at least SIDE rows or columns, two parts where there is less of either. That costs one thread a few
- * hundredths of a product (measured with OpenBLAS: 784x100 by 100x200 in two 1.02, 100x784 by 784x200 1.06, tall ones in
- * eight 0.95). Shards of a batch are some of its products. No shard takes longer than a tenth of a second, as none is
- * interrupted but where a sum is cut. Shapes alone decide. */
+ * multiplications and at least SIDE rows or columns, two parts where there is less of either. That costs one thread a
+ * few hundredths of a product (measured with OpenBLAS: 784x100 by 100x200 in two 1.02, 100x784 by 784x200 1.06, tall
+ * ones in eight 0.95). Shards of a batch are some of its products. No shard takes longer than a tenth of a second, as
+ * none is interrupted but where a sum is cut. Shapes alone decide. */
 static void cut(pni_product *j, int64_t batch) {
   enum { PART = 8000000, LEAST = 750000, MOST = 8, SIDE = 96, COLUMNS = 8, ROWS = 4, SMALL = 1000000 };
   double all = (double)j->m * (double)j->n * (double)j->k;

@@ -4,8 +4,8 @@
 
 #include "../tensor.h"
 
-/* out[b] = x[b] y[b] over the last two axes, leading axes broadcast, as pni_matmul takes them. Returns false, having done
- * nothing, for what lanes or BLAS do better; shapes and strides alone decide. Else it is done or c has failed. */
+/* out[b] = x[b] y[b] over the last two axes, leading axes broadcast, as pni_matmul takes them. Returns false, having
+ * done nothing, for what lanes or BLAS do better; shapes and strides alone decide. Else it is done or c has failed. */
 bool pni_small_batch(pn_context *c, const pn_tensor *x, const pn_tensor *y, pn_tensor *out);
 
 #endif

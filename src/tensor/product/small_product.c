@@ -4,9 +4,9 @@
 #include "../../base/processor.h"
 #include "../../penumbra.h"
 
-/* The kernels of a level, and the multiplications up to which they were faster than OpenBLAS at that level, of matrices by rows,
- * by scalar products, and with rows of y shorter than 16 bytes (spec/bench/vector.c). Its own kernels for small matrices
- * begin earlier with AVX-512. */
+/* The kernels of a level, and the multiplications up to which they were faster than OpenBLAS at that level, of matrices
+ * by rows, by scalar products, and with rows of y shorter than 16 bytes (spec/bench/vector.c). Its own kernels for
+ * small matrices begin earlier with AVX-512. */
 typedef struct {
   const pni_small_product_level *kernels; /* by element type */
   int64_t rows, dots, narrow;

@@ -1,6 +1,6 @@
 /*
-** small_product.h: products of a few multiplications, and of vectors, where a call of BLAS costs more than the arithmetic. Which
-** products come here depends on shape and strides alone, so results do not depend on threads.
+** small_product.h: products of a few multiplications, and of vectors, where a call of BLAS costs more than the
+** arithmetic. Which products come here depends on shape and strides alone, so results do not depend on threads.
 */
 #ifndef PN_TENSOR_PRODUCT_SMALL_PRODUCT_H
 #define PN_TENSOR_PRODUCT_SMALL_PRODUCT_H

@@ -1,7 +1,7 @@
 /*
-** small_product_real.h: the loops of small products for one element type and one instruction set, included with REAL, INTEGER (of its size), NAME,
-** TARGET and WIDEST, the bytes of the widest vector; above 16 these fuse x y + z, MADD_bytes(x, y, z), and come in halves,
-** LOW_bytes(x) and HIGH_bytes(x).
+** small_product_real.h: the loops of small products for one element type and one instruction set, included with REAL,
+** INTEGER (of its size), NAME, TARGET and WIDEST, the bytes of the widest vector; above 16 these fuse x y + z,
+** MADD_bytes(x, y, z), and come in halves, LOW_bytes(x) and HIGH_bytes(x).
 ** Rows narrower than a vector take the next narrower one.
 */
 
@@ -66,7 +66,8 @@ FN void NAME(four_totals)(const NAME(vec_16) * s, REAL *out, int64_t apart) {
 #include "small_product_width_real.h"
 #endif
 
-/* n < 16 / sizeof(REAL) columns, n known to the compiler: four sums side by side, so that no addition waits for another. */
+/* n < 16 / sizeof(REAL) columns, n known to the compiler: four sums side by side, so that no addition waits for
+ * another. */
 FN void NAME(narrow)(const pni_small_product *p, const int64_t n) {
   const int64_t m = p->m, k = p->k, x_row = p->x_row, x_col = p->x_col, y_row = p->y_row;
   const REAL *x = p->x, *y = p->y;

@@ -1,6 +1,7 @@
 /*
 ** small_product_width_real.h: small products by vectors of BYTES bytes (16, 32 or 64) for one element type and one
-** instruction set, included by small_product_real.h from the narrowest width on. Tiles stay in registers: no more than eight sums.
+** instruction set, included by small_product_real.h from the narrowest width on. Tiles stay in registers: no more than
+** eight sums.
 */
 
 #define W(f)  EXPANDED(AT_WIDTH(f)) /* a name of this width */
@@ -13,8 +14,9 @@ typedef INTEGER W(mask) __attribute__((vector_size(BYTES)));
 #define LOAD(p)     (*(const VEC *)(const void *)(p))
 #define STORE(p, x) (*(VEC *)(void *)(p) = (x))
 
-/* `vecs` <= 4 vectors of `rows` rows of x y, from x's row and y's column on, `apart` columns from one to the next; step e adds
- * to chain e mod `chains`, as an addition waits for the one before. rows, vecs and chains make 8 sums at most. */
+/* `vecs` <= 4 vectors of `rows` rows of x y, from x's row and y's column on, `apart` columns from one to the next; step
+ * e adds to chain e mod `chains`, as an addition waits for the one before. rows, vecs and chains make 8 sums at
+ * most. */
 FN void W(tile)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, int64_t apart, const int rows,
                 const int vecs, const int chains) {
   VEC sum[8];
@@ -116,8 +118,8 @@ FN VEC W(fold)(VEC s) { return s; }
 FN NAME(vec_16) W(fold)(VEC s) { return H(fold)((H(vec))LOW_HALF(s) + (H(vec))HIGH_HALF(s)); }
 #endif
 
-/* One or four (`rows`) scalar products of rows of x and y; whole vector e in chain e mod 2, then the last LANES elements as far as `mask` lets
- * through what was not yet taken. */
+/* One or four (`rows`) scalar products of rows of x and y; whole vector e in chain e mod 2, then the last LANES
+ * elements as far as `mask` lets through what was not yet taken. */
 FN void W(scalar)(const pni_small_product *p, const REAL *x, const REAL *y, REAL *out, W(mask) mask, const int rows) {
   VEC sum[8];
   PNI_UNROLL for (int s = 0; s < 8; s++) sum[s] = (VEC){0};

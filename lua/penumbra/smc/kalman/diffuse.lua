@@ -94,9 +94,17 @@ local function determined(s)
   return values:select(-1, 1):gt(1e-8)
 end
 
+--- The states before each observation, by the augmented filter.
+function diffuse.before(a, f)
+  if f.before_mean then
+    return f.before_mean, f.before_cov
+  end
+  return filtering.predicted(a, f.mean, f.cov)
+end
+
 -- S, s summed up to each step; delta's mean and covariance there, of whatever where delta is not determined yet.
 local function evidence(a, f)
-  local m, v = filtering.predicted(a, f.mean, f.cov)
+  local m, v = diffuse.before(a, f)
   local innovation = a.y - apply(a.c, m)
   innovation = a.d and innovation - a.d or innovation
   local c, r = a:seen_emission(), a.r

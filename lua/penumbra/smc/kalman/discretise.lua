@@ -63,7 +63,7 @@ local function over_steps(f, q, c, h)
     offset = offset and offset + a:matmul(offset:unsqueeze(-1)):squeeze(-1)
     a = a:matmul(a)
   end
-  return { transition = a, transition_noise = (noise + noise:transpose(-1, -2)) * 0.5, transition_offset = offset }
+  return { transition = a, transition_cov = (noise + noise:transpose(-1, -2)) * 0.5, transition_offset = offset }
 end
 
 --- See kalman.discretise.

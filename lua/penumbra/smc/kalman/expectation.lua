@@ -41,7 +41,7 @@ function expectation.parts(s, x)
     r = t.b and r - t.b or r
     local cross = t.a:matmul(x.lag_one)
     local spreading = t.a:matmul(cov):matmul(mt(t.a)) + x.cov:slice(1, 2, total) - cross - mt(cross)
-    transition = expected_density(factor(where, "transition_noise", t.q), r, spreading, s.n):sum(1)
+    transition = expected_density(factor(where, "transition_cov", t.q), r, spreading, s.n):sum(1)
   else
     transition = prior * 0
   end
@@ -54,7 +54,7 @@ function expectation.parts(s, x)
     e = core.where(s.observed, e, core.zeros({}, { dtype = c:dtype() }))
     noise, count = noise * outer(on, on) + (1 - on):diag_embed(), on:sum(-1)
   end
-  local emission = expected_density(factor(where, "emission_noise", noise), e, c:matmul(cov):matmul(mt(c)), count)
+  local emission = expected_density(factor(where, "emission_cov", noise), e, c:matmul(cov):matmul(mt(c)), count)
   return { prior = prior, transition = transition, emission = emission:sum(1) }
 end
 
@@ -195,9 +195,9 @@ local function regress(where, s, names, fitted, moments, inputs)
 end
 
 local transition_names = { matrix = "transition", offset = "transition_offset", input = "transition_input",
-  noise = "transition_noise" }
+  noise = "transition_cov" }
 local emission_names = { matrix = "emission", offset = "emission_offset", input = "emission_input",
-  noise = "emission_noise" }
+  noise = "emission_cov" }
 
 -- Moments of the observations given all that was observed: those that are missing given the state and the others.
 local function observation_moments(s, mean, cov)
@@ -232,13 +232,13 @@ function expectation.maximise(s, x, fitted)
   local total = x.mean:size(1)
   local from = total - s.steps + 1
   if total > 1 and (fitted.transition or fitted.transition_offset or fitted.transition_input or
-      fitted.transition_noise) then
+      fitted.transition_cov) then
     local count = total - 1
     regress(s.where, new, transition_names, fitted, { mean = x.mean:slice(1, 2, total), cov = x.cov:slice(1, 2, total),
       cross = mt(x.lag_one), x_mean = x.mean:slice(1, 1, count), x_cov = x.cov:slice(1, 1, count) },
       s.inputs and s.inputs:slice(1, s.steps - count + 1, s.steps))
   end
-  if fitted.emission or fitted.emission_offset or fitted.emission_input or fitted.emission_noise then
+  if fitted.emission or fitted.emission_offset or fitted.emission_input or fitted.emission_cov then
     local mean, cov = x.mean:slice(1, from, total), x.cov:slice(1, from, total)
     local y, y_cov, cross = observation_moments(s, mean, cov)
     regress(s.where, new, emission_names, fitted, { mean = y, cov = y_cov, cross = cross, x_mean = mean, x_cov = cov },
@@ -284,8 +284,8 @@ function expectation.fitted(s, fixed)
   for k, name in ipairs(fixed) do
     if type(name) ~= "string" or not linear_system.rank[name] then
       core.error(("%s: fixed[%d] must name a part of the system, got %s%s"):format(where, k, tostring(name),
-        options.suggestion(name, { "transition", "transition_offset", "transition_input", "transition_noise",
-          "emission", "emission_offset", "emission_input", "emission_noise", "initial_mean", "initial_cov" })))
+        options.suggestion(name, { "transition", "transition_offset", "transition_input", "transition_cov",
+          "emission", "emission_offset", "emission_input", "emission_cov", "initial_mean", "initial_cov" })))
     end
     fixed[name] = true
   end

@@ -9,12 +9,25 @@ linear_system.__index = linear_system
 
 -- what a system consists of, and the axes that belong to one step of one series
 local rank = {
-  transition = 2, transition_offset = 1, transition_input = 2, transition_noise = 2,
-  emission = 2, emission_offset = 1, emission_input = 2, emission_noise = 2,
+  transition = 2, transition_offset = 1, transition_input = 2, transition_cov = 2,
+  emission = 2, emission_offset = 1, emission_input = 2, emission_cov = 2,
   initial_mean = 1, initial_cov = 2,
 }
-local needed = { "transition", "transition_noise", "emission", "emission_noise" }
+local needed = { "transition", "transition_cov", "emission", "emission_cov" }
 linear_system.rank = rank
+
+local called = { transition_noise = "transition_cov", emission_noise = "emission_cov", a = "transition",
+  b = "transition_offset", q = "transition_cov", c = "emission", d = "emission_offset", r = "emission_cov",
+  mean = "initial_mean", cov = "initial_cov" }
+
+--- Raises where a table has a key of another spelling.
+function linear_system.refuse_other_words(where, given)
+  for key in pairs(given) do
+    if called[key] then
+      core.error(("%s: %s is called %s"):format(where, key, called[key]))
+    end
+  end
+end
 
 local function shape_text(x)
   return "[" .. table.concat(x:shape(), ", ") .. "]"
@@ -62,6 +75,7 @@ end
 
 local function system_tensors(where, given)
   options.argument(where, "system", given, "table")
+  linear_system.refuse_other_words(where, given)
   local known = { diffuse = false }
   for name in pairs(rank) do
     known[name] = false
@@ -135,10 +149,7 @@ local function offset(where, s, which, u)
   return own and added + own or added
 end
 
-local known_options = {
-  inputs = false, observed = false, missing = options.choice("none", "nan"),
-  first = options.choice("initial", "predicted"),
-}
+local known_options = { inputs = false, observed = false, first = options.choice("initial", "predicted") }
 linear_system.known_options = known_options
 
 --- The options that all functions of sequences have, checked, with `more` of the function's own.
@@ -150,7 +161,37 @@ function linear_system.options(where, given, more)
   for name, value in pairs(more or {}) do
     known[name] = value
   end
+  linear_system.refuse_missing(where, given)
   return options.check(where, given, known)
+end
+
+--- Raises where options still say what NaN means.
+function linear_system.refuse_missing(where, given)
+  if type(given) == "table" and given.missing ~= nil and given.missing ~= false then
+    core.error(where .. ": option missing has gone: NaN in y is missing by itself")
+  end
+end
+
+--- What of y was observed: a bool tensor shaped like y, or nil where all was. NaN is missing, and what `observed` says;
+--- observed = true: all is there, y is not looked at.
+function linear_system.observed_of(where, y, observed)
+  if observed == true then
+    return nil
+  elseif observed == false or observed == nil then
+    observed = nil
+  else
+    options.argument(where, "observed", observed, "tensor")
+    if observed:dtype() ~= "bool" then
+      core.error(("%s: observed must be bool, got %s"):format(where, observed:dtype()))
+    elseif observed:ndim() == y:ndim() - 1 and y:size(-1) == 1 then
+      observed = observed:unsqueeze(-1)
+    end
+  end
+  local gone = y:detach():isnan()
+  if not core.capture.going_on() and not gone:any():item() then -- what is captured is replayed with other y
+    return observed
+  end
+  return observed and observed:logical_and(gone:logical_not()) or gone:logical_not()
 end
 
 -- Checked numbers of the option `name`, nil for none.
@@ -178,25 +219,8 @@ local function read_observations(where, self, y, o)
     core.error(("%s: y must be %s as the system is, got %s (convert with :to)"):format(where, self.a:dtype(),
       y:dtype()))
   end
-  local observed = o.observed
-  if observed == false or observed == nil then
-    observed = nil
-  else
-    options.argument(where, "observed", observed, "tensor")
-    if observed:dtype() ~= "bool" then
-      core.error(("%s: observed must be bool, got %s"):format(where, observed:dtype()))
-    end
-    if observed:ndim() == y:ndim() - 1 and self.p == 1 then
-      observed = observed:unsqueeze(-1)
-    end
-  end
-  if o.missing == "nan" then
-    if observed then
-      core.error(where .. ": give either observed or missing, not both")
-    end
-    observed = y:eq(y)
-  end
-  self.y, self.observed, self.steps, self.batch = y, observed, y:size(1), y:ndim() - 2
+  self.observed = linear_system.observed_of(where, y, o.observed)
+  self.y, self.steps, self.batch = y, y:size(1), y:ndim() - 2
 end
 
 -- The leading axes of the batch, to which all operands broadcast.
@@ -224,13 +248,12 @@ local function find_lead(self)
   return lead
 end
 
--- Each part of the system ends as it must, and has no more axes than time and the batch; a time axis is steps or 1.
-local function check_shapes(self)
-  local where, s, n, p = self.where, self.given, self.n, self.p
-  local m = self.inputs and self.inputs:size(-1) or false
+-- Each part of a system ends as it must; m: elements of inputs, or false.
+local function check_sizes(where, s, m)
+  local n, p = s.transition:size(-1), s.emission:size(-2)
   local want = { transition = { n, n }, transition_offset = { n }, transition_input = { n, m },
-    transition_noise = { n, n }, emission = { p, n }, emission_offset = { p }, emission_input = { p, m },
-    emission_noise = { p, p }, initial_mean = { n }, initial_cov = { n, n } }
+    transition_cov = { n, n }, emission = { p, n }, emission_offset = { p }, emission_input = { p, m },
+    emission_cov = { p, p }, initial_mean = { n }, initial_cov = { n, n } }
   for name, own in pairs(rank) do
     local x = s[name]
     for axis = 1, x and own or 0 do
@@ -240,6 +263,26 @@ local function check_shapes(self)
           table.concat({ want[name][1], want[name][2] or nil }, ", "), shape_text(x)))
       end
     end
+  end
+end
+
+--- The parts of a system that a script gave, tensors that fit each other; needs initial_cov or diffuse.
+function linear_system.parts(where, given)
+  local s = system_tensors(where, given)
+  check_sizes(where, s, (s.transition_input or s.emission_input) and (s.transition_input or s.emission_input):size(-1))
+  diffuse_columns(where, s.diffuse, s.transition, s.transition:size(-1))
+  if not (s.initial_cov or s.diffuse) then
+    core.error(("%s: the system needs initial_cov, or diffuse"):format(where))
+  end
+  return s
+end
+
+-- The same, and no part has more axes than time and the batch; a time axis is steps or 1.
+local function check_shapes(self)
+  local where, s = self.where, self.given
+  check_sizes(where, s, self.inputs and self.inputs:size(-1) or false)
+  for name, own in pairs(rank) do
+    local x = s[name]
     local lead, most = x and x:ndim() - own or 0, self.batch + (name:find "^initial" and 0 or 1)
     if lead > most then
       core.error(("%s: %s must have at most %d axes before its own (%s), got %s"):format(where, name, most,
@@ -255,8 +298,8 @@ end
 --- of the first observation?), diffuse [n, k]. Without y the number of steps is o.steps.
 function linear_system.read(where, system, y, o)
   local s = system_tensors(where, system)
-  local self = setmetatable({ where = where, given = s, a = s.transition, q = s.transition_noise, c = s.emission,
-    r = s.emission_noise, n = s.transition:size(-1), p = s.emission:size(-2) }, linear_system)
+  local self = setmetatable({ where = where, given = s, a = s.transition, q = s.transition_cov, c = s.emission,
+    r = s.emission_cov, n = s.transition:size(-1), p = s.emission:size(-2) }, linear_system)
   self.inputs = numbers_option(where, o, "inputs")
   self.predicted = o.first == "predicted"
   self.diffuse = diffuse_columns(where, s.diffuse, s.transition, self.n)
@@ -318,11 +361,12 @@ function linear_system:at(name, step)
   return x:select(1, x:size(1) == 1 and 1 or step)
 end
 
---- All of the system from step `first` on.
-function linear_system:from(first)
-  local cut = { steps = self.steps - first + 1 }
+--- All of the system at the steps from `first` to `last` (the end).
+function linear_system:from(first, last)
+  last = last or self.steps
+  local cut = { steps = last - first + 1 }
   for name in pairs(own_axes) do
-    cut[name] = self:between(name, first, self.steps)
+    cut[name] = self:between(name, first, last)
   end
   return self:with(cut)
 end
