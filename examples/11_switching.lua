@@ -152,7 +152,7 @@ print(("wave of the log-variance: keeps %.2f of itself a day, noise %.2f"):forma
 -- ---- the whole series: filtered for the score, smoothed for the picture ----
 
 local function judged(m)
-  m.batch, m.num_particles = nil, quick and 100 or 400
+  m.batch_shape, m.num_particles = nil, quick and 100 or 400
   local f = pn.smc.rbpf(m)
   local result = pn.no_grad(function() return f:run(series, { moments = false }) end)
   local rest = result.increments:slice(1, training + 1, days)

@@ -61,13 +61,6 @@ local fit_options = {
   generator = options.optional "generator",
 }
 
-local function check_count(name, v)
-  if v ~= nil and not (math.tointeger(v) and v >= 1) then
-    core.error(("fit: %s must be a whole number from 1, got %s"):format(name, tostring(v)))
-  end
-  return v and math.tointeger(v)
-end
-
 -- Options that serve others: name -> the others, one of which must be there.
 local serving = {
   validate_every = { "validate", "split" }, patience = { "validate", "split" },
@@ -89,10 +82,10 @@ end
 -- What the table of options cannot say of single values.
 local function check_options(o)
   for _, name in ipairs { "epochs", "batch_size", "validate_every", "checkpoint_every" } do
-    o[name] = check_count(name, o[name])
+    o[name] = o[name] and options.whole("fit", name, o[name], 1)
   end
   if o.patience ~= nil and o.patience ~= math.huge then
-    check_count("patience", o.patience)
+    options.whole("fit", "patience", o.patience, 1)
   end
   if o.seed ~= nil then
     o.seed = options.whole("fit", "seed", o.seed, 0)

@@ -27,7 +27,7 @@ words.called = {
 --- What the value of a word must be: a kind (of options.argument), or a whole number from `least` on.
 words.rules = {
   draws = { least = 1 }, num_particles = { least = 1 }, batch_size = { least = 1 }, steps = { least = 0 },
-  epochs = { least = 0 }, max_steps = { least = 1 }, on_step = { kind = "function" }, on_epoch = { kind = "function" },
+  epochs = { least = 1 }, max_steps = { least = 1 }, on_step = { kind = "function" }, on_epoch = { kind = "function" },
   generator = { kind = "generator" }, seed = { least = 0 },
 }
 

@@ -284,8 +284,8 @@ describe("rows", function()
     for yb in data.batches(y, {batch_size = 4, shuffle = false, drop_last = true}) do plain[#plain + 1] = yb:totable() end
     assert.same({{0, 1, 2, 3}, {4, 5, 6, 7}}, plain)
     assert.is_nil(data.batches(pn.zeros{0, 3}, {batch_size = 2})())
-    raises("option 'size' is required", data.batches, x, {})
-    raises("size must be a whole number from 1", data.batches, x, {size = 0})
+    raises("option 'batch_size' is required", data.batches, x, {})
+    raises("batch_size must be a whole number from 1", data.batches, x, {batch_size = 0})
   end)
 
   it("are standardised by their own statistics", function()

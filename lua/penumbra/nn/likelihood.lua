@@ -166,7 +166,7 @@ end
 --- fields of a row, or a function of outputs that gives a distribution. without: a kind of targets that the caller
 --- cannot take.
 function likelihood.read(where, given, o)
-  o = o or {}
+  o = options.argument(where, "options", o or {}, "table")
   local role = o.role or "likelihood"
   if getmetatable(given) == class then
     if o.without and given.row.targets == o.without then
