@@ -182,7 +182,7 @@ describe("fit", function()
       { "optimiser must be an optimiser, .* got a table", optimiser = {} },
       { "optimiser must be an optimiser, .* got 'adam'", optimiser = "adam" },
       { "progress must be true, false or a file, got 1", progress = 1 },
-      { "generator must be a generator, got 3", generator = 3 },
+      { "generator must be a pn.generator, got 3", generator = 3 },
       { "compile must be true or false, got 1", compile = 1 },
       { "schedule must be a function, got 0.1", schedule = 0.1 },
       { "schedule must return a number, the learning rate, got nil", schedule = function() end },
