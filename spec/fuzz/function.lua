@@ -289,8 +289,12 @@ local function limit()
   end, "", 10000)
 end
 
+-- What the case left waiting to be collected runs now and has nothing left to call: a finaliser that turned gradients
+-- off in the middle of the plain computation would be right to change it.
 local function settle()
   debug.sethook()
+  around = {}
+  collectgarbage()
   for _ = 1, 20 do
     if not core.capture.going_on() then break end
     pcall(core.capture.cancel)
