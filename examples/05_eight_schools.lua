@@ -47,7 +47,7 @@ print(("NUTS: %d draws in %.1f s, %d divergences"):format(posterior.draws.mu:num
 -- posterior where it is below 0.7.
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank", "flow" } do
-  local fit = pn.svi(model, name, { data = data, steps = quick and 2000 or 10000, particles = 8 })
+  local fit = pn.svi(model, name, { data = data, steps = quick and 2000 or 10000, draws = 8 })
   local evidence, elbo = fit:bound { draws = 20000 }
   print(("%-11s ELBO %.3f, log evidence %.3f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence,
     fit:k_hat(20000), fit.seconds))

@@ -55,7 +55,7 @@ print(("NUTS: %d draws in %.1f s, %d divergences"):format(4 * draws, posterior.s
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank" } do
   local guide = pn.infer.guide(name, { init = start })
-  local fit = pn.svi(model, guide, { data = { y }, steps = quick and 1000 or 5000, particles = 4, lr = 0.02 })
+  local fit = pn.svi(model, guide, { data = { y }, steps = quick and 1000 or 5000, draws = 4, lr = 0.02 })
   local evidence, elbo = fit:bound { draws = 4000 }
   print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence, fit:k_hat(4000),
     fit.seconds))

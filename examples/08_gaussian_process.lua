@@ -49,7 +49,7 @@ local posterior = pn.nuts(model, { data = data, warmup = quick and 250 or 1000, 
 print(("NUTS: %d draws in %.1f s, %d divergences"):format(4 * draws, posterior.seconds, posterior.divergences))
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank" } do
-  local fit = pn.svi(model, name, { data = data, steps = quick and 800 or 3000, particles = 4, lr = 0.02 })
+  local fit = pn.svi(model, name, { data = data, steps = quick and 800 or 3000, draws = 4, lr = 0.02 })
   local evidence, elbo = fit:bound { draws = 4000 }
   print(("%-11s ELBO %.3f, log evidence %.3f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence, fit:k_hat(4000),
     fit.seconds))

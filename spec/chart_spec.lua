@@ -58,8 +58,8 @@ describe("pn.plot.fan_chart", function()
     pn.seed(1)
     local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
       emission = pn.dist.normal(pn.tensor { -1, 1 }, 0.5) }
-    local _, y = m:sample { steps = 20 }
-    local f = m:forecast(y, { steps = 5 })
+    local _, y = m:sample(20)
+    local f = m:forecast(y, 5)
     local text = script(plot.fan_chart { draws = f.observations:sample { 200 }, x = pn.arange(21, 26), start = 20.5,
       observations = y, observed_at = pn.arange(1, 21) })
     assert.equal(5, #block(text, 1))

@@ -17,7 +17,7 @@ static const char script[] =
     "pn.seed(1)\n"
     "local model, belief\n"
     "function learn(y)\n" /* y [T, 1, 1] */
-    "  model = pn.models.rsgls_issm{seasonal = {7}, switches = 2, base = 3, particles = 8, scaling = 'standard'}\n"
+    "  model = pn.models.rsgls_issm{seasonal = {7}, switches = 2, base = 3, num_particles = 8, scaling = 'standard'}\n"
     "  local run = model:fit{series = {y = y}, steps = 80, lr = 2e-2, decay = 0.3, seed = 1}\n"
     "  belief = model:filter{y = y}\n"
     "  return pn.tensor(run.loss)\n"

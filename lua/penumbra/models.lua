@@ -3,7 +3,7 @@
 ---     local set = assert(pn.data.gluonts("train.json.gz", { freq = "B" }))
 ---     local m = pn.models.deepar { output = "student_t" }
 ---     m:fit { series = set, steps = 2500, window = 90, context = 60 }
----     local paths = m:forecast(set:history { steps = 60 }, { steps = 30 })
+---     local paths = m:forecast(set:history { steps = 60 }, 30)
 ---     m:save "deepar.safetensors"     pn.models.load "deepar.safetensors"
 ---
 --- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Autoencoders:

@@ -209,11 +209,11 @@ local function sorted_keys(t)
   return keys
 end
 
--- The value of a word that all share is what the word means, but a table where the function takes one (steps = {first =,
--- later =}), or what it said is not given.
+-- The value of a word that all share is what the word means, but a table or a tensor where the function takes one
+-- (steps = {first =, later =}), or what it said is not given.
 local function check_word(where, key, value, default)
   local rule_of = words.rules[key]
-  if not rule_of or type(value) == "table" or value == false and default ~= "nil" then return end
+  if not rule_of or type(value) == "table" or type(value) == "userdata" and rule_of.least or value == false and default ~= "nil" then return end
   if rule_of.kind then check_value(where, key, value, rule_of.kind) end
   if rule_of.least then options.whole(where, key, value, rule_of.least) end
 end

@@ -15,9 +15,9 @@ local words = {}
 --- The present word (or words) of an old one.
 words.called = {
   num_samples = { "draws" }, n_samples = { "draws" }, num_draws = { "draws" }, num_paths = { "draws" },
-  samples = { "draws" }, paths = { "draws" }, num = { "draws" }, size = { "batch_size" },
+  samples = { "draws" }, paths = { "draws" }, size = { "batch_size" },
   particles = { "num_particles", "draws" }, n_particles = { "num_particles" },
-  batch = { "batch_size", "batch_shape" }, minibatch = { "batch_size" }, rows = { "batch_size" },
+  batch = { "batch_size", "batch_shape" }, minibatch = { "batch_size" }, 
   iterations = { "steps", "max_steps" }, num_steps = { "steps" }, num_epochs = { "epochs" },
   max_iterations = { "max_steps" }, max_iter = { "max_steps" }, sweeps = { "max_sweeps" },
   on_iteration = { "on_step" }, callback = { "on_step", "on_epoch" }, rng = { "generator" },

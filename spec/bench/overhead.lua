@@ -42,7 +42,7 @@ return function(bench)
     for _, compile in ipairs { true, false } do
       local opt = pn.optim.adam({ loc, log_scale }, { lr = 1e-3 })
       local by_hand = compile and pn.compile(case[2], { optimiser = opt }) or function() return opt:step(case[2]()) end
-      local fit = pn.svi(model, guide(), { data = { x, y }, steps = 0, estimator = case[1], particles = case[3],
+      local fit = pn.svi(model, guide(), { data = { x, y }, steps = 0, estimator = case[1], draws = case[3],
         vectorised = case[3] > 1, compile = compile })
       local hand = bench.time(function() for _ = 1, 100 do by_hand() end end)
       local through = bench.time(function() fit:continue(100) end)

@@ -298,7 +298,7 @@ for name, make in pairs { deepar = function() return pn.models.deepar { size = 1
     use = function(m)
       tostring(m)
       m:log_evidence(batch)
-      m:forecast(batch, { steps = 2, draws = 3 })
+      m:forecast(batch, 2, { draws = 3 })
     end,
   }
 end

@@ -234,7 +234,7 @@ local function whole_filter()
   if not f then return end
   method(f, "run", floats { random(1, 6) },
     { record = true, moments = chance(0.5), lag = chance(0.3) and count() or nil })
-  method(f, "smooth", one { { paths = count() }, { method = "two_filter" }, { paths = 3, log_bound = one(numbers) } })
+  method(f, "smooth", one { { draws = count() }, { method = "two_filter" }, { draws = 3, log_bound = one(numbers) } })
   method(f, "observe", any())
 end
 
@@ -246,10 +246,10 @@ local function hidden_markov()
   if not m then return end
   local y = floats { t }
   for _ = 1, 4 do
-    method(m, one { "log_prob", "filter", "smooth", "viterbi" }, y)
+    method(m, one { "log_likelihood", "filter", "smooth", "viterbi" }, y)
     method(m, "sample_states", y, { draws = count() })
-    method(m, "forecast", y, { steps = count() })
-    method(m, "sample", { steps = count() })
+    method(m, "forecast", y, count())
+    method(m, "sample", count())
   end
 end
 

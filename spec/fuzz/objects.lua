@@ -165,7 +165,7 @@ local made = {
     return m
   end,
   variational_em = function() return require "penumbra.models.variational_em".new { data = 2, latent = 1 } end,
-  kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_paths = 1 } end,
+  kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_draws = 1 } end,
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,
   deep_state = function() return pn.models.deep_state { hidden = 2, layers = 1, seasonal = {} } end,

@@ -64,7 +64,7 @@ local cases = {
   { "the scale of Student-t errors", scale, { 8 } },
 }
 
-local settings = { nuts = { thin = 3, warmup = 200 }, importance = { particles = 4000 } }
+local settings = { nuts = { thin = 3, warmup = 200 }, importance = { num_particles = 4000 } }
 
 local function calibrate(m, data, sampler, seed, more)
   pn.seed(seed)
@@ -224,7 +224,7 @@ describe("simulation-based calibration", function()
       end)
       m:observe("y", dist.normal(z:to "float64" + last, 1))
     end)
-    local sbc = pn.sbc(labels, { sampler = "importance", simulations = 100, draws = 19, options = { particles = 1500 },
+    local sbc = pn.sbc(labels, { sampler = "importance", simulations = 100, draws = 19, options = { num_particles = 1500 },
       quantities = function(v) return { sum = v["x[1]"] + v["x[2]"] } end })
     assert.same({ "z", "x[1]", "x[2]", "log_likelihood", "sum" }, sbc.names)
     assert.is_true(sbc:passed(), tostring(sbc))
@@ -287,13 +287,13 @@ describe("a guide", function()
         s:sample("x", dist.multivariate_normal { loc = pn.zeros { 2 }, covariance_matrix = pn.tensor { { 1, rho },
           { rho, 1 } } })
       end)
-      local fit = pn.svi(m, "mean_field", { steps = 4000, particles = 4 })
+      local fit = pn.svi(m, "mean_field", { steps = 4000, draws = 4 })
       local sd = fit:sample(40000).x:std(1):totable()
       for _, v in ipairs(sd) do
         -- 6 standard errors of 40,000 draws, and what is left of the last steps
         assert.is_true(math.abs(v / math.sqrt(1 - rho * rho) - 1) < 0.03, ("rho %g: %g"):format(rho, v))
       end
-      local exact = pn.svi(m, "full_rank", { steps = 4000, particles = 4 }):sample(40000).x:std(1):totable()
+      local exact = pn.svi(m, "full_rank", { steps = 4000, draws = 4 }):sample(40000).x:std(1):totable()
       assert.is_true(math.abs(exact[1] - 1) < 0.05 and math.abs(exact[2] - 1) < 0.05)
     end
   end)

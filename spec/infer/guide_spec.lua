@@ -29,7 +29,7 @@ describe("an automatic guide", function()
   it("fits a correlated normal as well as it can", function()
     for name, can in pairs { full_rank = true, low_rank = true, flow = true, laplace = true, mean_field = false } do
       pn.seed(1)
-      local fit = pn.svi(c.model, name, { data = { c.y }, steps = 1500, lr = 0.03, particles = 4 })
+      local fit = pn.svi(c.model, name, { data = { c.y }, steps = 1500, lr = 0.03, draws = 4 })
       local bound, elbo = fit:bound { draws = 4000 }
       near(bound, c.evidence, 0.02)
       local draws = fit:sample(20000)
@@ -72,7 +72,7 @@ describe("an automatic guide", function()
     -- 2018)
     for estimator, limit in pairs { elbo = 0.06, sticking_the_landing = 1e-3, iwae = 0.2, dreg = 1e-3, renyi = 0.1 } do
       pn.seed(2)
-      local fit = pn.svi(c.model, "full_rank", { data = { c.y }, steps = 1200, lr = 0.03, particles = 4,
+      local fit = pn.svi(c.model, "full_rank", { data = { c.y }, steps = 1200, lr = 0.03, draws = 4,
         estimator = estimator })
       near((fit:bound { draws = 2000 }), c.evidence, 0.02)
       local mean = fit.guide:law():mean()

@@ -51,7 +51,7 @@ describe("a guide that is the posterior", function()
   it("has weights that are all the evidence, by every estimator", function()
     for _, estimator in ipairs(ESTIMATORS) do
       for _, vectorised in ipairs { false, true } do
-        local fit = pn.svi(c.model, full_rank(c.mean, tril), { data = { c.x, c.y }, steps = 0, particles = 3,
+        local fit = pn.svi(c.model, full_rank(c.mean, tril), { data = { c.x, c.y }, steps = 0, draws = 3,
           estimator = estimator, vectorised = vectorised, divergence = "monte_carlo" })
         local bound, elbo, se = fit:bound { draws = 20 }
         near(bound, c.evidence)
@@ -66,7 +66,7 @@ describe("a guide that is the posterior", function()
   it("has the gradient 0 along the path of its draws, with no variance", function()
     for _, estimator in ipairs { "sticking_the_landing", "dreg" } do
       local guide = full_rank(c.mean, tril)
-      local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 0, particles = 4, estimator = estimator })
+      local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 0, draws = 4, estimator = estimator })
       local loss = objective.estimate(fit, fit.how)
       for _, g in ipairs(pn.grad(loss, guide:parameters())) do
         assert.is_true(g:abs():max():item() < 1e-9)
@@ -78,7 +78,7 @@ describe("a guide that is the posterior", function()
     for _, estimator in ipairs { "elbo", "sticking_the_landing", "iwae", "dreg", "renyi", "score_function" } do
       pn.seed(5)
       local guide = full_rank()
-      local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 1500, lr = 0.03, particles = 4,
+      local fit = pn.svi(c.model, guide, { data = { c.x, c.y }, steps = 1500, lr = 0.03, draws = 4,
         estimator = estimator, vectorised = estimator ~= "score_function" })
       local limit = estimator == "score_function" and 0.15 or 0.03
       assert.is_true((guide:param "loc" - c.mean):abs():max():item() < limit, tostring(estimator))
@@ -92,7 +92,7 @@ describe("a guide that is the posterior", function()
       local losses = {}
       for k, compile in ipairs { false, true } do
         pn.seed(4)
-        losses[k] = pn.svi(c.model, full_rank(), { data = { c.x, c.y }, steps = 5, particles = 2, estimator = estimator,
+        losses[k] = pn.svi(c.model, full_rank(), { data = { c.x, c.y }, steps = 5, draws = 2, estimator = estimator,
           compile = compile }).losses
       end
       for k = 1, 5 do near(losses[1][k], losses[2][k], 1e-12) end
@@ -108,7 +108,7 @@ describe("the gradient of a bound", function()
       m:observe("y", dist.normal(z, 1), y)
     end)
     local guide = pn.model(function(m) m:sample("z", dist.normal(m:param("a", a), m:param("s", s))) end)
-    return pn.svi(pair, guide, { data = { 1.5 }, steps = 0, particles = particles, vectorised = true,
+    return pn.svi(pair, guide, { data = { 1.5 }, steps = 0, draws = particles, vectorised = true,
       estimator = estimator,
       divergence = divergence }), guide
   end
@@ -146,7 +146,7 @@ describe("the gradient of a bound", function()
       local guide = pn.model(function(g) g:sample("z", dist.bernoulli { logits = g:param("l", l) }) end)
       local n = case[2] and 8000 or 500
       pn.seed(9)
-      local fit = pn.svi(m, guide, { steps = 0, particles = n, vectorised = case[2], estimator = case[1],
+      local fit = pn.svi(m, guide, { steps = 0, draws = n, vectorised = case[2], estimator = case[1],
         divergence = case[3], compile = false })
       local bound = case[1] == "elbo" and -objective.negative_elbo(fit, fit.how) or objective.estimate(fit, fit.how)
       near(bound:item(), q * f(1) + (1 - q) * f(0), 0.1)
@@ -173,7 +173,7 @@ describe("the gradient of a bound", function()
         local l = g:param("l", pn.zeros { 3 })
         g:plate("rows", 3, function() g:sample("z", dist.bernoulli { logits = l }) end)
       end)
-      local fit = pn.svi(m, guide, { data = { pn.tensor(y) }, steps = 1500, lr = 0.05, particles = 8, vectorised = true,
+      local fit = pn.svi(m, guide, { data = { pn.tensor(y) }, steps = 1500, lr = 0.05, draws = 8, vectorised = true,
         estimator = estimator })
       for i, v in ipairs(guide:param("l"):sigmoid():totable()) do
         assert(math.abs(v - want[i]) < 0.1, ("%s: %g, want %g"):format(estimator, v, want[i]))
@@ -188,7 +188,7 @@ describe("the gradient of a bound", function()
     local guide = pn.model(function(g) g:sample("z", dist.bernoulli(g:param("p", 0.5))) end)
     for _, estimator in ipairs { "iwae", "dreg", "renyi", "sticking_the_landing" } do
       assert.matches("svi: 'z' at .-svi_spec.lua:%d+ is drawn without a path for the gradient, which estimator '"
-        .. estimator, message_of(pn.svi, m, guide, { estimator = estimator, particles = 2 }))
+        .. estimator, message_of(pn.svi, m, guide, { estimator = estimator, draws = 2 }))
     end
   end)
 end)
@@ -216,7 +216,7 @@ describe("rows of a plate taken in parts", function()
     pn.seed(3)
     local m, guide, evidence = pair(4)
     for _, vectorised in ipairs { false, true } do
-      local fit = pn.svi(m, guide, { steps = 0, estimator = "iwae", particles = 300, vectorised = vectorised,
+      local fit = pn.svi(m, guide, { steps = 0, estimator = "iwae", draws = 300, vectorised = vectorised,
         compile = false })
       local sum = 0
       for _ = 1, 30 do sum = sum + objective.estimate(fit, fit.how):item() * 12 / 30 end
@@ -233,9 +233,9 @@ describe("rows of a plate taken in parts", function()
     end)
     local guide = pn.model(function(g) g:sample("z", dist.normal(g:param("a", 0), 1)) end)
     assert.matches("svi: estimator 'iwae' needs the whole of plate 'rows', of which 2 of 6 rows are taken",
-      message_of(pn.svi, m, guide, { estimator = "iwae", particles = 2 }))
+      message_of(pn.svi, m, guide, { estimator = "iwae", draws = 2 }))
     assert.matches("svi: estimator 'iwae' needs the whole of plate 'rows'",
-      message_of(pn.svi, m, "mean_field", { estimator = "iwae", particles = 2 }))
+      message_of(pn.svi, m, "mean_field", { estimator = "iwae", draws = 2 }))
     -- the bound of the whole data from a fit by parts
     pn.seed(6)
     local fit = pn.svi(m, guide, { steps = 800, lr = 0.02 })
@@ -334,10 +334,10 @@ describe("a fit", function()
     refused("svi: unknown option 'step', did you mean 'steps'", c.model, guide, { step = 3 })
     refused("svi: estimator must be one of .-, got 'elbow', did you mean 'elbo'", c.model, guide,
       { estimator = "elbow" })
-    refused("svi: estimator 'vimco' needs at least 2 particles, got 1", c.model, guide, { estimator = "vimco" })
-    refused("svi: particles must be a whole number from 1 on, got 0", c.model, guide, { particles = 0 })
+    refused("svi: estimator 'vimco' needs at least 2 draws, got 1", c.model, guide, { estimator = "vimco" })
+    refused("svi: draws must be a whole number from 1 on, got 0", c.model, guide, { draws = 0 })
     refused("svi: guide 'mean_field' has the estimators .-, got 'vimco'", c.model, "mean_field", { data = data,
-      estimator = "vimco", particles = 2 })
+      estimator = "vimco", draws = 2 })
   end)
 
   it("says what guide and model lack", function()
@@ -362,6 +362,6 @@ describe("a fit", function()
       m:plate("rows", 20, function() m:observe("y", dist.normal(x:matmul(w), 1), y) end)
     end)
     assert.matches("%(with vectorised = true the values of latent variables have 3 particles along an axis",
-      message_of(pn.svi, still, full_rank(), { data = { c.x, c.y }, particles = 3, vectorised = true }))
+      message_of(pn.svi, still, full_rank(), { data = { c.x, c.y }, draws = 3, vectorised = true }))
   end)
 end)

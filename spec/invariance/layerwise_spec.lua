@@ -105,7 +105,7 @@ describe("the layer-by-layer fit", function()
       pn.seed(1)
       local exact = expectation == "conditional"
       local fit = inv.fit_layers(nn.linear(K, 1, { bias = false }), { x = x:unsqueeze(1):broadcast_to { N, K },
-        y = y:unsqueeze(2), noise_scale = noise, prior_scale = 0.7 ^ 0.5, steps = 1500, lr = 0.05, sweeps = 1,
+        y = y:unsqueeze(2), noise_scale = noise, prior_scale = 0.7 ^ 0.5, steps = 1500, lr = 0.05, max_sweeps = 1,
         expectation = expectation })
       local q, limit = fit:posterior(1), exact and 1e-6 or 0.05
       close(model:posterior():mean(), q:mean()[1], limit)
@@ -124,10 +124,10 @@ describe("the layer-by-layer fit", function()
   it("fits networks in every way that is offered", function()
     local x = pn.linspace(-1, 1, 12):unsqueeze(2)
     local y = (x * 3):sin()
-    for _, given in ipairs { {}, { kl = "mixture" }, { expectation = "marginal", point = "mean" }, { samples = 1 } } do
+    for _, given in ipairs { {}, { kl = "mixture" }, { expectation = "marginal", point = "mean" }, { input_draws = 1 } } do
       pn.seed(2)
       local net = nn.sequential { nn.linear(1, 6), nn.tanh(), nn.linear(6, 1) }
-      given.x, given.y, given.noise_scale, given.steps, given.sweeps = x, y, 0.2, 100, 2
+      given.x, given.y, given.noise_scale, given.steps, given.max_sweeps = x, y, 0.2, 100, 2
       local fit = inv.fit_layers(net, given)
       assert.same({ 30, 12, 1 }, fit:predict(x, { draws = 30 }):shape())
       assert.same({ 6 }, fit:posterior(1).batch_shape)
@@ -141,7 +141,7 @@ describe("the layer-by-layer fit", function()
     pn.seed(3)
     local labels = x:gt(0):to "int64":squeeze(2)
     local fit = inv.fit_layers(nn.sequential { nn.linear(1, 4), pn.tanh, nn.linear(4, 2) }, { x = x, y = labels,
-      sweeps = 2, steps = 200, log_likelihood = function(f, t) return f:log_softmax(-1):gather(2, t:unsqueeze(2)) end })
+      max_sweeps = 2, steps = 200, log_likelihood = function(f, t) return f:log_softmax(-1):gather(2, t:unsqueeze(2)) end })
     assert.is_true(fit:predict(x):mean(1):argmax(2):eq(labels):to("float64"):mean():item() > 0.9)
   end)
 
@@ -154,7 +154,7 @@ describe("the layer-by-layer fit", function()
       ["fit_layers: y must have shape [N, 1], got [3, 2]"] = { x = x, y = x, noise_scale = 1 },
       ["fit_layers: steps must be a whole number from 1 on, got 0"] = { x = x, y = pn.ones { 3, 1 }, noise_scale = 1,
         steps = 0 },
-      ["fit_layers: unknown option 'sweep', did you mean 'sweeps'?"] = { x = x, y = x, sweep = 1 },
+      ["fit_layers: sweeps is called max_sweeps"] = { x = x, y = x, sweeps = 1 },
       ["fit_layers: kl must be one of 'components', 'mixture', got 'both'"] = { x = x, y = x, kl = "both" },
       ["fit_layers: prior_scale of layer 1 must be a positive number, got 0"] = { x = x, y = pn.ones { 3, 1 },
         noise_scale = 1, prior_scale = 0 },

@@ -38,7 +38,7 @@ local made = {
   fit = function() return pn.svi(tiny, "mean_field", { steps = 1 }) end,
   posterior = function() return pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) end,
   autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
-  kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_paths = 1 } end,
+  kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_draws = 1 } end,
   hmm = function()
     return pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
       emission = pn.dist.normal(pn.tensor { -1, 1 }, 1) }

@@ -41,7 +41,7 @@ describe("a set of series", function()
     assert.same({ 5, 2, 1 }, b.y:shape())
     assert.same({ 5, 2 }, b.lengths:totable())
     assert.equal(3, b.start[2]:item() - b.start[1]:item()) -- hours
-    local u = b.u:totable()
+    local u = b.inputs:totable()
     for t, hour in ipairs { 22, 23, 0, 1, 2 } do
       assert.is_true(math.abs(u[t][1][1] - (hour / 23 - 0.5)) < 1e-15)
       assert.is_true(math.abs(u[t][1][2] - math.log(t + 1, 10)) < 1e-15)
@@ -55,10 +55,10 @@ describe("a set of series", function()
     assert.same({ 2, 1, 1 }, { set.size, set.covariates, set.identities })
     same({ 3, 0 / 0 }, set.items[1].target[3])
     local f = set:future { steps = 2 }
-    assert.same({ { { 4 }, { 8 } }, { { 5 }, { 9 } } }, f.u:totable())
+    assert.same({ { { 4 }, { 8 } }, { { 5 }, { 9 } } }, f.inputs:totable())
     assert.is_false(f.y:eq(f.y):any():item())
     f = set:future { steps = 2, drop = 1, items = { 2, 1 } }
-    assert.same({ { { 7 }, { 3 } }, { { 8 }, { 4 } } }, f.u:totable())
+    assert.same({ { { 7 }, { 3 } }, { { 8 }, { 4 } } }, f.inputs:totable())
     assert.equal(8, f.y[1][1][1]:item())
     local h = set:history { drop = 1, steps = 1, items = { 2, 1 } }
     assert.same({ { { 7, 9 }, { 2, 5 } } }, h.y:totable())
@@ -70,7 +70,7 @@ describe("a set of series", function()
     local set = assert(pn.data.series_csv(path, { date = "date", freq = "H", features = { "hour_of_day" } }))
     assert.same({ "a", "b", 2 }, { set.items[1].item_id, set.items[2].item_id, #set })
     same({ 2, 0 / 0 }, set.items[2].target:squeeze(2))
-    assert.same({ { { 0.5 }, { 0.5 } }, { { -0.5 }, { -0.5 } } }, set:history({}).u:totable())
+    assert.same({ { { 0.5 }, { 0.5 } }, { { -0.5 }, { -0.5 } } }, set:history({}).inputs:totable())
     local joint = assert(pn.data.series_csv(path, { date = "date", joint = true }))
     assert.same({ 1, 2 }, { #joint, joint.size })
     local rows = assert(pn.data.series_csv(written '"id","V1","V2","V3"\n"H1","5","6",\n"H2","7","8","9"\n',

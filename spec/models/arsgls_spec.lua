@@ -58,7 +58,7 @@ local NOISE = 0.3
 -- y = z + N(0, noise), and an encoder that is this likelihood.
 local function linear(particles, noise, steps)
   local m = arsgls { size = 2, states = 2, switches = 3, auxiliary = 2, base = 3, scaling = "none", floor = 0,
-    particles = particles, emission = function(z) return pn.dist.normal(z, noise ^ 0.5) end,
+    num_particles = particles, emission = function(z) return pn.dist.normal(z, noise ^ 0.5) end,
     encoder = function(y) return { z = { loc = y, variance = pn.full(y:shape(), noise) } } end }
   local system = { a = pn.tensor { { 0.9, 0.2 }, { -0.3, 0.8 } }, c = pn.tensor { { 1, 0.5 }, { 0.2, -1 } },
     q = pn.tensor { 0.3, 0.2 }, r = pn.tensor { 0.4, 0.1 } }
@@ -113,18 +113,18 @@ describe("arsgls", function()
   it("has networks of numbers, of heavy tails and of 0 and 1", function()
     for _, emission in ipairs { "normal", "student_t", "bernoulli" } do
       local m = arsgls { size = 3, states = 2, switches = 2, auxiliary = 2, emission = emission, scaling = "none",
-        particles = 4, emission_hidden = { 5 }, encoder = { 4, 5, 6 }, covariates = 2, features = 3 }
+        num_particles = 4, emission_hidden = { 5 }, encoder = { 4, 5, 6 }, covariates = 2, features = 3 }
       local y, u = pn.rand { 4, 2, 3 }:gt(0.5):to "float64", pn.randn { 4, 2, 2 }
-      local loss = m:loss { y = y, u = u }
+      local loss = m:loss { y = y, inputs = u }
       for _, g in ipairs(pn.grad(loss, m:parameters())) do
         assert.is_true(g:isfinite():all():item())
       end
-      local paths = m:forecast({ y = y, u = u }, { steps = 2, draws = 6, u = pn.randn { 2, 2, 2 } })
+      local paths = m:forecast({ y = y, inputs = u }, 2, { draws = 6, inputs = pn.randn { 2, 2, 2 } })
       assert.same({ 6, 2, 2, 3 }, paths:shape())
       if emission == "bernoulli" then
         close(paths * (1 - paths), pn.zeros {}, 0)
       end
-      assert.error_matches(function() m:smooth { y = y, u = u } end, "smooth: arsgls has no smoother")
+      assert.error_matches(function() m:smooth { y = y, inputs = u } end, "smooth: arsgls has no smoother")
     end
   end)
 end)
@@ -139,19 +139,19 @@ describe("rsgls_issm", function()
     local pattern = pn.tensor { 2, -1, 0.5, -1.5 }
     local y = (pattern:take(1, time % 4) + 3 + pn.randn({ 60 }, { generator = g }) * 0.1):reshape { 60, 1, 1 }
     pn.seed(1)
-    local m = rsgls_issm { seasonal = { 4 }, switches = 2, base = 3, particles = 8, scaling = "standard" }
+    local m = rsgls_issm { seasonal = { 4 }, switches = 2, base = 3, num_particles = 8, scaling = "standard" }
     assert.equal(5, m.states)
     local before = m:loss({ y = y }):item()
     m:fit { series = { y = y:slice(1, 1, 50) }, steps = 100, lr = 2e-2, decay = 0.3, seed = 1 }
     assert.is_true(m:loss({ y = y }):item() < before - 1) -- nats for each value
-    local paths = m:forecast({ y = y:slice(1, 1, 50) }, { steps = 10, draws = 400 })
+    local paths = m:forecast({ y = y:slice(1, 1, 50) }, 10, { draws = 400 })
     local mean, rest = paths:mean(1):reshape { 10 }, y:slice(1, 51, 60):reshape { 10 }
     assert.is_true((mean - rest):abs():max():item() < 0.5) -- the pattern spans 3.5
     local sd = paths:var(1):sqrt():reshape { 10 }
     assert.is_true(((rest - mean) / sd):square():mean():item() < 4 and sd:max():item() < 0.6)
     -- the same series that begins at another season
     local late = m:filter({ y = y:slice(1, 2, 50), start = { 1 } })
-    local other = m:forecast(late, { steps = 10, draws = 400 }):mean(1):reshape { 10 }
+    local other = m:forecast(late, 10, { draws = 400 }):mean(1):reshape { 10 }
     assert.is_true((other - mean):abs():max():item() < 0.3)
   end)
 end)

@@ -67,7 +67,7 @@ describe("deep_state", function()
 
     local f, n = kalman.forecast(all, y:squeeze(2), ahead), 40000
     for _, mode in ipairs { "ancestral", "marginal" } do
-      local x = m:forecast(belief, { steps = ahead, draws = n, mode = mode, generator = pn.generator(3) })
+      local x = m:forecast(belief, ahead, { draws = n, mode = mode, generator = pn.generator(3) })
       x = x:reshape { n, ahead }
       local sd = f.cov:reshape({ ahead }):sqrt()
       assert.is_true(((x:mean(1) - f.mean:reshape { ahead }) / sd):abs():max():item() < 6 / math.sqrt(n))
@@ -92,7 +92,7 @@ describe("deep_state", function()
     local h = m.inputs.layer(u)
     for _, layer in ipairs(m.layers) do h = layer(h) end
     local out, first = m.head(h):detach(), m.first(h[1]):detach()
-    local got = m:log_evidence { y = y, u = u, start = { 0, 1 } }
+    local got = m:log_evidence { y = y, inputs = u, start = { 0, 1 } }
     for b = 1, 2 do
       local total = 0
       for v = 1, 2 do

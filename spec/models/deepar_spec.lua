@@ -47,10 +47,10 @@ describe("deepar", function()
       local list = y:totable()
       list[2][1][2], list[6][3][1] = 0 / 0, 0 / 0
       y = pn.tensor(list)
-      local batch = { y = y, u = u, location = counts and pn.zeros { 3, p } or nil,
+      local batch = { y = y, inputs = u, location = counts and pn.zeros { 3, p } or nil,
         scale = counts and pn.full({ 3, p }, 4) or nil }
       assert.is_true(max_difference(m:log_evidence(batch), by_hand(m, y, u, output)) < 1e-11)
-      local paths = m:forecast(batch, { steps = 2, draws = 7, u = u:slice(1, 1, 2) })
+      local paths = m:forecast(batch, 2, { draws = 7, inputs = u:slice(1, 1, 2) })
       assert.same({ 7, 2, 3, p }, paths:shape())
       if counts then
         assert.is_true(paths:eq(paths:floor()):all():item() and paths:min():item() >= 0)
@@ -63,7 +63,7 @@ describe("deepar", function()
     pn.seed(4)
     local m = pn.models.deepar { hidden = 6, layers = 1, scaling = "none" }
     local n, y = 40000, pn.randn { 5, 1, 1 }
-    local paths = m:forecast({ y = y }, { steps = 2, draws = n }):reshape { n, 2 }
+    local paths = m:forecast({ y = y }, 2, { draws = n }):reshape { n, 2 }
     -- the law of a step as its likelihood: the first step's mean and variance, and the second's given the first
     local function log_density(values) -- values [k, N]: of N continuations at once
       local k = values:size(1)
@@ -113,7 +113,7 @@ describe("deepar", function()
     assert.is_true(gap > -0.01 and gap < 0.02, gap)
     -- from y_T = 3: mean a^h y_T, variance (1 - a^2h) / (1 - a^2)
     local last = pn.concatenate { test:slice(2, 1, 1), pn.full({ 1, 1, 1 }, 3) }
-    local paths = m:forecast({ y = last }, { steps = 5, draws = 4000 }):reshape { 4000, 5 }
+    local paths = m:forecast({ y = last }, 5, { draws = 4000 }):reshape { 4000, 5 }
     for h = 1, 5 do
       local sd = math.sqrt((1 - a ^ (2 * h)) / (1 - a * a))
       local mean = paths:select(2, h):mean():item()

@@ -9,7 +9,7 @@ local int64 = { dtype = "int64" }
 local kinds = {
   deepar = { options = function(size) return { size = size, hidden = 5, layers = 2 } end },
   kvae = { random = true, options = function(size)
-    return { size = size, latent = 2, state = 3, base = 2, units = 4, hidden = { 5 }, belief_paths = 2 }
+    return { size = size, latent = 2, state = 3, base = 2, units = 4, hidden = { 5 }, belief_draws = 2 }
   end },
   deep_state = { options = function(size)
     return { size = size, hidden = 4, trend = true, seasonal = { 3, { period = 2, every = 3 } }, offset = true }
@@ -33,7 +33,7 @@ end
 local function batch(size, steps, more)
   local g = pn.generator(2)
   local b = { y = pn.randn({ steps, 3, size }, { generator = g }):cumsum(1) + 10, series = { 0, 3, 1 },
-    u = pn.randn({ steps, 3, 2 }, { generator = g }), start = { 5, 0, 9 } }
+    inputs = pn.randn({ steps, 3, 2 }, { generator = g }), start = { 5, 0, 9 } }
   for key, value in pairs(more or {}) do
     b[key] = value
   end
@@ -73,7 +73,7 @@ describe("a forecaster", function()
         end
         local after = pn.arange(9, int64):unsqueeze(2):ge(pn.tensor(whole.lengths, int64)):unsqueeze(3)
         other.y = pn.where(after, pn.full({}, 0 / 0), whole.y)
-        other.u = pn.where(after, pn.randn({ 9, 3, 2 }, { generator = g }) * 1e6, whole.u)
+        other.inputs = pn.where(after, pn.randn({ 9, 3, 2 }, { generator = g }) * 1e6, whole.inputs)
         local value = m:log_evidence(whole, { generator = pn.generator(1) })
         assert.equal(0, difference(value, m:log_evidence(other, { generator = pn.generator(1) })))
         local a = pn.grad(m:loss(whole, { generator = pn.generator(1) }), m:parameters())
@@ -87,12 +87,12 @@ describe("a forecaster", function()
         local m = make(name, 1)
         local padded = batch(1, 9, { lengths = { 6, 6, 6 } })
         local whole = batch(1, 9)
-        whole.y, whole.u = whole.y:slice(1, 1, 6), whole.u:slice(1, 1, 6)
+        whole.y, whole.inputs = whole.y:slice(1, 1, 6), whole.inputs:slice(1, 1, 6)
         local u = pn.randn { 3, 3, 2 }
         local paths = {}
         for k, b in ipairs { padded, whole } do
           pn.seed(3)
-          paths[k] = m:forecast(b, { steps = 3, draws = 4, u = u, generator = pn.generator(4) })
+          paths[k] = m:forecast(b, 3, { draws = 4, inputs = u, generator = pn.generator(4) })
         end
         assert.is_true(kinds[name].random or difference(paths[1], paths[2]) < 1e-10)
         local one = m:filter(batch(1, 9, { lengths = { 6, 9, 4 } }))
@@ -123,22 +123,22 @@ describe("a forecaster", function()
         b.y = pn.tensor(y)
         local u = pn.randn { 4, 3, 2 }
         local function ahead(belief)
-          return m:forecast(belief, { steps = 4, draws = 3, u = u, generator = pn.generator(4) })
+          return m:forecast(belief, 4, { draws = 3, inputs = u, generator = pn.generator(4) })
         end
         pn.seed(11)
         local whole = ahead(m:filter(b))
         assert.same({ 3, 4, 3, 1 }, whole:shape())
         pn.seed(11)
-        local first = { y = b.y:slice(1, 1, 6), u = b.u:slice(1, 1, 6), series = b.series, start = b.start,
+        local first = { y = b.y:slice(1, 1, 6), inputs = b.inputs:slice(1, 1, 6), series = b.series, start = b.start,
           location = b.location, scale = b.scale }
         local belief = m:filter(first)
         for t = 7, 9 do
-          belief = belief:update(b.y[t], b.u[t])
+          belief = belief:update(b.y[t], b.inputs[t])
         end
         assert.is_true(kinds[name].random or difference(whole, ahead(belief)) < 1e-10)
         pn.seed(11)
         assert.is_true(kinds[name].random or difference(whole, ahead(b)) == 0)
-        local levels = m:quantiles(belief, { 0.1, 0.9 }, { steps = 4, u = u })
+        local levels = m:quantiles(belief, 4, { 0.1, 0.9 }, { inputs = u })
         assert.same({ 2, 4, 3, 1 }, levels:shape())
         assert.is_true((levels[2] - levels[1]):min():item() >= 0)
       end)
@@ -204,8 +204,8 @@ describe("a forecaster", function()
     local m = make("deepar", 1)
     for text, b in pairs {
       ["log_evidence: y must have shape [T, B, 1], got [5, 3, 2]"] = batch(2, 5),
-      ["log_evidence: u, the covariates, must have shape [5, 3, 2], got nil"] = { y = pn.zeros { 5, 3, 1 } },
-      ["log_evidence: u must have shape [5, 3, 2], got [4, 3, 2]"] = batch(1, 5, { u = pn.zeros { 4, 3, 2 } }),
+      ["log_evidence: inputs, the covariates, must have shape [5, 3, 2], got nil"] = { y = pn.zeros { 5, 3, 1 } },
+      ["log_evidence: inputs must have shape [5, 3, 2], got [4, 3, 2]"] = batch(1, 5, { inputs = pn.zeros { 4, 3, 2 } }),
       ["log_evidence: lengths must lie between 1 and 5, got 0 to 5"] = batch(1, 5, { lengths = { 0, 5, 3 } }),
       ["log_evidence: lengths must be int64 [3], got int64 [2]"] = batch(1, 5, { lengths = { 1, 5 } }),
       ["log_evidence: series must lie between 0 and 3, got 0 to 4"] = batch(1, 5, { series = { 0, 4, 1 } }),
@@ -218,8 +218,8 @@ describe("a forecaster", function()
     } do
       assert.matches(text, message_of(m.log_evidence, m, b), 1, true)
     end
-    assert.matches("forecast: u, the covariates to come, must have shape [2, 3, 2], got nil",
-      message_of(m.forecast, m, batch(1, 5), { steps = 2 }), 1, true)
+    assert.matches("forecast: inputs, the covariates to come, must have shape [2, 3, 2], got nil",
+      message_of(m.forecast, m, batch(1, 5), 2), 1, true)
     assert.matches("forecast: the belief must be one of this model",
       message_of(m.forecast, make("deepar", 1), m:filter(batch(1, 5)), { steps = 2 }), 1, true)
     assert.matches("smooth: deepar has no latent state", message_of(m.smooth, m, batch(1, 5)), 1, true)
@@ -248,8 +248,8 @@ describe("numbers of the other real dtype", function()
         local belief = m:filter(b, { generator = pn.generator(1) })
         local after = belief:update(b.y[5], to_come[1])
         answers[k] = { m:log_evidence(b, { generator = pn.generator(1) }),
-          m:forecast(belief, { steps = 2, u = to_come, draws = 3, generator = pn.generator(1) }),
-          m:forecast(after, { steps = 2, u = to_come, draws = 3, generator = pn.generator(1) }) }
+          m:forecast(belief, 2, { inputs = to_come, draws = 3, generator = pn.generator(1) }),
+          m:forecast(after, 2, { inputs = to_come, draws = 3, generator = pn.generator(1) }) }
       end
       for k, x in ipairs(answers[1]) do
         assert.equal("float32", x:dtype())

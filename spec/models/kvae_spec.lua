@@ -19,7 +19,7 @@ local W, B, NOISE = 1.3, 0.4, 0.7 -- y = W z + B + NOISE e
 local function linear(a, mean, deviation, noise)
   local w, b = noise and 1 or W, noise and 0 or B
   noise = noise or NOISE
-  local m = models.kvae { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_paths = 20,
+  local m = models.kvae { size = 1, latent = 1, state = 2, base = 1, units = 3, hidden = {}, belief_draws = 20,
     scaling = "none", stable = false }
   m.bases.bases.a:set(pn.tensor { a })
   m.bases.bases.c:set(pn.tensor { C })
@@ -102,7 +102,7 @@ describe("a linear Kalman variational autoencoder", function()
     local s = system(A, 1, 0, 1e-4)
     local ahead = pn.smc.kalman.forecast(s, copies(Y, 1), 3)
     for _, mode in ipairs { "ancestral", "marginal" } do
-      local paths = m:forecast({ y = copies(Y, 1) }, { steps = 3, draws = 20000, mode = mode })
+      local paths = m:forecast({ y = copies(Y, 1) }, 3, { draws = 20000, mode = mode })
       assert.same({ 20000, 3, 1, 1 }, paths:shape())
       for t = 1, 3 do
         local x, mean = paths:slice(2, t, t), ahead.mean[t]:item()
@@ -128,7 +128,7 @@ describe("a linear Kalman variational autoencoder", function()
       assert.near(0, (b.state.mean - exact.mean[4]):abs():max():item(), 1e-3)
       assert.near(0, (b.state.cov - exact.cov[4]):abs():max():item(), 1e-3)
     end
-    m.given.missing = "mean" -- a gap is left out, as Kalman leaves it out
+    m.given.impute = "mean" -- a gap is left out, as Kalman leaves it out
     local gap = pn.where(pn.tensor { true, false, false, true }:reshape { 4, 1, 1 }, y, pn.full({}, 0 / 0))
     local over_gap, state = pn.smc.kalman.filter(s, gap), m:filter({ y = gap }).state
     assert.near(0, (state.mean - over_gap.mean[4]):abs():max():item(), 1e-3)
@@ -148,13 +148,13 @@ end)
 
 local function small(more)
   local given = { size = 2, covariates = 2, features = 3, latent = 2, state = 3, base = 3, units = 4, hidden = { 5 },
-    belief_paths = 3, init = { transition = 0.3, emission = 0.7 } }
+    belief_draws = 3, init = { transition = 0.3, emission = 0.7 } }
   for key, v in pairs(more or {}) do given[key] = v end
   return models.kvae(given)
 end
 
 local function batch(steps, count)
-  return { y = pn.randn { steps, count, 2 }, u = pn.randn { steps, count, 2 } }
+  return { y = pn.randn { steps, count, 2 }, inputs = pn.randn { steps, count, 2 } }
 end
 
 describe("a Kalman variational autoencoder", function()
@@ -183,9 +183,9 @@ describe("a Kalman variational autoencoder", function()
   it("differentiates as finite differences do", function()
     pn.seed(6)
     local b = batch(4, 2)
-    local gaps = { y = pn.where(b.y:lt(0.8), b.y, pn.full({}, 0 / 0)), u = b.u, lengths = { 4, 2 } }
+    local gaps = { y = pn.where(b.y:lt(0.8), b.y, pn.full({}, 0 / 0)), inputs = b.inputs, lengths = { 4, 2 } }
     for _, c in ipairs { { {}, b }, { { objective = "monte_carlo", noise = "mixed" }, b }, { {}, gaps },
-      { { objective = "monte_carlo", missing = "mean", output = "student_t", inputs = { "transition", "encoder" } },
+      { { objective = "monte_carlo", impute = "mean", output = "student_t", inputs = { "transition", "encoder" } },
         gaps },
       { { objective = "monte_carlo", paths = "marginal", noise = "mixed", average = "log_scales", stable = false,
         inputs = { "decoder", "weights" } }, gaps } } do
@@ -201,11 +201,11 @@ describe("a Kalman variational autoencoder", function()
 
   it("is touched by nothing after the end of a series", function()
     pn.seed(7)
-    for _, given in ipairs { {}, { missing = "mean", objective = "monte_carlo" } } do
+    for _, given in ipairs { {}, { impute = "mean", objective = "monte_carlo" } } do
       local m = small(given)
       local b = batch(6, 1)
       local function short(y, lengths)
-        return { y = y, u = lengths and b.u or b.u:slice(1, 1, 4), lengths = lengths }
+        return { y = y, inputs = lengths and b.inputs or b.inputs:slice(1, 1, 4), lengths = lengths }
       end
       local function loss(x)
         local value = m:loss(x, { generator = pn.generator(2) })
@@ -229,7 +229,7 @@ describe("a Kalman variational autoencoder", function()
         end
       end
       -- steps that were not seen at the end change nothing either
-      local gap = loss { y = pn.concatenate({ b.y:slice(1, 1, 4), nan }, 1), u = b.u }
+      local gap = loss { y = pn.concatenate({ b.y:slice(1, 1, 4), nan }, 1), inputs = b.inputs }
       if not given.objective then assert.near(own[1]:item(), gap[1]:item(), 1e-9) end
     end
   end)
@@ -258,14 +258,14 @@ describe("a Kalman variational autoencoder", function()
   it("learns pixels by convolutions, in float32", function()
     pn.seed(9)
     local m = models.kvae { size = 64, image = { 8, 8 }, filters = 4, output = "bernoulli", scaling = "none",
-      dtype = "float32", latent = 2, state = 4, base = 2, units = 6, belief_paths = 2 }
+      dtype = "float32", latent = 2, state = 4, base = 2, units = 6, belief_draws = 2 }
     -- a bar that goes round
     local y = pn.arange(8):reshape { 8, 1, 1, 1 } + pn.arange(4):reshape { 1, 4, 1, 1 }
     y = pn.remainder(y, 8):eq(pn.arange(8):reshape { 1, 1, 1, 8 }):broadcast_to { 8, 4, 8, 8 }:contiguous()
     y = y:reshape { 8, 4, 64 }:to "float32"
     local s = m:fit { series = { y = y }, steps = 200, lr = 0.02, decay = 0.3, seed = 1 }
     assert.is_true(s.history[200] < 0.33) -- one rate for all pixels gives 0.377
-    local paths = m:forecast({ y = y }, { steps = 2, draws = 3 })
+    local paths = m:forecast({ y = y }, 2, { draws = 3 })
     assert.same({ 3, 2, 4, 64 }, paths:shape())
     assert.is_true((paths * (1 - paths)):abs():max():item() == 0)
     assert.same({ 5, 8, 4, 64 }, m:smooth({ y = y }, { draws = 5 }).observation:shape())
@@ -278,7 +278,7 @@ describe("a Kalman variational autoencoder", function()
       local m = small { size = 1, covariates = 0, stable = stable, scaling = "none" }
       m.bases.bases.a:set(pn.eye(3) * pn.tensor { 1.5, 0.5, 1 }:reshape { 3, 1, 1 })
       m.weights:parameters()[2]:set(pn.tensor { 50, 0, 0 }) -- the first base alone
-      local x = m:forecast({ y = pn.randn { 3, 2, 1 } }, { steps = 40, draws = 2 })
+      local x = m:forecast({ y = pn.randn { 3, 2, 1 } }, 40, { draws = 2 })
       list[#list + 1] = x:abs():max():item()
     end
     assert.is_true(list[1] < 100 and list[2] > 1000)

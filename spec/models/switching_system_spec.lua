@@ -53,7 +53,7 @@ local function linear()
 end
 
 local function constant(make, more)
-  local o = { size = 2, states = 2, switches = 3, base = 4, scaling = "none", floor = 0, particles = 5 }
+  local o = { size = 2, states = 2, switches = 3, base = 4, scaling = "none", floor = 0, num_particles = 5 }
   for name, value in pairs(more or {}) do
     o[name] = value
   end
@@ -70,7 +70,7 @@ describe("a switching system whose bases are equal", function()
     y = pn.where(pn.tensor({ { 0, 0 }, { 0, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 }, { 1, 0 } }):gt(0):unsqueeze(2), NAN, y)
     local want = kalman.filter(linear(), y).log_likelihood
     for _, make in ipairs { sgls, rsgls } do
-      for _, more in ipairs { {}, { particles = 1 }, { particles = 64, sharing = "all" }, { sharing = "none" },
+      for _, more in ipairs { {}, { num_particles = 1 }, { num_particles = 64, sharing = "all" }, { sharing = "none" },
         { encoder = { 8 }, average = "variances" }, { conditioning = "published", average = "log_scales" } } do
         local m = constant(make, more)
         local got = m:log_evidence { y = y }
@@ -95,7 +95,7 @@ describe("a switching system whose bases are equal", function()
     local m = constant(rsgls)
     local belief = m:filter { y = y }
     for _, mode in ipairs { "ancestral", "marginal" } do
-      local paths = m:forecast(belief, { steps = 4, draws = 20000, mode = mode, generator = pn.generator(3) })
+      local paths = m:forecast(belief, 4, { draws = 20000, mode = mode, generator = pn.generator(3) })
       assert.same({ 20000, 4, 2, 2 }, paths:shape())
       local sd = want.cov:diagonal():sqrt()
       local z = (paths - want.mean) / sd
@@ -119,7 +119,7 @@ local TWO = { a = { 0.9, -0.5 }, c = { 1, 0.7 }, q = { 0.1, 0.4 }, r = { 0.2, 0.
 
 local function two_labels(particles)
   local m = sgls { switch = "categorical", states = 1, switches = 2, scaling = "none", floor = 0,
-    particles = particles }
+    num_particles = particles }
   local bases = m.bases.bases
   bases.a:set(pn.tensor(TWO.a):reshape { 2, 1, 1 })
   bases.c:set(pn.tensor(TWO.c):reshape { 2, 1, 1 })
@@ -172,7 +172,7 @@ local CASE = { 0.8, 0.5, 0.9, 1.2, 0.6 }
 
 -- A recurrent model whose matrices and networks are the given numbers.
 local function linked(particles, more)
-  local o = { states = 1, switches = 1, base = 1, scaling = "none", floor = 0, particles = particles }
+  local o = { states = 1, switches = 1, base = 1, scaling = "none", floor = 0, num_particles = particles }
   for name, value in pairs(more or {}) do o[name] = value end
   local m = rsgls(o)
   local function one(v, s) return pn.full({ 1 }, v):broadcast_to(s:shape()) end
@@ -215,7 +215,7 @@ describe("a recurrent switch", function()
     local m = linked(100)
     local b = m:filter({ y = repeated(CASE, 1) }, { generator = pn.generator(2) })
     local function moments(mode, model)
-      local p = (model or m):forecast(b, { steps = 3, draws = 40000, mode = mode, generator = pn.generator(8) })
+      local p = (model or m):forecast(b, 3, { draws = 40000, mode = mode, generator = pn.generator(8) })
       local last = p:select(2, 3):reshape { -1 }
       return last:mean():item(), last:var():item()
     end

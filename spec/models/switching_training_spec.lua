@@ -12,7 +12,7 @@ end
 
 -- Small models of all four kinds, with covariates and encoders.
 local function some(name, more)
-  local o = { states = 2, switches = 2, base = 3, hidden = { 4 }, transition_hidden = 4, particles = 4,
+  local o = { states = 2, switches = 2, base = 3, hidden = { 4 }, transition_hidden = 4, num_particles = 4,
     scaling = "none", covariates = 2, features = 3, controls = { "b", "d" }, encoder = { 5 } }
   if name == "arsgls" then
     o.emission_hidden, o.auxiliary = { 4 }, 2
@@ -28,7 +28,7 @@ local KINDS = { "sgls", "rsgls", "rsgls_issm", "arsgls" }
 
 local function batch_of(steps, size)
   local g = pn.generator(4)
-  return { y = pn.randn({ steps, size, 1 }, { generator = g }), u = pn.randn({ steps, size, 2 }, { generator = g }) }
+  return { y = pn.randn({ steps, size, 1 }, { generator = g }), inputs = pn.randn({ steps, size, 2 }, { generator = g }) }
 end
 
 describe("the loss of a switching system", function()
@@ -58,7 +58,7 @@ describe("the loss of a switching system", function()
     local g, h = pn.grad(loss(whole), { p })[1], pn.grad(loss(parts), { q })[1]
     assert.is_true((g - h):abs():max():item() > 1e-6)
     -- what is left is the gradient of the first step
-    local first = { y = b.y:slice(1, 1, 1), u = b.u:slice(1, 1, 1) }
+    local first = { y = b.y:slice(1, 1, 1), inputs = b.inputs:slice(1, 1, 1) }
     close(h * 6, pn.grad(parts:loss(first, { generator = pn.generator(1) }), { q })[1], 1e-9)
     parts.resampled_gradient, parts.threshold = false, 0 -- none is due
     whole.threshold = 0
@@ -107,9 +107,9 @@ describe("a switching system's batch", function()
     local b = batch_of(7, 3)
     for _, name in ipairs(KINDS) do
       local m = some(name)
-      local short = { y = b.y:slice(1, 1, 5), u = b.u:slice(1, 1, 5), lengths = { 5, 2, 4 } }
+      local short = { y = b.y:slice(1, 1, 5), inputs = b.inputs:slice(1, 1, 5), lengths = { 5, 2, 4 } }
       local noise = pn.full({ 2, 3, 1 }, 1e3)
-      local long = { y = pn.concatenate({ short.y, noise }, 1), u = pn.concatenate({ short.u,
+      local long = { y = pn.concatenate({ short.y, noise }, 1), inputs = pn.concatenate({ short.inputs,
         pn.full({ 2, 3, 2 }, NAN) }, 1), lengths = { 5, 2, 4 } }
       local function value(x) return m:log_evidence(x, { generator = pn.generator(1) }) end
       close(value(short), value(long), 0, name)
@@ -130,8 +130,8 @@ describe("a switching system's batch", function()
     local b = batch_of(4, 2)
     for _, name in ipairs(KINDS) do
       local m = some(name)
-      local gone = { y = pn.where(pn.tensor({ 0, 0, 1, 1 }):gt(0):reshape { 4, 1, 1 }, NAN, b.y), u = b.u }
-      local head = { y = b.y:slice(1, 1, 2), u = b.u:slice(1, 1, 2) }
+      local gone = { y = pn.where(pn.tensor({ 0, 0, 1, 1 }):gt(0):reshape { 4, 1, 1 }, NAN, b.y), inputs = b.inputs }
+      local head = { y = b.y:slice(1, 1, 2), inputs = b.inputs:slice(1, 1, 2) }
       local function value(x) return m:log_evidence(x, { generator = pn.generator(1) }) end
       close(value(gone), value(head), 1e-12, name)
     end
@@ -146,10 +146,10 @@ describe("a belief", function()
       pn.seed(3)
       local whole = m:filter(b)
       pn.seed(3)
-      local belief = m:filter { y = b.y:slice(1, 1, 3), u = b.u:slice(1, 1, 3) }
+      local belief = m:filter { y = b.y:slice(1, 1, 3), inputs = b.inputs:slice(1, 1, 3) }
       local kept = belief.state.log_weights
       for t = 4, 5 do
-        belief = belief:update(b.y:select(1, t), b.u:select(1, t))
+        belief = belief:update(b.y:select(1, t), b.inputs:select(1, t))
       end
       close(belief.state.log_evidence, whole.state.log_evidence, 1e-10, name)
       close(belief.state.particles.mean, whole.state.particles.mean, 1e-10, name)
@@ -159,7 +159,7 @@ describe("a belief", function()
       local future = pn.randn { 2, 3, 2 }
       for _, mode in ipairs { "ancestral", "marginal" } do
         local function paths(from)
-          return m:forecast(from, { steps = 2, draws = 7, u = future, mode = mode, generator = pn.generator(1) })
+          return m:forecast(from, 2, { draws = 7, inputs = future, mode = mode, generator = pn.generator(1) })
         end
         local one, two = paths(belief), paths(whole)
         assert.same({ 7, 2, 3, 1 }, one:shape())
@@ -216,7 +216,7 @@ describe("a constructor", function()
   it("says what is wrong", function()
     local function refused(text, f) assert.error_matches(f, text, 1, true) end
     refused("rsgls: states must be a whole number from 1 on", function() models.rsgls {} end)
-    refused("unknown option 'partcles', did you mean 'particles'?", function() models.sgls { partcles = 3 } end)
+    refused("unknown option 'num_partcles', did you mean 'num_particles'?", function() models.sgls { num_partcles = 3 } end)
     refused("states follow from level, trend and seasonal", function() models.rsgls_issm { states = 3 } end)
     refused("arsgls: gaussian is called normal", function() models.arsgls { states = 1, emission = "gaussian" } end)
     refused("arsgls: emission must be one of 'bernoulli', 'mixture'", -- nothing of labels

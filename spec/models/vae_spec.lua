@@ -46,7 +46,7 @@ describe("a linear autoencoder", function()
     local x = pn.randn { 7, 3 } * 2
     local exact = evidence_of(m, x)
     for _, draws in ipairs { 1, 3, 2500 } do
-      local value, more = m:bound(x, { draws = draws, rows = 3 })
+      local value, more = m:bound(x, { draws = draws, batch_size = 3 })
       assert.near(exact:mean():item(), value, 1e-8)
       assert.near(0, (more.each - exact):abs():max():item(), 1e-8)
       assert.near(value, more.elbo, 1e-8)
@@ -68,7 +68,7 @@ describe("a linear autoencoder", function()
     local before = m:bound(x, { draws = 1 })
     m:fit { data = x, epochs = 150, batch_size = 50, lr = 0.02, draws = 2 }
     local exact = evidence_of(m, x):mean():item()
-    local value, more = m:bound(x, { draws = 200, rows = 400 })
+    local value, more = m:bound(x, { draws = 200, batch_size = 400 })
     assert.is_true(exact > before + 0.2)
     assert.near(exact, value, 0.01)
     assert.is_true(more.elbo <= value and more.elbo > exact - 0.05)
@@ -108,13 +108,13 @@ describe("the bound of many draws", function()
         or pn.rand { 4, 3 }:gt(0.5):to "float64"
       local c = o.condition and pn.randn { 4, 2 } * 3
       local exact = by_grid(m, x, c)
-      local _, more = m:bound(x, { draws = 20000, rows = 3, condition = c })
+      local _, more = m:bound(x, { draws = 20000, batch_size = 3, condition = c })
       local wrong = (more.each - exact):abs():max():item()
       assert.is_true(wrong < 0.05, ("%g"):format(wrong))
       -- more draws never lower it, up to the error of the estimate
-      local one = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 1, rows = 2000,
+      local one = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 1, batch_size = 2000,
         condition = c and c:take(1, pn.zeros({ 2000 }, { dtype = "int64" })) })
-      local ten, ten_more = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 10, rows = 200,
+      local ten, ten_more = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 10, batch_size = 200,
         condition = c and c:take(1, pn.zeros({ 2000 }, { dtype = "int64" })) })
       assert.is_true(one < ten and ten < exact[1]:item() + 0.02)
       assert.is_true(ten_more.elbo < ten)
@@ -462,7 +462,7 @@ describe("training", function()
     local x = c:gt(0):to "float64" * pn.ones { 1, 3 }
     local m = vae.new { data = 3, latent = 1, hidden = { 8 }, condition = 1 }
     m:fit { data = x, condition = c, epochs = 30, batch_size = 40, lr = 0.02 }
-    assert.is_true(m:bound(x, { condition = c, draws = 10, rows = 400 }) > -0.1)
+    assert.is_true(m:bound(x, { condition = c, draws = 10, batch_size = 400 }) > -0.1)
     assert.is_true(m:generate(20, { condition = pn.ones { 20, 1 } }):min():item() > 0.8)
     assert.is_true(m:generate(20, { condition = -pn.ones { 20, 1 } }):max():item() < 0.2)
   end)

@@ -39,12 +39,12 @@ describe("pn.smc.hmm", function()
     local s = m:smooth(y, { pairwise = true })
     assert.is_true(furthest(s.marginals, c.hmm_adjoint.emission) < 1e-12)
     assert.is_true(furthest(s.pairs, pn.tensor(c.hmm_adjoint.transition):slice(1, 2, -1)) < 1e-12)
-    assert.is_true(math.abs(m:log_prob(y):item() - f.increments:sum():item()) < 1e-14)
+    assert.is_true(math.abs(m:log_likelihood(y):item() - f.increments:sum():item()) < 1e-14)
     local path, joint = m:viterbi(y)
     assert.same(c.hmm_viterbi, path:totable())
     local best = 0
     for _, p in ipairs(c.hmm_draw) do best = math.max(best, p) end
-    assert.is_true(math.abs(joint:item() - m:log_prob(y):item() - math.log(best)) < 1e-12)
+    assert.is_true(math.abs(joint:item() - m:log_likelihood(y):item() - math.log(best)) < 1e-12)
   end)
 
   it("has expected counts as its gradient (Fisher's identity), twice differentiable", function()
@@ -101,7 +101,7 @@ describe("pn.smc.hmm", function()
     assert.is_true(pn.check_gradients(function()
       local m = pn.smc.hmm { initial_logits = leaves[1], transition_logits = leaves[2], emission = given(leaves[3]) }
       local s = m:smooth(pn.zeros { 4 }, { pairwise = true })
-      return (s.marginals * w):sum() + (s.pairs * v):sum() + s.log_prob
+      return (s.marginals * w):sum() + (s.pairs * v):sum() + s.log_likelihood
     end, leaves).error < 1e-6)
   end)
 
@@ -122,8 +122,8 @@ describe("pn.smc.hmm", function()
         end
         y, mask = pn.tensor(y), pn.tensor(mask)
         if name == "categorical" then y = y:to "int64" end
-        local o = { mask = mask }
-        assert.is_true(furthest(m:log_prob(y, o), c.log_prob) < 1e-9)
+        local o = { observed = mask }
+        assert.is_true(furthest(m:log_likelihood(y, o), c.log_prob) < 1e-9)
         local marginals = m:smooth(y, o).marginals
         local flat = pn.concatenate({ marginals:select(2, 1), marginals:select(2, 2):slice(1, 1, short) }, 1)
         assert.is_true(furthest(flat, c.marginals) < 1e-9)
@@ -132,7 +132,7 @@ describe("pn.smc.hmm", function()
           assert.equal(c.path[t], path[t <= n and { t, 1 } or { t - n, 2 }]:item())
         end
         assert.equal(-1, path[{ n, 2 }]:item())
-        local fitted, trace = m:fit(y, { mask = mask, max_steps = 5, tolerance = -inf })
+        local fitted, trace = m:fit(y, { observed = mask, max_steps = 5, tolerance = -inf })
         for i, v in ipairs(c.fitted.log_prob) do assert.is_true(math.abs(v - trace[i]) < 1e-8, name) end
         assert.is_true(furthest(fitted.log_initial:exp(), c.fitted.initial) < 1e-8)
         assert.is_true(furthest(fitted.log_transition:exp(), c.fitted.transition) < 1e-8)
@@ -175,7 +175,7 @@ describe("pn.smc.hmm", function()
         local alone = one:smooth(y:select(2, n), { pairwise = true })
         assert.is_true(furthest(alone.marginals, s.marginals:select(2, n)) < 1e-13)
         assert.is_true(furthest(alone.pairs, s.pairs:select(2, n)) < 1e-13)
-        assert.is_true(math.abs(alone.log_prob:item() - s.log_prob[n]:item()) < 1e-12)
+        assert.is_true(math.abs(alone.log_likelihood:item() - s.log_likelihood[n]:item()) < 1e-12)
         common.same(one:viterbi(y:select(2, n)), path:select(2, n), "path")
       end
     end
@@ -186,7 +186,7 @@ describe("pn.smc.hmm", function()
       local leaves = { pn.param(i[1]), pn.param(shared), pn.param(e) }
       local m = pn.smc.hmm { initial_logits = leaves[1], transition_logits = leaves[2],
         emission = given(leaves[3]) }
-      results[threads] = pn.grad(m:log_prob(pn.zeros { t, b }):sum(), leaves)
+      results[threads] = pn.grad(m:log_likelihood(pn.zeros { t, b }):sum(), leaves)
     end
     pn.threads(before)
     for n = 1, 3 do common.same(results[2][n], results[1][n], "gradient") end
@@ -197,7 +197,7 @@ describe("pn.smc.hmm", function()
     local m = pn.smc.hmm { initial_logits = { 0, rare }, transition_logits = { { 0, rare }, { rare, 0 } },
       emission = function(y) return y end }
     local e = pn.param(pn.tensor { { 0, -2000 }, { -3000, 0 }, { 0, -5000 } })
-    local value = m:log_prob(e)
+    local value = m:log_likelihood(e)
     assert.equal(2 * rare, value:item())
     local g = pn.grad(value, { e })[1]
     assert.is_true(furthest(g, { { 1, 0 }, { 0, 1 }, { 1, 0 } }) < 1e-12)
@@ -210,14 +210,14 @@ describe("pn.smc.hmm", function()
       emission = function(y) return y end }
     local e = pn.param(pn.tensor { { 0, 0 }, { -inf, 0 }, { 0, 0 } })
     local f = m:filter(e)
-    assert.equal(-inf, f.log_prob:item())
+    assert.equal(-inf, f.log_likelihood:item())
     assert.same({ { 0, -inf }, { -inf, -inf }, { -inf, -inf } }, f.filtered:totable())
     -- what came before has its slope still
-    assert.same({ { 1, 0 }, { 0, 0 }, { 0, 0 } }, pn.grad(f.log_prob, { e })[1]:totable())
+    assert.same({ { 1, 0 }, { 0, 0 }, { 0, 0 } }, pn.grad(f.log_likelihood, { e })[1]:totable())
     assert.error_matches(function() m:viterbi(e) end, "sequence 1 has no path", 1, true)
     assert.error_matches(function() m:sample_states(e) end, "sequence 1 has no path", 1, true)
     local nan = pn.tensor { { 0, 0 }, { 0 / 0, 0 }, { 0, 0 } }
-    local z = m:log_prob(nan):item()
+    local z = m:log_likelihood(nan):item()
     assert.is_true(z ~= z)
   end)
 
@@ -229,16 +229,23 @@ describe("pn.smc.hmm", function()
     local a = pn.tensor { { 0.9, 0.1 }, { 0.4, 0.6 } }
     local nan = 0 / 0
     local mask = pn.tensor { true, false, false, true }
-    local got = model(a):log_prob(pn.tensor { 0.3, nan, nan, -0.8 }, { mask = mask })
+    local got = model(a):log_likelihood(pn.tensor { 0.3, nan, nan, -0.8 }, { observed = mask })
     -- three steps in one: the matrix to the power 3
-    local want = model(pn.stack { a, a:matmul(a):matmul(a) }):log_prob(pn.tensor { 0.3, -0.8 })
+    local want = model(pn.stack { a, a:matmul(a):matmul(a) }):log_likelihood(pn.tensor { 0.3, -0.8 })
     assert.is_true(math.abs(got:item() - want:item()) < 1e-13)
+    local gaps = pn.tensor { 0.3, nan, nan, -0.8 }
+    assert.is_true(math.abs(model(a):log_likelihood(gaps):item() - want:item()) < 1e-13, "NaN is missing by itself")
+    local compiled = pn.compile(function(y) return model(a):log_likelihood(y) end)
+    for _ = 1, 2 do assert.is_true(math.abs(compiled(gaps):item() - want:item()) < 1e-13) end
+    local both_ways = model(a):log_likelihood(pn.tensor { 0.3, nan, 5, -0.8 },
+      { observed = pn.tensor { true, true, false, true } })
+    assert.is_true(math.abs(both_ways:item() - want:item()) < 1e-13)
     local loc = d.loc
     assert.is_true(furthest(pn.grad(got, { loc })[1], pn.grad(want, { loc })[1]) < 1e-13)
     -- a sequence that ends early is that sequence alone, with -1 beyond its end
     local y = pn.tensor { { 0.3, -1.2 }, { 2, 0.4 }, { 1, nan }, { -0.5, nan } }
     local both = pn.tensor { { true, true }, { true, true }, { true, false }, { true, false } }
-    local path, joint = model(a):viterbi(y, { mask = both })
+    local path, joint = model(a):viterbi(y, { observed = both })
     local short, short_joint = model(a):viterbi(pn.tensor { -1.2, 0.4 })
     assert.same({ short[1]:item(), short[2]:item(), -1, -1 }, path:select(2, 2):totable())
     assert.is_true(math.abs(joint[2]:item() - short_joint:item()) < 1e-13)
@@ -249,7 +256,7 @@ describe("pn.smc.hmm", function()
     local m = pn.smc.hmm { initial = { 0.3, 0.7 }, transition = a,
       emission = pn.dist.normal(pn.tensor { -1, 1 }, 0.7) }
     local y = pn.tensor { 0.3, -0.4, 1.2 }
-    local out = m:forecast(y, { steps = 2 })
+    local out = m:forecast(y, 2)
     local last = m:filter(y).filtered[3]:exp():reshape { 1, 2 }
     assert.is_true(furthest(out.states[1], last:matmul(a)[1]) < 1e-14)
     assert.is_true(furthest(out.states[2], last:matmul(a):matmul(a)[1]) < 1e-14)
@@ -263,7 +270,7 @@ describe("pn.smc.hmm", function()
     local a = pn.tensor { { 0.9, 0.1 }, { 0.3, 0.7 } }
     local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = a,
       emission = pn.dist.normal(pn.tensor { -5, 5 }, 0.1) }
-    local states, y = m:sample { steps = 3, batch_shape = { 20000 }, generator = pn.generator(1) }
+    local states, y = m:sample(3, { batch_shape = { 20000 }, generator = pn.generator(1) })
     assert.same({ 3, 20000 }, states:shape())
     assert.is_true(y:gt(0):to("int64"):eq(states):all():item())
     local share = states:to("float64"):mean(2)
@@ -275,14 +282,14 @@ describe("pn.smc.hmm", function()
   it("fits by gradient what has no closed form, and never loses likelihood", function()
     local truth = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
       emission = pn.dist.gamma(pn.tensor { 2, 9 }, 1) }
-    local _, y = truth:sample { steps = 200 }
+    local _, y = truth:sample(200)
     local log_shape = pn.param(pn.tensor { 1, 1.5 })
     local m = pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.7, 0.3 }, { 0.3, 0.7 } },
       emission = function() return pn.dist.gamma(log_shape:exp(), 1) end }
     local fitted, trace = m:fit(y, { max_steps = 40, steps = 3,
       optimiser = pn.optim.adam({ log_shape }, { lr = 0.02 }) })
     for i = 2, #trace do assert.is_true(trace[i] > trace[i - 1] - 0.1) end -- steps of Adam may overshoot a little
-    assert.is_true(fitted:log_prob(y):item() > truth:log_prob(y):item() - 1)
+    assert.is_true(fitted:log_likelihood(y):item() > truth:log_likelihood(y):item() - 1)
     assert.is_true(furthest(log_shape:exp(), { 2, 9 }) < 1.5)
     assert.error_matches(function() m:fit(y) end, "has no closed form here: give optimiser", 1, true)
     local kept = truth:fit(y, { emission = false, transition = false, max_steps = 2 })
@@ -299,7 +306,7 @@ describe("pn.smc.hmm", function()
     end
     local double, single = model(e, "float64"), model(e, "float32")
     assert.is_true(furthest(single.marginals:to "float64", double.marginals) < 1e-5)
-    assert.is_true(math.abs(single.log_prob:item() / double.log_prob:item() - 1) < 1e-5)
+    assert.is_true(math.abs(single.log_likelihood:item() / double.log_likelihood:item() - 1) < 1e-5)
   end)
 
   it("replays", function()
@@ -308,7 +315,7 @@ describe("pn.smc.hmm", function()
     common.rounds("hmm", function(y)
       local s = m:smooth(y)
       local path, joint = m:viterbi(y)
-      return s.marginals, s.log_prob, pn.grad(s.log_prob:sum(), { d.loc })[1], path, joint,
+      return s.marginals, s.log_likelihood, pn.grad(s.log_likelihood:sum(), { d.loc })[1], path, joint,
         m:sample_states(y, { draws = 3 })
     end, 3, function() return pn.randn { 6, 2 } end)
   end)
@@ -329,13 +336,13 @@ describe("pn.smc.hmm", function()
       ["emission must be a distribution"] = function() new { emission = 3 } end,
       ["unknown option 'inital'"] = function() new { inital = 3 } end,
       ["emission's batch must end in 2 states"] = function()
-        new { emission = pn.dist.normal(pn.zeros { 3 }, 1) }:log_prob(pn.zeros { 4 })
+        new { emission = pn.dist.normal(pn.zeros { 3 }, 1) }:log_likelihood(pn.zeros { 4 })
       end,
       ["does not fit 4 steps"] = function()
-        new { transition = pn.full({ 3, 2, 2 }, 0.5) }:log_prob(pn.zeros { 4 })
+        new { transition = pn.full({ 3, 2, 2 }, 0.5) }:log_likelihood(pn.zeros { 4 })
       end,
-      ["mask must be bool"] = function() new {}:log_prob(pn.zeros { 4 }, { mask = pn.ones { 4 } }) end,
-      ["y must be a tensor"] = function() new {}:log_prob() end,
+      ["observed must be bool"] = function() new {}:log_likelihood(pn.zeros { 4 }, { observed = pn.ones { 4 } }) end,
+      ["y must be a tensor"] = function() new {}:log_likelihood() end,
       ["draws must be a whole number"] = function() new {}:sample_states(pn.zeros { 4 }, { draws = 0 }) end,
       ["states must be int64"] = function() new {}:log_joint(pn.zeros { 4 }, pn.zeros { 4 }) end,
     }

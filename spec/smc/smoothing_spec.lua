@@ -44,7 +44,7 @@ describe("smoothing by particles", function()
     pn.seed(1)
     local f = make { num_particles = 200, batch_shape = { 100 }, trace = false }
     f:run(ys, { record = true })
-    local paths = f:smooth { paths = 40 }
+    local paths = f:smooth { draws = 40 }
     assert.same({ T, 40, 100 }, paths:shape())
     assert_near(paths:mean(2), means, 0.02)
     assert_near(paths:var(2), variances, 0.02)
@@ -59,13 +59,13 @@ describe("smoothing by particles", function()
     pn.seed(2)
     local f = make { num_particles = 2000, trace = false }
     f:run(ys, { record = true })
-    local paths = f:smooth { paths = 4000, log_bound = log_bound }
+    local paths = f:smooth { draws = 4000, log_bound = log_bound }
     local mean, variance = paths:mean(2):totable(), paths:var(2):totable()
     for t = 1, T do
       assert.near(means[t], mean[t], 6 * math.sqrt(variances[t] * (1 / 4000 + 2 / 1000)))
       assert.near(variances[t], variance[t], 0.2 * variances[t])
     end
-    assert.error_matches(function() f:smooth { paths = 5, log_bound = log_bound - 1 } end,
+    assert.error_matches(function() f:smooth { draws = 5, log_bound = log_bound - 1 } end,
       "log_bound must not be below")
   end)
 
@@ -87,7 +87,7 @@ describe("smoothing by particles", function()
       log_weight = function(s, y) return dist.normal(s.x, R):log_prob(y:broadcast_to { 300 }) end,
       transition_log_prob = function(before, s, _, u) return dist.normal(before.x * A + u, Q):log_prob(s.x) end }
     f:run(ys, { record = true, inputs = pn.zeros { T } })
-    local paths = f:smooth { paths = 500 }
+    local paths = f:smooth { draws = 500 }
     assert.same({ T, 500, 2 }, paths.v:shape())
     assert.equal(T - 1, paths.v[T]:min():item())
     assert.near(means[6], paths.x[6]:mean():item(), 0.25)
@@ -195,8 +195,8 @@ describe("smoothing by particles", function()
     f:run(ys, { record = true })
     assert.error_matches(function() f:smooth { method = "two_fliter" } end,
       "method must be one of 'backward', 'two_filter', got 'two_fliter', did you mean 'two_filter'")
-    assert.error_matches(function() f:smooth { method = "two_filter", paths = 3 } end, "unknown option 'paths'")
-    assert.error_matches(function() f:smooth { paths = 3, artificial = print } end, "unknown option 'artificial'")
+    assert.error_matches(function() f:smooth { method = "two_filter", draws = 3 } end, "unknown option \'draws\'")
+    assert.error_matches(function() f:smooth { draws = 3, artificial = print } end, "unknown option 'artificial'")
     assert.error_matches(function() f:smooth { method = "two_filter", artificial = 1 } end,
       "artificial must be a function, got 1")
     local function with(law)
@@ -241,14 +241,14 @@ describe("smoothing by particles", function()
 
   it("says what it needs", function()
     local f = make { num_particles = 10 }
-    assert.has_error(function() f:smooth { paths = 3 } end,
+    assert.has_error(function() f:smooth { draws = 3 } end,
       "smooth: nothing was recorded (filter:run(ys, {record = true}))")
     f:run(ys, { record = true })
-    assert.error_matches(function() f:smooth {} end, "'paths' is required")
+    assert.error_matches(function() f:smooth {} end, "'draws' is required")
     local g = pn.smc.filter { num_particles = 10, init = function(n) return pn.randn { n } end,
       step = function(x) return x end, log_weight = function(x) return x * 0 end }
     g:run(ys, { record = true })
-    assert.has_error(function() g:smooth { paths = 3 } end,
+    assert.has_error(function() g:smooth { draws = 3 } end,
       "smooth: needs the transition's density (transition_log_prob)")
   end)
 end)

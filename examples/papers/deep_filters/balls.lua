@@ -132,7 +132,7 @@ local function kvae(objective, paths)
     return pn.models.kvae { size = PIXELS, encoder = encoder(2 * latent()), decoder = decoder(latent()),
       output = "bernoulli", scaling = "none", dtype = "float32", latent = latent(), state = 10, base = 10, units = 50,
       latent_variance = 0.03, stable = false, reconstruction = option.weight, objective = objective, paths = paths,
-      belief_paths = option.samples,
+      belief_draws = option.samples,
       init = { emission = 0.3, state_scale = 0.28, emission_scale = 0.17 }, jitter = 1e-6 }
   end
 end
@@ -173,7 +173,7 @@ end
 local function arsgls(conditioning)
   return function()
     return pn.models.arsgls { size = PIXELS, scaling = "none", dtype = "float32", states = 10, switches = 8,
-      auxiliary = latent(), base = 10, hidden = { 64 }, transition_hidden = 64, particles = option.particles,
+      auxiliary = latent(), base = 10, hidden = { 64 }, transition_hidden = 64, num_particles = option.particles,
       conditioning = conditioning, emission = pixels(), encoder = option.encoder == "ladder" and ladder() }
   end
 end
@@ -226,7 +226,7 @@ end
 -- Samples [S, CONTEXT + AHEAD, B, pixels] of a model that sees the first images of y. By smoothing:
 local function smoothed_samples(m, y)
   local seen, s = y:slice(1, 1, CONTEXT), option.samples
-  local ahead = m:forecast({ y = seen }, { steps = AHEAD, draws = s })
+  local ahead = m:forecast({ y = seen }, AHEAD, { draws = s })
   return pn.concatenate({ m:smooth({ y = seen }, { draws = s }).observation, ahead }, 2)
 end
 
@@ -240,7 +240,7 @@ local function filtered_samples(m, y)
     z = z:gather(1, index:unsqueeze(-1):broadcast_to { s, size, z:size(3) })
     past[t] = m.emission(z):sample()
   end
-  return pn.concatenate({ pn.stack(past, 2), m:forecast(belief, { steps = AHEAD, draws = s }) }, 2)
+  return pn.concatenate({ pn.stack(past, 2), m:forecast(belief, AHEAD, { draws = s }) }, 2)
 end
 
 local baselines = {
@@ -322,9 +322,9 @@ local function drawer(name, m)
     return function(y) return smoothed_samples(m, y) end
   end
   return function(y)
-    m.particles = option.samples
+    m.num_particles = option.samples
     local x = filtered_samples(m, y)
-    m.particles = option.particles
+    m.num_particles = option.particles
     return x
   end
 end

@@ -78,7 +78,7 @@ local SCALES = { state = { 1e-2, 1 }, observation = { 1e-2, 1 }, switch = { 1e-2
 
 -- Sizes of the document's 7.7.2; of KVAE, which it does not give, those of ARSGLS.
 local function switching(conditioning, more)
-  local o = { switches = 10, base = 20, hidden = { 64 }, transition_hidden = 64, particles = 10, scales = SCALES,
+  local o = { switches = 10, base = 20, hidden = { 64 }, transition_hidden = 64, num_particles = 10, scales = SCALES,
     conditioning = conditioning }
   for name, value in pairs(more or {}) do
     o[name] = value
@@ -91,7 +91,7 @@ local function rsgls_issm(conditioning, how)
   how = how or {}
   return { make = function(problem, choice)
     return pn.models.rsgls_issm(usual(problem, choice, switching(conditioning, { seasonal = problem.seasonal,
-      encoder = how.encoder == nil and { 64 }, particles = how.particles or 10 })))
+      encoder = how.encoder == nil and { 64 }, num_particles = how.particles or 10 })))
   end }
 end
 
@@ -99,7 +99,7 @@ local function arsgls(conditioning, how)
   how = how or {}
   return { make = function(problem, choice)
     return pn.models.arsgls(usual(problem, choice, switching(conditioning, { states = 16, auxiliary = 10,
-      emission = "normal", encoder = how.encoder, particles = how.particles or 10 })))
+      emission = "normal", encoder = how.encoder, num_particles = how.particles or 10 })))
   end }
 end
 
@@ -156,7 +156,7 @@ local function draws(problem, method, model, choice, drop, steps, generator)
   local set = problem.set
   local future = set:future { steps = steps, drop = drop }
   local batch = set:history { steps = choice.history or choice.context, drop = drop }
-  return model:forecast(batch, { steps = steps, draws = problem.paths, u = future.u, generator = generator })
+  return model:forecast(batch, steps, { draws = problem.paths, inputs = future.inputs, generator = generator })
 end
 
 -- Scores of rolling and long-term forecasts over the last `test` steps of the set, and the long draws.
@@ -195,7 +195,7 @@ end
 local function evidence(problem, model, choice, seed)
   local sum, count, set = 0, 0, problem.set
   local generator = pn.generator(2000 + seed)
-  model.particles = model.particles and 64
+  model.num_particles = model.num_particles and 64
   for drop = 0, problem.test - problem.horizon, problem.horizon do
     local before = set:history { steps = choice.context, drop = drop + problem.horizon }
     local all = set:history { steps = choice.context + problem.horizon, drop = drop }

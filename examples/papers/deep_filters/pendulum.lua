@@ -148,7 +148,7 @@ end }
 
 local function new_model(name, more)
   local options = { size = 2, states = 3, switches = 5, base = 10, hidden = { 32 }, transition_hidden = 32,
-    particles = sizes.particles, scaling = "none", dtype = sizes.dtype, scaling_of_bases = 5,
+    num_particles = sizes.particles, scaling = "none", dtype = sizes.dtype, scaling_of_bases = 5,
     no_resampling = sizes.iterations // 10 }
   for key, value in pairs(more or {}) do
     options[key] = value
@@ -207,11 +207,11 @@ local function heading(first)
 end
 
 local function forecast(m, count)
-  m.particles = 100
+  m.num_particles = 100
   local seen = { y = test:slice(1, 1, SEEN):slice(2, 1, count or sizes.test):to(sizes.dtype):contiguous() }
   local b = m:filter(seen, { generator = pn.generator(5) })
   local mode = m.conditioning == "published" and "marginal" or "ancestral" -- its model has no joint paths
-  return m:forecast(b, { steps = AHEAD, draws = sizes.paths, mode = mode, generator = pn.generator(6) }), seen
+  return m:forecast(b, AHEAD, { draws = sizes.paths, mode = mode, generator = pn.generator(6) }), seen
 end
 
 -- What would be said without looking at the swing: other swings at the same step.

@@ -123,7 +123,7 @@ end
 local function layer_wise(width)
   local net = network(width)
   local fit = inv.fit_layers(net, { x = x, y = y, noise_scale = noise, prior_scale = { 1, width ^ -0.5 },
-    steps = option.steps // 10, sweeps = 3, samples = option.quick and 4 or 32 })
+    steps = option.steps // 10, max_sweeps = 3, input_draws = option.quick and 4 or 32 })
   local draws = option.quick and 200 or 1000
   local r = summary(fit:predict(x, { draws = draws }), fit:predict(grid, { draws = draws }))
   r.sweeps, r.converged = fit.sweeps, fit.converged

@@ -207,7 +207,7 @@ local function sample_particles(entry, data, draws)
   local start = "prior"
   if not has_priors(entry, data) then
     local guide = pn.infer.guide("full_rank", { init = entry.settings and entry.settings.init or nil })
-    start = pn.svi(entry.model, guide, { data = data, steps = 2000, particles = 4 })
+    start = pn.svi(entry.model, guide, { data = data, steps = 2000, draws = 4 })
   end
   return pn.smc.sample(entry.model, { data = data, num_particles = draws, start = start })
 end
@@ -294,7 +294,7 @@ end
 local function run_guide(entry, name, data, reference)
   local start = pn.clock()
   local fit = pn.svi(entry.model, pn.infer.guide(name, { init = entry.settings and entry.settings.init or nil }),
-    { data = data, steps = option.steps, particles = 4 })
+    { data = data, steps = option.steps, draws = 4 })
   local result = { seconds = pn.clock() - start, k_hat = fit:k_hat(10000), draws = option.steps }
   if reference then
     local draws = fit:sample(10000)

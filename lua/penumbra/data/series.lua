@@ -4,9 +4,9 @@
 ---     #set   set.items[1].target [T, p]   set.size (p)   set.covariates (k)
 ---     set:windows { size = 90, count = 50 }                a batch of windows at random
 ---     set:history { steps = 60, drop = 30 }                a batch: the 60 steps before the last 30 of each series
----     set:future { steps = 30, drop = 30 }                 what came then: { y =, u = }
+---     set:future { steps = 30, drop = 30 }                 what came then: { y =, inputs = }
 ---
---- Batches are what forecasters take (pn.help "penumbra.models.forecaster"): y [T, B, p], u [T, B, k], lengths where
+--- Batches are what forecasters take (pn.help "penumbra.models.forecaster"): y [T, B, p], inputs [T, B, k], lengths where
 --- series are shorter, series (identities) and start, the step from an origin that all have in common: Mondays.
 -- help: module, methods set
 local calendar = require "penumbra.data.calendar"
@@ -50,7 +50,7 @@ local function calendar_features(set, item, first, last)
   return known:slice(1, first, last)
 end
 
--- u of an item's steps first ... last: [n, k], nil where the set has none.
+-- Inputs of an item's steps first ... last: [n, k], nil where the set has none.
 local function covariates_of(where, set, item, first, last)
   local parts = {}
   if item.covariates then
@@ -89,7 +89,7 @@ local function assemble(where, set, pieces)
     u[k] = given and padded(given, steps, 0)
     identity[k], start[k] = item.series, item.origin + piece.first - 1
   end
-  return { y = core.stack(y, 2), u = u[1] and core.stack(u, 2) or nil, lengths = short and integers(lengths) or nil,
+  return { y = core.stack(y, 2), inputs = u[1] and core.stack(u, 2) or nil, lengths = short and integers(lengths) or nil,
     series = integers(identity), start = integers(start) }
 end
 
@@ -135,7 +135,7 @@ function methods:history(given)
   return assemble("history", self, pieces)
 end
 
---- future{steps =, drop = 0, items =}: what follows history{drop = drop}: u [steps, B, k] (nil without covariates)
+--- future{steps =, drop = 0, items =}: what follows history{drop = drop}: inputs [steps, B, k] (nil without covariates)
 --- and y [steps, B, p], NaN where the series has ended.
 function methods:future(given)
   local o = options.check("future", given, { steps = options.required "number", drop = 0,
@@ -153,7 +153,7 @@ function methods:future(given)
       or core.full({ steps, self.size }, 0 / 0, { dtype = self.dtype })
     u[k] = covariates_of("future", self, item, first, first + steps - 1)
   end
-  return { y = core.stack(y, 2), u = u[1] and core.stack(u, 2) or nil }
+  return { y = core.stack(y, 2), inputs = u[1] and core.stack(u, 2) or nil }
 end
 
 --- without(n): the same set without the last n steps of each item.

@@ -197,10 +197,10 @@ end
 samplers.nuts, samplers.hmc = hamiltonian "nuts", hamiltonian "hmc"
 
 -- Draws of the prior, picked by their likelihoods.
-sampler_options.importance = { particles = 2000 }
+sampler_options.importance = { num_particles = 2000 }
 samplers.importance = function(problem, n, o)
   local infer = require "penumbra.infer"
-  local rows = draw_joint(problem.model, problem.args, problem.latent, {}, o.particles)
+  local rows = draw_joint(problem.model, problem.args, problem.latent, {}, o.num_particles)
   local log_w = evaluate(problem, rows):slice(2, 1, 1)
   problem.ess = infer.effective_sample_size(log_w):item()
   return infer.sir(log_w, n, { values = rows:unsqueeze(2) }):squeeze(2)
@@ -474,7 +474,7 @@ function class.__tostring(self)
     .. "bands)"):format(self.simulations, self.draws, self.seconds, self:passed() and "uniform" or "NOT uniform",
     self.level * 100)
   if self.ess and self.ess < self.draws then
-    lines[#lines + 1] = ("warning: the median effective sample size is %.0f, below %d draws: raise thin, or particles")
+    lines[#lines + 1] = ("warning: the median effective sample size is %.0f, below %d draws: raise thin, or num_particles")
       :format(self.ess, self.draws)
   end
   return table.concat(lines, "\n")
@@ -485,7 +485,7 @@ end
 --- data         list of the model's arguments after m: covariates, and anything where observations stand
 --- sampler      "nuts" (or "hmc", "importance": draws of the prior picked by their likelihood, "svi": a guide), or a
 ---              function (observed, draws, model) -> table site -> draws [draws, ...]; observed: table site -> value
---- options      of the sampler: those of pn.nuts and thin (4), warmup (300); particles (2000); of pn.svi, and guide
+--- options      of the sampler: those of pn.nuts and thin (4), warmup (300); num_particles (2000); of pn.svi, and guide
 --- simulations  200
 --- draws        99: of each posterior, so that there are 100 possible ranks
 --- quantities   a function of a table site -> value that gives a table name -> number: further quantities to be ranked

@@ -364,7 +364,7 @@ function objective.explore(self)
     unscored = self.estimator == "elbo" and not self.enumerates and next(self.closed) and self.closed or nil }
   if self.vectorised then
     if self.enumerates then
-      core.error "svi: particles side by side (vectorised = true) and enumeration do not go together"
+      core.error "svi: draws side by side (vectorised = true) and enumeration do not go together"
     end
     how.particles, how.most = self.particles, self.most
     try_vectorised(self, how)

@@ -41,7 +41,7 @@ local target = require "penumbra.infer.target"
 local svi = {}
 
 local svi_options = {
-  data = options.optional "table", steps = 4000, lr = 0.01, optimiser = options.optional(), particles = 1,
+  data = options.optional "table", steps = 4000, lr = 0.01, optimiser = options.optional(), draws = 1,
   vectorised = false, estimator = options.any "elbo", divergence = options.choice("analytic", "monte_carlo"),
   compile = true, schedule = options.optional "function", on_step = options.optional "function",
   progress = options.optional(),
@@ -477,7 +477,7 @@ local function check_estimator(self)
     core.error(("svi: estimator must be one of '%s', got %s%s"):format(table.concat(names, "', '"),
       type(name) == "string" and "'" .. name .. "'" or type(name), options.suggestion(name, names)))
   elseif about.least and self.particles < about.least then
-    core.error(("svi: estimator '%s' needs at least %d particles, got %d"):format(name, about.least, self.particles))
+    core.error(("svi: estimator '%s' needs at least %d draws, got %d"):format(name, about.least, self.particles))
   end
 end
 
@@ -526,8 +526,8 @@ end
 --- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step
 --- that
 ---             gives the rate instead; optimiser: a function of the parameters that gives another one
---- particles   draws per step: 1; vectorised = true: side by side along an axis before the plates
---- estimator   a bound of pn.infer: "elbo"; "sticking_the_landing"; of `particles` weights "iwae", "dreg", "renyi"; for
+--- draws       of the guide per step: 1; vectorised = true: side by side along an axis before the plates
+--- estimator   a bound of pn.infer: "elbo"; "sticking_the_landing"; of `draws` weights "iwae", "dreg", "renyi"; for
 ---             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with
 ---             its options
 --- divergence  "analytic" (where there is a closed form) or "monte_carlo"
@@ -539,11 +539,11 @@ function svi.svi(m, guide, given)
   if not model.is(m) then
     core.error(("svi: needs a model (pn.model), got %s"):format(type(m)))
   end
-  is_count("svi", "particles", o.particles)
+  is_count("svi", "draws", o.draws)
   if math.type(o.steps) ~= "integer" or o.steps < 0 then
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
-  local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.particles,
+  local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.draws,
     vectorised = o.vectorised,
     estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, rise = 0, seconds = 0,
     schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,

@@ -16,13 +16,13 @@
 ---                 which is at least that of the mixture; "mixture": that of the mixture, by `draws` draws of the
 ---                 weights
 ---   point         "loc" (default): a fitted layer's point estimate is m; "mean": the mean of its posterior
----   samples       draws of the inputs of the next layer for each datum (default 8; with one a wide layer fits the
+---   input_draws   draws of the inputs of the next layer for each datum (default 8; with one a wide layer fits the
 ---   noise of
 ---                 its inputs)
 ---   scale         what V starts with, as a standard deviation in units of the prior's (default 0.5); m starts at the
 ---                 weights of the network, which are the first point estimates
 ---   steps, lr     of Adam, anew for each layer and sweep (default 300 and 0.02; lr falls along half a cosine)
----   sweeps        the most of them (default 5)
+---   max_sweeps    the most of them (default 5)
 ---   tolerance     relative change of the last layer's objective below which the fit has converged (default 1e-3)
 ---   prior_scale   of all weights, or a list with one for each layer (default 1); prior means are 0
 ---   noise_scale   of a normal likelihood; or log_likelihood = function(f, y), [..., out] -> [...]
@@ -43,8 +43,8 @@ local methods = {}
 local class = { __name = "layer-by-layer fit" }
 
 local known = { x = options.required "tensor", y = options.required "tensor", noise_scale = options.optional "number",
-  log_likelihood = options.optional "function", prior_scale = options.any(1), sweeps = 5, steps = 300, lr = 0.02,
-  samples = 8, draws = 8, scale = 0.5, tolerance = 1e-3, expectation = options.choice("conditional", "marginal"),
+  log_likelihood = options.optional "function", prior_scale = options.any(1), max_sweeps = 5, steps = 300, lr = 0.02,
+  input_draws = 8, draws = 8, scale = 0.5, tolerance = 1e-3, expectation = options.choice("conditional", "marginal"),
   kl = options.choice("components", "mixture"), point = options.choice("loc", "mean"), generator = options.any(false) }
 
 -- ---- the network as vectors of nodes ----
@@ -86,20 +86,20 @@ end
 
 -- ---- the objective of one layer ----
 
--- The sum over data of the expected log likelihood; rows of z and y belong together, `samples` for each datum.
+-- The sum over data of the expected log likelihood; rows of z and y belong together, `input_draws` for each datum.
 local function expectation(self, l, z, y)
   local s, o = self.layers[l], self.options
   if o.expectation == "marginal" then
     local w = as_posterior(s, z):rsample({ 1 }, o.generator or nil):squeeze(1)
-    return self.log_likelihood(onwards(self, l, z:matmul(w:t())), y):sum() / o.samples
+    return self.log_likelihood(onwards(self, l, z:matmul(w:t())), y):sum() / o.input_draws
   end
   local mean, variance = layerwise.law(factor(s), z)
   if o.noise_scale and l == #self.net and #self.net[l].apply == 0 then
     local square = ((y - mean):square() + variance) / o.noise_scale ^ 2
-    return (square + LOG_2PI + 2 * math.log(o.noise_scale)):sum() * (-0.5 / o.samples)
+    return (square + LOG_2PI + 2 * math.log(o.noise_scale)):sum() * (-0.5 / o.input_draws)
   end
   local noise = core.randn(mean:shape(), { generator = o.generator or nil, dtype = mean:dtype() })
-  return self.log_likelihood(onwards(self, l, mean + (variance + 1e-30):sqrt() * noise), y):sum() / o.samples
+  return self.log_likelihood(onwards(self, l, mean + (variance + 1e-30):sqrt() * noise), y):sum() / o.input_draws
 end
 
 -- KL from the layer's prior, summed over nodes.
@@ -165,7 +165,7 @@ local function check(net, given)
   if o.generator and not (type(o.generator) == "userdata" and getmetatable(o.generator) == "penumbra.generator") then
     core.error(("fit_layers: generator must be a generator, got %s"):format(type(o.generator)))
   end
-  for _, name in ipairs { "sweeps", "steps", "samples", "draws" } do
+  for _, name in ipairs { "max_sweeps", "steps", "input_draws", "draws" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   return o, layers
@@ -188,9 +188,9 @@ function layer_fit.fit(net, given)
     self.layers[l] = { loc = w, point = w, log_scale = core.full(w:shape(), math.log(o.scale * prior), set),
       prior_loc = core.zeros(w:shape(), set), prior_scale = core.full(w:shape(), prior, set) }
   end
-  local times = core.arange(o.x:size(1) * o.samples):to "int64":remainder(o.x:size(1))
+  local times = core.arange(o.x:size(1) * o.input_draws):to "int64":remainder(o.x:size(1))
   local x, y = o.x:take(1, times), o.y:take(1, times)
-  for sweep = 1, o.sweeps do
+  for sweep = 1, o.max_sweeps do
     local z, row = with_one(net_layers[1], x), {}
     for l = 1, #net_layers do
       row[l] = fit_layer(self, l, z, y)

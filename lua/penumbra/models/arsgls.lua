@@ -2,7 +2,7 @@
 --- of which a network makes the law of an observation: numbers, counts of 0 and 1, images.
 ---
 ---     local m = pn.models.arsgls{size = 1, states = 16, switches = 10, auxiliary = 10, base = 20, hidden = {64},
----       transition_hidden = 64, particles = 10}
+---       transition_hidden = 64, num_particles = 10}
 ---     local m = pn.models.arsgls{size = 1024, states = 10, switches = 8, auxiliary = 2, emission = decoder,
 ---       encoder = ladder, scaling = "none"}                                             -- networks of one's own
 ---

@@ -1,7 +1,7 @@
 --- Matrices of a switching linear system as weighted averages of base matrices: a(s) = sum_k w_k(s) a_k, the weights a
 --- softmax of a network of the switch. Noise is diagonal; a base keeps the logarithms of its inverse scales.
 ---
----     local bases = base_matrices.new{num = 10, inputs = 5, hidden = {32},
+---     local bases = base_matrices.new{count = 10, inputs = 5, hidden = {32},
 ---       groups = {{"a", "c", "q", "r"}, {"f", "s"}}, parts = {f = "recurrence", s = "recurrence"},
 ---       matrices = {a = {3, 3}, c = {2, 3}, f = {5, 3}}, noises = {q = {3}, r = {2}, s = {5}}}
 ---     local held = bases:held()                  -- once for a pass: the bases by group, transformed
@@ -85,7 +85,7 @@ function methods:weights(s)
   end
   local logits = self.net(s)
   for g = 1, #self.groups do
-    list[g] = logits:slice(-1, (g - 1) * self.num + 1, g * self.num):softmax(-1)
+    list[g] = logits:slice(-1, (g - 1) * self.count + 1, g * self.count):softmax(-1)
   end
   return list
 end
@@ -102,7 +102,7 @@ local function flat(self, names, frozen, replaced)
     end
     x = replaced and replaced[name] or x
     local shape = self.shapes[name]
-    x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.num, shape[1] * shape[2] }
+    x = self.noises[name] and averages[self.average].held(x) or x:reshape { self.count, shape[1] * shape[2] }
     list[k] = { name = name, values = x, rows = shape[1], columns = shape[2] }
   end
   return list
@@ -179,7 +179,7 @@ end
 
 local class = { __name = "bases", __index = core.namespace("bases", methods) }
 
-local new_options = { num = options.required "number", inputs = options.required "number",
+local new_options = { count = options.required "number", inputs = options.required "number",
   hidden = options.optional "table", groups = options.required "table", parts = options.optional "table",
   matrices = options.required "table", noises = options.required "table", start = options.optional "table",
   scales = options.optional "table", average = options.choice(table.unpack(base_matrices.averages)), floor = 1e-8,
@@ -187,7 +187,7 @@ local new_options = { num = options.required "number", inputs = options.required
 
 --- base_matrices.new{...}: bases and the network of their weights.
 ---
---- num       bases
+--- count     bases
 --- inputs    size of the switch
 --- hidden    {32}: hidden layers of the network of the weights; without it there is none, the switch is one of num
 --- groups    lists of names: matrices of one group share their weights
@@ -202,24 +202,24 @@ local new_options = { num = options.required "number", inputs = options.required
 --- spread    0.1: noise beside the identity
 function base_matrices.new(given)
   local o = options.check("base_matrices", given, new_options)
-  options.whole("base_matrices", "num", o.num, 1)
-  local self = { num = math.tointeger(o.num), groups = o.groups, average = o.average, floor = o.floor,
+  options.whole("base_matrices", "count", o.count, 1)
+  local self = { count = math.tointeger(o.count), groups = o.groups, average = o.average, floor = o.floor,
     scaling = o.scaling, noises = {}, shapes = {}, bases = {}, parts = o.parts or {} }
   for _, group in ipairs(o.groups) do
     for _, name in ipairs(group) do
       local shape, start = o.matrices[name] or o.noises[name]
       if o.noises[name] then
         self.noises[name] = true
-        start = log_inverse_scales(self.num, shape[1], o.scales and o.scales[name] or { 1e-4, 1 }, o)
+        start = log_inverse_scales(self.count, shape[1], o.scales and o.scales[name] or { 1e-4, 1 }, o)
       else
-        start = starts[o.start and o.start[name] or "fan_in"](self.num, shape, o)
+        start = starts[o.start and o.start[name] or "fan_in"](self.count, shape, o)
       end
       self.shapes[name], self.bases[name] = shape, core.param((start / o.scaling):contiguous())
     end
   end
   if o.hidden then
     local sizes = { o.inputs, table.unpack(o.hidden) }
-    sizes[#sizes + 1] = self.num * #o.groups
+    sizes[#sizes + 1] = self.count * #o.groups
     self.net = nn.mlp(sizes, { activation = "leaky_relu", dtype = o.dtype })
   end
   return setmetatable(self, class)

@@ -2,7 +2,7 @@
 ---
 --- A batch is a table, time first:
 ---     y         [T, B, p], NaN where nothing was observed
----     u         [T, B, k] covariates; absent for a model without
+---     inputs    [T, B, k] covariates; absent for a model without
 ---     lengths   list or int64 [B]: steps of each series; what stands after them touches nothing
 ---     series    list or int64 [B]: identities from 0, for the embedding; a model without does not look at them
 ---     start     list or int64 [B]: the step at which each series begins, from an origin that all have in common (0):
@@ -19,15 +19,15 @@
 ---
 ---     m:fit { series = set, window = 90, context = 60, steps = 2500 }      pn.help "m:fit"
 ---     m:log_evidence(batch)                        [B]
----     b = m:filter(batch)   b = b:update(y_t, u_t)      what the model knows after a series, and after one step more
----     m:forecast(b, { steps = 30 })                paths [100, 30, B, p]; of a batch, too
----     m:quantiles(b, { 0.1, 0.5, 0.9 }, { steps = 30 })
+---     b = m:filter(batch)   b = b:update(y_t, inputs_t)      what the model knows after a series, and after one step more
+---     m:forecast(b, 30)                paths [100, 30, B, p]; of a batch, too
+---     m:quantiles(b, 30, { 0.1, 0.5, 0.9 })
 ---     m:smooth(batch)                              of models with a latent state
 ---     m:save "m.safetensors"    pn.models.load "m.safetensors"
 ---
 --- Options of all constructors:
 ---     size        p, numbers in an observation (1)
----     covariates  k, numbers in u (0)
+---     covariates  k, numbers in inputs (0)
 ---     series      how many identities there are (0: the model has no embedding)
 ---     embedding   size of the embedding of an identity (8)
 ---     features    units of the layer (leaky rectifiers) through which covariates and embedding go in (64); 0: they
@@ -85,7 +85,7 @@ function forecaster.options(where, given, own)
   return o
 end
 
--- Leaky rectifiers after one layer: the features of u and the identity; nil where a model has neither.
+-- Leaky rectifiers after one layer: the features of inputs and the identity; nil where a model has neither.
 local function input_net(o)
   local count = o.covariates + (o.series > 0 and o.embedding or 0)
   local net = { embedding = o.series > 0 and nn.embedding(o.series, o.embedding, { dtype = o.dtype }) or nil }
@@ -105,10 +105,10 @@ function forecaster.new(class, o)
   return setmetatable(self, class)
 end
 
---- The features [T, B, input_size] of a prepared batch: of u and the embedding of the identity; nil where there are
+--- The features [T, B, input_size] of a prepared batch: of inputs and the embedding of the identity; nil where there are
 --- none.
 function forecaster.features(self, b)
-  local net, x = self.inputs, b.u
+  local net, x = self.inputs, b.inputs
   if net.embedding then
     local e = net.embedding(b.series):unsqueeze(1)
     e = e:broadcast_to { b.steps, b.size, e:size(3) }
@@ -166,7 +166,7 @@ function belief_class:__tostring()
   return ("belief of %s about %d series"):format(kind_of(self.model).name, self.size)
 end
 
---- update(y_t [, u_t]): the belief after one more step, y_t [B, p] (NaN: not observed) and covariates [B, k]; the old
+--- update(y_t [, inputs_t]): the belief after one more step, y_t [B, p] (NaN: not observed) and covariates [B, k]; the old
 --- one stays as it is. The scale is the one that it began with.
 function beliefs:update(y, u)
   local m = self.model
@@ -176,16 +176,16 @@ function beliefs:update(y, u)
       table.concat(y:shape(), ", ")))
   end
   if u ~= nil then
-    options.argument("update", "u_t", u, "tensor")
+    options.argument("update", "inputs_t", u, "tensor")
   end
-  local b = prepared_batch.read("update", m, { y = y:unsqueeze(1), u = u and u:unsqueeze(1), series = self.series,
+  local b = prepared_batch.read("update", m, { y = y:unsqueeze(1), inputs = u and u:unsqueeze(1), series = self.series,
     start = self.start, location = self.location, scale = self.scale }, self.size)
   return new_belief(m, b, recording.off(kind_of(m).advance, m, self.state, b))
 end
 
 belief_class.__index = core.namespace("a belief", beliefs)
 
---- filter(batch [, {generator =}]): the belief after each series' own last step: b:update(y_t, u_t) goes on,
+--- filter(batch [, {generator =}]): the belief after each series' own last step: b:update(y_t, inputs_t) goes on,
 --- m:forecast(b, ...) looks ahead, b.state holds what the model knows. No gradient.
 function methods:filter(batch, given)
   local o = options.check("filter", given, drawing)
@@ -206,7 +206,7 @@ end
 
 -- ---- forecasts ----
 
-local forecast_options = { steps = options.required "number", draws = 100, u = options.optional "tensor",
+local forecast_options = { draws = 100, inputs = options.optional "tensor",
   mode = options.choice("ancestral", "marginal"), generator = options.optional "generator" }
 
 -- The belief itself, or the one after a batch.
@@ -221,25 +221,24 @@ local function belief_of(where, self, given, o)
   return new_belief(self, b, recording.off(kind_of(self).filter, self, b, { generator = o.generator }))
 end
 
-local function checked_future(where, self, belief, o)
-  o.steps = options.whole(where, "steps", o.steps, 1)
-  o.draws = options.whole(where, "draws", o.draws, 1)
-  local want = ("[%d, %d, %d]"):format(o.steps, belief.size, self.covariates)
-  if self.covariates == 0 and o.u then
-    core.error(where .. ": u must be absent, this model has no covariates")
-  elseif self.covariates > 0 and not o.u then
-    core.error(("%s: u, the covariates to come, must have shape %s, got nil"):format(where, want))
+local function checked_future(where, self, belief, steps, o)
+  steps = options.whole(where, "steps", steps, 1)
+  local want = ("[%d, %d, %d]"):format(steps, belief.size, self.covariates)
+  if self.covariates == 0 and o.inputs then
+    core.error(where .. ": inputs must be absent, this model has no covariates")
+  elseif self.covariates > 0 and not o.inputs then
+    core.error(("%s: inputs, the covariates to come, must have shape %s, got nil"):format(where, want))
   end
-  o.u = o.u and prepared_batch.real(where, self, "u, the covariates to come,", o.u, want)
-  local b = { steps = o.steps, draws = o.draws, mode = o.mode, generator = o.generator, u = o.u,
+  o.inputs = o.inputs and prepared_batch.real(where, self, "inputs, the covariates to come,", o.inputs, want)
+  local b = { steps = steps, draws = o.draws, mode = o.mode, generator = o.generator, inputs = o.inputs,
     size = belief.size, series = belief.series, start = belief.start, location = belief.location, scale = belief.scale }
   b.features = recording.off(forecaster.features, self, b)
   return b
 end
 
-local function forecast(where, self, given, o)
+local function forecast(where, self, given, steps, o)
   local belief = belief_of(where, self, given, o)
-  local future = checked_future(where, self, belief, o)
+  local future = checked_future(where, self, belief, steps, o)
   local paths = recording.off(kind_of(self).paths, self, belief.state, future)
   if self.discrete then
     return paths
@@ -247,18 +246,19 @@ local function forecast(where, self, given, o)
   return paths * belief.scale + belief.location
 end
 
---- forecast(b, {steps =, draws = 100, u =, mode = "ancestral", generator =}): draws of the next observations of a
---- belief, or after a batch: [draws, steps, B, p]. u [steps, B, k] are the covariates to come. "ancestral" gives
+--- forecast(b, steps [, {draws = 100, inputs =, mode = "ancestral", generator =}]): draws of the next observations of
+--- a belief, or after a batch: [draws, steps, B, p]. inputs [steps, B, k] are the covariates to come. "ancestral" gives
 --- joint paths; "marginal", where a model has it, draws each step's observation with the state integrated out, which
 --- costs the correlation between steps.
-function methods:forecast(belief, given)
-  return forecast("forecast", self, belief, options.check("forecast", given, forecast_options))
+function methods:forecast(belief, steps, given)
+  return forecast("forecast", self, belief, steps, options.check("forecast", given, forecast_options))
 end
 
---- quantiles(b, levels, {steps =, ...}): quantiles of forecast(b, ...) at a list of levels, [Q, steps, B, p].
-function methods:quantiles(belief, levels, given)
+--- quantiles(b, steps, levels [, {...}]): quantiles of forecast(b, steps, {...}) at a list of levels,
+--- [Q, steps, B, p].
+function methods:quantiles(belief, steps, levels, given)
   local o = options.check("quantiles", given, forecast_options)
-  return metrics.quantiles(forecast("quantiles", self, belief, o), levels)
+  return metrics.quantiles(forecast("quantiles", self, belief, steps, o), levels)
 end
 
 -- ---- files ----
@@ -312,7 +312,7 @@ end
 --- filter      function (self, b, how): what is known after each series' last step, a table
 --- advance     function (self, state, b): the same after one step more, a batch of one step
 --- paths       function (self, state, o): draws [draws, steps, B, p] of what the model sees (of b.raw where
----             self.discrete); o has steps, draws, mode, generator, size (B), u [steps, B, k], features, series,
+---             self.discrete); o has steps, draws, mode, generator, size (B), inputs [steps, B, k], features, series,
 ---             start (the first step to come), location and scale
 --- smooth      function (self, b, o) of a model with latent states; `smooth_options`, the table of its options
 --- phase       function (self, iteration): in what fit's iterations differ: a text, which is another for each way to

@@ -11,9 +11,9 @@
 ---
 --- A forecaster (pn.help "penumbra.models.forecaster"). log_evidence is a bound at one draw of the z: sum_t log p(y_t |
 --- z_t) - log q(z_t | y_t) + log p(z), on average at most log p(y); bound() takes more draws. Beliefs hold
---- `belief_paths` draws of the z, each with its Kalman filter. smooth(batch, {draws = 32}) gives {state =,
+--- `belief_draws` draws of the z, each with its Kalman filter. smooth(batch, {draws = 32}) gives {state =,
 --- latent =, observation =}, [S, T, B, ...]: draws of x_t given all of y, of z_t given x_t, and of y_t given that z_t.
---- Within a gap missing = "mean" looks both ways; "sample" has drawn the z there from what came before.
+--- Within a gap impute = "mean" looks both ways; "sample" has drawn the z there from what came before.
 ---
 --- latent, state, base   orders of z (2) and x (4), number of base matrices (3)
 --- units       of the recurrent network, 50
@@ -33,7 +33,7 @@
 --- objective   what fit maximises: "rao_blackwellised", log p(z) in closed form, or "monte_carlo": log p(x, z) at a
 ---             draw of the smoothed states x, and the entropy of their law. Both are the same on average. `paths` =
 ---             "marginal" draws each x_t on its own, as the published code does: a lower bound to the other two
---- missing     a step without any observation: "sample" draws its z from its predictive law (the bound stays one),
+--- impute      a step without any observation: "sample" draws its z from its predictive law (the bound stays one),
 ---             "mean" gives the predictive mean to the recurrent network and leaves the step out of the Kalman filter,
 ---             as published (no bound). Single missing elements are 0 to the encoder and no part of the likelihood
 --- entropy     of q in fit and log_evidence: "sampled", - log q at the draw, or "closed", its mean
@@ -194,7 +194,7 @@ local function step(self, held, state, z, seen, noise, features)
   if seen then
     local m, v = core.kalman_predict(state.mean, state.cov, s.a, s.b, s.q)
     local mean, cov = predictive(m, v, s)
-    local sampled = self.given.missing == "sample"
+    local sampled = self.given.impute == "sample"
     z = core.where(seen:unsqueeze(-1), z, sampled and mean + apply(factor(cov), noise) or mean)
     observed = not sampled and seen:unsqueeze(-1):broadcast_to(z:shape()) or nil
   end
@@ -232,7 +232,7 @@ local OPERANDS = { "a", "b", "c", "d", "q", "r" }
 local function in_turn(self, run)
   local state, z, log_probs, list, held = beginning(self, run.count), {}, {}, {}, held_bases(self)
   local noise
-  if self.given.missing == "sample" and not run.complete then
+  if self.given.impute == "sample" and not run.complete then
     noise = core.randn({ run.steps, run.count, self.latent }, { dtype = self.dtype, generator = run.generator })
   end
   for t = 1, run.steps do
@@ -258,7 +258,7 @@ local function in_turn(self, run)
   local zero = core.zeros({}, { dtype = self.dtype })
   run.log_prior = core.where(run.seen, each, zero):sum(1)
   -- of the z that were drawn from their predictive law
-  if not run.complete and self.given.missing == "sample" then
+  if not run.complete and self.given.impute == "sample" then
     local drawn = run.seen:logical_not()
     drawn = run.active and drawn:logical_and(run.active) or drawn
     run.log_drawn = core.where(drawn, each, zero):sum(1)
@@ -292,7 +292,7 @@ end
 local function with_latents(self, run)
   local s = run.system
   s.z, s.active = run.z, run.active
-  local skipped = not run.complete and self.given.missing == "mean"
+  local skipped = not run.complete and self.given.impute == "mean"
   s.observed = skipped and run.seen:unsqueeze(-1):broadcast_to(run.z:shape()):contiguous() or nil
   return s
 end
@@ -337,7 +337,7 @@ end
 -- ---- beliefs ----
 
 local function filter(self, b, how)
-  local run = run_of(self, b, { draws = self.given.belief_paths, generator = how.generator, in_turn = true })
+  local run = run_of(self, b, { draws = self.given.belief_draws, generator = how.generator, in_turn = true })
   run.state.generator = how.generator
   return run.state
 end
@@ -445,8 +445,8 @@ local own_options = {
   noise = options.choice("shared", "mixed"), average = options.choice(table.unpack(base_matrices.averages)),
   stable = true, inputs = options.any { "weights", "emission" },
   objective = options.choice("rao_blackwellised", "monte_carlo"), paths = options.choice("joint", "marginal"),
-  missing = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
-  belief_paths = 100, jitter = 0, init = options.any {},
+  impute = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
+  belief_draws = 100, jitter = 0, init = options.any {},
 }
 
 local init_options = { transition = 0.05, emission = 0.5, inputs = 0.05, state_scale = 0.3, emission_scale = 0.2,
@@ -477,7 +477,7 @@ end
 
 local function checked(given)
   local o = forecaster.options("kvae", given, own_options)
-  for _, name in ipairs { "latent", "state", "base", "units", "filters", "belief_paths" } do
+  for _, name in ipairs { "latent", "state", "base", "units", "filters", "belief_draws" } do
     o[name] = options.whole("kvae", name, o[name], 1)
   end
   options.argument("kvae", "hidden", o.hidden, "table")
@@ -525,7 +525,7 @@ local function bases_of(self, o, m)
   if mixed then
     table.move({ "q", "r" }, 1, 2, #names + 1, names)
   end
-  local bases = base_matrices.new { num = o.base, inputs = o.base, groups = { names }, matrices = matrices,
+  local bases = base_matrices.new { count = o.base, inputs = o.base, groups = { names }, matrices = matrices,
     noises = mixed and { q = { n }, r = { p } } or {}, start = { a = "identity", c = "normal", b = "normal",
       d = "normal" }, average = o.average, spread = init.transition * n ^ 0.5, dtype = o.dtype }
   for name, deviation in pairs { c = init.emission, b = init.inputs, d = init.inputs } do

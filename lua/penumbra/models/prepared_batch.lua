@@ -6,7 +6,7 @@
 ---     observed    bool [T, B, p]: seen, and not after the end of the series
 ---     active      bool [T, B]: not after the end; nil where all series are of T steps
 ---     complete    true if all of `observed` is true
----     u           [T, B, k], 0 after the end; nil for a model without covariates
+---     inputs      [T, B, k], 0 after the end; nil for a model without covariates
 ---     lengths     int64 [B], or nil;   series: int64 [B], or nil
 ---     start       int64 [B]: the step of the first observation, 0 where none was given
 ---     location, scale   [B, p]
@@ -23,7 +23,7 @@ end
 
 -- ---- reading ----
 
-local known = { y = options.required "tensor", u = options.optional "tensor", lengths = options.optional(),
+local known = { y = options.required "tensor", inputs = options.optional "tensor", lengths = options.optional(),
   series = options.optional(), start = options.optional(), context = options.optional "number",
   location = options.optional "tensor", scale = options.optional "tensor" }
 
@@ -60,14 +60,14 @@ local function check(where, self, o, size)
   end
   local steps, b = y:size(1), y:size(2)
   o.y = real(where, self, "y", y, shape_text(y))
-  if self.covariates > 0 or o.u then
+  if self.covariates > 0 or o.inputs then
     local want = ("[%d, %d, %d]"):format(steps, b, self.covariates)
     if self.covariates == 0 then
-      core.error(where .. ": u must be absent, this model has no covariates")
-    elseif not o.u then
-      core.error(("%s: u, the covariates, must have shape %s, got nil"):format(where, want))
+      core.error(where .. ": inputs must be absent, this model has no covariates")
+    elseif not o.inputs then
+      core.error(("%s: inputs, the covariates, must have shape %s, got nil"):format(where, want))
     end
-    o.u = real(where, self, "u", o.u, want)
+    o.inputs = real(where, self, "inputs", o.inputs, want)
   end
   if (o.location == nil) ~= (o.scale == nil) then
     core.error(where .. ": location and scale come together")
@@ -146,7 +146,7 @@ end
 function prepared_batch.read(where, self, batch, size)
   local o = options.check(where, batch, known)
   check(where, self, o, size)
-  local y, u, active = o.y:detach(), o.u, nil
+  local y, u, active = o.y:detach(), o.inputs, nil
   local steps, count = y:size(1), y:size(2)
   local b = { steps = steps, size = count }
   if o.lengths then
@@ -182,7 +182,7 @@ function prepared_batch.read(where, self, batch, size)
       self.least_scale)
   end
   b.y, b.raw = kept(observed, (raw - b.location) / b.scale), self.discrete and raw or nil
-  b.observed, b.active, b.u = observed, active, u
+  b.observed, b.active, b.inputs = observed, active, u
   b.complete = observed:all():item()
   return b
 end

@@ -3,7 +3,7 @@
 ---
 ---     local m = pn.models.rsgls{size = 2, states = 3, switches = 5}
 ---     m:fit{series = batch, steps = 2500, lr = 1e-2}
----     m:forecast(m:filter(batch), {steps = 100})
+---     m:forecast(m:filter(batch), 100)
 ---
 --- Options: those of forecasters and of penumbra.models.switching_model, and
 ---

@@ -3,7 +3,7 @@
 --- that follows the state.
 ---
 ---     local m = pn.models.rsgls_issm{covariates = 9, series = 8, seasonal = {5}, switches = 10, base = 20,
----       hidden = {64}, transition_hidden = 64, particles = 10, scaling = "change"}
+---       hidden = {64}, transition_hidden = 64, num_particles = 10, scaling = "change"}
 ---
 --- Options: those of forecasters and of penumbra.models.switching_model (`states` follows from the structure), and
 ---

@@ -46,7 +46,7 @@ end
 --- what a step needs; parts.system(held, weights, at), the matrices; parts.size, series.
 function switch_smoothing.rao_blackwellised(self, parts, generator)
   local categorical = self.switch.transition ~= nil
-  local model = { num_particles = self.particles, batch_shape = { parts.size }, conditioning = self.conditioning,
+  local model = { num_particles = self.num_particles, batch_shape = { parts.size }, conditioning = self.conditioning,
     resampling = self.resampling, threshold = self.threshold, generator = generator,
     initial_mean = self.prior_mean, initial_cov = (self.prior_log_inverse_scale * -2):exp():diag_embed() }
   laws(self, parts, model)

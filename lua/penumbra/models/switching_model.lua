@@ -6,7 +6,7 @@
 ---     states, switches   sizes of x and s
 ---     base               base matrices, 10
 ---     hidden             {32}: hidden layers of the network of the weights; transition_hidden, 32: of f
----     particles          64, in training and filtering
+---     num_particles      64, in training and filtering
 ---     conditioning       of x_{t-1} on an s_t that depends on it: "exact" counts s_t as an observation of x_{t-1};
 ---                        "published" leaves that out, as the recursion in the paper does (the filter of another model,
 ---                        whose switch depends on the moments of x_{t-1}). Only models with recurrence differ
@@ -39,7 +39,7 @@ local switching_system = require "penumbra.models.switching_system"
 local switching_model = {}
 
 switching_model.options = { states = options.optional "number", switches = 5, base = 10, hidden = options.any(nil),
-  transition_hidden = 32, particles = 64, conditioning = options.choice("exact", "published"),
+  transition_hidden = 32, num_particles = 64, conditioning = options.choice("exact", "published"),
   average = options.choice(table.unpack(base_matrices.averages)),
   sharing = options.choice("system", "all", "none"), scales = options.optional "table",
   floor = options.optional "number", resampling = "systematic", threshold = 0.5, no_resampling = 0, frozen = 0,
@@ -82,7 +82,7 @@ function switching_model.checked(where, given, own)
     end
   end
   local o = forecaster.options(where, given, all)
-  for _, name in ipairs { "switches", "base", "transition_hidden", "particles" } do
+  for _, name in ipairs { "switches", "base", "transition_hidden", "num_particles" } do
     o[name] = options.whole(where, name, o[name], 1)
   end
   for _, name in ipairs { "no_resampling", "frozen" } do
@@ -143,7 +143,7 @@ function switching_model.build(self, o, how)
   self.kind = switch_law[how.kind]
   self.switch = self.kind.new { switches = k, inputs = self.input_size, dtype = o.dtype,
     transition_hidden = o.transition_hidden, stay = how.stay or 0 }
-  self.bases = base_matrices.new { num = categorical and k or o.base, inputs = k, groups = groups,
+  self.bases = base_matrices.new { count = categorical and k or o.base, inputs = k, groups = groups,
     parts = { f = "recurrence", s = "recurrence", b = "controls", d = "controls" },
     hidden = not categorical and o.hidden or nil, matrices = matrices, noises = noises, average = o.average,
     floor = o.floor, scaling = o.scaling_of_bases, dtype = o.dtype,
@@ -153,7 +153,7 @@ function switching_model.build(self, o, how)
   self.prior_log_inverse_scale = core.param(core.zeros({ n }, { dtype = o.dtype }))
   self.recurrence_group = not categorical and self.bases:group_of "s" or 1
   self.control_group = { b = has.b and self.bases:group_of "b" or 1, d = has.d and self.bases:group_of "d" or 1 }
-  for _, name in ipairs { "particles", "conditioning", "resampling", "threshold", "no_resampling", "frozen",
+  for _, name in ipairs { "num_particles", "conditioning", "resampling", "threshold", "no_resampling", "frozen",
     "resampled_gradient", "floor" } do
     self[name] = o[name]
   end

@@ -35,7 +35,7 @@ local function controls(self, name, x, frozen)
   bases = frozen and bases:detach() or bases
   local shape = x:shape()
   local flat = (bases * self.bases.scaling):reshape { -1, shape[3] }
-  return x:matmul(flat:t()):reshape { shape[1], shape[2], self.bases.num, -1 }
+  return x:matmul(flat:t()):reshape { shape[1], shape[2], self.bases.count, -1 }
 end
 
 -- What the steps of a prepared batch, or of what is to come, need beside the particles; from a belief's start on.
@@ -177,7 +177,7 @@ end
 
 local function resampled(self, pass, state)
   local due = not self.resampled_gradient
-    and pass.machine:effective_sample_size():le(pass.threshold * self.particles) or nil
+    and pass.machine:effective_sample_size():le(pass.threshold * self.num_particles) or nil
   local ancestors = pass.machine:resample()
   if ancestors == nil then
     return state
@@ -222,12 +222,12 @@ end
 
 local function new_pass(self, size, how, log_weights)
   local threshold = how.threshold or self.threshold
-  local pass = { shape = { self.particles, size }, threshold = threshold, generator = how.generator,
+  local pass = { shape = { self.num_particles, size }, threshold = threshold, generator = how.generator,
     held = self.bases:held(how.frozen and self.frozen_names or nil),
-    machine = machine.new { num_particles = self.particles, batch_shape = { size }, resampling = self.resampling,
+    machine = machine.new { num_particles = self.num_particles, batch_shape = { size }, resampling = self.resampling,
       threshold = threshold, generator = how.generator, trace = false } }
   if log_weights then
-    pass.machine:tilt(log_weights + math.log(self.particles))
+    pass.machine:tilt(log_weights + math.log(self.num_particles))
   end
   return pass
 end

@@ -90,7 +90,7 @@ end
 -- ---- a step ----
 
 -- The tensors of a prepared batch, as arguments of a compiled function.
-local NAMES = { "y", "raw", "observed", "active", "u", "lengths", "series", "start", "location", "scale" }
+local NAMES = { "y", "raw", "observed", "active", "inputs", "lengths", "series", "start", "location", "scale" }
 
 local function packed(b, values)
   local names, list = {}, {}
@@ -198,7 +198,7 @@ local function batch_at(self, o, s, iteration)
     generator = core.generator(s.seed):split(iteration) }
   windows.context = o.context and math.min(o.context, windows.y:size(1))
   if self.covariates == 0 then
-    windows.u = nil
+    windows.inputs = nil
   end
   return prepared_batch.read("fit", self, windows)
 end

@@ -47,7 +47,7 @@ laws.categorical = function(weight, y, old)
 end
 
 local fit_options = {
-  mask = options.optional "tensor", max_steps = 100, tolerance = 1e-7, initial = true, transition = true,
+  observed = options.optional "tensor", max_steps = 100, tolerance = 1e-7, initial = true, transition = true,
   emission = true, scale_floor = 1e-6, optimiser = options.optional(), steps = 10,
 }
 
@@ -112,7 +112,7 @@ end
 -- The model with what this round's counts ask for.
 local function maximise(self, prepare, y, o, p, counts, closed)
   local weight = counts[3]
-  if o.mask then weight = weight * o.mask:reshape { p.steps, -1, 1 }:to(weight:dtype()) end
+  if p.observed then weight = weight * p.observed:reshape { p.steps, -1, 1 }:to(weight:dtype()) end
   local next_model = { emission = self.emission, num_states = self.num_states, log_initial = self.log_initial,
     log_transition = self.log_transition }
   if o.initial then
@@ -124,7 +124,7 @@ local function maximise(self, prepare, y, o, p, counts, closed)
   if closed then
     local wide = y:reshape { p.steps, -1, 1 }
     local none = core.zeros({}, { dtype = y:dtype() })
-    if o.mask then wide = core.where(o.mask:reshape { p.steps, -1, 1 }, wide, none) end
+    if p.observed then wide = core.where(p.observed:reshape { p.steps, -1, 1 }, wide, none) end
     next_model.emission = best_law(self.emission, weight, wide, o)
   elseif o.optimiser then
     climb(self, prepare, y, o, weight)

@@ -265,7 +265,7 @@ function methods:run(ys, given)
   return result
 end
 
---- filter:smooth{paths = M}: M paths of each filter given all observations of the last filter:run(ys, {record = true}),
+--- filter:smooth{draws = M}: M paths of each filter given all observations of the last filter:run(ys, {record = true}),
 --- [T, M, B..., event...], drawn backwards through all particles (Godsill, Doucet & West 2004); needs the transition's
 --- density. M N T densities, or with log_bound about M T / the chance that a pair fits: log_bound, a number or a
 --- function of t, is what the log density of the transition to t never exceeds, and ancestors are drawn by rejection

@@ -2,12 +2,12 @@
 ---
 ---     local m = pn.smc.hmm{initial = {0.5, 0.5}, transition = {{0.9, 0.1}, {0.2, 0.8}},
 ---       emission = pn.dist.normal(pn.tensor{-1, 1}, 0.5)}
----     m:log_prob(y)                  log-likelihood of y [T, B...]: [B...]; differentiable, twice and more
+---     m:log_likelihood(y)                  log-likelihood of y [T, B...]: [B...]; differentiable, twice and more
 ---     m:filter(y)                    log-probabilities of the states given what was seen so far
 ---     m:smooth(y)                    posterior probabilities of states (and of neighbouring pairs) given all of y
 ---     m:viterbi(y)                   the most probable path, int64 [T, B...]
 ---     m:sample_states(y, {draws = n})    paths drawn from the posterior, int64 [n, T, B...]
----     m:forecast(y, {steps = h})     probabilities of the states, and the law of the observations, of the next h steps
+---     m:forecast(y, h)     probabilities of the states, and the law of the observations, of the next h steps
 ---     m:sample{steps = T}            states and observations drawn from the model
 ---     m:fit(y)                       Baum and Welch's algorithm: a model of higher likelihood
 ---
@@ -21,8 +21,9 @@
 ---   emission   a distribution whose last batch axis counts the states ([K], or all axes of the log-likelihoods), or a
 ---              function of y that gives such a distribution or log-likelihoods [T, B..., K]
 ---
---- Option of all methods that take y: mask, bool [T, B...], false where nothing was observed (y may hold anything
---- there, NaN too, if the emission is a distribution). Sequences of different lengths end in such steps.
+--- Where the emission is a distribution, an observation that is NaN is missing. Option of all methods that take y:
+--- observed, bool [T, B...], false where nothing was observed, whatever y holds there. Sequences of different lengths
+--- end in such steps.
 ---
 --- Rabiner 1989. A sum that would underflow is taken anew in logarithms, so that no scaling is lost on the way.
 -- help: pn.smc.hmm, part
@@ -122,7 +123,7 @@ local function for_states(y, k, events)
 end
 
 -- Log-likelihoods under a distribution; its batch is [K] or that of the result.
-local function under(self, where, d, y, mask)
+local function under(self, where, d, y, observed)
   local k, events = self.num_states, #d.event_shape
   local lead = y:ndim() - events
   local batch = d.batch_shape
@@ -131,33 +132,54 @@ local function under(self, where, d, y, mask)
       where, k, table.concat(batch, ", "), shape_text(y)))
   end
   local x = for_states(y, k, events)
-  if mask then
+  if observed then
     local sizes = table.move(x:shape(), 1, lead + 1, 1, {})
-    d = require("penumbra.distribution").masked(d:expand(sizes), mask:unsqueeze(-1):broadcast_to(sizes))
+    d = require("penumbra.distribution").masked(d:expand(sizes), observed:unsqueeze(-1):broadcast_to(sizes))
   end
   return d:log_prob(x)
 end
 
-local function check_mask(where, y, mask, lead)
-  options.argument(where, "mask", mask, "tensor")
-  local fits = mask:dtype() == "bool" and mask:ndim() <= y:ndim() and (not lead or mask:ndim() == lead)
-  for i = 1, fits and mask:ndim() or 0 do fits = fits and mask:size(i) == y:size(i) end
+local function check_observed(where, y, observed, lead)
+  options.argument(where, "observed", observed, "tensor")
+  local fits = observed:dtype() == "bool" and observed:ndim() <= y:ndim() and (not lead or observed:ndim() == lead)
+  for i = 1, fits and observed:ndim() or 0 do fits = fits and observed:size(i) == y:size(i) end
   if not fits then
-    core.error(("%s: mask must be bool and shaped like y's steps and sequences, got %s %s for y %s"):format(where,
-      mask:dtype(), shape_text(mask), shape_text(y)))
+    core.error(("%s: observed must be bool and shaped like y's steps and sequences, got %s %s for y %s"):format(where,
+      observed:dtype(), shape_text(observed), shape_text(y)))
   end
 end
 
--- Log-likelihoods [T, B..., K]; zeros where the mask is false.
-local function seen(self, where, y, mask)
+-- observed, and false where an observation of y, events axes at the end, is NaN. In a capture, which must not read y,
+-- without a look whether any is.
+local function without_nan(where, y, events, observed)
+  if y:ndim() <= events or not y:dtype():find "^float" then return observed end
+  local nan = y:isnan()
+  local capturing = core.capture.going_on()
+  if not capturing and not nan:any():item() then return observed end
+  if events > 0 then
+    nan = nan:flatten(y:ndim() - events + 1)
+    local some = nan:any(-1)
+    nan = nan:all(-1)
+    if observed then some = some:logical_and(observed:broadcast_to(some:shape())) end
+    if not capturing and some:logical_and(nan:logical_not()):any():item() then
+      core.error(where .. ": y has observations of which some numbers are NaN and some are not; observed = says which "
+        .. "to leave out")
+    end
+  end
+  return observed and nan:logical_not():logical_and(observed:broadcast_to(nan:shape())) or nan:logical_not()
+end
+
+-- Log-likelihoods [T, B..., K], zeros where nothing was observed, and observed as it came out.
+local function seen(self, where, y, observed)
   y = options.numbers(where, "y", y, "tensor")
-  if mask ~= nil then check_mask(where, y, mask) end
+  if observed ~= nil then check_observed(where, y, observed) end
   local dist = require "penumbra.distribution"
   local d = self.emission
   if type(d) == "function" then d = d(y) end
   local e
   if dist.is(d) then
-    e = under(self, where, d, y, mask)
+    observed = without_nan(where, y, #d.event_shape, observed)
+    e = under(self, where, d, y, observed)
   elseif core.is_tensor(d) then
     e = d
   else
@@ -167,25 +189,25 @@ local function seen(self, where, y, mask)
     core.error(("%s: log-likelihoods must have shape [T, B..., %d] with at least one step, got %s"):format(where,
       self.num_states, shape_text(e)))
   end
-  if mask and not dist.is(d) then
-    check_mask(where, y, mask, e:ndim() - 1)
-    e = core.where(mask:unsqueeze(-1), e, core.zeros({}, { dtype = e:dtype() }))
+  if observed and not dist.is(d) then
+    check_observed(where, y, observed, e:ndim() - 1)
+    e = core.where(observed:unsqueeze(-1), e, core.zeros({}, { dtype = e:dtype() }))
   end
-  return e
+  return e, observed
 end
 
-local y_options = { mask = options.optional "tensor" }
+local y_options = { observed = options.optional "tensor" }
 
--- Of each sequence of a mask [T, B...]: the number of steps up to the last true one, int64 [n].
-local function lengths_of(mask, n)
-  local t = mask:size(1)
+-- Of each sequence of observed [T, B...]: the number of steps up to the last true one, int64 [n].
+local function lengths_of(observed, n)
+  local t = observed:size(1)
   local place = core.arange(0, t, { dtype = "float64" }):reshape { t, 1 } + 1
-  return (mask:reshape { t, n }:to "float64" * place):max(1):to "int64"
+  return (observed:reshape { t, n }:to "float64" * place):max(1):to "int64"
 end
 
 -- All that a pass over y needs. add: steps without observation after the last.
 local function prepare(self, where, y, o, add)
-  local e = seen(self, where, y, o.mask)
+  local e, observed = seen(self, where, y, o.observed)
   local shape = e:shape()
   local steps, k = shape[1], shape[#shape]
   local batch = table.move(shape, 2, #shape - 1, 1, {})
@@ -193,7 +215,7 @@ local function prepare(self, where, y, o, add)
   if add then e = e:pad(1, 0, add) end
   local p = { emission = e, steps = steps + (add or 0), batch = batch }
   p.initial, p.transition = operands(self, where, p.steps, batch)
-  p.lengths = o.mask and lengths_of(o.mask, p.emission:size(2))
+  p.observed, p.lengths = observed, observed and lengths_of(observed, p.emission:size(2))
   return p
 end
 
@@ -210,26 +232,26 @@ end
 
 local methods = {}
 
---- m:log_prob(y [, {mask =}]): log-likelihood of y, states summed out: [B...]. -inf if y is impossible.
-function methods:log_prob(y, given)
-  local p = prepare(self, "log_prob", y, options.check("log_prob", given, y_options))
+--- m:log_likelihood(y [, {observed =}]): log-likelihood of y, states summed out: [B...]. -inf if y is impossible.
+function methods:log_likelihood(y, given)
+  local p = prepare(self, "log_likelihood", y, options.check("log_likelihood", given, y_options))
   local _, _, increment = run(p)
   return increment:sum(1):reshape(p.batch)
 end
 
---- m:filter(y [, {mask =}]): a table of predicted, log p(z_t | y before t), and filtered, log p(z_t | y up to t), each
---- [T, B..., K]; increments, log p(y_t | y before t), [T, B...]; log_prob, their sum, [B...].
+--- m:filter(y [, {observed =}]): a table of predicted, log p(z_t | y before t), and filtered, log p(z_t | y up to t), each
+--- [T, B..., K]; increments, log p(y_t | y before t), [T, B...]; log_likelihood, their sum, [B...].
 function methods:filter(y, given)
   local p = prepare(self, "filter", y, options.check("filter", given, y_options))
   local predicted, filtered, increment = run(p)
   local k = self.num_states
   return { predicted = unfold(p, predicted, k), filtered = unfold(p, filtered, k), increments = unfold(p, increment),
-    log_prob = increment:sum(1):reshape(p.batch) }
+    log_likelihood = increment:sum(1):reshape(p.batch) }
 end
 
-local smooth_options = { mask = options.optional "tensor", pairwise = false }
+local smooth_options = { observed = options.optional "tensor", pairwise = false }
 
---- m:smooth(y [, {mask =, pairwise = true}]): a table of marginals, p(z_t | y), [T, B..., K]; log_prob [B...]; and with
+--- m:smooth(y [, {observed =, pairwise = true}]): a table of marginals, p(z_t | y), [T, B..., K]; log_likelihood [B...]; and with
 --- pairwise: pairs, p(z_{t-1}, z_t | y) for t from the second step on, [T - 1, B..., K, K]. Differentiable. By the
 --- product of two filters, one from each end.
 function methods:smooth(y, given)
@@ -238,7 +260,7 @@ function methods:smooth(y, given)
   local k = self.num_states
   local _, filtered, increment = run(p)
   local later, with_own = run(p, true)
-  local out = { marginals = unfold(p, (filtered + later):softmax(-1), k), log_prob = increment:sum(1):reshape(p.batch) }
+  local out = { marginals = unfold(p, (filtered + later):softmax(-1), k), log_likelihood = increment:sum(1):reshape(p.batch) }
   if o.pairwise then
     local t, a = p.steps, p.transition
     if a:size(1) > 1 then a = a:slice(1, 2, -1) end
@@ -249,7 +271,7 @@ function methods:smooth(y, given)
   return out
 end
 
---- m:viterbi(y [, {mask =}]): the most probable path of states given y, int64 [T, B...], and the log density of it with
+--- m:viterbi(y [, {observed =}]): the most probable path of states given y, int64 [T, B...], and the log density of it with
 --- y, [B...]. After its last observed step a sequence has no path: -1. An error if y is impossible. Viterbi 1967.
 function methods:viterbi(y, given)
   local o = options.check("viterbi", given, y_options)
@@ -263,7 +285,7 @@ local function at_states(x, path)
   return x:gather(3, path:unsqueeze(3)):squeeze(3)
 end
 
---- m:log_joint(states, y [, {mask =}]): log p(states, y), [B...], for a path of states int64 [T, B...]; steps of state
+--- m:log_joint(states, y [, {observed =}]): log p(states, y), [B...], for a path of states int64 [T, B...]; steps of state
 --- -1 do not count (they stand at the end).
 function methods:log_joint(states, y, given)
   local o = options.check("log_joint", given, y_options)
@@ -292,9 +314,9 @@ function methods:log_joint(states, y, given)
   return total:reshape(p.batch)
 end
 
-local states_options = { mask = options.optional "tensor", draws = 1, generator = options.optional() }
+local states_options = { observed = options.optional "tensor", draws = 1, generator = options.optional() }
 
---- m:sample_states(y [, {draws = n, mask =, generator =}]): n paths from the posterior of the states given y, int64
+--- m:sample_states(y [, {draws = n, observed =, generator =}]): n paths from the posterior of the states given y, int64
 --- [n, T, B...], by filtering forward and sampling backward. Steps after the last observation are drawn, too. An error
 --- if y is impossible.
 function methods:sample_states(y, given)
@@ -306,15 +328,13 @@ function methods:sample_states(y, given)
   return paths:reshape(sizes_of({ draws, p.steps }, table.unpack(p.batch)))
 end
 
-local forecast_options = { mask = options.optional "tensor", steps = 1 }
-
---- m:forecast(y [, {steps = h, mask =}]): what follows after y: a table of states, the probabilities of the state at
+--- m:forecast(y, h [, {observed =}]): what follows after y: a table of states, the probabilities of the state at
 --- the next h steps, [h, B..., K], and, where the emission is a distribution of batch [K], observations, the mixture
 --- that each of the next observations follows, a distribution of batch [h, B...]. A transition that varies must reach
 --- as far, T + h.
-function methods:forecast(y, given)
-  local o = options.check("forecast", given, forecast_options)
-  local h = options.whole("forecast", "steps", o.steps, 1)
+function methods:forecast(y, h, given)
+  local o = options.check("forecast", given, y_options)
+  h = options.whole("forecast", "steps", h, 1)
   local p = prepare(self, "forecast", y, o, h)
   local predicted = run(p)
   local k = self.num_states
@@ -327,14 +347,14 @@ function methods:forecast(y, given)
   return out
 end
 
-local sample_options = { steps = options.required "number", batch_shape = options.optional "table",
+local sample_options = { batch_shape = options.optional "table",
   generator = options.optional() }
 
---- m:sample{steps = T [, batch_shape = {B...}, generator =]}: states, int64 [T, B...], and observations drawn from the model,
+--- m:sample(T [, {batch_shape = {B...}, generator =}]): states of T steps, int64 [T, B...], and observations drawn from the model,
 --- [T, B..., event] (nil where the emission is a function).
-function methods:sample(given)
+function methods:sample(steps, given)
   local o = options.check("sample", given, sample_options)
-  local steps = options.whole("sample", "steps", o.steps, 1)
+  steps = options.whole("sample", "steps", steps, 1)
   local batch = o.batch_shape or {}
   for i, n in ipairs(batch) do options.whole("sample", ("batch_shape[%d]"):format(i), n, 1) end
   local k, n = self.num_states, count_of(batch, 1, #batch)
@@ -361,7 +381,7 @@ end
 --- log-likelihoods of y (summed over sequences) before each round and at the end, which never falls. Rounds end after
 --- `max_steps` or once a round gains less than `tolerance` nats for each observation.
 ---
---- Options: mask; max_steps = 100; tolerance = 1e-7; initial, transition, emission = true (false: keep it);
+--- Options: observed; max_steps = 100; tolerance = 1e-7; initial, transition, emission = true (false: keep it);
 --- scale_floor = 1e-6, the least scale of a normal. Emissions normal, categorical, poisson, bernoulli and exponential
 --- of batch [K] are fitted in closed form. For any other, a function of y or a distribution with parameters to train,
 --- give optimiser (as pn.optim.adam{w}), which takes `steps` = 10 gradient steps a round on the sum of posterior

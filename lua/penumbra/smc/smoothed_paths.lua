@@ -127,12 +127,12 @@ end
 
 --- smooth(filter, given): see filter:smooth with method = "backward". Internal.
 function smoothing.smooth(self, given)
-  local o = options.check("smooth", given, { method = smoothing.methods, paths = options.optional "number",
+  local o = options.check("smooth", given, { method = smoothing.methods, draws = options.optional "number",
     log_bound = options.optional() })
-  if not o.paths then
-    core.error "smooth: option 'paths' is required"
+  if not o.draws then
+    core.error "smooth: option 'draws' is required"
   end
-  local m = options.whole("smooth", "paths", o.paths, 1)
+  local m = options.whole("smooth", "draws", o.draws, 1)
   local record = smoothing.recorded(self)
   if not self.model.transition_log_prob then
     core.error "smooth: needs the transition's density (transition_log_prob)"

@@ -57,7 +57,7 @@ local function measure(print_row, time, name, model, guide, data, draws)
     local key, k = estimator .. " " .. name, estimator == "iwae" and draws or 1
     for _, compile in ipairs{false, true} do
       local who, start = compile and "replayed" or "eager", os.clock()
-      local fit = pn.svi(model, guide, {data = data, steps = 1, lr = 1e-4, estimator = estimator, particles = k,
+      local fit = pn.svi(model, guide, {data = data, steps = 1, lr = 1e-4, estimator = estimator, draws = k,
         vectorised = k > 1 and type(guide) ~= "string", compile = compile})
       print_row(key .. " first", who, os.clock() - start)
       print_row(key, who, time(function() fit:continue(STEPS) end) / STEPS)

@@ -60,7 +60,7 @@ local function add_check(record, model, b)
 end
 
 local function write(folder, key, model, b, unchecked)
-  local record = { y = b.y, u = b.u, series = b.series }
+  local record = { y = b.y, inputs = b.inputs, series = b.series }
   if not unchecked then add_check(record, model, b) end
   record.c = model.issm and model.issm:emission(prepared_batch.time(b)) or nil
   for _, pair in ipairs(model:named_parameters()) do record["parameter." .. pair[1]] = pair[2]:detach() end
@@ -96,7 +96,7 @@ local function forecast(print_row, time, folder, kind)
   local key, model, batch = kind .. " forecast", make(kind, {}), batch_of("float32", CONTEXT, 8)
   write(folder, key, model, prepared_batch.read("switching", model, batch))
   local u = pn.rand({ HORIZON, 8, 4 }, { dtype = "float32" })
-  print_row(key, "eager", time(function() model:forecast(batch, { steps = HORIZON, draws = 100, u = u }) end))
+  print_row(key, "eager", time(function() model:forecast(batch, HORIZON, { draws = 100, inputs = u }) end))
 end
 
 -- In a process of its own, since the peak is that of a process.
