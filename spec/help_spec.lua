@@ -222,6 +222,14 @@ describe("help", function()
     has(help.text "penumbra.distribution.bounds", "bounds.mixture(p, q, method)")
   end)
 
+  it("says what an option of many functions means, and what it is called now", function()
+    has(help.text "batch_size", "batch_size, of the options of many functions: rows of a minibatch",
+      'help"penumbra.words"')
+    has(help.text "rtol", "rtol, atol, of the options")
+    assert.equal("num_samples, as an option, is called draws", help.text "num_samples")
+    has(help.text "penumbra.words", "an upper limit of something that may stop sooner")
+  end)
+
   it("prints", function()
     local said
     local old = print

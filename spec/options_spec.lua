@@ -2,6 +2,37 @@ local options = require "penumbra.options"
 
 local known = {lr = 1e-3, nesterov = false, name = "x", num_data = options.optional("number")}
 
+describe("words that all options share", function()
+  local function refused(text, given, rules)
+    assert.error_matches(function() options.check("f", given, rules) end, text, 1, true)
+  end
+
+  it("answer in the present to what they were called", function()
+    refused("f: num_samples is called draws", { num_samples = 3 }, { draws = 1 })
+    refused("f: particles is called num_particles", { particles = 3 }, { num_particles = 1 })
+    refused("f: particles is called draws", { particles = 3 }, { draws = 1 })
+    refused("f: batch is called batch_shape", { batch = { 3 } }, { batch_shape = {} })
+    refused("f: mask is called observed", { mask = 1 }, { observed = options.optional "tensor" })
+    refused("f: unknown option 'mask'; known: lr", { mask = 1 }, { lr = 1 }) -- nothing here is what it was
+    assert.equal(3, options.check("f", { mask = 3 }, { mask = 1 }).mask)
+  end)
+
+  it("mean the same wherever they are taken", function()
+    for _, rule in ipairs { 100, options.required "number", options.optional(), options.any(1) } do
+      refused("f: draws must be a whole number from 1 on, got 0", { draws = 0 }, { draws = rule })
+      refused("f: draws must be a whole number from 1 on, got 1.5", { draws = 1.5 }, { draws = rule })
+      assert.equal(7, options.check("f", { draws = 7 }, { draws = rule }).draws)
+    end
+    refused("f: generator must be a pn.generator, got 3", { generator = 3 }, { generator = options.any(false) })
+    refused("f: generator must be a pn.generator, got a tensor", { generator = require("penumbra").ones { 1 } },
+      { generator = options.optional() })
+    assert.is_false(options.check("f", { generator = false }, { generator = options.any(false) }).generator)
+    refused("f: on_step must be a function, got 'print'", { on_step = "print" }, { on_step = options.any(false) })
+    refused("f: seed must be a whole number from 0 on, got -1", { seed = -1 }, { seed = options.any(1) })
+    assert.same({ first = 1 }, options.check("f", { steps = { first = 1 } }, { steps = options.any(3) }).steps)
+  end)
+end)
+
 describe("options.check", function()
   it("fills in defaults and leaves both arguments alone", function()
     local given = {lr = 0.5}

@@ -213,7 +213,8 @@ end
 -- (steps = {first =, later =}), or what it said is not given.
 local function check_word(where, key, value, default)
   local rule_of = words.rules[key]
-  if not rule_of or type(value) == "table" or type(value) == "userdata" and rule_of.least or value == false and default ~= "nil" then return end
+  local other = type(value) == "table" or type(value) == "userdata" and rule_of and rule_of.least
+  if not rule_of or other or value == false and default ~= "nil" then return end
   if rule_of.kind then check_value(where, key, value, rule_of.kind) end
   if rule_of.least then options.whole(where, key, value, rule_of.least) end
 end

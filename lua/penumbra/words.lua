@@ -1,15 +1,121 @@
 --- Words of options that more than one module takes: what each means, everywhere the same, and what it was called.
 ---
+--- Counts
 ---     draws          how many Monte Carlo draws: of paths, samples, posteriors alike
----     num_particles  of a population
+---     num_particles  how many particles a population has
 ---     batch_size     rows of a minibatch
 ---     batch_shape    sizes of independent problems side by side, a list
----     steps          of an optimiser or a recursion;  epochs  passes through the data
+---     count          how many of what the function makes
+---     chains         how many chains run side by side
+---     warmup         steps before what counts: of a sampler's adaptation, of a rate that rises
+---     lag            how many steps behind
+---     bins           of a histogram: how many, or their edges
+---     points         nodes of a quadrature
+---     components     of a mixture, how many
+---     flows          layers of a flow, how many
+---     levels         of what is nested or drawn at several heights, a list or how many
+--- How long
+---     steps          of an optimiser or a recursion
+---     epochs         passes through the data
 ---     max_steps      an upper limit of something that may stop sooner
----     on_step, on_epoch    functions that are called after each;  progress  a line on the terminal: true, false, a file
----     generator      a pn.generator;  seed  a whole number, where a whole run begins
----     observed       bool: false where something is missing, as NaN is by itself;  impute  how to fill it
--- help: pn, quiet
+---     max_moves      the same, of a sampler's moves between two steps
+---     tolerance      the change below which something stops
+---     rtol, atol     relative and absolute error that is let pass
+---     patience       how many looks without progress before something stops or slows
+---     validate, validate_every      a function that scores the model as it is, and how often it is asked
+---     checkpoint, checkpoint_every, resume     a file that a run is kept in, how often, and whether to go on from it
+---     on_step, on_epoch     functions that are called after each
+---     progress       a line on the terminal: true, false, a file
+--- Learning
+---     lr             learning rate
+---     optimiser      of pn.optim
+---     schedule       of the rate: a function of the step, or a name of pn.optim's
+---     decay          by what something shrinks or forgets, a step
+---     compile        whether the step is captured and replayed
+---     estimator      which estimate of an objective or a gradient, by name
+---     objective      what is maximised, by name
+---     gradient       how a resampling step passes gradients on, by name
+---     start          where something begins: values, or the way they are found, by name
+---     init           what draws or sets the first values
+---     split          share of the data, or where it is cut in two
+---     mode           which of several ways, by name; so is method, and kind says which sort of thing
+---     method         see mode
+---     kind           see mode
+---     structure      of a covariance, by name
+---     approximate    the name of a cheaper way, or whether to take it
+--- Randomness
+---     generator      a pn.generator
+---     seed           a whole number, where a whole run begins
+--- Data
+---     data           what a model is given, a list of arguments or a tensor
+---     x, y           inputs and what is observed at them
+---     inputs         known numbers that enter each step, or how many there are
+---     observed       bool: false where something is missing, as NaN is by itself
+---     impute         how what is missing is filled
+---     missing        in a file, the text that stands for what is missing
+---     series         places of items among those that a model has embeddings of, from 0 on
+---     context        steps that are seen before those that count
+---     values         tensors that belong to something's steps or points
+---     weights        of data or particles, not negative
+---     rows, columns  which of a table, or how many of a picture
+---     range          lowest and highest, a list of two
+---     names          a list or table of names
+---     name           what something is called in messages and tables
+---     categories     sizes of categorical variables
+---     size           how large: numbers in a vector, steps of a window, a picture
+---     first          what begins a series, or how many of it
+---     dtype          "float64" or "float32"
+---     step           a function that makes one step, or its length
+---     every          how many steps apart
+--- Models
+---     model          a pn.model, or the network that is trained
+---     prior, likelihood, posterior     distributions, by name or made, of what is unknown, what is seen, both
+---     parameters     what is learned or named, a list or a table
+---     moments        whether means and variances are wanted, too
+---     enumerate      whether discrete variables are summed out
+---     constraint     the set in which values lie, or a bijector onto it
+---     event_ndim     axes of one event
+---     forward        a function from arguments to a value
+---     loc, mean      of a distribution
+---     scale          standard deviation, or what a variable is measured in
+---     scales         lowest and highest scale at the start
+---     covariance     a matrix
+---     noise          of observations: how it is parameterised, or its scale
+---     noise_scale    its standard deviation
+---     noise_variance its variance
+---     noise_inside   whether the noise counts as part of the model's own variance
+---     alpha          of a Renyi divergence or of a decay
+---     offset         what is added
+---     p              an order
+---     floor          what a value is not let fall below
+---     pivot          about which something turns
+---     controls       where inputs enter a linear system
+--- Networks
+---     hidden         sizes of hidden layers, a list
+---     layers         how many, or a list
+---     activation     by name
+---     latent         numbers in a latent variable, a list where there are several
+---     encoder, decoder      networks, or sizes of their hidden layers
+---     average        how matrices are averaged, by name
+---     base           how many base matrices
+--- Sequential models
+---     initial, transition, emission     laws of the first state, of the next state, of what is seen of it
+---     initial_mean, initial_cov         of the first state
+---     drift, diffusion                  of a stochastic differential equation
+---     state, observation                the size or dtype of what is hidden and of what is seen
+---     switch         the discrete or recurrent part of a state
+---     proposal       the law that particles are drawn from
+---     lookahead      weights of particles by what comes next
+---     resampling, threshold             the scheme, by name, and the share of particles below which it runs
+---     conditioning   on what a switch looks, by name
+---     history        what is kept of earlier steps: whether, or how many
+---     mixing         share of steps of another kind
+---     target_accept  share of proposals that an adapted sampler takes
+---     level, trend, seasonal, period    of a structural series
+--- Pictures
+---     title, label, legend, width       texts of a picture, columns of a line
+---     x_label, x_range, y_range         of an axis
+-- help: pn
 local words = {}
 
 --- The present word (or words) of an old one.
@@ -17,7 +123,7 @@ words.called = {
   num_samples = { "draws" }, n_samples = { "draws" }, num_draws = { "draws" }, num_paths = { "draws" },
   samples = { "draws" }, paths = { "draws" }, size = { "batch_size" },
   particles = { "num_particles", "draws" }, n_particles = { "num_particles" },
-  batch = { "batch_size", "batch_shape" }, minibatch = { "batch_size" }, 
+  batch = { "batch_size", "batch_shape" }, minibatch = { "batch_size" },
   iterations = { "steps", "max_steps" }, num_steps = { "steps" }, num_epochs = { "epochs" },
   max_iterations = { "max_steps" }, max_iter = { "max_steps" }, sweeps = { "max_sweeps" },
   on_iteration = { "on_step" }, callback = { "on_step", "on_epoch" }, rng = { "generator" },

@@ -224,7 +224,8 @@ describe("simulation-based calibration", function()
       end)
       m:observe("y", dist.normal(z:to "float64" + last, 1))
     end)
-    local sbc = pn.sbc(labels, { sampler = "importance", simulations = 100, draws = 19, options = { num_particles = 1500 },
+    local sbc = pn.sbc(labels, { sampler = "importance", simulations = 100, draws = 19, options = {
+      num_particles = 1500 },
       quantities = function(v) return { sum = v["x[1]"] + v["x[2]"] } end })
     assert.same({ "z", "x[1]", "x[2]", "log_likelihood", "sum" }, sbc.names)
     assert.is_true(sbc:passed(), tostring(sbc))

@@ -229,7 +229,8 @@ describe("rows of a plate taken in parts", function()
   it("are refused where a datum's weight would be an estimate", function()
     local m = pn.model(function(m)
       local z = m:sample("z", dist.normal(0, 1))
-      m:plate("rows", 6, { batch_size = 2 }, function(i) m:observe("y", dist.normal(z, 1), pn.ones { 6 }:take(1, i)) end)
+      m:plate("rows", 6, { batch_size = 2 }, function(i) m:observe("y", dist.normal(z, 1), pn.ones { 6 }:take(1,
+        i)) end)
     end)
     local guide = pn.model(function(g) g:sample("z", dist.normal(g:param("a", 0), 1)) end)
     assert.matches("svi: estimator 'iwae' needs the whole of plate 'rows', of which 2 of 6 rows are taken",

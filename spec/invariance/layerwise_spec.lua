@@ -124,7 +124,8 @@ describe("the layer-by-layer fit", function()
   it("fits networks in every way that is offered", function()
     local x = pn.linspace(-1, 1, 12):unsqueeze(2)
     local y = (x * 3):sin()
-    for _, given in ipairs { {}, { kl = "mixture" }, { expectation = "marginal", point = "mean" }, { input_draws = 1 } } do
+    for _, given in ipairs { {}, { kl = "mixture" }, { expectation = "marginal", point = "mean" }, {
+      input_draws = 1 } } do
       pn.seed(2)
       local net = nn.sequential { nn.linear(1, 6), nn.tanh(), nn.linear(6, 1) }
       given.x, given.y, given.noise_scale, given.steps, given.max_sweeps = x, y, 0.2, 100, 2
@@ -141,7 +142,8 @@ describe("the layer-by-layer fit", function()
     pn.seed(3)
     local labels = x:gt(0):to "int64":squeeze(2)
     local fit = inv.fit_layers(nn.sequential { nn.linear(1, 4), pn.tanh, nn.linear(4, 2) }, { x = x, y = labels,
-      max_sweeps = 2, steps = 200, log_likelihood = function(f, t) return f:log_softmax(-1):gather(2, t:unsqueeze(2)) end })
+      max_sweeps = 2, steps = 200, log_likelihood = function(f, t) return f:log_softmax(-1):gather(2,
+        t:unsqueeze(2)) end })
     assert.is_true(fit:predict(x):mean(1):argmax(2):eq(labels):to("float64"):mean():item() > 0.9)
   end)
 

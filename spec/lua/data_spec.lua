@@ -281,7 +281,8 @@ describe("rows", function()
     end
     assert.not_same(epoch(), epoch())
     local plain = {}
-    for yb in data.batches(y, {batch_size = 4, shuffle = false, drop_last = true}) do plain[#plain + 1] = yb:totable() end
+    for yb in data.batches(y, {batch_size = 4, shuffle = false, drop_last = true}) do plain[#plain + 1] =
+      yb:totable() end
     assert.same({{0, 1, 2, 3}, {4, 5, 6, 7}}, plain)
     assert.is_nil(data.batches(pn.zeros{0, 3}, {batch_size = 2})())
     raises("option 'batch_size' is required", data.batches, x, {})

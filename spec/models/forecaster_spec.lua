@@ -167,7 +167,8 @@ describe("a forecaster", function()
           assert.equal(0, difference(x, eager:state()[key]), key)
         end
         assert.same(h.history, rest.history)
-        assert.matches("had batch_size 3, got 4", message_of(train, again, { checkpoint = path, resume = true, batch_size = 4 }))
+        assert.matches("had batch_size 3, got 4", message_of(train, again, { checkpoint = path, resume = true,
+          batch_size = 4 }))
         os.remove(path)
       end)
 
@@ -205,7 +206,8 @@ describe("a forecaster", function()
     for text, b in pairs {
       ["log_evidence: y must have shape [T, B, 1], got [5, 3, 2]"] = batch(2, 5),
       ["log_evidence: inputs, the covariates, must have shape [5, 3, 2], got nil"] = { y = pn.zeros { 5, 3, 1 } },
-      ["log_evidence: inputs must have shape [5, 3, 2], got [4, 3, 2]"] = batch(1, 5, { inputs = pn.zeros { 4, 3, 2 } }),
+      ["log_evidence: inputs must have shape [5, 3, 2], got [4, 3, 2]"] = batch(1, 5, { inputs = pn.zeros { 4, 3,
+        2 } }),
       ["log_evidence: lengths must lie between 1 and 5, got 0 to 5"] = batch(1, 5, { lengths = { 0, 5, 3 } }),
       ["log_evidence: lengths must be int64 [3], got int64 [2]"] = batch(1, 5, { lengths = { 1, 5 } }),
       ["log_evidence: series must lie between 0 and 3, got 0 to 4"] = batch(1, 5, { series = { 0, 4, 1 } }),

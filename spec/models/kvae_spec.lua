@@ -170,7 +170,8 @@ describe("a Kalman variational autoencoder", function()
     near_mean(15 / 2, (mc - rb):square(), 0.2)
     assert.is_true(mc:var():item() > rb:var():item() + 6)
     -- states drawn each on its own: less, by a divergence
-    local marginal = m:bound(b, { generator = pn.generator(1), objective = "monte_carlo", paths = "marginal" }) - rb
+    local marginal = m:bound(b, { generator = pn.generator(1), objective = "monte_carlo",
+      state_draws = "marginal" }) - rb
     assert.is_true(marginal:mean():item() < -12 * marginal:std():item() / math.sqrt(5000))
     -- the entropy of q in closed form: of fit and log_evidence, not of weights
     m.given.entropy = "closed"
@@ -187,7 +188,7 @@ describe("a Kalman variational autoencoder", function()
     for _, c in ipairs { { {}, b }, { { objective = "monte_carlo", noise = "mixed" }, b }, { {}, gaps },
       { { objective = "monte_carlo", impute = "mean", output = "student_t", inputs = { "transition", "encoder" } },
         gaps },
-      { { objective = "monte_carlo", paths = "marginal", noise = "mixed", average = "log_scales", stable = false,
+      { { objective = "monte_carlo", state_draws = "marginal", noise = "mixed", average = "log_scales", stable = false,
         inputs = { "decoder", "weights" } }, gaps } } do
       local m = small(c[1])
       for _, x in ipairs(m:parameters()) do

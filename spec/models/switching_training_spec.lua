@@ -28,7 +28,8 @@ local KINDS = { "sgls", "rsgls", "rsgls_issm", "arsgls" }
 
 local function batch_of(steps, size)
   local g = pn.generator(4)
-  return { y = pn.randn({ steps, size, 1 }, { generator = g }), inputs = pn.randn({ steps, size, 2 }, { generator = g }) }
+  return { y = pn.randn({ steps, size, 1 }, { generator = g }), inputs = pn.randn({ steps, size, 2 }, {
+    generator = g }) }
 end
 
 describe("the loss of a switching system", function()
@@ -216,7 +217,8 @@ describe("a constructor", function()
   it("says what is wrong", function()
     local function refused(text, f) assert.error_matches(f, text, 1, true) end
     refused("rsgls: states must be a whole number from 1 on", function() models.rsgls {} end)
-    refused("unknown option 'num_partcles', did you mean 'num_particles'?", function() models.sgls { num_partcles = 3 } end)
+    refused("unknown option 'num_partcles', did you mean 'num_particles'?", function() models.sgls {
+      num_partcles = 3 } end)
     refused("states follow from level, trend and seasonal", function() models.rsgls_issm { states = 3 } end)
     refused("arsgls: gaussian is called normal", function() models.arsgls { states = 1, emission = "gaussian" } end)
     refused("arsgls: emission must be one of 'bernoulli', 'mixture'", -- nothing of labels

@@ -118,7 +118,8 @@ describe("nn.bayesian", function()
     assert.same({ 2000, 5, 2, 2, 2 }, draws:shape())
     agrees(draws:reshape { 2000, n }, m:reshape { n }, v:reshape { n }, 0.4)
     for _, batch in ipairs { 2, 5, 100 } do
-      local mean, variance = net:predict(x, { draws = 300, batch_size = batch, moments = true, generator = pn.generator(7) })
+      local mean, variance = net:predict(x, { draws = 300, batch_size = batch, moments = true,
+        generator = pn.generator(7) })
       assert.is_true(((mean - m):abs() / (v / 300):sqrt()):max():item() < 6)
       assert.is_true((variance / v - 1):abs():max():item() < 6 * (2 / 300) ^ 0.5)
     end

@@ -115,7 +115,8 @@ describe("the evidence of a particle filter", function()
     local ys = pn.tensor(observations(8, 7))
     local function variance(n)
       pn.seed(n)
-      local log_z = model({ num_particles = n, batch_shape = { 2000 }, threshold = 1, trace = false }):run(ys).log_evidence
+      local log_z = model({ num_particles = n, batch_shape = { 2000 }, threshold = 1,
+        trace = false }):run(ys).log_evidence
       return log_z:var():item()
     end
     local v1, v2, v3 = variance(50), variance(200), variance(800)

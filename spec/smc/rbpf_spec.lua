@@ -348,7 +348,8 @@ local CASES = { { 0.8, 0.5, 0.9, 1.2, 0.6 }, { 1.2, -0.4, 0.9, 1.5, -0.7 } }
 local function linked(num, batch, more)
   local function one(v) return pn.tensor { { v } } end
   local m = LINKED
-  return with({ num_particles = num, batch_shape = { batch }, initial_mean = pn.tensor { m.mean }, initial_cov = one(m.cov),
+  return with({ num_particles = num, batch_shape = { batch }, initial_mean = pn.tensor { m.mean },
+    initial_cov = one(m.cov),
     init = dist.normal(pn.zeros { 1 }, m.first ^ 0.5):independent(1),
     coupling = function(s) return one(m.f), m.g * s, one(m.noise) end,
     system = function(s)

@@ -6,8 +6,8 @@
 ---     set:history { steps = 60, drop = 30 }                a batch: the 60 steps before the last 30 of each series
 ---     set:future { steps = 30, drop = 30 }                 what came then: { y =, inputs = }
 ---
---- Batches are what forecasters take (pn.help "penumbra.models.forecaster"): y [T, B, p], inputs [T, B, k], lengths where
---- series are shorter, series (identities) and start, the step from an origin that all have in common: Mondays.
+--- Batches are what forecasters take (pn.help "penumbra.models.forecaster"): y [T, B, p], inputs [T, B, k], lengths
+--- where series are shorter, series (identities) and start, the step from an origin that all have in common: Mondays.
 -- help: module, methods set
 local calendar = require "penumbra.data.calendar"
 local core = require "penumbra.core"
@@ -89,7 +89,8 @@ local function assemble(where, set, pieces)
     u[k] = given and padded(given, steps, 0)
     identity[k], start[k] = item.series, item.origin + piece.first - 1
   end
-  return { y = core.stack(y, 2), inputs = u[1] and core.stack(u, 2) or nil, lengths = short and integers(lengths) or nil,
+  return { y = core.stack(y, 2), inputs = u[1] and core.stack(u, 2) or nil, lengths = short
+    and integers(lengths) or nil,
     series = integers(identity), start = integers(start) }
 end
 

@@ -474,8 +474,8 @@ function class.__tostring(self)
     .. "bands)"):format(self.simulations, self.draws, self.seconds, self:passed() and "uniform" or "NOT uniform",
     self.level * 100)
   if self.ess and self.ess < self.draws then
-    lines[#lines + 1] = ("warning: the median effective sample size is %.0f, below %d draws: raise thin, or num_particles")
-      :format(self.ess, self.draws)
+    lines[#lines + 1] = ("warning: the median effective sample size is %.0f, below %d draws: raise thin, or "
+      .. "num_particles"):format(self.ess, self.draws)
   end
   return table.concat(lines, "\n")
 end

@@ -474,8 +474,10 @@ function recorder:plate(name, size, given, f)
     refuse("plate", "'%s' needs a function of the rows' indices, got %s", name, type(f))
   end
   local rows = not self.whole and o.batch_size or size
-  if o.batch_size and (math.type(o.batch_size) ~= "integer" or o.batch_size < 1 or o.batch_size > size and not self.whole) then
-    refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size, tostring(o.batch_size))
+  if o.batch_size and (math.type(o.batch_size) ~= "integer" or o.batch_size < 1 or o.batch_size > size
+    and not self.whole) then
+    refuse("plate", "'%s': batch_size must be a whole number from 1 to its size %d, got %s", name, size,
+      tostring(o.batch_size))
   end
   local before, scale = self.plates, self.scale
   local plate = { name = name, size = size, rows = rows, batch = o.batch_size or size }

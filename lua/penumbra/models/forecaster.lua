@@ -19,7 +19,8 @@
 ---
 ---     m:fit { series = set, window = 90, context = 60, steps = 2500 }      pn.help "m:fit"
 ---     m:log_evidence(batch)                        [B]
----     b = m:filter(batch)   b = b:update(y_t, inputs_t)      what the model knows after a series, and after one step more
+---     b = m:filter(batch)   b = b:update(y_t, inputs_t)      what the model knows after a series, and after one step
+---     more
 ---     m:forecast(b, 30)                paths [100, 30, B, p]; of a batch, too
 ---     m:quantiles(b, 30, { 0.1, 0.5, 0.9 })
 ---     m:smooth(batch)                              of models with a latent state
@@ -105,8 +106,8 @@ function forecaster.new(class, o)
   return setmetatable(self, class)
 end
 
---- The features [T, B, input_size] of a prepared batch: of inputs and the embedding of the identity; nil where there are
---- none.
+--- The features [T, B, input_size] of a prepared batch: of inputs and the embedding of the identity; nil where there
+--- are none.
 function forecaster.features(self, b)
   local net, x = self.inputs, b.inputs
   if net.embedding then
@@ -166,8 +167,8 @@ function belief_class:__tostring()
   return ("belief of %s about %d series"):format(kind_of(self.model).name, self.size)
 end
 
---- update(y_t [, inputs_t]): the belief after one more step, y_t [B, p] (NaN: not observed) and covariates [B, k]; the old
---- one stays as it is. The scale is the one that it began with.
+--- update(y_t [, inputs_t]): the belief after one more step, y_t [B, p] (NaN: not observed) and covariates [B, k]; the
+--- old one stays as it is. The scale is the one that it began with.
 function beliefs:update(y, u)
   local m = self.model
   options.argument("update", "y_t", y, "tensor")

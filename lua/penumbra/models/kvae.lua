@@ -31,8 +31,8 @@
 --- inputs      where covariates (their features) enter: {"weights", "emission"}; also "transition", "encoder",
 ---             "decoder"
 --- objective   what fit maximises: "rao_blackwellised", log p(z) in closed form, or "monte_carlo": log p(x, z) at a
----             draw of the smoothed states x, and the entropy of their law. Both are the same on average. `paths` =
----             "marginal" draws each x_t on its own, as the published code does: a lower bound to the other two
+---             draw of the smoothed states x, and the entropy of their law. Both are the same on average. With
+---             state_draws = "marginal" each x_t is drawn on its own, as in the published code: a lower bound to both
 --- impute      a step without any observation: "sample" draws its z from its predictive law (the bound stays one),
 ---             "mean" gives the predictive mean to the recurrent network and leaves the step out of the Kalman filter,
 ---             as published (no bound). Single missing elements are 0 to the encoder and no part of the likelihood
@@ -306,18 +306,18 @@ local function bound_of(self, run, how)
   if how.objective ~= "monte_carlo" then
     return local_terms + run.log_prior
   end
-  local log_z = state_paths.estimate(with_latents(self, run), how.paths, how.generator, self.given.jitter)
+  local log_z = state_paths.estimate(with_latents(self, run), how.state_draws, how.generator, self.given.jitter)
   return local_terms + (run.log_drawn and log_z - run.log_drawn or log_z)
 end
 
 local methods = {}
 
---- bound(batch [, {draws = 1, objective = "rao_blackwellised", paths = "joint", generator =}]): a lower bound on log
---- p(y_1 ... y_T) of each series, [B]: of several draws of the z the importance weighted one (Burda, Grosse &
---- Salakhutdinov 2016), which tends to log p(y) with their number. objective and paths: as of the constructor.
+--- bound(batch [, {draws = 1, objective = "rao_blackwellised", state_draws = "joint", generator =}]): a lower bound on
+--- log p(y_1 ... y_T) of each series, [B]: of several draws of the z the importance weighted one (Burda, Grosse &
+--- Salakhutdinov 2016), which tends to log p(y) with their number. objective and state_draws: as of the constructor.
 function methods:bound(batch, given)
   local o = options.check("bound", given, { draws = 1, objective = options.choice("rao_blackwellised", "monte_carlo"),
-    paths = options.choice("joint", "marginal"), generator = options.optional "generator" })
+    state_draws = options.choice("joint", "marginal"), generator = options.optional "generator" })
   o.draws = options.whole("bound", "draws", o.draws, 1)
   local b = prepared_batch.read("bound", self, batch)
   local each = bound_of(self, run_of(self, b, o), o):reshape { o.draws, b.size }
@@ -331,7 +331,8 @@ end
 
 -- What fit and loss maximise.
 local function phase(self)
-  return "", { objective = self.given.objective, paths = self.given.paths, reconstruction = self.given.reconstruction }
+  return "", { objective = self.given.objective, state_draws = self.given.state_draws,
+    reconstruction = self.given.reconstruction }
 end
 
 -- ---- beliefs ----
@@ -444,7 +445,7 @@ local own_options = {
   output = options.any "normal", latent_variance = options.optional "number",
   noise = options.choice("shared", "mixed"), average = options.choice(table.unpack(base_matrices.averages)),
   stable = true, inputs = options.any { "weights", "emission" },
-  objective = options.choice("rao_blackwellised", "monte_carlo"), paths = options.choice("joint", "marginal"),
+  objective = options.choice("rao_blackwellised", "monte_carlo"), state_draws = options.choice("joint", "marginal"),
   impute = options.choice("sample", "mean"), entropy = options.choice("sampled", "closed"), reconstruction = 1,
   belief_draws = 100, jitter = 0, init = options.any {},
 }

@@ -149,10 +149,10 @@ end
 
 local BLOCK = 2000 -- draws of all data together in one call: they stay in the processor's caches
 
---- bound(x [, {draws = 1000, condition =, batch_size = 20}]): the importance weighted bound of x [B, data] with thousands of
---- draws for each datum, in constant memory, in nats per datum; a number. Second, a table: `each` [B] the bound of each
---- datum, `elbo` the mean log-weight, `standard_error` that of the bound (over draws), `effective_sample_size` the mean
---- one. `batch_size` data go through the networks at a time.
+--- bound(x [, {draws = 1000, condition =, batch_size = 20}]): the importance weighted bound of x [B, data] with
+--- thousands of draws for each datum, in constant memory, in nats per datum; a number. Second, a table: `each` [B] the
+--- bound of each datum, `elbo` the mean log-weight, `standard_error` that of the bound (over draws),
+--- `effective_sample_size` the mean one. `batch_size` data go through the networks at a time.
 function methods:bound(x, given)
   local o = read(self, "bound", x, given, { draws = 1000, batch_size = 20 })
   local draws, rows = options.whole("bound", "draws", o.draws, 1), options.whole("bound", "batch_size", o.batch_size, 1)

@@ -108,7 +108,8 @@ function methods:fit(given)
   for _, name in ipairs { "epochs", "batch_size", "steps", "draws" } do
     o[name] = options.whole("fit", name, o[name], 1)
   end
-  local blocks, networks = blocks_of(self, o.data, o.batch_size), optim.adam(self.likelihood:parameters(), { lr = o.lr })
+  local blocks = blocks_of(self, o.data, o.batch_size)
+  local networks = optim.adam(self.likelihood:parameters(), { lr = o.lr })
   local work, states, s = {}, {}, { history = {}, epoch = 0 }
   for epoch = 1, o.epochs do
     local order, total = core.randperm(#blocks):totable(), 0

@@ -57,8 +57,8 @@ end
 
 --- predict(network, x [, options]): draws of the output for x [N, ...], as [draws, N, ...]; with moments = true their
 --- mean and variance, each [N, ...]. The network is called on `batch_size` rows at a time, without recording gradients.
---- Options: draws (100), batch_size (1024), moments (false), generator, mode ("evaluation"; "training" lets dropout drop
---- units: Monte Carlo dropout).
+--- Options: draws (100), batch_size (1024), moments (false), generator, mode ("evaluation"; "training" lets dropout
+--- drop units: Monte Carlo dropout).
 function predict.predict(net, x, given)
   local o = options.check("predict", given, spec)
   check_input(x)

@@ -196,13 +196,29 @@ local function is_distribution(name)
   return false
 end
 
+-- What a word of many functions' options means, or has been called since; nil for any other word.
+local function option_word(word)
+  local words = require "penumbra.words"
+  if words.called[word] then
+    return ("%s, as an option, is called %s"):format(word, table.concat(words.called[word], " or "))
+  end
+  for line in (core.source "penumbra.words" or ""):gmatch "\n%-%-%-     (%l[^\n]*)" do
+    local names, meaning = line:match "^(.-)%s%s+(.*)$"
+    if names and (names .. ","):find("%f[%w_]" .. word:gsub("%p", "%%%0") .. ",") then
+      return layout.fill(("%s, of the options of many functions: %s (help\"penumbra.words\" has them all)")
+        :format(names, meaning), "", "    ", width)
+    end
+  end
+end
+
 local function about_name(name)
   local bare = name:gsub("^penumbra$", "pn")
   if bare == "pn" then return "pn, the module penumbra\n\n" .. contents "pn" end
   local p, q = bare:match "kl%s*%(?%s*([%w_]+)%s*,%s*([%w_]+)%s*%)?$"
   if p and is_distribution(p) and is_distribution(q) then return about_divergence(p, q) end
-  local found = find(bare)
+  local found, meaning = find(bare), option_word(bare)
   if #found == 0 then
+    if meaning then return meaning end
     local guess = near(bare)
     if guess then return ("nothing is called '%s'; did you mean '%s'?"):format(name, guess) end
     local list = #bare > 2 and mentioning(bare) or {}
@@ -212,7 +228,7 @@ local function about_name(name)
   end
   if found[1].kind == "module" then return about_module(found[1].qualified) end
   return found[1].name == "kl" and tell(found) .. "\n\n"
-    .. layout.wrap(all_divergences(), "", width) or tell(found)
+    .. layout.wrap(all_divergences(), "", width) or (meaning and meaning .. "\n\n" or "") .. tell(found)
 end
 
 -- The qualified names of fields of pn and its parts that are `value`.

@@ -239,8 +239,8 @@ function methods:log_likelihood(y, given)
   return increment:sum(1):reshape(p.batch)
 end
 
---- m:filter(y [, {observed =}]): a table of predicted, log p(z_t | y before t), and filtered, log p(z_t | y up to t), each
---- [T, B..., K]; increments, log p(y_t | y before t), [T, B...]; log_likelihood, their sum, [B...].
+--- m:filter(y [, {observed =}]): a table of predicted, log p(z_t | y before t), and filtered, log p(z_t | y up to t),
+--- each [T, B..., K]; increments, log p(y_t | y before t), [T, B...]; log_likelihood, their sum, [B...].
 function methods:filter(y, given)
   local p = prepare(self, "filter", y, options.check("filter", given, y_options))
   local predicted, filtered, increment = run(p)
@@ -251,16 +251,17 @@ end
 
 local smooth_options = { observed = options.optional "tensor", pairwise = false }
 
---- m:smooth(y [, {observed =, pairwise = true}]): a table of marginals, p(z_t | y), [T, B..., K]; log_likelihood [B...]; and with
---- pairwise: pairs, p(z_{t-1}, z_t | y) for t from the second step on, [T - 1, B..., K, K]. Differentiable. By the
---- product of two filters, one from each end.
+--- m:smooth(y [, {observed =, pairwise = true}]): a table of marginals, p(z_t | y), [T, B..., K]; log_likelihood
+--- [B...]; and with pairwise: pairs, p(z_{t-1}, z_t | y) for t from the second step on, [T - 1, B..., K, K].
+--- Differentiable. By the product of two filters, one from each end.
 function methods:smooth(y, given)
   local o = options.check("smooth", given, smooth_options)
   local p = prepare(self, "smooth", y, o)
   local k = self.num_states
   local _, filtered, increment = run(p)
   local later, with_own = run(p, true)
-  local out = { marginals = unfold(p, (filtered + later):softmax(-1), k), log_likelihood = increment:sum(1):reshape(p.batch) }
+  local out = { marginals = unfold(p, (filtered + later):softmax(-1), k),
+    log_likelihood = increment:sum(1):reshape(p.batch) }
   if o.pairwise then
     local t, a = p.steps, p.transition
     if a:size(1) > 1 then a = a:slice(1, 2, -1) end
@@ -271,8 +272,8 @@ function methods:smooth(y, given)
   return out
 end
 
---- m:viterbi(y [, {observed =}]): the most probable path of states given y, int64 [T, B...], and the log density of it with
---- y, [B...]. After its last observed step a sequence has no path: -1. An error if y is impossible. Viterbi 1967.
+--- m:viterbi(y [, {observed =}]): the most probable path of states given y, int64 [T, B...], and the log density of it
+--- with y, [B...]. After its last observed step a sequence has no path: -1. An error if y is impossible. Viterbi 1967.
 function methods:viterbi(y, given)
   local o = options.check("viterbi", given, y_options)
   local p = prepare(self, "viterbi", y, o)
@@ -285,8 +286,8 @@ local function at_states(x, path)
   return x:gather(3, path:unsqueeze(3)):squeeze(3)
 end
 
---- m:log_joint(states, y [, {observed =}]): log p(states, y), [B...], for a path of states int64 [T, B...]; steps of state
---- -1 do not count (they stand at the end).
+--- m:log_joint(states, y [, {observed =}]): log p(states, y), [B...], for a path of states int64 [T, B...]; steps of
+--- state -1 do not count (they stand at the end).
 function methods:log_joint(states, y, given)
   local o = options.check("log_joint", given, y_options)
   local p = prepare(self, "log_joint", y, o)
@@ -350,8 +351,8 @@ end
 local sample_options = { batch_shape = options.optional "table",
   generator = options.optional() }
 
---- m:sample(T [, {batch_shape = {B...}, generator =}]): states of T steps, int64 [T, B...], and observations drawn from the model,
---- [T, B..., event] (nil where the emission is a function).
+--- m:sample(T [, {batch_shape = {B...}, generator =}]): states of T steps, int64 [T, B...], and observations drawn from
+--- the model, [T, B..., event] (nil where the emission is a function).
 function methods:sample(steps, given)
   local o = options.check("sample", given, sample_options)
   steps = options.whole("sample", "steps", steps, 1)

@@ -303,8 +303,8 @@ local function apart(s, states)
 end
 
 --- sample(system, steps [, options]) -> states [S, T, B..., n], observations [S, T, B..., p], initial [S, B..., n]
---- (x_0; none with first = "predicted"): draws of the prior, reparameterised. Options: draws (1), batch_shape ({}: sizes
---- B...), inputs, first, generator.
+--- (x_0; none with first = "predicted"): draws of the prior, reparameterised. Options: draws (1), batch_shape ({}:
+--- sizes B...), inputs, first, generator.
 function kalman.sample(system, steps, given)
   local where = "kalman.sample"
   options.whole(where, "steps", steps, 1)

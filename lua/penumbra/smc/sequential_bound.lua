@@ -20,7 +20,8 @@ local bound = {}
 local PASSED = { "num_particles", "batch_shape", "resampling", "generator" }
 
 local bound_options = { inputs = options.any(nil), observed = options.optional "tensor",
-  num_particles = options.optional "number", batch_shape = options.optional "table", resampling = options.optional "string",
+  num_particles = options.optional "number", batch_shape = options.optional "table",
+    resampling = options.optional "string",
   generator = options.any(nil) }
 
 local resampling_options = { threshold = options.optional "number", gradient = options.optional "string",
