@@ -26,7 +26,7 @@ static const char script[] =
     "  belief = belief:update(y)\n"
     "end\n"
     "function ahead(levels, steps)\n" /* [3] and a number: [3, steps] */
-    "  local q = model:quantiles(belief, levels:totable(), {steps = steps:item(), draws = 400})\n"
+    "  local q = model:quantiles(belief, steps:item(), levels:totable(), {draws = 400})\n"
     "  return q:select(4, 1):select(3, 1)\n"
     "end\n";
 

@@ -252,7 +252,7 @@ end
 --- it in a global (pn_runtime_target). Has :evaluate(z), :log_density(z), :constrain(z), :unconstrain(values), :start()
 --- and the field `size`. Data and parameters that the model finds outside are those of now.
 function methods:target(...)
-  return require "penumbra.infer.target".new(self, table.pack(...))
+  return require "penumbra.infer.target".new(self, table.pack(...)):repeated()
 end
 
 --- The log density of latent values (a table site -> value, all of them) and data: a 0-d tensor with a graph.

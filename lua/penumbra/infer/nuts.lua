@@ -60,7 +60,7 @@ local function sample(where, m, o, more)
   is_whole(where, "warmup", o.warmup, 0)
   is_whole(where, "draws", o.draws, 4)
   local args = model.packed(o.data)
-  local t = target.new(m, args, o.generator, true)
+  local t = target.new(m, args, o.generator, true):repeated()
   local gradient = t:compiled_gradient()
   local init = start_of(o, t)
   if init then

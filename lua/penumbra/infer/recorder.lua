@@ -84,6 +84,39 @@ local function within_plates(m, kind, name, d)
   return same and d or along_plates(m, d, batch)
 end
 
+-- An axis left of all plates that is as long as one of them: a column [n, 1] has met the rows [n] of a plate.
+local function check_beside_plates(m, kind, name, shape, what)
+  for k = #m.plates + 1, #shape do
+    for _, plate in ipairs(m.plates) do
+      if shape[#shape - k + 1] == plate.rows and plate.rows > 1 then
+        refuse(kind, "'%s' has %s %s, whose axis %d, left of all plates, has the %d rows of plate '%s', too: a column "
+          .. "[%d, 1] becomes rows by squeeze(-1), axes of one value are joined by :independent(k), and another plate "
+          .. "makes rows of both", name, what, shape_text(shape), -k, plate.rows, plate.name, plate.rows)
+      end
+    end
+  end
+end
+
+-- Each number that was seen counts once: a law that has more axes, or longer ones, than the value would repeat it. In
+-- plates their shapes agree exactly. (A number of Lua stands for any shape.)
+local function check_counted_once(m, site, d, value)
+  local batch, event = d.batch_shape, d.event_shape
+  local want, have = table.move(event, 1, #event, #batch + 1, table.move(batch, 1, #batch, 1, {})), value:shape()
+  local exact, repeated = #have == #want, 1
+  for k = 1, #want do
+    local size, own = want[#want - k + 1], have[#have - k + 1] or 1
+    exact = exact and size == own
+    repeated = size ~= own and own == 1 and repeated * size or repeated
+  end
+  if repeated > 1 or #m.plates > 0 and not exact then
+    refuse(site.kind, "'%s' has values of shape %s and a distribution of batch shape %s and event shape %s, of which "
+      .. "they must have %s: %s (a column [n, 1] becomes a vector by squeeze(-1); axes of one value are joined by "
+      .. ":independent(k))", site.name, shape_text(have), shape_text(batch), shape_text(event), shape_text(want),
+      repeated > 1 and ("each would count %d times"):format(repeated) or "the rows of plates are counted from the right")
+  end
+  check_beside_plates(m, site.kind, site.name, batch, "batch shape")
+end
+
 -- Repeats d along the axis of particles unless an earlier draw has brought it.
 local function with_particles(m, d)
   local batch = d.batch_shape
@@ -191,6 +224,7 @@ local function score(m, site, d, value)
 end
 
 local function observed(m, site, d, value)
+  local given_as_number = type(value) == "number"
   if type(value) == "number" or type(value) == "table" then
     value = core.tensor(value, { dtype = d.dtype })
   elseif value == nil then
@@ -200,6 +234,9 @@ local function observed(m, site, d, value)
   end
   if m.check then
     check_observed(site, d, value)
+    if not m.strict and not given_as_number then
+      check_counted_once(m, site, d, value)
+    end
   end
   site.observed, site.dist, site.value = true, d, value
   site.log_prob = score(m, site, d, value)
@@ -217,6 +254,10 @@ function recorder:sample(name, d, given)
   check_distribution("sample", name, d)
   local o = given == nil and NONE or options.check("sample", given, sample_options)
   d = within_plates(self, "sample", name, d)
+  local checked = self.check and not self.strict
+  if checked then
+    check_beside_plates(self, "sample", name, d.batch_shape, "batch shape")
+  end
   local changed = self.changed
   local set = changed and given_value(self.model.fixed, site)
   if set then
@@ -247,6 +288,11 @@ function recorder:sample(name, d, given)
       site.dist = with_particles(self, d)
       site.value = draw(self, site, site.dist)
     end
+  end
+  if checked and site.value:ndim() > #d.batch_shape + #d.event_shape then
+    refuse("sample", "'%s' has a value of shape %s, more axes than its distribution of batch shape %s and event shape "
+      .. "%s: each would count more than once", name, shape_text(site.value), shape_text(d.batch_shape),
+      shape_text(d.event_shape))
   end
   if site.score or not (self.unscored and self.unscored[name]) then
     site.log_prob = score(self, site, site.dist, site.value)
@@ -332,6 +378,9 @@ function recorder:factor(name, log_factor)
   site.log_prob = type(log_factor) == "number" and core.tensor(log_factor) or log_factor
   if not core.is_tensor(site.log_prob) then
     refuse("factor", "'%s' needs a tensor or a number, got %s", name, type(log_factor))
+  end
+  if self.check and not self.strict then
+    check_beside_plates(self, "factor", name, site.log_prob:shape(), "shape")
   end
   site.log_prob = over_rows(self, site, site.log_prob)
   if self.strict then

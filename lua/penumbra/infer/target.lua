@@ -76,6 +76,17 @@ local function from_inside(f)
   end
 end
 
+local function same_values(a, b)
+  return a:eq(b):logical_or(a:ne(a):logical_and(b:ne(b))):all():item()
+end
+
+--- Says that a model draws numbers of its own, which its log density must not. Internal.
+function target.refuse_own_draws(name)
+  core.error(("'%s': its log density is another one at the same values: the model's function draws numbers itself "
+    .. "(pn.randn, dropout, d:sample, math.random) or changes what it reads. Make them a site, m:sample, or draw them "
+    .. "once, outside of it"):format(name))
+end
+
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
@@ -346,6 +357,24 @@ function methods:draw_priors(n, generator)
   local rows = core.zeros({ n, 1 }, { dtype = "float64" })
   compiled(rows[1])
   return compiled:map(rows)
+end
+
+--- Raises where the model draws numbers of its own: another run at the values of the first has another log density.
+--- Gives the target. For what takes one density for granted; an objective that is drawn anew each step need not. Internal.
+function methods:repeated()
+  local first = self.trace
+  local again = model.run(self.model, self.args, { whole = true, value = model.replaying(self.model,
+    function(_, site)
+      return first.sites[site.name] and first.sites[site.name].value or site.dist:sample()
+    end) })
+  for k, site in ipairs(again.order) do
+    local before = first.order[k]
+    local one, two = before and before.log_prob, site.log_prob
+    if not before or before.name ~= site.name or one and two and not same_values(one, two) then
+      target.refuse_own_draws(site.name)
+    end
+  end
+  return self
 end
 
 --- A plate of which not all rows are taken at a time, or nil.

@@ -13,7 +13,8 @@
 ---     local r = pn.smc.filter(model, {data = {y}, values = {rho = 0.9}, num_particles = 1000})
 ---     local p = pn.smc.pmmh(model, {data = {y}})     local p = pn.nuts(model, {data = {y}})     -- the same function
 ---
---- Latent sites outside of m:scan are parameters, but those whose value is part of the carry. A parameter of shape S
+--- Latent sites outside of m:scan are parameters, but those whose value starts the carry and reaches nothing else (x0
+--- above: it belongs to the state; x0 + 0 as carry makes it a parameter). A parameter of shape S
 --- comes as [B, S...], what is drawn within m:scan as [N, B, ...] (N particles): scalars broadcast by themselves. What
 --- the body needs from one step to the next must be in the carry, a tensor or a (nested) table of tensors.
 ---
@@ -177,6 +178,63 @@ local function open_model(self, values, lead, f, how)
     value = model.replaying(self.model, value), drive = drive })
 end
 
+-- The log densities of a model's sites, a list in their order, at these values of the sites outside of m:scan, whose
+-- first two turns start from `carry` whatever these say; what the turns draw is drawn alike in all calls. nil where the
+-- model has no density there.
+local function densities(self, values, carry)
+  local generator = core.generator(1)
+  local ok, t = pcall(model.run, self.model, self.args, { whole = true,
+    value = model.replaying(self.model, function(_, site)
+      return values[site.name] or site.dist:sample({}, { generator = generator })
+    end),
+    drive = function(_, _, steps, _, advance)
+      local state = carry
+      for k = 1, math.min(2, steps) do
+        state = advance(state, k)
+      end
+      return state
+    end })
+  local list = {}
+  for k, site in ipairs(ok and t.order or {}) do
+    list[k] = { name = site.name, value = site.log_prob and site.log_prob:sum():item() }
+  end
+  return ok and list or nil
+end
+
+local function same(a, b)
+  return a == b or a ~= a and b ~= b
+end
+
+-- Does a value that starts the carry reach anything but by the carry? Then another value of it, the carry as it was,
+-- changes the density of another site: it is a parameter, in which the first state lies.
+local function reaches_beside_carry(self, name, t, values, carry)
+  local before, generator = densities(self, values, carry), core.generator(2)
+  for _ = 1, 5 do
+    local others = setmetatable({ [name] = t.sites[name].dist:sample({}, { generator = generator }) },
+      { __index = values })
+    local after = densities(self, others, carry)
+    if not before or not after or #after ~= #before then
+      return true
+    end
+    for k, site in ipairs(after) do
+      if site.name ~= name and not same(site.value, before[k].value) then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+-- The body of a model that draws numbers of its own gives another density at the same values.
+local function check_own_draws(self, values, carry)
+  local before, after = densities(self, values, carry), densities(self, values, carry)
+  for k, site in ipairs(before and after or {}) do
+    if not before[k] or not same(site.value, before[k].value) then
+      target.refuse_own_draws(site.name)
+    end
+  end
+end
+
 -- Parameters and state of a model.
 local function explore(self, named)
   local first = {}
@@ -195,9 +253,17 @@ local function explore(self, named)
     core.error(("%s: the model has no m:scan, which a particle filter would go through"):format(self.where))
   end
   self.steps, self.of_state, self.parameters = first.steps, {}, {} -- of_state: with some value each
+  local values = {}
+  for _, site in ipairs(t.order) do
+    values[site.name] = site.kind == "sample" and site.value or nil
+  end
+  if self.steps > 0 then
+    check_own_draws(self, values, first.carry)
+  end
   for _, site in ipairs(t.order) do
     if site.kind == "sample" and not site.observed then
-      if named and named[site.name] or holds(first.carry, site.value) then
+      if named[site.name] or holds(first.carry, site.value)
+        and not reaches_beside_carry(self, site.name, t, values, first.carry) then
         self.of_state[site.name] = site.value:detach()
       else
         self.parameters[#self.parameters + 1] = site.name
