@@ -13,11 +13,15 @@
 -- help: none
 local core = require "penumbra.core"
 local dist = require "penumbra.distribution"
+local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 
 local guide = {}
 
 local kinds = {}
+
+-- What C says of a point where the density is 0.
+local OUTSIDE = { domain = true, nan = true, singular = true }
 
 -- ---- what the kinds share ----
 
@@ -160,6 +164,27 @@ kinds.delta = {
   end,
 }
 
+-- L-BFGS on the log density from where first-order steps have ended, which go through a long valley (a regression whose
+-- inputs are far from 0) too slowly. Where it finds nothing higher the place stays.
+local function climb(self)
+  local w, target = self.params[1][2], self.target
+  local before = w:detach():contiguous()
+  local function loss()
+    return -target:log_density(w + 0, true, true)
+  end
+  local start = loss():item()
+  local optimiser = optim.lbfgs({ w }, { max_steps = 500, history = 20, tolerance_change = 1e-12 })
+  local ok, last = pcall(function()
+    optimiser:step(loss)
+    return loss():item()
+  end)
+  if not ok and not OUTSIDE[core.raised_status(last)] then
+    error(last, 0)
+  elseif not ok or not (last <= start) then
+    w:set(before)
+  end
+end
+
 kinds.laplace = {
   options = {},
   make = kinds.delta.make,
@@ -167,6 +192,7 @@ kinds.laplace = {
     return self.target:log_density(self.params[1][2] + 0)
   end,
   finish = function(self)
+    climb(self)
     guide.newton(self)
     local precision = -guide.hessian(self.target, self.params[1][2]:detach())
     local factor, why = precision:cholesky()

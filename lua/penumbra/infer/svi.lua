@@ -141,7 +141,36 @@ local function rise_of(losses, first)
   return rise >= 1 and rise >= 5 * math.sqrt(v + w) and rise or 0
 end
 
---- Makes `steps` further steps. Returns the fit.
+local function median(list)
+  table.sort(list)
+  local n = #list
+  return (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
+end
+
+-- By how much the bound has fallen from the first tenth of the steps from number `first` on to the last tenth: between
+-- medians, which single draws do not move, if at least a nat and five times the first's median deviation, else 0. A
+-- bound without a value has fallen without end.
+local function fall_of(losses, first)
+  local n = (#losses - first + 1) // 10
+  if n < 5 then
+    return 0
+  end
+  local early, late = table.move(losses, first, first + n - 1, 1, {}), table.move(losses, #losses - n + 1, #losses, 1, {})
+  for k = 1, n do
+    if late[k] ~= late[k] or late[k] == math.huge then
+      return math.huge
+    end
+  end
+  local from = median(early)
+  local fall, apart = median(late) - from, {}
+  for k, loss in ipairs(early) do
+    apart[k] = math.abs(loss - from)
+  end
+  return fall >= 1 and fall >= 5 * 1.4826 * median(apart) and fall or 0
+end
+
+--- Makes `steps` further steps. Returns the fit. Its field rise says by how much the bound still rose, fall by how much
+--- it has fallen, which happens to steps that are too long.
 function methods:continue(steps)
   steps = options.whole("continue", "steps", steps, 0)
   local start, first = core.clock(), #self.losses + 1
@@ -153,7 +182,7 @@ function methods:continue(steps)
     self.guide.kind.finish(self.guide)
   end
   self.seconds = self.seconds + core.clock() - start
-  self.rise = rise_of(self.losses, first)
+  self.rise, self.fall = rise_of(self.losses, first), fall_of(self.losses, first)
   return self
 end
 
@@ -451,6 +480,10 @@ function class.__tostring(self)
   local name = self.automatic and self.guide.name or "a guide of one's own"
   local text = ("svi, %s: %d steps in %.1f s"):format(name, n, self.seconds)
   text = n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
+  if self.fall > 0 then
+    return ("%s, DIVERGED: the bound fell by %.4g from the first tenth of the steps to the last, take a smaller lr")
+      :format(text, self.fall)
+  end
   return self.rise > 0 and ("%s, still rising: by %.1f in the third quarter of the steps, take more (fit:continue)")
     :format(text, self.rise) or text
 end
@@ -505,7 +538,8 @@ local function make_guide(self, given)
   end
   if guides.is_plan(given) then
     self.automatic = true
-    self.guide = guides.make(given, target.new(self.model, self.args))
+    local t = target.new(self.model, self.args)
+    self.guide = guides.make(given, given.name == "laplace" and t:repeated() or t)
     check_automatic(self)
     self.how = { path = objective.estimators[self.estimator].path }
   elseif model.is(given) then
@@ -519,13 +553,11 @@ end
 --- svi(model, guide, options) -> a fit (pn.help "penumbra.infer.svi").
 ---
 --- guide       a pn.model with the latent sites of the model, or "delta", "mean_field", "full_rank", "low_rank",
---- "flow",
----             "laplace" (pn.help "penumbra.infer.guide")
+---             "flow", "laplace" (pn.help "penumbra.infer.guide")
 --- data        list of the arguments after m, of model and guide
 --- steps       4000. tostring(fit) says so where the bound was still rising
 --- lr          0.01, of Adam; from the half of the steps on it falls to a hundredth. schedule: a function of the step
---- that
----             gives the rate instead; optimiser: a function of the parameters that gives another one
+---             that gives the rate instead; optimiser: a function of the parameters that gives another one
 --- draws       of the guide per step: 1; vectorised = true: side by side along an axis before the plates
 --- estimator   a bound of pn.infer: "elbo"; "sticking_the_landing"; of `draws` weights "iwae", "dreg", "renyi"; for
 ---             draws without a path "score_function", "vimco", "reweighted_wake_sleep". {"renyi", alpha = 0.3}: with
@@ -545,7 +577,7 @@ function svi.svi(m, guide, given)
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.draws,
     vectorised = o.vectorised,
-    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, rise = 0, seconds = 0,
+    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, rise = 0, fall = 0, seconds = 0,
     schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
     automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
   check_estimator(self)
