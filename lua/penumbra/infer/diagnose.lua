@@ -521,7 +521,11 @@ function diagnose.diagnose(m, guide, given)
   for _, site in ipairs(t and t.order or {}) do
     discrete = discrete or site.kind == "sample" and not site.observed and not site.enumerable and site.dist.discrete
   end
-  if latent and not discrete then
+  local nan = false
+  for _, p in ipairs(self.problems) do
+    nan = nan or p.kind == "nan"
+  end
+  if latent and not discrete and not nan then
     attempt(self, "gradient", function()
       check_gradient(self, target.new(m, args, nil, true))
       return true

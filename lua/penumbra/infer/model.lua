@@ -144,10 +144,11 @@ local function check_named(self, m)
 end
 
 --- Runs the function of a model. how.value(m, site): the value of a latent variable, or nil to draw it.
---- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate.
+--- how.particles, how.most: S values of each at once, along an axis before the `most` plates. how.enumerate:
+--- discrete variables that ask for it take all their values, but those named in how.given.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
---- how.check: mistakes that a run may be asked to find. how.drive(m, name, steps, carry, turn): does the outermost
+--- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one. how.drive(m, name, steps, carry, turn): does the outermost
 --- m:scan in its own way, by calls carry = turn(carry, t), and gives the last carry. Internal.
 function model.run(self, args, how)
   how = how or {}
@@ -158,8 +159,8 @@ function model.run(self, args, how)
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
     detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
-    unseen = false, unscored = how.unscored or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
-    check = how.check or false, locate = how.locate or false, drive = how.drive or false,
+    unseen = false, unscored = how.unscored or false, given = how.given or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
+    check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,
     changed = self.changed }, recorder.methods)
   self.body(m, table.unpack(args, 1, args.n or #args))
   if how.check then
@@ -255,20 +256,31 @@ function methods:target(...)
   return require "penumbra.infer.target".new(self, table.pack(...)):repeated()
 end
 
---- The log density of latent values (a table site -> value, all of them) and data: a 0-d tensor with a graph.
+--- The log density of latent values (a table site -> value) and data: a 0-d tensor with a graph. Discrete variables
+--- that are enumerated are summed out where they have no value; all others need one.
 function methods:log_density(values, ...)
   if type(values) ~= "table" then
     core.error("log_density: needs a table site -> value, got " .. type(values))
   end
   local lacking -- the site without a value: a mistake of the caller, told at the caller's line
-  local ok, t = pcall(model.run, self, table.pack(...), { check = not core.capture.going_on(), value = function(_, site)
+  local given, sums = {}, false
+  local function value_of(_, site)
     local value = given_value(values, site) or given_value(self.replayed, site)
-    if not value then
+    given[site.name] = value and true or nil
+    if not value and site.enumerable then
+      sums = true
+      return site.dist:sample()
+    elseif not value then
       lacking = site.name
       error(lacking, 0)
     end
     return value
-  end })
+  end
+  local args = table.pack(...)
+  local ok, t = pcall(model.run, self, args, { check = not core.capture.going_on(), value = value_of })
+  if ok and sums then
+    ok, t = pcall(model.run, self, args, { enumerate = true, most = t.deepest, given = given, value = value_of })
+  end
   if not ok and lacking then
     core.error(("log_density: no value is given for '%s', which the model samples"):format(lacking))
   elseif not ok then

@@ -29,7 +29,8 @@ function objective.run_pair(self, how)
   local g = model.run(self.guide, self.args, { particles = how.particles, most = how.most, check = how.check,
     locate = how.locate, indices = how.indices, whole = how.whole, detached = how.detached, unscored = how.unscored })
   local m = model.run(self.model, self.args, { particles = how.particles, most = how.most, indices = g.indices,
-    whole = how.whole, check = how.check, locate = how.locate, enumerate = how.enumerate, unscored = how.unscored,
+    whole = how.whole, check = how.check, finite = how.finite, locate = how.locate, enumerate = how.enumerate,
+    unscored = how.unscored,
     value = function(_, site) return drawn_value(g, site) end })
   return g, m
 end
@@ -350,7 +351,7 @@ end
 
 --- Runs guide and model once, finds what may go wrong, and says how they are to be run.
 function objective.explore(self)
-  local g, m = objective.run_pair(self, { check = true, locate = true })
+  local g, m = objective.run_pair(self, { check = true, finite = true, locate = true })
   check_pair(g, m)
   find_closed(self, g, m)
   self.most = math.max(g.deepest, m.deepest)

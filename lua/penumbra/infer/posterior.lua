@@ -195,9 +195,18 @@ local function warnings_of(self, max_depth)
   if self.divergences then
     warn_of_trajectories(self, max_depth, add)
   end
+  local z, still = self.unconstrained, {}
+  for k, moved in ipairs(z:ne(z:slice(2, 1, 1)):any(-1):any(-1):totable()) do
+    still[#still + 1] = not moved and ("%d"):format(k) or nil
+  end
+  if #still > 0 then
+    add("all draws of chain %s are equal: %s never moved from the start, and no number here means anything",
+      table.concat(still, ", "), #still == 1 and "it" or "they")
+  end
   local worst_r, worst_ess = nil, nil
   for _, row in ipairs(self:summary()) do
-    if row.r_hat > 1.01 and (not worst_r or row.r_hat > worst_r.r_hat) then
+    -- as it is shown: 1.0100001 is not above 1.01
+    if (tonumber(("%.3f"):format(row.r_hat)) or 0) > 1.01 and (not worst_r or row.r_hat > worst_r.r_hat) then
       worst_r = row
     end
     local ess = math.min(row.ess_bulk, row.ess_tail)
@@ -372,6 +381,45 @@ local function relative_efficiency(ll)
   return core.where(ess:isfinite():logical_and(ess:gt(0)), ess / draws, core.ones({ 1 }))
 end
 
+-- The name of the i-th observation of sites with shapes [chains, draws, ...]: y[17], y[3, 2].
+local function observation(sites, names, i)
+  for _, name in ipairs(names) do
+    local shape, count = sites[name]:shape(), 1
+    for axis = 3, #shape do
+      count = count * shape[axis]
+    end
+    if i <= count then
+      local place, rest = {}, i - 1
+      for axis = #shape, 3, -1 do
+        table.insert(place, 1, rest % shape[axis] + 1)
+        rest = rest // shape[axis]
+      end
+      return #place > 0 and ("%s[%s]"):format(name, table.concat(place, ", ")) or name
+    end
+    i = i - count
+  end
+end
+
+-- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is none.
+local function loo_warning(k, draws, sites, names)
+  local limit = require("penumbra.infer").pareto_k_threshold(draws)
+  local values, bad, told = k:totable(), {}, {}
+  for i, v in ipairs(values) do
+    bad[#bad + 1] = not (v <= limit) and i or nil
+  end
+  if #bad == 0 then
+    return nil
+  end
+  table.sort(bad, function(i, j) return values[i] > values[j] or values[i] == values[j] and i < j end)
+  for place = 1, math.min(5, #bad) do
+    told[place] = ("%s (%.2f)"):format(observation(sites, names, bad[place]), values[bad[place]])
+  end
+  return ("Pareto k-hat is above %.2f for %d of %d observations: %s%s. Without them the posterior would be another one, "
+    .. "and their densities are not to be trusted: look whether the model fits them (an outlier, tails that are too "
+    .. "light), draw more, or fit without each of them and score it then"):format(limit, #bad, #values,
+    table.concat(told, ", "), #bad > #told and ", ..." or "")
+end
+
 --- Leave-one-out predictive density by Pareto-smoothed importance sampling: how well the model predicts an observation
 --- from all others. Each element of an observed site is one observation. site: the name of one observed site (all of
 --- them together unless given).
@@ -380,8 +428,8 @@ end
 ---     print(a, a.elpd - b.elpd)      -- the larger predicts better
 ---
 --- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
---- pointwise [N] and k [N], the k-hat of each observation, and a warning, nil while all are below what the number of
---- draws allows. How much of the weights' tail is smoothed follows from the relative efficiency of each observation's
+--- pointwise [N] and k [N], the k-hat of each observation, and a warning that names the worst of them, nil while all
+--- are below what the number of draws allows. How much of the weights' tail is smoothed follows from the relative efficiency of each observation's
 --- likelihood along the chains. Vehtari, Gelman & Gabry 2017.
 function methods:loo(site)
   local infer = require "penumbra.infer"
@@ -393,8 +441,9 @@ function methods:loo(site)
   if site ~= nil and not sites[site] then
     core.error(("loo: the model observes no '%s'; it observes %s"):format(tostring(site), table.concat(names, ", ")))
   end
+  names = site and { site } or names
   local parts = {}
-  for k, name in ipairs(site and { site } or names) do
+  for k, name in ipairs(names) do
     parts[k] = sites[name]:reshape { self.chains, self.unconstrained:size(2), -1 }
   end
   local by_chain = core.concatenate(parts, 3)
@@ -408,7 +457,7 @@ function methods:loo(site)
   local spread = (pointwise - elpd / n):square():mean():item()
   return setmetatable({ elpd = elpd, se = math.sqrt(n * spread), p = (all - pointwise):sum():item(),
     pointwise = pointwise,
-    k = k, draws = draws, warning = infer.pareto_warning(k, draws) }, loo_class)
+    k = k, draws = draws, warning = loo_warning(k, draws, sites, names) }, loo_class)
 end
 
 --- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and

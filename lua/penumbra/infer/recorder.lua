@@ -172,6 +172,25 @@ end
 local MOVED = { interval = true, half_line = true, trials = true, integer_interval = true, atom = true, point = true,
   extended_real = true }
 
+-- A NaN among what was seen makes the density NaN wherever a sampler looks. (Elsewhere it may be looked at.)
+local function check_finite(site, value)
+  local nan = value:dtype():find "^float" and value:isnan()
+  local count = nan and nan:to("int64"):sum():item() or 0
+  if count == 0 then
+    return
+  end
+  local which = "is NaN"
+  if value:ndim() > 0 then
+    local first = nan:nonzero()[1]:totable()
+    for axis, place in ipairs(first) do
+      first[axis] = ("%d"):format(place + 1)
+    end
+    which = ("has NaN, %d of %d values, the first at [%s]"):format(count, value:numel(), table.concat(first, ", "))
+  end
+  refuse("observe", "'%s' %s: the density is NaN everywhere. Leave out what is missing with dist.masked(d, "
+    .. "y:isnan():logical_not()), or make it a latent variable, m:sample", site.name, which)
+end
+
 local function check_observed(site, d, value)
   if value:ndim() < #d.event_shape then
     refuse("observe", "'%s' must have the %d event axes %s of its distribution, got shape %s", site.name,
@@ -234,6 +253,9 @@ local function observed(m, site, d, value)
   end
   if m.check then
     check_observed(site, d, value)
+    if m.finite and d.name ~= "masked" then
+      check_finite(site, value)
+    end
     if not m.strict and not given_as_number then
       check_counted_once(m, site, d, value)
     end
@@ -277,7 +299,7 @@ function recorder:sample(name, d, given)
   if given ~= nil then
     site.constraint, site.enumerable = o.constraint, o.enumerate
   end
-  if o.enumerate and self.enumerate then
+  if o.enumerate and self.enumerate and not (self.given and self.given[site.name]) then
     site.dist = d
     site.value, site.axis = enumeration.values(self, site, d)
     site.enumerated = true

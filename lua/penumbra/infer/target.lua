@@ -90,7 +90,7 @@ end
 -- One run that finds the sites and their parts of the vector.
 local function explore(self, start)
   local layout, n = {}, 0
-  local t = model.run(self.model, self.args, { check = true, locate = true, whole = true,
+  local t = model.run(self.model, self.args, { check = true, finite = true, locate = true, whole = true,
     value = model.replaying(self.model,
     function(m, site)
       if site.enumerable then

@@ -145,6 +145,7 @@ local function first(self, tries, safe)
     end
   end
   if not (now.likelihood + now.prior):isfinite():all():item() then
+    self:explain()
     core.error(("pmmh: no start with positive likelihood was found in %d draws of the prior (give init, or more "
       .. "particles)"):format(tries))
   end

@@ -158,7 +158,7 @@ local function open_model(self, values, lead, f, how)
       core.error "scan: a particle filter goes through one m:scan, and the model has two"
     end
     met = true
-    local process = { steps = steps }
+    local process = { steps = steps, explain = function() self:explain() end }
     for _, site in ipairs(m.order) do
       if site.log_prob and self.of_state[site.name] then
         process.first = process.first and process.first + summed(site, lead) or summed(site, lead)
@@ -238,7 +238,7 @@ end
 -- Parameters and state of a model.
 local function explore(self, named)
   local first = {}
-  local t = model.run(self.model, self.args, { whole = true, check = true, locate = true,
+  local t = model.run(self.model, self.args, { whole = true, check = true, finite = true, locate = true,
     value = model.replaying(self.model, function(_, site)
       if site.kind == "flat" then
         core.error(("'%s' is flat and has no prior, which a particle filter's parameter needs"):format(site.name))
@@ -392,6 +392,14 @@ function space.new(where, m, o)
   return self
 end
 
+--- Where no particle has a weight or no start a likelihood: raises what is wrong with the data, if that is why. Internal.
+function methods:explain()
+  if not self.functions then
+    model.run(self.model, self.args, { whole = true, check = true, finite = true, locate = true,
+      value = model.replaying(self.model, function(_, site) return site.dist:sample() end) })
+  end
+end
+
 --- Makes self.target, the prior density of the parameters. Internal.
 function methods:with_parameters(given)
   if not self.functions and #self.parameters == 0 then
@@ -414,7 +422,14 @@ function space.advance(process, s, lead, state, t, kept)
   local log_w
   state, log_w = process.advance(state, t, kept)
   log_w = core.where(log_w:eq(log_w), log_w, core.full({ 1 }, -math.huge, { dtype = log_w:dtype() }))
-  return state, s:weigh(log_w)
+  local ok, increment = pcall(s.weigh, s, log_w)
+  if not ok then
+    if process.explain then
+      process.explain()
+    end
+    error(increment, 0)
+  end
+  return state, increment
 end
 
 return space
