@@ -147,26 +147,30 @@ local function median(list)
   return (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
 end
 
--- By how much the bound has fallen from the first tenth of the steps from number `first` on to the last tenth: between
--- medians, which single draws do not move, if at least a nat and five times the first's median deviation, else 0. A
--- bound without a value has fallen without end.
-local function fall_of(losses, first)
-  local n = (#losses - first + 1) // 10
+-- By how much the bound has fallen from the best tenth of all steps to the last: between medians, which single draws do
+-- not move, if at least a nat and five times the best tenth's median deviation, else 0. A bound without a value has
+-- fallen without end.
+local function fall_of(losses)
+  local n = #losses // 10
   if n < 5 then
     return 0
   end
-  local early, late = table.move(losses, first, first + n - 1, 1, {}), table.move(losses, #losses - n + 1, #losses, 1, {})
-  for k = 1, n do
-    if late[k] ~= late[k] or late[k] == math.huge then
-      return math.huge
+  local from, best, last = math.huge, nil, nil
+  for k = 1, 10 do
+    local tenth = table.move(losses, #losses - (11 - k) * n + 1, #losses - (10 - k) * n, 1, {})
+    last = median(tenth)
+    if last < from then
+      from, best = last, tenth
     end
   end
-  local from = median(early)
-  local fall, apart = median(late) - from, {}
-  for k, loss in ipairs(early) do
-    apart[k] = math.abs(loss - from)
+  if not best or last ~= last then
+    return math.huge
   end
-  return fall >= 1 and fall >= 5 * 1.4826 * median(apart) and fall or 0
+  for k, loss in ipairs(best) do
+    best[k] = math.abs(loss - from)
+  end
+  local fall = last - from
+  return fall >= 1 and fall >= 5 * 1.4826 * median(best) and fall or 0
 end
 
 --- Makes `steps` further steps. Returns the fit. Its field rise says by how much the bound still rose, fall by how much
@@ -182,7 +186,7 @@ function methods:continue(steps)
     self.guide.kind.finish(self.guide)
   end
   self.seconds = self.seconds + core.clock() - start
-  self.rise, self.fall = rise_of(self.losses, first), fall_of(self.losses, first)
+  self.rise, self.fall = rise_of(self.losses, first), fall_of(self.losses)
   return self
 end
 
@@ -481,7 +485,7 @@ function class.__tostring(self)
   local text = ("svi, %s: %d steps in %.1f s"):format(name, n, self.seconds)
   text = n > 0 and ("%s, bound %.3f (last %d steps)"):format(text, -last, count) or text
   if self.fall > 0 then
-    return ("%s, DIVERGED: the bound fell by %.4g from the first tenth of the steps to the last, take a smaller lr")
+    return ("%s, DIVERGED: the bound fell by %.4g from its best tenth of the steps to the last, take a smaller lr")
       :format(text, self.fall)
   end
   return self.rise > 0 and ("%s, still rising: by %.1f in the third quarter of the steps, take more (fit:continue)")
