@@ -129,11 +129,13 @@ target = [-0.5 * (draws[:, 0] / 1.1)**2, -0.5 * (draws[:, 1] - 1.2)**2, -np.log1
 lw = np.round(np.stack(target, 1) + 0.5 * draws**2, 6)
 lw[:, 3] = 0.0
 smoothed, k = arviz.psislw(lw.T.copy())
-case("psis", smoothed.T, {"log_w": lw}, {}, second=np.asarray(k))
+k = np.asarray(k)
+k[3] = 0  # equal weights have no tail, and none is fitted: no alarm (arviz says inf)
+case("psis", smoothed.T, {"log_w": lw}, {}, second=k)
 r = np.array([0.5, 0.45, 1.5, 0.9])  # of draws from a chain
 parts = [arviz.psislw(lw[:, b].copy(), reff=r[b]) for b in range(4)]
 case("psis", np.stack([p[0] for p in parts], 1), {"log_w": lw, "relative_efficiency": r}, {},
-     second=np.array([float(p[1]) for p in parts]))
+     second=np.array([float(p[1]) for p in parts[:3]] + [0]))
 
 # the gradients through draws, z = a e + b with log p = -(z - 1)^2 / 2, log q = -(z - b)^2 / (2 a^2) - log a:
 # Roeder et al. 2017 (the slope of log p - log q by z) and Tucker et al. 2019 (squares of the weights)

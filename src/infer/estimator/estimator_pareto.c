@@ -19,7 +19,8 @@ const pni_estimator pni_estimator_psis = {
            "k-hat, its shape, tells whether to trust them "
            "(infer.pareto_warning)",
     .source = "Vehtari, Simpson, Gelman, Yao & Gabry 2024",
-    .result = "normalised log-weights [K, B] and k-hat [B], inf where the tail holds fewer than 5 draws; no gradient",
+    .result = "normalised log-weights [K, B] and k-hat [B], inf where the tail holds fewer than 5 draws, 0 where its "
+              "weights differ by less than a percent; no gradient",
     .input = {{"log_w", "KB", 0, "log-weights"},
               {"relative_efficiency", "B", PNI_INPUT_OPTIONAL,
                "effective sample size of the weights by the number of draws, where these come from a Markov chain; 1"}},

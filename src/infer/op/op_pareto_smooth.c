@@ -53,13 +53,13 @@ int64_t pni_pareto_tail(int64_t draws, double efficiency) {
 }
 
 double pni_pareto_tail_smooth(pn_context *c, pni_ranked *r, int64_t n, double *excess) {
-  enum { PERCENT = 100 };
-  if (r[0].log_w > -1.0 / PERCENT) return 0;
+  if (n - 1 < PNI_SHORTEST_TAIL) return INFINITY;
+  if (r[0].log_w > -PNI_EVEN_WEIGHTS) return 0;
   double low = fmax(r[0].log_w, log(DBL_MIN)), base = exp(low);
   int64_t first = 0;
   PNI_INTERRUPTIBLE(c, i, n) first += r[i].log_w <= low; /* they ascend */
   int64_t m = n - first;
-  if (m <= 4) return INFINITY;
+  if (m < PNI_SHORTEST_TAIL) return INFINITY;
   PNI_INTERRUPTIBLE(c, i, m) excess[i] = exp(r[first + i].log_w) - base;
   if (pni_failed(c)) return NAN;
   pni_pareto p = pni_pareto_fit(c, excess, m);
