@@ -92,7 +92,8 @@ describe("a model that draws numbers itself", function()
 
   it("is refused where one density is replayed", function()
     local dropout = pn.nn.dropout { rate = 0.5, always = true }
-    for _, noise in ipairs { function() return pn.randn {} end, math.random, function() return dist.normal(0, 1):sample() end,
+    for _, noise in ipairs { function() return pn.randn {} end, math.random,
+      function() return dist.normal(0, 1):sample() end,
       function() return dropout(pn.ones { 6 }) end } do
       local model = drawing(noise)
       for name, run in pairs {

@@ -360,7 +360,8 @@ function methods:draw_priors(n, generator)
 end
 
 --- Raises where the model draws numbers of its own: another run at the values of the first has another log density.
---- Gives the target. For what takes one density for granted; an objective that is drawn anew each step need not. Internal.
+--- Gives the target. For what takes one density for granted; an objective that is drawn anew each step need not.
+--- Internal.
 function methods:repeated()
   local first = self.trace
   local again = model.run(self.model, self.args, { whole = true, value = model.replaying(self.model,
