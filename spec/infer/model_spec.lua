@@ -304,7 +304,8 @@ describe("a mistake in a model", function()
     end
     assert.matches("observe: 'y' has batch shape %[3%], whose axis %-1 must have the 5 rows of plate 'rows', got 3",
       message_of(in_plate(dist.normal(pn.zeros { 3 }, 1), pn.zeros { 5 })))
-    assert.matches("observe: 'y' has values of shape %[4%] and a distribution of batch shape %[5%]", message_of(in_plate(normal, pn.zeros { 4 })))
+    assert.matches("observe: 'y' has values of shape %[4%] and a distribution of batch shape %[5%]",
+      message_of(in_plate(normal, pn.zeros { 4 })))
     assert.matches("factor: 'f' has shape %[3%], whose axis %-1 must have the 5 rows of plate 'rows', got 3",
       message_of(function()
         pn.model(function(m) m:plate("rows", 5, function() m:factor("f", pn.zeros { 3 }) end) end):trace()

@@ -1,5 +1,5 @@
--- What inference says of itself: data that are NaN, chains that never moved, bounds that fell, observations whose weights
--- have too heavy a tail, and no alarm where nothing is wrong.
+-- What inference says of itself: data that are NaN, chains that never moved, bounds that fell, observations whose
+-- weights have too heavy a tail, and no alarm where nothing is wrong.
 local pn = require "penumbra"
 
 local dist, infer = pn.dist, pn.infer
@@ -26,8 +26,8 @@ describe("NaN among data", function()
       sample = function() pn.smc.sample(model, { data = { y }, num_particles = 8 }) end,
     } do
       local ok, message = pcall(run)
-      assert(not ok and message:find("observe: 'y' has NaN, 2 of 5 values, the first at [3]: the density is NaN", 1, true),
-        name .. ": " .. tostring(message))
+      local told = "observe: 'y' has NaN, 2 of 5 values, the first at [3]: the density is NaN"
+      assert(not ok and message:find(told, 1, true), name .. ": " .. tostring(message))
     end
   end)
 
@@ -192,7 +192,8 @@ describe("model:log_density", function()
     assert.is_true(math.abs(model:log_density { w = 0.4 }:item() - prior - both) < 1e-12)
     assert.is_true(math.abs(model:log_density { w = 0.4, g = 1 }:item() - prior - at(1) - math.log(0.3)) < 1e-12)
     local z = pn.tensor { 0, 1, 1, 0, 0 }
-    local want = prior + math.log(0.7) + (dist.bernoulli(0.4):log_prob(z) + dist.normal(z * 3, 1):log_prob(y)):sum():item()
+    local each = dist.bernoulli(0.4):log_prob(z) + dist.normal(z * 3, 1):log_prob(y)
+    local want = prior + math.log(0.7) + each:sum():item()
     assert.is_true(math.abs(model:log_density { w = 0.4, g = 0, z = z }:item() - want) < 1e-12)
     assert.error_matches(function() model:log_density { g = 0 } end, "no value is given for 'w'", 1, true)
   end)

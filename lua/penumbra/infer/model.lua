@@ -148,8 +148,9 @@ end
 --- discrete variables that ask for it take all their values, but those named in how.given.
 --- how.indices: rows of plates by name; how.whole: all rows of all plates. how.detached: draws are constants.
 --- how.prior: what is observed without a value is drawn. how.unscored: set of names whose density nobody asks for.
---- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one. how.drive(m, name, steps, carry, turn): does the outermost
---- m:scan in its own way, by calls carry = turn(carry, t), and gives the last carry. Internal.
+--- how.check: mistakes that a run may be asked to find; how.finite: NaN in what was seen is one.
+--- how.drive(m, name, steps, carry, turn): does the outermost m:scan in its own way, by calls carry = turn(carry, t),
+--- and gives the last carry. Internal.
 function model.run(self, args, how)
   how = how or {}
   -- absent fields are false: to look for one in the metatable takes longer (lists with room for some sites)
@@ -159,7 +160,8 @@ function model.run(self, args, how)
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
     detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
-    unseen = false, unscored = how.unscored or false, given = how.given or false, indices = how.indices or {}, plate_sizes = {}, deepest = 0,
+    unseen = false, unscored = how.unscored or false, given = how.given or false,
+    indices = how.indices or {}, plate_sizes = {}, deepest = 0,
     check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,
     changed = self.changed }, recorder.methods)
   self.body(m, table.unpack(args, 1, args.n or #args))

@@ -400,7 +400,8 @@ local function observation(sites, names, i)
   end
 end
 
--- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is none.
+-- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is
+-- none.
 local function loo_warning(k, draws, sites, names)
   local limit = require("penumbra.infer").pareto_k_threshold(draws)
   local values, bad, told = k:totable(), {}, {}
@@ -414,9 +415,9 @@ local function loo_warning(k, draws, sites, names)
   for place = 1, math.min(5, #bad) do
     told[place] = ("%s (%.2f)"):format(observation(sites, names, bad[place]), values[bad[place]])
   end
-  return ("Pareto k-hat is above %.2f for %d of %d observations: %s%s. Without them the posterior would be another one, "
-    .. "and their densities are not to be trusted: look whether the model fits them (an outlier, tails that are too "
-    .. "light), draw more, or fit without each of them and score it then"):format(limit, #bad, #values,
+  return ("Pareto k-hat is above %.2f for %d of %d observations: %s%s. Without them the posterior would be another "
+    .. "one, and their densities are not to be trusted: look whether the model fits them (an outlier, tails that are "
+    .. "too light), draw more, or fit without each of them and score it then"):format(limit, #bad, #values,
     table.concat(told, ", "), #bad > #told and ", ..." or "")
 end
 
@@ -429,8 +430,8 @@ end
 ---
 --- Gives elpd (the sum of log p(y_i | y_-i), nats), se its standard error, p (the effective number of parameters),
 --- pointwise [N] and k [N], the k-hat of each observation, and a warning that names the worst of them, nil while all
---- are below what the number of draws allows. How much of the weights' tail is smoothed follows from the relative efficiency of each observation's
---- likelihood along the chains. Vehtari, Gelman & Gabry 2017.
+--- are below what the number of draws allows. How much of the weights' tail is smoothed follows from the relative
+--- efficiency of each observation's likelihood along the chains. Vehtari, Gelman & Gabry 2017.
 function methods:loo(site)
   local infer = require "penumbra.infer"
   local sites, names = self:log_likelihood(), {}

@@ -580,8 +580,8 @@ function svi.svi(m, guide, given)
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.draws,
-    vectorised = o.vectorised,
-    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, rise = 0, fall = 0, seconds = 0,
+    vectorised = o.vectorised, estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {},
+    rise = 0, fall = 0, seconds = 0,
     schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
     automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
   check_estimator(self)

@@ -392,7 +392,8 @@ function space.new(where, m, o)
   return self
 end
 
---- Where no particle has a weight or no start a likelihood: raises what is wrong with the data, if that is why. Internal.
+--- Where no particle has a weight or no start a likelihood: raises what is wrong with the data, if that is why.
+--- Internal.
 function methods:explain()
   if not self.functions then
     model.run(self.model, self.args, { whole = true, check = true, finite = true, locate = true,
