@@ -177,10 +177,4 @@ function infer.guide(name, given)
   return require("penumbra.infer.guide").new(name, given)
 end
 
---- load_posterior(path, model, {data =}): the posterior that p:save has written, of the same model and data, or nil,
---- message, code.
-function infer.load_posterior(path, model, given)
-  return require("penumbra.infer.posterior").load(path, model, given)
-end
-
 return infer

@@ -108,6 +108,12 @@ describe("a bound that fell", function()
     fit:continue(100)
     assert.is_true(-fit:bound { draws = 100 } > best + 5) -- it did diverge
     assert.is_true(fit.fall > 5)
+    local known = fit.fall
+    fit:continue(10) -- too few to change what is known
+    assert.equal(known, fit.fall)
+    for k = #fit.losses + 1, #fit.losses + 60 do fit.losses[k] = 0 / 0 end
+    fit:continue(0)
+    assert.equal(math.huge, fit.fall)
     assert.matches("DIVERGED: the bound fell by .* take a smaller lr", tostring(fit))
   end)
 end)

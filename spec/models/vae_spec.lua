@@ -1,7 +1,6 @@
 -- Deep latent-variable models against models whose evidence is known: by formula where everything is linear, by sums
 -- over a grid of latents where it is not.
 local pn = require "penumbra"
-local vae = require "penumbra.models.vae"
 local hierarchy = require "penumbra.models.hierarchy"
 local dist, nn = pn.dist, pn.nn
 
@@ -16,7 +15,7 @@ end
 local W, B, PSI = { { 1.2, 0.3 }, { 0.6, -0.6 } }, { 0.5, -1 }, { 0.5, 0.5 }
 
 local function factor_analysis(dtype)
-  local m = vae.new { data = 2, latent = 2, hidden = {}, decoder = "normal", dtype = dtype }
+  local m = pn.models.vae { data = 2, latent = 2, hidden = {}, decoder = "normal", dtype = dtype }
   local w = pn.tensor(W) -- [data, latent]
   local p = pn.tensor(PSI)
   set(m.likelihood.net[1], w:t():totable(), B)
@@ -33,7 +32,7 @@ end
 describe("a linear autoencoder", function()
   it("with the exact posterior has the evidence as its bound, whatever is drawn", function()
     pn.seed(1)
-    local m = vae.new { data = 3, latent = 2, hidden = {}, decoder = "normal" }
+    local m = pn.models.vae { data = 3, latent = 2, hidden = {}, decoder = "normal" }
     local w = pn.tensor { { 1, 2 }, { 2, -1 }, { 0, 0.5 } } -- orthogonal columns
     local s2 = 0.3
     set(m.likelihood.net[1], w:t():totable(), { 0.5, -1, 2 })
@@ -64,7 +63,7 @@ describe("a linear autoencoder", function()
     pn.seed(2)
     local target = factor_analysis()
     local x = target:generate(400, { sample = true })
-    local m = vae.new { data = 2, latent = 1, hidden = {}, decoder = "normal" }
+    local m = pn.models.vae { data = 2, latent = 1, hidden = {}, decoder = "normal" }
     local before = m:bound(x, { draws = 1 })
     m:fit { data = x, epochs = 150, batch_size = 50, lr = 0.02, draws = 2 }
     local exact = evidence_of(m, x):mean():item()
@@ -102,7 +101,7 @@ describe("the bound of many draws", function()
     it("reaches the evidence of a model: " .. name, function()
       pn.seed(5)
       o.data, o.latent, o.hidden, o.decoder = 3, 1, { 4 }, o.decoder or name
-      local m = vae.new(o)
+      local m = pn.models.vae(o)
       for _, w in ipairs(m.likelihood:parameters()) do w:set(w * 1.5) end
       local x = name == "categorical" and (pn.rand { 4, 3 } * 3):floor():to "int64"
         or pn.rand { 4, 3 }:gt(0.5):to "float64"
@@ -146,7 +145,7 @@ describe("a likelihood", function()
   for name, formula in pairs(formulas) do
     it("is what its name says: " .. name, function()
       pn.seed(14)
-      local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = name == "shared" and "normal" or name,
+      local m = pn.models.vae { data = 3, latent = 2, hidden = { 4 }, decoder = name == "shared" and "normal" or name,
         noise = name == "shared" and "shared" or "network", categories = 3, components = 2 }
       if name == "shared" then m.likelihood.log_scale:set(pn.tensor { 0.2, -0.3, 0.5 }) end
       local x = name == "categorical" and (pn.rand { 4, 3 } * 3):floor():to "int64"
@@ -160,7 +159,7 @@ end)
 
 -- Two levels of one number each, all affine with constant variances.
 local function chain(structure)
-  local m = vae.new { data = 1, latent = { 1, 1 }, hidden = structure == "ladder" and { { 2 }, { 2 } } or {},
+  local m = pn.models.vae { data = 1, latent = { 1, 1 }, hidden = structure == "ladder" and { { 2 }, { 2 } } or {},
     decoder = "normal", structure = structure, layers = 2 }
   local prior = m.latents.prior[1]
   if structure == "backward" then
@@ -246,7 +245,7 @@ describe("a hierarchy", function()
     end
     assert.near(0, (ratio(x) - ratio(x + 1.3)):abs():max():item(), 1e-10)
     -- and is so used: the top with the standard normal, below with p(z_1 | z_2)
-    local m = vae.new { data = 3, latent = { 2, 2 }, hidden = { 4 }, structure = "ladder" }
+    local m = pn.models.vae { data = 3, latent = { 2, 2 }, hidden = { 4 }, structure = "ladder" }
     local data = pn.rand { 5, 3 }:gt(0.5):to "float64"
     local run = m.latents:run(data, nil, {})
     local d1 = m.latents.encoder[1](data)
@@ -318,7 +317,7 @@ local function each_shape(visit)
     for _, dtype in ipairs { "float64", "float32" } do
       local given = { data = 5, hidden = { 6, 5 }, dtype = dtype }
       for key, v in pairs(o) do given[key] = v end
-      visit(given, vae.new(given))
+      visit(given, pn.models.vae(given))
     end
   end
 end
@@ -356,7 +355,7 @@ describe("every kind of model", function()
         local states = {}
         for k, compile in ipairs { false, true } do
           pn.seed(8)
-          local m = vae.new(given)
+          local m = pn.models.vae(given)
           local x, c = data_for(m, 5)
           local s = m:fit { data = x, condition = c, epochs = 3, batch_size = 2, objective = objective, draws = 2,
             compile = compile, warmup = objective == "elbo" and 1 or nil,
@@ -380,7 +379,7 @@ describe("every kind of model", function()
         assert.is_true((v - before[name]):abs():max():item() > 0, name .. " stays as it was")
       end
       assert(pn.save(path, m:state()))
-      local other = vae.new(given)
+      local other = pn.models.vae(given)
       other:load_state(assert(pn.load(path)))
       pn.seed(10)
       local value = m:bound(x, { draws = 20, condition = c })
@@ -396,7 +395,7 @@ describe("a model that begins at the data's mean", function()
   it("generates it where all else is nothing", function()
     local mean = pn.tensor { 0.1, 0.8, 0.5 }
     for _, o in ipairs { { "bernoulli" }, { "normal", "shared" }, { "normal", "network" } } do
-      local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = o[1], noise = o[2], mean = mean }
+      local m = pn.models.vae { data = 3, latent = 2, hidden = { 4 }, decoder = o[1], noise = o[2], mean = mean }
       for _, w in ipairs(m.likelihood.net[1]:parameters()) do w:set(w * 0) end
       assert.near(0, (m:generate(1)[1] - mean):abs():max():item(), 1e-12)
     end
@@ -410,7 +409,7 @@ describe("the first fit of a model without a mean", function()
     pn.seed(3)
     local o = { data = 3, latent = 2, hidden = { 4 } }
     for k, v in pairs(given) do o[k] = v end
-    local m = vae.new(o)
+    local m = pn.models.vae(o)
     local before = m.likelihood:bias():detach() + 0
     if change then change(m) end
     m:fit(still)
@@ -448,7 +447,7 @@ end)
 describe("training", function()
   it("draws pixels anew from intensities", function()
     pn.seed(11)
-    local m = vae.new { data = 2, latent = 1, hidden = { 4 } }
+    local m = pn.models.vae { data = 2, latent = 1, hidden = { 4 } }
     m:fit { data = pn.tensor { { 0.3, 0.9 } }:broadcast_to { 500, 2 }:contiguous(), epochs = 80, batch_size = 50,
       binarise = true, lr = 0.02, schedule = pn.optim.cosine(0.02, 1e-3, 800) }
     local p = m:bound(pn.tensor { { 1, 1 } }, { draws = 500 })
@@ -460,7 +459,7 @@ describe("training", function()
     pn.seed(12)
     local c = pn.randn { 400, 1 }:sign()
     local x = c:gt(0):to "float64" * pn.ones { 1, 3 }
-    local m = vae.new { data = 3, latent = 1, hidden = { 8 }, condition = 1 }
+    local m = pn.models.vae { data = 3, latent = 1, hidden = { 8 }, condition = 1 }
     m:fit { data = x, condition = c, epochs = 30, batch_size = 40, lr = 0.02 }
     assert.is_true(m:bound(x, { condition = c, draws = 10, batch_size = 400 }) > -0.1)
     assert.is_true(m:generate(20, { condition = pn.ones { 20, 1 } }):min():item() > 0.8)
@@ -470,28 +469,28 @@ end)
 
 describe("wrong use of a model", function()
   local x = pn.zeros { 2, 4 }
-  local m = vae.new { data = 4, latent = 2, hidden = { 3 } }
-  local flow = vae.new { data = 4, latent = 2, hidden = { 3 }, posterior = "flow" }
+  local m = pn.models.vae { data = 4, latent = 2, hidden = { 3 } }
+  local flow = pn.models.vae { data = 4, latent = 2, hidden = { 3 }, posterior = "flow" }
   local cases = {
-    { "vae.new: option 'data' is required", function() vae.new { latent = 2 } end },
-    { "vae.new: unknown option 'laten', did you mean 'latent'?", function() vae.new { data = 4, laten = 2 } end },
-    { "vae.new: latent must be a whole number from 1 on, got 0", function() vae.new { data = 4, latent = 0 } end },
-    { "vae.new: decoder must be one of 'bernoulli'",
-      function() vae.new { data = 4, latent = 2, decoder = "gausian" } end },
-    { "vae.new: posterior 'flow' is for one level of latents, got 2",
-      function() vae.new { data = 4, latent = { 2, 2 }, posterior = "flow" } end },
-    { "vae.new: prior 'conditional' needs a condition",
-      function() vae.new { data = 4, latent = 2, prior = "conditional" } end },
-    { "vae.new: hidden must have a list for each of 2 levels, got 1",
-      function() vae.new { data = 4, latent = { 2, 2 }, hidden = { { 3 } } } end },
-    { "vae.new: layers must be the length of latent, 2, got 3",
-      function() vae.new { data = 4, latent = { 2, 2 }, layers = 3 } end },
-    { "vae.new: dtype must be 'float64' or 'float32', got 'int64'",
-      function() vae.new { data = 4, latent = 2, dtype = "int64" } end },
-    { "vae.new: mean must be float64 of shape [4], got float64 [2, 4]",
-      function() vae.new { data = 4, latent = 2, mean = x } end },
-    { "vae.new: mean is for a bernoulli or normal decoder, got 'mixture'",
-      function() vae.new { data = 4, latent = 2, mean = x[1], decoder = "mixture" } end },
+    { "vae: option 'data' is required", function() pn.models.vae { latent = 2 } end },
+    { "vae: unknown option 'laten', did you mean 'latent'?", function() pn.models.vae { data = 4, laten = 2 } end },
+    { "vae: latent must be a whole number from 1 on, got 0", function() pn.models.vae { data = 4, latent = 0 } end },
+    { "vae: decoder must be one of 'bernoulli'",
+      function() pn.models.vae { data = 4, latent = 2, decoder = "gausian" } end },
+    { "vae: posterior 'flow' is for one level of latents, got 2",
+      function() pn.models.vae { data = 4, latent = { 2, 2 }, posterior = "flow" } end },
+    { "vae: prior 'conditional' needs a condition",
+      function() pn.models.vae { data = 4, latent = 2, prior = "conditional" } end },
+    { "vae: hidden must have a list for each of 2 levels, got 1",
+      function() pn.models.vae { data = 4, latent = { 2, 2 }, hidden = { { 3 } } } end },
+    { "vae: layers must be the length of latent, 2, got 3",
+      function() pn.models.vae { data = 4, latent = { 2, 2 }, layers = 3 } end },
+    { "vae: dtype must be 'float64' or 'float32', got 'int64'",
+      function() pn.models.vae { data = 4, latent = 2, dtype = "int64" } end },
+    { "vae: mean must be float64 of shape [4], got float64 [2, 4]",
+      function() pn.models.vae { data = 4, latent = 2, mean = x } end },
+    { "vae: mean is for a bernoulli or normal decoder, got 'mixture'",
+      function() pn.models.vae { data = 4, latent = 2, mean = x[1], decoder = "mixture" } end },
     { "loss: x must have shape [B, 4], got [2, 3]", function() m:loss(pn.zeros { 2, 3 }) end },
     { "loss: x must be a tensor, got nil", function() m:loss() end },
     { "loss: x must be float64, got float32", function() m:loss(pn.zeros({ 2, 4 }, { dtype = "float32" })) end },

@@ -83,9 +83,9 @@ end
 --- Says that a model draws numbers of its own, which its log density must not. where: the function called, for those
 --- whose name stands in the text. Internal.
 function target.refuse_own_draws(name, where)
-  core.error(((where and where .. ": " or "") .. "'%s': its log density is another one at the same values: the model's function draws numbers itself "
-    .. "(pn.randn, dropout, d:sample, math.random) or changes what it reads. Make them a site, m:sample, or draw them "
-    .. "once, outside of it"):format(name))
+  core.error(((where and where .. ": " or "") .. "'%s': its log density is another one at the same values: the model's "
+    .. "function draws numbers itself (pn.randn, dropout, d:sample, math.random) or changes what it reads. Make them a "
+    .. "site, m:sample, or draw them once, outside of it"):format(name))
 end
 
 -- One run that finds the sites and their parts of the vector.

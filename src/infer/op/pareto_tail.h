@@ -27,8 +27,8 @@ enum { PNI_SHORTEST_TAIL = 5 };
 #define PNI_EVEN_WEIGHTS 0.01
 /* r[1 .. n - 1], n = 1 + pni_pareto_tail(K, 1), are the largest log-weights of K, r[0] the next one, ascending; the
  * last is 0. Smooths what lies above r[0]; excess has room for n numbers. Gives k-hat: infinite for a tail of fewer
- * than PNI_SHORTEST_TAIL draws; 0, and nothing is smoothed, where weights differ by less than PNI_EVEN_WEIGHTS: what spread
- * they have is no tail, and a fit to it finds any shape. */
+ * than PNI_SHORTEST_TAIL draws; 0, and nothing is smoothed, where weights differ by less than PNI_EVEN_WEIGHTS: what
+ * spread they have is no tail, and a fit to it finds any shape. */
 double pni_pareto_tail_smooth(pn_context *c, pni_ranked *r, int64_t n, double *excess);
 /* How many of so many draws of a relative efficiency are the tail. */
 int64_t pni_pareto_tail(int64_t draws, double efficiency);
