@@ -69,8 +69,8 @@ print(("NUTS: %d draws in %.1f s, %d divergences"):format(posterior.draws.bias:n
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank" } do
   local fit = pn.svi(model, name, { data = data, steps = quick and 1500 or 5000, draws = 4, lr = 0.02 })
-  local evidence, elbo = fit:bound { draws = 10000 }
-  print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence,
+  local bound = fit:bound { draws = 10000 }
+  print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", bound.elbo, bound.value,
     fit:k_hat(10000), fit.seconds))
   fits[name] = fit
 end

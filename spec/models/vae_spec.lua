@@ -45,8 +45,13 @@ describe("a linear autoencoder", function()
     local x = pn.randn { 7, 3 } * 2
     local exact = evidence_of(m, x)
     for _, draws in ipairs { 1, 3, 2500 } do
-      local value, more = m:bound(x, { draws = draws, batch_size = 3 })
+      local more = m:bound(x, { draws = draws, batch_size = 3 })
+      local value = more.value
       assert.near(exact:mean():item(), value, 1e-8)
+      if draws > 1 then
+        assert.is_true(more.se < 1e-8)
+        assert.matches("^%-[%d.]+ %(standard error [%d.e-]+%)$", tostring(more))
+      end
       assert.near(0, (more.each - exact):abs():max():item(), 1e-8)
       assert.near(value, more.elbo, 1e-8)
       assert.near(draws, more.effective_sample_size, 1e-5 * draws)
@@ -64,10 +69,11 @@ describe("a linear autoencoder", function()
     local target = factor_analysis()
     local x = target:generate(400, { sample = true })
     local m = pn.models.vae { data = 2, latent = 1, hidden = {}, decoder = "normal" }
-    local before = m:bound(x, { draws = 1 })
+    local before = m:bound(x, { draws = 1 }).value
     m:fit { data = x, epochs = 150, batch_size = 50, lr = 0.02, draws = 2 }
     local exact = evidence_of(m, x):mean():item()
-    local value, more = m:bound(x, { draws = 200, batch_size = 400 })
+    local more = m:bound(x, { draws = 200, batch_size = 400 })
+    local value = more.value
     assert.is_true(exact > before + 0.2)
     assert.near(exact, value, 0.01)
     assert.is_true(more.elbo <= value and more.elbo > exact - 0.05)
@@ -107,14 +113,15 @@ describe("the bound of many draws", function()
         or pn.rand { 4, 3 }:gt(0.5):to "float64"
       local c = o.condition and pn.randn { 4, 2 } * 3
       local exact = by_grid(m, x, c)
-      local _, more = m:bound(x, { draws = 20000, batch_size = 3, condition = c })
+      local more = m:bound(x, { draws = 20000, batch_size = 3, condition = c })
       local wrong = (more.each - exact):abs():max():item()
       assert.is_true(wrong < 0.05, ("%g"):format(wrong))
       -- more draws never lower it, up to the error of the estimate
       local one = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 1, batch_size = 2000,
+        condition = c and c:take(1, pn.zeros({ 2000 }, { dtype = "int64" })) }).value
+      local ten_more = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 10, batch_size = 200,
         condition = c and c:take(1, pn.zeros({ 2000 }, { dtype = "int64" })) })
-      local ten, ten_more = m:bound(x:take(1, pn.zeros({ 2000 }, { dtype = "int64" })), { draws = 10, batch_size = 200,
-        condition = c and c:take(1, pn.zeros({ 2000 }, { dtype = "int64" })) })
+      local ten = ten_more.value
       assert.is_true(one < ten and ten < exact[1]:item() + 0.02)
       assert.is_true(ten_more.elbo < ten)
       -- the loss, by a divergence in closed form, agrees with one by draws
@@ -193,7 +200,7 @@ describe("a hierarchy", function()
     assert.near(0, (m.latents:log_posterior(run) - log_q:squeeze(2)):abs():max():item(), 1e-12)
     -- the evidence of the affine model, reached by the bound
     local exact = dist.normal(1.5 * 0.3 - 0.2, (1.5 ^ 2 * (0.64 + 0.5) + 0.49) ^ 0.5):log_prob(x):mean():item()
-    assert.near(exact, m:bound(x, { draws = 40000 }), 0.02)
+    assert.near(exact, m:bound(x, { draws = 40000 }).value, 0.02)
   end)
 
   for _, structure in ipairs { "backward", "ladder" } do
@@ -208,7 +215,7 @@ describe("a hierarchy", function()
       assert.near(1, m.latents:log_prior(run):exp():sum():item() * cell, 1e-4)
       local joint = m:decode(z[1]):log_prob(x:broadcast_to { n, 1 }:contiguous()) + m.latents:log_prior(run)
       local exact = joint:logsumexp(1):item() + math.log(cell)
-      assert.near(exact, m:bound(x, { draws = 40000 }), 0.02)
+      assert.near(exact, m:bound(x, { draws = 40000 }).value, 0.02)
       -- E_q[log p - log q] on the grid against the loss with closed divergences
       local q = m.latents:log_posterior(run)
       local elbo = (q:exp() * (joint - q)):sum():item() * cell
@@ -331,8 +338,8 @@ describe("every kind of model", function()
         local o = { condition = c }
         assert.equal(m.dtype, m:loss(x, o):dtype())
         assert.same({}, m:loss(x, o):shape())
-        local value, more = m:bound(x, { draws = 7, condition = c })
-        assert.is_true(value - value == 0)
+        local more = m:bound(x, { draws = 7, condition = c })
+        assert.is_true(more.value - more.value == 0 and more.se > 0)
         assert.same({ n }, more.each:shape())
         assert.same({ n, 5 }, m:generate(n, { condition = c, sample = true }):shape())
         local again = m:reconstruct(x, o)
@@ -382,9 +389,9 @@ describe("every kind of model", function()
       local other = pn.models.vae(given)
       other:load_state(assert(pn.load(path)))
       pn.seed(10)
-      local value = m:bound(x, { draws = 20, condition = c })
+      local value = m:bound(x, { draws = 20, condition = c }).value
       pn.seed(10)
-      assert.equal(value, (other:bound(x, { draws = 20, condition = c })))
+      assert.equal(value, other:bound(x, { draws = 20, condition = c }).value)
       assert.equal(m:num_parameters(), other:num_parameters())
     end)
     os.remove(path)
@@ -450,7 +457,7 @@ describe("training", function()
     local m = pn.models.vae { data = 2, latent = 1, hidden = { 4 } }
     m:fit { data = pn.tensor { { 0.3, 0.9 } }:broadcast_to { 500, 2 }:contiguous(), epochs = 80, batch_size = 50,
       binarise = true, lr = 0.02, schedule = pn.optim.cosine(0.02, 1e-3, 800) }
-    local p = m:bound(pn.tensor { { 1, 1 } }, { draws = 500 })
+    local p = m:bound(pn.tensor { { 1, 1 } }, { draws = 500 }).value
     assert.near(math.log(0.27), p, 0.12)
     assert.near(0.3, m:generate(2000):mean { 1 }[1]:item(), 0.04)
   end)
@@ -461,7 +468,7 @@ describe("training", function()
     local x = c:gt(0):to "float64" * pn.ones { 1, 3 }
     local m = pn.models.vae { data = 3, latent = 1, hidden = { 8 }, condition = 1 }
     m:fit { data = x, condition = c, epochs = 30, batch_size = 40, lr = 0.02 }
-    assert.is_true(m:bound(x, { condition = c, draws = 10, batch_size = 400 }) > -0.1)
+    assert.is_true(m:bound(x, { condition = c, draws = 10, batch_size = 400 }).value > -0.1)
     assert.is_true(m:generate(20, { condition = pn.ones { 20, 1 } }):min():item() > 0.8)
     assert.is_true(m:generate(20, { condition = -pn.ones { 20, 1 } }):max():item() < 0.2)
   end)

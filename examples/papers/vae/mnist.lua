@@ -178,7 +178,7 @@ local function test_bound(m, images)
     local k = (first - 1) // part + 1
     if not kept.each[k] then
       local start = pn.clock()
-      local _, more = m:bound(images:slice(1, first, math.min(n, first + part - 1)), { draws = draws })
+      local more = m:bound(images:slice(1, first, math.min(n, first + part - 1)), { draws = draws })
       kept.each[k], kept.elbo[k] = more.each, more.elbo * more.each:size(1)
       kept.seconds = kept.seconds + pn.clock() - start
       if path then assert(pn.save(path, kept)) end

@@ -24,6 +24,7 @@
 -- help: pn, methods fit
 local core = require "penumbra.core"
 local data = require "penumbra.data"
+local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local guides = require "penumbra.infer.guide"
 local kept = require "penumbra.optim.kept"
@@ -322,9 +323,9 @@ end
 
 local bound_options = { draws = 1000 }
 
---- The importance-weighted bound of `draws` (1000) draws, the ELBO from the same draws, both in nats for all data, and
---- the standard error of the first (by the delta method; it means something where k_hat is below 0.7). In constant
---- memory, however many the draws.
+--- The importance-weighted bound of `draws` (1000) draws in nats for all data: a table with `value`, `se`, its standard
+--- error (by the delta method; it means something where k_hat is below 0.7), and `elbo`, from the same draws. In
+--- constant memory, however many the draws.
 function methods:bound(given)
   local o = options.check("bound", given, bound_options)
   is_count("bound", "draws", o.draws)
@@ -333,7 +334,8 @@ function methods:bound(given)
     stream:add(w:dtype() == "float64" and w or w:to "float64")
   end)
   local error_of = stream:standard_error()
-  return stream:log_mean():sum():item(), stream:elbo():sum():item(), error_of:square():sum():sqrt():item()
+  return estimate.new(stream:log_mean():sum():item(), error_of:square():sum():sqrt():item(),
+    { elbo = stream:elbo():sum():item() })
 end
 
 --- Pareto k-hat of n (1000) importance weights, the largest where rows have weights of their own: below 0.7 the guide

@@ -32,6 +32,7 @@
 local core = require "penumbra.core"
 local data = require "penumbra.data"
 local decoder = require "penumbra.models.decoder"
+local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local hierarchy = require "penumbra.models.hierarchy"
 local infer = require "penumbra.infer"
@@ -152,8 +153,8 @@ end
 local BLOCK = 2000 -- draws of all data together in one call: they stay in the processor's caches
 
 --- bound(x [, {draws = 1000, condition =, batch_size = 20}]): the importance weighted bound of x [B, data] with
---- thousands of draws for each datum, in constant memory, in nats per datum; a number. Second, a table: `each` [B] the
---- bound of each datum, `elbo` the mean log-weight, `standard_error` that of the bound (over draws),
+--- thousands of draws for each datum, in constant memory, in nats per datum: a table with `value`, `se`, its
+--- standard error (over draws), `each` [B] the bound of each datum, `elbo` the mean log-weight,
 --- `effective_sample_size` the mean one. `batch_size` data go through the networks at a time.
 function methods:bound(x, given)
   local o = read(self, "bound", x, given, { draws = 1000, batch_size = 20 })
@@ -186,8 +187,8 @@ function methods:bound(x, given)
     parts.ess = parts.ess + stream:effective_sample_size():sum():item()
   end
   local each = core.concatenate(parts.each, 1)
-  return each:to "float64":mean():item(), { each = each, elbo = parts.elbo / n,
-    standard_error = math.sqrt(parts.variance) / n, effective_sample_size = parts.ess / n }
+  return estimate.new(each:to "float64":mean():item(), math.sqrt(parts.variance) / n, { each = each,
+    elbo = parts.elbo / n, effective_sample_size = parts.ess / n })
 end
 
 -- ---- training ----

@@ -17,6 +17,7 @@ local core = require "penumbra.core"
 local data = require "penumbra.data"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"
+local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local infer = require "penumbra.infer"
 local nn = require "penumbra.nn"
@@ -162,7 +163,8 @@ function methods:infer(x, given)
 end
 
 --- bound(x [, {draws = 1000, steps = 300}]): posteriors as by infer, then the importance weighted bound of `draws`
---- draws from them, in nats per datum; a number. Second, a table: `each` [B], `elbo`, the mean log-weight.
+--- draws from them, in nats per datum: a table with `value`, `se`, its standard error (over draws), `each` [B], and
+--- `elbo`, the mean log-weight.
 function methods:bound(x, given)
   local o = options.check("bound", given, { draws = 1000, steps = 300 })
   local draws = options.whole("bound", "draws", o.draws, 1)
@@ -183,7 +185,8 @@ function methods:bound(x, given)
     error(stream, 0)
   end
   local each = stream:log_mean()
-  return each:mean():item(), { each = each, elbo = stream:elbo():mean():item() }
+  local error_of = stream:standard_error():square():sum():sqrt():item() / x:size(1)
+  return estimate.new(each:mean():item(), error_of, { each = each, elbo = stream:elbo():mean():item() })
 end
 
 --- decode(z): the law of x given z [..., latent].
