@@ -161,11 +161,11 @@ infer.hessian_product = curvature.hessian_product
 --- loss(outputs), a function that gives one element. Schraudolph 2002.
 infer.gauss_newton_product = curvature.gauss_newton_product
 
---- hessian(loss, params): the exact Hessian of a one-element loss, [P, P], in P products.
-infer.hessian = curvature.hessian
+--- hessian_matrix(loss, params): the exact Hessian of a one-element loss, [P, P], in P products.
+infer.hessian_matrix = curvature.hessian
 
---- jacobian(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
-infer.jacobian = curvature.jacobian
+--- jacobian_matrix(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
+infer.jacobian_matrix = curvature.jacobian
 
 -- ---- guides and posteriors of models ----
 

@@ -137,7 +137,7 @@ local made = {
     return pn.train.fit { data = { pn.ones { 8, 1 }, pn.ones { 8, 1 } }, optimiser = pn.optim.sgd(net), epochs = 1,
       progress = false, loss = function(...) hold(...) return net((...)):square():mean() end, on_epoch = hold }
   end,
-  scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
+  scaler = function() return pn.data.standardise(pn.ones { 3, 2 }) end,
   batches = function() return pn.data.batches({ pn.ones { 4, 2 } }, { batch_size = 2 }) end,
   series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
   linear_model = linear,

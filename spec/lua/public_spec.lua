@@ -23,7 +23,7 @@ local made = {
   end,
   optimiser = function() return pn.optim.adam { pn.param(1) } end,
   generator = function() return pn.generator(1) end,
-  scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
+  scaler = function() return pn.data.standardise(pn.ones { 3, 2 }) end,
   sbc = function()
     local model = pn.model(function(m)
       m:observe("y", pn.dist.normal(m:sample("x", pn.dist.normal(0, 1)), 1))
