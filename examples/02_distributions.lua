@@ -98,8 +98,9 @@ print(("gamma data: concentration %.2f, rate %.2f (made with 3 and 1.5)"):format
 -- 6. Divergences: in closed form, of order a, or by Monte Carlo where there is no formula.
 local p, q = dist.normal(0, 1), dist.normal(1, 1.5)
 print(("KL %.4f, Renyi of order 1/2 %.4f"):format(dist.kl(p, q):item(), dist.renyi(p, q, 0.5):item()))
-local estimate, error_of_it = dist.jensen_shannon_monte_carlo(p, dist.laplace(0, 1))
-print(("Jensen-Shannon divergence of normal and Laplace %.4f +- %.4f"):format(estimate:item(), error_of_it:item()))
+local estimate = dist.jensen_shannon_monte_carlo(p, dist.laplace(0, 1))
+print(("Jensen-Shannon divergence of normal and Laplace %.4f +- %.4f"):format(
+  estimate.value:item(), estimate.se:item()))
 
 -- 7. Tails: log_cdf and log_survival are exact where the probabilities themselves are no numbers any more.
 local symmetric = { { "normal", dist.normal(0, 1) }, { "Laplace", dist.laplace(0, 1) },

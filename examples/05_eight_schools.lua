@@ -48,8 +48,8 @@ print(("NUTS: %d draws in %.1f s, %d divergences"):format(posterior.draws.mu:num
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank", "flow" } do
   local fit = pn.svi(model, name, { data = data, steps = quick and 2000 or 10000, draws = 8 })
-  local evidence, elbo = fit:bound { draws = 20000 }
-  print(("%-11s ELBO %.3f, log evidence %.3f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence,
+  local bound = fit:bound { draws = 20000 }
+  print(("%-11s ELBO %.3f, log evidence %.3f, k-hat %.2f, %.1f s"):format(name .. ":", bound.elbo, bound.value,
     fit:k_hat(20000), fit.seconds))
   fits[name] = fit
 end

@@ -7,7 +7,7 @@
 --- --data: a table whose last column is 0 or 1, such as UCI's spambase.csv.gz (4601 mails, 57 columns); columns that
 --- are not negative are taken as log(x + 0.01) where they are skewed. Without it the data are generated.
 local pn = require "penumbra"
-local dist, train = pn.dist, pn.train
+local dist = pn.dist
 
 local quick, seed, out, path = false, 1, "logistic_regression.svg", nil
 local i = 1
@@ -50,7 +50,7 @@ print(("%s: %d rows, %d columns"):format(path and path:match "[^/]*$" or "genera
 local order = pn.randperm(x:size(1))
 local n_test = x:size(1) // 5
 local test, rest = order:slice(1, 1, n_test), order:slice(1, n_test + 1, -1)
-local to_x = train.standardise(x:take(1, rest))
+local to_x = pn.data.standardise(x:take(1, rest))
 local x_train, y_train = to_x(x:take(1, rest)), y:take(1, rest)
 local x_test, y_test = to_x(x:take(1, test)), y:take(1, test)
 
@@ -69,8 +69,8 @@ print(("NUTS: %d draws in %.1f s, %d divergences"):format(posterior.draws.bias:n
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank" } do
   local fit = pn.svi(model, name, { data = data, steps = quick and 1500 or 5000, draws = 4, lr = 0.02 })
-  local evidence, elbo = fit:bound { draws = 10000 }
-  print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence,
+  local bound = fit:bound { draws = 10000 }
+  print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", bound.elbo, bound.value,
     fit:k_hat(10000), fit.seconds))
   fits[name] = fit
 end

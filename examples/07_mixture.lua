@@ -56,9 +56,9 @@ local fits = {}
 for _, name in ipairs { "mean_field", "full_rank" } do
   local guide = pn.infer.guide(name, { init = start })
   local fit = pn.svi(model, guide, { data = { y }, steps = quick and 1000 or 5000, draws = 4, lr = 0.02 })
-  local evidence, elbo = fit:bound { draws = 4000 }
-  print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence, fit:k_hat(4000),
-    fit.seconds))
+  local bound = fit:bound { draws = 4000 }
+  print(("%-11s ELBO %.2f, log evidence %.2f, k-hat %.2f, %.1f s"):format(name .. ":", bound.elbo, bound.value,
+    fit:k_hat(4000), fit.seconds))
   fits[name] = fit
 end
 local mean_field, full_rank = fits.mean_field:sample(4000), fits.full_rank:sample(4000)

@@ -50,9 +50,9 @@ print(("NUTS: %d draws in %.1f s, %d divergences"):format(4 * draws, posterior.s
 local fits = {}
 for _, name in ipairs { "mean_field", "full_rank" } do
   local fit = pn.svi(model, name, { data = data, steps = quick and 800 or 3000, draws = 4, lr = 0.02 })
-  local evidence, elbo = fit:bound { draws = 4000 }
-  print(("%-11s ELBO %.3f, log evidence %.3f, k-hat %.2f, %.1f s"):format(name .. ":", elbo, evidence, fit:k_hat(4000),
-    fit.seconds))
+  local bound = fit:bound { draws = 4000 }
+  print(("%-11s ELBO %.3f, log evidence %.3f, k-hat %.2f, %.1f s"):format(name .. ":", bound.elbo, bound.value,
+    fit:k_hat(4000), fit.seconds))
   fits[name] = fit
 end
 local mean_field, full_rank = fits.mean_field:sample(4000), fits.full_rank:sample(4000)

@@ -90,7 +90,7 @@ local function posterior(name, sample, m)
   local file = path and io.open(path)
   if file then
     file:close()
-    return assert(pn.infer.load_posterior(path, m, { data = data }))
+    return assert(pn.restore(path, { model = m, data = data }))
   end
   pn.seed(option.seed)
   local p = sample()

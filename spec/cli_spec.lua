@@ -513,11 +513,11 @@ describe("the prompt on a terminal", function()
     t:expect "\n> "
     t:send "model\r"
     t:expect "model of stdin:1\r?\n> "
-    t:send(("p = pn.infer.load_posterior('%s/draws', model, {data = {x, y}})\r"):format(folder))
+    t:send(("p = pn.restore('%s/draws', {model = model, data = {x, y}})\r"):format(folder))
     t:expect "\n> "
     t:send "p.draws.b:shape()\r"
     t:expect "{4, 200}.-\n> "
-    t:send(("fit = pn.svi(model, 'full_rank', {data = {x, y}, steps = 0}):load '%s/fit'\r"):format(folder))
+    t:send(("fit = pn.restore('%s/fit', {model = model, guide = 'full_rank', data = {x, y}})\r"):format(folder))
     t:expect "\n> "
     t:send "#fit:continue(100).losses\r"
     t:expect "\n400\r?\n> "

@@ -31,7 +31,7 @@ static const char script[] =
     "function posterior() return learner.posterior.precision_mean, learner.posterior.precision end\n" /* [49], [49] */
     "function memory() return pn.concatenate({learner.memory.x, learner.memory.y}, 2) end\n"          /* [24, 2] */
     "function save() assert(learner:save 'learning_device.safetensors') end\n"
-    "function load() learner = assert(pn.continual.load('learning_device.safetensors', {network = net})) end\n";
+    "function load() learner = assert(pn.restore('learning_device.safetensors', {network = net})) end\n";
 
 static unsigned long long chance = 1;
 

@@ -204,7 +204,7 @@ local function run_split(x, y, test_rows, k)
   local n = x:size(1)
   local test = pn.tensor(test_rows, { dtype = "int64" })
   local rest = pn.tensor(complement(test_rows, n), { dtype = "int64" })
-  local sx, sy = train.standardise(x:take(1, rest)), train.standardise(y:take(1, rest))
+  local sx, sy = pn.data.standardise(x:take(1, rest)), pn.data.standardise(y:take(1, rest))
   local net, beta = fit(sx(x:take(1, rest)), sy(y:take(1, rest)))
   local f = draws(net, sx(x:take(1, test)))
   local target, scale = sy(y:take(1, test)), beta ^ -0.5
@@ -279,7 +279,7 @@ end
 
 local function save(x, y)
   pn.seed(option.seed)
-  local sx, sy = train.standardise(x), train.standardise(y)
+  local sx, sy = pn.data.standardise(x), pn.data.standardise(y)
   local net, beta = fit(sx(x), sy(y))
   local state = net:state()
   state["input.loc"], state["input.scale"] = sx.mean, sx.scale

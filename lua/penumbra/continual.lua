@@ -120,11 +120,4 @@ function continual.learner(given)
   return learner.new(given)
 end
 
---- load(path, {network =, likelihood =, progress =}): the learner that learner:save wrote, which goes on to the same
---- bits. network: of the same architecture; likelihood: the function, if it was one. Returns nil, message, code for a
---- file that cannot be read; raises where it is of another network or holds no learner.
-function continual.load(path, given)
-  return learner.load(path, given)
-end
-
 return continual

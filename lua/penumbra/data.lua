@@ -479,9 +479,9 @@ end
 
 core.public(scaler)
 
---- Standardises columns: returns (x - mean) / scale over the first axis, and the scaler that does the same to
---- other data (s:apply(x)), undoes it (s:invert(z)) and holds s.mean and s.scale. scale is the standard
---- deviation (divisor n), and 1 for a constant column. To be fitted on training data alone.
+--- standardise(x): the scaler of x's columns: s(x) or s:apply(x) gives (x - mean) / scale over the first axis, of x or
+--- of other data, s:invert(z) goes back; s.mean and s.scale are its numbers. scale is the standard deviation (divisor
+--- n), and 1 for a constant column. Take it from the training rows only.
 function data.standardise(x)
   if not core.is_tensor(x) or x:ndim() == 0 or x:size(1) == 0 then
     core.error("standardise: x must be a tensor with rows")
@@ -492,7 +492,7 @@ function data.standardise(x)
   local constant = x:max(1):eq(x:min(1))
   local s = setmetatable({mean = mean, scale = core.where(constant, core.ones(scale:shape(), {dtype = x:dtype()}),
     scale)}, scaler)
-  return s:apply(x), s
+  return s
 end
 
 data.ball_video = require "penumbra.data.ball_video".ball_video

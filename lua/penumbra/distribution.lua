@@ -256,23 +256,21 @@ dist.product_of_experts = natural.product_of_experts
 --- a = order > 0; infinite where it does not exist. Order 1 is kl(p, q).
 dist.renyi = core.new_renyi
 
---- kl_monte_carlo(p, q [, options]): kl(p, q) from draws of p where there is no closed form; estimate and standard
---- error. Options: draws (10000), generator, pathwise (false).
+--- kl_monte_carlo(p, q [, options]): kl(p, q) from draws of p where there is no closed form: {value =, se =}, se
+--- the standard error. Options: draws (10000), generator, pathwise (false).
 dist.kl_monte_carlo = divergence.kl
 
---- entropy_monte_carlo(d [, options]): the entropy from draws of d where there is no closed form, and its standard
---- error.
+--- entropy_monte_carlo(d [, options]): the entropy from draws of d where there is no closed form: {value =, se =}.
 dist.entropy_monte_carlo = divergence.entropy
 
---- expectation_monte_carlo(d [, f [, options]]): E[f(x)] from draws of d, f(x) = x unless given, and its standard
---- error.
+--- expectation_monte_carlo(d [, f [, options]]): E[f(x)] from draws of d, f(x) = x unless given: {value =, se =}.
 dist.expectation_monte_carlo = divergence.expectation
 
 --- kl_normal_log_uniform(q): the approximate divergence of a normal q from the improper log-uniform prior of
 --- variational dropout (pn.help "penumbra.distribution.divergence").
 dist.kl_normal_log_uniform = divergence.normal_log_uniform
 
---- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2, and its standard error.
+--- jensen_shannon_monte_carlo(p, q [, options]): the Jensen-Shannon divergence, 0 to log 2: {value =, se =}.
 dist.jensen_shannon_monte_carlo = divergence.jensen_shannon
 
 --- kl_mixture(p, q [, options]): KL(p || q) where p or q is a mixture, by an approximation or a bound: method =

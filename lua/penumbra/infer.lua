@@ -161,11 +161,11 @@ infer.hessian_product = curvature.hessian_product
 --- loss(outputs), a function that gives one element. Schraudolph 2002.
 infer.gauss_newton_product = curvature.gauss_newton_product
 
---- hessian(loss, params): the exact Hessian of a one-element loss, [P, P], in P products.
-infer.hessian = curvature.hessian
+--- hessian_matrix(loss, params): the exact Hessian of a one-element loss, [P, P], in P products.
+infer.hessian_matrix = curvature.hessian
 
---- jacobian(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
-infer.jacobian = curvature.jacobian
+--- jacobian_matrix(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
+infer.jacobian_matrix = curvature.jacobian
 
 -- ---- guides and posteriors of models ----
 
@@ -175,12 +175,6 @@ infer.jacobian = curvature.jacobian
 --- pn.help "penumbra.infer.guide".
 function infer.guide(name, given)
   return require("penumbra.infer.guide").new(name, given)
-end
-
---- load_posterior(path, model, {data =}): the posterior that p:save has written, of the same model and data, or nil,
---- message, code.
-function infer.load_posterior(path, model, given)
-  return require("penumbra.infer.posterior").load(path, model, given)
 end
 
 return infer

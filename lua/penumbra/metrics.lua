@@ -15,7 +15,16 @@ local function check_tensor(where, role, t)
   options.argument(where, role, t, "tensor")
 end
 
--- A number or tensor whose axes, from the last, are those of loc or 1.
+-- Are the axes of t, from the last, those of x or 1?
+local function broadcasts(t, x)
+  local fits = t:ndim() <= x:ndim()
+  for k = 1, fits and t:ndim() or 0 do
+    fits = fits and (t:size(-k) == x:size(-k) or t:size(-k) == 1)
+  end
+  return fits
+end
+
+-- A number or tensor that broadcasts to loc's shape.
 local function check_scale(where, loc, scale)
   if type(scale) == "number" then
     return
@@ -23,11 +32,7 @@ local function check_scale(where, loc, scale)
   if not core.is_tensor(scale) then
     options.argument(where, "scale", scale, "number")
   end
-  local fits = scale:ndim() <= 2
-  for k = 1, fits and scale:ndim() or 0 do
-    fits = fits and (scale:size(-k) == loc:size(-k) or scale:size(-k) == 1)
-  end
-  if not fits then
+  if not broadcasts(scale, loc) then
     core.error(("%s: scale must be a number or broadcast to loc's shape %s, got %s"):format(where, shape_text(loc),
       shape_text(scale)))
   end
@@ -250,13 +255,18 @@ function metrics.crps_quantiles(y, quantiles, levels)
   return metrics.quantile_loss(y, quantiles, levels):mean(1) * 2
 end
 
---- crps_normal(y, loc, scale): continuous ranked probability score of y under normal(loc, scale), which broadcast, in
---- y's units: scale (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt pi), z = (y - loc) / scale. Gneiting, Raftery, Westveld &
---- Goldman 2005.
+--- crps_normal(y, loc, scale): continuous ranked probability score of y under normal(loc, scale), numbers or tensors
+--- that broadcast to y's shape, in y's units: scale (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt pi), z = (y - loc) / scale.
+--- Gneiting, Raftery, Westveld & Goldman 2005.
 function metrics.crps_normal(y, loc, scale)
   check_tensor("crps_normal", "y", y)
   loc, scale = as_tensor(options.numbers("crps_normal", "loc", loc), y),
     as_tensor(options.numbers("crps_normal", "scale", scale), y)
+  for role, t in pairs { loc = loc, scale = scale } do
+    if not broadcasts(t, y) then
+      core.error(("crps_normal: %s must broadcast to y's shape %s, got %s"):format(role, shape_text(y), shape_text(t)))
+    end
+  end
   local z = (y - loc) / scale
   local phi = (z:square() * -0.5 - half_log_2pi):exp()
   return scale * (z * (z:ndtr() * 2 - 1) + phi * 2 - 1 / math.sqrt(math.pi))

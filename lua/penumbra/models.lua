@@ -4,10 +4,10 @@
 ---     local m = pn.models.deepar { output = "student_t" }
 ---     m:fit { series = set, steps = 2500, window = 90, context = 60 }
 ---     local paths = m:forecast(set:history { steps = 60 }, 30)
----     m:save "deepar.safetensors"     pn.models.load "deepar.safetensors"
+---     m:save "deepar.safetensors"     pn.restore "deepar.safetensors"
 ---
---- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Autoencoders:
---- pn.help "penumbra.models.vae".
+--- Forecasters of time series share one interface, pn.help "penumbra.models.forecaster". Deep latent-variable models:
+--- pn.help "penumbra.models.vae", "penumbra.models.variational_em".
 -- help: pn.models, part
 local core = require "penumbra.core"
 
@@ -22,7 +22,8 @@ local members = {
   rsgls = "rsgls",
   rsgls_issm = "rsgls_issm",
   sgls = "sgls",
-  load = "forecaster",
+  vae = "vae",
+  variational_em = "variational_em",
 }
 
 local function lazy_names()

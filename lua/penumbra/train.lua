@@ -2,7 +2,6 @@
 --- `opt:step(loss)` does the same.
 -- help: pn.train, part
 local core = require "penumbra.core"
-local files = require "penumbra.data"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local progress = require "penumbra.train.progress"
@@ -362,13 +361,6 @@ function train.fit(given)
     s[name] = nil
   end
   return s
-end
-
---- The scaler of x's columns: s(x) gives mean 0 and standard deviation 1, s:invert(z) goes back; a constant
---- column keeps scale 1. Take it from the training rows only. (pn.data.standardise also returns s(x).)
-function train.standardise(x)
-  local _, scaler = files.standardise(x)
-  return scaler
 end
 
 return train

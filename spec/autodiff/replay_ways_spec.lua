@@ -85,7 +85,7 @@ local harmless = set [[
   pixel_accuracy
   new_estimator new_sir sir running_baseline anneal pareto_k_threshold
   expected_log_likelihood noise_precision expected_softmax
-  jacobian hessian hessian_product gauss_newton_product odeint op custom
+  jacobian hessian jacobian_matrix hessian_matrix hessian_product gauss_newton_product odeint op custom
   jvp vjp vmap per_example_grad examples
   average lbfgs plateau predict activation_variance
   guide model
@@ -220,7 +220,7 @@ local effects = {
   ["pn.nn.fit_actnorm"] = function(x) nn.fit_actnorm(scaled, x:reshape { 3, 1 }) return x end,
   ["pn.nn.bayesian"] = function(x) nn.bayesian(nn.linear(3, 2)) return x end,
   ["pn.continual.learner"] = function(x) pn.continual.learner { network = net, likelihood = "bernoulli" } return x end,
-  ["pn.continual.load"] = function(x) pn.continual.load(learner_file, { network = net }) return x end,
+  ["pn.restore"] = function(x) pn.restore(learner_file, { network = net }) return x end,
   ["core.buffer"] = function(x) nn.buffer(x) return x end,
   ["core.new_layer"] = function(x) nn.linear(3, 2) return x end,
   ["core.initialise"] = function(x) nn.initialise("he", { 2, 3 }) return x end,
@@ -321,7 +321,7 @@ local once = set [[
   csv idx load npy open npz safetensors save script files new points impulses capture history
   reliability
   standardise split parameters
-  json gluonts series_csv trap_nan load_posterior objects
+  json gluonts series_csv trap_nan objects
   new_sampler new_filter run finished iteration draws statistics metric new_population evaluate
 ]]
 

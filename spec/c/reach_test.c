@@ -226,7 +226,7 @@ static void test_globals(void) {
       "local model = pn.model(function(m) m:observe('y', pn.dist.normal(m:sample('z', pn.dist.normal(0, 1)), 1), 1) "
       "end)\n"
       "pn.nuts(model, {chains = 1, warmup = 5, draws = 5}):summary()\n"
-      "get 'penumbra.models.vae'.new {data = 2, latent = 1, hidden = {2}}\n"
+      "get 'penumbra.models.vae'.vae {data = 2, latent = 1, hidden = {2}}\n"
       "pn.help 'normal'\n"
       "for _, name in of, seen do error(insert(seen, ' ')) end\n",
       PN_OK, "");

@@ -193,7 +193,7 @@ describe("a file", function()
       local learner = fed(new(more), 1, 2)
       assert(learner:save(path))
       local net = network(more.network and "float32")
-      local loaded = assert(continual.load(path, { network = net,
+      local loaded = assert(pn.restore(path, { network = net,
         likelihood = type(more.likelihood) == "function" and own or nil }))
       assert.same(all(learner), all(loaded))
       assert.same(learner:log_predictive(xs[3], ys[3]):totable(), loaded:log_predictive(xs[3], ys[3]):totable())
@@ -204,29 +204,29 @@ describe("a file", function()
 
   it("before any batch, too", function()
     assert(new():save(path))
-    assert.same(all(fed(new(), 1, 1)), all(fed(continual.load(path, { network = network() }), 1, 1)))
+    assert.same(all(fed(new(), 1, 1)), all(fed(pn.restore(path, { network = network() }), 1, 1)))
   end)
 
   it("of something else is refused", function()
     assert(new():save(path))
-    assert.matches("load: network must be as in .* of 1.weight %[2, 4%].*, got weight %[2, 3%]",
-      message_of(continual.load, path, { network = nn.linear(2, 3) }))
-    assert.matches('load: likelihood must be absent: that of the learner was "categorical"',
-      message_of(continual.load, path, { network = network(), likelihood = print }))
+    assert.matches("restore: network must be as in .* of 1.weight %[2, 4%].*, got weight %[2, 3%]",
+      message_of(pn.restore, path, { network = nn.linear(2, 3) }))
+    assert.matches('restore: likelihood must be absent: that of the learner was "categorical"',
+      message_of(pn.restore, path, { network = network(), likelihood = print }))
     local saved = assert(pn.checkpoint.load(path))
     for _, name in ipairs { "options", "step", "projection", "precision", "prior_scale", "counts" } do
       local less = {}
       for key, value in pairs(saved) do less[key] = key ~= name and value or nil end
       assert(pn.checkpoint.save(path, less))
-      local got, message, code = continual.load(path, { network = network() })
+      local got, message, code = pn.restore(path, { network = network() })
       assert.is_nil(got)
       assert.matches("'" .. name .. "' is missing", message)
       assert.equal("format", code)
     end
     assert(pn.checkpoint.save(path, { a = 1 }))
-    assert.matches("is no learner that learner:save has written", select(2, continual.load(path,
+    assert.matches("no learner that learner:save has written", select(2, pn.restore(path,
       { network = network() })))
-    local got, message, code = continual.load("/nowhere/at/all", { network = network() })
+    local got, message, code = pn.restore("/nowhere/at/all", { network = network() })
     assert.is_nil(got)
     assert.equal("string", type(message))
     assert.equal("io", code)

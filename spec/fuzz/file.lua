@@ -25,7 +25,7 @@ end
 
 local core = require "penumbra.core"
 local pn = require "penumbra"
-local nn, optim, dist, infer = pn.nn, pn.optim, pn.dist, pn.infer
+local nn, optim, dist = pn.nn, pn.optim, pn.dist
 local random = math.random
 math.randomseed(options.child)
 pn.threads(1)
@@ -181,7 +181,7 @@ for name, more in pairs { normal = { noise = { learn = true, initial = 0.1 } }, 
       learner:observe(x, targets)
       assert(learner:save(path))
     end,
-    load = function(path) return pn.continual.load(path, { network = network() }) end,
+    load = function(path) return pn.restore(path, { network = network() }) end,
     use = function(learner)
       tostring(learner)
       learner:predict(x)
@@ -202,7 +202,7 @@ end)
 
 kinds.posterior = {
   make = function(path) assert(pn.nuts(model, { data = { x, y }, chains = 2, warmup = 20, draws = 8 }):save(path)) end,
-  load = function(path) return infer.load_posterior(path, model, { data = { x, y } }) end,
+  load = function(path) return pn.restore(path, { model = model, data = { x, y } }) end,
   use = function(p)
     tostring(p)
     p:summary()
@@ -237,7 +237,10 @@ for guide, of in pairs { mean_field = model, laplace = plain_model } do
       assert(new(20):save(path))
       fit = new(0)
     end,
-    load = function(path) return fit:load(path) end,
+    load = function(path)
+      local made, message, code = pn.restore(path, { model = of, guide = guide, data = { x, y } })
+      return made, message, code
+    end,
     use = function(f)
       tostring(f)
       f:sample(3)
@@ -294,7 +297,7 @@ for name, make in pairs { deepar = function() return pn.models.deepar { size = 1
     deep_state = function() return pn.models.deep_state { size = 1, hidden = 3 } end } do
   kinds[name] = {
     make = function(path) assert(make():save(path)) end,
-    load = function(path) return pn.models.load(path) end,
+    load = function(path) return pn.restore(path) end,
     use = function(m)
       tostring(m)
       m:log_evidence(batch)
@@ -302,6 +305,51 @@ for name, make in pairs { deepar = function() return pn.models.deepar { size = 1
     end,
   }
 end
+
+local function own_networks() return { encoder = nn.linear(1, 4), decoder = nn.linear(2, 1) } end
+
+kinds.kvae = {
+  make = function(path)
+    local o = own_networks()
+    o.size, o.latent, o.state, o.base, o.units, o.scaling = 1, 2, 2, 2, 3, "none"
+    assert(pn.models.kvae(o):save(path))
+  end,
+  load = function(path) return pn.restore(path, own_networks()) end,
+  use = function(m)
+    tostring(m)
+    m:log_evidence(batch)
+  end,
+}
+
+for name, decoder in pairs { vae = "bernoulli", vae_own = nn.likelihood.poisson {} } do
+  local ones = x:gt(0):to "float64"
+  kinds[name] = {
+    make = function(path)
+      assert(pn.models.vae { data = 2, latent = { 2, 1 }, hidden = { 3 }, decoder = decoder }:save(path))
+    end,
+    load = function(path) return pn.restore(path, name == "vae_own" and { decoder = decoder } or nil) end,
+    use = function(m)
+      tostring(m)
+      m:loss(ones:slice(2, 1, 1):broadcast_to { 4, m.data }:contiguous())
+      m:generate(2)
+      m:save "again"
+    end,
+  }
+end
+
+kinds.variational_em = {
+  make = function(path)
+    local m = pn.models.variational_em { data = 2, latent = 2, hidden = { 3 }, decoder = "normal" }
+    m:fit { data = x, epochs = 1, batch_size = 3 }
+    assert(m:save(path))
+  end,
+  load = function(path) return pn.restore(path) end,
+  use = function(m)
+    m:posteriors():sample()
+    m:decode(pn.zeros { 1, m.latent }):sample()
+    m:save "again"
+  end,
+}
 
 local function windows(path, m, resume)
   m:fit { series = pn.data.series({ { target = pn.randn { 20 } }, { target = pn.randn { 25 } } }, { freq = "D" }),

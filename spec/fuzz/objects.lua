@@ -137,7 +137,7 @@ local made = {
     return pn.train.fit { data = { pn.ones { 8, 1 }, pn.ones { 8, 1 } }, optimiser = pn.optim.sgd(net), epochs = 1,
       progress = false, loss = function(...) hold(...) return net((...)):square():mean() end, on_epoch = hold }
   end,
-  scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
+  scaler = function() return pn.data.standardise(pn.ones { 3, 2 }) end,
   batches = function() return pn.data.batches({ pn.ones { 4, 2 } }, { batch_size = 2 }) end,
   series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
   linear_model = linear,
@@ -160,11 +160,11 @@ local made = {
   end,
   adaptation = function() return pn.continual.bayesian_forgetting { rate = 0.1 } end,
   autoencoder = function()
-    local m = require "penumbra.models.vae".new { data = 2, latent = 1, hidden = { 2 } }
+    local m = pn.models.vae { data = 2, latent = 1, hidden = { 2 } }
     m:fit { data = pn.ones { 4, 2 }, epochs = 1, progress = false }
     return m
   end,
-  variational_em = function() return require "penumbra.models.variational_em".new { data = 2, latent = 1 } end,
+  variational_em = function() return pn.models.variational_em { data = 2, latent = 1 } end,
   kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_draws = 1 } end,
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,

@@ -103,8 +103,7 @@ describe("a column against a vector", function()
       end)
     end)
     assert.error_matches(function() rows:log_density { z = x } end,
-      "sample: 'z' has a value of shape [6, 1], more axes",
-      1, true)
+      "sample: 'z' has a value of shape [6, 1], more axes", 1, true)
   end)
 end)
 
@@ -120,8 +119,9 @@ describe("what counts once", function()
         m:observe("one", dist.normal(a, 1), 0.5)
         m:observe("pairs", dist.normal(pn.zeros { n, 2 }, 1):independent(1), pn.ones { n, 2 })
         m:observe("gaps", dist.masked(dist.normal(pn.zeros { n } + a, 1), y:gt(1)), pn.where(y:gt(1), y, 0 / 0))
-        m:plate("columns", 2,
-          function() m:observe("table", dist.normal(pn.zeros { 2, n } + a, 1), pn.ones { 2, n }) end)
+        m:plate("columns", 2, function()
+          m:observe("table", dist.normal(pn.zeros { 2, n } + a, 1), pn.ones { 2, n })
+        end)
       end)
     end)
     local t = model:trace()

@@ -32,6 +32,10 @@ describe("scores of predictions", function()
     for i, v in ipairs((metrics.crps_quantiles(y, at, levels) - exact):totable()) do
       assert.is_true(math.abs(v) < 1e-3, i .. ": " .. v)
     end
+    for role, refused in pairs { loc = { y, y:unsqueeze(2), 1 }, scale = { y, 0, y:unsqueeze(2) } } do
+      assert.error_matches(function() metrics.crps_normal(table.unpack(refused)) end,
+        ("crps_normal: %s must broadcast to y's shape [3], got [3, 1]"):format(role), 1, true)
+    end
     local draws = pn.dist.normal(0.4, 1.3):sample { 40000, 3 }
     assert.is_true((metrics.crps(y, draws) - exact):abs():max():item() < 6 * 1.3 / 200)
   end)

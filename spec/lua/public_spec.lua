@@ -23,7 +23,7 @@ local made = {
   end,
   optimiser = function() return pn.optim.adam { pn.param(1) } end,
   generator = function() return pn.generator(1) end,
-  scaler = function() return pn.train.standardise(pn.ones { 3, 2 }) end,
+  scaler = function() return pn.data.standardise(pn.ones { 3, 2 }) end,
   sbc = function()
     local model = pn.model(function(m)
       m:observe("y", pn.dist.normal(m:sample("x", pn.dist.normal(0, 1)), 1))
@@ -37,7 +37,7 @@ local made = {
   model = function() return tiny end,
   fit = function() return pn.svi(tiny, "mean_field", { steps = 1 }) end,
   posterior = function() return pn.nuts(tiny, { chains = 1, warmup = 5, draws = 5 }) end,
-  autoencoder = function() return require("penumbra.models.vae").new { data = 2, latent = 1, hidden = { 2 } } end,
+  autoencoder = function() return pn.models.vae { data = 2, latent = 1, hidden = { 2 } } end,
   kvae = function() return pn.models.kvae { units = 2, hidden = { 2 }, belief_draws = 1 } end,
   hmm = function()
     return pn.smc.hmm { initial = { 0.5, 0.5 }, transition = { { 0.9, 0.1 }, { 0.2, 0.8 } },
@@ -71,7 +71,7 @@ local made = {
   forecaster = function() return pn.models.deepar { hidden = 2, layers = 1 } end,
   belief = function() return pn.models.deepar({ hidden = 2, layers = 1 }):filter { y = pn.ones { 2, 1, 1 } } end,
   series_set = function() return pn.data.series { { target = { 1, 2, 3 } } } end,
-  variational_em = function() return require("penumbra.models.variational_em").new { data = 2, latent = 1 } end,
+  variational_em = function() return pn.models.variational_em { data = 2, latent = 1 } end,
 }
 
 -- Lists of arguments, after the object itself for methods.

@@ -175,7 +175,7 @@ describe("a forecaster", function()
       it("is the same after saving", function()
         local path, m = os.tmpname(), make(name, 1)
         assert(m:save(path))
-        local other = assert(pn.models.load(path))
+        local other = assert(pn.restore(path))
         local b = batch(1, 5)
         assert.equal(0, difference(m:log_evidence(b, { generator = pn.generator(1) }),
           other:log_evidence(b, { generator = pn.generator(1) })))
@@ -227,7 +227,7 @@ describe("a forecaster", function()
     assert.matches("smooth: deepar has no latent state", message_of(m.smooth, m, batch(1, 5)), 1, true)
     assert.matches("update: y must have shape [T, 3, 1], got [1, 2, 1]",
       message_of(m:filter(batch(1, 5)).update, m:filter(batch(1, 5)), pn.zeros { 2, 1 }), 1, true)
-    local ok, message, code = pn.models.load "no/such/file"
+    local ok, message, code = pn.restore "no/such/file"
     assert.same({ nil, "io" }, { ok, code })
     assert.is_string(message)
     assert.is_nil(pn.models.nothing)

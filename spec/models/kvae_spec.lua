@@ -247,7 +247,7 @@ describe("a Kalman variational autoencoder", function()
         if compile then
           local path = os.tmpname()
           assert(m:save(path))
-          local again = assert(models.load(path))
+          local again = assert(pn.restore(path))
           os.remove(path)
           assert.equal(values[k][2], again:loss(b, { generator = pn.generator(1) }):item())
         end
@@ -302,6 +302,12 @@ describe("a Kalman variational autoencoder", function()
       assert.is_false(ok)
       assert.truthy(message:find(pattern), message)
     end
-    assert.error_matches(function() m:save(os.tmpname()) end, "is a network: save its :state")
+    local path, b = os.tmpname(), { y = pn.randn { 4, 3, 2 } }
+    assert(m:save(path))
+    assert.error_matches(function() pn.restore(path) end, "restore: option 'd?e?n?coder' is required")
+    local again = assert(pn.restore(path, { encoder = nn.linear(2, 4), decoder = nn.sequential { nn.linear(2, 4) } }))
+    os.remove(path)
+    local function value(model) return model:log_evidence(b, { generator = pn.generator(1) }):totable() end
+    assert.same(value(m), value(again))
   end)
 end)

@@ -203,7 +203,7 @@ describe("a file", function()
     for _, name in ipairs(KINDS) do
       local m, b = some(name), batch_of(3, 2)
       assert(m:save(path))
-      local again = assert(models.load(path))
+      local again = assert(pn.restore(path))
       local function value(model) return model:log_evidence(b, { generator = pn.generator(1) }) end
       close(value(again), value(m), 0)
     end

@@ -27,12 +27,11 @@ local own_noisy = { heads = { "loc" }, law = function(h) return noisy(h.loc) end
 
 describe("a likelihood in Lua stands for a row", function()
   it("in autoencoders", function()
-    local vae = require "penumbra.models.vae"
     for name, given in pairs { normal = own.normal, student_t = own.student_t, bernoulli = own.bernoulli } do
       local x = name == "bernoulli" and pn.rand { 5, 3 }:gt(0.5):to "float64" or pn.randn { 5, 3 }
       local function loss(kind)
         pn.seed(4)
-        local m = vae.new { data = 3, latent = 2, hidden = { 4 }, decoder = kind, noise = "network" }
+        local m = pn.models.vae { data = 3, latent = 2, hidden = { 4 }, decoder = kind, noise = "network" }
         return m:loss(x, { draws = 3 })
       end
       assert(gap(loss(given), loss(name)) < 1e-12, name)
@@ -41,11 +40,11 @@ describe("a likelihood in Lua stands for a row", function()
     local values = {}
     for k, kind in ipairs { "bernoulli", function(f) return dist.bernoulli { logits = f } end } do
       pn.seed(4)
-      values[k] = vae.new { data = 3, latent = 2, decoder = kind }:loss(x)
+      values[k] = pn.models.vae { data = 3, latent = 2, decoder = kind }:loss(x)
     end
     assert(gap(values[2], values[1]) < 1e-12)
     pn.seed(4)
-    local counts = vae.new { data = 3, latent = 2, decoder = "poisson" }
+    local counts = pn.models.vae { data = 3, latent = 2, decoder = "poisson" }
     local law = counts:decode(pn.randn { 5, 2 })
     assert(gap(law:mean():log(), counts.likelihood.net(pn.randn { 5, 2 })) < 20)
     assert.equal("poisson", counts.kind)

@@ -87,6 +87,41 @@ describe("a linear system", function()
     close(fit.system:log_likelihood(y, past):sum(), fit.log_likelihood[4], 1e-8)
   end)
 
+  it("is fitted to series of unequal lengths", function()
+    local truth = smc.linear_system(parts { transition_input = false, emission_input = false })
+    local list = {}
+    for k, steps in ipairs { 30, 7, 1, 19 } do list[k] = select(2, truth:sample(steps)):squeeze(1) end
+    local function evidence(s)
+      local sum = 0
+      for _, y in ipairs(list) do sum = sum + s:log_likelihood(y) end
+      return sum
+    end
+    local names, kept = { "transition", "transition_cov", "initial_mean" }, { "initial_cov", "emission",
+      "emission_offset", "emission_cov" }
+    local start = parts { transition_input = false, emission_input = false, transition_offset = false,
+      transition = pn.zeros { 2, 2 }, transition_cov = pn.eye(2) }
+    local fit = smc.linear_system(start):em(list, { steps = 1500, fixed = kept })
+    for k = 2, fit.steps + 1 do assert.is_true(fit.log_likelihood[k]:item() >= fit.log_likelihood[k - 1]:item() - 1e-9) end
+    close(fit.log_likelihood[1], evidence(smc.linear_system(start)), 1e-9)
+    close(fit.log_likelihood[-1], evidence(fit.system), 1e-9)
+    local function slopes(of) -- 0 at a maximum
+      local leaves, at = {}, {}
+      for name, v in pairs(start) do at[name] = of[name] or v end
+      for k, name in ipairs(names) do
+        leaves[k] = pn.param(of[name]:detach())
+        at[name] = leaves[k]
+      end
+      return pn.grad(evidence(smc.linear_system(at)), leaves)
+    end
+    local before = slopes(start)
+    for k, slope in ipairs(slopes(fit.system)) do
+      local size = slope:abs():max():item()
+      assert(size < 1e-3 and before[k]:abs():max():item() > 1, names[k] .. size)
+    end
+    assert.error_matches(function() kalman.em(start, { list[1], pn.zeros { 3, 2 } }) end,
+      "kalman.em: y[2] must be float64 of shape [T, 3] as the first is, got float64 [3, 2]", 1, true)
+  end)
+
   it("counts NaN as missing, beside what was not observed", function()
     local y = pn.randn { 7, 5, 3 }
     local s = smc.linear_system(parts { transition_input = false, emission_input = false })

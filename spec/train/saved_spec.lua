@@ -64,7 +64,7 @@ describe("a learner's file", function()
     assert(learner:save(path))
   end)
 
-  local function load() return pn.continual.load(path, { network = network() }) end
+  local function load() return pn.restore(path, { network = network() }) end
 
   it("with values that no learner has is refused", function()
     assert(load())
@@ -117,7 +117,7 @@ describe("a posterior's file", function()
   end)
 
   it("with values that no posterior has is refused", function()
-    local function load() return pn.infer.load_posterior(path, model) end
+    local function load() return pn.restore(path, { model = model }) end
     assert(load())
     for _, case in ipairs {
       { "unconstrained", function(t) return t[1] end, "'unconstrained' must have shape %[any, any, any%]" },
@@ -148,9 +148,9 @@ describe("a fit's file", function()
 
   it("is loaded whole or not at all", function()
     pn.seed(2)
-    local fit = pn.svi(model, "mean_field", { steps = 5 })
-    assert(pn.svi(model, "mean_field", { steps = 20 }):save(path))
-    local parameters, optimiser, losses = bits(fit:state()), bits(fit.optimiser:state()), #fit.losses
+    local fit = pn.svi(model, "mean_field", { steps = 20 })
+    assert(fit:save(path))
+    local function load() return pn.restore(path, { model = model, guide = "mean_field" }) end
     for _, case in ipairs {
       { "optimiser.v.guide.loc", function(t) return t - 1e6 end, "v.guide.loc' must be sums of squares, 0 or more" },
       { "optimiser.m.guide.loc", function(t) return t / 0 end, "m.guide.loc' must be finite" },
@@ -161,13 +161,15 @@ describe("a fit's file", function()
     } do
       local whole
       change(function(flat) whole = assert(flat[case[1]]) flat[case[1]] = case[2](whole) end)
-      is_format(case[3], fit:load(path))
-      assert.same(parameters, bits(fit:state()))
-      assert.same(optimiser, bits(fit.optimiser:state()))
-      assert.equal(losses, #fit.losses)
+      is_format(case[3], load())
       change(function(flat) flat[case[1]] = whole end)
     end
-    assert.equal(20, #assert(fit:load(path)).losses)
+    local again = assert(load())
+    assert.same(bits(fit:state()), bits(again:state()))
+    assert.same(bits(fit.optimiser:state()), bits(again.optimiser:state()))
+    assert.same(fit.losses, again.losses)
+    raises("a fit needs its model and guide", pn.restore, path, { model = model })
+    raises("steps must be absent", pn.restore, path, { model = model, guide = "mean_field", steps = 5 })
   end)
 end)
 
@@ -275,7 +277,7 @@ describe("a forecaster's file", function()
   it("that names none, or options that it does not take, is refused", function()
     assert(pn.models.deepar { hidden = 3 }:save(path))
     for _, case in ipairs {
-      { '"deepar"', '"load"', "path must be a string" },
+      { '"deepar"', '"vae"', "unknown option '[%w_]+'" },
       { '"deepar"', '"deeper"', "'?deeper'?" },
       { '%["hidden"%] = 3', '["hidden"] = -3', "hidden must be" },
       { '%["hidden"%] = 3', '["hidden"] = 4', "must have shape" },
@@ -283,10 +285,89 @@ describe("a forecaster's file", function()
     } do
       change(function(_, texts) texts.kept = texts["penumbra.structure"] end)
       say(case[1], case[2])
-      is_format(case[3], pn.models.load(path))
+      is_format(case[3], pn.restore(path))
       change(function(_, texts) texts["penumbra.structure"], texts.kept = texts.kept, nil end)
     end
-    assert(pn.models.load(path))
+    assert(pn.restore(path))
+  end)
+end)
+
+describe("a deep latent-variable model's file", function()
+  local data = pn.tensor { { 0.3, -0.2, 1.5 }, { 0.1, 0.4, 1.1 }, { -0.3, 0.2, 0.9 } }
+
+  it("makes the model again, of every shape", function()
+    local poisson = nn.likelihood.poisson {}
+    for _, o in ipairs { { decoder = "normal" }, { decoder = "normal", noise = "network", dtype = "float32" },
+      { latent = { 2, 1 }, structure = "ladder" }, { posterior = "flow", flows = 1 }, { mean = pn.full({ 3 }, 0.2) },
+      { decoder = "categorical", categories = 3 }, { decoder = poisson }, { condition = 2, prior = "conditional" } } do
+      local given = { data = 3, latent = 1, hidden = { 4 } }
+      for name, v in pairs(o) do given[name] = v end
+      local seen = o.decoder == "normal" and data or data:gt(0):to "float64"
+      seen = o.dtype and seen:to(o.dtype) or o.decoder == "categorical" and seen:to "int64" or seen
+      local m = pn.models.vae(given)
+      assert(m:save(path))
+      local again = assert(pn.restore(path, { decoder = o.decoder == poisson and poisson or nil }))
+      local function loss(model)
+        pn.seed(3)
+        return model:loss(seen, { condition = o.condition and pn.ones { 3, 2 } }):item()
+      end
+      assert.equal(loss(m), loss(again))
+      assert.same(bits(m:state()), bits(again:state()))
+    end
+    raises("option 'decoder' is required", function()
+      assert(pn.models.vae { data = 3, latent = 1, decoder = poisson }:save(path))
+      pn.restore(path)
+    end)
+    raises("unknown option 'decoder'", function()
+      assert(pn.models.vae { data = 3, latent = 1 }:save(path))
+      pn.restore(path, { decoder = poisson })
+    end)
+  end)
+
+  it("keeps whether the first fit is still to come, and goes on to the same bits", function()
+    for _, before in ipairs { 0, 2 } do
+      pn.seed(5)
+      local m = pn.models.vae { data = 3, latent = 1, hidden = { 4 }, decoder = "normal" }
+      if before > 0 then m:fit { data = data, epochs = before } end
+      assert(m:save(path))
+      local again = assert(pn.restore(path))
+      for _, model in ipairs { m, again } do
+        pn.seed(6)
+        model:fit { data = data, epochs = 1, lr = 1e-3 }
+      end
+      assert.same(bits(m:state()), bits(again:state()))
+    end
+  end)
+
+  it("keeps the posteriors of the rows", function()
+    local m = pn.models.variational_em { data = 3, latent = 2, decoder = "normal" }
+    m:fit { data = data, epochs = 2, batch_size = 2 }
+    assert(m:save(path))
+    local again = assert(pn.restore(path))
+    assert.same(m:posteriors():mean():totable(), again:posteriors():mean():totable())
+    assert.same(m:posteriors():variance():totable(), again:posteriors():variance():totable())
+    assert.same(bits(m:state()), bits(again:state()))
+    assert.equal(2, #again:fit { data = data, epochs = 2, batch_size = 2 }.history)
+  end)
+
+  it("with values that it cannot have is refused", function()
+    assert(pn.models.variational_em { data = 3, latent = 2, decoder = "normal" }:save(path))
+    is_format("'parameters.log_scale' must be finite", (function()
+      change(function(flat) flat["parameters.log_scale"] = flat["parameters.log_scale"] / 0 end)
+      return pn.restore(path)
+    end)())
+    assert(pn.models.vae { data = 3, latent = 2 }:save(path))
+    for _, case in ipairs { { '%["latent"%] = 2', '["latent"] = -2', "latent must be a whole number" },
+      { '%["data"%] = 3', '["data"] = 4', "must have shape" },
+      { '%["latent"%] = 2', '["latnt"] = 2', "unknown option" },
+      { '%["untrained"%] = true', '["untrained"] = 1', "'untrained' must be true or false" } } do
+      change(function(_, texts) texts.kept = texts["penumbra.structure"] end)
+      say(case[1], case[2])
+      is_format(case[3], pn.restore(path))
+      change(function(_, texts) texts["penumbra.structure"], texts.kept = texts.kept, nil end)
+    end
+    assert(pn.save(path, { a = pn.ones { 2 } }))
+    is_format("is no fit that fit:save has written, no forecaster .*, no variational autoencoder", pn.restore(path))
   end)
 end)
 
@@ -331,8 +412,8 @@ describe("a name of a file", function()
       missing = function() return pn.data.csv(path, { missing = "NA\0" }) end,
       checkpoint = function() return pn.checkpoint.save(named, { t = t }) end,
       resumed = function() return pn.checkpoint.load(named) end,
-      learner = function() return pn.continual.load(named, { network = nn.linear(1, 1) }) end,
-      forecaster = function() return pn.models.load(named) end } do
+      learner = function() return pn.restore(named, { network = nn.linear(1, 1) }) end,
+      forecaster = function() return pn.restore(named) end } do
       local ok, message = pcall(f)
       assert.is_false(ok, name)
       assert.matches("must not hold a zero byte, got '", message)

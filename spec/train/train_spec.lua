@@ -230,19 +230,6 @@ describe("fit", function()
   end)
 end)
 
-describe("standardise", function()
-  it("gives mean 0 and deviation 1 and goes back; a constant column stays finite", function()
-    pn.seed(22)
-    local x = pn.concatenate({ pn.randn { 40, 2 } * 3 + 7, pn.full({ 40, 1 }, 4) }, 2)
-    local s = train.standardise(x)
-    local z = s(x)
-    assert.is_true(z:mean(1):abs():max():item() < 1e-13)
-    assert.is_true((z[{ {}, { 1, 2 } }]:square():mean(1) - 1):abs():max():item() < 1e-12)
-    assert.is_true(z:isfinite():all():item())
-    assert.is_true((s:invert(z) - x):abs():max():item() < 1e-13)
-  end)
-end)
-
 describe("metrics", function()
   local loc, scale = pn.tensor { { 0.0, 1.0 }, { 2.0, 1.5 } }, pn.tensor { { 1.0 }, { 0.5 } }
   local y = pn.tensor { 0.3, 1.2 }

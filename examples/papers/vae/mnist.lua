@@ -41,7 +41,6 @@
 --- the divergence rises, and with gradients cut at the norm 50: without the first the ladder stays at -207 nats,
 --- without the last a single minibatch ruined it in epoch 11. The mean serves one level, too: --mean all.
 local pn = require "penumbra"
-local vae = require "penumbra.models.vae"
 
 local option = { data = false, out = false, model = "vae1", epochs = false, draws = 5000, batch = 20, lr = 1e-3,
   last_lr = 1e-4, mean = "two", seed = 1, quick = false, pictures = "yes", validate = "no", test = "yes" }
@@ -116,7 +115,7 @@ local function new_model(images, chosen)
     given.hidden = chosen.shape == two and { { 32, 32 }, { 16, 16 } } or { 32, 32 }
     given.latent = chosen.shape == two and { 8, 4 } or 8
   end
-  return vae.new(given)
+  return pn.models.vae(given)
 end
 
 -- ---- going on from a file ----
@@ -179,7 +178,7 @@ local function test_bound(m, images)
     local k = (first - 1) // part + 1
     if not kept.each[k] then
       local start = pn.clock()
-      local _, more = m:bound(images:slice(1, first, math.min(n, first + part - 1)), { draws = draws })
+      local more = m:bound(images:slice(1, first, math.min(n, first + part - 1)), { draws = draws })
       kept.each[k], kept.elbo[k] = more.each, more.elbo * more.each:size(1)
       kept.seconds = kept.seconds + pn.clock() - start
       if path then assert(pn.save(path, kept)) end

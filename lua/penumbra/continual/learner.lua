@@ -450,14 +450,14 @@ end
 -- What the file asks of who loads it.
 local function check_asked(path, found, net, o)
   if found.architecture ~= architecture(net) then
-    core.error(("load: network must be as in '%s' of %s, got %s"):format(path, tostring(found.architecture),
+    core.error(("restore: network must be as in '%s' of %s, got %s"):format(path, tostring(found.architecture),
       architecture(net)))
   end
   local is_function = found.likelihood == "function"
   local gives = o.likelihood ~= nil and type(o.likelihood) ~= "string"
   if is_function and not gives or not is_function and o.likelihood ~= nil then
-    core.error(is_function and "load: likelihood must be the function or the row that the learner had"
-      or ('load: likelihood must be absent: that of the learner was "%s"'):format(tostring(found.likelihood)))
+    core.error(is_function and "restore: likelihood must be the function or the row that the learner had"
+      or ('restore: likelihood must be absent: that of the learner was "%s"'):format(tostring(found.likelihood)))
   end
 end
 
@@ -473,12 +473,12 @@ local function options_of(found, o)
     all.forget = adaptation[f.name] { [f.parameter] = f.value, lag = f.lag }
   end
   for name, rule in pairs { update = known.update, start = known.start, estimator = known.estimator } do
-    all[name] = options.check("load", { [name] = all[name] }, { [name] = rule })[name]
+    all[name] = options.check("restore", { [name] = all[name] }, { [name] = rule })[name]
   end
   check_inner(all)
   check_parts(all)
   if found.learn_noise and found.likelihood ~= "normal" then
-    core.error 'load: learn_noise must be false but for likelihood "normal"'
+    core.error 'restore: learn_noise must be false but for likelihood "normal"'
   end
   return all
 end
@@ -494,18 +494,16 @@ local function restored(found, net, o)
     memory = found.memory, counts = found.counts, past = found.past })
 end
 
--- pn.continual.load.
-function learner.load(path, asked)
-  options.argument("load", "path", path, "string")
-  local o = options.check("load", asked, { network = options.required(), likelihood = options.any(nil),
+saved.restored_by(learner_file, function(path, asked)
+  local o = options.check("restore", asked, { network = options.required(), likelihood = options.any(nil),
     progress = options.any(false) })
-  local net = mean_field.read("load", o.network)
-  local found, message, code = saved.read("load", path, learner_file, net, o)
+  local net = mean_field.read("restore", o.network)
+  local found, message, code = saved.read("restore", path, learner_file, net, o)
   if not found then
     return nil, message, code
   end
-  return saved.make("load", path, restored, found, net, o)
-end
+  return saved.make("restore", path, restored, found, net, o)
+end)
 
 core.namespace("a learner", methods)
 

@@ -2,7 +2,9 @@
 --- looked at (penumbra.form) before anything is made of them.
 -- help: nowhere
 local data = require "penumbra.data"
+local core = require "penumbra.core"
 local form = require "penumbra.form"
+local options = require "penumbra.options"
 
 local saved = {}
 
@@ -11,6 +13,67 @@ local saved = {}
 --- contents. Where they are not as usual: read, function (path) instead of pn.load; asks, function (path, contents,
 --- ...) that raises where the caller gives what is not as the file asks.
 function saved.file(about) return about end
+
+local kinds = {} -- of files that pn.restore makes objects of, by their nouns
+
+--- restored_by(file, f): of such a file pn.restore makes what f(path, given) makes of it; f gives nil, message, code
+--- for what it refuses in the file and raises for what it refuses in the table `given`.
+function saved.restored_by(file, f)
+  kinds[file.noun] = { file = file, restore = f }
+end
+
+--- kind_of(contents, metadata): the kind of such a file: {file =, restore =}; nil and the nouns of all if it is none.
+function saved.kind_of(contents, metadata)
+  local nouns = {}
+  for noun, kind in pairs(kinds) do
+    if kind.file.is(contents, metadata) then
+      return kind
+    end
+    nouns[#nouns + 1] = noun
+  end
+  table.sort(nouns)
+  return nil, nouns
+end
+
+-- Can a file hold v: a number, a text, a truth value, a constant tensor, or tables of these?
+local function holds(v, depth)
+  local kind = type(v)
+  if kind == "table" then
+    local fits = getmetatable(v) == nil and depth < 8
+    for key, part in pairs(fits and v or {}) do
+      fits = fits and (type(key) == "string" or math.type(key) == "integer") and holds(part, depth + 1)
+    end
+    return fits
+  end
+  return kind == "number" or kind == "string" or kind == "boolean" or core.is_tensor(v) and not v:is_param()
+end
+
+--- parted(given): the options of a constructor that a file can hold, and the list of names of the others, sorted, nil
+--- where there are none.
+function saved.parted(given)
+  local kept, asked = {}, {}
+  for name, v in pairs(given) do
+    if holds(v, 0) then
+      kept[name] = v
+    else
+      asked[#asked + 1] = name
+    end
+  end
+  table.sort(asked)
+  return kept, #asked > 0 and asked or nil
+end
+
+--- The form of such a list.
+saved.asked_form = form.optional(form.list(form.text()))
+
+--- joined(where, kept, asked, given): the options of a constructor again. Raises unless `given` has those names.
+function saved.joined(where, kept, asked, given)
+  local known, all = {}, {}
+  for _, name in ipairs(asked or {}) do known[name] = options.required() end
+  for name, v in pairs(kept) do all[name] = v end
+  for name, v in pairs(options.check(where, given, known)) do all[name] = v end
+  return all
+end
 
 --- read(where, path, file, ...): the contents, which have the form that `file` declares for `...`, and the metadata; or
 --- nil, message, code.

@@ -1,11 +1,12 @@
---- Divergences without a closed form, by Monte Carlo: each returns the estimate and its standard error, both of the
---- shape of the joint batch.
+--- Divergences without a closed form, by Monte Carlo: each returns a table with `value` and `se`, its standard error,
+--- both of the shape of the joint batch.
 local core = require "penumbra.core"
+local estimate = require "penumbra.estimate"
 local options = require "penumbra.options"
 
 local divergence = {}
 
-local settings = { draws = 10000, generator = options.optional(), pathwise = false }
+local settings = { draws = 10000, generator = options.optional "generator", pathwise = false }
 
 -- Draws of p, with a gradient to its parameters if asked for.
 local function draw(p, o)
@@ -17,7 +18,7 @@ local function draw(p, o)
 end
 
 -- Mean over the first axis and its standard error; a value common to all, infinite too, has error 0.
-local function estimate(x, n)
+local function mean_of(x, n)
   local mean = x:mean(1)
   local spread = x - mean
   local same = core.where(x:eq(mean), 0 * core.ones(x:shape(), { dtype = x:dtype() }), spread)
@@ -47,7 +48,7 @@ function divergence.kl(p, q, given)
     x = draw(p, o)
     lp = p:log_prob(x)
   end
-  return estimate(lp - q:log_prob(x), o.draws)
+  return estimate.new(mean_of(lp - q:log_prob(x), o.draws))
 end
 
 --- entropy(d [, options]): -E[log p(x)] and its standard error from draws of d. Options as for kl.
@@ -59,7 +60,7 @@ function divergence.entropy(d, given)
   else
     lp = d:log_prob(draw(d, o))
   end
-  return estimate(-lp, o.draws)
+  return estimate.new(mean_of(-lp, o.draws))
 end
 
 --- expectation(d [, f [, options]]): E[f(x)] and its standard error from draws of d; f takes draws [n, batch, event]
@@ -81,7 +82,7 @@ function divergence.expectation(d, f, given)
     core.error(("expectation_monte_carlo: f must give %d rows, one a draw, got %d"):format(o.draws,
       value:size(1)))
   end
-  return estimate(value, o.draws)
+  return estimate.new(mean_of(value, o.draws))
 end
 
 --- normal_log_uniform(q): KL(q || p) of a normal q and the improper prior p(|w|) ~ 1 / |w| of variational dropout, up
@@ -113,9 +114,9 @@ function divergence.jensen_shannon(p, q, given)
     local la, lb = a:log_prob(x), b:log_prob(x)
     return log_two - core.softplus(lb - la)
   end
-  local m1, e1 = estimate(half(p, q), o.draws)
-  local m2, e2 = estimate(half(q, p), o.draws)
-  return (m1 + m2) / 2, (e1 ^ 2 + e2 ^ 2):sqrt() / 2
+  local m1, e1 = mean_of(half(p, q), o.draws)
+  local m2, e2 = mean_of(half(q, p), o.draws)
+  return estimate.new((m1 + m2) / 2, (e1 ^ 2 + e2 ^ 2):sqrt() / 2)
 end
 
 return divergence

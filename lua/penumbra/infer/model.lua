@@ -160,8 +160,8 @@ function model.run(self, args, how)
     strict = how.particles ~= nil or how.enumerate == true, enumerate = how.enumerate or false,
     predict = how.predict or false, prior = how.prior or false, whole = how.whole or false,
     detached = how.detached or false, enumerated = false, enumerates = false, axis_sizes = false, log_det = false,
-    unseen = false, unscored = how.unscored or false, given = how.given or false, indices = how.indices or {},
-    plate_sizes = {}, deepest = 0,
+    unseen = false, unscored = how.unscored or false, given = how.given or false,
+    indices = how.indices or {}, plate_sizes = {}, deepest = 0,
     check = how.check or false, finite = how.finite or false, locate = how.locate or false, drive = how.drive or false,
     changed = self.changed }, recorder.methods)
   self.body(m, table.unpack(args, 1, args.n or #args))

@@ -10,7 +10,7 @@
 ---     p:check{statistic = f}       posterior predictive checks: p-values and a picture
 ---     p:log_likelihood()           log density of each observation at each draw, by site [chains, draws, ...]
 ---     p:loo()                      leave-one-out predictive density, with the k-hat of each observation
----     p:save(path)                 draws and statistics to a file; pn.infer.load_posterior(path, model, {data =})
+---     p:save(path)                 draws and statistics to a file; pn.restore(path, {model =, data =})
 ---     p.warnings                   what speaks against these draws; printed with them
 ---     p.statistics                 of each draw [chains, draws]: log_density, accept, step_size, depth, leapfrogs,
 ---                                  divergent, energy
@@ -400,7 +400,8 @@ local function observation(sites, names, i)
   end
 end
 
--- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where none has.
+-- What to do about observations whose weights have too heavy a tail, the worst of them by name; nil where there is
+-- none.
 local function loo_warning(k, draws, sites, names)
   local limit = require("penumbra.infer").pareto_k_threshold(draws)
   local values, bad, told = k:totable(), {}, {}
@@ -415,8 +416,8 @@ local function loo_warning(k, draws, sites, names)
     told[place] = ("%s (%.2f)"):format(observation(sites, names, bad[place]), values[bad[place]])
   end
   return ("Pareto k-hat is above %.2f for %d of %d observations: %s%s. Without them the posterior would be another "
-    .. "one, and their densities are not to be trusted: look whether the model fits them (an outlier, tails that "
-    .. "are too light), draw more, or fit without each of them and score it then"):format(limit, #bad, #values,
+    .. "one, and their densities are not to be trusted: look whether the model fits them (an outlier, tails that are "
+    .. "too light), draw more, or fit without each of them and score it then"):format(limit, #bad, #values,
     table.concat(told, ", "), #bad > #told and ", ..." or "")
 end
 
@@ -461,7 +462,7 @@ function methods:loo(site)
 end
 
 --- Writes draws and statistics to a safetensors file: the draws by site as other programs read them, "draws.w", and
---- what pn.infer.load_posterior makes the posterior of again. Returns true, or nil, message, code.
+--- what pn.restore makes the posterior of again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return data.save_safetensors(path, { draws = self.draws, unconstrained = self.unconstrained,
@@ -529,7 +530,7 @@ function posterior.new(given)
   return self
 end
 
-local load_options = { data = options.optional "table" }
+local restore_options = { model = options.any(nil), data = options.optional "table" }
 
 -- Where statistics lie; log densities may be infinite.
 local BOUNDS = { accept = { 0, 1 + 1e-9 }, divergent = { 0, 1 }, depth = { 0, 64 }, leapfrogs = { 0, 2 ^ 53 },
@@ -600,21 +601,20 @@ local function misfit(self, found)
   return nil
 end
 
---- load(path, model, {data =}): the posterior that p:save has written, or nil, message, code.
-function posterior.load(path, m, given)
-  options.argument("load_posterior", "path", path, "string")
+saved.restored_by(posterior_file, function(path, given)
+  local o = options.check("restore", given, restore_options)
+  local m = o.model
   if not model.is(m) then
-    core.error("load_posterior: needs a model (pn.model), got " .. type(m))
+    core.error("restore: needs a model (pn.model), got " .. type(m))
   end
-  local o = options.check("load_posterior", given, load_options)
-  local found, message, code = saved.read("load_posterior", path, posterior_file)
+  local found, message, code = saved.read("restore", path, posterior_file)
   if not found then
     return nil, message, code
   end
   local args = model.packed(o.data)
   local t = require("penumbra.infer.target").new(m, args, core.generator(0), true)
   if t.size ~= found.unconstrained:size(3) then
-    return nil, ("load_posterior: the file is of another model: it has %d numbers a draw, the model has %d"):format(
+    return nil, ("restore: the file is of another model: it has %d numbers a draw, the model has %d"):format(
       found.unconstrained:size(3), t.size), "shape"
   end
   local self = posterior.new { model = m, args = args, target = t, unconstrained = found.unconstrained,
@@ -622,10 +622,10 @@ function posterior.load(path, m, given)
     log_evidence = found.log_evidence, log_evidence_error = found.log_evidence_error }
   local why = misfit(self, found)
   if why then
-    return nil, "load_posterior: the file is of another model: " .. why, "domain"
+    return nil, "restore: the file is of another model: " .. why, "domain"
   end
   return self
-end
+end)
 
 posterior.methods = methods
 

@@ -112,7 +112,8 @@ local function check_counted_once(m, site, d, value)
     refuse(site.kind, "'%s' has values of shape %s and a distribution of batch shape %s and event shape %s, of which "
       .. "they must have %s: %s (a column [n, 1] becomes a vector by squeeze(-1); axes of one value are joined by "
       .. ":independent(k))", site.name, shape_text(have), shape_text(batch), shape_text(event), shape_text(want),
-      repeated > 1 and ("each would count %d times"):format(repeated) or "rows of plates are counted from the right")
+      repeated > 1 and ("each would count %d times"):format(repeated)
+        or "the rows of plates are counted from the right")
   end
   check_beside_plates(m, site.kind, site.name, batch, "batch shape")
 end

@@ -15,7 +15,7 @@
 ---     fit:predict{data = ...}       draws of what is observed given draws of q
 ---     fit:check{statistic = f}      posterior predictive checks: p-values and a picture
 ---     fit:continue(1000)            more steps
----     fit:save(path) fit:load(path) for going on tomorrow
+---     fit:save(path)    pn.restore(path, {model =, guide =, data =}) for going on tomorrow
 ---
 --- The bound is the sum over sites of E_q[log p] - E_q[log q], each counted as its plates say (size / batch of their
 --- rows), so it is in nats for the whole data however small the minibatch. Where a pair of laws has a divergence in
@@ -24,6 +24,7 @@
 -- help: pn, methods fit
 local core = require "penumbra.core"
 local data = require "penumbra.data"
+local estimate = require "penumbra.estimate"
 local form = require "penumbra.form"
 local guides = require "penumbra.infer.guide"
 local kept = require "penumbra.optim.kept"
@@ -147,6 +148,18 @@ local function median(list)
   return (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
 end
 
+local LOOKS <const> = 50 -- at losses of a tenth of the steps
+
+-- The n losses from number `first` on, LOOKS or twice as many of them where there are more; without a value: infinite.
+local function some_of(losses, first, n)
+  local list, stride = {}, math.max(1, n // LOOKS)
+  for k = first, first + n - 1, stride do
+    local loss = losses[k]
+    list[#list + 1] = loss == loss and loss or math.huge
+  end
+  return list
+end
+
 -- By how much the bound has fallen from the best tenth of all steps to the last: between medians, which single draws do
 -- not move, if at least a nat and five times the best tenth's median deviation, else 0. A bound without a value has
 -- fallen without end.
@@ -157,13 +170,13 @@ local function fall_of(losses)
   end
   local from, best, last = math.huge, nil, nil
   for k = 1, 10 do
-    local tenth = table.move(losses, #losses - (11 - k) * n + 1, #losses - (10 - k) * n, 1, {})
+    local tenth = some_of(losses, #losses - (11 - k) * n + 1, n)
     last = median(tenth)
     if last < from then
       from, best = last, tenth
     end
   end
-  if not best or last ~= last then
+  if not best or last == math.huge then
     return math.huge
   end
   for k, loss in ipairs(best) do
@@ -186,7 +199,10 @@ function methods:continue(steps)
     self.guide.kind.finish(self.guide)
   end
   self.seconds = self.seconds + core.clock() - start
-  self.rise, self.fall = rise_of(self.losses, first), fall_of(self.losses)
+  self.rise = rise_of(self.losses, first)
+  if #self.losses > self.judged * 1.05 then -- fewer move no median of a tenth
+    self.fall, self.judged = fall_of(self.losses), #self.losses
+  end
   return self
 end
 
@@ -307,9 +323,9 @@ end
 
 local bound_options = { draws = 1000 }
 
---- The importance-weighted bound of `draws` (1000) draws, the ELBO from the same draws, both in nats for all data, and
---- the standard error of the first (by the delta method; it means something where k_hat is below 0.7). In constant
---- memory, however many the draws.
+--- The importance-weighted bound of `draws` (1000) draws in nats for all data: a table with `value`, `se`, its standard
+--- error (by the delta method; it means something where k_hat is below 0.7), and `elbo`, from the same draws. In
+--- constant memory, however many the draws.
 function methods:bound(given)
   local o = options.check("bound", given, bound_options)
   is_count("bound", "draws", o.draws)
@@ -318,7 +334,8 @@ function methods:bound(given)
     stream:add(w:dtype() == "float64" and w or w:to "float64")
   end)
   local error_of = stream:standard_error()
-  return stream:log_mean():sum():item(), stream:elbo():sum():item(), error_of:square():sum():sqrt():item()
+  return estimate.new(stream:log_mean():sum():item(), error_of:square():sum():sqrt():item(),
+    { elbo = stream:elbo():sum():item() })
 end
 
 --- Pareto k-hat of n (1000) importance weights, the largest where rows have weights of their own: below 0.7 the guide
@@ -384,8 +401,8 @@ function methods:load_state(state)
   return ok and self or error(message, 0)
 end
 
---- Writes parameters, losses and the optimiser's state to a safetensors file, from which fit:load goes on. Returns
---- true, or nil, message, code.
+--- Writes parameters, losses and the optimiser's state to a safetensors file, of which pn.restore makes the fit
+--- again. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
   return data.save_safetensors(path, { parameters = self:state(), losses = core.tensor(self.losses),
@@ -402,20 +419,14 @@ local fit_file = saved.file {
   end,
 }
 
---- Takes what fit:save has written into a fit of the same model and guide, made with any number of steps:
----
----     fit = assert(pn.svi(model, "full_rank", {data = {x, y}, steps = 0}):load("fit.safetensors"))
----     fit:continue(1000)
----
---- Returns the fit, or nil, message, code: then it is as it was.
-function methods:load(path)
-  options.argument("load", "path", path, "string")
-  local found, message, code = saved.read("load", path, fit_file, self)
+-- The fit with what fit:save of one of the same model and guide has written, or nil, message, code.
+local function filled(self, path)
+  local found, message, code = saved.read("restore", path, fit_file, self)
   if not found then
     return nil, message, code
   end
   local ok
-  ok, message, code = saved.load("load", path, {
+  ok, message, code = saved.load("restore", path, {
     { load = function() self.optimiser:load_state(found.optimiser) end,
       undo = kept.of(self.optimiser) },
     taking(self, found.parameters),
@@ -424,6 +435,7 @@ function methods:load(path)
     return nil, message, code
   end
   self.losses, self.seconds = found.losses:totable(), found.seconds
+  self.fall, self.judged = fall_of(self.losses), #self.losses
   return self
 end
 
@@ -580,11 +592,10 @@ function svi.svi(m, guide, given)
     core.error(("svi: steps must be a whole number from 0 on, got %s"):format(tostring(o.steps)))
   end
   local self = setmetatable({ model = m, args = model.packed(o.data), particles = o.draws,
-    vectorised = o.vectorised,
-    estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {}, rise = 0, fall = 0,
-    seconds = 0, schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress,
-    compile = o.compile, automatic = false, plate = false, enumerates = false, compiled_weights = false,
-    how = false }, class)
+    vectorised = o.vectorised, estimator = o.estimator, estimator_options = {}, divergence = o.divergence, losses = {},
+    rise = 0, fall = 0, judged = 0, seconds = 0,
+    schedule = o.schedule or false, on_step = o.on_step or false, progress = o.progress, compile = o.compile,
+    automatic = false, plate = false, enumerates = false, compiled_weights = false, how = false }, class)
   check_estimator(self)
   make_guide(self, guide)
   local loss = loss_function(self)
@@ -612,5 +623,18 @@ svi.methods = methods
 -- The methods of what this and its neighbours make, by what help calls the objects.
 svi.objects = { ["m:"] = model.recorder, ["model:"] = model.methods, ["trace:"] = model.trace_methods,
   ["fit:"] = methods, ["p:"] = posterior.methods }
+
+saved.restored_by(fit_file, function(path, given)
+  local o = {}
+  for name, v in pairs(given) do o[name] = v end
+  local m, guide = o.model, o.guide
+  if not model.is(m) or guide == nil then
+    core.error "restore: a fit needs its model and guide, {model =, guide =, data =}"
+  elseif o.steps ~= nil then
+    core.error "restore: steps must be absent: fit:continue(steps) goes on"
+  end
+  o.model, o.guide, o.steps = nil, nil, 0
+  return filled(svi.svi(m, guide, o), path)
+end)
 
 return svi

@@ -80,11 +80,12 @@ local function same_values(a, b)
   return a:eq(b):logical_or(a:ne(a):logical_and(b:ne(b))):all():item()
 end
 
---- Says that a model draws numbers of its own, which its log density must not. Internal.
-function target.refuse_own_draws(name)
-  core.error(("'%s': its log density is another one at the same values: the model's function draws numbers itself "
-    .. "(pn.randn, dropout, d:sample, math.random) or changes what it reads. Make them a site, m:sample, or draw them "
-    .. "once, outside of it"):format(name))
+--- Says that a model draws numbers of its own, which its log density must not. where: the function called, for those
+--- whose name stands in the text. Internal.
+function target.refuse_own_draws(name, where)
+  core.error(((where and where .. ": " or "") .. "'%s': its log density is another one at the same values: the model's "
+    .. "function draws numbers itself (pn.randn, dropout, d:sample, math.random) or changes what it reads. Make them a "
+    .. "site, m:sample, or draw them once, outside of it"):format(name))
 end
 
 -- One run that finds the sites and their parts of the vector.
@@ -362,7 +363,7 @@ end
 --- Raises where the model draws numbers of its own: another run at the values of the first has another log density.
 --- Gives the target. For what takes one density for granted; an objective that is drawn anew each step need not.
 --- Internal.
-function methods:repeated()
+function methods:repeated(where)
   local first = self.trace
   local again = model.run(self.model, self.args, { whole = true, value = model.replaying(self.model,
     function(_, site)
@@ -372,7 +373,7 @@ function methods:repeated()
     local before = first.order[k]
     local one, two = before and before.log_prob, site.log_prob
     if not before or before.name ~= site.name or one and two and not same_values(one, two) then
-      target.refuse_own_draws(site.name)
+      target.refuse_own_draws(site.name, where)
     end
   end
   return self

@@ -24,7 +24,7 @@
 ---     m:forecast(b, 30)                paths [100, 30, B, p]; of a batch, too
 ---     m:quantiles(b, 30, { 0.1, 0.5, 0.9 })
 ---     m:smooth(batch)                              of models with a latent state
----     m:save "m.safetensors"    pn.models.load "m.safetensors"
+---     m:save "m.safetensors"    pn.restore "m.safetensors"
 ---
 --- Options of all constructors:
 ---     size        p, numbers in an observation (1)
@@ -264,11 +264,12 @@ end
 
 -- ---- files ----
 
---- save(path): writes options and parameters; pn.models.load(path) makes the model again. Returns true, or nil,
---- message, code.
+--- save(path): writes options and parameters; pn.restore(path, {...}) makes the model again, given the options that
+--- were functions or networks. Returns true, or nil, message, code.
 function methods:save(path)
   options.argument("save", "path", path, "string")
-  return data.save(path, { kind = "forecaster", name = kind_of(self).name, options = self.given,
+  local kept, asked = saved.parted(self.given)
+  return data.save(path, { kind = "forecaster", name = kind_of(self).name, options = kept, asked = asked,
     parameters = self:state() })
 end
 
@@ -277,25 +278,25 @@ local forecaster_file = saved.file {
   is = function(found) return found.kind == "forecaster" end,
   form = function()
     return form.record { kind = form.any, name = form.text(),
-      options = form.map(form.any), parameters = form.map(form.tensor { finite = true }) }
+      options = form.map(form.any), asked = saved.asked_form, parameters = form.map(form.tensor { finite = true }) }
   end,
 }
 
---- load(path): the forecaster that m:save(path) wrote; nil, message, code for a file that is missing or no such thing.
-function forecaster.load(path)
-  options.argument("load", "path", path, "string")
-  local found, message, code = saved.read("load", path, forecaster_file)
+saved.restored_by(forecaster_file, function(path, given)
+  local found, message, code = saved.read("restore", path, forecaster_file)
   if not found then
     return nil, message, code
   end
-  return saved.make("load", path, function()
+  local o = saved.joined("restore", found.options, found.asked, given)
+  return saved.make("restore", path, function()
     local make = require("penumbra.models")[found.name]
-    if type(make) ~= "function" then
-      core.error(("load: there is no forecaster '%s'"):format(found.name))
+    local m = make and make(o)
+    if not m or not kind_of(m) then
+      core.error(("restore: there is no forecaster '%s'"):format(found.name))
     end
-    return make(found.options):load_state(found.parameters)
+    return m:load_state(found.parameters)
   end)
-end
+end)
 
 for name, method in pairs(parameters.methods) do
   methods[name] = method

@@ -1,13 +1,12 @@
 --- Variational autoencoders: p(x | z) p(z) by networks, with a posterior q(z | x) by networks, trained together by a
 --- bound on log p(x). One model with four choices: the likelihood, the levels of latents, the posterior, the objective.
 ---
----     local vae = require "penumbra.models.vae"
----     local m = vae.new{data = 784, latent = 50, hidden = {200, 200}, dtype = "float32"}
+---     local m = pn.models.vae{data = 784, latent = 50, hidden = {200, 200}, dtype = "float32"}
 ---     m:fit{data = images, binarise = true, epochs = 50, objective = "iwae", draws = 50}
 ---     m:bound(test, {draws = 5000})    m:generate(64)    m:reconstruct(x)    m:impute(x, mask)    m:encode(x)
----     pn.save("m.safetensors", m:state())
+---     m:save "m.safetensors"    pn.restore "m.safetensors"
 ---
---- Options of new:
+--- Options:
 ---
 --- data           numbers in a datum
 --- latent         size of z; a list {100, 50} from the data up makes a hierarchy, `layers = 2` one of equal sizes
@@ -29,9 +28,12 @@
 ---
 --- The model answers parameters(), state(), load_state(t) as networks do. Kingma & Welling 2014; Rezende, Mohamed &
 --- Wierstra 2014; Burda, Grosse & Salakhutdinov 2016; Soenderby et al. 2016; Sohn, Lee & Yan 2015; Kingma et al. 2016.
--- help: module, public
+-- help: pn.models, public
 local core = require "penumbra.core"
+local data = require "penumbra.data"
 local decoder = require "penumbra.models.decoder"
+local estimate = require "penumbra.estimate"
+local form = require "penumbra.form"
 local hierarchy = require "penumbra.models.hierarchy"
 local infer = require "penumbra.infer"
 local nn = require "penumbra.nn"
@@ -39,6 +41,7 @@ local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local replay = require "penumbra.autodiff.replay"
+local saved = require "penumbra.data.saved"
 local train = require "penumbra.train"
 
 local vae = {}
@@ -63,7 +66,7 @@ end
 local function checked_condition(self, where, c, n)
   if self.condition == 0 then
     if c ~= nil then
-      core.error(where .. ": this model has no condition (vae.new{condition = size})")
+      core.error(where .. ": this model has no condition (vae{condition = size})")
     end
     return nil
   end
@@ -150,8 +153,8 @@ end
 local BLOCK = 2000 -- draws of all data together in one call: they stay in the processor's caches
 
 --- bound(x [, {draws = 1000, condition =, batch_size = 20}]): the importance weighted bound of x [B, data] with
---- thousands of draws for each datum, in constant memory, in nats per datum; a number. Second, a table: `each` [B] the
---- bound of each datum, `elbo` the mean log-weight, `standard_error` that of the bound (over draws),
+--- thousands of draws for each datum, in constant memory, in nats per datum: a table with `value`, `se`, its
+--- standard error (over draws), `each` [B] the bound of each datum, `elbo` the mean log-weight,
 --- `effective_sample_size` the mean one. `batch_size` data go through the networks at a time.
 function methods:bound(x, given)
   local o = read(self, "bound", x, given, { draws = 1000, batch_size = 20 })
@@ -184,8 +187,8 @@ function methods:bound(x, given)
     parts.ess = parts.ess + stream:effective_sample_size():sum():item()
   end
   local each = core.concatenate(parts.each, 1)
-  return each:to "float64":mean():item(), { each = each, elbo = parts.elbo / n,
-    standard_error = math.sqrt(parts.variance) / n, effective_sample_size = parts.ess / n }
+  return estimate.new(each:to "float64":mean():item(), math.sqrt(parts.variance) / n, { each = each,
+    elbo = parts.elbo / n, effective_sample_size = parts.ess / n })
 end
 
 -- ---- training ----
@@ -199,15 +202,18 @@ local fit_options = {
   patience = options.optional "number", progress = options.any(false),
 }
 
+-- What constructors were given, by model.
+local given_to = setmetatable({}, { __mode = "k" })
+
 -- The decoders' last biases as drawn, of models that have been given no mean.
 local drawn = setmetatable({}, { __mode = "k" })
 
 -- The first fit begins at the mean of its data; not where the bias has been trained or loaded.
-local function begin_at_data(self, data)
+local function begin_at_data(self, x)
   local before = drawn[self]
   drawn[self] = nil
   if before and before:eq(self.likelihood:bias()):all():item() then
-    self.likelihood:begin_at(data:mean { 1 })
+    self.likelihood:begin_at(x:mean { 1 })
   end
 end
 
@@ -409,6 +415,18 @@ function methods:impute(x, mask, given)
   end)
 end
 
+local KIND <const> = "variational autoencoder" -- of files
+
+--- save(path): writes options and parameters; pn.restore(path, {...}) makes the model again, given the decoder where it
+--- is no name. Returns true, or nil, message, code.
+function methods:save(path)
+  options.argument("save", "path", path, "string")
+  local kept, asked = saved.parted(given_to[self])
+  kept.mean, kept.dtype = nil, self.dtype
+  return data.save(path, { kind = KIND, options = kept, asked = asked, parameters = self:state(),
+    untrained = drawn[self] ~= nil })
+end
+
 for name, method in pairs(parameters.methods) do
   methods[name] = method
 end
@@ -440,12 +458,12 @@ local new_options = {
 
 local function sizes_of(role, list, least)
   if type(list) ~= "table" or #list < least then
-    core.error(("vae.new: %s must be a list of sizes, got %s"):format(role, type(list) == "table" and "an empty one"
+    core.error(("vae: %s must be a list of sizes, got %s"):format(role, type(list) == "table" and "an empty one"
       or tostring(list)))
   end
   local out = {}
   for k, n in ipairs(list) do
-    out[k] = options.whole("vae.new", ("%s[%d]"):format(role, k), n, 1)
+    out[k] = options.whole("vae", ("%s[%d]"):format(role, k), n, 1)
   end
   return out
 end
@@ -454,12 +472,12 @@ end
 local function latents_of(o)
   if type(o.latent) == "table" then
     if o.layers and o.layers ~= #o.latent then
-      core.error(("vae.new: layers must be the length of latent, %d, got %s"):format(#o.latent, tostring(o.layers)))
+      core.error(("vae: layers must be the length of latent, %d, got %s"):format(#o.latent, tostring(o.layers)))
     end
     return sizes_of("latent", o.latent, 1)
   end
-  local n, list = options.whole("vae.new", "latent", o.latent, 1), {}
-  for level = 1, options.whole("vae.new", "layers", o.layers or 1, 1) do
+  local n, list = options.whole("vae", "latent", o.latent, 1), {}
+  for level = 1, options.whole("vae", "layers", o.layers or 1, 1) do
     list[level] = n
   end
   return list
@@ -468,10 +486,10 @@ end
 -- A list of sizes for each level.
 local function hidden_of(o, levels, least)
   local list = {}
-  options.argument("vae.new", "hidden", o.hidden, "table")
+  options.argument("vae", "hidden", o.hidden, "table")
   local each = type(o.hidden[1]) == "table"
   if each and #o.hidden ~= levels then
-    core.error(("vae.new: hidden must have a list for each of %d levels, got %d"):format(levels, #o.hidden))
+    core.error(("vae: hidden must have a list for each of %d levels, got %d"):format(levels, #o.hidden))
   end
   for level = 1, levels do
     list[level] = each and sizes_of(("hidden[%d]"):format(level), o.hidden[level], least)
@@ -482,35 +500,36 @@ end
 
 -- The decoder begins at o.mean.
 local function begin_at(likelihood, o)
-  local mean = options.argument("vae.new", "mean", o.mean, "tensor")
+  local mean = options.argument("vae", "mean", o.mean, "tensor")
   if mean:ndim() ~= 1 or mean:size(1) ~= o.data or mean:dtype() ~= o.dtype then
-    core.error(("vae.new: mean must be %s of shape [%d], got %s [%s]"):format(o.dtype, o.data, mean:dtype(),
+    core.error(("vae: mean must be %s of shape [%d], got %s [%s]"):format(o.dtype, o.data, mean:dtype(),
       table.concat(mean:shape(), ", ")))
   elseif not likelihood:begin_at(mean) then
-    core.error(("vae.new: mean is for a bernoulli or normal decoder, got '%s'"):format(likelihood.kind))
+    core.error(("vae: mean is for a bernoulli or normal decoder, got '%s'"):format(likelihood.kind))
   end
 end
 
---- new{data =, latent =, ...}: a model with parameters drawn anew; options above (pn.help "penumbra.models.vae").
-function vae.new(given)
-  local o = options.check("vae.new", given, new_options)
+--- vae{data =, latent =, ...}: a variational autoencoder, its parameters drawn anew; options in
+--- pn.help "penumbra.models.vae".
+function vae.vae(given)
+  local o = options.check("vae", given, new_options)
   for _, name in ipairs { "data", "categories", "components", "flows", "flow_hidden" } do
-    o[name] = options.whole("vae.new", name, o[name], 1)
+    o[name] = options.whole("vae", name, o[name], 1)
   end
-  o.condition = options.whole("vae.new", "condition", o.condition, 0)
+  o.condition = options.whole("vae", "condition", o.condition, 0)
   o.dtype = o.dtype or core.default_dtype()
   if o.dtype ~= "float64" and o.dtype ~= "float32" then
-    core.error(("vae.new: dtype must be 'float64' or 'float32', got '%s'"):format(o.dtype))
+    core.error(("vae: dtype must be 'float64' or 'float32', got '%s'"):format(o.dtype))
   end
   local latent = latents_of(o)
   local structure = o.posterior == "flow" and "flow" or #latent > 1 and o.structure or "backward"
   local hidden = hidden_of(o, #latent, structure == "ladder" and 1 or 0)
   if structure == "flow" and #latent > 1 then
-    core.error(("vae.new: posterior 'flow' is for one level of latents, got %d"):format(#latent))
+    core.error(("vae: posterior 'flow' is for one level of latents, got %d"):format(#latent))
   elseif o.prior == "conditional" and o.condition == 0 then
-    core.error "vae.new: prior 'conditional' needs a condition (its size)"
+    core.error "vae: prior 'conditional' needs a condition (its size)"
   end
-  local likelihood = decoder.new("vae.new", o.decoder, latent[1] + o.condition, o.data, {
+  local likelihood = decoder.new("vae", o.decoder, latent[1] + o.condition, o.data, {
     hidden = hierarchy.reversed(hidden[1]), activation = o.activation, dtype = o.dtype, noise = o.noise,
     categories = o.categories, components = o.components })
   if o.mean then
@@ -523,8 +542,34 @@ function vae.new(given)
     structure = structure, condition = o.condition, dtype = o.dtype, likelihood = likelihood,
     latents = latents }, class)
   drawn[self] = o.mean == nil and likelihood:bias() + 0 or nil -- a copy
+  given_to[self] = given
   return self
 end
+
+-- ---- files ----
+
+local vae_file = saved.file {
+  noun = "variational autoencoder that m:save has written",
+  is = function(found) return found.kind == KIND end,
+  form = function()
+    return form.record { kind = form.any, options = form.map(form.any), asked = saved.asked_form,
+      parameters = form.map(form.tensor { finite = true }), untrained = form.boolean }
+  end,
+}
+
+saved.restored_by(vae_file, function(path, given)
+  local found, message, code = saved.read("restore", path, vae_file)
+  if not found then
+    return nil, message, code
+  end
+  local o = saved.joined("restore", found.options, found.asked, given)
+  o.mean = false
+  return saved.make("restore", path, function()
+    local self = vae.vae(o):load_state(found.parameters)
+    drawn[self] = found.untrained and self.likelihood:bias() + 0 or nil
+    return self
+  end)
+end)
 
 core.namespace("penumbra.models.vae", vae)
 

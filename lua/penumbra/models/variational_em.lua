@@ -3,25 +3,29 @@
 ---
 ---     L = sum_n E_{q_n(z)}[log p(x_n | z) + log p(z) - log q_n(z)],   p(z) standard normal
 ---
----     local em = require "penumbra.models.variational_em"
----     local m = em.new{data = 20, latent = 2, hidden = {50}, decoder = "normal"}
+---     local m = pn.models.variational_em{data = 20, latent = 2, hidden = {50}, decoder = "normal"}
 ---     m:fit{data = x, epochs = 100}         posteriors of the rows of x, and the networks
 ---     m:posteriors()                        their law [N], event [latent]
 ---     m:infer(other)                        posteriors of other data, the networks as they are
 ---     m:bound(other, {draws = 1000})        importance weighted, from these
+---     m:save "m.safetensors"                pn.restore "m.safetensors"
 ---
 --- No gap is left by an encoder that generalises badly, at the cost of steps for each datum. With a linear decoder it
 --- is factor analysis. Neal & Hinton 1998; options of decoders as in penumbra.models.vae.
--- help: module, public
+-- help: pn.models, public
 local core = require "penumbra.core"
+local data = require "penumbra.data"
 local decoder = require "penumbra.models.decoder"
 local dist = require "penumbra.distribution"
+local estimate = require "penumbra.estimate"
+local form = require "penumbra.form"
 local infer = require "penumbra.infer"
 local nn = require "penumbra.nn"
 local optim = require "penumbra.optim"
 local options = require "penumbra.options"
 local parameters = require "penumbra.nn.parameters"
 local replay = require "penumbra.autodiff.replay"
+local saved = require "penumbra.data.saved"
 
 local variational_em = {}
 
@@ -159,7 +163,8 @@ function methods:infer(x, given)
 end
 
 --- bound(x [, {draws = 1000, steps = 300}]): posteriors as by infer, then the importance weighted bound of `draws`
---- draws from them, in nats per datum; a number. Second, a table: `each` [B], `elbo`, the mean log-weight.
+--- draws from them, in nats per datum: a table with `value`, `se`, its standard error (over draws), `each` [B], and
+--- `elbo`, the mean log-weight.
 function methods:bound(x, given)
   local o = options.check("bound", given, { draws = 1000, steps = 300 })
   local draws = options.whole("bound", "draws", o.draws, 1)
@@ -180,13 +185,29 @@ function methods:bound(x, given)
     error(stream, 0)
   end
   local each = stream:log_mean()
-  return each:mean():item(), { each = each, elbo = stream:elbo():mean():item() }
+  local error_of = stream:standard_error():square():sum():sqrt():item() / x:size(1)
+  return estimate.new(each:mean():item(), error_of, { each = each, elbo = stream:elbo():mean():item() })
 end
 
 --- decode(z): the law of x given z [..., latent].
 function methods:decode(z)
   options.argument("decode", "z", z, "tensor")
   return self.likelihood(z)
+end
+
+-- What constructors were given, by model.
+local given_to = setmetatable({}, { __mode = "k" })
+
+local KIND <const> = "model without encoder" -- of files
+
+--- save(path): writes options, networks and the posteriors of the rows that fit was given; pn.restore(path, {...})
+--- makes the model again, given the decoder where it is no name. Returns true, or nil, message, code.
+function methods:save(path)
+  options.argument("save", "path", path, "string")
+  local kept, asked = saved.parted(given_to[self])
+  kept.dtype = self.dtype
+  return data.save(path, { kind = KIND, options = kept, asked = asked, parameters = self.likelihood:state(),
+    posteriors = #self.q > 0 and self.q or nil })
 end
 
 for name, method in pairs(parameters.methods) do
@@ -202,9 +223,10 @@ local new_options = {
   activation = options.one_of("tanh", nn.activations),
 }
 
---- new{data =, latent =, hidden = {}, decoder = "bernoulli", ...}: a model; options as of penumbra.models.vae.
-function variational_em.new(given)
-  local where = "variational_em.new"
+--- variational_em{data =, latent =, hidden = {}, decoder = "bernoulli", ...}: a model without encoder; options as
+--- of pn.models.vae (pn.help "penumbra.models.variational_em").
+function variational_em.variational_em(given)
+  local where = "variational_em"
   local o = options.check(where, given, new_options)
   for _, name in ipairs { "data", "latent", "categories", "components" } do
     o[name] = options.whole(where, name, o[name], 1)
@@ -218,10 +240,43 @@ function variational_em.new(given)
     options.whole(where, ("hidden[%d]"):format(k), n, 1)
   end
   local f = { dtype = o.dtype }
-  return setmetatable({ data = o.data, latent = o.latent, dtype = o.dtype,
+  local self = setmetatable({ data = o.data, latent = o.latent, dtype = o.dtype,
     likelihood = decoder.new(where, o.decoder, o.latent, o.data, o), q = {},
     prior = dist.normal(core.zeros({ o.latent }, f), core.ones({ o.latent }, f)):independent(1) }, class)
+  given_to[self] = given
+  return self
 end
+
+-- ---- files ----
+
+local em_file = saved.file {
+  noun = "model without encoder that m:save has written",
+  is = function(found) return found.kind == KIND end,
+  form = function(found)
+    local o = type(found.options) == "table" and found.options or {}
+    local latent = math.type(o.latent) == "integer" and o.latent > 0 and o.latent < 1 << 40 and o.latent
+    local phi = latent and form.tensor { dtype = o.dtype == "float32" and "float32" or "float64", finite = true,
+      shape = { -1, 2 * latent } } or form.refused "be of a model with latents"
+    return form.record { kind = form.any, options = form.map(form.any), asked = saved.asked_form,
+      parameters = form.map(form.tensor { finite = true }), posteriors = form.optional(form.list(phi)) }
+  end,
+}
+
+saved.restored_by(em_file, function(path, given)
+  local found, message, code = saved.read("restore", path, em_file)
+  if not found then
+    return nil, message, code
+  end
+  local o = saved.joined("restore", found.options, found.asked, given)
+  return saved.make("restore", path, function()
+    local self = variational_em.variational_em(o)
+    self.likelihood:load_state(found.parameters)
+    for k, phi in ipairs(found.posteriors or {}) do
+      self.q[k] = core.param(phi)
+    end
+    return self
+  end)
+end)
 
 core.namespace("penumbra.models.variational_em", variational_em)
 

@@ -439,22 +439,43 @@ local function em_loop(where, system, y, o, fitted)
   return { system = system, log_likelihood = core.tensor(list), converged = converged, steps = #list - 1 }
 end
 
+-- A list of series [T, p], each of its own length, as one tensor [T, B, p], NaN behind the shorter ones.
+local function side_by_side(where, list)
+  local first, most = list[1], 0
+  for k, y in ipairs(list) do
+    options.argument(where, ("y[%d]"):format(k), y, "tensor")
+    if y:ndim() ~= 2 or y:size(1) == 0 or y:size(2) ~= first:size(-1) or y:dtype() ~= first:dtype() then
+      core.error(("%s: y[%d] must be %s of shape [T, %d] as the first is, got %s [%s]"):format(where, k, first:dtype(),
+        first:size(-1), y:dtype(), table.concat(y:shape(), ", ")))
+    end
+    most = math.max(most, y:size(1))
+  end
+  local columns = {}
+  for k, y in ipairs(list) do
+    local gap = core.full({ most - y:size(1), y:size(2) }, 0 / 0, { dtype = y:dtype() })
+    columns[k] = core.concatenate({ y, gap }, 1)
+  end
+  return core.stack(columns, 2)
+end
+
 --- em(system, y [, options]) -> {system, log_likelihood, steps, converged}: maximum likelihood by
 --- expectation-maximisation (Shumway & Stoffer 1982) from the values that the system has; log_likelihood, summed over
 --- series, before the first step and after each. All parts that the system has are fitted; offsets and inputs are
 --- regressed on together with the matrix beside them. A part without the batch's axes is pooled over all series, one
 --- with them is fitted to each. Missing elements of y count with their expectation given the state and what was
---- observed. Further options:
+--- observed. y may be a list of series [T, p] of lengths of their own. Further options:
 ---
 --- steps       at most (100)
 --- tolerance   stop when the log likelihood gains less than this share of itself (0: never before)
---- fixed       names of parts that keep their values, {"emission", "emission_cov"}; what changes with time must be
---- one
+--- fixed       names of parts that keep their values, {"emission", "emission_cov"}; what changes with time must be one
 function kalman.em(system, y, given)
   local where = "kalman.em"
   local o = linear_system.options(where, given, { steps = 100, tolerance = 0, fixed = {} })
   options.whole(where, "steps", o.steps, 0)
   o.fixed = { table.unpack(o.fixed) }
+  if type(y) == "table" and core.is_tensor(y[1]) then
+    y = side_by_side(where, y)
+  end
   return recording.off(em_loop, where, system, y, o)
 end
 

@@ -45,8 +45,8 @@ local function values_of(self, given)
   end
   for name in pairs(given) do
     if self.of_state and self.of_state[name] then
-      core.error(("filter: '%s' belongs to the state: it starts the carry of m:scan and reaches nothing else (with "
-        .. "%s + 0 there it is a parameter)"):format(name, name))
+      core.error(("filter: '%s' belongs to the state: it starts the carry of m:scan and reaches nothing else (with %s "
+        .. "+ 0 there it is a parameter)"):format(name, name))
     elseif not known_names[name] then
       core.error(("filter: the model has no parameter '%s'%s"):format(tostring(name), options.suggestion(name,
         self.parameters)))

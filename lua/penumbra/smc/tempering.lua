@@ -543,7 +543,7 @@ function tempering.sample(m, given)
   end
   check_options(o)
   local clock, args = core.clock(), model.packed(o.data)
-  local t = target.new(m, args, o.generator, true):repeated()
+  local t = target.new(m, args, o.generator, true):repeated "sample"
   local self = { target = t, size = t.size, n = o.num_particles, threshold = o.threshold, mixing = o.mixing,
     max_moves = o.max_moves, waste_free = o.waste_free or false, kernel = kernels[o.kernel],
     generator = o.generator, start = start_of(o, t) or false, values = false, gradients = false,

@@ -1,0 +1,24 @@
+--- An estimate and its standard error as one table: `value` and `se`, numbers or tensors of one shape, and what else
+--- the same draws tell. Printed as "-12.31 (standard error 0.02)".
+-- help: nowhere
+local core = require "penumbra.core"
+
+local estimate = {}
+
+local function number(v) return core.is_tensor(v) and v:item() or v end
+
+local class = { __name = "estimate", __tostring = function(self)
+  if core.is_tensor(self.value) and self.value:numel() ~= 1 then
+    return ("value %s\nstandard error %s"):format(tostring(self.value:detach()), tostring(self.se))
+  end
+  return ("%.6g (standard error %.2g)"):format(number(self.value), number(self.se))
+end }
+
+--- new(value, se [, more]): the table.
+function estimate.new(value, se, more)
+  local self = { value = value, se = se }
+  for name, v in pairs(more or {}) do self[name] = v end
+  return setmetatable(self, class)
+end
+
+return estimate
