@@ -99,9 +99,9 @@ describe("a linear system", function()
     local names, kept = { "transition", "transition_cov", "initial_mean" }, { "initial_cov", "emission",
       "emission_offset", "emission_cov" }
     local start = parts { transition_input = false, emission_input = false, transition_offset = false,
-      transition = pn.zeros { 2, 2 }, transition_cov = pn.eye(2) }
+      transition = pn.eye(2) / 2, transition_cov = pn.eye(2), initial_mean = pn.tensor { 4, -4 } }
     local fit = smc.linear_system(start):em(list, { steps = 1500, fixed = kept })
-    for k = 2, fit.steps + 1 do assert.is_true(fit.log_likelihood[k]:item() >= fit.log_likelihood[k - 1]:item() - 1e-9) end
+    assert.is_true(fit.log_likelihood:diff():min():item() > -1e-9)
     close(fit.log_likelihood[1], evidence(smc.linear_system(start)), 1e-9)
     close(fit.log_likelihood[-1], evidence(fit.system), 1e-9)
     local function slopes(of) -- 0 at a maximum
