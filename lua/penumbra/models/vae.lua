@@ -369,9 +369,9 @@ local function impute_step(self, s, mask, c, always)
 end
 
 --- impute(x, observed [, {draws = 100, warmup = 50, condition =, history = false}]): fills in what is missing: [B,
---- data] with the entries of x where the bool tensor observed [B, data] is true, and elsewhere their means given those, over
---- `draws` steps of a Markov chain (of labels the most frequent); history = true gives its values, [draws, B, data].
---- Second, the share of proposals taken.
+--- data] with the entries of x where the bool tensor observed [B, data] is true, and elsewhere their means given those,
+--- over `draws` steps of a Markov chain (of labels the most frequent); history = true gives its values, [draws, B,
+--- data]. Second, the share of proposals taken.
 ---
 --- The chain goes from (z, x_missing) to z proposed by q(z | x) and taken by Metropolis and Hastings' rule, then to
 --- x_missing from p(x | z): its law tends to p(z, x_missing | x_observed), whatever q; slowly where few are taken, as
