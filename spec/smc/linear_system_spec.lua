@@ -182,6 +182,10 @@ describe("a linear system", function()
     } do
       assert.error_matches(function() smc.linear_system(case[2]) end, case[1])
     end
+    assert.error_matches(function()
+      smc.linear_system { transition = pn.zeros { 1, 1 }, transition_cov = pn.eye(1), initial_mean = pn.zeros { 1 },
+        initial_cov = pn.eye(1), emission = pn.zeros { 4097, 1 }, emission_cov = pn.zeros { 4097, 4097 } }
+    end, "linear_system: the observation must have at most 4096 numbers, got 4097", 1, true)
     assert.error_matches(function() smc.exact_filter(parts()) end, "exact_filter: the system may have no .*_input")
     assert.error_matches(function() smc.exact_filter { mean = 1 } end, "exact_filter: mean is called initial_mean")
     smc.linear_system(parts { transition_cov = pn.zeros { 2, 2 } }) -- semidefinite is enough

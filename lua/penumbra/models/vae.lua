@@ -563,7 +563,6 @@ saved.restored_by(vae_file, function(path, given)
     return nil, message, code
   end
   local o = saved.joined("restore", found.options, found.asked, given)
-  o.mean = false
   return saved.make("restore", path, function()
     local self = vae.vae(o):load_state(found.parameters)
     drawn[self] = found.untrained and self.likelihood:bias() + 0 or nil
