@@ -310,8 +310,9 @@ const char *g(int i) { return fine[i]; }
     edit("lua/penumbra/optim/lbfgs.lua", "{ lr = 1.0", "{ wobble = 2, lr = 1.0")
     edit("lua/penumbra/words.lua", "---     bins  ", "---     bunch  a word\n---     bins  ")
     edit("README.md", "`filter:smooth{draws = 500}`", "`filter:smooth{num_" .. "paths = 500}`")
-    caught("vocabulary", "smoothed_paths.lua:", "option paths is called draws", "option wobble is of",
-      "words.lua: no module takes bunch", "README.md:")
+    edit("lua/penumbra/models/forecaster.lua", "--- fit{series =, steps =", "--- fit{series =, iterations =")
+    caught("vocabulary", "help says iterations =, which is called steps", "smoothed_paths.lua:",
+      "option paths is called draws", "option wobble is of", "words.lua: no module takes bunch", "README.md:")
   end)
   it("help: a pointer that leads nowhere, one that leads to itself", function()
     edit("lua/penumbra/models/vae.lua", 'pn.help "penumbra.models.decoder"', 'pn.help "penumbra.models.decoders"')

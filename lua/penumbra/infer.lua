@@ -164,7 +164,8 @@ infer.gauss_newton_product = curvature.gauss_newton_product
 --- hessian_matrix(loss, params): the exact Hessian of a one-element loss, [P, P], in P products.
 infer.hessian_matrix = curvature.hessian
 
---- jacobian_matrix(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller of the two.
+--- jacobian_matrix(outputs, params): d outputs / d params, [numel of outputs, P], in as many passes as the smaller
+--- of the two.
 infer.jacobian_matrix = curvature.jacobian
 
 -- ---- guides and posteriors of models ----

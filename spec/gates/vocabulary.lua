@@ -1,11 +1,22 @@
 --- One vocabulary of options: no module's own list of options has a word that penumbra.words calls something else, a
 --- word in two modules' lists stands in its glossary, the glossary has no word that nobody takes, and no comment, text
---- or script writes `old =` of a word that has gone everywhere.
+--- or script writes `old =` of a word that has gone everywhere, nor help's line of a function one that is gone as an
+--- option.
 local tool = require "spec.gates.tool"
 
 -- Words gone in every sense, which a text may not teach. (Others, as `samples`, may be somebody's variable.)
 local GONE = { "num_samples", "n_samples", "num_draws", "num_paths", "n_particles", "max_iterations", "max_iter",
   "num_epochs", "on_iteration", "belief_paths" }
+
+-- Words gone as options, which the line that help shows of a function may not have.
+local UNSAID = { "iterations", "samples", "sweeps", "minibatch", "batch", "callback", "rng", "mask" }
+
+-- The options in the line of a function, as in "--- fit{series =, steps =, ...}: trains": between its first brace and
+-- the last.
+local function said_of(text)
+  local options = text:match "^%-%-%- [%a_][%w_.:]*%s*[{(](.*)[})]"
+  return options and options:match "^[^{}]*{(.*)$" or text:match "^%-%-%- [%a_][%w_.:]*%s*{(.*)}"
+end
 
 -- The tokens of a Lua text: lists of {text, line}; strings as their quotes, comments left out.
 local function tokens(text)
@@ -137,6 +148,12 @@ return function(root)
       for _, word in ipairs(path ~= "lua/penumbra/words.lua" and path ~= "spec/gates/vocabulary.lua" and GONE or {}) do
         if text:find("%f[%w_]" .. word .. "%s*=[^=]") and not text:find "is called" then
           complain("%s:%d: %s = has gone", path, line, word)
+        end
+      end
+      local said = path:find "^lua/" and said_of(text)
+      for _, word in ipairs(said and UNSAID or {}) do
+        if said:find("%f[%w_]" .. word .. "%s*=") then
+          complain("%s:%d: help says %s =, which is called %s", path, line, word, table.concat(called[word], " or "))
         end
       end
     end

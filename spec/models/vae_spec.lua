@@ -296,7 +296,7 @@ describe("imputation", function()
       assert.is_true(error_of < 0.02)
       if name == "exact" then assert.near(1, taken, 1e-12) else assert.is_true(taken > 0.1 and taken < 0.5) end
       assert.equal(at, filled[1][1]:item())
-      local chain_values = m:impute(x, mask, { draws = 1, warmup = 100, samples = true })
+      local chain_values = m:impute(x, mask, { draws = 1, warmup = 100, history = true })
       assert.same({ 1, n, 2 }, chain_values:shape())
       local draws = chain_values:slice(3, 2, 2)
       assert.near(mean, draws:mean():item(), 5 * (variance / n) ^ 0.5)
@@ -509,7 +509,7 @@ describe("wrong use of a model", function()
       function() m:fit { data = x, epochs = 1, warmup = 1, objective = "iwae" } end },
     { "fit: binarise needs a bernoulli decoder and data between 0 and 1",
       function() m:fit { data = x + 2, epochs = 1, binarise = true } end },
-    { "impute: mask must be bool of shape [2, 4], got float64 [2, 4]", function() m:impute(x, x) end },
+    { "impute: observed must be bool of shape [2, 4], got float64 [2, 4]", function() m:impute(x, x) end },
     { "generate: n must be a whole number from 1 on, got nil", function() m:generate() end },
     { "decode: z must be float64 of shape [B, 2], got float64 [2, 4]", function() m:decode(x) end },
     { "posterior_law: only one level without a flow", function() flow:posterior_law(x) end },

@@ -189,6 +189,24 @@ describe("the rows of likelihoods", function()
     end)
   end)
 
+  it("refuse to stretch what was seen", function()
+    local normal, label = pn.nn.likelihood.normal { scale = 1 }, pn.nn.likelihood.categorical { classes = 3 }
+    local column = pn.zeros { 6, 1 }
+    for name, f in pairs { value = normal.value, slope = normal.slope, curvature = normal.curvature } do
+      assert.error_matches(function() f(normal, column, pn.zeros { 6 }) end,
+        name .. ": y must have the shape of what f [6] says of it, or its last axes, got [6, 1]", 1, true)
+      assert.error_matches(function() f(normal, pn.zeros { 6 }, column) end, name .. ": y must have", 1, true)
+      assert.error_matches(function() f(normal, pn.zeros { 1 }, pn.zeros { 6 }) end, name .. ": y must have", 1, true)
+    end
+    assert.error_matches(function() normal:expectation(column, pn.zeros { 6 }, pn.ones { 6 }) end,
+      "expectation: y must have", 1, true)
+    local labels = pn.zeros({ 6, 1 }, { dtype = "int64" })
+    assert.error_matches(function() label:value(labels, pn.zeros { 6, 3 }) end,
+      "value: y must have the shape of what f [6, 3] says of it, all but the last axis", 1, true)
+    assert.same({ 4, 6 }, normal:value(pn.zeros { 6 }, pn.zeros { 4, 6 }):shape()) -- draws of outputs
+    assert.same({ 4, 6 }, label:value(labels:squeeze(-1), pn.zeros { 4, 6, 3 }):shape())
+  end)
+
   it("refuse wrong parameters by name", function()
     for _, name in ipairs(likelihood.names) do
       for _, wrong in ipairs(cases[name].refused) do

@@ -11,7 +11,7 @@
 ---     local p = learner:predict(x)                      -- p.mean, p.variance; of classes p.probabilities
 ---     learner:log_predictive(x, y)                      -- [N]
 ---     learner:save "learner.safetensors"
----     learner = pn.continual.load("learner.safetensors", { network = net })
+---     learner = pn.restore("learner.safetensors", { network = net })
 ---
 --- Two laws are kept: learner.posterior, the Gaussian part q of all data that left the memory, and learner.projection,
 --- the normal law nearest to q times the likelihoods of the memory, which predicts. Options:

@@ -148,9 +148,9 @@ local function median(list)
   return (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
 end
 
-local LOOKS <const> = 50 -- at losses of a tenth of the steps
+local LOOKS <const> = 25 -- at losses of a tenth of the steps
 
--- The n losses from number `first` on, LOOKS or twice as many of them where there are more; without a value: infinite.
+-- The n losses from number `first` on, LOOKS to twice as many of them where there are more; without a value: infinite.
 local function some_of(losses, first, n)
   local list, stride = {}, math.max(1, n // LOOKS)
   for k = first, first + n - 1, stride do

@@ -147,7 +147,7 @@ function methods:loss(batch, given)
   return window_training.loss(self, b, how)
 end
 
---- fit{series =, iterations =, ...}: trains on windows of the series at random; pn.help
+--- fit{series =, steps =, ...}: trains on windows of the series at random; pn.help
 --- "penumbra.models.window_training".
 function methods:fit(given)
   return window_training.fit(self, given)

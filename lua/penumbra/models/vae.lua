@@ -3,7 +3,7 @@
 ---
 ---     local m = pn.models.vae{data = 784, latent = 50, hidden = {200, 200}, dtype = "float32"}
 ---     m:fit{data = images, binarise = true, epochs = 50, objective = "iwae", draws = 50}
----     m:bound(test, {draws = 5000})    m:generate(64)    m:reconstruct(x)    m:impute(x, mask)    m:encode(x)
+---     m:bound(test, {draws = 5000})    m:generate(64)    m:reconstruct(x)    m:impute(x, observed)    m:encode(x)
 ---     m:save "m.safetensors"    pn.restore "m.safetensors"
 ---
 --- Options:
@@ -368,35 +368,35 @@ local function impute_step(self, s, mask, c, always)
   return { z = z, x = x, law = law, taken = taken }
 end
 
---- impute(x, mask [, {draws = 100, warmup = 50, condition =, samples = false}]): fills in what is missing: [B, data]
---- with the entries of x where the bool tensor mask [B, data] is true, and elsewhere their means given those, over
---- `draws` steps of a Markov chain (of labels the most frequent); samples = true gives its values, [draws, B, data].
---- Second, the share of proposals taken.
+--- impute(x, observed [, {draws = 100, warmup = 50, condition =, history = false}]): fills in what is missing: [B,
+--- data] with the entries of x where the bool tensor observed [B, data] is true, and elsewhere their means given those,
+--- over `draws` steps of a Markov chain (of labels the most frequent); history = true gives its values, [draws, B,
+--- data]. Second, the share of proposals taken.
 ---
 --- The chain goes from (z, x_missing) to z proposed by q(z | x) and taken by Metropolis and Hastings' rule, then to
 --- x_missing from p(x | z): its law tends to p(z, x_missing | x_observed), whatever q; slowly where few are taken, as
 --- with a q that is narrower than the posterior. In the first half of the warmup all are taken, which finds a place to
 --- start from. Rezende, Mohamed & Wierstra 2014; Mattei & Frellsen 2018.
-function methods:impute(x, mask, given)
-  local o = read(self, "impute", x, given, { draws = 100, warmup = 50, samples = false })
-  options.argument("impute", "mask", mask, "tensor")
+function methods:impute(x, observed, given)
+  local o = read(self, "impute", x, given, { draws = 100, warmup = 50, history = false })
+  options.argument("impute", "observed", observed, "tensor")
   options.whole("impute", "draws", o.draws, 1)
   options.whole("impute", "warmup", o.warmup, 0)
-  if mask:dtype() ~= "bool" or table.concat(mask:shape(), " ") ~= table.concat(x:shape(), " ") then
-    core.error(("impute: mask must be bool of shape [%s], got %s [%s]"):format(table.concat(x:shape(), ", "),
-      mask:dtype(), table.concat(mask:shape(), ", ")))
+  if observed:dtype() ~= "bool" or table.concat(observed:shape(), " ") ~= table.concat(x:shape(), " ") then
+    core.error(("impute: observed must be bool of shape [%s], got %s [%s]"):format(table.concat(x:shape(), ", "),
+      observed:dtype(), table.concat(observed:shape(), ", ")))
   end
   local c, labels = o.condition, self.kind == "categorical"
   return quietly(function()
     local start = self.latents:generate(x:size(1), c)
-    local s = { z = start, x = core.where(mask, x, self.likelihood(beside(start[1], c)):sample()) }
+    local s = { z = start, x = core.where(observed, x, self.likelihood(beside(start[1], c)):sample()) }
     local values, sum, taken = {}, nil, 0
     s.z = self.latents:run(self.likelihood:given(s.x), c, {}).z
     for step = 1, o.warmup + o.draws do
-      s = impute_step(self, s, mask, c, step <= o.warmup // 2)
+      s = impute_step(self, s, observed, c, step <= o.warmup // 2)
       if step > o.warmup then
         taken = taken + s.taken:to(self.dtype):mean():item()
-        if o.samples then
+        if o.history then
           values[#values + 1] = s.x
         else -- the mean given z has less variance than the draw
           local mean = labels and self.likelihood:given(s.x) or s.law:mean()
@@ -404,14 +404,14 @@ function methods:impute(x, mask, given)
         end
       end
     end
-    if o.samples then
+    if o.history then
       return core.stack(values, 1), taken / o.draws
     end
     local mean = sum / o.draws
     if labels then
       mean = mean:reshape { x:size(1), self.data, self.likelihood.categories }:argmax(-1)
     end
-    return core.where(mask, x, mean), taken / o.draws
+    return core.where(observed, x, mean), taken / o.draws
   end)
 end
 
@@ -563,7 +563,6 @@ saved.restored_by(vae_file, function(path, given)
     return nil, message, code
   end
   local o = saved.joined("restore", found.options, found.asked, given)
-  o.mean = false
   return saved.make("restore", path, function()
     local self = vae.vae(o):load_state(found.parameters)
     drawn[self] = found.untrained and self.likelihood:bias() + 0 or nil

@@ -272,8 +272,27 @@ function methods:prepared(y, dtype)
   return self.row.targets ~= "label" and y:to(dtype) or y
 end
 
+-- Are the axes of y, from the last, those of x? What x has more stands before them, as draws do.
+local function agrees(y, x, fewer)
+  local have, want = y:shape(), x:shape()
+  local ahead = #want - fewer - #have
+  for k = 1, #have do
+    if have[k] ~= want[ahead + k] then return false end
+  end
+  return ahead >= 0
+end
+
+-- Raises where y would be stretched: a column [n, 1] never meets outputs [n]. What `prepared` gives may be like f.
+local function check_shapes(self, where, y, f)
+  if not agrees(y, f, self.vector and 1 or 0) and not (self.vector and agrees(y, f, 0)) then
+    core.error(("%s: y must have the shape of what f [%s] says of it%s, or its last axes, got [%s]"):format(where,
+      table.concat(f:shape(), ", "), self.vector and ", all but the last axis" or "", table.concat(y:shape(), ", ")))
+  end
+end
+
 --- value(y, f): log p(y | f), [...].
 function methods:value(y, f)
+  check_shapes(self, "value", y, f)
   y = self:prepared(y, f:dtype())
   if self.closed and self.row.value then
     return self.row.value(y, f, self.parameters)
@@ -290,6 +309,7 @@ end
 
 --- slope(y, f): d value / d f, like f.
 function methods:slope(y, f)
+  check_shapes(self, "slope", y, f)
   if self.closed and self.row.slope then
     return self.row.slope(self:prepared(y, f:dtype()), f, self.parameters)
   end
@@ -312,6 +332,7 @@ end
 
 --- curvature(y, f): the second derivatives, like f or [..., width, width].
 function methods:curvature(y, f)
+  check_shapes(self, "curvature", y, f)
   if self.closed and self.row.curvature then
     return self.row.curvature(self:prepared(y, f:dtype()), f, self.parameters)
   end
@@ -343,6 +364,7 @@ end
 
 --- expectation(y, mean, variance [, {points = 64, draws = 1000, generator =}]): E value(y, f) for independent normal f.
 function methods:expectation(y, mean, variance, given)
+  check_shapes(self, "expectation", y, mean)
   if self.closed and self.row.expectation then
     return self.row.expectation(y, mean, variance, self.parameters)
   end

@@ -49,6 +49,8 @@ end
 
 local class = { __name = "linear_system", __index = core.namespace("a linear system", methods) }
 
+local MOST <const> = 4096 -- numbers in a state or an observation, the filters' limit
+
 local function largest(x)
   return x:abs():max():item()
 end
@@ -72,8 +74,14 @@ end
 --- linear_system{transition =, transition_cov =, emission =, emission_cov =, initial_mean =, initial_cov =}: also
 --- transition_offset, transition_input, emission_offset, emission_input, and diffuse in place of initial_cov. Lists of
 --- numbers may stand for tensors; transition_cov, emission_cov and initial_cov are symmetric and positive semidefinite.
+--- States and observations of 1 to 4096 numbers.
 function linear_system.linear_system(given)
   local s = reading.parts("linear_system", given)
+  for role, n in pairs { state = s.transition:size(-1), observation = s.emission:size(-2) } do
+    if n > MOST then
+      core.error(("linear_system: the %s must have at most %d numbers, got %d"):format(role, MOST, n))
+    end
+  end
   for _, name in ipairs { "transition_cov", "emission_cov", "initial_cov" } do
     if s[name] then
       check_cov(name, s[name])

@@ -42,11 +42,11 @@ T *pni_log_gamma_share(C *c, T *a, T *x, bool upper) {
   return joined(c, far, mine, other, tail);
 }
 
-/* Where little is lost of 1 = kept + rest, log1p of that; else the logarithms of two positive terms are added, as the
- * sum may underflow and 1 - rest (1 - e^-r) has no digits left. At kept = 0 log rest - r + log1p(kept / rest e^r), as
- * log 0 has no slope. */
+/* Where a tenth is left of 1 = kept + rest, log1p of what is lost; else the logarithms of two positive terms are added,
+ * as the sum may underflow and 1 - rest (1 - e^-r) has no digits left. At kept = 0 log rest - r + log1p(kept e^r /
+ * rest), as log 0 has no slope. */
 T *pni_log_residue(C *c, T *kept, T *rest, T *r) {
-  T *lost = pn_neg(c, pn_mul(c, rest, pn_expm1(c, pn_neg(c, r)))), *most = below(c, lost, 0.5);
+  T *lost = pn_neg(c, pn_mul(c, rest, pn_expm1(c, pn_neg(c, r)))), *most = below(c, lost, 0.9);
   T *near = pn_log1p(c, pn_neg(c, only(c, most, lost, 0))), *little = pn_logical_not(c, most);
   if (!near || !any_of(c, little)) return near;
   T *none = equals(c, kept, 0), *fall = only(c, little, r, 1), *other = only(c, little, rest, 0.5);
