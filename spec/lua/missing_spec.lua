@@ -49,6 +49,21 @@ describe("a name that a namespace lacks", function()
     end
   end)
 
+  it("that was there under that name is told with the present one", function()
+    local fit = pn.svi(pn.model(function(m) m:sample("z", pn.dist.normal(0, 1)) end), "mean_field", { steps = 1 })
+    for text, f in pairs {
+      ["load of pn.models is called pn.restore"] = function() return pn.models.load "m.safetensors" end,
+      ["load_posterior of pn.infer is called pn.restore"] = function() return pn.infer.load_posterior "p" end,
+      ["load of pn.continual is called pn.restore"] = function() return pn.continual.load "m.safetensors" end,
+      ["standardise of pn.train is called pn.data.standardise"] = function() return pn.train.standardise(1) end,
+      ["hessian of pn.infer is called pn.infer.hessian_matrix"] = function() return pn.infer.hessian(1, {}) end,
+      ["jacobian of pn.infer is called pn.infer.jacobian_matrix"] = function() return pn.infer.jacobian(1, {}) end,
+      ["load of a fit is called pn.restore"] = function() return fit:load "f.safetensors" end,
+    } do
+      assert.equal(text, reported(f))
+    end
+  end)
+
   it("is not confused with a field of another table", function()
     local _, mine = pn.dist.gama, {}
     for _ = 1, 2 do

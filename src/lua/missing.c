@@ -333,6 +333,25 @@ static bool wants_number(const char *message) {
   return n >= sizeof end - 1 && strcmp(message + n - (sizeof end - 1), end) == 0;
 }
 
+/* What was asked for by the name that it had, and the present one. */
+static const struct {
+  const char *label, *key, *now;
+} renamed[] = {
+    {"pn.continual", "load", "pn.restore"},
+    {"pn.infer", "hessian", "pn.infer.hessian_matrix"},
+    {"pn.infer", "jacobian", "pn.infer.jacobian_matrix"},
+    {"pn.infer", "load_posterior", "pn.restore"},
+    {"pn.models", "load", "pn.restore"},
+    {"pn.train", "standardise", "pn.data.standardise"},
+    {"a fit", "load", "pn.restore"},
+};
+
+static const char *present_name(const pni_missed *m) {
+  for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+    if (strcmp(m->label, renamed[i].label) == 0 && strcmp(m->key, renamed[i].key) == 0) return renamed[i].now;
+  return NULL;
+}
+
 void pni_push_explained(lua_State *L, const char *message) {
   pni_state *state = pni_lua_state(L);
   const pni_missed *m = state ? &state->missed : NULL;
@@ -345,6 +364,11 @@ void pni_push_explained(lua_State *L, const char *message) {
       lua_pushfstring(L, "%s; the number of a tensor with one element is x:item()", message);
     else
       pni_push_with_failure(L, message);
+    return;
+  }
+  const char *now = present_name(m);
+  if (now) {
+    lua_pushfstring(L, "%s:%d: %s of %s is called %s", m->source, m->line, m->key, m->label, now);
     return;
   }
   pni_near near;
