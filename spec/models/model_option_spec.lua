@@ -21,7 +21,8 @@ local models = {
 
 local NAN = 0 / 0
 local values = { NAN, 1 / 0, -1, 0, 0.5, 1e300, 1 << 40, math.mininteger, "x", true, {}, { 1 }, { NAN }, { "a" },
-  { {} }, { 1, "x" }, { [2] = 3 }, { a = 1 }, { state = {} }, { state = { 1 } }, { state = { NAN, 1 } }, { state = { -1, 1 } },
+  { {} }, { 1, "x" }, { [2] = 3 }, { a = 1 }, { state = {} }, { state = { 1 } }, { state = { NAN, 1 } },
+  { state = { -1, 1 } },
   { transition = NAN }, { initial_scale = 0 }, { period = 3 }, { { period = 1.5 } }, { 1 << 40 } }
 
 local raw = { "attempt to ", "bad argument #", "lua/penumbra/", "'for' ", "invalid o", "number has no integer",

@@ -1,6 +1,4 @@
---- Every kind of file that can be saved (spec/fuzz/file_kinds.lua) is loaded and goes on, and damaged ones are refused
---- by errors of ours that leave what is alive as it was (spec/fuzz/file.lua, always the same seeds; `make fuzz` and
---- `make soak` run others for as long as they are told).
+--- Every kind of file that can be saved (spec/fuzz/file_kinds.lua) is loaded and goes on. (saved_spec.lua damages them.)
 local pn = require "penumbra"
 
 local function write_all(path, text)
@@ -28,15 +26,5 @@ describe("every kind of file", function()
       count = count + 1
     end
     assert(count > 40)
-  end)
-
-  it("may be damaged", function()
-    local command = ("LUA_PATH='%s' %s spec/fuzz/file.lua --seed 1 --seconds 3 --calls 250 2>&1"):format(package.path,
-      os.getenv "LUA" or "lua5.4")
-    local pipe = assert(io.popen(command))
-    local text = pipe:read "a"
-    assert(pipe:close(), text)
-    assert(text:find "%d+ passed, 0 failed", text)
-    assert(tonumber(text:match "file: (%d+) calls") >= 250, text)
   end)
 end)
