@@ -69,7 +69,8 @@ FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inn
 #else
 /* z = x y, z += x y or z -= x y with x [n, inner], y [inner, k]. lower: of the columns only those up to the
  * diagonal's need be right. */
-PRODUCT_FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how, bool lower) {
+PRODUCT_FN void OF(product)(const STATE *g, MATRIX z, MATRIX x, MATRIX y, int n, int inner, int k, int how,
+                            bool lower) {
   int i = 0;
 #if WIDTH == AVX512
   EACH for (; i + 4 <= n; i += 4) OF(strip)(z, x, y, inner, i, lower && i + 4 < k ? i + 4 : k, how, 4);
