@@ -226,8 +226,6 @@ describe("completion", function()
     assert.same({ "floor" }, (complete "math.fl"))
     assert.same({ "logsumexp" }, (complete "pn.logsu"))
     assert.same({ "dist" }, (complete "pn.dis"))
-    assert.same({ "kvae" }, (complete "pn.models.kv"))
-    assert.same({ "pmmh" }, (complete "pn.smc.pm"))
   end)
 
   it("knows nested tables", function()

@@ -153,6 +153,9 @@ local function walk(space, label, depth, seen)
   end
 end
 walk(pn, "pn", 1, {})
+for _, name in ipairs {"pn.smc.kalman.filter", "pn.smc.pmmh", "pn.models.kvae", "pn.continual.learner"} do
+  assert(subjects[name], name .. " is not walked")
+end
 walk(core, "core", 1, {})
 
 -- ---- objects and their methods -------------------------------------------------------------------------------------

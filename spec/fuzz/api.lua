@@ -63,6 +63,9 @@ end
 do
   local seen = {}
   walk(pn, "pn", 1, seen)
+  for _, name in ipairs { "pn.smc.kalman.filter", "pn.smc.pmmh", "pn.models.kvae", "pn.continual.learner" } do
+    assert(functions[name], name .. " is not walked")
+  end
   for _, name in ipairs { "distribution.describe", "distribution.natural", "distribution.pack",
       "distribution.example", "shell.reference", "metrics", "distribution.bounds", "distribution.divergence" } do
     local ok, part = pcall(require, "penumbra." .. name)

@@ -1,4 +1,5 @@
---- Every kind of file that can be saved (spec/fuzz/file_kinds.lua) is loaded and goes on. (saved_spec.lua damages them.)
+--- Every kind of file that can be saved (spec/fuzz/file_kinds.lua) is loaded and goes on. (saved_spec.lua damages
+--- them.)
 local pn = require "penumbra"
 
 local function write_all(path, text)
